@@ -1,0 +1,87 @@
+package jsonrpc
+
+import (
+	"context"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// answer is what became of one element. Its zero value is an element whose
+// handler never returned.
+type answer struct {
+	result jsontext.Value
+	err    *Error
+	// panicked means err stands for a panic.
+	panicked bool
+	// aborted means the handler panicked with [http.ErrAbortHandler]: there is to
+	// be no answer at all.
+	aborted bool
+}
+
+// call runs the handler for one valid request and survives its panics.
+func (s *Server) call(ctx context.Context, req *Request) (a answer) {
+	if ctx.Err() != nil {
+		return answer{err: s.Profile.fault(CodeInternalError, "not started, since the HTTP request was cancelled")}
+	}
+	defer func() {
+		value := recover()
+		if value == nil {
+			return
+		}
+		if value == http.ErrAbortHandler {
+			a = answer{aborted: true}
+			return
+		}
+		if s.OnPanic != nil {
+			s.OnPanic(ctx, value, debug.Stack())
+		}
+		a = answer{err: s.Profile.fault(CodeInternalError, "the method failed unexpectedly"), panicked: true}
+	}()
+	result, err := s.Handler.ServeRPC(ctx, req)
+	return answer{result: result, err: err}
+}
+
+// fault returns the error to answer with, nil for a result. The look at the
+// result is no more than a look at how it starts.
+func (a *answer) fault(p *Profile) *Error {
+	if a.err == nil && a.result.Kind() == jsontext.KindInvalid {
+		return p.fault(CodeInternalError, "the method returned no result")
+	}
+	return a.err
+}
+
+// callBatch runs the elements of a batch, a few at a time, and returns their
+// answers in the same order. It returns when the last one ended, so that nothing
+// uses the body afterwards. When the context ends no more are started.
+func (s *Server) callBatch(ctx context.Context, elements []Element) []answer {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make([]answer, len(elements))
+	var next atomic.Int64
+	work := func() {
+		for {
+			i := int(next.Add(1)) - 1
+			if i >= len(elements) {
+				return
+			}
+			if elements[i].Err != nil {
+				answers[i].err = elements[i].Err
+				continue
+			}
+			answers[i] = s.call(ctx, &elements[i].Request)
+			if answers[i].aborted {
+				cancel() // nobody will see the other answers
+			}
+		}
+	}
+	var workers sync.WaitGroup
+	for range min(max(s.Profile.BatchConcurrency, 1), len(elements)) {
+		workers.Go(work)
+	}
+	workers.Wait()
+	return answers
+}

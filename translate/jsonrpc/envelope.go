@@ -1,0 +1,128 @@
+package jsonrpc
+
+import (
+	"bytes"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// member is one of the members of a Request object that mean something.
+type member int
+
+const (
+	memberUnknown member = iota
+	memberVersion
+	memberMethod
+	memberParams
+	memberID
+	memberCount
+)
+
+// maxQuotedName is the longest text of a member name that can matter: each
+// character of "jsonrpc" escaped, and the quotes.
+const maxQuotedName = len("jsonrpc")*len(`\u0000`) + 2
+
+// memberOf reads a quoted member name. Names are case-sensitive, and an escaped
+// name counts as what it decodes to.
+func memberOf(quoted []byte) member {
+	if len(quoted) > maxQuotedName {
+		return memberUnknown
+	}
+	switch string(unquoted(quoted)) {
+	case "jsonrpc":
+		return memberVersion
+	case "method":
+		return memberMethod
+	case "params":
+		return memberParams
+	case "id":
+		return memberID
+	}
+	return memberUnknown
+}
+
+// unquoted decodes a JSON string that is known to be valid.
+func unquoted(quoted []byte) []byte {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return quoted[1 : len(quoted)-1]
+	}
+	// A valid string can't fail here.
+	text, _ := jsontext.AppendUnquote(nil, quoted)
+	return text
+}
+
+// envelope gathers the members of one object.
+type envelope struct {
+	values   [memberCount]jsontext.Value
+	repeated [memberCount]bool
+}
+
+func (e *envelope) add(m member, value jsontext.Value) {
+	if m == memberUnknown {
+		return
+	}
+	e.repeated[m] = e.values[m] != nil
+	e.values[m] = value
+}
+
+// element judges the object (JSON-RPC 2.0, section 4).
+func (e *envelope) element(p *Profile) Element {
+	id := e.values[memberID]
+	reason := e.fault(p)
+	if reason == "" {
+		return Element{Request: Request{
+			Method: string(unquoted(e.values[memberMethod])),
+			Params: e.values[memberParams],
+			ID:     id,
+		}}
+	}
+	if e.repeated[memberID] || !isID(id) {
+		id = nil
+	}
+	return Element{Request: Request{ID: id}, Err: p.fault(CodeInvalidRequest, reason)}
+}
+
+// fault says what keeps the object from being a Request object, or nothing.
+func (e *envelope) fault(p *Profile) string {
+	for m, repeated := range e.repeated {
+		if repeated {
+			return memberNames[m] + " must not stand there twice"
+		}
+	}
+	id := e.values[memberID]
+	switch {
+	case e.values[memberVersion].Kind() != '"' || string(unquoted(e.values[memberVersion])) != "2.0":
+		return `jsonrpc must be the string "2.0"`
+	case e.values[memberMethod].Kind() != '"':
+		return "method must be a string"
+	case e.values[memberParams] != nil && !isStructured(e.values[memberParams]):
+		return "params must be an object or an array, or be left out"
+	case id == nil:
+		return ""
+	case !isID(id):
+		return "id must be a string or a number"
+	case id.Kind() == 'n' && !p.NullID:
+		return "id must not be null"
+	}
+	return ""
+}
+
+var memberNames = [memberCount]string{
+	memberVersion: "jsonrpc",
+	memberMethod:  "method",
+	memberParams:  "params",
+	memberID:      "id",
+}
+
+func isStructured(v jsontext.Value) bool {
+	return v.Kind() == '{' || v.Kind() == '['
+}
+
+// isID reports whether v can stand as the id of an answer.
+func isID(v jsontext.Value) bool {
+	switch v.Kind() {
+	case '"', '0', 'n':
+		return true
+	}
+	return false
+}

@@ -1,0 +1,81 @@
+package jsonrpc
+
+import (
+	"mime"
+	"net/http"
+	"strings"
+)
+
+// refusal is an answer to an HTTP request that is not for JSON-RPC to judge.
+type refusal struct {
+	status int
+	text   string
+	// header and value tell the client how to do better.
+	header, value string
+}
+
+func (f *refusal) write(w http.ResponseWriter) {
+	w.Header().Set(f.header, f.value)
+	w.Header().Set("Cache-Control", "no-store")
+	http.Error(w, f.text, f.status)
+}
+
+var (
+	refusedMethod = &refusal{http.StatusMethodNotAllowed,
+		"JSON-RPC is served to POST requests only.",
+		"Allow", http.MethodPost}
+	refusedType = &refusal{http.StatusUnsupportedMediaType,
+		"Send the request with one Content-Type: application/json, in UTF-8.",
+		"Accept", "application/json"}
+	refusedCoding = &refusal{http.StatusUnsupportedMediaType,
+		"Send the request without a Content-Encoding.",
+		"Accept-Encoding", "identity"}
+)
+
+// refuse judges a request before its body is read; nil means it may be read.
+func refuse(r *http.Request) *refusal {
+	if r.Method != http.MethodPost {
+		return refusedMethod
+	}
+	for _, coding := range r.Header["Content-Encoding"] {
+		if !strings.EqualFold(coding, "identity") {
+			return refusedCoding
+		}
+	}
+	if !acceptable(r.Header) {
+		return refusedType
+	}
+	return nil
+}
+
+// acceptable judges the media type. Being strict is a protection: a web page can
+// post text or a form to any server without being asked, but not JSON (Fetch
+// Standard, "CORS-safelisted request-header"). A body without a declared type
+// is something a page can send as well, so it is taken from other clients only.
+func acceptable(h http.Header) bool {
+	types := h["Content-Type"]
+	switch len(types) {
+	case 0:
+		return len(h["Origin"]) == 0 && len(h["Sec-Fetch-Site"]) == 0
+	case 1:
+		return isJSON(types[0])
+	}
+	return false
+}
+
+func isJSON(contentType string) bool {
+	if contentType == "application/json" {
+		return true
+	}
+	mediaType, params, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return false
+	}
+	switch mediaType {
+	case "application/json", "application/json-rpc", "application/jsonrequest":
+	default:
+		return false
+	}
+	charset, declared := params["charset"]
+	return !declared || strings.EqualFold(charset, "utf-8")
+}

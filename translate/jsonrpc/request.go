@@ -1,0 +1,41 @@
+package jsonrpc
+
+import (
+	"context"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Request is one valid Request object (JSON-RPC 2.0, section 4). Params and ID
+// are slices of the body it was decoded from.
+type Request struct {
+	// Method is the decoded name; it may be empty.
+	Method string
+	// Params is nil when absent, else an object or an array exactly as sent.
+	Params jsontext.Value
+	// ID is nil for a notification, else the exact text that was sent: a string,
+	// a number or null.
+	ID jsontext.Value
+}
+
+// IsNotification reports whether the request came without an id and is
+// therefore never answered (JSON-RPC 2.0, section 4.1).
+func (r *Request) IsNotification() bool { return r.ID == nil }
+
+// Handler runs methods.
+type Handler interface {
+	// ServeRPC answers one request, or handles one notification, whose return
+	// values are dropped. The result must be one valid JSON value: an empty one
+	// is answered as an internal error, others are trusted and copied as they
+	// are. With an error the result is ignored. Elements of a batch are served at
+	// the same time. req, Params and ID must not be kept after the return.
+	ServeRPC(ctx context.Context, req *Request) (jsontext.Value, *Error)
+}
+
+// HandlerFunc is a function that is a [Handler].
+type HandlerFunc func(ctx context.Context, req *Request) (jsontext.Value, *Error)
+
+// ServeRPC calls f.
+func (f HandlerFunc) ServeRPC(ctx context.Context, req *Request) (jsontext.Value, *Error) {
+	return f(ctx, req)
+}
