@@ -1,0 +1,217 @@
+package cache
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"time"
+)
+
+// defaultTimeout bounds a fetch for which the request names no bound: flights
+// have no other end.
+const defaultTimeout = 30 * time.Second
+
+// attempt is the work of one flight: the origin is asked, and what it says is
+// made of.
+type attempt struct {
+	config Config
+	key    key
+	req    Request
+	known  *entry // what was known before; may be nil
+}
+
+// reply is an answer of the origin, and when it was asked for and received.
+type reply struct {
+	*Response
+	requested, received time.Time
+}
+
+func (a attempt) run(ctx context.Context) outcome {
+	base := a.known.document()
+	if base != nil && !base.selection.matches(a.req.Header) {
+		base = nil // another variant: neither its validators nor its staleness concern this request
+	}
+	r, conditional, err := a.ask(ctx, base)
+	if err == nil && conditional && r.StatusCode == http.StatusNotModified && a.isOther(base, r) {
+		r, conditional, err = a.ask(ctx, nil)
+	}
+	switch {
+	case err != nil:
+		err = fmt.Errorf("fetching %s: %w", redacted(a.key.url), err)
+		return a.trouble(err, selection{}, base)
+	case r.StatusCode == http.StatusOK:
+		return a.accept(r)
+	case r.StatusCode == http.StatusNotModified && conditional:
+		return a.renew(base, r)
+	case r.StatusCode == http.StatusNotModified:
+		return a.refuse(fmt.Errorf("fetching %s: the answer is 304 Not Modified although the request had no condition", redacted(a.key.url)), selection{})
+	}
+	status := &StatusError{StatusCode: r.StatusCode, Header: r.Header, URL: a.finalURL(r), Body: r.Body}
+	affected := selectionOf(r.Header, a.req.Header)
+	if status.trouble() {
+		return a.trouble(status, affected, base)
+	}
+	return a.refuse(status, affected)
+}
+
+// ask makes one request, conditional if there is a document to renew and it
+// has a validator.
+func (a attempt) ask(ctx context.Context, base *kept) (r reply, conditional bool, err error) {
+	var validators http.Header
+	if base != nil {
+		validators = base.header
+	}
+	header, conditional := sentHeader(a.req.Header, validators)
+
+	timeout := a.req.Timeout
+	if timeout <= 0 {
+		timeout = defaultTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	r.requested = time.Now()
+	err = guarded(func() (err error) {
+		r.Response, err = a.req.Fetch(ctx, header)
+		return err
+	})
+	r.received = time.Now()
+	if err == nil && r.Response == nil {
+		err = errors.New("no answer, and no error either, came from Fetch")
+	}
+	return r, conditional, err
+}
+
+// accept makes a document of a 200 answer. Bytes that were parsed before are
+// not parsed again.
+func (a attempt) accept(r reply) outcome {
+	document := &kept{
+		digest:    sha256.Sum256(r.Body),
+		selection: selectionOf(r.Header, a.req.Header),
+	}
+	doc := Document{URL: a.finalURL(r), State: Fetched, FetchedAt: r.received}
+	if old := a.known.document(); old != nil && old.digest == document.digest && old.hit.URL == doc.URL {
+		doc.Value, document.valueCost = old.hit.Value, old.valueCost
+		return a.settle(document, doc, r.Header, r)
+	}
+	err := guarded(func() (err error) {
+		doc.Value, document.valueCost, err = a.req.Parse(r.Response)
+		return err
+	})
+	if err != nil {
+		return a.refuse(fmt.Errorf("the document at %s is invalid: %w", redacted(doc.URL), err), document.selection)
+	}
+	return a.settle(document, doc, r.Header, r)
+}
+
+// renew makes a document of a 304 answer and the one it confirms.
+func (a attempt) renew(base *kept, r reply) outcome {
+	header := renewed(base.header, r.Header)
+	document := &kept{
+		digest:    base.digest,
+		valueCost: base.valueCost,
+		selection: selectionOf(header, a.req.Header),
+	}
+	doc := *base.hit
+	doc.State = Revalidated
+	return a.settle(document, doc, header, r)
+}
+
+// settle completes a document with what its header allows.
+func (a attempt) settle(document *kept, doc Document, header http.Header, r reply) outcome {
+	v := a.config.judge(header, r.requested, r.received)
+	doc.ExpiresAt = v.expires
+	o := outcome{doc: &doc, selection: document.selection}
+	if !v.keep {
+		return o
+	}
+	hit := doc
+	hit.State = Hit
+	document.hit = &hit
+	document.header = lastingOf(header)
+	document.valueCost = max(document.valueCost, 0)
+	document.staleUntil = v.staleUntil
+	document.keepUntil = latest(v.expires, v.staleUntil, r.received).Add(a.config.MaxTTL)
+	o.next = &entry{key: a.key, kept: document}
+	return o
+}
+
+// trouble is the outcome when the origin could not be asked properly: the
+// document, if there is one, is not called into question, and may stand in.
+func (a attempt) trouble(err error, affected selection, base *kept) outcome {
+	o := outcome{err: err, selection: affected, next: a.known}
+	var stale *Document
+	if base != nil && time.Now().Before(base.staleUntil) {
+		copied := *base.hit
+		copied.State, copied.Err = Stale, err
+		stale = &copied
+		o.doc, o.err = stale, nil
+		o.selection = base.selection
+	}
+	if f := a.failure(err, affected); f != nil {
+		f.stale = stale
+		o.next = &entry{key: a.key, kept: a.known.document(), failure: f}
+	}
+	return o
+}
+
+// refuse is the outcome when there is no valid document any more.
+func (a attempt) refuse(err error, affected selection) outcome {
+	o := outcome{err: err, selection: affected}
+	if f := a.failure(err, affected); f != nil {
+		o.next = &entry{key: a.key, failure: f}
+	}
+	return o
+}
+
+// failure is what is remembered of an error; nil if nothing. That somebody's
+// context was cancelled says nothing about the document.
+func (a attempt) failure(err error, affected selection) *failure {
+	if a.config.NegativeTTL == 0 || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	size := int64(len(err.Error()))
+	if status, ok := errors.AsType[*StatusError](err); ok {
+		size += int64(len(status.Body)+len(status.URL)) + headerSize(status.Header)
+	}
+	return &failure{
+		remembered: &NegativeHitError{Err: err, RetryAt: time.Now().Add(a.config.NegativeTTL)},
+		selection:  affected,
+		size:       size,
+	}
+}
+
+// isOther reports whether a 304 is about something else than the document that
+// was to be renewed.
+func (a attempt) isOther(base *kept, r reply) bool {
+	return a.finalURL(r) != base.hit.URL || contradicts(base.header, r.Header)
+}
+
+func (a attempt) finalURL(r reply) string {
+	if r.URL == "" {
+		return a.key.url
+	}
+	return r.URL
+}
+
+// guarded calls a function of the caller's and turns its panic into an error.
+func guarded(call func() error) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = &PanicError{Value: value, Stack: debug.Stack()}
+		}
+	}()
+	return call()
+}
+
+func latest(times ...time.Time) time.Time {
+	var last time.Time
+	for _, t := range times {
+		if t.After(last) {
+			last = t
+		}
+	}
+	return last
+}

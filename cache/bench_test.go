@@ -1,0 +1,58 @@
+package cache_test
+
+import (
+	"testing"
+
+	"github.com/skill-bridge/caddy-skill-bridge/cache"
+)
+
+func BenchmarkGetHit(b *testing.B) {
+	for name, vary := range map[string]string{"plain": "", "vary": "Accept, Accept-Encoding, Authorization"} {
+		b.Run(name, func(b *testing.B) {
+			c := newCache(b, config)
+			o := &origin{}
+			o.says(200, header("Vary", vary), "one")
+			request := o.request()
+			if _, err := c.Get(b.Context(), request); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if doc, err := c.Get(b.Context(), request); err != nil || doc.State != cache.Hit {
+					b.Fatal(doc, err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkGetHitParallel(b *testing.B) {
+	c := newCache(b, config)
+	o := &origin{}
+	o.says(200, header(), "one")
+	request := o.request()
+	if _, err := c.Get(b.Context(), request); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if doc, err := c.Get(b.Context(), request); err != nil || doc.State != cache.Hit {
+				b.Error(doc, err)
+			}
+		}
+	})
+}
+
+func BenchmarkGetFetched(b *testing.B) {
+	c := newCache(b, config)
+	o := &origin{}
+	o.says(200, header("Cache-Control", "no-cache"), "one")
+	request := o.request()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := c.Get(b.Context(), request); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

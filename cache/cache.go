@@ -1,0 +1,188 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Config shapes a cache. There are no defaults: zero means what it says.
+type Config struct {
+	// MaxSize is how many bytes of documents are kept, counting what Parse says
+	// they cost and their overhead. At least 1. A document that alone is larger
+	// is not kept.
+	MaxSize int64
+	// TTL is for how long a document is fresh whose origin states nothing.
+	// Zero: it is revalidated each time.
+	TTL time.Duration
+	// MaxTTL is the longest a document is fresh, whatever its origin or TTL
+	// say. More than 0. A document stays in memory for as long again after its
+	// last use, so that it can be renewed.
+	MaxTTL time.Duration
+	// StaleIfError is for how long past its freshness a document is served when
+	// the origin is in trouble (RFC 5861, section 4). Zero: never.
+	StaleIfError time.Duration
+	// NegativeTTL is for how long a failure is remembered. Zero: not at all.
+	NegativeTTL time.Duration
+}
+
+func (config Config) validate() error {
+	if config.MaxSize < 1 {
+		return fmt.Errorf("cache: MaxSize is %d bytes, but must be at least 1", config.MaxSize)
+	}
+	if config.MaxTTL <= 0 {
+		return fmt.Errorf("cache: MaxTTL is %v, but must be more than 0", config.MaxTTL)
+	}
+	for _, setting := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"TTL", config.TTL},
+		{"StaleIfError", config.StaleIfError},
+		{"NegativeTTL", config.NegativeTTL},
+	} {
+		if setting.value < 0 {
+			return fmt.Errorf("cache: %s is %v, but must not be negative", setting.name, setting.value)
+		}
+	}
+	return nil
+}
+
+// Request is a wish for a document.
+type Request struct {
+	// URL and Partition are what the document is known by. The partition is an
+	// opaque text that stands for everything else the answer depends on, such
+	// as a hash of the credential.
+	URL       string
+	Partition string
+	// Header is what is sent, apart from conditions and credentials, under
+	// canonical names. It is compared with what Vary names, and neither changed
+	// nor used after Get has returned.
+	Header http.Header
+	// Timeout bounds one fetch. Zero or less: 30 seconds.
+	Timeout time.Duration
+	// Fetch performs one GET with the header given, which is Request.Header
+	// with If-None-Match and If-Modified-Since set as needed and which Fetch
+	// may change. It follows redirects as it likes and reads the body, within
+	// bounds of its own. It must return soon after ctx has ended; ctx is not
+	// the caller's, but has the values of one caller's. Every status is an
+	// answer, not an error.
+	Fetch func(ctx context.Context, header http.Header) (*Response, error)
+	// Parse judges a 200 answer and returns what is to be kept, with its cost
+	// in bytes. An error means that the document is invalid. It is not called
+	// for a body that is known from the same final URL already, so it must go
+	// by these two.
+	Parse func(*Response) (value any, cost int64, err error)
+}
+
+// Response is an answer of the origin. It must not change once it is returned.
+type Response struct {
+	StatusCode int
+	Header     http.Header // under canonical names
+	Body       []byte
+	URL        string // after redirects; empty: the URL asked for
+}
+
+// Document is a document and how it was come by. It is shared: neither it nor
+// its value may be changed.
+type Document struct {
+	Value     any    // what Parse made of it
+	URL       string // where it was found, after redirects
+	State     State
+	FetchedAt time.Time // when its content was received
+	ExpiresAt time.Time // until when it is fresh; not after FetchedAt or the last revalidation if it never is
+	Err       error     // why it is stale, if State is Stale
+}
+
+// State is how a document was come by.
+type State uint8
+
+// The states of a document.
+const (
+	Hit         State = iota + 1 // it was fresh, and the origin was not asked
+	Fetched                      // the origin sent it
+	Revalidated                  // the origin confirmed it with a 304
+	Stale                        // it is no longer fresh, but the origin is in trouble
+)
+
+// String returns the state's name in lower case, fit for a metric's label.
+func (s State) String() string {
+	switch s {
+	case Hit:
+		return "hit"
+	case Fetched:
+		return "fetched"
+	case Revalidated:
+		return "revalidated"
+	case Stale:
+		return "stale"
+	}
+	return fmt.Sprintf("state(%d)", uint8(s))
+}
+
+// Cache is a cache of documents. Its methods may be called concurrently.
+type Cache struct {
+	config  Config
+	store   *store
+	flights *flights
+	close   func()
+}
+
+// New makes a cache. An error names the field of the configuration that is bad.
+func New(config Config) (*Cache, error) {
+	if err := config.validate(); err != nil {
+		return nil, err
+	}
+	store, err := newStore(config.MaxSize)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cache{config: config, store: store, flights: newFlights()}
+	c.close = sync.OnceFunc(func() {
+		c.flights.close()
+		c.store.close()
+	})
+	return c, nil
+}
+
+// Close frees what is kept. It ends fetches that nobody waits for any more and
+// waits for them; those that somebody waits for end with the last who does. Get
+// works after Close, but keeps nothing. Further calls do nothing.
+func (c *Cache) Close() { c.close() }
+
+// Get returns a document, from the cache or from its origin.
+//
+// It returns ctx.Err() as soon as ctx has ended. Other errors are failures to
+// get the document: errors.As finds a [*StatusError] if the origin answered
+// with another status, what Fetch or Parse returned, or a [*PanicError]; and a
+// [*NegativeHitError] around these if the origin was not asked this time.
+func (c *Cache) Get(ctx context.Context, req Request) (*Document, error) {
+	k := key{url: req.URL, partition: req.Partition}
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if doc, decided, err := c.store.get(k).answer(time.Now(), req.Header); decided {
+			return doc, err
+		}
+		if doc, again, err := c.share(ctx, k, req); !again {
+			return doc, err
+		}
+	}
+}
+
+// Delete forgets a document, or a failure to get it: whoever asks next has it
+// fetched anew. A fetch that is under way still serves those who wait for it,
+// but is not kept.
+func (c *Cache) Delete(url, partition string) {
+	k := key{url: url, partition: partition}
+	c.flights.mu.Lock()
+	if f := c.flights.open[k]; f != nil {
+		c.flights.disown(f)
+	}
+	c.store.put(k, nil)
+	c.flights.mu.Unlock()
+	c.store.flush()
+}
