@@ -1,0 +1,235 @@
+package skillsharing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// judgeURLs looks at every URL of a skill before anything is submitted: a run
+// that could be started but not followed must not be started.
+func (c *Client) judgeURLs(ctx context.Context, s *Skill) *Error {
+	for _, u := range s.urls {
+		if e := c.permitted(u, PhaseInvoke); e != nil {
+			return e
+		}
+		if !s.needsCredential() {
+			continue
+		}
+		if e := c.mayAuthenticate(ctx, s, u); e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+// mayAuthenticate says whether the configured credential may be sent to u on
+// behalf of s.
+func (c *Client) mayAuthenticate(ctx context.Context, s *Skill, u *url.URL) *Error {
+	if c.Credentials == nil {
+		return s.missingCredential("no credentials are configured for its provider")
+	}
+	if !c.Credentials.Suits(&s.Auth) {
+		return s.missingCredential("the configured credentials are of another type")
+	}
+	if !c.Audience.Includes(s.url) {
+		return c.untrusted(ctx, &s.Auth, s.url, "the descriptor comes from a host that may not receive the provider's credentials")
+	}
+	if !c.Audience.Includes(u) {
+		return c.untrusted(ctx, &s.Auth, u, "the descriptor names a host that may not receive the provider's credentials")
+	}
+	return nil
+}
+
+// untrusted is the error of a request that would carry a secret to a host that
+// may not have it. The host and what would allow it are for the log only.
+func (c *Client) untrusted(ctx context.Context, auth *Auth, u *url.URL, reason string) *Error {
+	notice := &Notice{
+		Level: slog.LevelWarn, Source: c.Source,
+		Message: "a credential was not sent: " + reason + "; if you trust that host, add the line below to the provider",
+		Attrs:   []slog.Attr{slog.String("host", u.Host), slog.String("scheme", u.Scheme), slog.String("line", "trust "+trustLine(u))},
+	}
+	if u.Scheme != "https" && !c.Audience.plaintext { // which trusting the host would not change
+		notice.Message = "a credential was not sent: " + reason + " without TLS"
+		notice.Attrs = notice.Attrs[:2]
+	}
+	c.Observer.Notice(ctx, notice)
+	e := authError(auth, "bridge", reason)
+	e.Message = "The skill needs a credential that may not be sent where its provider wants it: " + reason +
+		". Ask the operator of the bridge: the log names the host and the setting."
+	e.Phase = PhaseAuth
+	return e
+}
+
+// trustLine is the argument of the trust option that names u's host.
+func trustLine(u *url.URL) string {
+	a, err := authorityOf(u)
+	if err != nil {
+		return u.Host
+	}
+	if a.port != "443" {
+		return a.String()
+	}
+	if strings.Contains(a.host, ":") {
+		return "[" + a.host + "]"
+	}
+	return a.host
+}
+
+// missingCredential is the error of a skill that needs what was not configured.
+func (s *Skill) missingCredential(reason string) *Error {
+	e := authError(&s.Auth, "provider", reason)
+	e.Message = fmt.Sprintf("Skill %s needs authentication (%s), and %s. Ask the operator of the bridge to configure credentials for it.",
+		clip(s.ID, 200), s.Auth.Type, reason)
+	return e
+}
+
+// authError is an AUTH_REQUIRED of the bridge, with what section 8.3.2 wants in
+// its details.
+func authError(auth *Auth, requiredBy, reason string) *Error {
+	return &Error{
+		Code: AuthRequired, Phase: PhaseAuth, Source: SourceBridge, Executed: ExecutedNo,
+		Details: authDetails(auth, requiredBy, reason), DetailsSource: auth.detailsSource(),
+	}
+}
+
+// detailsSource says whose words [authDetails] repeats: the links and
+// instructions of a descriptor are the provider's.
+func (a *Auth) detailsSource() Source {
+	if a != nil && (a.OAuth2 != nil || a.Custom != nil) {
+		return SourceProvider
+	}
+	return SourceBridge
+}
+
+// authDetails describes the authentication that a descriptor asks for.
+func authDetails(auth *Auth, requiredBy, reason string) jsontext.Value {
+	d := map[string]any{"required_by": requiredBy}
+	if reason != "" {
+		d["reason"] = reason
+	}
+	if auth == nil {
+		return mustMarshal(d)
+	}
+	d["required_auth_type"] = auth.Type
+	switch {
+	case auth.Type == AuthAPIKey:
+		d["header"] = auth.apiKeyHeader()
+	case auth.Type == AuthOAuth2 && auth.OAuth2 != nil:
+		d["scopes"] = auth.OAuth2.Scopes
+		if requiredBy == string(SourceProvider) { // else it is the operator's to mend, and the host may be one not to be told
+			d["authorization_url"] = auth.OAuth2.AuthorizationURL
+			d["token_url"] = auth.OAuth2.TokenURL
+		}
+	case auth.Type == AuthCustom && auth.Custom != nil:
+		d["instructions"] = auth.Custom.Instructions
+		d["parameters"] = auth.Custom.Parameters
+	}
+	return mustMarshal(d)
+}
+
+// apiKeyHeader is the header that carries an API key. Section 3.5.5 names no
+// default, every example uses this one.
+func (a *Auth) apiKeyHeader() string {
+	if a.Header != "" {
+		return a.Header
+	}
+	return "X-API-Key"
+}
+
+// completeAuthDetails adds to a provider's 401 what its descriptor knows, so
+// that an agent always learns what is missing.
+func (s *Skill) completeAuthDetails(e *Error) {
+	if e.Code != AuthRequired || e.Source != SourceProvider {
+		return
+	}
+	if e.Details == nil {
+		e.Details = authDetails(&s.Auth, "provider", "")
+	}
+	e.requireByProvider()
+	e.DetailsSource = SourceProvider
+}
+
+// requireByProvider notes who asks for authentication. What the provider itself
+// says about that does not count: an agent trusts its bridge with more.
+func (e *Error) requireByProvider() {
+	if e.Details.Kind() == '{' {
+		e.Details = withMember(e.Details, "required_by", "provider")
+	}
+}
+
+// withMember sets a member of a JSON object.
+func withMember(object jsontext.Value, name, value string) jsontext.Value {
+	members := map[string]jsontext.Value{}
+	if err := json.Unmarshal(object, &members); err != nil {
+		return object
+	}
+	members[name] = mustMarshal(value)
+	return mustMarshal(members)
+}
+
+// authenticate adds the credential to a request for an invocation, its status
+// or its result. Every such request is made by [Client.skillRequest], which
+// calls this.
+func (c *Client) authenticate(ctx context.Context, s *Skill, req *http.Request, body []byte) *Error {
+	if !s.needsCredential() {
+		return nil
+	}
+	if e := c.mayAuthenticate(ctx, s, req.URL); e != nil {
+		return e
+	}
+	return c.authError(ctx, &s.Auth, c.Credentials.Authenticate(ctx, c.authentication(ctx, &s.Auth, req, body)))
+}
+
+// authError turns what an implementation of Credentials returned into an Error.
+func (c *Client) authError(ctx context.Context, auth *Auth, err error) *Error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return interrupted(ctx, PhaseAuth, "", ExecutedNo)
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		copied := *e // it may be shared by concurrent calls
+		return &copied
+	}
+	e := authError(auth, "provider", err.Error())
+	e.Message = "The credential can't be applied: " + err.Error()
+	e.Cause = err
+	return e
+}
+
+func (c *Client) authentication(ctx context.Context, auth *Auth, req *http.Request, body []byte) *Authentication {
+	return &Authentication{
+		Request: req, Body: body, Auth: auth,
+		Origin:    c.Origin.Scheme + "://" + c.Origin.Host,
+		Transport: c.Transport, MaxResponseSize: c.MaxResponseSize,
+		MaySend: func(u *url.URL) error {
+			if e := c.permitted(u, PhaseAuth); e != nil {
+				return e
+			}
+			if !c.Audience.IncludesExactly(u) {
+				return c.untrusted(ctx, auth, u, "the descriptor's token URL is on a host that may not receive the client secret")
+			}
+			return nil
+		},
+	}
+}
+
+// renew exchanges a credential that was answered with 401. It reports whether
+// the request is worth repeating.
+func (c *Client) renew(ctx context.Context, s *Skill, rejected *http.Request) (bool, *Error) {
+	r, ok := c.Credentials.(Renewer)
+	if !ok || !s.needsCredential() {
+		return false, nil
+	}
+	renewed, err := r.Renew(ctx, c.authentication(ctx, &s.Auth, rejected, nil))
+	return renewed, c.authError(ctx, &s.Auth, err)
+}

@@ -1,0 +1,176 @@
+package skillsharing
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// The hops of an invocation are measured from inside, each by itself and without
+// a network; what is left of the time of a whole call is net/http's.
+
+// benchSizes are those of requests and answers, in bytes.
+var benchSizes = []struct {
+	name string
+	size int
+}{{"0.3KiB", 300}, {"4KiB", 4 << 10}, {"64KiB", 64 << 10}}
+
+// benchObject is a JSON object of about size bytes with many small members.
+func benchObject(size int) string {
+	var b strings.Builder
+	b.WriteString(`{"location":"Tokyo","units":"celsius"`)
+	for i := 0; b.Len() < size-60; i++ {
+		b.WriteString(`,"item_` + strconv.Itoa(i) + `":{"city":"Kyoto","days":[1,2,3],"exact":true}`)
+	}
+	return b.String() + "}"
+}
+
+// benchAnswer is the answer of a provider that completes at once, of about size bytes.
+func benchAnswer(size int) []byte {
+	const head = `{"execution_id":"exec-a1b2c3d4","status":"completed","skill_id":"acme/forecast",` +
+		`"timestamps":{"created_at":"2026-01-02T03:04:05Z","completed_at":"2026-01-02T03:04:08Z"},"output":`
+	return []byte(head + benchObject(size-len(head)) + "}")
+}
+
+// benchSkill is a skill at a provider's own host.
+func benchSkill(b *testing.B, method string, auth AuthType) *Skill {
+	b.Helper()
+	source, err := url.Parse("https://skills.example.com/forecast.json")
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := NewSkill([]byte(`{"protocol":{"version":"1.0.0"},"id":"acme/forecast","name":"Forecast","version":"1.0.0",
+		"capability_type":"api","description":"Tells the weather.","provider":{"name":"Acme"},
+		"endpoint":{"url":"https://skills.example.com/forecast","method":"`+method+`",
+			"status_url":"https://skills.example.com/status/{execution_id}","result_url":"https://skills.example.com/result/{execution_id}"},
+		"inputs":[{"name":"location","type":"string","description":"A city.","required":true}],
+		"output":{"content_type":"application/json"},"auth":{"type":"`+string(auth)+`"},"access":"public"}`), source)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
+func benchClient(b *testing.B, s *Skill, transport http.RoundTripper) *Client {
+	b.Helper()
+	origin := &url.URL{Scheme: s.url.Scheme, Host: s.url.Host}
+	audience, err := NewAudience(origin, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &Client{
+		Source: "acme", Origin: origin, Audience: audience, Credentials: benchKey{}, Transport: transport,
+		Caller: Caller{ID: "skill-bridge", Type: "service"}, Priority: PriorityNormal,
+		PollInitial: time.Second, PollMax: time.Second, MaxResponseSize: 10 << 20, Observer: benchNobody{},
+	}
+}
+
+// benchKey is an API key.
+type benchKey struct{}
+
+func (benchKey) Suits(*Auth) bool { return true }
+
+func (benchKey) Authenticate(_ context.Context, a *Authentication) error {
+	a.Request.Header["X-Api-Key"] = []string{"secret"}
+	return nil
+}
+
+func (benchKey) Secrets() []string { return []string{"secret"} }
+
+// benchNobody observes nothing.
+type benchNobody struct{}
+
+func (benchNobody) Exchange(context.Context, *Exchange) {}
+func (benchNobody) Notice(context.Context, *Notice)     {}
+
+// benchTransport answers every request alike, after it has read it.
+type benchTransport struct {
+	header http.Header
+	body   []byte
+}
+
+func (t *benchTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		_, _ = io.Copy(io.Discard, r.Body) // can't fail: it is in memory
+		_ = r.Body.Close()
+	}
+	return &http.Response{StatusCode: http.StatusOK, Header: t.header, ContentLength: int64(len(t.body)), Body: io.NopCloser(bytes.NewReader(t.body))}, nil
+}
+
+func BenchmarkInvocation(b *testing.B) {
+	run := func(name, method, inputs string) {
+		b.Run(name, func(b *testing.B) {
+			s := benchSkill(b, method, AuthNone)
+			c := benchClient(b, s, nil)
+			inv := &Invocation{Inputs: jsontext.Value(inputs), TraceID: "4bf92f3577b34da6a3ce929d0e0e4736", Timeout: 25 * time.Second}
+			b.SetBytes(int64(len(inputs)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if u, _, err := c.invocation(s, inv); err != nil || u == nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	for _, c := range benchSizes {
+		run(c.name, http.MethodPost, benchObject(c.size))
+	}
+	run("query", http.MethodGet, `{"location":"Tokyo","days":5,"units":["c","mm"]}`)
+}
+
+func BenchmarkJudge(b *testing.B) {
+	header := http.Header{"Content-Type": {"application/json"}}
+	for _, c := range benchSizes {
+		b.Run(c.name, func(b *testing.B) {
+			a := &answer{http.StatusOK, header, benchAnswer(c.size)}
+			b.SetBytes(int64(len(a.body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if r, e := judge(a, PhaseInvoke, ""); e != nil || r.Status != StatusCompleted {
+					b.Fatal(r, e)
+				}
+			}
+		})
+	}
+	b.Run("error", func(b *testing.B) {
+		a := &answer{http.StatusForbidden, header, []byte(`{"error":{"code":"PERMISSION_DENIED","message":"Insufficient permissions","details":{"required_scopes":["read:forecast"]}}}`)}
+		b.SetBytes(int64(len(a.body)))
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, e := judge(a, PhaseInvoke, ""); e == nil || e.Code != PermissionDenied {
+				b.Fatal(e)
+			}
+		}
+	})
+}
+
+// BenchmarkSubmitImmediate is the whole way from arguments to a judged answer,
+// without a credential and with one, for which every URL of the skill is judged.
+func BenchmarkSubmitImmediate(b *testing.B) {
+	transport := &benchTransport{http.Header{"Content-Type": {"application/json"}}, benchAnswer(330)}
+	for _, auth := range []AuthType{AuthNone, AuthAPIKey} {
+		for _, size := range benchSizes {
+			b.Run(string(auth)+"/"+size.name, func(b *testing.B) {
+				s := benchSkill(b, http.MethodPost, auth)
+				c := benchClient(b, s, transport)
+				inv := &Invocation{Inputs: jsontext.Value(benchObject(size.size)), TraceID: "4bf92f3577b34da6a3ce929d0e0e4736", Timeout: 25 * time.Second}
+				ctx, cancel := context.WithTimeout(b.Context(), time.Hour)
+				defer cancel()
+				b.ReportAllocs()
+				for b.Loop() {
+					if r, e := c.Submit(ctx, s, inv, new(Effort)); e != nil || r.Status != StatusCompleted {
+						b.Fatal(r, e)
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,266 @@
+package skillsharing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/cache"
+)
+
+// discoveryTimeout bounds the reading of one document.
+const discoveryTimeout = 10 * time.Second
+
+// maxRedirects bounds the hops on the way to a document.
+const maxRedirects = 3
+
+// Index returns the index of the provider (section 4.3).
+func (c *Client) Index(ctx context.Context) (*Index, *Error) {
+	return c.index(ctx, indexDocument, c.below(WellKnownPath), ParseIndex)
+}
+
+// Registry returns what the registry at the client's origin lists (section 4.2).
+// An empty type asks for all skills.
+func (c *Client) Registry(ctx context.Context, t CapabilityType) (*Index, *Error) {
+	u := c.below("skills")
+	if t != "" {
+		q := u.Query()
+		q.Set("type", string(t))
+		u.RawQuery = q.Encode()
+	}
+	return c.index(ctx, registryDocument, u, ParseRegistry)
+}
+
+// below is a URL under the client's origin.
+func (c *Client) below(path string) *url.URL {
+	base := *c.Origin
+	if !strings.HasPrefix(base.Path, "/") {
+		base.Path = "/" + base.Path // else JoinPath makes a relative path
+	}
+	return base.JoinPath(path)
+}
+
+func (c *Client) index(ctx context.Context, kind documentKind, u *url.URL, parse func([]byte) (*Index, error)) (*Index, *Error) {
+	doc, err := c.document(ctx, kind, u, func(r *cache.Response) (any, error) {
+		if e := checkMediaType(r.Header); e != nil {
+			return nil, e
+		}
+		return parse(r.Body)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return doc.Value.(*Index), nil
+}
+
+// Skill returns the skill whose descriptor is published at descriptorURL
+// (section 4.2).
+func (c *Client) Skill(ctx context.Context, descriptorURL string) (*Skill, *Error) {
+	u, err := parseEndpointURL(descriptorURL)
+	if err != nil {
+		return nil, InvalidDescriptor("The index names an unusable descriptor URL.", Violation{Path: "/descriptor_url", Message: err.Error()})
+	}
+	doc, e := c.document(ctx, descriptorDocument, u, func(r *cache.Response) (any, error) {
+		source, err := url.Parse(r.URL)
+		if err != nil {
+			return nil, err
+		}
+		return NewSkill(r.Body, source)
+	})
+	if e != nil {
+		return nil, e
+	}
+	return doc.Value.(*Skill), nil
+}
+
+// Forget drops a descriptor from the cache: the provider has denied the skill.
+func (c *Client) Forget(descriptorURL string) {
+	if u, err := parseEndpointURL(descriptorURL); err == nil {
+		c.Cache.Delete(u.String(), c.partition(descriptorDocument))
+	}
+}
+
+// documentKind says what a document is read as. A hostile index can name any URL
+// as that of a descriptor, its own too, so the cache keeps the kinds apart.
+type documentKind struct {
+	name  string
+	phase Phase
+}
+
+var (
+	indexDocument      = documentKind{"index", PhaseDiscovery}
+	registryDocument   = documentKind{"registry", PhaseDiscovery}
+	descriptorDocument = documentKind{"descriptor", PhaseDescriptor}
+)
+
+func (c *Client) partition(kind documentKind) string { return kind.name + " " + c.Partition }
+
+// document reads a document through the cache.
+func (c *Client) document(ctx context.Context, kind documentKind, u *url.URL, parse func(*cache.Response) (any, error)) (*cache.Document, *Error) {
+	doc, err := c.Cache.Get(ctx, cache.Request{
+		URL:       u.String(),
+		Partition: c.partition(kind),
+		Header:    http.Header{"Accept": {"application/json"}, "User-Agent": {userAgent}},
+		Timeout:   discoveryTimeout,
+		Fetch: func(ctx context.Context, header http.Header) (*cache.Response, error) {
+			return c.fetch(ctx, kind.phase, u, header)
+		},
+		Parse: func(r *cache.Response) (any, int64, error) {
+			value, err := parse(r)
+			return value, documentCost(r.Body), err
+		},
+	})
+	if err != nil {
+		e := c.documentError(ctx, kind.phase, u, err)
+		e.scrub(c.DiscoveryCredentials)
+		return nil, e
+	}
+	return doc, nil
+}
+
+// documentCost estimates the memory that a parsed document takes, in bytes.
+func documentCost(body []byte) int64 { return 2<<10 + 4*int64(len(body)) }
+
+// fetch performs one GET, following redirects. Each hop is judged anew, and a
+// credential goes to the first host only.
+func (c *Client) fetch(ctx context.Context, phase Phase, first *url.URL, header http.Header) (*cache.Response, error) {
+	renewed := false
+	for u, hop := first, 0; ; {
+		if e := c.permitted(u, phase); e != nil {
+			return nil, e
+		}
+		req := c.request(ctx, http.MethodGet, u, header.Clone(), nil)
+		authenticated := c.DiscoveryCredentials != nil && sameAuthority(u, first) && c.Audience.Includes(u)
+		if authenticated {
+			if err := c.DiscoveryCredentials.Authenticate(ctx, c.authentication(ctx, nil, req, nil)); err != nil {
+				return nil, c.discoveryAuthError(ctx, err)
+			}
+		}
+		a, err := c.exchange(phase, req)
+		if err != nil {
+			return nil, err
+		}
+		if renewer, ok := c.DiscoveryCredentials.(Renewer); ok && a.status == http.StatusUnauthorized && authenticated && !renewed {
+			renewed = true
+			if again, err := renewer.Renew(ctx, c.authentication(ctx, nil, req, nil)); err != nil {
+				return nil, c.discoveryAuthError(ctx, err)
+			} else if again {
+				continue
+			}
+		}
+		target := redirectTarget(a)
+		if target == "" {
+			return &cache.Response{StatusCode: a.status, Header: a.header, Body: a.body, URL: u.String()}, nil
+		}
+		if hop++; hop > maxRedirects {
+			return nil, redirectError(phase, a.status, fmt.Sprintf("it is redirected more than %d times", maxRedirects))
+		}
+		next, err := u.Parse(target)
+		if err == nil {
+			next, err = parseEndpointURL(next.String())
+		}
+		if err != nil {
+			return nil, redirectError(phase, a.status, "it is redirected to something that is not an http(s) URL")
+		}
+		if u.Scheme == "https" && next.Scheme == "http" {
+			return nil, redirectError(phase, a.status, "it is redirected from https to http")
+		}
+		u = next
+	}
+}
+
+// discoveryAuthError is the error of a document that needs a credential that
+// can't be applied. That time was up says nothing about the credential.
+func (c *Client) discoveryAuthError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	return c.authError(ctx, nil, err)
+}
+
+func redirectError(phase Phase, status int, reason string) *Error {
+	return &Error{
+		Code: InvalidProviderResponse, Phase: phase, Source: SourceBridge, HTTPStatus: status, Executed: ExecutedNo,
+		Message: "The provider's document can't be read: " + reason + ".",
+	}
+}
+
+// redirectTarget is where a redirect leads; empty if the answer is none.
+func redirectTarget(a *answer) string {
+	switch a.status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return a.header.Get("Location")
+	}
+	return ""
+}
+
+func sameAuthority(a, b *url.URL) bool {
+	x, err1 := authorityOf(a)
+	y, err2 := authorityOf(b)
+	return err1 == nil && err2 == nil && x == y && a.Scheme == b.Scheme
+}
+
+// checkMediaType: an index must be served as JSON (section 4.3.1). A missing
+// Content-Type is tolerated, another type is not.
+func checkMediaType(h http.Header) *Error {
+	value := h.Get("Content-Type")
+	if value == "" {
+		return nil
+	}
+	if mediaType, _, err := mime.ParseMediaType(value); err == nil && (mediaType == "application/json" || strings.HasSuffix(mediaType, "+json")) {
+		return nil
+	}
+	return &Error{
+		Code: ValidationError, Phase: PhaseDiscovery, Source: SourceBridge, Executed: ExecutedNo, Hint: HintDocument,
+		Message: fmt.Sprintf("The provider's index is served as %q, not as application/json.", clip(value, 100)),
+		Details: mustMarshal([]Violation{{Path: "", Message: "must be served as application/json", Expected: mustMarshal("application/json"), Actual: mustMarshal(clip(value, 100))}}),
+	}
+}
+
+// documentError says why a document could not be had.
+func (c *Client) documentError(ctx context.Context, phase Phase, u *url.URL, err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		copied := *e // it may be shared by concurrent calls, or remembered
+		return &copied
+	}
+	if status, ok := errors.AsType[*cache.StatusError](err); ok {
+		return documentStatusError(phase, status)
+	}
+	if ctx.Err() != nil {
+		return interrupted(ctx, phase, "", ExecutedNo)
+	}
+	return c.unreachable(err, phase, u, "")
+}
+
+// documentStatusError judges an HTTP status that a document was answered with.
+func documentStatusError(phase Phase, s *cache.StatusError) *Error {
+	a := &answer{status: s.StatusCode, header: s.Header, body: s.Body}
+	e := judgeError(a, parseMembers(a.body), phase, "")
+	what := "index"
+	if phase == PhaseDescriptor {
+		what = "descriptor"
+	}
+	switch {
+	case e.Code == SkillNotFound:
+		e.Hint = HintGone
+	case e.Code == AuthRequired:
+		if e.Details == nil {
+			e.Details = authDetails(nil, "provider", fmt.Sprintf("the provider's %s needs authentication", what))
+		}
+		e.requireByProvider()
+	case e.Code == InvocationTimeout, s.StatusCode >= 500:
+		e.Code = EndpointUnreachable
+	case e.Code == ValidationError, e.Code == VersionIncompatible:
+		e.Code, e.Arguments = InvalidProviderResponse, nil
+	}
+	if e.Code == EndpointUnreachable && e.Retry == nil {
+		e.Retry = suggestRetry(unreachableDelay, 3)
+	}
+	e.Message = fmt.Sprintf("The provider's %s could not be read (HTTP %d): %s", what, s.StatusCode, e.Message)
+	return e
+}

@@ -1,0 +1,20 @@
+// Package skillsharing is the consumer's side of the Skill Sharing Protocol
+// 1.0.0: it reads and validates a provider's documents, decides where secrets
+// may go, invokes skills, follows runs to their end and judges every answer on
+// the way.
+//
+// A [Client] talks to one provider:
+//
+//	index, err := client.Index(ctx)                        // section 4
+//	skill, err := client.Skill(ctx, index.Skills[0].DescriptorURL)
+//	run, err := client.Submit(ctx, skill, &Invocation{…})  // section 5
+//	if !run.Status.Final() {
+//		run, err = client.Follow(ctx, skill, run.ExecutionID)
+//	}
+//
+// Submitting and following are separate, so that a run can be followed later,
+// from another request or another process. Every error is an [*Error].
+//
+// What a remote document says is untrusted. It is validated where it enters, it
+// is bounded, and it never decides where a secret goes: [Audience] does.
+package skillsharing

@@ -1,0 +1,306 @@
+package skillsharing
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+)
+
+// finding is one cause of a failed validation: where, and which rule.
+type finding struct {
+	path []string // the tokens of a JSON Pointer
+	kind jsonschema.ErrorKind
+}
+
+// findingsOf returns what made a validation fail, in the order of the paths and
+// no more than maxViolations. Of the library's tree of errors only the leaves
+// count: the nodes above them say which allOf, $ref or if led there.
+func findingsOf(err error) []finding {
+	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
+		return nil
+	}
+	return firstOf(leaves(nil, invalid))
+}
+
+// firstOf sorts findings and keeps as many as are ever told.
+func firstOf(found []finding) []finding {
+	slices.SortStableFunc(found, func(a, b finding) int {
+		return cmp.Or(slices.Compare(a.path, b.path), slices.Compare(a.kind.KeywordPath(), b.kind.KeywordPath()))
+	})
+	return found[:min(len(found), maxViolations)]
+}
+
+func leaves(found []finding, e *jsonschema.ValidationError) []finding {
+	switch k := e.ErrorKind.(type) {
+	case nil: // where the library only wanted to know whether, not why
+		return found
+	case *kind.Required: // all that is missing in one error, at the object
+		for _, name := range k.Missing {
+			path := append(slices.Clone(e.InstanceLocation), name)
+			found = append(found, finding{path, &kind.Required{Missing: []string{name}}})
+		}
+		return found
+	case *kind.PropertyNames: // the library may have overwritten its location
+		return append(found, finding{nil, k})
+	case *kind.Contains, *kind.MinContains: // why each item does not match is noise
+		return append(found, finding{e.InstanceLocation, k})
+	case *kind.AnyOf, *kind.OneOf:
+		return append(found, alternatives(e)...)
+	}
+	if len(e.Causes) == 0 {
+		return append(found, finding{e.InstanceLocation, e.ErrorKind})
+	}
+	for _, cause := range e.Causes {
+		if found = leaves(found, cause); len(found) > 10*maxViolations {
+			found = firstOf(found) // a hostile document may have a million
+		}
+	}
+	return found
+}
+
+// alternatives explains why none of several alternatives fits: by the type, if
+// that rules out all of them; by the one alternative whose type fits; or not at
+// all, if there are several such.
+func alternatives(e *jsonschema.ValidationError) []finding {
+	var types kind.Type
+	var fitting [][]finding
+	for _, cause := range e.Causes {
+		found := leaves(nil, cause)
+		if len(found) == 1 && len(found[0].path) == len(e.InstanceLocation) {
+			if t, ok := found[0].kind.(*kind.Type); ok {
+				types.Got = t.Got
+				types.Want = append(types.Want, t.Want...)
+				continue
+			}
+		}
+		fitting = append(fitting, found)
+	}
+	switch {
+	case len(fitting) == 1 && len(fitting[0]) > 0:
+		return fitting[0]
+	case len(fitting) == 0 && len(types.Want) > 0:
+		slices.Sort(types.Want)
+		types.Want = slices.Compact(types.Want)
+		return []finding{{e.InstanceLocation, &types}}
+	default:
+		return []finding{{e.InstanceLocation, e.ErrorKind}}
+	}
+}
+
+// violationsOf puts into words why a document, or what stands at path in one, is
+// invalid. A nil error has no violations.
+func violationsOf(err error, document any, path string) violations {
+	found := findingsOf(err)
+	if err != nil && len(found) == 0 { // invalid without a reason is invalid, too
+		return violations{{Path: clip(path, maxPath), Message: "must match its schema"}}
+	}
+	list := make(violations, len(found))
+	for i, f := range found {
+		list[i] = f.violation(document, path)
+	}
+	return list
+}
+
+// violation puts a finding into words. The document is where it was found in,
+// prefix the pointer to that.
+func (f finding) violation(document any, prefix string) Violation {
+	message, expected := explain(f.kind)
+	v := Violation{Path: clip(prefix+pointer(f.path), maxPath), Message: clip(message, maxMessage), Expected: expected}
+	switch k := f.kind.(type) {
+	case *kind.Required:
+		v.Actual = quoted("missing")
+	case *kind.Type:
+		v.Actual = quoted(k.Got)
+	default:
+		v.Actual = actual(lookup(document, f.path))
+	}
+	return v
+}
+
+// explain returns what a rule demands, as the end of a sentence, and the value or
+// type that it expects.
+func explain(k jsonschema.ErrorKind) (message string, expected jsontext.Value) {
+	switch k := k.(type) {
+	case *kind.Required:
+		return "is required", quoted("required")
+	case *kind.Type:
+		if len(k.Want) == 1 {
+			return "must be " + withArticle(k.Want...), quoted(k.Want[0])
+		}
+		return "must be " + withArticle(k.Want...), mustMarshal(k.Want)
+	case *kind.Enum:
+		return "must be equal to one of the allowed values", listed(k.Want)
+	case *kind.Const:
+		return "must be equal to the only allowed value", actual(k.Want)
+	case *kind.Pattern:
+		if k.Want == versionPattern() {
+			return "must be a version of the form MAJOR.MINOR.PATCH (Semantic Versioning 2.0.0)", quoted("MAJOR.MINOR.PATCH")
+		}
+		return "must match the pattern " + strconv.Quote(k.Want), quoted(clip(k.Want, maxActual))
+	case *kind.Format: // only the metaschemas ask for one
+		return "must be a regular expression: " + k.Err.Error(), quoted("regular expression")
+	case *kind.MinLength:
+		if k.Want == 1 {
+			return "must not be empty", quoted("at least 1 character")
+		}
+		return limit("at least", k.Want, "character")
+	case *kind.MaxLength:
+		return limit("at most", k.Want, "character")
+	case *kind.MinItems:
+		return limit("at least", k.Want, "item")
+	case *kind.MaxItems:
+		return limit("at most", k.Want, "item")
+	case *kind.MinProperties:
+		return limit("at least", k.Want, "member")
+	case *kind.MaxProperties:
+		return limit("at most", k.Want, "member")
+	case *kind.Minimum:
+		return comparison("at least", k.Want)
+	case *kind.Maximum:
+		return comparison("at most", k.Want)
+	case *kind.ExclusiveMinimum:
+		return comparison("greater than", k.Want)
+	case *kind.ExclusiveMaximum:
+		return comparison("less than", k.Want)
+	case *kind.MultipleOf:
+		return comparison("a multiple of", k.Want)
+	case *kind.UniqueItems:
+		return fmt.Sprintf("must not have the same item twice, as at %d and %d", k.Duplicates[0], k.Duplicates[1]), quoted("unique items")
+	case *kind.AdditionalProperties:
+		names := slices.Sorted(slices.Values(k.Properties))
+		return "must not have the member " + strconv.Quote(names[0]), nil
+	case *kind.AdditionalItems:
+		return fmt.Sprintf("must not have the last %d of its items", k.Count), nil
+	case *kind.PropertyNames:
+		return fmt.Sprintf("must not have a member named %q", k.Property), nil
+	case *kind.DependentRequired:
+		return dependency(k.Prop, k.Missing)
+	case *kind.Dependency:
+		return dependency(k.Prop, k.Missing)
+	case *kind.Contains:
+		return "must have an item of the required form", nil
+	case *kind.MinContains:
+		return fmt.Sprintf("must have at least %d items of the required form", k.Want), nil
+	case *kind.MaxContains:
+		return fmt.Sprintf("must have at most %d items of the restricted form", k.Want), nil
+	case *kind.AnyOf:
+		return "must match at least one of the alternatives in its schema", nil
+	case *kind.OneOf:
+		return "must match exactly one of the alternatives in its schema", nil
+	case *kind.Not:
+		return "must not match what its schema rules out", nil
+	case *kind.FalseSchema:
+		return "must not be there", nil
+	default:
+		return "must match the rule " + strconv.Quote(strings.Join(k.KeywordPath(), "/")) + " of its schema", nil
+	}
+}
+
+func limit(bound string, n int, unit string) (string, jsontext.Value) {
+	if n != 1 {
+		unit += "s"
+	}
+	want := fmt.Sprintf("%s %d %s", bound, n, unit)
+	return "must have " + want, quoted(want)
+}
+
+func comparison(relation string, n *big.Rat) (string, jsontext.Value) {
+	text := n.RatString()
+	if decimals, exact := n.FloatPrec(); exact && !n.IsInt() {
+		text = n.FloatString(decimals)
+	}
+	want := relation + " " + clip(text, maxActual)
+	return "must be " + want, quoted(want)
+}
+
+func dependency(name string, missing []string) (string, jsontext.Value) {
+	want := slices.Sorted(slices.Values(missing))
+	return fmt.Sprintf("must have the member %q when it has %q", want[0], name), nil
+}
+
+// withArticle lists JSON types as one would in a sentence.
+func withArticle(types ...string) string {
+	named := make([]string, len(types))
+	for i, t := range types {
+		switch t {
+		case "null":
+			named[i] = t
+		case "array", "object", "integer":
+			named[i] = "an " + t
+		default:
+			named[i] = "a " + t
+		}
+	}
+	if len(named) < 2 {
+		return strings.Join(named, "")
+	}
+	return strings.Join(named[:len(named)-1], ", ") + " or " + named[len(named)-1]
+}
+
+// actual returns a value as it is shown in a violation: long strings are cut and
+// end in an ellipsis, of arrays and objects only the type is told.
+func actual(v any) jsontext.Value {
+	switch v := v.(type) {
+	case string:
+		return quoted(clip(v, maxActual))
+	case number:
+		if len(v) > maxActual {
+			return quoted("number")
+		}
+		return jsontext.Value(v)
+	case []any:
+		return quoted("array")
+	case map[string]any:
+		return quoted("object")
+	default:
+		return mustMarshal(v)
+	}
+}
+
+func listed(values []any) jsontext.Value {
+	const most = 50 // of what is allowed; a longer list explains nothing
+	list := make([]jsontext.Value, min(len(values), most))
+	for i := range list {
+		list[i] = actual(values[i])
+	}
+	return mustMarshal(list)
+}
+
+func quoted(s string) jsontext.Value { return mustMarshal(s) }
+
+// pointer returns the JSON Pointer (RFC 6901) of a path.
+func pointer(path []string) string {
+	var p jsontext.Pointer
+	for _, token := range path {
+		p = p.AppendToken(token)
+	}
+	return string(p)
+}
+
+// lookup returns the value at a path, nil if there is none.
+func lookup(v any, path []string) any {
+	for _, token := range path {
+		switch parent := v.(type) {
+		case map[string]any:
+			v = parent[token]
+		case []any:
+			i, err := strconv.Atoi(token)
+			if err != nil || i < 0 || i >= len(parent) {
+				return nil
+			}
+			v = parent[i]
+		default:
+			return nil
+		}
+	}
+	return v
+}

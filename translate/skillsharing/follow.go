@@ -1,0 +1,236 @@
+package skillsharing
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// maxPollFailures is how many failures in a row a status or result URL may have
+// before the run counts as lost from sight.
+const maxPollFailures = 5
+
+// pollGrowth is by how much the delay between two polls grows.
+const pollGrowth = 1.5
+
+// Follow asks for a run's status until it has ended, and for its output if that
+// is published elsewhere (section 5.5). It ends with the context at the latest.
+// Skill and execution id are all that is needed, so a run can be followed by
+// whoever knows them; retryAfter is a delay that the provider has asked for.
+func (c *Client) Follow(ctx context.Context, s *Skill, executionID string, retryAfter time.Duration, effort *Effort) (*Response, *Error) {
+	if e := c.judgeURLs(ctx, s); e != nil {
+		e.ExecutionID, e.Executed = executionID, ExecutedYes
+		return nil, c.finish(s, e)
+	}
+	target, hasStatus := s.Endpoint.StatusURL, s.Endpoint.StatusURL != ""
+	if !hasStatus {
+		target = s.Endpoint.ResultURL
+	}
+	if target == "" {
+		return nil, c.finish(s, unfollowable(PhasePoll, executionID, "the descriptor has neither a status nor a result URL"))
+	}
+	delays := exponential(c.PollInitial, pollGrowth, c.PollMax)
+	poll := &poll{
+		client: c, skill: s, template: target, executionID: executionID, phase: PhasePoll, effort: effort,
+		next: delays.NextBackOff, bareOutput: !hasStatus,
+	}
+	r, e := poll.run(ctx, max(delays.NextBackOff(), retryAfter))
+	if e != nil {
+		return nil, c.finish(s, e)
+	}
+	if r.Status == StatusCompleted && r.Output == nil && hasStatus && s.Endpoint.ResultURL != "" {
+		return c.Result(ctx, s, r, effort)
+	}
+	return r, nil
+}
+
+// Result fetches the output of a run that is known to have completed.
+func (c *Client) Result(ctx context.Context, s *Skill, completed *Response, effort *Effort) (*Response, *Error) {
+	delays := exponential(c.PollInitial, pollGrowth, c.PollMax)
+	poll := &poll{
+		client: c, skill: s, template: s.Endpoint.ResultURL, executionID: completed.ExecutionID, phase: PhaseResult, effort: effort,
+		next: delays.NextBackOff, bareOutput: true,
+	}
+	r, e := poll.run(ctx, 0)
+	if e != nil {
+		return nil, c.finish(s, e)
+	}
+	if r.Elapsed == 0 {
+		r.Elapsed = completed.Elapsed
+	}
+	return r, nil
+}
+
+// unfollowable is the error of a run that exists but whose end can't be learned.
+func unfollowable(phase Phase, executionID, reason string) *Error {
+	return &Error{
+		Code: InvalidProviderResponse, Phase: phase, Source: SourceBridge, ExecutionID: clip(executionID, maxExecutionID), Executed: ExecutedYes,
+		Hint: HintRunLost, Message: "The run was accepted, but can't be followed: " + reason + ".",
+	}
+}
+
+// poll asks one URL about one run until it says how the run ended.
+type poll struct {
+	client      *Client
+	skill       *Skill
+	template    string
+	executionID string
+	phase       Phase
+	effort      *Effort
+	next        func() time.Duration // the delay before the next request
+	bareOutput  bool                 // an object that only has an output means completed, too
+
+	failures int  // in a row
+	missing  int  // answers 404 or 410 in a row
+	renewed  bool // the credential was renewed since the last good answer
+	last     *http.Request
+}
+
+func (p *poll) run(ctx context.Context, delay time.Duration) (*Response, *Error) {
+	u, err := expandURL(p.template, p.executionID)
+	if err != nil {
+		return nil, unfollowable(p.phase, p.executionID, err.Error())
+	}
+	for {
+		if !sleep(ctx, delay) {
+			return nil, interrupted(ctx, p.phase, p.executionID, ExecutedYes)
+		}
+		r, after, e := p.ask(ctx, u)
+		switch {
+		case ctx.Err() != nil && (e != nil || !r.Status.Final()):
+			return nil, interrupted(ctx, p.phase, p.executionID, ExecutedYes)
+		case e != nil:
+			again, final := p.tolerate(ctx, e)
+			if final != nil {
+				return nil, final
+			}
+			if again {
+				delay = 0
+				continue
+			}
+		case r.Status.Final():
+			return r, nil
+		case p.phase == PhaseResult: // completed before, so it must have a result soon
+			e := unfollowable(p.phase, p.executionID, "its result URL keeps saying that it has not ended, after its status URL said that it has")
+			if final := p.countFailure(e); final != nil {
+				return nil, final
+			}
+		default:
+			p.failures, p.missing, p.renewed = 0, 0, false
+		}
+		delay = max(p.next(), after)
+	}
+}
+
+// ask makes one request.
+func (p *poll) ask(ctx context.Context, u *url.URL) (*Response, time.Duration, *Error) {
+	req, e := p.client.skillRequest(ctx, p.skill, http.MethodGet, u, nil)
+	if e != nil {
+		e.ExecutionID, e.Executed, e.Phase = p.executionID, ExecutedYes, p.phase
+		return nil, 0, e
+	}
+	p.last = req
+	p.effort.Polls++
+	a, err := p.client.exchange(p.phase, req)
+	if err != nil {
+		return nil, 0, p.client.unreachable(err, p.phase, u, p.executionID)
+	}
+	r, e := judge(a, p.phase, p.executionID)
+	if e != nil && p.bareOutput && a.status < 300 {
+		if r := parseMembers(a.body).bareOutput(p.executionID); r != nil {
+			return r, 0, nil
+		}
+	}
+	if e != nil {
+		return nil, max(retryAfter(a.header), suggestedDelay(e.Retry)), e
+	}
+	return r, r.RetryAfter, nil
+}
+
+// tolerate decides about a failed request: ask again at once, ask again later,
+// or give up with the error it returns.
+func (p *poll) tolerate(ctx context.Context, e *Error) (again bool, final *Error) {
+	switch {
+	case e.HTTPStatus == http.StatusUnauthorized && !p.renewed:
+		p.renewed = true
+		renewed, failed := p.renewCredential(ctx)
+		switch {
+		case failed != nil && transient(failed):
+			p.renewed = false // it was not, and may be later
+			return false, p.countFailure(failed)
+		case failed != nil:
+			return false, failed
+		case renewed:
+			return true, nil
+		}
+		return false, e
+	case e.HTTPStatus == http.StatusNotFound, e.HTTPStatus == http.StatusGone:
+		if p.missing++; p.missing > 1 {
+			return false, e
+		}
+		return false, nil
+	case transient(e):
+		return false, p.countFailure(e)
+	}
+	return false, e
+}
+
+// countFailure returns the error if there were too many in a row.
+func (p *poll) countFailure(e *Error) *Error {
+	if p.failures++; p.failures > maxPollFailures {
+		return e
+	}
+	return nil
+}
+
+func (p *poll) renewCredential(ctx context.Context) (bool, *Error) {
+	renewed, e := p.client.renew(ctx, p.skill, p.last)
+	if e != nil {
+		e.ExecutionID, e.Executed, e.Phase = p.executionID, ExecutedYes, p.phase
+	}
+	return renewed, e
+}
+
+// transient reports whether the same request may well succeed later.
+func transient(e *Error) bool {
+	if e.Hint == HintRefused {
+		return false
+	}
+	switch {
+	case e.HTTPStatus == http.StatusTooManyRequests, e.HTTPStatus == http.StatusRequestTimeout, e.HTTPStatus >= 500:
+		return true
+	case e.HTTPStatus == 0: // no answer, or no credential for the moment
+		return e.Code == EndpointUnreachable
+	}
+	return false
+}
+
+// RunError is the Error of a run that the provider reported as failed or timed
+// out.
+func (c *Client) RunError(s *Skill, r *Response) *Error {
+	e := &Error{
+		Code: "EXECUTION_FAILED", Message: "The provider reported that the run failed.", Phase: PhasePoll,
+		Source: SourceProvider, ExecutionID: r.ExecutionID, Executed: ExecutedYes,
+	}
+	if r.Status == StatusTimeout {
+		e.Code, e.Message = InvocationTimeout, "The provider reported that the run timed out."
+	}
+	if said := r.Error; said != nil {
+		if code, known := unifiedCode(said.Code); known {
+			e.Code = code
+		} else if said.Code != "" {
+			e.Code = ErrorCode(said.Code)
+		}
+		if said.Message != "" {
+			e.Message = said.Message
+		}
+		e.Retry = said.Retry
+		if said.Details != nil {
+			e.Details, e.DetailsSource = boundedDetails(said.Details, maxDetails), SourceProvider
+		}
+	}
+	e.SkillID = s.ID
+	e.scrub(c.Credentials, c.DiscoveryCredentials)
+	return e
+}

@@ -1,0 +1,600 @@
+package skillsharing_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+const (
+	half = 500 * time.Millisecond
+	sec  = time.Second
+)
+
+// usual are the delays before the polls of a run that takes long.
+var usual = []time.Duration{half, 750 * time.Millisecond, 1125 * time.Millisecond, 1687 * time.Millisecond, 2531 * time.Millisecond, 3797 * time.Millisecond, 5 * sec, 5 * sec, 5 * sec}
+
+// then puts answers in order.
+func then(parts ...any) []scriptedAnswer {
+	var all []scriptedAnswer
+	for _, part := range parts {
+		switch part := part.(type) {
+		case scriptedAnswer:
+			all = append(all, part)
+		case func(*http.Request) (*http.Response, error):
+			all = append(all, part)
+		case []scriptedAnswer:
+			all = append(all, part...)
+		default:
+			panic(fmt.Sprintf("%T is no answer", part))
+		}
+	}
+	return all
+}
+
+// follow follows [run] at the provider of a transport, in a bubble of synctest.
+func follow(t *testing.T, edits []string, answers []scriptedAnswer, check func(t *testing.T, transport *scripted, r *Response, e *Error)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		transport := script(t, answers...)
+		var effort Effort
+		r, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme, edits...), run, 0, &effort)
+		if effort != (Effort{Polls: len(transport.asked)}) {
+			t.Errorf("%+v for %d requests", effort, len(transport.asked))
+		}
+		check(t, transport, r, e)
+	})
+}
+
+func TestFollowDelays(t *testing.T) {
+	running := says(200, runs)
+	after := func(value string) scriptedAnswer { return says(200, runs, "Retry-After", value) }
+	for _, c := range []struct {
+		name       string
+		retryAfter time.Duration // of the acceptance
+		answers    []scriptedAnswer
+		want       []time.Duration
+	}{
+		{"usual", 0, then(times(8, running), says(200, completes)), usual},
+		{"asked at acceptance", 7 * sec, then(running, says(200, completes)), []time.Duration{7 * sec, usual[1]}},
+		{"asked at acceptance for less", 100 * time.Millisecond, then(says(200, completes)), usual[:1]},
+		{"asked by a poll", 0, then(after("20"), running, says(200, completes)), []time.Duration{half, 20 * sec, usual[2]}},
+		{"asked for less", 0, then(times(4, running), after("1"), says(200, completes)), usual[:6]},
+		{"asked by 429", 0, then(says(429, "", "Retry-After", "30"), says(200, completes)), []time.Duration{half, 30 * sec}},
+		{"asked by 503", 0, then(says(503, "", "Retry-After", "30"), says(200, completes)), []time.Duration{half, 30 * sec}},
+		{"asked by a unified error", 0, then(says(503, `{"error":{"code":"ENDPOINT_UNREACHABLE","message":"m","retry":{"suggested_delay_ms":9000,"max_attempts":1}}}`), says(200, completes)), []time.Duration{half, 9 * sec}},
+		{"failures are no reason to hurry", 0, then(says(500, ""), scriptedAnswer(notConnected), scriptedAnswer(cutOff), says(200, completes)), usual[:4]},
+		{"404", 0, then(says(404, ""), says(200, completes)), usual[:2]},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				transport := script(t, c.answers...)
+				r, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme), run, c.retryAfter, new(Effort))
+				if e != nil || r.Status != StatusCompleted {
+					t.Fatalf("%+v, %+v", r, e)
+				}
+				wantDelays(t, transport.times(), c.want[0], c.want[1:])
+				// What the provider asks for is the least, not about what is waited.
+				for i, d := range c.want {
+					if d >= 7*sec && delayBefore(transport, i) < d {
+						t.Errorf("request %d came %v early", i+1, d-delayBefore(transport, i))
+					}
+				}
+			})
+		})
+	}
+}
+
+func delayBefore(s *scripted, i int) time.Duration {
+	if i == 0 {
+		return s.asked[0].at
+	}
+	return s.asked[i].at - s.asked[i-1].at
+}
+
+func TestFollowHasItsOwnPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		transport := script(t, then(times(3, says(200, runs)), says(200, completes))...)
+		c := newClient(t, acme, transport)
+		c.PollInitial, c.PollMax = 2*sec, 3*sec
+		if _, e := c.Follow(t.Context(), skillAt(t, acme), run, 0, new(Effort)); e != nil {
+			t.Fatal(e)
+		}
+		wantDelays(t, transport.times(), 2*sec, []time.Duration{3 * sec, 3 * sec, 3 * sec})
+	})
+}
+
+func TestFollowChangesDelaysByChance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		different := map[time.Duration]bool{}
+		for range 20 {
+			transport := script(t, says(200, completes))
+			if _, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme), run, 0, new(Effort)); e != nil {
+				t.Fatal(e)
+			}
+			different[transport.asked[0].at] = true
+		}
+		if len(different) < 2 {
+			t.Error("20 runs were polled after exactly the same time")
+		}
+	})
+}
+
+// Asking about a run is repeated in the face of trouble, but not for ever.
+func TestFollowToleratesFailures(t *testing.T) {
+	good := says(200, runs)
+	for _, c := range []struct {
+		name     string
+		answer   scriptedAnswer
+		code     ErrorCode
+		status   int
+		tolerant bool
+	}{
+		{"500", says(500, ""), InvalidProviderResponse, 500, true},
+		{"502", says(502, "<html>"), EndpointUnreachable, 502, true},
+		{"503", says(503, ""), EndpointUnreachable, 503, true},
+		{"504", says(504, ""), InvocationTimeout, 504, true},
+		{"429", says(429, ""), RateLimited, 429, true},
+		{"503 with a unified error", says(503, `{"error":{"code":"ENDPOINT_UNREACHABLE","message":"m"}}`), EndpointUnreachable, 503, true},
+		{"no connection", notConnected, EndpointUnreachable, 0, true},
+		{"dropped connection", cutOff, EndpointUnreachable, 0, true},
+		{"503 that is too large", says(503, strings.Repeat("x", 1<<20+1)), InvalidProviderResponse, 503, true},
+
+		{"403", says(403, ""), PermissionDenied, 403, false},
+		{"403 with JSON", says(403, `{"error":{"code":"PERMISSION_DENIED","message":"m"}}`), PermissionDenied, 403, false},
+		{"401", says(401, ""), AuthRequired, 401, false},
+		{"400", says(400, ""), InvalidProviderResponse, 400, false},
+		{"409", says(409, ""), InvalidProviderResponse, 409, false},
+		{"422", says(422, ""), InvalidProviderResponse, 422, false},
+		{"422 with JSON", says(422, `{"a":1}`), InvalidProviderResponse, 422, false},
+		{"302", says(302, "", "Location", "/elsewhere"), InvalidProviderResponse, 302, false},
+		{"not JSON", says(200, "garbage"), InvalidProviderResponse, 200, false},
+		{"nothing", says(204, ""), InvalidProviderResponse, 204, false},
+		{"empty object", says(200, "{}"), InvalidProviderResponse, 200, false},
+		{"unknown status", says(200, `{"execution_id":"exec-1","status":"queued"}`), InvalidProviderResponse, 200, false},
+		{"another run", says(200, `{"execution_id":"exec-2","status":"completed"}`), InvalidProviderResponse, 200, false},
+		{"result instead of status", says(200, `{"output":1}`), InvalidProviderResponse, 200, false},
+		{"too large", says(200, strings.Repeat("x", 1<<20+1)), InvalidProviderResponse, 200, false},
+		{"refused", func(*http.Request) (*http.Response, error) { return nil, refusal{} }, EndpointUnreachable, 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			wantEnd := func(polls int) func(*testing.T, *scripted, *Response, *Error) {
+				return func(t *testing.T, transport *scripted, r *Response, e *Error) {
+					t.Helper()
+					wantError(t, e, c.code, ExecutedYes)
+					if r != nil || len(transport.asked) != polls {
+						t.Errorf("%d polls, want %d", len(transport.asked), polls)
+					}
+					if e.ExecutionID != run || e.HTTPStatus != c.status || e.Phase != PhasePoll || e.SkillID != "acme/forecast" {
+						t.Errorf("%+v", e)
+					}
+				}
+			}
+			if !c.tolerant {
+				follow(t, nil, then(good, c.answer), wantEnd(2))
+				return
+			}
+			follow(t, nil, then(c.answer), wantEnd(6))
+			follow(t, nil, then(times(5, c.answer), good, times(5, c.answer), says(200, completes)), func(t *testing.T, transport *scripted, r *Response, e *Error) {
+				if e != nil || r.Status != StatusCompleted || len(transport.asked) != 12 {
+					t.Errorf("%+v after %d polls: %+v", r, len(transport.asked), e)
+				}
+			})
+			follow(t, nil, then(times(4, c.answer), good, c.answer), wantEnd(11))
+		})
+	}
+}
+
+func TestFollowCountsAllFailures(t *testing.T) {
+	follow(t, nil, then(says(503, ""), cutOffAnswer, says(429, ""), says(500, ""), cutOffAnswer, says(502, ""), says(200, completes)),
+		func(t *testing.T, transport *scripted, _ *Response, e *Error) {
+			wantError(t, e, EndpointUnreachable, ExecutedYes)
+			if len(transport.asked) != 6 {
+				t.Errorf("%d polls", len(transport.asked))
+			}
+		})
+}
+
+var cutOffAnswer scriptedAnswer = cutOff
+
+// A run may not be known at once everywhere.
+func TestFollowToleratesOneNotFound(t *testing.T) {
+	good := says(200, runs)
+	for _, status := range []int{404, 410} {
+		missing := says(status, `{"error":{"code":"SKILL_NOT_FOUND","message":"No such run."}}`)
+		for _, c := range []struct {
+			answers []scriptedAnswer
+			polls   int // 0: it completes
+		}{
+			{then(missing, says(200, completes)), 0},
+			{then(missing, missing, says(200, completes)), 2},
+			{then(missing, good, missing, good, missing, says(200, completes)), 0},
+			{then(good, missing, says(503, ""), missing, says(200, completes)), 4},
+		} {
+			follow(t, nil, c.answers, func(t *testing.T, transport *scripted, r *Response, e *Error) {
+				if c.polls == 0 {
+					if e != nil || r.Status != StatusCompleted {
+						t.Errorf("%d: %+v", status, e)
+					}
+					return
+				}
+				wantError(t, e, InvalidProviderResponse, ExecutedYes)
+				if len(transport.asked) != c.polls || e.HTTPStatus != status || e.ExecutionID != run || e.Hint != HintRunLost || e.Arguments != nil {
+					t.Errorf("%d: %+v after %d polls", status, e, len(transport.asked))
+				}
+			})
+		}
+	}
+}
+
+func TestFollowRenews(t *testing.T) {
+	good, no, done := says(200, runs), says(401, ""), says(200, completes)
+	down := &Error{Code: EndpointUnreachable, Message: "The token endpoint is down.", Phase: PhaseAuth, Source: SourceBridge, Executed: ExecutedNo}
+	for _, c := range []struct {
+		name     string
+		creds    *renewing
+		answers  []scriptedAnswer
+		keys     string // the keys that were sent
+		renewals int
+		code     ErrorCode // empty: it completes
+		delays   []time.Duration
+	}{
+		{"once", &renewing{}, then(no, done), "k- k-'", 1, "", []time.Duration{half, 0}},
+		{"twice is once too often", &renewing{}, then(no, no, done), "k- k-'", 1, AuthRequired, []time.Duration{half, 0}},
+		{"again after a good answer", &renewing{}, then(no, good, no, done), "k- k-' k-' k-''", 2, "", []time.Duration{half, 0, usual[1], 0}},
+		{"not again after a failure", &renewing{}, then(no, says(503, ""), no, done), "k- k-' k-'", 1, AuthRequired, []time.Duration{half, 0, usual[1]}},
+		{"nothing to renew", &renewing{exhausted: true}, then(good, no, done), "k- k-", 1, AuthRequired, usual[:2]},
+		{"renewal refused", &renewing{failures: []error{errNoToken}}, then(good, no, done), "k- k-", 1, AuthRequired, usual[:2]},
+		{"renewal delayed", &renewing{failures: []error{down, down}}, then(no, no, no, done), "k- k- k- k-'", 3, "", []time.Duration{half, usual[1], usual[2], 0}},
+		{"renewal delayed too often", &renewing{failures: slices.Repeat([]error{down}, 9)}, then(no), "k- k- k- k- k- k-", 6, EndpointUnreachable, usual[:6]},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				transport := script(t, c.answers...)
+				client := newClient(t, acme, transport)
+				c.creds.key = "k-"
+				client.Credentials = c.creds
+				r, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`), run, 0, new(Effort))
+				var keys []string
+				for _, a := range transport.asked {
+					keys = append(keys, a.header.Get("X-Key"))
+				}
+				if got := strings.Join(keys, " "); got != c.keys || c.creds.renewals != c.renewals {
+					t.Errorf("polls with %q, %d renewals; want %q, %d", got, c.creds.renewals, c.keys, c.renewals)
+				}
+				if len(keys) == len(c.delays) {
+					wantDelays(t, transport.times(), c.delays[0], c.delays[1:])
+				}
+				if c.code == "" {
+					if e != nil || r.Status != StatusCompleted {
+						t.Errorf("error %+v", e)
+					}
+					return
+				}
+				wantError(t, e, c.code, ExecutedYes)
+				if e.ExecutionID != run || e.Phase != PhasePoll {
+					t.Errorf("%+v", e)
+				}
+			})
+		})
+	}
+}
+
+// A credential that can't be had for a moment is no reason to lose a run.
+func TestFollowToleratesFailingCredentials(t *testing.T) {
+	for _, c := range []struct {
+		err   error
+		tries int
+		code  ErrorCode
+	}{
+		{&Error{Code: EndpointUnreachable, Message: "The token endpoint is down.", Phase: PhaseAuth, Source: SourceBridge}, 6, EndpointUnreachable},
+		{errNoToken, 1, AuthRequired},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			transport := script(t, says(200, completes))
+			client := newClient(t, acme, transport)
+			creds := &keyed{key: "k-123", err: c.err}
+			client.Credentials = creds
+			_, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`), run, 0, new(Effort))
+			wantError(t, e, c.code, ExecutedYes)
+			if len(creds.applied) != c.tries || len(transport.asked) != 0 || e.ExecutionID != run {
+				t.Errorf("%d tries, %d polls: %+v", len(creds.applied), len(transport.asked), e)
+			}
+		})
+	}
+}
+
+func TestFollowSendsNothingToUntrustedHosts(t *testing.T) {
+	for _, edit := range []string{`/endpoint/status_url="https://evil.example"`, `/endpoint/result_url="https://evil.example"`, "source=https://evil.example/skill.json"} {
+		transport := script(t, says(200, completes))
+		client := newClient(t, acme, transport)
+		client.Credentials = &keyed{key: "k-123"}
+		_, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`, edit), run, 0, new(Effort))
+		wantError(t, e, AuthRequired, ExecutedYes)
+		if len(transport.asked) != 0 || e.ExecutionID != run {
+			t.Errorf("%s: %d requests, %+v", edit, len(transport.asked), e)
+		}
+	}
+}
+
+func TestFollowToTheEnd(t *testing.T) {
+	const noStatus, noResult = "-/endpoint/status_url", "-/endpoint/result_url"
+	done := says(200, `{"execution_id":"exec-1","status":"completed","timestamps":{"created_at":"2025-07-01T10:00:00Z","completed_at":"2025-07-01T10:00:02Z"}}`)
+	const status, result = "GET https://acme.example/status/exec-1", "GET https://acme.example/result/exec-1"
+	for _, c := range []struct {
+		name    string
+		edits   []string
+		answers []scriptedAnswer
+		asked   []string
+		output  string // empty: none
+		elapsed time.Duration
+	}{
+		{"output from the status URL", nil, then(says(200, completes)), []string{status}, `{"ok":true}`, 0},
+		{"output null from the status URL", nil, then(says(200, `{"status":"completed","output":null}`)), []string{status}, `null`, 0},
+		{"output from the result URL", nil, then(done, says(200, completes)), []string{status, result}, `{"ok":true}`, 2 * sec},
+		{"bare output", nil, then(done, says(200, `{"output":[1.0]}`)), []string{status, result}, `[1.0]`, 2 * sec},
+		{"bare output null", nil, then(done, says(200, `{"output":null}`)), []string{status, result}, `null`, 2 * sec},
+		{"bare output with the id", nil, then(done, says(200, `{"execution_id":"exec-1","output":1,"error":null,"x":1}`)), []string{status, result}, `1`, 2 * sec},
+		{"result without output", nil, then(done, done), []string{status, result}, ``, 2 * sec},
+		{"no result URL", []string{noResult}, then(done), []string{status}, ``, 2 * sec},
+		{"no status URL", []string{noStatus}, then(says(200, runs), says(200, completes)), []string{result, result}, `{"ok":true}`, 0},
+		{"no status URL, bare output", []string{noStatus}, then(says(202, runs), says(200, `{"output":7}`)), []string{result, result}, `7`, 0},
+		{"no status URL, no output", []string{noStatus}, then(done), []string{result}, ``, 2 * sec},
+		{"result still running", nil, then(done, times(5, says(200, runs)), says(200, completes)), append([]string{status}, slices.Repeat([]string{result}, 6)...), `{"ok":true}`, 2 * sec},
+		{"result in trouble", nil, then(done, times(5, says(503, "")), says(200, completes)), append([]string{status}, slices.Repeat([]string{result}, 6)...), `{"ok":true}`, 2 * sec},
+		{"result not there yet", nil, then(done, says(404, ""), says(200, completes)), []string{status, result, result}, `{"ok":true}`, 2 * sec},
+		{"flapping", nil, then(says(200, completes), says(200, runs)), []string{status}, `{"ok":true}`, 0},
+		{"completed with 500", nil, then(says(500, completes)), []string{status}, `{"ok":true}`, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			follow(t, c.edits, c.answers, func(t *testing.T, transport *scripted, r *Response, e *Error) {
+				if e != nil {
+					t.Fatal(e)
+				}
+				if r.Status != StatusCompleted || r.ExecutionID != run || string(r.Output) != c.output || r.Elapsed != c.elapsed {
+					t.Errorf("%s", describeResponse(r))
+				}
+				var routes []string
+				for _, a := range transport.asked {
+					routes = append(routes, a.route)
+					wantSameHeader(t, a.header, http.Header{"Accept": {"application/json"}, "User-Agent": {"caddy-skill-bridge"}})
+				}
+				if !slices.Equal(routes, c.asked) {
+					t.Errorf("asked\n got %v\nwant %v", routes, c.asked)
+				}
+			})
+		})
+	}
+}
+
+func TestFollowToABadEnd(t *testing.T) {
+	for _, status := range []ExecutionStatus{StatusFailed, StatusTimeout} {
+		body := `{"execution_id":"exec-1","status":"` + string(status) + `","error":{"code":"X","message":"m"}}`
+		follow(t, nil, then(says(200, runs), says(504, body)), func(t *testing.T, transport *scripted, r *Response, e *Error) {
+			if e != nil || r.Status != status || r.Error.Code != "X" || len(transport.asked) != 2 {
+				t.Errorf("%+v, %+v", r, e)
+			}
+		})
+	}
+}
+
+func TestFollowWithoutResult(t *testing.T) {
+	done := says(200, `{"execution_id":"exec-1","status":"completed"}`)
+	for _, c := range []struct {
+		name    string
+		answers []scriptedAnswer
+		asked   int
+		code    ErrorCode
+		status  int
+		hint    Hint
+	}{
+		{"running for ever", then(done, says(200, runs)), 7, InvalidProviderResponse, 0, HintRunLost},
+		{"in trouble for ever", then(done, says(503, "")), 7, EndpointUnreachable, 503, HintNone},
+		{"lost", then(done, says(404, "")), 3, InvalidProviderResponse, 404, HintRunLost},
+		{"gone", then(done, says(410, "")), 3, InvalidProviderResponse, 410, HintRunLost},
+		{"forbidden", then(done, says(403, "")), 2, PermissionDenied, 403, HintNone},
+		{"another run's", then(done, says(200, `{"execution_id":"exec-2","status":"completed","output":1}`)), 2, InvalidProviderResponse, 200, HintNone},
+		{"another run's bare output", then(done, says(200, `{"execution_id":"exec-2","output":1}`)), 2, InvalidProviderResponse, 200, HintNone},
+		{"a numbered run's bare output", then(done, says(200, `{"execution_id":1,"output":1}`)), 2, InvalidProviderResponse, 200, HintNone},
+		{"unknown status", then(done, says(200, `{"status":"done","output":1}`)), 2, InvalidProviderResponse, 200, HintNone},
+		{"bare output of a failure", then(done, says(200, `{"output":null,"error":{"code":"X","message":"m"}}`)), 2, InvalidProviderResponse, 200, HintNone},
+		{"unified error with an output", then(done, says(200, `{"output":null,"error":{"code":"PERMISSION_DENIED","message":"m"}}`)), 2, PermissionDenied, 200, HintNone},
+		{"bare output with 500", then(done, says(500, `{"output":1}`)), 7, InvalidProviderResponse, 500, HintNone},
+		{"the output itself", then(done, says(200, `{"answer":42}`)), 2, InvalidProviderResponse, 200, HintNone},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			follow(t, nil, c.answers, func(t *testing.T, transport *scripted, _ *Response, e *Error) {
+				wantError(t, e, c.code, ExecutedYes)
+				if len(transport.asked) != c.asked || e.HTTPStatus != c.status || e.Hint != c.hint || e.Phase != PhaseResult || e.ExecutionID != run || e.SkillID != "acme/forecast" {
+					t.Errorf("%+v after %d requests", e, len(transport.asked))
+				}
+			})
+		})
+	}
+}
+
+func TestResult(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		transport := script(t, says(503, ""), says(200, `{"output":1}`))
+		effort := Effort{Attempts: 1}
+		r, e := newClient(t, acme, transport).Result(t.Context(), skillAt(t, acme), &Response{ExecutionID: run, Status: StatusCompleted, Elapsed: sec}, &effort)
+		if e != nil || string(r.Output) != "1" || r.Elapsed != sec || r.ExecutionID != run || effort != (Effort{Attempts: 1, Polls: 2}) {
+			t.Errorf("%+v, %+v, %+v", r, e, effort)
+		}
+		wantDelays(t, transport.times(), 0, usual[:1])
+	})
+}
+
+func TestFollowWhatCannotBeFollowed(t *testing.T) {
+	const none = "-/endpoint/status_url"
+	for _, c := range []struct {
+		name  string
+		id    string
+		edits []string
+	}{
+		{"no URL", run, []string{none, "-/endpoint/result_url"}},
+		{"empty id", "", nil},
+		{"dots", "..", nil},
+		{"long id", strings.Repeat("x", 513), nil},
+		{"huge id", strings.Repeat("x", 1<<20), []string{none}},
+	} {
+		transport := script(t, says(200, completes))
+		_, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme, c.edits...), c.id, 0, new(Effort))
+		wantError(t, e, InvalidProviderResponse, ExecutedYes)
+		if len(transport.asked) != 0 || e.Hint != HintRunLost || e.Source != SourceBridge || !strings.HasPrefix(c.id, strings.TrimSuffix(e.ExecutionID, "…")) || len(e.ExecutionID) > 600 {
+			t.Errorf("%s: %+v after %d requests", c.name, e, len(transport.asked))
+		}
+	}
+}
+
+func TestFollowUntilTheDeadline(t *testing.T) {
+	const deadline = 4 * sec
+	for _, c := range []struct {
+		name    string
+		answers []scriptedAnswer
+		polls   int // 0: it depends
+	}{
+		{"running for ever", then(says(200, runs)), 0},
+		{"asked to come later", then(says(200, runs, "Retry-After", "3600")), 1},
+		{"no answer", then(silent), 1},
+		{"no answer later", then(says(200, runs), scriptedAnswer(silent)), 2},
+		{"answer breaks off at the deadline", then(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return says(503, "")(r)
+		}), 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), deadline)
+				defer cancel()
+				transport := script(t, c.answers...)
+				start := time.Now()
+				_, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), run, 0, new(Effort))
+				if d := time.Since(start); d != deadline {
+					t.Errorf("it ended after %v", d)
+				}
+				wantError(t, e, InvocationTimeout, ExecutedYes)
+				if e.ExecutionID != run || e.Source != SourceBridge || e.Retry == nil || e.HTTPStatus != 0 || e.SkillID != "acme/forecast" || !errors.Is(e, context.DeadlineExceeded) {
+					t.Errorf("%+v", e)
+				}
+				if c.polls > 0 && len(transport.asked) != c.polls {
+					t.Errorf("%d polls, want %d", len(transport.asked), c.polls)
+				}
+			})
+		})
+	}
+}
+
+// What was learned in the last moment is not thrown away.
+func TestFollowCompletesAtTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*sec)
+		defer cancel()
+		transport := script(t, func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return says(200, completes)(r)
+		})
+		r, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), run, 0, new(Effort))
+		if e != nil || r.Status != StatusCompleted {
+			t.Errorf("%+v, %+v", r, e)
+		}
+	})
+}
+
+func TestFollowStopsWhenTheCallerIsGone(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		cancel  time.Duration
+		answers []scriptedAnswer
+		polls   int
+	}{
+		{"before the first poll", 300 * time.Millisecond, then(says(200, runs)), 0},
+		{"between polls", 3*half - 100*time.Millisecond - half, then(says(200, runs)), 1},
+		{"during a poll", sec, then(silent), 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(c.cancel, cancel)
+				transport := script(t, c.answers...)
+				start := time.Now()
+				_, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), run, 0, new(Effort))
+				if d := time.Since(start); d != c.cancel || len(transport.asked) != c.polls {
+					t.Errorf("it ended after %v and %d polls, want %v, %d", d, len(transport.asked), c.cancel, c.polls)
+				}
+				wantError(t, e, InvocationTimeout, ExecutedYes)
+				if e.ExecutionID != run || !errors.Is(e, context.Canceled) {
+					t.Errorf("%+v", e)
+				}
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) { // who has gone before it began
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		transport := script(t, says(200, runs))
+		start := time.Now()
+		if _, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), run, 0, new(Effort)); e == nil || len(transport.asked) != 0 || time.Since(start) != 0 {
+			t.Errorf("%+v after %d polls", e, len(transport.asked))
+		}
+	})
+}
+
+func TestFollowEncodesTheExecutionID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const id = "../x?y#z@evil.example/é"
+		transport := script(t, says(200, `{"status":"completed","output":1}`))
+		r, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme), id, 0, new(Effort))
+		if e != nil || r.ExecutionID != id {
+			t.Fatalf("%+v, %+v", r, e)
+		}
+		if got, want := transport.asked[0].route, "GET https://acme.example/status/..%2Fx%3Fy%23z%40evil.example%2F%C3%A9"; got != want {
+			t.Errorf("asked %s, want %s", got, want)
+		}
+	})
+}
+
+func TestRunError(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		response Response
+		code     ErrorCode
+		message  string
+		details  string
+		retry    string
+	}{
+		{"failed", Response{Status: StatusFailed, Error: &RunError{}}, "EXECUTION_FAILED", "The provider reported that the run failed.", "", ""},
+		{"failed, no error", Response{Status: StatusFailed}, "EXECUTION_FAILED", "The provider reported that the run failed.", "", ""},
+		{"failed for a reason", Response{Status: StatusFailed, Error: &RunError{Code: "NO_TABLE", Message: "No tables.", Details: []byte(`{"a":1.0}`), Retry: []byte(`{"max_attempts":1}`)}}, "NO_TABLE", "No tables.", `{"a":1.0}`, `{"max_attempts":1}`},
+		{"failed, message only", Response{Status: StatusFailed, Error: &RunError{Message: "No tables."}}, "EXECUTION_FAILED", "No tables.", "", ""},
+		{"failed for want of access", Response{Status: StatusFailed, Error: &RunError{Code: "AUTH_REQUIRED"}}, AuthRequired, "The provider reported that the run failed.", "", ""},
+		{"timeout", Response{Status: StatusTimeout, Error: &RunError{}}, InvocationTimeout, "The provider reported that the run timed out.", "", ""},
+		{"timeout by its other name", Response{Status: StatusTimeout, Error: &RunError{Code: "EXECUTION_TIMEOUT", Message: "Too slow."}}, InvocationTimeout, "Too slow.", "", ""},
+		{"failed by a timeout", Response{Status: StatusFailed, Error: &RunError{Code: "EXECUTION_TIMEOUT"}}, InvocationTimeout, "The provider reported that the run failed.", "", ""},
+		{"timeout with a code", Response{Status: StatusTimeout, Error: &RunError{Code: "QUEUE_FULL"}}, "QUEUE_FULL", "The provider reported that the run timed out.", "", ""},
+		{"long code and message", Response{Status: StatusFailed, Error: &RunError{Code: strings.Repeat("C", 300), Message: strings.Repeat("m", 5000)}},
+			ErrorCode(strings.Repeat("C", 200) + "…"), strings.Repeat("m", 4096) + "…", "", ""},
+		{"long details", Response{Status: StatusFailed, Error: &RunError{Details: []byte(`"` + strings.Repeat("x", 64<<10) + `"`)}},
+			"EXECUTION_FAILED", "The provider reported that the run failed.", `"65538 bytes of details, more than the 65536 that are passed on"`, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.response.ExecutionID = run
+			e := newClient(t, acme, nil).RunError(skillAt(t, acme), &c.response)
+			wantError(t, e, c.code, ExecutedYes)
+			if e.Message != c.message || string(e.Details) != c.details || string(e.Retry) != c.retry {
+				t.Errorf("told %s %s %s", e.Message, e.Details, e.Retry)
+			}
+			if e.Source != SourceProvider || e.ExecutionID != run || e.SkillID != "acme/forecast" {
+				t.Errorf("%+v", e)
+			}
+		})
+	}
+}

@@ -1,0 +1,93 @@
+package skillsharing_test
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// FuzzDescriptor: whatever a provider serves, reading it does not panic, and what
+// was read survives being serialized.
+func FuzzDescriptor(f *testing.F) {
+	for _, c := range descriptorCases() {
+		f.Add(edited(f, forecast, c.edits...))
+	}
+	for _, c := range indexCases() {
+		f.Add(edited(f, acmeIndex, c.edits...))
+	}
+	for _, schema := range []string{`{"$ref":"#"}`, `{"items":{"$ref":"#"},"pattern":"a+"}`, doubling(5, `{"allOf":[*,*]}`), `{"$schema":"http://json-schema.org/draft-07/schema#","dependencies":{"a":["b"]}}`} {
+		f.Add(edited(f, forecast, `/inputs/0/schema=`+schema, `/inputs/1/default=null`, `/x={"y":[1]}`))
+	}
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		_, _ = skillsharing.ParseIndex(doc)    // must not panic
+		_, _ = skillsharing.ParseRegistry(doc) // must not panic
+		d, err := skillsharing.ParseDescriptor(doc)
+		if err != nil {
+			if e := problem(t, err); !e.Details.IsValid() || e.Message == "" || len(e.Details) > 1<<20 {
+				t.Errorf("error %+v", e)
+			}
+			return
+		}
+		text, err := d.Serialize()
+		if err != nil {
+			t.Fatalf("serialize: %v", err)
+		}
+		again, err := skillsharing.ParseDescriptor(text)
+		if err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		if !reflect.DeepEqual(again, d) {
+			t.Errorf("got  %+v\nwant %+v", again, d)
+		}
+		if schema := skillsharing.InputSchema(d.Inputs); !schema.IsValid() {
+			t.Errorf("input schema %s", schema)
+		}
+		in, err := skillsharing.CompileInputs(d.Inputs)
+		if err != nil {
+			t.Fatalf("inputs of a valid descriptor: %v", err)
+		}
+		_ = in.Check(jsontext.Value(doc)) // must not panic
+	})
+}
+
+// FuzzInputs: whatever the schema, whatever the arguments, checking them neither
+// panics nor takes long.
+func FuzzInputs(f *testing.F) {
+	for _, args := range []string{
+		``, `{}`, `[]`, `{"v":null}`, `{"v":1}`, `{"v":"x","w":2}`, `{"v":{"a":{"a":[1,1.0,{}]}}}`, `{"v":1e400}`, `{"\u0076":0e-99999999}`, `{"v":1,"v":2}`, `{"v":`, "{\"v\":\"\xff\"}",
+	} {
+		for _, schema := range []string{
+			`{}`, `true`, `{"type":"string"}`, `{"type":["integer","null"]}`, `{"properties":{"a":{"$ref":"#"}},"patternProperties":{"^a":{"type":"object"}}}`, `{"items":{"enum":[1,"a"]},"uniqueItems":true}`,
+			`{"propertyNames":{"$ref":"#"},"anyOf":[{"maxLength":1},{"minimum":0.5}]}`, `{"pattern":"(?=a)"}`, `{"$id":"x","$defs":{"a":{"$anchor":"b"}},"$ref":"#b"}`, `{"multipleOf":0.1,"const":1}`,
+			`{"$schema":"http://json-schema.org/draft-04/schema#","id":"#a","minimum":0,"exclusiveMinimum":true}`, `{"unevaluatedProperties":false,"contains":{"type":"null"},"minContains":2}`,
+			doubling(12, `{"allOf":[*,*]}`), `{"if":true,"then":{"$ref":"#/x"},"x":{"not":{}}}`,
+		} {
+			f.Add("v", "string", schema, []byte(args))
+			f.Add("v", "integer", schema, []byte(args))
+		}
+	}
+	f.Fuzz(func(t *testing.T, name, kind, schema string, args []byte) {
+		params := []skillsharing.Parameter{{Name: name, Type: kind, Required: true, Schema: jsontext.Value(schema)}, {Name: "w", Type: "number", Required: true}}
+		_ = skillsharing.InputSchema(params) // must not panic
+		in, err := skillsharing.CompileInputs(params)
+		if err != nil {
+			if e := problem(t, err); e.Code != skillsharing.ValidationError || !e.Details.IsValid() {
+				t.Errorf("error %+v", e)
+			}
+			return
+		}
+		e := in.Check(args)
+		if e == nil {
+			return
+		}
+		if e.Code != skillsharing.ValidationError || e.Arguments == nil || e.Executed != skillsharing.ExecutedNo || e.Message == "" || len(e.Message) > 4096 {
+			t.Errorf("error %+v", e)
+		}
+		if again := in.Check(args); again == nil || again.Message != e.Message {
+			t.Errorf("got %v, then %v", e, again)
+		}
+	})
+}

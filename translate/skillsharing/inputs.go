@@ -1,0 +1,322 @@
+package skillsharing
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+)
+
+// Inputs checks arguments against the inputs of a descriptor. It is immutable
+// and safe for concurrent use.
+type Inputs struct {
+	inputs []input
+	byName map[string]int
+}
+
+type input struct {
+	name     string
+	required bool // and without a default
+	types    typeSet
+	schema   *parameterSchema // nil: none that could be applied here
+}
+
+// CompileInputs prepares the check of arguments. A parameter's schema that is
+// invalid, refers to anything outside of itself, or is too large or complex, and
+// a name given twice, are an [*Error] with the code VALIDATION_ERROR and the
+// violations as details. A schema with regular expressions that Go's engine does
+// not know, such as lookaround, is left to the provider.
+func CompileInputs(params []Parameter) (*Inputs, error) {
+	in := &Inputs{inputs: make([]input, len(params)), byName: make(map[string]int, len(params))}
+	var compiler parameterCompiler
+	var found violations
+	for i := range params {
+		p, path := &params[i], "/inputs/"+strconv.Itoa(i)
+		if _, taken := in.byName[p.Name]; taken {
+			found.add(path+"/name", "must be unique", "a unique name", p.Name)
+		}
+		in.byName[p.Name] = i
+		in.inputs[i] = input{name: p.Name, required: p.Required && p.Default == nil, types: typesNamed(p.Type)}
+		if p.Schema == nil {
+			continue
+		}
+		schema, flaw := readJSON(p.Schema, documentBounds)
+		if flaw != nil {
+			flaw.Path = clip(path+"/schema"+flaw.Path, maxPath)
+			found = append(found, *flaw)
+			continue
+		}
+		object, ok := schema.(map[string]any)
+		if !ok {
+			found.add(path+"/schema", "must be an object", "object", schema)
+			continue
+		}
+		compiled, flaws := compiler.compile(object, path+"/schema")
+		found = append(found, flaws...)
+		in.inputs[i].schema = compiled
+		if own, stated := object["type"]; stated {
+			in.inputs[i].types = typesOf(own)
+		}
+	}
+	if found != nil {
+		return nil, documentError(PhaseDescriptor, string(DefSkillDescriptor), found.tidy())
+	}
+	return in, nil
+}
+
+// Check judges the arguments of a call; none at all count as {}. Required inputs
+// without a default must be there, values must have the declared JSON type, where
+// it is one, and match the parameter's schema, which decides about the type if it
+// states one. What the descriptor does not name passes.
+//
+// The error tells the first argument at fault: of the missing ones in the order
+// of the descriptor, else in the order of the arguments. It is VALIDATION_ERROR
+// with Arguments set; if args is no object, these name "args" as a whole.
+func (in *Inputs) Check(args jsontext.Value) *Error {
+	if len(args) == 0 {
+		args = jsontext.Value("{}")
+	}
+	if name := typeName(args); name != "object" {
+		return notAnObject("must be an object, not " + withArticle(name))
+	}
+	dec := borrowDecoder(args)
+	defer dec.giveBack()
+
+	var few [64]bool // without an allocation
+	given := few[:]
+	if len(in.inputs) > len(few) {
+		given = make([]bool, len(in.inputs))
+	}
+	var first *Error
+	_, err := dec.ReadToken() // the brace
+	for err == nil && dec.PeekKind() != '}' {
+		var name, value jsontext.Value
+		if name, err = dec.ReadValue(); err != nil {
+			break
+		}
+		i, known := in.find(name)
+		if value, err = dec.ReadValue(); err != nil || !known {
+			continue
+		}
+		given[i] = true
+		if first == nil {
+			first = in.inputs[i].check(value)
+		}
+	}
+	if err == nil {
+		_, err = dec.ReadToken() // the brace
+	}
+	if err == nil {
+		if _, err = dec.ReadToken(); errors.Is(err, io.EOF) {
+			err = nil
+		}
+	}
+	if err != nil {
+		return notAnObject("must be valid JSON: " + clip(strings.TrimPrefix(err.Error(), "jsontext: "), maxActual))
+	}
+	for i := range in.inputs {
+		if in.inputs[i].required && !given[i] {
+			return in.inputs[i].fault("required", "", "is required")
+		}
+	}
+	return first
+}
+
+// find returns the input that a raw member name names.
+func (in *Inputs) find(raw jsontext.Value) (int, bool) {
+	name := raw[1 : len(raw)-1]
+	if bytes.IndexByte(name, '\\') >= 0 {
+		unquoted, err := jsontext.AppendUnquote(nil, raw)
+		if err != nil {
+			return 0, false
+		}
+		name = unquoted
+	}
+	i, ok := in.byName[string(name)]
+	return i, ok
+}
+
+func (p *input) check(value jsontext.Value) *Error {
+	if p.types != 0 && !p.types.include(value) {
+		advice := ""
+		if value.Kind() == 'n' && !p.required {
+			advice = "; leave it out if there is no value"
+		}
+		given := withArticle(typeName(value))
+		if p.types&typeNumber == 0 && value.Kind() == '0' && p.types&typeInteger != 0 {
+			given = clip(string(value), 40)
+		}
+		return p.fault("type", "", "must be "+withArticle(p.types.names()...)+", not "+given+advice)
+	}
+	if p.schema == nil {
+		return nil
+	}
+	decoded, flaw := readJSON(value, argumentBounds)
+	if flaw != nil {
+		return p.fault("schema", flaw.Path, flaw.Message)
+	}
+	if !p.schema.affordable(decoded) {
+		return p.fault("schema", "", "is too large, or too deeply nested, to be checked against its schema")
+	}
+	first, err := p.schema.validate(decoded)
+	if err != nil {
+		e := p.fault("schema", "", "can't be checked against its schema")
+		e.Cause = err
+		return e
+	}
+	if first == nil {
+		return nil
+	}
+	return p.fault("schema", pointer(first.path), first.sentence(decoded))
+}
+
+// fault makes the error of an argument. The path is relative to its value.
+func (p *input) fault(reason, path, problem string) *Error {
+	subject := fmt.Sprintf("argument %q", clip(p.name, maxActual))
+	path = clip(pointer([]string{p.name})+path, maxPath)
+	if path != pointer([]string{p.name}) {
+		subject += ": " + path
+	}
+	return argumentError(p.name, path, reason, subject+" "+problem)
+}
+
+func notAnObject(problem string) *Error { return argumentError("args", "", "type", "args "+problem) }
+
+func argumentError(param, path, reason, message string) *Error {
+	return &Error{
+		Code:      ValidationError,
+		Message:   message,
+		Phase:     PhaseInvoke,
+		Source:    SourceBridge,
+		Executed:  ExecutedNo,
+		Arguments: &ArgumentError{Param: clip(param, maxActual), Path: path, Reason: reason},
+	}
+}
+
+// sentence says what a value must be, and what it is, as the end of a sentence.
+func (f finding) sentence(document any) string {
+	message, expected := explain(f.kind)
+	switch k := f.kind.(type) {
+	case *kind.Required:
+		return message
+	case *kind.Type:
+		return message + ", not " + withArticle(k.Got)
+	case *kind.Enum, *kind.Const:
+		message += " (" + clip(string(expected), maxActual) + ")"
+	}
+	switch v := lookup(document, f.path).(type) {
+	case nil, []any, map[string]any:
+		return clip(message, maxMessage)
+	default:
+		return clip(message, maxMessage) + ", not " + clip(string(actual(v)), 64)
+	}
+}
+
+// typeSet is a set of JSON Schema's types. The empty set means that any will do.
+type typeSet uint8
+
+const (
+	typeNull typeSet = 1 << iota
+	typeBoolean
+	typeInteger
+	typeNumber
+	typeString
+	typeArray
+	typeObject
+)
+
+// typeNames are the names of the types, in the order of their bits.
+var typeNames = []string{"null", "boolean", "integer", "number", "string", "array", "object"}
+
+// typesNamed returns the type with a name; none for names that JSON Schema does not have.
+func typesNamed(name string) typeSet {
+	for i, n := range typeNames {
+		if n == name {
+			return 1 << i
+		}
+	}
+	return 0
+}
+
+// typesOf reads the keyword "type" of a schema that readJSON returned.
+func typesOf(keyword any) typeSet {
+	switch keyword := keyword.(type) {
+	case string:
+		return typesNamed(keyword)
+	case []any:
+		var set typeSet
+		for _, name := range keyword {
+			if name, ok := name.(string); ok {
+				set |= typesNamed(name)
+			}
+		}
+		return set
+	default:
+		return 0
+	}
+}
+
+func (t typeSet) names() []string {
+	var names []string
+	for i, n := range typeNames {
+		if t&(1<<i) != 0 {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+func (t typeSet) include(value jsontext.Value) bool {
+	if t&typesNamed(typeName(value)) != 0 {
+		return true
+	}
+	return t&typeInteger != 0 && value.Kind() == '0' && isInteger(string(value))
+}
+
+// typeName returns the JSON type of a raw value.
+func typeName(value jsontext.Value) string {
+	switch value.Kind() {
+	case 'n':
+		return "null"
+	case 't', 'f':
+		return "boolean"
+	case '0':
+		return "number"
+	case '"':
+		return "string"
+	case '[':
+		return "array"
+	default:
+		return "object"
+	}
+}
+
+// argumentDecoder reads arguments, of which the raw values are of interest.
+type argumentDecoder struct {
+	*jsontext.Decoder
+	buffer bytes.Buffer
+}
+
+var argumentDecoders = sync.Pool{New: func() any { return &argumentDecoder{Decoder: new(jsontext.Decoder)} }}
+
+// borrowDecoder returns a decoder of args. Member names may appear twice: what
+// the descriptor does not name is the provider's to judge.
+func borrowDecoder(args jsontext.Value) *argumentDecoder {
+	d := argumentDecoders.Get().(*argumentDecoder)
+	d.buffer = *bytes.NewBuffer(args)
+	d.Reset(&d.buffer, jsontext.AllowDuplicateNames(true))
+	return d
+}
+
+// giveBack keeps the decoder for another call, but not the arguments.
+func (d *argumentDecoder) giveBack() {
+	d.buffer = bytes.Buffer{}
+	d.Reset(&d.buffer)
+	argumentDecoders.Put(d)
+}

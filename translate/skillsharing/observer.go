@@ -1,0 +1,35 @@
+package skillsharing
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// Observer is told what happens between the bridge and providers. Its methods
+// must be quick, and safe for concurrent use.
+type Observer interface {
+	// Exchange reports an HTTP exchange that has ended, well or not.
+	Exchange(ctx context.Context, e *Exchange)
+	// Notice reports something an operator should know of.
+	Notice(ctx context.Context, n *Notice)
+}
+
+// Exchange is one HTTP request to a provider and what came of it.
+type Exchange struct {
+	Source   string // namespace of the source
+	Phase    Phase
+	Method   string
+	URL      string // without userinfo and query
+	Status   int    // 0: no answer
+	Duration time.Duration
+	Err      error // why there is no usable answer
+}
+
+// Notice is something an operator should know of.
+type Notice struct {
+	Level   slog.Level
+	Source  string // namespace of the source it concerns
+	Message string
+	Attrs   []slog.Attr // no secrets
+}

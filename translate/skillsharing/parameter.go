@@ -1,0 +1,309 @@
+package skillsharing
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// The schemas of parameters are untrusted: a schema of some hundred bytes can
+// take years to apply. So they are bounded when they are read, and what it costs
+// to apply them is worked out before they are.
+const (
+	maxSchemaDepth  = 32       // objects and arrays within each other, in one schema
+	maxSchemaBytes  = 64 << 10 // of text, in one schema
+	maxSchemaValues = 2048     // in one schema
+
+	// In all schemas of one descriptor.
+	maxSchemasBytes        = 256 << 10
+	maxSchemasValues       = 16 * 1024
+	maxPatternInstructions = 50_000
+
+	maxPattern = 4096 // the longest regular expression, in bytes
+
+	// maxVisits is how many subschemas may look at the values of an argument in
+	// all. The library keeps each failure, of some 250 bytes.
+	maxVisits = 250_000
+	// maxSchemaVisits is how many of them may look at the argument itself.
+	maxSchemaVisits = 2048
+	// maxSteps bounds visits multiplied with the bytes looked at.
+	maxSteps = 100_000_000
+	// maxUnique is the longest array that is compared item by item.
+	maxUnique = 10_000
+)
+
+// argumentBounds limits the arguments that are checked against a schema.
+var argumentBounds = bounds{depth: 32, values: maxVisits}
+
+// parameterSchemaURL is the base URI of every parameter's schema. Nothing is there (RFC 2606).
+const parameterSchemaURL = "https://parameter.invalid/schema"
+
+// parameterURLs leaves out of messages what only this package knows of.
+var parameterURLs = strings.NewReplacer(parameterSchemaURL, "", "https://parameter.invalid", "")
+
+// parameterCompiler compiles the schemas of one descriptor. Its zero value is ready for use.
+type parameterCompiler struct {
+	bytes, values, instructions int // used so far
+}
+
+// parameterSchema is a compiled schema of a parameter. It is immutable.
+type parameterSchema struct {
+	schema *jsonschema.Schema
+	costs  []cost // for each byte or value, by its depth in the argument
+	unique bool   // may use uniqueItems
+}
+
+// compile returns the compiled schema, or why there is none. It returns nil and
+// no violations for a schema with regular expressions that can't be evaluated in
+// linear time: it may well be valid, but only the provider can apply it.
+func (c *parameterCompiler) compile(schema map[string]any, path string) (*parameterSchema, []Violation) {
+	if problem := c.reserve(schema); problem != "" {
+		return nil, []Violation{{Path: clip(path, maxPath), Message: problem}}
+	}
+	patterns := patternEngine{used: &c.instructions, known: map[string]pattern{}}
+	compiled, err := compileUntrusted(schema, &patterns)
+	if err != nil {
+		return nil, schemaViolations(schema, err, path)
+	}
+	if patterns.unsupported {
+		return nil, nil
+	}
+	costs, err := weigh(compiled, argumentBounds.depth)
+	if err != nil {
+		return nil, []Violation{{Path: clip(path, maxPath), Message: err.Error()}}
+	}
+	return &parameterSchema{compiled, costs, asksForUnique(schema)}, nil
+}
+
+// reserve takes the size of a schema from what a descriptor may use.
+func (c *parameterCompiler) reserve(schema map[string]any) string {
+	levels := measure(schema)
+	var size level
+	for _, l := range levels {
+		size.bytes += l.bytes
+		size.values += l.values
+	}
+	c.bytes += size.bytes
+	c.values += size.values
+	switch {
+	case len(levels) > maxSchemaDepth:
+		return fmt.Sprintf("must not be nested in more than %d objects and arrays", maxSchemaDepth)
+	case size.bytes > maxSchemaBytes:
+		return fmt.Sprintf("must have at most %d bytes", maxSchemaBytes)
+	case size.values > maxSchemaValues:
+		return fmt.Sprintf("must have at most %d values", maxSchemaValues)
+	case c.bytes > maxSchemasBytes:
+		return fmt.Sprintf("must not make the schemas of all inputs longer than %d bytes", maxSchemasBytes)
+	case c.values > maxSchemasValues:
+		return fmt.Sprintf("must not make the schemas of all inputs larger than %d values", maxSchemasValues)
+	}
+	return ""
+}
+
+// compileUntrusted compiles a schema that somebody else wrote. That a library
+// might panic on it must not end the process.
+func compileUntrusted(schema map[string]any, patterns *patternEngine) (compiled *jsonschema.Schema, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("the schema makes the compiler fail: %v", cause)
+		}
+	}()
+	c := newCompiler()
+	c.UseRegexpEngine(patterns.compile)
+	for _, name := range assertedFormats {
+		c.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(any) error { return nil }})
+	}
+	if err := c.AddResource(parameterSchemaURL, schema); err != nil {
+		return nil, err
+	}
+	return c.Compile(parameterSchemaURL)
+}
+
+// assertedFormats are the formats that the library would check in schemas of
+// draft 7 and older. In none are they checked: the provider knows what it means.
+var assertedFormats = []string{
+	"json-pointer", "relative-json-pointer", "uuid", "duration", "period", "ipv4", "ipv6", "hostname", "email",
+	"date", "time", "date-time", "uri", "iri", "uri-reference", "iri-reference", "uri-template", "semver",
+}
+
+// schemaViolations tells why a schema can't be compiled.
+func schemaViolations(schema map[string]any, err error, path string) []Violation {
+	if invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
+		base := path + fragment(invalid.URL)
+		if found := violationsOf(invalid.Err, schema, base); len(found) > 0 {
+			return found
+		}
+	}
+	v := Violation{Path: clip(path, maxPath)}
+	if _, ok := errors.AsType[*jsonschema.LoadURLError](err); ok {
+		v.Message = errOutside.Error()
+		return []Violation{v}
+	}
+	v.Message = clip("must be a JSON Schema: "+parameterURLs.Replace(err.Error()), maxMessage)
+	return []Violation{v}
+}
+
+// fragment returns the JSON Pointer in a URL of the schema.
+func fragment(location string) string {
+	_, encoded, _ := strings.Cut(location, "#")
+	decoded, err := url.PathUnescape(encoded)
+	if err != nil {
+		return ""
+	}
+	return decoded
+}
+
+// patternEngine compiles the regular expressions of schemas: with Go's engine,
+// which takes linear time but knows no lookaround and no backreferences.
+type patternEngine struct {
+	used        *int // instructions, in all schemas of the descriptor
+	known       map[string]pattern
+	unsupported bool // an expression that is valid elsewhere was met
+}
+
+// pattern is a compiled regular expression and what it costs per byte.
+type pattern struct {
+	*regexp.Regexp
+	instructions int
+}
+
+var errPatterns = errors.New("it is too complex, or all that the descriptor has are together")
+
+// anything stands for an expression that is not evaluated.
+var anything = pattern{regexp.MustCompile(""), 1}
+
+func (e *patternEngine) compile(expression string) (jsonschema.Regexp, error) {
+	if known, ok := e.known[expression]; ok {
+		return known, nil
+	}
+	switch {
+	case len(expression) > maxPattern:
+		return nil, fmt.Errorf("it has more than %d bytes", maxPattern)
+	case *e.used > maxPatternInstructions:
+		return nil, errPatterns
+	}
+	tree, err := syntax.Parse(expression, syntax.Perl)
+	if bad, ok := errors.AsType[*syntax.Error](err); ok && onlyElsewhere[bad.Code] {
+		e.unsupported = true
+		return anything, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	program, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	if *e.used += len(program.Inst); *e.used > maxPatternInstructions {
+		return nil, errPatterns
+	}
+	compiled, err := regexp.Compile(expression)
+	if err != nil {
+		return nil, err
+	}
+	e.known[expression] = pattern{compiled, len(program.Inst)}
+	return e.known[expression], nil
+}
+
+// onlyElsewhere are the complaints of Go's parser about expressions that ECMA-262
+// may allow: lookaround, backreferences, \u escapes, script classes, long repeats.
+var onlyElsewhere = map[syntax.ErrorCode]bool{
+	syntax.ErrInvalidPerlOp:     true,
+	syntax.ErrInvalidEscape:     true,
+	syntax.ErrInvalidCharRange:  true,
+	syntax.ErrInvalidRepeatSize: true,
+}
+
+// affordable reports whether applying the schema to a value stays within bounds.
+func (p *parameterSchema) affordable(v any) bool {
+	var total cost
+	for depth, l := range measure(v) {
+		if depth == len(p.costs) {
+			break
+		}
+		total.visits += float64(l.values) * p.costs[depth].visits
+		total.steps += float64(l.bytes) * p.costs[depth].steps
+	}
+	return total.visits <= maxVisits && total.steps <= maxSteps && (!p.unique || longestArray(v) <= maxUnique)
+}
+
+// asksForUnique reports whether the keyword uniqueItems stands anywhere in a schema.
+func asksForUnique(schema any) bool {
+	switch schema := schema.(type) {
+	case []any:
+		return slices.ContainsFunc(schema, asksForUnique)
+	case map[string]any:
+		for name, member := range schema {
+			if name == "uniqueItems" || asksForUnique(member) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func longestArray(v any) int {
+	longest := 0
+	switch v := v.(type) {
+	case []any:
+		longest = len(v)
+		for _, item := range v {
+			longest = max(longest, longestArray(item))
+		}
+	case map[string]any:
+		for _, member := range v {
+			longest = max(longest, longestArray(member))
+		}
+	}
+	return longest
+}
+
+// validate applies the schema to a value and returns the first finding, if any.
+func (p *parameterSchema) validate(v any) (first *finding, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("the schema makes the validator fail: %v", cause)
+		}
+	}()
+	invalid := p.schema.Validate(v)
+	if invalid == nil {
+		return nil, nil
+	}
+	found := findingsOf(invalid)
+	if len(found) == 0 {
+		return nil, errors.New("the schema does not say why it rejects the value")
+	}
+	return &found[0], nil
+}
+
+// isInteger reports whether a JSON number has no fraction, as 1.0 and 1e2 (JSON
+// Schema 2020-12 Core, section 4.2.3), however large it is.
+func isInteger(number string) bool {
+	mantissa, exponent, _ := strings.Cut(strings.ToLower(strings.TrimPrefix(number, "-")), "e")
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	digits := strings.TrimRight(whole+fraction, "0")
+	if digits == "" {
+		return true // zero
+	}
+	// The value is digits * 10^(exponent + zeros), an integer if that power is not negative.
+	zeros := len(whole) - len(digits)
+	negative := strings.HasPrefix(exponent, "-")
+	shift := strings.TrimLeft(strings.TrimLeft(exponent, "+-"), "0")
+	if len(shift) > 9 { // beyond any number of digits
+		return !negative
+	}
+	n := 0
+	for i := range len(shift) {
+		n = n*10 + int(shift[i]-'0')
+	}
+	if negative {
+		n = -n
+	}
+	return n+zeros >= 0
+}

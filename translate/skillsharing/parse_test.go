@@ -1,0 +1,219 @@
+package skillsharing_test
+
+import (
+	"encoding/json" // for Indent, to see what the other implementation makes of the output
+	"errors"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+func quote(s string) string { return strconv.Quote(s) }
+
+func problem(tb testing.TB, err error) *skillsharing.Error {
+	tb.Helper()
+	e, ok := errors.AsType[*skillsharing.Error](err)
+	if !ok {
+		tb.Fatalf("got %v, want an *Error", err)
+	}
+	return e
+}
+
+func TestParseDescriptor(t *testing.T) {
+	d, err := skillsharing.ParseDescriptor(edited(t, forecast, `/tags=["weather"]`, `/inputs/0/default=null`, `/endpoint/timeout_ms=1500.5`, `/x_new={"b":[1, 2]}`, `/endpoint/x=1`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &skillsharing.Descriptor{
+		Protocol:       skillsharing.ProtocolVersion{Version: "1.0.0", ChangelogURL: "https://example.com/changelog"},
+		ID:             "acme/forecast",
+		Name:           "Forecast",
+		Version:        "2.1.0",
+		CapabilityType: skillsharing.API,
+		Description:    "Tells the weather.",
+		Provider:       skillsharing.Provider{Name: "Acme Weather", URL: "https://acme.example", Contact: "ops@acme.example"},
+		Endpoint: skillsharing.Endpoint{
+			URL: "https://api.acme.example/forecast", Method: "POST", ContentType: "application/json",
+			StatusURL: "https://api.acme.example/status/{execution_id}", ResultURL: "https://api.acme.example/result/{execution_id}",
+			TimeoutMS: 1500.5, Unknown: jsontext.Value(`{"x":1}`),
+		},
+		Inputs: []skillsharing.Parameter{
+			{Name: "location", Type: "string", Description: "A city.", Required: true, Default: jsontext.Value("null")},
+			{Name: "days", Type: "number", Description: "How many.", Default: jsontext.Value("7")},
+		},
+		Output:  skillsharing.Output{ContentType: "application/json"},
+		Auth:    skillsharing.Auth{Type: skillsharing.AuthNone},
+		Access:  skillsharing.Public,
+		Tags:    []string{"weather"},
+		Unknown: jsontext.Value(`{"x_new":{"b":[1,2]}}`),
+	}
+	if !reflect.DeepEqual(d, want) {
+		t.Errorf("got  %+v\nwant %+v", d, want)
+	}
+}
+
+func TestParseDescriptorJudgesTheVersionFirst(t *testing.T) {
+	for _, c := range []struct {
+		name, doc, version string // no version: VALIDATION_ERROR
+	}{
+		{"newer", string(edited(t, forecast, `/protocol/version="2.0.0"`)), "2.0.0"},
+		{"newer and otherwise invalid", string(edited(t, forecast, `/protocol/version="2.0.0"`, `/capability_type="agent"`, `/endpoint=null`)), "2.0.0"},
+		{"nothing but a version", `{"protocol":{"version":"3.1.4"}}`, "3.1.4"},
+		{"a member twice", `{"a":1,"a":2,"protocol":{"version":"2.0.0"}}`, "2.0.0"},
+		{"after a byte order mark", "\ufeff" + `{"protocol":{"version":"2.0.0"}}`, "2.0.0"},
+		{"pre-release", `{"protocol":{"version":"2.0.0-alpha"}}`, "2.0.0-alpha"},
+		{"beyond 64 bits", `{"protocol":{"version":"18446744073709551617.0.0"}}`, "18446744073709551617.0.0"},
+		{"escaped", `{"protocol":{"version":"\u0032.0.0"}}`, "2.0.0"},
+		{"no SemVer", string(edited(t, forecast, `/protocol/version="2.0"`)), ""},
+		{"v", string(edited(t, forecast, `/protocol/version="v2.0.0"`)), ""},
+		{"empty", string(edited(t, forecast, `/protocol/version=""`)), ""},
+		{"a word", string(edited(t, forecast, `/protocol/version="abc"`)), ""},
+		{"a number", string(edited(t, forecast, `/protocol/version=2`)), ""},
+		{"not in an object", `{"protocol":"2.0.0"}`, ""},
+		{"in another case", `{"Protocol":{"version":"2.0.0"}}`, ""},
+		{"in an array", `[{"protocol":{"version":"2.0.0"}}]`, ""},
+		{"cut off", `{"protocol":{"version":"2.0.0"},`, ""},
+		{"the same MAJOR", string(edited(t, forecast, `/protocol/version="1.9.0"`, `-/id`)), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := skillsharing.ParseDescriptor([]byte(c.doc))
+			e := problem(t, err)
+			if e.Phase != skillsharing.PhaseDescriptor || e.Source != skillsharing.SourceBridge || e.Executed != skillsharing.ExecutedNo {
+				t.Errorf("got %+v", e)
+			}
+			if c.version == "" {
+				if e.Code != skillsharing.ValidationError || e.Hint != skillsharing.HintDocument {
+					t.Errorf("got %v, hint %v", e, e.Hint)
+				}
+				return
+			}
+			want := `{"descriptor_version":"` + c.version + `","consumer_version":"1.0.0","supported_major":1,"supported_range":">=0.0.0 <2.0.0"}`
+			if e.Code != skillsharing.VersionIncompatible || string(e.Details) != want {
+				t.Errorf("got %v, details %s", e, e.Details)
+			}
+			if want := "Protocol version " + c.version + " is not compatible with consumer version 1.0.0"; e.Message != want {
+				t.Errorf("message %q, want %q", e.Message, want)
+			}
+		})
+	}
+	if _, err := skillsharing.ParseDescriptor(edited(t, forecast, `/protocol/version="0.3.0"`)); err != nil {
+		t.Errorf("older MAJOR: %v", err)
+	}
+}
+
+func TestParseErrorListsTheViolations(t *testing.T) {
+	_, err := skillsharing.ParseDescriptor(edited(t, forecast, `/access="x"`, `-/name`, `-/id`))
+	e := problem(t, err)
+	if want := "Invalid SkillDescriptor document: /access must be equal to one of the allowed values (and 2 more violations)"; e.Message != want {
+		t.Errorf("message %q, want %q", e.Message, want)
+	}
+	if want := `[{"path":"/access","message":"must be equal to one of the allowed values","expected":["public","restricted","private"],"actual":"x"},` +
+		`{"path":"/id","message":"is required","expected":"required","actual":"missing"},{"path":"/name","message":"is required","expected":"required","actual":"missing"}]`; string(e.Details) != want {
+		t.Errorf("details %s, want %s", e.Details, want)
+	}
+
+	_, err = skillsharing.ParseDescriptor([]byte("<html>"))
+	if e := problem(t, err); !strings.HasPrefix(e.Message, "Invalid SkillDescriptor document: the document is not JSON: ") {
+		t.Errorf("message %q", e.Message)
+	}
+}
+
+func TestParseIndex(t *testing.T) {
+	index, err := skillsharing.ParseIndex([]byte("\ufeff" + acmeIndex))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(index.Skills) != 2 || index.Provider.Name != "Acme" || index.Skills[1].ID != "acme/translate" || index.Skills[1].Access != skillsharing.Restricted || index.Skills[1].CapabilityType != skillsharing.Task {
+		t.Errorf("got %+v", index)
+	}
+	if _, err := skillsharing.ParseIndex(edited(t, acmeIndex, `/protocol/version="7.0.0"`, `/new=[]`)); err != nil {
+		t.Errorf("newer MAJOR: %v", err)
+	}
+	for _, edit := range []string{`/skills/1/id="acme/forecast"`, `/skills/1/access="x"`, `-/protocol`, `=[]`, `/provider/contact=1`} {
+		index, err := skillsharing.ParseIndex(edited(t, acmeIndex, edit))
+		if e := problem(t, err); index != nil || e.Code != skillsharing.ValidationError || e.Phase != skillsharing.PhaseDiscovery || e.Source != skillsharing.SourceBridge || e.Executed != skillsharing.ExecutedNo || e.Hint != skillsharing.HintDocument {
+			t.Errorf("%s: got %+v, %+v", edit, index, e)
+		}
+	}
+}
+
+func TestParseRegistry(t *testing.T) {
+	start, end := strings.Index(acmeIndex, "["), strings.LastIndex(acmeIndex, "]")+1
+	list := acmeIndex[start:end]
+	for name, doc := range map[string]string{
+		"index": acmeIndex, "array": list, "object": `{"skills":` + list + `,"total":2}`, "with other members of any kind": `{"protocol":2,"provider":"x","skills":` + list + `}`,
+	} {
+		index, err := skillsharing.ParseRegistry([]byte(doc))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if len(index.Skills) != 2 || index.Skills[0].DescriptorURL != "https://acme.example/skills/forecast.json" {
+			t.Errorf("%s: got %+v", name, index)
+		}
+	}
+	for doc, want := range map[string]string{
+		`{}`: "/skills must be an array of index entries", `{"skills":{}}`: "/skills must be an array of index entries",
+		`7`: "the document must be an array of index entries", `null`: "the document must be an array of index entries", `[7]`: "/0 must be an object",
+		`[{}]`: "/0/access is required", `{"skills":[{}]}`: "/skills/0/access is required", ``: "the document is not JSON: unexpected EOF",
+		string(edited(t, acmeIndex, `/skills/1/id="acme/forecast"`)):  "/skills/1/id must be unique, but /skills/0/id is the same",
+		string(edited(t, list, `/1/id="acme/forecast"`)):              "/1/id must be unique, but /0/id is the same",
+		string(edited(t, list, `/1/descriptor_url="translate.json"`)): "/1/descriptor_url must be an absolute http or https URL with a host",
+		`{"skills":[],"skills":[]}`:                                   "/skills must not appear twice in one object",
+		"[" + strings.Repeat(`7,`, 100) + "7]":                        "/0 must be an object, (and 49 more violations)",
+	} {
+		_, err := skillsharing.ParseRegistry([]byte(doc))
+		place, rest, _ := strings.Cut(want, ", (")
+		e := problem(t, err)
+		if e.Code != skillsharing.ValidationError || e.Phase != skillsharing.PhaseDiscovery || !strings.HasPrefix(e.Message, "Invalid registry document: "+place) || !strings.HasSuffix(e.Message, rest) {
+			t.Errorf("%.60s: got %v, want %s", doc, e, want)
+		}
+	}
+	if index, err := skillsharing.ParseRegistry([]byte(`[]`)); err != nil || len(index.Skills) != 0 {
+		t.Errorf("empty: %+v, %v", index, err)
+	}
+}
+
+func TestSerialize(t *testing.T) {
+	rich := edited(t, forecast,
+		`/tags=[]`, `/inputs/0/default=null`, `/inputs/1/default={"a": [1, 2], "b": "A"}`, `/inputs/0/schema={"type":"string","enum":["\u00e9"]}`, `/x={"deep":[{}, [], 1e3]}`, `/endpoint/y="<&>"`,
+		`/endpoint/retry={"max_attempts":3,"backoff_ms":250,"z":1}`, `/auth={"type":"oauth2","oauth2":`+oauth2Object+`,"custom":`+customObject+`,"header":"X-Key"}`)
+	for _, doc := range []string{forecast, string(rich), strings.Replace(forecast, `"default": 7`, `"default": 12345678901234567890123, "odd": "\u0041\/"`, 1)} {
+		d, err := skillsharing.ParseDescriptor([]byte(doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := d.Serialize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := skillsharing.ParseDescriptor(text)
+		if err != nil {
+			t.Fatalf("%v in %s", err, text)
+		}
+		if !reflect.DeepEqual(again, d) {
+			t.Errorf("got  %+v\nwant %+v", again, d)
+		}
+		if !json.Valid(text) || !strings.HasPrefix(string(text), "{\n  \"protocol\": {\n    \"version\": \"1.0.0\",\n") {
+			t.Errorf("not indented by two spaces: %s", text)
+		}
+	}
+
+	d, err := skillsharing.ParseDescriptor([]byte(forecast))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := d.Serialize()
+	if err != nil || strings.Contains(string(text), "null") || strings.Contains(string(text), "tags") {
+		t.Errorf("members that were absent appear: %s, %v", text, err)
+	}
+	d.Inputs[0].Default = jsontext.Value("{")
+	if _, err := d.Serialize(); err == nil {
+		t.Error("a broken default was serialized")
+	}
+}

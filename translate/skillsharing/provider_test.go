@@ -1,0 +1,380 @@
+package skillsharing_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// provider is a real server that answers as a test says and remembers what it
+// was asked.
+type provider struct {
+	*httptest.Server
+	mu     sync.Mutex
+	routes map[string][]http.HandlerFunc
+	seen   []seenRequest
+}
+
+// seenRequest is a request as it arrived.
+type seenRequest struct {
+	route string // method and request target
+	body  string
+	*http.Request
+}
+
+func newProvider(t testing.TB) *provider {
+	p := &provider{routes: map[string][]http.HandlerFunc{}}
+	p.Server = httptest.NewServer(p)
+	t.Cleanup(p.Close)
+	return p
+}
+
+func newTLSProvider(t testing.TB) *provider {
+	p := &provider{routes: map[string][]http.HandlerFunc{}}
+	p.Server = httptest.NewUnstartedServer(p)
+	p.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // handshakes fail on purpose
+	p.StartTLS()
+	t.Cleanup(p.Close)
+	return p
+}
+
+// on sets the answers to a method and path, in order. The last one is repeated.
+func (p *provider) on(route string, answers ...http.HandlerFunc) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.routes[route] = answers
+}
+
+func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	route := r.Method + " " + r.URL.Path
+	p.mu.Lock()
+	p.seen = append(p.seen, seenRequest{r.Method + " " + r.RequestURI, string(body), r})
+	answers := p.routes[route]
+	if len(answers) > 1 {
+		p.routes[route] = answers[1:]
+	}
+	p.mu.Unlock()
+	if len(answers) == 0 {
+		http.NotFound(w, r)
+		return
+	}
+	answers[0](w, r)
+}
+
+// requests are those seen so far.
+func (p *provider) requests() []seenRequest {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.seen)
+}
+
+// answers is an answer with a status, a body, and names and values of header fields.
+func answers(status int, body string, header ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for i := 0; i < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body) // the test sees whether it arrived
+	}
+}
+
+// drops closes the connection instead of answering.
+func drops(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+
+// breaksOff closes the connection in the middle of an answer.
+func breaksOff(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Length", "1000")
+	_, _ = io.WriteString(w, `{"status":`) // the test sees whether it arrived
+	panic(http.ErrAbortHandler)
+}
+
+// hangs answers when the client has gone.
+func hangs(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+// scripted is a transport that answers as a test says, for tests with a clock of
+// their own.
+type scripted struct {
+	t       testing.TB
+	start   time.Time
+	answers []scriptedAnswer
+	asked   []asked
+	open    atomic.Int32 // bodies not closed yet
+}
+
+type scriptedAnswer func(*http.Request) (*http.Response, error)
+
+// asked is a request that a scripted transport was given.
+type asked struct {
+	at     time.Duration
+	route  string
+	header http.Header
+}
+
+// script makes a transport that gives answers in order. The last one is repeated.
+func script(t testing.TB, answers ...scriptedAnswer) *scripted {
+	s := &scripted{t: t, start: time.Now(), answers: answers}
+	t.Cleanup(func() {
+		if n := s.open.Load(); n != 0 {
+			t.Errorf("%d bodies were not closed", n)
+		}
+	})
+	return s
+}
+
+func (s *scripted) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.asked = append(s.asked, asked{time.Since(s.start), r.Method + " " + r.URL.String(), r.Header.Clone()})
+	if r.Body != nil {
+		_, _ = io.Copy(io.Discard, r.Body) // it is in memory
+		_ = r.Body.Close()                 // it is in memory
+	}
+	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil && trace.GetConn != nil {
+		trace.GetConn(r.URL.Host)
+	}
+	answer := s.answers[0]
+	if len(s.answers) > 1 {
+		s.answers = s.answers[1:]
+	}
+	resp, err := answer(r)
+	if resp != nil {
+		s.open.Add(1)
+		resp.Body = &countedBody{Reader: resp.Body, open: &s.open}
+	}
+	return resp, err
+}
+
+// times are when the requests were made.
+func (s *scripted) times() []time.Duration {
+	var times []time.Duration
+	for _, a := range s.asked {
+		times = append(times, a.at)
+	}
+	return times
+}
+
+type countedBody struct {
+	io.Reader
+	once sync.Once
+	open *atomic.Int32
+}
+
+func (b *countedBody) Close() error {
+	b.once.Do(func() { b.open.Add(-1) })
+	return nil
+}
+
+// says is an answer with a status, a body, and names and values of header fields.
+func says(status int, body string, header ...string) scriptedAnswer {
+	return func(r *http.Request) (*http.Response, error) {
+		wrote(r)
+		recorder := httptest.NewRecorder()
+		answers(status, body, header...)(recorder, r)
+		return recorder.Result(), nil
+	}
+}
+
+// cutOff is what comes of a request whose connection breaks after it was written.
+func cutOff(r *http.Request) (*http.Response, error) {
+	wrote(r)
+	return nil, io.EOF
+}
+
+// notConnected is what comes of a request for which there is no connection.
+func notConnected(*http.Request) (*http.Response, error) {
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+}
+
+// silent waits for an answer until the request's time is up.
+func silent(r *http.Request) (*http.Response, error) {
+	wrote(r)
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+func wrote(r *http.Request) {
+	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil && trace.WroteHeaders != nil {
+		trace.WroteHeaders()
+	}
+}
+
+// times repeats an answer.
+func times(n int, a scriptedAnswer) []scriptedAnswer { return slices.Repeat([]scriptedAnswer{a}, n) }
+
+// accepts, runs and completes are the usual answers about [run].
+const (
+	accepts   = `{"execution_id":"exec-1","status":"accepted","skill_id":"acme/forecast"}`
+	runs      = `{"execution_id":"exec-1","status":"running"}`
+	completes = `{"execution_id":"exec-1","status":"completed","output":{"ok":true}}`
+)
+
+// watcher is an Observer that remembers.
+type watcher struct {
+	mu        sync.Mutex
+	exchanges []Exchange
+	notices   []Notice
+}
+
+func (w *watcher) Exchange(_ context.Context, e *Exchange) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.exchanges = append(w.exchanges, *e)
+}
+
+func (w *watcher) Notice(_ context.Context, n *Notice) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.notices = append(w.notices, *n)
+}
+
+// attribute is one of a notice's.
+func attribute(n Notice, name string) string {
+	for _, a := range n.Attrs {
+		if a.Key == name {
+			return a.Value.String()
+		}
+	}
+	return ""
+}
+
+// keyed are credentials that set a header.
+type keyed struct {
+	mu      sync.Mutex
+	key     string
+	more    []string // further secrets
+	types   []AuthType
+	err     error
+	applied []Authentication
+}
+
+func (k *keyed) Suits(auth *Auth) bool {
+	return auth == nil || k.types == nil || slices.Contains(k.types, auth.Type)
+}
+
+func (k *keyed) Authenticate(_ context.Context, a *Authentication) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.applied = append(k.applied, *a)
+	if k.err != nil {
+		return k.err
+	}
+	a.Request.Header.Set("X-Key", k.key)
+	return nil
+}
+
+func (k *keyed) Secrets() []string { return append([]string{k.key}, k.more...) }
+
+// renewing are credentials that can be renewed.
+type renewing struct {
+	keyed
+	renewals  int
+	exhausted bool
+	failures  []error // of the first renewals
+}
+
+var errNoToken = errors.New("the token endpoint wants more than this")
+
+func (r *renewing) Renew(context.Context, *Authentication) (bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.renewals++
+	if len(r.failures) > 0 {
+		err := r.failures[0]
+		r.failures = r.failures[1:]
+		return false, err
+	}
+	if r.exhausted {
+		return false, nil
+	}
+	r.key += "'"
+	return true, nil
+}
+
+// newClient makes a client of a provider at origin with what else a test sets.
+func newClient(t testing.TB, origin string, transport http.RoundTripper, trust ...string) *Client {
+	t.Helper()
+	u, err := url.Parse(origin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	audience, err := NewAudience(u, trust)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Client{
+		Source: "acme", Origin: u, Audience: audience, Transport: transport,
+		Caller: Caller{ID: "edge-1", Type: "service"}, Priority: PriorityNormal,
+		PollInitial: 500 * time.Millisecond, PollMax: 5 * time.Second,
+		MaxResponseSize: 1 << 20, AllowHTTP: true, Observer: new(watcher),
+	}
+}
+
+// newTransport is a transport like the one of a server's own client.
+func newTransport(t testing.TB) *http.Transport {
+	transport := new(http.Transport)
+	t.Cleanup(transport.CloseIdleConnections)
+	return transport
+}
+
+// acme is where the skills of most tests are.
+const acme = "https://acme.example"
+
+// skillAt makes a skill whose URLs are all below a base, with edits.
+func skillAt(t testing.TB, base string, edits ...string) *Skill {
+	t.Helper()
+	edits = append([]string{
+		"/endpoint/url=" + quote(base+"/run"),
+		"/endpoint/status_url=" + quote(base+"/status/{execution_id}"),
+		"/endpoint/result_url=" + quote(base+"/result/{execution_id}"),
+	}, edits...)
+	source := base + "/skill.json"
+	if i := slices.IndexFunc(edits, func(e string) bool { return strings.HasPrefix(e, "source=") }); i >= 0 {
+		source = strings.TrimPrefix(edits[i], "source=")
+		edits = slices.Delete(edits, i, i+1)
+	}
+	skill, err := NewSkill(edited(t, forecast, edits...), parseURL(t, source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return skill
+}
+
+// submit invokes a skill with no arguments to speak of.
+func submit(ctx context.Context, c *Client, s *Skill) (*Response, *Error, Effort) {
+	var effort Effort
+	r, e := c.Submit(ctx, s, &Invocation{Inputs: []byte(`{"location":"Tokyo"}`), TraceID: "t1", Timeout: time.Second}, &effort)
+	return r, e, effort
+}
+
+// wantError checks what an error is about.
+func wantError(t testing.TB, e *Error, code ErrorCode, executed Executed) {
+	t.Helper()
+	switch {
+	case e == nil:
+		t.Fatalf("no error, want %s", code)
+	case e.Code != code || e.Executed != executed:
+		t.Errorf("%s, executed: %s; want %s, executed: %s (%s)", e.Code, e.Executed, code, executed, e.Message)
+	}
+	if e.Message == "" || e.Phase == "" || e.Source == "" {
+		t.Errorf("incomplete: %+v", e)
+	}
+}

@@ -1,0 +1,97 @@
+package skillsharing
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const redacted = "[redacted]"
+
+// Bounds of what is passed on of a provider's own words, in bytes.
+const (
+	maxErrorMessage = 4 << 10
+	maxErrorCode    = 200
+)
+
+// scrub removes configured secrets, and tokens obtained with them, from all that
+// an answer or a log line is made of. Providers do echo them. Only then are texts
+// cut to their length: half a secret would not be found.
+func (e *Error) scrub(credentials ...Credentials) {
+	for _, secret := range secretsOf(credentials) {
+		e.Code = ErrorCode(strings.ReplaceAll(string(e.Code), secret, redacted))
+		e.Message = strings.ReplaceAll(e.Message, secret, redacted)
+		e.Details = scrubJSON(e.Details, secret)
+		e.Retry = scrubJSON(e.Retry, secret)
+		if e.Cause != nil && strings.Contains(e.Cause.Error(), secret) {
+			e.Cause = errors.New(strings.ReplaceAll(e.Cause.Error(), secret, redacted))
+		}
+	}
+	e.Code = ErrorCode(clip(string(e.Code), maxErrorCode))
+	e.Message = clip(e.Message, maxErrorMessage)
+}
+
+// scrubText removes configured secrets from a text.
+func (c *Client) scrubText(text string) string {
+	for _, secret := range secretsOf([]Credentials{c.Credentials, c.DiscoveryCredentials}) {
+		text = strings.ReplaceAll(text, secret, redacted)
+	}
+	return text
+}
+
+// secretsOf lists all secrets, longer ones first: one may be a part of another.
+func secretsOf(credentials []Credentials) []string {
+	var secrets []string
+	for _, c := range credentials {
+		if c != nil {
+			secrets = append(secrets, c.Secrets()...)
+		}
+	}
+	secrets = slices.DeleteFunc(secrets, func(s string) bool { return s == "" })
+	slices.SortFunc(secrets, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	return secrets
+}
+
+// scrubJSON removes a secret as it stands in JSON text, where some of its
+// characters may be escaped. A replacement never breaks the text's syntax: it
+// happens within strings only, or not at all.
+func scrubJSON(v jsontext.Value, secret string) jsontext.Value {
+	if v == nil || !mayContain(v, secret) {
+		return v
+	}
+	return mapStrings(v, func(s string) string { return strings.ReplaceAll(s, secret, redacted) })
+}
+
+// mayContain is a cheap test: a secret without any escape is there verbatim.
+func mayContain(v jsontext.Value, secret string) bool {
+	return bytes.Contains(v, []byte(secret)) || bytes.IndexByte(v, '\\') >= 0
+}
+
+// mapStrings rewrites every string of a JSON value, member names included. A
+// value that can't be rewritten, for example because two of its members would
+// have the same name, is dropped.
+func mapStrings(v jsontext.Value, change func(string) string) jsontext.Value {
+	dec := jsontext.NewDecoder(bytes.NewReader(v))
+	var out bytes.Buffer
+	enc := jsontext.NewEncoder(&out)
+	for {
+		token, err := dec.ReadToken()
+		if err == io.EOF {
+			return bytes.TrimSpace(out.Bytes())
+		}
+		if err == nil && token.Kind() == '"' {
+			token = jsontext.String(change(token.String()))
+		}
+		if err == nil {
+			err = enc.WriteToken(token)
+		}
+		if err != nil {
+			return jsontext.Value("null")
+		}
+	}
+}

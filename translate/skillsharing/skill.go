@@ -1,0 +1,95 @@
+package skillsharing
+
+import (
+	"bytes"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Skill is a valid descriptor, made ready to be used many times.
+type Skill struct {
+	*Descriptor
+	// Document is the descriptor as published.
+	Document jsontext.Value
+
+	url      *url.URL // where the descriptor came from, after redirects
+	endpoint *url.URL
+	urls     []*url.URL // of the endpoint, status and result
+	inputs   *Inputs
+}
+
+// NewSkill validates a descriptor that was read from source. The error is an
+// [*Error].
+func NewSkill(document []byte, source *url.URL) (*Skill, error) {
+	d, err := ParseDescriptor(document)
+	if err != nil {
+		return nil, err
+	}
+	inputs, err := CompileInputs(d.Inputs)
+	if err != nil {
+		return nil, err
+	}
+	s := &Skill{Descriptor: d, Document: bytes.Clone(document), url: source, inputs: inputs}
+	if s.endpoint, err = parseEndpointURL(d.Endpoint.URL); err != nil {
+		return nil, invalidURL("/endpoint/url", err)
+	}
+	s.urls = append(s.urls, s.endpoint)
+	for _, t := range []struct{ pointer, template string }{
+		{"/endpoint/status_url", d.Endpoint.StatusURL}, {"/endpoint/result_url", d.Endpoint.ResultURL},
+	} {
+		if t.template == "" {
+			continue
+		}
+		u, err := templateURL(t.template)
+		if err != nil {
+			return nil, invalidURL(t.pointer, err)
+		}
+		s.urls = append(s.urls, u)
+	}
+	return s, nil
+}
+
+func invalidURL(pointer string, err error) *Error {
+	return InvalidDescriptor("The descriptor has an unusable URL.", Violation{Path: pointer, Message: err.Error()})
+}
+
+// InvalidDescriptor is the VALIDATION_ERROR of a descriptor (section 8.3.1).
+func InvalidDescriptor(message string, violations ...Violation) *Error {
+	return &Error{
+		Code: ValidationError, Message: message, Phase: PhaseDescriptor, Source: SourceBridge,
+		Executed: ExecutedNo, Details: mustMarshal(violations), Hint: HintDocument,
+	}
+}
+
+// CheckInputs judges arguments by the descriptor's input definitions. It returns
+// nil if they fit.
+func (s *Skill) CheckInputs(args jsontext.Value) *Error {
+	e := s.inputs.Check(args)
+	if e != nil {
+		e.SkillID = s.ID
+	}
+	return e
+}
+
+// Hosts reports whether a may receive secrets for both the descriptor and the
+// endpoint of the skill.
+func (s *Skill) Hosts(a *Audience) bool { return a.Includes(s.url) && a.Includes(s.endpoint) }
+
+// needsCredential reports whether requests to the skill carry a credential.
+func (s *Skill) needsCredential() bool { return s.Auth.Type != AuthNone }
+
+// Followable reports whether an accepted run can be followed.
+func (s *Skill) Followable() bool { return s.Endpoint.StatusURL != "" || s.Endpoint.ResultURL != "" }
+
+// sendsBody reports whether the invocation carries an InvocationRequest. GET and
+// DELETE give a body no meaning (RFC 9110, section 9.3): they carry the inputs
+// in the query.
+func (s *Skill) sendsBody() bool {
+	return !slices.Contains([]string{"GET", "DELETE"}, s.Endpoint.Method)
+}
+
+// Timeout is the one that the descriptor states, 0 if it states none.
+func (s *Skill) Timeout() time.Duration { return milliseconds(s.Endpoint.TimeoutMS) }

@@ -1,0 +1,84 @@
+package skillsharing
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// executionIDPlaceholder stands for the execution id in the URL templates of an
+// endpoint (section 5.5).
+const executionIDPlaceholder = "{execution_id}"
+
+// maxExecutionID is the longest execution id that is put into a URL, in bytes.
+const maxExecutionID = 512
+
+// expandURL puts an execution id into a status or result URL, as one path
+// segment or query value whatever it contains. A template without the
+// placeholder gets the id as a further path segment.
+func expandURL(template, executionID string) (*url.URL, error) {
+	if err := checkExecutionID(executionID); err != nil {
+		return nil, err
+	}
+	if strings.Contains(schemeAndAuthority(template), executionIDPlaceholder) {
+		return nil, fmt.Errorf("%q lets the execution id choose the host", template)
+	}
+	template, _, _ = strings.Cut(template, "#") // what is never sent can't hold the id
+	escaped := escapeUnreserved(executionID)
+	if strings.Contains(template, executionIDPlaceholder) {
+		return parseEndpointURL(strings.ReplaceAll(template, executionIDPlaceholder, escaped))
+	}
+	base, query, hasQuery := strings.Cut(template, "?")
+	expanded := strings.TrimSuffix(base, "/") + "/" + escaped
+	if hasQuery {
+		expanded += "?" + query
+	}
+	return parseEndpointURL(expanded)
+}
+
+// checkExecutionID refuses ids that would change the meaning of a URL even when
+// they are escaped.
+func checkExecutionID(id string) error {
+	switch {
+	case id == "", id == ".", id == "..":
+		return fmt.Errorf("%q can't be used as an execution id", id)
+	case len(id) > maxExecutionID:
+		return fmt.Errorf("an execution id of %d bytes is longer than %d", len(id), maxExecutionID)
+	}
+	return nil
+}
+
+// escapeUnreserved percent-encodes everything but the unreserved characters of
+// RFC 3986, section 2.3.
+func escapeUnreserved(s string) string {
+	const hex = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := range len(s) {
+		c := s[i]
+		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0 {
+			b.WriteByte(c)
+			continue
+		}
+		b.WriteByte('%')
+		b.WriteByte(hex[c>>4])
+		b.WriteByte(hex[c&15])
+	}
+	return b.String()
+}
+
+// templateURL is the URL of a template before an id is known, for judging its host.
+func templateURL(template string) (*url.URL, error) { return expandURL(template, "0") }
+
+// parseEndpointURL parses an absolute http(s) URL. Its fragment is dropped: it
+// is never sent.
+func parseEndpointURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%q is not a URL", text)
+	}
+	if u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.Opaque != "" {
+		return nil, fmt.Errorf("%q is not an absolute http(s) URL", text)
+	}
+	u.Fragment, u.RawFragment = "", ""
+	return u, nil
+}

@@ -1,0 +1,178 @@
+package skillsharing_test
+
+import (
+	"net/url"
+	"testing"
+
+	. "github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+func parseURL(t testing.TB, text string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// What a URL may receive: no secret, one that goes to subdomains, too, or any.
+const (
+	nothing  = "nothing"
+	shared   = "shared"   // included, but not exactly
+	anything = "anything" // included exactly
+)
+
+func TestAudience(t *testing.T) {
+	const https, plain = "https://example.com", "http://example.com"
+	for _, c := range []struct {
+		origin string
+		trust  []string
+		target string
+		want   string
+	}{
+		// The origin itself, however it is spelled.
+		{https, nil, "https://example.com/", anything},
+		{https, nil, "https://example.com/a/b?c=d#e", anything},
+		{https, nil, "https://EXAMPLE.com/", anything},
+		{"https://Example.COM", nil, "https://example.com/", anything},
+		{https, nil, "https://example.com./", anything},
+		{"https://example.com.", nil, "https://example.com/", anything},
+		{https, nil, "https://example.com../", nothing},
+		{https, nil, "https://example.com:443/", anything},
+		{https, nil, "https://example.com:0443/", anything},
+		{https, nil, "https://example.com:/", anything},
+		{"https://example.com/base/path", nil, "https://example.com/elsewhere", anything},
+
+		// Ports.
+		{https, nil, "https://example.com:8443/", nothing},
+		{https, nil, "https://example.com:80/", nothing},
+		{https, nil, "https://example.com:65979/", nothing}, // 443 + 65536
+		{https, nil, "https://example.com:0/", nothing},
+		{"https://example.com:8443", nil, "https://example.com:8443/", anything},
+		{"https://example.com:8443", nil, "https://example.com/", nothing},
+		{"https://example.com:8443", nil, "https://api.example.com/", shared},
+		{"https://example.com:8443", nil, "https://api.example.com:8443/", nothing},
+
+		// Schemes.
+		{https, nil, "http://example.com/", nothing},
+		{https, nil, "http://example.com:443/", nothing},
+		{https, nil, "ftp://example.com/", nothing},
+		{https, nil, "wss://example.com:443/", nothing},
+		{plain, nil, "http://example.com/", anything},
+		{plain, nil, "http://example.com:80/", anything},
+		{plain, nil, "https://example.com/", nothing}, // port 443 was not written
+		{plain, nil, "http://api.example.com/", nothing},
+		{plain, nil, "http://api.example.com:443/", nothing},
+		{plain, nil, "https://api.example.com/", shared},
+		{"http://example.com:8080", nil, "http://example.com:8080/", anything},
+		{"http://example.com:8080", nil, "https://example.com:8080/", anything},
+		{"http://example.com:8080", nil, "http://example.com/", nothing},
+
+		// User information.
+		{https, nil, "https://example.com@evil.example/", nothing},
+		{https, nil, "https://user@example.com/", nothing},
+		{https, nil, "https://user:pass@example.com/", nothing},
+		{https, nil, "https://@example.com/", nothing},
+
+		// Subdomains, and what only looks like them.
+		{https, nil, "https://api.example.com/", shared},
+		{https, nil, "https://a.b.c.example.com/", shared},
+		{https, nil, "https://API.Example.com./", shared},
+		{https, nil, "https://api.example.com:443/", shared},
+		{https, nil, "https://api.example.com:8443/", nothing},
+		{https, nil, "http://api.example.com/", nothing},
+		{https, nil, "https://evil-example.com/", nothing},
+		{https, nil, "https://evilexample.com/", nothing},
+		{https, nil, "https://example.com.evil.com/", nothing},
+		{https, nil, "https://example.community/", nothing},
+		{https, nil, "https://com/", nothing},
+		{https, nil, "https://.example.com/", nothing},
+		{"https://api.example.com", nil, "https://example.com/", nothing},
+		{"https://api.example.com", nil, "https://web.example.com/", nothing},
+		{"https://api.example.com", nil, "https://v2.api.example.com/", shared},
+
+		// International names.
+		{"https://bücher.example", nil, "https://xn--bcher-kva.example/", anything},
+		{"https://xn--bcher-kva.example", nil, "https://BÜCHER.example/", anything},
+		{"https://xn--bcher-kva.example", nil, "https://shop.bücher.example/", shared},
+		{"https://bücher.example", nil, "https://bucher.example/", nothing},
+		{https, nil, "https://ex\u0430mple.com/", nothing}, // a Cyrillic letter
+		{https, nil, "https://example\u3002com/", anything},
+		{https, nil, "https://evil\u2024example.com/", nothing}, // a one dot leader
+
+		// Hosts below which there is nobody of their own.
+		{"https://localhost", nil, "https://localhost/", anything},
+		{"https://localhost", nil, "https://api.localhost/", nothing},
+		{"https://intranet", nil, "https://x.intranet/", nothing},
+		{"https://co.uk", nil, "https://co.uk/", anything},
+		{"https://co.uk", nil, "https://bank.co.uk/", nothing},
+		{"https://github.io", nil, "https://evil.github.io/", nothing},
+		{"https://acme.github.io", nil, "https://acme.github.io/", anything},
+		{"https://acme.github.io", nil, "https://x.acme.github.io/", shared},
+		{"https://acme.github.io", nil, "https://evil.github.io/", nothing},
+		{"https://acme.co.uk", nil, "https://api.acme.co.uk/", shared},
+		{"https://192.0.2.1", nil, "https://192.0.2.1/", anything},
+		{"https://192.0.2.1", nil, "https://x.192.0.2.1/", nothing},
+		{"https://192.0.2.1", nil, "https://192.0.2.10/", nothing},
+
+		// Addresses, however they are spelled.
+		{"https://[2001:db8::1]", nil, "https://[2001:0DB8:0:0:0:0:0:1]/", anything},
+		{"https://[2001:db8::1]", nil, "https://[2001:db8::1]:443/", anything},
+		{"https://[2001:db8::1]", nil, "https://[2001:db8::2]/", nothing},
+		{"https://[2001:db8::1]:8443", nil, "https://[2001:db8::1]/", nothing},
+		{"https://192.0.2.1", nil, "https://[::ffff:192.0.2.1]/", anything},
+		{"https://[2001:db8::1]", nil, "https://[2001:db8::1%25eth0]/", nothing},
+
+		// Hosts that the operator trusts.
+		{https, []string{"other.example"}, "https://other.example/", anything},
+		{https, []string{"other.example"}, "https://OTHER.example.:443/", anything},
+		{https, []string{"Other.Example."}, "https://other.example/", anything},
+		{https, []string{"other.example"}, "https://other.example:8443/", nothing},
+		{https, []string{"other.example"}, "https://api.other.example/", nothing},
+		{https, []string{"other.example"}, "https://another.example/", nothing},
+		{https, []string{"other.example"}, "http://other.example/", nothing},
+		{https, []string{"other.example"}, "http://other.example:443/", nothing},
+		{https, []string{"other.example:8443"}, "https://other.example:8443/", anything},
+		{https, []string{"other.example:8443"}, "https://other.example/", nothing},
+		{https, []string{"other.example", "third.example:99"}, "https://third.example:99/", anything},
+		{https, []string{"[2001:db8::1]"}, "https://[2001:db8:0::1]/", anything},
+		{https, []string{"[2001:db8::1]:8443"}, "https://[2001:db8::1]:8443/", anything},
+		{https, []string{"192.0.2.1"}, "https://192.0.2.1/", anything},
+		{https, []string{"api.example.com"}, "https://api.example.com/", anything}, // a subdomain by name
+		{https, []string{"bücher.example"}, "https://xn--bcher-kva.example/", anything},
+		{plain, []string{"other.example:8080"}, "http://other.example:8080/", anything},
+		{plain, []string{"other.example"}, "http://other.example/", nothing}, // 443 is meant
+	} {
+		a, err := NewAudience(parseURL(t, c.origin), c.trust)
+		if err != nil {
+			t.Errorf("%s trusting %q: %v", c.origin, c.trust, err)
+			continue
+		}
+		u := parseURL(t, c.target)
+		included, exactly := a.Includes(u), a.IncludesExactly(u)
+		if included != (c.want != nothing) || exactly != (c.want == anything) {
+			t.Errorf("%s trusting %q: %s may have %s; Includes: %t, IncludesExactly: %t", c.origin, c.trust, c.target, c.want, included, exactly)
+		}
+	}
+}
+
+func TestNewAudienceRefuses(t *testing.T) {
+	for _, origin := range []string{
+		"ftp://example.com", "https://", "https://user@example.com", "https://[fe80::1%25eth0]", "https://example..com.",
+		"https://example.com:0", "https://example.com:65536", "/relative",
+	} {
+		if _, err := NewAudience(parseURL(t, origin), nil); err == nil {
+			t.Errorf("origin %q was accepted", origin)
+		}
+	}
+	origin := parseURL(t, "https://example.com")
+	for _, trust := range []string{
+		"", " ", "https://other.example", "other.example/", "other.example/path", "other.example?x=y", "other.example#f", "user@other.example",
+		"*.other.example", "other.example:http", "other.example:0", "other.example:65536", "2001:db8::1", "[2001:db8::1", "a b", ".",
+	} {
+		if _, err := NewAudience(origin, []string{"fine.example", trust}); err == nil {
+			t.Errorf("trusted host %q was accepted", trust)
+		}
+	}
+}

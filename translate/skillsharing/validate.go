@@ -1,0 +1,250 @@
+package skillsharing
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"mime"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Violation is one reason why a document is invalid (section 8.3.1).
+type Violation struct {
+	// Path is a JSON Pointer to the member at fault. For a required member that
+	// is missing it is the pointer that the member would have.
+	Path    string `json:"path"`
+	Message string `json:"message"`
+	// Expected is the expected value, type or form. May be nil.
+	Expected jsontext.Value `json:"expected,omitzero"`
+	// Actual is what was found: a scalar, or the name of its type. Strings longer
+	// than 256 bytes are cut and end in an ellipsis. May be nil.
+	Actual jsontext.Value `json:"actual,omitzero"`
+}
+
+// What is told of a violation is bounded, in bytes, and so is the number of
+// violations of one document.
+const (
+	maxPath       = 1024
+	maxMessage    = 512
+	maxActual     = 256
+	maxViolations = 50
+)
+
+// documentBounds is far beyond any index of a provider, yet keeps what a hostile
+// one costs in memory to some 100 MB.
+var documentBounds = bounds{depth: 100, values: 200_000}
+
+// Validate judges a document against a definition of the protocol's schema, and
+// by the rules that a schema can't state, such as unique ids (section 9.3,
+// validate). It returns nil if the document is valid, else up to 50 violations
+// in the order of their paths. A leading byte order mark is ignored.
+func Validate(def Definition, doc []byte) []Violation {
+	schema, ok := schemas()[def]
+	if !ok {
+		return []Violation{{Message: fmt.Sprintf("there is no definition %q", clip(string(def), maxActual))}}
+	}
+	value, flaw := readJSON(withoutBOM(doc), documentBounds)
+	if flaw != nil {
+		return []Violation{*flaw}
+	}
+	found := violationsOf(schema.Validate(value), value, "")
+	if check, ok := rules[def]; ok {
+		check(&found, value, "")
+	}
+	return found.tidy()
+}
+
+func withoutBOM(doc []byte) []byte { return bytes.TrimPrefix(doc, []byte("\ufeff")) }
+
+// violations collects what is wrong with a document.
+type violations []Violation
+
+func (v *violations) add(path, message, expected string, found any) {
+	*v = append(*v, Violation{Path: clip(path, maxPath), Message: message, Expected: quoted(expected), Actual: actual(found)})
+}
+
+// tidy returns the violations sorted, each once, no more than maxViolations; nil
+// if there are none.
+func (v *violations) tidy() []Violation {
+	if len(*v) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(*v, func(a, b Violation) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Message, b.Message))
+	})
+	list := slices.CompactFunc(*v, func(a, b Violation) bool { return a.Path == b.Path && a.Message == b.Message })
+	return list[:min(len(list), maxViolations)]
+}
+
+// rules are what the schema can't say. Each one judges only members of the right
+// type, since the schema judges the types.
+var rules = map[Definition]func(found *violations, value any, path string){
+	DefSkillDescriptor:     descriptorRules,
+	DefSkillIndex:          indexRules,
+	DefSkillIndexEntry:     entryRules,
+	DefInvocationEndpoint:  endpointRules,
+	DefAuthConfig:          authRules,
+	DefParameterDefinition: parameterRules,
+}
+
+func descriptorRules(found *violations, value any, path string) {
+	descriptor, _ := value.(map[string]any)
+	endpointRules(found, descriptor["endpoint"], path+"/endpoint")
+	authRules(found, descriptor["auth"], path+"/auth")
+	inputs, _ := descriptor["inputs"].([]any)
+	inputsRules(found, inputs, path+"/inputs")
+}
+
+func indexRules(found *violations, value any, path string) {
+	index, _ := value.(map[string]any)
+	skills, _ := index["skills"].([]any)
+	entriesRules(found, skills, path+"/skills")
+}
+
+func entriesRules(found *violations, entries []any, path string) {
+	for i, entry := range entries {
+		entryRules(found, entry, path+"/"+strconv.Itoa(i))
+	}
+	unique(found, entries, "id", path)
+}
+
+func entryRules(found *violations, value any, path string) {
+	entry, _ := value.(map[string]any)
+	urlRule(found, entry, "descriptor_url", path)
+}
+
+func endpointRules(found *violations, value any, path string) {
+	endpoint, _ := value.(map[string]any)
+	urlRule(found, endpoint, "url", path)
+	urlRule(found, endpoint, "status_url", path)
+	urlRule(found, endpoint, "result_url", path)
+	if contentType, ok := endpoint["content_type"].(string); ok && !isJSONType(contentType) {
+		found.add(path+"/content_type", "must be a JSON media type: nothing else can be sent", "application/json", contentType)
+	}
+}
+
+func authRules(found *violations, value any, path string) {
+	auth, _ := value.(map[string]any)
+	if header, ok := auth["header"].(string); ok && ForbiddenHeader(header) {
+		message := "must not name a header that belongs to the connection, the body or routing"
+		if !fieldName(header) {
+			message = "must be the name of an HTTP header"
+		}
+		found.add(path+"/header", message, "a header for credentials, such as X-API-Key", header)
+	}
+	oauth2, _ := auth["oauth2"].(map[string]any)
+	urlRule(found, oauth2, "authorization_url", path+"/oauth2")
+	urlRule(found, oauth2, "token_url", path+"/oauth2")
+}
+
+func inputsRules(found *violations, inputs []any, path string) {
+	var compiler parameterCompiler
+	for i, input := range inputs {
+		schemaRule(found, &compiler, input, path+"/"+strconv.Itoa(i))
+	}
+	unique(found, inputs, "name", path)
+}
+
+func parameterRules(found *violations, value any, path string) {
+	schemaRule(found, new(parameterCompiler), value, path)
+}
+
+func schemaRule(found *violations, compiler *parameterCompiler, value any, path string) {
+	parameter, _ := value.(map[string]any)
+	if schema, ok := parameter["schema"].(map[string]any); ok {
+		_, flaws := compiler.compile(schema, path+"/schema")
+		*found = append(*found, flaws...)
+	}
+}
+
+// unique demands that no two objects of a list have the same string in a member.
+// The later one is at fault.
+func unique(found *violations, list []any, member, path string) {
+	first := make(map[string]int, len(list))
+	for i, item := range list {
+		object, _ := item.(map[string]any)
+		s, ok := object[member].(string)
+		if !ok {
+			continue
+		}
+		if earlier, taken := first[s]; taken {
+			message := fmt.Sprintf("must be unique, but %s/%d/%s is the same", path, earlier, member)
+			found.add(path+"/"+strconv.Itoa(i)+"/"+member, message, "a unique "+member, s)
+			continue
+		}
+		first[s] = i
+	}
+}
+
+func urlRule(found *violations, object map[string]any, member, path string) {
+	s, ok := object[member].(string)
+	if !ok {
+		return
+	}
+	if problem := urlProblem(s); problem != "" {
+		found.add(path+"/"+member, problem, "an absolute http or https URL", s)
+	}
+}
+
+// maxURL is the longest URL that a document may contain, in bytes.
+const maxURL = 2048
+
+// urlProblem tells why a URL, or a template of one (section 5.5), can't be
+// requested. It is empty for absolute http and https URLs.
+func urlProblem(s string) string {
+	if len(s) > maxURL {
+		return fmt.Sprintf("must be a URL of at most %d bytes", maxURL)
+	}
+	if strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }) {
+		return "must not contain spaces or control characters"
+	}
+	if strings.Contains(schemeAndAuthority(s), executionIDPlaceholder) {
+		return "must have " + executionIDPlaceholder + " only in its path or query: the execution id must not choose the host"
+	}
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return "must be an absolute http or https URL with a host"
+	case u.User != nil:
+		return "must not contain a user name or password"
+	case !validPort(u.Port()):
+		return "must have a port between 1 and 65535, or none"
+	}
+	return ""
+}
+
+// schemeAndAuthority returns what stands before the path, query or fragment.
+func schemeAndAuthority(s string) string {
+	start := 0
+	if i := strings.Index(s, "//"); i >= 0 {
+		start = i + len("//")
+	}
+	if i := strings.IndexAny(s[start:], "/?#"); i >= 0 {
+		return s[:start+i]
+	}
+	return s
+}
+
+func validPort(port string) bool {
+	if port == "" {
+		return true
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0
+}
+
+// isJSONType reports whether a media type, with or without parameters, is JSON:
+// application/json, text/json or one with the suffix +json (RFC 6839, section 3.1).
+func isJSONType(contentType string) bool {
+	if strings.ContainsFunc(contentType, unicode.IsControl) {
+		return false
+	}
+	mediaType, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (mediaType == "application/json" || mediaType == "text/json" || strings.HasSuffix(mediaType, "+json"))
+}
