@@ -1,0 +1,139 @@
+package translate
+
+import (
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// Call is an agent's wish to have a skill executed, free of the words of the
+// protocol it arrived in.
+type Call struct {
+	// Name is the skill's name as the agent wrote it; see [Bridge.Execute] for how it is resolved.
+	Name string
+	// Args is a JSON object with the skill's inputs; nil is an empty one. It is sent as it is.
+	Args jsontext.Value
+	// Version, if not empty, must be the one the provider offers.
+	Version string
+	// Timeout is the agent's own; 0 when it stated none.
+	Timeout time.Duration
+	// Arrived is when the call reached the bridge: the deadline counts from there. Zero: now.
+	Arrived time.Time
+	// Principal says who is asking, as established in front of the bridge; empty is anonymous.
+	Principal string
+	// TraceID is the trace the call belongs to (W3C Trace Context, 32 hexadecimal digits); empty: a new one is made.
+	TraceID string
+}
+
+// Outcome is what became of a [Call].
+//
+//   - The run completed: Run is set, Failure is nil.
+//   - The provider reported that the run ended badly: both are set, Failure.Kind is [RunFailed].
+//   - The run was accepted, but its end is not known: both are set.
+//   - Nothing was accepted: only Failure is set.
+type Outcome struct {
+	SkillID string // id of the skill's descriptor, once resolved
+	Run     *Run
+	Failure *Failure
+}
+
+// Run is an execution that a provider accepted.
+type Run struct {
+	ExecutionID string
+	// Status is the last one known.
+	Status skillsharing.ExecutionStatus
+	// Output is what a completed run produced, as sent; null when there is none.
+	Output jsontext.Value
+	// Elapsed is how long the run took by the provider's own clock; 0 when it did not say.
+	Elapsed time.Duration
+}
+
+// RunRef is all that is needed to follow a run to its end, now or later.
+type RunRef struct {
+	Source      string // namespace of the provider or registry, or name of the directly configured skill
+	SkillID     string
+	ExecutionID string
+}
+
+// Failure says why a call did not bring the result that was asked for.
+type Failure struct {
+	Kind Kind
+	Next Next
+	Err  *skillsharing.Error // never nil
+}
+
+// Kind classifies failures. Fronts map kinds to their own codes.
+type Kind uint8
+
+// The kinds of failures.
+const (
+	Internal            Kind = iota // a bug of the bridge
+	InvalidArguments                // the agent's own arguments; Err.Arguments says which
+	SkillNotFound                   // nothing answers to that name or version
+	AuthRequired                    // a credential is missing or was refused
+	PermissionDenied                // the credential does not suffice
+	TimedOut                        // the deadline passed
+	Unreachable                     // the provider can't be reached
+	VersionIncompatible             // the provider speaks a newer protocol
+	InvalidDocument                 // an index or descriptor is invalid
+	ProviderFault                   // the provider's answer means nothing
+	RateLimited                     // too many requests
+	RunFailed                       // the provider reported the end of the run as failed or timed out
+)
+
+// Next says what an agent should do about a failure.
+type Next string
+
+// What an agent can do next.
+const (
+	NextRetry        Next = "retry"        // the same again, later: nothing was executed
+	NextFixParams    Next = "fix_params"   // correct the request
+	NextAuthenticate Next = "authenticate" // prove who is asking to the bridge
+	NextAskOperator  Next = "ask_operator" // only the bridge's operator can mend it
+	NextFollowRun    Next = "follow_run"   // the run exists: ask for its end, do not start another
+	NextOtherSkill   Next = "other_skill"  // this skill can't be used
+	NextNone         Next = "none"         // nothing that helps is known
+)
+
+// Listing is the answer to a [Query].
+type Listing struct {
+	// Skills in the byte order of their names.
+	Skills []Entry
+	// Unavailable are the sources that could not be read.
+	Unavailable []Unavailable
+}
+
+// Query selects skills.
+type Query struct {
+	Namespace string // only this one; empty: all
+	Principal string // who is asking; empty: anonymous
+}
+
+// Entry is a skill as its source lists it.
+type Entry struct {
+	Name           string // what [Call.Name] accepts
+	Namespace      string
+	Version        string
+	Description    string
+	CapabilityType skillsharing.CapabilityType
+	Access         skillsharing.AccessPolicy
+}
+
+// Unavailable is a source of skills that could not be read.
+type Unavailable struct {
+	Namespace string
+	Failure   *Failure
+}
+
+// Description is all that is known about one skill.
+type Description struct {
+	Name       string // what [Call.Name] accepts
+	Namespace  string
+	Descriptor *skillsharing.Descriptor
+	// Document is the descriptor as published.
+	Document jsontext.Value
+	// InputSchema is a JSON Schema object for the arguments, made from the descriptor's inputs.
+	InputSchema jsontext.Value
+}

@@ -1,0 +1,360 @@
+package translate
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// source is a configured [Source] at work.
+type source struct {
+	Source
+	client *skillsharing.Client
+	table  atomic.Pointer[nameTable]
+}
+
+// nameTable holds the names of the skills that a source lists. It is made anew
+// when one of its indexes has changed.
+type nameTable struct {
+	indexes  []*skillsharing.Index
+	entries  []*entry // by name
+	byName   map[string]*entry
+	byID     map[string]*entry
+	byDotted map[string][]*entry // by id with / read as .
+}
+
+// entry is a skill that an index lists.
+type entry struct {
+	*skillsharing.IndexEntry
+	name    string // the one that is shown
+	aliased bool
+}
+
+// catalog knows which skill a name means.
+type catalog struct {
+	sources    []*source
+	observer   Observer
+	namespaces map[string]*source // of providers and registries
+	operators  map[string]operatorName
+}
+
+// operatorName is a name that the operator gave: of a skill of an index, or, where
+// id is empty, of a directly configured skill.
+type operatorName struct {
+	source *source
+	id     string
+}
+
+func newCatalog(sources []*source, observer Observer) (*catalog, error) {
+	c := &catalog{sources: sources, observer: observer, namespaces: map[string]*source{}, operators: map[string]operatorName{}}
+	add := func(name string, n operatorName) error {
+		if _, taken := c.operators[name]; taken {
+			return fmt.Errorf("the name %q is given to two skills", name)
+		}
+		c.operators[name] = n
+		return nil
+	}
+	for _, s := range sources {
+		if s.Kind == SkillSource {
+			if err := add(s.Namespace, operatorName{source: s}); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if c.namespaces[s.Namespace] != nil {
+			return nil, fmt.Errorf("the namespace %q is given to two sources", s.Namespace)
+		}
+		c.namespaces[s.Namespace] = s
+		for _, a := range s.Aliases {
+			if err := add(a.Name, operatorName{s, a.SkillID}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return c, nil
+}
+
+// listed is where a name leads to.
+type listed struct {
+	source        *source
+	name          string
+	id            string // that the descriptor must have; empty: any
+	descriptorURL string
+}
+
+// resolve finds the skill that a name means. The operator's names come first;
+// then a namespace decides, even while its source is down; and a bare id counts
+// only where there is a single source, so that no name changes its meaning when
+// a source comes or goes.
+func (c *catalog) resolve(ctx context.Context, name, principal string) (*listed, *Failure) {
+	if o, ok := c.operators[name]; ok {
+		if o.id == "" {
+			return &listed{source: o.source, name: name, descriptorURL: o.source.URL.String()}, nil
+		}
+		return c.lookUp(ctx, o.source, name, func(t *nameTable) []*entry { return present(t.byID[o.id]) })
+	}
+	if s := c.namespaceOf(name); s != nil {
+		return c.lookUp(ctx, s, name, func(t *nameTable) []*entry { return s.visible(t.find(name), principal) })
+	}
+	if s := c.onlySource(); s != nil {
+		return c.lookUp(ctx, s, name, func(t *nameTable) []*entry { return s.visible(t.find(name), principal) })
+	}
+	return c.unqualified(ctx, name, principal)
+}
+
+// lookUp finds a name in one source.
+func (c *catalog) lookUp(ctx context.Context, s *source, name string, find func(*nameTable) []*entry) (*listed, *Failure) {
+	t, err := c.load(ctx, s)
+	if err != nil {
+		return nil, failed(err)
+	}
+	found := find(t)
+	switch len(found) {
+	case 0:
+		return nil, notFound(name, near(name, publicNames(t)), nil)
+	case 1:
+		e := found[0]
+		return &listed{source: s, name: e.name, id: e.ID, descriptorURL: e.DescriptorURL}, nil
+	}
+	return nil, ambiguous(name, names(found))
+}
+
+// unqualified finds a name without a namespace where there are several sources:
+// only a name that is shown so leads anywhere, which is the case where two ids of
+// one source would otherwise share a name.
+func (c *catalog) unqualified(ctx context.Context, name, principal string) (*listed, *Failure) {
+	var found, known, unread []string
+	var shown []*listed
+	for _, r := range c.loadAll(ctx, func(s *source) bool { return s.Kind != SkillSource }) {
+		if r.err != nil {
+			unread = append(unread, r.source.Namespace)
+			continue
+		}
+		for _, e := range r.source.visible(r.table.find(name), principal) {
+			found = append(found, e.name)
+			if e.name == name {
+				shown = append(shown, &listed{source: r.source, name: name, id: e.ID, descriptorURL: e.DescriptorURL})
+			}
+		}
+		known = append(known, publicNames(r.table)...)
+	}
+	if len(shown) == 1 {
+		return shown[0], nil
+	}
+	for n := range c.operators {
+		known = append(known, n)
+	}
+	if len(found) > 0 {
+		slices.Sort(found)
+		return nil, ambiguous(name, slices.Compact(found))
+	}
+	return nil, notFound(name, near(name, known), unread)
+}
+
+// namespaceOf returns the source with the longest namespace that name starts with.
+func (c *catalog) namespaceOf(name string) *source {
+	for i := len(name) - 1; i > 0; i-- {
+		if name[i] == '.' || name[i] == '/' {
+			if s := c.namespaces[name[:i]]; s != nil {
+				return s
+			}
+		}
+	}
+	return nil
+}
+
+func (c *catalog) onlySource() *source {
+	if len(c.namespaces) != 1 {
+		return nil
+	}
+	for _, s := range c.namespaces {
+		return s
+	}
+	return nil
+}
+
+// find returns the entries that a name means within the source.
+func (t *nameTable) find(name string) []*entry {
+	if e := t.byName[name]; e != nil {
+		return []*entry{e}
+	}
+	if e := t.byID[name]; e != nil {
+		return []*entry{e}
+	}
+	dotted := dot(name)
+	if e := t.byName[dotted]; e != nil {
+		return []*entry{e}
+	}
+	return t.byDotted[dotted]
+}
+
+// visible leaves out what a caller must not learn of: private entries that were
+// read with the operator's credentials, unless he gave them a name or lists them.
+func (s *source) visible(entries []*entry, principal string) []*entry {
+	if principal != "" || s.ListPrivate || s.DiscoveryCredentials == nil {
+		return entries
+	}
+	return slices.DeleteFunc(slices.Clone(entries), func(e *entry) bool { return e.hidden() })
+}
+
+// hidden reports whether an entry is kept from anonymous callers' lists.
+func (e *entry) hidden() bool { return e.Access == skillsharing.Private && !e.aliased }
+
+// loaded is the result of loading one source.
+type loaded struct {
+	source *source
+	table  *nameTable
+	err    *skillsharing.Error
+}
+
+// loadAll loads the wanted sources at the same time.
+func (c *catalog) loadAll(ctx context.Context, wanted func(*source) bool) []loaded {
+	var results []loaded
+	for _, s := range c.sources {
+		if wanted(s) {
+			results = append(results, loaded{source: s})
+		}
+	}
+	var wg sync.WaitGroup
+	for i := range results {
+		wg.Go(func() { results[i].table, results[i].err = c.load(ctx, results[i].source) })
+	}
+	wg.Wait()
+	return results
+}
+
+// load reads the indexes of a source and makes its names.
+func (c *catalog) load(ctx context.Context, s *source) (*nameTable, *skillsharing.Error) {
+	indexes, err := s.indexes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if t := s.table.Load(); t != nil && slices.Equal(t.indexes, indexes) {
+		return t, nil
+	}
+	t := c.nameTable(ctx, s, indexes)
+	s.table.Store(t)
+	return t, nil
+}
+
+// indexes reads what a source lists: an index, or the answers of a registry for
+// each of the wanted types.
+func (s *source) indexes(ctx context.Context) ([]*skillsharing.Index, *skillsharing.Error) {
+	if s.Kind == ProviderSource {
+		index, err := s.client.Index(ctx)
+		return []*skillsharing.Index{index}, err
+	}
+	types := s.CapabilityTypes
+	if len(types) == 0 {
+		types = []skillsharing.CapabilityType{""}
+	}
+	indexes := make([]*skillsharing.Index, len(types))
+	errs := make([]*skillsharing.Error, len(types))
+	var g errgroup.Group
+	for i, t := range types {
+		g.Go(func() error {
+			indexes[i], errs[i] = s.client.Registry(ctx, t)
+			return nil
+		})
+	}
+	_ = g.Wait() // errors are in errs
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return indexes, nil
+}
+
+// nameTable makes the names of a source's skills.
+func (c *catalog) nameTable(ctx context.Context, s *source, indexes []*skillsharing.Index) *nameTable {
+	t := &nameTable{indexes: indexes, byName: map[string]*entry{}, byID: map[string]*entry{}, byDotted: map[string][]*entry{}}
+	shown := map[string]int{}
+	for _, index := range indexes {
+		for i := range index.Skills {
+			e := &entry{IndexEntry: &index.Skills[i]}
+			if t.byID[e.ID] != nil || !s.wants(e.CapabilityType) {
+				continue
+			}
+			if owner := c.namespaceOf(dot(e.ID)); owner != nil && owner != s {
+				c.observer.Notice(ctx, &skillsharing.Notice{
+					Level: slog.LevelWarn, Source: s.Namespace,
+					Message: "a skill was left out: its id claims the namespace of another source",
+					Attrs:   []slog.Attr{slog.String("skill_id", e.ID), slog.String("namespace", owner.Namespace)},
+				})
+				continue
+			}
+			e.name = s.nameOf(e.ID)
+			shown[e.name]++
+			t.byID[e.ID] = e
+			t.byDotted[dot(e.ID)] = append(t.byDotted[dot(e.ID)], e)
+			t.entries = append(t.entries, e)
+		}
+	}
+	for _, e := range t.entries {
+		if _, taken := c.operators[e.name]; taken || shown[e.name] > 1 {
+			e.name = e.ID
+		}
+	}
+	for _, a := range slices.Backward(s.Aliases) { // the first of several is shown
+		if e := t.byID[a.SkillID]; e != nil {
+			e.name, e.aliased = a.Name, true
+		}
+	}
+	for _, e := range t.entries {
+		t.byName[e.name] = e
+	}
+	slices.SortFunc(t.entries, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
+	return t
+}
+
+// wants reports whether the source is restricted to other types than t.
+func (s *source) wants(t skillsharing.CapabilityType) bool {
+	return len(s.CapabilityTypes) == 0 || slices.Contains(s.CapabilityTypes, t)
+}
+
+// nameOf is the name under which an id is shown: dotted, within the namespace.
+func (s *source) nameOf(id string) string {
+	name := dot(id)
+	if strings.HasPrefix(name, s.Namespace+".") {
+		return name
+	}
+	return s.Namespace + "." + name
+}
+
+func dot(id string) string { return strings.ReplaceAll(id, "/", ".") }
+
+func present(e *entry) []*entry {
+	if e == nil {
+		return nil
+	}
+	return []*entry{e}
+}
+
+func names(entries []*entry) []string {
+	list := make([]string, len(entries))
+	for i, e := range entries {
+		list[i] = e.name
+	}
+	slices.Sort(list)
+	return list
+}
+
+// publicNames are those that may be suggested to anybody.
+func publicNames(t *nameTable) []string {
+	var list []string
+	for _, e := range t.entries {
+		if e.Access != skillsharing.Private {
+			list = append(list, e.name)
+		}
+	}
+	return list
+}

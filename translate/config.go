@@ -1,0 +1,96 @@
+package translate
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// Config is what a [Bridge] is made of. All of it is used as it is: whoever
+// reads it from an operator applies defaults and refuses nonsense before.
+type Config struct {
+	// Sources of skills, in the order in which they were configured.
+	Sources []Source
+	// Cache keeps the documents. It may be shared with other bridges that reach the network in the same way.
+	Cache *cache.Cache
+	// Caller identifies the bridge towards providers.
+	Caller skillsharing.Caller
+	// Priority of every execution: low, normal or high.
+	Priority skillsharing.Priority
+	// DefaultTimeout bounds a call for which neither the agent nor the descriptor states a timeout.
+	DefaultTimeout time.Duration
+	// MaxTimeout bounds every call.
+	MaxTimeout time.Duration
+	// PollInitial is the delay before the first status request, and PollMax the longest between two.
+	PollInitial, PollMax time.Duration
+	// MaxResponseSize bounds every answer of a provider after decompression, in bytes.
+	MaxResponseSize int64
+	// AllowHTTP lets providers be reached without TLS.
+	AllowHTTP bool
+	// Observer is told what happens; nil: nobody.
+	Observer Observer
+}
+
+// Source is one place where skills are found.
+type Source struct {
+	Kind SourceKind
+	// Namespace of a provider or registry; of a single skill, its name. Unique among all sources.
+	Namespace string
+	// URL is a provider's origin, a skill's descriptor or a registry's base.
+	URL *url.URL
+	// Aliases are names of the operator's own, each with the id it stands for.
+	Aliases []Alias
+	// Trust lists further hosts, with or without a port, that may receive the source's secrets.
+	Trust []string
+	// Credentials authenticate invocations; nil: none.
+	Credentials skillsharing.Credentials
+	// DiscoveryCredentials authenticate requests for documents; nil: none.
+	DiscoveryCredentials skillsharing.Credentials
+	// CapabilityTypes restricts the source to skills of these types; empty: all.
+	CapabilityTypes []skillsharing.CapabilityType
+	// ListPrivate shows private skills to every caller.
+	ListPrivate bool
+	// Transport carries all requests to the source. It must refuse forbidden
+	// addresses and follow no redirects.
+	Transport http.RoundTripper
+	// Partition separates the source's documents from those read with other
+	// credentials or over another transport. It is a hash: no secret can be read from it.
+	Partition string
+}
+
+// Alias is a name of the operator's own for a skill.
+type Alias struct {
+	Name    string
+	SkillID string
+}
+
+// SourceKind says how a [Source] publishes its skills.
+type SourceKind uint8
+
+// The kinds of sources, one for each discovery path of the Skill Sharing
+// Protocol, section 4.2.
+const (
+	ProviderSource SourceKind = iota // an index under a well-known path
+	SkillSource                      // the URL of one descriptor
+	RegistrySource                   // a registry that is asked by capability type
+)
+
+// Observer is told what happens, for logs, metrics and traces. Its methods are
+// called on the path of a call: they must be quick, and safe for concurrent use.
+type Observer interface {
+	skillsharing.Observer
+	// Called reports a call that has ended.
+	Called(ctx context.Context, c *Call, o *Outcome, s *Statistics)
+}
+
+// Statistics are the figures of one call.
+type Statistics struct {
+	Source   string        // namespace of the source that decided the name; empty if none did
+	Duration time.Duration // from arrival to outcome
+	Attempts int           // requests to the invocation endpoint
+	Polls    int           // requests to the status or result URL
+}

@@ -1,0 +1,396 @@
+package translate_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+const skillName = "acme.weather"
+
+// weather is a provider of one skill, with changes to its descriptor.
+func weather(t *testing.T, changes func(p *provider) object) (*provider, translate.Source) {
+	t.Helper()
+	p := newProvider(t)
+	var c object
+	if changes != nil {
+		c = changes(p)
+	}
+	p.publish(p.descriptor("acme/weather", c))
+	return p, p.source(t, "acme")
+}
+
+func call(args string) translate.Call {
+	return translate.Call{Name: skillName, Args: jsontext.Value(args)}
+}
+
+func TestExecute(t *testing.T) {
+	accepted := answerJSON(202, response("e1", "accepted", nil))
+	running := answerJSON(200, response("e1", "running", nil))
+	completed := answerJSON(200, response("e1", "completed", object{
+		"output":     object{"ok": true},
+		"timestamps": object{"created_at": "2026-01-02T03:04:05Z", "updated_at": "2026-01-02T03:04:08Z", "completed_at": "2026-01-02T03:04:08Z"},
+	}))
+	bare := answerJSON(200, response("e1", "completed", nil))
+	noURLs := object{"status_url": nil, "result_url": nil}
+
+	tests := []struct {
+		about    string
+		endpoint object
+		submit   []http.HandlerFunc
+		status   []http.HandlerFunc
+		result   []http.HandlerFunc
+
+		run    skillsharing.ExecutionStatus // "": none
+		output string
+		kind   translate.Kind // 0: no failure
+		next   translate.Next
+		code   skillsharing.ErrorCode
+	}{
+		{about: "accepted, running, completed", submit: list(accepted), status: list(running, running, completed), run: "completed", output: `{"ok":true}`},
+		{about: "completed at once", submit: list(completed), run: "completed", output: `{"ok":true}`},
+		{about: "completed at once, without an id", submit: list(answerJSON(200, `{"status":"completed","output":[1]}`)), run: "completed", output: `[1]`},
+		{about: "output from the result URL", submit: list(accepted), status: list(bare), result: list(completed), run: "completed", output: `{"ok":true}`},
+		{about: "completed at once, output from the result URL", submit: list(bare), result: list(completed), run: "completed", output: `{"ok":true}`},
+		{about: "bare output", submit: list(accepted), status: list(bare), result: list(answerJSON(200, `{"output":7}`)), run: "completed", output: `7`},
+		{about: "no output anywhere", endpoint: object{"result_url": nil}, submit: list(accepted), status: list(bare), run: "completed", output: `null`},
+		{about: "output null", submit: list(accepted), status: list(answerJSON(200, response("e1", "completed", object{"output": jsontext.Value("null")}))), run: "completed", output: `null`},
+		{about: "no status URL", endpoint: object{"status_url": nil}, submit: list(accepted), result: list(running, answerJSON(200, `{"output":7}`)), run: "completed", output: `7`},
+		{about: "no URL to follow", endpoint: noURLs, submit: list(accepted), run: "accepted", kind: translate.ProviderFault, next: translate.NextNone, code: "INVALID_PROVIDER_RESPONSE"},
+		{
+			about: "failed", submit: list(accepted), status: list(answerJSON(200, response("e1", "failed", object{"error": object{"code": "NO_TABLES", "message": "m"}}))),
+			run: "failed", kind: translate.RunFailed, next: translate.NextNone, code: "NO_TABLES",
+		},
+		{
+			about: "failed at once, without an id", submit: list(answerJSON(500, `{"status":"failed"}`)),
+			run: "failed", kind: translate.RunFailed, next: translate.NextNone, code: "EXECUTION_FAILED",
+		},
+		{
+			about: "timed out at the provider", submit: list(accepted), status: list(answerJSON(504, response("e1", "timeout", object{"error": object{"code": "EXECUTION_TIMEOUT"}}))),
+			run: "timeout", kind: translate.RunFailed, next: translate.NextNone, code: "INVOCATION_TIMEOUT",
+		},
+		{about: "lost", submit: list(accepted), status: list(answerJSON(404, "")), run: "accepted", kind: translate.ProviderFault, next: translate.NextNone, code: "INVALID_PROVIDER_RESPONSE"},
+		{about: "status forbidden", submit: list(accepted), status: list(answerJSON(403, "")), run: "accepted", kind: translate.PermissionDenied, next: translate.NextFollowRun, code: "PERMISSION_DENIED"},
+		{about: "result broken", submit: list(accepted), status: list(bare), result: list(answerJSON(500, "")), run: "accepted", kind: translate.ProviderFault, next: translate.NextFollowRun, code: "INVALID_PROVIDER_RESPONSE"},
+		{about: "another run", submit: list(accepted), status: list(answerJSON(200, response("e2", "completed", nil))), run: "accepted", kind: translate.ProviderFault, next: translate.NextFollowRun, code: "INVALID_PROVIDER_RESPONSE"},
+
+		{about: "401", submit: list(answerJSON(401, "")), kind: translate.AuthRequired, next: translate.NextAskOperator, code: "AUTH_REQUIRED"},
+		{about: "403", submit: list(answerJSON(403, "")), kind: translate.PermissionDenied, next: translate.NextAskOperator, code: "PERMISSION_DENIED"},
+		{about: "404", submit: list(answerJSON(404, "")), kind: translate.SkillNotFound, next: translate.NextOtherSkill, code: "SKILL_NOT_FOUND"},
+		{about: "410", submit: list(answerJSON(410, "")), kind: translate.SkillNotFound, next: translate.NextOtherSkill, code: "SKILL_NOT_FOUND"},
+		{about: "408", submit: list(answerJSON(408, "")), kind: translate.TimedOut, next: translate.NextNone, code: "INVOCATION_TIMEOUT"},
+		{about: "504", submit: list(answerJSON(504, "")), kind: translate.TimedOut, next: translate.NextNone, code: "INVOCATION_TIMEOUT"},
+		{about: "503", submit: list(answerJSON(503, "")), kind: translate.Unreachable, next: translate.NextNone, code: "ENDPOINT_UNREACHABLE"},
+		{about: "429", submit: list(answerJSON(429, "")), kind: translate.RateLimited, next: translate.NextRetry, code: "RATE_LIMITED"},
+		{about: "422", submit: list(answerJSON(422, "")), kind: translate.VersionIncompatible, next: translate.NextOtherSkill, code: "VERSION_INCOMPATIBLE"},
+		{about: "422 with JSON", submit: list(answerJSON(422, `{"city":"unknown"}`)), kind: translate.InvalidArguments, next: translate.NextFixParams, code: "VALIDATION_ERROR"},
+		{about: "VALIDATION_ERROR", submit: list(answerJSON(400, `{"error":{"code":"VALIDATION_ERROR","message":"m"}}`)), kind: translate.InvalidArguments, next: translate.NextFixParams, code: "VALIDATION_ERROR"},
+		{about: "500", submit: list(answerJSON(500, "")), kind: translate.ProviderFault, next: translate.NextNone, code: "INVALID_PROVIDER_RESPONSE"},
+		{about: "405", submit: list(answerJSON(405, "")), kind: translate.ProviderFault, next: translate.NextOtherSkill, code: "INVALID_PROVIDER_RESPONSE"},
+		{about: "nonsense", submit: list(answerJSON(200, "{}")), kind: translate.ProviderFault, next: translate.NextNone, code: "INVALID_PROVIDER_RESPONSE"},
+	}
+	for _, test := range tests {
+		t.Run(test.about, func(t *testing.T) {
+			p, s := weather(t, func(*provider) object { return object{"endpoint": test.endpoint} })
+			p.on("POST /run/weather", test.submit...)
+			p.on("GET /status/e1", test.status...)
+			p.on("GET /result/e1", test.result...)
+			o := newBridge(t, s).Execute(t.Context(), call(`{"city":"Tokyo"}`))
+			if o.SkillID != "acme/weather" {
+				t.Errorf("skill id %q", o.SkillID)
+			}
+			switch {
+			case test.run == "" && o.Run != nil:
+				t.Errorf("got run %+v, want none", o.Run)
+			case test.run != "" && (o.Run == nil || o.Run.Status != test.run || string(o.Run.Output) != test.output || o.Run.ExecutionID == ""):
+				t.Errorf("got run %+v, failure %v; want %s with output %s", o.Run, o.Failure, test.run, test.output)
+			}
+			switch {
+			case test.code == "" && o.Failure != nil:
+				t.Errorf("got failure %+v: %v", o.Failure, o.Failure.Err)
+			case test.code != "" && o.Failure == nil:
+				t.Errorf("got no failure, want %s", test.code)
+			case test.code != "" && (o.Failure.Kind != test.kind || o.Failure.Next != test.next || o.Failure.Err.Code != test.code || o.Failure.Err.Message == ""):
+				t.Errorf("got failure %+v: %v; want kind %d, next %s, code %s", o.Failure, o.Failure.Err, test.kind, test.next, test.code)
+			}
+			if o.Failure != nil && o.Run != nil && (o.Failure.Err.Executed != skillsharing.ExecutedYes || o.Failure.Err.ExecutionID != o.Run.ExecutionID) {
+				t.Errorf("the failure of run %s says executed %q, execution id %q", o.Run.ExecutionID, o.Failure.Err.Executed, o.Failure.Err.ExecutionID)
+			}
+			p.received(t, "POST /run/weather", 1)
+		})
+	}
+}
+
+func list(handlers ...http.HandlerFunc) []http.HandlerFunc { return handlers }
+
+func TestElapsedComesFromTheProvider(t *testing.T) {
+	p, s := weather(t, nil)
+	p.on("POST /run/weather", answerJSON(200, response("e", "completed", object{
+		"output": 1, "timestamps": object{"created_at": "2026-01-02T03:04:05Z", "updated_at": "2026-01-02T03:04:08Z", "completed_at": "2026-01-02T03:04:08.5Z"},
+	})))
+	if o := newBridge(t, s).Execute(t.Context(), call(`{"city":"x"}`)); o.Run == nil || o.Run.Elapsed != 3500*time.Millisecond {
+		t.Errorf("got %+v", o.Run)
+	}
+}
+
+func TestNothingIsSentFor(t *testing.T) {
+	tests := []struct {
+		about   string
+		changes object
+		call    translate.Call
+		kind    translate.Kind
+		next    translate.Next
+		param   string
+	}{
+		{"a missing argument", nil, call(`{}`), translate.InvalidArguments, translate.NextFixParams, "city"},
+		{"no arguments at all", nil, call(``), translate.InvalidArguments, translate.NextFixParams, "city"},
+		{"a wrong type", nil, call(`{"city":7}`), translate.InvalidArguments, translate.NextFixParams, "city"},
+		{"another version", nil, translate.Call{Name: skillName, Args: jsontext.Value(`{"city":"x"}`), Version: "9.9.9"}, translate.SkillNotFound, translate.NextFixParams, "version"},
+		{"a newer protocol", object{"protocol": object{"version": "2.0.0"}}, call(`{"city":"x"}`), translate.VersionIncompatible, translate.NextOtherSkill, ""},
+		{"an invalid descriptor", object{"capability_type": "x"}, call(`{"city":"x"}`), translate.InvalidDocument, translate.NextOtherSkill, ""},
+		{"a missing credential", object{"auth": object{"type": "api_key"}}, call(`{"city":"x"}`), translate.AuthRequired, translate.NextAskOperator, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.about, func(t *testing.T) {
+			p, s := weather(t, nil)
+			p.on("GET /skills/0.json", answerJSON(200, p.descriptor("acme/weather", test.changes)))
+			o := newBridge(t, s).Execute(t.Context(), test.call)
+			if o.Run != nil || o.Failure == nil || o.Failure.Kind != test.kind || o.Failure.Next != test.next || o.Failure.Err.Executed != skillsharing.ExecutedNo {
+				t.Fatalf("got %+v, %+v", o.Run, o.Failure)
+			}
+			if a := o.Failure.Err.Arguments; test.param != "" && (a == nil || a.Param != test.param) {
+				t.Errorf("arguments: %+v", a)
+			}
+			p.received(t, "POST /run/weather", 0)
+		})
+	}
+}
+
+func TestDescriptorOfAnotherSkill(t *testing.T) {
+	p, s := weather(t, nil)
+	p.on("GET /skills/0.json", answerJSON(200, p.descriptor("acme/other", nil)))
+	o := newBridge(t, s).Execute(t.Context(), call(`{"city":"x"}`))
+	if o.Failure == nil || o.Failure.Kind != translate.InvalidDocument || !strings.Contains(string(o.Failure.Err.Details), `"path":"/id"`) {
+		t.Errorf("got %+v", o.Failure)
+	}
+}
+
+func TestTheEffectiveTimeoutIsSent(t *testing.T) {
+	tests := []struct {
+		client     time.Duration
+		descriptor any
+		want       int
+	}{
+		{0, nil, 20_000},
+		{0, 4000, 4000},
+		{7 * time.Second, 4000, 7000},
+		{time.Hour, 4000, 40_000},
+		{0, 1e12, 40_000},
+		{1500 * time.Microsecond, nil, 1},
+	}
+	for _, test := range tests {
+		p, s := weather(t, func(*provider) object { return object{"endpoint": object{"timeout_ms": test.descriptor}} })
+		p.on("POST /run/weather", answerJSON(200, response("e", "completed", object{"output": 1})))
+		c := call(`{"city":"x"}`)
+		c.Timeout = test.client
+		newBridge(t, s).Execute(t.Context(), c)
+		requests := p.requests("POST /run/weather")
+		if test.client == 1500*time.Microsecond && len(requests) == 0 {
+			continue // so short that it may pass before anything is sent
+		}
+		if len(requests) != 1 || !strings.Contains(requests[0].body, `"timeout_ms":`+strconv.Itoa(test.want)+"}") {
+			t.Errorf("client %s, descriptor %v: want %d in %+v", test.client, test.descriptor, test.want, requests)
+		}
+	}
+}
+
+func TestDeadline(t *testing.T) {
+	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	tests := []struct {
+		about            string
+		submit, status   http.HandlerFunc
+		index            http.HandlerFunc
+		run              bool
+		executed         skillsharing.Executed
+		next             translate.Next
+		phase            skillsharing.Phase
+		detailsExecution bool
+	}{
+		{about: "index", index: hang, executed: "no", next: translate.NextRetry, phase: "discovery"},
+		{about: "invocation", submit: hang, executed: "maybe", next: translate.NextNone, phase: "invoke"},
+		{about: "poll", submit: answerJSON(202, response("e1", "accepted", nil)), status: hang, run: true, executed: "yes", next: translate.NextFollowRun, phase: "poll"},
+		{
+			about: "running for ever", submit: answerJSON(202, response("e1", "accepted", nil)), status: answerJSON(200, response("e1", "running", nil)),
+			run: true, executed: "yes", next: translate.NextFollowRun, phase: "poll",
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.about, func(t *testing.T) {
+			p, s := weather(t, nil)
+			if test.index != nil {
+				p.on("GET /.well-known/skill-sharing", test.index)
+			}
+			p.on("POST /run/weather", test.submit)
+			p.on("GET /status/e1", test.status)
+			c := call(`{"city":"x"}`)
+			c.Timeout = 120 * time.Millisecond
+			o := newBridge(t, s).Execute(t.Context(), c)
+			f := o.Failure
+			if f == nil || f.Kind != translate.TimedOut || f.Next != test.next || f.Err.Executed != test.executed || f.Err.Phase != test.phase {
+				t.Fatalf("got %+v: %+v", f, f.Err)
+			}
+			want := `{"timeout_ms":120}`
+			if test.run {
+				want = `{"timeout_ms":120,"execution_id":"e1"}`
+			}
+			if string(f.Err.Details) != want || test.run != (o.Run != nil) || f.Err.Retry == nil {
+				t.Errorf("details %s, retry %s, run %+v; want details %s", f.Err.Details, f.Err.Retry, o.Run, want)
+			}
+		})
+	}
+}
+
+func TestInvocationAnswered404ForgetsTheDescriptor(t *testing.T) {
+	p, s := weather(t, nil)
+	p.on("POST /run/weather", answerJSON(404, ""), answerJSON(200, response("e", "completed", object{"output": 1})))
+	bridge := newBridge(t, s)
+	bridge.Execute(t.Context(), call(`{"city":"x"}`))
+	p.received(t, "GET /skills/0.json", 1)
+	if o := bridge.Execute(t.Context(), call(`{"city":"x"}`)); o.Failure != nil {
+		t.Errorf("second call: %v", o.Failure.Err)
+	}
+	p.received(t, "GET /skills/0.json", 2)
+	p.received(t, "GET /.well-known/skill-sharing", 1)
+}
+
+func TestSubmitThenFollow(t *testing.T) {
+	p, s := weather(t, nil)
+	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
+	p.on("GET /status/e1", answerJSON(200, response("e1", "running", nil)), answerJSON(200, response("e1", "completed", object{"output": "done"})))
+	ref, o := newBridge(t, s).Submit(t.Context(), call(`{"city":"x"}`))
+	if want := (translate.RunRef{Source: "acme", SkillID: "acme/weather", ExecutionID: "e1"}); ref != want || o.Failure != nil || o.Run.Status != skillsharing.StatusAccepted {
+		t.Fatalf("got %+v, %+v", ref, o)
+	}
+	p.received(t, "GET /status/e1", 0)
+	// Another bridge, as on another node, knows nothing but the reference.
+	if o := newBridge(t, s).Follow(t.Context(), ref, ""); o.Failure != nil || string(o.Run.Output) != `"done"` {
+		t.Errorf("followed: %+v, %+v", o.Run, o.Failure)
+	}
+	p.received(t, "POST /run/weather", 1)
+}
+
+func TestCallerGone(t *testing.T) {
+	p, s := weather(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
+	p.on("GET /status/e1", func(w http.ResponseWriter, r *http.Request) {
+		answerJSON(200, response("e1", "running", nil))(w, r)
+		cancel()
+	})
+	o := newBridge(t, s).Execute(ctx, call(`{"city":"x"}`))
+	if o.Failure == nil || o.Failure.Kind != translate.TimedOut || o.Failure.Err.ExecutionID != "e1" {
+		t.Errorf("got %+v", o.Failure)
+	}
+	if n := len(p.requests("GET /status/e1")); n > 2 {
+		t.Errorf("%d polls after the caller had gone", n)
+	}
+}
+
+// recorder counts what an observer is told.
+type recorder struct {
+	mu        sync.Mutex
+	exchanges []skillsharing.Exchange
+	notices   []skillsharing.Notice
+	calls     []translate.Statistics
+}
+
+func (r *recorder) Exchange(_ context.Context, e *skillsharing.Exchange) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.exchanges = append(r.exchanges, *e)
+}
+
+func (r *recorder) Notice(_ context.Context, n *skillsharing.Notice) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.notices = append(r.notices, *n)
+}
+
+func (r *recorder) Called(_ context.Context, _ *translate.Call, _ *translate.Outcome, s *translate.Statistics) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls = append(r.calls, *s)
+}
+
+func TestObserver(t *testing.T) {
+	p, s := weather(t, nil)
+	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
+	p.on("GET /status/e1", answerJSON(200, response("e1", "running", nil)), answerJSON(200, response("e1", "completed", object{"output": 1})))
+	r := new(recorder)
+	newBridgeWith(t, r, s).Execute(t.Context(), call(`{"city":"x"}`))
+	var phases []string
+	for _, e := range r.exchanges {
+		phases = append(phases, fmt.Sprint(e.Phase, " ", e.Status))
+	}
+	if got, want := strings.Join(phases, ", "), "discovery 200, descriptor 200, invoke 202, poll 200, poll 200"; got != want {
+		t.Errorf("exchanges: %s, want %s", got, want)
+	}
+	if len(r.calls) != 1 || r.calls[0].Source != "acme" || r.calls[0].Attempts != 1 || r.calls[0].Polls != 2 {
+		t.Errorf("calls: %+v", r.calls)
+	}
+}
+
+// A thousand concurrent calls of one skill are all answered with their own
+// output, and every document is fetched once.
+func TestThousandConcurrentCalls(t *testing.T) {
+	p, s := weather(t, nil)
+	var runs atomic.Int64
+	p.on("POST /run/weather", func(w http.ResponseWriter, _ *http.Request) {
+		answerJSON(202, response(fmt.Sprintf("e%d", runs.Add(1)), "accepted", nil))(w, nil)
+	})
+	bridge := newBridge(t, s)
+	statuses := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+		answerJSON(200, response(id, "completed", object{"output": id}))(w, r)
+	})
+	for i := range 1000 {
+		p.on(fmt.Sprintf("GET /status/e%d", i+1), statuses)
+	}
+	var wg sync.WaitGroup
+	seen := make([]string, 1000)
+	for i := range seen {
+		wg.Go(func() {
+			o := bridge.Execute(t.Context(), call(`{"city":"x"}`))
+			if o.Failure != nil {
+				t.Errorf("call %d: %v", i, o.Failure.Err)
+				return
+			}
+			if want := strconv.Quote(o.Run.ExecutionID); string(o.Run.Output) != want {
+				t.Errorf("call %d: run %s has output %s", i, want, o.Run.Output)
+			}
+			seen[i] = o.Run.ExecutionID
+		})
+	}
+	wg.Wait()
+	unique := map[string]bool{}
+	for _, id := range seen {
+		unique[id] = true
+	}
+	if len(unique) != 1000 {
+		t.Errorf("%d different runs, want 1000", len(unique))
+	}
+	p.received(t, "GET /.well-known/skill-sharing", 1)
+	p.received(t, "GET /skills/0.json", 1)
+	p.received(t, "POST /run/weather", 1000)
+}

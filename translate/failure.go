@@ -1,0 +1,177 @@
+package translate
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// kinds maps what the Skill Sharing Protocol calls an error to what it means
+// for a call. It is the only such table.
+var kinds = map[skillsharing.ErrorCode]Kind{
+	skillsharing.ValidationError:         InvalidArguments,
+	skillsharing.AuthRequired:            AuthRequired,
+	skillsharing.PermissionDenied:        PermissionDenied,
+	skillsharing.SkillNotFound:           SkillNotFound,
+	skillsharing.InvocationTimeout:       TimedOut,
+	skillsharing.EndpointUnreachable:     Unreachable,
+	skillsharing.VersionIncompatible:     VersionIncompatible,
+	skillsharing.InvalidProviderResponse: ProviderFault,
+	skillsharing.RateLimited:             RateLimited,
+}
+
+// failed makes the Failure of an Error.
+func failed(e *skillsharing.Error) *Failure {
+	kind, ok := kinds[e.Code]
+	if !ok {
+		kind = Internal
+	}
+	if kind == InvalidArguments && e.Hint == skillsharing.HintDocument {
+		kind = InvalidDocument
+	}
+	return &Failure{Kind: kind, Next: nextStep(kind, e), Err: e}
+}
+
+// nextStep says what an agent should do about an error.
+func nextStep(kind Kind, e *skillsharing.Error) Next {
+	switch {
+	case e.Hint == skillsharing.HintRunLost:
+		return NextNone
+	case e.Executed == skillsharing.ExecutedYes:
+		return NextFollowRun
+	case e.Hint == skillsharing.HintRefused:
+		return NextAskOperator
+	case e.Hint == skillsharing.HintGone:
+		return NextOtherSkill
+	}
+	switch kind {
+	case InvalidArguments:
+		return NextFixParams
+	case SkillNotFound:
+		if e.Source == skillsharing.SourceProvider {
+			return NextOtherSkill
+		}
+		return NextFixParams
+	case AuthRequired, PermissionDenied:
+		return NextAskOperator
+	case VersionIncompatible, InvalidDocument:
+		return NextOtherSkill
+	case TimedOut, Unreachable, RateLimited:
+		if e.Executed == skillsharing.ExecutedNo {
+			return NextRetry
+		}
+	case ProviderFault:
+		if e.Executed == skillsharing.ExecutedNo {
+			return NextOtherSkill
+		}
+	}
+	return NextNone
+}
+
+// runFailed is the Failure of a run whose bad end the provider reported.
+func runFailed(e *skillsharing.Error) *Failure {
+	return &Failure{Kind: RunFailed, Next: NextNone, Err: e}
+}
+
+// notFound is the Failure of a name that means nothing here.
+func notFound(name string, candidates []string, unread []string) *Failure {
+	name = shorten(name)
+	message := fmt.Sprintf("Invalid params: skill '%s' not found.", name)
+	if len(candidates) > 0 {
+		message += fmt.Sprintf(" Did you mean %s?", enumerate(candidates))
+	}
+	if len(unread) > 0 {
+		message += fmt.Sprintf(" (Not searched, because they can't be read right now: %s.)", enumerate(unread))
+	}
+	return failed(&skillsharing.Error{
+		Code: skillsharing.SkillNotFound, Message: message, Phase: skillsharing.PhaseDiscovery, Source: skillsharing.SourceBridge,
+		Executed: skillsharing.ExecutedNo, Details: notFoundDetails(name, candidates),
+		Arguments: &skillsharing.ArgumentError{Param: "name", Reason: "not_found"},
+	})
+}
+
+func notFoundDetails(name string, candidates []string) jsontext.Value {
+	b := append([]byte(nil), `{"skill_id":`...)
+	b = appendString(b, name)
+	if len(candidates) > 0 {
+		b = append(b, `,"candidates":[`...)
+		for i, c := range candidates {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendString(b, c)
+		}
+		b = append(b, ']')
+	}
+	return append(b, '}')
+}
+
+func appendString(b []byte, s string) []byte {
+	b, _ = jsontext.AppendQuote(b, s) // the only error is bad UTF-8, which is replaced
+	return b
+}
+
+// ambiguous is the Failure of an id that is no name because there are several sources.
+func ambiguous(name string, candidates []string) *Failure {
+	name = shorten(name)
+	return &Failure{Kind: InvalidArguments, Next: NextFixParams, Err: &skillsharing.Error{
+		Message: fmt.Sprintf("Invalid params: '%s' does not say whose skill is meant; say %s.", name, enumerate(candidates)),
+		Phase:   skillsharing.PhaseDiscovery, Source: skillsharing.SourceBridge, Executed: skillsharing.ExecutedNo,
+		Arguments: &skillsharing.ArgumentError{Param: "name", Reason: "ambiguous", Candidates: candidates},
+	}}
+}
+
+// otherVersion is the error of a version that the provider does not offer.
+func otherVersion(s *skillsharing.Skill, wanted string) *skillsharing.Error {
+	return &skillsharing.Error{
+		Code: skillsharing.SkillNotFound, Phase: skillsharing.PhaseDescriptor, Source: skillsharing.SourceBridge, SkillID: s.ID,
+		Message:   fmt.Sprintf("Invalid params: skill '%s' has version %s, not %s; leave version out to use it.", s.ID, s.Version, wanted),
+		Executed:  skillsharing.ExecutedNo,
+		Details:   append(appendString([]byte(`{"skill_id":`), s.ID), '}'),
+		Arguments: &skillsharing.ArgumentError{Param: "version", Reason: "not_found"},
+	}
+}
+
+// withTimeout completes the error of a passed deadline with what the deadline was.
+func withTimeout(e *skillsharing.Error, timeout time.Duration) *skillsharing.Error {
+	if e.Code != skillsharing.InvocationTimeout || e.Source != skillsharing.SourceBridge || e.Details != nil {
+		return e
+	}
+	e.Message = fmt.Sprintf("The skill had not finished when its time was up after %d ms.", timeout.Milliseconds())
+	details := fmt.Appendf(nil, `{"timeout_ms":%d`, timeout.Milliseconds())
+	if e.ExecutionID != "" {
+		details = appendString(append(details, `,"execution_id":`...), e.ExecutionID)
+	}
+	e.Details = append(details, '}')
+	return e
+}
+
+// maxQuotedName is how much of a name that means nothing is repeated, in bytes.
+const maxQuotedName = 200
+
+func shorten(name string) string {
+	if len(name) <= maxQuotedName {
+		return name
+	}
+	return strings.ToValidUTF8(name[:maxQuotedName], "") + "…"
+}
+
+// enumerate makes a list for a sentence: a, b or c.
+func enumerate(names []string) string {
+	s := ""
+	for i, n := range names {
+		switch {
+		case i == 0:
+		case i == len(names)-1:
+			s += " or "
+		default:
+			s += ", "
+		}
+		s += "'" + n + "'"
+	}
+	return s
+}

@@ -1,0 +1,80 @@
+package translate
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// List returns the skills that the principal may see. Sources that can't be read
+// are named; they keep nothing from the others.
+func (b *Bridge) List(ctx context.Context, q Query) Listing {
+	ctx, cancel := context.WithTimeout(ctx, b.config.MaxTimeout)
+	defer cancel()
+	var (
+		listing Listing
+		mu      sync.Mutex
+		wg      sync.WaitGroup
+	)
+	for _, s := range b.catalog.sources {
+		if q.Namespace != "" && q.Namespace != s.Namespace {
+			continue
+		}
+		wg.Go(func() {
+			entries, failure := b.listSource(ctx, s, q.Principal)
+			mu.Lock()
+			defer mu.Unlock()
+			listing.Skills = append(listing.Skills, entries...)
+			if failure != nil {
+				listing.Unavailable = append(listing.Unavailable, Unavailable{s.Namespace, failure})
+			}
+		})
+	}
+	wg.Wait()
+	slices.SortFunc(listing.Skills, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(listing.Unavailable, func(a, b Unavailable) int { return strings.Compare(a.Namespace, b.Namespace) })
+	return listing
+}
+
+func (b *Bridge) listSource(ctx context.Context, s *source, principal string) ([]Entry, *Failure) {
+	if s.Kind == SkillSource {
+		skill, err := s.client.Skill(ctx, s.URL.String())
+		if err != nil {
+			return nil, failed(err)
+		}
+		return []Entry{{
+			Name: s.Namespace, Namespace: s.Namespace, Version: skill.Version, Description: skill.Description,
+			CapabilityType: skill.CapabilityType, Access: skill.Access,
+		}}, nil
+	}
+	t, err := b.catalog.load(ctx, s)
+	if err != nil {
+		return nil, failed(err)
+	}
+	var entries []Entry
+	for _, e := range t.entries {
+		if e.hidden() && principal == "" && !s.ListPrivate {
+			continue
+		}
+		entries = append(entries, Entry{
+			Name: e.name, Namespace: s.Namespace, Version: e.Version, Description: e.Description,
+			CapabilityType: e.CapabilityType, Access: e.Access,
+		})
+	}
+	return entries, nil
+}
+
+// byRef finds the skill of a run, by its exact id.
+func (c *catalog) byRef(ctx context.Context, ref RunRef) (*listed, *Failure) {
+	for _, s := range c.sources {
+		switch {
+		case s.Namespace != ref.Source:
+		case s.Kind == SkillSource:
+			return &listed{source: s, name: s.Namespace, id: ref.SkillID, descriptorURL: s.URL.String()}, nil
+		default:
+			return c.lookUp(ctx, s, ref.SkillID, func(t *nameTable) []*entry { return present(t.byID[ref.SkillID]) })
+		}
+	}
+	return nil, notFound(ref.SkillID, nil, nil)
+}

@@ -1,0 +1,287 @@
+package translate_test
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// plain is a provider whose skills complete at once, with their id as output.
+func plain(t *testing.T, ids ...string) *provider {
+	t.Helper()
+	p := newProvider(t)
+	var descriptors []object
+	for _, id := range ids {
+		d := p.descriptor(id, object{"inputs": []any{}, "endpoint": object{"url": p.URL + "/run?" + id}})
+		descriptors = append(descriptors, d)
+	}
+	p.on("POST /run", func(w http.ResponseWriter, r *http.Request) {
+		answerJSON(200, response("e", "completed", object{"output": r.URL.RawQuery}))(w, r)
+	})
+	p.publish(descriptors...)
+	return p
+}
+
+func TestNames(t *testing.T) {
+	a := plain(t, "acme/weather", "plain", "acme/rooms/book", "x/y", "x.y", "other/stolen", "otherwise/fine")
+	b := plain(t, "other/news", "acme/weather")
+	sourceA, sourceB := a.source(t, "acme"), b.source(t, "other")
+	sourceA.Aliases = []translate.Alias{{Name: "forecast", SkillID: "acme/weather"}, {Name: "second", SkillID: "acme/weather"}, {Name: "nothing", SkillID: "acme/none"}}
+
+	type outcome struct{ runs, reason string } // the id that ran, or why none did
+	tests := []struct {
+		name   string
+		one    bool // only the first source
+		runs   string
+		kind   translate.Kind
+		reason string
+	}{
+		{name: "forecast", runs: "acme/weather"},
+		{name: "second", runs: "acme/weather"},
+		{name: "nothing", kind: translate.SkillNotFound, reason: "not_found"},
+		{name: "acme.weather", runs: "acme/weather"},
+		{name: "acme/weather", runs: "acme/weather"},
+		{name: "acme.plain", runs: "plain"},
+		{name: "acme/plain", runs: "plain"},
+		{name: "acme.rooms.book", runs: "acme/rooms/book"},
+		{name: "acme/rooms/book", runs: "acme/rooms/book"},
+		{name: "acme.rooms/book", runs: "acme/rooms/book"},
+		{name: "acme.otherwise.fine", runs: "otherwise/fine"},
+		{name: "other.news", runs: "other/news"},
+		{name: "other.stolen", kind: translate.SkillNotFound, reason: "not_found"},
+		{name: "other/stolen", kind: translate.SkillNotFound, reason: "not_found"},
+		{name: "acme.other.stolen", kind: translate.SkillNotFound, reason: "not_found"},
+		{name: "Acme.weather", kind: translate.SkillNotFound, reason: "not_found"},
+		{name: "plain", kind: translate.InvalidArguments, reason: "ambiguous"},
+		{name: "x/y", runs: "x/y"}, // shown so, since x.y would have the same name
+		{name: "x.y", runs: "x.y"},
+		{name: "no.such", kind: translate.SkillNotFound, reason: "not_found"},
+		{name: "acme", kind: translate.SkillNotFound, reason: "not_found"},
+		{name: "acme.", kind: translate.SkillNotFound, reason: "not_found"},
+
+		{one: true, name: "plain", runs: "plain"},
+		{one: true, name: "x/y", runs: "x/y"},
+		{one: true, name: "x.y", runs: "x.y"},
+		{one: true, name: "rooms/book", kind: translate.SkillNotFound, reason: "not_found"},
+		{one: true, name: "otherwise.fine", runs: "otherwise/fine"},
+		{one: true, name: "other.stolen", runs: "other/stolen"}, // nobody else's namespace there
+	}
+	both, one := newBridge(t, sourceA, sourceB), newBridge(t, sourceA)
+	for _, test := range tests {
+		bridge := both
+		if test.one {
+			bridge = one
+		}
+		o := bridge.Execute(t.Context(), translate.Call{Name: test.name})
+		var got outcome
+		if o.Run != nil {
+			got.runs = string(o.Run.Output)
+		}
+		if o.Failure != nil {
+			if o.Failure.Err.Arguments == nil {
+				t.Errorf("%q: got %v", test.name, o.Failure.Err)
+				continue
+			}
+			got.reason = o.Failure.Err.Arguments.Reason
+			if o.Failure.Kind != test.kind || o.Failure.Next != translate.NextFixParams || o.Failure.Err.Arguments.Param != "name" {
+				t.Errorf("%q: got %+v, %+v", test.name, o.Failure, o.Failure.Err)
+			}
+		}
+		want := outcome{reason: test.reason}
+		if test.runs != "" {
+			want.runs = `"` + test.runs + `"`
+		}
+		if got != want {
+			t.Errorf("%q (one source: %v): got %+v, want %+v", test.name, test.one, got, want)
+		}
+	}
+}
+
+func TestEveryListedNameCanBeCalled(t *testing.T) {
+	a := plain(t, "acme/weather", "plain", "x/y", "x.y", "other/stolen", "taken", "acme/none")
+	b := plain(t, "other/news", "acme/weather")
+	direct := plain(t, "direct/skill")
+	sourceA, sourceB := a.source(t, "acme"), b.source(t, "other")
+	sourceA.Aliases = []translate.Alias{{Name: "first", SkillID: "acme/weather"}, {Name: "second", SkillID: "acme/weather"}, {Name: "acme.taken", SkillID: "plain"}}
+	skill := direct.source(t, "tool")
+	skill.Kind, skill.URL = translate.SkillSource, skill.URL.JoinPath("skills/0.json")
+	bridge := newBridge(t, sourceA, sourceB, skill)
+
+	listing := bridge.List(t.Context(), translate.Query{})
+	var listed []string
+	for _, e := range listing.Skills {
+		listed = append(listed, e.Name)
+		if o := bridge.Execute(t.Context(), translate.Call{Name: e.Name}); o.Failure != nil {
+			t.Errorf("%s is listed, but calling it fails: %v", e.Name, o.Failure.Err)
+		}
+		d, failure := bridge.Describe(t.Context(), translate.Call{Name: e.Name})
+		if failure != nil || d.Name != e.Name || d.Namespace != e.Namespace {
+			t.Errorf("%s is listed, but described as %+v, %v", e.Name, d, failure)
+		}
+	}
+	// The alias acme.taken belongs to the operator, so the skill of that id keeps its exact id; x/y and x.y would share a name.
+	want := []string{"acme.none", "acme.taken", "first", "other.news", "taken", "tool", "x.y", "x/y"}
+	if !slices.Equal(listed, want) {
+		t.Errorf("listed %q, want %q", listed, want)
+	}
+	if len(listing.Unavailable) > 0 {
+		t.Errorf("unavailable: %+v", listing.Unavailable)
+	}
+	if got, want := bridge.Namespaces(), []string{"acme", "other", "tool"}; !slices.Equal(got, want) {
+		t.Errorf("namespaces %q, want %q", got, want)
+	}
+}
+
+func TestPrivateSkills(t *testing.T) {
+	p := newProvider(t)
+	p.publish(
+		p.descriptor("acme/open", nil),
+		p.descriptor("acme/secret", object{"access": "private"}),
+		p.descriptor("acme/named", object{"access": "private"}),
+	)
+	tests := []struct {
+		about       string
+		credentials bool
+		listPrivate bool
+		principal   string
+		listed      []string
+		unknown     []string
+	}{
+		{"anonymous, read with a credential", true, false, "", []string{"acme.open", "mine"}, []string{"acme.secret", "acme/secret", "secret"}},
+		{"a principal", true, false, "alice", []string{"acme.open", "acme.secret", "mine"}, nil},
+		{"list_private", true, true, "", []string{"acme.open", "acme.secret", "mine"}, nil},
+		{"read without a credential", false, false, "", []string{"acme.open", "mine"}, nil},
+	}
+	for _, test := range tests {
+		t.Run(test.about, func(t *testing.T) {
+			s := p.source(t, "acme")
+			s.ListPrivate = test.listPrivate
+			s.Aliases = []translate.Alias{{Name: "mine", SkillID: "acme/named"}}
+			if test.credentials {
+				s.DiscoveryCredentials = key("k")
+			}
+			bridge := newBridge(t, s)
+			var listed []string
+			for _, e := range bridge.List(t.Context(), translate.Query{Principal: test.principal}).Skills {
+				listed = append(listed, e.Name)
+			}
+			if !slices.Equal(listed, test.listed) {
+				t.Errorf("listed %q, want %q", listed, test.listed)
+			}
+			_, never := bridge.Describe(t.Context(), translate.Call{Name: "acme.never", Principal: test.principal})
+			for _, name := range []string{"acme.secret", "acme/secret"} {
+				_, failure := bridge.Describe(t.Context(), translate.Call{Name: name, Principal: test.principal})
+				if hidden := slices.Contains(test.unknown, name); hidden != (failure != nil) {
+					t.Errorf("%s: failure %v, hidden %v", name, failure, hidden)
+				}
+				if failure != nil && (failure.Kind != never.Kind || failure.Err.Code != skillsharing.SkillNotFound || failure.Next != never.Next) {
+					t.Errorf("%s is told apart from a skill that does not exist: %+v", name, failure.Err)
+				}
+			}
+			if _, failure := bridge.Describe(t.Context(), translate.Call{Name: "mine", Principal: test.principal}); failure != nil {
+				t.Errorf("the operator's name: %v", failure.Err)
+			}
+		})
+	}
+}
+
+func TestNearNames(t *testing.T) {
+	p := newProvider(t)
+	p.publish(p.descriptor("acme/weather", nil), p.descriptor("acme/weathers", object{"access": "private"}), p.descriptor("acme/translate", nil))
+	o := newBridge(t, p.source(t, "acme")).Execute(t.Context(), translate.Call{Name: "acme.wether"})
+	if o.Failure == nil || string(o.Failure.Err.Details) != `{"skill_id":"acme.wether","candidates":["acme.weather"]}` {
+		t.Errorf("got %+v", o.Failure)
+	}
+}
+
+func TestBrokenSourceDoesNotHideOthers(t *testing.T) {
+	good := plain(t, "good/skill")
+	down, broken, slow := newProvider(t), newProvider(t), newProvider(t)
+	down.on("GET /.well-known/skill-sharing", answerJSON(503, ""))
+	broken.on("GET /.well-known/skill-sharing", answerJSON(200, `{"skills":[]}`))
+	slow.publish()
+	bridge := newBridge(t, good.source(t, "good"), down.source(t, "down"), broken.source(t, "broken"), slow.source(t, "slow"))
+	listing := bridge.List(t.Context(), translate.Query{})
+	if len(listing.Skills) != 1 || listing.Skills[0].Name != "good.skill" {
+		t.Errorf("skills: %+v", listing.Skills)
+	}
+	got := map[string]translate.Kind{}
+	for _, u := range listing.Unavailable {
+		got[u.Namespace] = u.Failure.Kind
+	}
+	if len(got) != 2 || got["down"] != translate.Unreachable || got["broken"] != translate.InvalidDocument {
+		t.Errorf("unavailable: %v", got)
+	}
+	if o := bridge.Execute(t.Context(), translate.Call{Name: "good.skill"}); o.Failure != nil {
+		t.Errorf("good.skill: %v", o.Failure.Err)
+	}
+	// A namespace decides even while its source is down: the name is not looked for elsewhere.
+	if o := bridge.Execute(t.Context(), translate.Call{Name: "down.skill"}); o.Failure == nil || o.Failure.Kind != translate.Unreachable || o.Failure.Next != translate.NextRetry {
+		t.Errorf("down.skill: %+v", o.Failure)
+	}
+}
+
+func TestRegistry(t *testing.T) {
+	registry, acme, elsewhere := newProvider(t), newProvider(t), newProvider(t)
+	protected := object{"auth": object{"type": "api_key"}, "inputs": []any{}}
+	acme.publish(acme.descriptor("acme/paid", protected))
+	elsewhere.publish(elsewhere.descriptor("else/paid", protected))
+	for _, p := range []*provider{acme, elsewhere} {
+		p.on("POST /run/paid", answerJSON(200, response("e", "completed", object{"output": 1})))
+	}
+	entry := func(p *provider, id, kind string) object {
+		return object{
+			"id": id, "name": "n", "capability_type": kind, "description": "d", "descriptor_url": p.URL + "/skills/0.json",
+			"access": "public", "version": "1.2.3",
+		}
+	}
+	registry.on("GET /v1/skills", func(w http.ResponseWriter, r *http.Request) {
+		entries := []any{entry(acme, "acme/paid", "api"), entry(elsewhere, "else/paid", "api")}
+		if r.URL.Query().Get("type") == "task" {
+			entries = []any{}
+		}
+		answerJSON(200, entries)(w, r)
+	})
+	s := registry.source(t, "community")
+	s.Kind, s.URL = translate.RegistrySource, s.URL.JoinPath("v1")
+	s.CapabilityTypes = []skillsharing.CapabilityType{skillsharing.API, skillsharing.Task}
+	// The provider whose host serves descriptor and endpoint lends its credential; nobody else's is used.
+	owner := acme.source(t, "owner")
+	owner.Credentials = key("acme-key")
+	bridge := newBridge(t, s, owner)
+
+	registry.received(t, "GET /v1/skills", 0)
+	if o := bridge.Execute(t.Context(), translate.Call{Name: "community.acme.paid"}); o.Failure != nil {
+		t.Errorf("acme/paid: %v", o.Failure.Err)
+	}
+	registry.received(t, "GET /v1/skills", 2)
+	if got := acme.requests("POST /run/paid")[0].header.Get("X-API-Key"); got != "acme-key" {
+		t.Errorf("key sent to its owner: %q", got)
+	}
+	o := bridge.Execute(t.Context(), translate.Call{Name: "community.else.paid"})
+	if o.Failure == nil || o.Failure.Kind != translate.AuthRequired || o.Failure.Next != translate.NextAskOperator {
+		t.Errorf("else/paid: %+v", o.Failure)
+	}
+	elsewhere.received(t, "POST /run/paid", 0)
+}
+
+func TestCapabilityTypes(t *testing.T) {
+	p := newProvider(t)
+	p.publish(p.descriptor("acme/a", nil), p.descriptor("acme/t", object{"capability_type": "task"}), p.descriptor("acme/p", object{"capability_type": "plugin"}))
+	s := p.source(t, "acme")
+	s.CapabilityTypes = []skillsharing.CapabilityType{skillsharing.Task, skillsharing.Plugin}
+	bridge := newBridge(t, s)
+	var listed []string
+	for _, e := range bridge.List(t.Context(), translate.Query{}).Skills {
+		listed = append(listed, e.Name)
+	}
+	if want := []string{"acme.p", "acme.t"}; !slices.Equal(listed, want) {
+		t.Errorf("listed %q, want %q", listed, want)
+	}
+	if _, failure := bridge.Describe(t.Context(), translate.Call{Name: "acme.a"}); failure == nil {
+		t.Error("a skill of another type can be described")
+	}
+}
