@@ -1,0 +1,57 @@
+package skillsprotocol
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// The hops are measured from inside, each by itself.
+
+func BenchmarkDecodeExecute(b *testing.B) {
+	raw := jsontext.Value(`{"name":"example-corp.weather-forecast","args":{"location":"Tokyo","days":5,"units":["c","mm"]},"timeout_ms":30000}`)
+	ctx := WithCaller(b.Context(), Caller{Principal: "ada"})
+	b.ReportAllocs()
+	b.SetBytes(int64(len(raw)))
+	for b.Loop() {
+		p, fault := readParams(raw)
+		if fault != nil {
+			b.Fatal(fault)
+		}
+		if call := executeCall(ctx, &p); p.fault != nil || call.Name == "" {
+			b.Fatal(p.fault)
+		}
+	}
+}
+
+func BenchmarkEncodeOutcome(b *testing.B) {
+	for name, o := range map[string]translate.Outcome{
+		"completed": {
+			SkillID: "example-corp/weather-forecast",
+			Run: &translate.Run{
+				ExecutionID: "exec-a1b2c3d4", Status: skillsharing.StatusCompleted, Elapsed: 5200 * time.Millisecond,
+				Output: jsontext.Value(`{"location":"Tokyo","forecasts":[{"date":"2025-07-01","high":31,"low":24,"condition":"sunny"}]}`),
+			},
+		},
+		"error": {
+			SkillID: "example-corp/weather-forecast",
+			Failure: &translate.Failure{Kind: translate.PermissionDenied, Next: translate.NextAskOperator, Err: &skillsharing.Error{
+				Message: "Insufficient permissions to invoke this skill", Source: skillsharing.SourceProvider, HTTPStatus: 403,
+				Phase: skillsharing.PhaseInvoke, Executed: skillsharing.ExecutedNo, Details: jsontext.Value(`{"required_scopes":["read:forecast"]}`),
+			}},
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if result, fault := answerOutcome(&o, "example-corp.weather-forecast"); result == nil && fault == nil {
+					b.Fatal("no answer")
+				}
+			}
+		})
+	}
+}

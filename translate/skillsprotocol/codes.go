@@ -1,0 +1,68 @@
+package skillsprotocol
+
+import (
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// Codes of the range that JSON-RPC leaves to servers (JSON-RPC 2.0, section
+// 5.1). The block is unused by the other agent protocols.
+const (
+	codeAuthRequired        = -32050
+	codePermissionDenied    = -32051
+	codeInvocationTimeout   = -32052
+	codeEndpointUnreachable = -32053
+	codeVersionIncompatible = -32054
+	codeValidationError     = -32055
+	codeProviderError       = -32056
+	codeRateLimited         = -32057
+)
+
+// executionFailed is the type of a failed run whose provider named none.
+const executionFailed = "EXECUTION_FAILED"
+
+// executionTimeout is what some providers call INVOCATION_TIMEOUT.
+const executionTimeout = "EXECUTION_TIMEOUT"
+
+// codeRow says how a kind of failure is answered.
+type codeRow struct {
+	// Code is the JSON-RPC code.
+	Code int
+	// Name is the code of the Skill Sharing Protocol, or empty where it has none.
+	Name skillsharing.ErrorCode
+	// Meaning completes the guide's table, and stands in for a missing message.
+	Meaning string
+}
+
+// codes is the one table from what went wrong to how this protocol says it. The
+// guide is made from it too. RunFailed only has a message: a failed run is a result.
+var codes = [...]codeRow{
+	translate.Internal:            {jsonrpc.CodeInternalError, "", "The bridge has failed; this is a bug of the bridge"},
+	translate.InvalidArguments:    {jsonrpc.CodeInvalidParams, skillsharing.ValidationError, "The params or the skill's arguments are invalid"},
+	translate.SkillNotFound:       {jsonrpc.CodeInvalidParams, skillsharing.SkillNotFound, "There is no skill of that name or version"},
+	translate.AuthRequired:        {codeAuthRequired, skillsharing.AuthRequired, "A credential is missing or was refused"},
+	translate.PermissionDenied:    {codePermissionDenied, skillsharing.PermissionDenied, "The credential does not permit this"},
+	translate.TimedOut:            {codeInvocationTimeout, skillsharing.InvocationTimeout, "Time was up before the provider had accepted a run"},
+	translate.Unreachable:         {codeEndpointUnreachable, skillsharing.EndpointUnreachable, "The provider can't be reached"},
+	translate.VersionIncompatible: {codeVersionIncompatible, skillsharing.VersionIncompatible, "The skill needs a newer protocol than the bridge speaks"},
+	translate.InvalidDocument:     {codeValidationError, skillsharing.ValidationError, "A document that the provider publishes is invalid"},
+	translate.ProviderFault:       {codeProviderError, skillsharing.InvalidProviderResponse, "The provider answered something that can't be used"},
+	translate.RateLimited:         {codeRateLimited, skillsharing.RateLimited, "Too many requests at once"},
+	translate.RunFailed:           {Meaning: "The run failed and the provider gave no reason"},
+}
+
+// rowOf never fails: a kind that is not in the table is a bug of the bridge.
+func rowOf(kind translate.Kind) codeRow {
+	if int(kind) >= len(codes) {
+		return codes[translate.Internal]
+	}
+	return codes[kind]
+}
+
+// named reports whether a failure is answered with the name of its row. The
+// bridge's own finding about arguments has none: the Skills Protocol says
+// it with param and reason.
+func named(kind translate.Kind, source skillsharing.Source) bool {
+	return kind != translate.InvalidArguments || source == skillsharing.SourceProvider
+}

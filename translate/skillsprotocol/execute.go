@@ -1,0 +1,136 @@
+package skillsprotocol
+
+import (
+	"cmp"
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// executeSkill runs a skill to its end.
+func (f *Front) executeSkill(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.Error) {
+	call := executeCall(ctx, p)
+	if p.fault != nil {
+		return nil, p.fault
+	}
+	outcome := f.Bridge.Execute(ctx, call)
+	return answerOutcome(&outcome, call.Name)
+}
+
+// submitSkill starts a run whose end nobody waits for.
+func (f *Front) submitSkill(ctx context.Context, p *params) *jsonrpc.Error {
+	call := executeCall(ctx, p)
+	if p.fault == nil {
+		f.Bridge.Submit(ctx, call)
+	}
+	return p.fault
+}
+
+// executeCall reads the params of execute_skill.
+func executeCall(ctx context.Context, p *params) translate.Call {
+	call := describeCall(ctx, p)
+	call.Args = p.object(paramArgs)
+	call.Timeout = p.milliseconds(paramTimeout)
+	p.noBlobs()
+	return call
+}
+
+// describeCall reads the params that select a skill.
+func describeCall(ctx context.Context, p *params) translate.Call {
+	caller := callerOf(ctx)
+	return translate.Call{
+		Name:      p.required(paramName, "the name of a skill as list_skills shows it"),
+		Version:   p.text(paramVersion),
+		Arrived:   caller.Arrived,
+		Principal: caller.Principal,
+		TraceID:   caller.TraceID,
+	}
+}
+
+// answerOutcome decides the level of an answer: a run that is known to have
+// ended, and one that outlives its deadline, are results; all else is an error.
+func answerOutcome(o *translate.Outcome, name string) (jsontext.Value, *jsonrpc.Error) {
+	run := cmp.Or(o.Run, &translate.Run{})
+	if o.Failure == nil {
+		if o.Run == nil {
+			return nil, failureError(&translate.Failure{}, subject{name: name, skillID: o.SkillID})
+		}
+		return completed(run, cmp.Or(o.SkillID, name)), nil
+	}
+	e := cmp.Or(o.Failure.Err, &skillsharing.Error{})
+	runID := cmp.Or(run.ExecutionID, e.ExecutionID)
+	skill := cmp.Or(o.SkillID, e.SkillID, name)
+	switch kind := o.Failure.Kind; {
+	case kind == translate.RunFailed:
+		return failed(o.Failure, e, run.Status, runID, skill), nil
+	case kind == translate.TimedOut && runID != "":
+		return failed(o.Failure, e, skillsharing.StatusTimeout, runID, skill), nil
+	}
+	return nil, failureError(o.Failure, subject{name: name, skillID: o.SkillID, executionID: runID})
+}
+
+// completed is the result of a run that brought what was asked for.
+func completed(run *translate.Run, skill string) jsontext.Value {
+	b := builder{buf: make([]byte, 0, 160+len(run.ExecutionID)+2*len(skill)+len(run.Output))}
+	b.open()
+	b.text("status", "completed")
+	b.text("run_id", run.ExecutionID)
+	b.text("summary", "Skill "+clean(skill, maxName)+" completed"+took(run.Elapsed)+".")
+	if len(run.Output) == 0 {
+		b.raw("output", jsontext.Value("null"))
+	}
+	b.raw("output", run.Output)
+	b.close()
+	return b.buf
+}
+
+// took says how long a run took, in the unit that suits, or nothing.
+func took(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		return ""
+	case d < time.Second:
+		return " in " + strconv.FormatInt(d.Milliseconds(), 10) + " ms"
+	}
+	return " in " + strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
+}
+
+// failed is the result of a run that ended badly or not in time.
+func failed(f *translate.Failure, e *skillsharing.Error, status skillsharing.ExecutionStatus, runID, skill string) jsontext.Value {
+	late := status == skillsharing.StatusTimeout
+	verb, otherwise := " failed: ", rowOf(translate.RunFailed).Meaning
+	if late {
+		verb, otherwise = " did not finish in time: ", "The run took longer than it may"
+	}
+	message := messageOf(e.Message, otherwise)
+	b := builder{buf: make([]byte, 0, 320+2*len(message)+len(e.Details)+len(e.Retry))}
+	b.open()
+	b.text("status", "failed")
+	b.text("run_id", runID)
+	b.text("summary", clean("Skill "+clean(skill, maxName)+verb+message, maxMessage))
+	b.openMember("error")
+	b.text("type", failureType(e.Code, late))
+	b.text("message", message)
+	b.findings(f, e)
+	b.close()
+	b.close()
+	return b.buf
+}
+
+// failureType is the provider's own code of a failure, or the protocol's.
+func failureType(code skillsharing.ErrorCode, late bool) string {
+	name := clean(string(code), maxName)
+	switch {
+	case name == executionTimeout, name == "" && late:
+		return string(skillsharing.InvocationTimeout)
+	case name == "":
+		return executionFailed
+	}
+	return name
+}

@@ -1,0 +1,165 @@
+package skillsprotocol
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// Bridge is what a [Front] needs to answer. Implementations must be safe for
+// concurrent use and must not keep a call's Args after they return.
+type Bridge interface {
+	// Execute runs a skill and waits for the end of the run, or for what keeps it from being known.
+	Execute(ctx context.Context, call translate.Call) translate.Outcome
+	// Submit starts a run and does not follow it. Without a failure the reference tells where to ask for its end.
+	Submit(ctx context.Context, call translate.Call) (translate.RunRef, translate.Outcome)
+	// List returns the skills that the query selects, in the byte order of their names.
+	List(ctx context.Context, q translate.Query) translate.Listing
+	// Describe tells all about the skill that the call's Name, Version and Principal select, or why it can't:
+	// exactly one of the two is not nil.
+	Describe(ctx context.Context, call translate.Call) (*translate.Description, *translate.Failure)
+	// Namespaces lists the configured ones in byte order.
+	Namespaces() []string
+}
+
+// Front answers the methods of the Skills Protocol. Its fields must not change
+// once it serves.
+type Front struct {
+	// Bridge does the work. It is required.
+	Bridge Bridge
+	// RequirePrincipal refuses anonymous callers, in every method, with AUTH_REQUIRED.
+	RequirePrincipal bool
+}
+
+var _ jsonrpc.Handler = (*Front)(nil)
+
+// Caller says who is asking and since when.
+type Caller struct {
+	// Principal was established in front of the bridge; empty is anonymous.
+	Principal string
+	// TraceID is the trace the request belongs to (W3C Trace Context, 32 hexadecimal digits), or empty.
+	TraceID string
+	// Arrived is when the request reached the bridge; zero means when its call starts.
+	Arrived time.Time
+}
+
+type callerKey struct{}
+
+// WithCaller returns a context that tells [Front.ServeRPC] who is asking.
+// Without it a caller is anonymous.
+func WithCaller(ctx context.Context, c Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+func callerOf(ctx context.Context) Caller {
+	c, _ := ctx.Value(callerKey{}).(Caller)
+	return c
+}
+
+// batchConcurrency is how many calls of one batch run at a time: enough for an
+// agent that fans out, too few to let one request occupy a provider.
+const batchConcurrency = 8
+
+// Profile is how the Skills Protocol wants the JSON-RPC envelope treated:
+// batches of up to maxBatch elements, and null as an id like any other.
+func Profile(maxBatch int) jsonrpc.Profile {
+	return jsonrpc.Profile{
+		MaxBatch:         maxBatch,
+		BatchConcurrency: batchConcurrency,
+		NullID:           true,
+		ErrorData:        envelopeData,
+	}
+}
+
+const methodExecute = "execute_skill"
+
+// methods are those that exist here.
+var methods = map[string]func(*Front, context.Context, *params) (jsontext.Value, *jsonrpc.Error){
+	methodExecute:                (*Front).executeSkill,
+	"list_skills":                (*Front).listSkills,
+	"describe_skill":             (*Front).describeSkill,
+	"read_skill_file":            (*Front).readSkillFile,
+	"load_skills_protocol_guide": (*Front).loadGuide,
+}
+
+// unsupported are the methods of the Skills Protocol for which the Skill Sharing
+// Protocol has nothing.
+var unsupported = []string{"run_code", "create_blob", "read_blob"}
+
+// ServeRPC answers one request. A notification of execute_skill starts a run
+// without following it; other notifications have no effect.
+func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+	serve, ok := methods[req.Method]
+	if !ok {
+		return nil, methodNotFound(req.Method)
+	}
+	if f.RequirePrincipal && callerOf(ctx).Principal == "" {
+		return nil, principalRequired()
+	}
+	if req.IsNotification() && req.Method != methodExecute {
+		return nil, nil
+	}
+	p, fault := readParams(req.Params)
+	if fault != nil {
+		return nil, fault
+	}
+	if req.IsNotification() {
+		return nil, f.submitSkill(ctx, &p)
+	}
+	return serve(f, ctx, &p)
+}
+
+// methodNotFound tells a method that the bridge can't offer from one that does
+// not exist.
+func methodNotFound(method string) *jsonrpc.Error {
+	name := clean(method, maxName)
+	reason, next, message := "unknown", translate.NextFixParams,
+		"Method not found: load_skills_protocol_guide tells which methods exist"
+	if slices.Contains(unsupported, method) {
+		reason, next = "not_supported_by_bridge", translate.NextNone
+		message = "Method not found: this bridge executes remote skills only and does not support " + name
+	}
+	var b builder
+	b.open()
+	b.text("method", name)
+	b.text("reason", reason)
+	b.advice(skillsharing.SourceBridge, skillsharing.ExecutedNo, next)
+	b.close()
+	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: message, Data: b.buf}
+}
+
+// envelopeData is the data of errors that are found before a method is known,
+// or after it broke down.
+func envelopeData(code int, reason string) jsontext.Value {
+	executed, next := skillsharing.ExecutedNo, translate.NextFixParams
+	if code == jsonrpc.CodeInternalError {
+		executed, next = skillsharing.ExecutedMaybe, translate.NextNone
+	}
+	var b builder
+	b.open()
+	b.text("reason", reason)
+	b.advice(skillsharing.SourceBridge, executed, next)
+	b.close()
+	return b.buf
+}
+
+// principalRequired refuses an anonymous caller.
+func principalRequired() *jsonrpc.Error {
+	return failureError(&translate.Failure{
+		Kind: translate.AuthRequired,
+		Next: translate.NextAuthenticate,
+		Err: &skillsharing.Error{
+			Message:  "This bridge answers authenticated callers only: authenticate the HTTP request as its operator has told you",
+			Phase:    skillsharing.PhaseAuth,
+			Source:   skillsharing.SourceBridge,
+			Executed: skillsharing.ExecutedNo,
+			Details:  jsontext.Value(`{"required_by":"bridge","reason":"the request names no principal"}`),
+		},
+	}, subject{})
+}

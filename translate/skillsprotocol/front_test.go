@@ -1,0 +1,333 @@
+package skillsprotocol_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
+)
+
+// fakeBridge answers as it is told and remembers what it was asked.
+type fakeBridge struct {
+	outcome     translate.Outcome
+	listing     translate.Listing
+	description *translate.Description
+	failure     *translate.Failure
+	namespaces  []string
+
+	executed, submitted, described []translate.Call
+	queries                        []translate.Query
+}
+
+func (b *fakeBridge) Execute(_ context.Context, call translate.Call) translate.Outcome {
+	b.executed = append(b.executed, call)
+	return b.outcome
+}
+
+func (b *fakeBridge) Submit(_ context.Context, call translate.Call) (translate.RunRef, translate.Outcome) {
+	b.submitted = append(b.submitted, call)
+	return translate.RunRef{}, b.outcome
+}
+
+func (b *fakeBridge) List(_ context.Context, q translate.Query) translate.Listing {
+	b.queries = append(b.queries, q)
+	return b.listing
+}
+
+func (b *fakeBridge) Describe(_ context.Context, call translate.Call) (*translate.Description, *translate.Failure) {
+	b.described = append(b.described, call)
+	return b.description, b.failure
+}
+
+func (b *fakeBridge) Namespaces() []string { return b.namespaces }
+
+// calls counts everything the bridge was asked but its namespaces.
+func (b *fakeBridge) calls() int {
+	return len(b.executed) + len(b.submitted) + len(b.described) + len(b.queries)
+}
+
+var done = translate.Outcome{
+	SkillID: "example-corp/weather-forecast",
+	Run:     &translate.Run{ExecutionID: "exec-1", Status: skillsharing.StatusCompleted, Output: jsontext.Value(`{"ok":true}`), Elapsed: 5200 * time.Millisecond},
+}
+
+func request(method, params string) *jsonrpc.Request {
+	req := &jsonrpc.Request{Method: method, ID: jsontext.Value("1")}
+	if params != "" {
+		req.Params = jsontext.Value(params)
+	}
+	return req
+}
+
+// ask sends one request to a front over b.
+func ask(t *testing.T, b *fakeBridge, method, params string) (jsontext.Value, *jsonrpc.Error) {
+	t.Helper()
+	result, fault := (&skillsprotocol.Front{Bridge: b}).ServeRPC(t.Context(), request(method, params))
+	switch {
+	case fault == nil && !result.IsValid(jsontext.AllowDuplicateNames(true)):
+		t.Fatalf("the result is not JSON: %s", result)
+	case fault != nil && !fault.Data.IsValid(jsontext.AllowDuplicateNames(true)):
+		t.Fatalf("the data is not JSON: %s", fault.Data)
+	case fault != nil && fault.Message == "":
+		t.Fatalf("an error without a message: %+v", fault)
+	}
+	return result, fault
+}
+
+// result sends one request that must succeed.
+func result(t *testing.T, b *fakeBridge, method, params string) string {
+	t.Helper()
+	r, fault := ask(t, b, method, params)
+	if fault != nil {
+		t.Fatalf("%s %s: %v %s", method, params, fault, fault.Data)
+	}
+	return string(r)
+}
+
+func decode[T any](t *testing.T, text string) T {
+	t.Helper()
+	var v T
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return v
+}
+
+func TestUnknownMethods(t *testing.T) {
+	for _, c := range []struct{ method, data string }{
+		{"initialize", `{"method":"initialize","reason":"unknown","source":"bridge","executed":"no","next":"fix_params"}`},
+		{"", `{"method":"","reason":"unknown","source":"bridge","executed":"no","next":"fix_params"}`},
+		{"Execute_Skill", `{"method":"Execute_Skill","reason":"unknown","source":"bridge","executed":"no","next":"fix_params"}`},
+		{"a\nb", `{"method":"a b","reason":"unknown","source":"bridge","executed":"no","next":"fix_params"}`},
+		{"run_code", `{"method":"run_code","reason":"not_supported_by_bridge","source":"bridge","executed":"no","next":"none"}`},
+		{"create_blob", `{"method":"create_blob","reason":"not_supported_by_bridge","source":"bridge","executed":"no","next":"none"}`},
+		{"read_blob", `{"method":"read_blob","reason":"not_supported_by_bridge","source":"bridge","executed":"no","next":"none"}`},
+	} {
+		_, fault := ask(t, &fakeBridge{}, c.method, `[]`)
+		if fault == nil || fault.Code != -32601 || string(fault.Data) != c.data {
+			t.Errorf("%q: %+v", c.method, fault)
+		}
+	}
+	if _, fault := ask(t, &fakeBridge{}, strings.Repeat("x", 1<<16), ""); len(fault.Data) > 1000 {
+		t.Errorf("a long method is repeated in %d bytes", len(fault.Data))
+	}
+}
+
+func TestNotifications(t *testing.T) {
+	for _, c := range []struct {
+		method, params string
+		submitted      int
+	}{
+		{"execute_skill", `{"name":"a.b","args":{"n":1}}`, 1},
+		{"execute_skill", `{"args":{}}`, 0},
+		{"execute_skill", `[1]`, 0},
+		{"list_skills", `{}`, 0},
+		{"describe_skill", `{"name":"a.b"}`, 0},
+		{"read_skill_file", `{"name":"a.b","path":"SKILL.md"}`, 0},
+		{"run_code", `{}`, 0},
+	} {
+		b := &fakeBridge{outcome: done}
+		req := request(c.method, c.params)
+		req.ID = nil
+		_, _ = (&skillsprotocol.Front{Bridge: b}).ServeRPC(t.Context(), req) // notifications are never answered
+		if len(b.submitted) != c.submitted || b.calls() != c.submitted {
+			t.Errorf("%s %s: submitted %d, asked %d times", c.method, c.params, len(b.submitted), b.calls())
+		}
+		if c.submitted == 1 && (b.submitted[0].Name != "a.b" || string(b.submitted[0].Args) != `{"n":1}`) {
+			t.Errorf("submitted %+v", b.submitted[0])
+		}
+	}
+}
+
+func TestRequirePrincipal(t *testing.T) {
+	const data = `{"code":"AUTH_REQUIRED","phase":"auth","details":{"required_by":"bridge","reason":"the request names no principal"},` +
+		`"source":"bridge","executed":"no","next":"authenticate"}`
+	for _, method := range []string{"execute_skill", "list_skills", "describe_skill", "read_skill_file", "load_skills_protocol_guide"} {
+		b := &fakeBridge{outcome: done, namespaces: []string{"secret"}}
+		front := &skillsprotocol.Front{Bridge: b, RequirePrincipal: true}
+		// Params are not judged before the caller is known.
+		for _, params := range []string{`{"name":"a.b","path":"SKILL.md"}`, `[]`} {
+			_, fault := front.ServeRPC(t.Context(), request(method, params))
+			if fault == nil || fault.Code != -32050 || string(fault.Data) != data {
+				t.Errorf("%s %s: %+v", method, params, fault)
+			}
+		}
+		note := request(method, `{"name":"a.b"}`)
+		note.ID = nil
+		_, _ = front.ServeRPC(t.Context(), note)
+		if b.calls() != 0 {
+			t.Errorf("%s: the bridge was asked for an anonymous caller", method)
+		}
+	}
+	b := &fakeBridge{outcome: done}
+	arrived := time.Unix(1_700_000_000, 0)
+	ctx := skillsprotocol.WithCaller(t.Context(), skillsprotocol.Caller{Principal: "ada", TraceID: "0af7651916cd43dd8448eb211c80319c", Arrived: arrived})
+	front := &skillsprotocol.Front{Bridge: b, RequirePrincipal: true}
+	if _, fault := front.ServeRPC(ctx, request("execute_skill", `{"name":"a.b"}`)); fault != nil {
+		t.Fatal(fault)
+	}
+	if c := b.executed[0]; c.Principal != "ada" || c.TraceID != "0af7651916cd43dd8448eb211c80319c" || !c.Arrived.Equal(arrived) {
+		t.Errorf("the caller got lost: %+v", c)
+	}
+	if _, fault := front.ServeRPC(ctx, request("list_skills", `{}`)); fault != nil || b.queries[0].Principal != "ada" {
+		t.Errorf("%v %+v", fault, b.queries)
+	}
+}
+
+func TestProfile(t *testing.T) {
+	p := skillsprotocol.Profile(7)
+	if p.MaxBatch != 7 || !p.NullID || p.BatchConcurrency < 2 {
+		t.Errorf("%+v", p)
+	}
+	for code, want := range map[int]string{
+		jsonrpc.CodeParseError:     `{"reason":"the \"body\"","source":"bridge","executed":"no","next":"fix_params"}`,
+		jsonrpc.CodeInvalidRequest: `{"reason":"the \"body\"","source":"bridge","executed":"no","next":"fix_params"}`,
+		jsonrpc.CodeInternalError:  `{"reason":"the \"body\"","source":"bridge","executed":"maybe","next":"none"}`,
+	} {
+		if got := string(p.ErrorData(code, `the "body"`)); got != want {
+			t.Errorf("%d: %s", code, got)
+		}
+	}
+}
+
+func TestParams(t *testing.T) {
+	const advice = `,"source":"bridge","executed":"no","next":"fix_params"}`
+	invalid := func(param string) string { return `{"param":"` + param + `","reason":"invalid"` + advice }
+	for _, c := range []struct{ method, params, data string }{
+		{"execute_skill", `[]`, invalid("params")},
+		{"list_skills", `["a"]`, invalid("params")},
+		{"load_skills_protocol_guide", `[]`, invalid("params")},
+
+		{"execute_skill", ``, `{"param":"name","reason":"required"` + advice},
+		{"execute_skill", `{}`, `{"param":"name","reason":"required"` + advice},
+		{"execute_skill", `{"Name":"a"}`, `{"param":"name","reason":"required"` + advice},
+		{"describe_skill", `{}`, `{"param":"name","reason":"required"` + advice},
+		{"read_skill_file", `{"path":"SKILL.md"}`, `{"param":"name","reason":"required"` + advice},
+		{"read_skill_file", `{"name":"a"}`, `{"param":"path","reason":"required"` + advice},
+		{"execute_skill", `{"name":""}`, invalid("name")},
+		{"execute_skill", `{"name":5}`, invalid("name")},
+		{"execute_skill", `{"name":null}`, invalid("name")},
+		{"execute_skill", `{"name":["a"]}`, invalid("name")},
+
+		{"execute_skill", `{"name":"a","args":null}`, invalid("args")},
+		{"execute_skill", `{"name":"a","args":[]}`, invalid("args")},
+		{"execute_skill", `{"name":"a","args":"{}"}`, invalid("args")},
+		{"execute_skill", `{"name":"a","version":1}`, invalid("version")},
+		{"execute_skill", `{"name":"a","version":null}`, invalid("version")},
+		{"execute_skill", `{"name":"a","version":""}`, invalid("version")},
+		{"execute_skill", `{"name":"a","timeout_ms":0}`, invalid("timeout_ms")},
+		{"execute_skill", `{"name":"a","timeout_ms":-0}`, invalid("timeout_ms")},
+		{"execute_skill", `{"name":"a","timeout_ms":-1}`, invalid("timeout_ms")},
+		{"execute_skill", `{"name":"a","timeout_ms":-1e999}`, invalid("timeout_ms")},
+		{"execute_skill", `{"name":"a","timeout_ms":"1000"}`, invalid("timeout_ms")},
+		{"execute_skill", `{"name":"a","timeout_ms":null}`, invalid("timeout_ms")},
+		{"execute_skill", `{"name":"a","input_blobs":["blob:1"]}`, `{"param":"input_blobs","reason":"unsupported"` + advice},
+		{"execute_skill", `{"name":"a","input_blobs":{}}`, invalid("input_blobs")},
+		{"execute_skill", `{"name":"a","input_blobs":null}`, invalid("input_blobs")},
+
+		{"execute_skill", `{"name":"a","name":"b"}`, `{"param":"name","reason":"duplicate"` + advice},
+		{"execute_skill", `{"name":"a","n\u0061me":"a"}`, `{"param":"name","reason":"duplicate"` + advice},
+		{"execute_skill", `{"name":"a","x":1,"y":2,"x":1}`, `{"param":"x","reason":"duplicate"` + advice},
+		{"list_skills", `{"path":1,"path":2}`, `{"param":"path","reason":"duplicate"` + advice},
+
+		{"list_skills", `{"limit":0}`, invalid("limit")},
+		{"list_skills", `{"limit":-1}`, invalid("limit")},
+		{"list_skills", `{"limit":1001}`, invalid("limit")},
+		{"list_skills", `{"limit":1e400}`, invalid("limit")},
+		{"list_skills", `{"limit":1.5}`, invalid("limit")},
+		{"list_skills", `{"limit":"5"}`, invalid("limit")},
+		{"list_skills", `{"limit":null}`, invalid("limit")},
+		{"list_skills", `{"namespace":7}`, invalid("namespace")},
+		{"list_skills", `{"namespace":""}`, invalid("namespace")},
+		{"list_skills", `{"detail":"full"}`, `{"param":"detail","reason":"invalid","candidates":["names","summary"]` + advice},
+		{"list_skills", `{"detail":1}`, invalid("detail")},
+		{"list_skills", `{"cursor":"not-a-cursor"}`, invalid("cursor")},
+		{"list_skills", `{"cursor":""}`, invalid("cursor")},
+		{"list_skills", `{"cursor":null}`, invalid("cursor")},
+		{"list_skills", `{"cursor":"AQ"}`, invalid("cursor")},     // no name
+		{"list_skills", `{"cursor":"AmEuYg"}`, invalid("cursor")}, // another version
+		{"list_skills", `{"cursor":"AWH_"}`, invalid("cursor")},   // bad UTF-8
+		{"list_skills", `{"cursor":"AWE="}`, invalid("cursor")},   // padded
+		{"list_skills", `{"cursor":"AWF"}`, invalid("cursor")},    // bits left over
+		{"describe_skill", `{"name":"a","detail":"names"}`, `{"param":"detail","reason":"invalid","candidates":["summary","manifest","full"]` + advice},
+		{"read_skill_file", `{"name":"a","path":"../x"}`, `{"param":"path","reason":"not_found","candidates":["SKILL.md","descriptor.json"]` + advice},
+		{"read_skill_file", `{"name":"a","path":"skill.md"}`, `{"param":"path","reason":"not_found","candidates":["SKILL.md","descriptor.json"]` + advice},
+		{"read_skill_file", `{"name":"a","path":["SKILL.md"]}`, invalid("path")},
+	} {
+		b := &fakeBridge{outcome: done, description: describe(t, "{}")}
+		_, fault := ask(t, b, c.method, c.params)
+		if fault == nil || fault.Code != -32602 || string(fault.Data) != c.data {
+			t.Errorf("%s %s: %+v", c.method, c.params, fault)
+			continue
+		}
+		if !strings.HasPrefix(fault.Message, "Invalid params: ") {
+			t.Errorf("%s %s: %s", c.method, c.params, fault.Message)
+		}
+		if b.calls() != 0 {
+			t.Errorf("%s %s: the bridge was asked", c.method, c.params)
+		}
+	}
+	if _, fault := ask(t, &fakeBridge{}, "list_skills", `{"limit":0}`); !strings.Contains(fault.Message, "1 to 1000") {
+		t.Errorf("the range is not stated: %s", fault.Message)
+	}
+}
+
+func TestExecuteCall(t *testing.T) {
+	for _, c := range []struct {
+		params string
+		want   translate.Call
+	}{
+		{`{"name":"a.b"}`, translate.Call{Name: "a.b"}},
+		{`{"n\u0061me":"\u00e4/b"}`, translate.Call{Name: "ä/b"}},
+		{
+			` { "name" : "a.b" , "args" : { "n" : 1.50, "n":12345678901234567890123 } } `,
+			translate.Call{Name: "a.b", Args: jsontext.Value(`{ "n" : 1.50, "n":12345678901234567890123 }`)},
+		},
+		{`{"name":"a.b","version":"1.0.0","timeout_ms":1500}`, translate.Call{Name: "a.b", Version: "1.0.0", Timeout: 1500 * time.Millisecond}},
+		{`{"name":"a.b","timeout_ms":0.5}`, translate.Call{Name: "a.b", Timeout: 500 * time.Microsecond}},
+		{`{"name":"a.b","timeout_ms":1e-300}`, translate.Call{Name: "a.b", Timeout: 1}},
+		{`{"name":"a.b","timeout_ms":1e999}`, translate.Call{Name: "a.b", Timeout: 1<<63 - 1}},
+		{`{"name":"a.b","timeout_ms":9223372036854.775807}`, translate.Call{Name: "a.b", Timeout: 1<<63 - 1}},
+		{`{"name":"a.b","input_blobs":[ ]}`, translate.Call{Name: "a.b"}},
+		{`{"name":"a.b","x_future":{"a":1},"limit":"?","path":7,"detail":null}`, translate.Call{Name: "a.b"}},
+	} {
+		b := &fakeBridge{outcome: done}
+		result(t, b, "execute_skill", c.params)
+		got := b.executed[0]
+		if got.Name != c.want.Name || got.Version != c.want.Version || got.Timeout != c.want.Timeout || string(got.Args) != string(c.want.Args) {
+			t.Errorf("%s: %+v", c.params, got)
+		}
+		if cap(got.Args) != len(got.Args) {
+			t.Errorf("%s: appending to the arguments would overwrite the request", c.params)
+		}
+	}
+}
+
+func TestParamsNeverPanic(t *testing.T) {
+	for _, params := range []string{`{`, `{"name"`, `{"name":}`, `{"name":"a",}`, `nul`, `"x"`, `{"a":1]`, "{\"\xff\":1}", `{"name":"\ud800"}`} {
+		if _, fault := ask(t, &fakeBridge{outcome: done}, "execute_skill", params); fault == nil || fault.Code != -32602 {
+			t.Errorf("%s: %+v", params, fault)
+		}
+	}
+}
+
+func entries(n int) []translate.Entry {
+	list := make([]translate.Entry, n)
+	for i := range list {
+		number := strconv.Itoa(1000 + i)
+		list[i] = translate.Entry{
+			Name: "corp.skill-" + number, Namespace: "corp", Version: "1.0." + number, Description: "Does " + number + ".",
+			CapabilityType: skillsharing.API, Access: skillsharing.Public,
+		}
+	}
+	return list
+}

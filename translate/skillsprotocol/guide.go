@@ -1,0 +1,66 @@
+package skillsprotocol
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"strings"
+	"text/template"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+//go:embed guide.md.tmpl
+var guideText string
+
+var guideTemplate = template.Must(template.New("guide").Parse(guideText))
+
+// guide is what the guide is rendered from.
+type guide struct {
+	Namespaces   []markdown
+	Example      string // a namespace as JSON
+	Skill        string // a skill's name as JSON
+	Codes        []codeRow
+	Page, Limit  int
+	Unsupported  markdown
+	Failed, Late string // types of failed runs that the bridge itself uses
+}
+
+// loadGuide answers the guide with which an agent starts.
+func (f *Front) loadGuide(context.Context, *params) (jsontext.Value, *jsonrpc.Error) {
+	namespaces := f.Bridge.Namespaces()
+	example := "example.com"
+	g := guide{
+		Page: defaultLimit, Limit: maxLimit,
+		Unsupported: codeList(unsupported),
+		Failed:      executionFailed, Late: string(skillsharing.InvocationTimeout),
+	}
+	for _, n := range namespaces {
+		if c := code(n); c != "" {
+			g.Namespaces = append(g.Namespaces, c)
+		}
+	}
+	if len(namespaces) > 0 {
+		example = namespaces[0]
+	}
+	g.Example = string(appendString(nil, example))
+	g.Skill = string(appendString(nil, example+".weather-forecast"))
+	for kind, row := range codes {
+		if translate.Kind(kind) != translate.RunFailed {
+			g.Codes = append(g.Codes, codeRow{row.Code, cmp.Or(row.Name, "none"), row.Meaning})
+		}
+	}
+	var text strings.Builder
+	if err := guideTemplate.Execute(&text, &g); err != nil {
+		return nil, internalError(err)
+	}
+	var b builder
+	b.open()
+	b.text("content", text.String())
+	b.close()
+	return b.buf, nil
+}

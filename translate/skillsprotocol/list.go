@@ -1,0 +1,120 @@
+package skillsprotocol
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+)
+
+// The sizes of a page of list_skills.
+const (
+	defaultLimit = 50
+	maxLimit     = 1000
+)
+
+// The values of detail. The Skills Protocol gives each method a default.
+const (
+	detailNames    = "names"
+	detailSummary  = "summary"
+	detailManifest = "manifest"
+	detailFull     = "full"
+)
+
+// kindAction is the Skills Protocol's word for a skill that can be executed.
+// There are no others on a bridge.
+const kindAction = "action"
+
+// listSkills answers one page of the skills, in the byte order of their names.
+func (f *Front) listSkills(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.Error) {
+	namespace := p.text(paramNamespace)
+	detail := p.oneOf(paramDetail, detailNames, detailSummary)
+	limit := p.integer(paramLimit, 1, maxLimit, defaultLimit)
+	after := p.cursor()
+	if p.fault != nil {
+		return nil, p.fault
+	}
+	listing := f.Bridge.List(ctx, translate.Query{Namespace: namespace, Principal: callerOf(ctx).Principal})
+	page, more := pageAfter(listing.Skills, after, limit)
+
+	b := builder{buf: make([]byte, 0, 128+64*len(page))}
+	b.open()
+	b.openArray("skills")
+	for i := range page {
+		b.entry(&page[i], detail)
+	}
+	b.closeArray()
+	if more {
+		b.text("next_cursor", cursorAfter(page[len(page)-1].Name))
+	} else {
+		b.raw("next_cursor", jsontext.Value("null"))
+	}
+	if len(listing.Unavailable) > 0 {
+		b.unavailable(listing.Unavailable)
+	}
+	b.close()
+	return b.buf, nil
+}
+
+// pageAfter returns up to limit skills whose names come after a name, and
+// whether there are more.
+func pageAfter(skills []translate.Entry, after string, limit int) (page []translate.Entry, more bool) {
+	start := 0
+	if after != "" {
+		at, found := slices.BinarySearchFunc(skills, after, func(e translate.Entry, name string) int {
+			return strings.Compare(e.Name, name)
+		})
+		start = at
+		if found {
+			start++
+		}
+	}
+	rest := skills[start:]
+	if len(rest) <= limit {
+		return rest, false
+	}
+	return rest[:limit], true
+}
+
+func (b *builder) entry(e *translate.Entry, detail string) {
+	b.open()
+	b.text("name", e.Name)
+	b.text("version", e.Version)
+	if detail == detailSummary {
+		b.text("description", clean(e.Description, maxMessage))
+		b.text("namespace", e.Namespace)
+		b.text("kind", kindAction)
+		b.text("capability_type", string(e.CapabilityType))
+		b.text("access", string(e.Access))
+	}
+	b.close()
+}
+
+// unavailable names the sources that could not be read, so that an agent does
+// not take a missing skill for one that does not exist.
+func (b *builder) unavailable(sources []translate.Unavailable) {
+	b.openArray("unavailable")
+	for _, u := range sources {
+		row, message := codes[translate.Internal], ""
+		if u.Failure != nil {
+			row = rowOf(u.Failure.Kind)
+			if u.Failure.Err != nil {
+				message = u.Failure.Err.Message
+			}
+		}
+		code := string(row.Name)
+		if code == "" {
+			code = "INTERNAL_ERROR"
+		}
+		b.open()
+		b.text("namespace", u.Namespace)
+		b.text("code", code)
+		b.text("message", messageOf(message, row.Meaning))
+		b.close()
+	}
+	b.closeArray()
+}

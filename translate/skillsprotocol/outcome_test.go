@@ -1,0 +1,304 @@
+package skillsprotocol_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// execute sends execute_skill to a bridge that has o ready.
+func execute(t *testing.T, o translate.Outcome) (jsontext.Value, *jsonrpc.Error) {
+	t.Helper()
+	return ask(t, &fakeBridge{outcome: o}, "execute_skill", `{"name":"asked.for"}`)
+}
+
+func TestCompleted(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		o    translate.Outcome
+		want string
+	}{
+		{"output", done, `{"status":"completed","run_id":"exec-1","summary":"Skill example-corp/weather-forecast completed in 5.2 s.","output":{"ok":true}}`},
+		{
+			"no output, no id, no duration",
+			translate.Outcome{Run: &translate.Run{ExecutionID: "e\"1"}},
+			`{"status":"completed","run_id":"e\"1","summary":"Skill asked.for completed.","output":null}`,
+		},
+		{
+			"raw output",
+			translate.Outcome{Run: &translate.Run{ExecutionID: "e", Output: jsontext.Value(`[1.50, 1e400,{"a":1,"a":2} ]`), Elapsed: 250 * time.Millisecond}},
+			`{"status":"completed","run_id":"e","summary":"Skill asked.for completed in 250 ms.","output":[1.50, 1e400,{"a":1,"a":2} ]}`,
+		},
+		{
+			"output null",
+			translate.Outcome{Run: &translate.Run{ExecutionID: "e", Output: jsontext.Value(`null`), Elapsed: -time.Second}},
+			`{"status":"completed","run_id":"e","summary":"Skill asked.for completed.","output":null}`,
+		},
+	} {
+		got, fault := execute(t, c.o)
+		if fault != nil || string(got) != c.want {
+			t.Errorf("%s: %s %+v", c.name, got, fault)
+		}
+	}
+}
+
+// rows is the error table: how each kind is answered, before and after a run was accepted.
+var rows = []struct {
+	kind  translate.Kind
+	code  int
+	name  string // data.code
+	param string // what the data of -32602 starts with
+}{
+	{translate.Internal, -32603, "", ""},
+	{translate.InvalidArguments, -32602, "VALIDATION_ERROR", `"param":"args","reason":"rejected_by_provider",`},
+	{translate.SkillNotFound, -32602, "SKILL_NOT_FOUND", `"param":"name","reason":"not_found",`},
+	{translate.AuthRequired, -32050, "AUTH_REQUIRED", ""},
+	{translate.PermissionDenied, -32051, "PERMISSION_DENIED", ""},
+	{translate.TimedOut, -32052, "INVOCATION_TIMEOUT", ""},
+	{translate.Unreachable, -32053, "ENDPOINT_UNREACHABLE", ""},
+	{translate.VersionIncompatible, -32054, "VERSION_INCOMPATIBLE", ""},
+	{translate.InvalidDocument, -32055, "VALIDATION_ERROR", ""},
+	{translate.ProviderFault, -32056, "INVALID_PROVIDER_RESPONSE", ""},
+	{translate.RateLimited, -32057, "RATE_LIMITED", ""},
+}
+
+func TestErrorTable(t *testing.T) {
+	for _, row := range rows {
+		for _, accepted := range []bool{false, true} {
+			if accepted && row.kind == translate.TimedOut {
+				continue // level 2: TestTimeoutAfterAcceptance
+			}
+			o := translate.Outcome{
+				SkillID: "corp/skill",
+				Failure: &translate.Failure{Kind: row.kind, Next: translate.NextRetry, Err: &skillsharing.Error{
+					Code: skillsharing.ErrorCode(row.name), Message: "What happened.", Phase: skillsharing.PhaseInvoke, Source: skillsharing.SourceProvider,
+					HTTPStatus: 418, Executed: skillsharing.ExecutedNo,
+					Details: jsontext.Value(`{"a":1.0,"a":2}`), DetailsSource: skillsharing.SourceProvider, Retry: jsontext.Value(`{"suggested_delay_ms":1e3}`),
+				}},
+			}
+			id, executed := "", "no"
+			if accepted {
+				o.Run = &translate.Run{ExecutionID: "exec-1", Status: skillsharing.StatusRunning}
+				o.Failure.Err.Executed, executed = skillsharing.ExecutedYes, "yes"
+				id = `"execution_id":"exec-1",`
+			}
+			want := "{"
+			if row.name != "" {
+				want += `"code":"` + row.name + `",`
+			}
+			want += row.param + `"skill_id":"corp/skill","http_status":418,"phase":"invoke",` + id +
+				`"details":{"a":1.0,"a":2},"details_source":"provider","retry":{"suggested_delay_ms":1e3},` +
+				`"source":"provider","executed":"` + executed + `","next":"retry"}`
+			result, fault := execute(t, o)
+			if result != nil || fault == nil || fault.Code != row.code || fault.Message != "What happened." || string(fault.Data) != want {
+				t.Errorf("kind %d, accepted %v: %s\n got %+v\nwant %s", row.kind, accepted, result, fault, want)
+			}
+		}
+	}
+}
+
+// An error that says nothing still answers with everything that is promised.
+func TestBareErrors(t *testing.T) {
+	for _, row := range rows {
+		_, fault := execute(t, translate.Outcome{Failure: &translate.Failure{Kind: row.kind, Err: &skillsharing.Error{Message: " \n"}}})
+		if fault == nil || fault.Code != row.code || strings.TrimSpace(fault.Message) == "" ||
+			!strings.HasSuffix(string(fault.Data), `"source":"bridge","executed":"maybe","next":"none"}`) {
+			t.Errorf("kind %d: %+v", row.kind, fault)
+		}
+	}
+	for name, o := range map[string]translate.Outcome{
+		"nothing":     {},
+		"no error":    {Failure: &translate.Failure{}},
+		"later kinds": {Failure: &translate.Failure{Kind: 200, Err: &skillsharing.Error{}}},
+	} {
+		if _, fault := execute(t, o); fault == nil || fault.Code != -32603 || fault.Message == "" {
+			t.Errorf("%s: %+v", name, fault)
+		}
+	}
+}
+
+func TestArgumentErrors(t *testing.T) {
+	const advice = `"source":"bridge","executed":"no","next":"fix_params"}`
+	for _, c := range []struct {
+		name string
+		kind translate.Kind
+		err  skillsharing.Error
+		want string
+	}{
+		{
+			"found by the bridge", translate.InvalidArguments,
+			skillsharing.Error{Code: skillsharing.ValidationError, Arguments: &skillsharing.ArgumentError{Param: "location", Path: "/location", Reason: "type"}},
+			`{"param":"location","reason":"type","path":"/location",` + advice,
+		},
+		{
+			"ambiguous", translate.InvalidArguments,
+			skillsharing.Error{Arguments: &skillsharing.ArgumentError{Param: "name", Reason: "ambiguous", Candidates: []string{"a.x", "b.x"}}},
+			`{"param":"name","reason":"ambiguous","candidates":["a.x","b.x"],` + advice,
+		},
+		{"nobody knows", translate.InvalidArguments, skillsharing.Error{}, `{"param":"args","reason":"invalid",` + advice},
+		{
+			"version", translate.SkillNotFound,
+			skillsharing.Error{SkillID: "corp/x", Arguments: &skillsharing.ArgumentError{Param: "version", Reason: "not_found"}},
+			`{"code":"SKILL_NOT_FOUND","param":"version","reason":"not_found","skill_id":"corp/x","details":{"skill_id":"corp/x"},` + advice,
+		},
+		{
+			"unknown name", translate.SkillNotFound,
+			skillsharing.Error{},
+			`{"code":"SKILL_NOT_FOUND","param":"name","reason":"not_found","details":{"name":"asked.for"},` + advice,
+		},
+		{
+			"unknown name with details", translate.SkillNotFound,
+			skillsharing.Error{Details: jsontext.Value(`{"skill_id":"asked.for","candidates":["asked.four"]}`)},
+			`{"code":"SKILL_NOT_FOUND","param":"name","reason":"not_found","details":{"skill_id":"asked.for","candidates":["asked.four"]},` + advice,
+		},
+	} {
+		c.err.Source, c.err.Executed, c.err.Message = skillsharing.SourceBridge, skillsharing.ExecutedNo, "m"
+		_, fault := execute(t, translate.Outcome{Failure: &translate.Failure{Kind: c.kind, Next: translate.NextFixParams, Err: &c.err}})
+		if fault == nil || fault.Code != -32602 || string(fault.Data) != c.want {
+			t.Errorf("%s: %+v", c.name, fault)
+		}
+	}
+}
+
+func TestDetailsSource(t *testing.T) {
+	for _, source := range []skillsharing.Source{"", skillsharing.SourceBridge, skillsharing.SourceProvider} {
+		_, fault := execute(t, translate.Outcome{Failure: &translate.Failure{Kind: translate.AuthRequired, Err: &skillsharing.Error{
+			Source: skillsharing.SourceBridge, Details: jsontext.Value(`{}`), DetailsSource: source,
+		}}})
+		if strings.Contains(string(fault.Data), `"details_source":"provider"`) != (source == skillsharing.SourceProvider) {
+			t.Errorf("%q: %s", source, fault.Data)
+		}
+	}
+}
+
+func TestTimeoutAfterAcceptance(t *testing.T) {
+	own := &skillsharing.Error{
+		Code: skillsharing.InvocationTimeout, Message: "Time was up after 5000 ms.", Source: skillsharing.SourceBridge,
+		Phase: skillsharing.PhasePoll, ExecutionID: "exec-1", Executed: skillsharing.ExecutedYes, Details: jsontext.Value(`{"timeout_ms":5000,"execution_id":"exec-1"}`),
+	}
+	const want = `{"status":"failed","run_id":"exec-1","summary":"Skill corp/skill did not finish in time: Time was up after 5000 ms.",` +
+		`"error":{"type":"INVOCATION_TIMEOUT","message":"Time was up after 5000 ms.","details":{"timeout_ms":5000,"execution_id":"exec-1"},` +
+		`"source":"bridge","executed":"yes","next":"follow_run"}}`
+	failure := &translate.Failure{Kind: translate.TimedOut, Next: translate.NextFollowRun, Err: own}
+	for name, run := range map[string]*translate.Run{
+		"with the run":             {ExecutionID: "exec-1", Status: skillsharing.StatusRunning},
+		"with the error's id only": nil,
+	} {
+		got, fault := execute(t, translate.Outcome{SkillID: "corp/skill", Run: run, Failure: failure})
+		if fault != nil || string(got) != want {
+			t.Errorf("%s: %s %+v", name, got, fault)
+		}
+	}
+}
+
+func TestRunFailed(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		status skillsharing.ExecutionStatus
+		err    skillsharing.Error
+		want   string
+	}{
+		{
+			"everything said", skillsharing.StatusFailed,
+			skillsharing.Error{Code: "BOOKING_FAILED", Message: "No tables", Details: jsontext.Value(`"scalar"`), DetailsSource: skillsharing.SourceProvider, Retry: jsontext.Value(`{"suggested_delay_ms":5}`)},
+			`"summary":"Skill corp/skill failed: No tables","error":{"type":"BOOKING_FAILED","message":"No tables","details":"scalar","details_source":"provider",` +
+				`"retry":{"suggested_delay_ms":5},`,
+		},
+		{
+			"nothing said", skillsharing.StatusFailed,
+			skillsharing.Error{},
+			`"summary":"Skill corp/skill failed: The run failed and the provider gave no reason","error":{"type":"EXECUTION_FAILED","message":"The run failed and the provider gave no reason",`,
+		},
+		{
+			"timeout without a code", skillsharing.StatusTimeout,
+			skillsharing.Error{},
+			`"summary":"Skill corp/skill did not finish in time: The run took longer than it may","error":{"type":"INVOCATION_TIMEOUT","message":"The run took longer than it may",`,
+		},
+		{
+			"the other name of a timeout", skillsharing.StatusTimeout,
+			skillsharing.Error{Code: "EXECUTION_TIMEOUT", Message: "late"},
+			`"summary":"Skill corp/skill did not finish in time: late","error":{"type":"INVOCATION_TIMEOUT","message":"late",`,
+		},
+		{
+			"the other name in a failed run", skillsharing.StatusFailed,
+			skillsharing.Error{Code: "EXECUTION_TIMEOUT", Message: "late"},
+			`"summary":"Skill corp/skill failed: late","error":{"type":"INVOCATION_TIMEOUT","message":"late",`,
+		},
+		{
+			"a timeout with its own code", skillsharing.StatusTimeout,
+			skillsharing.Error{Code: "TOO_SLOW", Message: "late"},
+			`"summary":"Skill corp/skill did not finish in time: late","error":{"type":"TOO_SLOW","message":"late",`,
+		},
+		{
+			"a code of calls stays one of the run", skillsharing.StatusFailed,
+			skillsharing.Error{Code: skillsharing.AuthRequired, Message: "no"},
+			`"summary":"Skill corp/skill failed: no","error":{"type":"AUTH_REQUIRED","message":"no",`,
+		},
+	} {
+		c.err.Source, c.err.Executed = skillsharing.SourceProvider, skillsharing.ExecutedYes
+		got, fault := execute(t, translate.Outcome{
+			SkillID: "corp/skill",
+			Run:     &translate.Run{ExecutionID: "exec-1", Status: c.status},
+			Failure: &translate.Failure{Kind: translate.RunFailed, Next: translate.NextNone, Err: &c.err},
+		})
+		want := `{"status":"failed","run_id":"exec-1",` + c.want + `"source":"provider","executed":"yes","next":"none"}}`
+		if fault != nil || string(got) != want {
+			t.Errorf("%s:\n got %s %+v\nwant %s", c.name, got, fault, want)
+		}
+	}
+}
+
+func TestMessagesAreClean(t *testing.T) {
+	for in, want := range map[string]string{
+		"No  tables":                      "No  tables",
+		"a\r\nb\x1b[31mc\x00":             "a  b [31mc ",
+		"a\u2028b":                        "a b",
+		"safe\u202etxt.exe":               "safetxt.exe",
+		"tag\U000e0041\U000e0042s":        "tags",
+		"\xff":                            "\ufffd",
+		"Möbel 👩\u200d🔬":                  "Möbel 👩\u200d🔬",
+		strings.Repeat("ä", 1000):         strings.Repeat("ä", 1000),
+		strings.Repeat("ä", 1001):         strings.Repeat("ä", 999) + "…",
+		strings.Repeat("\u202e", 5000):    "A credential is missing or was refused",
+		strings.Repeat("\n", 100):         "A credential is missing or was refused",
+		"":                                "A credential is missing or was refused",
+		strings.Repeat("\n", 1) + "after": " after",
+	} {
+		_, fault := execute(t, translate.Outcome{Failure: &translate.Failure{Kind: translate.AuthRequired, Err: &skillsharing.Error{Message: in}}})
+		if fault.Message != want {
+			t.Errorf("%.40q: %q", in, fault.Message)
+		}
+	}
+	long := strings.Repeat("x", 1<<20)
+	got, _ := execute(t, translate.Outcome{Run: &translate.Run{ExecutionID: "e"}, Failure: &translate.Failure{
+		Kind: translate.RunFailed,
+		Err:  &skillsharing.Error{Message: long, Code: skillsharing.ErrorCode(long)},
+	}})
+	if n := utf8.RuneCountInString(string(got)); n > 2600 {
+		t.Errorf("%d characters are repeated", n)
+	}
+}
+
+// Errors of the other methods come from the same table.
+func TestDescribeFailures(t *testing.T) {
+	for _, row := range rows {
+		for method, params := range map[string]string{
+			"describe_skill":  `{"name":"asked.for"}`,
+			"read_skill_file": `{"name":"asked.for","path":"descriptor.json"}`,
+		} {
+			b := &fakeBridge{failure: &translate.Failure{Kind: row.kind, Next: translate.NextOtherSkill, Err: &skillsharing.Error{Source: skillsharing.SourceProvider}}}
+			_, fault := ask(t, b, method, params)
+			if fault == nil || fault.Code != row.code || !strings.Contains(string(fault.Data), `"next":"other_skill"`) ||
+				row.name != "" && !strings.HasPrefix(string(fault.Data), `{"code":"`+row.name+`"`) {
+				t.Errorf("%s, kind %d: %+v", method, row.kind, fault)
+			}
+		}
+	}
+}

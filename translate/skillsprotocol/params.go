@@ -1,0 +1,309 @@
+package skillsprotocol
+
+import (
+	"bytes"
+	"encoding/base64"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// Reasons for which a param is refused.
+const (
+	reasonRequired    = "required"
+	reasonInvalid     = "invalid"
+	reasonDuplicate   = "duplicate"
+	reasonUnsupported = "unsupported"
+	reasonNotFound    = "not_found"
+)
+
+// param is a member of params that some method knows.
+type param int
+
+const (
+	paramUnknown param = iota
+	paramName
+	paramArgs
+	paramVersion
+	paramTimeout
+	paramBlobs
+	paramNamespace
+	paramDetail
+	paramLimit
+	paramCursor
+	paramPath
+	paramCount
+)
+
+var paramNames = [paramCount]string{
+	paramName:      "name",
+	paramArgs:      "args",
+	paramVersion:   "version",
+	paramTimeout:   "timeout_ms",
+	paramBlobs:     "input_blobs",
+	paramNamespace: "namespace",
+	paramDetail:    "detail",
+	paramLimit:     "limit",
+	paramCursor:    "cursor",
+	paramPath:      "path",
+}
+
+func paramOf(name []byte) param {
+	for i, n := range paramNames {
+		if n == string(name) {
+			return param(i)
+		}
+	}
+	return paramUnknown
+}
+
+// params are the named params of one request. Each method asks for those it
+// knows; the first one that is wrong becomes the fault, and the zero value is
+// returned for it.
+type params struct {
+	values [paramCount]jsontext.Value // nil: absent
+	fault  *jsonrpc.Error
+}
+
+// readParams splits params into their members in one pass. Member names must be
+// unique; what stands inside of the values is left as it is. Values are slices of raw.
+func readParams(raw jsontext.Value) (params, *jsonrpc.Error) {
+	var p params
+	if len(raw) == 0 {
+		return p, nil
+	}
+	if raw.Kind() != '{' {
+		return p, invalidParam("params", reasonInvalid, "params must be an object with named members, or be left out", nil)
+	}
+	s := scanners.Get().(*scanner)
+	defer s.release()
+	s.reset(raw)
+	repeated, err := s.members(&p)
+	switch {
+	case err != nil:
+		return p, invalidParam("params", reasonInvalid, "params are not a JSON object", nil)
+	case repeated != "":
+		name := clean(repeated, maxName)
+		return p, invalidParam(name, reasonDuplicate, "'"+name+"' stands in params more than once", nil)
+	}
+	return p, nil
+}
+
+// scanner is a parser and the text under it, kept together to be used again.
+type scanner struct {
+	source  bytes.Buffer
+	decoder jsontext.Decoder
+}
+
+var scanners = sync.Pool{New: func() any { return new(scanner) }}
+
+// scanOptions leave duplicates inside of arguments to the provider.
+var scanOptions = []jsontext.Options{jsontext.AllowDuplicateNames(true)}
+
+func (s *scanner) reset(text []byte) {
+	s.source = *bytes.NewBuffer(text)
+	s.decoder.Reset(&s.source, scanOptions...)
+}
+
+// release gives the scanner back without its hold on the text.
+func (s *scanner) release() {
+	s.reset(nil)
+	scanners.Put(s)
+}
+
+// members reads the object and returns the first repeated name, if there is one.
+func (s *scanner) members(p *params) (repeated string, err error) {
+	if _, err := s.decoder.ReadToken(); err != nil {
+		return "", err
+	}
+	var others map[string]bool // unknown names
+	for s.decoder.PeekKind() == '"' {
+		quoted, err := s.decoder.ReadValue()
+		if err != nil {
+			return "", err
+		}
+		name := unquoted(quoted)
+		value, err := s.decoder.ReadValue()
+		if err != nil {
+			return "", err
+		}
+		id := paramOf(name)
+		if id != paramUnknown {
+			if p.values[id] != nil {
+				return paramNames[id], nil
+			}
+			p.values[id] = value
+			continue
+		}
+		if others[string(name)] {
+			return string(name), nil
+		}
+		if others == nil {
+			others = map[string]bool{}
+		}
+		others[string(name)] = true
+	}
+	_, err = s.decoder.ReadToken()
+	return "", err
+}
+
+// unquoted decodes a JSON string that is known to be valid.
+func unquoted(quoted []byte) []byte {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return quoted[1 : len(quoted)-1]
+	}
+	text, _ := jsontext.AppendUnquote(nil, quoted) // a valid string can't fail here
+	return text
+}
+
+// reject remembers the first param that is wrong. problem completes a sentence
+// that starts with its name.
+func (p *params) reject(id param, reason, problem string, candidates ...string) {
+	if p.fault == nil {
+		p.fault = invalidParam(paramNames[id], reason, "'"+paramNames[id]+"' "+problem, candidates)
+	}
+}
+
+// invalidParam is the error about one param (Skills Protocol, JSON-RPC
+// Conventions, "Standard error codes").
+func invalidParam(name, reason, message string, candidates []string) *jsonrpc.Error {
+	var b builder
+	b.open()
+	b.argument(skillsharing.ArgumentError{Param: name, Reason: reason, Candidates: candidates})
+	b.advice(skillsharing.SourceBridge, skillsharing.ExecutedNo, translate.NextFixParams)
+	b.close()
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Invalid params: " + message, Data: b.buf}
+}
+
+// text returns a string, or "" if it is absent.
+func (p *params) text(id param) string {
+	value := p.values[id]
+	if value == nil {
+		return ""
+	}
+	if value.Kind() == '"' {
+		if s := unquoted(value); len(s) > 0 {
+			return string(s)
+		}
+	}
+	p.reject(id, reasonInvalid, "must be a non-empty string")
+	return ""
+}
+
+// required returns a string that must be there. what says what it is.
+func (p *params) required(id param, what string) string {
+	if p.values[id] == nil {
+		p.reject(id, reasonRequired, "is required: "+what)
+	}
+	return p.text(id)
+}
+
+// oneOf returns one of the choices, the first if there is none.
+func (p *params) oneOf(id param, choices ...string) string {
+	if p.values[id] == nil {
+		return choices[0]
+	}
+	s := p.text(id)
+	if !slices.Contains(choices, s) {
+		p.reject(id, reasonInvalid, "must be one of "+strings.Join(choices, ", "), choices...)
+	}
+	return s
+}
+
+// object returns an object as it was sent, or nil if it is absent.
+func (p *params) object(id param) jsontext.Value {
+	value := p.values[id]
+	if value != nil && value.Kind() != '{' {
+		p.reject(id, reasonInvalid, "must be an object")
+		return nil
+	}
+	return value
+}
+
+// milliseconds returns a duration, or 0 if it is absent. A fraction counts, and
+// what is longer than can be expressed becomes the longest there is.
+func (p *params) milliseconds(id param) time.Duration {
+	value := p.values[id]
+	if value == nil {
+		return 0
+	}
+	ms, ok := number(value)
+	if !ok || ms <= 0 {
+		p.reject(id, reasonInvalid, "must be a number of milliseconds greater than 0")
+		return 0
+	}
+	if ns := ms * float64(time.Millisecond); ns < math.MaxInt64 {
+		return max(time.Duration(ns), 1) // 0 would mean that none is stated
+	}
+	return math.MaxInt64
+}
+
+// integer returns an integer between low and high, or otherwise if it is absent.
+// 50.0 and 5e1 are integers, since JSON has but one kind of number (RFC 8259,
+// section 6).
+func (p *params) integer(id param, low, high, otherwise int) int {
+	value := p.values[id]
+	if value == nil {
+		return otherwise
+	}
+	n, ok := number(value)
+	if !ok || n != math.Trunc(n) || n < float64(low) || n > float64(high) {
+		p.reject(id, reasonInvalid, "must be an integer from "+strconv.Itoa(low)+" to "+strconv.Itoa(high))
+		return otherwise
+	}
+	return int(n)
+}
+
+// number returns infinity for what is too large.
+func number(value jsontext.Value) (float64, bool) {
+	if value.Kind() != '0' {
+		return 0, false
+	}
+	n, _ := strconv.ParseFloat(string(value), 64) // valid JSON can only be out of range
+	return n, true
+}
+
+// noBlobs refuses blobs, for which there is no way to a provider.
+func (p *params) noBlobs() {
+	value := p.values[paramBlobs]
+	switch {
+	case value == nil:
+	case value.Kind() != '[':
+		p.reject(paramBlobs, reasonInvalid, "must be an array")
+	case len(bytes.TrimSpace(value[1:len(value)-1])) > 0:
+		p.reject(paramBlobs, reasonUnsupported, "is not supported by this bridge: put the data into args")
+	}
+}
+
+// cursorVersion is the first byte of a cursor, so that its form can change.
+const cursorVersion = 1
+
+// cursor returns the name after which a list goes on, or "" for its beginning.
+func (p *params) cursor() string {
+	text := p.text(paramCursor)
+	if text == "" {
+		return ""
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil || len(raw) < 2 || raw[0] != cursorVersion || !utf8.Valid(raw) {
+		p.reject(paramCursor, reasonInvalid, "must be the next_cursor of an earlier answer; leave it out to start from the beginning")
+		return ""
+	}
+	return string(raw[1:])
+}
+
+// cursorAfter makes the cursor of a list that goes on after a name. It holds the
+// name rather than a position, so that skills may come and go between pages.
+func cursorAfter(name string) string {
+	return base64.RawURLEncoding.EncodeToString(append([]byte{cursorVersion}, name...))
+}

@@ -1,0 +1,261 @@
+package skillsprotocol
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// Bounds of an example: schemas are the provider's, and may ask for anything.
+const (
+	maxSampleDepth = 8
+	maxSampleNodes = 200
+	maxSampleText  = 200
+)
+
+// sampleArgs makes arguments for an example: the inputs that are required.
+func sampleArgs(inputs []skillsharing.Parameter) jsontext.Value {
+	s := sampler{nodes: maxSampleNodes}
+	s.open()
+	for i := range inputs {
+		input := &inputs[i]
+		if !input.Required {
+			continue
+		}
+		s.builder.next()
+		s.buf = append(appendString(s.buf, input.Name), ':')
+		if len(input.Default) > 0 {
+			s.buf = append(s.buf, input.Default...)
+			continue
+		}
+		s.value(input.Schema, input.Type, 0)
+	}
+	s.close()
+	return s.buf
+}
+
+// sampler makes values that satisfy a JSON Schema where that is easily done.
+// Patterns, references and contradictions are beyond it.
+type sampler struct {
+	builder
+	nodes int // values that may still be made
+}
+
+// shape is what a sampler reads of a schema (JSON Schema 2020-12, Validation).
+type shape struct {
+	Const            jsontext.Value            `json:"const"`
+	Default          jsontext.Value            `json:"default"`
+	Examples         []jsontext.Value          `json:"examples"`
+	Enum             []jsontext.Value          `json:"enum"`
+	Type             jsontext.Value            `json:"type"`
+	Format           string                    `json:"format"`
+	MinLength        float64                   `json:"minLength"`
+	MaxLength        *float64                  `json:"maxLength"`
+	Minimum          *float64                  `json:"minimum"`
+	ExclusiveMinimum *float64                  `json:"exclusiveMinimum"`
+	Maximum          *float64                  `json:"maximum"`
+	ExclusiveMaximum *float64                  `json:"exclusiveMaximum"`
+	MultipleOf       float64                   `json:"multipleOf"`
+	Items            jsontext.Value            `json:"items"`
+	MinItems         float64                   `json:"minItems"`
+	Properties       map[string]jsontext.Value `json:"properties"`
+	Required         []string                  `json:"required"`
+	AnyOf            []jsontext.Value          `json:"anyOf"`
+	OneOf            []jsontext.Value          `json:"oneOf"`
+}
+
+// value appends a value for a schema. kind is the type where the schema names none.
+func (s *sampler) value(schema jsontext.Value, kind string, depth int) {
+	s.nodes--
+	var f shape
+	if schema.Kind() == '{' {
+		// What can't be read leaves the fields read so far: a worse example.
+		_ = json.Unmarshal(schema, &f)
+	}
+	if fixed := f.fixed(); len(fixed) > 0 {
+		s.buf = append(s.buf, fixed...)
+		return
+	}
+	kind = f.kind(kind)
+	if kind == "" && depth < maxSampleDepth {
+		if choices := slices.Concat(f.AnyOf, f.OneOf); len(choices) > 0 {
+			s.value(choices[0], "", depth+1)
+			return
+		}
+	}
+	deeper := depth < maxSampleDepth && s.nodes > 0
+	switch kind {
+	case "object":
+		s.object(&f, deeper, depth)
+	case "array":
+		s.array(&f, deeper, depth)
+	case "integer":
+		s.buf = append(s.buf, f.number(true)...)
+	case "number":
+		s.buf = append(s.buf, f.number(false)...)
+	case "boolean":
+		s.buf = append(s.buf, "true"...)
+	case "null":
+		s.buf = append(s.buf, "null"...)
+	default:
+		s.buf = appendString(s.buf, f.text())
+	}
+}
+
+func (s *sampler) object(f *shape, deeper bool, depth int) {
+	s.buf = append(s.buf, '{')
+	for i, name := range f.Required {
+		if !deeper || s.nodes <= 0 {
+			break
+		}
+		if slices.Contains(f.Required[:i], name) {
+			continue
+		}
+		s.builder.next()
+		s.buf = append(appendString(s.buf, name), ':')
+		s.value(f.Properties[name], "", depth+1)
+	}
+	s.close()
+}
+
+func (s *sampler) array(f *shape, deeper bool, depth int) {
+	s.buf = append(s.buf, '[')
+	count := int(min(max(f.MinItems, 1), maxSampleNodes))
+	for range count {
+		if !deeper || s.nodes <= 0 {
+			break
+		}
+		s.builder.next()
+		s.value(f.Items, "", depth+1)
+	}
+	s.closeArray()
+}
+
+// fixed returns a value that the schema itself offers.
+func (f *shape) fixed() jsontext.Value {
+	for _, offer := range slices.Concat([]jsontext.Value{f.Const, f.Default}, f.Examples, f.Enum) {
+		if 0 < len(offer) && len(offer) <= maxMessage {
+			return offer
+		}
+	}
+	return nil
+}
+
+// kind returns the type to make, "" if anything will do.
+func (f *shape) kind(otherwise string) string {
+	var one string
+	if json.Unmarshal(f.Type, &one) == nil {
+		return one
+	}
+	var several []string
+	if json.Unmarshal(f.Type, &several) == nil && len(several) > 0 {
+		return several[0]
+	}
+	switch {
+	case otherwise != "":
+		return otherwise
+	case len(f.Properties)+len(f.Required) > 0:
+		return "object"
+	case len(f.Items) > 0:
+		return "array"
+	}
+	return ""
+}
+
+// number returns a number that fits what the schema states, or 1.
+func (f *shape) number(whole bool) string {
+	low, high := f.bounds()
+	step := f.MultipleOf
+	if step <= 0 && whole {
+		step = 1
+	}
+	for _, n := range []float64{1, low, high, low + 1, high - 1, low/2 + high/2} {
+		for _, c := range onSteps(n, step) {
+			if f.fits(c) {
+				return strconv.FormatFloat(c, 'f', -1, 64)
+			}
+		}
+	}
+	return "1"
+}
+
+// bounds returns the lower and upper end, infinite where there is none.
+func (f *shape) bounds() (low, high float64) {
+	low, high = math.Inf(-1), math.Inf(1)
+	for _, n := range []*float64{f.Minimum, f.ExclusiveMinimum} {
+		if n != nil {
+			low = max(low, *n)
+		}
+	}
+	for _, n := range []*float64{f.Maximum, f.ExclusiveMaximum} {
+		if n != nil {
+			high = min(high, *n)
+		}
+	}
+	return low, high
+}
+
+// onSteps returns the multiples of step around n, without the noise that
+// binary fractions leave behind; n itself if there is no step.
+func onSteps(n, step float64) []float64 {
+	if step <= 0 {
+		return []float64{n}
+	}
+	list := []float64{math.Ceil(n/step) * step, math.Floor(n/step) * step}
+	for i, c := range list {
+		// Fifteen digits are what a float64 always holds.
+		list[i], _ = strconv.ParseFloat(strconv.FormatFloat(c, 'g', 15, 64), 64)
+	}
+	return list
+}
+
+// fits reports whether n is finite, of a writable length and within the bounds.
+func (f *shape) fits(n float64) bool {
+	switch {
+	case math.IsNaN(n), math.Abs(n) > 1e18:
+		return false
+	case f.Minimum != nil && n < *f.Minimum, f.Maximum != nil && n > *f.Maximum:
+		return false
+	case f.ExclusiveMinimum != nil && n <= *f.ExclusiveMinimum, f.ExclusiveMaximum != nil && n >= *f.ExclusiveMaximum:
+		return false
+	}
+	return true
+}
+
+// formats are examples of the formats that agents meet (JSON Schema 2020-12,
+// Validation, section 7.3), with the names reserved for documentation (RFC 2606).
+var formats = map[string]string{
+	"date":          "2025-07-01",
+	"date-time":     "2025-07-01T12:00:00Z",
+	"time":          "12:00:00Z",
+	"duration":      "P1D",
+	"email":         "someone@example.com",
+	"hostname":      "example.com",
+	"ipv4":          "192.0.2.1",
+	"ipv6":          "2001:db8::1",
+	"uri":           "https://example.com/",
+	"uri-reference": "https://example.com/",
+	"iri":           "https://example.com/",
+	"uuid":          "3f2b8c1e-7c1d-4e0a-9b57-0d5e6a1f2c34",
+}
+
+// text returns a string of a length and format that the schema states.
+func (f *shape) text() string {
+	if example, ok := formats[f.Format]; ok {
+		return example
+	}
+	text := "text"
+	if want := int(min(f.MinLength, maxSampleText)); want > len(text) {
+		text = strings.Repeat(text, want/len(text)+1)[:want]
+	}
+	if f.MaxLength != nil && float64(len(text)) > *f.MaxLength {
+		text = text[:int(max(*f.MaxLength, 0))]
+	}
+	return text
+}
