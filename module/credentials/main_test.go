@@ -1,0 +1,120 @@
+package credentials_test
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/go-json-experiment/json"
+	"go.uber.org/goleak"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// The file storage of certmagic refreshes a lock until it notices, after
+		// some seconds, that it has been released.
+		goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.keepLockfileFresh"))
+}
+
+// canary is a secret that must not be seen anywhere but in requests.
+const canary = "c4n4ry-s3cr3t"
+
+// roundTrip is a transport made of a function.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// provisioned makes a module that is ready for use without a running Caddy, and
+// cleans it up after the test.
+func provisioned[M any, P interface {
+	*M
+	caddy.Module
+	caddy.Provisioner
+	skillsharing.Credentials
+}](t *testing.T, module M,
+) P {
+	t.Helper()
+	m := P(&module)
+	if err := provision(t, m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// provision does to a module what Caddy does when it loads a configuration.
+func provision(t *testing.T, m caddy.Module) error {
+	t.Helper()
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
+	t.Cleanup(cancel)
+	if err := m.(caddy.Provisioner).Provision(ctx); err != nil {
+		return err
+	}
+	if v, ok := m.(caddy.Validator); ok {
+		if err := v.Validate(); err != nil {
+			return err
+		}
+	}
+	if c, ok := m.(caddy.CleanerUpper); ok {
+		t.Cleanup(func() {
+			if err := c.Cleanup(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return nil
+}
+
+// authentication is a request to a provider that needs a credential.
+func authentication(t *testing.T, auth *skillsharing.Auth) *skillsharing.Authentication {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://skills.example.com/run", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &skillsharing.Authentication{
+		Request: req,
+		Auth:    auth,
+		Origin:  "https://skills.example.com",
+		Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+			t.Error("an unexpected request was sent")
+			return nil, http.ErrHandlerTimeout
+		}),
+		MaySend:         func(*url.URL) error { return nil },
+		MaxResponseSize: 1 << 20,
+	}
+}
+
+// details decodes the details of an error.
+func details(t *testing.T, e *skillsharing.Error) map[string]string {
+	t.Helper()
+	var d map[string]string
+	if err := json.Unmarshal(e.Details, &d); err != nil {
+		t.Fatalf("details %s: %v", e.Details, err)
+	}
+	return d
+}
+
+// secretFile writes a file and returns the placeholder that reads it.
+func secretFile(t *testing.T, content string) string {
+	t.Helper()
+	path := t.TempDir() + "/secret"
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return "{file." + path + "}"
+}
+
+func assertNoCanary(t *testing.T, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if strings.Contains(text, canary) {
+			t.Errorf("the secret is visible in %q", text)
+		}
+	}
+}

@@ -1,0 +1,415 @@
+package credentials
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/certmagic"
+	"go.uber.org/zap"
+	"golang.org/x/oauth2"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+func init() { caddy.RegisterModule(OAuth2{}) }
+
+// OAuth2 obtains access tokens from an OAuth 2.0 token endpoint (RFC 6749) and
+// sends them as bearer tokens (RFC 6750). It suits skills whose `auth.type` is
+// `oauth2` (Skill Sharing Protocol, section 7.2.2), and the reading of indexes
+// and descriptors where `token_url` is configured.
+//
+// There is no user whose consent could be asked for, so the grant is that of
+// client credentials (RFC 6749, section 4.4), or that of a refresh token
+// (section 6) if one is configured.
+//
+// Tokens are kept in memory until shortly before they expire, also across
+// reloads, separately for each provider. After a provider has answered 401, one
+// new token is fetched. Where a token endpoint replaces the refresh token with
+// every use, the newest is kept in Caddy's storage, so that restarts and
+// further instances with the same storage go on with it; configuring another
+// `refresh_token` takes precedence over the stored one.
+type OAuth2 struct {
+	// The client's identifier at the token endpoint. May contain placeholders
+	// such as `{env.NAME}`, which are replaced when the configuration loads.
+	ClientID string `json:"client_id"`
+
+	// The client's secret. Placeholders such as `{env.NAME}` and
+	// `{file./path}` are replaced when the configuration loads; a secret
+	// without any works, with a warning. It may be absent only beside a
+	// `refresh_token`, for public clients, which then name themselves in the
+	// request's body.
+	ClientSecret string `json:"client_secret,omitempty"`
+
+	// The token endpoint. By default it is the one that the skill's
+	// descriptor names, provided that its host is the provider's own or
+	// trusted. An endpoint without TLS is used only for providers that are
+	// themselves configured with `http://`. May contain placeholders.
+	TokenURL string `json:"token_url,omitempty"`
+
+	// The scopes to ask for. By default none is named, and the token endpoint
+	// decides.
+	Scopes []string `json:"scopes,omitempty"`
+
+	// How the client authenticates at the token endpoint (RFC 6749, section
+	// 2.3.1): `header` (HTTP Basic authentication, the default) or `params`
+	// (in the request's body). Only this one is tried.
+	AuthStyle string `json:"auth_style,omitempty"`
+
+	// A refresh token, to be used instead of the client credentials grant.
+	// Placeholders are replaced as in `client_secret`.
+	RefreshToken string `json:"refresh_token,omitempty"`
+
+	// Further parameters of token requests, for example `audience` or
+	// `resource` (RFC 8707), each with one or several values. Values may
+	// contain placeholders.
+	Params map[string][]string `json:"params,omitempty"`
+
+	client sealed[*client]
+	tokens sealed[*tokenStore]
+
+	poolKey string // of tokens in tokenPool; "" when there is nothing to release
+	storage certmagic.Storage
+	logger  *zap.Logger
+}
+
+// client is the resolved configuration of an [OAuth2].
+type client struct {
+	id           string
+	secret       string
+	tokenURL     string // "": the descriptor's
+	scopes       []string
+	style        oauth2.AuthStyle
+	refreshToken string
+	params       url.Values
+}
+
+// tokenPool holds the tokens obtained with each configuration, by its digest.
+// They outlive the modules, which are made anew with every reload.
+var tokenPool = caddy.NewUsagePool()
+
+// authStyles are the values of [OAuth2.AuthStyle]. Letting the library find out
+// is not among them: it would send the secret twice.
+var authStyles = map[string]oauth2.AuthStyle{
+	"header": oauth2.AuthStyleInHeader,
+	"params": oauth2.AuthStyleInParams,
+}
+
+// reservedParams are the parameters of token requests that have options of
+// their own, or none because the module decides.
+var reservedParams = []string{"client_id", "client_secret", "code", "grant_type", "refresh_token", "scope"}
+
+// CaddyModule returns the Caddy module information.
+func (OAuth2) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.skill_bridge.credentials.oauth2",
+		New: func() caddy.Module { return new(OAuth2) },
+	}
+}
+
+// Provision resolves the settings and finds the tokens that an earlier
+// configuration obtained with the same ones.
+func (o *OAuth2) Provision(ctx caddy.Context) error {
+	o.logger = ctx.Logger()
+	if err := o.check(); err != nil {
+		return err
+	}
+	r := newResolver()
+	c, err := o.resolve(r)
+	if err != nil {
+		return err
+	}
+	o.client = seal(c)
+	r.warn(o.logger)
+	if c.refreshToken != "" {
+		o.storage = ctx.Storage()
+	}
+	o.poolKey = c.digest()
+	tokens, _ := tokenPool.LoadOrStore(o.poolKey, newTokenStore())
+	o.tokens = seal(tokens.(*tokenStore))
+	return nil
+}
+
+// check judges what needs no resolving.
+func (o *OAuth2) check() error {
+	if err := checkAuthStyle(o.AuthStyle); err != nil {
+		return fmt.Errorf("auth_style: %w", err)
+	}
+	for _, scope := range o.Scopes {
+		if err := checkScope(scope); err != nil {
+			return fmt.Errorf("scopes: %w", err)
+		}
+	}
+	for name := range o.Params {
+		if err := checkParam(name); err != nil {
+			return fmt.Errorf("params: %w", err)
+		}
+	}
+	return nil
+}
+
+func (o *OAuth2) resolve(r *resolver) (*client, error) {
+	c := &client{scopes: o.Scopes, style: authStyles[cmp.Or(o.AuthStyle, "header")], params: make(url.Values, len(o.Params))}
+	for _, setting := range []struct {
+		option, text string
+		read         func(option, text string) (string, error)
+		target       *string
+	}{
+		{"client_id", o.ClientID, r.text, &c.id},
+		{"client_secret", o.ClientSecret, r.secret, &c.secret},
+		{"token_url", o.TokenURL, r.text, &c.tokenURL},
+		{"refresh_token", o.RefreshToken, r.secret, &c.refreshToken},
+	} {
+		value, err := setting.read(setting.option, setting.text)
+		if err != nil {
+			return nil, err
+		}
+		*setting.target = value
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Params)) {
+		for _, text := range o.Params[name] {
+			value, err := r.text("params "+name, text)
+			if err != nil {
+				return nil, err
+			}
+			c.params.Add(name, value)
+		}
+	}
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if c.secret == "" {
+		c.style = oauth2.AuthStyleInParams // RFC 6749, section 3.2.1: public clients name themselves in the body
+	}
+	return c, nil
+}
+
+func (c *client) check() error {
+	if c.id == "" {
+		return errors.New("client_id: is missing")
+	}
+	if c.secret == "" && c.refreshToken == "" {
+		return errors.New("client_secret: is missing")
+	}
+	if c.tokenURL == "" {
+		return nil
+	}
+	if _, err := parseTokenURL(c.tokenURL); err != nil {
+		return fmt.Errorf("token_url: %w", err)
+	}
+	return nil
+}
+
+// digest identifies the configuration as a whole without revealing it.
+func (c *client) digest() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", *c)) // quotes texts and sorts maps
+	return hex.EncodeToString(sum[:])
+}
+
+// Cleanup releases the tokens. Requests of the replaced configuration, which
+// may still run, go on using them.
+func (o *OAuth2) Cleanup() error {
+	if o.poolKey == "" {
+		return nil
+	}
+	_, err := tokenPool.Delete(o.poolKey)
+	o.poolKey = "" // a second release would be one too many
+	return err
+}
+
+// Suits implements [skillsharing.Credentials].
+func (o *OAuth2) Suits(auth *skillsharing.Auth) bool {
+	if auth == nil {
+		return o.client().tokenURL != ""
+	}
+	return auth.Type == skillsharing.AuthOAuth2
+}
+
+// Authenticate sends an access token, which it fetches if there is none, as a
+// bearer token. It fails with AUTH_REQUIRED when the token endpoint may not be
+// asked, refuses or answers something else than a token, with
+// ENDPOINT_UNREACHABLE when it does not answer or says that it is in trouble,
+// and with INVOCATION_TIMEOUT when ctx ends first.
+func (o *OAuth2) Authenticate(ctx context.Context, a *skillsharing.Authentication) error {
+	endpoint, err := o.endpoint(a)
+	if err != nil {
+		return err
+	}
+	token, err := o.tokens().get(ctx, audience{endpoint, a.Origin}, o.fetcher(endpoint, a))
+	if err != nil {
+		return err
+	}
+	a.Request.Header.Set("Authorization", bearer+token)
+	return nil
+}
+
+// bearer is how a token is sent (RFC 6750, section 2.1).
+const bearer = "Bearer "
+
+// Renew implements [skillsharing.Renewer]: it fetches a new access token unless
+// that has happened since the rejected request was authenticated. It fails as
+// Authenticate does.
+func (o *OAuth2) Renew(ctx context.Context, a *skillsharing.Authentication) (bool, error) {
+	endpoint, err := o.endpoint(a)
+	if err != nil {
+		return false, err
+	}
+	rejected := strings.TrimPrefix(a.Request.Header.Get("Authorization"), bearer)
+	return o.tokens().renew(ctx, audience{endpoint, a.Origin}, rejected, o.fetcher(endpoint, a))
+}
+
+// Secrets returns the client secret, the refresh tokens and the access tokens.
+func (o *OAuth2) Secrets() []string {
+	secrets := o.tokens().secrets()
+	for _, s := range []string{o.client().secret, o.client().refreshToken} {
+		if s != "" {
+			secrets = append(secrets, s)
+		}
+	}
+	return secrets
+}
+
+// endpoint is the token endpoint to ask on behalf of a. The secret may go there.
+func (o *OAuth2) endpoint(a *skillsharing.Authentication) (string, error) {
+	if o.client().tokenURL != "" {
+		return o.client().tokenURL, o.checkOrigin(a.Origin)
+	}
+	if a.Auth == nil || a.Auth.OAuth2 == nil || a.Auth.OAuth2.TokenURL == "" {
+		return "", refused("", "token_url_missing", "the descriptor names no token endpoint; the operator can configure token_url")
+	}
+	u, err := parseTokenURL(a.Auth.OAuth2.TokenURL)
+	if err != nil {
+		return "", refused("", "token_url_invalid", "the descriptor's token endpoint is not usable; the operator can configure token_url")
+	}
+	if err := a.MaySend(u); err != nil {
+		return "", err
+	}
+	return u.String(), nil
+}
+
+// checkOrigin lets a configured token endpoint without TLS be used only for
+// providers that the operator reaches without TLS as well.
+func (o *OAuth2) checkOrigin(origin string) error {
+	if !hasScheme(o.client().tokenURL, "http") || hasScheme(origin, "http") {
+		return nil
+	}
+	return refused(o.client().tokenURL, "token_url_insecure",
+		"the configured token_url is an http:// address, which is used only for providers that are configured with http:// themselves")
+}
+
+func hasScheme(address, scheme string) bool {
+	s, _, ok := strings.Cut(address, "://")
+	return ok && strings.EqualFold(s, scheme)
+}
+
+// refused is the error for a token request that is not made.
+func refused(tokenURL, reason, message string) *skillsharing.Error {
+	e := authRequired(skillsharing.SourceBridge, tokenURL, reason, message)
+	e.Hint = skillsharing.HintRefused
+	return e
+}
+
+// fetcher makes the function that obtains a token for a. It may run longer than
+// the call that a belongs to, and keeps nothing else of it.
+func (o *OAuth2) fetcher(endpoint string, a *skillsharing.Authentication) fetch {
+	f := tokenRequest{client: o.client(), endpoint: endpoint, transport: a.Transport, limit: a.MaxResponseSize}
+	return func(ctx context.Context, newest refreshToken) (grantedToken, *skillsharing.Error) {
+		// Caddy's HTTP transport takes the replacer of its placeholders from here.
+		ctx = context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer())
+		granted, err := o.obtain(ctx, f, newest)
+		if err != nil {
+			if o.client().tokenURL == "" {
+				err.DetailsSource = skillsharing.SourceProvider // it chose the address
+			}
+			o.logger.Warn("no access token was obtained",
+				zap.String("token_url", redactURL(endpoint)),
+				zap.String("code", string(err.Code)),
+				zap.Int("status", err.HTTPStatus),
+				zap.String("error", err.Message))
+		}
+		return granted, err
+	}
+}
+
+// obtain makes the token request of the configured grant.
+func (o *OAuth2) obtain(ctx context.Context, f tokenRequest, newest refreshToken) (grantedToken, *skillsharing.Error) {
+	if o.client().refreshToken == "" {
+		return f.do(ctx, "")
+	}
+	r := rotation{
+		storage:    o.storage,
+		logger:     o.logger,
+		endpoint:   f.endpoint,
+		name:       o.client().rotationName(f.endpoint),
+		configured: o.client().refreshToken,
+	}
+	return r.do(ctx, newest, f.do)
+}
+
+// parseTokenURL accepts what can be the address of a token endpoint (RFC 6749,
+// section 3.2). The error does not repeat it.
+func parseTokenURL(address string) (*url.URL, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Hostname() == "" || (u.Scheme != "https" && u.Scheme != "http") {
+		return nil, errors.New("must be an https:// address with a host")
+	}
+	if u.User != nil || u.Fragment != "" {
+		return nil, errors.New("must have neither a user name nor a fragment")
+	}
+	return u, nil
+}
+
+// redactURL is address without its query, which may hold secrets.
+func redactURL(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
+}
+
+func checkAuthStyle(name string) error {
+	if _, ok := authStyles[name]; name != "" && !ok {
+		return errors.New("must be header or params")
+	}
+	return nil
+}
+
+// checkScope accepts a scope-token (RFC 6749, section 3.3).
+func checkScope(scope string) error {
+	illegal := func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' }
+	if scope == "" || strings.ContainsFunc(scope, illegal) {
+		return errors.New("a scope consists of visible ASCII characters without quotes and backslashes")
+	}
+	return nil
+}
+
+func checkParam(name string) error {
+	if name == "" {
+		return errors.New("a name is missing")
+	}
+	if slices.Contains(reservedParams, name) {
+		return fmt.Errorf("%s cannot be set", name)
+	}
+	return nil
+}
+
+// noRedirects keeps a token endpoint from forwarding the secret to another address.
+func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// Interface guards
+var (
+	_ skillsharing.Credentials = (*OAuth2)(nil)
+	_ skillsharing.Renewer     = (*OAuth2)(nil)
+	_ caddy.Provisioner        = (*OAuth2)(nil)
+	_ caddy.CleanerUpper       = (*OAuth2)(nil)
+)

@@ -1,0 +1,161 @@
+package credentials
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+	"github.com/go-json-experiment/json"
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// saveTimeout bounds the storing of a rotated refresh token, apart from the
+// fetch: once the token endpoint has issued it, the one before is lost.
+const saveTimeout = 5 * time.Second
+
+// rotation uses a refresh token of which only the newest is good: token
+// endpoints may issue another with every use (RFC 6749, section 6), and may take
+// the use of an older one for theft (RFC 9700, section 4.14.2). So the newest is
+// kept in Caddy's storage, and one instance at a time uses it.
+type rotation struct {
+	storage    certmagic.Storage
+	logger     *zap.Logger
+	endpoint   string
+	name       string // of the record and of its lock
+	configured string // the operator's refresh token
+}
+
+// record is what storage holds.
+type record struct {
+	// RefreshToken is the newest one.
+	RefreshToken string `json:"refresh_token"`
+	// Configured is the digest of the configured one that it descends from.
+	Configured string `json:"configured"`
+}
+
+// rotationName names the record of a client's refresh token at a token endpoint.
+func (c *client) rotationName(endpoint string) string {
+	return digest(c.id, endpoint, c.refreshToken)
+}
+
+// digest identifies texts without revealing them.
+func digest(texts ...string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", texts))
+	return hex.EncodeToString(sum[:])
+}
+
+func (r rotation) key() string { return "skill_bridge/oauth2/" + r.name + ".json" }
+
+// do makes a token request with the newest refresh token, and keeps the one that
+// is issued with the answer.
+func (r rotation) do(ctx context.Context, newest refreshToken,
+	request func(context.Context, string) (grantedToken, *skillsharing.Error),
+) (grantedToken, *skillsharing.Error) {
+	unlock, err := r.lock(ctx)
+	if err != nil {
+		return grantedToken{refresh: newest}, err
+	}
+	defer unlock()
+	newest = r.newest(ctx, newest)
+	granted, err := request(ctx, newest.value)
+	if granted.refresh.value == "" {
+		granted.refresh = newest // not replaced
+	} else {
+		granted.refresh.unsaved = true
+	}
+	if granted.refresh.unsaved {
+		granted.refresh.unsaved = !r.save(granted.refresh.value)
+	}
+	return granted, err
+}
+
+// lock keeps other instances from using the same refresh token. Without a
+// working storage there is nothing to coordinate with, so it goes on without,
+// with a warning.
+func (r rotation) lock(ctx context.Context) (unlock func(), failure *skillsharing.Error) {
+	name := "skill_bridge_oauth2_" + r.name
+	err := r.storage.Lock(ctx, name)
+	switch {
+	case err == nil:
+		return func() { r.unlock(name) }, nil
+	case ctx.Err() != nil:
+		return nil, &skillsharing.Error{
+			Code:     skillsharing.EndpointUnreachable,
+			Message:  "the refresh token is in use by another instance of the bridge",
+			Phase:    skillsharing.PhaseAuth,
+			Source:   skillsharing.SourceBridge,
+			Executed: skillsharing.ExecutedNo,
+			Retry:    []byte(retryToken),
+			Details:  unreachableDetails{URL: redactURL(r.endpoint), Reason: "locked"}.json(),
+			Cause:    err,
+		}
+	}
+	r.logger.Warn("the refresh token could not be locked in Caddy's storage; it is used without", zap.Error(err))
+	return func() {}, nil
+}
+
+func (r rotation) unlock(name string) {
+	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
+	defer cancel()
+	if err := r.storage.Unlock(ctx, name); err != nil {
+		r.logger.Warn("the refresh token could not be unlocked in Caddy's storage", zap.Error(err))
+	}
+}
+
+// newest is the refresh token to use: the stored one, which any instance may
+// have replaced meanwhile, unless storing the one at hand has failed.
+func (r rotation) newest(ctx context.Context, known refreshToken) refreshToken {
+	if known.unsaved {
+		return known
+	}
+	if stored := r.load(ctx); stored != "" {
+		return refreshToken{value: stored}
+	}
+	if known.value == "" {
+		known.value = r.configured
+	}
+	return known
+}
+
+// load reads the record. It is "" where there is none, or none that can be used.
+func (r rotation) load(ctx context.Context) string {
+	b, err := r.storage.Load(ctx, r.key())
+	if errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	if err != nil {
+		r.logger.Warn("the newest refresh token could not be read from Caddy's storage", zap.Error(err))
+		return ""
+	}
+	var rec record
+	if err := json.Unmarshal(b, &rec); err != nil || rec.RefreshToken == "" || rec.Configured == "" {
+		// The error is not logged: it may quote the record.
+		r.logger.Warn("a damaged refresh token in Caddy's storage is ignored", zap.String("key", r.key()))
+		return ""
+	}
+	if rec.Configured != digest(r.configured) {
+		return ""
+	}
+	return rec.RefreshToken
+}
+
+// save stores a refresh token and tells whether that succeeded.
+func (r rotation) save(token string) bool {
+	b, err := json.Marshal(record{RefreshToken: token, Configured: digest(r.configured)})
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
+		defer cancel()
+		err = r.storage.Store(ctx, r.key(), b)
+	}
+	if err != nil {
+		r.logger.Error("a new refresh token could not be written to Caddy's storage; it is lost when Caddy stops", zap.Error(err))
+	}
+	return err == nil
+}

@@ -1,0 +1,101 @@
+package credentials
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// resolver replaces the placeholders of settings and remembers which secrets
+// had none.
+type resolver struct {
+	replacer *caddy.Replacer
+	literal  []string // options whose secret is written in the configuration itself
+}
+
+func newResolver() *resolver { return &resolver{replacer: caddy.NewReplacer()} }
+
+// placeholderName matches what may be repeated in an error. A secret that
+// happens to contain braces does not look like it.
+var placeholderName = regexp.MustCompile(`^[a-z_]+\.[\w./\\:-]+$`)
+
+// text resolves the placeholders of a setting. The error names the option and
+// the placeholder, never a value.
+func (r *resolver) text(option, text string) (string, error) {
+	value, _, err := r.replace(option, text)
+	return value, err
+}
+
+// secret is like text, for settings that nobody should read.
+func (r *resolver) secret(option, text string) (string, error) {
+	value, placeholders, err := r.replace(option, text)
+	if err != nil {
+		return "", err
+	}
+	if value != "" && placeholders == 0 {
+		r.literal = append(r.literal, option)
+	}
+	return value, nil
+}
+
+func (r *resolver) replace(option, text string) (value string, placeholders int, err error) {
+	value, err = r.replacer.ReplaceFunc(text, func(name string, val any) (any, error) {
+		placeholders++
+		s := caddy.ToString(val)
+		if strings.HasPrefix(name, "file.") {
+			s = strings.TrimRight(s, "\r\n") // files end in a line break, secrets do not
+		}
+		if s != "" {
+			return s, nil
+		}
+		if !placeholderName.MatchString(name) {
+			return nil, errors.New(`a placeholder is not known; write \{ for a brace that belongs to the text`)
+		}
+		return nil, fmt.Errorf("placeholder {%s} is empty or not known", name)
+	})
+	if err != nil {
+		return "", 0, fmt.Errorf("%s: %w", option, err)
+	}
+	return value, placeholders, nil
+}
+
+// warn logs once which secrets stand in the configuration itself.
+func (r *resolver) warn(logger *zap.Logger) {
+	if len(r.literal) == 0 {
+		return
+	}
+	logger.Warn("a secret is written in the configuration, where Caddy's admin API and its saved configuration show it; use {env.NAME} or {file./path}",
+		zap.Strings("options", r.literal))
+}
+
+// sealed holds a value that printing does not show: the functions of package fmt
+// look through structs, maps and pointers, exported or not, whatever methods
+// those have.
+type sealed[T any] func() T
+
+func seal[T any](value T) sealed[T] { return func() T { return value } }
+
+// checkHeaderName refuses names of headers that must not carry a credential.
+// An empty name stands for the default.
+func checkHeaderName(name string) error {
+	if name != "" && skillsharing.ForbiddenHeader(name) {
+		return fmt.Errorf("header %q must not carry a credential", name)
+	}
+	return nil
+}
+
+// checkHeaderValue refuses what cannot be the value of a header (RFC 9110,
+// section 5.5). The error does not repeat it.
+func checkHeaderValue(option, value string) error {
+	if !httpguts.ValidHeaderFieldValue(value) {
+		return fmt.Errorf("%s: contains a line break or another control character", option)
+	}
+	return nil
+}

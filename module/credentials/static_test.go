@@ -1,0 +1,260 @@
+package credentials_test
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+func TestAPIKey(t *testing.T) {
+	t.Setenv("BRIDGE_KEY", canary)
+	for name, test := range map[string]struct {
+		module      credentials.APIKey
+		auth        *skillsharing.Auth
+		header, key string
+	}{
+		"default header": {
+			credentials.APIKey{Key: "{env.BRIDGE_KEY}"}, &skillsharing.Auth{Type: skillsharing.AuthAPIKey}, "X-API-Key", canary,
+		},
+		"discovery": {
+			credentials.APIKey{Key: "{env.BRIDGE_KEY}"}, nil, "X-API-Key", canary,
+		},
+		"header of the descriptor": {
+			credentials.APIKey{Key: "{env.BRIDGE_KEY}"}, &skillsharing.Auth{Type: skillsharing.AuthAPIKey, Header: "X-Mine"}, "X-Mine", canary,
+		},
+		"configured header and prefix": {
+			credentials.APIKey{Key: "{env.BRIDGE_KEY}", Header: "Authorization", Prefix: "Bearer "},
+			&skillsharing.Auth{Type: skillsharing.AuthAPIKey, Header: "X-Mine"}, "Authorization", "Bearer " + canary,
+		},
+		"configured header instead of a forbidden one": {
+			credentials.APIKey{Key: "{env.BRIDGE_KEY}", Header: "X-Key"},
+			&skillsharing.Auth{Type: skillsharing.AuthAPIKey, Header: "Host"}, "X-Key", canary,
+		},
+		"written literally": {
+			credentials.APIKey{Key: "k"}, nil, "X-API-Key", "k",
+		},
+		"among other text": {
+			credentials.APIKey{Key: `a-{env.BRIDGE_KEY}-\{b\}`}, nil, "X-API-Key", "a-" + canary + "-{b}",
+		},
+		"from a file": {
+			credentials.APIKey{Key: secretFile(t, canary+"\n")}, nil, "X-API-Key", canary,
+		},
+		"from a file with several line breaks": {
+			credentials.APIKey{Key: secretFile(t, canary+"\r\n\n")}, nil, "X-API-Key", canary,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := provisioned(t, test.module)
+			a := authentication(t, test.auth)
+			if err := m.Authenticate(t.Context(), a); err != nil {
+				t.Fatal(err)
+			}
+			if got := a.Request.Header; len(got) != 1 || got.Get(test.header) != test.key {
+				t.Errorf("got %v", got)
+			}
+			if secrets := m.Secrets(); len(secrets) != 1 || !strings.Contains(test.key, secrets[0]) {
+				t.Errorf("secrets: %v", secrets)
+			}
+		})
+	}
+}
+
+func TestAPIKeyInAForbiddenHeader(t *testing.T) {
+	t.Setenv("BRIDGE_KEY", canary)
+	m := provisioned(t, credentials.APIKey{Key: "{env.BRIDGE_KEY}"})
+	for _, header := range []string{"Host", "content-length", "X Y", "A\r\nB", "\xff", strings.Repeat("ä", 1000)} {
+		a := authentication(t, &skillsharing.Auth{Type: skillsharing.AuthAPIKey, Header: header})
+		err := m.Authenticate(t.Context(), a)
+		e, ok := errors.AsType[*skillsharing.Error](err)
+		if !ok {
+			t.Fatalf("%q: got %v", header, err)
+		}
+		if e.Code != skillsharing.AuthRequired || e.Source != skillsharing.SourceBridge || e.Hint != skillsharing.HintRefused ||
+			e.Executed != skillsharing.ExecutedNo || e.Phase != skillsharing.PhaseAuth {
+			t.Errorf("%q: got %+v", header, e)
+		}
+		if d := details(t, e); d["required_auth_type"] != "api_key" || d["reason"] != "forbidden_header" || len(d["header"]) > 256 {
+			t.Errorf("%q: details %s", header, e.Details)
+		}
+		if len(a.Request.Header) > 0 {
+			t.Errorf("%q: got %v", header, a.Request.Header)
+		}
+		assertNoCanary(t, err.Error(), string(e.Details))
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	t.Setenv("BRIDGE_BASIC", canary)
+	m := provisioned(t, credentials.Headers{Headers: map[string]string{"authorization": "Basic {env.BRIDGE_BASIC}", "X-Tenant": "acme"}})
+	a := authentication(t, &skillsharing.Auth{Type: skillsharing.AuthCustom})
+	a.Request.Header.Set("X-Tenant", "other")
+	if err := m.Authenticate(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	if h := a.Request.Header; len(h) != 2 || h.Get("Authorization") != "Basic "+canary || !slices.Equal(h["X-Tenant"], []string{"acme"}) {
+		t.Errorf("got %v", h)
+	}
+	secrets := m.Secrets()
+	slices.Sort(secrets)
+	if !slices.Equal(secrets, []string{"Basic " + canary, "acme", canary}) {
+		t.Errorf("secrets: %v", secrets)
+	}
+}
+
+func TestHMAC(t *testing.T) {
+	// RFC 4231, section 4.3.
+	const (
+		key  = "Jefe"
+		body = "what do ya want for nothing?"
+		mac  = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+	)
+	t.Setenv("BRIDGE_SECRET", key)
+	raw := make([]byte, 32)
+	if _, err := fmt.Sscanf(mac, "%x", &raw); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		module       credentials.HMAC
+		body         []byte
+		header, want string
+	}{
+		"defaults": {credentials.HMAC{Secret: "{env.BRIDGE_SECRET}"}, []byte(body), "X-Signature", mac},
+		"base64": {
+			credentials.HMAC{Secret: "{env.BRIDGE_SECRET}", Encoding: "base64", Header: "X-Mac", Prefix: "v1="},
+			[]byte(body), "X-Mac", "v1=" + base64.StdEncoding.EncodeToString(raw),
+		},
+		"hex with a prefix": {credentials.HMAC{Secret: "{env.BRIDGE_SECRET}", Encoding: "hex", Prefix: "sha256="}, []byte(body), "X-Signature", "sha256=" + mac},
+		// The well-known value for the key "key" and no data.
+		"no body": {credentials.HMAC{Secret: "key"}, nil, "X-Signature", "5d5d139563c95b5967b9bd9a8c9b233a9dedb45072794cd232dc1b74832607d0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := provisioned(t, test.module)
+			a := authentication(t, &skillsharing.Auth{Type: skillsharing.AuthCustom})
+			a.Body = test.body
+			if err := m.Authenticate(t.Context(), a); err != nil {
+				t.Fatal(err)
+			}
+			if h := a.Request.Header; len(h) != 1 || h.Get(test.header) != test.want {
+				t.Errorf("got %v, want %s", h, test.want)
+			}
+			if secrets := m.Secrets(); len(secrets) != 1 || secrets[0] != key && secrets[0] != "key" {
+				t.Errorf("secrets: %v", secrets)
+			}
+		})
+	}
+}
+
+func TestSuits(t *testing.T) {
+	auths := []*skillsharing.Auth{
+		nil, {Type: skillsharing.AuthAPIKey}, {Type: skillsharing.AuthOAuth2}, {Type: skillsharing.AuthCustom}, {Type: skillsharing.AuthNone},
+	}
+	for name, test := range map[string]struct {
+		module skillsharing.Credentials
+		want   []bool
+	}{
+		"api_key": {provisioned(t, credentials.APIKey{Key: "k"}), []bool{true, true, false, false, false}},
+		"headers": {provisioned(t, credentials.Headers{Headers: map[string]string{"X-A": "a"}}), []bool{true, false, false, true, false}},
+		"hmac":    {provisioned(t, credentials.HMAC{Secret: "k"}), []bool{true, false, false, true, false}},
+		"oauth2":  {provisioned(t, credentials.OAuth2{ClientID: "a", ClientSecret: "b"}), []bool{false, false, true, false, false}},
+		"oauth2 with an endpoint": {
+			provisioned(t, credentials.OAuth2{ClientID: "a", ClientSecret: "b", TokenURL: "https://id.example.com/token"}),
+			[]bool{true, false, true, false, false},
+		},
+	} {
+		for i, auth := range auths {
+			if got := test.module.Suits(auth); got != test.want[i] {
+				t.Errorf("%s: %+v: got %v", name, auth, got)
+			}
+		}
+	}
+}
+
+func TestProvisionErrors(t *testing.T) {
+	t.Setenv("BRIDGE_EMPTY", "")
+	t.Setenv("BRIDGE_LINES", canary+"\r\nX-Evil: 1")
+	t.Setenv("BRIDGE_NUL", canary+"\x01")
+	t.Setenv("BRIDGE_SECRET", canary)
+	t.Setenv("BRIDGE_URL", "https://user:"+canary+"@id.example.com/")
+	for name, test := range map[string]struct {
+		module caddy.Module
+		want   string
+	}{
+		"no key":               {&credentials.APIKey{}, "key: is missing"},
+		"empty variable":       {&credentials.APIKey{Key: "{env.BRIDGE_EMPTY}"}, "key: placeholder {env.BRIDGE_EMPTY} is empty"},
+		"unset variable":       {&credentials.APIKey{Key: "{env.BRIDGE_UNSET}"}, "key: placeholder {env.BRIDGE_UNSET} is empty"},
+		"unknown placeholder":  {&credentials.APIKey{Key: "{http.request.host}"}, "key: placeholder {http.request.host} is empty or not known"},
+		"missing file":         {&credentials.APIKey{Key: "{file./nowhere/key}"}, "key: placeholder {file./nowhere/key} is empty"},
+		"empty file":           {&credentials.APIKey{Key: secretFile(t, "\n\n")}, "is empty"},
+		"braces in a secret":   {&credentials.APIKey{Key: "a{" + canary + "}"}, `key: a placeholder is not known; write \{`},
+		"line break in a key":  {&credentials.APIKey{Key: "{env.BRIDGE_LINES}"}, "key: contains a line break"},
+		"control in a key":     {&credentials.APIKey{Key: "{env.BRIDGE_NUL}"}, "key: contains a line break"},
+		"forbidden key header": {&credentials.APIKey{Key: "{env.BRIDGE_SECRET}", Header: "Host"}, `"Host" must not carry`},
+		"line break in prefix": {&credentials.APIKey{Key: "{env.BRIDGE_SECRET}", Prefix: "a\nb"}, "prefix: contains a line break"},
+
+		"no headers":             {&credentials.Headers{}, "headers: at least one is needed"},
+		"unnamed header":         {&credentials.Headers{Headers: map[string]string{"": "x"}}, "a header's name is missing"},
+		"forbidden header":       {&credentials.Headers{Headers: map[string]string{"Connection": canary}}, `"Connection" must not carry`},
+		"header in two spelling": {&credentials.Headers{Headers: map[string]string{"X-A": canary, "x-a": canary}}, "header X-A is written twice"},
+		"empty header":           {&credentials.Headers{Headers: map[string]string{"X-A": ""}}, "X-A: the value is missing"},
+		"unknown in a header":    {&credentials.Headers{Headers: map[string]string{"X-A": "{env.BRIDGE_UNSET}"}}, "X-A: placeholder {env.BRIDGE_UNSET}"},
+		"line break in a header": {&credentials.Headers{Headers: map[string]string{"X-A": "{env.BRIDGE_LINES}"}}, "X-A: contains a line break"},
+
+		"no signing secret":        {&credentials.HMAC{}, "secret: is missing"},
+		"unset signing secret":     {&credentials.HMAC{Secret: "{env.BRIDGE_UNSET}"}, "secret: placeholder {env.BRIDGE_UNSET}"},
+		"forbidden signature":      {&credentials.HMAC{Secret: "{env.BRIDGE_SECRET}", Header: "Content-Type"}, `"Content-Type" must not carry`},
+		"encoding":                 {&credentials.HMAC{Secret: "{env.BRIDGE_SECRET}", Encoding: "HEX"}, "encoding: must be hex or base64"},
+		"control in a hmac prefix": {&credentials.HMAC{Secret: "{env.BRIDGE_SECRET}", Prefix: "\x00"}, "prefix: contains a line break"},
+
+		"no client_id":     {&credentials.OAuth2{ClientSecret: "{env.BRIDGE_SECRET}"}, "client_id: is missing"},
+		"no client_secret": {&credentials.OAuth2{ClientID: "me"}, "client_secret: is missing"},
+		"unset secret":     {&credentials.OAuth2{ClientID: "me", ClientSecret: "{env.BRIDGE_UNSET}"}, "client_secret: placeholder {env.BRIDGE_UNSET}"},
+		"unset refresh token": {
+			&credentials.OAuth2{ClientID: "me", ClientSecret: "{env.BRIDGE_SECRET}", RefreshToken: "{env.BRIDGE_UNSET}"},
+			"refresh_token: placeholder {env.BRIDGE_UNSET}",
+		},
+		"password in the token URL": {
+			&credentials.OAuth2{ClientID: "me", ClientSecret: "{env.BRIDGE_SECRET}", TokenURL: "{env.BRIDGE_URL}"},
+			"token_url: must have neither",
+		},
+		"auth_style":     {&credentials.OAuth2{ClientID: "me", ClientSecret: "{env.BRIDGE_SECRET}", AuthStyle: "auto"}, "auth_style: must be"},
+		"scope":          {&credentials.OAuth2{ClientID: "me", ClientSecret: "{env.BRIDGE_SECRET}", Scopes: []string{"a\nb"}}, "scopes: a scope"},
+		"reserved param": {&credentials.OAuth2{ClientID: "me", ClientSecret: "{env.BRIDGE_SECRET}", Params: map[string][]string{"scope": {"a"}}}, "params: scope cannot be set"},
+		"unnamed param":  {&credentials.OAuth2{ClientID: "me", ClientSecret: "{env.BRIDGE_SECRET}", Params: map[string][]string{"": {"a"}}}, "params: a name is missing"},
+		"unset param":    {&credentials.OAuth2{ClientID: "me", ClientSecret: "{env.BRIDGE_SECRET}", Params: map[string][]string{"a": {"{env.BRIDGE_UNSET}"}}}, "params a: placeholder {env.BRIDGE_UNSET}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := provision(t, test.module)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Fatalf("got %v, want %q", err, test.want)
+			}
+			assertNoCanary(t, err.Error())
+			if c, ok := test.module.(caddy.CleanerUpper); ok {
+				if err := c.Cleanup(); err != nil { // as Caddy does after a failed Provision
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+func TestPrintingAModuleShowsNoSecret(t *testing.T) {
+	t.Setenv("BRIDGE_SECRET", canary)
+	for _, m := range []caddy.Module{
+		provisioned(t, credentials.APIKey{Key: "{env.BRIDGE_SECRET}"}),
+		provisioned(t, credentials.Headers{Headers: map[string]string{"X-A": "{env.BRIDGE_SECRET}"}}),
+		provisioned(t, credentials.HMAC{Secret: "{env.BRIDGE_SECRET}"}),
+		provisioned(t, credentials.OAuth2{ClientID: "me", ClientSecret: "{env.BRIDGE_SECRET}"}),
+	} {
+		for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+			assertNoCanary(t, fmt.Sprintf(format, m))
+		}
+	}
+}

@@ -1,0 +1,240 @@
+package credentials
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+const (
+	// maxTokenResponse bounds the answer of a token endpoint, in bytes.
+	maxTokenResponse = 1 << 20
+	// maxAccessToken bounds an access token, in bytes: a header has to hold it.
+	maxAccessToken = 32 << 10
+)
+
+// tokenRequest is what a request to a token endpoint is made of.
+type tokenRequest struct {
+	client    *client
+	endpoint  string
+	transport http.RoundTripper
+	limit     int64 // bytes to read of the answer
+}
+
+// do asks for a token (RFC 6749, section 4.4.2), with the grant of the refresh
+// token if there is one (section 6).
+func (r tokenRequest) do(ctx context.Context, refresh string) (grantedToken, *skillsharing.Error) {
+	config := clientcredentials.Config{
+		ClientID:       r.client.id,
+		ClientSecret:   r.client.secret,
+		TokenURL:       r.endpoint,
+		Scopes:         r.client.scopes,
+		EndpointParams: maps.Clone(r.client.params),
+		AuthStyle:      r.client.style,
+	}
+	if refresh != "" {
+		// This configuration lets the grant be replaced; the library's other
+		// one cannot send parameters or scopes along with a refresh token.
+		config.EndpointParams.Set("grant_type", "refresh_token")
+		config.EndpointParams.Set("refresh_token", refresh)
+	}
+	ex := &exchange{transport: r.transport, limit: maxTokenResponse}
+	if r.limit > 0 {
+		ex.limit = min(r.limit, maxTokenResponse)
+	}
+	ctx = context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Transport: ex, CheckRedirect: noRedirects})
+	asked := time.Now()
+	token, err := config.Token(ctx)
+	if err != nil {
+		return grantedToken{}, r.judge(ex, err)
+	}
+	if reason, message := unusable(token); reason != "" {
+		e := authRequired(skillsharing.SourceProvider, r.endpoint, reason, message)
+		e.HTTPStatus = ex.status
+		return grantedToken{}, e
+	}
+	granted := grantedToken{access: accessToken{value: token.AccessToken, obtained: asked.Round(0), expires: token.Expiry.Round(0)}}
+	if token.RefreshToken != refresh {
+		granted.refresh.value = token.RefreshToken
+	}
+	return granted, nil
+}
+
+// unusable tells why a token cannot be sent, if so.
+func unusable(token *oauth2.Token) (reason, message string) {
+	if token.TokenType != "" && !strings.EqualFold(token.TokenType, "Bearer") {
+		return "unsupported_token_type", "the token endpoint issued a token of another type than Bearer"
+	}
+	illegal := func(r rune) bool { return r <= ' ' || r >= 0x7f }
+	if len(token.AccessToken) > maxAccessToken || strings.ContainsFunc(token.AccessToken, illegal) {
+		return "unusable_token", "the token endpoint issued a token that fits in no header"
+	}
+	return "", ""
+}
+
+// judge makes the error of a token request that failed. Of what was answered it
+// repeats the status and a well-formed error code, nothing else; the error of
+// the library contains the whole body.
+func (r tokenRequest) judge(ex *exchange, err error) *skillsharing.Error {
+	switch {
+	case ex.status == 0:
+		return r.unreachable(ex)
+	case ex.status >= 500, ex.status == http.StatusTooManyRequests, ex.status == http.StatusRequestTimeout:
+		return r.unreachable(ex)
+	case ex.status < 300 && ex.err != nil && !ex.tooLarge():
+		return r.unreachable(ex)
+	}
+	reason, message := r.refusal(ex, err)
+	e := authRequired(skillsharing.SourceProvider, r.endpoint, reason, message)
+	e.HTTPStatus = ex.status
+	return e
+}
+
+// refusal words an answer that is no token.
+func (r tokenRequest) refusal(ex *exchange, err error) (reason, message string) {
+	if code := r.errorCode(err); code != "" {
+		return code, fmt.Sprintf("the token endpoint refused to issue a token: %s", code)
+	}
+	switch {
+	case ex.status >= 400:
+		return "refused", fmt.Sprintf("the token endpoint refused to issue a token, with HTTP status %d", ex.status)
+	case ex.status >= 300:
+		return "redirect", "the token endpoint answered with a redirect, which is not followed"
+	case ex.tooLarge():
+		return "invalid_response", "the token endpoint's answer is too large"
+	}
+	return "invalid_response", "the token endpoint's answer is no token response"
+}
+
+// errorCode is the error code of a token endpoint (RFC 6749, section 5.2),
+// provided that it looks like one and repeats no secret.
+func (r tokenRequest) errorCode(err error) string {
+	retrieve, ok := errors.AsType[*oauth2.RetrieveError](err)
+	if !ok || !errorCodeSyntax.MatchString(retrieve.ErrorCode) {
+		return ""
+	}
+	for _, secret := range []string{r.client.secret, r.client.refreshToken} {
+		if secret != "" && strings.Contains(retrieve.ErrorCode, secret) {
+			return ""
+		}
+	}
+	return retrieve.ErrorCode
+}
+
+var errorCodeSyntax = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+
+// retryToken suggests when to try again after a token endpoint could not be reached.
+const retryToken = `{"suggested_delay_ms":2000,"max_attempts":3}`
+
+// unreachable is the error for a token endpoint that did not answer, or is in trouble.
+func (r tokenRequest) unreachable(ex *exchange) *skillsharing.Error {
+	e := &skillsharing.Error{
+		Code:       skillsharing.EndpointUnreachable,
+		Phase:      skillsharing.PhaseAuth,
+		Source:     skillsharing.SourceBridge,
+		HTTPStatus: ex.status,
+		Executed:   skillsharing.ExecutedNo,
+		Retry:      jsontext.Value(retryToken),
+		Cause:      ex.err,
+	}
+	reason := "connection_failed"
+	switch {
+	case ex.status >= 300:
+		e.Source = skillsharing.SourceProvider
+		reason = fmt.Sprintf("http_%d", ex.status)
+		e.Message = fmt.Sprintf("the token endpoint answered with HTTP status %d", ex.status)
+	case timedOut(ex.err):
+		reason = "timeout"
+		e.Message = "the token endpoint did not answer in time"
+	default:
+		e.Message = "the token endpoint could not be reached"
+	}
+	e.Details = unreachableDetails{URL: redactURL(r.endpoint), Reason: reason}.json()
+	// What the bridge itself forbids will not change by waiting.
+	if own, ok := errors.AsType[*skillsharing.Error](ex.err); ok {
+		e.Code, e.Message, e.Hint, e.Retry, e.Cause = own.Code, own.Message, own.Hint, own.Retry, own.Cause
+	}
+	return e
+}
+
+func timedOut(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return true
+	}
+	n, ok := errors.AsType[net.Error](err)
+	return ok && n.Timeout()
+}
+
+// authRequired is the error for a token that is not to be had, by whose finding.
+// Message is for people and reason for programs.
+func authRequired(by skillsharing.Source, tokenURL, reason, message string) *skillsharing.Error {
+	return &skillsharing.Error{
+		Code:     skillsharing.AuthRequired,
+		Message:  message,
+		Phase:    skillsharing.PhaseAuth,
+		Source:   by,
+		Executed: skillsharing.ExecutedNo,
+		Details: authDetails{
+			RequiredAuthType: skillsharing.AuthOAuth2,
+			RequiredBy:       by,
+			TokenURL:         redactURL(tokenURL),
+			Reason:           reason,
+		}.json(),
+	}
+}
+
+// exchange carries one token request and remembers how it went: the library's
+// errors do not tell.
+type exchange struct {
+	transport http.RoundTripper
+	limit     int64 // bytes
+	status    int   // 0: no answer
+	err       error // of the transport, or of reading the answer
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (e *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	req.Header.Set("Accept", "application/json")
+	resp, err := e.transport.RoundTrip(req)
+	if err != nil {
+		e.err = err
+		return nil, err
+	}
+	e.status = resp.StatusCode
+	resp.Body = &watchedBody{http.MaxBytesReader(nil, resp.Body, e.limit), &e.err}
+	return resp, nil
+}
+
+// tooLarge tells whether the answer exceeded the limit.
+func (e *exchange) tooLarge() bool {
+	_, ok := errors.AsType[*http.MaxBytesError](e.err)
+	return ok
+}
+
+// watchedBody notes why a body could not be read.
+type watchedBody struct {
+	io.ReadCloser
+	err *error
+}
+
+func (b *watchedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		*b.err = err
+	}
+	return n, err
+}
