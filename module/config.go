@@ -1,0 +1,185 @@
+package skillbridge
+
+import (
+	"cmp"
+	"encoding/json" // Caddy's module loader and its Duration are made for encoding/json
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+// Provider is a service that offers skills and publishes an index of them
+// under `/.well-known/skill-sharing` (Skill Sharing Protocol, section 4.3).
+type Provider struct {
+	// Where the provider is: scheme, host and, if it is not the scheme's
+	// default, port. It has no path. `http` needs `allow_http`; secrets are sent
+	// over plain HTTP only to a provider whose origin is written so.
+	// Required. Example: `https://skills.example.com`.
+	Origin string `json:"origin"`
+
+	// The first part of the names of the provider's skills, and how the provider
+	// is called in the log. Letters, digits, `.`, `-` and `_`; unique within the
+	// handler. Default: the origin's host name in lower case.
+	// Example: `acme`.
+	Namespace string `json:"namespace,omitempty"`
+
+	// Names of your own for skills of this provider. A name given here wins over
+	// every other meaning of it, and makes a private skill known to every
+	// caller. Default: none.
+	Aliases []Alias `json:"aliases,omitempty"`
+
+	// Further hosts that may receive the secrets configured here, each with an
+	// optional port (default 443), an IPv6 address in brackets. The provider's
+	// own host, and its subdomains on port 443, may receive them anyway. Whoever
+	// runs a host named here gets your secrets. Default: none.
+	// Example: `["api.example.net", "auth.example.com:8443"]`.
+	Trust []string `json:"trust,omitempty"`
+
+	// How to authenticate when invoking a skill and asking for its status and
+	// result. It is sent to hosts that may receive it only, and only where a skill
+	// asks for authentication of that type. Needs `require_principal` or
+	// `allow_anonymous`. Default: none.
+	// Example: `{"type": "api_key", "key": "{env.ACME_KEY}"}`.
+	CredentialsRaw json.RawMessage `json:"credentials,omitempty" caddy:"namespace=http.skill_bridge.credentials inline_key=type"`
+
+	// How to authenticate when reading the index and the descriptors. Private
+	// skills found this way stay unknown to anonymous callers unless
+	// `list_private` is set. Needs `require_principal` or `allow_anonymous`.
+	// Default: none.
+	DiscoveryCredentialsRaw json.RawMessage `json:"discovery_credentials,omitempty" caddy:"namespace=http.skill_bridge.credentials inline_key=type"`
+
+	// Use only skills of these types: `plugin`, `api`, `knowledge`, `task`.
+	// Default: all. Example: `["api", "task"]`.
+	CapabilityTypes []string `json:"capability_types,omitempty"`
+
+	// Show private skills to anonymous callers, too. Default: false.
+	ListPrivate bool `json:"list_private,omitempty"`
+
+	// Transport for all requests to this provider, instead of the handler's.
+	// Example: `{"protocol": "http", "tls": {"client_certificate_automate": "bridge.example.com"}}`.
+	TransportRaw json.RawMessage `json:"transport,omitempty" caddy:"namespace=http.reverse_proxy.transport inline_key=protocol"`
+}
+
+// Alias is a name of the operator's own for a skill.
+type Alias struct {
+	// What agents call the skill. No spaces, no control characters, at most 256
+	// bytes; unique within the handler. Required. Example: `weather`.
+	Name string `json:"name"`
+
+	// The id of the skill in the provider's index. Required.
+	// Example: `com.example/forecast`.
+	SkillID string `json:"skill_id"`
+}
+
+// Skill is a single skill whose descriptor's URL is known (Skill Sharing
+// Protocol, section 4.2).
+type Skill struct {
+	// What agents call the skill; it has no other name. No spaces, no control
+	// characters, at most 256 bytes; unique among the names and namespaces within
+	// the handler. Required. Example: `translate`.
+	Name string `json:"name"`
+
+	// Where its descriptor is. `http` needs `allow_http`. Required.
+	// Example: `https://example.com/skills/translate.json`.
+	URL string `json:"url"`
+
+	// Further hosts that may receive the secrets configured here, as in a
+	// provider. The descriptor's own host may receive them anyway. Default: none.
+	Trust []string `json:"trust,omitempty"`
+
+	// How to authenticate when invoking the skill, as in a provider. Needs
+	// `require_principal` or `allow_anonymous`. Default: none.
+	CredentialsRaw json.RawMessage `json:"credentials,omitempty" caddy:"namespace=http.skill_bridge.credentials inline_key=type"`
+
+	// Transport for all requests about this skill, instead of the handler's.
+	TransportRaw json.RawMessage `json:"transport,omitempty" caddy:"namespace=http.reverse_proxy.transport inline_key=protocol"`
+}
+
+// Registry is a directory of skills of many providers, asked by capability
+// type (Skill Sharing Protocol, section 4.2). Skills found in it are invoked
+// with the credentials of the provider in this handler whose hosts allow it,
+// if there is one.
+type Registry struct {
+	// What `/skills` is appended to. `http` needs `allow_http`. Required.
+	// Example: `https://registry.example.org/v1`.
+	URL string `json:"url"`
+
+	// The first part of the names of the registry's skills, as in a provider.
+	// Default: the host name in lower case.
+	Namespace string `json:"namespace,omitempty"`
+
+	// Ask for skills of these types, with one request for each: `plugin`, `api`,
+	// `knowledge`, `task`. Default: all, with one request.
+	CapabilityTypes []string `json:"capability_types,omitempty"`
+
+	// How to authenticate when asking the registry. Needs `require_principal` or
+	// `allow_anonymous`. Default: none.
+	DiscoveryCredentialsRaw json.RawMessage `json:"discovery_credentials,omitempty" caddy:"namespace=http.skill_bridge.credentials inline_key=type"`
+}
+
+// Caller is how the bridge introduces itself to providers (Skill Sharing
+// Protocol, section 5.3).
+type Caller struct {
+	// Identifies this bridge. Default: `skill-bridge`.
+	ID string `json:"id,omitempty"`
+
+	// What kind of caller it is. Default: `service`.
+	Type string `json:"type,omitempty"`
+}
+
+// Cache bounds what is kept of the documents that describe skills. Bridges
+// with the same settings of cache, network and transport share one cache, which
+// survives reloads of the configuration.
+type Cache struct {
+	// Memory for documents, in bytes. Default: 67108864 (64 MiB).
+	MaxSize int64 `json:"max_size,omitempty"`
+
+	// How long a document is used without asking again where the provider does
+	// not say. 0: ask every time. Default: `5m`.
+	TTL *caddy.Duration `json:"ttl,omitempty"`
+
+	// How long a document is used without asking again at most, whatever the
+	// provider says. Default: `24h`.
+	MaxTTL caddy.Duration `json:"max_ttl,omitempty"`
+
+	// How long after that a document is still used while the provider is down.
+	// 0: never. Default: `1h`.
+	StaleIfError *caddy.Duration `json:"stale_if_error,omitempty"`
+
+	// How long a failure to get a document is remembered, so that a provider in
+	// trouble is left alone. 0: not at all. Default: `5s`.
+	NegativeTTL *caddy.Duration `json:"negative_ttl,omitempty"`
+}
+
+// Defaults of the options, as documented at each.
+const (
+	defaultCallerID        = "skill-bridge"
+	defaultCallerType      = "service"
+	defaultPrincipal       = "{http.auth.user.id}"
+	defaultTimeout         = 25 * time.Second
+	defaultMaxTimeout      = 10 * time.Minute
+	defaultPollInterval    = 500 * time.Millisecond
+	defaultMaxPollInterval = 5 * time.Second
+	defaultCacheSize       = 64 << 20
+	defaultTTL             = 5 * time.Minute
+	defaultMaxTTL          = 24 * time.Hour
+	defaultStaleIfError    = time.Hour
+	defaultNegativeTTL     = 5 * time.Second
+	defaultMaxRequestSize  = 1 << 20
+	defaultMaxResponseSize = 10 << 20
+	defaultMaxBatch        = 50
+)
+
+// orDefault returns a duration that an operator may leave out.
+func orDefault(d caddy.Duration, standard time.Duration) time.Duration {
+	return cmp.Or(time.Duration(d), standard)
+}
+
+// orDefaultPointer returns a duration that an operator may leave out, and for
+// which zero has a meaning of its own.
+func orDefaultPointer(d *caddy.Duration, standard time.Duration) time.Duration {
+	if d == nil {
+		return standard
+	}
+	return time.Duration(*d)
+}

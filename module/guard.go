@@ -1,0 +1,200 @@
+package skillbridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http/httptrace"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"code.dny.dev/ssrf"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+)
+
+// minDialShare is what one of several addresses of a host gets of the time for
+// dialing at least, as in package net.
+const minDialShare = 2 * time.Second
+
+// refusal says which rule of the operator's forbids a connection. It names
+// neither the address nor what is behind it: its text may reach an agent.
+type refusal struct{ rule string }
+
+func (r *refusal) Error() string { return "refused: " + r.rule }
+
+// Refused tells a refusal from a failure of the network. It returns the rule.
+func (r *refusal) Refused() string { return r.rule }
+
+// rules say what may be reached over the network. All transports of a handler
+// have the same.
+type rules struct {
+	addresses *ssrf.Guardian
+	ports     map[uint16]bool
+	// report tells the operator of a refusal, with what would allow it.
+	report func(host, address string, r *refusal)
+}
+
+// newRules returns rules that allow public addresses and the given networks, on
+// the given ports.
+func newRules(networks []netip.Prefix, ports map[uint16]bool, report func(host, address string, r *refusal)) *rules {
+	var v4, v6 []netip.Prefix
+	for _, network := range networks {
+		if network.Addr().Is4() {
+			v4 = append(v4, network)
+		} else {
+			v6 = append(v6, network)
+		}
+	}
+	return &rules{
+		addresses: ssrf.New(ssrf.WithAnyPort(), ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...)),
+		ports:     ports,
+		report:    report,
+	}
+}
+
+// guard judges what a transport dials. It resolves names itself and dials the
+// addresses it has judged, so that no name can mean one address when it is
+// judged and another when it is dialed.
+type guard struct {
+	*rules
+	lookup  func(ctx context.Context, host string) ([]netip.Addr, error)
+	next    func(ctx context.Context, network, address string) (net.Conn, error)
+	timeout time.Duration // of resolving and dialing together
+}
+
+// dial connects to a host and port if an address of the host may be reached.
+func (g *guard) dial(ctx context.Context, network, hostport string) (net.Conn, error) {
+	// With this in the context, Caddy's transport would dial whatever it says.
+	if _, diverted := reverseproxy.GetDialInfo(ctx); diverted {
+		return nil, &refusal{"the request carries an upstream of reverse_proxy"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.timeout)
+	defer cancel()
+	addresses, err := g.judge(ctx, hostport)
+	if err != nil {
+		return nil, err
+	}
+	deadline, _ := ctx.Deadline()
+	var first error
+	for i, address := range addresses {
+		share := max(time.Until(deadline)/time.Duration(len(addresses)-i), minDialShare)
+		conn, err := g.dialAddress(ctx, network, address, share)
+		if err == nil {
+			return conn, nil
+		}
+		if first == nil {
+			first = err
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, first
+}
+
+func (g *guard) dialAddress(ctx context.Context, network string, address netip.AddrPort, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	// Caddy's transport hides the cause of a failure from errors.As; the trace shows it.
+	var cause error
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		ConnectDone: func(_, _ string, err error) { cause = err },
+	})
+	conn, err := g.next(ctx, network, address.String())
+	if err != nil && cause != nil {
+		err = cause
+	}
+	return conn, err
+}
+
+// judge returns the addresses of a host that may be reached on its port. There
+// is at least one, or an error: a *refusal or a failure to resolve.
+func (g *guard) judge(ctx context.Context, hostport string) ([]netip.AddrPort, error) {
+	host, text, err := net.SplitHostPort(hostport)
+	if err != nil {
+		return nil, &refusal{"host and port can't be told apart"}
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || !g.ports[uint16(port)] {
+		return nil, g.refuse(hostport, "", fmt.Sprintf("port %.20s is not allowed", text))
+	}
+	if err := checkSpelling(host); err != nil {
+		return nil, g.refuse(hostport, "", err.Error())
+	}
+	candidates, err := g.resolve(ctx, host)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err}
+	}
+	var allowed []netip.AddrPort
+	for _, address := range candidates {
+		// Resolvers may hand out IPv4 addresses as IPv6 ones.
+		address = address.Unmap()
+		if address.Zone() == "" && g.addresses.SafeAddr(address) == nil {
+			allowed = append(allowed, netip.AddrPortFrom(address, uint16(port)))
+		}
+	}
+	if len(allowed) == 0 {
+		return nil, g.refuse(hostport, candidates[0].String(), "address is not public")
+	}
+	return allowed, nil
+}
+
+func (g *guard) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+	if address, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{address}, nil
+	}
+	addresses, err := g.lookup(ctx, host)
+	if err == nil && len(addresses) == 0 {
+		err = &net.DNSError{Err: "no address", Name: host, IsNotFound: true}
+	}
+	return addresses, err
+}
+
+func (g *guard) refuse(hostport, address, rule string) *refusal {
+	r := &refusal{rule}
+	g.report(hostport, address, r)
+	return r
+}
+
+// checkSpelling checks that a host is an address in its usual form, or a name.
+// There are systems that take 127.1, 0x7f.0.0.1 and 2130706433 for 127.0.0.1, so
+// a name whose last part is a number is neither (WHATWG URL Standard, section 3.5).
+func checkSpelling(host string) error {
+	if address, err := netip.ParseAddr(host); err == nil {
+		switch {
+		case address.Zone() != "":
+			return errors.New("address has a zone")
+		case address.Is4In6():
+			return errors.New("address is IPv4 written as IPv6")
+		}
+		return nil
+	}
+	name := strings.TrimSuffix(host, ".")
+	if len(name) > 253 {
+		return errors.New("host name is too long")
+	}
+	var last string
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || len(label) > 63 || strings.Trim(label, labelCharacters) != "" {
+			return errors.New("host is neither a name (xn--… if it is not ASCII) nor an address in its usual form")
+		}
+		last = label
+	}
+	if isNumber(last) {
+		return errors.New("address is not written in its usual form")
+	}
+	return nil
+}
+
+// labelCharacters are those of host names; in practice, the underscore is one.
+const labelCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+
+func isNumber(label string) bool {
+	if digits, ok := strings.CutPrefix(strings.ToLower(label), "0x"); ok {
+		return strings.Trim(digits, "0123456789abcdef") == ""
+	}
+	return strings.Trim(label, "0123456789") == ""
+}

@@ -1,0 +1,61 @@
+package skillbridge
+
+import (
+	"sync"
+	"time"
+)
+
+// lineInterval is how often equal lines are logged at most: what providers
+// publish and how often agents ask must not fill the log.
+const lineInterval = time.Minute
+
+// limiter keeps equal log lines apart in time.
+type limiter struct {
+	max int // how many different lines are told apart at a time
+
+	mu    sync.Mutex
+	lines map[string]*logged
+}
+
+// logged is a line that was logged.
+type logged struct {
+	last    time.Time
+	dropped int // equal ones since then
+}
+
+func newLimiter(limit int) *limiter {
+	return &limiter{max: limit, lines: make(map[string]*logged)}
+}
+
+// due tells whether a line is to be logged now, and how many equal ones were not
+// since the last that was.
+func (l *limiter) due(line string, now time.Time) (dropped int, due bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known, ok := l.lines[line]; ok {
+		if now.Sub(known.last) < lineInterval {
+			known.dropped++
+			return 0, false
+		}
+		dropped = known.dropped
+		known.last, known.dropped = now, 0
+		return dropped, true
+	}
+	if len(l.lines) >= l.max {
+		l.forget(now)
+	}
+	if len(l.lines) >= l.max {
+		return 0, false
+	}
+	l.lines[line] = &logged{last: now}
+	return 0, true
+}
+
+// forget makes room for other lines. With l.mu held.
+func (l *limiter) forget(now time.Time) {
+	for line, known := range l.lines {
+		if now.Sub(known.last) >= lineInterval {
+			delete(l.lines, line)
+		}
+	}
+}

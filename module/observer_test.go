@@ -1,0 +1,150 @@
+package skillbridge
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	zapobserver "go.uber.org/zap/zaptest/observer"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// observed returns an observer and what it logs at a level and above.
+func observed(level zapcore.Level) (*observer, *zapobserver.ObservedLogs) {
+	core, logs := zapobserver.New(level)
+	return newObserver(zap.New(core)), logs
+}
+
+func TestCalledLevels(t *testing.T) {
+	failure := func(kind translate.Kind, e skillsharing.Error) *translate.Failure {
+		return &translate.Failure{Kind: kind, Next: translate.NextNone, Err: &e}
+	}
+	for name, tc := range map[string]struct {
+		failure *translate.Failure
+		want    zapcore.Level
+	}{
+		"success":                       {nil, zapcore.DebugLevel},
+		"arguments":                     {failure(translate.InvalidArguments, skillsharing.Error{}), zapcore.InfoLevel},
+		"run failed":                    {failure(translate.RunFailed, skillsharing.Error{}), zapcore.InfoLevel},
+		"credential refused by bridge":  {failure(translate.AuthRequired, skillsharing.Error{Source: skillsharing.SourceBridge}), zapcore.WarnLevel},
+		"credential wanted by provider": {failure(translate.AuthRequired, skillsharing.Error{Source: skillsharing.SourceProvider}), zapcore.InfoLevel},
+		"refused dial":                  {failure(translate.Unreachable, skillsharing.Error{Hint: skillsharing.HintRefused}), zapcore.WarnLevel},
+		"provider down":                 {failure(translate.Unreachable, skillsharing.Error{}), zapcore.InfoLevel},
+		"invalid document":              {failure(translate.InvalidDocument, skillsharing.Error{}), zapcore.WarnLevel},
+		"bug":                           {failure(translate.Internal, skillsharing.Error{}), zapcore.ErrorLevel},
+	} {
+		o, logs := observed(zapcore.DebugLevel)
+		o.Called(t.Context(), &translate.Call{}, &translate.Outcome{Failure: tc.failure}, &translate.Statistics{})
+		if lines := logs.All(); len(lines) != 1 || lines[0].Level != tc.want {
+			t.Errorf("%s: %v, want level %s", name, lines, tc.want)
+		}
+	}
+}
+
+func TestCalledFields(t *testing.T) {
+	o, logs := observed(zapcore.DebugLevel)
+	o.Called(t.Context(),
+		&translate.Call{Name: strings.Repeat("n", 1000), Principal: "alice", TraceID: "abc", Args: []byte(`{"private":"argument"}`)},
+		&translate.Outcome{
+			SkillID: "acme/x",
+			Run:     &translate.Run{ExecutionID: "run1", Status: skillsharing.StatusFailed, Output: []byte(`"private output"`)},
+			Failure: &translate.Failure{Kind: translate.RunFailed, Next: translate.NextFollowRun, Err: &skillsharing.Error{
+				Code: skillsharing.EndpointUnreachable, Message: "down", Phase: skillsharing.PhasePoll,
+				HTTPStatus: 503, Details: []byte(`"private details"`), Cause: errors.New("no route"),
+			}},
+		},
+		&translate.Statistics{Source: "acme", Duration: time.Second, Attempts: 2, Polls: 3})
+	got := logs.All()[0].ContextMap()
+	for name, want := range map[string]any{
+		"source": "acme", "skill_id": "acme/x", "principal": "alice", "trace_id": "abc", "attempts": int64(2), "polls": int64(3),
+		"execution_id": "run1", "status": "failed", "code": "ENDPOINT_UNREACHABLE", "phase": "poll", "http_status": int64(503),
+		"error": "down", "cause": "no route", "next": "follow_run", "duration": time.Second,
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %v, want %v", name, got[name], want)
+		}
+	}
+	if all := fmt.Sprint(got); strings.Contains(all, "private") || len(all) > 1000 {
+		t.Errorf("logged: %s", all)
+	}
+}
+
+func TestExchange(t *testing.T) {
+	e := &skillsharing.Exchange{Source: "acme", Method: "GET", URL: "https://a.example/x", Status: 200, Err: errors.New("cut off")}
+	o, logs := observed(zapcore.DebugLevel)
+	o.Exchange(t.Context(), e)
+	if got := logs.All()[0].ContextMap(); got["url"] != e.URL || got["status"] != int64(200) || got["error"] != "cut off" {
+		t.Errorf("logged: %v", got)
+	}
+	o, logs = observed(zapcore.InfoLevel)
+	o.Exchange(t.Context(), e)
+	if logs.Len() != 0 {
+		t.Error("logged above level DEBUG")
+	}
+}
+
+func TestNotices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, logs := observed(zapcore.InfoLevel)
+		notice := func(level slog.Level, source, message string) {
+			o.Notice(t.Context(), &skillsharing.Notice{
+				Level: level, Source: source, Message: message,
+				Attrs: []slog.Attr{slog.String("text", strings.Repeat("x", 1000)), slog.Int("n", 1), slog.Any("error", errors.New("e"))},
+			})
+		}
+		notice(slog.LevelDebug, "a", "unseen")
+		for range 5 {
+			notice(slog.LevelWarn, "a", "broken")
+		}
+		notice(slog.LevelWarn, "b", "broken")
+		notice(slog.LevelError, "a", "worse")
+		time.Sleep(lineInterval)
+		notice(slog.LevelWarn, "a", "broken")
+		time.Sleep(lineInterval)
+		notice(slog.LevelWarn, "a", "broken")
+
+		var got []string
+		for _, line := range logs.All() {
+			fields := line.ContextMap()
+			got = append(got, fmt.Sprint(line.Level, " ", fields["source"], " ", line.Message, " ", fields["repeated"]))
+			if len(fmt.Sprint(fields["text"])) > 300 || fields["n"] != int64(1) || fields["error"] != "e" {
+				t.Errorf("fields: %v", fields)
+			}
+		}
+		want := "warn a broken <nil>|warn b broken <nil>|error a worse <nil>|warn a broken 4|warn a broken <nil>"
+		if s := strings.Join(got, "|"); s != want {
+			t.Errorf("logged\n%s, want\n%s", s, want)
+		}
+	})
+}
+
+// TestRefusalsAreBounded: documents choose hosts, and so how many lines there are.
+func TestRefusalsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, logs := observed(zapcore.DebugLevel)
+		for i := range 10_000 {
+			o.refused(fmt.Sprint("host", i, ":443"), "10.0.0.1", &refusal{"address is not public"})
+		}
+		if n := logs.Len(); n == 0 || n > 100 {
+			t.Errorf("%d lines", n)
+		}
+		o.Notice(t.Context(), &skillsharing.Notice{Level: slog.LevelWarn, Message: "other"})
+		if last := logs.All()[logs.Len()-1]; last.Message != "other" {
+			t.Errorf("refusals keep a notice from being logged: %v", last)
+		}
+		time.Sleep(lineInterval)
+		before := logs.Len()
+		o.refused("late:443", "10.0.0.1", &refusal{"address is not public"})
+		if logs.Len() != before+1 {
+			t.Error("no refusal is logged any more")
+		}
+	})
+}

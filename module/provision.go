@@ -1,0 +1,108 @@
+package skillbridge
+
+import (
+	"cmp"
+	"net/netip"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
+)
+
+// Provision sets up the bridge. It makes no network call and writes nothing.
+func (h *Handler) Provision(ctx caddy.Context) error {
+	h.logger = ctx.Logger()
+	if fault := h.check(); fault != nil {
+		return fault
+	}
+	config, idle, err := h.config(ctx)
+	if err != nil {
+		return err
+	}
+	if err := h.hold(config, idle); err != nil {
+		return err
+	}
+	bridge, err := translate.New(*config)
+	if err != nil {
+		return err
+	}
+	h.principal = cmp.Or(h.Principal, defaultPrincipal)
+	h.server = &jsonrpc.Server{
+		Handler:        &skillsprotocol.Front{Bridge: bridge, RequirePrincipal: h.RequirePrincipal},
+		Profile:        skillsprotocol.Profile(cmp.Or(h.MaxBatch, defaultMaxBatch)),
+		MaxRequestSize: cmp.Or(h.MaxRequestSize, defaultMaxRequestSize),
+		OnPanic:        h.logPanic,
+	}
+	if len(config.Sources) == 0 {
+		h.logger.Warn("no provider, skill or registry is configured: the bridge knows no skill")
+	}
+	return nil
+}
+
+// hold takes the cache of documents from the pool, for as long as the handler or
+// a request uses it.
+func (h *Handler) hold(config *translate.Config, idle []func()) error {
+	settings := h.cacheConfig()
+	key := h.cacheKey(settings, config.MaxResponseSize, h.TransportRaw)
+	pooled, _, err := documentPool.LoadOrNew(key, func() (caddy.Destructor, error) {
+		c, err := cache.New(settings)
+		return documents{c}, err
+	})
+	if err != nil {
+		return err
+	}
+	config.Cache = pooled.(documents).Cache
+	h.usage = newUsage(func() {
+		if _, err := documentPool.Delete(key); err != nil {
+			h.logger.Error("closing the cache of documents", zap.Error(err))
+		}
+	}, idle)
+	return nil
+}
+
+// config makes the bridge's configuration from the operator's, which has been
+// checked. It also returns what closes the idle connections of all transports.
+func (h *Handler) config(ctx caddy.Context) (*translate.Config, []func(), error) {
+	networks := make([]netip.Prefix, len(h.AllowNetworks))
+	for i, text := range h.AllowNetworks {
+		network, err := parseNetwork(text)
+		if err != nil {
+			return nil, nil, err
+		}
+		networks[i] = network
+	}
+	ports, err := h.ports()
+	if err != nil {
+		return nil, nil, err
+	}
+	o := newObserver(h.logger)
+	b := &builder{ctx: ctx, rules: newRules(networks, ports, o.refused)}
+	sources, err := b.sources(h)
+	if err != nil {
+		return nil, nil, err
+	}
+	caller := h.Caller
+	if caller == nil {
+		caller = new(Caller)
+	}
+	return &translate.Config{
+		Sources: sources,
+		Caller: skillsharing.Caller{
+			ID:   cmp.Or(caller.ID, defaultCallerID),
+			Type: cmp.Or(caller.Type, defaultCallerType),
+		},
+		Priority:        cmp.Or(skillsharing.Priority(h.Priority), skillsharing.PriorityNormal),
+		DefaultTimeout:  orDefault(h.Timeout, defaultTimeout),
+		MaxTimeout:      orDefault(h.MaxTimeout, defaultMaxTimeout),
+		PollInitial:     orDefault(h.PollInterval, defaultPollInterval),
+		PollMax:         orDefault(h.MaxPollInterval, defaultMaxPollInterval),
+		MaxResponseSize: cmp.Or(h.MaxResponseSize, defaultMaxResponseSize),
+		AllowHTTP:       h.AllowHTTP,
+		Observer:        o,
+	}, b.idle, nil
+}

@@ -1,0 +1,74 @@
+package skillbridge
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
+)
+
+// ServeHTTP answers every request; it never calls the next handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	arrived := time.Now()
+	h.usage.acquire()
+	defer h.usage.done()
+	ctx := skillsprotocol.WithCaller(r.Context(), skillsprotocol.Caller{
+		Principal: h.principalOf(r),
+		TraceID:   traceID(r.Header["Traceparent"]),
+		Arrived:   arrived,
+	})
+	h.server.ServeHTTP(w, r.WithContext(ctx))
+	return nil
+}
+
+// principalOf returns who is asking; empty is anonymous.
+func (h *Handler) principalOf(r *http.Request) string {
+	replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return ""
+	}
+	return strings.TrimSpace(replacer.ReplaceAll(h.principal, ""))
+}
+
+// traceID returns the trace id of a traceparent header (W3C Trace Context,
+// section 3.2), or nothing where there is not exactly one valid header.
+func traceID(values []string) string {
+	if len(values) != 1 {
+		return ""
+	}
+	fields := strings.Split(values[0], "-")
+	if len(fields) != 4 || fields[0] != "00" || !isHex(fields[1], 32) || !isHex(fields[2], 16) || !isHex(fields[3], 2) {
+		return ""
+	}
+	if strings.Trim(fields[1], "0") == "" || strings.Trim(fields[2], "0") == "" {
+		return ""
+	}
+	return fields[1]
+}
+
+// isHex reports whether text has the given length and only digits and the
+// letters a to f.
+func isHex(text string, length int) bool {
+	return len(text) == length && strings.Trim(text, "0123456789abcdef") == ""
+}
+
+// logPanic reports a bug.
+func (h *Handler) logPanic(_ context.Context, value any, stack []byte) {
+	h.logger.Error("panic while serving a call; this is a bug, please report it",
+		zap.Any("panic", value), zap.ByteString("stack", stack))
+}
+
+// Cleanup gives up what the handler holds. Requests that are still being served
+// go on undisturbed.
+func (h *Handler) Cleanup() error {
+	if h.usage != nil { // else Provision has failed
+		h.usage.leave()
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package skillbridge
+
+import (
+	"encoding/json" // for Caddy's raw modules
+	"net/url"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// builder loads what the sources of skills are made of.
+type builder struct {
+	ctx      caddy.Context
+	rules    *rules
+	standard *transport // of sources without one of their own
+	idle     []func()   // close the idle connections of all transports
+}
+
+func (b *builder) sources(h *Handler) ([]translate.Source, error) {
+	var err error
+	if b.standard, err = b.load(h.TransportRaw); err != nil {
+		return nil, &configError{"transport", err}
+	}
+	var sources []translate.Source
+	for i, p := range h.Providers {
+		s, err := b.provider(element("providers", i), p)
+		if err != nil {
+			return nil, err
+		}
+		sources = append(sources, s)
+	}
+	for i, skill := range h.Skills {
+		s, err := b.skill(element("skills", i), skill)
+		if err != nil {
+			return nil, err
+		}
+		sources = append(sources, s)
+	}
+	for i, r := range h.Registries {
+		s, err := b.registry(element("registries", i), r)
+		if err != nil {
+			return nil, err
+		}
+		sources = append(sources, s)
+	}
+	return sources, nil
+}
+
+func (b *builder) provider(path string, p *Provider) (s translate.Source, err error) {
+	s = translate.Source{
+		Kind: translate.ProviderSource, Namespace: p.Namespace, Trust: p.Trust,
+		CapabilityTypes: capabilityTypes(p.CapabilityTypes), ListPrivate: p.ListPrivate,
+	}
+	if s.URL, err = parseOrigin(p.Origin); err != nil {
+		return s, &configError{path + ".origin", err}
+	}
+	if s.Namespace == "" {
+		s.Namespace = defaultNamespace(s.URL)
+	}
+	for _, a := range p.Aliases {
+		s.Aliases = append(s.Aliases, translate.Alias{Name: a.Name, SkillID: a.SkillID})
+	}
+	if s.Partition, err = partition(s.Kind, p.DiscoveryCredentialsRaw, p.TransportRaw); err != nil {
+		return s, &configError{path + ".discovery_credentials", err}
+	}
+	if s.Credentials, err = loadCredentials(b.ctx, p, "CredentialsRaw", p.CredentialsRaw); err != nil {
+		return s, &configError{path + ".credentials", err}
+	}
+	if s.DiscoveryCredentials, err = loadCredentials(b.ctx, p, "DiscoveryCredentialsRaw", p.DiscoveryCredentialsRaw); err != nil {
+		return s, &configError{path + ".discovery_credentials", err}
+	}
+	if s.Transport, err = b.transport(p.TransportRaw); err != nil {
+		return s, &configError{path + ".transport", err}
+	}
+	return s, nil
+}
+
+func (b *builder) skill(path string, skill *Skill) (s translate.Source, err error) {
+	s = translate.Source{Kind: translate.SkillSource, Namespace: skill.Name, Trust: skill.Trust}
+	if s.URL, err = parseURL("descriptor URL", skill.URL); err != nil {
+		return s, &configError{path + ".url", err}
+	}
+	if s.Partition, err = partition(s.Kind, nil, skill.TransportRaw); err != nil {
+		return s, &configError{path, err}
+	}
+	if s.Credentials, err = loadCredentials(b.ctx, skill, "CredentialsRaw", skill.CredentialsRaw); err != nil {
+		return s, &configError{path + ".credentials", err}
+	}
+	if s.Transport, err = b.transport(skill.TransportRaw); err != nil {
+		return s, &configError{path + ".transport", err}
+	}
+	return s, nil
+}
+
+func (b *builder) registry(path string, r *Registry) (s translate.Source, err error) {
+	s = translate.Source{
+		Kind: translate.RegistrySource, Namespace: r.Namespace,
+		CapabilityTypes: capabilityTypes(r.CapabilityTypes), Transport: b.standard,
+	}
+	if s.URL, err = parseURL("registry URL", r.URL); err != nil {
+		return s, &configError{path + ".url", err}
+	}
+	if s.Namespace == "" {
+		s.Namespace = defaultNamespace(s.URL)
+	}
+	if s.Partition, err = partition(s.Kind, r.DiscoveryCredentialsRaw, nil); err != nil {
+		return s, &configError{path + ".discovery_credentials", err}
+	}
+	if s.DiscoveryCredentials, err = loadCredentials(b.ctx, r, "DiscoveryCredentialsRaw", r.DiscoveryCredentialsRaw); err != nil {
+		return s, &configError{path + ".discovery_credentials", err}
+	}
+	return s, nil
+}
+
+// transport returns the transport of a source: its own, or else the handler's.
+func (b *builder) transport(raw json.RawMessage) (*transport, error) {
+	if len(raw) == 0 {
+		return b.standard, nil
+	}
+	return b.load(raw)
+}
+
+func (b *builder) load(raw json.RawMessage) (*transport, error) {
+	t, err := newTransport(b.ctx, raw, b.rules)
+	if err != nil {
+		return nil, err
+	}
+	b.idle = append(b.idle, t.CloseIdleConnections)
+	return t, nil
+}
+
+func capabilityTypes(texts []string) []skillsharing.CapabilityType {
+	types := make([]skillsharing.CapabilityType, len(texts))
+	for i, text := range texts {
+		types[i] = skillsharing.CapabilityType(text)
+	}
+	return types
+}
+
+// ports are those that may be called: the standard ones, those allowed, and all
+// that are written in the configuration.
+func (h *Handler) ports() (map[uint16]bool, error) {
+	ports := map[uint16]bool{80: true, 443: true}
+	for _, port := range h.AllowPorts {
+		ports[uint16(port)] = true //nolint:gosec // in range: checked before
+	}
+	for _, text := range h.writtenURLs() {
+		if u, err := url.Parse(text); err == nil {
+			addPort(ports, u)
+		}
+	}
+	for _, raw := range h.writtenCredentials() {
+		texts, err := resolvedTexts(raw)
+		if err != nil {
+			return nil, err
+		}
+		for _, text := range texts {
+			if u, err := url.Parse(text); err == nil && (u.Scheme == "https" || u.Scheme == "http") {
+				addPort(ports, u)
+			}
+		}
+	}
+	return ports, nil
+}
+
+// writtenURLs returns the URLs and trusted hosts of the configuration.
+func (h *Handler) writtenURLs() []string {
+	urls := make([]string, 0, len(h.Providers)+len(h.Skills)+len(h.Registries))
+	trust := func(hosts []string) {
+		for _, host := range hosts {
+			urls = append(urls, "https://"+host)
+		}
+	}
+	for _, p := range h.Providers {
+		urls = append(urls, p.Origin)
+		trust(p.Trust)
+	}
+	for _, s := range h.Skills {
+		urls = append(urls, s.URL)
+		trust(s.Trust)
+	}
+	for _, r := range h.Registries {
+		urls = append(urls, r.URL)
+	}
+	return urls
+}
+
+// writtenCredentials returns the configurations of guest modules, which may name
+// URLs of their own, such as that of a token endpoint.
+func (h *Handler) writtenCredentials() []json.RawMessage {
+	all := make([]json.RawMessage, 0, 2*len(h.Providers)+len(h.Skills)+len(h.Registries))
+	for _, p := range h.Providers {
+		all = append(all, p.CredentialsRaw, p.DiscoveryCredentialsRaw)
+	}
+	for _, s := range h.Skills {
+		all = append(all, s.CredentialsRaw)
+	}
+	for _, r := range h.Registries {
+		all = append(all, r.DiscoveryCredentialsRaw)
+	}
+	return all
+}

@@ -1,0 +1,231 @@
+package skillbridge
+
+import (
+	"context"
+	"encoding/json" // Caddy's types are made for encoding/json
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+)
+
+const (
+	transportName   = "http"
+	transportModule = "http.reverse_proxy.transport." + transportName
+)
+
+// errTransport is why there is only one kind of transport.
+var errTransport = errors.New("only http is possible: only there can it be seen to that no forbidden address is called")
+
+// transport carries requests to providers: Caddy's own, but it reaches only what
+// its guard allows, and no proxy that the operator did not write.
+type transport struct {
+	*http.Transport
+	guard   *guard
+	proxied bool
+}
+
+// parseTransport reads and checks the configuration of a transport, and fills in
+// what the operator did not write. Caddy's own defaults are made for upstreams
+// that one knows.
+func parseTransport(raw json.RawMessage) (*reverseproxy.HTTPTransport, error) {
+	config := new(reverseproxy.HTTPTransport)
+	if len(raw) > 0 {
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &members); err != nil {
+			return nil, fmt.Errorf("transport is not a JSON object: %w", err)
+		}
+		var protocol string
+		if err := json.Unmarshal(members["protocol"], &protocol); err != nil || protocol != transportName {
+			return nil, fmt.Errorf("transport %q: %w", protocol, errTransport)
+		}
+		delete(members, "protocol")
+		rest, err := json.Marshal(members)
+		if err != nil {
+			return nil, err
+		}
+		if err := caddy.StrictUnmarshalJSON(rest, config); err != nil {
+			return nil, fmt.Errorf("transport: %w", err)
+		}
+	}
+	if err := checkGuardable(config); err != nil {
+		return nil, err
+	}
+	if config.TLS == nil {
+		config.TLS = new(reverseproxy.TLSConfig)
+	}
+	if config.KeepAlive == nil {
+		config.KeepAlive = new(reverseproxy.KeepAlive)
+	}
+	setDefault(&config.DialTimeout, caddy.Duration(5*time.Second))
+	setDefault(&config.TLS.HandshakeTimeout, caddy.Duration(5*time.Second))
+	setDefault(&config.ExpectContinueTimeout, caddy.Duration(time.Second))
+	setDefault(&config.MaxResponseHeaderSize, 64<<10)
+	setDefault(&config.KeepAlive.IdleConnTimeout, caddy.Duration(90*time.Second))
+	setDefault(&config.KeepAlive.MaxIdleConnsPerHost, 512)
+	return config, nil
+}
+
+func setDefault[T comparable](value *T, standard T) {
+	var unset T
+	if *value == unset {
+		*value = standard
+	}
+}
+
+// checkGuardable refuses what the guard can't work with, above all what makes
+// Caddy's transport dial in other ways than the one that is guarded.
+func checkGuardable(config *reverseproxy.HTTPTransport) error {
+	switch {
+	case config.DialTimeout < 0:
+		return fmt.Errorf("transport: dial_timeout %s is negative", time.Duration(config.DialTimeout))
+	case slices.Contains(config.Versions, "3"):
+		return errors.New("transport with HTTP/3 (versions 3) is not possible: its connections can't be guarded")
+	case config.ProxyProtocol != "":
+		return errors.New("transport with proxy_protocol is not possible: there is no client's address to send, and its TLS connections can't be guarded")
+	case config.TLS != nil && strings.Contains(config.TLS.ServerName, "{"):
+		return fmt.Errorf("transport with a placeholder in tls_server_name (%q) is not possible: its connections can't be guarded", config.TLS.ServerName)
+	}
+	return nil
+}
+
+// newTransport provisions Caddy's transport and puts the guard into it.
+func newTransport(ctx caddy.Context, raw json.RawMessage, allowed *rules) (*transport, error) {
+	config, err := parseTransport(raw)
+	if err != nil {
+		return nil, err
+	}
+	lookup, err := newLookup(config)
+	if err != nil {
+		return nil, err
+	}
+	proxied := len(config.NetworkProxyRaw) > 0 || config.ForwardProxyURL != ""
+	filled, err := json.Marshal(config)
+	if err != nil {
+		return nil, err
+	}
+	module, err := ctx.LoadModuleByID(transportModule, filled)
+	if err != nil {
+		return nil, fmt.Errorf("transport: %w", err)
+	}
+	if config.TLS.InsecureSkipVerify {
+		ctx.Logger().Warn("certificates of providers are not verified: secrets may go to anyone on the way")
+	}
+	inner := module.(*reverseproxy.HTTPTransport).Transport
+	t := &transport{
+		Transport: inner,
+		guard: &guard{
+			rules:   allowed,
+			lookup:  lookup,
+			next:    inner.DialContext,
+			timeout: time.Duration(config.DialTimeout),
+		},
+		proxied: proxied,
+	}
+	if proxied {
+		inner.Proxy = rememberProxy(inner.Proxy)
+	} else {
+		inner.Proxy = nil // the environment's would hide the target from the guard
+	}
+	inner.DialContext = t.dial
+	return t, nil
+}
+
+// RoundTrip implements http.RoundTripper. A target that is to be reached through
+// a proxy is judged here, since only the proxy's address is dialed.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !t.proxied {
+		return t.Transport.RoundTrip(r)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), t.guard.timeout)
+	_, err := t.guard.judge(ctx, hostport(r.URL))
+	cancel()
+	if err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close() // http.RoundTripper asks for it; err says more
+		}
+		return nil, err
+	}
+	r = r.WithContext(context.WithValue(r.Context(), proxyKey{}, new(atomic.Pointer[string])))
+	r.Host = r.URL.Host // what a proxy of plain HTTP is asked for
+	return t.Transport.RoundTrip(r)
+}
+
+func (t *transport) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	// The operator's own proxy may be anywhere.
+	if proxy, ok := ctx.Value(proxyKey{}).(*atomic.Pointer[string]); ok {
+		if own := proxy.Load(); own != nil && *own == address {
+			return t.guard.next(ctx, network, address)
+		}
+	}
+	return t.guard.dial(ctx, network, address)
+}
+
+// proxyKey is the context key of the address of the proxy that a request uses.
+type proxyKey struct{}
+
+// rememberProxy wraps Caddy's choice of a proxy, so that the proxy's address is
+// known when it is dialed.
+func rememberProxy(choose func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
+	return func(r *http.Request) (*url.URL, error) {
+		// Caddy notes the proxy in the variables of the request being served, which
+		// are not made for the many requests of a batch at a time.
+		proxy, err := choose(r.WithContext(context.WithValue(r.Context(), caddyhttp.VarsCtxKey, nil)))
+		if err != nil || proxy == nil {
+			return proxy, err
+		}
+		if own, ok := r.Context().Value(proxyKey{}).(*atomic.Pointer[string]); ok {
+			own.Store(new(hostport(proxy)))
+		}
+		return proxy, nil
+	}
+}
+
+// defaultPorts are those of the schemes of targets and proxies.
+var defaultPorts = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}
+
+// hostport returns the address that net/http dials for a URL.
+func hostport(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = defaultPorts[u.Scheme]
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// newLookup resolves names as Caddy's transport would.
+func newLookup(config *reverseproxy.HTTPTransport) (func(context.Context, string) ([]netip.Addr, error), error) {
+	resolver := net.DefaultResolver
+	if config.Resolver != nil && len(config.Resolver.Addresses) > 0 {
+		var servers []caddy.NetworkAddress
+		for _, text := range config.Resolver.Addresses {
+			server, err := caddy.ParseNetworkAddressWithDefaults(text, "udp", 53)
+			if err != nil {
+				return nil, fmt.Errorf("transport: resolver %q: %w", text, err)
+			}
+			servers = append(servers, server)
+		}
+		dialer := &net.Dialer{Timeout: time.Duration(config.DialTimeout)}
+		resolver = &net.Resolver{
+			PreferGo: true,
+			Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				server := servers[rand.IntN(len(servers))] //nolint:gosec // spreads load, as Caddy does
+				return dialer.DialContext(ctx, server.Network, server.JoinHostPort(0))
+			},
+		}
+	}
+	return func(ctx context.Context, host string) ([]netip.Addr, error) {
+		return resolver.LookupNetIP(ctx, "ip", host)
+	}, nil
+}

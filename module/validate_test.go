@@ -1,0 +1,83 @@
+package skillbridge_test
+
+import (
+	"encoding/json" // Caddy's config is made for encoding/json
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+)
+
+// validate does what "caddy validate" does with a Caddyfile.
+func validate(t *testing.T, caddyfile string) error {
+	t.Helper()
+	text, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), map[string]any{"filename": "Caddyfile"})
+	if err != nil {
+		return err
+	}
+	config := new(caddy.Config)
+	if err := json.Unmarshal(text, config); err != nil {
+		t.Fatal(err)
+	}
+	return caddy.Validate(config)
+}
+
+const siteStart = `{
+	admin off
+	auto_https off
+	persist_config off
+}
+
+:0 {
+	skill_bridge /rpc {
+`
+
+const siteEnd = `	}
+}
+`
+
+func TestValidate(t *testing.T) {
+	t.Setenv("SKILL_BRIDGE_TEST_KEY", "not a secret")
+	for name, tc := range map[string]struct{ options, want string }{
+		"nothing": {"", ""},
+		"good": {`
+		provider https://skills.example.com {
+			credentials api_key {env.SKILL_BRIDGE_TEST_KEY}
+			discovery_credentials headers {
+				X-Tenant {env.SKILL_BRIDGE_TEST_KEY}
+			}
+			transport http {
+				tls_server_name internal
+			}
+		}
+		skill a https://example.com/a.json
+		registry https://example.org
+		require_principal
+		allow_networks private_ranges
+`, ""},
+		"secret that is not there": {`
+		provider https://skills.example.com {
+			credentials api_key {env.SKILL_BRIDGE_TEST_UNSET}
+		}
+		allow_anonymous
+`, "providers[0].credentials: "},
+		"secret for everyone": {`
+		provider https://skills.example.com {
+			credentials api_key {env.SKILL_BRIDGE_TEST_KEY}
+		}
+`, "at Caddyfile:11"},
+		"transport that can't be made": {`
+		transport http {
+			versions 7
+		}
+`, "unsupported HTTP version"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := validate(t, siteStart+tc.options+siteEnd)
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("%v, want %q", err, tc.want)
+			}
+		})
+	}
+}
