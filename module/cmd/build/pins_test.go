@@ -1,0 +1,123 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/xcaddy"
+	"github.com/go-json-experiment/json"
+)
+
+// These tests hold together what is written in several places: the versions
+// of xcaddy.json, go.mod, Caddy's own go.mod and the README.
+
+const (
+	repository = "../../.."
+	module     = "github.com/skill-bridge/caddy-skill-bridge"
+	caddy      = "github.com/caddyserver/caddy/v2"
+)
+
+// requirements returns the versions a go.mod requires, by module path.
+func requirements(t *testing.T, path string) map[string]string {
+	t.Helper()
+	var file struct {
+		Require []struct{ Path, Version string }
+	}
+	if err := json.Unmarshal(goCommand(t, "mod", "edit", "-json", path), &file); err != nil {
+		t.Fatal(err)
+	}
+	versions := make(map[string]string, len(file.Require))
+	for _, r := range file.Require {
+		versions[r.Path] = r.Version
+	}
+	if len(versions) == 0 {
+		t.Fatalf("%s requires nothing", path)
+	}
+	return versions
+}
+
+func goCommand(t *testing.T, args ...string) []byte {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", args...)
+	command.Dir = repository
+	out, err := command.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		t.Fatalf("go %s: %v: %s", strings.Join(args, " "), err, exit.Stderr)
+	}
+	if err != nil {
+		t.Fatalf("go %s: %v", strings.Join(args, " "), err)
+	}
+	return out
+}
+
+func pinned(t *testing.T) xcaddy.Builder {
+	t.Helper()
+	builder, err := readBuilder(filepath.Join(repository, "xcaddy.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return builder
+}
+
+func TestPinnedBuild(t *testing.T) {
+	builder := pinned(t)
+	if want := requirements(t, "go.mod")[caddy]; builder.CaddyVersion != want {
+		t.Errorf("xcaddy.json builds Caddy %s, go.mod requires %s", builder.CaddyVersion, want)
+	}
+	if len(builder.Plugins) != 1 || builder.Plugins[0] != (xcaddy.Dependency{PackagePath: module + "/module"}) {
+		t.Errorf("plugins = %+v, want %s/module without a version", builder.Plugins, module)
+	}
+	root, err := filepath.Abs(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(builder.Replacements) != 1 || builder.Replacements[0] != xcaddy.NewReplace(module, root) {
+		t.Errorf("replacements = %+v, want %s => %s", builder.Replacements, module, root)
+	}
+}
+
+func TestSharedModulesHaveCaddysVersions(t *testing.T) {
+	ours := requirements(t, "go.mod")
+	caddys := requirements(t, strings.TrimSpace(string(goCommand(t, "list", "-m", "-f", "{{.GoMod}}", caddy))))
+	shared := 0
+	for path, version := range caddys {
+		if ours[path] == "" {
+			continue
+		}
+		shared++
+		if ours[path] != version {
+			t.Errorf("%s: go.mod requires %s, Caddy %s", path, ours[path], version)
+		}
+	}
+	if shared < 10 {
+		t.Errorf("only %d modules are shared with Caddy: has go.mod been read?", shared)
+	}
+}
+
+var buildLine = regexp.MustCompile(`xcaddy build (\S+) (?:\\\s+)?--with (\S+)`)
+
+func TestREADMEBuildsThePinnedVersion(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join(repository, "README.md"))
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip("there is no README.md yet to compare with")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	builder := pinned(t)
+	lines := buildLine.FindAllStringSubmatch(string(readme), -1)
+	if len(lines) == 0 {
+		t.Fatal("README.md has no line such as: xcaddy build " + builder.CaddyVersion + " --with " + module + "/module")
+	}
+	for _, line := range lines {
+		if line[1] != builder.CaddyVersion || line[2] != builder.Plugins[0].PackagePath {
+			t.Errorf("README.md says %q, xcaddy.json %s and %s", line[0], builder.CaddyVersion, builder.Plugins[0].PackagePath)
+		}
+	}
+}
