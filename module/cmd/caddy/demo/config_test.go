@@ -1,0 +1,110 @@
+package demo_test
+
+import (
+	"encoding/json" // for Caddy's own types
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+)
+
+func adapt(block string) (string, error) {
+	adapter := caddyconfig.GetAdapter("caddyfile")
+	config, _, err := adapter.Adapt([]byte(":8081 {\n\trespond no\n\tskill_bridge_demo "+block+"\n}\n"), map[string]any{"filename": "Test.Caddyfile"})
+	return string(config), err
+}
+
+func TestCaddyfile(t *testing.T) {
+	config, err := adapt("{\n\torigin http://127.0.0.1:8081\n\tapi_key key\n\tclient a b\n\tclient c d\n\trun_time 1500ms\n}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `"handle":[{"api_key":"key","clients":[{"id":"a","secret":"b"},{"id":"c","secret":"d"}],` +
+		`"handler":"skill_bridge_demo","origin":"http://127.0.0.1:8081","run_time":1500000000},{"body":"no","handler":"static_response"}]`
+	if !strings.Contains(config, want) {
+		t.Errorf("config = %s, want it to contain %s", config, want)
+	}
+}
+
+func TestCaddyfileErrors(t *testing.T) {
+	for block, want := range map[string]string{
+		"/x y":                             "wrong argument count",
+		"{\n\torigin\n}":                   "origin takes one URL, got 0 arguments",
+		"{\n\torigin a b\n}":               "origin takes one URL, got 2 arguments",
+		"{\n\torigin a\n\torigin b\n}":     "origin is given twice",
+		"{\n\tapi_key\n}":                  "api_key takes one key, got 0 arguments",
+		"{\n\tapi_key a\n\tapi_key b\n}":   "api_key is given twice",
+		"{\n\tclient a\n}":                 "client takes an id and a secret, got 1 arguments",
+		"{\n\trun_time\n}":                 "run_time takes one duration, got 0 arguments",
+		"{\n\trun_time soon\n}":            "run_time: ",
+		"{\n\trun_time 0s\n}":              "run_time 0s is out of range",
+		"{\n\trun_time -1s\n}":             "run_time -1s is out of range",
+		"{\n\trun_time 11m\n}":             "run_time 11m is out of range",
+		"{\n\trun_time 1s\n\tkey value\n}": `unknown option "key"`,
+	} {
+		_, err := adapt(block)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "Test.Caddyfile:") {
+			t.Errorf("%q: error %v, want %q with file and line", block, err, want)
+		}
+	}
+}
+
+func TestConfigurationIsValidated(t *testing.T) {
+	valid := map[string]string{
+		"origin":  `"http://127.0.0.1:8081"`,
+		"api_key": `"key"`,
+		"clients": `[{"id": "a", "secret": "b"}]`,
+	}
+	for name, test := range map[string]struct{ option, value, want string }{
+		"valid":              {"origin", valid["origin"], ""},
+		"no origin":          {"origin", `""`, "origin is required"},
+		"origin: path":       {"origin", `"http://localhost/"`, "scheme, host and port only"},
+		"origin: user":       {"origin", `"http://a@localhost"`, "scheme, host and port only"},
+		"origin: query":      {"origin", `"http://localhost?"`, "scheme, host and port only"},
+		"origin: no host":    {"origin", `"http://:80"`, "scheme, host and port only"},
+		"origin: scheme":     {"origin", `"localhost:8081"`, "must be http or https"},
+		"origin: not a URL":  {"origin", `"http://a b"`, "origin: "},
+		"no key":             {"api_key", `""`, "api_key is required"},
+		"key: unset":         {"api_key", `"{env.SKILL_BRIDGE_DEMO_UNSET}"`, "api_key: "},
+		"no client":          {"clients", `[]`, "a client (id and secret) is required"},
+		"client: no id":      {"clients", `[{"secret": "b"}]`, "clients[0]: both id and secret are required"},
+		"client: no secret":  {"clients", `[{"id": "a"}]`, "clients[0]: both id and secret are required"},
+		"client: unset":      {"clients", `[{"id": "a", "secret": "{env.SKILL_BRIDGE_DEMO_UNSET}"}]`, "clients[0]: secret: "},
+		"client: twice":      {"clients", `[{"id": "a", "secret": "b"}, {"id": "a", "secret": "c"}]`, "the same id"},
+		"run time: negative": {"run_time", `-1`, "run_time -1ns is out of range"},
+		"run time: too long": {"run_time", `600000000001`, "is out of range"},
+		"unknown option":     {"key", `1`, "key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var options strings.Builder
+			for option, value := range valid {
+				if option != test.option {
+					options.WriteString(`, "` + option + `": ` + value)
+				}
+			}
+			err := validate(`{"handler": "skill_bridge_demo", "` + test.option + `": ` + test.value + options.String() + `}`)
+			switch {
+			case test.want == "" && err != nil:
+				t.Errorf("error %v", err)
+			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func validate(handler string) error {
+	var config caddy.Config
+	if err := json.Unmarshal([]byte(`{
+		"logging": {"logs": {"default": {"writer": {"output": "discard"}}}},
+		"apps": {"http": {"servers": {"demo": {
+			"listen": ["127.0.0.1:0"],
+			"automatic_https": {"disable": true},
+			"routes": [{"handle": [`+handler+`]}]
+		}}}}
+	}`), &config); err != nil {
+		return err
+	}
+	return caddy.Validate(&config)
+}

@@ -1,0 +1,23 @@
+// Package demo is a provider of the Skill Sharing Protocol 1.0.0 as a Caddy
+// handler, http.handlers.skill_bridge_demo: something real for the bridge to
+// discover, authenticate to, invoke and poll, without an account anywhere.
+//
+// Its skills do small but real work. Between them they show the ways a skill
+// can behave: public and protected (API key, OAuth 2.0 client credentials),
+// immediate and asynchronous, with the output in the status or only at the
+// result URL, failing as a run, private, and declared for a protocol version
+// that is too new.
+//
+// On its origin it answers:
+//
+//	GET  /.well-known/skill-sharing   the index (section 4.3)
+//	GET  /skills/<slug>.json          a descriptor (section 3)
+//	POST /skills/<slug>/executions    an invocation (section 5.3)
+//	GET  /executions/<id>             the status of a run (section 5.4)
+//	GET  /executions/<id>/result      its result (section 5.4)
+//	POST /token                       an access token (RFC 6749, section 4.4)
+//	     /authorize                   an explanation: there is no one to ask
+//
+// Everything else goes to the next handler. Runs and tokens live in memory
+// and end with the configuration that made them: after a reload they are gone.
+package demo

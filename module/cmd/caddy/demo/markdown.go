@@ -1,0 +1,42 @@
+package demo
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/extension"
+)
+
+// markdown renders in goldmark's safe mode: without html.WithUnsafe it leaves
+// out raw HTML and links such as javascript:.
+var markdown = goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.TaskList))
+
+var errTooLarge = errors.New("output too large")
+
+// A limitedBuffer refuses what goes beyond maxOutput: a long reference, used
+// many times, makes HTML out of all proportion to its Markdown.
+//
+// The buffer is not embedded, so that Write is the only way in.
+type limitedBuffer struct{ html bytes.Buffer }
+
+func (b *limitedBuffer) Write(p []byte) (int, error) {
+	if b.html.Len()+len(p) > maxOutput {
+		return 0, errTooLarge
+	}
+	return b.html.Write(p)
+}
+
+func renderMarkdown(in arguments) (any, *runError) {
+	var out limitedBuffer
+	err := markdown.Convert([]byte(in.text("markdown")), &out)
+	if errors.Is(err, errTooLarge) {
+		return nil, outputTooLarge()
+	}
+	if err != nil {
+		return nil, &runError{Code: "MARKDOWN_ERROR", Message: err.Error()}
+	}
+	return struct {
+		HTML string `json:"html"`
+	}{out.html.String()}, nil
+}

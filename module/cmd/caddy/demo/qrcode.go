@@ -1,0 +1,41 @@
+package demo
+
+import (
+	"bytes"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+
+	"github.com/boombuler/barcode"
+	"github.com/boombuler/barcode/qr"
+)
+
+// quietZone is how many light modules a QR code needs on each side (ISO/IEC
+// 18004, section 5.3.8).
+const quietZone = 4
+
+func drawQRCode(in arguments) (any, *runError) {
+	code, err := qr.Encode(in.text("text"), qr.M, qr.Auto)
+	if err != nil {
+		return nil, &runError{Code: "QR_ERROR", Message: err.Error()}
+	}
+	scale := in.number("scale")
+	size := code.Bounds().Dx() * scale
+	if code, err = barcode.Scale(code, size, size); err != nil {
+		return nil, &runError{Code: "QR_ERROR", Message: err.Error()}
+	}
+	margin := quietZone * scale
+	canvas := image.NewGray(image.Rect(0, 0, size+2*margin, size+2*margin))
+	draw.Draw(canvas, canvas.Bounds(), image.NewUniform(color.White), image.Point{}, draw.Src)
+	draw.Draw(canvas, image.Rect(margin, margin, margin+size, margin+size), code, code.Bounds().Min, draw.Src)
+	var b bytes.Buffer
+	if err := png.Encode(&b, canvas); err != nil {
+		return nil, &runError{Code: "QR_ERROR", Message: err.Error()}
+	}
+	return struct {
+		MediaType  string `json:"media_type"`
+		DataBase64 []byte `json:"data_base64"` // marshaled as base64
+		Width      int    `json:"width"`
+	}{"image/png", b.Bytes(), canvas.Bounds().Dx()}, nil
+}

@@ -1,0 +1,20 @@
+// Command caddy is Caddy with its standard modules, the bridge
+// (http.handlers.skill_bridge) and the demo provider
+// (http.handlers.skill_bridge_demo). It exists so that
+//
+//	go run ./module/cmd/caddy run --config caddyfile-examples/quickstart.Caddyfile
+//
+// needs nothing but Go. A Caddy for production is built with xcaddy, from the
+// module package alone: the demo provider is imported only here and in tests,
+// so that no such build contains it.
+package main
+
+import (
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+
+	_ "github.com/skill-bridge/caddy-skill-bridge/module"
+	_ "github.com/skill-bridge/caddy-skill-bridge/module/cmd/caddy/demo"
+)
+
+func main() { caddycmd.Main() }
