@@ -9,7 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -130,25 +130,22 @@ func (t *benchTarget) post(body []byte) error {
 	return nil
 }
 
-// newBenchTargets starts an upstream, and one Caddy with three servers that have
-// one handler each. It returns them under the names of the handlers.
+// newBenchTargets starts an upstream, and a Caddy that has a route for each handler.
 func newBenchTargets(b *testing.B) map[string]*benchTarget {
 	b.Helper()
 	upstream := newBenchUpstream(b)
-	handlers := map[string]string{
-		"bridge": fmt.Sprintf(`{"handler":"skill_bridge","providers":[{"origin":%q,"namespace":"acme"}],
-			"allow_http":true,"allow_networks":["127.0.0.0/8"],"poll_interval":"1ms"}`, upstream.URL),
-		"reverse_proxy": fmt.Sprintf(`{"handler":"reverse_proxy","upstreams":[{"dial":%q}],
-			"transport":{"protocol":"http","keep_alive":{"max_idle_conns_per_host":512}}}`, upstream.Listener.Addr()),
-		"respond": fmt.Sprintf(`{"handler":"static_response","body":%q}`, benchOutput),
-	}
-	var servers []string
-	for name, handler := range handlers {
-		servers = append(servers, fmt.Sprintf(`%q:{"listen":["127.0.0.1:0"],"automatic_https":{"disable":true},"routes":[{"handle":[%s]}]}`, name, handler))
+	const route = `{"match":[{"path":["/run/%s"]}],"handle":[%s],"terminal":true}`
+	routes := []string{ // the bridge is the last one to be tried
+		fmt.Sprintf(route, "respond", fmt.Sprintf(`{"handler":"static_response","body":%q}`, benchOutput)),
+		fmt.Sprintf(route, "now", fmt.Sprintf(`{"handler":"reverse_proxy","upstreams":[{"dial":%q}],
+			"transport":{"protocol":"http","keep_alive":{"max_idle_conns_per_host":512}}}`, upstream.Listener.Addr())),
+		fmt.Sprintf(route, "bridge", fmt.Sprintf(`{"handler":"skill_bridge","providers":[{"origin":%q,"namespace":"acme"}],
+			"allow_http":true,"allow_networks":["127.0.0.0/8"],"poll_interval":"1ms"}`, upstream.URL)),
 	}
 	config := fmt.Sprintf(`{"admin":{"disabled":true,"config":{"persist":false}},"storage":{"module":"file_system","root":%q},
-		"logging":{"logs":{"default":{"level":"ERROR","writer":{"output":"discard"}}}},"apps":{"http":{"servers":{%s}}}}`,
-		b.TempDir(), strings.Join(servers, ","))
+		"logging":{"logs":{"default":{"level":"ERROR","writer":{"output":"discard"}}}},
+		"apps":{"http":{"servers":{"bench":{"listen":["127.0.0.1:0"],"automatic_https":{"disable":true},"routes":[%s]}}}}}`,
+		b.TempDir(), strings.Join(routes, ","))
 	if err := caddy.Load([]byte(config), true); err != nil {
 		b.Fatal(err)
 	}
@@ -161,20 +158,20 @@ func newBenchTargets(b *testing.B) map[string]*benchTarget {
 	if err != nil {
 		b.Fatal(err)
 	}
-	connections := &http.Transport{MaxIdleConnsPerHost: 2 * benchClients, DisableCompression: true}
+	address, err := benchAddress(app.(*caddyhttp.App).Servers["bench"])
+	if err != nil {
+		b.Fatal(err)
+	}
+	connections := &http.Transport{MaxIdleConnsPerHost: 512, DisableCompression: true}
 	b.Cleanup(connections.CloseIdleConnections)
 	client := &http.Client{Transport: connections}
-	targets := map[string]*benchTarget{"direct": {url: upstream.URL + "/run/now", skill: "acme.now", client: client}}
-	for name := range handlers {
-		address, err := benchAddress(app.(*caddyhttp.App).Servers[name])
-		if err != nil {
-			b.Fatal(err)
-		}
-		u := url.URL{Scheme: "http", Host: address, Path: "/run/now"}
-		targets[name] = &benchTarget{url: u.String(), skill: "acme.now", client: client}
+	return map[string]*benchTarget{
+		"bridge":        {"http://" + address + "/run/bridge", "acme.now", client},
+		"reverse_proxy": {"http://" + address + "/run/now", "acme.now", client},
+		"async":         {"http://" + address + "/run/bridge", "acme.later", client},
+		"respond":       {"http://" + address + "/run/respond", "acme.now", client},
+		"direct":        {upstream.URL + "/run/now", "acme.now", client},
 	}
-	targets["async"] = &benchTarget{url: targets["bridge"].url, skill: "acme.later", client: client}
-	return targets
 }
 
 // benchAddress is where a server listens.
@@ -228,7 +225,7 @@ func BenchmarkHandler(b *testing.B) {
 					b.Fatal(err)
 				}
 				b.ReportAllocs()
-				b.SetParallelism(benchClients) // times GOMAXPROCS: as many as there are at least
+				b.SetParallelism(max(1, benchClients/runtime.GOMAXPROCS(0)))
 				b.ResetTimer()
 				b.RunParallel(func(pb *testing.PB) {
 					for pb.Next() {

@@ -327,7 +327,7 @@ func (x *execution) judge(r *skillsharing.Response, failure *Failure) Outcome {
 		if failure.Err.SkillID == "" {
 			failure.Err.SkillID = o.SkillID
 		}
-		withTimeout(failure.Err, x.timeout)
+		addTimeout(failure.Err, x.timeout)
 		o.Failure = failure
 	}
 	if r == nil {

@@ -136,10 +136,10 @@ func otherVersion(s *skillsharing.Skill, wanted string) *skillsharing.Error {
 	}
 }
 
-// withTimeout completes the error of a passed deadline with what the deadline was.
-func withTimeout(e *skillsharing.Error, timeout time.Duration) *skillsharing.Error {
+// addTimeout completes the error of a passed deadline with what the deadline was.
+func addTimeout(e *skillsharing.Error, timeout time.Duration) {
 	if e.Code != skillsharing.InvocationTimeout || e.Source != skillsharing.SourceBridge || e.Details != nil {
-		return e
+		return
 	}
 	e.Message = fmt.Sprintf("The skill had not finished when its time was up after %d ms.", timeout.Milliseconds())
 	details := fmt.Appendf(nil, `{"timeout_ms":%d`, timeout.Milliseconds())
@@ -147,7 +147,6 @@ func withTimeout(e *skillsharing.Error, timeout time.Duration) *skillsharing.Err
 		details = appendString(append(details, `,"execution_id":`...), e.ExecutionID)
 	}
 	e.Details = append(details, '}')
-	return e
 }
 
 // maxQuotedName is how much of a name that means nothing is repeated, in bytes.
@@ -160,18 +159,11 @@ func shorten(name string) string {
 	return strings.ToValidUTF8(name[:maxQuotedName], "") + "…"
 }
 
-// enumerate makes a list for a sentence: a, b or c.
+// enumerate makes a list for a sentence: 'a', 'b' or 'c'.
 func enumerate(names []string) string {
-	s := ""
-	for i, n := range names {
-		switch {
-		case i == 0:
-		case i == len(names)-1:
-			s += " or "
-		default:
-			s += ", "
-		}
-		s += "'" + n + "'"
+	list := "'" + strings.Join(names, "', '") + "'"
+	if i := strings.LastIndex(list, "', '"); i >= 0 {
+		list = list[:i] + "' or '" + list[i+len("', '"):]
 	}
-	return s
+	return list
 }

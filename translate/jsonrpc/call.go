@@ -2,6 +2,7 @@ package jsonrpc
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"runtime/debug"
 	"sync"
@@ -32,7 +33,7 @@ func (s *Server) call(ctx context.Context, req *Request) (a answer) {
 		if value == nil {
 			return
 		}
-		if value == http.ErrAbortHandler {
+		if err, ok := value.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 			a = answer{aborted: true}
 			return
 		}

@@ -271,7 +271,7 @@ func (m *members) field(name string) *jsontext.Value {
 
 func atEnd(dec *jsontext.Decoder) bool {
 	_, err := dec.ReadToken()
-	return err == io.EOF
+	return errors.Is(err, io.EOF)
 }
 
 // response returns the InvocationResponse that the members make, or nil if they

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	. "github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
 // run is the id of the run that polls ask about.
@@ -21,54 +21,56 @@ func TestJudgeInvocationResponse(t *testing.T) {
 		status  int
 		body    string
 		knownID string
-		want    Response
+		want    skillsharing.Response
 	}{
-		{"accepted", 202, `{"execution_id":"exec-1","status":"accepted","skill_id":"a/b"}`, "", Response{ExecutionID: run, Status: StatusAccepted, SkillID: "a/b"}},
-		{"accepted with 200", 200, `{"execution_id":"exec-1","status":"accepted"}`, "", Response{ExecutionID: run, Status: StatusAccepted}},
-		{"running", 200, `{"execution_id":"exec-1","status":"running"}`, "", Response{ExecutionID: run, Status: StatusRunning}},
-		{"completed", 200, `{"execution_id":"exec-1","status":"completed","output":{"a":1.0}}`, "", Response{ExecutionID: run, Status: StatusCompleted, Output: []byte(`{"a":1.0}`)}},
-		{"raw output", 200, ` { "status" : "completed", "output" : [ 1e400, 0.10, "\u00e9" ] } `, "", Response{Status: StatusCompleted, Output: []byte(`[ 1e400, 0.10, "\u00e9" ]`)}},
-		{"output null", 200, `{"execution_id":"exec-1","status":"completed","output":null}`, "", Response{ExecutionID: run, Status: StatusCompleted, Output: []byte("null")}},
-		{"output absent", 200, `{"execution_id":"exec-1","status":"completed"}`, "", Response{ExecutionID: run, Status: StatusCompleted}},
-		{"completed without id", 200, `{"status":"completed"}`, "", Response{Status: StatusCompleted}},
-		{"completed, id null", 200, `{"execution_id":null,"status":"completed"}`, "", Response{Status: StatusCompleted}},
-		{"completed, id empty", 200, `{"execution_id":"","status":"completed"}`, "", Response{Status: StatusCompleted}},
-		{"completed, id a number", 200, `{"execution_id":42,"status":"completed"}`, "", Response{Status: StatusCompleted}},
-		{"byte order mark", 200, "\ufeff" + `{"status":"completed"}`, "", Response{Status: StatusCompleted}},
-		{"unusable id of a finished run", 200, `{"execution_id":"..","status":"completed"}`, "", Response{ExecutionID: "..", Status: StatusCompleted}},
-		{"long id", 202, `{"execution_id":"` + long + `","status":"accepted"}`, "", Response{ExecutionID: long, Status: StatusAccepted}},
-		{"failed", 200, `{"execution_id":"exec-1","status":"failed"}`, "", Response{ExecutionID: run, Status: StatusFailed, Error: &RunError{}}},
-		{"failed with error", 200, `{"execution_id":"exec-1","status":"failed","error":{"code":"NO_TABLE","message":"m","details":[1],"retry":{"max_attempts":1}}}`, "",
-			Response{ExecutionID: run, Status: StatusFailed, Error: &RunError{Code: "NO_TABLE", Message: "m", Details: []byte("[1]"), Retry: []byte(`{"max_attempts":1}`)}}},
-		{"failed, error a string", 200, `{"execution_id":"exec-1","status":"failed","error":"no table"}`, "", Response{ExecutionID: run, Status: StatusFailed, Error: &RunError{Message: "no table"}}},
-		{"failed, error of wrong types", 200, `{"execution_id":"exec-1","status":"failed","error":{"code":1,"message":[],"details":null,"retry":"soon"}}`, "", Response{ExecutionID: run, Status: StatusFailed, Error: &RunError{}}},
-		{"timeout", 504, `{"execution_id":"exec-1","status":"timeout"}`, "", Response{ExecutionID: run, Status: StatusTimeout, Error: &RunError{}}},
-		{"error null", 200, `{"execution_id":"exec-1","status":"running","error":null}`, "", Response{ExecutionID: run, Status: StatusRunning}},
+		{"accepted", 202, `{"execution_id":"exec-1","status":"accepted","skill_id":"a/b"}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusAccepted, SkillID: "a/b"}},
+		{"accepted with 200", 200, `{"execution_id":"exec-1","status":"accepted"}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusAccepted}},
+		{"running", 200, `{"execution_id":"exec-1","status":"running"}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusRunning}},
+		{"completed", 200, `{"execution_id":"exec-1","status":"completed","output":{"a":1.0}}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusCompleted, Output: []byte(`{"a":1.0}`)}},
+		{"raw output", 200, ` { "status" : "completed", "output" : [ 1e400, 0.10, "\u00e9" ] } `, "", skillsharing.Response{Status: skillsharing.StatusCompleted, Output: []byte(`[ 1e400, 0.10, "\u00e9" ]`)}},
+		{"output null", 200, `{"execution_id":"exec-1","status":"completed","output":null}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusCompleted, Output: []byte("null")}},
+		{"output absent", 200, `{"execution_id":"exec-1","status":"completed"}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusCompleted}},
+		{"completed without id", 200, `{"status":"completed"}`, "", skillsharing.Response{Status: skillsharing.StatusCompleted}},
+		{"completed, id null", 200, `{"execution_id":null,"status":"completed"}`, "", skillsharing.Response{Status: skillsharing.StatusCompleted}},
+		{"completed, id empty", 200, `{"execution_id":"","status":"completed"}`, "", skillsharing.Response{Status: skillsharing.StatusCompleted}},
+		{"completed, id a number", 200, `{"execution_id":42,"status":"completed"}`, "", skillsharing.Response{Status: skillsharing.StatusCompleted}},
+		{"byte order mark", 200, "\ufeff" + `{"status":"completed"}`, "", skillsharing.Response{Status: skillsharing.StatusCompleted}},
+		{"unusable id of a finished run", 200, `{"execution_id":"..","status":"completed"}`, "", skillsharing.Response{ExecutionID: "..", Status: skillsharing.StatusCompleted}},
+		{"long id", 202, `{"execution_id":"` + long + `","status":"accepted"}`, "", skillsharing.Response{ExecutionID: long, Status: skillsharing.StatusAccepted}},
+		{"failed", 200, `{"execution_id":"exec-1","status":"failed"}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusFailed, Error: &skillsharing.RunError{}}},
+		{
+			"failed with error", 200, `{"execution_id":"exec-1","status":"failed","error":{"code":"NO_TABLE","message":"m","details":[1],"retry":{"max_attempts":1}}}`, "",
+			skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusFailed, Error: &skillsharing.RunError{Code: "NO_TABLE", Message: "m", Details: []byte("[1]"), Retry: []byte(`{"max_attempts":1}`)}},
+		},
+		{"failed, error a string", 200, `{"execution_id":"exec-1","status":"failed","error":"no table"}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusFailed, Error: &skillsharing.RunError{Message: "no table"}}},
+		{"failed, error of wrong types", 200, `{"execution_id":"exec-1","status":"failed","error":{"code":1,"message":[],"details":null,"retry":"soon"}}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusFailed, Error: &skillsharing.RunError{}}},
+		{"timeout", 504, `{"execution_id":"exec-1","status":"timeout"}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusTimeout, Error: &skillsharing.RunError{}}},
+		{"error null", 200, `{"execution_id":"exec-1","status":"running","error":null}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusRunning}},
 
 		// It counts whatever the HTTP status, and before an error in it.
-		{"status 500", 500, `{"execution_id":"exec-1","status":"completed","output":1}`, "", Response{ExecutionID: run, Status: StatusCompleted, Output: []byte("1")}},
-		{"status 401", 401, `{"execution_id":"exec-1","status":"running"}`, "", Response{ExecutionID: run, Status: StatusRunning}},
-		{"status 302", 302, `{"execution_id":"exec-1","status":"running"}`, "", Response{ExecutionID: run, Status: StatusRunning}},
-		{"unified error in it", 403, `{"execution_id":"exec-1","status":"running","error":{"code":"PERMISSION_DENIED"}}`, "", Response{ExecutionID: run, Status: StatusRunning}},
+		{"status 500", 500, `{"execution_id":"exec-1","status":"completed","output":1}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusCompleted, Output: []byte("1")}},
+		{"status 401", 401, `{"execution_id":"exec-1","status":"running"}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusRunning}},
+		{"status 302", 302, `{"execution_id":"exec-1","status":"running"}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusRunning}},
+		{"unified error in it", 403, `{"execution_id":"exec-1","status":"running","error":{"code":"PERMISSION_DENIED"}}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusRunning}},
 
 		// What is known need not be said.
-		{"poll", 200, `{"execution_id":"exec-1","status":"running"}`, run, Response{ExecutionID: run, Status: StatusRunning}},
-		{"poll without id", 200, `{"status":"running"}`, run, Response{ExecutionID: run, Status: StatusRunning}},
-		{"poll, id null", 200, `{"execution_id":null,"status":"failed"}`, run, Response{ExecutionID: run, Status: StatusFailed, Error: &RunError{}}},
-		{"poll, id empty", 200, `{"execution_id":"","status":"completed"}`, run, Response{ExecutionID: run, Status: StatusCompleted}},
-		{"poll, id escaped", 200, `{"execution_id":"exec\u002d1","status":"running"}`, run, Response{ExecutionID: run, Status: StatusRunning}},
+		{"poll", 200, `{"execution_id":"exec-1","status":"running"}`, run, skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusRunning}},
+		{"poll without id", 200, `{"status":"running"}`, run, skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusRunning}},
+		{"poll, id null", 200, `{"execution_id":null,"status":"failed"}`, run, skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusFailed, Error: &skillsharing.RunError{}}},
+		{"poll, id empty", 200, `{"execution_id":"","status":"completed"}`, run, skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusCompleted}},
+		{"poll, id escaped", 200, `{"execution_id":"exec\u002d1","status":"running"}`, run, skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusRunning}},
 
-		{"elapsed", 200, `{"status":"completed","timestamps":{"created_at":"2025-07-01T10:00:00Z","updated_at":"x","completed_at":"2025-07-01T12:00:05.5+02:00"}}`, "", Response{Status: StatusCompleted, Elapsed: 5500 * time.Millisecond}},
-		{"elapsed backwards", 200, `{"status":"completed","timestamps":{"created_at":"2025-07-01T10:00:05Z","completed_at":"2025-07-01T10:00:00Z"}}`, "", Response{Status: StatusCompleted}},
-		{"elapsed of nonsense", 200, `{"status":"completed","timestamps":{"created_at":5,"completed_at":"yesterday"}}`, "", Response{Status: StatusCompleted}},
-		{"timestamps of a wrong type", 200, `{"status":"completed","timestamps":[]}`, "", Response{Status: StatusCompleted}},
+		{"elapsed", 200, `{"status":"completed","timestamps":{"created_at":"2025-07-01T10:00:00Z","updated_at":"x","completed_at":"2025-07-01T12:00:05.5+02:00"}}`, "", skillsharing.Response{Status: skillsharing.StatusCompleted, Elapsed: 5500 * time.Millisecond}},
+		{"elapsed backwards", 200, `{"status":"completed","timestamps":{"created_at":"2025-07-01T10:00:05Z","completed_at":"2025-07-01T10:00:00Z"}}`, "", skillsharing.Response{Status: skillsharing.StatusCompleted}},
+		{"elapsed of nonsense", 200, `{"status":"completed","timestamps":{"created_at":5,"completed_at":"yesterday"}}`, "", skillsharing.Response{Status: skillsharing.StatusCompleted}},
+		{"timestamps of a wrong type", 200, `{"status":"completed","timestamps":[]}`, "", skillsharing.Response{Status: skillsharing.StatusCompleted}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			phase := PhaseInvoke
+			phase := skillsharing.PhaseInvoke
 			if c.knownID != "" {
-				phase = PhasePoll
+				phase = skillsharing.PhasePoll
 			}
-			r, e := Judge(c.status, nil, c.body, phase, c.knownID)
+			r, e := skillsharing.Judge(c.status, nil, c.body, phase, c.knownID)
 			if e != nil {
 				t.Fatalf("error %+v", e)
 			}
@@ -79,7 +81,7 @@ func TestJudgeInvocationResponse(t *testing.T) {
 	}
 }
 
-func describeResponse(r *Response) string {
+func describeResponse(r *skillsharing.Response) string {
 	s := fmt.Sprintf("%q %s %q output=%s(nil %t) elapsed=%v after=%v", r.ExecutionID, r.Status, r.SkillID, r.Output, r.Output == nil, r.Elapsed, r.RetryAfter)
 	if r.Error != nil {
 		s += fmt.Sprintf(" error=%q %q %s %s", r.Error.Code, r.Error.Message, r.Error.Details, r.Error.Retry)
@@ -97,133 +99,133 @@ func TestJudgeError(t *testing.T) {
 		name      string
 		status    int
 		body      string
-		phase     Phase
-		code      ErrorCode
-		source    Source
-		executed  Executed
+		phase     skillsharing.Phase
+		code      skillsharing.ErrorCode
+		source    skillsharing.Source
+		executed  skillsharing.Executed
 		arguments string
 		told      string // message, details and retry; empty: whatever, but a message there must be
 	}{
 		// The HTTP status decides where the body says nothing.
-		{"", 401, ``, PhaseInvoke, AuthRequired, SourceProvider, ExecutedNo, "", ""},
-		{"", 403, ``, PhaseInvoke, PermissionDenied, SourceProvider, ExecutedNo, "", ""},
-		{"", 404, ``, PhaseInvoke, SkillNotFound, SourceProvider, ExecutedNo, "", ""},
-		{"", 410, ``, PhaseInvoke, SkillNotFound, SourceProvider, ExecutedNo, "", ""},
-		{"", 408, ``, PhaseInvoke, InvocationTimeout, SourceProvider, ExecutedMaybe, "", ""},
-		{"", 504, ``, PhaseInvoke, InvocationTimeout, SourceProvider, ExecutedMaybe, "", ""},
-		{"", 502, ``, PhaseInvoke, EndpointUnreachable, SourceProvider, ExecutedMaybe, "", ""},
-		{"", 503, `<html>`, PhaseInvoke, EndpointUnreachable, SourceProvider, ExecutedMaybe, "", ""},
-		{"", 422, ``, PhaseInvoke, VersionIncompatible, SourceProvider, ExecutedNo, "", ""},
-		{"", 422, `<html>`, PhaseInvoke, VersionIncompatible, SourceProvider, ExecutedNo, "", ""},
-		{"", 429, ``, PhaseInvoke, RateLimited, SourceProvider, ExecutedNo, "", ""},
-		{"", 400, ``, PhaseInvoke, InvalidProviderResponse, SourceProvider, ExecutedMaybe, "", ""},
-		{"", 400, `no`, PhaseInvoke, InvalidProviderResponse, SourceProvider, ExecutedMaybe, "", ""},
-		{"", 405, ``, PhaseInvoke, InvalidProviderResponse, SourceProvider, ExecutedNo, "", ""},
-		{"", 409, `{}`, PhaseInvoke, InvalidProviderResponse, SourceProvider, ExecutedMaybe, "", ""},
-		{"", 418, `{}`, PhaseInvoke, InvalidProviderResponse, SourceProvider, ExecutedMaybe, "", ""},
-		{"", 500, `{}`, PhaseInvoke, InvalidProviderResponse, SourceProvider, ExecutedMaybe, "", ""},
-		{"", 501, ``, PhaseInvoke, InvalidProviderResponse, SourceProvider, ExecutedMaybe, "", ""},
-		{"", 599, ``, PhaseInvoke, InvalidProviderResponse, SourceProvider, ExecutedMaybe, "", ""},
-		{"", 301, ``, PhaseInvoke, InvalidProviderResponse, SourceBridge, ExecutedMaybe, "", ""},
-		{"", 307, ``, PhaseInvoke, InvalidProviderResponse, SourceBridge, ExecutedMaybe, "", ""},
-		{"", 304, ``, PhaseInvoke, InvalidProviderResponse, SourceBridge, ExecutedMaybe, "", ""},
-		{"", 200, ``, PhaseInvoke, InvalidProviderResponse, SourceBridge, ExecutedMaybe, "", ""},
-		{"", 204, ``, PhaseInvoke, InvalidProviderResponse, SourceBridge, ExecutedMaybe, "", ""},
+		{"", 401, ``, skillsharing.PhaseInvoke, skillsharing.AuthRequired, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", ""},
+		{"", 403, ``, skillsharing.PhaseInvoke, skillsharing.PermissionDenied, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", ""},
+		{"", 404, ``, skillsharing.PhaseInvoke, skillsharing.SkillNotFound, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", ""},
+		{"", 410, ``, skillsharing.PhaseInvoke, skillsharing.SkillNotFound, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", ""},
+		{"", 408, ``, skillsharing.PhaseInvoke, skillsharing.InvocationTimeout, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", ""},
+		{"", 504, ``, skillsharing.PhaseInvoke, skillsharing.InvocationTimeout, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", ""},
+		{"", 502, ``, skillsharing.PhaseInvoke, skillsharing.EndpointUnreachable, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", ""},
+		{"", 503, `<html>`, skillsharing.PhaseInvoke, skillsharing.EndpointUnreachable, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", ""},
+		{"", 422, ``, skillsharing.PhaseInvoke, skillsharing.VersionIncompatible, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", ""},
+		{"", 422, `<html>`, skillsharing.PhaseInvoke, skillsharing.VersionIncompatible, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", ""},
+		{"", 429, ``, skillsharing.PhaseInvoke, skillsharing.RateLimited, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", ""},
+		{"", 400, ``, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", ""},
+		{"", 400, `no`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", ""},
+		{"", 405, ``, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", ""},
+		{"", 409, `{}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", ""},
+		{"", 418, `{}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", ""},
+		{"", 500, `{}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", ""},
+		{"", 501, ``, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", ""},
+		{"", 599, ``, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", ""},
+		{"", 301, ``, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
+		{"", 307, ``, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
+		{"", 304, ``, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
+		{"", 200, ``, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
+		{"", 204, ``, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
 
 		// What is no InvocationResponse, although it looks like one.
-		{"not JSON", 200, `{not json`, PhaseInvoke, InvalidProviderResponse, SourceBridge, ExecutedMaybe, "", ""},
-		{"array", 200, `[{"status":"completed"}]`, PhaseInvoke, InvalidProviderResponse, SourceBridge, ExecutedMaybe, "", ""},
-		{"scalar", 200, `"completed"`, PhaseInvoke, InvalidProviderResponse, SourceBridge, ExecutedMaybe, "", ""},
-		{"empty object", 200, `{}`, PhaseInvoke, InvalidProviderResponse, SourceBridge, ExecutedMaybe, "", ""},
-		{"no status", 202, `{"execution_id":"exec-1"}`, PhaseInvoke, InvalidProviderResponse, SourceBridge, ExecutedMaybe, "", ""},
-		{"unknown status", 202, `{"execution_id":"exec-1","status":"queued"}`, PhaseInvoke, InvalidProviderResponse, SourceBridge, ExecutedMaybe, "", ""},
-		{"status in other case", 202, `{"execution_id":"exec-1","status":"Completed"}`, PhaseInvoke, InvalidProviderResponse, SourceBridge, ExecutedMaybe, "", ""},
-		{"member in other case", 200, `{"Status":"completed"}`, PhaseInvoke, InvalidProviderResponse, SourceBridge, ExecutedMaybe, "", ""},
-		{"status of a wrong type", 202, `{"execution_id":"exec-1","status":["completed"]}`, PhaseInvoke, InvalidProviderResponse, SourceBridge, ExecutedMaybe, "", ""},
-		{"accepted without id", 202, `{"status":"accepted"}`, PhaseInvoke, InvalidProviderResponse, SourceBridge, ExecutedMaybe, "", ""},
-		{"accepted, id empty", 202, `{"execution_id":"","status":"accepted"}`, PhaseInvoke, InvalidProviderResponse, SourceBridge, ExecutedMaybe, "", ""},
-		{"accepted, id a number", 202, `{"execution_id":42,"status":"accepted"}`, PhaseInvoke, InvalidProviderResponse, SourceBridge, ExecutedMaybe, "", ""},
-		{"running, id null", 202, `{"execution_id":null,"status":"running"}`, PhaseInvoke, InvalidProviderResponse, SourceBridge, ExecutedMaybe, "", ""},
-		{"duplicate member", 200, `{"status":"failed","status":"completed"}`, PhaseInvoke, InvalidProviderResponse, SourceBridge, ExecutedMaybe, "", ""},
-		{"duplicate member within", 200, `{"status":"completed","output":{"a":1,"a":2}}`, PhaseInvoke, InvalidProviderResponse, SourceBridge, ExecutedMaybe, "", ""},
-		{"invalid UTF-8", 200, "{\"status\":\"completed\",\"output\":\"\xff\"}", PhaseInvoke, InvalidProviderResponse, SourceBridge, ExecutedMaybe, "", ""},
-		{"trailing data", 200, `{"status":"completed"}{}`, PhaseInvoke, InvalidProviderResponse, SourceBridge, ExecutedMaybe, "", ""},
-		{"trailing comma", 200, `{"status":"completed",}`, PhaseInvoke, InvalidProviderResponse, SourceBridge, ExecutedMaybe, "", ""},
-		{"truncated", 200, `{"status":"completed","output":{"a":`, PhaseInvoke, InvalidProviderResponse, SourceBridge, ExecutedMaybe, "", ""},
-		{"NUL", 200, "\x00", PhaseInvoke, InvalidProviderResponse, SourceBridge, ExecutedMaybe, "", ""},
-		{"deep", 200, `{"status":"completed","output":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}`, PhaseInvoke, InvalidProviderResponse, SourceBridge, ExecutedMaybe, "", ""},
-		{"deep and open", 200, strings.Repeat(`{"a":`, 10_001), PhaseInvoke, InvalidProviderResponse, SourceBridge, ExecutedMaybe, "", ""},
+		{"not JSON", 200, `{not json`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
+		{"array", 200, `[{"status":"completed"}]`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
+		{"scalar", 200, `"completed"`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
+		{"empty object", 200, `{}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
+		{"no status", 202, `{"execution_id":"exec-1"}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
+		{"unknown status", 202, `{"execution_id":"exec-1","status":"queued"}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
+		{"status in other case", 202, `{"execution_id":"exec-1","status":"Completed"}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
+		{"member in other case", 200, `{"Status":"completed"}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
+		{"status of a wrong type", 202, `{"execution_id":"exec-1","status":["completed"]}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
+		{"accepted without id", 202, `{"status":"accepted"}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
+		{"accepted, id empty", 202, `{"execution_id":"","status":"accepted"}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
+		{"accepted, id a number", 202, `{"execution_id":42,"status":"accepted"}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
+		{"running, id null", 202, `{"execution_id":null,"status":"running"}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
+		{"duplicate member", 200, `{"status":"failed","status":"completed"}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
+		{"duplicate member within", 200, `{"status":"completed","output":{"a":1,"a":2}}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
+		{"invalid UTF-8", 200, "{\"status\":\"completed\",\"output\":\"\xff\"}", skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
+		{"trailing data", 200, `{"status":"completed"}{}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
+		{"trailing comma", 200, `{"status":"completed",}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
+		{"truncated", 200, `{"status":"completed","output":{"a":`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
+		{"NUL", 200, "\x00", skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
+		{"deep", 200, `{"status":"completed","output":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
+		{"deep and open", 200, strings.Repeat(`{"a":`, 10_001), skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
 
 		// A unified error decides before the HTTP status does.
-		{"", 401, unified("AUTH_REQUIRED"), PhaseInvoke, AuthRequired, SourceProvider, ExecutedNo, "", because},
-		{"", 403, unified("PERMISSION_DENIED"), PhaseInvoke, PermissionDenied, SourceProvider, ExecutedNo, "", because},
-		{"", 404, unified("SKILL_NOT_FOUND"), PhaseInvoke, SkillNotFound, SourceProvider, ExecutedNo, "", because},
-		{"", 504, unified("INVOCATION_TIMEOUT"), PhaseInvoke, InvocationTimeout, SourceProvider, ExecutedMaybe, "", because},
-		{"", 504, unified("EXECUTION_TIMEOUT"), PhaseInvoke, InvocationTimeout, SourceProvider, ExecutedMaybe, "", because},
-		{"", 503, unified("ENDPOINT_UNREACHABLE"), PhaseInvoke, EndpointUnreachable, SourceProvider, ExecutedMaybe, "", because},
-		{"", 422, unified("VERSION_INCOMPATIBLE"), PhaseInvoke, VersionIncompatible, SourceProvider, ExecutedNo, "", because},
-		{"", 429, unified("RATE_LIMITED"), PhaseInvoke, RateLimited, SourceProvider, ExecutedNo, "", because},
-		{"", 400, unified("VALIDATION_ERROR"), PhaseInvoke, ValidationError, SourceProvider, ExecutedMaybe, args, because},
-		{"", 422, unified("VALIDATION_ERROR"), PhaseInvoke, ValidationError, SourceProvider, ExecutedNo, args, because},
-		{"", 200, unified("AUTH_REQUIRED"), PhaseInvoke, AuthRequired, SourceProvider, ExecutedMaybe, "", because},
-		{"", 500, unified("PERMISSION_DENIED"), PhaseInvoke, PermissionDenied, SourceProvider, ExecutedMaybe, "", because},
-		{"", 403, unified("AUTH_REQUIRED"), PhaseInvoke, AuthRequired, SourceProvider, ExecutedNo, "", because},
+		{"", 401, unified("AUTH_REQUIRED"), skillsharing.PhaseInvoke, skillsharing.AuthRequired, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", because},
+		{"", 403, unified("PERMISSION_DENIED"), skillsharing.PhaseInvoke, skillsharing.PermissionDenied, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", because},
+		{"", 404, unified("SKILL_NOT_FOUND"), skillsharing.PhaseInvoke, skillsharing.SkillNotFound, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", because},
+		{"", 504, unified("INVOCATION_TIMEOUT"), skillsharing.PhaseInvoke, skillsharing.InvocationTimeout, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", because},
+		{"", 504, unified("EXECUTION_TIMEOUT"), skillsharing.PhaseInvoke, skillsharing.InvocationTimeout, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", because},
+		{"", 503, unified("ENDPOINT_UNREACHABLE"), skillsharing.PhaseInvoke, skillsharing.EndpointUnreachable, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", because},
+		{"", 422, unified("VERSION_INCOMPATIBLE"), skillsharing.PhaseInvoke, skillsharing.VersionIncompatible, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", because},
+		{"", 429, unified("RATE_LIMITED"), skillsharing.PhaseInvoke, skillsharing.RateLimited, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", because},
+		{"", 400, unified("VALIDATION_ERROR"), skillsharing.PhaseInvoke, skillsharing.ValidationError, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, args, because},
+		{"", 422, unified("VALIDATION_ERROR"), skillsharing.PhaseInvoke, skillsharing.ValidationError, skillsharing.SourceProvider, skillsharing.ExecutedNo, args, because},
+		{"", 200, unified("AUTH_REQUIRED"), skillsharing.PhaseInvoke, skillsharing.AuthRequired, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", because},
+		{"", 500, unified("PERMISSION_DENIED"), skillsharing.PhaseInvoke, skillsharing.PermissionDenied, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", because},
+		{"", 403, unified("AUTH_REQUIRED"), skillsharing.PhaseInvoke, skillsharing.AuthRequired, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", because},
 
 		// An unknown code leaves it to the HTTP status.
-		{"", 401, unified("TOKEN_EXPIRED"), PhaseInvoke, AuthRequired, SourceProvider, ExecutedNo, "", because},
-		{"", 503, unified("OOPS"), PhaseInvoke, EndpointUnreachable, SourceProvider, ExecutedMaybe, "", because},
-		{"", 409, unified("OOPS"), PhaseInvoke, InvalidProviderResponse, SourceProvider, ExecutedMaybe, "", because},
-		{"", 418, unified("auth_required"), PhaseInvoke, InvalidProviderResponse, SourceProvider, ExecutedMaybe, "", because},
-		{"", 400, unified("OOPS"), PhaseInvoke, ValidationError, SourceProvider, ExecutedMaybe, args, "Because. " + unified("OOPS") + ` {"suggested_delay_ms":5,"max_attempts":2} `},
+		{"", 401, unified("TOKEN_EXPIRED"), skillsharing.PhaseInvoke, skillsharing.AuthRequired, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", because},
+		{"", 503, unified("OOPS"), skillsharing.PhaseInvoke, skillsharing.EndpointUnreachable, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", because},
+		{"", 409, unified("OOPS"), skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", because},
+		{"", 418, unified("auth_required"), skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", because},
+		{"", 400, unified("OOPS"), skillsharing.PhaseInvoke, skillsharing.ValidationError, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, args, "Because. " + unified("OOPS") + ` {"suggested_delay_ms":5,"max_attempts":2} `},
 
 		// Members of the error, as they come.
-		{"error a string", 401, `{"error":"unauthorized"}`, PhaseInvoke, AuthRequired, SourceProvider, ExecutedNo, "", "unauthorized   "},
-		{"code alone", 403, `{"error":{"code":"PERMISSION_DENIED"}}`, PhaseInvoke, PermissionDenied, SourceProvider, ExecutedNo, "", "The provider answered HTTP 403 Forbidden.   "},
-		{"message empty", 403, `{"error":{"code":"PERMISSION_DENIED","message":""}}`, PhaseInvoke, PermissionDenied, SourceProvider, ExecutedNo, "", "The provider answered HTTP 403 Forbidden.   "},
-		{"message of a wrong type", 403, `{"error":{"code":"PERMISSION_DENIED","message":{}}}`, PhaseInvoke, PermissionDenied, SourceProvider, ExecutedNo, "", "The provider answered HTTP 403 Forbidden.   "},
-		{"details a string", 403, `{"error":{"code":"PERMISSION_DENIED","message":"m","details":"no scope"}}`, PhaseInvoke, PermissionDenied, SourceProvider, ExecutedNo, "", `m "no scope"  `},
-		{"details a number", 403, `{"error":{"code":"PERMISSION_DENIED","message":"m","details":1.50}}`, PhaseInvoke, PermissionDenied, SourceProvider, ExecutedNo, "", `m 1.50  `},
-		{"details false", 403, `{"error":{"code":"PERMISSION_DENIED","message":"m","details":false}}`, PhaseInvoke, PermissionDenied, SourceProvider, ExecutedNo, "", `m false  `},
-		{"details null", 403, `{"error":{"code":"PERMISSION_DENIED","message":"m","details":null}}`, PhaseInvoke, PermissionDenied, SourceProvider, ExecutedNo, "", "m   "},
-		{"retry of a wrong type", 429, `{"error":{"code":"RATE_LIMITED","message":"m","retry":true}}`, PhaseInvoke, RateLimited, SourceProvider, ExecutedNo, "", "m   "},
-		{"error null", 403, `{"error":null}`, PhaseInvoke, PermissionDenied, SourceProvider, ExecutedNo, "", "The provider answered HTTP 403 Forbidden.   "},
-		{"error an array", 403, `{"error":["AUTH_REQUIRED"]}`, PhaseInvoke, PermissionDenied, SourceProvider, ExecutedNo, "", "The provider answered HTTP 403 Forbidden.   "},
+		{"error a string", 401, `{"error":"unauthorized"}`, skillsharing.PhaseInvoke, skillsharing.AuthRequired, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", "unauthorized   "},
+		{"code alone", 403, `{"error":{"code":"PERMISSION_DENIED"}}`, skillsharing.PhaseInvoke, skillsharing.PermissionDenied, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", "The provider answered HTTP 403 Forbidden.   "},
+		{"message empty", 403, `{"error":{"code":"PERMISSION_DENIED","message":""}}`, skillsharing.PhaseInvoke, skillsharing.PermissionDenied, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", "The provider answered HTTP 403 Forbidden.   "},
+		{"message of a wrong type", 403, `{"error":{"code":"PERMISSION_DENIED","message":{}}}`, skillsharing.PhaseInvoke, skillsharing.PermissionDenied, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", "The provider answered HTTP 403 Forbidden.   "},
+		{"details a string", 403, `{"error":{"code":"PERMISSION_DENIED","message":"m","details":"no scope"}}`, skillsharing.PhaseInvoke, skillsharing.PermissionDenied, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", `m "no scope"  `},
+		{"details a number", 403, `{"error":{"code":"PERMISSION_DENIED","message":"m","details":1.50}}`, skillsharing.PhaseInvoke, skillsharing.PermissionDenied, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", `m 1.50  `},
+		{"details false", 403, `{"error":{"code":"PERMISSION_DENIED","message":"m","details":false}}`, skillsharing.PhaseInvoke, skillsharing.PermissionDenied, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", `m false  `},
+		{"details null", 403, `{"error":{"code":"PERMISSION_DENIED","message":"m","details":null}}`, skillsharing.PhaseInvoke, skillsharing.PermissionDenied, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", "m   "},
+		{"retry of a wrong type", 429, `{"error":{"code":"RATE_LIMITED","message":"m","retry":true}}`, skillsharing.PhaseInvoke, skillsharing.RateLimited, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", "m   "},
+		{"error null", 403, `{"error":null}`, skillsharing.PhaseInvoke, skillsharing.PermissionDenied, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", "The provider answered HTTP 403 Forbidden.   "},
+		{"error an array", 403, `{"error":["AUTH_REQUIRED"]}`, skillsharing.PhaseInvoke, skillsharing.PermissionDenied, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", "The provider answered HTTP 403 Forbidden.   "},
 
 		// 400 and 422 with JSON of any other form are about the arguments.
-		{"", 400, ` {"detail":"days must be positive"} `, PhaseInvoke, ValidationError, SourceProvider, ExecutedMaybe, args, `The provider answered HTTP 400 Bad Request. {"detail":"days must be positive"}  `},
-		{"", 422, `[{"loc":["days"]}]`, PhaseInvoke, ValidationError, SourceProvider, ExecutedNo, args, `The provider answered HTTP 422 Unprocessable Entity. [{"loc":["days"]}]  `},
-		{"", 422, `"no"`, PhaseInvoke, ValidationError, SourceProvider, ExecutedNo, args, ""},
-		{"", 400, `{"error":"bad days"}`, PhaseInvoke, ValidationError, SourceProvider, ExecutedMaybe, args, `bad days {"error":"bad days"}  `},
-		{"", 422, `{"a":1}{`, PhaseInvoke, VersionIncompatible, SourceProvider, ExecutedNo, "", ""},
+		{"", 400, ` {"detail":"days must be positive"} `, skillsharing.PhaseInvoke, skillsharing.ValidationError, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, args, `The provider answered HTTP 400 Bad Request. {"detail":"days must be positive"}  `},
+		{"", 422, `[{"loc":["days"]}]`, skillsharing.PhaseInvoke, skillsharing.ValidationError, skillsharing.SourceProvider, skillsharing.ExecutedNo, args, `The provider answered HTTP 422 Unprocessable Entity. [{"loc":["days"]}]  `},
+		{"", 422, `"no"`, skillsharing.PhaseInvoke, skillsharing.ValidationError, skillsharing.SourceProvider, skillsharing.ExecutedNo, args, ""},
+		{"", 400, `{"error":"bad days"}`, skillsharing.PhaseInvoke, skillsharing.ValidationError, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, args, `bad days {"error":"bad days"}  `},
+		{"", 422, `{"a":1}{`, skillsharing.PhaseInvoke, skillsharing.VersionIncompatible, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", ""},
 
 		// A run that was accepted stays accepted.
-		{"", 401, ``, PhasePoll, AuthRequired, SourceProvider, ExecutedYes, "", ""},
-		{"", 403, ``, PhasePoll, PermissionDenied, SourceProvider, ExecutedYes, "", ""},
-		{"", 404, ``, PhasePoll, InvalidProviderResponse, SourceProvider, ExecutedYes, "", ""},
-		{"", 410, ``, PhaseResult, InvalidProviderResponse, SourceProvider, ExecutedYes, "", ""},
-		{"", 404, unified("SKILL_NOT_FOUND"), PhasePoll, InvalidProviderResponse, SourceProvider, ExecutedYes, "", because},
-		{"", 404, unified("EXECUTION_NOT_FOUND"), PhaseResult, InvalidProviderResponse, SourceProvider, ExecutedYes, "", because},
-		{"", 422, ``, PhasePoll, InvalidProviderResponse, SourceProvider, ExecutedYes, "", ""},
-		{"", 422, `{"a":1}`, PhaseResult, InvalidProviderResponse, SourceProvider, ExecutedYes, "", ""},
-		{"", 422, unified("VERSION_INCOMPATIBLE"), PhasePoll, InvalidProviderResponse, SourceProvider, ExecutedYes, "", because},
-		{"", 400, `{"a":1}`, PhasePoll, InvalidProviderResponse, SourceProvider, ExecutedYes, "", ""},
-		{"", 408, ``, PhasePoll, InvocationTimeout, SourceProvider, ExecutedYes, "", ""},
-		{"", 429, ``, PhasePoll, RateLimited, SourceProvider, ExecutedYes, "", ""},
-		{"", 500, ``, PhaseResult, InvalidProviderResponse, SourceProvider, ExecutedYes, "", ""},
-		{"", 503, ``, PhasePoll, EndpointUnreachable, SourceProvider, ExecutedYes, "", ""},
-		{"", 302, ``, PhasePoll, InvalidProviderResponse, SourceBridge, ExecutedYes, "", ""},
-		{"garbage", 200, `garbage`, PhasePoll, InvalidProviderResponse, SourceBridge, ExecutedYes, "", ""},
-		{"unknown status", 200, `{"status":"queued"}`, PhasePoll, InvalidProviderResponse, SourceBridge, ExecutedYes, "", ""},
-		{"another run", 200, `{"execution_id":"exec-2","status":"completed"}`, PhasePoll, InvalidProviderResponse, SourceBridge, ExecutedYes, "", "The provider answered about another run than exec-1.   "},
-		{"another run", 200, `{"execution_id":"exec-2","status":"running"}`, PhaseResult, InvalidProviderResponse, SourceBridge, ExecutedYes, "", ""},
-		{"a numbered run", 200, `{"execution_id":1,"status":"completed"}`, PhasePoll, InvalidProviderResponse, SourceBridge, ExecutedYes, "", ""},
+		{"", 401, ``, skillsharing.PhasePoll, skillsharing.AuthRequired, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", ""},
+		{"", 403, ``, skillsharing.PhasePoll, skillsharing.PermissionDenied, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", ""},
+		{"", 404, ``, skillsharing.PhasePoll, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", ""},
+		{"", 410, ``, skillsharing.PhaseResult, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", ""},
+		{"", 404, unified("SKILL_NOT_FOUND"), skillsharing.PhasePoll, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", because},
+		{"", 404, unified("EXECUTION_NOT_FOUND"), skillsharing.PhaseResult, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", because},
+		{"", 422, ``, skillsharing.PhasePoll, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", ""},
+		{"", 422, `{"a":1}`, skillsharing.PhaseResult, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", ""},
+		{"", 422, unified("VERSION_INCOMPATIBLE"), skillsharing.PhasePoll, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", because},
+		{"", 400, `{"a":1}`, skillsharing.PhasePoll, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", ""},
+		{"", 408, ``, skillsharing.PhasePoll, skillsharing.InvocationTimeout, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", ""},
+		{"", 429, ``, skillsharing.PhasePoll, skillsharing.RateLimited, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", ""},
+		{"", 500, ``, skillsharing.PhaseResult, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", ""},
+		{"", 503, ``, skillsharing.PhasePoll, skillsharing.EndpointUnreachable, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", ""},
+		{"", 302, ``, skillsharing.PhasePoll, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedYes, "", ""},
+		{"garbage", 200, `garbage`, skillsharing.PhasePoll, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedYes, "", ""},
+		{"unknown status", 200, `{"status":"queued"}`, skillsharing.PhasePoll, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedYes, "", ""},
+		{"another run", 200, `{"execution_id":"exec-2","status":"completed"}`, skillsharing.PhasePoll, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedYes, "", "The provider answered about another run than exec-1.   "},
+		{"another run", 200, `{"execution_id":"exec-2","status":"running"}`, skillsharing.PhaseResult, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedYes, "", ""},
+		{"a numbered run", 200, `{"execution_id":1,"status":"completed"}`, skillsharing.PhasePoll, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedYes, "", ""},
 	} {
 		t.Run(strings.TrimSpace(fmt.Sprintf("%s %d %s %.20s", c.phase, c.status, c.name, c.body)), func(t *testing.T) {
 			knownID := ""
-			if c.phase != PhaseInvoke {
+			if c.phase != skillsharing.PhaseInvoke {
 				knownID = run
 			}
-			r, e := Judge(c.status, nil, c.body, c.phase, knownID)
+			r, e := skillsharing.Judge(c.status, nil, c.body, c.phase, knownID)
 			if e == nil {
 				t.Fatalf("it is an InvocationResponse: %s", describeResponse(r))
 			}
@@ -244,7 +246,7 @@ func TestJudgeError(t *testing.T) {
 			if c.told != "" && told != c.told || e.Message == "" {
 				t.Errorf("told:\n got %s\nwant %s", told, c.told)
 			}
-			if want := map[bool]Source{true: SourceProvider}[e.Details != nil]; e.DetailsSource != want {
+			if want := map[bool]skillsharing.Source{true: skillsharing.SourceProvider}[e.Details != nil]; e.DetailsSource != want {
 				t.Errorf("the details are %q's, want %q", e.DetailsSource, want)
 			}
 		})
@@ -256,22 +258,22 @@ func TestJudgeLostRun(t *testing.T) {
 	for _, c := range []struct {
 		status int
 		body   string
-		want   Hint
+		want   skillsharing.Hint
 	}{
-		{404, ``, HintRunLost},
-		{410, ``, HintRunLost},
-		{404, `{"error":{"code":"NOT_FOUND"}}`, HintRunLost},
-		{400, `{"error":{"code":"SKILL_NOT_FOUND"}}`, HintRunLost},
-		{422, ``, HintNone},
-		{401, ``, HintNone},
-		{503, ``, HintNone},
-		{200, `garbage`, HintNone},
+		{404, ``, skillsharing.HintRunLost},
+		{410, ``, skillsharing.HintRunLost},
+		{404, `{"error":{"code":"NOT_FOUND"}}`, skillsharing.HintRunLost},
+		{400, `{"error":{"code":"SKILL_NOT_FOUND"}}`, skillsharing.HintRunLost},
+		{422, ``, skillsharing.HintNone},
+		{401, ``, skillsharing.HintNone},
+		{503, ``, skillsharing.HintNone},
+		{200, `garbage`, skillsharing.HintNone},
 	} {
-		if _, e := Judge(c.status, nil, c.body, PhasePoll, run); e == nil || e.Hint != c.want {
+		if _, e := skillsharing.Judge(c.status, nil, c.body, skillsharing.PhasePoll, run); e == nil || e.Hint != c.want {
 			t.Errorf("%d %s: %+v, want hint %d", c.status, c.body, e, c.want)
 		}
 	}
-	if _, e := Judge(404, nil, "", PhaseInvoke, ""); e.Hint != HintNone {
+	if _, e := skillsharing.Judge(404, nil, "", skillsharing.PhaseInvoke, ""); e.Hint != skillsharing.HintNone {
 		t.Errorf("an invocation has lost a run: %+v", e)
 	}
 }
@@ -291,7 +293,7 @@ func TestJudgeBoundsDetails(t *testing.T) {
 		{"longer details of rejected arguments", 400, `{"error":{"code":"VALIDATION_ERROR","details":%s}}`, 64<<10 + 1, false},
 	} {
 		details := `"` + strings.Repeat("x", c.size-2) + `"`
-		_, e := Judge(c.status, nil, fmt.Sprintf(c.frame, details), PhaseInvoke, "")
+		_, e := skillsharing.Judge(c.status, nil, fmt.Sprintf(c.frame, details), skillsharing.PhaseInvoke, "")
 		if e == nil {
 			t.Errorf("%s: no error", c.name)
 			continue
@@ -305,7 +307,7 @@ func TestJudgeBoundsDetails(t *testing.T) {
 // An answer within the depth that the parser accepts is passed on as it is.
 func TestJudgeDeepOutput(t *testing.T) {
 	output := strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000)
-	r, e := Judge(200, nil, `{"status":"completed","output":`+output+`}`, PhaseInvoke, "")
+	r, e := skillsharing.Judge(200, nil, `{"status":"completed","output":`+output+`}`, skillsharing.PhaseInvoke, "")
 	if e != nil || string(r.Output) != output {
 		t.Fatalf("%v, %v", r, e)
 	}
@@ -345,14 +347,14 @@ func TestRetryAfter(t *testing.T) {
 			{"2026-01-01T00:00:00Z", 0},
 		} {
 			header := http.Header{"Retry-After": {c.value}}
-			r, e := Judge(202, header, `{"execution_id":"exec-1","status":"accepted"}`, PhaseInvoke, "")
+			r, e := skillsharing.Judge(202, header, `{"execution_id":"exec-1","status":"accepted"}`, skillsharing.PhaseInvoke, "")
 			if e != nil {
 				t.Fatal(e)
 			}
 			if r.RetryAfter != c.want {
 				t.Errorf("%q: %v, want %v", c.value, r.RetryAfter, c.want)
 			}
-			_, e = Judge(429, header, ``, PhaseInvoke, "")
+			_, e = skillsharing.Judge(429, header, ``, skillsharing.PhaseInvoke, "")
 			suggested := ""
 			if c.want > 0 {
 				suggested = fmt.Sprintf(`{"suggested_delay_ms":%d,"max_attempts":1}`, c.want.Milliseconds())
@@ -366,7 +368,7 @@ func TestRetryAfter(t *testing.T) {
 
 // What the provider says in the body is passed on as it is, whatever its header says.
 func TestRetryMemberBeforeRetryAfter(t *testing.T) {
-	_, e := Judge(429, http.Header{"Retry-After": {"60"}}, `{"error":{"code":"RATE_LIMITED","retry":{"suggested_delay_ms":7}}}`, PhaseInvoke, "")
+	_, e := skillsharing.Judge(429, http.Header{"Retry-After": {"60"}}, `{"error":{"code":"RATE_LIMITED","retry":{"suggested_delay_ms":7}}}`, skillsharing.PhaseInvoke, "")
 	if string(e.Retry) != `{"suggested_delay_ms":7}` {
 		t.Errorf("retry %s", e.Retry)
 	}

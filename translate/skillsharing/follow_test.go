@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	. "github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
 const (
@@ -41,13 +41,13 @@ func then(parts ...any) []scriptedAnswer {
 }
 
 // follow follows [run] at the provider of a transport, in a bubble of synctest.
-func follow(t *testing.T, edits []string, answers []scriptedAnswer, check func(t *testing.T, transport *scripted, r *Response, e *Error)) {
+func follow(t *testing.T, edits []string, answers []scriptedAnswer, check func(t *testing.T, transport *scripted, r *skillsharing.Response, e *skillsharing.Error)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		transport := script(t, answers...)
-		var effort Effort
+		var effort skillsharing.Effort
 		r, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme, edits...), run, 0, &effort)
-		if effort != (Effort{Polls: len(transport.asked)}) {
+		if effort != (skillsharing.Effort{Polls: len(transport.asked)}) {
 			t.Errorf("%+v for %d requests", effort, len(transport.asked))
 		}
 		check(t, transport, r, e)
@@ -77,8 +77,8 @@ func TestFollowDelays(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				transport := script(t, c.answers...)
-				r, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme), run, c.retryAfter, new(Effort))
-				if e != nil || r.Status != StatusCompleted {
+				r, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme), run, c.retryAfter, new(skillsharing.Effort))
+				if e != nil || r.Status != skillsharing.StatusCompleted {
 					t.Fatalf("%+v, %+v", r, e)
 				}
 				wantDelays(t, transport.times(), c.want[0], c.want[1:])
@@ -105,7 +105,7 @@ func TestFollowHasItsOwnPace(t *testing.T) {
 		transport := script(t, then(times(3, says(200, runs)), says(200, completes))...)
 		c := newClient(t, acme, transport)
 		c.PollInitial, c.PollMax = 2*sec, 3*sec
-		if _, e := c.Follow(t.Context(), skillAt(t, acme), run, 0, new(Effort)); e != nil {
+		if _, e := c.Follow(t.Context(), skillAt(t, acme), run, 0, new(skillsharing.Effort)); e != nil {
 			t.Fatal(e)
 		}
 		wantDelays(t, transport.times(), 2*sec, []time.Duration{3 * sec, 3 * sec, 3 * sec})
@@ -117,7 +117,7 @@ func TestFollowChangesDelaysByChance(t *testing.T) {
 		different := map[time.Duration]bool{}
 		for range 20 {
 			transport := script(t, says(200, completes))
-			if _, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme), run, 0, new(Effort)); e != nil {
+			if _, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme), run, 0, new(skillsharing.Effort)); e != nil {
 				t.Fatal(e)
 			}
 			different[transport.asked[0].at] = true
@@ -134,46 +134,46 @@ func TestFollowToleratesFailures(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		answer   scriptedAnswer
-		code     ErrorCode
+		code     skillsharing.ErrorCode
 		status   int
 		tolerant bool
 	}{
-		{"500", says(500, ""), InvalidProviderResponse, 500, true},
-		{"502", says(502, "<html>"), EndpointUnreachable, 502, true},
-		{"503", says(503, ""), EndpointUnreachable, 503, true},
-		{"504", says(504, ""), InvocationTimeout, 504, true},
-		{"429", says(429, ""), RateLimited, 429, true},
-		{"503 with a unified error", says(503, `{"error":{"code":"ENDPOINT_UNREACHABLE","message":"m"}}`), EndpointUnreachable, 503, true},
-		{"no connection", notConnected, EndpointUnreachable, 0, true},
-		{"dropped connection", cutOff, EndpointUnreachable, 0, true},
-		{"503 that is too large", says(503, strings.Repeat("x", 1<<20+1)), InvalidProviderResponse, 503, true},
+		{"500", says(500, ""), skillsharing.InvalidProviderResponse, 500, true},
+		{"502", says(502, "<html>"), skillsharing.EndpointUnreachable, 502, true},
+		{"503", says(503, ""), skillsharing.EndpointUnreachable, 503, true},
+		{"504", says(504, ""), skillsharing.InvocationTimeout, 504, true},
+		{"429", says(429, ""), skillsharing.RateLimited, 429, true},
+		{"503 with a unified error", says(503, `{"error":{"code":"ENDPOINT_UNREACHABLE","message":"m"}}`), skillsharing.EndpointUnreachable, 503, true},
+		{"no connection", notConnected, skillsharing.EndpointUnreachable, 0, true},
+		{"dropped connection", cutOff, skillsharing.EndpointUnreachable, 0, true},
+		{"503 that is too large", says(503, strings.Repeat("x", 1<<20+1)), skillsharing.InvalidProviderResponse, 503, true},
 
-		{"403", says(403, ""), PermissionDenied, 403, false},
-		{"403 with JSON", says(403, `{"error":{"code":"PERMISSION_DENIED","message":"m"}}`), PermissionDenied, 403, false},
-		{"401", says(401, ""), AuthRequired, 401, false},
-		{"400", says(400, ""), InvalidProviderResponse, 400, false},
-		{"409", says(409, ""), InvalidProviderResponse, 409, false},
-		{"422", says(422, ""), InvalidProviderResponse, 422, false},
-		{"422 with JSON", says(422, `{"a":1}`), InvalidProviderResponse, 422, false},
-		{"302", says(302, "", "Location", "/elsewhere"), InvalidProviderResponse, 302, false},
-		{"not JSON", says(200, "garbage"), InvalidProviderResponse, 200, false},
-		{"nothing", says(204, ""), InvalidProviderResponse, 204, false},
-		{"empty object", says(200, "{}"), InvalidProviderResponse, 200, false},
-		{"unknown status", says(200, `{"execution_id":"exec-1","status":"queued"}`), InvalidProviderResponse, 200, false},
-		{"another run", says(200, `{"execution_id":"exec-2","status":"completed"}`), InvalidProviderResponse, 200, false},
-		{"result instead of status", says(200, `{"output":1}`), InvalidProviderResponse, 200, false},
-		{"too large", says(200, strings.Repeat("x", 1<<20+1)), InvalidProviderResponse, 200, false},
-		{"refused", func(*http.Request) (*http.Response, error) { return nil, refusal{} }, EndpointUnreachable, 0, false},
+		{"403", says(403, ""), skillsharing.PermissionDenied, 403, false},
+		{"403 with JSON", says(403, `{"error":{"code":"PERMISSION_DENIED","message":"m"}}`), skillsharing.PermissionDenied, 403, false},
+		{"401", says(401, ""), skillsharing.AuthRequired, 401, false},
+		{"400", says(400, ""), skillsharing.InvalidProviderResponse, 400, false},
+		{"409", says(409, ""), skillsharing.InvalidProviderResponse, 409, false},
+		{"422", says(422, ""), skillsharing.InvalidProviderResponse, 422, false},
+		{"422 with JSON", says(422, `{"a":1}`), skillsharing.InvalidProviderResponse, 422, false},
+		{"302", says(302, "", "Location", "/elsewhere"), skillsharing.InvalidProviderResponse, 302, false},
+		{"not JSON", says(200, "garbage"), skillsharing.InvalidProviderResponse, 200, false},
+		{"nothing", says(204, ""), skillsharing.InvalidProviderResponse, 204, false},
+		{"empty object", says(200, "{}"), skillsharing.InvalidProviderResponse, 200, false},
+		{"unknown status", says(200, `{"execution_id":"exec-1","status":"queued"}`), skillsharing.InvalidProviderResponse, 200, false},
+		{"another run", says(200, `{"execution_id":"exec-2","status":"completed"}`), skillsharing.InvalidProviderResponse, 200, false},
+		{"result instead of status", says(200, `{"output":1}`), skillsharing.InvalidProviderResponse, 200, false},
+		{"too large", says(200, strings.Repeat("x", 1<<20+1)), skillsharing.InvalidProviderResponse, 200, false},
+		{"refused", func(*http.Request) (*http.Response, error) { return nil, refusal{} }, skillsharing.EndpointUnreachable, 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			wantEnd := func(polls int) func(*testing.T, *scripted, *Response, *Error) {
-				return func(t *testing.T, transport *scripted, r *Response, e *Error) {
+			wantEnd := func(polls int) func(*testing.T, *scripted, *skillsharing.Response, *skillsharing.Error) {
+				return func(t *testing.T, transport *scripted, r *skillsharing.Response, e *skillsharing.Error) {
 					t.Helper()
-					wantError(t, e, c.code, ExecutedYes)
+					wantError(t, e, c.code, skillsharing.ExecutedYes)
 					if r != nil || len(transport.asked) != polls {
 						t.Errorf("%d polls, want %d", len(transport.asked), polls)
 					}
-					if e.ExecutionID != run || e.HTTPStatus != c.status || e.Phase != PhasePoll || e.SkillID != "acme/forecast" {
+					if e.ExecutionID != run || e.HTTPStatus != c.status || e.Phase != skillsharing.PhasePoll || e.SkillID != "acme/forecast" {
 						t.Errorf("%+v", e)
 					}
 				}
@@ -183,8 +183,9 @@ func TestFollowToleratesFailures(t *testing.T) {
 				return
 			}
 			follow(t, nil, then(c.answer), wantEnd(6))
-			follow(t, nil, then(times(5, c.answer), good, times(5, c.answer), says(200, completes)), func(t *testing.T, transport *scripted, r *Response, e *Error) {
-				if e != nil || r.Status != StatusCompleted || len(transport.asked) != 12 {
+			follow(t, nil, then(times(5, c.answer), good, times(5, c.answer), says(200, completes)), func(t *testing.T, transport *scripted, r *skillsharing.Response, e *skillsharing.Error) {
+				t.Helper()
+				if e != nil || r.Status != skillsharing.StatusCompleted || len(transport.asked) != 12 {
 					t.Errorf("%+v after %d polls: %+v", r, len(transport.asked), e)
 				}
 			})
@@ -195,8 +196,9 @@ func TestFollowToleratesFailures(t *testing.T) {
 
 func TestFollowCountsAllFailures(t *testing.T) {
 	follow(t, nil, then(says(503, ""), cutOffAnswer, says(429, ""), says(500, ""), cutOffAnswer, says(502, ""), says(200, completes)),
-		func(t *testing.T, transport *scripted, _ *Response, e *Error) {
-			wantError(t, e, EndpointUnreachable, ExecutedYes)
+		func(t *testing.T, transport *scripted, _ *skillsharing.Response, e *skillsharing.Error) {
+			t.Helper()
+			wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedYes)
 			if len(transport.asked) != 6 {
 				t.Errorf("%d polls", len(transport.asked))
 			}
@@ -219,15 +221,16 @@ func TestFollowToleratesOneNotFound(t *testing.T) {
 			{then(missing, good, missing, good, missing, says(200, completes)), 0},
 			{then(good, missing, says(503, ""), missing, says(200, completes)), 4},
 		} {
-			follow(t, nil, c.answers, func(t *testing.T, transport *scripted, r *Response, e *Error) {
+			follow(t, nil, c.answers, func(t *testing.T, transport *scripted, r *skillsharing.Response, e *skillsharing.Error) {
+				t.Helper()
 				if c.polls == 0 {
-					if e != nil || r.Status != StatusCompleted {
+					if e != nil || r.Status != skillsharing.StatusCompleted {
 						t.Errorf("%d: %+v", status, e)
 					}
 					return
 				}
-				wantError(t, e, InvalidProviderResponse, ExecutedYes)
-				if len(transport.asked) != c.polls || e.HTTPStatus != status || e.ExecutionID != run || e.Hint != HintRunLost || e.Arguments != nil {
+				wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedYes)
+				if len(transport.asked) != c.polls || e.HTTPStatus != status || e.ExecutionID != run || e.Hint != skillsharing.HintRunLost || e.Arguments != nil {
 					t.Errorf("%d: %+v after %d polls", status, e, len(transport.asked))
 				}
 			})
@@ -237,24 +240,24 @@ func TestFollowToleratesOneNotFound(t *testing.T) {
 
 func TestFollowRenews(t *testing.T) {
 	good, no, done := says(200, runs), says(401, ""), says(200, completes)
-	down := &Error{Code: EndpointUnreachable, Message: "The token endpoint is down.", Phase: PhaseAuth, Source: SourceBridge, Executed: ExecutedNo}
+	down := &skillsharing.Error{Code: skillsharing.EndpointUnreachable, Message: "The token endpoint is down.", Phase: skillsharing.PhaseAuth, Source: skillsharing.SourceBridge, Executed: skillsharing.ExecutedNo}
 	for _, c := range []struct {
 		name     string
 		creds    *renewing
 		answers  []scriptedAnswer
 		keys     string // the keys that were sent
 		renewals int
-		code     ErrorCode // empty: it completes
+		code     skillsharing.ErrorCode // empty: it completes
 		delays   []time.Duration
 	}{
 		{"once", &renewing{}, then(no, done), "k- k-'", 1, "", []time.Duration{half, 0}},
-		{"twice is once too often", &renewing{}, then(no, no, done), "k- k-'", 1, AuthRequired, []time.Duration{half, 0}},
+		{"twice is once too often", &renewing{}, then(no, no, done), "k- k-'", 1, skillsharing.AuthRequired, []time.Duration{half, 0}},
 		{"again after a good answer", &renewing{}, then(no, good, no, done), "k- k-' k-' k-''", 2, "", []time.Duration{half, 0, usual[1], 0}},
-		{"not again after a failure", &renewing{}, then(no, says(503, ""), no, done), "k- k-' k-'", 1, AuthRequired, []time.Duration{half, 0, usual[1]}},
-		{"nothing to renew", &renewing{exhausted: true}, then(good, no, done), "k- k-", 1, AuthRequired, usual[:2]},
-		{"renewal refused", &renewing{failures: []error{errNoToken}}, then(good, no, done), "k- k-", 1, AuthRequired, usual[:2]},
+		{"not again after a failure", &renewing{}, then(no, says(503, ""), no, done), "k- k-' k-'", 1, skillsharing.AuthRequired, []time.Duration{half, 0, usual[1]}},
+		{"nothing to renew", &renewing{exhausted: true}, then(good, no, done), "k- k-", 1, skillsharing.AuthRequired, usual[:2]},
+		{"renewal refused", &renewing{failures: []error{errNoToken}}, then(good, no, done), "k- k-", 1, skillsharing.AuthRequired, usual[:2]},
 		{"renewal delayed", &renewing{failures: []error{down, down}}, then(no, no, no, done), "k- k- k- k-'", 3, "", []time.Duration{half, usual[1], usual[2], 0}},
-		{"renewal delayed too often", &renewing{failures: slices.Repeat([]error{down}, 9)}, then(no), "k- k- k- k- k- k-", 6, EndpointUnreachable, usual[:6]},
+		{"renewal delayed too often", &renewing{failures: slices.Repeat([]error{down}, 9)}, then(no), "k- k- k- k- k- k-", 6, skillsharing.EndpointUnreachable, usual[:6]},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -262,7 +265,7 @@ func TestFollowRenews(t *testing.T) {
 				client := newClient(t, acme, transport)
 				c.creds.key = "k-"
 				client.Credentials = c.creds
-				r, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`), run, 0, new(Effort))
+				r, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`), run, 0, new(skillsharing.Effort))
 				var keys []string
 				for _, a := range transport.asked {
 					keys = append(keys, a.header.Get("X-Key"))
@@ -274,13 +277,13 @@ func TestFollowRenews(t *testing.T) {
 					wantDelays(t, transport.times(), c.delays[0], c.delays[1:])
 				}
 				if c.code == "" {
-					if e != nil || r.Status != StatusCompleted {
+					if e != nil || r.Status != skillsharing.StatusCompleted {
 						t.Errorf("error %+v", e)
 					}
 					return
 				}
-				wantError(t, e, c.code, ExecutedYes)
-				if e.ExecutionID != run || e.Phase != PhasePoll {
+				wantError(t, e, c.code, skillsharing.ExecutedYes)
+				if e.ExecutionID != run || e.Phase != skillsharing.PhasePoll {
 					t.Errorf("%+v", e)
 				}
 			})
@@ -293,18 +296,18 @@ func TestFollowToleratesFailingCredentials(t *testing.T) {
 	for _, c := range []struct {
 		err   error
 		tries int
-		code  ErrorCode
+		code  skillsharing.ErrorCode
 	}{
-		{&Error{Code: EndpointUnreachable, Message: "The token endpoint is down.", Phase: PhaseAuth, Source: SourceBridge}, 6, EndpointUnreachable},
-		{errNoToken, 1, AuthRequired},
+		{&skillsharing.Error{Code: skillsharing.EndpointUnreachable, Message: "The token endpoint is down.", Phase: skillsharing.PhaseAuth, Source: skillsharing.SourceBridge}, 6, skillsharing.EndpointUnreachable},
+		{errNoToken, 1, skillsharing.AuthRequired},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			transport := script(t, says(200, completes))
 			client := newClient(t, acme, transport)
 			creds := &keyed{key: "k-123", err: c.err}
 			client.Credentials = creds
-			_, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`), run, 0, new(Effort))
-			wantError(t, e, c.code, ExecutedYes)
+			_, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`), run, 0, new(skillsharing.Effort))
+			wantError(t, e, c.code, skillsharing.ExecutedYes)
 			if len(creds.applied) != c.tries || len(transport.asked) != 0 || e.ExecutionID != run {
 				t.Errorf("%d tries, %d polls: %+v", len(creds.applied), len(transport.asked), e)
 			}
@@ -317,8 +320,8 @@ func TestFollowSendsNothingToUntrustedHosts(t *testing.T) {
 		transport := script(t, says(200, completes))
 		client := newClient(t, acme, transport)
 		client.Credentials = &keyed{key: "k-123"}
-		_, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`, edit), run, 0, new(Effort))
-		wantError(t, e, AuthRequired, ExecutedYes)
+		_, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`, edit), run, 0, new(skillsharing.Effort))
+		wantError(t, e, skillsharing.AuthRequired, skillsharing.ExecutedYes)
 		if len(transport.asked) != 0 || e.ExecutionID != run {
 			t.Errorf("%s: %d requests, %+v", edit, len(transport.asked), e)
 		}
@@ -355,11 +358,12 @@ func TestFollowToTheEnd(t *testing.T) {
 		{"completed with 500", nil, then(says(500, completes)), []string{status}, `{"ok":true}`, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			follow(t, c.edits, c.answers, func(t *testing.T, transport *scripted, r *Response, e *Error) {
+			follow(t, c.edits, c.answers, func(t *testing.T, transport *scripted, r *skillsharing.Response, e *skillsharing.Error) {
+				t.Helper()
 				if e != nil {
 					t.Fatal(e)
 				}
-				if r.Status != StatusCompleted || r.ExecutionID != run || string(r.Output) != c.output || r.Elapsed != c.elapsed {
+				if r.Status != skillsharing.StatusCompleted || r.ExecutionID != run || string(r.Output) != c.output || r.Elapsed != c.elapsed {
 					t.Errorf("%s", describeResponse(r))
 				}
 				var routes []string
@@ -376,9 +380,10 @@ func TestFollowToTheEnd(t *testing.T) {
 }
 
 func TestFollowToABadEnd(t *testing.T) {
-	for _, status := range []ExecutionStatus{StatusFailed, StatusTimeout} {
+	for _, status := range []skillsharing.ExecutionStatus{skillsharing.StatusFailed, skillsharing.StatusTimeout} {
 		body := `{"execution_id":"exec-1","status":"` + string(status) + `","error":{"code":"X","message":"m"}}`
-		follow(t, nil, then(says(200, runs), says(504, body)), func(t *testing.T, transport *scripted, r *Response, e *Error) {
+		follow(t, nil, then(says(200, runs), says(504, body)), func(t *testing.T, transport *scripted, r *skillsharing.Response, e *skillsharing.Error) {
+			t.Helper()
 			if e != nil || r.Status != status || r.Error.Code != "X" || len(transport.asked) != 2 {
 				t.Errorf("%+v, %+v", r, e)
 			}
@@ -392,28 +397,29 @@ func TestFollowWithoutResult(t *testing.T) {
 		name    string
 		answers []scriptedAnswer
 		asked   int
-		code    ErrorCode
+		code    skillsharing.ErrorCode
 		status  int
-		hint    Hint
+		hint    skillsharing.Hint
 	}{
-		{"running for ever", then(done, says(200, runs)), 7, InvalidProviderResponse, 0, HintRunLost},
-		{"in trouble for ever", then(done, says(503, "")), 7, EndpointUnreachable, 503, HintNone},
-		{"lost", then(done, says(404, "")), 3, InvalidProviderResponse, 404, HintRunLost},
-		{"gone", then(done, says(410, "")), 3, InvalidProviderResponse, 410, HintRunLost},
-		{"forbidden", then(done, says(403, "")), 2, PermissionDenied, 403, HintNone},
-		{"another run's", then(done, says(200, `{"execution_id":"exec-2","status":"completed","output":1}`)), 2, InvalidProviderResponse, 200, HintNone},
-		{"another run's bare output", then(done, says(200, `{"execution_id":"exec-2","output":1}`)), 2, InvalidProviderResponse, 200, HintNone},
-		{"a numbered run's bare output", then(done, says(200, `{"execution_id":1,"output":1}`)), 2, InvalidProviderResponse, 200, HintNone},
-		{"unknown status", then(done, says(200, `{"status":"done","output":1}`)), 2, InvalidProviderResponse, 200, HintNone},
-		{"bare output of a failure", then(done, says(200, `{"output":null,"error":{"code":"X","message":"m"}}`)), 2, InvalidProviderResponse, 200, HintNone},
-		{"unified error with an output", then(done, says(200, `{"output":null,"error":{"code":"PERMISSION_DENIED","message":"m"}}`)), 2, PermissionDenied, 200, HintNone},
-		{"bare output with 500", then(done, says(500, `{"output":1}`)), 7, InvalidProviderResponse, 500, HintNone},
-		{"the output itself", then(done, says(200, `{"answer":42}`)), 2, InvalidProviderResponse, 200, HintNone},
+		{"running for ever", then(done, says(200, runs)), 7, skillsharing.InvalidProviderResponse, 0, skillsharing.HintRunLost},
+		{"in trouble for ever", then(done, says(503, "")), 7, skillsharing.EndpointUnreachable, 503, skillsharing.HintNone},
+		{"lost", then(done, says(404, "")), 3, skillsharing.InvalidProviderResponse, 404, skillsharing.HintRunLost},
+		{"gone", then(done, says(410, "")), 3, skillsharing.InvalidProviderResponse, 410, skillsharing.HintRunLost},
+		{"forbidden", then(done, says(403, "")), 2, skillsharing.PermissionDenied, 403, skillsharing.HintNone},
+		{"another run's", then(done, says(200, `{"execution_id":"exec-2","status":"completed","output":1}`)), 2, skillsharing.InvalidProviderResponse, 200, skillsharing.HintNone},
+		{"another run's bare output", then(done, says(200, `{"execution_id":"exec-2","output":1}`)), 2, skillsharing.InvalidProviderResponse, 200, skillsharing.HintNone},
+		{"a numbered run's bare output", then(done, says(200, `{"execution_id":1,"output":1}`)), 2, skillsharing.InvalidProviderResponse, 200, skillsharing.HintNone},
+		{"unknown status", then(done, says(200, `{"status":"done","output":1}`)), 2, skillsharing.InvalidProviderResponse, 200, skillsharing.HintNone},
+		{"bare output of a failure", then(done, says(200, `{"output":null,"error":{"code":"X","message":"m"}}`)), 2, skillsharing.InvalidProviderResponse, 200, skillsharing.HintNone},
+		{"unified error with an output", then(done, says(200, `{"output":null,"error":{"code":"PERMISSION_DENIED","message":"m"}}`)), 2, skillsharing.PermissionDenied, 200, skillsharing.HintNone},
+		{"bare output with 500", then(done, says(500, `{"output":1}`)), 7, skillsharing.InvalidProviderResponse, 500, skillsharing.HintNone},
+		{"the output itself", then(done, says(200, `{"answer":42}`)), 2, skillsharing.InvalidProviderResponse, 200, skillsharing.HintNone},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			follow(t, nil, c.answers, func(t *testing.T, transport *scripted, _ *Response, e *Error) {
-				wantError(t, e, c.code, ExecutedYes)
-				if len(transport.asked) != c.asked || e.HTTPStatus != c.status || e.Hint != c.hint || e.Phase != PhaseResult || e.ExecutionID != run || e.SkillID != "acme/forecast" {
+			follow(t, nil, c.answers, func(t *testing.T, transport *scripted, _ *skillsharing.Response, e *skillsharing.Error) {
+				t.Helper()
+				wantError(t, e, c.code, skillsharing.ExecutedYes)
+				if len(transport.asked) != c.asked || e.HTTPStatus != c.status || e.Hint != c.hint || e.Phase != skillsharing.PhaseResult || e.ExecutionID != run || e.SkillID != "acme/forecast" {
 					t.Errorf("%+v after %d requests", e, len(transport.asked))
 				}
 			})
@@ -424,9 +430,9 @@ func TestFollowWithoutResult(t *testing.T) {
 func TestResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport := script(t, says(503, ""), says(200, `{"output":1}`))
-		effort := Effort{Attempts: 1}
-		r, e := newClient(t, acme, transport).Result(t.Context(), skillAt(t, acme), &Response{ExecutionID: run, Status: StatusCompleted, Elapsed: sec}, &effort)
-		if e != nil || string(r.Output) != "1" || r.Elapsed != sec || r.ExecutionID != run || effort != (Effort{Attempts: 1, Polls: 2}) {
+		effort := skillsharing.Effort{Attempts: 1}
+		r, e := newClient(t, acme, transport).Result(t.Context(), skillAt(t, acme), &skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusCompleted, Elapsed: sec}, &effort)
+		if e != nil || string(r.Output) != "1" || r.Elapsed != sec || r.ExecutionID != run || effort != (skillsharing.Effort{Attempts: 1, Polls: 2}) {
 			t.Errorf("%+v, %+v, %+v", r, e, effort)
 		}
 		wantDelays(t, transport.times(), 0, usual[:1])
@@ -447,9 +453,9 @@ func TestFollowWhatCannotBeFollowed(t *testing.T) {
 		{"huge id", strings.Repeat("x", 1<<20), []string{none}},
 	} {
 		transport := script(t, says(200, completes))
-		_, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme, c.edits...), c.id, 0, new(Effort))
-		wantError(t, e, InvalidProviderResponse, ExecutedYes)
-		if len(transport.asked) != 0 || e.Hint != HintRunLost || e.Source != SourceBridge || !strings.HasPrefix(c.id, strings.TrimSuffix(e.ExecutionID, "…")) || len(e.ExecutionID) > 600 {
+		_, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme, c.edits...), c.id, 0, new(skillsharing.Effort))
+		wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedYes)
+		if len(transport.asked) != 0 || e.Hint != skillsharing.HintRunLost || e.Source != skillsharing.SourceBridge || !strings.HasPrefix(c.id, strings.TrimSuffix(e.ExecutionID, "…")) || len(e.ExecutionID) > 600 {
 			t.Errorf("%s: %+v after %d requests", c.name, e, len(transport.asked))
 		}
 	}
@@ -477,12 +483,12 @@ func TestFollowUntilTheDeadline(t *testing.T) {
 				defer cancel()
 				transport := script(t, c.answers...)
 				start := time.Now()
-				_, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), run, 0, new(Effort))
+				_, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), run, 0, new(skillsharing.Effort))
 				if d := time.Since(start); d != deadline {
 					t.Errorf("it ended after %v", d)
 				}
-				wantError(t, e, InvocationTimeout, ExecutedYes)
-				if e.ExecutionID != run || e.Source != SourceBridge || e.Retry == nil || e.HTTPStatus != 0 || e.SkillID != "acme/forecast" || !errors.Is(e, context.DeadlineExceeded) {
+				wantError(t, e, skillsharing.InvocationTimeout, skillsharing.ExecutedYes)
+				if e.ExecutionID != run || e.Source != skillsharing.SourceBridge || e.Retry == nil || e.HTTPStatus != 0 || e.SkillID != "acme/forecast" || !errors.Is(e, context.DeadlineExceeded) {
 					t.Errorf("%+v", e)
 				}
 				if c.polls > 0 && len(transport.asked) != c.polls {
@@ -502,8 +508,8 @@ func TestFollowCompletesAtTheDeadline(t *testing.T) {
 			<-r.Context().Done()
 			return says(200, completes)(r)
 		})
-		r, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), run, 0, new(Effort))
-		if e != nil || r.Status != StatusCompleted {
+		r, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), run, 0, new(skillsharing.Effort))
+		if e != nil || r.Status != skillsharing.StatusCompleted {
 			t.Errorf("%+v, %+v", r, e)
 		}
 	})
@@ -517,7 +523,7 @@ func TestFollowStopsWhenTheCallerIsGone(t *testing.T) {
 		polls   int
 	}{
 		{"before the first poll", 300 * time.Millisecond, then(says(200, runs)), 0},
-		{"between polls", 3*half - 100*time.Millisecond - half, then(says(200, runs)), 1},
+		{"between polls", 900 * time.Millisecond, then(says(200, runs)), 1},
 		{"during a poll", sec, then(silent), 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -526,11 +532,11 @@ func TestFollowStopsWhenTheCallerIsGone(t *testing.T) {
 				time.AfterFunc(c.cancel, cancel)
 				transport := script(t, c.answers...)
 				start := time.Now()
-				_, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), run, 0, new(Effort))
+				_, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), run, 0, new(skillsharing.Effort))
 				if d := time.Since(start); d != c.cancel || len(transport.asked) != c.polls {
 					t.Errorf("it ended after %v and %d polls, want %v, %d", d, len(transport.asked), c.cancel, c.polls)
 				}
-				wantError(t, e, InvocationTimeout, ExecutedYes)
+				wantError(t, e, skillsharing.InvocationTimeout, skillsharing.ExecutedYes)
 				if e.ExecutionID != run || !errors.Is(e, context.Canceled) {
 					t.Errorf("%+v", e)
 				}
@@ -542,7 +548,7 @@ func TestFollowStopsWhenTheCallerIsGone(t *testing.T) {
 		cancel()
 		transport := script(t, says(200, runs))
 		start := time.Now()
-		if _, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), run, 0, new(Effort)); e == nil || len(transport.asked) != 0 || time.Since(start) != 0 {
+		if _, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), run, 0, new(skillsharing.Effort)); e == nil || len(transport.asked) != 0 || time.Since(start) != 0 {
 			t.Errorf("%+v after %d polls", e, len(transport.asked))
 		}
 	})
@@ -552,7 +558,7 @@ func TestFollowEncodesTheExecutionID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const id = "../x?y#z@evil.example/é"
 		transport := script(t, says(200, `{"status":"completed","output":1}`))
-		r, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme), id, 0, new(Effort))
+		r, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme), id, 0, new(skillsharing.Effort))
 		if e != nil || r.ExecutionID != id {
 			t.Fatalf("%+v, %+v", r, e)
 		}
@@ -565,34 +571,40 @@ func TestFollowEncodesTheExecutionID(t *testing.T) {
 func TestRunError(t *testing.T) {
 	for _, c := range []struct {
 		name     string
-		response Response
-		code     ErrorCode
+		response skillsharing.Response
+		code     skillsharing.ErrorCode
 		message  string
 		details  string
 		retry    string
 	}{
-		{"failed", Response{Status: StatusFailed, Error: &RunError{}}, "EXECUTION_FAILED", "The provider reported that the run failed.", "", ""},
-		{"failed, no error", Response{Status: StatusFailed}, "EXECUTION_FAILED", "The provider reported that the run failed.", "", ""},
-		{"failed for a reason", Response{Status: StatusFailed, Error: &RunError{Code: "NO_TABLE", Message: "No tables.", Details: []byte(`{"a":1.0}`), Retry: []byte(`{"max_attempts":1}`)}}, "NO_TABLE", "No tables.", `{"a":1.0}`, `{"max_attempts":1}`},
-		{"failed, message only", Response{Status: StatusFailed, Error: &RunError{Message: "No tables."}}, "EXECUTION_FAILED", "No tables.", "", ""},
-		{"failed for want of access", Response{Status: StatusFailed, Error: &RunError{Code: "AUTH_REQUIRED"}}, AuthRequired, "The provider reported that the run failed.", "", ""},
-		{"timeout", Response{Status: StatusTimeout, Error: &RunError{}}, InvocationTimeout, "The provider reported that the run timed out.", "", ""},
-		{"timeout by its other name", Response{Status: StatusTimeout, Error: &RunError{Code: "EXECUTION_TIMEOUT", Message: "Too slow."}}, InvocationTimeout, "Too slow.", "", ""},
-		{"failed by a timeout", Response{Status: StatusFailed, Error: &RunError{Code: "EXECUTION_TIMEOUT"}}, InvocationTimeout, "The provider reported that the run failed.", "", ""},
-		{"timeout with a code", Response{Status: StatusTimeout, Error: &RunError{Code: "QUEUE_FULL"}}, "QUEUE_FULL", "The provider reported that the run timed out.", "", ""},
-		{"long code and message", Response{Status: StatusFailed, Error: &RunError{Code: strings.Repeat("C", 300), Message: strings.Repeat("m", 5000)}},
-			ErrorCode(strings.Repeat("C", 200) + "…"), strings.Repeat("m", 4096) + "…", "", ""},
-		{"long details", Response{Status: StatusFailed, Error: &RunError{Details: []byte(`"` + strings.Repeat("x", 64<<10) + `"`)}},
-			"EXECUTION_FAILED", "The provider reported that the run failed.", `"65538 bytes of details, more than the 65536 that are passed on"`, ""},
+		{"failed", skillsharing.Response{Status: skillsharing.StatusFailed, Error: &skillsharing.RunError{}}, "EXECUTION_FAILED", "The provider reported that the run failed.", "", ""},
+		{"failed, no error", skillsharing.Response{Status: skillsharing.StatusFailed}, "EXECUTION_FAILED", "The provider reported that the run failed.", "", ""},
+		{"failed for a reason", skillsharing.Response{Status: skillsharing.StatusFailed, Error: &skillsharing.RunError{Code: "NO_TABLE", Message: "No tables.", Details: []byte(`{"a":1.0}`), Retry: []byte(`{"max_attempts":1}`)}}, "NO_TABLE", "No tables.", `{"a":1.0}`, `{"max_attempts":1}`},
+		{"failed, message only", skillsharing.Response{Status: skillsharing.StatusFailed, Error: &skillsharing.RunError{Message: "No tables."}}, "EXECUTION_FAILED", "No tables.", "", ""},
+		{"failed for want of access", skillsharing.Response{Status: skillsharing.StatusFailed, Error: &skillsharing.RunError{Code: "AUTH_REQUIRED"}}, skillsharing.AuthRequired, "The provider reported that the run failed.", "", ""},
+		{"timeout", skillsharing.Response{Status: skillsharing.StatusTimeout, Error: &skillsharing.RunError{}}, skillsharing.InvocationTimeout, "The provider reported that the run timed out.", "", ""},
+		{"timeout by its other name", skillsharing.Response{Status: skillsharing.StatusTimeout, Error: &skillsharing.RunError{Code: "EXECUTION_TIMEOUT", Message: "Too slow."}}, skillsharing.InvocationTimeout, "Too slow.", "", ""},
+		{"failed by a timeout", skillsharing.Response{Status: skillsharing.StatusFailed, Error: &skillsharing.RunError{Code: "EXECUTION_TIMEOUT"}}, skillsharing.InvocationTimeout, "The provider reported that the run failed.", "", ""},
+		{"timeout with a code", skillsharing.Response{Status: skillsharing.StatusTimeout, Error: &skillsharing.RunError{Code: "QUEUE_FULL"}}, "QUEUE_FULL", "The provider reported that the run timed out.", "", ""},
+		{
+			"long code and message",
+			skillsharing.Response{Status: skillsharing.StatusFailed, Error: &skillsharing.RunError{Code: strings.Repeat("C", 300), Message: strings.Repeat("m", 5000)}},
+			skillsharing.ErrorCode(strings.Repeat("C", 200) + "…"), strings.Repeat("m", 4096) + "…", "", "",
+		},
+		{
+			"long details",
+			skillsharing.Response{Status: skillsharing.StatusFailed, Error: &skillsharing.RunError{Details: []byte(`"` + strings.Repeat("x", 64<<10) + `"`)}},
+			"EXECUTION_FAILED", "The provider reported that the run failed.", `"65538 bytes of details, more than the 65536 that are passed on"`, "",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.response.ExecutionID = run
 			e := newClient(t, acme, nil).RunError(skillAt(t, acme), &c.response)
-			wantError(t, e, c.code, ExecutedYes)
+			wantError(t, e, c.code, skillsharing.ExecutedYes)
 			if e.Message != c.message || string(e.Details) != c.details || string(e.Retry) != c.retry {
 				t.Errorf("told %s %s %s", e.Message, e.Details, e.Retry)
 			}
-			if e.Source != SourceProvider || e.ExecutionID != run || e.SkillID != "acme/forecast" {
+			if e.Source != skillsharing.SourceProvider || e.ExecutionID != run || e.SkillID != "acme/forecast" {
 				t.Errorf("%+v", e)
 			}
 		})

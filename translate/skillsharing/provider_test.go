@@ -2,6 +2,7 @@ package skillsharing_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
@@ -19,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	. "github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
 // provider is a real server that answers as a test says and remembers what it
@@ -38,20 +39,31 @@ type seenRequest struct {
 	*http.Request
 }
 
-func newProvider(t testing.TB) *provider {
+func newProvider(tb testing.TB) *provider {
+	tb.Helper()
 	p := &provider{routes: map[string][]http.HandlerFunc{}}
 	p.Server = httptest.NewServer(p)
-	t.Cleanup(p.Close)
+	tb.Cleanup(p.Close)
 	return p
 }
 
-func newTLSProvider(t testing.TB) *provider {
+func newTLSProvider(tb testing.TB) *provider {
+	tb.Helper()
 	p := &provider{routes: map[string][]http.HandlerFunc{}}
 	p.Server = httptest.NewUnstartedServer(p)
 	p.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // handshakes fail on purpose
 	p.StartTLS()
-	t.Cleanup(p.Close)
+	tb.Cleanup(p.Close)
 	return p
+}
+
+// tlsConfig trusts the certificate that all these servers have.
+func (p *provider) tlsConfig() *tls.Config {
+	own := p.Client().Transport.(*http.Transport).TLSClientConfig
+	if own == nil {
+		return nil
+	}
+	return &tls.Config{RootCAs: own.RootCAs}
 }
 
 // on sets the answers to a method and path, in order. The last one is repeated.
@@ -115,7 +127,6 @@ func hangs(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 // scripted is a transport that answers as a test says, for tests with a clock of
 // their own.
 type scripted struct {
-	t       testing.TB
 	start   time.Time
 	answers []scriptedAnswer
 	asked   []asked
@@ -132,11 +143,12 @@ type asked struct {
 }
 
 // script makes a transport that gives answers in order. The last one is repeated.
-func script(t testing.TB, answers ...scriptedAnswer) *scripted {
-	s := &scripted{t: t, start: time.Now(), answers: answers}
-	t.Cleanup(func() {
+func script(tb testing.TB, answers ...scriptedAnswer) *scripted {
+	tb.Helper()
+	s := &scripted{start: time.Now(), answers: answers}
+	tb.Cleanup(func() {
 		if n := s.open.Load(); n != 0 {
-			t.Errorf("%d bodies were not closed", n)
+			tb.Errorf("%d bodies were not closed", n)
 		}
 	})
 	return s
@@ -230,24 +242,24 @@ const (
 // watcher is an Observer that remembers.
 type watcher struct {
 	mu        sync.Mutex
-	exchanges []Exchange
-	notices   []Notice
+	exchanges []skillsharing.Exchange
+	notices   []skillsharing.Notice
 }
 
-func (w *watcher) Exchange(_ context.Context, e *Exchange) {
+func (w *watcher) Exchange(_ context.Context, e *skillsharing.Exchange) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.exchanges = append(w.exchanges, *e)
 }
 
-func (w *watcher) Notice(_ context.Context, n *Notice) {
+func (w *watcher) Notice(_ context.Context, n *skillsharing.Notice) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.notices = append(w.notices, *n)
 }
 
 // attribute is one of a notice's.
-func attribute(n Notice, name string) string {
+func attribute(n skillsharing.Notice, name string) string {
 	for _, a := range n.Attrs {
 		if a.Key == name {
 			return a.Value.String()
@@ -261,16 +273,16 @@ type keyed struct {
 	mu      sync.Mutex
 	key     string
 	more    []string // further secrets
-	types   []AuthType
+	types   []skillsharing.AuthType
 	err     error
-	applied []Authentication
+	applied []skillsharing.Authentication
 }
 
-func (k *keyed) Suits(auth *Auth) bool {
+func (k *keyed) Suits(auth *skillsharing.Auth) bool {
 	return auth == nil || k.types == nil || slices.Contains(k.types, auth.Type)
 }
 
-func (k *keyed) Authenticate(_ context.Context, a *Authentication) error {
+func (k *keyed) Authenticate(_ context.Context, a *skillsharing.Authentication) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.applied = append(k.applied, *a)
@@ -293,7 +305,7 @@ type renewing struct {
 
 var errNoToken = errors.New("the token endpoint wants more than this")
 
-func (r *renewing) Renew(context.Context, *Authentication) (bool, error) {
+func (r *renewing) Renew(context.Context, *skillsharing.Authentication) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.renewals++
@@ -310,28 +322,29 @@ func (r *renewing) Renew(context.Context, *Authentication) (bool, error) {
 }
 
 // newClient makes a client of a provider at origin with what else a test sets.
-func newClient(t testing.TB, origin string, transport http.RoundTripper, trust ...string) *Client {
-	t.Helper()
+func newClient(tb testing.TB, origin string, transport http.RoundTripper, trust ...string) *skillsharing.Client {
+	tb.Helper()
 	u, err := url.Parse(origin)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	audience, err := NewAudience(u, trust)
+	audience, err := skillsharing.NewAudience(u, trust)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	return &Client{
+	return &skillsharing.Client{
 		Source: "acme", Origin: u, Audience: audience, Transport: transport,
-		Caller: Caller{ID: "edge-1", Type: "service"}, Priority: PriorityNormal,
+		Caller: skillsharing.Caller{ID: "edge-1", Type: "service"}, Priority: skillsharing.PriorityNormal,
 		PollInitial: 500 * time.Millisecond, PollMax: 5 * time.Second,
 		MaxResponseSize: 1 << 20, AllowHTTP: true, Observer: new(watcher),
 	}
 }
 
 // newTransport is a transport like the one of a server's own client.
-func newTransport(t testing.TB) *http.Transport {
+func newTransport(tb testing.TB) *http.Transport {
+	tb.Helper()
 	transport := new(http.Transport)
-	t.Cleanup(transport.CloseIdleConnections)
+	tb.Cleanup(transport.CloseIdleConnections)
 	return transport
 }
 
@@ -339,8 +352,8 @@ func newTransport(t testing.TB) *http.Transport {
 const acme = "https://acme.example"
 
 // skillAt makes a skill whose URLs are all below a base, with edits.
-func skillAt(t testing.TB, base string, edits ...string) *Skill {
-	t.Helper()
+func skillAt(tb testing.TB, base string, edits ...string) *skillsharing.Skill {
+	tb.Helper()
 	edits = append([]string{
 		"/endpoint/url=" + quote(base+"/run"),
 		"/endpoint/status_url=" + quote(base+"/status/{execution_id}"),
@@ -351,30 +364,30 @@ func skillAt(t testing.TB, base string, edits ...string) *Skill {
 		source = strings.TrimPrefix(edits[i], "source=")
 		edits = slices.Delete(edits, i, i+1)
 	}
-	skill, err := NewSkill(edited(t, forecast, edits...), parseURL(t, source))
+	skill, err := skillsharing.NewSkill(edited(tb, forecast, edits...), parseURL(tb, source))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return skill
 }
 
 // submit invokes a skill with no arguments to speak of.
-func submit(ctx context.Context, c *Client, s *Skill) (*Response, *Error, Effort) {
-	var effort Effort
-	r, e := c.Submit(ctx, s, &Invocation{Inputs: []byte(`{"location":"Tokyo"}`), TraceID: "t1", Timeout: time.Second}, &effort)
+func submit(ctx context.Context, c *skillsharing.Client, s *skillsharing.Skill) (*skillsharing.Response, *skillsharing.Error, skillsharing.Effort) {
+	var effort skillsharing.Effort
+	r, e := c.Submit(ctx, s, &skillsharing.Invocation{Inputs: []byte(`{"location":"Tokyo"}`), TraceID: "t1", Timeout: time.Second}, &effort)
 	return r, e, effort
 }
 
 // wantError checks what an error is about.
-func wantError(t testing.TB, e *Error, code ErrorCode, executed Executed) {
-	t.Helper()
+func wantError(tb testing.TB, e *skillsharing.Error, code skillsharing.ErrorCode, executed skillsharing.Executed) {
+	tb.Helper()
 	switch {
 	case e == nil:
-		t.Fatalf("no error, want %s", code)
+		tb.Fatalf("no error, want %s", code)
 	case e.Code != code || e.Executed != executed:
-		t.Errorf("%s, executed: %s; want %s, executed: %s (%s)", e.Code, e.Executed, code, executed, e.Message)
+		tb.Errorf("%s, executed: %s; want %s, executed: %s (%s)", e.Code, e.Executed, code, executed, e.Message)
 	}
 	if e.Message == "" || e.Phase == "" || e.Source == "" {
-		t.Errorf("incomplete: %+v", e)
+		tb.Errorf("incomplete: %+v", e)
 	}
 }

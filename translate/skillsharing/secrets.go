@@ -81,7 +81,7 @@ func mapStrings(v jsontext.Value, change func(string) string) jsontext.Value {
 	enc := jsontext.NewEncoder(&out)
 	for {
 		token, err := dec.ReadToken()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return bytes.TrimSpace(out.Bytes())
 		}
 		if err == nil && token.Kind() == '"' {

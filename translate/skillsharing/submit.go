@@ -88,13 +88,17 @@ func (c *Client) Submit(ctx context.Context, s *Skill, inv *Invocation, effort *
 	}
 }
 
-// preventReplay keeps net/http from repeating a GET by itself when a connection
-// is dropped after the request was written: an invocation is repeated by the
-// provider's consent only. A body that can't be read again does that, even one
-// that is found to be empty and so is not sent.
+// preventReplay keeps net/http from repeating a request by itself when a
+// connection is dropped after it was written: an invocation is repeated by the
+// provider's consent only. Package net/http repeats a GET, and whatever has one
+// of two headers, which a descriptor may choose for its API key; but nothing with
+// a body that can't be read again, even if that is found empty and so is not sent.
 func preventReplay(req *http.Request) {
-	if req.Body == nil {
+	switch {
+	case req.Body == nil:
 		req.Body = io.NopCloser(bytes.NewReader(nil))
+	case req.Header["Idempotency-Key"] != nil, req.Header["X-Idempotency-Key"] != nil:
+		req.GetBody = nil
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +20,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/goleak"
 
-	. "github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
 func TestSubmitSendsAnInvocationRequest(t *testing.T) {
@@ -39,16 +38,16 @@ func TestSubmitSendsAnInvocationRequest(t *testing.T) {
 			edits = append(edits, "/endpoint/content_type="+quote(c.declared))
 		}
 		client := newClient(t, p.URL, newTransport(t))
-		client.Caller = Caller{ID: `"edge"\`, Type: "über\xff"}
-		client.Priority = PriorityHigh
-		effort := Effort{Attempts: 5}
-		r, e := client.Submit(t.Context(), skillAt(t, p.URL, edits...), &Invocation{
+		client.Caller = skillsharing.Caller{ID: `"edge"\`, Type: "über\xff"}
+		client.Priority = skillsharing.PriorityHigh
+		effort := skillsharing.Effort{Attempts: 5}
+		r, e := client.Submit(t.Context(), skillAt(t, p.URL, edits...), &skillsharing.Invocation{
 			Inputs: []byte(inputs), TraceID: "4bf92f3577b34da6a3ce929d0e0e4736", Timeout: 12345678 * time.Microsecond,
 		}, &effort)
 		if e != nil {
 			t.Fatal(e)
 		}
-		if r.Status != StatusAccepted || r.ExecutionID != run || effort != (Effort{Attempts: 6}) {
+		if r.Status != skillsharing.StatusAccepted || r.ExecutionID != run || effort != (skillsharing.Effort{Attempts: 6}) {
 			t.Errorf("%+v with %+v", r, effort)
 		}
 		seen := p.requests()
@@ -68,17 +67,17 @@ func TestSubmitSendsAnInvocationRequest(t *testing.T) {
 	}
 }
 
-func wantSameHeader(t testing.TB, got, want http.Header) {
-	t.Helper()
+func wantSameHeader(tb testing.TB, got, want http.Header) {
+	tb.Helper()
 	if g, w := fmt.Sprint(got), fmt.Sprint(want); g != w {
-		t.Errorf("header\n got %s\nwant %s", g, w)
+		tb.Errorf("header\n got %s\nwant %s", g, w)
 	}
 }
 
 func TestSubmitWithoutArguments(t *testing.T) {
 	p := newProvider(t)
 	p.on("POST /run", answers(202, accepts))
-	if _, e := newClient(t, p.URL, newTransport(t)).Submit(t.Context(), skillAt(t, p.URL), &Invocation{}, new(Effort)); e != nil {
+	if _, e := newClient(t, p.URL, newTransport(t)).Submit(t.Context(), skillAt(t, p.URL), &skillsharing.Invocation{}, new(skillsharing.Effort)); e != nil {
 		t.Fatal(e)
 	}
 	if body := p.requests()[0].body; !strings.Contains(body, `"inputs":{},`) || !jsontext.Value(body).IsValid() {
@@ -93,8 +92,10 @@ func TestSubmitSendsAQuery(t *testing.T) {
 			{"/run?v=2", `{}`, "/run?v=2"},
 			{"/run", `{"q":"a b&c=d#e+f/ä"}`, "/run?q=a+b%26c%3Dd%23e%2Bf%2F%C3%A4"},
 			{"/run?v=2&w", `{"b":1.0, "a":12345678901234567890123, "a":-0}`, "/run?v=2&w&b=1.0&a=12345678901234567890123&a=-0"},
-			{"/run", `{"o":{ "x" : [ 1 , "\u00e9" ] , "y" : null }, "t": true, "n": null, "e": ""}`,
-				"/run?o=%7B%22x%22%3A%5B1%2C%22%5Cu00e9%22%5D%2C%22y%22%3Anull%7D&t=true&n=null&e="},
+			{
+				"/run", `{"o":{ "x" : [ 1 , "\u00e9" ] , "y" : null }, "t": true, "n": null, "e": ""}`,
+				"/run?o=%7B%22x%22%3A%5B1%2C%22%5Cu00e9%22%5D%2C%22y%22%3Anull%7D&t=true&n=null&e=",
+			},
 			{"/run", `{"a b&c":"x","\u00e4":"y","o":{"a":1,"a":2}}`, "/run?a+b%26c=x&%C3%A4=y&o=%7B%22a%22%3A1%2C%22a%22%3A2%7D"},
 		} {
 			p := newProvider(t)
@@ -102,7 +103,7 @@ func TestSubmitSendsAQuery(t *testing.T) {
 			s := skillAt(t, p.URL, "/endpoint/method="+quote(method), "/endpoint/url="+quote(p.URL+c.url))
 			client := newClient(t, p.URL, newTransport(t))
 			for range 2 { // the skill itself is not changed
-				if _, e := client.Submit(t.Context(), s, &Invocation{Inputs: []byte(c.inputs), TraceID: "t1"}, new(Effort)); e != nil {
+				if _, e := client.Submit(t.Context(), s, &skillsharing.Invocation{Inputs: []byte(c.inputs), TraceID: "t1"}, new(skillsharing.Effort)); e != nil {
 					t.Fatal(e)
 				}
 			}
@@ -122,65 +123,65 @@ func TestSubmitSendsAQuery(t *testing.T) {
 const consent = `/endpoint/retry={"max_attempts":3,"backoff_ms":0}`
 
 func TestSubmitRetries(t *testing.T) {
-	const unreachable, timedOut, invalid = EndpointUnreachable, InvocationTimeout, InvalidProviderResponse
+	const unreachable, timedOut, invalid = skillsharing.EndpointUnreachable, skillsharing.InvocationTimeout, skillsharing.InvalidProviderResponse
 	for _, c := range []struct {
 		name     string
 		method   string
 		retry    string // an edit; empty: no consent
 		answers  []http.HandlerFunc
 		requests int
-		code     ErrorCode // empty: it succeeds
-		executed Executed
+		code     skillsharing.ErrorCode // empty: it succeeds
+		executed skillsharing.Executed
 	}{
-		{"503", "POST", "", list(answers(503, "")), 1, unreachable, ExecutedMaybe},
-		{"503", "GET", "", list(answers(503, "")), 1, unreachable, ExecutedMaybe},
-		{"503", "POST", consent, list(answers(503, "")), 3, unreachable, ExecutedMaybe},
-		{"502", "POST", consent, list(answers(502, "")), 3, unreachable, ExecutedMaybe},
-		{"429", "POST", "", list(answers(429, "")), 1, RateLimited, ExecutedNo},
-		{"429", "POST", consent, list(answers(429, "")), 3, RateLimited, ExecutedNo},
-		{"429", "DELETE", consent, list(answers(429, "")), 3, RateLimited, ExecutedNo},
+		{"503", "POST", "", list(answers(503, "")), 1, unreachable, skillsharing.ExecutedMaybe},
+		{"503", "GET", "", list(answers(503, "")), 1, unreachable, skillsharing.ExecutedMaybe},
+		{"503", "POST", consent, list(answers(503, "")), 3, unreachable, skillsharing.ExecutedMaybe},
+		{"502", "POST", consent, list(answers(502, "")), 3, unreachable, skillsharing.ExecutedMaybe},
+		{"429", "POST", "", list(answers(429, "")), 1, skillsharing.RateLimited, skillsharing.ExecutedNo},
+		{"429", "POST", consent, list(answers(429, "")), 3, skillsharing.RateLimited, skillsharing.ExecutedNo},
+		{"429", "DELETE", consent, list(answers(429, "")), 3, skillsharing.RateLimited, skillsharing.ExecutedNo},
 		{"503, then fine", "POST", consent, list(answers(503, ""), answers(200, completes)), 2, "", ""},
 		{"503, then 502, then fine", "PUT", consent, list(answers(503, ""), answers(502, ""), answers(202, accepts)), 3, "", ""},
-		{"503, then 429", "POST", consent, list(answers(503, ""), answers(429, "")), 3, RateLimited, ExecutedMaybe},
-		{"503, then 403", "POST", consent, list(answers(503, ""), answers(403, "")), 2, PermissionDenied, ExecutedMaybe},
-		{"503 once only", "POST", `/endpoint/retry={"max_attempts":1,"backoff_ms":0}`, list(answers(503, "")), 1, unreachable, ExecutedMaybe},
-		{"503 with a unified error", "POST", consent, list(answers(503, `{"error":{"code":"ENDPOINT_UNREACHABLE","message":"m"}}`)), 3, unreachable, ExecutedMaybe},
-		{"503 that means something else", "POST", consent, list(answers(503, `{"error":{"code":"PERMISSION_DENIED","message":"m"}}`)), 1, PermissionDenied, ExecutedMaybe},
+		{"503, then 429", "POST", consent, list(answers(503, ""), answers(429, "")), 3, skillsharing.RateLimited, skillsharing.ExecutedMaybe},
+		{"503, then 403", "POST", consent, list(answers(503, ""), answers(403, "")), 2, skillsharing.PermissionDenied, skillsharing.ExecutedMaybe},
+		{"503 once only", "POST", `/endpoint/retry={"max_attempts":1,"backoff_ms":0}`, list(answers(503, "")), 1, unreachable, skillsharing.ExecutedMaybe},
+		{"503 with a unified error", "POST", consent, list(answers(503, `{"error":{"code":"ENDPOINT_UNREACHABLE","message":"m"}}`)), 3, unreachable, skillsharing.ExecutedMaybe},
+		{"503 that means something else", "POST", consent, list(answers(503, `{"error":{"code":"PERMISSION_DENIED","message":"m"}}`)), 1, skillsharing.PermissionDenied, skillsharing.ExecutedMaybe},
 
-		{"504", "POST", consent, list(answers(504, "")), 1, timedOut, ExecutedMaybe},
-		{"408", "POST", consent, list(answers(408, "")), 1, timedOut, ExecutedMaybe},
-		{"504", "GET", consent, list(answers(504, "")), 3, timedOut, ExecutedMaybe},
-		{"504", "PUT", consent, list(answers(504, "")), 3, timedOut, ExecutedMaybe},
-		{"504", "DELETE", consent, list(answers(504, "")), 3, timedOut, ExecutedMaybe},
-		{"408", "GET", consent, list(answers(408, "")), 3, timedOut, ExecutedMaybe},
-		{"504", "GET", "", list(answers(504, "")), 1, timedOut, ExecutedMaybe},
+		{"504", "POST", consent, list(answers(504, "")), 1, timedOut, skillsharing.ExecutedMaybe},
+		{"408", "POST", consent, list(answers(408, "")), 1, timedOut, skillsharing.ExecutedMaybe},
+		{"504", "GET", consent, list(answers(504, "")), 3, timedOut, skillsharing.ExecutedMaybe},
+		{"504", "PUT", consent, list(answers(504, "")), 3, timedOut, skillsharing.ExecutedMaybe},
+		{"504", "DELETE", consent, list(answers(504, "")), 3, timedOut, skillsharing.ExecutedMaybe},
+		{"408", "GET", consent, list(answers(408, "")), 3, timedOut, skillsharing.ExecutedMaybe},
+		{"504", "GET", "", list(answers(504, "")), 1, timedOut, skillsharing.ExecutedMaybe},
 
-		{"500", "GET", consent, list(answers(500, "")), 1, invalid, ExecutedMaybe},
-		{"501", "GET", consent, list(answers(501, "")), 1, invalid, ExecutedMaybe},
-		{"400", "GET", consent, list(answers(400, "")), 1, invalid, ExecutedMaybe},
-		{"400 with JSON", "PUT", consent, list(answers(400, "{}")), 1, ValidationError, ExecutedMaybe},
-		{"401", "GET", consent, list(answers(401, "")), 1, AuthRequired, ExecutedNo},
-		{"403", "GET", consent, list(answers(403, "")), 1, PermissionDenied, ExecutedNo},
-		{"404", "GET", consent, list(answers(404, "")), 1, SkillNotFound, ExecutedNo},
-		{"405", "PUT", consent, list(answers(405, "")), 1, invalid, ExecutedNo},
-		{"409", "PUT", consent, list(answers(409, "")), 1, invalid, ExecutedMaybe},
-		{"410", "GET", consent, list(answers(410, "")), 1, SkillNotFound, ExecutedNo},
-		{"422", "GET", consent, list(answers(422, "")), 1, VersionIncompatible, ExecutedNo},
-		{"nonsense", "GET", consent, list(answers(200, "{}")), 1, invalid, ExecutedMaybe},
-		{"redirect", "GET", consent, list(answers(302, "", "Location", "/elsewhere")), 1, invalid, ExecutedMaybe},
+		{"500", "GET", consent, list(answers(500, "")), 1, invalid, skillsharing.ExecutedMaybe},
+		{"501", "GET", consent, list(answers(501, "")), 1, invalid, skillsharing.ExecutedMaybe},
+		{"400", "GET", consent, list(answers(400, "")), 1, invalid, skillsharing.ExecutedMaybe},
+		{"400 with JSON", "PUT", consent, list(answers(400, "{}")), 1, skillsharing.ValidationError, skillsharing.ExecutedMaybe},
+		{"401", "GET", consent, list(answers(401, "")), 1, skillsharing.AuthRequired, skillsharing.ExecutedNo},
+		{"403", "GET", consent, list(answers(403, "")), 1, skillsharing.PermissionDenied, skillsharing.ExecutedNo},
+		{"404", "GET", consent, list(answers(404, "")), 1, skillsharing.SkillNotFound, skillsharing.ExecutedNo},
+		{"405", "PUT", consent, list(answers(405, "")), 1, invalid, skillsharing.ExecutedNo},
+		{"409", "PUT", consent, list(answers(409, "")), 1, invalid, skillsharing.ExecutedMaybe},
+		{"410", "GET", consent, list(answers(410, "")), 1, skillsharing.SkillNotFound, skillsharing.ExecutedNo},
+		{"422", "GET", consent, list(answers(422, "")), 1, skillsharing.VersionIncompatible, skillsharing.ExecutedNo},
+		{"nonsense", "GET", consent, list(answers(200, "{}")), 1, invalid, skillsharing.ExecutedMaybe},
+		{"redirect", "GET", consent, list(answers(302, "", "Location", "/elsewhere")), 1, invalid, skillsharing.ExecutedMaybe},
 
-		{"dropped", "POST", "", list(drops), 1, unreachable, ExecutedMaybe},
-		{"dropped", "POST", consent, list(drops), 1, unreachable, ExecutedMaybe},
-		{"dropped", "GET", "", list(drops), 1, unreachable, ExecutedMaybe},
-		{"dropped", "PUT", "", list(drops), 1, unreachable, ExecutedMaybe},
-		{"dropped", "DELETE", "", list(drops), 1, unreachable, ExecutedMaybe},
-		{"dropped", "GET", consent, list(drops), 3, unreachable, ExecutedMaybe},
-		{"dropped", "PUT", consent, list(drops), 3, unreachable, ExecutedMaybe},
-		{"dropped", "DELETE", consent, list(drops), 3, unreachable, ExecutedMaybe},
+		{"dropped", "POST", "", list(drops), 1, unreachable, skillsharing.ExecutedMaybe},
+		{"dropped", "POST", consent, list(drops), 1, unreachable, skillsharing.ExecutedMaybe},
+		{"dropped", "GET", "", list(drops), 1, unreachable, skillsharing.ExecutedMaybe},
+		{"dropped", "PUT", "", list(drops), 1, unreachable, skillsharing.ExecutedMaybe},
+		{"dropped", "DELETE", "", list(drops), 1, unreachable, skillsharing.ExecutedMaybe},
+		{"dropped", "GET", consent, list(drops), 3, unreachable, skillsharing.ExecutedMaybe},
+		{"dropped", "PUT", consent, list(drops), 3, unreachable, skillsharing.ExecutedMaybe},
+		{"dropped", "DELETE", consent, list(drops), 3, unreachable, skillsharing.ExecutedMaybe},
 		{"dropped, then fine", "GET", consent, list(drops, answers(200, completes)), 2, "", ""},
-		{"broken off", "POST", consent, list(breaksOff), 1, unreachable, ExecutedMaybe},
-		{"broken off", "GET", "", list(breaksOff), 1, unreachable, ExecutedMaybe},
-		{"broken off", "GET", consent, list(breaksOff), 3, unreachable, ExecutedMaybe},
+		{"broken off", "POST", consent, list(breaksOff), 1, unreachable, skillsharing.ExecutedMaybe},
+		{"broken off", "GET", "", list(breaksOff), 1, unreachable, skillsharing.ExecutedMaybe},
+		{"broken off", "GET", consent, list(breaksOff), 3, unreachable, skillsharing.ExecutedMaybe},
 
 		// A run may be under way: whatever the status, that is the answer.
 		{"503, accepted", "POST", consent, list(answers(503, accepts)), 1, "", ""},
@@ -212,15 +213,21 @@ func list(answers ...http.HandlerFunc) []http.HandlerFunc { return answers }
 // On a connection that was used before, net/http repeats a GET by itself.
 func TestSubmitIsNotRepeatedOnAUsedConnection(t *testing.T) {
 	for _, method := range []string{"GET", "POST", "PUT", "DELETE"} {
-		for _, edits := range [][]string{nil, {`/endpoint/retry={"max_attempts":1,"backoff_ms":0}`}} {
+		for _, edits := range [][]string{
+			nil,
+			{`/endpoint/retry={"max_attempts":1,"backoff_ms":0}`},
+			{`/auth={"type":"api_key","header":"Idempotency-Key"}`},
+			{`/auth={"type":"api_key","header":"x-idempotency-key"}`},
+		} {
 			p := newProvider(t)
 			p.on(method+" /run", answers(200, completes), drops)
 			c, s := newClient(t, p.URL, newTransport(t)), skillAt(t, p.URL, append(edits, "/endpoint/method="+quote(method))...)
+			c.Credentials = inDeclaredHeader{}
 			if _, e, _ := submit(t.Context(), c, s); e != nil {
 				t.Fatal(e)
 			}
 			_, e, effort := submit(t.Context(), c, s)
-			wantError(t, e, EndpointUnreachable, ExecutedMaybe)
+			wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedMaybe)
 			if n := len(p.requests()); n != 2 || effort.Attempts != 1 {
 				t.Errorf("%s: %d requests with %d attempts, want 2 with 1", method, n, effort.Attempts)
 			}
@@ -228,14 +235,25 @@ func TestSubmitIsNotRepeatedOnAUsedConnection(t *testing.T) {
 	}
 }
 
-func closedPort(t testing.TB) string {
+// inDeclaredHeader are credentials that go where the descriptor says.
+type inDeclaredHeader struct{}
+
+func (inDeclaredHeader) Suits(*skillsharing.Auth) bool { return true }
+func (inDeclaredHeader) Secrets() []string             { return nil }
+func (inDeclaredHeader) Authenticate(_ context.Context, a *skillsharing.Authentication) error {
+	a.Request.Header.Set(a.Auth.Header, "k-123")
+	return nil
+}
+
+func closedPort(tb testing.TB) string {
+	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer func() {
 		if err := l.Close(); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}()
 	return "http://" + l.Addr().String()
@@ -257,12 +275,12 @@ func TestSubmitRepeatsWhatWasNeverWritten(t *testing.T) {
 			edits = append(edits, c.retry)
 		}
 		_, e, effort := submit(t.Context(), newClient(t, base, newTransport(t)), skillAt(t, base, edits...))
-		wantError(t, e, EndpointUnreachable, ExecutedNo)
+		wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedNo)
 		if effort.Attempts != c.want {
 			t.Errorf("%s: %d attempts, want %d", c.retry, effort.Attempts, c.want)
 		}
 		want := `{"reason":"connection refused","url":"` + base + `/run"}`
-		if string(e.Details) != want || e.Retry == nil || e.Phase != PhaseInvoke || e.Source != SourceBridge || e.SkillID != "acme/forecast" {
+		if string(e.Details) != want || e.Retry == nil || e.Phase != skillsharing.PhaseInvoke || e.Source != skillsharing.SourceBridge || e.SkillID != "acme/forecast" {
 			t.Errorf("%+v, details %s, want %s", e, e.Details, want)
 		}
 	}
@@ -279,13 +297,13 @@ func TestSubmitWithoutConnection(t *testing.T) {
 		err      error
 		attempts int
 		reason   string
-		hint     Hint
+		hint     skillsharing.Hint
 	}{
-		{"no such host", &net.DNSError{Err: "no such host", Name: "acme.example", IsNotFound: true}, 3, "its host name does not exist", HintNone},
-		{"no name server", &net.DNSError{Err: "server misbehaving", Name: "acme.example", IsTemporary: true}, 3, "its host name can't be resolved", HintNone},
-		{"refused", refusal{}, 1, "address is not public", HintRefused},
-		{"refused, wrapped", &net.OpError{Op: "dial", Err: fmt.Errorf("guard: %w", refusal{})}, 1, "address is not public", HintRefused},
-		{"unknown", errors.New("dial 10.0.0.7: flux capacitor"), 3, "the connection failed", HintNone},
+		{"no such host", &net.DNSError{Err: "no such host", Name: "acme.example", IsNotFound: true}, 3, "its host name does not exist", skillsharing.HintNone},
+		{"no name server", &net.DNSError{Err: "server misbehaving", Name: "acme.example", IsTemporary: true}, 3, "its host name can't be resolved", skillsharing.HintNone},
+		{"refused", refusal{}, 1, "address is not public", skillsharing.HintRefused},
+		{"refused, wrapped", &net.OpError{Op: "dial", Err: fmt.Errorf("guard: %w", refusal{})}, 1, "address is not public", skillsharing.HintRefused},
+		{"unknown", errors.New("dial 10.0.0.7: flux capacitor"), 3, "the connection failed", skillsharing.HintNone},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			transport := newTransport(t)
@@ -295,7 +313,7 @@ func TestSubmitWithoutConnection(t *testing.T) {
 				return nil, c.err
 			}
 			_, e, effort := submit(t.Context(), newClient(t, acme, transport), skillAt(t, acme))
-			wantError(t, e, EndpointUnreachable, ExecutedNo)
+			wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedNo)
 			if effort.Attempts != c.attempts || dials != c.attempts || e.Hint != c.hint {
 				t.Errorf("%d attempts, %d dials, hint %d; want %d, hint %d", effort.Attempts, dials, e.Hint, c.attempts, c.hint)
 			}
@@ -327,7 +345,7 @@ func TestSubmitWithABadCertificate(t *testing.T) {
 				return new(net.Dialer).DialContext(ctx, network, p.Listener.Addr().String())
 			}
 			if c.trust {
-				transport.TLSClientConfig = &tls.Config{RootCAs: p.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
+				transport.TLSClientConfig = p.tlsConfig()
 			}
 			base := p.URL
 			if c.host != "" {
@@ -336,7 +354,7 @@ func TestSubmitWithABadCertificate(t *testing.T) {
 			client := newClient(t, base, transport)
 			client.Credentials = &keyed{key: "k-123"}
 			_, e, effort := submit(t.Context(), client, skillAt(t, base, `/auth={"type":"api_key"}`, consent))
-			wantError(t, e, EndpointUnreachable, ExecutedNo)
+			wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedNo)
 			if effort.Attempts != 1 || dials != 1 || len(p.requests()) != 0 || !strings.Contains(e.Message, "certificate") {
 				t.Errorf("%d attempts, %d dials, %d requests: %s", effort.Attempts, dials, len(p.requests()), e.Message)
 			}
@@ -349,18 +367,18 @@ func TestSubmitOverATransportWithoutTrace(t *testing.T) {
 	for _, c := range []struct {
 		err      error
 		attempts int
-		executed Executed
+		executed skillsharing.Executed
 	}{
-		{errors.New("stream reset"), 1, ExecutedMaybe},
-		{io.ErrUnexpectedEOF, 1, ExecutedMaybe},
-		{&net.OpError{Op: "read", Err: io.EOF}, 1, ExecutedMaybe},
-		{&net.OpError{Op: "dial", Err: errors.New("no route")}, 3, ExecutedNo},
-		{&net.DNSError{IsNotFound: true}, 3, ExecutedNo},
-		{refusal{}, 1, ExecutedNo},
+		{errors.New("stream reset"), 1, skillsharing.ExecutedMaybe},
+		{io.ErrUnexpectedEOF, 1, skillsharing.ExecutedMaybe},
+		{&net.OpError{Op: "read", Err: io.EOF}, 1, skillsharing.ExecutedMaybe},
+		{&net.OpError{Op: "dial", Err: errors.New("no route")}, 3, skillsharing.ExecutedNo},
+		{&net.DNSError{IsNotFound: true}, 3, skillsharing.ExecutedNo},
+		{refusal{}, 1, skillsharing.ExecutedNo},
 	} {
 		transport := roundTripper(func(*http.Request) (*http.Response, error) { return nil, c.err })
 		_, e, effort := submit(t.Context(), newClient(t, acme, transport), skillAt(t, acme, consent))
-		wantError(t, e, EndpointUnreachable, c.executed)
+		wantError(t, e, skillsharing.EndpointUnreachable, c.executed)
 		if effort.Attempts != c.attempts {
 			t.Errorf("%v: %d attempts, want %d", c.err, effort.Attempts, c.attempts)
 		}
@@ -379,7 +397,7 @@ func TestSubmitOverATransportThatReportsLate(t *testing.T) {
 			return nil, io.EOF
 		})
 		_, e, _ := submit(t.Context(), newClient(t, acme, transport), skillAt(t, acme))
-		if e == nil || e.Code != EndpointUnreachable {
+		if e == nil || e.Code != skillsharing.EndpointUnreachable {
 			t.Errorf("error %+v", e)
 		}
 		synctest.Wait()
@@ -391,16 +409,16 @@ func TestSubmitRemembersWhatMayHaveBeenExecuted(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		answers []scriptedAnswer
-		want    ErrorCode
+		want    skillsharing.ErrorCode
 	}{
-		{"dropped, then no connection", []scriptedAnswer{cutOff, notConnected}, EndpointUnreachable},
-		{"503, then no connection", []scriptedAnswer{says(503, ""), notConnected}, EndpointUnreachable},
-		{"dropped, then 429", []scriptedAnswer{cutOff, says(429, "")}, RateLimited},
-		{"dropped, then 404", []scriptedAnswer{cutOff, says(404, "")}, SkillNotFound},
+		{"dropped, then no connection", []scriptedAnswer{cutOff, notConnected}, skillsharing.EndpointUnreachable},
+		{"503, then no connection", []scriptedAnswer{says(503, ""), notConnected}, skillsharing.EndpointUnreachable},
+		{"dropped, then 429", []scriptedAnswer{cutOff, says(429, "")}, skillsharing.RateLimited},
+		{"dropped, then 404", []scriptedAnswer{cutOff, says(404, "")}, skillsharing.SkillNotFound},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			_, e, _ := submit(t.Context(), newClient(t, acme, script(t, c.answers...)), skillAt(t, acme, consent, `/endpoint/method="PUT"`))
-			if e == nil || e.Code != c.want || e.Executed != ExecutedMaybe {
+			if e == nil || e.Code != c.want || e.Executed != skillsharing.ExecutedMaybe {
 				t.Errorf("%s: %+v", c.name, e)
 			}
 		})
@@ -409,7 +427,7 @@ func TestSubmitRemembersWhatMayHaveBeenExecuted(t *testing.T) {
 		c := newClient(t, acme, script(t, cutOff, says(401, "")))
 		c.Credentials = &renewing{failures: []error{errNoToken}}
 		_, e, _ := submit(t.Context(), c, skillAt(t, acme, consent, `/endpoint/method="PUT"`, `/auth={"type":"api_key"}`))
-		wantError(t, e, AuthRequired, ExecutedMaybe)
+		wantError(t, e, skillsharing.AuthRequired, skillsharing.ExecutedMaybe)
 	})
 }
 
@@ -453,7 +471,7 @@ func TestSubmitDelays(t *testing.T) {
 				transport := script(t, c.answer)
 				start := time.Now()
 				_, e, effort := submit(ctx, newClient(t, acme, transport), skillAt(t, acme, edits...))
-				if e == nil || e.Code == InvocationTimeout || effort.Attempts != len(transport.asked) {
+				if e == nil || e.Code == skillsharing.InvocationTimeout || effort.Attempts != len(transport.asked) {
 					t.Fatalf("%+v with %+v", e, effort)
 				}
 				wantDelays(t, transport.times(), 0, c.want)
@@ -475,16 +493,16 @@ func doublingDelays(first time.Duration, n int) []time.Duration {
 
 // wantDelays checks the times of requests against the delays between them, the
 // first of which is before the first request. A tenth is left to chance.
-func wantDelays(t testing.TB, times []time.Duration, first time.Duration, want []time.Duration) {
-	t.Helper()
+func wantDelays(tb testing.TB, times []time.Duration, first time.Duration, want []time.Duration) {
+	tb.Helper()
 	want = append([]time.Duration{first}, want...)
 	if len(times) != len(want) {
-		t.Fatalf("%d requests, at %v; want %d", len(times), times, len(want))
+		tb.Fatalf("%d requests, at %v; want %d", len(times), times, len(want))
 	}
 	var last time.Duration
 	for i, at := range times {
 		if delay := at - last; delay < want[i]*9/10 || delay > want[i]*11/10+1 {
-			t.Errorf("delay %v before request %d, want about %v", delay, i+1, want[i])
+			tb.Errorf("delay %v before request %d, want about %v", delay, i+1, want[i])
 		}
 		last = at
 	}
@@ -492,28 +510,28 @@ func wantDelays(t testing.TB, times []time.Duration, first time.Duration, want [
 
 func TestSubmitRenewsOnce(t *testing.T) {
 	const apiKey = `/auth={"type":"api_key"}`
-	unreachable := &Error{Code: EndpointUnreachable, Message: "The token endpoint is down.", Phase: PhaseAuth, Source: SourceBridge, Executed: ExecutedNo}
+	unreachable := &skillsharing.Error{Code: skillsharing.EndpointUnreachable, Message: "The token endpoint is down.", Phase: skillsharing.PhaseAuth, Source: skillsharing.SourceBridge, Executed: skillsharing.ExecutedNo}
 	for _, c := range []struct {
 		name     string
-		creds    Credentials
+		creds    skillsharing.Credentials
 		auth     string
 		answers  []http.HandlerFunc
 		requests []string // the keys sent
 		renewals int
-		code     ErrorCode
+		code     skillsharing.ErrorCode
 		message  string
 	}{
 		{"renewed", &renewing{}, apiKey, list(answers(401, ""), answers(200, completes)), []string{"k-123", "k-123'"}, 1, "", ""},
-		{"refused again", &renewing{}, apiKey, list(answers(401, "")), []string{"k-123", "k-123'"}, 1, AuthRequired, "HTTP 401"},
-		{"busy after renewal", &renewing{}, apiKey, list(answers(401, ""), answers(503, "")), []string{"k-123", "k-123'", "k-123'", "k-123'"}, 1, EndpointUnreachable, "HTTP 503"},
-		{"nothing to renew", &renewing{exhausted: true}, apiKey, list(answers(401, "")), []string{"k-123"}, 1, AuthRequired, "HTTP 401"},
-		{"renewal impossible", &renewing{failures: []error{errNoToken}}, apiKey, list(answers(401, "")), []string{"k-123"}, 1, AuthRequired, errNoToken.Error()},
-		{"renewal unreachable", &renewing{failures: []error{unreachable}}, apiKey, list(answers(401, "")), []string{"k-123"}, 1, EndpointUnreachable, "The token endpoint is down."},
-		{"not renewable", &keyed{}, apiKey, list(answers(401, "")), []string{"k-123"}, 0, AuthRequired, "HTTP 401"},
-		{"no credential asked for", &renewing{}, `/auth={"type":"none"}`, list(answers(401, "")), []string{""}, 0, AuthRequired, "HTTP 401"},
+		{"refused again", &renewing{}, apiKey, list(answers(401, "")), []string{"k-123", "k-123'"}, 1, skillsharing.AuthRequired, "HTTP 401"},
+		{"busy after renewal", &renewing{}, apiKey, list(answers(401, ""), answers(503, "")), []string{"k-123", "k-123'", "k-123'", "k-123'"}, 1, skillsharing.EndpointUnreachable, "HTTP 503"},
+		{"nothing to renew", &renewing{exhausted: true}, apiKey, list(answers(401, "")), []string{"k-123"}, 1, skillsharing.AuthRequired, "HTTP 401"},
+		{"renewal impossible", &renewing{failures: []error{errNoToken}}, apiKey, list(answers(401, "")), []string{"k-123"}, 1, skillsharing.AuthRequired, errNoToken.Error()},
+		{"renewal unreachable", &renewing{failures: []error{unreachable}}, apiKey, list(answers(401, "")), []string{"k-123"}, 1, skillsharing.EndpointUnreachable, "The token endpoint is down."},
+		{"not renewable", &keyed{}, apiKey, list(answers(401, "")), []string{"k-123"}, 0, skillsharing.AuthRequired, "HTTP 401"},
+		{"no credential asked for", &renewing{}, `/auth={"type":"none"}`, list(answers(401, "")), []string{""}, 0, skillsharing.AuthRequired, "HTTP 401"},
 		{"a run after all", &renewing{}, apiKey, list(answers(401, accepts)), []string{"k-123"}, 0, "", ""},
-		{"403", &renewing{}, apiKey, list(answers(403, "")), []string{"k-123"}, 0, PermissionDenied, "HTTP 403"},
-		{"401 in the body only", &renewing{}, apiKey, list(answers(403, `{"error":{"code":"AUTH_REQUIRED","message":"m"}}`)), []string{"k-123"}, 0, AuthRequired, "m"},
+		{"403", &renewing{}, apiKey, list(answers(403, "")), []string{"k-123"}, 0, skillsharing.PermissionDenied, "HTTP 403"},
+		{"401 in the body only", &renewing{}, apiKey, list(answers(403, `{"error":{"code":"AUTH_REQUIRED","message":"m"}}`)), []string{"k-123"}, 0, skillsharing.AuthRequired, "m"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newProvider(t)
@@ -545,7 +563,7 @@ func TestSubmitRenewsOnce(t *testing.T) {
 			}
 		})
 	}
-	if unreachable.SkillID != "" || unreachable.Executed != ExecutedNo {
+	if unreachable.SkillID != "" || unreachable.Executed != skillsharing.ExecutedNo {
 		t.Errorf("an error that belongs to the credentials was changed: %+v", unreachable)
 	}
 }
@@ -561,7 +579,7 @@ func TestSubmitAuthenticatesTheFinishedRequest(t *testing.T) {
 		t.Fatal(e)
 	}
 	a := creds.applied[0]
-	if string(a.Body) != p.requests()[0].body || a.Request.URL.String() != p.URL+"/run" || a.Request.Method != "POST" || a.Auth != &s.Auth || a.Origin != p.URL {
+	if string(a.Body) != p.requests()[0].body || a.Request.URL.String() != p.URL+"/run" || a.Request.Method != http.MethodPost || a.Auth != &s.Auth || a.Origin != p.URL {
 		t.Errorf("%+v", a)
 	}
 	if err := a.MaySend(parseURL(t, "https://token.evil.example/")); err == nil {
@@ -594,9 +612,9 @@ func TestSubmitDoesNotShareURLs(t *testing.T) {
 // vandal are credentials that do what they must not.
 type vandal struct{}
 
-func (vandal) Suits(*Auth) bool  { return true }
-func (vandal) Secrets() []string { return nil }
-func (vandal) Authenticate(_ context.Context, a *Authentication) error {
+func (vandal) Suits(*skillsharing.Auth) bool { return true }
+func (vandal) Secrets() []string             { return nil }
+func (vandal) Authenticate(_ context.Context, a *skillsharing.Authentication) error {
 	a.Request.URL.RawQuery += "x"
 	return nil
 }
@@ -627,11 +645,11 @@ func TestSubmitSendsNothingToUntrustedHosts(t *testing.T) {
 			creds := &keyed{key: "k-123"}
 			client.Credentials = creds
 			_, e, effort := submit(t.Context(), client, skillAt(t, acme, c.edits...))
-			wantError(t, e, AuthRequired, ExecutedNo)
+			wantError(t, e, skillsharing.AuthRequired, skillsharing.ExecutedNo)
 			if len(transport.asked) != 0 || effort.Attempts != 0 || len(creds.applied) != 0 {
 				t.Errorf("%d requests, %d attempts, %d credentials", len(transport.asked), effort.Attempts, len(creds.applied))
 			}
-			if e.Source != SourceBridge || member(t, e.Details, "required_by") != `"bridge"` {
+			if e.Source != skillsharing.SourceBridge || member(t, e.Details, "required_by") != `"bridge"` {
 				t.Errorf("%+v, details %s", e, e.Details)
 			}
 			notices := client.Observer.(*watcher).notices
@@ -658,21 +676,21 @@ func TestSubmitSendsNothingToUntrustedHosts(t *testing.T) {
 }
 
 // member is the raw value of an object's member.
-func member(t testing.TB, object jsontext.Value, name string) string {
-	t.Helper()
+func member(tb testing.TB, object jsontext.Value, name string) string {
+	tb.Helper()
 	dec := jsontext.NewDecoder(bytes.NewReader(object))
 	if token, err := dec.ReadToken(); err != nil || token.Kind() != '{' {
-		t.Fatalf("%s is no object", object)
+		tb.Fatalf("%s is no object", object)
 	}
 	for dec.PeekKind() == '"' {
 		token, err := dec.ReadToken()
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		found := token.String() == name
 		value, err := dec.ReadValue()
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		if found {
 			return string(value)
@@ -701,23 +719,27 @@ func TestSubmitWithoutSuitableCredentials(t *testing.T) {
 	for _, c := range []struct{ auth, details string }{
 		{`{"type":"api_key"}`, `{"header":"X-API-Key","reason":%q,"required_auth_type":"api_key","required_by":"provider"}`},
 		{`{"type":"api_key","header":"X-Acme"}`, `{"header":"X-Acme","reason":%q,"required_auth_type":"api_key","required_by":"provider"}`},
-		{`{"type":"oauth2","oauth2":` + oauth2Object + `}`,
-			`{"authorization_url":"https://login.acme.example/authorize","reason":%q,"required_auth_type":"oauth2","required_by":"provider","scopes":{"read":"Read"},"token_url":"https://login.acme.example/token"}`},
-		{`{"type":"custom","custom":` + customObject + `}`,
-			`{"instructions":"Sign the body.","parameters":[{"description":"Key.","name":"key","required":true,"type":"string"}],"reason":%q,"required_auth_type":"custom","required_by":"provider"}`},
+		{
+			`{"type":"oauth2","oauth2":` + oauth2Object + `}`,
+			`{"authorization_url":"https://login.acme.example/authorize","reason":%q,"required_auth_type":"oauth2","required_by":"provider","scopes":{"read":"Read"},"token_url":"https://login.acme.example/token"}`,
+		},
+		{
+			`{"type":"custom","custom":` + customObject + `}`,
+			`{"instructions":"Sign the body.","parameters":[{"description":"Key.","name":"key","required":true,"type":"string"}],"reason":%q,"required_auth_type":"custom","required_by":"provider"}`,
+		},
 	} {
 		for _, configured := range []struct {
-			creds  Credentials
+			creds  skillsharing.Credentials
 			reason string
 		}{
 			{nil, none},
-			{&keyed{types: []AuthType{}, key: "k-123"}, other},
+			{&keyed{types: []skillsharing.AuthType{}, key: "k-123"}, other},
 		} {
 			transport := script(t, says(202, accepts))
 			client := newClient(t, acme, transport)
 			client.Credentials = configured.creds
 			_, e, effort := submit(t.Context(), client, skillAt(t, acme, "/auth="+c.auth))
-			wantError(t, e, AuthRequired, ExecutedNo)
+			wantError(t, e, skillsharing.AuthRequired, skillsharing.ExecutedNo)
 			if effort.Attempts != 0 || len(transport.asked) != 0 {
 				t.Errorf("%d requests", len(transport.asked))
 			}
@@ -726,13 +748,13 @@ func TestSubmitWithoutSuitableCredentials(t *testing.T) {
 				t.Fatal(err)
 			}
 			linked := strings.Contains(c.auth, "oauth2") || strings.Contains(c.auth, "custom")
-			if want := map[bool]Source{true: SourceProvider, false: SourceBridge}[linked]; e.DetailsSource != want {
+			if want := map[bool]skillsharing.Source{true: skillsharing.SourceProvider, false: skillsharing.SourceBridge}[linked]; e.DetailsSource != want {
 				t.Errorf("the details are %s's, want %s's", e.DetailsSource, want)
 			}
 			if want := fmt.Sprintf(c.details, configured.reason); string(details) != want {
 				t.Errorf("details\n got %s\nwant %s", details, want)
 			}
-			if e.Phase != PhaseAuth || e.Source != SourceBridge || e.SkillID != "acme/forecast" || e.HTTPStatus != 0 {
+			if e.Phase != skillsharing.PhaseAuth || e.Source != skillsharing.SourceBridge || e.SkillID != "acme/forecast" || e.HTTPStatus != 0 {
 				t.Errorf("%+v", e)
 			}
 		}
@@ -753,29 +775,29 @@ func TestSubmitCompletesTheDetailsOfA401(t *testing.T) {
 		client := newClient(t, acme, script(t, says(401, c.body)))
 		client.Credentials = &keyed{key: "k-123"}
 		_, e, _ := submit(t.Context(), client, skillAt(t, acme, `/auth={"type":"api_key"}`))
-		wantError(t, e, AuthRequired, ExecutedNo)
-		if string(e.Details) != c.want || e.DetailsSource != SourceProvider || e.HTTPStatus != 401 {
+		wantError(t, e, skillsharing.AuthRequired, skillsharing.ExecutedNo)
+		if string(e.Details) != c.want || e.DetailsSource != skillsharing.SourceProvider || e.HTTPStatus != 401 {
 			t.Errorf("%s: details %s, want %s (%+v)", c.body, e.Details, c.want, e)
 		}
 	}
 }
 
 func TestSubmitWithFailingCredentials(t *testing.T) {
-	own := &Error{Code: EndpointUnreachable, Message: "The token endpoint is down.", Phase: PhaseAuth, Source: SourceBridge, Executed: ExecutedNo}
+	own := &skillsharing.Error{Code: skillsharing.EndpointUnreachable, Message: "The token endpoint is down.", Phase: skillsharing.PhaseAuth, Source: skillsharing.SourceBridge, Executed: skillsharing.ExecutedNo}
 	for _, c := range []struct {
 		err     error
-		code    ErrorCode
+		code    skillsharing.ErrorCode
 		message string
 	}{
-		{errNoToken, AuthRequired, "The credential can't be applied: " + errNoToken.Error()},
-		{own, EndpointUnreachable, own.Message},
-		{fmt.Errorf("token: %w", own), EndpointUnreachable, own.Message},
+		{errNoToken, skillsharing.AuthRequired, "The credential can't be applied: " + errNoToken.Error()},
+		{own, skillsharing.EndpointUnreachable, own.Message},
+		{fmt.Errorf("token: %w", own), skillsharing.EndpointUnreachable, own.Message},
 	} {
 		transport := script(t, says(202, accepts))
 		client := newClient(t, acme, transport)
 		client.Credentials = &keyed{key: "k-123", err: c.err}
 		_, e, effort := submit(t.Context(), client, skillAt(t, acme, `/auth={"type":"api_key"}`, consent))
-		wantError(t, e, c.code, ExecutedNo)
+		wantError(t, e, c.code, skillsharing.ExecutedNo)
 		if e.Message != c.message || effort.Attempts != 0 || len(transport.asked) != 0 || e == own {
 			t.Errorf("%+v after %d requests", e, len(transport.asked))
 		}
@@ -790,8 +812,8 @@ func TestSubmitWithoutTLS(t *testing.T) {
 		client := newClient(t, acme, transport)
 		client.AllowHTTP = false
 		_, e, effort := submit(t.Context(), client, skillAt(t, acme, edit))
-		wantError(t, e, EndpointUnreachable, ExecutedNo)
-		if len(transport.asked) != 0 || effort.Attempts != 0 || e.Hint != HintRefused || e.Source != SourceBridge || strings.Contains(string(e.Details), "hush") {
+		wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedNo)
+		if len(transport.asked) != 0 || effort.Attempts != 0 || e.Hint != skillsharing.HintRefused || e.Source != skillsharing.SourceBridge || strings.Contains(string(e.Details), "hush") {
 			t.Errorf("%s: %+v after %d requests, details %s", edit, e, len(transport.asked), e.Details)
 		}
 	}
@@ -806,19 +828,19 @@ func TestSubmitBoundsAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		answer   http.HandlerFunc
-		executed Executed // empty: it is accepted
+		executed skillsharing.Executed // empty: it is accepted
 	}{
 		{"as large as may be", answers(200, padded(limit)), ""},
-		{"larger", answers(200, padded(limit+1)), ExecutedMaybe},
-		{"larger error", answers(404, padded(limit+1)), ExecutedNo},
-		{"larger 503", answers(503, padded(limit+1)), ExecutedMaybe},
+		{"larger", answers(200, padded(limit+1)), skillsharing.ExecutedMaybe},
+		{"larger error", answers(404, padded(limit+1)), skillsharing.ExecutedNo},
+		{"larger 503", answers(503, padded(limit+1)), skillsharing.ExecutedMaybe},
 		{"endless", func(w http.ResponseWriter, _ *http.Request) {
 			for {
 				if _, err := io.WriteString(w, padded(limit)); err != nil {
 					return
 				}
 			}
-		}, ExecutedMaybe},
+		}, skillsharing.ExecutedMaybe},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newProvider(t)
@@ -827,12 +849,12 @@ func TestSubmitBoundsAnswers(t *testing.T) {
 			client.MaxResponseSize = limit
 			r, e, effort := submit(t.Context(), client, skillAt(t, p.URL, consent))
 			if c.executed == "" {
-				if e != nil || r.Status != StatusCompleted {
+				if e != nil || r.Status != skillsharing.StatusCompleted {
 					t.Errorf("error %+v", e)
 				}
 				return
 			}
-			wantError(t, e, InvalidProviderResponse, c.executed)
+			wantError(t, e, skillsharing.InvalidProviderResponse, c.executed)
 			if effort.Attempts != 1 || e.HTTPStatus == 0 || !strings.Contains(e.Message, "1000 bytes") {
 				t.Errorf("%+v after %d attempts", e, effort.Attempts)
 			}
@@ -861,7 +883,7 @@ func TestSubmitCutsAGzipBomb(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	_, e, _ := submit(t.Context(), client, s)
 	runtime.ReadMemStats(&after)
-	wantError(t, e, InvalidProviderResponse, ExecutedMaybe)
+	wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedMaybe)
 	if used := after.TotalAlloc - before.TotalAlloc; used > 8<<20 {
 		t.Errorf("%d bytes were allocated for an answer of at most %d", used, client.MaxResponseSize)
 	}
@@ -872,7 +894,7 @@ func TestSubmitFollowsNoRedirect(t *testing.T) {
 		p, other := newProvider(t), newProvider(t)
 		p.on("POST /run", answers(status, "", "Location", other.URL+"/run"))
 		_, e, _ := submit(t.Context(), newClient(t, p.URL, newTransport(t)), skillAt(t, p.URL, consent))
-		wantError(t, e, InvalidProviderResponse, ExecutedMaybe)
+		wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedMaybe)
 		if len(p.requests()) != 1 || len(other.requests()) != 0 || e.HTTPStatus != status {
 			t.Errorf("%d: %d and %d requests, %+v", status, len(p.requests()), len(other.requests()), e)
 		}
@@ -892,13 +914,13 @@ func TestSubmitEndsWithItsContext(t *testing.T) {
 		hangs(w, r)
 	})
 	_, e, effort := submit(ctx, c, s)
-	wantError(t, e, InvocationTimeout, ExecutedMaybe)
+	wantError(t, e, skillsharing.InvocationTimeout, skillsharing.ExecutedMaybe)
 	if effort.Attempts != 1 || !errors.Is(e, context.Canceled) {
 		t.Errorf("%+v after %d attempts", e, effort.Attempts)
 	}
 
 	_, e, effort = submit(ctx, c, s) // which is over already
-	wantError(t, e, InvocationTimeout, ExecutedNo)
+	wantError(t, e, skillsharing.InvocationTimeout, skillsharing.ExecutedNo)
 	if n := len(p.requests()); n != 1 {
 		t.Errorf("%d requests after %d attempts", n, effort.Attempts)
 	}
@@ -906,13 +928,13 @@ func TestSubmitEndsWithItsContext(t *testing.T) {
 	ctx, cancel = context.WithCancel(t.Context())
 	p.on("POST /run", func(w http.ResponseWriter, r *http.Request) { // half an answer
 		w.Header().Set("Content-Length", "100")
-		w.WriteHeader(200)
+		w.WriteHeader(http.StatusOK)
 		_ = http.NewResponseController(w).Flush() // the test sees whether it arrived
 		cancel()
 		hangs(w, r)
 	})
 	_, e, _ = submit(ctx, c, s)
-	wantError(t, e, InvocationTimeout, ExecutedMaybe)
+	wantError(t, e, skillsharing.InvocationTimeout, skillsharing.ExecutedMaybe)
 
 	p.Close()
 	transport.CloseIdleConnections()
@@ -926,8 +948,8 @@ func TestSubmitWhileWaiting(t *testing.T) {
 			defer cancel()
 			start := time.Now()
 			_, e, _ := submit(ctx, newClient(t, acme, script(t, silent)), skillAt(t, acme, consent, `/endpoint/method="PUT"`))
-			wantError(t, e, InvocationTimeout, ExecutedMaybe)
-			if time.Since(start) != 3*time.Second || e.Retry == nil || e.Source != SourceBridge || e.HTTPStatus != 0 || e.ExecutionID != "" {
+			wantError(t, e, skillsharing.InvocationTimeout, skillsharing.ExecutedMaybe)
+			if time.Since(start) != 3*time.Second || e.Retry == nil || e.Source != skillsharing.SourceBridge || e.HTTPStatus != 0 || e.ExecutionID != "" {
 				t.Errorf("after %v: %+v", time.Since(start), e)
 			}
 		})
@@ -958,7 +980,7 @@ func TestSubmitObserved(t *testing.T) {
 		t.Fatalf("exchanges %+v", w.exchanges)
 	}
 	for _, x := range w.exchanges {
-		if x.URL != "https://acme.example/run" || x.Method != "POST" || x.Phase != PhaseInvoke || x.Source != "acme" || x.Err != nil {
+		if x.URL != "https://acme.example/run" || x.Method != http.MethodPost || x.Phase != skillsharing.PhaseInvoke || x.Source != "acme" || x.Err != nil {
 			t.Errorf("%+v", x)
 		}
 	}

@@ -4,14 +4,14 @@ import (
 	"net/url"
 	"testing"
 
-	. "github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
-func parseURL(t testing.TB, text string) *url.URL {
-	t.Helper()
+func parseURL(tb testing.TB, text string) *url.URL {
+	tb.Helper()
 	u, err := url.Parse(text)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return u
 }
@@ -144,7 +144,7 @@ func TestAudience(t *testing.T) {
 		{plain, []string{"other.example:8080"}, "http://other.example:8080/", anything},
 		{plain, []string{"other.example"}, "http://other.example/", nothing}, // 443 is meant
 	} {
-		a, err := NewAudience(parseURL(t, c.origin), c.trust)
+		a, err := skillsharing.NewAudience(parseURL(t, c.origin), c.trust)
 		if err != nil {
 			t.Errorf("%s trusting %q: %v", c.origin, c.trust, err)
 			continue
@@ -162,7 +162,7 @@ func TestNewAudienceRefuses(t *testing.T) {
 		"ftp://example.com", "https://", "https://user@example.com", "https://[fe80::1%25eth0]", "https://example..com.",
 		"https://example.com:0", "https://example.com:65536", "/relative",
 	} {
-		if _, err := NewAudience(parseURL(t, origin), nil); err == nil {
+		if _, err := skillsharing.NewAudience(parseURL(t, origin), nil); err == nil {
 			t.Errorf("origin %q was accepted", origin)
 		}
 	}
@@ -171,7 +171,7 @@ func TestNewAudienceRefuses(t *testing.T) {
 		"", " ", "https://other.example", "other.example/", "other.example/path", "other.example?x=y", "other.example#f", "user@other.example",
 		"*.other.example", "other.example:http", "other.example:0", "other.example:65536", "2001:db8::1", "[2001:db8::1", "a b", ".",
 	} {
-		if _, err := NewAudience(origin, []string{"fine.example", trust}); err == nil {
+		if _, err := skillsharing.NewAudience(origin, []string{"fine.example", trust}); err == nil {
 			t.Errorf("trusted host %q was accepted", trust)
 		}
 	}

@@ -1,0 +1,192 @@
+package main_test
+
+import (
+	"encoding/json" // for Caddy's own types
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+)
+
+const repository = "../../.."
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(repository, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// An example is a Caddyfile whose words may be replaced before it is started.
+type example struct {
+	t       *testing.T
+	text    string
+	secrets []string // that no log may show
+	log     string   // where the file says it logs to; empty: it does not say
+}
+
+// open reads a Caddyfile of the examples. What lies outside of the repository is
+// replaced: environment variables and files of secrets get values, and a log goes
+// to a temporary folder.
+func open(t *testing.T, name string) *example {
+	t.Helper()
+	e := &example{t: t, text: readFile(t, "caddyfile-examples/"+name+".Caddyfile")}
+	for _, found := range regexp.MustCompile(`\{env\.(\w+)\}`).FindAllStringSubmatch(e.text, -1) {
+		t.Setenv(found[1], e.secret(found[1]))
+	}
+	for _, found := range regexp.MustCompile(`\{file\.([^}]+)\}`).FindAllStringSubmatch(e.text, -1) {
+		file := filepath.Join(t.TempDir(), "secret")
+		if err := os.WriteFile(file, []byte(e.secret(filepath.Base(found[1]))), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		e.replace("{file."+found[1]+"}", "{file."+file+"}")
+	}
+	if found := regexp.MustCompile(`output file (\S+)`).FindStringSubmatch(e.text); found != nil {
+		e.log = filepath.Join(t.TempDir(), "caddy.log")
+		e.replace(found[0], "output file "+e.log)
+	}
+	return e
+}
+
+// secret is the value of the environment variable or file of that name.
+func (e *example) secret(name string) string {
+	value := "value-of-" + name
+	if !slices.Contains(e.secrets, value) {
+		e.secrets = append(e.secrets, value)
+	}
+	return value
+}
+
+// replace replaces every occurrence, of which there has to be one.
+func (e *example) replace(old, replacement string) {
+	e.t.Helper()
+	if !strings.Contains(e.text, old) {
+		e.t.Fatalf("the Caddyfile has no %q:\n%s", old, e.text)
+	}
+	e.text = strings.ReplaceAll(e.text, old, replacement)
+}
+
+const opening = "skill_bridge /rpc {"
+
+// option adds a line to the bridge's options.
+func (e *example) option(line string) {
+	e.t.Helper()
+	e.replace(opening, opening+"\n\t\t"+line)
+}
+
+// onLoopback lets the bridge call the providers of a test, which are neither
+// public nor reached over TLS.
+func (e *example) onLoopback() {
+	e.t.Helper()
+	e.option("allow_http")
+	e.option("allow_networks 127.0.0.1/32")
+}
+
+// adapt turns a Caddyfile into Caddy's configuration, without a warning.
+func adapt(t *testing.T, text string) *caddy.Config {
+	t.Helper()
+	adapted, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})
+	if err != nil {
+		t.Fatalf("adapting: %v\n%s", err, text)
+	}
+	for _, w := range warnings {
+		t.Errorf("warning: %s", w)
+	}
+	config := new(caddy.Config)
+	if err := json.Unmarshal(adapted, config); err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// withStorage says where a configuration is to store things.
+func withStorage(t *testing.T, config *caddy.Config, folder string) {
+	t.Helper()
+	config.StorageRaw = module(t, object{"module": "file_system", "root": folder})
+}
+
+func module(t *testing.T, settings object) json.RawMessage {
+	t.Helper()
+	raw, err := json.Marshal(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// start runs Caddy with the example until the test ends, and checks then that
+// its log shows no secret. The endpoint's port is a free one.
+func (e *example) start() *bridge {
+	e.t.Helper()
+	port := freePort(e.t)
+	e.replace("localhost:8080", "localhost:"+port)
+	config := adapt(e.t, e.text)
+	config.Admin = &caddy.AdminConfig{Disabled: true, Config: &caddy.ConfigSettings{Persist: new(false)}}
+	withStorage(e.t, config, e.t.TempDir())
+	if config.AppsRaw["tls"] != nil {
+		e.t.Fatal("the configuration has a TLS app: these tests would have to change it")
+	}
+	config.AppsRaw["tls"] = module(e.t, object{"disable_storage_clean": true}) // it writes outside of the storage
+	if e.log == "" {
+		e.log = filepath.Join(e.t.TempDir(), "caddy.log")
+		config.Logging = &caddy.Logging{Logs: map[string]*caddy.CustomLog{"default": {BaseLog: caddy.BaseLog{
+			WriterRaw: module(e.t, object{"output": "file", "filename": e.log, "roll": false}),
+			Level:     "DEBUG",
+		}}}}
+	}
+	text, err := json.Marshal(config)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	b := &bridge{t: e.t, endpoint: "http://localhost:" + port + "/rpc", client: &http.Client{Transport: new(http.Transport)}, log: e.log}
+	if err := caddy.Load(text, true); err != nil {
+		e.t.Fatalf("starting Caddy: %v", err)
+	}
+	e.t.Cleanup(func() {
+		b.client.CloseIdleConnections()
+		if err := caddy.Stop(); err != nil {
+			e.t.Errorf("stopping Caddy: %v", err)
+		}
+		e.checkLog(b.logged())
+	})
+	return b
+}
+
+// checkLog checks that no line has a secret, but for the one with which Caddy
+// itself logs its configuration as it is written.
+func (e *example) checkLog(log string) {
+	e.t.Helper()
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, `"logger":"http.auto_https","msg":"adjusted config"`) {
+			continue
+		}
+		for _, secret := range append(e.secrets, issuedToken, argument) {
+			if strings.Contains(line, secret) {
+				e.t.Errorf("the log shows %s: %s", secret, line)
+			}
+		}
+	}
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
