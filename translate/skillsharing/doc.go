@@ -7,9 +7,10 @@
 //
 //	index, err := client.Index(ctx)                        // section 4
 //	skill, err := client.Skill(ctx, index.Skills[0].DescriptorURL)
-//	run, err := client.Submit(ctx, skill, &Invocation{…})  // section 5
+//	var effort Effort
+//	run, err := client.Submit(ctx, skill, &Invocation{…}, &effort) // section 5
 //	if !run.Status.Final() {
-//		run, err = client.Follow(ctx, skill, run.ExecutionID)
+//		run, err = client.Follow(ctx, skill, run.ExecutionID, run.RetryAfter, &effort)
 //	}
 //
 // Submitting and following are separate, so that a run can be followed later,

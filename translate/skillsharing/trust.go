@@ -5,9 +5,9 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/idna"
 	"golang.org/x/net/publicsuffix"
@@ -122,11 +122,31 @@ func authorityOf(u *url.URL) (authority, error) {
 		}
 		return authority{addr.Unmap().String(), port}, nil
 	}
-	ascii, err := idna.Lookup.ToASCII(strings.TrimSuffix(host, "."))
-	if err != nil || slices.Contains(strings.Split(ascii, "."), "") {
+	name, ok := hostName(strings.TrimSuffix(host, "."))
+	if !ok {
 		return authority{}, fmt.Errorf("%q is not a host name", host)
 	}
-	return authority{strings.ToLower(ascii), port}, nil
+	return authority{name, port}, nil
+}
+
+// hostName returns a name as it is looked up. The underscore is in no standard's
+// host names, but in those of many container networks, so idna does not judge
+// names that are ASCII already.
+func hostName(name string) (string, bool) {
+	if strings.IndexFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) >= 0 {
+		ascii, err := idna.Lookup.ToASCII(name)
+		if err != nil {
+			return "", false
+		}
+		name = ascii
+	}
+	name = strings.ToLower(name)
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || len(label) > 63 || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+			return "", false
+		}
+	}
+	return name, len(name) <= 253
 }
 
 func (a authority) String() string { return net.JoinHostPort(a.host, a.port) }
