@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 
 	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 

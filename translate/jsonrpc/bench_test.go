@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 
@@ -52,6 +53,7 @@ func FuzzDecode(f *testing.F) {
 
 // checkMessage compares a message with what encoding/json reads in the text.
 func checkMessage(t *testing.T, text []byte, msg *jsonrpc.Message, p *jsonrpc.Profile) {
+	t.Helper()
 	raw := []stdjson.RawMessage{text}
 	if msg.Batch {
 		raw = nil
@@ -71,6 +73,7 @@ func checkMessage(t *testing.T, text []byte, msg *jsonrpc.Message, p *jsonrpc.Pr
 }
 
 func checkElement(t *testing.T, raw []byte, element *jsonrpc.Element) {
+	t.Helper()
 	req := &element.Request
 	if element.Err != nil {
 		if element.Err.Code != jsonrpc.CodeInvalidRequest {
@@ -104,6 +107,7 @@ func checkElement(t *testing.T, raw []byte, element *jsonrpc.Element) {
 }
 
 func mustBeJSON(t *testing.T, text []byte) {
+	t.Helper()
 	if !stdjson.Valid(text) {
 		t.Fatalf("not JSON: %s", text)
 	}

@@ -21,15 +21,21 @@ func (f *refusal) write(w http.ResponseWriter) {
 }
 
 var (
-	refusedMethod = &refusal{http.StatusMethodNotAllowed,
+	refusedMethod = &refusal{
+		http.StatusMethodNotAllowed,
 		"JSON-RPC is served to POST requests only.",
-		"Allow", http.MethodPost}
-	refusedType = &refusal{http.StatusUnsupportedMediaType,
+		"Allow", http.MethodPost,
+	}
+	refusedType = &refusal{
+		http.StatusUnsupportedMediaType,
 		"Send the request with one Content-Type: application/json, in UTF-8.",
-		"Accept", "application/json"}
-	refusedCoding = &refusal{http.StatusUnsupportedMediaType,
+		"Accept", "application/json",
+	}
+	refusedCoding = &refusal{
+		http.StatusUnsupportedMediaType,
 		"Send the request without a Content-Encoding.",
-		"Accept-Encoding", "identity"}
+		"Accept-Encoding", "identity",
+	}
 )
 
 // refuse judges a request before its body is read; nil means it may be read.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 
@@ -254,12 +255,18 @@ func TestResults(t *testing.T) {
 		{"white space", jsontext.Value(" \n"), nil, failed},
 		{"null", jsontext.Value(`null`), nil, `{"jsonrpc":"2.0","id":1,"result":null}`},
 		{"raw text", jsontext.Value(`{"a" : 1.0}`), nil, `{"jsonrpc":"2.0","id":1,"result":{"a" : 1.0}}`},
-		{"both", jsontext.Value(`1`), &jsonrpc.Error{Code: 7, Message: "no"},
-			`{"jsonrpc":"2.0","id":1,"error":{"code":7,"message":"no"}}`},
-		{"message with quotes and bad UTF-8", nil, &jsonrpc.Error{Code: -1, Message: "\"a\"\n\xff", Data: jsontext.Value(`[1]`)},
-			`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"\"a\"\n` + "\ufffd" + `","data":[1]}}`},
-		{"empty data", nil, &jsonrpc.Error{Code: -1, Message: "", Data: jsontext.Value(` `)},
-			`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":""}}`},
+		{
+			"both", jsontext.Value(`1`), &jsonrpc.Error{Code: 7, Message: "no"},
+			`{"jsonrpc":"2.0","id":1,"error":{"code":7,"message":"no"}}`,
+		},
+		{
+			"message with quotes and bad UTF-8", nil, &jsonrpc.Error{Code: -1, Message: "\"a\"\n\xff", Data: jsontext.Value(`[1]`)},
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"\"a\"\n` + "\ufffd" + `","data":[1]}}`,
+		},
+		{
+			"empty data", nil, &jsonrpc.Error{Code: -1, Message: "", Data: jsontext.Value(` `)},
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":""}}`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newToyServer()

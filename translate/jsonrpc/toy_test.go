@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 
