@@ -17,6 +17,7 @@ import (
 // newFragileServer panics in the method "panic" and aborts in "abort"; it counts
 // the panics it was told of.
 func newFragileServer(t *testing.T, told *atomic.Int32) *jsonrpc.Server {
+	t.Helper()
 	return &jsonrpc.Server{
 		Profile: profile,
 		Handler: jsonrpc.HandlerFunc(func(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
