@@ -1,5 +1,16 @@
 package skillsharing
 
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
 // Caller identifies who invokes skills (section 5.3). Credentials never travel in it.
 type Caller struct {
 	ID   string // unique identifier
@@ -15,3 +26,101 @@ const (
 	PriorityNormal Priority = "normal"
 	PriorityHigh   Priority = "high"
 )
+
+// Invocation is what is asked of a skill (section 5.3).
+type Invocation struct {
+	// Inputs is a JSON object, sent as it is; nil is an empty one.
+	Inputs jsontext.Value
+	// TraceID is sent as context.trace_id.
+	TraceID string
+	// Timeout is sent as context.timeout_ms. The deadline itself is the context's.
+	Timeout time.Duration
+}
+
+// skillRequest makes an authenticated request to one of a skill's URLs.
+func (c *Client) skillRequest(ctx context.Context, s *Skill, method string, u *url.URL, body []byte) (*http.Request, *Error) {
+	header := http.Header{"Accept": {"application/json"}, "User-Agent": {userAgent}}
+	if body != nil {
+		contentType := s.Endpoint.ContentType
+		if contentType == "" {
+			contentType = "application/json"
+		}
+		header["Content-Type"] = []string{contentType}
+	}
+	req := c.request(ctx, method, u, header, body)
+	if e := c.permitted(u, PhaseInvoke); e != nil {
+		return nil, e
+	}
+	return req, c.authenticate(ctx, s, req, body)
+}
+
+// invocation builds the URL and body of an invocation: an InvocationRequest, or
+// the inputs in the query where the method has no body.
+func (c *Client) invocation(s *Skill, inv *Invocation) (*url.URL, []byte, error) {
+	inputs := inv.Inputs
+	if inputs == nil {
+		inputs = jsontext.Value("{}")
+	}
+	if !s.sendsBody() {
+		u, err := withQuery(s.endpoint, inputs)
+		return u, nil, err
+	}
+	body := make([]byte, 0, len(inputs)+len(s.ID)+len(c.Caller.ID)+256)
+	body = append(body, `{"caller":{"id":`...)
+	body = appendString(body, c.Caller.ID)
+	body = append(body, `,"type":`...)
+	body = appendString(body, c.Caller.Type)
+	body = append(body, `},"skill_id":`...)
+	body = appendString(body, s.ID)
+	body = append(body, `,"inputs":`...)
+	body = append(body, inputs...)
+	body = append(body, `,"context":{"trace_id":`...)
+	body = appendString(body, inv.TraceID)
+	body = append(body, `,"priority":`...)
+	body = appendString(body, string(c.Priority))
+	body = append(body, `,"timeout_ms":`...)
+	body = strconv.AppendInt(body, max(1, inv.Timeout.Milliseconds()), 10)
+	return s.endpoint, append(body, "}}"...), nil
+}
+
+// appendString appends a JSON string. What can't be encoded is replaced.
+func appendString(b []byte, s string) []byte {
+	b, _ = jsontext.AppendQuote(b, s) // the only error is bad UTF-8, which is replaced
+	return b
+}
+
+// withQuery adds inputs to a URL's query: strings as they are, other values as
+// compact JSON.
+func withQuery(u *url.URL, inputs jsontext.Value) (*url.URL, error) {
+	dec := jsontext.NewDecoder(bytes.NewReader(inputs), jsontext.AllowDuplicateNames(true))
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, err
+	}
+	query := u.RawQuery
+	for dec.PeekKind() == '"' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			return nil, err
+		}
+		key := url.QueryEscape(name.String())
+		value, err := dec.ReadValue()
+		if err != nil {
+			return nil, err
+		}
+		plain, ok := text(value)
+		if !ok {
+			value = value.Clone()
+			if err := value.Compact(jsontext.AllowDuplicateNames(true)); err != nil {
+				return nil, err
+			}
+			plain = string(value)
+		}
+		if query != "" {
+			query += "&"
+		}
+		query += key + "=" + url.QueryEscape(plain)
+	}
+	extended := *u
+	extended.RawQuery = query
+	return &extended, nil
+}

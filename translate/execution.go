@@ -1,0 +1,181 @@
+package translate
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// newRunID invents an id for a run that completed without having one.
+func newRunID() string { return "run_" + rand.Text() }
+
+// newTraceID makes a W3C trace id.
+func newTraceID() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return hex.EncodeToString(id[:])
+}
+
+// execution is one call on its way.
+type execution struct {
+	bridge  *Bridge
+	call    Call
+	ctx     context.Context
+	cancel  context.CancelFunc
+	listed  *listed       // once the name is resolved
+	found   *found        // once the descriptor is read
+	timeout time.Duration // the effective one
+	effort  skillsharing.Effort
+	outcome Outcome
+}
+
+func (b *Bridge) begin(ctx context.Context, call Call) *execution {
+	if call.Arrived.IsZero() {
+		call.Arrived = time.Now()
+	}
+	if call.TraceID == "" {
+		call.TraceID = newTraceID()
+	}
+	x := &execution{bridge: b, call: call}
+	x.timeout = b.config.MaxTimeout
+	if call.Timeout > 0 {
+		x.timeout = min(call.Timeout, b.config.MaxTimeout)
+	}
+	x.ctx, x.cancel = context.WithCancel(ctx)
+	return x
+}
+
+func (x *execution) end() {
+	x.cancel()
+	s := &Statistics{Duration: time.Since(x.call.Arrived), Attempts: x.effort.Attempts, Polls: x.effort.Polls}
+	if x.listed != nil {
+		s.Source = x.listed.source.Namespace
+	}
+	x.bridge.config.Observer.Called(x.ctx, &x.call, &x.outcome, s)
+}
+
+// setDeadline bounds what follows, counted from the call's arrival.
+func (x *execution) setDeadline(timeout time.Duration) {
+	previous := x.cancel
+	ctx, cancel := context.WithDeadline(x.ctx, x.call.Arrived.Add(timeout))
+	x.timeout, x.ctx = timeout, ctx
+	x.cancel = func() { cancel(); previous() }
+}
+
+// submit finds the skill, checks the arguments and invokes it.
+func (x *execution) submit() (*skillsharing.Response, *Failure) {
+	ctx, cancel := context.WithDeadline(x.ctx, x.call.Arrived.Add(x.timeout))
+	defer cancel()
+	if failure := x.find(ctx); failure != nil {
+		return nil, failure
+	}
+	f := x.found
+	if e := f.skill.CheckInputs(x.call.Args); e != nil {
+		return nil, failed(e)
+	}
+	x.setDeadline(x.effectiveTimeout())
+	response, err := f.client.Submit(x.ctx, f.skill, &skillsharing.Invocation{
+		Inputs: x.call.Args, TraceID: x.call.TraceID, Timeout: x.timeout,
+	}, &x.effort)
+	if err != nil {
+		if err.Code == skillsharing.SkillNotFound && err.Source == skillsharing.SourceProvider {
+			err.Hint = skillsharing.HintGone
+			f.source.client.Forget(f.descriptorURL)
+		}
+		return nil, failed(err)
+	}
+	return response, nil
+}
+
+// find resolves the name and reads the descriptor.
+func (x *execution) find(ctx context.Context) (failure *Failure) {
+	if x.listed, failure = x.bridge.catalog.resolve(ctx, x.call.Name, x.call.Principal); failure != nil {
+		return failure
+	}
+	x.found, failure = x.bridge.read(ctx, x.listed, x.call.Version)
+	return failure
+}
+
+// effectiveTimeout is the caller's, else the descriptor's, else the default.
+func (x *execution) effectiveTimeout() time.Duration {
+	timeout := x.call.Timeout
+	if timeout <= 0 {
+		timeout = x.found.skill.Timeout()
+	}
+	if timeout <= 0 {
+		timeout = x.bridge.config.DefaultTimeout
+	}
+	return min(timeout, x.bridge.config.MaxTimeout)
+}
+
+// findRun finds the skill of a run that was submitted before.
+func (x *execution) findRun(ref RunRef) (failure *Failure) {
+	if x.listed, failure = x.bridge.catalog.byRef(x.ctx, ref); failure != nil {
+		return failure
+	}
+	x.found, failure = x.bridge.read(x.ctx, x.listed, "")
+	return failure
+}
+
+func (x *execution) follow(accepted *skillsharing.Response) (*skillsharing.Response, *Failure) {
+	r, err := x.found.client.Follow(x.ctx, x.found.skill, accepted.ExecutionID, accepted.RetryAfter, &x.effort)
+	if err != nil {
+		return accepted, failed(err)
+	}
+	return r, nil
+}
+
+// lacksOutput reports whether a run that completed in the first answer has its
+// output elsewhere.
+func (x *execution) lacksOutput(r *skillsharing.Response) bool {
+	return r.Status == skillsharing.StatusCompleted && r.Output == nil && r.ExecutionID != "" &&
+		x.found.skill.Endpoint.ResultURL != "" && x.effort.Polls == 0
+}
+
+func (x *execution) fetchResult(completed *skillsharing.Response) (*skillsharing.Response, *Failure) {
+	r, err := x.found.client.Result(x.ctx, x.found.skill, completed, &x.effort)
+	if err != nil {
+		return completed, failed(err)
+	}
+	return r, nil
+}
+
+// judge makes the outcome of a run's last known state.
+func (x *execution) judge(r *skillsharing.Response, failure *Failure) Outcome {
+	var o Outcome
+	switch {
+	case x.found != nil:
+		o.SkillID = x.found.skill.ID
+	case x.listed != nil:
+		o.SkillID = x.listed.id
+	}
+	if failure != nil {
+		if failure.Err.SkillID == "" {
+			failure.Err.SkillID = o.SkillID
+		}
+		addTimeout(failure.Err, x.timeout)
+		o.Failure = failure
+	}
+	if r == nil {
+		return o
+	}
+	o.Run = &Run{ExecutionID: r.ExecutionID, Status: r.Status, Output: r.Output, Elapsed: r.Elapsed}
+	if o.Run.ExecutionID == "" {
+		o.Run.ExecutionID = newRunID()
+	}
+	switch {
+	case failure != nil:
+	case r.Status == skillsharing.StatusCompleted && r.Output == nil:
+		o.Run.Output = jsontext.Value("null")
+	case r.Status == skillsharing.StatusFailed, r.Status == skillsharing.StatusTimeout:
+		e := x.found.client.RunError(x.found.skill, r)
+		e.ExecutionID = o.Run.ExecutionID
+		o.Failure = runFailed(e)
+	}
+	return o
+}

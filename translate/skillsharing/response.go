@@ -1,0 +1,227 @@
+package skillsharing
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Response is an InvocationResponse (section 5.4), read leniently: only the
+// status and, while a run is under way, the execution id are insisted on.
+type Response struct {
+	ExecutionID string
+	Status      ExecutionStatus
+	SkillID     string
+	Output      jsontext.Value // nil: the member is absent, which "null" is not
+	Error       *RunError      // why a run failed, if the provider said
+	// Elapsed is the time between the run's creation and completion by the provider's clock; 0 when it did not say.
+	Elapsed time.Duration
+	// RetryAfter is how long the provider asks to wait before the next request.
+	RetryAfter time.Duration
+}
+
+// RunError is the error member of a [Response].
+type RunError struct {
+	Code    string
+	Message string
+	Details jsontext.Value // nil: none
+	Retry   jsontext.Value // nil: none
+}
+
+// Final reports whether a run in this state will not change any more.
+func (s ExecutionStatus) Final() bool {
+	return s == StatusCompleted || s == StatusFailed || s == StatusTimeout
+}
+
+func (s ExecutionStatus) known() bool {
+	return s == StatusAccepted || s == StatusRunning || s.Final()
+}
+
+// members are the top-level members of an answer that have a meaning in an
+// InvocationResponse or a unified error.
+type members struct {
+	valid       bool // the body is one JSON value
+	status      jsontext.Value
+	executionID jsontext.Value
+	skillID     jsontext.Value
+	output      jsontext.Value
+	failure     jsontext.Value
+	timestamps  jsontext.Value
+}
+
+// parseMembers never fails: a body that is not a JSON object has no members.
+func parseMembers(body []byte) *members {
+	m := new(members)
+	body = bytes.TrimPrefix(body, []byte("\ufeff"))
+	dec := jsontext.NewDecoder(bytes.NewReader(body))
+	if dec.PeekKind() != '{' {
+		_, err := dec.ReadValue()
+		m.valid = err == nil && atEnd(dec)
+		return m
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return m
+	}
+	for dec.PeekKind() == '"' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			return new(members)
+		}
+		field := m.field(name.String())
+		value, err := dec.ReadValue()
+		if err != nil {
+			return new(members)
+		}
+		if field != nil { // a slice of the body: outputs can be large
+			end := dec.InputOffset()
+			*field = body[end-int64(len(value)) : end]
+		}
+	}
+	if _, err := dec.ReadToken(); err != nil || !atEnd(dec) {
+		return new(members)
+	}
+	m.valid = true
+	return m
+}
+
+func (m *members) field(name string) *jsontext.Value {
+	switch name {
+	case "status":
+		return &m.status
+	case "execution_id":
+		return &m.executionID
+	case "skill_id":
+		return &m.skillID
+	case "output":
+		return &m.output
+	case "error":
+		return &m.failure
+	case "timestamps":
+		return &m.timestamps
+	}
+	return nil
+}
+
+func atEnd(dec *jsontext.Decoder) bool {
+	_, err := dec.ReadToken()
+	return errors.Is(err, io.EOF)
+}
+
+// response returns the InvocationResponse that the members make, or nil if they
+// make none, or one about another run than the known one.
+func (m *members) response(knownID string) (r *Response, otherRun bool) {
+	status, ok := text(m.status)
+	r = &Response{Status: ExecutionStatus(status), Output: m.output}
+	if !ok || !r.Status.known() {
+		return nil, false
+	}
+	if r.ExecutionID, ok = m.answeredID(knownID); !ok {
+		return nil, true
+	}
+	if r.ExecutionID == "" && !r.Status.Final() {
+		return nil, false // nothing names the run that this is about
+	}
+	r.SkillID, _ = text(m.skillID)
+	r.Elapsed = elapsed(m.timestamps)
+	if r.Status == StatusFailed || r.Status == StatusTimeout {
+		r.Error = m.runError()
+	}
+	return r, false
+}
+
+// bareOutput reads the short form of a result, an object with an output and
+// nothing that contradicts it. It returns nil if the members are not that.
+func (m *members) bareOutput(knownID string) *Response {
+	id, ok := m.answeredID(knownID)
+	if m.output == nil || m.status != nil || m.failure != nil && m.failure.Kind() != 'n' || !ok {
+		return nil
+	}
+	return &Response{ExecutionID: id, Status: StatusCompleted, Output: m.output}
+}
+
+// answeredID is the id of the run that an answer is about, empty if it names
+// none. It is not ok if it names, or may name, another than the known one.
+func (m *members) answeredID(knownID string) (id string, ok bool) {
+	id, isText := text(m.executionID)
+	switch {
+	case knownID == "", id == knownID:
+		return id, true
+	case m.executionID == nil, m.executionID.Kind() == 'n', isText && id == "":
+		return knownID, true
+	}
+	return "", false
+}
+
+// runError reads the error member, which is an object by the protocol but a
+// mere text with some providers. What is missing or of a wrong type is left out.
+func (m *members) runError() *RunError {
+	e := new(RunError)
+	if message, ok := text(m.failure); ok {
+		e.Message = message
+		return e
+	}
+	if m.failure.Kind() != '{' {
+		return e
+	}
+	var parts struct {
+		Code    jsontext.Value `json:"code"`
+		Message jsontext.Value `json:"message"`
+		Details jsontext.Value `json:"details"`
+		Retry   jsontext.Value `json:"retry"`
+	}
+	if err := json.Unmarshal(m.failure, &parts); err != nil {
+		return e
+	}
+	e.Code, _ = text(parts.Code)
+	e.Message, _ = text(parts.Message)
+	if parts.Details.Kind() != 'n' {
+		e.Details = parts.Details
+	}
+	if parts.Retry.Kind() == '{' {
+		e.Retry = parts.Retry
+	}
+	return e
+}
+
+// text returns the text of a JSON string.
+func text(v jsontext.Value) (string, bool) {
+	if v.Kind() != '"' {
+		return "", false
+	}
+	b, err := jsontext.AppendUnquote(nil, v)
+	return string(b), err == nil
+}
+
+// elapsed is how long a run took by the provider's own clock, 0 if it does not
+// say or contradicts itself.
+func elapsed(timestamps jsontext.Value) time.Duration {
+	if timestamps.Kind() != '{' {
+		return 0
+	}
+	var t struct {
+		CreatedAt   jsontext.Value `json:"created_at"`
+		CompletedAt jsontext.Value `json:"completed_at"`
+	}
+	if err := json.Unmarshal(timestamps, &t); err != nil {
+		return 0
+	}
+	created, ok1 := instant(t.CreatedAt)
+	completed, ok2 := instant(t.CompletedAt)
+	if !ok1 || !ok2 {
+		return 0
+	}
+	return max(0, completed.Sub(created))
+}
+
+func instant(v jsontext.Value) (time.Time, bool) {
+	s, ok := text(v)
+	if !ok {
+		return time.Time{}, false
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	return t, err == nil
+}
