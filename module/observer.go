@@ -20,20 +20,26 @@ const maxLogged = 256
 type observer struct {
 	logger   *zap.Logger
 	notices  *limiter
-	refusals *limiter // apart, since providers choose the hosts
+	failures *limiter // apart, so that none of them fills another's
+	refusals *limiter // providers choose the hosts
 }
 
 func newObserver(logger *zap.Logger) *observer {
-	return &observer{logger: logger, notices: newLimiter(1024), refusals: newLimiter(64)}
+	return &observer{logger: logger, notices: newLimiter(1024), failures: newLimiter(1024), refusals: newLimiter(64)}
 }
 
 // Exchange implements skillsharing.Observer.
-func (o *observer) Exchange(_ context.Context, e *skillsharing.Exchange) {
+func (o *observer) Exchange(ctx context.Context, e *skillsharing.Exchange) {
 	line := o.logger.Check(zapcore.DebugLevel, "exchange with provider")
 	if line == nil {
 		return
 	}
+	trace := zap.Skip()
+	if call := translate.CallOf(ctx); call != nil {
+		trace = zap.String("trace_id", call.TraceID)
+	}
 	line.Write(
+		trace,
 		zap.String("source", e.Source),
 		zap.String("phase", string(e.Phase)),
 		zap.String("method", e.Method),
@@ -71,10 +77,9 @@ func (o *observer) refused(host, address string, r *refusal) {
 	if !due {
 		return
 	}
-	o.logger.Warn("connection refused; allow_networks and allow_ports say what may be reached",
+	o.logger.Warn("did not connect: "+r.rule+"; if it may be reached, allow_networks, allow_ports or allow_http allow it",
 		zap.String("host", clip(host)),
 		zap.String("address", address),
-		zap.String("rule", r.rule),
 		repeated(dropped))
 }
 
@@ -88,19 +93,20 @@ func repeated(dropped int) zap.Field {
 
 // Called implements translate.Observer.
 func (o *observer) Called(_ context.Context, c *translate.Call, out *translate.Outcome, s *translate.Statistics) {
-	level, message := zapcore.DebugLevel, "call completed"
+	level, message := zapcore.InfoLevel, "call completed"
 	if out.Failure != nil {
-		level, message = failureLevel(out.Failure), "call failed"
+		level, message = o.failureLevel(out.Failure, s.Source), "call failed"
 	}
 	line := o.logger.Check(level, message)
 	if line == nil {
 		return
 	}
 	fields := []zap.Field{
+		zap.String("operation", string(s.Operation)),
 		zap.String("name", clip(c.Name)),
-		zap.String("source", s.Source),
-		zap.String("skill_id", out.SkillID),
-		zap.String("principal", clip(c.Principal)),
+		optional("source", s.Source),
+		optional("skill_id", out.SkillID),
+		optional("principal", clip(c.Principal)),
 		zap.String("trace_id", c.TraceID),
 		zap.Duration("duration", s.Duration),
 		zap.Int("attempts", s.Attempts),
@@ -118,22 +124,44 @@ func (o *observer) Called(_ context.Context, c *translate.Call, out *translate.O
 }
 
 // failureLevel separates what an operator should act on from what agents and
-// providers get wrong by themselves.
-func failureLevel(f *translate.Failure) zapcore.Level {
-	switch {
-	case f.Kind == translate.Internal:
+// providers get wrong by themselves. Of equal warnings there is one a minute.
+func (o *observer) failureLevel(f *translate.Failure, source string) zapcore.Level {
+	if f.Kind == translate.Internal {
 		return zapcore.ErrorLevel
-	case f.Err.Hint == skillsharing.HintRefused, f.Kind == translate.InvalidDocument:
-		return zapcore.WarnLevel
-	case f.Kind == translate.AuthRequired && f.Err.Source == skillsharing.SourceBridge:
-		return zapcore.WarnLevel
 	}
-	return zapcore.InfoLevel
+	if !actionable(f) {
+		return zapcore.InfoLevel
+	}
+	if _, due := o.failures.due(source+"\n"+string(f.Err.Code)+"\n"+string(f.Err.Phase)+"\n"+f.Err.URL, time.Now()); !due {
+		return zapcore.InfoLevel
+	}
+	return zapcore.WarnLevel
+}
+
+// actionable reports whether a failure is for the operator to look into: his
+// configuration or secrets, or a provider that is down, gone or broken.
+func actionable(f *translate.Failure) bool {
+	switch {
+	case f.Next == translate.NextAskOperator, f.Err.Hint == skillsharing.HintRefused, f.Err.Hint == skillsharing.HintGone:
+		return true
+	case f.Kind == translate.InvalidDocument, f.Kind == translate.Unreachable:
+		return true
+	}
+	return false
+}
+
+// optional is a field that is left out where there is nothing to say.
+func optional(name, value string) zap.Field {
+	if value == "" {
+		return zap.Skip()
+	}
+	return zap.String(name, value)
 }
 
 func failureFields(f *translate.Failure) []zap.Field {
 	fields := []zap.Field{
-		zap.String("code", string(f.Err.Code)),
+		optional("code", string(f.Err.Code)),
+		optional("url", f.Err.URL),
 		zap.String("phase", string(f.Err.Phase)),
 		zap.String("error_source", string(f.Err.Source)),
 		zap.String("executed", string(f.Err.Executed)),

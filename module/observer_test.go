@@ -25,19 +25,25 @@ func observed(level zapcore.Level) (*observer, *zapobserver.ObservedLogs) {
 
 func TestCalledLevels(t *testing.T) {
 	failure := func(kind translate.Kind, e skillsharing.Error) *translate.Failure {
-		return &translate.Failure{Kind: kind, Next: translate.NextNone, Err: &e}
+		next := translate.NextNone
+		if kind == translate.AuthRequired {
+			next = translate.NextAskOperator
+		}
+		return &translate.Failure{Kind: kind, Next: next, Err: &e}
 	}
 	for name, tc := range map[string]struct {
 		failure *translate.Failure
 		want    zapcore.Level
 	}{
-		"success":                       {nil, zapcore.DebugLevel},
+		"success":                       {nil, zapcore.InfoLevel},
 		"arguments":                     {failure(translate.InvalidArguments, skillsharing.Error{}), zapcore.InfoLevel},
 		"run failed":                    {failure(translate.RunFailed, skillsharing.Error{}), zapcore.InfoLevel},
 		"credential refused by bridge":  {failure(translate.AuthRequired, skillsharing.Error{Source: skillsharing.SourceBridge}), zapcore.WarnLevel},
-		"credential wanted by provider": {failure(translate.AuthRequired, skillsharing.Error{Source: skillsharing.SourceProvider}), zapcore.InfoLevel},
+		"credential wanted by provider": {failure(translate.AuthRequired, skillsharing.Error{Source: skillsharing.SourceProvider}), zapcore.WarnLevel},
+		"following is up to the agent":  {&translate.Failure{Kind: translate.TimedOut, Next: translate.NextFollowRun, Err: new(skillsharing.Error)}, zapcore.InfoLevel},
+		"descriptor gone":               {failure(translate.SkillNotFound, skillsharing.Error{Hint: skillsharing.HintGone}), zapcore.WarnLevel},
 		"refused dial":                  {failure(translate.Unreachable, skillsharing.Error{Hint: skillsharing.HintRefused}), zapcore.WarnLevel},
-		"provider down":                 {failure(translate.Unreachable, skillsharing.Error{}), zapcore.InfoLevel},
+		"provider down":                 {failure(translate.Unreachable, skillsharing.Error{}), zapcore.WarnLevel},
 		"invalid document":              {failure(translate.InvalidDocument, skillsharing.Error{}), zapcore.WarnLevel},
 		"bug":                           {failure(translate.Internal, skillsharing.Error{}), zapcore.ErrorLevel},
 	} {
@@ -47,6 +53,31 @@ func TestCalledLevels(t *testing.T) {
 			t.Errorf("%s: %v, want level %s", name, lines, tc.want)
 		}
 	}
+}
+
+// TestWarningsAreNotRepeated: a provider that is down warns once a minute, and
+// every call is still logged.
+func TestWarningsAreNotRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, logs := observed(zapcore.DebugLevel)
+		call := func(source string) {
+			o.Called(t.Context(), &translate.Call{}, &translate.Outcome{Failure: &translate.Failure{
+				Kind: translate.Unreachable, Err: &skillsharing.Error{Code: skillsharing.EndpointUnreachable},
+			}}, &translate.Statistics{Source: source})
+		}
+		call("a")
+		call("a")
+		call("b")
+		time.Sleep(lineInterval)
+		call("a")
+		var got []string
+		for _, line := range logs.All() {
+			got = append(got, line.Level.String())
+		}
+		if s := strings.Join(got, " "); s != "warn info warn warn" {
+			t.Errorf("levels: %s", s)
+		}
+	})
 }
 
 func TestCalledFields(t *testing.T) {

@@ -33,7 +33,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	h.principal = cmp.Or(h.Principal, defaultPrincipal)
 	h.server = &jsonrpc.Server{
-		Handler:        &skillsprotocol.Front{Bridge: bridge, RequirePrincipal: h.RequirePrincipal},
+		Handler:        &skillsprotocol.Front{Bridge: bridge, RequirePrincipal: h.RequirePrincipal, Refused: h.logRefused(config.Observer)},
 		Profile:        skillsprotocol.Profile(cmp.Or(h.MaxBatch, defaultMaxBatch)),
 		MaxRequestSize: cmp.Or(h.MaxRequestSize, defaultMaxRequestSize),
 		OnPanic:        h.logPanic,

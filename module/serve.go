@@ -2,6 +2,7 @@ package skillbridge
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -10,6 +11,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -56,6 +59,18 @@ func traceID(values []string) string {
 // letters a to f.
 func isHex(text string, length int) bool {
 	return len(text) == length && strings.Trim(text, "0123456789abcdef") == ""
+}
+
+// logRefused tells the operator of callers without a principal: it may be his
+// placeholder that is wrong.
+func (h *Handler) logRefused(o translate.Observer) func(context.Context, string) {
+	return func(ctx context.Context, method string) {
+		o.Notice(ctx, &skillsharing.Notice{
+			Level:   slog.LevelWarn,
+			Message: "a caller was refused: require_principal is set and the principal is empty",
+			Attrs:   []slog.Attr{slog.String("principal", h.principal), slog.String("method", method)},
+		})
+	}
 }
 
 // logPanic reports a bug.

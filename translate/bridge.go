@@ -66,7 +66,7 @@ func (b *Bridge) Namespaces() []string {
 // configured maximum. The clock starts when the call arrives.
 func (b *Bridge) Execute(ctx context.Context, call Call) Outcome {
 	x := b.begin(ctx, call)
-	defer x.end()
+	defer x.end(OperationExecute)
 	response, failure := x.submit()
 	if failure == nil && !response.Status.Final() {
 		response, failure = x.follow(response)
@@ -82,7 +82,7 @@ func (b *Bridge) Execute(ctx context.Context, call Call) Outcome {
 // accepted run; where there is none, the Outcome says why.
 func (b *Bridge) Submit(ctx context.Context, call Call) (RunRef, Outcome) {
 	x := b.begin(ctx, call)
-	defer x.end()
+	defer x.end(OperationSubmit)
 	response, failure := x.submit()
 	x.outcome = x.judge(response, failure)
 	if failure != nil {
@@ -95,7 +95,7 @@ func (b *Bridge) Submit(ctx context.Context, call Call) (RunRef, Outcome) {
 // the context ends.
 func (b *Bridge) Follow(ctx context.Context, ref RunRef, principal string) Outcome {
 	x := b.begin(ctx, Call{Name: ref.SkillID, Principal: principal})
-	defer x.end()
+	defer x.end(OperationFollow)
 	x.setDeadline(b.config.MaxTimeout)
 	response, failure := (*skillsharing.Response)(nil), x.findRun(ref)
 	if failure == nil {
@@ -107,16 +107,15 @@ func (b *Bridge) Follow(ctx context.Context, ref RunRef, principal string) Outco
 
 // Describe returns all that is known about a skill.
 func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *Failure) {
-	ctx, cancel := context.WithTimeout(ctx, b.config.MaxTimeout)
-	defer cancel()
-	l, failure := b.catalog.resolve(ctx, call.Name, call.Principal)
-	if failure != nil {
+	x := b.begin(ctx, call)
+	x.setDeadline(x.timeout)
+	if failure := x.find(x.ctx); failure != nil {
+		x.outcome = x.judge(nil, failure)
+		x.end(OperationDescribe)
 		return nil, failure
 	}
-	f, failure := b.read(ctx, l, call.Version)
-	if failure != nil {
-		return nil, failure
-	}
+	x.cancel()
+	f := x.found
 	return &Description{
 		Name: f.name, Namespace: f.source.Namespace, Descriptor: f.skill.Descriptor, Document: f.skill.Document,
 		InputSchema: skillsharing.InputSchema(f.skill.Inputs),

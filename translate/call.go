@@ -11,7 +11,8 @@ import (
 // Call is an agent's wish to have a skill executed, free of the words of the
 // protocol it arrived in.
 type Call struct {
-	// Name is the skill's name as the agent wrote it; see [Bridge.Execute] for how it is resolved.
+	// Name is the skill's name as the agent wrote it. A name that the operator gave comes first; then a namespace
+	// at its beginning says which source decides; and a bare id counts only where there is a single source.
 	Name string
 	// Args is a JSON object with the skill's inputs; nil is an empty one. It is sent as it is.
 	Args jsontext.Value

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -110,21 +111,23 @@ func (c *catalog) resolve(ctx context.Context, name, principal string) (*listed,
 	return c.unqualified(ctx, name, principal)
 }
 
-// lookUp finds a name in one source.
+// lookUp finds a name in one source. What it returns beside a failure says no
+// more than which source that was.
 func (c *catalog) lookUp(ctx context.Context, s *source, name string, find func(*nameTable) []*entry) (*listed, *Failure) {
+	l := &listed{source: s, name: name}
 	t, err := c.load(ctx, s)
 	if err != nil {
-		return nil, failed(err)
+		return l, failed(err)
 	}
 	found := find(t)
 	switch len(found) {
 	case 0:
-		return nil, notFound(name, near(name, publicNames(t)), nil)
+		return l, notFound(name, near(name, publicNames(t)), nil)
 	case 1:
-		e := found[0]
-		return &listed{source: s, name: e.name, id: e.ID, descriptorURL: e.DescriptorURL}, nil
+		l.name, l.id, l.descriptorURL = found[0].name, found[0].ID, found[0].DescriptorURL
+		return l, nil
 	}
-	return nil, ambiguous(name, names(found))
+	return l, ambiguous(name, names(found))
 }
 
 // unqualified finds a name without a namespace where there are several sources:
@@ -304,10 +307,19 @@ func (c *catalog) nameTable(ctx context.Context, s *source, indexes []*skillshar
 			e.name = e.ID
 		}
 	}
+	for _, e := range t.entries {
+		t.byName[e.name] = e // also of those that get an alias: it is an addition
+	}
 	for _, a := range slices.Backward(s.Aliases) { // the first of several is shown
-		if e := t.byID[a.SkillID]; e != nil {
-			e.name, e.aliased = a.Name, true
+		e := t.byID[a.SkillID]
+		if e == nil {
+			c.observer.Notice(ctx, &skillsharing.Notice{
+				Level: slog.LevelWarn, Source: s.Namespace, Message: "an alias stands for a skill that the source does not list",
+				Attrs: []slog.Attr{slog.String("alias", a.Name), slog.String("skill_id", a.SkillID), slog.Any("near", near(a.SkillID, slices.Collect(maps.Keys(t.byID))))},
+			})
+			continue
 		}
+		e.name, e.aliased = a.Name, true
 	}
 	for _, e := range t.entries {
 		t.byName[e.name] = e

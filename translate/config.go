@@ -83,14 +83,26 @@ const (
 // called on the path of a call: they must be quick, and safe for concurrent use.
 type Observer interface {
 	skillsharing.Observer
-	// Called reports a call that has ended.
+	// Called reports a call that has ended. Descriptions are reported only if they failed.
 	Called(ctx context.Context, c *Call, o *Outcome, s *Statistics)
 }
 
 // Statistics are the figures of one call.
 type Statistics struct {
-	Source   string        // namespace of the source that decided the name; empty if none did
-	Duration time.Duration // from arrival to outcome
-	Attempts int           // requests to the invocation endpoint
-	Polls    int           // requests to the status or result URL
+	Operation Operation
+	Source    string        // namespace of the source that decided the name; empty if none did
+	Duration  time.Duration // from arrival to outcome
+	Attempts  int           // requests to the invocation endpoint
+	Polls     int           // requests to the status or result URL
 }
+
+// Operation is what was asked of a [Bridge].
+type Operation string
+
+// The operations that an [Observer] hears of.
+const (
+	OperationExecute  Operation = "execute"
+	OperationSubmit   Operation = "submit"
+	OperationFollow   Operation = "follow"
+	OperationDescribe Operation = "describe"
+)

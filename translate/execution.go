@@ -42,6 +42,7 @@ func (b *Bridge) begin(ctx context.Context, call Call) *execution {
 		call.TraceID = newTraceID()
 	}
 	x := &execution{bridge: b, call: call}
+	ctx = context.WithValue(ctx, callKey{}, &x.call)
 	x.timeout = b.config.MaxTimeout
 	if call.Timeout > 0 {
 		x.timeout = min(call.Timeout, b.config.MaxTimeout)
@@ -50,9 +51,18 @@ func (b *Bridge) begin(ctx context.Context, call Call) *execution {
 	return x
 }
 
-func (x *execution) end() {
+type callKey struct{}
+
+// CallOf returns the call that a context was made for, so that an [Observer] can
+// tell to which call an exchange belongs; nil if there is none.
+func CallOf(ctx context.Context) *Call {
+	c, _ := ctx.Value(callKey{}).(*Call)
+	return c
+}
+
+func (x *execution) end(o Operation) {
 	x.cancel()
-	s := &Statistics{Duration: time.Since(x.call.Arrived), Attempts: x.effort.Attempts, Polls: x.effort.Polls}
+	s := &Statistics{Operation: o, Duration: time.Since(x.call.Arrived), Attempts: x.effort.Attempts, Polls: x.effort.Polls}
 	if x.listed != nil {
 		s.Source = x.listed.source.Namespace
 	}

@@ -1,6 +1,8 @@
 package translate
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -83,6 +85,8 @@ func notFound(name string, candidates []string, unread []string) *Failure {
 	message := fmt.Sprintf("Invalid params: skill '%s' not found.", name)
 	if len(candidates) > 0 {
 		message += fmt.Sprintf(" Did you mean %s?", enumerate(candidates))
+	} else {
+		message += " The names that exist are those that are listed."
 	}
 	if len(unread) > 0 {
 		message += fmt.Sprintf(" (Not searched, because they can't be read right now: %s.)", enumerate(unread))
@@ -138,10 +142,13 @@ func otherVersion(s *skillsharing.Skill, wanted string) *skillsharing.Error {
 
 // addTimeout completes the error of a passed deadline with what the deadline was.
 func addTimeout(e *skillsharing.Error, timeout time.Duration) {
-	if e.Code != skillsharing.InvocationTimeout || e.Source != skillsharing.SourceBridge || e.Details != nil {
+	if e.Code != skillsharing.InvocationTimeout || e.Source != skillsharing.SourceBridge || e.Details != nil || errors.Is(e.Cause, context.Canceled) {
 		return
 	}
 	e.Message = fmt.Sprintf("The skill had not finished when its time was up after %d ms.", timeout.Milliseconds())
+	if e.Executed == skillsharing.ExecutedYes {
+		e.Message += " The run may still be going on; let the next one have more time."
+	}
 	details := fmt.Appendf(nil, `{"timeout_ms":%d`, timeout.Milliseconds())
 	if e.ExecutionID != "" {
 		details = appendString(append(details, `,"execution_id":`...), e.ExecutionID)

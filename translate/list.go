@@ -2,9 +2,12 @@ package translate
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
 // List returns the skills that the principal may see. Sources that can't be read
@@ -23,6 +26,9 @@ func (b *Bridge) List(ctx context.Context, q Query) Listing {
 		}
 		wg.Go(func() {
 			entries, failure := b.listSource(ctx, s, q.Principal)
+			if failure != nil {
+				b.config.Observer.Notice(ctx, unreadable(s, failure))
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			listing.Skills = append(listing.Skills, entries...)
@@ -35,6 +41,14 @@ func (b *Bridge) List(ctx context.Context, q Query) Listing {
 	slices.SortFunc(listing.Skills, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(listing.Unavailable, func(a, b Unavailable) int { return strings.Compare(a.Namespace, b.Namespace) })
 	return listing
+}
+
+// unreadable tells the operator why the skills of a source are missing from a list.
+func unreadable(s *source, f *Failure) *skillsharing.Notice {
+	return &skillsharing.Notice{
+		Level: slog.LevelWarn, Source: s.Namespace, Message: "the skills of a source can't be listed",
+		Attrs: []slog.Attr{slog.String("code", string(f.Err.Code)), slog.String("url", f.Err.URL), slog.String("error", f.Err.Message)},
+	}
 }
 
 func (b *Bridge) listSource(ctx context.Context, s *source, principal string) ([]Entry, *Failure) {

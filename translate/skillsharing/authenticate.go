@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -210,7 +211,7 @@ func (c *Client) authentication(ctx context.Context, auth *Auth, req *http.Reque
 	return &Authentication{
 		Request: req, Body: body, Auth: auth,
 		Origin:    c.Origin.Scheme + "://" + c.Origin.Host,
-		Transport: c.Transport, MaxResponseSize: c.MaxResponseSize,
+		Transport: tokenTransport{c}, MaxResponseSize: c.MaxResponseSize,
 		MaySend: func(u *url.URL) error {
 			if e := c.permitted(u, PhaseAuth); e != nil {
 				return e
@@ -232,4 +233,20 @@ func (c *Client) renew(ctx context.Context, s *Skill, rejected *http.Request) (b
 	}
 	renewed, err := r.Renew(ctx, c.authentication(ctx, &s.Auth, rejected, nil))
 	return renewed, c.authError(ctx, &s.Auth, err)
+}
+
+// tokenTransport carries the requests that credentials make of their own, and
+// reports them.
+type tokenTransport struct{ client *Client }
+
+// RoundTrip implements http.RoundTripper.
+func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	start := time.Now()
+	resp, err := t.client.Transport.RoundTrip(req)
+	x := Exchange{Source: t.client.Source, Phase: PhaseAuth, Method: req.Method, URL: bareURL(req.URL), Duration: time.Since(start), Err: err}
+	if resp != nil {
+		x.Status = resp.StatusCode
+	}
+	t.client.Observer.Exchange(req.Context(), &x)
+	return resp, err
 }

@@ -138,7 +138,7 @@ func (c *Client) permitted(u *url.URL, phase Phase) *Error {
 
 // unreachable turns the failure of an exchange into an Error.
 func (c *Client) unreachable(err error, phase Phase, u *url.URL, executionID string) *Error {
-	e := &Error{Phase: phase, Source: SourceBridge, ExecutionID: executionID, Executed: ExecutedNo, Cause: err}
+	e := &Error{Phase: phase, Source: SourceBridge, ExecutionID: executionID, Executed: ExecutedNo, URL: bareURL(u), Cause: err}
 	reason, refused := reasonOf(err)
 	failed, ok := errors.AsType[*exchangeError](err)
 	if ok && failed.written && !refused && phase == PhaseInvoke {

@@ -117,6 +117,7 @@ func (c *Client) document(ctx context.Context, kind documentKind, u *url.URL, pa
 	})
 	if err != nil {
 		e := c.documentError(ctx, kind.phase, u, err)
+		e.URL = bareURL(u)
 		e.scrub(c.DiscoveryCredentials)
 		return nil, e
 	}

@@ -91,6 +91,8 @@ type Error struct {
 	Hint Hint
 	// Arguments is set when the caller's own arguments are at fault.
 	Arguments *ArgumentError
+	// URL is that of the document or endpoint at fault, without userinfo and query, if there is one. It is for logs.
+	URL string
 	// Cause is for logs, never for answers.
 	Cause error
 }

@@ -35,6 +35,8 @@ type Front struct {
 	Bridge Bridge
 	// RequirePrincipal refuses anonymous callers, in every method, with AUTH_REQUIRED.
 	RequirePrincipal bool
+	// Refused is told of each caller that was refused for want of a principal; nil: nobody is.
+	Refused func(ctx context.Context, method string)
 }
 
 var _ jsonrpc.Handler = (*Front)(nil)
@@ -100,6 +102,9 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 		return nil, methodNotFound(req.Method)
 	}
 	if f.RequirePrincipal && callerOf(ctx).Principal == "" {
+		if f.Refused != nil {
+			f.Refused(ctx, req.Method)
+		}
 		return nil, principalRequired()
 	}
 	if req.IsNotification() && req.Method != methodExecute {
