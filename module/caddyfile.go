@@ -470,6 +470,9 @@ func (p *parser) credentials(to *json.RawMessage, path string) option {
 			return p.Errf("%s takes a module, such as api_key", option)
 		}
 		name := p.Val()
+		if _, err := caddy.GetModule(credentialsNamespace + "." + name); err != nil {
+			return p.Errf("%s %q: no such module; there are %s", option, name, strings.Join(credentialModules(), ", "))
+		}
 		module, err := caddyfile.UnmarshalModule(p.Dispenser, credentialsNamespace+"."+name)
 		if err != nil {
 			return err
@@ -479,6 +482,15 @@ func (p *parser) credentials(to *json.RawMessage, path string) option {
 		}
 		return p.encode(to, module, "type", name)
 	}
+}
+
+// credentialModules names the kinds of credentials in this build.
+func credentialModules() []string {
+	var names []string
+	for _, m := range caddy.GetModules(credentialsNamespace) {
+		names = append(names, m.ID.Name())
+	}
+	return names
 }
 
 func (p *parser) transport(to *json.RawMessage, path string) option {

@@ -327,7 +327,7 @@ func checkName(what, name string) error {
 // claim takes a name for owner, unless it is taken.
 func claim(taken map[string]string, what, name, owner string) error {
 	if other, ok := taken[name]; ok {
-		return fmt.Errorf("%s %q is given twice: to %s and to %s", what, name, other, owner)
+		return fmt.Errorf("%s %q is given twice: to %s and to %s; give one of them another", what, name, other, owner)
 	}
 	taken[name] = owner
 	return nil
@@ -370,6 +370,9 @@ func parseURL(what, text string) (*url.URL, error) {
 		// The error of url.Parse repeats the text, which may hold a password.
 		if e, ok := errors.AsType[*url.Error](err); ok {
 			err = e.Err
+		}
+		if !strings.Contains(text, "://") {
+			return nil, fmt.Errorf("%s has to start with https:// or http://", what)
 		}
 		return nil, fmt.Errorf("%s is not a URL: %w", what, err)
 	}

@@ -22,8 +22,6 @@ var guideTemplate = template.Must(template.New("guide").Parse(guideText))
 // guide is what the guide is rendered from.
 type guide struct {
 	Namespaces   []markdown
-	Example      string // a namespace as JSON
-	Skill        string // a skill's name as JSON
 	Codes        []codeRow
 	Page, Limit  int
 	Unsupported  markdown
@@ -32,23 +30,16 @@ type guide struct {
 
 // loadGuide answers the guide with which an agent starts.
 func (f *Front) loadGuide(context.Context, *params) (jsontext.Value, *jsonrpc.Error) {
-	namespaces := f.Bridge.Namespaces()
-	example := "example.com"
 	g := guide{
 		Page: defaultLimit, Limit: maxLimit,
 		Unsupported: codeList(unsupported),
 		Failed:      executionFailed, Late: string(skillsharing.InvocationTimeout),
 	}
-	for _, n := range namespaces {
+	for _, n := range f.Bridge.Namespaces() {
 		if c := code(n); c != "" {
 			g.Namespaces = append(g.Namespaces, c)
 		}
 	}
-	if len(namespaces) > 0 {
-		example = namespaces[0]
-	}
-	g.Example = string(appendString(nil, example))
-	g.Skill = string(appendString(nil, example+".weather-forecast"))
 	for kind, row := range codes {
 		if translate.Kind(kind) != translate.RunFailed {
 			g.Codes = append(g.Codes, codeRow{row.Code, cmp.Or(row.Name, "none"), row.Meaning})

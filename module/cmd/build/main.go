@@ -51,7 +51,8 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 		return err
 	}
 	if err := builder.Build(ctx, *output); err != nil {
-		return fmt.Errorf("building %s from %s: %w", *output, *config, err)
+		return fmt.Errorf("building %s from %s: %w (if the module proxy refused something, run go mod download, and then this again with GOPROXY=off GOSUMDB=off)",
+			*output, *config, err)
 	}
 	return nil
 }
