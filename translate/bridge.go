@@ -166,12 +166,17 @@ func (b *Bridge) invoker(s *source, skill *skillsharing.Skill) *skillsharing.Cli
 	if s.Kind != RegistrySource {
 		return s.client
 	}
+	client := s.client
 	for _, p := range b.catalog.sources {
-		if p.Kind == ProviderSource && skill.Hosts(p.client.Audience) {
+		switch {
+		case p.Kind != ProviderSource || !skill.Hosts(p.client.Audience):
+		case p.Credentials != nil && p.Credentials.Suits(&skill.Auth):
 			return p.client
+		case client == s.client:
+			client = p.client
 		}
 	}
-	return s.client
+	return client
 }
 
 // nobody observes nothing.

@@ -215,8 +215,11 @@ func TestTheEffectiveTimeoutIsSent(t *testing.T) {
 	}
 }
 
+// hang answers nothing until the client is gone. (The provider has read the body,
+// without which the server would not notice.)
+func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
 func TestDeadline(t *testing.T) {
-	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	tests := []struct {
 		about            string
 		submit, status   http.HandlerFunc
@@ -393,4 +396,27 @@ func TestThousandConcurrentCalls(t *testing.T) {
 	p.received(t, "GET /.well-known/skill-sharing", 1)
 	p.received(t, "GET /skills/0.json", 1)
 	p.received(t, "POST /run/weather", 1000)
+}
+
+// A provider that answers with the bridge's own key as the execution id gets it
+// neither into the answer nor, with that, into a log.
+func TestExecutionIDWithASecret(t *testing.T) {
+	for _, status := range []string{"accepted", "completed", "failed"} {
+		p, s := weather(t, func(*provider) object { return object{"auth": object{"type": "api_key"}} })
+		s.Credentials = key("k-12345")
+		p.on("POST /run/weather", answerJSON(200, response("run-k-12345", status, object{"output": 1})))
+		o := newBridge(t, s).Execute(t.Context(), call(`{"city":"x"}`))
+		if o.Failure == nil || o.Failure.Kind != translate.ProviderFault || strings.Contains(fmt.Sprintf("%+v %+v", o.Run, o.Failure.Err), "k-12345") {
+			t.Errorf("%s: %+v, %+v", status, o.Run, o.Failure)
+		}
+	}
+}
+
+func TestShortTimeoutsAreOneMillisecond(t *testing.T) {
+	p, s := weather(t, func(*provider) object { return object{"endpoint": object{"timeout_ms": 0.0001}} })
+	p.on("POST /run/weather", hang)
+	o := newBridge(t, s).Execute(t.Context(), call(`{"city":"x"}`))
+	if o.Failure == nil || string(o.Failure.Err.Details) != `{"timeout_ms":1}` {
+		t.Errorf("got %+v: %s", o.Failure, o.Failure.Err.Details)
+	}
 }

@@ -45,7 +45,7 @@ func (b *Bridge) begin(ctx context.Context, call Call) *execution {
 	ctx = context.WithValue(ctx, callKey{}, &x.call)
 	x.timeout = b.config.MaxTimeout
 	if call.Timeout > 0 {
-		x.timeout = min(call.Timeout, b.config.MaxTimeout)
+		x.timeout = min(max(call.Timeout, minTimeout), b.config.MaxTimeout)
 	}
 	x.ctx, x.cancel = context.WithCancel(ctx)
 	return x
@@ -120,8 +120,12 @@ func (x *execution) effectiveTimeout() time.Duration {
 	if timeout <= 0 {
 		timeout = x.bridge.config.DefaultTimeout
 	}
-	return min(timeout, x.bridge.config.MaxTimeout)
+	return min(max(timeout, minTimeout), x.bridge.config.MaxTimeout)
 }
+
+// minTimeout is the shortest timeout, one unit of those that agents and
+// descriptors state.
+const minTimeout = time.Millisecond
 
 // findRun finds the skill of a run that was submitted before.
 func (x *execution) findRun(ref RunRef) (failure *Failure) {

@@ -3,6 +3,7 @@ package translate_test
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
@@ -283,5 +284,55 @@ func TestCapabilityTypes(t *testing.T) {
 	}
 	if _, failure := bridge.Describe(t.Context(), translate.Call{Name: "acme.a"}); failure == nil {
 		t.Error("a skill of another type can be described")
+	}
+}
+
+// Of several providers that host a registry's skill, the one whose credential
+// suits invokes it.
+func TestRegistrySkillIsInvokedWithTheCredentialThatSuits(t *testing.T) {
+	registry, host := newProvider(t), newProvider(t)
+	host.publish(host.descriptor("acme/paid", object{"auth": object{"type": "api_key"}, "inputs": []any{}}))
+	host.on("POST /run/paid", answerJSON(200, response("e", "completed", object{"output": 1})))
+	registry.on("GET /skills", answerJSON(200, []any{object{
+		"id": "acme/paid", "name": "n", "capability_type": "api", "description": "d", "descriptor_url": host.URL + "/skills/0.json",
+		"access": "public", "version": "1.2.3",
+	}}))
+	listed := registry.source(t, "community")
+	listed.Kind = translate.RegistrySource
+	without, with := host.source(t, "without"), host.source(t, "with")
+	with.Credentials = key("k-12345")
+	if o := newBridge(t, listed, without, with).Execute(t.Context(), translate.Call{Name: "community.acme.paid"}); o.Failure != nil {
+		t.Fatal(o.Failure.Err)
+	}
+	if got := host.requests("POST /run/paid")[0].header.Get("X-API-Key"); got != "k-12345" {
+		t.Errorf("key sent: %q", got)
+	}
+}
+
+func TestAliasOfAnUnlistedSkillIsNoticed(t *testing.T) {
+	p := newProvider(t)
+	p.publish(p.descriptor("acme/weather", nil))
+	s := p.source(t, "acme")
+	s.Aliases = []translate.Alias{{Name: "forecast", SkillID: "acme/wether"}}
+	r := new(recorder)
+	newBridgeWith(t, r, s).List(t.Context(), translate.Query{})
+	if len(r.notices) != 1 || !strings.Contains(r.notices[0].Message, "alias") {
+		t.Errorf("notices: %+v", r.notices)
+	}
+}
+
+// The search for near names costs little, whatever providers publish.
+func TestNearNamesAreBounded(t *testing.T) {
+	p := newProvider(t)
+	long := strings.Repeat("x", 170)
+	p.publish(p.descriptor("acme/"+long+"1", nil), p.descriptor("acme/weather", nil))
+	bridge := newBridge(t, p.source(t, "acme"))
+	o := bridge.Execute(t.Context(), translate.Call{Name: "acme." + long + "2"})
+	if o.Failure == nil || o.Failure.Kind != translate.SkillNotFound || strings.Contains(string(o.Failure.Err.Details), "candidates") {
+		t.Errorf("got %+v", o.Failure)
+	}
+	o = bridge.Execute(t.Context(), translate.Call{Name: "acme." + strings.Repeat("y", 1<<20)})
+	if o.Failure == nil || len(o.Failure.Err.Message) > 1000 || len(o.Failure.Err.Details) > 1000 {
+		t.Errorf("a long name is repeated: %d bytes", len(o.Failure.Err.Message))
 	}
 }

@@ -43,10 +43,8 @@ func refuse(r *http.Request) *refusal {
 	if r.Method != http.MethodPost {
 		return refusedMethod
 	}
-	for _, coding := range r.Header["Content-Encoding"] {
-		if !strings.EqualFold(coding, "identity") {
-			return refusedCoding
-		}
+	if r.Header["Content-Encoding"] != nil {
+		return refusedCoding
 	}
 	if !acceptable(r.Header) {
 		return refusedType
@@ -78,7 +76,7 @@ func isJSON(contentType string) bool {
 		return false
 	}
 	switch mediaType {
-	case "application/json", "application/json-rpc", "application/jsonrequest":
+	case "application/json", "application/json-rpc":
 	default:
 		return false
 	}

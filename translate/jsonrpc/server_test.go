@@ -49,7 +49,7 @@ func TestMediaType(t *testing.T) {
 		{"quoted charset", contentType(`application/json;charset="UTF-8"`), 200},
 		{"another parameter", contentType("application/json; profile=a"), 200},
 		{"json-rpc", contentType("application/json-rpc"), 200},
-		{"jsonrequest", contentType("application/jsonrequest"), 200},
+		{"jsonrequest", contentType("application/jsonrequest"), 415},
 		{"another charset", contentType("application/json; charset=iso-8859-1"), 415},
 		{"empty charset", contentType(`application/json; charset=""`), 415},
 		{"suffix", contentType("application/problem+json"), 415},
@@ -70,7 +70,7 @@ func TestMediaType(t *testing.T) {
 		{"gzip", header{"Content-Type": {"application/json"}, "Content-Encoding": {"gzip"}}, 415},
 		{"gzip after identity", header{"Content-Type": {"application/json"}, "Content-Encoding": {"identity", "gzip"}}, 415},
 		{"list of codings", header{"Content-Type": {"application/json"}, "Content-Encoding": {"identity, br"}}, 415},
-		{"identity", header{"Content-Type": {"application/json"}, "Content-Encoding": {"Identity"}}, 200},
+		{"identity", header{"Content-Type": {"application/json"}, "Content-Encoding": {"Identity"}}, 415},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/rpc", strings.NewReader(ping))

@@ -18,7 +18,7 @@ import (
 // that could be started but not followed must not be started.
 func (c *Client) judgeURLs(ctx context.Context, s *Skill) *Error {
 	for _, u := range s.urls {
-		if e := c.permitted(u, PhaseInvoke); e != nil {
+		if e := c.permitted(ctx, u, PhaseInvoke); e != nil {
 			return e
 		}
 		if !s.needsCredential() {
@@ -151,11 +151,22 @@ func (s *Skill) completeAuthDetails(e *Error) {
 	if e.Code != AuthRequired || e.Source != SourceProvider {
 		return
 	}
+	if e.Phase != PhaseAuth { // else the credential itself has said what to do
+		e.Message += s.adviceOnRefusal()
+	}
 	if e.Details == nil {
 		e.Details = authDetails(&s.Auth, "provider", "")
 	}
 	e.requireByProvider()
 	e.DetailsSource = SourceProvider
+}
+
+// adviceOnRefusal says what a provider's refusal means on this side of it.
+func (s *Skill) adviceOnRefusal() string {
+	if s.needsCredential() {
+		return " (The provider refused the bridge's credential: ask the operator of the bridge to check it.)"
+	}
+	return " (The skill's descriptor asks for no authentication, so the bridge sent none: ask the operator of the bridge to tell the provider.)"
 }
 
 // requireByProvider notes who asks for authentication. What the provider itself
@@ -213,7 +224,7 @@ func (c *Client) authentication(ctx context.Context, auth *Auth, req *http.Reque
 		Origin:    c.Origin.Scheme + "://" + c.Origin.Host,
 		Transport: tokenTransport{c}, MaxResponseSize: c.MaxResponseSize,
 		MaySend: func(u *url.URL) error {
-			if e := c.permitted(u, PhaseAuth); e != nil {
+			if e := c.permitted(ctx, u, PhaseAuth); e != nil {
 				return e
 			}
 			if !c.Audience.IncludesExactly(u) {

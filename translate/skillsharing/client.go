@@ -3,18 +3,13 @@ package skillsharing
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
@@ -61,14 +56,23 @@ type exchangeError struct {
 	err error
 	// written: the request may have reached the provider.
 	written bool
-	// status of an answer whose body is unusable; 0: there was none.
+	// status of an answer that is unusable; 0: there was none.
 	status int
+	// malformed: what came is no HTTP answer, or its body is not what its header says.
+	malformed bool
 }
 
 func (e *exchangeError) Error() string { return e.err.Error() }
 func (e *exchangeError) Unwrap() error { return e.err }
 
 var errTooLarge = errors.New("the answer is too large")
+
+// Permanent reports whether the error is a judgement and no passing trouble, so
+// that an old document must not be used instead.
+func (e *exchangeError) Permanent() bool {
+	_, refused := refusal(e.err)
+	return refused || e.malformed || errors.Is(e.err, errTooLarge)
+}
 
 // exchange sends one request and reads its answer.
 func (c *Client) exchange(phase Phase, req *http.Request) (a *answer, err error) {
@@ -77,6 +81,9 @@ func (c *Client) exchange(phase Phase, req *http.Request) (a *answer, err error)
 		x := Exchange{Source: c.Source, Phase: phase, Method: req.Method, URL: bareURL(req.URL), Duration: time.Since(start), Err: err}
 		if a != nil {
 			x.Status = a.status
+		}
+		if err != nil {
+			x.Err = errors.New(c.scrubText(err.Error())) // it may quote what the provider sent
 		}
 		c.Observer.Exchange(req.Context(), &x)
 	}()
@@ -94,17 +101,21 @@ func (c *Client) exchange(phase Phase, req *http.Request) (a *answer, err error)
 	}
 	resp, err := c.Transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
 	if err != nil {
-		return nil, &exchangeError{err: err, written: written.Load() || !traced.Load() && !dialFailure(err)}
+		failed := &exchangeError{err: err, written: written.Load() || !traced.Load() && !dialFailure(err)}
+		failed.status, failed.malformed = malformedAnswer(err)
+		return nil, failed
 	}
 	defer resp.Body.Close()
+	// Whatever kind of body it is, no read outlives the context.
+	defer context.AfterFunc(req.Context(), func() { _ = resp.Body.Close() })()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, c.MaxResponseSize+1))
 	if int64(len(body)) > c.MaxResponseSize {
-		return nil, &exchangeError{fmt.Errorf("%w: more than %d bytes", errTooLarge, c.MaxResponseSize), true, resp.StatusCode}
+		err = fmt.Errorf("%w: more than %d bytes", errTooLarge, c.MaxResponseSize)
 	}
 	if err != nil {
-		return nil, &exchangeError{err: err, written: true}
+		return nil, &exchangeError{err: err, written: true, status: resp.StatusCode, malformed: corruptBody(err)}
 	}
-	return &answer{resp.StatusCode, resp.Header, body}, nil
+	return &answer{resp.StatusCode, resp.Header, bytes.TrimPrefix(body, []byte("\ufeff"))}, nil
 }
 
 // request makes a request with everything but a credential.
@@ -123,131 +134,28 @@ func (c *Client) request(ctx context.Context, method string, u *url.URL, header 
 	return req
 }
 
-// permitted says whether a URL may be requested at all; where its host may lie
-// is for the transport to judge when it dials.
-func (c *Client) permitted(u *url.URL, phase Phase) *Error {
-	if u.Scheme == "https" || c.AllowHTTP {
-		return nil
-	}
-	return &Error{
-		Code: EndpointUnreachable, Phase: phase, Source: SourceBridge, Executed: ExecutedNo, Hint: HintRefused,
-		Message: "The provider's URL is without TLS, which this bridge does not allow.",
-		Details: mustMarshal(map[string]any{"url": bareURL(u), "reason": "plain http is not allowed"}),
-	}
+// judging is implemented by transports that can tell before they dial that they
+// will refuse to. What a host name leads to is only known when it is dialed.
+type judging interface {
+	Judge(ctx context.Context, u *url.URL) error
 }
 
-// unreachable turns the failure of an exchange into an Error.
-func (c *Client) unreachable(err error, phase Phase, u *url.URL, executionID string) *Error {
-	e := &Error{Phase: phase, Source: SourceBridge, ExecutionID: executionID, Executed: ExecutedNo, URL: bareURL(u), Cause: err}
-	reason, refused := reasonOf(err)
-	failed, ok := errors.AsType[*exchangeError](err)
-	if ok && failed.written && !refused && phase == PhaseInvoke {
-		e.Executed = ExecutedMaybe
-	}
-	if executionID != "" {
-		e.Executed = ExecutedYes
-	}
-	if ok && errors.Is(err, errTooLarge) {
-		e.Code, e.HTTPStatus, e.Executed = InvalidProviderResponse, failed.status, executed(failed.status, phase)
-		e.Message = fmt.Sprintf("The provider's answer is larger than the %d bytes that are accepted.", c.MaxResponseSize)
-		return e
-	}
-	e.Code = EndpointUnreachable
-	e.Message = fmt.Sprintf("The provider can't be reached: %s.", reason)
-	e.Details = mustMarshal(map[string]any{"url": bareURL(u), "reason": reason})
-	if refused {
-		e.Hint = HintRefused
-	} else {
-		e.Retry = suggestRetry(unreachableDelay, 3)
-	}
-	return e
-}
-
-// What callers are told to wait before they try again, as in the examples of
-// section 8.3.
-const (
-	unreachableDelay = 2 * time.Second
-	timeoutDelay     = time.Second
-)
-
-// interrupted is the Error of a call whose context has ended.
-func interrupted(ctx context.Context, phase Phase, executionID string, e Executed) *Error {
-	message := "The deadline passed before the skill had finished."
-	if errors.Is(ctx.Err(), context.Canceled) {
-		message = "The caller went away before the skill had finished."
-	}
-	return &Error{
-		Code: InvocationTimeout, Message: message, Phase: phase, Source: SourceBridge, ExecutionID: executionID,
-		Executed: e, Retry: suggestRetry(timeoutDelay, 3), Cause: ctx.Err(),
-	}
-}
-
-// reasonOf names why there is no answer, in words that tell nothing about
-// addresses, and whether it was the bridge that refused to ask.
-func reasonOf(err error) (reason string, refused bool) {
-	var rule interface{ Refused() string }
-	if errors.As(err, &rule) {
-		return rule.Refused(), true
-	}
-	if dns, ok := errors.AsType[*net.DNSError](err); ok {
-		if dns.IsNotFound {
-			return "its host name does not exist", false
-		}
-		return "its host name can't be resolved", false
-	}
-	if certificateError(err) {
-		return "its TLS certificate is not valid", true
-	}
-	for _, r := range reasons {
-		if errors.Is(err, r.err) {
-			return r.reason, false
+// permitted says whether a URL may be requested at all, as far as that can be
+// told without a connection.
+func (c *Client) permitted(ctx context.Context, u *url.URL, phase Phase) *Error {
+	if u.Scheme != "https" && !c.AllowHTTP {
+		return &Error{
+			Code: EndpointUnreachable, Phase: phase, Source: SourceBridge, Executed: ExecutedNo, Hint: HintRefused, URL: bareURL(u),
+			Message: "The provider's URL is without TLS, which this bridge does not allow.",
+			Details: mustMarshal(map[string]any{"url": bareURL(u), "reason": "plain http is not allowed"}),
 		}
 	}
-	var netErr net.Error
-	switch text := err.Error(); {
-	case errors.As(err, &netErr) && netErr.Timeout():
-		return "it did not answer in time", false
-	case strings.Contains(text, "tls: "):
-		return "the TLS handshake failed", false
-	case strings.Contains(text, "malformed HTTP"), strings.Contains(text, "server gave HTTP response to HTTPS client"):
-		return "it does not speak HTTP as expected", false
+	if t, ok := c.Transport.(judging); ok {
+		if err := t.Judge(ctx, u); err != nil {
+			return c.unreachable(err, phase, u, "")
+		}
 	}
-	return "the connection failed", false
-}
-
-var reasons = []struct {
-	err    error
-	reason string
-}{
-	{syscall.ECONNREFUSED, "connection refused"},
-	{syscall.ECONNRESET, "connection reset"},
-	{syscall.EPIPE, "connection reset"},
-	{syscall.EHOSTUNREACH, "no route to its host"},
-	{syscall.ENETUNREACH, "no route to its network"},
-	{context.DeadlineExceeded, "it did not answer in time"},
-	{io.ErrUnexpectedEOF, "the connection was dropped"},
-	{io.EOF, "the connection was dropped"},
-}
-
-// dialFailure reports an error that there can be only before a connection is used.
-func dialFailure(err error) bool {
-	if _, ok := errors.AsType[*net.DNSError](err); ok {
-		return true
-	}
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "dial"
-}
-
-// certificateError reports a certificate that no repetition will make valid.
-func certificateError(err error) bool {
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return true
-	}
-	_, ok := errors.AsType[x509.HostnameError](err)
-	return ok
+	return nil
 }
 
 // bareURL is a URL without what may be secret in it.

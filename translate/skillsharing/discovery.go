@@ -132,7 +132,7 @@ func documentCost(body []byte) int64 { return 2<<10 + 4*int64(len(body)) }
 func (c *Client) fetch(ctx context.Context, phase Phase, first *url.URL, header http.Header) (*cache.Response, error) {
 	renewed := false
 	for u, hop := first, 0; ; {
-		if e := c.permitted(u, phase); e != nil {
+		if e := c.permitted(ctx, u, phase); e != nil {
 			return nil, e
 		}
 		req := c.request(ctx, http.MethodGet, u, header.Clone(), nil)
@@ -261,6 +261,9 @@ func documentStatusError(phase Phase, s *cache.StatusError) *Error {
 	}
 	if e.Code == EndpointUnreachable && e.Retry == nil {
 		e.Retry = suggestRetry(unreachableDelay, 3)
+	}
+	if e.Code == InvalidProviderResponse && s.StatusCode < http.StatusBadRequest {
+		e.Message = "that is not an answer with a document."
 	}
 	e.Message = fmt.Sprintf("The provider's %s could not be read (HTTP %d): %s", what, s.StatusCode, e.Message)
 	return e

@@ -120,5 +120,15 @@ type ArgumentError struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s", e.Code, e.Message) }
 
+// Permanent reports whether the error is a judgement and no passing trouble: what
+// was known before must not be used instead.
+func (e *Error) Permanent() bool {
+	switch e.Code {
+	case EndpointUnreachable, InvocationTimeout, RateLimited:
+		return e.Hint == HintRefused
+	}
+	return true
+}
+
 // Unwrap gives access to the cause.
 func (e *Error) Unwrap() error { return e.Cause }

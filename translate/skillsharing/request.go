@@ -48,7 +48,7 @@ func (c *Client) skillRequest(ctx context.Context, s *Skill, method string, u *u
 		header["Content-Type"] = []string{contentType}
 	}
 	req := c.request(ctx, method, u, header, body)
-	if e := c.permitted(u, PhaseInvoke); e != nil {
+	if e := c.permitted(ctx, u, PhaseInvoke); e != nil {
 		return nil, e
 	}
 	return req, c.authenticate(ctx, s, req, body)

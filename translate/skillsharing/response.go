@@ -156,6 +156,9 @@ func (m *members) answeredID(knownID string) (id string, ok bool) {
 	return "", false
 }
 
+// maxRetry bounds what is passed on of a provider's retry member, in bytes.
+const maxRetry = 1 << 10
+
 // runError reads the error member, which is an object by the protocol but a
 // mere text with some providers. What is missing or of a wrong type is left out.
 func (m *members) runError() *RunError {
@@ -181,7 +184,7 @@ func (m *members) runError() *RunError {
 	if parts.Details.Kind() != 'n' {
 		e.Details = parts.Details
 	}
-	if parts.Retry.Kind() == '{' {
+	if parts.Retry.Kind() == '{' && len(parts.Retry) <= maxRetry {
 		e.Retry = parts.Retry
 	}
 	return e

@@ -102,6 +102,12 @@ func (c *Client) submitOnce(ctx context.Context, s *Skill, req *http.Request) (*
 	if e != nil {
 		return nil, &failedAttempt{Error: e, written: true, after: max(retryAfter(a.header), suggestedDelay(e.Retry))}
 	}
+	if c.scrubText(r.ExecutionID) != r.ExecutionID {
+		return nil, &failedAttempt{written: true, Error: &Error{
+			Code: InvalidProviderResponse, Message: "The provider answered with an execution id that contains the bridge's credential.",
+			Phase: PhaseInvoke, Source: SourceBridge, HTTPStatus: a.status, Executed: ExecutedMaybe,
+		}}
+	}
 	if r.SkillID != "" && r.SkillID != s.ID {
 		c.Observer.Notice(ctx, &Notice{
 			Level: slog.LevelDebug, Source: c.Source, Message: "the provider answered an invocation under another skill_id",

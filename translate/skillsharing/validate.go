@@ -95,6 +95,7 @@ var rules = map[Definition]func(found *violations, value any, path string){
 
 func descriptorRules(found *violations, value any, path string) {
 	descriptor, _ := value.(map[string]any)
+	idRule(found, descriptor, path)
 	endpointRules(found, descriptor["endpoint"], path+"/endpoint")
 	authRules(found, descriptor["auth"], path+"/auth")
 	inputs, _ := descriptor["inputs"].([]any)
@@ -116,7 +117,18 @@ func entriesRules(found *violations, entries []any, path string) {
 
 func entryRules(found *violations, value any, path string) {
 	entry, _ := value.(map[string]any)
+	idRule(found, entry, path)
 	urlRule(found, entry, "descriptor_url", path)
+}
+
+// maxID is the longest id of a skill, in bytes: ids become names, which agents
+// repeat and logs show.
+const maxID = 512
+
+func idRule(found *violations, object map[string]any, path string) {
+	if id, ok := object["id"].(string); ok && len(id) > maxID {
+		found.add(path+"/id", fmt.Sprintf("must have at most %d bytes", maxID), fmt.Sprintf("at most %d bytes", maxID), id)
+	}
 }
 
 func endpointRules(found *violations, value any, path string) {

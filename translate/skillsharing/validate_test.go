@@ -405,3 +405,12 @@ func TestViolationsAreBoundedAndOrdered(t *testing.T) {
 		}
 	}
 }
+
+func TestIDsAreBounded(t *testing.T) {
+	for n, valid := range map[int]bool{512: true, 513: false} {
+		entry := `{"id":"` + strings.Repeat("x", n) + `","name":"n","capability_type":"api","description":"d","descriptor_url":"https://a.example/s","access":"public","version":"1.0.0"}`
+		if got := skillsharing.Validate(skillsharing.DefSkillIndexEntry, []byte(entry)); (got == nil) != valid {
+			t.Errorf("%d bytes: %+v", n, got)
+		}
+	}
+}

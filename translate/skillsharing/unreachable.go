@@ -1,0 +1,167 @@
+package skillsharing
+
+import (
+	"compress/flate"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// unreachable turns the failure of an exchange into an Error.
+func (c *Client) unreachable(err error, phase Phase, u *url.URL, executionID string) *Error {
+	e := &Error{Phase: phase, Source: SourceBridge, ExecutionID: executionID, Executed: ExecutedNo, URL: bareURL(u), Cause: err}
+	reason, refused := reasonOf(err)
+	failed, ok := errors.AsType[*exchangeError](err)
+	if ok && failed.written && !refused && phase == PhaseInvoke {
+		e.Executed = ExecutedMaybe
+	}
+	if executionID != "" {
+		e.Executed = ExecutedYes
+	}
+	if ok && failed.status != 0 {
+		e.HTTPStatus, e.Executed = failed.status, executed(failed.status, phase)
+	}
+	switch {
+	case ok && errors.Is(err, errTooLarge):
+		e.Code = InvalidProviderResponse
+		e.Message = fmt.Sprintf("The provider's answer is larger than the %d bytes that are accepted.", c.MaxResponseSize)
+		return e
+	case ok && failed.malformed:
+		e.Code = InvalidProviderResponse
+		e.Message = "The provider answered something that is not HTTP as it should be."
+		return e
+	}
+	e.Code = EndpointUnreachable
+	e.Message = fmt.Sprintf("The provider can't be reached: %s.", reason)
+	e.Details = mustMarshal(map[string]any{"url": bareURL(u), "reason": reason})
+	if refused {
+		e.Hint = HintRefused
+	} else {
+		e.Retry = suggestRetry(unreachableDelay, 3)
+	}
+	return e
+}
+
+// What callers are told to wait before they try again, as in the examples of
+// section 8.3.
+const (
+	unreachableDelay = 2 * time.Second
+	timeoutDelay     = time.Second
+)
+
+// interrupted is the Error of a call whose context has ended.
+func interrupted(ctx context.Context, phase Phase, executionID string, e Executed) *Error {
+	message := "The deadline passed before the skill had finished."
+	if errors.Is(ctx.Err(), context.Canceled) {
+		message = "The caller went away before the skill had finished."
+	}
+	return &Error{
+		Code: InvocationTimeout, Message: message, Phase: phase, Source: SourceBridge, ExecutionID: executionID,
+		Executed: e, Retry: suggestRetry(timeoutDelay, 3), Cause: ctx.Err(),
+	}
+}
+
+// reasonOf names why there is no answer, in words that tell nothing about
+// addresses, and whether it was the bridge that refused to ask.
+func reasonOf(err error) (reason string, refused bool) {
+	if rule, refused := refusal(err); refused {
+		return rule, true
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		if dns.IsNotFound {
+			return "its host name does not exist", false
+		}
+		return "its host name can't be resolved", false
+	}
+	if certificateError(err) {
+		return "its TLS certificate is not valid", true
+	}
+	for _, r := range reasons {
+		if errors.Is(err, r.err) {
+			return r.reason, false
+		}
+	}
+	var netErr net.Error
+	switch text := err.Error(); {
+	case errors.As(err, &netErr) && netErr.Timeout():
+		return "it did not answer in time", false
+	case strings.Contains(text, "tls: "):
+		return "the TLS handshake failed", false
+	case strings.Contains(text, "server gave HTTP response to HTTPS client"):
+		return "it does not speak HTTP as expected", false
+	}
+	return "the connection failed", false
+}
+
+var reasons = []struct {
+	err    error
+	reason string
+}{
+	{syscall.ECONNREFUSED, "connection refused"},
+	{syscall.ECONNRESET, "connection reset"},
+	{syscall.EPIPE, "connection reset"},
+	{syscall.EHOSTUNREACH, "no route to its host"},
+	{syscall.ENETUNREACH, "no route to its network"},
+	{context.DeadlineExceeded, "it did not answer in time"},
+	{io.ErrUnexpectedEOF, "the connection was dropped"},
+	{io.EOF, "the connection was dropped"},
+}
+
+// refusal returns the rule of the bridge's own that an error is about.
+func refusal(err error) (rule string, refused bool) {
+	var r interface{ Refused() string }
+	if errors.As(err, &r) {
+		return r.Refused(), true
+	}
+	return "", false
+}
+
+// malformedAnswer reports an answer that package net/http could not use, with
+// its status if there was one.
+func malformedAnswer(err error) (status int, malformed bool) {
+	var s interface{ StatusCode() int }
+	if errors.As(err, &s) {
+		return s.StatusCode(), true
+	}
+	text := err.Error()
+	return 0, strings.Contains(text, "malformed HTTP") || strings.Contains(text, "response headers exceeded") ||
+		strings.Contains(text, "too many 1xx")
+}
+
+// corruptBody reports a body that its Content-Encoding does not fit.
+func corruptBody(err error) bool {
+	if _, ok := errors.AsType[flate.CorruptInputError](err); ok {
+		return true
+	}
+	return errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum)
+}
+
+// dialFailure reports an error that there can be only before a connection is used.
+func dialFailure(err error) bool {
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return true
+	}
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
+}
+
+// certificateError reports a certificate that no repetition will make valid.
+func certificateError(err error) bool {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[x509.HostnameError](err)
+	return ok
+}
