@@ -14,6 +14,10 @@ import (
 // have no other end.
 const defaultTimeout = 30 * time.Second
 
+// grace is for how long Fetch may go on after its context has ended. Within it,
+// its own account of what happened is worth waiting for.
+const grace = time.Second
+
 // attempt is the work of one flight: the origin is asked, and what it says is
 // made of.
 type attempt struct {
@@ -30,6 +34,12 @@ type reply struct {
 }
 
 func (a attempt) run(ctx context.Context) outcome {
+	timeout := a.req.Timeout
+	if timeout <= 0 {
+		timeout = defaultTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	base := a.known.document()
 	if base != nil && !base.selection.matches(a.req.Header) {
 		base = nil // another variant: neither its validators nor its staleness concern this request
@@ -41,13 +51,14 @@ func (a attempt) run(ctx context.Context) outcome {
 	switch {
 	case err != nil:
 		err = fmt.Errorf("fetching %s: %w", redacted(a.key.url), err)
+		if permanent(err) {
+			return a.refuse(err, selection{})
+		}
 		return a.trouble(err, selection{}, base)
 	case r.StatusCode == http.StatusOK:
 		return a.accept(r)
 	case r.StatusCode == http.StatusNotModified && conditional:
 		return a.renew(base, r)
-	case r.StatusCode == http.StatusNotModified:
-		return a.refuse(fmt.Errorf("fetching %s: the answer is 304 Not Modified although the request had no condition", redacted(a.key.url)), selection{})
 	}
 	status := &StatusError{StatusCode: r.StatusCode, Header: r.Header, URL: a.finalURL(r), Body: r.Body}
 	affected := selectionOf(r.Header, a.req.Header)
@@ -66,22 +77,45 @@ func (a attempt) ask(ctx context.Context, base *kept) (r reply, conditional bool
 	}
 	header, conditional := sentHeader(a.req.Header, validators)
 
-	timeout := a.req.Timeout
-	if timeout <= 0 {
-		timeout = defaultTimeout
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
 	r.requested = time.Now()
-	err = guarded(func() (err error) {
-		r.Response, err = a.req.Fetch(ctx, header)
-		return err
-	})
+	r.Response, err = a.fetch(ctx, header)
 	r.received = time.Now()
 	if err == nil && r.Response == nil {
 		err = errors.New("no answer, and no error either, came from Fetch")
 	}
 	return r, conditional, err
+}
+
+// fetch calls Fetch, and leaves it behind if it has not returned some time after
+// ctx has ended: nobody is to wait for it any longer, and what it may return
+// later is of no use.
+func (a attempt) fetch(ctx context.Context, header http.Header) (*Response, error) {
+	type result struct {
+		response *Response
+		err      error
+	}
+	returned := make(chan result, 1)
+	go func() {
+		last := result{err: errGoexit}
+		defer func() { returned <- last }()
+		var response *Response
+		err := guarded(func() (err error) {
+			response, err = a.req.Fetch(ctx, header)
+			return err
+		})
+		last = result{response, err}
+	}()
+	select {
+	case last := <-returned:
+		return last.response, last.err
+	case <-ctx.Done():
+	}
+	select {
+	case last := <-returned:
+		return last.response, last.err
+	case <-time.After(grace):
+		return nil, fmt.Errorf("%w, but Fetch did not return", ctx.Err())
+	}
 }
 
 // accept makes a document of a 200 answer. Bytes that were parsed before are
@@ -204,6 +238,16 @@ func guarded(call func() error) (err error) {
 		}
 	}()
 	return call()
+}
+
+// permanent reports whether an error of Fetch says of itself that it is a
+// refusal rather than trouble.
+func permanent(err error) bool {
+	refusal, ok := errors.AsType[interface {
+		error
+		Permanent() bool
+	}](err)
+	return ok && refusal.Permanent()
 }
 
 func latest(times ...time.Time) time.Time {

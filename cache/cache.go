@@ -61,14 +61,23 @@ type Request struct {
 	// canonical names. It is compared with what Vary names, and neither changed
 	// nor used after Get has returned.
 	Header http.Header
-	// Timeout bounds one fetch. Zero or less: 30 seconds.
+	// Timeout bounds a flight: one fetch or, if the first answer is about
+	// another document than the one known, two. Zero or less: 30 seconds.
+	// Nobody waits longer than another second for a Fetch that goes on.
 	Timeout time.Duration
 	// Fetch performs one GET with the header given, which is Request.Header
 	// with If-None-Match and If-Modified-Since set as needed and which Fetch
 	// may change. It follows redirects as it likes and reads the body, within
-	// bounds of its own. It must return soon after ctx has ended; ctx is not
-	// the caller's, but has the values of one caller's. Every status is an
-	// answer, not an error.
+	// bounds of its own. ctx is not the caller's, but has the values of one
+	// caller's. Fetch must return soon after ctx has ended: if it does not
+	// within a second, it is left behind, its answer is dropped, and further
+	// ones are started when the document is asked for again.
+	//
+	// Every status is an answer, not an error. An error means that the origin
+	// is in trouble, unless errors.As finds an interface{ Permanent() bool } in
+	// it which returns true. Such an error is a refusal, like a 403: the
+	// document that was known is dropped, and the error is returned, and
+	// remembered for Config.NegativeTTL, instead of a stale document.
 	Fetch func(ctx context.Context, header http.Header) (*Response, error)
 	// Parse judges a 200 answer and returns what is to be kept, with its cost
 	// in bytes. An error means that the document is invalid. It is not called
@@ -148,7 +157,8 @@ func New(config Config) (*Cache, error) {
 }
 
 // Close frees what is kept. It ends fetches that nobody waits for any more and
-// waits for them; those that somebody waits for end with the last who does. Get
+// waits for them, but not longer than a second for one that ignores the end of
+// its context; those that somebody waits for end with the last who does. Get
 // works after Close, but keeps nothing. Further calls do nothing.
 func (c *Cache) Close() { c.close() }
 
@@ -156,8 +166,9 @@ func (c *Cache) Close() { c.close() }
 //
 // It returns ctx.Err() as soon as ctx has ended. Other errors are failures to
 // get the document: errors.As finds a [*StatusError] if the origin answered
-// with another status, what Fetch or Parse returned, or a [*PanicError]; and a
-// [*NegativeHitError] around these if the origin was not asked this time.
+// with a status that is no document, what Fetch or Parse returned, or a
+// [*PanicError]; and a [*NegativeHitError] around these if the origin was not
+// asked this time.
 func (c *Cache) Get(ctx context.Context, req Request) (*Document, error) {
 	k := key{url: req.URL, partition: req.Partition}
 	for {

@@ -63,25 +63,27 @@
 //
 // # Failures
 //
-// A failure is whatever does not end in a valid document: an error of Fetch,
-// a status other than 200, an error of Parse. It is remembered for
-// [Config.NegativeTTL], and returned again as a [*NegativeHitError] meanwhile. This
-// protects the origin and is no copy of its answer, so no-store does not
-// prevent it. Errors unwrap to what caused them: [*StatusError] for a status,
-// and whatever Fetch or Parse returned.
+// A failure is whatever does not end in a valid document: an error of Fetch, a
+// status other than 200 (also a 304 to a request without a condition), an error
+// of Parse. It is remembered for [Config.NegativeTTL], and returned again as a
+// [*NegativeHitError] meanwhile. This protects the origin and is no copy of its
+// answer, so no-store does not prevent it. Errors unwrap to what caused them:
+// [*StatusError] for a status, and whatever Fetch or Parse returned.
 //
 // When the origin is in trouble (an error of Fetch, a 5xx or a 429), a document
 // that was fresh until at most [Config.StaleIfError] ago is handed out instead,
 // marked [Stale] and with the reason in [Document.Err]. stale-if-error of the
 // origin (RFC 5861) lowers this time; no-cache, must-revalidate,
 // proxy-revalidate and s-maxage forbid it, as RFC 9111, section 4.2.4 says. Any
-// other failure is a verdict on the document: it is dropped.
+// other failure is a verdict on the document: it is dropped. An error of Fetch
+// is one if it says so itself, as [Request] describes.
 //
 // # Flights
 //
 // However many ask for a document at once, one fetch serves them all. It does
 // not end with the context of the caller that happened to come first, but has
-// that context's values, and its time is bounded by [Request.Timeout]. A caller
-// whose context ends leaves at once. A panic of Fetch or Parse becomes a
-// [*PanicError] for everyone waiting.
+// that context's values, and its time is bounded by [Request.Timeout]: a Fetch
+// that goes on nevertheless is left behind. A caller whose context ends leaves
+// at once. A panic of Fetch or Parse becomes a [*PanicError] for everyone
+// waiting.
 package cache

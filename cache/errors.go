@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// StatusError is an answer whose status is neither 200 nor 304.
+// StatusError is an answer whose status is neither 200 nor, where a condition
+// was sent, 304.
 type StatusError struct {
 	StatusCode int
 	Header     http.Header
@@ -17,6 +18,9 @@ type StatusError struct {
 
 // Error names the URL, without a password in it, and the status.
 func (e *StatusError) Error() string {
+	if e.StatusCode == http.StatusNotModified {
+		return fmt.Sprintf("GET %s was answered with status 304 Not Modified although the request had no condition", redacted(e.URL))
+	}
 	return fmt.Sprintf("GET %s was answered with status %d %s", redacted(e.URL), e.StatusCode, http.StatusText(e.StatusCode))
 }
 

@@ -11,6 +11,12 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 )
 
+// refusal is an error that says whether it is one.
+type refusal struct{ permanent bool }
+
+func (refusal) Error() string     { return "refused by ourselves" }
+func (r refusal) Permanent() bool { return r.permanent }
+
 func TestFailureIsRememberedForNegativeTTL(t *testing.T) {
 	for name, test := range map[string]struct {
 		fail  func(*origin)
@@ -39,6 +45,17 @@ func TestFailureIsRememberedForNegativeTTL(t *testing.T) {
 		},
 		"Fetch": {func(o *origin) { o.fails(errNetwork) }, func(err error) bool { return errors.Is(err, errNetwork) }},
 		"Parse": {func(o *origin) { o.says(200, header(), "invalid") }, func(err error) bool { return errors.Is(err, errInvalid) }},
+		"304 that nobody asked for": {
+			func(o *origin) { o.says(304, header("X-A", "b"), "") },
+			func(err error) bool {
+				e, ok := errors.AsType[*cache.StatusError](err)
+				return ok && e.StatusCode == http.StatusNotModified && e.Header.Get("X-A") == "b" && e.URL == docURL && strings.Contains(e.Error(), "no condition")
+			},
+		},
+		"refusal": {
+			func(o *origin) { o.fails(refusal{true}) },
+			func(err error) bool { e, ok := errors.AsType[refusal](err); return ok && e.permanent },
+		},
 		"panic": {
 			func(o *origin) { o.does(func(http.Header) (*cache.Response, error) { panic("bug") }) },
 			func(err error) bool {

@@ -28,6 +28,8 @@ func TestStaleIfError(t *testing.T) {
 		"network, after the end":   {"max-age=60", network, time.Hour, false},
 		"timeout":                  {"max-age=60", func(o *origin) { o.delay = time.Minute }, 0, true},
 		"panic in Fetch":           {"max-age=60", func(o *origin) { o.does(func(http.Header) (*cache.Response, error) { panic("bug") }) }, 0, true},
+		"not permanent":            {"max-age=60", func(o *origin) { o.fails(fmt.Errorf("dial: %w", refusal{false})) }, 0, true},
+		"permanent":                {"max-age=60", func(o *origin) { o.fails(fmt.Errorf("dial: %w", refusal{true})) }, 0, false},
 		"no answer":                {"max-age=60", func(o *origin) { o.fails(nil) }, 0, true},
 		"500":                      {"max-age=60", status(500), 0, true},
 		"503":                      {"max-age=60", status(503), 0, true},
@@ -195,6 +197,7 @@ func TestRefusalDropsTheDocument(t *testing.T) {
 			"401":     func(o *origin) { o.says(401, header(), "") },
 			"404":     func(o *origin) { o.says(404, header(), "") },
 			"invalid": func(o *origin) { o.says(200, header(), "invalid") },
+			"refusal": func(o *origin) { o.fails(fmt.Errorf("dial: %w", refusal{true})) },
 		} {
 			t.Run(fmt.Sprint(name, " ", config.NegativeTTL), func(t *testing.T) {
 				play(t, config, func(s scene) {

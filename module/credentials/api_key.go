@@ -120,9 +120,12 @@ func (k *APIKey) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if err := head(d, &k.Key); err != nil {
 		return err
 	}
+	if err := checkHeaderValue("key", k.Key); err != nil {
+		return d.WrapErr(err)
+	}
 	return block(d, among(map[string]option{
 		"header": single(&k.Header, checkHeaderName),
-		"prefix": single(&k.Prefix, nil),
+		"prefix": single(&k.Prefix, checkHeaderText),
 	}))
 }
 

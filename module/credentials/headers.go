@@ -137,6 +137,9 @@ func (h *Headers) add(name string, args []string) error {
 			return errors.New("header is written twice")
 		}
 	}
+	if err := checkHeaderText(args[0]); err != nil {
+		return err
+	}
 	h.Headers[name] = args[0]
 	return nil
 }

@@ -125,7 +125,7 @@ func (h *HMAC) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"secret":   single(&h.Secret, nil),
 		"header":   single(&h.Header, checkHeaderName),
 		"encoding": single(&h.Encoding, checkEncoding),
-		"prefix":   single(&h.Prefix, nil),
+		"prefix":   single(&h.Prefix, checkHeaderText),
 	}))
 	if err != nil {
 		return err

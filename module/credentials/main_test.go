@@ -90,14 +90,20 @@ func authentication(t *testing.T, auth *skillsharing.Auth) *skillsharing.Authent
 	}
 }
 
-// details decodes the details of an error.
+// details decodes the details of an error: the texts among them.
 func details(t *testing.T, e *skillsharing.Error) map[string]string {
 	t.Helper()
-	var d map[string]string
-	if err := json.Unmarshal(e.Details, &d); err != nil {
+	var all map[string]any
+	if err := json.Unmarshal(e.Details, &all); err != nil {
 		t.Fatalf("details %s: %v", e.Details, err)
 	}
-	return d
+	texts := make(map[string]string)
+	for name, value := range all {
+		if text, ok := value.(string); ok {
+			texts[name] = text
+		}
+	}
+	return texts
 }
 
 // secretFile writes a file and returns the placeholder that reads it.

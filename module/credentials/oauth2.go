@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -246,7 +247,7 @@ func (o *OAuth2) Authenticate(ctx context.Context, a *skillsharing.Authenticatio
 	}
 	token, err := o.tokens().get(ctx, audience{endpoint, a.Origin}, o.fetcher(endpoint, a))
 	if err != nil {
-		return err
+		return describe(err, a.Auth)
 	}
 	a.Request.Header.Set("Authorization", bearer+token)
 	return nil
@@ -264,16 +265,20 @@ func (o *OAuth2) Renew(ctx context.Context, a *skillsharing.Authentication) (boo
 		return false, err
 	}
 	rejected := strings.TrimPrefix(a.Request.Header.Get("Authorization"), bearer)
-	return o.tokens().renew(ctx, audience{endpoint, a.Origin}, rejected, o.fetcher(endpoint, a))
+	renewed, err := o.tokens().renew(ctx, audience{endpoint, a.Origin}, rejected, o.fetcher(endpoint, a))
+	if err != nil {
+		return false, describe(err, a.Auth)
+	}
+	return renewed, nil
 }
 
-// Secrets returns the client secret, the refresh tokens and the access tokens.
+// Secrets returns the client secret, the refresh tokens and the access tokens,
+// in all the forms in which they are sent.
 func (o *OAuth2) Secrets() []string {
-	secrets := o.tokens().secrets()
-	for _, s := range []string{o.client().secret, o.client().refreshToken} {
-		if s != "" {
-			secrets = append(secrets, s)
-		}
+	access, refresh := o.tokens().secrets()
+	secrets := append(o.client().secrets(), access...)
+	for _, token := range refresh {
+		secrets = append(secrets, formsOf(token)...)
 	}
 	return secrets
 }
@@ -284,11 +289,11 @@ func (o *OAuth2) endpoint(a *skillsharing.Authentication) (string, error) {
 		return o.client().tokenURL, o.checkOrigin(a.Origin)
 	}
 	if a.Auth == nil || a.Auth.OAuth2 == nil || a.Auth.OAuth2.TokenURL == "" {
-		return "", refused("", "token_url_missing", "the descriptor names no token endpoint; the operator can configure token_url")
+		return "", refused("", "token_url_missing", "The descriptor names no token endpoint. "+askToConfigureTokenURL)
 	}
 	u, err := parseTokenURL(a.Auth.OAuth2.TokenURL)
 	if err != nil {
-		return "", refused("", "token_url_invalid", "the descriptor's token endpoint is not usable; the operator can configure token_url")
+		return "", refused("", "token_url_invalid", "The descriptor's token endpoint is not usable. "+askToConfigureTokenURL)
 	}
 	if err := a.MaySend(u); err != nil {
 		return "", err
@@ -303,8 +308,11 @@ func (o *OAuth2) checkOrigin(origin string) error {
 		return nil
 	}
 	return refused(o.client().tokenURL, "token_url_insecure",
-		"the configured token_url is an http:// address, which is used only for providers that are configured with http:// themselves")
+		"The configured token_url is an http:// address, which is used only for providers that are configured with http:// themselves. "+
+			"Ask the operator of the bridge to configure an https:// address as token_url for this provider.")
 }
+
+const askToConfigureTokenURL = "Ask the operator of the bridge to configure token_url for this provider."
 
 func hasScheme(address, scheme string) bool {
 	s, _, ok := strings.Cut(address, "://")
@@ -321,11 +329,12 @@ func refused(tokenURL, reason, message string) *skillsharing.Error {
 // fetcher makes the function that obtains a token for a. It may run longer than
 // the call that a belongs to, and keeps nothing else of it.
 func (o *OAuth2) fetcher(endpoint string, a *skillsharing.Authentication) fetch {
-	f := tokenRequest{client: o.client(), endpoint: endpoint, transport: a.Transport, limit: a.MaxResponseSize}
+	f := tokenRequest{client: o.client(), endpoint: endpoint, transport: a.Transport, limit: a.MaxResponseSize, secrets: o.Secrets}
+	key := audience{endpoint, a.Origin}
 	return func(ctx context.Context, newest refreshToken) (grantedToken, *skillsharing.Error) {
 		// Caddy's HTTP transport takes the replacer of its placeholders from here.
 		ctx = context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer())
-		granted, err := o.obtain(ctx, f, newest)
+		granted, err := o.obtain(ctx, f, key, newest)
 		if err != nil {
 			if o.client().tokenURL == "" {
 				err.DetailsSource = skillsharing.SourceProvider // it chose the address
@@ -341,7 +350,7 @@ func (o *OAuth2) fetcher(endpoint string, a *skillsharing.Authentication) fetch 
 }
 
 // obtain makes the token request of the configured grant.
-func (o *OAuth2) obtain(ctx context.Context, f tokenRequest, newest refreshToken) (grantedToken, *skillsharing.Error) {
+func (o *OAuth2) obtain(ctx context.Context, f tokenRequest, key audience, newest refreshToken) (grantedToken, *skillsharing.Error) {
 	if o.client().refreshToken == "" {
 		return f.do(ctx, "")
 	}
@@ -352,7 +361,10 @@ func (o *OAuth2) obtain(ctx context.Context, f tokenRequest, newest refreshToken
 		name:       o.client().rotationName(f.endpoint),
 		configured: o.client().refreshToken,
 	}
-	return r.do(ctx, newest, f.do)
+	return r.do(ctx, newest, func(ctx context.Context, token string) (grantedToken, *skillsharing.Error) {
+		o.tokens().use(key, token)
+		return f.do(ctx, token)
+	})
 }
 
 // parseTokenURL accepts what can be the address of a token endpoint (RFC 6749,
@@ -360,7 +372,12 @@ func (o *OAuth2) obtain(ctx context.Context, f tokenRequest, newest refreshToken
 func parseTokenURL(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Hostname() == "" || (u.Scheme != "https" && u.Scheme != "http") {
-		return nil, errors.New("must be an https:// address with a host")
+		return nil, errors.New("must be a valid https:// or http:// address with a host")
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return nil, errors.New("must have a port from 1 to 65535, or none")
+		}
 	}
 	if u.User != nil || u.Fragment != "" {
 		return nil, errors.New("must have neither a user name nor a fragment")

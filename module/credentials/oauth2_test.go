@@ -226,6 +226,7 @@ func TestTokenURLRefused(t *testing.T) {
 		"relative":             {"", oauth2Auth("/token"), "https://skills.example.com", "token_url_invalid"},
 		"other scheme":         {"", oauth2Auth("file:///token"), "https://skills.example.com", "token_url_invalid"},
 		"with a user name":     {"", oauth2Auth("https://a:" + canary + "@x.example/"), "https://skills.example.com", "token_url_invalid"},
+		"bad port":             {"", oauth2Auth("https://x.example:99999/token"), "https://skills.example.com", "token_url_invalid"},
 		"unreadable":           {"", oauth2Auth("https://x.example/%zz" + canary), "https://skills.example.com", "token_url_invalid"},
 		"configured plaintext": {"http://id.example.com/token", oauth2Auth(tokenURL), "https://skills.example.com", "token_url_insecure"},
 	} {

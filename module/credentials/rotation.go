@@ -88,7 +88,7 @@ func (r rotation) lock(ctx context.Context) (unlock func(), failure *skillsharin
 	case ctx.Err() != nil:
 		return nil, &skillsharing.Error{
 			Code:     skillsharing.EndpointUnreachable,
-			Message:  "the refresh token is in use by another instance of the bridge",
+			Message:  "The refresh token is in use by another instance of the bridge.",
 			Phase:    skillsharing.PhaseAuth,
 			Source:   skillsharing.SourceBridge,
 			Executed: skillsharing.ExecutedNo,

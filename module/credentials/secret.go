@@ -94,8 +94,18 @@ func checkHeaderName(name string) error {
 // checkHeaderValue refuses what cannot be the value of a header (RFC 9110,
 // section 5.5). The error does not repeat it.
 func checkHeaderValue(option, value string) error {
-	if !httpguts.ValidHeaderFieldValue(value) {
-		return fmt.Errorf("%s: contains a line break or another control character", option)
+	if err := checkHeaderText(value); err != nil {
+		return fmt.Errorf("%s: %w", option, err)
+	}
+	return nil
+}
+
+// checkHeaderText is [checkHeaderValue] where the option is named by others. It
+// suits texts with placeholders too, of which nothing invalid can be mended by
+// what they stand for.
+func checkHeaderText(text string) error {
+	if !httpguts.ValidHeaderFieldValue(text) {
+		return errors.New("contains a line break or another control character")
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +33,7 @@ type tokenRequest struct {
 	endpoint  string
 	transport http.RoundTripper
 	limit     int64 // bytes to read of the answer
+	secrets   func() []string
 }
 
 // do asks for a token (RFC 6749, section 4.4.2), with the grant of the refresh
@@ -76,11 +78,11 @@ func (r tokenRequest) do(ctx context.Context, refresh string) (grantedToken, *sk
 // unusable tells why a token cannot be sent, if so.
 func unusable(token *oauth2.Token) (reason, message string) {
 	if token.TokenType != "" && !strings.EqualFold(token.TokenType, "Bearer") {
-		return "unsupported_token_type", "the token endpoint issued a token of another type than Bearer"
+		return "unsupported_token_type", "The token endpoint issued a token of another type than Bearer. " + askToCheckTokenURL
 	}
 	illegal := func(r rune) bool { return r <= ' ' || r >= 0x7f }
 	if len(token.AccessToken) > maxAccessToken || strings.ContainsFunc(token.AccessToken, illegal) {
-		return "unusable_token", "the token endpoint issued a token that fits in no header"
+		return "unusable_token", "The token endpoint issued a token that fits in no header. " + askToCheckTokenURL
 	}
 	return "", ""
 }
@@ -103,20 +105,41 @@ func (r tokenRequest) judge(ex *exchange, err error) *skillsharing.Error {
 	return e
 }
 
+// What the operator can do about an answer that is no token.
+const (
+	askToCheckClient   = "Ask the operator of the bridge to check client_id, client_secret and scopes for this provider."
+	askToCheckTokenURL = "Ask the operator of the bridge to check token_url for this provider."
+)
+
 // refusal words an answer that is no token.
 func (r tokenRequest) refusal(ex *exchange, err error) (reason, message string) {
 	if code := r.errorCode(err); code != "" {
-		return code, fmt.Sprintf("the token endpoint refused to issue a token: %s", code)
+		return code, r.refusalOf(code)
 	}
 	switch {
 	case ex.status >= 400:
-		return "refused", fmt.Sprintf("the token endpoint refused to issue a token, with HTTP status %d", ex.status)
+		return "refused", fmt.Sprintf("The token endpoint refused to issue a token to the bridge (HTTP status %d). %s", ex.status, askToCheckClient)
 	case ex.status >= 300:
-		return "redirect", "the token endpoint answered with a redirect, which is not followed"
+		return "redirect", "The token endpoint answered with a redirect, which is not followed. " + askToCheckTokenURL
 	case ex.tooLarge():
-		return "invalid_response", "the token endpoint's answer is too large"
+		return "invalid_response", "The token endpoint's answer is too large. " + askToCheckTokenURL
 	}
-	return "invalid_response", "the token endpoint's answer is no token response"
+	return "invalid_response", "The token endpoint's answer is no token response. " + askToCheckTokenURL
+}
+
+// refusalOf words an error code (RFC 6749, section 5.2).
+func (r tokenRequest) refusalOf(code string) string {
+	switch {
+	case code == "invalid_client":
+		return "The token endpoint refused the bridge's client credentials (invalid_client). " + askToCheckClient
+	case code == "invalid_grant" && r.client.refreshToken != "":
+		return "The token endpoint refused the bridge's refresh token (invalid_grant). " +
+			"Ask the operator of the bridge to configure a new refresh_token for this provider."
+	case code == "invalid_scope":
+		return "The token endpoint refused the scopes that the bridge asks for (invalid_scope). " +
+			"Ask the operator of the bridge to check scopes for this provider."
+	}
+	return fmt.Sprintf("The token endpoint refused to issue a token to the bridge (%s). %s", code, askToCheckClient)
 }
 
 // errorCode is the error code of a token endpoint (RFC 6749, section 5.2),
@@ -126,10 +149,8 @@ func (r tokenRequest) errorCode(err error) string {
 	if !ok || !errorCodeSyntax.MatchString(retrieve.ErrorCode) {
 		return ""
 	}
-	for _, secret := range []string{r.client.secret, r.client.refreshToken} {
-		if secret != "" && strings.Contains(retrieve.ErrorCode, secret) {
-			return ""
-		}
+	if slices.ContainsFunc(r.secrets(), func(secret string) bool { return strings.Contains(retrieve.ErrorCode, secret) }) {
+		return ""
 	}
 	return retrieve.ErrorCode
 }
@@ -155,18 +176,19 @@ func (r tokenRequest) unreachable(ex *exchange) *skillsharing.Error {
 	case ex.status >= 300:
 		e.Source = skillsharing.SourceProvider
 		reason = fmt.Sprintf("http_%d", ex.status)
-		e.Message = fmt.Sprintf("the token endpoint answered with HTTP status %d", ex.status)
+		e.Message = fmt.Sprintf("The token endpoint answered with HTTP status %d.", ex.status)
 	case timedOut(ex.err):
 		reason = "timeout"
-		e.Message = "the token endpoint did not answer in time"
+		e.Message = "The token endpoint did not answer in time."
 	default:
-		e.Message = "the token endpoint could not be reached"
+		e.Message = "The token endpoint could not be reached."
 	}
 	e.Details = unreachableDetails{URL: redactURL(r.endpoint), Reason: reason}.json()
 	// What the bridge itself forbids will not change by waiting.
 	if own, ok := errors.AsType[*skillsharing.Error](ex.err); ok {
 		e.Code, e.Message, e.Hint, e.Retry, e.Cause = own.Code, own.Message, own.Hint, own.Retry, own.Cause
 	}
+	e.Cause = scrubbed(e.Cause, r.secrets())
 	return e
 }
 
@@ -215,7 +237,14 @@ func (e *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	e.status = resp.StatusCode
-	resp.Body = &watchedBody{http.MaxBytesReader(nil, resp.Body, e.limit), &e.err}
+	if resp.StatusCode < http.StatusOK {
+		// After 101, the body would be the connection itself, which ends with
+		// nothing but the peer's consent.
+		_ = resp.Body.Close() // nothing was asked for that it could hold
+		resp.Body = http.NoBody
+		return resp, nil
+	}
+	resp.Body = e.watch(req.Context(), http.MaxBytesReader(nil, resp.Body, e.limit))
 	return resp, nil
 }
 
@@ -225,16 +254,35 @@ func (e *exchange) tooLarge() bool {
 	return ok
 }
 
+// watch closes a body when ctx ends, so that no read of it can outlive that.
+func (e *exchange) watch(ctx context.Context, body io.ReadCloser) io.ReadCloser {
+	stop := context.AfterFunc(ctx, func() {
+		_ = body.Close() // for its effect on a read that is under way
+	})
+	return &watchedBody{ReadCloser: body, ctx: ctx, unwatch: stop, err: &e.err}
+}
+
 // watchedBody notes why a body could not be read.
 type watchedBody struct {
 	io.ReadCloser
-	err *error
+	ctx     context.Context // of the exchange
+	unwatch func() bool
+	err     *error
 }
 
 func (b *watchedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		*b.err = err
+	if err == nil || errors.Is(err, io.EOF) {
+		return n, err
 	}
+	if ended := b.ctx.Err(); ended != nil {
+		err = ended // whatever the closing made of it
+	}
+	*b.err = err
 	return n, err
+}
+
+func (b *watchedBody) Close() error {
+	b.unwatch()
+	return b.ReadCloser.Close()
 }

@@ -135,22 +135,32 @@ func (s *tokenStore) renew(ctx context.Context, key audience, rejected string, f
 	return err == nil && token != rejected, err
 }
 
-// secrets returns all tokens that may still be in use.
-func (s *tokenStore) secrets() []string {
+// use notes the refresh token that a request is about to carry: it is a secret
+// from then on, not only when the request has been answered.
+func (s *tokenStore) use(key audience, refresh string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var secrets []string
+	if g, ok := s.grants[key]; ok {
+		g.refresh.value = refresh
+	}
+}
+
+// secrets returns all tokens that may still be in use.
+func (s *tokenStore) secrets() (access, refresh []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, g := range s.grants {
 		if g.token != nil {
-			secrets = append(secrets, g.token.value)
+			access = append(access, g.token.value)
 		}
-		for _, value := range []string{g.previous, g.refresh.value} {
-			if value != "" {
-				secrets = append(secrets, value)
-			}
+		if g.previous != "" {
+			access = append(access, g.previous)
+		}
+		if g.refresh.value != "" {
+			refresh = append(refresh, g.refresh.value)
 		}
 	}
-	return secrets
+	return access, refresh
 }
 
 // grant finds the grant of key or makes one. The caller holds the lock.
@@ -241,7 +251,7 @@ func (fl *flight) wait(ctx context.Context) (string, error) {
 	case <-ctx.Done():
 		return "", &skillsharing.Error{
 			Code:     skillsharing.InvocationTimeout,
-			Message:  "the call ended before the token endpoint had answered",
+			Message:  "The call ended before the token endpoint had answered.",
 			Phase:    skillsharing.PhaseAuth,
 			Source:   skillsharing.SourceBridge,
 			Executed: skillsharing.ExecutedNo,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -50,6 +51,11 @@ func secretsOf(credentials []Credentials) []string {
 	for _, c := range credentials {
 		if c != nil {
 			secrets = append(secrets, c.Secrets()...)
+		}
+	}
+	for _, s := range secrets {
+		if quoted := strconv.Quote(s); quoted != `"`+s+`"` { // as package net/http quotes what it can't read
+			secrets = append(secrets, quoted[1:len(quoted)-1])
 		}
 	}
 	secrets = slices.DeleteFunc(secrets, func(s string) bool { return s == "" })

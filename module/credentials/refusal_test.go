@@ -1,0 +1,118 @@
+package credentials_test
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+func TestRefusalsSayWhatToDo(t *testing.T) {
+	const (
+		client  = " Ask the operator of the bridge to check client_id, client_secret and scopes for this provider."
+		address = " Ask the operator of the bridge to check token_url for this provider."
+	)
+	for name, test := range map[string]struct {
+		status int
+		body   string
+		want   string
+	}{
+		"client":        {401, `{"error":"invalid_client"}`, "The token endpoint refused the bridge's client credentials (invalid_client)." + client},
+		"scope":         {400, `{"error":"invalid_scope"}`, "The token endpoint refused the scopes that the bridge asks for (invalid_scope). Ask the operator of the bridge to check scopes for this provider."},
+		"grant":         {400, `{"error":"invalid_grant"}`, "The token endpoint refused to issue a token to the bridge (invalid_grant)." + client},
+		"another":       {400, `{"error":"unauthorized_client"}`, "The token endpoint refused to issue a token to the bridge (unauthorized_client)." + client},
+		"no reason":     {403, "no", "The token endpoint refused to issue a token to the bridge (HTTP status 403)." + client},
+		"redirect":      {307, "", "The token endpoint answered with a redirect, which is not followed." + address},
+		"nonsense":      {200, "hello", "The token endpoint's answer is no token response." + address},
+		"another type":  {200, `{"access_token":"x","token_type":"mac"}`, "The token endpoint issued a token of another type than Bearer." + address},
+		"no valid text": {200, `{"access_token":"ü","token_type":"Bearer"}`, "The token endpoint issued a token that fits in no header." + address},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := oauth2(t)
+			a := authentication(t, oauth2Auth(tokenURL))
+			a.Transport = &tokenEndpoint{answer: func(int, *http.Request) (*reply, error) { return response(test.status, test.body), nil }}
+			if e := failure(t, m, a); e.Message != test.want {
+				t.Errorf("got  %s\nwant %s", e.Message, test.want)
+			}
+		})
+	}
+}
+
+func TestARefusedRefreshToken(t *testing.T) {
+	t.Setenv("BRIDGE_SECRET", canary)
+	t.Setenv("BRIDGE_REFRESH", "used-up")
+	_, storage := memoryOf(t)
+	m := load(t, storage, refreshing)[0].(*credentials.OAuth2)
+	defer stop(t)
+	a := authentication(t, oauth2Auth(tokenURL))
+	a.Transport = rotating()
+	const want = "The token endpoint refused the bridge's refresh token (invalid_grant). Ask the operator of the bridge to configure a new refresh_token for this provider."
+	if e := failure(t, m, a); e.Message != want {
+		t.Errorf("got %s", e.Message)
+	}
+}
+
+// TestRefusalsDescribeWhatIsMissing: callers share a refusal, but each gets what
+// its own descriptor says.
+func TestRefusalsDescribeWhatIsMissing(t *testing.T) {
+	const known = `"reason":"invalid_client"}`
+	for name, test := range map[string]struct {
+		auth   *skillsharing.Auth
+		want   string
+		source skillsharing.Source
+	}{
+		"descriptor": {
+			oauth2Auth("https://elsewhere.example.com/token"),
+			`{"required_auth_type":"oauth2","required_by":"provider","token_url":"https://id.example.com/token",` +
+				`"authorization_url":"https://id.example.com/authorize","scopes":{"all":"everything"},` + known,
+			skillsharing.SourceProvider,
+		},
+		"another descriptor": {
+			&skillsharing.Auth{Type: skillsharing.AuthOAuth2, OAuth2: &skillsharing.OAuth2{AuthorizationURL: "https://other.example.com/", Scopes: map[string]string{}}},
+			`{"required_auth_type":"oauth2","required_by":"provider","token_url":"https://id.example.com/token",` +
+				`"authorization_url":"https://other.example.com/","scopes":{},` + known,
+			skillsharing.SourceProvider,
+		},
+		"no descriptor": {
+			nil,
+			`{"required_auth_type":"oauth2","required_by":"provider","token_url":"https://id.example.com/token",` + known,
+			"",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := oauth2(t)
+			e := &tokenEndpoint{answer: func(n int, r *http.Request) (*reply, error) {
+				if n == 1 {
+					return issue(time.Hour)(n, r)
+				}
+				return response(401, `{"error":"invalid_client"}`), nil
+			}}
+			first := bearerOf(t, m, e)
+			a := rejected(t, e, first)
+			a.Auth = test.auth
+			_, err := m.Renew(t.Context(), a)
+			renewing, ok := errors.AsType[*skillsharing.Error](err)
+			if !ok {
+				t.Fatalf("got %v", err)
+			}
+			// The other descriptor's turn is between the two.
+			failure(t, m, withTransport(authentication(t, oauth2Auth("https://third.example.com/")), e))
+			for _, got := range []*skillsharing.Error{renewing, failure(t, m, withTransport(authentication(t, test.auth), e))} {
+				if string(got.Details) != test.want || got.DetailsSource != test.source {
+					t.Errorf("got  %s of %q\nwant %s", got.Details, got.DetailsSource, test.want)
+				}
+			}
+			if e.count() != 2 {
+				t.Errorf("%d token requests", e.count())
+			}
+		})
+	}
+}
+
+func withTransport(a *skillsharing.Authentication, e *tokenEndpoint) *skillsharing.Authentication {
+	a.Transport = e
+	return a
+}
