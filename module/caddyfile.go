@@ -486,9 +486,10 @@ func (p *parser) credentials(to *json.RawMessage, path string) option {
 
 // credentialModules names the kinds of credentials in this build.
 func credentialModules() []string {
-	var names []string
-	for _, m := range caddy.GetModules(credentialsNamespace) {
-		names = append(names, m.ID.Name())
+	modules := caddy.GetModules(credentialsNamespace)
+	names := make([]string, len(modules))
+	for i, m := range modules {
+		names[i] = m.ID.Name()
 	}
 	return names
 }

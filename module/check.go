@@ -27,11 +27,18 @@ const maxNameSize = 256
 // configError is a fault of the configuration. Its path is where the value
 // stands in the JSON config; the Caddyfile knows which line that came from.
 type configError struct {
-	path string
-	err  error
+	path  string
+	owner string // how the operator calls what the path leads to; may be empty
+	err   error
 }
 
-func (e *configError) Error() string { return e.path + ": " + e.err.Error() }
+func (e *configError) Error() string {
+	if e.owner == "" {
+		return e.path + ": " + e.err.Error()
+	}
+	return e.path + " (" + e.owner + "): " + e.err.Error()
+}
+
 func (e *configError) Unwrap() error { return e.err }
 
 // checker collects the first fault of a configuration.
@@ -39,7 +46,7 @@ type checker struct{ fault *configError }
 
 func (c *checker) check(err error, path string) {
 	if err != nil && c.fault == nil {
-		c.fault = &configError{path, err}
+		c.fault = &configError{path: path, err: err}
 	}
 }
 
@@ -91,7 +98,7 @@ func (h *Handler) checkProvider(c *checker, path string, p *Provider, names, nam
 	checkCapabilityTypes(c, path, p.CapabilityTypes)
 	checkTransport(c, path+".transport", p.TransportRaw)
 	h.checkSecrets(c, path+".credentials", p.CredentialsRaw)
-	h.checkSecrets(c, path+".discovery_credentials", p.DiscoveryCredentialsRaw)
+	h.checkDiscoverySecrets(c, path+".discovery_credentials", p.DiscoveryCredentialsRaw)
 }
 
 func (h *Handler) checkSkill(c *checker, path string, s *Skill, names, namespaces map[string]string) {
@@ -127,7 +134,7 @@ func (h *Handler) checkRegistry(c *checker, path string, r *Registry, namespaces
 	c.check(err, path+".url")
 	checkNamespace(c, path, r.Namespace, u, namespaces, "registry "+r.URL)
 	checkCapabilityTypes(c, path, r.CapabilityTypes)
-	h.checkSecrets(c, path+".discovery_credentials", r.DiscoveryCredentialsRaw)
+	h.checkDiscoverySecrets(c, path+".discovery_credentials", r.DiscoveryCredentialsRaw)
 }
 
 // checkCallers checks who calls, and as whom the bridge does.
@@ -203,6 +210,20 @@ func (h *Handler) checkSecrets(c *checker, path string, credentials json.RawMess
 	}
 	if !h.RequirePrincipal && !h.AllowAnonymous {
 		c.check(errors.New("credentials need require_principal (only callers who have proved who they are may use them) or allow_anonymous (everyone who reaches the bridge may)"), path)
+	}
+}
+
+// checkDiscoverySecrets is checkSecrets for credentials that are to read documents.
+// Whether they can is asked of the module itself once it is loaded; what most
+// often keeps oauth2 from it is found here, where the Caddyfile's line is known.
+func (h *Handler) checkDiscoverySecrets(c *checker, path string, credentials json.RawMessage) {
+	h.checkSecrets(c, path, credentials)
+	var config struct {
+		Type     string `json:"type"`
+		TokenURL string `json:"token_url"`
+	}
+	if json.Unmarshal(credentials, &config) == nil && config.Type == "oauth2" && config.TokenURL == "" {
+		c.check(errors.New("discovery_credentials oauth2 needs token_url: an index and a descriptor are read before any descriptor could name a token endpoint"), path)
 	}
 }
 

@@ -131,7 +131,8 @@ type Caller struct {
 // with the same settings of cache, network and transport share one cache, which
 // survives reloads of the configuration.
 type Cache struct {
-	// Memory for documents, in bytes. Default: 67108864 (64 MiB).
+	// Memory for documents, in bytes. In JSON, 0 means the default.
+	// Default: 67108864 (64 MiB).
 	MaxSize int64 `json:"max_size,omitempty"`
 
 	// How long a document is used without asking again where the provider does
@@ -139,7 +140,7 @@ type Cache struct {
 	TTL *caddy.Duration `json:"ttl,omitempty"`
 
 	// How long a document is used without asking again at most, whatever the
-	// provider says. Default: `24h`.
+	// provider says. In JSON, 0 means the default. Default: `24h`.
 	MaxTTL caddy.Duration `json:"max_ttl,omitempty"`
 
 	// How long after that a document is still used while the provider is down.

@@ -52,6 +52,22 @@ func TestDefaults(t *testing.T) {
 	})
 }
 
+// TestZeros: in JSON, an explicit 0 means the default where 0 has no meaning.
+func TestZeros(t *testing.T) {
+	_, standard := configOf(t, `{}`)
+	h, c := configOf(t, `{
+		"timeout":0, "max_timeout":0, "poll_interval":0, "max_poll_interval":0, "max_request_size":0, "max_response_size":0, "max_batch":0,
+		"cache":{"max_size":0,"max_ttl":0}
+	}`)
+	equal(t, "timeouts", []time.Duration{c.DefaultTimeout, c.MaxTimeout}, []time.Duration{standard.DefaultTimeout, standard.MaxTimeout})
+	equal(t, "poll intervals", []time.Duration{c.PollInitial, c.PollMax}, []time.Duration{standard.PollInitial, standard.PollMax})
+	equal(t, "response size", c.MaxResponseSize, standard.MaxResponseSize)
+	equal(t, "cache", h.cacheConfig(), new(Handler).cacheConfig())
+	if w := call(mustLoad(t, `{"max_request_size":0,"max_batch":0}`), "["+listSkills+","+listSkills+"]", nil); strings.Count(w.Body.String(), `"result"`) != 2 {
+		t.Errorf("a batch of two: %d %s", w.Code, w.Body)
+	}
+}
+
 func TestSettings(t *testing.T) {
 	h, c := configOf(t, `{
 		"caller":{"id":"us"}, "priority":"low", "timeout":"1s", "max_timeout":"2s", "poll_interval":"3ms", "max_poll_interval":"4ms",

@@ -113,33 +113,54 @@ func (g *guard) dialAddress(ctx context.Context, network string, address netip.A
 // judge returns the addresses of a host that may be reached on its port. There
 // is at least one, or an error: a *refusal or a failure to resolve.
 func (g *guard) judge(ctx context.Context, hostport string) ([]netip.AddrPort, error) {
-	host, text, err := net.SplitHostPort(hostport)
+	host, port, err := g.target(hostport)
 	if err != nil {
-		return nil, &refusal{"host and port can't be told apart"}
-	}
-	port, err := strconv.ParseUint(text, 10, 16)
-	if err != nil || !g.ports[uint16(port)] {
-		return nil, g.refuse(hostport, "", fmt.Sprintf("port %.20s is not allowed", text))
-	}
-	if err := checkSpelling(host); err != nil {
-		return nil, g.refuse(hostport, "", err.Error())
+		return nil, err
 	}
 	candidates, err := g.resolve(ctx, host)
 	if err != nil {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err}
 	}
+	return g.reachable(hostport, port, candidates)
+}
+
+// target takes a host and port apart and judges what can be judged of them
+// without knowing the host's addresses. An error is a *refusal.
+func (r *rules) target(hostport string) (host string, port uint16, err error) {
+	host, text, err := net.SplitHostPort(hostport)
+	if err != nil {
+		return "", 0, &refusal{"host and port can't be told apart"}
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	port = uint16(n)
+	if err != nil || !r.ports[port] {
+		return "", 0, r.refuse(hostport, "", fmt.Sprintf("port %.20s is not allowed", text))
+	}
+	if err := checkSpelling(host); err != nil {
+		return "", 0, r.refuse(hostport, "", err.Error())
+	}
+	return host, port, nil
+}
+
+// reachable returns those of a host's addresses, of which there is at least one,
+// that may be reached. If there are none, the error is a *refusal.
+func (r *rules) reachable(hostport string, port uint16, candidates []netip.Addr) ([]netip.AddrPort, error) {
 	var allowed []netip.AddrPort
 	for _, address := range candidates {
 		// Resolvers may hand out IPv4 addresses as IPv6 ones.
-		address = address.Unmap()
-		if address.Zone() == "" && g.addresses.SafeAddr(address) == nil {
-			allowed = append(allowed, netip.AddrPortFrom(address, uint16(port)))
+		if address = address.Unmap(); r.allows(address) {
+			allowed = append(allowed, netip.AddrPortFrom(address, port))
 		}
 	}
 	if len(allowed) == 0 {
-		return nil, g.refuse(hostport, candidates[0].String(), "address is not public")
+		return nil, r.refuse(hostport, candidates[0].String(), "address is not public")
 	}
 	return allowed, nil
+}
+
+// allows reports whether an address may be reached.
+func (r *rules) allows(address netip.Addr) bool {
+	return address.Zone() == "" && r.addresses.SafeAddr(address) == nil
 }
 
 func (g *guard) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
@@ -153,10 +174,10 @@ func (g *guard) resolve(ctx context.Context, host string) ([]netip.Addr, error) 
 	return addresses, err
 }
 
-func (g *guard) refuse(hostport, address, rule string) *refusal {
-	r := &refusal{rule}
-	g.report(hostport, address, r)
-	return r
+func (r *rules) refuse(hostport, address, rule string) *refusal {
+	refused := &refusal{rule}
+	r.report(hostport, address, refused)
+	return refused
 }
 
 // checkSpelling checks that a host is an address in its usual form, or a name.

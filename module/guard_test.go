@@ -326,6 +326,62 @@ func TestGuardFailures(t *testing.T) {
 	}
 }
 
+// TestJudge covers what is judged of a URL without a look-up or a connection,
+// with and without a proxy.
+func TestJudge(t *testing.T) {
+	for _, config := range []string{
+		`{"protocol": "http"}`,
+		`{"protocol": "http", "network_proxy": {"from": "url", "url": "http://127.0.0.1:1"}}`,
+	} {
+		var reports []string
+		r := newRules(networks(t, "10.1.0.0/16"), map[uint16]bool{80: true, 443: true}, func(host, address string, r *refusal) {
+			reports = append(reports, host+" "+address+" "+r.rule)
+		})
+		tr := testTransport(t, config, r)
+		tr.guard.lookup = func(_ context.Context, host string) ([]netip.Addr, error) {
+			t.Errorf("%s was looked up", host)
+			return nil, errors.New("no such host")
+		}
+		tr.guard.next = func(_ context.Context, _, address string) (net.Conn, error) {
+			t.Errorf("%s was dialed", address)
+			return nil, errors.New("not reached")
+		}
+		for text, want := range map[string]string{
+			"https://public.example/x":   "",
+			"http://localhost/x":         "", // up to the dialer
+			"https://8.8.8.8":            "",
+			"https://[2606:4700::1111]":  "",
+			"http://10.1.2.3:443/":       "",
+			"http://10.2.2.3/":           notPublic,
+			"https://127.0.0.1/":         notPublic,
+			"https://169.254.169.254/":   notPublic,
+			"https://[::1]/":             notPublic,
+			"https://[::ffff:8.8.8.8]/":  mapped,
+			"https://[fe80::1%25eth0]/":  zone,
+			"https://127.1/":             unusual,
+			"https://0x7f000001/":        unusual,
+			"https://a..b/":              noHost,
+			"https://public.example:22/": "port 22 is not allowed",
+			"http://127.0.0.1:22/":       "port 22 is not allowed",
+		} {
+			u, err := url.Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reports = nil
+			var judge interface {
+				Judge(ctx context.Context, u *url.URL) error
+			} = tr
+			if got := refusedBy(judge.Judge(t.Context(), u)); got != want {
+				t.Errorf("%s: %q, want %q", text, got, want)
+			}
+			if refused := want != ""; refused != (len(reports) == 1) {
+				t.Errorf("%s: reported %q", text, reports)
+			}
+		}
+	}
+}
+
 func TestGuardReports(t *testing.T) {
 	var reports []string
 	r := newRules(nil, map[uint16]bool{443: true}, func(host, address string, r *refusal) {

@@ -64,32 +64,36 @@ type Handler struct {
 	Priority string `json:"priority,omitempty"`
 
 	// How long a call may take where neither the caller nor the skill's
-	// descriptor says, from its arrival to its answer. Default: `25s`.
+	// descriptor says, from its arrival to its answer. In JSON, 0 means the
+	// default. Default: `25s`.
 	Timeout caddy.Duration `json:"timeout,omitempty"`
 
-	// How long any call may take, whoever asks for more. Default: `10m`.
+	// How long any call may take, whoever asks for more. In JSON, 0 means the
+	// default. Default: `10m`.
 	MaxTimeout caddy.Duration `json:"max_timeout,omitempty"`
 
 	// How long to wait before a run's status is asked for the first time; the
-	// waits then grow. Default: `500ms`.
+	// waits then grow. In JSON, 0 means the default. Default: `500ms`.
 	PollInterval caddy.Duration `json:"poll_interval,omitempty"`
 
 	// The longest wait between two requests for a run's status, unless the
-	// provider asks for more. Default: `5s`.
+	// provider asks for more. In JSON, 0 means the default. Default: `5s`.
 	MaxPollInterval caddy.Duration `json:"max_poll_interval,omitempty"`
 
 	// What is kept of the documents that describe skills.
 	Cache *Cache `json:"cache,omitempty"`
 
-	// The largest request accepted from an agent, in bytes. Default: 1048576
-	// (1 MiB).
+	// The largest request accepted from an agent, in bytes. In JSON, 0 means the
+	// default. Default: 1048576 (1 MiB).
 	MaxRequestSize int64 `json:"max_request_size,omitempty"`
 
 	// The largest answer accepted from a provider, in bytes, after
-	// decompression. Default: 10485760 (10 MiB).
+	// decompression. In JSON, 0 means the default. Default: 10485760
+	// (10 MiB).
 	MaxResponseSize int64 `json:"max_response_size,omitempty"`
 
-	// How many requests an agent may send in one batch. Default: 50.
+	// How many requests an agent may send in one batch. In JSON, 0 means the
+	// default. Default: 50.
 	MaxBatch int `json:"max_batch,omitempty"`
 
 	// Let providers be reached without TLS. Everything exchanged with them can

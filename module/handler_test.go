@@ -11,6 +11,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
 // load provisions a handler as Caddy does, without a server around it.
@@ -167,7 +170,10 @@ func TestLoadErrors(t *testing.T) {
 		`{"timeout":-1}`:                                     "timeout: timeout -1ns is too short",
 		`{"max_timeout":"1us"}`:                              "max_timeout: maximum of timeout 1µs is too short",
 		`{"timeout":"1h"}`:                                   "timeout: timeout 1h0m0s is longer than its maximum of 10m0s",
+		`{"max_timeout":"-1m"}`:                              "max_timeout: maximum of timeout -1m0s is too short",
 		`{"poll_interval":-5}`:                               "poll_interval: ",
+		`{"max_poll_interval":-5}`:                           "max_poll_interval: ",
+		`{"max_response_size":-1}`:                           "max_response_size: max_response_size -1 is negative",
 		`{"max_request_size":-1}`:                            "max_request_size: max_request_size -1 is negative",
 		`{"max_response_size":9223372036854775807}`:          "max_response_size: ",
 		`{"max_response_size":9223372036854775808}`:          "max_response_size",
@@ -184,22 +190,27 @@ func TestLoadErrors(t *testing.T) {
 		`{"principal":"alice"}`:                              "principal: ",
 		`{"transport":{"protocol":"fastcgi"}}`:               "transport: transport \"fastcgi\": only http is possible",
 		`{"transport":{"protocol":"http","versions":["5"]}}`: "transport: ",
-		`{"providers":[{"origin":"https://a.example","namespace":"x"},{"origin":"https://b.example","namespace":"x"}]}`:                                  "providers[1].namespace: namespace \"x\" is given twice",
-		`{"providers":[{"origin":"https://a.example","aliases":[{"name":"a","skill_id":"1"},{"name":"a","skill_id":"2"}]}]}`:                             "providers[0].aliases[1].name: name \"a\" is given twice",
-		`{"providers":[{"origin":"https://a.example","aliases":[{"name":"a"}]}]}`:                                                                        "providers[0].aliases[0].skill_id: ",
-		`{"providers":[{"origin":"https://a.example","trust":["b.example","c.example/"]}]}`:                                                              "providers[0].trust[1]: ",
-		`{"providers":[{"origin":"https://a.example","capability_types":["tool"]}]}`:                                                                     "providers[0].capability_types[0]: ",
-		`{"providers":[{"origin":"https://a.example","credentials":{"type":"api_key","key":"k"}}]}`:                                                      "providers[0].credentials: credentials need require_principal",
-		`{"require_principal":true,"allow_anonymous":true}`:                                                                                              "allow_anonymous: ",
-		`{"allow_anonymous":true,"providers":[{"origin":"https://a.example","credentials":{"type":"magic"}}]}`:                                           "providers[0].credentials: ",
-		`{"allow_anonymous":true,"providers":[{"origin":"https://a.example","credentials":{"key":"k"}}]}`:                                                "providers[0].credentials: ",
-		`{"allow_anonymous":true,"providers":[{"origin":"https://a.example","credentials":{"type":"api_key","key":"{env.SKILL_BRIDGE_TEST_UNSET}"}}]}`:   "providers[0].credentials: ",
-		`{"allow_anonymous":true,"providers":[{"origin":"https://a.example","discovery_credentials":{"type":"no_credentials"}}]}`:                        "providers[0].discovery_credentials: module *skillbridge.noCredentials is no credentials",
-		`{"allow_anonymous":true,"skills":[{"name":"a","url":"https://a.example","credentials":{"type":"no_credentials"}}]}`:                             "skills[0].credentials: ",
-		`{"allow_anonymous":true,"registries":[{"url":"https://a.example","discovery_credentials":{"type":"no_credentials"}}]}`:                          "registries[0].discovery_credentials: ",
-		`{"providers":[{"origin":"https://a.example","transport":{"protocol":"http","tls":{"curves":["square"]}}}]}`:                                     "providers[0].transport: ",
-		`{"skills":[{"name":"a","url":"https://a.example","transport":{"protocol":"http","tls":{"curves":["square"]}}}]}`:                                "skills[0].transport: ",
-		`{"allow_anonymous":true,"providers":[{"origin":"https://a.example","credentials":{"type":"api_key","key":"one","key":"two"}}],"timeout":"30s"}`: "providers[0].credentials: credentials are not valid JSON",
+		`{"providers":[{"origin":"https://a.example","namespace":"x"},{"origin":"https://b.example","namespace":"x"}]}`:                                       "providers[1].namespace: namespace \"x\" is given twice",
+		`{"providers":[{"origin":"https://a.example","aliases":[{"name":"a","skill_id":"1"},{"name":"a","skill_id":"2"}]}]}`:                                  "providers[0].aliases[1].name: name \"a\" is given twice",
+		`{"providers":[{"origin":"https://a.example","aliases":[{"name":"a"}]}]}`:                                                                             "providers[0].aliases[0].skill_id: ",
+		`{"providers":[{"origin":"https://a.example","trust":["b.example","c.example/"]}]}`:                                                                   "providers[0].trust[1]: ",
+		`{"providers":[{"origin":"https://a.example","capability_types":["tool"]}]}`:                                                                          "providers[0].capability_types[0]: ",
+		`{"providers":[{"origin":"https://a.example","credentials":{"type":"api_key","key":"k"}}]}`:                                                           "providers[0].credentials: credentials need require_principal",
+		`{"require_principal":true,"allow_anonymous":true}`:                                                                                                   "allow_anonymous: ",
+		`{"allow_anonymous":true,"providers":[{"origin":"https://a.example","credentials":{"type":"magic"}}]}`:                                                "providers[0].credentials (https://a.example): ",
+		`{"allow_anonymous":true,"providers":[{"origin":"https://a.example","credentials":{"key":"k"}}]}`:                                                     "providers[0].credentials (https://a.example): ",
+		`{"allow_anonymous":true,"providers":[{"origin":"https://a.example","credentials":{"type":"api_key","key":"{env.SKILL_BRIDGE_TEST_UNSET}"}}]}`:        "providers[0].credentials (https://a.example): ",
+		`{"allow_anonymous":true,"providers":[{"origin":"https://a.example","discovery_credentials":{"type":"no_credentials"}}]}`:                             "providers[0].discovery_credentials (https://a.example): module *skillbridge.noCredentials is no credentials",
+		`{"allow_anonymous":true,"skills":[{"name":"a","url":"https://a.example","credentials":{"type":"no_credentials"}}]}`:                                  "skills[0].credentials (a): ",
+		`{"allow_anonymous":true,"registries":[{"url":"https://a.example","discovery_credentials":{"type":"no_credentials"}}]}`:                               "registries[0].discovery_credentials (https://a.example): ",
+		`{"providers":[{"origin":"https://a.example","transport":{"protocol":"http","tls":{"curves":["square"]}}}]}`:                                          "providers[0].transport (https://a.example): ",
+		`{"skills":[{"name":"a","url":"https://a.example","transport":{"protocol":"http","tls":{"curves":["square"]}}}]}`:                                     "skills[0].transport (a): ",
+		`{"allow_anonymous":true,"providers":[{"origin":"https://a.example","credentials":{"type":"api_key","key":"one","key":"two"}}],"timeout":"30s"}`:      "providers[0].credentials: credentials are not valid JSON",
+		`{"allow_anonymous":true,"providers":[{"origin":"https://a.example","discovery_credentials":{"type":"oauth2","client_id":"c","client_secret":"s"}}]}`: "providers[0].discovery_credentials: discovery_credentials oauth2 needs token_url",
+		`{"allow_anonymous":true,"registries":[{"url":"https://a.example","discovery_credentials":{"type":"oauth2","client_id":"c","client_secret":"s"}}]}`:   "registries[0].discovery_credentials: discovery_credentials oauth2 needs token_url",
+		`{"allow_anonymous":true,"providers":[{"origin":"https://a.example","discovery_credentials":{"type":"for_skills_only"}}]}`:                            "providers[0].discovery_credentials (https://a.example): these credentials need a skill's descriptor",
+		`{"allow_anonymous":true,"registries":[{"url":"https://a.example","discovery_credentials":{"type":"for_skills_only"}}]}`:                              "registries[0].discovery_credentials (https://a.example): these credentials need a skill's descriptor",
+		`{"transport":{"protocol":"http","resolver":{"addresses":["10.0.0.53:dns"]}}}`:                                                                        "transport: transport: resolver \"10.0.0.53:dns\"",
 	} {
 		if _, err := load(t, config); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", config, err, want)
@@ -214,7 +225,23 @@ func (*noCredentials) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: credentialsNamespace + ".no_credentials", New: func() caddy.Module { return new(noCredentials) }}
 }
 
-func init() { caddy.RegisterModule(new(noCredentials)) }
+// forSkillsOnly are credentials that can't read documents.
+type forSkillsOnly struct{}
+
+func (*forSkillsOnly) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: credentialsNamespace + ".for_skills_only", New: func() caddy.Module { return new(forSkillsOnly) }}
+}
+
+func (*forSkillsOnly) Suits(auth *skillsharing.Auth) bool { return auth != nil }
+
+func (*forSkillsOnly) Authenticate(context.Context, *skillsharing.Authentication) error { return nil }
+
+func (*forSkillsOnly) Secrets() []string { return nil }
+
+func init() {
+	caddy.RegisterModule(new(noCredentials))
+	caddy.RegisterModule(new(forSkillsOnly))
+}
 
 func TestPorts(t *testing.T) {
 	h := &Handler{
@@ -248,18 +275,33 @@ func TestPartition(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	of := func(kind int, credentials, transport string) string {
-		p, err := partition(kindOf(kind), []byte(credentials), []byte(transport))
+	from := func(kind int, origin string, trust []string, credentials, transport string) string {
+		u, err := parseOrigin(origin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &translate.Source{Kind: kindOf(kind), URL: u, Trust: trust}
+		p, err := partition(s, []byte(credentials), []byte(transport))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return p
+	}
+	of := func(kind int, credentials, transport string) string {
+		return from(kind, "https://a.example", nil, credentials, transport)
 	}
 	credentials := `{"type":"api_key","key":"{file.` + secret + `}"}`
 	write("one")
 	one := of(0, credentials, "")
 	if again := of(0, credentials, ""); again != one {
 		t.Error("the same settings have two partitions")
+	}
+	if from(0, "https://b.example", []string{"t.example"}, "", "") != of(0, "", "") {
+		t.Error("providers without credentials don't share their documents")
+	}
+	trusting := from(0, "https://a.example", []string{"t.example", "u.example"}, `{"type":"api_key","key":"x"}`, "")
+	if from(0, "https://a.example", []string{"u.example", "t.example"}, `{"type":"api_key","key":"x"}`, "") != trusting {
+		t.Error("the order of trusted hosts makes a difference")
 	}
 	write("two")
 	seen := map[string]string{one: "one"}
@@ -269,6 +311,11 @@ func TestPartition(t *testing.T) {
 		"other kind":       of(1, "", ""),
 		"own transport":    of(0, "", `{"protocol":"http"}`),
 		"other credential": of(0, `{"type":"api_key","key":"x"}`, ""),
+		"other origin":     from(0, "https://b.example", nil, `{"type":"api_key","key":"x"}`, ""),
+		"other scheme":     from(0, "http://a.example", nil, `{"type":"api_key","key":"x"}`, ""),
+		"trusted hosts":    trusting,
+		"other trusted":    from(0, "https://a.example", []string{"t.example", "v.example"}, `{"type":"api_key","key":"x"}`, ""),
+		"one trusted host": from(0, "https://a.example", []string{"t.example"}, `{"type":"api_key","key":"x"}`, ""),
 	} {
 		if other, ok := seen[p]; ok {
 			t.Errorf("%s shares the partition of %s", name, other)

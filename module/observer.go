@@ -3,6 +3,7 @@ package skillbridge
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -12,8 +13,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
-// maxLogged bounds text from agents and providers, in bytes.
-const maxLogged = 256
+// Bounds of texts from agents and providers, in bytes.
+const (
+	maxLogged      = 256
+	maxLoggedError = 1024 // of URLs and errors, which say what to do, or why
+)
 
 // observer writes what the bridge reports to the log. It never sees arguments,
 // outputs or secrets.
@@ -43,10 +47,10 @@ func (o *observer) Exchange(ctx context.Context, e *skillsharing.Exchange) {
 		zap.String("source", e.Source),
 		zap.String("phase", string(e.Phase)),
 		zap.String("method", e.Method),
-		zap.String("url", e.URL),
+		zap.String("url", clip(e.URL, maxLoggedError)),
 		zap.Int("status", e.Status),
 		zap.Duration("duration", e.Duration),
-		zap.Error(e.Err),
+		reason("error", e.Err),
 	)
 }
 
@@ -56,7 +60,8 @@ func (o *observer) Notice(_ context.Context, n *skillsharing.Notice) {
 	if !o.logger.Core().Enabled(level) {
 		return
 	}
-	dropped, due := o.notices.due(n.Source+"\n"+clip(n.Message), time.Now())
+	message := clip(n.Message, maxLoggedError)
+	dropped, due := o.notices.due(n.Source+"\n"+message, time.Now())
 	if !due {
 		return
 	}
@@ -67,19 +72,20 @@ func (o *observer) Notice(_ context.Context, n *skillsharing.Notice) {
 	for _, a := range n.Attrs {
 		fields = append(fields, zap.Any(a.Key, loggable(a.Value)))
 	}
-	o.logger.Log(level, clip(n.Message), append(fields, repeated(dropped))...)
+	o.logger.Log(level, message, append(fields, repeated(dropped))...)
 }
 
 // refused tells the operator which connection the guard has refused. The address
 // is empty if it did not come to that.
 func (o *observer) refused(host, address string, r *refusal) {
+	host = clip(host, maxLogged)
 	dropped, due := o.refusals.due(host+"\n"+r.rule, time.Now())
 	if !due {
 		return
 	}
 	o.logger.Warn("did not connect: "+r.rule+"; if it may be reached, allow_networks, allow_ports or allow_http allow it",
-		zap.String("host", clip(host)),
-		zap.String("address", address),
+		zap.String("host", host),
+		zap.String("address", clip(address, maxLogged)),
 		repeated(dropped))
 }
 
@@ -103,10 +109,10 @@ func (o *observer) Called(_ context.Context, c *translate.Call, out *translate.O
 	}
 	fields := []zap.Field{
 		zap.String("operation", string(s.Operation)),
-		zap.String("name", clip(c.Name)),
+		zap.String("name", clip(c.Name, maxLogged)),
 		optional("source", s.Source),
-		optional("skill_id", out.SkillID),
-		optional("principal", clip(c.Principal)),
+		optional("skill_id", clip(out.SkillID, maxLogged)),
+		optional("principal", clip(c.Principal, maxLogged)),
 		zap.String("trace_id", c.TraceID),
 		zap.Duration("duration", s.Duration),
 		zap.Int("attempts", s.Attempts),
@@ -114,8 +120,8 @@ func (o *observer) Called(_ context.Context, c *translate.Call, out *translate.O
 	}
 	if out.Run != nil {
 		fields = append(fields,
-			zap.String("execution_id", clip(out.Run.ExecutionID)),
-			zap.String("status", string(out.Run.Status)))
+			zap.String("execution_id", clip(out.Run.ExecutionID, maxLogged)),
+			zap.String("status", clip(string(out.Run.Status), maxLogged)))
 	}
 	if out.Failure != nil {
 		fields = append(fields, failureFields(out.Failure)...)
@@ -158,21 +164,28 @@ func optional(name, value string) zap.Field {
 	return zap.String(name, value)
 }
 
+// reason is a field for an error, which may repeat what a provider says; it is
+// left out where there is none.
+func reason(name string, err error) zap.Field {
+	if err == nil {
+		return zap.Skip()
+	}
+	return zap.String(name, clip(err.Error(), maxLoggedError))
+}
+
 func failureFields(f *translate.Failure) []zap.Field {
 	fields := []zap.Field{
-		optional("code", string(f.Err.Code)),
-		optional("url", f.Err.URL),
+		optional("code", clip(string(f.Err.Code), maxLogged)),
+		optional("url", clip(f.Err.URL, maxLoggedError)),
 		zap.String("phase", string(f.Err.Phase)),
 		zap.String("error_source", string(f.Err.Source)),
 		zap.String("executed", string(f.Err.Executed)),
 		zap.String("next", string(f.Next)),
-		zap.String("error", f.Err.Message),
+		reason("cause", f.Err.Cause),
+		zap.String("error", clip(f.Err.Message, maxLoggedError)),
 	}
 	if f.Err.HTTPStatus != 0 {
 		fields = append(fields, zap.Int("http_status", f.Err.HTTPStatus))
-	}
-	if f.Err.Cause != nil {
-		fields = append(fields, zap.NamedError("cause", f.Err.Cause))
 	}
 	return fields
 }
@@ -193,20 +206,26 @@ func zapLevel(level slog.Level) zapcore.Level {
 func loggable(v slog.Value) any {
 	switch v := v.Resolve().Any().(type) {
 	case string:
-		return clip(v)
+		return clip(v, maxLogged)
+	case []string:
+		clipped := make([]string, len(v))
+		for i, text := range v {
+			clipped[i] = clip(text, maxLogged)
+		}
+		return clipped
 	case error:
-		return clip(v.Error())
+		return clip(v.Error(), maxLoggedError)
 	default:
 		return v
 	}
 }
 
-// clip bounds a text that others chose.
-func clip(text string) string {
-	if len(text) > maxLogged {
-		return text[:maxLogged] + "…"
+// clip bounds a text that others chose, and mends it if it is not UTF-8.
+func clip(text string, limit int) string {
+	if len(text) > limit {
+		return strings.ToValidUTF8(text[:limit], "") + "…" // the cut may be in the middle of a character
 	}
-	return text
+	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
 var _ translate.Observer = (*observer)(nil)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -105,6 +106,49 @@ func TestCalledFields(t *testing.T) {
 	}
 	if all := fmt.Sprint(got); strings.Contains(all, "private") || len(all) > 1000 {
 		t.Errorf("logged: %s", all)
+	}
+}
+
+func TestClip(t *testing.T) {
+	for text, want := range map[string]string{
+		"":               "",
+		"äöü":            "äöü", // 6 bytes
+		"abcdefg":        "abcdef…",
+		"abcdeü":         "abcde…", // cut in the middle of ü
+		"a\xffb":         "a\uFFFDb",
+		"\xff\xfeabcdef": "abcd…",
+	} {
+		if got := clip(text, 6); got != want {
+			t.Errorf("%q is clipped to %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestLoggedTextsAreBounded: whatever a provider or an agent says, a line stays
+// short, and valid UTF-8.
+func TestLoggedTextsAreBounded(t *testing.T) {
+	long := strings.Repeat("ä", 100_000) + "\xff"
+	o, logs := observed(zapcore.DebugLevel)
+	o.Called(t.Context(), &translate.Call{Name: long, Principal: long}, &translate.Outcome{
+		SkillID: long,
+		Run:     &translate.Run{ExecutionID: long, Status: skillsharing.ExecutionStatus(long)},
+		Failure: &translate.Failure{Kind: translate.Unreachable, Err: &skillsharing.Error{
+			Code: skillsharing.ErrorCode(long), URL: long, Message: long, Cause: errors.New(long),
+		}},
+	}, &translate.Statistics{})
+	o.Exchange(t.Context(), &skillsharing.Exchange{URL: long, Err: errors.New(long)})
+	o.Notice(t.Context(), &skillsharing.Notice{Level: slog.LevelWarn, Message: long, Attrs: []slog.Attr{
+		slog.String("text", long), slog.Any("list", []string{long}), slog.Any("error", errors.New(long)),
+	}})
+	o.refused(long, long, &refusal{"address is not public"})
+	if logs.Len() != 4 {
+		t.Fatalf("%d lines, want 4", logs.Len())
+	}
+	for _, line := range logs.All() {
+		text := fmt.Sprint(line.Message, line.ContextMap())
+		if len(text) > 6000 || !utf8.ValidString(text) {
+			t.Errorf("%d bytes, valid UTF-8: %t: %.300s", len(text), utf8.ValidString(text), text)
+		}
 	}
 }
 

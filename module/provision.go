@@ -86,6 +86,7 @@ func (h *Handler) config(ctx caddy.Context) (*translate.Config, []func(), error)
 	if err != nil {
 		return nil, nil, err
 	}
+	b.warnRefused(h.logger, sources)
 	caller := h.Caller
 	if caller == nil {
 		caller = new(Caller)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/caddyserver/caddy/v2"
@@ -18,6 +19,16 @@ import (
 
 // credentialsNamespace is where modules that authenticate requests register.
 const credentialsNamespace = "http.skill_bridge.credentials" //nolint:gosec // a name, not a credential
+
+// loadDiscoveryCredentials is loadCredentials for those that are to authenticate
+// requests for documents.
+func loadDiscoveryCredentials(ctx caddy.Context, owner any, field string, raw json.RawMessage) (skillsharing.Credentials, error) {
+	credentials, err := loadCredentials(ctx, owner, field, raw)
+	if err == nil && credentials != nil && !credentials.Suits(nil) {
+		return nil, errors.New("these credentials need a skill's descriptor to go by, and so can't be used to read one: use them as credentials, and others here")
+	}
+	return credentials, err
+}
 
 // loadCredentials loads the guest module in a field of a struct, or returns nil
 // if there is none.
@@ -66,16 +77,27 @@ func addPort(ports map[uint16]bool, u *url.URL) {
 	}
 }
 
-// partition names the part of the cache for the documents of one kind of source
-// that were read with the given credentials over the source's own transport.
-func partition(kind translate.SourceKind, credentials, transport json.RawMessage) (string, error) {
+// partition names the part of the cache for the documents of a source that were
+// read with the given credentials over the source's own transport. Sources
+// without credentials share what they read. With credentials, the source's URL and
+// trusted hosts decide which requests carry them, and so which of two answers to
+// the same request is kept: sources share only if they have these in common, too.
+func partition(s *translate.Source, credentials, transport json.RawMessage) (string, error) {
+	d := newDigest()
+	d.add(strconv.Itoa(int(s.Kind)))
+	d.add(string(transport))
+	if len(credentials) == 0 {
+		return d.text(), nil
+	}
+	d.add(s.URL.String())
+	d.add(strconv.Itoa(len(s.Trust)))
+	for _, host := range slices.Sorted(slices.Values(s.Trust)) {
+		d.add(host)
+	}
 	texts, err := resolvedTexts(credentials)
 	if err != nil {
 		return "", err
 	}
-	d := newDigest()
-	d.add(strconv.Itoa(int(kind)))
-	d.add(string(transport))
 	for _, text := range texts {
 		d.add(text)
 	}

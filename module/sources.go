@@ -2,9 +2,11 @@ package skillbridge
 
 import (
 	"encoding/json" // for Caddy's raw modules
+	"net/netip"
 	"net/url"
 
 	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
@@ -21,7 +23,7 @@ type builder struct {
 func (b *builder) sources(h *Handler) ([]translate.Source, error) {
 	var err error
 	if b.standard, err = b.load(h.TransportRaw); err != nil {
-		return nil, &configError{"transport", err}
+		return nil, &configError{path: "transport", err: err}
 	}
 	var sources []translate.Source
 	for i, p := range h.Providers {
@@ -48,13 +50,22 @@ func (b *builder) sources(h *Handler) ([]translate.Source, error) {
 	return sources, nil
 }
 
+// faults makes errors about the parts of a source, which also say how the
+// operator calls it.
+func faults(path, owner string) func(part string, err error) error {
+	return func(part string, err error) error {
+		return &configError{path: path + part, owner: owner, err: err}
+	}
+}
+
 func (b *builder) provider(path string, p *Provider) (s translate.Source, err error) {
+	fault := faults(path, p.Origin)
 	s = translate.Source{
 		Kind: translate.ProviderSource, Namespace: p.Namespace, Trust: p.Trust,
 		CapabilityTypes: capabilityTypes(p.CapabilityTypes), ListPrivate: p.ListPrivate,
 	}
 	if s.URL, err = parseOrigin(p.Origin); err != nil {
-		return s, &configError{path + ".origin", err}
+		return s, fault(".origin", err)
 	}
 	if s.Namespace == "" {
 		s.Namespace = defaultNamespace(s.URL)
@@ -62,54 +73,56 @@ func (b *builder) provider(path string, p *Provider) (s translate.Source, err er
 	for _, a := range p.Aliases {
 		s.Aliases = append(s.Aliases, translate.Alias{Name: a.Name, SkillID: a.SkillID})
 	}
-	if s.Partition, err = partition(s.Kind, p.DiscoveryCredentialsRaw, p.TransportRaw); err != nil {
-		return s, &configError{path + ".discovery_credentials", err}
+	if s.Partition, err = partition(&s, p.DiscoveryCredentialsRaw, p.TransportRaw); err != nil {
+		return s, fault(".discovery_credentials", err)
 	}
 	if s.Credentials, err = loadCredentials(b.ctx, p, "CredentialsRaw", p.CredentialsRaw); err != nil {
-		return s, &configError{path + ".credentials", err}
+		return s, fault(".credentials", err)
 	}
-	if s.DiscoveryCredentials, err = loadCredentials(b.ctx, p, "DiscoveryCredentialsRaw", p.DiscoveryCredentialsRaw); err != nil {
-		return s, &configError{path + ".discovery_credentials", err}
+	if s.DiscoveryCredentials, err = loadDiscoveryCredentials(b.ctx, p, "DiscoveryCredentialsRaw", p.DiscoveryCredentialsRaw); err != nil {
+		return s, fault(".discovery_credentials", err)
 	}
 	if s.Transport, err = b.transport(p.TransportRaw); err != nil {
-		return s, &configError{path + ".transport", err}
+		return s, fault(".transport", err)
 	}
 	return s, nil
 }
 
 func (b *builder) skill(path string, skill *Skill) (s translate.Source, err error) {
+	fault := faults(path, skill.Name)
 	s = translate.Source{Kind: translate.SkillSource, Namespace: skill.Name, Trust: skill.Trust}
 	if s.URL, err = parseURL("descriptor URL", skill.URL); err != nil {
-		return s, &configError{path + ".url", err}
+		return s, fault(".url", err)
 	}
-	if s.Partition, err = partition(s.Kind, nil, skill.TransportRaw); err != nil {
-		return s, &configError{path, err}
+	if s.Partition, err = partition(&s, nil, skill.TransportRaw); err != nil {
+		return s, fault("", err)
 	}
 	if s.Credentials, err = loadCredentials(b.ctx, skill, "CredentialsRaw", skill.CredentialsRaw); err != nil {
-		return s, &configError{path + ".credentials", err}
+		return s, fault(".credentials", err)
 	}
 	if s.Transport, err = b.transport(skill.TransportRaw); err != nil {
-		return s, &configError{path + ".transport", err}
+		return s, fault(".transport", err)
 	}
 	return s, nil
 }
 
 func (b *builder) registry(path string, r *Registry) (s translate.Source, err error) {
+	fault := faults(path, r.URL)
 	s = translate.Source{
 		Kind: translate.RegistrySource, Namespace: r.Namespace,
 		CapabilityTypes: capabilityTypes(r.CapabilityTypes), Transport: b.standard,
 	}
 	if s.URL, err = parseURL("registry URL", r.URL); err != nil {
-		return s, &configError{path + ".url", err}
+		return s, fault(".url", err)
 	}
 	if s.Namespace == "" {
 		s.Namespace = defaultNamespace(s.URL)
 	}
-	if s.Partition, err = partition(s.Kind, r.DiscoveryCredentialsRaw, nil); err != nil {
-		return s, &configError{path + ".discovery_credentials", err}
+	if s.Partition, err = partition(&s, r.DiscoveryCredentialsRaw, nil); err != nil {
+		return s, fault(".discovery_credentials", err)
 	}
-	if s.DiscoveryCredentials, err = loadCredentials(b.ctx, r, "DiscoveryCredentialsRaw", r.DiscoveryCredentialsRaw); err != nil {
-		return s, &configError{path + ".discovery_credentials", err}
+	if s.DiscoveryCredentials, err = loadDiscoveryCredentials(b.ctx, r, "DiscoveryCredentialsRaw", r.DiscoveryCredentialsRaw); err != nil {
+		return s, fault(".discovery_credentials", err)
 	}
 	return s, nil
 }
@@ -129,6 +142,22 @@ func (b *builder) load(raw json.RawMessage) (*transport, error) {
 	}
 	b.idle = append(b.idle, t.CloseIdleConnections)
 	return t, nil
+}
+
+// warnRefused tells the operator of sources that will never be reached, because
+// the guard refuses the address that is written in their URLs. It is no error: a
+// configuration may be checked where it is not used.
+func (b *builder) warnRefused(logger *zap.Logger, sources []translate.Source) {
+	for _, s := range sources {
+		address, err := netip.ParseAddr(s.URL.Hostname())
+		if err != nil || b.rules.allows(address) {
+			continue
+		}
+		logger.Warn("a source of skills will not be reached: its address is not public; if it may be reached, add the line below",
+			zap.String("source", s.Namespace),
+			zap.String("host", s.URL.Host),
+			zap.String("line", "allow_networks "+address.String()))
+	}
 }
 
 func capabilityTypes(texts []string) []skillsharing.CapabilityType {

@@ -97,7 +97,30 @@ func checkGuardable(config *reverseproxy.HTTPTransport) error {
 	case config.TLS != nil && strings.Contains(config.TLS.ServerName, "{"):
 		return fmt.Errorf("transport with a placeholder in tls_server_name (%q) is not possible: its connections can't be guarded", config.TLS.ServerName)
 	}
-	return nil
+	_, err := nameServers(config.Resolver)
+	return err
+}
+
+// nameServers returns the addresses of a resolver, or none if there is no resolver.
+func nameServers(resolver *reverseproxy.UpstreamResolver) ([]caddy.NetworkAddress, error) {
+	if resolver == nil {
+		return nil, nil
+	}
+	if len(resolver.Addresses) == 0 {
+		return nil, errors.New("transport: resolver has no addresses")
+	}
+	servers := make([]caddy.NetworkAddress, len(resolver.Addresses))
+	for i, text := range resolver.Addresses {
+		server, err := caddy.ParseNetworkAddressWithDefaults(text, "udp", 53)
+		if err != nil {
+			return nil, fmt.Errorf("transport: resolver %q: %w", text, err)
+		}
+		if server.PortRangeSize() != 1 {
+			return nil, fmt.Errorf("transport: resolver %q: an address with one port is needed", text)
+		}
+		servers[i] = server
+	}
+	return servers, nil
 }
 
 // newTransport provisions Caddy's transport and puts the guard into it.
@@ -142,9 +165,34 @@ func newTransport(ctx caddy.Context, raw json.RawMessage, allowed *rules) (*tran
 	return t, nil
 }
 
-// RoundTrip implements http.RoundTripper. A target that is to be reached through
-// a proxy is judged here, since only the proxy's address is dialed.
+// switchError is the error of an answer 101 (Switching Protocols). With it
+// net/http gives away the connection, from which no deadline and no cancelling
+// would end a read any more; and the bridge asks for no other protocol.
+type switchError struct{}
+
+func (switchError) Error() string {
+	return "the answer is HTTP 101 (Switching Protocols), which was not asked for"
+}
+
+// StatusCode returns the status of the answer.
+func (switchError) StatusCode() int { return http.StatusSwitchingProtocols }
+
+// RoundTrip implements http.RoundTripper. Every request to a provider passes here.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := t.roundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode == http.StatusSwitchingProtocols {
+		_ = response.Body.Close() // closes the connection, about which nothing else is known
+		return nil, switchError{}
+	}
+	return response, nil
+}
+
+// roundTrip sends a request. A target that is to be reached through a proxy is
+// judged here, since only the proxy's address is dialed.
+func (t *transport) roundTrip(r *http.Request) (*http.Response, error) {
 	if !t.proxied {
 		return t.Transport.RoundTrip(r)
 	}
@@ -160,6 +208,22 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.WithContext(context.WithValue(r.Context(), proxyKey{}, new(atomic.Pointer[string])))
 	r.Host = r.URL.Host // what a proxy of plain HTTP is asked for
 	return t.Transport.RoundTrip(r)
+}
+
+// Judge tells what is certain of a URL before anything is sent: nil, or an error
+// with a method Refused() string if the guard will refuse to connect because of
+// the port, of the host's spelling, or of an address written in place of a name.
+// It neither connects nor looks up names, which are judged when they are dialed.
+func (t *transport) Judge(_ context.Context, u *url.URL) error {
+	at := hostport(u)
+	host, port, err := t.guard.target(at)
+	if err != nil {
+		return err
+	}
+	if address, notAddress := netip.ParseAddr(host); notAddress == nil {
+		_, err = t.guard.reachable(at, port, []netip.Addr{address})
+	}
+	return err
 }
 
 func (t *transport) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -206,16 +270,12 @@ func hostport(u *url.URL) string {
 
 // newLookup resolves names as Caddy's transport would.
 func newLookup(config *reverseproxy.HTTPTransport) (func(context.Context, string) ([]netip.Addr, error), error) {
+	servers, err := nameServers(config.Resolver)
+	if err != nil {
+		return nil, err
+	}
 	resolver := net.DefaultResolver
-	if config.Resolver != nil && len(config.Resolver.Addresses) > 0 {
-		var servers []caddy.NetworkAddress
-		for _, text := range config.Resolver.Addresses {
-			server, err := caddy.ParseNetworkAddressWithDefaults(text, "udp", 53)
-			if err != nil {
-				return nil, fmt.Errorf("transport: resolver %q: %w", text, err)
-			}
-			servers = append(servers, server)
-		}
+	if len(servers) > 0 {
 		dialer := &net.Dialer{Timeout: time.Duration(config.DialTimeout)}
 		resolver = &net.Resolver{
 			PreferGo: true,

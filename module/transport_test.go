@@ -1,8 +1,14 @@
 package skillbridge
 
 import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -76,6 +82,8 @@ func TestTransportRefused(t *testing.T) {
 		`{"protocol": "http", "tls": {"server_name": "{http.vars.x}"}}`:      "tls_server_name",
 		`{"protocol": "http", "versions": ["4"]}`:                            "unsupported HTTP version",
 		`{"protocol": "http", "resolver": {"addresses": ["10.0.0.53:dns"]}}`: "resolver",
+		`{"protocol": "http", "resolver": {}}`:                               "resolver has no addresses",
+		`{"protocol": "http", "resolver": {"addresses": ["10.0.0.53:1-2"]}}`: "an address with one port is needed",
 		`{"protocol": "http", "network_proxy": {"from": "the_neighbours"}}`:  "the_neighbours",
 	} {
 		ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
@@ -128,6 +136,77 @@ func TestNetworkProxy(t *testing.T) {
 	want := []string{"GET http://public.example/", "GET http://8.8.8.8:80/", "CONNECT public.example:443"}
 	if !slices.Equal(asked, want) {
 		t.Errorf("the proxy was asked for %q, want %q", asked, want)
+	}
+}
+
+// newSwitcher answers the first request with HTTP 101 and keeps the connection
+// open. What it reads after that, up to the error that ends it, it sends on the
+// channel.
+func newSwitcher(t *testing.T, header string) (address string, ended <-chan error) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	end := make(chan error, 1)
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			end <- err
+			return
+		}
+		defer conn.Close()
+		// For a transport that keeps the connection, and waits.
+		_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+		reader := bufio.NewReader(conn)
+		if _, err = http.ReadRequest(reader); err == nil {
+			_, err = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\n"+header+"\r\n")
+		}
+		if err == nil {
+			_, err = reader.ReadByte()
+		}
+		end <- err
+	}()
+	return listener.Addr().String(), end
+}
+
+// TestSwitchingProtocols: net/http gives the connection of an HTTP 101 to the
+// caller, and a read from it ends only when the provider likes.
+func TestSwitchingProtocols(t *testing.T) {
+	const upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\n"
+	for name, header := range map[string]string{"upgrade": upgrade, "bare": "", "length": "Content-Length: 10\r\n"} {
+		for _, proxied := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " proxied ", proxied), func(t *testing.T) {
+				address, ended := newSwitcher(t, header)
+				config, host := "", address
+				if proxied {
+					config, host = `{"protocol": "http", "network_proxy": {"from": "url", "url": "http://`+address+`"}}`, "127.0.0.1"
+				}
+				tr := testTransport(t, config, testRules(networks(t, "127.0.0.1"), 80, netip.MustParseAddrPort(address).Port()))
+				err := get(t.Context(), tr, "http", host)
+				var status interface{ StatusCode() int }
+				if !errors.As(err, &status) || status.StatusCode() != 101 || !strings.Contains(err.Error(), "101") {
+					t.Errorf("the answer's error is %v", err)
+				}
+				if err := <-ended; err != io.EOF {
+					t.Errorf("the connection was not closed: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// TestSwitchingProtocolsOfCall: a call whose provider answers HTTP 101 is
+// answered, and lets go of the connection.
+func TestSwitchingProtocolsOfCall(t *testing.T) {
+	address, ended := newSwitcher(t, "Connection: Upgrade\r\nUpgrade: websocket\r\n")
+	h := mustLoad(t, loopbackConfig("http://"+address))
+	if w := call(h, listSkills, nil); w.Code != http.StatusOK || strings.Contains(w.Body.String(), `"result":{"skills":[{`) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if err := <-ended; err != io.EOF {
+		t.Errorf("the connection was not closed: %v", err)
 	}
 }
 

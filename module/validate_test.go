@@ -61,7 +61,7 @@ func TestValidate(t *testing.T) {
 			credentials api_key {env.SKILL_BRIDGE_TEST_UNSET}
 		}
 		allow_anonymous
-`, "providers[0].credentials: "},
+`, "providers[0].credentials (https://skills.example.com): "},
 		"secret for everyone": {`
 		provider https://skills.example.com {
 			credentials api_key {env.SKILL_BRIDGE_TEST_KEY}
