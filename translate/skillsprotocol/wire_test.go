@@ -3,6 +3,7 @@ package skillsprotocol_test
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -80,9 +81,7 @@ func newWire(t *testing.T, routes map[string]http.HandlerFunc, edits ...string) 
 		descriptor = strings.Replace(descriptor, edits[i], edits[i+1], 1)
 	}
 	w.routes["/s.json"] = status(200, descriptor)
-	for path, answer := range routes {
-		w.routes[path] = answer
-	}
+	maps.Copy(w.routes, routes)
 	documents, err := cache.New(cache.Config{MaxSize: 1 << 20, TTL: time.Hour, MaxTTL: time.Hour})
 	if err != nil {
 		t.Fatal(err)
@@ -277,7 +276,7 @@ func TestErrorTableOnTheWire(t *testing.T) {
 // A provider that switches protocols keeps the connection, and package net/http
 // no longer ends reads with the context. The call ends all the same.
 func TestSwitchingProtocolsDoesNotHoldACall(t *testing.T) {
-	switches := func(w http.ResponseWriter, r *http.Request) {
+	switches := func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			t.Error(err)
