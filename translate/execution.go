@@ -11,16 +11,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
-// newRunID invents an id for a run that completed without having one.
-func newRunID() string { return "run_" + rand.Text() }
-
-// newTraceID makes a W3C trace id.
-func newTraceID() string {
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails
-	return hex.EncodeToString(id[:])
-}
-
 // execution is one call on its way.
 type execution struct {
 	bridge  *Bridge
@@ -192,4 +182,14 @@ func (x *execution) judge(r *skillsharing.Response, failure *Failure) Outcome {
 		o.Failure = runFailed(e)
 	}
 	return o
+}
+
+// newRunID invents an id for a run that completed without having one.
+func newRunID() string { return "run_" + rand.Text() }
+
+// newTraceID makes a W3C trace id.
+func newTraceID() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return hex.EncodeToString(id[:])
 }
