@@ -57,7 +57,7 @@ type members struct {
 func parseMembers(body []byte) *members {
 	m := new(members)
 	body = bytes.TrimPrefix(body, []byte("\ufeff"))
-	dec := jsontext.NewDecoder(bytes.NewReader(body))
+	dec := jsontext.NewDecoder(bytes.NewBuffer(body)) // which it reads in place
 	if dec.PeekKind() != '{' {
 		_, err := dec.ReadValue()
 		m.valid = err == nil && atEnd(dec)
