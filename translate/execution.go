@@ -92,8 +92,22 @@ func (x *execution) submit() (*skillsharing.Response, *Failure) {
 	return response, nil
 }
 
+// discoveryTimeout bounds what it takes to find a skill. What is being read goes
+// on to be read, and may be there for the next call.
+const discoveryTimeout = 10 * time.Second
+
 // find resolves the name and reads the descriptor.
-func (x *execution) find(ctx context.Context) (failure *Failure) {
+func (x *execution) find(ctx context.Context) *Failure {
+	bounded, cancel := context.WithTimeout(ctx, discoveryTimeout)
+	defer cancel()
+	failure := x.discover(bounded)
+	if failure != nil && failure.Kind == TimedOut && ctx.Err() == nil {
+		return failed(slowDiscovery(failure.Err))
+	}
+	return failure
+}
+
+func (x *execution) discover(ctx context.Context) (failure *Failure) {
 	if x.listed, failure = x.bridge.catalog.resolve(ctx, x.call.Name, x.call.Principal); failure != nil {
 		return failure
 	}

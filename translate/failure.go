@@ -140,6 +140,17 @@ func otherVersion(s *skillsharing.Skill, wanted string) *skillsharing.Error {
 	}
 }
 
+// slowDiscovery is the error of a source whose documents took too long, though the
+// call itself still had time.
+func slowDiscovery(e *skillsharing.Error) *skillsharing.Error {
+	return &skillsharing.Error{
+		Code: skillsharing.EndpointUnreachable, Phase: e.Phase, Source: skillsharing.SourceBridge, Executed: skillsharing.ExecutedNo,
+		Message: fmt.Sprintf("The provider's documents could not be read within %s.", discoveryTimeout),
+		Details: jsontext.Value(`{"reason":"it did not answer in time"}`), URL: e.URL,
+		Retry: jsontext.Value(`{"suggested_delay_ms":2000,"max_attempts":3}`),
+	}
+}
+
 // addTimeout completes the error of a passed deadline with what the deadline was.
 func addTimeout(e *skillsharing.Error, timeout time.Duration) {
 	if e.Code != skillsharing.InvocationTimeout || e.Source != skillsharing.SourceBridge || e.Details != nil || errors.Is(e.Cause, context.Canceled) {

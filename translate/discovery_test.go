@@ -1,0 +1,62 @@
+package translate_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+)
+
+// slowDocuments answers each request after a while.
+type slowDocuments time.Duration
+
+func (d slowDocuments) RoundTrip(r *http.Request) (*http.Response, error) {
+	select {
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	case <-time.After(time.Duration(d)):
+	}
+	entry := `{"id":"p/s","name":"S","capability_type":"api","description":"d","descriptor_url":"https://p.example/s.json","access":"public","version":"1.0.0"}`
+	body := fmt.Sprintf(`{"protocol":{"version":"1.0.0"},"provider":{"name":"P"},"skills":[%s]}`, entry)
+	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
+}
+
+// Index and descriptor have ten seconds together, if the call has more.
+func TestDiscoveryIsBounded(t *testing.T) {
+	for _, c := range []struct {
+		each, timeout, took time.Duration
+		kind                translate.Kind
+	}{
+		{6 * time.Second, time.Minute, 10 * time.Second, translate.Unreachable},
+		{20 * time.Second, time.Minute, 10 * time.Second, translate.Unreachable},
+		{6 * time.Second, 8 * time.Second, 8 * time.Second, translate.TimedOut},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			documents, err := cache.New(cache.Config{MaxSize: 1 << 20, TTL: time.Hour, MaxTTL: time.Hour})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer documents.Close()
+			bridge, err := translate.New(translate.Config{
+				Sources: []translate.Source{{Namespace: "p", URL: &url.URL{Scheme: "https", Host: "p.example"}, Transport: slowDocuments(c.each)}},
+				Cache:   documents, DefaultTimeout: time.Minute, MaxTimeout: time.Minute, MaxResponseSize: 1 << 20,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			start := time.Now()
+			o := bridge.Execute(t.Context(), translate.Call{Name: "p.s", Timeout: c.timeout})
+			if took := time.Since(start); o.Failure == nil || o.Failure.Kind != c.kind || o.Failure.Next != translate.NextRetry || took != c.took {
+				t.Errorf("%s each, timeout %s: %+v after %s", c.each, c.timeout, o.Failure, took)
+			}
+			time.Sleep(time.Minute) // what is being read goes on
+		})
+	}
+}
