@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
@@ -76,10 +77,10 @@ func (b *builder) provider(path string, p *Provider) (s translate.Source, err er
 	if s.Partition, err = partition(&s, p.DiscoveryCredentialsRaw, p.TransportRaw); err != nil {
 		return s, fault(".discovery_credentials", err)
 	}
-	if s.Credentials, err = loadCredentials(b.ctx, p, "CredentialsRaw", p.CredentialsRaw); err != nil {
+	if s.Credentials, err = loadCredentials(credentials.WithOwner(b.ctx, s.Namespace), p, "CredentialsRaw", p.CredentialsRaw); err != nil {
 		return s, fault(".credentials", err)
 	}
-	if s.DiscoveryCredentials, err = loadDiscoveryCredentials(b.ctx, p, "DiscoveryCredentialsRaw", p.DiscoveryCredentialsRaw); err != nil {
+	if s.DiscoveryCredentials, err = loadDiscoveryCredentials(credentials.WithOwner(b.ctx, s.Namespace), p, "DiscoveryCredentialsRaw", p.DiscoveryCredentialsRaw); err != nil {
 		return s, fault(".discovery_credentials", err)
 	}
 	if s.Transport, err = b.transport(p.TransportRaw); err != nil {
@@ -97,7 +98,7 @@ func (b *builder) skill(path string, skill *Skill) (s translate.Source, err erro
 	if s.Partition, err = partition(&s, nil, skill.TransportRaw); err != nil {
 		return s, fault("", err)
 	}
-	if s.Credentials, err = loadCredentials(b.ctx, skill, "CredentialsRaw", skill.CredentialsRaw); err != nil {
+	if s.Credentials, err = loadCredentials(credentials.WithOwner(b.ctx, s.Namespace), skill, "CredentialsRaw", skill.CredentialsRaw); err != nil {
 		return s, fault(".credentials", err)
 	}
 	if s.Transport, err = b.transport(skill.TransportRaw); err != nil {
@@ -121,7 +122,7 @@ func (b *builder) registry(path string, r *Registry) (s translate.Source, err er
 	if s.Partition, err = partition(&s, r.DiscoveryCredentialsRaw, nil); err != nil {
 		return s, fault(".discovery_credentials", err)
 	}
-	if s.DiscoveryCredentials, err = loadDiscoveryCredentials(b.ctx, r, "DiscoveryCredentialsRaw", r.DiscoveryCredentialsRaw); err != nil {
+	if s.DiscoveryCredentials, err = loadDiscoveryCredentials(credentials.WithOwner(b.ctx, s.Namespace), r, "DiscoveryCredentialsRaw", r.DiscoveryCredentialsRaw); err != nil {
 		return s, fault(".discovery_credentials", err)
 	}
 	return s, nil

@@ -25,7 +25,7 @@ func (d slowDocuments) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	entry := `{"id":"p/s","name":"S","capability_type":"api","description":"d","descriptor_url":"https://p.example/s.json","access":"public","version":"1.0.0"}`
 	body := fmt.Sprintf(`{"protocol":{"version":"1.0.0"},"provider":{"name":"P"},"skills":[%s]}`, entry)
-	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
 }
 
 // Index and descriptor have ten seconds together, if the call has more.

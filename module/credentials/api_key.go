@@ -61,7 +61,7 @@ func (k *APIKey) Provision(ctx caddy.Context) error {
 		return err
 	}
 	k.resolved = seal(key)
-	r.warn(ctx.Logger())
+	r.warn(logger(ctx))
 	return nil
 }
 

@@ -65,7 +65,7 @@ func (h *Headers) Provision(ctx caddy.Context) error {
 		resolved[canonical] = value
 	}
 	h.resolved = seal(resolved)
-	r.warn(ctx.Logger())
+	r.warn(logger(ctx))
 	return nil
 }
 

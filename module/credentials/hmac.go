@@ -70,7 +70,7 @@ func (h *HMAC) Provision(ctx caddy.Context) error {
 		return errors.New("secret: is missing")
 	}
 	h.resolved = seal(secret)
-	r.warn(ctx.Logger())
+	r.warn(logger(ctx))
 	return nil
 }
 

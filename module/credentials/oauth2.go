@@ -120,7 +120,7 @@ func (OAuth2) CaddyModule() caddy.ModuleInfo {
 // Provision resolves the settings and finds the tokens that an earlier
 // configuration obtained with the same ones.
 func (o *OAuth2) Provision(ctx caddy.Context) error {
-	o.logger = ctx.Logger()
+	o.logger = logger(ctx)
 	if err := o.check(); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package credentials
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -64,6 +65,24 @@ func (r *resolver) replace(option, text string) (value string, placeholders int,
 		return "", 0, fmt.Errorf("%s: %w", option, err)
 	}
 	return value, placeholders, nil
+}
+
+// ownerKey is the context key of the name of those whose credentials are loaded.
+type ownerKey struct{}
+
+// WithOwner returns a context whose credentials say, in their log lines, whose
+// they are: the namespace of a provider or registry, or the name of a skill.
+func WithOwner(ctx caddy.Context, owner string) caddy.Context {
+	ctx.Context = context.WithValue(ctx.Context, ownerKey{}, owner)
+	return ctx
+}
+
+// logger is the one of ctx's module, with the owner in each line.
+func logger(ctx caddy.Context) *zap.Logger {
+	if owner, ok := ctx.Value(ownerKey{}).(string); ok {
+		return ctx.Logger().With(zap.String("source", owner))
+	}
+	return ctx.Logger()
 }
 
 // warn logs once which secrets stand in the configuration itself.

@@ -254,7 +254,10 @@ type tokenTransport struct{ client *Client }
 func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	start := time.Now()
 	resp, err := t.client.Transport.RoundTrip(req)
-	x := Exchange{Source: t.client.Source, Phase: PhaseAuth, Method: req.Method, URL: bareURL(req.URL), Duration: time.Since(start), Err: err}
+	x := Exchange{Source: t.client.Source, Phase: PhaseAuth, Method: req.Method, URL: bareURL(req.URL), Duration: time.Since(start)}
+	if err != nil {
+		x.Err = t.client.scrubbed(err)
+	}
 	if resp != nil {
 		x.Status = resp.StatusCode
 	}

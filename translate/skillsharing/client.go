@@ -83,7 +83,7 @@ func (c *Client) exchange(phase Phase, req *http.Request) (a *answer, err error)
 			x.Status = a.status
 		}
 		if err != nil {
-			x.Err = errors.New(c.scrubText(err.Error())) // it may quote what the provider sent
+			x.Err = c.scrubbed(err)
 		}
 		c.Observer.Exchange(req.Context(), &x)
 	}()

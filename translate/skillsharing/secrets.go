@@ -45,6 +45,9 @@ func (c *Client) scrubText(text string) string {
 	return text
 }
 
+// scrubbed is an error for the log: package net/http quotes what a provider sent.
+func (c *Client) scrubbed(err error) error { return errors.New(c.scrubText(err.Error())) }
+
 // secretsOf lists all secrets, longer ones first: one may be a part of another.
 func secretsOf(credentials []Credentials) []string {
 	var secrets []string

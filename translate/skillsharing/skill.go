@@ -2,8 +2,10 @@ package skillsharing
 
 import (
 	"bytes"
+	"cmp"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -93,3 +95,19 @@ func (s *Skill) sendsBody() bool {
 
 // Timeout is the one that the descriptor states, 0 if it states none.
 func (s *Skill) Timeout() time.Duration { return milliseconds(s.Endpoint.TimeoutMS) }
+
+// loggedURL is the URL that a phase is about, the same for all runs and without
+// its query; empty if that is none of the skill's.
+func (s *Skill) loggedURL(phase Phase) string {
+	template := ""
+	switch phase {
+	case PhaseInvoke:
+		template = s.Endpoint.URL
+	case PhasePoll:
+		template = cmp.Or(s.Endpoint.StatusURL, s.Endpoint.ResultURL)
+	case PhaseResult:
+		template = s.Endpoint.ResultURL
+	}
+	bare, _, _ := strings.Cut(template, "?")
+	return bare
+}

@@ -2,6 +2,7 @@ package skillsharing
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -120,6 +121,7 @@ func (c *Client) submitOnce(ctx context.Context, s *Skill, req *http.Request) (*
 // finish completes an error with what is known of the skill, and removes secrets.
 func (c *Client) finish(s *Skill, e *Error) *Error {
 	e.SkillID = s.ID
+	e.URL = cmp.Or(s.loggedURL(e.Phase), e.URL)
 	s.completeAuthDetails(e)
 	e.scrub(c.Credentials, c.DiscoveryCredentials)
 	return e

@@ -79,7 +79,7 @@ func (h *Handler) admitToken(r *http.Request, scopes []string) (string, *problem
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return "", h.tokenRequired("Authentication is required to invoke this skill", realm)
 	}
-	granted, ok := h.tokens.lookUp(strings.TrimSpace(token))
+	granted, ok := h.state.tokens.lookUp(strings.TrimSpace(token))
 	if !ok {
 		return "", h.tokenRequired("The access token is unknown or has expired", realm+`, error="invalid_token"`)
 	}

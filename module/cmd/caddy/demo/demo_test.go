@@ -32,6 +32,7 @@ const (
 type server struct {
 	t      *testing.T
 	origin string
+	config string
 	client *http.Client
 }
 
@@ -63,7 +64,7 @@ func start(t *testing.T, runTime time.Duration) *server {
 	if err := caddy.Load([]byte(config), true); err != nil {
 		t.Fatalf("loading Caddy: %v", err)
 	}
-	s := &server{t, origin, &http.Client{Transport: new(http.Transport), Timeout: 30 * time.Second}}
+	s := &server{t, origin, config, &http.Client{Transport: new(http.Transport), Timeout: 30 * time.Second}}
 	t.Cleanup(func() {
 		s.client.CloseIdleConnections()
 		if err := caddy.Stop(); err != nil {

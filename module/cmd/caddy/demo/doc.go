@@ -19,5 +19,6 @@
 //	     /authorize                   an explanation: there is no one to ask
 //
 // Everything else goes to the next handler. Runs and tokens live in memory
-// and end with the configuration that made them: after a reload they are gone.
+// and last for as long as a configuration has the same origin and secrets: they
+// survive reloads, but not a restart.
 package demo

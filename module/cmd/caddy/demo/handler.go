@@ -11,7 +11,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"go.uber.org/zap"
 )
 
 const (
@@ -39,12 +38,11 @@ type Handler struct {
 	// take a tenth of it. Default: `3s`. At most `10m`.
 	RunTime caddy.Duration `json:"run_time,omitempty"`
 
-	logger  *zap.Logger
-	catalog *catalog
-	apiKey  digest
-	clients map[string]digest
-	runs    *runs
-	tokens  *tokens
+	catalog  *catalog
+	apiKey   digest
+	clients  map[string]digest
+	state    *state
+	stateKey string
 }
 
 // Client is one OAuth 2.0 client of the demo provider's token endpoint.
@@ -70,8 +68,7 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 }
 
 // Provision resolves the secrets and builds the documents. It starts nothing.
-func (h *Handler) Provision(ctx caddy.Context) error {
-	h.logger = ctx.Logger()
+func (h *Handler) Provision(caddy.Context) error {
 	if h.RunTime == 0 {
 		h.RunTime = caddy.Duration(defaultRunTime)
 	}
@@ -92,8 +89,12 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		h.clients[client.ID] = digestOf(secret)
 	}
 
-	h.runs = newRuns(h.logger)
-	h.tokens = newTokens()
+	h.stateKey = fmt.Sprint(h.Origin, h.apiKey, h.clients)
+	pooled, _, err := states.LoadOrNew(h.stateKey, func() (caddy.Destructor, error) { return newState(), nil })
+	if err != nil {
+		return err
+	}
+	h.state = pooled.(*state)
 	h.catalog, err = newCatalog(h.Origin, h.skills())
 	return err
 }
@@ -140,12 +141,14 @@ func checkOrigin(origin string) error {
 	return nil
 }
 
-// Cleanup ends every run and waits until their goroutines are gone.
+// Cleanup gives up the runs and tokens. Unless another configuration has the same
+// provider, every run ends, and their goroutines with it.
 func (h *Handler) Cleanup() error {
-	if h.runs != nil {
-		h.runs.stop()
+	if h.state == nil {
+		return nil
 	}
-	return nil
+	_, err := states.Delete(h.stateKey)
+	return err
 }
 
 // ServeHTTP answers the paths of the protocol and hands every other path to

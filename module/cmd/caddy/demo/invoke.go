@@ -38,7 +38,7 @@ func (h *Handler) serveInvocation(w http.ResponseWriter, r *http.Request, slug s
 		return invalidRequest(http.StatusBadRequest, "Invalid InvocationRequest", faults...).write(w)
 	}
 
-	first, err := h.runs.start(s, owner, in, len(body))
+	first, err := h.state.runs.start(s, owner, in, len(body))
 	switch {
 	case errors.Is(err, errFull):
 		// none of the seven codes says "too many"; this one says "later"
@@ -85,7 +85,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *problem) {
 // serveRun answers with the state of a run. Its output comes with the status
 // too, unless the skill keeps it for the result.
 func (h *Handler) serveRun(w http.ResponseWriter, r *http.Request, id string, result bool) error {
-	found, ok := h.runs.find(id)
+	found, ok := h.state.runs.find(id)
 	if !ok {
 		return runNotFound(id).write(w)
 	}

@@ -46,7 +46,7 @@ func (h *Handler) serveToken(w http.ResponseWriter, r *http.Request) error {
 		TokenType   string `json:"token_type"`
 		ExpiresIn   int    `json:"expires_in"`
 		Scope       string `json:"scope"`
-	}{h.tokens.issue(client, scopes), "Bearer", int(tokenLifetime.Seconds()), strings.Join(scopes, " ")})
+	}{h.state.tokens.issue(client, scopes), "Bearer", int(tokenLifetime.Seconds()), strings.Join(scopes, " ")})
 }
 
 // tokenForm reads the parameters, which must be in the body and may not be

@@ -61,7 +61,6 @@ type run struct {
 
 // runs holds the executions of one configuration in bounded memory.
 type runs struct {
-	logger   *zap.Logger
 	stopping chan struct{}
 	follows  sync.WaitGroup
 
@@ -77,8 +76,8 @@ var (
 	errStopped = errors.New("the provider has been stopped")
 )
 
-func newRuns(logger *zap.Logger) *runs {
-	return &runs{logger: logger, stopping: make(chan struct{}), byID: make(map[string]*run)}
+func newRuns() *runs {
+	return &runs{stopping: make(chan struct{}), byID: make(map[string]*run)}
 }
 
 // start begins a run and returns its first report: the final one if the skill
@@ -185,7 +184,7 @@ func (rs *runs) try(r *run, args arguments) (out jsontext.Value, failure *runErr
 	// that panics there, on an input nobody foresaw, would end the process.
 	defer func() {
 		if cause := recover(); cause != nil {
-			rs.logger.Error("skill panicked", zap.String("skill", r.skill.id()), zap.Any("cause", cause), zap.Stack("stack"))
+			logger().Error("skill panicked", zap.String("skill", r.skill.id()), zap.Any("cause", cause), zap.Stack("stack"))
 			failure = &runError{Code: "EXECUTION_FAILED", Message: "The skill cannot process this input"}
 		}
 	}()
@@ -224,7 +223,7 @@ func (rs *runs) end(r *run, s status, out jsontext.Value, failure *runError) rep
 	for rs.weight > maxMemory && len(rs.ended) > 1 {
 		rs.dropOldest()
 	}
-	rs.logger.Debug("run ended",
+	logger().Debug("run ended",
 		zap.String("skill", r.report.SkillID),
 		zap.String("execution_id", r.report.ExecutionID),
 		zap.String("status", string(s)))

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"go.uber.org/zap"
 )
 
 // slow is a skill whose runs take four seconds: one accepted, three running.
@@ -32,7 +30,7 @@ func (rs *runs) statusOf(id string) status {
 
 func TestRunPassesThroughItsStates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rs := newRuns(zap.NewNop())
+		rs := newRuns()
 		defer rs.stop()
 		begin := time.Now()
 		id := rs.mustStart(t, slow, invocation{})
@@ -59,7 +57,7 @@ func TestRunPassesThroughItsStates(t *testing.T) {
 
 func TestTimeoutCutsARunShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rs := newRuns(zap.NewNop())
+		rs := newRuns()
 		defer rs.stop()
 		early := rs.mustStart(t, slow, invocation{timeout: time.Second / 2})
 		late := rs.mustStart(t, slow, invocation{timeout: 3 * time.Second})
@@ -75,7 +73,7 @@ func TestTimeoutCutsARunShort(t *testing.T) {
 
 func TestStopFailsWhatRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rs := newRuns(zap.NewNop())
+		rs := newRuns()
 		id := rs.mustStart(t, slow, invocation{})
 		rs.stop()
 		rs.stop()
@@ -91,7 +89,7 @@ func TestStopFailsWhatRuns(t *testing.T) {
 
 func TestRunsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rs := newRuns(zap.NewNop())
+		rs := newRuns()
 		defer rs.stop()
 		oldest := rs.mustStart(t, slow, invocation{})
 		time.Sleep(5 * time.Second)
@@ -111,7 +109,7 @@ func TestRunsAreBounded(t *testing.T) {
 
 func TestMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rs := newRuns(zap.NewNop())
+		rs := newRuns()
 		defer rs.stop()
 		large := &skill{slug: "large", work: func(arguments) (any, *runError) { return strings.Repeat("x", maxOutput-2), nil }}
 		first := rs.mustStart(t, large, invocation{})
@@ -144,7 +142,7 @@ func TestBadWorkFailsTheRun(t *testing.T) {
 		"too large": {func(arguments) (any, *runError) { return strings.Repeat("x", maxOutput), nil }, "OUTPUT_TOO_LARGE"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rs := newRuns(zap.NewNop())
+			rs := newRuns()
 			got, err := rs.start(&skill{work: test.work}, "", invocation{}, 1)
 			if err != nil || got.Status != failed || got.Output != nil || got.Error.Code != test.code {
 				t.Errorf("%+v, %v", got, err)

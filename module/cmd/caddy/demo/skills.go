@@ -114,7 +114,7 @@ func (h *Handler) skills() []*skill {
 				return struct {
 					Runs   map[string]int `json:"runs"`
 					Tokens int            `json:"tokens"`
-				}{h.runs.counts(), h.tokens.count()}, nil
+				}{h.state.runs.counts(), h.state.tokens.count()}, nil
 			},
 		},
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caddyserver/caddy/v2"
 )
 
 const runTime = 20 * time.Millisecond
@@ -250,5 +252,17 @@ func TestInternalStatsAreForTheKey(t *testing.T) {
 	}](t, r.Output)
 	if output.Runs["completed"] != 1 || output.Tokens != 1 {
 		t.Errorf("output = %s", r.Output)
+	}
+}
+
+// A reload of the configuration loses no run.
+func TestRunsSurviveAReload(t *testing.T) {
+	s := start(t, runTime)
+	accepted := decode[report](t, s.invoke("summarize", `{"text": "One. Two. Three."}`))
+	if err := caddy.Load([]byte(s.config), true); err != nil {
+		t.Fatal(err)
+	}
+	if last := s.finish(accepted.ExecutionID); last.Status != "completed" {
+		t.Errorf("got %+v", last)
 	}
 }
