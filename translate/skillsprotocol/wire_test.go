@@ -201,7 +201,7 @@ func TestErrorTableOnTheWire(t *testing.T) {
 		{about: "200 without sense", routes: invoke(status(200, "{}")), want: "-32056 INVALID_PROVIDER_RESPONSE 200 invoke bridge maybe none "},
 		{about: "too large", routes: invoke(status(200, `"`+strings.Repeat("x", 70<<10)+`"`)), want: "-32056 INVALID_PROVIDER_RESPONSE 200 invoke bridge maybe none "},
 		{about: "dropped", routes: invoke(drop), want: "-32053 ENDPOINT_UNREACHABLE 0 invoke bridge maybe none "},
-		{about: "hangs", routes: invoke(hang), params: `{"name":"p.s","timeout_ms":100}`, want: "-32052 INVOCATION_TIMEOUT 0 invoke bridge maybe none "},
+		{about: "hangs", routes: invoke(hang), params: `{"name":"p.s","timeout_ms":1000}`, want: "-32052 INVOCATION_TIMEOUT 0 invoke bridge maybe none "},
 
 		// The invocation, by the code of a unified error.
 		{about: "AUTH_REQUIRED", routes: invoke(status(400, unified("AUTH_REQUIRED"))), want: "-32050 AUTH_REQUIRED 400 invoke provider maybe ask_operator "},
@@ -226,7 +226,7 @@ func TestErrorTableOnTheWire(t *testing.T) {
 		{about: "poll 504", routes: poll(status(504, "")), want: "failed e1 INVOCATION_TIMEOUT provider yes follow_run"},
 		{about: "poll dropped", routes: poll(drop), want: "-32053 ENDPOINT_UNREACHABLE 0 poll bridge yes follow_run e1"},
 		{about: "poll nonsense", routes: poll(status(200, "nonsense")), want: "-32056 INVALID_PROVIDER_RESPONSE 200 poll bridge yes follow_run e1"},
-		{about: "poll hangs", routes: poll(hang), params: `{"name":"p.s","timeout_ms":100}`, want: "failed e1 INVOCATION_TIMEOUT bridge yes follow_run"},
+		{about: "poll hangs", routes: poll(hang), params: `{"name":"p.s","timeout_ms":1000}`, want: "failed e1 INVOCATION_TIMEOUT bridge yes follow_run"},
 		{about: "result 404", routes: result(status(404, "")), want: "-32056 INVALID_PROVIDER_RESPONSE 404 result provider yes none e1"},
 		{about: "result 500", routes: result(status(500, "")), want: "-32056 INVALID_PROVIDER_RESPONSE 500 result provider yes follow_run e1"},
 		{about: "no URL to follow", routes: poll(nil), edits: []string{`"status_url"`, `"x"`, `"result_url"`, `"y"`}, want: "-32056 INVALID_PROVIDER_RESPONSE 0 poll bridge yes none e1"},
@@ -254,6 +254,7 @@ func TestErrorTableOnTheWire(t *testing.T) {
 		{about: "no credential", edits: []string{`"auth":{"type":"none"}`, `"auth":{"type":"api_key"}`}, want: "-32050 AUTH_REQUIRED 0 auth bridge no ask_operator "},
 	} {
 		t.Run(c.about, func(t *testing.T) {
+			t.Parallel()
 			if got := newWire(t, c.routes, c.edits...).verdict(t, c.params); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
@@ -287,7 +288,7 @@ func TestSwitchingProtocolsDoesNotHoldACall(t *testing.T) {
 		_, _ = conn.Read(make([]byte, 1)) // until the bridge closes
 	}
 	w := newWire(t, map[string]http.HandlerFunc{"/run": switches})
-	if got, want := w.verdict(t, `{"name":"p.s","timeout_ms":200}`), "-32052 INVOCATION_TIMEOUT 0 invoke bridge maybe none "; got != want {
+	if got, want := w.verdict(t, `{"name":"p.s","timeout_ms":1000}`), "-32052 INVOCATION_TIMEOUT 0 invoke bridge maybe none "; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
