@@ -220,6 +220,7 @@ func TestTheEffectiveTimeoutIsSent(t *testing.T) {
 func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
 func TestDeadline(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		about            string
 		submit, status   http.HandlerFunc

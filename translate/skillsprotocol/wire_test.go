@@ -148,6 +148,7 @@ func (w *wire) verdict(t *testing.T, params string) string {
 // answer to what the agent reads: code, name, http_status, phase, source,
 // executed, next, and the execution id or parameter.
 func TestErrorTableOnTheWire(t *testing.T) {
+	t.Parallel()
 	invoke := func(answer http.HandlerFunc) map[string]http.HandlerFunc {
 		return map[string]http.HandlerFunc{"/run": answer}
 	}
@@ -262,6 +263,7 @@ func TestErrorTableOnTheWire(t *testing.T) {
 	}
 
 	t.Run("nobody listens", func(t *testing.T) {
+		t.Parallel()
 		w := newWire(t, nil)
 		w.mu.Lock()
 		answer := httptest.NewRecorder()
