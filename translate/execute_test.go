@@ -304,7 +304,7 @@ func TestCallerGone(t *testing.T) {
 		cancel()
 	})
 	o := newBridge(t, s).Execute(ctx, call(`{"city":"x"}`))
-	if o.Failure == nil || o.Failure.Kind != translate.TimedOut || o.Failure.Err.ExecutionID != "e1" {
+	if o.Failure == nil || o.Failure.Kind != translate.TimedOut || o.Failure.Err.ExecutionID != "e1" || !strings.Contains(o.Failure.Err.Message, "went away") {
 		t.Errorf("got %+v", o.Failure)
 	}
 	if n := len(p.requests("GET /status/e1")); n > 2 {
@@ -316,14 +316,23 @@ func TestCallerGone(t *testing.T) {
 type recorder struct {
 	mu        sync.Mutex
 	exchanges []skillsharing.Exchange
+	traces    map[string]bool // of the calls that exchanges belong to
 	notices   []skillsharing.Notice
 	calls     []translate.Statistics
 }
 
-func (r *recorder) Exchange(_ context.Context, e *skillsharing.Exchange) {
+func (r *recorder) Exchange(ctx context.Context, e *skillsharing.Exchange) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.exchanges = append(r.exchanges, *e)
+	if r.traces == nil {
+		r.traces = map[string]bool{}
+	}
+	trace := "none"
+	if c := translate.CallOf(ctx); c != nil {
+		trace = c.TraceID
+	}
+	r.traces[trace] = true
 }
 
 func (r *recorder) Notice(_ context.Context, n *skillsharing.Notice) {
@@ -343,7 +352,9 @@ func TestObserver(t *testing.T) {
 	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
 	p.on("GET /status/e1", answerJSON(200, response("e1", "running", nil)), answerJSON(200, response("e1", "completed", object{"output": 1})))
 	r := new(recorder)
-	newBridgeWith(t, r, s).Execute(t.Context(), call(`{"city":"x"}`))
+	c := call(`{"city":"x"}`)
+	c.TraceID = "4bf92f3577b34da6a3ce929d0e0e4736"
+	newBridgeWith(t, r, s).Execute(t.Context(), c)
 	var phases []string
 	for _, e := range r.exchanges {
 		phases = append(phases, fmt.Sprint(e.Phase, " ", e.Status))
@@ -351,7 +362,10 @@ func TestObserver(t *testing.T) {
 	if got, want := strings.Join(phases, ", "), "discovery 200, descriptor 200, invoke 202, poll 200, poll 200"; got != want {
 		t.Errorf("exchanges: %s, want %s", got, want)
 	}
-	if len(r.calls) != 1 || r.calls[0].Source != "acme" || r.calls[0].Attempts != 1 || r.calls[0].Polls != 2 {
+	if len(r.traces) != 1 || !r.traces["4bf92f3577b34da6a3ce929d0e0e4736"] {
+		t.Errorf("traces: %v", r.traces)
+	}
+	if len(r.calls) != 1 || r.calls[0].Operation != translate.OperationExecute || r.calls[0].Source != "acme" || r.calls[0].Attempts != 1 || r.calls[0].Polls != 2 {
 		t.Errorf("calls: %+v", r.calls)
 	}
 }

@@ -20,7 +20,7 @@ const (
 )
 
 // usual are the delays before the polls of a run that takes long.
-var usual = []time.Duration{half, 750 * time.Millisecond, 1125 * time.Millisecond, 1687 * time.Millisecond, 2531 * time.Millisecond, 3797 * time.Millisecond, 5 * sec, 5 * sec, 5 * sec}
+var usual = []time.Duration{half, 750 * time.Millisecond, 1125 * time.Millisecond, 1687500 * time.Microsecond, 2531250 * time.Microsecond, 3796875 * time.Microsecond, 5 * sec, 5 * sec, 5 * sec}
 
 // then puts answers in order.
 func then(parts ...any) []scriptedAnswer {

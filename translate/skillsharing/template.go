@@ -66,8 +66,11 @@ func escapeUnreserved(s string) string {
 	return b.String()
 }
 
-// templateURL is the URL of a template before an id is known, for judging its host.
-func templateURL(template string) (*url.URL, error) { return expandURL(template, "0") }
+// templateURL is the URL of a template before an id is known, for judging its
+// host. The placeholder stands for itself, so that nobody reads an invented id.
+func templateURL(template string) (*url.URL, error) {
+	return expandURL(template, executionIDPlaceholder)
+}
 
 // parseEndpointURL parses an absolute http(s) URL. Its fragment is dropped: it
 // is never sent.

@@ -1,0 +1,162 @@
+package skillsharing_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// An answer that came but can't be used is the provider's fault and has a status;
+// it is not a provider that can't be reached.
+func TestUnusableAnswers(t *testing.T) {
+	for _, c := range []struct {
+		about  string
+		answer http.HandlerFunc
+		status int
+	}{
+		{"a body that is not the gzip it says", answers(200, strings.Repeat("no gzip ", 10), "Content-Encoding", "gzip"), 200},
+		{"a header beyond the limit", answers(200, completes, "X-Long", strings.Repeat("x", 64<<10)), 0},
+	} {
+		p := newProvider(t)
+		p.on("POST /run", c.answer)
+		transport := newTransport(t)
+		transport.MaxResponseHeaderBytes = 16 << 10
+		_, e, effort := submit(t.Context(), newClient(t, p.URL, transport), skillAt(t, p.URL, `/endpoint/retry={"max_attempts":3,"backoff_ms":1}`))
+		wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedMaybe)
+		if e.HTTPStatus != c.status || effort.Attempts != 1 {
+			t.Errorf("%s: status %d, %d attempts", c.about, e.HTTPStatus, effort.Attempts)
+		}
+	}
+}
+
+// fencing is a transport that tells beforehand where it will not go.
+type fencing struct{ *http.Transport }
+
+func (fencing) Judge(_ context.Context, u *url.URL) error {
+	if strings.HasPrefix(u.Path, "/forbidden") {
+		return refusal{}
+	}
+	return nil
+}
+
+// Nothing is submitted if the run could not be followed.
+func TestURLsAreJudgedBeforeAnythingIsSent(t *testing.T) {
+	for _, member := range []string{"url", "status_url", "result_url"} {
+		p := newProvider(t)
+		c := newClient(t, p.URL, fencing{newTransport(t)})
+		_, e, effort := submit(t.Context(), c, skillAt(t, p.URL, "/endpoint/"+member+"="+quote(p.URL+"/forbidden")))
+		wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedNo)
+		if member != "url" && !strings.Contains(string(e.Details), "/forbidden/%7Bexecution_id%7D") {
+			t.Errorf("%s: details %s", member, e.Details)
+		}
+		if len(p.requests()) != 0 || effort.Attempts != 0 || e.Hint != skillsharing.HintRefused {
+			t.Errorf("%s: %d requests, %+v", member, len(p.requests()), e)
+		}
+	}
+}
+
+// A stale document is used when a provider is in trouble, and never after a
+// judgement about what it answered.
+func TestStaleDocuments(t *testing.T) {
+	for _, c := range []struct {
+		about  string
+		answer http.HandlerFunc
+		stale  bool
+	}{
+		{"503", answers(503, ""), true},
+		{"dropped", drops, true},
+		{"redirected for ever", answers(302, "", "Location", wellKnown), false},
+		{"redirected to another scheme", answers(302, "", "Location", "ftp://a.example/"), false},
+		{"redirected where the bridge does not go", answers(302, "", "Location", "/forbidden"), false},
+		{"too large", answers(200, strings.Repeat(" ", 2<<20)), false},
+		{"403", answers(403, ""), false},
+	} {
+		p := newProvider(t)
+		p.on("GET "+wellKnown, answers(200, acmeIndex, "Content-Type", "application/json"), c.answer)
+		client := newClient(t, p.URL, fencing{newTransport(t)})
+		documents, err := cache.New(cache.Config{MaxSize: 1 << 20, MaxTTL: time.Hour, StaleIfError: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(documents.Close)
+		client.Cache = documents
+		if _, e := client.Index(t.Context()); e != nil {
+			t.Fatal(e)
+		}
+		if _, e := client.Index(t.Context()); (e == nil) != c.stale {
+			t.Errorf("%s: %v", c.about, e)
+		}
+	}
+}
+
+// fetching are credentials that make a request of their own first.
+type fetching struct{ keyed }
+
+func (f *fetching) Authenticate(ctx context.Context, a *skillsharing.Authentication) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://token.example/token?x=y", http.NoBody)
+	if err != nil {
+		return err
+	}
+	if _, err := a.Transport.RoundTrip(req); err == nil {
+		return errors.New("the request was answered")
+	}
+	return nil
+}
+
+// echoing fails with what it was sent, as net/http does with a status line that
+// it can't read.
+type echoing struct{ secret string }
+
+func (t echoing) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, fmt.Errorf("malformed HTTP status code %q", t.secret)
+}
+
+func TestRequestsOfCredentialsAreReportedWithoutSecrets(t *testing.T) {
+	const secret = `k-12"345`
+	c := newClient(t, "http://acme.example", echoing{secret})
+	c.Credentials = &fetching{keyed{key: secret}}
+	_, e, _ := submit(t.Context(), c, skillAt(t, "http://acme.example", `/auth={"type":"api_key"}`))
+	wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedMaybe)
+	x := c.Observer.(*watcher).exchanges
+	if len(x) != 2 || x[0].Phase != skillsharing.PhaseAuth || x[0].URL != "http://token.example/token" || x[1].Phase != skillsharing.PhaseInvoke {
+		t.Fatalf("exchanges %+v", x)
+	}
+	for _, exchange := range x {
+		if text := exchange.Err.Error(); !strings.Contains(text, "[redacted]") || strings.Contains(text, "345") {
+			t.Errorf("%s: %s", exchange.Phase, text)
+		}
+	}
+}
+
+// Whoever reads about a refused credential learns who can mend it, and the log
+// line says where it happened.
+func TestRefusedCredential(t *testing.T) {
+	for _, auth := range []string{`{"type":"api_key"}`, `{"type":"none"}`} {
+		p := newProvider(t)
+		p.on("POST /run", answers(401, `{"error":{"code":"AUTH_REQUIRED","message":"No."}}`))
+		c := newClient(t, p.URL, newTransport(t))
+		c.Credentials = &keyed{key: "k-12345"}
+		_, e, _ := submit(t.Context(), c, skillAt(t, p.URL, "/auth="+auth))
+		wantError(t, e, skillsharing.AuthRequired, skillsharing.ExecutedNo)
+		if !strings.HasPrefix(e.Message, "No. (") || !strings.Contains(e.Message, "ask the operator of the bridge") || e.URL != p.URL+"/run" {
+			t.Errorf("%s: %q at %q", auth, e.Message, e.URL)
+		}
+	}
+}
+
+func TestRetryMemberIsBounded(t *testing.T) {
+	for n, kept := range map[int]bool{100: true, 5 << 10: false} {
+		_, e := skillsharing.Judge(503, nil, `{"error":{"code":"ENDPOINT_UNREACHABLE","message":"m","retry":{"x":"`+strings.Repeat("x", n)+`"}}}`, skillsharing.PhaseInvoke, "")
+		if (e.Retry != nil) != kept {
+			t.Errorf("%d bytes: %d kept", n, len(e.Retry))
+		}
+	}
+}
