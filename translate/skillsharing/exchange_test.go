@@ -105,10 +105,11 @@ func (f *fetching) Authenticate(ctx context.Context, a *skillsharing.Authenticat
 	if err != nil {
 		return err
 	}
-	if _, err := a.Transport.RoundTrip(req); err == nil {
-		return errors.New("the request was answered")
+	resp, err := a.Transport.RoundTrip(req)
+	if err != nil {
+		return nil // that the request was made is all that counts
 	}
-	return nil
+	return errors.Join(errors.New("the request was answered"), resp.Body.Close())
 }
 
 // echoing fails with what it was sent, as net/http does with a status line that
