@@ -55,6 +55,11 @@ type Provider struct {
 	// Show private skills to anonymous callers, too. Default: false.
 	ListPrivate bool `json:"list_private,omitempty"`
 
+	// Answer callers without a principal with AUTH_REQUIRED, whatever they ask of
+	// this provider; others of the handler may still be open to them. It is enough
+	// for `credentials` and `discovery_credentials`. Default: false.
+	RequirePrincipal bool `json:"require_principal,omitempty"`
+
 	// Transport for all requests to this provider, instead of the handler's.
 	// Example: `{"protocol": "http", "tls": {"client_certificate_automate": "bridge.example.com"}}`.
 	TransportRaw json.RawMessage `json:"transport,omitempty" caddy:"namespace=http.reverse_proxy.transport inline_key=protocol"`
@@ -87,6 +92,10 @@ type Skill struct {
 	// provider. The descriptor's own host may receive them anyway. Default: none.
 	Trust []string `json:"trust,omitempty"`
 
+	// Answer callers without a principal with AUTH_REQUIRED, as in a provider.
+	// Default: false.
+	RequirePrincipal bool `json:"require_principal,omitempty"`
+
 	// How to authenticate when invoking the skill, as in a provider. Needs
 	// `require_principal` or `allow_anonymous`. Default: none.
 	CredentialsRaw json.RawMessage `json:"credentials,omitempty" caddy:"namespace=http.skill_bridge.credentials inline_key=type"`
@@ -111,6 +120,10 @@ type Registry struct {
 	// Ask for skills of these types, with one request for each: `plugin`, `api`,
 	// `knowledge`, `task`. Default: all, with one request.
 	CapabilityTypes []string `json:"capability_types,omitempty"`
+
+	// Answer callers without a principal with AUTH_REQUIRED, as in a provider.
+	// Default: false.
+	RequirePrincipal bool `json:"require_principal,omitempty"`
 
 	// How to authenticate when asking the registry. Needs `require_principal` or
 	// `allow_anonymous`. Default: none.
@@ -152,6 +165,76 @@ type Cache struct {
 	NegativeTTL *caddy.Duration `json:"negative_ttl,omitempty"`
 }
 
+// Limits bounds what is read of documents and answers, and how much may be in
+// progress at a time. In JSON, 0 means the default everywhere. What is over a
+// limit is answered with an error that names it; nothing is cut.
+type Limits struct {
+	// How deep arrays and objects may nest in requests and in answers of
+	// providers (in documents at most 100 levels). Default: 512.
+	Depth int `json:"depth,omitempty"`
+
+	// The largest index or descriptor accepted, in bytes after decompression.
+	// Default: 4194304 (4 MiB), and never more than `max_response_size`.
+	DocumentSize int64 `json:"document_size,omitempty"`
+
+	// How many skills an index, or a registry's answer, may list. Default: 10000.
+	Skills int `json:"skills,omitempty"`
+
+	// How many inputs a skill may have. Default: 500.
+	Parameters int `json:"parameters,omitempty"`
+
+	// The largest JSON Schema of one input, in bytes; those of all inputs of a
+	// skill may have four times as much together. This bounds the time that it
+	// takes to compile them, too. Default: 65536 (64 KiB).
+	SchemaSize int64 `json:"schema_size,omitempty"`
+
+	// How many subschemas of an input's JSON Schema may apply to one value.
+	// Default: 2048.
+	SchemaComplexity int `json:"schema_complexity,omitempty"`
+
+	// The largest output of a run, in bytes of JSON. Default: `max_response_size`.
+	OutputSize int64 `json:"output_size,omitempty"`
+
+	// How long the body of a provider's answer may stand still. (For connecting
+	// and for TLS there are `dial_timeout` and `handshake_timeout` of the
+	// transport, and `response_header_timeout` for what comes between; a call ends
+	// with its deadline in any case.) Default: `30s`.
+	BodyTimeout caddy.Duration `json:"body_timeout,omitempty"`
+
+	// How many calls may be in progress at a time. Further ones are answered
+	// RATE_LIMITED at once. Default: 20000, or fewer where memory is limited: one
+	// for each 64 KiB of half of GOMEMLIMIT, which Caddy takes from its container
+	// or system.
+	Runs int `json:"runs,omitempty"`
+
+	// How many of them may concern one provider, skill or registry, so that none
+	// can take the places of all. Default: half of `runs`.
+	RunsPerProvider int `json:"runs_per_provider,omitempty"`
+
+	// How many of them may be waiting for the end of a run that was accepted; while
+	// there are more, no further call is accepted. Default: `runs`.
+	Waiting int `json:"waiting,omitempty"`
+}
+
+// CircuitBreaker decides when a host of a provider is left alone. Any answer
+// proves a host alive, even that a run has failed or HTTP 429; failures are:
+// no connection, no TLS, no answer in time, and HTTP 502, 503 and 504. While the
+// breaker is open, calls are answered ENDPOINT_UNREACHABLE at once, and documents
+// are served stale; the runs that were accepted go on to be asked about. After the
+// cooldown one request at a time tries whether the host is back.
+type CircuitBreaker struct {
+	// How many failures in a row open the breaker. In JSON, 0 means the default.
+	// Default: 20.
+	Failures int `json:"failures,omitempty"`
+
+	// How long it stays open before the host is tried again. In JSON, 0 means the
+	// default. Default: `5s`.
+	Cooldown caddy.Duration `json:"cooldown,omitempty"`
+
+	// Never leave a host alone. Default: false.
+	Off bool `json:"off,omitempty"`
+}
+
 // Defaults of the options, as documented at each.
 const (
 	defaultCallerID        = "skill-bridge"
@@ -169,6 +252,10 @@ const (
 	defaultMaxRequestSize  = 1 << 20
 	defaultMaxResponseSize = 10 << 20
 	defaultMaxBatch        = 50
+	defaultMaxRuns         = 20_000
+	defaultFailures        = 20
+	defaultCooldown        = 5 * time.Second
+	defaultRetryBudget     = 20
 )
 
 // orDefault returns a duration that an operator may leave out.

@@ -96,6 +96,20 @@ type Handler struct {
 	// default. Default: 50.
 	MaxBatch int `json:"max_batch,omitempty"`
 
+	// Bounds of what is read and of what may be in progress at a time, besides the
+	// three above.
+	Limits *Limits `json:"limits,omitempty"`
+
+	// Keeps calls from hosts of providers that are in trouble, so that they are
+	// answered at once and the provider can recover.
+	CircuitBreaker *CircuitBreaker `json:"circuit_breaker,omitempty"`
+
+	// The share of the calls to a provider, in percent, that may be repeating their
+	// invocation at a time; three always may. An invocation is repeated only where
+	// nothing can have been executed or the provider consents. 0: nothing is ever
+	// repeated. Default: 20.
+	RetryBudget *int `json:"retry_budget,omitempty"`
+
 	// Let providers be reached without TLS. Everything exchanged with them can
 	// then be read and changed on the way; secrets are still sent over plain HTTP
 	// only where the provider's own URL is written with `http://` here.

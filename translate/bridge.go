@@ -10,11 +10,13 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
-// Bridge executes calls. It is safe for concurrent use, holds no state of any
-// call, and needs no closing: what it is made of belongs to its maker.
+// Bridge executes calls. It is safe for concurrent use, keeps nothing of a
+// call that has ended, and needs no closing: what it is made of belongs to its maker.
 type Bridge struct {
 	config  Config
 	catalog *catalog
+	runs    places // calls in progress
+	waiting places // runs whose end is awaited
 }
 
 // New makes a bridge. An error means that the configuration contradicts itself
@@ -22,6 +24,9 @@ type Bridge struct {
 func New(config Config) (*Bridge, error) {
 	if config.Observer == nil {
 		config.Observer = nobody{}
+	}
+	if config.Stopping == nil {
+		config.Stopping = context.Background()
 	}
 	if config.Cache == nil {
 		return nil, errors.New("no cache is configured")
@@ -32,20 +37,26 @@ func New(config Config) (*Bridge, error) {
 		if err != nil {
 			return nil, fmt.Errorf("source %q: %w", s.Namespace, err)
 		}
-		sources[i] = &source{Source: s, client: &skillsharing.Client{
+		sources[i] = &source{Source: s, runs: places{name: "runs_per_provider", most: int64(config.MaxRunsPerSource)}, client: &skillsharing.Client{
 			Source: s.Namespace, Origin: s.URL, Audience: audience,
 			Credentials: s.Credentials, DiscoveryCredentials: s.DiscoveryCredentials,
 			Transport: s.Transport, Cache: config.Cache, Partition: s.Partition,
 			Caller: config.Caller, Priority: config.Priority,
 			PollInitial: config.PollInitial, PollMax: config.PollMax,
-			MaxResponseSize: config.MaxResponseSize, AllowHTTP: config.AllowHTTP, Observer: config.Observer,
+			MaxResponseSize: config.MaxResponseSize, Limits: config.Limits,
+			Breakers: config.Breakers, RetryBudget: skillsharing.NewRetryBudget(config.RetryBudget),
+			AllowHTTP: config.AllowHTTP, Observer: config.Observer,
 		}}
 	}
 	catalog, err := newCatalog(sources, config.Observer)
 	if err != nil {
 		return nil, err
 	}
-	return &Bridge{config, catalog}, nil
+	return &Bridge{
+		config: config, catalog: catalog,
+		runs:    places{name: "runs", most: int64(config.MaxRuns)},
+		waiting: places{name: "waiting", most: int64(config.MaxWaiting)},
+	}, nil
 }
 
 // Namespaces lists the namespaces of the configured providers and registries and
@@ -109,12 +120,17 @@ func (b *Bridge) Follow(ctx context.Context, ref RunRef, principal string) Outco
 func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *Failure) {
 	x := b.begin(ctx, call)
 	x.setDeadline(x.timeout)
-	if failure := x.find(x.ctx); failure != nil {
+	failure := x.admit()
+	if failure == nil {
+		failure = x.find(x.ctx)
+	}
+	if failure != nil {
 		x.outcome = x.judge(nil, failure)
 		x.end(OperationDescribe)
 		return nil, failure
 	}
 	x.cancel()
+	x.leave()
 	f := x.found
 	return &Description{
 		Name: f.name, Namespace: f.source.Namespace, Descriptor: f.skill.Descriptor, Document: f.skill.Document,
@@ -122,11 +138,12 @@ func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *Failur
 	}, nil
 }
 
-// found is a skill that a name led to, and the client that may invoke it.
+// found is a skill that a name led to, and the source whose credentials it is
+// invoked with.
 type found struct {
 	*listed
-	skill  *skillsharing.Skill
-	client *skillsharing.Client
+	skill   *skillsharing.Skill
+	invoker *source
 }
 
 // read reads the descriptor of a listed skill and checks that it is the one
@@ -159,24 +176,24 @@ func wrongID(s *skillsharing.Skill, listed string) *skillsharing.Error {
 	return e
 }
 
-// invoker is the client that may invoke a skill. A registry has no secrets of its
-// own: its skills are invoked as those of the provider that hosts them, if there
-// is one.
-func (b *Bridge) invoker(s *source, skill *skillsharing.Skill) *skillsharing.Client {
+// invoker is the source as which a skill may be invoked. A registry has no secrets
+// of its own: its skills are invoked as those of the provider that hosts them, if
+// there is one.
+func (b *Bridge) invoker(s *source, skill *skillsharing.Skill) *source {
 	if s.Kind != RegistrySource {
-		return s.client
+		return s
 	}
-	client := s.client
+	invoker := s
 	for _, p := range b.catalog.sources {
 		switch {
 		case p.Kind != ProviderSource || !skill.Hosts(p.client.Audience):
 		case p.Credentials != nil && p.Credentials.Suits(&skill.Auth):
-			return p.client
-		case client == s.client:
-			client = p.client
+			return p
+		case invoker == s:
+			invoker = p
 		}
 	}
-	return client
+	return invoker
 }
 
 // nobody observes nothing.

@@ -81,6 +81,7 @@ const (
 	InvalidDocument                 // an index or descriptor is invalid
 	ProviderFault                   // the provider's answer means nothing
 	RateLimited                     // too many requests
+	Stopped                         // the bridge is being stopped, and can't wait for the end
 	RunFailed                       // the provider reported the end of the run as failed or timed out
 )
 

@@ -20,6 +20,7 @@ type source struct {
 	Source
 	client *skillsharing.Client
 	table  atomic.Pointer[nameTable]
+	runs   places // calls in progress that concern it
 }
 
 // nameTable holds the names of the skills that a source lists. It is made anew
@@ -111,6 +112,17 @@ func (c *catalog) resolve(ctx context.Context, name, principal string) (*listed,
 	return c.unqualified(ctx, name, principal)
 }
 
+// owner returns the one source that decides a name, nil if that takes reading all.
+func (c *catalog) owner(name string) *source {
+	if o, ok := c.operators[name]; ok {
+		return o.source
+	}
+	if s := c.namespaceOf(name); s != nil {
+		return s
+	}
+	return c.onlySource()
+}
+
 // lookUp finds a name in one source. What it returns beside a failure says no
 // more than which source that was.
 func (c *catalog) lookUp(ctx context.Context, s *source, name string, find func(*nameTable) []*entry) (*listed, *Failure) {
@@ -136,7 +148,7 @@ func (c *catalog) lookUp(ctx context.Context, s *source, name string, find func(
 func (c *catalog) unqualified(ctx context.Context, name, principal string) (*listed, *Failure) {
 	var found, known, unread []string
 	var shown []*listed
-	for _, r := range c.loadAll(ctx, func(s *source) bool { return s.Kind != SkillSource }) {
+	for _, r := range c.loadAll(ctx, func(s *source) bool { return s.Kind != SkillSource && s.admits(principal) }) {
 		if r.err != nil {
 			unread = append(unread, r.source.Namespace)
 			continue
@@ -152,8 +164,10 @@ func (c *catalog) unqualified(ctx context.Context, name, principal string) (*lis
 	if len(shown) == 1 {
 		return shown[0], nil
 	}
-	for n := range c.operators {
-		known = append(known, n)
+	for n, o := range c.operators {
+		if o.source.admits(principal) {
+			known = append(known, n)
+		}
 	}
 	if len(found) > 0 {
 		slices.Sort(found)
@@ -207,6 +221,9 @@ func (s *source) visible(entries []*entry, principal string) []*entry {
 	}
 	return slices.DeleteFunc(slices.Clone(entries), func(e *entry) bool { return e.hidden() })
 }
+
+// admits reports whether a caller may use the source at all.
+func (s *source) admits(principal string) bool { return principal != "" || !s.RequirePrincipal }
 
 // hidden reports whether an entry is kept from anonymous callers' lists.
 func (e *entry) hidden() bool { return e.Access == skillsharing.Private && !e.aliased }

@@ -29,8 +29,20 @@ type Config struct {
 	PollInitial, PollMax time.Duration
 	// MaxResponseSize bounds every answer of a provider after decompression, in bytes.
 	MaxResponseSize int64
+	// Limits bounds what else is read of documents and answers.
+	Limits skillsharing.Limits
+	// MaxRuns bounds the calls that are in progress, in all and for each source; MaxWaiting those of them that wait for the
+	// end of an accepted run. 0: no bound.
+	MaxRuns, MaxRunsPerSource, MaxWaiting int
+	// Breakers keep calls from hosts that are in trouble; nil: none are kept. They may be shared like the cache.
+	Breakers *skillsharing.Breakers
+	// RetryBudget is the share of the calls to a source, from 0 to 1, that may be repeating their invocation at a time.
+	RetryBudget float64
 	// AllowHTTP lets providers be reached without TLS.
 	AllowHTTP bool
+	// Stopping ends with the time that calls have when the process stops: those in progress are then answered as they
+	// stand, with [Stopped]. Nil: never.
+	Stopping context.Context
 	// Observer is told what happens; nil: nobody.
 	Observer Observer
 }
@@ -54,6 +66,8 @@ type Source struct {
 	CapabilityTypes []skillsharing.CapabilityType
 	// ListPrivate shows private skills to every caller.
 	ListPrivate bool
+	// RequirePrincipal refuses anonymous callers whatever they ask of the source.
+	RequirePrincipal bool
 	// Transport carries all requests to the source. It must refuse forbidden
 	// addresses and follow no redirects.
 	Transport http.RoundTripper

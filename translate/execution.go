@@ -22,6 +22,10 @@ type execution struct {
 	timeout time.Duration // the effective one
 	effort  skillsharing.Effort
 	outcome Outcome
+
+	admitted *source // the last one to be admitted to
+	places   [3]*places // that it has taken
+	taken    int
 }
 
 func (b *Bridge) begin(ctx context.Context, call Call) *execution {
@@ -37,8 +41,18 @@ func (b *Bridge) begin(ctx context.Context, call Call) *execution {
 	if call.Timeout > 0 {
 		x.timeout = min(max(call.Timeout, minTimeout), b.config.MaxTimeout)
 	}
-	x.ctx, x.cancel = context.WithCancel(ctx)
+	x.ctx, x.cancel = b.untilStopped(ctx)
 	return x
+}
+
+// untilStopped derives a context that ends when the bridge stops, too.
+func (b *Bridge) untilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	release := context.AfterFunc(b.config.Stopping, func() { cancel(skillsharing.ErrStopping) })
+	return ctx, func() {
+		release()
+		cancel(nil)
+	}
 }
 
 type callKey struct{}
@@ -52,6 +66,7 @@ func CallOf(ctx context.Context) *Call {
 
 func (x *execution) end(o Operation) {
 	x.cancel()
+	x.leave()
 	s := &Statistics{Operation: o, Duration: time.Since(x.call.Arrived), Attempts: x.effort.Attempts, Polls: x.effort.Polls}
 	if x.listed != nil {
 		s.Source = x.listed.source.Namespace
@@ -71,6 +86,9 @@ func (x *execution) setDeadline(timeout time.Duration) {
 func (x *execution) submit() (*skillsharing.Response, *Failure) {
 	ctx, cancel := context.WithDeadline(x.ctx, x.call.Arrived.Add(x.timeout))
 	defer cancel()
+	if failure := x.admit(); failure != nil {
+		return nil, failure
+	}
 	if failure := x.find(ctx); failure != nil {
 		return nil, failure
 	}
@@ -79,7 +97,7 @@ func (x *execution) submit() (*skillsharing.Response, *Failure) {
 		return nil, failed(e)
 	}
 	x.setDeadline(x.effectiveTimeout())
-	response, err := f.client.Submit(x.ctx, f.skill, &skillsharing.Invocation{
+	response, err := f.invoker.client.Submit(x.ctx, f.skill, &skillsharing.Invocation{
 		Inputs: x.call.Args, TraceID: x.call.TraceID, Timeout: x.timeout,
 	}, &x.effort)
 	if err != nil {
@@ -108,11 +126,31 @@ func (x *execution) find(ctx context.Context) *Failure {
 }
 
 func (x *execution) discover(ctx context.Context) (failure *Failure) {
+	// A source that a name tells by itself is judged before it is read.
+	if failure = x.admitTo(x.bridge.catalog.owner(x.call.Name)); failure != nil {
+		return failure
+	}
 	if x.listed, failure = x.bridge.catalog.resolve(ctx, x.call.Name, x.call.Principal); failure != nil {
 		return failure
 	}
-	x.found, failure = x.bridge.read(ctx, x.listed, x.call.Version)
-	return failure
+	return x.read(ctx, x.call.Version)
+}
+
+// read reads the descriptor of the skill that was found. Who lists a skill and
+// who runs it may be two sources, and both have a say.
+func (x *execution) read(ctx context.Context, version string) *Failure {
+	if failure := x.admitTo(x.listed.source); failure != nil {
+		return failure
+	}
+	found, failure := x.bridge.read(ctx, x.listed, version)
+	if failure != nil {
+		return failure
+	}
+	if failure := x.admitTo(found.invoker); failure != nil {
+		return failure
+	}
+	x.found = found
+	return nil
 }
 
 // effectiveTimeout is the caller's, else the descriptor's, else the default.
@@ -133,15 +171,19 @@ const minTimeout = time.Millisecond
 
 // findRun finds the skill of a run that was submitted before.
 func (x *execution) findRun(ref RunRef) (failure *Failure) {
+	if failure = x.admit(); failure != nil {
+		return failure
+	}
 	if x.listed, failure = x.bridge.catalog.byRef(x.ctx, ref); failure != nil {
 		return failure
 	}
-	x.found, failure = x.bridge.read(x.ctx, x.listed, "")
-	return failure
+	return x.read(x.ctx, "")
 }
 
 func (x *execution) follow(accepted *skillsharing.Response) (*skillsharing.Response, *Failure) {
-	r, err := x.found.client.Follow(x.ctx, x.found.skill, accepted.ExecutionID, accepted.RetryAfter, &x.effort)
+	x.bridge.waiting.taken.Add(1)
+	defer x.bridge.waiting.giveBack()
+	r, err := x.found.invoker.client.Follow(x.ctx, x.found.skill, accepted.ExecutionID, accepted.RetryAfter, &x.effort)
 	if err != nil {
 		return accepted, failed(err)
 	}
@@ -156,7 +198,7 @@ func (x *execution) lacksOutput(r *skillsharing.Response) bool {
 }
 
 func (x *execution) fetchResult(completed *skillsharing.Response) (*skillsharing.Response, *Failure) {
-	r, err := x.found.client.Result(x.ctx, x.found.skill, completed, &x.effort)
+	r, err := x.found.invoker.client.Result(x.ctx, x.found.skill, completed, &x.effort)
 	if err != nil {
 		return completed, failed(err)
 	}
@@ -191,7 +233,7 @@ func (x *execution) judge(r *skillsharing.Response, failure *Failure) Outcome {
 	case r.Status == skillsharing.StatusCompleted && r.Output == nil:
 		o.Run.Output = jsontext.Value("null")
 	case r.Status == skillsharing.StatusFailed, r.Status == skillsharing.StatusTimeout:
-		e := x.found.client.RunError(x.found.skill, r)
+		e := x.found.invoker.client.RunError(x.found.skill, r)
 		e.ExecutionID = o.Run.ExecutionID
 		o.Failure = runFailed(e)
 	}

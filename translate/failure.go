@@ -32,8 +32,11 @@ func failed(e *skillsharing.Error) *Failure {
 	if !ok {
 		kind = Internal
 	}
-	if kind == InvalidArguments && e.Hint == skillsharing.HintDocument {
+	switch {
+	case kind == InvalidArguments && e.Hint == skillsharing.HintDocument:
 		kind = InvalidDocument
+	case e.Hint == skillsharing.HintStopping:
+		kind = Stopped
 	}
 	return &Failure{Kind: kind, Next: nextStep(kind, e), Err: e}
 }
@@ -47,6 +50,8 @@ func nextStep(kind Kind, e *skillsharing.Error) Next {
 		return NextFollowRun
 	case e.Hint == skillsharing.HintRefused:
 		return NextAskOperator
+	case e.Hint == skillsharing.HintAnonymous:
+		return NextAuthenticate
 	case e.Hint == skillsharing.HintGone:
 		return NextOtherSkill
 	}
@@ -62,7 +67,7 @@ func nextStep(kind Kind, e *skillsharing.Error) Next {
 		return NextAskOperator
 	case VersionIncompatible, InvalidDocument:
 		return NextOtherSkill
-	case TimedOut, Unreachable, RateLimited:
+	case TimedOut, Unreachable, RateLimited, Stopped:
 		if e.Executed == skillsharing.ExecutedNo {
 			return NextRetry
 		}
@@ -140,6 +145,27 @@ func otherVersion(s *skillsharing.Skill, wanted string) *skillsharing.Error {
 	}
 }
 
+// anonymous is the Failure of a caller who has not proved who he is to a source
+// that wants to know.
+func anonymous() *Failure {
+	return failed(&skillsharing.Error{
+		Code: skillsharing.AuthRequired, Phase: skillsharing.PhaseAuth, Source: skillsharing.SourceBridge,
+		Executed: skillsharing.ExecutedNo, Hint: skillsharing.HintAnonymous,
+		Message: "This bridge lets authenticated callers only use this provider: authenticate the HTTP request as its operator has told you.",
+		Details: jsontext.Value(`{"required_by":"bridge","reason":"the request names no principal"}`),
+	})
+}
+
+// busy is the Failure of a call for which there is no place.
+func busy(limit string, most int64) *Failure {
+	return failed(&skillsharing.Error{
+		Code: skillsharing.RateLimited, Phase: skillsharing.PhaseDiscovery, Source: skillsharing.SourceBridge, Executed: skillsharing.ExecutedNo,
+		Message: fmt.Sprintf("Too many calls are in progress here (%s: %d); try again later.", limit, most),
+		Details: fmt.Appendf(nil, `{"limit":%q,"max":%d}`, limit, most),
+		Retry:   jsontext.Value(`{"suggested_delay_ms":1000,"max_attempts":5}`),
+	})
+}
+
 // slowDiscovery is the error of a source whose documents took too long, though the
 // call itself still had time.
 func slowDiscovery(e *skillsharing.Error) *skillsharing.Error {
@@ -153,7 +179,7 @@ func slowDiscovery(e *skillsharing.Error) *skillsharing.Error {
 
 // addTimeout completes the error of a passed deadline with what the deadline was.
 func addTimeout(e *skillsharing.Error, timeout time.Duration) {
-	if e.Code != skillsharing.InvocationTimeout || e.Source != skillsharing.SourceBridge || e.Details != nil || errors.Is(e.Cause, context.Canceled) {
+	if e.Code != skillsharing.InvocationTimeout || e.Source != skillsharing.SourceBridge || e.Details != nil || !errors.Is(e.Cause, context.DeadlineExceeded) {
 		return
 	}
 	e.Message = fmt.Sprintf("The skill had not finished when its time was up after %d ms.", timeout.Milliseconds())

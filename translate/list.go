@@ -13,6 +13,8 @@ import (
 // List returns the skills that the principal may see. Sources that can't be read
 // are named; they keep nothing from the others.
 func (b *Bridge) List(ctx context.Context, q Query) Listing {
+	ctx, stop := b.untilStopped(ctx)
+	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, b.config.MaxTimeout)
 	defer cancel()
 	var (
@@ -26,7 +28,7 @@ func (b *Bridge) List(ctx context.Context, q Query) Listing {
 		}
 		wg.Go(func() {
 			entries, failure := b.listSource(ctx, s, q.Principal)
-			if failure != nil {
+			if failure != nil && failure.Next != NextAuthenticate {
 				b.config.Observer.Notice(ctx, unreadable(s, failure))
 			}
 			mu.Lock()
@@ -52,6 +54,9 @@ func unreadable(s *source, f *Failure) *skillsharing.Notice {
 }
 
 func (b *Bridge) listSource(ctx context.Context, s *source, principal string) ([]Entry, *Failure) {
+	if !s.admits(principal) {
+		return nil, anonymous()
+	}
 	if s.Kind == SkillSource {
 		skill, err := s.client.Skill(ctx, s.URL.String())
 		if err != nil {

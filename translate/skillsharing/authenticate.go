@@ -253,7 +253,16 @@ type tokenTransport struct{ client *Client }
 // RoundTrip implements http.RoundTripper.
 func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	start := time.Now()
+	through, err := t.client.Breakers.enter(t.client.Source, req.URL, PhaseAuth)
+	if err != nil {
+		return nil, err
+	}
 	resp, err := t.client.Transport.RoundTrip(req)
+	if err == nil {
+		through.leave(req.Context(), resp.StatusCode, nil)
+	} else {
+		through.leave(req.Context(), 0, err)
+	}
 	x := Exchange{Source: t.client.Source, Phase: PhaseAuth, Method: req.Method, URL: bareURL(req.URL), Duration: time.Since(start)}
 	if err != nil {
 		x.Err = t.client.scrubbed(err)

@@ -43,6 +43,12 @@ type Client struct {
 	PollInitial, PollMax time.Duration
 	// MaxResponseSize bounds every answer after decompression, in bytes.
 	MaxResponseSize int64
+	// Limits bounds the rest of what is read.
+	Limits Limits
+	// Breakers keep requests from hosts that are in trouble; nil: none is kept.
+	Breakers *Breakers
+	// RetryBudget bounds the share of calls that may be repeating their invocation; nil: all may.
+	RetryBudget *RetryBudget
 	// AllowHTTP permits URLs without TLS.
 	AllowHTTP bool
 	// Observer is told what happens.
@@ -90,6 +96,17 @@ func (c *Client) exchange(phase Phase, req *http.Request) (a *answer, err error)
 	if err := req.Context().Err(); err != nil {
 		return nil, &exchangeError{err: err}
 	}
+	through, err := c.Breakers.enter(c.Source, req.URL, phase)
+	if err != nil {
+		return nil, &exchangeError{err: err}
+	}
+	defer func() {
+		if a != nil {
+			through.leave(req.Context(), a.status, nil)
+		} else {
+			through.leave(req.Context(), 0, err)
+		}
+	}()
 	// A request that never got a connection, or failed before its header was
 	// written on one, certainly did not reach the provider. Of a transport that
 	// does not even report that it wants a connection, nothing is certain. The

@@ -41,6 +41,9 @@ func (s *Skill) retryDelay(f *failedAttempt, attempts int) (time.Duration, bool)
 	if f.Hint == HintRefused || f.Code == InvocationTimeout && f.Source == SourceBridge {
 		return 0, false
 	}
+	if _, open := errors.AsType[*circuitOpenError](f.Cause); open {
+		return 0, false
+	}
 	neverWritten := f.dropped && !f.written
 	limit, initial := 1, dialRetryDelay
 	if consent := s.Endpoint.Retry; consent != nil && (neverWritten || s.mayRepeat(f)) {

@@ -31,6 +31,8 @@ func (c *Client) Submit(ctx context.Context, s *Skill, inv *Invocation, effort *
 			Executed: ExecutedNo, Arguments: &ArgumentError{Param: "args", Reason: "schema"},
 		})
 	}
+	spending := c.RetryBudget.begin()
+	defer spending.end()
 	renewed, executed := false, ExecutedNo
 	fail := func(e *Error) (*Response, *Error) {
 		if executed == ExecutedMaybe { // by an earlier attempt
@@ -64,7 +66,7 @@ func (c *Client) Submit(ctx context.Context, s *Skill, inv *Invocation, effort *
 			}
 		}
 		delay, ok := s.retryDelay(failed, attempt)
-		if !ok || !pause(ctx, delay) {
+		if !ok || !spending.mayRepeat() || !pause(ctx, delay) {
 			return fail(failed.Error)
 		}
 	}

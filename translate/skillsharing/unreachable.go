@@ -41,6 +41,10 @@ func (c *Client) unreachable(err error, phase Phase, u *url.URL, executionID str
 		return e
 	}
 	e.Code = EndpointUnreachable
+	if open, ok := errors.AsType[*circuitOpenError](err); ok {
+		open.complete(e, bareURL(u))
+		return e
+	}
 	e.Message = fmt.Sprintf("The provider can't be reached: %s.", reason)
 	e.Details = mustMarshal(map[string]any{"url": bareURL(u), "reason": reason})
 	if refused {
@@ -58,15 +62,22 @@ const (
 	timeoutDelay     = time.Second
 )
 
+// ErrStopping is the cause with which the context of a call is to be cancelled when
+// the bridge stops and can't wait for it any longer.
+var ErrStopping = errors.New("the bridge is being stopped")
+
 // interrupted is the Error of a call whose context has ended.
 func interrupted(ctx context.Context, phase Phase, executionID string, e Executed) *Error {
-	message := "The deadline passed before the skill had finished."
-	if errors.Is(ctx.Err(), context.Canceled) {
+	message, hint := "The deadline passed before the skill had finished.", HintNone
+	switch {
+	case errors.Is(context.Cause(ctx), ErrStopping):
+		message, hint = "The bridge is being stopped before the skill had finished.", HintStopping
+	case errors.Is(ctx.Err(), context.Canceled):
 		message = "The caller went away before the skill had finished."
 	}
 	return &Error{
 		Code: InvocationTimeout, Message: message, Phase: phase, Source: SourceBridge, ExecutionID: executionID,
-		Executed: e, Retry: suggestRetry(timeoutDelay, 3), Cause: ctx.Err(),
+		Executed: e, Retry: suggestRetry(timeoutDelay, 3), Cause: context.Cause(ctx), Hint: hint,
 	}
 }
 

@@ -1,0 +1,244 @@
+package skillsharing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+)
+
+// BreakerConfig says when a circuit breaker opens and for how long.
+type BreakerConfig struct {
+	// Failures in a row open it. At least 1.
+	Failures int
+	// Cooldown is how long it then stays open, before one request at a time may try whether the host is back. More than 0.
+	Cooldown time.Duration
+	// Patience is how long a host must have been waited for until the end of a call's own time counts as its failure:
+	// that a caller was in a hurry proves nothing.
+	Patience time.Duration
+}
+
+// Breakers are the circuit breakers of hosts, each for one source of skills and
+// one scheme, host and port: a source can name many hosts in its documents, and
+// one that is down says nothing about another. Any HTTP answer proves a host
+// alive, but for the statuses by which proxies say that it is not. Breakers are
+// safe for concurrent use.
+type Breakers struct {
+	config BreakerConfig
+
+	mu       sync.RWMutex
+	breakers map[hostKey]*breaker // of the hosts that have failed since they last answered
+}
+
+// NewBreakers returns breakers for hosts none of which is in trouble yet.
+func NewBreakers(config BreakerConfig) *Breakers {
+	return &Breakers{config: config, breakers: make(map[hostKey]*breaker)}
+}
+
+// maxBreakers bounds how many hosts are kept in mind: documents choose them.
+const maxBreakers = 4096
+
+type hostKey struct{ source, scheme, host string }
+
+// breaker is the circuit breaker of one host.
+type breaker struct {
+	circuit *gobreaker.TwoStepCircuitBreaker[struct{}]
+
+	mu       sync.Mutex
+	failures int       // in a row
+	reason   string    // of the last failure
+	opened   time.Time // zero: it is closed
+}
+
+// passage is a request's way through a breaker.
+type passage struct {
+	breakers *Breakers
+	key      hostKey
+	breaker  *breaker    // nil: the host was not in trouble
+	done     func(error) // nil: the breaker does not count the request
+	start    time.Time
+}
+
+// enter asks whether a request may be sent. If not, the error is a
+// *circuitOpenError. A request about a run that exists may always be: what
+// became of it has to be known.
+func (b *Breakers) enter(source string, u *url.URL, phase Phase) (passage, error) {
+	p := passage{breakers: b, key: hostKey{source, u.Scheme, u.Host}, start: time.Now()}
+	if b == nil {
+		return p, nil
+	}
+	b.mu.RLock()
+	p.breaker = b.breakers[p.key]
+	b.mu.RUnlock()
+	if p.breaker == nil {
+		return p, nil
+	}
+	done, err := p.breaker.circuit.Allow()
+	if err != nil && phase != PhasePoll && phase != PhaseResult {
+		return p, p.breaker.refusal(b.config.Cooldown)
+	}
+	p.done = done
+	return p, nil
+}
+
+// leave tells the breaker what came of the request.
+func (p *passage) leave(ctx context.Context, status int, err error) {
+	if p.breakers == nil {
+		return
+	}
+	switch failure, alive := p.verdict(ctx, status, err); {
+	case alive:
+		if p.breaker != nil {
+			p.breakers.forget(p.key, p.breaker)
+		}
+	case failure != "":
+		p.fail(failure)
+	case p.done != nil:
+		p.done(errNeither)
+	}
+}
+
+// verdict says what a request tells about its host: that it is alive, in what way
+// it failed, or neither.
+func (p *passage) verdict(ctx context.Context, status int, err error) (failure string, alive bool) {
+	if err == nil {
+		switch status {
+		case 0: // the transport has panicked
+			return "", false
+		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+			return fmt.Sprintf("HTTP %d", status), false
+		}
+		return "", true
+	}
+	if errors.Is(err, errTooLarge) || isMalformed(err) {
+		return "", true
+	}
+	if _, refused := refusal(err); refused || ctx.Err() != nil && !p.waitedFor(ctx) {
+		return "", false
+	}
+	reason, _ := reasonOf(err)
+	return reason, false
+}
+
+// waitedFor reports whether a call whose time is up has given its host enough of it.
+func (p *passage) waitedFor(ctx context.Context) bool {
+	return errors.Is(ctx.Err(), context.DeadlineExceeded) && time.Since(p.start) >= p.breakers.config.Patience
+}
+
+func isMalformed(err error) bool {
+	if failed, ok := errors.AsType[*exchangeError](err); ok {
+		return failed.malformed
+	}
+	_, malformed := malformedAnswer(err)
+	return malformed
+}
+
+// errNeither stands for an outcome that says nothing about the host.
+var errNeither = errors.New("the request says nothing about the host")
+
+// fail counts a failure. A host that fails for the first time gets its breaker.
+func (p *passage) fail(reason string) {
+	b := p.breaker
+	if b == nil {
+		if b = p.breakers.of(p.key); b == nil {
+			return
+		}
+		p.done, _ = b.circuit.Allow() // it counts, unless others have opened the breaker already
+	}
+	b.mu.Lock()
+	b.failures++
+	b.reason = reason
+	b.mu.Unlock()
+	if p.done != nil {
+		p.done(errors.New(reason))
+	}
+}
+
+// of returns the breaker of a host, which it makes if need be; nil if there are
+// too many.
+func (b *Breakers) of(key hostKey) *breaker {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if known := b.breakers[key]; known != nil {
+		return known
+	}
+	if len(b.breakers) >= maxBreakers {
+		b.makeRoom()
+	}
+	if len(b.breakers) >= maxBreakers {
+		return nil
+	}
+	made := new(breaker)
+	made.circuit = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		MaxRequests: 1,
+		Timeout:     b.config.Cooldown,
+		ReadyToTrip: func(counts gobreaker.Counts) bool { return counts.ConsecutiveFailures >= uint32(b.config.Failures) }, //nolint:gosec // a small number
+		IsExcluded:  func(err error) bool { return errors.Is(err, errNeither) },
+		OnStateChange: func(_ string, _, to gobreaker.State) {
+			if to == gobreaker.StateOpen {
+				made.mu.Lock()
+				made.opened = time.Now()
+				made.mu.Unlock()
+			}
+		},
+	})
+	b.breakers[key] = made
+	return made
+}
+
+// makeRoom forgets hosts that are not left alone, and those that nobody has asked
+// for a while. With b.mu held.
+func (b *Breakers) makeRoom() {
+	for key, known := range b.breakers {
+		known.mu.Lock()
+		if known.opened.IsZero() || time.Since(known.opened) > 2*b.config.Cooldown {
+			delete(b.breakers, key)
+		}
+		known.mu.Unlock()
+	}
+}
+
+// forget closes the breaker of a host that has answered.
+func (b *Breakers) forget(key hostKey, known *breaker) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.breakers[key] == known {
+		delete(b.breakers, key)
+	}
+}
+
+// circuitOpenError says that a host is left alone for now.
+type circuitOpenError struct {
+	failures int
+	reason   string        // of the last failure
+	after    time.Duration // until it is tried again
+}
+
+func (e *circuitOpenError) Error() string {
+	return fmt.Sprintf("the circuit breaker is open: %d failures in a row, last: %s", e.failures, e.reason)
+}
+
+func (b *breaker) refusal(cooldown time.Duration) *circuitOpenError {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	after := time.Until(b.opened.Add(cooldown))
+	if after <= 0 { // it is being tried
+		after = min(cooldown, time.Second)
+	}
+	return &circuitOpenError{b.failures, b.reason, after}
+}
+
+// complete makes an open breaker visible in the details of an error.
+func (e *circuitOpenError) complete(target *Error, url string) {
+	target.Message = fmt.Sprintf("The provider is left alone for now, since it failed %d times in a row (last: %s).", e.failures, e.reason)
+	target.Details = mustMarshal(map[string]any{
+		"url": url, "reason": "its circuit breaker is open",
+		"circuit_breaker": map[string]any{"state": "open", "failures": e.failures, "last_failure": e.reason},
+	})
+	target.Retry = suggestRetry(max(e.after, time.Millisecond), 3)
+}
