@@ -5,26 +5,32 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"hash"
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
-// documentPool keeps caches of documents over reloads. Its keys are digests of
-// the settings that shape what is in them.
-var documentPool = caddy.NewUsagePool()
+// sharedPool keeps over reloads what would be dear to learn again. Its keys are
+// digests of the settings that shape it.
+var sharedPool = caddy.NewUsagePool()
 
-// documents is a cache as the pool holds it.
-type documents struct{ *cache.Cache }
+// shared is what bridges with the same settings have in common.
+type shared struct {
+	documents *cache.Cache
+	breakers  *skillsharing.Breakers
+}
 
 // Destruct implements caddy.Destructor.
-func (d documents) Destruct() error {
-	d.Close()
+func (s *shared) Destruct() error {
+	s.documents.Close()
 	return nil
 }
 
@@ -43,13 +49,36 @@ func (h *Handler) cacheConfig() cache.Config {
 	}
 }
 
-// cacheKey identifies the settings that decide what a cache holds: bridges that
-// have them in common may share one.
-func (h *Handler) cacheKey(config cache.Config, maxResponseSize int64, transport []byte) string {
+// breakerConfig is when circuit breakers open. A call's own time counts against a
+// host only if it was not shorter than what calls usually have.
+func (h *Handler) breakerConfig() skillsharing.BreakerConfig {
+	b := h.CircuitBreaker
+	if b == nil {
+		b = new(CircuitBreaker)
+	}
+	return skillsharing.BreakerConfig{
+		Failures: cmp.Or(b.Failures, defaultFailures),
+		Cooldown: orDefault(b.Cooldown, defaultCooldown),
+		Patience: min(orDefault(h.Timeout, defaultTimeout), maxPatience),
+	}
+}
+
+// maxPatience is how long a host has to have been waited for until that counts as
+// its failure.
+const maxPatience = 5 * time.Second
+
+// poolKey identifies the settings that decide what is shared: bridges that have
+// them in common may share it.
+func (h *Handler) poolKey() string {
+	documents, breaking := h.cacheConfig(), h.breakerConfig()
 	d := newDigest()
-	for _, n := range []int64{config.MaxSize, int64(config.TTL), int64(config.MaxTTL), int64(config.StaleIfError), int64(config.NegativeTTL), maxResponseSize} {
+	for _, n := range []int64{
+		documents.MaxSize, int64(documents.TTL), int64(documents.MaxTTL), int64(documents.StaleIfError), int64(documents.NegativeTTL),
+		h.maxResponseSize(), int64(breaking.Failures), int64(breaking.Cooldown), int64(breaking.Patience),
+	} {
 		d.add(strconv.FormatInt(n, 10))
 	}
+	d.add(fmt.Sprintf("%+v", h.readingLimits())) // decide which documents are valid
 	d.add(strconv.FormatBool(h.AllowHTTP))
 	d.add(strconv.Itoa(len(h.AllowNetworks)))
 	for _, network := range h.AllowNetworks {
@@ -59,7 +88,7 @@ func (h *Handler) cacheKey(config cache.Config, maxResponseSize int64, transport
 	for _, port := range h.AllowPorts {
 		d.add(strconv.Itoa(port))
 	}
-	d.add(string(transport))
+	d.add(string(h.TransportRaw))
 	return d.text()
 }
 

@@ -15,15 +15,10 @@ import (
 
 func kindOf(n int) translate.SourceKind { return translate.SourceKind(n) }
 
-func keyOf(t *testing.T, h *Handler, transport string) string {
-	t.Helper()
-	return h.cacheKey(h.cacheConfig(), 10<<20, []byte(transport))
-}
-
 // references counts who holds the cache that a handler uses.
 func references(t *testing.T, h *Handler) int {
 	t.Helper()
-	n, _ := documentPool.References(keyOf(t, h, ""))
+	n, _ := sharedPool.References(h.poolKey())
 	return n
 }
 
@@ -134,18 +129,24 @@ func TestUsage(t *testing.T) {
 // TestCacheKey checks which settings keep handlers from sharing a cache.
 func TestCacheKey(t *testing.T) {
 	second := caddy.Duration(time.Second)
-	base := keyOf(t, new(Handler), "")
+	base := new(Handler).poolKey()
 	for name, h := range map[string]*Handler{
 		"defaults written": {Cache: &Cache{MaxSize: 64 << 20, MaxTTL: caddy.Duration(24 * time.Hour)}},
 		"providers":        {Providers: []*Provider{{Origin: "https://a.example:8443"}}},
-		"limits":           {Timeout: second, MaxBatch: 3, MaxRequestSize: 7},
+		"limits":           {Timeout: 10 * second, MaxBatch: 3, MaxRequestSize: 7, Limits: &Limits{Runs: 3, Depth: 512}},
 	} {
-		if keyOf(t, h, "") != base {
+		if h.poolKey() != base {
 			t.Errorf("%s keeps handlers from sharing a cache", name)
 		}
 	}
-	seen := map[string]string{base: "the default", keyOf(t, new(Handler), "{}"): "transport"}
+	seen := map[string]string{base: "the default"}
 	for name, h := range map[string]*Handler{
+		"transport":       {TransportRaw: []byte("{}")},
+		"depth":           {Limits: &Limits{Depth: 3}},
+		"failures":        {CircuitBreaker: &CircuitBreaker{Failures: 3}},
+		"cooldown":        {CircuitBreaker: &CircuitBreaker{Cooldown: second}},
+		"timeout":         {Timeout: second},
+		"max_response":    {MaxResponseSize: 1 << 20},
 		"max_size":        {Cache: &Cache{MaxSize: 1 << 20}},
 		"ttl":             {Cache: &Cache{TTL: &second}},
 		"max_ttl":         {Cache: &Cache{MaxTTL: second}},
@@ -156,7 +157,7 @@ func TestCacheKey(t *testing.T) {
 		"allow_networks2": {AllowNetworks: []string{"10.0.0.0/8", "8080"}},
 		"allow_ports":     {AllowPorts: []int{8080}},
 	} {
-		key := keyOf(t, h, "")
+		key := h.poolKey()
 		if other, ok := seen[key]; ok {
 			t.Errorf("%s and %s share a cache", name, other)
 		}

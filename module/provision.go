@@ -27,14 +27,19 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.hold(config, idle); err != nil {
 		return err
 	}
+	if err := watchStop(ctx); err != nil {
+		return err
+	}
 	bridge, err := translate.New(*config)
 	if err != nil {
 		return err
 	}
 	h.principal = cmp.Or(h.Principal, defaultPrincipal)
+	profile := skillsprotocol.Profile(cmp.Or(h.MaxBatch, defaultMaxBatch))
+	profile.MaxDepth = config.Limits.Depth
 	h.server = &jsonrpc.Server{
 		Handler:        &skillsprotocol.Front{Bridge: bridge, RequirePrincipal: h.RequirePrincipal, Refused: h.logRefused(config.Observer)},
-		Profile:        skillsprotocol.Profile(cmp.Or(h.MaxBatch, defaultMaxBatch)),
+		Profile:        profile,
 		MaxRequestSize: cmp.Or(h.MaxRequestSize, defaultMaxRequestSize),
 		OnPanic:        h.logPanic,
 	}
@@ -44,22 +49,24 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// hold takes the cache of documents from the pool, for as long as the handler or
-// a request uses it.
+// hold takes what survives reloads from the pool, for as long as the handler or a
+// request uses it.
 func (h *Handler) hold(config *translate.Config, idle []func()) error {
-	settings := h.cacheConfig()
-	key := h.cacheKey(settings, config.MaxResponseSize, h.TransportRaw)
-	pooled, _, err := documentPool.LoadOrNew(key, func() (caddy.Destructor, error) {
-		c, err := cache.New(settings)
-		return documents{c}, err
+	key := h.poolKey()
+	pooled, _, err := sharedPool.LoadOrNew(key, func() (caddy.Destructor, error) {
+		documents, err := cache.New(h.cacheConfig())
+		return &shared{documents, skillsharing.NewBreakers(h.breakerConfig())}, err
 	})
 	if err != nil {
 		return err
 	}
-	config.Cache = pooled.(documents).Cache
+	config.Cache = pooled.(*shared).documents
+	if h.CircuitBreaker == nil || !h.CircuitBreaker.Off {
+		config.Breakers = pooled.(*shared).breakers
+	}
 	h.usage = newUsage(func() {
-		if _, err := documentPool.Delete(key); err != nil {
-			h.logger.Error("closing the cache of documents", zap.Error(err))
+		if _, err := sharedPool.Delete(key); err != nil {
+			h.logger.Error("giving up what is shared with other configurations", zap.Error(err))
 		}
 	}, idle)
 	return nil
@@ -87,6 +94,7 @@ func (h *Handler) config(ctx caddy.Context) (*translate.Config, []func(), error)
 		return nil, nil, err
 	}
 	b.warnRefused(h.logger, sources)
+	limits := h.limits()
 	caller := h.Caller
 	if caller == nil {
 		caller = new(Caller)
@@ -102,8 +110,12 @@ func (h *Handler) config(ctx caddy.Context) (*translate.Config, []func(), error)
 		MaxTimeout:      orDefault(h.MaxTimeout, defaultMaxTimeout),
 		PollInitial:     orDefault(h.PollInterval, defaultPollInterval),
 		PollMax:         orDefault(h.MaxPollInterval, defaultMaxPollInterval),
-		MaxResponseSize: cmp.Or(h.MaxResponseSize, defaultMaxResponseSize),
-		AllowHTTP:       h.AllowHTTP,
-		Observer:        o,
+		MaxResponseSize: h.maxResponseSize(),
+		Limits:          h.readingLimits(),
+		MaxRuns:         limits.Runs, MaxRunsPerSource: limits.RunsPerProvider, MaxWaiting: limits.Waiting,
+		RetryBudget: h.retryBudget(),
+		AllowHTTP:   h.AllowHTTP,
+		Stopping:    exit.stopping,
+		Observer:    o,
 	}, b.idle, nil
 }

@@ -21,6 +21,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 	arrived := time.Now()
 	h.usage.acquire()
 	defer h.usage.done()
+	exit.enter()
+	defer exit.leave()
 	ctx := skillsprotocol.WithCaller(r.Context(), skillsprotocol.Caller{
 		Principal: h.principalOf(r),
 		TraceID:   traceID(r.Header["Traceparent"]),

@@ -63,7 +63,7 @@ func (b *builder) provider(path string, p *Provider) (s translate.Source, err er
 	fault := faults(path, p.Origin)
 	s = translate.Source{
 		Kind: translate.ProviderSource, Namespace: p.Namespace, Trust: p.Trust,
-		CapabilityTypes: capabilityTypes(p.CapabilityTypes), ListPrivate: p.ListPrivate,
+		CapabilityTypes: capabilityTypes(p.CapabilityTypes), ListPrivate: p.ListPrivate, RequirePrincipal: p.RequirePrincipal,
 	}
 	if s.URL, err = parseOrigin(p.Origin); err != nil {
 		return s, fault(".origin", err)
@@ -91,7 +91,7 @@ func (b *builder) provider(path string, p *Provider) (s translate.Source, err er
 
 func (b *builder) skill(path string, skill *Skill) (s translate.Source, err error) {
 	fault := faults(path, skill.Name)
-	s = translate.Source{Kind: translate.SkillSource, Namespace: skill.Name, Trust: skill.Trust}
+	s = translate.Source{Kind: translate.SkillSource, Namespace: skill.Name, Trust: skill.Trust, RequirePrincipal: skill.RequirePrincipal}
 	if s.URL, err = parseURL("descriptor URL", skill.URL); err != nil {
 		return s, fault(".url", err)
 	}
@@ -111,7 +111,7 @@ func (b *builder) registry(path string, r *Registry) (s translate.Source, err er
 	fault := faults(path, r.URL)
 	s = translate.Source{
 		Kind: translate.RegistrySource, Namespace: r.Namespace,
-		CapabilityTypes: capabilityTypes(r.CapabilityTypes), Transport: b.standard,
+		CapabilityTypes: capabilityTypes(r.CapabilityTypes), Transport: b.standard, RequirePrincipal: r.RequirePrincipal,
 	}
 	if s.URL, err = parseURL("registry URL", r.URL); err != nil {
 		return s, fault(".url", err)

@@ -23,7 +23,7 @@ type execution struct {
 	effort  skillsharing.Effort
 	outcome Outcome
 
-	admitted *source // the last one to be admitted to
+	admitted *source    // the last one to be admitted to
 	places   [3]*places // that it has taken
 	taken    int
 }

@@ -180,7 +180,7 @@ func newBridgeWith(t *testing.T, observer translate.Observer, sources ...transla
 	b, err := translate.New(translate.Config{
 		Sources: sources, Cache: documents, Caller: skillsharing.Caller{ID: "test", Type: "service"}, Priority: skillsharing.PriorityNormal,
 		DefaultTimeout: 20 * time.Second, MaxTimeout: 40 * time.Second, PollInitial: time.Millisecond, PollMax: 5 * time.Millisecond,
-		MaxResponseSize: 1 << 20, AllowHTTP: true, Observer: observer,
+		MaxResponseSize: 1 << 20, AllowHTTP: true, RetryBudget: 0.2, Observer: observer,
 	})
 	if err != nil {
 		t.Fatal(err)

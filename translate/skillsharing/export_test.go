@@ -14,3 +14,33 @@ func Judge(status int, header http.Header, body string, phase Phase, knownID str
 func ExpandURL(template, executionID string) (*url.URL, error) {
 	return expandURL(template, executionID)
 }
+
+// FailHost counts a failure of a URL's host.
+func FailHost(b *Breakers, text string) {
+	u, err := url.Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	p, _ := b.enter("test", u, PhaseInvoke)
+	p.fail("test")
+}
+
+// HostsInTrouble is how many hosts have a breaker.
+func HostsInTrouble(b *Breakers) int { return len(b.breakers) }
+
+// Repeating is how many of some calls at a time may repeat their invocation.
+func Repeating(b *RetryBudget, calls int) (n int) {
+	all := make([]spending, calls)
+	for i := range all {
+		all[i] = b.begin()
+	}
+	for i := range all {
+		if all[i].mayRepeat() {
+			n++
+		}
+	}
+	for i := range all {
+		all[i].end()
+	}
+	return n
+}

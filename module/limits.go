@@ -1,0 +1,59 @@
+package skillbridge
+
+import (
+	"cmp"
+	"math"
+	"runtime/debug"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// runMemory is what a call is reckoned with when memory is limited, in bytes.
+const runMemory = 64 << 10
+
+// limits are those that the operator configured, and the defaults of the others.
+func (h *Handler) limits() Limits {
+	var l Limits
+	if h.Limits != nil {
+		l = *h.Limits
+	}
+	l.Runs = cmp.Or(l.Runs, affordableRuns(debug.SetMemoryLimit(-1)))
+	l.RunsPerProvider = cmp.Or(l.RunsPerProvider, max(1, l.Runs/2))
+	l.Waiting = cmp.Or(l.Waiting, l.Runs)
+	return l
+}
+
+// affordableRuns is the default of runs under a memory limit.
+func affordableRuns(memory int64) int {
+	if memory == math.MaxInt64 { // there is none
+		return defaultMaxRuns
+	}
+	return int(min(defaultMaxRuns, max(1, memory/2/runMemory)))
+}
+
+// readingLimits are those of documents and answers.
+func (h *Handler) readingLimits() skillsharing.Limits {
+	l, standard := h.limits(), skillsharing.DefaultLimits()
+	return skillsharing.Limits{
+		Depth:            cmp.Or(l.Depth, standard.Depth),
+		DocumentSize:     min(cmp.Or(l.DocumentSize, standard.DocumentSize), h.maxResponseSize()),
+		Skills:           cmp.Or(l.Skills, standard.Skills),
+		Parameters:       cmp.Or(l.Parameters, standard.Parameters),
+		SchemaSize:       int(cmp.Or(l.SchemaSize, int64(standard.SchemaSize))),
+		SchemaComplexity: cmp.Or(l.SchemaComplexity, standard.SchemaComplexity),
+		OutputSize:       cmp.Or(l.OutputSize, h.maxResponseSize()),
+		BodyTimeout:      orDefault(l.BodyTimeout, standard.BodyTimeout),
+	}
+}
+
+// maxResponseSize bounds what is read of any answer, in bytes.
+func (h *Handler) maxResponseSize() int64 { return cmp.Or(h.MaxResponseSize, defaultMaxResponseSize) }
+
+// retryBudget is a share of calls, from 0 to 1.
+func (h *Handler) retryBudget() float64 {
+	percent := defaultRetryBudget
+	if h.RetryBudget != nil {
+		percent = *h.RetryBudget
+	}
+	return float64(percent) / 100
+}

@@ -1,0 +1,142 @@
+package skillbridge
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+)
+
+// When Caddy exits, it waits for its HTTP servers for a grace period, and then
+// ends whatever they still serve. A run that somebody waits for must not be lost
+// so: shortly before, the calls that are under way are answered as they stand,
+// with the id by which their runs can be found again. Those of earlier
+// configurations are, too, for which Caddy may wait no longer.
+
+// lastMoment is how long before the end of the grace period calls are answered, but
+// at most half of the period.
+const lastMoment = time.Second
+
+// exit is how this process ends. There is one, for all configurations.
+var exit = newExiting()
+
+func init() { caddy.OnExit(func(context.Context) { exit.wait() }) }
+
+// exiting answers what is under way when the process exits.
+type exiting struct {
+	stopping context.Context // ends when calls have to be answered
+	stop     context.CancelFunc
+
+	mu      sync.Mutex
+	changed sync.Cond // with mu: calls or over
+	calls   int       // requests under way
+	over    bool      // nobody is waited for any more
+	grace   period    // of the configuration that stopped last
+	begun   time.Time // when the process began to exit; zero: it has not
+}
+
+// period is what a configuration grants to requests when it stops.
+type period struct {
+	delay time.Duration // until new ones are refused
+	grace time.Duration // from then on; 0: without end
+}
+
+func (p period) whole() time.Duration { return p.delay + p.grace }
+
+func newExiting() *exiting {
+	e := new(exiting)
+	e.changed.L = &e.mu
+	e.stopping, e.stop = context.WithCancel(context.Background())
+	return e
+}
+
+func (e *exiting) enter() {
+	e.mu.Lock()
+	e.calls++
+	e.mu.Unlock()
+}
+
+func (e *exiting) leave() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.calls--
+	e.changed.Broadcast()
+}
+
+// begin is called when a configuration stops, whether the process exits or not.
+func (e *exiting) begin(p period) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.grace = p
+	if !caddy.Exiting() || !e.begun.IsZero() {
+		return
+	}
+	e.begun = time.Now()
+	if p.grace > 0 {
+		time.AfterFunc(p.whole()-min(lastMoment, p.grace/2), e.answer)
+		time.AfterFunc(p.whole(), e.giveUp)
+	}
+}
+
+// answer has all calls answered that are under way.
+func (e *exiting) answer() {
+	e.mu.Lock()
+	calls := e.calls
+	e.mu.Unlock()
+	if calls > 0 {
+		caddy.Log().Named("http.handlers."+directive).Warn(
+			"the grace period is ending: requests that are under way are answered now; runs that were accepted go on at their providers",
+			zap.Int("requests", calls))
+	}
+	e.stop()
+}
+
+// giveUp ends the waiting for calls that have not ended after they had been told to.
+func (e *exiting) giveUp() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.over = true
+	e.changed.Broadcast()
+}
+
+// wait returns when nothing is under way any more. Caddy has waited for the servers
+// of the last configuration by then; there may be calls of earlier ones.
+func (e *exiting) wait() {
+	e.mu.Lock()
+	last := e.grace
+	e.mu.Unlock()
+	e.begin(last) // unless the last configuration had no bridge, it has been called already
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for e.calls > 0 && !e.over {
+		e.changed.Wait()
+	}
+}
+
+// watchStop has the handler told when its configuration stops.
+func watchStop(ctx caddy.Context) error {
+	app, err := ctx.AppIfConfigured("events")
+	if err != nil {
+		return nil //nolint:nilerr // Caddy's HTTP app has one: without, nobody stops a server
+	}
+	return app.(*caddyevents.App).On("stopping", stopWatcher{ctx})
+}
+
+// stopWatcher is told that a configuration stops, before its servers are.
+type stopWatcher struct{ ctx caddy.Context }
+
+// Handle implements caddyevents.Handler.
+func (w stopWatcher) Handle(context.Context, caddy.Event) error {
+	// The HTTP app is the one that provisioned the handler: it is there by now.
+	app, err := w.ctx.AppIfConfigured("http")
+	if err != nil {
+		return err
+	}
+	http := app.(*caddyhttp.App)
+	exit.begin(period{delay: time.Duration(http.ShutdownDelay), grace: time.Duration(http.GracePeriod)})
+	return nil
+}

@@ -1,0 +1,209 @@
+package translate_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// limited makes a bridge with limits on what is in progress.
+func limited(t *testing.T, change func(*translate.Config), sources ...translate.Source) *translate.Bridge {
+	t.Helper()
+	documents, err := cache.New(cache.Config{MaxSize: 8 << 20, TTL: time.Hour, MaxTTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(documents.Close)
+	config := translate.Config{
+		Sources: sources, Cache: documents, Caller: skillsharing.Caller{ID: "test", Type: "service"}, Priority: skillsharing.PriorityNormal,
+		DefaultTimeout: 20 * time.Second, MaxTimeout: 40 * time.Second, PollInitial: time.Millisecond, PollMax: 5 * time.Millisecond,
+		MaxResponseSize: 1 << 20, AllowHTTP: true,
+	}
+	change(&config)
+	b, err := translate.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// held is an endpoint that answers when it is released.
+type held struct {
+	arrived chan struct{}
+	release chan struct{}
+}
+
+func hold(p *provider, route string, answer http.HandlerFunc) *held {
+	h := &held{make(chan struct{}, 100), make(chan struct{})}
+	p.on(route, func(w http.ResponseWriter, r *http.Request) {
+		h.arrived <- struct{}{}
+		select {
+		case <-h.release:
+			answer(w, r)
+		case <-r.Context().Done():
+		}
+	})
+	return h
+}
+
+var isCompleted = answerJSON(200, response("e1", "completed", object{"output": object{}}))
+
+// TestPlaces fills a bridge, and looks who still finds a place.
+func TestPlaces(t *testing.T) {
+	const city = `{"city":"Tokyo"}`
+	for _, tc := range []struct {
+		about      string
+		change     func(*translate.Config)
+		limit      string
+		otherFinds bool // a call to another source
+	}{
+		{"runs", func(c *translate.Config) { c.MaxRuns = 2 }, "runs", false},
+		{"runs per provider", func(c *translate.Config) { c.MaxRuns, c.MaxRunsPerSource = 100, 2 }, "runs_per_provider", true},
+	} {
+		t.Run(tc.about, func(t *testing.T) {
+			p, acme := weather(t, nil)
+			q := newProvider(t)
+			q.publish(q.descriptor("other/weather", nil))
+			q.on("POST /run/weather", isCompleted)
+			h := hold(p, "POST /run/weather", isCompleted)
+			b := limited(t, tc.change, acme, q.source(t, "other"))
+
+			var under sync.WaitGroup
+			for range 2 {
+				under.Go(func() {
+					if o := b.Execute(t.Context(), call(city)); o.Failure != nil {
+						t.Errorf("a call with a place: %+v", o.Failure.Err)
+					}
+				})
+				<-h.arrived
+			}
+			o := b.Execute(t.Context(), call(city))
+			if f := o.Failure; f == nil || f.Kind != translate.RateLimited || f.Next != translate.NextRetry || f.Err.Executed != skillsharing.ExecutedNo ||
+				f.Err.Source != skillsharing.SourceBridge || f.Err.Retry == nil || !strings.Contains(string(f.Err.Details), `{"limit":"`+tc.limit+`","max":2}`) {
+				t.Errorf("a call without a place: %+v", o.Failure)
+			}
+			if _, failure := b.Describe(t.Context(), call("")); failure == nil || failure.Kind != translate.RateLimited {
+				t.Errorf("a description without a place: %+v", failure)
+			}
+			o = b.Execute(t.Context(), translate.Call{Name: "other.weather", Args: []byte(city)})
+			if found := o.Failure == nil; found != tc.otherFinds {
+				t.Errorf("a call to another source: %+v", o.Failure)
+			}
+			close(h.release)
+			under.Wait()
+			if o := b.Execute(t.Context(), call(city)); o.Failure != nil {
+				t.Errorf("a call when the others have ended: %+v", o.Failure.Err)
+			}
+			p.received(t, "POST /run/weather", 3)
+		})
+	}
+}
+
+// TestWaitingPlaces: while too many runs are waited for, none is started.
+func TestWaitingPlaces(t *testing.T) {
+	p, acme := weather(t, nil)
+	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
+	h := hold(p, "GET /status/e1", isCompleted)
+	b := limited(t, func(c *translate.Config) { c.MaxWaiting = 1 }, acme)
+	var under sync.WaitGroup
+	under.Go(func() { b.Execute(t.Context(), call(`{"city":"Tokyo"}`)) })
+	<-h.arrived
+	o := b.Execute(t.Context(), call(`{"city":"Tokyo"}`))
+	if f := o.Failure; f == nil || f.Kind != translate.RateLimited || !strings.Contains(string(f.Err.Details), `"waiting"`) {
+		t.Errorf("%+v", o.Failure)
+	}
+	close(h.release)
+	under.Wait()
+	if o := b.Execute(t.Context(), call(`{"city":"Tokyo"}`)); o.Failure != nil {
+		t.Errorf("when the other has ended: %+v", o.Failure.Err)
+	}
+	p.received(t, "POST /run/weather", 2)
+}
+
+// TestPrincipalOfSource tries to use a source that wants to know who is asking,
+// by every way that leads to it.
+func TestPrincipalOfSource(t *testing.T) {
+	closed, open, registry := newProvider(t), newProvider(t), newProvider(t)
+	closed.publish(closed.descriptor("closed/weather", object{"auth": object{"type": "api_key"}}))
+	closed.on("POST /run/weather", isCompleted)
+	open.publish(open.descriptor("open/weather", nil))
+	open.on("POST /run/weather", isCompleted)
+	registry.on("GET /skills", answerJSON(200, object{"skills": []any{object{
+		"id": "closed/weather", "name": "W", "capability_type": "api", "description": "W.", "access": "public", "version": "1.2.3",
+		"descriptor_url": closed.URL + "/skills/0.json",
+	}}}))
+	source := closed.source(t, "acme")
+	source.RequirePrincipal = true
+	source.Credentials = key("a-secret-key")
+	source.Aliases = []translate.Alias{{Name: "wx", SkillID: "closed/weather"}}
+	single := closed.source(t, "single")
+	single.Kind, single.URL = translate.SkillSource, single.URL.JoinPath("skills/0.json")
+	single.RequirePrincipal = true
+	directory := registry.source(t, "directory")
+	directory.Kind = translate.RegistrySource
+	b := newBridge(t, source, open.source(t, "open"), single, directory)
+
+	for _, name := range []string{"acme.closed.weather", "acme/closed/weather", "acme.nothing", "wx", "single", "directory.closed.weather"} {
+		for principal, want := range map[string]bool{"": false, "alice": true} {
+			o := b.Execute(t.Context(), translate.Call{Name: name, Args: []byte(`{"city":"Tokyo"}`), Principal: principal})
+			refused := o.Failure != nil && o.Failure.Kind == translate.AuthRequired && o.Failure.Next == translate.NextAuthenticate &&
+				strings.Contains(string(o.Failure.Err.Details), `"required_by":"bridge"`)
+			if refused == want {
+				t.Errorf("%s by %q: %+v", name, principal, o.Failure)
+			}
+			if _, failure := b.Describe(t.Context(), translate.Call{Name: name, Principal: principal}); principal == "" && (failure == nil || failure.Kind != translate.AuthRequired) {
+				t.Errorf("%s described to anyone: %+v", name, failure)
+			}
+		}
+	}
+	if o := b.Execute(t.Context(), translate.Call{Name: "open.weather", Args: []byte(`{"city":"Tokyo"}`)}); o.Failure != nil {
+		t.Errorf("an open source: %+v", o.Failure.Err)
+	}
+	for _, name := range []string{"closed/weather", "closed.weather", "wy"} {
+		o := b.Execute(t.Context(), translate.Call{Name: name})
+		if text := o.Failure.Err.Message + string(o.Failure.Err.Details); strings.Contains(text, "acme.closed") || strings.Contains(text, "'wx'") {
+			t.Errorf("%s tells anyone of the source: %s", name, text)
+		}
+	}
+	listing := b.List(t.Context(), translate.Query{})
+	for _, e := range listing.Skills {
+		if e.Namespace == "acme" || e.Namespace == "single" {
+			t.Errorf("%s is listed to anyone", e.Name)
+		}
+	}
+	if len(listing.Unavailable) != 2 || listing.Unavailable[0].Failure.Kind != translate.AuthRequired {
+		t.Errorf("unavailable: %+v", listing.Unavailable)
+	}
+	if known := b.List(t.Context(), translate.Query{Principal: "alice"}); len(known.Unavailable) != 0 {
+		t.Errorf("unavailable to alice: %+v", known.Unavailable)
+	}
+	closed.received(t, "POST /run/weather", 4) // all by alice
+}
+
+// TestStopped: when the process stops, every call is answered as it stands.
+func TestStopped(t *testing.T) {
+	p, acme := weather(t, nil)
+	stopping, stop := context.WithCancel(t.Context())
+	b := limited(t, func(c *translate.Config) { c.Stopping = stopping }, acme)
+	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
+	h := hold(p, "GET /status/e1", isCompleted)
+	outcome := make(chan translate.Outcome)
+	go func() { outcome <- b.Execute(t.Context(), call(`{"city":"Tokyo"}`)) }()
+	<-h.arrived
+	stop()
+	o := <-outcome
+	if f := o.Failure; f == nil || f.Kind != translate.Stopped || f.Next != translate.NextFollowRun || o.Run == nil || o.Run.ExecutionID != "e1" {
+		t.Errorf("an accepted run: %+v %+v", o.Run, o.Failure)
+	}
+	o = b.Execute(t.Context(), call(`{"city":"Tokyo"}`))
+	if f := o.Failure; f == nil || f.Kind != translate.Stopped || f.Next != translate.NextRetry || f.Err.Executed != skillsharing.ExecutedNo {
+		t.Errorf("a call that comes too late: %+v", o.Failure)
+	}
+}

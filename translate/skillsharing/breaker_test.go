@@ -1,0 +1,246 @@
+package skillsharing_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// unavailable is what a proxy answers whose upstream is down.
+var unavailable = says(http.StatusServiceUnavailable, "")
+
+// breaking makes a client whose breakers open after three failures for ten seconds.
+func breaking(tb testing.TB, answers ...scriptedAnswer) (*skillsharing.Client, *scripted) {
+	tb.Helper()
+	transport := script(tb, answers...)
+	c := newClient(tb, acme, transport)
+	c.Breakers = skillsharing.NewBreakers(skillsharing.BreakerConfig{Failures: 3, Cooldown: 10 * time.Second, Patience: 5 * time.Second})
+	return c, transport
+}
+
+// isLeftAlone reports whether a call was answered without asking its host.
+func isLeftAlone(e *skillsharing.Error) bool {
+	return e != nil && e.Code == skillsharing.EndpointUnreachable && strings.Contains(string(e.Details), `"circuit_breaker"`)
+}
+
+func TestBreakerOpens(t *testing.T) {
+	refused := func(*http.Request) (*http.Response, error) { return nil, guardRefusal{} }
+	for _, tc := range []struct {
+		about  string
+		answer scriptedAnswer
+		gone   bool // the caller is
+		opens  bool
+	}{
+		{"connection refused", notConnected, false, true},
+		{"connection dropped", cutOff, false, true},
+		{"no answer in time", silent, false, true},
+		{"502", says(502, ""), false, true},
+		{"503", unavailable, false, true},
+		{"504", says(504, ""), false, true},
+		{"503 with the end of a run", says(503, completes), false, true},
+		{"completed", says(200, completes), false, false},
+		{"failed run", says(200, `{"execution_id":"exec-1","status":"failed"}`), false, false},
+		{"429", says(429, ""), false, false},
+		{"500", says(500, ""), false, false},
+		{"401", says(401, ""), false, false},
+		{"404", says(404, ""), false, false},
+		{"redirect", says(302, "", "Location", "https://acme.example/"), false, false},
+		{"not JSON", says(200, "<html>"), false, false},
+		{"too large", says(200, strings.Repeat("x", 2<<20)), false, false},
+		{"refused by the guard", refused, false, false},
+		{"caller gone", silent, true, false},
+	} {
+		t.Run(tc.about, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, transport := breaking(t, tc.answer)
+				s := skillAt(t, acme)
+				c.RetryBudget = skillsharing.NewRetryBudget(0)
+				try := func() *skillsharing.Error {
+					ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+					defer cancel()
+					if tc.gone {
+						time.AfterFunc(5500*time.Millisecond, cancel)
+					}
+					_, e, _ := submit(ctx, c, s)
+					return e
+				}
+				for range 3 {
+					if e := try(); isLeftAlone(e) {
+						t.Fatalf("left alone already: %s", e.Message)
+					}
+				}
+				asked := len(transport.asked)
+				e := try()
+				if isLeftAlone(e) != tc.opens || tc.opens && len(transport.asked) != asked {
+					t.Errorf("left alone: %v, want %v (%v)", isLeftAlone(e), tc.opens, e)
+				}
+			})
+		})
+	}
+}
+
+// guardRefusal is the error of a transport that may not connect.
+type guardRefusal struct{}
+
+func (guardRefusal) Error() string   { return "refused" }
+func (guardRefusal) Refused() string { return "address is not public" }
+
+// TestBreakerAnswer checks what a caller learns, and that nothing is sent twice.
+func TestBreakerAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, transport := breaking(t, notConnected)
+		s := skillAt(t, acme)
+		_, e, effort := submit(t.Context(), c, s) // with its two repetitions
+		wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedNo)
+		if effort.Attempts != 3 || isLeftAlone(e) {
+			t.Fatalf("%d attempts, %s", effort.Attempts, e.Details)
+		}
+		time.Sleep(4 * time.Second)
+		_, e, _ = submit(t.Context(), c, s)
+		wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedNo)
+		want := `{"circuit_breaker":{"failures":3,"last_failure":"connection refused","state":"open"},"reason":"its circuit breaker is open","url":"https://acme.example/run"}`
+		if string(e.Details) != want || string(e.Retry) != `{"suggested_delay_ms":6000,"max_attempts":3}` || e.Source != skillsharing.SourceBridge {
+			t.Errorf("%s %s from %s, want %s", e.Details, e.Retry, e.Source, want)
+		}
+		if len(transport.asked) != 3 {
+			t.Errorf("%d requests, want 3", len(transport.asked))
+		}
+	})
+}
+
+// TestBreakerRecovers lets one request at a time try whether the host is back.
+func TestBreakerRecovers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answers := slices.Concat(times(4, unavailable), []scriptedAnswer{says(200, completes)})
+		c, transport := breaking(t, answers...)
+		c.RetryBudget = skillsharing.NewRetryBudget(0)
+		s := skillAt(t, acme)
+		for range 40 { // one each second
+			_, _, _ = submit(t.Context(), c, s)
+			time.Sleep(time.Second)
+		}
+		at := make([]string, 0, len(transport.asked))
+		for _, d := range transport.times()[:6] {
+			at = append(at, d.String())
+		}
+		// Three failures, a probe that fails, one that succeeds, and the next call.
+		if got := strings.Join(at, " "); got != "0s 1s 2s 13s 24s 25s" {
+			t.Errorf("asked at %s", got)
+		}
+	})
+}
+
+// TestBreakerHurriedCallers: that callers give a host no time proves nothing.
+func TestBreakerHurriedCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := breaking(t, silent)
+		s := skillAt(t, acme)
+		for range 20 {
+			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+			_, e, _ := submit(ctx, c, s)
+			cancel()
+			wantError(t, e, skillsharing.InvocationTimeout, skillsharing.ExecutedMaybe)
+		}
+	})
+}
+
+// TestBreakerHosts: one host says nothing about another, and a poll always goes through.
+func TestBreakerHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := breaking(t, func(r *http.Request) (*http.Response, error) {
+			switch {
+			case r.URL.Host == "acme.example" && r.Method == http.MethodPost:
+				return notConnected(r)
+			case r.Method == http.MethodPost:
+				return says(200, completes)(r)
+			}
+			return says(200, runs)(r)
+		})
+		s, other := skillAt(t, acme), skillAt(t, "https://other.example")
+		for range 2 {
+			_, _, _ = submit(t.Context(), c, s)
+		}
+		if _, e, _ := submit(t.Context(), c, s); !isLeftAlone(e) {
+			t.Errorf("not left alone: %v", e)
+		}
+		if _, e, _ := submit(t.Context(), c, other); e != nil {
+			t.Errorf("another host: %v", e)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, e := c.Follow(ctx, s, "exec-1", 0, new(skillsharing.Effort)); isLeftAlone(e) {
+			t.Errorf("a run is not followed: %v", e)
+		}
+		// It answered, which proves it alive.
+		if _, e, _ := submit(t.Context(), c, s); isLeftAlone(e) {
+			t.Errorf("still left alone: %v", e)
+		}
+	})
+}
+
+// TestBreakerFlood: documents choose hosts, and must not fill the memory.
+func TestBreakerFlood(t *testing.T) {
+	b := skillsharing.NewBreakers(skillsharing.BreakerConfig{Failures: 1, Cooldown: time.Hour, Patience: time.Second})
+	for i := range 10_000 {
+		skillsharing.FailHost(b, "https://host"+strconv.Itoa(i)+".example")
+	}
+	if n := skillsharing.HostsInTrouble(b); n != 4096 {
+		t.Errorf("%d hosts are kept in mind", n)
+	}
+}
+
+func TestRetryBudget(t *testing.T) {
+	for _, tc := range []struct {
+		share float64
+		calls int
+		want  int // of the calls, those that may repeat
+	}{{0, 100, 0}, {0.2, 1, 1}, {0.2, 10, 3}, {0.2, 100, 20}, {1, 100, 100}} {
+		b := skillsharing.NewRetryBudget(tc.share)
+		if got := skillsharing.Repeating(b, tc.calls); got != tc.want {
+			t.Errorf("share %v of %d calls: %d may repeat, want %d", tc.share, tc.calls, got, tc.want)
+		}
+		if got := skillsharing.Repeating(b, tc.calls); got != tc.want {
+			t.Errorf("share %v of %d calls, once more: %d may repeat, want %d", tc.share, tc.calls, got, tc.want)
+		}
+	}
+}
+
+// TestRetryBudgetHolds counts the requests of many calls whose host is too busy.
+func TestRetryBudgetHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, transport := breaking(t, says(429, ""))
+		c.RetryBudget = skillsharing.NewRetryBudget(0)
+		s := skillAt(t, acme, `/endpoint/retry={"max_attempts":5,"backoff_ms":10}`)
+		_, e, effort := submit(t.Context(), c, s)
+		wantError(t, e, skillsharing.RateLimited, skillsharing.ExecutedNo)
+		if effort.Attempts != 1 || len(transport.asked) != 1 {
+			t.Errorf("%d attempts, %d requests; want one", effort.Attempts, len(transport.asked))
+		}
+		c.RetryBudget = skillsharing.NewRetryBudget(0.2)
+		if _, _, effort = submit(t.Context(), c, s); effort.Attempts != 5 {
+			t.Errorf("%d attempts of a single call, want 5", effort.Attempts)
+		}
+	})
+}
+
+// TestStopping: what is under way when the process stops is answered as it stands.
+func TestStopping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := breaking(t, says(200, runs))
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Minute, func() { cancel(skillsharing.ErrStopping) })
+		_, e := c.Follow(ctx, skillAt(t, acme), "exec-1", 0, new(skillsharing.Effort))
+		wantError(t, e, skillsharing.InvocationTimeout, skillsharing.ExecutedYes)
+		if e.Hint != skillsharing.HintStopping || e.ExecutionID != "exec-1" || !errors.Is(e, skillsharing.ErrStopping) {
+			t.Errorf("%+v", e)
+		}
+	})
+}
