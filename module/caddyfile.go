@@ -43,17 +43,20 @@ func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, e
 //			discovery_credentials <module> ... { ... }
 //			capability_types      <type>...
 //			list_private
+//			require_principal
 //			transport             http { ... }
 //		}
 //		skill <name> <descriptor-url> {
-//			trust       <host[:port]>...
-//			credentials <module> ... { ... }
-//			transport   http { ... }
+//			trust             <host[:port]>...
+//			credentials       <module> ... { ... }
+//			require_principal
+//			transport         http { ... }
 //		}
 //		registry <url> {
 //			namespace             <name>
 //			capability_types      <type>...
 //			discovery_credentials <module> ... { ... }
+//			require_principal
 //		}
 //
 //		caller            <id> [<type>]
@@ -72,6 +75,23 @@ func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, e
 //		max_request_size  <size>
 //		max_response_size <size>
 //		max_batch         <n>
+//		limits {
+//			depth             <n>
+//			document_size     <size>
+//			skills            <n>
+//			parameters        <n>
+//			schema_size       <size>
+//			schema_complexity <n>
+//			output_size       <size>
+//			body_timeout      <duration>
+//			runs              <n> [<per provider>]
+//			waiting           <n>
+//		}
+//		circuit_breaker   off | {
+//			failures <n>
+//			cooldown <duration>
+//		}
+//		retry_budget      <percent>
 //		allow_http
 //		allow_networks    <cidr>...|private_ranges
 //		allow_ports       <port>...
@@ -162,7 +182,10 @@ func (p *parser) handler(h *Handler) error {
 		"cache":             func() error { return p.cache(&h.Cache) },
 		"max_request_size":  p.size(&h.MaxRequestSize, "max_request_size"),
 		"max_response_size": p.size(&h.MaxResponseSize, "max_response_size"),
-		"max_batch":         p.count(&h.MaxBatch),
+		"max_batch":         p.count(&h.MaxBatch, "max_batch"),
+		"limits":            func() error { return p.limits(&h.Limits) },
+		"circuit_breaker":   func() error { return p.circuitBreaker(&h.CircuitBreaker) },
+		"retry_budget":      p.percentage(&h.RetryBudget, "retry_budget"),
 		"allow_http":        p.flag(&h.AllowHTTP, "allow_http"),
 		"allow_networks":    p.list(&h.AllowNetworks, "allow_networks", expandNetwork),
 		"allow_ports":       p.ports(&h.AllowPorts),
@@ -186,6 +209,7 @@ func (p *parser) provider(h *Handler) error {
 		"discovery_credentials": p.credentials(&v.DiscoveryCredentialsRaw, path+".discovery_credentials"),
 		"capability_types":      p.list(&v.CapabilityTypes, path+".capability_types", nil),
 		"list_private":          p.flag(&v.ListPrivate, path+".list_private"),
+		"require_principal":     p.flag(&v.RequirePrincipal, path+".require_principal"),
 		"transport":             p.transport(&v.TransportRaw, path+".transport"),
 	}, "alias", "trust", "capability_types")
 }
@@ -209,9 +233,10 @@ func (p *parser) skill(h *Handler) error {
 	}
 	h.Skills = append(h.Skills, v)
 	return p.block("skill", map[string]option{
-		"trust":       p.list(&v.Trust, path+".trust", nil),
-		"credentials": p.credentials(&v.CredentialsRaw, path+".credentials"),
-		"transport":   p.transport(&v.TransportRaw, path+".transport"),
+		"trust":             p.list(&v.Trust, path+".trust", nil),
+		"credentials":       p.credentials(&v.CredentialsRaw, path+".credentials"),
+		"require_principal": p.flag(&v.RequirePrincipal, path+".require_principal"),
+		"transport":         p.transport(&v.TransportRaw, path+".transport"),
 	}, "trust")
 }
 
@@ -227,6 +252,7 @@ func (p *parser) registry(h *Handler) error {
 		"namespace":             p.text(&v.Namespace, path+".namespace"),
 		"capability_types":      p.list(&v.CapabilityTypes, path+".capability_types", nil),
 		"discovery_credentials": p.credentials(&v.DiscoveryCredentialsRaw, path+".discovery_credentials"),
+		"require_principal":     p.flag(&v.RequirePrincipal, path+".require_principal"),
 	}, "capability_types")
 }
 
@@ -258,6 +284,68 @@ func (p *parser) cache(to **Cache) error {
 		"stale_if_error": p.durationOrZero(&c.StaleIfError, "cache.stale_if_error"),
 		"negative_ttl":   p.durationOrZero(&c.NegativeTTL, "cache.negative_ttl"),
 	})
+}
+
+func (p *parser) limits(to **Limits) error {
+	if err := p.noArgs("limits"); err != nil {
+		return err
+	}
+	l := new(Limits)
+	*to = l
+	return p.block("limits", map[string]option{
+		"depth":             p.count(&l.Depth, "limits.depth"),
+		"document_size":     p.size(&l.DocumentSize, "limits.document_size"),
+		"skills":            p.count(&l.Skills, "limits.skills"),
+		"parameters":        p.count(&l.Parameters, "limits.parameters"),
+		"schema_size":       p.size(&l.SchemaSize, "limits.schema_size"),
+		"schema_complexity": p.count(&l.SchemaComplexity, "limits.schema_complexity"),
+		"output_size":       p.size(&l.OutputSize, "limits.output_size"),
+		"body_timeout":      p.duration(&l.BodyTimeout, "limits.body_timeout"),
+		"runs":              func() error { return p.runs(l) },
+		"waiting":           p.count(&l.Waiting, "limits.waiting"),
+	})
+}
+
+// runs reads how many calls may be in progress and, if it is there, how many of
+// them may concern one provider.
+func (p *parser) runs(l *Limits) error {
+	p.mark("limits.runs")
+	p.mark("limits.runs_per_provider")
+	args := p.RemainingArgs()
+	if len(args) < 1 || len(args) > 2 {
+		return p.Errf("runs takes a number and, if wanted, another for each provider (arguments given: %d)", len(args))
+	}
+	for i, target := range []*int{&l.Runs, &l.RunsPerProvider}[:len(args)] {
+		n, err := p.parseCount("runs", args[i])
+		if err != nil {
+			return err
+		}
+		*target = n
+	}
+	return nil
+}
+
+// circuitBreaker reads the word off, or a block that says something.
+func (p *parser) circuitBreaker(to **CircuitBreaker) error {
+	p.mark("circuit_breaker")
+	b := new(CircuitBreaker)
+	*to = b
+	args := p.RemainingArgs()
+	switch {
+	case len(args) == 1 && args[0] == "off":
+		b.Off = true
+		return nil // a block is unexpected then
+	case len(args) > 0:
+		return p.Errf("circuit_breaker takes either the word off or a block, but has %q", strings.Join(args, " "))
+	}
+	err := p.block("circuit_breaker", map[string]option{
+		"failures": p.count(&b.Failures, "circuit_breaker.failures"),
+		"cooldown": p.duration(&b.Cooldown, "circuit_breaker.cooldown"),
+	})
+	if err == nil && *b == (CircuitBreaker{}) {
+		return p.place("circuit_breaker").Err("circuit_breaker takes either the word off or a block with failures or cooldown; it has neither")
+	}
+	return err
 }
 
 // args reads exactly as many arguments as there are targets.
@@ -350,21 +438,49 @@ func (p *parser) ports(to *[]int) option {
 	}
 }
 
-func (p *parser) count(to *int) option {
+func (p *parser) count(to *int, path string) option {
 	return func() error {
+		p.mark(path)
 		name := p.Val()
 		var text string
 		if err := p.args("a number", &text); err != nil {
 			return err
 		}
-		n, err := strconv.Atoi(text)
-		switch {
-		case errors.Is(err, strconv.ErrRange):
-			return p.Errf("%s %q is too large", name, text)
-		case err != nil || n < 1:
-			return p.Errf("%s %q is not a number of at least 1", name, text)
+		n, err := p.parseCount(name, text)
+		if err != nil {
+			return err
 		}
 		*to = n
+		return nil
+	}
+}
+
+func (p *parser) parseCount(name, text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	switch {
+	case errors.Is(err, strconv.ErrRange) && n > 0:
+		return 0, p.Errf("%s %q is too large", name, text)
+	case err != nil || n < 1:
+		return 0, p.Errf("%s %q is not a number of at least 1", name, text)
+	}
+	return n, nil
+}
+
+// percentage reads a share in percent, written with or without the sign. Zero is
+// a share, too.
+func (p *parser) percentage(to **int, path string) option {
+	return func() error {
+		p.mark(path)
+		name := p.Val()
+		var text string
+		if err := p.args("a percentage, such as 20%", &text); err != nil {
+			return err
+		}
+		n, err := strconv.Atoi(strings.TrimSuffix(text, "%"))
+		if err != nil {
+			return p.Errf("%s %q is not a percentage from 0 to 100, such as 20%%", name, text)
+		}
+		*to = &n
 		return nil
 	}
 }

@@ -1,6 +1,7 @@
 package skillbridge
 
 import (
+	"cmp"
 	"encoding/json" // for Caddy's raw modules
 	"errors"
 	"fmt"
@@ -70,7 +71,9 @@ func (h *Handler) check() *configError {
 		h.checkRegistry(c, element("registries", i), r, namespaces)
 	}
 	h.checkCallers(c)
-	h.checkLimits(c)
+	h.checkTimesAndSizes(c)
+	checkLimits(c, h.Limits)
+	h.checkTrouble(c)
 	h.checkNetwork(c)
 	return c.fault
 }
@@ -97,8 +100,8 @@ func (h *Handler) checkProvider(c *checker, path string, p *Provider, names, nam
 	checkTrust(c, path, p.Trust)
 	checkCapabilityTypes(c, path, p.CapabilityTypes)
 	checkTransport(c, path+".transport", p.TransportRaw)
-	h.checkSecrets(c, path+".credentials", p.CredentialsRaw)
-	h.checkDiscoverySecrets(c, path+".discovery_credentials", p.DiscoveryCredentialsRaw)
+	h.checkSecrets(c, path+".credentials", p.CredentialsRaw, p.RequirePrincipal)
+	h.checkDiscoverySecrets(c, path+".discovery_credentials", p.DiscoveryCredentialsRaw, p.RequirePrincipal)
 }
 
 func (h *Handler) checkSkill(c *checker, path string, s *Skill, names, namespaces map[string]string) {
@@ -116,7 +119,7 @@ func (h *Handler) checkSkill(c *checker, path string, s *Skill, names, namespace
 	c.check(err, path+".url")
 	checkTrust(c, path, s.Trust)
 	checkTransport(c, path+".transport", s.TransportRaw)
-	h.checkSecrets(c, path+".credentials", s.CredentialsRaw)
+	h.checkSecrets(c, path+".credentials", s.CredentialsRaw, s.RequirePrincipal)
 }
 
 func (h *Handler) checkRegistry(c *checker, path string, r *Registry, namespaces map[string]string) {
@@ -134,7 +137,7 @@ func (h *Handler) checkRegistry(c *checker, path string, r *Registry, namespaces
 	c.check(err, path+".url")
 	checkNamespace(c, path, r.Namespace, u, namespaces, "registry "+r.URL)
 	checkCapabilityTypes(c, path, r.CapabilityTypes)
-	h.checkDiscoverySecrets(c, path+".discovery_credentials", r.DiscoveryCredentialsRaw)
+	h.checkDiscoverySecrets(c, path+".discovery_credentials", r.DiscoveryCredentialsRaw, r.RequirePrincipal)
 }
 
 // checkCallers checks who calls, and as whom the bridge does.
@@ -152,14 +155,12 @@ func (h *Handler) checkCallers(c *checker) {
 	}
 }
 
-func (h *Handler) checkLimits(c *checker) {
+func (h *Handler) checkTimesAndSizes(c *checker) {
 	checkSpan(c, "timeout", h.Timeout, defaultTimeout, h.MaxTimeout, defaultMaxTimeout)
 	checkSpan(c, "poll_interval", h.PollInterval, defaultPollInterval, h.MaxPollInterval, defaultMaxPollInterval)
 	c.check(checkSize("max_request_size", h.MaxRequestSize), "max_request_size")
 	c.check(checkSize("max_response_size", h.MaxResponseSize), "max_response_size")
-	if h.MaxBatch < 0 {
-		c.check(fmt.Errorf("max_batch %d is negative", h.MaxBatch), "max_batch")
-	}
+	c.check(checkCount("max_batch", h.MaxBatch), "max_batch")
 	if h.Cache == nil {
 		return
 	}
@@ -176,6 +177,63 @@ func (h *Handler) checkLimits(c *checker) {
 		if d.value != nil && *d.value < 0 {
 			c.check(fmt.Errorf("%s %s is negative", d.name, time.Duration(*d.value)), "cache."+d.name)
 		}
+	}
+}
+
+// Bounds of how deep JSON may nest: a request is an object that has another, and
+// the decoder itself reads no more levels than the most.
+const (
+	minDepth = 2
+	maxDepth = 10_000
+)
+
+func checkLimits(c *checker, l *Limits) {
+	if l == nil {
+		return
+	}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{
+		{"depth", l.Depth},
+		{"skills", l.Skills},
+		{"parameters", l.Parameters},
+		{"schema_complexity", l.SchemaComplexity},
+		{"runs", l.Runs},
+		{"runs_per_provider", l.RunsPerProvider},
+		{"waiting", l.Waiting},
+	} {
+		c.check(checkCount(n.name, n.value), "limits."+n.name)
+	}
+	if l.Depth != 0 && (l.Depth < minDepth || l.Depth > maxDepth) {
+		c.check(fmt.Errorf("depth %d is out of range: it is %d to %d", l.Depth, minDepth, maxDepth), "limits.depth")
+	}
+	if runs := cmp.Or(l.Runs, defaultMaxRuns); l.RunsPerProvider > runs {
+		c.check(fmt.Errorf("%d runs per provider are more than the %d in all", l.RunsPerProvider, runs), "limits.runs_per_provider")
+	}
+	c.check(checkSize("document_size", l.DocumentSize), "limits.document_size")
+	c.check(checkSize("schema_size", l.SchemaSize), "limits.schema_size")
+	if l.SchemaSize > math.MaxInt/4 { // all schemas of a skill have four times as much
+		c.check(fmt.Errorf("schema_size %d is too large", l.SchemaSize), "limits.schema_size")
+	}
+	c.check(checkSize("output_size", l.OutputSize), "limits.output_size")
+	c.check(checkLeast("body_timeout", l.BodyTimeout), "limits.body_timeout")
+}
+
+// checkTrouble checks what is done about providers that are in trouble.
+func (h *Handler) checkTrouble(c *checker) {
+	if b := h.CircuitBreaker; b != nil {
+		c.check(checkCount("failures", b.Failures), "circuit_breaker.failures")
+		if b.Failures > math.MaxInt32 {
+			c.check(fmt.Errorf("failures %d is too large", b.Failures), "circuit_breaker.failures")
+		}
+		c.check(checkLeast("cooldown", b.Cooldown), "circuit_breaker.cooldown")
+		if b.Off && (b.Failures != 0 || b.Cooldown != 0) {
+			c.check(errors.New("circuit_breaker is off, so it can have neither failures nor cooldown"), "circuit_breaker")
+		}
+	}
+	if share := h.RetryBudget; share != nil && (*share < 0 || *share > 100) {
+		c.check(fmt.Errorf("retry_budget %d is out of range: it is a percentage from 0 to 100", *share), "retry_budget")
 	}
 }
 
@@ -200,24 +258,25 @@ func (h *Handler) checkScheme(u *url.URL) error {
 	return nil
 }
 
-// checkSecrets checks that whoever configures a secret has said who may use it.
-func (h *Handler) checkSecrets(c *checker, path string, credentials json.RawMessage) {
+// checkSecrets checks that whoever configures a secret has said who may use it:
+// for all, or for the provider, skill or registry that has it.
+func (h *Handler) checkSecrets(c *checker, path string, credentials json.RawMessage, requirePrincipal bool) {
 	if len(credentials) == 0 {
 		return
 	}
 	if !jsontext.Value(credentials).IsValid() {
 		c.check(errors.New("credentials are not valid JSON, or have the same member twice"), path)
 	}
-	if !h.RequirePrincipal && !h.AllowAnonymous {
-		c.check(errors.New("credentials need require_principal (only callers who have proved who they are may use them) or allow_anonymous (everyone who reaches the bridge may)"), path)
+	if !requirePrincipal && !h.RequirePrincipal && !h.AllowAnonymous {
+		c.check(errors.New("credentials need require_principal, here or for the whole bridge (only callers who have proved who they are may use them), or allow_anonymous for the whole bridge (everyone who reaches it may)"), path)
 	}
 }
 
 // checkDiscoverySecrets is checkSecrets for credentials that are to read documents.
 // Whether they can is asked of the module itself once it is loaded; what most
 // often keeps oauth2 from it is found here, where the Caddyfile's line is known.
-func (h *Handler) checkDiscoverySecrets(c *checker, path string, credentials json.RawMessage) {
-	h.checkSecrets(c, path, credentials)
+func (h *Handler) checkDiscoverySecrets(c *checker, path string, credentials json.RawMessage, requirePrincipal bool) {
+	h.checkSecrets(c, path, credentials, requirePrincipal)
 	var config struct {
 		Type     string `json:"type"`
 		TokenURL string `json:"token_url"`
@@ -229,15 +288,31 @@ func (h *Handler) checkDiscoverySecrets(c *checker, path string, credentials jso
 
 // checkSpan checks a duration and its maximum.
 func checkSpan(c *checker, name string, value caddy.Duration, standard time.Duration, limit caddy.Duration, standardLimit time.Duration) {
+	c.check(checkLeast(name, value), name)
 	from, to := orDefault(value, standard), orDefault(limit, standardLimit)
 	switch {
-	case from < time.Millisecond:
-		c.check(fmt.Errorf("%s %s is too short: the least is 1ms", name, from), name)
 	case to < time.Millisecond:
 		c.check(fmt.Errorf("maximum of %s %s is too short: the least is 1ms", name, to), "max_"+name)
 	case from > to:
 		c.check(fmt.Errorf("%s %s is longer than its maximum of %s", name, from, to), name)
 	}
+}
+
+// checkLeast checks that a duration, of which 0 stands for the default, is not too
+// short to be meant.
+func checkLeast(name string, d caddy.Duration) error {
+	if d != 0 && time.Duration(d) < time.Millisecond {
+		return fmt.Errorf("%s %s is too short: the least is 1ms", name, time.Duration(d))
+	}
+	return nil
+}
+
+// checkCount checks a number, of which 0 stands for the default.
+func checkCount(name string, n int) error {
+	if n < 0 {
+		return fmt.Errorf("%s %d is negative", name, n)
+	}
+	return nil
 }
 
 // checkSize checks a number of bytes, of which 0 stands for the default. The

@@ -37,15 +37,15 @@ type Provider struct {
 
 	// How to authenticate when invoking a skill and asking for its status and
 	// result. It is sent to hosts that may receive it only, and only where a skill
-	// asks for authentication of that type. Needs `require_principal` or
-	// `allow_anonymous`. Default: none.
+	// asks for authentication of that type. Needs `require_principal`, here or in
+	// the handler, or the handler's `allow_anonymous`. Default: none.
 	// Example: `{"type": "api_key", "key": "{env.ACME_KEY}"}`.
 	CredentialsRaw json.RawMessage `json:"credentials,omitempty" caddy:"namespace=http.skill_bridge.credentials inline_key=type"`
 
 	// How to authenticate when reading the index and the descriptors. Private
 	// skills found this way stay unknown to anonymous callers unless
-	// `list_private` is set. Needs `require_principal` or `allow_anonymous`.
-	// Default: none.
+	// `list_private` is set. Needs `require_principal` or `allow_anonymous`, as
+	// `credentials` do. Default: none.
 	DiscoveryCredentialsRaw json.RawMessage `json:"discovery_credentials,omitempty" caddy:"namespace=http.skill_bridge.credentials inline_key=type"`
 
 	// Use only skills of these types: `plugin`, `api`, `knowledge`, `task`.
@@ -56,8 +56,9 @@ type Provider struct {
 	ListPrivate bool `json:"list_private,omitempty"`
 
 	// Answer callers without a principal with AUTH_REQUIRED, whatever they ask of
-	// this provider; others of the handler may still be open to them. It is enough
-	// for `credentials` and `discovery_credentials`. Default: false.
+	// this provider, and leave its skills out of their lists. Other providers,
+	// skills and registries of the handler may still be open to them, even with
+	// the handler's `allow_anonymous`. Default: false.
 	RequirePrincipal bool `json:"require_principal,omitempty"`
 
 	// Transport for all requests to this provider, instead of the handler's.
@@ -92,13 +93,14 @@ type Skill struct {
 	// provider. The descriptor's own host may receive them anyway. Default: none.
 	Trust []string `json:"trust,omitempty"`
 
+	// How to authenticate when invoking the skill, as in a provider. Needs
+	// `require_principal`, here or in the handler, or the handler's
+	// `allow_anonymous`. Default: none.
+	CredentialsRaw json.RawMessage `json:"credentials,omitempty" caddy:"namespace=http.skill_bridge.credentials inline_key=type"`
+
 	// Answer callers without a principal with AUTH_REQUIRED, as in a provider.
 	// Default: false.
 	RequirePrincipal bool `json:"require_principal,omitempty"`
-
-	// How to authenticate when invoking the skill, as in a provider. Needs
-	// `require_principal` or `allow_anonymous`. Default: none.
-	CredentialsRaw json.RawMessage `json:"credentials,omitempty" caddy:"namespace=http.skill_bridge.credentials inline_key=type"`
 
 	// Transport for all requests about this skill, instead of the handler's.
 	TransportRaw json.RawMessage `json:"transport,omitempty" caddy:"namespace=http.reverse_proxy.transport inline_key=protocol"`
@@ -121,13 +123,14 @@ type Registry struct {
 	// `knowledge`, `task`. Default: all, with one request.
 	CapabilityTypes []string `json:"capability_types,omitempty"`
 
-	// Answer callers without a principal with AUTH_REQUIRED, as in a provider.
-	// Default: false.
-	RequirePrincipal bool `json:"require_principal,omitempty"`
-
-	// How to authenticate when asking the registry. Needs `require_principal` or
-	// `allow_anonymous`. Default: none.
+	// How to authenticate when asking the registry. Needs `require_principal`, here
+	// or in the handler, or the handler's `allow_anonymous`. Default: none.
 	DiscoveryCredentialsRaw json.RawMessage `json:"discovery_credentials,omitempty" caddy:"namespace=http.skill_bridge.credentials inline_key=type"`
+
+	// Answer callers without a principal with AUTH_REQUIRED, as in a provider. A
+	// skill that is run with the credentials of a provider is closed to them if
+	// either of the two is. Default: false.
+	RequirePrincipal bool `json:"require_principal,omitempty"`
 }
 
 // Caller is how the bridge introduces itself to providers (Skill Sharing
@@ -170,7 +173,7 @@ type Cache struct {
 // limit is answered with an error that names it; nothing is cut.
 type Limits struct {
 	// How deep arrays and objects may nest in requests and in answers of
-	// providers (in documents at most 100 levels). Default: 512.
+	// providers (in documents at most 100 levels), from 2 to 10000. Default: 512.
 	Depth int `json:"depth,omitempty"`
 
 	// The largest index or descriptor accepted, in bytes after decompression.
@@ -208,7 +211,8 @@ type Limits struct {
 	Runs int `json:"runs,omitempty"`
 
 	// How many of them may concern one provider, skill or registry, so that none
-	// can take the places of all. Default: half of `runs`.
+	// can take the places of all; at most `runs`. (In the Caddyfile, the second
+	// number after `runs`.) Default: half of `runs`.
 	RunsPerProvider int `json:"runs_per_provider,omitempty"`
 
 	// How many of them may be waiting for the end of a run that was accepted; while
@@ -231,7 +235,8 @@ type CircuitBreaker struct {
 	// default. Default: `5s`.
 	Cooldown caddy.Duration `json:"cooldown,omitempty"`
 
-	// Never leave a host alone. Default: false.
+	// Never leave a host alone; the other two are left out then. (In the Caddyfile,
+	// `circuit_breaker off`.) Default: false.
 	Off bool `json:"off,omitempty"`
 }
 

@@ -47,6 +47,15 @@ func TestDefaults(t *testing.T) {
 	equal(t, "poll intervals", []time.Duration{c.PollInitial, c.PollMax}, []time.Duration{500 * time.Millisecond, 5 * time.Second})
 	equal(t, "response size", c.MaxResponseSize, int64(10<<20))
 	equal(t, "plain HTTP", c.AllowHTTP, false)
+	equal(t, "limits", c.Limits, skillsharing.Limits{
+		Depth: 512, DocumentSize: 4 << 20, Skills: 10_000, Parameters: 500, SchemaSize: 64 << 10, SchemaComplexity: 2048,
+		OutputSize: 10 << 20, BodyTimeout: 30 * time.Second,
+	})
+	equal(t, "places", []int{c.MaxRunsPerSource, c.MaxWaiting}, []int{c.MaxRuns / 2, c.MaxRuns})
+	equal(t, "circuit breaker", h.breakerConfig(), skillsharing.BreakerConfig{
+		Failures: 20, Cooldown: 5 * time.Second, Patience: 5 * time.Second,
+	})
+	equal(t, "retry budget", c.RetryBudget, 0.2)
 	equal(t, "cache", h.cacheConfig(), cache.Config{
 		MaxSize: 64 << 20, TTL: 5 * time.Minute, MaxTTL: 24 * time.Hour, StaleIfError: time.Hour, NegativeTTL: 5 * time.Second,
 	})
@@ -57,11 +66,16 @@ func TestZeros(t *testing.T) {
 	_, standard := configOf(t, `{}`)
 	h, c := configOf(t, `{
 		"timeout":0, "max_timeout":0, "poll_interval":0, "max_poll_interval":0, "max_request_size":0, "max_response_size":0, "max_batch":0,
-		"cache":{"max_size":0,"max_ttl":0}
+		"cache":{"max_size":0,"max_ttl":0}, "circuit_breaker":{"failures":0,"cooldown":0},
+		"limits":{"depth":0,"document_size":0,"skills":0,"parameters":0,"schema_size":0,"schema_complexity":0,"output_size":0,"body_timeout":0,
+			"runs":0,"runs_per_provider":0,"waiting":0}
 	}`)
 	equal(t, "timeouts", []time.Duration{c.DefaultTimeout, c.MaxTimeout}, []time.Duration{standard.DefaultTimeout, standard.MaxTimeout})
 	equal(t, "poll intervals", []time.Duration{c.PollInitial, c.PollMax}, []time.Duration{standard.PollInitial, standard.PollMax})
 	equal(t, "response size", c.MaxResponseSize, standard.MaxResponseSize)
+	equal(t, "limits", c.Limits, standard.Limits)
+	equal(t, "places", []int{c.MaxRuns, c.MaxRunsPerSource, c.MaxWaiting}, []int{standard.MaxRuns, standard.MaxRunsPerSource, standard.MaxWaiting})
+	equal(t, "circuit breaker", h.breakerConfig(), new(Handler).breakerConfig())
 	equal(t, "cache", h.cacheConfig(), new(Handler).cacheConfig())
 	if w := call(mustLoad(t, `{"max_request_size":0,"max_batch":0}`), "["+listSkills+","+listSkills+"]", nil); strings.Count(w.Body.String(), `"result"`) != 2 {
 		t.Errorf("a batch of two: %d %s", w.Code, w.Body)
@@ -71,7 +85,10 @@ func TestZeros(t *testing.T) {
 func TestSettings(t *testing.T) {
 	h, c := configOf(t, `{
 		"caller":{"id":"us"}, "priority":"low", "timeout":"1s", "max_timeout":"2s", "poll_interval":"3ms", "max_poll_interval":"4ms",
-		"max_response_size":5, "allow_http":true, "cache":{"max_size":6,"ttl":0,"max_ttl":"7s","stale_if_error":0,"negative_ttl":0}
+		"max_response_size":5, "allow_http":true, "cache":{"max_size":6,"ttl":0,"max_ttl":"7s","stale_if_error":0,"negative_ttl":0},
+		"limits":{"depth":8,"document_size":4,"skills":9,"parameters":10,"schema_size":11,"schema_complexity":12,"output_size":3,"body_timeout":"13s",
+			"runs":16,"runs_per_provider":14,"waiting":15},
+		"circuit_breaker":{"failures":17,"cooldown":"18s"}, "retry_budget":0
 	}`)
 	equal(t, "caller", c.Caller, skillsharing.Caller{ID: "us", Type: "service"})
 	equal(t, "priority", c.Priority, skillsharing.PriorityLow)
@@ -80,29 +97,124 @@ func TestSettings(t *testing.T) {
 	equal(t, "response size", c.MaxResponseSize, int64(5))
 	equal(t, "plain HTTP", c.AllowHTTP, true)
 	equal(t, "cache", h.cacheConfig(), cache.Config{MaxSize: 6, MaxTTL: 7 * time.Second})
+	equal(t, "limits", c.Limits, skillsharing.Limits{
+		Depth: 8, DocumentSize: 4, Skills: 9, Parameters: 10, SchemaSize: 11, SchemaComplexity: 12, OutputSize: 3, BodyTimeout: 13 * time.Second,
+	})
+	equal(t, "places", []int{c.MaxRuns, c.MaxRunsPerSource, c.MaxWaiting}, []int{16, 14, 15})
+	equal(t, "circuit breaker", h.breakerConfig(), skillsharing.BreakerConfig{
+		Failures: 17, Cooldown: 18 * time.Second, Patience: time.Second,
+	})
+	equal(t, "retry budget", c.RetryBudget, 0.0)
+}
+
+// TestDependentLimits: what a limit is where it follows from another option.
+func TestDependentLimits(t *testing.T) {
+	_, c := configOf(t, `{"max_response_size":1000,"limits":{"document_size":2000,"runs":1}}`)
+	equal(t, "document size", c.Limits.DocumentSize, int64(1000))
+	equal(t, "output size", c.Limits.OutputSize, int64(1000))
+	equal(t, "places", []int{c.MaxRunsPerSource, c.MaxWaiting}, []int{1, 1})
+}
+
+// TestFaultsOfLimits finds in JSON what the golden files find in a Caddyfile. The
+// fault is named by its place.
+func TestFaultsOfLimits(t *testing.T) {
+	faults := map[string]string{
+		`{"limits":{"depth":1}}`:                               "limits.depth: depth 1 is out of range: it is 2 to 10000",
+		`{"limits":{"depth":10001}}`:                           "limits.depth: depth 10001 is out of range",
+		`{"limits":{"schema_size":2305843009213693952}}`:       "limits.schema_size: schema_size 2305843009213693952 is too large",
+		`{"limits":{"body_timeout":-1}}`:                       "limits.body_timeout: body_timeout -1ns is too short",
+		`{"limits":{"body_timeout":"999us"}}`:                  "limits.body_timeout: body_timeout 999µs is too short",
+		`{"limits":{"runs":10,"runs_per_provider":11}}`:        "limits.runs_per_provider: 11 runs per provider are more than the 10 in all",
+		`{"limits":{"runs_per_provider":20001}}`:               "limits.runs_per_provider: 20001 runs per provider are more than the 20000 in all",
+		`{"limits":{"run":1}}`:                                 "run",
+		`{"circuit_breaker":{"failures":-1}}`:                  "circuit_breaker.failures: failures -1 is negative",
+		`{"circuit_breaker":{"failures":2147483648}}`:          "circuit_breaker.failures: failures 2147483648 is too large",
+		`{"circuit_breaker":{"failures":9223372036854775808}}`: "circuit_breaker",
+		`{"circuit_breaker":{"cooldown":"-1s"}}`:               "circuit_breaker.cooldown: cooldown -1s is too short",
+		`{"circuit_breaker":{"cooldown":1}}`:                   "circuit_breaker.cooldown: cooldown 1ns is too short",
+		`{"circuit_breaker":{"off":true,"failures":5}}`:        "circuit_breaker: circuit_breaker is off, so it can have neither failures nor cooldown",
+		`{"circuit_breaker":{"off":true,"cooldown":"5s"}}`:     "circuit_breaker: circuit_breaker is off",
+		`{"retry_budget":-1}`:                                  "retry_budget: retry_budget -1 is out of range",
+		`{"retry_budget":101}`:                                 "retry_budget: retry_budget 101 is out of range",
+		`{"retry_budget":0.2}`:                                 "retry_budget",
+	}
+	for _, name := range []string{"depth", "skills", "parameters", "schema_complexity", "runs", "runs_per_provider", "waiting", "document_size", "schema_size", "output_size"} {
+		faults[`{"limits":{"`+name+`":-1}}`] = "limits." + name + ": " + name + " -1 is negative"
+		faults[`{"limits":{"`+name+`":9223372036854775808}}`] = name
+	}
+	for _, name := range []string{"document_size", "schema_size", "output_size"} {
+		faults[`{"limits":{"`+name+`":9223372036854775807}}`] = "limits." + name + ": " + name + " 9223372036854775807 is too large"
+	}
+	for config, want := range faults {
+		if _, err := load(t, config); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", config, err, want)
+		}
+	}
+	for _, config := range []string{
+		`{"limits":{"depth":2}}`, `{"limits":{"depth":10000}}`, `{"limits":{"body_timeout":"1ms"}}`, `{"limits":{"runs":10,"runs_per_provider":10}}`,
+		`{"limits":{"runs":10,"waiting":20}}`, `{"limits":{"document_size":20},"max_response_size":10}`, `{"circuit_breaker":{"off":true}}`,
+		`{"circuit_breaker":{"cooldown":"1ms"}}`, `{"retry_budget":0}`, `{"retry_budget":100}`, `{"limits":null,"circuit_breaker":null,"retry_budget":null}`,
+	} {
+		if _, err := load(t, config); err != nil {
+			t.Errorf("%s: %v", config, err)
+		}
+	}
+}
+
+// TestWhoMayUseSecrets: whoever configures a secret says for whom it is, for all
+// or where the secret is.
+func TestWhoMayUseSecrets(t *testing.T) {
+	secret := `{"type":"api_key","key":"k"}`
+	for _, source := range []string{
+		`"providers":[{"origin":"https://a.example","credentials":` + secret + `%s}]`,
+		`"providers":[{"origin":"https://a.example","discovery_credentials":` + secret + `%s}]`,
+		`"skills":[{"name":"a","url":"https://a.example","credentials":` + secret + `%s}]`,
+		`"registries":[{"url":"https://a.example","discovery_credentials":` + secret + `%s}]`,
+	} {
+		for _, tc := range []struct {
+			own, all string
+			good     bool
+		}{
+			{"", "", false},
+			{`,"require_principal":true`, "", true},
+			{`,"require_principal":true`, `,"allow_anonymous":true`, true},
+			{`,"require_principal":true`, `,"require_principal":true`, true},
+			{"", `,"allow_anonymous":true`, true},
+			{"", `,"require_principal":true`, true},
+		} {
+			config := "{" + fmt.Sprintf(source, tc.own) + tc.all + "}"
+			_, err := load(t, config)
+			switch {
+			case tc.good && err != nil:
+				t.Errorf("%s: %v", config, err)
+			case !tc.good && (err == nil || !strings.Contains(err.Error(), "credentials need require_principal, here or for the whole bridge")):
+				t.Errorf("%s: %v", config, err)
+			}
+		}
+	}
 }
 
 func TestSources(t *testing.T) {
 	_, c := configOf(t, `{
 		"allow_anonymous":true, "allow_http":true,
 		"providers":[
-			{"origin":"https://A.example:8443/","aliases":[{"name":"n","skill_id":"i"}],"trust":["t.example"],"capability_types":["api"],"list_private":true,
+			{"origin":"https://A.example:8443/","aliases":[{"name":"n","skill_id":"i"}],"trust":["t.example"],"capability_types":["api"],"list_private":true,"require_principal":true,
 			 "credentials":{"type":"api_key","key":"one"},"discovery_credentials":{"type":"api_key","key":"two"},"transport":{"protocol":"http"}},
 			{"origin":"http://b.example","namespace":"bee"}],
-		"skills":[{"name":"s","url":"https://c.example/s.json?x=1","trust":["u.example"],"credentials":{"type":"api_key","key":"three"},"transport":{"protocol":"http"}}],
+		"skills":[{"name":"s","url":"https://c.example/s.json?x=1","trust":["u.example"],"require_principal":true,"credentials":{"type":"api_key","key":"three"},"transport":{"protocol":"http"}}],
 		"registries":[{"url":"https://D.example/v1","capability_types":["task"],"discovery_credentials":{"type":"api_key","key":"four"}},
-			{"url":"https://e.example","namespace":"reg"}]
+			{"url":"https://e.example","namespace":"reg","require_principal":true}]
 	}`)
 	if len(c.Sources) != 5 {
 		t.Fatalf("%d sources", len(c.Sources))
 	}
 	standard := c.Sources[1].Transport
 	for i, want := range []string{
-		`0 a.example https://A.example:8443 [{n i}] [t.example] [one] [two] [api] private:true own:true`,
-		`0 bee http://b.example [] [] [] [] [] private:false own:false`,
-		`1 s https://c.example/s.json?x=1 [] [u.example] [three] [] [] private:false own:true`,
-		`2 a https://D.example/v1 [] [] [] [four] [task] private:false own:false`,
-		`2 reg https://e.example [] [] [] [] [] private:false own:false`,
+		`0 a.example https://A.example:8443 [{n i}] [t.example] [one] [two] [api] private:true closed:true own:true`,
+		`0 bee http://b.example [] [] [] [] [] private:false closed:false own:false`,
+		`1 s https://c.example/s.json?x=1 [] [u.example] [three] [] [] private:false closed:true own:true`,
+		`2 a https://D.example/v1 [] [] [] [four] [task] private:false closed:false own:false`,
+		`2 reg https://e.example [] [] [] [] [] private:false closed:true own:false`,
 	} {
 		s := c.Sources[i]
 		if i == 3 {
@@ -110,7 +222,7 @@ func TestSources(t *testing.T) {
 			s.Namespace = "a"
 		}
 		got := fmt.Sprint(s.Kind, " ", s.Namespace, " ", s.URL, " ", s.Aliases, " ", s.Trust, " ", secrets(s.Credentials), " ",
-			secrets(s.DiscoveryCredentials), " ", s.CapabilityTypes, " private:", s.ListPrivate, " own:", s.Transport != standard)
+			secrets(s.DiscoveryCredentials), " ", s.CapabilityTypes, " private:", s.ListPrivate, " closed:", s.RequirePrincipal, " own:", s.Transport != standard)
 		equal(t, "source", got, want)
 		if s.Transport == nil || len(s.Partition) != 64 {
 			t.Errorf("source %d: transport %v, partition %q", i, s.Transport, s.Partition)

@@ -32,7 +32,9 @@ func (r *refusal) Refused() string { return r.rule }
 // have the same.
 type rules struct {
 	addresses *ssrf.Guardian
-	ports     map[uint16]bool
+	// named are the single addresses that the operator allowed.
+	named map[netip.Addr]bool
+	ports map[uint16]bool
 	// report tells the operator of a refusal, with what would allow it.
 	report func(host, address string, r *refusal)
 }
@@ -41,7 +43,11 @@ type rules struct {
 // the given ports.
 func newRules(networks []netip.Prefix, ports map[uint16]bool, report func(host, address string, r *refusal)) *rules {
 	var v4, v6 []netip.Prefix
+	named := make(map[netip.Addr]bool)
 	for _, network := range networks {
+		if network.IsSingleIP() {
+			named[network.Addr()] = true
+		}
 		if network.Addr().Is4() {
 			v4 = append(v4, network)
 		} else {
@@ -50,6 +56,7 @@ func newRules(networks []netip.Prefix, ports map[uint16]bool, report func(host, 
 	}
 	return &rules{
 		addresses: ssrf.New(ssrf.WithAnyPort(), ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...)),
+		named:     named,
 		ports:     ports,
 		report:    report,
 	}
@@ -160,7 +167,22 @@ func (r *rules) reachable(hostport string, port uint16, candidates []netip.Addr)
 
 // allows reports whether an address may be reached.
 func (r *rules) allows(address netip.Addr) bool {
-	return address.Zone() == "" && r.addresses.SafeAddr(address) == nil
+	return address.Zone() == "" && r.addresses.SafeAddr(address) == nil && (!metadata[address] || r.named[address])
+}
+
+// metadata are the addresses under which clouds hand out the credentials of the
+// machine. Some lie in networks that are allowed for other reasons, so only who
+// names one of them gets it.
+var metadata = map[netip.Addr]bool{
+	netip.MustParseAddr("169.254.169.254"): true, // AWS, Azure, Google Cloud, DigitalOcean, Oracle and others
+	netip.MustParseAddr("169.254.170.2"):   true, // AWS ECS, credentials of tasks
+	netip.MustParseAddr("169.254.170.23"):  true, // AWS EKS, credentials of pods
+	netip.MustParseAddr("fd00:ec2::254"):   true, // AWS
+	netip.MustParseAddr("fd00:ec2::23"):    true, // AWS EKS
+	netip.MustParseAddr("fd20:ce::254"):    true, // Google Cloud
+	netip.MustParseAddr("100.100.100.200"): true, // Alibaba Cloud
+	netip.MustParseAddr("192.0.0.192"):     true, // Oracle Cloud
+	netip.MustParseAddr("168.63.129.16"):   true, // Azure, public though it is reached from within only
 }
 
 func (g *guard) resolve(ctx context.Context, host string) ([]netip.Addr, error) {

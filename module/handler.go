@@ -52,11 +52,13 @@ type Handler struct {
 	Principal string `json:"principal,omitempty"`
 
 	// Answer callers without a principal with AUTH_REQUIRED. This or
-	// `allow_anonymous` is needed as soon as any credentials are configured.
-	// Default: false.
+	// `allow_anonymous` is needed as soon as any credentials are configured, but
+	// for those of a provider, skill or registry with a `require_principal` of its
+	// own. Default: false.
 	RequirePrincipal bool `json:"require_principal,omitempty"`
 
-	// Let everyone who reaches the handler use the credentials configured in it.
+	// Let everyone who reaches the handler use the credentials configured in it,
+	// but for those of a provider, skill or registry with `require_principal`.
 	// Use it only where something else decides who that is. Default: false.
 	AllowAnonymous bool `json:"allow_anonymous,omitempty"`
 
@@ -98,10 +100,12 @@ type Handler struct {
 
 	// Bounds of what is read and of what may be in progress at a time, besides the
 	// three above.
+	// Example: `{"runs": 2000, "runs_per_provider": 500, "skills": 1000}`.
 	Limits *Limits `json:"limits,omitempty"`
 
 	// Keeps calls from hosts of providers that are in trouble, so that they are
 	// answered at once and the provider can recover.
+	// Example: `{"failures": 10, "cooldown": "10s"}`.
 	CircuitBreaker *CircuitBreaker `json:"circuit_breaker,omitempty"`
 
 	// The share of the calls to a provider, in percent, that may be repeating their

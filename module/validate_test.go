@@ -55,6 +55,18 @@ func TestValidate(t *testing.T) {
 		registry https://example.org
 		require_principal
 		allow_networks private_ranges
+		limits {
+			runs 100 10
+		}
+		circuit_breaker off
+		retry_budget 0
+`, ""},
+		"secret of a provider that requires a principal": {`
+		provider https://skills.example.com {
+			credentials api_key {env.SKILL_BRIDGE_TEST_KEY}
+			require_principal
+		}
+		provider https://open.example.com
 `, ""},
 		"secret that is not there": {`
 		provider https://skills.example.com {
@@ -67,6 +79,21 @@ func TestValidate(t *testing.T) {
 			credentials api_key {env.SKILL_BRIDGE_TEST_KEY}
 		}
 `, "at Caddyfile:11"},
+		"secret beside one that is not for everyone": {`
+		provider https://skills.example.com {
+			credentials api_key {env.SKILL_BRIDGE_TEST_KEY}
+			require_principal
+		}
+		skill a https://example.com/a.json {
+			credentials api_key {env.SKILL_BRIDGE_TEST_KEY}
+		}
+`, "at Caddyfile:15"},
+		"limit out of range": {`
+		limits {
+			runs 10
+			depth 1
+		}
+`, "depth 1 is out of range: it is 2 to 10000, at Caddyfile:12"},
 		"transport that can't be made": {`
 		transport http {
 			versions 7

@@ -258,11 +258,13 @@ func readmeListing(t *testing.T, first string) string {
 // says it knows when it meets one that it does not know.
 func TestREADMEOptions(t *testing.T) {
 	in := map[string]string{
-		"skill_bridge": "unknown",
-		"provider":     "provider https://a.example {\n unknown\n}",
-		"skill":        "skill a https://a.example/a.json {\n unknown\n}",
-		"registry":     "registry https://a.example {\n unknown\n}",
-		"cache":        "cache {\n unknown\n}",
+		"skill_bridge":    "unknown",
+		"provider":        "provider https://a.example {\n unknown\n}",
+		"skill":           "skill a https://a.example/a.json {\n unknown\n}",
+		"registry":        "registry https://a.example {\n unknown\n}",
+		"cache":           "cache {\n unknown\n}",
+		"limits":          "limits {\n unknown\n}",
+		"circuit_breaker": "circuit_breaker {\n unknown\n}",
 	}
 	written := options(readmeListing(t, "skill_bridge"))
 	for block := range written {
