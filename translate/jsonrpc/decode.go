@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/nesting"
 )
 
 // Message is a decoded body.
@@ -37,7 +39,7 @@ type Element struct {
 // while the message is in use. Decode does not change it either.
 func Decode(body []byte, p *Profile) (Message, *Error) {
 	text := bytes.TrimPrefix(body, []byte("\ufeff"))
-	if tooDeep(text, p.maxDepth()) {
+	if nesting.Deeper(text, p.maxDepth()) {
 		return Message{}, p.fault(CodeParseError, "nested deeper than "+strconv.Itoa(p.maxDepth())+" levels")
 	}
 	s := scanners.Get().(*scanner)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/nesting"
 )
 
 // answer is an HTTP answer whose body has been read.
@@ -29,22 +31,44 @@ const (
 // judge says what a provider's answer means. It is the only place where that is
 // decided: an InvocationResponse counts first, then a unified error (section
 // 8.2), then the HTTP status. knownID is the id of the run that was asked about,
-// empty for an invocation.
-func judge(a *answer, phase Phase, knownID string) (*Response, *Error) {
+// empty for an invocation. Where a result is asked for, it may come bare: as an
+// object that only has an output.
+func (c *Client) judge(a *answer, phase Phase, knownID string, mayBeBare bool) (*Response, *Error) {
+	if depth := c.Limits.depth(); nesting.Deeper(a.body, depth) {
+		e := invalidAnswer(a, phase, knownID, fmt.Sprintf("The provider's answer can't be used: the answer nests deeper than %d levels (limits depth).", depth))
+		if knownID != "" {
+			e.judgeRun()
+		}
+		return nil, e
+	}
 	m := parseMembers(a.body)
 	r, otherRun := m.response(knownID)
 	if otherRun {
-		return nil, &Error{
-			Code: InvalidProviderResponse, Phase: phase, Source: SourceBridge,
-			Message:    fmt.Sprintf("The provider answered about another run than %s.", knownID),
-			HTTPStatus: a.status, ExecutionID: knownID, Executed: executed(a.status, phase),
-		}
+		return nil, invalidAnswer(a, phase, knownID, fmt.Sprintf("The provider answered about another run than %s.", knownID))
 	}
-	if r != nil {
-		r.RetryAfter = retryAfter(a.header)
-		return r, nil
+	if r == nil && mayBeBare && a.status < 300 {
+		r = m.bareOutput(knownID)
 	}
-	return nil, judgeError(a, m, phase, knownID)
+	if r == nil {
+		return nil, judgeError(a, m, phase, knownID)
+	}
+	if most := c.Limits.OutputSize; r.Status == StatusCompleted && most > 0 && int64(len(r.Output)) > most {
+		e := invalidAnswer(a, phase, clip(c.scrubText(r.ExecutionID), maxExecutionID),
+			fmt.Sprintf("The run has completed, but its output of %d bytes is larger than the %d bytes that are accepted (limits output_size).", len(r.Output), most))
+		e.Executed, e.Hint = ExecutedYes, HintRunLost // following it again brings the same
+		return nil, e
+	}
+	r.Output = c.scrubOutput(r.Output)
+	r.RetryAfter = retryAfter(a.header)
+	return r, nil
+}
+
+// invalidAnswer is the error of an answer that can't be used, whatever it means.
+func invalidAnswer(a *answer, phase Phase, executionID, message string) *Error {
+	return &Error{
+		Code: InvalidProviderResponse, Phase: phase, Source: SourceBridge, Message: message,
+		HTTPStatus: a.status, ExecutionID: executionID, Executed: executed(a.status, phase),
+	}
 }
 
 // judgeError says what an answer means that is not an InvocationResponse.
@@ -63,7 +87,7 @@ func judgeError(a *answer, m *members, phase Phase, knownID string) *Error {
 	case (a.status == http.StatusBadRequest || a.status == http.StatusUnprocessableEntity) && m.valid:
 		e.Code = ValidationError
 		e.Arguments = &ArgumentError{Param: "args", Reason: "rejected_by_provider"}
-		e.Details = boundedDetails(bytes.TrimSpace(a.body), maxRejection)
+		e.Details = boundedDetails(bytes.TrimSpace(withoutBOM(a.body)), maxRejection)
 	default:
 		e.Code = codeOfStatus(a.status)
 	}

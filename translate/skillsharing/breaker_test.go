@@ -32,7 +32,7 @@ func isLeftAlone(e *skillsharing.Error) bool {
 }
 
 func TestBreakerOpens(t *testing.T) {
-	refused := func(*http.Request) (*http.Response, error) { return nil, guardRefusal{} }
+	refused := func(*http.Request) (*http.Response, error) { return nil, guardError{} }
 	for _, tc := range []struct {
 		about  string
 		answer scriptedAnswer
@@ -87,11 +87,11 @@ func TestBreakerOpens(t *testing.T) {
 	}
 }
 
-// guardRefusal is the error of a transport that may not connect.
-type guardRefusal struct{}
+// guardError is the error of a transport that may not connect.
+type guardError struct{}
 
-func (guardRefusal) Error() string   { return "refused" }
-func (guardRefusal) Refused() string { return "address is not public" }
+func (guardError) Error() string   { return "refused" }
+func (guardError) Refused() string { return "address is not public" }
 
 // TestBreakerAnswer checks what a caller learns, and that nothing is sent twice.
 func TestBreakerAnswer(t *testing.T) {

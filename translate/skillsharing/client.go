@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptrace"
@@ -71,8 +70,6 @@ type exchangeError struct {
 func (e *exchangeError) Error() string { return e.err.Error() }
 func (e *exchangeError) Unwrap() error { return e.err }
 
-var errTooLarge = errors.New("the answer is too large")
-
 // Permanent reports whether the error is a judgement and no passing trouble, so
 // that an old document must not be used instead.
 func (e *exchangeError) Permanent() bool {
@@ -125,10 +122,7 @@ func (c *Client) exchange(phase Phase, req *http.Request) (a *answer, err error)
 	defer resp.Body.Close()
 	// Whatever kind of body it is, no read outlives the context.
 	defer context.AfterFunc(req.Context(), func() { _ = resp.Body.Close() })()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, c.MaxResponseSize+1))
-	if int64(len(body)) > c.MaxResponseSize {
-		err = fmt.Errorf("%w: more than %d bytes", errTooLarge, c.MaxResponseSize)
-	}
+	body, err := c.readBody(phase, resp)
 	if err != nil {
 		return nil, &exchangeError{err: err, written: true, status: resp.StatusCode, malformed: corruptBody(err)}
 	}

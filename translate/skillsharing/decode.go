@@ -20,6 +20,23 @@ type number = json.Number
 type bounds struct {
 	depth  int // objects and arrays within each other
 	values int // values in all
+	list   listBound
+}
+
+// listBound limits the items of one array, before any of them is judged.
+type listBound struct {
+	path  string // a JSON Pointer of at most one token
+	most  int    // 0: it has no bound of its own
+	limit string // the name of the limit
+}
+
+// violation is that of a list which has more items than it may.
+func (b listBound) violation(items int) Violation {
+	expected := fmt.Sprintf("at most %d entries", b.most)
+	return Violation{
+		Path: b.path, Message: fmt.Sprintf("must have %s (limits %s)", expected, b.limit),
+		Expected: quoted(expected), Actual: mustMarshal(items),
+	}
 }
 
 // Numbers whose exponent or length is beyond these are not read: exact
@@ -44,7 +61,7 @@ func readJSON(text []byte, b bounds) (any, *Violation) {
 		return v, nil
 	}
 	if flaw, ok := errors.AsType[*flawError](err); ok {
-		return nil, &Violation{Path: clip(string(flaw.path), maxPath), Message: flaw.message}
+		return nil, &flaw.Violation
 	}
 	return nil, syntaxViolation(text, err)
 }
@@ -56,15 +73,12 @@ type reader struct {
 }
 
 // flawError is a fault of a text that is JSON.
-type flawError struct {
-	path    jsontext.Pointer
-	message string
-}
+type flawError struct{ Violation }
 
-func (e *flawError) Error() string { return string(e.path) + " " + e.message }
+func (e *flawError) Error() string { return e.Path + " " + e.Message }
 
 func (r *reader) flaw(format string, args ...any) error {
-	return &flawError{r.dec.StackPointer(), fmt.Sprintf(format, args...)}
+	return &flawError{Violation{Path: clip(string(r.dec.StackPointer()), maxPath), Message: fmt.Sprintf(format, args...)}}
 }
 
 func (r *reader) value(depth int) (any, error) {
@@ -73,7 +87,7 @@ func (r *reader) value(depth int) (any, error) {
 		return nil, err
 	}
 	if r.values++; r.values > r.bounds.values {
-		return nil, &flawError{"", fmt.Sprintf("must have at most %d values in all", r.bounds.values)}
+		return nil, &flawError{Violation{Message: fmt.Sprintf("must have at most %d values in all", r.bounds.values)}}
 	}
 	switch token.Kind() {
 	case 'n':
@@ -101,7 +115,11 @@ func (r *reader) value(depth int) (any, error) {
 
 func (r *reader) array(depth int) (any, error) {
 	array := []any{}
+	most := r.mostItems(depth)
 	for r.dec.PeekKind() != ']' {
+		if len(array) == most {
+			return nil, r.excess(most)
+		}
 		v, err := r.value(depth + 1)
 		if err != nil {
 			return nil, err
@@ -110,6 +128,26 @@ func (r *reader) array(depth int) (any, error) {
 	}
 	_, err := r.dec.ReadToken()
 	return array, err
+}
+
+// mostItems is how many items the array that has just begun may have.
+func (r *reader) mostItems(depth int) int {
+	list := r.bounds.list
+	if list.most <= 0 || depth > 1 || string(r.dec.StackPointer()) != list.path {
+		return math.MaxInt
+	}
+	return list.most
+}
+
+// excess is the error of an array with further items after so many. They are
+// counted, and not kept.
+func (r *reader) excess(items int) error {
+	for ; r.dec.PeekKind() != ']'; items++ {
+		if err := r.dec.SkipValue(); err != nil {
+			return err
+		}
+	}
+	return &flawError{r.bounds.list.violation(items)}
 }
 
 func (r *reader) object(depth int) (any, error) {

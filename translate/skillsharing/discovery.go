@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/nesting"
 )
 
 // discoveryTimeout bounds the reading of one document.
@@ -21,7 +22,7 @@ const maxRedirects = 3
 
 // Index returns the index of the provider (section 4.3).
 func (c *Client) Index(ctx context.Context) (*Index, *Error) {
-	return c.index(ctx, indexDocument, c.below(WellKnownPath), ParseIndex)
+	return c.index(ctx, indexDocument, c.below(WellKnownPath), c.Limits.parseIndex)
 }
 
 // Registry returns what the registry at the client's origin lists (section 4.2).
@@ -33,7 +34,7 @@ func (c *Client) Registry(ctx context.Context, t CapabilityType) (*Index, *Error
 		q.Set("type", string(t))
 		u.RawQuery = q.Encode()
 	}
-	return c.index(ctx, registryDocument, u, ParseRegistry)
+	return c.index(ctx, registryDocument, u, c.Limits.parseRegistry)
 }
 
 // below is a URL under the client's origin.
@@ -70,7 +71,7 @@ func (c *Client) Skill(ctx context.Context, descriptorURL string) (*Skill, *Erro
 		if err != nil {
 			return nil, err
 		}
-		return NewSkill(r.Body, source)
+		return c.Limits.newSkill(r.Body, source)
 	})
 	if e != nil {
 		return nil, e
@@ -230,7 +231,7 @@ func (c *Client) documentError(ctx context.Context, phase Phase, u *url.URL, err
 		return &copied
 	}
 	if status, ok := errors.AsType[*cache.StatusError](err); ok {
-		return documentStatusError(phase, status)
+		return c.documentStatusError(phase, status)
 	}
 	if ctx.Err() != nil {
 		return interrupted(ctx, phase, "", ExecutedNo)
@@ -238,20 +239,21 @@ func (c *Client) documentError(ctx context.Context, phase Phase, u *url.URL, err
 	return c.unreachable(err, phase, u, "")
 }
 
-// documentStatusError judges an HTTP status that a document was answered with.
-func documentStatusError(phase Phase, s *cache.StatusError) *Error {
+// documentStatusError judges an HTTP status that a document was answered with. A
+// body that nests too deep says nothing about it.
+func (c *Client) documentStatusError(phase Phase, s *cache.StatusError) *Error {
 	a := &answer{status: s.StatusCode, header: s.Header, body: s.Body}
-	e := judgeError(a, parseMembers(a.body), phase, "")
-	what := "index"
-	if phase == PhaseDescriptor {
-		what = "descriptor"
+	said := new(members)
+	if !nesting.Deeper(a.body, c.Limits.depth()) {
+		said = parseMembers(a.body)
 	}
+	e := judgeError(a, said, phase, "")
 	switch {
 	case e.Code == SkillNotFound:
 		e.Hint = HintGone
 	case e.Code == AuthRequired:
 		if e.Details == nil {
-			e.Details = authDetails(nil, "provider", fmt.Sprintf("the provider's %s needs authentication", what))
+			e.Details = authDetails(nil, "provider", fmt.Sprintf("the provider's %s needs authentication", answerName(phase)))
 		}
 		e.requireByProvider()
 	case e.Code == InvocationTimeout, s.StatusCode >= 500:
@@ -265,6 +267,6 @@ func documentStatusError(phase Phase, s *cache.StatusError) *Error {
 	if e.Code == InvalidProviderResponse && s.StatusCode < http.StatusBadRequest {
 		e.Message = "that is not an answer with a document."
 	}
-	e.Message = fmt.Sprintf("The provider's %s could not be read (HTTP %d): %s", what, s.StatusCode, e.Message)
+	e.Message = fmt.Sprintf("The provider's %s could not be read (HTTP %d): %s", answerName(phase), s.StatusCode, e.Message)
 	return e
 }

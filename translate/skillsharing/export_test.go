@@ -1,14 +1,31 @@
 package skillsharing
 
 import (
+	"context"
 	"net/http"
 	"net/url"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Judge is the judgement on an answer of which only the parts are at hand.
 func Judge(status int, header http.Header, body string, phase Phase, knownID string) (*Response, *Error) {
-	return judge(&answer{status, header, []byte(body)}, phase, knownID)
+	return new(Client).judge(&answer{status, header, []byte(body)}, phase, knownID, false)
 }
+
+// ScrubOutput is an output without a secret.
+func ScrubOutput(output jsontext.Value, secret string) jsontext.Value {
+	return (&Client{Credentials: onlySecret(secret)}).scrubOutput(output)
+}
+
+// onlySecret are credentials that do nothing.
+type onlySecret string
+
+func (onlySecret) Suits(*Auth) bool { return false }
+
+func (onlySecret) Authenticate(context.Context, *Authentication) error { return nil }
+
+func (s onlySecret) Secrets() []string { return []string{string(s)} }
 
 // ExpandURL puts an execution id into a template.
 func ExpandURL(template, executionID string) (*url.URL, error) {

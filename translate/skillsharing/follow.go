@@ -136,12 +136,7 @@ func (p *poll) ask(ctx context.Context, u *url.URL) (*Response, time.Duration, *
 	if err != nil {
 		return nil, 0, p.client.unreachable(err, p.phase, u, p.executionID)
 	}
-	r, e := judge(a, p.phase, p.executionID)
-	if e != nil && p.bareOutput && a.status < 300 {
-		if r := parseMembers(a.body).bareOutput(p.executionID); r != nil {
-			return r, 0, nil
-		}
-	}
+	r, e := p.client.judge(a, p.phase, p.executionID, p.bareOutput)
 	if e != nil {
 		return nil, max(retryAfter(a.header), suggestedDelay(e.Retry)), e
 	}
@@ -200,7 +195,7 @@ func transient(e *Error) bool {
 	switch {
 	case e.HTTPStatus == http.StatusTooManyRequests, e.HTTPStatus == http.StatusRequestTimeout, e.HTTPStatus >= 500:
 		return true
-	case e.HTTPStatus == 0: // no answer, or no credential for the moment
+	case e.HTTPStatus == 0, e.Source == SourceBridge: // no answer or half of one, or no credential for the moment
 		return e.Code == EndpointUnreachable
 	}
 	return false

@@ -1,7 +1,11 @@
 package skillsharing_test
 
 import (
+	"bytes"
 	"reflect"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -88,6 +92,44 @@ func FuzzInputs(f *testing.F) {
 		}
 		if again := in.Check(args); again == nil || again.Message != e.Message {
 			t.Errorf("got %v, then %v", e, again)
+		}
+	})
+}
+
+// FuzzOutputSecrets: however an output spells a secret, it is found, and nothing
+// else is touched.
+func FuzzOutputSecrets(f *testing.F) {
+	for _, output := range []string{
+		`"k-12345"`, `{"k-12345":["x k-12345 y",1.0]}`, `["\u006b-12345","\n"]`, `{"a":"\\","b":"k\u002D12345"}`, `["\"","k-12345\""]`, ` [ "\u006b-1234" , "5" ] `, `{"k-12345":1,"[redacted]":2}`, `[12345,"\/"]`,
+	} {
+		f.Add([]byte(output), "k-12345")
+		f.Add([]byte(output), "\"12345\\")
+	}
+	f.Fuzz(func(t *testing.T, output []byte, secret string) {
+		if !jsontext.Value(output).IsValid() || len(secret) < 6 || strings.Contains("[redacted]", secret) {
+			return
+		}
+		quoted := strconv.Quote(secret) // secrets are looked for in this form, too
+		forms := []string{secret, quoted[1 : len(quoted)-1]}
+		in := func(text string) bool {
+			return slices.ContainsFunc(forms, func(form string) bool { return strings.Contains(text, form) })
+		}
+		contained := false
+		for dec := jsontext.NewDecoder(bytes.NewReader(output)); ; {
+			token, err := dec.ReadToken()
+			if err != nil {
+				break
+			}
+			contained = contained || token.Kind() == '"' && in(token.String())
+		}
+		got := skillsharing.ScrubOutput(output, secret)
+		switch {
+		case !got.IsValid():
+			t.Errorf("%q of %q is no JSON", got, output)
+		case contained && bytes.Equal(got, output):
+			t.Errorf("%q stays in %q", secret, output)
+		case !contained && !in(string(output)) && !bytes.Equal(got, output):
+			t.Errorf("%q became %q without %q in it", output, got, secret)
 		}
 	})
 }

@@ -32,9 +32,14 @@ type input struct {
 // a name given twice, are an [*Error] with the code VALIDATION_ERROR and the
 // violations as details. A schema with regular expressions that Go's engine does
 // not know, such as lookaround, is left to the provider.
-func CompileInputs(params []Parameter) (*Inputs, error) {
+func CompileInputs(params []Parameter) (*Inputs, error) { return standard.compileInputs(params) }
+
+func (l *Limits) compileInputs(params []Parameter) (*Inputs, error) {
+	if list := l.documentBounds(DefSkillDescriptor).list; list.most > 0 && len(params) > list.most {
+		return nil, documentError(PhaseDescriptor, string(DefSkillDescriptor), []Violation{list.violation(len(params))})
+	}
 	in := &Inputs{inputs: make([]input, len(params)), byName: make(map[string]int, len(params))}
-	var compiler parameterCompiler
+	compiler := parameterCompiler{limits: l}
 	var found violations
 	for i := range params {
 		p, path := &params[i], "/inputs/"+strconv.Itoa(i)
@@ -46,7 +51,7 @@ func CompileInputs(params []Parameter) (*Inputs, error) {
 		if p.Schema == nil {
 			continue
 		}
-		schema, flaw := readJSON(p.Schema, documentBounds)
+		schema, flaw := readJSON(p.Schema, l.documentBounds(DefParameterDefinition))
 		if flaw != nil {
 			flaw.Path = clip(path+"/schema"+flaw.Path, maxPath)
 			found = append(found, *flaw)

@@ -1,26 +1,36 @@
 package skillsharing
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Limits bounds what is read of documents and answers, whoever wrote them. A
-// field that is 0 has no bound of its own; start from [DefaultLimits].
+// field that is 0 has no bound of its own, except for Depth, SchemaSize and
+// SchemaComplexity: what protects the process from endless nesting and from the
+// schemas of strangers is never absent, and 0 means the default there. Start from
+// [DefaultLimits].
 type Limits struct {
 	// Depth is how deep objects and arrays may nest in answers, and in documents if that is less than the 100 levels they may have.
 	Depth int
-	// DocumentSize bounds an index, a registry's answer and a descriptor, in bytes after decompression.
+	// DocumentSize bounds an index, a registry's answer and a descriptor, in bytes after decompression. It never
+	// exceeds the client's MaxResponseSize. Whatever it is, a document may have no more than 200,000 values, or 20 for
+	// each entry of Skills and 3 for each byte of SchemaSize if that is more.
 	DocumentSize int64
 	// Skills is how many entries an index or a registry's answer may have.
 	Skills int
 	// Parameters is how many inputs a descriptor may define.
 	Parameters int
 	// SchemaSize bounds the text of one parameter's schema, in bytes; all of a descriptor have four times as much together.
-	// What it takes to compile them is bounded by this.
+	// What it takes to compile them is bounded by this: a schema may have one value for each 32 bytes, all together one
+	// for each 16.
 	SchemaSize int
 	// SchemaComplexity is how many subschemas of a parameter may apply to one value.
 	SchemaComplexity int
-	// OutputSize bounds the output of a run, in bytes of JSON.
+	// OutputSize bounds the output of a run, in bytes of JSON. It never exceeds the client's MaxResponseSize.
 	OutputSize int64
-	// BodyTimeout is how long the body of an answer may stand still.
+	// BodyTimeout is how long the body of an answer may stand still. A body that goes on, however slowly, is read until
+	// the deadline.
 	BodyTimeout time.Duration
 }
 
@@ -37,4 +47,51 @@ func DefaultLimits() Limits {
 		OutputSize:       10 << 20,
 		BodyTimeout:      30 * time.Second,
 	}
+}
+
+// standard are the limits where nobody has set any.
+var standard = DefaultLimits()
+
+func (l *Limits) depth() int { return bound(l.Depth, standard.Depth) }
+
+func (l *Limits) schemaComplexity() int { return bound(l.SchemaComplexity, standard.SchemaComplexity) }
+
+// schemaBytes and schemaValues bound the schema of one parameter, allSchemasBytes
+// and allSchemasValues those of a descriptor.
+func (l *Limits) schemaBytes() int      { return bound(l.SchemaSize, standard.SchemaSize) }
+func (l *Limits) schemaValues() int     { return max(1, l.schemaBytes()/32) }
+func (l *Limits) allSchemasBytes() int  { return 4 * l.schemaBytes() }
+func (l *Limits) allSchemasValues() int { return max(1, l.allSchemasBytes()/16) }
+
+// maxBound is what larger bounds count as, so that multiples of them do not overflow.
+const maxBound = math.MaxInt / 32
+
+// bound is a limit that is never absent.
+func bound(limit, otherwise int) int {
+	if limit <= 0 {
+		return otherwise
+	}
+	return min(limit, maxBound)
+}
+
+// Bounds of every document. They are far beyond any index of a provider, yet keep
+// what a hostile one costs in memory to some 100 MB.
+const (
+	maxDocumentDepth  = 100
+	maxDocumentValues = 200_000
+)
+
+// documentBounds are those of a document that is read as def.
+func (l *Limits) documentBounds(def Definition) bounds {
+	b := bounds{
+		depth:  min(maxDocumentDepth, l.depth()),
+		values: max(maxDocumentValues, 20*min(l.Skills, maxBound), 3*l.schemaBytes()),
+	}
+	switch def {
+	case DefSkillIndex:
+		b.list = listBound{"/skills", l.Skills, "skills"}
+	case DefSkillDescriptor:
+		b.list = listBound{"/inputs", l.Parameters, "parameters"}
+	}
+	return b
 }

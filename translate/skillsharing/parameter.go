@@ -16,22 +16,14 @@ import (
 // take years to apply. So they are bounded when they are read, and what it costs
 // to apply them is worked out before they are.
 const (
-	maxSchemaDepth  = 32       // objects and arrays within each other, in one schema
-	maxSchemaBytes  = 64 << 10 // of text, in one schema
-	maxSchemaValues = 2048     // in one schema
-
-	// In all schemas of one descriptor.
-	maxSchemasBytes        = 256 << 10
-	maxSchemasValues       = 16 * 1024
-	maxPatternInstructions = 50_000
+	maxSchemaDepth         = 32     // objects and arrays within each other, in one schema
+	maxPatternInstructions = 50_000 // in all schemas of one descriptor
 
 	maxPattern = 4096 // the longest regular expression, in bytes
 
 	// maxVisits is how many subschemas may look at the values of an argument in
 	// all. The library keeps each failure, of some 250 bytes.
 	maxVisits = 250_000
-	// maxSchemaVisits is how many of them may look at the argument itself.
-	maxSchemaVisits = 2048
 	// maxSteps bounds visits multiplied with the bytes looked at.
 	maxSteps = 100_000_000
 	// maxUnique is the longest array that is compared item by item.
@@ -47,8 +39,9 @@ const parameterSchemaURL = "https://parameter.invalid/schema"
 // parameterURLs leaves out of messages what only this package knows of.
 var parameterURLs = strings.NewReplacer(parameterSchemaURL, "", "https://parameter.invalid", "")
 
-// parameterCompiler compiles the schemas of one descriptor. Its zero value is ready for use.
+// parameterCompiler compiles the schemas of one descriptor.
 type parameterCompiler struct {
+	limits                      *Limits
 	bytes, values, instructions int // used so far
 }
 
@@ -74,7 +67,7 @@ func (c *parameterCompiler) compile(schema map[string]any, path string) (*parame
 	if patterns.unsupported {
 		return nil, nil
 	}
-	costs, err := weigh(compiled, argumentBounds.depth)
+	costs, err := weigh(compiled, argumentBounds.depth, c.limits.schemaComplexity())
 	if err != nil {
 		return nil, []Violation{{Path: clip(path, maxPath), Message: err.Error()}}
 	}
@@ -91,17 +84,18 @@ func (c *parameterCompiler) reserve(schema map[string]any) string {
 	}
 	c.bytes += size.bytes
 	c.values += size.values
-	switch {
+	const limit = "(limits schema_size)"
+	switch l := c.limits; {
 	case len(levels) > maxSchemaDepth:
 		return fmt.Sprintf("must not be nested in more than %d objects and arrays", maxSchemaDepth)
-	case size.bytes > maxSchemaBytes:
-		return fmt.Sprintf("must have at most %d bytes", maxSchemaBytes)
-	case size.values > maxSchemaValues:
-		return fmt.Sprintf("must have at most %d values", maxSchemaValues)
-	case c.bytes > maxSchemasBytes:
-		return fmt.Sprintf("must not make the schemas of all inputs longer than %d bytes", maxSchemasBytes)
-	case c.values > maxSchemasValues:
-		return fmt.Sprintf("must not make the schemas of all inputs larger than %d values", maxSchemasValues)
+	case size.bytes > l.schemaBytes():
+		return fmt.Sprintf("must have at most %d bytes %s", l.schemaBytes(), limit)
+	case size.values > l.schemaValues():
+		return fmt.Sprintf("must have at most %d values %s", l.schemaValues(), limit)
+	case c.bytes > l.allSchemasBytes():
+		return fmt.Sprintf("must not make the schemas of all inputs longer than %d bytes %s", l.allSchemasBytes(), limit)
+	case c.values > l.allSchemasValues():
+		return fmt.Sprintf("must not make the schemas of all inputs larger than %d values %s", l.allSchemasValues(), limit)
 	}
 	return ""
 }

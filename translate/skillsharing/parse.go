@@ -13,12 +13,14 @@ import (
 // error is an [*Error]: VERSION_INCOMPATIBLE if the document follows a newer
 // MAJOR of the protocol, whatever else may be wrong with it by the rules of this
 // one (section 6.4), else VALIDATION_ERROR with the violations as details.
-func ParseDescriptor(doc []byte) (*Descriptor, error) {
+func ParseDescriptor(doc []byte) (*Descriptor, error) { return standard.parseDescriptor(doc) }
+
+func (l *Limits) parseDescriptor(doc []byte) (*Descriptor, error) {
 	doc = withoutBOM(doc)
 	if version := declaredVersion(doc); isNewer(version) {
 		return nil, versionError(version)
 	}
-	if found := Validate(DefSkillDescriptor, doc); found != nil {
+	if found := l.validate(DefSkillDescriptor, doc); found != nil {
 		return nil, documentError(PhaseDescriptor, string(DefSkillDescriptor), found)
 	}
 	descriptor := new(Descriptor)
@@ -32,9 +34,11 @@ func ParseDescriptor(doc []byte) (*Descriptor, error) {
 // code VALIDATION_ERROR and the violations as details: one bad entry makes the
 // index invalid, as one id given twice does (section 4.3.4). The version of an
 // index is not judged: only descriptors are invoked.
-func ParseIndex(doc []byte) (*Index, error) {
+func ParseIndex(doc []byte) (*Index, error) { return standard.parseIndex(doc) }
+
+func (l *Limits) parseIndex(doc []byte) (*Index, error) {
 	doc = withoutBOM(doc)
-	if found := Validate(DefSkillIndex, doc); found != nil {
+	if found := l.validate(DefSkillIndex, doc); found != nil {
 		return nil, documentError(PhaseDiscovery, string(DefSkillIndex), found)
 	}
 	index := new(Index)
@@ -48,10 +52,16 @@ func ParseIndex(doc []byte) (*Index, error) {
 // open: an object with an array "skills", whatever else it has, or such an array
 // itself. Its elements are judged as those of an index are, and its error is
 // like that of [ParseIndex]. Of the index returned only Skills is set.
-func ParseRegistry(doc []byte) (*Index, error) {
+func ParseRegistry(doc []byte) (*Index, error) { return standard.parseRegistry(doc) }
+
+func (l *Limits) parseRegistry(doc []byte) (*Index, error) {
 	const what = "registry"
 	doc = withoutBOM(doc)
-	value, flaw := readJSON(doc, documentBounds)
+	bounds := l.documentBounds(DefSkillIndex)
+	if jsontext.Value(doc).Kind() == '[' {
+		bounds.list.path = ""
+	}
+	value, flaw := readJSON(doc, bounds)
 	if flaw != nil {
 		return nil, documentError(PhaseDiscovery, what, []Violation{*flaw})
 	}
@@ -67,7 +77,7 @@ func ParseRegistry(doc []byte) (*Index, error) {
 		found.add(path, "must be an array of index entries", "array", value)
 		return nil, documentError(PhaseDiscovery, what, found)
 	}
-	if found := validateEntries(list, path); found != nil {
+	if found := l.validateEntries(list, path); found != nil {
 		return nil, documentError(PhaseDiscovery, what, found)
 	}
 
@@ -88,7 +98,7 @@ func ParseRegistry(doc []byte) (*Index, error) {
 	return index, nil
 }
 
-func validateEntries(entries []any, path string) []Violation {
+func (l *Limits) validateEntries(entries []any, path string) []Violation {
 	schema := schemas()[DefSkillIndexEntry]
 	var found violations
 	for i, entry := range entries {
@@ -97,7 +107,7 @@ func validateEntries(entries []any, path string) []Violation {
 		}
 		found = append(found, violationsOf(schema.Validate(entry), entry, path+"/"+strconv.Itoa(i))...)
 	}
-	entriesRules(&found, entries, path)
+	entriesRules(l, &found, entries, path)
 	return found.tidy()
 }
 

@@ -336,7 +336,7 @@ func newClient(tb testing.TB, origin string, transport http.RoundTripper, trust 
 		Source: "acme", Origin: u, Audience: audience, Transport: transport,
 		Caller: skillsharing.Caller{ID: "edge-1", Type: "service"}, Priority: skillsharing.PriorityNormal,
 		PollInitial: 500 * time.Millisecond, PollMax: 5 * time.Second,
-		MaxResponseSize: 1 << 20, AllowHTTP: true, Observer: new(watcher),
+		MaxResponseSize: 1 << 20, Limits: skillsharing.DefaultLimits(), AllowHTTP: true, Observer: new(watcher),
 	}
 }
 

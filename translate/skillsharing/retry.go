@@ -140,8 +140,8 @@ func retryAfter(h http.Header) time.Duration {
 	if value == "" {
 		return 0
 	}
-	seconds, err := strconv.ParseUint(value, 10, 32)
-	if err == nil || errors.Is(err, strconv.ErrRange) { // then it is the largest there is
+	if strings.Trim(value, "0123456789") == "" {
+		seconds, _ := strconv.ParseUint(value, 10, 32) // the largest there is if that is out of range
 		return min(time.Duration(seconds)*time.Second, maxRetryAfter)
 	}
 	date, err := http.ParseTime(value)

@@ -81,6 +81,75 @@ func mayContain(v jsontext.Value, secret string) bool {
 	return bytes.Contains(v, []byte(secret)) || bytes.IndexByte(v, '\\') >= 0
 }
 
+// minOutputSecret is the length of the shortest secret that is looked for in the
+// outputs of runs, in bytes. A shorter one may well stand in innocent data, which
+// replacing it would destroy.
+const minOutputSecret = 6
+
+// scrubOutput removes configured secrets from the output of a run, as [Error.scrub]
+// does from the details of an error. An output without any stays as it is, byte
+// for byte.
+func (c *Client) scrubOutput(output jsontext.Value) jsontext.Value {
+	if output == nil {
+		return nil
+	}
+	secrets := secretsOf([]Credentials{c.Credentials, c.DiscoveryCredentials})
+	secrets = slices.DeleteFunc(secrets, func(s string) bool { return len(s) < minOutputSecret })
+	if !containsAny(output, secrets) && !escapedAny(output, secrets) {
+		return output
+	}
+	return mapStrings(output, func(s string) string {
+		for _, secret := range secrets {
+			s = strings.ReplaceAll(s, secret, redacted)
+		}
+		return s
+	})
+}
+
+func containsAny(text []byte, secrets []string) bool {
+	return slices.ContainsFunc(secrets, func(secret string) bool { return bytes.Contains(text, []byte(secret)) })
+}
+
+// escapedAny reports whether a string with escapes, in valid JSON, has a secret in
+// it. Other strings are passed over: outputs can be large.
+func escapedAny(v jsontext.Value, secrets []string) bool {
+	if len(secrets) == 0 {
+		return false
+	}
+	var unquoted []byte
+	for {
+		escape := bytes.IndexByte(v, '\\')
+		if escape < 0 {
+			return false
+		}
+		// Only strings have escapes, and before its first one a string has no quotation mark but the one it begins with.
+		start := bytes.LastIndexByte(v[:escape], '"')
+		if start < 0 {
+			return false
+		}
+		end := stringEnd(v, escape)
+		unquoted, _ = jsontext.AppendUnquote(unquoted[:0], v[start:end])
+		if containsAny(unquoted, secrets) {
+			return true
+		}
+		v = v[end:]
+	}
+}
+
+// stringEnd returns where a JSON string ends, after its quotation mark, one of
+// whose escapes begins at i.
+func stringEnd(v jsontext.Value, i int) int {
+	for ; i < len(v); i++ {
+		switch v[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(v)
+}
+
 // mapStrings rewrites every string of a JSON value, member names included. A
 // value that can't be rewritten, for example because two of its members would
 // have the same name, is dropped.

@@ -26,11 +26,15 @@ type Skill struct {
 // NewSkill validates a descriptor that was read from source. The error is an
 // [*Error].
 func NewSkill(document []byte, source *url.URL) (*Skill, error) {
-	d, err := ParseDescriptor(document)
+	return standard.newSkill(document, source)
+}
+
+func (l *Limits) newSkill(document []byte, source *url.URL) (*Skill, error) {
+	d, err := l.parseDescriptor(document)
 	if err != nil {
 		return nil, err
 	}
-	inputs, err := CompileInputs(d.Inputs)
+	inputs, err := l.compileInputs(d.Inputs)
 	if err != nil {
 		return nil, err
 	}

@@ -52,9 +52,9 @@ func (c *Client) Submit(ctx context.Context, s *Skill, inv *Invocation, effort *
 			return r, nil
 		}
 		if failed.Executed != ExecutedNo {
-			executed = ExecutedMaybe
+			executed = failed.Executed
 		}
-		if failed.HTTPStatus == http.StatusUnauthorized && !renewed {
+		if failed.HTTPStatus == http.StatusUnauthorized && failed.Executed == ExecutedNo && !renewed {
 			renewed = true
 			again, e := c.renew(ctx, s, req)
 			if e != nil {
@@ -101,7 +101,7 @@ func (c *Client) submitOnce(ctx context.Context, s *Skill, req *http.Request) (*
 		}
 		return nil, &failedAttempt{Error: c.unreachable(err, PhaseInvoke, req.URL, ""), dropped: true, written: written}
 	}
-	r, e := judge(a, PhaseInvoke, "")
+	r, e := c.judge(a, PhaseInvoke, "", false)
 	if e != nil {
 		return nil, &failedAttempt{Error: e, written: true, after: max(retryAfter(a.header), suggestedDelay(e.Retry))}
 	}

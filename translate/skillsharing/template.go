@@ -72,10 +72,30 @@ func templateURL(template string) (*url.URL, error) {
 	return expandURL(template, executionIDPlaceholder)
 }
 
+// escapeForbidden percent-encodes what must not stand in a path or query (RFC 3986,
+// appendix A). Package net/url would do so, too, but then it would undo all other
+// escapes of a path before, among them those of an execution id.
+func escapeForbidden(s string) string {
+	allowed := func(c byte) bool { return c > ' ' && c < 0x7f && strings.IndexByte("\"<>\\^`{|}", c) < 0 }
+	if !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x7f || !allowed(byte(r)) }) { //nolint:gosec // it is ASCII
+		return s
+	}
+	var b strings.Builder
+	for i := range len(s) {
+		if c := s[i]; allowed(c) {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
 // parseEndpointURL parses an absolute http(s) URL. Its fragment is dropped: it
 // is never sent.
 func parseEndpointURL(text string) (*url.URL, error) {
-	u, err := url.Parse(text)
+	head := schemeAndAuthority(text)
+	u, err := url.Parse(head + escapeForbidden(text[len(head):]))
 	if err != nil {
 		return nil, fmt.Errorf("%q is not a URL", text)
 	}

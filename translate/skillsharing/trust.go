@@ -1,6 +1,7 @@
 package skillsharing
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
@@ -99,17 +100,11 @@ func authorityOf(u *url.URL) (authority, error) {
 	if u.User != nil {
 		return authority{}, fmt.Errorf("%q has user information before its host", u.Redacted())
 	}
-	port := u.Port()
-	if port == "" {
-		switch u.Scheme {
-		case "https":
-			port = "443"
-		case "http":
-			port = "80"
-		default:
-			return authority{}, fmt.Errorf("scheme %q is neither https nor http", u.Scheme)
-		}
+	standard, ok := map[string]string{"https": "443", "http": "80"}[u.Scheme]
+	if !ok {
+		return authority{}, fmt.Errorf("scheme %q is neither https nor http", u.Scheme)
 	}
+	port := cmp.Or(u.Port(), standard)
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || number == 0 {
 		return authority{}, fmt.Errorf("port %q is not between 1 and 65535", port)

@@ -33,7 +33,8 @@ func (c *Client) unreachable(err error, phase Phase, u *url.URL, executionID str
 	switch {
 	case ok && errors.Is(err, errTooLarge):
 		e.Code = InvalidProviderResponse
-		e.Message = fmt.Sprintf("The provider's answer is larger than the %d bytes that are accepted.", c.MaxResponseSize)
+		size, limit := c.answerSize(phase)
+		e.Message = fmt.Sprintf("The provider's %s is larger than the %d bytes that are accepted (%s).", answerName(phase), size, limit)
 		return e
 	case ok && failed.malformed:
 		e.Code = InvalidProviderResponse
@@ -122,6 +123,7 @@ var reasons = []struct {
 	{syscall.EPIPE, "connection reset"},
 	{syscall.EHOSTUNREACH, "no route to its host"},
 	{syscall.ENETUNREACH, "no route to its network"},
+	{errStalled, errStalled.Error()},
 	{context.DeadlineExceeded, "it did not answer in time"},
 	{io.ErrUnexpectedEOF, "the connection was dropped"},
 	{io.EOF, "the connection was dropped"},

@@ -36,26 +36,25 @@ const (
 	maxViolations = 50
 )
 
-// documentBounds is far beyond any index of a provider, yet keeps what a hostile
-// one costs in memory to some 100 MB.
-var documentBounds = bounds{depth: 100, values: 200_000}
-
 // Validate judges a document against a definition of the protocol's schema, and
 // by the rules that a schema can't state, such as unique ids (section 9.3,
 // validate). It returns nil if the document is valid, else up to 50 violations
-// in the order of their paths. A leading byte order mark is ignored.
-func Validate(def Definition, doc []byte) []Violation {
+// in the order of their paths. A leading byte order mark is ignored. What is
+// larger or more complex than [DefaultLimits] allow is invalid, too.
+func Validate(def Definition, doc []byte) []Violation { return standard.validate(def, doc) }
+
+func (l *Limits) validate(def Definition, doc []byte) []Violation {
 	schema, ok := schemas()[def]
 	if !ok {
 		return []Violation{{Message: fmt.Sprintf("there is no definition %q", clip(string(def), maxActual))}}
 	}
-	value, flaw := readJSON(withoutBOM(doc), documentBounds)
+	value, flaw := readJSON(withoutBOM(doc), l.documentBounds(def))
 	if flaw != nil {
 		return []Violation{*flaw}
 	}
 	found := violationsOf(schema.Validate(value), value, "")
 	if check, ok := rules[def]; ok {
-		check(&found, value, "")
+		check(l, &found, value, "")
 	}
 	return found.tidy()
 }
@@ -84,7 +83,7 @@ func (v *violations) tidy() []Violation {
 
 // rules are what the schema can't say. Each one judges only members of the right
 // type, since the schema judges the types.
-var rules = map[Definition]func(found *violations, value any, path string){
+var rules = map[Definition]func(l *Limits, found *violations, value any, path string){
 	DefSkillDescriptor:     descriptorRules,
 	DefSkillIndex:          indexRules,
 	DefSkillIndexEntry:     entryRules,
@@ -93,29 +92,29 @@ var rules = map[Definition]func(found *violations, value any, path string){
 	DefParameterDefinition: parameterRules,
 }
 
-func descriptorRules(found *violations, value any, path string) {
+func descriptorRules(l *Limits, found *violations, value any, path string) {
 	descriptor, _ := value.(map[string]any)
 	idRule(found, descriptor, path)
-	endpointRules(found, descriptor["endpoint"], path+"/endpoint")
-	authRules(found, descriptor["auth"], path+"/auth")
+	endpointRules(l, found, descriptor["endpoint"], path+"/endpoint")
+	authRules(l, found, descriptor["auth"], path+"/auth")
 	inputs, _ := descriptor["inputs"].([]any)
-	inputsRules(found, inputs, path+"/inputs")
+	inputsRules(l, found, inputs, path+"/inputs")
 }
 
-func indexRules(found *violations, value any, path string) {
+func indexRules(l *Limits, found *violations, value any, path string) {
 	index, _ := value.(map[string]any)
 	skills, _ := index["skills"].([]any)
-	entriesRules(found, skills, path+"/skills")
+	entriesRules(l, found, skills, path+"/skills")
 }
 
-func entriesRules(found *violations, entries []any, path string) {
+func entriesRules(l *Limits, found *violations, entries []any, path string) {
 	for i, entry := range entries {
-		entryRules(found, entry, path+"/"+strconv.Itoa(i))
+		entryRules(l, found, entry, path+"/"+strconv.Itoa(i))
 	}
 	unique(found, entries, "id", path)
 }
 
-func entryRules(found *violations, value any, path string) {
+func entryRules(_ *Limits, found *violations, value any, path string) {
 	entry, _ := value.(map[string]any)
 	idRule(found, entry, path)
 	urlRule(found, entry, "descriptor_url", path)
@@ -131,7 +130,7 @@ func idRule(found *violations, object map[string]any, path string) {
 	}
 }
 
-func endpointRules(found *violations, value any, path string) {
+func endpointRules(_ *Limits, found *violations, value any, path string) {
 	endpoint, _ := value.(map[string]any)
 	urlRule(found, endpoint, "url", path)
 	urlRule(found, endpoint, "status_url", path)
@@ -141,7 +140,7 @@ func endpointRules(found *violations, value any, path string) {
 	}
 }
 
-func authRules(found *violations, value any, path string) {
+func authRules(_ *Limits, found *violations, value any, path string) {
 	auth, _ := value.(map[string]any)
 	if header, ok := auth["header"].(string); ok && ForbiddenHeader(header) {
 		message := "must not name a header that belongs to the connection, the body or routing"
@@ -155,16 +154,16 @@ func authRules(found *violations, value any, path string) {
 	urlRule(found, oauth2, "token_url", path+"/oauth2")
 }
 
-func inputsRules(found *violations, inputs []any, path string) {
-	var compiler parameterCompiler
+func inputsRules(l *Limits, found *violations, inputs []any, path string) {
+	compiler := parameterCompiler{limits: l}
 	for i, input := range inputs {
 		schemaRule(found, &compiler, input, path+"/"+strconv.Itoa(i))
 	}
 	unique(found, inputs, "name", path)
 }
 
-func parameterRules(found *violations, value any, path string) {
-	schemaRule(found, new(parameterCompiler), value, path)
+func parameterRules(l *Limits, found *violations, value any, path string) {
+	schemaRule(found, &parameterCompiler{limits: l}, value, path)
 }
 
 func schemaRule(found *violations, compiler *parameterCompiler, value any, path string) {

@@ -18,7 +18,7 @@ func (c cost) minus(d cost) cost { return cost{max(0, c.visits-d.visits), max(0,
 func (c cost) or(d cost) cost    { return cost{max(c.visits, d.visits), max(c.steps, d.steps)} }
 
 var (
-	errTooComplex = errors.New("must not apply so many subschemas to one value")
+	errTooComplex = errors.New("must not apply so many subschemas to one value (limits schema_complexity)")
 	errEndless    = errors.New("must not refer to itself without end")
 	errOutside    = errors.New("must not refer to anything outside of itself")
 	errDynamic    = errors.New("must not use $dynamicRef or $recursiveRef")
@@ -28,8 +28,9 @@ var (
 // that depth below the value that it is applied to can cost. So a schema which
 // refers to one subschema twice, which does so with another, and so on, costs
 // what it does, and one that describes a tree costs no more for large trees.
-func weigh(schema *jsonschema.Schema, depth int) ([]cost, error) {
-	w := weigher{scopes: map[scopeKey]*scope{}, costs: map[costKey]cost{}}
+// No more than so many subschemas may apply to one value.
+func weigh(schema *jsonschema.Schema, depth, subschemas int) ([]cost, error) {
+	w := weigher{most: float64(subschemas), scopes: map[scopeKey]*scope{}, costs: map[costKey]cost{}}
 	var costs []cost
 	for d := range depth + 1 {
 		c, err := w.cost(schema, d)
@@ -45,6 +46,7 @@ func weigh(schema *jsonschema.Schema, depth int) ([]cost, error) {
 }
 
 type weigher struct {
+	most   float64 // visits of one value
 	scopes map[scopeKey]*scope
 	costs  map[costKey]cost
 }
@@ -148,7 +150,7 @@ func (w *weigher) scope(s *jsonschema.Schema, kind string) (*scope, error) {
 	if known, ok := w.scopes[key]; ok {
 		return known, nil
 	}
-	c := scopeCollector{kind: kind, scope: scope{slots: map[any]*slot{}}, open: map[*jsonschema.Schema]bool{}}
+	c := scopeCollector{kind: kind, most: w.most, scope: scope{slots: map[any]*slot{}}, open: map[*jsonschema.Schema]bool{}}
 	if err := c.collect(s); err != nil {
 		return nil, err
 	}
@@ -165,6 +167,7 @@ func (w *weigher) scope(s *jsonschema.Schema, kind string) (*scope, error) {
 
 type scopeCollector struct {
 	kind  string
+	most  float64 // visits of one value
 	scope scope
 	names []*jsonschema.Schema        // propertyNames
 	open  map[*jsonschema.Schema]bool // being collected
@@ -180,7 +183,7 @@ func (c *scopeCollector) collect(s *jsonschema.Schema) error {
 		return errDynamic
 	}
 	c.scope.own = c.scope.own.plus(ownCost(s))
-	if c.scope.own.visits > maxSchemaVisits {
+	if c.scope.own.visits > c.most {
 		return errTooComplex
 	}
 	c.open[s] = true

@@ -1,0 +1,98 @@
+package credentials
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// saying is a token endpoint that always answers the same.
+type saying struct {
+	status      int
+	contentType string
+	body        string
+}
+
+func (s saying) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{
+		StatusCode: s.status, ProtoMajor: 1, ProtoMinor: 1, Request: r,
+		Header: http.Header{"Content-Type": {s.contentType}, "Location": {"https://evil.example/"}},
+		Body:   io.NopCloser(strings.NewReader(s.body)),
+	}, nil
+}
+
+// FuzzTokenAnswer: whatever a token endpoint answers, there is a token that fits
+// in a header, or an error that repeats no secret and nothing else of the answer
+// but an error code.
+func FuzzTokenAnswer(f *testing.F) {
+	const id, secret, refresh = "the-client", "s3cret/+~ value", "r3fresh_value"
+	for _, body := range []string{
+		``, `null`, `{}`, `[]`, `<html>`, `{"access_token":"t","token_type":"Bearer","expires_in":3600}`, `{"access_token":"t","token_type":"mac"}`, `{"access_token":"ü"}`, `{"access_token":"a b"}`, `{"access_token":"t\r\nX: y"}`,
+		`{"access_token":"t","expires_in":"60","refresh_token":"next","scope":"x"}`, `{"access_token":"t","expires_in":1e999}`, `{"access_token":"t","expires_in":-9223372036854775808}`, `{"access_token":"t","expires_in":9223372036854775807}`,
+		`{"access_token":["t"]}`, `{"access_token":"` + strings.Repeat("t", 33<<10) + `"}`, `{"error":"invalid_client","error_description":"` + secret + `"}`, `{"error":"` + refresh + `","error_uri":"https://evil.example/"}`,
+		`{"error":"ask evil.example"}`, `{"error":"` + secret + `"}`, `{"access_token":"t"}x`, `{"access_token":"t","access_token":"u"}`, `access_token=t&token_type=bearer&expires_in=60`, `error=invalid_grant&error_description=x`, `access_token=%zz`, `expires_in=x&access_token=t`, "\xff",
+	} {
+		for _, status := range []int{200, 302, 400, 401, 429, 503} {
+			f.Add(status, "application/json", []byte(body), status == 400)
+			f.Add(status, "application/x-www-form-urlencoded", []byte(body), true)
+		}
+		f.Add(200, "text/plain; charset", []byte(body), false)
+	}
+	f.Fuzz(func(t *testing.T, status int, contentType string, body []byte, refreshing bool) {
+		c := &client{id: id, secret: secret, style: oauth2.AuthStyleInHeader, params: url.Values{}}
+		current := ""
+		if refreshing {
+			c.refreshToken, current = refresh, refresh
+		}
+		r := tokenRequest{
+			client: c, endpoint: "https://id.example.com/token?tenant=1", transport: saying{200 + (status%400+400)%400, contentType, string(body)},
+			limit: 64 << 10, secrets: c.secrets,
+		}
+		granted, e := r.do(context.Background(), current)
+		if (granted.access.value == "") == (e == nil) {
+			t.Fatalf("token %q and error %v", granted.access.value, e)
+		}
+		if e != nil {
+			checkTokenError(t, e, c.secrets(), string(body))
+			return
+		}
+		if len(granted.access.value) > maxAccessToken || strings.ContainsFunc(granted.access.value, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			t.Errorf("token %q", granted.access.value)
+		}
+		if granted.access.expires.IsZero() {
+			return
+		}
+		if life := granted.access.expires.Sub(granted.access.obtained); life < -time.Minute {
+			t.Errorf("the token has ended %v before it was obtained", -life)
+		}
+	})
+}
+
+func checkTokenError(t *testing.T, e *skillsharing.Error, secrets []string, body string) {
+	t.Helper()
+	if !slices.Contains([]skillsharing.ErrorCode{skillsharing.AuthRequired, skillsharing.EndpointUnreachable}, e.Code) || e.Executed != skillsharing.ExecutedNo || e.Message == "" ||
+		len(e.Message) > 1000 || !e.Details.IsValid() || e.Retry != nil && !e.Retry.IsValid() {
+		t.Errorf("error %+v", e)
+	}
+	told := e.Message + string(e.Details) + string(e.Retry)
+	for _, text := range append(secrets, "tenant=1", "evil.example") {
+		if strings.Contains(told, text) {
+			t.Errorf("%q is told: %s", text, told)
+		}
+	}
+	if e.Cause != nil && slices.ContainsFunc(secrets, func(secret string) bool { return strings.Contains(e.Cause.Error(), secret) }) {
+		t.Errorf("a secret is logged: %v", e.Cause)
+	}
+	if len(body) > 80 && strings.Contains(told, body) {
+		t.Errorf("the answer is told: %s", told)
+	}
+}

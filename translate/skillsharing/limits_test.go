@@ -1,0 +1,787 @@
+package skillsharing_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// documentReaders are the ways to read a document, each with its path and a
+// document that is valid there.
+var documentReaders = []struct {
+	name, path, document string
+	read                 func(context.Context, *skillsharing.Client) *skillsharing.Error
+}{
+	{"index", wellKnown, acmeIndex, func(ctx context.Context, c *skillsharing.Client) *skillsharing.Error {
+		_, e := c.Index(ctx)
+		return e
+	}},
+	{"registry", "/skills", acmeIndex, func(ctx context.Context, c *skillsharing.Client) *skillsharing.Error {
+		_, e := c.Registry(ctx, "")
+		return e
+	}},
+	{"descriptor", "/skill.json", forecast, func(ctx context.Context, c *skillsharing.Client) *skillsharing.Error {
+		_, e := c.Skill(ctx, c.Origin.String()+"/skill.json")
+		return e
+	}},
+}
+
+// S36, S20: a document is read up to its limit.
+func TestDocumentSize(t *testing.T) {
+	gzipped := func(text string) http.HandlerFunc {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		_, _ = io.WriteString(w, text) // into memory
+		_ = w.Close()                  // into memory
+		return answers(200, b.String(), "Content-Type", "application/json", "Content-Encoding", "gzip")
+	}
+	endless := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		for {
+			if _, err := io.WriteString(w, strings.Repeat(" ", 1<<10)); err != nil {
+				return
+			}
+		}
+	}
+	for _, d := range documentReaders {
+		size := int64(len(d.document))
+		plain := answers(200, d.document, "Content-Type", "application/json")
+		for _, c := range []struct {
+			name            string
+			answer          http.HandlerFunc
+			document, whole int64  // the limits of documents and of all answers
+			want            string // of the message; empty: it is accepted
+		}{
+			{"as large as may be", plain, size, 1 << 20, ""},
+			{"larger", plain, size - 1, 1 << 20, fmt.Sprintf("larger than the %d bytes that are accepted (limits document_size)", size-1)},
+			{"as large as may be after decompression", gzipped(d.document), size, 1 << 20, ""},
+			{"larger after decompression", gzipped(d.document), size - 1, 1 << 20, "(limits document_size)"},
+			{"endless", endless, size, 1 << 20, "(limits document_size)"},
+			{"as large as any answer may be", plain, 1 << 20, size, ""},
+			{"larger than any answer may be", plain, 1 << 20, size - 1, fmt.Sprintf("larger than the %d bytes that are accepted (max_response_size)", size-1)},
+			{"no limit of its own", plain, 0, size, ""},
+			{"no limit of its own, and larger", plain, 0, size - 1, "(max_response_size)"},
+		} {
+			t.Run(d.name+" "+c.name, func(t *testing.T) {
+				p := newProvider(t)
+				p.on("GET "+d.path, c.answer)
+				client := newReader(t, p)
+				client.Limits.DocumentSize, client.MaxResponseSize = c.document, c.whole
+				e := d.read(t.Context(), client)
+				if c.want == "" {
+					if e != nil {
+						t.Errorf("error %+v", e)
+					}
+					return
+				}
+				wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedNo)
+				if !strings.Contains(e.Message, c.want) || !e.Permanent() {
+					t.Errorf("%s", e.Message)
+				}
+			})
+		}
+	}
+}
+
+// listOf is a JSON array of n items.
+func listOf(n int, item func(i int) string) string {
+	var b strings.Builder
+	b.WriteByte('[')
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(item(i))
+	}
+	return b.String() + "]"
+}
+
+func indexEntry(i int) string {
+	return fmt.Sprintf(`{"id":"acme/s%d","name":"S","capability_type":"api","description":"d","descriptor_url":"https://acme.example/%d.json","access":"public","version":"1.0.0"}`, i, i)
+}
+
+func inputDefinition(i int) string {
+	return fmt.Sprintf(`{"name":"p%d","type":"string","description":"d","required":false}`, i)
+}
+
+func zero(int) string { return "0" }
+
+// withMember replaces a list of a document, whose text it does not read.
+func withMember(tb testing.TB, document, member, list string) string {
+	tb.Helper()
+	const mark = "the list"
+	return strings.Replace(string(edited(tb, document, "/"+member+"="+quote(mark))), quote(mark), list, 1)
+}
+
+// S36: entries are counted before any of them is judged.
+func TestNumberOfEntries(t *testing.T) {
+	index, registry, descriptor := documentReaders[0], documentReaders[1], documentReaders[2]
+	const most = 7
+	index0 := func(list string) string { return withMember(t, acmeIndex, "skills", list) }
+	bare := func(list string) string { return list }
+	descriptor0 := func(list string) string { return withMember(t, forecast, "inputs", list) }
+	for _, c := range []struct {
+		about    string
+		reader   int
+		document func(list string) string
+		entry    func(int) string
+		path     string
+		limit    string
+	}{
+		{index.name, 0, index0, indexEntry, "/skills", "skills"},
+		{registry.name, 1, index0, indexEntry, "/skills", "skills"},
+		{registry.name + " that is an array", 1, bare, indexEntry, "", "skills"},
+		{descriptor.name, 2, descriptor0, inputDefinition, "/inputs", "parameters"},
+	} {
+		violation := func(n int) string {
+			return fmt.Sprintf(`[{"path":%q,"message":"must have at most %d entries (limits %s)","expected":"at most %d entries","actual":%d}]`, c.path, most, c.limit, most, n)
+		}
+		for _, d := range []struct {
+			about, list, details string
+			limit                int
+		}{
+			{"as many as may be", listOf(most, c.entry), "", most},
+			{"one more", listOf(most+1, c.entry), violation(most + 1), most},
+			{"many more, and all invalid", listOf(3000, zero), violation(3000), most},
+			{"no limit of its own", listOf(12_000, c.entry), "", 0},
+		} {
+			t.Run(fmt.Sprintf("%s, %d, %s", c.about, most, d.about), func(t *testing.T) {
+				r := documentReaders[c.reader]
+				p := newProvider(t)
+				p.on("GET "+r.path, answers(200, c.document(d.list), "Content-Type", "application/json"))
+				client := newReader(t, p)
+				client.MaxResponseSize = 4 << 20
+				client.Limits.Skills, client.Limits.Parameters = d.limit, d.limit
+				e := r.read(t.Context(), client)
+				if d.details == "" {
+					if e != nil {
+						t.Errorf("error %.200v", e)
+					}
+					return
+				}
+				wantError(t, e, skillsharing.ValidationError, skillsharing.ExecutedNo)
+				if string(e.Details) != d.details || e.Hint != skillsharing.HintDocument {
+					t.Errorf("got %s, hint %v, want %s", e.Details, e.Hint, d.details)
+				}
+			})
+		}
+	}
+}
+
+func TestDefaultNumberOfEntries(t *testing.T) {
+	if _, err := skillsharing.ParseIndex([]byte(withMember(t, acmeIndex, "skills", listOf(10_000, indexEntry)))); err != nil {
+		t.Errorf("10,000 skills: %v", err)
+	}
+	for _, n := range []int{10_001, 1_000_000} {
+		for _, list := range []string{listOf(n, zero), withMember(t, acmeIndex, "skills", listOf(n, zero))} {
+			_, err := skillsharing.ParseRegistry([]byte(list))
+			if e := problem(t, err); !strings.Contains(string(e.Details), fmt.Sprintf(`"actual":%d`, n)) {
+				t.Errorf("%d skills: %s", n, e.Details)
+			}
+		}
+	}
+	for n, valid := range map[int]bool{500: true, 501: false} {
+		list := listOf(n, inputDefinition)
+		_, err := skillsharing.ParseDescriptor([]byte(withMember(t, forecast, "inputs", list)))
+		_, err2 := skillsharing.CompileInputs(parameters(t, list))
+		if (err == nil) != valid || (err2 == nil) != valid {
+			t.Errorf("%d inputs: %v, %v", n, err, err2)
+		}
+		if !valid && string(problem(t, err).Details) != string(problem(t, err2).Details) {
+			t.Errorf("%s, but %s", problem(t, err).Details, problem(t, err2).Details)
+		}
+	}
+}
+
+// A list of a million is refused before it takes the memory of one.
+func TestManyEntriesTakeLittleMemory(t *testing.T) {
+	document := []byte(withMember(t, acmeIndex, "skills", listOf(1_000_000, zero)))
+	used := allocated(func() {
+		if _, err := skillsharing.ParseIndex(document); err == nil {
+			t.Error("no error")
+		}
+	})
+	if used > 4<<20 {
+		t.Errorf("%d bytes were allocated for a document of %d", used, len(document))
+	}
+}
+
+// allocated is how many bytes a function allocates.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// Whoever lets an index be longer need not know how its values are counted.
+func TestLargerLimitsAreReached(t *testing.T) {
+	const many = 30_000 // of 8 values each
+	p := newProvider(t)
+	p.on("GET "+wellKnown, answers(200, withMember(t, acmeIndex, "skills", listOf(many, indexEntry)), "Content-Type", "application/json"))
+	c := newReader(t, p)
+	c.MaxResponseSize, c.Limits.DocumentSize, c.Limits.Skills = 8<<20, 8<<20, many
+	if index, e := c.Index(t.Context()); e != nil || len(index.Skills) != many {
+		t.Errorf("error %.200v", e)
+	}
+}
+
+// S35: the schemas of parameters.
+func TestSchemaLimits(t *testing.T) {
+	text := func(n int) string { return `{"description":"` + strings.Repeat("x", n-13) + `"}` } // counted as n bytes
+	values := func(n int) string { return `{"enum":` + listOf(n-2, zero) + `}` }                // n values
+	applied := func(n int) string {                                                             // n subschemas, itself included
+		return `{"allOf":` + listOf(n-1, func(int) string { return `{}` }) + `}`
+	}
+	repeated := func(n int, schema string, more ...string) []string {
+		var list []string
+		for range n {
+			list = append(list, schema)
+		}
+		return append(list, more...)
+	}
+	small := skillsharing.Limits{SchemaSize: 1000, SchemaComplexity: 10}
+	for _, c := range []struct {
+		name    string
+		limits  skillsharing.Limits
+		schemas []string
+		want    string // of the message; empty: they are accepted
+	}{
+		{"bytes", small, []string{text(1000)}, ""},
+		{"more bytes", small, []string{text(1001)}, "/inputs/0/schema must have at most 1000 bytes (limits schema_size)"},
+		{"values", small, []string{values(31)}, ""},
+		{"more values", small, []string{values(32)}, "/inputs/0/schema must have at most 31 values (limits schema_size)"},
+		{"bytes of all", small, repeated(4, text(1000)), ""},
+		{"more bytes of all", small, repeated(4, text(1000), `{}`), "/inputs/4/schema must not make the schemas of all inputs longer than 4000 bytes (limits schema_size)"},
+		{"values of all", small, repeated(8, values(31), values(2)), ""},
+		{"more values of all", small, repeated(8, values(31), values(3)), "/inputs/8/schema must not make the schemas of all inputs larger than 250 values (limits schema_size)"},
+		{"subschemas", small, []string{applied(10)}, ""},
+		{"more subschemas", small, []string{applied(11)}, "/inputs/0/schema must not apply so many subschemas to one value (limits schema_complexity)"},
+		{"subschemas of the default", skillsharing.Limits{SchemaSize: 1 << 20}, []string{applied(2048)}, ""},
+		{"more subschemas than the default", skillsharing.Limits{SchemaSize: 1 << 20}, []string{applied(2049)}, "(limits schema_complexity)"},
+		{"bytes of the default", skillsharing.Limits{}, []string{text(64 << 10)}, ""},
+		{"more bytes than the default", skillsharing.Limits{}, []string{text(64<<10 + 1)}, "65536 bytes"},
+		{"values of the default", skillsharing.Limits{}, []string{values(2048)}, ""},
+		{"more values than the default", skillsharing.Limits{}, []string{values(2049)}, "2048 values"},
+		{"values of all by default", skillsharing.Limits{}, repeated(8, values(2048)), ""},
+		{"more values of all than the default", skillsharing.Limits{}, repeated(8, values(2048), `{}`), "16384 values"},
+		{"beyond all bounds", skillsharing.Limits{SchemaSize: 1<<63 - 1, SchemaComplexity: 1<<63 - 1, Skills: 1<<63 - 1}, []string{text(1 << 19)}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			document := withMember(t, forecast, "inputs", listOf(len(c.schemas), func(i int) string {
+				return strings.Replace(inputDefinition(i), "}", `,"schema":`+c.schemas[i]+"}", 1)
+			}))
+			p := newProvider(t)
+			p.on("GET /skill.json", answers(200, document))
+			client := newReader(t, p)
+			client.Limits = c.limits
+			_, e := client.Skill(t.Context(), p.URL+"/skill.json")
+			if c.want == "" {
+				if e != nil {
+					t.Errorf("error %.300v", e)
+				}
+				return
+			}
+			wantError(t, e, skillsharing.ValidationError, skillsharing.ExecutedNo)
+			if !strings.Contains(e.Message, c.want) {
+				t.Errorf("got %.300s, want %s", e.Message, c.want)
+			}
+		})
+	}
+}
+
+// nested returns depth arrays within each other.
+func nested(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }
+
+// R18, S19: documents nest as deep as answers may, but no deeper than 100 levels.
+func TestDocumentDepth(t *testing.T) {
+	for _, d := range documentReaders {
+		for _, c := range []struct {
+			limit, depth int
+			valid        bool
+		}{
+			{10, 10, true},
+			{10, 11, false},
+			{512, 100, true},
+			{512, 101, false},
+			{0, 100, true},
+			{0, 101, false},
+			{512, 100_000, false},
+		} {
+			p := newProvider(t)
+			p.on("GET "+d.path, answers(200, withMember(t, d.document, "x_deep", nested(c.depth-1)), "Content-Type", "application/json"))
+			client := newReader(t, p)
+			client.Limits.Depth = c.limit
+			e := d.read(t.Context(), client)
+			if c.valid {
+				if e != nil {
+					t.Errorf("%s, %d levels of %d: %v", d.name, c.depth, c.limit, e)
+				}
+				continue
+			}
+			wantError(t, e, skillsharing.ValidationError, skillsharing.ExecutedNo)
+		}
+
+		// What is refused otherwise is judged by its status, however deep it nests.
+		p := newProvider(t)
+		p.on("GET "+d.path, answers(404, `{"error":{"code":"PERMISSION_DENIED","message":"No.","details":`+nested(600)+`}}`))
+		wantError(t, d.read(t.Context(), newReader(t, p)), skillsharing.SkillNotFound, skillsharing.ExecutedNo)
+	}
+}
+
+// asking are the ways to ask about a run, each with the path of its answer, what
+// to do before, and the phase.
+var asking = []struct {
+	name, route string
+	phase       skillsharing.Phase
+	ask         func(context.Context, *skillsharing.Client, *skillsharing.Skill) (*skillsharing.Response, *skillsharing.Error)
+}{
+	{"invocation", "POST /run", skillsharing.PhaseInvoke, func(ctx context.Context, c *skillsharing.Client, s *skillsharing.Skill) (*skillsharing.Response, *skillsharing.Error) {
+		r, e, _ := submit(ctx, c, s)
+		return r, e
+	}},
+	{"poll", "GET /status/" + run, skillsharing.PhasePoll, func(ctx context.Context, c *skillsharing.Client, s *skillsharing.Skill) (*skillsharing.Response, *skillsharing.Error) {
+		return c.Follow(ctx, s, run, 0, new(skillsharing.Effort))
+	}},
+	{"result", "GET /result/" + run, skillsharing.PhaseResult, func(ctx context.Context, c *skillsharing.Client, s *skillsharing.Skill) (*skillsharing.Response, *skillsharing.Error) {
+		return c.Result(ctx, s, &skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusCompleted}, new(skillsharing.Effort))
+	}},
+}
+
+// newAsker makes a provider that gives an answer, and a client that polls without delay.
+func newAsker(tb testing.TB, route string, answer http.HandlerFunc) (*provider, *skillsharing.Client) {
+	tb.Helper()
+	p := newProvider(tb)
+	p.on(route, answer)
+	c := newClient(tb, p.URL, newTransport(tb))
+	c.PollInitial, c.PollMax = time.Millisecond, time.Millisecond
+	return p, c
+}
+
+// R18, S19: answers are not descended into deeper than they may nest.
+func TestAnswerDepth(t *testing.T) {
+	const limit = 20
+	inStatus := func(depth int) string {
+		return `{"execution_id":"exec-1","status":"completed","output":` + nested(depth-1) + `}`
+	}
+	bare := func(depth int) string { return `{"output":` + nested(depth-1) + `}` }
+	unified := func(depth int) string {
+		return `{"error":{"code":"PERMISSION_DENIED","message":"No.","details":` + nested(depth-2) + `}}`
+	}
+	for _, a := range asking {
+		for _, c := range []struct {
+			name   string
+			status int
+			body   func(depth int) string
+			code   skillsharing.ErrorCode // at the limit; empty: it is accepted
+		}{
+			{"run", 200, inStatus, ""},
+			{"bare output", 200, bare, skillsharing.InvalidProviderResponse},
+			{"unified error", 403, unified, skillsharing.PermissionDenied},
+		} {
+			if a.phase == skillsharing.PhaseResult && c.name == "bare output" {
+				c.code = ""
+			}
+			for _, depth := range []int{limit, limit + 1, 600, 100_000} {
+				t.Run(fmt.Sprintf("%s, %s, %d", a.name, c.name, depth), func(t *testing.T) {
+					p, client := newAsker(t, a.route, answers(c.status, c.body(depth)))
+					client.Limits.Depth = limit
+					r, e := a.ask(t.Context(), client, skillAt(t, p.URL))
+					if n := len(p.requests()); n != 1 {
+						t.Errorf("%d requests", n)
+					}
+					message := "the answer nests deeper than 20 levels (limits depth)"
+					if depth == limit {
+						if c.code == "" && (e != nil || string(r.Output) != nested(depth-1)) {
+							t.Errorf("%+v, %+v", r, e)
+						}
+						if c.code != "" && (e == nil || e.Code != c.code || strings.Contains(e.Message, message)) {
+							t.Errorf("%+v", e)
+						}
+						return
+					}
+					want := skillsharing.ExecutedYes
+					if a.phase == skillsharing.PhaseInvoke {
+						want = map[int]skillsharing.Executed{200: skillsharing.ExecutedMaybe, 403: skillsharing.ExecutedNo}[c.status]
+					}
+					wantError(t, e, skillsharing.InvalidProviderResponse, want)
+					if !strings.Contains(e.Message, message) || e.HTTPStatus != c.status || e.Phase != a.phase || (e.ExecutionID == run) != (a.phase != skillsharing.PhaseInvoke) {
+						t.Errorf("%+v", e)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A page of HTML is no JSON, whatever its style sheet is like.
+func TestBracketsThatAreNoJSON(t *testing.T) {
+	_, e := skillsharing.Judge(503, nil, "<style>"+strings.Repeat("a{", 1000), skillsharing.PhaseInvoke, "")
+	wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedMaybe)
+}
+
+// R17: the output of a run is bounded by itself.
+func TestOutputSize(t *testing.T) {
+	const limit = 100
+	output := `"` + strings.Repeat("x", limit-2) + `"`
+	whole := `{"execution_id":"exec-1","status":"completed","output": %s }`
+	for _, a := range asking {
+		for _, c := range []struct {
+			name, body, output string
+			limit              int64
+			id                 string // of the error; empty: it is accepted
+		}{
+			{"as large as may be", whole, output, limit, ""},
+			{"larger", whole, output, limit - 1, run},
+			{"no limit", whole, output, 0, ""},
+			{"failed", `{"execution_id":"exec-1","status":"failed","output":%s}`, output, limit - 1, ""},
+			{"without an id", `{"status":"completed","output":%s}`, output, limit - 1, "known"},
+			{"bare", `{"output":%s}`, output, limit, ""},
+			{"bare and larger", `{"output":%s}`, output, limit - 1, "known"},
+		} {
+			if strings.HasPrefix(c.name, "bare") && a.phase != skillsharing.PhaseResult {
+				continue // which is no answer there
+			}
+			t.Run(a.name+" "+c.name, func(t *testing.T) {
+				p, client := newAsker(t, a.route, answers(200, fmt.Sprintf(c.body, c.output)))
+				client.Limits.OutputSize = c.limit
+				r, e := a.ask(t.Context(), client, skillAt(t, p.URL))
+				if c.id == "" {
+					if e != nil || string(r.Output) != c.output {
+						t.Errorf("%+v, %+v", r, e)
+					}
+					return
+				}
+				id := run
+				if c.id == "known" && a.phase == skillsharing.PhaseInvoke {
+					id = ""
+				}
+				wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedYes)
+				if e.ExecutionID != id || !strings.Contains(e.Message, "100 bytes is larger than the 99 bytes that are accepted (limits output_size)") || e.Phase != a.phase || e.Hint != skillsharing.HintRunLost {
+					t.Errorf("%+v", e)
+				}
+				if n := len(p.requests()); n != 1 {
+					t.Errorf("%d requests", n)
+				}
+			})
+		}
+	}
+}
+
+// An id that holds the bridge's own secret is not told, however its run ended.
+func TestSecretInTheIDOfALargeOutput(t *testing.T) {
+	p, c := newAsker(t, "POST /run", answers(200, `{"execution_id":"x-secret-key","status":"completed","output":"long"}`))
+	c.Credentials, c.Limits.OutputSize = &keyed{key: "secret-key"}, 5
+	_, e, _ := submit(t.Context(), c, skillAt(t, p.URL))
+	wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedYes)
+	if e.ExecutionID != "x-[redacted]" {
+		t.Errorf("execution id %s", e.ExecutionID)
+	}
+}
+
+// A run that has ended is not started again, whatever status its end came with.
+func TestLargeOutputWithA401(t *testing.T) {
+	p, c := newAsker(t, "POST /run", answers(401, completes))
+	creds := new(renewing)
+	c.Credentials, c.Limits.OutputSize = creds, 5
+	_, e, _ := submit(t.Context(), c, skillAt(t, p.URL, `/auth={"type":"api_key"}`))
+	wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedYes)
+	if n := len(p.requests()); n != 1 || creds.renewals != 0 {
+		t.Errorf("%d requests, %d renewals", n, creds.renewals)
+	}
+}
+
+// stalls begins an answer and says nothing more.
+func stalls(begin string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, begin)           // the test sees whether it arrived
+		_ = http.NewResponseController(w).Flush() // the test sees whether it arrived
+		<-r.Context().Done()                      // until the client has closed the connection
+	}
+}
+
+// wantStalled checks the error of an answer that stopped coming.
+func wantStalled(tb testing.TB, e *skillsharing.Error, executed skillsharing.Executed) {
+	tb.Helper()
+	wantError(tb, e, skillsharing.EndpointUnreachable, executed)
+	if e != nil && (e.Cause == nil || !strings.Contains(e.Cause.Error(), "its answer stopped coming") || e.Retry == nil) {
+		tb.Errorf("%+v", e)
+	}
+}
+
+// R16: an answer that stands still is given up, and its connection is closed.
+func TestStalledAnswers(t *testing.T) {
+	const timeout = 50 * time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // for a machine under load
+	defer cancel()
+	p, c := newAsker(t, "POST /run", stalls(`{"execution_id":"exec-1","status":"comp`))
+	c.Limits.BodyTimeout = timeout
+	_, e, effort := submit(ctx, c, skillAt(t, p.URL, consent))
+	wantStalled(t, e, skillsharing.ExecutedMaybe)
+	if effort.Attempts != 1 || e.HTTPStatus != 200 || e.Permanent() {
+		t.Errorf("%+v after %d attempts", e, effort.Attempts)
+	}
+
+	for _, d := range documentReaders {
+		p := newProvider(t)
+		p.on("GET "+d.path, stalls(d.document[:20]))
+		c := newReader(t, p)
+		c.Limits.BodyTimeout = timeout
+		wantStalled(t, d.read(ctx, c), skillsharing.ExecutedNo)
+	}
+
+	// What becomes of a run is worth asking again.
+	p, c = newAsker(t, "GET /status/"+run, stalls(`{"execution_id"`))
+	p.on("GET /status/"+run, stalls(`{"execution_id"`), breaksOff, stalls(""), answers(200, completes))
+	c.Limits.BodyTimeout = timeout
+	r, e := c.Follow(ctx, skillAt(t, p.URL), run, 0, new(skillsharing.Effort))
+	if e != nil || r.Status != skillsharing.StatusCompleted {
+		t.Errorf("%+v", e)
+	}
+	p, c = newAsker(t, "GET /status/"+run, stalls(`{"execution_id"`))
+	c.Limits.BodyTimeout = timeout
+	_, e = c.Follow(ctx, skillAt(t, p.URL), run, 0, new(skillsharing.Effort))
+	wantStalled(t, e, skillsharing.ExecutedYes)
+	if n := len(p.requests()); n != 6 || e.ExecutionID != run {
+		t.Errorf("%+v after %d requests", e, n)
+	}
+}
+
+// dripping is a transport whose answer comes byte by byte, with a pause before
+// each, and then ends or stands still.
+type dripping struct {
+	body    string
+	pauses  []time.Duration // the last one is repeated
+	endless bool
+	closed  atomic.Int32 // how often
+}
+
+func (d *dripping) RoundTrip(r *http.Request) (*http.Response, error) {
+	wrote(r)
+	reader, writer := io.Pipe()
+	go func() {
+		pauses := d.pauses
+		for i := range len(d.body) {
+			time.Sleep(pauses[0])
+			if len(pauses) > 1 {
+				pauses = pauses[1:]
+			}
+			if _, err := writer.Write([]byte{d.body[i]}); err != nil {
+				return
+			}
+		}
+		if !d.endless {
+			_ = writer.Close() // always nil
+		}
+	}()
+	resp := httptest.NewRecorder().Result()
+	resp.Body = drippingBody{reader, &d.closed}
+	return resp, nil
+}
+
+type drippingBody struct {
+	*io.PipeReader
+	closed *atomic.Int32
+}
+
+func (b drippingBody) Close() error {
+	b.closed.Add(1)
+	return b.PipeReader.Close()
+}
+
+// R16: an answer that drips within the time is read until it ends or the deadline
+// has come, and not a moment longer than that it may stand still.
+func TestDrippingAnswers(t *testing.T) {
+	const still = 30 * time.Second
+	for _, c := range []struct {
+		name    string
+		body    string
+		pauses  []time.Duration
+		endless bool
+		limit   time.Duration
+		timeout time.Duration // of the call
+		code    skillsharing.ErrorCode
+		after   time.Duration
+	}{
+		{"to its end", completes, []time.Duration{still - 1}, false, still, time.Hour, "", time.Duration(len(completes)) * (still - 1)},
+		{"until the deadline", completes, []time.Duration{still - 1}, false, still, 5 * time.Minute, skillsharing.InvocationTimeout, 5 * time.Minute},
+		{"nothing at all", completes, []time.Duration{time.Hour}, false, still, time.Hour, skillsharing.EndpointUnreachable, still},
+		{"slower in the end", completes, []time.Duration{time.Second, time.Second, still + 1}, false, still, time.Hour, skillsharing.EndpointUnreachable, 2*time.Second + still},
+		{"no end", completes, []time.Duration{0}, true, still, time.Hour, skillsharing.EndpointUnreachable, still},
+		{"without a limit", completes, []time.Duration{time.Minute}, false, 0, 2 * time.Hour, "", time.Duration(len(completes)) * time.Minute},
+		{"without a limit, until the deadline", completes, []time.Duration{0}, true, 0, time.Hour, skillsharing.InvocationTimeout, time.Hour},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				answer := &dripping{body: c.body, pauses: c.pauses, endless: c.endless}
+				client := newClient(t, acme, answer)
+				client.Limits.BodyTimeout = c.limit
+				ctx, cancel := context.WithTimeout(t.Context(), c.timeout)
+				defer cancel()
+				start := time.Now()
+				r, e, _ := submit(ctx, client, skillAt(t, acme))
+				took := time.Since(start)
+				time.Sleep(time.Hour) // until nothing drips any more
+				if took != c.after {
+					t.Errorf("it took %v, want %v", took, c.after)
+				}
+				if c.code == "" {
+					if n := answer.closed.Load(); e != nil || r.Status != skillsharing.StatusCompleted || n != 1 {
+						t.Errorf("closed %d times, %+v", n, e)
+					}
+					return
+				}
+				wantError(t, e, c.code, skillsharing.ExecutedMaybe)
+			})
+		})
+	}
+}
+
+// gzipBomb is 1 GiB of zeros, compressed: one member of a MiB over and over
+// (RFC 1952, section 2.2).
+func gzipBomb(tb testing.TB) string {
+	tb.Helper()
+	var member bytes.Buffer
+	w := gzip.NewWriter(&member)
+	if _, err := w.Write(bytes.Repeat([]byte{'0'}, 1<<20)); err != nil {
+		tb.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return strings.Repeat(member.String(), 1<<10)
+}
+
+// R17, S20: a bomb of 1 GiB takes no more memory than what it is cut to.
+func TestGzipBombs(t *testing.T) {
+	bomb := answers(200, gzipBomb(t), "Content-Type", "application/json", "Content-Encoding", "gzip")
+	const limit = 1 << 20
+	check := func(t *testing.T, read func() *skillsharing.Error, executed skillsharing.Executed) {
+		t.Helper()
+		var e *skillsharing.Error
+		used := allocated(func() { e = read() })
+		wantError(t, e, skillsharing.InvalidProviderResponse, executed)
+		if !strings.Contains(e.Message, "1048576 bytes") {
+			t.Errorf("%s", e.Message)
+		}
+		if used > 6*limit { // buffers that grow, and what they are copied from
+			t.Errorf("%d bytes were allocated for an answer of at most %d", used, limit)
+		}
+	}
+	for _, d := range documentReaders {
+		t.Run(d.name, func(t *testing.T) {
+			p := newProvider(t)
+			p.on("GET "+d.path, bomb)
+			c := newReader(t, p)
+			c.MaxResponseSize, c.Limits.DocumentSize = 1<<30, limit
+			check(t, func() *skillsharing.Error { return d.read(t.Context(), c) }, skillsharing.ExecutedNo)
+		})
+	}
+	for _, a := range asking {
+		t.Run(a.name, func(t *testing.T) {
+			p, c := newAsker(t, a.route, bomb)
+			c.MaxResponseSize = limit
+			s := skillAt(t, p.URL)
+			executed := skillsharing.ExecutedYes
+			if a.phase == skillsharing.PhaseInvoke {
+				executed = skillsharing.ExecutedMaybe
+			}
+			check(t, func() *skillsharing.Error {
+				_, e := a.ask(t.Context(), c, s)
+				return e
+			}, executed)
+		})
+	}
+}
+
+// The output of a run tells no secret, however it is spelt, and one without any
+// is not touched.
+func TestSecretsInOutputs(t *testing.T) {
+	const key = `k-1"2/3é`
+	short := "12345"
+	for _, c := range []struct{ name, output, want string }{
+		{"none", ` { "a" : [ 1.0, "\u0061\/", "k-1", "k-1\"2\/3" ] } `, `{ "a" : [ 1.0, "\u0061\/", "k-1", "k-1\"2\/3" ] }`},
+		{"verbatim", `["token6","xtoken6y",1.0]`, `["[redacted]","x[redacted]y",1.0]`},
+		{"escaped", `{"a":"\u006b-1\u00222\/3\u00E9"}`, `{"a":"[redacted]"}`},
+		{"escaped as little as may be", `{"a":"k-1\"2/3é"}`, `{"a":"[redacted]"}`},
+		{"after other escapes", `["\\","\"","\\\"","x\n",{"\u0074oken6":"\\"}]`, `["\\","\"","\\\"","x\n",{"[redacted]":"\\"}]`},
+		{"as package net/http quotes it", `"k-1\\\"2/3é"`, `"[redacted]"`},
+		{"a text", `"token6"`, `"[redacted]"`},
+		{"several", `["token6k-1\"2/3é","token6"]`, `["[redacted][redacted]","[redacted]"]`},
+		{"across strings", `["tok","en6"]`, `["tok","en6"]`},
+		{"too short to be looked for", `["12345", "\u0031\u0032\u0033\u0034\u0035"]`, `["12345", "\u0031\u0032\u0033\u0034\u0035"]`},
+		{"not a text", `[1,true,null]`, `[1,true,null]`},
+		{"names that become one", `{"token6":1,"[redacted]":2}`, `null`},
+	} {
+		for _, a := range asking {
+			t.Run(c.name+" "+a.name, func(t *testing.T) {
+				p, client := newAsker(t, a.route, answers(200, `{"execution_id":"exec-1","status":"completed","output":`+c.output+`}`))
+				client.Credentials = &keyed{key: key, more: []string{short}}
+				client.DiscoveryCredentials = &keyed{key: "token6"}
+				r, e := a.ask(t.Context(), client, skillAt(t, p.URL))
+				if e != nil || string(r.Output) != c.want {
+					t.Errorf("got %s (%v), want %s", r.Output, e, c.want)
+				}
+			})
+		}
+	}
+	p, client := newAsker(t, "GET /result/"+run, answers(200, `{"output":"\u0074oken6"}`))
+	client.Credentials = &keyed{key: "token6"}
+	r, e := asking[2].ask(t.Context(), client, skillAt(t, p.URL))
+	if e != nil || string(r.Output) != `"[redacted]"` {
+		t.Errorf("bare: %s, %v", r.Output, e)
+	}
+}
+
+// An output without a secret is neither copied nor changed, whatever its size.
+func TestOutputsWithoutSecretsAreNotCopied(t *testing.T) {
+	output := []byte(listOf(20_000, func(i int) string {
+		return fmt.Sprintf(`{"id":%d,"path":"C:\\dir\\%d","text":"line\nline \u00e9","plain":"%d"}`, i, i, i)
+	}))
+	used := allocated(func() {
+		if got := skillsharing.ScrubOutput(output, "secret-key"); &got[0] != &output[0] || len(got) != len(output) {
+			t.Error("it is another one")
+		}
+	})
+	if used > 64<<10 {
+		t.Errorf("%d bytes were allocated for %d", used, len(output))
+	}
+	if !jsontext.Value(output).IsValid() {
+		t.Error("the test's output is no JSON")
+	}
+}
+
+func BenchmarkScrubOutput(b *testing.B) {
+	for name, item := range map[string]string{
+		"plain":      `{"id":1,"path":"C:/dir","text":"some words and others"}`,
+		"backslash":  `{"id":1,"path":"C:\\dir","text":"some words\nand others"}`,
+		"all escape": `"` + strings.Repeat(`\u00e9\n`, 100) + `"`,
+	} {
+		output := []byte(listOf(1<<20/len(item), func(int) string { return item }))
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(output)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if len(skillsharing.ScrubOutput(output, "secret-key")) != len(output) {
+					b.Fatal("changed")
+				}
+			}
+		})
+	}
+}
