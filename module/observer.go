@@ -2,6 +2,7 @@ package skillbridge
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"time"
@@ -61,16 +62,19 @@ func (o *observer) Notice(_ context.Context, n *skillsharing.Notice) {
 		return
 	}
 	message := clip(n.Message, maxLoggedError)
-	dropped, due := o.notices.due(n.Source+"\n"+message, time.Now())
-	if !due {
-		return
-	}
+	line := n.Source + "\n" + message
 	fields := make([]zap.Field, 0, len(n.Attrs)+2)
 	if n.Source != "" {
 		fields = append(fields, zap.String("source", n.Source))
 	}
 	for _, a := range n.Attrs {
-		fields = append(fields, zap.Any(a.Key, loggable(a.Value)))
+		value := loggable(a.Value)
+		fields = append(fields, zap.Any(a.Key, value))
+		line += fmt.Sprintf("\n%v", value)
+	}
+	dropped, due := o.notices.due(line, time.Now())
+	if !due {
+		return
 	}
 	o.logger.Log(level, message, append(fields, repeated(dropped))...)
 }

@@ -23,6 +23,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 	defer h.usage.done()
 	exit.enter()
 	defer exit.leave()
+	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
+		// Package net/http does not tell whether there was a Content-Length, too, by which a proxy in front may have
+		// gone: what follows the request on this connection is not to be believed (RFC 9112, section 6.1).
+		w.Header().Set("Connection", "close")
+	}
 	ctx := skillsprotocol.WithCaller(r.Context(), skillsprotocol.Caller{
 		Principal: h.principalOf(r),
 		TraceID:   traceID(r.Header["Traceparent"]),
