@@ -93,7 +93,7 @@ func (x *execution) submit() (*skillsharing.Response, *Failure) {
 		return nil, failure
 	}
 	f := x.found
-	if e := f.skill.CheckInputs(x.call.Args); e != nil {
+	if e := f.skill.CheckInputs(x.call.Args, x.call.Arguments); e != nil {
 		return nil, failed(e)
 	}
 	x.setDeadline(x.effectiveTimeout())

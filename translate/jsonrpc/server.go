@@ -58,7 +58,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) serveBody(ctx context.Context, w http.ResponseWriter, body []byte) {
-	msg, fault := Decode(body, &s.Profile)
+	msg := messages.Get().(*Message)
+	fault := msg.decode(body, &s.Profile)
 	switch {
 	case fault != nil:
 		writeError(w, s.Profile.status(fault), nil, fault)
@@ -67,6 +68,7 @@ func (s *Server) serveBody(ctx context.Context, w http.ResponseWriter, body []by
 	default:
 		s.serveSingle(ctx, w, &msg.Elements[0])
 	}
+	msg.release() // not deferred, like the buffer of the body
 }
 
 func (s *Server) serveSingle(ctx context.Context, w http.ResponseWriter, element *Element) {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/rawobject"
 )
 
 // Skill is a valid descriptor, made ready to be used many times.
@@ -71,9 +73,14 @@ func InvalidDescriptor(message string, violations ...Violation) *Error {
 }
 
 // CheckInputs judges arguments by the descriptor's input definitions. It returns
-// nil if they fit.
-func (s *Skill) CheckInputs(args jsontext.Value) *Error {
-	e := s.inputs.Check(args)
+// nil if they fit. Their members may be given, if they are at hand.
+func (s *Skill) CheckInputs(args jsontext.Value, members []rawobject.Member) *Error {
+	var e *Error
+	if members != nil {
+		e = s.inputs.CheckMembers(members)
+	} else {
+		e = s.inputs.Check(args)
+	}
 	if e != nil {
 		e.SkillID = s.ID
 	}
