@@ -148,19 +148,19 @@ type found struct {
 
 // read reads the descriptor of a listed skill and checks that it is the one
 // meant. An empty version is any.
-func (b *Bridge) read(ctx context.Context, l *listed, version string) (*found, *Failure) {
-	skill, err := l.source.client.Skill(ctx, l.descriptorURL)
+func (b *Bridge) read(ctx context.Context, l *listed, version string) (found, *Failure) {
+	skill, err := l.source.client.Skill(ctx, l.descriptor)
 	if err != nil {
 		err.SkillID = l.id
-		return nil, failed(err)
+		return found{}, failed(err)
 	}
 	if l.id != "" && skill.ID != l.id {
-		return nil, failed(wrongID(skill, l.id))
+		return found{}, failed(wrongID(skill, l.id))
 	}
 	if version != "" && version != skill.Version {
-		return nil, failed(otherVersion(skill, version))
+		return found{}, failed(otherVersion(skill, version))
 	}
-	return &found{l, skill, b.invoker(l.source, skill)}, nil
+	return found{l, skill, b.invoker(l.source, skill)}, nil
 }
 
 // wrongID is the error of a descriptor that describes another skill than the one

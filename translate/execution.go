@@ -19,6 +19,7 @@ type execution struct {
 	cancel  context.CancelFunc
 	listed  *listed       // once the name is resolved
 	found   *found        // once the descriptor is read
+	reached found         // what found points to then
 	timeout time.Duration // the effective one
 	effort  skillsharing.Effort
 	outcome Outcome
@@ -103,7 +104,7 @@ func (x *execution) submit() (*skillsharing.Response, *Failure) {
 	if err != nil {
 		if err.Code == skillsharing.SkillNotFound && err.Source == skillsharing.SourceProvider {
 			err.Hint = skillsharing.HintGone
-			f.source.client.Forget(f.descriptorURL)
+			f.source.client.Forget(f.descriptor)
 		}
 		return nil, failed(err)
 	}
@@ -149,7 +150,8 @@ func (x *execution) read(ctx context.Context, version string) *Failure {
 	if failure := x.admitTo(found.invoker); failure != nil {
 		return failure
 	}
-	x.found = found
+	x.reached = found
+	x.found = &x.reached
 	return nil
 }
 

@@ -52,6 +52,8 @@ type Client struct {
 	AllowHTTP bool
 	// Observer is told what happens.
 	Observer Observer
+
+	constants atomic.Pointer[constant]
 }
 
 const userAgent = "caddy-skill-bridge"
