@@ -195,7 +195,7 @@ func (c *Client) fetch(ctx context.Context, phase Phase, first *url.URL, header 
 		req := c.request(ctx, http.MethodGet, u, header.Clone(), nil)
 		authenticated := c.DiscoveryCredentials != nil && sameAuthority(u, first) && c.Audience.Includes(u)
 		if authenticated {
-			if err := c.DiscoveryCredentials.Authenticate(ctx, c.authentication(ctx, nil, req, nil)); err != nil {
+			if err := c.DiscoveryCredentials.Authenticate(ctx, c.authentication(ctx, nil, req.Request, nil)); err != nil {
 				return nil, c.discoveryAuthError(ctx, err)
 			}
 		}
@@ -205,7 +205,7 @@ func (c *Client) fetch(ctx context.Context, phase Phase, first *url.URL, header 
 		}
 		if renewer, ok := c.DiscoveryCredentials.(Renewer); ok && a.status == http.StatusUnauthorized && authenticated && !renewed {
 			renewed = true
-			if again, err := renewer.Renew(ctx, c.authentication(ctx, nil, req, nil)); err != nil {
+			if again, err := renewer.Renew(ctx, c.authentication(ctx, nil, req.Request, nil)); err != nil {
 				return nil, c.discoveryAuthError(ctx, err)
 			} else if again {
 				continue
@@ -301,7 +301,7 @@ func (c *Client) documentStatusError(phase Phase, s *cache.StatusError) *Error {
 	a := &answer{status: s.StatusCode, header: s.Header, body: s.Body}
 	said := new(members)
 	if !nesting.Deeper(a.body, c.Limits.depth()) {
-		said = parseMembers(a.body)
+		*said = parseMembers(a.body)
 	}
 	e := judgeError(a, said, phase, "")
 	switch {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
@@ -92,7 +91,7 @@ func (in *Inputs) Check(args jsontext.Value) *Error {
 	if name := typeName(args); name != "object" {
 		return notAnObject("must be an object, not " + withArticle(name))
 	}
-	dec := borrowDecoder(args)
+	dec := borrowDecoder(args, true)
 	defer dec.giveBack()
 
 	var few [64]bool // without an allocation
@@ -333,28 +332,4 @@ func typeName(value jsontext.Value) string {
 	default:
 		return "object"
 	}
-}
-
-// argumentDecoder reads arguments, of which the raw values are of interest.
-type argumentDecoder struct {
-	*jsontext.Decoder
-	buffer bytes.Buffer
-}
-
-var argumentDecoders = sync.Pool{New: func() any { return &argumentDecoder{Decoder: new(jsontext.Decoder)} }}
-
-// borrowDecoder returns a decoder of args. Member names may appear twice: what
-// the descriptor does not name is the provider's to judge.
-func borrowDecoder(args jsontext.Value) *argumentDecoder {
-	d := argumentDecoders.Get().(*argumentDecoder)
-	d.buffer = *bytes.NewBuffer(args)
-	d.Reset(&d.buffer, jsontext.AllowDuplicateNames(true))
-	return d
-}
-
-// giveBack keeps the decoder for another call, but not the arguments.
-func (d *argumentDecoder) giveBack() {
-	d.buffer = bytes.Buffer{}
-	d.Reset(&d.buffer)
-	argumentDecoders.Put(d)
 }

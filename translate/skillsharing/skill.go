@@ -3,6 +3,7 @@ package skillsharing
 import (
 	"bytes"
 	"cmp"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -23,6 +24,9 @@ type Skill struct {
 	endpoint *url.URL
 	urls     []*url.URL // of the endpoint, status and result
 	inputs   *Inputs
+
+	// What requests have in common, but for a credential; not to be changed.
+	header, headerWithBody http.Header
 }
 
 // NewSkill validates a descriptor that was read from source. The error is an
@@ -44,6 +48,9 @@ func (l *Limits) newSkill(document []byte, source *url.URL) (*Skill, error) {
 	if s.endpoint, err = parseEndpointURL(d.Endpoint.URL); err != nil {
 		return nil, invalidURL("/endpoint/url", err)
 	}
+	s.header = http.Header{"Accept": {"application/json"}, "User-Agent": {userAgent}}
+	s.headerWithBody = s.header.Clone()
+	s.headerWithBody["Content-Type"] = []string{cmp.Or(d.Endpoint.ContentType, "application/json")}
 	s.urls = append(s.urls, s.endpoint)
 	for _, t := range []struct{ pointer, template string }{
 		{"/endpoint/status_url", d.Endpoint.StatusURL}, {"/endpoint/result_url", d.Endpoint.ResultURL},
