@@ -13,8 +13,11 @@ import (
 // List returns the skills that the principal may see. Sources that can't be read
 // are named; they keep nothing from the others.
 func (b *Bridge) List(ctx context.Context, q Query) Listing {
-	ctx, stop := b.untilStopped(ctx)
-	defer stop()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	stop := &stoppable{end}
+	b.config.Stop.add(stop)
+	defer b.config.Stop.remove(stop)
 	ctx, cancel := context.WithTimeout(ctx, b.config.MaxTimeout)
 	defer cancel()
 	var (
