@@ -162,6 +162,17 @@ func New(config Config) (*Cache, error) {
 // works after Close, but keeps nothing. Further calls do nothing.
 func (c *Cache) Close() { c.close() }
 
+// Fresh returns a document that is fresh, without asking its origin, or nil if
+// there is none. It does what Get does in most cases, for less: nothing has to be
+// prepared for a fetch. The header is that of the request, as in [Request].
+func (c *Cache) Fresh(url, partition string, header http.Header) *Document {
+	e := c.store.get(key{url: url, partition: partition})
+	if e == nil || e.kept == nil || !time.Now().Before(e.kept.hit.ExpiresAt) || !e.kept.selection.matches(header) {
+		return nil
+	}
+	return e.kept.hit
+}
+
 // Get returns a document, from the cache or from its origin.
 //
 // It returns ctx.Err() as soon as ctx has ended. Other errors are failures to

@@ -138,15 +138,21 @@ func (r *rules) target(hostport string) (host string, port uint16, err error) {
 	if err != nil {
 		return "", 0, &refusal{"host and port can't be told apart"}
 	}
-	n, err := strconv.ParseUint(text, 10, 16)
-	port = uint16(n)
-	if err != nil || !r.ports[port] {
-		return "", 0, r.refuse(hostport, "", fmt.Sprintf("port %.20s is not allowed", text))
-	}
-	if err := checkSpelling(host); err != nil {
-		return "", 0, r.refuse(hostport, "", err.Error())
+	port, err = r.check(host, text)
+	if err != nil {
+		return "", 0, r.refuse(hostport, "", err)
 	}
 	return host, port, nil
+}
+
+// check judges a port and how a host is spelled. The error says which rule forbids
+// them.
+func (r *rules) check(host, portText string) (port uint16, err error) {
+	n, err := strconv.ParseUint(portText, 10, 16)
+	if err != nil || !r.ports[uint16(n)] {
+		return 0, fmt.Errorf("port %.20s is not allowed", portText)
+	}
+	return uint16(n), checkSpelling(host)
 }
 
 // reachable returns those of a host's addresses, of which there is at least one,
@@ -160,7 +166,7 @@ func (r *rules) reachable(hostport string, port uint16, candidates []netip.Addr)
 		}
 	}
 	if len(allowed) == 0 {
-		return nil, r.refuse(hostport, candidates[0].String(), "address is not public")
+		return nil, r.refuse(hostport, candidates[0].String(), errNotPublic)
 	}
 	return allowed, nil
 }
@@ -196,8 +202,10 @@ func (g *guard) resolve(ctx context.Context, host string) ([]netip.Addr, error) 
 	return addresses, err
 }
 
-func (r *rules) refuse(hostport, address, rule string) *refusal {
-	refused := &refusal{rule}
+var errNotPublic = errors.New("address is not public")
+
+func (r *rules) refuse(hostport, address string, rule error) *refusal {
+	refused := &refusal{rule.Error()}
 	r.report(hostport, address, refused)
 	return refused
 }

@@ -48,7 +48,7 @@ func (o *observer) Exchange(ctx context.Context, e *skillsharing.Exchange) {
 		zap.String("source", e.Source),
 		zap.String("phase", string(e.Phase)),
 		zap.String("method", e.Method),
-		zap.String("url", clip(e.URL, maxLoggedError)),
+		zap.String("url", clip(skillsharing.BareURL(e.URL), maxLoggedError)),
 		zap.Int("status", e.Status),
 		zap.Duration("duration", e.Duration),
 		reason("error", e.Err),

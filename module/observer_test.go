@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -136,7 +137,7 @@ func TestLoggedTextsAreBounded(t *testing.T) {
 			Code: skillsharing.ErrorCode(long), URL: long, Message: long, Cause: errors.New(long),
 		}},
 	}, &translate.Statistics{})
-	o.Exchange(t.Context(), &skillsharing.Exchange{URL: long, Err: errors.New(long)})
+	o.Exchange(t.Context(), &skillsharing.Exchange{URL: &url.URL{Scheme: "https", Host: "a.example", Path: "/" + long}, Err: errors.New(long)})
 	o.Notice(t.Context(), &skillsharing.Notice{Level: slog.LevelWarn, Message: long, Attrs: []slog.Attr{
 		slog.String("text", long), slog.Any("list", []string{long}), slog.Any("error", errors.New(long)),
 	}})
@@ -153,10 +154,10 @@ func TestLoggedTextsAreBounded(t *testing.T) {
 }
 
 func TestExchange(t *testing.T) {
-	e := &skillsharing.Exchange{Source: "acme", Method: "GET", URL: "https://a.example/x", Status: 200, Err: errors.New("cut off")}
+	e := &skillsharing.Exchange{Source: "acme", Method: "GET", URL: &url.URL{Scheme: "https", Host: "a.example", Path: "/x", RawQuery: "key=1"}, Status: 200, Err: errors.New("cut off")}
 	o, logs := observed(zapcore.DebugLevel)
 	o.Exchange(t.Context(), e)
-	if got := logs.All()[0].ContextMap(); got["url"] != e.URL || got["status"] != int64(200) || got["error"] != "cut off" {
+	if got := logs.All()[0].ContextMap(); got["url"] != "https://a.example/x" || got["status"] != int64(200) || got["error"] != "cut off" {
 		t.Errorf("logged: %v", got)
 	}
 	o, logs = observed(zapcore.InfoLevel)

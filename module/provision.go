@@ -115,7 +115,7 @@ func (h *Handler) config(ctx caddy.Context) (*translate.Config, []func(), error)
 		MaxRuns:         limits.Runs, MaxRunsPerSource: limits.RunsPerProvider, MaxWaiting: limits.Waiting,
 		RetryBudget: h.retryBudget(),
 		AllowHTTP:   h.AllowHTTP,
-		Stopping:    exit.stopping,
+		Stop:        &exit.calls,
 		Observer:    o,
 	}, b.idle, nil
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
 )
 
 // When Caddy exits, it waits for its HTTP servers for a grace period, and then
@@ -28,15 +30,14 @@ func init() { caddy.OnExit(func(context.Context) { exit.wait() }) }
 
 // exiting answers what is under way when the process exits.
 type exiting struct {
-	stopping context.Context // ends when calls have to be answered
-	stop     context.CancelFunc
+	calls translate.Stop // those under way
 
-	mu      sync.Mutex
-	changed sync.Cond // with mu: calls or over
-	calls   int       // requests under way
-	over    bool      // nobody is waited for any more
-	grace   period    // of the configuration that stopped last
-	begun   time.Time // when the process began to exit; zero: it has not
+	mu       sync.Mutex
+	changed  sync.Cond // with mu: requests or over
+	requests int       // under way
+	over     bool      // nobody is waited for any more
+	grace    period    // of the configuration that stopped last
+	begun    time.Time // when the process began to exit; zero: it has not
 }
 
 // period is what a configuration grants to requests when it stops.
@@ -50,20 +51,19 @@ func (p period) whole() time.Duration { return p.delay + p.grace }
 func newExiting() *exiting {
 	e := new(exiting)
 	e.changed.L = &e.mu
-	e.stopping, e.stop = context.WithCancel(context.Background())
 	return e
 }
 
 func (e *exiting) enter() {
 	e.mu.Lock()
-	e.calls++
+	e.requests++
 	e.mu.Unlock()
 }
 
 func (e *exiting) leave() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.calls--
+	e.requests--
 	e.changed.Broadcast()
 }
 
@@ -85,14 +85,14 @@ func (e *exiting) begin(p period) {
 // answer has all calls answered that are under way.
 func (e *exiting) answer() {
 	e.mu.Lock()
-	calls := e.calls
+	requests := e.requests
 	e.mu.Unlock()
-	if calls > 0 {
+	if requests > 0 {
 		caddy.Log().Named("http.handlers."+directive).Warn(
 			"the grace period is ending: requests that are under way are answered now; runs that were accepted go on at their providers",
-			zap.Int("requests", calls))
+			zap.Int("requests", requests))
 	}
-	e.stop()
+	e.calls.Now()
 }
 
 // giveUp ends the waiting for calls that have not ended after they had been told to.
@@ -112,7 +112,7 @@ func (e *exiting) wait() {
 	e.begin(last) // unless the last configuration had no bridge, it has been called already
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for e.calls > 0 && !e.over {
+	for e.requests > 0 && !e.over {
 		e.changed.Wait()
 	}
 }

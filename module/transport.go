@@ -215,15 +215,14 @@ func (t *transport) roundTrip(r *http.Request) (*http.Response, error) {
 // the port, of the host's spelling, or of an address written in place of a name.
 // It neither connects nor looks up names, which are judged when they are dialed.
 func (t *transport) Judge(_ context.Context, u *url.URL) error {
-	at := hostport(u)
-	host, port, err := t.guard.target(at)
-	if err != nil {
-		return err
+	host, port := u.Hostname(), portOf(u)
+	if _, r := t.guard.check(host, port); r != nil {
+		return t.guard.refuse(hostport(u), "", r)
 	}
-	if address, notAddress := netip.ParseAddr(host); notAddress == nil {
-		_, err = t.guard.reachable(at, port, []netip.Addr{address})
+	if address, notAddress := netip.ParseAddr(host); notAddress == nil && !t.guard.allows(address) {
+		return t.guard.refuse(hostport(u), address.String(), errNotPublic)
 	}
-	return err
+	return nil
 }
 
 func (t *transport) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -260,12 +259,13 @@ func rememberProxy(choose func(*http.Request) (*url.URL, error)) func(*http.Requ
 var defaultPorts = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}
 
 // hostport returns the address that net/http dials for a URL.
-func hostport(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = defaultPorts[u.Scheme]
+func hostport(u *url.URL) string { return net.JoinHostPort(u.Hostname(), portOf(u)) }
+
+func portOf(u *url.URL) string {
+	if port := u.Port(); port != "" {
+		return port
 	}
-	return net.JoinHostPort(u.Hostname(), port)
+	return defaultPorts[u.Scheme]
 }
 
 // newLookup resolves names as Caddy's transport would.

@@ -1,7 +1,6 @@
 package translate_test
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"sync"
@@ -190,14 +189,14 @@ func TestPrincipalOfSource(t *testing.T) {
 // TestStopped: when the process stops, every call is answered as it stands.
 func TestStopped(t *testing.T) {
 	p, acme := weather(t, nil)
-	stopping, stop := context.WithCancel(t.Context())
-	b := limited(t, func(c *translate.Config) { c.Stopping = stopping }, acme)
+	stop := new(translate.Stop)
+	b := limited(t, func(c *translate.Config) { c.Stop = stop }, acme)
 	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
 	h := hold(p, "GET /status/e1", isCompleted)
 	outcome := make(chan translate.Outcome)
 	go func() { outcome <- b.Execute(t.Context(), call(`{"city":"Tokyo"}`)) }()
 	<-h.arrived
-	stop()
+	stop.Now()
 	o := <-outcome
 	if f := o.Failure; f == nil || f.Kind != translate.Stopped || f.Next != translate.NextFollowRun || o.Run == nil || o.Run.ExecutionID != "e1" {
 		t.Errorf("an accepted run: %+v %+v", o.Run, o.Failure)

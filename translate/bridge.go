@@ -25,8 +25,8 @@ func New(config Config) (*Bridge, error) {
 	if config.Observer == nil {
 		config.Observer = nobody{}
 	}
-	if config.Stopping == nil {
-		config.Stopping = context.Background()
+	if config.Stop == nil {
+		config.Stop = new(Stop)
 	}
 	if config.Cache == nil {
 		return nil, errors.New("no cache is configured")
@@ -119,18 +119,16 @@ func (b *Bridge) Follow(ctx context.Context, ref RunRef, principal string) Outco
 // Describe returns all that is known about a skill.
 func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *Failure) {
 	x := b.begin(ctx, call)
-	x.setDeadline(x.timeout)
 	failure := x.admit()
 	if failure == nil {
-		failure = x.find(x.ctx)
+		failure = x.find()
 	}
 	if failure != nil {
 		x.outcome = x.judge(nil, failure)
 		x.end(OperationDescribe)
 		return nil, failure
 	}
-	x.cancel()
-	x.leave()
+	x.release()
 	f := x.found
 	return &Description{
 		Name: f.name, Namespace: f.source.Namespace, Descriptor: f.skill.Descriptor, Document: f.skill.Document,
@@ -148,19 +146,19 @@ type found struct {
 
 // read reads the descriptor of a listed skill and checks that it is the one
 // meant. An empty version is any.
-func (b *Bridge) read(ctx context.Context, l *listed, version string) (*found, *Failure) {
-	skill, err := l.source.client.Skill(ctx, l.descriptorURL)
+func (b *Bridge) read(ctx context.Context, l *listed, version string) (found, *Failure) {
+	skill, err := l.source.client.Skill(ctx, l.descriptor)
 	if err != nil {
 		err.SkillID = l.id
-		return nil, failed(err)
+		return found{}, failed(err)
 	}
 	if l.id != "" && skill.ID != l.id {
-		return nil, failed(wrongID(skill, l.id))
+		return found{}, failed(wrongID(skill, l.id))
 	}
 	if version != "" && version != skill.Version {
-		return nil, failed(otherVersion(skill, version))
+		return found{}, failed(otherVersion(skill, version))
 	}
-	return &found{l, skill, b.invoker(l.source, skill)}, nil
+	return found{l, skill, b.invoker(l.source, skill)}, nil
 }
 
 // wrongID is the error of a descriptor that describes another skill than the one

@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/rawobject"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -16,6 +17,9 @@ type Call struct {
 	Name string
 	// Args is a JSON object with the skill's inputs; nil is an empty one. It is sent as it is.
 	Args jsontext.Value
+	// Arguments are the members of Args, for whoever has them already, from text that is known to be JSON; nil: they are
+	// read from Args.
+	Arguments []rawobject.Member
 	// Version, if not empty, must be the one the provider offers.
 	Version string
 	// Timeout is the agent's own; 0 when it stated none.

@@ -27,8 +27,8 @@ type source struct {
 // when one of its indexes has changed.
 type nameTable struct {
 	indexes  []*skillsharing.Index
-	entries  []*entry // by name
-	byName   map[string]*entry
+	entries  []*entry            // by name
+	byName   map[string][]*entry // one each
 	byID     map[string]*entry
 	byDotted map[string][]*entry // by id with / read as .
 }
@@ -38,6 +38,7 @@ type entry struct {
 	*skillsharing.IndexEntry
 	name    string // the one that is shown
 	aliased bool
+	listed  *listed
 }
 
 // catalog knows which skill a name means.
@@ -53,6 +54,7 @@ type catalog struct {
 type operatorName struct {
 	source *source
 	id     string
+	listed *listed // of a directly configured skill
 }
 
 func newCatalog(sources []*source, observer Observer) (*catalog, error) {
@@ -66,7 +68,7 @@ func newCatalog(sources []*source, observer Observer) (*catalog, error) {
 	}
 	for _, s := range sources {
 		if s.Kind == SkillSource {
-			if err := add(s.Namespace, operatorName{source: s}); err != nil {
+			if err := add(s.Namespace, operatorName{source: s, listed: directly(s)}); err != nil {
 				return nil, err
 			}
 			continue
@@ -76,7 +78,7 @@ func newCatalog(sources []*source, observer Observer) (*catalog, error) {
 		}
 		c.namespaces[s.Namespace] = s
 		for _, a := range s.Aliases {
-			if err := add(a.Name, operatorName{s, a.SkillID}); err != nil {
+			if err := add(a.Name, operatorName{source: s, id: a.SkillID}); err != nil {
 				return nil, err
 			}
 		}
@@ -86,10 +88,15 @@ func newCatalog(sources []*source, observer Observer) (*catalog, error) {
 
 // listed is where a name leads to.
 type listed struct {
-	source        *source
-	name          string
-	id            string // that the descriptor must have; empty: any
-	descriptorURL string
+	source     *source
+	name       string
+	id         string // that the descriptor must have; empty: any
+	descriptor *skillsharing.Location
+}
+
+// directly is where the name of a directly configured skill leads to.
+func directly(s *source) *listed {
+	return &listed{source: s, name: s.Namespace, descriptor: skillsharing.NewLocation(s.URL.String())}
 }
 
 // resolve finds the skill that a name means. The operator's names come first;
@@ -99,15 +106,16 @@ type listed struct {
 func (c *catalog) resolve(ctx context.Context, name, principal string) (*listed, *Failure) {
 	if o, ok := c.operators[name]; ok {
 		if o.id == "" {
-			return &listed{source: o.source, name: name, descriptorURL: o.source.URL.String()}, nil
+			return o.listed, nil
 		}
-		return c.lookUp(ctx, o.source, name, func(t *nameTable) []*entry { return present(t.byID[o.id]) })
+		return c.lookUpID(ctx, o.source, name, o.id)
 	}
-	if s := c.namespaceOf(name); s != nil {
-		return c.lookUp(ctx, s, name, func(t *nameTable) []*entry { return s.visible(t.find(name), principal) })
+	s := c.namespaceOf(name)
+	if s == nil {
+		s = c.onlySource()
 	}
-	if s := c.onlySource(); s != nil {
-		return c.lookUp(ctx, s, name, func(t *nameTable) []*entry { return s.visible(t.find(name), principal) })
+	if s != nil {
+		return c.lookUp(ctx, s, name, principal)
 	}
 	return c.unqualified(ctx, name, principal)
 }
@@ -125,21 +133,32 @@ func (c *catalog) owner(name string) *source {
 
 // lookUp finds a name in one source. What it returns beside a failure says no
 // more than which source that was.
-func (c *catalog) lookUp(ctx context.Context, s *source, name string, find func(*nameTable) []*entry) (*listed, *Failure) {
-	l := &listed{source: s, name: name}
+func (c *catalog) lookUp(ctx context.Context, s *source, name, principal string) (*listed, *Failure) {
 	t, err := c.load(ctx, s)
 	if err != nil {
-		return l, failed(err)
+		return &listed{source: s, name: name}, failed(err)
 	}
-	found := find(t)
+	found := s.visible(t.find(name), principal)
 	switch len(found) {
 	case 0:
-		return l, notFound(name, near(name, publicNames(t)), nil)
+		return &listed{source: s, name: name}, notFound(name, near(name, publicNames(t)), nil)
 	case 1:
-		l.name, l.id, l.descriptorURL = found[0].name, found[0].ID, found[0].DescriptorURL
-		return l, nil
+		return found[0].listed, nil
 	}
-	return l, ambiguous(name, names(found))
+	return &listed{source: s, name: name}, ambiguous(name, names(found))
+}
+
+// lookUpID finds an exact id in one source, as lookUp does a name.
+func (c *catalog) lookUpID(ctx context.Context, s *source, name, id string) (*listed, *Failure) {
+	t, err := c.load(ctx, s)
+	if err != nil {
+		return &listed{source: s, name: name}, failed(err)
+	}
+	e := t.byID[id]
+	if e == nil {
+		return &listed{source: s, name: name}, notFound(name, near(name, publicNames(t)), nil)
+	}
+	return e.listed, nil
 }
 
 // unqualified finds a name without a namespace where there are several sources:
@@ -156,7 +175,7 @@ func (c *catalog) unqualified(ctx context.Context, name, principal string) (*lis
 		for _, e := range r.source.visible(r.table.find(name), principal) {
 			found = append(found, e.name)
 			if e.name == name {
-				shown = append(shown, &listed{source: r.source, name: name, id: e.ID, descriptorURL: e.DescriptorURL})
+				shown = append(shown, e.listed)
 			}
 		}
 		known = append(known, publicNames(r.table)...)
@@ -201,14 +220,14 @@ func (c *catalog) onlySource() *source {
 // find returns the entries that a name means within the source.
 func (t *nameTable) find(name string) []*entry {
 	if e := t.byName[name]; e != nil {
-		return []*entry{e}
+		return e
 	}
 	if e := t.byID[name]; e != nil {
 		return []*entry{e}
 	}
 	dotted := dot(name)
 	if e := t.byName[dotted]; e != nil {
-		return []*entry{e}
+		return e
 	}
 	return t.byDotted[dotted]
 }
@@ -216,10 +235,10 @@ func (t *nameTable) find(name string) []*entry {
 // visible leaves out what a caller must not learn of: private entries that were
 // read with the operator's credentials, unless he gave them a name or lists them.
 func (s *source) visible(entries []*entry, principal string) []*entry {
-	if principal != "" || s.ListPrivate || s.DiscoveryCredentials == nil {
+	if principal != "" || s.ListPrivate || s.DiscoveryCredentials == nil || !slices.ContainsFunc(entries, (*entry).hidden) {
 		return entries
 	}
-	return slices.DeleteFunc(slices.Clone(entries), func(e *entry) bool { return e.hidden() })
+	return slices.DeleteFunc(slices.Clone(entries), (*entry).hidden)
 }
 
 // admits reports whether a caller may use the source at all.
@@ -253,6 +272,15 @@ func (c *catalog) loadAll(ctx context.Context, wanted func(*source) bool) []load
 
 // load reads the indexes of a source and makes its names.
 func (c *catalog) load(ctx context.Context, s *source) (*nameTable, *skillsharing.Error) {
+	if s.Kind == ProviderSource {
+		index, err := s.client.Index(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if t := s.table.Load(); t != nil && t.indexes[0] == index {
+			return t, nil
+		}
+	}
 	indexes, err := s.indexes(ctx)
 	if err != nil {
 		return nil, err
@@ -296,7 +324,7 @@ func (s *source) indexes(ctx context.Context) ([]*skillsharing.Index, *skillshar
 
 // nameTable makes the names of a source's skills.
 func (c *catalog) nameTable(ctx context.Context, s *source, indexes []*skillsharing.Index) *nameTable {
-	t := &nameTable{indexes: indexes, byName: map[string]*entry{}, byID: map[string]*entry{}, byDotted: map[string][]*entry{}}
+	t := &nameTable{indexes: indexes, byName: map[string][]*entry{}, byID: map[string]*entry{}, byDotted: map[string][]*entry{}}
 	shown := map[string]int{}
 	for _, index := range indexes {
 		for i := range index.Skills {
@@ -325,7 +353,8 @@ func (c *catalog) nameTable(ctx context.Context, s *source, indexes []*skillshar
 		}
 	}
 	for _, e := range t.entries {
-		t.byName[e.name] = e // also of those that get an alias: it is an addition
+		e.listed = &listed{source: s, name: e.name, id: e.ID, descriptor: skillsharing.NewLocation(e.DescriptorURL)}
+		t.byName[e.name] = []*entry{e} // also of those that get an alias: it is an addition
 	}
 	for _, a := range slices.Backward(s.Aliases) { // the first of several is shown
 		e := t.byID[a.SkillID]
@@ -337,9 +366,8 @@ func (c *catalog) nameTable(ctx context.Context, s *source, indexes []*skillshar
 			continue
 		}
 		e.name, e.aliased = a.Name, true
-	}
-	for _, e := range t.entries {
-		t.byName[e.name] = e
+		e.listed.name = a.Name
+		t.byName[e.name] = []*entry{e}
 	}
 	slices.SortFunc(t.entries, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
 	return t
@@ -360,13 +388,6 @@ func (s *source) nameOf(id string) string {
 }
 
 func dot(id string) string { return strings.ReplaceAll(id, "/", ".") }
-
-func present(e *entry) []*entry {
-	if e == nil {
-		return nil
-	}
-	return []*entry{e}
-}
 
 func names(entries []*entry) []string {
 	list := make([]string, len(entries))

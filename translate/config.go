@@ -40,9 +40,8 @@ type Config struct {
 	RetryBudget float64
 	// AllowHTTP lets providers be reached without TLS.
 	AllowHTTP bool
-	// Stopping ends with the time that calls have when the process stops: those in progress are then answered as they
-	// stand, with [Stopped]. Nil: never.
-	Stopping context.Context
+	// Stop answers the calls in progress as they stand, with [Stopped], when the process can't wait any longer; nil: never.
+	Stop *Stop
 	// Observer is told what happens; nil: nobody.
 	Observer Observer
 }

@@ -16,9 +16,12 @@ type execution struct {
 	bridge  *Bridge
 	call    Call
 	ctx     context.Context
-	cancel  context.CancelFunc
+	cancel  context.CancelFunc // of the deadline; may be nil
+	stop    stoppable
+	finding lazyContext
 	listed  *listed       // once the name is resolved
 	found   *found        // once the descriptor is read
+	reached found         // what found points to then
 	timeout time.Duration // the effective one
 	effort  skillsharing.Effort
 	outcome Outcome
@@ -41,18 +44,9 @@ func (b *Bridge) begin(ctx context.Context, call Call) *execution {
 	if call.Timeout > 0 {
 		x.timeout = min(max(call.Timeout, minTimeout), b.config.MaxTimeout)
 	}
-	x.ctx, x.cancel = b.untilStopped(ctx)
+	x.ctx, x.stop.cancel = context.WithCancelCause(ctx)
+	b.config.Stop.add(&x.stop)
 	return x
-}
-
-// untilStopped derives a context that ends when the bridge stops, too.
-func (b *Bridge) untilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	release := context.AfterFunc(b.config.Stopping, func() { cancel(skillsharing.ErrStopping) })
-	return ctx, func() {
-		release()
-		cancel(nil)
-	}
 }
 
 type callKey struct{}
@@ -65,8 +59,7 @@ func CallOf(ctx context.Context) *Call {
 }
 
 func (x *execution) end(o Operation) {
-	x.cancel()
-	x.leave()
+	x.release()
 	s := &Statistics{Operation: o, Duration: time.Since(x.call.Arrived), Attempts: x.effort.Attempts, Polls: x.effort.Polls}
 	if x.listed != nil {
 		s.Source = x.listed.source.Namespace
@@ -74,26 +67,34 @@ func (x *execution) end(o Operation) {
 	x.bridge.config.Observer.Called(x.ctx, &x.call, &x.outcome, s)
 }
 
+// release gives up what the call holds.
+func (x *execution) release() {
+	if x.cancel != nil {
+		x.cancel()
+	}
+	x.bridge.config.Stop.remove(&x.stop)
+	x.stop.cancel(nil)
+	x.leave()
+}
+
 // setDeadline bounds what follows, counted from the call's arrival.
 func (x *execution) setDeadline(timeout time.Duration) {
-	previous := x.cancel
-	ctx, cancel := context.WithDeadline(x.ctx, x.call.Arrived.Add(timeout))
-	x.timeout, x.ctx = timeout, ctx
-	x.cancel = func() { cancel(); previous() }
+	x.timeout = timeout
+	x.ctx, x.cancel = context.WithDeadline(x.ctx, x.deadline())
 }
+
+func (x *execution) deadline() time.Time { return x.call.Arrived.Add(x.timeout) }
 
 // submit finds the skill, checks the arguments and invokes it.
 func (x *execution) submit() (*skillsharing.Response, *Failure) {
-	ctx, cancel := context.WithDeadline(x.ctx, x.call.Arrived.Add(x.timeout))
-	defer cancel()
 	if failure := x.admit(); failure != nil {
 		return nil, failure
 	}
-	if failure := x.find(ctx); failure != nil {
+	if failure := x.find(); failure != nil {
 		return nil, failure
 	}
 	f := x.found
-	if e := f.skill.CheckInputs(x.call.Args); e != nil {
+	if e := f.skill.CheckInputs(x.call.Args, x.call.Arguments); e != nil {
 		return nil, failed(e)
 	}
 	x.setDeadline(x.effectiveTimeout())
@@ -103,7 +104,7 @@ func (x *execution) submit() (*skillsharing.Response, *Failure) {
 	if err != nil {
 		if err.Code == skillsharing.SkillNotFound && err.Source == skillsharing.SourceProvider {
 			err.Hint = skillsharing.HintGone
-			f.source.client.Forget(f.descriptorURL)
+			f.source.client.Forget(f.descriptor)
 		}
 		return nil, failed(err)
 	}
@@ -115,11 +116,15 @@ func (x *execution) submit() (*skillsharing.Response, *Failure) {
 const discoveryTimeout = 10 * time.Second
 
 // find resolves the name and reads the descriptor.
-func (x *execution) find(ctx context.Context) *Failure {
-	bounded, cancel := context.WithTimeout(ctx, discoveryTimeout)
-	defer cancel()
-	failure := x.discover(bounded)
-	if failure != nil && failure.Kind == TimedOut && ctx.Err() == nil {
+func (x *execution) find() *Failure {
+	x.finding.Context, x.finding.deadline = x.ctx, time.Now().Add(discoveryTimeout)
+	own := x.deadline()
+	if own.Before(x.finding.deadline) {
+		x.finding.deadline = own
+	}
+	defer x.finding.end()
+	failure := x.discover(&x.finding)
+	if failure != nil && failure.Kind == TimedOut && x.ctx.Err() == nil && time.Now().Before(own) {
 		return failed(slowDiscovery(failure.Err))
 	}
 	return failure
@@ -149,7 +154,8 @@ func (x *execution) read(ctx context.Context, version string) *Failure {
 	if failure := x.admitTo(found.invoker); failure != nil {
 		return failure
 	}
-	x.found = found
+	x.reached = found
+	x.found = &x.reached
 	return nil
 }
 

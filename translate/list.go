@@ -13,8 +13,11 @@ import (
 // List returns the skills that the principal may see. Sources that can't be read
 // are named; they keep nothing from the others.
 func (b *Bridge) List(ctx context.Context, q Query) Listing {
-	ctx, stop := b.untilStopped(ctx)
-	defer stop()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	stop := &stoppable{end}
+	b.config.Stop.add(stop)
+	defer b.config.Stop.remove(stop)
 	ctx, cancel := context.WithTimeout(ctx, b.config.MaxTimeout)
 	defer cancel()
 	var (
@@ -58,7 +61,7 @@ func (b *Bridge) listSource(ctx context.Context, s *source, principal string) ([
 		return nil, anonymous()
 	}
 	if s.Kind == SkillSource {
-		skill, err := s.client.Skill(ctx, s.URL.String())
+		skill, err := s.client.Skill(ctx, directly(s).descriptor)
 		if err != nil {
 			return nil, failed(err)
 		}
@@ -90,9 +93,11 @@ func (c *catalog) byRef(ctx context.Context, ref RunRef) (*listed, *Failure) {
 		switch {
 		case s.Namespace != ref.Source:
 		case s.Kind == SkillSource:
-			return &listed{source: s, name: s.Namespace, id: ref.SkillID, descriptorURL: s.URL.String()}, nil
+			l := directly(s)
+			l.id = ref.SkillID
+			return l, nil
 		default:
-			return c.lookUp(ctx, s, ref.SkillID, func(t *nameTable) []*entry { return present(t.byID[ref.SkillID]) })
+			return c.lookUpID(ctx, s, ref.SkillID, ref.SkillID)
 		}
 	}
 	return nil, notFound(ref.SkillID, nil, nil)

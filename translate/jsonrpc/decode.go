@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/nesting"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/rawobject"
 )
 
 // Message is a decoded body.
@@ -18,6 +19,31 @@ type Message struct {
 	Batch bool
 	// Elements has one entry unless Batch is set, and is never empty.
 	Elements []Element
+
+	single [1]Element
+	noted  noted
+}
+
+// noted are the members of all params, and those of the objects in them.
+type noted struct {
+	outer, inner []rawobject.Member
+}
+
+// maxNoted bounds how many members are noted of a message: they take more memory
+// than the text that they stand for, and who sends more can be read again.
+const maxNoted = 2048
+
+func (n *noted) full() bool { return len(n.outer)+len(n.inner) >= maxNoted }
+
+// messages are kept to be used again: a large request has many members.
+var messages = sync.Pool{New: func() any { return new(Message) }}
+
+// release gives a message back without its hold on the text.
+func (m *Message) release() {
+	clear(m.noted.outer)
+	clear(m.noted.inner)
+	*m = Message{noted: noted{m.noted.outer[:0], m.noted.inner[:0]}}
+	messages.Put(m)
 }
 
 // Element is one request of a body, or what is wrong with it.
@@ -37,19 +63,29 @@ type Element struct {
 //
 // Everything raw in the message is a slice of body, which must not be changed
 // while the message is in use. Decode does not change it either.
-func Decode(body []byte, p *Profile) (Message, *Error) {
+func Decode(body []byte, p *Profile) (*Message, *Error) {
+	msg := new(Message)
+	return msg, msg.decode(body, p)
+}
+
+func (m *Message) decode(body []byte, p *Profile) *Error {
 	text := bytes.TrimPrefix(body, []byte("\ufeff"))
 	if nesting.Deeper(text, p.maxDepth()) {
-		return Message{}, p.fault(CodeParseError, "nested deeper than "+strconv.Itoa(p.maxDepth())+" levels")
+		return p.fault(CodeParseError, "nested deeper than "+strconv.Itoa(p.maxDepth())+" levels")
 	}
 	s := scanners.Get().(*scanner)
 	defer s.release()
-	s.reset(text)
-	msg, fault, err := s.message(p)
+	s.reset(text, m)
+	fault, err := s.read(p)
 	if err != nil {
-		return Message{}, p.fault(CodeParseError, syntaxReason(err, len(body)-len(text)))
+		m.Elements = nil
+		return p.fault(CodeParseError, syntaxReason(err, len(body)-len(text)))
 	}
-	return msg, fault
+	if fault != nil {
+		m.Elements = nil
+		return fault
+	}
+	return nil
 }
 
 // syntaxReason describes a failed parse without repeating the text.
@@ -74,6 +110,7 @@ func syntaxReason(err error, skipped int) string {
 // scanner is a parser and the text under it, kept together to be used again.
 type scanner struct {
 	text    []byte
+	message *Message
 	source  bytes.Buffer
 	decoder jsontext.Decoder
 }
@@ -83,80 +120,73 @@ var scanners = sync.Pool{New: func() any { return new(scanner) }}
 // scanOptions leave duplicate names to the envelope and to the handler.
 var scanOptions = []jsontext.Options{jsontext.AllowDuplicateNames(true)}
 
-func (s *scanner) reset(text []byte) {
-	s.text = text
+func (s *scanner) reset(text []byte, m *Message) {
+	s.text, s.message = text, m
 	s.source = *bytes.NewBuffer(text)
 	s.decoder.Reset(&s.source, scanOptions...)
 }
 
 // release gives the scanner back without its hold on the text.
 func (s *scanner) release() {
-	s.reset(nil)
+	s.reset(nil, nil)
 	scanners.Put(s)
 }
 
-// message reads the whole text. err is a fault of syntax.
-func (s *scanner) message(p *Profile) (msg Message, fault *Error, err error) {
+// read reads the whole text. err is a fault of syntax.
+func (s *scanner) read(p *Profile) (fault *Error, err error) {
 	if s.decoder.PeekKind() == '[' {
-		msg, fault, err = s.batch(p)
+		s.message.Batch = true
+		fault, err = s.batch(p)
 	} else {
-		msg, err = s.single(p)
+		s.message.Elements = s.message.single[:]
+		s.message.single[0], err = s.element(p)
 	}
 	if err != nil {
-		return Message{}, nil, err
+		return nil, err
 	}
-	return msg, fault, s.end()
-}
-
-func (s *scanner) single(p *Profile) (Message, error) {
-	element, err := s.element(p)
-	if err != nil {
-		return Message{}, err
-	}
-	return Message{Elements: []Element{element}}, nil
+	return fault, s.end()
 }
 
 // batch reads an array to its end even where it has too many elements: what is
 // not JSON is a parse error first.
-func (s *scanner) batch(p *Profile) (Message, *Error, error) {
+func (s *scanner) batch(p *Profile) (*Error, error) {
 	if _, err := s.decoder.ReadToken(); err != nil {
-		return Message{}, nil, err
+		return nil, err
 	}
-	var elements []Element
 	for s.decoder.PeekKind() != ']' {
-		if len(elements) >= p.MaxBatch {
+		if len(s.message.Elements) >= p.MaxBatch {
 			return s.oversized(p)
 		}
 		element, err := s.element(p)
 		if err != nil {
-			return Message{}, nil, err
+			return nil, err
 		}
-		elements = append(elements, element)
+		s.message.Elements = append(s.message.Elements, element)
 	}
 	if _, err := s.decoder.ReadToken(); err != nil {
-		return Message{}, nil, err
+		return nil, err
 	}
-	if len(elements) == 0 {
-		return Message{}, p.fault(CodeInvalidRequest, "the batch is empty"), nil
+	if len(s.message.Elements) == 0 {
+		return p.fault(CodeInvalidRequest, "the batch is empty"), nil
 	}
-	return Message{Batch: true, Elements: elements}, nil, nil
+	return nil, nil
 }
 
 // oversized reads what is left of an array that is refused.
-func (s *scanner) oversized(p *Profile) (Message, *Error, error) {
+func (s *scanner) oversized(p *Profile) (*Error, error) {
 	for s.decoder.PeekKind() != ']' {
 		if _, err := s.value(); err != nil {
-			return Message{}, nil, err
+			return nil, err
 		}
 	}
 	if _, err := s.decoder.ReadToken(); err != nil {
-		return Message{}, nil, err
+		return nil, err
 	}
 	reason := "batches are not supported here: send one request at a time"
 	if p.MaxBatch > 0 {
 		reason = "the batch has more than " + strconv.Itoa(p.MaxBatch) + " elements: send several smaller ones"
 	}
-	return Message{}, p.fault(CodeInvalidRequest, reason), nil
+	return p.fault(CodeInvalidRequest, reason), nil
 }
 
 // element reads one value that should be a Request object.
@@ -170,22 +200,64 @@ func (s *scanner) element(p *Profile) (Element, error) {
 	if _, err := s.decoder.ReadToken(); err != nil {
 		return Element{}, err
 	}
-	var members envelope
+	var found envelope
 	for s.decoder.PeekKind() != '}' {
 		name, err := s.value()
 		if err != nil {
 			return Element{}, err
 		}
-		value, err := s.value()
+		var value jsontext.Value
+		member := memberOf(name)
+		if member == memberParams && s.decoder.PeekKind() == '{' {
+			value, found.members, err = s.object(&s.message.noted.outer, true)
+		} else {
+			value, err = s.value()
+		}
 		if err != nil {
 			return Element{}, err
 		}
-		members.add(memberOf(name), value)
+		found.add(member, value)
 	}
 	if _, err := s.decoder.ReadToken(); err != nil {
 		return Element{}, err
 	}
-	return members.element(p), nil
+	return found.element(p), nil
+}
+
+// object reads an object and notes its members, and theirs of those that are
+// objects if that is wanted. It returns no members if there were too many.
+func (s *scanner) object(to *[]rawobject.Member, nested bool) (jsontext.Value, []rawobject.Member, error) {
+	if _, err := s.decoder.ReadToken(); err != nil {
+		return nil, nil, err
+	}
+	start, first := s.decoder.InputOffset()-1, len(*to)
+	for s.decoder.PeekKind() != '}' {
+		var m rawobject.Member
+		var err error
+		if m.Name, err = s.value(); err != nil {
+			return nil, nil, err
+		}
+		if nested && s.decoder.PeekKind() == '{' {
+			m.Value, m.Members, err = s.object(&s.message.noted.inner, false)
+		} else {
+			m.Value, err = s.value()
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if !s.message.noted.full() {
+			*to = append(*to, m)
+		}
+	}
+	if _, err := s.decoder.ReadToken(); err != nil {
+		return nil, nil, err
+	}
+	end := s.decoder.InputOffset()
+	members := (*to)[first:len(*to):len(*to)]
+	if s.message.noted.full() { // some may be missing
+		members = nil
+	}
+	return s.text[start:end:end], members, nil
 }
 
 // value reads the next value (or member name) as a slice of the text. The

@@ -4,6 +4,8 @@ import (
 	"bytes"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/rawobject"
 )
 
 // member is one of the members of a Request object that mean something.
@@ -55,6 +57,7 @@ func unquoted(quoted []byte) []byte {
 type envelope struct {
 	values   [memberCount]jsontext.Value
 	repeated [memberCount]bool
+	members  []rawobject.Member // of the params
 }
 
 func (e *envelope) add(m member, value jsontext.Value) {
@@ -71,9 +74,10 @@ func (e *envelope) element(p *Profile) Element {
 	reason := e.fault(p)
 	if reason == "" {
 		return Element{Request: Request{
-			Method: string(unquoted(e.values[memberMethod])),
-			Params: e.values[memberParams],
-			ID:     id,
+			Method:  string(unquoted(e.values[memberMethod])),
+			Params:  e.values[memberParams],
+			Members: e.members,
+			ID:      id,
 		}}
 	}
 	if e.repeated[memberID] || !isID(id) {

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/rawobject"
 )
 
 func FuzzDecode(f *testing.F) {
@@ -47,7 +48,7 @@ func FuzzDecode(f *testing.F) {
 			mustBeJSON(t, jsonrpc.AppendError(nil, nil, fault))
 			return
 		}
-		checkMessage(t, text, &msg, &p)
+		checkMessage(t, text, msg, &p)
 	})
 }
 
@@ -96,6 +97,7 @@ func checkElement(t *testing.T, raw []byte, element *jsonrpc.Element) {
 	if !bytes.Equal(members["params"], req.Params) || !bytes.Equal(members["id"], req.ID) {
 		t.Fatalf("params %s, id %s", req.Params, req.ID)
 	}
+	checkMembers(t, req.Params, req.Members)
 	if _, sent := members["id"]; sent == req.IsNotification() {
 		t.Fatal("wrong about being a notification")
 	}
@@ -104,6 +106,31 @@ func checkElement(t *testing.T, raw []byte, element *jsonrpc.Element) {
 	}
 	mustBeJSON(t, req.ID)
 	mustBeJSON(t, jsonrpc.AppendResult(nil, req.ID, jsontext.Value(`null`)))
+}
+
+// checkMembers compares the members that were noted with what encoding/json reads,
+// which knows the last of those with one name.
+func checkMembers(t *testing.T, object []byte, noted []rawobject.Member) {
+	t.Helper()
+	if noted == nil {
+		return
+	}
+	var want, got map[string]stdjson.RawMessage
+	if err := stdjson.Unmarshal(object, &want); err != nil {
+		t.Fatal(err)
+	}
+	got = map[string]stdjson.RawMessage{}
+	for _, m := range noted {
+		var name string
+		if err := stdjson.Unmarshal(m.Name, &name); err != nil {
+			t.Fatal(err)
+		}
+		got[name] = stdjson.RawMessage(m.Value)
+		checkMembers(t, m.Value, m.Members)
+	}
+	if !reflect.DeepEqual(want, got) {
+		t.Fatalf("noted %s, want %s", got, want)
+	}
 }
 
 func mustBeJSON(t *testing.T, text []byte) {

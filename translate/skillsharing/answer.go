@@ -50,7 +50,7 @@ func (c *Client) judge(a *answer, phase Phase, knownID string, mayBeBare bool) (
 		r = m.bareOutput(knownID)
 	}
 	if r == nil {
-		return nil, judgeError(a, m, phase, knownID)
+		return nil, judgeError(a, &m, phase, knownID)
 	}
 	if most := c.Limits.OutputSize; r.Status == StatusCompleted && most > 0 && int64(len(r.Output)) > most {
 		e := invalidAnswer(a, phase, clip(c.scrubText(r.ExecutionID), maxExecutionID),

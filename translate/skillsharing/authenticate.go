@@ -263,7 +263,7 @@ func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	} else {
 		through.leave(req.Context(), 0, err)
 	}
-	x := Exchange{Source: t.client.Source, Phase: PhaseAuth, Method: req.Method, URL: bareURL(req.URL), Duration: time.Since(start)}
+	x := Exchange{Source: t.client.Source, Phase: PhaseAuth, Method: req.Method, URL: req.URL, Duration: time.Since(start)}
 	if err != nil {
 		x.Err = t.client.scrubbed(err)
 	}

@@ -1,10 +1,13 @@
 package skillsharing
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -35,20 +38,35 @@ func answerName(phase Phase) string {
 
 // readBody reads the body of an answer, but no more than is accepted in the phase,
 // and only as long as it keeps coming.
-func (c *Client) readBody(phase Phase, resp *http.Response) ([]byte, error) {
-	body := io.Reader(resp.Body)
-	if timeout := c.Limits.BodyTimeout; timeout > 0 {
-		watched := watch(resp.Body, timeout)
-		defer watched.timer.Stop()
-		body = watched
-	}
+func (c *Client) readBody(phase Phase, o *outgoing, resp *http.Response) ([]byte, error) {
+	body := &o.watched
+	body.watch(o.Context(), resp.Body, c.Limits.BodyTimeout)
+	defer body.timer.Stop()
 	size, limit := c.answerSize(phase)
-	text, err := io.ReadAll(io.LimitReader(body, size+1))
-	if int64(len(text)) > size {
-		return nil, fmt.Errorf("%w: more than %d bytes (%s)", errTooLarge, size, limit)
+	// One byte more than there is, so that the end is seen without growing.
+	text := make([]byte, 0, min(max(resp.ContentLength, minBody), size, maxTrusted)+1)
+	for {
+		n, err := body.Read(text[len(text):cap(text)])
+		text = text[:len(text)+n]
+		switch {
+		case int64(len(text)) > size:
+			return nil, fmt.Errorf("%w: more than %d bytes (%s)", errTooLarge, size, limit)
+		case errors.Is(err, io.EOF):
+			return text, nil
+		case err != nil:
+			return nil, err
+		case len(text) == cap(text):
+			text = slices.Grow(text, min(len(text), int(size)+1-len(text)))
+		}
 	}
-	return text, err
 }
+
+const (
+	// minBody is room for most answers whose length is not announced, in bytes.
+	minBody = 512
+	// maxTrusted is how much is set aside because a provider says it will send it, in bytes.
+	maxTrusted = 64 << 10
+)
 
 // errStalled is the error of a body that stands still.
 var errStalled error = stalledError{}
@@ -60,30 +78,51 @@ func (stalledError) Error() string   { return "its answer stopped coming" }
 func (stalledError) Timeout() bool   { return true }
 func (stalledError) Temporary() bool { return true }
 
-// watchedBody is a body that is closed when nothing has come of it for some time.
+// watchedBody is a body that is closed when nothing has come of it for some time,
+// or when the call's time is up.
 // What is compressed counts when it can be decompressed.
 type watchedBody struct {
-	body    io.ReadCloser
-	timeout time.Duration
-	timer   *time.Timer
-	stalled atomic.Bool
+	ctx      context.Context //nolint:containedctx // of the one request whose body this is
+	body     io.ReadCloser
+	timeout  time.Duration
+	deadline time.Time // of the call, if it is bounded
+	bounded  bool
+	timer    *time.Timer
+	stalled  atomic.Bool
 }
 
-// watch returns a body whose timer is running. It must be stopped.
-func watch(body io.ReadCloser, timeout time.Duration) *watchedBody {
-	w := &watchedBody{body: body, timeout: timeout}
-	w.timer = time.AfterFunc(timeout, func() {
-		w.stalled.Store(true)
-		_ = body.Close() // which ends the read that waits
-	})
-	return w
+// watch starts the timer of a body. It must be stopped. With a timeout of 0 there
+// is none but the call's.
+func (w *watchedBody) watch(ctx context.Context, body io.ReadCloser, timeout time.Duration) {
+	if timeout <= 0 {
+		timeout = math.MaxInt64
+	}
+	w.ctx, w.body, w.timeout = ctx, body, timeout
+	w.deadline, w.bounded = ctx.Deadline()
+	w.timer = time.AfterFunc(w.patience(), w.stop)
+}
+
+// patience is how long the next byte is waited for.
+func (w *watchedBody) patience() time.Duration {
+	if w.bounded {
+		return min(w.timeout, time.Until(w.deadline))
+	}
+	return w.timeout
+}
+
+func (w *watchedBody) stop() {
+	if w.bounded && time.Until(w.deadline) <= 0 {
+		<-w.ctx.Done() // at this very moment: it says better why
+	}
+	w.stalled.Store(true)
+	_ = w.body.Close() // which ends the read that waits
 }
 
 // Read implements io.Reader.
 func (w *watchedBody) Read(p []byte) (int, error) {
 	n, err := w.body.Read(p)
 	if n > 0 {
-		w.timer.Reset(w.timeout)
+		w.timer.Reset(w.patience())
 	}
 	if err != nil && !errors.Is(err, io.EOF) && w.stalled.Load() {
 		err = errStalled

@@ -28,7 +28,9 @@ type Client struct {
 	// DiscoveryCredentials authenticate requests for documents; nil: none.
 	DiscoveryCredentials Credentials
 	// Transport carries every request. It must refuse forbidden addresses, with an
-	// error that has a method Refused() string, and follow no redirects. It should
+	// error that has a method Refused() string, follow no redirects, and end reading
+	// a body with the request's context, as package net/http does but for an answer
+	// 101 (Switching Protocols), which therefore must be refused, too. It should
 	// serve [net/http/httptrace]: a request that fails without GetConn having been
 	// called counts as one that may have reached the provider.
 	Transport http.RoundTripper
@@ -52,6 +54,8 @@ type Client struct {
 	AllowHTTP bool
 	// Observer is told what happens.
 	Observer Observer
+
+	constants atomic.Pointer[constant]
 }
 
 const userAgent = "caddy-skill-bridge"
@@ -77,72 +81,87 @@ func (e *exchangeError) Permanent() bool {
 	return refused || e.malformed || errors.Is(e.err, errTooLarge)
 }
 
-// exchange sends one request and reads its answer.
-func (c *Client) exchange(phase Phase, req *http.Request) (a *answer, err error) {
-	start := time.Now()
-	defer func() {
-		x := Exchange{Source: c.Source, Phase: phase, Method: req.Method, URL: bareURL(req.URL), Duration: time.Since(start), Err: err}
-		if a != nil {
-			x.Status = a.status
-		}
-		if err != nil {
-			x.Err = c.scrubbed(err)
-		}
-		c.Observer.Exchange(req.Context(), &x)
-	}()
-	if err := req.Context().Err(); err != nil {
-		return nil, &exchangeError{err: err}
-	}
-	through, err := c.Breakers.enter(c.Source, req.URL, phase)
-	if err != nil {
-		return nil, &exchangeError{err: err}
-	}
-	defer func() {
-		if a != nil {
-			through.leave(req.Context(), a.status, nil)
-		} else {
-			through.leave(req.Context(), 0, err)
-		}
-	}()
+// outgoing is a request on its way and what is known of it. All that takes memory
+// is made in one piece.
+type outgoing struct {
+	*http.Request
+	url  url.URL // its own: the one that it was made of is shared by concurrent calls
+	body bytes.Reader
+
 	// A request that never got a connection, or failed before its header was
 	// written on one, certainly did not reach the provider. Of a transport that
 	// does not even report that it wants a connection, nothing is certain. The
 	// transport reports from goroutines of its own, which may outlive RoundTrip.
-	var traced, written atomic.Bool
-	trace := &httptrace.ClientTrace{
-		GetConn:      func(string) { traced.Store(true) },
-		WroteHeaders: func() { written.Store(true) },
+	trace           httptrace.ClientTrace
+	traced, written atomic.Bool
+
+	watched watchedBody
+	answer  answer
+	report  Exchange
+}
+
+func (o *outgoing) noteConnection(string) { o.traced.Store(true) }
+func (o *outgoing) noteHeaders()          { o.written.Store(true) }
+
+// request makes a request with everything but a credential. The header may be
+// shared: it is not changed.
+func (c *Client) request(ctx context.Context, method string, u *url.URL, header http.Header, body []byte) *outgoing {
+	o := &outgoing{url: *u}
+	o.trace.GetConn, o.trace.WroteHeaders = o.noteConnection, o.noteHeaders
+	o.Request = (&http.Request{
+		Method: method, URL: &o.url, Host: u.Host, Header: header,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}).WithContext(httptrace.WithClientTrace(ctx, &o.trace))
+	if body != nil {
+		o.body.Reset(body)
+		o.ContentLength = int64(len(body))
+		o.Body = io.NopCloser(&o.body) // package net/http knows that this need not be waited for
+		// Lets the transport repeat a request that it could not write on a stale connection.
+		o.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	}
-	resp, err := c.Transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+	return o
+}
+
+// exchange sends one request and reads its answer.
+func (c *Client) exchange(phase Phase, o *outgoing) (a *answer, err error) {
+	ctx, start := o.Context(), time.Now()
+	defer func() {
+		o.report = Exchange{Source: c.Source, Phase: phase, Method: o.Method, URL: &o.url, Duration: time.Since(start)}
+		if a != nil {
+			o.report.Status = a.status
+		}
+		if err != nil {
+			o.report.Err = c.scrubbed(err)
+		}
+		c.Observer.Exchange(ctx, &o.report)
+	}()
+	if err := ctx.Err(); err != nil {
+		return nil, &exchangeError{err: err}
+	}
+	through, err := c.Breakers.enter(c.Source, &o.url, phase)
 	if err != nil {
-		failed := &exchangeError{err: err, written: written.Load() || !traced.Load() && !dialFailure(err)}
+		return nil, &exchangeError{err: err}
+	}
+	defer func() {
+		if a != nil {
+			through.leave(ctx, a.status, nil)
+		} else {
+			through.leave(ctx, 0, err)
+		}
+	}()
+	resp, err := c.Transport.RoundTrip(o.Request)
+	if err != nil {
+		failed := &exchangeError{err: err, written: o.written.Load() || !o.traced.Load() && !dialFailure(err)}
 		failed.status, failed.malformed = malformedAnswer(err)
 		return nil, failed
 	}
 	defer resp.Body.Close()
-	// Whatever kind of body it is, no read outlives the context.
-	defer context.AfterFunc(req.Context(), func() { _ = resp.Body.Close() })()
-	body, err := c.readBody(phase, resp)
+	body, err := c.readBody(phase, o, resp)
 	if err != nil {
 		return nil, &exchangeError{err: err, written: true, status: resp.StatusCode, malformed: corruptBody(err)}
 	}
-	return &answer{resp.StatusCode, resp.Header, bytes.TrimPrefix(body, []byte("\ufeff"))}, nil
-}
-
-// request makes a request with everything but a credential.
-func (c *Client) request(ctx context.Context, method string, u *url.URL, header http.Header, body []byte) *http.Request {
-	own := *u // the URL is shared by concurrent calls; whoever gets the request may write to its own
-	req := (&http.Request{
-		Method: method, URL: &own, Host: u.Host, Header: header,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}).WithContext(ctx)
-	if body != nil {
-		req.ContentLength = int64(len(body))
-		req.Body = io.NopCloser(bytes.NewReader(body))
-		// Lets the transport repeat a request that it could not write on a stale connection.
-		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-	}
-	return req
+	o.answer = answer{resp.StatusCode, resp.Header, bytes.TrimPrefix(body, []byte("\ufeff"))}
+	return &o.answer, nil
 }
 
 // judging is implemented by transports that can tell before they dial that they
@@ -168,6 +187,9 @@ func (c *Client) permitted(ctx context.Context, u *url.URL, phase Phase) *Error 
 	}
 	return nil
 }
+
+// BareURL is a URL without what may be secret in it, for logs.
+func BareURL(u *url.URL) string { return bareURL(u) }
 
 // bareURL is a URL without what may be secret in it.
 func bareURL(u *url.URL) string {

@@ -22,6 +22,9 @@ const maxRedirects = 3
 
 // Index returns the index of the provider (section 4.3).
 func (c *Client) Index(ctx context.Context) (*Index, *Error) {
+	if doc := c.fresh(indexDocument, c.constant().index); doc != nil {
+		return doc.Value.(*Index), nil
+	}
 	return c.index(ctx, indexDocument, c.below(WellKnownPath), c.Limits.parseIndex)
 }
 
@@ -59,14 +62,33 @@ func (c *Client) index(ctx context.Context, kind documentKind, u *url.URL, parse
 	return doc.Value.(*Index), nil
 }
 
-// Skill returns the skill whose descriptor is published at descriptorURL
-// (section 4.2).
-func (c *Client) Skill(ctx context.Context, descriptorURL string) (*Skill, *Error) {
-	u, err := parseEndpointURL(descriptorURL)
-	if err != nil {
-		return nil, InvalidDescriptor("The index names an unusable descriptor URL.", Violation{Path: "/descriptor_url", Message: err.Error()})
+// Location is where a descriptor is published, to be read many times.
+type Location struct {
+	url  *url.URL
+	text string
+	err  error
+}
+
+// NewLocation reads the URL of a descriptor. What is wrong with it is found when
+// the descriptor is wanted.
+func NewLocation(descriptorURL string) *Location {
+	l := new(Location)
+	if l.url, l.err = parseEndpointURL(descriptorURL); l.err == nil {
+		l.text = l.url.String()
 	}
-	doc, e := c.document(ctx, descriptorDocument, u, func(r *cache.Response) (any, error) {
+	return l
+}
+
+// Skill returns the skill whose descriptor is published at a location (section
+// 4.2).
+func (c *Client) Skill(ctx context.Context, at *Location) (*Skill, *Error) {
+	if at.err != nil {
+		return nil, InvalidDescriptor("The index names an unusable descriptor URL.", Violation{Path: "/descriptor_url", Message: at.err.Error()})
+	}
+	if doc := c.fresh(descriptorDocument, at.text); doc != nil {
+		return doc.Value.(*Skill), nil
+	}
+	doc, e := c.document(ctx, descriptorDocument, at.url, func(r *cache.Response) (any, error) {
 		source, err := url.Parse(r.URL)
 		if err != nil {
 			return nil, err
@@ -80,36 +102,70 @@ func (c *Client) Skill(ctx context.Context, descriptorURL string) (*Skill, *Erro
 }
 
 // Forget drops a descriptor from the cache: the provider has denied the skill.
-func (c *Client) Forget(descriptorURL string) {
-	if u, err := parseEndpointURL(descriptorURL); err == nil {
-		c.Cache.Delete(u.String(), c.partition(descriptorDocument))
+func (c *Client) Forget(at *Location) {
+	if at.err == nil {
+		c.Cache.Delete(at.text, c.partition(descriptorDocument))
 	}
 }
 
 // documentKind says what a document is read as. A hostile index can name any URL
 // as that of a descriptor, its own too, so the cache keeps the kinds apart.
-type documentKind struct {
-	name  string
-	phase Phase
-}
+type documentKind int
 
-var (
-	indexDocument      = documentKind{"index", PhaseDiscovery}
-	registryDocument   = documentKind{"registry", PhaseDiscovery}
-	descriptorDocument = documentKind{"descriptor", PhaseDescriptor}
+const (
+	indexDocument documentKind = iota
+	registryDocument
+	descriptorDocument
+	documentKinds
 )
 
-func (c *Client) partition(kind documentKind) string { return kind.name + " " + c.Partition }
+var documentKindNames = [documentKinds]string{"index", "registry", "descriptor"}
+
+func (k documentKind) phase() Phase {
+	if k == descriptorDocument {
+		return PhaseDescriptor
+	}
+	return PhaseDiscovery
+}
+
+// constant is what does not change from one request for a document to the next.
+type constant struct {
+	index      string // its URL
+	partitions [documentKinds]string
+	header     http.Header // not to be changed
+}
+
+func (c *Client) constant() *constant {
+	if known := c.constants.Load(); known != nil {
+		return known
+	}
+	made := &constant{
+		index:  c.below(WellKnownPath).String(),
+		header: http.Header{"Accept": {"application/json"}, "User-Agent": {userAgent}},
+	}
+	for kind, name := range documentKindNames {
+		made.partitions[kind] = name + " " + c.Partition
+	}
+	c.constants.Store(made)
+	return made
+}
+
+func (c *Client) partition(kind documentKind) string { return c.constant().partitions[kind] }
+
+// fresh returns a document from the cache if it need not be asked for.
+func (c *Client) fresh(kind documentKind, url string) *cache.Document {
+	return c.Cache.Fresh(url, c.partition(kind), c.constant().header)
+}
 
 // document reads a document through the cache.
 func (c *Client) document(ctx context.Context, kind documentKind, u *url.URL, parse func(*cache.Response) (any, error)) (*cache.Document, *Error) {
 	doc, err := c.Cache.Get(ctx, cache.Request{
 		URL:       u.String(),
 		Partition: c.partition(kind),
-		Header:    http.Header{"Accept": {"application/json"}, "User-Agent": {userAgent}},
+		Header:    c.constant().header,
 		Timeout:   discoveryTimeout,
 		Fetch: func(ctx context.Context, header http.Header) (*cache.Response, error) {
-			return c.fetch(ctx, kind.phase, u, header)
+			return c.fetch(ctx, kind.phase(), u, header)
 		},
 		Parse: func(r *cache.Response) (any, int64, error) {
 			value, err := parse(r)
@@ -117,7 +173,7 @@ func (c *Client) document(ctx context.Context, kind documentKind, u *url.URL, pa
 		},
 	})
 	if err != nil {
-		e := c.documentError(ctx, kind.phase, u, err)
+		e := c.documentError(ctx, kind.phase(), u, err)
 		e.URL = bareURL(u)
 		e.scrub(c.DiscoveryCredentials)
 		return nil, e
@@ -139,7 +195,7 @@ func (c *Client) fetch(ctx context.Context, phase Phase, first *url.URL, header 
 		req := c.request(ctx, http.MethodGet, u, header.Clone(), nil)
 		authenticated := c.DiscoveryCredentials != nil && sameAuthority(u, first) && c.Audience.Includes(u)
 		if authenticated {
-			if err := c.DiscoveryCredentials.Authenticate(ctx, c.authentication(ctx, nil, req, nil)); err != nil {
+			if err := c.DiscoveryCredentials.Authenticate(ctx, c.authentication(ctx, nil, req.Request, nil)); err != nil {
 				return nil, c.discoveryAuthError(ctx, err)
 			}
 		}
@@ -149,7 +205,7 @@ func (c *Client) fetch(ctx context.Context, phase Phase, first *url.URL, header 
 		}
 		if renewer, ok := c.DiscoveryCredentials.(Renewer); ok && a.status == http.StatusUnauthorized && authenticated && !renewed {
 			renewed = true
-			if again, err := renewer.Renew(ctx, c.authentication(ctx, nil, req, nil)); err != nil {
+			if again, err := renewer.Renew(ctx, c.authentication(ctx, nil, req.Request, nil)); err != nil {
 				return nil, c.discoveryAuthError(ctx, err)
 			} else if again {
 				continue
@@ -245,7 +301,7 @@ func (c *Client) documentStatusError(phase Phase, s *cache.StatusError) *Error {
 	a := &answer{status: s.StatusCode, header: s.Header, body: s.Body}
 	said := new(members)
 	if !nesting.Deeper(a.body, c.Limits.depth()) {
-		said = parseMembers(a.body)
+		*said = parseMembers(a.body)
 	}
 	e := judgeError(a, said, phase, "")
 	switch {

@@ -105,7 +105,7 @@ func TestSkillComesFromWhereItWasFound(t *testing.T) {
 		{p.URL + "/own.json#fragment", true, 0},
 		{p.URL + "/skill.json", false, 1},
 	} {
-		s, e := c.Skill(t.Context(), d.url)
+		s, e := c.Skill(t.Context(), skillsharing.NewLocation(d.url))
 		if e != nil {
 			t.Fatal(e)
 		}
@@ -119,12 +119,12 @@ func TestSkillOfBadURL(t *testing.T) {
 	p := newProvider(t)
 	c := newReader(t, p)
 	for _, u := range []string{"", "/skill.json", "skill.json", "ftp://acme.example/", "https://user:pass@acme.example/", "https://", "://", "https:acme.example", "https://acme.example/%zz"} {
-		_, e := c.Skill(t.Context(), u)
+		_, e := c.Skill(t.Context(), skillsharing.NewLocation(u))
 		wantError(t, e, skillsharing.ValidationError, skillsharing.ExecutedNo)
 		if e.Hint != skillsharing.HintDocument || !strings.Contains(string(e.Details), "/descriptor_url") {
 			t.Errorf("%q: %+v", u, e)
 		}
-		c.Forget(u) // does nothing
+		c.Forget(skillsharing.NewLocation(u)) // does nothing
 	}
 }
 
@@ -160,7 +160,7 @@ func TestRedirects(t *testing.T) {
 			secure.on("GET /real.json", answers(200, forecast))
 			c.set(p, other, secure)
 			client := newReader(t, secure)
-			s, e := client.Skill(t.Context(), p.URL+"/skill.json")
+			s, e := client.Skill(t.Context(), skillsharing.NewLocation(p.URL+"/skill.json"))
 			if len(p.requests()) != c.seen {
 				t.Errorf("%d requests, want %d", len(p.requests()), c.seen)
 			}
@@ -194,7 +194,7 @@ func TestRedirectToPlainHTTP(t *testing.T) {
 	c.AllowHTTP = false
 	_, e := c.Index(t.Context())
 	wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedNo)
-	_, e = c.Skill(t.Context(), p.URL+"/skill.json?token=hush")
+	_, e = c.Skill(t.Context(), skillsharing.NewLocation(p.URL+"/skill.json?token=hush"))
 	wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedNo)
 	if e.Hint != skillsharing.HintRefused || strings.Contains(string(e.Details), "hush") || len(p.requests()) != 0 {
 		t.Errorf("%+v, details %s, after %d requests", e, e.Details, len(p.requests()))
@@ -249,7 +249,7 @@ func TestDiscoveryCredentials(t *testing.T) {
 			client := newReader(t, p, trust...)
 			client.DiscoveryCredentials = &keyed{key: "k-123"}
 			client.Credentials = &keyed{key: "never"}
-			if _, e := client.Skill(t.Context(), c.read(p, other)); e != nil {
+			if _, e := client.Skill(t.Context(), skillsharing.NewLocation(c.read(p, other))); e != nil {
 				t.Fatal(e)
 			}
 			if got := keys(p); got != c.first {
@@ -349,7 +349,7 @@ func TestDocumentStatus(t *testing.T) {
 				if phase == skillsharing.PhaseDiscovery {
 					_, e = client.Index(t.Context())
 				} else {
-					_, e = client.Skill(t.Context(), p.URL+"/skill.json")
+					_, e = client.Skill(t.Context(), skillsharing.NewLocation(p.URL+"/skill.json"))
 					what = "descriptor"
 				}
 				wantError(t, e, c.code, skillsharing.ExecutedNo)
@@ -418,7 +418,7 @@ func TestInvalidDocuments(t *testing.T) {
 		c := newReader(t, p)
 		_, e := c.Index(t.Context())
 		wantError(t, e, skillsharing.ValidationError, skillsharing.ExecutedNo)
-		_, e2 := c.Skill(t.Context(), p.URL+"/skill.json")
+		_, e2 := c.Skill(t.Context(), skillsharing.NewLocation(p.URL+"/skill.json"))
 		wantError(t, e2, skillsharing.ValidationError, skillsharing.ExecutedNo)
 		if e.Phase != skillsharing.PhaseDiscovery || e2.Phase != skillsharing.PhaseDescriptor || e.Hint != skillsharing.HintDocument || e2.Hint != skillsharing.HintDocument {
 			t.Errorf("%.20q: %+v, %+v", body, e, e2)
@@ -447,7 +447,7 @@ func TestConditionalRequests(t *testing.T) {
 	c := newReader(t, p)
 	var skills []*skillsharing.Skill
 	for range 3 {
-		s, e := c.Skill(t.Context(), p.URL+"/skill.json")
+		s, e := c.Skill(t.Context(), skillsharing.NewLocation(p.URL+"/skill.json"))
 		if e != nil {
 			t.Fatal(e)
 		}
@@ -494,7 +494,7 @@ func TestForget(t *testing.T) {
 	c.Partition = "p"
 	read := func() int {
 		t.Helper()
-		if _, e := c.Skill(t.Context(), p.URL+"/skill.json"); e != nil {
+		if _, e := c.Skill(t.Context(), skillsharing.NewLocation(p.URL+"/skill.json")); e != nil {
 			t.Fatal(e)
 		}
 		if _, e := c.Index(t.Context()); e != nil {
@@ -505,11 +505,11 @@ func TestForget(t *testing.T) {
 	if first, again := read(), read(); first != 2 || again != 2 {
 		t.Errorf("%d requests, then %d", first, again)
 	}
-	c.Forget(p.URL + "/other.json")
+	c.Forget(skillsharing.NewLocation(p.URL + "/other.json"))
 	if n := read(); n != 2 {
 		t.Errorf("%d requests after another skill was forgotten", n)
 	}
-	c.Forget(p.URL + "/skill.json#fragment")
+	c.Forget(skillsharing.NewLocation(p.URL + "/skill.json#fragment"))
 	if n := read(); n != 3 {
 		t.Errorf("%d requests after the skill was forgotten", n)
 	}
@@ -524,12 +524,12 @@ func TestOneURLForTwoKindsOfDocuments(t *testing.T) {
 	if _, e := c.Index(t.Context()); e != nil {
 		t.Fatal(e)
 	}
-	_, e := c.Skill(t.Context(), p.URL+wellKnown)
+	_, e := c.Skill(t.Context(), skillsharing.NewLocation(p.URL+wellKnown))
 	wantError(t, e, skillsharing.ValidationError, skillsharing.ExecutedNo)
 
 	p.on("GET "+wellKnown, answers(200, forecast, "Content-Type", "application/json", "Cache-Control", "max-age=60"))
 	c = newReader(t, p)
-	if _, e := c.Skill(t.Context(), p.URL+wellKnown); e != nil {
+	if _, e := c.Skill(t.Context(), skillsharing.NewLocation(p.URL+wellKnown)); e != nil {
 		t.Fatal(e)
 	}
 	_, e = c.Index(t.Context())
@@ -544,13 +544,13 @@ func TestRememberedFailuresAreNotShared(t *testing.T) {
 	c := newReader(t, p)
 	c.Cache = newCache(t, time.Minute, time.Minute)
 	for _, path := range []string{"/skill.json", "/missing.json"} {
-		_, first := c.Skill(t.Context(), p.URL+path)
-		_, second := c.Skill(t.Context(), p.URL+path)
+		_, first := c.Skill(t.Context(), skillsharing.NewLocation(p.URL+path))
+		_, second := c.Skill(t.Context(), skillsharing.NewLocation(p.URL+path))
 		if first == nil || second == nil || first == second {
 			t.Fatalf("%v, %v", first, second)
 		}
 		first.SkillID, first.Message = "x", "x"
-		if _, third := c.Skill(t.Context(), p.URL+path); third.SkillID != "" || third.Message != second.Message {
+		if _, third := c.Skill(t.Context(), skillsharing.NewLocation(p.URL+path)); third.SkillID != "" || third.Message != second.Message {
 			t.Errorf("%+v", third)
 		}
 	}
@@ -563,7 +563,7 @@ func TestUnreachableDocuments(t *testing.T) {
 	base := closedPort(t)
 	c := newClient(t, base, newTransport(t))
 	c.Cache = newCache(t, 0, 0)
-	_, e := c.Skill(t.Context(), base+"/skill.json?token=hush")
+	_, e := c.Skill(t.Context(), skillsharing.NewLocation(base+"/skill.json?token=hush"))
 	wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedNo)
 	if want := `{"reason":"connection refused","url":"` + base + `/skill.json"}`; string(e.Details) != want || e.Retry == nil || e.Phase != skillsharing.PhaseDescriptor {
 		t.Errorf("details %s, want %s", e.Details, want)

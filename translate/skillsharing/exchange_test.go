@@ -127,7 +127,7 @@ func TestRequestsOfCredentialsAreReportedWithoutSecrets(t *testing.T) {
 	_, e, _ := submit(t.Context(), c, skillAt(t, "http://acme.example", `/auth={"type":"api_key"}`))
 	wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedMaybe)
 	x := c.Observer.(*watcher).exchanges
-	if len(x) != 2 || x[0].Phase != skillsharing.PhaseAuth || x[0].URL != "http://token.example/token" || x[1].Phase != skillsharing.PhaseInvoke {
+	if len(x) != 2 || x[0].Phase != skillsharing.PhaseAuth || skillsharing.BareURL(x[0].URL) != "http://token.example/token" || x[1].Phase != skillsharing.PhaseInvoke {
 		t.Fatalf("exchanges %+v", x)
 	}
 	for _, exchange := range x {

@@ -130,7 +130,7 @@ func (p *poll) ask(ctx context.Context, u *url.URL) (*Response, time.Duration, *
 		e.ExecutionID, e.Executed, e.Phase = p.executionID, ExecutedYes, p.phase
 		return nil, 0, e
 	}
-	p.last = req
+	p.last = req.Request
 	p.effort.Polls++
 	a, err := p.client.exchange(p.phase, req)
 	if err != nil {

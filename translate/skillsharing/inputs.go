@@ -7,10 +7,11 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/rawobject"
 )
 
 // Inputs checks arguments against the inputs of a descriptor. It is immutable
@@ -90,15 +91,11 @@ func (in *Inputs) Check(args jsontext.Value) *Error {
 	if name := typeName(args); name != "object" {
 		return notAnObject("must be an object, not " + withArticle(name))
 	}
-	dec := borrowDecoder(args)
+	dec := borrowDecoder(args, true)
 	defer dec.giveBack()
 
 	var few [64]bool // without an allocation
-	given := few[:]
-	if len(in.inputs) > len(few) {
-		given = make([]bool, len(in.inputs))
-	}
-	var first *Error
+	check := in.begin(few[:])
 	_, err := dec.ReadToken() // the brace
 	for err == nil && dec.PeekKind() != '}' {
 		var name, value jsontext.Value
@@ -109,10 +106,7 @@ func (in *Inputs) Check(args jsontext.Value) *Error {
 		if value, err = dec.ReadValue(); err != nil || !known {
 			continue
 		}
-		given[i] = true
-		if first == nil {
-			first = in.inputs[i].check(value)
-		}
+		check.argument(i, value)
 	}
 	if err == nil {
 		_, err = dec.ReadToken() // the brace
@@ -125,12 +119,50 @@ func (in *Inputs) Check(args jsontext.Value) *Error {
 	if err != nil {
 		return notAnObject("must be valid JSON: " + clip(strings.TrimPrefix(err.Error(), "jsontext: "), maxActual))
 	}
-	for i := range in.inputs {
-		if in.inputs[i].required && !given[i] {
-			return in.inputs[i].fault("required", "", "is required")
+	return check.end()
+}
+
+// CheckMembers is [Inputs.Check] for the members of arguments that are known to be
+// a JSON object.
+func (in *Inputs) CheckMembers(args []rawobject.Member) *Error {
+	var few [64]bool // without an allocation
+	check := in.begin(few[:])
+	for _, m := range args {
+		if i, known := in.find(m.Name); known {
+			check.argument(i, m.Value)
 		}
 	}
-	return first
+	return check.end()
+}
+
+// inputsCheck is the check of the arguments of one call.
+type inputsCheck struct {
+	inputs []input
+	given  []bool
+	first  *Error // of the arguments at fault
+}
+
+func (in *Inputs) begin(few []bool) inputsCheck {
+	if len(in.inputs) > len(few) {
+		few = make([]bool, len(in.inputs))
+	}
+	return inputsCheck{inputs: in.inputs, given: few}
+}
+
+func (c *inputsCheck) argument(i int, value jsontext.Value) {
+	c.given[i] = true
+	if c.first == nil {
+		c.first = c.inputs[i].check(value)
+	}
+}
+
+func (c *inputsCheck) end() *Error {
+	for i := range c.inputs {
+		if c.inputs[i].required && !c.given[i] {
+			return c.inputs[i].fault("required", "", "is required")
+		}
+	}
+	return c.first
 }
 
 // find returns the input that a raw member name names.
@@ -300,28 +332,4 @@ func typeName(value jsontext.Value) string {
 	default:
 		return "object"
 	}
-}
-
-// argumentDecoder reads arguments, of which the raw values are of interest.
-type argumentDecoder struct {
-	*jsontext.Decoder
-	buffer bytes.Buffer
-}
-
-var argumentDecoders = sync.Pool{New: func() any { return &argumentDecoder{Decoder: new(jsontext.Decoder)} }}
-
-// borrowDecoder returns a decoder of args. Member names may appear twice: what
-// the descriptor does not name is the provider's to judge.
-func borrowDecoder(args jsontext.Value) *argumentDecoder {
-	d := argumentDecoders.Get().(*argumentDecoder)
-	d.buffer = *bytes.NewBuffer(args)
-	d.Reset(&d.buffer, jsontext.AllowDuplicateNames(true))
-	return d
-}
-
-// giveBack keeps the decoder for another call, but not the arguments.
-func (d *argumentDecoder) giveBack() {
-	d.buffer = bytes.Buffer{}
-	d.Reset(&d.buffer)
-	argumentDecoders.Put(d)
 }

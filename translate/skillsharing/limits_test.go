@@ -35,7 +35,7 @@ var documentReaders = []struct {
 		return e
 	}},
 	{"descriptor", "/skill.json", forecast, func(ctx context.Context, c *skillsharing.Client) *skillsharing.Error {
-		_, e := c.Skill(ctx, c.Origin.String()+"/skill.json")
+		_, e := c.Skill(ctx, skillsharing.NewLocation(c.Origin.String()+"/skill.json"))
 		return e
 	}},
 }
@@ -290,7 +290,7 @@ func TestSchemaLimits(t *testing.T) {
 			p.on("GET /skill.json", answers(200, document))
 			client := newReader(t, p)
 			client.Limits = c.limits
-			_, e := client.Skill(t.Context(), p.URL+"/skill.json")
+			_, e := client.Skill(t.Context(), skillsharing.NewLocation(p.URL+"/skill.json"))
 			if c.want == "" {
 				if e != nil {
 					t.Errorf("error %.300v", e)

@@ -3,6 +3,7 @@ package skillsharing
 import (
 	"context"
 	"log/slog"
+	"net/url"
 	"time"
 )
 
@@ -20,8 +21,8 @@ type Exchange struct {
 	Source   string // namespace of the source
 	Phase    Phase
 	Method   string
-	URL      string // without userinfo and query
-	Status   int    // 0: no answer
+	URL      *url.URL // whose userinfo and query may be secret: see [BareURL]
+	Status   int      // 0: no answer
 	Duration time.Duration
 	Err      error // why there is no usable answer
 }

@@ -3,7 +3,6 @@ package skillsharing
 import (
 	"bytes"
 	"context"
-	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -38,20 +37,19 @@ type Invocation struct {
 }
 
 // skillRequest makes an authenticated request to one of a skill's URLs.
-func (c *Client) skillRequest(ctx context.Context, s *Skill, method string, u *url.URL, body []byte) (*http.Request, *Error) {
-	header := http.Header{"Accept": {"application/json"}, "User-Agent": {userAgent}}
+func (c *Client) skillRequest(ctx context.Context, s *Skill, method string, u *url.URL, body []byte) (*outgoing, *Error) {
+	header := s.header
 	if body != nil {
-		contentType := s.Endpoint.ContentType
-		if contentType == "" {
-			contentType = "application/json"
-		}
-		header["Content-Type"] = []string{contentType}
+		header = s.headerWithBody
 	}
-	req := c.request(ctx, method, u, header, body)
+	if s.needsCredential() { // which will be added
+		header = header.Clone()
+	}
 	if e := c.permitted(ctx, u, PhaseInvoke); e != nil {
 		return nil, e
 	}
-	return req, c.authenticate(ctx, s, req, body)
+	req := c.request(ctx, method, u, header, body)
+	return req, c.authenticate(ctx, s, req.Request, body)
 }
 
 // invocation builds the URL and body of an invocation: an InvocationRequest, or

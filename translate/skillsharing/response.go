@@ -2,8 +2,6 @@ package skillsharing
 
 import (
 	"bytes"
-	"errors"
-	"io"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -54,42 +52,51 @@ type members struct {
 }
 
 // parseMembers never fails: a body that is not a JSON object has no members.
-func parseMembers(body []byte) *members {
-	m := new(members)
-	body = bytes.TrimPrefix(body, []byte("\ufeff"))
-	dec := jsontext.NewDecoder(bytes.NewBuffer(body)) // which it reads in place
+func parseMembers(body []byte) (m members) {
+	body = withoutBOM(body)
+	dec := borrowDecoder(body, false)
+	defer dec.giveBack()
 	if dec.PeekKind() != '{' {
 		_, err := dec.ReadValue()
-		m.valid = err == nil && atEnd(dec)
+		m.valid = err == nil && dec.atEnd()
 		return m
 	}
 	if _, err := dec.ReadToken(); err != nil {
 		return m
 	}
 	for dec.PeekKind() == '"' {
-		name, err := dec.ReadToken()
+		name, err := dec.ReadValue()
 		if err != nil {
-			return new(members)
+			return members{}
 		}
-		field := m.field(name.String())
+		field := m.field(name)
 		value, err := dec.ReadValue()
 		if err != nil {
-			return new(members)
+			return members{}
 		}
 		if field != nil { // a slice of the body: outputs can be large
 			end := dec.InputOffset()
 			*field = body[end-int64(len(value)) : end]
 		}
 	}
-	if _, err := dec.ReadToken(); err != nil || !atEnd(dec) {
-		return new(members)
+	if _, err := dec.ReadToken(); err != nil || !dec.atEnd() {
+		return members{}
 	}
 	m.valid = true
 	return m
 }
 
-func (m *members) field(name string) *jsontext.Value {
-	switch name {
+// field is where the value of a member belongs, whose name may have escapes.
+func (m *members) field(name jsontext.Value) *jsontext.Value {
+	if plain, ok := plainText(name); ok {
+		return m.fieldNamed(plain)
+	}
+	unquoted, _ := jsontext.AppendUnquote(nil, name) // it is valid
+	return m.fieldNamed(unquoted)
+}
+
+func (m *members) fieldNamed(name []byte) *jsontext.Value {
+	switch string(name) {
 	case "status":
 		return &m.status
 	case "execution_id":
@@ -106,19 +113,14 @@ func (m *members) field(name string) *jsontext.Value {
 	return nil
 }
 
-func atEnd(dec *jsontext.Decoder) bool {
-	_, err := dec.ReadToken()
-	return errors.Is(err, io.EOF)
-}
-
 // response returns the InvocationResponse that the members make, or nil if they
 // make none, or one about another run than the known one.
 func (m *members) response(knownID string) (r *Response, otherRun bool) {
-	status, ok := text(m.status)
-	r = &Response{Status: ExecutionStatus(status), Output: m.output}
-	if !ok || !r.Status.known() {
+	status, ok := statusOf(m.status)
+	if !ok {
 		return nil, false
 	}
+	r = &Response{Status: status, Output: m.output}
 	if r.ExecutionID, ok = m.answeredID(knownID); !ok {
 		return nil, true
 	}
@@ -146,6 +148,9 @@ func (m *members) bareOutput(knownID string) *Response {
 // answeredID is the id of the run that an answer is about, empty if it names
 // none. It is not ok if it names, or may name, another than the known one.
 func (m *members) answeredID(knownID string) (id string, ok bool) {
+	if plain, ok := plainText(m.executionID); ok && knownID != "" && string(plain) == knownID {
+		return knownID, true // as it nearly always is
+	}
 	id, isText := text(m.executionID)
 	switch {
 	case knownID == "", id == knownID:
@@ -192,11 +197,33 @@ func (m *members) runError() *RunError {
 
 // text returns the text of a JSON string.
 func text(v jsontext.Value) (string, bool) {
+	if plain, ok := plainText(v); ok {
+		return string(plain), true
+	}
 	if v.Kind() != '"' {
 		return "", false
 	}
 	b, err := jsontext.AppendUnquote(nil, v)
 	return string(b), err == nil
+}
+
+// plainText returns the text of a JSON string without escapes, as it stands there.
+func plainText(v jsontext.Value) ([]byte, bool) {
+	if v.Kind() != '"' || bytes.IndexByte(v, '\\') >= 0 {
+		return nil, false
+	}
+	return v[1 : len(v)-1], true
+}
+
+// statusOf returns one of the states that the protocol knows.
+func statusOf(v jsontext.Value) (ExecutionStatus, bool) {
+	for _, known := range []ExecutionStatus{StatusCompleted, StatusRunning, StatusAccepted, StatusFailed, StatusTimeout} {
+		if plain, ok := plainText(v); ok && string(plain) == string(known) {
+			return known, true
+		}
+	}
+	status, _ := text(v)
+	return ExecutionStatus(status), ExecutionStatus(status).known()
 }
 
 // elapsed is how long a run took by the provider's own clock, 0 if it does not
@@ -205,26 +232,30 @@ func elapsed(timestamps jsontext.Value) time.Duration {
 	if timestamps.Kind() != '{' {
 		return 0
 	}
-	var t struct {
-		CreatedAt   jsontext.Value `json:"created_at"`
-		CompletedAt jsontext.Value `json:"completed_at"`
+	dec := borrowDecoder(timestamps, true)
+	defer dec.giveBack()
+	var created, completed time.Time
+	_, err := dec.ReadToken()
+	for err == nil && dec.PeekKind() == '"' {
+		var name, value jsontext.Value
+		if name, err = dec.ReadValue(); err != nil {
+			break
+		}
+		var at *time.Time
+		switch string(name) {
+		case `"created_at"`:
+			at = &created
+		case `"completed_at"`:
+			at = &completed
+		}
+		if value, err = dec.ReadValue(); err == nil && at != nil {
+			if text, ok := plainText(value); ok {
+				_ = at.UnmarshalText(text) // or it stays zero
+			}
+		}
 	}
-	if err := json.Unmarshal(timestamps, &t); err != nil {
-		return 0
-	}
-	created, ok1 := instant(t.CreatedAt)
-	completed, ok2 := instant(t.CompletedAt)
-	if !ok1 || !ok2 {
+	if created.IsZero() || completed.IsZero() {
 		return 0
 	}
 	return max(0, completed.Sub(created))
-}
-
-func instant(v jsontext.Value) (time.Time, bool) {
-	s, ok := text(v)
-	if !ok {
-		return time.Time{}, false
-	}
-	t, err := time.Parse(time.RFC3339, s)
-	return t, err == nil
 }

@@ -3,12 +3,15 @@ package skillsharing
 import (
 	"bytes"
 	"cmp"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/rawobject"
 )
 
 // Skill is a valid descriptor, made ready to be used many times.
@@ -21,6 +24,9 @@ type Skill struct {
 	endpoint *url.URL
 	urls     []*url.URL // of the endpoint, status and result
 	inputs   *Inputs
+
+	// What requests have in common, but for a credential; not to be changed.
+	header, headerWithBody http.Header
 }
 
 // NewSkill validates a descriptor that was read from source. The error is an
@@ -42,6 +48,9 @@ func (l *Limits) newSkill(document []byte, source *url.URL) (*Skill, error) {
 	if s.endpoint, err = parseEndpointURL(d.Endpoint.URL); err != nil {
 		return nil, invalidURL("/endpoint/url", err)
 	}
+	s.header = http.Header{"Accept": {"application/json"}, "User-Agent": {userAgent}}
+	s.headerWithBody = s.header.Clone()
+	s.headerWithBody["Content-Type"] = []string{cmp.Or(d.Endpoint.ContentType, "application/json")}
 	s.urls = append(s.urls, s.endpoint)
 	for _, t := range []struct{ pointer, template string }{
 		{"/endpoint/status_url", d.Endpoint.StatusURL}, {"/endpoint/result_url", d.Endpoint.ResultURL},
@@ -71,9 +80,14 @@ func InvalidDescriptor(message string, violations ...Violation) *Error {
 }
 
 // CheckInputs judges arguments by the descriptor's input definitions. It returns
-// nil if they fit.
-func (s *Skill) CheckInputs(args jsontext.Value) *Error {
-	e := s.inputs.Check(args)
+// nil if they fit. Their members may be given, if they are at hand.
+func (s *Skill) CheckInputs(args jsontext.Value, members []rawobject.Member) *Error {
+	var e *Error
+	if members != nil {
+		e = s.inputs.CheckMembers(members)
+	} else {
+		e = s.inputs.Check(args)
+	}
 	if e != nil {
 		e.SkillID = s.ID
 	}

@@ -45,7 +45,7 @@ func (c *Client) Submit(ctx context.Context, s *Skill, inv *Invocation, effort *
 		if e != nil {
 			return fail(e)
 		}
-		preventReplay(req)
+		preventReplay(req.Request)
 		effort.Attempts++
 		r, failed := c.submitOnce(ctx, s, req)
 		if failed == nil {
@@ -56,7 +56,7 @@ func (c *Client) Submit(ctx context.Context, s *Skill, inv *Invocation, effort *
 		}
 		if failed.HTTPStatus == http.StatusUnauthorized && failed.Executed == ExecutedNo && !renewed {
 			renewed = true
-			again, e := c.renew(ctx, s, req)
+			again, e := c.renew(ctx, s, req.Request)
 			if e != nil {
 				return fail(e)
 			}
@@ -87,7 +87,7 @@ func preventReplay(req *http.Request) {
 }
 
 // submitOnce makes one attempt.
-func (c *Client) submitOnce(ctx context.Context, s *Skill, req *http.Request) (*Response, *failedAttempt) {
+func (c *Client) submitOnce(ctx context.Context, s *Skill, req *outgoing) (*Response, *failedAttempt) {
 	a, err := c.exchange(PhaseInvoke, req)
 	if err != nil {
 		failed, ok := errors.AsType[*exchangeError](err)

@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -18,7 +19,7 @@ func BenchmarkDecodeExecute(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(raw)))
 	for b.Loop() {
-		p, fault := readParams(raw)
+		p, fault := readParams(&jsonrpc.Request{Params: raw})
 		if fault != nil {
 			b.Fatal(fault)
 		}

@@ -35,7 +35,7 @@ func (f *Front) submitSkill(ctx context.Context, p *params) *jsonrpc.Error {
 // executeCall reads the params of execute_skill.
 func executeCall(ctx context.Context, p *params) translate.Call {
 	call := describeCall(ctx, p)
-	call.Args = p.object(paramArgs)
+	call.Args, call.Arguments = p.object(paramArgs), p.arguments
 	call.Timeout = p.milliseconds(paramTimeout)
 	p.noBlobs()
 	return call

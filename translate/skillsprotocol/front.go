@@ -110,7 +110,7 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 	if req.IsNotification() && req.Method != methodExecute {
 		return nil, nil
 	}
-	p, fault := readParams(req.Params)
+	p, fault := readParams(req)
 	if fault != nil {
 		return nil, fault
 	}

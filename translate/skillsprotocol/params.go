@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -15,6 +14,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/rawobject"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -71,90 +71,84 @@ func paramOf(name []byte) param {
 // knows; the first one that is wrong becomes the fault, and the zero value is
 // returned for it.
 type params struct {
-	values [paramCount]jsontext.Value // nil: absent
-	fault  *jsonrpc.Error
+	values    [paramCount]jsontext.Value // nil: absent
+	arguments []rawobject.Member         // of args, if they were noted
+	fault     *jsonrpc.Error
 }
 
-// readParams splits params into their members in one pass. Member names must be
-// unique; what stands inside of the values is left as it is. Values are slices of raw.
-func readParams(raw jsontext.Value) (params, *jsonrpc.Error) {
+// readParams sorts params by their names, which must be unique; what stands inside
+// of the values is left as it is. Values are slices of the request's.
+func readParams(req *jsonrpc.Request) (params, *jsonrpc.Error) {
 	var p params
-	if len(raw) == 0 {
+	if len(req.Params) == 0 {
 		return p, nil
 	}
-	if raw.Kind() != '{' {
+	if req.Params.Kind() != '{' {
 		return p, invalidParam("params", reasonInvalid, "params must be an object with named members, or be left out", nil)
 	}
-	s := scanners.Get().(*scanner)
-	defer s.release()
-	s.reset(raw)
-	repeated, err := s.members(&p)
-	switch {
-	case err != nil:
-		return p, invalidParam("params", reasonInvalid, "params are not a JSON object", nil)
-	case repeated != "":
+	members := req.Members
+	if members == nil { // there are none, or too many to have been noted
+		var err error
+		if members, err = takeApart(req.Params); err != nil {
+			return p, invalidParam("params", reasonInvalid, "params are not a JSON object", nil)
+		}
+	}
+	if repeated := p.sort(members); repeated != "" {
 		name := clean(repeated, maxName)
 		return p, invalidParam(name, reasonDuplicate, "'"+name+"' stands in params more than once", nil)
 	}
 	return p, nil
 }
 
-// scanner is a parser and the text under it, kept together to be used again.
-type scanner struct {
-	source  bytes.Buffer
-	decoder jsontext.Decoder
-}
-
-var scanners = sync.Pool{New: func() any { return new(scanner) }}
-
-// scanOptions leave duplicates inside of arguments to the provider.
-var scanOptions = []jsontext.Options{jsontext.AllowDuplicateNames(true)}
-
-func (s *scanner) reset(text []byte) {
-	s.source = *bytes.NewBuffer(text)
-	s.decoder.Reset(&s.source, scanOptions...)
-}
-
-// release gives the scanner back without its hold on the text.
-func (s *scanner) release() {
-	s.reset(nil)
-	scanners.Put(s)
-}
-
-// members reads the object and returns the first repeated name, if there is one.
-func (s *scanner) members(p *params) (repeated string, err error) {
-	if _, err := s.decoder.ReadToken(); err != nil {
-		return "", err
-	}
+// sort returns the first repeated name, if there is one.
+func (p *params) sort(members []rawobject.Member) (repeated string) {
 	var others map[string]bool // unknown names
-	for s.decoder.PeekKind() == '"' {
-		quoted, err := s.decoder.ReadValue()
-		if err != nil {
-			return "", err
-		}
-		name := unquoted(quoted)
-		value, err := s.decoder.ReadValue()
-		if err != nil {
-			return "", err
-		}
+	for _, m := range members {
+		name := unquoted(m.Name)
 		id := paramOf(name)
 		if id != paramUnknown {
 			if p.values[id] != nil {
-				return paramNames[id], nil
+				return paramNames[id]
 			}
-			p.values[id] = value
+			p.values[id] = m.Value
+			if id == paramArgs {
+				p.arguments = m.Members
+			}
 			continue
 		}
 		if others[string(name)] {
-			return string(name), nil
+			return string(name)
 		}
 		if others == nil {
 			others = map[string]bool{}
 		}
 		others[string(name)] = true
 	}
-	_, err = s.decoder.ReadToken()
-	return "", err
+	return ""
+}
+
+// takeApart returns the members of an object.
+func takeApart(raw jsontext.Value) ([]rawobject.Member, error) {
+	decoder := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true)) // duplicates inside of arguments are the provider's
+	if _, err := decoder.ReadToken(); err != nil {
+		return nil, err
+	}
+	var members []rawobject.Member
+	for decoder.PeekKind() == '"' {
+		name, err := decoder.ReadValue()
+		if err != nil {
+			return nil, err
+		}
+		name = name.Clone()
+		value, err := decoder.ReadValue()
+		if err != nil {
+			return nil, err
+		}
+		end := decoder.InputOffset()
+		members = append(members, rawobject.Member{Name: name, Value: raw[end-int64(len(value)) : end : end]})
+	}
+	_, err := decoder.ReadToken()
+	return members, err
 }
 
 // unquoted decodes a JSON string that is known to be valid.
