@@ -147,6 +147,7 @@ type Handler struct {
 	principal string
 	server    *jsonrpc.Server
 	usage     *usage
+	stopped   func() // the handler's configuration has
 }
 
 // CaddyModule returns the Caddy module information.

@@ -62,7 +62,8 @@ func (o *observer) Notice(_ context.Context, n *skillsharing.Notice) {
 		return
 	}
 	message := clip(n.Message, maxLoggedError)
-	line := n.Source + "\n" + message
+	var line strings.Builder
+	line.WriteString(n.Source + "\n" + message)
 	fields := make([]zap.Field, 0, len(n.Attrs)+2)
 	if n.Source != "" {
 		fields = append(fields, zap.String("source", n.Source))
@@ -70,9 +71,9 @@ func (o *observer) Notice(_ context.Context, n *skillsharing.Notice) {
 	for _, a := range n.Attrs {
 		value := loggable(a.Value)
 		fields = append(fields, zap.Any(a.Key, value))
-		line += fmt.Sprintf("\n%v", value)
+		fmt.Fprintf(&line, "\n%v", value)
 	}
-	dropped, due := o.notices.due(line, time.Now())
+	dropped, due := o.notices.due(line.String(), time.Now())
 	if !due {
 		return
 	}

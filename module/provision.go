@@ -27,7 +27,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.hold(config, idle); err != nil {
 		return err
 	}
-	if err := watchStop(ctx); err != nil {
+	if h.stopped, err = watchStop(ctx); err != nil {
 		return err
 	}
 	bridge, err := translate.New(*config)

@@ -35,6 +35,7 @@ type exiting struct {
 	mu       sync.Mutex
 	changed  sync.Cond // with mu: requests or over
 	requests int       // under way
+	handlers int       // of configurations that have not stopped
 	over     bool      // nobody is waited for any more
 	grace    period    // of the configuration that stopped last
 	begun    time.Time // when the process began to exit; zero: it has not
@@ -65,6 +66,39 @@ func (e *exiting) leave() {
 	defer e.mu.Unlock()
 	e.requests--
 	e.changed.Broadcast()
+}
+
+// retire takes a handler off, whose configuration stops. If it was the last one, and
+// its requests go on, nobody else will tell when the process exits.
+func (e *exiting) retire(p period) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.handlers--
+	if e.handlers == 0 && e.requests > 0 && e.begun.IsZero() {
+		go e.watch(p)
+	}
+}
+
+// exitInterval is how often it is looked whether the process exits.
+const exitInterval = 50 * time.Millisecond
+
+// watch waits until the process exits, nothing is under way any more, or there is a
+// handler again.
+func (e *exiting) watch(p period) {
+	ticks := time.NewTicker(exitInterval)
+	defer ticks.Stop()
+	for range ticks.C {
+		if caddy.Exiting() {
+			e.begin(p)
+			return
+		}
+		e.mu.Lock()
+		over := e.requests == 0 || e.handlers > 0
+		e.mu.Unlock()
+		if over {
+			return
+		}
+	}
 }
 
 // begin is called when a configuration stops, whether the process exits or not.
@@ -117,26 +151,44 @@ func (e *exiting) wait() {
 	}
 }
 
-// watchStop has the handler told when its configuration stops.
-func watchStop(ctx caddy.Context) error {
+// watchStop has the handler told when its configuration stops. The function that it
+// returns takes the handler off if that never happens.
+func watchStop(ctx caddy.Context) (end func(), err error) {
 	app, err := ctx.AppIfConfigured("events")
-	if err != nil {
-		return nil //nolint:nilerr // Caddy's HTTP app has one: without, nobody stops a server
+	if err != nil { // Caddy's HTTP app has one: without, nobody stops a server
+		return func() {}, nil //nolint:nilerr // see above
 	}
-	return app.(*caddyevents.App).On("stopping", stopWatcher{ctx})
+	w := &stopWatcher{ctx: ctx}
+	if err := app.(*caddyevents.App).On("stopping", w); err != nil {
+		return nil, err
+	}
+	exit.mu.Lock()
+	exit.handlers++
+	exit.mu.Unlock()
+	return w.end, nil
 }
 
 // stopWatcher is told that a configuration stops, before its servers are.
-type stopWatcher struct{ ctx caddy.Context }
+type stopWatcher struct {
+	ctx  caddy.Context
+	once sync.Once
+}
 
 // Handle implements caddyevents.Handler.
-func (w stopWatcher) Handle(context.Context, caddy.Event) error {
+func (w *stopWatcher) Handle(context.Context, caddy.Event) error {
 	// The HTTP app is the one that provisioned the handler: it is there by now.
 	app, err := w.ctx.AppIfConfigured("http")
 	if err != nil {
 		return err
 	}
 	http := app.(*caddyhttp.App)
-	exit.begin(period{delay: time.Duration(http.ShutdownDelay), grace: time.Duration(http.GracePeriod)})
+	p := period{delay: time.Duration(http.ShutdownDelay), grace: time.Duration(http.GracePeriod)}
+	exit.begin(p)
+	w.retire(p)
 	return nil
 }
+
+// end takes a handler off whose configuration has never run.
+func (w *stopWatcher) end() { w.retire(period{}) }
+
+func (w *stopWatcher) retire(p period) { w.once.Do(func() { exit.retire(p) }) }

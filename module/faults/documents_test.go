@@ -1,0 +1,145 @@
+package faults_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+)
+
+// stale is the part of a Caddyfile that has documents asked for again with every
+// call, and used for a while when they can't be had.
+func stale(whileInTrouble string) string {
+	return "cache {\n\tttl 0\n\tnegative_ttl 0\n\tstale_if_error " + whileInTrouble + "\n}"
+}
+
+// R33: while documents can't be had, those that were read are used for as long as
+// the operator says, and no longer. That is when their origin is in trouble; when
+// it says that they are gone, or publishes something invalid instead, they are not.
+func TestR33Documents(t *testing.T) {
+	hostile.CheckLeaks(t)
+	invalidDocument := hostile.Respond(http.StatusOK, `{"protocol":{"version":"1.0.0"}}`)
+	notFound := hostile.Respond(http.StatusNotFound, "")
+	for name, tc := range map[string]struct {
+		part      hostile.Part
+		action    hostile.Action // nil: the provider is down
+		kept, not string         // what comes of a call with and without stale documents
+	}{
+		"down":                   {"", nil, done, unreachable},
+		"index in trouble":       {hostile.Index, hostile.Respond(http.StatusServiceUnavailable, ""), done, unreachable},
+		"index reset":            {hostile.Index, hostile.Reset(), done, unreachable},
+		"index cut":              {hostile.Index, hostile.Truncate(), done, unreachable},
+		"index gone":             {hostile.Index, notFound, "SKILL_NOT_FOUND", "SKILL_NOT_FOUND"},
+		"index invalid":          {hostile.Index, invalidDocument, "VALIDATION_ERROR", "VALIDATION_ERROR"},
+		"index not JSON":         {hostile.Index, hostile.Respond(http.StatusOK, "{"), "VALIDATION_ERROR", "VALIDATION_ERROR"},
+		"descriptor in trouble":  {hostile.Descriptor, hostile.Respond(http.StatusInternalServerError, ""), done, unreachable},
+		"descriptor reset":       {hostile.Descriptor, hostile.Reset(), done, unreachable},
+		"descriptor gone":        {hostile.Descriptor, notFound, "SKILL_NOT_FOUND", "SKILL_NOT_FOUND"},
+		"descriptor invalid":     {hostile.Descriptor, invalidDocument, "VALIDATION_ERROR", "VALIDATION_ERROR"},
+		"descriptor not JSON":    {hostile.Descriptor, hostile.Respond(http.StatusOK, "[1"), "VALIDATION_ERROR", "VALIDATION_ERROR"},
+		"descriptor of somebody": {hostile.Descriptor, hostile.Respond(http.StatusOK, `{"id":"acme/other"}`), "VALIDATION_ERROR", "VALIDATION_ERROR"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, keep := range []struct{ age, outcome string }{{"1h", tc.kept}, {"0", tc.not}} {
+				p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"})
+				endpoint := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"}) // which stays
+				p.Publish(hostile.Skill{ID: "acme/now", Endpoint: endpoint.URLOf("acme/now", hostile.Invoke)})
+				// The second provider is there for its port, which may be called then.
+				c := hostile.StartCaddy(t, hostile.Bridge("circuit_breaker off", stale(keep.age), offer(p, "acme"), offer(endpoint, "beta")))
+				if a := c.Execute("acme.now", nil); a.Outcome() != done {
+					t.Fatal(a)
+				}
+				switch {
+				case tc.action == nil:
+					p.Down()
+					p.Disconnect()
+				case tc.part == hostile.Index:
+					p.On("", hostile.Index, tc.action)
+				default:
+					p.On("acme/now", tc.part, tc.action)
+				}
+				for range 3 {
+					a := c.Execute("acme.now", nil)
+					if a.Outcome() != keep.outcome {
+						t.Errorf("stale_if_error %s: %v, want %s", keep.age, a, keep.outcome)
+					}
+					if keep.outcome != done && (endpoint.Posts(a.Call) != 0 || a.Data.Executed != "no") {
+						t.Errorf("stale_if_error %s: invoked without a document: %v", keep.age, a)
+					}
+				}
+				p.Up()
+				if tc.part == hostile.Index {
+					p.On("", hostile.Index)
+				} else {
+					p.On("acme/now", hostile.Descriptor)
+				}
+				if a := c.Execute("acme.now", nil); a.Outcome() != done {
+					t.Errorf("stale_if_error %s, when all is well again: %v", keep.age, a)
+				}
+				c.Stop()
+			}
+		})
+	}
+}
+
+// R33: documents are used as long after their freshness as configured, and no
+// longer. Their age on arrival counts: up to a second, which is as exact as the
+// Date of an answer is.
+func TestR33StaleForAWhile(t *testing.T) {
+	hostile.CheckLeaks(t)
+	const while = 2 * time.Second
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"})
+	c := hostile.StartCaddy(t, hostile.Bridge("circuit_breaker off", stale("2s"), offer(p, "acme")))
+	start := time.Now()
+	if a := c.Execute("acme.now", nil); a.Outcome() != done {
+		t.Fatal(a)
+	}
+	read := time.Now()
+	p.On("", hostile.Index, hostile.Respond(http.StatusServiceUnavailable, ""))
+	for {
+		began := time.Now()
+		a := c.Execute("acme.now", nil)
+		switch {
+		case a.Outcome() == done && began.After(read.Add(while)):
+			t.Fatalf("used %s after it was read", began.Sub(read))
+		case a.Outcome() == done:
+			continue
+		case a.Outcome() != unreachable || time.Since(start) < while-time.Second:
+			t.Errorf("%s after it was read: %v", time.Since(start), a)
+		}
+		return
+	}
+}
+
+// R33: a descriptor of a version that the bridge does not know is never invoked,
+// and one that has changed is used as it is now.
+func TestR33Versions(t *testing.T) {
+	hostile.CheckLeaks(t)
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now", Version: "1.0.0"})
+	c := hostile.StartCaddy(t, hostile.Bridge(stale("0"), offer(p, "acme")))
+	first, second := c.With(hostile.Param("version", "1.0.0")), c.With(hostile.Param("version", "2.0.0"))
+	check := func(c *hostile.Client, outcome string, code int) {
+		t.Helper()
+		a := c.Execute("acme.now", nil)
+		if a.Outcome() != outcome || a.Code != code {
+			t.Errorf("%v, want %s (%d)", a, outcome, code)
+		}
+		if outcome != done && (p.Posts(a.Call) != 0 || a.Data.Executed != "no") {
+			t.Errorf("invoked: %v", a)
+		}
+	}
+	check(first, done, 0)
+	check(second, "SKILL_NOT_FOUND", -32602)
+	p.Publish(hostile.Skill{ID: "acme/now", Version: "2.0.0"})
+	check(first, "SKILL_NOT_FOUND", -32602)
+	check(second, done, 0)
+	p.Publish(hostile.Skill{ID: "acme/now", Version: "2.0.0", Edit: func(d hostile.Object) {
+		d["protocol"] = hostile.Object{"version": "2.0.0"}
+	}})
+	check(second, "VERSION_INCOMPATIBLE", -32054)
+	p.Publish(hostile.Skill{ID: "acme/now", Version: "2.0.0", Edit: func(d hostile.Object) { delete(d, "endpoint") }})
+	check(second, "VALIDATION_ERROR", -32055)
+	p.Withdraw("acme/now")
+	check(second, "SKILL_NOT_FOUND", -32602)
+}

@@ -1,0 +1,9 @@
+package faults_test
+
+import (
+	"testing"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+)
+
+func TestMain(m *testing.M) { hostile.Main(m) }

@@ -1,0 +1,114 @@
+package hostile
+
+import (
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A Canary is a listener that nobody may reach. It fails the test if someone did.
+type Canary struct {
+	tb       testing.TB
+	listener net.Listener
+	mu       sync.Mutex
+	from     []string // the addresses of clients
+	heard    []string // what they said first
+	expected bool
+	work     sync.WaitGroup
+}
+
+// NewCanary listens on a port of 127.0.0.1.
+func NewCanary(tb testing.TB) *Canary {
+	tb.Helper()
+	return NewCanaryAt(tb, loopback+":0")
+}
+
+// NewCanaryAt listens on any address, for example "[::1]:0" or "127.0.0.2:8080".
+func NewCanaryAt(tb testing.TB, address string) *Canary {
+	tb.Helper()
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	c := &Canary{tb: tb, listener: listener}
+	c.work.Go(c.accept)
+	tb.Cleanup(func() {
+		if n := c.Connections(); n > 0 && !c.expected {
+			tb.Errorf("the canary at %s was reached %d times: %q", c.Address(), n, c.Heard())
+		}
+		_ = listener.Close() // ends the goroutine
+		c.work.Wait()
+	})
+	return c
+}
+
+// Address is where the canary listens.
+func (c *Canary) Address() string { return c.listener.Addr().String() }
+
+// Port is where the canary listens.
+func (c *Canary) Port() string {
+	_, port, _ := net.SplitHostPort(c.Address()) // it is one
+	return port
+}
+
+func (c *Canary) accept() {
+	for {
+		conn, err := c.listener.Accept()
+		if err != nil {
+			return
+		}
+		c.mu.Lock()
+		c.from = append(c.from, conn.RemoteAddr().String())
+		c.mu.Unlock()
+		c.work.Go(func() { c.hear(conn) })
+	}
+}
+
+// hear reads what a client says first.
+func (c *Canary) hear(conn net.Conn) {
+	defer conn.Close()
+	_ = conn.SetReadDeadline(time.Now().Add(time.Second)) // of an open connection
+	said := make([]byte, 1024)
+	if n, _ := conn.Read(said); n > 0 {
+		c.mu.Lock()
+		c.heard = append(c.heard, string(said[:n]))
+		c.mu.Unlock()
+	}
+}
+
+// Connections is how many there were. It connects itself first: what came before
+// that has been counted then, for connections are accepted in order.
+func (c *Canary) Connections() int {
+	c.tb.Helper()
+	own, err := net.DialTimeout("tcp", c.Address(), 10*time.Second)
+	if err != nil {
+		c.tb.Fatalf("reaching the canary: %v", err)
+	}
+	defer own.Close()
+	address := own.LocalAddr().String()
+	var others int
+	Eventually(c.tb, 10*time.Second, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		at := slices.Index(c.from, address)
+		if at >= 0 {
+			c.from = slices.Delete(c.from, at, at+1)
+			others = len(c.from)
+		}
+		return at >= 0
+	}, "the canary accepts")
+	return others
+}
+
+// Expect lets the test go on if the canary was reached, for a test that shows that
+// it can be.
+func (c *Canary) Expect() { c.expected = true }
+
+// Heard is what clients said first.
+func (c *Canary) Heard() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.heard)
+}

@@ -1,0 +1,86 @@
+package hostile_test
+
+import (
+	"net/http"
+	"os"
+	"testing"
+
+	_ "github.com/skill-bridge/caddy-skill-bridge/module"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+)
+
+func TestMain(m *testing.M) { hostile.Main(m) }
+
+func TestBridge(t *testing.T) {
+	hostile.CheckLeaks(t)
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/slow"})
+	c := hostile.StartCaddy(t, hostile.Bridge("poll_interval 10ms 20ms", "provider "+p.URL()+" {", "\tnamespace acme", "}"))
+	if a := c.Execute("acme.echo", nil); a.Outcome() != "completed" || p.Executions(a.Call) != 1 {
+		t.Errorf("%v, %d executions", a, p.Executions(a.Call))
+	}
+	p.On("acme/slow", hostile.Invoke, hostile.Accept(3))
+	if a := c.Execute("acme.slow", nil); a.Outcome() != "completed" || p.Count("acme/slow", hostile.Status) != 4 {
+		t.Errorf("%v after %d polls", a, p.Count("acme/slow", hostile.Status))
+	}
+	p.On("acme/slow", hostile.Invoke, hostile.AcceptForResult(0))
+	if a := c.Execute("acme.slow", nil); a.Outcome() != "completed" || p.Count("acme/slow", hostile.Result) != 1 {
+		t.Errorf("%v", a)
+	}
+	p.On("acme/slow", hostile.Invoke, hostile.AcceptFailing(0))
+	if a := c.Execute("acme.slow", nil); a.Outcome() != "failed EXECUTION_FAILED" {
+		t.Errorf("%v", a)
+	}
+	p.On("acme/echo", hostile.Invoke, hostile.Reset())
+	if a := c.Execute("acme.echo", nil); a.Outcome() != "ENDPOINT_UNREACHABLE" || p.Posts(a.Call) != 1 || a.Data.Executed != "maybe" {
+		t.Errorf("%v, %d posts", a, p.Posts(a.Call))
+	}
+	if !c.Log.Has("acme/echo") {
+		t.Error("nothing was logged about the skill")
+	}
+}
+
+// TestSources uses the other ways in which a bridge finds skills.
+func TestSources(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/hidden", Unlisted: true})
+	c := hostile.StartCaddy(t, hostile.Bridge(
+		"registry "+p.URLOf("", hostile.Registry)+" {", "\tnamespace acme", "}",
+		"skill hidden "+p.URLOf("acme/hidden", hostile.Descriptor)))
+	for _, name := range []string{"acme.echo", "hidden"} {
+		if a := c.Execute(name, nil); a.Outcome() != "completed" {
+			t.Errorf("%s: %v", name, a)
+		}
+	}
+	if p.Count("", hostile.Registry) != 1 || p.Count("", hostile.Index) != 0 {
+		t.Errorf("%d requests to the registry, %d for the index", p.Count("", hostile.Registry), p.Count("", hostile.Index))
+	}
+	p.Withdraw("acme/hidden")
+	if a := hostile.NewClient(t, p.URL()).Send(http.MethodGet, p.URLOf("acme/hidden", hostile.Descriptor), ""); a.Status != http.StatusNotFound {
+		t.Errorf("%v", a)
+	}
+}
+
+// TestTokens uses the token endpoint.
+func TestTokens(t *testing.T) {
+	p := hostile.NewProvider(t)
+	p.Publish(hostile.Skill{ID: "acme/echo", Auth: hostile.OAuth2(p.TokenURL())})
+	c := hostile.StartCaddy(t, hostile.Bridge("allow_anonymous", "provider "+p.URL()+" {",
+		"\tnamespace acme", "\tcredentials oauth2 {", "\t\tclient_id me", "\t\tclient_secret hush", "\t}", "}"))
+	if a := c.Execute("acme.echo", nil); a.Outcome() != "completed" {
+		t.Errorf("%v", a)
+	}
+	if r := p.Requests("acme/echo", hostile.Invoke); len(r) != 1 || r[0].Header.Get("Authorization") != "Bearer "+hostile.IssuedToken {
+		t.Errorf("%+v", r)
+	}
+	if r := p.Received("hush"); len(r) != 1 || r[0].Part != hostile.Token {
+		t.Errorf("%+v", r)
+	}
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
