@@ -48,7 +48,7 @@ func (o *observer) Exchange(ctx context.Context, e *skillsharing.Exchange) {
 		zap.String("source", e.Source),
 		zap.String("phase", string(e.Phase)),
 		zap.String("method", e.Method),
-		zap.String("url", clip(skillsharing.BareURL(e.URL), maxLoggedError)),
+		zap.String("url", clip(e.Address(), maxLoggedError)),
 		zap.Int("status", e.Status),
 		zap.Duration("duration", e.Duration),
 		reason("error", e.Err),
@@ -187,12 +187,27 @@ func failureFields(f *translate.Failure) []zap.Field {
 		zap.String("executed", string(f.Err.Executed)),
 		zap.String("next", string(f.Next)),
 		reason("cause", f.Err.Cause),
-		zap.String("error", clip(f.Err.Message, maxLoggedError)),
+	}
+	if a := f.Err.Arguments; a != nil {
+		fields = append(fields, zap.String("param", clip(a.Param, maxLogged)), zap.String("reason", clip(a.Reason, maxLogged)))
+	}
+	if !quotesArguments(f) {
+		fields = append(fields, zap.String("error", clip(f.Err.Message, maxLoggedError)))
 	}
 	if f.Err.HTTPStatus != 0 {
 		fields = append(fields, zap.Int("http_status", f.Err.HTTPStatus))
 	}
 	return fields
+}
+
+// quotesArguments reports whether a failure's message may repeat what an agent sent
+// or a run produced, which is no business of the log.
+func quotesArguments(f *translate.Failure) bool {
+	switch f.Kind {
+	case translate.InvalidArguments, translate.RunFailed:
+		return true
+	}
+	return false
 }
 
 func zapLevel(level slog.Level) zapcore.Level {

@@ -17,6 +17,7 @@ import (
 // Provision sets up the bridge. It makes no network call and writes nothing.
 func (h *Handler) Provision(ctx caddy.Context) error {
 	h.logger = ctx.Logger()
+	quietStandardLog()
 	if fault := h.check(); fault != nil {
 		return fault
 	}

@@ -36,6 +36,10 @@ func TestR20ClientGoes(t *testing.T) {
 			p.On("acme/slow", hostile.Invoke, gate.Then(hostile.Usual()))
 			return waiting(gate)
 		}, "invoke", "maybe", 1},
+		"in the middle of the answer": {func(p *hostile.Provider, _ *hostile.Gate) func() bool {
+			p.On("acme/slow", hostile.Invoke, hostile.HangMidBody())
+			return func() bool { return p.Hanging() > 0 }
+		}, "invoke", "maybe", 1},
 		"before a second attempt": {func(p *hostile.Provider, _ *hostile.Gate) func() bool {
 			p.On("acme/slow", hostile.Invoke, hostile.Respond(429, "", "Retry-After", "20"))
 			return func() bool { return p.Count("acme/slow", hostile.Invoke) > 0 }
@@ -76,7 +80,7 @@ func TestR20ClientGoes(t *testing.T) {
 				t.Errorf("the log does not name the run %s: %+v", runs[0], l)
 			}
 			if test.phase != "descriptor" { // a document is read to its end, for whoever needs it next
-				hostile.Eventually(t, patience, func() bool { return gate.Waiting() == 0 }, "the request is cancelled")
+				hostile.Eventually(t, patience, func() bool { return gate.Waiting()+p.Hanging() == 0 }, "the request is cancelled")
 			}
 			polls := p.Count("acme/slow", hostile.Status)
 			gate.Open()

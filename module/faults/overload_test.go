@@ -110,17 +110,17 @@ func TestR28Shed(t *testing.T) {
 // down another, however many call it.
 func TestIsolation(t *testing.T) {
 	hostile.CheckLeaks(t)
-	p := hostile.NewProvider(t, hostile.Skill{ID: "sick/now"}, hostile.Skill{ID: "sick/polled"})
+	p := hostile.NewProvider(t, hostile.Skill{ID: "sick/now"})
 	q := hostile.NewProvider(t, hostile.Skill{ID: "well/now"})
 	for _, other := range []*hostile.Provider{p, q} {
 		other.Lean()
 	}
-	c := hostile.StartCaddy(t, hostile.Bridge(polling, offer(p, "sick"), offer(q, "well")))
+	c := hostile.StartCaddy(t, hostile.Bridge("timeout 10m", "circuit_breaker off", offer(p, "sick"), offer(q, "well")))
 	c.Log.Lean()
 	const window, workers = 300 * time.Millisecond, 64
 	// rate is how many calls of the one provider there are in a while, with 64
 	// workers calling the other.
-	rate := func(sick ...hostile.Action) int {
+	rate := func(hanging bool, sick ...hostile.Action) int {
 		p.On("sick/now", hostile.Invoke, sick...)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -131,8 +131,16 @@ func TestIsolation(t *testing.T) {
 			Do:   func(int, int) hostile.Answer { return client.Execute("sick.now", nil) },
 			Done: func(int, int, hostile.Answer) { answered.Add(1) },
 		}.Start(t)
-		hostile.Eventually(t, patience, func() bool { return p.Hanging() == workers || answered.Load() >= workers }, "the load is there")
-		report := hostile.Load{Workers: 4, For: window, Do: func(int, int) hostile.Answer { return c.Execute("well.now", nil) }}.Run(t)
+		hostile.Eventually(t, patience, func() bool {
+			if hanging {
+				return p.Hanging() == workers
+			}
+			return answered.Load() >= workers
+		}, "the load is there")
+		bounded, end := context.WithTimeout(t.Context(), patience)
+		defer end()
+		other := c.With(hostile.Context(bounded))
+		report := hostile.Load{Workers: 4, For: window, Do: func(int, int) hostile.Answer { return other.Execute("well.now", nil) }}.Run(t)
 		report.Only(t, done)
 		cancel()
 		stop()
@@ -140,21 +148,24 @@ func TestIsolation(t *testing.T) {
 	}
 	drip := hostile.DripBody(hostile.Every(20*time.Millisecond), http.StatusOK, strings.Repeat(" ", 10_000))
 	for name, sick := range map[string]struct {
-		action hostile.Action
-		down   bool
+		action        hostile.Action
+		hanging, down bool
 	}{
-		"hangs": {action: hostile.Hang()}, "refuses": {action: hostile.Usual(), down: true}, "drips": {action: drip},
-		"hangs in the middle": {action: hostile.HangMidBody()}, "resets": {action: hostile.Reset()},
+		"hangs":               {action: hostile.Hang(), hanging: true},
+		"hangs in the middle": {action: hostile.HangMidBody(), hanging: true},
+		"drips":               {action: drip, hanging: true},
+		"refuses":             {action: hostile.Usual(), down: true},
+		"resets":              {action: hostile.Reset()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// Somebody else may be at work on the machine during one of the two.
 			for attempt := 1; ; attempt++ {
-				without := rate()
+				without := rate(false)
 				if sick.down {
 					p.Down()
 					p.Disconnect()
 				}
-				with := rate(sick.action)
+				with := rate(sick.hanging, sick.action)
 				p.Up()
 				t.Logf("%d calls within %s while the other provider is sick, and %d while it is well", with, window, without)
 				if 3*with >= without {

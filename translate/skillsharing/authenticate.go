@@ -55,7 +55,7 @@ func (c *Client) untrusted(ctx context.Context, auth *Auth, u *url.URL, reason s
 	notice := &Notice{
 		Level: slog.LevelWarn, Source: c.Source,
 		Message: "a credential was not sent: " + reason + "; if you trust that host, add the line below to the provider",
-		Attrs:   []slog.Attr{slog.String("host", u.Host), slog.String("scheme", u.Scheme), slog.String("line", "trust "+trustLine(u))},
+		Attrs:   []slog.Attr{slog.String("host", c.scrubText(u.Host)), slog.String("scheme", u.Scheme), slog.String("line", "trust "+c.scrubText(trustLine(u)))},
 	}
 	if u.Scheme != "https" && !c.Audience.plaintext { // which trusting the host would not change
 		notice.Message = "a credential was not sent: " + reason + " without TLS"
@@ -263,9 +263,12 @@ func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	} else {
 		through.leave(req.Context(), 0, err)
 	}
-	x := Exchange{Source: t.client.Source, Phase: PhaseAuth, Method: req.Method, URL: req.URL, Duration: time.Since(start)}
+	x := Exchange{Source: t.client.Source, Phase: PhaseAuth, Method: req.Method, URL: req.URL, Duration: time.Since(start), client: t.client}
 	if err != nil {
 		x.Err = t.client.scrubbed(err)
+		if _, malformed := malformedAnswer(err); malformed {
+			x.Err = errMalformed
+		}
 	}
 	if resp != nil {
 		x.Status = resp.StatusCode

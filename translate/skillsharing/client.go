@@ -126,7 +126,7 @@ func (c *Client) request(ctx context.Context, method string, u *url.URL, header 
 func (c *Client) exchange(phase Phase, o *outgoing) (a *answer, err error) {
 	ctx, start := o.Context(), time.Now()
 	defer func() {
-		o.report = Exchange{Source: c.Source, Phase: phase, Method: o.Method, URL: &o.url, Duration: time.Since(start)}
+		o.report = Exchange{Source: c.Source, Phase: phase, Method: o.Method, URL: &o.url, Duration: time.Since(start), client: c}
 		if a != nil {
 			o.report.Status = a.status
 		}
@@ -152,7 +152,9 @@ func (c *Client) exchange(phase Phase, o *outgoing) (a *answer, err error) {
 	resp, err := c.Transport.RoundTrip(o.Request)
 	if err != nil {
 		failed := &exchangeError{err: err, written: o.written.Load() || !o.traced.Load() && !dialFailure(err)}
-		failed.status, failed.malformed = malformedAnswer(err)
+		if failed.status, failed.malformed = malformedAnswer(err); failed.malformed {
+			failed.err = errMalformed
+		}
 		return nil, failed
 	}
 	defer resp.Body.Close()
@@ -187,9 +189,6 @@ func (c *Client) permitted(ctx context.Context, u *url.URL, phase Phase) *Error 
 	}
 	return nil
 }
-
-// BareURL is a URL without what may be secret in it, for logs.
-func BareURL(u *url.URL) string { return bareURL(u) }
 
 // bareURL is a URL without what may be secret in it.
 func bareURL(u *url.URL) string {

@@ -168,6 +168,9 @@ func (c *Client) document(ctx context.Context, kind documentKind, u *url.URL, pa
 			return c.fetch(ctx, kind.phase(), u, header)
 		},
 		Parse: func(r *cache.Response) (any, int64, error) {
+			if c.repeatsSecret(r.Body) {
+				return nil, 0, secretError(kind.phase())
+			}
 			value, err := parse(r)
 			return value, documentCost(r.Body), err
 		},
@@ -179,6 +182,15 @@ func (c *Client) document(ctx context.Context, kind documentKind, u *url.URL, pa
 		return nil, e
 	}
 	return doc, nil
+}
+
+// secretError is the error of a document that repeats a credential.
+func secretError(phase Phase) *Error {
+	return &Error{
+		Code: ValidationError, Phase: phase, Source: SourceBridge, Executed: ExecutedNo, Hint: HintDocument,
+		Message: fmt.Sprintf("The provider's %s repeats a credential of the bridge, and so is not used.", answerName(phase)),
+		Details: mustMarshal([]Violation{{Path: "", Message: "must not repeat the bridge's credential"}}),
+	}
 }
 
 // documentCost estimates the memory that a parsed document takes, in bytes.

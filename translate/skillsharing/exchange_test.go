@@ -114,25 +114,35 @@ func (f *fetching) Authenticate(ctx context.Context, a *skillsharing.Authenticat
 
 // echoing fails with what it was sent, as net/http does with a status line that
 // it can't read.
-type echoing struct{ secret string }
+type echoing struct{ what, secret string }
 
 func (t echoing) RoundTrip(*http.Request) (*http.Response, error) {
-	return nil, fmt.Errorf("malformed HTTP status code %q", t.secret)
+	return nil, fmt.Errorf("%s %q", t.what, t.secret)
 }
 
 func TestRequestsOfCredentialsAreReportedWithoutSecrets(t *testing.T) {
+	t.Run("quoted", func(t *testing.T) {
+		reportedWithoutSecrets(t, "unexpected greeting", skillsharing.EndpointUnreachable, `unexpected greeting "[redacted]"`)
+	})
+	t.Run("not quoted", func(t *testing.T) {
+		reportedWithoutSecrets(t, "malformed HTTP status code", skillsharing.InvalidProviderResponse, "the answer is malformed HTTP")
+	})
+}
+
+func reportedWithoutSecrets(t *testing.T, what string, code skillsharing.ErrorCode, want string) {
+	t.Helper()
 	const secret = `k-12"345`
-	c := newClient(t, "http://acme.example", echoing{secret})
+	c := newClient(t, "http://acme.example", echoing{what, secret})
 	c.Credentials = &fetching{keyed{key: secret}}
 	_, e, _ := submit(t.Context(), c, skillAt(t, "http://acme.example", `/auth={"type":"api_key"}`))
-	wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedMaybe)
+	wantError(t, e, code, skillsharing.ExecutedMaybe)
 	x := c.Observer.(*watcher).exchanges
-	if len(x) != 2 || x[0].Phase != skillsharing.PhaseAuth || skillsharing.BareURL(x[0].URL) != "http://token.example/token" || x[1].Phase != skillsharing.PhaseInvoke {
+	if len(x) != 2 || x[0].Phase != skillsharing.PhaseAuth || x[0].Address() != "http://token.example/token" || x[1].Phase != skillsharing.PhaseInvoke {
 		t.Fatalf("exchanges %+v", x)
 	}
 	for _, exchange := range x {
-		if text := exchange.Err.Error(); !strings.Contains(text, "[redacted]") || strings.Contains(text, "345") {
-			t.Errorf("%s: %s", exchange.Phase, text)
+		if text := exchange.Err.Error(); text != want {
+			t.Errorf("%s: %s, want %s", exchange.Phase, text, want)
 		}
 	}
 }

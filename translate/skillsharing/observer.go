@@ -21,10 +21,20 @@ type Exchange struct {
 	Source   string // namespace of the source
 	Phase    Phase
 	Method   string
-	URL      *url.URL // whose userinfo and query may be secret: see [BareURL]
+	URL      *url.URL // some of which may be secret: see [Exchange.Address]
 	Status   int      // 0: no answer
 	Duration time.Duration
 	Err      error // why there is no usable answer
+
+	client *Client
+}
+
+// Address is the URL without what may be secret in it, for logs.
+func (e *Exchange) Address() string {
+	if e.client == nil {
+		return bareURL(e.URL)
+	}
+	return e.client.scrubText(bareURL(e.URL))
 }
 
 // Notice is something an operator should know of.

@@ -27,6 +27,7 @@ func (e *Error) scrub(credentials ...Credentials) {
 	for _, secret := range secretsOf(credentials) {
 		e.Code = ErrorCode(strings.ReplaceAll(string(e.Code), secret, redacted))
 		e.Message = strings.ReplaceAll(e.Message, secret, redacted)
+		e.URL = strings.ReplaceAll(e.URL, secret, redacted)
 		e.Details = scrubJSON(e.Details, secret)
 		e.Retry = scrubJSON(e.Retry, secret)
 		if e.Cause != nil && strings.Contains(e.Cause.Error(), secret) {
@@ -104,6 +105,14 @@ func (c *Client) scrubOutput(output jsontext.Value) jsontext.Value {
 		}
 		return s
 	})
+}
+
+// repeatsSecret reports whether a document repeats a credential: it would be shown
+// to whoever asks for it.
+func (c *Client) repeatsSecret(document []byte) bool {
+	secrets := secretsOf([]Credentials{c.Credentials, c.DiscoveryCredentials})
+	secrets = slices.DeleteFunc(secrets, func(s string) bool { return len(s) < minOutputSecret })
+	return containsAny(document, secrets) || escapedAny(document, secrets)
 }
 
 func containsAny(text []byte, secrets []string) bool {

@@ -980,7 +980,7 @@ func TestSubmitObserved(t *testing.T) {
 		t.Fatalf("exchanges %+v", w.exchanges)
 	}
 	for _, x := range w.exchanges {
-		if skillsharing.BareURL(x.URL) != "https://acme.example/run" || x.Method != http.MethodPost || x.Phase != skillsharing.PhaseInvoke || x.Source != "acme" || x.Err != nil {
+		if x.Address() != "https://acme.example/run" || x.Method != http.MethodPost || x.Phase != skillsharing.PhaseInvoke || x.Source != "acme" || x.Err != nil {
 			t.Errorf("%+v", x)
 		}
 	}
