@@ -31,12 +31,12 @@ type quietWriter struct {
 
 // Write implements io.Writer.
 func (w *quietWriter) Write(line []byte) (int, error) {
-	at := bytes.Index(line, unsolicited)
-	if at < 0 {
+	before, _, found := bytes.Cut(line, unsolicited)
+	if !found {
 		return w.Writer.Write(line)
 	}
 	if _, due := w.limiter.due("", time.Now()); due {
-		if _, err := w.Writer.Write(append(bytes.Clone(line[:at]), unsolicited...)); err != nil {
+		if _, err := w.Writer.Write(append(bytes.Clone(before), unsolicited...)); err != nil {
 			return 0, err
 		}
 	}
