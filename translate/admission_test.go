@@ -9,6 +9,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -22,7 +23,7 @@ func limited(t *testing.T, change func(*translate.Config), sources ...translate.
 	t.Cleanup(documents.Close)
 	config := translate.Config{
 		Sources: sources, Cache: documents, Caller: skillsharing.Caller{ID: "test", Type: "service"}, Priority: skillsharing.PriorityNormal,
-		DefaultTimeout: 20 * time.Second, MaxTimeout: 40 * time.Second, PollInitial: time.Millisecond, PollMax: 5 * time.Millisecond,
+		DefaultTimeout: 20 * time.Second, MaxTimeout: 40 * time.Second, Polling: skillsharing.Polling{Plan: polling.Backoff{Initial: time.Millisecond, Longest: 5 * time.Millisecond}},
 		MaxResponseSize: 1 << 20, AllowHTTP: true,
 	}
 	change(&config)

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -70,7 +71,7 @@ func newBenchBridge(b *testing.B, call Call) *Bridge {
 			Partition: strings.Repeat("0", 64),
 		}},
 		Cache: documents, Caller: skillsharing.Caller{ID: "skill-bridge", Type: "service"}, Priority: skillsharing.PriorityNormal,
-		DefaultTimeout: 25 * time.Second, MaxTimeout: 10 * time.Minute, PollInitial: time.Second, PollMax: time.Second, MaxResponseSize: 10 << 20,
+		DefaultTimeout: 25 * time.Second, MaxTimeout: 10 * time.Minute, Polling: skillsharing.Polling{Plan: polling.Backoff{Initial: time.Second, Longest: time.Second}}, MaxResponseSize: 10 << 20,
 	})
 	if err != nil {
 		b.Fatal(err)

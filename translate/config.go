@@ -25,8 +25,8 @@ type Config struct {
 	DefaultTimeout time.Duration
 	// MaxTimeout bounds every call.
 	MaxTimeout time.Duration
-	// PollInitial is the delay before the first status request, and PollMax the longest between two.
-	PollInitial, PollMax time.Duration
+	// Polling says when the state of runs is asked for. What it learns may be shared with other bridges.
+	Polling skillsharing.Polling
 	// MaxResponseSize bounds every answer of a provider after decompression, in bytes.
 	MaxResponseSize int64
 	// Limits bounds what else is read of documents and answers.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -179,7 +180,7 @@ func newBridgeWith(t *testing.T, observer translate.Observer, sources ...transla
 	t.Cleanup(documents.Close)
 	b, err := translate.New(translate.Config{
 		Sources: sources, Cache: documents, Caller: skillsharing.Caller{ID: "test", Type: "service"}, Priority: skillsharing.PriorityNormal,
-		DefaultTimeout: 20 * time.Second, MaxTimeout: 40 * time.Second, PollInitial: time.Millisecond, PollMax: 5 * time.Millisecond,
+		DefaultTimeout: 20 * time.Second, MaxTimeout: 40 * time.Second, Polling: skillsharing.Polling{Plan: polling.Backoff{Initial: time.Millisecond, Longest: 5 * time.Millisecond}},
 		MaxResponseSize: 1 << 20, AllowHTTP: true, RetryBudget: 0.2, Observer: observer,
 	})
 	if err != nil {

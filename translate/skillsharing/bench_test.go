@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 )
 
 // The hops of an invocation are measured from inside, each by itself and without
@@ -69,7 +71,7 @@ func benchClient(b *testing.B, s *Skill, transport http.RoundTripper) *Client {
 	return &Client{
 		Source: "acme", Origin: origin, Audience: audience, Credentials: benchKey{}, Transport: transport,
 		Caller: Caller{ID: "skill-bridge", Type: "service"}, Priority: PriorityNormal,
-		PollInitial: time.Second, PollMax: time.Second, MaxResponseSize: 10 << 20, Observer: benchNobody{},
+		Polling: Polling{Plan: polling.Backoff{Initial: time.Second, Longest: time.Second}}, MaxResponseSize: 10 << 20, Observer: benchNobody{},
 	}
 }
 

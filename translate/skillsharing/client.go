@@ -40,8 +40,8 @@ type Client struct {
 	// Caller and Priority travel in every invocation.
 	Caller   Caller
 	Priority Priority
-	// PollInitial is the delay before the first status request, PollMax the longest between two.
-	PollInitial, PollMax time.Duration
+	// Polling says when the state of a run is asked for.
+	Polling Polling
 	// MaxResponseSize bounds every answer after decompression, in bytes.
 	MaxResponseSize int64
 	// Limits bounds the rest of what is read.

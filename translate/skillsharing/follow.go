@@ -5,14 +5,36 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 )
 
 // maxPollFailures is how many failures in a row a status or result URL may have
 // before the run counts as lost from sight.
 const maxPollFailures = 5
 
-// pollGrowth is by how much the delay between two polls grows.
-const pollGrowth = 1.5
+// Polling says when the state of a run is asked for.
+type Polling struct {
+	// Plan is the same for all runs. If it is nil, Book learns one for each skill.
+	Plan polling.Plan
+	Book *polling.Book
+	// Budgets bound how often each provider is asked; nil: they don't.
+	Budgets *polling.Budgets
+}
+
+// start begins to follow a run of a skill.
+func (p *Polling) start(ctx context.Context, c *Client, s *Skill) polling.Run {
+	provider := c.Origin.String()
+	plan := p.Plan
+	if plan == nil {
+		plan = p.Book.Learner(polling.Key{Provider: provider, Skill: s.ID, Version: s.Version})
+	}
+	deadline, _ := ctx.Deadline()
+	return polling.Start(plan, p.Budgets.Of(provider), time.Now(), deadline)
+}
+
+// resultDelays are those between requests for a result that should be there.
+var resultDelays = polling.Backoff{Initial: 500 * time.Millisecond, Longest: 5 * time.Second}
 
 // Follow asks for a run's status until it has ended, and for its output if that
 // is published elsewhere (section 5.5). It ends with the context at the latest.
@@ -30,12 +52,11 @@ func (c *Client) Follow(ctx context.Context, s *Skill, executionID string, retry
 	if target == "" {
 		return nil, c.finish(s, unfollowable(PhasePoll, executionID, "the descriptor has neither a status nor a result URL"))
 	}
-	delays := exponential(c.PollInitial, pollGrowth, c.PollMax)
 	poll := &poll{
 		client: c, skill: s, template: target, executionID: executionID, phase: PhasePoll, effort: effort,
-		next: delays.NextBackOff, bareOutput: !hasStatus,
+		run: c.Polling.start(ctx, c, s), bareOutput: !hasStatus,
 	}
-	r, e := poll.run(ctx, max(delays.NextBackOff(), retryAfter))
+	r, e := poll.follow(ctx, poll.run.Next(retryAfter))
 	if e != nil {
 		return nil, c.finish(s, e)
 	}
@@ -47,12 +68,12 @@ func (c *Client) Follow(ctx context.Context, s *Skill, executionID string, retry
 
 // Result fetches the output of a run that is known to have completed.
 func (c *Client) Result(ctx context.Context, s *Skill, completed *Response, effort *Effort) (*Response, *Error) {
-	delays := exponential(c.PollInitial, pollGrowth, c.PollMax)
+	deadline, _ := ctx.Deadline()
 	poll := &poll{
 		client: c, skill: s, template: s.Endpoint.ResultURL, executionID: completed.ExecutionID, phase: PhaseResult, effort: effort,
-		next: delays.NextBackOff, bareOutput: true,
+		run: polling.Start(resultDelays, nil, time.Now(), deadline), bareOutput: true,
 	}
-	r, e := poll.run(ctx, 0)
+	r, e := poll.follow(ctx, 0)
 	if e != nil {
 		return nil, c.finish(s, e)
 	}
@@ -78,8 +99,8 @@ type poll struct {
 	executionID string
 	phase       Phase
 	effort      *Effort
-	next        func() time.Duration // the delay before the next request
-	bareOutput  bool                 // an object that only has an output means completed, too
+	run         polling.Run
+	bareOutput  bool // an object that only has an output means completed, too
 
 	failures int  // in a row
 	missing  int  // answers 404 or 410 in a row
@@ -87,15 +108,16 @@ type poll struct {
 	last     *http.Request
 }
 
-func (p *poll) run(ctx context.Context, delay time.Duration) (*Response, *Error) {
+func (p *poll) follow(ctx context.Context, delay time.Duration) (*Response, *Error) {
 	u, err := expandURL(p.template, p.executionID)
 	if err != nil {
 		return nil, unfollowable(p.phase, p.executionID, err.Error())
 	}
 	for {
-		if !sleep(ctx, delay) {
+		if !sleep(ctx, delay) || !sleep(ctx, p.run.Hold()) {
 			return nil, interrupted(ctx, p.phase, p.executionID, ExecutedYes)
 		}
+		p.run.Ask()
 		r, after, e := p.ask(ctx, u)
 		switch {
 		case ctx.Err() != nil && (e != nil || !r.Status.Final()):
@@ -110,6 +132,9 @@ func (p *poll) run(ctx context.Context, delay time.Duration) (*Response, *Error)
 				continue
 			}
 		case r.Status.Final():
+			if r.Status == StatusCompleted && p.phase == PhasePoll {
+				p.run.Done(r.Elapsed)
+			}
 			return r, nil
 		case p.phase == PhaseResult: // completed before, so it must have a result soon
 			e := unfollowable(p.phase, p.executionID, "its result URL keeps saying that it has not ended, after its status URL said that it has")
@@ -118,8 +143,9 @@ func (p *poll) run(ctx context.Context, delay time.Duration) (*Response, *Error)
 			}
 		default:
 			p.failures, p.missing, p.renewed = 0, 0, false
+			p.run.Running()
 		}
-		delay = max(p.next(), after)
+		delay = p.run.Next(after)
 	}
 }
 
@@ -166,6 +192,9 @@ func (p *poll) tolerate(ctx context.Context, e *Error) (again bool, final *Error
 		}
 		return false, nil
 	case transient(e):
+		if e.HTTPStatus == http.StatusTooManyRequests || e.HTTPStatus == http.StatusServiceUnavailable {
+			p.run.Throttled()
+		}
 		return false, p.countFailure(e)
 	}
 	return false, e

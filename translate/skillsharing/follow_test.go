@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -104,11 +105,47 @@ func TestFollowHasItsOwnPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport := script(t, then(times(3, says(200, runs)), says(200, completes))...)
 		c := newClient(t, acme, transport)
-		c.PollInitial, c.PollMax = 2*sec, 3*sec
+		c.Polling.Plan = polling.Backoff{Initial: 2 * sec, Longest: 3 * sec}
 		if _, e := c.Follow(t.Context(), skillAt(t, acme), run, 0, new(skillsharing.Effort)); e != nil {
 			t.Fatal(e)
 		}
 		wantDelays(t, transport.times(), 2*sec, []time.Duration{3 * sec, 3 * sec, 3 * sec})
+	})
+}
+
+// TestFollowLearns: a skill that takes two seconds is asked about when it is done,
+// once that is known, and what was learned is of that version alone.
+func TestFollowLearns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		book := polling.NewBook(polling.Config{})
+		follow := func(version string) (late time.Duration, polls int) {
+			accepted := time.Now()
+			done := accepted.Add(2 * sec)
+			transport := script(t, func(r *http.Request) (*http.Response, error) {
+				if time.Now().Before(done) {
+					return says(200, runs)(r)
+				}
+				return says(200, `{"execution_id":"exec-1","status":"completed","output":1,"timestamps":{"created_at":"2026-01-02T03:04:05Z","completed_at":"2026-01-02T03:04:07Z"}}`)(r)
+			})
+			c := newClient(t, acme, transport)
+			c.Polling = skillsharing.Polling{Book: book}
+			if _, e := c.Follow(t.Context(), skillAt(t, acme, `/version=`+quote(version)), run, 0, new(skillsharing.Effort)); e != nil {
+				t.Fatal(e)
+			}
+			synctest.Wait() // for the schedule that is made of it
+			return time.Since(done), len(transport.asked)
+		}
+		_, firstPolls := follow("1.0.0")
+		for range 20 {
+			follow("1.0.0")
+		}
+		late, polls := follow("1.0.0")
+		if late > 100*time.Millisecond || polls > 3 || firstPolls < 5 {
+			t.Errorf("%v late with %d polls, at first with %d", late, polls, firstPolls)
+		}
+		if _, polls := follow("2.0.0"); polls < firstPolls-1 {
+			t.Errorf("%d polls of another version, of the first %d", polls, firstPolls)
+		}
 	})
 }
 
@@ -252,8 +289,8 @@ func TestFollowRenews(t *testing.T) {
 	}{
 		{"once", &renewing{}, then(no, done), "k- k-'", 1, "", []time.Duration{half, 0}},
 		{"twice is once too often", &renewing{}, then(no, no, done), "k- k-'", 1, skillsharing.AuthRequired, []time.Duration{half, 0}},
-		{"again after a good answer", &renewing{}, then(no, good, no, done), "k- k-' k-' k-''", 2, "", []time.Duration{half, 0, usual[1], 0}},
-		{"not again after a failure", &renewing{}, then(no, says(503, ""), no, done), "k- k-' k-'", 1, skillsharing.AuthRequired, []time.Duration{half, 0, usual[1]}},
+		{"again after a good answer", &renewing{}, then(no, good, no, done), "k- k-' k-' k-''", 2, "", []time.Duration{half, 0, usual[2], 0}},
+		{"not again after a failure", &renewing{}, then(no, says(503, ""), no, done), "k- k-' k-'", 1, skillsharing.AuthRequired, []time.Duration{half, 0, usual[2]}},
 		{"nothing to renew", &renewing{exhausted: true}, then(good, no, done), "k- k-", 1, skillsharing.AuthRequired, usual[:2]},
 		{"renewal refused", &renewing{failures: []error{errNoToken}}, then(good, no, done), "k- k-", 1, skillsharing.AuthRequired, usual[:2]},
 		{"renewal delayed", &renewing{failures: []error{down, down}}, then(no, no, no, done), "k- k- k- k-'", 3, "", []time.Duration{half, usual[1], usual[2], 0}},
@@ -435,7 +472,7 @@ func TestResult(t *testing.T) {
 		if e != nil || string(r.Output) != "1" || r.Elapsed != sec || r.ExecutionID != run || effort != (skillsharing.Effort{Attempts: 1, Polls: 2}) {
 			t.Errorf("%+v, %+v, %+v", r, e, effort)
 		}
-		wantDelays(t, transport.times(), 0, usual[:1])
+		wantDelays(t, transport.times(), 0, usual[1:2])
 	})
 }
 

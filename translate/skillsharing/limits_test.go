@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -369,7 +370,7 @@ func newAsker(tb testing.TB, route string, answer http.HandlerFunc) (*provider, 
 	p := newProvider(tb)
 	p.on(route, answer)
 	c := newClient(tb, p.URL, newTransport(tb))
-	c.PollInitial, c.PollMax = time.Millisecond, time.Millisecond
+	c.Polling.Plan = polling.Backoff{Initial: time.Millisecond, Longest: time.Millisecond}
 	return p, c
 }
 

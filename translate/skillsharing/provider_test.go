@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -335,7 +336,7 @@ func newClient(tb testing.TB, origin string, transport http.RoundTripper, trust 
 	return &skillsharing.Client{
 		Source: "acme", Origin: u, Audience: audience, Transport: transport,
 		Caller: skillsharing.Caller{ID: "edge-1", Type: "service"}, Priority: skillsharing.PriorityNormal,
-		PollInitial: 500 * time.Millisecond, PollMax: 5 * time.Second,
+		Polling:         skillsharing.Polling{Plan: polling.Backoff{Initial: 500 * time.Millisecond, Longest: 5 * time.Second}},
 		MaxResponseSize: 1 << 20, Limits: skillsharing.DefaultLimits(), AllowHTTP: true, Observer: new(watcher),
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
@@ -94,7 +95,7 @@ func newWire(t *testing.T, routes map[string]http.HandlerFunc, edits ...string) 
 	bridge, err := translate.New(translate.Config{
 		Sources: []translate.Source{{Namespace: "p", URL: u, Transport: new(http.Transport)}},
 		Cache:   documents, Caller: skillsharing.Caller{ID: "c", Type: "service"}, Priority: skillsharing.PriorityNormal,
-		DefaultTimeout: 20 * time.Second, MaxTimeout: 20 * time.Second, PollInitial: time.Millisecond, PollMax: 2 * time.Millisecond,
+		DefaultTimeout: 20 * time.Second, MaxTimeout: 20 * time.Second, Polling: skillsharing.Polling{Plan: polling.Backoff{Initial: time.Millisecond, Longest: 2 * time.Millisecond}},
 		MaxResponseSize: 64 << 10, AllowHTTP: true,
 	})
 	if err != nil {

@@ -1,0 +1,87 @@
+package polling
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Budgets bound how many polls per second each provider gets. They are safe for
+// concurrent use. A nil *Budgets bounds nothing.
+type Budgets struct {
+	perSecond rate.Limit
+	burst     int
+	now       func() time.Time
+
+	mu      sync.Mutex
+	budgets map[string]*Budget // by provider
+	sweepAt int
+}
+
+// firstSweep is with how many budgets those that are not used are looked for.
+const firstSweep = 1024
+
+// NewBudgets returns budgets of so many polls per second, and a burst of that
+// many at once. Now is [time.Now] if nil.
+func NewBudgets(perSecond float64, burst int, now func() time.Time) *Budgets {
+	if now == nil {
+		now = time.Now
+	}
+	return &Budgets{perSecond: rate.Limit(perSecond), burst: max(burst, 1), now: now, budgets: make(map[string]*Budget), sweepAt: firstSweep}
+}
+
+// Of returns a provider's budget.
+func (b *Budgets) Of(provider string) *Budget {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if found := b.budgets[provider]; found != nil {
+		return found
+	}
+	if len(b.budgets) >= b.sweepAt {
+		b.sweep()
+	}
+	made := &Budget{limiter: rate.NewLimiter(b.perSecond, b.burst), now: b.now}
+	b.budgets[provider] = made
+	return made
+}
+
+// sweep drops the budgets that are full: a new one is no different.
+func (b *Budgets) sweep() {
+	now := b.now()
+	for provider, budget := range b.budgets {
+		if budget.limiter.TokensAt(now) >= float64(b.burst) {
+			delete(b.budgets, provider)
+		}
+	}
+	b.sweepAt = max(firstSweep, 2*len(b.budgets))
+}
+
+// A Budget bounds how many polls per second one provider gets. It delays polls,
+// and never refuses one. It is safe for concurrent use. A nil *Budget bounds
+// nothing.
+type Budget struct {
+	limiter *rate.Limiter
+	now     func() time.Time
+}
+
+// Hold is called right before a poll, and returns for how long it has to wait.
+// That is never more than most: a poll that can't wait any longer is made, so that
+// each run is polled once at least.
+func (b *Budget) Hold(most time.Duration) time.Duration {
+	if b == nil {
+		return 0
+	}
+	now := b.now()
+	reservation := b.limiter.ReserveN(now, 1)
+	delay := reservation.DelayFrom(now)
+	if delay <= max(most, 0) {
+		return delay
+	}
+	// It is made without a place in the queue, or the queue would never end.
+	reservation.CancelAt(now)
+	return max(most, 0)
+}

@@ -1,0 +1,79 @@
+package polling_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
+)
+
+func TestBudgetDelays(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(0, 0)
+	budgets := polling.NewBudgets(10, 3, func() time.Time { return now })
+	hold := func(provider string, want time.Duration) {
+		t.Helper()
+		if got := budgets.Of(provider).Hold(time.Hour); (got - want).Abs() > time.Microsecond {
+			t.Errorf("%s is held for %v, want %v", provider, got, want)
+		}
+	}
+	for _, want := range []time.Duration{0, 0, 0, 100 * ms, 200 * ms, 300 * ms} {
+		hold("acme", want)
+	}
+	hold("umbrella", 0)
+	now = now.Add(400 * ms) // three that had to wait, and a new one
+	hold("acme", 0)
+	hold("acme", 100*ms)
+	now = now.Add(time.Hour)
+	for _, want := range []time.Duration{0, 0, 0, 100 * ms} {
+		hold("acme", want)
+	}
+}
+
+// A poll that can't wait is made, and does not make others wait longer.
+func TestBudgetNeverRefuses(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(0, 0)
+	budget := polling.NewBudgets(10, 1, func() time.Time { return now }).Of("acme")
+	budget.Hold(0)
+	for range 100 {
+		if d := budget.Hold(30 * ms); d != 30*ms {
+			t.Fatalf("held for %v, want 30ms", d)
+		}
+		if d := budget.Hold(-second); d != 0 {
+			t.Fatalf("held for %v, want 0", d)
+		}
+	}
+	if d := budget.Hold(second); d != 100*ms {
+		t.Errorf("held for %v, want 100ms", d)
+	}
+}
+
+func TestNoBudget(t *testing.T) {
+	t.Parallel()
+	var budgets *polling.Budgets
+	for range 100 {
+		if d := budgets.Of("acme").Hold(second); d != 0 {
+			t.Fatalf("held for %v", d)
+		}
+	}
+}
+
+func TestBudgetsAreBounded(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(0, 0)
+	budgets := polling.NewBudgets(10, 1, func() time.Time { return now })
+	busy := budgets.Of("busy")
+	for n := range 10_000 {
+		now = now.Add(ms)
+		busy.Hold(time.Hour)
+		budgets.Of(fmt.Sprint("provider-", n)).Hold(second)
+	}
+	if n := budgets.Budgets(); n > 2000 {
+		t.Errorf("%d budgets are kept", n)
+	}
+	if budgets.Of("busy") != busy {
+		t.Error("one that is in use is not kept")
+	}
+}

@@ -1,0 +1,123 @@
+package polling
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// A Plan says when a run is polled. Plans are safe for concurrent use, and one
+// can serve any number of runs.
+type Plan interface {
+	// Next returns the delay until the next poll, or [Never].
+	Next(p Progress) time.Duration
+}
+
+// Progress is how far the following of a run has come.
+type Progress struct {
+	// Elapsed is for how long the run has been going on: since its acceptance
+	// arrived, if nothing better is known.
+	Elapsed time.Duration
+	// Polls is how many were made.
+	Polls int
+	// RoundTrip is how long a poll takes to be answered; 0 if that is not known.
+	RoundTrip time.Duration
+	// Remaining is how long the run is waited for from now on, or [NoDeadline].
+	Remaining time.Duration
+	// AtLeast is the delay that the provider has asked for.
+	AtLeast time.Duration
+}
+
+const (
+	// Never is the delay until a poll that is not to be made: the deadline
+	// would come first.
+	Never time.Duration = math.MaxInt64
+	// NoDeadline is the time that remains of a run that is waited for however
+	// long it takes.
+	NoDeadline time.Duration = math.MaxInt64
+)
+
+const (
+	shortestGap    = 20 * time.Millisecond // between an answer and the next poll
+	longestGap     = 5 * time.Second       // of a learner, or
+	longestPart    = 0.25                  // of the time elapsed
+	randomness     = 0.05                  // of a delay
+	growth         = 1.5                   // of the delays of a Backoff
+	minimumReserve = 10 * time.Millisecond // for the last poll, over a round trip
+)
+
+// Fixed is the plan to poll at fixed intervals.
+type Fixed struct {
+	Interval time.Duration
+	// Random returns numbers in [0, 1). If nil, those of math/rand.
+	Random func() float64
+}
+
+// Next implements [Plan].
+func (f Fixed) Next(p Progress) time.Duration {
+	return p.bound(vary(f.Interval, f.Interval, f.Random), f.Random)
+}
+
+// Backoff is the plan to poll at intervals that grow by half each time.
+type Backoff struct {
+	Initial, Longest time.Duration
+	// Random returns numbers in [0, 1). If nil, those of math/rand.
+	Random func() float64
+}
+
+// Next implements [Plan].
+func (b Backoff) Next(p Progress) time.Duration {
+	longest := max(b.Longest, b.Initial)
+	d := float64(max(b.Initial, time.Millisecond))
+	for n := 0; n < p.Polls && d < float64(longest); n++ {
+		d *= growth
+	}
+	d = min(d, float64(longest))
+	return p.bound(vary(time.Duration(d), time.Duration(d), b.Random), b.Random)
+}
+
+// vary changes a delay at random, in proportion to a gap.
+func vary(delay, gap time.Duration, random func() float64) time.Duration {
+	return delay + time.Duration(randomness*float64(gap)*(2*draw(random)-1))
+}
+
+func draw(random func() float64) float64 {
+	if random == nil {
+		return rand.Float64() //nolint:gosec // so that callers do not come in step; no secret
+	}
+	return random()
+}
+
+// bound applies the rules that hold for every plan to a delay.
+func (p Progress) bound(delay time.Duration, random func() float64) time.Duration {
+	delay = max(delay, shortestGap)
+	if p.AtLeast > delay {
+		if p.AtLeast > Never/2 {
+			return Never
+		}
+		// All who were told the same are not to come back at once.
+		delay = p.AtLeast + time.Duration(randomness*float64(p.AtLeast)*draw(random))
+	}
+	if p.Remaining == NoDeadline {
+		return delay
+	}
+	last := p.last()
+	switch {
+	case delay <= last-shortestGap: // or there would be none at the last moment
+		return delay
+	case last >= max(shortestGap, p.AtLeast):
+		return last
+	}
+	return Never
+}
+
+// last is the delay after which a poll can just be answered by the deadline.
+func (p Progress) last() time.Duration {
+	reserve := max(p.RoundTrip, 0)
+	reserve += max(reserve/4, minimumReserve)
+	if p.Polls == 0 {
+		// Better one that may come to nothing than none.
+		reserve = min(reserve, p.Remaining/2)
+	}
+	return p.Remaining - reserve
+}

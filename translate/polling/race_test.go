@@ -1,0 +1,5 @@
+//go:build race
+
+package polling_test
+
+func init() { raceDetector = true }

@@ -1,0 +1,83 @@
+package polling
+
+import "time"
+
+// A Run is one run that is being followed. It is not safe for concurrent use.
+type Run struct {
+	plan      Plan
+	budget    *Budget
+	accepted  time.Time
+	deadline  time.Time     // zero: none
+	asked     time.Time     // the newest poll
+	running   time.Duration // when the run was seen to be still going on
+	roundTrip time.Duration
+	polls     int
+}
+
+// Start begins to follow a run that was accepted at some time and is waited for
+// until the deadline, if it is not zero. The budget may be nil.
+func Start(plan Plan, budget *Budget, accepted, deadline time.Time) Run {
+	r := Run{plan: plan, budget: budget, accepted: accepted, deadline: deadline}
+	if l, ok := plan.(*Learner); ok {
+		r.roundTrip = time.Duration(l.roundTrip.Load())
+	}
+	return r
+}
+
+// Next returns the delay until the next poll, or [Never]. AtLeast is the delay
+// that the provider has asked for.
+func (r *Run) Next(atLeast time.Duration) time.Duration {
+	return r.plan.Next(r.progress(atLeast))
+}
+
+func (r *Run) progress(atLeast time.Duration) Progress {
+	now := time.Now()
+	p := Progress{Elapsed: now.Sub(r.accepted), Polls: r.polls, RoundTrip: r.roundTrip, Remaining: NoDeadline, AtLeast: atLeast}
+	if !r.deadline.IsZero() {
+		p.Remaining = r.deadline.Sub(now)
+	}
+	return p
+}
+
+// Hold returns for how much longer the budget has the poll wait. It is called
+// when the delay that Next returned has passed.
+func (r *Run) Hold() time.Duration { return r.budget.Hold(r.progress(0).last()) }
+
+// Ask tells that a poll is being made.
+func (r *Run) Ask() {
+	r.asked = time.Now()
+	r.polls++
+}
+
+// Running tells that the poll was answered, and that the run still goes on.
+func (r *Run) Running() {
+	r.answered()
+	r.running = r.asked.Sub(r.accepted) // it was at the latest then that it had not ended
+}
+
+// Throttled tells that the provider finds itself asked too often.
+func (r *Run) Throttled() {
+	if l, ok := r.plan.(*Learner); ok {
+		l.Throttled()
+	}
+}
+
+// Done tells that the poll was answered, and that the run has ended after the
+// given time by the provider's clock; 0 if it did not say.
+func (r *Run) Done(execution time.Duration) {
+	r.answered()
+	if l, ok := r.plan.(*Learner); ok {
+		l.roundTrip.Store(int64(r.roundTrip))
+		l.Done(Completion{Execution: execution, Running: r.running, Ended: time.Since(r.accepted), Polls: r.polls})
+	}
+}
+
+// answered takes the round trip into account.
+func (r *Run) answered() {
+	took := time.Since(r.asked)
+	if r.roundTrip == 0 {
+		r.roundTrip = took
+		return
+	}
+	r.roundTrip += (took - r.roundTrip) / 4
+}
