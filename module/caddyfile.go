@@ -64,7 +64,7 @@ func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, e
 //		require_principal | allow_anonymous
 //		priority          low|normal|high
 //		timeout           <default> [<max>]
-//		poll_interval     <initial> [<max>]
+//		poll              adaptive [<price>] | fixed <interval> | backoff <initial> [<max>]
 //		cache {
 //			max_size       <size>
 //			ttl            <duration>
@@ -178,6 +178,7 @@ func (p *parser) handler(h *Handler) error {
 		"allow_anonymous":   p.flag(&h.AllowAnonymous, "allow_anonymous"),
 		"priority":          p.text(&h.Priority, "priority"),
 		"timeout":           p.span(&h.Timeout, &h.MaxTimeout, "timeout"),
+		"poll":              func() error { return p.poll(&h.Poll) },
 		"poll_interval":     p.span(&h.PollInterval, &h.MaxPollInterval, "poll_interval"),
 		"cache":             func() error { return p.cache(&h.Cache) },
 		"max_request_size":  p.size(&h.MaxRequestSize, "max_request_size"),
@@ -271,6 +272,34 @@ func (p *parser) caller(to **Caller) error {
 	return nil
 }
 
+func (p *parser) poll(to **Poll) error {
+	p.mark("poll")
+	args := p.RemainingArgs()
+	if len(args) == 0 {
+		return p.Errf("poll takes %s, %s or %s", pollAdaptive, pollFixed, pollBackoff)
+	}
+	v := &Poll{Mode: args[0]}
+	*to = v
+	targets := map[string][]*caddy.Duration{pollAdaptive: {&v.Price}, pollFixed: {&v.Interval}, pollBackoff: {&v.Interval, &v.MaxInterval}}[v.Mode]
+	given := args[1:]
+	if targets != nil && (len(given) > len(targets) || len(given) == 0 && v.Mode != pollAdaptive) {
+		return p.Errf("poll %s takes %s (arguments given: %d)", v.Mode, map[string]string{
+			pollAdaptive: "a price, if wanted", pollFixed: "an interval", pollBackoff: "an interval and, if wanted, a maximum",
+		}[v.Mode], len(given))
+	}
+	for i, target := range targets[:min(len(given), len(targets))] {
+		d, err := p.parseDuration("poll "+v.Mode, given[i])
+		if err != nil {
+			return err
+		}
+		if d <= 0 {
+			return p.Errf("poll %s %q has to be longer than 0", v.Mode, given[i])
+		}
+		*target = caddy.Duration(d)
+	}
+	return nil
+}
+
 func (p *parser) cache(to **Cache) error {
 	if err := p.noArgs("cache"); err != nil {
 		return err
@@ -302,6 +331,7 @@ func (p *parser) limits(to **Limits) error {
 		"output_size":       p.size(&l.OutputSize, "limits.output_size"),
 		"body_timeout":      p.duration(&l.BodyTimeout, "limits.body_timeout"),
 		"runs":              func() error { return p.runs(l) },
+		"polls":             p.count(&l.Polls, "limits.polls"),
 		"waiting":           p.count(&l.Waiting, "limits.waiting"),
 	})
 }

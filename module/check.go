@@ -158,6 +158,10 @@ func (h *Handler) checkCallers(c *checker) {
 func (h *Handler) checkTimesAndSizes(c *checker) {
 	checkSpan(c, "timeout", h.Timeout, defaultTimeout, h.MaxTimeout, defaultMaxTimeout)
 	checkSpan(c, "poll_interval", h.PollInterval, defaultPollInterval, h.MaxPollInterval, defaultMaxPollInterval)
+	c.check(h.Poll.check(), "poll")
+	if h.Poll != nil && (h.PollInterval != 0 || h.MaxPollInterval != 0) {
+		c.check(errors.New("poll and poll_interval exclude each other: poll_interval is poll backoff"), "poll")
+	}
 	c.check(checkSize("max_request_size", h.MaxRequestSize), "max_request_size")
 	c.check(checkSize("max_response_size", h.MaxResponseSize), "max_response_size")
 	c.check(checkCount("max_batch", h.MaxBatch), "max_batch")
@@ -201,6 +205,7 @@ func checkLimits(c *checker, l *Limits) {
 		{"schema_complexity", l.SchemaComplexity},
 		{"runs", l.Runs},
 		{"runs_per_provider", l.RunsPerProvider},
+		{"polls", l.Polls},
 		{"waiting", l.Waiting},
 	} {
 		c.check(checkCount(n.name, n.value), "limits."+n.name)

@@ -143,6 +143,30 @@ type Caller struct {
 	Type string `json:"type,omitempty"`
 }
 
+// Poll is when the status of a run is asked for. Whatever it says, a provider is
+// not asked earlier than it wants (Retry-After), not sooner than 20 ms after its last answer,
+// and one last time just before the call's deadline.
+type Poll struct {
+	// `adaptive`: when a run is likely to have ended, by the execution times of
+	// earlier runs of the same version of the skill; they survive reloads and
+	// restarts. `fixed`: at equal intervals. `backoff`: at intervals that grow by
+	// half each time. Default: `adaptive`.
+	Mode string `json:"mode,omitempty"`
+
+	// Of `adaptive`: how much later the end of a run may be noticed if that saves
+	// one request. The longer, the fewer requests. In JSON, 0 means the default.
+	// Default: `20ms`.
+	Price caddy.Duration `json:"price,omitempty"`
+
+	// Of `fixed`: the interval; of `backoff`: the first one. In JSON, 0 means the
+	// default. Default: `500ms`.
+	Interval caddy.Duration `json:"interval,omitempty"`
+
+	// Of `backoff`: the longest interval. In JSON, 0 means the default.
+	// Default: `5s`.
+	MaxInterval caddy.Duration `json:"max_interval,omitempty"`
+}
+
 // Cache bounds what is kept of the documents that describe skills. Bridges
 // with the same settings of cache, network and transport share one cache, which
 // survives reloads of the configuration.
@@ -215,6 +239,10 @@ type Limits struct {
 	// number after `runs`.) Default: half of `runs`.
 	RunsPerProvider int `json:"runs_per_provider,omitempty"`
 
+	// How often the runs of one provider may be asked about, in requests per second
+	// for all of them together. Over that they are asked later. Default: 1000.
+	Polls int `json:"polls,omitempty"`
+
 	// How many of them may be waiting for the end of a run that was accepted; while
 	// there are more, no further call is accepted. Default: `runs`.
 	Waiting int `json:"waiting,omitempty"`
@@ -258,6 +286,7 @@ const (
 	defaultMaxResponseSize = 10 << 20
 	defaultMaxBatch        = 50
 	defaultMaxRuns         = 20_000
+	defaultPolls           = 1000
 	defaultFailures        = 20
 	defaultCooldown        = 5 * time.Second
 	defaultRetryBudget     = 20

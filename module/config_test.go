@@ -13,6 +13,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -44,7 +45,7 @@ func TestDefaults(t *testing.T) {
 	equal(t, "caller", c.Caller, skillsharing.Caller{ID: "skill-bridge", Type: "service"})
 	equal(t, "priority", c.Priority, skillsharing.PriorityNormal)
 	equal(t, "timeouts", []time.Duration{c.DefaultTimeout, c.MaxTimeout}, []time.Duration{25 * time.Second, 10 * time.Minute})
-	equal(t, "poll intervals", []time.Duration{c.PollInitial, c.PollMax}, []time.Duration{500 * time.Millisecond, 5 * time.Second})
+	equal(t, "poll intervals", c.Polling.Plan, polling.Plan(nil))
 	equal(t, "response size", c.MaxResponseSize, int64(10<<20))
 	equal(t, "plain HTTP", c.AllowHTTP, false)
 	equal(t, "limits", c.Limits, skillsharing.Limits{
@@ -71,7 +72,7 @@ func TestZeros(t *testing.T) {
 			"runs":0,"runs_per_provider":0,"waiting":0}
 	}`)
 	equal(t, "timeouts", []time.Duration{c.DefaultTimeout, c.MaxTimeout}, []time.Duration{standard.DefaultTimeout, standard.MaxTimeout})
-	equal(t, "poll intervals", []time.Duration{c.PollInitial, c.PollMax}, []time.Duration{standard.PollInitial, standard.PollMax})
+	equal(t, "poll intervals", c.Polling.Plan, standard.Polling.Plan)
 	equal(t, "response size", c.MaxResponseSize, standard.MaxResponseSize)
 	equal(t, "limits", c.Limits, standard.Limits)
 	equal(t, "places", []int{c.MaxRuns, c.MaxRunsPerSource, c.MaxWaiting}, []int{standard.MaxRuns, standard.MaxRunsPerSource, standard.MaxWaiting})
@@ -93,7 +94,7 @@ func TestSettings(t *testing.T) {
 	equal(t, "caller", c.Caller, skillsharing.Caller{ID: "us", Type: "service"})
 	equal(t, "priority", c.Priority, skillsharing.PriorityLow)
 	equal(t, "timeouts", []time.Duration{c.DefaultTimeout, c.MaxTimeout}, []time.Duration{time.Second, 2 * time.Second})
-	equal(t, "poll intervals", []time.Duration{c.PollInitial, c.PollMax}, []time.Duration{3 * time.Millisecond, 4 * time.Millisecond})
+	equal(t, "poll intervals", c.Polling.Plan, polling.Plan(polling.Backoff{Initial: 3 * time.Millisecond, Longest: 4 * time.Millisecond}))
 	equal(t, "response size", c.MaxResponseSize, int64(5))
 	equal(t, "plain HTTP", c.AllowHTTP, true)
 	equal(t, "cache", h.cacheConfig(), cache.Config{MaxSize: 6, MaxTTL: 7 * time.Second})

@@ -74,12 +74,16 @@ type Handler struct {
 	// default. Default: `10m`.
 	MaxTimeout caddy.Duration `json:"max_timeout,omitempty"`
 
-	// How long to wait before a run's status is asked for the first time; the
-	// waits then grow. In JSON, 0 means the default. Default: `500ms`.
+	// When the status of a run is asked for. Default: when it is likely to have
+	// ended, by what was learned of earlier runs of the skill.
+	Poll *Poll `json:"poll,omitempty"`
+
+	// Asks for a run's status at intervals that grow from this one, as
+	// `{"mode": "backoff"}` of `poll` does. In JSON, 0 means that `poll` decides.
 	PollInterval caddy.Duration `json:"poll_interval,omitempty"`
 
-	// The longest wait between two requests for a run's status, unless the
-	// provider asks for more. In JSON, 0 means the default. Default: `5s`.
+	// The longest of these intervals, unless the provider asks for more. In JSON, 0
+	// means the default. Default: `5s`.
 	MaxPollInterval caddy.Duration `json:"max_poll_interval,omitempty"`
 
 	// What is kept of the documents that describe skills.
@@ -147,6 +151,7 @@ type Handler struct {
 	principal string
 	server    *jsonrpc.Server
 	usage     *usage
+	book      *book  // nil: nothing is learned
 	stopped   func() // the handler's configuration has
 }
 

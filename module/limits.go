@@ -20,6 +20,7 @@ func (h *Handler) limits() Limits {
 	l.Runs = cmp.Or(l.Runs, affordableRuns(debug.SetMemoryLimit(-1)))
 	l.RunsPerProvider = cmp.Or(l.RunsPerProvider, max(1, l.Runs/2))
 	l.Waiting = cmp.Or(l.Waiting, l.Runs)
+	l.Polls = cmp.Or(l.Polls, defaultPolls)
 	return l
 }
 

@@ -25,7 +25,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := h.hold(config, idle); err != nil {
+	if err := h.hold(ctx, config, idle); err != nil {
 		return err
 	}
 	if h.stopped, err = watchStop(ctx); err != nil {
@@ -52,7 +52,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 
 // hold takes what survives reloads from the pool, for as long as the handler or a
 // request uses it.
-func (h *Handler) hold(config *translate.Config, idle []func()) error {
+func (h *Handler) hold(ctx caddy.Context, config *translate.Config, idle []func()) error {
 	key := h.poolKey()
 	pooled, _, err := sharedPool.LoadOrNew(key, func() (caddy.Destructor, error) {
 		documents, err := cache.New(h.cacheConfig())
@@ -61,11 +61,20 @@ func (h *Handler) hold(config *translate.Config, idle []func()) error {
 	if err != nil {
 		return err
 	}
+	releaseBook := func() {}
+	if config.Polling.Plan == nil {
+		if releaseBook, err = h.holdBook(ctx); err != nil {
+			_, _ = sharedPool.Delete(key) // err says more
+			return err
+		}
+		config.Polling.Book = h.book.Book
+	}
 	config.Cache = pooled.(*shared).documents
 	if h.CircuitBreaker == nil || !h.CircuitBreaker.Off {
 		config.Breakers = pooled.(*shared).breakers
 	}
 	h.usage = newUsage(func() {
+		releaseBook()
 		if _, err := sharedPool.Delete(key); err != nil {
 			h.logger.Error("giving up what is shared with other configurations", zap.Error(err))
 		}
@@ -109,8 +118,7 @@ func (h *Handler) config(ctx caddy.Context) (*translate.Config, []func(), error)
 		Priority:        cmp.Or(skillsharing.Priority(h.Priority), skillsharing.PriorityNormal),
 		DefaultTimeout:  orDefault(h.Timeout, defaultTimeout),
 		MaxTimeout:      orDefault(h.MaxTimeout, defaultMaxTimeout),
-		PollInitial:     orDefault(h.PollInterval, defaultPollInterval),
-		PollMax:         orDefault(h.MaxPollInterval, defaultMaxPollInterval),
+		Polling:         h.polling(),
 		MaxResponseSize: h.maxResponseSize(),
 		Limits:          h.readingLimits(),
 		MaxRuns:         limits.Runs, MaxRunsPerSource: limits.RunsPerProvider, MaxWaiting: limits.Waiting,
