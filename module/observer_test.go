@@ -89,7 +89,7 @@ func TestCalledFields(t *testing.T) {
 		&translate.Outcome{
 			SkillID: "acme/x",
 			Run:     &translate.Run{ExecutionID: "run1", Status: skillsharing.StatusFailed, Output: []byte(`"private output"`)},
-			Failure: &translate.Failure{Kind: translate.RunFailed, Next: translate.NextFollowRun, Err: &skillsharing.Error{
+			Failure: &translate.Failure{Kind: translate.Unreachable, Next: translate.NextFollowRun, Err: &skillsharing.Error{
 				Code: skillsharing.EndpointUnreachable, Message: "down", Phase: skillsharing.PhasePoll,
 				HTTPStatus: 503, Details: []byte(`"private details"`), Cause: errors.New("no route"),
 			}},
@@ -107,6 +107,15 @@ func TestCalledFields(t *testing.T) {
 	}
 	if all := fmt.Sprint(got); strings.Contains(all, "private") || len(all) > 1000 {
 		t.Errorf("logged: %s", all)
+	}
+	for _, kind := range []translate.Kind{translate.RunFailed, translate.InvalidArguments} {
+		o.Called(t.Context(), new(translate.Call), &translate.Outcome{Failure: &translate.Failure{Kind: kind, Err: &skillsharing.Error{
+			Message: "private words", Arguments: &skillsharing.ArgumentError{Param: "city", Path: "/city/private", Reason: "schema"},
+		}}}, new(translate.Statistics))
+		last := logs.All()[logs.Len()-1].ContextMap()
+		if all := fmt.Sprint(last); strings.Contains(all, "private") || last["param"] != "city" || last["reason"] != "schema" {
+			t.Errorf("logged: %s", all)
+		}
 	}
 }
 

@@ -366,6 +366,34 @@ func TestR18InvalidDocuments(t *testing.T) {
 	}
 }
 
+// R18: nesting is bounded long before a parser's own limits: 512 levels of an
+// answer, 100 of a document, unless the operator says otherwise.
+func TestR18Depth(t *testing.T) {
+	hostile.CheckLeaks(t)
+	p := hostile.NewProvider(t)
+	deep := func(id string, depth int) hostile.Skill {
+		return hostile.Skill{ID: id, Edit: func(descriptor hostile.Object) {
+			nested := any("deep")
+			for range depth {
+				nested = []any{nested}
+			}
+			descriptor["extra"] = nested
+		}}
+	}
+	p.Publish(deep("acme/document", 90), deep("acme/deep-document", 200), deep("acme/answer", 0), deep("acme/deep-answer", 0))
+	p.On("acme/answer", hostile.Invoke, hostile.Deep(500))
+	p.On("acme/deep-answer", hostile.Invoke, hostile.Deep(600))
+	c := hostile.StartCaddy(t, withProvider(p))
+	for name, w := range map[string]want{
+		"acme.document":      {outcome: "completed"},
+		"acme.deep-document": {"VALIDATION_ERROR", "descriptor", "no", "other_skill", "bridge"},
+		"acme.answer":        {outcome: "completed"},
+		"acme.deep-answer":   {"INVALID_PROVIDER_RESPONSE", "invoke", "maybe", "none", "bridge"},
+	} {
+		w.check(t, c.Execute(name, nil))
+	}
+}
+
 // R19: a redirect of an invocation, a poll, a result or a token request is not
 // followed: nothing reaches the place where it leads. That of a document is, but
 // without the credential.

@@ -233,7 +233,7 @@ func TestR32SkewedProvider(t *testing.T) {
 	hostile.CheckLeaks(t)
 	for name, tc := range map[string]struct {
 		skew    time.Duration
-		fetched int // how often each document is
+		fetched int // how often each document is, at least
 	}{
 		"5 minutes slow": {-5 * time.Minute, 1},
 		"5 minutes fast": {5 * time.Minute, 1},
@@ -283,10 +283,10 @@ func TestR32SkewedProvider(t *testing.T) {
 			if n := p.Count("", hostile.Token); n != 1 {
 				t.Errorf("%d token requests, want 1", n)
 			}
-			if n := p.Count("", hostile.Index); n != tc.fetched {
+			if n := p.Count("", hostile.Index); n < tc.fetched || tc.fetched == 1 && n > 1 {
 				t.Errorf("%d requests for the index, want %d", n, tc.fetched)
 			}
-			if n := p.Count("acme/token", hostile.Descriptor); n != tc.fetched {
+			if n := p.Count("acme/token", hostile.Descriptor); n < tc.fetched || tc.fetched == 1 && n > 1 {
 				t.Errorf("%d requests for the descriptor, want %d", n, tc.fetched)
 			}
 			if n := p.Count("acme/token", hostile.Status); n != 9 {
