@@ -265,10 +265,7 @@ func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	x := Exchange{Source: t.client.Source, Phase: PhaseAuth, Method: req.Method, URL: req.URL, Duration: time.Since(start), client: t.client}
 	if err != nil {
-		x.Err = t.client.scrubbed(err)
-		if _, malformed := malformedAnswer(err); malformed {
-			x.Err = errMalformed
-		}
+		x.Err = t.client.scrubbed(withoutQuotes(err))
 	}
 	if resp != nil {
 		x.Status = resp.StatusCode

@@ -152,9 +152,8 @@ func (c *Client) exchange(phase Phase, o *outgoing) (a *answer, err error) {
 	resp, err := c.Transport.RoundTrip(o.Request)
 	if err != nil {
 		failed := &exchangeError{err: err, written: o.written.Load() || !o.traced.Load() && !dialFailure(err)}
-		if failed.status, failed.malformed = malformedAnswer(err); failed.malformed {
-			failed.err = errMalformed
-		}
+		failed.status, failed.malformed = malformedAnswer(err)
+		failed.err = withoutQuotes(err)
 		return nil, failed
 	}
 	defer resp.Body.Close()
