@@ -215,8 +215,8 @@ type Limits struct {
 	// number after `runs`.) Default: half of `runs`.
 	RunsPerProvider int `json:"runs_per_provider,omitempty"`
 
-	// How many of them may be waiting for the end of a run that was accepted; while
-	// there are more, no further call is accepted. Default: `runs`.
+	// How many of them may have a run that was submitted and has not ended: what
+	// they wait for goes on at providers. Default: `runs`.
 	Waiting int `json:"waiting,omitempty"`
 }
 

@@ -203,11 +203,7 @@ func failureFields(f *translate.Failure) []zap.Field {
 // quotesArguments reports whether a failure's message may repeat what an agent sent
 // or a run produced, which is no business of the log.
 func quotesArguments(f *translate.Failure) bool {
-	switch f.Kind {
-	case translate.InvalidArguments, translate.RunFailed:
-		return true
-	}
-	return false
+	return f.Err.Source == skillsharing.SourceProvider || f.Kind == translate.InvalidArguments || f.Kind == translate.RunFailed
 }
 
 func zapLevel(level slog.Level) zapcore.Level {

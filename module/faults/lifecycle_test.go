@@ -142,8 +142,8 @@ func TestR23ReloadsUnderLoad(t *testing.T) {
 	client := unpooled(c.Client)
 	var answered atomic.Int64
 	stop := hostile.Load{
-		Workers: 12,
-		Do:      func(_, call int) hostile.Answer { return client.Execute(names[call%len(names)], nil) },
+		Workers: 12, Pace: 2 * time.Millisecond,
+		Do: func(_, call int) hostile.Answer { return client.Execute(names[call%len(names)], nil) },
 		Done: func(_, _ int, a hostile.Answer) {
 			answered.Add(1)
 			if posts := p.Posts(a.Call) + q.Posts(a.Call); a.Outcome() == "broken" && posts > 0 {

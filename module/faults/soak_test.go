@@ -40,7 +40,7 @@ func TestSoak(t *testing.T) {
 	hostile.CheckLeaks(t)
 	s := newSoak(t)
 	duration := soakFor(t)
-	s.run(min(max(2*time.Second, duration/6), 30*time.Second))
+	s.run(min(max(2*time.Second, duration/10), 30*time.Second))
 	before := s.measure()
 	s.run(duration)
 	after := s.measure()

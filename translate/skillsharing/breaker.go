@@ -53,6 +53,7 @@ type breaker struct {
 	failures int       // in a row
 	reason   string    // of the last failure
 	opened   time.Time // zero: it is closed
+	probed   time.Time // when a request was last let through to see whether the host is back
 }
 
 // passage is a request's way through a breaker.
@@ -79,11 +80,26 @@ func (b *Breakers) enter(source string, u *url.URL, phase Phase) (passage, error
 		return p, nil
 	}
 	done, err := p.breaker.circuit.Allow()
-	if err != nil && phase != PhasePoll && phase != PhaseResult {
+	if err != nil && phase != PhasePoll && phase != PhaseResult && !p.breaker.mayProbe(err, b.config.Cooldown) {
 		return p, p.breaker.refusal(b.config.Cooldown)
 	}
 	p.done = done
 	return p, nil
+}
+
+// mayProbe reports whether a request may find out if the host is back though
+// another one is at it: that one may take as long as a call may.
+func (b *breaker) mayProbe(err error, cooldown time.Duration) bool {
+	if !errors.Is(err, gobreaker.ErrTooManyRequests) {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if time.Since(b.probed) < cooldown {
+		return false
+	}
+	b.probed = time.Now()
+	return true
 }
 
 // leave tells the breaker what came of the request.
@@ -180,10 +196,13 @@ func (b *Breakers) of(key hostKey) *breaker {
 		ReadyToTrip: func(counts gobreaker.Counts) bool { return counts.ConsecutiveFailures >= uint32(b.config.Failures) }, //nolint:gosec // a small number
 		IsExcluded:  func(err error) bool { return errors.Is(err, errNeither) },
 		OnStateChange: func(_ string, _, to gobreaker.State) {
-			if to == gobreaker.StateOpen {
-				made.mu.Lock()
+			made.mu.Lock()
+			defer made.mu.Unlock()
+			switch to {
+			case gobreaker.StateOpen:
 				made.opened = time.Now()
-				made.mu.Unlock()
+			case gobreaker.StateHalfOpen:
+				made.probed = time.Now()
 			}
 		},
 	})

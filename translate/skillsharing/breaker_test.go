@@ -45,7 +45,11 @@ func TestBreakerOpens(t *testing.T) {
 		{"502", says(502, ""), false, true},
 		{"503", unavailable, false, true},
 		{"504", says(504, ""), false, true},
-		{"503 with the end of a run", says(503, completes), false, true},
+		{"503 with the end of a run", says(503, completes), false, false},
+		{"504 with a run that timed out", says(504, `{"execution_id":"exec-1","status":"timeout"}`), false, false},
+		{"not HTTP", func(*http.Request) (*http.Response, error) {
+			return nil, errors.New(`net/http: HTTP/1.x transport connection broken: malformed HTTP response "x"`)
+		}, false, false},
 		{"completed", says(200, completes), false, false},
 		{"failed run", says(200, `{"execution_id":"exec-1","status":"failed"}`), false, false},
 		{"429", says(429, ""), false, false},
@@ -138,6 +142,36 @@ func TestBreakerRecovers(t *testing.T) {
 	})
 }
 
+// TestBreakerProbes: a request that takes long to find out whether a host is back
+// keeps others from it for one cooldown only.
+func TestBreakerProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := func(r *http.Request) (*http.Response, error) {
+			time.Sleep(time.Hour)
+			return says(200, completes)(r)
+		}
+		c, _ := breaking(t, slices.Concat(times(3, unavailable), []scriptedAnswer{slow, says(200, completes)})...)
+		c.RetryBudget = skillsharing.NewRetryBudget(0)
+		s := skillAt(t, acme)
+		for range 3 {
+			_, _, _ = submit(t.Context(), c, s)
+		}
+		time.Sleep(11 * time.Second)
+		go func() { _, _, _ = submit(t.Context(), c, s) }()
+		synctest.Wait()
+		if _, e, _ := submit(t.Context(), c, s); !isLeftAlone(e) {
+			t.Errorf("beside the probe: %v", e)
+		}
+		time.Sleep(10 * time.Second)
+		for range 2 {
+			if _, e, _ := submit(t.Context(), c, s); e != nil {
+				t.Errorf("a cooldown later: %v", e)
+			}
+		}
+		time.Sleep(time.Hour) // until the probe has ended
+	})
+}
+
 // TestBreakerHurriedCallers: that callers give a host no time proves nothing.
 func TestBreakerHurriedCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -178,6 +212,11 @@ func TestBreakerHosts(t *testing.T) {
 		defer cancel()
 		if _, e := c.Follow(ctx, s, "exec-1", 0, new(skillsharing.Effort)); isLeftAlone(e) {
 			t.Errorf("a run is not followed: %v", e)
+		}
+		result, cancelResult := context.WithTimeout(t.Context(), time.Second)
+		defer cancelResult()
+		if _, e := c.Result(result, s, &skillsharing.Response{ExecutionID: "exec-1", Status: skillsharing.StatusCompleted}, new(skillsharing.Effort)); isLeftAlone(e) {
+			t.Errorf("a result is not fetched: %v", e)
 		}
 		// It answered, which proves it alive.
 		if _, e, _ := submit(t.Context(), c, s); isLeftAlone(e) {

@@ -143,9 +143,12 @@ func (c *Client) exchange(phase Phase, o *outgoing) (a *answer, err error) {
 		return nil, &exchangeError{err: err}
 	}
 	defer func() {
-		if a != nil {
+		switch {
+		case a != nil && c.isRun(a):
+			through.leave(ctx, http.StatusOK, nil)
+		case a != nil:
 			through.leave(ctx, a.status, nil)
-		} else {
+		default:
 			through.leave(ctx, 0, err)
 		}
 	}()
