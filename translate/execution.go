@@ -60,6 +60,11 @@ func CallOf(ctx context.Context) *Call {
 
 func (x *execution) end(o Operation) {
 	x.release()
+	x.report(o)
+}
+
+// report tells the observer of the call.
+func (x *execution) report(o Operation) {
 	s := &Statistics{Operation: o, Duration: time.Since(x.call.Arrived), Attempts: x.effort.Attempts, Polls: x.effort.Polls}
 	if x.listed != nil {
 		s.Source = x.listed.source.Namespace

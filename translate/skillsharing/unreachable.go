@@ -147,8 +147,14 @@ func malformedAnswer(err error) (status int, malformed bool) {
 		return s.StatusCode(), true
 	}
 	text := err.Error()
-	return 0, strings.Contains(text, "malformed HTTP") || strings.Contains(text, "response headers exceeded") ||
-		strings.Contains(text, "too many 1xx")
+	return 0, slices.ContainsFunc(malformedTexts, func(t string) bool { return strings.Contains(text, t) })
+}
+
+// malformedTexts are what package net/http says of such answers, for which it has
+// no types.
+var malformedTexts = []string{
+	"malformed HTTP", "response headers exceeded", "too many 1xx", "Content-Length",
+	"unsupported transfer encoding", "too many transfer encodings",
 }
 
 // errQuoting stands for an error of package net/http that quotes the answer which
@@ -166,7 +172,7 @@ func withoutQuotes(err error) error {
 
 // quotingTexts are what package net/http says in such errors, for which it has no types.
 var quotingTexts = []string{
-	"malformed HTTP", "malformed MIME header", "malformed chunked encoding", "invalid Content-Length", "bad Content-Length",
+	"malformed HTTP", "malformed MIME header", "malformed chunked encoding", "Content-Length",
 	"unsupported transfer encoding", "too many transfer encodings",
 }
 
