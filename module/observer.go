@@ -155,8 +155,10 @@ func actionable(f *translate.Failure) bool {
 	switch {
 	case f.Next == translate.NextAskOperator, f.Err.Hint == skillsharing.HintRefused, f.Err.Hint == skillsharing.HintGone:
 		return true
-	case f.Kind == translate.InvalidDocument, f.Kind == translate.Unreachable:
+	case f.Kind == translate.InvalidDocument, f.Kind == translate.Unreachable, f.Kind == translate.ProviderFault:
 		return true
+	case f.Kind == translate.RateLimited:
+		return f.Err.Source == skillsharing.SourceBridge
 	}
 	return false
 }

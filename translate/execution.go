@@ -66,8 +66,11 @@ func (x *execution) end(o Operation) {
 // report tells the observer of the call.
 func (x *execution) report(o Operation) {
 	s := &Statistics{Operation: o, Duration: time.Since(x.call.Arrived), Attempts: x.effort.Attempts, Polls: x.effort.Polls}
-	if x.listed != nil {
+	switch {
+	case x.listed != nil:
 		s.Source = x.listed.source.Namespace
+	case x.admitted != nil:
+		s.Source = x.admitted.Namespace
 	}
 	x.bridge.config.Observer.Called(x.ctx, &x.call, &x.outcome, s)
 }

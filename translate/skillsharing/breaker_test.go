@@ -135,6 +135,13 @@ func TestBreakerRecovers(t *testing.T) {
 		for _, d := range transport.times()[:6] {
 			at = append(at, d.String())
 		}
+		var notices []string
+		for _, n := range c.Observer.(*watcher).notices {
+			notices = append(notices, n.Level.String()+" "+attribute(n, "host"))
+		}
+		if got := strings.Join(notices, ", "); got != "WARN acme.example, WARN acme.example, INFO acme.example" {
+			t.Errorf("noticed: %s", got)
+		}
 		// Three failures, a probe that fails, one that succeeds, and the next call.
 		if got := strings.Join(at, " "); got != "0s 1s 2s 13s 24s 25s" {
 			t.Errorf("asked at %s", got)

@@ -143,13 +143,15 @@ func (c *Client) exchange(phase Phase, o *outgoing) (a *answer, err error) {
 		return nil, &exchangeError{err: err}
 	}
 	defer func() {
-		switch {
-		case a != nil && c.isRun(a):
-			through.leave(ctx, http.StatusOK, nil)
-		case a != nil:
-			through.leave(ctx, a.status, nil)
-		default:
-			through.leave(ctx, 0, err)
+		status := 0
+		if a != nil {
+			status = a.status
+			if c.isRun(a) {
+				status = http.StatusOK
+			}
+		}
+		if n := through.leave(ctx, status, err); n != nil {
+			c.Observer.Notice(ctx, n)
 		}
 	}()
 	resp, err := c.Transport.RoundTrip(o.Request)
