@@ -64,7 +64,8 @@ func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, e
 //		require_principal | allow_anonymous
 //		priority          low|normal|high
 //		timeout           <default> [<max>]
-//		poll              adaptive [<price>] | fixed <interval> | backoff <initial> [<max>]
+//		poll              adaptive|fixed|backoff ...
+//		poll_interval     <initial> [<max>]
 //		cache {
 //			max_size       <size>
 //			ttl            <duration>
@@ -85,6 +86,7 @@ func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, e
 //			output_size       <size>
 //			body_timeout      <duration>
 //			runs              <n> [<per provider>]
+//			polls             <n>
 //			waiting           <n>
 //		}
 //		circuit_breaker   off | {

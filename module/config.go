@@ -243,8 +243,8 @@ type Limits struct {
 	// for all of them together. Over that they are asked later. Default: 1000.
 	Polls int `json:"polls,omitempty"`
 
-	// How many of them may be waiting for the end of a run that was accepted; while
-	// there are more, no further call is accepted. Default: `runs`.
+	// How many of them may have a run that was submitted and has not ended: what
+	// they wait for goes on at providers. Default: `runs`.
 	Waiting int `json:"waiting,omitempty"`
 }
 

@@ -114,8 +114,9 @@ type Handler struct {
 
 	// The share of the calls to a provider, in percent, that may be repeating their
 	// invocation at a time; three always may. An invocation is repeated only where
-	// nothing can have been executed or the provider consents. 0: nothing is ever
-	// repeated. Default: 20.
+	// nothing can have been executed or the provider consents; where it has not even
+	// been sent, for want of a connection, that does not count. 0: none may.
+	// Default: 20.
 	RetryBudget *int `json:"retry_budget,omitempty"`
 
 	// Let providers be reached without TLS. Everything exchanged with them can

@@ -155,8 +155,10 @@ func actionable(f *translate.Failure) bool {
 	switch {
 	case f.Next == translate.NextAskOperator, f.Err.Hint == skillsharing.HintRefused, f.Err.Hint == skillsharing.HintGone:
 		return true
-	case f.Kind == translate.InvalidDocument, f.Kind == translate.Unreachable:
+	case f.Kind == translate.InvalidDocument, f.Kind == translate.Unreachable, f.Kind == translate.ProviderFault:
 		return true
+	case f.Kind == translate.RateLimited:
+		return f.Err.Source == skillsharing.SourceBridge
 	}
 	return false
 }
@@ -203,11 +205,7 @@ func failureFields(f *translate.Failure) []zap.Field {
 // quotesArguments reports whether a failure's message may repeat what an agent sent
 // or a run produced, which is no business of the log.
 func quotesArguments(f *translate.Failure) bool {
-	switch f.Kind {
-	case translate.InvalidArguments, translate.RunFailed:
-		return true
-	}
-	return false
+	return f.Err.Source == skillsharing.SourceProvider || f.Kind == translate.InvalidArguments || f.Kind == translate.RunFailed
 }
 
 func zapLevel(level slog.Level) zapcore.Level {

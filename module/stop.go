@@ -49,6 +49,9 @@ type period struct {
 
 func (p period) whole() time.Duration { return p.delay + p.grace }
 
+// untilAnswers is when requests that are under way are answered as they stand.
+func (p period) untilAnswers() time.Duration { return p.whole() - min(lastMoment, p.grace/2) }
+
 func newExiting() *exiting {
 	e := new(exiting)
 	e.changed.L = &e.mu
@@ -111,7 +114,7 @@ func (e *exiting) begin(p period) {
 	}
 	e.begun = time.Now()
 	if p.grace > 0 {
-		time.AfterFunc(p.whole()-min(lastMoment, p.grace/2), e.answer)
+		time.AfterFunc(p.untilAnswers(), e.answer)
 		time.AfterFunc(p.whole(), e.giveUp)
 	}
 }

@@ -87,9 +87,19 @@ func setDefault[T comparable](value *T, standard T) {
 // checkGuardable refuses what the guard can't work with, above all what makes
 // Caddy's transport dial in other ways than the one that is guarded.
 func checkGuardable(config *reverseproxy.HTTPTransport) error {
+	for name, d := range map[string]caddy.Duration{
+		"dial_timeout": config.DialTimeout, "response_header_timeout": config.ResponseHeaderTimeout,
+		"expect_continue_timeout": config.ExpectContinueTimeout, "read_timeout": config.ReadTimeout, "write_timeout": config.WriteTimeout,
+	} {
+		if d < 0 {
+			return fmt.Errorf("transport: %s %s is negative", name, time.Duration(d))
+		}
+	}
 	switch {
-	case config.DialTimeout < 0:
-		return fmt.Errorf("transport: dial_timeout %s is negative", time.Duration(config.DialTimeout))
+	case config.MaxResponseHeaderSize < 0:
+		return fmt.Errorf("transport: max_response_header_size %d is negative", config.MaxResponseHeaderSize)
+	case config.TLS != nil && config.TLS.HandshakeTimeout < 0:
+		return fmt.Errorf("transport: handshake_timeout %s is negative", time.Duration(config.TLS.HandshakeTimeout))
 	case slices.Contains(config.Versions, "3"):
 		return errors.New("transport with HTTP/3 (versions 3) is not possible: its connections can't be guarded")
 	case config.ProxyProtocol != "":

@@ -21,22 +21,19 @@ func (p *places) take() bool {
 
 func (p *places) giveBack() { p.taken.Add(-1) }
 
-// full reports whether there is no place.
-func (p *places) full() bool { return p.most > 0 && p.taken.Load() >= p.most }
+// busy is the failure of a call for which there is no place.
+func (p *places) busy() *Failure { return busy(p.name, p.most) }
 
-// admit takes a place for the call. While more runs than are allowed are waiting
-// for their end, none is started: one that was accepted can't be turned away.
-func (x *execution) admit() *Failure {
-	b := x.bridge
-	if b.waiting.full() {
-		return busy(b.waiting.name, b.waiting.most)
-	}
-	return x.take(&b.runs)
-}
+// admit takes a place for the call.
+func (x *execution) admit() *Failure { return x.take(&x.bridge.runs) }
+
+// admitRun takes a place for a run that is about to be started, or followed: one
+// that was accepted can't be turned away any more.
+func (x *execution) admitRun() *Failure { return x.take(&x.bridge.waiting) }
 
 func (x *execution) take(p *places) *Failure {
 	if !p.take() {
-		return busy(p.name, p.most)
+		return p.busy()
 	}
 	x.places[x.taken] = p
 	x.taken++

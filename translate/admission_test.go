@@ -92,6 +92,10 @@ func TestPlaces(t *testing.T) {
 			if _, failure := b.Describe(t.Context(), call("")); failure == nil || failure.Kind != translate.RateLimited {
 				t.Errorf("a description without a place: %+v", failure)
 			}
+			unlisted := b.List(t.Context(), translate.Query{Namespace: "acme"}).Unavailable
+			if len(unlisted) != 1 || unlisted[0].Failure.Kind != translate.RateLimited {
+				t.Errorf("a list without a place: %+v", unlisted)
+			}
 			o = b.Execute(t.Context(), translate.Call{Name: "other.weather", Args: []byte(city)})
 			if found := o.Failure == nil; found != tc.otherFinds {
 				t.Errorf("a call to another source: %+v", o.Failure)
@@ -106,7 +110,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestWaitingPlaces: while too many runs are waited for, none is started.
+// TestWaitingPlaces: while too many runs are waited for, none is started, also if
+// they come at once.
 func TestWaitingPlaces(t *testing.T) {
 	p, acme := weather(t, nil)
 	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
@@ -125,6 +130,15 @@ func TestWaitingPlaces(t *testing.T) {
 		t.Errorf("when the other has ended: %+v", o.Failure.Err)
 	}
 	p.received(t, "POST /run/weather", 2)
+
+	submitted := hold(p, "POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
+	under.Go(func() { b.Execute(t.Context(), call(`{"city":"Tokyo"}`)) })
+	<-submitted.arrived
+	if o := b.Execute(t.Context(), call(`{"city":"Tokyo"}`)); o.Failure == nil || o.Failure.Kind != translate.RateLimited {
+		t.Errorf("beside one that is being submitted: %+v", o.Failure)
+	}
+	close(submitted.release)
+	under.Wait()
 }
 
 // TestPrincipalOfSource tries to use a source that wants to know who is asking,

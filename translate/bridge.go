@@ -119,16 +119,16 @@ func (b *Bridge) Follow(ctx context.Context, ref RunRef, principal string) Outco
 // Describe returns all that is known about a skill.
 func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *Failure) {
 	x := b.begin(ctx, call)
+	defer x.release()
 	failure := x.admit()
 	if failure == nil {
 		failure = x.find()
 	}
 	if failure != nil {
 		x.outcome = x.judge(nil, failure)
-		x.end(OperationDescribe)
+		x.report(OperationDescribe)
 		return nil, failure
 	}
-	x.release()
 	f := x.found
 	return &Description{
 		Name: f.name, Namespace: f.source.Namespace, Descriptor: f.skill.Descriptor, Document: f.skill.Document,

@@ -272,34 +272,36 @@ func (c *catalog) loadAll(ctx context.Context, wanted func(*source) bool) []load
 
 // load reads the indexes of a source and makes its names.
 func (c *catalog) load(ctx context.Context, s *source) (*nameTable, *skillsharing.Error) {
+	known := s.table.Load()
 	if s.Kind == ProviderSource {
 		index, err := s.client.Index(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if t := s.table.Load(); t != nil && t.indexes[0] == index {
-			return t, nil
+		if known != nil && known.indexes[0] == index {
+			return known, nil
 		}
+		return c.renew(ctx, s, []*skillsharing.Index{index}), nil
 	}
-	indexes, err := s.indexes(ctx)
+	indexes, err := s.answers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if t := s.table.Load(); t != nil && slices.Equal(t.indexes, indexes) {
-		return t, nil
+	if known != nil && slices.Equal(known.indexes, indexes) {
+		return known, nil
 	}
-	t := c.nameTable(ctx, s, indexes)
-	s.table.Store(t)
-	return t, nil
+	return c.renew(ctx, s, indexes), nil
 }
 
-// indexes reads what a source lists: an index, or the answers of a registry for
-// each of the wanted types.
-func (s *source) indexes(ctx context.Context) ([]*skillsharing.Index, *skillsharing.Error) {
-	if s.Kind == ProviderSource {
-		index, err := s.client.Index(ctx)
-		return []*skillsharing.Index{index}, err
-	}
+// renew makes the names of a source anew.
+func (c *catalog) renew(ctx context.Context, s *source, indexes []*skillsharing.Index) *nameTable {
+	t := c.nameTable(ctx, s, indexes)
+	s.table.Store(t)
+	return t
+}
+
+// answers reads the answers of a registry for each of the wanted types.
+func (s *source) answers(ctx context.Context) ([]*skillsharing.Index, *skillsharing.Error) {
 	types := s.CapabilityTypes
 	if len(types) == 0 {
 		types = []skillsharing.CapabilityType{""}

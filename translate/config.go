@@ -31,8 +31,8 @@ type Config struct {
 	MaxResponseSize int64
 	// Limits bounds what else is read of documents and answers.
 	Limits skillsharing.Limits
-	// MaxRuns bounds the calls that are in progress, in all and for each source; MaxWaiting those of them that wait for the
-	// end of an accepted run. 0: no bound.
+	// MaxRuns bounds the calls that are in progress, in all and for each source; MaxWaiting those of them that have a
+	// run submitted. 0: no bound.
 	MaxRuns, MaxRunsPerSource, MaxWaiting int
 	// Breakers keep calls from hosts that are in trouble; nil: none are kept. They may be shared like the cache.
 	Breakers *skillsharing.Breakers

@@ -27,7 +27,7 @@ type execution struct {
 	outcome Outcome
 
 	admitted *source    // the last one to be admitted to
-	places   [3]*places // that it has taken
+	places   [4]*places // that it has taken
 	taken    int
 }
 
@@ -60,9 +60,17 @@ func CallOf(ctx context.Context) *Call {
 
 func (x *execution) end(o Operation) {
 	x.release()
+	x.report(o)
+}
+
+// report tells the observer of the call.
+func (x *execution) report(o Operation) {
 	s := &Statistics{Operation: o, Duration: time.Since(x.call.Arrived), Attempts: x.effort.Attempts, Polls: x.effort.Polls}
-	if x.listed != nil {
+	switch {
+	case x.listed != nil:
 		s.Source = x.listed.source.Namespace
+	case x.admitted != nil:
+		s.Source = x.admitted.Namespace
 	}
 	x.bridge.config.Observer.Called(x.ctx, &x.call, &x.outcome, s)
 }
@@ -96,6 +104,9 @@ func (x *execution) submit() (*skillsharing.Response, *Failure) {
 	f := x.found
 	if e := f.skill.CheckInputs(x.call.Args, x.call.Arguments); e != nil {
 		return nil, failed(e)
+	}
+	if failure := x.admitRun(); failure != nil {
+		return nil, failure
 	}
 	x.setDeadline(x.effectiveTimeout())
 	response, err := f.invoker.client.Submit(x.ctx, f.skill, &skillsharing.Invocation{
@@ -183,12 +194,13 @@ func (x *execution) findRun(ref RunRef) (failure *Failure) {
 	if x.listed, failure = x.bridge.catalog.byRef(x.ctx, ref); failure != nil {
 		return failure
 	}
-	return x.read(x.ctx, "")
+	if failure = x.read(x.ctx, ""); failure != nil {
+		return failure
+	}
+	return x.admitRun()
 }
 
 func (x *execution) follow(accepted *skillsharing.Response) (*skillsharing.Response, *Failure) {
-	x.bridge.waiting.taken.Add(1)
-	defer x.bridge.waiting.giveBack()
 	r, err := x.found.invoker.client.Follow(x.ctx, x.found.skill, accepted.ExecutionID, accepted.RetryAfter, &x.effort)
 	if err != nil {
 		return accepted, failed(err)

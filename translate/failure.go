@@ -160,7 +160,7 @@ func anonymous() *Failure {
 func busy(limit string, most int64) *Failure {
 	return failed(&skillsharing.Error{
 		Code: skillsharing.RateLimited, Phase: skillsharing.PhaseDiscovery, Source: skillsharing.SourceBridge, Executed: skillsharing.ExecutedNo,
-		Message: fmt.Sprintf("Too many calls are in progress here (%s: %d); try again later.", limit, most),
+		Message: fmt.Sprintf("Too many calls are in progress here (limits %s: %d); try again later.", strings.ReplaceAll(limit, "_", " "), most),
 		Details: fmt.Appendf(nil, `{"limit":%q,"max":%d}`, limit, most),
 		Retry:   jsontext.Value(`{"suggested_delay_ms":1000,"max_attempts":5}`),
 	})

@@ -25,13 +25,21 @@ func (b *Bridge) List(ctx context.Context, q Query) Listing {
 		mu      sync.Mutex
 		wg      sync.WaitGroup
 	)
+	admitted := b.runs.take()
+	if admitted {
+		defer b.runs.giveBack()
+	}
 	for _, s := range b.catalog.sources {
 		if q.Namespace != "" && q.Namespace != s.Namespace {
 			continue
 		}
+		if !admitted {
+			listing.Unavailable = append(listing.Unavailable, Unavailable{s.Namespace, b.runs.busy()})
+			continue
+		}
 		wg.Go(func() {
 			entries, failure := b.listSource(ctx, s, q.Principal)
-			if failure != nil && failure.Next != NextAuthenticate {
+			if failure != nil && failure.Next != NextAuthenticate && failure.Kind != RateLimited {
 				b.config.Observer.Notice(ctx, unreadable(s, failure))
 			}
 			mu.Lock()
@@ -60,6 +68,10 @@ func (b *Bridge) listSource(ctx context.Context, s *source, principal string) ([
 	if !s.admits(principal) {
 		return nil, anonymous()
 	}
+	if !s.runs.take() {
+		return nil, s.runs.busy()
+	}
+	defer s.runs.giveBack()
 	if s.Kind == SkillSource {
 		skill, err := s.client.Skill(ctx, directly(s).descriptor)
 		if err != nil {

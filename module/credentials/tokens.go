@@ -2,6 +2,8 @@ package credentials
 
 import (
 	"context"
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -201,7 +203,9 @@ func (s *tokenStore) join(g *grant, now time.Time, f fetch) (*flight, error) {
 }
 
 // launch starts a fetch that no caller's end can interrupt, since others may be
-// waiting for it. The caller holds the lock.
+// waiting for it; nor can the end of the configuration, for as long as a fetch may
+// take: the token endpoint may just be replacing a refresh token, which would be
+// lost. The caller holds the lock.
 func (s *tokenStore) launch(g *grant, f fetch) *flight {
 	fl := &flight{done: make(chan struct{})}
 	g.inFlight = fl
@@ -210,13 +214,29 @@ func (s *tokenStore) launch(g *grant, f fetch) *flight {
 		defer close(fl.done)
 		ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
 		defer cancel()
-		granted, err := f(ctx, newest)
+		granted, err := guarded(ctx, f, newest)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		g.land(granted, err)
 		fl.token, fl.err = granted.access.value, err
 	}()
 	return fl
+}
+
+// guarded makes an error of a panic: storage is a module that anybody may have
+// written, and the goroutine is nobody's to recover.
+func guarded(ctx context.Context, f fetch, newest refreshToken) (granted grantedToken, err *skillsharing.Error) {
+	defer func() {
+		if value := recover(); value != nil {
+			granted = grantedToken{refresh: newest}
+			err = &skillsharing.Error{
+				Code: "INTERNAL_ERROR", Message: "Fetching a token failed unexpectedly; this is a bug.",
+				Phase: skillsharing.PhaseAuth, Source: skillsharing.SourceBridge, Executed: skillsharing.ExecutedNo,
+				Cause: fmt.Errorf("panic: %v\n%s", value, debug.Stack()),
+			}
+		}
+	}()
+	return f(ctx, newest)
 }
 
 // land notes the outcome of a fetch. The caller holds the lock.

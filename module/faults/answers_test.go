@@ -475,6 +475,8 @@ func TestNoHTTP(t *testing.T) {
 		"garbage":             hostile.Garbage(),
 		"switched protocols":  hostile.SwitchProtocols(),
 		"endless interim":     hostile.Interim(-1, hostile.Usual()),
+		"negative length":     hostile.Raw("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"),
+		"two lengths":         hostile.Raw("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}"),
 		"status of one digit": hostile.Raw("HTTP/1.1 2 OK\r\nContent-Length: 0\r\n\r\n"),
 		"no gzip":             hostile.Raw("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 20\r\n\r\nthis is no gzip data"),
 	} {

@@ -18,7 +18,7 @@ func stale(whileInTrouble string) string {
 // the operator says, and no longer. That is when their origin is in trouble; when
 // it says that they are gone, or publishes something invalid instead, they are not.
 func TestR33Documents(t *testing.T) {
-	hostile.CheckLeaks(t)
+	leavesNothing(t)
 	invalidDocument := hostile.Respond(http.StatusOK, `{"protocol":{"version":"1.0.0"}}`)
 	notFound := hostile.Respond(http.StatusNotFound, "")
 	for name, tc := range map[string]struct {
@@ -87,7 +87,7 @@ func TestR33Documents(t *testing.T) {
 // longer. Their age on arrival counts: up to a second, which is as exact as the
 // Date of an answer is.
 func TestR33StaleForAWhile(t *testing.T) {
-	hostile.CheckLeaks(t)
+	leavesNothing(t)
 	const while = 2 * time.Second
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"})
 	c := hostile.StartCaddy(t, hostile.Bridge("circuit_breaker off", stale("2s"), offer(p, "acme")))
@@ -115,7 +115,7 @@ func TestR33StaleForAWhile(t *testing.T) {
 // R33: a descriptor of a version that the bridge does not know is never invoked,
 // and one that has changed is used as it is now.
 func TestR33Versions(t *testing.T) {
-	hostile.CheckLeaks(t)
+	leavesNothing(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now", Version: "1.0.0"})
 	c := hostile.StartCaddy(t, hostile.Bridge(stale("0"), offer(p, "acme")))
 	first, second := c.With(hostile.Param("version", "1.0.0")), c.With(hostile.Param("version", "2.0.0"))

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	_ "github.com/skill-bridge/caddy-skill-bridge/module"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 )
@@ -62,6 +64,23 @@ func unpooled(c *hostile.Client) *hostile.Client {
 	return other
 }
 
+// leavesNothing is hostile.CheckLeaks for servers that take their time: one that is
+// being shut down looks every half a second whether its connections are closed, and
+// goleak waits no longer than that.
+func leavesNothing(t *testing.T) {
+	t.Helper()
+	options := append(hostile.CaddyGoroutines(), goleak.IgnoreCurrent())
+	t.Cleanup(func() {
+		err := goleak.Find(options...)
+		for start := time.Now(); err != nil && time.Since(start) < patience; {
+			err = goleak.Find(options...)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // execute makes a call that does not fail because the configuration has just been
 // replaced: on a reload Caddy opens its ports anew, and connections that wait in
 // the queue of the old listener are lost, whatever the handler.
@@ -88,7 +107,7 @@ func onceEach(tb testing.TB, p *hostile.Provider) {
 // are answered properly. Half wait for the answer to their invocation, half for
 // the end of a run that was accepted.
 func TestR22ReloadInFlight(t *testing.T) {
-	hostile.CheckLeaks(t)
+	leavesNothing(t)
 	const calls = 500
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"}, hostile.Skill{ID: "acme/later", Auth: hostile.APIKey("X-Key")})
 	gate := hostile.NewGate(t)
@@ -126,7 +145,7 @@ func TestR22ReloadInFlight(t *testing.T) {
 // whatever the handler: idle ones, and those that wait to be accepted. Nothing can
 // have come of the calls on them.
 func TestR23ReloadsUnderLoad(t *testing.T) {
-	hostile.CheckLeaks(t)
+	leavesNothing(t)
 	p := hostile.NewProvider(t,
 		hostile.Skill{ID: "acme/now"},
 		hostile.Skill{ID: "acme/key", Auth: hostile.APIKey("X-Key")})
@@ -142,8 +161,8 @@ func TestR23ReloadsUnderLoad(t *testing.T) {
 	client := unpooled(c.Client)
 	var answered atomic.Int64
 	stop := hostile.Load{
-		Workers: 12,
-		Do:      func(_, call int) hostile.Answer { return client.Execute(names[call%len(names)], nil) },
+		Workers: 12, Pace: 2 * time.Millisecond,
+		Do: func(_, call int) hostile.Answer { return client.Execute(names[call%len(names)], nil) },
 		Done: func(_, _ int, a hostile.Answer) {
 			answered.Add(1)
 			if posts := p.Posts(a.Call) + q.Posts(a.Call); a.Outcome() == "broken" && posts > 0 {
@@ -179,7 +198,7 @@ func TestR23ReloadsUnderLoad(t *testing.T) {
 // R23: what a new configuration takes over from the old one, and what it gets
 // anew because the settings that shape it have changed.
 func TestR23WhatAReloadKeeps(t *testing.T) {
-	hostile.CheckLeaks(t)
+	leavesNothing(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/token"})
 	p.Publish(hostile.Skill{ID: "acme/token", Auth: hostile.OAuth2(p.TokenURL())})
 	config := func(secret string, lines ...string) string {
@@ -245,7 +264,7 @@ func TestR23WhatAReloadKeeps(t *testing.T) {
 // R23: a run of a configuration that has gone keeps what it uses, and whoever
 // comes back before its end finds it still warm; after its end, nothing is left.
 func TestR23ARunKeepsWhatItUses(t *testing.T) {
-	hostile.CheckLeaks(t)
+	leavesNothing(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"}, hostile.Skill{ID: "acme/later"})
 	gate := hostile.NewGate(t)
 	p.On("acme/later", hostile.Invoke, gate.Then(hostile.Complete(nil)))
@@ -280,7 +299,7 @@ func TestR23ARunKeepsWhatItUses(t *testing.T) {
 // R23: a circuit breaker that is open stays so when the configuration is replaced,
 // unless what it goes by was changed.
 func TestR23ReloadKeepsBreakers(t *testing.T) {
-	hostile.CheckLeaks(t)
+	leavesNothing(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/sick"})
 	p.On("acme/sick", hostile.Invoke, hostile.Respond(http.StatusServiceUnavailable, ""))
 	config := func(failures int, lines ...string) string {
@@ -312,7 +331,7 @@ func TestR23ReloadKeepsBreakers(t *testing.T) {
 // R24: a call of a skill or a provider that a reload takes away, or whose
 // credentials it changes, ends as it began; later ones see the new configuration.
 func TestR24ReloadRemovesWhatIsInUse(t *testing.T) {
-	hostile.CheckLeaks(t)
+	leavesNothing(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/later", Auth: hostile.APIKey("X-Key")})
 	other := hostile.NewProvider(t, hostile.Skill{ID: "beta/now"})
 	p.On("acme/later", hostile.Invoke, hostile.Accept(0))
@@ -366,7 +385,7 @@ func TestR24ReloadRemovesWhatIsInUse(t *testing.T) {
 // R25: a configuration that is refused changes nothing for the one that runs,
 // whenever it is found out: while it is read, set up, or started.
 func TestR25InvalidReload(t *testing.T) {
-	hostile.CheckLeaks(t)
+	leavesNothing(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"})
 	good := hostile.Bridge(offer(p, "acme"))
 	c := hostile.StartCaddy(t, good)
@@ -374,7 +393,12 @@ func TestR25InvalidReload(t *testing.T) {
 	stop := hostile.Load{
 		Workers: 4,
 		Do:      func(int, int) hostile.Answer { return c.Execute("acme.now", nil) },
-		Done:    func(int, int, hostile.Answer) { answered.Add(1) },
+		Done: func(_, _ int, a hostile.Answer) {
+			answered.Add(1)
+			if a.Outcome() == "broken" && p.Posts(a.Call) > 0 {
+				t.Errorf("a call that the provider has got was not answered: %v", a)
+			}
+		},
 	}.Start(t)
 	inUse := p.Port() // by something else: Caddy shares its listeners' ports with nobody who does not ask for it
 	for name, caddyfile := range map[string]string{
@@ -393,7 +417,13 @@ func TestR25InvalidReload(t *testing.T) {
 		}
 		hostile.Eventually(t, patience, func() bool { return answered.Load() >= before+10 }, name+": calls go on")
 	}
-	stop().Only(t, "completed")
+	report := stop()
+	// The configuration that fails when it is started has opened the port by then:
+	// Caddy may lose what waits in its queue, as with a reload that succeeds.
+	report.Only(t, "completed", "broken")
+	if n := report.Outcomes["broken"]; n > 4 {
+		t.Errorf("%d calls had no answer", n)
+	}
 	if n := p.Count("", hostile.Index); n != 1 {
 		t.Errorf("the index was fetched %d times, want once", n)
 	}

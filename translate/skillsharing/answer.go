@@ -63,6 +63,16 @@ func (c *Client) judge(a *answer, phase Phase, knownID string, mayBeBare bool) (
 	return r, nil
 }
 
+// isRun reports whether an answer to a request for a run says how it is: that, and
+// not the HTTP status, is then what counts.
+func (c *Client) isRun(a *answer) bool {
+	if a.status < http.StatusInternalServerError || nesting.Deeper(a.body, c.Limits.depth()) {
+		return false
+	}
+	_, ok := statusOf(parseMembers(a.body).status)
+	return ok
+}
+
 // invalidAnswer is the error of an answer that can't be used, whatever it means.
 func invalidAnswer(a *answer, phase Phase, executionID, message string) *Error {
 	return &Error{

@@ -258,17 +258,16 @@ func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp, err := t.client.Transport.RoundTrip(req)
-	if err == nil {
-		through.leave(req.Context(), resp.StatusCode, nil)
-	} else {
-		through.leave(req.Context(), 0, err)
+	status := 0
+	if resp != nil {
+		status = resp.StatusCode
+	}
+	if n := through.leave(req.Context(), status, err); n != nil {
+		t.client.Observer.Notice(req.Context(), n)
 	}
 	x := Exchange{Source: t.client.Source, Phase: PhaseAuth, Method: req.Method, URL: req.URL, Duration: time.Since(start), client: t.client}
 	if err != nil {
-		x.Err = t.client.scrubbed(err)
-		if _, malformed := malformedAnswer(err); malformed {
-			x.Err = errMalformed
-		}
+		x.Err = t.client.scrubbed(withoutQuotes(err))
 	}
 	if resp != nil {
 		x.Status = resp.StatusCode

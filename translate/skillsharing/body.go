@@ -65,7 +65,7 @@ const (
 	// minBody is room for most answers whose length is not announced, in bytes.
 	minBody = 512
 	// maxTrusted is how much is set aside because a provider says it will send it, in bytes.
-	maxTrusted = 64 << 10
+	maxTrusted = 16 << 10
 )
 
 // errStalled is the error of a body that stands still.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"sync"
@@ -53,6 +54,7 @@ type breaker struct {
 	failures int       // in a row
 	reason   string    // of the last failure
 	opened   time.Time // zero: it is closed
+	probed   time.Time // when a request was last let through to see whether the host is back
 }
 
 // passage is a request's way through a breaker.
@@ -79,28 +81,57 @@ func (b *Breakers) enter(source string, u *url.URL, phase Phase) (passage, error
 		return p, nil
 	}
 	done, err := p.breaker.circuit.Allow()
-	if err != nil && phase != PhasePoll && phase != PhaseResult {
+	if err != nil && phase != PhasePoll && phase != PhaseResult && !p.breaker.mayProbe(err, b.config.Cooldown) {
 		return p, p.breaker.refusal(b.config.Cooldown)
 	}
 	p.done = done
 	return p, nil
 }
 
-// leave tells the breaker what came of the request.
-func (p *passage) leave(ctx context.Context, status int, err error) {
+// mayProbe reports whether a request may find out if the host is back though
+// another one is at it: that one may take as long as a call may.
+func (b *breaker) mayProbe(err error, cooldown time.Duration) bool {
+	if !errors.Is(err, gobreaker.ErrTooManyRequests) {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if time.Since(b.probed) < cooldown {
+		return false
+	}
+	b.probed = time.Now()
+	return true
+}
+
+// leave tells the breaker what came of the request. It returns what an operator
+// should know of that, if anything.
+func (p *passage) leave(ctx context.Context, status int, err error) *Notice {
 	if p.breakers == nil {
-		return
+		return nil
 	}
 	switch failure, alive := p.verdict(ctx, status, err); {
 	case alive:
-		if p.breaker != nil {
-			p.breakers.forget(p.key, p.breaker)
+		if p.breaker != nil && p.breakers.forget(p.key, p.breaker) && p.breaker.wasOpen() {
+			return p.notice(slog.LevelInfo, "a host is back: its circuit breaker is closed")
 		}
 	case failure != "":
-		p.fail(failure)
+		if p.fail(failure) {
+			return p.notice(slog.LevelWarn, "a host keeps failing and is left alone for a while: its circuit breaker is open", slog.String("last_failure", failure))
+		}
 	case p.done != nil:
 		p.done(errNeither)
 	}
+	return nil
+}
+
+func (p *passage) notice(level slog.Level, message string, attrs ...slog.Attr) *Notice {
+	return &Notice{Level: level, Source: p.key.source, Message: message, Attrs: append(attrs, slog.String("host", p.key.host))}
+}
+
+func (b *breaker) wasOpen() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.opened.IsZero()
 }
 
 // verdict says what a request tells about its host: that it is alive, in what way
@@ -141,22 +172,27 @@ func isMalformed(err error) bool {
 // errNeither stands for an outcome that says nothing about the host.
 var errNeither = errors.New("the request says nothing about the host")
 
-// fail counts a failure. A host that fails for the first time gets its breaker.
-func (p *passage) fail(reason string) {
+// fail counts a failure, and reports whether that opened the breaker. A host that
+// fails for the first time gets its breaker.
+func (p *passage) fail(reason string) (opened bool) {
 	b := p.breaker
 	if b == nil {
 		if b = p.breakers.of(p.key); b == nil {
-			return
+			return false
 		}
 		p.done, _ = b.circuit.Allow() // it counts, unless others have opened the breaker already
 	}
 	b.mu.Lock()
 	b.failures++
 	b.reason = reason
+	before := b.opened
 	b.mu.Unlock()
 	if p.done != nil {
 		p.done(errors.New(reason))
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.opened.After(before)
 }
 
 // of returns the breaker of a host, which it makes if need be; nil if there are
@@ -180,10 +216,13 @@ func (b *Breakers) of(key hostKey) *breaker {
 		ReadyToTrip: func(counts gobreaker.Counts) bool { return counts.ConsecutiveFailures >= uint32(b.config.Failures) }, //nolint:gosec // a small number
 		IsExcluded:  func(err error) bool { return errors.Is(err, errNeither) },
 		OnStateChange: func(_ string, _, to gobreaker.State) {
-			if to == gobreaker.StateOpen {
-				made.mu.Lock()
+			made.mu.Lock()
+			defer made.mu.Unlock()
+			switch to {
+			case gobreaker.StateOpen:
 				made.opened = time.Now()
-				made.mu.Unlock()
+			case gobreaker.StateHalfOpen:
+				made.probed = time.Now()
 			}
 		},
 	})
@@ -203,13 +242,15 @@ func (b *Breakers) makeRoom() {
 	}
 }
 
-// forget closes the breaker of a host that has answered.
-func (b *Breakers) forget(key hostKey, known *breaker) {
+// forget closes the breaker of a host that has answered, unless that has been done.
+func (b *Breakers) forget(key hostKey, known *breaker) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.breakers[key] == known {
-		delete(b.breakers, key)
+	if b.breakers[key] != known {
+		return false
 	}
+	delete(b.breakers, key)
+	return true
 }
 
 // circuitOpenError says that a host is left alone for now.

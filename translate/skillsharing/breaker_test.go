@@ -45,7 +45,11 @@ func TestBreakerOpens(t *testing.T) {
 		{"502", says(502, ""), false, true},
 		{"503", unavailable, false, true},
 		{"504", says(504, ""), false, true},
-		{"503 with the end of a run", says(503, completes), false, true},
+		{"503 with the end of a run", says(503, completes), false, false},
+		{"504 with a run that timed out", says(504, `{"execution_id":"exec-1","status":"timeout"}`), false, false},
+		{"not HTTP", func(*http.Request) (*http.Response, error) {
+			return nil, errors.New(`net/http: HTTP/1.x transport connection broken: malformed HTTP response "x"`)
+		}, false, false},
 		{"completed", says(200, completes), false, false},
 		{"failed run", says(200, `{"execution_id":"exec-1","status":"failed"}`), false, false},
 		{"429", says(429, ""), false, false},
@@ -72,7 +76,7 @@ func TestBreakerOpens(t *testing.T) {
 					_, e, _ := submit(ctx, c, s)
 					return e
 				}
-				for range 3 {
+				for len(transport.asked) < 3 { // what was never written is repeated by itself
 					if e := try(); isLeftAlone(e) {
 						t.Fatalf("left alone already: %s", e.Message)
 					}
@@ -131,10 +135,47 @@ func TestBreakerRecovers(t *testing.T) {
 		for _, d := range transport.times()[:6] {
 			at = append(at, d.String())
 		}
+		var notices []string
+		for _, n := range c.Observer.(*watcher).notices {
+			notices = append(notices, n.Level.String()+" "+attribute(n, "host"))
+		}
+		if got := strings.Join(notices, ", "); got != "WARN acme.example, WARN acme.example, INFO acme.example" {
+			t.Errorf("noticed: %s", got)
+		}
 		// Three failures, a probe that fails, one that succeeds, and the next call.
 		if got := strings.Join(at, " "); got != "0s 1s 2s 13s 24s 25s" {
 			t.Errorf("asked at %s", got)
 		}
+	})
+}
+
+// TestBreakerProbes: a request that takes long to find out whether a host is back
+// keeps others from it for one cooldown only.
+func TestBreakerProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := func(r *http.Request) (*http.Response, error) {
+			time.Sleep(time.Hour)
+			return says(200, completes)(r)
+		}
+		c, _ := breaking(t, slices.Concat(times(3, unavailable), []scriptedAnswer{slow, says(200, completes)})...)
+		c.RetryBudget = skillsharing.NewRetryBudget(0)
+		s := skillAt(t, acme)
+		for range 3 {
+			_, _, _ = submit(t.Context(), c, s)
+		}
+		time.Sleep(11 * time.Second)
+		go func() { _, _, _ = submit(t.Context(), c, s) }()
+		synctest.Wait()
+		if _, e, _ := submit(t.Context(), c, s); !isLeftAlone(e) {
+			t.Errorf("beside the probe: %v", e)
+		}
+		time.Sleep(10 * time.Second)
+		for range 2 {
+			if _, e, _ := submit(t.Context(), c, s); e != nil {
+				t.Errorf("a cooldown later: %v", e)
+			}
+		}
+		time.Sleep(time.Hour) // until the probe has ended
 	})
 }
 
@@ -178,6 +219,11 @@ func TestBreakerHosts(t *testing.T) {
 		defer cancel()
 		if _, e := c.Follow(ctx, s, "exec-1", 0, new(skillsharing.Effort)); isLeftAlone(e) {
 			t.Errorf("a run is not followed: %v", e)
+		}
+		result, cancelResult := context.WithTimeout(t.Context(), time.Second)
+		defer cancelResult()
+		if _, e := c.Result(result, s, &skillsharing.Response{ExecutionID: "exec-1", Status: skillsharing.StatusCompleted}, new(skillsharing.Effort)); isLeftAlone(e) {
+			t.Errorf("a result is not fetched: %v", e)
 		}
 		// It answered, which proves it alive.
 		if _, e, _ := submit(t.Context(), c, s); isLeftAlone(e) {

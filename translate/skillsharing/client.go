@@ -143,18 +143,22 @@ func (c *Client) exchange(phase Phase, o *outgoing) (a *answer, err error) {
 		return nil, &exchangeError{err: err}
 	}
 	defer func() {
+		status := 0
 		if a != nil {
-			through.leave(ctx, a.status, nil)
-		} else {
-			through.leave(ctx, 0, err)
+			status = a.status
+			if c.isRun(a) {
+				status = http.StatusOK
+			}
+		}
+		if n := through.leave(ctx, status, err); n != nil {
+			c.Observer.Notice(ctx, n)
 		}
 	}()
 	resp, err := c.Transport.RoundTrip(o.Request)
 	if err != nil {
 		failed := &exchangeError{err: err, written: o.written.Load() || !o.traced.Load() && !dialFailure(err)}
-		if failed.status, failed.malformed = malformedAnswer(err); failed.malformed {
-			failed.err = errMalformed
-		}
+		failed.status, failed.malformed = malformedAnswer(err)
+		failed.err = withoutQuotes(err)
 		return nil, failed
 	}
 	defer resp.Body.Close()

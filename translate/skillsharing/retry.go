@@ -25,6 +25,10 @@ type failedAttempt struct {
 	after   time.Duration // the provider asks not to try again before
 }
 
+// neverWritten reports whether nothing of the request has left: then the provider
+// has nothing to do with it, and repeating it costs it nothing.
+func (f *failedAttempt) neverWritten() bool { return f.dropped && !f.written }
+
 // Limits of what a descriptor can make the bridge do.
 const (
 	maxAttempts     = 10
@@ -44,7 +48,7 @@ func (s *Skill) retryDelay(f *failedAttempt, attempts int) (time.Duration, bool)
 	if _, open := errors.AsType[*circuitOpenError](f.Cause); open {
 		return 0, false
 	}
-	neverWritten := f.dropped && !f.written
+	neverWritten := f.neverWritten()
 	limit, initial := 1, dialRetryDelay
 	if consent := s.Endpoint.Retry; consent != nil && (neverWritten || s.mayRepeat(f)) {
 		limit = int(min(consent.MaxAttempts, maxAttempts))

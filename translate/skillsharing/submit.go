@@ -66,7 +66,7 @@ func (c *Client) Submit(ctx context.Context, s *Skill, inv *Invocation, effort *
 			}
 		}
 		delay, ok := s.retryDelay(failed, attempt)
-		if !ok || !spending.mayRepeat() || !pause(ctx, delay) {
+		if !ok || !failed.neverWritten() && !spending.mayRepeat() || !pause(ctx, delay) {
 			return fail(failed.Error)
 		}
 	}

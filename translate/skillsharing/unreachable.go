@@ -139,10 +139,6 @@ func refusal(err error) (rule string, refused bool) {
 	return "", false
 }
 
-// errMalformed stands for what package net/http says about an answer that it can't
-// use: it quotes the answer, which is no business of the log.
-var errMalformed = errors.New("the answer is malformed HTTP")
-
 // malformedAnswer reports an answer that package net/http could not use, with
 // its status if there was one.
 func malformedAnswer(err error) (status int, malformed bool) {
@@ -151,14 +147,33 @@ func malformedAnswer(err error) (status int, malformed bool) {
 		return s.StatusCode(), true
 	}
 	text := err.Error()
-	return 0, errors.Is(err, errMalformed) || slices.ContainsFunc(malformedTexts, func(t string) bool { return strings.Contains(text, t) })
+	return 0, slices.ContainsFunc(malformedTexts, func(t string) bool { return strings.Contains(text, t) })
 }
 
 // malformedTexts are what package net/http says of such answers, for which it has
 // no types.
 var malformedTexts = []string{
-	"malformed HTTP", "malformed MIME header", "malformed chunked encoding", "invalid Content-Length", "bad Content-Length",
-	"unsupported transfer encoding", "too many transfer encodings", "response headers exceeded", "header line too long", "too many 1xx",
+	"malformed HTTP", "response headers exceeded", "too many 1xx", "Content-Length",
+	"unsupported transfer encoding", "too many transfer encodings",
+}
+
+// errQuoting stands for an error of package net/http that quotes the answer which
+// it is about: that is no business of the log.
+var errQuoting = errors.New("the answer is malformed HTTP")
+
+// withoutQuotes is an error for the log.
+func withoutQuotes(err error) error {
+	text := err.Error()
+	if slices.ContainsFunc(quotingTexts, func(t string) bool { return strings.Contains(text, t) }) {
+		return errQuoting
+	}
+	return err
+}
+
+// quotingTexts are what package net/http says in such errors, for which it has no types.
+var quotingTexts = []string{
+	"malformed HTTP", "malformed MIME header", "malformed chunked encoding", "Content-Length",
+	"unsupported transfer encoding", "too many transfer encodings",
 }
 
 // corruptBody reports a body that its Content-Encoding does not fit.
