@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -163,14 +164,14 @@ func (p *Poll) check() error {
 	for _, d := range []struct {
 		name  string
 		value caddy.Duration
-		modes string
-	}{{"price", p.Price, pollAdaptive}, {"interval", p.Interval, pollFixed + pollBackoff}, {"max_interval", p.MaxInterval, pollBackoff}} {
+		modes []string // that it is for
+	}{{"price", p.Price, []string{pollAdaptive}}, {"interval", p.Interval, []string{pollFixed, pollBackoff}}, {"max_interval", p.MaxInterval, []string{pollBackoff}}} {
 		mode := cmp.Or(p.Mode, pollAdaptive)
 		switch {
 		case d.value == 0:
 		case time.Duration(d.value) < time.Millisecond:
 			return fmt.Errorf("%s %s of poll is too short: the least is 1ms", d.name, time.Duration(d.value))
-		case mode != d.modes && !(d.name == "interval" && (mode == pollFixed || mode == pollBackoff)):
+		case !slices.Contains(d.modes, mode):
 			return fmt.Errorf("poll %s has no %s", mode, d.name)
 		}
 	}
