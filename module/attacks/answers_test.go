@@ -42,7 +42,7 @@ func TestS22ResponsesNobodyAskedFor(t *testing.T) {
 		{"length on 204", hostile.RawOpen("HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nfalse" + second), repeats, "INVALID_PROVIDER_RESPONSE"},
 		{"body on 304", hostile.RawOpen("HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\nfalse" + second), repeats, "INVALID_PROVIDER_RESPONSE"},
 		{"length and chunked", hostile.RawOpen("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + second), repeats, "INVALID_PROVIDER_RESPONSE"},
-		{"two lengths", hostile.RawOpen("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 200\r\n\r\n{}" + second), repeats, "ENDPOINT_UNREACHABLE"},
+		{"two lengths", hostile.RawOpen("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 200\r\n\r\n{}" + second), repeats, "INVALID_PROVIDER_RESPONSE"},
 		{"after the last chunk", hostile.RawOpen("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n" + second), repeats, "INVALID_PROVIDER_RESPONSE"},
 		{"switched protocols", hostile.SwitchProtocols(), repeats, "INVALID_PROVIDER_RESPONSE"},
 		{"interim answers", hostile.RawOpen(strings.Repeat(interim, 5) + proper + second), repeats, "completed"},
