@@ -88,7 +88,7 @@ func TestCalledFields(t *testing.T) {
 		&translate.Call{Name: strings.Repeat("n", 1000), Principal: "alice", TraceID: "abc", Args: []byte(`{"private":"argument"}`)},
 		&translate.Outcome{
 			SkillID: "acme/x",
-			Run:     &translate.Run{ExecutionID: "run1", Status: skillsharing.StatusFailed, Output: []byte(`"private output"`)},
+			Run:     &translate.Run{RunRef: translate.RunRef{ExecutionID: "run1"}, Status: skillsharing.StatusFailed, Output: []byte(`"private output"`)},
 			Failure: &translate.Failure{Kind: translate.Unreachable, Next: translate.NextFollowRun, Err: &skillsharing.Error{
 				Code: skillsharing.EndpointUnreachable, Message: "down", Phase: skillsharing.PhasePoll,
 				HTTPStatus: 503, Details: []byte(`"private details"`), Cause: errors.New("no route"),
@@ -141,7 +141,7 @@ func TestLoggedTextsAreBounded(t *testing.T) {
 	o, logs := observed(zapcore.DebugLevel)
 	o.Called(t.Context(), &translate.Call{Name: long, Principal: long}, &translate.Outcome{
 		SkillID: long,
-		Run:     &translate.Run{ExecutionID: long, Status: skillsharing.ExecutionStatus(long)},
+		Run:     &translate.Run{RunRef: translate.RunRef{ExecutionID: long}, Status: skillsharing.ExecutionStatus(long)},
 		Failure: &translate.Failure{Kind: translate.Unreachable, Err: &skillsharing.Error{
 			Code: skillsharing.ErrorCode(long), URL: long, Message: long, Cause: errors.New(long),
 		}},

@@ -74,13 +74,14 @@ func (b *Bridge) Namespaces() []string {
 
 // Execute runs a skill and waits for its end, but not longer than the call's
 // timeout, or else the descriptor's, or else the default; never longer than the
-// configured maximum. The clock starts when the call arrives.
+// configured maximum. The clock starts when the call arrives. A call that has a
+// Wait ends with that, too, once its run is accepted.
 func (b *Bridge) Execute(ctx context.Context, call Call) Outcome {
 	x := b.begin(ctx, call)
 	defer x.end(OperationExecute)
 	response, failure := x.submit()
 	if failure == nil && !response.Status.Final() {
-		response, failure = x.follow(response)
+		response, failure = x.follow(&skillsharing.Awaited{ExecutionID: response.ExecutionID, RetryAfter: response.RetryAfter})
 	}
 	if failure == nil && x.lacksOutput(response) {
 		response, failure = x.fetchResult(response)
@@ -99,18 +100,25 @@ func (b *Bridge) Submit(ctx context.Context, call Call) (RunRef, Outcome) {
 	if failure != nil {
 		return RunRef{}, x.outcome
 	}
-	return RunRef{x.found.source.Namespace, x.found.skill.ID, response.ExecutionID}, x.outcome
+	return x.outcome.Run.RunRef, x.outcome
 }
 
-// Follow waits for the end of a run that was submitted before, by whomever, until
-// the context ends.
-func (b *Bridge) Follow(ctx context.Context, ref RunRef, principal string) Outcome {
-	x := b.begin(ctx, Call{Name: ref.SkillID, Principal: principal})
+// Follow asks about a run that was submitted before, by whomever, and waits for
+// its end for as long as the call says; if it does not say, for the default
+// timeout. That the run has not ended by then is no failure. Of the call, the
+// name and the arguments are not needed.
+func (b *Bridge) Follow(ctx context.Context, ref RunRef, call Call) Outcome {
+	call.Name = ref.SkillID
+	if call.Wait == nil {
+		call.Wait = &b.config.DefaultTimeout
+	}
+	x := b.begin(ctx, call)
 	defer x.end(OperationFollow)
+	x.ref = ref
 	x.setDeadline(b.config.MaxTimeout)
-	response, failure := (*skillsharing.Response)(nil), x.findRun(ref)
+	response, failure := &skillsharing.Response{ExecutionID: ref.ExecutionID, Status: skillsharing.StatusAccepted}, x.findRun(ref)
 	if failure == nil {
-		response, failure = x.follow(&skillsharing.Response{ExecutionID: ref.ExecutionID, Status: skillsharing.StatusAccepted})
+		response, failure = x.follow(&skillsharing.Awaited{ExecutionID: ref.ExecutionID, Resumed: true, Accepted: ref.Accepted})
 	}
 	x.outcome = x.judge(response, failure)
 	return x.outcome

@@ -20,10 +20,16 @@ type Call struct {
 	// Arguments are the members of Args, for whoever has them already, from text that is known to be JSON; nil: they are
 	// read from Args.
 	Arguments []rawobject.Member
+	// Memory is what Args and Arguments are made of. It is released as soon as they are not used any more, which may be
+	// long before the call ends; nil: it need not be.
+	Memory Memory
 	// Version, if not empty, must be the one the provider offers.
 	Version string
 	// Timeout is the agent's own; 0 when it stated none.
 	Timeout time.Duration
+	// Wait, if not nil, is how long the agent waits, from the call's arrival, for a run that was accepted. If it has not
+	// ended by then, that is the Outcome, and no failure. The call's timeout bounds it.
+	Wait *time.Duration
 	// Arrived is when the call reached the bridge: the deadline counts from there. Zero: now.
 	Arrived time.Time
 	// Principal says who is asking, as established in front of the bridge; empty is anonymous.
@@ -32,9 +38,16 @@ type Call struct {
 	TraceID string
 }
 
+// Memory can be given back.
+type Memory interface {
+	Release()
+}
+
 // Outcome is what became of a [Call].
 //
 //   - The run completed: Run is set, Failure is nil.
+//   - The run goes on, and the agent did not want to wait any longer: Run is set, with a status that is not final, Failure
+//     is nil.
 //   - The provider reported that the run ended badly: both are set, Failure.Kind is [RunFailed].
 //   - The run was accepted, but its end is not known: both are set.
 //   - Nothing was accepted: only Failure is set.
@@ -46,20 +59,24 @@ type Outcome struct {
 
 // Run is an execution that a provider accepted.
 type Run struct {
-	ExecutionID string
+	RunRef
 	// Status is the last one known.
 	Status skillsharing.ExecutionStatus
 	// Output is what a completed run produced, as sent; null when there is none.
 	Output jsontext.Value
 	// Elapsed is how long the run took by the provider's own clock; 0 when it did not say.
 	Elapsed time.Duration
+	// RetryAfter is when it makes sense to ask again, of a run that has not ended.
+	RetryAfter time.Duration
 }
 
 // RunRef is all that is needed to follow a run to its end, now or later.
 type RunRef struct {
 	Source      string // namespace of the provider or registry, or name of the directly configured skill
 	SkillID     string
+	Version     string // of the skill
 	ExecutionID string
+	Accepted    time.Time // when the run was accepted; zero: that is not known
 }
 
 // Failure says why a call did not bring the result that was asked for.

@@ -284,12 +284,12 @@ func TestSubmitThenFollow(t *testing.T) {
 	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
 	p.on("GET /status/e1", answerJSON(200, response("e1", "running", nil)), answerJSON(200, response("e1", "completed", object{"output": "done"})))
 	ref, o := newBridge(t, s).Submit(t.Context(), call(`{"city":"x"}`))
-	if want := (translate.RunRef{Source: "acme", SkillID: "acme/weather", ExecutionID: "e1"}); ref != want || o.Failure != nil || o.Run.Status != skillsharing.StatusAccepted {
+	if want := (translate.RunRef{Source: "acme", SkillID: "acme/weather", Version: ref.Version, ExecutionID: "e1", Accepted: ref.Accepted}); ref != want || ref.Version == "" || ref.Accepted.IsZero() || o.Failure != nil || o.Run.Status != skillsharing.StatusAccepted {
 		t.Fatalf("got %+v, %+v", ref, o)
 	}
 	p.received(t, "GET /status/e1", 0)
 	// Another bridge, as on another node, knows nothing but the reference.
-	if o := newBridge(t, s).Follow(t.Context(), ref, ""); o.Failure != nil || string(o.Run.Output) != `"done"` {
+	if o := newBridge(t, s).Follow(t.Context(), ref, translate.Call{}); o.Failure != nil || string(o.Run.Output) != `"done"` {
 		t.Errorf("followed: %+v, %+v", o.Run, o.Failure)
 	}
 	p.received(t, "POST /run/weather", 1)

@@ -23,6 +23,7 @@ type execution struct {
 	found   *found        // once the descriptor is read
 	reached found         // what found points to then
 	timeout time.Duration // the effective one
+	ref     RunRef        // once the run is accepted
 	effort  skillsharing.Effort
 	outcome Outcome
 
@@ -119,6 +120,14 @@ func (x *execution) submit() (*skillsharing.Response, *Failure) {
 		}
 		return nil, failed(err)
 	}
+	x.ref = RunRef{
+		Source: f.source.Namespace, SkillID: f.skill.ID, Version: f.skill.Version,
+		ExecutionID: response.ExecutionID, Accepted: time.Now(),
+	}
+	if x.call.Memory != nil {
+		x.call.Args, x.call.Arguments = nil, nil
+		x.call.Memory.Release()
+	}
 	return response, nil
 }
 
@@ -127,14 +136,17 @@ func (x *execution) submit() (*skillsharing.Response, *Failure) {
 const discoveryTimeout = 10 * time.Second
 
 // find resolves the name and reads the descriptor.
-func (x *execution) find() *Failure {
+func (x *execution) find() *Failure { return x.inDiscoveryTime(x.discover) }
+
+// inDiscoveryTime bounds what finds a skill.
+func (x *execution) inDiscoveryTime(discover func(context.Context) *Failure) *Failure {
 	x.finding.Context, x.finding.deadline = x.ctx, time.Now().Add(discoveryTimeout)
 	own := x.deadline()
 	if own.Before(x.finding.deadline) {
 		x.finding.deadline = own
 	}
 	defer x.finding.end()
-	failure := x.discover(&x.finding)
+	failure := discover(&x.finding)
 	if failure != nil && failure.Kind == TimedOut && x.ctx.Err() == nil && time.Now().Before(own) {
 		return failed(slowDiscovery(failure.Err))
 	}
@@ -186,24 +198,38 @@ func (x *execution) effectiveTimeout() time.Duration {
 // descriptors state.
 const minTimeout = time.Millisecond
 
-// findRun finds the skill of a run that was submitted before.
+// findRun finds the skill of a run that was submitted before. Whatever keeps it
+// from being found, the run exists.
 func (x *execution) findRun(ref RunRef) (failure *Failure) {
+	defer func() {
+		if failure != nil {
+			failure = aboutRun(failure, ref.ExecutionID)
+		}
+	}()
 	if failure = x.admit(); failure != nil {
 		return failure
 	}
-	if x.listed, failure = x.bridge.catalog.byRef(x.ctx, ref); failure != nil {
-		return failure
-	}
-	if failure = x.read(x.ctx, ""); failure != nil {
+	failure = x.inDiscoveryTime(func(ctx context.Context) *Failure {
+		var failure *Failure
+		if x.listed, failure = x.bridge.catalog.byRef(ctx, ref); failure != nil {
+			return failure
+		}
+		return x.read(ctx, "")
+	})
+	if failure != nil {
 		return failure
 	}
 	return x.admitRun()
 }
 
-func (x *execution) follow(accepted *skillsharing.Response) (*skillsharing.Response, *Failure) {
-	r, err := x.found.invoker.client.Follow(x.ctx, x.found.skill, accepted.ExecutionID, accepted.RetryAfter, &x.effort)
+// follow waits for the end of a run, or for as long as the agent does.
+func (x *execution) follow(run *skillsharing.Awaited) (*skillsharing.Response, *Failure) {
+	if x.call.Wait != nil {
+		run.Until = x.call.Arrived.Add(min(*x.call.Wait, x.timeout))
+	}
+	r, err := x.found.invoker.client.Follow(x.ctx, x.found.skill, run, &x.effort)
 	if err != nil {
-		return accepted, failed(err)
+		return &skillsharing.Response{ExecutionID: run.ExecutionID, Status: skillsharing.StatusAccepted}, failed(err)
 	}
 	return r, nil
 }
@@ -242,7 +268,7 @@ func (x *execution) judge(r *skillsharing.Response, failure *Failure) Outcome {
 	if r == nil {
 		return o
 	}
-	o.Run = &Run{ExecutionID: r.ExecutionID, Status: r.Status, Output: r.Output, Elapsed: r.Elapsed}
+	o.Run = &Run{RunRef: x.ref, Status: r.Status, Output: r.Output, Elapsed: r.Elapsed, RetryAfter: r.RetryAfter}
 	if o.Run.ExecutionID == "" {
 		o.Run.ExecutionID = newRunID()
 	}

@@ -41,6 +41,25 @@ func failed(e *skillsharing.Error) *Failure {
 	return &Failure{Kind: kind, Next: nextStep(kind, e), Err: e}
 }
 
+// aboutRun makes a failure to find a skill one to follow a run of it. What the
+// caller or the operator has to do first stays.
+func aboutRun(f *Failure, executionID string) *Failure {
+	e := *f.Err // it may be shared
+	if f.Kind == SkillNotFound {
+		return failed(&skillsharing.Error{
+			Code: skillsharing.InvalidProviderResponse, Phase: e.Phase, Source: skillsharing.SourceBridge, SkillID: e.SkillID,
+			Message:     "The run can't be followed: its skill is not offered any more.",
+			ExecutionID: executionID, Executed: skillsharing.ExecutedYes, Hint: skillsharing.HintRunLost,
+		})
+	}
+	e.ExecutionID, e.Executed = executionID, skillsharing.ExecutedYes
+	about := &Failure{Kind: f.Kind, Next: f.Next, Err: &e}
+	if f.Next == NextRetry || f.Next == NextFixParams || f.Next == NextNone {
+		about.Next = NextFollowRun
+	}
+	return about
+}
+
 // nextStep says what an agent should do about an error.
 func nextStep(kind Kind, e *skillsharing.Error) Next {
 	switch {

@@ -21,7 +21,8 @@ type Message struct {
 	Elements []Element
 
 	single [1]Element
-	noted  noted
+	noted  *noted
+	body   *[]byte // from the pool; nil: none, or given back already
 }
 
 // noted are the members of all params, and those of the objects in them.
@@ -35,15 +36,32 @@ const maxNoted = 2048
 
 func (n *noted) full() bool { return len(n.outer)+len(n.inner) >= maxNoted }
 
-// messages are kept to be used again: a large request has many members.
-var messages = sync.Pool{New: func() any { return new(Message) }}
+// messages and notes are kept to be used again: a large request has many members.
+var (
+	messages = sync.Pool{New: func() any { return new(Message) }}
+	notes    = sync.Pool{New: func() any { return new(noted) }}
+)
 
 // release gives a message back without its hold on the text.
 func (m *Message) release() {
-	clear(m.noted.outer)
-	clear(m.noted.inner)
-	*m = Message{noted: noted{m.noted.outer[:0], m.noted.inner[:0]}}
+	m.releaseText()
+	*m = Message{}
 	messages.Put(m)
+}
+
+// releaseText gives back the text and what was noted of it.
+func (m *Message) releaseText() {
+	if n := m.noted; n != nil {
+		m.noted = nil
+		clear(n.outer)
+		clear(n.inner)
+		*n = noted{n.outer[:0], n.inner[:0]}
+		notes.Put(n)
+	}
+	if m.body != nil {
+		giveBuffer(m.body)
+		m.body = nil
+	}
 }
 
 // Element is one request of a body, or what is wrong with it.
@@ -64,7 +82,7 @@ type Element struct {
 // Everything raw in the message is a slice of body, which must not be changed
 // while the message is in use. Decode does not change it either.
 func Decode(body []byte, p *Profile) (*Message, *Error) {
-	msg := new(Message)
+	msg := &Message{noted: new(noted)}
 	return msg, msg.decode(body, p)
 }
 

@@ -21,6 +21,20 @@ type Request struct {
 	// ID is nil for a notification, else the exact text that was sent: a string,
 	// a number or null.
 	ID jsontext.Value
+
+	held *Message // whose memory can be given back early; nil: none
+}
+
+// Release tells that nobody uses Params and Members any more. What they take is
+// then free for other requests while a method waits. ID stays.
+func (r *Request) Release() {
+	held := r.held
+	if held == nil {
+		return
+	}
+	r.held, r.Params, r.Members = nil, nil, nil
+	r.ID = r.ID.Clone()
+	held.releaseText()
 }
 
 // IsNotification reports whether the request came without an id and is

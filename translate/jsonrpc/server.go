@@ -44,31 +44,33 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.writeTooLarge(w, limit)
 		return
 	}
-	// The buffer is given back at the end rather than deferred: while a panic
-	// unwinds nobody knows who still reads the body.
 	buffer := takeBuffer()
 	var err error
 	*buffer, err = appendBody(*buffer, http.MaxBytesReader(w, r.Body, limit), r.ContentLength)
-	if err == nil {
-		s.serveBody(r.Context(), w, *buffer)
-	} else {
+	if err != nil {
 		s.writeUnreadable(w, err)
+		giveBuffer(buffer)
+		return
 	}
-	giveBuffer(buffer)
+	s.serveBody(r.Context(), w, buffer)
 }
 
-func (s *Server) serveBody(ctx context.Context, w http.ResponseWriter, body []byte) {
+func (s *Server) serveBody(ctx context.Context, w http.ResponseWriter, body *[]byte) {
 	msg := messages.Get().(*Message)
-	fault := msg.decode(body, &s.Profile)
+	msg.body, msg.noted = body, notes.Get().(*noted)
+	fault := msg.decode(*body, &s.Profile)
 	switch {
 	case fault != nil:
 		writeError(w, s.Profile.status(fault), nil, fault)
 	case msg.Batch:
 		s.serveBatch(ctx, w, msg.Elements)
 	default:
+		msg.Elements[0].Request.held = msg
 		s.serveSingle(ctx, w, &msg.Elements[0])
 	}
-	msg.release() // not deferred, like the buffer of the body
+	// At the end rather than deferred: while a panic unwinds nobody knows who still
+	// reads the body.
+	msg.release()
 }
 
 func (s *Server) serveSingle(ctx context.Context, w http.ResponseWriter, element *Element) {

@@ -68,6 +68,9 @@ type Budget struct {
 	now     func() time.Time
 }
 
+// allow reports whether a poll can be made right now.
+func (b *Budget) allow() bool { return b == nil || b.limiter.AllowN(b.now(), 1) }
+
 // Hold is called right before a poll, and returns for how long it has to wait.
 // That is never more than most: a poll that can't wait any longer is made, so that
 // each run is polled once at least.

@@ -7,6 +7,7 @@ type Run struct {
 	plan      Plan
 	budget    *Budget
 	accepted  time.Time
+	resumed   bool
 	deadline  time.Time     // zero: none
 	asked     time.Time     // the newest poll
 	running   time.Duration // when the run was seen to be still going on
@@ -24,10 +25,29 @@ func Start(plan Plan, budget *Budget, accepted, deadline time.Time) Run {
 	return r
 }
 
+// Resume is [Start] for a run that was not followed all the time since then:
+// whoever follows it comes back when it suits him. Accepted is zero if it is not
+// known.
+func Resume(plan Plan, budget *Budget, accepted, deadline time.Time) Run {
+	if now := time.Now(); accepted.IsZero() || accepted.After(now) {
+		accepted = now
+	}
+	r := Start(plan, budget, accepted, deadline)
+	r.resumed = true
+	return r
+}
+
 // Next returns the delay until the next poll, or [Never]. AtLeast is the delay
 // that the provider has asked for.
 func (r *Run) Next(atLeast time.Duration) time.Duration {
 	return r.plan.Next(r.progress(atLeast))
+}
+
+// Later is Next for somebody who comes back himself, however long that takes.
+func (r *Run) Later(atLeast time.Duration) time.Duration {
+	p := r.progress(atLeast)
+	p.Remaining = NoDeadline
+	return r.plan.Next(p)
 }
 
 func (r *Run) progress(atLeast time.Duration) Progress {
@@ -42,6 +62,10 @@ func (r *Run) progress(atLeast time.Duration) Progress {
 // Hold returns for how much longer the budget has the poll wait. It is called
 // when the delay that Next returned has passed.
 func (r *Run) Hold() time.Duration { return r.budget.Hold(r.progress(0).last()) }
+
+// MayAsk reports whether the budget has room for a poll right now. It is called in
+// place of Hold by whoever does not wait.
+func (r *Run) MayAsk() bool { return r.budget.allow() }
 
 // Ask tells that a poll is being made.
 func (r *Run) Ask() {
@@ -66,10 +90,19 @@ func (r *Run) Throttled() {
 // given time by the provider's clock; 0 if it did not say.
 func (r *Run) Done(execution time.Duration) {
 	r.answered()
-	if l, ok := r.plan.(*Learner); ok {
-		l.roundTrip.Store(int64(r.roundTrip))
-		l.Done(Completion{Execution: execution, Running: r.running, Ended: time.Since(r.accepted), Polls: r.polls})
+	l, ok := r.plan.(*Learner)
+	if !ok {
+		return
 	}
+	l.roundTrip.Store(int64(r.roundTrip))
+	c := Completion{Execution: execution, Running: r.running, Ended: time.Since(r.accepted), Polls: r.polls}
+	if r.resumed {
+		if execution <= 0 {
+			return // when it was looked at says nothing about it
+		}
+		c.Polls++ // nor does it that the end was only seen late
+	}
+	l.Done(c)
 }
 
 // answered takes the round trip into account.

@@ -217,7 +217,7 @@ func TestBreakerHosts(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, e := c.Follow(ctx, s, "exec-1", 0, new(skillsharing.Effort)); isLeftAlone(e) {
+		if _, e := c.Follow(ctx, s, &skillsharing.Awaited{ExecutionID: "exec-1"}, new(skillsharing.Effort)); isLeftAlone(e) {
 			t.Errorf("a run is not followed: %v", e)
 		}
 		result, cancelResult := context.WithTimeout(t.Context(), time.Second)
@@ -283,7 +283,7 @@ func TestStopping(t *testing.T) {
 		c, _ := breaking(t, says(200, runs))
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Minute, func() { cancel(skillsharing.ErrStopping) })
-		_, e := c.Follow(ctx, skillAt(t, acme), "exec-1", 0, new(skillsharing.Effort))
+		_, e := c.Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: "exec-1"}, new(skillsharing.Effort))
 		wantError(t, e, skillsharing.InvocationTimeout, skillsharing.ExecutedYes)
 		if e.Hint != skillsharing.HintStopping || e.ExecutionID != "exec-1" || !errors.Is(e, skillsharing.ErrStopping) {
 			t.Errorf("%+v", e)

@@ -10,7 +10,7 @@
 //	var effort Effort
 //	run, err := client.Submit(ctx, skill, &Invocation{…}, &effort) // section 5
 //	if !run.Status.Final() {
-//		run, err = client.Follow(ctx, skill, run.ExecutionID, run.RetryAfter, &effort)
+//		run, err = client.Follow(ctx, skill, &Awaited{…}, &effort)
 //	}
 //
 // Submitting and following are separate, so that a run can be followed later,

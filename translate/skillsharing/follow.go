@@ -1,7 +1,9 @@
 package skillsharing
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"time"
@@ -22,14 +24,34 @@ type Polling struct {
 	Budgets *polling.Budgets
 }
 
+// Awaited is a run whose end is awaited.
+type Awaited struct {
+	ExecutionID string
+	// RetryAfter is a delay that the provider has asked for.
+	RetryAfter time.Duration
+	// Resumed tells that the run was not accepted just now, but followed before or by
+	// somebody else: then it is asked about at once.
+	Resumed bool
+	// Accepted is when a resumed run was accepted; zero: that is not known.
+	Accepted time.Time
+	// Until is when whoever waits wants to hear how the run is, ended or not; zero: not before it has ended.
+	Until time.Time
+}
+
 // start begins to follow a run of a skill.
-func (p *Polling) start(ctx context.Context, c *Client, s *Skill) polling.Run {
+func (p *Polling) start(ctx context.Context, c *Client, s *Skill, run *Awaited) polling.Run {
 	provider := c.Origin.String()
 	plan := p.Plan
 	if plan == nil {
 		plan = p.Book.Learner(polling.Key{Provider: provider, Skill: s.ID, Version: s.Version})
 	}
-	deadline, _ := ctx.Deadline()
+	deadline, bounded := ctx.Deadline()
+	if until := run.Until; !until.IsZero() && (!bounded || until.Before(deadline)) {
+		deadline = until
+	}
+	if run.Resumed {
+		return polling.Resume(plan, p.Budgets.Of(provider), run.Accepted, deadline)
+	}
 	return polling.Start(plan, p.Budgets.Of(provider), time.Now(), deadline)
 }
 
@@ -39,8 +61,11 @@ var resultDelays = polling.Backoff{Initial: 500 * time.Millisecond, Longest: 5 *
 // Follow asks for a run's status until it has ended, and for its output if that
 // is published elsewhere (section 5.5). It ends with the context at the latest.
 // Skill and execution id are all that is needed, so a run can be followed by
-// whoever knows them; retryAfter is a delay that the provider has asked for.
-func (c *Client) Follow(ctx context.Context, s *Skill, executionID string, retryAfter time.Duration, effort *Effort) (*Response, *Error) {
+// whoever knows them. If the run has not ended by the time that the caller waits
+// for it, the response is not final, and its RetryAfter says when it makes sense
+// to ask again.
+func (c *Client) Follow(ctx context.Context, s *Skill, run *Awaited, effort *Effort) (*Response, *Error) {
+	executionID := run.ExecutionID
 	if e := c.judgeURLs(ctx, s); e != nil {
 		e.ExecutionID, e.Executed = executionID, ExecutedYes
 		return nil, c.finish(s, e)
@@ -54,9 +79,14 @@ func (c *Client) Follow(ctx context.Context, s *Skill, executionID string, retry
 	}
 	poll := &poll{
 		client: c, skill: s, template: target, executionID: executionID, phase: PhasePoll, effort: effort,
-		run: c.Polling.start(ctx, c, s), bareOutput: !hasStatus,
+		run: c.Polling.start(ctx, c, s, run), bareOutput: !hasStatus, until: run.Until, mustAsk: run.Resumed,
 	}
-	r, e := poll.follow(ctx, poll.run.Next(retryAfter))
+	delay := time.Duration(0)
+	if !run.Resumed {
+		poll.after, poll.known = run.RetryAfter, StatusAccepted
+		delay = poll.run.Next(run.RetryAfter)
+	}
+	r, e := poll.follow(ctx, delay)
 	if e != nil {
 		return nil, c.finish(s, e)
 	}
@@ -100,11 +130,16 @@ type poll struct {
 	phase       Phase
 	effort      *Effort
 	run         polling.Run
-	bareOutput  bool // an object that only has an output means completed, too
+	bareOutput  bool      // an object that only has an output means completed, too
+	until       time.Time // who waits wants to hear how the run is; zero: not before its end
+	mustAsk     bool      // that has to be asked for in any case
 
-	failures int  // in a row
-	missing  int  // answers 404 or 410 in a row
-	renewed  bool // the credential was renewed since the last good answer
+	known    ExecutionStatus // the newest, empty: none
+	trouble  *Error          // of the newest request
+	after    time.Duration   // the provider has asked for
+	failures int             // in a row
+	missing  int             // answers 404 or 410 in a row
+	renewed  bool            // the credential was renewed since the last good answer
 	last     *http.Request
 }
 
@@ -114,15 +149,19 @@ func (p *poll) follow(ctx context.Context, delay time.Duration) (*Response, *Err
 		return nil, unfollowable(p.phase, p.executionID, err.Error())
 	}
 	for {
-		if !sleep(ctx, delay) || !sleep(ctx, p.run.Hold()) {
-			return nil, interrupted(ctx, p.phase, p.executionID, ExecutedYes)
+		if !p.pause(ctx, delay) || !p.hold(ctx) {
+			return p.leave(ctx)
 		}
 		p.run.Ask()
-		r, after, e := p.ask(ctx, u)
+		r, after, e := p.askInTime(ctx, u)
+		p.trouble = e
 		switch {
 		case ctx.Err() != nil && (e != nil || !r.Status.Final()):
-			return nil, interrupted(ctx, p.phase, p.executionID, ExecutedYes)
+			return p.leave(ctx)
 		case e != nil:
+			if p.over() && !p.mustAsk {
+				return p.leave(ctx) // it was broken off
+			}
 			again, final := p.tolerate(ctx, e)
 			if final != nil {
 				return nil, final
@@ -143,10 +182,64 @@ func (p *poll) follow(ctx context.Context, delay time.Duration) (*Response, *Err
 			}
 		default:
 			p.failures, p.missing, p.renewed = 0, 0, false
+			p.known = r.Status
 			p.run.Running()
 		}
+		p.mustAsk, p.after = false, after
 		delay = p.run.Next(after)
 	}
+}
+
+// pause waits before a request. It reports whether the request can be made.
+func (p *poll) pause(ctx context.Context, d time.Duration) bool {
+	if p.until.IsZero() || p.mustAsk {
+		return sleep(ctx, d)
+	}
+	left := time.Until(p.until)
+	return sleep(ctx, min(d, left)) && d <= left
+}
+
+// hold waits for a place among the requests to the provider.
+func (p *poll) hold(ctx context.Context) bool {
+	if p.mustAsk && p.over() {
+		return p.run.MayAsk()
+	}
+	return p.pause(ctx, p.run.Hold())
+}
+
+// over reports whether who waits has waited for as long as he wants to.
+func (p *poll) over() bool { return !p.until.IsZero() && !time.Now().Before(p.until) }
+
+// firstPatience is how long the answer to the first request about a resumed run is
+// waited for, by whoever does not want to wait: otherwise he would never hear one.
+const firstPatience = 10 * time.Second
+
+// askInTime makes one request, for whose answer nobody waits too long.
+func (p *poll) askInTime(ctx context.Context, u *url.URL) (*Response, time.Duration, *Error) {
+	if p.until.IsZero() {
+		return p.ask(ctx, u)
+	}
+	until := p.until
+	if earliest := time.Now().Add(firstPatience); p.mustAsk && until.Before(earliest) {
+		until = earliest
+	}
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	return p.ask(ctx, u)
+}
+
+// leave says how things are when the run is not waited for any longer.
+func (p *poll) leave(ctx context.Context) (*Response, *Error) {
+	switch {
+	case !p.over(), ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded):
+		return nil, interrupted(ctx, p.phase, p.executionID, ExecutedYes)
+	case p.known == "" && p.trouble != nil:
+		return nil, p.trouble
+	}
+	return &Response{
+		ExecutionID: p.executionID, Status: cmp.Or(p.known, StatusRunning),
+		RetryAfter: p.run.Later(p.after),
+	}, nil
 }
 
 // ask makes one request.
@@ -190,6 +283,7 @@ func (p *poll) tolerate(ctx context.Context, e *Error) (again bool, final *Error
 		if p.missing++; p.missing > 1 {
 			return false, e
 		}
+		e.Hint = HintNone // for it may just not be known everywhere yet
 		return false, nil
 	case transient(e):
 		if e.HTTPStatus == http.StatusTooManyRequests || e.HTTPStatus == http.StatusServiceUnavailable {

@@ -47,7 +47,7 @@ func follow(t *testing.T, edits []string, answers []scriptedAnswer, check func(t
 	synctest.Test(t, func(t *testing.T) {
 		transport := script(t, answers...)
 		var effort skillsharing.Effort
-		r, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme, edits...), run, 0, &effort)
+		r, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme, edits...), &skillsharing.Awaited{ExecutionID: run}, &effort)
 		if effort != (skillsharing.Effort{Polls: len(transport.asked)}) {
 			t.Errorf("%+v for %d requests", effort, len(transport.asked))
 		}
@@ -78,7 +78,7 @@ func TestFollowDelays(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				transport := script(t, c.answers...)
-				r, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme), run, c.retryAfter, new(skillsharing.Effort))
+				r, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run, RetryAfter: c.retryAfter}, new(skillsharing.Effort))
 				if e != nil || r.Status != skillsharing.StatusCompleted {
 					t.Fatalf("%+v, %+v", r, e)
 				}
@@ -106,7 +106,7 @@ func TestFollowHasItsOwnPace(t *testing.T) {
 		transport := script(t, then(times(3, says(200, runs)), says(200, completes))...)
 		c := newClient(t, acme, transport)
 		c.Polling.Plan = polling.Backoff{Initial: 2 * sec, Longest: 3 * sec}
-		if _, e := c.Follow(t.Context(), skillAt(t, acme), run, 0, new(skillsharing.Effort)); e != nil {
+		if _, e := c.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort)); e != nil {
 			t.Fatal(e)
 		}
 		wantDelays(t, transport.times(), 2*sec, []time.Duration{3 * sec, 3 * sec, 3 * sec})
@@ -129,7 +129,7 @@ func TestFollowLearns(t *testing.T) {
 			})
 			c := newClient(t, acme, transport)
 			c.Polling = skillsharing.Polling{Book: book}
-			if _, e := c.Follow(t.Context(), skillAt(t, acme, `/version=`+quote(version)), run, 0, new(skillsharing.Effort)); e != nil {
+			if _, e := c.Follow(t.Context(), skillAt(t, acme, `/version=`+quote(version)), &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort)); e != nil {
 				t.Fatal(e)
 			}
 			synctest.Wait() // for the schedule that is made of it
@@ -154,7 +154,7 @@ func TestFollowChangesDelaysByChance(t *testing.T) {
 		different := map[time.Duration]bool{}
 		for range 20 {
 			transport := script(t, says(200, completes))
-			if _, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme), run, 0, new(skillsharing.Effort)); e != nil {
+			if _, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort)); e != nil {
 				t.Fatal(e)
 			}
 			different[transport.asked[0].at] = true
@@ -302,7 +302,7 @@ func TestFollowRenews(t *testing.T) {
 				client := newClient(t, acme, transport)
 				c.creds.key = "k-"
 				client.Credentials = c.creds
-				r, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`), run, 0, new(skillsharing.Effort))
+				r, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`), &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort))
 				var keys []string
 				for _, a := range transport.asked {
 					keys = append(keys, a.header.Get("X-Key"))
@@ -343,7 +343,7 @@ func TestFollowToleratesFailingCredentials(t *testing.T) {
 			client := newClient(t, acme, transport)
 			creds := &keyed{key: "k-123", err: c.err}
 			client.Credentials = creds
-			_, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`), run, 0, new(skillsharing.Effort))
+			_, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`), &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort))
 			wantError(t, e, c.code, skillsharing.ExecutedYes)
 			if len(creds.applied) != c.tries || len(transport.asked) != 0 || e.ExecutionID != run {
 				t.Errorf("%d tries, %d polls: %+v", len(creds.applied), len(transport.asked), e)
@@ -357,7 +357,7 @@ func TestFollowSendsNothingToUntrustedHosts(t *testing.T) {
 		transport := script(t, says(200, completes))
 		client := newClient(t, acme, transport)
 		client.Credentials = &keyed{key: "k-123"}
-		_, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`, edit), run, 0, new(skillsharing.Effort))
+		_, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`, edit), &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort))
 		wantError(t, e, skillsharing.AuthRequired, skillsharing.ExecutedYes)
 		if len(transport.asked) != 0 || e.ExecutionID != run {
 			t.Errorf("%s: %d requests, %+v", edit, len(transport.asked), e)
@@ -490,7 +490,7 @@ func TestFollowWhatCannotBeFollowed(t *testing.T) {
 		{"huge id", strings.Repeat("x", 1<<20), []string{none}},
 	} {
 		transport := script(t, says(200, completes))
-		_, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme, c.edits...), c.id, 0, new(skillsharing.Effort))
+		_, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme, c.edits...), &skillsharing.Awaited{ExecutionID: c.id}, new(skillsharing.Effort))
 		wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedYes)
 		if len(transport.asked) != 0 || e.Hint != skillsharing.HintRunLost || e.Source != skillsharing.SourceBridge || !strings.HasPrefix(c.id, strings.TrimSuffix(e.ExecutionID, "…")) || len(e.ExecutionID) > 600 {
 			t.Errorf("%s: %+v after %d requests", c.name, e, len(transport.asked))
@@ -520,7 +520,7 @@ func TestFollowUntilTheDeadline(t *testing.T) {
 				defer cancel()
 				transport := script(t, c.answers...)
 				start := time.Now()
-				_, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), run, 0, new(skillsharing.Effort))
+				_, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort))
 				if d := time.Since(start); d != deadline {
 					t.Errorf("it ended after %v", d)
 				}
@@ -545,7 +545,7 @@ func TestFollowCompletesAtTheDeadline(t *testing.T) {
 			<-r.Context().Done()
 			return says(200, completes)(r)
 		})
-		r, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), run, 0, new(skillsharing.Effort))
+		r, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort))
 		if e != nil || r.Status != skillsharing.StatusCompleted {
 			t.Errorf("%+v, %+v", r, e)
 		}
@@ -569,7 +569,7 @@ func TestFollowStopsWhenTheCallerIsGone(t *testing.T) {
 				time.AfterFunc(c.cancel, cancel)
 				transport := script(t, c.answers...)
 				start := time.Now()
-				_, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), run, 0, new(skillsharing.Effort))
+				_, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort))
 				if d := time.Since(start); d != c.cancel || len(transport.asked) != c.polls {
 					t.Errorf("it ended after %v and %d polls, want %v, %d", d, len(transport.asked), c.cancel, c.polls)
 				}
@@ -585,7 +585,7 @@ func TestFollowStopsWhenTheCallerIsGone(t *testing.T) {
 		cancel()
 		transport := script(t, says(200, runs))
 		start := time.Now()
-		if _, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), run, 0, new(skillsharing.Effort)); e == nil || len(transport.asked) != 0 || time.Since(start) != 0 {
+		if _, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort)); e == nil || len(transport.asked) != 0 || time.Since(start) != 0 {
 			t.Errorf("%+v after %d polls", e, len(transport.asked))
 		}
 	})
@@ -595,7 +595,7 @@ func TestFollowEncodesTheExecutionID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const id = "../x?y#z@evil.example/é"
 		transport := script(t, says(200, `{"status":"completed","output":1}`))
-		r, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme), id, 0, new(skillsharing.Effort))
+		r, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: id}, new(skillsharing.Effort))
 		if e != nil || r.ExecutionID != id {
 			t.Fatalf("%+v, %+v", r, e)
 		}

@@ -357,7 +357,7 @@ var asking = []struct {
 		return r, e
 	}},
 	{"poll", "GET /status/" + run, skillsharing.PhasePoll, func(ctx context.Context, c *skillsharing.Client, s *skillsharing.Skill) (*skillsharing.Response, *skillsharing.Error) {
-		return c.Follow(ctx, s, run, 0, new(skillsharing.Effort))
+		return c.Follow(ctx, s, &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort))
 	}},
 	{"result", "GET /result/" + run, skillsharing.PhaseResult, func(ctx context.Context, c *skillsharing.Client, s *skillsharing.Skill) (*skillsharing.Response, *skillsharing.Error) {
 		return c.Result(ctx, s, &skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusCompleted}, new(skillsharing.Effort))
@@ -551,13 +551,13 @@ func TestStalledAnswers(t *testing.T) {
 	p, c = newAsker(t, "GET /status/"+run, stalls(`{"execution_id"`))
 	p.on("GET /status/"+run, stalls(`{"execution_id"`), breaksOff, stalls(""), answers(200, completes))
 	c.Limits.BodyTimeout = timeout
-	r, e := c.Follow(ctx, skillAt(t, p.URL), run, 0, new(skillsharing.Effort))
+	r, e := c.Follow(ctx, skillAt(t, p.URL), &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort))
 	if e != nil || r.Status != skillsharing.StatusCompleted {
 		t.Errorf("%+v", e)
 	}
 	p, c = newAsker(t, "GET /status/"+run, stalls(`{"execution_id"`))
 	c.Limits.BodyTimeout = timeout
-	_, e = c.Follow(ctx, skillAt(t, p.URL), run, 0, new(skillsharing.Effort))
+	_, e = c.Follow(ctx, skillAt(t, p.URL), &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort))
 	wantStalled(t, e, skillsharing.ExecutedYes)
 	if n := len(p.requests()); n != 6 || e.ExecutionID != run {
 		t.Errorf("%+v after %d requests", e, n)

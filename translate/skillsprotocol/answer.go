@@ -104,6 +104,7 @@ type subject struct {
 	name        string // as the agent wrote it
 	skillID     string
 	executionID string
+	runToken    string // for coming back to the run; may be empty
 }
 
 // failureError makes the error of a call.
@@ -129,6 +130,7 @@ func failureError(f *translate.Failure, about subject) *jsonrpc.Error {
 	}
 	b.optional("phase", string(e.Phase))
 	b.optional("execution_id", cmp.Or(e.ExecutionID, about.executionID))
+	b.optional("run_token", about.runToken)
 	if f.Kind == translate.SkillNotFound && len(e.Details) == 0 {
 		b.missing(e, about)
 	}

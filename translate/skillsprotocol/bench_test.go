@@ -34,7 +34,7 @@ func BenchmarkEncodeOutcome(b *testing.B) {
 		"completed": {
 			SkillID: "example-corp/weather-forecast",
 			Run: &translate.Run{
-				ExecutionID: "exec-a1b2c3d4", Status: skillsharing.StatusCompleted, Elapsed: 5200 * time.Millisecond,
+				RunRef: translate.RunRef{ExecutionID: "exec-a1b2c3d4"}, Status: skillsharing.StatusCompleted, Elapsed: 5200 * time.Millisecond,
 				Output: jsontext.Value(`{"location":"Tokyo","forecasts":[{"date":"2025-07-01","high":31,"low":24,"condition":"sunny"}]}`),
 			},
 		},
@@ -49,7 +49,7 @@ func BenchmarkEncodeOutcome(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if result, fault := answerOutcome(&o, "example-corp.weather-forecast"); result == nil && fault == nil {
+				if result, fault := new(Front).answerOutcome(b.Context(), &o, "example-corp.weather-forecast"); result == nil && fault == nil {
 					b.Fatal("no answer")
 				}
 			}

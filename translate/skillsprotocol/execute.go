@@ -13,19 +13,26 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
-// executeSkill runs a skill to its end.
+// executeSkill runs a skill to its end, or for as long as the agent waits.
 func (f *Front) executeSkill(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.Error) {
 	call := executeCall(ctx, p)
+	call.Wait = p.wait()
 	if p.fault != nil {
 		return nil, p.fault
 	}
+	if call.Wait != nil { // a run that nobody could come back to must not be started
+		if err := f.Tokens.Ready(ctx); err != nil {
+			return nil, tokensUnavailable(skillsharing.ExecutedNo)
+		}
+	}
 	outcome := f.Bridge.Execute(ctx, call)
-	return answerOutcome(&outcome, call.Name)
+	return f.answerOutcome(ctx, &outcome, call.Name)
 }
 
 // submitSkill starts a run whose end nobody waits for.
 func (f *Front) submitSkill(ctx context.Context, p *params) *jsonrpc.Error {
 	call := executeCall(ctx, p)
+	p.wait()
 	if p.fault == nil {
 		f.Bridge.Submit(ctx, call)
 	}
@@ -35,7 +42,7 @@ func (f *Front) submitSkill(ctx context.Context, p *params) *jsonrpc.Error {
 // executeCall reads the params of execute_skill.
 func executeCall(ctx context.Context, p *params) translate.Call {
 	call := describeCall(ctx, p)
-	call.Args, call.Arguments = p.object(paramArgs), p.arguments
+	call.Args, call.Arguments, call.Memory = p.object(paramArgs), p.arguments, p.request
 	call.Timeout = p.milliseconds(paramTimeout)
 	p.noBlobs()
 	return call
@@ -54,25 +61,45 @@ func describeCall(ctx context.Context, p *params) translate.Call {
 }
 
 // answerOutcome decides the level of an answer: a run that is known to have
-// ended, and one that outlives its deadline, are results; all else is an error.
-func answerOutcome(o *translate.Outcome, name string) (jsontext.Value, *jsonrpc.Error) {
+// ended, that goes on, or that outlives its deadline, is a result; all else is an
+// error. Where a run was accepted that may not have ended, there is a token with
+// which to come back.
+func (f *Front) answerOutcome(ctx context.Context, o *translate.Outcome, name string) (jsontext.Value, *jsonrpc.Error) {
 	run := cmp.Or(o.Run, &translate.Run{})
 	if o.Failure == nil {
-		if o.Run == nil {
+		switch {
+		case o.Run == nil:
 			return nil, failureError(&translate.Failure{}, subject{name: name, skillID: o.SkillID})
+		case run.Status == skillsharing.StatusAccepted, run.Status == skillsharing.StatusRunning:
+			return running(run, cmp.Or(o.SkillID, name), f.tokenOf(ctx, run)), nil
 		}
 		return completed(run, cmp.Or(o.SkillID, name)), nil
 	}
 	e := cmp.Or(o.Failure.Err, &skillsharing.Error{})
+	about := subject{name: name, skillID: o.SkillID, executionID: run.ExecutionID}
 	runID := cmp.Or(run.ExecutionID, e.ExecutionID)
 	skill := cmp.Or(o.SkillID, e.SkillID, name)
 	switch kind := o.Failure.Kind; {
 	case kind == translate.RunFailed:
-		return failed(o.Failure, e, run.Status, runID, skill), nil
+		return failed(o.Failure, e, run.Status, runID, skill, ""), nil
 	case kind == translate.TimedOut && runID != "":
-		return failed(o.Failure, e, skillsharing.StatusTimeout, runID, skill), nil
+		return failed(o.Failure, e, skillsharing.StatusTimeout, runID, skill, f.tokenOf(ctx, run)), nil
 	}
-	return nil, failureError(o.Failure, subject{name: name, skillID: o.SkillID, executionID: runID})
+	about.runToken = f.tokenOf(ctx, run)
+	return nil, failureError(o.Failure, about)
+}
+
+// tokenOf makes the token of a run that may not have ended, or returns nothing.
+func (f *Front) tokenOf(ctx context.Context, run *translate.Run) string {
+	if run.ExecutionID == "" || run.Source == "" || run.Status.Final() {
+		return ""
+	}
+	// Also for a caller who is gone: the context may have ended together with the call.
+	token, err := f.Tokens.Seal(context.WithoutCancel(ctx), run.RunRef, callerOf(ctx).Principal)
+	if err != nil {
+		return "" // the answer is worth more than the token; whoever keeps the keys logs it
+	}
+	return token
 }
 
 // completed is the result of a run that brought what was asked for.
@@ -102,17 +129,18 @@ func took(d time.Duration) string {
 }
 
 // failed is the result of a run that ended badly or not in time.
-func failed(f *translate.Failure, e *skillsharing.Error, status skillsharing.ExecutionStatus, runID, skill string) jsontext.Value {
+func failed(f *translate.Failure, e *skillsharing.Error, status skillsharing.ExecutionStatus, runID, skill, runToken string) jsontext.Value {
 	late := status == skillsharing.StatusTimeout
 	verb, otherwise := " failed: ", rowOf(translate.RunFailed).Meaning
 	if late {
 		verb, otherwise = " did not finish in time: ", "The run took longer than it may"
 	}
 	message := messageOf(e.Message, otherwise)
-	b := builder{buf: make([]byte, 0, 320+2*len(message)+len(e.Details)+len(e.Retry))}
+	b := builder{buf: make([]byte, 0, 320+2*len(message)+len(e.Details)+len(e.Retry)+len(runToken))}
 	b.open()
 	b.text("status", "failed")
 	b.text("run_id", runID)
+	b.optional("run_token", runToken)
 	b.text("summary", clean("Skill "+clean(skill, maxName)+verb+message, maxMessage))
 	b.openMember("error")
 	b.text("type", failureType(e.Code, late))

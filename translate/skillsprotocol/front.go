@@ -19,6 +19,8 @@ type Bridge interface {
 	Execute(ctx context.Context, call translate.Call) translate.Outcome
 	// Submit starts a run and does not follow it. Without a failure the reference tells where to ask for its end.
 	Submit(ctx context.Context, call translate.Call) (translate.RunRef, translate.Outcome)
+	// Follow asks about a run that was submitted before, and waits for its end for as long as the call's Wait says.
+	Follow(ctx context.Context, ref translate.RunRef, call translate.Call) translate.Outcome
 	// List returns the skills that the query selects, in the byte order of their names.
 	List(ctx context.Context, q translate.Query) translate.Listing
 	// Describe tells all about the skill that the call's Name, Version and Principal select, or why it can't:
@@ -35,11 +37,32 @@ type Front struct {
 	Bridge Bridge
 	// RequirePrincipal refuses anonymous callers, in every method, with AUTH_REQUIRED.
 	RequirePrincipal bool
+	// Tokens makes the run tokens by which agents come back to runs. It is required.
+	Tokens Tokens
 	// Refused is told of each caller that was refused for want of a principal; nil: nobody is.
 	Refused func(ctx context.Context, method string)
 }
 
 var _ jsonrpc.Handler = (*Front)(nil)
+
+// Tokens makes and reads run tokens: what an agent gets about a run that it may
+// come back to, and what nobody else can use. Implementations must be safe for
+// concurrent use.
+type Tokens interface {
+	// Ready returns an error if no token can be made at the moment.
+	Ready(ctx context.Context) error
+	// Seal makes the token of a run for a principal.
+	Seal(ctx context.Context, run translate.RunRef, principal string) (string, error)
+	// Open returns the run that a token was made for. The error is an [InvalidToken] for whatever is not a token that was
+	// made here for this principal and is still valid. Any other means that this can't be told at the moment.
+	Open(ctx context.Context, token, principal string) (translate.RunRef, error)
+}
+
+// InvalidToken is the error of what is no valid run token.
+type InvalidToken interface {
+	error
+	InvalidToken()
+}
 
 // Caller says who is asking and since when.
 type Caller struct {
@@ -79,11 +102,15 @@ func Profile(maxBatch int) jsonrpc.Profile {
 	}
 }
 
-const methodExecute = "execute_skill"
+const (
+	methodExecute = "execute_skill"
+	methodGetRun  = "get_run"
+)
 
 // methods are those that exist here.
 var methods = map[string]func(*Front, context.Context, *params) (jsontext.Value, *jsonrpc.Error){
 	methodExecute:                (*Front).executeSkill,
+	methodGetRun:                 (*Front).getRun,
 	"list_skills":                (*Front).listSkills,
 	"describe_skill":             (*Front).describeSkill,
 	"read_skill_file":            (*Front).readSkillFile,

@@ -24,8 +24,10 @@ type fakeBridge struct {
 	failure     *translate.Failure
 	namespaces  []string
 
-	executed, submitted, described []translate.Call
-	queries                        []translate.Query
+	executed, submitted, described, followed []translate.Call
+
+	runs    []translate.RunRef // that were followed
+	queries []translate.Query
 }
 
 func (b *fakeBridge) Execute(_ context.Context, call translate.Call) translate.Outcome {
@@ -36,6 +38,11 @@ func (b *fakeBridge) Execute(_ context.Context, call translate.Call) translate.O
 func (b *fakeBridge) Submit(_ context.Context, call translate.Call) (translate.RunRef, translate.Outcome) {
 	b.submitted = append(b.submitted, call)
 	return translate.RunRef{}, b.outcome
+}
+
+func (b *fakeBridge) Follow(_ context.Context, run translate.RunRef, call translate.Call) translate.Outcome {
+	b.followed, b.runs = append(b.followed, call), append(b.runs, run)
+	return b.outcome
 }
 
 func (b *fakeBridge) List(_ context.Context, q translate.Query) translate.Listing {
@@ -52,12 +59,12 @@ func (b *fakeBridge) Namespaces() []string { return b.namespaces }
 
 // calls counts everything the bridge was asked but its namespaces.
 func (b *fakeBridge) calls() int {
-	return len(b.executed) + len(b.submitted) + len(b.described) + len(b.queries)
+	return len(b.executed) + len(b.submitted) + len(b.described) + len(b.queries) + len(b.followed)
 }
 
 var done = translate.Outcome{
 	SkillID: "example-corp/weather-forecast",
-	Run:     &translate.Run{ExecutionID: "exec-1", Status: skillsharing.StatusCompleted, Output: jsontext.Value(`{"ok":true}`), Elapsed: 5200 * time.Millisecond},
+	Run:     &translate.Run{RunRef: translate.RunRef{ExecutionID: "exec-1"}, Status: skillsharing.StatusCompleted, Output: jsontext.Value(`{"ok":true}`), Elapsed: 5200 * time.Millisecond},
 }
 
 func request(method, params string) *jsonrpc.Request {
@@ -71,7 +78,7 @@ func request(method, params string) *jsonrpc.Request {
 // ask sends one request to a front over b.
 func ask(t *testing.T, b *fakeBridge, method, params string) (jsontext.Value, *jsonrpc.Error) {
 	t.Helper()
-	result, fault := (&skillsprotocol.Front{Bridge: b}).ServeRPC(t.Context(), request(method, params))
+	result, fault := (&skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}}).ServeRPC(t.Context(), request(method, params))
 	switch {
 	case fault == nil && !result.IsValid(jsontext.AllowDuplicateNames(true)):
 		t.Fatalf("the result is not JSON: %s", result)
@@ -138,7 +145,7 @@ func TestNotifications(t *testing.T) {
 		b := &fakeBridge{outcome: done}
 		req := request(c.method, c.params)
 		req.ID = nil
-		_, _ = (&skillsprotocol.Front{Bridge: b}).ServeRPC(t.Context(), req) // notifications are never answered
+		_, _ = (&skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}}).ServeRPC(t.Context(), req) // notifications are never answered
 		if len(b.submitted) != c.submitted || b.calls() != c.submitted {
 			t.Errorf("%s %s: submitted %d, asked %d times", c.method, c.params, len(b.submitted), b.calls())
 		}
@@ -153,7 +160,7 @@ func TestRequirePrincipal(t *testing.T) {
 		`"source":"bridge","executed":"no","next":"authenticate"}`
 	for _, method := range []string{"execute_skill", "list_skills", "describe_skill", "read_skill_file", "load_skills_protocol_guide"} {
 		b := &fakeBridge{outcome: done, namespaces: []string{"secret"}}
-		front := &skillsprotocol.Front{Bridge: b, RequirePrincipal: true}
+		front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, RequirePrincipal: true}
 		// Params are not judged before the caller is known.
 		for _, params := range []string{`{"name":"a.b","path":"SKILL.md"}`, `[]`} {
 			_, fault := front.ServeRPC(t.Context(), request(method, params))
@@ -171,7 +178,7 @@ func TestRequirePrincipal(t *testing.T) {
 	b := &fakeBridge{outcome: done}
 	arrived := time.Unix(1_700_000_000, 0)
 	ctx := skillsprotocol.WithCaller(t.Context(), skillsprotocol.Caller{Principal: "ada", TraceID: "0af7651916cd43dd8448eb211c80319c", Arrived: arrived})
-	front := &skillsprotocol.Front{Bridge: b, RequirePrincipal: true}
+	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, RequirePrincipal: true}
 	if _, fault := front.ServeRPC(ctx, request("execute_skill", `{"name":"a.b"}`)); fault != nil {
 		t.Fatal(fault)
 	}

@@ -28,17 +28,17 @@ func TestCompleted(t *testing.T) {
 		{"output", done, `{"status":"completed","run_id":"exec-1","summary":"Skill example-corp/weather-forecast completed in 5.2 s.","output":{"ok":true}}`},
 		{
 			"no output, no id, no duration",
-			translate.Outcome{Run: &translate.Run{ExecutionID: "e\"1"}},
+			translate.Outcome{Run: &translate.Run{RunRef: translate.RunRef{ExecutionID: "e\"1"}}},
 			`{"status":"completed","run_id":"e\"1","summary":"Skill asked.for completed.","output":null}`,
 		},
 		{
 			"raw output",
-			translate.Outcome{Run: &translate.Run{ExecutionID: "e", Output: jsontext.Value(`[1.50, 1e400,{"a":1,"a":2} ]`), Elapsed: 250 * time.Millisecond}},
+			translate.Outcome{Run: &translate.Run{RunRef: translate.RunRef{ExecutionID: "e"}, Output: jsontext.Value(`[1.50, 1e400,{"a":1,"a":2} ]`), Elapsed: 250 * time.Millisecond}},
 			`{"status":"completed","run_id":"e","summary":"Skill asked.for completed in 250 ms.","output":[1.50, 1e400,{"a":1,"a":2} ]}`,
 		},
 		{
 			"output null",
-			translate.Outcome{Run: &translate.Run{ExecutionID: "e", Output: jsontext.Value(`null`), Elapsed: -time.Second}},
+			translate.Outcome{Run: &translate.Run{RunRef: translate.RunRef{ExecutionID: "e"}, Output: jsontext.Value(`null`), Elapsed: -time.Second}},
 			`{"status":"completed","run_id":"e","summary":"Skill asked.for completed.","output":null}`,
 		},
 	} {
@@ -85,7 +85,7 @@ func TestErrorTable(t *testing.T) {
 			}
 			id, executed := "", "no"
 			if accepted {
-				o.Run = &translate.Run{ExecutionID: "exec-1", Status: skillsharing.StatusRunning}
+				o.Run = &translate.Run{RunRef: translate.RunRef{ExecutionID: "exec-1"}, Status: skillsharing.StatusRunning}
 				o.Failure.Err.Executed, executed = skillsharing.ExecutedYes, "yes"
 				id = `"execution_id":"exec-1",`
 			}
@@ -188,7 +188,7 @@ func TestTimeoutAfterAcceptance(t *testing.T) {
 		`"source":"bridge","executed":"yes","next":"follow_run"}}`
 	failure := &translate.Failure{Kind: translate.TimedOut, Next: translate.NextFollowRun, Err: own}
 	for name, run := range map[string]*translate.Run{
-		"with the run":             {ExecutionID: "exec-1", Status: skillsharing.StatusRunning},
+		"with the run":             {RunRef: translate.RunRef{ExecutionID: "exec-1"}, Status: skillsharing.StatusRunning},
 		"with the error's id only": nil,
 	} {
 		got, fault := execute(t, translate.Outcome{SkillID: "corp/skill", Run: run, Failure: failure})
@@ -245,7 +245,7 @@ func TestRunFailed(t *testing.T) {
 		c.err.Source, c.err.Executed = skillsharing.SourceProvider, skillsharing.ExecutedYes
 		got, fault := execute(t, translate.Outcome{
 			SkillID: "corp/skill",
-			Run:     &translate.Run{ExecutionID: "exec-1", Status: c.status},
+			Run:     &translate.Run{RunRef: translate.RunRef{ExecutionID: "exec-1"}, Status: c.status},
 			Failure: &translate.Failure{Kind: translate.RunFailed, Next: translate.NextNone, Err: &c.err},
 		})
 		want := `{"status":"failed","run_id":"exec-1",` + c.want + `"source":"provider","executed":"yes","next":"none"}}`
@@ -277,7 +277,7 @@ func TestMessagesAreClean(t *testing.T) {
 		}
 	}
 	long := strings.Repeat("x", 1<<20)
-	got, _ := execute(t, translate.Outcome{Run: &translate.Run{ExecutionID: "e"}, Failure: &translate.Failure{
+	got, _ := execute(t, translate.Outcome{Run: &translate.Run{RunRef: translate.RunRef{ExecutionID: "e"}}, Failure: &translate.Failure{
 		Kind: translate.RunFailed,
 		Err:  &skillsharing.Error{Message: long, Code: skillsharing.ErrorCode(long)},
 	}})

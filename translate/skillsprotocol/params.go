@@ -36,6 +36,8 @@ const (
 	paramArgs
 	paramVersion
 	paramTimeout
+	paramWait
+	paramRunToken
 	paramBlobs
 	paramNamespace
 	paramDetail
@@ -50,6 +52,8 @@ var paramNames = [paramCount]string{
 	paramArgs:      "args",
 	paramVersion:   "version",
 	paramTimeout:   "timeout_ms",
+	paramWait:      "wait_ms",
+	paramRunToken:  "run_token",
 	paramBlobs:     "input_blobs",
 	paramNamespace: "namespace",
 	paramDetail:    "detail",
@@ -73,13 +77,14 @@ func paramOf(name []byte) param {
 type params struct {
 	values    [paramCount]jsontext.Value // nil: absent
 	arguments []rawobject.Member         // of args, if they were noted
+	request   *jsonrpc.Request           // that all this is part of
 	fault     *jsonrpc.Error
 }
 
 // readParams sorts params by their names, which must be unique; what stands inside
 // of the values is left as it is. Values are slices of the request's.
 func readParams(req *jsonrpc.Request) (params, *jsonrpc.Error) {
-	var p params
+	p := params{request: req}
 	if len(req.Params) == 0 {
 		return p, nil
 	}
@@ -240,6 +245,24 @@ func (p *params) milliseconds(id param) time.Duration {
 		return max(time.Duration(ns), 1) // 0 would mean that none is stated
 	}
 	return math.MaxInt64
+}
+
+// wait returns for how long the agent wants to wait, or nil if it does not say.
+func (p *params) wait() *time.Duration {
+	value := p.values[paramWait]
+	if value == nil {
+		return nil
+	}
+	ms, ok := number(value)
+	if !ok || ms < 0 {
+		p.reject(paramWait, reasonInvalid, "must be a number of milliseconds, 0 or greater")
+		return nil
+	}
+	wait := time.Duration(math.MaxInt64)
+	if ns := ms * float64(time.Millisecond); ns < math.MaxInt64 {
+		wait = time.Duration(ns)
+	}
+	return &wait
 }
 
 // integer returns an integer between low and high, or otherwise if it is absent.

@@ -101,7 +101,7 @@ func newWire(t *testing.T, routes map[string]http.HandlerFunc, edits ...string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.front = &skillsprotocol.Front{Bridge: bridge}
+	w.front = &skillsprotocol.Front{Bridge: bridge, Tokens: fakeTokens{}}
 	return w
 }
 

@@ -1,0 +1,147 @@
+package skillsharing_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// TestFollowUntil: whoever does not want to wait hears how the run is.
+func TestFollowUntil(t *testing.T) {
+	running := says(200, runs)
+	slow := func(d time.Duration, answer scriptedAnswer) scriptedAnswer {
+		return func(r *http.Request) (*http.Response, error) {
+			select {
+			case <-r.Context().Done():
+				return nil, r.Context().Err()
+			case <-time.After(d):
+				return answer(r)
+			}
+		}
+	}
+	type awaited = skillsharing.Awaited
+	for _, c := range []struct {
+		name    string
+		wait    time.Duration
+		run     awaited
+		answers []scriptedAnswer
+		took    time.Duration
+		polls   int
+		status  skillsharing.ExecutionStatus
+		code    skillsharing.ErrorCode // of the error, if there is to be one
+		atLeast time.Duration          // until it makes sense to ask again
+	}{
+		{name: "no wait", answers: then(running), status: "accepted", atLeast: half},
+		{name: "no wait, asked to come later", run: awaited{RetryAfter: 7 * sec}, answers: then(running), status: "accepted", atLeast: 7 * sec},
+		{name: "shorter than to the first poll", wait: 5 * time.Millisecond, answers: then(running), took: 5 * time.Millisecond, status: "accepted", atLeast: half},
+		{name: "asked to come later", wait: 2 * sec, run: awaited{RetryAfter: 9 * sec}, answers: then(running), took: 2 * sec, status: "accepted", atLeast: 7 * sec},
+		{name: "it runs", wait: 2 * sec, answers: then(running), took: 2 * sec, polls: 3, status: "running", atLeast: half},
+		{name: "it ends", wait: 2 * sec, answers: then(running, says(200, completes)), took: 1250 * time.Millisecond, polls: 2, status: "completed"},
+		{name: "an answer that takes too long", wait: 2 * sec, answers: then(slow(time.Minute, running)), took: 2 * sec, polls: 1, status: "accepted", atLeast: half},
+		{name: "trouble", wait: sec, answers: then(running, says(503, "")), took: sec, polls: 2, status: "running", atLeast: half},
+
+		{name: "resumed, no wait", run: awaited{Resumed: true}, answers: then(running), polls: 1, status: "running", atLeast: half},
+		{name: "resumed, it has ended", run: awaited{Resumed: true}, answers: then(says(200, completes)), polls: 1, status: "completed"},
+		{name: "resumed, it ends", wait: 2 * sec, run: awaited{Resumed: true}, answers: then(running, says(200, completes)), took: 750 * time.Millisecond, polls: 2, status: "completed"},
+		{name: "resumed, a slow answer", run: awaited{Resumed: true}, answers: then(slow(3*sec, running)), took: 3 * sec, polls: 1, status: "running", atLeast: half},
+		{name: "resumed, no answer", run: awaited{Resumed: true}, answers: then(silent), took: 10 * sec, polls: 1, code: skillsharing.EndpointUnreachable},
+		{name: "resumed, in trouble", run: awaited{Resumed: true}, answers: then(says(503, "")), polls: 1, code: skillsharing.EndpointUnreachable},
+		{name: "resumed, in trouble until then", wait: sec, run: awaited{Resumed: true}, answers: then(says(503, "")), took: sec, polls: 3, code: skillsharing.EndpointUnreachable},
+		{name: "resumed, trouble has ended", wait: 2 * sec, run: awaited{Resumed: true}, answers: then(says(503, ""), running), took: 2 * sec, polls: 4, status: "running", atLeast: half},
+		{name: "resumed, not known", run: awaited{Resumed: true}, answers: then(says(404, "")), polls: 1, code: skillsharing.InvalidProviderResponse},
+		{name: "resumed, and credentials refused", run: awaited{Resumed: true}, answers: then(says(403, "")), polls: 1, code: skillsharing.PermissionDenied},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				transport := script(t, c.answers...)
+				start := time.Now()
+				c.run.ExecutionID, c.run.Until = run, start.Add(c.wait)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				r, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), &c.run, new(skillsharing.Effort))
+				if d := time.Since(start); d < c.took-c.took/10 || d > c.took+c.took/10 || len(transport.asked) != c.polls {
+					t.Errorf("it took %v and %d polls, want %v, %d", d, len(transport.asked), c.took, c.polls)
+				}
+				switch {
+				case c.code != "":
+					wantError(t, e, c.code, skillsharing.ExecutedYes)
+					if e.ExecutionID != run || e.Hint != skillsharing.HintNone {
+						t.Errorf("%+v", e)
+					}
+				case e != nil || r.Status != c.status || r.ExecutionID != run || r.RetryAfter < c.atLeast-c.atLeast/10 || r.RetryAfter == polling.Never:
+					t.Errorf("%+v, %v", r, e)
+				}
+			})
+		})
+	}
+}
+
+// The time of a call may be up at the moment until which is waited, too.
+func TestFollowUntilTheCallEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		until := time.Now().Add(2 * sec)
+		ctx, cancel := context.WithDeadline(t.Context(), until)
+		defer cancel()
+		for _, answers := range [][]scriptedAnswer{then(says(200, runs)), then(silent)} {
+			r, e := newClient(t, acme, script(t, answers...)).Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run, Until: until}, new(skillsharing.Effort))
+			if e != nil || r.Status.Final() {
+				t.Errorf("%+v, %v", r, e)
+			}
+		}
+	})
+}
+
+// Whoever is told that the bridge stops, or goes away himself, is not told that the run goes on.
+func TestFollowUntilInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(sec, func() { cancel(skillsharing.ErrStopping) })
+		_, e := newClient(t, acme, script(t, says(200, runs))).Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run, Until: time.Now().Add(time.Minute)}, new(skillsharing.Effort))
+		wantError(t, e, skillsharing.InvocationTimeout, skillsharing.ExecutedYes)
+		if e.Hint != skillsharing.HintStopping {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
+// Who asks again and again without waiting is held to the provider's budget, too.
+func TestResumedRunsKeepTheBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		transport := script(t, says(200, runs))
+		c := newClient(t, acme, transport)
+		c.Polling.Budgets = polling.NewBudgets(2, 2, nil)
+		for range 10 {
+			r, e := c.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run, Resumed: true, Until: time.Now()}, new(skillsharing.Effort))
+			if e != nil || r.Status != skillsharing.StatusRunning {
+				t.Fatalf("%+v, %v", r, e)
+			}
+		}
+		if n := len(transport.asked); n != 2 {
+			t.Errorf("%d polls at once, want 2", n)
+		}
+	})
+}
+
+// When an agent comes back says nothing about how long a skill takes.
+func TestResumedRunsDoNotMislead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		book := polling.NewBook(polling.Config{})
+		c := newClient(t, acme, script(t, says(200, completes)))
+		c.Polling = skillsharing.Polling{Book: book}
+		_, e := c.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run, Resumed: true, Until: time.Now()}, new(skillsharing.Effort))
+		if e != nil || book.Completions() != 0 {
+			t.Errorf("%v; %d executions were learned from", e, book.Completions())
+		}
+		c = newClient(t, acme, script(t, says(200, `{"execution_id":"exec-1","status":"completed","output":1,"timestamps":{"created_at":"2026-01-02T03:04:05Z","completed_at":"2026-01-02T03:04:07Z"}}`)))
+		c.Polling = skillsharing.Polling{Book: book}
+		_, e = c.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run, Resumed: true, Accepted: time.Now().Add(-time.Hour), Until: time.Now()}, new(skillsharing.Effort))
+		if e != nil || book.Completions() != 1 {
+			t.Errorf("%v; %d executions were learned from, want 1", e, book.Completions())
+		}
+	})
+}

@@ -1,0 +1,75 @@
+package skillsprotocol
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// getRun asks about a run that was started before.
+func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.Error) {
+	token := p.required(paramRunToken, "the run_token of an earlier answer")
+	caller := callerOf(ctx)
+	call := translate.Call{Wait: p.wait(), Arrived: caller.Arrived, Principal: caller.Principal, TraceID: caller.TraceID}
+	if p.fault != nil {
+		return nil, p.fault
+	}
+	run, err := f.Tokens.Open(ctx, token, caller.Principal)
+	if _, invalid := errors.AsType[InvalidToken](err); invalid {
+		p.reject(paramRunToken, reasonInvalid, "is not valid: it has expired, was changed on the way, or was made for another caller or by another bridge")
+		return nil, p.fault
+	}
+	if err != nil {
+		return nil, tokensUnavailable(skillsharing.ExecutedYes)
+	}
+	call.Memory = p.request
+	outcome := f.Bridge.Follow(ctx, run, call)
+	return f.answerOutcome(ctx, &outcome, run.SkillID)
+}
+
+// running is the result of a run that goes on.
+func running(run *translate.Run, skill, runToken string) jsontext.Value {
+	b := builder{buf: make([]byte, 0, 256+len(run.ExecutionID)+2*len(skill)+len(runToken))}
+	b.open()
+	b.text("status", "running")
+	b.text("run_id", run.ExecutionID)
+	b.optional("run_token", runToken)
+	b.text("summary", "Skill "+clean(skill, maxName)+" is still running; "+methodGetRun+" with the run_token tells how it ends.")
+	b.name("retry_after_ms")
+	b.buf = strconv.AppendInt(b.buf, roundUp(run.RetryAfter).Milliseconds(), 10)
+	b.close()
+	return b.buf
+}
+
+// roundUp returns whole milliseconds.
+func roundUp(d time.Duration) time.Duration {
+	if whole := d.Truncate(time.Millisecond); whole < d {
+		return whole + time.Millisecond
+	}
+	return max(d, 0)
+}
+
+// tokensUnavailable is the error where the keys of run tokens can't be had.
+func tokensUnavailable(executed skillsharing.Executed) *jsonrpc.Error {
+	next := translate.NextRetry
+	if executed == skillsharing.ExecutedYes {
+		next = translate.NextFollowRun
+	}
+	var b builder
+	b.open()
+	b.text("reason", "the keys of run tokens can't be read from the storage")
+	b.raw("retry", jsontext.Value(`{"suggested_delay_ms":2000,"max_attempts":5}`))
+	b.advice(skillsharing.SourceBridge, executed, next)
+	b.close()
+	return &jsonrpc.Error{
+		Code: jsonrpc.CodeInternalError, Data: b.buf,
+		Message: "Internal error: the bridge can't read its keys for run tokens at the moment; try again later",
+	}
+}

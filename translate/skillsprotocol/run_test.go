@@ -1,0 +1,154 @@
+package skillsprotocol_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
+)
+
+// fakeTokens are tokens that say what they are made of.
+type fakeTokens struct{ broken error }
+
+type invalidToken struct{ error }
+
+func (invalidToken) InvalidToken() {}
+
+func (f fakeTokens) Ready(context.Context) error { return f.broken }
+
+func (f fakeTokens) Seal(_ context.Context, run translate.RunRef, principal string) (string, error) {
+	return strings.Join([]string{run.Source, run.SkillID, run.Version, run.ExecutionID, principal}, "|"), f.broken
+}
+
+func (f fakeTokens) Open(_ context.Context, token, principal string) (translate.RunRef, error) {
+	part := strings.Split(token, "|")
+	if f.broken == nil && (len(part) != 5 || part[4] != principal) {
+		return translate.RunRef{}, invalidToken{errors.New("foreign")}
+	}
+	if f.broken != nil {
+		return translate.RunRef{}, f.broken
+	}
+	return translate.RunRef{Source: part[0], SkillID: part[1], Version: part[2], ExecutionID: part[3]}, nil
+}
+
+var ref = translate.RunRef{Source: "acme", SkillID: "acme/slow", Version: "1.0.0", ExecutionID: "exec-1"}
+
+// goesOn is a run that has not ended.
+func goesOn() translate.Outcome {
+	return translate.Outcome{SkillID: ref.SkillID, Run: &translate.Run{RunRef: ref, Status: skillsharing.StatusAccepted, RetryAfter: 1500 * time.Microsecond}}
+}
+
+// Who says for how long he waits hears of a run that has not ended, and how to come back to it.
+func TestRunning(t *testing.T) {
+	const want = `{"status":"running","run_id":"exec-1","run_token":"acme|acme/slow|1.0.0|exec-1|",` +
+		`"summary":"Skill acme/slow is still running; get_run with the run_token tells how it ends.","retry_after_ms":2}`
+	b := &fakeBridge{outcome: goesOn()}
+	if got := result(t, b, "execute_skill", `{"name":"acme.slow","wait_ms":0}`); got != want {
+		t.Errorf("execute_skill: %s, want %s", got, want)
+	}
+	if got := result(t, b, "get_run", `{"run_token":"acme|acme/slow|1.0.0|exec-1|","wait_ms":1.5}`); got != want {
+		t.Errorf("get_run: %s, want %s", got, want)
+	}
+	if len(b.followed) != 1 || b.runs[0] != ref || *b.followed[0].Wait != 1500*time.Microsecond || *b.executed[0].Wait != 0 {
+		t.Errorf("followed: %+v of %+v; executed: %+v", b.followed, b.runs, b.executed)
+	}
+	_ = result(t, b, "get_run", `{"run_token":"acme|acme/slow|1.0.0|exec-1|"}`)
+	_ = result(t, b, "execute_skill", `{"name":"acme.slow"}`)
+	if b.followed[1].Wait != nil || b.executed[1].Wait != nil {
+		t.Error("a wait that nobody asked for")
+	}
+}
+
+func TestRunEnded(t *testing.T) {
+	b := &fakeBridge{outcome: done}
+	const want = `{"status":"completed","run_id":"exec-1","summary":"Skill example-corp/weather-forecast completed in 5.2 s.","output":{"ok":true}}`
+	if got := result(t, b, "get_run", `{"run_token":"acme|acme/slow|1.0.0|exec-1|"}`); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestWaitIsChecked(t *testing.T) {
+	for _, c := range []struct{ method, params, data string }{
+		{"execute_skill", `{"name":"a","wait_ms":-1}`, `{"param":"wait_ms","reason":"invalid",`},
+		{"execute_skill", `{"name":"a","wait_ms":"1"}`, `{"param":"wait_ms","reason":"invalid",`},
+		{"execute_skill", `{"name":"a","wait_ms":null}`, `{"param":"wait_ms","reason":"invalid",`},
+		{"get_run", `{"run_token":"a|b|c|d|","wait_ms":true}`, `{"param":"wait_ms","reason":"invalid",`},
+		{"get_run", `{}`, `{"param":"run_token","reason":"required",`},
+		{"get_run", `{"run_token":7}`, `{"param":"run_token","reason":"invalid",`},
+		{"get_run", `{"run_token":""}`, `{"param":"run_token","reason":"invalid",`},
+	} {
+		b := &fakeBridge{outcome: goesOn()}
+		_, fault := ask(t, b, c.method, c.params)
+		if fault == nil || fault.Code != jsonrpc.CodeInvalidParams || !strings.HasPrefix(string(fault.Data), c.data) || b.calls() != 0 {
+			t.Errorf("%s %s: %+v", c.method, c.params, fault)
+		}
+	}
+	b := &fakeBridge{outcome: goesOn()}
+	_ = result(t, b, "execute_skill", `{"name":"a","wait_ms":1e300}`)
+	if *b.executed[0].Wait < 24*time.Hour {
+		t.Errorf("a wait of %v", *b.executed[0].Wait)
+	}
+}
+
+func TestRunTokenOfAnother(t *testing.T) {
+	b := &fakeBridge{outcome: goesOn()}
+	ctx := skillsprotocol.WithCaller(t.Context(), skillsprotocol.Caller{Principal: "bob"})
+	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}}
+	for _, token := range []string{"acme|acme/slow|1.0.0|exec-1|alice", "acme|acme/slow|1.0.0|exec-1|", "x"} {
+		_, fault := front.ServeRPC(ctx, request("get_run", `{"run_token":"`+token+`"}`))
+		if fault == nil || fault.Code != jsonrpc.CodeInvalidParams || b.calls() != 0 ||
+			string(fault.Data) != `{"param":"run_token","reason":"invalid","source":"bridge","executed":"no","next":"fix_params"}` {
+			t.Errorf("%s: %+v", token, fault)
+		}
+	}
+	if _, fault := front.ServeRPC(ctx, request("get_run", `{"run_token":"acme|acme/slow|1.0.0|exec-1|bob"}`)); fault != nil {
+		t.Error(fault)
+	}
+}
+
+// Every answer about a run that was accepted and may not have ended says how to
+// come back to it.
+func TestRunTokenInFailures(t *testing.T) {
+	const token = `"run_token":"acme|acme/slow|1.0.0|exec-1|"`
+	for _, kind := range []translate.Kind{translate.TimedOut, translate.Stopped, translate.Unreachable, translate.ProviderFault, translate.RateLimited} {
+		o := goesOn()
+		o.Failure = &translate.Failure{Kind: kind, Next: translate.NextFollowRun, Err: &skillsharing.Error{
+			Executed: skillsharing.ExecutedYes, Source: skillsharing.SourceBridge, ExecutionID: "exec-1",
+		}}
+		got, fault := ask(t, &fakeBridge{outcome: o}, "execute_skill", `{"name":"a"}`)
+		if fault != nil {
+			got = fault.Data
+		}
+		if strings.Count(string(got), token) != 1 {
+			t.Errorf("%v: no token in %s", kind, got)
+		}
+	}
+	o := goesOn()
+	o.Run.Status, o.Failure = skillsharing.StatusFailed, &translate.Failure{Kind: translate.RunFailed, Err: &skillsharing.Error{}}
+	if got := result(t, &fakeBridge{outcome: o}, "execute_skill", `{"name":"a"}`); strings.Contains(got, "run_token") {
+		t.Errorf("a token of a run that has ended: %s", got)
+	}
+}
+
+// Without keys, no run is started to which nobody could come back.
+func TestRunTokensUnavailable(t *testing.T) {
+	for method, params := range map[string]string{"execute_skill": `{"name":"a","wait_ms":0}`, "get_run": `{"run_token":"x"}`} {
+		b := &fakeBridge{outcome: goesOn()}
+		front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{broken: errors.New("storage: secret path")}}
+		_, fault := front.ServeRPC(t.Context(), request(method, params))
+		if fault == nil || fault.Code != jsonrpc.CodeInternalError || b.calls() != 0 || strings.Contains(string(fault.Data)+fault.Message, "secret") {
+			t.Errorf("%s: %+v", method, fault)
+		}
+	}
+	b := &fakeBridge{outcome: goesOn()}
+	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{broken: errors.New("storage")}}
+	if got, fault := front.ServeRPC(t.Context(), request("execute_skill", `{"name":"a"}`)); fault != nil || strings.Contains(string(got), `"run_token"`) {
+		t.Errorf("%s %v", got, fault)
+	}
+}

@@ -1,0 +1,99 @@
+package translate_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// waiting is a call whose agent does not want to wait any longer than that.
+func waiting(wait time.Duration) translate.Call {
+	c := call(`{"city":"x"}`)
+	c.Wait = &wait
+	return c
+}
+
+func TestWaitEnds(t *testing.T) {
+	p, s := weather(t, nil)
+	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
+	p.on("GET /status/e1", answerJSON(200, response("e1", "running", nil)))
+	bridge := newBridge(t, s)
+	o := bridge.Execute(t.Context(), waiting(0))
+	if o.Failure != nil || o.Run.Status != skillsharing.StatusAccepted || o.Run.RetryAfter <= 0 || o.Run.RetryAfter > time.Minute {
+		t.Fatalf("%+v, %+v", o.Run, o.Failure)
+	}
+	ref := o.Run.RunRef
+	if ref.Source != "acme" || ref.SkillID != "acme/weather" || ref.Version != "1.2.3" || ref.ExecutionID != "e1" || time.Since(ref.Accepted) > time.Minute {
+		t.Errorf("%+v", ref)
+	}
+	p.received(t, "GET /status/e1", 0)
+
+	if o := bridge.Follow(t.Context(), ref, waiting(0)); o.Failure != nil || o.Run.Status != skillsharing.StatusRunning || o.Run.RunRef != ref {
+		t.Errorf("%+v, %+v", o.Run, o.Failure)
+	}
+	p.received(t, "GET /status/e1", 1)
+
+	// The timeout bounds the wait, and is no failure then.
+	c := waiting(time.Hour)
+	c.Timeout = 50 * time.Millisecond
+	if o := bridge.Execute(t.Context(), c); o.Failure != nil || o.Run.Status.Final() {
+		t.Errorf("%+v, %+v", o.Run, o.Failure)
+	}
+}
+
+// memory counts how often it was released.
+type memory struct{ released int }
+
+func (m *memory) Release() { m.released++ }
+
+// What a request takes is not held while its run is waited for.
+func TestArgumentsAreReleased(t *testing.T) {
+	p, s := weather(t, nil)
+	m := new(memory)
+	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
+	p.on("GET /status/e1", func(w http.ResponseWriter, r *http.Request) {
+		if m.released != 1 {
+			t.Errorf("released %d times before the first poll", m.released)
+		}
+		answerJSON(200, response("e1", "completed", object{"output": 1}))(w, r)
+	})
+	c := call(`{"city":"x"}`)
+	c.Memory = m
+	if o := newBridge(t, s).Execute(t.Context(), c); o.Failure != nil || m.released != 1 {
+		t.Errorf("%+v, released %d times", o.Failure, m.released)
+	}
+}
+
+// Whatever keeps a run from being followed, it exists: the failure says so and names it.
+func TestFollowFailures(t *testing.T) {
+	p, s := weather(t, nil)
+	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
+	ref, _ := newBridge(t, s).Submit(t.Context(), call(`{"city":"x"}`))
+	gone := ref
+	gone.SkillID = "acme/gone"
+	foreign := ref
+	foreign.Source = "other"
+	for name, c := range map[string]struct {
+		ref    translate.RunRef
+		broken bool
+		kind   translate.Kind
+		next   translate.Next
+	}{
+		"skill gone":           {gone, false, translate.ProviderFault, translate.NextNone},
+		"source not there":     {foreign, false, translate.ProviderFault, translate.NextNone},
+		"documents unreadable": {ref, true, translate.Unreachable, translate.NextFollowRun},
+	} {
+		if c.broken {
+			p.on("GET /.well-known/skill-sharing", answerJSON(503, ""))
+		}
+		o := newBridge(t, s).Follow(t.Context(), c.ref, waiting(0))
+		if o.Failure == nil || o.Failure.Kind != c.kind || o.Failure.Next != c.next ||
+			o.Failure.Err.Executed != skillsharing.ExecutedYes || o.Failure.Err.ExecutionID != "e1" || o.Run == nil || o.Run.ExecutionID != "e1" {
+			t.Errorf("%s: %+v %+v", name, o.Failure, o.Run)
+		}
+		p.publish(p.descriptor("acme/weather", nil))
+	}
+}
