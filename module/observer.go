@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -112,7 +113,8 @@ func (o *observer) Called(_ context.Context, c *translate.Call, out *translate.O
 	if line == nil {
 		return
 	}
-	fields := []zap.Field{
+	fields := fieldLists.Get().(*[]zap.Field)
+	*fields = append((*fields)[:0],
 		zap.String("operation", string(s.Operation)),
 		zap.String("name", clip(c.Name, maxLogged)),
 		optional("source", s.Source),
@@ -122,17 +124,23 @@ func (o *observer) Called(_ context.Context, c *translate.Call, out *translate.O
 		zap.Duration("duration", s.Duration),
 		zap.Int("attempts", s.Attempts),
 		zap.Int("polls", s.Polls),
-	}
+	)
 	if out.Run != nil {
-		fields = append(fields,
+		*fields = append(*fields,
 			zap.String("execution_id", clip(out.Run.ExecutionID, maxLogged)),
 			zap.String("status", clip(string(out.Run.Status), maxLogged)))
 	}
 	if out.Failure != nil {
-		fields = append(fields, failureFields(out.Failure)...)
+		*fields = append(*fields, failureFields(out.Failure)...)
 	}
-	line.Write(fields...)
+	line.Write(*fields...) // which keeps nothing of them
+	clear(*fields)
+	fieldLists.Put(fields)
 }
+
+// fieldLists are kept to be used again: one takes more memory than all else that a
+// call takes here.
+var fieldLists = sync.Pool{New: func() any { return new([]zap.Field) }}
 
 // failureLevel separates what an operator should act on from what agents and
 // providers get wrong by themselves. Of equal warnings there is one a minute.

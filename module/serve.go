@@ -34,7 +34,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 		TraceID:   traceID(r.Header["Traceparent"]),
 		Arrived:   arrived,
 	})
-	h.server.ServeHTTP(w, r.WithContext(ctx))
+	h.server.Serve(ctx, w, r)
 	return nil
 }
 
@@ -43,6 +43,10 @@ func (h *Handler) principalOf(r *http.Request) string {
 	replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
 		return ""
+	}
+	if h.principal == defaultPrincipal {
+		id, _ := replacer.GetString("http.auth.user.id") // there is nothing to replace around it
+		return strings.TrimSpace(id)
 	}
 	return strings.TrimSpace(replacer.ReplaceAll(h.principal, ""))
 }

@@ -3,7 +3,9 @@ package translate
 import (
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
+	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -15,7 +17,8 @@ import (
 type execution struct {
 	bridge  *Bridge
 	call    Call
-	ctx     context.Context
+	caller  callContext
+	ctx     context.Context    // caller, or with a deadline
 	cancel  context.CancelFunc // of the deadline; may be nil
 	stop    stoppable
 	finding lazyContext
@@ -26,6 +29,7 @@ type execution struct {
 	ref     RunRef        // once the run is accepted
 	effort  skillsharing.Effort
 	outcome Outcome
+	figures Statistics
 
 	admitted *source    // the last one to be admitted to
 	places   [4]*places // that it has taken
@@ -40,12 +44,12 @@ func (b *Bridge) begin(ctx context.Context, call Call) *execution {
 		call.TraceID = newTraceID()
 	}
 	x := &execution{bridge: b, call: call}
-	ctx = context.WithValue(ctx, callKey{}, &x.call)
+	x.caller = callContext{ctx, &x.call, &x.stop}
+	x.ctx = &x.caller
 	x.timeout = b.config.MaxTimeout
 	if call.Timeout > 0 {
 		x.timeout = min(max(call.Timeout, minTimeout), b.config.MaxTimeout)
 	}
-	x.ctx, x.stop.cancel = context.WithCancelCause(ctx)
 	b.config.Stop.add(&x.stop)
 	return x
 }
@@ -66,7 +70,8 @@ func (x *execution) end(o Operation) {
 
 // report tells the observer of the call.
 func (x *execution) report(o Operation) {
-	s := &Statistics{Operation: o, Duration: time.Since(x.call.Arrived), Attempts: x.effort.Attempts, Polls: x.effort.Polls}
+	s := &x.figures
+	*s = Statistics{Operation: o, Duration: time.Since(x.call.Arrived), Attempts: x.effort.Attempts, Polls: x.effort.Polls}
 	switch {
 	case x.listed != nil:
 		s.Source = x.listed.source.Namespace
@@ -82,14 +87,14 @@ func (x *execution) release() {
 		x.cancel()
 	}
 	x.bridge.config.Stop.remove(&x.stop)
-	x.stop.cancel(nil)
 	x.leave()
 }
 
 // setDeadline bounds what follows, counted from the call's arrival.
 func (x *execution) setDeadline(timeout time.Duration) {
 	x.timeout = timeout
-	x.ctx, x.cancel = context.WithDeadline(x.ctx, x.deadline())
+	x.ctx, x.cancel = context.WithDeadline(&x.caller, x.deadline())
+	x.stop.waitFor(x.cancel)
 }
 
 func (x *execution) deadline() time.Time { return x.call.Arrived.Add(x.timeout) }
@@ -140,7 +145,7 @@ func (x *execution) find() *Failure { return x.inDiscoveryTime(x.discover) }
 
 // inDiscoveryTime bounds what finds a skill.
 func (x *execution) inDiscoveryTime(discover func(context.Context) *Failure) *Failure {
-	x.finding.Context, x.finding.deadline = x.ctx, time.Now().Add(discoveryTimeout)
+	x.finding.Context, x.finding.deadline, x.finding.stop = x.ctx, time.Now().Add(discoveryTimeout), &x.stop
 	own := x.deadline()
 	if own.Before(x.finding.deadline) {
 		x.finding.deadline = own
@@ -290,6 +295,9 @@ func newRunID() string { return "run_" + rand.Text() }
 // newTraceID makes a W3C trace id.
 func newTraceID() string {
 	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails
-	return hex.EncodeToString(id[:])
+	var text [2 * len(id)]byte
+	binary.NativeEndian.PutUint64(id[:8], mathrand.Uint64()|1) //nolint:gosec // unique, and never all zeros; no secret
+	binary.NativeEndian.PutUint64(id[8:], mathrand.Uint64())   //nolint:gosec // as above
+	hex.Encode(text[:], id[:])
+	return string(text[:])
 }

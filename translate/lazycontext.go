@@ -11,6 +11,7 @@ import (
 type lazyContext struct {
 	context.Context
 	deadline time.Time
+	stop     *stoppable
 
 	mu     sync.Mutex
 	timed  context.Context // nil: nobody waits
@@ -31,6 +32,7 @@ func (c *lazyContext) Done() <-chan struct{} {
 	defer c.mu.Unlock()
 	if c.timed == nil {
 		c.timed, c.cancel = context.WithDeadline(c.Context, c.deadline)
+		c.stop.waitFor(c.cancel)
 	}
 	return c.timed.Done()
 }
@@ -45,6 +47,9 @@ func (c *lazyContext) Err() error {
 	if err := c.Context.Err(); err != nil {
 		return err
 	}
+	if c.stop.Stopping() {
+		return context.Canceled
+	}
 	if !time.Now().Before(c.deadline) {
 		return context.DeadlineExceeded
 	}
@@ -56,6 +61,7 @@ func (c *lazyContext) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.cancel != nil {
+		c.stop.waitFor(nil)
 		c.cancel()
 	}
 }

@@ -13,13 +13,12 @@ import (
 // List returns the skills that the principal may see. Sources that can't be read
 // are named; they keep nothing from the others.
 func (b *Bridge) List(ctx context.Context, q Query) Listing {
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	stop := &stoppable{end}
+	stop := new(stoppable)
 	b.config.Stop.add(stop)
 	defer b.config.Stop.remove(stop)
-	ctx, cancel := context.WithTimeout(ctx, b.config.MaxTimeout)
+	ctx, cancel := context.WithTimeout(&callContext{Context: ctx, stop: stop}, b.config.MaxTimeout)
 	defer cancel()
+	stop.waitFor(cancel)
 	var (
 		listing Listing
 		mu      sync.Mutex

@@ -16,8 +16,59 @@ type Stop struct {
 	waiting map[*stoppable]struct{}
 }
 
-// stoppable is what a Stop ends.
-type stoppable struct{ cancel context.CancelCauseFunc }
+// stoppable is what a Stop ends: whatever a call is waiting for.
+type stoppable struct {
+	mu      sync.Mutex
+	stopped bool
+	cancel  context.CancelFunc // of what is waited for; nil: nothing is
+}
+
+// Stopping reports whether the call can't be waited for any longer.
+func (w *stoppable) Stopping() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stopped
+}
+
+func (w *stoppable) stop() {
+	w.mu.Lock()
+	w.stopped = true
+	cancel := w.cancel
+	w.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+}
+
+// waitFor says how to end what is waited for from now on.
+func (w *stoppable) waitFor(cancel context.CancelFunc) {
+	w.mu.Lock()
+	w.cancel = cancel
+	stopped := w.stopped
+	w.mu.Unlock()
+	if stopped && cancel != nil {
+		cancel()
+	}
+}
+
+// callContext is the context of the request that a call came with, and tells of
+// the call. It is part of something larger, so that it takes no memory of its own.
+type callContext struct {
+	context.Context
+	call *Call
+	stop *stoppable
+}
+
+// Value implements context.Context.
+func (c *callContext) Value(key any) any {
+	switch key.(type) {
+	case callKey:
+		return c.call
+	case skillsharing.StopKey:
+		return c.stop
+	}
+	return c.Context.Value(key)
+}
 
 // Now has all calls answered as they stand, those that come later too.
 func (s *Stop) Now() {
@@ -25,7 +76,7 @@ func (s *Stop) Now() {
 	defer s.mu.Unlock()
 	s.stopped = true
 	for w := range s.waiting {
-		w.cancel(skillsharing.ErrStopping)
+		w.stop()
 	}
 }
 
@@ -33,7 +84,7 @@ func (s *Stop) add(w *stoppable) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
-		w.cancel(skillsharing.ErrStopping)
+		w.stop()
 		return
 	}
 	if s.waiting == nil {

@@ -32,6 +32,11 @@ type Server struct {
 // ServeHTTP answers one HTTP request: see the package documentation for the
 // statuses.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.Serve(r.Context(), w, r)
+}
+
+// Serve is ServeHTTP with another context than the request's.
+func (s *Server) Serve(ctx context.Context, w http.ResponseWriter, r *http.Request) {
 	if refused := refuse(r); refused != nil {
 		refused.write(w)
 		return
@@ -52,7 +57,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		giveBuffer(buffer)
 		return
 	}
-	s.serveBody(r.Context(), w, buffer)
+	s.serveBody(ctx, w, buffer)
 }
 
 func (s *Server) serveBody(ctx context.Context, w http.ResponseWriter, body *[]byte) {

@@ -281,8 +281,8 @@ func TestRetryBudgetHolds(t *testing.T) {
 func TestStopping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := breaking(t, says(200, runs))
-		ctx, cancel := context.WithCancelCause(t.Context())
-		time.AfterFunc(time.Minute, func() { cancel(skillsharing.ErrStopping) })
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), skillsharing.StopKey{}, stopping{}))
+		time.AfterFunc(time.Minute, cancel)
 		_, e := c.Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: "exec-1"}, new(skillsharing.Effort))
 		wantError(t, e, skillsharing.InvocationTimeout, skillsharing.ExecutedYes)
 		if e.Hint != skillsharing.HintStopping || e.ExecutionID != "exec-1" || !errors.Is(e, skillsharing.ErrStopping) {

@@ -103,15 +103,17 @@ type outgoing struct {
 func (o *outgoing) noteConnection(string) { o.traced.Store(true) }
 func (o *outgoing) noteHeaders()          { o.written.Store(true) }
 
+// blank is what requests are made of: WithContext copies it, so that a request of
+// one's own before would be one too many.
+var blank = http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+
 // request makes a request with everything but a credential. The header may be
 // shared: it is not changed.
 func (c *Client) request(ctx context.Context, method string, u *url.URL, header http.Header, body []byte) *outgoing {
 	o := &outgoing{url: *u}
 	o.trace.GetConn, o.trace.WroteHeaders = o.noteConnection, o.noteHeaders
-	o.Request = (&http.Request{
-		Method: method, URL: &o.url, Host: u.Host, Header: header,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}).WithContext(httptrace.WithClientTrace(ctx, &o.trace))
+	o.Request = blank.WithContext(httptrace.WithClientTrace(ctx, &o.trace))
+	o.Method, o.URL, o.Host, o.Header = method, &o.url, u.Host, header
 	if body != nil {
 		o.body.Reset(body)
 		o.ContentLength = int64(len(body))

@@ -231,7 +231,7 @@ func (p *poll) askInTime(ctx context.Context, u *url.URL) (*Response, time.Durat
 // leave says how things are when the run is not waited for any longer.
 func (p *poll) leave(ctx context.Context) (*Response, *Error) {
 	switch {
-	case !p.over(), ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded):
+	case !p.over(), ctx.Err() != nil && !errors.Is(causeOf(ctx), context.DeadlineExceeded):
 		return nil, interrupted(ctx, p.phase, p.executionID, ExecutedYes)
 	case p.known == "" && p.trouble != nil:
 		return nil, p.trouble

@@ -64,22 +64,34 @@ const (
 	timeoutDelay     = time.Second
 )
 
-// ErrStopping is the cause with which the context of a call is to be cancelled when
-// the bridge stops and can't wait for it any longer.
+// StopKey is the key of a value that the context of a call may have. The value has a
+// method Stopping() bool, which tells, once the context is cancelled, whether that is
+// because the bridge stops and can't wait for the call any longer.
+type StopKey struct{}
+
+// ErrStopping is the cause of the errors of such calls.
 var ErrStopping = errors.New("the bridge is being stopped")
+
+// causeOf says why a context has ended.
+func causeOf(ctx context.Context) error {
+	if s, ok := ctx.Value(StopKey{}).(interface{ Stopping() bool }); ok && s.Stopping() {
+		return ErrStopping
+	}
+	return context.Cause(ctx)
+}
 
 // interrupted is the Error of a call whose context has ended.
 func interrupted(ctx context.Context, phase Phase, executionID string, e Executed) *Error {
-	message, hint := "The deadline passed before the skill had finished.", HintNone
+	message, hint, cause := "The deadline passed before the skill had finished.", HintNone, causeOf(ctx)
 	switch {
-	case errors.Is(context.Cause(ctx), ErrStopping):
+	case errors.Is(cause, ErrStopping):
 		message, hint = "The bridge is being stopped before the skill had finished.", HintStopping
 	case errors.Is(ctx.Err(), context.Canceled):
 		message = "The caller went away before the skill had finished."
 	}
 	return &Error{
 		Code: InvocationTimeout, Message: message, Phase: phase, Source: SourceBridge, ExecutionID: executionID,
-		Executed: e, Retry: suggestRetry(timeoutDelay, 3), Cause: context.Cause(ctx), Hint: hint,
+		Executed: e, Retry: suggestRetry(timeoutDelay, 3), Cause: cause, Hint: hint,
 	}
 }
 

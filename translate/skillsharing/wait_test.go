@@ -96,11 +96,15 @@ func TestFollowUntilTheCallEnds(t *testing.T) {
 	})
 }
 
+type stopping struct{}
+
+func (stopping) Stopping() bool { return true }
+
 // Whoever is told that the bridge stops, or goes away himself, is not told that the run goes on.
 func TestFollowUntilInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		time.AfterFunc(sec, func() { cancel(skillsharing.ErrStopping) })
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), skillsharing.StopKey{}, stopping{}))
+		time.AfterFunc(sec, cancel)
 		_, e := newClient(t, acme, script(t, says(200, runs))).Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run, Until: time.Now().Add(time.Minute)}, new(skillsharing.Effort))
 		wantError(t, e, skillsharing.InvocationTimeout, skillsharing.ExecutedYes)
 		if e.Hint != skillsharing.HintStopping {

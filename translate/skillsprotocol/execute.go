@@ -108,7 +108,11 @@ func completed(run *translate.Run, skill string) jsontext.Value {
 	b.open()
 	b.text("status", "completed")
 	b.text("run_id", run.ExecutionID)
-	b.text("summary", "Skill "+clean(skill, maxName)+" completed"+took(run.Elapsed)+".")
+	b.name("summary")
+	var sentence [256]byte // most fit, and so take no memory
+	summary := append(append(sentence[:0], "Skill "...), clean(skill, maxName)...)
+	summary = append(appendTook(append(summary, " completed"...), run.Elapsed), '.')
+	b.buf, _ = jsontext.AppendQuote(b.buf, summary)
 	if len(run.Output) == 0 {
 		b.raw("output", jsontext.Value("null"))
 	}
@@ -117,15 +121,15 @@ func completed(run *translate.Run, skill string) jsontext.Value {
 	return b.buf
 }
 
-// took says how long a run took, in the unit that suits, or nothing.
-func took(d time.Duration) string {
+// appendTook says how long a run took, in the unit that suits, or nothing.
+func appendTook(text []byte, d time.Duration) []byte {
 	switch {
 	case d < time.Millisecond:
-		return ""
+		return text
 	case d < time.Second:
-		return " in " + strconv.FormatInt(d.Milliseconds(), 10) + " ms"
+		return append(strconv.AppendInt(append(text, " in "...), d.Milliseconds(), 10), " ms"...)
 	}
-	return " in " + strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
+	return append(strconv.AppendFloat(append(text, " in "...), d.Seconds(), 'f', 1, 64), " s"...)
 }
 
 // failed is the result of a run that ended badly or not in time.

@@ -76,15 +76,31 @@ type Caller struct {
 
 type callerKey struct{}
 
+// callerContext tells of a caller. It and the caller are made in one piece.
+type callerContext struct {
+	context.Context
+	caller Caller
+}
+
+// Value implements context.Context.
+func (c *callerContext) Value(key any) any {
+	if _, ok := key.(callerKey); ok {
+		return &c.caller
+	}
+	return c.Context.Value(key)
+}
+
 // WithCaller returns a context that tells [Front.ServeRPC] who is asking.
 // Without it a caller is anonymous.
 func WithCaller(ctx context.Context, c Caller) context.Context {
-	return context.WithValue(ctx, callerKey{}, c)
+	return &callerContext{ctx, c}
 }
 
 func callerOf(ctx context.Context) Caller {
-	c, _ := ctx.Value(callerKey{}).(Caller)
-	return c
+	if c, ok := ctx.Value(callerKey{}).(*Caller); ok {
+		return *c
+	}
+	return Caller{}
 }
 
 // batchConcurrency is how many calls of one batch run at a time: enough for an
