@@ -152,7 +152,8 @@ type Handler struct {
 	principal string
 	server    *jsonrpc.Server
 	usage     *usage
-	book      *book  // nil: nothing is learned
+	book      *book // nil: nothing is learned
+	tokens    *tokens
 	stopped   func() // the handler's configuration has
 }
 

@@ -60,6 +60,7 @@ func (h *Handler) holdBook(ctx caddy.Context) (release func(), err error) {
 		return nil, err
 	}
 	h.book = pooled.(*book)
+	h.book.storeIn(ctx)
 	return func() {
 		if _, err := bookPool.Delete(key); err != nil {
 			h.logger.Error("giving up what was learned of execution times", zap.Error(err))
@@ -74,7 +75,7 @@ var bookPool = caddy.NewUsagePool()
 // book is what was learned, and where it is stored.
 type book struct {
 	*polling.Book
-	storage certmagic.Storage // nil: none
+	storage atomic.Pointer[certmagic.Storage] // of the newest configuration; nil: none
 	key     string
 	logger  *zap.Logger
 
@@ -96,18 +97,23 @@ func newBook(ctx caddy.Context, price time.Duration) *book {
 		Book: polling.NewBook(polling.Config{Price: price}),
 		key:  "skill_bridge/execution_times_" + price.String(), logger: ctx.Logger(),
 	}
-	if _, err := ctx.AppIfConfigured("events"); err == nil { // else this is no running Caddy
-		b.storage = ctx.Storage()
-	}
 	b.savedAt.Store(time.Now().Unix())
 	return b
+}
+
+// storeIn has what is learned stored where the newest configuration says.
+func (b *book) storeIn(ctx caddy.Context) {
+	if _, err := ctx.AppIfConfigured("events"); err == nil { // else this is no running Caddy
+		storage := ctx.Storage()
+		b.storage.Store(&storage)
+	}
 }
 
 // use is called with every request. The first has what was stored read, since
 // loading a configuration is to have no effects; later ones have it stored now and
 // then. Neither is waited for.
 func (b *book) use() {
-	if b == nil || b.storage == nil {
+	if b == nil || b.storage.Load() == nil {
 		return
 	}
 	if !b.loading.Swap(true) {
@@ -123,7 +129,7 @@ func (b *book) use() {
 func (b *book) load() {
 	ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
 	defer cancel()
-	data, err := b.storage.Load(ctx, b.key)
+	data, err := (*b.storage.Load()).Load(ctx, b.key)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -141,7 +147,7 @@ func (b *book) save() {
 	defer cancel()
 	completions := b.Completions()
 	b.savedAt.Store(time.Now().Unix())
-	if err := b.storage.Store(ctx, b.key, b.Save()); err != nil {
+	if err := (*b.storage.Load()).Store(ctx, b.key, b.Save()); err != nil {
 		b.logger.Warn("what was learned of execution times can't be stored; a restart will forget it", zap.Error(err))
 		return
 	}
@@ -150,7 +156,7 @@ func (b *book) save() {
 
 // Destruct implements caddy.Destructor.
 func (b *book) Destruct() error {
-	if b.storage != nil && b.Completions() != b.saved.Load() && !b.saving.Swap(true) {
+	if b.storage.Load() != nil && b.Completions() != b.saved.Load() && !b.saving.Swap(true) {
 		b.save()
 	}
 	return nil

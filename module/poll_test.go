@@ -16,10 +16,10 @@ import (
 // storedBook is a book that is stored in a folder, and what it logs.
 func storedBook(folder string) (*book, *zaptest.ObservedLogs) {
 	core, logs := zaptest.New(zap.WarnLevel)
-	return &book{
-		Book: polling.NewBook(polling.Config{}), storage: &certmagic.FileStorage{Path: folder},
-		key: "skill_bridge/execution_times_20ms", logger: zap.New(core),
-	}, logs
+	var storage certmagic.Storage = &certmagic.FileStorage{Path: folder}
+	b := &book{Book: polling.NewBook(polling.Config{}), key: "skill_bridge/execution_times_20ms", logger: zap.New(core)}
+	b.storage.Store(&storage)
+	return b, logs
 }
 
 var learned = polling.Key{Provider: "https://acme.example", Skill: "acme/forecast", Version: "1.0.0"}

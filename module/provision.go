@@ -25,6 +25,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
+	h.principal = cmp.Or(h.Principal, defaultPrincipal)
 	if err := h.hold(ctx, config, idle); err != nil {
 		return err
 	}
@@ -35,11 +36,12 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	h.principal = cmp.Or(h.Principal, defaultPrincipal)
 	profile := skillsprotocol.Profile(cmp.Or(h.MaxBatch, defaultMaxBatch))
 	profile.MaxDepth = config.Limits.Depth
 	h.server = &jsonrpc.Server{
-		Handler:        &skillsprotocol.Front{Bridge: bridge, RequirePrincipal: h.RequirePrincipal, Refused: h.logRefused(config.Observer)},
+		Handler: &skillsprotocol.Front{
+			Bridge: bridge, Tokens: h.tokens, RequirePrincipal: h.RequirePrincipal, Refused: h.logRefused(config.Observer),
+		},
 		Profile:        profile,
 		MaxRequestSize: cmp.Or(h.MaxRequestSize, defaultMaxRequestSize),
 		OnPanic:        h.logPanic,
@@ -61,9 +63,16 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, idle []func(
 	if err != nil {
 		return err
 	}
+	keys, releaseKeys, err := holdRunTokenKeys(ctx)
+	if err != nil {
+		_, _ = sharedPool.Delete(key) // err says more
+		return err
+	}
+	h.tokens = newTokens(ctx, h, config.Sources, keys)
 	releaseBook := func() {}
 	if config.Polling.Plan == nil {
 		if releaseBook, err = h.holdBook(ctx); err != nil {
+			releaseKeys()
 			_, _ = sharedPool.Delete(key) // err says more
 			return err
 		}
@@ -75,6 +84,7 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, idle []func(
 	}
 	h.usage = newUsage(func() {
 		releaseBook()
+		releaseKeys()
 		if _, err := sharedPool.Delete(key); err != nil {
 			h.logger.Error("giving up what is shared with other configurations", zap.Error(err))
 		}

@@ -53,15 +53,9 @@ type Tokens interface {
 	Ready(ctx context.Context) error
 	// Seal makes the token of a run for a principal.
 	Seal(ctx context.Context, run translate.RunRef, principal string) (string, error)
-	// Open returns the run that a token was made for. The error is an [InvalidToken] for whatever is not a token that was
-	// made here for this principal and is still valid. Any other means that this can't be told at the moment.
+	// Open returns the run that a token was made for. The error is [runtoken.ErrInvalid] for whatever is not a token that
+	// was made here for this principal and is still valid. Any other means that this can't be told at the moment.
 	Open(ctx context.Context, token, principal string) (translate.RunRef, error)
-}
-
-// InvalidToken is the error of what is no valid run token.
-type InvalidToken interface {
-	error
-	InvalidToken()
 }
 
 // Caller says who is asking and since when.

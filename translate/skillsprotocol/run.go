@@ -10,6 +10,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -22,7 +23,7 @@ func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc
 		return nil, p.fault
 	}
 	run, err := f.Tokens.Open(ctx, token, caller.Principal)
-	if _, invalid := errors.AsType[InvalidToken](err); invalid {
+	if errors.Is(err, runtoken.ErrInvalid) {
 		p.reject(paramRunToken, reasonInvalid, "is not valid: it has expired, was changed on the way, or was made for another caller or by another bridge")
 		return nil, p.fault
 	}

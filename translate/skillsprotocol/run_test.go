@@ -9,16 +9,13 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // fakeTokens are tokens that say what they are made of.
 type fakeTokens struct{ broken error }
-
-type invalidToken struct{ error }
-
-func (invalidToken) InvalidToken() {}
 
 func (f fakeTokens) Ready(context.Context) error { return f.broken }
 
@@ -29,7 +26,7 @@ func (f fakeTokens) Seal(_ context.Context, run translate.RunRef, principal stri
 func (f fakeTokens) Open(_ context.Context, token, principal string) (translate.RunRef, error) {
 	part := strings.Split(token, "|")
 	if f.broken == nil && (len(part) != 5 || part[4] != principal) {
-		return translate.RunRef{}, invalidToken{errors.New("foreign")}
+		return translate.RunRef{}, runtoken.ErrInvalid
 	}
 	if f.broken != nil {
 		return translate.RunRef{}, f.broken

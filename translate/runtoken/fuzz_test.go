@@ -1,0 +1,74 @@
+package runtoken_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+)
+
+// FuzzOpen: no text but one that was sealed is a token, and there is no other text
+// for the same.
+func FuzzOpen(f *testing.F) {
+	s, _, _ := newSealer()
+	good := encrypted(f, written(start.Add(time.Hour), block, "acme", "acme/forecast", "1.2.3", "exec-42"), principal)
+	for _, token := range []string{good, good[:60], good + "A", good + "\n", "", "AQECAwQ", strings.Repeat("A", runtoken.MaxToken), strings.Repeat("é", 100)} {
+		f.Add(token, principal)
+	}
+	f.Add(good, "")
+	f.Fuzz(func(t *testing.T, token, who string) {
+		run, err := s.Open(t.Context(), token, blocks, who)
+		switch {
+		case token == good && who == principal:
+			if err != nil || run != aRun {
+				t.Errorf("%+v, error %v", run, err)
+			}
+		case err != runtoken.ErrInvalid || run != (runtoken.Run{}):
+			t.Errorf("%q for %q: %+v, error %v", token, who, run, err)
+		}
+	})
+}
+
+// FuzzPlaintext gives a Sealer what only a holder of the key could.
+func FuzzPlaintext(f *testing.F) {
+	s, _, now := newSealer()
+	good := written(start.Add(time.Hour), block, "acme", "acme/forecast", "1.2.3", "exec-42")
+	f.Add(good)
+	f.Add(good[:30])
+	f.Add(append(good, 0))
+	f.Fuzz(func(t *testing.T, plain []byte) {
+		if len(plain) > 2900 {
+			return
+		}
+		run, err := s.Open(t.Context(), encrypted(t, plain, principal), blocks, principal)
+		if err != nil {
+			if err != runtoken.ErrInvalid || run != (runtoken.Run{}) {
+				t.Errorf("%q: %+v, error %v", plain, run, err)
+			}
+			return
+		}
+		// Nothing was left out or read twice: the texts are all of it but what is of fixed size.
+		if n := len(run.Source) + len(run.SkillID) + len(run.Version) + len(run.ExecutionID) + 4*2 + 32; n != len(plain) || run.Source != aRun.Source {
+			t.Errorf("%q: %+v at %v", plain, run, now.Time)
+		}
+	})
+}
+
+// FuzzRoundTrip: what goes in comes out, or does not go in.
+func FuzzRoundTrip(f *testing.F) {
+	s, _, _ := newSealer()
+	f.Add("acme", "acme/forecast", "1.2.3", "exec-42", principal)
+	f.Add("", "", "", "", "")
+	f.Fuzz(func(t *testing.T, source, skill, version, execution, who string) {
+		run := runtoken.Run{Source: source, SkillID: skill, Version: version, ExecutionID: execution}
+		token, err := s.Seal(t.Context(), run, block, who)
+		if err == runtoken.ErrUnsealable {
+			return
+		}
+		got, err := s.Open(t.Context(), token, func(string) string { return block }, who)
+		if err != nil || got != run {
+			t.Errorf("%+v became %+v, error %v", run, got, err)
+		}
+	})
+}

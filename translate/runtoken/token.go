@@ -1,0 +1,192 @@
+package runtoken
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/chacha20poly1305"
+)
+
+const (
+	// Lifetime is how long a token is valid.
+	Lifetime = 24 * time.Hour
+	// Skew is by how much the clocks of instances may differ. A token that would be
+	// valid for longer than Lifetime and Skew was made by a clock that is wrong, and is
+	// refused until it would not. A shorter Skew would gain nothing: only holders of a
+	// key make tokens.
+	Skew = time.Hour
+	// MaxToken is the longest token, in characters.
+	MaxToken = 4096
+)
+
+// The layout of a token; see the documentation of the package.
+const (
+	version    = 1
+	idEnd      = 1 + len(KeyID{})
+	nonceEnd   = idEnd + chacha20poly1305.NonceSizeX
+	expiryEnd  = 8
+	acceptEnd  = expiryEnd + 8
+	digestSize = 16 // nobody has two blocks to choose from: a second preimage would have to be found
+	digestEnd  = acceptEnd + digestSize
+	lengthSize = 2
+)
+
+var (
+	// ErrInvalid refuses every token that is not valid, for whatever reason.
+	ErrInvalid = errors.New("runtoken: the token is not valid")
+	// ErrUnsealable is about a run that no token can stand for, since what identifies
+	// it is missing or too long.
+	ErrUnsealable = errors.New("runtoken: no token can stand for this run")
+)
+
+// encoding has one text for each sequence of bytes. It still skips line breaks.
+var encoding = base64.RawURLEncoding.Strict()
+
+// Run is what a token stands for.
+type Run struct {
+	Source      string // its namespace
+	SkillID     string
+	Version     string
+	ExecutionID string
+	// Accepted is when the run was accepted, to the millisecond; zero: that is not known.
+	Accepted time.Time
+}
+
+// A Sealer makes tokens and opens them. It is safe for concurrent use.
+type Sealer struct {
+	keys Keys
+	now  func() time.Time
+}
+
+// New returns a Sealer. Now is [time.Now] if nil.
+func New(keys Keys, now func() time.Time) *Sealer {
+	if now == nil {
+		now = time.Now
+	}
+	return &Sealer{keys, now}
+}
+
+// Seal makes a token that whoever is this principal (empty: anonymous) may use while
+// the block of the run's source is what it is now. The block is any text, though not
+// an empty one: that stands for a source that is not there.
+func (s *Sealer) Seal(ctx context.Context, run Run, block, principal string) (string, error) {
+	fields := [...]string{run.Source, run.SkillID, run.Version, run.ExecutionID}
+	length := nonceEnd + digestEnd + chacha20poly1305.Overhead
+	for _, field := range fields {
+		length += lengthSize + len(field)
+	}
+	if block == "" || run.Source == "" || run.SkillID == "" || run.ExecutionID == "" || encoding.EncodedLen(length) > MaxToken {
+		return "", ErrUnsealable
+	}
+	key, err := s.keys.Current(ctx)
+	if err != nil {
+		return "", err
+	}
+	aead, err := key.aead()
+	if err != nil {
+		return "", err
+	}
+
+	data := append(make([]byte, 0, length), version)
+	data = append(data, key.ID[:]...)
+	data = data[:nonceEnd]
+	_, _ = rand.Read(data[idEnd:]) // it never fails
+	digest := digestOf(block)
+	data = binary.BigEndian.AppendUint64(data, uint64(s.now().Add(Lifetime).Unix())) //nolint:gosec // after 1970
+	data = binary.BigEndian.AppendUint64(data, uint64(milliseconds(run.Accepted)))   //nolint:gosec // only read back
+	data = append(data, digest[:]...)
+	for _, field := range fields {
+		data = binary.BigEndian.AppendUint16(data, uint16(len(field))) //nolint:gosec // at most MaxToken
+		data = append(data, field...)
+	}
+	// Encrypted in place: nothing of the plaintext stays.
+	data = aead.Seal(data[:nonceEnd], data[idEnd:nonceEnd], data[nonceEnd:], additional(data, principal))
+	return encoding.EncodeToString(data), nil
+}
+
+// Open returns the run that a token stands for, or [ErrInvalid]. Block returns the
+// block of a source, or nothing if there is none (any more). It is only asked
+// about sources that a Sealer once put into a token. Any other error comes from the
+// keys, and says nothing about the token.
+func (s *Sealer) Open(ctx context.Context, token string, block func(source string) string, principal string) (Run, error) {
+	if len(token) > MaxToken || strings.ContainsAny(token, "\r\n") {
+		return Run{}, ErrInvalid
+	}
+	data, err := encoding.DecodeString(token)
+	if err != nil || len(data) < nonceEnd+digestEnd+chacha20poly1305.Overhead || data[0] != version {
+		return Run{}, ErrInvalid
+	}
+	key, ok, err := s.keys.Find(ctx, KeyID(data[1:idEnd]))
+	if err != nil {
+		return Run{}, err
+	}
+	if !ok {
+		return Run{}, ErrInvalid
+	}
+	aead, err := key.aead()
+	if err != nil {
+		return Run{}, err
+	}
+	plain, err := aead.Open(data[nonceEnd:nonceEnd], data[idEnd:nonceEnd], data[nonceEnd:], additional(data, principal))
+	if err != nil {
+		return Run{}, ErrInvalid
+	}
+
+	// The rest is what a Sealer has written, though maybe of another time and place.
+	left := int64(binary.BigEndian.Uint64(plain)) - s.now().Unix() //nolint:gosec // as it was written
+	run, ok := parse(plain[digestEnd:])
+	if !ok || left <= 0 || left > int64((Lifetime+Skew)/time.Second) {
+		return Run{}, ErrInvalid
+	}
+	now := block(run.Source)
+	digest := digestOf(now)
+	if now == "" || subtle.ConstantTimeCompare(digest[:], plain[acceptEnd:digestEnd]) != 1 {
+		return Run{}, ErrInvalid
+	}
+	if ms := int64(binary.BigEndian.Uint64(plain[expiryEnd:])); ms != 0 { //nolint:gosec // as it was written
+		run.Accepted = time.UnixMilli(ms).UTC()
+	}
+	return run, nil
+}
+
+// milliseconds is a time in Unix milliseconds, 0 for none.
+func milliseconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// parse reads the texts of a token, and nothing beyond.
+func parse(plain []byte) (run Run, ok bool) {
+	for _, field := range []*string{&run.Source, &run.SkillID, &run.Version, &run.ExecutionID} {
+		if len(plain) < lengthSize {
+			return Run{}, false
+		}
+		length := int(binary.BigEndian.Uint16(plain))
+		plain = plain[lengthSize:]
+		if len(plain) < length {
+			return Run{}, false
+		}
+		*field, plain = string(plain[:length]), plain[length:]
+	}
+	return run, len(plain) == 0
+}
+
+// additional is what a token is authenticated with beside its plaintext. What stands
+// before the principal is always of the same length, so nothing runs into it.
+func additional(data []byte, principal string) []byte {
+	return append(append(make([]byte, 0, idEnd+len(principal)), data[:idEnd]...), principal...)
+}
+
+func digestOf(block string) [digestSize]byte {
+	sum := sha256.Sum256([]byte(block))
+	return [digestSize]byte(sum[:digestSize])
+}
