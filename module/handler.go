@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	_ "github.com/skill-bridge/caddy-skill-bridge/module/credentials" // the guest modules that come with the bridge
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 
@@ -150,6 +151,7 @@ type Handler struct {
 
 	logger    *zap.Logger
 	principal string
+	bridge    *translate.Bridge
 	server    *jsonrpc.Server
 	usage     *usage
 	book      *book // nil: nothing is learned

@@ -32,15 +32,14 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.stopped, err = watchStop(ctx); err != nil {
 		return err
 	}
-	bridge, err := translate.New(*config)
-	if err != nil {
+	if h.bridge, err = translate.New(*config); err != nil {
 		return err
 	}
 	profile := skillsprotocol.Profile(cmp.Or(h.MaxBatch, defaultMaxBatch))
 	profile.MaxDepth = config.Limits.Depth
 	h.server = &jsonrpc.Server{
 		Handler: &skillsprotocol.Front{
-			Bridge: bridge, Tokens: h.tokens, RequirePrincipal: h.RequirePrincipal, Refused: h.logRefused(config.Observer),
+			Bridge: h.bridge, Tokens: h.tokens, RequirePrincipal: h.RequirePrincipal, Refused: h.logRefused(config.Observer),
 		},
 		Profile:        profile,
 		MaxRequestSize: cmp.Or(h.MaxRequestSize, defaultMaxRequestSize),
