@@ -43,12 +43,14 @@ func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, e
 //			discovery_credentials <module> ... { ... }
 //			capability_types      <type>...
 //			list_private
+//			prefer_wait           <duration>
 //			require_principal
 //			transport             http { ... }
 //		}
 //		skill <name> <descriptor-url> {
 //			trust             <host[:port]>...
 //			credentials       <module> ... { ... }
+//			prefer_wait       <duration>
 //			require_principal
 //			transport         http { ... }
 //		}
@@ -212,6 +214,7 @@ func (p *parser) provider(h *Handler) error {
 		"discovery_credentials": p.credentials(&v.DiscoveryCredentialsRaw, path+".discovery_credentials"),
 		"capability_types":      p.list(&v.CapabilityTypes, path+".capability_types", nil),
 		"list_private":          p.flag(&v.ListPrivate, path+".list_private"),
+		"prefer_wait":           p.duration(&v.PreferWait, path+".prefer_wait"),
 		"require_principal":     p.flag(&v.RequirePrincipal, path+".require_principal"),
 		"transport":             p.transport(&v.TransportRaw, path+".transport"),
 	}, "alias", "trust", "capability_types")
@@ -238,6 +241,7 @@ func (p *parser) skill(h *Handler) error {
 	return p.block("skill", map[string]option{
 		"trust":             p.list(&v.Trust, path+".trust", nil),
 		"credentials":       p.credentials(&v.CredentialsRaw, path+".credentials"),
+		"prefer_wait":       p.duration(&v.PreferWait, path+".prefer_wait"),
 		"require_principal": p.flag(&v.RequirePrincipal, path+".require_principal"),
 		"transport":         p.transport(&v.TransportRaw, path+".transport"),
 	}, "trust")

@@ -99,6 +99,7 @@ func (h *Handler) checkProvider(c *checker, path string, p *Provider, names, nam
 	}
 	checkTrust(c, path, p.Trust)
 	checkCapabilityTypes(c, path, p.CapabilityTypes)
+	c.check(checkPreferWait(p.PreferWait), path+".prefer_wait")
 	checkTransport(c, path+".transport", p.TransportRaw)
 	h.checkSecrets(c, path+".credentials", p.CredentialsRaw, p.RequirePrincipal)
 	h.checkDiscoverySecrets(c, path+".discovery_credentials", p.DiscoveryCredentialsRaw, p.RequirePrincipal)
@@ -118,8 +119,17 @@ func (h *Handler) checkSkill(c *checker, path string, s *Skill, names, namespace
 	}
 	c.check(err, path+".url")
 	checkTrust(c, path, s.Trust)
+	c.check(checkPreferWait(s.PreferWait), path+".prefer_wait")
 	checkTransport(c, path+".transport", s.TransportRaw)
 	h.checkSecrets(c, path+".credentials", s.CredentialsRaw, s.RequirePrincipal)
+}
+
+// checkPreferWait checks what can be said in seconds only (RFC 7240, section 4.3).
+func checkPreferWait(d caddy.Duration) error {
+	if wait := time.Duration(d); wait < 0 || wait%time.Second != 0 {
+		return fmt.Errorf("prefer_wait %s is not a whole number of seconds", wait)
+	}
+	return nil
 }
 
 func (h *Handler) checkRegistry(c *checker, path string, r *Registry, namespaces map[string]string) {

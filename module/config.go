@@ -61,6 +61,13 @@ type Provider struct {
 	// the handler's `allow_anonymous`. Default: false.
 	RequirePrincipal bool `json:"require_principal,omitempty"`
 
+	// Ask the provider to hold its answers back for so long, in whole seconds, until
+	// a run has ended (`Prefer: wait`, RFC 7240): its end is noticed at once then, with
+	// fewer requests, each of which takes a connection as long as it is held (none of
+	// its own with HTTP/2). Whoever answers three times without `Preference-Applied` is
+	// not asked any more. Default: not asked. Example: `30s`.
+	PreferWait caddy.Duration `json:"prefer_wait,omitempty"`
+
 	// Transport for all requests to this provider, instead of the handler's.
 	// Example: `{"protocol": "http", "tls": {"client_certificate_automate": "bridge.example.com"}}`.
 	TransportRaw json.RawMessage `json:"transport,omitempty" caddy:"namespace=http.reverse_proxy.transport inline_key=protocol"`
@@ -101,6 +108,10 @@ type Skill struct {
 	// Answer callers without a principal with AUTH_REQUIRED, as in a provider.
 	// Default: false.
 	RequirePrincipal bool `json:"require_principal,omitempty"`
+
+	// Ask the provider to hold its answers back for so long, as in a provider.
+	// Default: not asked.
+	PreferWait caddy.Duration `json:"prefer_wait,omitempty"`
 
 	// Transport for all requests about this skill, instead of the handler's.
 	TransportRaw json.RawMessage `json:"transport,omitempty" caddy:"namespace=http.reverse_proxy.transport inline_key=protocol"`

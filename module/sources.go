@@ -4,6 +4,7 @@ import (
 	"encoding/json" // for Caddy's raw modules
 	"net/netip"
 	"net/url"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
@@ -64,6 +65,7 @@ func (b *builder) provider(path string, p *Provider) (s translate.Source, err er
 	s = translate.Source{
 		Kind: translate.ProviderSource, Namespace: p.Namespace, Trust: p.Trust,
 		CapabilityTypes: capabilityTypes(p.CapabilityTypes), ListPrivate: p.ListPrivate, RequirePrincipal: p.RequirePrincipal,
+		PreferWait: time.Duration(p.PreferWait),
 	}
 	if s.URL, err = parseOrigin(p.Origin); err != nil {
 		return s, fault(".origin", err)
@@ -91,7 +93,7 @@ func (b *builder) provider(path string, p *Provider) (s translate.Source, err er
 
 func (b *builder) skill(path string, skill *Skill) (s translate.Source, err error) {
 	fault := faults(path, skill.Name)
-	s = translate.Source{Kind: translate.SkillSource, Namespace: skill.Name, Trust: skill.Trust, RequirePrincipal: skill.RequirePrincipal}
+	s = translate.Source{Kind: translate.SkillSource, Namespace: skill.Name, Trust: skill.Trust, RequirePrincipal: skill.RequirePrincipal, PreferWait: time.Duration(skill.PreferWait)}
 	if s.URL, err = parseURL("descriptor URL", skill.URL); err != nil {
 		return s, fault(".url", err)
 	}

@@ -42,7 +42,7 @@ func New(config Config) (*Bridge, error) {
 			Credentials: s.Credentials, DiscoveryCredentials: s.DiscoveryCredentials,
 			Transport: s.Transport, Cache: config.Cache, Partition: s.Partition,
 			Caller: config.Caller, Priority: config.Priority,
-			Polling:         config.Polling,
+			Polling: config.Polling, PreferWait: s.PreferWait,
 			MaxResponseSize: config.MaxResponseSize, Limits: config.Limits,
 			Breakers: config.Breakers, RetryBudget: skillsharing.NewRetryBudget(config.RetryBudget),
 			AllowHTTP: config.AllowHTTP, Observer: config.Observer,

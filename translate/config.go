@@ -67,6 +67,9 @@ type Source struct {
 	ListPrivate bool
 	// RequirePrincipal refuses anonymous callers whatever they ask of the source.
 	RequirePrincipal bool
+	// PreferWait is for how long the provider is asked to hold answers back until a run has ended, in whole seconds; 0: it is
+	// not.
+	PreferWait time.Duration
 	// Transport carries all requests to the source. It must refuse forbidden
 	// addresses and follow no redirects.
 	Transport http.RoundTripper

@@ -116,7 +116,7 @@ func (x *execution) submit() (*skillsharing.Response, *Failure) {
 	}
 	x.setDeadline(x.effectiveTimeout())
 	response, err := f.invoker.client.Submit(x.ctx, f.skill, &skillsharing.Invocation{
-		Inputs: x.call.Args, TraceID: x.call.TraceID, Timeout: x.timeout,
+		Inputs: x.call.Args, TraceID: x.call.TraceID, Timeout: x.timeout, Until: x.until(),
 	}, &x.effort)
 	if err != nil {
 		if err.Code == skillsharing.SkillNotFound && err.Source == skillsharing.SourceProvider {
@@ -229,14 +229,20 @@ func (x *execution) findRun(ref RunRef) (failure *Failure) {
 
 // follow waits for the end of a run, or for as long as the agent does.
 func (x *execution) follow(run *skillsharing.Awaited) (*skillsharing.Response, *Failure) {
-	if x.call.Wait != nil {
-		run.Until = x.call.Arrived.Add(min(*x.call.Wait, x.timeout))
-	}
+	run.Until = x.until()
 	r, err := x.found.invoker.client.Follow(x.ctx, x.found.skill, run, &x.effort)
 	if err != nil {
 		return &skillsharing.Response{ExecutionID: run.ExecutionID, Status: skillsharing.StatusAccepted}, failed(err)
 	}
 	return r, nil
+}
+
+// until is when the agent wants to hear how the run is; zero: not before its end.
+func (x *execution) until() time.Time {
+	if x.call.Wait == nil {
+		return time.Time{}
+	}
+	return x.call.Arrived.Add(min(*x.call.Wait, x.timeout))
 }
 
 // lacksOutput reports whether a run that completed in the first answer has its

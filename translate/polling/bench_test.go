@@ -56,7 +56,7 @@ func BenchmarkRun(b *testing.B) {
 			run.Next(0)
 			run.Hold()
 			run.Ask()
-			run.Running()
+			run.Running(false)
 		}
 	}
 }

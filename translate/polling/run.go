@@ -73,9 +73,10 @@ func (r *Run) Ask() {
 	r.polls++
 }
 
-// Running tells that the poll was answered, and that the run still goes on.
-func (r *Run) Running() {
-	r.answered()
+// Running tells that the poll was answered, and that the run still goes on. Held
+// tells of an answer that was held back: then its time was no round trip.
+func (r *Run) Running(held bool) {
+	r.answered(held)
 	r.running = r.asked.Sub(r.accepted) // it was at the latest then that it had not ended
 }
 
@@ -87,9 +88,9 @@ func (r *Run) Throttled() {
 }
 
 // Done tells that the poll was answered, and that the run has ended after the
-// given time by the provider's clock; 0 if it did not say.
-func (r *Run) Done(execution time.Duration) {
-	r.answered()
+// given time by the provider's clock; 0 if it did not say. Held is as with Running.
+func (r *Run) Done(execution time.Duration, held bool) {
+	r.answered(held)
 	l, ok := r.plan.(*Learner)
 	if !ok {
 		return
@@ -106,7 +107,10 @@ func (r *Run) Done(execution time.Duration) {
 }
 
 // answered takes the round trip into account.
-func (r *Run) answered() {
+func (r *Run) answered(held bool) {
+	if held {
+		return
+	}
 	took := time.Since(r.asked)
 	if r.roundTrip == 0 {
 		r.roundTrip = took

@@ -35,10 +35,10 @@ func chase(r polling.Run, p provider, atLeast time.Duration) (polls []time.Durat
 		polls = append(polls, time.Since(start))
 		r.Ask()
 		if p.poll() {
-			r.Done(p.ends.Sub(start))
+			r.Done(p.ends.Sub(start), false)
 			return polls
 		}
-		r.Running()
+		r.Running(false)
 	}
 }
 
@@ -77,13 +77,13 @@ func TestRunTellsWhatWasSeen(t *testing.T) {
 		time.Sleep(second)
 		run.Ask()
 		time.Sleep(roundTrip)
-		run.Running()
+		run.Running(false)
 		time.Sleep(second)
 		run.Ask() // fails
 		time.Sleep(second)
 		run.Ask()
 		time.Sleep(roundTrip)
-		run.Done(0)
+		run.Done(0, false)
 		if times := timesOf(t, learner.History()); len(times) != 1 || times[0] != 2.1 { // between 1 s and 3.2 s
 			t.Errorf("believed to have taken %v s, want 2.1", times)
 		}
@@ -160,5 +160,5 @@ func TestRunTellsOfThrottling(t *testing.T) {
 	}
 	run = polling.Start(polling.Fixed{Interval: second}, nil, time.Now(), time.Time{})
 	run.Throttled() // is no concern of a plan that does not learn
-	run.Done(0)
+	run.Done(0, false)
 }

@@ -42,6 +42,9 @@ type Client struct {
 	Priority Priority
 	// Polling says when the state of a run is asked for.
 	Polling Polling
+	// PreferWait is for how long the provider is asked to hold answers back until a run has ended, in whole seconds
+	// (RFC 7240, section 4.3); 0: it is not. A provider that does not say that it does is not asked for long.
+	PreferWait time.Duration
 	// MaxResponseSize bounds every answer after decompression, in bytes.
 	MaxResponseSize int64
 	// Limits bounds the rest of what is read.
@@ -55,7 +58,8 @@ type Client struct {
 	// Observer is told what happens.
 	Observer Observer
 
-	constants atomic.Pointer[constant]
+	constants  atomic.Pointer[constant]
+	preference preference
 }
 
 const userAgent = "caddy-skill-bridge"

@@ -78,13 +78,15 @@ func (c *Client) Follow(ctx context.Context, s *Skill, run *Awaited, effort *Eff
 		return nil, c.finish(s, unfollowable(PhasePoll, executionID, "the descriptor has neither a status nor a result URL"))
 	}
 	poll := &poll{
-		client: c, skill: s, template: target, executionID: executionID, phase: PhasePoll, effort: effort,
+		client: c, skill: s, template: target, executionID: executionID, phase: PhasePoll, effort: effort, mayPrefer: true,
 		run: c.Polling.start(ctx, c, s, run), bareOutput: !hasStatus, until: run.Until, mustAsk: run.Resumed,
 	}
 	delay := time.Duration(0)
 	if !run.Resumed {
 		poll.after, poll.known = run.RetryAfter, StatusAccepted
-		delay = poll.run.Next(run.RetryAfter)
+		if run.RetryAfter > 0 || c.preferredWait(ctx, run.Until) == 0 {
+			delay = poll.run.Next(run.RetryAfter)
+		}
 	}
 	r, e := poll.follow(ctx, delay)
 	if e != nil {
@@ -133,6 +135,8 @@ type poll struct {
 	bareOutput  bool      // an object that only has an output means completed, too
 	until       time.Time // who waits wants to hear how the run is; zero: not before its end
 	mustAsk     bool      // that has to be asked for in any case
+	mayPrefer   bool      // the provider may be asked to hold its answers back
+	held        bool      // it did so with the newest
 
 	known    ExecutionStatus // the newest, empty: none
 	trouble  *Error          // of the newest request
@@ -153,6 +157,7 @@ func (p *poll) follow(ctx context.Context, delay time.Duration) (*Response, *Err
 			return p.leave(ctx)
 		}
 		p.run.Ask()
+		p.held = false
 		r, after, e := p.askInTime(ctx, u)
 		p.trouble = e
 		switch {
@@ -172,7 +177,7 @@ func (p *poll) follow(ctx context.Context, delay time.Duration) (*Response, *Err
 			}
 		case r.Status.Final():
 			if r.Status == StatusCompleted && p.phase == PhasePoll {
-				p.run.Done(r.Elapsed)
+				p.run.Done(r.Elapsed, p.held)
 			}
 			return r, nil
 		case p.phase == PhaseResult: // completed before, so it must have a result soon
@@ -183,9 +188,13 @@ func (p *poll) follow(ctx context.Context, delay time.Duration) (*Response, *Err
 		default:
 			p.failures, p.missing, p.renewed = 0, 0, false
 			p.known = r.Status
-			p.run.Running()
+			p.run.Running(p.held)
 		}
 		p.mustAsk, p.after = false, after
+		if p.held && after == 0 {
+			delay = 0
+			continue
+		}
 		delay = p.run.Next(after)
 	}
 }
@@ -244,7 +253,12 @@ func (p *poll) leave(ctx context.Context) (*Response, *Error) {
 
 // ask makes one request.
 func (p *poll) ask(ctx context.Context, u *url.URL) (*Response, time.Duration, *Error) {
-	req, e := p.client.skillRequest(ctx, p.skill, http.MethodGet, u, nil)
+	wait := time.Duration(0)
+	if p.mayPrefer {
+		wait = p.client.preferredWait(ctx, p.until)
+	}
+	start := time.Now()
+	req, e := p.client.skillRequest(ctx, p.skill, http.MethodGet, u, nil, wait)
 	if e != nil {
 		e.ExecutionID, e.Executed, e.Phase = p.executionID, ExecutedYes, p.phase
 		return nil, 0, e
@@ -254,6 +268,9 @@ func (p *poll) ask(ctx context.Context, u *url.URL) (*Response, time.Duration, *
 	a, err := p.client.exchange(p.phase, req)
 	if err != nil {
 		return nil, 0, p.client.unreachable(err, p.phase, u, p.executionID)
+	}
+	if wait > 0 && p.client.notePreference(ctx, a) {
+		p.held = time.Since(start) >= wait/2 // or it says so, and answers at once
 	}
 	r, e := p.client.judge(a, p.phase, p.executionID, p.bareOutput)
 	if e != nil {

@@ -34,16 +34,22 @@ type Invocation struct {
 	TraceID string
 	// Timeout is sent as context.timeout_ms. The deadline itself is the context's.
 	Timeout time.Duration
+	// Until is when whoever waits wants to hear of the run, ended or not; zero: not before it has ended.
+	Until time.Time
 }
 
-// skillRequest makes an authenticated request to one of a skill's URLs.
-func (c *Client) skillRequest(ctx context.Context, s *Skill, method string, u *url.URL, body []byte) (*outgoing, *Error) {
+// skillRequest makes an authenticated request to one of a skill's URLs. With a wait,
+// the provider is asked to hold the answer back for so long.
+func (c *Client) skillRequest(ctx context.Context, s *Skill, method string, u *url.URL, body []byte, wait time.Duration) (*outgoing, *Error) {
 	header := s.header
 	if body != nil {
 		header = s.headerWithBody
 	}
-	if s.needsCredential() { // which will be added
+	if s.needsCredential() || wait > 0 { // which will be added
 		header = header.Clone()
+	}
+	if wait > 0 {
+		prefer(header, wait)
 	}
 	if e := c.permitted(ctx, u, PhaseInvoke); e != nil {
 		return nil, e

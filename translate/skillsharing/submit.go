@@ -41,13 +41,14 @@ func (c *Client) Submit(ctx context.Context, s *Skill, inv *Invocation, effort *
 		return nil, c.finish(s, e)
 	}
 	for attempt := 1; ; attempt++ {
-		req, e := c.skillRequest(ctx, s, s.Endpoint.Method, u, body)
+		wait := c.preferredWait(ctx, inv.Until)
+		req, e := c.skillRequest(ctx, s, s.Endpoint.Method, u, body, wait)
 		if e != nil {
 			return fail(e)
 		}
 		preventReplay(req.Request)
 		effort.Attempts++
-		r, failed := c.submitOnce(ctx, s, req)
+		r, failed := c.submitOnce(ctx, s, req, wait > 0)
 		if failed == nil {
 			return r, nil
 		}
@@ -87,7 +88,7 @@ func preventReplay(req *http.Request) {
 }
 
 // submitOnce makes one attempt.
-func (c *Client) submitOnce(ctx context.Context, s *Skill, req *outgoing) (*Response, *failedAttempt) {
+func (c *Client) submitOnce(ctx context.Context, s *Skill, req *outgoing, preferred bool) (*Response, *failedAttempt) {
 	a, err := c.exchange(PhaseInvoke, req)
 	if err != nil {
 		failed, ok := errors.AsType[*exchangeError](err)
@@ -100,6 +101,9 @@ func (c *Client) submitOnce(ctx context.Context, s *Skill, req *outgoing) (*Resp
 			return nil, &failedAttempt{Error: interrupted(ctx, PhaseInvoke, "", executed), written: written}
 		}
 		return nil, &failedAttempt{Error: c.unreachable(err, PhaseInvoke, req.URL, ""), dropped: true, written: written}
+	}
+	if preferred {
+		c.notePreference(ctx, a)
 	}
 	r, e := c.judge(a, PhaseInvoke, "", false)
 	if e != nil {

@@ -45,12 +45,13 @@ func TestGuideMethods(t *testing.T) {
 		shown = append(shown, example.Method)
 		// Every example works as it stands.
 		b := &fakeBridge{outcome: done, description: describe(t, weather)}
-		if _, fault := ask(t, b, example.Method, string(example.Params)); fault != nil {
+		params := strings.Replace(string(example.Params), `"run_token":"…"`, `"run_token":"acme|acme/slow|1.0.0|exec-1|"`, 1)
+		if _, fault := ask(t, b, example.Method, params); fault != nil {
 			t.Errorf("%s: %v %s", m[1], fault, fault.Data)
 		}
 	}
 	slices.Sort(shown)
-	exist := []string{"describe_skill", "execute_skill", "list_skills", "load_skills_protocol_guide", "read_skill_file"}
+	exist := []string{"describe_skill", "execute_skill", "get_run", "list_skills", "load_skills_protocol_guide", "read_skill_file"}
 	if !slices.Equal(described, exist) || !slices.Equal(shown, exist) {
 		t.Errorf("described %v, shown %v", described, shown)
 	}

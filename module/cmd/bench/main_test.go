@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+
+	_ "github.com/skill-bridge/caddy-skill-bridge/module"
+)
+
+// The test's binary is also the two programs that it starts, so that nothing has to
+// be built for it.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "upstream":
+			main()
+			return
+		case "run":
+			caddycmd.Main()
+			return
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// program is this one, as it is started in a test: with the test's binary for Caddy,
+// and with a place of its own for what it writes.
+func program(t *testing.T, args ...string) (full []string, dir string) {
+	t.Helper()
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err = os.MkdirTemp("", "test-") // shorter than that of the test: a socket's path has at most 107 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Setenv("TMPDIR", dir)
+	return append([]string{"-short", "-caddy", binary}, args...), dir
+}
+
+// checkNothingLeft checks that no file and no process stayed behind.
+func checkNothingLeft(t *testing.T, dir string) {
+	t.Helper()
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) > 0 {
+		t.Errorf("%v stayed behind", files)
+	}
+	threads, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil || len(threads) == 0 {
+		t.Fatalf("/proc has no threads of this process: %v", err)
+	}
+	for _, thread := range threads {
+		if pids, _ := os.ReadFile(thread); len(pids) > 0 {
+			t.Errorf("processes %s stayed behind", pids)
+		}
+	}
+}
+
+// Every section can be run from the command line, and says something. The tests have
+// the quick ones.
+func TestShortRun(t *testing.T) {
+	args, dir := program(t, "-only", "closed,async,allocations,polling", "-o", filepath.Join(t.TempDir(), "found.md"))
+	if err := run(t.Context(), args, io.Discard, t.Output()); err != nil {
+		t.Fatal(err)
+	}
+	checkNothingLeft(t, dir)
+	text, err := os.ReadFile(args[len(args)-1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{
+		"## Summary", "## Throughput and processor time", "| 64 KiB, 128 connections |", "| nginx |",
+		"## What a poll costs", "| each poll |", "## Allocations", "## Polling: how late", "| ratio to back-off: delay / polls |", "## Polling over HTTP", "| simulated |",
+	} {
+		if !strings.Contains(string(text), part) {
+			t.Errorf("the report has no %q", part)
+		}
+	}
+	if strings.Contains(string(text), "NaN") || strings.Contains(string(text), "Inf") || strings.Contains(string(text), "%!") {
+		t.Error("the report has figures that are none")
+	}
+	if t.Failed() {
+		t.Logf("%s", text)
+	}
+}
+
+// With few of them, also what takes its time otherwise.
+func TestPending(t *testing.T) {
+	args, dir := program(t, "-only", "pending", "-pending-h1", "20", "-pending-h2", "210")
+	var found strings.Builder
+	if err := run(t.Context(), args, &found, t.Output()); err != nil {
+		t.Fatal(err)
+	}
+	checkNothingLeft(t, dir)
+	for _, part := range []string{"| bridge, HTTP/1.1 | 20 |", "| reverse_proxy, HTTP/1.1 | 20 |", "| bridge, HTTP/2 | 210 |", "| reverse_proxy, HTTP/2 | 210 |"} {
+		if !strings.Contains(found.String(), part) {
+			t.Errorf("the report has no %q:\n%s", part, found.String())
+		}
+	}
+}
+
+// onWrite runs a function when something is said.
+type onWrite func()
+
+func (f onWrite) Write(p []byte) (int, error) {
+	f()
+	return len(p), nil
+}
+
+// An interrupt ends everything.
+func TestInterrupt(t *testing.T) {
+	args, dir := program(t, "-only", "closed")
+	ctx, cancel := context.WithCancel(t.Context())
+	err := run(ctx, args, io.Discard, onWrite(cancel)) // it is said when everything has been started
+	if err == nil || !strings.HasPrefix(err.Error(), "interrupted in closed: 0.3 KiB, 32 connections: ") {
+		t.Errorf("an interrupted run ended with: %v", err)
+	}
+	checkNothingLeft(t, dir)
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ args, want string }{
+		{"-only open,shut", "-only shut: there are closed, async, open, pending, idle, allocations, polling"},
+		{"-duration 1ms", "-duration is at least a second, -pending-h1 and -pending-h2 are at least 1"},
+		{"-pending-h1 0", "-duration is at least a second, -pending-h1 and -pending-h2 are at least 1"},
+		{"more", `unexpected argument "more"`},
+	} {
+		if _, err := parse(strings.Fields(tc.args), io.Discard); err == nil || err.Error() != tc.want {
+			t.Errorf("bench %s: %v, want %s", tc.args, err, tc.want)
+		}
+	}
+	o, err := parse([]string{"-short"}, io.Discard)
+	if err != nil || len(o.only) != len(sections) || o.pendingH1 != 200 {
+		t.Errorf("bench -short: %+v, %v", o, err)
+	}
+}
+
+// A Caddy that can't be started, or is none, is named with what it says.
+func TestCaddyThatDoesNotStart(t *testing.T) {
+	caddy := filepath.Join(t.TempDir(), "caddy")
+	args, dir := program(t, "-only", "allocations")
+	if err := os.WriteFile(caddy, []byte("#!/bin/sh\necho no such directive >&2\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	err := run(t.Context(), append(args, "-caddy", caddy), io.Discard, io.Discard)
+	if err == nil || err.Error() != "allocations: starting Caddy: it ended at once: no such directive" {
+		t.Errorf("got %v", err)
+	}
+	checkNothingLeft(t, dir)
+}
+
+// Whatever is not the answer that was expected ends a run.
+func TestWrongAnswers(t *testing.T) {
+	t.Parallel()
+	const completed = `{"jsonrpc":"2.0","id":"req-000042","result":{"status":"completed","run_id":"r","summary":"s","output":`
+	for _, tc := range []struct {
+		name, path, answer string
+		status             int
+		want               string // empty: it is right
+	}{
+		{"the bridge's", bridgePath, completed + output + "}}", http.StatusOK, ""},
+		{"the provider's", proxyPath, nowAnswer, http.StatusOK, ""},
+		{"the provider's, by the bridge", bridgePath, nowAnswer, http.StatusOK, "the target: a wrong answer: " + nowAnswer[:10]},
+		{"another output", bridgePath, completed + `{"location":"Paris"}}}`, http.StatusOK, "the target: a wrong answer: "},
+		{"another id", bridgePath, strings.Replace(completed, "req-000042", "1", 1) + output + "}}", http.StatusOK, "the target: a wrong answer: "},
+		{"more than the provider's", proxyPath, nowAnswer + " ", http.StatusOK, "the target: an answer that is not the provider's: "},
+		{"another status", proxyPath, nowAnswer, http.StatusAccepted, "the target: HTTP 202: "},
+		{"nothing", proxyPath, "", http.StatusOK, "the target: a wrong answer: "},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(tc.status)
+				fmt.Fprint(w, tc.answer)
+			}))
+			defer server.Close()
+			l, err := newLoad(&target{"the target", server.Listener.Addr().String(), tc.path, skillNow, nil}, 300, 1)
+			if err == nil {
+				closeAll(l.connections)
+			}
+			if (err == nil) != (tc.want == "") || err != nil && !strings.HasPrefix(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// A target that goes wrong later is noticed, too.
+func TestWrongAnswerUnderLoad(t *testing.T) {
+	t.Parallel()
+	p := newProvider("http://example.com", 0, 1)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go p.serve(listener)
+	l, err := newLoad(&target{"the target", listener.Addr().String(), proxyPath, skillNow, []int{os.Getpid()}}, 300, openConnections)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll(l.connections)
+	l.request = request(http.MethodGet, l.address, "/counts", nil)
+	const want = "the target: a wrong answer: {"
+	if _, err := l.run(time.Second); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("under load: %v, want %s", err, want)
+	}
+	if _, err := l.pace(time.Second); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("at a constant rate: %v, want %s", err, want)
+	}
+}

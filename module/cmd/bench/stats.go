@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// estimate is a figure with its 95 % interval.
+type estimate struct{ value, low, high float64 }
+
+// format writes the figure, and its interval in brackets.
+func (e estimate) format(verb string) string {
+	return fmt.Sprintf(verb+" ["+verb+", "+verb+"]", e.value, e.low, e.high)
+}
+
+// resamples is how many a bootstrap makes.
+const resamples = 1000
+
+// bootstrap estimates a statistic of n observations, which f computes of those with
+// the given indexes. The interval is where the middle 95 % of it lie when as many
+// observations are drawn of these, with replacement (Efron, "Bootstrap methods",
+// The Annals of Statistics 7, 1979).
+func bootstrap(r *rand.Rand, n int, f func(indexes []int) float64) estimate {
+	indexes := make([]int, n)
+	for i := range indexes {
+		indexes[i] = i
+	}
+	e := estimate{value: f(indexes)}
+	drawn := make([]float64, resamples)
+	for k := range drawn {
+		for i := range indexes {
+			indexes[i] = r.IntN(n)
+		}
+		drawn[k] = f(indexes)
+	}
+	slices.Sort(drawn)
+	e.low, e.high = percentile(drawn, 2.5), percentile(drawn, 97.5)
+	return e
+}
+
+// percentile is the least of the sorted values that p percent of them do not exceed.
+func percentile[T any](sorted []T, p float64) T {
+	const rounding = 1e-9 // 99.9 % of a thousand are 999, and not a little more
+	rank := int(math.Ceil(p/100*float64(len(sorted)) - rounding))
+	return sorted[min(max(rank, 1), len(sorted))-1]
+}
+
+// medianOf is the median of the values with the given indexes.
+func medianOf(values []float64, indexes []int) float64 {
+	chosen := make([]float64, len(indexes))
+	for i, k := range indexes {
+		chosen[i] = values[k]
+	}
+	return median(chosen)
+}
+
+// median sorts the values.
+func median(values []float64) float64 {
+	slices.Sort(values)
+	half := len(values) / 2
+	if len(values)%2 == 1 {
+		return values[half]
+	}
+	return (values[half-1] + values[half]) / 2
+}
+
+// meanOf is the mean of the values with the given indexes.
+func meanOf(values []float64, indexes []int) (m float64) {
+	for _, k := range indexes {
+		m += values[k] / float64(len(indexes))
+	}
+	return m
+}
+
+// slope is that of the straight line which fits the points best (least squares).
+func slope(x, y []float64) float64 {
+	var mx, my, xy, xx float64
+	for i := range x {
+		mx += x[i] / float64(len(x))
+		my += y[i] / float64(len(y))
+	}
+	for i := range x {
+		xy += (x[i] - mx) * (y[i] - my)
+		xx += (x[i] - mx) * (x[i] - mx)
+	}
+	return xy / xx
+}

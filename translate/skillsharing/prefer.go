@@ -1,0 +1,78 @@
+package skillsharing
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// preference is the wish that a provider answers when a run has ended, rather than
+// at once that it goes on (RFC 7240, section 4.3).
+type preference struct {
+	ignored atomic.Int32 // answers in a row without a word of it
+}
+
+const (
+	// maxIgnored is after how many such answers the wish is not repeated.
+	maxIgnored = 3
+	// answerReserve is what is kept of the time that is left, for the answer.
+	answerReserve = 500 * time.Millisecond
+)
+
+// preferredWait is for how long a provider may hold an answer back now, in whole
+// seconds; 0: it is not asked to.
+func (c *Client) preferredWait(ctx context.Context, until time.Time) time.Duration {
+	if c.PreferWait <= 0 || c.preference.ignored.Load() >= maxIgnored {
+		return 0
+	}
+	wait := c.PreferWait
+	if deadline, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(deadline)-answerReserve)
+	}
+	if !until.IsZero() {
+		wait = min(wait, time.Until(until)-answerReserve)
+	}
+	return max(wait, 0).Truncate(time.Second)
+}
+
+// prefer adds the wish to a header, which must be the request's own.
+func prefer(header http.Header, wait time.Duration) {
+	header["Prefer"] = []string{"wait=" + strconv.FormatInt(int64(wait/time.Second), 10)}
+}
+
+// notePreference learns from an answer to a request with the wish. It reports
+// whether it was fulfilled.
+func (c *Client) notePreference(ctx context.Context, a *answer) bool {
+	if a.status >= http.StatusBadRequest {
+		return false // it is about something else
+	}
+	if applied(a.header) {
+		c.preference.ignored.Store(0)
+		return true
+	}
+	if c.preference.ignored.Add(1) == maxIgnored {
+		c.Observer.Notice(ctx, &Notice{
+			Level: slog.LevelInfo, Source: c.Source,
+			Message: "the provider does not say Preference-Applied: it is not asked to wait any more (prefer_wait)",
+		})
+	}
+	return false
+}
+
+// applied reports whether an answer says that it was held back as was wished (RFC
+// 7240, section 3).
+func applied(header http.Header) bool {
+	for _, line := range header["Preference-Applied"] {
+		for _, preference := range strings.Split(line, ",") {
+			name, _, _ := strings.Cut(preference, "=")
+			if strings.EqualFold(strings.TrimSpace(name), "wait") {
+				return true
+			}
+		}
+	}
+	return false
+}
