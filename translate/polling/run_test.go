@@ -95,7 +95,7 @@ func TestRunTellsWhatWasSeen(t *testing.T) {
 		}
 		next.Ask()
 		time.Sleep(5 * roundTrip)
-		next.Done(0) // one longer round trip counts for a quarter
+		next.Done(0, false) // one longer round trip counts for a quarter
 		last := polling.Start(learner, nil, time.Now(), time.Time{})
 		if d := last.Next(0); d != 220*ms-roundTrip {
 			t.Errorf("the first poll is after %v, want 120ms", d)

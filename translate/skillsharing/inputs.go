@@ -18,8 +18,11 @@ import (
 // and safe for concurrent use.
 type Inputs struct {
 	inputs []input
-	byName map[string]int
+	byName map[string]int // nil for few, which are found sooner without
 }
+
+// manyInputs is from how many on a map is worth its memory.
+const manyInputs = 9
 
 type input struct {
 	name     string
@@ -39,16 +42,21 @@ func (l *Limits) compileInputs(params []Parameter) (*Inputs, error) {
 	if list := l.documentBounds(DefSkillDescriptor).list; list.most > 0 && len(params) > list.most {
 		return nil, documentError(PhaseDescriptor, string(DefSkillDescriptor), []Violation{list.violation(len(params))})
 	}
-	in := &Inputs{inputs: make([]input, len(params)), byName: make(map[string]int, len(params))}
+	in := &Inputs{inputs: make([]input, 0, len(params))}
+	if len(params) >= manyInputs {
+		in.byName = make(map[string]int, len(params))
+	}
 	compiler := parameterCompiler{limits: l}
 	var found violations
 	for i := range params {
 		p, path := &params[i], "/inputs/"+strconv.Itoa(i)
-		if _, taken := in.byName[p.Name]; taken {
+		if _, taken := in.named([]byte(p.Name)); taken {
 			found.add(path+"/name", "must be unique", "a unique name", p.Name)
 		}
-		in.byName[p.Name] = i
-		in.inputs[i] = input{name: p.Name, required: p.Required && p.Default == nil, types: typesNamed(p.Type)}
+		if in.byName != nil {
+			in.byName[p.Name] = i
+		}
+		in.inputs = append(in.inputs, input{name: p.Name, required: p.Required && p.Default == nil, types: typesNamed(p.Type)})
 		if p.Schema == nil {
 			continue
 		}
@@ -63,7 +71,7 @@ func (l *Limits) compileInputs(params []Parameter) (*Inputs, error) {
 			found.add(path+"/schema", "must be an object", "object", schema)
 			continue
 		}
-		compiled, flaws := compiler.compile(object, path+"/schema")
+		compiled, flaws := compiler.compile(p.Schema, object, path+"/schema")
 		found = append(found, flaws...)
 		in.inputs[i].schema = compiled
 		if own, stated := object["type"]; stated {
@@ -175,8 +183,21 @@ func (in *Inputs) find(raw jsontext.Value) (int, bool) {
 		}
 		name = unquoted
 	}
-	i, ok := in.byName[string(name)]
-	return i, ok
+	return in.named(name)
+}
+
+// named returns the input of a name.
+func (in *Inputs) named(name []byte) (int, bool) {
+	if in.byName != nil {
+		i, ok := in.byName[string(name)]
+		return i, ok
+	}
+	for i := range in.inputs {
+		if in.inputs[i].name == string(name) {
+			return i, true
+		}
+	}
+	return 0, false
 }
 
 func (p *input) check(value jsontext.Value) *Error {

@@ -6,8 +6,11 @@ import (
 	"net/url"
 	"regexp"
 	"regexp/syntax"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"weak"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -47,18 +50,63 @@ type parameterCompiler struct {
 
 // parameterSchema is a compiled schema of a parameter. It is immutable.
 type parameterSchema struct {
-	schema *jsonschema.Schema
-	costs  []cost // for each byte or value, by its depth in the argument
-	unique bool   // may use uniqueItems
+	schema       *jsonschema.Schema
+	costs        []cost // for each byte or value, by its depth in the argument
+	unique       bool   // may use uniqueItems
+	instructions int    // of its regular expressions
+}
+
+// sharedSchemas are those in use. The descriptors of a provider are often made
+// alike, and a compiled schema takes ten times the memory of its text.
+var sharedSchemas = schemaPool{schemas: make(map[schemaKey]weak.Pointer[parameterSchema])}
+
+type schemaPool struct {
+	mu      sync.Mutex
+	schemas map[schemaKey]weak.Pointer[parameterSchema]
+}
+
+// schemaKey is what decides how a schema is compiled.
+type schemaKey struct {
+	text       string
+	complexity int // the limit that it was held to
+}
+
+func (p *schemaPool) get(k schemaKey) *parameterSchema {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.schemas[k].Value()
+}
+
+func (p *schemaPool) put(k schemaKey, s *parameterSchema) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.schemas[k] = weak.Make(s)
+	runtime.AddCleanup(s, p.forget, k)
+}
+
+// forget is called when a schema is not used any more. There may be a newer one.
+func (p *schemaPool) forget(k schemaKey) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.schemas[k].Value() == nil {
+		delete(p.schemas, k)
+	}
 }
 
 // compile returns the compiled schema, or why there is none. It returns nil and
 // no violations for a schema with regular expressions that can't be evaluated in
-// linear time: it may well be valid, but only the provider can apply it.
-func (c *parameterCompiler) compile(schema map[string]any, path string) (*parameterSchema, []Violation) {
+// linear time: it may well be valid, but only the provider can apply it. With its
+// text, it is shared with all who have the same.
+func (c *parameterCompiler) compile(text []byte, schema map[string]any, path string) (*parameterSchema, []Violation) {
 	if problem := c.reserve(schema); problem != "" {
 		return nil, []Violation{{Path: clip(path, maxPath), Message: problem}}
 	}
+	key := schemaKey{string(text), c.limits.schemaComplexity()}
+	if s := sharedSchemas.get(key); text != nil && s != nil && c.instructions+s.instructions <= maxPatternInstructions {
+		c.instructions += s.instructions
+		return s, nil
+	}
+	before := c.instructions
 	patterns := patternEngine{used: &c.instructions, known: map[string]pattern{}}
 	compiled, err := compileUntrusted(schema, &patterns)
 	if err != nil {
@@ -67,11 +115,15 @@ func (c *parameterCompiler) compile(schema map[string]any, path string) (*parame
 	if patterns.unsupported {
 		return nil, nil
 	}
-	costs, err := weigh(compiled, argumentBounds.depth, c.limits.schemaComplexity())
+	costs, err := weigh(compiled, argumentBounds.depth, key.complexity)
 	if err != nil {
 		return nil, []Violation{{Path: clip(path, maxPath), Message: err.Error()}}
 	}
-	return &parameterSchema{compiled, costs, asksForUnique(schema)}, nil
+	s := &parameterSchema{compiled, costs, asksForUnique(schema), c.instructions - before}
+	if text != nil {
+		sharedSchemas.put(key, s)
+	}
+	return s, nil
 }
 
 // reserve takes the size of a schema from what a descriptor may use.

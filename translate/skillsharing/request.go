@@ -41,7 +41,7 @@ type Invocation struct {
 // skillRequest makes an authenticated request to one of a skill's URLs. With a wait,
 // the provider is asked to hold the answer back for so long.
 func (c *Client) skillRequest(ctx context.Context, s *Skill, method string, u *url.URL, body []byte, wait time.Duration) (*outgoing, *Error) {
-	header := s.header
+	header := sharedHeader
 	if body != nil {
 		header = s.headerWithBody
 	}

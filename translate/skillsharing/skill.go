@@ -25,8 +25,20 @@ type Skill struct {
 	urls     []*url.URL // of the endpoint, status and result
 	inputs   *Inputs
 
-	// What requests have in common, but for a credential; not to be changed.
-	header, headerWithBody http.Header
+	headerWithBody http.Header // of requests with a body, but for a credential; not to be changed
+}
+
+// What the requests to all skills have in common, but for a credential; not to be
+// changed.
+var (
+	sharedHeader         = http.Header{"Accept": {"application/json"}, "User-Agent": {userAgent}}
+	sharedHeaderWithJSON = withContentType("application/json")
+)
+
+func withContentType(mediaType string) http.Header {
+	header := sharedHeader.Clone()
+	header["Content-Type"] = []string{mediaType}
+	return header
 }
 
 // NewSkill validates a descriptor that was read from source. The error is an
@@ -48,10 +60,11 @@ func (l *Limits) newSkill(document []byte, source *url.URL) (*Skill, error) {
 	if s.endpoint, err = parseEndpointURL(d.Endpoint.URL); err != nil {
 		return nil, invalidURL("/endpoint/url", err)
 	}
-	s.header = http.Header{"Accept": {"application/json"}, "User-Agent": {userAgent}}
-	s.headerWithBody = s.header.Clone()
-	s.headerWithBody["Content-Type"] = []string{cmp.Or(d.Endpoint.ContentType, "application/json")}
-	s.urls = append(s.urls, s.endpoint)
+	s.headerWithBody = sharedHeaderWithJSON
+	if t := d.Endpoint.ContentType; t != "" && t != "application/json" {
+		s.headerWithBody = withContentType(t)
+	}
+	s.urls = append(make([]*url.URL, 0, 3), s.endpoint)
 	for _, t := range []struct{ pointer, template string }{
 		{"/endpoint/status_url", d.Endpoint.StatusURL}, {"/endpoint/result_url", d.Endpoint.ResultURL},
 	} {

@@ -169,7 +169,7 @@ func parameterRules(l *Limits, found *violations, value any, path string) {
 func schemaRule(found *violations, compiler *parameterCompiler, value any, path string) {
 	parameter, _ := value.(map[string]any)
 	if schema, ok := parameter["schema"].(map[string]any); ok {
-		_, flaws := compiler.compile(schema, path+"/schema")
+		_, flaws := compiler.compile(nil, schema, path+"/schema")
 		*found = append(*found, flaws...)
 	}
 }
