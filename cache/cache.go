@@ -137,6 +137,8 @@ type Cache struct {
 	store   *store
 	flights *flights
 	close   func()
+
+	counters counters
 }
 
 // New makes a cache. An error names the field of the configuration that is bad.
@@ -170,6 +172,7 @@ func (c *Cache) Fresh(url, partition string, header http.Header) *Document {
 	if e == nil || e.kept == nil || !time.Now().Before(e.kept.hit.ExpiresAt) || !e.kept.selection.matches(header) {
 		return nil
 	}
+	c.counters.hits.Add(1)
 	return e.kept.hit
 }
 
@@ -187,6 +190,7 @@ func (c *Cache) Get(ctx context.Context, req Request) (*Document, error) {
 			return nil, err
 		}
 		if doc, decided, err := c.store.get(k).answer(time.Now(), req.Header); decided {
+			c.counters.decided(doc, err)
 			return doc, err
 		}
 		if doc, again, err := c.share(ctx, k, req); !again {

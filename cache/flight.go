@@ -124,6 +124,7 @@ func (c *Cache) share(ctx context.Context, k key, req Request) (doc *Document, a
 	known := c.store.get(k)
 	if doc, decided, err := known.answer(time.Now(), req.Header); decided {
 		c.flights.mu.Unlock()
+		c.counters.decided(doc, err)
 		return doc, false, err
 	}
 	f, joined := c.flights.board(ctx, k)
@@ -153,6 +154,7 @@ func (c *Cache) fly(f *flight, a attempt) {
 	if o.next != a.known {
 		c.keep(f, o.next)
 	}
+	c.counters.asked(o)
 	f.outcome = o
 }
 

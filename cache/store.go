@@ -42,6 +42,7 @@ func newStore(maxCost int64) (*store, error) {
 		MaxCost:            maxCost,
 		BufferItems:        bufferItems,
 		IgnoreInternalCost: true, // entryOverhead includes it
+		Metrics:            true,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
@@ -89,6 +90,18 @@ func (s *store) put(k key, e *entry) {
 		}
 	}
 	s.cache.Del(hash)
+}
+
+// statistics returns how many entries were evicted, and how much room those take
+// that are kept.
+func (s *store) statistics() (evicted uint64, bytes int64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.cache == nil {
+		return 0, 0
+	}
+	m := s.cache.Metrics
+	return m.KeysEvicted(), max(0, int64(m.CostAdded())-int64(m.CostEvicted())) //nolint:gosec // sizes in memory
 }
 
 // flush waits until all that was put before can be seen.

@@ -34,6 +34,9 @@ func newObserver(logger *zap.Logger) *observer {
 	return &observer{logger: logger, notices: newLimiter(1024), failures: newLimiter(1024), refusals: newLimiter(64)}
 }
 
+// Begin implements translate.Observer.
+func (*observer) Begin(ctx context.Context, _ *translate.Call) context.Context { return ctx }
+
 // Exchange implements skillsharing.Observer.
 func (o *observer) Exchange(ctx context.Context, e *skillsharing.Exchange) {
 	line := o.logger.Check(zapcore.DebugLevel, "exchange with provider")
@@ -122,8 +125,8 @@ func (o *observer) Called(_ context.Context, c *translate.Call, out *translate.O
 		optional("principal", clip(c.Principal, maxLogged)),
 		zap.String("trace_id", c.TraceID),
 		zap.Duration("duration", s.Duration),
-		zap.Int("attempts", s.Attempts),
-		zap.Int("polls", s.Polls),
+		zap.Int("attempts", s.Effort.Attempts),
+		zap.Int("polls", s.Effort.Polls),
 	)
 	if out.Run != nil {
 		*fields = append(*fields,

@@ -94,7 +94,7 @@ func TestCalledFields(t *testing.T) {
 				HTTPStatus: 503, Details: []byte(`"private details"`), Cause: errors.New("no route"),
 			}},
 		},
-		&translate.Statistics{Source: "acme", Duration: time.Second, Attempts: 2, Polls: 3})
+		&translate.Statistics{Source: "acme", Duration: time.Second, Effort: skillsharing.Effort{Attempts: 2, Polls: 3}})
 	got := logs.All()[0].ContextMap()
 	for name, want := range map[string]any{
 		"source": "acme", "skill_id": "acme/x", "principal": "alice", "trace_id": "abc", "attempts": int64(2), "polls": int64(3),

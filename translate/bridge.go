@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 
+	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -70,6 +72,48 @@ func (b *Bridge) Namespaces() []string {
 	}
 	slices.Sort(list)
 	return list
+}
+
+// SourceStatus is how busy a source is.
+type SourceStatus struct {
+	Namespace string
+	Kind      SourceKind
+	URL       string // without what may be secret in it
+	Runs      int64  // calls in progress that concern it
+}
+
+// Sources returns how busy each source is, in the order in which they were configured.
+func (b *Bridge) Sources() []SourceStatus {
+	list := make([]SourceStatus, len(b.catalog.sources))
+	for i, s := range b.catalog.sources {
+		u := url.URL{Scheme: s.URL.Scheme, Host: s.URL.Host, Path: s.URL.Path, RawPath: s.URL.RawPath}
+		list[i] = SourceStatus{s.Namespace, s.Kind, u.String(), s.runs.taken.Load()}
+	}
+	return list
+}
+
+// InProgress returns how many calls are in progress, and how many of them have a
+// run that was submitted and has not ended.
+func (b *Bridge) InProgress() (calls, waiting int64) {
+	return b.runs.taken.Load(), b.waiting.taken.Load()
+}
+
+// Purge forgets the documents of a source, so that the next call reads them anew:
+// its index or answers and the descriptors it lists, or, of a skill, its
+// descriptor; or only the descriptor of the skill with an id, if it is not empty.
+// It reports whether there is such a source, and such a skill.
+func (b *Bridge) Purge(namespace, skillID string) bool {
+	for _, s := range b.catalog.sources {
+		switch {
+		case s.Namespace != namespace:
+		case skillID != "":
+			return s.purgeSkill(skillID)
+		default:
+			s.purge()
+			return true
+		}
+	}
+	return false
 }
 
 // Execute runs a skill and waits for its end, but not longer than the call's
@@ -150,12 +194,13 @@ type found struct {
 	*listed
 	skill   *skillsharing.Skill
 	invoker *source
+	state   cache.State // of the descriptor
 }
 
 // read reads the descriptor of a listed skill and checks that it is the one
 // meant. An empty version is any.
 func (b *Bridge) read(ctx context.Context, l *listed, version string) (found, *Failure) {
-	skill, err := l.source.client.Skill(ctx, l.descriptor)
+	skill, state, err := l.source.client.SkillDocument(ctx, l.descriptor)
 	if err != nil {
 		err.SkillID = l.id
 		return found{}, failed(err)
@@ -166,7 +211,7 @@ func (b *Bridge) read(ctx context.Context, l *listed, version string) (found, *F
 	if version != "" && version != skill.Version {
 		return found{}, failed(otherVersion(skill, version))
 	}
-	return found{l, skill, b.invoker(l.source, skill)}, nil
+	return found{l, skill, b.invoker(l.source, skill), state}, nil
 }
 
 // wrongID is the error of a descriptor that describes another skill than the one
@@ -205,6 +250,7 @@ func (b *Bridge) invoker(s *source, skill *skillsharing.Skill) *source {
 // nobody observes nothing.
 type nobody struct{}
 
+func (nobody) Begin(ctx context.Context, _ *Call) context.Context   { return ctx }
 func (nobody) Exchange(context.Context, *skillsharing.Exchange)     {}
 func (nobody) Notice(context.Context, *skillsharing.Notice)         {}
 func (nobody) Called(context.Context, *Call, *Outcome, *Statistics) {}

@@ -36,6 +36,10 @@ type Call struct {
 	Principal string
 	// TraceID is the trace the call belongs to (W3C Trace Context, 32 hexadecimal digits); empty: a new one is made.
 	TraceID string
+	// TraceParent is the traceparent header of requests to the provider; empty: they have none.
+	TraceParent string
+	// Front and Method are the protocol and the method by which the call came, for reports.
+	Front, Method string
 }
 
 // Memory can be given back.

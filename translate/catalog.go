@@ -300,12 +300,51 @@ func (c *catalog) renew(ctx context.Context, s *source, indexes []*skillsharing.
 	return t
 }
 
+// types are those that a registry is asked for; the empty one is all.
+func (s *source) types() []skillsharing.CapabilityType {
+	if len(s.CapabilityTypes) == 0 {
+		return []skillsharing.CapabilityType{""}
+	}
+	return s.CapabilityTypes
+}
+
+// purge forgets the source's documents.
+func (s *source) purge() {
+	if t := s.table.Load(); t != nil {
+		for _, e := range t.entries {
+			s.client.Forget(e.listed.descriptor)
+		}
+	}
+	switch s.Kind {
+	case ProviderSource:
+		s.client.ForgetIndex()
+	case RegistrySource:
+		for _, t := range s.types() {
+			s.client.ForgetRegistry(t)
+		}
+	case SkillSource:
+		s.client.Forget(directly(s).descriptor)
+	}
+}
+
+// purgeSkill forgets one descriptor, by the skill's id. It reports whether the
+// source lists it.
+func (s *source) purgeSkill(id string) bool {
+	if s.Kind == SkillSource {
+		s.client.Forget(directly(s).descriptor)
+		return true
+	}
+	t := s.table.Load()
+	if t == nil || t.byID[id] == nil {
+		return false
+	}
+	s.client.Forget(t.byID[id].listed.descriptor)
+	return true
+}
+
 // answers reads the answers of a registry for each of the wanted types.
 func (s *source) answers(ctx context.Context) ([]*skillsharing.Index, *skillsharing.Error) {
-	types := s.CapabilityTypes
-	if len(types) == 0 {
-		types = []skillsharing.CapabilityType{""}
-	}
+	types := s.types()
 	indexes := make([]*skillsharing.Index, len(types))
 	errs := make([]*skillsharing.Error, len(types))
 	var g errgroup.Group

@@ -99,6 +99,9 @@ const (
 // called on the path of a call: they must be quick, and safe for concurrent use.
 type Observer interface {
 	skillsharing.Observer
+	// Begin is told of a call that begins, and may complete it. The context that it returns is that of the call, which all
+	// other reports about it come with.
+	Begin(ctx context.Context, c *Call) context.Context
 	// Called reports a call that has ended. Descriptions are reported only if they failed.
 	Called(ctx context.Context, c *Call, o *Outcome, s *Statistics)
 }
@@ -108,8 +111,12 @@ type Statistics struct {
 	Operation Operation
 	Source    string        // namespace of the source that decided the name; empty if none did
 	Duration  time.Duration // from arrival to outcome
-	Attempts  int           // requests to the invocation endpoint
-	Polls     int           // requests to the status or result URL
+	Effort    skillsharing.Effort
+
+	// How the skill's descriptor was come by; 0: it was not.
+	Descriptor cache.State
+	// When the phases of the call ended that follow one another; zero: it did not come so far.
+	Found, Submitted, Followed time.Time
 }
 
 // Operation is what was asked of a [Bridge].

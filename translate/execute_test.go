@@ -321,6 +321,8 @@ type recorder struct {
 	calls     []translate.Statistics
 }
 
+func (*recorder) Begin(ctx context.Context, _ *translate.Call) context.Context { return ctx }
+
 func (r *recorder) Exchange(ctx context.Context, e *skillsharing.Exchange) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -365,7 +367,7 @@ func TestObserver(t *testing.T) {
 	if len(r.traces) != 1 || !r.traces["4bf92f3577b34da6a3ce929d0e0e4736"] {
 		t.Errorf("traces: %v", r.traces)
 	}
-	if len(r.calls) != 1 || r.calls[0].Operation != translate.OperationExecute || r.calls[0].Source != "acme" || r.calls[0].Attempts != 1 || r.calls[0].Polls != 2 {
+	if len(r.calls) != 1 || r.calls[0].Operation != translate.OperationExecute || r.calls[0].Source != "acme" || r.calls[0].Effort.Attempts != 1 || r.calls[0].Effort.Polls != 2 {
 		t.Errorf("calls: %+v", r.calls)
 	}
 }

@@ -44,12 +44,13 @@ func (b *Bridge) begin(ctx context.Context, call Call) *execution {
 		call.TraceID = newTraceID()
 	}
 	x := &execution{bridge: b, call: call}
-	x.caller = callContext{ctx, &x.call, &x.stop}
+	x.caller = callContext{b.config.Observer.Begin(ctx, &x.call), &x.call, &x.stop}
 	x.ctx = &x.caller
 	x.timeout = b.config.MaxTimeout
 	if call.Timeout > 0 {
 		x.timeout = min(max(call.Timeout, minTimeout), b.config.MaxTimeout)
 	}
+	x.stop.call = &x.call
 	b.config.Stop.add(&x.stop)
 	return x
 }
@@ -71,7 +72,10 @@ func (x *execution) end(o Operation) {
 // report tells the observer of the call.
 func (x *execution) report(o Operation) {
 	s := &x.figures
-	*s = Statistics{Operation: o, Duration: time.Since(x.call.Arrived), Attempts: x.effort.Attempts, Polls: x.effort.Polls}
+	s.Operation, s.Duration, s.Effort = o, time.Since(x.call.Arrived), x.effort
+	if x.found != nil {
+		s.Descriptor = x.found.state
+	}
 	switch {
 	case x.listed != nil:
 		s.Source = x.listed.source.Namespace
@@ -107,6 +111,7 @@ func (x *execution) submit() (*skillsharing.Response, *Failure) {
 	if failure := x.find(); failure != nil {
 		return nil, failure
 	}
+	x.figures.Found = time.Now()
 	f := x.found
 	if e := f.skill.CheckInputs(x.call.Args, x.call.Arguments); e != nil {
 		return nil, failed(e)
@@ -116,8 +121,9 @@ func (x *execution) submit() (*skillsharing.Response, *Failure) {
 	}
 	x.setDeadline(x.effectiveTimeout())
 	response, err := f.invoker.client.Submit(x.ctx, f.skill, &skillsharing.Invocation{
-		Inputs: x.call.Args, TraceID: x.call.TraceID, Timeout: x.timeout, Until: x.until(),
+		Inputs: x.call.Args, TraceID: x.call.TraceID, Timeout: x.timeout, Until: x.until(), TraceParent: x.call.TraceParent,
 	}, &x.effort)
+	x.figures.Submitted = time.Now()
 	if err != nil {
 		if err.Code == skillsharing.SkillNotFound && err.Source == skillsharing.SourceProvider {
 			err.Hint = skillsharing.HintGone
@@ -127,8 +133,9 @@ func (x *execution) submit() (*skillsharing.Response, *Failure) {
 	}
 	x.ref = RunRef{
 		Source: f.source.Namespace, SkillID: f.skill.ID, Version: f.skill.Version,
-		ExecutionID: response.ExecutionID, Accepted: time.Now(),
+		ExecutionID: response.ExecutionID, Accepted: x.figures.Submitted,
 	}
+	x.stop.noteRun(x.ref)
 	if x.call.Memory != nil {
 		x.call.Args, x.call.Arguments = nil, nil
 		x.call.Memory.Release()
@@ -224,13 +231,15 @@ func (x *execution) findRun(ref RunRef) (failure *Failure) {
 	if failure != nil {
 		return failure
 	}
+	x.figures.Found = time.Now()
 	return x.admitRun()
 }
 
 // follow waits for the end of a run, or for as long as the agent does.
 func (x *execution) follow(run *skillsharing.Awaited) (*skillsharing.Response, *Failure) {
-	run.Until = x.until()
+	run.Until, run.TraceParent = x.until(), x.call.TraceParent
 	r, err := x.found.invoker.client.Follow(x.ctx, x.found.skill, run, &x.effort)
+	x.figures.Followed = time.Now()
 	if err != nil {
 		return &skillsharing.Response{ExecutionID: run.ExecutionID, Status: skillsharing.StatusAccepted}, failed(err)
 	}
@@ -253,7 +262,7 @@ func (x *execution) lacksOutput(r *skillsharing.Response) bool {
 }
 
 func (x *execution) fetchResult(completed *skillsharing.Response) (*skillsharing.Response, *Failure) {
-	r, err := x.found.invoker.client.Result(x.ctx, x.found.skill, completed, &x.effort)
+	r, err := x.found.invoker.client.Result(x.ctx, x.found.skill, completed, x.call.TraceParent, &x.effort)
 	if err != nil {
 		return completed, failed(err)
 	}

@@ -173,18 +173,23 @@ func newBridge(t *testing.T, sources ...translate.Source) *translate.Bridge {
 
 func newBridgeWith(t *testing.T, observer translate.Observer, sources ...translate.Source) *translate.Bridge {
 	t.Helper()
+	b, err := translate.New(bridgeConfig(t, observer, sources...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func bridgeConfig(t *testing.T, observer translate.Observer, sources ...translate.Source) translate.Config {
+	t.Helper()
 	documents, err := cache.New(cache.Config{MaxSize: 8 << 20, TTL: time.Hour, MaxTTL: time.Hour, StaleIfError: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(documents.Close)
-	b, err := translate.New(translate.Config{
+	return translate.Config{
 		Sources: sources, Cache: documents, Caller: skillsharing.Caller{ID: "test", Type: "service"}, Priority: skillsharing.PriorityNormal,
 		DefaultTimeout: 20 * time.Second, MaxTimeout: 40 * time.Second, Polling: skillsharing.Polling{Plan: polling.Backoff{Initial: time.Millisecond, Longest: 5 * time.Millisecond}},
 		MaxResponseSize: 1 << 20, AllowHTTP: true, RetryBudget: 0.2, Observer: observer,
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
-	return b
 }

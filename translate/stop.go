@@ -2,7 +2,9 @@ package translate
 
 import (
 	"context"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
@@ -18,7 +20,10 @@ type Stop struct {
 
 // stoppable is what a Stop ends: whatever a call is waiting for.
 type stoppable struct {
+	call *Call // its name, principal, arrival and trace do not change
+
 	mu      sync.Mutex
+	run     RunRef // once it is accepted
 	stopped bool
 	cancel  context.CancelFunc // of what is waited for; nil: nothing is
 }
@@ -49,6 +54,39 @@ func (w *stoppable) waitFor(cancel context.CancelFunc) {
 	if stopped && cancel != nil {
 		cancel()
 	}
+}
+
+// noteRun tells that a run was accepted.
+func (w *stoppable) noteRun(run RunRef) {
+	w.mu.Lock()
+	w.run = run
+	w.mu.Unlock()
+}
+
+// CallInProgress is a call that has not been answered yet.
+type CallInProgress struct {
+	Name, Principal, TraceID string
+	Method                   string
+	Arrived                  time.Time
+	Run                      RunRef // empty: none was accepted yet
+}
+
+// InProgress returns the calls that are in progress, the oldest first, but not more
+// than so many.
+func (s *Stop) InProgress(most int) []CallInProgress {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]CallInProgress, 0, len(s.waiting))
+	for w := range s.waiting {
+		if w.call == nil {
+			continue // a list
+		}
+		w.mu.Lock()
+		list = append(list, CallInProgress{w.call.Name, w.call.Principal, w.call.TraceID, w.call.Method, w.call.Arrived, w.run})
+		w.mu.Unlock()
+	}
+	slices.SortFunc(list, func(a, b CallInProgress) int { return a.Arrived.Compare(b.Arrived) })
+	return list[:min(len(list), most)]
 }
 
 // callContext is the context of the request that a call came with, and tells of

@@ -1,12 +1,15 @@
 package skillsharing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,6 +42,35 @@ type Breakers struct {
 // NewBreakers returns breakers for hosts none of which is in trouble yet.
 func NewBreakers(config BreakerConfig) *Breakers {
 	return &Breakers{config: config, breakers: make(map[hostKey]*breaker)}
+}
+
+// BreakerState is how the circuit breaker of one host is. Hosts that have not failed
+// since they last answered have none.
+type BreakerState struct {
+	Source, Host string
+	Open         bool
+	Failures     int // in a row
+	LastFailure  string
+	Opened       time.Time // zero: it is closed
+}
+
+// States returns the breakers there are, in the order of their sources and hosts.
+func (b *Breakers) States() []BreakerState {
+	if b == nil {
+		return nil
+	}
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	states := make([]BreakerState, 0, len(b.breakers))
+	for key, known := range b.breakers {
+		known.mu.Lock()
+		states = append(states, BreakerState{key.source, key.host, !known.opened.IsZero(), known.failures, known.reason, known.opened})
+		known.mu.Unlock()
+	}
+	slices.SortFunc(states, func(x, y BreakerState) int {
+		return cmp.Or(strings.Compare(x.Source, y.Source), strings.Compare(x.Host, y.Host))
+	})
+	return states
 }
 
 // maxBreakers bounds how many hosts are kept in mind: documents choose them.

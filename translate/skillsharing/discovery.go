@@ -31,13 +31,17 @@ func (c *Client) Index(ctx context.Context) (*Index, *Error) {
 // Registry returns what the registry at the client's origin lists (section 4.2).
 // An empty type asks for all skills.
 func (c *Client) Registry(ctx context.Context, t CapabilityType) (*Index, *Error) {
+	return c.index(ctx, registryDocument, c.registryURL(t), c.Limits.parseRegistry)
+}
+
+func (c *Client) registryURL(t CapabilityType) *url.URL {
 	u := c.below("skills")
 	if t != "" {
 		q := u.Query()
 		q.Set("type", string(t))
 		u.RawQuery = q.Encode()
 	}
-	return c.index(ctx, registryDocument, u, c.Limits.parseRegistry)
+	return u
 }
 
 // below is a URL under the client's origin.
@@ -82,23 +86,42 @@ func NewLocation(descriptorURL string) *Location {
 // Skill returns the skill whose descriptor is published at a location (section
 // 4.2).
 func (c *Client) Skill(ctx context.Context, at *Location) (*Skill, *Error) {
+	s, _, e := c.SkillDocument(ctx, at)
+	return s, e
+}
+
+// SkillDocument is Skill, and says how the descriptor was come by.
+func (c *Client) SkillDocument(ctx context.Context, at *Location) (*Skill, cache.State, *Error) {
 	if at.err != nil {
-		return nil, InvalidDescriptor("The index names an unusable descriptor URL.", Violation{Path: "/descriptor_url", Message: at.err.Error()})
+		return nil, 0, InvalidDescriptor("The index names an unusable descriptor URL.", Violation{Path: "/descriptor_url", Message: at.err.Error()})
 	}
 	if doc := c.fresh(descriptorDocument, at.text); doc != nil {
-		return doc.Value.(*Skill), nil
+		return doc.Value.(*Skill), cache.Hit, nil
 	}
 	doc, e := c.document(ctx, descriptorDocument, at.url, func(r *cache.Response) (any, error) {
-		source, err := url.Parse(r.URL)
-		if err != nil {
-			return nil, err
+		source := at.url
+		if r.URL != at.text { // it was redirected
+			var err error
+			if source, err = url.Parse(r.URL); err != nil {
+				return nil, err
+			}
 		}
 		return c.Limits.newSkill(r.Body, source)
 	})
 	if e != nil {
-		return nil, e
+		return nil, 0, e
 	}
-	return doc.Value.(*Skill), nil
+	return doc.Value.(*Skill), doc.State, nil
+}
+
+// ForgetIndex drops the index of a provider from the cache.
+func (c *Client) ForgetIndex() {
+	c.Cache.Delete(c.below(WellKnownPath).String(), c.partition(indexDocument))
+}
+
+// ForgetRegistry drops a registry's answer from the cache.
+func (c *Client) ForgetRegistry(t CapabilityType) {
+	c.Cache.Delete(c.registryURL(t).String(), c.partition(registryDocument))
 }
 
 // Forget drops a descriptor from the cache: the provider has denied the skill.

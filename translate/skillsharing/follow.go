@@ -36,6 +36,8 @@ type Awaited struct {
 	Accepted time.Time
 	// Until is when whoever waits wants to hear how the run is, ended or not; zero: not before it has ended.
 	Until time.Time
+	// TraceParent is the traceparent header of all requests (W3C Trace Context, section 3.2); empty: they have none.
+	TraceParent string
 }
 
 // start begins to follow a run of a skill.
@@ -78,7 +80,7 @@ func (c *Client) Follow(ctx context.Context, s *Skill, run *Awaited, effort *Eff
 		return nil, c.finish(s, unfollowable(PhasePoll, executionID, "the descriptor has neither a status nor a result URL"))
 	}
 	poll := &poll{
-		client: c, skill: s, template: target, executionID: executionID, phase: PhasePoll, effort: effort, mayPrefer: true,
+		client: c, skill: s, template: target, executionID: executionID, phase: PhasePoll, effort: effort, mayPrefer: true, traceParent: run.TraceParent,
 		run: c.Polling.start(ctx, c, s, run), bareOutput: !hasStatus, until: run.Until, mustAsk: run.Resumed,
 	}
 	delay := time.Duration(0)
@@ -88,22 +90,28 @@ func (c *Client) Follow(ctx context.Context, s *Skill, run *Awaited, effort *Eff
 			delay = poll.run.Next(run.RetryAfter)
 		}
 	}
+	start := time.Now()
 	r, e := poll.follow(ctx, delay)
 	if e != nil {
 		return nil, c.finish(s, e)
 	}
+	if r.Status == StatusCompleted && r.Elapsed > 0 && !run.Resumed {
+		effort.Overshoot = max(0, time.Since(start)-r.Elapsed)
+	}
 	if r.Status == StatusCompleted && r.Output == nil && hasStatus && s.Endpoint.ResultURL != "" {
-		return c.Result(ctx, s, r, effort)
+		return c.Result(ctx, s, r, run.TraceParent, effort)
 	}
 	return r, nil
 }
 
 // Result fetches the output of a run that is known to have completed.
-func (c *Client) Result(ctx context.Context, s *Skill, completed *Response, effort *Effort) (*Response, *Error) {
+func (c *Client) Result(ctx context.Context, s *Skill, completed *Response, traceParent string, effort *Effort) (*Response, *Error) {
+	start := time.Now()
+	defer func() { effort.Result += time.Since(start) }()
 	deadline, _ := ctx.Deadline()
 	poll := &poll{
 		client: c, skill: s, template: s.Endpoint.ResultURL, executionID: completed.ExecutionID, phase: PhaseResult, effort: effort,
-		run: polling.Start(resultDelays, nil, time.Now(), deadline), bareOutput: true,
+		run: polling.Start(resultDelays, nil, time.Now(), deadline), bareOutput: true, traceParent: traceParent,
 	}
 	r, e := poll.follow(ctx, 0)
 	if e != nil {
@@ -131,6 +139,7 @@ type poll struct {
 	executionID string
 	phase       Phase
 	effort      *Effort
+	traceParent string
 	run         polling.Run
 	bareOutput  bool      // an object that only has an output means completed, too
 	until       time.Time // who waits wants to hear how the run is; zero: not before its end
@@ -258,14 +267,21 @@ func (p *poll) ask(ctx context.Context, u *url.URL) (*Response, time.Duration, *
 		wait = p.client.preferredWait(ctx, p.until)
 	}
 	start := time.Now()
-	req, e := p.client.skillRequest(ctx, p.skill, http.MethodGet, u, nil, wait)
+	req, e := p.client.skillRequest(ctx, p.skill, http.MethodGet, u, nil, requestOptions{wait, p.traceParent})
+	if p.skill.needsCredential() {
+		p.effort.Credentials += time.Since(start)
+	}
 	if e != nil {
 		e.ExecutionID, e.Executed, e.Phase = p.executionID, ExecutedYes, p.phase
 		return nil, 0, e
 	}
 	p.last = req.Request
 	p.effort.Polls++
+	sent := time.Now()
 	a, err := p.client.exchange(p.phase, req)
+	if p.phase == PhasePoll {
+		p.effort.Polling += time.Since(sent)
+	}
 	if err != nil {
 		return nil, 0, p.client.unreachable(err, p.phase, u, p.executionID)
 	}

@@ -34,22 +34,32 @@ type Invocation struct {
 	TraceID string
 	// Timeout is sent as context.timeout_ms. The deadline itself is the context's.
 	Timeout time.Duration
+	// TraceParent is the traceparent header of the invocation (W3C Trace Context, section 3.2); empty: it has none.
+	TraceParent string
 	// Until is when whoever waits wants to hear of the run, ended or not; zero: not before it has ended.
 	Until time.Time
 }
 
-// skillRequest makes an authenticated request to one of a skill's URLs. With a wait,
-// the provider is asked to hold the answer back for so long.
-func (c *Client) skillRequest(ctx context.Context, s *Skill, method string, u *url.URL, body []byte, wait time.Duration) (*outgoing, *Error) {
+// requestOptions are what not all requests have.
+type requestOptions struct {
+	wait        time.Duration // for which the provider is asked to hold the answer back
+	traceParent string        // header
+}
+
+// skillRequest makes an authenticated request to one of a skill's URLs.
+func (c *Client) skillRequest(ctx context.Context, s *Skill, method string, u *url.URL, body []byte, options requestOptions) (*outgoing, *Error) {
 	header := sharedHeader
 	if body != nil {
 		header = s.headerWithBody
 	}
-	if s.needsCredential() || wait > 0 { // which will be added
+	if s.needsCredential() || options != (requestOptions{}) { // which will be added
 		header = header.Clone()
 	}
-	if wait > 0 {
-		prefer(header, wait)
+	if options.wait > 0 {
+		prefer(header, options.wait)
+	}
+	if options.traceParent != "" {
+		header["Traceparent"] = []string{options.traceParent}
 	}
 	if e := c.permitted(ctx, u, PhaseInvoke); e != nil {
 		return nil, e

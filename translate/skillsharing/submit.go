@@ -8,12 +8,19 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"time"
 )
 
-// Effort counts the requests that a run takes.
+// Effort is what a run takes.
 type Effort struct {
-	Attempts int // to the invocation endpoint
-	Polls    int // to the status and result URLs
+	Attempts int // requests to the invocation endpoint
+	Polls    int // requests to the status and result URLs
+
+	Credentials time.Duration // until requests had their credentials
+	Polling     time.Duration // until polls were answered
+	Result      time.Duration // until the output was fetched
+	// Overshoot is how long ago a run had ended, by the provider's clock, when that was noticed; 0: that is not known.
+	Overshoot time.Duration
 }
 
 // Submit invokes a skill and returns the provider's first answer, which may be
@@ -42,7 +49,11 @@ func (c *Client) Submit(ctx context.Context, s *Skill, inv *Invocation, effort *
 	}
 	for attempt := 1; ; attempt++ {
 		wait := c.preferredWait(ctx, inv.Until)
-		req, e := c.skillRequest(ctx, s, s.Endpoint.Method, u, body, wait)
+		start := time.Now()
+		req, e := c.skillRequest(ctx, s, s.Endpoint.Method, u, body, requestOptions{wait, inv.TraceParent})
+		if s.needsCredential() {
+			effort.Credentials += time.Since(start)
+		}
 		if e != nil {
 			return fail(e)
 		}

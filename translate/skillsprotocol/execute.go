@@ -52,6 +52,7 @@ func executeCall(ctx context.Context, p *params) translate.Call {
 func describeCall(ctx context.Context, p *params) translate.Call {
 	caller := callerOf(ctx)
 	return translate.Call{
+		Front: frontName, Method: p.request.Method,
 		Name:      p.required(paramName, "the name of a skill as list_skills shows it"),
 		Version:   p.text(paramVersion),
 		Arrived:   caller.Arrived,

@@ -112,6 +112,9 @@ func Profile(maxBatch int) jsonrpc.Profile {
 	}
 }
 
+// frontName is what this front is called in reports.
+const frontName = "skills_protocol"
+
 const (
 	methodExecute = "execute_skill"
 	methodGetRun  = "get_run"

@@ -1,0 +1,48 @@
+package cache_test
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/cache"
+)
+
+// TestStatistics: each way in which a document is come by is counted once.
+func TestStatistics(t *testing.T) {
+	play(t, config, func(s scene) {
+		want := cache.Statistics{}
+		step := func(what string, change func(), pause time.Duration) {
+			t.Helper()
+			time.Sleep(pause)
+			_, _ = s.get()
+			synctest.Wait()
+			change()
+			got := s.cache.Statistics()
+			if got.Bytes <= 0 && want.Fetched > 0 {
+				t.Errorf("%s: %d bytes", what, got.Bytes)
+			}
+			got.Bytes = 0
+			if got != want {
+				t.Errorf("%s: %+v, want %+v", what, got, want)
+			}
+		}
+		s.fails(errors.New("down"))
+		step("down", func() { want.Failed++ }, 0)
+		step("still", func() { want.Remembered++ }, time.Second)
+		s.says(http.StatusOK, http.Header{"Etag": {`"1"`}}, "one")
+		step("up", func() { want.Fetched++ }, time.Minute)
+		step("fresh", func() { want.Hits++ }, time.Second)
+		if s.cache.Fresh(docURL, "", http.Header{"Accept": {"application/json"}}) == nil {
+			t.Error("not fresh")
+		}
+		want.Hits++
+		s.says(http.StatusNotModified, nil, "")
+		step("confirmed", func() { want.Revalidated++ }, time.Hour)
+		s.fails(errors.New("down"))
+		step("stale", func() { want.Stale++ }, time.Hour)
+		step("stale, not asked again", func() { want.Stale++ }, time.Second)
+	})
+}
