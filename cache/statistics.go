@@ -11,7 +11,7 @@ type Statistics struct {
 	Stale       uint64 // no longer fresh, but the origin was in trouble
 	Failed      uint64 // not to be had from the origin
 	Remembered  uint64 // failures for which the origin was not asked again
-	Evicted     uint64 // dropped for want of room
+	Evicted     uint64 // dropped, for want of room or because their time was up
 	Bytes       int64  // that are kept, or about that many
 }
 

@@ -153,6 +153,7 @@ type Handler struct {
 	principal string
 	bridge    *translate.Bridge
 	server    *jsonrpc.Server
+	shared    *shared // what survives reloads
 	usage     *usage
 	book      *book // nil: nothing is learned
 	tokens    *tokens

@@ -45,6 +45,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		MaxRequestSize: cmp.Or(h.MaxRequestSize, defaultMaxRequestSize),
 		OnPanic:        h.logPanic,
 	}
+	live.add(h)
 	if len(config.Sources) == 0 {
 		h.logger.Warn("no provider, skill or registry is configured: the bridge knows no skill")
 	}
@@ -62,6 +63,7 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, idle []func(
 	if err != nil {
 		return err
 	}
+	h.shared = pooled.(*shared)
 	keys, releaseKeys, err := holdRunTokenKeys(ctx)
 	if err != nil {
 		_, _ = sharedPool.Delete(key) // err says more
@@ -77,11 +79,12 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, idle []func(
 		}
 		config.Polling.Book = h.book.Book
 	}
-	config.Cache = pooled.(*shared).documents
+	config.Cache = h.shared.documents
 	if h.CircuitBreaker == nil || !h.CircuitBreaker.Off {
-		config.Breakers = pooled.(*shared).breakers
+		config.Breakers = h.shared.breakers
 	}
 	h.usage = newUsage(func() {
+		live.remove(h)
 		releaseBook()
 		releaseKeys()
 		if _, err := sharedPool.Delete(key); err != nil {
