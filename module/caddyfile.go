@@ -96,6 +96,7 @@ func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, e
 //			cooldown <duration>
 //		}
 //		retry_budget      <percent>
+//		audit
 //		allow_http
 //		allow_networks    <cidr>...|private_ranges
 //		allow_ports       <port>...
@@ -191,6 +192,7 @@ func (p *parser) handler(h *Handler) error {
 		"limits":            func() error { return p.limits(&h.Limits) },
 		"circuit_breaker":   func() error { return p.circuitBreaker(&h.CircuitBreaker) },
 		"retry_budget":      p.percentage(&h.RetryBudget, "retry_budget"),
+		"audit":             p.flag(&h.Audit, "audit"),
 		"allow_http":        p.flag(&h.AllowHTTP, "allow_http"),
 		"allow_networks":    p.list(&h.AllowNetworks, "allow_networks", expandNetwork),
 		"allow_ports":       p.ports(&h.AllowPorts),

@@ -120,6 +120,12 @@ type Handler struct {
 	// Default: 20.
 	RetryBudget *int `json:"retry_budget,omitempty"`
 
+	// Write a line for each call (who had what executed, and what became of it), each
+	// secret that was not sent to where a document wanted it, and each caller that was
+	// refused to the logger `http.handlers.skill_bridge.audit`, so that it can be kept
+	// apart from the rest. Default: false.
+	Audit bool `json:"audit,omitempty"`
+
 	// Let providers be reached without TLS. Everything exchanged with them can
 	// then be read and changed on the way; secrets are still sent over plain HTTP
 	// only where the provider's own URL is written with `http://` here.

@@ -28,6 +28,7 @@ type observer struct {
 	notices  *limiter
 	failures *limiter // apart, so that none of them fills another's
 	refusals *limiter // providers choose the hosts
+	audit    *audit   // nil: there is none
 }
 
 func newObserver(logger *zap.Logger) *observer {
@@ -60,7 +61,8 @@ func (o *observer) Exchange(ctx context.Context, e *skillsharing.Exchange) {
 }
 
 // Notice implements skillsharing.Observer. Equal notices are logged once a minute.
-func (o *observer) Notice(_ context.Context, n *skillsharing.Notice) {
+func (o *observer) Notice(ctx context.Context, n *skillsharing.Notice) {
+	o.audit.denied(translate.CallOf(ctx), n)
 	level := zapLevel(n.Level)
 	if !o.logger.Core().Enabled(level) {
 		return
@@ -107,7 +109,11 @@ func repeated(dropped int) zap.Field {
 }
 
 // Called implements translate.Observer.
-func (o *observer) Called(_ context.Context, c *translate.Call, out *translate.Outcome, s *translate.Statistics) {
+func (o *observer) Called(ctx context.Context, c *translate.Call, out *translate.Outcome, s *translate.Statistics) {
+	o.audit.call(c, out, s)
+	if served, ok := ctx.Value(servedCallsKey{}).(*servedCalls); ok {
+		served.add(c, out, s)
+	}
 	level, message := zapcore.InfoLevel, "call completed"
 	if out.Failure != nil {
 		level, message = o.failureLevel(out.Failure, s.Source), "call failed"
@@ -118,7 +124,10 @@ func (o *observer) Called(_ context.Context, c *translate.Call, out *translate.O
 	}
 	fields := fieldLists.Get().(*[]zap.Field)
 	*fields = append((*fields)[:0],
+		optional("front", c.Front),
+		optional("method", c.Method),
 		zap.String("operation", string(s.Operation)),
+		zap.String("outcome", outcomeOf(out)),
 		zap.String("name", clip(c.Name, maxLogged)),
 		optional("source", s.Source),
 		optional("skill_id", clip(out.SkillID, maxLogged)),
@@ -126,8 +135,13 @@ func (o *observer) Called(_ context.Context, c *translate.Call, out *translate.O
 		zap.String("trace_id", c.TraceID),
 		zap.Duration("duration", s.Duration),
 		zap.Int("attempts", s.Effort.Attempts),
+		zap.Int("retries", max(s.Effort.Attempts-1, 0)),
 		zap.Int("polls", s.Effort.Polls),
 	)
+	if s.Descriptor != 0 {
+		*fields = append(*fields, zap.String("descriptor", s.Descriptor.String()))
+	}
+	*fields = appendPhases(*fields, c, s)
 	if out.Run != nil {
 		*fields = append(*fields,
 			zap.String("execution_id", clip(out.Run.ExecutionID, maxLogged)),
@@ -139,6 +153,27 @@ func (o *observer) Called(_ context.Context, c *translate.Call, out *translate.O
 	line.Write(*fields...) // which keeps nothing of them
 	clear(*fields)
 	fieldLists.Put(fields)
+}
+
+// appendPhases adds how long the phases of a call took, as far as it came.
+func appendPhases(fields []zap.Field, c *translate.Call, s *translate.Statistics) []zap.Field {
+	last := c.Arrived
+	for _, phase := range []struct {
+		name string
+		end  time.Time
+	}{{"discovery", s.Found}, {"submission", s.Submitted}, {"run", s.Followed}} {
+		if !phase.end.IsZero() {
+			fields = append(fields, zap.Duration(phase.name, phase.end.Sub(last)))
+			last = phase.end
+		}
+	}
+	if s.Effort.Credentials > 0 {
+		fields = append(fields, zap.Duration("credentials", s.Effort.Credentials))
+	}
+	if s.Effort.Overshoot > 0 {
+		fields = append(fields, zap.Duration("overshoot", s.Effort.Overshoot))
+	}
+	return fields
 }
 
 // fieldLists are kept to be used again: one takes more memory than all else that a

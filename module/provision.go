@@ -110,6 +110,7 @@ func (h *Handler) config(ctx caddy.Context) (*translate.Config, []func(), error)
 		return nil, nil, err
 	}
 	o := newObserver(h.logger)
+	o.audit = newAudit(h.logger, h.Audit)
 	b := &builder{ctx: ctx, rules: newRules(networks, ports, o.refused)}
 	sources, err := b.sources(h)
 	if err != nil {

@@ -29,12 +29,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 		// gone: what follows the request on this connection is not to be believed (RFC 9112, section 6.1).
 		w.Header().Set("Connection", "close")
 	}
-	ctx := skillsprotocol.WithCaller(r.Context(), skillsprotocol.Caller{
+	ctx := &requestContext{CallerContext: skillsprotocol.CallerContext{Context: r.Context(), Caller: skillsprotocol.Caller{
 		Principal: h.principalOf(r),
 		TraceID:   traceID(r.Header["Traceparent"]),
 		Arrived:   arrived,
-	})
+	}}}
 	h.server.Serve(ctx, w, r)
+	ctx.calls.addTo(r)
 	return nil
 }
 
@@ -76,7 +77,9 @@ func isHex(text string, length int) bool {
 // logRefused tells the operator of callers without a principal: it may be his
 // placeholder that is wrong.
 func (h *Handler) logRefused(o translate.Observer) func(context.Context, string) {
+	a := newAudit(h.logger, h.Audit)
 	return func(ctx context.Context, method string) {
+		a.refused(method)
 		o.Notice(ctx, &skillsharing.Notice{
 			Level:   slog.LevelWarn,
 			Message: "a caller was refused: require_principal is set and the principal is empty",

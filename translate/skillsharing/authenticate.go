@@ -53,7 +53,7 @@ func (c *Client) mayAuthenticate(ctx context.Context, s *Skill, u *url.URL) *Err
 // may not have it. The host and what would allow it are for the log only.
 func (c *Client) untrusted(ctx context.Context, auth *Auth, u *url.URL, reason string) *Error {
 	notice := &Notice{
-		Level: slog.LevelWarn, Source: c.Source,
+		Level: slog.LevelWarn, Source: c.Source, SecretDenied: true,
 		Message: "a credential was not sent: " + reason + "; if you trust that host, add the line below to the provider",
 		Attrs:   []slog.Attr{slog.String("host", c.scrubText(u.Host)), slog.String("scheme", u.Scheme), slog.String("line", "trust "+c.scrubText(trustLine(u)))},
 	}

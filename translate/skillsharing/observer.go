@@ -43,4 +43,6 @@ type Notice struct {
 	Source  string // namespace of the source it concerns
 	Message string
 	Attrs   []slog.Attr // no secrets
+	// SecretDenied tells that a credential was not sent, since its receiver may not have it.
+	SecretDenied bool
 }

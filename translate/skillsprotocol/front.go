@@ -70,16 +70,17 @@ type Caller struct {
 
 type callerKey struct{}
 
-// callerContext tells of a caller. It and the caller are made in one piece.
-type callerContext struct {
+// CallerContext is the context that [WithCaller] returns, for those who need more of
+// it and want all in one piece.
+type CallerContext struct {
 	context.Context
-	caller Caller
+	Caller Caller
 }
 
 // Value implements context.Context.
-func (c *callerContext) Value(key any) any {
+func (c *CallerContext) Value(key any) any {
 	if _, ok := key.(callerKey); ok {
-		return &c.caller
+		return &c.Caller
 	}
 	return c.Context.Value(key)
 }
@@ -87,7 +88,7 @@ func (c *callerContext) Value(key any) any {
 // WithCaller returns a context that tells [Front.ServeRPC] who is asking.
 // Without it a caller is anonymous.
 func WithCaller(ctx context.Context, c Caller) context.Context {
-	return &callerContext{ctx, c}
+	return &CallerContext{ctx, c}
 }
 
 func callerOf(ctx context.Context) Caller {

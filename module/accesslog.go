@@ -1,0 +1,80 @@
+package skillbridge
+
+import (
+	"net/http"
+	"sync"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
+)
+
+// requestContext is the context of a request, with what its line in Caddy's access
+// log is to say of the calls in it.
+type requestContext struct {
+	skillsprotocol.CallerContext
+	calls servedCalls
+}
+
+type servedCallsKey struct{}
+
+// Value implements context.Context.
+func (c *requestContext) Value(key any) any {
+	if _, ok := key.(servedCallsKey); ok {
+		return &c.calls
+	}
+	return c.CallerContext.Value(key)
+}
+
+// servedCalls are the calls that came with one request.
+type servedCalls struct {
+	mu    sync.Mutex // those of a batch end at the same time
+	count int
+	first servedCall
+}
+
+type servedCall struct {
+	method, source, skill, outcome, executionID, traceID string
+}
+
+func (s *servedCalls) add(c *translate.Call, o *translate.Outcome, stats *translate.Statistics) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.count++; s.count > 1 {
+		return
+	}
+	s.first = servedCall{method: c.Method, source: stats.Source, skill: o.SkillID, outcome: outcomeOf(o), traceID: c.TraceID}
+	if o.Run != nil {
+		s.first.executionID = o.Run.ExecutionID
+	}
+}
+
+// addTo adds what is known to the access log: of a batch, its first call and how many
+// there were.
+func (s *servedCalls) addTo(r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	extra, ok := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
+	if s.count == 0 || !ok || !logsAccess(r) {
+		return
+	}
+	for _, f := range []struct{ name, value string }{
+		{"method", s.first.method}, {"source", s.first.source}, {"skill", clip(s.first.skill, maxLogged)}, {"outcome", s.first.outcome},
+		{"execution_id", clip(s.first.executionID, maxLogged)}, {"trace_id", s.first.traceID},
+	} {
+		if f.value != "" {
+			extra.Add(zap.String("skill_bridge_"+f.name, f.value))
+		}
+	}
+	if s.count > 1 {
+		extra.Add(zap.Int("skill_bridge_calls", s.count))
+	}
+}
+
+// logsAccess reports whether there is an access log.
+func logsAccess(r *http.Request) bool {
+	server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	return ok && server.Logs != nil
+}

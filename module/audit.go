@@ -1,0 +1,67 @@
+package skillbridge
+
+import (
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// audit writes who had what executed, and which secrets were not sent, to a logger of
+// its own, so that it can be kept apart. A nil *audit writes nothing.
+type audit struct{ logger *zap.Logger }
+
+const auditName = "audit"
+
+// newAudit returns an audit below a handler's logger.
+func newAudit(logger *zap.Logger, wanted bool) *audit {
+	if !wanted {
+		return nil
+	}
+	return &audit{logger.Named(auditName)}
+}
+
+func (a *audit) call(c *translate.Call, o *translate.Outcome, s *translate.Statistics) {
+	if a == nil {
+		return
+	}
+	executed, executionID := skillsharing.ExecutedYes, ""
+	if o.Failure != nil {
+		executed = o.Failure.Err.Executed
+	}
+	if o.Run != nil {
+		executionID = o.Run.ExecutionID
+	}
+	a.logger.Info("call",
+		zap.String("principal", clip(c.Principal, maxLogged)),
+		zap.String("operation", string(s.Operation)),
+		zap.String("name", clip(c.Name, maxLogged)),
+		optional("source", s.Source),
+		optional("skill_id", clip(o.SkillID, maxLogged)),
+		zap.String("outcome", outcomeOf(o)),
+		zap.String("executed", string(executed)),
+		optional("execution_id", clip(executionID, maxLogged)),
+		zap.String("trace_id", c.TraceID))
+}
+
+// denied tells of a secret that was not sent, each time.
+func (a *audit) denied(c *translate.Call, n *skillsharing.Notice) {
+	if a == nil || !n.SecretDenied {
+		return
+	}
+	fields := []zap.Field{zap.String("source", n.Source)}
+	if c != nil {
+		fields = append(fields, zap.String("principal", clip(c.Principal, maxLogged)), zap.String("name", clip(c.Name, maxLogged)), zap.String("trace_id", c.TraceID))
+	}
+	for _, attr := range n.Attrs {
+		fields = append(fields, zap.Any(attr.Key, loggable(attr.Value)))
+	}
+	a.logger.Warn("secret denied", fields...)
+}
+
+// refused tells of a caller who was turned away for want of a principal.
+func (a *audit) refused(method string) {
+	if a != nil {
+		a.logger.Warn("caller refused", zap.String("method", clip(method, maxLogged)))
+	}
+}
