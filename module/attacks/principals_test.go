@@ -324,8 +324,8 @@ func TestS29PrivateEntriesAreUnknownToAnonymous(t *testing.T) {
 	}
 }
 
-// S30: there is nothing to guess: no method asks about a run by its id, and ids
-// that the bridge makes are random, of more than 128 bits.
+// S30: there is nothing to guess: no method asks about a run by its id (get_run
+// wants a token), and ids that the bridge makes are random, of more than 128 bits.
 func TestS30RunsCanNotBeAskedFor(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/slow"}, hostile.Skill{ID: "s/quick"})
 	gate := hostile.NewGate(t)
@@ -338,9 +338,12 @@ func TestS30RunsCanNotBeAskedFor(t *testing.T) {
 	hostile.Eventually(t, 10*time.Second, func() bool { return gate.Waiting() > 0 }, "the run is followed")
 	for _, method := range []string{"get_run", "get_result", "follow_run", "run_status", "read_blob", "tasks/get", "cancel_run", "get_execution"} {
 		a := c.Call(method, hostile.Object{"run_id": "run-1", "execution_id": "run-1", "id": "run-1", "name": "acme.s.slow"})
-		if a.Code != -32601 {
+		if want := map[bool]int{true: -32602, false: -32601}[method == "get_run"]; a.Code != want {
 			t.Errorf("%s: %v", method, a)
 		}
+	}
+	if a := c.Call("get_run", hostile.Object{"run_token": "run-1"}); a.Code != -32602 {
+		t.Errorf("an id in place of a token: %v", a)
 	}
 	for _, params := range []hostile.Object{{"run_id": "run-1"}, {"execution_id": "run-1"}, {"run": hostile.Object{"execution_id": "run-1"}}} {
 		params["name"] = "acme.s.quick"

@@ -485,7 +485,7 @@ func TestREADMEMethods(t *testing.T) {
 			t.Errorf("%s does not exist", found[1])
 		}
 	}
-	if len(methods) != 5 {
+	if len(methods) != 6 {
 		t.Errorf("README.md has the methods %v", methods)
 	}
 	absent, _, _ = strings.Cut("`run_code`"+absent, "are answered -32601")
