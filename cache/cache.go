@@ -176,6 +176,24 @@ func (c *Cache) Fresh(url, partition string, header http.Header) *Document {
 	return e.kept.hit
 }
 
+// Peek tells what is known of a document, without asking its origin and without
+// counting: the document that is kept, fresh or not, or nil; and why it can't be had
+// at the moment, if the last attempt failed a short time ago.
+func (c *Cache) Peek(url, partition string) (*Document, error) {
+	e := c.store.get(key{url: url, partition: partition})
+	if e == nil {
+		return nil, nil
+	}
+	var doc *Document
+	if e.kept != nil {
+		doc = e.kept.hit
+	}
+	if e.failure != nil && time.Now().Before(e.failure.remembered.RetryAt) {
+		return doc, e.failure.remembered
+	}
+	return doc, nil
+}
+
 // Get returns a document, from the cache or from its origin.
 //
 // It returns ctx.Err() as soon as ctx has ended. Other errors are failures to

@@ -160,6 +160,7 @@ type Handler struct {
 	bridge    *translate.Bridge
 	server    *jsonrpc.Server
 	shared    *shared // what survives reloads
+	health    health
 	usage     *usage
 	book      *book // nil: nothing is learned
 	tokens    *tokens

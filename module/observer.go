@@ -29,6 +29,7 @@ type observer struct {
 	failures *limiter // apart, so that none of them fills another's
 	refusals *limiter // providers choose the hosts
 	audit    *audit   // nil: there is none
+	health   health
 }
 
 func newObserver(logger *zap.Logger) *observer {
@@ -40,6 +41,7 @@ func (*observer) Begin(ctx context.Context, _ *translate.Call) context.Context {
 
 // Exchange implements skillsharing.Observer.
 func (o *observer) Exchange(ctx context.Context, e *skillsharing.Exchange) {
+	o.health.note(e)
 	line := o.logger.Check(zapcore.DebugLevel, "exchange with provider")
 	if line == nil {
 		return

@@ -117,6 +117,8 @@ func (h *Handler) config(ctx caddy.Context) (*translate.Config, []func(), error)
 		return nil, nil, err
 	}
 	b.warnRefused(h.logger, sources)
+	h.health = newHealth(sources)
+	o.health = h.health
 	limits := h.limits()
 	caller := h.Caller
 	if caller == nil {

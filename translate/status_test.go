@@ -43,11 +43,11 @@ func TestInProgress(t *testing.T) {
 	}
 	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
 	p.on("GET /status/e1", func(w http.ResponseWriter, r *http.Request) {
-		list := stop.InProgress(10)
-		if len(list) != 1 || list[0].Name != skillName || list[0].Run.ExecutionID != "e1" || list[0].Principal != "ada" || time.Since(list[0].Arrived) > time.Minute {
+		list, total := stop.InProgress(10)
+		if total != 1 || len(list) != 1 || list[0].Name != skillName || list[0].Run.ExecutionID != "e1" || list[0].Principal != "ada" || time.Since(list[0].Arrived) > time.Minute {
 			t.Errorf("in progress: %+v", list)
 		}
-		if len(stop.InProgress(0)) != 0 {
+		if list, total := stop.InProgress(0); len(list) != 0 || total != 1 {
 			t.Error("more than wanted")
 		}
 		if calls, waiting := bridge.InProgress(); calls != 1 || waiting != 1 || bridge.Sources()[0].Runs != 1 {
@@ -60,7 +60,8 @@ func TestInProgress(t *testing.T) {
 	if o := bridge.Execute(t.Context(), c); o.Failure != nil {
 		t.Fatal(o.Failure.Err)
 	}
-	if calls, waiting := bridge.InProgress(); calls+waiting != 0 || len(stop.InProgress(10)) != 0 {
-		t.Errorf("%d calls, %d waiting, %v after the end", calls, waiting, stop.InProgress(10))
+	calls, waiting := bridge.InProgress()
+	if _, total := stop.InProgress(10); calls+waiting != 0 || total != 0 {
+		t.Errorf("%d calls, %d waiting, %d in progress after the end", calls, waiting, total)
 	}
 }

@@ -72,8 +72,8 @@ type CallInProgress struct {
 }
 
 // InProgress returns the calls that are in progress, the oldest first, but not more
-// than so many.
-func (s *Stop) InProgress(most int) []CallInProgress {
+// than so many, and how many there are.
+func (s *Stop) InProgress(most int) (calls []CallInProgress, total int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := make([]CallInProgress, 0, len(s.waiting))
@@ -86,7 +86,7 @@ func (s *Stop) InProgress(most int) []CallInProgress {
 		w.mu.Unlock()
 	}
 	slices.SortFunc(list, func(a, b CallInProgress) int { return a.Arrived.Compare(b.Arrived) })
-	return list[:min(len(list), most)]
+	return list[:min(len(list), most)], len(list)
 }
 
 // callContext is the context of the request that a call came with, and tells of

@@ -130,9 +130,9 @@ func (c *Client) request(ctx context.Context, method string, u *url.URL, header 
 
 // exchange sends one request and reads its answer.
 func (c *Client) exchange(phase Phase, o *outgoing) (a *answer, err error) {
-	ctx, start := o.Context(), time.Now()
+	ctx, start, withheld := o.Context(), time.Now(), false
 	defer func() {
-		o.report = Exchange{Source: c.Source, Phase: phase, Method: o.Method, URL: &o.url, Duration: time.Since(start), client: c}
+		o.report = Exchange{Source: c.Source, Phase: phase, Method: o.Method, URL: &o.url, Duration: time.Since(start), Withheld: withheld, client: c}
 		if a != nil {
 			o.report.Status = a.status
 		}
@@ -146,6 +146,7 @@ func (c *Client) exchange(phase Phase, o *outgoing) (a *answer, err error) {
 	}
 	through, err := c.Breakers.enter(c.Source, &o.url, phase)
 	if err != nil {
+		withheld = true
 		return nil, &exchangeError{err: err}
 	}
 	defer func() {

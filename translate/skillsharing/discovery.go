@@ -114,6 +114,22 @@ func (c *Client) SkillDocument(ctx context.Context, at *Location) (*Skill, cache
 	return doc.Value.(*Skill), doc.State, nil
 }
 
+// Peek tells what is known of a descriptor without asking for it: the document that is
+// kept, or nil; and why it can't be had at the moment, or nil.
+func (c *Client) Peek(ctx context.Context, at *Location) (*cache.Document, *Error) {
+	if at.err != nil {
+		return nil, InvalidDescriptor("The index names an unusable descriptor URL.", Violation{Path: "/descriptor_url", Message: at.err.Error()})
+	}
+	doc, err := c.Cache.Peek(at.text, c.partition(descriptorDocument))
+	if err == nil {
+		return doc, nil
+	}
+	e := c.documentError(ctx, PhaseDescriptor, at.url, err)
+	e.URL = bareURL(at.url)
+	e.scrub(c.DiscoveryCredentials)
+	return doc, e
+}
+
 // ForgetIndex drops the index of a provider from the cache.
 func (c *Client) ForgetIndex() {
 	c.Cache.Delete(c.below(WellKnownPath).String(), c.partition(indexDocument))

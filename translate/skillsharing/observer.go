@@ -25,6 +25,7 @@ type Exchange struct {
 	Status   int      // 0: no answer
 	Duration time.Duration
 	Err      error // why there is no usable answer
+	Withheld bool  // nothing was sent, since the host's circuit breaker is open
 
 	client *Client
 }

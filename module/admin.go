@@ -1,0 +1,296 @@
+package skillbridge
+
+import (
+	"encoding/json" // Caddy's admin API is made with it
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+func init() { caddy.RegisterModule(adminAPI{}) }
+
+// adminAPI tells what the bridges of this process do, and forgets documents. It shows
+// no secret, no argument and no output.
+//
+//	GET  /skill_bridge/providers  each source: health, last trouble, circuit breakers, calls in progress
+//	GET  /skill_bridge/skills     each skill: version, whether its descriptor is cached and fresh, what is wrong with it
+//	GET  /skill_bridge/runs       the calls in progress, the oldest first, with their runs
+//	POST /skill_bridge/purge      {"namespace": …, "skill_id": …}: forgets one descriptor, without skill_id one source's
+//	                              documents, without namespace all
+//
+// Bridges of the same configuration are told apart by their numbers, in the order
+// in which they were loaded.
+type adminAPI struct{}
+
+// CaddyModule returns the Caddy module information.
+func (adminAPI) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "admin.api.skill_bridge", New: func() caddy.Module { return new(adminAPI) }}
+}
+
+// Routes implements caddy.AdminRouter.
+func (a adminAPI) Routes() []caddy.AdminRoute {
+	return []caddy.AdminRoute{
+		{Pattern: "/skill_bridge/providers", Handler: shows(a.providers)},
+		{Pattern: "/skill_bridge/skills", Handler: shows(a.skills)},
+		{Pattern: "/skill_bridge/runs", Handler: shows(a.runs)},
+		{Pattern: "/skill_bridge/purge", Handler: caddy.AdminHandlerFunc(a.purge)},
+	}
+}
+
+// shows serves what a GET is to show.
+func shows(show func(*http.Request) any) caddy.AdminHandler {
+	return caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		if r.Method != http.MethodGet {
+			return methodError(w, r, http.MethodGet)
+		}
+		return writeAdmin(w, show(r))
+	})
+}
+
+func methodError(w http.ResponseWriter, r *http.Request, allowed string) error {
+	w.Header().Set("Allow", allowed)
+	return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: fmt.Errorf("%s is not possible here, but %s", r.Method, allowed)}
+}
+
+func writeAdmin(w http.ResponseWriter, v any) error {
+	w.Header().Set("Content-Type", "application/json")
+	return json.NewEncoder(w).Encode(v)
+}
+
+// ProviderStatus is one source of skills, as the admin API shows it.
+type ProviderStatus struct {
+	Bridge          int             `json:"bridge"`
+	Namespace       string          `json:"namespace"`
+	Kind            string          `json:"kind"` // provider, skill or registry
+	URL             string          `json:"url"`
+	Health          string          `json:"health"` // ok, trouble or unknown
+	LastAnswer      *time.Time      `json:"last_answer,omitempty"`
+	LastTrouble     *TroubleStatus  `json:"last_trouble,omitempty"`
+	CircuitBreakers []BreakerStatus `json:"circuit_breakers"`
+	CallsInProgress int64           `json:"calls_in_progress"`
+}
+
+// TroubleStatus is an exchange that went wrong.
+type TroubleStatus struct {
+	At         time.Time `json:"at"`
+	Phase      string    `json:"phase"`
+	URL        string    `json:"url"`
+	HTTPStatus int       `json:"http_status,omitempty"`
+	Error      string    `json:"error,omitempty"`
+}
+
+// BreakerStatus is the circuit breaker of a host that has failed since it last answered.
+type BreakerStatus struct {
+	Host        string     `json:"host"`
+	State       string     `json:"state"` // open or closed
+	Failures    int        `json:"failures"`
+	LastFailure string     `json:"last_failure"`
+	Opened      *time.Time `json:"opened,omitempty"`
+}
+
+var sourceKinds = map[translate.SourceKind]string{
+	translate.ProviderSource: "provider", translate.SkillSource: "skill", translate.RegistrySource: "registry",
+}
+
+func (adminAPI) providers(*http.Request) any {
+	list := []ProviderStatus{}
+	for i, h := range live.all() {
+		breakers := h.shared.breakers.States()
+		for _, s := range h.bridge.Sources() {
+			list = append(list, h.providerStatus(i, s, breakers))
+		}
+	}
+	return list
+}
+
+func (h *Handler) providerStatus(bridge int, s translate.SourceStatus, breakers []skillsharing.BreakerState) ProviderStatus {
+	p := ProviderStatus{
+		Bridge: bridge, Namespace: s.Namespace, Kind: sourceKinds[s.Kind], URL: s.URL,
+		Health: "unknown", CircuitBreakers: []BreakerStatus{}, CallsInProgress: s.Runs,
+	}
+	known := h.health[s.Namespace]
+	answered, troubled := known.answered.Load(), known.trouble.Load()
+	if answered != 0 {
+		p.Health, p.LastAnswer = "ok", new(time.Unix(0, answered).UTC())
+	}
+	if t := troubled; t != nil {
+		if t.at.UnixNano() > answered {
+			p.Health = "trouble"
+		}
+		p.LastTrouble = &TroubleStatus{t.at.UTC(), string(t.phase), t.address, t.status, t.reason}
+	}
+	for _, b := range breakers {
+		if b.Source != s.Namespace {
+			continue
+		}
+		status := BreakerStatus{Host: b.Host, State: "closed", Failures: b.Failures, LastFailure: b.LastFailure}
+		if b.Open {
+			status.State, status.Opened = "open", new(b.Opened.UTC())
+			p.Health = "trouble"
+		}
+		p.CircuitBreakers = append(p.CircuitBreakers, status)
+	}
+	return p
+}
+
+// SkillsStatus is what the admin API shows of skills.
+type SkillsStatus struct {
+	Skills      []SkillStatus  `json:"skills"`
+	Unavailable []SourceStatus `json:"unavailable"`
+}
+
+// SkillStatus is one skill.
+type SkillStatus struct {
+	Bridge    int    `json:"bridge"`
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	ID        string `json:"id"`
+	Version   string `json:"version,omitempty"`
+	Access    string `json:"access,omitempty"`
+	// fresh, stale, or not_cached until somebody calls it
+	Descriptor string       `json:"descriptor"`
+	FetchedAt  *time.Time   `json:"fetched_at,omitempty"`
+	ExpiresAt  *time.Time   `json:"expires_at,omitempty"`
+	Fault      *FaultStatus `json:"fault,omitempty"`
+}
+
+// SourceStatus is a source that can't be read.
+type SourceStatus struct {
+	Bridge    int         `json:"bridge"`
+	Namespace string      `json:"namespace"`
+	Fault     FaultStatus `json:"fault"`
+}
+
+// FaultStatus is why a document can't be had.
+type FaultStatus struct {
+	Code    string          `json:"code"`
+	Message string          `json:"message"`
+	URL     string          `json:"url,omitempty"`
+	Details json.RawMessage `json:"details,omitempty"`
+}
+
+func faultStatus(f *translate.Failure) FaultStatus {
+	return FaultStatus{string(f.Err.Code), clip(f.Err.Message, maxLoggedError), clip(f.Err.URL, maxLoggedError), json.RawMessage(f.Err.Details)}
+}
+
+func (adminAPI) skills(r *http.Request) any {
+	status := SkillsStatus{Skills: []SkillStatus{}, Unavailable: []SourceStatus{}}
+	wanted := r.URL.Query().Get("namespace")
+	for i, h := range live.all() {
+		skills, unavailable := h.bridge.Inventory(r.Context())
+		for _, s := range skills {
+			if wanted == "" || wanted == s.Namespace {
+				status.Skills = append(status.Skills, skillStatus(i, &s))
+			}
+		}
+		for _, u := range unavailable {
+			if wanted == "" || wanted == u.Namespace {
+				status.Unavailable = append(status.Unavailable, SourceStatus{i, u.Namespace, faultStatus(u.Failure)})
+			}
+		}
+	}
+	return status
+}
+
+func skillStatus(bridge int, s *translate.SkillStatus) SkillStatus {
+	status := SkillStatus{
+		Bridge: bridge, Name: s.Name, Namespace: s.Namespace, ID: s.ID, Version: s.Version, Access: string(s.Access), Descriptor: "not_cached",
+	}
+	if s.Cached {
+		status.Descriptor, status.FetchedAt, status.ExpiresAt = "stale", new(s.FetchedAt.UTC()), new(s.ExpiresAt.UTC())
+		if time.Now().Before(s.ExpiresAt) {
+			status.Descriptor = "fresh"
+		}
+	}
+	if s.Fault != nil {
+		status.Fault = new(faultStatus(s.Fault))
+	}
+	return status
+}
+
+// RunsStatus is what the admin API shows of calls in progress.
+type RunsStatus struct {
+	Total int         `json:"total"`
+	Runs  []RunStatus `json:"runs"` // at most 1000, the oldest
+}
+
+// RunStatus is a call in progress.
+type RunStatus struct {
+	Method      string     `json:"method"`
+	Name        string     `json:"name"`
+	Principal   string     `json:"principal,omitempty"`
+	TraceID     string     `json:"trace_id"`
+	Arrived     time.Time  `json:"arrived"`
+	Namespace   string     `json:"namespace,omitempty"`
+	SkillID     string     `json:"skill_id,omitempty"`
+	ExecutionID string     `json:"execution_id,omitempty"` // once a run was accepted
+	Accepted    *time.Time `json:"accepted,omitempty"`
+}
+
+// maxShownRuns bounds an answer about calls in progress.
+const maxShownRuns = 1000
+
+func (adminAPI) runs(*http.Request) any {
+	list, total := exit.calls.InProgress(maxShownRuns)
+	status := RunsStatus{Total: total, Runs: make([]RunStatus, len(list))}
+	for i, c := range list {
+		status.Runs[i] = RunStatus{
+			Method: c.Method, Name: clip(c.Name, maxLogged), Principal: clip(c.Principal, maxLogged), TraceID: c.TraceID, Arrived: c.Arrived.UTC(),
+			Namespace: c.Run.Source, SkillID: clip(c.Run.SkillID, maxLogged), ExecutionID: clip(c.Run.ExecutionID, maxLogged),
+		}
+		if !c.Run.Accepted.IsZero() {
+			status.Runs[i].Accepted = new(c.Run.Accepted.UTC())
+		}
+	}
+	return status
+}
+
+// PurgeRequest is what is to be forgotten: a descriptor, the documents of a source, or,
+// if both are empty, all documents.
+type PurgeRequest struct {
+	Namespace string `json:"namespace,omitempty"`
+	SkillID   string `json:"skill_id,omitempty"`
+}
+
+// PurgeAnswer tells whose documents were forgotten.
+type PurgeAnswer struct {
+	Purged []string `json:"purged"` // namespaces
+}
+
+const maxPurgeRequest = 64 << 10
+
+func (adminAPI) purge(w http.ResponseWriter, r *http.Request) error {
+	if r.Method != http.MethodPost {
+		return methodError(w, r, http.MethodPost)
+	}
+	var wanted PurgeRequest
+	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxPurgeRequest))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&wanted); err != nil && !errors.Is(err, io.EOF) {
+		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: fmt.Errorf("the body is not what is to be purged: %w", err)}
+	}
+	if wanted.SkillID != "" && wanted.Namespace == "" {
+		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: errors.New("skill_id without namespace: say whose skill is meant")}
+	}
+	answer := PurgeAnswer{Purged: []string{}}
+	for _, h := range live.all() {
+		for _, s := range h.bridge.Sources() {
+			if (wanted.Namespace == "" || wanted.Namespace == s.Namespace) && h.bridge.Purge(s.Namespace, wanted.SkillID) {
+				answer.Purged = append(answer.Purged, s.Namespace)
+			}
+		}
+	}
+	if len(answer.Purged) == 0 && wanted.Namespace != "" {
+		return caddy.APIError{HTTPStatus: http.StatusNotFound, Err: fmt.Errorf("there is no source %q with such a skill", wanted.Namespace)}
+	}
+	return writeAdmin(w, answer)
+}
+
+var _ caddy.AdminRouter = adminAPI{}

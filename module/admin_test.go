@@ -1,0 +1,143 @@
+package skillbridge
+
+import (
+	"encoding/json" // of Caddy's admin API
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+)
+
+// admin is the admin API of a Caddy.
+type admin struct {
+	*testing.T
+	url string
+}
+
+// ask sends a request and decodes the answer, unless there is to be none.
+func (a admin) ask(method, path, body string, status int, answer any) string {
+	a.Helper()
+	req, err := http.NewRequestWithContext(a.Context(), method, a.url+path, strings.NewReader(body))
+	if err != nil {
+		a.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		a.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var text json.RawMessage
+	if err := json.NewDecoder(resp.Body).Decode(&text); err != nil || resp.StatusCode != status {
+		a.Fatalf("%s %s: %d, want %d; %v %s", method, path, resp.StatusCode, status, err, text)
+	}
+	if answer != nil {
+		if err := json.Unmarshal(text, answer); err != nil {
+			a.Fatal(err)
+		}
+	}
+	return string(text)
+}
+
+func TestAdminAPI(t *testing.T) {
+	const secret = "canary-of-the-admin-api"
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/slow"}, hostile.Skill{ID: "acme/broken"}, hostile.Skill{ID: "acme/down"})
+	gate := hostile.NewGate(t)
+	p.On("acme/slow", hostile.Invoke, hostile.Accept(0))
+	p.On("acme/slow", hostile.Status, gate.Then(hostile.Usual()))
+	p.On("acme/broken", hostile.Descriptor, hostile.Respond(http.StatusOK, `{"protocol":{"version":"1.0.0"},"id":"acme/broken"}`))
+	p.On("acme/down", hostile.Invoke, hostile.Respond(http.StatusServiceUnavailable, "", "Retry-After", "0"))
+	c := hostile.StartCaddy(t, "{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n"+hostile.Bridge(
+		"provider "+p.URL()+" {", "namespace acme", "credentials api_key "+secret, "}", "allow_anonymous", "poll_interval 5ms 20ms", "circuit_breaker {", "failures 2", "}"))
+	a := admin{t, "http://127.0.0.1:" + c.Port("ADMIN")}
+
+	var providers []ProviderStatus
+	a.ask(http.MethodGet, "/skill_bridge/providers", "", http.StatusOK, &providers)
+	if len(providers) != 1 || providers[0].Health != "unknown" || providers[0].URL != p.URL() || providers[0].Kind != "provider" {
+		t.Errorf("before any call: %+v", providers)
+	}
+
+	c.Execute("acme.echo", nil)
+	c.Execute("acme.broken", nil)
+	slow := make(chan hostile.Answer, 1)
+	go func() { slow <- c.Execute("acme.slow", hostile.Object{"secret_argument": secret}) }()
+	hostile.Eventually(t, 10*time.Second, func() bool { return gate.Waiting() > 0 }, "the run is followed")
+
+	var shown []string
+	var runs RunsStatus
+	shown = append(shown, a.ask(http.MethodGet, "/skill_bridge/runs", "", http.StatusOK, &runs))
+	if runs.Total != 1 || runs.Runs[0].Name != "acme.slow" || runs.Runs[0].ExecutionID == "" || runs.Runs[0].Namespace != "acme" || runs.Runs[0].Accepted == nil || runs.Runs[0].Method != "execute_skill" {
+		t.Errorf("runs: %+v", runs)
+	}
+	shown = append(shown, a.ask(http.MethodGet, "/skill_bridge/providers", "", http.StatusOK, &providers))
+	if providers[0].Health != "ok" || providers[0].CallsInProgress != 1 || providers[0].LastAnswer == nil {
+		t.Errorf("while a run goes on: %+v", providers[0])
+	}
+	gate.Open()
+	<-slow
+
+	for range 3 {
+		c.Execute("acme.down", nil)
+	}
+	shown = append(shown, a.ask(http.MethodGet, "/skill_bridge/providers", "", http.StatusOK, &providers))
+	if b := providers[0].CircuitBreakers; providers[0].Health != "trouble" || providers[0].LastTrouble.HTTPStatus != 503 || providers[0].LastTrouble.Phase != "invoke" || len(b) != 1 || b[0].State != "open" || b[0].Failures != 2 {
+		t.Errorf("in trouble: %+v", providers[0])
+	}
+
+	var skills SkillsStatus
+	shown = append(shown, a.ask(http.MethodGet, "/skill_bridge/skills?namespace=acme", "", http.StatusOK, &skills))
+	states := map[string]string{}
+	for _, s := range skills.Skills {
+		states[s.Name] = s.Descriptor
+		if s.Fault != nil {
+			states[s.Name] += " " + s.Fault.Code
+		}
+	}
+	if states["acme.echo"] != "fresh" || states["acme.broken"] != "not_cached VALIDATION_ERROR" || len(states) != 4 || len(skills.Unavailable) != 0 {
+		t.Errorf("skills: %v, %+v", states, skills.Unavailable)
+	}
+	a.ask(http.MethodGet, "/skill_bridge/skills?namespace=none", "", http.StatusOK, &skills)
+	if len(skills.Skills) != 0 {
+		t.Errorf("skills of a source that is not there: %+v", skills)
+	}
+	for _, text := range shown {
+		if strings.Contains(text, secret) {
+			t.Errorf("a secret is shown: %s", text)
+		}
+	}
+}
+
+func TestAdminPurge(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/other"})
+	c := hostile.StartCaddy(t, "{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n"+hostile.Bridge("provider "+p.URL()+" {", "namespace acme", "}"))
+	a := admin{t, "http://127.0.0.1:" + c.Port("ADMIN")}
+	read := func(indexes, echo, other int) {
+		t.Helper()
+		c.Execute("acme.echo", nil)
+		c.Execute("acme.other", nil)
+		if i, e, o := p.Count("", hostile.Index), p.Count("acme/echo", hostile.Descriptor), p.Count("acme/other", hostile.Descriptor); i != indexes || e != echo || o != other {
+			t.Errorf("read the index %d times, the descriptors %d and %d, want %d, %d, %d", i, e, o, indexes, echo, other)
+		}
+	}
+	read(1, 1, 1)
+	var answer PurgeAnswer
+	a.ask(http.MethodPost, "/skill_bridge/purge", `{"namespace":"acme","skill_id":"acme/echo"}`, http.StatusOK, &answer)
+	read(1, 2, 1)
+	a.ask(http.MethodPost, "/skill_bridge/purge", `{"namespace":"acme"}`, http.StatusOK, &answer)
+	read(2, 3, 2)
+	a.ask(http.MethodPost, "/skill_bridge/purge", ``, http.StatusOK, &answer)
+	if len(answer.Purged) != 1 || answer.Purged[0] != "acme" {
+		t.Errorf("%+v", answer)
+	}
+	read(3, 4, 3)
+	for body, status := range map[string]int{
+		`{"namespace":"none"}`: http.StatusNotFound, `{"namespace":"acme","skill_id":"acme/none"}`: http.StatusNotFound,
+		`{"skill_id":"acme/echo"}`: http.StatusBadRequest, `{"url":"x"}`: http.StatusBadRequest, `[`: http.StatusBadRequest,
+	} {
+		a.ask(http.MethodPost, "/skill_bridge/purge", body, status, nil)
+	}
+	a.ask(http.MethodGet, "/skill_bridge/purge", "", http.StatusMethodNotAllowed, nil)
+	a.ask(http.MethodPost, "/skill_bridge/runs", "", http.StatusMethodNotAllowed, nil)
+	read(3, 4, 3)
+}

@@ -1,0 +1,59 @@
+package translate
+
+import (
+	"context"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// SkillStatus is what is known of one skill.
+type SkillStatus struct {
+	Name, Namespace, ID, Version string
+	Access                       skillsharing.AccessPolicy
+	// Cached tells that its descriptor is kept, FetchedAt since when, and ExpiresAt until when it is fresh.
+	Cached               bool
+	FetchedAt, ExpiresAt time.Time
+	// Fault is why its descriptor can't be had at the moment; nil: nothing is known against it.
+	Fault *Failure
+}
+
+// Inventory returns what is known of all skills, private ones included, in the order
+// of the sources and of the names in each; and the sources that can't be read. It
+// reads indexes, if they are not cached, but no descriptors.
+func (b *Bridge) Inventory(ctx context.Context) ([]SkillStatus, []Unavailable) {
+	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
+	defer cancel()
+	var skills []SkillStatus
+	var unavailable []Unavailable
+	for _, s := range b.catalog.sources {
+		if s.Kind == SkillSource {
+			skills = append(skills, s.status(ctx, directly(s), SkillStatus{Name: s.Namespace}))
+		}
+	}
+	loaded := b.catalog.loadAll(ctx, func(s *source) bool { return s.Kind != SkillSource })
+	for _, l := range loaded {
+		if l.err != nil {
+			unavailable = append(unavailable, Unavailable{l.source.Namespace, failed(l.err)})
+			continue
+		}
+		for _, e := range l.table.entries {
+			skills = append(skills, l.source.status(ctx, e.listed, SkillStatus{Name: e.name, ID: e.ID, Version: e.Version, Access: e.Access}))
+		}
+	}
+	return skills, unavailable
+}
+
+func (s *source) status(ctx context.Context, l *listed, status SkillStatus) SkillStatus {
+	status.Namespace = s.Namespace
+	doc, err := s.client.Peek(ctx, l.descriptor)
+	if doc != nil {
+		skill := doc.Value.(*skillsharing.Skill)
+		status.Cached, status.FetchedAt, status.ExpiresAt = true, doc.FetchedAt, doc.ExpiresAt
+		status.ID, status.Version, status.Access = skill.ID, skill.Version, skill.Access
+	}
+	if err != nil {
+		status.Fault = failed(err)
+	}
+	return status
+}
