@@ -58,7 +58,7 @@ func (benchProvider) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // newBenchBridge makes a bridge that has read the index and the descriptor of the call.
-func newBenchBridge(b *testing.B, call Call) *Bridge {
+func newBenchBridge(b testing.TB, call Call) *Bridge {
 	b.Helper()
 	documents, err := cache.New(cache.Config{MaxSize: 8 << 20, TTL: time.Hour, MaxTTL: time.Hour})
 	if err != nil {

@@ -1,0 +1,50 @@
+package jsonrpc
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// raceDetector is set where it runs: it takes memory of its own.
+var raceDetector bool
+
+// nowhere is a ResponseWriter that takes no memory.
+type nowhere struct{ header http.Header }
+
+func (n nowhere) Header() http.Header             { clear(n.header); return n.header }
+func (nowhere) WriteHeader(int)                   {}
+func (nowhere) Write(b []byte) (int, error)       { return len(b), nil }
+func (nowhere) WriteString(s string) (int, error) { return len(s), nil }
+
+// TestAllocations holds the way of a request through this package to what it takes
+// now: whoever makes it take more, or less, says so here.
+func TestAllocations(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector takes memory of its own")
+	}
+	const body = `{"jsonrpc":"2.0","method":"execute_skill","params":{"name":"a.b","args":{"city":"Kyoto","days":[1,2,3]}},"id":"7b1f3a3e-5f0c"}`
+	s := &Server{Handler: HandlerFunc(func(context.Context, *Request) (jsontext.Value, *Error) {
+		return jsontext.Value(`{"status":"completed"}`), nil
+	})}
+	r := httptest.NewRequest(http.MethodPost, "/rpc", nil)
+	r.Header.Set("Content-Type", "application/json")
+	text, w := strings.NewReader(body), nowhere{http.Header{}}
+	r.Body, r.ContentLength = http.NoBody, int64(len(body))
+	got := int(testing.AllocsPerRun(1000, func() {
+		text.Reset(body)
+		r.Body = readCloser{text}
+		s.ServeHTTP(w, r)
+	}))
+	if got != 4 {
+		t.Errorf("a request takes %d allocations, want 4", got)
+	}
+}
+
+type readCloser struct{ *strings.Reader }
+
+func (readCloser) Close() error { return nil }
