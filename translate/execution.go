@@ -262,7 +262,9 @@ func (x *execution) lacksOutput(r *skillsharing.Response) bool {
 }
 
 func (x *execution) fetchResult(completed *skillsharing.Response) (*skillsharing.Response, *Failure) {
-	r, err := x.found.invoker.client.Result(x.ctx, x.found.skill, completed, x.call.TraceParent, &x.effort)
+	r, err := x.found.invoker.client.Result(x.ctx, x.found.skill, completed, &skillsharing.Awaited{
+		Until: x.until(), TraceParent: x.call.TraceParent,
+	}, &x.effort)
 	if err != nil {
 		return completed, failed(err)
 	}

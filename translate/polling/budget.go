@@ -68,8 +68,19 @@ type Budget struct {
 	now     func() time.Time
 }
 
-// allow reports whether a poll can be made right now.
-func (b *Budget) allow() bool { return b == nil || b.limiter.AllowN(b.now(), 1) }
+// reserve takes a place in the queue unless that means to wait for longer than most.
+func (b *Budget) reserve(most time.Duration) (delay time.Duration, ok bool) {
+	if b == nil {
+		return 0, true
+	}
+	now := b.now()
+	reservation := b.limiter.ReserveN(now, 1)
+	if delay = reservation.DelayFrom(now); delay > max(most, 0) {
+		reservation.CancelAt(now)
+		return 0, false
+	}
+	return delay, true
+}
 
 // Hold is called right before a poll, and returns for how long it has to wait.
 // That is never more than most: a poll that can't wait any longer is made, so that

@@ -63,9 +63,11 @@ func (r *Run) progress(atLeast time.Duration) Progress {
 // when the delay that Next returned has passed.
 func (r *Run) Hold() time.Duration { return r.budget.Hold(r.progress(0).last()) }
 
-// MayAsk reports whether the budget has room for a poll right now. It is called in
-// place of Hold by whoever does not wait.
-func (r *Run) MayAsk() bool { return r.budget.allow() }
+// Reserve is Hold for a poll that need not be made: ok is false if it would have to
+// wait for longer than most.
+func (r *Run) Reserve(most time.Duration) (delay time.Duration, ok bool) {
+	return r.budget.reserve(most)
+}
 
 // Ask tells that a poll is being made.
 func (r *Run) Ask() {

@@ -222,7 +222,7 @@ func TestBreakerHosts(t *testing.T) {
 		}
 		result, cancelResult := context.WithTimeout(t.Context(), time.Second)
 		defer cancelResult()
-		if _, e := c.Result(result, s, &skillsharing.Response{ExecutionID: "exec-1", Status: skillsharing.StatusCompleted}, "", new(skillsharing.Effort)); isLeftAlone(e) {
+		if _, e := c.Result(result, s, &skillsharing.Response{ExecutionID: "exec-1", Status: skillsharing.StatusCompleted}, new(skillsharing.Awaited), new(skillsharing.Effort)); isLeftAlone(e) {
 			t.Errorf("a result is not fetched: %v", e)
 		}
 		// It answered, which proves it alive.

@@ -99,19 +99,22 @@ func (c *Client) Follow(ctx context.Context, s *Skill, run *Awaited, effort *Eff
 		effort.Overshoot = max(0, time.Since(start)-r.Elapsed)
 	}
 	if r.Status == StatusCompleted && r.Output == nil && hasStatus && s.Endpoint.ResultURL != "" {
-		return c.Result(ctx, s, r, run.TraceParent, effort)
+		return c.Result(ctx, s, r, run, effort)
 	}
 	return r, nil
 }
 
-// Result fetches the output of a run that is known to have completed.
-func (c *Client) Result(ctx context.Context, s *Skill, completed *Response, traceParent string, effort *Effort) (*Response, *Error) {
+// Result fetches the output of a run that is known to have completed. Of the run that
+// was awaited, its id is not needed. If the output is not there by the time that the
+// caller waits for it, the response is not final.
+func (c *Client) Result(ctx context.Context, s *Skill, completed *Response, run *Awaited, effort *Effort) (*Response, *Error) {
 	start := time.Now()
 	defer func() { effort.Result += time.Since(start) }()
 	deadline, _ := ctx.Deadline()
 	poll := &poll{
 		client: c, skill: s, template: s.Endpoint.ResultURL, executionID: completed.ExecutionID, phase: PhaseResult, effort: effort,
-		run: polling.Start(resultDelays, nil, time.Now(), deadline), bareOutput: true, traceParent: traceParent,
+		run: polling.Start(resultDelays, nil, time.Now(), deadline), bareOutput: true, traceParent: run.TraceParent,
+		until: run.Until, mustAsk: !run.Until.IsZero(), known: StatusRunning, // for as long as there is no output
 	}
 	r, e := poll.follow(ctx, 0)
 	if e != nil {
@@ -150,9 +153,10 @@ type poll struct {
 	known    ExecutionStatus // the newest, empty: none
 	trouble  *Error          // of the newest request
 	after    time.Duration   // the provider has asked for
-	failures int             // in a row
-	missing  int             // answers 404 or 410 in a row
-	renewed  bool            // the credential was renewed since the last good answer
+	timer    *time.Timer
+	failures int  // in a row
+	missing  int  // answers 404 or 410 in a row
+	renewed  bool // the credential was renewed since the last good answer
 	last     *http.Request
 }
 
@@ -211,18 +215,48 @@ func (p *poll) follow(ctx context.Context, delay time.Duration) (*Response, *Err
 // pause waits before a request. It reports whether the request can be made.
 func (p *poll) pause(ctx context.Context, d time.Duration) bool {
 	if p.until.IsZero() || p.mustAsk {
-		return sleep(ctx, d)
+		return p.sleep(ctx, d)
 	}
-	left := time.Until(p.until)
-	return sleep(ctx, min(d, left)) && d <= left
+	return p.sleepUntil(ctx, d)
 }
 
-// hold waits for a place among the requests to the provider.
-func (p *poll) hold(ctx context.Context) bool {
-	if p.mustAsk && p.over() {
-		return p.run.MayAsk()
+// sleepUntil waits for d, unless who waits does not want to any longer before.
+func (p *poll) sleepUntil(ctx context.Context, d time.Duration) bool {
+	left := time.Until(p.until)
+	return p.sleep(ctx, min(d, left)) && d <= left
+}
+
+// sleep waits for d or until the context ends, always with the same timer. It
+// reports whether it waited for d.
+func (p *poll) sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
 	}
-	return p.pause(ctx, p.run.Hold())
+	if p.timer == nil {
+		p.timer = time.NewTimer(d)
+	} else {
+		p.timer.Reset(d)
+	}
+	select {
+	case <-ctx.Done():
+		p.timer.Stop()
+		return false
+	case <-p.timer.C:
+		return true
+	}
+}
+
+// hold waits for a place among the requests to the provider. Who comes back to a run
+// as often as he likes does not get one in any case.
+func (p *poll) hold(ctx context.Context) bool {
+	if !p.mustAsk || p.until.IsZero() {
+		return p.pause(ctx, p.run.Hold())
+	}
+	delay, ok := p.run.Reserve(time.Until(p.until))
+	if !ok {
+		delay = time.Until(p.until)
+	}
+	return p.sleep(ctx, delay) && ok
 }
 
 // over reports whether who waits has waited for as long as he wants to.

@@ -468,7 +468,7 @@ func TestResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport := script(t, says(503, ""), says(200, `{"output":1}`))
 		effort := skillsharing.Effort{Attempts: 1}
-		r, e := newClient(t, acme, transport).Result(t.Context(), skillAt(t, acme), &skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusCompleted, Elapsed: sec}, "", &effort)
+		r, e := newClient(t, acme, transport).Result(t.Context(), skillAt(t, acme), &skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusCompleted, Elapsed: sec}, new(skillsharing.Awaited), &effort)
 		if e != nil || string(r.Output) != "1" || r.Elapsed != sec || r.ExecutionID != run || effort.Attempts != 1 || effort.Polls != 2 || effort.Result < half {
 			t.Errorf("%+v, %+v, %+v", r, e, effort)
 		}

@@ -360,7 +360,7 @@ var asking = []struct {
 		return c.Follow(ctx, s, &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort))
 	}},
 	{"result", "GET /result/" + run, skillsharing.PhaseResult, func(ctx context.Context, c *skillsharing.Client, s *skillsharing.Skill) (*skillsharing.Response, *skillsharing.Error) {
-		return c.Result(ctx, s, &skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusCompleted}, "", new(skillsharing.Effort))
+		return c.Result(ctx, s, &skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusCompleted}, new(skillsharing.Awaited), new(skillsharing.Effort))
 	}},
 }
 

@@ -119,16 +119,54 @@ func TestResumedRunsKeepTheBudget(t *testing.T) {
 		transport := script(t, says(200, runs))
 		c := newClient(t, acme, transport)
 		c.Polling.Budgets = polling.NewBudgets(2, 2, nil)
-		for range 10 {
-			r, e := c.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run, Resumed: true, Until: time.Now()}, new(skillsharing.Effort))
+		start := time.Now()
+		for i := range 40 {
+			wait := time.Duration(i%4) * time.Millisecond
+			r, e := c.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run, Resumed: true, Until: time.Now().Add(wait)}, new(skillsharing.Effort))
 			if e != nil || r.Status != skillsharing.StatusRunning {
 				t.Fatalf("%+v, %v", r, e)
 			}
 		}
-		if n := len(transport.asked); n != 2 {
-			t.Errorf("%d polls at once, want 2", n)
+		if n, took := len(transport.asked), time.Since(start); n != 2 || took != 60*time.Millisecond {
+			t.Errorf("%d polls in %v, want 2 in 60 ms", n, took)
+		}
+		// Who waits for long enough gets his turn.
+		if _, e := c.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run, Resumed: true, Until: time.Now().Add(sec)}, new(skillsharing.Effort)); e != nil || len(transport.asked) < 3 {
+			t.Errorf("%v, %d polls", e, len(transport.asked))
 		}
 	})
+}
+
+// Who waits for a short time only is not kept by an output that is not there yet.
+func TestResultUntil(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		wait    time.Duration
+		answers []scriptedAnswer
+		took    time.Duration
+		asked   int
+		status  skillsharing.ExecutionStatus
+	}{
+		{"there", 0, then(says(200, `{"execution_id":"exec-1","status":"completed"}`), says(200, `{"output":1}`)), 0, 2, "completed"},
+		{"not there", 0, then(says(200, `{"execution_id":"exec-1","status":"completed"}`), says(503, "")), 0, 2, "running"},
+		{"there after a while", 2 * sec, then(says(200, `{"execution_id":"exec-1","status":"completed"}`), says(503, ""), says(200, `{"output":1}`)), 750 * time.Millisecond, 3, "completed"},
+		{"not there for long", sec, then(says(200, `{"execution_id":"exec-1","status":"completed"}`), says(503, "")), sec, 3, "running"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				transport := script(t, c.answers...)
+				r, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme),
+					&skillsharing.Awaited{ExecutionID: run, Resumed: true, Until: start.Add(c.wait)}, new(skillsharing.Effort))
+				if e != nil || r.Status != c.status || len(transport.asked) < c.asked {
+					t.Fatalf("%+v, %v, %d requests", r, e, len(transport.asked))
+				}
+				if d := time.Since(start); d < c.took-c.took/10 || d > c.took+c.took/10 {
+					t.Errorf("it took %v, want %v", d, c.took)
+				}
+			})
+		})
+	}
 }
 
 // When an agent comes back says nothing about how long a skill takes.

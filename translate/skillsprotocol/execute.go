@@ -90,9 +90,10 @@ func (f *Front) answerOutcome(ctx context.Context, o *translate.Outcome, name st
 	return nil, failureError(o.Failure, about)
 }
 
-// tokenOf makes the token of a run that may not have ended, or returns nothing.
+// tokenOf makes the token of a run whose end, or output, is still to come, or returns
+// nothing.
 func (f *Front) tokenOf(ctx context.Context, run *translate.Run) string {
-	if run.ExecutionID == "" || run.Source == "" || run.Status.Final() {
+	if run.ExecutionID == "" || run.Source == "" {
 		return ""
 	}
 	// Also for a caller who is gone: the context may have ended together with the call.

@@ -126,7 +126,11 @@ func TestRunTokenInFailures(t *testing.T) {
 			t.Errorf("%v: no token in %s", kind, got)
 		}
 	}
-	o := goesOn()
+	o := goesOn() // it has completed, but its output can't be had
+	o.Run.Status, o.Failure = skillsharing.StatusCompleted, &translate.Failure{Kind: translate.Unreachable, Next: translate.NextFollowRun, Err: &skillsharing.Error{}}
+	if _, fault := ask(t, &fakeBridge{outcome: o}, "execute_skill", `{"name":"a"}`); fault == nil || strings.Count(string(fault.Data), token) != 1 {
+		t.Errorf("no token in %+v", fault)
+	}
 	o.Run.Status, o.Failure = skillsharing.StatusFailed, &translate.Failure{Kind: translate.RunFailed, Err: &skillsharing.Error{}}
 	if got := result(t, &fakeBridge{outcome: o}, "execute_skill", `{"name":"a"}`); strings.Contains(got, "run_token") {
 		t.Errorf("a token of a run that has ended: %s", got)
