@@ -64,6 +64,7 @@ func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, e
 //		caller            <id> [<type>]
 //		principal         <placeholder>
 //		require_principal | allow_anonymous
+//		browse            [<template-file>]
 //		priority          low|normal|high
 //		timeout           <default> [<max>]
 //		poll              adaptive|fixed|backoff ...
@@ -181,6 +182,7 @@ func (p *parser) handler(h *Handler) error {
 		"principal":         p.text(&h.Principal, "principal"),
 		"require_principal": p.flag(&h.RequirePrincipal, "require_principal"),
 		"allow_anonymous":   p.flag(&h.AllowAnonymous, "allow_anonymous"),
+		"browse":            func() error { return p.browse(&h.Browse) },
 		"priority":          p.text(&h.Priority, "priority"),
 		"timeout":           p.span(&h.Timeout, &h.MaxTimeout, "timeout"),
 		"poll":              func() error { return p.poll(&h.Poll) },
@@ -276,6 +278,22 @@ func (p *parser) caller(to **Caller) error {
 	*to = &Caller{ID: args[0]}
 	if len(args) == 2 {
 		(*to).Type = args[1]
+	}
+	return nil
+}
+
+func (p *parser) browse(to **Browse) error {
+	p.mark("browse")
+	args := p.RemainingArgs()
+	if len(args) > 1 {
+		return p.Errf("browse takes the file of a template, if wanted (arguments given: %d)", len(args))
+	}
+	*to = new(Browse)
+	if len(args) == 1 {
+		if args[0] == "" {
+			return p.Err("browse has an empty argument; leave it out to use the bridge's own template")
+		}
+		(*to).TemplateFile = args[0]
 	}
 	return nil
 }

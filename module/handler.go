@@ -66,6 +66,12 @@ type Handler struct {
 	// Priority of every execution: `low`, `normal` or `high`. Default: `normal`.
 	Priority string `json:"priority,omitempty"`
 
+	// Serve a page about the skills, and on which they can be tried, to browsers: to
+	// GET requests that prefer `text/html` to JSON. It shows each caller what
+	// `list_skills` and `describe_skill` do. Default: none; all but POST is refused.
+	// Example: `{}`.
+	Browse *Browse `json:"browse,omitempty"`
+
 	// How long a call may take where neither the caller nor the skill's
 	// descriptor says, from its arrival to its answer. In JSON, 0 means the
 	// default. Default: `25s`.
@@ -161,6 +167,7 @@ type Handler struct {
 	server    *jsonrpc.Server
 	shared    *shared // what survives reloads
 	health    health
+	browser   *browser // nil: there is no page
 	usage     *usage
 	book      *book // nil: nothing is learned
 	tokens    *tokens

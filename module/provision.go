@@ -35,11 +35,19 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.bridge, err = translate.New(*config); err != nil {
 		return err
 	}
+	refused := h.logRefused(config.Observer)
+	if h.Browse != nil {
+		page, err := h.Browse.template()
+		if err != nil {
+			return &configError{path: "browse.template_file", err: err}
+		}
+		h.browser = &browser{page, h.bridge, h.RequirePrincipal, refused, standardPageLimits}
+	}
 	profile := skillsprotocol.Profile(cmp.Or(h.MaxBatch, defaultMaxBatch))
 	profile.MaxDepth = config.Limits.Depth
 	h.server = &jsonrpc.Server{
 		Handler: &skillsprotocol.Front{
-			Bridge: h.bridge, Tokens: h.tokens, RequirePrincipal: h.RequirePrincipal, Refused: h.logRefused(config.Observer),
+			Bridge: h.bridge, Tokens: h.tokens, RequirePrincipal: h.RequirePrincipal, Refused: refused,
 		},
 		Profile:        profile,
 		MaxRequestSize: cmp.Or(h.MaxRequestSize, defaultMaxRequestSize),

@@ -29,8 +29,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 		// gone: what follows the request on this connection is not to be believed (RFC 9112, section 6.1).
 		w.Header().Set("Connection", "close")
 	}
+	principal := h.principalOf(r)
+	if h.browser != nil && r.Method != http.MethodPost {
+		return h.browser.serve(r.Context(), w, r, principal)
+	}
 	ctx := &requestContext{CallerContext: skillsprotocol.CallerContext{Context: r.Context(), Caller: skillsprotocol.Caller{
-		Principal: h.principalOf(r),
+		Principal: principal,
 		TraceID:   traceID(r.Header["Traceparent"]),
 		Arrived:   arrived,
 	}}}

@@ -1,0 +1,169 @@
+package skillbridge
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+)
+
+// BrowseTemplate is the page that `browse` serves where its configuration names no
+// other: a template of package html/template, executed with a [BrowsePage].
+//
+//go:embed browse/page.html
+var BrowseTemplate string
+
+// What the page is made of besides the template. Neither has anything of a
+// provider's in it.
+var (
+	//go:embed browse/page.css
+	browseStyle string
+	//go:embed browse/page.js
+	browseScript string
+)
+
+// Browse serves a page about the skills to people.
+type Browse struct {
+	// The file of a template to use instead of the embedded one, in the syntax of
+	// Go's package html/template. It is executed with a `BrowsePage`. A style or
+	// script of its own needs the attribute `nonce="{{.Nonce}}"`. Default: the
+	// embedded template. Example: `/etc/caddy/skills.html`.
+	TemplateFile string `json:"template_file,omitempty"`
+}
+
+// template reads the template and tries it, so that a fault in it is found when
+// the configuration loads. What the faults say begins with file and line.
+func (b *Browse) template() (*template.Template, error) {
+	name, text := "browse/page.html", BrowseTemplate
+	if b.TemplateFile != "" {
+		own, err := os.ReadFile(b.TemplateFile)
+		if err != nil {
+			return nil, err
+		}
+		name, text = b.TemplateFile, string(own)
+	}
+	parsed, err := template.New(name).Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	for _, page := range []*BrowsePage{{}, examplePage()} {
+		if err := parsed.Execute(io.Discard, page); err != nil {
+			return nil, err
+		}
+	}
+	return parsed, nil
+}
+
+// browser answers the requests that are no calls.
+type browser struct {
+	template         *template.Template
+	bridge           *translate.Bridge
+	requirePrincipal bool
+	refused          func(ctx context.Context, method string)
+	limits           pageLimits
+}
+
+// serve answers GET and HEAD with the page if the client would rather have HTML
+// than JSON, and all else as the endpoint always does.
+func (b *browser) serve(ctx context.Context, w http.ResponseWriter, r *http.Request, principal string) error {
+	header := w.Header()
+	header.Set("Cache-Control", "no-store")
+	header.Add("Vary", "Accept")
+	if r.Method != http.MethodGet && r.Method != http.MethodHead || !prefersHTML(r.Header["Accept"]) {
+		header.Set("Allow", "GET, POST")
+		http.Error(w, "JSON-RPC is served to POST requests only; a GET that prefers text/html is shown the skills.", http.StatusMethodNotAllowed)
+		return nil
+	}
+	page, status := b.page(ctx, r.URL.Query(), principal)
+	var body bytes.Buffer
+	if err := b.template.Execute(&body, page); err != nil {
+		return fmt.Errorf("executing the template of browse: %w", err)
+	}
+	guardPage(header, page.Nonce)
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Content-Length", strconv.Itoa(body.Len()))
+	w.WriteHeader(status)
+	_, _ = body.WriteTo(w) // the client may be gone
+	return nil
+}
+
+// page makes the page of those who may see one.
+func (b *browser) page(ctx context.Context, query map[string][]string, principal string) (*BrowsePage, int) {
+	page := &BrowsePage{Principal: plain(principal, maxShownName), Nonce: rand.Text(), Style: template.CSS(browseStyle), Script: template.JS(browseScript)} //nolint:gosec // the module's own files
+	if b.requirePrincipal && principal == "" {
+		b.refused(ctx, "browse")
+		page.Problem = "This bridge shows its skills to authenticated callers only. Authenticate as its operator has told you, and load this page again."
+		return page, http.StatusForbidden
+	}
+	m := &pageMaker{bridge: b.bridge, limits: b.limits, principal: principal, page: page}
+	if name := first(query["skill"]); name != "" {
+		return page, m.one(ctx, name)
+	}
+	m.all(ctx, first(query["namespace"]))
+	return page, http.StatusOK
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
+// guardPage sets the headers that keep what providers say from doing anything:
+// only what carries this answer's nonce is style or script, nothing is loaded from
+// anywhere, and only the page's own origin is asked (Content Security Policy
+// Level 3). Trusted types keep even the page's own script from making HTML of text.
+func guardPage(header http.Header, nonce string) {
+	header.Set("Content-Security-Policy", "default-src 'none'; script-src 'nonce-"+nonce+"'; style-src 'nonce-"+nonce+"'; "+
+		"connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'; "+
+		"require-trusted-types-for 'script'; trusted-types 'none'")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+}
+
+// prefersHTML reports whether text/html has a higher quality than JSON (RFC 9110,
+// section 12.5.1). It has with every browser, and never where all types are equal.
+func prefersHTML(accept []string) bool {
+	var html, json quality
+	for mediaRange := range strings.SplitSeq(strings.Join(accept, ","), ",") {
+		name, params, err := mime.ParseMediaType(mediaRange)
+		if err != nil {
+			continue
+		}
+		q := 1.0
+		if text, ok := params["q"]; ok {
+			if q, err = strconv.ParseFloat(text, 64); err != nil || !(q >= 0 && q <= 1) {
+				continue
+			}
+		}
+		html.consider(name, q, "text/html", "text/*")
+		json.consider(name, q, "application/json", "application/*")
+	}
+	return html.value > json.value
+}
+
+// quality is that of one media type, as the most specific range states it.
+type quality struct {
+	value       float64
+	specificity int
+}
+
+func (q *quality) consider(mediaRange string, value float64, exact, family string) {
+	specificity := map[string]int{exact: 3, family: 2, "*/*": 1}[mediaRange]
+	if specificity > q.specificity {
+		*q = quality{value, specificity}
+	}
+}
