@@ -1,0 +1,251 @@
+package skillbridge
+
+import (
+	"context"
+	"encoding/json" // Caddy's raw modules are made for encoding/json
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/signal"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+)
+
+func init() {
+	caddycmd.RegisterCommand(caddycmd.Command{
+		Name:  "skill-bridge",
+		Usage: "--provider <url> [--listen <address>] [--path <path>] [--api-key-env <name>] [--allow-http] [--allow-networks <cidr,...>]",
+		Short: "Runs a skill bridge without a config file, and asks providers of skills",
+		Long:  strings.TrimSpace(serveHelp),
+		CobraFunc: func(cmd *cobra.Command) {
+			serveCommand(cmd)
+			for _, subcommand := range subcommands {
+				cmd.AddCommand(subcommand())
+			}
+		},
+	})
+}
+
+// subcommands make the commands below `caddy skill-bridge`.
+var subcommands = []func() *cobra.Command{
+	validateCommand, listCommand, describeCommand, callCommand, followCommand,
+}
+
+// exits makes of a command that returns an exit status what cobra runs. An error is
+// one of usage: cobra tells it, and the status is 1. What else is to be told has
+// been told.
+func exits(run func(cmd *cobra.Command, args []string) (int, error)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		status, err := run(cmd, args)
+		if err != nil || status == cli.OK {
+			return err
+		}
+		cmd.SilenceErrors = true
+		if status == 1 { // which WrapCommandFuncForCobra takes for 0 where there is no error
+			return errors.New("exiting with status 1")
+		}
+		return caddycmd.WrapCommandFuncForCobra(func(caddycmd.Flags) (int, error) { return status, nil })(cmd, args)
+	}
+}
+
+// reach is how a provider may be reached: the flags that all commands have.
+type reach struct {
+	allowHTTP     bool
+	allowNetworks []string
+	allowPorts    []int
+	trust         []string
+	keyEnv        string
+	keyHeader     string
+	private       bool
+	debug         bool
+}
+
+func (r *reach) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVar(&r.allowHTTP, "allow-http", false, "Let the provider be reached without TLS")
+	f.StringSliceVar(&r.allowNetworks, "allow-networks", nil, "Addresses or CIDR ranges that are not public but may be called, such as 127.0.0.1, or private_ranges")
+	f.IntSliceVar(&r.allowPorts, "allow-ports", nil, "Ports that may be called beside 80, 443 and the provider's")
+	f.StringSliceVar(&r.trust, "trust", nil, "Further hosts that may receive the API key")
+	f.StringVar(&r.keyEnv, "api-key-env", "", "Environment variable that has the API key")
+	f.StringVar(&r.keyHeader, "api-key-header", "", "Header that carries the key (default: the descriptor's, else X-API-Key)")
+	f.BoolVar(&r.private, "private", false, "Send the key when reading the index and descriptors, too, to see private skills")
+	f.BoolVar(&r.debug, "debug", false, "Log everything to standard error")
+}
+
+// flags are those that a further command needs to reach the same provider.
+func (r *reach) flags() []string {
+	var flags []string
+	add := func(name, value string) {
+		if value != "" {
+			flags = append(flags, name, value)
+		}
+	}
+	if r.allowHTTP {
+		flags = append(flags, "--allow-http")
+	}
+	ports := make([]string, len(r.allowPorts))
+	for i, port := range r.allowPorts {
+		ports[i] = strconv.Itoa(port)
+	}
+	add("--allow-networks", strings.Join(r.allowNetworks, ","))
+	add("--allow-ports", strings.Join(ports, ","))
+	add("--trust", strings.Join(r.trust, ","))
+	add("--api-key-env", r.keyEnv)
+	add("--api-key-header", r.keyHeader)
+	if r.private {
+		flags = append(flags, "--private")
+	}
+	return flags
+}
+
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// errWithoutTLS is told like a failure of the provider: that is what it would be
+// with a configuration.
+var errWithoutTLS = errors.New("is not reached over TLS: write https://, or add --allow-http if that is meant")
+
+// handler configures a bridge as the flags say. The key is a placeholder there, so
+// that no log shows it.
+func (r *reach) handler(origins ...string) (*Handler, error) {
+	h := &Handler{AllowHTTP: r.allowHTTP, AllowPorts: r.allowPorts}
+	for _, network := range r.allowNetworks {
+		if network == "private_ranges" {
+			h.AllowNetworks = append(h.AllowNetworks, caddyhttp.PrivateRangesCIDR()...)
+			continue
+		}
+		h.AllowNetworks = append(h.AllowNetworks, network)
+	}
+	var key json.RawMessage
+	switch {
+	case r.keyEnv == "" && (r.private || r.keyHeader != "" || len(r.trust) > 0):
+		return nil, errors.New("--private, --api-key-header and --trust are about a key: --api-key-env is missing")
+	case r.keyEnv != "" && !envName.MatchString(r.keyEnv):
+		return nil, errors.New("--api-key-env takes the name of an environment variable, not the key itself")
+	case r.keyEnv != "" && os.Getenv(r.keyEnv) == "":
+		return nil, fmt.Errorf("--api-key-env: the environment variable %s is empty or not set", r.keyEnv)
+	case r.keyEnv != "":
+		key = caddyconfig.JSON(map[string]string{"type": "api_key", "key": "{env." + r.keyEnv + "}", "header": r.keyHeader}, nil)
+	}
+	for _, origin := range origins {
+		p := &Provider{Origin: origin, CredentialsRaw: key, Trust: r.trust, ListPrivate: r.private}
+		if r.private {
+			p.DiscoveryCredentialsRaw = key
+		}
+		if u, err := url.Parse(origin); err == nil && u.Scheme == "http" && !r.allowHTTP {
+			return nil, fmt.Errorf("%s %w", u.Redacted(), errWithoutTLS)
+		}
+		h.Providers = append(h.Providers, p)
+	}
+	return h, nil
+}
+
+// logging is that of commands which answer and end: without --debug they log
+// nothing, since what matters is told. (That the log goes elsewhere would itself be
+// a line.)
+func (r *reach) logging() *caddy.Logging {
+	level := zapcore.PanicLevel
+	if r.debug {
+		level = zapcore.DebugLevel
+	}
+	return &caddy.Logging{Logs: map[string]*caddy.CustomLog{
+		caddy.DefaultLoggerName: {BaseLog: caddy.BaseLog{Level: level.CapitalString()}},
+	}}
+}
+
+// begin checks a handler's configuration and makes a context to load modules in, as
+// for a configuration of Caddy's, but without a server. The function that it returns
+// gives up what they hold.
+func (r *reach) begin(h *Handler) (caddy.Context, context.CancelFunc, error) {
+	h.AllowAnonymous = true // whoever runs the command has the key
+	h.MaxTimeout = caddy.Duration(cli.Longest)
+	if fault := h.check(); fault != nil {
+		return caddy.Context{}, nil, usageError(fault)
+	}
+	ctx, err := caddy.ProvisionContext(&caddy.Config{Logging: r.logging()})
+	if err != nil {
+		return caddy.Context{}, nil, err
+	}
+	ctx, release := caddy.NewContext(ctx)
+	return ctx, release, nil
+}
+
+// load provisions a handler.
+func (r *reach) load(h *Handler) (*Handler, context.CancelFunc, error) {
+	ctx, release, err := r.begin(h)
+	if err != nil {
+		return nil, nil, err
+	}
+	module, err := ctx.LoadModuleByID("http.handlers.skill_bridge", caddyconfig.JSON(h, nil))
+	if err != nil {
+		release()
+		return nil, nil, usageError(err)
+	}
+	return module.(*Handler), release, nil
+}
+
+// usageError is an error in a configuration of whose members the user knows
+// nothing: its last part says what is wrong with what he wrote.
+func usageError(err error) error {
+	if fault, ok := errors.AsType[*configError](err); ok {
+		return fault.err
+	}
+	return err
+}
+
+// interruptible ends a context when the user or the system wants the command to
+// end. Whoever insists gets what signals do by default.
+func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
+// asks makes a command of one that asks a provider, whose URL is its first argument.
+func (r *reach) asks(ask func(ctx context.Context, p *cli.Provider, args []string) int) func(*cobra.Command, []string) error {
+	return exits(func(cmd *cobra.Command, args []string) (int, error) {
+		screen := cli.NewScreen(os.Stdout, os.Stderr)
+		h, err := r.handler(args[0])
+		if errors.Is(err, errWithoutTLS) {
+			screen.Complain("%v", err)
+			return cli.ProtocolError, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		h.Providers[0].Namespace, h.Providers[0].ListPrivate = cli.Namespace, true
+		h, release, err := r.load(h)
+		if err != nil {
+			return 0, err
+		}
+		defer release()
+		ctx, stop := interruptible(cmd.Context())
+		defer stop()
+		return ask(ctx, &cli.Provider{
+			Bridge: h.bridge, Screen: screen, URL: args[0],
+			Command: cmd.Root().Name(), Flags: r.flags(), Keyed: r.keyEnv != "",
+		}, args[1:]), nil
+	})
+}
+
+// arguments are named in errors, since a wrong number of them is the most likely
+// mistake.
+func arguments(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) >= least && (most < 0 || len(args) <= most) {
+			return nil
+		}
+		return fmt.Errorf("usage: %s", cmd.UseLine())
+	}
+}

@@ -1,0 +1,293 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// Longest is how long a run is followed at a time. The bridge's maximum has to be
+// as long.
+const Longest = 24 * time.Hour
+
+// Options are those of following a run.
+type Options struct {
+	Timeout time.Duration // 0: the provider's for the invocation, none for the end of the run
+	JSON    bool          // shows the whole outcome instead of the output
+}
+
+// Call runs a skill and follows the run to its end.
+func (p *Provider) Call(ctx context.Context, skill string, args Arguments, o Options) int {
+	f := p.following(o)
+	defer f.progress.end("")
+	d, failure := p.Bridge.Describe(ctx, translate.Call{Name: skill})
+	if failure != nil {
+		return f.tell(ctx, translate.Outcome{Failure: failure})
+	}
+	object, unknown, err := args.object(d.Descriptor.Inputs)
+	if err != nil {
+		return f.tell(ctx, translate.Outcome{SkillID: d.Descriptor.ID, Failure: unusable(d.Descriptor.ID, err)})
+	}
+	for _, name := range unknown {
+		f.progress.line(fmt.Sprintf("note: the skill does not name an input %q", name))
+	}
+	// A run that is accepted is not waited for, so that its id can be shown.
+	outcome := p.Bridge.Execute(ctx, translate.Call{Name: skill, Args: object, Timeout: o.Timeout, Wait: new(time.Duration)})
+	if outcome.Failure == nil && !outcome.Run.Status.Final() {
+		f.progress.running("accepted " + outcome.Run.ExecutionID)
+		if f.pause(ctx, outcome.Run.RetryAfter) {
+			outcome = f.follow(ctx, outcome.Run.RunRef)
+		}
+	}
+	return f.tell(ctx, outcome)
+}
+
+// Follow follows a run that was started before to its end.
+func (p *Provider) Follow(ctx context.Context, skill, executionID string, o Options) int {
+	f := p.following(o)
+	defer f.progress.end("")
+	d, failure := p.Bridge.Describe(ctx, translate.Call{Name: skill})
+	if failure != nil {
+		return f.tell(ctx, translate.Outcome{SkillID: skill, Failure: aboutRun(failure, skill, executionID)})
+	}
+	ref := translate.RunRef{Source: Namespace, SkillID: d.Descriptor.ID, Version: d.Descriptor.Version, ExecutionID: executionID}
+	f.progress.running("following " + executionID)
+	return f.tell(ctx, f.follow(ctx, ref))
+}
+
+// aboutRun makes of a failure to find a skill one to follow a run of it: whatever
+// there is to be done, starting another run is not.
+func aboutRun(failure *translate.Failure, skill, executionID string) *translate.Failure {
+	f, e := *failure, *failure.Err // which may be shared
+	e.ExecutionID, e.Executed, f.Err = executionID, skillsharing.ExecutedYes, &e
+	if e.SkillID == "" {
+		e.SkillID = skill
+	}
+	if f.Next == translate.NextRetry {
+		f.Next = translate.NextFollowRun
+	}
+	return &f
+}
+
+func unusable(skillID string, err error) *translate.Failure {
+	return &translate.Failure{Kind: translate.InvalidArguments, Next: translate.NextFixParams, Err: &skillsharing.Error{
+		Code: skillsharing.ValidationError, Message: err.Error(), Phase: skillsharing.PhaseInvoke,
+		Source: skillsharing.SourceBridge, SkillID: skillID, Executed: skillsharing.ExecutedNo,
+	}}
+}
+
+// following is a command that follows a run.
+type following struct {
+	*Provider
+	Options
+	progress *progress
+	start    time.Time
+}
+
+func (p *Provider) following(o Options) *following {
+	return &following{p, o, newProgress(p.Screen), time.Now()}
+}
+
+// left is how long may still be waited.
+func (f *following) left() time.Duration {
+	if f.Timeout == 0 {
+		return Longest
+	}
+	return min(Longest, f.Timeout-time.Since(f.start))
+}
+
+// pause waits until the provider wants to be asked. It reports whether there is
+// time for that.
+func (f *following) pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(min(d, f.left()))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return f.left() > 0
+	}
+}
+
+func (f *following) follow(ctx context.Context, ref translate.RunRef) translate.Outcome {
+	for {
+		wait := f.left()
+		o := f.Bridge.Follow(ctx, ref, translate.Call{Wait: &wait})
+		if o.Failure != nil || o.Run.Status.Final() || f.left() <= 0 {
+			return o
+		}
+		if !f.pause(ctx, o.Run.RetryAfter) {
+			return o
+		}
+	}
+}
+
+// tell shows what became of a call and returns the exit status.
+func (f *following) tell(ctx context.Context, o translate.Outcome) int {
+	elapsed := seconds(time.Since(f.start))
+	failure, status := o.Failure, ProtocolError
+	switch {
+	case failure == nil && o.Run.Status.Final():
+		f.progress.end("completed in " + elapsed)
+		status = OK
+	case failure != nil && failure.Kind == translate.RunFailed:
+		f.progress.end("")
+		f.Screen.Complain("failed after %s: %s: %s", elapsed, failure.Err.Code, failure.Err.Message)
+		if failure.Err.Details != nil {
+			fmt.Fprintln(f.Screen.Err, "       details: "+printable(string(failure.Err.Details)))
+		}
+		status = FailedRun
+	case ctx.Err() != nil:
+		f.progress.end("")
+		f.interrupted(o)
+		status = Interrupted
+	case failure == nil:
+		f.progress.end("")
+		f.Screen.Complain("the run had not ended after %s", elapsed)
+		f.Screen.advise("it goes on; follow it: " + f.command("follow", o.SkillID, o.Run.ExecutionID))
+	default:
+		f.progress.end("")
+		f.explain(failure)
+	}
+	switch {
+	case f.JSON:
+		f.Screen.json(f.whole(ctx, o))
+	case status == OK:
+		f.Screen.json(o.Run.Output)
+	}
+	return status
+}
+
+// interrupted tells where to go on. The run itself does not end: the protocol has
+// no way to cancel one.
+func (f *following) interrupted(o translate.Outcome) {
+	switch {
+	case o.Run != nil:
+		fmt.Fprintln(f.Screen.Err, "interrupted; the run goes on. Follow it with")
+		fmt.Fprintln(f.Screen.Err, "  "+escaped(f.command("follow", o.SkillID, o.Run.ExecutionID), ""))
+	case o.Failure.Err.Executed == skillsharing.ExecutedMaybe:
+		fmt.Fprintln(f.Screen.Err, "interrupted before the provider answered; it is not known whether the skill was executed")
+	default:
+		fmt.Fprintln(f.Screen.Err, "interrupted; nothing was executed")
+	}
+}
+
+// wholeOutcome is an outcome for machines.
+type wholeOutcome struct {
+	Status      string         `json:"status"` // a run's; "error" where none was accepted
+	SkillID     string         `json:"skill_id,omitzero"`
+	ExecutionID string         `json:"execution_id,omitzero"`
+	ElapsedMS   int64          `json:"elapsed_ms"`
+	Output      jsontext.Value `json:"output,omitzero"`
+	Error       *wholeError    `json:"error,omitzero"`
+	Follow      string         `json:"follow,omitzero"` // the command that goes on, where the run has not ended
+}
+
+type wholeError struct {
+	Code       skillsharing.ErrorCode `json:"code"`
+	Message    string                 `json:"message"`
+	Phase      skillsharing.Phase     `json:"phase"`
+	Source     skillsharing.Source    `json:"source"`
+	HTTPStatus int                    `json:"http_status,omitzero"`
+	Executed   skillsharing.Executed  `json:"executed"`
+	Next       translate.Next         `json:"next"`
+	Details    jsontext.Value         `json:"details,omitzero"`
+	Retry      jsontext.Value         `json:"retry,omitzero"`
+}
+
+func (f *following) whole(ctx context.Context, o translate.Outcome) wholeOutcome {
+	w := wholeOutcome{Status: "error", SkillID: o.SkillID, ElapsedMS: time.Since(f.start).Milliseconds()}
+	if o.Run != nil {
+		w.Status, w.ExecutionID, w.Output = string(o.Run.Status), o.Run.ExecutionID, o.Run.Output
+		if !o.Run.Status.Final() && (o.Failure == nil || ctx.Err() != nil || o.Failure.Next == translate.NextFollowRun) {
+			w.Follow = f.command("follow", o.SkillID, o.Run.ExecutionID)
+		}
+	}
+	if o.Failure != nil && (ctx.Err() == nil || o.Run == nil || o.Run.Status.Final()) { // else it is that nobody waits
+		e := o.Failure.Err
+		w.Error = &wholeError{
+			e.Code, plain(e.Message), e.Phase, e.Source, e.HTTPStatus, e.Executed, o.Failure.Next, e.Details, e.Retry,
+		}
+	}
+	return w
+}
+
+// progress says how far a call is: on a terminal in one line that changes every
+// second, elsewhere in a line for each thing that happened.
+type progress struct {
+	screen *Screen
+	start  time.Time
+	ended  chan struct{}
+	ticks  sync.WaitGroup
+
+	mu   sync.Mutex
+	verb string
+}
+
+func newProgress(s *Screen) *progress {
+	p := &progress{screen: s, start: time.Now(), ended: make(chan struct{}), verb: "invoking"}
+	if s.ErrTerminal {
+		p.ticks.Go(p.tick)
+	}
+	return p
+}
+
+// eraseLine goes to the beginning of the line and erases it (ECMA-48: CR, EL).
+const eraseLine = "\r\x1b[K"
+
+func (p *progress) tick() {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-p.ended:
+			return
+		case <-ticker.C:
+			p.mu.Lock()
+			fmt.Fprintf(p.screen.Err, "%s%s %d s", eraseLine, p.verb, int(time.Since(p.start).Seconds()))
+			p.mu.Unlock()
+		}
+	}
+}
+
+// line writes a line that stays.
+func (p *progress) line(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.screen.ErrTerminal {
+		fmt.Fprint(p.screen.Err, eraseLine)
+	}
+	fmt.Fprintln(p.screen.Err, printable(text))
+}
+
+// running tells that there is a run.
+func (p *progress) running(text string) {
+	p.line(text)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.verb = "running"
+}
+
+// end stops the line that changes and leaves a last one, if there is a text. Only
+// the first call counts.
+func (p *progress) end(text string) {
+	select {
+	case <-p.ended:
+		return
+	default:
+	}
+	close(p.ended)
+	p.ticks.Wait()
+	switch {
+	case text != "":
+		p.line(text)
+	case p.screen.ErrTerminal:
+		fmt.Fprint(p.screen.Err, eraseLine)
+	}
+}

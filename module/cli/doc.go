@@ -1,0 +1,13 @@
+// Package cli is what the commands of `caddy skill-bridge` do with one provider or
+// document, and how they show it. It knows neither Caddy nor flags: a command gives
+// it a bridge and gets an exit status back.
+package cli
+
+// Exit statuses. Caddy's own are 1 to 3.
+const (
+	OK            = 0
+	Invalid       = 1   // the document that was to be validated is not valid
+	FailedRun     = 4   // the provider reported that the run failed
+	ProtocolError = 5   // there is no result for any other reason
+	Interrupted   = 130 // the user did not want to wait any longer, as shells report SIGINT
+)

@@ -1,0 +1,158 @@
+package skillbridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+func validateCommand() *cobra.Command {
+	var r reach
+	var asJSON, index, descriptor bool
+	cmd := &cobra.Command{
+		Use:   "validate <file-or-url>",
+		Short: "Validates an index or a descriptor, and tells each fault",
+		Long: `Validates an index of skills, with its entries, or a skill's descriptor as the bridge
+does before it uses one, and tells each fault (50 at most) with its JSON Pointer, what
+is expected and what is there. - is standard input. Of a URL without a path, the index
+is validated. What has an array "skills" is an index, unless --descriptor says otherwise.
+
+With --json it writes {"valid", "kind", "faults": [{"path", "message", "expected",
+"actual"}]}. A key is sent only to the origin of the URL, and to hosts of --trust.
+
+Exit status: 0 valid, 1 not valid (or wrong usage), 5 the document could not be read,
+130 interrupted.`,
+		Example: `  caddy skill-bridge validate descriptor.json
+  caddy skill-bridge validate --json https://skills.example.com/.well-known/skill-sharing
+  caddy skill-bridge validate https://skills.example.com
+  generate-index | caddy skill-bridge validate --index -`,
+		Args: arguments(1, 1),
+		RunE: exits(func(cmd *cobra.Command, args []string) (int, error) {
+			screen := cli.NewScreen(os.Stdout, os.Stderr)
+			kind := cli.Kind("")
+			switch {
+			case index && descriptor:
+				return 0, errors.New("--index and --descriptor exclude each other")
+			case index:
+				kind = cli.Index
+			case descriptor:
+				kind = cli.Descriptor
+			}
+			ctx, stop := interruptible(cmd.Context())
+			defer stop()
+			document, header, err := r.read(ctx, args[0])
+			switch e, told := errors.AsType[*unreadable](err); {
+			case ctx.Err() != nil:
+				return cli.Interrupted, nil
+			case told:
+				screen.Complain("%v", e)
+				return cli.ProtocolError, nil
+			case err != nil:
+				return 0, err
+			}
+			return screen.Tell(cli.Judge(document, kind, header), asJSON), nil
+		}),
+	}
+	r.addFlags(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "Write JSON")
+	cmd.Flags().BoolVar(&index, "index", false, "It is an index, whatever it looks like")
+	cmd.Flags().BoolVar(&descriptor, "descriptor", false, "It is a descriptor, whatever it looks like")
+	return cmd
+}
+
+// unreadable is why there is no document to validate.
+type unreadable struct{ error }
+
+// read reads a document, and of one with a URL, the header that it was served with.
+func (r *reach) read(ctx context.Context, from string) ([]byte, http.Header, error) {
+	switch {
+	case from == "-":
+		return readAll(os.Stdin)
+	case strings.HasPrefix(from, "https://"), strings.HasPrefix(from, "http://"):
+		return r.fetch(ctx, from)
+	}
+	file, err := os.Open(from)
+	if err != nil {
+		return nil, nil, &unreadable{err}
+	}
+	defer file.Close()
+	return readAll(file)
+}
+
+// readAll reads no more than what shows that a document is too large.
+func readAll(from io.Reader) ([]byte, http.Header, error) {
+	largest := skillsharing.DefaultLimits().DocumentSize
+	document, err := io.ReadAll(io.LimitReader(from, largest+1))
+	if err == nil && int64(len(document)) > largest {
+		err = fmt.Errorf("the document is larger than the %d bytes that are accepted", largest)
+	}
+	if err != nil {
+		return nil, nil, &unreadable{err}
+	}
+	return document, nil, nil
+}
+
+// fetch reads a document as the bridge does.
+func (r *reach) fetch(ctx context.Context, from string) ([]byte, http.Header, error) {
+	u, err := parseURL("URL", from)
+	if err != nil {
+		return nil, nil, err
+	}
+	if u.Path == "" || u.Path == "/" {
+		u.Path = skillsharing.WellKnownPath
+	}
+	own := *r
+	own.private = own.keyEnv != "" // it is for reading documents that one would give a key here
+	h, err := own.handler((&url.URL{Scheme: u.Scheme, Host: u.Host}).String())
+	if errors.Is(err, errWithoutTLS) {
+		return nil, nil, &unreadable{err}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	client, release, err := own.client(h)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer release()
+	response, failure := client.Read(ctx, u)
+	if failure != nil {
+		return nil, nil, &unreadable{errors.New(cli.Unreadable(failure))}
+	}
+	return response.Body, response.Header, nil
+}
+
+// client reads documents of a handler's first provider, as the handler's bridge
+// would.
+func (r *reach) client(h *Handler) (*skillsharing.Client, context.CancelFunc, error) {
+	ctx, release, err := r.begin(h)
+	if err != nil {
+		return nil, nil, err
+	}
+	h.logger = ctx.Logger()
+	config, _, err := h.config(ctx)
+	if err != nil {
+		release()
+		return nil, nil, usageError(err)
+	}
+	s := &config.Sources[0]
+	audience, err := skillsharing.NewAudience(s.URL, s.Trust)
+	if err != nil {
+		release()
+		return nil, nil, err
+	}
+	return &skillsharing.Client{
+		Source: s.Namespace, Origin: s.URL, Audience: audience, DiscoveryCredentials: s.DiscoveryCredentials, Transport: s.Transport,
+		MaxResponseSize: config.MaxResponseSize, Limits: config.Limits, AllowHTTP: config.AllowHTTP, Observer: config.Observer,
+	}, release, nil
+}

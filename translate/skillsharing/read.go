@@ -1,0 +1,35 @@
+package skillsharing
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/skill-bridge/caddy-skill-bridge/cache"
+)
+
+// Read reads a document as [Client.Index] and [Client.Skill] do, by the same rules
+// and within the same limits, but neither judges what it says nor keeps it: that
+// is for those who want to see what is wrong with it.
+func (c *Client) Read(ctx context.Context, u *url.URL) (*cache.Response, *Error) {
+	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
+	defer cancel()
+	r, err := c.fetch(ctx, PhaseDescriptor, u, c.constant().header)
+	if err == nil && r.StatusCode != http.StatusOK {
+		err = &cache.StatusError{StatusCode: r.StatusCode, Header: r.Header, Body: r.Body}
+	}
+	if err == nil && c.repeatsSecret(r.Body) {
+		err = secretError(PhaseDescriptor)
+	}
+	if err != nil {
+		e := c.documentError(ctx, PhaseDescriptor, u, err)
+		e.URL = bareURL(u)
+		e.scrub(c.DiscoveryCredentials)
+		return nil, e
+	}
+	return r, nil
+}
+
+// CheckIndexType judges the media type that an index is served with (section
+// 4.3.1). It returns nil if that will do.
+func CheckIndexType(h http.Header) *Error { return checkMediaType(h) }

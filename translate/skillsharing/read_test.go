@@ -1,0 +1,59 @@
+package skillsharing_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+func TestRead(t *testing.T) {
+	const key = "an-api-key-of-some-length"
+	for _, tc := range []struct {
+		name   string
+		answer http.HandlerFunc
+		want   string
+		code   skillsharing.ErrorCode // empty: it is read
+	}{
+		{"any text", answers(200, "no JSON", "Content-Type", "text/plain"), "no JSON", ""},
+		{"redirect", answers(302, "", "Location", "/elsewhere"), "elsewhere", ""},
+		{"not there", answers(404, "none"), "HTTP 404", skillsharing.SkillNotFound},
+		{"empty", answers(204, ""), "HTTP 204", skillsharing.InvalidProviderResponse},
+		{"in trouble", answers(503, ""), "HTTP 503", skillsharing.EndpointUnreachable},
+		{"too large", answers(200, strings.Repeat("x", 1001)), "1000 bytes", skillsharing.InvalidProviderResponse},
+		{"largest", answers(200, strings.Repeat("x", 1000)), "xxx", ""},
+		{"a secret", answers(200, "your key is "+key), "repeats a credential", skillsharing.ValidationError},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := newProvider(t)
+			p.on("GET /document", tc.answer)
+			p.on("GET /elsewhere", answers(200, "elsewhere"))
+			c := newReader(t, p)
+			c.DiscoveryCredentials = &keyed{key: key}
+			c.Limits.DocumentSize = 1000
+			r, e := c.Read(t.Context(), parseURL(t, p.URL+"/document"))
+			if tc.code != "" {
+				wantError(t, e, tc.code, skillsharing.ExecutedNo)
+				if !strings.Contains(e.Message, tc.want) || strings.Contains(e.Message, key) {
+					t.Errorf("message %q, want %q", e.Message, tc.want)
+				}
+				return
+			}
+			if e != nil || !strings.Contains(string(r.Body), tc.want) {
+				t.Errorf("%v, %v, want %q", r, e, tc.want)
+			}
+		})
+	}
+}
+
+func TestReadWithoutTLS(t *testing.T) {
+	p := newProvider(t)
+	c := newReader(t, p)
+	c.AllowHTTP = false
+	_, e := c.Read(t.Context(), parseURL(t, p.URL+"/document"))
+	wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedNo)
+	if n := len(p.requests()); n != 0 {
+		t.Errorf("%d requests", n)
+	}
+}
