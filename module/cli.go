@@ -40,7 +40,7 @@ func init() {
 
 // subcommands make the commands below `caddy skill-bridge`.
 var subcommands = []func() *cobra.Command{
-	validateCommand, listCommand, describeCommand, callCommand, followCommand,
+	validateCommand, listCommand, describeCommand, callCommand, followCommand, statusCommand, purgeCommand,
 }
 
 // exits makes of a command that returns an exit status what cobra runs. An error is

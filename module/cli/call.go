@@ -157,9 +157,9 @@ func (f *following) tell(ctx context.Context, o translate.Outcome) int {
 	}
 	switch {
 	case f.JSON:
-		f.Screen.json(f.whole(ctx, o))
+		f.Screen.JSON(f.whole(ctx, o))
 	case status == OK:
-		f.Screen.json(o.Run.Output)
+		f.Screen.JSON(o.Run.Output)
 	}
 	return status
 }

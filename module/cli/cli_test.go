@@ -68,7 +68,7 @@ func TestJSONOnTerminal(t *testing.T) {
 		true:  "{\n  \"a\": \"\\u009b2J\"\n}\n",
 	} {
 		var out bytes.Buffer
-		(&Screen{Out: &out, OutTerminal: terminal}).json(value)
+		(&Screen{Out: &out, OutTerminal: terminal}).JSON(value)
 		if out.String() != want {
 			t.Errorf("terminal %t: %q, want %q", terminal, &out, want)
 		}
@@ -78,7 +78,7 @@ func TestJSONOnTerminal(t *testing.T) {
 func TestTable(t *testing.T) {
 	var out bytes.Buffer
 	s := &Screen{Out: &out, Width: 14}
-	s.table("", []string{"NAME", "TEXT"}, [][]string{{"ä", "a long description"}, {"bcd\n", ""}})
+	s.Table("", []string{"NAME", "TEXT"}, [][]string{{"ä", "a long description"}, {"bcd\n", ""}})
 	if want := "NAME  TEXT\nä     a long …\nbcd\n"; out.String() != want {
 		t.Errorf("%q, want %q", &out, want)
 	}

@@ -55,12 +55,12 @@ func (p *Provider) List(ctx context.Context, asJSON bool) int {
 		rows[i] = []string{name, e.Version, string(e.Access), string(e.CapabilityType), e.Description}
 	}
 	if asJSON {
-		p.Screen.json(struct {
+		p.Screen.JSON(struct {
 			Skills []listedSkill `json:"skills"`
 		}{skills})
 		return OK
 	}
-	p.Screen.table("", []string{"NAME", "VERSION", "ACCESS", "TYPE", "DESCRIPTION"}, rows)
+	p.Screen.Table("", []string{"NAME", "VERSION", "ACCESS", "TYPE", "DESCRIPTION"}, rows)
 	return OK
 }
 
@@ -208,7 +208,7 @@ func (p *Provider) Describe(ctx context.Context, skill string, asJSON bool) int 
 		return p.fail(ctx, failure)
 	}
 	if asJSON {
-		p.Screen.json(struct {
+		p.Screen.JSON(struct {
 			Descriptor  jsontext.Value `json:"descriptor"`
 			InputSchema jsontext.Value `json:"input_schema"`
 		}{d.Document, d.InputSchema})
@@ -248,7 +248,7 @@ func (p *Provider) show(d *translate.Description) {
 	if len(rows) == 0 {
 		say("  none")
 	} else {
-		s.table("  ", []string{"NAME", "TYPE", "REQUIRED", "DEFAULT", "DESCRIPTION"}, rows)
+		s.Table("  ", []string{"NAME", "TYPE", "REQUIRED", "DEFAULT", "DESCRIPTION"}, rows)
 	}
 
 	output := skill.Output.ContentType

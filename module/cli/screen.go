@@ -44,8 +44,8 @@ func (s *Screen) Complain(format string, args ...any) {
 // advise tells what to do about it.
 func (s *Screen) advise(text string) { fmt.Fprintln(s.Err, "Next:  "+escaped(text, "")) }
 
-// json writes a value, for people on a terminal and as it is elsewhere.
-func (s *Screen) json(value any) {
+// JSON writes a value, for people on a terminal and as it is elsewhere.
+func (s *Screen) JSON(value any) {
 	text, err := json.Marshal(value, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 	if err != nil {
 		s.Complain("%v", err)
@@ -60,9 +60,9 @@ func (s *Screen) json(value any) {
 	fmt.Fprintf(s.Out, "%s\n", text)
 }
 
-// table writes rows below a header, with the last column cut where the terminal
+// Table writes rows below a header, with the last column cut where the terminal
 // ends.
-func (s *Screen) table(indent string, header []string, rows [][]string) {
+func (s *Screen) Table(indent string, header []string, rows [][]string) {
 	all := append([][]string{header}, rows...)
 	widths := make([]int, len(header))
 	for _, row := range all {

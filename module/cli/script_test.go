@@ -100,6 +100,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("PROVIDER", p.URL())
 			e.Setenv("DOCUMENTS", p.URL()+"/descriptors/acme%2F")
 			e.Setenv("PORT", freePort(t))
+			e.Setenv("ADMIN", freePort(t))
 			e.Setenv("KEY", "open sesame")
 			e.Setenv("WRONG_KEY", "abracadabra")
 			e.Setenv("XDG_DATA_HOME", e.WorkDir)
@@ -107,7 +108,10 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "asks": asks,
+			"exits": exits, "asks": asks, "await": await,
+			"execute": func(ts *testscript.TestScript, _ bool, args []string) { // a skill of the bridge at an address, as an agent does
+				hostile.NewClient(t, "http://"+args[0]+"/rpc").Execute(args[1], nil)
+			},
 		},
 	})
 }
@@ -132,6 +136,18 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 func asks(ts *testscript.TestScript, neg bool, args []string) {
 	reach := []string{args[0], args[1], "--allow-http", "--allow-networks=127.0.0.1", ts.Getenv("PROVIDER")}
 	exits(ts, neg, append(reach, args[2:]...))
+}
+
+// await waits until somebody listens on a port.
+func await(ts *testscript.TestScript, _ bool, args []string) {
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if c, err := net.Dial("tcp", "127.0.0.1:"+args[0]); err == nil {
+			_ = c.Close() // nothing was said
+			return
+		} else if time.Now().After(deadline) {
+			ts.Fatalf("%v", err)
+		}
+	}
 }
 
 func freePort(t *testing.T) string {

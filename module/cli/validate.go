@@ -102,7 +102,7 @@ func (s *Screen) Tell(v Verdict, asJSON bool) int {
 	}
 	switch {
 	case asJSON:
-		s.json(v)
+		s.JSON(v)
 	case v.Valid:
 		fmt.Fprintf(s.Out, "valid %s\n", v.Kind)
 	default:
