@@ -479,10 +479,14 @@ func exerciseQuickstart(e *example) {
 
 // startQuickstart starts the quickstart with a demo provider that works fast, and
 // a bridge that polls it often.
+// quickstartProvider is where the demo provider of the quickstart is.
+const quickstartProvider = "127.0.0.1:8081"
+
 func startQuickstart(e *example) *bridge {
 	e.t.Helper()
 	e.secrets = append(e.secrets, "demo-key", "demo-secret")
-	e.replace("127.0.0.1:8081", "127.0.0.1:"+freePort(e.t))
+	e.provider = "127.0.0.1:" + freePort(e.t)
+	e.replace(quickstartProvider, e.provider)
 	e.replace("api_key demo-key\n\t\tclient", "api_key demo-key\n\t\trun_time 50ms\n\t\tclient")
 	e.option("poll_interval 2ms 10ms")
 	return e.start()

@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 )
 
 var fence = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
@@ -71,7 +73,8 @@ func normalized(answer string) string {
 // TestREADMECommands sends what the README sends and compares the answers with
 // those printed there; once with --json and once as for an older curl.
 func TestREADMECommands(t *testing.T) {
-	b := startQuickstart(open(t, "quickstart"))
+	e := open(t, "quickstart")
+	b := startQuickstart(e)
 	const older = `-H 'Content-Type: application/json' -d`
 	if !strings.Contains(readFile(t, "README.md"), "`"+older+"`") {
 		t.Errorf("README.md does not say how to do without --json: %s", older)
@@ -84,6 +87,12 @@ func TestREADMECommands(t *testing.T) {
 			}
 			commands++
 			command, want, _ := strings.Cut(exchange, "\n")
+			if strings.HasPrefix(command, "caddy ") {
+				if got := runCaddy(t, strings.Replace(command, quickstartProvider, e.provider, 1)); told(got) != told(want) {
+					t.Errorf("%s\ngot  %s\nwant %s", command, got, want)
+				}
+				continue
+			}
 			for _, variant := range []string{command, strings.Replace(command, "--json", older, 1)} {
 				c, err := parseCurl(variant)
 				if err != nil {
@@ -102,6 +111,44 @@ func TestREADMECommands(t *testing.T) {
 	if commands < 6 {
 		t.Errorf("README.md has only %d commands", commands)
 	}
+}
+
+// asCaddy is set where the test binary is to be Caddy.
+const asCaddy = "SKILL_BRIDGE_TEST_AS_CADDY"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCaddy) != "" {
+		caddycmd.Main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// runCaddy runs a command line of caddy, and returns all that it writes.
+func runCaddy(t *testing.T, command string) string {
+	t.Helper()
+	words, err := shellWords(command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	caddy := exec.CommandContext(t.Context(), os.Args[0], words[1:]...)
+	caddy.Env = append(os.Environ(), asCaddy+"=1", "XDG_DATA_HOME="+t.TempDir(), "XDG_CONFIG_HOME="+t.TempDir())
+	text, err := caddy.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v", command, err)
+	}
+	return string(text)
+}
+
+var (
+	accepted  = regexp.MustCompile(`accepted exec-[a-z2-7]{26}`)
+	completed = regexp.MustCompile(`completed in (\d+ ms|\d+\.\d s)`)
+)
+
+// told is what a command tells, but for what differs each time.
+func told(text string) string {
+	text = accepted.ReplaceAllString(text, "accepted exec-…")
+	return strings.TrimSpace(completed.ReplaceAllString(text, "completed"))
 }
 
 // A curl is what a command line of curl sends.
@@ -502,6 +549,12 @@ func TestREADMELinks(t *testing.T) {
 	for _, found := range regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(text, -1) {
 		target := found[1]
 		if strings.HasPrefix(target, "https://") {
+			continue
+		}
+		if heading, ok := strings.CutPrefix(target, "#"); ok {
+			if !strings.Contains(strings.ToLower(text), "# "+strings.ReplaceAll(heading, "-", " ")+"\n") {
+				t.Errorf("README.md links to %s, which is none of its headings", target)
+			}
 			continue
 		}
 		linked[target] = true

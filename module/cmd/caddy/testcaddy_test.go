@@ -28,10 +28,11 @@ func readFile(t *testing.T, path string) string {
 
 // An example is a Caddyfile whose words may be replaced before it is started.
 type example struct {
-	t       *testing.T
-	text    string
-	secrets []string // that no log may show
-	log     string   // where the file says it logs to; empty: it does not say
+	t        *testing.T
+	text     string
+	secrets  []string // that no log may show
+	log      string   // where the file says it logs to; empty: it does not say
+	provider string   // of the quickstart: its address
 }
 
 // open reads a Caddyfile of the examples. What lies outside of the repository is
