@@ -21,10 +21,11 @@ const (
 	maxLoggedError = 1024 // of URLs and errors, which say what to do, or why
 )
 
-// observer writes what the bridge reports to the log. It never sees arguments,
-// outputs or secrets.
+// observer writes what the bridge reports to the log, and counts it. It never sees
+// arguments, outputs or secrets.
 type observer struct {
 	logger   *zap.Logger
+	metrics  *metrics
 	notices  *limiter
 	failures *limiter // apart, so that none of them fills another's
 	refusals *limiter // providers choose the hosts
@@ -33,7 +34,7 @@ type observer struct {
 }
 
 func newObserver(logger *zap.Logger) *observer {
-	return &observer{logger: logger, notices: newLimiter(1024), failures: newLimiter(1024), refusals: newLimiter(64)}
+	return &observer{logger: logger, metrics: processMetrics, notices: newLimiter(1024), failures: newLimiter(1024), refusals: newLimiter(64)}
 }
 
 // Begin implements translate.Observer.
@@ -42,6 +43,7 @@ func (*observer) Begin(ctx context.Context, _ *translate.Call) context.Context {
 // Exchange implements skillsharing.Observer.
 func (o *observer) Exchange(ctx context.Context, e *skillsharing.Exchange) {
 	o.health.note(e)
+	o.metrics.exchanged(e)
 	line := o.logger.Check(zapcore.DebugLevel, "exchange with provider")
 	if line == nil {
 		return
@@ -91,6 +93,7 @@ func (o *observer) Notice(ctx context.Context, n *skillsharing.Notice) {
 // refused tells the operator which connection the guard has refused. The address
 // is empty if it did not come to that.
 func (o *observer) refused(host, address string, r *refusal) {
+	o.metrics.refused(r)
 	host = clip(host, maxLogged)
 	dropped, due := o.refusals.due(host+"\n"+r.rule, time.Now())
 	if !due {
@@ -112,13 +115,17 @@ func repeated(dropped int) zap.Field {
 
 // Called implements translate.Observer.
 func (o *observer) Called(ctx context.Context, c *translate.Call, out *translate.Outcome, s *translate.Statistics) {
+	o.metrics.called(c, out, s)
 	o.audit.call(c, out, s)
 	if served, ok := ctx.Value(servedCallsKey{}).(*servedCalls); ok {
 		served.add(c, out, s)
 	}
 	level, message := zapcore.InfoLevel, "call completed"
-	if out.Failure != nil {
+	switch {
+	case out.Failure != nil:
 		level, message = o.failureLevel(out.Failure, s.Source), "call failed"
+	case out.Run == nil: // by a panic, which is logged, too
+		message = "call failed"
 	}
 	line := o.logger.Check(level, message)
 	if line == nil {

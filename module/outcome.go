@@ -10,7 +10,7 @@ const (
 
 // kindNames are the outcomes of calls that failed.
 var kindNames = [...]string{
-	translate.Internal:            "internal_error",
+	translate.Internal:            "internal",
 	translate.InvalidArguments:    "invalid_arguments",
 	translate.SkillNotFound:       "skill_not_found",
 	translate.AuthRequired:        "auth_required",
@@ -25,13 +25,16 @@ var kindNames = [...]string{
 	translate.RunFailed:           "failed",
 }
 
-// outcomeOf says in one word what became of a call.
+// outcomeOf says in one word what became of a call. A call without either a run or a
+// failure was ended by a panic.
 func outcomeOf(o *translate.Outcome) string {
 	switch {
-	case o.Failure != nil:
+	case o.Failure != nil && int(o.Failure.Kind) < len(kindNames):
 		return kindNames[o.Failure.Kind]
-	case o.Run != nil && !o.Run.Status.Final():
-		return outcomeRunning
+	case o.Failure != nil, o.Run == nil:
+		return kindNames[translate.Internal]
+	case o.Run.Status.Final():
+		return outcomeCompleted
 	}
-	return outcomeCompleted
+	return outcomeRunning
 }

@@ -26,10 +26,17 @@ var sharedPool = caddy.NewUsagePool()
 type shared struct {
 	documents *cache.Cache
 	breakers  *skillsharing.Breakers
+	metrics   *metrics // count the documents
+}
+
+func newShared(documents *cache.Cache, breakers *skillsharing.Breakers) *shared {
+	processMetrics.use(documents)
+	return &shared{documents, breakers, processMetrics}
 }
 
 // Destruct implements caddy.Destructor.
 func (s *shared) Destruct() error {
+	s.metrics.drop(s.documents)
 	s.documents.Close()
 	return nil
 }

@@ -53,6 +53,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		MaxRequestSize: cmp.Or(h.MaxRequestSize, defaultMaxRequestSize),
 		OnPanic:        h.logPanic,
 	}
+	if err := processMetrics.register(ctx.GetMetricsRegistry()); err != nil {
+		return err
+	}
 	live.add(h)
 	if len(config.Sources) == 0 {
 		h.logger.Warn("no provider, skill or registry is configured: the bridge knows no skill")
@@ -66,7 +69,10 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, idle []func(
 	key := h.poolKey()
 	pooled, _, err := sharedPool.LoadOrNew(key, func() (caddy.Destructor, error) {
 		documents, err := cache.New(h.cacheConfig())
-		return &shared{documents, skillsharing.NewBreakers(h.breakerConfig())}, err
+		if err != nil {
+			return nil, err
+		}
+		return newShared(documents, skillsharing.NewBreakers(h.breakerConfig())), nil
 	})
 	if err != nil {
 		return err
