@@ -21,8 +21,8 @@ const (
 	maxLoggedError = 1024 // of URLs and errors, which say what to do, or why
 )
 
-// observer writes what the bridge reports to the log. It never sees arguments,
-// outputs or secrets.
+// observer writes what the bridge reports to the log, and to the trace if there is
+// one. It never sees arguments, outputs or secrets.
 type observer struct {
 	logger   *zap.Logger
 	notices  *limiter
@@ -35,10 +35,13 @@ func newObserver(logger *zap.Logger) *observer {
 }
 
 // Begin implements translate.Observer.
-func (*observer) Begin(ctx context.Context, _ *translate.Call) context.Context { return ctx }
+func (*observer) Begin(ctx context.Context, c *translate.Call) context.Context {
+	return beginTrace(ctx, c)
+}
 
 // Exchange implements skillsharing.Observer.
 func (o *observer) Exchange(ctx context.Context, e *skillsharing.Exchange) {
+	traceExchange(ctx, e)
 	line := o.logger.Check(zapcore.DebugLevel, "exchange with provider")
 	if line == nil {
 		return
@@ -106,8 +109,13 @@ func repeated(dropped int) zap.Field {
 	return zap.Int("repeated", dropped)
 }
 
-// Called implements translate.Observer.
-func (o *observer) Called(_ context.Context, c *translate.Call, out *translate.Outcome, s *translate.Statistics) {
+// Called implements translate.Observer. Of descriptions, only those that failed are
+// logged.
+func (o *observer) Called(ctx context.Context, c *translate.Call, out *translate.Outcome, s *translate.Statistics) {
+	endTrace(ctx, c, out, s)
+	if s.Operation == translate.OperationDescribe && out.Failure == nil {
+		return
+	}
 	level, message := zapcore.InfoLevel, "call completed"
 	if out.Failure != nil {
 		level, message = o.failureLevel(out.Failure, s.Source), "call failed"
