@@ -21,8 +21,8 @@ const (
 	maxLoggedError = 1024 // of URLs and errors, which say what to do, or why
 )
 
-// observer writes what the bridge reports to the log, and counts it. It never sees
-// arguments, outputs or secrets.
+// observer writes what the bridge reports to the log, counts it, and adds it to the
+// trace if there is one. It never sees arguments, outputs or secrets.
 type observer struct {
 	logger   *zap.Logger
 	metrics  *metrics
@@ -38,12 +38,15 @@ func newObserver(logger *zap.Logger) *observer {
 }
 
 // Begin implements translate.Observer.
-func (*observer) Begin(ctx context.Context, _ *translate.Call) context.Context { return ctx }
+func (*observer) Begin(ctx context.Context, c *translate.Call) context.Context {
+	return beginTrace(ctx, c)
+}
 
 // Exchange implements skillsharing.Observer.
 func (o *observer) Exchange(ctx context.Context, e *skillsharing.Exchange) {
 	o.health.note(e)
 	o.metrics.exchanged(e)
+	traceExchange(ctx, e)
 	line := o.logger.Check(zapcore.DebugLevel, "exchange with provider")
 	if line == nil {
 		return
@@ -113,8 +116,13 @@ func repeated(dropped int) zap.Field {
 	return zap.Int("repeated", dropped)
 }
 
-// Called implements translate.Observer.
+// Called implements translate.Observer. Of descriptions, only those that failed are
+// counted and logged.
 func (o *observer) Called(ctx context.Context, c *translate.Call, out *translate.Outcome, s *translate.Statistics) {
+	endTrace(ctx, c, out, s)
+	if s.Operation == translate.OperationDescribe && out.Failure == nil {
+		return
+	}
 	o.metrics.called(c, out, s)
 	o.audit.call(c, out, s)
 	if served, ok := ctx.Value(servedCallsKey{}).(*servedCalls); ok {

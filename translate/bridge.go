@@ -176,9 +176,9 @@ func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *Failur
 	if failure == nil {
 		failure = x.find()
 	}
+	x.outcome = x.judge(nil, failure)
+	x.report(OperationDescribe)
 	if failure != nil {
-		x.outcome = x.judge(nil, failure)
-		x.report(OperationDescribe)
 		return nil, failure
 	}
 	f := x.found

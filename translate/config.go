@@ -102,7 +102,7 @@ type Observer interface {
 	// Begin is told of a call that begins, and may complete it. The context that it returns is that of the call, which all
 	// other reports about it come with.
 	Begin(ctx context.Context, c *Call) context.Context
-	// Called reports a call that has ended. Descriptions are reported only if they failed.
+	// Called reports a call that has ended.
 	Called(ctx context.Context, c *Call, o *Outcome, s *Statistics)
 }
 

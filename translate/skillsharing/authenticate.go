@@ -222,7 +222,7 @@ func (c *Client) authentication(ctx context.Context, auth *Auth, req *http.Reque
 	return &Authentication{
 		Request: req, Body: body, Auth: auth,
 		Origin:    c.Origin.Scheme + "://" + c.Origin.Host,
-		Transport: tokenTransport{c}, MaxResponseSize: c.MaxResponseSize,
+		Transport: tokenTransport{c, ctx}, MaxResponseSize: c.MaxResponseSize,
 		MaySend: func(u *url.URL) error {
 			if e := c.permitted(ctx, u, PhaseAuth); e != nil {
 				return e
@@ -247,8 +247,12 @@ func (c *Client) renew(ctx context.Context, s *Skill, rejected *http.Request) (b
 }
 
 // tokenTransport carries the requests that credentials make of their own, and
-// reports them.
-type tokenTransport struct{ client *Client }
+// reports them with the context of the call that they were first made for: what
+// they bring may be shared, and so their own context is no call's.
+type tokenTransport struct {
+	client *Client
+	call   context.Context
+}
 
 // RoundTrip implements http.RoundTripper.
 func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -263,7 +267,7 @@ func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		status = resp.StatusCode
 	}
 	if n := through.leave(req.Context(), status, err); n != nil {
-		t.client.Observer.Notice(req.Context(), n)
+		t.client.Observer.Notice(t.call, n)
 	}
 	x := Exchange{Source: t.client.Source, Phase: PhaseAuth, Method: req.Method, URL: req.URL, Duration: time.Since(start), client: t.client}
 	if err != nil {
@@ -272,6 +276,6 @@ func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if resp != nil {
 		x.Status = resp.StatusCode
 	}
-	t.client.Observer.Exchange(req.Context(), &x)
+	t.client.Observer.Exchange(t.call, &x)
 	return resp, err
 }

@@ -1,0 +1,294 @@
+package skillbridge
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// tracerName is the instrumentation scope of all spans.
+const tracerName = "github.com/skill-bridge/caddy-skill-bridge/module"
+
+// What the OpenTelemetry semantic conventions have no names for.
+const (
+	frontKey       = attribute.Key("skill_bridge.front")
+	nameKey        = attribute.Key("skill_bridge.name") // as the agent wrote it
+	providerKey    = attribute.Key("skill_bridge.provider")
+	skillKey       = attribute.Key("skill_bridge.skill") // its id, once it is found
+	executionIDKey = attribute.Key("skill_bridge.execution_id")
+	statusKey      = attribute.Key("skill_bridge.status")               // of the run
+	descriptorKey  = attribute.Key("skill_bridge.descriptor")           // how it was come by
+	pollKey        = attribute.Key("skill_bridge.poll")                 // its number
+	credentialsKey = attribute.Key("skill_bridge.credentials.duration") // seconds until requests had theirs, which other calls may have fetched
+)
+
+// requestNames say what a request to a provider is for. Beside the method they
+// name its span: its path, which a descriptor chooses, could be anything.
+var requestNames = map[skillsharing.Phase]string{
+	skillsharing.PhaseDiscovery:  "index",
+	skillsharing.PhaseDescriptor: "descriptor",
+	skillsharing.PhaseAuth:       "credentials",
+	skillsharing.PhaseInvoke:     "submit",
+	skillsharing.PhaseResult:     "result",
+}
+
+// callSpan is the span of a call, with those of its phases. It is the current span
+// of the call's context.
+type callSpan struct {
+	trace.Span
+	tracer    trace.Tracer
+	discovery trace.Span
+
+	mu        sync.Mutex // requests for documents and tokens may outlive the call
+	submits   int
+	submitted time.Time  // when the newest invocation was answered
+	run       trace.Span // nil: it was not asked about
+	polls     int
+	result    time.Time // when its output was first asked for
+}
+
+// beginTrace starts the span of a call if there is a tracing directive in front of
+// the bridge, whose span is recorded, and has the call tell providers of it. A
+// trace that is not sampled is told to them, too: else they would begin traces of
+// their own.
+//
+// The span's kind is server, as the conventions for JSON-RPC say: in a batch,
+// several calls arrive in one HTTP request, whose span is theirs in common.
+func beginTrace(ctx context.Context, c *translate.Call) context.Context {
+	request := trace.SpanFromContext(ctx)
+	if !request.SpanContext().IsValid() {
+		return ctx
+	}
+	if request.IsRecording() {
+		tracer := tracerOf(request)
+		arrived := trace.WithTimestamp(c.Arrived)
+		below, span := tracer.Start(ctx, c.Method, arrived, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+			semconv.RPCSystemNameJSONRPC, semconv.JSONRPCProtocolVersion("2.0"), semconv.RPCMethod(c.Method), frontKey.String(c.Front)))
+		_, discovery := tracer.Start(below, "discovery", arrived)
+		ctx = trace.ContextWithSpan(ctx, &callSpan{Span: span, tracer: tracer, discovery: discovery})
+	}
+	s := trace.SpanContextFromContext(ctx)
+	c.TraceID = s.TraceID().String()
+	flags := s.TraceFlags() & (trace.FlagsSampled | trace.FlagsRandom) // no others are defined
+	c.TraceParent = "00-" + c.TraceID + "-" + s.SpanID().String() + "-" + flags.String()
+	return ctx
+}
+
+// tracerOf makes spans that end up where a span does. Caddy sets no global tracer
+// provider.
+func tracerOf(s trace.Span) trace.Tracer {
+	return s.TracerProvider().Tracer(tracerName, trace.WithSchemaURL(semconv.SchemaURL))
+}
+
+// traceExchange adds an exchange with a provider to the trace that its context
+// belongs to. Documents and tokens that several calls wait for are in that of the
+// first of them.
+func traceExchange(ctx context.Context, e *skillsharing.Exchange) {
+	current := trace.SpanFromContext(ctx)
+	if call, ok := current.(*callSpan); ok {
+		call.exchange(e)
+		return
+	}
+	if current.IsRecording() { // a list, which is no call
+		end := time.Now()
+		addRequest(tracerOf(current), current, e, end.Add(-e.Duration), end)
+	}
+}
+
+func (s *callSpan) exchange(e *skillsharing.Exchange) {
+	end := time.Now()
+	start := end.Add(-e.Duration)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch e.Phase {
+	case skillsharing.PhaseDiscovery, skillsharing.PhaseDescriptor:
+		addRequest(s.tracer, s.discovery, e, start, end)
+	case skillsharing.PhasePoll:
+		s.poll(e, start, end)
+	case skillsharing.PhaseInvoke:
+		var repeated []attribute.KeyValue
+		if s.submits > 0 {
+			repeated = []attribute.KeyValue{semconv.HTTPRequestResendCount(s.submits)}
+		}
+		s.submits++
+		s.submitted = end
+		addRequest(s.tracer, s, e, start, end, repeated...)
+	case skillsharing.PhaseResult:
+		if s.result.IsZero() {
+			s.result = start
+		}
+		addRequest(s.tracer, s, e, start, end)
+	default:
+		addRequest(s.tracer, s, e, start, end)
+	}
+}
+
+// poll adds an event to the span of the run, which keeps a bounded number of them.
+func (s *callSpan) poll(e *skillsharing.Exchange, start, end time.Time) {
+	if s.run == nil {
+		if !s.submitted.IsZero() {
+			start = s.submitted
+		}
+		s.startRun(start)
+	}
+	s.polls++
+	attributes := append(make([]attribute.KeyValue, 0, 3), pollKey.Int(s.polls))
+	s.run.AddEvent("poll", trace.WithTimestamp(end), trace.WithAttributes(appendAnswer(attributes, e)...))
+}
+
+func (s *callSpan) startRun(at time.Time) {
+	_, s.run = s.tracer.Start(trace.ContextWithSpan(context.Background(), s), "run", trace.WithTimestamp(at))
+}
+
+// addRequest adds the span of an HTTP request that has ended.
+func addRequest(t trace.Tracer, parent trace.Span, e *skillsharing.Exchange, start, end time.Time, more ...attribute.KeyValue) {
+	attributes := append(make([]attribute.KeyValue, 0, 8), semconv.HTTPRequestMethodKey.String(e.Method))
+	attributes = append(appendAnswer(appendAddress(attributes, e.Address()), e), more...)
+	_, span := t.Start(trace.ContextWithSpan(context.Background(), parent), e.Method+" "+requestNames[e.Phase],
+		trace.WithTimestamp(start), trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
+	switch {
+	case e.Err != nil:
+		span.SetStatus(codes.Error, clip(e.Err.Error(), maxLoggedError))
+	case e.Status >= http.StatusBadRequest:
+		span.SetStatus(codes.Error, "")
+	}
+	span.End(trace.WithTimestamp(end))
+}
+
+// appendAddress appends where a request went. What was secret in the address has
+// been removed from it; then it may not be a URL any more.
+func appendAddress(attributes []attribute.KeyValue, address string) []attribute.KeyValue {
+	attributes = append(attributes, semconv.URLFull(clip(address, maxLoggedError)))
+	u, err := url.Parse(address)
+	if err != nil {
+		return attributes
+	}
+	attributes = append(attributes, semconv.ServerAddress(clip(u.Hostname(), maxLogged)))
+	if port, err := strconv.Atoi(portOf(u)); err == nil {
+		attributes = append(attributes, semconv.ServerPort(port))
+	}
+	return attributes
+}
+
+// appendAnswer appends what came of a request.
+func appendAnswer(attributes []attribute.KeyValue, e *skillsharing.Exchange) []attribute.KeyValue {
+	if e.Status != 0 {
+		attributes = append(attributes, semconv.HTTPResponseStatusCode(e.Status))
+	}
+	switch {
+	case e.Err != nil:
+		return append(attributes, semconv.ErrorTypeOther)
+	case e.Status >= http.StatusBadRequest:
+		return append(attributes, semconv.ErrorTypeKey.String(strconv.Itoa(e.Status)))
+	}
+	return attributes
+}
+
+// endTrace ends the span of a call.
+func endTrace(ctx context.Context, c *translate.Call, out *translate.Outcome, figures *translate.Statistics) {
+	s, ok := trace.SpanFromContext(ctx).(*callSpan)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	end := time.Now()
+	s.endDiscovery(out, figures, end)
+	s.endRun(out, figures)
+	attributes := make([]attribute.KeyValue, 0, 8)
+	for _, a := range []attribute.KeyValue{
+		nameKey.String(clip(c.Name, maxLogged)), providerKey.String(figures.Source), skillKey.String(clip(out.SkillID, maxLogged)),
+	} {
+		if a.Value.AsString() != "" {
+			attributes = append(attributes, a)
+		}
+	}
+	if out.Run != nil {
+		attributes = append(attributes,
+			executionIDKey.String(clip(out.Run.ExecutionID, maxLogged)), statusKey.String(clip(string(out.Run.Status), maxLogged)))
+	}
+	if d := figures.Effort.Credentials; d > 0 {
+		attributes = append(attributes, credentialsKey.Float64(d.Seconds()))
+	}
+	s.SetAttributes(attributes...)
+	if out.Failure != nil {
+		fail(s, out.Failure)
+	}
+	s.End(trace.WithTimestamp(end))
+}
+
+func (s *callSpan) endDiscovery(out *translate.Outcome, figures *translate.Statistics, end time.Time) {
+	if !figures.Found.IsZero() {
+		end = figures.Found
+	}
+	if figures.Descriptor != 0 {
+		s.discovery.SetAttributes(descriptorKey.String(figures.Descriptor.String()))
+	}
+	if f := out.Failure; f != nil && (f.Err.Phase == skillsharing.PhaseDiscovery || f.Err.Phase == skillsharing.PhaseDescriptor) {
+		fail(s.discovery, f)
+	}
+	s.discovery.End(trace.WithTimestamp(end))
+}
+
+// endRun ends the span of the run, after which its output may have been fetched.
+func (s *callSpan) endRun(out *translate.Outcome, figures *translate.Statistics) {
+	if figures.Followed.IsZero() {
+		return
+	}
+	if s.run == nil {
+		start := figures.Found
+		if figures.Submitted.After(start) {
+			start = figures.Submitted
+		}
+		s.startRun(start)
+	}
+	end := figures.Followed
+	if !s.result.IsZero() {
+		end = s.result
+	}
+	if f := out.Failure; f != nil && f.Err.Phase == skillsharing.PhasePoll {
+		fail(s.run, f)
+	}
+	s.run.End(trace.WithTimestamp(end))
+}
+
+// fail notes why a span is of something that failed.
+func fail(span trace.Span, f *translate.Failure) {
+	message := ""
+	if !quotesArguments(f) {
+		message = clip(f.Err.Message, maxLoggedError)
+	}
+	span.SetStatus(codes.Error, message)
+	span.SetAttributes(semconv.ErrorTypeKey.String(errorType(f)))
+}
+
+// errorTypes are the codes that are the bridge's or the protocol's own.
+var errorTypes = []skillsharing.ErrorCode{
+	skillsharing.ValidationError, skillsharing.AuthRequired, skillsharing.PermissionDenied, skillsharing.SkillNotFound,
+	skillsharing.InvocationTimeout, skillsharing.EndpointUnreachable, skillsharing.VersionIncompatible,
+	skillsharing.InvalidProviderResponse, skillsharing.RateLimited,
+}
+
+// errorType is one of few: failed runs have codes that providers make up.
+func errorType(f *translate.Failure) string {
+	code := f.Err.Code
+	switch {
+	case slices.Contains(errorTypes, code):
+		return string(code)
+	case f.Kind == translate.RunFailed:
+		return "EXECUTION_FAILED"
+	}
+	return semconv.ErrorTypeOther.Value.AsString()
+}
