@@ -61,8 +61,12 @@ func (s *servedCalls) addTo(r *http.Request) {
 		return
 	}
 	for _, f := range []struct{ name, value string }{
-		{"method", s.first.method}, {"source", s.first.source}, {"skill", clip(s.first.skill, maxLogged)}, {"outcome", s.first.outcome},
-		{"execution_id", clip(s.first.executionID, maxLogged)}, {"trace_id", s.first.traceID},
+		{"method", s.first.method},
+		{"source", s.first.source},
+		{"skill", clip(s.first.skill, maxLogged)},
+		{"outcome", s.first.outcome},
+		{"execution_id", clip(s.first.executionID, maxLogged)},
+		{"trace_id", s.first.traceID},
 	} {
 		if f.value != "" {
 			extra.Add(zap.String("skill_bridge_"+f.name, f.value))

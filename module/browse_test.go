@@ -87,14 +87,14 @@ func (f fetched) shown(t *testing.T) []string {
 	t.Helper()
 	var names []string
 	for n := range parse(t, f.body).Descendants() {
-		if name := attribute(n, "data-name"); name != "" {
+		if name := attributeOf(n, "data-name"); name != "" {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-func attribute(n *html.Node, name string) string {
+func attributeOf(n *html.Node, name string) string {
 	for _, a := range n.Attr {
 		if a.Key == name {
 			return a.Val
@@ -208,7 +208,7 @@ func TestBrowseGuardsThePage(t *testing.T) {
 		switch n.Data {
 		case "script", "style":
 			active++
-			if got := attribute(n, "nonce"); got != nonce[1] {
+			if got := attributeOf(n, "nonce"); got != nonce[1] {
 				t.Errorf("<%s> has the nonce %q", n.Data, got)
 			}
 		case "link", "img", "iframe", "object", "embed", "base":
@@ -319,7 +319,7 @@ func TestBrowseEscapes(t *testing.T) {
 					t.Errorf("%s: <%s> has %s", query, n.Data, a.Key)
 				}
 			}
-			if href := attribute(n, "href"); n.Data == "a" && !strings.HasPrefix(href, "#") && !strings.HasPrefix(href, "?") {
+			if href := attributeOf(n, "href"); n.Data == "a" && !strings.HasPrefix(href, "#") && !strings.HasPrefix(href, "?") {
 				t.Errorf("%s: there is a link to %q", query, href)
 			}
 		}

@@ -62,7 +62,7 @@ func scrape(t *testing.T, c *hostile.Caddy) samples {
 	lines := bufio.NewScanner(strings.NewReader(scraped(t, c)))
 	for lines.Scan() {
 		line := lines.Text()
-		if !strings.Contains(line, "skill_bridge") || strings.HasPrefix(line, "#") {
+		if !strings.Contains(line, "skill_bridge") || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "caddy_admin_") {
 			continue
 		}
 		match := sampleLine.FindStringSubmatch(line)

@@ -25,7 +25,7 @@ type slowProvider struct {
 }
 
 func (p *slowProvider) RoundTrip(r *http.Request) (*http.Response, error) {
-	status := ""
+	var status string
 	switch {
 	case r.URL.Path == "/run":
 		p.asked.Store(0)

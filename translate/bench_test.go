@@ -58,13 +58,13 @@ func (benchProvider) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // newBenchBridge makes a bridge that has read the index and the descriptor of the call.
-func newBenchBridge(b testing.TB, call Call) *Bridge {
-	b.Helper()
+func newBenchBridge(tb testing.TB, call Call) *Bridge {
+	tb.Helper()
 	documents, err := cache.New(cache.Config{MaxSize: 8 << 20, TTL: time.Hour, MaxTTL: time.Hour})
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
-	b.Cleanup(documents.Close)
+	tb.Cleanup(documents.Close)
 	bridge, err := New(Config{
 		Sources: []Source{{
 			Namespace: "acme", URL: &url.URL{Scheme: "https", Host: "skills.example.com"}, Transport: benchProvider{},
@@ -74,10 +74,10 @@ func newBenchBridge(b testing.TB, call Call) *Bridge {
 		DefaultTimeout: 25 * time.Second, MaxTimeout: 10 * time.Minute, Polling: skillsharing.Polling{Plan: polling.Backoff{Initial: time.Second, Longest: time.Second}}, MaxResponseSize: 10 << 20,
 	})
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
-	if o := bridge.Execute(b.Context(), call); o.Failure != nil {
-		b.Fatal(o.Failure.Err)
+	if o := bridge.Execute(tb.Context(), call); o.Failure != nil {
+		tb.Fatal(o.Failure.Err)
 	}
 	return bridge
 }

@@ -109,7 +109,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "asks": asks, "await": await,
-			"execute": func(ts *testscript.TestScript, _ bool, args []string) { // a skill of the bridge at an address, as an agent does
+			"execute": func(_ *testscript.TestScript, _ bool, args []string) { // a skill of the bridge at an address, as an agent does
 				hostile.NewClient(t, "http://"+args[0]+"/rpc").Execute(args[1], nil)
 			},
 		},
