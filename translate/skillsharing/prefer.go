@@ -67,7 +67,7 @@ func (c *Client) notePreference(ctx context.Context, a *answer) bool {
 // 7240, section 3).
 func applied(header http.Header) bool {
 	for _, line := range header["Preference-Applied"] {
-		for _, preference := range strings.SplitSeq(line, ",") {
+		for preference := range strings.SplitSeq(line, ",") {
 			name, _, _ := strings.Cut(preference, "=")
 			if strings.EqualFold(strings.TrimSpace(name), "wait") {
 				return true
