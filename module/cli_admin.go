@@ -43,7 +43,7 @@ func (f *adminFlags) ask(method, path string, body, answer any) error {
 	}
 	resp, err := caddycmd.AdminAPIRequest(address, method, path, http.Header{"Content-Type": {"application/json"}}, bytes.NewReader(text))
 	if err != nil {
-		return err
+		return fmt.Errorf("%w (--address says where the admin API is; with «admin off» there is none)", err)
 	}
 	defer resp.Body.Close()
 	return json.NewDecoder(resp.Body).Decode(answer)

@@ -250,8 +250,10 @@ type Limits struct {
 	// number after `runs`.) Default: half of `runs`.
 	RunsPerProvider int `json:"runs_per_provider,omitempty"`
 
-	// How often the runs of one provider may be asked about, in requests per second
-	// for all of them together. Over that they are asked later. Default: 1000.
+	// How often the runs of one provider, or of one `skill`, may be asked about, in
+	// requests per second for all of its runs in this handler together. Over that they
+	// are asked later; those whose time is nearly up, at the last moment, and no more
+	// of these than of the others. Default: 1000.
 	Polls int `json:"polls,omitempty"`
 
 	// How many of them may have a run that was submitted and has not ended: what

@@ -5,6 +5,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/certmagic"
 	"go.uber.org/zap"
 
 	_ "github.com/skill-bridge/caddy-skill-bridge/module/credentials" // the guest modules that come with the bridge
@@ -169,7 +170,8 @@ type Handler struct {
 	health    health
 	browser   *browser // nil: there is no page
 	usage     *usage
-	book      *book // nil: nothing is learned
+	book      *book              // nil: nothing is learned
+	storage   *certmagic.Storage // for what is learned; nil: none
 	tokens    *tokens
 	stopped   func() // the handler's configuration has
 }

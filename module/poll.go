@@ -60,7 +60,9 @@ func (h *Handler) holdBook(ctx caddy.Context) (release func(), err error) {
 		return nil, err
 	}
 	h.book = pooled.(*book)
-	h.book.storeIn(ctx)
+	if _, err := ctx.AppIfConfigured("events"); err == nil { // else this is no running Caddy
+		h.storage = new(ctx.Storage())
+	}
 	return func() {
 		if _, err := bookPool.Delete(key); err != nil {
 			h.logger.Error("giving up what was learned of execution times", zap.Error(err))
@@ -75,7 +77,7 @@ var bookPool = caddy.NewUsagePool()
 // book is what was learned, and where it is stored.
 type book struct {
 	*polling.Book
-	storage atomic.Pointer[certmagic.Storage] // of the newest configuration; nil: none
+	storage atomic.Pointer[certmagic.Storage] // of the configuration that served last; nil: none
 	key     string
 	logger  *zap.Logger
 
@@ -101,20 +103,15 @@ func newBook(ctx caddy.Context, price time.Duration) *book {
 	return b
 }
 
-// storeIn has what is learned stored where the newest configuration says.
-func (b *book) storeIn(ctx caddy.Context) {
-	if _, err := ctx.AppIfConfigured("events"); err == nil { // else this is no running Caddy
-		storage := ctx.Storage()
-		b.storage.Store(&storage)
-	}
-}
-
 // use is called with every request. The first has what was stored read, since
 // loading a configuration is to have no effects; later ones have it stored now and
 // then. Neither is waited for.
-func (b *book) use() {
-	if b == nil || b.storage.Load() == nil {
+func (b *book) use(storage *certmagic.Storage) {
+	if b == nil || storage == nil {
 		return
+	}
+	if b.storage.Load() != storage {
+		b.storage.Store(storage)
 	}
 	if !b.loading.Swap(true) {
 		go b.load()
@@ -147,11 +144,23 @@ func (b *book) save() {
 	defer cancel()
 	completions := b.Completions()
 	b.savedAt.Store(time.Now().Unix())
-	if err := (*b.storage.Load()).Store(ctx, b.key, b.Save()); err != nil {
+	if err := b.store(ctx, *b.storage.Load()); err != nil {
 		b.logger.Warn("what was learned of execution times can't be stored; a restart will forget it", zap.Error(err))
 		return
 	}
 	b.saved.Store(completions)
+}
+
+// store adds what other instances have learned, and stores all of it.
+func (b *book) store(ctx context.Context, storage certmagic.Storage) error {
+	if err := storage.Lock(ctx, b.key); err != nil {
+		return err
+	}
+	defer func() { _ = storage.Unlock(context.WithoutCancel(ctx), b.key) }() // it ends by itself, too
+	if data, err := storage.Load(ctx, b.key); err == nil {
+		_ = b.Load(data) // what is damaged is replaced
+	}
+	return storage.Store(ctx, b.key, b.Save())
 }
 
 // Destruct implements caddy.Destructor.

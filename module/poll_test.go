@@ -76,3 +76,24 @@ func TestHandlersLearnTogether(t *testing.T) {
 		}
 	}
 }
+
+// Instances that share a storage do not forget what others have learned.
+func TestWhatOthersHaveLearnedStays(t *testing.T) {
+	folder := t.TempDir()
+	one, _ := storedBook(folder)
+	other, _ := storedBook(folder)
+	theirs := learned
+	theirs.Skill = "acme/other"
+	one.Learner(learned).Done(polling.Completion{Execution: 2 * time.Second, Ended: 3 * time.Second, Polls: 2})
+	other.Learner(theirs).Done(polling.Completion{Execution: 2 * time.Second, Ended: 3 * time.Second, Polls: 2})
+	for _, b := range []*book{one, other} {
+		if err := b.Destruct(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again, logs := storedBook(folder)
+	again.load()
+	if n, m := again.Learner(learned).History().Len(), again.Learner(theirs).History().Len(); n != 1 || m != 1 || logs.Len() != 0 {
+		t.Errorf("%d and %d executions are known, %v", n, m, logs.All())
+	}
+}

@@ -139,10 +139,16 @@ func (r *runTokenKeys) Find(ctx context.Context, id runtoken.KeyID) (runtoken.Ke
 	if ok || r.storage == nil {
 		return key, ok, nil
 	}
+	asked := time.Now()
 	if err := r.take(ctx); err != nil {
 		return runtoken.Key{}, false, err
 	}
 	defer r.yield()
+	if r.looked.Before(asked) { // else somebody has looked for this one, too
+		if err := pauseUntil(ctx, r.looked.Add(runTokenInterval)); err != nil {
+			return runtoken.Key{}, false, err
+		}
+	}
 	if err := r.look(context.WithoutCancel(ctx)); err != nil {
 		return runtoken.Key{}, false, err
 	}
@@ -264,6 +270,18 @@ func (r *runTokenKeys) read(ctx context.Context) ([]runtoken.Key, error) {
 func (r *runTokenKeys) warn(message string, err error) {
 	if dropped, due := r.lines.due(message+"\n"+err.Error(), time.Now()); due {
 		r.logger.Warn(message, zap.Error(err), repeated(dropped))
+	}
+}
+
+// pauseUntil waits, unless the context ends before.
+func pauseUntil(ctx context.Context, at time.Time) error {
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -398,11 +398,15 @@ func TestForgedTokensDoNotReachTheStorage(t *testing.T) {
 				t.Errorf("the storage was read %d times, want %d", n, want)
 			}
 		}
+		start := time.Now()
 		forge(1)
 		time.Sleep(runTokenInterval - time.Nanosecond)
-		forge(1)
+		forge(2) // they have to wait for the look
 		time.Sleep(time.Nanosecond)
-		forge(2)
+		forge(3)
+		if took := time.Since(start); took != 2*runTokenInterval {
+			t.Errorf("three looks took %v", took)
+		}
 
 		// A storage that fails is not asked more often, and is no reason to call a token
 		// invalid for ever.
@@ -413,8 +417,8 @@ func TestForgedTokensDoNotReachTheStorage(t *testing.T) {
 				t.Errorf("found %v, error %v", ok, err)
 			}
 		}
-		if n := i.storage.loads.Load() - before; n != 3 {
-			t.Errorf("the storage was read %d times, want 3", n)
+		if n := i.storage.loads.Load() - before; n != 4 {
+			t.Errorf("the storage was read %d times, want 4", n)
 		}
 		i.expectLogs(t, "run tokens of other instances can't be opened")
 		if other.storage.loads.Load() != 0 {

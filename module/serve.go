@@ -21,7 +21,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 	arrived := time.Now()
 	h.usage.acquire()
 	defer h.usage.done()
-	h.book.use()
+	h.book.use(h.storage)
 	exit.enter()
 	defer exit.leave()
 	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {

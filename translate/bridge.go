@@ -100,7 +100,7 @@ func (b *Bridge) InProgress() (calls, waiting int64) {
 
 // Purge forgets the documents of a source, so that the next call reads them anew:
 // its index or answers and the descriptors it lists, or, of a skill, its
-// descriptor; or only the descriptor of the skill with an id, if it is not empty.
+// descriptor; or only the descriptor of the skill with an id or name, if it is not empty.
 // It reports whether there is such a source, and such a skill.
 func (b *Bridge) Purge(namespace, skillID string) bool {
 	for _, s := range b.catalog.sources {
@@ -162,9 +162,11 @@ func (b *Bridge) Follow(ctx context.Context, ref RunRef, call Call) Outcome {
 	x.setDeadline(b.config.MaxTimeout)
 	response, failure := &skillsharing.Response{ExecutionID: ref.ExecutionID, Status: skillsharing.StatusAccepted}, x.findRun(ref)
 	if failure == nil {
-		response, failure = x.follow(&skillsharing.Awaited{ExecutionID: ref.ExecutionID, Resumed: true, Accepted: ref.Accepted})
+		response, failure = x.follow(&skillsharing.Awaited{
+			ExecutionID: ref.ExecutionID, Resumed: true, Accepted: ref.Accepted, NotBefore: ref.NotBefore,
+		})
 	}
-	x.outcome = x.judge(response, failure)
+	x.outcome = x.judge(response, withoutTimeout(x.ctx, failure, ref.ExecutionID))
 	return x.outcome
 }
 

@@ -81,6 +81,7 @@ type RunRef struct {
 	Version     string // of the skill
 	ExecutionID string
 	Accepted    time.Time // when the run was accepted; zero: that is not known
+	NotBefore   time.Time // when the provider wants to be asked again at the earliest; zero: it has not said
 }
 
 // Failure says why a call did not bring the result that was asked for.

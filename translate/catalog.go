@@ -327,19 +327,22 @@ func (s *source) purge() {
 	}
 }
 
-// purgeSkill forgets one descriptor, by the skill's id. It reports whether the
-// source lists it.
+// purgeSkill forgets one descriptor, by the skill's id or name. It reports whether
+// the source lists it.
 func (s *source) purgeSkill(id string) bool {
 	if s.Kind == SkillSource {
 		s.client.Forget(directly(s).descriptor)
 		return true
 	}
 	t := s.table.Load()
-	if t == nil || t.byID[id] == nil {
+	if t == nil {
 		return false
 	}
-	s.client.Forget(t.byID[id].listed.descriptor)
-	return true
+	found := t.find(id)
+	for _, e := range found {
+		s.client.Forget(e.listed.descriptor)
+	}
+	return len(found) > 0
 }
 
 // answers reads the answers of a registry for each of the wanted types.

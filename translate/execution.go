@@ -132,7 +132,7 @@ func (x *execution) submit() (*skillsharing.Response, *Failure) {
 		return nil, failed(err)
 	}
 	x.ref = RunRef{
-		Source: f.source.Namespace, SkillID: f.skill.ID, Version: f.skill.Version,
+		Source: f.source.Namespace, SkillID: f.skill.ID, Version: shorten(f.skill.Version),
 		ExecutionID: response.ExecutionID, Accepted: x.figures.Submitted,
 	}
 	x.stop.noteRun(x.ref)
@@ -290,6 +290,7 @@ func (x *execution) judge(r *skillsharing.Response, failure *Failure) Outcome {
 	if r == nil {
 		return o
 	}
+	x.ref.NotBefore = r.NotBefore
 	o.Run = &Run{RunRef: x.ref, Status: r.Status, Output: r.Output, Elapsed: r.Elapsed, RetryAfter: r.RetryAfter}
 	if o.Run.ExecutionID == "" {
 		o.Run.ExecutionID = newRunID()

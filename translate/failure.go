@@ -60,6 +60,20 @@ func aboutRun(f *Failure, executionID string) *Failure {
 	return about
 }
 
+// withoutTimeout is the failure of somebody's who only wanted to know how a run is:
+// that there was no time to find out says nothing about the run.
+func withoutTimeout(ctx context.Context, f *Failure, executionID string) *Failure {
+	if f == nil || f.Kind != TimedOut || f.Err.Source != skillsharing.SourceBridge || !errors.Is(ctx.Err(), context.DeadlineExceeded) && ctx.Err() != nil {
+		return f
+	}
+	return failed(&skillsharing.Error{
+		Code: skillsharing.EndpointUnreachable, Phase: f.Err.Phase, Source: skillsharing.SourceBridge, SkillID: f.Err.SkillID, URL: f.Err.URL,
+		Message: "How the run is could not be learned in time; it may still be going on.",
+		Details: jsontext.Value(`{"reason":"it did not answer in time"}`), Retry: f.Err.Retry,
+		ExecutionID: executionID, Executed: skillsharing.ExecutedYes, Cause: f.Err.Cause,
+	})
+}
+
 // nextStep says what an agent should do about an error.
 func nextStep(kind Kind, e *skillsharing.Error) Next {
 	switch {
@@ -203,7 +217,7 @@ func addTimeout(e *skillsharing.Error, timeout time.Duration) {
 	}
 	e.Message = fmt.Sprintf("The skill had not finished when its time was up after %d ms.", timeout.Milliseconds())
 	if e.Executed == skillsharing.ExecutedYes {
-		e.Message += " The run may still be going on; let the next one have more time."
+		e.Message += " The run may still be going on: ask for its end before you start another one."
 	}
 	details := fmt.Appendf(nil, `{"timeout_ms":%d`, timeout.Milliseconds())
 	if e.ExecutionID != "" {

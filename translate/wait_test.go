@@ -97,3 +97,43 @@ func TestFollowFailures(t *testing.T) {
 		p.publish(p.descriptor("acme/weather", nil))
 	}
 }
+
+// That there was no time to find out how a run is says nothing about the run.
+func TestFollowInventsNoTimeout(t *testing.T) {
+	p, s := weather(t, nil)
+	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
+	ref, _ := newBridge(t, s).Submit(t.Context(), call(`{"city":"x"}`))
+	gate := make(chan struct{})
+	defer close(gate)
+	p.on("GET /skills/0.json", func(http.ResponseWriter, *http.Request) { <-gate })
+	config := bridgeConfig(t, nil, s)
+	config.DefaultTimeout, config.MaxTimeout = 50*time.Millisecond, 200*time.Millisecond
+	bridge, err := translate.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := bridge.Follow(t.Context(), ref, waiting(time.Millisecond))
+	if o.Failure == nil || o.Failure.Kind != translate.Unreachable || o.Failure.Next != translate.NextFollowRun || o.Run == nil || o.Run.ExecutionID != "e1" {
+		t.Errorf("%+v: %+v", o.Failure, o.Failure.Err)
+	}
+}
+
+// What a provider has asked for counts for those who come back, too.
+func TestFollowNotBefore(t *testing.T) {
+	p, s := weather(t, nil)
+	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
+	p.on("GET /status/e1", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Retry-After", "60")
+		answerJSON(200, response("e1", "running", nil))(w, r)
+	})
+	bridge := newBridge(t, s)
+	ref, _ := bridge.Submit(t.Context(), call(`{"city":"x"}`))
+	for range 3 {
+		o := bridge.Follow(t.Context(), ref, waiting(0))
+		if o.Failure != nil || o.Run.Status.Final() || time.Until(o.Run.NotBefore) < 50*time.Second || o.Run.RetryAfter < 50*time.Second {
+			t.Fatalf("%+v, %+v", o.Run, o.Failure)
+		}
+		ref = o.Run.RunRef
+	}
+	p.received(t, "GET /status/e1", 1)
+}

@@ -38,7 +38,9 @@ func (p *Provider) Call(ctx context.Context, skill string, args Arguments, o Opt
 		f.progress.line(fmt.Sprintf("note: the skill does not name an input %q", name))
 	}
 	// A run that is accepted is not waited for, so that its id can be shown.
-	outcome := p.Bridge.Execute(ctx, translate.Call{Name: skill, Args: object, Timeout: o.Timeout, Wait: new(time.Duration)})
+	starting, cancel := context.WithTimeout(ctx, f.left()) // how long one waits is no business of the provider's
+	defer cancel()
+	outcome := p.Bridge.Execute(starting, translate.Call{Name: skill, Args: object, Wait: new(time.Duration)})
 	if outcome.Failure == nil && !outcome.Run.Status.Final() {
 		f.progress.running("accepted " + outcome.Run.ExecutionID)
 		if f.pause(ctx, outcome.Run.RetryAfter) {

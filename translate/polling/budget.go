@@ -44,7 +44,7 @@ func (b *Budgets) Of(provider string) *Budget {
 	if len(b.budgets) >= b.sweepAt {
 		b.sweep()
 	}
-	made := &Budget{limiter: rate.NewLimiter(b.perSecond, b.burst), now: b.now}
+	made := &Budget{limiter: rate.NewLimiter(b.perSecond, b.burst), last: rate.NewLimiter(b.perSecond, b.burst), now: b.now}
 	b.budgets[provider] = made
 	return made
 }
@@ -65,6 +65,7 @@ func (b *Budgets) sweep() {
 // nothing.
 type Budget struct {
 	limiter *rate.Limiter
+	last    *rate.Limiter // of polls that can't wait for their turn
 	now     func() time.Time
 }
 
@@ -82,20 +83,17 @@ func (b *Budget) reserve(most time.Duration) (delay time.Duration, ok bool) {
 	return delay, true
 }
 
-// Hold is called right before a poll, and returns for how long it has to wait.
-// That is never more than most: a poll that can't wait any longer is made, so that
-// each run is polled once at least.
+// Hold is called right before a poll, and returns for how long it has to wait, or
+// [Never]. That is never more than most: a poll whose turn would come later is made at
+// the last moment, outside of the queue, or the queue would never end. Of those there
+// are no more than of the others.
 func (b *Budget) Hold(most time.Duration) time.Duration {
-	if b == nil {
-		return 0
-	}
-	now := b.now()
-	reservation := b.limiter.ReserveN(now, 1)
-	delay := reservation.DelayFrom(now)
-	if delay <= max(most, 0) {
+	delay, ok := b.reserve(most)
+	if ok {
 		return delay
 	}
-	// It is made without a place in the queue, or the queue would never end.
-	reservation.CancelAt(now)
+	if !b.last.AllowN(b.now(), 1) {
+		return Never
+	}
 	return max(most, 0)
 }

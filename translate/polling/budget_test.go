@@ -31,19 +31,31 @@ func TestBudgetDelays(t *testing.T) {
 	}
 }
 
-// A poll that can't wait is made, and does not make others wait longer.
-func TestBudgetNeverRefuses(t *testing.T) {
+// A poll that can't wait is made, and does not make others wait longer; but of those
+// there are no more than of the others.
+func TestBudgetAtTheLastMoment(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(0, 0)
 	budget := polling.NewBudgets(10, 1, func() time.Time { return now }).Of("acme")
 	budget.Hold(0)
-	for range 100 {
+	for range 5 {
 		if d := budget.Hold(30 * ms); d != 30*ms {
 			t.Fatalf("held for %v, want 30ms", d)
+		}
+		for range 20 {
+			if d := budget.Hold(-second); d != polling.Never {
+				t.Fatalf("held for %v, want for ever", d)
+			}
+		}
+		now = now.Add(100 * ms)
+		if d := budget.Hold(second); d != 0 {
+			t.Fatalf("held for %v, want 0", d)
 		}
 		if d := budget.Hold(-second); d != 0 {
 			t.Fatalf("held for %v, want 0", d)
 		}
+		now = now.Add(100 * ms)
+		budget.Hold(second)
 	}
 	if d := budget.Hold(second); d != 100*ms {
 		t.Errorf("held for %v, want 100ms", d)

@@ -26,7 +26,7 @@
 // to be drawn at random. Version, key id and principal are its additional data. The
 // plaintext is
 //
-//	expiry in Unix seconds (8 bytes) || acceptance in Unix milliseconds (8) || digest of the block (16) || source || skill id || version || execution id
+//	expiry in Unix seconds (8 bytes) || acceptance and earliest next request in Unix milliseconds (8 each) || digest of the block (16) || source || skill id || version || execution id
 //
 // with each text after its length (2 bytes). Integers are big-endian.
 //

@@ -49,7 +49,7 @@ func FuzzPlaintext(f *testing.F) {
 			return
 		}
 		// Nothing was left out or read twice: the texts are all of it but what is of fixed size.
-		if n := len(run.Source) + len(run.SkillID) + len(run.Version) + len(run.ExecutionID) + 4*2 + 32; n != len(plain) || run.Source != aRun.Source {
+		if n := len(run.Source) + len(run.SkillID) + len(run.Version) + len(run.ExecutionID) + 4*2 + 40; n != len(plain) || run.Source != aRun.Source {
 			t.Errorf("%q: %+v at %v", plain, run, now.Time)
 		}
 	})

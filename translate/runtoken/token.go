@@ -33,8 +33,9 @@ const (
 	nonceEnd   = idEnd + chacha20poly1305.NonceSizeX
 	expiryEnd  = 8
 	acceptEnd  = expiryEnd + 8
+	beforeEnd  = acceptEnd + 8
 	digestSize = 16 // nobody has two blocks to choose from: a second preimage would have to be found
-	digestEnd  = acceptEnd + digestSize
+	digestEnd  = beforeEnd + digestSize
 	lengthSize = 2
 )
 
@@ -55,8 +56,9 @@ type Run struct {
 	SkillID     string
 	Version     string
 	ExecutionID string
-	// Accepted is when the run was accepted, to the millisecond; zero: that is not known.
-	Accepted time.Time
+	// Accepted is when the run was accepted, and NotBefore when its provider wants to be asked again at the earliest, to
+	// the millisecond; zero: that is not known.
+	Accepted, NotBefore time.Time
 }
 
 // A Sealer makes tokens and opens them. It is safe for concurrent use.
@@ -101,6 +103,7 @@ func (s *Sealer) Seal(ctx context.Context, run Run, block, principal string) (st
 	digest := digestOf(block)
 	data = binary.BigEndian.AppendUint64(data, uint64(s.now().Add(Lifetime).Unix())) //nolint:gosec // after 1970
 	data = binary.BigEndian.AppendUint64(data, uint64(milliseconds(run.Accepted)))   //nolint:gosec // only read back
+	data = binary.BigEndian.AppendUint64(data, uint64(milliseconds(run.NotBefore)))  //nolint:gosec // only read back
 	data = append(data, digest[:]...)
 	for _, field := range fields {
 		data = binary.BigEndian.AppendUint16(data, uint16(len(field))) //nolint:gosec // at most MaxToken
@@ -147,13 +150,20 @@ func (s *Sealer) Open(ctx context.Context, token string, block func(source strin
 	}
 	now := block(run.Source)
 	digest := digestOf(now)
-	if now == "" || subtle.ConstantTimeCompare(digest[:], plain[acceptEnd:digestEnd]) != 1 {
+	if now == "" || subtle.ConstantTimeCompare(digest[:], plain[beforeEnd:digestEnd]) != 1 {
 		return Run{}, ErrInvalid
 	}
-	if ms := int64(binary.BigEndian.Uint64(plain[expiryEnd:])); ms != 0 { //nolint:gosec // as it was written
-		run.Accepted = time.UnixMilli(ms).UTC()
-	}
+	run.Accepted, run.NotBefore = timeOf(plain[expiryEnd:]), timeOf(plain[acceptEnd:])
 	return run, nil
+}
+
+// timeOf reads what milliseconds has written.
+func timeOf(plain []byte) time.Time {
+	ms := int64(binary.BigEndian.Uint64(plain)) //nolint:gosec // as it was written
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
 }
 
 // milliseconds is a time in Unix milliseconds, 0 for none.

@@ -54,7 +54,7 @@ func (c *clock) now() time.Time { return c.Time }
 var (
 	start   = time.Date(2026, time.May, 4, 10, 0, 0, 0, time.UTC)
 	testKey = runtoken.RestoreKey(runtoken.KeyID{1, 2, 3, 4}, runtoken.Secret{5, 6, 7}, start)
-	aRun    = runtoken.Run{Source: "acme", SkillID: "acme/forecast", Version: "1.2.3", ExecutionID: "exec-42", Accepted: time.UnixMilli(1795000000123).UTC()}
+	aRun    = runtoken.Run{Source: "acme", SkillID: "acme/forecast", Version: "1.2.3", ExecutionID: "exec-42", Accepted: time.UnixMilli(1795000000123).UTC(), NotBefore: time.UnixMilli(1795000030123).UTC()}
 )
 
 const (
@@ -98,6 +98,7 @@ func written(expiry time.Time, block string, fields ...string) []byte {
 	digest := sha256.Sum256([]byte(block))
 	plain := binary.BigEndian.AppendUint64(nil, uint64(expiry.Unix()))
 	plain = binary.BigEndian.AppendUint64(plain, uint64(aRun.Accepted.UnixMilli()))
+	plain = binary.BigEndian.AppendUint64(plain, uint64(aRun.NotBefore.UnixMilli()))
 	plain = append(plain, digest[:16]...)
 	for _, field := range fields {
 		plain = append(binary.BigEndian.AppendUint16(plain, uint16(len(field))), field...)

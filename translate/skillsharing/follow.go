@@ -34,6 +34,8 @@ type Awaited struct {
 	Resumed bool
 	// Accepted is when a resumed run was accepted; zero: that is not known.
 	Accepted time.Time
+	// NotBefore is when the provider wants to be asked about a resumed run at the earliest; zero: it has not said.
+	NotBefore time.Time
 	// Until is when whoever waits wants to hear how the run is, ended or not; zero: not before it has ended.
 	Until time.Time
 	// TraceParent is the traceparent header of all requests (W3C Trace Context, section 3.2); empty: they have none.
@@ -84,8 +86,13 @@ func (c *Client) Follow(ctx context.Context, s *Skill, run *Awaited, effort *Eff
 		run: c.Polling.start(ctx, c, s, run), bareOutput: !hasStatus, until: run.Until, mustAsk: run.Resumed,
 	}
 	delay := time.Duration(0)
+	if early := time.Until(run.NotBefore); run.Resumed && early > 0 {
+		poll.mustAsk, poll.known, delay = false, StatusRunning, early
+		poll.hear(early)
+	}
 	if !run.Resumed {
-		poll.after, poll.known = run.RetryAfter, StatusAccepted
+		poll.known = StatusAccepted
+		poll.hear(run.RetryAfter)
 		if run.RetryAfter > 0 || c.preferredWait(ctx, run.Until) == 0 {
 			delay = poll.run.Next(run.RetryAfter)
 		}
@@ -153,6 +160,7 @@ type poll struct {
 	known    ExecutionStatus // the newest, empty: none
 	trouble  *Error          // of the newest request
 	after    time.Duration   // the provider has asked for
+	earliest time.Time       // when that is over; zero: it has not
 	timer    *time.Timer
 	failures int  // in a row
 	missing  int  // answers 404 or 410 in a row
@@ -203,12 +211,21 @@ func (p *poll) follow(ctx context.Context, delay time.Duration) (*Response, *Err
 			p.known = r.Status
 			p.run.Running(p.held)
 		}
-		p.mustAsk, p.after = false, after
+		p.mustAsk = false
+		p.hear(after)
 		if p.held && after == 0 {
 			delay = 0
 			continue
 		}
 		delay = p.run.Next(after)
+	}
+}
+
+// hear notes for how long the provider does not want to be asked.
+func (p *poll) hear(after time.Duration) {
+	p.after, p.earliest = after, time.Time{}
+	if after > 0 {
+		p.earliest = time.Now().Add(after)
 	}
 }
 
@@ -290,7 +307,7 @@ func (p *poll) leave(ctx context.Context) (*Response, *Error) {
 	}
 	return &Response{
 		ExecutionID: p.executionID, Status: cmp.Or(p.known, StatusRunning),
-		RetryAfter: p.run.Later(p.after),
+		RetryAfter: p.run.Later(max(p.after, time.Until(p.earliest))), NotBefore: p.earliest,
 	}, nil
 }
 

@@ -61,9 +61,9 @@ func TestPreferWait(t *testing.T) {
 		{"it says so in other words", 40 * sec, time.Minute, patient{applied: "respond-async, WAIT"}, []string{"wait=20", "wait=20"}, 2, 0},
 		{"the time is nearly up", 28 * sec, 30 * sec, patient{applied: "wait"}, []string{"wait=20", "wait=9"}, 2, 0},
 		{"it asks to come later", 3 * sec, time.Minute, patient{applied: "wait", always: "30"}, []string{"wait=20"}, 1, 0},
-		{"it does not know that", 40 * sec, time.Minute, patient{}, []string{"wait=20", "wait=20", "wait=20", "", ""}, 20, 5 * sec},
-		{"it lies", 40 * sec, time.Minute, patient{applied: "wait", lies: true}, []string{"wait=20", "wait=20", "wait=20"}, 20, 5 * sec},
-		{"it does something else", 40 * sec, time.Minute, patient{applied: "respond-async", lies: true}, []string{"wait=20", "wait=20", "wait=20", "", ""}, 20, 5 * sec},
+		{"it does not know that", 40 * sec, time.Minute, patient{}, []string{"wait=20", "wait=20", "wait=20", "", ""}, 20, 6 * sec},
+		{"it lies", 40 * sec, time.Minute, patient{applied: "wait", lies: true}, []string{"wait=20", "wait=20", "wait=20"}, 20, 6 * sec},
+		{"it does something else", 40 * sec, time.Minute, patient{applied: "respond-async", lies: true}, []string{"wait=20", "wait=20", "wait=20", "", ""}, 20, 6 * sec},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -20,6 +20,9 @@ type Response struct {
 	Elapsed time.Duration
 	// RetryAfter is how long the provider asks to wait before the next request.
 	RetryAfter time.Duration
+	// NotBefore is when the provider wants to be asked again at the earliest, of a run that is not waited for any longer;
+	// zero: it has not said.
+	NotBefore time.Time
 }
 
 // RunError is the error member of a [Response].
@@ -257,5 +260,12 @@ func elapsed(timestamps jsontext.Value) time.Duration {
 	if created.IsZero() || completed.IsZero() {
 		return 0
 	}
-	return max(0, completed.Sub(created))
+	took := completed.Sub(created)
+	if took < 0 || took > longestRun {
+		return 0
+	}
+	return took
 }
+
+// longestRun is the longest time that a run is believed to have taken.
+const longestRun = 7 * 24 * time.Hour

@@ -44,10 +44,13 @@ func running(run *translate.Run, skill, runToken string) jsontext.Value {
 	b.optional("run_token", runToken)
 	b.text("summary", "Skill "+clean(skill, maxName)+" is still running; "+methodGetRun+" with the run_token tells how it ends.")
 	b.name("retry_after_ms")
-	b.buf = strconv.AppendInt(b.buf, roundUp(run.RetryAfter).Milliseconds(), 10)
+	b.buf = strconv.AppendInt(b.buf, roundUp(min(run.RetryAfter, longestRetry)).Milliseconds(), 10)
 	b.close()
 	return b.buf
 }
+
+// longestRetry is well within the life of the token to come back with.
+const longestRetry = runtoken.Lifetime - time.Hour
 
 // roundUp returns whole milliseconds.
 func roundUp(d time.Duration) time.Duration {

@@ -1,0 +1,5 @@
+//go:build race
+
+package skillbridge
+
+func init() { raceDetector = true }
