@@ -59,3 +59,43 @@ func (l *limiter) forget(now time.Time) {
 		}
 	}
 }
+
+// knows reports whether a line was logged, or left out, lately.
+func (l *limiter) knows(line string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, known := l.lines[line]
+	return known
+}
+
+// sourceLimiter is a limiter for each source, so that none of them takes the room of
+// another, whatever it publishes.
+type sourceLimiter struct {
+	each int // how many different lines of a source are told apart at a time
+
+	mu      sync.Mutex
+	sources map[string]*sourceLines // there are as many as in the configuration
+}
+
+type sourceLines struct{ lines, full *limiter }
+
+func newSourceLimiter(each int) *sourceLimiter {
+	return &sourceLimiter{each: each, sources: make(map[string]*sourceLines)}
+}
+
+// due is as with a limiter. Full tells that there is no room for the line: then it is
+// due to say so.
+func (s *sourceLimiter) due(source, line string, now time.Time) (dropped int, due, full bool) {
+	s.mu.Lock()
+	l := s.sources[source]
+	if l == nil {
+		l = &sourceLines{newLimiter(s.each), newLimiter(1)}
+		s.sources[source] = l
+	}
+	s.mu.Unlock()
+	if dropped, due = l.lines.due(line, now); due || l.lines.knows(line) {
+		return dropped, due, false
+	}
+	_, due = l.full.due("", now)
+	return 0, due, due
+}

@@ -136,6 +136,9 @@ func (m *metrics) register(registry prometheus.Registerer) error {
 // called counts a call that has ended.
 func (m *metrics) called(c *translate.Call, o *translate.Outcome, s *translate.Statistics) {
 	provider, outcome := providerLabel(s.Source), outcomeOf(o)
+	if s.Operation == translate.OperationDescribe && o.Failure == nil {
+		outcome = outcomeCompleted
+	}
 	m.calls.WithLabelValues(c.Front, c.Method, provider, m.skills.of(o.SkillID), outcome).Inc()
 	m.callDuration.WithLabelValues(provider, outcome).Observe(s.Duration.Seconds())
 	if n := s.Effort.Attempts - 1; n > 0 {

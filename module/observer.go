@@ -26,15 +26,15 @@ const (
 type observer struct {
 	logger   *zap.Logger
 	metrics  *metrics
-	notices  *limiter
-	failures *limiter // apart, so that none of them fills another's
-	refusals *limiter // providers choose the hosts
-	audit    *audit   // nil: there is none
+	notices  *sourceLimiter
+	failures *sourceLimiter // apart, so that none of them fills another's
+	refusals *limiter       // providers choose the hosts
+	audit    *audit         // nil: there is none
 	health   health
 }
 
 func newObserver(logger *zap.Logger) *observer {
-	return &observer{logger: logger, metrics: processMetrics, notices: newLimiter(1024), failures: newLimiter(1024), refusals: newLimiter(64)}
+	return &observer{logger: logger, metrics: processMetrics, notices: newSourceLimiter(64), failures: newSourceLimiter(64), refusals: newLimiter(64)}
 }
 
 // Begin implements translate.Observer.
@@ -86,8 +86,12 @@ func (o *observer) Notice(ctx context.Context, n *skillsharing.Notice) {
 		fields = append(fields, zap.Any(a.Key, value))
 		fmt.Fprintf(&line, "\n%v", value)
 	}
-	dropped, due := o.notices.due(line.String(), time.Now())
-	if !due {
+	dropped, due, full := o.notices.due(n.Source, line.String(), time.Now())
+	switch {
+	case full:
+		o.logger.Log(level, "there is more to tell about this source than is logged; the admin API shows what is wrong with its skills", zap.String("source", n.Source))
+		return
+	case !due:
 		return
 	}
 	o.logger.Log(level, message, append(fields, repeated(dropped))...)
@@ -117,13 +121,16 @@ func repeated(dropped int) zap.Field {
 }
 
 // Called implements translate.Observer. Of descriptions, only those that failed are
-// counted and logged.
+// logged.
 func (o *observer) Called(ctx context.Context, c *translate.Call, out *translate.Outcome, s *translate.Statistics) {
 	endTrace(ctx, c, out, s)
+	if c.Front == "" && s.Operation == translate.OperationDescribe {
+		return // the page for browsers, or a command, wants to know: that is no call
+	}
+	o.metrics.called(c, out, s)
 	if s.Operation == translate.OperationDescribe && out.Failure == nil {
 		return
 	}
-	o.metrics.called(c, out, s)
 	o.audit.call(c, out, s)
 	if served, ok := ctx.Value(servedCallsKey{}).(*servedCalls); ok {
 		served.add(c, out, s)
@@ -206,7 +213,7 @@ func (o *observer) failureLevel(f *translate.Failure, source string) zapcore.Lev
 	if !actionable(f) {
 		return zapcore.InfoLevel
 	}
-	if _, due := o.failures.due(source+"\n"+string(f.Err.Code)+"\n"+string(f.Err.Phase)+"\n"+f.Err.URL, time.Now()); !due {
+	if _, due, _ := o.failures.due(source, string(f.Err.Code)+"\n"+string(f.Err.Phase)+"\n"+f.Err.URL, time.Now()); !due {
 		return zapcore.InfoLevel
 	}
 	return zapcore.WarnLevel

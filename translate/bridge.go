@@ -201,7 +201,15 @@ type found struct {
 
 // read reads the descriptor of a listed skill and checks that it is the one
 // meant. An empty version is any.
-func (b *Bridge) read(ctx context.Context, l *listed, version string) (found, *Failure) {
+func (b *Bridge) read(ctx context.Context, l *listed, version string) (f found, failure *Failure) {
+	defer func() {
+		switch {
+		case failure != nil && failure.Kind != TimedOut && failure.Kind != Stopped:
+			l.fault.Store(failure)
+		case failure == nil && l.fault.Load() != nil:
+			l.fault.Store(nil)
+		}
+	}()
 	skill, state, err := l.source.client.SkillDocument(ctx, l.descriptor)
 	if err != nil {
 		err.SkillID = l.id

@@ -92,6 +92,7 @@ type listed struct {
 	name       string
 	id         string // that the descriptor must have; empty: any
 	descriptor *skillsharing.Location
+	fault      atomic.Pointer[Failure] // why it could not be used when that was last tried; nil: it could
 }
 
 // directly is where the name of a directly configured skill leads to.

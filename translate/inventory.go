@@ -18,17 +18,21 @@ type SkillStatus struct {
 	Fault *Failure
 }
 
+// inventoryTimeout bounds what it takes to read the indexes that are not cached: who
+// asks how things are does not want to wait for a provider that hangs.
+const inventoryTimeout = 2 * time.Second
+
 // Inventory returns what is known of all skills, private ones included, in the order
 // of the sources and of the names in each; and the sources that can't be read. It
 // reads indexes, if they are not cached, but no descriptors.
 func (b *Bridge) Inventory(ctx context.Context) ([]SkillStatus, []Unavailable) {
-	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, inventoryTimeout)
 	defer cancel()
 	var skills []SkillStatus
 	var unavailable []Unavailable
 	for _, s := range b.catalog.sources {
 		if s.Kind == SkillSource {
-			skills = append(skills, s.status(ctx, directly(s), SkillStatus{Name: s.Namespace}))
+			skills = append(skills, s.status(ctx, b.catalog.operators[s.Namespace].listed, SkillStatus{Name: s.Namespace}))
 		}
 	}
 	loaded := b.catalog.loadAll(ctx, func(s *source) bool { return s.Kind != SkillSource })
@@ -52,8 +56,11 @@ func (s *source) status(ctx context.Context, l *listed, status SkillStatus) Skil
 		status.Cached, status.FetchedAt, status.ExpiresAt = true, doc.FetchedAt, doc.ExpiresAt
 		status.ID, status.Version, status.Access = skill.ID, skill.Version, skill.Access
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		status.Fault = failed(err)
+	case l.fault.Load() != nil:
+		status.Fault = l.fault.Load()
 	}
 	return status
 }

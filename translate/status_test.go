@@ -65,3 +65,32 @@ func TestInProgress(t *testing.T) {
 		t.Errorf("%d calls, %d waiting, %d in progress after the end", calls, waiting, total)
 	}
 }
+
+// What is wrong with a skill is known until it is tried again, however short failures
+// are remembered.
+func TestInventoryKeepsFaults(t *testing.T) {
+	p, s := weather(t, nil)
+	bridge := newBridge(t, s)
+	fault := func() *translate.Failure {
+		t.Helper()
+		skills, unavailable := bridge.Inventory(t.Context())
+		if len(skills) != 1 || len(unavailable) != 0 {
+			t.Fatalf("%+v, %+v", skills, unavailable)
+		}
+		return skills[0].Fault
+	}
+	if fault() != nil {
+		t.Errorf("before anybody tried: %+v", fault())
+	}
+	p.publish(p.descriptor("acme/weather", object{"protocol": object{"version": "9.0.0"}}))
+	bridge.Execute(t.Context(), call(`{"city":"x"}`))
+	if f := fault(); f == nil || f.Kind != translate.VersionIncompatible {
+		t.Errorf("incompatible: %+v", f)
+	}
+	p.publish(p.descriptor("acme/weather", nil))
+	bridge.Purge("acme", "acme/weather")
+	bridge.Execute(t.Context(), call(`{"city":"x"}`))
+	if f := fault(); f != nil {
+		t.Errorf("mended: %+v", f)
+	}
+}

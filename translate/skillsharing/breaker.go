@@ -59,11 +59,16 @@ func (b *Breakers) States() []BreakerState {
 	if b == nil {
 		return nil
 	}
-	b.mu.RLock()
-	defer b.mu.RUnlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	states := make([]BreakerState, 0, len(b.breakers))
 	for key, known := range b.breakers {
 		known.mu.Lock()
+		if time.Since(known.asked) > max(forgottenAfter, 10*b.config.Cooldown) {
+			delete(b.breakers, key) // nobody asks it any more: its documents may name another
+			known.mu.Unlock()
+			continue
+		}
 		states = append(states, BreakerState{key.source, key.host, !known.opened.IsZero(), known.failures, known.reason, known.opened})
 		known.mu.Unlock()
 	}
@@ -72,6 +77,9 @@ func (b *Breakers) States() []BreakerState {
 	})
 	return states
 }
+
+// forgottenAfter is after how long a host that nobody asks is not reported any more.
+const forgottenAfter = 5 * time.Minute
 
 // maxBreakers bounds how many hosts are kept in mind: documents choose them.
 const maxBreakers = 4096
@@ -87,6 +95,7 @@ type breaker struct {
 	reason   string    // of the last failure
 	opened   time.Time // zero: it is closed
 	probed   time.Time // when a request was last let through to see whether the host is back
+	asked    time.Time // when somebody last wanted to send a request
 }
 
 // passage is a request's way through a breaker.
@@ -112,6 +121,9 @@ func (b *Breakers) enter(source string, u *url.URL, phase Phase) (passage, error
 	if p.breaker == nil {
 		return p, nil
 	}
+	p.breaker.mu.Lock()
+	p.breaker.asked = p.start
+	p.breaker.mu.Unlock()
 	done, err := p.breaker.circuit.Allow()
 	if err != nil && phase != PhasePoll && phase != PhaseResult && !p.breaker.mayProbe(err, b.config.Cooldown) {
 		return p, p.breaker.refusal(b.config.Cooldown)
@@ -241,7 +253,7 @@ func (b *Breakers) of(key hostKey) *breaker {
 	if len(b.breakers) >= maxBreakers {
 		return nil
 	}
-	made := new(breaker)
+	made := &breaker{asked: time.Now()}
 	made.circuit = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		MaxRequests: 1,
 		Timeout:     b.config.Cooldown,
