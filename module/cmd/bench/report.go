@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,11 @@ import (
 	"strings"
 	"time"
 )
+
+// notes say why targets are missed. Whoever changes that changes them.
+//
+//go:embed notes.md
+var notes string
 
 // report is what was found, in Markdown.
 type report struct {
@@ -118,9 +124,12 @@ microseconds for a request, so that what is measured is what is between them; ea
 enough to be read. `+"`-short`"+` takes less than a minute in all, `+"`-only`"+` runs some of the sections, `+"`-help`"+` tells the rest.`) + "\n")
 	if len(b.report.goals) > 0 {
 		goals := table{header: []string{"What", "target", "measured"}, rows: b.report.goals}
-		text.WriteString("\n## Summary\n\n" + goals.String())
+		text.WriteString("\n## Summary\n\nThe targets are the project's own; the last part says what stands in the way of those that are missed.\n\n" + goals.String())
 	}
 	text.WriteString(b.report.body.String())
+	if !b.short {
+		text.WriteString(notes)
+	}
 	_, err = io.WriteString(w, text.String())
 	return err
 }
