@@ -60,8 +60,8 @@ func (h *Handler) holdBook(ctx caddy.Context) (release func(), err error) {
 		return nil, err
 	}
 	h.book = pooled.(*book)
-	if _, err := ctx.AppIfConfigured("events"); err == nil { // else this is no running Caddy
-		h.storage = new(ctx.Storage())
+	if storage := storageOf(ctx); storage != nil {
+		h.storage = &storage
 	}
 	return func() {
 		if _, err := bookPool.Delete(key); err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/certmagic"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
@@ -140,4 +141,13 @@ func (u *usage) done() {
 	for _, closeIdle := range u.idle {
 		closeIdle()
 	}
+}
+
+// storageOf returns Caddy's storage, or nil where a handler is provisioned without a
+// running Caddy, which has an events app.
+func storageOf(ctx caddy.Context) certmagic.Storage {
+	if _, err := ctx.AppIfConfigured("events"); err != nil {
+		return nil
+	}
+	return ctx.Storage()
 }

@@ -171,17 +171,13 @@ func (k documentKind) phase() Phase {
 type constant struct {
 	index      string // its URL
 	partitions [documentKinds]string
-	header     http.Header // not to be changed
 }
 
 func (c *Client) constant() *constant {
 	if known := c.constants.Load(); known != nil {
 		return known
 	}
-	made := &constant{
-		index:  c.below(WellKnownPath).String(),
-		header: http.Header{"Accept": {"application/json"}, "User-Agent": {userAgent}},
-	}
+	made := &constant{index: c.below(WellKnownPath).String()}
 	for kind, name := range documentKindNames {
 		made.partitions[kind] = name + " " + c.Partition
 	}
@@ -193,7 +189,7 @@ func (c *Client) partition(kind documentKind) string { return c.constant().parti
 
 // fresh returns a document from the cache if it need not be asked for.
 func (c *Client) fresh(kind documentKind, url string) *cache.Document {
-	return c.Cache.Fresh(url, c.partition(kind), c.constant().header)
+	return c.Cache.Fresh(url, c.partition(kind), sharedHeader)
 }
 
 // document reads a document through the cache.
@@ -201,7 +197,7 @@ func (c *Client) document(ctx context.Context, kind documentKind, u *url.URL, pa
 	doc, err := c.Cache.Get(ctx, cache.Request{
 		URL:       u.String(),
 		Partition: c.partition(kind),
-		Header:    c.constant().header,
+		Header:    sharedHeader,
 		Timeout:   discoveryTimeout,
 		Fetch: func(ctx context.Context, header http.Header) (*cache.Response, error) {
 			return c.fetch(ctx, kind.phase(), u, header)

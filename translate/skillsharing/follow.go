@@ -159,8 +159,7 @@ type poll struct {
 
 	known    ExecutionStatus // the newest, empty: none
 	trouble  *Error          // of the newest request
-	after    time.Duration   // the provider has asked for
-	earliest time.Time       // when that is over; zero: it has not
+	earliest time.Time       // when the provider wants to be asked again; zero: it has not said
 	timer    *time.Timer
 	failures int  // in a row
 	missing  int  // answers 404 or 410 in a row
@@ -223,7 +222,7 @@ func (p *poll) follow(ctx context.Context, delay time.Duration) (*Response, *Err
 
 // hear notes for how long the provider does not want to be asked.
 func (p *poll) hear(after time.Duration) {
-	p.after, p.earliest = after, time.Time{}
+	p.earliest = time.Time{}
 	if after > 0 {
 		p.earliest = time.Now().Add(after)
 	}
@@ -307,7 +306,7 @@ func (p *poll) leave(ctx context.Context) (*Response, *Error) {
 	}
 	return &Response{
 		ExecutionID: p.executionID, Status: cmp.Or(p.known, StatusRunning),
-		RetryAfter: p.run.Later(max(p.after, time.Until(p.earliest))), NotBefore: p.earliest,
+		RetryAfter: p.run.Later(time.Until(p.earliest)), NotBefore: p.earliest,
 	}, nil
 }
 

@@ -14,7 +14,7 @@ import (
 func (c *Client) Read(ctx context.Context, u *url.URL) (*cache.Response, *Error) {
 	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
 	defer cancel()
-	r, err := c.fetch(ctx, PhaseDescriptor, u, c.constant().header)
+	r, err := c.fetch(ctx, PhaseDescriptor, u, sharedHeader)
 	if err == nil && r.StatusCode != http.StatusOK {
 		err = &cache.StatusError{StatusCode: r.StatusCode, Header: r.Header, Body: r.Body}
 	}

@@ -28,8 +28,8 @@ type Skill struct {
 	headerWithBody http.Header // of requests with a body, but for a credential; not to be changed
 }
 
-// What the requests to all skills have in common, but for a credential; not to be
-// changed.
+// What all requests have in common, and those with JSON in their bodies, but for a
+// credential; not to be changed.
 var (
 	sharedHeader         = http.Header{"Accept": {"application/json"}, "User-Agent": {userAgent}}
 	sharedHeaderWithJSON = withContentType("application/json")
