@@ -145,6 +145,25 @@ func (s *server) finish(id string, header ...string) report {
 	}
 }
 
+// reconnect gets a connection to the server that runs after a reload: Caddy drops
+// those that the one before had not accepted yet.
+func (s *server) reconnect() {
+	s.t.Helper()
+	s.client.CloseIdleConnections()
+	var err error
+	for range 5 {
+		var response *http.Response
+		if response, err = s.client.Get(s.origin); err == nil {
+			_, err = io.Copy(io.Discard, response.Body)
+			_ = response.Body.Close()
+		}
+		if err == nil {
+			return
+		}
+	}
+	s.t.Fatal(err)
+}
+
 // token returns the Authorization of the given client with this scope.
 func (s *server) token(id, secret, scope string) string {
 	s.t.Helper()

@@ -262,6 +262,7 @@ func TestRunsSurviveAReload(t *testing.T) {
 	if err := caddy.Load([]byte(s.config), true); err != nil {
 		t.Fatal(err)
 	}
+	s.reconnect()
 	if last := s.finish(accepted.ExecutionID); last.Status != "completed" {
 		t.Errorf("got %+v", last)
 	}
