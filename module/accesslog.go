@@ -45,7 +45,7 @@ func (s *servedCalls) add(c *translate.Call, o *translate.Outcome, stats *transl
 	if s.count++; s.count > 1 {
 		return
 	}
-	s.first = servedCall{method: c.Method, source: stats.Source, skill: o.SkillID, outcome: outcomeOf(o), traceID: c.TraceID}
+	s.first = servedCall{method: c.Method, source: stats.Source, skill: o.SkillID, outcome: outcomeOf(o, stats), traceID: c.TraceID}
 	if o.Run != nil {
 		s.first.executionID = o.Run.ExecutionID
 	}

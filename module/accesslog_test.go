@@ -36,11 +36,14 @@ func TestAccessLog(t *testing.T) {
 		}
 		return err == nil && len(lines) == 3
 	}, "three lines in the access log")
+	if method, outcome, skill := lines[2]["skill_bridge_method"], lines[2]["skill_bridge_outcome"], lines[2]["skill_bridge_skill"]; method != "list_skills" || outcome != "completed" || skill != nil {
+		t.Errorf("a list: %v", lines[2])
+	}
 	for name, want := range map[string]string{
 		"skill_bridge_method": "execute_skill", "skill_bridge_source": "acme", "skill_bridge_skill": "acme/echo", "skill_bridge_outcome": "completed",
 	} {
-		if lines[0][name] != want || lines[1][name] != want || lines[2][name] != nil {
-			t.Errorf("%s: %v, %v, %v", name, lines[0][name], lines[1][name], lines[2][name])
+		if lines[0][name] != want || lines[1][name] != want {
+			t.Errorf("%s: %v, %v", name, lines[0][name], lines[1][name])
 		}
 	}
 	if id, _ := lines[0]["skill_bridge_execution_id"].(string); id == "" || lines[0]["skill_bridge_trace_id"] == nil || lines[0]["skill_bridge_calls"] != nil || lines[1]["skill_bridge_calls"] != 2.0 {

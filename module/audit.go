@@ -38,7 +38,7 @@ func (a *audit) call(c *translate.Call, o *translate.Outcome, s *translate.Stati
 		zap.String("name", clip(c.Name, maxLogged)),
 		optional("source", s.Source),
 		optional("skill_id", clip(o.SkillID, maxLogged)),
-		zap.String("outcome", outcomeOf(o)),
+		zap.String("outcome", outcomeOf(o, s)),
 		zap.String("executed", string(executed)),
 		optional("execution_id", clip(executionID, maxLogged)),
 		zap.String("trace_id", c.TraceID))

@@ -102,7 +102,7 @@ func newMetrics() *metrics {
 		return v
 	}
 	m.calls = counter("calls_total", "Calls that have ended.", "front", "method", labelProvider, "skill", labelOutcome)
-	m.callDuration = histogram("call_duration_seconds", "Time from a call's arrival to its outcome.", callBuckets, labelProvider, labelOutcome)
+	m.callDuration = histogram("call_duration_seconds", "Time from the arrival of a call to execute or follow a run to its outcome.", callBuckets, labelProvider, labelOutcome)
 	m.phaseDuration = histogram("phase_duration_seconds", "Time that a phase of a call took.", phaseBuckets, "phase")
 	m.pollsPerRun = histogram("polls_per_run", "Requests for the state of a run that a call made which waited for the run.", pollBuckets, labelProvider)
 	m.overshoot = histogram("overshoot_seconds", "Time from a run's end, by the provider's clock, until it was noticed.", lateBuckets, labelProvider)
@@ -135,11 +135,11 @@ func (m *metrics) register(registry prometheus.Registerer) error {
 
 // called counts a call that has ended.
 func (m *metrics) called(c *translate.Call, o *translate.Outcome, s *translate.Statistics) {
-	provider, outcome := providerLabel(s.Source), outcomeOf(o)
-	if s.Operation == translate.OperationDescribe && o.Failure == nil {
-		outcome = outcomeCompleted
-	}
+	provider, outcome := providerLabel(s.Source), outcomeOf(o, s)
 	m.calls.WithLabelValues(c.Front, c.Method, provider, m.skills.of(o.SkillID), outcome).Inc()
+	if !asksForRun(s) {
+		return // how long these take says nothing about the others
+	}
 	m.callDuration.WithLabelValues(provider, outcome).Observe(s.Duration.Seconds())
 	if n := s.Effort.Attempts - 1; n > 0 {
 		m.retries.WithLabelValues(provider).Add(float64(n))

@@ -530,9 +530,10 @@ func TestLabelSetConcurrently(t *testing.T) {
 }
 
 func TestOutcomeLabels(t *testing.T) {
+	execute := &translate.Statistics{Operation: translate.OperationExecute}
 	seen := map[string]bool{}
 	for kind := translate.Internal; kind <= translate.RunFailed; kind++ {
-		label := outcomeOf(&translate.Outcome{Failure: &translate.Failure{Kind: kind}})
+		label := outcomeOf(&translate.Outcome{Failure: &translate.Failure{Kind: kind}}, execute)
 		if label == "" || seen[label] {
 			t.Errorf("kind %d is %q", kind, label)
 		}
@@ -544,11 +545,16 @@ func TestOutcomeLabels(t *testing.T) {
 		"failed":    {Run: &translate.Run{Status: skillsharing.StatusFailed}, Failure: &translate.Failure{Kind: translate.RunFailed}},
 		"internal":  {}, // as after a panic
 	} {
-		if got := outcomeOf(o); got != want {
+		if got := outcomeOf(o, execute); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if got := outcomeOf(&translate.Outcome{Failure: &translate.Failure{Kind: math.MaxUint8}}); got != "internal" {
+	for _, o := range []translate.Operation{translate.OperationDescribe, translate.OperationList} {
+		if got := outcomeOf(&translate.Outcome{}, &translate.Statistics{Operation: o}); got != outcomeCompleted {
+			t.Errorf("%s without a failure is %q", o, got)
+		}
+	}
+	if got := outcomeOf(&translate.Outcome{Failure: &translate.Failure{Kind: math.MaxUint8}}, execute); got != "internal" {
 		t.Errorf("an unknown kind is %q", got)
 	}
 }

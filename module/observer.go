@@ -120,18 +120,16 @@ func repeated(dropped int) zap.Field {
 	return zap.Int("repeated", dropped)
 }
 
-// Called implements translate.Observer. Of descriptions, only those that failed are
-// logged.
+// Called implements translate.Observer.
 func (o *observer) Called(ctx context.Context, c *translate.Call, out *translate.Outcome, s *translate.Statistics) {
 	endTrace(ctx, c, out, s)
-	if c.Front == "" && s.Operation == translate.OperationDescribe {
+	if c.Front == "" && !asksForRun(s) {
 		return // the page for browsers, or a command, wants to know: that is no call
 	}
 	o.metrics.called(c, out, s)
-	if s.Operation == translate.OperationDescribe && out.Failure == nil {
-		return
+	if asksForRun(s) || out.Failure != nil {
+		o.audit.call(c, out, s)
 	}
-	o.audit.call(c, out, s)
 	if served, ok := ctx.Value(servedCallsKey{}).(*servedCalls); ok {
 		served.add(c, out, s)
 	}
@@ -139,7 +137,7 @@ func (o *observer) Called(ctx context.Context, c *translate.Call, out *translate
 	switch {
 	case out.Failure != nil:
 		level, message = o.failureLevel(out.Failure, s.Source), "call failed"
-	case out.Run == nil: // by a panic, which is logged, too
+	case out.Run == nil && asksForRun(s): // by a panic, which is logged, too
 		message = "call failed"
 	}
 	line := o.logger.Check(level, message)
@@ -151,17 +149,23 @@ func (o *observer) Called(ctx context.Context, c *translate.Call, out *translate
 		optional("front", c.Front),
 		optional("method", c.Method),
 		zap.String("operation", string(s.Operation)),
-		zap.String("outcome", outcomeOf(out)),
-		zap.String("name", clip(c.Name, maxLogged)),
+		zap.String("outcome", outcomeOf(out, s)),
+		optional("name", clip(c.Name, maxLogged)),
 		optional("source", s.Source),
 		optional("skill_id", clip(out.SkillID, maxLogged)),
 		optional("principal", clip(c.Principal, maxLogged)),
 		zap.String("trace_id", c.TraceID),
 		zap.Duration("duration", s.Duration),
-		zap.Int("attempts", s.Effort.Attempts),
-		zap.Int("retries", max(s.Effort.Attempts-1, 0)),
-		zap.Int("polls", s.Effort.Polls),
 	)
+	if asksForRun(s) {
+		*fields = append(*fields,
+			zap.Int("attempts", s.Effort.Attempts),
+			zap.Int("retries", max(s.Effort.Attempts-1, 0)),
+			zap.Int("polls", s.Effort.Polls))
+	}
+	if s.Operation == translate.OperationList {
+		*fields = append(*fields, zap.Int("skills", s.Listed), zap.Int("unavailable", s.Unavailable))
+	}
 	if s.Descriptor != 0 {
 		*fields = append(*fields, zap.String("descriptor", s.Descriptor.String()))
 	}

@@ -25,10 +25,17 @@ var kindNames = [...]string{
 	translate.RunFailed:           "failed",
 }
 
-// outcomeOf says in one word what became of a call. A call without either a run or a
-// failure was ended by a panic.
-func outcomeOf(o *translate.Outcome) string {
+// asksForRun reports whether a call is about a run: others describe skills, or list them.
+func asksForRun(s *translate.Statistics) bool {
+	return s.Operation != translate.OperationDescribe && s.Operation != translate.OperationList
+}
+
+// outcomeOf says in one word what became of a call. If it is about a run and has
+// neither that nor a failure, it was ended by a panic.
+func outcomeOf(o *translate.Outcome, s *translate.Statistics) string {
 	switch {
+	case o.Failure == nil && !asksForRun(s):
+		return outcomeCompleted
 	case o.Failure != nil && int(o.Failure.Kind) < len(kindNames):
 		return kindNames[o.Failure.Kind]
 	case o.Failure != nil, o.Run == nil:

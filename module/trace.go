@@ -14,8 +14,10 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // tracerName is the instrumentation scope of all spans.
@@ -48,10 +50,11 @@ var requestNames = map[skillsharing.Phase]string{
 // of the call's context.
 type callSpan struct {
 	trace.Span
-	tracer    trace.Tracer
-	discovery trace.Span
+	tracer  trace.Tracer
+	arrived time.Time
 
 	mu        sync.Mutex // requests for documents and tokens may outlive the call
+	discovery trace.Span // nil: nothing had to be waited for
 	submits   int
 	submitted time.Time  // when the newest invocation was answered
 	run       trace.Span // nil: it was not asked about
@@ -71,13 +74,11 @@ func beginTrace(ctx context.Context, c *translate.Call) context.Context {
 	if !request.SpanContext().IsValid() {
 		return ctx
 	}
-	if request.IsRecording() {
+	if request.IsRecording() && c.Front != "" { // else the page for browsers wants to know
 		tracer := tracerOf(request)
-		arrived := trace.WithTimestamp(c.Arrived)
-		below, span := tracer.Start(ctx, c.Method, arrived, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+		_, span := tracer.Start(ctx, c.Method, trace.WithTimestamp(c.Arrived), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
 			semconv.RPCSystemNameJSONRPC, semconv.JSONRPCProtocolVersion("2.0"), semconv.RPCMethod(c.Method), frontKey.String(c.Front)))
-		_, discovery := tracer.Start(below, "discovery", arrived)
-		ctx = trace.ContextWithSpan(ctx, &callSpan{Span: span, tracer: tracer, discovery: discovery})
+		ctx = trace.ContextWithSpan(ctx, &callSpan{Span: span, tracer: tracer, arrived: c.Arrived})
 	}
 	s := trace.SpanContextFromContext(ctx)
 	c.TraceID = s.TraceID().String()
@@ -101,7 +102,7 @@ func traceExchange(ctx context.Context, e *skillsharing.Exchange) {
 		call.exchange(e)
 		return
 	}
-	if current.IsRecording() { // a list, which is no call
+	if current.IsRecording() { // for the page for browsers
 		end := time.Now()
 		addRequest(tracerOf(current), current, e, end.Add(-e.Duration), end)
 	}
@@ -114,6 +115,7 @@ func (s *callSpan) exchange(e *skillsharing.Exchange) {
 	defer s.mu.Unlock()
 	switch e.Phase {
 	case skillsharing.PhaseDiscovery, skillsharing.PhaseDescriptor:
+		s.startDiscovery()
 		addRequest(s.tracer, s.discovery, e, start, end)
 	case skillsharing.PhasePoll:
 		s.poll(e, start, end)
@@ -141,15 +143,25 @@ func (s *callSpan) poll(e *skillsharing.Exchange, start, end time.Time) {
 		if !s.submitted.IsZero() {
 			start = s.submitted
 		}
-		s.startRun(start)
+		s.run = s.start("run", start)
 	}
 	s.polls++
 	attributes := append(make([]attribute.KeyValue, 0, 3), pollKey.Int(s.polls))
 	s.run.AddEvent("poll", trace.WithTimestamp(end), trace.WithAttributes(appendAnswer(attributes, e)...))
 }
 
-func (s *callSpan) startRun(at time.Time) {
-	_, s.run = s.tracer.Start(trace.ContextWithSpan(context.Background(), s), "run", trace.WithTimestamp(at))
+// startDiscovery starts the span of the discovery if there is none yet. A request that
+// outlives its call finds one: the call did not get what it asked for.
+func (s *callSpan) startDiscovery() {
+	if s.discovery == nil {
+		s.discovery = s.start("discovery", s.arrived)
+	}
+}
+
+// start starts the span of a phase.
+func (s *callSpan) start(phase string, at time.Time) trace.Span {
+	_, span := s.tracer.Start(trace.ContextWithSpan(context.Background(), s), phase, trace.WithTimestamp(at))
+	return span
 }
 
 // addRequest adds the span of an HTTP request that has ended.
@@ -208,6 +220,9 @@ func endTrace(ctx context.Context, c *translate.Call, out *translate.Outcome, fi
 	s.endDiscovery(out, figures, end)
 	s.endRun(out, figures)
 	attributes := make([]attribute.KeyValue, 0, 8)
+	if figures.Descriptor != 0 {
+		attributes = append(attributes, descriptorKey.String(figures.Descriptor.String()))
+	}
 	for _, a := range []attribute.KeyValue{
 		nameKey.String(clip(c.Name, maxLogged)), providerKey.String(figures.Source), skillKey.String(clip(out.SkillID, maxLogged)),
 	} {
@@ -223,21 +238,32 @@ func endTrace(ctx context.Context, c *translate.Call, out *translate.Outcome, fi
 		attributes = append(attributes, credentialsKey.Float64(d.Seconds()))
 	}
 	s.SetAttributes(attributes...)
+	if code := skillsprotocol.CodeOf(out); code != 0 {
+		s.SetAttributes(semconv.RPCResponseStatusCode(strconv.Itoa(code)))
+	}
 	if out.Failure != nil {
 		fail(s, out.Failure)
 	}
 	s.End(trace.WithTimestamp(end))
 }
 
+// endDiscovery ends the span of the discovery. Where all that it takes is in the
+// cache there is none: it would cost more than the discovery.
 func (s *callSpan) endDiscovery(out *translate.Outcome, figures *translate.Statistics, end time.Time) {
+	f := out.Failure
+	failed := f != nil && (f.Err.Phase == skillsharing.PhaseDiscovery || f.Err.Phase == skillsharing.PhaseDescriptor)
+	waited := figures.Descriptor != 0 && figures.Descriptor != cache.Hit
+	if failed || waited {
+		s.startDiscovery()
+	}
+	if s.discovery == nil {
+		return
+	}
+	if failed {
+		fail(s.discovery, f)
+	}
 	if !figures.Found.IsZero() {
 		end = figures.Found
-	}
-	if figures.Descriptor != 0 {
-		s.discovery.SetAttributes(descriptorKey.String(figures.Descriptor.String()))
-	}
-	if f := out.Failure; f != nil && (f.Err.Phase == skillsharing.PhaseDiscovery || f.Err.Phase == skillsharing.PhaseDescriptor) {
-		fail(s.discovery, f)
 	}
 	s.discovery.End(trace.WithTimestamp(end))
 }
@@ -252,7 +278,7 @@ func (s *callSpan) endRun(out *translate.Outcome, figures *translate.Statistics)
 		if figures.Submitted.After(start) {
 			start = figures.Submitted
 		}
-		s.startRun(start)
+		s.run = s.start("run", start)
 	}
 	end := figures.Followed
 	if !s.result.IsZero() {

@@ -229,25 +229,26 @@ type traced struct {
 var traceCases = []traced{
 	{body: `{"jsonrpc":"2.0","id":1,"method":"list_skills","params":{"namespace":"acme"}}`, want: `
 rpc of Caddy
-	GET index (client) http.response.status_code=200 url.full=http://…/.well-known/skill-sharing
+	list_skills (server) provider=acme
+		discovery (internal)
+			GET index (client) http.response.status_code=200 url.full=http://…/.well-known/skill-sharing
 `},
 	{skill: "acme.now", outcome: "completed", want: `
 rpc of Caddy
-	execute_skill (server) execution_id=… name=acme.now provider=acme skill=acme/now status=completed
-		discovery (internal) descriptor=fetched
+	execute_skill (server) descriptor=fetched execution_id=… name=acme.now provider=acme skill=acme/now status=completed
+		discovery (internal)
 			GET descriptor (client) http.response.status_code=200 url.full=http://…/descriptors/acme%2Fnow
 		POST submit (client) http.response.status_code=200 url.full=http://…/run/acme%2Fnow
 `},
 	{skill: "acme.now", outcome: "completed", want: `
 rpc of Caddy
-	execute_skill (server) execution_id=… name=acme.now provider=acme skill=acme/now status=completed
-		discovery (internal) descriptor=hit
+	execute_skill (server) descriptor=hit execution_id=… name=acme.now provider=acme skill=acme/now status=completed
 		POST submit (client) http.response.status_code=200 url.full=http://…/run/acme%2Fnow
 `},
 	{skill: "acme.later", outcome: "completed", want: `
 rpc of Caddy
-	execute_skill (server) execution_id=… name=acme.later provider=acme skill=acme/later status=completed
-		discovery (internal) descriptor=fetched
+	execute_skill (server) descriptor=fetched execution_id=… name=acme.later provider=acme skill=acme/later status=completed
+		discovery (internal)
 			GET descriptor (client) http.response.status_code=200 url.full=http://…/descriptors/acme%2Flater
 		POST submit (client) http.response.status_code=202 url.full=http://…/run/acme%2Flater
 		run (internal)
@@ -260,32 +261,32 @@ rpc of Caddy
 `},
 	{skill: "acme.gone", outcome: "ENDPOINT_UNREACHABLE", want: `
 rpc of Caddy
-	execute_skill (server) error.type=ENDPOINT_UNREACHABLE name=acme.gone provider=acme skill=acme/gone ERROR ""
+	execute_skill (server) error.type=ENDPOINT_UNREACHABLE name=acme.gone provider=acme rpc.response.status_code=-32053 skill=acme/gone ERROR ""
 		discovery (internal) error.type=ENDPOINT_UNREACHABLE ERROR ""
 			GET descriptor (client) error.type=500 http.response.status_code=500 url.full=http://…/descriptors/acme%2Fgone ERROR ""
 `},
 	{skill: "acme.none", outcome: "SKILL_NOT_FOUND", want: `
 rpc of Caddy
-	execute_skill (server) error.type=SKILL_NOT_FOUND name=acme.none provider=acme ERROR "Invalid params: skill 'acme.none' not found. Did you mean 'acme.gone'?"
+	execute_skill (server) error.type=SKILL_NOT_FOUND name=acme.none provider=acme rpc.response.status_code=-32602 ERROR "Invalid params: skill 'acme.none' not found. Did you mean 'acme.gone'?"
 		discovery (internal) error.type=SKILL_NOT_FOUND ERROR "Invalid params: skill 'acme.none' not found. Did you mean 'acme.gone'?"
 `},
 	{skill: "acme.custom", outcome: "AUTH_REQUIRED", want: `
 rpc of Caddy
-	execute_skill (server) error.type=AUTH_REQUIRED name=acme.custom provider=acme skill=acme/custom ERROR "Skill acme/custom needs authentication (custom), and the configured credentials are of another type. Ask the operator of the bridge to configure credentials for it."
-		discovery (internal) descriptor=fetched
+	execute_skill (server) descriptor=fetched error.type=AUTH_REQUIRED name=acme.custom provider=acme rpc.response.status_code=-32050 skill=acme/custom ERROR "Skill acme/custom needs authentication (custom), and the configured credentials are of another type. Ask the operator of the bridge to configure credentials for it."
+		discovery (internal)
 			GET descriptor (client) http.response.status_code=200 url.full=http://…/descriptors/acme%2Fcustom
 `},
 	{skill: "acme.key", outcome: "completed", want: `
 rpc of Caddy
-	execute_skill (server) credentials.duration=… execution_id=… name=acme.key provider=acme skill=acme/key status=completed
-		discovery (internal) descriptor=fetched
+	execute_skill (server) credentials.duration=… descriptor=fetched execution_id=… name=acme.key provider=acme skill=acme/key status=completed
+		discovery (internal)
 			GET descriptor (client) http.response.status_code=200 url.full=http://…/descriptors/acme%2Fkey
 		POST submit (client) http.response.status_code=200 url.full=http://…/run/acme%2Fkey
 `},
 	{skill: "beta.token", outcome: "completed", want: `
 rpc of Caddy
-	execute_skill (server) credentials.duration=… execution_id=… name=beta.token provider=beta skill=beta/token status=completed
-		discovery (internal) descriptor=fetched
+	execute_skill (server) credentials.duration=… descriptor=fetched execution_id=… name=beta.token provider=beta skill=beta/token status=completed
+		discovery (internal)
 			GET index (client) http.response.status_code=200 url.full=http://…/.well-known/skill-sharing
 			GET descriptor (client) http.response.status_code=200 url.full=http://…/descriptors/beta%2Ftoken
 		POST credentials (client) http.response.status_code=200 url.full=http://…/token
@@ -293,15 +294,15 @@ rpc of Caddy
 `},
 	{skill: "acme.failing", outcome: "failed MADE_UP", want: `
 rpc of Caddy
-	execute_skill (server) error.type=EXECUTION_FAILED execution_id=… name=acme.failing provider=acme skill=acme/failing status=failed ERROR ""
-		discovery (internal) descriptor=fetched
+	execute_skill (server) descriptor=fetched error.type=EXECUTION_FAILED execution_id=… name=acme.failing provider=acme skill=acme/failing status=failed ERROR ""
+		discovery (internal)
 			GET descriptor (client) http.response.status_code=200 url.full=http://…/descriptors/acme%2Ffailing
 		POST submit (client) http.response.status_code=200 url.full=http://…/run/acme%2Ffailing
 `},
 	{skill: "acme.broken", outcome: "failed EXECUTION_FAILED", want: `
 rpc of Caddy
-	execute_skill (server) error.type=EXECUTION_FAILED execution_id=… name=acme.broken provider=acme skill=acme/broken status=failed ERROR ""
-		discovery (internal) descriptor=fetched
+	execute_skill (server) descriptor=fetched error.type=EXECUTION_FAILED execution_id=… name=acme.broken provider=acme skill=acme/broken status=failed ERROR ""
+		discovery (internal)
 			GET descriptor (client) http.response.status_code=200 url.full=http://…/descriptors/acme%2Fbroken
 		POST submit (client) http.response.status_code=202 url.full=http://…/run/acme%2Fbroken
 		run (internal) error.type=EXECUTION_FAILED ERROR ""
@@ -309,47 +310,44 @@ rpc of Caddy
 `},
 	{skill: "acme.down", outcome: "ENDPOINT_UNREACHABLE", want: `
 rpc of Caddy
-	execute_skill (server) error.type=ENDPOINT_UNREACHABLE name=acme.down provider=acme skill=acme/down ERROR "The provider can't be reached: the connection was dropped."
-		discovery (internal) descriptor=fetched
+	execute_skill (server) descriptor=fetched error.type=ENDPOINT_UNREACHABLE name=acme.down provider=acme rpc.response.status_code=-32053 skill=acme/down ERROR "The provider can't be reached: the connection was dropped."
+		discovery (internal)
 			GET descriptor (client) http.response.status_code=200 url.full=http://…/descriptors/acme%2Fdown
 		POST submit (client) error.type=_OTHER url.full=http://…/run/acme%2Fdown ERROR "EOF"
 `},
 	{skill: "acme.busy", outcome: "completed", want: `
 rpc of Caddy
-	execute_skill (server) execution_id=… name=acme.busy provider=acme skill=acme/busy status=completed
-		discovery (internal) descriptor=fetched
+	execute_skill (server) descriptor=fetched execution_id=… name=acme.busy provider=acme skill=acme/busy status=completed
+		discovery (internal)
 			GET descriptor (client) http.response.status_code=200 url.full=http://…/descriptors/acme%2Fbusy
 		POST submit (client) error.type=429 http.response.status_code=429 url.full=http://…/run/acme%2Fbusy ERROR ""
 		POST submit (client) http.request.resend_count=1 http.response.status_code=200 url.full=http://…/run/acme%2Fbusy
 `},
 	{skill: "acme.resumed", options: []hostile.Option{hostile.Param("wait_ms", 0)}, outcome: "running", want: `
 rpc of Caddy
-	execute_skill (server) execution_id=… name=acme.resumed provider=acme skill=acme/resumed status=accepted
-		discovery (internal) descriptor=fetched
+	execute_skill (server) descriptor=fetched execution_id=… name=acme.resumed provider=acme skill=acme/resumed status=accepted
+		discovery (internal)
 			GET descriptor (client) http.response.status_code=200 url.full=http://…/descriptors/acme%2Fresumed
 		POST submit (client) http.response.status_code=202 url.full=http://…/run/acme%2Fresumed
 		run (internal)
 `},
 	{body: `{"jsonrpc":"2.0","id":1,"method":"get_run","params":{"run_token":"RUN_TOKEN"}}`, want: `
 rpc of Caddy
-	get_run (server) execution_id=… name=acme/resumed provider=acme skill=acme/resumed status=completed
-		discovery (internal) descriptor=hit
+	get_run (server) descriptor=hit execution_id=… name=acme/resumed provider=acme skill=acme/resumed status=completed
 		run (internal)
 			* poll http.response.status_code=200 poll=1
 `},
 	{body: `{"jsonrpc":"2.0","id":1,"method":"describe_skill","params":{"name":"acme.now"}}`, want: `
 rpc of Caddy
-	describe_skill (server) name=acme.now provider=acme skill=acme/now
-		discovery (internal) descriptor=hit
+	describe_skill (server) descriptor=hit name=acme.now provider=acme skill=acme/now
 `},
 	{body: `[{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"acme.now","args":{"call":"` + inputCanary + `"}}},
 		{"jsonrpc":"2.0","id":2,"method":"execute_skill","params":{"name":"acme.none","args":{"call":"` + inputCanary + `"}}}]`, want: `
 rpc of Caddy
-	execute_skill (server) error.type=SKILL_NOT_FOUND name=acme.none provider=acme ERROR "Invalid params: skill 'acme.none' not found. Did you mean 'acme.gone'?"
-		discovery (internal) error.type=SKILL_NOT_FOUND ERROR "Invalid params: skill 'acme.none' not found. Did you mean 'acme.gone'?"
-	execute_skill (server) execution_id=… name=acme.now provider=acme skill=acme/now status=completed
-		discovery (internal) descriptor=hit
+	execute_skill (server) descriptor=hit execution_id=… name=acme.now provider=acme skill=acme/now status=completed
 		POST submit (client) http.response.status_code=200 url.full=http://…/run/acme%2Fnow
+	execute_skill (server) error.type=SKILL_NOT_FOUND name=acme.none provider=acme rpc.response.status_code=-32602 ERROR "Invalid params: skill 'acme.none' not found. Did you mean 'acme.gone'?"
+		discovery (internal) error.type=SKILL_NOT_FOUND ERROR "Invalid params: skill 'acme.none' not found. Did you mean 'acme.gone'?"
 `},
 }
 
@@ -413,8 +411,10 @@ func TestTraces(t *testing.T) {
 		}
 	}
 	checkTraceParents(t, p, spans)
-	if lines := c.Log.Lines("call completed", `"operation":"describe"`); len(lines) > 0 || len(c.Log.Lines("call completed")) == 0 {
-		t.Errorf("descriptions are in the log, or nothing is: %s", lines)
+	for _, operation := range []string{"describe", "list"} {
+		if lines := c.Log.Lines("call completed", `"operation":"`+operation+`"`); len(lines) != 1 {
+			t.Errorf("%s is in the log %d times", operation, len(lines))
+		}
 	}
 	for _, canary := range []string{inputCanary, outputCanary, keyCanary, secretCanary, tokenCanary, queryCanary, errorCanary} {
 		if bytes.Contains(spans.bytes, []byte(canary)) {
@@ -540,7 +540,7 @@ func TestDocumentsOutliveTheirCall(t *testing.T) {
 	}
 	c.Stop()
 	const want = `rpc of Caddy
-	execute_skill (server) error.type=INVOCATION_TIMEOUT name=acme.now provider=acme skill=acme/now ERROR "The caller went away before the skill had finished."
+	execute_skill (server) error.type=INVOCATION_TIMEOUT name=acme.now provider=acme rpc.response.status_code=-32052 skill=acme/now ERROR "The caller went away before the skill had finished."
 		discovery (internal) error.type=INVOCATION_TIMEOUT ERROR "The caller went away before the skill had finished."
 			GET index (client) http.response.status_code=200 url.full=http://…/.well-known/skill-sharing
 			GET descriptor (client) http.response.status_code=200 url.full=http://…/descriptors/acme%2Fnow

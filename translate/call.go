@@ -137,6 +137,10 @@ type Listing struct {
 type Query struct {
 	Namespace string // only this one; empty: all
 	Principal string // who is asking; empty: anonymous
+
+	Arrived       time.Time // when it reached the bridge, for reports; zero: now
+	TraceID       string    // as that of a [Call]
+	Front, Method string    // as those of a [Call]
 }
 
 // Entry is a skill as its source lists it.

@@ -117,6 +117,8 @@ type Statistics struct {
 	Descriptor cache.State
 	// When the phases of the call ended that follow one another; zero: it did not come so far.
 	Found, Submitted, Followed time.Time
+	// Of a list: how many skills are in it, and how many sources could not be read.
+	Listed, Unavailable int
 }
 
 // Operation is what was asked of a [Bridge].
@@ -128,4 +130,5 @@ const (
 	OperationSubmit   Operation = "submit"
 	OperationFollow   Operation = "follow"
 	OperationDescribe Operation = "describe"
+	OperationList     Operation = "list"
 )

@@ -13,12 +13,19 @@ import (
 // List returns the skills that the principal may see. Sources that can't be read
 // are named; they keep nothing from the others.
 func (b *Bridge) List(ctx context.Context, q Query) Listing {
-	stop := new(stoppable)
-	b.config.Stop.add(stop)
-	defer b.config.Stop.remove(stop)
-	ctx, cancel := context.WithTimeout(&callContext{Context: ctx, stop: stop}, b.config.MaxTimeout)
-	defer cancel()
-	stop.waitFor(cancel)
+	x := b.begin(ctx, Call{Principal: q.Principal, Arrived: q.Arrived, TraceID: q.TraceID, Front: q.Front, Method: q.Method})
+	defer x.release()
+	x.setDeadline(b.config.MaxTimeout)
+	listing := b.list(x.ctx, q)
+	x.figures.Listed, x.figures.Unavailable = len(listing.Skills), len(listing.Unavailable)
+	if slices.ContainsFunc(b.catalog.sources, func(s *source) bool { return s.Namespace == q.Namespace }) {
+		x.figures.Source = q.Namespace // which agents can't make up
+	}
+	x.report(OperationList)
+	return listing
+}
+
+func (b *Bridge) list(ctx context.Context, q Query) Listing {
 	var (
 		listing Listing
 		mu      sync.Mutex

@@ -78,9 +78,6 @@ func (s *Stop) InProgress(most int) (calls []CallInProgress, total int) {
 	defer s.mu.Unlock()
 	list := make([]CallInProgress, 0, len(s.waiting))
 	for w := range s.waiting {
-		if w.call == nil {
-			continue // a list
-		}
 		w.mu.Lock()
 		list = append(list, CallInProgress{w.call.Name, w.call.Principal, w.call.TraceID, w.call.Method, w.call.Arrived, w.run})
 		w.mu.Unlock()

@@ -78,7 +78,7 @@ func (f *Front) answerOutcome(ctx context.Context, o *translate.Outcome, name st
 	}
 	e := cmp.Or(o.Failure.Err, &skillsharing.Error{})
 	about := subject{name: name, skillID: o.SkillID, executionID: run.ExecutionID}
-	runID := cmp.Or(run.ExecutionID, e.ExecutionID)
+	runID := runIDOf(o)
 	skill := cmp.Or(o.SkillID, e.SkillID, name)
 	switch kind := o.Failure.Kind; {
 	case kind == translate.RunFailed:
@@ -88,6 +88,27 @@ func (f *Front) answerOutcome(ctx context.Context, o *translate.Outcome, name st
 	}
 	about.runToken = f.tokenOf(ctx, run)
 	return nil, failureError(o.Failure, about)
+}
+
+// runIDOf is the id of the run that an outcome is about, if there is one.
+func runIDOf(o *translate.Outcome) string {
+	switch {
+	case o.Run != nil && o.Run.ExecutionID != "":
+		return o.Run.ExecutionID
+	case o.Failure != nil && o.Failure.Err != nil:
+		return o.Failure.Err.ExecutionID
+	}
+	return ""
+}
+
+// CodeOf returns the code of the JSON-RPC error with which an outcome is answered; 0
+// means that it is answered with a result.
+func CodeOf(o *translate.Outcome) int {
+	f := o.Failure
+	if f == nil || f.Kind == translate.RunFailed || f.Kind == translate.TimedOut && runIDOf(o) != "" {
+		return 0
+	}
+	return rowOf(f.Kind).Code
 }
 
 // tokenOf makes the token of a run whose end, or output, is still to come, or returns

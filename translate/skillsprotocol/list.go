@@ -38,7 +38,14 @@ func (f *Front) listSkills(ctx context.Context, p *params) (jsontext.Value, *jso
 	if p.fault != nil {
 		return nil, p.fault
 	}
-	listing := f.Bridge.List(ctx, translate.Query{Namespace: namespace, Principal: callerOf(ctx).Principal})
+	caller := callerOf(ctx)
+	listing := f.Bridge.List(ctx, translate.Query{
+		Front: frontName, Method: p.request.Method,
+		Namespace: namespace,
+		Arrived:   caller.Arrived,
+		Principal: caller.Principal,
+		TraceID:   caller.TraceID,
+	})
 	page, more := pageAfter(listing.Skills, after, limit)
 
 	b := builder{buf: make([]byte, 0, 128+64*len(page))}
