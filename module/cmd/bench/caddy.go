@@ -104,6 +104,11 @@ func caddyfile(dir, admin, logLevel string, ports []int, sites []site) string {
 
 // startCaddy starts one with some sites, and waits until it can be used.
 func (b *bench) startCaddy(ctx context.Context, sites ...site) (*caddy, error) {
+	return b.startCaddyWith(ctx, b.logLevel, nil, sites...)
+}
+
+// startCaddyWith starts one with a level of its log and an environment of its own.
+func (b *bench) startCaddyWith(ctx context.Context, logLevel string, environment []string, sites ...site) (*caddy, error) {
 	dir, err := os.MkdirTemp(b.dir, "caddy-")
 	if err != nil {
 		return nil, err
@@ -113,10 +118,10 @@ func (b *bench) startCaddy(ctx context.Context, sites ...site) (*caddy, error) {
 		return nil, err
 	}
 	socket, config := filepath.Join(dir, "admin"), filepath.Join(dir, "Caddyfile")
-	if err := os.WriteFile(config, []byte(caddyfile(dir, socket, b.logLevel, ports, sites)), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(caddyfile(dir, socket, logLevel, ports, sites)), 0o600); err != nil {
 		return nil, fmt.Errorf("writing the Caddyfile: %w", err)
 	}
-	p, err := b.start(ctx, nil, "Caddy", b.caddy, "run", "--config", config, "--adapter", "caddyfile")
+	p, err := b.startWith(ctx, environment, nil, "Caddy", b.caddy, "run", "--config", config, "--adapter", "caddyfile")
 	if err != nil {
 		return nil, err
 	}

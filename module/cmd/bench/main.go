@@ -58,6 +58,7 @@ var sections = []struct {
 }{
 	{"closed", (*bench).closed},
 	{"async", (*bench).async},
+	{"watched", (*bench).watched},
 	{"open", (*bench).open},
 	{"pending", (*bench).pending},
 	{"idle", (*bench).idle},

@@ -76,7 +76,7 @@ func checkNothingLeft(t *testing.T, dir string) {
 // Every section can be run from the command line, and says something. The tests have
 // the quick ones.
 func TestShortRun(t *testing.T) {
-	args, dir := program(t, "-only", "closed,async,allocations,polling", "-o", filepath.Join(t.TempDir(), "found.md"))
+	args, dir := program(t, "-only", "closed,async,watched,allocations,polling", "-o", filepath.Join(t.TempDir(), "found.md"))
 	if err := run(t.Context(), args, io.Discard, t.Output()); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestShortRun(t *testing.T) {
 	}
 	for _, part := range []string{
 		"## Summary", "## Throughput and processor time", "| 64 KiB, 128 connections |", "| nginx |",
-		"## What a poll costs", "| each poll |", "## Allocations", "## Polling: how late", "| ratio to back-off: delay / polls |", "## Polling over HTTP", "| simulated |",
+		"## What a poll costs", "| each poll |", "## What it costs to watch", "| bridge, log and traces, all sampled |", "## Allocations", "## Polling: how late", "| ratio to back-off: delay / polls |", "## Polling over HTTP", "| simulated |",
 	} {
 		if !strings.Contains(string(text), part) {
 			t.Errorf("the report has no %q", part)
@@ -138,7 +138,7 @@ func TestInterrupt(t *testing.T) {
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ args, want string }{
-		{"-only open,shut", "-only shut: there are closed, async, open, pending, idle, allocations, polling"},
+		{"-only open,shut", "-only shut: there are closed, async, watched, open, pending, idle, allocations, polling"},
 		{"-duration 1ms", "-duration is at least a second, -pending-h1 and -pending-h2 are at least 1"},
 		{"-pending-h1 0", "-duration is at least a second, -pending-h1 and -pending-h2 are at least 1"},
 		{"more", `unexpected argument "more"`},

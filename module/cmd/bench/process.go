@@ -29,11 +29,17 @@ type process struct {
 
 // start starts a program, which is stopped at the latest when the context ends.
 func (b *bench) start(ctx context.Context, stdout io.Writer, name, file string, args ...string) (*process, error) {
+	return b.startWith(ctx, nil, stdout, name, file, args...)
+}
+
+// startWith starts a program with something more in its environment.
+func (b *bench) startWith(ctx context.Context, environment []string, stdout io.Writer, name, file string, args ...string) (*process, error) {
 	p := &process{name: name, cmd: exec.CommandContext(ctx, file, args...), errors: new(tail), ended: make(chan struct{})}
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
 	p.cmd.WaitDelay = 5 * time.Second
 	p.cmd.Stdout, p.cmd.Stderr = stdout, p.errors
 	p.cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+b.dir, "XDG_CONFIG_HOME="+b.dir) // what Caddy writes is left nowhere else
+	p.cmd.Env = append(p.cmd.Env, environment...)
 	var err error
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
