@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -27,16 +28,17 @@ type source struct {
 // when one of its indexes has changed.
 type nameTable struct {
 	indexes  []*skillsharing.Index
-	entries  []*entry            // by name
-	byName   map[string][]*entry // one each
+	entries  []*entry // by name
+	byName   map[string]*entry
 	byID     map[string]*entry
-	byDotted map[string][]*entry // by id with / read as .
+	byDotted map[string][]*entry // by id with / read as ., if that is no name
 }
 
 // entry is a skill that an index lists.
 type entry struct {
 	*skillsharing.IndexEntry
 	name    string // the one that is shown
+	at      int    // where it is in the table's entries
 	aliased bool
 	listed  *listed
 }
@@ -220,17 +222,15 @@ func (c *catalog) onlySource() *source {
 
 // find returns the entries that a name means within the source.
 func (t *nameTable) find(name string) []*entry {
-	if e := t.byName[name]; e != nil {
-		return e
-	}
-	if e := t.byID[name]; e != nil {
-		return []*entry{e}
-	}
 	dotted := dot(name)
-	if e := t.byName[dotted]; e != nil {
-		return e
+	e := t.byName[name]
+	if e == nil {
+		e = cmp.Or(t.byID[name], t.byName[dotted])
 	}
-	return t.byDotted[dotted]
+	if e == nil {
+		return t.byDotted[dotted]
+	}
+	return t.entries[e.at : e.at+1 : e.at+1]
 }
 
 // visible leaves out what a caller must not learn of: private entries that were
@@ -369,7 +369,7 @@ func (s *source) answers(ctx context.Context) ([]*skillsharing.Index, *skillshar
 
 // nameTable makes the names of a source's skills.
 func (c *catalog) nameTable(ctx context.Context, s *source, indexes []*skillsharing.Index) *nameTable {
-	t := &nameTable{indexes: indexes, byName: map[string][]*entry{}, byID: map[string]*entry{}, byDotted: map[string][]*entry{}}
+	t := &nameTable{indexes: indexes, byName: map[string]*entry{}, byID: map[string]*entry{}, byDotted: map[string][]*entry{}}
 	shown := map[string]int{}
 	for _, index := range indexes {
 		for i := range index.Skills {
@@ -388,7 +388,6 @@ func (c *catalog) nameTable(ctx context.Context, s *source, indexes []*skillshar
 			e.name = s.nameOf(e.ID)
 			shown[e.name]++
 			t.byID[e.ID] = e
-			t.byDotted[dot(e.ID)] = append(t.byDotted[dot(e.ID)], e)
 			t.entries = append(t.entries, e)
 		}
 	}
@@ -399,7 +398,7 @@ func (c *catalog) nameTable(ctx context.Context, s *source, indexes []*skillshar
 	}
 	for _, e := range t.entries {
 		e.listed = &listed{source: s, name: e.name, id: e.ID, descriptor: skillsharing.NewLocation(e.DescriptorURL)}
-		t.byName[e.name] = []*entry{e} // also of those that get an alias: it is an addition
+		t.byName[e.name] = e // also of those that get an alias: it is an addition
 	}
 	for _, a := range slices.Backward(s.Aliases) { // the first of several is shown
 		e := t.byID[a.SkillID]
@@ -412,9 +411,15 @@ func (c *catalog) nameTable(ctx context.Context, s *source, indexes []*skillshar
 		}
 		e.name, e.aliased = a.Name, true
 		e.listed.name = a.Name
-		t.byName[e.name] = []*entry{e}
+		t.byName[e.name] = e
 	}
 	slices.SortFunc(t.entries, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
+	for i, e := range t.entries {
+		e.at = i
+		if dotted := dot(e.ID); t.byName[dotted] == nil {
+			t.byDotted[dotted] = append(t.byDotted[dotted], e)
+		}
+	}
 	return t
 }
 

@@ -177,8 +177,9 @@ func (c *Client) exchange(phase Phase, o *outgoing) (a *answer, err error) {
 	return &o.answer, nil
 }
 
-// judging is implemented by transports that can tell before they dial that they
-// will refuse to. What a host name leads to is only known when it is dialed.
+// judging is implemented by transports that can tell before they dial, by the scheme,
+// host and port of a URL, that they will refuse to. What a host name leads to is only
+// known when it is dialed.
 type judging interface {
 	Judge(ctx context.Context, u *url.URL) error
 }

@@ -80,6 +80,9 @@ func NewLocation(descriptorURL string) *Location {
 	if l.url, l.err = parseEndpointURL(descriptorURL); l.err == nil {
 		l.text = l.url.String()
 	}
+	if l.text == descriptorURL {
+		l.text = descriptorURL // one copy is enough: there may be many skills
+	}
 	return l
 }
 

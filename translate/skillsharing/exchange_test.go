@@ -41,7 +41,7 @@ func TestUnusableAnswers(t *testing.T) {
 type fencing struct{ *http.Transport }
 
 func (fencing) Judge(_ context.Context, u *url.URL) error {
-	if strings.HasPrefix(u.Path, "/forbidden") {
+	if u.Host == "forbidden.example" {
 		return refusal{}
 	}
 	return nil
@@ -52,9 +52,9 @@ func TestURLsAreJudgedBeforeAnythingIsSent(t *testing.T) {
 	for _, member := range []string{"url", "status_url", "result_url"} {
 		p := newProvider(t)
 		c := newClient(t, p.URL, fencing{newTransport(t)})
-		_, e, effort := submit(t.Context(), c, skillAt(t, p.URL, "/endpoint/"+member+"="+quote(p.URL+"/forbidden")))
+		_, e, effort := submit(t.Context(), c, skillAt(t, p.URL, "/endpoint/"+member+"="+quote("http://forbidden.example/run")))
 		wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedNo)
-		if member != "url" && !strings.Contains(string(e.Details), "/forbidden/%7Bexecution_id%7D") {
+		if member != "url" && !strings.Contains(string(e.Details), "http://forbidden.example/run/%7Bexecution_id%7D") {
 			t.Errorf("%s: details %s", member, e.Details)
 		}
 		if len(p.requests()) != 0 || effort.Attempts != 0 || e.Hint != skillsharing.HintRefused {

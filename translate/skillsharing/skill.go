@@ -22,7 +22,7 @@ type Skill struct {
 
 	url      *url.URL // where the descriptor came from, after redirects
 	endpoint *url.URL
-	urls     []*url.URL // of the endpoint, status and result
+	urls     []*url.URL // of the endpoint, and of status and result if these are elsewhere
 	inputs   *Inputs
 
 	headerWithBody http.Header // of requests with a body, but for a credential; not to be changed
@@ -64,7 +64,7 @@ func (l *Limits) newSkill(document []byte, source *url.URL) (*Skill, error) {
 	if t := d.Endpoint.ContentType; t != "" && t != "application/json" {
 		s.headerWithBody = withContentType(t)
 	}
-	s.urls = append(make([]*url.URL, 0, 3), s.endpoint)
+	s.urls = []*url.URL{s.endpoint}
 	for _, t := range []struct{ pointer, template string }{
 		{"/endpoint/status_url", d.Endpoint.StatusURL}, {"/endpoint/result_url", d.Endpoint.ResultURL},
 	} {
@@ -75,7 +75,9 @@ func (l *Limits) newSkill(document []byte, source *url.URL) (*Skill, error) {
 		if err != nil {
 			return nil, invalidURL(t.pointer, err)
 		}
-		s.urls = append(s.urls, u)
+		if u.Scheme != s.endpoint.Scheme || u.Host != s.endpoint.Host {
+			s.urls = append(s.urls, u)
+		}
 	}
 	return s, nil
 }

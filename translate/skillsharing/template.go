@@ -95,7 +95,11 @@ func escapeForbidden(s string) string {
 // is never sent.
 func parseEndpointURL(text string) (*url.URL, error) {
 	head := schemeAndAuthority(text)
-	u, err := url.Parse(head + escapeForbidden(text[len(head):]))
+	escaped := text // what is parsed stays a part of it, rather than of a copy
+	if rest := text[len(head):]; escapeForbidden(rest) != rest {
+		escaped = head + escapeForbidden(rest)
+	}
+	u, err := url.Parse(escaped)
 	if err != nil {
 		return nil, fmt.Errorf("%q is not a URL", text)
 	}
