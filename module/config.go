@@ -250,10 +250,13 @@ type Limits struct {
 	// number after `runs`.) Default: half of `runs`.
 	RunsPerProvider int `json:"runs_per_provider,omitempty"`
 
-	// How often the runs of one provider, or of one `skill`, may be asked about, in
-	// requests per second for all of its runs in this handler together. Over that they
-	// are asked later; those whose time is nearly up, at the last moment, and no more
-	// of these than of the others. Default: 1000.
+	// How often one host may be asked about runs, in requests per second for all runs
+	// together whose status URL (or result URL, if there is no other) is there. Over that
+	// it is asked later; about runs whose time is nearly up at the last moment, and no more
+	// of these than of the others. Whichever provider, skill or registry it is asked for,
+	// and in whichever handler, all that have the same number here share what one host may
+	// be asked, and so do the configurations before and after a reload. Handlers that have
+	// other numbers count for themselves, each up to its own. Default: 1000.
 	Polls int `json:"polls,omitempty"`
 
 	// How many of them may have a run that was submitted and has not ended: what

@@ -25,12 +25,6 @@ const (
 	pollBackoff  = "backoff"
 )
 
-// polling is when runs are asked about, but for what is learned.
-func (h *Handler) polling() skillsharing.Polling {
-	polls := h.limits().Polls
-	return skillsharing.Polling{Plan: h.plan(), Budgets: polling.NewBudgets(float64(polls), polls, nil)}
-}
-
 // plan is the same for all runs, or nil if it is learned.
 func (h *Handler) plan() polling.Plan {
 	poll := cmp.Or(h.Poll, new(Poll))
@@ -44,6 +38,53 @@ func (h *Handler) plan() polling.Plan {
 	}
 	return nil
 }
+
+// holdPolling takes from the pools what decides when runs are asked about, for as
+// long as the handler or a request uses it. The function that it returns gives it up.
+func (h *Handler) holdPolling(ctx caddy.Context, p *skillsharing.Polling) (release func(), err error) {
+	var releaseBudgets func()
+	if p.Budgets, releaseBudgets, err = holdBudgets(h.limits().Polls, h.logger); err != nil {
+		return nil, err
+	}
+	if p.Plan != nil {
+		return releaseBudgets, nil
+	}
+	releaseBook, err := h.holdBook(ctx)
+	if err != nil {
+		releaseBudgets()
+		return nil, err
+	}
+	p.Book = h.book.Book
+	return func() {
+		releaseBook()
+		releaseBudgets()
+	}, nil
+}
+
+// holdBudgets takes the budgets of so many polls per second from the pool.
+func holdBudgets(polls int, logger *zap.Logger) (held *polling.Budgets, release func(), err error) {
+	pooled, _, err := budgetPool.LoadOrNew(polls, func() (caddy.Destructor, error) {
+		return &budgets{polling.NewBudgets(float64(polls), polls, nil)}, nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return pooled.(*budgets).Budgets, func() {
+		if _, err := budgetPool.Delete(polls); err != nil {
+			logger.Error("giving up the count of requests for the state of runs", zap.Error(err))
+		}
+	}, nil
+}
+
+// budgetPool keeps over reloads how often hosts were asked about runs. Its keys are how
+// often they may be, per second: those who have it in common share each host's budget.
+var budgetPool = caddy.NewUsagePool()
+
+// budgets are those of all hosts.
+type budgets struct{ *polling.Budgets }
+
+// Destruct implements caddy.Destructor.
+func (*budgets) Destruct() error { return nil }
 
 // holdBook takes what was learned from the pool, for as long as the handler or a
 // request uses it. The function that it returns gives it up.

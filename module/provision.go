@@ -84,14 +84,11 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, idle []func(
 		return err
 	}
 	h.tokens = newTokens(ctx, h, config.Sources, keys)
-	releaseBook := func() {}
-	if config.Polling.Plan == nil {
-		if releaseBook, err = h.holdBook(ctx); err != nil {
-			releaseKeys()
-			_, _ = sharedPool.Delete(key) // err says more
-			return err
-		}
-		config.Polling.Book = h.book.Book
+	releasePolling, err := h.holdPolling(ctx, &config.Polling)
+	if err != nil {
+		releaseKeys()
+		_, _ = sharedPool.Delete(key) // err says more
+		return err
 	}
 	config.Cache = h.shared.documents
 	if h.CircuitBreaker == nil || !h.CircuitBreaker.Off {
@@ -99,7 +96,7 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, idle []func(
 	}
 	h.usage = newUsage(func() {
 		live.remove(h)
-		releaseBook()
+		releasePolling()
 		releaseKeys()
 		if _, err := sharedPool.Delete(key); err != nil {
 			h.logger.Error("giving up what is shared with other configurations", zap.Error(err))
@@ -147,7 +144,7 @@ func (h *Handler) config(ctx caddy.Context) (*translate.Config, []func(), error)
 		Priority:        cmp.Or(skillsharing.Priority(h.Priority), skillsharing.PriorityNormal),
 		DefaultTimeout:  orDefault(h.Timeout, defaultTimeout),
 		MaxTimeout:      orDefault(h.MaxTimeout, defaultMaxTimeout),
-		Polling:         h.polling(),
+		Polling:         skillsharing.Polling{Plan: h.plan()},
 		MaxResponseSize: h.maxResponseSize(),
 		Limits:          h.readingLimits(),
 		MaxRuns:         limits.Runs, MaxRunsPerSource: limits.RunsPerProvider, MaxWaiting: limits.Waiting,

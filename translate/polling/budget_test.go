@@ -2,6 +2,8 @@ package polling_test
 
 import (
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,10 +14,10 @@ func TestBudgetDelays(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(0, 0)
 	budgets := polling.NewBudgets(10, 3, func() time.Time { return now })
-	hold := func(provider string, want time.Duration) {
+	hold := func(host string, want time.Duration) {
 		t.Helper()
-		if got := budgets.Of(provider).Hold(time.Hour); (got - want).Abs() > time.Microsecond {
-			t.Errorf("%s is held for %v, want %v", provider, got, want)
+		if got := budgets.Of(host).Hold(time.Hour); (got - want).Abs() > time.Microsecond {
+			t.Errorf("%s is held for %v, want %v", host, got, want)
 		}
 	}
 	for _, want := range []time.Duration{0, 0, 0, 100 * ms, 200 * ms, 300 * ms} {
@@ -80,12 +82,65 @@ func TestBudgetsAreBounded(t *testing.T) {
 	for n := range 10_000 {
 		now = now.Add(ms)
 		busy.Hold(time.Hour)
-		budgets.Of(fmt.Sprint("provider-", n)).Hold(second)
+		budgets.Of(fmt.Sprint("host-", n)).Hold(second)
 	}
 	if n := budgets.Budgets(); n > 2000 {
 		t.Errorf("%d budgets are kept", n)
 	}
 	if budgets.Of("busy") != busy {
 		t.Error("one that is in use is not kept")
+	}
+}
+
+// A run that was left alone until its host's budget was dropped counts together with
+// those that came later.
+func TestDroppedBudgetsAreNotSpent(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(0, 0)
+	budgets := polling.NewBudgets(10, 3, func() time.Time { return now })
+	early := budgets.Of("acme")
+	for n := range 2000 {
+		budgets.Of(fmt.Sprint("host-", n)).Hold(0)
+		now = now.Add(second)
+	}
+	later := budgets.Of("acme")
+	if later == early {
+		t.Fatal("no budget was dropped: this test sees nothing")
+	}
+	for i, want := range []time.Duration{0, 0, 0, 100 * ms, 200 * ms, 300 * ms} {
+		if got := []*polling.Budget{early, later}[i%2].Hold(second); (got - want).Abs() > time.Microsecond {
+			t.Errorf("poll %d is held for %v, want %v", i+1, got, want)
+		}
+	}
+	if d := early.Hold(0); d != 0 {
+		t.Errorf("the first poll that can't wait is held for %v", d)
+	}
+	for range 2 {
+		later.Hold(0)
+	}
+	if d := early.Hold(0); d != polling.Never {
+		t.Errorf("one poll too many that can't wait is held for %v", d)
+	}
+}
+
+// Many at once never get more than there are.
+func TestBudgetIsSafe(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(0, 0)
+	budgets := polling.NewBudgets(10, 5, func() time.Time { return now })
+	var made atomic.Int64
+	var running sync.WaitGroup
+	for range 8 {
+		running.Go(func() {
+			for range 100 {
+				if budgets.Of("acme").Hold(0) != polling.Never {
+					made.Add(1)
+				}
+			}
+		})
+	}
+	running.Wait()
+	if n := made.Load(); n != 10 {
+		t.Errorf("%d polls at one moment, want 5 and 5 that can't wait", n)
 	}
 }

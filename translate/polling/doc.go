@@ -8,7 +8,7 @@
 //
 //	book := polling.NewBook(polling.Config{Price: 20 * time.Millisecond})
 //	…
-//	run := polling.Start(book.Learner(key), budgets.Of(key.Provider), accepted, deadline)
+//	run := polling.Start(book.Learner(key), budgets.Of(host), accepted, deadline)
 //	delay := run.Next(retryAfter)
 //	for sleep(ctx, delay) && sleep(ctx, run.Hold()) {
 //		run.Ask()
@@ -103,8 +103,8 @@
 //   - doubles the price of a poll when a provider says that there are too many
 //     (429 or 503), and halves it again for each minute without such an answer.
 //
-// A [Budget] bounds how many polls per second one provider gets in all. It delays
-// polls, and never refuses one.
+// A [Budget] bounds how many polls per second one host gets in all, from whoever
+// shares the [Budgets]. It delays polls, and never refuses one.
 //
 // # Providers that lie
 //

@@ -20,7 +20,7 @@ type Polling struct {
 	// Plan is the same for all runs. If it is nil, Book learns one for each skill.
 	Plan polling.Plan
 	Book *polling.Book
-	// Budgets bound how often each provider is asked; nil: they don't.
+	// Budgets bound how often each host is asked, for whichever source; nil: they don't.
 	Budgets *polling.Budgets
 }
 
@@ -44,19 +44,19 @@ type Awaited struct {
 
 // start begins to follow a run of a skill.
 func (p *Polling) start(ctx context.Context, c *Client, s *Skill, run *Awaited) polling.Run {
-	provider := c.Origin.String()
 	plan := p.Plan
 	if plan == nil {
-		plan = p.Book.Learner(polling.Key{Provider: provider, Skill: s.ID, Version: s.Version})
+		plan = p.Book.Learner(polling.Key{Provider: c.Origin.String(), Skill: s.ID, Version: s.Version})
 	}
+	budget := p.Budgets.Of(s.polledHost)
 	deadline, bounded := ctx.Deadline()
 	if until := run.Until; !until.IsZero() && (!bounded || until.Before(deadline)) {
 		deadline = until
 	}
 	if run.Resumed {
-		return polling.Resume(plan, p.Budgets.Of(provider), run.Accepted, deadline)
+		return polling.Resume(plan, budget, run.Accepted, deadline)
 	}
-	return polling.Start(plan, p.Budgets.Of(provider), time.Now(), deadline)
+	return polling.Start(plan, budget, time.Now(), deadline)
 }
 
 // resultDelays are those between requests for a result that should be there.

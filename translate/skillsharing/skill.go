@@ -24,6 +24,9 @@ type Skill struct {
 	endpoint *url.URL
 	urls     []*url.URL // of the endpoint, and of status and result if these are elsewhere
 	inputs   *Inputs
+	// polledHost is who is asked about runs, with the port: the host of the status URL or else of the result URL, spelled
+	// in the same way wherever it is named; empty: runs can't be followed.
+	polledHost string
 
 	headerWithBody http.Header // of requests with a body, but for a credential; not to be changed
 }
@@ -75,11 +78,26 @@ func (l *Limits) newSkill(document []byte, source *url.URL) (*Skill, error) {
 		if err != nil {
 			return nil, invalidURL(t.pointer, err)
 		}
+		if s.polledHost == "" {
+			s.polledHost = hostOf(u)
+		}
 		if u.Scheme != s.endpoint.Scheme || u.Host != s.endpoint.Host {
 			s.urls = append(s.urls, u)
 		}
 	}
 	return s, nil
+}
+
+// hostOf is the canonical host and port of a URL.
+func hostOf(u *url.URL) string {
+	host, err := authorityOf(u)
+	if err != nil {
+		return u.Host // which can hardly be reached
+	}
+	if canonical := host.String(); canonical != u.Host {
+		return canonical
+	}
+	return u.Host // one copy is enough: there may be many skills
 }
 
 func invalidURL(pointer string, err error) *Error {

@@ -3,6 +3,8 @@ package skillsharing_test
 import (
 	"context"
 	"net/http"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -186,4 +188,70 @@ func TestResumedRunsDoNotMislead(t *testing.T) {
 			t.Errorf("%v; %d executions were learned from, want 1", e, book.Completions())
 		}
 	})
+}
+
+// However many sources lead to a host, and however they spell it, it is asked no more
+// often than one host may be. Another host is no concern of it.
+func TestSourcesShareTheBudgetOfAHost(t *testing.T) {
+	const perSecond, burst, callers = 5, 3, 10 // each of the callers polls four times
+	statusAt := func(base string) []string {
+		return []string{"/endpoint/status_url=" + quote(base+"/status/{execution_id}")}
+	}
+	for _, c := range []struct {
+		name   string
+		other  []string // edits of the other source's skill
+		shared bool
+	}{
+		{"the same host", statusAt(acme), true},
+		{"spelled otherwise", statusAt("https://ACME.example.:0443"), true},
+		{"a status URL there, and all else elsewhere", append([]string{"/endpoint/url=" + quote("https://umbrella.example/run"), "source=https://umbrella.example/skill.json"}, statusAt(acme)...), true},
+		{"a result URL", []string{"/endpoint/status_url"}, true},
+		{"another host", statusAt("https://umbrella.example"), false},
+		{"another port", statusAt(acme + ":8443"), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				clients := []struct {
+					source string
+					skill  *skillsharing.Skill
+				}{{acme, skillAt(t, acme)}, {"https://registry.example", skillAt(t, acme, c.other...)}}
+				budgets := polling.NewBudgets(perSecond, burst, nil)
+				var transports []*scripted
+				var running sync.WaitGroup
+				for i := range 2 * callers {
+					transport := script(t, then(times(3, says(200, runs)), says(200, completes))...)
+					transports = append(transports, transport)
+					client := newClient(t, clients[i%2].source, transport)
+					client.Polling = skillsharing.Polling{Plan: polling.Fixed{Interval: 100 * time.Millisecond}, Budgets: budgets}
+					skill := clients[i%2].skill
+					running.Go(func() {
+						if r, e := client.Follow(t.Context(), skill, &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort)); e != nil || r.Status != skillsharing.StatusCompleted {
+							t.Errorf("%+v, %v", r, e)
+						}
+					})
+				}
+				running.Wait()
+				var all []time.Duration
+				for _, transport := range transports {
+					all = append(all, transport.times()...)
+				}
+				slices.Sort(all)
+				hosts := 2.0
+				if c.shared {
+					hosts = 1
+				}
+				most := func(d time.Duration) float64 { return hosts * (burst + perSecond*d.Seconds()) }
+				for i, from := range all {
+					for k, to := range all[i:] {
+						if n := float64(k + 1); n > most(to-from)+0.001 {
+							t.Fatalf("%v polls in %v, want at most %.1f", n, to-from, most(to-from))
+						}
+					}
+				}
+				if took := all[len(all)-1] - all[0]; float64(len(all)) < most(took)-hosts*2 {
+					t.Errorf("%d polls took %v: hosts disturb each other", len(all), took)
+				}
+			})
+		})
+	}
 }

@@ -87,7 +87,8 @@ func TestShortRun(t *testing.T) {
 	}
 	for _, part := range []string{
 		"## Summary", "## Throughput and processor time", "| 64 KiB, 128 connections |", "| nginx |",
-		"## What a poll costs", "| each poll |", "## What it costs to watch", "| bridge, log and traces, all sampled |", "## Allocations", "## Polling: how late", "| ratio to back-off: delay / polls |", "## Polling over HTTP", "| simulated |",
+		"## What a poll costs", "| each poll |", "## What it costs to watch", "| bridge, log and traces, all sampled |", "## Allocations", "## Polling: how late", "| ratio to back-off: delay / polls |", "## Polling over HTTP", "| adaptive | SDK waiter, by get_run |",
+		"| simulated |",
 	} {
 		if !strings.Contains(string(text), part) {
 			t.Errorf("the report has no %q", part)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -26,11 +27,15 @@ func (b *bench) polling(ctx context.Context) error {
 // waiter polls as the waiters of Amazon's SDKs do, with the delays that they have
 // unless an operation says otherwise: at once, and then after a random time of at
 // least two seconds and at most that times two to the number of polls, up to two
-// minutes (https://smithy.io/2.0/additional-specs/waiters.html#waiter-retries).
-type waiter struct{ random *rand.Rand }
+// minutes (https://smithy.io/2.0/additional-specs/waiters.html#waiter-retries). All
+// that may be so many times as fast.
+type waiter struct {
+	random *rand.Rand
+	faster int
+}
 
 func (w waiter) Next(p polling.Progress) time.Duration {
-	const least, most = 2 * time.Second, 2 * time.Minute
+	least, most := 2*time.Second/time.Duration(w.faster), 2*time.Minute/time.Duration(w.faster)
 	if p.Polls == 0 {
 		return 0
 	}
@@ -104,7 +109,7 @@ The last row has geometric means of the ratios to back-off.`)
 		plans := []func() polling.Plan{
 			constant(polling.Fixed{Interval: time.Second, Random: r.Float64}),
 			constant(polling.Backoff{Initial: 100 * time.Millisecond, Longest: 5 * time.Second, Random: r.Float64}),
-			constant(waiter{r}),
+			constant(waiter{r, 1}),
 			taught(polling.DefaultPrice, l, 1, r),
 		}
 		row, costs := []string{l.name}, make([]cost, len(plans))
@@ -140,10 +145,11 @@ The last row has geometric means of the ratios to back-off.`)
 
 func (c cost) String() string { return fmt.Sprintf("%.0f / %.1f", c.delay*1e3, c.polls) }
 
-// mode is a way to poll that the bridge has an option for.
+// mode is a way to poll.
 type mode struct {
-	name, option string
-	plan         func(l law, r *rand.Rand) func() polling.Plan // the same in the simulation
+	name   string
+	option string                                        // of the bridge, which polls so; empty: the agent does, with get_run
+	plan   func(l law, r *rand.Rand) func() polling.Plan // the same in the simulation, or the agent's own
 }
 
 // modes poll as in the simulation, and as much more often as runs are quicker.
@@ -157,7 +163,16 @@ var modes = []mode{
 	{"adaptive", "poll adaptive 5ms", func(l law, r *rand.Rand) func() polling.Plan {
 		return taught(polling.DefaultPrice/quicker, l, quicker, r)
 	}},
+	{"SDK waiter, by get_run", "", func(_ law, r *rand.Rand) func() polling.Plan {
+		return constant(waiter{r, quicker})
+	}},
 }
+
+// byAgent reports whether it is the agent who polls.
+func (m *mode) byAgent() bool { return m.option == "" }
+
+// manyPolls is an option with which all ways to poll together are not too many for the provider.
+const manyPolls = "limits {\npolls 100000\n}"
 
 // stream is one caller after the other of a skill, with one way to poll.
 type stream struct {
@@ -177,7 +192,7 @@ func (b *bench) pollingHTTP(ctx context.Context) error {
 	defer u.stop()
 	var sites []site
 	for _, m := range modes {
-		sites = append(sites, u.bridgeSite(m.name, m.option))
+		sites = append(sites, u.bridgeSite(m.name, m.option, manyPolls))
 	}
 	c, err := b.startCaddy(ctx, sites...)
 	if err != nil {
@@ -197,8 +212,9 @@ func (b *bench) pollingHTTP(ctx context.Context) error {
 	}
 	for i := range errs {
 		s := streams[i/callers]
+		r := rand.New(rand.NewPCG(b.seed, uint64(300+i))) //nolint:gosec // no secret
 		running.Go(func() {
-			if err := s.calls(ctx, c.addresses[s.mode.name], learning, counted); err != nil {
+			if err := s.calls(ctx, c.addresses[s.mode.name], r, learning, counted); err != nil {
 				errs[i] = fmt.Errorf("%s, %s: %w", s.mode.name, nine[s.law].name, err)
 			}
 		})
@@ -211,7 +227,10 @@ func (b *bench) pollingHTTP(ctx context.Context) error {
 	b.report.section("Polling over HTTP", fmt.Sprintf(`The same for three of the laws, through Caddy and with a real provider, which tells when its runs began and ended. The delay is from the end of a run by the provider's clock to the arrival of the answer at
 the agent. So that it does not take hours, everything is %d times as fast as above: execution times, intervals, and the price of a poll (but the 20 ms that the bridge leaves a provider
 alone after each answer). %d callers for each law and way to poll, all at the same time; the first %d calls of each are for learning, and the next %d count. Each cell is the mean delay in milliseconds with
-its 95 %% interval / the mean number of polls, and below what the simulation makes of the same.`, quicker, callers, learning, counted))
+its 95 %% interval / the mean number of polls, and below what the simulation makes of the same.
+In the last column it is the agent who polls, not the bridge: it calls execute_skill with `+"`wait_ms: 0`"+`, which is answered when the run is accepted, and then get_run with its run token and `+"`wait_ms: 0`"+` by the plan
+of the waiter above, until it gets the output. A poll is a get_run there, for each of which the bridge asks the provider once (the two counts are compared, and a difference ends the program). There is nothing to
+learn for it: its calls all count, as many of each caller as in the other columns. The limit `+"`polls`"+` is raised, since all of them ask the same provider.`, quicker, callers, learning, counted))
 	t := table{header: []string{"execution time"}}
 	for _, m := range modes {
 		t.header = append(t.header, m.name)
@@ -232,44 +251,101 @@ its 95 %% interval / the mean number of polls, and below what the simulation mak
 	return nil
 }
 
+// runState is what is looked at in the result of execute_skill or get_run.
+type runState struct {
+	Status   string `json:"status"`
+	RunToken string `json:"run_token"`
+	Output   struct {
+		Ended int64   `json:"ended"`
+		Polls float64 `json:"polls"`
+	} `json:"output"`
+
+	arrived time.Time
+}
+
+// ask makes one call.
+func ask(c *connection, address string, body []byte) (*runState, error) {
+	if err := c.SetDeadline(time.Now().Add(2 * patience)); err != nil {
+		return nil, err
+	}
+	text, err := c.do(request(http.MethodPost, address, bridgePath, body))
+	if err != nil {
+		return nil, err
+	}
+	state := &runState{arrived: time.Now()}
+	answer := struct {
+		Result *runState `json:"result"`
+	}{state}
+	if err := json.Unmarshal(text, &answer); err != nil || answer.Result == nil ||
+		(state.Status != "completed" || state.Output.Ended == 0) && (state.Status != "running" || state.RunToken == "") {
+		return nil, fmt.Errorf("a wrong answer: %.300s", text)
+	}
+	return state, nil
+}
+
+// withoutWaiting has a call answered without waiting for the run's end.
+func withoutWaiting(call []byte) []byte {
+	return append(bytes.TrimSuffix(call, []byte("}}")), `,"wait_ms":0}}`...)
+}
+
+// getRun is a request for the state of a run.
+func getRun(token string) []byte {
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"get_run","params":{"run_token":"%s","wait_ms":0}}`, token)
+}
+
+// wait does what an agent does who is told of a run that goes on: it asks until the
+// run has ended, by its plan.
+func (s *stream) wait(ctx context.Context, c *connection, address string, state *runState, plan polling.Plan) (*runState, error) {
+	polls := 0
+	for state.Status == "running" {
+		if err := sleep(ctx, plan.Next(polling.Progress{Polls: polls, Remaining: polling.NoDeadline})); err != nil {
+			return nil, err
+		}
+		token := state.RunToken
+		polls++
+		var err error
+		if state, err = ask(c, address, getRun(token)); err != nil {
+			return nil, err
+		}
+	}
+	if state.Output.Polls != float64(polls) {
+		return nil, fmt.Errorf("the provider was asked %.0f times about a run that the agent has asked about %d times", state.Output.Polls, polls)
+	}
+	return state, nil
+}
+
 // calls makes calls one after the other, and notes those that count.
-func (s *stream) calls(ctx context.Context, address string, learning, counted int) error {
+func (s *stream) calls(ctx context.Context, address string, r *rand.Rand, learning, counted int) error {
 	c, err := dial(address)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	text := request(http.MethodPost, address, bridgePath, call(skillLaw+strconv.Itoa(s.law), bodies[0].size))
+	text := call(skillLaw+strconv.Itoa(s.law), bodies[0].size)
+	var plan polling.Plan // of the agent
+	if s.mode.byAgent() {
+		text, plan, learning = withoutWaiting(text), s.mode.plan(nine[s.law], r)(), 0
+	}
 	for n := range learning + counted {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := c.SetDeadline(time.Now().Add(2 * patience)); err != nil {
-			return err
+		state, err := ask(c, address, text)
+		if err == nil && plan != nil {
+			state, err = s.wait(ctx, c, address, state, plan)
 		}
-		body, err := c.do(text)
-		arrived := time.Now()
 		if err != nil {
 			return err
 		}
-		var answer struct {
-			Result struct {
-				Status string `json:"status"`
-				Output struct {
-					Ended int64   `json:"ended"`
-					Polls float64 `json:"polls"`
-				} `json:"output"`
-			} `json:"result"`
-		}
-		if err := json.Unmarshal(body, &answer); err != nil || answer.Result.Status != "completed" || answer.Result.Output.Ended == 0 {
-			return fmt.Errorf("a wrong answer: %.300s", body)
+		if state.Status != "completed" {
+			return fmt.Errorf("the bridge did not wait for the end of a run, which is %s", state.Status)
 		}
 		if n < learning {
 			continue
 		}
 		s.mu.Lock()
-		s.delays = append(s.delays, float64(arrived.UnixNano()-answer.Result.Output.Ended)/1e6)
-		s.polls = append(s.polls, answer.Result.Output.Polls)
+		s.delays = append(s.delays, float64(state.arrived.UnixNano()-state.Output.Ended)/1e6)
+		s.polls = append(s.polls, state.Output.Polls)
 		s.mu.Unlock()
 	}
 	return nil

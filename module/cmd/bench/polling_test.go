@@ -1,8 +1,14 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,7 +18,7 @@ import (
 // The waiter polls at once, then within the bounds of its delays.
 func TestWaiter(t *testing.T) {
 	t.Parallel()
-	w := waiter{rand.New(rand.NewPCG(1, 1))}
+	w := waiter{rand.New(rand.NewPCG(1, 1)), 1}
 	for polls, most := range []string{"0s", "2s", "4s", "8s", "16s", "32s", "64s", "2m", "2m", "2m"} {
 		most, err := time.ParseDuration(most)
 		if err != nil {
@@ -30,6 +36,77 @@ func TestWaiter(t *testing.T) {
 		if longest < most*95/100 {
 			t.Errorf("after %d polls it never waits longer than %s, want up to %s", polls, longest, most)
 		}
+	}
+}
+
+// One that is so many times as fast waits for as much less.
+func TestWaiterThatIsFaster(t *testing.T) {
+	t.Parallel()
+	usual, quick := waiter{rand.New(rand.NewPCG(1, 1)), 1}, waiter{rand.New(rand.NewPCG(1, 1)), quicker}
+	for polls := range 10 {
+		p := polling.Progress{Polls: polls}
+		if d, want := quick.Next(p), usual.Next(p)/quicker; (d - want).Abs() > time.Microsecond {
+			t.Errorf("after %d polls it waits for %s, want %s", polls, d, want)
+		}
+	}
+}
+
+// The agent who polls asks until the run has ended, and what he has counted has to be
+// what the provider has.
+func TestAgentPolls(t *testing.T) {
+	t.Parallel()
+	const running, ended = `{"status":"running","run_token":"token"}`, `{"status":"completed","output":{"ended":1,"polls":3}}`
+	started, asked := string(withoutWaiting(call(skillLaw+"1", 300))), string(getRun("token"))
+	for _, tc := range []struct {
+		name    string
+		answers []string // the last one is repeated
+		want    string   // empty: it is right
+	}{
+		{"three polls", []string{running, running, running, ended}, ""},
+		{"a poll that the bridge did not pass on", []string{running, running, running, running, ended}, "the provider was asked 3 times about a run that the agent has asked about 4 times"},
+		{"a poll of the bridge's own", []string{running, running, ended}, "the provider was asked 3 times about a run that the agent has asked about 2 times"},
+		{"a failed run", []string{running, `{"status":"failed"}`}, "a wrong answer: "},
+		{"no token", []string{`{"status":"running"}`, ended}, "a wrong answer: "},
+		{"an error", []string{running, `null,"error":{"code":1,"message":"m"}`}, "a wrong answer: "},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var bodies []string
+			answers := tc.answers
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body) // what is missing is seen
+				bodies = append(bodies, string(body))
+				fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":`+answers[0]+`}`)
+				answers = answers[min(1, len(answers)-1):]
+			}))
+			defer server.Close()
+			s := &stream{law: 1, mode: mode{plan: func(law, *rand.Rand) func() polling.Plan {
+				return constant(polling.Fixed{Interval: time.Millisecond})
+			}}}
+			err := s.calls(t.Context(), server.Listener.Addr().String(), rand.New(rand.NewPCG(1, 1)), 5, 1)
+			if (err == nil) != (tc.want == "") || err != nil && !strings.HasPrefix(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+			if err == nil && (len(s.delays) != 1 || !slices.Equal(s.polls, []float64{3})) {
+				t.Errorf("delays %v, polls %v, want those of one call with three polls", s.delays, s.polls)
+			}
+			if want := append([]string{started}, slices.Repeat([]string{asked}, len(bodies)-1)...); !slices.Equal(bodies, want) {
+				t.Errorf("it called %q, want %q", bodies, want)
+			}
+		})
+	}
+}
+
+// A bridge that polls is not to come back before the run has ended.
+func TestBridgeThatDoesNotWait(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{"status":"running","run_token":"token"}}`)
+	}))
+	defer server.Close()
+	s := &stream{law: 1, mode: modes[0]}
+	if err := s.calls(t.Context(), server.Listener.Addr().String(), nil, 0, 1); err == nil {
+		t.Error("nobody has noticed")
 	}
 }
 
