@@ -20,7 +20,8 @@ func init() { caddy.RegisterModule(adminAPI{}) }
 // no secret, no argument and no output.
 //
 //	GET  /skill_bridge/providers  each source: health, last trouble, circuit breakers, calls in progress
-//	GET  /skill_bridge/skills     each skill: version, whether its descriptor is cached and fresh, what is wrong with it
+//	GET  /skill_bridge/skills     each skill: version, whether its descriptor is cached and fresh, what is wrong with it,
+//	                              or that there is no credential for it
 //	GET  /skill_bridge/runs       the calls in progress, the oldest first, with their runs
 //	POST /skill_bridge/purge      {"namespace": …, "skill_id": …}: forgets one descriptor, without skill_id one source's
 //	                              documents, without namespace all

@@ -3,6 +3,7 @@ package skillbridge
 import (
 	"encoding/json" // of Caddy's admin API
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -105,6 +106,84 @@ func TestAdminAPI(t *testing.T) {
 		if strings.Contains(text, secret) {
 			t.Errorf("a secret is shown: %s", text)
 		}
+	}
+}
+
+// TestHealthSurvivesReloads: how a source is, is known for as long as there is a
+// configuration with it.
+func TestHealthSurvivesReloads(t *testing.T) {
+	p, q := hostile.NewProvider(t, hostile.Skill{ID: "acme/down"}), hostile.NewProvider(t, hostile.Skill{ID: "beta/echo"})
+	p.On("acme/down", hostile.Invoke, hostile.Respond(http.StatusServiceUnavailable, "", "Retry-After", "0"))
+	config := func(caller string, lines ...string) string {
+		return "{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n" + hostile.Bridge(append(lines, "caller "+caller)...)
+	}
+	acme, beta := []string{"provider " + p.URL() + " {", "namespace acme", "}"}, []string{"provider " + q.URL() + " {", "namespace beta", "}"}
+	c := hostile.StartCaddy(t, config("first", slices.Concat(acme, beta)...))
+	client := c.With(hostile.Fresh())
+	healths := func() map[string]ProviderStatus {
+		t.Helper()
+		var providers []ProviderStatus
+		admin{t, "http://127.0.0.1:" + c.Port("ADMIN")}.ask(http.MethodGet, "/skill_bridge/providers", "", http.StatusOK, &providers)
+		known := make(map[string]ProviderStatus, len(providers))
+		for _, p := range providers {
+			known[p.Namespace] = p
+		}
+		return known
+	}
+	reload := func(caddyfile string, sources int) map[string]ProviderStatus {
+		t.Helper()
+		if err := c.Reload(caddyfile); err != nil {
+			t.Fatal(err)
+		}
+		hostile.Eventually(t, 10*time.Second, func() bool { return len(live.all()) == 1 }, "the earlier configuration is gone")
+		now := healths()
+		if len(now) != sources {
+			t.Fatalf("%d sources: %+v", len(now), now)
+		}
+		return now
+	}
+	client.Execute("acme.down", nil)
+	if a := client.Execute("beta.echo", nil); a.Outcome() != "completed" {
+		t.Fatal(a)
+	}
+	before := healths()
+	if a := before["acme"]; a.Health != "trouble" || a.LastTrouble.HTTPStatus != http.StatusServiceUnavailable {
+		t.Fatalf("before the reload: %+v", before)
+	}
+	after := reload(config("second", slices.Concat(beta, acme)...), 2)
+	if a := after["acme"]; a.Health != "trouble" || a.LastTrouble == nil || *a.LastTrouble != *before["acme"].LastTrouble || !a.LastAnswer.Equal(*before["acme"].LastAnswer) {
+		t.Errorf("after a reload: %+v, want %+v", a, before["acme"])
+	}
+	if b := after["beta"]; b.Health != "ok" || !b.LastAnswer.Equal(*before["beta"].LastAnswer) {
+		t.Errorf("after a reload: %+v, want %+v", b, before["beta"])
+	}
+	client.Execute("beta.echo", nil)
+	if b := healths()["beta"]; !b.LastAnswer.After(*before["beta"].LastAnswer) {
+		t.Errorf("what happens after a reload is not seen: %+v", b)
+	}
+
+	// What has the same name at another place is another source.
+	if a := reload(config("third", slices.Concat(beta, []string{"provider " + q.URL() + "/ {", "namespace acme", "}"})...), 2)["acme"]; a.Health != "unknown" {
+		t.Errorf("another provider of the same namespace: %+v", a)
+	}
+	if a := reload(config("fourth", slices.Concat(acme, beta)...), 2)["acme"]; a.Health != "unknown" || a.LastTrouble != nil {
+		t.Errorf("a provider that was gone in between: %+v", a)
+	}
+}
+
+// TestAdminShowsWhatLacksCredentials as soon as its descriptor is known, whether it
+// was called or not.
+func TestAdminShowsWhatLacksCredentials(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/key", Auth: hostile.APIKey("X-Key")})
+	c := hostile.StartCaddy(t, "{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n"+hostile.Bridge("provider "+p.URL()+" {", "namespace acme", "}"))
+	for _, name := range []string{"acme.echo", "acme.key"} {
+		c.Call("describe_skill", hostile.Object{"name": name})
+	}
+	var skills SkillsStatus
+	admin{t, "http://127.0.0.1:" + c.Port("ADMIN")}.ask(http.MethodGet, "/skill_bridge/skills", "", http.StatusOK, &skills)
+	if len(skills.Skills) != 2 || skills.Skills[0].Fault != nil || skills.Skills[1].Descriptor != "fresh" ||
+		skills.Skills[1].Fault == nil || skills.Skills[1].Fault.Code != "AUTH_REQUIRED" || !strings.Contains(skills.Skills[1].Fault.Message, "no credentials are configured") {
+		t.Errorf("%+v", skills)
 	}
 }
 

@@ -109,8 +109,7 @@ func (b *browser) page(ctx context.Context, query map[string][]string, principal
 	if name := first(query["skill"]); name != "" {
 		return page, m.one(ctx, name)
 	}
-	m.all(ctx, first(query["namespace"]))
-	return page, http.StatusOK
+	return page, m.all(ctx, first(query["namespace"]))
 }
 
 func first(values []string) string {

@@ -255,7 +255,7 @@ func TestBrowseShowsWhatDescriptorsSay(t *testing.T) {
 		"7 skills",
 		"Some sources could not be read gone The provider can't be reached",
 		"Single skills alone 1.0.0 available",
-		"acme.echo 1.2.3 restricted needs a credential available Says it again.",
+		"acme.echo 1.2.3 restricted needs credentials Says it again.",
 		"text string required What to say.",
 		"times integer, default 2 How often. One of 1 2",
 		"Title Echo", "Output text/plain What was said.", "OAuth 2.0 with the scopes skills:run", "Tags sound, nature", "documentation at docs.example.com",
@@ -411,6 +411,121 @@ func TestBrowseShowsEachCallerHisOwn(t *testing.T) {
 	}
 }
 
+// TestBrowseOfANamespace: who asks for one source learns no more than the page of all
+// tells him.
+func TestBrowseOfANamespace(t *testing.T) {
+	open, private, closed := hostile.NewProvider(t, hostile.Skill{ID: "a"}), hostile.NewProvider(t, hostile.Skill{ID: "a", Access: "private"}), hostile.NewProvider(t, hostile.Skill{ID: "a"})
+	c := hostile.StartCaddy(t, hostile.Bridge(
+		"browse", "allow_anonymous", "principal {http.request.header.X-User}",
+		"provider "+open.URL()+" {", "namespace open", "}",
+		"provider "+private.URL()+" {", "namespace private", "discovery_credentials api_key discovery-key", "}",
+		"provider "+closed.URL()+" {", "namespace closed", "require_principal", "}",
+		"provider http://"+hostile.Refused(t)+" {", "namespace gone", "}",
+	))
+	for _, tc := range []struct {
+		namespace, user string
+		status          int
+		text            string
+	}{
+		{"open", "", http.StatusOK, "1 skill of open"},
+		{"gone", "", http.StatusOK, "gone The provider can't be reached"},
+		{"nope", "", http.StatusNotFound, "There is no source “nope” here with skills that you may see."},
+		{"private", "", http.StatusNotFound, "There is no source “private” here with skills that you may see."},
+		{"closed", "", http.StatusForbidden, "closed This bridge lets authenticated callers only use this provider"},
+		{"nope", "alice", http.StatusNotFound, "There is no source “nope” here with skills that you may see."},
+		{"private", "alice", http.StatusOK, "1 skill of private"},
+		{"closed", "alice", http.StatusOK, "1 skill of closed"},
+	} {
+		page := look(t, c.URL+"?namespace="+tc.namespace, "X-User", tc.user)
+		if text := page.visible(t); page.status != tc.status || !strings.Contains(text, tc.text) {
+			t.Errorf("%s for %q: %d %s", tc.namespace, tc.user, page.status, text)
+		}
+	}
+	unknown, hidden := look(t, c.URL+"?namespace=nothing"), look(t, c.URL+"?namespace=private")
+	if strings.ReplaceAll(hidden.visible(t), "private", "nothing") != unknown.visible(t) {
+		t.Errorf("a source with private skills only differs from none: %s", hidden.visible(t))
+	}
+	if n := len(closed.All()); n != 2 { // of alice
+		t.Errorf("the closed provider had %d requests", n)
+	}
+}
+
+// TestBrowseShowsABrokenSkillWithItsSource: what is wrong with it does not make a
+// skill of a provider one that was configured by itself.
+func TestBrowseShowsABrokenSkillWithItsSource(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/broken"}, hostile.Skill{ID: "acme/lost"}, hostile.Skill{ID: "single", Unlisted: true})
+	p.On("acme/broken", hostile.Descriptor, hostile.Respond(http.StatusOK, `{"id":"acme/broken"}`))
+	p.On("acme/lost", hostile.Descriptor, hostile.Respond(http.StatusServiceUnavailable, ""))
+	p.On("single", hostile.Descriptor, hostile.Respond(http.StatusOK, `{"id":"single"}`))
+	c := browsing(t, p, "skill alone "+p.URLOf("single", hostile.Descriptor))
+	for name, want := range map[string]string{
+		"acme.broken": "acme acme.broken faulty", "acme/broken": "acme acme.broken faulty",
+		"acme.lost": "acme acme.lost unreadable", "alone": "Single skills alone faulty",
+	} {
+		if page := look(t, c.URL+"?skill="+name); page.status != http.StatusOK || !strings.Contains(page.visible(t), want) {
+			t.Errorf("%s: %d %s", name, page.status, page.visible(t))
+		}
+	}
+}
+
+// TestBrowseTellsWhatACallWouldMeet: a skill needs credentials on the page if, and only
+// if, a call would be refused for want of one; and to find that out, nothing is sent
+// and nothing reported.
+func TestBrowseTellsWhatACallWouldMeet(t *testing.T) {
+	custom := hostile.Object{"type": "custom", "custom": hostile.Object{"instructions": "Ask nicely.", "parameters": []any{}}}
+	skills := []hostile.Skill{
+		{ID: "open"},
+		{ID: "key", Auth: hostile.APIKey("X-Key")},
+		{ID: "custom", Auth: custom},
+		{ID: "token", Auth: hostile.OAuth2("https://login.example.com/token")},
+		{ID: "sent", Auth: hostile.APIKey("X-Key"), Endpoint: "http://elsewhere.test/run"},
+		{ID: "followed", Auth: hostile.APIKey("X-Key"), StatusURL: "http://elsewhere.test/{execution_id}"},
+	}
+	p, q := hostile.NewProvider(t, skills...), hostile.NewProvider(t, skills...)
+	c := hostile.StartCaddy(t, hostile.Bridge("browse", "audit", "allow_anonymous",
+		"provider "+p.URL()+" {", "namespace none", "}",
+		"provider "+q.URL()+" {", "namespace key", "credentials api_key a-key", "}"))
+	page := look(t, c.URL)
+	if lines := c.Log.Lines("a credential was not sent"); len(lines) > 0 || c.Log.Has("secret denied") {
+		t.Errorf("looking at the page is reported: %v", lines)
+	}
+	for _, provider := range []*hostile.Provider{p, q} {
+		for _, s := range skills {
+			if n := provider.Count(s.ID, hostile.Invoke); n > 0 {
+				t.Errorf("looking at the page invokes %s", s.ID)
+			}
+		}
+	}
+	text := page.visible(t)
+	for namespace, lacking := range map[string][]string{"none": {"key", "custom", "token", "sent", "followed"}, "key": {"custom", "token", "sent", "followed"}} {
+		for _, s := range skills {
+			name := namespace + "." + s.ID
+			badge := name + " 1.0.0 needs credentials Does something. Needs credentials that this bridge does not have for it. "
+			if got := strings.Contains(text, badge); got != slices.Contains(lacking, s.ID) {
+				t.Errorf("%s needs credentials: %t; %s", name, got, text)
+			}
+			if got := strings.Contains(text, name+" 1.0.0 available") || strings.Contains(text, name+" 1.0.0 uses a credential available"); got == slices.Contains(lacking, s.ID) {
+				t.Errorf("%s is available: %t; %s", name, got, text)
+			}
+			if !slices.Contains(lacking, s.ID) {
+				continue
+			}
+			a := c.Execute(name, nil)
+			if a.Outcome() != "AUTH_REQUIRED" || !strings.Contains(text, badge+strings.Join(strings.Fields(a.Message), " ")) {
+				t.Errorf("%s: a call meets %v, and the page says %s", name, a, text)
+			}
+		}
+	}
+	for name, want := range map[string]string{"key.open": "completed", "key.key": "completed", "none.open": "completed"} {
+		if a := c.Execute(name, nil); a.Outcome() != want {
+			t.Errorf("%s: %v", name, a)
+		}
+	}
+	if one := look(t, c.URL+"?skill=none.key"); !strings.Contains(one.visible(t), "none.key 1.0.0 needs credentials") {
+		t.Errorf("alone: %s", one.visible(t))
+	}
+}
+
 func TestBrowseOfAClosedBridge(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
 	c := browsing(t, p, "require_principal")
@@ -427,12 +542,12 @@ func TestBrowseOfAClosedBridge(t *testing.T) {
 	}
 }
 
-// served is a page of a bridge with a provider, or two, with limits of its own.
+// served is a page of a bridge with a few providers, with limits of its own.
 func served(t *testing.T, limits pageLimits, more string, providers ...*hostile.Provider) string {
 	t.Helper()
 	list := make([]string, len(providers))
 	for i, p := range providers {
-		list[i] = `{"origin":"` + p.URL() + `","namespace":"` + []string{"acme", "other"}[i] + `"}`
+		list[i] = `{"origin":"` + p.URL() + `","namespace":"` + []string{"acme", "other", "third"}[i] + `"}`
 	}
 	h := mustLoad(t, `{"browse":{},"providers":[`+strings.Join(list, ",")+`],"allow_http":true,"allow_networks":["127.0.0.0/8"]`+more+`}`)
 	h.browser.limits = limits
@@ -471,6 +586,88 @@ func TestBrowseIsBounded(t *testing.T) {
 	limits.text = 3 * maxShownText
 	if names := look(t, served(t, limits, "", hostile.NewProvider(t, skills...))).shown(t); len(names) == 0 || len(names) == 6 {
 		t.Errorf("with little text, shown are %v", names)
+	}
+}
+
+func TestFairShares(t *testing.T) {
+	for _, tc := range []struct {
+		most         int
+		wanted, want []int
+	}{
+		{10, nil, []int{}},
+		{10, []int{3, 4}, []int{3, 4}},
+		{10, []int{100}, []int{10}},
+		{10, []int{100, 2, 3}, []int{5, 2, 3}},
+		{10, []int{100, 2, 100}, []int{4, 2, 4}},
+		{11, []int{100, 2, 100}, []int{4, 2, 5}},
+		{2, []int{5, 5, 5}, []int{0, 1, 1}},
+		{0, []int{5, 0}, []int{0, 0}},
+	} {
+		if got := fairShares(tc.most, tc.wanted); !slices.Equal(got, tc.want) {
+			t.Errorf("%d among %v: %v, want %v", tc.most, tc.wanted, got, tc.want)
+		}
+	}
+}
+
+// manySkills are skills whose descriptions are texts of that many bytes.
+func manySkills(n, text int) []hostile.Skill {
+	skills := make([]hostile.Skill, n)
+	for i := range skills {
+		skills[i] = hostile.Skill{ID: fmt.Sprintf("s%d", i), Edit: func(d hostile.Object) { d["description"] = strings.Repeat("x", text) }}
+	}
+	return skills
+}
+
+// TestBrowseIsFair has one source that would leave no room for those after it.
+func TestBrowseIsFair(t *testing.T) {
+	big, small, other := hostile.NewProvider(t, manySkills(9, 10)...), hostile.NewProvider(t, manySkills(1, 10)...), hostile.NewProvider(t, manySkills(3, 10)...)
+	limits := standardPageLimits
+	limits.described, limits.named = 5, 8
+	page := look(t, served(t, limits, "", big, small, other))
+	if names := page.shown(t); !slices.Equal(names, []string{"acme.s0", "acme.s1", "other.s0", "third.s0", "third.s1"}) {
+		t.Errorf("described are %v", names)
+	}
+	text := page.visible(t)
+	for _, want := range []string{
+		"13 skills", "acme 9", "other 1", "third 3", // in the list of sources
+		"acme.s3 1.0.0 And 5 more not shown here. Show only acme",
+		"third.s2 1.0.0 1 of these is only named here. Show only third",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in %s", want, text)
+		}
+	}
+	for _, namespace := range []string{"acme", "third"} {
+		if !strings.Contains(page.body, `<a href="?namespace=`+namespace+`">`) {
+			t.Errorf("there is no link to all of %s", namespace)
+		}
+	}
+	if strings.Contains(page.body, `<a href="?namespace=other">`) {
+		t.Error("there is a link to all of a source of which all is shown")
+	}
+
+	limits.described, limits.named = 1, 1
+	page = look(t, served(t, limits, "", big, small, other))
+	for _, want := range []string{"And 8 more not shown here.", "other 1 skill not shown here.", "third 3 skills not shown here."} {
+		if text := page.visible(t); !strings.Contains(text, want) {
+			t.Errorf("with too little room for all sources, %q is not in %s", want, text)
+		}
+	}
+
+	talker, quiet := hostile.NewProvider(t, manySkills(9, maxShownText)...), hostile.NewProvider(t, manySkills(9, 1)...)
+	limits = standardPageLimits
+	limits.text = 5 * maxShownText
+	names := look(t, served(t, limits, "", talker, quiet)).shown(t)
+	of := func(namespace string) (n int) {
+		for _, name := range names {
+			if strings.HasPrefix(name, namespace+".") {
+				n++
+			}
+		}
+		return n
+	}
+	if of("other") != 9 || of("acme") == 0 || of("acme") == 9 {
+		t.Errorf("beside a source that talks much, described are %v", names)
 	}
 }
 

@@ -33,7 +33,7 @@ type BrowsePage struct {
 	Unavailable []BrowseUnavailable
 	// Skills is how many skills there are, also if not all are shown.
 	Skills int
-	// Hidden is how many of them are not shown, not even by their names.
+	// Hidden is how many of them are not shown, not even by their names: the sum of those of the groups.
 	Hidden int
 	// Skill is the one that the query ?skill= asks for, and Namespace that of ?namespace=; empty: all are shown.
 	Skill, Namespace string
@@ -46,11 +46,16 @@ type BrowsePage struct {
 	Script template.JS
 }
 
-// BrowseGroup is the skills of one source.
+// BrowseGroup is the skills of one source. Each source with skills has one, even
+// where there is no room for any of them.
 type BrowseGroup struct {
 	// Namespace is empty for the skills that were configured one by one.
 	Namespace string
-	Skills    []BrowseSkill
+	// Skills are those that are shown.
+	Skills []BrowseSkill
+	// Total is how many there are. Hidden of them are not among Skills; Named of them are there only by their names, in
+	// the state listed.
+	Total, Hidden, Named int
 }
 
 // BrowseUnavailable is a source that could not be read.
@@ -60,11 +65,12 @@ type BrowseUnavailable struct {
 
 // The values of [BrowseSkill.State].
 const (
-	StateAvailable    = "available"    // it can be called
-	StateFaulty       = "faulty"       // its descriptor is invalid
-	StateIncompatible = "incompatible" // it needs a newer version of the protocol
-	StateUnreadable   = "unreadable"   // its descriptor can't be read at the moment
-	StateListed       = "listed"       // its descriptor was not looked at
+	StateAvailable        = "available"         // it can be called
+	StateNeedsCredentials = "needs-credentials" //nolint:gosec // needs credentials that this bridge does not have, or may not send there
+	StateFaulty           = "faulty"            // its descriptor is invalid
+	StateIncompatible     = "incompatible"      // it needs a newer version of the protocol
+	StateUnreadable       = "unreadable"        // its descriptor can't be read at the moment
+	StateListed           = "listed"            // its descriptor was not looked at
 )
 
 // BrowseSkill is one skill.
@@ -73,13 +79,13 @@ type BrowseSkill struct {
 	Name, Title, Namespace, Version, Description string
 	// CapabilityType and Access are the protocol's words.
 	CapabilityType, Access string
-	// State is one of available, faulty, incompatible, unreadable and listed.
+	// State is one of available, needs-credentials, faulty, incompatible, unreadable and listed.
 	State string
 	// Reason says why a skill is not available, and Faults what is wrong with its descriptor.
 	Reason string
 	Faults []BrowseFault
 
-	// All that follows is set for skills that are available.
+	// All that follows is set for skills that are available or need credentials.
 
 	Inputs     []BrowseInput
 	MoreInputs int // that are not among Inputs
@@ -121,10 +127,11 @@ type BrowseLink struct {
 	Host string // where it leads to, in ASCII
 }
 
-// pageLimits bound what one page costs, here and at the providers.
+// pageLimits bound what one page costs, here and at the providers. The sources of a
+// page share them fairly: none is kept short because of what another one has.
 type pageLimits struct {
 	described, named int           // skills with all that is known, and by name
-	text             int           // bytes of all texts of providers
+	text             int           // bytes of what providers say of the skills that are described
 	listing, whole   time.Duration // for reading indexes, and descriptors too
 }
 
@@ -167,21 +174,22 @@ func (m *pageMaker) one(ctx context.Context, name string) int {
 	}
 	skill := BrowseSkill{Name: m.page.Skill}
 	namespace := ""
-	if d != nil {
+	if d != nil { // which it is also where the name leads to a skill that can't be read
 		namespace = groupOf(d.Name, d.Namespace)
-		skill = BrowseSkill{
-			Name: m.text(d.Name, maxShownName), Namespace: namespace,
-			CapabilityType: m.text(string(d.Descriptor.CapabilityType), maxShownName), Access: m.text(string(d.Descriptor.Access), maxShownName),
-		}
+		skill.Name, skill.Namespace = m.text(d.Name, maxShownName), namespace
 	}
-	m.describe(&skill, d, failure)
+	if failure == nil {
+		skill.CapabilityType, skill.Access = m.text(string(d.Descriptor.CapabilityType), maxShownName), m.text(string(d.Descriptor.Access), maxShownName)
+	}
+	m.describe(&skill, described{d, failure})
 	m.page.Skills = 1
-	m.page.Groups = []BrowseGroup{{Namespace: namespace, Skills: []BrowseSkill{skill}}}
+	m.page.Groups = []BrowseGroup{{Namespace: namespace, Skills: []BrowseSkill{skill}, Total: 1}}
 	return http.StatusOK
 }
 
-// all makes the page of all skills, or of those of one namespace.
-func (m *pageMaker) all(ctx context.Context, namespace string) {
+// all makes the page of all skills, or of those of one namespace, and returns its
+// HTTP status.
+func (m *pageMaker) all(ctx context.Context, namespace string) int {
 	ctx, cancel := context.WithTimeout(ctx, m.limits.whole)
 	defer cancel()
 	m.page.Namespace = plain(namespace, maxShownName)
@@ -189,19 +197,84 @@ func (m *pageMaker) all(ctx context.Context, namespace string) {
 	for _, u := range listing.Unavailable {
 		m.page.Unavailable = append(m.page.Unavailable, BrowseUnavailable{m.text(u.Namespace, maxShownName), m.reason(u.Failure)})
 	}
-	entries := listing.Skills
-	slices.SortStableFunc(entries, func(a, b translate.Entry) int { // stable: they are in the order of their names
-		return strings.Compare(groupOf(a.Name, a.Namespace), groupOf(b.Name, b.Namespace))
-	})
-	m.page.Skills = len(entries)
-	if len(entries) > m.limits.named {
-		m.page.Hidden = len(entries) - m.limits.named
-		entries = entries[:m.limits.named]
+	if len(listing.Skills) == 0 && namespace != "" {
+		return m.nothing(listing.Unavailable)
 	}
-	known := m.read(ctx, entries[:min(len(entries), m.limits.described)])
-	for i := range entries {
-		m.add(&entries[i], known[entries[i].Name])
+	m.page.Skills = len(listing.Skills)
+	portions := m.portions(listing.Skills)
+	m.describeAll(portions, m.read(ctx, portions))
+	return http.StatusOK
+}
+
+// nothing makes the page of a namespace without skills for this caller, and returns
+// its HTTP status. A source that has only skills which are not for him is told from
+// one that is not there no more than on the page of all.
+func (m *pageMaker) nothing(unavailable []translate.Unavailable) int {
+	if len(unavailable) == 0 {
+		m.page.Problem = "There is no source “" + m.page.Namespace + "” here with skills that you may see."
+		return http.StatusNotFound
 	}
+	for _, u := range unavailable {
+		if u.Failure.Next == translate.NextAuthenticate {
+			return http.StatusForbidden
+		}
+	}
+	return http.StatusOK
+}
+
+// portion is what the page shows of one source.
+type portion struct {
+	group     *BrowseGroup
+	described []translate.Entry // the first skills of the group
+	done      int               // how many of them are
+	said      int               // bytes of text in these
+}
+
+// portions names the skills in groups, and says how many of each are to be
+// described.
+func (m *pageMaker) portions(entries []translate.Entry) []portion {
+	bySource := map[string][]translate.Entry{} // where they stay in the order of their names
+	for _, e := range entries {
+		namespace := groupOf(e.Name, e.Namespace)
+		bySource[namespace] = append(bySource[namespace], e)
+	}
+	namespaces := slices.Sorted(maps.Keys(bySource))
+	sizes := make([]int, len(namespaces))
+	for i, namespace := range namespaces {
+		sizes[i] = len(bySource[namespace])
+	}
+	named := fairShares(m.limits.named, sizes)
+	described := fairShares(m.limits.described, named)
+	m.page.Groups = make([]BrowseGroup, len(namespaces))
+	portions := make([]portion, len(namespaces))
+	for i, namespace := range namespaces {
+		all, group := bySource[namespace], &m.page.Groups[i]
+		*group = BrowseGroup{Namespace: namespace, Total: len(all), Hidden: len(all) - named[i], Named: named[i]}
+		for _, e := range all[:named[i]] {
+			group.Skills = append(group.Skills, BrowseSkill{
+				Name: plain(e.Name, maxShownName), Namespace: namespace, Version: plain(e.Version, maxShownName), State: StateListed,
+				CapabilityType: plain(string(e.CapabilityType), maxShownName), Access: plain(string(e.Access), maxShownName),
+			})
+		}
+		m.page.Hidden += group.Hidden
+		portions[i] = portion{group: group, described: all[:described[i]]}
+	}
+	return portions
+}
+
+// fairShares parts what there is among those who want some of it so that whoever
+// wants little has it, and the others have the same (max-min fairness).
+func fairShares(most int, wanted []int) []int {
+	shares, order := make([]int, len(wanted)), make([]int, len(wanted))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(wanted[i], wanted[j]) })
+	for n, i := range order {
+		shares[i] = min(wanted[i], most/(len(order)-n))
+		most -= shares[i]
+	}
+	return shares
 }
 
 func (m *pageMaker) list(ctx context.Context, namespace string) translate.Listing {
@@ -210,14 +283,18 @@ func (m *pageMaker) list(ctx context.Context, namespace string) translate.Listin
 	return m.bridge.List(ctx, translate.Query{Namespace: namespace, Principal: m.principal})
 }
 
-// described is the answer to the wish to know all about a skill: one of the two.
+// described is the answer to the wish to know all about a skill.
 type described struct {
 	description *translate.Description
-	failure     *translate.Failure
+	failure     *translate.Failure // nil: the description is complete
 }
 
-// read reads the descriptors of the entries.
-func (m *pageMaker) read(ctx context.Context, entries []translate.Entry) map[string]described {
+// read reads the descriptors of the skills that are to be described.
+func (m *pageMaker) read(ctx context.Context, portions []portion) map[string]described {
+	var entries []translate.Entry
+	for i := range portions {
+		entries = append(entries, portions[i].described...)
+	}
 	answers := make([]described, len(entries))
 	var g errgroup.Group
 	g.SetLimit(descriptorsAtOnce)
@@ -244,35 +321,43 @@ func groupOf(name, namespace string) string {
 	return namespace
 }
 
-// add adds a listed skill to its group, which is the last one or a new one.
-func (m *pageMaker) add(e *translate.Entry, known described) {
-	namespace := groupOf(e.Name, e.Namespace)
-	skill := BrowseSkill{
-		Name: m.text(e.Name, maxShownName), Namespace: namespace, Version: m.text(e.Version, maxShownName), State: StateListed,
-		CapabilityType: m.text(string(e.CapabilityType), maxShownName), Access: m.text(string(e.Access), maxShownName),
-	}
-	if (known.description != nil || known.failure != nil) && m.used < m.limits.text {
+// describeAll describes skills for as long as there is room for more text: the next
+// one is always of the source that has said least so far, so that one that talks much
+// silences none.
+func (m *pageMaker) describeAll(portions []portion, known map[string]described) {
+	for most := m.used + m.limits.text; m.used < most; {
+		var least *portion
+		for i := range portions {
+			if p := &portions[i]; p.done < len(p.described) && (least == nil || p.said < least.said) {
+				least = p
+			}
+		}
+		if least == nil {
+			return
+		}
+		e, skill, before := &least.described[least.done], &least.group.Skills[least.done], m.used
 		skill.Description = m.text(e.Description, maxShownText)
-		m.describe(&skill, known.description, known.failure)
+		m.describe(skill, known[e.Name])
+		least.said += m.used - before
+		least.done++
+		least.group.Named--
 	}
-	if n := len(m.page.Groups); n == 0 || m.page.Groups[n-1].Namespace != namespace {
-		m.page.Groups = append(m.page.Groups, BrowseGroup{Namespace: namespace})
-	}
-	group := &m.page.Groups[len(m.page.Groups)-1]
-	group.Skills = append(group.Skills, skill)
 }
 
 // describe adds what a descriptor says, or why it says nothing.
-func (m *pageMaker) describe(s *BrowseSkill, d *translate.Description, failure *translate.Failure) {
-	if failure != nil {
+func (m *pageMaker) describe(s *BrowseSkill, known described) {
+	if failure := known.failure; failure != nil {
 		s.State, s.Reason = stateOf(failure), m.reason(failure)
 		if s.State == StateFaulty {
 			s.Faults = m.faults(failure.Err.Details)
 		}
 		return
 	}
-	v := d.Descriptor
 	s.State = StateAvailable
+	if denied := known.description.Denied; denied != nil {
+		s.State, s.Reason = StateNeedsCredentials, m.reason(denied)
+	}
+	v := known.description.Descriptor
 	s.Title, s.Version, s.Description = m.text(v.Name, maxShownName), m.text(v.Version, maxShownName), m.text(v.Description, maxShownText)
 	shown := v.Inputs[:min(len(v.Inputs), maxShownInputs)]
 	s.MoreInputs = len(v.Inputs) - len(shown)
@@ -371,20 +456,33 @@ func plain(s string, limit int) string {
 	var b strings.Builder
 	count := 0
 	for _, r := range s {
-		if unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d' {
+		if r = harmless(r); r == unseen {
 			continue
 		}
 		if count == limit {
 			b.WriteRune('…')
 			break
 		}
-		if unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) {
-			r = ' '
-		}
 		b.WriteRune(r)
 		count++
 	}
 	return strings.TrimSpace(b.String())
+}
+
+// unseen stands for characters that can't be seen, but change how others look.
+const unseen = -1
+
+// harmless is what a character of a text by others becomes in a line of ours.
+func harmless(r rune) rune {
+	switch {
+	case ' ' <= r && r <= '~', r == '\u200c', r == '\u200d':
+		return r
+	case unicode.Is(unicode.Cf, r):
+		return unseen
+	case unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp):
+		return ' '
+	}
+	return r
 }
 
 // link checks a link that a provider has given.
@@ -404,15 +502,17 @@ func link(text string) BrowseLink {
 func examplePage() *BrowsePage {
 	at := BrowseLink{"https://example.com/", "example.com"}
 	return &BrowsePage{
-		Problem: "example", Skills: 2, Hidden: 1, Skill: "example", Namespace: "example", Principal: "example", Nonce: "example",
+		Problem: "example", Skills: 5, Hidden: 1, Skill: "example", Namespace: "example", Principal: "example", Nonce: "example",
 		Unavailable: []BrowseUnavailable{{"example", "example"}},
-		Groups: []BrowseGroup{{Namespace: "example", Skills: []BrowseSkill{
+		Groups: []BrowseGroup{{Namespace: "example", Total: 5, Hidden: 1, Named: 1, Skills: []BrowseSkill{
 			{
 				Name: "example", State: StateAvailable, MoreInputs: 1, Tags: []string{"example"}, ProviderLink: at, Documentation: at,
 				Inputs: []BrowseInput{{Name: "example", Required: true, HasDefault: true, Default: "1", Choices: []string{"1"}}},
 				Auth:   BrowseAuth{Type: "oauth2", Scopes: []string{"example"}},
 			},
+			{Name: "closed", State: StateNeedsCredentials, Reason: "example", Auth: BrowseAuth{Type: "api_key", Header: "example"}},
 			{Name: "other", State: StateFaulty, Reason: "example", Faults: []BrowseFault{{"/example", "example"}}},
+			{Name: "named", State: StateListed},
 		}}},
 	}
 }

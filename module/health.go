@@ -5,11 +5,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
+
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
-// health is how the exchanges with each source went, by namespaces.
+// health is how the exchanges with each source went, by namespaces. The map is made
+// before it is used by several, and not changed any more.
 type health map[string]*sourceHealth
 
 type sourceHealth struct {
@@ -26,12 +29,32 @@ type trouble struct {
 	reason  string
 }
 
-func newHealth(sources []translate.Source) health {
-	h := make(health, len(sources))
-	for _, s := range sources {
-		h[s.Namespace] = new(sourceHealth)
+// healthPool keeps over reloads how sources are, for as long as a configuration has
+// them. Its keys are digests of what makes a source the same: the settings that
+// bridges have to have in common to share anything, its namespace and its URL.
+var healthPool = caddy.NewUsagePool()
+
+// Destruct implements caddy.Destructor.
+func (*sourceHealth) Destruct() error { return nil }
+
+// hold takes what is known of the sources from the pool. The function that it
+// returns gives it up.
+func (h health) hold(settings string, sources []translate.Source) (release func()) {
+	keys := make([]string, len(sources))
+	for i, s := range sources {
+		d := newDigest()
+		d.add(settings)
+		d.add(s.Namespace)
+		d.add(s.URL.String())
+		keys[i] = d.text()
+		known, _, _ := healthPool.LoadOrNew(keys[i], func() (caddy.Destructor, error) { return new(sourceHealth), nil }) // never fails
+		h[s.Namespace] = known.(*sourceHealth)
 	}
-	return h
+	return func() {
+		for _, key := range keys {
+			_, _ = healthPool.Delete(key) // Destruct never fails
+		}
+	}
 }
 
 func (h health) note(e *skillsharing.Exchange) {

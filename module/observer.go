@@ -312,12 +312,22 @@ func loggable(v slog.Value) any {
 	}
 }
 
-// clip bounds a text that others chose, and mends it if it is not UTF-8.
+// clip bounds a text that others chose, mends it if it is not UTF-8, and keeps it
+// from doing anything to a terminal: encoders for people write it as it is. Of what
+// can't be seen, something stays, so that no name looks like another.
 func clip(text string, limit int) string {
 	if len(text) > limit {
-		return strings.ToValidUTF8(text[:limit], "") + "…" // the cut may be in the middle of a character
+		return strings.Map(loggedRune, strings.ToValidUTF8(text[:limit], "")) + "…" // the cut may be in the middle of a character
 	}
-	return strings.ToValidUTF8(text, "\uFFFD")
+	return strings.Map(loggedRune, strings.ToValidUTF8(text, "\uFFFD"))
+}
+
+// loggedRune is what a character becomes in the log.
+func loggedRune(r rune) rune {
+	if r = harmless(r); r == unseen {
+		return '\uFFFD'
+	}
+	return r
 }
 
 var _ translate.Observer = (*observer)(nil)

@@ -121,15 +121,31 @@ func TestCalledFields(t *testing.T) {
 
 func TestClip(t *testing.T) {
 	for text, want := range map[string]string{
-		"":               "",
-		"äöü":            "äöü", // 6 bytes
-		"abcdefg":        "abcdef…",
-		"abcdeü":         "abcde…", // cut in the middle of ü
-		"a\xffb":         "a\uFFFDb",
-		"\xff\xfeabcdef": "abcd…",
+		"":                "",
+		"äöü":             "äöü", // 6 bytes
+		"abcdefg":         "abcdef…",
+		"abcdeü":          "abcde…", // cut in the middle of ü
+		"a\xffb":          "a\uFFFDb",
+		"\xff\xfeabcdef":  "abcd…",
+		"a\x1b[2J":        "a [2J", // would clear a terminal
+		"\u009bJ\x00\x7f": " J  ",
+		"a\nb\tc":         "a b c",
+		"a\u2028b":        "a b",
+		"a\u202eb":        "a\uFFFDb", // would turn the rest of the line around
+		"\u200d\u200c":    "\u200d\u200c",
+		"\u202eabcdefg":   "\uFFFDabc…",
 	} {
 		if got := clip(text, 6); got != want {
 			t.Errorf("%q is clipped to %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestClipTakesNoMemory for texts that are as they should be.
+func TestClipTakesNoMemory(t *testing.T) {
+	for _, text := range []string{"acme.weather", "https://skills.example.com/run?x=1", "größer"} {
+		if n := testing.AllocsPerRun(100, func() { clip(text, maxLogged) }); n != 0 {
+			t.Errorf("%q takes %v allocations", text, n)
 		}
 	}
 }

@@ -94,8 +94,10 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, idle []func(
 	if h.CircuitBreaker == nil || !h.CircuitBreaker.Off {
 		config.Breakers = h.shared.breakers
 	}
+	releaseHealth := h.health.hold(key, config.Sources)
 	h.usage = newUsage(func() {
 		live.remove(h)
+		releaseHealth()
 		releasePolling()
 		releaseKeys()
 		if _, err := sharedPool.Delete(key); err != nil {
@@ -128,7 +130,7 @@ func (h *Handler) config(ctx caddy.Context) (*translate.Config, []func(), error)
 		return nil, nil, err
 	}
 	b.warnRefused(h.logger, sources)
-	h.health = newHealth(sources)
+	h.health = make(health, len(sources)) // of which hold sees what is known
 	o.health = h.health
 	limits := h.limits()
 	caller := h.Caller

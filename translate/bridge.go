@@ -170,7 +170,8 @@ func (b *Bridge) Follow(ctx context.Context, ref RunRef, call Call) Outcome {
 	return x.outcome
 }
 
-// Describe returns all that is known about a skill.
+// Describe returns all that is known about a skill. Beside a failure, it is no more
+// than where the name leads to, if it leads anywhere.
 func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *Failure) {
 	x := b.begin(ctx, call)
 	defer x.release()
@@ -180,13 +181,16 @@ func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *Failur
 	}
 	x.outcome = x.judge(nil, failure)
 	x.report(OperationDescribe)
-	if failure != nil {
+	if failure != nil && x.listed == nil {
 		return nil, failure
+	}
+	if failure != nil {
+		return &Description{Name: x.listed.name, Namespace: x.listed.source.Namespace}, failure
 	}
 	f := x.found
 	return &Description{
 		Name: f.name, Namespace: f.source.Namespace, Descriptor: f.skill.Descriptor, Document: f.skill.Document,
-		InputSchema: skillsharing.InputSchema(f.skill.Inputs),
+		InputSchema: skillsharing.InputSchema(f.skill.Inputs), Denied: f.denied(),
 	}, nil
 }
 
@@ -197,6 +201,14 @@ type found struct {
 	skill   *skillsharing.Skill
 	invoker *source
 	state   cache.State // of the descriptor
+}
+
+// denied is why calls are refused for want of a credential; nil: they are not.
+func (f *found) denied() *Failure {
+	if e := f.invoker.client.WithoutCredential(f.skill); e != nil {
+		return failed(e)
+	}
+	return nil
 }
 
 // read reads the descriptor of a listed skill and checks that it is the one

@@ -168,4 +168,7 @@ type Description struct {
 	Document jsontext.Value
 	// InputSchema is a JSON Schema object for the arguments, made from the descriptor's inputs.
 	InputSchema jsontext.Value
+	// Denied is why a call would be refused for want of a credential, before anything is sent; nil: nothing is known
+	// against it.
+	Denied *Failure
 }

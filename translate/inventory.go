@@ -14,7 +14,8 @@ type SkillStatus struct {
 	// Cached tells that its descriptor is kept, FetchedAt since when, and ExpiresAt until when it is fresh.
 	Cached               bool
 	FetchedAt, ExpiresAt time.Time
-	// Fault is why its descriptor can't be had at the moment; nil: nothing is known against it.
+	// Fault is why it can't be called: its descriptor can't be had at the moment, or there is no credential for it. nil:
+	// nothing is known against it.
 	Fault *Failure
 }
 
@@ -32,7 +33,7 @@ func (b *Bridge) Inventory(ctx context.Context) ([]SkillStatus, []Unavailable) {
 	var unavailable []Unavailable
 	for _, s := range b.catalog.sources {
 		if s.Kind == SkillSource {
-			skills = append(skills, s.status(ctx, b.catalog.operators[s.Namespace].listed, SkillStatus{Name: s.Namespace}))
+			skills = append(skills, b.status(ctx, b.catalog.operators[s.Namespace].listed, SkillStatus{Name: s.Namespace}))
 		}
 	}
 	loaded := b.catalog.loadAll(ctx, func(s *source) bool { return s.Kind != SkillSource })
@@ -42,17 +43,19 @@ func (b *Bridge) Inventory(ctx context.Context) ([]SkillStatus, []Unavailable) {
 			continue
 		}
 		for _, e := range l.table.entries {
-			skills = append(skills, l.source.status(ctx, e.listed, SkillStatus{Name: e.name, ID: e.ID, Version: e.Version, Access: e.Access}))
+			skills = append(skills, b.status(ctx, e.listed, SkillStatus{Name: e.name, ID: e.ID, Version: e.Version, Access: e.Access}))
 		}
 	}
 	return skills, unavailable
 }
 
-func (s *source) status(ctx context.Context, l *listed, status SkillStatus) SkillStatus {
-	status.Namespace = s.Namespace
-	doc, err := s.client.Peek(ctx, l.descriptor)
+func (b *Bridge) status(ctx context.Context, l *listed, status SkillStatus) SkillStatus {
+	status.Namespace = l.source.Namespace
+	doc, err := l.source.client.Peek(ctx, l.descriptor)
 	if doc != nil {
 		skill := doc.Value.(*skillsharing.Skill)
+		f := found{listed: l, skill: skill, invoker: b.invoker(l.source, skill)}
+		status.Fault = f.denied()
 		status.Cached, status.FetchedAt, status.ExpiresAt = true, doc.FetchedAt, doc.ExpiresAt
 		status.ID, status.Version, status.Access = skill.ID, skill.Version, skill.Access
 	}

@@ -2,6 +2,7 @@ package translate_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,5 +93,77 @@ func TestInventoryKeepsFaults(t *testing.T) {
 	bridge.Execute(t.Context(), call(`{"city":"x"}`))
 	if f := fault(); f != nil {
 		t.Errorf("mended: %+v", f)
+	}
+}
+
+// TestDenied: that a skill lacks a credential is known without calling it, by the
+// source that would invoke it.
+func TestDenied(t *testing.T) {
+	p := newProvider(t)
+	p.publish(
+		p.descriptor("acme/open", object{"auth": object{"type": "none"}}),
+		p.descriptor("acme/key", object{"auth": object{"type": "api_key"}}),
+		p.descriptor("acme/custom", object{"auth": object{"type": "custom", "custom": object{"instructions": "Ask.", "parameters": []any{}}}}),
+		p.descriptor("acme/else", object{"auth": object{"type": "api_key"}, "endpoint": object{"url": "http://else.example/run", "method": "POST"}}),
+	)
+	p.on("GET /registry/skills", answerJSON(200, []any{object{
+		"id": "acme/key", "name": "n", "capability_type": "api", "description": "d", "descriptor_url": p.URL + "/skills/1.json",
+		"access": "public", "version": "1.2.3",
+	}}))
+	without, with, registry := p.source(t, "without"), p.source(t, "with"), p.source(t, "registry")
+	with.Credentials = key("k-12345")
+	registry.Kind, registry.URL = translate.RegistrySource, registry.URL.JoinPath("registry")
+	r := new(recorder)
+	bridge := newBridgeWith(t, r, without, with, registry)
+	want := map[string]string{
+		"without.acme.open": "", "without.acme.key": "no credentials", "without.acme.custom": "no credentials", "without.acme.else": "no credentials",
+		"with.acme.open": "", "with.acme.key": "", "with.acme.custom": "of another type", "with.acme.else": "may not be sent",
+		"registry.acme.key": "",
+	}
+	skills, _ := bridge.Inventory(t.Context())
+	for _, s := range skills {
+		if s.Fault != nil {
+			t.Errorf("%s, of which nothing was read: %+v", s.Name, s.Fault)
+		}
+	}
+	check := func(name string, denied *translate.Failure) {
+		t.Helper()
+		reason := want[name]
+		if (denied == nil) != (reason == "") || denied != nil &&
+			(denied.Kind != translate.AuthRequired || denied.Next != translate.NextAskOperator || !strings.Contains(denied.Err.Message, reason)) {
+			t.Errorf("%s: %+v, want %q", name, denied, reason)
+		}
+	}
+	for name := range want {
+		d, failure := bridge.Describe(t.Context(), translate.Call{Name: name})
+		if failure != nil {
+			t.Fatal(failure.Err)
+		}
+		check(name, d.Denied)
+	}
+	if skills, _ = bridge.Inventory(t.Context()); len(skills) != len(want) {
+		t.Errorf("%d skills, want %d", len(skills), len(want))
+	}
+	for _, s := range skills {
+		check(s.Name, s.Fault)
+	}
+	if len(r.notices) > 0 {
+		t.Errorf("what nobody has called was reported: %+v", r.notices)
+	}
+	p.received(t, "POST /run/key", 0)
+}
+
+// TestDescribeTellsWhereABrokenSkillIsFrom, and nothing where there is none.
+func TestDescribeTellsWhereABrokenSkillIsFrom(t *testing.T) {
+	p, s := weather(t, nil)
+	p.publish(p.descriptor("acme/weather", object{"protocol": object{"version": "9.0.0"}}))
+	bridge := newBridge(t, s)
+	d, failure := bridge.Describe(t.Context(), translate.Call{Name: "acme/weather"})
+	if failure == nil || d == nil || d.Name != skillName || d.Namespace != "acme" || d.Descriptor != nil {
+		t.Errorf("%+v, %+v", d, failure)
+	}
+	s.RequirePrincipal = true
+	if d, failure := newBridge(t, s).Describe(t.Context(), translate.Call{Name: skillName}); failure == nil || d != nil {
+		t.Errorf("for a caller who may not use the source: %+v, %+v", d, failure)
 	}
 }

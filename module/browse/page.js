@@ -64,7 +64,7 @@
 				e.hidden = !words.every((w) => text.includes(w));
 				if (!e.hidden) found++;
 			}
-			for (const group of document.querySelectorAll(".group")) group.hidden = !group.querySelector(".skill:not([hidden])");
+			for (const group of document.querySelectorAll(".group")) group.hidden = words.length > 0 && !group.querySelector(".skill:not([hidden])");
 			document.getElementById("found").textContent = words.length ? `${found} found` : "";
 		});
 	}

@@ -31,27 +31,52 @@ func (c *Client) judgeURLs(ctx context.Context, s *Skill) *Error {
 	return nil
 }
 
-// mayAuthenticate says whether the configured credential may be sent to u on
-// behalf of s.
-func (c *Client) mayAuthenticate(ctx context.Context, s *Skill, u *url.URL) *Error {
-	if c.Credentials == nil {
-		return s.missingCredential("no credentials are configured for its provider")
+// WithoutCredential says why calls of a skill are answered AUTH_REQUIRED before
+// anything is sent; nil: by what is known without asking anybody, they are not. It
+// reports nothing: nobody has called the skill.
+func (c *Client) WithoutCredential(s *Skill) *Error {
+	if !s.needsCredential() {
+		return nil
 	}
-	if !c.Credentials.Suits(&s.Auth) {
-		return s.missingCredential("the configured credentials are of another type")
-	}
-	if !c.Audience.Includes(s.url) {
-		return c.untrusted(ctx, &s.Auth, s.url, "the descriptor comes from a host that may not receive the provider's credentials")
-	}
-	if !c.Audience.Includes(u) {
-		return c.untrusted(ctx, &s.Auth, u, "the descriptor names a host that may not receive the provider's credentials")
+	for _, u := range s.urls {
+		if e, _ := c.denial(s, u); e != nil {
+			return c.finish(s, e)
+		}
 	}
 	return nil
 }
 
+// mayAuthenticate says whether the configured credential may be sent to u on
+// behalf of s, and reports it if not.
+func (c *Client) mayAuthenticate(ctx context.Context, s *Skill, u *url.URL) *Error {
+	e, notice := c.denial(s, u)
+	if notice != nil {
+		c.Observer.Notice(ctx, notice)
+	}
+	return e
+}
+
+// denial is why the configured credential may not be sent to u on behalf of s, and
+// what the log is to be told of it; nil: it may.
+func (c *Client) denial(s *Skill, u *url.URL) (*Error, *Notice) {
+	if c.Credentials == nil {
+		return s.missingCredential("no credentials are configured for its provider"), nil
+	}
+	if !c.Credentials.Suits(&s.Auth) {
+		return s.missingCredential("the configured credentials are of another type"), nil
+	}
+	if !c.Audience.Includes(s.url) {
+		return c.untrusted(&s.Auth, s.url, "the descriptor comes from a host that may not receive the provider's credentials")
+	}
+	if !c.Audience.Includes(u) {
+		return c.untrusted(&s.Auth, u, "the descriptor names a host that may not receive the provider's credentials")
+	}
+	return nil, nil
+}
+
 // untrusted is the error of a request that would carry a secret to a host that
 // may not have it. The host and what would allow it are for the log only.
-func (c *Client) untrusted(ctx context.Context, auth *Auth, u *url.URL, reason string) *Error {
+func (c *Client) untrusted(auth *Auth, u *url.URL, reason string) (*Error, *Notice) {
 	notice := &Notice{
 		Level: slog.LevelWarn, Source: c.Source, SecretDenied: true,
 		Message: "a credential was not sent: " + reason + "; if you trust that host, add the line below to the provider",
@@ -61,12 +86,11 @@ func (c *Client) untrusted(ctx context.Context, auth *Auth, u *url.URL, reason s
 		notice.Message = "a credential was not sent: " + reason + " without TLS"
 		notice.Attrs = notice.Attrs[:2]
 	}
-	c.Observer.Notice(ctx, notice)
 	e := authError(auth, "bridge", reason)
 	e.Message = "The skill needs a credential that may not be sent where its provider wants it: " + reason +
 		". Ask the operator of the bridge: the log names the host and the setting."
 	e.Phase = PhaseAuth
-	return e
+	return e, notice
 }
 
 // trustLine is the argument of the trust option that names u's host.
@@ -228,7 +252,9 @@ func (c *Client) authentication(ctx context.Context, auth *Auth, req *http.Reque
 				return e
 			}
 			if !c.Audience.IncludesExactly(u) {
-				return c.untrusted(ctx, auth, u, "the descriptor's token URL is on a host that may not receive the client secret")
+				e, notice := c.untrusted(auth, u, "the descriptor's token URL is on a host that may not receive the client secret")
+				c.Observer.Notice(ctx, notice)
+				return e
 			}
 			return nil
 		},

@@ -7,6 +7,7 @@ import { after, before, test } from "node:test";
 import { chromium } from "playwright-core";
 
 const { PAGE, CONTROL, CHROMIUM, SCREENSHOTS } = process.env;
+const MANY = new URL("/many", PAGE).href; // a page with more skills than it shows
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 mkdirSync(SCREENSHOTS, { recursive: true });
 
@@ -16,7 +17,7 @@ after(() => browser.close());
 
 // visit opens the page and sees to it that nothing happens that must not: no
 // request elsewhere, no dialog, no error, no violation of the policy.
-async function visit(t, { query = "", ...options } = {}) {
+async function visit(t, { query = "", at = PAGE, ...options } = {}) {
 	const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
 	const page = await context.newPage();
 	page.setDefaultTimeout(10000);
@@ -30,7 +31,7 @@ async function visit(t, { query = "", ...options } = {}) {
 		await context.close();
 		assert.deepEqual(bad, []);
 	});
-	await page.goto(PAGE + query);
+	await page.goto(at + query);
 	return page;
 }
 
@@ -121,6 +122,50 @@ test("shows at the field what the bridge finds", async (t) => {
 	assert.match(await s.innerText(), /The skill was not run\./);
 	assert.equal(await s.getByLabel("code").getAttribute("aria-invalid"), "true");
 	assert.ok(await s.getByLabel("code").evaluate((e) => e === document.activeElement), "the field at fault has no focus");
+});
+
+test("tells which skills lack a credential before they are run", async (t) => {
+	const page = await visit(t);
+	const locked = skill(page, "acme.locked");
+	assert.match(await locked.locator("summary").innerText(), /needs credentials/);
+	assert.doesNotMatch(await locked.locator("summary").innerText(), /available/);
+	await locked.locator("summary").click();
+	assert.match(await locked.locator(".notice").innerText(), /Needs credentials that this bridge does not have[^]*no credentials are configured for its provider/);
+	await page.goto(MANY);
+	assert.match(await skill(page, "keyed.opened").locator("summary").innerText(), /uses a credential\s+available/);
+	assert.match(await skill(page, "keyed.other").locator("summary").innerText(), /needs credentials/);
+	await skill(page, "keyed.other").locator("summary").click();
+	assert.match(await skill(page, "keyed.other").innerText(), /of another type[^]*this bridge can’t get a token/);
+});
+
+test("shows every source, however many skills another has", async (t) => {
+	const page = await visit(t, { at: MANY });
+	assert.deepEqual(await page.locator(".group h2").allInnerTexts(), ["big", "keyed", "tiny"]);
+	assert.equal(await skill(page, "keyed.opened").count() + await skill(page, "tiny.weather").count(), 2);
+	assert.deepEqual((await page.locator("nav a").allInnerTexts()).map((text) => text.replace(/\s+/g, " ")), ["big 2100", "keyed 2", "tiny 1"]);
+	const big = page.getByRole("region", { name: "big" });
+	assert.deepEqual(await page.getByText("not shown here").allInnerTexts(), ["And 103 more not shown here. Show only big"]);
+	await accessible(page);
+	const search = page.getByRole("searchbox", { name: "Search" });
+	await search.fill("weather");
+	assert.deepEqual(await page.locator(".group:visible h2").allInnerTexts(), ["tiny"]);
+	await search.fill("");
+	assert.equal(await page.locator(".group:visible").count(), 3);
+	await big.getByRole("link", { name: "Show only big" }).click();
+	await page.getByText("2100 skills of big").waitFor();
+	assert.equal(await page.getByText("And 100 more, which list_skills tells.").count(), 1);
+});
+
+test("says which source there is not", async (t) => {
+	const context = await browser.newContext();
+	t.after(() => context.close());
+	const page = await context.newPage();
+	assert.equal((await page.goto(PAGE + "?namespace=nope")).status(), 404);
+	assert.match(await page.locator("main").innerText(), /There is no source “nope” here/);
+	await accessible(page);
+	await shot(page, "no-source");
+	await page.getByRole("link", { name: "Show all skills" }).click();
+	await page.getByRole("heading", { name: "acme", exact: true }).waitFor();
 });
 
 test("explains AUTH_REQUIRED", async (t) => {
@@ -240,6 +285,10 @@ for (const colorScheme of ["light", "dark"]) {
 			await one.locator(".failure").waitFor();
 			await accessible(page);
 			await shot(page, name("auth"));
+			await page.goto(MANY);
+			await shot(page, name("many"), false);
+			await page.getByText("not shown here").scrollIntoViewIfNeeded();
+			await shot(page, name("many-end"), false);
 		});
 	}
 }

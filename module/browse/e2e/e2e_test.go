@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"encoding/json" // of what the provider was sent
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -42,14 +43,31 @@ func TestInBrowser(t *testing.T) {
 	other := hostile.NewProvider(t, hostile.Skill{ID: "weather", Edit: func(d hostile.Object) {
 		d["name"], d["description"] = "Weather", "Tells tomorrow's weather for a place."
 	}})
-	c := hostile.StartCaddy(t, hostile.Bridge(
-		"browse",
-		"poll fixed 50ms",
-		"provider "+p.URL()+" {", "namespace acme", "}",
-		"provider "+other.URL()+" {", "namespace demo", "}",
-		"provider http://"+hostile.Refused(t)+" {", "namespace gone", "}",
+	keyed := hostile.NewProvider(t, hostile.Skill{ID: "opened", Auth: hostile.APIKey("X-Acme-Key")}, hostile.Skill{ID: "other", Auth: hostile.OAuth2("https://login.example.com/token")})
+	many := hostile.NewProvider(t, manySkills()...)
+	bridge := func(path string, lines ...string) string {
+		return "skill_bridge " + path + " {\n\tbrowse\n\tpoll fixed 50ms\n\tallow_http\n\tallow_networks 127.0.0.0/8\n" + strings.Join(lines, "\n") + "\n}"
+	}
+	c := hostile.StartCaddy(t, hostile.Site(
+		bridge("/rpc",
+			"provider "+p.URL()+" {", "namespace acme", "}",
+			"provider "+other.URL()+" {", "namespace demo", "}",
+			"provider http://"+hostile.Refused(t)+" {", "namespace gone", "}"),
+		bridge("/many", "allow_anonymous",
+			"provider "+many.URL()+" {", "namespace big", "}",
+			"provider "+keyed.URL()+" {", "namespace keyed", "credentials api_key a-key", "}",
+			"provider "+other.URL()+" {", "namespace tiny", "}"),
 	))
 	run(t, c.URL, control.URL)
+}
+
+// manySkills are more than a page names.
+func manySkills() []hostile.Skill {
+	skills := make([]hostile.Skill, 2100)
+	for i := range skills {
+		skills[i].ID = fmt.Sprintf("skill-%04d", i)
+	}
+	return skills
 }
 
 // run installs what the script needs, and runs it.
