@@ -692,6 +692,21 @@ func TestBrowseDoesNotWaitForever(t *testing.T) {
 	}
 }
 
+// A source whose descriptors all hang leaves time for those of others.
+func TestBrowseReadsSourcesApart(t *testing.T) {
+	skills := manySkills(4*descriptorsAtOnce, 10)
+	p := hostile.NewProvider(t, skills...)
+	for _, s := range skills {
+		p.On(s.ID, hostile.Descriptor, hostile.Hang())
+	}
+	limits := standardPageLimits
+	limits.whole = 500 * time.Millisecond
+	text := look(t, served(t, limits, "", p, hostile.NewProvider(t, hostile.Skill{ID: "echo"}))).visible(t)
+	if !strings.Contains(text, "other.echo 1.0.0 available") {
+		t.Errorf("%s", text)
+	}
+}
+
 // TestBrowseTakesPlaces has the page find no place among the calls in progress.
 func TestBrowseTakesPlaces(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/stuck"})

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -137,8 +138,8 @@ type pageLimits struct {
 
 var standardPageLimits = pageLimits{described: 200, named: 2000, text: 2 << 20, listing: 6 * time.Second, whole: 10 * time.Second}
 
-// descriptorsAtOnce is how many descriptors one page reads at a time.
-const descriptorsAtOnce = 8
+// descriptorsAtOnce is how many descriptors of a source one page reads at a time.
+const descriptorsAtOnce = 4
 
 // Bounds of one text, in characters, and of lists.
 const (
@@ -289,26 +290,31 @@ type described struct {
 	failure     *translate.Failure // nil: the description is complete
 }
 
-// read reads the descriptors of the skills that are to be described.
+// read reads the descriptors of the skills that are to be described: those of each
+// source by themselves, so that one that hangs holds up no other.
 func (m *pageMaker) read(ctx context.Context, portions []portion) map[string]described {
-	var entries []translate.Entry
+	known := make(map[string]described)
+	var (
+		mu      sync.Mutex
+		sources sync.WaitGroup
+	)
 	for i := range portions {
-		entries = append(entries, portions[i].described...)
-	}
-	answers := make([]described, len(entries))
-	var g errgroup.Group
-	g.SetLimit(descriptorsAtOnce)
-	for i, e := range entries {
-		g.Go(func() error {
-			answers[i].description, answers[i].failure = m.bridge.Describe(ctx, translate.Call{Name: e.Name, Principal: m.principal})
-			return nil
+		sources.Go(func() {
+			var g errgroup.Group
+			g.SetLimit(descriptorsAtOnce)
+			for _, e := range portions[i].described {
+				g.Go(func() error {
+					description, failure := m.bridge.Describe(ctx, translate.Call{Name: e.Name, Principal: m.principal})
+					mu.Lock()
+					defer mu.Unlock()
+					known[e.Name] = described{description, failure}
+					return nil
+				})
+			}
+			_ = g.Wait() // failures are in known
 		})
 	}
-	_ = g.Wait() // failures are in answers
-	known := make(map[string]described, len(entries))
-	for i, e := range entries {
-		known[e.Name] = answers[i]
-	}
+	sources.Wait()
 	return known
 }
 
