@@ -226,6 +226,7 @@ func checkLimits(c *checker, l *Limits) {
 	if runs := cmp.Or(l.Runs, defaultMaxRuns); l.RunsPerProvider > runs {
 		c.check(fmt.Errorf("%d runs per provider are more than the %d in all", l.RunsPerProvider, runs), "limits.runs_per_provider")
 	}
+	c.check(l.checkWaiting(), "limits.waiting")
 	c.check(checkSize("document_size", l.DocumentSize), "limits.document_size")
 	c.check(checkSize("schema_size", l.SchemaSize), "limits.schema_size")
 	if l.SchemaSize > math.MaxInt/4 { // all schemas of a skill have four times as much

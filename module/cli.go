@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,8 +32,12 @@ func init() {
 		Long:  strings.TrimSpace(serveHelp),
 		CobraFunc: func(cmd *cobra.Command) {
 			serveCommand(cmd)
+			cmd.SetFlagErrorFunc(wrongUsage)
 			for _, subcommand := range subcommands {
 				cmd.AddCommand(subcommand())
+			}
+			for _, c := range append(cmd.Commands(), cmd) {
+				completeFlags(c)
 			}
 		},
 	})
@@ -43,14 +48,31 @@ var subcommands = []func() *cobra.Command{
 	validateCommand, listCommand, describeCommand, callCommand, followCommand, statusCommand, purgeCommand,
 }
 
+// completeFlags keeps shells from offering files where a flag takes none.
+func completeFlags(cmd *cobra.Command) {
+	for _, name := range []string{
+		"allow-networks", "allow-ports", "api-key-env", "api-key-header", "trust", "namespace", "timeout",
+		"provider", "listen", "path", "address", "adapter",
+	} {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions) // the error is that the command has no such flag
+	}
+}
+
+// wrongUsage is an error of usage. Cobra tells it, and the status is 1.
+func wrongUsage(cmd *cobra.Command, err error) error {
+	return fmt.Errorf("%w\nNext:  see %s --help", err, cmd.CommandPath())
+}
+
 // exits makes of a command that returns an exit status what cobra runs. An error is
-// one of usage: cobra tells it, and the status is 1. What else is to be told has
-// been told.
+// one of usage. What else is to be told has been told.
 func exits(run func(cmd *cobra.Command, args []string) (int, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		status, err := run(cmd, args)
-		if err != nil || status == cli.OK {
-			return err
+		if err != nil {
+			return wrongUsage(cmd, err)
+		}
+		if status == cli.OK {
+			return nil
 		}
 		cmd.SilenceErrors = true
 		if status == 1 { // which WrapCommandFuncForCobra takes for 0 where there is no error
@@ -70,6 +92,7 @@ type reach struct {
 	keyHeader     string
 	private       bool
 	debug         bool
+	namespace     string
 }
 
 func (r *reach) addFlags(cmd *cobra.Command) {
@@ -82,6 +105,11 @@ func (r *reach) addFlags(cmd *cobra.Command) {
 	f.StringVar(&r.keyHeader, "api-key-header", "", "Header that carries the key (default: the descriptor's, else X-API-Key)")
 	f.BoolVar(&r.private, "private", false, "Send the key when reading the index and descriptors, too, to see private skills")
 	f.BoolVar(&r.debug, "debug", false, "Log everything to standard error")
+}
+
+// addNamespace adds the flag that commands have which know skills by name.
+func (r *reach) addNamespace(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&r.namespace, "namespace", "", "Namespace that names of skills start with (default: the provider's host name)")
 }
 
 // flags are those that a further command needs to reach the same provider.
@@ -104,6 +132,7 @@ func (r *reach) flags() []string {
 	add("--trust", strings.Join(r.trust, ","))
 	add("--api-key-env", r.keyEnv)
 	add("--api-key-header", r.keyHeader)
+	add("--namespace", r.namespace)
 	if r.private {
 		flags = append(flags, "--private")
 	}
@@ -111,10 +140,6 @@ func (r *reach) flags() []string {
 }
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
-// errWithoutTLS is told like a failure of the provider: that is what it would be
-// with a configuration.
-var errWithoutTLS = errors.New("is not reached over TLS: write https://, or add --allow-http if that is meant")
 
 // handler configures a bridge as the flags say. The key is a placeholder there, so
 // that no log shows it.
@@ -139,16 +164,32 @@ func (r *reach) handler(origins ...string) (*Handler, error) {
 		key = caddyconfig.JSON(map[string]string{"type": "api_key", "key": "{env." + r.keyEnv + "}", "header": r.keyHeader}, nil)
 	}
 	for _, origin := range origins {
-		p := &Provider{Origin: origin, CredentialsRaw: key, Trust: r.trust, ListPrivate: r.private}
+		p := &Provider{Namespace: r.namespaceOf(origin), Origin: origin, CredentialsRaw: key, Trust: r.trust, ListPrivate: true}
 		if r.private {
 			p.DiscoveryCredentialsRaw = key
 		}
-		if u, err := url.Parse(origin); err == nil && u.Scheme == "http" && !r.allowHTTP {
-			return nil, fmt.Errorf("%s %w", u.Redacted(), errWithoutTLS)
+		if u, err := url.Parse(origin); err == nil && u.Scheme == "http" && u.Host != "" && !r.allowHTTP {
+			return nil, fmt.Errorf("%s is not reached over TLS: write https://, or add --allow-http if that is meant", u.Redacted())
 		}
 		h.Providers = append(h.Providers, p)
 	}
 	return h, nil
+}
+
+// namespaceOf is the namespace of a provider: the default of a configuration, so that
+// names mean the same to a command and to a bridge. A host that can't be one, for
+// which a configuration has to name one, is made one.
+func (r *reach) namespaceOf(origin string) string {
+	u, err := url.Parse(origin)
+	if r.namespace != "" || err != nil {
+		return r.namespace
+	}
+	return strings.Map(func(c rune) rune {
+		if checkNamespaceText(string(c)) != nil {
+			return '-'
+		}
+		return c
+	}, defaultNamespace(u))
 }
 
 // logging is that of commands which answer and end: without --debug they log
@@ -169,7 +210,7 @@ func (r *reach) logging() *caddy.Logging {
 // gives up what they hold.
 func (r *reach) begin(h *Handler) (caddy.Context, context.CancelFunc, error) {
 	h.AllowAnonymous = true // whoever runs the command has the key
-	h.MaxTimeout = caddy.Duration(cli.Longest)
+	h.Timeout, h.MaxTimeout = caddy.Duration(cli.Usual), caddy.Duration(cli.Longest)
 	if fault := h.check(); fault != nil {
 		return caddy.Context{}, nil, usageError(fault)
 	}
@@ -217,14 +258,9 @@ func (r *reach) asks(ask func(ctx context.Context, p *cli.Provider, args []strin
 	return exits(func(cmd *cobra.Command, args []string) (int, error) {
 		screen := cli.NewScreen(os.Stdout, os.Stderr)
 		h, err := r.handler(args[0])
-		if errors.Is(err, errWithoutTLS) {
-			screen.Complain("%v", err)
-			return cli.ProtocolError, nil
-		}
 		if err != nil {
 			return 0, err
 		}
-		h.Providers[0].Namespace, h.Providers[0].ListPrivate = cli.Namespace, true
 		h, release, err := r.load(h)
 		if err != nil {
 			return 0, err
@@ -240,12 +276,15 @@ func (r *reach) asks(ask func(ctx context.Context, p *cli.Provider, args []strin
 }
 
 // arguments are named in errors, since a wrong number of them is the most likely
-// mistake.
+// mistake. An empty one is what a shell makes of a variable that is not set.
 func arguments(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) >= least && (most < 0 || len(args) <= most) {
-			return nil
+		switch {
+		case len(args) < least, most >= 0 && len(args) > most:
+			return wrongUsage(cmd, fmt.Errorf("usage: %s", cmd.UseLine()))
+		case slices.Contains(args, ""):
+			return wrongUsage(cmd, fmt.Errorf("an argument is empty; usage: %s", cmd.UseLine()))
 		}
-		return fmt.Errorf("usage: %s", cmd.UseLine())
+		return nil
 	}
 }

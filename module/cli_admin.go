@@ -8,8 +8,10 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
@@ -20,7 +22,8 @@ const adminHelp = `
 It asks the admin API of the running Caddy, at --address, or at the address that
 the configuration file --config names, or at localhost:2019.
 
-Exit status: 0 done, 5 Caddy did not answer or refused, 1 wrong usage.`
+Exit status: 0 done, 1 wrong usage, nobody was asked, 5 Caddy did not answer or
+refused.`
 
 // adminFlags say where the admin API is.
 type adminFlags struct{ address, config, adapter string }
@@ -31,22 +34,48 @@ func (f *adminFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.adapter, "adapter", "a", "", "Adapter of the configuration file")
 }
 
-// ask sends a request to the admin API.
-func (f *adminFlags) ask(method, path string, body, answer any) error {
+// api finds out where the admin API is. An error is one of usage.
+func (f *adminFlags) api() (adminAddress, error) {
+	if f.adapter != "" && f.config == "" {
+		return "", errors.New("--adapter is about the file that --config names, which is missing")
+	}
 	address, err := caddycmd.DetermineAdminAPIAddress(f.address, nil, f.config, f.adapter)
 	if err != nil {
-		return err
+		return "", err
 	}
+	a, err := caddy.ParseNetworkAddress(address)
+	if err != nil || !a.IsUnixNetwork() && !a.IsFdNetwork() && (a.PortRangeSize() != 1 || a.StartPort == 0) {
+		return "", fmt.Errorf("%q is not the address of an admin API, such as localhost:2019", address)
+	}
+	return adminAddress(address), nil
+}
+
+// adminAddress is that of a running Caddy, by its address.
+type adminAddress string
+
+// ask sends a request.
+func (a adminAddress) ask(method, path string, body, answer any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
-	resp, err := caddycmd.AdminAPIRequest(address, method, path, http.Header{"Content-Type": {"application/json"}}, bytes.NewReader(text))
+	resp, err := caddycmd.AdminAPIRequest(string(a), method, path, http.Header{"Content-Type": {"application/json"}}, bytes.NewReader(text))
 	if err != nil {
-		return fmt.Errorf("%w (--address says where the admin API is; with «admin off» there is none)", err)
+		return err
 	}
 	defer resp.Body.Close()
 	return json.NewDecoder(resp.Body).Decode(answer)
+}
+
+// complain tells why there is no answer, and what to do about it.
+func complain(s *cli.Screen, err error) int {
+	s.Complain("%v", err)
+	if strings.Contains(err.Error(), "HTTP 404") {
+		s.Advise("see which bridges and sources there are: caddy skill-bridge status, with the same flags")
+	} else {
+		s.Advise("is Caddy running, and its admin API there? --address or --config says where; with «admin off» there is none")
+	}
+	return cli.ProtocolError
 }
 
 // statusOf is all that the admin API shows.
@@ -63,28 +92,34 @@ func statusCommand() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Use:               "status",
 		Short:             "Shows the providers, skills and calls in progress of the running bridge",
-		Long: "Shows each provider with its health and circuit breakers, the skills that have a\nfault, and the calls in progress. With --json, shows all that the admin API knows.\n" +
+		Long: "Shows each provider with its health and circuit breakers, the skills that have a\nfault, and the calls in progress. With --json, shows all that the admin API knows:\n{\"providers\", \"skills\", \"unavailable\", \"runs\"}.\n" +
 			adminHelp,
 		Example: `  caddy skill-bridge status
-  caddy skill-bridge status --address localhost:2020 --json`,
+  caddy skill-bridge status --address localhost:2020 --json
+  caddy skill-bridge status --config /etc/caddy/Caddyfile`,
 		Args: arguments(0, 0),
-		RunE: exits(func(*cobra.Command, []string) (int, error) { return f.status(asJSON), nil }),
+		RunE: exits(func(*cobra.Command, []string) (int, error) {
+			api, err := f.api()
+			if err != nil {
+				return 0, err
+			}
+			return showStatus(api, asJSON), nil
+		}),
 	}
 	f.add(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "Write JSON")
 	return cmd
 }
 
-func (f *adminFlags) status(asJSON bool) int {
+func showStatus(api adminAddress, asJSON bool) int {
 	screen := cli.NewScreen(os.Stdout, os.Stderr)
 	var all statusOf
 	for _, part := range []struct {
 		path string
 		to   any
 	}{{"/skill_bridge/providers", &all.Providers}, {"/skill_bridge/skills", &all.SkillsStatus}, {"/skill_bridge/runs", &all.Runs}} {
-		if err := f.ask(http.MethodGet, part.path, nil, part.to); err != nil {
-			screen.Complain("%v", err)
-			return cli.ProtocolError
+		if err := api.ask(http.MethodGet, part.path, nil, part.to); err != nil {
+			return complain(screen, err)
 		}
 	}
 	if asJSON {
@@ -178,7 +213,11 @@ func purgeCommand() *cobra.Command {
 			if len(args) > 1 {
 				wanted.SkillID = args[1]
 			}
-			return f.purge(wanted), nil
+			api, err := f.api()
+			if err != nil {
+				return 0, err
+			}
+			return purge(api, wanted), nil
 		}),
 	}
 	f.add(cmd)
@@ -186,12 +225,11 @@ func purgeCommand() *cobra.Command {
 	return cmd
 }
 
-func (f *adminFlags) purge(wanted PurgeRequest) int {
+func purge(api adminAddress, wanted PurgeRequest) int {
 	screen := cli.NewScreen(os.Stdout, os.Stderr)
 	var answer PurgeAnswer
-	if err := f.ask(http.MethodPost, "/skill_bridge/purge", wanted, &answer); err != nil {
-		screen.Complain("%v", err)
-		return cli.ProtocolError
+	if err := api.ask(http.MethodPost, "/skill_bridge/purge", wanted, &answer); err != nil {
+		return complain(screen, err)
 	}
 	what := "all documents"
 	if wanted.SkillID != "" {

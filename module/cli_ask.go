@@ -15,10 +15,20 @@ const (
 	providerHelp = `
 The provider is given by its origin, such as https://skills.example.com. It is
 reached as by the bridge: only over TLS, only at public addresses, only on ports
-80, 443 and its own; --allow-http, --allow-networks and --allow-ports widen this.`
+80, 443 and its own; --allow-http, --allow-networks and --allow-ports widen this.
+
+Names of skills are those of a bridge: the provider's namespace, which is its host
+name unless --namespace says otherwise, and the skill's id with dots. A name without
+the namespace, or the id as it is, means the same here.`
 	statusHelp = `
-Exit status: 0 done, 4 the provider reported that the run failed, 5 there is no
-result for another reason, 130 interrupted, 1 wrong usage.`
+Exit status: 0 done, 1 wrong usage, nobody was asked, 4 the provider reported that
+the run failed, 5 there is no result for another reason, 130 interrupted.`
+	outcomeHelp = `
+With --json, standard output has one object, whatever becomes of the call:
+{"status", "skill_id", "execution_id", "elapsed_ms", "output", "error": {"code",
+"message", "phase", "source", "http_status", "executed", "next", "details",
+"retry"}, "follow"}. What does not apply is left out; "status" is the run's, or
+"error" where none was accepted, "follow" the command that goes on.`
 )
 
 func listCommand() *cobra.Command {
@@ -28,7 +38,7 @@ func listCommand() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Use:               "list <provider-url>",
 		Short:             "Lists the skills of a provider",
-		Long:              "Lists the skills of a provider, by the names that describe and call accept.\n" + providerHelp + "\n" + statusHelp,
+		Long:              "Lists the skills of a provider, by the names that describe, call and a bridge's\nexecute_skill accept. With --json, writes {\"skills\": [{\"name\", \"version\", \"access\",\n\"capability_type\", \"description\"}]}.\n" + providerHelp + "\n" + statusHelp,
 		Example: `  caddy skill-bridge list https://skills.example.com
   caddy skill-bridge list --json https://skills.example.com
   ACME_KEY=... caddy skill-bridge list --api-key-env ACME_KEY --private https://skills.example.com
@@ -37,6 +47,7 @@ func listCommand() *cobra.Command {
 		RunE: r.asks(func(ctx context.Context, p *cli.Provider, _ []string) int { return p.List(ctx, asJSON) }),
 	}
 	r.addFlags(cmd)
+	r.addNamespace(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "Write JSON")
 	return cmd
 }
@@ -48,19 +59,20 @@ func describeCommand() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Use:               "describe <provider-url> <skill>",
 		Short:             "Describes a skill: its inputs, output and authentication",
-		Long:              "Describes a skill: its inputs, its output, and the authentication that it needs.\nWith --json, shows the descriptor and a JSON Schema of the inputs.\n" + providerHelp + "\n" + statusHelp,
+		Long:              "Describes a skill: its inputs, its output, and the authentication that it needs.\nWith --json, writes {\"descriptor\", \"input_schema\"}: the descriptor as it is, and a\nJSON Schema of the inputs.\n" + providerHelp + "\n" + statusHelp,
 		Example: `  caddy skill-bridge describe https://skills.example.com acme.weather
   caddy skill-bridge describe --json https://skills.example.com acme.weather`,
 		Args: arguments(2, 2),
 		RunE: r.asks(func(ctx context.Context, p *cli.Provider, args []string) int { return p.Describe(ctx, args[0], asJSON) }),
 	}
 	r.addFlags(cmd)
+	r.addNamespace(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "Write the descriptor and the input schema as JSON")
 	return cmd
 }
 
 func addRunFlags(cmd *cobra.Command, o *cli.Options) {
-	cmd.Flags().DurationVar(&o.Timeout, "timeout", 0, "How long to wait at most, such as 90s (default: the skill's own for starting, and no end for the run)")
+	cmd.Flags().DurationVar(&o.Timeout, "timeout", 0, "How long to wait at most, such as 90s (default: for the start what the skill says, or 25s, and no end for the run)")
 	cmd.Flags().BoolVar(&o.JSON, "json", false, "Write the whole outcome, not only the output, whatever it is")
 }
 
@@ -88,29 +100,32 @@ in one JSON object: as such, from @file, or from - for standard input.
 
 Interrupting (Ctrl-C) does not end the run, for which the protocol has no way, but
 shows the command that follows it on. So does a --timeout that has passed.
-` + providerHelp + "\n" + statusHelp,
+` + outcomeHelp + "\n" + providerHelp + "\n" + statusHelp,
 		Example: `  caddy skill-bridge call https://skills.example.com demo.summarize text="A long text." sentences=2
   caddy skill-bridge call https://skills.example.com demo.summarize --args @arguments.json
   jq '{text: .body}' letter.json | caddy skill-bridge call https://skills.example.com demo.summarize --args -
   ACME_KEY=... caddy skill-bridge call --api-key-env ACME_KEY https://skills.example.com acme.weather place=Oslo`,
 		Args: arguments(2, -1),
 		PreRunE: func(cmd *cobra.Command, args []string) (err error) {
-			if badTimeout(cmd, &o) {
-				return errTimeout
+			switch wanted := cmd.Flags().Changed("args"); {
+			case badTimeout(cmd, &o):
+				err = errTimeout
+			case !wanted:
+				given, err = cli.ParseArguments(args[2:])
+			case len(args) > 2:
+				err = errors.New("--args and key=value exclude each other")
+			default:
+				given, err = cli.ReadArguments(whole, os.Stdin)
 			}
-			given.Pairs = args[2:]
-			if !cmd.Flags().Changed("args") {
-				return nil
+			if err != nil {
+				return wrongUsage(cmd, err)
 			}
-			if len(given.Pairs) > 0 {
-				return errors.New("--args and key=value exclude each other")
-			}
-			given.JSON, err = cli.ReadArguments(whole, os.Stdin)
-			return err
+			return nil
 		},
 		RunE: r.asks(func(ctx context.Context, p *cli.Provider, args []string) int { return p.Call(ctx, args[0], given, o) }),
 	}
 	r.addFlags(cmd)
+	r.addNamespace(cmd)
 	addRunFlags(cmd, &o)
 	cmd.Flags().StringVar(&whole, "args", "", "All arguments: a JSON object, @file, or - for standard input")
 	return cmd
@@ -123,13 +138,13 @@ func followCommand() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Use:               "follow <provider-url> <skill> <execution-id>",
 		Short:             "Follows a run that was started before to its end",
-		Long:              "Follows a run that was started before, by whomever, to its end, and shows the same as\ncall does. `call` tells the execution id when the run is accepted.\n" + providerHelp + "\n" + statusHelp,
+		Long:              "Follows a run that was started before, by whomever, to its end, and shows the same as\ncall does. `call` tells the execution id when the run is accepted.\n" + outcomeHelp + "\n" + providerHelp + "\n" + statusHelp,
 		Example: `  caddy skill-bridge follow https://skills.example.com demo.summarize exec-qglhzn4mds74xetbofusrkds4r
   caddy skill-bridge follow --timeout 5m https://skills.example.com demo.summarize exec-qglhzn4mds74xetbofusrkds4r`,
 		Args: arguments(3, 3),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if badTimeout(cmd, &o) {
-				return errTimeout
+				return wrongUsage(cmd, errTimeout)
 			}
 			return nil
 		},
@@ -138,6 +153,7 @@ func followCommand() *cobra.Command {
 		}),
 	}
 	r.addFlags(cmd)
+	r.addNamespace(cmd)
 	addRunFlags(cmd, &o)
 	return cmd
 }

@@ -1,15 +1,18 @@
 package skillbridge
 
 import (
+	"context"
 	"encoding/json" // Caddy's raw modules are made for encoding/json
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -18,6 +21,8 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
 )
 
 const serveHelp = `
@@ -26,13 +31,17 @@ the given providers at one URL, which is printed when the bridge is ready.
 
 It listens on localhost:8080 unless --listen says otherwise, over plain HTTP, and
 there it answers only requests to localhost, so that no web page can get at it by
-another name. It knows no callers: everyone who reaches it may use it. An API key is
+another name. Where something else listens already, it ends with an error. It knows
+no callers: everyone who reaches it may use it. An API key is
 read from the environment variable that --api-key-env names, and added to requests to
 the one provider; where others than this machine can reach the bridge, that needs
 --allow-anonymous as well. For TLS, authentication and everything else, write a
 Caddyfile: this command is for trying and for development. Its admin API is off.
 
-The subcommands ask a provider without a bridge running.`
+Skills have the names that list shows. The subcommands ask a provider without a bridge
+running; status and purge ask a Caddy that is.
+
+Exit status: 0 stopped, 1 wrong usage, or it can't start.`
 
 // serveOptions are the flags of the bridge itself.
 type serveOptions struct {
@@ -52,30 +61,64 @@ func serveCommand(cmd *cobra.Command) {
   caddy skill-bridge list https://skills.example.com
   caddy skill-bridge call https://skills.example.com demo.markdown markdown='# Hello'
   caddy skill-bridge validate descriptor.json`
-	cmd.Args = cobra.NoArgs
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if err := cobra.NoArgs(cmd, args); err != nil {
+			return wrongUsage(cmd, err)
+		}
+		return nil
+	}
 	o.addFlags(cmd)
+	o.addNamespace(cmd)
 	f := cmd.Flags()
 	f.StringArrayVar(&o.providers, "provider", nil, "Origin of a provider whose skills are offered; repeatable")
 	f.StringVarP(&o.listen, "listen", "l", "localhost:8080", "Address to listen on, such as :8080")
 	f.StringVar(&o.path, "path", "/rpc", "Path of the endpoint")
 	f.BoolVar(&o.allowAnonymous, "allow-anonymous", false, "Let everyone who reaches --listen use the API key")
 	f.BoolVar(&o.accessLog, "access-log", false, "Enable the access log")
-	cmd.RunE = exits(func(*cobra.Command, []string) (int, error) { return 0, o.serve() })
+	cmd.RunE = exits(func(cmd *cobra.Command, _ []string) (int, error) { return o.serve(cmd.Context()) })
 }
 
-// serve runs the bridge until the process is told to end.
-func (o *serveOptions) serve() error {
+// serve runs the bridge until the process is told to end. An error is one of usage.
+func (o *serveOptions) serve(ctx context.Context) (int, error) {
 	config, endpoint, err := o.config()
 	if err != nil {
-		return err
+		return 0, err
+	}
+	screen := cli.NewScreen(os.Stdout, os.Stderr)
+	if address, _ := o.address(); isTaken(ctx, address) {
+		screen.Complain("something listens on %s already, perhaps another bridge", o.listen)
+		another := strconv.FormatUint(uint64(address.StartPort%math.MaxUint16)+1, 10)
+		screen.Advise("stop it, or listen elsewhere, such as --listen " + net.JoinHostPort(address.Host, another))
+		return caddy.ExitCodeFailedStartup, nil
 	}
 	caddy.TrapSignals()
 	if err := caddy.Run(config); err != nil {
-		return err
+		screen.Complain("%v", err)
+		return caddy.ExitCodeFailedStartup, nil
 	}
 	caddy.Log().Info("bridging skills", zap.Strings("providers", o.providers), zap.String("endpoint", endpoint))
 	fmt.Fprintln(os.Stdout, endpoint)
 	select {}
+}
+
+// isTaken reports whether somebody listens on an address. Caddy would not notice: it
+// shares ports (SO_REUSEPORT), so that two of its processes would answer in turn.
+func isTaken(ctx context.Context, address caddy.NetworkAddress) bool {
+	hosts := []string{address.Host}
+	if address.Host == "localhost" {
+		hosts = []string{"127.0.0.1", "::1"} // of which clients may choose either
+	}
+	for _, host := range hosts {
+		address.Host = host
+		l, err := new(net.ListenConfig).Listen(ctx, address.Network, address.JoinHostPort(0))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return true
+		}
+		if err == nil {
+			_ = l.Close() // nobody has connected
+		}
+	}
+	return false
 }
 
 // servingGrace is how long a stop waits for runs that are under way.
@@ -84,7 +127,9 @@ const servingGrace = 30 * time.Second
 func (o *serveOptions) config() (config *caddy.Config, endpoint string, err error) {
 	switch {
 	case len(o.providers) == 0:
-		return nil, "", errors.New("--provider is required; see --help")
+		return nil, "", errors.New("--provider is required")
+	case len(o.providers) > 1 && o.namespace != "":
+		return nil, "", errors.New("--namespace is for one --provider: several need a Caddyfile, where each has a namespace of its own")
 	case len(o.providers) > 1 && o.keyEnv != "":
 		return nil, "", errors.New("--api-key-env is for one --provider: several need a Caddyfile, where each has credentials of its own")
 	case !strings.HasPrefix(o.path, "/") || strings.ContainsAny(o.path, "*?#{} "):

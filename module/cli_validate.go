@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -30,8 +31,8 @@ is validated. What has an array "skills" is an index, unless --descriptor says o
 With --json it writes {"valid", "kind", "faults": [{"path", "message", "expected",
 "actual"}]}. A key is sent only to the origin of the URL, and to hosts of --trust.
 
-Exit status: 0 valid, 1 not valid (or wrong usage), 5 the document could not be read,
-130 interrupted.`,
+Exit status: 0 valid, 1 not valid, or wrong usage (then standard output is empty), 5
+the document could not be read, 130 interrupted.`,
 		Example: `  caddy skill-bridge validate descriptor.json
   caddy skill-bridge validate --json https://skills.example.com/.well-known/skill-sharing
   caddy skill-bridge validate https://skills.example.com
@@ -56,6 +57,9 @@ Exit status: 0 valid, 1 not valid (or wrong usage), 5 the document could not be 
 				return cli.Interrupted, nil
 			case told:
 				screen.Complain("%v", e)
+				if e.next != "" {
+					screen.Advise(e.next)
+				}
 				return cli.ProtocolError, nil
 			case err != nil:
 				return 0, err
@@ -70,20 +74,23 @@ Exit status: 0 valid, 1 not valid (or wrong usage), 5 the document could not be 
 	return cmd
 }
 
-// unreadable is why there is no document to validate.
-type unreadable struct{ error }
+// unreadable is why there is no document to validate, and what to do about it.
+type unreadable struct {
+	error
+	next string
+}
 
 // read reads a document, and of one with a URL, the header that it was served with.
 func (r *reach) read(ctx context.Context, from string) ([]byte, http.Header, error) {
 	switch {
 	case from == "-":
 		return readAll(os.Stdin)
-	case strings.HasPrefix(from, "https://"), strings.HasPrefix(from, "http://"):
+	case strings.Contains(from, "://"):
 		return r.fetch(ctx, from)
 	}
 	file, err := os.Open(from)
 	if err != nil {
-		return nil, nil, &unreadable{err}
+		return nil, nil, &unreadable{error: err}
 	}
 	defer file.Close()
 	return readAll(file)
@@ -97,7 +104,7 @@ func readAll(from io.Reader) ([]byte, http.Header, error) {
 		err = fmt.Errorf("the document is larger than the %d bytes that are accepted", largest)
 	}
 	if err != nil {
-		return nil, nil, &unreadable{err}
+		return nil, nil, &unreadable{error: err}
 	}
 	return document, nil, nil
 }
@@ -114,9 +121,6 @@ func (r *reach) fetch(ctx context.Context, from string) ([]byte, http.Header, er
 	own := *r
 	own.private = own.keyEnv != "" // it is for reading documents that one would give a key here
 	h, err := own.handler((&url.URL{Scheme: u.Scheme, Host: u.Host}).String())
-	if errors.Is(err, errWithoutTLS) {
-		return nil, nil, &unreadable{err}
-	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -125,9 +129,11 @@ func (r *reach) fetch(ctx context.Context, from string) ([]byte, http.Header, er
 		return nil, nil, err
 	}
 	defer release()
+	start := time.Now()
 	response, failure := client.Read(ctx, u)
 	if failure != nil {
-		return nil, nil, &unreadable{errors.New(cli.Unreadable(failure))}
+		message, next := cli.Unreadable(failure, time.Since(start))
+		return nil, nil, &unreadable{errors.New(message), next}
 	}
 	return response.Body, response.Header, nil
 }

@@ -153,7 +153,7 @@ func TestFaultsOfLimits(t *testing.T) {
 	}
 	for _, config := range []string{
 		`{"limits":{"depth":2}}`, `{"limits":{"depth":10000}}`, `{"limits":{"body_timeout":"1ms"}}`, `{"limits":{"runs":10,"runs_per_provider":10}}`,
-		`{"limits":{"runs":10,"waiting":20}}`, `{"limits":{"document_size":20},"max_response_size":10}`, `{"circuit_breaker":{"off":true}}`,
+		`{"limits":{"runs":20,"waiting":10}}`, `{"limits":{"document_size":20},"max_response_size":10}`, `{"circuit_breaker":{"off":true}}`,
 		`{"circuit_breaker":{"cooldown":"1ms"}}`, `{"retry_budget":0}`, `{"retry_budget":100}`, `{"limits":null,"circuit_breaker":null,"retry_budget":null}`,
 	} {
 		if _, err := load(t, config); err != nil {

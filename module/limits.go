@@ -2,6 +2,7 @@ package skillbridge
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"runtime/debug"
 
@@ -22,6 +23,19 @@ func (h *Handler) limits() Limits {
 	l.Waiting = cmp.Or(l.Waiting, l.Runs)
 	l.Polls = cmp.Or(l.Polls, defaultPolls)
 	return l
+}
+
+// checkWaiting checks that waiting can be reached: who waits is one of runs. Where
+// runs is not given, it is measured by the largest default, so that a configuration
+// is not valid on one machine and invalid on another that has less memory.
+func (l *Limits) checkWaiting() error {
+	switch {
+	case l.Runs == 0 && l.Waiting > defaultMaxRuns:
+		return fmt.Errorf("waiting %d is more than runs, which are %d at most unless you say otherwise, so it can't be reached", l.Waiting, defaultMaxRuns)
+	case l.Runs > 0 && l.Waiting > l.Runs:
+		return fmt.Errorf("waiting %d is more than runs %d, so it can't be reached", l.Waiting, l.Runs)
+	}
+	return nil
 }
 
 // affordableRuns is the default of runs under a memory limit.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -17,13 +18,41 @@ import (
 
 // Arguments are those of a call as they stand on a command line.
 type Arguments struct {
-	Pairs []string       // key=value or key:=json
-	JSON  jsontext.Value // all of them; nil: Pairs
+	pairs []pair
+	whole jsontext.Value // all of them; nil: the pairs
+}
+
+// A pair is key=value, or key:=json.
+type pair struct {
+	key, text string
+	isJSON    bool // whatever the skill wants
+}
+
+// ParseArguments reads pairs, as far as they can be judged before it is known what
+// the skill wants.
+func ParseArguments(words []string) (Arguments, error) {
+	var a Arguments
+	for _, word := range words {
+		key, text, found := strings.Cut(word, "=")
+		key, isJSON := strings.CutSuffix(key, ":")
+		switch {
+		case !utf8.ValidString(word):
+			return a, fmt.Errorf("argument %q is not valid UTF-8", word)
+		case !found || key == "":
+			return a, fmt.Errorf("argument %q has no name: write key=value, or key:=json", word)
+		case slices.ContainsFunc(a.pairs, func(p pair) bool { return p.key == key }):
+			return a, fmt.Errorf("argument %q is given twice", key)
+		case isJSON && !jsontext.Value(text).IsValid():
+			return a, fmt.Errorf("argument %q: %q is not valid JSON; write key=value for a text", key, text)
+		}
+		a.pairs = append(a.pairs, pair{key, text, isJSON})
+	}
+	return a, nil
 }
 
 // ReadArguments reads the value of --args: a JSON object, @file, or - for standard
 // input.
-func ReadArguments(text string, stdin io.Reader) (jsontext.Value, error) {
+func ReadArguments(text string, stdin io.Reader) (Arguments, error) {
 	raw := []byte(text)
 	var err error
 	switch file, isFile := strings.CutPrefix(text, "@"); {
@@ -33,66 +62,49 @@ func ReadArguments(text string, stdin io.Reader) (jsontext.Value, error) {
 		raw, err = os.ReadFile(file)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("--args: %w", err)
+		return Arguments{}, fmt.Errorf("--args: %w", err)
 	}
 	value := jsontext.Value(bytes.TrimSpace(raw))
 	if !value.IsValid() {
-		return nil, errors.New("--args is not valid JSON; write '{…}', @file, or - for standard input")
+		return Arguments{}, errors.New("--args is not valid JSON; write '{…}', @file, or - for standard input")
 	}
 	if value.Kind() != '{' {
-		return nil, errors.New("--args is not a JSON object, such as {\"text\": \"…\"}")
+		return Arguments{}, errors.New("--args is not a JSON object, such as {\"text\": \"…\"}")
 	}
-	return value, nil
+	return Arguments{whole: value}, nil
 }
 
 // object makes the JSON object of the arguments. Values are strings where the
 // skill wants strings, else JSON.
 func (a Arguments) object(inputs []skillsharing.Parameter) (object jsontext.Value, unknown []string, err error) {
-	if a.JSON != nil {
-		return a.JSON, nil, nil
+	if a.whole != nil {
+		return a.whole, nil, nil
 	}
 	object = jsontext.Value("{")
-	var seen []string
-	for _, pair := range a.Pairs {
-		key, text, found := strings.Cut(pair, "=")
-		key, forced := strings.CutSuffix(key, ":")
-		if !found || key == "" {
-			return nil, nil, fmt.Errorf("argument %q has no name: write key=value, or key:=json", pair)
-		}
-		if slices.Contains(seen, key) {
-			return nil, nil, fmt.Errorf("argument %q is given twice", key)
-		}
-		at := slices.IndexFunc(inputs, func(p skillsharing.Parameter) bool { return p.Name == key })
+	for i, p := range a.pairs {
+		at := slices.IndexFunc(inputs, func(input skillsharing.Parameter) bool { return input.Name == p.key })
 		if at < 0 {
-			unknown = append(unknown, key)
+			unknown = append(unknown, p.key)
 		}
-		value := jsontext.Value(text)
+		value := jsontext.Value(p.text)
 		switch {
-		case !forced && (at < 0 || takesString(&inputs[at])):
-			value, err = jsontext.AppendQuote(nil, text)
-			if err != nil {
-				return nil, nil, fmt.Errorf("argument %q is not valid UTF-8", key)
-			}
+		case !p.isJSON && (at < 0 || takesString(&inputs[at])):
+			value, err = jsontext.AppendQuote(nil, p.text)
 		case !value.IsValid():
-			return nil, nil, notJSON(key, text, forced, inputs, at)
+			err = fmt.Errorf("argument %q: %q is not valid JSON, and this input is of type %s", p.key, p.text, strings.Join(types(&inputs[at]), " or "))
 		}
-		if len(seen) > 0 {
+		if err != nil {
+			return nil, nil, err
+		}
+		if i > 0 {
 			object = append(object, ',')
 		}
-		seen = append(seen, key)
-		if object, err = jsontext.AppendQuote(object, key); err != nil {
-			return nil, nil, fmt.Errorf("the name of argument %q is not valid UTF-8", key)
+		if object, err = jsontext.AppendQuote(object, p.key); err != nil {
+			return nil, nil, err
 		}
 		object = append(append(object, ':'), value...)
 	}
 	return append(object, '}'), unknown, nil
-}
-
-func notJSON(key, text string, forced bool, inputs []skillsharing.Parameter, at int) error {
-	if forced {
-		return fmt.Errorf("argument %q: %q is not valid JSON", key, text)
-	}
-	return fmt.Errorf("argument %q: %q is not valid JSON, and this input is of type %s", key, text, strings.Join(types(&inputs[at]), " or "))
 }
 
 // takesString reports whether a bare text is a value of the parameter.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -12,13 +13,18 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
-// Longest is how long a run is followed at a time. The bridge's maximum has to be
-// as long.
-const Longest = 24 * time.Hour
+const (
+	// Longest is how long a run is followed at a time. The bridge's maximum has to be
+	// as long.
+	Longest = 24 * time.Hour
+	// Usual is how long a run may take to be accepted where nobody says so. The
+	// bridge's default has to be as long.
+	Usual = 25 * time.Second
+)
 
 // Options are those of following a run.
 type Options struct {
-	Timeout time.Duration // 0: the provider's for the invocation, none for the end of the run
+	Timeout time.Duration // 0: the skill's for the invocation, none for the end of the run
 	JSON    bool          // shows the whole outcome instead of the output
 }
 
@@ -26,7 +32,7 @@ type Options struct {
 func (p *Provider) Call(ctx context.Context, skill string, args Arguments, o Options) int {
 	f := p.following(o)
 	defer f.progress.end("")
-	d, failure := p.Bridge.Describe(ctx, translate.Call{Name: skill})
+	d, failure := p.Bridge.Describe(ctx, translate.Call{Name: skill, Timeout: f.Timeout})
 	if failure != nil {
 		return f.tell(ctx, translate.Outcome{Failure: failure})
 	}
@@ -40,7 +46,7 @@ func (p *Provider) Call(ctx context.Context, skill string, args Arguments, o Opt
 	// A run that is accepted is not waited for, so that its id can be shown.
 	starting, cancel := context.WithTimeout(ctx, f.left()) // how long one waits is no business of the provider's
 	defer cancel()
-	outcome := p.Bridge.Execute(starting, translate.Call{Name: skill, Args: object, Wait: new(time.Duration)})
+	outcome := p.Bridge.Execute(starting, translate.Call{Name: skill, Args: object, Timeout: f.longer(d.Descriptor), Wait: new(time.Duration)})
 	if outcome.Failure == nil && !outcome.Run.Status.Final() {
 		f.progress.running("accepted " + outcome.Run.ExecutionID)
 		if f.pause(ctx, outcome.Run.RetryAfter) {
@@ -54,11 +60,11 @@ func (p *Provider) Call(ctx context.Context, skill string, args Arguments, o Opt
 func (p *Provider) Follow(ctx context.Context, skill, executionID string, o Options) int {
 	f := p.following(o)
 	defer f.progress.end("")
-	d, failure := p.Bridge.Describe(ctx, translate.Call{Name: skill})
+	d, failure := p.Bridge.Describe(ctx, translate.Call{Name: skill, Timeout: f.Timeout})
 	if failure != nil {
 		return f.tell(ctx, translate.Outcome{SkillID: skill, Failure: aboutRun(failure, skill, executionID)})
 	}
-	ref := translate.RunRef{Source: Namespace, SkillID: d.Descriptor.ID, Version: d.Descriptor.Version, ExecutionID: executionID}
+	ref := translate.RunRef{Source: d.Namespace, SkillID: d.Descriptor.ID, Version: d.Descriptor.Version, ExecutionID: executionID}
 	f.progress.running("following " + executionID)
 	return f.tell(ctx, f.follow(ctx, ref))
 }
@@ -94,6 +100,16 @@ type following struct {
 
 func (p *Provider) following(o Options) *following {
 	return &following{p, o, newProgress(p.Screen), time.Now()}
+}
+
+// longer is the timeout of an invocation that may take longer than the skill's own;
+// 0 if it may not.
+func (f *following) longer(d *skillsharing.Descriptor) time.Duration {
+	own := time.Duration(d.Endpoint.TimeoutMS * float64(time.Millisecond))
+	if f.Timeout <= cmp.Or(own, Usual) {
+		return 0
+	}
+	return f.left()
 }
 
 // left is how long may still be waited.
@@ -133,7 +149,11 @@ func (f *following) follow(ctx context.Context, ref translate.RunRef) translate.
 // tell shows what became of a call and returns the exit status.
 func (f *following) tell(ctx context.Context, o translate.Outcome) int {
 	elapsed := seconds(time.Since(f.start))
-	failure, status := o.Failure, ProtocolError
+	status := ProtocolError
+	if ctx.Err() == nil {
+		o.Failure = late(o.Failure, time.Since(f.start))
+	}
+	failure := o.Failure
 	switch {
 	case failure == nil && o.Run.Status.Final():
 		f.progress.end("completed in " + elapsed)
@@ -152,10 +172,13 @@ func (f *following) tell(ctx context.Context, o translate.Outcome) int {
 	case failure == nil:
 		f.progress.end("")
 		f.Screen.Complain("the run had not ended after %s", elapsed)
-		f.Screen.advise("it goes on; follow it: " + f.command("follow", o.SkillID, o.Run.ExecutionID))
+		f.Screen.Advise("it goes on; follow it: " + f.command("follow", o.SkillID, o.Run.ExecutionID))
 	default:
 		f.progress.end("")
 		f.explain(failure)
+		if failure.Kind == translate.TimedOut {
+			f.Screen.Advise("--timeout gives it longer")
+		}
 	}
 	switch {
 	case f.JSON:
@@ -214,7 +237,7 @@ func (f *following) whole(ctx context.Context, o translate.Outcome) wholeOutcome
 	if o.Failure != nil && (ctx.Err() == nil || o.Run == nil || o.Run.Status.Final()) { // else it is that nobody waits
 		e := o.Failure.Err
 		w.Error = &wholeError{
-			e.Code, plain(e.Message), e.Phase, e.Source, e.HTTPStatus, e.Executed, o.Failure.Next, e.Details, e.Retry,
+			e.Code, e.Message, e.Phase, e.Source, e.HTTPStatus, e.Executed, o.Failure.Next, e.Details, e.Retry,
 		}
 	}
 	return w

@@ -6,6 +6,7 @@ package cli
 // Exit statuses. Caddy's own are 1 to 3.
 const (
 	OK            = 0
+	WrongUsage    = 1   // of the command, which has asked nobody, as where Caddy can't start
 	Invalid       = 1   // the document that was to be validated is not valid
 	FailedRun     = 4   // the provider reported that the run failed
 	ProtocolError = 5   // there is no result for any other reason

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -16,13 +17,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
-// Namespace is that of the bridge's only source. It is not shown: with one source,
-// a name means the same without it. No provider's id is likely to begin so.
-const Namespace = "skill-bridge-command-line"
-
 // Provider is a provider as a command sees it.
 type Provider struct {
-	Bridge *translate.Bridge // with one provider, in [Namespace]
+	Bridge *translate.Bridge // with one provider
 	Screen *Screen
 	URL    string // as it was written
 	// Command is how this program is called, and Flags what it needs to reach the
@@ -43,16 +40,16 @@ type listedSkill struct {
 
 // List shows the provider's skills.
 func (p *Provider) List(ctx context.Context, asJSON bool) int {
+	start := time.Now()
 	listing := p.Bridge.List(ctx, translate.Query{})
 	if len(listing.Unavailable) > 0 {
-		return p.fail(ctx, listing.Unavailable[0].Failure)
+		return p.fail(ctx, listing.Unavailable[0].Failure, start)
 	}
 	skills := make([]listedSkill, len(listing.Skills))
 	rows := make([][]string, len(listing.Skills))
 	for i, e := range listing.Skills {
-		name := strings.TrimPrefix(e.Name, Namespace+".")
-		skills[i] = listedSkill{name, e.Version, e.Access, e.CapabilityType, e.Description}
-		rows[i] = []string{name, e.Version, string(e.Access), string(e.CapabilityType), e.Description}
+		skills[i] = listedSkill{e.Name, e.Version, e.Access, e.CapabilityType, e.Description}
+		rows[i] = []string{e.Name, e.Version, string(e.Access), string(e.CapabilityType), e.Description}
 	}
 	if asJSON {
 		p.Screen.JSON(struct {
@@ -65,18 +62,40 @@ func (p *Provider) List(ctx context.Context, asJSON bool) int {
 }
 
 // fail tells of a failure, and what to do about it.
-func (p *Provider) fail(ctx context.Context, f *translate.Failure) int {
+func (p *Provider) fail(ctx context.Context, f *translate.Failure, start time.Time) int {
 	if ctx.Err() != nil {
 		fmt.Fprintln(p.Screen.Err, "interrupted")
 		return Interrupted
 	}
-	p.explain(f)
+	p.explain(late(f, time.Since(start)))
 	return ProtocolError
+}
+
+// late says of a timeout how long was waited: what the bridge says is about a
+// timeout of agents, which is another than the command's.
+func late(f *translate.Failure, waited time.Duration) *translate.Failure {
+	if f == nil || f.Kind != translate.TimedOut || f.Err.Source != skillsharing.SourceBridge {
+		return f
+	}
+	told, e := *f, *f.Err // which may be shared
+	e.Message = fmt.Sprintf("The provider had not accepted the run after %s.", seconds(waited))
+	switch {
+	case e.Phase == skillsharing.PhaseDiscovery || e.Phase == skillsharing.PhaseDescriptor:
+		e.Message = unread(waited)
+	case e.ExecutionID != "":
+		e.Message = fmt.Sprintf("The run had not ended after %s.", seconds(waited))
+	}
+	e.Details, told.Err = fmt.Appendf(nil, `{"waited_ms":%d}`, waited.Milliseconds()), &e
+	return &told
+}
+
+func unread(waited time.Duration) string {
+	return fmt.Sprintf("The provider's documents could not be read within %s.", seconds(waited))
 }
 
 func (p *Provider) explain(f *translate.Failure) {
 	e := f.Err
-	p.Screen.Complain("%s", plain(e.Message))
+	p.Screen.Complain("%s", e.Message)
 	about := string(e.Code)
 	if e.HTTPStatus != 0 {
 		about += fmt.Sprintf(", HTTP %d", e.HTTPStatus)
@@ -86,12 +105,9 @@ func (p *Provider) explain(f *translate.Failure) {
 		fmt.Fprint(p.Screen.Err, faultLines(Faults(e)))
 	}
 	if next := p.next(f); next != "" {
-		p.Screen.advise(next)
+		p.Screen.Advise(next)
 	}
 }
-
-// plain leaves out of a text what is not shown of names.
-func plain(text string) string { return strings.ReplaceAll(text, Namespace+".", "") }
 
 // next says what to do about a failure, in words of the command line.
 func (p *Provider) next(f *translate.Failure) string {
@@ -113,6 +129,9 @@ func (p *Provider) next(f *translate.Failure) string {
 			return "the run exists, do not start another; follow it: " + p.command("follow", e.SkillID, e.ExecutionID)
 		}
 	case translate.NextRetry:
+		if strings.Contains(e.Message, "documents could not be read within") {
+			return "try again later: nothing was executed. No flag makes it wait longer for documents, since the bridge does not, either"
+		}
 		return "try again later: nothing was executed"
 	case translate.NextOtherSkill:
 		return "this skill can't be used until its provider has mended it"
@@ -124,13 +143,14 @@ func (p *Provider) next(f *translate.Failure) string {
 }
 
 // Unreadable says why a document could not be read, and what would help.
-func Unreadable(e *skillsharing.Error) string {
-	if e.Hint == skillsharing.HintRefused {
-		if flag := widening(e); flag != "" {
-			return e.Message + " Next: " + flag
-		}
+func Unreadable(e *skillsharing.Error, waited time.Duration) (message, next string) {
+	switch {
+	case e.Code == skillsharing.InvocationTimeout:
+		return unread(waited), ""
+	case e.Hint == skillsharing.HintRefused:
+		next = widening(e)
 	}
-	return e.Message
+	return e.Message, next
 }
 
 // widening names the flag that would permit what was refused.
@@ -203,9 +223,10 @@ func quote(word string) string {
 
 // Describe shows what is known of a skill.
 func (p *Provider) Describe(ctx context.Context, skill string, asJSON bool) int {
+	start := time.Now()
 	d, failure := p.Bridge.Describe(ctx, translate.Call{Name: skill})
 	if failure != nil {
-		return p.fail(ctx, failure)
+		return p.fail(ctx, failure, start)
 	}
 	if asJSON {
 		p.Screen.JSON(struct {
@@ -257,7 +278,7 @@ func (p *Provider) show(d *translate.Description) {
 	}
 	say("\nOutput:\n  %s", printable(output))
 	say("\nAuthentication:\n  %s", printable(authentication(&skill.Auth)))
-	say("\nCall it:\n  %s", escaped(p.command("call", append([]string{skill.ID}, example...)...), ""))
+	say("\nCall it:\n  %s", escaped(p.command("call", append([]string{d.Name}, example...)...), ""))
 }
 
 // authentication says what a skill wants.

@@ -41,8 +41,8 @@ func (s *Screen) Complain(format string, args ...any) {
 	fmt.Fprintln(s.Err, "Error: "+printable(fmt.Sprintf(format, args...)))
 }
 
-// advise tells what to do about it.
-func (s *Screen) advise(text string) { fmt.Fprintln(s.Err, "Next:  "+escaped(text, "")) }
+// Advise tells what to do about it.
+func (s *Screen) Advise(text string) { fmt.Fprintln(s.Err, "Next:  "+escaped(text, "")) }
 
 // JSON writes a value, for people on a terminal and as it is elsewhere.
 func (s *Screen) JSON(value any) {

@@ -2,12 +2,14 @@ package cli_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -55,6 +57,7 @@ func newProvider(t *testing.T) *hostile.Provider {
 		hostile.Skill{ID: "acme/future", Edit: func(d object) { d["protocol"] = object{"version": "2.0.0"} }},
 		hostile.Skill{ID: "acme/loud", EditEntry: func(e object) { e["description"] = "red \x1b[31m alert\a" }},
 		hostile.Skill{ID: "acme/port", Endpoint: "http://127.0.0.1:9/"},
+		hostile.Skill{ID: "acme/unread"}, hostile.Skill{ID: "acme/timeouts"},
 	)
 	p.On("", hostile.Index, func(x *hostile.Exchange) {
 		if key := x.Request.Header.Get("X-Api-Key"); key != "" && key != "open sesame" {
@@ -80,6 +83,18 @@ func newProvider(t *testing.T) *hostile.Provider {
 	p.On("acme/failing", hostile.Invoke, hostile.AcceptFailing(0))
 	p.On("acme/never", hostile.Invoke, hostile.Accept(1_000_000))
 	p.On("acme/silent", hostile.Invoke, hostile.Hang())
+	p.On("acme/unread", hostile.Descriptor, hostile.Hang())
+	p.On("acme/timeouts", hostile.Invoke, func(x *hostile.Exchange) { // answers what it was told
+		var body struct {
+			Context struct {
+				Timeout jsontext.Value `json:"timeout_ms"`
+			} `json:"context"`
+		}
+		if err := json.Unmarshal([]byte(x.Request.Body), &body); err != nil {
+			t.Error(err)
+		}
+		hostile.Complete(body.Context.Timeout)(x)
+	})
 	p.On("acme/closed", hostile.Invoke, hostile.Problem(http.StatusForbidden, "PERMISSION_DENIED", "Not for you."))
 	p.On("acme/locked", hostile.Invoke, func(x *hostile.Exchange) {
 		if x.Request.Header.Get("X-Key") != "open sesame" {
@@ -241,6 +256,42 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
+// TestServeTaken starts bridges where somebody listens already.
+func TestServeTaken(t *testing.T) {
+	for _, tc := range []struct{ taken, listen string }{
+		{"127.0.0.1:", "localhost:"},
+		{"[::1]:", "localhost:"}, // which clients may choose
+		{"127.0.0.1:", ":"},
+		{":", "127.0.0.1:"},
+	} {
+		l, err := net.Listen("tcp", tc.taken+"0")
+		if err != nil {
+			t.Logf("%s: %v", tc.taken, err) // there is no IPv6 here
+			continue
+		}
+		listen := tc.listen + strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+		serveTaken(t, listen)
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// serveTaken starts a bridge that must not start.
+func serveTaken(t *testing.T, listen string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // else it would run for ever if it did start
+	defer cancel()
+	command := exec.CommandContext(ctx, "caddy", "skill-bridge", "--provider", "https://skills.example.com", "--listen", listen)
+	var out, errs strings.Builder
+	command.Stdout, command.Stderr = &out, &errs
+	failed, ok := errors.AsType[*exec.ExitError](command.Run())
+	if !ok || failed.ExitCode() != 1 || out.Len() > 0 ||
+		!strings.HasPrefix(errs.String(), "Error: something listens on "+listen+" already") || !strings.Contains(errs.String(), "\nNext:  stop it, or listen elsewhere, such as --listen ") {
+		t.Errorf("--listen %s: %v, %q and %q", listen, failed, &out, &errs)
+	}
+}
+
 // TestServe runs a bridge without a config file, calls a skill, and stops it.
 func TestServe(t *testing.T) {
 	p := newProvider(t)
@@ -292,6 +343,8 @@ func TestServe(t *testing.T) {
 			t.Errorf("%s as %s: %d %s (%v)", tc.url, tc.host, w.StatusCode, body, err)
 		}
 	}
+	serveTaken(t, "127.0.0.1:"+port) // by a Caddy, whose ports another could share
+	sameNames(t, p, endpoint)
 	http.DefaultClient.CloseIdleConnections()
 	if err := command.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
@@ -302,4 +355,40 @@ func TestServe(t *testing.T) {
 	if strings.Contains(log.String(), "open sesame") || !strings.Contains(log.String(), "bridging skills") {
 		t.Errorf("the log has the key or lacks the start: %s", fmt.Sprintf("%.2000s", log.String()))
 	}
+}
+
+// sameNames shows that the names of the command list are those of a bridge, and that
+// both take them.
+func sameNames(t *testing.T, p *hostile.Provider, endpoint string) {
+	t.Helper()
+	run := func(command string, further ...string) []byte {
+		args := append([]string{"skill-bridge", command, "--allow-http", "--allow-networks=127.0.0.1", p.URL()}, further...)
+		text, err := exec.CommandContext(t.Context(), "caddy", args...).Output()
+		if err != nil {
+			t.Errorf("%s %v: %v", command, further, err)
+		}
+		return text
+	}
+	var listing struct {
+		Skills []struct {
+			Name string `json:"name"`
+		} `json:"skills"`
+	}
+	if err := json.Unmarshal(run("list", "--json"), &listing); err != nil {
+		t.Fatal(err)
+	}
+	var listed []string
+	for _, skill := range listing.Skills {
+		listed = append(listed, skill.Name)
+	}
+	client := hostile.NewClient(t, endpoint)
+	if names := client.Names(); !slices.Equal(names, listed) {
+		t.Errorf("list has %v, the bridge %v", listed, names)
+	}
+	const echo = "127.0.0.1.acme.echo"
+	if a := client.Execute(echo, nil); a.Status != http.StatusOK || a.Code != 0 {
+		t.Errorf("%s: %+v", echo, a)
+	}
+	run("call", echo)
+	run("describe", echo)
 }

@@ -462,8 +462,18 @@ func exerciseProduction(e *example) {
 	if o := decode[outcome](t, b.post(batch, authorization, rightPassword).body); o.Error.Code != -32600 {
 		t.Errorf("a batch of 21: %+v", o)
 	}
-	if !strings.Contains(b.logged(), `"logger":"http.log.access`) {
-		t.Error("requests are not logged")
+	log, audited := b.loggedTo(0), b.loggedTo(1)
+	const audit = `"logger":"http.handlers.skill_bridge.audit"`
+	if !strings.Contains(log, `"logger":"http.log.access`) || strings.Contains(log, audit) {
+		t.Errorf("the log lacks requests, or has audited calls:\n%s", log)
+	}
+	for line := range strings.Lines(audited) {
+		if !strings.Contains(line, audit) {
+			t.Errorf("the audit log has a line of another logger: %s", line)
+		}
+	}
+	if !strings.Contains(audited, `"skill_id":"weather/now"`) || !strings.Contains(audited, `"principal":"agent"`) {
+		t.Errorf("the audit log lacks a call:\n%s", audited)
 	}
 }
 
@@ -480,16 +490,21 @@ func exerciseQuickstart(e *example) {
 	}
 }
 
+// What listens where in the quickstart, beside the bridge.
+const (
+	quickstartProvider = "127.0.0.1:8081"
+	quickstartAdmin    = "localhost:8082"
+)
+
 // startQuickstart starts the quickstart with a demo provider that works fast, and
 // a bridge that polls it often.
-// quickstartProvider is where the demo provider of the quickstart is.
-const quickstartProvider = "127.0.0.1:8081"
-
 func startQuickstart(e *example) *bridge {
 	e.t.Helper()
 	e.secrets = append(e.secrets, "demo-key", "demo-secret")
 	e.provider = "127.0.0.1:" + freePort(e.t)
 	e.replace(quickstartProvider, e.provider)
+	e.admin = "localhost:" + freePort(e.t)
+	e.replace(quickstartAdmin, e.admin)
 	e.replace("api_key demo-key\n\t\tclient", "api_key demo-key\n\t\trun_time 50ms\n\t\tclient")
 	e.option("poll_interval 2ms 10ms")
 	return e.start()

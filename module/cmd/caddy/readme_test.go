@@ -88,7 +88,8 @@ func TestREADMECommands(t *testing.T) {
 			commands++
 			command, want, _ := strings.Cut(exchange, "\n")
 			if strings.HasPrefix(command, "caddy ") {
-				if got := runCaddy(t, strings.Replace(command, quickstartProvider, e.provider, 1)); told(got) != told(want) {
+				here := strings.NewReplacer(quickstartProvider, e.provider, quickstartAdmin, e.admin).Replace(command)
+				if got := runCaddy(t, here); told(got) != told(want) {
 					t.Errorf("%s\ngot  %s\nwant %s", command, got, want)
 				}
 				continue
@@ -131,13 +132,19 @@ func runCaddy(t *testing.T, command string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	caddy := exec.CommandContext(t.Context(), os.Args[0], words[1:]...)
-	caddy.Env = append(os.Environ(), asCaddy+"=1", "XDG_DATA_HOME="+t.TempDir(), "XDG_CONFIG_HOME="+t.TempDir())
-	text, err := caddy.CombinedOutput()
+	text, err := asCaddyCommand(t, words[1:]...).CombinedOutput()
 	if err != nil {
 		t.Errorf("%s: %v", command, err)
 	}
 	return string(text)
+}
+
+// asCaddyCommand makes a command of this program, which is Caddy then.
+func asCaddyCommand(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	caddy := exec.CommandContext(t.Context(), os.Args[0], args...)
+	caddy.Env = append(os.Environ(), asCaddy+"=1", "XDG_DATA_HOME="+t.TempDir(), "XDG_CONFIG_HOME="+t.TempDir())
+	return caddy
 }
 
 var (
@@ -249,7 +256,7 @@ func TestShellWords(t *testing.T) {
 
 func TestREADMECaddyfiles(t *testing.T) {
 	for _, block := range readmeBlocks(t, "caddyfile") {
-		validate(t, &example{t: t, text: block})
+		validate(t, newExample(t, block))
 	}
 }
 

@@ -31,16 +31,23 @@ type example struct {
 	t        *testing.T
 	text     string
 	secrets  []string // that no log may show
-	log      string   // where the file says it logs to; empty: it does not say
+	logs     []string // where the file says it logs to, first the default log; empty: it does not say
 	provider string   // of the quickstart: its address
+	admin    string   // address of the admin API; empty: there is none
 }
 
-// open reads a Caddyfile of the examples. What lies outside of the repository is
-// replaced: environment variables and files of secrets get values, and a log goes
-// to a temporary folder.
+// open reads a Caddyfile of the examples.
 func open(t *testing.T, name string) *example {
 	t.Helper()
-	e := &example{t: t, text: readFile(t, "caddyfile-examples/"+name+".Caddyfile")}
+	return newExample(t, readFile(t, "caddyfile-examples/"+name+".Caddyfile"))
+}
+
+// newExample makes an example of a Caddyfile. What lies outside of the repository is
+// replaced: environment variables and files of secrets get values, and logs go to a
+// temporary folder.
+func newExample(t *testing.T, text string) *example {
+	t.Helper()
+	e := &example{t: t, text: text}
 	for _, found := range regexp.MustCompile(`\{env\.(\w+)\}`).FindAllStringSubmatch(e.text, -1) {
 		t.Setenv(found[1], e.secret(found[1]))
 	}
@@ -51,9 +58,10 @@ func open(t *testing.T, name string) *example {
 		}
 		e.replace("{file."+found[1]+"}", "{file."+file+"}")
 	}
-	if found := regexp.MustCompile(`output file (\S+)`).FindStringSubmatch(e.text); found != nil {
-		e.log = filepath.Join(t.TempDir(), "caddy.log")
-		e.replace(found[0], "output file "+e.log)
+	for _, found := range regexp.MustCompile(`output file (\S+)`).FindAllStringSubmatch(e.text, -1) {
+		log := filepath.Join(t.TempDir(), filepath.Base(found[1]))
+		e.replace(found[0], "output file "+log)
+		e.logs = append(e.logs, log)
 	}
 	return e
 }
@@ -131,16 +139,16 @@ func (e *example) start() *bridge {
 	port := freePort(e.t)
 	e.replace("localhost:8080", "localhost:"+port)
 	config := adapt(e.t, e.text)
-	config.Admin = &caddy.AdminConfig{Disabled: true, Config: &caddy.ConfigSettings{Persist: new(false)}}
+	config.Admin = &caddy.AdminConfig{Disabled: e.admin == "", Listen: e.admin, Config: &caddy.ConfigSettings{Persist: new(false)}}
 	withStorage(e.t, config, e.t.TempDir())
 	if config.AppsRaw["tls"] != nil {
 		e.t.Fatal("the configuration has a TLS app: these tests would have to change it")
 	}
 	config.AppsRaw["tls"] = module(e.t, object{"disable_storage_clean": true}) // it writes outside of the storage
-	if e.log == "" {
-		e.log = filepath.Join(e.t.TempDir(), "caddy.log")
+	if len(e.logs) == 0 {
+		e.logs = []string{filepath.Join(e.t.TempDir(), "caddy.log")}
 		config.Logging = &caddy.Logging{Logs: map[string]*caddy.CustomLog{"default": {BaseLog: caddy.BaseLog{
-			WriterRaw: module(e.t, object{"output": "file", "filename": e.log, "roll": false}),
+			WriterRaw: module(e.t, object{"output": "file", "filename": e.logs[0], "roll": false}),
 			Level:     "DEBUG",
 		}}}}
 	}
@@ -148,7 +156,7 @@ func (e *example) start() *bridge {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	b := &bridge{t: e.t, endpoint: "http://localhost:" + port + "/rpc", client: &http.Client{Transport: new(http.Transport)}, log: e.log}
+	b := &bridge{t: e.t, endpoint: "http://localhost:" + port + "/rpc", client: &http.Client{Transport: new(http.Transport)}, logs: e.logs}
 	if err := caddy.Load(text, true); err != nil {
 		e.t.Fatalf("starting Caddy: %v", err)
 	}
@@ -157,7 +165,9 @@ func (e *example) start() *bridge {
 		if err := caddy.Stop(); err != nil {
 			e.t.Errorf("stopping Caddy: %v", err)
 		}
-		e.checkLog(b.logged())
+		for i := range e.logs {
+			e.checkLog(b.loggedTo(i))
+		}
 	})
 	return b
 }

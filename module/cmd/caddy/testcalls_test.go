@@ -16,13 +16,19 @@ type bridge struct {
 	t        *testing.T
 	endpoint string
 	client   *http.Client
-	log      string // its file
+	logs     []string // their files
 }
 
 // logged returns what was logged until now.
 func (b *bridge) logged() string {
 	b.t.Helper()
-	text, err := os.ReadFile(b.log)
+	return b.loggedTo(0)
+}
+
+// loggedTo returns what one of several logs has.
+func (b *bridge) loggedTo(log int) string {
+	b.t.Helper()
+	text, err := os.ReadFile(b.logs[log])
 	if err != nil {
 		b.t.Fatal(err)
 	}

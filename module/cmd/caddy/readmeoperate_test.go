@@ -1,0 +1,120 @@
+package main_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// readmeCaddyfile returns the README's Caddyfile that has a line, as an example with
+// a provider on this machine.
+func readmeCaddyfile(t *testing.T, line string) *example {
+	t.Helper()
+	for _, block := range readmeBlocks(t, "caddyfile") {
+		if !strings.Contains(block, line+"\n") {
+			continue
+		}
+		p := newProvider(t, skill{id: "acme/translate"})
+		e := newExample(t, block)
+		e.replace("bridge.example.com {", "http://localhost:8080 {")
+		e.replace("provider https://skills.example.com", "provider "+p.URL+" {\n\t\t\tnamespace acme\n\t\t}")
+		e.onLoopback()
+		return e
+	}
+	t.Fatalf("README.md has no Caddyfile with a line %q", strings.TrimSpace(line))
+	return nil
+}
+
+// TestREADMEAudit: what is audited is in the file that the README shows, and nowhere
+// else: Caddy leaves out of the default log what another one includes.
+func TestREADMEAudit(t *testing.T) {
+	e := readmeCaddyfile(t, "\t\taudit")
+	b := e.start()
+	b.execute("acme.translate", "acme/translate")
+	const line = `"logger":"http.handlers.skill_bridge.audit","msg":"call"`
+	if log := b.loggedTo(0); strings.Contains(log, line) || !strings.Contains(log, `"logger":"http.handlers.skill_bridge"`) {
+		t.Errorf("the default log has the audited call, or not its own line:\n%s", log)
+	}
+	if log := b.loggedTo(1); strings.Count(log, "\n") != 1 || !strings.Contains(log, line) {
+		t.Errorf("the audit log has other lines than the call's:\n%s", log)
+	}
+}
+
+// TestREADMETracing: the variables that the README names do what it says. Caddy is a
+// process of its own each time, since some of them are read only once.
+func TestREADMETracing(t *testing.T) {
+	readme := readFile(t, "README.md")
+	for name, tc := range map[string]struct {
+		variables map[string]string
+		service   string // that spans are of; empty: none are sent
+	}{
+		"defaults":     {map[string]string{}, "unknown_service:"},
+		"a service":    {map[string]string{"OTEL_SERVICE_NAME": "bridge"}, "bridge"},
+		"always_off":   {map[string]string{"OTEL_TRACES_SAMPLER": "always_off"}, ""},
+		"a share of 0": {map[string]string{"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0"}, ""},
+		"a share of 1": {map[string]string{"OTEL_TRACES_SAMPLER": "parentbased_traceidratio"}, "unknown_service:"},
+		"a protocol":   {map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, "unknown_service:"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := new(traces)
+			server := httptest.NewServer(c)
+			t.Cleanup(server.Close)
+			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL)
+			for variable, value := range tc.variables {
+				t.Setenv(variable, value)
+				if !strings.Contains(readme, "| `"+variable+"` |") {
+					t.Errorf("README.md does not explain %s", variable)
+				}
+			}
+			e := readmeCaddyfile(t, "\ttracing")
+			address := "localhost:" + freePort(t)
+			e.replace("localhost:8080", address)
+			e.text = "{\n\tadmin off\n\tpersist_config off\n}\n" + e.text
+			caddy := runCaddyfile(e, "Caddyfile")
+			bridgeAt(t, address).execute("acme.translate", "acme/translate")
+			stopCaddy(t, caddy) // when it has sent all
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if sent := slices.Contains(c.spans, "execute_skill"); sent != (tc.service != "") || !strings.HasPrefix(c.service, tc.service) {
+				t.Errorf("the spans %v of %q were sent, want them of %q", c.spans, c.service, tc.service)
+			}
+		})
+	}
+}
+
+// traces is what a collector was sent.
+type traces struct {
+	mu      sync.Mutex
+	service string
+	spans   []string
+}
+
+func (c *traces) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var request collectorpb.ExportTraceServiceRequest
+	if body, err := io.ReadAll(r.Body); err != nil || proto.Unmarshal(body, &request) != nil || r.URL.Path != "/v1/traces" {
+		http.Error(w, "these are no spans", http.StatusBadRequest)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, resource := range request.ResourceSpans {
+		for _, attribute := range resource.Resource.Attributes {
+			if attribute.Key == "service.name" {
+				c.service = attribute.Value.GetStringValue()
+			}
+		}
+		for _, scope := range resource.ScopeSpans {
+			for _, span := range scope.Spans {
+				c.spans = append(c.spans, span.Name)
+			}
+		}
+	}
+	w.Header().Set("Content-Type", "application/x-protobuf") // an empty message
+}

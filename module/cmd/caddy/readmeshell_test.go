@@ -1,0 +1,318 @@
+package main_test
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+)
+
+// aShell runs lines of the README's shell blocks, against the quickstart.
+type aShell struct {
+	t        *testing.T
+	folder   string // where commands run, with the files that they name
+	provider string // address of the demo provider
+	run      string // the id of a run of its
+}
+
+// runners run the lines that begin so. What is not here is excused, or nobody runs it.
+var runners = []struct {
+	prefix string
+	run    func(*aShell, string)
+}{
+	{"go run ./module/cmd/caddy run ", (*aShell).runQuickstart},
+	{"caddy skill-bridge --provider ", (*aShell).serve},
+	{"ACME_KEY=... caddy skill-bridge --provider ", (*aShell).serve},
+	{"caddy skill-bridge ", (*aShell).ask},
+}
+
+// An excuse is why a line that begins so is not run, and what has to be so for that to
+// hold.
+type excuse struct {
+	line, reason string
+	holds        func(*testing.T, string) bool
+}
+
+// excused are the lines that no test of this package runs.
+var excused = []excuse{
+	{"go test ./...", "it would run this test; continuous integration reads it here and runs it", func(t *testing.T, _ string) bool {
+		t.Helper()
+		ci := readFile(t, ".ci/run")
+		return strings.Contains(ci, `test_command=$(sed -n 's/^\(go test `) && strings.Contains(ci, "\neval \"$test_command\"\n")
+	}},
+	{"go tool xcaddy build ", "it takes minutes; continuous integration builds the same from xcaddy.json", sameAsPinned},
+	{"go run ./module/cmd/build -o caddy", "it takes minutes; continuous integration runs it with another output", func(t *testing.T, line string) bool {
+		t.Helper()
+		return strings.Contains(readFile(t, ".ci/run"), strings.TrimSuffix(line, "caddy")+`"$out/caddy"`)
+	}},
+	{"SKILL_BRIDGE_BROWSER_TESTS=1 go test ./module/browse/e2e", "it needs a browser; continuous integration runs it where there is one", func(t *testing.T, _ string) bool {
+		t.Helper()
+		return strings.Contains(readFile(t, ".ci/run"), "SKILL_BRIDGE_BROWSER_TESTS=1 go test -count=1 ./module/browse/e2e\n")
+	}},
+}
+
+// sameAsPinned reports whether a command of xcaddy says what xcaddy.json does, from
+// which continuous integration builds.
+func sameAsPinned(t *testing.T, line string) bool {
+	t.Helper()
+	type pins struct {
+		Caddy   string `json:"caddy_version"`
+		Plugins []struct {
+			Path string `json:"module_path"`
+		} `json:"plugins"`
+		Replacements []struct {
+			Old string `json:"old"`
+			New string `json:"new"`
+		} `json:"replacements"`
+	}
+	var p pins
+	if err := json.Unmarshal([]byte(readFile(t, "xcaddy.json")), &p); err != nil {
+		t.Fatal(err)
+	}
+	words := []string{"go", "tool", "xcaddy", "build", p.Caddy}
+	for _, plugin := range p.Plugins {
+		words = append(words, "--with", plugin.Path)
+	}
+	for _, r := range p.Replacements {
+		words = append(words, "--replace", r.Old+"="+r.New)
+	}
+	return line == strings.Join(words, " ") && strings.Contains(readFile(t, ".ci/run"), "go run ./module/cmd/build -o ")
+}
+
+// runner returns what runs a line; nil if nothing does.
+func runner(line string) func(*aShell, string) {
+	for _, r := range runners {
+		if strings.HasPrefix(line, r.prefix) {
+			return r.run
+		}
+	}
+	return nil
+}
+
+// TestREADMEShell runs every line of the README's shell blocks, but for those that
+// are excused.
+func TestREADMEShell(t *testing.T) {
+	shell := newShell(t)
+	missing := make(map[string]bool)
+	for _, e := range excused {
+		missing[e.line] = true
+	}
+	for _, line := range readmeCommands(t) {
+		if line == "" {
+			continue
+		}
+		t.Run(line, func(t *testing.T) {
+			at := slices.IndexFunc(excused, func(e excuse) bool { return strings.HasPrefix(line, e.line) })
+			run := runner(line)
+			switch {
+			case at >= 0:
+				delete(missing, excused[at].line)
+				if !excused[at].holds(t, line) {
+					t.Errorf("it is excused, but the reason does not hold: %s", excused[at].reason)
+				}
+			case run == nil:
+				t.Error("nobody runs it: let a runner do so, or excuse it with the reason")
+			default:
+				own := *shell
+				own.t = t
+				run(&own, line)
+			}
+		})
+	}
+	for line := range missing {
+		t.Errorf("README.md has no line that starts with %s, which is excused", line)
+	}
+}
+
+func TestNobodyRuns(t *testing.T) {
+	for _, line := range []string{"caddy run", "go run ./module/cmd/bench", "make", "curl -s http://localhost:8080/rpc"} {
+		if runner(line) != nil {
+			t.Errorf("%s is taken for a line that a test runs", line)
+		}
+	}
+}
+
+// TestREADMEBlocks checks that no block of the README escapes the tests, by its
+// language or for want of one.
+func TestREADMEBlocks(t *testing.T) {
+	text := readFile(t, "README.md")
+	blocks := fence.FindAllStringSubmatch(text, -1)
+	if fences := regexp.MustCompile("(?m)^ *(```|~~~)").FindAllString(text, -1); len(fences) != 2*len(blocks) {
+		t.Errorf("README.md has %d fences, of which the tests find %d", len(fences), 2*len(blocks))
+	}
+	// The drawing, the listings of options, the folders, and a page's template.
+	readElsewhere := []string{"JSON-RPC", "skill_bridge", "credentials", "module/", "<!doctype"}
+	for _, block := range blocks {
+		switch language := block[1]; language {
+		case "sh", "console", "caddyfile":
+		default:
+			if first := strings.Fields(block[2])[0]; !slices.Contains(readElsewhere, first) {
+				t.Errorf("no test reads the block in %q that starts with %s", language, first)
+			}
+		}
+	}
+}
+
+func newShell(t *testing.T) *aShell {
+	t.Helper()
+	e := open(t, "quickstart")
+	b := startQuickstart(e)
+	t.Setenv("ACME_KEY", "demo-key")
+	shell := &aShell{t: t, folder: t.TempDir(), provider: e.provider}
+	descriptor := b.send(http.MethodGet, "http://"+e.provider+"/skills/summarize.json", "")
+	for name, text := range map[string]string{
+		"descriptor.json": descriptor.body,
+		"arguments.json":  `{"text":"A long text. It has two sentences.","sentences":1}`,
+	} {
+		if err := os.WriteFile(filepath.Join(shell.folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	accepting := shell.output("caddy skill-bridge call https://skills.example.com demo.summarize text=x")
+	found := regexp.MustCompile(`accepted (exec-\w+)`).FindStringSubmatch(accepting)
+	if found == nil {
+		t.Fatalf("no run was accepted: %s", accepting)
+	}
+	shell.run = found[1]
+	return shell
+}
+
+const namedProvider = "https://skills.example.com"
+
+var namedRun = regexp.MustCompile(`exec-[a-z2-7]{26}`)
+
+// command makes a command of a line. What the line names is replaced by what is
+// there: the demo provider, and a run of its.
+func (s *aShell) command(line string, further ...string) *exec.Cmd {
+	s.t.Helper()
+	words, err := shellWords(namedRun.ReplaceAllString(line, s.run))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if words[0] == "ACME_KEY=..." { // which is set
+		words = words[1:]
+	}
+	if i := slices.Index(words, namedProvider); i >= 0 {
+		words[i] = "http://" + s.provider
+		further = append(further, "--allow-http", "--allow-networks", "127.0.0.1")
+	}
+	command := asCaddyCommand(s.t, append(words[1:], further...)...)
+	command.Dir = s.folder
+	return command
+}
+
+// ask runs a command that ends by itself.
+func (s *aShell) ask(line string) { s.output(line) }
+
+// output is all that a command writes, which has to succeed.
+func (s *aShell) output(line string) string {
+	s.t.Helper()
+	text, err := s.command(line).CombinedOutput()
+	if err != nil {
+		s.t.Errorf("%s: %v\n%s", line, err, text)
+	}
+	return string(text)
+}
+
+// serve runs a bridge that says where it is, asks it for its skills, and stops it.
+func (s *aShell) serve(line string) {
+	s.t.Helper()
+	address := "localhost:" + freePort(s.t)
+	line = regexp.MustCompile(` --listen \S+`).ReplaceAllString(line, "")
+	command := s.command(line, "--listen", address)
+	stdout, err := command.StdoutPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	endpoint, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil || endpoint != "http://"+address+"/rpc\n" {
+		s.t.Errorf("it prints %q (%v)", endpoint, err)
+	}
+	s.lists(address, "127.0.0.1.demo.markdown")
+	stopCaddy(s.t, command)
+}
+
+// lists asks a bridge for its skills.
+func (s *aShell) lists(address, name string) {
+	s.t.Helper()
+	if names := bridgeAt(s.t, address).names("{}"); !slices.Contains(names, name) {
+		s.t.Errorf("it has the skills %v, without %s", names, name)
+	}
+}
+
+// bridgeAt is a bridge of another process.
+func bridgeAt(t *testing.T, address string) *bridge {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // so that it can stop at once
+	return &bridge{t: t, endpoint: "http://" + address + "/rpc", client: client}
+}
+
+func stopCaddy(t *testing.T, command *exec.Cmd) {
+	t.Helper()
+	if err := command.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Wait(); err != nil {
+		t.Errorf("stopping: %v", err)
+	}
+}
+
+// runCaddyfile runs Caddy as a process of its own, with a Caddyfile of a name, until
+// stopCaddy. It listens when the function returns. The file is the last argument.
+func runCaddyfile(e *example, name string) *exec.Cmd {
+	e.t.Helper()
+	file := filepath.Join(e.t.TempDir(), name)
+	if err := os.WriteFile(file, []byte(e.text), 0o600); err != nil {
+		e.t.Fatal(err)
+	}
+	command := asCaddyCommand(e.t, "run", "--config", file)
+	stderr, err := command.StderrPipe()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		e.t.Fatal(err)
+	}
+	log := bufio.NewReader(stderr)
+	var lines strings.Builder
+	for !strings.Contains(lines.String(), "serving initial configuration") {
+		line, err := log.ReadString('\n')
+		if lines.WriteString(line); err != nil {
+			e.t.Fatalf("it does not start: %v\n%s", err, &lines)
+		}
+	}
+	go func() { _, _ = io.Copy(io.Discard, log) }() // until it ends, so that it is never kept waiting
+	return command
+}
+
+// runQuickstart runs Caddy with the file that a line names, on other ports.
+func (s *aShell) runQuickstart(line string) {
+	s.t.Helper()
+	_, file, found := strings.Cut(line, "--config ")
+	if !found {
+		s.t.Fatal("it names no file")
+	}
+	e := &example{t: s.t, text: readFile(s.t, file)}
+	endpoint, admin := "localhost:"+freePort(s.t), "localhost:"+freePort(s.t)
+	e.replace("localhost:8080", endpoint)
+	e.replace(quickstartProvider, "127.0.0.1:"+freePort(s.t))
+	e.replace(quickstartAdmin, admin)
+	command := runCaddyfile(e, filepath.Base(file))
+	s.lists(endpoint, "demo.markdown")
+	copied := command.Args[len(command.Args)-1]
+	if status := s.output("caddy skill-bridge status --config " + copied); !strings.Contains(status, "\ndemo ") {
+		s.t.Errorf("its status is %s", status)
+	}
+	stopCaddy(s.t, command)
+}
