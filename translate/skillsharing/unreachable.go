@@ -82,15 +82,19 @@ func causeOf(ctx context.Context) error {
 
 // interrupted is the Error of a call whose context has ended.
 func interrupted(ctx context.Context, phase Phase, executionID string, e Executed) *Error {
-	message, hint, cause := "The deadline passed before the skill had finished.", HintNone, causeOf(ctx)
+	end, hint, cause := "The deadline passed", HintNone, causeOf(ctx)
 	switch {
 	case errors.Is(cause, ErrStopping):
-		message, hint = "The bridge is being stopped before the skill had finished.", HintStopping
+		end, hint = "The bridge is being stopped", HintStopping
 	case errors.Is(ctx.Err(), context.Canceled):
-		message = "The caller went away before the skill had finished."
+		end = "The caller went away"
+	}
+	awaited := "the skill had finished"
+	if name := answerName(phase); phase == PhaseDiscovery || phase == PhaseDescriptor {
+		awaited = "the provider's " + name + " had been read"
 	}
 	return &Error{
-		Code: InvocationTimeout, Message: message, Phase: phase, Source: SourceBridge, ExecutionID: executionID,
+		Code: InvocationTimeout, Message: end + " before " + awaited + ".", Phase: phase, Source: SourceBridge, ExecutionID: executionID,
 		Executed: e, Retry: suggestRetry(timeoutDelay, 3), Cause: cause, Hint: hint,
 	}
 }
