@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dgraph-io/ristretto/v2"
@@ -30,12 +31,14 @@ type key struct {
 type store struct {
 	hash    func(key) uint64
 	maxCost int64
+	evicted atomic.Uint64 // not those that were deleted
 
 	mu    sync.RWMutex                     // held for reading while ristretto is used
 	cache *ristretto.Cache[uint64, *entry] // nil once closed
 }
 
 func newStore(maxCost int64) (*store, error) {
+	s := &store{maxCost: maxCost}
 	cache, err := ristretto.NewCache(&ristretto.Config[uint64, *entry]{
 		// Ten counters for each document that fits, as ristretto advises.
 		NumCounters:        min(max(maxCost/documentSize*10, minCounters), maxCounters),
@@ -43,16 +46,15 @@ func newStore(maxCost int64) (*store, error) {
 		BufferItems:        bufferItems,
 		IgnoreInternalCost: true, // entryOverhead includes it
 		Metrics:            true,
+		OnEvict:            func(*ristretto.Item[*entry]) { s.evicted.Add(1) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
 	}
 	seed := maphash.MakeSeed()
-	return &store{
-		hash:    func(k key) uint64 { return maphash.Comparable(seed, k) },
-		maxCost: maxCost,
-		cache:   cache,
-	}, nil
+	s.hash = func(k key) uint64 { return maphash.Comparable(seed, k) }
+	s.cache = cache
+	return s, nil
 }
 
 // get returns the entry of a key, or nil. Hashes may collide, so the key that
@@ -101,7 +103,7 @@ func (s *store) statistics() (evicted uint64, bytes int64) {
 		return 0, 0
 	}
 	m := s.cache.Metrics
-	return m.KeysEvicted(), max(0, int64(m.CostAdded())-int64(m.CostEvicted())) //nolint:gosec // sizes in memory
+	return s.evicted.Load(), max(0, int64(m.CostAdded())-int64(m.CostEvicted())) //nolint:gosec // sizes in memory
 }
 
 // flush waits until all that was put before can be seen.

@@ -161,7 +161,7 @@ func (m *metrics) observePhases(c *translate.Call, s *translate.Statistics) {
 	}
 	m.phases.discovery.Observe(s.Found.Sub(c.Arrived).Seconds())
 	before := s.Found
-	if !s.Submitted.IsZero() { // else the run was submitted by an earlier call
+	if !s.Submitted.IsZero() && s.Effort.Attempts > 0 { // else nothing was submitted, or by an earlier call
 		m.phases.submit.Observe(s.Submitted.Sub(s.Found).Seconds())
 		before = s.Submitted
 	}
@@ -207,17 +207,19 @@ const (
 	refusedHost    = "host"    // it is spelled in a way that others may read otherwise
 )
 
-// refused counts a connection that the guard has refused.
-func (m *metrics) refused(r *refusal) {
-	reason := refusedHost
+// reason is which kind of rule a refusal is by.
+func (r *refusal) reason() string {
 	switch {
 	case r.rule == errNotPublic.Error():
-		reason = refusedAddress
+		return refusedAddress
 	case strings.HasPrefix(r.rule, "port "):
-		reason = refusedPort
+		return refusedPort
 	}
-	m.refusals.WithLabelValues(reason).Inc()
+	return refusedHost
 }
+
+// refused counts a connection that the guard has refused.
+func (m *metrics) refused(r *refusal) { m.refusals.WithLabelValues(r.reason()).Inc() }
 
 // providerLabel is a namespace of the configuration.
 func providerLabel(namespace string) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -106,9 +107,21 @@ func (o *observer) refused(host, address string, r *refusal) {
 	if !due {
 		return
 	}
-	o.logger.Warn("did not connect: "+r.rule+"; if it may be reached, allow_networks, allow_ports or allow_http allow it",
+	message, option := "did not connect: "+r.rule, ""
+	switch r.reason() {
+	case refusedAddress:
+		option = "allow_networks " + clip(address, maxLogged)
+	case refusedPort:
+		_, port, _ := net.SplitHostPort(host)
+		option = "allow_ports " + port
+	}
+	if option != "" {
+		message += "; if it may be reached, add the option below"
+	}
+	o.logger.Warn(message,
 		zap.String("host", host),
-		zap.String("address", clip(address, maxLogged)),
+		optional("address", clip(address, maxLogged)),
+		optional("option", option),
 		repeated(dropped))
 }
 
@@ -277,8 +290,12 @@ func failureFields(f *translate.Failure) []zap.Field {
 }
 
 // quotesArguments reports whether a failure's message may repeat what an agent sent
-// or a run produced, which is no business of the log.
+// or a run produced, which is no business of the log. Token endpoints are sent no
+// arguments, and what refused them credentials is for the operator to mend.
 func quotesArguments(f *translate.Failure) bool {
+	if f.Err.Phase == skillsharing.PhaseAuth {
+		return false
+	}
 	return f.Err.Source == skillsharing.SourceProvider || f.Kind == translate.InvalidArguments || f.Kind == translate.RunFailed
 }
 

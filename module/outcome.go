@@ -6,6 +6,8 @@ import "github.com/skill-bridge/caddy-skill-bridge/translate"
 const (
 	outcomeCompleted = "completed"
 	outcomeRunning   = "running"
+	// outcomeAnonymous is that of callers who have to say who they are.
+	outcomeAnonymous = "unauthenticated"
 )
 
 // kindNames are the outcomes of calls that failed.
@@ -36,6 +38,8 @@ func outcomeOf(o *translate.Outcome, s *translate.Statistics) string {
 	switch {
 	case o.Failure == nil && !asksForRun(s):
 		return outcomeCompleted
+	case o.Failure != nil && o.Failure.Next == translate.NextAuthenticate:
+		return outcomeAnonymous
 	case o.Failure != nil && int(o.Failure.Kind) < len(kindNames):
 		return kindNames[o.Failure.Kind]
 	case o.Failure != nil, o.Run == nil:

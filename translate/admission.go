@@ -43,13 +43,13 @@ func (x *execution) take(p *places) *Failure {
 // admitTo takes a place for the call among those that concern a source. It also
 // says whether the caller may use the source at all.
 func (x *execution) admitTo(s *source) *Failure {
-	if s == nil || s == x.admitted {
+	if s == nil || s == x.concerned {
 		return nil
 	}
+	x.concerned = s
 	if !s.admits(x.call.Principal) {
 		return anonymous()
 	}
-	x.admitted = s
 	return x.take(&s.runs)
 }
 

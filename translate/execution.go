@@ -31,9 +31,9 @@ type execution struct {
 	outcome Outcome
 	figures Statistics
 
-	admitted *source    // the last one to be admitted to
-	places   [4]*places // that it has taken
-	taken    int
+	concerned *source    // the last one that a place was asked of
+	places    [4]*places // that it has taken
+	taken     int
 }
 
 func (b *Bridge) begin(ctx context.Context, call Call) *execution {
@@ -79,8 +79,8 @@ func (x *execution) report(o Operation) {
 	switch {
 	case x.listed != nil:
 		s.Source = x.listed.source.Namespace
-	case x.admitted != nil:
-		s.Source = x.admitted.Namespace
+	case x.concerned != nil:
+		s.Source = x.concerned.Namespace
 	}
 	x.bridge.config.Observer.Called(x.ctx, &x.call, &x.outcome, s)
 }

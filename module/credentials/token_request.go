@@ -169,6 +169,7 @@ func (r tokenRequest) unreachable(ex *exchange) *skillsharing.Error {
 		HTTPStatus: ex.status,
 		Executed:   skillsharing.ExecutedNo,
 		Retry:      jsontext.Value(retryToken),
+		URL:        redactURL(r.endpoint),
 		Cause:      ex.err,
 	}
 	reason := "connection_failed"
@@ -209,6 +210,7 @@ func authRequired(by skillsharing.Source, tokenURL, reason, message string) *ski
 		Phase:    skillsharing.PhaseAuth,
 		Source:   by,
 		Executed: skillsharing.ExecutedNo,
+		URL:      redactURL(tokenURL),
 		Details: authDetails{
 			RequiredAuthType: skillsharing.AuthOAuth2,
 			RequiredBy:       by,
