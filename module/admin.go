@@ -283,7 +283,7 @@ func (adminAPI) purge(w http.ResponseWriter, r *http.Request) error {
 	answer := PurgeAnswer{Purged: []string{}}
 	for _, h := range live.all() {
 		for _, s := range h.bridge.Sources() {
-			if (wanted.Namespace == "" || wanted.Namespace == s.Namespace) && h.bridge.Purge(s.Namespace, wanted.SkillID) {
+			if (wanted.Namespace == "" || wanted.Namespace == s.Namespace) && h.bridge.Purge(r.Context(), s.Namespace, wanted.SkillID) {
 				answer.Purged = append(answer.Purged, s.Namespace)
 			}
 		}

@@ -16,6 +16,7 @@ import (
 type health map[string]*sourceHealth
 
 type sourceHealth struct {
+	faults   translate.Faults
 	answered atomic.Int64 // when it last did, in Unix nanoseconds; 0: never
 	trouble  atomic.Pointer[trouble]
 }
@@ -49,6 +50,7 @@ func (h health) hold(settings string, sources []translate.Source) (release func(
 		keys[i] = d.text()
 		known, _, _ := healthPool.LoadOrNew(keys[i], func() (caddy.Destructor, error) { return new(sourceHealth), nil }) // never fails
 		h[s.Namespace] = known.(*sourceHealth)
+		sources[i].Faults = &h[s.Namespace].faults
 	}
 	return func() {
 		for _, key := range keys {

@@ -39,6 +39,9 @@ func New(config Config) (*Bridge, error) {
 		if err != nil {
 			return nil, fmt.Errorf("source %q: %w", s.Namespace, err)
 		}
+		if s.Faults == nil {
+			s.Faults = new(Faults)
+		}
 		sources[i] = &source{Source: s, runs: places{name: "runs_per_provider", most: int64(config.MaxRunsPerSource)}, client: &skillsharing.Client{
 			Source: s.Namespace, Origin: s.URL, Audience: audience,
 			Credentials: s.Credentials, DiscoveryCredentials: s.DiscoveryCredentials,
@@ -102,14 +105,14 @@ func (b *Bridge) InProgress() (calls, waiting int64) {
 // its index or answers and the descriptors it lists, or, of a skill, its
 // descriptor; or only the descriptor of the skill with an id or name, if it is not empty.
 // It reports whether there is such a source, and such a skill.
-func (b *Bridge) Purge(namespace, skillID string) bool {
+func (b *Bridge) Purge(ctx context.Context, namespace, skillID string) bool {
 	for _, s := range b.catalog.sources {
 		switch {
 		case s.Namespace != namespace:
 		case skillID != "":
-			return s.purgeSkill(skillID)
+			return b.catalog.purgeSkill(ctx, s, skillID)
 		default:
-			s.purge()
+			b.catalog.purge(ctx, s)
 			return true
 		}
 	}
@@ -214,22 +217,20 @@ func (f *found) denied() *Failure {
 // read reads the descriptor of a listed skill and checks that it is the one
 // meant. An empty version is any.
 func (b *Bridge) read(ctx context.Context, l *listed, version string) (f found, failure *Failure) {
-	defer func() {
-		switch {
-		case failure != nil && failure.Kind != TimedOut && failure.Kind != Stopped:
-			l.fault.Store(failure)
-		case failure == nil && l.fault.Load() != nil:
-			l.fault.Store(nil)
-		}
-	}()
 	skill, state, err := l.source.client.SkillDocument(ctx, l.descriptor)
-	if err != nil {
+	switch {
+	case err != nil:
 		err.SkillID = l.id
-		return found{}, failed(err)
+	case l.id != "" && skill.ID != l.id:
+		err = wrongID(skill, l.id)
 	}
-	if l.id != "" && skill.ID != l.id {
-		return found{}, failed(wrongID(skill, l.id))
+	if err != nil {
+		if failure = failed(err); failure.Kind != TimedOut && failure.Kind != Stopped { // which says nothing about the skill
+			l.source.Faults.note(l.id, failure)
+		}
+		return found{}, failure
 	}
+	l.source.Faults.note(l.id, nil)
 	if version != "" && version != skill.Version {
 		return found{}, failed(otherVersion(skill, version))
 	}

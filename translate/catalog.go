@@ -94,7 +94,6 @@ type listed struct {
 	name       string
 	id         string // that the descriptor must have; empty: any
 	descriptor *skillsharing.Location
-	fault      atomic.Pointer[Failure] // why it could not be used when that was last tried; nil: it could
 }
 
 // directly is where the name of a directly configured skill leads to.
@@ -297,8 +296,28 @@ func (c *catalog) load(ctx context.Context, s *source) (*nameTable, *skillsharin
 // renew makes the names of a source anew.
 func (c *catalog) renew(ctx context.Context, s *source, indexes []*skillsharing.Index) *nameTable {
 	t := c.nameTable(ctx, s, indexes)
-	s.table.Store(t)
+	s.Faults.keep(t, s.table.Swap(t))
 	return t
+}
+
+// known returns the names of a source as far as they are known without asking it; nil:
+// they are not.
+func (c *catalog) known(ctx context.Context, s *source) *nameTable {
+	if t := s.table.Load(); t != nil {
+		return t
+	}
+	var indexes []*skillsharing.Index // which an earlier configuration may have read
+	if s.Kind == ProviderSource {
+		indexes = []*skillsharing.Index{s.client.PeekIndex()}
+	} else {
+		for _, t := range s.types() {
+			indexes = append(indexes, s.client.PeekRegistry(t))
+		}
+	}
+	if slices.Contains(indexes, nil) {
+		return nil
+	}
+	return c.renew(ctx, s, indexes)
 }
 
 // types are those that a registry is asked for; the empty one is all.
@@ -309,11 +328,13 @@ func (s *source) types() []skillsharing.CapabilityType {
 	return s.CapabilityTypes
 }
 
-// purge forgets the source's documents.
-func (s *source) purge() {
-	if t := s.table.Load(); t != nil {
-		for _, e := range t.entries {
-			s.client.Forget(e.listed.descriptor)
+// purge forgets a source's documents.
+func (c *catalog) purge(ctx context.Context, s *source) {
+	if s.Kind != SkillSource {
+		if t := c.known(ctx, s); t != nil {
+			for _, e := range t.entries {
+				s.client.Forget(e.listed.descriptor)
+			}
 		}
 	}
 	switch s.Kind {
@@ -329,13 +350,20 @@ func (s *source) purge() {
 }
 
 // purgeSkill forgets one descriptor, by the skill's id or name. It reports whether
-// the source lists it.
-func (s *source) purgeSkill(id string) bool {
+// the source is known to have it.
+func (c *catalog) purgeSkill(ctx context.Context, s *source, id string) bool {
 	if s.Kind == SkillSource {
-		s.client.Forget(directly(s).descriptor)
-		return true
+		l := directly(s)
+		known := id == s.Namespace
+		if doc, _ := s.client.Peek(ctx, l.descriptor); doc != nil {
+			known = known || doc.Value.(*skillsharing.Skill).ID == id
+		}
+		if known {
+			s.client.Forget(l.descriptor)
+		}
+		return known
 	}
-	t := s.table.Load()
+	t := c.known(ctx, s)
 	if t == nil {
 		return false
 	}

@@ -53,6 +53,8 @@ type Source struct {
 	Namespace string
 	// URL is a provider's origin, a skill's descriptor or a registry's base.
 	URL *url.URL
+	// Faults are what is known against its skills; nil: nothing yet.
+	Faults *Faults
 	// Aliases are names of the operator's own, each with the id it stands for.
 	Aliases []Alias
 	// Trust lists further hosts, with or without a port, that may receive the source's secrets.

@@ -59,11 +59,10 @@ func (b *Bridge) status(ctx context.Context, l *listed, status SkillStatus) Skil
 		status.Cached, status.FetchedAt, status.ExpiresAt = true, doc.FetchedAt, doc.ExpiresAt
 		status.ID, status.Version, status.Access = skill.ID, skill.Version, skill.Access
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		status.Fault = failed(err)
-	case l.fault.Load() != nil:
-		status.Fault = l.fault.Load()
+	} else if fault := l.source.Faults.of(l.id); fault != nil {
+		status.Fault = fault
 	}
 	return status
 }

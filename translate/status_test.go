@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 )
 
@@ -23,14 +25,62 @@ func TestPurge(t *testing.T) {
 	}
 	execute(1, 1)
 	execute(1, 1)
-	if !bridge.Purge("acme", "acme/weather") || bridge.Purge("acme", "acme/none") || bridge.Purge("other", "") {
+	if !bridge.Purge(t.Context(), "acme", "acme/weather") || bridge.Purge(t.Context(), "acme", "acme/none") || bridge.Purge(t.Context(), "other", "") {
 		t.Error("purged what is not there, or not what is")
 	}
 	execute(1, 2)
-	if !bridge.Purge("acme", "") {
+	if !bridge.Purge(t.Context(), "acme", "") {
 		t.Error("not purged")
 	}
 	execute(2, 3)
+}
+
+// The documents outlive a bridge, as over a reload: the next one forgets them, too,
+// before it has read anything, and without asking.
+func TestPurgeByTheNextBridge(t *testing.T) {
+	p, s := weather(t, nil)
+	p.on("POST /run/weather", answerJSON(200, response("e", "completed", object{"output": 1})))
+	single := s
+	single.Kind, single.Namespace, single.URL = translate.SkillSource, "single", s.URL.JoinPath("skills/0.json")
+	config := bridgeConfig(t, nil, s, single)
+	next := func() *translate.Bridge {
+		t.Helper()
+		b, err := translate.New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	asked := 0
+	execute := func(b *translate.Bridge, name string, read int) {
+		t.Helper()
+		if o := b.Execute(t.Context(), translate.Call{Name: name, Args: jsontext.Value(`{"city":"x"}`)}); o.Failure != nil {
+			t.Fatal(o.Failure.Err)
+		}
+		asked += read
+		p.received(t, "GET /skills/0.json", asked)
+	}
+	execute(next(), skillName, 1)
+	if b := next(); !b.Purge(t.Context(), "acme", "acme/weather") {
+		t.Error("the skill is not known")
+	}
+	execute(next(), skillName, 1)
+	next().Purge(t.Context(), "acme", "")
+	p.received(t, "GET /.well-known/skill-sharing", 1)
+	execute(next(), skillName, 1)
+
+	execute(next(), "single", 0) // they share it
+	b := next()
+	if b.Purge(t.Context(), "single", "acme/other") {
+		t.Error("purged another skill's descriptor")
+	}
+	execute(b, "single", 0)
+	for _, id := range []string{"acme/weather", "single"} {
+		if !b.Purge(t.Context(), "single", id) {
+			t.Errorf("%s is not known", id)
+		}
+		execute(b, "single", 1)
+	}
 }
 
 func TestInProgress(t *testing.T) {
@@ -71,6 +121,7 @@ func TestInProgress(t *testing.T) {
 // are remembered.
 func TestInventoryKeepsFaults(t *testing.T) {
 	p, s := weather(t, nil)
+	s.Faults = new(translate.Faults)
 	bridge := newBridge(t, s)
 	fault := func() *translate.Failure {
 		t.Helper()
@@ -88,11 +139,31 @@ func TestInventoryKeepsFaults(t *testing.T) {
 	if f := fault(); f == nil || f.Kind != translate.VersionIncompatible {
 		t.Errorf("incompatible: %+v", f)
 	}
+	bridge = newBridge(t, s)
+	if f := fault(); f == nil || f.Kind != translate.VersionIncompatible {
+		t.Errorf("incompatible, told by the next bridge: %+v", f)
+	}
 	p.publish(p.descriptor("acme/weather", nil))
-	bridge.Purge("acme", "acme/weather")
+	bridge.Purge(t.Context(), "acme", "acme/weather")
 	bridge.Execute(t.Context(), call(`{"city":"x"}`))
 	if f := fault(); f != nil {
 		t.Errorf("mended: %+v", f)
+	}
+	other := call(`{"city":"x"}`)
+	other.Version = "9.9.9"
+	bridge.Execute(t.Context(), other)
+	if f := fault(); f != nil {
+		t.Errorf("a caller wants another version: %+v", f)
+	}
+
+	// A new version may have been mended.
+	p.publish(p.descriptor("acme/weather", object{"protocol": object{"version": "9.0.0"}}))
+	bridge.Purge(t.Context(), "acme", "")
+	bridge.Execute(t.Context(), call(`{"city":"x"}`))
+	p.publish(p.descriptor("acme/weather", object{"version": "7.0.0"}))
+	bridge.Purge(t.Context(), "acme", "")
+	if f := fault(); f != nil {
+		t.Errorf("listed with another version: %+v", f)
 	}
 }
 

@@ -133,6 +133,22 @@ func (c *Client) Peek(ctx context.Context, at *Location) (*cache.Document, *Erro
 	return doc, e
 }
 
+// PeekIndex returns the index of a provider that is kept, fresh or not, or nil.
+func (c *Client) PeekIndex() *Index { return c.peekIndex(c.below(WellKnownPath), indexDocument) }
+
+// PeekRegistry returns a registry's answer that is kept, fresh or not, or nil.
+func (c *Client) PeekRegistry(t CapabilityType) *Index {
+	return c.peekIndex(c.registryURL(t), registryDocument)
+}
+
+func (c *Client) peekIndex(u *url.URL, kind documentKind) *Index {
+	doc, _ := c.Cache.Peek(u.String(), c.partition(kind)) // a failure to renew it changes nothing
+	if doc == nil {
+		return nil
+	}
+	return doc.Value.(*Index)
+}
+
 // ForgetIndex drops the index of a provider from the cache.
 func (c *Client) ForgetIndex() {
 	c.Cache.Delete(c.below(WellKnownPath).String(), c.partition(indexDocument))
