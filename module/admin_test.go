@@ -4,6 +4,7 @@ import (
 	"encoding/json" // of Caddy's admin API
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -168,6 +169,92 @@ func TestHealthSurvivesReloads(t *testing.T) {
 	}
 	if a := reload(config("fourth", slices.Concat(acme, beta)...), 2)["acme"]; a.Health != "unknown" || a.LastTrouble != nil {
 		t.Errorf("a provider that was gone in between: %+v", a)
+	}
+}
+
+// TestHealthOfAnswers: a source that answers is not healthy for that alone.
+func TestHealthOfAnswers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		part   hostile.Part
+		action hostile.Action
+		health string
+	}{
+		"index not there":         {hostile.Index, hostile.Respond(http.StatusNotFound, ""), "trouble"},
+		"index refused":           {hostile.Index, hostile.Respond(http.StatusUnauthorized, ""), "trouble"},
+		"too many requests":       {hostile.Index, hostile.Respond(http.StatusTooManyRequests, ""), "trouble"},
+		"index is none":           {hostile.Index, hostile.Respond(http.StatusOK, "{}"), "trouble"},
+		"credential refused":      {hostile.Invoke, hostile.Respond(http.StatusUnauthorized, "{}"), "trouble"},
+		"arguments refused":       {hostile.Invoke, hostile.Respond(http.StatusBadRequest, "{}"), "ok"},
+		"run failed":              {hostile.Invoke, hostile.Fail("OWN", "bad luck"), "ok"},
+		"nothing is wrong at all": {hostile.Invoke, hostile.Usual(), "ok"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+			skill := "acme/echo"
+			if tc.part == hostile.Index {
+				skill = ""
+			}
+			p.On(skill, tc.part, tc.action)
+			c := hostile.StartCaddy(t, "{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n"+hostile.Bridge("provider "+p.URL()+" {", "namespace acme", "}"))
+			for what, ask := range map[string]func(){
+				"a call": func() { c.Execute("acme.echo", nil) },
+				"a list": func() { c.Post(`{"jsonrpc":"2.0","id":1,"method":"list_skills"}`) },
+			} {
+				if what == "a list" && tc.part != hostile.Index {
+					continue
+				}
+				ask()
+				var providers []ProviderStatus
+				admin{t, "http://127.0.0.1:" + c.Port("ADMIN")}.ask(http.MethodGet, "/skill_bridge/providers", "", http.StatusOK, &providers)
+				if s := providers[0]; s.Health != tc.health || (s.Health == "trouble") != (s.LastTrouble != nil) {
+					t.Errorf("after %s: %+v, %+v", what, s, s.LastTrouble)
+				}
+			}
+		})
+	}
+}
+
+// TestPurgeAfterReload: documents survive reloads, and so they have to be forgotten by
+// a configuration that has not read them.
+func TestPurgeAfterReload(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	config := func(caller string) string {
+		return "{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n" + hostile.Bridge("provider "+p.URL()+" {", "namespace acme", "}", "caller "+caller)
+	}
+	c := hostile.StartCaddy(t, config("first"))
+	client := c.With(hostile.Fresh())
+	want := 0
+	for _, body := range []string{"", `{"namespace":"acme","skill_id":"acme/echo"}`, `{"namespace":"acme"}`, `{}`} {
+		if body != "" {
+			if err := c.Reload(config("after" + strconv.Itoa(want))); err != nil {
+				t.Fatal(err)
+			}
+			admin{t, "http://127.0.0.1:" + c.Port("ADMIN")}.ask(http.MethodPost, "/skill_bridge/purge", body, http.StatusOK, new(PurgeAnswer))
+		}
+		want++
+		if a := client.Execute("acme.echo", nil); a.Outcome() != "completed" || p.Count("acme/echo", hostile.Descriptor) != want {
+			t.Errorf("after %q: %v, %d descriptors, want %d", body, a, p.Count("acme/echo", hostile.Descriptor), want)
+		}
+	}
+}
+
+// TestStaleDocumentsAreTold to the operator, though calls go on.
+func TestStaleDocumentsAreTold(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	c := hostile.StartCaddy(t, hostile.Bridge("provider "+p.URL()+" {", "namespace acme", "}", "cache {\n\tttl 1ms\n\tnegative_ttl 1ms\n}"))
+	const list = `{"jsonrpc":"2.0","id":1,"method":"list_skills"}`
+	if c.Post(list); c.Log.Has("not fresh any more") {
+		t.Error("told of a fresh one")
+	}
+	p.On("", hostile.Index, hostile.Respond(http.StatusServiceUnavailable, ""))
+	hostile.Eventually(t, 10*time.Second, func() bool {
+		if a := c.Post(list); !strings.Contains(string(a.Body), "acme.echo") {
+			t.Errorf("%s", a.Body)
+		}
+		return c.Log.Has("not fresh any more")
+	}, "the operator is told")
+	if lines := c.Log.Lines("not fresh any more"); len(lines) != 1 || !strings.Contains(lines[0], "HTTP 503") {
+		t.Errorf("%s", lines)
 	}
 }
 

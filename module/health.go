@@ -59,11 +59,30 @@ func (h health) hold(settings string, sources []translate.Source) (release func(
 	}
 }
 
+// troubled reports whether an answer is one that an operator has to know of: what is
+// wrong with an invocation may be its arguments, but nobody asks for documents or tokens
+// that are not to be had.
+func troubled(e *skillsharing.Exchange) bool {
+	switch e.Phase {
+	case skillsharing.PhaseDiscovery, skillsharing.PhaseDescriptor, skillsharing.PhaseAuth:
+		return e.Status >= http.StatusBadRequest
+	}
+	return e.Status >= http.StatusInternalServerError || e.Status == http.StatusUnauthorized || e.Status == http.StatusTooManyRequests
+}
+
+// unusable notes why a source can't be used although it answers.
+func (h health) unusable(source string, e *skillsharing.Error) {
+	if s := h[source]; s != nil {
+		s.trouble.Store(&trouble{at: time.Now(), phase: e.Phase, address: clip(e.URL, maxLoggedError), status: e.HTTPStatus, reason: clip(e.Message, maxLoggedError)})
+	}
+}
+
+// note notes how an exchange with a source went.
 func (h health) note(e *skillsharing.Exchange) {
 	s := h[e.Source]
 	switch {
 	case s == nil, e.Withheld: // which has a reason that is known already
-	case e.Err == nil && e.Status < http.StatusInternalServerError:
+	case e.Err == nil && !troubled(e):
 		s.answered.Store(time.Now().UnixNano())
 	default:
 		t := &trouble{at: time.Now(), phase: e.Phase, address: clip(e.Address(), maxLoggedError), status: e.Status}

@@ -2,6 +2,7 @@ package skillbridge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -71,6 +72,9 @@ func (o *observer) Exchange(ctx context.Context, e *skillsharing.Exchange) {
 // Notice implements skillsharing.Observer. Equal notices are logged once a minute.
 func (o *observer) Notice(ctx context.Context, n *skillsharing.Notice) {
 	o.audit.denied(translate.CallOf(ctx), n)
+	if n.Unusable != nil {
+		o.health.unusable(n.Source, n.Unusable)
+	}
 	level := zapLevel(n.Level)
 	if !o.logger.Core().Enabled(level) {
 		return
@@ -140,6 +144,9 @@ func (o *observer) Called(ctx context.Context, c *translate.Call, out *translate
 		return // the page for browsers, or a command, wants to know: that is no call
 	}
 	o.metrics.called(c, out, s)
+	if f := out.Failure; f != nil && f.Kind == translate.InvalidDocument && f.Err.Phase == skillsharing.PhaseDiscovery {
+		o.health.unusable(s.Source, f.Err)
+	}
 	if asksForRun(s) || out.Failure != nil {
 		o.audit.call(c, out, s)
 	}
@@ -227,7 +234,7 @@ func (o *observer) failureLevel(f *translate.Failure, source string) zapcore.Lev
 	if f.Kind == translate.Internal {
 		return zapcore.ErrorLevel
 	}
-	if !actionable(f) {
+	if !actionable(f) || alreadyTold(f) {
 		return zapcore.InfoLevel
 	}
 	if _, due, _ := o.failures.due(source, string(f.Err.Code)+"\n"+string(f.Err.Phase)+"\n"+f.Err.URL, time.Now()); !due {
@@ -250,6 +257,13 @@ func actionable(f *translate.Failure) bool {
 	return false
 }
 
+// alreadyTold reports whether a warning of its own has said why a call failed, and more
+// than is known here.
+func alreadyTold(f *translate.Failure) bool {
+	_, refused := errors.AsType[*refusal](f.Err.Cause)
+	return refused || f.Err.Hint == skillsharing.HintSecretDenied
+}
+
 // optional is a field that is left out where there is nothing to say.
 func optional(name, value string) zap.Field {
 	if value == "" {
@@ -268,8 +282,12 @@ func reason(name string, err error) zap.Field {
 }
 
 func failureFields(f *translate.Failure) []zap.Field {
+	code := clip(string(f.Err.Code), maxLogged)
+	if f.Kind == translate.RunFailed { // whose code may be any text of the provider's
+		code = errorType(f)
+	}
 	fields := []zap.Field{
-		optional("code", clip(string(f.Err.Code), maxLogged)),
+		optional("code", code),
 		optional("url", clip(f.Err.URL, maxLoggedError)),
 		zap.String("phase", string(f.Err.Phase)),
 		zap.String("error_source", string(f.Err.Source)),

@@ -45,6 +45,8 @@ func TestCalledLevels(t *testing.T) {
 		"following is up to the agent":  {&translate.Failure{Kind: translate.TimedOut, Next: translate.NextFollowRun, Err: new(skillsharing.Error)}, zapcore.InfoLevel},
 		"descriptor gone":               {failure(translate.SkillNotFound, skillsharing.Error{Hint: skillsharing.HintGone}), zapcore.WarnLevel},
 		"refused dial":                  {failure(translate.Unreachable, skillsharing.Error{Hint: skillsharing.HintRefused}), zapcore.WarnLevel},
+		"connection refused by a rule":  {failure(translate.Unreachable, skillsharing.Error{Hint: skillsharing.HintRefused, Cause: fmt.Errorf("dial: %w", &refusal{"port 1 is not allowed"})}), zapcore.InfoLevel},
+		"secret denied":                 {&translate.Failure{Kind: translate.AuthRequired, Next: translate.NextAskOperator, Err: &skillsharing.Error{Hint: skillsharing.HintSecretDenied}}, zapcore.InfoLevel},
 		"provider down":                 {failure(translate.Unreachable, skillsharing.Error{}), zapcore.WarnLevel},
 		"invalid document":              {failure(translate.InvalidDocument, skillsharing.Error{}), zapcore.WarnLevel},
 		"bug":                           {failure(translate.Internal, skillsharing.Error{}), zapcore.ErrorLevel},
@@ -225,6 +227,33 @@ func TestNotices(t *testing.T) {
 			t.Errorf("logged\n%s, want\n%s", s, want)
 		}
 	})
+}
+
+func TestRefusalsNameTheOption(t *testing.T) {
+	for _, tc := range []struct{ host, address, rule, option string }{
+		{"a.example:443", "10.0.0.1", errNotPublic.Error(), "allow_networks 10.0.0.1"},
+		{"a.example:8443", "", "port 8443 is not allowed", "allow_ports 8443"},
+		{"127.1:443", "", "host is spelled like an address", ""},
+	} {
+		o, logs := observed(zapcore.DebugLevel)
+		o.refused(tc.host, tc.address, &refusal{tc.rule})
+		line := logs.All()[0]
+		option, named := line.ContextMap()["option"]
+		if named != (tc.option != "") || named && option != tc.option || strings.Contains(line.Message, "option") != named {
+			t.Errorf("%s: %s %v", tc.rule, line.Message, line.ContextMap())
+		}
+	}
+}
+
+// TestCodesOfRuns: the code of a failed run is the provider's own text.
+func TestCodesOfRuns(t *testing.T) {
+	for code, want := range map[skillsharing.ErrorCode]string{"whatever an agent has sent": "EXECUTION_FAILED", skillsharing.RateLimited: "RATE_LIMITED"} {
+		o, logs := observed(zapcore.DebugLevel)
+		o.Called(t.Context(), &translate.Call{}, &translate.Outcome{Run: new(translate.Run), Failure: &translate.Failure{Kind: translate.RunFailed, Err: &skillsharing.Error{Code: code}}}, new(translate.Statistics))
+		if got := logs.All()[0].ContextMap()["code"]; got != want {
+			t.Errorf("%s is logged as %v", code, got)
+		}
+	}
 }
 
 // TestRefusalsAreBounded: documents choose hosts, and so how many lines there are.

@@ -65,7 +65,7 @@ func (b *Bridge) list(ctx context.Context, q Query) Listing {
 // unreadable tells the operator why the skills of a source are missing from a list.
 func unreadable(s *source, f *Failure) *skillsharing.Notice {
 	return &skillsharing.Notice{
-		Level: slog.LevelWarn, Source: s.Namespace, Message: "the skills of a source can't be listed",
+		Level: slog.LevelWarn, Source: s.Namespace, Message: "the skills of a source can't be listed", Unusable: f.Err,
 		Attrs: []slog.Attr{slog.String("code", string(f.Err.Code)), slog.String("url", f.Err.URL), slog.String("error", f.Err.Message)},
 	}
 }

@@ -71,7 +71,7 @@ func tryLoad(storage, log string, modules ...string) error {
 	if log != "" {
 		writer = fmt.Sprintf(`{"output":"file","roll":false,"filename":%q}`, log)
 	}
-	config := fmt.Sprintf(`{"admin":{"disabled":true,"config":{"persist":false}},"logging":{"logs":{"default":{"writer":%s}}},`+
+	config := fmt.Sprintf(`{"admin":{"disabled":true,"config":{"persist":false}},"logging":{"logs":{"default":{"level":"DEBUG","writer":%s}}},`+
 		`"storage":%s,"apps":{"credentials_test":{"credentials":[%s]}}}`, writer, storage, strings.Join(modules, ","))
 	return caddy.Load([]byte(config), true)
 }

@@ -13,8 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/certmagic"
@@ -83,7 +81,6 @@ type OAuth2 struct {
 	poolKey string // of tokens in tokenPool; "" when there is nothing to release
 	storage certmagic.Storage
 	logger  *zap.Logger
-	warned  *atomic.Int64 // when it last was that there is no token, in Unix nanoseconds
 }
 
 // client is the resolved configuration of an [OAuth2].
@@ -123,7 +120,7 @@ func (OAuth2) CaddyModule() caddy.ModuleInfo {
 // Provision resolves the settings and finds the tokens that an earlier
 // configuration obtained with the same ones.
 func (o *OAuth2) Provision(ctx caddy.Context) error {
-	o.logger, o.warned = logger(ctx), new(atomic.Int64)
+	o.logger = logger(ctx)
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -342,7 +339,7 @@ func (o *OAuth2) fetcher(endpoint string, a *skillsharing.Authentication) fetch 
 			if o.client().tokenURL == "" {
 				err.DetailsSource = skillsharing.SourceProvider // it chose the address
 			}
-			o.warnOnce("no access token was obtained",
+			o.logger.Debug("no access token was obtained", // whoever reports the call that it was for warns
 				zap.String("token_url", redactURL(endpoint)),
 				zap.String("code", string(err.Code)),
 				zap.Int("status", err.HTTPStatus),
@@ -433,16 +430,3 @@ var (
 	_ caddy.Provisioner        = (*OAuth2)(nil)
 	_ caddy.CleanerUpper       = (*OAuth2)(nil)
 )
-
-// warnInterval is how often it is logged at most that there is no token: agents ask as
-// often as they like.
-const warnInterval = time.Minute
-
-func (o *OAuth2) warnOnce(message string, fields ...zap.Field) {
-	now, last := time.Now().UnixNano(), o.warned.Load()
-	if now-last < int64(warnInterval) && last != 0 || !o.warned.CompareAndSwap(last, now) {
-		o.logger.Debug(message, fields...)
-		return
-	}
-	o.logger.Warn(message, fields...)
-}

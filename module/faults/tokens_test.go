@@ -121,6 +121,11 @@ func TestR30FailingTokenEndpoint(t *testing.T) {
 			if n := issuer.Count("", hostile.Token); tc.once && n != 1 || n > calls {
 				t.Errorf("%d token requests", n)
 			}
+			if warned := c.Log.Lines(`"level":"warn"`, issuer.TokenURL(), `"phase":"auth"`); len(warned) == 0 {
+				t.Error("no warning names the token endpoint")
+			} else if code := "invalid_client"; name == "refuses the client" && !strings.Contains(warned[0], code) {
+				t.Errorf("why is not in %s", warned[0])
+			}
 			if n := p.Count("acme/token", hostile.Invoke); n != 0 {
 				t.Errorf("%d invocations without a token", n)
 			}

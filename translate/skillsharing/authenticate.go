@@ -89,7 +89,7 @@ func (c *Client) untrusted(auth *Auth, u *url.URL, reason string) (*Error, *Noti
 	e := authError(auth, "bridge", reason)
 	e.Message = "The skill needs a credential that may not be sent where its provider wants it: " + reason +
 		". Ask the operator of the bridge: the log names the host and the setting."
-	e.Phase = PhaseAuth
+	e.Phase, e.Hint = PhaseAuth, HintSecretDenied
 	return e, notice
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"mime"
 	"net/http"
 	"net/url"
@@ -235,7 +236,22 @@ func (c *Client) document(ctx context.Context, kind documentKind, u *url.URL, pa
 		e.scrub(c.DiscoveryCredentials)
 		return nil, e
 	}
+	if doc.State == cache.Stale {
+		c.warnOfStale(ctx, kind.phase(), u, doc.Err)
+	}
 	return doc, nil
+}
+
+// warnOfStale tells the operator why a document is used that is not fresh any more.
+// Of all the documents of a kind it says the same, so that it is said once.
+func (c *Client) warnOfStale(ctx context.Context, phase Phase, u *url.URL, err error) {
+	e := c.documentError(ctx, phase, u, err)
+	e.scrub(c.DiscoveryCredentials)
+	c.Observer.Notice(ctx, &Notice{
+		Level: slog.LevelWarn, Source: c.Source,
+		Message: "what is known of a source is not fresh any more, since its " + answerName(phase) + " can't be read anew; calls go on until stale_if_error has passed",
+		Attrs:   []slog.Attr{slog.String("code", string(e.Code)), slog.String("error", e.Message)},
+	})
 }
 
 // secretError is the error of a document that repeats a credential.

@@ -102,13 +102,14 @@ type Hint uint8
 
 // The hints.
 const (
-	HintNone      Hint = iota
-	HintDocument       // a document of the provider's is invalid
-	HintRefused        // the bridge's own rules forbid the request; only its operator can change that
-	HintGone           // what was asked for existed and is no more
-	HintRunLost        // the run was accepted but can't be followed
-	HintStopping       // the bridge is being stopped
-	HintAnonymous      // the caller has to prove who he is
+	HintNone         Hint = iota
+	HintDocument          // a document of the provider's is invalid
+	HintRefused           // the bridge's own rules forbid the request; only its operator can change that
+	HintGone              // what was asked for existed and is no more
+	HintRunLost           // the run was accepted but can't be followed
+	HintStopping          // the bridge is being stopped
+	HintSecretDenied      // a credential may not be sent where it is wanted
+	HintAnonymous         // the caller has to prove who he is
 )
 
 // ArgumentError tells which argument of a call is unusable.

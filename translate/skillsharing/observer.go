@@ -46,4 +46,6 @@ type Notice struct {
 	Attrs   []slog.Attr // no secrets
 	// SecretDenied tells that a credential was not sent, since its receiver may not have it.
 	SecretDenied bool
+	// Unusable is why the source can't be used, if it can't.
+	Unusable *Error
 }
