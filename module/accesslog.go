@@ -51,8 +51,8 @@ func (s *servedCalls) add(c *translate.Call, o *translate.Outcome, stats *transl
 	}
 }
 
-// addTo adds what is known to the access log: of a batch, its first call and how many
-// there were.
+// addTo adds what is known to the access log: of a batch, the call that ended first and
+// how many there were.
 func (s *servedCalls) addTo(r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -719,6 +719,28 @@ func TestBrowseTakesPlaces(t *testing.T) {
 	}
 }
 
+// TestBrowseTemplateOfTheREADME: what it shows can be used as it is.
+func TestBrowseTemplateOfTheREADME(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, template, found := strings.Cut(string(readme), "```html\n")
+	template, _, ended := strings.Cut(template, "```")
+	if !found || !ended {
+		t.Fatal("there is no template")
+	}
+	file := filepath.Join(t.TempDir(), "skills.html")
+	if err := os.WriteFile(file, []byte(template), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	page := look(t, hostile.StartCaddy(t, hostile.Bridge("browse "+file, "provider "+p.URL()+" {", "namespace acme", "}")).URL)
+	if text := page.visible(t); !strings.Contains(text, "Our skills acme acme.echo (available): Does something.") {
+		t.Error(text)
+	}
+}
+
 func TestBrowseTemplateOfTheOperator(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "skills.html")
 	write := func(text string) {

@@ -4,8 +4,9 @@
 //
 // The package wires: it reads the configuration ([Handler], in JSON or as the
 // skill_bridge directive of the Caddyfile), gives the bridge its transports and
-// its cache, and turns what the bridge reports into log lines. What a call means
-// is decided in package translate, which knows no Caddy.
+// its cache, and turns what the bridge reports into log lines, metrics and spans.
+// Caddy's admin API and its command line are added to here, and browsers get a page.
+// What a call means is decided in package translate, which knows no Caddy.
 //
 // Two things happen here and nowhere else. Every address is judged before it is
 // dialed, where no request can pass it by. And what is worth keeping over a
