@@ -24,7 +24,7 @@ func init() { caddy.RegisterModule(adminAPI{}) }
 //	                              or that there is no credential for it
 //	GET  /skill_bridge/runs       the calls in progress, the oldest first, with their runs
 //	POST /skill_bridge/purge      {"namespace": …, "skill_id": …}: forgets one descriptor, without skill_id one source's
-//	                              documents, without namespace all
+//	                              documents, without namespace all; an empty body is refused
 //
 // Bridges of the same configuration are told apart by their numbers, in the order
 // in which they were loaded.
@@ -274,24 +274,39 @@ func (adminAPI) purge(w http.ResponseWriter, r *http.Request) error {
 	var wanted PurgeRequest
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxPurgeRequest))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(&wanted); err != nil && !errors.Is(err, io.EOF) {
+	switch err := dec.Decode(&wanted); {
+	case errors.Is(err, io.EOF): // which a mistake in a script sends
+		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: errors.New("the body is empty: {} forgets all documents")}
+	case err != nil:
 		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: fmt.Errorf("the body is not what is to be purged: %w", err)}
 	}
 	if wanted.SkillID != "" && wanted.Namespace == "" {
 		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: errors.New("skill_id without namespace: say whose skill is meant")}
 	}
-	answer := PurgeAnswer{Purged: []string{}}
+	answer, known := PurgeAnswer{Purged: []string{}}, false
 	for _, h := range live.all() {
 		for _, s := range h.bridge.Sources() {
-			if (wanted.Namespace == "" || wanted.Namespace == s.Namespace) && h.bridge.Purge(r.Context(), s.Namespace, wanted.SkillID) {
+			if wanted.Namespace != "" && wanted.Namespace != s.Namespace {
+				continue
+			}
+			known = true
+			if h.bridge.Purge(r.Context(), s.Namespace, wanted.SkillID) {
 				answer.Purged = append(answer.Purged, s.Namespace)
 			}
 		}
 	}
 	if len(answer.Purged) == 0 && wanted.Namespace != "" {
-		return caddy.APIError{HTTPStatus: http.StatusNotFound, Err: fmt.Errorf("there is no source %q with such a skill", wanted.Namespace)}
+		return caddy.APIError{HTTPStatus: http.StatusNotFound, Err: notPurged(&wanted, known)}
 	}
 	return writeAdmin(w, answer)
+}
+
+// notPurged is why there is nothing to be forgotten.
+func notPurged(wanted *PurgeRequest, known bool) error {
+	if known {
+		return fmt.Errorf("source %q has no skill %q", wanted.Namespace, wanted.SkillID)
+	}
+	return fmt.Errorf("there is no source %q", wanted.Namespace)
 }
 
 var _ caddy.AdminRouter = adminAPI{}

@@ -292,7 +292,7 @@ func TestAdminPurge(t *testing.T) {
 	read(1, 2, 1)
 	a.ask(http.MethodPost, "/skill_bridge/purge", `{"namespace":"acme"}`, http.StatusOK, &answer)
 	read(2, 3, 2)
-	a.ask(http.MethodPost, "/skill_bridge/purge", ``, http.StatusOK, &answer)
+	a.ask(http.MethodPost, "/skill_bridge/purge", `{}`, http.StatusOK, &answer)
 	if len(answer.Purged) != 1 || answer.Purged[0] != "acme" {
 		t.Errorf("%+v", answer)
 	}
@@ -300,6 +300,7 @@ func TestAdminPurge(t *testing.T) {
 	for body, status := range map[string]int{
 		`{"namespace":"none"}`: http.StatusNotFound, `{"namespace":"acme","skill_id":"acme/none"}`: http.StatusNotFound,
 		`{"skill_id":"acme/echo"}`: http.StatusBadRequest, `{"url":"x"}`: http.StatusBadRequest, `[`: http.StatusBadRequest,
+		``: http.StatusBadRequest, " \n": http.StatusBadRequest, // which mistakes send
 	} {
 		a.ask(http.MethodPost, "/skill_bridge/purge", body, status, nil)
 	}

@@ -22,6 +22,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
 )
 
 func init() {
@@ -45,7 +46,24 @@ func init() {
 
 // subcommands make the commands below `caddy skill-bridge`.
 var subcommands = []func() *cobra.Command{
-	validateCommand, listCommand, describeCommand, callCommand, followCommand, statusCommand, purgeCommand,
+	validateCommand, listCommand, describeCommand, callCommand, followCommand, statusCommand, purgeCommand, helpCommand,
+}
+
+// helpCommand is what cobra gives to the first of all commands only.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		ValidArgsFunction: cobra.NoFileCompletions,
+		Use:               "help [<command>]",
+		Short:             "Shows the help of a command, as its --help does",
+		Args:              arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			wanted, further, err := cmd.Parent().Find(args)
+			if err != nil || len(further) > 0 {
+				return wrongUsage(cmd.Parent(), fmt.Errorf("there is no command %q", args[0]))
+			}
+			return wanted.Help()
+		},
+	}
 }
 
 // completeFlags keeps shells from offering files where a flag takes none.
@@ -222,18 +240,34 @@ func (r *reach) begin(h *Handler) (caddy.Context, context.CancelFunc, error) {
 	return ctx, release, nil
 }
 
-// load provisions a handler.
-func (r *reach) load(h *Handler) (*Handler, context.CancelFunc, error) {
+// load makes the bridge of a handler, and what observes it.
+func (r *reach) load(h *Handler) (*translate.Bridge, *cli.Denied, context.CancelFunc, error) {
 	ctx, release, err := r.begin(h)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	module, err := ctx.LoadModuleByID("http.handlers.skill_bridge", caddyconfig.JSON(h, nil))
+	quietStandardLog()
+	h.logger = ctx.Logger(h)
+	config, idle, err := h.config(ctx)
+	if err == nil {
+		err = h.hold(ctx, config, idle)
+	}
 	if err != nil {
 		release()
-		return nil, nil, usageError(err)
+		return nil, nil, nil, usageError(err)
 	}
-	return module.(*Handler), release, nil
+	end := func() {
+		h.usage.leave()
+		release()
+	}
+	denied := &cli.Denied{Observer: config.Observer}
+	config.Observer = denied
+	bridge, err := translate.New(*config)
+	if err != nil {
+		end()
+		return nil, nil, nil, usageError(err)
+	}
+	return bridge, denied, end, nil
 }
 
 // usageError is an error in a configuration of whose members the user knows
@@ -261,7 +295,7 @@ func (r *reach) asks(ask func(ctx context.Context, p *cli.Provider, args []strin
 		if err != nil {
 			return 0, err
 		}
-		h, release, err := r.load(h)
+		bridge, denied, release, err := r.load(h)
 		if err != nil {
 			return 0, err
 		}
@@ -269,8 +303,8 @@ func (r *reach) asks(ask func(ctx context.Context, p *cli.Provider, args []strin
 		ctx, stop := interruptible(cmd.Context())
 		defer stop()
 		return ask(ctx, &cli.Provider{
-			Bridge: h.bridge, Screen: screen, URL: args[0],
-			Command: cmd.Root().Name(), Flags: r.flags(), Keyed: r.keyEnv != "",
+			Bridge: bridge, Screen: screen, URL: args[0],
+			Command: cmd.Root().Name(), Flags: r.flags(), Keyed: r.keyEnv != "", Private: r.private, Denied: denied,
 		}, args[1:]), nil
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -35,45 +36,101 @@ func (f *adminFlags) add(cmd *cobra.Command) {
 }
 
 // api finds out where the admin API is. An error is one of usage.
-func (f *adminFlags) api() (adminAddress, error) {
+func (f *adminFlags) api() (*adminClient, error) {
 	if f.adapter != "" && f.config == "" {
-		return "", errors.New("--adapter is about the file that --config names, which is missing")
+		return nil, errors.New("--adapter is about the file that --config names, which is missing")
+	}
+	// Reading a configuration is logged, which is no news for who has named it.
+	if _, err := caddy.ProvisionContext(&caddy.Config{Logging: new(reach).logging()}); err != nil {
+		return nil, err
 	}
 	address, err := caddycmd.DetermineAdminAPIAddress(f.address, nil, f.config, f.adapter)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	a, err := caddy.ParseNetworkAddress(address)
 	if err != nil || !a.IsUnixNetwork() && !a.IsFdNetwork() && (a.PortRangeSize() != 1 || a.StartPort == 0) {
-		return "", fmt.Errorf("%q is not the address of an admin API, such as localhost:2019", address)
+		return nil, fmt.Errorf("%q is not the address of an admin API, such as localhost:2019", address)
 	}
-	return adminAddress(address), nil
+	words := []string{"caddy", "skill-bridge", "status"}
+	for _, flag := range [][2]string{{"--address", f.address}, {"--config", f.config}, {"--adapter", f.adapter}} {
+		if flag[1] != "" {
+			words = append(words, flag[:]...)
+		}
+	}
+	return &adminClient{address, cli.ShellCommand(words...)}, nil
 }
 
-// adminAddress is that of a running Caddy, by its address.
-type adminAddress string
+// adminClient asks a running Caddy.
+type adminClient struct {
+	address string
+	status  string // the command that shows its sources
+}
+
+// adminError is why there is no answer, and what to do about it.
+type adminError struct{ message, next string }
+
+func (e *adminError) Error() string { return e.message }
 
 // ask sends a request.
-func (a adminAddress) ask(method, path string, body, answer any) error {
+func (a *adminClient) ask(method, path string, body, answer any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
-	resp, err := caddycmd.AdminAPIRequest(string(a), method, path, http.Header{"Content-Type": {"application/json"}}, bytes.NewReader(text))
+	resp, err := caddycmd.AdminAPIRequest(a.address, method, path, http.Header{"Content-Type": {"application/json"}}, bytes.NewReader(text))
 	if err != nil {
-		return err
+		return a.explain(err)
 	}
 	defer resp.Body.Close()
-	return json.NewDecoder(resp.Body).Decode(answer)
+	if err := json.NewDecoder(resp.Body).Decode(answer); err != nil {
+		return a.notAdmin("what it answers is not JSON")
+	}
+	return nil
+}
+
+// refusedRequest is how [caddycmd.AdminAPIRequest] tells of an HTTP status: all that
+// it returns is text.
+var refusedRequest = regexp.MustCompile(`(?s)^caddy responded with error: (HTTP (\d+)): (.*)$`)
+
+// explain says what an error of [caddycmd.AdminAPIRequest] means.
+func (a *adminClient) explain(err error) *adminError {
+	text := err.Error()
+	if refused := refusedRequest.FindStringSubmatch(text); refused != nil {
+		var said struct {
+			Error string `json:"error"`
+		}
+		if json.Unmarshal([]byte(refused[3]), &said) != nil || said.Error == "" {
+			return a.notAdmin(refused[1])
+		}
+		e := &adminError{message: said.Error}
+		if refused[2] == "404" {
+			e.next = "see which sources and skills there are: " + a.status
+		}
+		return e
+	}
+	if strings.HasSuffix(text, "EOF") || strings.Contains(text, "malformed HTTP") || strings.Contains(text, "connection reset") {
+		return a.notAdmin("it does not speak HTTP")
+	}
+	reason := text[strings.LastIndex(text, ": ")+1:]
+	return &adminError{
+		fmt.Sprintf("no admin API answers at %s:%s", a.address, reason),
+		"is Caddy running, and its admin API there? --address or --config says where; with «admin off» there is none",
+	}
+}
+
+func (a *adminClient) notAdmin(reason string) *adminError {
+	return &adminError{
+		fmt.Sprintf("what listens on %s is not the admin API of a Caddy that has skill_bridge (%s)", a.address, reason),
+		"say with --address or --config where the admin API is; a site has another port",
+	}
 }
 
 // complain tells why there is no answer, and what to do about it.
 func complain(s *cli.Screen, err error) int {
 	s.Complain("%v", err)
-	if strings.Contains(err.Error(), "HTTP 404") {
-		s.Advise("see which bridges and sources there are: caddy skill-bridge status, with the same flags")
-	} else {
-		s.Advise("is Caddy running, and its admin API there? --address or --config says where; with «admin off» there is none")
+	if e, ok := errors.AsType[*adminError](err); ok && e.next != "" {
+		s.Advise(e.next)
 	}
 	return cli.ProtocolError
 }
@@ -92,7 +149,7 @@ func statusCommand() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Use:               "status",
 		Short:             "Shows the providers, skills and calls in progress of the running bridge",
-		Long: "Shows each provider with its health and circuit breakers, the skills that have a\nfault, and the calls in progress. With --json, shows all that the admin API knows:\n{\"providers\", \"skills\", \"unavailable\", \"runs\"}.\n" +
+		Long: "Shows each provider with its health and circuit breakers, how many of its skills have\nbeen read, those that have a fault, and the calls in progress. Skills that were not\nread yet may have faults, too: it reads none. With --json, shows all that the admin API knows:\n{\"providers\", \"skills\", \"unavailable\", \"runs\"}.\n" +
 			adminHelp,
 		Example: `  caddy skill-bridge status
   caddy skill-bridge status --address localhost:2020 --json
@@ -111,13 +168,13 @@ func statusCommand() *cobra.Command {
 	return cmd
 }
 
-func showStatus(api adminAddress, asJSON bool) int {
+func showStatus(api *adminClient, asJSON bool) int {
 	screen := cli.NewScreen(os.Stdout, os.Stderr)
 	var all statusOf
 	for _, part := range []struct {
 		path string
 		to   any
-	}{{"/skill_bridge/providers", &all.Providers}, {"/skill_bridge/skills", &all.SkillsStatus}, {"/skill_bridge/runs", &all.Runs}} {
+	}{{"/skill_bridge/skills", &all.SkillsStatus}, {"/skill_bridge/providers", &all.Providers}, {"/skill_bridge/runs", &all.Runs}} {
 		if err := api.ask(http.MethodGet, part.path, nil, part.to); err != nil {
 			return complain(screen, err)
 		}
@@ -132,15 +189,7 @@ func showStatus(api adminAddress, asJSON bool) int {
 
 func (all *statusOf) show(s *cli.Screen) {
 	rows := make([][]string, len(all.Providers))
-	counts := map[string][2]int{} // skills and faults, by namespace
-	for _, skill := range all.Skills {
-		n := counts[skill.Namespace]
-		n[0]++
-		if skill.Fault != nil {
-			n[1]++
-		}
-		counts[skill.Namespace] = n
-	}
+	counts := all.counts()
 	for i, p := range all.Providers {
 		trouble := ""
 		if t := p.LastTrouble; t != nil {
@@ -157,10 +206,20 @@ func (all *statusOf) show(s *cli.Screen) {
 				open++
 			}
 		}
-		n := counts[p.Namespace]
-		rows[i] = []string{p.Namespace, p.Kind, p.Health, strconv.Itoa(n[0]), strconv.Itoa(n[1]), strconv.FormatInt(p.CallsInProgress, 10), strconv.Itoa(open), trouble}
+		n, health, faulty := counts[sourceOf{p.Bridge, p.Namespace}], p.Health, "-" // nothing is known
+		if health == "unknown" {
+			health = "not asked yet"
+		}
+		if n.read > 0 {
+			faulty = strconv.Itoa(n.faulty)
+		}
+		rows[i] = []string{
+			p.Namespace, p.Kind, health, strconv.Itoa(n.skills), strconv.Itoa(n.read), faulty,
+			strconv.FormatInt(p.CallsInProgress, 10), strconv.Itoa(open), trouble,
+		}
 	}
-	s.Table("", []string{"SOURCE", "KIND", "HEALTH", "SKILLS", "FAULTY", "CALLS", "OPEN BREAKERS", "LAST TROUBLE"}, rows)
+	s.Table("", []string{"SOURCE", "KIND", "HEALTH", "SKILLS", "READ", "FAULTY", "CALLS", "OPEN BREAKERS", "LAST TROUBLE"}, rows)
+	all.showUnread(s, counts)
 	all.showFaults(s)
 	if all.Runs.Total == 0 {
 		return
@@ -171,6 +230,47 @@ func (all *statusOf) show(s *cli.Screen) {
 	}
 	fmt.Fprintf(s.Out, "\n%d calls in progress:\n", all.Runs.Total)
 	s.Table("  ", []string{"SKILL", "SINCE", "RUN", "PRINCIPAL"}, rows)
+}
+
+// sourceOf names a source: several bridges may have the same one.
+type sourceOf struct {
+	bridge    int
+	namespace string
+}
+
+// skillCounts says how many skills a source has, of how many the descriptor was
+// read, and how many of these can't be used.
+type skillCounts struct{ skills, read, faulty int }
+
+func (all *statusOf) counts() map[sourceOf]skillCounts {
+	counts := map[sourceOf]skillCounts{}
+	for _, skill := range all.Skills {
+		source := sourceOf{skill.Bridge, skill.Namespace}
+		n := counts[source]
+		n.skills++
+		if skill.Descriptor != "not_cached" || skill.Fault != nil {
+			n.read++
+		}
+		if skill.Fault != nil {
+			n.faulty++
+		}
+		counts[source] = n
+	}
+	return counts
+}
+
+// showUnread says that of skills which nobody has wanted nothing is known: that there
+// is no fault is no comfort there.
+func (all *statusOf) showUnread(s *cli.Screen, counts map[sourceOf]skillCounts) {
+	unread := 0
+	for _, n := range counts {
+		unread += n.skills - n.read
+	}
+	if unread == 0 {
+		return
+	}
+	fmt.Fprintf(s.Out, "\nSkills that were not read yet, so that nothing is known of their faults: %d. The bridge reads one when somebody wants it,\n"+
+		"or the page (browse). To read one without the bridge: caddy skill-bridge describe <provider-url> <skill>\n", unread)
 }
 
 func (all *statusOf) showFaults(s *cli.Screen) {
@@ -225,7 +325,7 @@ func purgeCommand() *cobra.Command {
 	return cmd
 }
 
-func purge(api adminAddress, wanted PurgeRequest) int {
+func purge(api *adminClient, wanted PurgeRequest) int {
 	screen := cli.NewScreen(os.Stdout, os.Stderr)
 	var answer PurgeAnswer
 	if err := api.ask(http.MethodPost, "/skill_bridge/purge", wanted, &answer); err != nil {

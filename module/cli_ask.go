@@ -21,13 +21,16 @@ Names of skills are those of a bridge: the provider's namespace, which is its ho
 name unless --namespace says otherwise, and the skill's id with dots. A name without
 the namespace, or the id as it is, means the same here.`
 	statusHelp = `
+Exit status: 0 done, 1 wrong usage, nobody was asked, 5 there is no result for
+another reason, 130 interrupted.`
+	runStatusHelp = `
 Exit status: 0 done, 1 wrong usage, nobody was asked, 4 the provider reported that
 the run failed, 5 there is no result for another reason, 130 interrupted.`
 	outcomeHelp = `
 With --json, standard output has one object, whatever becomes of the call:
 {"status", "skill_id", "execution_id", "elapsed_ms", "output", "error": {"code",
 "message", "phase", "source", "http_status", "executed", "next", "details",
-"retry"}, "follow"}. What does not apply is left out; "status" is the run's, or
+"retry", "url"}, "follow"}. What does not apply is left out; "status" is the run's, or
 "error" where none was accepted, "follow" the command that goes on.`
 )
 
@@ -38,7 +41,7 @@ func listCommand() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Use:               "list <provider-url>",
 		Short:             "Lists the skills of a provider",
-		Long:              "Lists the skills of a provider, by the names that describe, call and a bridge's\nexecute_skill accept. With --json, writes {\"skills\": [{\"name\", \"version\", \"access\",\n\"capability_type\", \"description\"}]}.\n" + providerHelp + "\n" + statusHelp,
+		Long:              "Lists the skills of a provider, by the names that describe, call and a bridge's\nexecute_skill accept. With --json, writes {\"skills\": [{\"name\", \"version\", \"access\",\n\"capability_type\", \"description\"}]}, or {\"error\": {\"code\", \"message\", …}}.\n" + providerHelp + "\n" + statusHelp,
 		Example: `  caddy skill-bridge list https://skills.example.com
   caddy skill-bridge list --json https://skills.example.com
   ACME_KEY=... caddy skill-bridge list --api-key-env ACME_KEY --private https://skills.example.com
@@ -59,7 +62,7 @@ func describeCommand() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Use:               "describe <provider-url> <skill>",
 		Short:             "Describes a skill: its inputs, output and authentication",
-		Long:              "Describes a skill: its inputs, its output, and the authentication that it needs.\nWith --json, writes {\"descriptor\", \"input_schema\"}: the descriptor as it is, and a\nJSON Schema of the inputs.\n" + providerHelp + "\n" + statusHelp,
+		Long:              "Describes a skill: its inputs, its output, and the authentication that it needs.\nWith --json, writes {\"descriptor\", \"input_schema\"}: the descriptor as it is, and a\nJSON Schema of the inputs; or {\"error\": {\"code\", \"message\", …}}.\n" + providerHelp + "\n" + statusHelp,
 		Example: `  caddy skill-bridge describe https://skills.example.com acme.weather
   caddy skill-bridge describe --json https://skills.example.com acme.weather`,
 		Args: arguments(2, 2),
@@ -71,8 +74,8 @@ func describeCommand() *cobra.Command {
 	return cmd
 }
 
-func addRunFlags(cmd *cobra.Command, o *cli.Options) {
-	cmd.Flags().DurationVar(&o.Timeout, "timeout", 0, "How long to wait at most, such as 90s (default: for the start what the skill says, or 25s, and no end for the run)")
+func addRunFlags(cmd *cobra.Command, o *cli.Options, standard string) {
+	cmd.Flags().DurationVar(&o.Timeout, "timeout", 0, "How long to wait at most, such as 90s (default: "+standard+")")
 	cmd.Flags().BoolVar(&o.JSON, "json", false, "Write the whole outcome, not only the output, whatever it is")
 }
 
@@ -100,7 +103,7 @@ in one JSON object: as such, from @file, or from - for standard input.
 
 Interrupting (Ctrl-C) does not end the run, for which the protocol has no way, but
 shows the command that follows it on. So does a --timeout that has passed.
-` + outcomeHelp + "\n" + providerHelp + "\n" + statusHelp,
+` + outcomeHelp + "\n" + providerHelp + "\n" + runStatusHelp,
 		Example: `  caddy skill-bridge call https://skills.example.com demo.summarize text="A long text." sentences=2
   caddy skill-bridge call https://skills.example.com demo.summarize --args @arguments.json
   jq '{text: .body}' letter.json | caddy skill-bridge call https://skills.example.com demo.summarize --args -
@@ -117,16 +120,19 @@ shows the command that follows it on. So does a --timeout that has passed.
 			default:
 				given, err = cli.ReadArguments(whole, os.Stdin)
 			}
-			if err != nil {
-				return wrongUsage(cmd, err)
+			if err == nil {
+				return nil
 			}
-			return nil
+			if o.JSON {
+				cli.NewScreen(os.Stdout, os.Stderr).Unusable(err)
+			}
+			return wrongUsage(cmd, err)
 		},
 		RunE: r.asks(func(ctx context.Context, p *cli.Provider, args []string) int { return p.Call(ctx, args[0], given, o) }),
 	}
 	r.addFlags(cmd)
 	r.addNamespace(cmd)
-	addRunFlags(cmd, &o)
+	addRunFlags(cmd, &o, "for the start what the skill says, or 25s, and for the run without end")
 	cmd.Flags().StringVar(&whole, "args", "", "All arguments: a JSON object, @file, or - for standard input")
 	return cmd
 }
@@ -138,7 +144,7 @@ func followCommand() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Use:               "follow <provider-url> <skill> <execution-id>",
 		Short:             "Follows a run that was started before to its end",
-		Long:              "Follows a run that was started before, by whomever, to its end, and shows the same as\ncall does. `call` tells the execution id when the run is accepted.\n" + outcomeHelp + "\n" + providerHelp + "\n" + statusHelp,
+		Long:              "Follows a run that was started before, by whomever, to its end, and shows the same as\ncall does. `call` tells the execution id when the run is accepted.\n" + outcomeHelp + "\n" + providerHelp + "\n" + runStatusHelp,
 		Example: `  caddy skill-bridge follow https://skills.example.com demo.summarize exec-qglhzn4mds74xetbofusrkds4r
   caddy skill-bridge follow --timeout 5m https://skills.example.com demo.summarize exec-qglhzn4mds74xetbofusrkds4r`,
 		Args: arguments(3, 3),
@@ -154,6 +160,6 @@ func followCommand() *cobra.Command {
 	}
 	r.addFlags(cmd)
 	r.addNamespace(cmd)
-	addRunFlags(cmd, &o)
+	addRunFlags(cmd, &o, "until the run ends")
 	return cmd
 }

@@ -41,7 +41,8 @@ Caddyfile: this command is for trying and for development. Its admin API is off.
 Skills have the names that list shows. The subcommands ask a provider without a bridge
 running; status and purge ask a Caddy that is.
 
-Exit status: 0 stopped, 1 wrong usage, or it can't start.`
+Exit status: 0 stopped, by Ctrl-C (SIGINT) or SIGTERM, 1 wrong usage, or it can't
+start.`
 
 // serveOptions are the flags of the bridge itself.
 type serveOptions struct {
@@ -148,6 +149,11 @@ func (o *serveOptions) config() (config *caddy.Config, endpoint string, err erro
 		return nil, "", err
 	}
 	h.AllowAnonymous = local || o.allowAnonymous
+	for i, p := range h.Providers {
+		if slices.ContainsFunc(h.Providers[:i], func(other *Provider) bool { return other.Namespace == p.Namespace }) {
+			return nil, "", fmt.Errorf("two providers would both have the namespace %q, that of their host: write a Caddyfile, where each has a namespace of its own", p.Namespace)
+		}
+	}
 	if fault := h.check(); fault != nil {
 		return nil, "", usageError(fault)
 	}
@@ -191,10 +197,7 @@ func (o *serveOptions) config() (config *caddy.Config, endpoint string, err erro
 // address is where to listen: one TCP address with a port.
 func (o *serveOptions) address() (caddy.NetworkAddress, error) {
 	a, err := caddy.ParseNetworkAddressWithDefaults(o.listen, "tcp", 8080)
-	if err != nil {
-		return a, fmt.Errorf("--listen: %w", err)
-	}
-	if !strings.HasPrefix(a.Network, "tcp") || a.PortRangeSize() != 1 || a.StartPort == 0 {
+	if err != nil || !strings.HasPrefix(a.Network, "tcp") || a.PortRangeSize() != 1 || a.StartPort == 0 {
 		return a, fmt.Errorf("--listen %q is not one TCP address with a port, such as localhost:8080 or :8080", o.listen)
 	}
 	return a, nil

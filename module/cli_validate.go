@@ -25,11 +25,12 @@ func validateCommand() *cobra.Command {
 		Short: "Validates an index or a descriptor, and tells each fault",
 		Long: `Validates an index of skills, with its entries, or a skill's descriptor as the bridge
 does before it uses one, and tells each fault (50 at most) with its JSON Pointer, what
-is expected and what is there. - is standard input. Of a URL without a path, the index
+is expected and what is there. Where there may be more than 50, it says so ("more"). - is standard input. Of a URL without a path, the index
 is validated. What has an array "skills" is an index, unless --descriptor says otherwise.
 
 With --json it writes {"valid", "kind", "faults": [{"path", "message", "expected",
-"actual"}]}. A key is sent only to the origin of the URL, and to hosts of --trust.
+"actual"}]}, or {"error": {"message", …}} where the document could not be read. A key
+is sent only to the origin of the URL, and to hosts of --trust.
 
 Exit status: 0 valid, 1 not valid, or wrong usage (then standard output is empty), 5
 the document could not be read, 130 interrupted.`,
@@ -51,18 +52,23 @@ the document could not be read, 130 interrupted.`,
 			}
 			ctx, stop := interruptible(cmd.Context())
 			defer stop()
+			start := time.Now()
 			document, header, err := r.read(ctx, args[0])
-			switch e, told := errors.AsType[*unreadable](err); {
+			file, isFile := errors.AsType[*unreadable](err)
+			read, isURL := errors.AsType[*skillsharing.Error](err)
+			switch {
 			case ctx.Err() != nil:
 				return cli.Interrupted, nil
-			case told:
-				screen.Complain("%v", e)
-				if e.next != "" {
-					screen.Advise(e.next)
-				}
-				return cli.ProtocolError, nil
+			case isFile:
+				return screen.Unread(file.error, file.next, asJSON), nil
+			case isURL:
+				p := &cli.Provider{Screen: screen, URL: args[0], Command: cmd.Root().Name(), Flags: r.flags(), Keyed: r.keyEnv != "", Private: true}
+				return p.Unreadable(read, time.Since(start), asJSON), nil
 			case err != nil:
 				return 0, err
+			}
+			if kind == "" && isOrigin(args[0]) {
+				kind = cli.Index
 			}
 			return screen.Tell(cli.Judge(document, kind, header), asJSON), nil
 		}),
@@ -74,7 +80,7 @@ the document could not be read, 130 interrupted.`,
 	return cmd
 }
 
-// unreadable is why there is no document to validate, and what to do about it.
+// unreadable is why a file can't be validated, and what to do about it.
 type unreadable struct {
 	error
 	next string
@@ -90,7 +96,7 @@ func (r *reach) read(ctx context.Context, from string) ([]byte, http.Header, err
 	}
 	file, err := os.Open(from)
 	if err != nil {
-		return nil, nil, &unreadable{error: err}
+		return nil, nil, &unreadable{err, "check the name of the file; a URL begins with https://"}
 	}
 	defer file.Close()
 	return readAll(file)
@@ -109,13 +115,19 @@ func readAll(from io.Reader) ([]byte, http.Header, error) {
 	return document, nil, nil
 }
 
+// isOrigin reports a URL without a path, of which the index is meant.
+func isOrigin(from string) bool {
+	u, err := url.Parse(from)
+	return err == nil && u.Host != "" && (u.Path == "" || u.Path == "/")
+}
+
 // fetch reads a document as the bridge does.
 func (r *reach) fetch(ctx context.Context, from string) ([]byte, http.Header, error) {
 	u, err := parseURL("URL", from)
 	if err != nil {
 		return nil, nil, err
 	}
-	if u.Path == "" || u.Path == "/" {
+	if isOrigin(from) {
 		u.Path = skillsharing.WellKnownPath
 	}
 	own := *r
@@ -129,11 +141,9 @@ func (r *reach) fetch(ctx context.Context, from string) ([]byte, http.Header, er
 		return nil, nil, err
 	}
 	defer release()
-	start := time.Now()
 	response, failure := client.Read(ctx, u)
 	if failure != nil {
-		message, next := cli.Unreadable(failure, time.Since(start))
-		return nil, nil, &unreadable{errors.New(message), next}
+		return nil, nil, failure
 	}
 	return response.Body, response.Header, nil
 }

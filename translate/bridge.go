@@ -197,6 +197,15 @@ func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *Failur
 	}, nil
 }
 
+// Report tells the observer of a call that was answered without asking the bridge; a
+// nil failure means that it was answered well.
+func (b *Bridge) Report(ctx context.Context, call Call, o Operation, failure *Failure) {
+	x := b.begin(ctx, call)
+	defer x.release()
+	x.outcome.Failure = failure
+	x.report(o)
+}
+
 // found is a skill that a name led to, and the source whose credentials it is
 // invoked with.
 type found struct {

@@ -65,13 +65,39 @@ func ReadArguments(text string, stdin io.Reader) (Arguments, error) {
 		return Arguments{}, fmt.Errorf("--args: %w", err)
 	}
 	value := jsontext.Value(bytes.TrimSpace(raw))
-	if !value.IsValid() {
-		return Arguments{}, errors.New("--args is not valid JSON; write '{…}', @file, or - for standard input")
+	if fault := jsonFault(raw); fault != "" {
+		return Arguments{}, fmt.Errorf("--args is not valid JSON: %s; write '{…}', @file, or - for standard input", fault)
 	}
 	if value.Kind() != '{' {
 		return Arguments{}, errors.New("--args is not a JSON object, such as {\"text\": \"…\"}")
 	}
 	return Arguments{whole: value}, nil
+}
+
+// jsonFault says what keeps a text from being one JSON value, and where; empty if it
+// is one.
+func jsonFault(text []byte) string {
+	decoder := jsontext.NewDecoder(bytes.NewReader(text))
+	_, err := decoder.ReadValue()
+	if err == nil {
+		if _, err = decoder.ReadToken(); errors.Is(err, io.EOF) {
+			return ""
+		}
+		if err == nil {
+			err = errors.New("there is something behind the value")
+		}
+	}
+	at, reason := decoder.InputOffset(), err
+	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		at, reason = syntax.ByteOffset, syntax.Err
+	}
+	if errors.Is(reason, io.EOF) {
+		return "it is empty"
+	}
+	before := text[:min(int(at), len(text))]
+	line := 1 + bytes.Count(before, []byte{'\n'})
+	column := 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
+	return fmt.Sprintf("line %d, column %d: %v", line, column, reason)
 }
 
 // object makes the JSON object of the arguments. Values are strings where the

@@ -83,6 +83,13 @@ func aboutRun(failure *translate.Failure, skill, executionID string) *translate.
 	return &f
 }
 
+// Unusable tells machines of arguments that no skill could want. People are told of
+// them as of wrong usage.
+func (s *Screen) Unusable(err error) {
+	failure := unusable("", err)
+	s.JSON(wholeOutcome{Status: "error", Error: newWholeError(failure.Err, failure.Next)})
+}
+
 func unusable(skillID string, err error) *translate.Failure {
 	return &translate.Failure{Kind: translate.InvalidArguments, Next: translate.NextFixParams, Err: &skillsharing.Error{
 		Code: skillsharing.ValidationError, Message: err.Error(), Phase: skillsharing.PhaseInvoke,
@@ -151,7 +158,7 @@ func (f *following) tell(ctx context.Context, o translate.Outcome) int {
 	elapsed := seconds(time.Since(f.start))
 	status := ProtocolError
 	if ctx.Err() == nil {
-		o.Failure = late(o.Failure, time.Since(f.start))
+		o.Failure = late(o.Failure, f.waited())
 	}
 	failure := o.Failure
 	switch {
@@ -175,10 +182,7 @@ func (f *following) tell(ctx context.Context, o translate.Outcome) int {
 		f.Screen.Advise("it goes on; follow it: " + f.command("follow", o.SkillID, o.Run.ExecutionID))
 	default:
 		f.progress.end("")
-		f.explain(failure)
-		if failure.Kind == translate.TimedOut {
-			f.Screen.Advise("--timeout gives it longer")
-		}
+		f.explain(failure.Err, f.advice(failure))
 	}
 	switch {
 	case f.JSON:
@@ -187,6 +191,25 @@ func (f *following) tell(ctx context.Context, o translate.Outcome) int {
 		f.Screen.JSON(o.Run.Output)
 	}
 	return status
+}
+
+// waited is how long was waited at most: what it took to notice that time was up is
+// nobody's business.
+func (f *following) waited() time.Duration {
+	elapsed := time.Since(f.start)
+	if f.Timeout > 0 {
+		return min(elapsed, f.Timeout)
+	}
+	return elapsed
+}
+
+// advice says what to do about a failure. That a longer timeout helps is advice to
+// call the skill again.
+func (f *following) advice(failure *translate.Failure) string {
+	if isLate(failure) && f.Timeout > 0 && failure.Err.Executed == skillsharing.ExecutedNo {
+		return "nothing was executed; a longer --timeout gives it more time"
+	}
+	return f.next(failure)
 }
 
 // interrupted tells where to go on. The run itself does not end: the protocol has
@@ -214,18 +237,6 @@ type wholeOutcome struct {
 	Follow      string         `json:"follow,omitzero"` // the command that goes on, where the run has not ended
 }
 
-type wholeError struct {
-	Code       skillsharing.ErrorCode `json:"code"`
-	Message    string                 `json:"message"`
-	Phase      skillsharing.Phase     `json:"phase"`
-	Source     skillsharing.Source    `json:"source"`
-	HTTPStatus int                    `json:"http_status,omitzero"`
-	Executed   skillsharing.Executed  `json:"executed"`
-	Next       translate.Next         `json:"next"`
-	Details    jsontext.Value         `json:"details,omitzero"`
-	Retry      jsontext.Value         `json:"retry,omitzero"`
-}
-
 func (f *following) whole(ctx context.Context, o translate.Outcome) wholeOutcome {
 	w := wholeOutcome{Status: "error", SkillID: o.SkillID, ElapsedMS: time.Since(f.start).Milliseconds()}
 	if o.Run != nil {
@@ -235,10 +246,7 @@ func (f *following) whole(ctx context.Context, o translate.Outcome) wholeOutcome
 		}
 	}
 	if o.Failure != nil && (ctx.Err() == nil || o.Run == nil || o.Run.Status.Final()) { // else it is that nobody waits
-		e := o.Failure.Err
-		w.Error = &wholeError{
-			e.Code, e.Message, e.Phase, e.Source, e.HTTPStatus, e.Executed, o.Failure.Next, e.Details, e.Retry,
-		}
+		w.Error = newWholeError(o.Failure.Err, o.Failure.Next)
 	}
 	return w
 }

@@ -2,14 +2,19 @@ package cli
 
 import (
 	"bytes"
+	"context"
+	"log/slog"
+	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -179,5 +184,122 @@ func TestProgress(t *testing.T) {
 				t.Errorf("terminal %t: %q, want %q", terminal, &out, want)
 			}
 		})
+	}
+}
+
+// TestNext shows that there is the right advice about a failure, and none to call a
+// skill again that may have been executed.
+func TestNext(t *testing.T) {
+	const list = "caddy skill-bridge list https://a.example"
+	failed := func(kind translate.Kind, next translate.Next, e skillsharing.Error) *translate.Failure {
+		if e.Executed == "" {
+			e.Executed = skillsharing.ExecutedNo
+		}
+		e.SkillID = "a/b"
+		return &translate.Failure{Kind: kind, Next: next, Err: &e}
+	}
+	keyed, private := Provider{Keyed: true}, Provider{Keyed: true, Private: true}
+	for _, tc := range []struct {
+		name    string
+		p       Provider
+		failure *translate.Failure
+		want    string
+	}{
+		{"no such host", Provider{}, failed(translate.Unreachable, translate.NextRetry, skillsharing.Error{Cause: &net.DNSError{IsNotFound: true}}), "check the host name"},
+		{"no name server", Provider{}, failed(translate.Unreachable, translate.NextRetry, skillsharing.Error{Cause: &net.DNSError{}}), "try again later"},
+		{"refused", Provider{}, failed(translate.Unreachable, translate.NextRetry, skillsharing.Error{Cause: syscall.ECONNREFUSED}), "check the host and the port"},
+		{"POST without an answer", Provider{}, failed(translate.TimedOut, translate.NextNone, skillsharing.Error{Executed: skillsharing.ExecutedMaybe}), "it is not known whether"},
+		{"the run exists", Provider{}, failed(translate.TimedOut, translate.NextFollowRun, skillsharing.Error{Executed: skillsharing.ExecutedYes, ExecutionID: "run-1"}), "the run exists, do not start another"},
+		{"index", Provider{}, failed(translate.InvalidDocument, translate.NextOtherSkill, skillsharing.Error{Phase: skillsharing.PhaseDiscovery}), "check that this is the origin"},
+		{"no index", Provider{}, failed(translate.SkillNotFound, translate.NextOtherSkill, skillsharing.Error{Phase: skillsharing.PhaseDiscovery, Hint: skillsharing.HintGone}), "check that this is the origin"},
+		{"descriptor", Provider{}, failed(translate.InvalidDocument, translate.NextOtherSkill, skillsharing.Error{Phase: skillsharing.PhaseDescriptor}), "this skill can't be used until"},
+		{"no descriptor", Provider{}, failed(translate.SkillNotFound, translate.NextOtherSkill, skillsharing.Error{Phase: skillsharing.PhaseDescriptor, Hint: skillsharing.HintGone}), "the index names a descriptor that is not there, which its provider has to mend; other skills: " + list},
+		{"no skill", Provider{}, failed(translate.SkillNotFound, translate.NextOtherSkill, skillsharing.Error{Phase: skillsharing.PhaseInvoke, Hint: skillsharing.HintGone}), "the provider does not run this skill any more"},
+		{"version", Provider{}, failed(translate.VersionIncompatible, translate.NextOtherSkill, skillsharing.Error{Code: skillsharing.VersionIncompatible, Phase: skillsharing.PhaseDescriptor}), "the skill follows another version"},
+		{"run unknown", Provider{}, failed(translate.ProviderFault, translate.NextNone, skillsharing.Error{Executed: skillsharing.ExecutedYes, Hint: skillsharing.HintRunLost, HTTPStatus: 404}), "check the execution id"},
+		{"run lost", Provider{}, failed(translate.ProviderFault, translate.NextNone, skillsharing.Error{Executed: skillsharing.ExecutedYes, Hint: skillsharing.HintRunLost}), "the run was accepted, so do not start another"},
+		{"forbidden", Provider{}, failed(translate.PermissionDenied, translate.NextAskOperator, skillsharing.Error{Phase: skillsharing.PhaseInvoke}), "if there is a key that may use the skill"},
+		{"forbidden to the key", keyed, failed(translate.PermissionDenied, translate.NextAskOperator, skillsharing.Error{Phase: skillsharing.PhaseInvoke}), "ask the provider to permit it to this key"},
+		{"forbidden document", keyed, failed(translate.PermissionDenied, translate.NextAskOperator, skillsharing.Error{Phase: skillsharing.PhaseDiscovery}), "add --private"},
+		{"document", Provider{}, failed(translate.AuthRequired, translate.NextAskOperator, skillsharing.Error{Phase: skillsharing.PhaseDescriptor}), "name the environment variable that has the API key, and send it for documents: --api-key-env NAME --private"},
+		{"key not for documents", keyed, failed(translate.AuthRequired, translate.NextAskOperator, skillsharing.Error{Phase: skillsharing.PhaseDescriptor}), "add --private"},
+		{"key wrong", private, failed(translate.AuthRequired, translate.NextAskOperator, skillsharing.Error{Phase: skillsharing.PhaseDescriptor}), "check the key"},
+		{"OAuth", keyed, failed(translate.AuthRequired, translate.NextAskOperator, skillsharing.Error{Phase: skillsharing.PhaseAuth, Details: jsontext.Value(`{"required_auth_type":"oauth2"}`)}), "this skill wants oauth2, for which a Caddyfile"},
+		{"key expired", keyed, failed(translate.AuthRequired, translate.NextFollowRun, skillsharing.Error{Phase: skillsharing.PhasePoll, Executed: skillsharing.ExecutedYes, ExecutionID: "run-1"}), "check the key in the variable that --api-key-env names, and --api-key-header; then follow the run: caddy skill-bridge follow https://a.example a/b run-1"},
+	} {
+		p := tc.p
+		p.Command, p.URL = "caddy", "https://a.example"
+		if got := p.next(tc.failure); !strings.HasPrefix(got, tc.want) || tc.failure.Err.Executed != skillsharing.ExecutedNo && strings.Contains(got, "try again later") {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
+// unobserved is an observer that does nothing.
+type unobserved struct{ translate.Observer }
+
+func (unobserved) Notice(context.Context, *skillsharing.Notice) {}
+
+func TestDenied(t *testing.T) {
+	d := &Denied{Observer: unobserved{}}
+	d.Notice(t.Context(), &skillsharing.Notice{Attrs: []slog.Attr{slog.String("host", "other.example")}})
+	if got := d.advice(); got != "" {
+		t.Errorf("nothing was denied: %s", got)
+	}
+	for line, want := range map[string]string{
+		"trust b.example:8443":     "add --trust b.example:8443",
+		"trust [2001:db8::1]:8443": "add --trust '[2001:db8::1]:8443'",
+		"":                         "which is not reached over TLS: tell the provider",
+	} {
+		n := &skillsharing.Notice{SecretDenied: true, Attrs: []slog.Attr{slog.String("host", "b.example")}}
+		if line != "" {
+			n.Attrs = append(n.Attrs, slog.String("line", line))
+		}
+		d.Notice(t.Context(), n)
+		if got := d.advice(); !strings.HasPrefix(got, "the key was not sent to b.example, ") || !strings.HasSuffix(got, want) {
+			t.Errorf("%q: %s, want %s", line, got, want)
+		}
+	}
+}
+
+func TestPlain(t *testing.T) {
+	for message, want := range map[string]string{
+		"It needs a key, and there is none. Ask the operator of the bridge to configure credentials for it.":       "It needs a key, and there is none.",
+		"No. (The provider refused the bridge's credential: ask the operator of the bridge to check it.)":          "No. (The provider refused the bridge's credential.)",
+		"Invalid SkillIndex document: the document is not JSON: unexpected EOF":                                    "Invalid SkillIndex document: the answer is empty",
+		"Invalid SkillIndex document: the document is not JSON: unexpected EOF within \"/skills\" after offset 11": "Invalid SkillIndex document: the document is not JSON: unexpected EOF within \"/skills\" after offset 11",
+		`Invalid params: argument "text" must not be empty, not ""`:                                                `Invalid params: argument "text" must not be empty`,
+	} {
+		if got := plain(message); got != want {
+			t.Errorf("%s: %s, want %s", message, got, want)
+		}
+	}
+}
+
+func TestJSONFault(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"a":1}`:          "",
+		" {} \n":           "",
+		"":                 "it is empty",
+		" \n":              "it is empty",
+		`{"a":1,}`:         "line 1, column 8: ",
+		"{\n \"é\": tru}":  "line 2, column 10: ",
+		`{} {}`:            "line 1, column ",
+		`{"a":1,"a":2}`:    "line 1, column ",
+		"{\"a\":\"\xff\"}": "line 1, column ",
+		`{"a":`:            "line 1, column 6: unexpected EOF",
+	} {
+		if got := jsonFault([]byte(text)); !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestEmptyDocument: what breaks off is not empty.
+func TestEmptyDocument(t *testing.T) {
+	for document, empty := range map[string]bool{"": true, " \n": true, `{"skills":[`: false, `"a`: false, "tru": false, "{": false} {
+		if v := Judge([]byte(document), Index, nil); (v.Faults[0].Message == "is empty") != empty {
+			t.Errorf("%q: %+v", document, v.Faults)
+		}
 	}
 }

@@ -4,13 +4,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
@@ -26,7 +23,9 @@ type Provider struct {
 	// provider: of both, further commands are made.
 	Command string
 	Flags   []string
-	Keyed   bool // there is a credential
+	Keyed   bool    // there is a credential
+	Private bool    // which is used for documents, too
+	Denied  *Denied // knows what was not sent; may be nil
 }
 
 // listedSkill is a skill in a list for machines.
@@ -43,7 +42,7 @@ func (p *Provider) List(ctx context.Context, asJSON bool) int {
 	start := time.Now()
 	listing := p.Bridge.List(ctx, translate.Query{})
 	if len(listing.Unavailable) > 0 {
-		return p.fail(ctx, listing.Unavailable[0].Failure, start)
+		return p.fail(ctx, listing.Unavailable[0].Failure, start, asJSON)
 	}
 	skills := make([]listedSkill, len(listing.Skills))
 	rows := make([][]string, len(listing.Skills))
@@ -62,25 +61,31 @@ func (p *Provider) List(ctx context.Context, asJSON bool) int {
 }
 
 // fail tells of a failure, and what to do about it.
-func (p *Provider) fail(ctx context.Context, f *translate.Failure, start time.Time) int {
+func (p *Provider) fail(ctx context.Context, f *translate.Failure, start time.Time, asJSON bool) int {
+	status := ProtocolError
 	if ctx.Err() != nil {
 		fmt.Fprintln(p.Screen.Err, "interrupted")
-		return Interrupted
+		status = Interrupted
+	} else {
+		f = late(f, time.Since(start))
+		p.explain(f.Err, p.next(f))
 	}
-	p.explain(late(f, time.Since(start)))
-	return ProtocolError
+	if asJSON {
+		p.Screen.JSON(failedOutcome{newWholeError(f.Err, f.Next)})
+	}
+	return status
 }
 
 // late says of a timeout how long was waited: what the bridge says is about a
 // timeout of agents, which is another than the command's.
 func late(f *translate.Failure, waited time.Duration) *translate.Failure {
-	if f == nil || f.Kind != translate.TimedOut || f.Err.Source != skillsharing.SourceBridge {
+	if !isLate(f) {
 		return f
 	}
 	told, e := *f, *f.Err // which may be shared
 	e.Message = fmt.Sprintf("The provider had not accepted the run after %s.", seconds(waited))
 	switch {
-	case e.Phase == skillsharing.PhaseDiscovery || e.Phase == skillsharing.PhaseDescriptor:
+	case isDocument(&e):
 		e.Message = unread(waited)
 	case e.ExecutionID != "":
 		e.Message = fmt.Sprintf("The run had not ended after %s.", seconds(waited))
@@ -89,111 +94,13 @@ func late(f *translate.Failure, waited time.Duration) *translate.Failure {
 	return &told
 }
 
+// isLate reports a failure for want of time, which the bridge itself has measured.
+func isLate(f *translate.Failure) bool {
+	return f != nil && f.Kind == translate.TimedOut && f.Err.Source == skillsharing.SourceBridge
+}
+
 func unread(waited time.Duration) string {
 	return fmt.Sprintf("The provider's documents could not be read within %s.", seconds(waited))
-}
-
-func (p *Provider) explain(f *translate.Failure) {
-	e := f.Err
-	p.Screen.Complain("%s", e.Message)
-	about := string(e.Code)
-	if e.HTTPStatus != 0 {
-		about += fmt.Sprintf(", HTTP %d", e.HTTPStatus)
-	}
-	fmt.Fprintf(p.Screen.Err, "       (%s, phase %s, executed: %s)\n", printable(about), e.Phase, e.Executed)
-	if e.Hint == skillsharing.HintDocument {
-		fmt.Fprint(p.Screen.Err, faultLines(Faults(e)))
-	}
-	if next := p.next(f); next != "" {
-		p.Screen.Advise(next)
-	}
-}
-
-// next says what to do about a failure, in words of the command line.
-func (p *Provider) next(f *translate.Failure) string {
-	e := f.Err
-	if f.Kind == translate.AuthRequired {
-		return p.credentialAdvice(e)
-	}
-	if e.Hint == skillsharing.HintRefused {
-		return widening(e)
-	}
-	switch f.Next {
-	case translate.NextFixParams:
-		if f.Kind == translate.SkillNotFound {
-			return "see which skills there are: " + p.command("list")
-		}
-		return "see what the skill takes: " + p.command("describe", e.SkillID)
-	case translate.NextFollowRun:
-		if e.ExecutionID != "" {
-			return "the run exists, do not start another; follow it: " + p.command("follow", e.SkillID, e.ExecutionID)
-		}
-	case translate.NextRetry:
-		if strings.Contains(e.Message, "documents could not be read within") {
-			return "try again later: nothing was executed. No flag makes it wait longer for documents, since the bridge does not, either"
-		}
-		return "try again later: nothing was executed"
-	case translate.NextOtherSkill:
-		return "this skill can't be used until its provider has mended it"
-	}
-	if e.Executed == skillsharing.ExecutedMaybe {
-		return "it is not known whether the skill was executed; think before you try again"
-	}
-	return ""
-}
-
-// Unreadable says why a document could not be read, and what would help.
-func Unreadable(e *skillsharing.Error, waited time.Duration) (message, next string) {
-	switch {
-	case e.Code == skillsharing.InvocationTimeout:
-		return unread(waited), ""
-	case e.Hint == skillsharing.HintRefused:
-		next = widening(e)
-	}
-	return e.Message, next
-}
-
-// widening names the flag that would permit what was refused.
-func widening(e *skillsharing.Error) string {
-	refused, err := url.Parse(e.URL)
-	if err != nil {
-		refused = new(url.URL)
-	}
-	switch {
-	case strings.Contains(e.Message, "without TLS"):
-		return "if that is meant, add --allow-http"
-	case strings.Contains(e.Message, "not public"):
-		return "if this address may be called, add --allow-networks " + network(refused)
-	case strings.Contains(e.Message, "port ") && refused.Port() != "":
-		return "if this port may be called, add --allow-ports " + refused.Port()
-	}
-	return ""
-}
-
-// network is the smallest one that has a host, as far as that can be told.
-func network(u *url.URL) string {
-	if _, err := netip.ParseAddr(u.Hostname()); err == nil {
-		return u.Hostname()
-	}
-	if u.Hostname() == "localhost" {
-		return "127.0.0.1,::1"
-	}
-	return "<its network, such as 10.1.2.0/24>"
-}
-
-func (p *Provider) credentialAdvice(e *skillsharing.Error) string {
-	var d struct {
-		Type string `json:"required_auth_type"`
-	}
-	_ = json.Unmarshal(e.Details, &d) // then nothing is known of it
-	switch {
-	case d.Type != "" && d.Type != string(skillsharing.AuthAPIKey):
-		return "this skill wants " + d.Type + ", for which a Caddyfile with `credentials` is needed"
-	case !p.Keyed:
-		return "name the environment variable that has the API key: --api-key-env NAME (with --private if documents need it, too)"
-	default:
-		return "check the key and --api-key-header; a further host that may receive the key is named with --trust"
-	}
 }
 
 // command is a further command about the provider, to be copied into a shell.
@@ -203,11 +110,16 @@ func (p *Provider) command(name string, args ...string) string {
 	if slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-") }) {
 		words = append(words, "--")
 	}
-	words = append(words, args...)
-	for i := range words {
-		words[i] = quote(words[i])
+	return ShellCommand(append(words, args...)...)
+}
+
+// ShellCommand is a command to be copied into a shell.
+func ShellCommand(words ...string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = quote(word)
 	}
-	return strings.Join(words, " ")
+	return strings.Join(quoted, " ")
 }
 
 // quote makes one word of a text for a POSIX shell. Ids are the provider's.
@@ -226,7 +138,7 @@ func (p *Provider) Describe(ctx context.Context, skill string, asJSON bool) int 
 	start := time.Now()
 	d, failure := p.Bridge.Describe(ctx, translate.Call{Name: skill})
 	if failure != nil {
-		return p.fail(ctx, failure, start)
+		return p.fail(ctx, failure, start, asJSON)
 	}
 	if asJSON {
 		p.Screen.JSON(struct {

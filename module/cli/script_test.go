@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,8 +58,16 @@ func newProvider(t *testing.T) *hostile.Provider {
 		hostile.Skill{ID: "acme/future", Edit: func(d object) { d["protocol"] = object{"version": "2.0.0"} }},
 		hostile.Skill{ID: "acme/loud", EditEntry: func(e object) { e["description"] = "red \x1b[31m alert\a" }},
 		hostile.Skill{ID: "acme/port", Endpoint: "http://127.0.0.1:9/"},
-		hostile.Skill{ID: "acme/unread"}, hostile.Skill{ID: "acme/timeouts"},
+		hostile.Skill{ID: "acme/unread"}, hostile.Skill{ID: "acme/timeouts"}, hostile.Skill{ID: "acme/gone"},
+		hostile.Skill{ID: "acme/shy"}, hostile.Skill{ID: "acme/retired"},
+		hostile.Skill{ID: "acme/afar", Auth: hostile.APIKey("X-Key"), Endpoint: "http://localhost:9/"},
+		hostile.Skill{ID: "acme/word", Edit: func(d object) {
+			d["inputs"] = []object{{"name": "text", "type": "string", "description": "A word.", "required": true, "schema": object{"minLength": 1}}}
+		}},
 	)
+	p.On("acme/gone", hostile.Descriptor, hostile.Respond(http.StatusNotFound, ""))
+	p.On("acme/retired", hostile.Invoke, hostile.Respond(http.StatusNotFound, ""))
+	p.On("acme/shy", hostile.Invoke, hostile.Problem(http.StatusUnauthorized, "AUTH_REQUIRED", "Who are you?"))
 	p.On("", hostile.Index, func(x *hostile.Exchange) {
 		if key := x.Request.Header.Get("X-Api-Key"); key != "" && key != "open sesame" {
 			hostile.Problem(http.StatusUnauthorized, "AUTH_REQUIRED", "A key is needed.")(x)
@@ -113,6 +122,9 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			p := newProvider(t) // of its own, for the sake of the numbers of runs
 			e.Setenv("PROVIDER", p.URL())
+			empty := hostile.NewProvider(t)
+			empty.On("", hostile.Index, hostile.Respond(http.StatusOK, "", "Content-Type", "application/json"))
+			e.Setenv("EMPTY", empty.URL())
 			e.Setenv("DOCUMENTS", p.URL()+"/descriptors/acme%2F")
 			e.Setenv("PORT", freePort(t))
 			e.Setenv("ADMIN", freePort(t))
@@ -120,7 +132,8 @@ func TestScripts(t *testing.T) {
 			e.Setenv("WRONG_KEY", "abracadabra")
 			e.Setenv("XDG_DATA_HOME", e.WorkDir)
 			e.Setenv("XDG_CONFIG_HOME", e.WorkDir)
-			return nil
+			faults := `{"skills":[` + strings.Repeat("{},", 99) + `{}]}`
+			return os.WriteFile(filepath.Join(e.WorkDir, "faults.json"), []byte(faults), 0o600)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "asks": asks, "await": await,

@@ -27,7 +27,12 @@ type Verdict struct {
 	Valid  bool                     `json:"valid"`
 	Kind   Kind                     `json:"kind"`
 	Faults []skillsharing.Violation `json:"faults"`
+	// More tells that there may be further faults.
+	More bool `json:"more,omitzero"`
 }
+
+// maxFaults is how many are told of one document.
+const maxFaults = 50
 
 // Judge validates a document as the bridge does before it uses one. The header is
 // what it was served with; nil if it was not.
@@ -48,7 +53,7 @@ func Judge(document []byte, kind Kind, header http.Header) Verdict {
 	if e, ok := errors.AsType[*skillsharing.Error](err); ok {
 		v.Faults = append(v.Faults, Faults(e)...)
 	}
-	v.Valid = err == nil && len(v.Faults) == 0
+	v.Valid, v.More = err == nil && len(v.Faults) == 0, len(v.Faults) >= maxFaults
 	return v
 }
 
@@ -91,6 +96,11 @@ func Faults(e *skillsharing.Error) []skillsharing.Violation {
 	if e.Hint != skillsharing.HintDocument || json.Unmarshal(e.Details, &faults) != nil {
 		return nil
 	}
+	for i := range faults {
+		if faults[i].Message == emptyDocument {
+			faults[i].Message = "is empty"
+		}
+	}
 	return faults
 }
 
@@ -111,8 +121,23 @@ func (s *Screen) Tell(v Verdict, asJSON bool) int {
 			plural = ""
 		}
 		fmt.Fprintf(s.Out, "invalid %s: %d fault%s\n%s", v.Kind, len(v.Faults), plural, faultLines(v.Faults))
+		if v.More {
+			fmt.Fprintf(s.Out, "  and perhaps more: after %d it stops; mend these and validate again\n", maxFaults)
+		}
 	}
 	return status
+}
+
+// Unread tells why there is no document to judge, and returns the exit status.
+func (s *Screen) Unread(err error, next string, asJSON bool) int {
+	s.Complain("%v", err)
+	if next != "" {
+		s.Advise(next)
+	}
+	if asJSON {
+		s.JSON(failedOutcome{&wholeError{Message: err.Error()}})
+	}
+	return ProtocolError
 }
 
 // faultLines are for people.

@@ -25,7 +25,7 @@ func (f *Front) executeSkill(ctx context.Context, p *params) (jsontext.Value, *j
 			return nil, tokensUnavailable(skillsharing.ExecutedNo)
 		}
 	}
-	outcome := f.Bridge.Execute(ctx, call)
+	outcome := f.bridge(p).Execute(ctx, call)
 	return f.answerOutcome(ctx, &outcome, call.Name)
 }
 
@@ -34,7 +34,7 @@ func (f *Front) submitSkill(ctx context.Context, p *params) *jsonrpc.Error {
 	call := executeCall(ctx, p)
 	p.wait()
 	if p.fault == nil {
-		f.Bridge.Submit(ctx, call)
+		f.bridge(p).Submit(ctx, call)
 	}
 	return p.fault
 }

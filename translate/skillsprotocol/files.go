@@ -32,7 +32,7 @@ func (f *Front) readSkillFile(ctx context.Context, p *params) (jsontext.Value, *
 	if p.fault != nil {
 		return nil, p.fault
 	}
-	d, failure := f.Bridge.Describe(ctx, call)
+	d, failure := f.bridge(p).Describe(ctx, call)
 	if failure != nil {
 		return nil, failureError(failure, subject{name: call.Name})
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
@@ -21,6 +22,8 @@ type Bridge interface {
 	Submit(ctx context.Context, call translate.Call) (translate.RunRef, translate.Outcome)
 	// Follow asks about a run that was submitted before, and waits for its end for as long as the call's Wait says.
 	Follow(ctx context.Context, ref translate.RunRef, call translate.Call) translate.Outcome
+	// Report tells of a call that was answered without any of these; a nil failure means that it was answered well.
+	Report(ctx context.Context, call translate.Call, o translate.Operation, failure *translate.Failure)
 	// List returns the skills that the query selects, in the byte order of their names.
 	List(ctx context.Context, q translate.Query) translate.Listing
 	// Describe tells all about the skill that the call's Name, Version and Principal select, or why it can't:
@@ -119,6 +122,7 @@ const frontName = "skills_protocol"
 const (
 	methodExecute = "execute_skill"
 	methodGetRun  = "get_run"
+	methodUnknown = "unknown" // stands in reports for what is none
 )
 
 // methods are those that exist here.
@@ -140,25 +144,81 @@ var unsupported = []string{"run_code", "create_blob", "read_blob"}
 func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 	serve, ok := methods[req.Method]
 	if !ok {
-		return nil, methodNotFound(req.Method)
+		fault := methodNotFound(req.Method)
+		f.report(ctx, methodUnknown, fault)
+		return nil, fault
 	}
 	if f.RequirePrincipal && callerOf(ctx).Principal == "" {
 		if f.Refused != nil {
 			f.Refused(ctx, req.Method)
 		}
-		return nil, principalRequired()
+		fault := principalRequired()
+		f.report(ctx, req.Method, fault)
+		return nil, fault
 	}
 	if req.IsNotification() && req.Method != methodExecute {
 		return nil, nil
 	}
+	var result jsontext.Value
 	p, fault := readParams(req)
-	if fault != nil {
-		return nil, fault
+	switch {
+	case fault != nil:
+	case req.IsNotification():
+		fault = f.submitSkill(ctx, &p)
+	default:
+		result, fault = serve(f, ctx, &p)
 	}
-	if req.IsNotification() {
-		return nil, f.submitSkill(ctx, &p)
+	if !p.called {
+		f.report(ctx, req.Method, fault)
 	}
-	return serve(f, ctx, &p)
+	return result, fault
+}
+
+// bridge is for calling the bridge, which reports the call then.
+func (f *Front) bridge(p *params) Bridge {
+	p.called = true
+	return f.Bridge
+}
+
+// report has the bridge report a request that was answered without calling it.
+func (f *Front) report(ctx context.Context, method string, fault *jsonrpc.Error) {
+	caller := callerOf(ctx)
+	operation := translate.OperationDescribe
+	switch method {
+	case methodExecute:
+		operation = translate.OperationExecute
+	case methodGetRun:
+		operation = translate.OperationFollow
+	case "list_skills":
+		operation = translate.OperationList
+	}
+	f.Bridge.Report(ctx, translate.Call{
+		Front: frontName, Method: method, Arrived: caller.Arrived, Principal: caller.Principal, TraceID: caller.TraceID,
+	}, operation, failureOf(fault))
+}
+
+// failureOf is what an error of this package reports as; nil: there was none.
+func failureOf(fault *jsonrpc.Error) *translate.Failure {
+	if fault == nil {
+		return nil
+	}
+	var data struct {
+		Param  string `json:"param"`
+		Reason string `json:"reason"`
+	}
+	_ = json.Unmarshal(fault.Data, &data) // what is not there is not reported
+	failure := &translate.Failure{Kind: translate.InvalidArguments, Next: translate.NextFixParams, Err: &skillsharing.Error{
+		Code: skillsharing.ValidationError, Source: skillsharing.SourceBridge, Executed: skillsharing.ExecutedNo, Message: fault.Message,
+		Arguments: &skillsharing.ArgumentError{Param: data.Param, Reason: data.Reason},
+	}}
+	switch fault.Code {
+	case jsonrpc.CodeInternalError:
+		failure.Kind, failure.Next, failure.Err.Code, failure.Err.Arguments = translate.Internal, translate.NextNone, "", nil
+	case codeAuthRequired:
+		failure.Kind, failure.Next, failure.Err.Code, failure.Err.Arguments = translate.AuthRequired, translate.NextAuthenticate, skillsharing.AuthRequired, nil
+		failure.Err.Hint = skillsharing.HintAnonymous
+	}
+	return failure
 }
 
 // methodNotFound tells a method that the bridge can't offer from one that does

@@ -2,6 +2,7 @@ package skillsprotocol_test
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -28,6 +29,19 @@ type fakeBridge struct {
 
 	runs    []translate.RunRef // that were followed
 	queries []translate.Query
+
+	reported []string // calls that were answered without any of these
+}
+
+func (b *fakeBridge) Report(_ context.Context, call translate.Call, o translate.Operation, failure *translate.Failure) {
+	text := call.Method + " " + string(o)
+	if failure != nil {
+		text += fmt.Sprintf(" %d %s", failure.Kind, failure.Next)
+		if a := failure.Err.Arguments; a != nil {
+			text += " " + a.Param + " " + a.Reason
+		}
+	}
+	b.reported = append(b.reported, text)
 }
 
 func (b *fakeBridge) Execute(_ context.Context, call translate.Call) translate.Outcome {
@@ -60,6 +74,29 @@ func (b *fakeBridge) Namespaces() []string { return b.namespaces }
 // calls counts everything the bridge was asked but its namespaces.
 func (b *fakeBridge) calls() int {
 	return len(b.executed) + len(b.submitted) + len(b.described) + len(b.queries) + len(b.followed)
+}
+
+// TestEveryRequestIsReported, by whoever answers it, and once.
+func TestEveryRequestIsReported(t *testing.T) {
+	for _, c := range []struct{ method, params, want string }{
+		{"execute_skill", `{"name":"a"}`, ""},
+		{"list_skills", ``, ""},
+		{"execute_skill", `{}`, "execute_skill execute 1 fix_params name required"},
+		{"execute_skill", `[]`, "execute_skill execute 1 fix_params params invalid"},
+		{"execute_skill", `{"name":"a","name":"b"}`, "execute_skill execute 1 fix_params name duplicate"},
+		{"get_run", `{"run_token":"forged"}`, "get_run follow 1 fix_params run_token invalid"},
+		{"list_skills", `{"limit":0}`, "list_skills list 1 fix_params limit invalid"},
+		{"describe_skill", `{"name":1}`, "describe_skill describe 1 fix_params name invalid"},
+		{"load_skills_protocol_guide", ``, "load_skills_protocol_guide describe"},
+		{"run_code", ``, "unknown describe 1 fix_params  not_supported_by_bridge"},
+		{"whatever", ``, "unknown describe 1 fix_params  unknown"},
+	} {
+		b := &fakeBridge{outcome: done}
+		ask(t, b, c.method, c.params)
+		if got := strings.Join(b.reported, ", "); got != c.want || (b.calls() == 0) != (len(b.reported) == 1) {
+			t.Errorf("%s %s: reported %q, %d calls, want %q", c.method, c.params, got, b.calls(), c.want)
+		}
+	}
 }
 
 var done = translate.Outcome{

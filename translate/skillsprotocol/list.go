@@ -39,7 +39,7 @@ func (f *Front) listSkills(ctx context.Context, p *params) (jsontext.Value, *jso
 		return nil, p.fault
 	}
 	caller := callerOf(ctx)
-	listing := f.Bridge.List(ctx, translate.Query{
+	listing := f.bridge(p).List(ctx, translate.Query{
 		Front: frontName, Method: p.request.Method,
 		Namespace: namespace,
 		Arrived:   caller.Arrived,

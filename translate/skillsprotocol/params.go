@@ -79,6 +79,7 @@ type params struct {
 	arguments []rawobject.Member         // of args, if they were noted
 	request   *jsonrpc.Request           // that all this is part of
 	fault     *jsonrpc.Error
+	called    bool // the bridge was, which reports calls by itself
 }
 
 // readParams sorts params by their names, which must be unique; what stands inside

@@ -31,7 +31,7 @@ func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc
 		return nil, tokensUnavailable(skillsharing.ExecutedYes)
 	}
 	call.Memory = p.request
-	outcome := f.Bridge.Follow(ctx, run, call)
+	outcome := f.bridge(p).Follow(ctx, run, call)
 	return f.answerOutcome(ctx, &outcome, run.SkillID)
 }
 

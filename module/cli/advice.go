@@ -1,0 +1,269 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// wholeError is a failure for machines. What is not known is left out.
+type wholeError struct {
+	Code       skillsharing.ErrorCode `json:"code,omitzero"`
+	Message    string                 `json:"message"`
+	Phase      skillsharing.Phase     `json:"phase,omitzero"`
+	Source     skillsharing.Source    `json:"source,omitzero"`
+	HTTPStatus int                    `json:"http_status,omitzero"`
+	Executed   skillsharing.Executed  `json:"executed,omitzero"`
+	Next       translate.Next         `json:"next,omitzero"`
+	Details    jsontext.Value         `json:"details,omitzero"`
+	Retry      jsontext.Value         `json:"retry,omitzero"`
+	URL        string                 `json:"url,omitzero"`
+}
+
+func newWholeError(e *skillsharing.Error, next translate.Next) *wholeError {
+	return &wholeError{e.Code, plain(e.Message), e.Phase, e.Source, e.HTTPStatus, e.Executed, next, e.Details, e.Retry, e.URL}
+}
+
+// failedOutcome is what a command has for machines that has nothing else to tell.
+type failedOutcome struct {
+	Error *wholeError `json:"error"`
+}
+
+// emptyDocument is what the judgement of a document says of an empty one.
+const emptyDocument = "is not JSON: unexpected EOF"
+
+// plain is a message of the bridge's for somebody at a terminal. Agents are sent to
+// the operator of the bridge, who is the one that reads it here.
+func plain(message string) string {
+	message = strings.Replace(message, `must not be empty, not ""`, "must not be empty", 1)
+	if before, found := strings.CutSuffix(message, "the document "+emptyDocument); found {
+		return before + "the answer is empty"
+	}
+	if i := strings.LastIndex(message, ". Ask the operator of the bridge"); i >= 0 {
+		return message[:i+1]
+	}
+	if i := strings.LastIndex(message, ": ask the operator of the bridge"); i >= 0 {
+		return message[:i] + ".)"
+	}
+	return message
+}
+
+// explain tells of a failure and what to do about it, if anything is.
+func (p *Provider) explain(e *skillsharing.Error, next string) {
+	p.Screen.Complain("%s", plain(e.Message))
+	about := string(e.Code)
+	if e.HTTPStatus != 0 {
+		about += fmt.Sprintf(", HTTP %d", e.HTTPStatus)
+	}
+	fmt.Fprintf(p.Screen.Err, "       (%s, phase %s, executed: %s)\n", printable(about), e.Phase, e.Executed)
+	if e.URL != "" {
+		fmt.Fprintln(p.Screen.Err, "       at "+printable(e.URL))
+	}
+	if e.Hint == skillsharing.HintDocument {
+		fmt.Fprint(p.Screen.Err, faultLines(Faults(e)))
+	}
+	if next != "" {
+		p.Screen.Advise(next)
+	}
+}
+
+// next says what to do about a failure, in words of the command line. It never
+// invites to call a skill again that may have been executed.
+func (p *Provider) next(f *translate.Failure) string {
+	e := f.Err
+	switch {
+	case f.Kind == translate.AuthRequired:
+		return p.thenFollow(e, p.credentialAdvice(e))
+	case f.Kind == translate.PermissionDenied:
+		return p.thenFollow(e, p.permissionAdvice(e))
+	case e.Hint == skillsharing.HintRefused:
+		return widening(e)
+	case e.Hint == skillsharing.HintRunLost:
+		return lostAdvice(e)
+	}
+	switch f.Next {
+	case translate.NextFixParams:
+		if f.Kind == translate.SkillNotFound {
+			return "see which skills there are: " + p.command("list")
+		}
+		return "see what the skill takes: " + p.command("describe", e.SkillID)
+	case translate.NextFollowRun:
+		if e.ExecutionID != "" {
+			return "the run exists, do not start another; follow it: " + p.command("follow", e.SkillID, e.ExecutionID)
+		}
+	case translate.NextRetry:
+		return retryAdvice(e)
+	case translate.NextOtherSkill:
+		return p.unusableAdvice(e)
+	}
+	if e.Executed == skillsharing.ExecutedMaybe {
+		return "it is not known whether the skill was executed: find that out before you call it again, which may execute it twice"
+	}
+	return ""
+}
+
+// thenFollow completes advice about a run that has been accepted.
+func (p *Provider) thenFollow(e *skillsharing.Error, advice string) string {
+	if e.ExecutionID == "" {
+		return advice
+	}
+	return advice + "; then follow the run: " + p.command("follow", e.SkillID, e.ExecutionID)
+}
+
+// unusableAdvice is about what its provider has to mend, or else to be used
+// elsewhere.
+func (p *Provider) unusableAdvice(e *skillsharing.Error) string {
+	switch {
+	case e.Code == skillsharing.VersionIncompatible:
+		return "the skill follows another version of the protocol than this program: use a newer build of Skill Bridge, or another skill"
+	case e.Phase == skillsharing.PhaseDiscovery:
+		return "check that this is the origin of a provider of skills, and its port; if it is, its index has to be mended there"
+	case e.Phase == skillsharing.PhaseDescriptor && e.Hint == skillsharing.HintGone:
+		return "the index names a descriptor that is not there, which its provider has to mend; other skills: " + p.command("list")
+	case e.Phase == skillsharing.PhaseDescriptor:
+		return "this skill can't be used until its provider has mended its descriptor"
+	case e.Hint == skillsharing.HintGone:
+		return "the provider does not run this skill any more; see which others there are: " + p.command("list")
+	}
+	return "nothing was executed; tell the provider, whose answer is at fault"
+}
+
+// retryAdvice is about trouble that may pass, before anything was executed.
+func retryAdvice(e *skillsharing.Error) string {
+	if strings.Contains(e.Message, "documents could not be read within") {
+		return "try again later: nothing was executed. No flag makes it wait longer for documents, since the bridge does not, either"
+	}
+	if dns, ok := errors.AsType[*net.DNSError](e.Cause); ok && dns.IsNotFound {
+		return "check the host name"
+	}
+	if errors.Is(e.Cause, syscall.ECONNREFUSED) {
+		return "check the host and the port, on which nobody listens, or try again later: nothing was executed"
+	}
+	return "try again later: nothing was executed"
+}
+
+// lostAdvice is about a run whose end can't be learned.
+func lostAdvice(e *skillsharing.Error) string {
+	if e.HTTPStatus == http.StatusNotFound || e.HTTPStatus == http.StatusGone {
+		return "check the execution id and the skill: the provider does not know such a run, or no longer. What became of it, only the provider can tell"
+	}
+	return "the run was accepted, so do not start another: ask the provider what became of it"
+}
+
+// Unreadable tells why a document could not be read, and what would help. It returns
+// the exit status.
+func (p *Provider) Unreadable(e *skillsharing.Error, waited time.Duration, asJSON bool) int {
+	told := *e // which may be shared
+	if e.Code == skillsharing.InvocationTimeout {
+		told.Message = unread(waited)
+	}
+	p.Screen.Complain("%s", plain(told.Message))
+	if told.URL != "" {
+		fmt.Fprintln(p.Screen.Err, "       at "+printable(told.URL))
+	}
+	if next := p.unreadAdvice(&told); next != "" {
+		p.Screen.Advise(next)
+	}
+	if asJSON {
+		p.Screen.JSON(failedOutcome{newWholeError(&told, "")})
+	}
+	return ProtocolError
+}
+
+func (p *Provider) unreadAdvice(e *skillsharing.Error) string {
+	switch {
+	case e.Hint == skillsharing.HintRefused:
+		return widening(e)
+	case e.Hint == skillsharing.HintGone:
+		return "check the URL: there is no such document"
+	case e.Code == skillsharing.AuthRequired:
+		return p.credentialAdvice(e)
+	case e.Code == skillsharing.PermissionDenied:
+		return p.permissionAdvice(e)
+	case e.Code == skillsharing.EndpointUnreachable, e.Code == skillsharing.InvocationTimeout, e.Code == skillsharing.RateLimited:
+		return strings.TrimSuffix(retryAdvice(e), ": nothing was executed")
+	}
+	return ""
+}
+
+// widening names the flag that would permit what was refused.
+func widening(e *skillsharing.Error) string {
+	refused, err := url.Parse(e.URL)
+	if err != nil {
+		refused = new(url.URL)
+	}
+	switch {
+	case strings.Contains(e.Message, "without TLS"):
+		return "if that is meant, add --allow-http"
+	case strings.Contains(e.Message, "not public"):
+		return "if this address may be called, add --allow-networks " + network(refused)
+	case strings.Contains(e.Message, "port ") && refused.Port() != "":
+		return "if this port may be called, add --allow-ports " + refused.Port()
+	}
+	return ""
+}
+
+// network is the smallest one that has a host, as far as that can be told.
+func network(u *url.URL) string {
+	if _, err := netip.ParseAddr(u.Hostname()); err == nil {
+		return u.Hostname()
+	}
+	if u.Hostname() == "localhost" {
+		return "127.0.0.1,::1"
+	}
+	return "<its network, such as 10.1.2.0/24>"
+}
+
+// isDocument reports whether an error is about reading an index or a descriptor.
+func isDocument(e *skillsharing.Error) bool {
+	return e.Phase == skillsharing.PhaseDiscovery || e.Phase == skillsharing.PhaseDescriptor
+}
+
+func (p *Provider) credentialAdvice(e *skillsharing.Error) string {
+	var d struct {
+		Type string `json:"required_auth_type"`
+	}
+	_ = json.Unmarshal(e.Details, &d) // then nothing is known of it
+	denied := p.Denied.advice()
+	switch {
+	case denied != "":
+		return denied
+	case d.Type != "" && d.Type != string(skillsharing.AuthAPIKey) && d.Type != string(skillsharing.AuthNone):
+		return "this skill wants " + d.Type + ", for which a Caddyfile with `credentials` is needed"
+	case strings.Contains(e.Message, "descriptor asks for no authentication"):
+		return "tell the provider: its descriptor has to say which authentication the skill wants"
+	case isDocument(e) && !p.Keyed:
+		return "name the environment variable that has the API key, and send it for documents: --api-key-env NAME --private"
+	case isDocument(e) && !p.Private:
+		return "add --private, which sends the key for documents, too"
+	case !p.Keyed:
+		return "name the environment variable that has the API key: --api-key-env NAME"
+	default:
+		return "check the key in the variable that --api-key-env names, and --api-key-header"
+	}
+}
+
+// permissionAdvice is about a provider that knows who asks, and refuses.
+func (p *Provider) permissionAdvice(e *skillsharing.Error) string {
+	switch {
+	case isDocument(e) && p.Keyed && !p.Private:
+		return "add --private, which sends the key for documents, too"
+	case !p.Keyed && isDocument(e):
+		return "if there is a key that opens it, add --api-key-env NAME --private"
+	case !p.Keyed:
+		return "if there is a key that may use the skill, add --api-key-env NAME; else only the provider can permit it"
+	}
+	return "ask the provider to permit it to this key, or name another key with --api-key-env"
+}
