@@ -29,6 +29,7 @@ type execution struct {
 	ref     RunRef        // once the run is accepted
 	effort  skillsharing.Effort
 	outcome Outcome
+	run     Run // of the outcome, here, so that it takes no memory of its own
 	figures Statistics
 
 	concerned *source    // the last one that a place was asked of
@@ -291,7 +292,8 @@ func (x *execution) judge(r *skillsharing.Response, failure *Failure) Outcome {
 		return o
 	}
 	x.ref.NotBefore = r.NotBefore
-	o.Run = &Run{RunRef: x.ref, Status: r.Status, Output: r.Output, Elapsed: r.Elapsed, RetryAfter: r.RetryAfter}
+	o.Run = &x.run
+	*o.Run = Run{RunRef: x.ref, Status: r.Status, Output: r.Output, Elapsed: r.Elapsed, RetryAfter: r.RetryAfter}
 	if o.Run.ExecutionID == "" {
 		o.Run.ExecutionID = newRunID()
 	}

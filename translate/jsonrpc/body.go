@@ -2,6 +2,7 @@ package jsonrpc
 
 import (
 	"io"
+	"net/http"
 	"slices"
 	"sync"
 )
@@ -32,9 +33,10 @@ func giveBuffer(b *[]byte) {
 	buffers.Put(b)
 }
 
-// appendBody appends all of r to dst. announced is the length the client
-// declared, or -1.
-func appendBody(dst []byte, r io.Reader, announced int64) ([]byte, error) {
+// appendBody appends all of r to dst, which is empty. announced is the length the
+// client declared, or -1. Handlers in front may have put more in its place, so that
+// the limit is held whatever was announced.
+func appendBody(dst []byte, r io.Reader, announced, limit int64) ([]byte, error) {
 	// One byte more, so that the end is seen without growing.
 	dst = slices.Grow(dst, int(min(max(announced, 0), maxTrusted))+1)
 	for {
@@ -43,6 +45,9 @@ func appendBody(dst []byte, r io.Reader, announced int64) ([]byte, error) {
 		}
 		n, err := r.Read(dst[len(dst):cap(dst)])
 		dst = dst[:len(dst)+n]
+		if int64(len(dst)) > limit {
+			return dst, &http.MaxBytesError{Limit: limit}
+		}
 		if err == io.EOF {
 			return dst, nil
 		}

@@ -22,7 +22,9 @@ type Message struct {
 
 	single [1]Element
 	noted  *noted
-	body   *[]byte // from the pool; nil: none, or given back already
+	body   *[]byte  // from the pool; nil: none, or given back already
+	room   *[]byte  // from the pool, for the result; nil: none was wanted
+	id     [64]byte // room for the id of a single request, when its text is given back before it is answered
 }
 
 // noted are the members of all params, and those of the objects in them.
@@ -45,6 +47,9 @@ var (
 // release gives a message back without its hold on the text.
 func (m *Message) release() {
 	m.releaseText()
+	if m.room != nil {
+		giveBuffer(m.room)
+	}
 	*m = Message{}
 	messages.Put(m)
 }

@@ -74,7 +74,7 @@ func (e *envelope) element(p *Profile) Element {
 	reason := e.fault(p)
 	if reason == "" {
 		return Element{Request: Request{
-			Method:  string(unquoted(e.values[memberMethod])),
+			Method:  p.method(unquoted(e.values[memberMethod])),
 			Params:  e.values[memberParams],
 			Members: e.members,
 			ID:      id,

@@ -25,6 +25,9 @@ type Profile struct {
 	// 1; a deeper body is a parse error. 0 means 512; the parser itself stops at
 	// 10,000.
 	MaxDepth int
+	// Methods are names of methods that need not be copied from each request: those
+	// that exist, all or some.
+	Methods []string
 	// ErrorData supplies the data member of the errors found here rather than by
 	// the handler (-32700, -32600, -32603). reason is one short English phrase
 	// that says what was wrong and where; it quotes at most a few characters of
@@ -42,6 +45,16 @@ func (p *Profile) maxDepth() int {
 		return defaultMaxDepth
 	}
 	return p.MaxDepth
+}
+
+// method is the name of a method, which takes no memory if it is known.
+func (p *Profile) method(name []byte) string {
+	for _, known := range p.Methods {
+		if known == string(name) {
+			return known
+		}
+	}
+	return string(name)
 }
 
 // fault makes an error of the envelope. The message is the specification's; the

@@ -22,19 +22,30 @@ type Request struct {
 	// a number or null.
 	ID jsontext.Value
 
-	held *Message // whose memory can be given back early; nil: none
+	message *Message // that the request alone is; nil: its memory is shared
 }
 
 // Release tells that nobody uses Params and Members any more. What they take is
 // then free for other requests while a method waits. ID stays.
 func (r *Request) Release() {
-	held := r.held
-	if held == nil {
+	if r.message == nil {
 		return
 	}
-	r.held, r.Params, r.Members = nil, nil, nil
-	r.ID = r.ID.Clone()
-	held.releaseText()
+	r.Params, r.Members = nil, nil
+	if r.ID != nil { // else it is a notification
+		r.ID = append(r.message.id[:0], r.ID...)
+	}
+	r.message.releaseText()
+}
+
+// Room returns memory that the result may be appended to, once. It is used again when
+// the request has been answered.
+func (r *Request) Room() []byte {
+	if r.message == nil || r.message.room != nil {
+		return nil
+	}
+	r.message.room = takeBuffer()
+	return *r.message.room
 }
 
 // IsNotification reports whether the request came without an id and is

@@ -51,7 +51,11 @@ func (s *Server) Serve(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	}
 	buffer := takeBuffer()
 	var err error
-	*buffer, err = appendBody(*buffer, http.MaxBytesReader(w, r.Body, limit), r.ContentLength)
+	body := r.Body
+	if r.ContentLength < 0 { // the limit may be exceeded, and then the connection is not used again
+		body = http.MaxBytesReader(w, body, limit)
+	}
+	*buffer, err = appendBody(*buffer, body, r.ContentLength, limit)
 	if err != nil {
 		s.writeUnreadable(w, err)
 		giveBuffer(buffer)
@@ -70,7 +74,7 @@ func (s *Server) serveBody(ctx context.Context, w http.ResponseWriter, body *[]b
 	case msg.Batch:
 		s.serveBatch(ctx, w, msg.Elements)
 	default:
-		msg.Elements[0].Request.held = msg
+		msg.Elements[0].Request.message = msg
 		s.serveSingle(ctx, w, &msg.Elements[0])
 	}
 	// At the end rather than deferred: while a panic unwinds nobody knows who still

@@ -172,6 +172,41 @@ func TestBody(t *testing.T) {
 	}
 }
 
+// What a request has given back may be overwritten while it is still being served.
+func TestReleasedRequests(t *testing.T) {
+	s := newToyServer()
+	post := func(body string) string {
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/rpc", strings.NewReader(body)))
+		return w.Body.String()
+	}
+	s.Handler = jsonrpc.HandlerFunc(func(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+		if req.Method != "release" {
+			return toys(ctx, req)
+		}
+		result := append(req.Room(), `"in its room"`...)
+		if req.Room() != nil {
+			t.Error("there is room twice")
+		}
+		req.Release()
+		req.Release()
+		post(`{"jsonrpc":"2.0","method":"sum","params":[` + strings.Repeat("1,", 200) + `1],"id":"` + strings.Repeat("y", 200) + `"}`)
+		return result, nil
+	})
+	for _, id := range []string{`1`, `"x"`, `"` + strings.Repeat("x", 100) + `"`, `null`} {
+		body, want := `{"jsonrpc":"2.0","method":"release","id":`+id+`}`, `{"jsonrpc":"2.0","id":`+id+`,"result":"in its room"}`
+		if got := post(body); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		if got := post("[" + body + "]"); got != "["+want+"]" {
+			t.Errorf("in a batch: %s, want %s", got, want)
+		}
+	}
+	if got := post(`{"jsonrpc":"2.0","method":"release"}`); got != "" {
+		t.Errorf("a notification is answered with %s", got)
+	}
+}
+
 func TestEndlessBody(t *testing.T) {
 	s := newToyServer()
 	s.MaxRequestSize = 10_000

@@ -19,6 +19,16 @@ type answer struct {
 	status int
 	header http.Header
 	body   []byte
+
+	response Response // if it is one, here, so that it takes no memory of its own
+}
+
+// asked is what an answer is about.
+type asked struct {
+	phase       Phase
+	executionID string // of the run that was asked about; empty: it was an invocation
+	skillID     string
+	mayBeBare   bool // a result may come bare: as an object that only has an output
 }
 
 // maxDetails bounds what is passed on of a provider's error details, and
@@ -30,10 +40,9 @@ const (
 
 // judge says what a provider's answer means. It is the only place where that is
 // decided: an InvocationResponse counts first, then a unified error (section
-// 8.2), then the HTTP status. knownID is the id of the run that was asked about,
-// empty for an invocation. Where a result is asked for, it may come bare: as an
-// object that only has an output.
-func (c *Client) judge(a *answer, phase Phase, knownID string, mayBeBare bool) (*Response, *Error) {
+// 8.2), then the HTTP status.
+func (c *Client) judge(a *answer, about asked) (*Response, *Error) {
+	phase, knownID := about.phase, about.executionID
 	if depth := c.Limits.depth(); nesting.Deeper(a.body, depth) {
 		e := invalidAnswer(a, phase, knownID, fmt.Sprintf("The provider's answer can't be used: the answer nests deeper than %d levels (limits depth).", depth))
 		if knownID != "" {
@@ -42,11 +51,11 @@ func (c *Client) judge(a *answer, phase Phase, knownID string, mayBeBare bool) (
 		return nil, e
 	}
 	m := parseMembers(a.body)
-	r, otherRun := m.response(knownID)
+	r, otherRun := m.response(&a.response, about)
 	if otherRun {
 		return nil, invalidAnswer(a, phase, knownID, fmt.Sprintf("The provider answered about another run than %s.", knownID))
 	}
-	if r == nil && mayBeBare && a.status < 300 {
+	if r == nil && about.mayBeBare && a.status < 300 {
 		r = m.bareOutput(knownID)
 	}
 	if r == nil {

@@ -132,24 +132,24 @@ func BenchmarkJudge(b *testing.B) {
 	header := http.Header{"Content-Type": {"application/json"}}
 	for _, c := range benchSizes {
 		b.Run(c.name, func(b *testing.B) {
-			a := &answer{http.StatusOK, header, benchAnswer(c.size)}
+			a := &answer{status: http.StatusOK, header: header, body: benchAnswer(c.size)}
 			client := &Client{Credentials: benchKey{}, Limits: DefaultLimits()}
 			b.SetBytes(int64(len(a.body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if r, e := client.judge(a, PhaseInvoke, "", false); e != nil || r.Status != StatusCompleted {
+				if r, e := client.judge(a, asked{phase: PhaseInvoke}); e != nil || r.Status != StatusCompleted {
 					b.Fatal(r, e)
 				}
 			}
 		})
 	}
 	b.Run("error", func(b *testing.B) {
-		a := &answer{http.StatusForbidden, header, []byte(`{"error":{"code":"PERMISSION_DENIED","message":"Insufficient permissions","details":{"required_scopes":["read:forecast"]}}}`)}
+		a := &answer{status: http.StatusForbidden, header: header, body: []byte(`{"error":{"code":"PERMISSION_DENIED","message":"Insufficient permissions","details":{"required_scopes":["read:forecast"]}}}`)}
 		b.SetBytes(int64(len(a.body)))
 		b.ReportAllocs()
 		client := &Client{Limits: DefaultLimits()}
 		for b.Loop() {
-			if _, e := client.judge(a, PhaseInvoke, "", false); e == nil || e.Code != PermissionDenied {
+			if _, e := client.judge(a, asked{phase: PhaseInvoke}); e == nil || e.Code != PermissionDenied {
 				b.Fatal(e)
 			}
 		}

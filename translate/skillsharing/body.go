@@ -17,13 +17,15 @@ var errTooLarge = errors.New("the answer is too large")
 // answerSize is how large the body of an answer may be, and what of the client
 // limits it.
 func (c *Client) answerSize(phase Phase) (size int64, limit string) {
-	if phase == PhaseDiscovery || phase == PhaseDescriptor {
+	if isDocument(phase) {
 		if size := c.Limits.DocumentSize; 0 < size && size < c.MaxResponseSize {
 			return size, "limits document_size"
 		}
 	}
 	return c.MaxResponseSize, "max_response_size"
 }
+
+func isDocument(phase Phase) bool { return phase == PhaseDiscovery || phase == PhaseDescriptor }
 
 // answerName is what the answer of a phase is called.
 func answerName(phase Phase) string {
@@ -40,11 +42,14 @@ func answerName(phase Phase) string {
 // and only as long as it keeps coming.
 func (c *Client) readBody(phase Phase, o *outgoing, resp *http.Response) ([]byte, error) {
 	body := &o.watched
-	body.watch(o.Context(), resp.Body, c.Limits.BodyTimeout)
-	defer body.timer.Stop()
+	body.watch(o.Context(), resp, c.Limits.BodyTimeout)
+	defer body.end()
 	size, limit := c.answerSize(phase)
-	// One byte more than there is, so that the end is seen without growing.
-	text := make([]byte, 0, min(max(resp.ContentLength, minBody), size, maxTrusted)+1)
+	text := o.room[:0]
+	if resp.ContentLength > smallBody || isDocument(phase) { // which is kept, and would keep the request
+		// One byte more than there is, so that the end is seen without growing.
+		text = make([]byte, 0, min(max(resp.ContentLength, smallBody), size, maxTrusted)+1)
+	}
 	for {
 		n, err := body.Read(text[len(text):cap(text)])
 		text = text[:len(text)+n]
@@ -62,8 +67,8 @@ func (c *Client) readBody(phase Phase, o *outgoing, resp *http.Response) ([]byte
 }
 
 const (
-	// minBody is room for most answers whose length is not announced, in bytes.
-	minBody = 512
+	// smallBody is room for most answers, in bytes.
+	smallBody = 512
 	// maxTrusted is how much is set aside because a provider says it will send it, in bytes.
 	maxTrusted = 16 << 10
 )
@@ -87,19 +92,30 @@ type watchedBody struct {
 	timeout  time.Duration
 	deadline time.Time // of the call, if it is bounded
 	bounded  bool
-	timer    *time.Timer
+	timer    *time.Timer // nil: the call's own time is up before
 	stalled  atomic.Bool
 }
 
-// watch starts the timer of a body. It must be stopped. With a timeout of 0 there
-// is none but the call's.
-func (w *watchedBody) watch(ctx context.Context, body io.ReadCloser, timeout time.Duration) {
+// watch begins to watch a body, until end. With a timeout of 0 there is none but the
+// call's.
+func (w *watchedBody) watch(ctx context.Context, resp *http.Response, timeout time.Duration) {
 	if timeout <= 0 {
 		timeout = math.MaxInt64
 	}
-	w.ctx, w.body, w.timeout = ctx, body, timeout
+	w.ctx, w.body, w.timeout = ctx, resp.Body, timeout
 	w.deadline, w.bounded = ctx.Deadline()
-	w.timer = time.AfterFunc(w.patience(), w.stop)
+	patience := w.patience()
+	if patience < timeout && resp.StatusCode != http.StatusSwitchingProtocols {
+		return // the transport ends reading with the context, which saves most answers a timer
+	}
+	w.timer = time.AfterFunc(patience, w.stop)
+}
+
+// end frees what watching took.
+func (w *watchedBody) end() {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
 }
 
 // patience is how long the next byte is waited for.
@@ -121,7 +137,7 @@ func (w *watchedBody) stop() {
 // Read implements io.Reader.
 func (w *watchedBody) Read(p []byte) (int, error) {
 	n, err := w.body.Read(p)
-	if n > 0 {
+	if n > 0 && w.timer != nil {
 		w.timer.Reset(w.patience())
 	}
 	if err != nil && !errors.Is(err, io.EOF) && w.stalled.Load() {

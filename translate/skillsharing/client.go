@@ -67,7 +67,7 @@ const userAgent = "caddy-skill-bridge"
 // exchangeError says why a request has no usable answer.
 type exchangeError struct {
 	err error
-	// written: the request may have reached the provider.
+	// written: the request may have reached the provider. That is known of invocations only.
 	written bool
 	// status of an answer that is unusable; 0: there was none.
 	status int
@@ -88,35 +88,40 @@ func (e *exchangeError) Permanent() bool {
 // outgoing is a request on its way and what is known of it. All that takes memory
 // is made in one piece.
 type outgoing struct {
-	*http.Request
+	http.Request
 	url  url.URL // its own: the one that it was made of is shared by concurrent calls
 	body bytes.Reader
 
-	// A request that never got a connection, or failed before its header was
-	// written on one, certainly did not reach the provider. Of a transport that
-	// does not even report that it wants a connection, nothing is certain. The
-	// transport reports from goroutines of its own, which may outlive RoundTrip.
+	// Of an invocation has to be known whether it may have been executed. A request
+	// that never got a connection, or failed before its header was written on one,
+	// certainly did not reach the provider. Of a transport that does not even report
+	// that it wants a connection, nothing is certain. The transport reports from
+	// goroutines of its own, which may outlive RoundTrip.
 	trace           httptrace.ClientTrace
 	traced, written atomic.Bool
 
 	watched watchedBody
 	answer  answer
+	room    [smallBody + 1]byte // for a small answer about a run
 	report  Exchange
 }
 
 func (o *outgoing) noteConnection(string) { o.traced.Store(true) }
 func (o *outgoing) noteHeaders()          { o.written.Store(true) }
 
-// blank is what requests are made of: WithContext copies it, so that a request of
-// one's own before would be one too many.
+// blank is what requests are made of: only WithContext gives one a context, and what
+// it returns is copied into the outgoing one, so that it takes no memory.
 var blank = http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 
 // request makes a request with everything but a credential. The header may be
 // shared: it is not changed.
-func (c *Client) request(ctx context.Context, method string, u *url.URL, header http.Header, body []byte) *outgoing {
+func (c *Client) request(ctx context.Context, phase Phase, method string, u *url.URL, header http.Header, body []byte) *outgoing {
 	o := &outgoing{url: *u}
-	o.trace.GetConn, o.trace.WroteHeaders = o.noteConnection, o.noteHeaders
-	o.Request = blank.WithContext(httptrace.WithClientTrace(ctx, &o.trace))
+	if phase == PhaseInvoke { // nothing else is executed, and so need not be traced
+		o.trace.GetConn, o.trace.WroteHeaders = o.noteConnection, o.noteHeaders
+		ctx = httptrace.WithClientTrace(ctx, &o.trace)
+	}
+	o.Request = *blank.WithContext(ctx)
 	o.Method, o.URL, o.Host, o.Header = method, &o.url, u.Host, header
 	if body != nil {
 		o.body.Reset(body)
@@ -161,7 +166,7 @@ func (c *Client) exchange(phase Phase, o *outgoing) (a *answer, err error) {
 			c.Observer.Notice(ctx, n)
 		}
 	}()
-	resp, err := c.Transport.RoundTrip(o.Request)
+	resp, err := c.Transport.RoundTrip(&o.Request)
 	if err != nil {
 		failed := &exchangeError{err: err, written: o.written.Load() || !o.traced.Load() && !dialFailure(err)}
 		failed.status, failed.malformed = malformedAnswer(err)
@@ -173,7 +178,7 @@ func (c *Client) exchange(phase Phase, o *outgoing) (a *answer, err error) {
 	if err != nil {
 		return nil, &exchangeError{err: err, written: true, status: resp.StatusCode, malformed: corruptBody(err)}
 	}
-	o.answer = answer{resp.StatusCode, resp.Header, bytes.TrimPrefix(body, []byte("\ufeff"))}
+	o.answer.status, o.answer.header, o.answer.body = resp.StatusCode, resp.Header, bytes.TrimPrefix(body, []byte("\ufeff"))
 	return &o.answer, nil
 }
 

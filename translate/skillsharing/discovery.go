@@ -274,10 +274,10 @@ func (c *Client) fetch(ctx context.Context, phase Phase, first *url.URL, header 
 		if e := c.permitted(ctx, u, phase); e != nil {
 			return nil, e
 		}
-		req := c.request(ctx, http.MethodGet, u, header.Clone(), nil)
+		req := c.request(ctx, phase, http.MethodGet, u, header.Clone(), nil)
 		authenticated := c.DiscoveryCredentials != nil && sameAuthority(u, first) && c.Audience.Includes(u)
 		if authenticated {
-			if err := c.DiscoveryCredentials.Authenticate(ctx, c.authentication(ctx, nil, req.Request, nil)); err != nil {
+			if err := c.DiscoveryCredentials.Authenticate(ctx, c.authentication(ctx, nil, &req.Request, nil)); err != nil {
 				return nil, c.discoveryAuthError(ctx, err)
 			}
 		}
@@ -287,7 +287,7 @@ func (c *Client) fetch(ctx context.Context, phase Phase, first *url.URL, header 
 		}
 		if renewer, ok := c.DiscoveryCredentials.(Renewer); ok && a.status == http.StatusUnauthorized && authenticated && !renewed {
 			renewed = true
-			if again, err := renewer.Renew(ctx, c.authentication(ctx, nil, req.Request, nil)); err != nil {
+			if again, err := renewer.Renew(ctx, c.authentication(ctx, nil, &req.Request, nil)); err != nil {
 				return nil, c.discoveryAuthError(ctx, err)
 			} else if again {
 				continue

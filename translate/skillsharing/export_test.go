@@ -10,7 +10,7 @@ import (
 
 // Judge is the judgement on an answer of which only the parts are at hand.
 func Judge(status int, header http.Header, body string, phase Phase, knownID string) (*Response, *Error) {
-	return new(Client).judge(&answer{status, header, []byte(body)}, phase, knownID, false)
+	return new(Client).judge(&answer{status: status, header: header, body: []byte(body)}, asked{phase: phase, executionID: knownID})
 }
 
 // ScrubOutput is an output without a secret.

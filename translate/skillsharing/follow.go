@@ -317,7 +317,7 @@ func (p *poll) ask(ctx context.Context, u *url.URL) (*Response, time.Duration, *
 		wait = p.client.preferredWait(ctx, p.until)
 	}
 	start := time.Now()
-	req, e := p.client.skillRequest(ctx, p.skill, http.MethodGet, u, nil, requestOptions{wait, p.traceParent})
+	req, e := p.client.skillRequest(ctx, p.skill, p.phase, http.MethodGet, u, nil, requestOptions{wait, p.traceParent})
 	if p.skill.needsCredential() {
 		p.effort.Credentials += time.Since(start)
 	}
@@ -325,7 +325,9 @@ func (p *poll) ask(ctx context.Context, u *url.URL) (*Response, time.Duration, *
 		e.ExecutionID, e.Executed, e.Phase = p.executionID, ExecutedYes, p.phase
 		return nil, 0, e
 	}
-	p.last = req.Request
+	if p.skill.needsCredential() { // which may have to be renewed
+		p.last = &req.Request
+	}
 	p.effort.Polls++
 	sent := time.Now()
 	a, err := p.client.exchange(p.phase, req)
@@ -338,7 +340,7 @@ func (p *poll) ask(ctx context.Context, u *url.URL) (*Response, time.Duration, *
 	if wait > 0 && p.client.notePreference(ctx, a) {
 		p.held = time.Since(start) >= wait/2 // or it says so, and answers at once
 	}
-	r, e := p.client.judge(a, p.phase, p.executionID, p.bareOutput)
+	r, e := p.client.judge(a, asked{p.phase, p.executionID, p.skill.ID, p.bareOutput})
 	if e != nil {
 		return nil, max(retryAfter(a.header), suggestedDelay(e.Retry)), e
 	}

@@ -2,6 +2,7 @@ package skillsharing
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -103,7 +104,8 @@ func (in *Inputs) Check(args jsontext.Value) *Error {
 	defer dec.giveBack()
 
 	var few [64]bool // without an allocation
-	check := in.begin(few[:])
+	given := in.each(few[:])
+	var first *Error          // of the arguments at fault
 	_, err := dec.ReadToken() // the brace
 	for err == nil && dec.PeekKind() != '}' {
 		var name, value jsontext.Value
@@ -114,7 +116,10 @@ func (in *Inputs) Check(args jsontext.Value) *Error {
 		if value, err = dec.ReadValue(); err != nil || !known {
 			continue
 		}
-		check.argument(i, value)
+		given[i] = true
+		if first == nil {
+			first = in.inputs[i].check(value)
+		}
 	}
 	if err == nil {
 		_, err = dec.ReadToken() // the brace
@@ -127,50 +132,44 @@ func (in *Inputs) Check(args jsontext.Value) *Error {
 	if err != nil {
 		return notAnObject("must be valid JSON: " + clip(strings.TrimPrefix(err.Error(), "jsontext: "), maxActual))
 	}
-	return check.end()
+	return cmp.Or(in.missing(given), first)
 }
 
 // CheckMembers is [Inputs.Check] for the members of arguments that are known to be
 // a JSON object.
 func (in *Inputs) CheckMembers(args []rawobject.Member) *Error {
 	var few [64]bool // without an allocation
-	check := in.begin(few[:])
+	given := in.each(few[:])
+	var first *Error // of the arguments at fault
 	for _, m := range args {
-		if i, known := in.find(m.Name); known {
-			check.argument(i, m.Value)
+		i, known := in.find(m.Name)
+		if !known {
+			continue
+		}
+		given[i] = true
+		if first == nil {
+			first = in.inputs[i].check(m.Value)
 		}
 	}
-	return check.end()
+	return cmp.Or(in.missing(given), first)
 }
 
-// inputsCheck is the check of the arguments of one call.
-type inputsCheck struct {
-	inputs []input
-	given  []bool
-	first  *Error // of the arguments at fault
-}
-
-func (in *Inputs) begin(few []bool) inputsCheck {
+// each is room for a word on each input: few, if that will do.
+func (in *Inputs) each(few []bool) []bool {
 	if len(in.inputs) > len(few) {
-		few = make([]bool, len(in.inputs))
+		return make([]bool, len(in.inputs))
 	}
-	return inputsCheck{inputs: in.inputs, given: few}
+	return few
 }
 
-func (c *inputsCheck) argument(i int, value jsontext.Value) {
-	c.given[i] = true
-	if c.first == nil {
-		c.first = c.inputs[i].check(value)
-	}
-}
-
-func (c *inputsCheck) end() *Error {
-	for i := range c.inputs {
-		if c.inputs[i].required && !c.given[i] {
-			return c.inputs[i].fault("required", "", "is required")
+// missing is the error of the first required input that was not given.
+func (in *Inputs) missing(given []bool) *Error {
+	for i := range in.inputs {
+		if in.inputs[i].required && !given[i] {
+			return in.inputs[i].fault("required", "", "is required")
 		}
 	}
-	return c.first
+	return nil
 }
 
 // find returns the input that a raw member name names.

@@ -1,9 +1,11 @@
 package skillsharing_test
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/rawobject"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -120,6 +123,11 @@ func TestCheck(t *testing.T) {
 		{"{\"location\":\"\xff\"}", "", "type", `args must be valid JSON: `},
 	} {
 		e := in.Check(jsontext.Value(c.args))
+		if c.reason == "" || c.path != "" { // it is an object
+			if again := in.CheckMembers(membersOf(t, c.args)); !reflect.DeepEqual(e, again) {
+				t.Errorf("%s: %v, of its members: %v", c.args, e, again)
+			}
+		}
 		if c.reason == "" {
 			if e != nil {
 				t.Errorf("%s: %v", c.args, e)
@@ -144,6 +152,25 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: message %q, want %q", c.args, e.Message, c.message)
 		}
 	}
+}
+
+// membersOf takes an object apart, as whoever has read a request has done.
+func membersOf(t *testing.T, args string) (members []rawobject.Member) {
+	t.Helper()
+	dec := jsontext.NewDecoder(strings.NewReader(cmp.Or(args, "{}")), jsontext.AllowDuplicateNames(true))
+	_, err := dec.ReadToken()
+	for err == nil && dec.PeekKind() == '"' {
+		var name, value jsontext.Value
+		if name, err = dec.ReadValue(); err == nil {
+			name = name.Clone()
+			value, err = dec.ReadValue()
+		}
+		members = append(members, rawobject.Member{Name: name, Value: value.Clone()})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return members
 }
 
 func TestCheckIntegers(t *testing.T) {

@@ -591,6 +591,7 @@ func (d *dripping) RoundTrip(r *http.Request) (*http.Response, error) {
 			_ = writer.Close() // always nil
 		}
 	}()
+	context.AfterFunc(r.Context(), func() { _ = reader.CloseWithError(r.Context().Err()) }) // as a Transport must; always nil
 	resp := httptest.NewRecorder().Result()
 	resp.Body = drippingBody{reader, &d.closed}
 	return resp, nil

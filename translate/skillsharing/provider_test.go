@@ -306,9 +306,12 @@ type renewing struct {
 
 var errNoToken = errors.New("the token endpoint wants more than this")
 
-func (r *renewing) Renew(context.Context, *skillsharing.Authentication) (bool, error) {
+func (r *renewing) Renew(_ context.Context, a *skillsharing.Authentication) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if a.Request == nil {
+		return false, errors.New("which request was refused is not said")
+	}
 	r.renewals++
 	if len(r.failures) > 0 {
 		err := r.failures[0]

@@ -47,7 +47,7 @@ type requestOptions struct {
 }
 
 // skillRequest makes an authenticated request to one of a skill's URLs.
-func (c *Client) skillRequest(ctx context.Context, s *Skill, method string, u *url.URL, body []byte, options requestOptions) (*outgoing, *Error) {
+func (c *Client) skillRequest(ctx context.Context, s *Skill, phase Phase, method string, u *url.URL, body []byte, options requestOptions) (*outgoing, *Error) {
 	header := sharedHeader
 	if body != nil {
 		header = s.headerWithBody
@@ -64,8 +64,8 @@ func (c *Client) skillRequest(ctx context.Context, s *Skill, method string, u *u
 	if e := c.permitted(ctx, u, PhaseInvoke); e != nil {
 		return nil, e
 	}
-	req := c.request(ctx, method, u, header, body)
-	return req, c.authenticate(ctx, s, req.Request, body)
+	req := c.request(ctx, phase, method, u, header, body)
+	return req, c.authenticate(ctx, s, &req.Request, body)
 }
 
 // invocation builds the URL and body of an invocation: an InvocationRequest, or

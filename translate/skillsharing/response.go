@@ -116,21 +116,25 @@ func (m *members) fieldNamed(name []byte) *jsontext.Value {
 	return nil
 }
 
-// response returns the InvocationResponse that the members make, or nil if they
-// make none, or one about another run than the known one.
-func (m *members) response(knownID string) (r *Response, otherRun bool) {
+// response makes r the InvocationResponse that the members are, and returns it; nil
+// if they are none, or one about another run than the one that was asked about.
+func (m *members) response(r *Response, about asked) (_ *Response, otherRun bool) {
 	status, ok := statusOf(m.status)
 	if !ok {
 		return nil, false
 	}
-	r = &Response{Status: status, Output: m.output}
-	if r.ExecutionID, ok = m.answeredID(knownID); !ok {
+	*r = Response{Status: status, Output: m.output}
+	if r.ExecutionID, ok = m.answeredID(about.executionID); !ok {
 		return nil, true
 	}
 	if r.ExecutionID == "" && !r.Status.Final() {
 		return nil, false // nothing names the run that this is about
 	}
-	r.SkillID, _ = text(m.skillID)
+	if plain, ok := plainText(m.skillID); ok && string(plain) == about.skillID {
+		r.SkillID = about.skillID // as it nearly always is
+	} else {
+		r.SkillID, _ = text(m.skillID)
+	}
 	r.Elapsed = elapsed(m.timestamps)
 	if r.Status == StatusFailed || r.Status == StatusTimeout {
 		r.Error = m.runError()

@@ -50,14 +50,14 @@ func (c *Client) Submit(ctx context.Context, s *Skill, inv *Invocation, effort *
 	for attempt := 1; ; attempt++ {
 		wait := c.preferredWait(ctx, inv.Until)
 		start := time.Now()
-		req, e := c.skillRequest(ctx, s, s.Endpoint.Method, u, body, requestOptions{wait, inv.TraceParent})
+		req, e := c.skillRequest(ctx, s, PhaseInvoke, s.Endpoint.Method, u, body, requestOptions{wait, inv.TraceParent})
 		if s.needsCredential() {
 			effort.Credentials += time.Since(start)
 		}
 		if e != nil {
 			return fail(e)
 		}
-		preventReplay(req.Request)
+		preventReplay(&req.Request)
 		effort.Attempts++
 		r, failed := c.submitOnce(ctx, s, req, wait > 0)
 		if failed == nil {
@@ -68,7 +68,7 @@ func (c *Client) Submit(ctx context.Context, s *Skill, inv *Invocation, effort *
 		}
 		if failed.HTTPStatus == http.StatusUnauthorized && failed.Executed == ExecutedNo && !renewed {
 			renewed = true
-			again, e := c.renew(ctx, s, req.Request)
+			again, e := c.renew(ctx, s, &req.Request)
 			if e != nil {
 				return fail(e)
 			}
@@ -116,7 +116,7 @@ func (c *Client) submitOnce(ctx context.Context, s *Skill, req *outgoing, prefer
 	if preferred {
 		c.notePreference(ctx, a)
 	}
-	r, e := c.judge(a, PhaseInvoke, "", false)
+	r, e := c.judge(a, asked{phase: PhaseInvoke, skillID: s.ID})
 	if e != nil {
 		return nil, &failedAttempt{Error: e, written: true, after: max(retryAfter(a.header), suggestedDelay(e.Retry))}
 	}

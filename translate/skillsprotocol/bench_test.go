@@ -49,7 +49,7 @@ func BenchmarkEncodeOutcome(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if result, fault := new(Front).answerOutcome(b.Context(), &o, "example-corp.weather-forecast"); result == nil && fault == nil {
+				if result, fault := new(Front).answerOutcome(b.Context(), new(jsonrpc.Request), &o, "example-corp.weather-forecast"); result == nil && fault == nil {
 					b.Fatal("no answer")
 				}
 			}

@@ -3,6 +3,7 @@ package skillsprotocol
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -26,7 +27,7 @@ func (f *Front) executeSkill(ctx context.Context, p *params) (jsontext.Value, *j
 		}
 	}
 	outcome := f.bridge(p).Execute(ctx, call)
-	return f.answerOutcome(ctx, &outcome, call.Name)
+	return f.answerOutcome(ctx, p.request, &outcome, call.Name)
 }
 
 // submitSkill starts a run whose end nobody waits for.
@@ -65,7 +66,7 @@ func describeCall(ctx context.Context, p *params) translate.Call {
 // ended, that goes on, or that outlives its deadline, is a result; all else is an
 // error. Where a run was accepted that may not have ended, there is a token with
 // which to come back.
-func (f *Front) answerOutcome(ctx context.Context, o *translate.Outcome, name string) (jsontext.Value, *jsonrpc.Error) {
+func (f *Front) answerOutcome(ctx context.Context, req *jsonrpc.Request, o *translate.Outcome, name string) (jsontext.Value, *jsonrpc.Error) {
 	run := cmp.Or(o.Run, &translate.Run{})
 	if o.Failure == nil {
 		switch {
@@ -74,7 +75,7 @@ func (f *Front) answerOutcome(ctx context.Context, o *translate.Outcome, name st
 		case run.Status == skillsharing.StatusAccepted, run.Status == skillsharing.StatusRunning:
 			return running(run, cmp.Or(o.SkillID, name), f.tokenOf(ctx, run)), nil
 		}
-		return completed(run, cmp.Or(o.SkillID, name)), nil
+		return appendCompleted(req.Room(), run, cmp.Or(o.SkillID, name)), nil
 	}
 	e := cmp.Or(o.Failure.Err, &skillsharing.Error{})
 	about := subject{name: name, skillID: o.SkillID, executionID: run.ExecutionID}
@@ -125,9 +126,9 @@ func (f *Front) tokenOf(ctx context.Context, run *translate.Run) string {
 	return token
 }
 
-// completed is the result of a run that brought what was asked for.
-func completed(run *translate.Run, skill string) jsontext.Value {
-	b := builder{buf: make([]byte, 0, 160+len(run.ExecutionID)+2*len(skill)+len(run.Output))}
+// appendCompleted appends the result of a run that brought what was asked for.
+func appendCompleted(to []byte, run *translate.Run, skill string) jsontext.Value {
+	b := builder{buf: slices.Grow(to, 160+len(run.ExecutionID)+2*len(skill)+len(run.Output))}
 	b.open()
 	b.text("status", "completed")
 	b.text("run_id", run.ExecutionID)

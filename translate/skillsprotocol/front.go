@@ -112,6 +112,7 @@ func Profile(maxBatch int) jsonrpc.Profile {
 		MaxBatch:         maxBatch,
 		BatchConcurrency: batchConcurrency,
 		NullID:           true,
+		Methods:          methods,
 		ErrorData:        envelopeData,
 	}
 }
@@ -120,20 +121,18 @@ func Profile(maxBatch int) jsonrpc.Profile {
 const frontName = "skills_protocol"
 
 const (
-	methodExecute = "execute_skill"
-	methodGetRun  = "get_run"
+	methodExecute  = "execute_skill"
+	methodGetRun   = "get_run"
+	methodList     = "list_skills"
+	methodDescribe = "describe_skill"
+	methodReadFile = "read_skill_file"
+	methodGuide    = "load_skills_protocol_guide"
+
 	methodUnknown = "unknown" // stands in reports for what is none
 )
 
 // methods are those that exist here.
-var methods = map[string]func(*Front, context.Context, *params) (jsontext.Value, *jsonrpc.Error){
-	methodExecute:                (*Front).executeSkill,
-	methodGetRun:                 (*Front).getRun,
-	"list_skills":                (*Front).listSkills,
-	"describe_skill":             (*Front).describeSkill,
-	"read_skill_file":            (*Front).readSkillFile,
-	"load_skills_protocol_guide": (*Front).loadGuide,
-}
+var methods = []string{methodExecute, methodGetRun, methodList, methodDescribe, methodReadFile, methodGuide}
 
 // unsupported are the methods of the Skills Protocol for which the Skill Sharing
 // Protocol has nothing.
@@ -142,8 +141,7 @@ var unsupported = []string{"run_code", "create_blob", "read_blob"}
 // ServeRPC answers one request. A notification of execute_skill starts a run
 // without following it; other notifications have no effect.
 func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
-	serve, ok := methods[req.Method]
-	if !ok {
+	if !slices.Contains(methods, req.Method) {
 		fault := methodNotFound(req.Method)
 		f.report(ctx, methodUnknown, fault)
 		return nil, fault
@@ -166,12 +164,32 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 	case req.IsNotification():
 		fault = f.submitSkill(ctx, &p)
 	default:
-		result, fault = serve(f, ctx, &p)
+		result, fault = f.serve(ctx, &p)
 	}
 	if !p.called {
 		f.report(ctx, req.Method, fault)
 	}
 	return result, fault
+}
+
+// serve answers a request of a method that exists. Functions in a table would have the
+// params of every call take memory of their own.
+func (f *Front) serve(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.Error) {
+	switch p.request.Method {
+	case methodExecute:
+		return f.executeSkill(ctx, p)
+	case methodGetRun:
+		return f.getRun(ctx, p)
+	case methodList:
+		return f.listSkills(ctx, p)
+	case methodDescribe:
+		return f.describeSkill(ctx, p)
+	case methodReadFile:
+		return f.readSkillFile(ctx, p)
+	case methodGuide:
+		return f.loadGuide(ctx, p)
+	}
+	return nil, methodNotFound(p.request.Method)
 }
 
 // bridge is for calling the bridge, which reports the call then.
@@ -189,7 +207,7 @@ func (f *Front) report(ctx context.Context, method string, fault *jsonrpc.Error)
 		operation = translate.OperationExecute
 	case methodGetRun:
 		operation = translate.OperationFollow
-	case "list_skills":
+	case methodList:
 		operation = translate.OperationList
 	}
 	f.Bridge.Report(ctx, translate.Call{

@@ -32,7 +32,7 @@ func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc
 	}
 	call.Memory = p.request
 	outcome := f.bridge(p).Follow(ctx, run, call)
-	return f.answerOutcome(ctx, &outcome, run.SkillID)
+	return f.answerOutcome(ctx, p.request, &outcome, run.SkillID)
 }
 
 // running is the result of a run that goes on.
