@@ -2,6 +2,7 @@ package skillbridge
 
 import (
 	"encoding/json" // of Caddy's log
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -75,4 +76,18 @@ func TestRefusedRequestsAreCalls(t *testing.T) {
 		t.Errorf("a forged run token in the audit: %s", lines)
 	}
 	mustHave(t, scrape(t, c), samples{`calls_total{front="skills_protocol",method="get_run",outcome="invalid_arguments",provider="none",skill="none"}`: 1})
+}
+
+// TestRefusedConnectionsNameTheirSource, also where a name has led to what may not be
+// reached, which shows when it is dialed.
+func TestRefusedConnectionsNameTheirSource(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(p.URL(), "http://"))
+	c := hostile.StartCaddy(t, hostile.Site("skill_bridge /rpc {\n\tallow_http\n\tprovider http://localhost:"+port+" {\n\t\tnamespace acme\n\t}\n}"))
+	if a := c.Execute("acme.echo", nil); a.Outcome() != "ENDPOINT_UNREACHABLE" {
+		t.Fatal(a)
+	}
+	if lines := c.Log.Lines(`"level":"warn","ts"`, `"logger":"http.handlers.skill_bridge"`); len(lines) != 1 || !strings.Contains(lines[0], `"source":"acme","host":"localhost:`+port+`"`) || !strings.Contains(lines[0], `"option":"allow_networks `) {
+		t.Errorf("%s", lines)
+	}
 }

@@ -13,6 +13,8 @@ import (
 
 	"code.dny.dev/ssrf"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
 // minDialShare is what one of several addresses of a host gets of the time for
@@ -36,12 +38,12 @@ type rules struct {
 	named map[netip.Addr]bool
 	ports map[uint16]bool
 	// report tells the operator of a refusal, with what would allow it.
-	report func(host, address string, r *refusal)
+	report func(source, host, address string, r *refusal)
 }
 
 // newRules returns rules that allow public addresses and the given networks, on
 // the given ports.
-func newRules(networks []netip.Prefix, ports map[uint16]bool, report func(host, address string, r *refusal)) *rules {
+func newRules(networks []netip.Prefix, ports map[uint16]bool, report func(source, host, address string, r *refusal)) *rules {
 	var v4, v6 []netip.Prefix
 	named := make(map[netip.Addr]bool)
 	for _, network := range networks {
@@ -120,7 +122,8 @@ func (g *guard) dialAddress(ctx context.Context, network string, address netip.A
 // judge returns the addresses of a host that may be reached on its port. There
 // is at least one, or an error: a *refusal or a failure to resolve.
 func (g *guard) judge(ctx context.Context, hostport string) ([]netip.AddrPort, error) {
-	host, port, err := g.target(hostport)
+	source := skillsharing.SourceOf(ctx)
+	host, port, err := g.target(source, hostport)
 	if err != nil {
 		return nil, err
 	}
@@ -128,19 +131,19 @@ func (g *guard) judge(ctx context.Context, hostport string) ([]netip.AddrPort, e
 	if err != nil {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err}
 	}
-	return g.reachable(hostport, port, candidates)
+	return g.reachable(source, hostport, port, candidates)
 }
 
 // target takes a host and port apart and judges what can be judged of them
 // without knowing the host's addresses. An error is a *refusal.
-func (r *rules) target(hostport string) (host string, port uint16, err error) {
+func (r *rules) target(source, hostport string) (host string, port uint16, err error) {
 	host, text, err := net.SplitHostPort(hostport)
 	if err != nil {
 		return "", 0, &refusal{"host and port can't be told apart"}
 	}
 	port, err = r.check(host, text)
 	if err != nil {
-		return "", 0, r.refuse(hostport, "", err)
+		return "", 0, r.refuse(source, hostport, "", err)
 	}
 	return host, port, nil
 }
@@ -157,7 +160,7 @@ func (r *rules) check(host, portText string) (port uint16, err error) {
 
 // reachable returns those of a host's addresses, of which there is at least one,
 // that may be reached. If there are none, the error is a *refusal.
-func (r *rules) reachable(hostport string, port uint16, candidates []netip.Addr) ([]netip.AddrPort, error) {
+func (r *rules) reachable(source, hostport string, port uint16, candidates []netip.Addr) ([]netip.AddrPort, error) {
 	var allowed []netip.AddrPort
 	for _, address := range candidates {
 		// Resolvers may hand out IPv4 addresses as IPv6 ones.
@@ -166,7 +169,7 @@ func (r *rules) reachable(hostport string, port uint16, candidates []netip.Addr)
 		}
 	}
 	if len(allowed) == 0 {
-		return nil, r.refuse(hostport, candidates[0].String(), errNotPublic)
+		return nil, r.refuse(source, hostport, candidates[0].String(), errNotPublic)
 	}
 	return allowed, nil
 }
@@ -204,9 +207,9 @@ func (g *guard) resolve(ctx context.Context, host string) ([]netip.Addr, error) 
 
 var errNotPublic = errors.New("address is not public")
 
-func (r *rules) refuse(hostport, address string, rule error) *refusal {
+func (r *rules) refuse(source, hostport, address string, rule error) *refusal {
 	refused := &refusal{rule.Error()}
-	r.report(hostport, address, refused)
+	r.report(source, hostport, address, refused)
 	return refused
 }
 

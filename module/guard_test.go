@@ -70,7 +70,7 @@ func testRules(networks []netip.Prefix, ports ...uint16) *rules {
 	for _, port := range ports {
 		allowed[port] = true
 	}
-	return newRules(networks, allowed, func(string, string, *refusal) {})
+	return newRules(networks, allowed, func(string, string, string, *refusal) {})
 }
 
 // testTransport provisions a transport as a handler does.
@@ -337,7 +337,7 @@ func TestJudge(t *testing.T) {
 		`{"protocol": "http", "network_proxy": {"from": "url", "url": "http://127.0.0.1:1"}}`,
 	} {
 		var reports []string
-		r := newRules(networks(t, "10.1.0.0/16"), map[uint16]bool{80: true, 443: true}, func(host, address string, r *refusal) {
+		r := newRules(networks(t, "10.1.0.0/16"), map[uint16]bool{80: true, 443: true}, func(_, host, address string, r *refusal) {
 			reports = append(reports, host+" "+address+" "+r.rule)
 		})
 		tr := testTransport(t, config, r)
@@ -373,9 +373,9 @@ func TestJudge(t *testing.T) {
 			}
 			reports = nil
 			var judge interface {
-				Judge(ctx context.Context, u *url.URL) error
+				Judge(ctx context.Context, source string, u *url.URL) error
 			} = tr
-			if got := refusedBy(judge.Judge(t.Context(), u)); got != want {
+			if got := refusedBy(judge.Judge(t.Context(), "acme", u)); got != want {
 				t.Errorf("%s: %q, want %q", text, got, want)
 			}
 			if refused := want != ""; refused != (len(reports) == 1) {
@@ -387,7 +387,7 @@ func TestJudge(t *testing.T) {
 
 func TestGuardReports(t *testing.T) {
 	var reports []string
-	r := newRules(nil, map[uint16]bool{443: true}, func(host, address string, r *refusal) {
+	r := newRules(nil, map[uint16]bool{443: true}, func(_, host, address string, r *refusal) {
 		reports = append(reports, host+" "+address+" "+r.rule)
 	})
 	g := &guard{rules: r, lookup: resolver("10.0.0.1"), timeout: time.Minute}

@@ -588,13 +588,13 @@ func TestRefusalReasons(t *testing.T) {
 		}
 		return found
 	}
-	r := newRules(nil, map[uint16]bool{443: true}, func(_, _ string, r *refusal) { processMetrics.refused(r) })
+	r := newRules(nil, map[uint16]bool{443: true}, func(_, _, _ string, r *refusal) { processMetrics.refused(r) })
 	for hostport, want := range map[string]string{
 		"example.com:80": refusedPort, "example.com:x": refusedPort, "1.2.3.4:0": refusedPort,
 		"127.1:443": refusedHost, "a..b:443": refusedHost, "[fe80::1%eth0]:443": refusedHost, "[::ffff:1.2.3.4]:443": refusedHost,
 	} {
 		before := reasons()
-		if _, _, err := r.target(hostport); err == nil {
+		if _, _, err := r.target("acme", hostport); err == nil {
 			t.Errorf("%s is allowed", hostport)
 		}
 		before[want]++
@@ -603,7 +603,7 @@ func TestRefusalReasons(t *testing.T) {
 		}
 	}
 	before := reasons()
-	if _, err := r.reachable("a.example:443", 443, []netip.Addr{netip.MustParseAddr("10.0.0.1")}); err == nil {
+	if _, err := r.reachable("acme", "a.example:443", 443, []netip.Addr{netip.MustParseAddr("10.0.0.1")}); err == nil {
 		t.Error("a private address is allowed")
 	}
 	if after := reasons(); after[refusedAddress] != before[refusedAddress]+1 {

@@ -30,13 +30,13 @@ type observer struct {
 	metrics  *metrics
 	notices  *sourceLimiter
 	failures *sourceLimiter // apart, so that none of them fills another's
-	refusals *limiter       // providers choose the hosts
+	refusals *sourceLimiter // providers choose the hosts
 	audit    *audit         // nil: there is none
 	health   health
 }
 
 func newObserver(logger *zap.Logger) *observer {
-	return &observer{logger: logger, metrics: processMetrics, notices: newSourceLimiter(64), failures: newSourceLimiter(64), refusals: newLimiter(64)}
+	return &observer{logger: logger, metrics: processMetrics, notices: newSourceLimiter(64), failures: newSourceLimiter(64), refusals: newSourceLimiter(64)}
 }
 
 // Begin implements translate.Observer.
@@ -104,11 +104,15 @@ func (o *observer) Notice(ctx context.Context, n *skillsharing.Notice) {
 
 // refused tells the operator which connection the guard has refused. The address
 // is empty if it did not come to that.
-func (o *observer) refused(host, address string, r *refusal) {
+func (o *observer) refused(source, host, address string, r *refusal) {
 	o.metrics.refused(r)
 	host = clip(host, maxLogged)
-	dropped, due := o.refusals.due(host+"\n"+r.rule, time.Now())
-	if !due {
+	dropped, due, full := o.refusals.due(source, host+"\n"+r.rule, time.Now())
+	switch {
+	case full:
+		o.logger.Warn("this source leads to more places that may not be reached than are logged; the metrics count them", optional("source", source))
+		return
+	case !due:
 		return
 	}
 	message, option := "did not connect: "+r.rule, ""
@@ -123,6 +127,7 @@ func (o *observer) refused(host, address string, r *refusal) {
 		message += "; if it may be reached, add the option below"
 	}
 	o.logger.Warn(message,
+		optional("source", source),
 		zap.String("host", host),
 		optional("address", clip(address, maxLogged)),
 		optional("option", option),

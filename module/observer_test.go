@@ -168,7 +168,7 @@ func TestLoggedTextsAreBounded(t *testing.T) {
 	o.Notice(t.Context(), &skillsharing.Notice{Level: slog.LevelWarn, Message: long, Attrs: []slog.Attr{
 		slog.String("text", long), slog.Any("list", []string{long}), slog.Any("error", errors.New(long)),
 	}})
-	o.refused(long, long, &refusal{"address is not public"})
+	o.refused("acme", long, long, &refusal{"address is not public"})
 	if logs.Len() != 4 {
 		t.Fatalf("%d lines, want 4", logs.Len())
 	}
@@ -236,7 +236,7 @@ func TestRefusalsNameTheOption(t *testing.T) {
 		{"127.1:443", "", "host is spelled like an address", ""},
 	} {
 		o, logs := observed(zapcore.DebugLevel)
-		o.refused(tc.host, tc.address, &refusal{tc.rule})
+		o.refused("acme", tc.host, tc.address, &refusal{tc.rule})
 		line := logs.All()[0]
 		option, named := line.ContextMap()["option"]
 		if named != (tc.option != "") || named && option != tc.option || strings.Contains(line.Message, "option") != named {
@@ -261,10 +261,17 @@ func TestRefusalsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, logs := observed(zapcore.DebugLevel)
 		for i := range 10_000 {
-			o.refused(fmt.Sprint("host", i, ":443"), "10.0.0.1", &refusal{"address is not public"})
+			o.refused("acme", fmt.Sprint("host", i, ":443"), "10.0.0.1", &refusal{"address is not public"})
 		}
 		if n := logs.Len(); n == 0 || n > 100 {
 			t.Errorf("%d lines", n)
+		}
+		if last := logs.All()[logs.Len()-1]; !strings.Contains(last.Message, "than are logged") {
+			t.Errorf("nothing says that there is more: %v", last)
+		}
+		o.refused("other", "host:443", "10.0.0.1", &refusal{"address is not public"})
+		if last := logs.All()[logs.Len()-1]; last.ContextMap()["source"] != "other" {
+			t.Errorf("one source keeps another's from being logged: %v", last)
 		}
 		o.Notice(t.Context(), &skillsharing.Notice{Level: slog.LevelWarn, Message: "other"})
 		if last := logs.All()[logs.Len()-1]; last.Message != "other" {
@@ -272,7 +279,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 		}
 		time.Sleep(lineInterval)
 		before := logs.Len()
-		o.refused("late:443", "10.0.0.1", &refusal{"address is not public"})
+		o.refused("acme", "late:443", "10.0.0.1", &refusal{"address is not public"})
 		if logs.Len() != before+1 {
 			t.Error("no refusal is logged any more")
 		}

@@ -224,13 +224,13 @@ func (t *transport) roundTrip(r *http.Request) (*http.Response, error) {
 // with a method Refused() string if the guard will refuse to connect because of
 // the port, of the host's spelling, or of an address written in place of a name.
 // It neither connects nor looks up names, which are judged when they are dialed.
-func (t *transport) Judge(_ context.Context, u *url.URL) error {
+func (t *transport) Judge(_ context.Context, source string, u *url.URL) error {
 	host, port := u.Hostname(), portOf(u)
 	if _, r := t.guard.check(host, port); r != nil {
-		return t.guard.refuse(hostport(u), "", r)
+		return t.guard.refuse(source, hostport(u), "", r)
 	}
 	if address, notAddress := netip.ParseAddr(host); notAddress == nil && !t.guard.allows(address) {
-		return t.guard.refuse(hostport(u), address.String(), errNotPublic)
+		return t.guard.refuse(source, hostport(u), address.String(), errNotPublic)
 	}
 	return nil
 }

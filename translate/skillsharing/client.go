@@ -89,8 +89,9 @@ func (e *exchangeError) Permanent() bool {
 // is made in one piece.
 type outgoing struct {
 	http.Request
-	url  url.URL // its own: the one that it was made of is shared by concurrent calls
-	body bytes.Reader
+	context requestContext
+	url     url.URL // its own: the one that it was made of is shared by concurrent calls
+	body    bytes.Reader
 
 	// Of an invocation has to be known whether it may have been executed. A request
 	// that never got a connection, or failed before its header was written on one,
@@ -106,6 +107,28 @@ type outgoing struct {
 	report  Exchange
 }
 
+// requestContext is the context of a request, which tells transports whose it is.
+type requestContext struct {
+	context.Context
+	source string
+}
+
+type sourceKey struct{}
+
+// Value implements [context.Context].
+func (c *requestContext) Value(key any) any {
+	if key == (sourceKey{}) {
+		return c.source
+	}
+	return c.Context.Value(key)
+}
+
+// SourceOf returns the source that a request with this context is for; empty: it is for none.
+func SourceOf(ctx context.Context) string {
+	source, _ := ctx.Value(sourceKey{}).(string)
+	return source
+}
+
 func (o *outgoing) noteConnection(string) { o.traced.Store(true) }
 func (o *outgoing) noteHeaders()          { o.written.Store(true) }
 
@@ -116,7 +139,8 @@ var blank = http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 // request makes a request with everything but a credential. The header may be
 // shared: it is not changed.
 func (c *Client) request(ctx context.Context, phase Phase, method string, u *url.URL, header http.Header, body []byte) *outgoing {
-	o := &outgoing{url: *u}
+	o := &outgoing{url: *u, context: requestContext{ctx, c.Source}}
+	ctx = &o.context
 	if phase == PhaseInvoke { // nothing else is executed, and so need not be traced
 		o.trace.GetConn, o.trace.WroteHeaders = o.noteConnection, o.noteHeaders
 		ctx = httptrace.WithClientTrace(ctx, &o.trace)
@@ -186,7 +210,7 @@ func (c *Client) exchange(phase Phase, o *outgoing) (a *answer, err error) {
 // host and port of a URL, that they will refuse to. What a host name leads to is only
 // known when it is dialed.
 type judging interface {
-	Judge(ctx context.Context, u *url.URL) error
+	Judge(ctx context.Context, source string, u *url.URL) error
 }
 
 // permitted says whether a URL may be requested at all, as far as that can be
@@ -200,7 +224,7 @@ func (c *Client) permitted(ctx context.Context, u *url.URL, phase Phase) *Error 
 		}
 	}
 	if t, ok := c.Transport.(judging); ok {
-		if err := t.Judge(ctx, u); err != nil {
+		if err := t.Judge(ctx, c.Source, u); err != nil {
 			return c.unreachable(err, phase, u, "")
 		}
 	}

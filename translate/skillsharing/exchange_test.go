@@ -40,7 +40,7 @@ func TestUnusableAnswers(t *testing.T) {
 // fencing is a transport that tells beforehand where it will not go.
 type fencing struct{ *http.Transport }
 
-func (fencing) Judge(_ context.Context, u *url.URL) error {
+func (fencing) Judge(_ context.Context, _ string, u *url.URL) error {
 	if u.Host == "forbidden.example" {
 		return refusal{}
 	}
