@@ -215,9 +215,14 @@ func addTimeout(e *skillsharing.Error, timeout time.Duration) {
 	if e.Code != skillsharing.InvocationTimeout || e.Source != skillsharing.SourceBridge || e.Details != nil || !errors.Is(e.Cause, context.DeadlineExceeded) {
 		return
 	}
-	e.Message = fmt.Sprintf("The skill had not finished when its time was up after %d ms.", timeout.Milliseconds())
-	if e.Executed == skillsharing.ExecutedYes {
-		e.Message += " The run may still be going on: ask for its end before you start another one."
+	after := fmt.Sprintf("time was up after %d ms.", timeout.Milliseconds())
+	switch {
+	case e.Executed == skillsharing.ExecutedYes:
+		e.Message = "The skill had not finished when its " + after + " The run may still be going on: ask for its end before you start another one."
+	case e.Phase == skillsharing.PhaseDiscovery || e.Phase == skillsharing.PhaseDescriptor:
+		e.Message = strings.TrimSuffix(e.Message, ".") + ": " + after
+	default:
+		e.Message = "The provider had not accepted the run when its " + after
 	}
 	details := fmt.Appendf(nil, `{"timeout_ms":%d`, timeout.Milliseconds())
 	if e.ExecutionID != "" {
