@@ -358,10 +358,23 @@ func loggable(v slog.Value) any {
 // from doing anything to a terminal: encoders for people write it as it is. Of what
 // can't be seen, something stays, so that no name looks like another.
 func clip(text string, limit int) string {
+	if len(text) <= limit && isPlainASCII(text) {
+		return text // as nearly always, and there are many in a line
+	}
 	if len(text) > limit {
 		return strings.Map(loggedRune, strings.ToValidUTF8(text[:limit], "")) + "…" // the cut may be in the middle of a character
 	}
 	return strings.Map(loggedRune, strings.ToValidUTF8(text, "\uFFFD"))
+}
+
+// isPlainASCII reports whether a text has nothing but what can be seen, and spaces.
+func isPlainASCII(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // loggedRune is what a character becomes in the log.
