@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -26,8 +27,11 @@ func init() { caddy.RegisterModule(adminAPI{}) }
 //	POST /skill_bridge/purge      {"namespace": …, "skill_id": …}: forgets one descriptor, without skill_id one source's
 //	                              documents, without namespace all; an empty body is refused
 //
-// Bridges of the same configuration are told apart by their numbers, in the order
-// in which they were loaded.
+// Bridges, the handlers of this process, are told apart by their numbers. All answers
+// have the same ones, counted from 1 in the order in which the bridges were loaded. A
+// bridge keeps its number, and no other gets it: that of an earlier configuration,
+// which is shown while requests to it go on, has a smaller one than those of the
+// present configuration, whose numbers are new.
 type adminAPI struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -63,6 +67,40 @@ func methodError(w http.ResponseWriter, r *http.Request, allowed string) error {
 func writeAdmin(w http.ResponseWriter, v any) error {
 	w.Header().Set("Content-Type", "application/json")
 	return json.NewEncoder(w).Encode(v)
+}
+
+// bridges number the live handlers.
+var bridges bridgeNumbers
+
+type bridgeNumbers struct {
+	mu   sync.Mutex
+	last int
+	of   map[*Handler]int // live when they were last asked for
+}
+
+// numbered is a handler with its number.
+type numbered struct {
+	*Handler
+	number int
+}
+
+// live returns the live handlers, in the order in which they were loaded. Those that
+// have never been shown get their numbers now.
+func (n *bridgeNumbers) live() []numbered {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	handlers := live.all()
+	list, of := make([]numbered, len(handlers)), make(map[*Handler]int, len(handlers))
+	for i, h := range handlers {
+		number, known := n.of[h]
+		if !known {
+			n.last++
+			number = n.last
+		}
+		list[i], of[h] = numbered{h, number}, number
+	}
+	n.of = of // nothing that is gone is held
+	return list
 }
 
 // ProviderStatus is one source of skills, as the admin API shows it.
@@ -102,10 +140,10 @@ var sourceKinds = map[translate.SourceKind]string{
 
 func (adminAPI) providers(*http.Request) any {
 	list := []ProviderStatus{}
-	for i, h := range live.all() {
+	for _, h := range bridges.live() {
 		breakers := h.shared.breakers.States()
 		for _, s := range h.bridge.Sources() {
-			list = append(list, h.providerStatus(i, s, breakers))
+			list = append(list, h.providerStatus(h.number, s, breakers))
 		}
 	}
 	return list
@@ -184,16 +222,16 @@ func faultStatus(f *translate.Failure) FaultStatus {
 func (adminAPI) skills(r *http.Request) any {
 	status := SkillsStatus{Skills: []SkillStatus{}, Unavailable: []SourceStatus{}}
 	wanted := r.URL.Query().Get("namespace")
-	for i, h := range live.all() {
+	for _, h := range bridges.live() {
 		skills, unavailable := h.bridge.Inventory(r.Context())
 		for _, s := range skills {
 			if wanted == "" || wanted == s.Namespace {
-				status.Skills = append(status.Skills, skillStatus(i, &s))
+				status.Skills = append(status.Skills, skillStatus(h.number, &s))
 			}
 		}
 		for _, u := range unavailable {
 			if wanted == "" || wanted == u.Namespace {
-				status.Unavailable = append(status.Unavailable, SourceStatus{i, u.Namespace, faultStatus(u.Failure)})
+				status.Unavailable = append(status.Unavailable, SourceStatus{h.number, u.Namespace, faultStatus(u.Failure)})
 			}
 		}
 	}

@@ -2,13 +2,16 @@ package skillbridge
 
 import (
 	"encoding/json" // of Caddy's admin API
+	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 )
 
@@ -169,6 +172,108 @@ func TestHealthSurvivesReloads(t *testing.T) {
 	}
 	if a := reload(config("fourth", slices.Concat(acme, beta)...), 2)["acme"]; a.Health != "unknown" || a.LastTrouble != nil {
 		t.Errorf("a provider that was gone in between: %+v", a)
+	}
+}
+
+// TestAdminTellsBridgesApart, though they have sources of the same namespace, and
+// though one is of an earlier configuration.
+func TestAdminTellsBridgesApart(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/broken"}, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/slow"})
+	q := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	p.On("acme/broken", hostile.Descriptor, hostile.Respond(http.StatusOK, `{"protocol":{"version":"1.0.0"},"id":"acme/broken"}`))
+	gate := hostile.NewGate(t)
+	p.On("acme/slow", hostile.Invoke, hostile.Accept(0))
+	p.On("acme/slow", hostile.Status, gate.Then(hostile.Usual()))
+	config := func(caller string) string {
+		bridge := func(path, provider string) string {
+			return "skill_bridge " + path + " {\n\tallow_http\n\tallow_networks 127.0.0.0/8\n\tprovider " + provider + " {\n\t\tnamespace acme\n\t}\n\tcaller " + caller + "\n}"
+		}
+		return "{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n" + hostile.Site(bridge("/rpc", p.URL()), bridge("/rpc2", q.URL()))
+	}
+	c := hostile.StartCaddy(t, config("first"))
+	a := admin{t, "http://127.0.0.1:" + c.Port("ADMIN")}
+	client := c.With(hostile.Fresh())
+	client.Execute("acme.broken", nil)
+	slow := make(chan hostile.Answer, 1)
+	go func() { slow <- client.Execute("acme.slow", nil) }()
+	hostile.Eventually(t, 10*time.Second, func() bool { return gate.Waiting() > 0 }, "the run is followed")
+
+	one := a.status()
+	first, firstOther := one.bridges(p.URL()), one.bridges(q.URL())
+	if len(first) != 1 || len(firstOther) != 1 || first[0] == firstOther[0] {
+		t.Fatalf("two bridges have the numbers %d and %d", first, firstOther)
+	}
+	one.mustShow(t, first[0], 3, 2, "1", 1, "ok")
+	one.mustShow(t, firstOther[0], 1, 0, "-", 0, "ok")
+
+	if err := c.Reload(config("second")); err != nil {
+		t.Fatal(err)
+	}
+	var two *statusOf
+	hostile.Eventually(t, 10*time.Second, func() bool { two = a.status(); return len(two.Providers) == 3 }, "the bridge without a call is gone")
+	both, secondOther := two.bridges(p.URL()), two.bridges(q.URL())
+	if both[0] != first[0] || min(both[1], secondOther[0]) <= max(first[0], firstOther[0]) || both[1] == secondOther[0] {
+		t.Fatalf("while a run goes on, the bridges have the numbers %d and %d, before the reload %d and %d", both, secondOther, first, firstOther)
+	}
+	two.mustShow(t, both[0], 3, 2, "1", 1, "ok")
+	two.mustShow(t, both[1], 3, 2, "1", 0, "ok")
+	two.mustShow(t, secondOther[0], 1, 0, "-", 0, "ok")
+
+	gate.Open()
+	if a := <-slow; a.Outcome() != "completed" {
+		t.Error(a)
+	}
+	var three *statusOf
+	hostile.Eventually(t, 10*time.Second, func() bool { three = a.status(); return len(three.Providers) == 2 }, "the earlier configuration is gone")
+	if last := three.bridges(p.URL()); !slices.Equal(last, both[1:]) {
+		t.Errorf("the bridge has the number %d now, before %d", last, both[1:])
+	}
+	if err := c.Reload("{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n" + hostile.Bridge("provider "+p.URL()+" {", "namespace acme", "}")); err != nil {
+		t.Fatal(err)
+	}
+	hostile.Eventually(t, 10*time.Second, func() bool { return len(live.all()) == 1 }, "there is one bridge")
+	if text := a.status().text(); strings.Contains(text, "BRIDGE") || strings.Contains(text, "of bridge") {
+		t.Errorf("of one bridge nobody has to know the number:\n%s", text)
+	}
+}
+
+// bridges are those that have a source of this URL.
+func (all *statusOf) bridges(url string) (bridges []int) {
+	for _, p := range all.Providers {
+		if p.URL == url {
+			bridges = append(bridges, p.Bridge)
+		}
+	}
+	return bridges
+}
+
+// status is all that the admin API shows.
+func (a admin) status() *statusOf {
+	a.Helper()
+	var all statusOf
+	a.ask(http.MethodGet, "/skill_bridge/skills", "", http.StatusOK, &all.SkillsStatus)
+	a.ask(http.MethodGet, "/skill_bridge/providers", "", http.StatusOK, &all.Providers)
+	a.ask(http.MethodGet, "/skill_bridge/runs", "", http.StatusOK, &all.Runs)
+	return &all
+}
+
+// text is what the command status writes.
+func (all *statusOf) text() string {
+	var out strings.Builder
+	all.show(&cli.Screen{Out: &out})
+	return out.String()
+}
+
+// mustShow demands that the source acme of a bridge has a row with these numbers.
+func (all *statusOf) mustShow(t *testing.T, bridge, skills, read int, faulty string, calls int, health string) {
+	t.Helper()
+	text := all.text()
+	row := fmt.Sprintf(`(?m)^%d +acme +provider +%s +%d +%d +%s +%d +0`, bridge, health, skills, read, faulty, calls)
+	fault := fmt.Sprintf(`(?m)^  %d +acme\.broken +VALIDATION_ERROR`, bridge)
+	if !regexp.MustCompile(row).MatchString(text) || !strings.HasPrefix(text, "BRIDGE ") ||
+		!strings.Contains(text, fmt.Sprintf(" %d of bridge %d", skills-read, bridge)) ||
+		regexp.MustCompile(fault).MatchString(text) != (faulty == "1") {
+		t.Errorf("%s does not match, or there is no or a wrong fault or number of unread skills in\n%s", row, text)
 	}
 }
 

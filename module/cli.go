@@ -83,13 +83,14 @@ func wrongUsage(cmd *cobra.Command, err error) error {
 
 // exits makes of a command that returns an exit status what cobra runs. An error is
 // one of usage. What else is to be told has been told.
-func exits(run func(cmd *cobra.Command, args []string) (int, error)) func(*cobra.Command, []string) error {
+func exits(run func(cmd *cobra.Command, screen *cli.Screen, args []string) (int, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		status, err := run(cmd, args)
+		screen := cli.NewScreen(os.Stdout, os.Stderr)
+		status, err := run(cmd, screen, args)
 		if err != nil {
 			return wrongUsage(cmd, err)
 		}
-		if status == cli.OK {
+		if status = screen.End(status); status == cli.OK {
 			return nil
 		}
 		cmd.SilenceErrors = true
@@ -289,8 +290,7 @@ func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // asks makes a command of one that asks a provider, whose URL is its first argument.
 func (r *reach) asks(ask func(ctx context.Context, p *cli.Provider, args []string) int) func(*cobra.Command, []string) error {
-	return exits(func(cmd *cobra.Command, args []string) (int, error) {
-		screen := cli.NewScreen(os.Stdout, os.Stderr)
+	return exits(func(cmd *cobra.Command, screen *cli.Screen, args []string) (int, error) {
 		h, err := r.handler(args[0])
 		if err != nil {
 			return 0, err

@@ -5,9 +5,10 @@ import (
 	"encoding/json" // Caddy's admin API is made with it
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
-	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,7 +25,7 @@ It asks the admin API of the running Caddy, at --address, or at the address that
 the configuration file --config names, or at localhost:2019.
 
 Exit status: 0 done, 1 wrong usage, nobody was asked, 5 Caddy did not answer or
-refused.`
+refused, or the result could not be written.`
 
 // adminFlags say where the admin API is.
 type adminFlags struct{ address, config, adapter string }
@@ -149,18 +150,18 @@ func statusCommand() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Use:               "status",
 		Short:             "Shows the providers, skills and calls in progress of the running bridge",
-		Long: "Shows each provider with its health and circuit breakers, how many of its skills have\nbeen read, those that have a fault, and the calls in progress. Skills that were not\nread yet may have faults, too: it reads none. With --json, shows all that the admin API knows:\n{\"providers\", \"skills\", \"unavailable\", \"runs\"}.\n" +
+		Long: "Shows each provider with its health and circuit breakers, how many of its skills have\nbeen read, those that have a fault, and the calls in progress. Skills that were not\nread yet may have faults, too: it reads none. Where there are several\nbridges (handlers, those of an earlier configuration included while they have calls),\neach has a number. With --json, shows all that the admin API knows:\n{\"providers\", \"skills\", \"unavailable\", \"runs\"}.\n" +
 			adminHelp,
 		Example: `  caddy skill-bridge status
   caddy skill-bridge status --address localhost:2020 --json
   caddy skill-bridge status --config /etc/caddy/Caddyfile`,
 		Args: arguments(0, 0),
-		RunE: exits(func(*cobra.Command, []string) (int, error) {
+		RunE: exits(func(_ *cobra.Command, screen *cli.Screen, _ []string) (int, error) {
 			api, err := f.api()
 			if err != nil {
 				return 0, err
 			}
-			return showStatus(api, asJSON), nil
+			return showStatus(screen, api, asJSON), nil
 		}),
 	}
 	f.add(cmd)
@@ -168,8 +169,7 @@ func statusCommand() *cobra.Command {
 	return cmd
 }
 
-func showStatus(api *adminClient, asJSON bool) int {
-	screen := cli.NewScreen(os.Stdout, os.Stderr)
+func showStatus(screen *cli.Screen, api *adminClient, asJSON bool) int {
 	var all statusOf
 	for _, part := range []struct {
 		path string
@@ -185,6 +185,24 @@ func showStatus(api *adminClient, asJSON bool) int {
 	}
 	all.show(screen)
 	return cli.OK
+}
+
+// byBridge writes a table whose rows begin with the number of a bridge, which is left
+// out where there is only one.
+func (all *statusOf) byBridge(s *cli.Screen, indent string, header []string, rows [][]string) {
+	header = append([]string{"BRIDGE"}, header...)
+	if !all.several() {
+		header = header[1:]
+		for i := range rows {
+			rows[i] = rows[i][1:]
+		}
+	}
+	s.Table(indent, header, rows)
+}
+
+// several reports whether there are several bridges.
+func (all *statusOf) several() bool {
+	return slices.ContainsFunc(all.Providers, func(p ProviderStatus) bool { return p.Bridge != all.Providers[0].Bridge })
 }
 
 func (all *statusOf) show(s *cli.Screen) {
@@ -214,11 +232,11 @@ func (all *statusOf) show(s *cli.Screen) {
 			faulty = strconv.Itoa(n.faulty)
 		}
 		rows[i] = []string{
-			p.Namespace, p.Kind, health, strconv.Itoa(n.skills), strconv.Itoa(n.read), faulty,
+			strconv.Itoa(p.Bridge), p.Namespace, p.Kind, health, strconv.Itoa(n.skills), strconv.Itoa(n.read), faulty,
 			strconv.FormatInt(p.CallsInProgress, 10), strconv.Itoa(open), trouble,
 		}
 	}
-	s.Table("", []string{"SOURCE", "KIND", "HEALTH", "SKILLS", "READ", "FAULTY", "CALLS", "OPEN BREAKERS", "LAST TROUBLE"}, rows)
+	all.byBridge(s, "", []string{"SOURCE", "KIND", "HEALTH", "SKILLS", "READ", "FAULTY", "CALLS", "OPEN BREAKERS", "LAST TROUBLE"}, rows)
 	all.showUnread(s, counts)
 	all.showFaults(s)
 	if all.Runs.Total == 0 {
@@ -262,30 +280,40 @@ func (all *statusOf) counts() map[sourceOf]skillCounts {
 // showUnread says that of skills which nobody has wanted nothing is known: that there
 // is no fault is no comfort there.
 func (all *statusOf) showUnread(s *cli.Screen, counts map[sourceOf]skillCounts) {
-	unread := 0
-	for _, n := range counts {
-		unread += n.skills - n.read
+	unread := map[int]int{}
+	for source, n := range counts {
+		unread[source.bridge] += n.skills - n.read
 	}
-	if unread == 0 {
+	var told []string
+	for _, bridge := range slices.Sorted(maps.Keys(unread)) {
+		switch n := unread[bridge]; {
+		case n == 0:
+		case all.several():
+			told = append(told, fmt.Sprintf("%d of bridge %d", n, bridge))
+		default:
+			told = append(told, strconv.Itoa(n))
+		}
+	}
+	if len(told) == 0 {
 		return
 	}
-	fmt.Fprintf(s.Out, "\nSkills that were not read yet, so that nothing is known of their faults: %d. The bridge reads one when somebody wants it,\n"+
-		"or the page (browse). To read one without the bridge: caddy skill-bridge describe <provider-url> <skill>\n", unread)
+	fmt.Fprintf(s.Out, "\nSkills that were not read yet, so that nothing is known of their faults: %s. The bridge reads one when somebody wants it,\n"+
+		"or the page (browse). To read one without the bridge: caddy skill-bridge describe <provider-url> <skill>\n", strings.Join(told, ", "))
 }
 
 func (all *statusOf) showFaults(s *cli.Screen) {
 	var rows [][]string
 	for _, u := range all.Unavailable {
-		rows = append(rows, []string{u.Namespace, u.Fault.Code, u.Fault.Message})
+		rows = append(rows, []string{strconv.Itoa(u.Bridge), u.Namespace, u.Fault.Code, u.Fault.Message})
 	}
 	for _, skill := range all.Skills {
 		if skill.Fault != nil {
-			rows = append(rows, []string{skill.Name, skill.Fault.Code, skill.Fault.Message})
+			rows = append(rows, []string{strconv.Itoa(skill.Bridge), skill.Name, skill.Fault.Code, skill.Fault.Message})
 		}
 	}
 	if len(rows) > 0 {
 		fmt.Fprintln(s.Out, "\nWhat can't be used:")
-		s.Table("  ", []string{"NAME", "CODE", "MESSAGE"}, rows)
+		all.byBridge(s, "  ", []string{"NAME", "CODE", "MESSAGE"}, rows)
 	}
 }
 
@@ -302,7 +330,7 @@ func purgeCommand() *cobra.Command {
   caddy skill-bridge purge acme
   caddy skill-bridge purge acme acme/weather`,
 		Args: arguments(0, 2),
-		RunE: exits(func(_ *cobra.Command, args []string) (int, error) {
+		RunE: exits(func(_ *cobra.Command, screen *cli.Screen, args []string) (int, error) {
 			if all == (len(args) > 0) {
 				return 0, errors.New("say what is to be forgotten: a namespace, a namespace and a skill's id, or --all")
 			}
@@ -317,7 +345,7 @@ func purgeCommand() *cobra.Command {
 			if err != nil {
 				return 0, err
 			}
-			return purge(api, wanted), nil
+			return purge(screen, api, wanted), nil
 		}),
 	}
 	f.add(cmd)
@@ -325,8 +353,7 @@ func purgeCommand() *cobra.Command {
 	return cmd
 }
 
-func purge(api *adminClient, wanted PurgeRequest) int {
-	screen := cli.NewScreen(os.Stdout, os.Stderr)
+func purge(screen *cli.Screen, api *adminClient, wanted PurgeRequest) int {
 	var answer PurgeAnswer
 	if err := api.ask(http.MethodPost, "/skill_bridge/purge", wanted, &answer); err != nil {
 		return complain(screen, err)

@@ -22,10 +22,11 @@ name unless --namespace says otherwise, and the skill's id with dots. A name wit
 the namespace, or the id as it is, means the same here.`
 	statusHelp = `
 Exit status: 0 done, 1 wrong usage, nobody was asked, 5 there is no result for
-another reason, 130 interrupted.`
+another reason, or it could not be written, 130 interrupted.`
 	runStatusHelp = `
 Exit status: 0 done, 1 wrong usage, nobody was asked, 4 the provider reported that
-the run failed, 5 there is no result for another reason, 130 interrupted.`
+the run failed, 5 there is no result for another reason, or it could not be written,
+130 interrupted.`
 	outcomeHelp = `
 With --json, standard output has one object, whatever becomes of the call:
 {"status", "skill_id", "execution_id", "elapsed_ms", "output", "error": {"code",

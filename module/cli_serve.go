@@ -76,16 +76,17 @@ func serveCommand(cmd *cobra.Command) {
 	f.StringVar(&o.path, "path", "/rpc", "Path of the endpoint")
 	f.BoolVar(&o.allowAnonymous, "allow-anonymous", false, "Let everyone who reaches --listen use the API key")
 	f.BoolVar(&o.accessLog, "access-log", false, "Enable the access log")
-	cmd.RunE = exits(func(cmd *cobra.Command, _ []string) (int, error) { return o.serve(cmd.Context()) })
+	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, _ []string) (int, error) {
+		return o.serve(cmd.Context(), screen)
+	})
 }
 
 // serve runs the bridge until the process is told to end. An error is one of usage.
-func (o *serveOptions) serve(ctx context.Context) (int, error) {
+func (o *serveOptions) serve(ctx context.Context, screen *cli.Screen) (int, error) {
 	config, endpoint, err := o.config()
 	if err != nil {
 		return 0, err
 	}
-	screen := cli.NewScreen(os.Stdout, os.Stderr)
 	if address, _ := o.address(); isTaken(ctx, address) {
 		screen.Complain("something listens on %s already, perhaps another bridge", o.listen)
 		another := strconv.FormatUint(uint64(address.StartPort%math.MaxUint16)+1, 10)

@@ -33,14 +33,13 @@ With --json it writes {"valid", "kind", "faults": [{"path", "message", "expected
 is sent only to the origin of the URL, and to hosts of --trust.
 
 Exit status: 0 valid, 1 not valid, or wrong usage (then standard output is empty), 5
-the document could not be read, 130 interrupted.`,
+the document could not be read, or the result not be written, 130 interrupted.`,
 		Example: `  caddy skill-bridge validate descriptor.json
   caddy skill-bridge validate --json https://skills.example.com/.well-known/skill-sharing
   caddy skill-bridge validate https://skills.example.com
   generate-index | caddy skill-bridge validate --index -`,
 		Args: arguments(1, 1),
-		RunE: exits(func(cmd *cobra.Command, args []string) (int, error) {
-			screen := cli.NewScreen(os.Stdout, os.Stderr)
+		RunE: exits(func(cmd *cobra.Command, screen *cli.Screen, args []string) (int, error) {
 			kind := cli.Kind("")
 			switch {
 			case index && descriptor:
@@ -58,6 +57,7 @@ the document could not be read, 130 interrupted.`,
 			read, isURL := errors.AsType[*skillsharing.Error](err)
 			switch {
 			case ctx.Err() != nil:
+				fmt.Fprintln(screen.Err, "interrupted")
 				return cli.Interrupted, nil
 			case isFile:
 				return screen.Unread(file.error, file.next, asJSON), nil
@@ -88,31 +88,50 @@ type unreadable struct {
 
 // read reads a document, and of one with a URL, the header that it was served with.
 func (r *reach) read(ctx context.Context, from string) ([]byte, http.Header, error) {
-	switch {
-	case from == "-":
-		return readAll(os.Stdin)
-	case strings.Contains(from, "://"):
+	if from != "-" && strings.Contains(from, "://") {
 		return r.fetch(ctx, from)
+	}
+	type outcome struct {
+		document []byte
+		err      error
+	}
+	read := make(chan outcome, 1)
+	go func() { // a pipe may stay silent for ever, even when it is opened, and nothing interrupts that
+		document, err := readFile(from)
+		read <- outcome{document, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	case o := <-read:
+		return o.document, nil, o.err
+	}
+}
+
+// readFile reads a file, or standard input.
+func readFile(from string) ([]byte, error) {
+	if from == "-" {
+		return readAll(os.Stdin)
 	}
 	file, err := os.Open(from)
 	if err != nil {
-		return nil, nil, &unreadable{err, "check the name of the file; a URL begins with https://"}
+		return nil, &unreadable{err, "check the name of the file; a URL begins with https://"}
 	}
 	defer file.Close()
 	return readAll(file)
 }
 
 // readAll reads no more than what shows that a document is too large.
-func readAll(from io.Reader) ([]byte, http.Header, error) {
+func readAll(from io.Reader) ([]byte, error) {
 	largest := skillsharing.DefaultLimits().DocumentSize
 	document, err := io.ReadAll(io.LimitReader(from, largest+1))
 	if err == nil && int64(len(document)) > largest {
 		err = fmt.Errorf("the document is larger than the %d bytes that are accepted", largest)
 	}
 	if err != nil {
-		return nil, nil, &unreadable{error: err}
+		return nil, &unreadable{error: err}
 	}
-	return document, nil, nil
+	return document, nil
 }
 
 // isOrigin reports a URL without a path, of which the index is meant.

@@ -184,6 +184,9 @@ func (f *following) tell(ctx context.Context, o translate.Outcome) int {
 		f.progress.end("")
 		f.explain(failure.Err, f.advice(failure))
 	}
+	if o.Run != nil {
+		f.Screen.ifLost = "the skill was executed, so do not call it again; to get the result: " + f.command("follow", o.SkillID, o.Run.ExecutionID)
+	}
 	switch {
 	case f.JSON:
 		f.Screen.JSON(f.whole(ctx, o))

@@ -295,6 +295,31 @@ func TestJSONFault(t *testing.T) {
 	}
 }
 
+// TestTableIsBounded: what one entry of an index has must not be there again for each
+// of the others.
+func TestTableIsBounded(t *testing.T) {
+	var out bytes.Buffer
+	rows := [][]string{{"long", strings.Repeat("1", 1<<20), strings.Repeat("é", 1<<20)}, {strings.Repeat("n", maxPadding+1), "2", "wide"}}
+	for range 1000 {
+		rows = append(rows, []string{"short", "1.0.0", "usual"})
+	}
+	(&Screen{Out: &out}).Table("", []string{"NAME", "VERSION", "DESCRIPTION"}, rows)
+	lines := strings.Split(out.String(), "\n")
+	for i, want := range []string{
+		"NAME   VERSION  DESCRIPTION",
+		"long   " + strings.Repeat("1", maxCell-1) + "…  " + strings.Repeat("é", maxCell-1) + "…",
+		strings.Repeat("n", maxPadding+1) + "  2        wide",
+		"short  1.0.0    usual",
+	} {
+		if lines[i] != want {
+			t.Errorf("line %d is %.100q, want %.100q", i, lines[i], want)
+		}
+	}
+	if out.Len() > 1000*100 {
+		t.Errorf("%d bytes", out.Len())
+	}
+}
+
 // TestEmptyDocument: what breaks off is not empty.
 func TestEmptyDocument(t *testing.T) {
 	for document, empty := range map[string]bool{"": true, " \n": true, `{"skills":[`: false, `"a`: false, "tru": false, "{": false} {

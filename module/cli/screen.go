@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -20,11 +21,15 @@ type Screen struct {
 	OutTerminal bool
 	ErrTerminal bool
 	Width       int // of Out in characters; 0: without a bound
+
+	lost   error  // why results did not get to where Out leads
+	ifLost string // what to do then
 }
 
 // NewScreen finds out which of two files are terminals.
 func NewScreen(out, err *os.File) *Screen {
-	s := &Screen{Out: out, Err: err, OutTerminal: isTerminal(out), ErrTerminal: isTerminal(err)}
+	s := &Screen{Err: err, OutTerminal: isTerminal(out), ErrTerminal: isTerminal(err)}
+	s.Out = &results{out, s}
 	if !s.OutTerminal {
 		return s
 	}
@@ -32,6 +37,39 @@ func NewScreen(out, err *os.File) *Screen {
 		s.Width = width
 	}
 	return s
+}
+
+// results remembers the first error: a disk may be full. What comes after it would
+// be no use.
+type results struct {
+	to     io.Writer
+	screen *Screen
+}
+
+// Write implements io.Writer.
+func (r *results) Write(text []byte) (int, error) {
+	if r.screen.lost != nil {
+		return 0, r.screen.lost
+	}
+	n, err := r.to.Write(text)
+	r.screen.lost = err
+	return n, err
+}
+
+// End is the exit status of a command: no success where the result is lost. (Who
+// closes a pipe wants no more: then SIGPIPE has ended the process already.)
+func (s *Screen) End(status int) int {
+	if s.lost == nil {
+		return status
+	}
+	s.Complain("the result is lost: %v", s.lost)
+	if s.ifLost != "" {
+		s.Advise(s.ifLost)
+	}
+	if status == Interrupted {
+		return status
+	}
+	return ProtocolError
 }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
@@ -48,7 +86,7 @@ func (s *Screen) Advise(text string) { fmt.Fprintln(s.Err, "Next:  "+escaped(tex
 func (s *Screen) JSON(value any) {
 	text, err := json.Marshal(value, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 	if err != nil {
-		s.Complain("%v", err)
+		s.lost = err
 		return
 	}
 	if s.OutTerminal {
@@ -60,33 +98,44 @@ func (s *Screen) JSON(value any) {
 	fmt.Fprintf(s.Out, "%s\n", text)
 }
 
+const (
+	// maxCell is how many characters of a cell a table shows: what a provider writes
+	// may be as long as its whole index.
+	maxCell = 500
+	// maxPadding is how wide a column is made for the sake of what is below it: one
+	// long cell must not widen all rows.
+	maxPadding = 60
+)
+
 // Table writes rows below a header, with the last column cut where the terminal
-// ends.
+// ends. A cell that is wider than its column moves the rest of its row.
 func (s *Screen) Table(indent string, header []string, rows [][]string) {
 	all := append([][]string{header}, rows...)
 	widths := make([]int, len(header))
 	for _, row := range all {
 		for i := range row {
-			row[i] = printable(row[i])
-			widths[i] = max(widths[i], len([]rune(row[i])))
+			row[i] = cut(printable(row[i]), maxCell)
+			if width := utf8.RuneCountInString(row[i]); width <= maxPadding {
+				widths[i] = max(widths[i], width)
+			}
 		}
 	}
 	for _, row := range all {
 		var line strings.Builder
 		line.WriteString(indent)
 		for i, cell := range row {
-			line.WriteString(cell + strings.Repeat(" ", widths[i]-len([]rune(cell))+2))
+			line.WriteString(cell + strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(cell))+2))
 		}
-		fmt.Fprintln(s.Out, s.cut(strings.TrimRight(line.String(), " ")))
+		fmt.Fprintln(s.Out, cut(strings.TrimRight(line.String(), " "), s.Width))
 	}
 }
 
-func (s *Screen) cut(line string) string {
-	runes := []rune(line)
-	if s.Width == 0 || len(runes) <= s.Width {
-		return line
+// cut shortens a text to so many characters; 0: not at all.
+func cut(text string, width int) string {
+	if width == 0 || utf8.RuneCountInString(text) <= width {
+		return text
 	}
-	return string(runes[:s.Width-1]) + "…"
+	return string([]rune(text)[:width-1]) + "…"
 }
 
 // printable makes one line of a text that anybody may have written: control

@@ -269,6 +269,81 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
+// TestInterruptReading interrupts validate while it waits for a document that does not
+// end.
+func TestInterruptReading(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name, from string
+		signal     syscall.Signal
+	}{
+		{"standard input", "-", syscall.SIGINT},
+		{"standard input, SIGTERM", "-", syscall.SIGTERM},
+		{"FIFO", fifo, syscall.SIGINT},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // else it would wait for ever if it were not interrupted
+			defer cancel()
+			command := exec.CommandContext(ctx, "caddy", "skill-bridge", "validate", tc.from)
+			var out, errs strings.Builder
+			command.Stdout, command.Stderr = &out, &errs
+			stdin, err := command.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stdin.Close()
+			if err := command.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if tc.from == fifo { // which is opened when the command has opened it, too
+				file, err := os.OpenFile(fifo, os.O_WRONLY, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer file.Close()
+			} else if _, err := stdin.Write(make([]byte, 1<<20)); err != nil { // more than a pipe holds: somebody reads
+				t.Fatal(err)
+			}
+			if err := command.Process.Signal(tc.signal); err != nil {
+				t.Fatal(err)
+			}
+			failed, ok := errors.AsType[*exec.ExitError](command.Wait())
+			if !ok || failed.ExitCode() != 130 || out.Len() > 0 || errs.String() != "interrupted\n" {
+				t.Errorf("%v, %q and %q, want exit status 130", failed, &out, &errs)
+			}
+		})
+	}
+}
+
+// TestClosedPipe: who does not read on hears nothing.
+func TestClosedPipe(t *testing.T) {
+	p := newProvider(t)
+	for name, args := range map[string][]string{
+		"a table": {"list"}, "JSON": {"list", "--json"},
+	} {
+		read, write, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := read.Close(); err != nil {
+			t.Fatal(err)
+		}
+		command := exec.CommandContext(t.Context(), "caddy", slices.Concat([]string{"skill-bridge"}, args, []string{"--allow-http", "--allow-networks=127.0.0.1", p.URL()})...)
+		var errs strings.Builder
+		command.Stdout, command.Stderr = write, &errs
+		failed, ok := errors.AsType[*exec.ExitError](command.Run())
+		if !ok || failed.Sys().(syscall.WaitStatus).Signal() != syscall.SIGPIPE || errs.Len() > 0 {
+			t.Errorf("%s: %v, %q", name, failed, &errs)
+		}
+		if err := write.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestServeTaken starts bridges where somebody listens already.
 func TestServeTaken(t *testing.T) {
 	for _, tc := range []struct{ taken, listen string }{
