@@ -262,6 +262,7 @@ type RunsStatus struct {
 
 // RunStatus is a call in progress.
 type RunStatus struct {
+	Bridge      int        `json:"bridge"`
 	Method      string     `json:"method"`
 	Name        string     `json:"name"`
 	Principal   string     `json:"principal,omitempty"`
@@ -278,9 +279,14 @@ const maxShownRuns = 1000
 
 func (adminAPI) runs(*http.Request) any {
 	list, total := exit.calls.InProgress(maxShownRuns)
+	numbers := map[*translate.Bridge]int{}
+	for _, h := range bridges.live() {
+		numbers[h.bridge] = h.number
+	}
 	status := RunsStatus{Total: total, Runs: make([]RunStatus, len(list))}
 	for i, c := range list {
 		status.Runs[i] = RunStatus{
+			Bridge: numbers[c.Bridge], // 0: the call has ended by now
 			Method: c.Method, Name: clip(c.Name, maxLogged), Principal: clip(c.Principal, maxLogged), TraceID: c.TraceID, Arrived: c.Arrived.UTC(),
 			Namespace: c.Run.Source, SkillID: clip(c.Run.SkillID, maxLogged), ExecutionID: clip(c.Run.ExecutionID, maxLogged),
 		}

@@ -244,10 +244,10 @@ func (all *statusOf) show(s *cli.Screen) {
 	}
 	rows = make([][]string, len(all.Runs.Runs))
 	for i, r := range all.Runs.Runs {
-		rows[i] = []string{r.Name, time.Since(r.Arrived).Round(time.Millisecond).String(), r.ExecutionID, r.Principal}
+		rows[i] = []string{strconv.Itoa(r.Bridge), r.Name, time.Since(r.Arrived).Round(time.Millisecond).String(), r.ExecutionID, r.Principal}
 	}
 	fmt.Fprintf(s.Out, "\n%d calls in progress:\n", all.Runs.Total)
-	s.Table("  ", []string{"SKILL", "SINCE", "RUN", "PRINCIPAL"}, rows)
+	all.byBridge(s, "  ", []string{"SKILL", "SINCE", "RUN", "PRINCIPAL"}, rows)
 }
 
 // sourceOf names a source: several bridges may have the same one.

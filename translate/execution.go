@@ -51,7 +51,7 @@ func (b *Bridge) begin(ctx context.Context, call Call) *execution {
 	if call.Timeout > 0 {
 		x.timeout = min(max(call.Timeout, minTimeout), b.config.MaxTimeout)
 	}
-	x.stop.call = &x.call
+	x.stop.call, x.stop.bridge = &x.call, b
 	b.config.Stop.add(&x.stop)
 	return x
 }

@@ -20,7 +20,8 @@ type Stop struct {
 
 // stoppable is what a Stop ends: whatever a call is waiting for.
 type stoppable struct {
-	call *Call // its name, principal, arrival and trace do not change
+	call   *Call // its name, principal, arrival and trace do not change
+	bridge *Bridge
 
 	mu      sync.Mutex
 	run     RunRef // once it is accepted
@@ -65,6 +66,7 @@ func (w *stoppable) noteRun(run RunRef) {
 
 // CallInProgress is a call that has not been answered yet.
 type CallInProgress struct {
+	Bridge                   *Bridge // that was called
 	Name, Principal, TraceID string
 	Method                   string
 	Arrived                  time.Time
@@ -79,7 +81,7 @@ func (s *Stop) InProgress(most int) (calls []CallInProgress, total int) {
 	list := make([]CallInProgress, 0, len(s.waiting))
 	for w := range s.waiting {
 		w.mu.Lock()
-		list = append(list, CallInProgress{w.call.Name, w.call.Principal, w.call.TraceID, w.call.Method, w.call.Arrived, w.run})
+		list = append(list, CallInProgress{w.bridge, w.call.Name, w.call.Principal, w.call.TraceID, w.call.Method, w.call.Arrived, w.run})
 		w.mu.Unlock()
 	}
 	slices.SortFunc(list, func(a, b CallInProgress) int { return a.Arrived.Compare(b.Arrived) })
