@@ -224,7 +224,7 @@ func (a attempt) isOther(base *kept, r reply) bool {
 }
 
 func (a attempt) finalURL(r reply) string {
-	if r.URL == "" {
+	if r.URL == "" || r.URL == a.key.url { // of two equal texts one need not be kept
 		return a.key.url
 	}
 	return r.URL

@@ -14,9 +14,12 @@ var lasting = []string{"Cache-Control", "Etag", "Expires", "Last-Modified", "Var
 // a shared cache (RFC 9111, section 5.2.2.7).
 func lastingOf(answer http.Header) http.Header {
 	private := parseDirectives(answer["Cache-Control"]).privateFields
-	kept := make(http.Header, len(lasting))
+	var kept http.Header // many documents have none
 	for _, name := range lasting {
 		if lines := answer[name]; len(lines) > 0 && !slices.Contains(private, name) {
+			if kept == nil {
+				kept = make(http.Header, len(lasting))
+			}
 			kept[name] = lines
 		}
 	}

@@ -93,7 +93,7 @@ type listed struct {
 	source     *source
 	name       string
 	id         string // that the descriptor must have; empty: any
-	descriptor *skillsharing.Location
+	descriptor skillsharing.Location
 }
 
 // directly is where the name of a directly configured skill leads to.

@@ -55,7 +55,7 @@ func (c *Client) below(path string) *url.URL {
 }
 
 func (c *Client) index(ctx context.Context, kind documentKind, u *url.URL, parse func([]byte) (*Index, error)) (*Index, *Error) {
-	doc, err := c.document(ctx, kind, u, func(r *cache.Response) (any, error) {
+	doc, err := c.document(ctx, kind, u, u.String(), func(r *cache.Response) (any, error) {
 		if e := checkMediaType(r.Header); e != nil {
 			return nil, e
 		}
@@ -67,44 +67,50 @@ func (c *Client) index(ctx context.Context, kind documentKind, u *url.URL, parse
 	return doc.Value.(*Index), nil
 }
 
-// Location is where a descriptor is published, to be read many times.
-type Location struct {
-	url  *url.URL
-	text string
-	err  error
-}
+// Location is where a descriptor is published, to be read many times. There may be
+// many of them, so that it is no more than the text that the descriptor is cached by.
+type Location string
 
 // NewLocation reads the URL of a descriptor. What is wrong with it is found when
 // the descriptor is wanted.
-func NewLocation(descriptorURL string) *Location {
-	l := new(Location)
-	if l.url, l.err = parseEndpointURL(descriptorURL); l.err == nil {
-		l.text = l.url.String()
+func NewLocation(descriptorURL string) Location {
+	u, err := parseEndpointURL(descriptorURL)
+	if err != nil {
+		return Location(descriptorURL)
 	}
-	if l.text == descriptorURL {
-		l.text = descriptorURL // one copy is enough: there may be many skills
+	if text := u.String(); text != descriptorURL {
+		return Location(text)
 	}
-	return l
+	return Location(descriptorURL) // one copy is enough
+}
+
+func (l Location) parse() (*url.URL, *Error) {
+	u, err := parseEndpointURL(string(l))
+	if err != nil {
+		return nil, InvalidDescriptor("The index names an unusable descriptor URL.", Violation{Path: "/descriptor_url", Message: err.Error()})
+	}
+	return u, nil
 }
 
 // Skill returns the skill whose descriptor is published at a location (section
 // 4.2).
-func (c *Client) Skill(ctx context.Context, at *Location) (*Skill, *Error) {
+func (c *Client) Skill(ctx context.Context, at Location) (*Skill, *Error) {
 	s, _, e := c.SkillDocument(ctx, at)
 	return s, e
 }
 
 // SkillDocument is Skill, and says how the descriptor was come by.
-func (c *Client) SkillDocument(ctx context.Context, at *Location) (*Skill, cache.State, *Error) {
-	if at.err != nil {
-		return nil, 0, InvalidDescriptor("The index names an unusable descriptor URL.", Violation{Path: "/descriptor_url", Message: at.err.Error()})
-	}
-	if doc := c.fresh(descriptorDocument, at.text); doc != nil {
+func (c *Client) SkillDocument(ctx context.Context, at Location) (*Skill, cache.State, *Error) {
+	if doc := c.fresh(descriptorDocument, string(at)); doc != nil {
 		return doc.Value.(*Skill), cache.Hit, nil
 	}
-	doc, e := c.document(ctx, descriptorDocument, at.url, func(r *cache.Response) (any, error) {
-		source := at.url
-		if r.URL != at.text { // it was redirected
+	u, e := at.parse()
+	if e != nil {
+		return nil, 0, e
+	}
+	doc, e := c.document(ctx, descriptorDocument, u, string(at), func(r *cache.Response) (any, error) {
+		source := u
+		if r.URL != string(at) { // it was redirected
 			var err error
 			if source, err = url.Parse(r.URL); err != nil {
 				return nil, err
@@ -120,16 +126,17 @@ func (c *Client) SkillDocument(ctx context.Context, at *Location) (*Skill, cache
 
 // Peek tells what is known of a descriptor without asking for it: the document that is
 // kept, or nil; and why it can't be had at the moment, or nil.
-func (c *Client) Peek(ctx context.Context, at *Location) (*cache.Document, *Error) {
-	if at.err != nil {
-		return nil, InvalidDescriptor("The index names an unusable descriptor URL.", Violation{Path: "/descriptor_url", Message: at.err.Error()})
+func (c *Client) Peek(ctx context.Context, at Location) (*cache.Document, *Error) {
+	u, e := at.parse()
+	if e != nil {
+		return nil, e
 	}
-	doc, err := c.Cache.Peek(at.text, c.partition(descriptorDocument))
+	doc, err := c.Cache.Peek(string(at), c.partition(descriptorDocument))
 	if err == nil {
 		return doc, nil
 	}
-	e := c.documentError(ctx, PhaseDescriptor, at.url, err)
-	e.URL = bareURL(at.url)
+	e = c.documentError(ctx, PhaseDescriptor, u, err)
+	e.URL = bareURL(u)
 	e.scrub(c.DiscoveryCredentials)
 	return doc, e
 }
@@ -161,10 +168,8 @@ func (c *Client) ForgetRegistry(t CapabilityType) {
 }
 
 // Forget drops a descriptor from the cache: the provider has denied the skill.
-func (c *Client) Forget(at *Location) {
-	if at.err == nil {
-		c.Cache.Delete(at.text, c.partition(descriptorDocument))
-	}
+func (c *Client) Forget(at Location) {
+	c.Cache.Delete(string(at), c.partition(descriptorDocument))
 }
 
 // documentKind says what a document is read as. A hostile index can name any URL
@@ -212,10 +217,10 @@ func (c *Client) fresh(kind documentKind, url string) *cache.Document {
 	return c.Cache.Fresh(url, c.partition(kind), sharedHeader)
 }
 
-// document reads a document through the cache.
-func (c *Client) document(ctx context.Context, kind documentKind, u *url.URL, parse func(*cache.Response) (any, error)) (*cache.Document, *Error) {
+// document reads a document through the cache, where it is known by the text of its URL.
+func (c *Client) document(ctx context.Context, kind documentKind, u *url.URL, text string, parse func(*cache.Response) (any, error)) (*cache.Document, *Error) {
 	doc, err := c.Cache.Get(ctx, cache.Request{
-		URL:       u.String(),
+		URL:       text,
 		Partition: c.partition(kind),
 		Header:    sharedHeader,
 		Timeout:   discoveryTimeout,

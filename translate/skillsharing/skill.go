@@ -20,7 +20,7 @@ type Skill struct {
 	// Document is the descriptor as published.
 	Document jsontext.Value
 
-	url      *url.URL // where the descriptor came from, after redirects
+	url      *url.URL // scheme, host and port are those that the descriptor came from, after redirects
 	endpoint *url.URL
 	urls     []*url.URL // of the endpoint, and of status and result if these are elsewhere
 	inputs   *Inputs
@@ -62,6 +62,9 @@ func (l *Limits) newSkill(document []byte, source *url.URL) (*Skill, error) {
 	s := &Skill{Descriptor: d, Document: bytes.Clone(document), url: source, inputs: inputs}
 	if s.endpoint, err = parseEndpointURL(d.Endpoint.URL); err != nil {
 		return nil, invalidURL("/endpoint/url", err)
+	}
+	if s.url.Scheme == s.endpoint.Scheme && s.url.Host == s.endpoint.Host {
+		s.url = s.endpoint // nothing else of it counts, and there may be many skills
 	}
 	s.headerWithBody = sharedHeaderWithJSON
 	if t := d.Endpoint.ContentType; t != "" && t != "application/json" {
