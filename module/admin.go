@@ -155,12 +155,12 @@ func (h *Handler) providerStatus(bridge int, s translate.SourceStatus, breakers 
 		Health: "unknown", CircuitBreakers: []BreakerStatus{}, CallsInProgress: s.Runs,
 	}
 	known := h.health[s.Namespace]
-	answered, troubled := known.answered.Load(), known.trouble.Load()
+	answered, troubled, lasting := known.state()
 	if answered != 0 {
 		p.Health, p.LastAnswer = "ok", new(time.Unix(0, answered).UTC())
 	}
 	if t := troubled; t != nil {
-		if t.at.UnixNano() > answered {
+		if lasting {
 			p.Health = "trouble"
 		}
 		p.LastTrouble = &TroubleStatus{t.at.UTC(), string(t.phase), t.address, t.status, t.reason}
@@ -348,7 +348,7 @@ func (adminAPI) purge(w http.ResponseWriter, r *http.Request) error {
 // notPurged is why there is nothing to be forgotten.
 func notPurged(wanted *PurgeRequest, known bool) error {
 	if known {
-		return fmt.Errorf("source %q has no skill %q", wanted.Namespace, wanted.SkillID)
+		return fmt.Errorf("nothing is kept of a skill %q of source %q: it has no such skill, or was not asked for it yet", wanted.SkillID, wanted.Namespace)
 	}
 	return fmt.Errorf("there is no source %q", wanted.Namespace)
 }

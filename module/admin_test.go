@@ -349,7 +349,7 @@ func TestPurgeAfterReload(t *testing.T) {
 // TestStaleDocumentsAreTold to the operator, though calls go on.
 func TestStaleDocumentsAreTold(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
-	c := hostile.StartCaddy(t, hostile.Bridge("provider "+p.URL()+" {", "namespace acme", "}", "cache {\n\tttl 1ms\n\tnegative_ttl 1ms\n}"))
+	c := hostile.StartCaddy(t, "{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n"+hostile.Bridge("provider "+p.URL()+" {", "namespace acme", "}", "cache {\n\tttl 1ms\n\tnegative_ttl 1ms\n}"))
 	const list = `{"jsonrpc":"2.0","id":1,"method":"list_skills"}`
 	if c.Post(list); c.Log.Has("not fresh any more") {
 		t.Error("told of a fresh one")
@@ -361,6 +361,14 @@ func TestStaleDocumentsAreTold(t *testing.T) {
 		}
 		return c.Log.Has("not fresh any more")
 	}, "the operator is told")
+	if a := c.Execute("acme.echo", nil); a.Outcome() != "completed" {
+		t.Error(a)
+	}
+	var providers []ProviderStatus
+	admin{t, "http://127.0.0.1:" + c.Port("ADMIN")}.ask(http.MethodGet, "/skill_bridge/providers", "", http.StatusOK, &providers)
+	if s := providers[0]; s.Health != "trouble" || s.LastTrouble.HTTPStatus != http.StatusServiceUnavailable {
+		t.Errorf("though calls go on, its index can't be read: %+v", s)
+	}
 	if lines := c.Log.Lines("not fresh any more"); len(lines) != 1 || !strings.Contains(lines[0], "HTTP 503") {
 		t.Errorf("%s", lines)
 	}

@@ -253,10 +253,11 @@ type Limits struct {
 	// How often one host may be asked about runs, in requests per second for all runs
 	// together whose status URL (or result URL, if there is no other) is there. Over that
 	// it is asked later; about runs whose time is nearly up at the last moment, and no more
-	// of these than of the others. Whichever provider, skill or registry it is asked for,
-	// and in whichever handler, all that have the same number here share what one host may
-	// be asked, and so do the configurations before and after a reload. Handlers that have
-	// other numbers count for themselves, each up to its own. Default: 1000.
+	// of these than of the others. The skills of a host, whichever provider, skill or
+	// registry leads to them and in whichever handler, share what it may be asked, and so
+	// do the configurations before and after a reload. Skills that another host publishes
+	// have a count of their own, so that they can't slow down these. So have handlers with
+	// another number here. Default: 1000.
 	Polls int `json:"polls,omitempty"`
 
 	// How many of them may have a run that was submitted and has not ended: what

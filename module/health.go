@@ -17,8 +17,36 @@ type health map[string]*sourceHealth
 
 type sourceHealth struct {
 	faults   translate.Faults
-	answered atomic.Int64 // when it last did, in Unix nanoseconds; 0: never
+	answered [healthKinds]atomic.Int64 // when it last did, in Unix nanoseconds; 0: never
 	trouble  atomic.Pointer[trouble]
+}
+
+// What a source is asked for: that one of them works again does not mend the others.
+const (
+	indexHealth = iota
+	descriptorHealth
+	runHealth
+	healthKinds
+)
+
+func healthKindOf(p skillsharing.Phase) int {
+	switch p {
+	case skillsharing.PhaseDiscovery:
+		return indexHealth
+	case skillsharing.PhaseDescriptor:
+		return descriptorHealth
+	}
+	return runHealth
+}
+
+// state returns when the source last answered, in Unix nanoseconds, 0 being never, its
+// newest trouble, and whether it still has that.
+func (s *sourceHealth) state() (answered int64, newest *trouble, lasting bool) {
+	for i := range s.answered {
+		answered = max(answered, s.answered[i].Load())
+	}
+	newest = s.trouble.Load()
+	return answered, newest, newest != nil && newest.at.UnixNano() > s.answered[healthKindOf(newest.phase)].Load()
 }
 
 // trouble is the newest exchange that went wrong.
@@ -83,7 +111,7 @@ func (h health) note(e *skillsharing.Exchange) {
 	switch {
 	case s == nil, e.Withheld: // which has a reason that is known already
 	case e.Err == nil && !troubled(e):
-		s.answered.Store(time.Now().UnixNano())
+		s.answered[healthKindOf(e.Phase)].Store(time.Now().UnixNano())
 	default:
 		t := &trouble{at: time.Now(), phase: e.Phase, address: clip(e.Address(), maxLoggedError), status: e.Status}
 		if e.Err != nil {

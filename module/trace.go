@@ -238,7 +238,7 @@ func endTrace(ctx context.Context, c *translate.Call, out *translate.Outcome, fi
 		attributes = append(attributes, credentialsKey.Float64(d.Seconds()))
 	}
 	s.SetAttributes(attributes...)
-	if code := skillsprotocol.CodeOf(out); code != 0 {
+	if code := skillsprotocol.CodeOf(c, out); code != 0 {
 		s.SetAttributes(semconv.RPCResponseStatusCode(strconv.Itoa(code)))
 	}
 	if out.Failure != nil {

@@ -73,7 +73,8 @@ type Source struct {
 	// not.
 	PreferWait time.Duration
 	// Transport carries all requests to the source. It must refuse forbidden
-	// addresses and follow no redirects.
+	// addresses, follow no redirects, and end with the context of a request, also
+	// while the body of its answer is read.
 	Transport http.RoundTripper
 	// Partition separates the source's documents from those read with other
 	// credentials or over another transport. It is a hash: no secret can be read from it.

@@ -263,11 +263,12 @@ func (x *execution) lacksOutput(r *skillsharing.Response) bool {
 }
 
 func (x *execution) fetchResult(completed *skillsharing.Response) (*skillsharing.Response, *Failure) {
-	r, err := x.found.invoker.client.Result(x.ctx, x.found.skill, completed, &skillsharing.Awaited{
+	known := *completed // what it is part of, and would keep until the result is there, holds the arguments
+	r, err := x.found.invoker.client.Result(x.ctx, x.found.skill, &known, &skillsharing.Awaited{
 		Until: x.until(), TraceParent: x.call.TraceParent,
 	}, &x.effort)
 	if err != nil {
-		return completed, failed(err)
+		return &known, failed(err)
 	}
 	return r, nil
 }

@@ -41,7 +41,7 @@ func (f *Faults) of(id string) *Failure {
 }
 
 // keep forgets those of the skills that a source does not list any more, or lists with
-// another version: they may have been mended.
+// another version than before, if that is known: they may have been mended.
 func (f *Faults) keep(now, before *nameTable) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

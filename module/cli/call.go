@@ -185,7 +185,7 @@ func (f *following) tell(ctx context.Context, o translate.Outcome) int {
 		f.explain(failure.Err, f.advice(failure))
 	}
 	if o.Run != nil {
-		f.Screen.ifLost = "the skill was executed, so do not call it again; to get the result: " + f.command("follow", o.SkillID, o.Run.ExecutionID)
+		f.Screen.ifLost = "the skill was executed: calling it again executes it again; if it has a status or result URL, this gets the result: " + f.command("follow", o.SkillID, o.Run.ExecutionID)
 	}
 	switch {
 	case f.JSON:

@@ -184,8 +184,13 @@ func (r tokenRequest) unreachable(ex *exchange) *skillsharing.Error {
 	default:
 		e.Message = "The token endpoint could not be reached."
 	}
+	if r, refused := errors.AsType[interface {
+		error
+		Refused() string
+	}](ex.err); refused { // what the bridge itself forbids will not change by waiting
+		reason, e.Hint, e.Retry = r.Refused(), skillsharing.HintRefused, nil
+	}
 	e.Details = unreachableDetails{URL: redactURL(r.endpoint), Reason: reason}.json()
-	// What the bridge itself forbids will not change by waiting.
 	if own, ok := errors.AsType[*skillsharing.Error](ex.err); ok {
 		e.Code, e.Message, e.Hint, e.Retry, e.Cause = own.Code, own.Message, own.Hint, own.Retry, own.Cause
 	}

@@ -287,7 +287,7 @@ func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp, err := t.client.Transport.RoundTrip(req)
+	resp, err := t.client.Transport.RoundTrip(req.WithContext(&requestContext{req.Context(), t.client.Source}))
 	status := 0
 	if resp != nil {
 		status = resp.StatusCode

@@ -48,7 +48,7 @@ func (p *Polling) start(ctx context.Context, c *Client, s *Skill, run *Awaited) 
 	if plan == nil {
 		plan = p.Book.Learner(polling.Key{Provider: c.Origin.String(), Skill: s.ID, Version: s.Version})
 	}
-	budget := p.Budgets.Of(s.polledHost)
+	budget := p.Budgets.Of(s.polled)
 	deadline, bounded := ctx.Deadline()
 	if until := run.Until; !until.IsZero() && (!bounded || until.Before(deadline)) {
 		deadline = until
@@ -123,12 +123,13 @@ func (c *Client) Result(ctx context.Context, s *Skill, completed *Response, run 
 		run: polling.Start(resultDelays, nil, time.Now(), deadline), bareOutput: true, traceParent: run.TraceParent,
 		until: run.Until, mustAsk: !run.Until.IsZero(), known: StatusRunning, // for as long as there is no output
 	}
+	elapsed := completed.Elapsed // not for as long as the result takes: it is part of what holds the arguments
 	r, e := poll.follow(ctx, 0)
 	if e != nil {
 		return nil, c.finish(s, e)
 	}
 	if r.Elapsed == 0 {
-		r.Elapsed = completed.Elapsed
+		r.Elapsed = elapsed
 	}
 	return r, nil
 }
@@ -326,7 +327,8 @@ func (p *poll) ask(ctx context.Context, u *url.URL) (*Response, time.Duration, *
 		return nil, 0, e
 	}
 	if p.skill.needsCredential() { // which may have to be renewed
-		p.last = &req.Request
+		last := req.Request // without what else was made with it
+		p.last = &last
 	}
 	p.effort.Polls++
 	sent := time.Now()

@@ -24,9 +24,10 @@ type Skill struct {
 	endpoint *url.URL
 	urls     []*url.URL // of the endpoint, and of status and result if these are elsewhere
 	inputs   *Inputs
-	// polledHost is who is asked about runs, with the port: the host of the status URL or else of the result URL, spelled
-	// in the same way wherever it is named; empty: runs can't be followed.
-	polledHost string
+	// polled is who is asked about runs, with the port: the host of the status URL or else of the result URL, spelled in
+	// the same way wherever it is named. If the descriptor comes from elsewhere, that is named before it: whoever
+	// publishes skills that ask another's host takes nothing of what that host's own may ask. Empty: runs can't be followed.
+	polled string
 
 	headerWithBody http.Header // of requests with a body, but for a credential; not to be changed
 }
@@ -44,8 +45,8 @@ func withContentType(mediaType string) http.Header {
 	return header
 }
 
-// NewSkill validates a descriptor that was read from source. The error is an
-// [*Error].
+// NewSkill validates a descriptor that was read from source; nil: it is only to be
+// validated. The error is an [*Error].
 func NewSkill(document []byte, source *url.URL) (*Skill, error) {
 	return standard.newSkill(document, source)
 }
@@ -63,7 +64,7 @@ func (l *Limits) newSkill(document []byte, source *url.URL) (*Skill, error) {
 	if s.endpoint, err = parseEndpointURL(d.Endpoint.URL); err != nil {
 		return nil, invalidURL("/endpoint/url", err)
 	}
-	if s.url.Scheme == s.endpoint.Scheme && s.url.Host == s.endpoint.Host {
+	if source == nil || source.Scheme == s.endpoint.Scheme && source.Host == s.endpoint.Host {
 		s.url = s.endpoint // nothing else of it counts, and there may be many skills
 	}
 	s.headerWithBody = sharedHeaderWithJSON
@@ -81,8 +82,11 @@ func (l *Limits) newSkill(document []byte, source *url.URL) (*Skill, error) {
 		if err != nil {
 			return nil, invalidURL(t.pointer, err)
 		}
-		if s.polledHost == "" {
-			s.polledHost = hostOf(u)
+		if s.polled == "" {
+			s.polled = hostOf(u)
+			if from := hostOf(s.url); from != s.polled {
+				s.polled = from + " " + s.polled
+			}
 		}
 		if u.Scheme != s.endpoint.Scheme || u.Host != s.endpoint.Host {
 			s.urls = append(s.urls, u)

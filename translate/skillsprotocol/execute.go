@@ -102,10 +102,13 @@ func runIDOf(o *translate.Outcome) string {
 	return ""
 }
 
-// CodeOf returns the code of the JSON-RPC error with which an outcome is answered; 0
-// means that it is answered with a result.
-func CodeOf(o *translate.Outcome) int {
+// CodeOf returns the code of the JSON-RPC error with which a call is answered; 0 means
+// that it is answered with a result.
+func CodeOf(c *translate.Call, o *translate.Outcome) int {
 	f := o.Failure
+	if c.Method == methodUnknown {
+		return jsonrpc.CodeMethodNotFound
+	}
 	if f == nil || f.Kind == translate.RunFailed || f.Kind == translate.TimedOut && runIDOf(o) != "" {
 		return 0
 	}

@@ -221,19 +221,22 @@ func failureOf(fault *jsonrpc.Error) *translate.Failure {
 		return nil
 	}
 	var data struct {
-		Param  string `json:"param"`
-		Reason string `json:"reason"`
+		Param    string                `json:"param"`
+		Reason   string                `json:"reason"`
+		Phase    skillsharing.Phase    `json:"phase"`
+		Executed skillsharing.Executed `json:"executed"`
+		Next     translate.Next        `json:"next"`
 	}
 	_ = json.Unmarshal(fault.Data, &data) // what is not there is not reported
-	failure := &translate.Failure{Kind: translate.InvalidArguments, Next: translate.NextFixParams, Err: &skillsharing.Error{
-		Code: skillsharing.ValidationError, Source: skillsharing.SourceBridge, Executed: skillsharing.ExecutedNo, Message: fault.Message,
+	failure := &translate.Failure{Kind: translate.InvalidArguments, Next: data.Next, Err: &skillsharing.Error{
+		Code: skillsharing.ValidationError, Source: skillsharing.SourceBridge, Phase: data.Phase, Executed: data.Executed, Message: fault.Message,
 		Arguments: &skillsharing.ArgumentError{Param: data.Param, Reason: data.Reason},
 	}}
 	switch fault.Code {
 	case jsonrpc.CodeInternalError:
-		failure.Kind, failure.Next, failure.Err.Code, failure.Err.Arguments = translate.Internal, translate.NextNone, "", nil
+		failure.Kind, failure.Err.Code, failure.Err.Arguments = translate.Internal, "", nil
 	case codeAuthRequired:
-		failure.Kind, failure.Next, failure.Err.Code, failure.Err.Arguments = translate.AuthRequired, translate.NextAuthenticate, skillsharing.AuthRequired, nil
+		failure.Kind, failure.Err.Code, failure.Err.Arguments = translate.AuthRequired, skillsharing.AuthRequired, nil
 		failure.Err.Hint = skillsharing.HintAnonymous
 	}
 	return failure
