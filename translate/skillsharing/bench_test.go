@@ -178,3 +178,30 @@ func BenchmarkSubmitImmediate(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkFollow asks once about a run that has ended, for its status or for its
+// output, without a credential and with one.
+func BenchmarkFollow(b *testing.B) {
+	transport := &benchTransport{http.Header{"Content-Type": {"application/json"}}, benchAnswer(330)}
+	for _, auth := range []AuthType{AuthNone, AuthAPIKey} {
+		s := benchSkill(b, http.MethodPost, auth)
+		c := benchClient(b, s, transport)
+		ended := &Response{ExecutionID: "exec-a1b2c3d4", Status: StatusCompleted}
+		run := &Awaited{ExecutionID: ended.ExecutionID, Resumed: true}
+		for name, ask := range map[string]func(context.Context) (*Response, *Error){
+			"status": func(ctx context.Context) (*Response, *Error) { return c.Follow(ctx, s, run, new(Effort)) },
+			"result": func(ctx context.Context) (*Response, *Error) { return c.Result(ctx, s, ended, run, new(Effort)) },
+		} {
+			b.Run(string(auth)+"/"+name, func(b *testing.B) {
+				ctx, cancel := context.WithTimeout(b.Context(), time.Hour)
+				defer cancel()
+				b.ReportAllocs()
+				for b.Loop() {
+					if r, e := ask(ctx); e != nil || r.Status != StatusCompleted {
+						b.Fatal(r, e)
+					}
+				}
+			})
+		}
+	}
+}
