@@ -46,3 +46,18 @@ func TestStatistics(t *testing.T) {
 		step("stale, not asked again", func() { want.Stale++ }, time.Second)
 	})
 }
+
+// TestDeletionsAreNoEvictions: what somebody wants to be forgotten was not dropped for
+// want of room.
+func TestDeletionsAreNoEvictions(t *testing.T) {
+	play(t, config, func(s scene) {
+		s.says(http.StatusOK, nil, "one")
+		if _, err := s.get(); err != nil {
+			t.Fatal(err)
+		}
+		s.cache.Delete(docURL, "")
+		if got := s.cache.Statistics(); got.Evicted != 0 || got.Bytes != 0 {
+			t.Errorf("after its only document was deleted: %+v", got)
+		}
+	})
+}

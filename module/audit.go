@@ -21,8 +21,12 @@ func newAudit(logger *zap.Logger, wanted bool) *audit {
 	return &audit{logger.Named(auditName)}
 }
 
-func (a *audit) call(c *translate.Call, o *translate.Outcome, s *translate.Statistics) {
-	if a == nil {
+// called tells of a call about a run, and of each other that failed. That the whole
+// bridge is closed to a caller is told by refused.
+func (a *audit) called(c *translate.Call, o *translate.Outcome, s *translate.Statistics) {
+	f := o.Failure
+	closed := f != nil && f.Err.Hint == skillsharing.HintAnonymous && s.Source == ""
+	if a == nil || closed || f == nil && !asksForRun(s) {
 		return
 	}
 	executed, executionID := skillsharing.ExecutedYes, ""

@@ -854,3 +854,15 @@ func BenchmarkMetricsOfCall(b *testing.B) {
 		})
 	}
 }
+
+// TestNothingSubmitted: a call that is refused before anything is sent has no phase of
+// submission.
+func TestNothingSubmitted(t *testing.T) {
+	countAnew(t)
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/key", Auth: hostile.APIKey("X-Key")})
+	c := hostile.StartCaddy(t, "{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n"+hostile.Bridge("provider "+p.URL()+" {", "namespace acme", "}"))
+	if a := c.Execute("acme.key", nil); a.Outcome() != "AUTH_REQUIRED" {
+		t.Fatal(a)
+	}
+	mustHave(t, scrape(t, c), samples{`phase_duration_seconds_count{phase="discovery"}`: 1, `phase_duration_seconds_count{phase="submit"}`: 0})
+}

@@ -152,11 +152,7 @@ func (o *observer) Called(ctx context.Context, c *translate.Call, out *translate
 	if f := out.Failure; f != nil && f.Kind == translate.InvalidDocument && f.Err.Phase == skillsharing.PhaseDiscovery {
 		o.health.unusable(s.Source, f.Err)
 	}
-	if f := out.Failure; f != nil && f.Err.Hint == skillsharing.HintAnonymous && s.Source == "" {
-		// the whole bridge is closed to the caller, which is audited as such
-	} else if asksForRun(s) || f != nil {
-		o.audit.call(c, out, s)
-	}
+	o.audit.called(c, out, s)
 	if served, ok := ctx.Value(servedCallsKey{}).(*servedCalls); ok {
 		served.add(c, out, s)
 	}

@@ -238,3 +238,22 @@ func TestDescribeTellsWhereABrokenSkillIsFrom(t *testing.T) {
 		t.Errorf("for a caller who may not use the source: %+v, %+v", d, failure)
 	}
 }
+
+// What a passed deadline means depends on how far the call had come.
+func TestTimeoutsSayWhatHadNotHappened(t *testing.T) {
+	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	for route, want := range map[string]string{
+		"GET /skills/0.json": "The deadline passed before the provider's descriptor had been read: time was up after 300 ms.",
+		"POST /run/weather":  "The provider had not accepted the run when its time was up after 300 ms.",
+		"GET /status/e1":     "The skill had not finished when its time was up after 300 ms. The run may still be going on: ask for its end before you start another one.",
+	} {
+		p, s := weather(t, nil)
+		p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
+		p.on(route, hang)
+		c := call(`{"city":"x"}`)
+		c.Timeout = 300 * time.Millisecond
+		if o := newBridge(t, s).Execute(t.Context(), c); o.Failure == nil || o.Failure.Err.Message != want {
+			t.Errorf("%s: %+v", route, o.Failure)
+		}
+	}
+}
