@@ -228,16 +228,16 @@ func failureOf(fault *jsonrpc.Error) *translate.Failure {
 		Next     translate.Next        `json:"next"`
 	}
 	_ = json.Unmarshal(fault.Data, &data) // what is not there is not reported
-	failure := &translate.Failure{Kind: translate.InvalidArguments, Next: data.Next, Err: &skillsharing.Error{
-		Code: skillsharing.ValidationError, Source: skillsharing.SourceBridge, Phase: data.Phase, Executed: data.Executed, Message: fault.Message,
-		Arguments: &skillsharing.ArgumentError{Param: data.Param, Reason: data.Reason},
-	}}
+	e := &skillsharing.Error{Source: skillsharing.SourceBridge, Phase: data.Phase, Executed: data.Executed, Message: fault.Message}
+	failure := &translate.Failure{Next: data.Next, Err: e}
 	switch fault.Code {
 	case jsonrpc.CodeInternalError:
-		failure.Kind, failure.Err.Code, failure.Err.Arguments = translate.Internal, "", nil
+		failure.Kind = translate.Internal
 	case codeAuthRequired:
-		failure.Kind, failure.Err.Code, failure.Err.Arguments = translate.AuthRequired, skillsharing.AuthRequired, nil
-		failure.Err.Hint = skillsharing.HintAnonymous
+		failure.Kind, e.Code, e.Hint = translate.AuthRequired, skillsharing.AuthRequired, skillsharing.HintAnonymous
+	default:
+		failure.Kind, e.Code = translate.InvalidArguments, skillsharing.ValidationError
+		e.Arguments = &skillsharing.ArgumentError{Param: data.Param, Reason: data.Reason}
 	}
 	return failure
 }
