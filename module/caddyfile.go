@@ -104,6 +104,8 @@ func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, e
 //		transport         http { ... }
 //	}
 //
+// A host of trust is *.example.com for all subdomains of example.com.
+//
 // The lines provider, skill, registry, alias, trust, capability_types,
 // allow_networks and allow_ports may be repeated. Every error names file and line.
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {

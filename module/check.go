@@ -351,17 +351,18 @@ func checkTrust(c *checker, path string, trust []string) {
 
 // checkHost checks a host that may receive secrets.
 func checkHost(text string) error {
+	host := strings.TrimPrefix(text, "*.")
 	switch {
 	case strings.Contains(text, "://"):
 		return fmt.Errorf("trusted host %q has a scheme; write only the host and, if it is not 443, the port", text)
-	case strings.Contains(text, "*"):
-		return fmt.Errorf("trusted host %q has a wildcard; name every host that may receive the secret", text)
+	case strings.Contains(host, "*"):
+		return fmt.Errorf("trusted host %q has a wildcard that is not its first label; write *.example.com for all subdomains of example.com, or name each host", text)
 	case strings.Contains(text, "/"):
 		return fmt.Errorf("trusted host %q has a path; write only the host and, if it is not 443, the port", text)
-	case strings.Count(text, ":") > 1 && !strings.HasPrefix(text, "["):
+	case strings.Count(host, ":") > 1 && !strings.HasPrefix(host, "["):
 		return fmt.Errorf("trusted host %q: an IPv6 address has to stand in brackets", text)
 	}
-	u, err := url.Parse("https://" + text)
+	u, err := url.Parse("https://" + host)
 	if err != nil {
 		return fmt.Errorf("trusted host %q is not a host with an optional port", text)
 	}

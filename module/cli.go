@@ -119,7 +119,7 @@ func (r *reach) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&r.allowHTTP, "allow-http", false, "Let the provider be reached without TLS")
 	f.StringSliceVar(&r.allowNetworks, "allow-networks", nil, "Addresses or CIDR ranges that are not public but may be called, such as 127.0.0.1, or private_ranges")
 	f.IntSliceVar(&r.allowPorts, "allow-ports", nil, "Ports that may be called beside 80, 443 and the provider's")
-	f.StringSliceVar(&r.trust, "trust", nil, "Further hosts that may receive the API key")
+	f.StringSliceVar(&r.trust, "trust", nil, "Further hosts that may receive the API key; *.example.com names the subdomains of example.com")
 	f.StringVar(&r.keyEnv, "api-key-env", "", "Environment variable that has the API key")
 	f.StringVar(&r.keyHeader, "api-key-header", "", "Header that carries the key (default: the descriptor's, else X-API-Key)")
 	f.BoolVar(&r.private, "private", false, "Send the key when reading the index and descriptors, too, to see private skills")

@@ -30,7 +30,8 @@ is validated. What has an array "skills" is an index, unless --descriptor says o
 
 With --json it writes {"valid", "kind", "faults": [{"path", "message", "expected",
 "actual"}]}, or {"error": {"message", …}} where the document could not be read. A key
-is sent only to the origin of the URL, and to hosts of --trust.
+is sent only to the origin of the URL, and to hosts of --trust, not to subdomains
+unless --trust names them (*.example.com).
 
 Exit status: 0 valid, 1 not valid, or wrong usage (then standard output is empty), 5
 the document could not be read, or the result not be written, 130 interrupted.`,

@@ -29,10 +29,12 @@ type Provider struct {
 	Aliases []Alias `json:"aliases,omitempty"`
 
 	// Further hosts that may receive the secrets configured here, each with an
-	// optional port (default 443), an IPv6 address in brackets. The provider's
-	// own host, and its subdomains on port 443, may receive them anyway. Whoever
-	// runs a host named here gets your secrets. Default: none.
-	// Example: `["api.example.net", "auth.example.com:8443"]`.
+	// optional port (default 443), an IPv6 address in brackets. `*.example.com`
+	// names all subdomains of example.com, but not example.com itself; it is
+	// refused for addresses, single labels and public suffixes. The provider's own
+	// host, on the port of its origin, may receive them anyway, its subdomains only
+	// if they are named. Each host named here gets your secrets. Default: none.
+	// Example: `["api.example.net", "auth.example.com:8443", "*.skills.example.com"]`.
 	Trust []string `json:"trust,omitempty"`
 
 	// How to authenticate when invoking a skill and asking for its status and

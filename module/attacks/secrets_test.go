@@ -58,7 +58,8 @@ func (s *stage) strangers() []string {
 	return []string{
 		"https://b.example.test:" + port,
 		"https://example.test:" + port,
-		"https://sub.a.example.test:" + port, // below it, but not on 443
+		"https://sub.a.example.test:" + port,
+		"https://sub.a.example.test",
 		"https://aa.example.test:" + port,
 		"https://a.example.test.example.com:" + port,
 		"https://a-example.test:" + port,
@@ -97,8 +98,7 @@ func authority(url string) string {
 
 // S7: a descriptor's endpoint, status and result URL get the provider's secret
 // only if they are at its own host, port and scheme, or where the operator trusts
-// (contract, Where a secret may go: subdomains only on 443, which is the same
-// rule). A call that would send it elsewhere is refused before anything is sent:
+// (contract, Where a secret may go). A call that would send it elsewhere is refused before anything is sent:
 // B gets no connection, A no invocation.
 func TestS07EndpointElsewhere(t *testing.T) {
 	s := newStage(t)
@@ -353,7 +353,7 @@ func TestS10TokenEndpointElsewhere(t *testing.T) {
 			c := s.start(t, "credentials oauth2 {", "client_id a-client-id", "client_secret a-client-secret", grant, "}")
 			c.Log.MustNotShow(secrets[:2]...)
 			before := s.own.Count("acme/x", hostile.Invoke)
-			for _, stranger := range append(s.strangers(), "https://sub.a.example.test", "https://token.sub.a.example.test") {
+			for _, stranger := range append(s.strangers(), "https://token.sub.a.example.test") {
 				s.own.Publish(hostile.Skill{ID: "acme/x", Auth: hostile.OAuth2(stranger + "/token")})
 				s.mustRefuse(t, c.Execute("acme.x", nil), stranger)
 			}

@@ -82,6 +82,9 @@ func (c *Client) untrusted(auth *Auth, u *url.URL, reason string) (*Error, *Noti
 		Message: "a credential was not sent: " + reason + "; if you trust that host, add the line below to the provider",
 		Attrs:   []slog.Attr{slog.String("host", c.scrubText(u.Host)), slog.String("scheme", u.Scheme), slog.String("line", "trust "+c.scrubText(trustLine(u)))},
 	}
+	if line := c.Audience.subdomainsLine(u); line != "" {
+		notice.Attrs = append(notice.Attrs, slog.String("line_for_subdomains", "trust "+line))
+	}
 	if u.Scheme != "https" && !c.Audience.plaintext { // which trusting the host would not change
 		notice.Message = "a credential was not sent: " + reason + " without TLS"
 		notice.Attrs = notice.Attrs[:2]
@@ -99,6 +102,10 @@ func trustLine(u *url.URL) string {
 	if err != nil {
 		return u.Host
 	}
+	return a.trustLine()
+}
+
+func (a authority) trustLine() string {
 	if a.port != "443" {
 		return a.String()
 	}
@@ -106,6 +113,16 @@ func trustLine(u *url.URL) string {
 		return "[" + a.host + "]"
 	}
 	return a.host
+}
+
+// subdomainsLine is the argument of the trust option that names all subdomains of
+// the source's own host, if u is at one of them; else it is empty.
+func (a *Audience) subdomainsLine(u *url.URL) string {
+	target, err := authorityOf(u)
+	if err != nil || checkSubdomains(a.origin.host) != nil || !strings.HasSuffix(target.host, "."+a.origin.host) {
+		return ""
+	}
+	return "*." + authority{a.origin.host, target.port}.trustLine()
 }
 
 // missingCredential is the error of a skill that needs what was not configured.
@@ -251,7 +268,7 @@ func (c *Client) authentication(ctx context.Context, auth *Auth, req *http.Reque
 			if e := c.permitted(ctx, u, PhaseAuth); e != nil {
 				return e
 			}
-			if !c.Audience.IncludesExactly(u) {
+			if !c.Audience.Includes(u) {
 				e, notice := c.untrusted(auth, u, "the descriptor's token URL is on a host that may not receive the client secret")
 				c.Observer.Notice(ctx, notice)
 				return e

@@ -32,9 +32,10 @@ func FuzzAudience(f *testing.F) {
 	}
 	for i, origin := range origins {
 		for j, target := range targets {
-			f.Add(origin, []string{"", "other.example", "other.example:8080", "[2001:db8::1]", "api.example.com", "Bücher.example."}[(i+j)%6], target)
+			f.Add(origin, []string{"", "other.example", "other.example:8080", "[2001:db8::1]", "api.example.com", "Bücher.example.", "*.example.com", "*.bücher.example:8443", "*.github.io", "*.192.0.2.1"}[(i+j)%10], target)
 		}
 	}
+	f.Add("https://example.com", "*.0.0", "https://0.0.0.0/")
 	where := dialledBy(f)
 	f.Fuzz(func(t *testing.T, origin, trust, target string) {
 		from, err := url.Parse(origin)
@@ -53,7 +54,7 @@ func FuzzAudience(f *testing.F) {
 		if err != nil {
 			return
 		}
-		included, exactly := audience.Includes(to), audience.IncludesExactly(to)
+		included := audience.Includes(to)
 
 		own, ok := where(from)
 		if !ok {
@@ -62,27 +63,27 @@ func FuzzAudience(f *testing.F) {
 		if own.mayBeAddress {
 			return // no configuration has such an origin
 		}
-		wantExactly, want := false, false
+		want := false
 		at, ok := where(to)
 		plain := strings.HasPrefix(strings.ToLower(origin), "http:")
 		secure := strings.HasPrefix(strings.ToLower(target), "https:")
 		if ok && !hasUserInfo(target) && (secure || plain && strings.HasPrefix(strings.ToLower(target), "http:")) {
-			wantExactly = at.place == own.place
+			want = at.place == own.place
 			if trust != "" {
-				friend, err := url.Parse("https://" + trust)
+				host, subdomains := strings.CutPrefix(trust, "*.")
+				friend, err := url.Parse("https://" + host)
 				if err != nil {
 					t.Fatalf("trusted host %q was accepted: %v", trust, err)
 				}
 				named, ok := where(friend)
-				if !ok || hasUserInfo("https://"+trust) {
-					t.Fatalf("trusted host %q was accepted, and leads nowhere", trust)
+				if !ok || hasUserInfo("https://"+host) || subdomains && !named.ownsSubdomains() {
+					t.Fatalf("trusted host %q was accepted, and leads nowhere, or to anyone", trust)
 				}
-				wantExactly = wantExactly || at.place == named.place
+				want = want || !subdomains && at.place == named.place || subdomains && at.port == named.port && at.isBelow(named)
 			}
-			want = wantExactly || secure && at.port == 443 && at.isBelow(own)
 		}
-		if included != want || exactly != wantExactly {
-			t.Errorf("%q trusting %q: %q leads to %v; Includes: %t, want %t; IncludesExactly: %t, want %t", origin, trust, target, at, included, want, exactly, wantExactly)
+		if included != want {
+			t.Errorf("%q trusting %q: %q leads to %v; Includes: %t, want %t", origin, trust, target, at, included, want)
 		}
 	})
 }
@@ -139,13 +140,18 @@ func dialledBy(f *testing.F) func(u *url.URL) (dialled, bool) {
 	}
 }
 
-// isBelow reports whether d is a subdomain of a name whose owner owns those, too.
-func (d dialled) isBelow(parent dialled) bool {
-	if d.address || parent.address {
+// ownsSubdomains reports whether who owns a name owns those below it, too.
+func (d dialled) ownsSubdomains() bool {
+	if d.address {
 		return false
 	}
-	if _, err := publicsuffix.EffectiveTLDPlusOne(parent.host); err != nil {
-		return false // a public suffix, or a name without a dot
+	_, err := publicsuffix.EffectiveTLDPlusOne(d.host) // fails for a public suffix, and for a name without a dot
+	return err == nil
+}
+
+func (d dialled) isBelow(parent dialled) bool {
+	if d.address {
+		return false
 	}
 	theirs, ours := strings.Split(d.host, "."), strings.Split(parent.host, ".")
 	return len(theirs) > len(ours) && slices.Equal(theirs[len(theirs)-len(ours):], ours)

@@ -2,10 +2,12 @@ package skillsharing
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -15,12 +17,12 @@ import (
 )
 
 // Audience decides which hosts may receive the secrets of one source. It is the
-// only place where that is decided.
+// only place where that is decided. The zero value lets nothing receive them.
 type Audience struct {
 	origin    authority
-	subdomain string // what the hosts below the origin's end in; empty: they get nothing
 	trusted   map[authority]bool
-	plaintext bool // the operator wrote the origin with http://
+	below     []authority // whose subdomains are trusted, on that port
+	plaintext bool        // the operator wrote the origin with http://
 }
 
 // authority is a host in canonical form and a port.
@@ -28,69 +30,76 @@ type authority struct{ host, port string }
 
 // NewAudience returns the audience of a source whose origin (or descriptor URL)
 // the operator configured, with the further hosts that he trusts, each as
-// host or host:port. Without a port, 443 is meant.
+// host or host:port, or *.host or *.host:port for all subdomains of a host.
+// Without a port, 443 is meant.
 func NewAudience(origin *url.URL, trust []string) (*Audience, error) {
 	own, err := authorityOf(origin)
 	if err != nil {
 		return nil, err
 	}
 	a := &Audience{origin: own, plaintext: origin.Scheme == "http", trusted: make(map[authority]bool, len(trust))}
-	if hasSubdomains(own.host) {
-		a.subdomain = "." + own.host
-	}
 	for _, t := range trust {
-		u, err := url.Parse("https://" + t)
-		if err != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
-			return nil, fmt.Errorf("trusted host %q: want a host name or address, optionally with a port", t)
-		}
-		host, err := authorityOf(u)
-		if err != nil {
+		if err := a.trust(t); err != nil {
 			return nil, fmt.Errorf("trusted host %q: %w", t, err)
 		}
-		a.trusted[host] = true
 	}
 	return a, nil
 }
 
-// Includes reports whether a secret of the source may be sent to u: to the
-// provider's own host, its subdomains on 443, and the trusted hosts; over https,
-// unless the operator himself wrote the provider's origin with http.
-func (a *Audience) Includes(u *url.URL) bool {
-	target, ok := a.acceptable(u)
-	if !ok {
-		return false
+func (a *Audience) trust(text string) error {
+	text, subdomains := strings.CutPrefix(text, "*.")
+	u, err := url.Parse("https://" + text)
+	if err != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("want a host name or address, optionally with a port")
 	}
-	return a.names(target) || a.isSubdomain(target, u.Scheme)
+	host, err := authorityOf(u)
+	if err != nil {
+		return err
+	}
+	if !subdomains {
+		a.trusted[host] = true
+		return nil
+	}
+	if err := checkSubdomains(host.host); err != nil {
+		return err
+	}
+	a.below = append(a.below, host)
+	return nil
 }
 
-// IncludesExactly is [Audience.Includes] without the subdomains: the rule for
-// long-lived secrets such as client secrets and refresh tokens.
-func (a *Audience) IncludesExactly(u *url.URL) bool {
-	target, ok := a.acceptable(u)
-	return ok && a.names(target)
-}
-
-func (a *Audience) acceptable(u *url.URL) (authority, bool) {
+// Includes reports whether a secret of the source may be sent to u: to the
+// provider's own host and port, and the trusted hosts; over https, unless the
+// operator himself wrote the provider's origin with http.
+func (a *Audience) Includes(u *url.URL) bool {
 	if u.Scheme != "https" && (u.Scheme != "http" || !a.plaintext) {
-		return authority{}, false
+		return false
 	}
 	target, err := authorityOf(u)
-	return target, err == nil
-}
-
-func (a *Audience) names(target authority) bool { return target == a.origin || a.trusted[target] }
-
-func (a *Audience) isSubdomain(target authority, scheme string) bool {
-	return a.subdomain != "" && scheme == "https" && target.port == "443" && strings.HasSuffix(target.host, a.subdomain)
-}
-
-// hasSubdomains reports whether whoever owns host owns the names below it, too.
-func hasSubdomains(host string) bool {
-	if _, err := netip.ParseAddr(host); err == nil || !strings.Contains(host, ".") {
+	if err != nil {
 		return false
 	}
-	suffix, _ := publicsuffix.PublicSuffix(host)
-	return suffix != host
+	return target == a.origin || a.trusted[target] || slices.ContainsFunc(a.below, target.isBelow)
+}
+
+func (a authority) isBelow(parent authority) bool {
+	return a.port == parent.port && strings.HasSuffix(a.host, "."+parent.host)
+}
+
+// checkSubdomains says why the names below a host can't be trusted together: they
+// have to belong to the owner of the host.
+func checkSubdomains(host string) error {
+	const instead = "; name each host that may receive the secret"
+	last := host[strings.LastIndexByte(host, '.')+1:]
+	if _, err := netip.ParseAddr(host); err == nil || strings.Trim(last, "0123456789") == "" { // as the end of an address
+		return errors.New("an address has no subdomains" + instead)
+	}
+	if !strings.Contains(host, ".") {
+		return fmt.Errorf("%s is a single label, whose subdomains may belong to anyone"+instead, host)
+	}
+	if suffix, _ := publicsuffix.PublicSuffix(host); suffix == host {
+		return fmt.Errorf("%s is a public suffix, whose subdomains belong to different owners"+instead, host)
+	}
+	return nil
 }
 
 // authorityOf returns the host and port of u in the form in which they are

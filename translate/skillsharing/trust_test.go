@@ -16,11 +16,10 @@ func parseURL(tb testing.TB, text string) *url.URL {
 	return u
 }
 
-// What a URL may receive: no secret, one that goes to subdomains, too, or any.
+// What a URL may receive: no secret, or any.
 const (
 	nothing  = "nothing"
-	shared   = "shared"   // included, but not exactly
-	anything = "anything" // included exactly
+	anything = "anything"
 )
 
 func TestAudience(t *testing.T) {
@@ -51,7 +50,7 @@ func TestAudience(t *testing.T) {
 		{https, nil, "https://example.com:0/", nothing},
 		{"https://example.com:8443", nil, "https://example.com:8443/", anything},
 		{"https://example.com:8443", nil, "https://example.com/", nothing},
-		{"https://example.com:8443", nil, "https://api.example.com/", shared},
+		{"https://example.com:8443", nil, "https://api.example.com/", nothing},
 		{"https://example.com:8443", nil, "https://api.example.com:8443/", nothing},
 
 		// Schemes.
@@ -64,7 +63,7 @@ func TestAudience(t *testing.T) {
 		{plain, nil, "https://example.com/", nothing}, // port 443 was not written
 		{plain, nil, "http://api.example.com/", nothing},
 		{plain, nil, "http://api.example.com:443/", nothing},
-		{plain, nil, "https://api.example.com/", shared},
+		{plain, nil, "https://api.example.com/", nothing},
 		{"http://example.com:8080", nil, "http://example.com:8080/", anything},
 		{"http://example.com:8080", nil, "https://example.com:8080/", anything},
 		{"http://example.com:8080", nil, "http://example.com/", nothing},
@@ -76,10 +75,10 @@ func TestAudience(t *testing.T) {
 		{https, nil, "https://@example.com/", nothing},
 
 		// Subdomains, and what only looks like them.
-		{https, nil, "https://api.example.com/", shared},
-		{https, nil, "https://a.b.c.example.com/", shared},
-		{https, nil, "https://API.Example.com./", shared},
-		{https, nil, "https://api.example.com:443/", shared},
+		{https, nil, "https://api.example.com/", nothing},
+		{https, nil, "https://a.b.c.example.com/", nothing},
+		{https, nil, "https://API.Example.com./", nothing},
+		{https, nil, "https://api.example.com:443/", nothing},
 		{https, nil, "https://api.example.com:8443/", nothing},
 		{https, nil, "http://api.example.com/", nothing},
 		{https, nil, "https://evil-example.com/", nothing},
@@ -90,12 +89,12 @@ func TestAudience(t *testing.T) {
 		{https, nil, "https://.example.com/", nothing},
 		{"https://api.example.com", nil, "https://example.com/", nothing},
 		{"https://api.example.com", nil, "https://web.example.com/", nothing},
-		{"https://api.example.com", nil, "https://v2.api.example.com/", shared},
+		{"https://api.example.com", nil, "https://v2.api.example.com/", nothing},
 
 		// International names.
 		{"https://bücher.example", nil, "https://xn--bcher-kva.example/", anything},
 		{"https://xn--bcher-kva.example", nil, "https://BÜCHER.example/", anything},
-		{"https://xn--bcher-kva.example", nil, "https://shop.bücher.example/", shared},
+		{"https://xn--bcher-kva.example", nil, "https://shop.bücher.example/", nothing},
 		{"https://bücher.example", nil, "https://bucher.example/", nothing},
 		{https, nil, "https://ex\u0430mple.com/", nothing}, // a Cyrillic letter
 		{https, nil, "https://example\u3002com/", anything},
@@ -109,9 +108,9 @@ func TestAudience(t *testing.T) {
 		{"https://co.uk", nil, "https://bank.co.uk/", nothing},
 		{"https://github.io", nil, "https://evil.github.io/", nothing},
 		{"https://acme.github.io", nil, "https://acme.github.io/", anything},
-		{"https://acme.github.io", nil, "https://x.acme.github.io/", shared},
+		{"https://acme.github.io", nil, "https://x.acme.github.io/", nothing},
 		{"https://acme.github.io", nil, "https://evil.github.io/", nothing},
-		{"https://acme.co.uk", nil, "https://api.acme.co.uk/", shared},
+		{"https://acme.co.uk", nil, "https://api.acme.co.uk/", nothing},
 		{"https://192.0.2.1", nil, "https://192.0.2.1/", anything},
 		{"https://192.0.2.1", nil, "https://x.192.0.2.1/", nothing},
 		{"https://192.0.2.1", nil, "https://192.0.2.10/", nothing},
@@ -143,6 +142,29 @@ func TestAudience(t *testing.T) {
 		{https, []string{"bücher.example"}, "https://xn--bcher-kva.example/", anything},
 		{plain, []string{"other.example:8080"}, "http://other.example:8080/", anything},
 		{plain, []string{"other.example"}, "http://other.example/", nothing}, // 443 is meant
+
+		// Subdomains that the operator trusts.
+		{https, []string{"*.example.com"}, "https://api.example.com/", anything},
+		{https, []string{"*.Example.com."}, "https://a.b.c.EXAMPLE.com.:443/", anything},
+		{https, []string{"*.example.com"}, "https://example.com/", anything}, // its own
+		{https, []string{"*.example.com"}, "https://api.example.com:8443/", nothing},
+		{https, []string{"*.example.com"}, "http://api.example.com/", nothing},
+		{https, []string{"*.example.com"}, "https://evil-example.com/", nothing},
+		{https, []string{"*.example.com"}, "https://example.com.evil.com/", nothing},
+		{https, []string{"*.example.com"}, "https://.example.com/", nothing},
+		{https, []string{"*.other.example"}, "https://other.example/", nothing}, // only its subdomains
+		{https, []string{"*.other.example"}, "https://api.other.example/", anything},
+		{https, []string{"*.other.example"}, "https://api.example.com/", nothing},
+		{https, []string{"*.other.example:8443"}, "https://api.other.example:8443/", anything},
+		{https, []string{"*.other.example:8443"}, "https://api.other.example/", nothing},
+		{https, []string{"*.bücher.example"}, "https://shop.xn--bcher-kva.example/", anything},
+		{https, []string{"*.acme.github.io"}, "https://x.acme.github.io/", anything},
+		{https, []string{"*.acme.github.io"}, "https://evil.github.io/", nothing},
+		{"https://example.com:8443", []string{"*.example.com"}, "https://api.example.com/", anything},
+		{"https://example.com:8443", []string{"*.example.com"}, "https://api.example.com:8443/", nothing},
+		{plain, []string{"*.example.com:8080"}, "http://api.example.com:8080/", anything},
+		{plain, []string{"*.example.com"}, "http://api.example.com/", nothing}, // 443 is meant
+		{"https://192.0.2.1", []string{"*.example.com"}, "https://api.example.com/", anything},
 	} {
 		a, err := skillsharing.NewAudience(parseURL(t, c.origin), c.trust)
 		if err != nil {
@@ -150,9 +172,17 @@ func TestAudience(t *testing.T) {
 			continue
 		}
 		u := parseURL(t, c.target)
-		included, exactly := a.Includes(u), a.IncludesExactly(u)
-		if included != (c.want != nothing) || exactly != (c.want == anything) {
-			t.Errorf("%s trusting %q: %s may have %s; Includes: %t, IncludesExactly: %t", c.origin, c.trust, c.target, c.want, included, exactly)
+		if included := a.Includes(u); included != (c.want == anything) {
+			t.Errorf("%s trusting %q: %s may have %s; Includes: %t", c.origin, c.trust, c.target, c.want, included)
+		}
+	}
+}
+
+// TestNoAudience: what has no origin may send no secret anywhere.
+func TestNoAudience(t *testing.T) {
+	for _, target := range []string{"https://example.com/", "http://example.com/", "https://[::1]/", "https:///", "//example.com"} {
+		if new(skillsharing.Audience).Includes(parseURL(t, target)) {
+			t.Errorf("%s may have secrets", target)
 		}
 	}
 }
@@ -169,7 +199,9 @@ func TestNewAudienceRefuses(t *testing.T) {
 	origin := parseURL(t, "https://example.com")
 	for _, trust := range []string{
 		"", " ", "https://other.example", "other.example/", "other.example/path", "other.example?x=y", "other.example#f", "user@other.example",
-		"*.other.example", "other.example:http", "other.example:0", "other.example:65536", "2001:db8::1", "[2001:db8::1", "a b", ".",
+		"*", "*.", "**.other.example", "*.*.other.example", "a.*.example", "*other.example", "*:443", "*.com", "*.co.uk", "*.github.io", "*.localhost",
+		"*.intranet", "*.192.0.2.1", "*.2.1", "*.1", "*.example.1", "*.[2001:db8::1]", "*.[::ffff:192.0.2.1]:443", "*.other.example/", "*.user@other.example", "*.other.example:0", "*.例え",
+		"other.example:http", "other.example:0", "other.example:65536", "2001:db8::1", "[2001:db8::1", "a b", ".",
 	} {
 		if _, err := skillsharing.NewAudience(origin, []string{"fine.example", trust}); err == nil {
 			t.Errorf("trusted host %q was accepted", trust)
