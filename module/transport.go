@@ -189,6 +189,9 @@ func (switchError) StatusCode() int { return http.StatusSwitchingProtocols }
 
 // RoundTrip implements http.RoundTripper. Every request to a provider passes here.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if t.DisableCompression { // by the operator; the client asks for it by itself
+		r = withoutCompression(r)
+	}
 	response, err := t.roundTrip(r)
 	if err != nil {
 		return nil, err
@@ -198,6 +201,14 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, switchError{}
 	}
 	return response, nil
+}
+
+// withoutCompression returns a request that asks for no compressed answer.
+func withoutCompression(r *http.Request) *http.Request {
+	plain := *r
+	plain.Header = r.Header.Clone()
+	plain.Header.Del("Accept-Encoding")
+	return &plain
 }
 
 // roundTrip sends a request. A target that is to be reached through a proxy is

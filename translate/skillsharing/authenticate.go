@@ -304,7 +304,11 @@ func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp, err := t.client.Transport.RoundTrip(req.WithContext(&requestContext{req.Context(), t.client.Source}))
+	req = req.WithContext(&requestContext{req.Context(), t.client.Source})
+	req.Header = req.Header.Clone()
+	// Nothing is gained by compressing a token, and what is not compressed is as large as it looks.
+	req.Header.Set("Accept-Encoding", "identity")
+	resp, err := t.client.Transport.RoundTrip(req)
 	status := 0
 	if resp != nil {
 		status = resp.StatusCode

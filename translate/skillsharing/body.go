@@ -41,10 +41,10 @@ func answerName(phase Phase) string {
 // readBody reads the body of an answer, but no more than is accepted in the phase,
 // and only as long as it keeps coming.
 func (c *Client) readBody(phase Phase, o *outgoing, resp *http.Response) ([]byte, error) {
-	body := &o.watched
-	body.watch(o.Context(), resp, c.Limits.BodyTimeout)
-	defer body.end()
 	size, limit := c.answerSize(phase)
+	body := &o.watched
+	body.watch(o.Context(), resp, c.Limits.BodyTimeout, size)
+	defer body.end()
 	text := o.room[:0]
 	if resp.ContentLength > smallBody || isDocument(phase) { // which is kept, and would keep the request
 		// One byte more than there is, so that the end is seen without growing.
@@ -58,6 +58,8 @@ func (c *Client) readBody(phase Phase, o *outgoing, resp *http.Response) ([]byte
 			return nil, fmt.Errorf("%w: more than %d bytes (%s)", errTooLarge, size, limit)
 		case errors.Is(err, io.EOF):
 			return text, nil
+		case errors.Is(err, errTooLarge):
+			return nil, fmt.Errorf("%w: more than %d bytes before decompression (%s)", err, size, limit)
 		case err != nil:
 			return nil, err
 		case len(text) == cap(text):
@@ -83,12 +85,14 @@ func (stalledError) Error() string   { return "its answer stopped coming" }
 func (stalledError) Timeout() bool   { return true }
 func (stalledError) Temporary() bool { return true }
 
-// watchedBody is a body that is closed when nothing has come of it for some time,
-// or when the call's time is up.
-// What is compressed counts when it can be decompressed.
+// watchedBody is a body that is closed when none of its content has come for some
+// time, or when the call's time is up. Compressed bytes count when something has
+// been decompressed of them.
 type watchedBody struct {
 	ctx      context.Context //nolint:containedctx // of the one request whose body this is
 	body     io.ReadCloser
+	content  io.Reader // what is in the body
+	inflater *inflater // nil: it is not compressed
 	timeout  time.Duration
 	deadline time.Time // of the call, if it is bounded
 	bounded  bool
@@ -97,12 +101,17 @@ type watchedBody struct {
 }
 
 // watch begins to watch a body, until end. With a timeout of 0 there is none but the
-// call's.
-func (w *watchedBody) watch(ctx context.Context, resp *http.Response, timeout time.Duration) {
+// call's. Of a compressed body no more than about size bytes are read.
+func (w *watchedBody) watch(ctx context.Context, resp *http.Response, timeout time.Duration, size int64) {
 	if timeout <= 0 {
 		timeout = math.MaxInt64
 	}
-	w.ctx, w.body, w.timeout = ctx, resp.Body, timeout
+	w.ctx, w.body, w.content, w.timeout = ctx, resp.Body, resp.Body, timeout
+	if isGzip(resp) {
+		w.inflater = newInflater(resp.Body, size)
+		w.content = w.inflater
+		describeContent(resp)
+	}
 	w.deadline, w.bounded = ctx.Deadline()
 	patience := w.patience()
 	if patience < timeout && resp.StatusCode != http.StatusSwitchingProtocols {
@@ -115,6 +124,9 @@ func (w *watchedBody) watch(ctx context.Context, resp *http.Response, timeout ti
 func (w *watchedBody) end() {
 	if w.timer != nil {
 		w.timer.Stop()
+	}
+	if w.inflater != nil {
+		w.inflater.free()
 	}
 }
 
@@ -136,7 +148,7 @@ func (w *watchedBody) stop() {
 
 // Read implements io.Reader.
 func (w *watchedBody) Read(p []byte) (int, error) {
-	n, err := w.body.Read(p)
+	n, err := w.content.Read(p)
 	if n > 0 && w.timer != nil {
 		w.timer.Reset(w.patience())
 	}

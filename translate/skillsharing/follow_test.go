@@ -406,7 +406,7 @@ func TestFollowToTheEnd(t *testing.T) {
 				var routes []string
 				for _, a := range transport.asked {
 					routes = append(routes, a.route)
-					wantSameHeader(t, a.header, http.Header{"Accept": {"application/json"}, "User-Agent": {"caddy-skill-bridge"}})
+					wantSameHeader(t, a.header, http.Header{"Accept": {"application/json"}, "Accept-Encoding": {"gzip"}, "User-Agent": {"caddy-skill-bridge"}})
 				}
 				if !slices.Equal(routes, c.asked) {
 					t.Errorf("asked\n got %v\nwant %v", routes, c.asked)

@@ -35,7 +35,7 @@ type Skill struct {
 // What all requests have in common, and those with JSON in their bodies, but for a
 // credential; not to be changed.
 var (
-	sharedHeader         = http.Header{"Accept": {"application/json"}, "User-Agent": {userAgent}}
+	sharedHeader         = http.Header{"Accept": {"application/json"}, "Accept-Encoding": {coding}, "User-Agent": {userAgent}}
 	sharedHeaderWithJSON = withContentType("application/json")
 )
 

@@ -37,6 +37,10 @@ func (c *Client) unreachable(err error, phase Phase, u *url.URL, executionID str
 		size, limit := c.answerSize(phase)
 		e.Message = fmt.Sprintf("The provider's %s is larger than the %d bytes that are accepted (%s).", answerName(phase), size, limit)
 		return e
+	case ok && errors.Is(err, errHollow):
+		e.Code = InvalidProviderResponse
+		e.Message = fmt.Sprintf("The provider's %s can't be used: compressed, it is larger than its content.", answerName(phase))
+		return e
 	case ok && failed.malformed:
 		e.Code = InvalidProviderResponse
 		e.Message = "The provider answered something that is not HTTP as it should be."
@@ -194,6 +198,9 @@ var quotingTexts = []string{
 
 // corruptBody reports a body that its Content-Encoding does not fit.
 func corruptBody(err error) bool {
+	if errors.Is(err, errHollow) {
+		return true
+	}
 	if _, ok := errors.AsType[flate.CorruptInputError](err); ok {
 		return true
 	}
