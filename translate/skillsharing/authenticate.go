@@ -306,9 +306,12 @@ func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	req = req.WithContext(&requestContext{req.Context(), t.client.Source})
 	req.Header = req.Header.Clone()
-	// Nothing is gained by compressing a token, and what is not compressed is as large as it looks.
-	req.Header.Set("Accept-Encoding", "identity")
+	req.Header.Set("Accept-Encoding", coding)
 	resp, err := t.client.Transport.RoundTrip(req)
+	if err == nil && isGzip(resp) {
+		resp.Body = inflatedBody(resp.Body, t.client.MaxResponseSize)
+		describeContent(resp)
+	}
 	status := 0
 	if resp != nil {
 		status = resp.StatusCode

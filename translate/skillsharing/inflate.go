@@ -59,9 +59,24 @@ var inflaters = sync.Pool{New: func() any { return &inflater{buffer: bufio.NewRe
 // newInflater returns an inflater of a body of about size bytes at most, to be freed.
 func newInflater(source io.Reader, size int64) *inflater {
 	z := inflaters.Get().(*inflater)
+	z.begin(source, size)
+	return z
+}
+
+func (z *inflater) begin(source io.Reader, size int64) {
 	z.source, z.size, z.read, z.content, z.err = source, size, 0, 0, nil
 	z.buffer.Reset((*compressed)(z))
-	return z
+}
+
+// inflatedBody returns the content of a body of about size bytes at most, for those
+// who close it while they read.
+func inflatedBody(body io.ReadCloser, size int64) io.ReadCloser {
+	z := &inflater{buffer: bufio.NewReader(nil)}
+	z.begin(body, size)
+	return struct {
+		io.Reader
+		io.Closer
+	}{z, body}
 }
 
 // free gives back what decompressing took. Nothing may be read any more.
@@ -73,7 +88,7 @@ func (z *inflater) free() {
 // Read implements [io.Reader].
 func (z *inflater) Read(p []byte) (int, error) {
 	if z.err == nil && z.content == 0 && z.read == 0 {
-		z.err = z.begin()
+		z.err = z.readHead()
 	}
 	if z.err != nil {
 		return 0, z.err
@@ -84,8 +99,8 @@ func (z *inflater) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// begin reads the head of the body. A body without a byte is empty.
-func (z *inflater) begin() error {
+// readHead reads the head of the body. A body without a byte is empty.
+func (z *inflater) readHead() error {
 	if z.reader != nil {
 		return z.reader.Reset(z.buffer)
 	}
