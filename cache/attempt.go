@@ -51,10 +51,7 @@ func (a attempt) run(ctx context.Context) outcome {
 	switch {
 	case err != nil:
 		err = fmt.Errorf("fetching %s: %w", redacted(a.key.url), err)
-		if permanent(err) {
-			return a.refuse(err, selection{})
-		}
-		return a.trouble(err, selection{}, base)
+		return a.fail(err, base)
 	case r.StatusCode == http.StatusOK:
 		return a.accept(r)
 	case r.StatusCode == http.StatusNotModified && conditional:
@@ -172,6 +169,21 @@ func (a attempt) settle(document *kept, doc Document, header http.Header, r repl
 	return o
 }
 
+// fail is the outcome of an error of Fetch.
+func (a attempt) fail(err error, base *kept) outcome {
+	_, own := errors.AsType[*OwnError](err)
+	refused := permanent(err)
+	if refused && !own {
+		return a.refuse(err, selection{})
+	}
+	if refused {
+		base = nil // others may use it, but not in place of what this one is refused
+	}
+	o := a.trouble(err, selection{}, base)
+	o.own = own
+	return o
+}
+
 // trouble is the outcome when the origin could not be asked properly: the
 // document, if there is one, is not called into question, and may stand in.
 func (a attempt) trouble(err error, affected selection, base *kept) outcome {
@@ -187,6 +199,7 @@ func (a attempt) trouble(err error, affected selection, base *kept) outcome {
 	if f := a.failure(err, affected); f != nil {
 		f.stale = stale
 		o.next = &entry{key: a.key, kept: a.known.document(), failure: f}
+		o.remember(f)
 	}
 	return o
 }
@@ -196,23 +209,37 @@ func (a attempt) refuse(err error, affected selection) outcome {
 	o := outcome{err: err, selection: affected}
 	if f := a.failure(err, affected); f != nil {
 		o.next = &entry{key: a.key, failure: f}
+		o.remember(f)
 	}
 	return o
+}
+
+// remember tells those who get the error for how long it is remembered.
+func (o *outcome) remember(f *failure) {
+	if o.err != nil {
+		o.err = &FailureError{Err: o.err, RetryAt: f.remembered.RetryAt}
+	}
 }
 
 // failure is what is remembered of an error; nil if nothing. That somebody's
 // context was cancelled says nothing about the document.
 func (a attempt) failure(err error, affected selection) *failure {
-	if a.config.NegativeTTL == 0 || errors.Is(err, context.Canceled) {
+	own, isOwn := errors.AsType[*OwnError](err)
+	if a.config.NegativeTTL == 0 || errors.Is(err, context.Canceled) || isOwn && own.Passing {
 		return nil
+	}
+	var owner uint64
+	if isOwn {
+		owner = a.req.Owner
 	}
 	size := int64(len(err.Error()))
 	if status, ok := errors.AsType[*StatusError](err); ok {
 		size += int64(len(status.Body)+len(status.URL)) + headerSize(status.Header)
 	}
 	return &failure{
-		remembered: &NegativeHitError{Err: err, RetryAt: time.Now().Add(a.config.NegativeTTL)},
+		remembered: &FailureError{Err: err, RetryAt: time.Now().Add(a.config.NegativeTTL), Repeated: true},
 		selection:  affected,
+		owner:      owner,
 		size:       size,
 	}
 }

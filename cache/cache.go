@@ -57,6 +57,9 @@ type Request struct {
 	// as a hash of the credential.
 	URL       string
 	Partition string
+	// Owner is who asks, where several do who may be refused for reasons of their own:
+	// an [OwnError] of one concerns no other. 0: whoever asks is the same.
+	Owner uint64
 	// Header is what is sent, apart from conditions and credentials, under
 	// canonical names. It is compared with what Vary names, and neither changed
 	// nor used after Get has returned.
@@ -77,7 +80,8 @@ type Request struct {
 	// is in trouble, unless errors.As finds an interface{ Permanent() bool } in
 	// it which returns true. Such an error is a refusal, like a 403: the
 	// document that was known is dropped, and the error is returned, and
-	// remembered for Config.NegativeTTL, instead of a stale document.
+	// remembered for Config.NegativeTTL, instead of a stale document. An [OwnError]
+	// drops nothing.
 	Fetch func(ctx context.Context, header http.Header) (*Response, error)
 	// Parse judges a 200 answer and returns what is to be kept, with its cost
 	// in bytes. An error means that the document is invalid. It is not called
@@ -164,6 +168,9 @@ func New(config Config) (*Cache, error) {
 // works after Close, but keeps nothing. Further calls do nothing.
 func (c *Cache) Close() { c.close() }
 
+// NegativeTTL is for how long a failure is remembered.
+func (c *Cache) NegativeTTL() time.Duration { return c.config.NegativeTTL }
+
 // Fresh returns a document that is fresh, without asking its origin, or nil if
 // there is none. It does what Get does in most cases, for less: nothing has to be
 // prepared for a fetch. The header is that of the request, as in [Request].
@@ -178,8 +185,9 @@ func (c *Cache) Fresh(url, partition string, header http.Header) *Document {
 
 // Peek tells what is known of a document, without asking its origin and without
 // counting: the document that is kept, fresh or not, or nil; and why it can't be had
-// at the moment, if the last attempt failed a short time ago.
-func (c *Cache) Peek(url, partition string) (*Document, error) {
+// at the moment, if the last attempt failed a short time ago. The owner is that of a
+// [Request].
+func (c *Cache) Peek(url, partition string, owner uint64) (*Document, error) {
 	e := c.store.get(key{url: url, partition: partition})
 	if e == nil {
 		return nil, nil
@@ -188,7 +196,7 @@ func (c *Cache) Peek(url, partition string) (*Document, error) {
 	if e.kept != nil {
 		doc = e.kept.hit
 	}
-	if e.failure != nil && time.Now().Before(e.failure.remembered.RetryAt) {
+	if e.failure != nil && e.failure.concerns(owner) && time.Now().Before(e.failure.remembered.RetryAt) {
 		return doc, e.failure.remembered
 	}
 	return doc, nil
@@ -199,15 +207,14 @@ func (c *Cache) Peek(url, partition string) (*Document, error) {
 // It returns ctx.Err() as soon as ctx has ended. Other errors are failures to
 // get the document: errors.As finds a [*StatusError] if the origin answered
 // with a status that is no document, what Fetch or Parse returned, or a
-// [*PanicError]; and a [*NegativeHitError] around these if the origin was not
-// asked this time.
+// [*PanicError]; and a [*FailureError] around these if the failure is remembered.
 func (c *Cache) Get(ctx context.Context, req Request) (*Document, error) {
 	k := key{url: req.URL, partition: req.Partition}
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if doc, decided, err := c.store.get(k).answer(time.Now(), req.Header); decided {
+		if doc, decided, err := c.store.get(k).answer(time.Now(), req.Header, req.Owner); decided {
 			c.counters.decided(doc, err)
 			return doc, err
 		}

@@ -65,9 +65,10 @@
 //
 // A failure is whatever does not end in a valid document: an error of Fetch, a
 // status other than 200 (also a 304 to a request without a condition), an error
-// of Parse. It is remembered for [Config.NegativeTTL], and returned again as a
-// [*NegativeHitError] meanwhile. This protects the origin and is no copy of its
-// answer, so no-store does not prevent it. Errors unwrap to what caused them:
+// of Parse. It is remembered for [Config.NegativeTTL], and returned again
+// meanwhile; a [*FailureError] says until when. This protects the origin and is no
+// copy of its answer, so no-store does not prevent it. Errors unwrap to what caused
+// them:
 // [*StatusError] for a status, and whatever Fetch or Parse returned.
 //
 // When the origin is in trouble (an error of Fetch, a 5xx or a 429), a document

@@ -32,15 +32,16 @@ type kept struct {
 
 // failure is a failed attempt that is not to be repeated for some time.
 type failure struct {
-	remembered *NegativeHitError
+	remembered *FailureError
 	selection  selection
+	owner      uint64    // whose it is; 0: everybody's
 	stale      *Document // what to hand out instead; nil if nothing
 	size       int64
 }
 
 // answer is what the entry offers a request without asking the origin; decided
 // is false if it offers nothing.
-func (e *entry) answer(now time.Time, sent http.Header) (doc *Document, decided bool, err error) {
+func (e *entry) answer(now time.Time, sent http.Header, owner uint64) (doc *Document, decided bool, err error) {
 	if e == nil {
 		return nil, false, nil
 	}
@@ -49,7 +50,7 @@ func (e *entry) answer(now time.Time, sent http.Header) (doc *Document, decided 
 		return k.hit, true, nil
 	}
 	f := e.failure
-	if f == nil || !now.Before(f.remembered.RetryAt) || !f.selection.matches(sent) {
+	if f == nil || !f.concerns(owner) || !now.Before(f.remembered.RetryAt) || !f.selection.matches(sent) {
 		return nil, false, nil
 	}
 	if f.stale != nil && now.Before(k.staleUntil) && k.selection.matches(sent) {
@@ -57,6 +58,8 @@ func (e *entry) answer(now time.Time, sent http.Header) (doc *Document, decided 
 	}
 	return nil, true, f.remembered
 }
+
+func (f *failure) concerns(owner uint64) bool { return f.owner == 0 || f.owner == owner }
 
 // document is the entry's kept document, or nil.
 func (e *entry) document() *kept {

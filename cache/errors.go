@@ -30,20 +30,40 @@ func (e *StatusError) trouble() bool {
 	return e.StatusCode >= 500 || e.StatusCode == http.StatusTooManyRequests
 }
 
-// NegativeHitError is a failure that happened before and is remembered: the origin
-// was not asked. It unwraps to that failure.
-type NegativeHitError struct {
-	Err     error     // the failure, as it was first returned
-	RetryAt time.Time // from then on the origin is asked again
+// FailureError is a failure that is remembered: until RetryAt the origin is not
+// asked again. It unwraps to the failure.
+type FailureError struct {
+	Err      error
+	RetryAt  time.Time // from then on the origin is asked again
+	Repeated bool      // it happened before, and the origin was not asked this time
 }
 
-// Error is the failure's text and until when it is remembered.
-func (e *NegativeHitError) Error() string {
+// Error is the failure's text and, if the origin was not asked, until when it is
+// remembered.
+func (e *FailureError) Error() string {
+	if !e.Repeated {
+		return e.Err.Error()
+	}
 	return fmt.Sprintf("%v (remembered; the origin is asked again from %s)", e.Err, e.RetryAt.UTC().Format(time.RFC3339))
 }
 
 // Unwrap returns the failure.
-func (e *NegativeHitError) Unwrap() error { return e.Err }
+func (e *FailureError) Unwrap() error { return e.Err }
+
+// OwnError is an error of [Request.Fetch] about the one who asks, and not about the
+// document: rules or a circuit breaker of its own refuse the request. No other
+// [Request.Owner] gets it, and what is known of the document stays known.
+type OwnError struct {
+	Err error
+	// Passing errors are not remembered: finding out anew costs the origin nothing.
+	Passing bool
+}
+
+// Error is the text of the error.
+func (e *OwnError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error.
+func (e *OwnError) Unwrap() error { return e.Err }
 
 // PanicError is a panic of [Request.Fetch] or [Request.Parse]. Its text leaves
 // the stack out, since errors travel further than logs should.

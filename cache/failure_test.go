@@ -68,18 +68,22 @@ func TestFailureIsRememberedForNegativeTTL(t *testing.T) {
 			play(t, config, func(s scene) {
 				t := s.T
 				test.fail(s.origin)
+				var retryAt time.Time
 				check := func(fetches int, remembered bool) {
 					t.Helper()
 					err := s.wantsError(fetches)
 					if !test.found(err) {
 						t.Fatalf("got %#v", err)
 					}
-					hit, ok := errors.AsType[*cache.NegativeHitError](err)
-					if ok != remembered {
-						t.Fatalf("remembered: %v, want %v", ok, remembered)
+					failed, ok := errors.AsType[*cache.FailureError](err)
+					if !ok || failed.Repeated != remembered {
+						t.Fatalf("got %#v, want one that is remembered: %v", err, remembered)
 					}
-					if ok && (hit.RetryAt.Before(time.Now()) || hit.RetryAt.After(time.Now().Add(config.NegativeTTL))) {
-						t.Fatalf("asked again at %v, now is %v", hit.RetryAt, time.Now())
+					if !remembered {
+						retryAt = time.Now().Add(config.NegativeTTL)
+					}
+					if !failed.RetryAt.Equal(retryAt) || strings.Contains(err.Error(), "remembered") != remembered {
+						t.Fatalf("%v: asked again at %v, want %v", err, failed.RetryAt, retryAt)
 					}
 				}
 				check(1, false)

@@ -17,6 +17,7 @@ var errGoexit = errors.New("cache: Fetch or Parse called runtime.Goexit")
 // survive runtime.Goexit, which leaves those waiting on DoChan waiting forever.
 type flight struct {
 	key    key
+	owner  uint64
 	ctx    context.Context // not a caller's: a flight outlives the caller that began it
 	cancel context.CancelFunc
 	done   chan struct{} // closed when outcome is set
@@ -33,6 +34,7 @@ type outcome struct {
 	doc       *Document
 	err       error
 	selection selection // whom it may be given to
+	own       bool      // it concerns its owner only
 	next      *entry    // what is known now; nil if nothing is to be kept
 }
 
@@ -50,12 +52,12 @@ func newFlights() *flights {
 
 // board joins the flight of a key, or prepares a new one, which the caller has
 // to start. With flights.mu held.
-func (fs *flights) board(ctx context.Context, k key) (f *flight, joined bool) {
+func (fs *flights) board(ctx context.Context, k key, owner uint64) (f *flight, joined bool) {
 	if f, joined = fs.open[k]; joined {
 		f.waiting++
 		return f, true
 	}
-	f = &flight{key: k, done: make(chan struct{}), waiting: 1, outcome: outcome{err: errGoexit}}
+	f = &flight{key: k, owner: owner, done: make(chan struct{}), waiting: 1, outcome: outcome{err: errGoexit}}
 	f.ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	fs.open[k] = f
 	fs.all[f] = struct{}{}
@@ -117,17 +119,18 @@ func (fs *flights) close() {
 }
 
 // share gets a document by joining a flight or starting one. again is true if
-// the flight was for a request that differs in what the answer varies on.
+// the flight was for a request that differs in what the answer varies on, or its
+// outcome concerns another owner only.
 func (c *Cache) share(ctx context.Context, k key, req Request) (doc *Document, again bool, err error) {
 	c.flights.mu.Lock()
 	// A flight may have landed since the store was last looked at.
 	known := c.store.get(k)
-	if doc, decided, err := known.answer(time.Now(), req.Header); decided {
+	if doc, decided, err := known.answer(time.Now(), req.Header, req.Owner); decided {
 		c.flights.mu.Unlock()
 		c.counters.decided(doc, err)
 		return doc, false, err
 	}
-	f, joined := c.flights.board(ctx, k)
+	f, joined := c.flights.board(ctx, k, req.Owner)
 	c.flights.mu.Unlock()
 	if !joined {
 		// The flight may outlive this call, after which the header is the caller's again.
@@ -141,7 +144,7 @@ func (c *Cache) share(ctx context.Context, k key, req Request) (doc *Document, a
 		return nil, false, ctx.Err()
 	case <-f.done:
 	}
-	if joined && !f.outcome.selection.matches(req.Header) {
+	if joined && (!f.outcome.selection.matches(req.Header) || f.outcome.own && f.owner != req.Owner) {
 		return nil, true, nil
 	}
 	return f.outcome.doc, false, f.outcome.err

@@ -170,8 +170,8 @@ func (s scene) wantsStatus(status int, remembered bool, fetches int) {
 	if got, ok := errors.AsType[*cache.StatusError](err); !ok || got.StatusCode != status {
 		s.Fatalf("got %v, want a StatusError of %d", err, status)
 	}
-	if _, ok := errors.AsType[*cache.NegativeHitError](err); ok != remembered {
-		s.Fatalf("is %q a NegativeHitError? %v, want %v", err, ok, remembered)
+	if e, ok := errors.AsType[*cache.FailureError](err); ok && e.Repeated != remembered || remembered && !ok {
+		s.Fatalf("is %q remembered? want %v", err, remembered)
 	}
 }
 

@@ -166,7 +166,7 @@ func (h *Handler) providerStatus(bridge int, s translate.SourceStatus, breakers 
 		p.LastTrouble = &TroubleStatus{t.at.UTC(), string(t.phase), t.address, t.status, t.reason}
 	}
 	for _, b := range breakers {
-		if b.Source != s.Namespace {
+		if b.Source != s.Namespace || b.Partition != s.Partition {
 			continue
 		}
 		status := BreakerStatus{Host: b.Host, State: "closed", Failures: b.Failures, LastFailure: b.LastFailure}

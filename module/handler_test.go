@@ -275,12 +275,13 @@ func TestPartition(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	namespace := "acme"
 	from := func(kind int, origin string, trust []string, credentials, transport string) string {
 		u, err := parseOrigin(origin)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &translate.Source{Kind: kindOf(kind), URL: u, Trust: trust}
+		s := &translate.Source{Kind: kindOf(kind), Namespace: namespace, URL: u, Trust: trust}
 		p, err := partition(s, []byte(credentials), []byte(transport))
 		if err != nil {
 			t.Fatal(err)
@@ -296,22 +297,27 @@ func TestPartition(t *testing.T) {
 	if again := of(0, credentials, ""); again != one {
 		t.Error("the same settings have two partitions")
 	}
-	if from(0, "https://b.example", []string{"t.example"}, "", "") != of(0, "", "") {
-		t.Error("providers without credentials don't share their documents")
+	if from(0, "https://a.example", []string{"t.example"}, "", "") != of(0, "", "") {
+		t.Error("without credentials, trusted hosts make a difference")
 	}
 	trusting := from(0, "https://a.example", []string{"t.example", "u.example"}, `{"type":"api_key","key":"x"}`, "")
 	if from(0, "https://a.example", []string{"u.example", "t.example"}, `{"type":"api_key","key":"x"}`, "") != trusting {
 		t.Error("the order of trusted hosts makes a difference")
 	}
+	namespace = "other"
+	other := of(0, credentials, "")
+	namespace = "acme"
 	write("two")
 	seen := map[string]string{one: "one"}
 	for name, p := range map[string]string{
+		"other namespace":  other,
 		"changed file":     of(0, credentials, ""),
 		"no credentials":   of(0, "", ""),
 		"other kind":       of(1, "", ""),
 		"own transport":    of(0, "", `{"protocol":"http"}`),
 		"other credential": of(0, `{"type":"api_key","key":"x"}`, ""),
 		"other origin":     from(0, "https://b.example", nil, `{"type":"api_key","key":"x"}`, ""),
+		"no credentials b": from(0, "https://b.example", nil, "", ""),
 		"other scheme":     from(0, "http://a.example", nil, `{"type":"api_key","key":"x"}`, ""),
 		"trusted hosts":    trusting,
 		"other trusted":    from(0, "https://a.example", []string{"t.example", "v.example"}, `{"type":"api_key","key":"x"}`, ""),

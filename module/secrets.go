@@ -78,18 +78,20 @@ func addPort(ports map[uint16]bool, u *url.URL) {
 }
 
 // partition names the part of the cache for the documents of a source that were
-// read with the given credentials over the source's own transport. Sources
-// without credentials share what they read. With credentials, the source's URL and
-// trusted hosts decide which requests carry them, and so which of two answers to
-// the same request is kept: sources share only if they have these in common, too.
+// read with the given credentials over the source's own transport. No two sources
+// share what they read: what one makes of a document, or does to its host, is
+// nothing to the other. It is the same source before and after a reload, and in
+// several sites, if it has the same name and URL. The trusted hosts decide which
+// requests carry discovery credentials, and so which of two answers is kept.
 func partition(s *translate.Source, credentials, transport json.RawMessage) (string, error) {
 	d := newDigest()
 	d.add(strconv.Itoa(int(s.Kind)))
+	d.add(s.Namespace)
+	d.add(s.URL.String())
 	d.add(string(transport))
 	if len(credentials) == 0 {
 		return d.text(), nil
 	}
-	d.add(s.URL.String())
 	d.add(strconv.Itoa(len(s.Trust)))
 	for _, host := range slices.Sorted(slices.Values(s.Trust)) {
 		d.add(host)

@@ -82,6 +82,7 @@ type SourceStatus struct {
 	Namespace string
 	Kind      SourceKind
 	URL       string // without what may be secret in it
+	Partition string // that of the [Source]
 	Runs      int64  // calls in progress that concern it
 }
 
@@ -90,7 +91,7 @@ func (b *Bridge) Sources() []SourceStatus {
 	list := make([]SourceStatus, len(b.catalog.sources))
 	for i, s := range b.catalog.sources {
 		u := url.URL{Scheme: s.URL.Scheme, Host: s.URL.Host, Path: s.URL.Path, RawPath: s.URL.RawPath}
-		list[i] = SourceStatus{s.Namespace, s.Kind, u.String(), s.runs.taken.Load()}
+		list[i] = SourceStatus{s.Namespace, s.Kind, u.String(), s.Partition, s.runs.taken.Load()}
 	}
 	return list
 }

@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -142,4 +143,57 @@ func TestR33Versions(t *testing.T) {
 	check(second, "VALIDATION_ERROR", -32055)
 	p.Withdraw("acme/now")
 	check(second, "SKILL_NOT_FOUND", -32602)
+}
+
+// R56: whoever could not have a document is told to wait for as long as the failure is
+// remembered, whether it has just happened or happened before.
+func TestR56AdviceForDocuments(t *testing.T) {
+	leavesNothing(t)
+	for name, spoil := range map[string]func(p *hostile.Provider){
+		"index 503": func(p *hostile.Provider) { p.On("", hostile.Index, hostile.Respond(http.StatusServiceUnavailable, "")) },
+		"index 429": func(p *hostile.Provider) { p.On("", hostile.Index, hostile.Respond(http.StatusTooManyRequests, "")) },
+		"descriptor 500": func(p *hostile.Provider) {
+			p.On("acme/now", hostile.Descriptor, hostile.Respond(http.StatusInternalServerError, ""))
+		},
+		"early": func(p *hostile.Provider) {
+			p.On("acme/now", hostile.Descriptor, hostile.Respond(http.StatusServiceUnavailable, "", "Retry-After", "1"))
+		},
+		"refused": func(p *hostile.Provider) { p.Down() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"})
+			c := hostile.StartCaddy(t, hostile.Bridge("cache {\n\tnegative_ttl 1m\n}", offer(p, "acme")))
+			spoil(p)
+			start := time.Now()
+			for n := range 2 {
+				a := c.Execute("acme.now", nil)
+				if a.Data.Next != "retry" || a.Data.Retry == nil {
+					t.Fatalf("call %d: no advice: %v", n, a)
+				}
+				delay := time.Duration(a.Data.Retry.SuggestedDelayMS * float64(time.Millisecond))
+				if least := time.Minute - time.Since(start); delay < least || delay > time.Minute+time.Second {
+					t.Errorf("call %d: wait %s, want %s: %v", n, delay, least, a)
+				}
+			}
+			c.Stop()
+		})
+	}
+}
+
+// R56: a descriptor that was first asked for while the circuit breaker of its host is
+// open can be read as soon as the breaker lets it: a refusal of the breaker is not
+// remembered as a failure to read it.
+func TestR56BreakerIsNotRemembered(t *testing.T) {
+	leavesNothing(t)
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/sick"}, hostile.Skill{ID: "acme/new"})
+	p.On("acme/sick", hostile.Invoke, hostile.Respond(http.StatusServiceUnavailable, ""))
+	c := hostile.StartCaddy(t, hostile.Bridge("cache {\n\tnegative_ttl 10m\n}", "circuit_breaker {\n\tfailures 1\n\tcooldown 300ms\n}", offer(p, "acme")))
+	if a := c.Execute("acme.sick", nil); a.Outcome() != unreachable {
+		t.Fatal(a)
+	}
+	a := c.Execute("acme.new", nil)
+	if a.Outcome() != unreachable || !strings.Contains(string(a.Data.Details), `"circuit_breaker"`) || a.Data.Retry == nil || a.Data.Retry.SuggestedDelayMS > 300 {
+		t.Fatalf("the breaker is not open: %v", a)
+	}
+	hostile.Eventually(t, patience, func() bool { return c.Execute("acme.new", nil).Outcome() == done }, "the skill can be used after the cooldown")
 }

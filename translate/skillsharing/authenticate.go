@@ -300,7 +300,7 @@ type tokenTransport struct {
 // RoundTrip implements http.RoundTripper.
 func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	start := time.Now()
-	through, err := t.client.Breakers.enter(t.client.Source, req.URL, PhaseAuth)
+	through, err := t.client.Breakers.enter(t.client.Source, t.client.Partition, req.URL, PhaseAuth)
 	if err != nil {
 		return nil, err
 	}

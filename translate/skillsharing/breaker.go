@@ -47,11 +47,12 @@ func NewBreakers(config BreakerConfig) *Breakers {
 // BreakerState is how the circuit breaker of one host is. Hosts that have not failed
 // since they last answered have none.
 type BreakerState struct {
-	Source, Host string
-	Open         bool
-	Failures     int // in a row
-	LastFailure  string
-	Opened       time.Time // zero: it is closed
+	Source, Partition, Host string
+
+	Open        bool
+	Failures    int // in a row
+	LastFailure string
+	Opened      time.Time // zero: it is closed
 }
 
 // States returns the breakers there are, in the order of their sources and hosts.
@@ -69,7 +70,7 @@ func (b *Breakers) States() []BreakerState {
 			known.mu.Unlock()
 			continue
 		}
-		states = append(states, BreakerState{key.source, key.host, !known.opened.IsZero(), known.failures, known.reason, known.opened})
+		states = append(states, BreakerState{key.source, key.partition, key.host, !known.opened.IsZero(), known.failures, known.reason, known.opened})
 		known.mu.Unlock()
 	}
 	slices.SortFunc(states, func(x, y BreakerState) int {
@@ -84,7 +85,9 @@ const forgottenAfter = 5 * time.Minute
 // maxBreakers bounds how many hosts are kept in mind: documents choose them.
 const maxBreakers = 4096
 
-type hostKey struct{ source, scheme, host string }
+// hostKey is a host as one source sees it. Sources of the same name may share what is
+// kept, and are told apart by the partitions of their documents.
+type hostKey struct{ source, partition, scheme, host string }
 
 // breaker is the circuit breaker of one host.
 type breaker struct {
@@ -110,8 +113,8 @@ type passage struct {
 // enter asks whether a request may be sent. If not, the error is a
 // *circuitOpenError. A request about a run that exists may always be: what
 // became of it has to be known.
-func (b *Breakers) enter(source string, u *url.URL, phase Phase) (passage, error) {
-	p := passage{breakers: b, key: hostKey{source, u.Scheme, u.Host}, start: time.Now()}
+func (b *Breakers) enter(source, partition string, u *url.URL, phase Phase) (passage, error) {
+	p := passage{breakers: b, key: hostKey{source, partition, u.Scheme, u.Host}, start: time.Now()}
 	if b == nil {
 		return p, nil
 	}
@@ -130,6 +133,20 @@ func (b *Breakers) enter(source string, u *url.URL, phase Phase) (passage, error
 	}
 	p.done = done
 	return p, nil
+}
+
+// pause is for how long a host is left alone from now on; 0: it is not.
+func (b *Breakers) pause(source, partition string, u *url.URL) time.Duration {
+	if b == nil {
+		return 0
+	}
+	b.mu.RLock()
+	known := b.breakers[hostKey{source, partition, u.Scheme, u.Host}]
+	b.mu.RUnlock()
+	if known == nil || !known.wasOpen() {
+		return 0
+	}
+	return known.refusal(b.config.Cooldown).after
 }
 
 // mayProbe reports whether a request may find out if the host is back though
@@ -325,5 +342,5 @@ func (e *circuitOpenError) complete(target *Error, url string) {
 		"url": url, "reason": "its circuit breaker is open",
 		"circuit_breaker": map[string]any{"state": "open", "failures": e.failures, "last_failure": e.reason},
 	})
-	target.Retry = suggestRetry(max(e.after, time.Millisecond), 3)
+	target.Retry = suggestRetry(max(e.after, time.Millisecond), retryAttempts)
 }

@@ -173,7 +173,7 @@ func (c *Client) exchange(phase Phase, o *outgoing) (a *answer, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &exchangeError{err: err}
 	}
-	through, err := c.Breakers.enter(c.Source, &o.url, phase)
+	through, err := c.Breakers.enter(c.Source, c.Partition, &o.url, phase)
 	if err != nil {
 		withheld = true
 		return nil, &exchangeError{err: err}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
@@ -24,6 +25,9 @@ const maxRedirects = 3
 // Index returns the index of the provider (section 4.3).
 func (c *Client) Index(ctx context.Context) (*Index, *Error) {
 	if doc := c.fresh(indexDocument, c.constant().index); doc != nil {
+		if e := c.judgeDocument(ctx, indexDocument, c.constant().index, doc); e != nil {
+			return nil, e
+		}
 		return doc.Value.(*Index), nil
 	}
 	return c.index(ctx, indexDocument, c.below(WellKnownPath), c.Limits.parseIndex)
@@ -102,6 +106,9 @@ func (c *Client) Skill(ctx context.Context, at Location) (*Skill, *Error) {
 // SkillDocument is Skill, and says how the descriptor was come by.
 func (c *Client) SkillDocument(ctx context.Context, at Location) (*Skill, cache.State, *Error) {
 	if doc := c.fresh(descriptorDocument, string(at)); doc != nil {
+		if e := c.judgeDocument(ctx, descriptorDocument, string(at), doc); e != nil {
+			return nil, 0, e
+		}
 		return doc.Value.(*Skill), cache.Hit, nil
 	}
 	u, e := at.parse()
@@ -131,14 +138,16 @@ func (c *Client) Peek(ctx context.Context, at Location) (*cache.Document, *Error
 	if e != nil {
 		return nil, e
 	}
-	doc, err := c.Cache.Peek(string(at), c.partition(descriptorDocument))
+	doc, err := c.Cache.Peek(string(at), c.partition(descriptorDocument), c.constant().number)
+	if doc != nil {
+		if e := c.judgeDocument(ctx, descriptorDocument, string(at), doc); e != nil {
+			return nil, e
+		}
+	}
 	if err == nil {
 		return doc, nil
 	}
-	e = c.documentError(ctx, PhaseDescriptor, u, err)
-	e.URL = bareURL(u)
-	e.scrub(c.DiscoveryCredentials)
-	return doc, e
+	return doc, c.documentFailure(ctx, PhaseDescriptor, u, err)
 }
 
 // PeekIndex returns the index of a provider that is kept, fresh or not, or nil.
@@ -150,7 +159,7 @@ func (c *Client) PeekRegistry(t CapabilityType) *Index {
 }
 
 func (c *Client) peekIndex(u *url.URL, kind documentKind) *Index {
-	doc, _ := c.Cache.Peek(u.String(), c.partition(kind)) // a failure to renew it changes nothing
+	doc, _ := c.Cache.Peek(u.String(), c.partition(kind), c.constant().number) // a failure to renew it changes nothing
 	if doc == nil {
 		return nil
 	}
@@ -194,19 +203,25 @@ func (k documentKind) phase() Phase {
 
 // constant is what does not change from one request for a document to the next.
 type constant struct {
+	number     uint64 // tells the client from others whose documents are in the same partition
 	index      string // its URL
 	partitions [documentKinds]string
 }
+
+// clients numbers those that have read a document.
+var clients atomic.Uint64
 
 func (c *Client) constant() *constant {
 	if known := c.constants.Load(); known != nil {
 		return known
 	}
-	made := &constant{index: c.below(WellKnownPath).String()}
+	made := &constant{number: clients.Add(1), index: c.below(WellKnownPath).String()}
 	for kind, name := range documentKindNames {
 		made.partitions[kind] = name + " " + c.Partition
 	}
-	c.constants.Store(made)
+	if !c.constants.CompareAndSwap(nil, made) {
+		return c.constants.Load() // another call was faster
+	}
 	return made
 }
 
@@ -222,29 +237,51 @@ func (c *Client) document(ctx context.Context, kind documentKind, u *url.URL, te
 	doc, err := c.Cache.Get(ctx, cache.Request{
 		URL:       text,
 		Partition: c.partition(kind),
+		Owner:     c.constant().number,
 		Header:    sharedHeader,
 		Timeout:   discoveryTimeout,
 		Fetch: func(ctx context.Context, header http.Header) (*cache.Response, error) {
-			return c.fetch(ctx, kind.phase(), u, header)
-		},
-		Parse: func(r *cache.Response) (any, int64, error) {
-			if c.repeatsSecret(r.Body) {
-				return nil, 0, secretError(kind.phase())
+			r, err := c.fetch(ctx, kind.phase(), u, header)
+			if err == nil && r.StatusCode == http.StatusOK && c.repeatsSecret(r.Body) {
+				return nil, &cache.OwnError{Err: secretError(kind.phase())}
 			}
+			return r, ownError(err)
+		},
+		// It depends on nothing but the answer and the limits, which are those of all who share the cache.
+		Parse: func(r *cache.Response) (any, int64, error) {
 			value, err := parse(r)
 			return value, documentCost(r.Body), err
 		},
 	})
 	if err != nil {
-		e := c.documentError(ctx, kind.phase(), u, err)
-		e.URL = bareURL(u)
-		e.scrub(c.DiscoveryCredentials)
+		return nil, c.documentFailure(ctx, kind.phase(), u, err)
+	}
+	if e := c.judgeDocument(ctx, kind, text, doc); e != nil {
 		return nil, e
 	}
 	if doc.State == cache.Stale {
 		c.warnOfStale(ctx, kind.phase(), u, doc.Err)
 	}
 	return doc, nil
+}
+
+// ownError marks an error that is about this client, so that the cache gives it to no
+// other one: what the guard, the rules for URLs and the discovery credentials refuse,
+// and, for as long as it is open, a circuit breaker.
+func ownError(err error) error {
+	if _, open := errors.AsType[*circuitOpenError](err); open {
+		return &cache.OwnError{Err: err, Passing: true}
+	}
+	if e, ok := errors.AsType[*Error](err); ok && e.Phase == PhaseAuth {
+		return &cache.OwnError{Err: err}
+	}
+	if e, ok := errors.AsType[*Error](err); ok && e.Hint == HintRefused {
+		return &cache.OwnError{Err: err}
+	}
+	if _, refused := refusal(err); refused {
+		return &cache.OwnError{Err: err}
+	}
+	return err
 }
 
 // warnOfStale tells the operator why a document is used that is not fresh any more.
@@ -367,6 +404,27 @@ func checkMediaType(h http.Header) *Error {
 	}
 }
 
+// documentFailure is the error of a call that could not have a document. What it
+// advises is true: as long as the failure is remembered, trying again is no use.
+func (c *Client) documentFailure(ctx context.Context, phase Phase, u *url.URL, err error) *Error {
+	e := c.documentError(ctx, phase, u, err)
+	e.URL = bareURL(u)
+	if failed, ok := errors.AsType[*cache.FailureError](err); ok {
+		e.raiseRetry(max(time.Until(failed.RetryAt), c.Breakers.pause(c.Source, c.Partition, u)))
+	}
+	e.scrub(c.Credentials, c.DiscoveryCredentials)
+	return e
+}
+
+// raiseRetry has callers wait at least for so long before they try again, if trying
+// again may help at all.
+func (e *Error) raiseRetry(delay time.Duration) {
+	temporary := (e.Code == EndpointUnreachable || e.Code == RateLimited) && e.Hint != HintRefused
+	if (temporary || e.Retry != nil) && suggestedDelay(e.Retry) < delay {
+		e.Retry = suggestRetry(delay.Truncate(time.Millisecond)+time.Millisecond, retryAttempts)
+	}
+}
+
 // documentError says why a document could not be had.
 func (c *Client) documentError(ctx context.Context, phase Phase, u *url.URL, err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
@@ -405,7 +463,7 @@ func (c *Client) documentStatusError(phase Phase, s *cache.StatusError) *Error {
 		e.Code, e.Arguments = InvalidProviderResponse, nil
 	}
 	if e.Code == EndpointUnreachable && e.Retry == nil {
-		e.Retry = suggestRetry(unreachableDelay, 3)
+		e.Retry = suggestRetry(unreachableDelay, retryAttempts)
 	}
 	if e.Code == InvalidProviderResponse && s.StatusCode < http.StatusBadRequest {
 		e.Message = "that is not an answer with a document."

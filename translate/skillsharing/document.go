@@ -34,6 +34,8 @@ type Index struct {
 	Provider Provider        `json:"provider"`
 	Skills   []IndexEntry    `json:"skills"`
 	Unknown  jsontext.Value  `json:",embed"`
+
+	verdicts verdicts
 }
 
 // IndexEntry is the summary of one skill in an [Index] (section 4.3.3).

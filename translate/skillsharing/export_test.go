@@ -38,7 +38,7 @@ func FailHost(b *Breakers, text string) {
 	if err != nil {
 		panic(err)
 	}
-	p, _ := b.enter("test", u, PhaseInvoke)
+	p, _ := b.enter("test", "", u, PhaseInvoke)
 	p.fail("test")
 }
 

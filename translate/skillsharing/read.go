@@ -22,10 +22,7 @@ func (c *Client) Read(ctx context.Context, u *url.URL) (*cache.Response, *Error)
 		err = secretError(PhaseDescriptor)
 	}
 	if err != nil {
-		e := c.documentError(ctx, PhaseDescriptor, u, err)
-		e.URL = bareURL(u)
-		e.scrub(c.DiscoveryCredentials)
-		return nil, e
+		return nil, c.documentFailure(ctx, PhaseDescriptor, u, err)
 	}
 	return r, nil
 }

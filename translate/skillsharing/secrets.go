@@ -94,8 +94,7 @@ func (c *Client) scrubOutput(output jsontext.Value) jsontext.Value {
 	if output == nil {
 		return nil
 	}
-	secrets := secretsOf([]Credentials{c.Credentials, c.DiscoveryCredentials})
-	secrets = slices.DeleteFunc(secrets, func(s string) bool { return len(s) < minOutputSecret })
+	secrets := c.longSecrets()
 	if !containsAny(output, secrets) && !escapedAny(output, secrets) {
 		return output
 	}
@@ -109,10 +108,17 @@ func (c *Client) scrubOutput(output jsontext.Value) jsontext.Value {
 
 // repeatsSecret reports whether a document repeats a credential: it would be shown
 // to whoever asks for it.
-func (c *Client) repeatsSecret(document []byte) bool {
+func (c *Client) repeatsSecret(document []byte) bool { return repeatsAny(document, c.longSecrets()) }
+
+// longSecrets are those that do not stand in innocent data.
+func (c *Client) longSecrets() []string {
 	secrets := secretsOf([]Credentials{c.Credentials, c.DiscoveryCredentials})
-	secrets = slices.DeleteFunc(secrets, func(s string) bool { return len(s) < minOutputSecret })
-	return containsAny(document, secrets) || escapedAny(document, secrets)
+	return slices.DeleteFunc(secrets, func(s string) bool { return len(s) < minOutputSecret })
+}
+
+// repeatsAny reports whether JSON text has one of the secrets in it.
+func repeatsAny(v jsontext.Value, secrets []string) bool {
+	return containsAny(v, secrets) || escapedAny(v, secrets)
 }
 
 func containsAny(text []byte, secrets []string) bool {

@@ -30,6 +30,8 @@ type Skill struct {
 	polled string
 
 	headerWithBody http.Header // of requests with a body, but for a credential; not to be changed
+
+	verdicts verdicts
 }
 
 // What all requests have in common, and those with JSON in their bodies, but for a

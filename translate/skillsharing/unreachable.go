@@ -56,7 +56,7 @@ func (c *Client) unreachable(err error, phase Phase, u *url.URL, executionID str
 	if refused {
 		e.Hint = HintRefused
 	} else {
-		e.Retry = suggestRetry(unreachableDelay, 3)
+		e.Retry = suggestRetry(unreachableDelay, retryAttempts)
 	}
 	return e
 }
@@ -66,6 +66,7 @@ func (c *Client) unreachable(err error, phase Phase, u *url.URL, executionID str
 const (
 	unreachableDelay = 2 * time.Second
 	timeoutDelay     = time.Second
+	retryAttempts    = 3
 )
 
 // StopKey is the key of a value that the context of a call may have. The value has a
@@ -99,7 +100,7 @@ func interrupted(ctx context.Context, phase Phase, executionID string, e Execute
 	}
 	return &Error{
 		Code: InvocationTimeout, Message: end + " before " + awaited + ".", Phase: phase, Source: SourceBridge, ExecutionID: executionID,
-		Executed: e, Retry: suggestRetry(timeoutDelay, 3), Cause: cause, Hint: hint,
+		Executed: e, Retry: suggestRetry(timeoutDelay, retryAttempts), Cause: cause, Hint: hint,
 	}
 }
 

@@ -1,0 +1,55 @@
+package skillsharing_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// Clients of the same source share what they read, and each judges it by its own
+// secrets and rules: a document that one may not use is neither given to it nor kept
+// from the others, and the provider is not asked again for that.
+func TestClientsJudgeForThemselves(t *testing.T) {
+	p := newProvider(t)
+	p.on("GET /skill.json", answers(200, forecast, "Cache-Control", "max-age=600"))
+	p.on("GET "+wellKnown, answers(200, acmeIndex, "Content-Type", "application/json", "Cache-Control", "max-age=600"))
+	shared := newCache(t, time.Minute, time.Hour)
+	client := func(secret string) *skillsharing.Client {
+		c := newReader(t, p)
+		c.Cache, c.Partition = shared, "p"
+		if secret != "" {
+			c.Credentials = &keyed{key: secret}
+		}
+		return c
+	}
+	read := func(c *skillsharing.Client) []string {
+		var said []string
+		if _, e := c.Skill(t.Context(), skillsharing.NewLocation(p.URL+"/skill.json")); e != nil {
+			said = append(said, e.Message)
+		}
+		if _, e := c.Index(t.Context()); e != nil {
+			said = append(said, e.Message)
+		}
+		return said
+	}
+	free, holder, other := client(""), client("acme/translate"), client("another-secret")
+	skills := client("acme/forecast")
+	for range 3 {
+		for _, c := range []*skillsharing.Client{free, other} {
+			if said := read(c); said != nil {
+				t.Errorf("%q", said)
+			}
+		}
+		if said := read(holder); len(said) != 1 || !strings.Contains(said[0], "index repeats a credential") {
+			t.Errorf("an index that repeats the secret: %q", said)
+		}
+		if said := read(skills); len(said) != 2 || !strings.Contains(said[0], "descriptor repeats a credential") {
+			t.Errorf("a descriptor that repeats the secret: %q", said)
+		}
+	}
+	if n := len(p.requests()); n != 2 {
+		t.Errorf("%d requests for two documents", n)
+	}
+}
