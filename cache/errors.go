@@ -75,11 +75,12 @@ type PanicError struct {
 // Error names the value of the panic.
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
-// redacted is a URL fit for an error's text.
+// redacted is a URL fit for an error's text: user information and queries may hold
+// secrets.
 func redacted(rawURL string) string {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		return "(a URL that cannot be parsed)"
 	}
-	return u.Redacted()
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }

@@ -1,12 +1,14 @@
 package skillbridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http/httptrace"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,17 +25,36 @@ const minDialShare = 2 * time.Second
 
 // refusal says which rule of the operator's forbids a connection. It names
 // neither the address nor what is behind it: its text may reach an agent.
-type refusal struct{ rule string }
+type refusal struct {
+	rule string
+	why  string // for the operator only; empty: the rule says all
+}
 
 func (r *refusal) Error() string { return "refused: " + r.rule }
 
 // Refused tells a refusal from a failure of the network. It returns the rule.
 func (r *refusal) Refused() string { return r.rule }
 
+// Passing reports whether the refusal is about what a name leads to at the moment.
+func (r *refusal) Passing() bool { return r.rule == errNowhere.Error() }
+
+// Why returns what only the operator may see.
+func (r *refusal) Why() string { return cmp.Or(r.why, r.rule) }
+
+// What may be wrong with the addresses of a host. Which of the first two it is where a
+// name was looked up is for the log only, and the third is what is said to others:
+// else they could find out which names there are in the operator's network.
+var (
+	errNotPublic  = errors.New("address is not public")
+	errNoSuchHost = errors.New("host name does not exist")
+	errNowhere    = errors.New("host name leads to no address that may be called")
+)
+
 // rules say what may be reached over the network. All transports of a handler
 // have the same.
 type rules struct {
 	addresses *ssrf.Guardian
+	networks  []netip.Prefix // that the operator allowed
 	// named are the single addresses that the operator allowed.
 	named map[netip.Addr]bool
 	ports map[uint16]bool
@@ -58,6 +79,7 @@ func newRules(networks []netip.Prefix, ports map[uint16]bool, report func(source
 	}
 	return &rules{
 		addresses: ssrf.New(ssrf.WithAnyPort(), ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...)),
+		networks:  networks,
 		named:     named,
 		ports:     ports,
 		report:    report,
@@ -78,7 +100,7 @@ type guard struct {
 func (g *guard) dial(ctx context.Context, network, hostport string) (net.Conn, error) {
 	// With this in the context, Caddy's transport would dial whatever it says.
 	if _, diverted := reverseproxy.GetDialInfo(ctx); diverted {
-		return nil, &refusal{"the request carries an upstream of reverse_proxy"}
+		return nil, &refusal{rule: "the request carries an upstream of reverse_proxy"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.timeout)
 	defer cancel()
@@ -127,11 +149,17 @@ func (g *guard) judge(ctx context.Context, hostport string) ([]netip.AddrPort, e
 	if err != nil {
 		return nil, err
 	}
-	candidates, err := g.resolve(ctx, host)
+	if address, err := netip.ParseAddr(host); err == nil {
+		return g.reachable(source, hostport, port, []netip.Addr{address}, errNotPublic)
+	}
+	candidates, err := g.lookup(ctx, host)
+	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound || err == nil && len(candidates) == 0 {
+		return nil, g.refuse(source, hostport, "", errNowhere, errNoSuchHost)
+	}
 	if err != nil {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err}
 	}
-	return g.reachable(source, hostport, port, candidates)
+	return g.reachable(source, hostport, port, candidates, errNowhere)
 }
 
 // target takes a host and port apart and judges what can be judged of them
@@ -139,11 +167,11 @@ func (g *guard) judge(ctx context.Context, hostport string) ([]netip.AddrPort, e
 func (r *rules) target(source, hostport string) (host string, port uint16, err error) {
 	host, text, err := net.SplitHostPort(hostport)
 	if err != nil {
-		return "", 0, &refusal{"host and port can't be told apart"}
+		return "", 0, &refusal{rule: "host and port can't be told apart"}
 	}
 	port, err = r.check(host, text)
 	if err != nil {
-		return "", 0, r.refuse(source, hostport, "", err)
+		return "", 0, r.refuse(source, hostport, "", err, err)
 	}
 	return host, port, nil
 }
@@ -159,8 +187,8 @@ func (r *rules) check(host, portText string) (port uint16, err error) {
 }
 
 // reachable returns those of a host's addresses, of which there is at least one,
-// that may be reached. If there are none, the error is a *refusal.
-func (r *rules) reachable(source, hostport string, port uint16, candidates []netip.Addr) ([]netip.AddrPort, error) {
+// that may be reached. If there are none, the error is a *refusal by that rule.
+func (r *rules) reachable(source, hostport string, port uint16, candidates []netip.Addr, rule error) ([]netip.AddrPort, error) {
 	var allowed []netip.AddrPort
 	for _, address := range candidates {
 		// Resolvers may hand out IPv4 addresses as IPv6 ones.
@@ -169,46 +197,37 @@ func (r *rules) reachable(source, hostport string, port uint16, candidates []net
 		}
 	}
 	if len(allowed) == 0 {
-		return nil, r.refuse(source, hostport, candidates[0].String(), errNotPublic)
+		return nil, r.refuse(source, hostport, candidates[0].String(), rule, errNotPublic)
 	}
 	return allowed, nil
 }
 
-// allows reports whether an address may be reached.
+// allows reports whether an address may be reached, and the IPv4 addresses that it
+// may lead to. What the operator has named by itself may be.
 func (r *rules) allows(address netip.Addr) bool {
-	return address.Zone() == "" && r.addresses.SafeAddr(address) == nil && (!metadata[address] || r.named[address])
-}
-
-// metadata are the addresses under which clouds hand out the credentials of the
-// machine. Some lie in networks that are allowed for other reasons, so only who
-// names one of them gets it.
-var metadata = map[netip.Addr]bool{
-	netip.MustParseAddr("169.254.169.254"): true, // AWS, Azure, Google Cloud, DigitalOcean, Oracle and others
-	netip.MustParseAddr("169.254.170.2"):   true, // AWS ECS, credentials of tasks
-	netip.MustParseAddr("169.254.170.23"):  true, // AWS EKS, credentials of pods
-	netip.MustParseAddr("fd00:ec2::254"):   true, // AWS
-	netip.MustParseAddr("fd00:ec2::23"):    true, // AWS EKS
-	netip.MustParseAddr("fd20:ce::254"):    true, // Google Cloud
-	netip.MustParseAddr("100.100.100.200"): true, // Alibaba Cloud
-	netip.MustParseAddr("192.0.0.192"):     true, // Oracle Cloud
-	netip.MustParseAddr("168.63.129.16"):   true, // Azure, public though it is reached from within only
-}
-
-func (g *guard) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
-	if address, err := netip.ParseAddr(host); err == nil {
-		return []netip.Addr{address}, nil
+	if address.Zone() != "" || r.addresses.SafeAddr(address) != nil {
+		return false
 	}
-	addresses, err := g.lookup(ctx, host)
-	if err == nil && len(addresses) == 0 {
-		err = &net.DNSError{Err: "no address", Name: host, IsNotFound: true}
+	if r.named[address] {
+		return true
 	}
-	return addresses, err
+	return !metadata[address] && !slices.ContainsFunc(embedded(address, r.allowedBits(address)), func(inner netip.Addr) bool { return !r.allows(inner) })
 }
 
-var errNotPublic = errors.New("address is not public")
+// allowedBits is the length of the smallest network that the operator allowed and
+// that has an address; 0 if there is none.
+func (r *rules) allowedBits(address netip.Addr) int {
+	bits := 0
+	for _, network := range r.networks {
+		if network.Contains(address) {
+			bits = max(bits, network.Bits())
+		}
+	}
+	return bits
+}
 
-func (r *rules) refuse(source, hostport, address string, rule error) *refusal {
-	refused := &refusal{rule.Error()}
+func (r *rules) refuse(source, hostport, address string, rule, why error) *refusal {
+	refused := &refusal{rule: rule.Error(), why: why.Error()}
 	r.report(source, hostport, address, refused)
 	return refused
 }

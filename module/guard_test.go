@@ -112,6 +112,7 @@ func refusedBy(err error) string {
 
 const (
 	notPublic = "address is not public"
+	noPublic  = "host name leads to no address that may be called"
 	zone      = "address has a zone"
 	mapped    = "address is IPv4 written as IPv6"
 	unusual   = "address is not written in its usual form"
@@ -127,8 +128,8 @@ func TestGuardSpellings(t *testing.T) {
 	tr.guard.lookup = resolver("127.0.0.1")
 	for host, rule := range map[string]string{
 		// names that resolve to it
-		"localhost": notPublic, "LOCALHOST": notPublic, "localhost.": notPublic, "localhost.localdomain": notPublic,
-		"canary.example.com": notPublic, "127.0.0.1.nip.io": notPublic, "xn--bcher-kva.example": notPublic, "my_host": notPublic,
+		"localhost": noPublic, "LOCALHOST": noPublic, "localhost.": noPublic, "localhost.localdomain": noPublic,
+		"canary.example.com": noPublic, "127.0.0.1.nip.io": noPublic, "xn--bcher-kva.example": noPublic, "my_host": noPublic,
 		// IPv4 in its usual form
 		"127.0.0.1": notPublic, "127.1.2.3": notPublic, "127.255.255.254": notPublic, "0.0.0.0": notPublic, "0.1.2.3": notPublic,
 		"10.0.0.1": notPublic, "10.255.255.255": notPublic, "172.16.0.1": notPublic, "172.31.255.255": notPublic,
@@ -154,7 +155,7 @@ func TestGuardSpellings(t *testing.T) {
 		// zones
 		"[fe80::1%eth0]": zone, "[::1%lo]": zone, "[2606:4700:4700::1111%1]": zone,
 		// neither
-		"[127.0.0.1]": notPublic, "-": notPublic, "a..b": noHost, "%31%32%37.0.0.1": noHost, "127.0.0.1%00": noHost,
+		"[127.0.0.1]": notPublic, "-": noPublic, "a..b": noHost, "%31%32%37.0.0.1": noHost, "127.0.0.1%00": noHost,
 	} {
 		t.Run(host, func(t *testing.T) {
 			for _, scheme := range []string{"http", "https"} {
@@ -197,10 +198,31 @@ func TestGuardAllowsNetworks(t *testing.T) {
 		{[]string{"127.0.0.1/8"}, []string{"127.0.0.1", "127.255.0.1"}, []string{"::1", "128.66.0.1.example", "10.0.0.1"}},
 		{[]string{"::1"}, []string{"::1"}, []string{"127.0.0.1", "::", "::2"}},
 		{[]string{"fd00:1::/32"}, []string{"fd00:1::7", "fd00:1:ffff::"}, []string{"fd00:2::7", "fc00:1::7", "10.0.0.1"}},
-		{[]string{"169.254.0.0/16", "fd00::/8", "100.64.0.0/10"}, []string{"169.254.1.1", "fd00:ec2::253"}, []string{"169.254.169.254", "fd00:ec2::254", "100.100.100.200"}},
+		{[]string{"169.254.0.0/16", "fd00::/8", "100.64.0.0/10"}, []string{"169.254.1.1", "fd00:ec2::123"}, []string{
+			"169.254.169.254", "169.254.169.253", "169.254.169.252", "169.254.170.2", "169.254.170.23", "169.254.42.42", "169.254.0.23", "100.100.100.200",
+			"fd00:ec2::254", "fd00:ec2::253", "fd00:ec2::23", "fd20:ce::254", "fd00:42::42", "fd00:c1::a9fe:a9fe", "fd00:a9fe:a9fe::1",
+		}},
+		{[]string{"192.0.0.0/24", "0.0.0.0/0", "fe80::/10"}, []string{"192.0.0.1", "fe80::1"}, []string{"192.0.0.192", "168.63.129.16", "fe80::a9fe:a9fe"}},
 		{[]string{"169.254.169.254", "fd00:ec2::254/128"}, []string{"169.254.169.254", "fd00:ec2::254"}, []string{"169.254.169.253", "fd20:ce::254"}},
 		{nil, nil, []string{"168.63.129.16"}},
-		{[]string{"64:ff9b::/96"}, []string{"64:ff9b::808:808"}, []string{"64:ff9b:1::808:808"}},
+		// IPv4 addresses behind IPv6 ones have to be allowed, too.
+		{[]string{"64:ff9b::/96"}, []string{"64:ff9b::808:808"}, []string{
+			"64:ff9b:1::808:808", "64:ff9b::a00:1", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "64:ff9b::6464:64c8", "64:ff9b::", "64:ff9b::a83f:8110",
+		}},
+		{[]string{"64:ff9b::/96", "10.0.0.0/8", "169.254.0.0/16"}, []string{"64:ff9b::a00:1", "64:ff9b::a9fe:1"}, []string{"64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe"}},
+		{[]string{"64:ff9b::/96", "169.254.169.254"}, []string{"64:ff9b::a9fe:a9fe"}, []string{"64:ff9b::a9fe:aa02"}},
+		{[]string{"64:ff9b::a00:1"}, []string{"64:ff9b::a00:1"}, []string{"64:ff9b::a00:2", "10.0.0.1"}},
+		{[]string{"64:ff9b:1::/48"}, []string{"64:ff9b:1::808:808", "64:ff9b:1:808:8:800::", "64:ff9b:1:fffe::808:808"}, []string{
+			"64:ff9b:1::a00:1", "64:ff9b:1::7f00:1", "64:ff9b:1::a9fe:a9fe", "64:ff9b:1:fffe::c0a8:1", "64:ff9b:1::",
+			"64:ff9b:1:a00:0:100::", "64:ff9b:1:a9fe:a9:fe00::", "64:ff9b:1:0a:0:1::", "64:ff9b:1:0:a:0:100:0", "64:ff9b:1:ff7f::1:0:0",
+		}},
+		{[]string{"64:ff9b:1:a00::/96"}, []string{"64:ff9b:1:a00::808:808"}, []string{"64:ff9b:1:a00::a00:1", "64:ff9b:1::808:808"}},
+		{[]string{"64:ff9b:1:a00::/64"}, []string{"64:ff9b:1:a00::808:808", "64:ff9b:1:a00:8:808:800::"}, []string{"64:ff9b:1:a00:a:0:100::", "64:ff9b:1:a00::7f00:1"}},
+		{[]string{"2002::/16"}, []string{"2002:808:808::1"}, []string{"2002:a00:1::", "2002:7f00:1::1", "2002:a9fe:a9fe::1", "2002:c0a8:101:5::"}},
+		{[]string{"2001::/32"}, []string{"2001:0:808:808:0:0:f7f7:f7f7"}, []string{"2001:0:7f00:1::f7f7:f7f7", "2001:0:808:808::80ff:fffe", "2001:0:808:808::5601:5601"}},
+		{[]string{"::/96", "::ffff:0:0:0/96"}, []string{"::808:808", "::ffff:0:808:808"}, []string{"::7f00:1", "::a00:1", "::ffff:0:7f00:1", "::ffff:0:a9fe:a9fe"}},
+		{nil, []string{"2606:4700::5efe:808:808", "2606:4700::5eff:a00:1"}, []string{"2606:4700::5efe:a00:1", "2606:4700::200:5efe:7f00:1", "2606:4700::5efe:a9fe:a9fe"}},
+		{[]string{"fe80::/10", "fd00::/8", "10.0.0.0/8"}, []string{"fe80::5efe:a00:1", "fd00::200:5efe:a00:1"}, []string{"fe80::5efe:7f00:1", "fd00::5efe:a9fe:a9fe"}},
 		{[]string{"0.0.0.0/0"}, []string{"127.0.0.1", "255.255.255.255"}, []string{"::1", "fe80::1"}},
 	} {
 		g := &guard{rules: testRules(networks(t, tc.networks...), 443), timeout: time.Minute}
@@ -210,8 +232,15 @@ func TestGuardAllowsNetworks(t *testing.T) {
 				if _, err := netip.ParseAddr(address); err == nil {
 					g.lookup = resolver(address)
 				}
-				if _, err := g.judge(t.Context(), "host.example:443"); refusedBy(err) != want {
-					t.Errorf("%v, a name for %s: %q, want %q", tc.networks, address, refusedBy(err), want)
+				named := want
+				if named == notPublic {
+					named = noPublic
+				}
+				if _, err := g.judge(t.Context(), "host.example:443"); refusedBy(err) != named {
+					t.Errorf("%v, a name for %s: %q, want %q", tc.networks, address, refusedBy(err), named)
+				}
+				if _, err := netip.ParseAddr(address); err != nil {
+					continue // it is a name
 				}
 				if _, err := g.judge(t.Context(), net.JoinHostPort(address, "443")); refusedBy(err) != want {
 					t.Errorf("%v, %s: %q, want %q", tc.networks, address, refusedBy(err), want)
@@ -319,13 +348,24 @@ func TestGuardFailures(t *testing.T) {
 	tr.guard.lookup = func(_ context.Context, host string) ([]netip.Addr, error) {
 		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 	}
-	err = get(t.Context(), tr, "http", "gone.example:1")
-	if dns, ok := errors.AsType[*net.DNSError](err); !ok || !dns.IsNotFound {
-		t.Errorf("unknown name: %v", err)
-	}
+	unknown := get(t.Context(), tr, "http", "gone.example:1")
 	tr.guard.lookup = resolver()
-	if err := get(t.Context(), tr, "http", "empty.example:1"); err == nil || refusedBy(err) == notPublic {
-		t.Errorf("name without addresses: %v", err)
+	empty := get(t.Context(), tr, "http", "empty.example:1")
+	tr.guard.lookup = resolver("10.0.0.1")
+	private := get(t.Context(), tr, "http", "private.example:1")
+	for name, err := range map[string]error{"unknown": unknown, "without addresses": empty, "private": private} {
+		r, ok := errors.AsType[*refusal](err)
+		if !ok || r.Refused() != noPublic || err.Error() != "refused: "+noPublic || !r.Passing() {
+			t.Errorf("a name that is %s: %v", name, err)
+		} else if wantWhy := map[bool]string{true: notPublic, false: "host name does not exist"}[name == "private"]; r.Why() != wantWhy {
+			t.Errorf("a name that is %s: the operator learns %q", name, r.Why())
+		}
+	}
+	tr.guard.lookup = func(_ context.Context, host string) ([]netip.Addr, error) {
+		return nil, &net.DNSError{Err: "server misbehaving", Name: host, IsTemporary: true}
+	}
+	if err := get(t.Context(), tr, "http", "failing.example:1"); refusedBy(err) == noPublic {
+		t.Errorf("a name server that fails: %v", err)
 	}
 }
 
@@ -388,11 +428,11 @@ func TestJudge(t *testing.T) {
 func TestGuardReports(t *testing.T) {
 	var reports []string
 	r := newRules(nil, map[uint16]bool{443: true}, func(_, host, address string, r *refusal) {
-		reports = append(reports, host+" "+address+" "+r.rule)
+		reports = append(reports, host+" "+address+" "+r.Why())
 	})
 	g := &guard{rules: r, lookup: resolver("10.0.0.1"), timeout: time.Minute}
 	_, err := g.judge(t.Context(), "host.example:443")
-	if text := err.Error(); text != "refused: "+notPublic {
+	if text := err.Error(); text != "refused: "+noPublic {
 		t.Errorf("the error says %q", text)
 	}
 	_, _ = g.judge(t.Context(), "host.example:22")

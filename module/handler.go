@@ -141,8 +141,10 @@ type Handler struct {
 
 	// Addresses that are not public but may be called all the same: networks in
 	// CIDR notation, or single addresses. Documents of providers choose which of
-	// them are called, so name the smallest networks that will do. (In the
-	// Caddyfile, `private_ranges` stands for all private IPv4 and IPv6 ranges.)
+	// them are called, so name the smallest networks that will do. Metadata
+	// addresses of clouds have to be named each by itself. Behind the prefix of a
+	// translator (NAT64) or tunnel, the IPv4 address within has to be allowed, too.
+	// (In the Caddyfile, `private_ranges` stands for all private IPv4 and IPv6 ranges.)
 	// Default: none. Example: `["10.1.2.0/24", "fd00:1::7"]`.
 	AllowNetworks []string `json:"allow_networks,omitempty"`
 

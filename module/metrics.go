@@ -210,7 +210,7 @@ const (
 // reason is which kind of rule a refusal is by.
 func (r *refusal) reason() string {
 	switch {
-	case r.rule == errNotPublic.Error():
+	case r.Why() == errNotPublic.Error():
 		return refusedAddress
 	case strings.HasPrefix(r.rule, "port "):
 		return refusedPort
@@ -218,8 +218,13 @@ func (r *refusal) reason() string {
 	return refusedHost
 }
 
-// refused counts a connection that the guard has refused.
-func (m *metrics) refused(r *refusal) { m.refusals.WithLabelValues(r.reason()).Inc() }
+// refused counts a connection that the guard has refused. A name that does not exist
+// is not for the operator's rules to open.
+func (m *metrics) refused(r *refusal) {
+	if r.Why() != errNoSuchHost.Error() {
+		m.refusals.WithLabelValues(r.reason()).Inc()
+	}
+}
 
 // providerLabel is a namespace of the configuration.
 func providerLabel(namespace string) string {

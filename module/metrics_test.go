@@ -603,7 +603,7 @@ func TestRefusalReasons(t *testing.T) {
 		}
 	}
 	before := reasons()
-	if _, err := r.reachable("acme", "a.example:443", 443, []netip.Addr{netip.MustParseAddr("10.0.0.1")}); err == nil {
+	if _, err := r.reachable("acme", "a.example:443", 443, []netip.Addr{netip.MustParseAddr("10.0.0.1")}, errNowhere); err == nil {
 		t.Error("a private address is allowed")
 	}
 	if after := reasons(); after[refusedAddress] != before[refusedAddress]+1 {

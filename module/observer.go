@@ -107,7 +107,7 @@ func (o *observer) Notice(ctx context.Context, n *skillsharing.Notice) {
 func (o *observer) refused(source, host, address string, r *refusal) {
 	o.metrics.refused(r)
 	host = clip(host, maxLogged)
-	dropped, due, full := o.refusals.due(source, host+"\n"+r.rule, time.Now())
+	dropped, due, full := o.refusals.due(source, host+"\n"+r.Why(), time.Now())
 	switch {
 	case full:
 		o.logger.Warn("this source leads to more places that may not be reached than are logged; the metrics count them", optional("source", source))
@@ -115,7 +115,7 @@ func (o *observer) refused(source, host, address string, r *refusal) {
 	case !due:
 		return
 	}
-	message, option := "did not connect: "+r.rule, ""
+	message, option := "did not connect: "+r.Why(), ""
 	switch r.reason() {
 	case refusedAddress:
 		option = "allow_networks " + clip(address, maxLogged)

@@ -47,7 +47,7 @@ func TestCalledLevels(t *testing.T) {
 		"following is up to the agent":  {&translate.Failure{Kind: translate.TimedOut, Next: translate.NextFollowRun, Err: new(skillsharing.Error)}, zapcore.InfoLevel},
 		"descriptor gone":               {failure(translate.SkillNotFound, skillsharing.Error{Hint: skillsharing.HintGone}), zapcore.WarnLevel},
 		"refused dial":                  {failure(translate.Unreachable, skillsharing.Error{Hint: skillsharing.HintRefused}), zapcore.WarnLevel},
-		"connection refused by a rule":  {failure(translate.Unreachable, skillsharing.Error{Hint: skillsharing.HintRefused, Cause: fmt.Errorf("dial: %w", &refusal{"port 1 is not allowed"})}), zapcore.InfoLevel},
+		"connection refused by a rule":  {failure(translate.Unreachable, skillsharing.Error{Hint: skillsharing.HintRefused, Cause: fmt.Errorf("dial: %w", &refusal{rule: "port 1 is not allowed"})}), zapcore.InfoLevel},
 		"secret denied":                 {&translate.Failure{Kind: translate.AuthRequired, Next: translate.NextAskOperator, Err: &skillsharing.Error{Hint: skillsharing.HintSecretDenied}}, zapcore.InfoLevel},
 		"provider down":                 {failure(translate.Unreachable, skillsharing.Error{}), zapcore.WarnLevel},
 		"invalid document":              {failure(translate.InvalidDocument, skillsharing.Error{}), zapcore.WarnLevel},
@@ -170,7 +170,7 @@ func TestLoggedTextsAreBounded(t *testing.T) {
 	o.Notice(t.Context(), &skillsharing.Notice{Level: slog.LevelWarn, Message: long, Attrs: []slog.Attr{
 		slog.String("text", long), slog.Any("list", []string{long}), slog.Any("error", errors.New(long)),
 	}})
-	o.refused("acme", long, long, &refusal{"address is not public"})
+	o.refused("acme", long, long, &refusal{rule: "address is not public"})
 	if logs.Len() != 4 {
 		t.Fatalf("%d lines, want 4", logs.Len())
 	}
@@ -238,7 +238,7 @@ func TestRefusalsNameTheOption(t *testing.T) {
 		{"127.1:443", "", "host is spelled like an address", ""},
 	} {
 		o, logs := observed(zapcore.DebugLevel)
-		o.refused("acme", tc.host, tc.address, &refusal{tc.rule})
+		o.refused("acme", tc.host, tc.address, &refusal{rule: tc.rule})
 		line := logs.All()[0]
 		option, named := line.ContextMap()["option"]
 		if named != (tc.option != "") || named && option != tc.option || strings.Contains(line.Message, "option") != named {
@@ -263,7 +263,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, logs := observed(zapcore.DebugLevel)
 		for i := range 10_000 {
-			o.refused("acme", fmt.Sprint("host", i, ":443"), "10.0.0.1", &refusal{"address is not public"})
+			o.refused("acme", fmt.Sprint("host", i, ":443"), "10.0.0.1", &refusal{rule: "address is not public"})
 		}
 		if n := logs.Len(); n == 0 || n > 100 {
 			t.Errorf("%d lines", n)
@@ -271,7 +271,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 		if last := logs.All()[logs.Len()-1]; !strings.Contains(last.Message, "than are logged") {
 			t.Errorf("nothing says that there is more: %v", last)
 		}
-		o.refused("other", "host:443", "10.0.0.1", &refusal{"address is not public"})
+		o.refused("other", "host:443", "10.0.0.1", &refusal{rule: "address is not public"})
 		if last := logs.All()[logs.Len()-1]; last.ContextMap()["source"] != "other" {
 			t.Errorf("one source keeps another's from being logged: %v", last)
 		}
@@ -281,7 +281,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 		}
 		time.Sleep(lineInterval)
 		before := logs.Len()
-		o.refused("acme", "late:443", "10.0.0.1", &refusal{"address is not public"})
+		o.refused("acme", "late:443", "10.0.0.1", &refusal{rule: "address is not public"})
 		if logs.Len() != before+1 {
 			t.Error("no refusal is logged any more")
 		}

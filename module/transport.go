@@ -238,10 +238,10 @@ func (t *transport) roundTrip(r *http.Request) (*http.Response, error) {
 func (t *transport) Judge(_ context.Context, source string, u *url.URL) error {
 	host, port := u.Hostname(), portOf(u)
 	if _, r := t.guard.check(host, port); r != nil {
-		return t.guard.refuse(source, hostport(u), "", r)
+		return t.guard.refuse(source, hostport(u), "", r, r)
 	}
 	if address, notAddress := netip.ParseAddr(host); notAddress == nil && !t.guard.allows(address) {
-		return t.guard.refuse(source, hostport(u), address.String(), errNotPublic)
+		return t.guard.refuse(source, hostport(u), address.String(), errNotPublic, errNotPublic)
 	}
 	return nil
 }

@@ -114,11 +114,11 @@ func TestNetworkProxy(t *testing.T) {
 	}{
 		{"http", "public.example", "8.8.8.8", ""},
 		{"http", "8.8.8.8:80", "", ""},
-		{"http", "private.example", "10.0.0.1", notPublic},
+		{"http", "private.example", "10.0.0.1", noPublic},
 		{"http", "127.0.0.1", "", notPublic},
 		{"http", "127.1", "8.8.8.8", unusual},
 		{"http", "public.example:22", "8.8.8.8", "port 22 is not allowed"},
-		{"https", "private.example", "::1", notPublic},
+		{"https", "private.example", "::1", noPublic},
 		{"http", strings.TrimPrefix(proxy.URL, "http://"), "", "port " + proxy.URL[strings.LastIndex(proxy.URL, ":")+1:] + " is not allowed"},
 	} {
 		tr.guard.lookup = nil

@@ -128,7 +128,7 @@ func mustBeRefused(t *testing.T, a hostile.Answer) {
 
 // rules are what a refusal may tell: the rule, never what is behind the address.
 var rules = []string{
-	"address is not public", "address has a zone", "address is IPv4 written as IPv6", "address is not written in its usual form",
+	"address is not public", "host name leads to no address that may be called", "address has a zone", "address is IPv4 written as IPv6", "address is not written in its usual form",
 	"host is neither a name (xn--… if it is not ASCII) nor an address in its usual form",
 }
 

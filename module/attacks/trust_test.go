@@ -1,6 +1,9 @@
 package attacks_test
 
 import (
+	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
@@ -58,5 +61,132 @@ func TestS49Subdomains(t *testing.T) {
 	mustComplete(t, c.Execute("acme.x", nil))
 	if n := len(s.other.Received("a-secret-key")); n != 1 {
 		t.Errorf("the trusted subdomain got the key %d times", n)
+	}
+}
+
+// S59: whether a name exists in the operator's network can't be told from an answer,
+// nor by a provider from what it is asked: one that leads to private addresses and one
+// that does not exist are the same, in every place that can name a URL and however
+// often it is tried. The log tells which it is.
+func TestS59NamesOfTheInside(t *testing.T) {
+	p := inHouse(t)
+	names := hostile.NewNameServer(t)
+	kinds := map[string]hostile.Lookup{
+		"aaaa": hostile.NXDomain(), "bbbb": hostile.Addresses(), "cccc": hostile.Addresses("10.0.0.1"), "dddd": hostile.Addresses("127.0.0.1"),
+		"eeee": hostile.Addresses("169.254.169.254"), "ffff": hostile.Addresses("fd00::1", "10.0.0.1"),
+	}
+	for name, lookup := range kinds {
+		names.Set(name+".corp.example", lookup)
+	}
+	// The breaker, stale documents and remembered failures are as they are by default.
+	c := hostile.StartCaddy(t, "http://127.0.0.1:{$PORT} {\n\tskill_bridge /rpc {\n\t\tallow_http\n\t\tallow_anonymous\n\t\tallow_networks "+house+"\n"+
+		"\t\tpoll_interval 1ms 20ms\n\t\tcircuit_breaker {\n\t\t\tfailures 3\n\t\t}\n\t\tcache {\n\t\t\tttl 0s\n\t\t\tnegative_ttl 0s\n\t\t}\n\t\t"+names.Transport()+"\n\t\t"+
+		provider(p.URL(), "acme", "credentials oauth2 {", "client_id bridge", "client_secret a-client-secret", "}", "trust *.corp.example:80 *.corp.example")+"\n\t}\n}\n")
+	for _, place := range namedURLs {
+		answers, refused := map[string]string{}, 0
+		for name := range kinds {
+			p.On("", hostile.Index)
+			p.Publish(hostile.Skill{ID: "acme/x"})
+			p.On("acme/x", hostile.Descriptor)
+			p.On("acme/x", hostile.Invoke, hostile.AcceptForResult(0))
+			scheme := "http://"
+			if place.name == "token_url" {
+				scheme = "https://"
+			}
+			place.set(p, scheme+name+".corp.example/")
+			for range 5 { // as many as open a breaker
+				a := c.Execute("acme.x", nil)
+				text := strings.ReplaceAll(fmt.Sprint(a.Outcome(), a.Message, a.Data.Phase, a.Data.Executed, a.Data.Next, string(a.Data.Details), a.Data.Retry != nil), name, "NAME")
+				if a.Data.ExecutionID != "" {
+					text = strings.ReplaceAll(text, a.Data.ExecutionID, "RUN")
+				}
+				if strings.Contains(text, "not public") || strings.Contains(text, "not exist") {
+					t.Errorf("%s, %s: the answer tells which it is: %v", place.name, name, a)
+				}
+				answers[text] += name + " "
+				refused += strings.Count(text, "ENDPOINT_UNREACHABLE")
+			}
+			p.On("acme/x", hostile.Invoke)
+		}
+		if refused == 0 && !strings.HasPrefix(place.name, "redirect") { // then documents of before are used
+			t.Errorf("%s: nothing was refused: %q", place.name, answers)
+		}
+		if len(answers) != 1 {
+			t.Errorf("%s: %d different answers: %q", place.name, len(answers), answers)
+		}
+	}
+	for line, name := range map[string]string{"did not connect: host name does not exist": "aaaa", "did not connect: address is not public": "cccc"} {
+		if len(c.Log.Lines(line, name+".corp.example")) == 0 {
+			t.Errorf("the log does not tell of %s: %s", name, line)
+		}
+	}
+}
+
+// S60: private addresses and those of metadata services are out of reach also behind
+// the prefixes of translators and tunnels, where the operator has opened these, and
+// metadata addresses of all clouds where he has opened the networks that they are in.
+func TestS60AddressesWithinAddresses(t *testing.T) {
+	names := hostile.NewNameServer(t)
+	names.Set("skills.example.test", hostile.Addresses("8.8.8.8")) // which only the proxy would call
+	names.Set("nat64.example.test", hostile.Addresses("64:ff9b::a00:1"))
+	names.Set("dns64.example.test", hostile.Addresses("64:ff9b::808:808"))
+	names.Set("metadata.tencentyun.com", hostile.Addresses("169.254.0.23"))
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/x"}).As("skills.example.test")
+	proxy := newForwarder(t, p)
+	c := hostile.StartCaddy(t, bridge("allow_ports "+p.Port(),
+		"allow_networks 64:ff9b::/96 64:ff9b:1::/48 2002::/16 2001::/32 ::/96 169.254.0.0/16 fd00::/8 100.64.0.0/10 192.0.0.0/24",
+		names.Transport("network_proxy url "+proxy.URL), provider(p.URL(), "acme")))
+	for _, host := range []string{
+		"[64:ff9b::a00:1]", "[64:ff9b::7f00:1]", "[64:ff9b::a9fe:a9fe]", "[64:ff9b::6464:64c8]", "[64:ff9b:1::a00:1]", "[64:ff9b:1:a00:0:100::]",
+		"[64:ff9b:1:fffe::7f00:1]", "[2002:7f00:1::1]", "[2002:c0a8:101::]", "[2001:0:808:808::80ff:fffe]", "[2001:0:a00:1::f7f7:f7f7]", "[::10.0.0.1]", "[::a9fe:a9fe]",
+		"[fd00::5efe:a00:1]", "[fd00::200:5efe:a9fe:a9fe]", "[2606:4700::5efe:7f00:1]", "nat64.example.test", "metadata.tencentyun.com",
+		"169.254.42.42", "[fd00:42::42]", "169.254.0.23", "169.254.169.253", "[fd00:ec2::253]", "169.254.169.252", "[fd00:c1::a9fe:a9fe]", "[fd00:a9fe:a9fe::1]",
+	} {
+		for _, place := range namedURLs {
+			if place.name == "token_url" {
+				continue // there are no credentials
+			}
+			p.On("acme/x", hostile.Invoke, hostile.AcceptForResult(0))
+			place.set(p, "http://"+host+"/latest/meta-data/")
+			mustBeRefused(t, c.Execute("acme.x", nil))
+			p.On("", hostile.Index)
+			p.On("acme/x", hostile.Descriptor)
+		}
+	}
+	if asked := proxy.asked(); len(asked) != 1 {
+		t.Errorf("the proxy was asked for %q", asked)
+	}
+	// What was opened is open for addresses that may be reached themselves.
+	p.On("acme/x", hostile.Invoke)
+	for _, host := range []string{"[64:ff9b::808:808]", "dns64.example.test", "[64:ff9b:1:fffe::808:808]", "[2002:808:808::1]"} {
+		p.Publish(hostile.Skill{ID: "acme/x", Endpoint: "http://" + host + "/run/acme%2Fx"})
+		mustComplete(t, c.Execute("acme.x", nil))
+	}
+}
+
+// S60: the query of a URL that the operator wrote may be a key of its own. No line of
+// the log has it, whatever happens to the host.
+func TestS60QueryOfDescriptorURL(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/x", Unlisted: true})
+	c := hostile.StartCaddy(t, bridge("allow_networks 127.0.0.1",
+		"skill one "+p.URLOf("acme/x", hostile.Descriptor)+"?key=a-secret-in-a-query"))
+	c.Log.MustNotShow("a-secret-in-a-query")
+	mustComplete(t, c.Execute("one", nil))
+	for _, action := range []hostile.Action{
+		hostile.Respond(http.StatusInternalServerError, ""), hostile.Respond(http.StatusNotFound, ""), hostile.Respond(http.StatusOK, "no JSON"),
+		hostile.Respond(http.StatusNotModified, ""), hostile.Respond(http.StatusFound, "", "Location", "http://10.0.0.1/"), hostile.Reset(),
+	} {
+		p.On("acme/x", hostile.Descriptor, action)
+		if a := c.Execute("one", nil); a.Outcome() == "completed" {
+			t.Errorf("completed: %v", a)
+		}
+	}
+	p.Down()
+	p.Disconnect()
+	if a := c.Execute("one", nil); a.Outcome() != "ENDPOINT_UNREACHABLE" {
+		t.Errorf("the host is down: %v", a)
+	}
+	if len(c.Log.Lines(`"level":"warn"`)) == 0 {
+		t.Error("there is no warning to look at")
 	}
 }

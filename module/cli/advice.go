@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -145,9 +144,6 @@ func retryAdvice(e *skillsharing.Error) string {
 	if strings.Contains(e.Message, "documents could not be read within") {
 		return "try again later: nothing was executed. No flag makes it wait longer for documents, since the bridge does not, either"
 	}
-	if dns, ok := errors.AsType[*net.DNSError](e.Cause); ok && dns.IsNotFound {
-		return "check the host name"
-	}
 	if errors.Is(e.Cause, syscall.ECONNREFUSED) {
 		return "check the host and the port, on which nobody listens, or try again later: nothing was executed"
 	}
@@ -207,12 +203,23 @@ func widening(e *skillsharing.Error) string {
 	switch {
 	case strings.Contains(e.Message, "without TLS"):
 		return "if that is meant, add --allow-http"
-	case strings.Contains(e.Message, "not public"):
+	case strings.Contains(why(e), "does not exist"):
+		return "check the host name"
+	case strings.Contains(why(e), "not public"):
 		return "if this address may be called, add --allow-networks " + network(refused)
 	case strings.Contains(e.Message, "port ") && refused.Port() != "":
 		return "if this port may be called, add --allow-ports " + refused.Port()
 	}
 	return ""
+}
+
+// why is the reason of a refusal, which agents are not told in each case.
+func why(e *skillsharing.Error) string {
+	var refused interface{ Why() string }
+	if errors.As(e.Cause, &refused) {
+		return refused.Why()
+	}
+	return e.Message
 }
 
 // network is the smallest one that has a host, as far as that can be told.

@@ -187,6 +187,12 @@ func TestProgress(t *testing.T) {
 	}
 }
 
+// whyError is a refusal whose reason is for the operator only.
+type whyError string
+
+func (whyError) Error() string { return "refused" }
+func (e whyError) Why() string { return string(e) }
+
 // TestNext shows that there is the right advice about a failure, and none to call a
 // skill again that may have been executed.
 func TestNext(t *testing.T) {
@@ -205,7 +211,8 @@ func TestNext(t *testing.T) {
 		failure *translate.Failure
 		want    string
 	}{
-		{"no such host", Provider{}, failed(translate.Unreachable, translate.NextRetry, skillsharing.Error{Cause: &net.DNSError{IsNotFound: true}}), "check the host name"},
+		{"no such host", Provider{}, failed(translate.Unreachable, translate.NextAskOperator, skillsharing.Error{Hint: skillsharing.HintRefused, Cause: whyError("host name does not exist")}), "check the host name"},
+		{"a name that is private", Provider{}, failed(translate.Unreachable, translate.NextAskOperator, skillsharing.Error{Hint: skillsharing.HintRefused, URL: "https://localhost/x", Cause: whyError("address is not public")}), "if this address may be called, add --allow-networks 127.0.0.1,::1"},
 		{"no name server", Provider{}, failed(translate.Unreachable, translate.NextRetry, skillsharing.Error{Cause: &net.DNSError{}}), "try again later"},
 		{"refused", Provider{}, failed(translate.Unreachable, translate.NextRetry, skillsharing.Error{Cause: syscall.ECONNREFUSED}), "check the host and the port"},
 		{"POST without an answer", Provider{}, failed(translate.TimedOut, translate.NextNone, skillsharing.Error{Executed: skillsharing.ExecutedMaybe}), "it is not known whether"},

@@ -118,7 +118,8 @@ func TestR02BlackHole(t *testing.T) {
 
 // R3: names that do not exist, that a name server fails for or is silent about,
 // are ENDPOINT_UNREACHABLE within the dial timeout; nothing of that is remembered
-// once the name is there.
+// once the name is there. One that does not exist is answered as one that leads to an
+// address that is not public, and asked for once.
 func TestR03Names(t *testing.T) {
 	hostile.CheckLeaks(t)
 	t.Cleanup(func() { awaitLookups(t) })
@@ -128,8 +129,9 @@ func TestR03Names(t *testing.T) {
 		lookup hostile.Lookup
 		reason string // of ENDPOINT_UNREACHABLE; none: it completes
 	}{
-		"missing":  {hostile.NXDomain(), "does not exist"},
-		"empty":    {hostile.Addresses(), "does not exist"},
+		"missing":  {hostile.NXDomain(), "leads to no address"},
+		"empty":    {hostile.Addresses(), "leads to no address"},
+		"private":  {hostile.Addresses("10.0.0.1"), "leads to no address"},
 		"failing":  {hostile.ServFail(), "can't be resolved"},
 		"silent":   {hostile.Silence(), "can't be resolved"},
 		"too late": {hostile.Late(time.Hour, hostile.Addresses("127.0.0.1")), "can't be resolved"},
@@ -153,11 +155,15 @@ func TestR03Names(t *testing.T) {
 				checkOnce(t, p, a)
 				return
 			}
-			want{"ENDPOINT_UNREACHABLE", "invoke", "no", "retry", "bridge"}.check(t, a)
+			next, attempts := "retry", 3
+			if strings.HasPrefix(test.reason, "leads") {
+				next, attempts = "ask_operator", 1
+			}
+			want{"ENDPOINT_UNREACHABLE", "invoke", "no", next, "bridge"}.check(t, a)
 			if !strings.Contains(string(a.Data.Details), test.reason) {
 				t.Errorf("the reason is another than %q: %s", test.reason, a)
 			}
-			if n := line().Attempts; n != 3 || p.Posts(a.Call) != 0 {
+			if n := line().Attempts; n != attempts || p.Posts(a.Call) != 0 {
 				t.Errorf("%d attempts, %d invocations", n, p.Posts(a.Call))
 			}
 			names.Set(label+".example.test", hostile.Addresses("127.0.0.1"))
@@ -189,7 +195,7 @@ func TestR03NegativeAnswers(t *testing.T) {
 			p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}).As("provider.example.test")
 			c := hostile.StartCaddy(t, withProvider(p, append(lines, names.Transport())...))
 			for range 3 {
-				want{"ENDPOINT_UNREACHABLE", "discovery", "no", "retry", "bridge"}.check(t, c.Execute("acme.echo", nil))
+				want{"ENDPOINT_UNREACHABLE", "discovery", "no", "ask_operator", "bridge"}.check(t, c.Execute("acme.echo", nil))
 			}
 			names.Set("provider.example.test", hostile.Addresses("127.0.0.1"))
 			since := time.Now()

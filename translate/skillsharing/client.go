@@ -28,7 +28,8 @@ type Client struct {
 	// DiscoveryCredentials authenticate requests for documents; nil: none.
 	DiscoveryCredentials Credentials
 	// Transport carries every request. It must refuse forbidden addresses, with an
-	// error that has a method Refused() string, follow no redirects, and end reading
+	// error that has a method Refused() string, and Passing() bool if that may be
+	// otherwise the next time; follow no redirects; and end reading
 	// a body with the request's context, as package net/http does but for an answer
 	// 101 (Switching Protocols), which therefore must be refused, too. It should
 	// serve [net/http/httptrace]: a request that fails without GetConn having been
@@ -81,8 +82,11 @@ func (e *exchangeError) Unwrap() error { return e.err }
 // Permanent reports whether the error is a judgement and no passing trouble, so
 // that an old document must not be used instead.
 func (e *exchangeError) Permanent() bool {
-	_, refused := refusal(e.err)
-	return refused || e.malformed || errors.Is(e.err, errTooLarge)
+	if _, refused := refusal(e.err); refused {
+		var passing interface{ Passing() bool }
+		return !errors.As(e.err, &passing) || !passing.Passing()
+	}
+	return e.malformed || errors.Is(e.err, errTooLarge)
 }
 
 // outgoing is a request on its way and what is known of it. All that takes memory
