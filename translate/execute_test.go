@@ -82,7 +82,7 @@ func TestExecute(t *testing.T) {
 		},
 		{about: "lost", submit: list(accepted), status: list(answerJSON(404, "")), run: "accepted", kind: translate.ProviderFault, next: translate.NextNone, code: "INVALID_PROVIDER_RESPONSE"},
 		{about: "status forbidden", submit: list(accepted), status: list(answerJSON(403, "")), run: "accepted", kind: translate.PermissionDenied, next: translate.NextFollowRun, code: "PERMISSION_DENIED"},
-		{about: "result broken", submit: list(accepted), status: list(bare), result: list(answerJSON(500, "")), run: "accepted", kind: translate.ProviderFault, next: translate.NextFollowRun, code: "INVALID_PROVIDER_RESPONSE"},
+		{about: "result broken", submit: list(accepted), status: list(bare), result: list(answerJSON(409, "")), run: "accepted", kind: translate.ProviderFault, next: translate.NextFollowRun, code: "INVALID_PROVIDER_RESPONSE"},
 		{about: "another run", submit: list(accepted), status: list(answerJSON(200, response("e2", "completed", nil))), run: "accepted", kind: translate.ProviderFault, next: translate.NextFollowRun, code: "INVALID_PROVIDER_RESPONSE"},
 
 		{about: "401", submit: list(answerJSON(401, "")), kind: translate.AuthRequired, next: translate.NextAskOperator, code: "AUTH_REQUIRED"},

@@ -38,7 +38,13 @@ func failed(e *skillsharing.Error) *Failure {
 	case e.Hint == skillsharing.HintStopping:
 		kind = Stopped
 	}
-	return &Failure{Kind: kind, Next: nextStep(kind, e), Err: e}
+	next := nextStep(kind, e)
+	if next == NextRetry && e.Retry.Kind() != '{' { // whoever refused has not said when it may
+		own := *e // it may be shared
+		own.Retry = jsontext.Value(`{"suggested_delay_ms":2000,"max_attempts":3}`)
+		e = &own
+	}
+	return &Failure{Kind: kind, Next: next, Err: e}
 }
 
 // aboutRun makes a failure to find a skill one to follow a run of it. What the

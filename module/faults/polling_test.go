@@ -3,6 +3,7 @@ package faults_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -10,9 +11,13 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 )
 
-// pollFailures is how many failures in a row a run's status may have before the
-// run is given up.
-const pollFailures = 5
+// trouble is for how long a run's status or result may fail before the run is given up,
+// and troubled is how many requests there are within it, or one more: some of what they
+// wait for is random.
+const (
+	trouble  = 30 * time.Second
+	troubled = 11
+)
 
 // following is a bridge to one provider, one of whose skills is invoked
 // asynchronously. Connections are not kept: on one that was, package net/http
@@ -41,63 +46,85 @@ func TestR09StatusFails(t *testing.T) {
 		},
 		"not found once": {hostile.Respond(404, ""), hostile.State("running"), hostile.Respond(410, "")},
 	}
+	p, c := following(t, "circuit_breaker off")
+	var calls sync.WaitGroup
 	for name, actions := range tests {
-		t.Run(name, func(t *testing.T) {
-			p, c := following(t)
-			p.On("acme/slow", hostile.Status, append(actions, hostile.Usual())...)
-			a := c.Execute("acme.slow", nil)
+		id := "acme/" + strings.ReplaceAll(name, " ", "-")
+		p.Publish(hostile.Skill{ID: id, Edit: consent(5, 1)})
+		p.On(id, hostile.Invoke, hostile.Accept(0))
+		p.On(id, hostile.Status, append(actions, hostile.Usual())...)
+		calls.Go(func() {
+			a := c.Execute(strings.ReplaceAll(id, "/", "."), nil)
 			want{outcome: "completed"}.check(t, a)
 			checkOnce(t, p, a)
-			requests := p.Requests("acme/slow", hostile.Status)
+			requests := p.Requests(id, hostile.Status)
 			if len(requests) != len(actions)+1 {
-				t.Fatalf("%d polls, not %d", len(requests), len(actions)+1)
+				t.Errorf("%s: %d polls, not %d", name, len(requests), len(actions)+1)
+				return
 			}
-			before, least := p.Requests("acme/slow", hostile.Invoke)[0].At, 9*time.Millisecond // a tenth is random
+			before, least := p.Requests(id, hostile.Invoke)[0].At, 9*time.Millisecond // a tenth is random
 			for i, r := range requests {
 				if gap := r.At.Sub(before); gap < least {
-					t.Errorf("poll %d came after %s, not %s", i+1, gap, least)
+					t.Errorf("%s: poll %d came after %s, not %s", name, i+1, gap, least)
 				}
-				before, least = r.At, min(least*3/2, 36*time.Millisecond)
+				before, least = r.At, 9*time.Millisecond
+				if r.Status() != http.StatusOK { // 0: there was none
+					least = 450 * time.Millisecond
+				}
 			}
 		})
 	}
+	calls.Wait()
 }
 
-// R9: a status URL that fails for ever ends the call with the run's id, so that it
-// can be followed again.
-func TestR09StatusKeepsFailing(t *testing.T) {
+// R9, R15: a status or result URL that fails for ever ends the call with the run's id, so
+// that it can be followed again.
+func TestR09KeepsFailing(t *testing.T) {
 	hostile.CheckLeaks(t)
+	p, c := following(t, "circuit_breaker off")
+	patient := c.With(hostile.Timeout(4 * trouble))
+	var calls sync.WaitGroup
 	for name, test := range map[string]struct {
-		action  hostile.Action
-		outcome string
+		part          hostile.Part
+		action        hostile.Action
+		outcome, next string
 	}{
-		"500":       {hostile.Respond(500, ""), "INVALID_PROVIDER_RESPONSE"},
-		"503":       {hostile.Respond(503, ""), "ENDPOINT_UNREACHABLE"},
-		"429":       {hostile.Respond(429, ""), "RATE_LIMITED"},
-		"reset":     {hostile.Reset(), "ENDPOINT_UNREACHABLE"},
-		"truncated": {hostile.Truncate(), "ENDPOINT_UNREACHABLE"},
+		"500":            {hostile.Status, hostile.Respond(500, ""), "INVALID_PROVIDER_RESPONSE", "follow_run"},
+		"503":            {hostile.Status, hostile.Respond(503, ""), "ENDPOINT_UNREACHABLE", "follow_run"},
+		"429":            {hostile.Status, hostile.Respond(429, ""), "RATE_LIMITED", "follow_run"},
+		"reset":          {hostile.Status, hostile.Reset(), "ENDPOINT_UNREACHABLE", "follow_run"},
+		"truncated":      {hostile.Status, hostile.Truncate(), "ENDPOINT_UNREACHABLE", "follow_run"},
+		"result-500":     {hostile.Result, hostile.Respond(500, ""), "INVALID_PROVIDER_RESPONSE", "follow_run"},
+		"result-reset":   {hostile.Result, hostile.Reset(), "ENDPOINT_UNREACHABLE", "follow_run"},
+		"result-running": {hostile.Result, hostile.State("running"), "INVALID_PROVIDER_RESPONSE", "none"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			p, c := following(t)
-			p.On("acme/slow", hostile.Status, test.action)
-			a := c.Execute("acme.slow", nil)
-			want{outcome: test.outcome, phase: "poll", executed: "yes", next: "follow_run"}.check(t, a)
+		id, phase, accept := "acme/"+name, "poll", hostile.Accept(0)
+		if test.part == hostile.Result {
+			phase, accept = "result", hostile.AcceptForResult(0)
+		}
+		p.Publish(hostile.Skill{ID: id})
+		p.On(id, hostile.Invoke, accept)
+		p.On(id, test.part, test.action)
+		calls.Go(func() {
+			a := patient.Execute("acme."+name, nil)
+			want{test.outcome, phase, "yes", test.next, ""}.check(t, a)
 			checkOnce(t, p, a)
 			if a.Data.ExecutionID != p.Accepted(a.Call)[0] {
-				t.Errorf("the run is not named: %s", a)
+				t.Errorf("%s: the run is not named: %s", name, a)
 			}
-			if n := p.Count("acme/slow", hostile.Status); n != pollFailures+1 {
-				t.Errorf("%d polls, not %d", n, pollFailures+1)
+			if n := p.Count(id, test.part); n < troubled || n > troubled+1 || a.Took < trouble {
+				t.Errorf("%s: %d requests within %s, not %d within %s", name, n, a.Took, troubled, trouble)
 			}
 		})
 	}
+	calls.Wait()
 }
 
 // R9: a provider that restarts while its runs go on.
 func TestR09ProviderRestarts(t *testing.T) {
 	hostile.CheckLeaks(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"})
-	c := hostile.StartCaddy(t, hostile.Bridge("provider "+p.URL()+" {", "\tnamespace acme", "}", "poll_interval 200ms 1s"))
+	c := hostile.StartCaddy(t, hostile.Bridge(offer(p, "acme"))) // which polls as it does by default
 	p.On("acme/slow", hostile.Invoke, hostile.Accept(1))
 	answer := calling(c.Client, "acme.slow", nil)
 	hostile.Eventually(t, patience, func() bool { return p.Count("acme/slow", hostile.Status) > 0 }, "the run is asked for")
@@ -352,10 +379,7 @@ func TestR15Result(t *testing.T) {
 		"not found once":      {hostile.AcceptForResult(0), []hostile.Action{hostile.Respond(404, ""), hostile.Usual()}, "completed", "", 2},
 		"not found":           {hostile.AcceptForResult(0), []hostile.Action{hostile.Respond(404, "")}, "INVALID_PROVIDER_RESPONSE", "none", 2},
 		"not found, at once":  {atOnce, []hostile.Action{hostile.Respond(404, "")}, "INVALID_PROVIDER_RESPONSE", "none", 2},
-		"keeps failing":       {hostile.AcceptForResult(0), []hostile.Action{hostile.Respond(500, "")}, "INVALID_PROVIDER_RESPONSE", "follow_run", pollFailures + 1},
-		"resets":              {hostile.AcceptForResult(0), []hostile.Action{hostile.Reset()}, "ENDPOINT_UNREACHABLE", "follow_run", pollFailures + 1},
 		"running, then there": {hostile.AcceptForResult(0), []hostile.Action{hostile.State("running"), hostile.State("running"), hostile.Usual()}, "completed", "", 3},
-		"running for ever":    {hostile.AcceptForResult(0), []hostile.Action{hostile.State("running")}, "INVALID_PROVIDER_RESPONSE", "none", pollFailures + 1},
 		"of another run":      {hostile.AcceptForResult(0), []hostile.Action{hostile.Lie("run-999")}, "INVALID_PROVIDER_RESPONSE", "follow_run", 1},
 		"no JSON":             {hostile.AcceptForResult(0), []hostile.Action{hostile.Respond(200, "done")}, "INVALID_PROVIDER_RESPONSE", "follow_run", 1},
 		"failed":              {hostile.AcceptForResult(0), []hostile.Action{hostile.Fail("OUT_OF_PAPER", "No.")}, "failed OUT_OF_PAPER", "none", 1},

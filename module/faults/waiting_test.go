@@ -337,8 +337,13 @@ func TestUnfinishedRunsCanBeFollowed(t *testing.T) {
 	config := func(lines ...string) string { return withProvider(p, append(lines, "circuit_breaker off")...) }
 	one := hostile.StartProcess(t, hostile.Limits{}, config(), storage(folder))
 	tokens := map[string]string{}
+	patient := one.With(hostile.Timeout(4 * trouble))
+	answered := map[string]<-chan hostile.Answer{}
 	for name, test := range cases {
-		a := one.With(test.options...).Execute("acme."+strings.ReplaceAll(name, " ", "-"), nil)
+		answered[name] = calling(patient.With(test.options...), "acme."+strings.ReplaceAll(name, " ", "-"), nil)
+	}
+	for name, test := range cases {
+		a := <-answered[name]
 		want{outcome: test.outcome}.check(t, a)
 		checkOnce(t, p, a)
 		if tokens[name] = runToken(a); tokens[name] == "" {

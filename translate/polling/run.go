@@ -43,6 +43,20 @@ func (r *Run) Next(atLeast time.Duration) time.Duration {
 	return r.plan.Next(r.progress(atLeast))
 }
 
+// Retry is Next after so many polls in a row that failed in a way which may pass. The
+// plan has no say in it: how long a run takes tells nothing about how long trouble lasts.
+func (r *Run) Retry(failures int, atLeast time.Duration) time.Duration {
+	p := r.progress(atLeast)
+	p.Polls = max(failures-1, 0)
+	return trouble.Next(p)
+}
+
+// trouble are the delays between polls that fail.
+var trouble = Backoff{Initial: 500 * time.Millisecond, Longest: 5 * time.Second}
+
+// Until sets the deadline, as that of [Start].
+func (r *Run) Until(deadline time.Time) { r.deadline = deadline }
+
 // Later is Next for somebody who comes back himself, however long that takes.
 func (r *Run) Later(atLeast time.Duration) time.Duration {
 	p := r.progress(atLeast)

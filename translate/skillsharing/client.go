@@ -61,6 +61,7 @@ type Client struct {
 
 	constants  atomic.Pointer[constant]
 	preference preference
+	followers  followers
 }
 
 const userAgent = "caddy-skill-bridge"

@@ -61,3 +61,10 @@ func Repeating(b *RetryBudget, calls int) (n int) {
 	}
 	return n
 }
+
+// Followers is how many runs are being followed.
+func (c *Client) Followers() int {
+	c.followers.mu.Lock()
+	defer c.followers.mu.Unlock()
+	return len(c.followers.runs)
+}

@@ -50,8 +50,9 @@ func TestFollowUntil(t *testing.T) {
 		{name: "resumed, no wait", run: awaited{Resumed: true}, answers: then(running), polls: 1, status: "running", atLeast: half},
 		{name: "resumed, it has ended", run: awaited{Resumed: true}, answers: then(says(200, completes)), polls: 1, status: "completed"},
 		{name: "resumed, it ends", wait: 2 * sec, run: awaited{Resumed: true}, answers: then(running, says(200, completes)), took: 750 * time.Millisecond, polls: 2, status: "completed"},
-		{name: "resumed, a slow answer", run: awaited{Resumed: true}, answers: then(slow(3*sec, running)), took: 3 * sec, polls: 1, status: "running", atLeast: half},
-		{name: "resumed, no answer", run: awaited{Resumed: true}, answers: then(silent), took: 10 * sec, polls: 1, code: skillsharing.EndpointUnreachable},
+		{name: "resumed, a slow answer", run: awaited{Resumed: true}, answers: then(slow(900*time.Millisecond, says(200, completes))), took: 900 * time.Millisecond, polls: 1, status: "completed"},
+		{name: "resumed, no answer", run: awaited{Resumed: true}, answers: then(silent), took: sec, polls: 1, status: "running", atLeast: half},
+		{name: "resumed, no answer for long", wait: 5 * sec, run: awaited{Resumed: true}, answers: then(silent), took: 5 * sec, polls: 1, status: "running", atLeast: half},
 		{name: "resumed, in trouble", run: awaited{Resumed: true}, answers: then(says(503, "")), polls: 1, code: skillsharing.EndpointUnreachable},
 		{name: "resumed, in trouble until then", wait: sec, run: awaited{Resumed: true}, answers: then(says(503, "")), took: sec, polls: 3, code: skillsharing.EndpointUnreachable},
 		{name: "resumed, trouble has ended", wait: 2 * sec, run: awaited{Resumed: true}, answers: then(says(503, ""), running), took: 2 * sec, polls: 4, status: "running", atLeast: half},
@@ -151,7 +152,7 @@ func TestResultUntil(t *testing.T) {
 	}{
 		{"there", 0, then(says(200, `{"execution_id":"exec-1","status":"completed"}`), says(200, `{"output":1}`)), 0, 2, "completed"},
 		{"not there", 0, then(says(200, `{"execution_id":"exec-1","status":"completed"}`), says(503, "")), 0, 2, "running"},
-		{"there after a while", 2 * sec, then(says(200, `{"execution_id":"exec-1","status":"completed"}`), says(503, ""), says(200, `{"output":1}`)), 750 * time.Millisecond, 3, "completed"},
+		{"there after a while", 2 * sec, then(says(200, `{"execution_id":"exec-1","status":"completed"}`), says(503, ""), says(200, `{"output":1}`)), half, 3, "completed"},
 		{"not there for long", sec, then(says(200, `{"execution_id":"exec-1","status":"completed"}`), says(503, "")), sec, 3, "running"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

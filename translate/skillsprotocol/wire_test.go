@@ -105,13 +105,28 @@ func newWire(t *testing.T, routes map[string]http.HandlerFunc, edits ...string) 
 	return w
 }
 
+// comesBack stands for the params of an agent that does not wait for its run, and then
+// asks how it is: who waits until the deadline only hears that it has passed.
+const comesBack = "get_run"
+
 // verdict is what an agent acts on, in one line.
 func (w *wire) verdict(t *testing.T, params string) string {
 	t.Helper()
-	if params == "" {
+	method := "execute_skill"
+	switch params {
+	case "":
 		params = `{"name":"p.s"}`
+	case comesBack:
+		left, fault := w.front.ServeRPC(t.Context(), &jsonrpc.Request{Method: method, Params: jsontext.Value(`{"name":"p.s","wait_ms":0}`), ID: jsontext.Value("1")})
+		var run struct {
+			Token jsontext.Value `json:"run_token"`
+		}
+		if err := json.Unmarshal(left, &run); fault != nil || err != nil {
+			t.Fatalf("%s, %v, %v", left, fault, err)
+		}
+		method, params = "get_run", `{"wait_ms":0,"run_token":`+string(run.Token)+`}`
 	}
-	result, fault := w.front.ServeRPC(t.Context(), &jsonrpc.Request{Method: "execute_skill", Params: jsontext.Value(params), ID: jsontext.Value("1")})
+	result, fault := w.front.ServeRPC(t.Context(), &jsonrpc.Request{Method: method, Params: jsontext.Value(params), ID: jsontext.Value("1")})
 	var data struct {
 		Code, Type, Phase, Source, Executed, Next string
 		HTTPStatus                                int    `json:"http_status"`
@@ -222,15 +237,15 @@ func TestErrorTableOnTheWire(t *testing.T) {
 		{about: "poll 404", routes: poll(status(404, "")), want: "-32056 INVALID_PROVIDER_RESPONSE 404 poll provider yes none e1"},
 		{about: "poll 410", routes: poll(status(410, "")), want: "-32056 INVALID_PROVIDER_RESPONSE 410 poll provider yes none e1"},
 		{about: "poll 422", routes: poll(status(422, "")), want: "-32056 INVALID_PROVIDER_RESPONSE 422 poll provider yes follow_run e1"},
-		{about: "poll 429", routes: poll(status(429, "")), want: "-32057 RATE_LIMITED 429 poll provider yes follow_run e1"},
-		{about: "poll 500", routes: poll(status(500, "")), want: "-32056 INVALID_PROVIDER_RESPONSE 500 poll provider yes follow_run e1"},
-		{about: "poll 503", routes: poll(status(503, "")), want: "-32053 ENDPOINT_UNREACHABLE 503 poll provider yes follow_run e1"},
-		{about: "poll 504", routes: poll(status(504, "")), want: "failed e1 INVOCATION_TIMEOUT provider yes follow_run"},
-		{about: "poll dropped", routes: poll(drop), want: "-32053 ENDPOINT_UNREACHABLE 0 poll bridge yes follow_run e1"},
+		{about: "poll 429", routes: poll(status(429, "")), params: comesBack, want: "-32057 RATE_LIMITED 429 poll provider yes follow_run e1"},
+		{about: "poll 500", routes: poll(status(500, "")), params: comesBack, want: "-32056 INVALID_PROVIDER_RESPONSE 500 poll provider yes follow_run e1"},
+		{about: "poll 503", routes: poll(status(503, "")), params: comesBack, want: "-32053 ENDPOINT_UNREACHABLE 503 poll provider yes follow_run e1"},
+		{about: "poll 504", routes: poll(status(504, "")), params: comesBack, want: "failed e1 INVOCATION_TIMEOUT provider yes follow_run"},
+		{about: "poll dropped", routes: poll(drop), params: comesBack, want: "-32053 ENDPOINT_UNREACHABLE 0 poll bridge yes follow_run e1"},
 		{about: "poll nonsense", routes: poll(status(200, "nonsense")), want: "-32056 INVALID_PROVIDER_RESPONSE 200 poll bridge yes follow_run e1"},
 		{about: "poll hangs", routes: poll(hang), params: `{"name":"p.s","timeout_ms":1000}`, want: "failed e1 INVOCATION_TIMEOUT bridge yes follow_run"},
 		{about: "result 404", routes: result(status(404, "")), want: "-32056 INVALID_PROVIDER_RESPONSE 404 result provider yes none e1"},
-		{about: "result 500", routes: result(status(500, "")), want: "-32056 INVALID_PROVIDER_RESPONSE 500 result provider yes follow_run e1"},
+		{about: "result 409", routes: result(status(409, "")), want: "-32056 INVALID_PROVIDER_RESPONSE 409 result provider yes follow_run e1"},
 		{about: "no URL to follow", routes: poll(nil), edits: []string{`"status_url"`, `"x"`, `"result_url"`, `"y"`}, want: "-32056 INVALID_PROVIDER_RESPONSE 0 poll bridge yes none e1"},
 		{about: "run failed", routes: poll(status(200, `{"execution_id":"e1","status":"failed","error":{"code":"NO_TABLES","message":"m"}}`)), want: "failed e1 NO_TABLES provider yes none"},
 		{about: "run timed out", routes: poll(status(200, `{"execution_id":"e1","status":"timeout"}`)), want: "failed e1 INVOCATION_TIMEOUT provider yes none"},

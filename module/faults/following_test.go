@@ -1,0 +1,231 @@
+package faults_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+)
+
+// R49: a run is asked about as often by ten who want to know as by one, and each of
+// them hears what comes of it: in time, if it goes on, and at once, if it ends.
+func TestR49OneFollowerPerRun(t *testing.T) {
+	hostile.CheckLeaks(t)
+	const watchers = 10
+	p := lasting(t)
+	p.On("acme/soon", hostile.Invoke, hostile.AcceptForResult(6))
+	c := hostile.StartCaddy(t, hostile.Bridge(offer(p, "acme"), "poll backoff 400ms 400ms"))
+	watch := func(token string, n int, ms int64) (answers []hostile.Answer) {
+		var answered []<-chan hostile.Answer
+		for range n {
+			answered = append(answered, begin(func() hostile.Answer { return getRun(c.Client, token, "wait_ms", ms) }))
+		}
+		for _, answer := range answered {
+			answers = append(answers, receive(t, answer))
+		}
+		return answers
+	}
+	slow := leave(t, c.Client, p, "acme.slow")
+	polls := func(n int) int {
+		before := p.Count("acme/slow", hostile.Status)
+		for _, a := range watch(slow, n, 1600) {
+			checkRunning(t, a, "run-1")
+			if a.Took < 1600*time.Millisecond {
+				t.Errorf("answered after %s", a.Took)
+			}
+		}
+		return p.Count("acme/slow", hostile.Status) - before
+	}
+	one, ten := polls(1), polls(watchers)
+	if one < 3 || ten > one+1 { // on a slow machine the last of them begins, and so ends, later
+		t.Errorf("%d polls for %d who wait, %d for one", ten, watchers, one)
+	}
+
+	soon := leave(t, c.Client, p, "acme.soon")
+	for _, a := range watch(soon, watchers, 10*patience.Milliseconds()) {
+		want{outcome: "completed"}.check(t, a)
+	}
+	if n := p.Count("acme/soon", hostile.Result); n != 1 {
+		t.Errorf("%d requests for the output", n)
+	}
+	if n := p.Count("acme/soon", hostile.Status); n != 7 {
+		t.Errorf("%d polls of a run that takes 7", n)
+	}
+	checkNoPanic(t, c.Log)
+}
+
+// R49: who asks about a run goes or has waited for as long as it wants to: another one
+// of those who wait goes on, and hears the end.
+func TestR49FollowerIsHandedOver(t *testing.T) {
+	hostile.CheckLeaks(t)
+	p := lasting(t)
+	p.On("acme/soon", hostile.Invoke, hostile.Accept(0))
+	gate := hostile.NewGate(t)
+	p.On("acme/soon", hostile.Status, gate.Then(hostile.Usual()))
+	c := hostile.StartCaddy(t, withAdmin+withProvider(p))
+	token := leave(t, c.Client, p, "acme.soon")
+	ctx, hangUp := context.WithCancel(t.Context())
+	defer hangUp()
+	first := begin(func() hostile.Answer { return getRun(c.With(hostile.Context(ctx)), token) })
+	hostile.Eventually(t, patience, func() bool { return gate.Waiting() == 1 }, "the run is asked about")
+	second := begin(func() hostile.Answer { return getRun(c.Client, token, "wait_ms", 1500) })
+	third := begin(func() hostile.Answer { return getRun(c.Client, token, "wait_ms", 10*patience.Milliseconds()) })
+	hostile.Eventually(t, patience, func() bool { return inProgress(c) == 3 }, "three wait")
+	if n := p.Count("acme/soon", hostile.Status); n != 1 {
+		t.Errorf("%d polls under way", n)
+	}
+	hangUp()
+	want{outcome: "gone"}.check(t, receive(t, first))
+	hostile.Eventually(t, patience, func() bool { return p.Count("acme/soon", hostile.Status) == 2 }, "another one asks")
+	checkRunning(t, receive(t, second), "run-1")
+	gate.Open()
+	want{outcome: "completed"}.check(t, receive(t, third))
+	if n := p.Count("acme/soon", hostile.Status); n > 3 {
+		t.Errorf("%d polls", n)
+	}
+}
+
+// R53: a status or result URL that fails for some seconds loses no run that has more
+// time than that, however often it is usually asked; and it is not asked as often then.
+func TestR53RunsAreNotGivenUpEarly(t *testing.T) {
+	hostile.CheckLeaks(t)
+	const lasting = 4 * time.Second
+	failures := map[string]hostile.Action{
+		"503": hostile.Respond(503, ""), "429": hostile.Respond(429, ""), "reset": hostile.Reset(), "500": hostile.Respond(500, ""),
+	}
+	p := hostile.NewProvider(t)
+	p.Publish(hostile.Skill{ID: "acme/quick"})
+	for name := range failures {
+		p.Publish(hostile.Skill{ID: "acme/" + name}, hostile.Skill{ID: "acme/result-" + name})
+	}
+	for _, poll := range []string{"poll adaptive", "poll fixed 20ms", "poll backoff 20ms 40ms"} {
+		t.Run(poll, func(t *testing.T) {
+			c := hostile.StartCaddy(t, hostile.Bridge(offer(p, "acme"), poll, "circuit_breaker off", withoutKeepAlive))
+			var calls sync.WaitGroup
+			for name, failure := range failures {
+				for id, part := range map[string]hostile.Part{"acme/" + name: hostile.Status, "acme/result-" + name: hostile.Result} {
+					var since atomic.Int64
+					accept := hostile.Accept(0)
+					if part == hostile.Result {
+						accept = hostile.AcceptForResult(0)
+					}
+					p.On(id, part)
+					p.On(id, hostile.Invoke, accept)
+					calls.Go(func() {
+						for range 5 { // from which it is learned that the skill is quick
+							want{outcome: "completed"}.check(t, c.Execute(strings.Replace(id, "/", ".", 1), nil))
+						}
+						p.On(id, part, func(x *hostile.Exchange) {
+							since.CompareAndSwap(0, time.Now().UnixNano())
+							if time.Since(time.Unix(0, since.Load())) < lasting {
+								failure(x)
+								return
+							}
+							hostile.Usual()(x)
+						})
+						before := p.Count(id, part)
+						a := c.Execute(strings.Replace(id, "/", ".", 1), nil)
+						want{outcome: "completed"}.check(t, a)
+						if n := p.Count(id, part) - before; n < 4 || n > 8 {
+							t.Errorf("%s, %s: %d requests within %s of trouble", id, poll, n, lasting)
+						}
+					})
+				}
+			}
+			calls.Wait()
+		})
+	}
+}
+
+// R56: each error whose advice is to try again says when.
+func TestR56RetryHasADelay(t *testing.T) {
+	hostile.CheckLeaks(t)
+	p := hostile.NewProvider(t)
+	for name, action := range map[string]hostile.Action{
+		"429":           hostile.Respond(429, ""),
+		"429-problem":   hostile.Problem(429, "RATE_LIMITED", "Later."),
+		"429-null":      hostile.Respond(429, `{"error":{"code":"RATE_LIMITED","message":"Later.","retry":null}}`),
+		"429-text":      hostile.Respond(429, `{"error":{"code":"RATE_LIMITED","message":"Later.","retry":"soon"}}`),
+		"429-when":      hostile.Respond(429, "", "Retry-After", "3"),
+		"404-but-later": hostile.Problem(404, "ENDPOINT_UNREACHABLE", "Restarting."),
+	} {
+		p.Publish(hostile.Skill{ID: "acme/" + name})
+		p.On("acme/"+name, hostile.Invoke, action)
+		defer p.On("acme/"+name, hostile.Invoke)
+	}
+	c := hostile.StartCaddy(t, withProvider(p))
+	for _, name := range c.Names() {
+		a := c.Execute(name, nil)
+		want{executed: "no", next: "retry"}.check(t, a)
+		var said struct {
+			Retry struct {
+				Delay    float64 `json:"suggested_delay_ms"`
+				Attempts float64 `json:"max_attempts"`
+			} `json:"retry"`
+		}
+		if err := json.Unmarshal(a.Data.Raw, &said); err != nil || said.Retry.Delay < 100 || said.Retry.Attempts < 1 {
+			t.Errorf("%s: %v, %+v: %s", name, err, said, a)
+		}
+	}
+}
+
+// R56: who does not want to wait hears in time how a run is as far as is known, also
+// if the status URL does not answer.
+func TestR56GetRunDoesNotHang(t *testing.T) {
+	hostile.CheckLeaks(t)
+	p := lasting(t)
+	c := hostile.StartCaddy(t, withProvider(p))
+	token := leave(t, c.Client, p, "acme.slow")
+	p.On("acme/slow", hostile.Status, hostile.Hang())
+	for _, ms := range []int64{0, 1, 500} {
+		a := getRun(c.Client, token, "wait_ms", ms)
+		checkRunning(t, a, "run-1")
+		if most := time.Duration(ms)*time.Millisecond + 3*time.Second; a.Took > most {
+			t.Errorf("wait_ms %d: answered after %s", ms, a.Took)
+		}
+	}
+	p.On("acme/slow", hostile.Status, hostile.Complete(nil))
+	want{outcome: "completed"}.check(t, getRun(c.Client, token, "wait_ms", 0))
+}
+
+// withAdmin is the part of a Caddyfile that makes Caddy's admin API available, with
+// metrics.
+const withAdmin = "{\n\tadmin 127.0.0.1:{$ADMIN}\n\tmetrics\n}\n"
+
+// inProgress is how many calls the bridge has not answered yet.
+func inProgress(c *hostile.Caddy) int {
+	var running struct {
+		Total int `json:"total"`
+	}
+	_ = json.Unmarshal(jsontext.Value(adminText(c, "/skill_bridge/runs")), &running)
+	return running.Total
+}
+
+func adminGet(t *testing.T, c *hostile.Caddy, path string) string {
+	t.Helper()
+	text := adminText(c, path)
+	if text == "" {
+		t.Fatalf("nothing at %s", path)
+	}
+	return text
+}
+
+func adminText(c *hostile.Caddy, path string) string {
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get("http://127.0.0.1:" + c.Port("ADMIN") + path) //nolint:noctx // this machine's own
+	if err != nil {
+		return ""
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body)
+	return string(text)
+}

@@ -1,0 +1,628 @@
+package skillsharing
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
+)
+
+// A run is given up after so many failures in a row that span so much time.
+const (
+	maxPollFailures = 5
+	maxPollTrouble  = 30 * time.Second
+)
+
+// patience is for how long the first answer about a resumed run is waited for by those
+// who do not want to wait: otherwise they would never hear one.
+const patience = time.Second
+
+// followers are the runs that are being followed. Whoever wants to follow one that is,
+// watches.
+type followers struct {
+	mu   sync.Mutex
+	runs map[followed]*follower
+}
+
+type followed struct{ skillID, executionID string }
+
+// follower asks about one run for all who watch it. One of them makes the requests, in
+// its own time and trace. When it leaves, another one goes on with what is known: so a
+// follower takes no goroutine, and ends with the last who watches.
+type follower struct {
+	client      *Client
+	skill       *Skill
+	executionID string
+
+	// For the one who asks, only.
+	url        *url.URL
+	phase      Phase
+	bareOutput bool          // an object that only has an output means completed, too
+	accepted   time.Time     // zero: the run was resumed
+	elapsed    time.Duration // by the provider's clock, of a run whose output is missing
+	mustAsk    bool          // once, though there may be no time left to wait
+	held       bool          // the provider held the newest answer back
+	failures   int           // in a row
+	failing    time.Time     // the first of them
+	missing    int           // answers 404 or 410 in a row
+	renewed    bool          // the credential was renewed since the last good answer
+	last       *http.Request // as it was sent
+
+	mu       sync.Mutex
+	asking   *watcher
+	waiting  []*watcher // the others
+	deadline time.Time  // of the one who waits longest; zero: there is none
+	ended    bool       // nobody can join
+	run      polling.Run
+	never    bool            // there is no request before the deadline
+	due      time.Time       // else the next one
+	known    ExecutionStatus // the newest; empty: none
+	trouble  *Error          // of the newest request
+	earliest time.Time       // when the provider wants to be asked again; zero: it has not said
+	response *Response       // the end
+	failure  *Error          // or why it can't be learned
+}
+
+// watcher waits for the end of a run.
+type watcher struct {
+	ctx         context.Context
+	until       time.Time // it wants to hear how the run is; zero: not before its end
+	patient     time.Time // so long it waits for the first answer in any case
+	traceParent string
+	effort      *Effort
+	woken       chan struct{} // nil: it has asked from the beginning
+	timer       *time.Timer
+}
+
+func newWatcher(ctx context.Context, run *Awaited, effort *Effort) *watcher {
+	return &watcher{ctx: ctx, until: run.Until, patient: time.Now().Add(patience), traceParent: run.TraceParent, effort: effort}
+}
+
+// end is when the watcher leaves at the latest; zero: with the run.
+func (w *watcher) end() time.Time {
+	deadline, bounded := w.ctx.Deadline()
+	if !w.until.IsZero() && (!bounded || w.until.Before(deadline)) {
+		return w.until
+	}
+	return deadline
+}
+
+// limit is until when the watcher waits for an answer, which may be the first; zero: for
+// however long it takes.
+func (w *watcher) limit(first bool) time.Time {
+	if first && !w.until.IsZero() && w.until.Before(w.patient) {
+		return w.patient
+	}
+	return w.until
+}
+
+// over reports whether the watcher has waited for as long as it wants to.
+func (w *watcher) over() bool { return !w.until.IsZero() && !time.Now().Before(w.until) }
+
+// later reports whether one end comes after another one.
+func later(a, b time.Time) bool { return !b.IsZero() && (a.IsZero() || a.After(b)) }
+
+// sleep waits for d or until the context ends, always with the same timer. It
+// reports whether it waited for d.
+func (w *watcher) sleep(d time.Duration) bool {
+	if d <= 0 {
+		return w.ctx.Err() == nil
+	}
+	select {
+	case <-w.ctx.Done():
+		w.timer.Stop()
+		return false
+	case <-w.after(d):
+		return true
+	}
+}
+
+func (w *watcher) after(d time.Duration) <-chan time.Time {
+	if w.timer == nil {
+		w.timer = time.NewTimer(d)
+	} else {
+		w.timer.Reset(d)
+	}
+	return w.timer.C
+}
+
+// join returns the follower of a run, and whether the watcher is the one who asks.
+func (all *followers) join(c *Client, s *Skill, run *Awaited, w *watcher) (f *follower, asks bool) {
+	key := followed{s.ID, run.ExecutionID}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	f = all.runs[key]
+	if f != nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if !f.ended && f.skill.same(s) {
+			w.woken = make(chan struct{}, 1)
+			f.waiting = append(f.waiting, w)
+			if end := w.end(); later(end, f.deadline) {
+				f.deadline = end
+				f.run.Until(end)
+			}
+			return f, false
+		}
+	}
+	f = &follower{client: c, skill: s, executionID: run.ExecutionID, asking: w, deadline: w.end(), mustAsk: run.Resumed}
+	if all.runs == nil {
+		all.runs = make(map[followed]*follower)
+	}
+	all.runs[key] = f
+	return f, true
+}
+
+// leave forgets a follower, unless another one has taken its place.
+func (all *followers) leave(f *follower) {
+	key := followed{f.skill.ID, f.executionID}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.runs[key] == f {
+		delete(all.runs, key)
+	}
+}
+
+// same reports whether two skills are read from the same document, so that whatever is
+// asked about a run of the one is asked in the same way about a run of the other.
+func (s *Skill) same(other *Skill) bool {
+	return s == other || s.url.Scheme == other.url.Scheme && s.url.Host == other.url.Host && bytes.Equal(s.Document, other.Document)
+}
+
+// watch waits for the end of the run, for as long as the watcher wants to.
+func (f *follower) watch(w *watcher, asks bool) (*Response, *Error) {
+	if asks || f.await(w) {
+		defer f.handOver() // also if a transport panics
+		f.ask(w)
+	}
+	return f.told(w)
+}
+
+// await waits until it is the watcher's turn to ask, which it reports, or it leaves.
+func (f *follower) await(w *watcher) (asks bool) {
+	defer f.stopWaiting(w, &asks)
+	for {
+		f.mu.Lock()
+		asking, ended, heard := f.asking == w, f.ended, f.known != "" || f.trouble != nil
+		f.mu.Unlock()
+		if asking || ended {
+			return asking
+		}
+		var timeUp <-chan time.Time
+		if limit := w.limit(!heard); !limit.IsZero() {
+			left := time.Until(limit)
+			if left <= 0 {
+				return false
+			}
+			timeUp = w.after(left)
+		}
+		select {
+		case <-w.woken:
+		case <-timeUp:
+		case <-w.ctx.Done():
+			return false
+		}
+	}
+}
+
+// stopWaiting takes a watcher off that does not wait for its turn any longer. That may
+// have come at the same moment.
+func (f *follower) stopWaiting(w *watcher, asks *bool) {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	if *asks {
+		return
+	}
+	f.mu.Lock()
+	asking := f.asking == w
+	for i, other := range f.waiting {
+		if other == w {
+			f.waiting = append(f.waiting[:i], f.waiting[i+1:]...)
+			break
+		}
+	}
+	f.mu.Unlock()
+	if asking {
+		f.handOver()
+	}
+}
+
+// handOver lets another watcher ask, or ends the follower if the run has ended or there
+// is none.
+func (f *follower) handOver() {
+	f.mu.Lock()
+	f.asking = nil
+	if f.response == nil && f.failure == nil && len(f.waiting) > 0 {
+		next := 0
+		for i, w := range f.waiting {
+			if later(w.end(), f.waiting[next].end()) { // so that it need not be handed over as often
+				next = i
+			}
+		}
+		f.asking = f.waiting[next]
+		f.waiting = append(f.waiting[:next], f.waiting[next+1:]...)
+		f.deadline = f.asking.end()
+		f.run.Until(f.deadline)
+		f.asking.wake()
+		f.mu.Unlock()
+		return
+	}
+	f.ended = true
+	for _, w := range f.waiting {
+		w.wake()
+	}
+	f.waiting = nil
+	f.mu.Unlock()
+	f.client.followers.leave(f)
+}
+
+// wake has a watcher see what is new.
+func (w *watcher) wake() {
+	select {
+	case w.woken <- struct{}{}:
+	default: // it will
+	}
+}
+
+// told is what a watcher hears that does not wait any longer.
+func (f *follower) told(w *watcher) (*Response, *Error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch ctx := w.ctx; {
+	case f.response != nil:
+		return f.response, nil
+	case f.failure != nil:
+		return nil, f.copied(f.failure)
+	case !w.over(), ctx.Err() != nil && !errors.Is(causeOf(ctx), context.DeadlineExceeded):
+		return nil, f.client.finish(f.skill, interrupted(ctx, f.phase, f.executionID, ExecutedYes))
+	case f.known == "" && f.trouble != nil:
+		return nil, f.copied(f.trouble)
+	}
+	atLeast := time.Until(f.earliest)
+	if f.trouble != nil {
+		atLeast = max(atLeast, time.Until(f.due))
+	}
+	return &Response{
+		ExecutionID: f.executionID, Status: cmp.Or(f.known, StatusRunning),
+		RetryAfter: f.run.Later(atLeast), NotBefore: f.earliest,
+	}, nil
+}
+
+// copied is an error that others hear of, too, and that each completes for itself.
+func (f *follower) copied(shared *Error) *Error {
+	e := *shared
+	return f.client.finish(f.skill, &e)
+}
+
+// begin makes what is needed to ask about a run.
+func (f *follower) begin(ctx context.Context, run *Awaited) {
+	c, s := f.client, f.skill
+	f.phase, f.bareOutput = PhasePoll, s.Endpoint.StatusURL == ""
+	f.seek(cmp.Or(s.Endpoint.StatusURL, s.Endpoint.ResultURL))
+	now := time.Now()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.run = c.Polling.start(c, s, run, f.deadline)
+	if run.Resumed {
+		if early := run.NotBefore.Sub(now); early > 0 {
+			f.mustAsk, f.known, f.earliest, f.due = false, StatusRunning, run.NotBefore, run.NotBefore
+		}
+		return
+	}
+	f.accepted, f.known = now, StatusAccepted
+	f.hear(run.RetryAfter)
+	if run.RetryAfter > 0 || c.preferredWait(ctx, run.Until) == 0 {
+		f.askIn(f.run.Next(run.RetryAfter))
+	}
+}
+
+// start begins to follow a run of a skill.
+func (p *Polling) start(c *Client, s *Skill, run *Awaited, deadline time.Time) polling.Run {
+	plan := p.Plan
+	if plan == nil {
+		plan = p.Book.Learner(polling.Key{Provider: c.Origin.String(), Skill: s.ID, Version: s.Version})
+	}
+	budget := p.Budgets.Of(s.polled)
+	if run.Resumed {
+		return polling.Resume(plan, budget, run.Accepted, deadline)
+	}
+	return polling.Start(plan, budget, time.Now(), deadline)
+}
+
+// seekResult has the output fetched of a run that has completed.
+func (f *follower) seekResult(completed *Response) {
+	f.phase, f.bareOutput, f.held = PhaseResult, true, false
+	f.failures, f.missing, f.renewed = 0, 0, false
+	f.elapsed = completed.Elapsed // not the whole response: it is part of what holds the arguments
+	f.seek(f.skill.Endpoint.ResultURL)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.run = polling.Start(resultDelays, nil, time.Now(), f.deadline)
+	f.known, f.trouble, f.earliest, f.due = StatusRunning, nil, time.Time{}, time.Time{} // for as long as there is no output
+	f.mustAsk = true
+}
+
+// seek says which URL is asked.
+func (f *follower) seek(template string) {
+	u, err := expandURL(template, f.executionID)
+	if err != nil {
+		f.fail(unfollowable(f.phase, f.executionID, err.Error()))
+		return
+	}
+	f.url = u
+}
+
+// askIn says when to ask next.
+func (f *follower) askIn(d time.Duration) {
+	f.never = d == polling.Never
+	if !f.never {
+		f.due = time.Now().Add(d)
+	}
+}
+
+// hear notes for how long the provider does not want to be asked.
+func (f *follower) hear(after time.Duration) {
+	f.earliest = time.Time{}
+	if after > 0 {
+		f.earliest = time.Now().Add(after)
+	}
+}
+
+// fail notes why the run can't be followed to its end.
+func (f *follower) fail(e *Error) {
+	f.mu.Lock()
+	f.failure = e
+	f.mu.Unlock()
+}
+
+// ask asks about the run until it has ended, or the watcher does not want to wait any
+// longer.
+func (f *follower) ask(w *watcher) {
+	if f.phase == PhasePoll {
+		f.askUntil(w)
+	}
+	if f.phase == PhaseResult {
+		f.askForResult(w)
+	}
+}
+
+func (f *follower) askForResult(w *watcher) {
+	start := time.Now()
+	defer func() { w.effort.Result += time.Since(start) }()
+	f.askUntil(w)
+}
+
+// askUntil asks one URL. It ends with the phase, too.
+func (f *follower) askUntil(w *watcher) {
+	f.mu.Lock()
+	if f.never { // by the time of who asked before
+		f.askIn(f.run.Next(time.Until(f.earliest)))
+	}
+	f.mu.Unlock()
+	for phase := f.phase; phase == f.phase && f.failure == nil; {
+		if !f.pause(w) || !f.hold(w) {
+			return
+		}
+		r, after, e := f.request(w)
+		switch {
+		case e == nil && r.Status.Final():
+			if f.finish(w, r) {
+				return
+			}
+		case w.ctx.Err() != nil, e != nil && w.over() && errors.Is(e.Cause, context.DeadlineExceeded):
+			return // it was broken off, which says nothing about the run
+		default:
+			f.goOn(w, r, after, e)
+		}
+	}
+}
+
+// pause waits for the time of the next request. It reports whether the watcher waits
+// for so long.
+func (f *follower) pause(w *watcher) bool {
+	d := time.Until(f.due)
+	if f.never {
+		d = polling.Never
+	}
+	return f.wait(w, d)
+}
+
+func (f *follower) wait(w *watcher, d time.Duration) bool {
+	limit := w.limit(f.mustAsk)
+	if limit.IsZero() {
+		return w.sleep(d)
+	}
+	left := time.Until(limit)
+	return w.sleep(min(d, left)) && d <= left
+}
+
+// hold waits for a place among the requests to the provider. Who comes back to a run
+// at any time does not get one in any case.
+func (f *follower) hold(w *watcher) bool {
+	f.mu.Lock()
+	if !f.mustAsk || w.until.IsZero() {
+		d := f.run.Hold()
+		f.mu.Unlock()
+		return f.wait(w, d)
+	}
+	delay, ok := f.run.Reserve(time.Until(w.until))
+	f.mu.Unlock()
+	if !ok {
+		delay = time.Until(w.until)
+	}
+	return w.sleep(delay) && ok
+}
+
+// request makes one request, for whose answer the watcher does not wait for too long.
+func (f *follower) request(w *watcher) (*Response, time.Duration, *Error) {
+	f.mu.Lock()
+	f.run.Ask()
+	f.mu.Unlock()
+	f.held = false
+	limit := w.limit(f.mustAsk)
+	if limit.IsZero() {
+		return f.requestIn(w.ctx, w)
+	}
+	ctx, cancel := context.WithDeadline(w.ctx, limit)
+	defer cancel()
+	return f.requestIn(ctx, w)
+}
+
+func (f *follower) requestIn(ctx context.Context, w *watcher) (*Response, time.Duration, *Error) {
+	c, wait := f.client, time.Duration(0)
+	if f.phase == PhasePoll { // and not about a result, which is there
+		wait = c.preferredWait(ctx, w.until)
+	}
+	start := time.Now()
+	req, e := c.skillRequest(ctx, f.skill, f.phase, http.MethodGet, f.url, nil, requestOptions{wait, w.traceParent})
+	if f.skill.needsCredential() {
+		w.effort.Credentials += time.Since(start)
+	}
+	if e != nil {
+		return nil, 0, f.about(e)
+	}
+	if f.skill.needsCredential() { // which may have to be renewed
+		last := req.Request // without what else was made with it
+		f.last = &last
+	}
+	w.effort.Polls++
+	sent := time.Now()
+	a, err := c.exchange(f.phase, req)
+	if f.phase == PhasePoll {
+		w.effort.Polling += time.Since(sent)
+	}
+	if err != nil {
+		return nil, 0, c.unreachable(err, f.phase, f.url, f.executionID)
+	}
+	if wait > 0 && c.notePreference(ctx, a) {
+		f.held = time.Since(start) >= wait/2 // or it says so, and answers at once
+	}
+	r, e := c.judge(a, asked{f.phase, f.executionID, f.skill.ID, f.bareOutput})
+	if e != nil {
+		return nil, max(retryAfter(a.header), suggestedDelay(e.Retry)), e
+	}
+	return r, r.RetryAfter, nil
+}
+
+// about makes an error one about the run.
+func (f *follower) about(e *Error) *Error {
+	e.ExecutionID, e.Executed, e.Phase = f.executionID, ExecutedYes, f.phase
+	return e
+}
+
+// finish takes note of the end of the run. It reports whether nothing is missing.
+func (f *follower) finish(w *watcher, r *Response) bool {
+	switch {
+	case f.phase == PhaseResult:
+		r.Elapsed = cmp.Or(r.Elapsed, f.elapsed)
+	case r.Status == StatusCompleted:
+		f.mu.Lock()
+		f.run.Done(r.Elapsed, f.held)
+		f.mu.Unlock()
+		if r.Elapsed > 0 && !f.accepted.IsZero() {
+			w.effort.Overshoot = max(0, time.Since(f.accepted)-r.Elapsed)
+		}
+		if r.Output == nil && !f.bareOutput && f.skill.Endpoint.ResultURL != "" {
+			f.seekResult(r)
+			return false
+		}
+	}
+	f.mu.Lock()
+	f.response = r
+	f.mu.Unlock()
+	return true
+}
+
+// goOn decides what follows an answer that is not the last, or none.
+func (f *follower) goOn(w *watcher, r *Response, after time.Duration, e *Error) {
+	again, final := false, (*Error)(nil)
+	switch {
+	case e != nil:
+		again, final = f.tolerate(w, e)
+	case f.phase == PhaseResult: // completed before, so it must have a result soon
+		e = unfollowable(f.phase, f.executionID, "its result URL keeps saying that it has not ended, after its status URL said that it has")
+		final = f.countFailure(e)
+	default:
+		f.failures, f.missing, f.renewed = 0, 0, false
+	}
+	if final != nil {
+		f.fail(final)
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.trouble = e
+	if again {
+		f.askIn(0)
+		return
+	}
+	f.mustAsk = false
+	f.hear(after)
+	switch {
+	case e != nil:
+		f.askIn(f.run.Retry(f.failures, after))
+	default:
+		f.known = r.Status
+		f.run.Running(f.held)
+		if f.held && after == 0 {
+			f.askIn(0)
+		} else {
+			f.askIn(f.run.Next(after))
+		}
+	}
+	for _, other := range f.waiting { // for the first news, maybe
+		other.wake()
+	}
+}
+
+// tolerate decides about a failed request: ask again at once, ask again later,
+// or give up with the error it returns.
+func (f *follower) tolerate(w *watcher, e *Error) (again bool, final *Error) {
+	switch {
+	case e.HTTPStatus == http.StatusUnauthorized && !f.renewed:
+		f.renewed = true
+		renewed, failed := f.client.renew(w.ctx, f.skill, f.last)
+		switch {
+		case failed != nil && transient(failed):
+			f.renewed = false // it was not, and may be later
+			return false, f.countFailure(f.about(failed))
+		case failed != nil:
+			return false, f.about(failed)
+		case renewed:
+			return true, nil
+		}
+		return false, e
+	case e.HTTPStatus == http.StatusNotFound, e.HTTPStatus == http.StatusGone:
+		if f.missing++; f.missing > 1 {
+			return false, e
+		}
+		e.Hint = HintNone // for it may just not be known everywhere yet
+		return false, nil
+	case transient(e):
+		if e.HTTPStatus == http.StatusTooManyRequests || e.HTTPStatus == http.StatusServiceUnavailable {
+			f.mu.Lock()
+			f.run.Throttled()
+			f.mu.Unlock()
+		}
+		return false, f.countFailure(e)
+	}
+	return false, e
+}
+
+// countFailure returns the error if there were too many in a row, for too long.
+func (f *follower) countFailure(e *Error) *Error {
+	if f.failures++; f.failures == 1 {
+		f.failing = time.Now()
+	}
+	if f.failures >= maxPollFailures && time.Since(f.failing) >= maxPollTrouble {
+		return e
+	}
+	return nil
+}

@@ -1,0 +1,267 @@
+package skillsharing_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// told is what somebody heard who follows a run.
+type told struct {
+	response *skillsharing.Response
+	err      *skillsharing.Error
+	at       time.Duration
+	effort   skillsharing.Effort
+}
+
+// watching follows [run] in the background.
+func watching(ctx context.Context, c *skillsharing.Client, s *skillsharing.Skill, awaited skillsharing.Awaited) <-chan told {
+	heard, start := make(chan told, 1), time.Now()
+	awaited.ExecutionID = run
+	go func() {
+		var w told
+		w.response, w.err = c.Follow(ctx, s, &awaited, &w.effort)
+		w.at = time.Since(start)
+		heard <- w
+	}()
+	synctest.Wait()
+	return heard
+}
+
+// resumed is a run that somebody comes back to, and waits for so long.
+func resumed(wait time.Duration) skillsharing.Awaited {
+	return skillsharing.Awaited{Resumed: true, Until: time.Now().Add(wait)}
+}
+
+// However many follow a run, one of them asks; each hears at its own time how the run is,
+// or what comes of it.
+func TestFollowersShare(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		answers []scriptedAnswer
+		polls   int
+		status  skillsharing.ExecutionStatus
+		code    skillsharing.ErrorCode
+		at      time.Duration
+	}{
+		{"completed", then(times(2, says(200, runs)), says(200, completes)), 3, "completed", "", 1875 * time.Millisecond},
+		{"failed", then(says(200, runs), says(200, `{"execution_id":"exec-1","status":"failed"}`)), 2, "failed", "", 750 * time.Millisecond},
+		{"with its output elsewhere", then(says(200, runs), says(200, `{"execution_id":"exec-1","status":"completed"}`), says(503, ""), says(200, `{"output":1}`)), 4, "completed", "", 1250 * time.Millisecond},
+		{"lost", then(says(200, runs), says(403, "")), 2, "", skillsharing.PermissionDenied, 750 * time.Millisecond},
+		{"in trouble for long", then(says(200, runs), says(503, "")), 1 + untilGivenUp, "", skillsharing.EndpointUnreachable, 33 * sec},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				transport := script(t, c.answers...)
+				client, s := newClient(t, acme, transport), skillAt(t, acme)
+				var all []<-chan told
+				for range 10 {
+					all = append(all, watching(t.Context(), client, s, resumed(time.Hour)))
+				}
+				hasty := watching(t.Context(), client, s, resumed(100*time.Millisecond))
+				if w := <-hasty; w.err != nil || w.response.Status != "running" || w.at != 100*time.Millisecond || w.effort.Polls != 0 ||
+					w.response.RetryAfter < 20*time.Millisecond || w.response.RetryAfter == polling.Never {
+					t.Errorf("who waits for a short time heard %+v", w)
+				}
+				polls := 0
+				var first told
+				for i, heard := range all {
+					w := <-heard
+					polls += w.effort.Polls
+					if (w.at - c.at).Abs() > c.at/10 {
+						t.Errorf("heard after %v, want %v", w.at, c.at)
+					}
+					switch {
+					case c.code != "":
+						wantError(t, w.err, c.code, skillsharing.ExecutedYes)
+						if w.err == first.err {
+							t.Error("two have the same error, which each completes for itself")
+						}
+					case w.err != nil || w.response.Status != c.status || c.status == "completed" && w.response.Output == nil:
+						t.Errorf("%+v, %v", w.response, w.err)
+					}
+					if i == 0 {
+						first = w
+					}
+				}
+				if n := len(transport.asked); n != polls || n < c.polls || n > c.polls+c.polls/untilGivenUp {
+					t.Errorf("%d requests, of which %d are counted; want %d", n, polls, c.polls)
+				}
+				if n := client.Followers(); n != 0 {
+					t.Errorf("%d runs are still followed", n)
+				}
+			})
+		})
+	}
+}
+
+// Ten who wait for the same time make as many requests as one, also at its end.
+func TestFollowersMakeNoMoreRequests(t *testing.T) {
+	requests := func(watchers int) (n int) {
+		synctest.Test(t, func(t *testing.T) {
+			transport := script(t, says(200, runs))
+			client, s := newClient(t, acme, transport), skillAt(t, acme)
+			client.Polling.Plan = polling.Fixed{Interval: 400 * time.Millisecond}
+			start := time.Now()
+			var all []<-chan told
+			for range watchers {
+				all = append(all, watching(t.Context(), client, s, resumed(2*sec)))
+				time.Sleep(30 * time.Millisecond) // more than there has to be between two requests
+			}
+			for i, heard := range all {
+				if w := <-heard; w.err != nil || w.response.Status != "running" || w.at != 2*sec {
+					t.Errorf("%d of %d: %+v", i, watchers, w)
+				}
+			}
+			if d := time.Since(start); d > 3*sec {
+				t.Errorf("it took %v", d)
+			}
+			n = len(transport.asked)
+		})
+		return n
+	}
+	if one, ten := requests(1), requests(10); one < 5 || ten > one+1 { // the last one ends 0.3 s later
+		t.Errorf("%d requests for ten, %d for one", ten, one)
+	}
+}
+
+// When the one leaves who asks, another one goes on: at the same pace, with what is known,
+// and at once if an answer was not waited for.
+func TestFollowersHandOver(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		first   skillsharing.Awaited
+		leave   time.Duration // when the first one goes; 0: when its time is up
+		answers []scriptedAnswer
+		at      []time.Duration
+		status  skillsharing.ExecutionStatus // for the first; empty: it is gone
+	}{
+		{"between requests", resumed(0), 600 * time.Millisecond, then(says(200, runs), says(200, completes)), []time.Duration{0, 750 * time.Millisecond}, ""},
+		{"time is up", skillsharing.Awaited{Resumed: true}, 0, then(times(2, says(200, runs)), says(200, completes)), []time.Duration{0, 690 * time.Millisecond, 1815 * time.Millisecond}, "running"},
+		{"during the first", skillsharing.Awaited{Resumed: true}, 600 * time.Millisecond, then(scriptedAnswer(silent), says(200, completes)), []time.Duration{0, 600 * time.Millisecond}, ""},
+		{"during another", skillsharing.Awaited{Resumed: true}, sec, then(says(200, runs), scriptedAnswer(silent), says(200, completes)), []time.Duration{0, 750 * time.Millisecond, sec}, ""},
+		{"before the first", skillsharing.Awaited{}, 100 * time.Millisecond, then(says(200, completes)), []time.Duration{half}, ""},
+		{"later than there was time for", skillsharing.Awaited{Resumed: true}, 0, then(says(200, runs, "Retry-After", "5"), says(200, completes)), []time.Duration{0, 5 * sec}, "running"},
+		{"in the result", skillsharing.Awaited{Resumed: true}, sec, then(says(200, `{"execution_id":"exec-1","status":"completed"}`), scriptedAnswer(silent), says(200, `{"output":1}`)), []time.Duration{0, 0, sec}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				transport := script(t, c.answers...)
+				client, s := newClient(t, acme, transport), skillAt(t, acme)
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				c.first.Until = time.Time{}
+				if c.leave == 0 {
+					c.first.Until = time.Now().Add(700 * time.Millisecond)
+				}
+				first := watching(ctx, client, s, c.first)
+				second := watching(t.Context(), client, s, resumed(time.Minute))
+				third := watching(t.Context(), client, s, resumed(90*time.Millisecond))
+				if c.leave > 0 {
+					time.AfterFunc(c.leave, leave)
+				}
+				w := <-first
+				switch {
+				case c.status == "":
+					wantError(t, w.err, skillsharing.InvocationTimeout, skillsharing.ExecutedYes)
+				case w.err != nil || w.response.Status != c.status:
+					t.Errorf("the first heard %+v", w)
+				}
+				if w := <-second; w.err != nil || w.response.Status != "completed" || w.response.Output == nil {
+					t.Errorf("the second heard %+v", w)
+				}
+				if w := <-third; w.err != nil || w.at > sec {
+					t.Errorf("the third heard %+v", w)
+				}
+				wantDelaysAt(t, transport.times(), c.at)
+				if n := client.Followers(); n != 0 {
+					t.Errorf("%d runs are still followed", n)
+				}
+			})
+		})
+	}
+}
+
+func wantDelaysAt(t *testing.T, got, want []time.Duration) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("requests at %v, want %v", got, want)
+	}
+	for i, at := range want {
+		if (got[i] - at).Abs() > at/10 {
+			t.Errorf("requests at %v, want %v", got, want)
+		}
+	}
+}
+
+// A follower ends with the last who watches, however they leave, and what is known then
+// does not mislead those who come later.
+func TestFollowersEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		transport := script(t, then(says(200, runs), says(200, runs), says(200, completes))...)
+		client, s := newClient(t, acme, transport), skillAt(t, acme)
+		ctx, leave := context.WithCancel(t.Context())
+		var all []<-chan told
+		for range 5 {
+			all = append(all, watching(ctx, client, s, resumed(time.Hour)))
+		}
+		leave()
+		for _, heard := range all {
+			wantError(t, (<-heard).err, skillsharing.InvocationTimeout, skillsharing.ExecutedYes)
+		}
+		time.Sleep(time.Minute)
+		if n := client.Followers(); n != 0 || len(transport.asked) != 1 {
+			t.Errorf("%d are followed, %d requests", n, len(transport.asked))
+		}
+		if w := <-watching(t.Context(), client, s, resumed(0)); w.err != nil || w.response.Status != "running" || len(transport.asked) != 2 {
+			t.Errorf("%+v after %d requests", w, len(transport.asked))
+		}
+		if w := <-watching(t.Context(), client, s, resumed(0)); w.err != nil || w.response.Status != "completed" || len(transport.asked) != 3 {
+			t.Errorf("%+v after %d requests", w, len(transport.asked))
+		}
+	})
+}
+
+// Who would ask in another way follows the run for itself.
+func TestFollowersOfOtherDocuments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		transport := script(t, silent)
+		client := newClient(t, acme, transport)
+		var all []<-chan told
+		for _, s := range []*skillsharing.Skill{skillAt(t, acme), skillAt(t, acme), skillAt(t, acme, `/endpoint/status_url="https://acme.example/elsewhere/{execution_id}"`)} {
+			all = append(all, watching(t.Context(), client, s, resumed(100*time.Millisecond)))
+		}
+		for _, heard := range all {
+			<-heard
+		}
+		if n := len(transport.asked); n != 2 {
+			t.Errorf("%d requests, want 2: two have the same document", n)
+		}
+	})
+}
+
+// A panic of the one who asks takes nobody else along.
+func TestFollowersOutliveAPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		transport := script(t, then(says(200, runs), func(*http.Request) (*http.Response, error) { panic("oh") }, says(200, completes))...)
+		client, s := newClient(t, acme, transport), skillAt(t, acme)
+		panicked := make(chan any)
+		go func() {
+			defer func() { panicked <- recover() }()
+			_, _ = client.Follow(t.Context(), s, &skillsharing.Awaited{ExecutionID: run, Resumed: true}, new(skillsharing.Effort))
+		}()
+		synctest.Wait()
+		other := watching(t.Context(), client, s, resumed(time.Hour))
+		if <-panicked == nil {
+			t.Error("there was no panic")
+		}
+		if w := <-other; w.err != nil || w.response.Status != "completed" || client.Followers() != 0 {
+			t.Errorf("%+v", w)
+		}
+	})
+}
