@@ -1,13 +1,9 @@
 package translate
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
-	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -21,26 +17,8 @@ type source struct {
 	Source
 	client *skillsharing.Client
 	table  atomic.Pointer[nameTable]
-	runs   places // calls in progress that concern it
-}
-
-// nameTable holds the names of the skills that a source lists. It is made anew
-// when one of its indexes has changed.
-type nameTable struct {
-	indexes  []*skillsharing.Index
-	entries  []*entry // by name
-	byName   map[string]*entry
-	byID     map[string]*entry
-	byDotted map[string][]*entry // by id with / read as ., if that is no name
-}
-
-// entry is a skill that an index lists.
-type entry struct {
-	*skillsharing.IndexEntry
-	name    string // the one that is shown
-	at      int    // where it is in the table's entries
-	aliased bool
-	listed  *listed
+	near   *nearIndex // of the names that the operator gave
+	runs   places     // calls in progress that concern it
 }
 
 // catalog knows which skill a name means.
@@ -48,6 +26,8 @@ type catalog struct {
 	sources    []*source
 	observer   Observer
 	namespaces map[string]*source // of providers and registries
+	longest    int                // length of the longest of them
+	lookAlikes lookAlikes         // of the namespaces
 	operators  map[string]operatorName
 }
 
@@ -60,12 +40,17 @@ type operatorName struct {
 }
 
 func newCatalog(sources []*source, observer Observer) (*catalog, error) {
-	c := &catalog{sources: sources, observer: observer, namespaces: map[string]*source{}, operators: map[string]operatorName{}}
+	c := &catalog{
+		sources: sources, observer: observer,
+		namespaces: map[string]*source{}, operators: map[string]operatorName{},
+	}
+	given := map[*source][]string{}
 	add := func(name string, n operatorName) error {
 		if _, taken := c.operators[name]; taken {
 			return fmt.Errorf("the name %q is given to two skills", name)
 		}
 		c.operators[name] = n
+		given[n.source] = append(given[n.source], name)
 		return nil
 	}
 	for _, s := range sources {
@@ -79,11 +64,16 @@ func newCatalog(sources []*source, observer Observer) (*catalog, error) {
 			return nil, fmt.Errorf("the namespace %q is given to two sources", s.Namespace)
 		}
 		c.namespaces[s.Namespace] = s
+		c.longest = max(c.longest, len(s.Namespace))
+		c.lookAlikes.add(s)
 		for _, a := range s.Aliases {
 			if err := add(a.Name, operatorName{source: s, id: a.SkillID}); err != nil {
 				return nil, err
 			}
 		}
+	}
+	for _, s := range sources {
+		s.near = newNearIndex(slices.Sorted(slices.Values(given[s])))
 	}
 	return c, nil
 }
@@ -119,7 +109,7 @@ func (c *catalog) resolve(ctx context.Context, name, principal string) (*listed,
 	if s != nil {
 		return c.lookUp(ctx, s, name, principal)
 	}
-	return c.unqualified(ctx, name, principal)
+	return nil, c.unqualified(ctx, name, principal)
 }
 
 // owner returns the one source that decides a name, nil if that takes reading all.
@@ -140,10 +130,10 @@ func (c *catalog) lookUp(ctx context.Context, s *source, name, principal string)
 	if err != nil {
 		return &listed{source: s, name: name}, failed(err)
 	}
-	found := s.visible(t.find(name), principal)
+	found := s.visible(t.find(name), principal, maxAmbiguous)
 	switch len(found) {
 	case 0:
-		return &listed{source: s, name: name}, notFound(name, near(name, publicNames(t)), nil)
+		return &listed{source: s, name: name}, notFound(name, near(name, t.near), nil)
 	case 1:
 		return found[0].listed, nil
 	}
@@ -158,48 +148,44 @@ func (c *catalog) lookUpID(ctx context.Context, s *source, name, id string) (*li
 	}
 	e := t.byID[id]
 	if e == nil {
-		return &listed{source: s, name: name}, notFound(name, near(name, publicNames(t)), nil)
+		return &listed{source: s, name: name}, notFound(name, near(name, t.near), nil)
 	}
 	return e.listed, nil
 }
 
-// unqualified finds a name without a namespace where there are several sources:
-// only a name that is shown so leads anywhere, which is the case where two ids of
-// one source would otherwise share a name.
-func (c *catalog) unqualified(ctx context.Context, name, principal string) (*listed, *Failure) {
-	var found, known, unread []string
-	var shown []*listed
-	for _, r := range c.loadAll(ctx, func(s *source) bool { return s.Kind != SkillSource && s.admits(principal) }) {
+// unqualified is why a name without a namespace leads nowhere where there are several
+// sources: it does not say whose skill is meant, or nobody has such a skill.
+func (c *catalog) unqualified(ctx context.Context, name, principal string) *Failure {
+	var found, unread []string
+	var known []*nearIndex
+	loaded := c.loadAll(ctx, func(s *source) bool { return s.Kind != SkillSource && s.admits(principal) })
+	for _, r := range loaded {
 		if r.err != nil {
 			unread = append(unread, r.source.Namespace)
 			continue
 		}
-		for _, e := range r.source.visible(r.table.find(name), principal) {
-			found = append(found, e.name)
-			if e.name == name {
-				shown = append(shown, e.listed)
-			}
-		}
-		known = append(known, publicNames(r.table)...)
-	}
-	if len(shown) == 1 {
-		return shown[0], nil
-	}
-	for n, o := range c.operators {
-		if o.source.admits(principal) {
-			known = append(known, n)
-		}
+		found = append(found, names(r.source.visible(r.table.find(name), principal, max(1, maxAmbiguous/len(loaded))))...)
+		known = append(known, r.table.near)
 	}
 	if len(found) > 0 {
 		slices.Sort(found)
-		return nil, ambiguous(name, slices.Compact(found))
+		return ambiguous(name, found[:min(len(found), maxAmbiguous)])
 	}
-	return nil, notFound(name, near(name, known), unread)
+	for _, s := range c.sources {
+		if s.admits(principal) {
+			known = append(known, s.near)
+		}
+	}
+	return notFound(name, near(name, known...), unread)
 }
+
+// maxAmbiguous is how many skills an ambiguous name is said to stand for. A provider can
+// list thousands whose ids differ in nothing but their separators.
+const maxAmbiguous = 20
 
 // namespaceOf returns the source with the longest namespace that name starts with.
 func (c *catalog) namespaceOf(name string) *source {
-	for i := len(name) - 1; i > 0; i-- {
+	for i := min(len(name)-1, c.longest); i > 0; i-- {
 		if name[i] == '.' || name[i] == '/' {
 			if s := c.namespaces[name[:i]]; s != nil {
 				return s
@@ -219,33 +205,28 @@ func (c *catalog) onlySource() *source {
 	return nil
 }
 
-// find returns the entries that a name means within the source.
-func (t *nameTable) find(name string) []*entry {
-	dotted := dot(name)
-	e := t.byName[name]
-	if e == nil {
-		e = cmp.Or(t.byID[name], t.byName[dotted])
-	}
-	if e == nil {
-		return t.byDotted[dotted]
-	}
-	return t.entries[e.at : e.at+1 : e.at+1]
-}
-
-// visible leaves out what a caller must not learn of: private entries that were
-// read with the operator's credentials, unless he gave them a name or lists them.
-func (s *source) visible(entries []*entry, principal string) []*entry {
-	if principal != "" || s.ListPrivate || s.DiscoveryCredentials == nil || !slices.ContainsFunc(entries, (*entry).hidden) {
+// visible returns at most so many of the entries that a caller may learn of. Private ones
+// that were read with the operator's credentials are kept from anonymous callers, unless the
+// operator gave them a name or lists them.
+func (s *source) visible(entries []*entry, principal string, most int) []*entry {
+	all := principal != "" || s.ListPrivate || s.DiscoveryCredentials == nil
+	if len(entries) == 1 && (all || !entries[0].hidden()) {
 		return entries
 	}
-	return slices.DeleteFunc(slices.Clone(entries), (*entry).hidden)
+	var visible []*entry
+	for _, e := range entries {
+		if len(visible) == most {
+			break
+		}
+		if all || !e.hidden() {
+			visible = append(visible, e)
+		}
+	}
+	return visible
 }
 
 // admits reports whether a caller may use the source at all.
 func (s *source) admits(principal string) bool { return principal != "" || !s.RequirePrincipal }
-
-// hidden reports whether an entry is kept from anonymous callers' lists.
-func (e *entry) hidden() bool { return e.Access == skillsharing.Private && !e.aliased }
 
 // loaded is the result of loading one source.
 type loaded struct {
@@ -395,94 +376,7 @@ func (s *source) answers(ctx context.Context) ([]*skillsharing.Index, *skillshar
 	return indexes, nil
 }
 
-// nameTable makes the names of a source's skills.
-func (c *catalog) nameTable(ctx context.Context, s *source, indexes []*skillsharing.Index) *nameTable {
-	t := &nameTable{indexes: indexes, byName: map[string]*entry{}, byID: map[string]*entry{}, byDotted: map[string][]*entry{}}
-	shown := map[string]int{}
-	for _, index := range indexes {
-		for i := range index.Skills {
-			e := &entry{IndexEntry: &index.Skills[i]}
-			if t.byID[e.ID] != nil || !s.wants(e.CapabilityType) {
-				continue
-			}
-			if owner := c.namespaceOf(dot(e.ID)); owner != nil && owner != s {
-				c.observer.Notice(ctx, &skillsharing.Notice{
-					Level: slog.LevelWarn, Source: s.Namespace,
-					Message: "a skill was left out: its id claims the namespace of another source",
-					Attrs:   []slog.Attr{slog.String("skill_id", e.ID), slog.String("namespace", owner.Namespace)},
-				})
-				continue
-			}
-			e.name = s.nameOf(e.ID)
-			shown[e.name]++
-			t.byID[e.ID] = e
-			t.entries = append(t.entries, e)
-		}
-	}
-	for _, e := range t.entries {
-		if _, taken := c.operators[e.name]; taken || shown[e.name] > 1 {
-			e.name = e.ID
-		}
-	}
-	for _, e := range t.entries {
-		e.listed = &listed{source: s, name: e.name, id: e.ID, descriptor: skillsharing.NewLocation(e.DescriptorURL)}
-		t.byName[e.name] = e // also of those that get an alias: it is an addition
-	}
-	for _, a := range slices.Backward(s.Aliases) { // the first of several is shown
-		e := t.byID[a.SkillID]
-		if e == nil {
-			c.observer.Notice(ctx, &skillsharing.Notice{
-				Level: slog.LevelWarn, Source: s.Namespace, Message: "an alias stands for a skill that the source does not list",
-				Attrs: []slog.Attr{slog.String("alias", a.Name), slog.String("skill_id", a.SkillID), slog.Any("near", near(a.SkillID, slices.Collect(maps.Keys(t.byID))))},
-			})
-			continue
-		}
-		e.name, e.aliased = a.Name, true
-		e.listed.name = a.Name
-		t.byName[e.name] = e
-	}
-	slices.SortFunc(t.entries, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
-	for i, e := range t.entries {
-		e.at = i
-		if dotted := dot(e.ID); t.byName[dotted] == nil {
-			t.byDotted[dotted] = append(t.byDotted[dotted], e)
-		}
-	}
-	return t
-}
-
 // wants reports whether the source is restricted to other types than t.
 func (s *source) wants(t skillsharing.CapabilityType) bool {
 	return len(s.CapabilityTypes) == 0 || slices.Contains(s.CapabilityTypes, t)
-}
-
-// nameOf is the name under which an id is shown: dotted, within the namespace.
-func (s *source) nameOf(id string) string {
-	name := dot(id)
-	if strings.HasPrefix(name, s.Namespace+".") {
-		return name
-	}
-	return s.Namespace + "." + name
-}
-
-func dot(id string) string { return strings.ReplaceAll(id, "/", ".") }
-
-func names(entries []*entry) []string {
-	list := make([]string, len(entries))
-	for i, e := range entries {
-		list[i] = e.name
-	}
-	slices.Sort(list)
-	return list
-}
-
-// publicNames are those that may be suggested to anybody.
-func publicNames(t *nameTable) []string {
-	var list []string
-	for _, e := range t.entries {
-		if e.Access != skillsharing.Private {
-			list = append(list, e.name)
-		}
-	}
-	return list
 }

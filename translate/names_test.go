@@ -57,8 +57,12 @@ func TestNames(t *testing.T) {
 		{name: "acme.other.stolen", kind: translate.SkillNotFound, reason: "not_found"},
 		{name: "Acme.weather", kind: translate.SkillNotFound, reason: "not_found"},
 		{name: "plain", kind: translate.InvalidArguments, reason: "ambiguous"},
-		{name: "x/y", runs: "x/y"}, // shown so, since x.y would have the same name
-		{name: "x.y", runs: "x.y"},
+		{name: "x/y", kind: translate.InvalidArguments, reason: "ambiguous"},
+		{name: "x.y", kind: translate.InvalidArguments, reason: "ambiguous"},
+		{name: "acme.x/y", runs: "x/y"}, // shown so, since x.y would have the same name
+		{name: "acme.x.y", runs: "x.y"},
+		{name: "acme/x/y", runs: "x/y"},
+		{name: "acme/x.y", runs: "x.y"},
 		{name: "no.such", kind: translate.SkillNotFound, reason: "not_found"},
 		{name: "acme", kind: translate.SkillNotFound, reason: "not_found"},
 		{name: "acme.", kind: translate.SkillNotFound, reason: "not_found"},
@@ -123,8 +127,9 @@ func TestEveryListedNameCanBeCalled(t *testing.T) {
 			t.Errorf("%s is listed, but described as %+v, %v", e.Name, d, failure)
 		}
 	}
-	// The alias acme.taken belongs to the operator, so the skill of that id keeps its exact id; x/y and x.y would share a name.
-	want := []string{"acme.none", "acme.taken", "first", "other.news", "taken", "tool", "x.y", "x/y"}
+	// The alias acme.taken belongs to the operator, and leaves the skill of that id only the other separator; x/y and x.y
+	// would share a name.
+	want := []string{"acme.none", "acme.taken", "acme.x.y", "acme.x/y", "acme/taken", "first", "other.news", "tool"}
 	if !slices.Equal(listed, want) {
 		t.Errorf("listed %q, want %q", listed, want)
 	}

@@ -1,0 +1,290 @@
+package translate
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// nameTable holds the names of the skills that a source lists. It is made anew when one
+// of its indexes has changed. It depends on nothing that another source lists.
+//
+// Names are compared byte by byte. Spellings that differ in case or in Unicode's
+// normalization are different names, all of them in the source's own namespace.
+type nameTable struct {
+	source   *source
+	indexes  []*skillsharing.Index
+	entries  []*entry // by name
+	byName   map[string]*entry
+	byID     map[string]*entry
+	byDotted map[string][]*entry // by id with / read as ., with the namespace and without, if that is no name
+	near     *nearIndex          // of the names that may be suggested to any caller
+}
+
+// entry is a skill that an index lists.
+type entry struct {
+	*skillsharing.IndexEntry
+	name    string // the one that is shown
+	at      int    // where it is in the table's entries
+	aliased bool
+	listed  *listed
+}
+
+// hidden reports whether an entry is kept from anonymous callers' lists.
+func (e *entry) hidden() bool { return e.Access == skillsharing.Private && !e.aliased }
+
+// nameTable makes the names of a source's skills.
+func (c *catalog) nameTable(ctx context.Context, s *source, indexes []*skillsharing.Index) *nameTable {
+	t := &nameTable{source: s, indexes: indexes, byName: map[string]*entry{}, byID: map[string]*entry{}, byDotted: map[string][]*entry{}}
+	left := omissions{catalog: c, source: s}
+	for _, index := range indexes {
+		for i := range index.Skills {
+			e := &entry{IndexEntry: &index.Skills[i]}
+			if t.byID[e.ID] != nil || !s.wants(e.CapabilityType) {
+				continue
+			}
+			if why, owner := c.unusable(s, e.ID); why != "" {
+				left.note(ctx, why, e.ID, owner)
+				continue
+			}
+			t.byID[e.ID] = e
+			t.entries = append(t.entries, e)
+		}
+	}
+	left.report(ctx)
+	c.nameEntries(t)
+	for _, e := range t.entries {
+		e.listed = &listed{source: s, name: e.name, id: e.ID, descriptor: skillsharing.NewLocation(e.DescriptorURL)}
+	}
+	var missing []Alias
+	for _, a := range slices.Backward(s.Aliases) { // the first of several is shown
+		e := t.byID[a.SkillID]
+		if e == nil {
+			missing = append(missing, a)
+			continue
+		}
+		e.name, e.aliased = a.Name, true // an addition: what it would be called without also leads to it
+		e.listed.name = a.Name
+		t.byName[e.name] = e
+	}
+	t.entries = slices.DeleteFunc(t.entries, func(e *entry) bool {
+		if e.name == "" {
+			c.leftOut(ctx, s, "the operator has given all its names to other skills; give it an alias", e.ID, nil)
+		}
+		return e.name == ""
+	})
+	slices.SortFunc(t.entries, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
+	var public []string
+	for i, e := range t.entries {
+		e.at = i
+		dotted, plain := dot(e.ID), s.nameOf(e.ID)
+		if t.byName[dotted] == nil {
+			t.byDotted[dotted] = append(t.byDotted[dotted], e)
+		}
+		if plain != dotted && t.byName[plain] == nil {
+			t.byDotted[plain] = append(t.byDotted[plain], e)
+		}
+		if e.Access != skillsharing.Private {
+			public = append(public, e.name)
+		}
+	}
+	t.near = newNearIndex(public)
+	for _, a := range missing {
+		c.observer.Notice(ctx, &skillsharing.Notice{
+			Level: slog.LevelWarn, Source: s.Namespace, Message: "an alias stands for a skill that the source does not list",
+			Attrs: []slog.Attr{slog.String("alias", a.Name), slog.String("skill_id", a.SkillID), slog.Any("near", t.nearIDs(a.SkillID))},
+		})
+	}
+	return t
+}
+
+// nameEntries gives each entry a name that no other has, begins with the source's
+// namespace, and is resolved to the source. That is, where it can be:
+//
+//   - the plain name: the id with / read as ., within the namespace, if no other id has it;
+//   - else the namespace, a dot and the exact id, of which there can't be two;
+//   - and where that is the operator's name of another skill, or begins with the longer
+//     namespace of another source, the namespace, a slash and the exact id: namespaces have
+//     no slash, so that none is longer.
+//
+// Plain names give way to exact ones.
+func (c *catalog) nameEntries(t *nameTable) {
+	var exact []*entry
+	sharing := map[string]int{}
+	for _, e := range t.entries {
+		e.name = t.source.nameOf(e.ID)
+		sharing[e.name]++
+	}
+	for _, e := range t.entries {
+		if sharing[e.name] > 1 || !c.leadsTo(t.source, e.name) {
+			exact = append(exact, e)
+		} else {
+			t.byName[e.name] = e
+		}
+	}
+	for i := 0; i < len(exact); i++ { // which grows
+		e := exact[i]
+		e.name = t.source.Namespace + "." + e.ID
+		if !c.leadsTo(t.source, e.name) {
+			e.name = t.source.Namespace + "/" + e.ID
+		}
+		if !c.leadsTo(t.source, e.name) {
+			e.name = ""
+			continue
+		}
+		if other := t.byName[e.name]; other != nil { // whose plain name it is
+			exact = append(exact, other)
+		}
+		t.byName[e.name] = e
+	}
+}
+
+// leadsTo reports whether a name, as long as nobody else has it, is resolved to the source.
+func (c *catalog) leadsTo(s *source, name string) bool {
+	_, taken := c.operators[name]
+	return !taken && c.namespaceOf(name) == s
+}
+
+// nameOf is the plain name of an id: dotted, within the namespace.
+func (s *source) nameOf(id string) string {
+	name := dot(id)
+	if rest, ok := strings.CutPrefix(name, s.Namespace); ok && strings.HasPrefix(rest, ".") {
+		return name
+	}
+	return s.Namespace + "." + name
+}
+
+func dot(id string) string { return strings.ReplaceAll(id, "/", ".") }
+
+// find returns the entries that a name means within the source: the one that is shown so;
+// else that of an exact id, with the namespace before it or without; else those that are the
+// same with / read as .
+func (t *nameTable) find(name string) []*entry {
+	e := cmp.Or(t.byName[name], t.byID[name])
+	if rest, ok := strings.CutPrefix(name, t.source.Namespace); e == nil && ok && rest != "" && (rest[0] == '.' || rest[0] == '/') {
+		e = t.byID[rest[1:]]
+	}
+	if e == nil {
+		dotted := dot(name)
+		if e = t.byName[dotted]; e == nil {
+			return t.byDotted[dotted]
+		}
+	}
+	if e.name == "" {
+		return nil
+	}
+	return t.entries[e.at : e.at+1 : e.at+1]
+}
+
+// nearIDs are ids that may have been meant instead of one, for the operator.
+func (t *nameTable) nearIDs(id string) []string {
+	names := make([]string, len(t.entries))
+	for i, e := range t.entries {
+		names[i] = e.name
+	}
+	ids := near(t.source.nameOf(id), newNearIndex(names))
+	for i, name := range ids {
+		ids[i] = t.byName[name].ID
+	}
+	return ids
+}
+
+func names(entries []*entry) []string {
+	list := make([]string, len(entries))
+	for i, e := range entries {
+		list[i] = e.name
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Why an id can't be used.
+const (
+	invisible = "its id has characters that can't be seen, or that turn text around"
+	claims    = "its id claims the namespace of another source"
+	imitates  = "its id begins with what looks like the namespace of another source"
+)
+
+// unusable says why the skill of an id is not listed, and with whose namespace it is
+// concerned; nothing: it is.
+func (c *catalog) unusable(s *source, id string) (why string, owner *source) {
+	if !printable(id) {
+		return invisible, nil
+	}
+	if owner = c.namespaceOf(dot(id)); owner != nil && owner != s {
+		return claims, owner
+	}
+	if owner = c.lookAlikes.imitated(s, id); owner != nil {
+		return imitates, owner
+	}
+	return "", nil
+}
+
+// printable reports whether each character of a text can be seen and stays where it is:
+// letters, marks, numbers, punctuation, symbols and plain spaces, but none that Unicode
+// wants to be ignored.
+func printable(text string) bool {
+	for _, r := range text {
+		switch {
+		case r >= ' ' && r < unicode.MaxASCII:
+		case !unicode.IsPrint(r), unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector), r == '\u2800': // a blank
+			return false
+		}
+	}
+	return true
+}
+
+// omissions are the skills of an index that are left out.
+type omissions struct {
+	catalog *catalog
+	source  *source
+	count   map[string]int // by the reason
+}
+
+// maxOmissions is how many skills that are left out for one reason are named in the log.
+const maxOmissions = 10
+
+func (o *omissions) note(ctx context.Context, why, id string, owner *source) {
+	if o.count == nil {
+		o.count = map[string]int{}
+	}
+	if o.count[why]++; o.count[why] <= maxOmissions {
+		o.catalog.leftOut(ctx, o.source, why, id, owner)
+	}
+}
+
+// report tells the operator of those that were not named.
+func (o *omissions) report(ctx context.Context) {
+	for _, why := range []string{invisible, claims, imitates} {
+		if more := o.count[why] - maxOmissions; more > 0 {
+			o.catalog.observer.Notice(ctx, &skillsharing.Notice{
+				Level: slog.LevelWarn, Source: o.source.Namespace, Message: "more skills were left out than are named: " + why,
+				Attrs: []slog.Attr{slog.Int("more", more)},
+			})
+		}
+	}
+}
+
+// leftOut tells the operator of a skill that is not listed.
+func (c *catalog) leftOut(ctx context.Context, s *source, why, id string, owner *source) {
+	attrs := []slog.Attr{slog.String("skill_id", quoted(id))}
+	if owner != nil {
+		attrs = append(attrs, slog.String("namespace", owner.Namespace))
+	}
+	c.observer.Notice(ctx, &skillsharing.Notice{Level: slog.LevelWarn, Source: s.Namespace, Message: "a skill was left out: " + why, Attrs: attrs})
+}
+
+// quoted shows an id in the log; what is not ASCII in it, by its numbers.
+func quoted(id string) string {
+	text := strconv.QuoteToASCII(id)
+	if text[1:len(text)-1] == id {
+		return id
+	}
+	return text
+}

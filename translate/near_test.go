@@ -1,0 +1,257 @@
+package translate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// nearByHand compares a name with each of the known ones.
+func nearByHand(name string, known []string) []nearName {
+	wanted := fold(name)
+	if len(wanted) > maxNearName {
+		return nil
+	}
+	last := lastSegment(wanted)
+	limit := max(1, len(last)/4)
+	var found []nearName
+	for _, k := range known {
+		if len(k) > maxNearName {
+			continue
+		}
+		folded := fold(k)
+		n := nearName{name: k, distance: levenshtein(last, lastSegment(folded), limit)}
+		if n.distance > limit {
+			n.distance = levenshtein(wanted, folded, limit)
+		}
+		if n.distance <= limit {
+			n.whole = levenshtein(wanted, folded, 2*maxNearName)
+			found = append(found, n)
+		}
+	}
+	slices.SortFunc(found, func(a, b nearName) int {
+		if a.nearer(b) {
+			return -1
+		}
+		return 1
+	})
+	found = slices.Compact(found)
+	return found[:min(len(found), maxCandidates)]
+}
+
+// levenshtein is the distance by the book, or some number greater than limit.
+func levenshtein(a, b string, limit int) int {
+	if by := abs(len(a) - len(b)); by > limit {
+		return by
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		least := row[0]
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+			least = min(least, row[j+1])
+		}
+		if least > limit {
+			return least
+		}
+	}
+	return row[len(b)]
+}
+
+var nearWords = strings.Fields(`weather forecast invoice create payment refund translate summarize calendar event search image resize report
+	ticket close customer lookup order track shipment parse extract convert csv json pdf qr code diff merge user account balance transfer mail send
+	sms notify schedule cancel book room flight hotel car rental price quote stock news sentiment classify detect language spell check`)
+
+// realNames are names like those of large catalogs.
+func realNames(r *rand.Rand, n int) []string {
+	word := func() string { return nearWords[r.IntN(len(nearWords))] }
+	known := map[string]bool{}
+	for len(known) < n {
+		name := "acme."
+		switch r.IntN(5) {
+		case 0:
+			name += word() + "." + word() + "-" + word()
+		case 1:
+			name += word() + "_" + word() + "_" + word()
+		case 2:
+			name += word() + "/" + strings.ToUpper(word()[:1]) + word() + fmt.Sprint(r.IntN(50))
+		case 3:
+			name += "com.example." + word() + "-" + word() + "-v" + fmt.Sprint(r.IntN(9))
+		default:
+			name += fmt.Sprintf("skill-%05d", r.IntN(100_000))
+		}
+		known[name] = true
+	}
+	list := make([]string, 0, n)
+	for name := range known {
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// mistype makes a few typing errors.
+func mistype(r *rand.Rand, name string) string {
+	b := []byte(name)
+	for range 1 + r.IntN(3) {
+		at := r.IntN(len(b))
+		letter := "abcdefghijklmnopqrstuvwxyz0123456789-._/"[r.IntN(40)]
+		switch r.IntN(4) {
+		case 0:
+			b[at] = letter
+		case 1:
+			b = slices.Insert(b, at, letter)
+		case 2:
+			b = slices.Delete(b, at, at+1)
+		default:
+			if at > 0 {
+				b[at-1], b[at] = b[at], b[at-1]
+			}
+		}
+		if len(b) == 0 {
+			b = []byte{letter}
+		}
+	}
+	return string(b)
+}
+
+// What is found is what a comparison with every name finds, as it was done before there
+// was an index: among names that are equally near, those come first now that are nearer
+// as a whole. Of large catalogs with thousands of names alike, the last of the five may be
+// missed.
+func TestNearFindsAll(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, tc := range []struct{ size, misses int }{{1, 0}, {3, 0}, {50, 0}, {1000, 0}, {10_000, 5}} {
+		names := realNames(r, tc.size)
+		ix := newNearIndex(names)
+		for range 100 {
+			name := mistype(r, names[r.IntN(tc.size)])
+			if r.IntN(4) == 0 {
+				name = name[strings.LastIndexByte(name, '.')+1:]
+			}
+			got := near(name, ix)
+			var want []string
+			for _, n := range nearByHand(name, names) {
+				want = append(want, n.name)
+			}
+			if slices.Equal(got, want) {
+				continue
+			}
+			if tc.misses--; tc.misses < 0 || got[0] != want[0] {
+				t.Errorf("%d names, %q: got %q, want %q", tc.size, name, got, want)
+			}
+		}
+	}
+}
+
+// Any bytes, whatever they are.
+func TestNearOfAnyBytes(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	text := func() string {
+		b := make([]rune, 1+r.IntN(20))
+		for i := range b {
+			b[i] = []rune("aabb.../_-AB\u00e9\u212a\u0130\u023a日")[r.IntN(17)]
+		}
+		return string(b)
+	}
+	for range 200 {
+		var names []string
+		for range 40 {
+			names = append(names, text())
+		}
+		names = append(names, strings.Repeat("x", 64), strings.Repeat("x", 65), strings.Repeat("\u023a", 32))
+		slices.Sort(names)
+		names = slices.Compact(names)
+		half := len(names) / 2
+		first, second := newNearIndex(names[:half]), newNearIndex(names[half/2:]) // some are in both
+		for _, name := range []string{text(), text(), strings.Repeat("x", 63), strings.Repeat("\u212a", 64), "", "."} {
+			var want []string
+			for _, n := range nearByHand(name, names) {
+				want = append(want, n.name)
+			}
+			if got := near(name, first, second); !slices.Equal(got, want) {
+				t.Fatalf("%q in %q: got %q, want %q", name, names, got, want)
+			}
+		}
+	}
+}
+
+// alike are names of which most are as near to one another as they can be.
+func alike(n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = "evil." + strings.Repeat("ab", 20) + strings.Map(func(r rune) rune { return 'a' + (r-'0')%2 }, fmt.Sprintf("%014b", i))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// However many names there are and however alike, the work is bounded, and each source
+// has its share of it.
+func TestNearIsBounded(t *testing.T) {
+	var many []*nearIndex
+	for range 40 {
+		many = append(many, newNearIndex(alike(10_000)))
+	}
+	name := "evil." + strings.Repeat("ab", 20) + "babababa"
+	list, scanned, compared := search(name, many)
+	if len(list) == 0 || scanned > maxScanned || compared > maxCompared+200*len(many) {
+		t.Errorf("%d found, %d names, %d bytes", len(list), scanned, compared)
+	}
+	mine := newNearIndex([]string{"mine." + strings.Repeat("ab", 20) + "bababab"})
+	if list := near(name, append(many, mine)...); !slices.Contains(list, mine.names[0]) {
+		t.Errorf("another source's names hide the nearest: %q", list)
+	}
+	one := many[:1]
+	if n := testing.AllocsPerRun(20, func() { near(name, one...) }); n > 10 {
+		t.Errorf("%.0f allocations", n)
+	}
+	if list := near(strings.Repeat("x", 1<<20), many...); list != nil {
+		t.Errorf("%q", list)
+	}
+}
+
+func BenchmarkNear(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 2))
+	names := realNames(r, 10_000)
+	for about, tc := range map[string]struct {
+		names []string
+		name  func() string
+	}{
+		"real":      {names, func() string { return mistype(r, names[r.IntN(len(names))]) }},
+		"nothing":   {names, func() string { return "acme.qqqqqqqqqqqqqqqqqqqq" }},
+		"alike":     {alike(10_000), func() string { return "evil." + strings.Repeat("ab", 20) + "babababababab" }},
+		"alikelong": {alike(10_000), func() string { return strings.Repeat("ba", 32) }},
+	} {
+		b.Run(about, func(b *testing.B) {
+			b.ReportAllocs()
+			ix := newNearIndex(tc.names)
+			for b.Loop() {
+				near(tc.name(), ix)
+			}
+		})
+	}
+	b.Run("old", func(b *testing.B) {
+		for b.Loop() {
+			nearByHand(mistype(r, names[r.IntN(len(names))]), names)
+		}
+	})
+	b.Run("index", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			newNearIndex(names)
+		}
+	})
+}

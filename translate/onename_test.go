@@ -1,0 +1,250 @@
+package translate
+
+import (
+	"context"
+	"encoding/json" // tests make documents of maps
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// shelf is a provider that publishes an index and nothing else.
+type shelf struct {
+	namespace   string
+	ids         []string
+	private     map[string]bool
+	aliases     []Alias
+	credentials bool // for reading the index
+	listPrivate bool
+}
+
+func (s *shelf) RoundTrip(r *http.Request) (*http.Response, error) {
+	skills := []map[string]any{}
+	for _, id := range s.ids {
+		access := skillsharing.Public
+		if s.private[id] {
+			access = skillsharing.Private
+		}
+		skills = append(skills, map[string]any{
+			"id": id, "name": "n", "capability_type": "api", "description": s.namespace + " " + id, "access": access, "version": "1.0.0",
+			"descriptor_url": "https://" + r.URL.Host + "/d",
+		})
+	}
+	body, err := json.Marshal(map[string]any{"protocol": map[string]any{"version": "1.0.0"}, "provider": map[string]any{"name": "p"}, "skills": skills})
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}},
+		ContentLength: int64(len(body)), Body: io.NopCloser(strings.NewReader(string(body))),
+	}, err
+}
+
+// anyKey is a credential for reading an index.
+type anyKey struct{}
+
+func (anyKey) Suits(*skillsharing.Auth) bool                                    { return true }
+func (anyKey) Authenticate(context.Context, *skillsharing.Authentication) error { return nil }
+func (anyKey) Secrets() []string                                                { return nil }
+
+func bridgeOf(t *testing.T, shelves []*shelf) *Bridge {
+	t.Helper()
+	documents, err := cache.New(cache.Config{MaxSize: 8 << 20, TTL: time.Hour, MaxTTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(documents.Close)
+	config := Config{Cache: documents, MaxTimeout: time.Minute, DefaultTimeout: time.Minute, MaxResponseSize: 1 << 20}
+	for _, s := range shelves {
+		source := Source{
+			Namespace: s.namespace, URL: &url.URL{Scheme: "https", Host: strings.ToLower(s.namespace) + ".example"}, Transport: s,
+			Aliases: s.aliases, ListPrivate: s.listPrivate, Partition: s.namespace,
+		}
+		if s.credentials {
+			source.DiscoveryCredentials = anyKey{}
+		}
+		config.Sources = append(config.Sources, source)
+	}
+	bridge, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bridge
+}
+
+// TestOneNameOneSkill: with whatever namespaces, ids and names of the operator, each
+// listed name is listed once, begins with its source's namespace unless the operator gave
+// it, and is resolved to the skill that it is listed for; for all callers. Nothing that a
+// source adds changes what names another lists, or where they lead to.
+func TestOneNameOneSkill(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	word := func() string {
+		var b strings.Builder
+		for i := range 1 + r.IntN(4) {
+			if i > 0 {
+				b.WriteByte("./"[r.IntN(2)])
+			}
+			b.WriteString([]string{"a", "b", "c", "A", "x"}[r.IntN(5)])
+		}
+		return b.String()
+	}
+	words := func(n int) []string {
+		var list []string
+		for range n {
+			if w := word(); !slices.Contains(list, w) {
+				list = append(list, w)
+			}
+		}
+		return list
+	}
+	// listed returns the listed names of a caller and for which skill each of them is.
+	listed := func(bridge *Bridge, principal string) map[string]Entry {
+		names := map[string]Entry{}
+		listing := bridge.List(t.Context(), Query{Principal: principal})
+		if len(listing.Unavailable) > 0 {
+			t.Fatalf("%+v", listing.Unavailable[0].Failure.Err)
+		}
+		for _, e := range listing.Skills {
+			if other, twice := names[e.Name]; twice {
+				t.Errorf("%s is listed for %s and for %s", e.Name, other.Description, e.Description)
+			}
+			names[e.Name] = e
+		}
+		return names
+	}
+	check := func(bridge *Bridge, principal, name string, want Entry) {
+		t.Helper()
+		l, failure := bridge.catalog.resolve(t.Context(), name, principal)
+		if failure != nil {
+			t.Errorf("%q, %s: %v", principal, name, failure.Err)
+		} else if got := l.source.Namespace + " " + l.id; got != want.Description || l.name != name {
+			t.Errorf("%q, %s is listed for %s, but leads to %s as %s", principal, name, want.Description, got, l.name)
+		}
+	}
+	for round := range 300 {
+		var shelves []*shelf
+		taken := map[string]bool{}
+		for _, namespace := range []string{"a", "b", "a.b", "a.b.c", "A", "x.a"} {
+			if r.IntN(2) == 0 {
+				continue
+			}
+			s := &shelf{namespace: namespace, ids: words(12), private: map[string]bool{}, credentials: r.IntN(2) == 0, listPrivate: r.IntN(4) == 0}
+			for _, id := range s.ids {
+				s.private[id] = r.IntN(4) == 0
+			}
+			for _, name := range words(r.IntN(3)) {
+				if !taken[name] {
+					taken[name] = true
+					s.aliases = append(s.aliases, Alias{Name: name, SkillID: s.ids[r.IntN(len(s.ids))]})
+				}
+			}
+			shelves = append(shelves, s)
+		}
+		r.Shuffle(len(shelves), func(i, j int) { shelves[i], shelves[j] = shelves[j], shelves[i] })
+		bridge := bridgeOf(t, shelves)
+		before := map[string]map[string]Entry{}
+		for _, principal := range []string{"", "alice"} {
+			names := listed(bridge, principal)
+			before[principal] = names
+			for name, e := range names {
+				check(bridge, principal, name, e)
+				if rest, ok := strings.CutPrefix(name, e.Namespace); !taken[name] && (!ok || rest[0] != '.' && rest[0] != '/') {
+					t.Errorf("%s does not begin with its namespace %s", name, e.Namespace)
+				}
+			}
+		}
+		// Whatever does not claim the namespace of another is listed, unless the operator has given all its names away.
+		for _, s := range shelves {
+			for _, id := range s.ids {
+				owner := bridge.catalog.namespaceOf(dot(id))
+				isListed := false
+				for _, e := range before["alice"] {
+					isListed = isListed || e.Description == s.namespace+" "+id
+				}
+				if want := owner == nil || owner.Namespace == s.namespace; isListed != want && !(want && taken[s.namespace+"/"+id]) {
+					t.Errorf("%s of %s: listed %v", id, s.namespace, isListed)
+				}
+			}
+		}
+		if len(shelves) > 1 {
+			grown := *shelves[0]
+			for _, id := range words(12) {
+				if !slices.Contains(grown.ids, id) {
+					grown.ids = append(slices.Clone(grown.ids), id)
+				}
+			}
+			after := bridgeOf(t, append([]*shelf{&grown}, shelves[1:]...))
+			for principal, names := range before {
+				now := listed(after, principal)
+				for name, e := range names {
+					if e.Namespace == grown.namespace {
+						continue
+					}
+					check(after, principal, name, e)
+					if now[name] != e {
+						t.Errorf("%s was listed for %s, and is now for %s", name, e.Description, now[name].Description)
+					}
+				}
+			}
+		}
+		if t.Failed() {
+			for _, s := range shelves {
+				t.Logf("round %d: %+v", round, *s)
+			}
+			t.FailNow()
+		}
+	}
+}
+
+// TestLongestNamespace: where namespaces begin with one another, the longest one that a
+// name begins with decides, whichever was configured first.
+func TestLongestNamespace(t *testing.T) {
+	outer := &shelf{namespace: "acme", ids: []string{"weather/forecast", "news", "acme/weather/stolen"}}
+	inner := &shelf{namespace: "acme.weather", ids: []string{"forecast", "acme/weather/radar", "acme/news"}}
+	for _, shelves := range [][]*shelf{{outer, inner}, {inner, outer}} {
+		bridge := bridgeOf(t, shelves)
+		for name, want := range map[string]string{
+			"acme.weather.forecast": "acme.weather forecast", // and not that of acme
+			"acme.weather/forecast": "acme.weather forecast",
+			"acme.weather.radar":    "acme.weather acme/weather/radar",
+			"acme/weather/forecast": "acme weather/forecast", // no namespace has a slash
+			"acme.news":             "acme news",
+			"acme.weather.news":     "",
+			"acme.weather.stolen":   "",
+			"acme.weather":          "",
+		} {
+			got := ""
+			if l, failure := bridge.catalog.resolve(t.Context(), name, ""); failure == nil {
+				got = l.source.Namespace + " " + l.id
+			}
+			if got != want {
+				t.Errorf("%s leads to %q, want %q", name, got, want)
+			}
+		}
+	}
+}
+
+// TestLongNamesAreCheap: what it takes to find the namespace of a name does not grow with
+// the name.
+func TestLongNamesAreCheap(t *testing.T) {
+	var shelves []*shelf
+	for i := range 20 {
+		shelves = append(shelves, &shelf{namespace: string(rune('a'+i)) + ".x", ids: []string{"skill"}})
+	}
+	bridge := bridgeOf(t, shelves)
+	name := strings.Repeat(".", 1<<20)
+	start := time.Now()
+	for range 100 {
+		if bridge.catalog.namespaceOf(name) != nil || bridge.catalog.owner(name) != nil {
+			t.Fatal("found")
+		}
+	}
+	if d := time.Since(start); d > time.Second { // with a look-up for each dot it is minutes
+		t.Errorf("%s", d)
+	}
+}
