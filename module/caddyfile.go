@@ -88,6 +88,7 @@ func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, e
 //			schema_complexity <n>
 //			output_size       <size>
 //			body_timeout      <duration>
+//			connection_overhead <size>
 //			runs              <n> [<per provider>]
 //			polls             <n>
 //			waiting           <n>
@@ -350,17 +351,18 @@ func (p *parser) limits(to **Limits) error {
 	l := new(Limits)
 	*to = l
 	return p.block("limits", map[string]option{
-		"depth":             p.count(&l.Depth, "limits.depth"),
-		"document_size":     p.size(&l.DocumentSize, "limits.document_size"),
-		"skills":            p.count(&l.Skills, "limits.skills"),
-		"parameters":        p.count(&l.Parameters, "limits.parameters"),
-		"schema_size":       p.size(&l.SchemaSize, "limits.schema_size"),
-		"schema_complexity": p.count(&l.SchemaComplexity, "limits.schema_complexity"),
-		"output_size":       p.size(&l.OutputSize, "limits.output_size"),
-		"body_timeout":      p.duration(&l.BodyTimeout, "limits.body_timeout"),
-		"runs":              func() error { return p.runs(l) },
-		"polls":             p.count(&l.Polls, "limits.polls"),
-		"waiting":           p.count(&l.Waiting, "limits.waiting"),
+		"depth":               p.count(&l.Depth, "limits.depth"),
+		"document_size":       p.size(&l.DocumentSize, "limits.document_size"),
+		"skills":              p.count(&l.Skills, "limits.skills"),
+		"parameters":          p.count(&l.Parameters, "limits.parameters"),
+		"schema_size":         p.size(&l.SchemaSize, "limits.schema_size"),
+		"schema_complexity":   p.count(&l.SchemaComplexity, "limits.schema_complexity"),
+		"output_size":         p.size(&l.OutputSize, "limits.output_size"),
+		"body_timeout":        p.duration(&l.BodyTimeout, "limits.body_timeout"),
+		"connection_overhead": p.size(&l.ConnectionOverhead, "limits.connection_overhead"),
+		"runs":                func() error { return p.runs(l) },
+		"polls":               p.count(&l.Polls, "limits.polls"),
+		"waiting":             p.count(&l.Waiting, "limits.waiting"),
 	})
 }
 

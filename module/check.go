@@ -234,6 +234,7 @@ func checkLimits(c *checker, l *Limits) {
 	}
 	c.check(checkSize("output_size", l.OutputSize), "limits.output_size")
 	c.check(checkLeast("body_timeout", l.BodyTimeout), "limits.body_timeout")
+	c.check(checkOverhead(l.ConnectionOverhead), "limits.connection_overhead")
 }
 
 // checkTrouble checks what is done about providers that are in trouble.
@@ -341,6 +342,15 @@ func checkSize(name string, size int64) error {
 		return fmt.Errorf("%s %d is too large", name, size)
 	}
 	return nil
+}
+
+// checkOverhead checks what a connection may carry beside answers: what may come before
+// it is read, and header fields, are part of that.
+func checkOverhead(overhead int64) error {
+	if 0 < overhead && overhead < minConnectionOverhead {
+		return fmt.Errorf("connection_overhead %d is too small: the least is %d (256KiB)", overhead, minConnectionOverhead)
+	}
+	return checkSize("connection_overhead", overhead)
 }
 
 func checkTrust(c *checker, path string, trust []string) {

@@ -241,6 +241,13 @@ type Limits struct {
 	// with its deadline in any case.) Default: `30s`.
 	BodyTimeout caddy.Duration `json:"body_timeout,omitempty"`
 
+	// How much a provider may send on a connection of HTTP/2 beside the content of
+	// its answers, in bytes, for each call that uses the connection (and a sixteenth
+	// of that while none does): frames that mean nothing, pings, header fields, what
+	// comes after an answer was cancelled. On more, the connection is closed. At
+	// least 262144 (256 KiB). Default: 4194304 (4 MiB).
+	ConnectionOverhead int64 `json:"connection_overhead,omitempty"`
+
 	// How many calls may be in progress at a time. Further ones are answered
 	// RATE_LIMITED at once. Default: 20000, or fewer where memory is limited: one
 	// for each 64 KiB of half of GOMEMLIMIT, which Caddy takes from its container
@@ -302,13 +309,16 @@ const (
 	defaultStaleIfError    = time.Hour
 	defaultNegativeTTL     = 5 * time.Second
 	defaultMaxRequestSize  = 1 << 20
-	defaultMaxResponseSize = 10 << 20
-	defaultMaxBatch        = 50
-	defaultMaxRuns         = 20_000
-	defaultPolls           = 1000
-	defaultFailures        = 20
-	defaultCooldown        = 5 * time.Second
-	defaultRetryBudget     = 20
+
+	defaultConnectionOverhead = 4 << 20
+	minConnectionOverhead     = 256 << 10
+	defaultMaxResponseSize    = 10 << 20
+	defaultMaxBatch           = 50
+	defaultMaxRuns            = 20_000
+	defaultPolls              = 1000
+	defaultFailures           = 20
+	defaultCooldown           = 5 * time.Second
+	defaultRetryBudget        = 20
 )
 
 // orDefault returns a duration that an operator may leave out.

@@ -69,7 +69,7 @@ func TestZeros(t *testing.T) {
 		"timeout":0, "max_timeout":0, "poll_interval":0, "max_poll_interval":0, "max_request_size":0, "max_response_size":0, "max_batch":0,
 		"cache":{"max_size":0,"max_ttl":0}, "circuit_breaker":{"failures":0,"cooldown":0},
 		"limits":{"depth":0,"document_size":0,"skills":0,"parameters":0,"schema_size":0,"schema_complexity":0,"output_size":0,"body_timeout":0,
-			"runs":0,"runs_per_provider":0,"waiting":0}
+			"connection_overhead":0,"runs":0,"runs_per_provider":0,"waiting":0}
 	}`)
 	equal(t, "timeouts", []time.Duration{c.DefaultTimeout, c.MaxTimeout}, []time.Duration{standard.DefaultTimeout, standard.MaxTimeout})
 	equal(t, "poll intervals", c.Polling.Plan, standard.Polling.Plan)
@@ -125,6 +125,7 @@ func TestFaultsOfLimits(t *testing.T) {
 		`{"limits":{"schema_size":2305843009213693952}}`:       "limits.schema_size: schema_size 2305843009213693952 is too large",
 		`{"limits":{"body_timeout":-1}}`:                       "limits.body_timeout: body_timeout -1ns is too short",
 		`{"limits":{"body_timeout":"999us"}}`:                  "limits.body_timeout: body_timeout 999µs is too short",
+		`{"limits":{"connection_overhead":262143}}`:            "limits.connection_overhead: connection_overhead 262143 is too small",
 		`{"limits":{"runs":10,"runs_per_provider":11}}`:        "limits.runs_per_provider: 11 runs per provider are more than the 10 in all",
 		`{"limits":{"runs_per_provider":20001}}`:               "limits.runs_per_provider: 20001 runs per provider are more than the 20000 in all",
 		`{"limits":{"run":1}}`:                                 "run",
@@ -139,11 +140,11 @@ func TestFaultsOfLimits(t *testing.T) {
 		`{"retry_budget":101}`:                                 "retry_budget: retry_budget 101 is out of range",
 		`{"retry_budget":0.2}`:                                 "retry_budget",
 	}
-	for _, name := range []string{"depth", "skills", "parameters", "schema_complexity", "runs", "runs_per_provider", "waiting", "document_size", "schema_size", "output_size"} {
+	for _, name := range []string{"depth", "skills", "parameters", "schema_complexity", "runs", "runs_per_provider", "waiting", "document_size", "schema_size", "output_size", "connection_overhead"} {
 		faults[`{"limits":{"`+name+`":-1}}`] = "limits." + name + ": " + name + " -1 is negative"
 		faults[`{"limits":{"`+name+`":9223372036854775808}}`] = name
 	}
-	for _, name := range []string{"document_size", "schema_size", "output_size"} {
+	for _, name := range []string{"document_size", "schema_size", "output_size", "connection_overhead"} {
 		faults[`{"limits":{"`+name+`":9223372036854775807}}`] = "limits." + name + ": " + name + " 9223372036854775807 is too large"
 	}
 	for config, want := range faults {

@@ -78,7 +78,7 @@ func testTransport(t *testing.T, config string, r *rules) *transport {
 	t.Helper()
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
 	t.Cleanup(cancel)
-	tr, err := newTransport(ctx, []byte(config), r)
+	tr, err := newTransport(ctx, []byte(config), r, defaultConnectionOverhead)
 	if err != nil {
 		t.Fatal(err)
 	}

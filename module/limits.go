@@ -22,6 +22,7 @@ func (h *Handler) limits() Limits {
 	l.RunsPerProvider = cmp.Or(l.RunsPerProvider, max(1, l.Runs/2))
 	l.Waiting = cmp.Or(l.Waiting, l.Runs)
 	l.Polls = cmp.Or(l.Polls, defaultPolls)
+	l.ConnectionOverhead = cmp.Or(l.ConnectionOverhead, defaultConnectionOverhead)
 	return l
 }
 

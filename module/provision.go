@@ -124,7 +124,7 @@ func (h *Handler) config(ctx caddy.Context) (*translate.Config, []func(), error)
 	}
 	o := newObserver(h.logger)
 	o.audit = newAudit(h.logger, h.Audit)
-	b := &builder{ctx: ctx, rules: newRules(networks, ports, o.refused)}
+	b := &builder{ctx: ctx, rules: newRules(networks, ports, o.refused), overhead: h.limits().ConnectionOverhead}
 	sources, err := b.sources(h)
 	if err != nil {
 		return nil, nil, err

@@ -19,6 +19,7 @@ type builder struct {
 	ctx      caddy.Context
 	rules    *rules
 	standard *transport // of sources without one of their own
+	overhead int64      // of connections of HTTP/2
 	idle     []func()   // close the idle connections of all transports
 }
 
@@ -139,7 +140,7 @@ func (b *builder) transport(raw json.RawMessage) (*transport, error) {
 }
 
 func (b *builder) load(raw json.RawMessage) (*transport, error) {
-	t, err := newTransport(b.ctx, raw, b.rules)
+	t, err := newTransport(b.ctx, raw, b.rules, b.overhead)
 	if err != nil {
 		return nil, err
 	}

@@ -34,6 +34,9 @@ type transport struct {
 	*http.Transport
 	guard   *guard
 	proxied bool
+	// http2 tells of which schemes a request may be sent by HTTP/2.
+	http2    map[string]bool
+	overhead int64 // of a connection of HTTP/2, for each call
 }
 
 // parseTransport reads and checks the configuration of a transport, and fills in
@@ -134,7 +137,7 @@ func nameServers(resolver *reverseproxy.UpstreamResolver) ([]caddy.NetworkAddres
 }
 
 // newTransport provisions Caddy's transport and puts the guard into it.
-func newTransport(ctx caddy.Context, raw json.RawMessage, allowed *rules) (*transport, error) {
+func newTransport(ctx caddy.Context, raw json.RawMessage, allowed *rules, overhead int64) (*transport, error) {
 	config, err := parseTransport(raw)
 	if err != nil {
 		return nil, err
@@ -164,7 +167,12 @@ func newTransport(ctx caddy.Context, raw json.RawMessage, allowed *rules) (*tran
 			next:    inner.DialContext,
 			timeout: time.Duration(config.DialTimeout),
 		},
-		proxied: proxied,
+		proxied:  proxied,
+		http2:    schemesOfHTTP2(config.Versions),
+		overhead: overhead,
+	}
+	if t.http2["https"] {
+		inner.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: receiveWindow(overhead)}
 	}
 	if proxied {
 		inner.Proxy = rememberProxy(inner.Proxy)
@@ -175,6 +183,13 @@ func newTransport(ctx caddy.Context, raw json.RawMessage, allowed *rules) (*tran
 	return t, nil
 }
 
+// schemesOfHTTP2 says by the versions of HTTP that a transport may use, of which none
+// means 1.1 and 2, of which schemes requests may be sent by HTTP/2.
+func schemesOfHTTP2(versions []string) map[string]bool {
+	clear := slices.Contains(versions, "h2c")
+	return map[string]bool{"https": clear || len(versions) == 0 || slices.Contains(versions, "2"), "http": clear}
+}
+
 // switchError is the error of an answer 101 (Switching Protocols). With it
 // net/http gives away the connection, from which no deadline and no cancelling
 // would end a read any more; and the bridge asks for no other protocol.
@@ -183,6 +198,9 @@ type switchError struct{}
 func (switchError) Error() string {
 	return "the answer is HTTP 101 (Switching Protocols), which was not asked for"
 }
+
+// Malformed says what was wrong with what came.
+func (e switchError) Malformed() string { return e.Error() }
 
 // StatusCode returns the status of the answer.
 func (switchError) StatusCode() int { return http.StatusSwitchingProtocols }
@@ -215,7 +233,7 @@ func withoutCompression(r *http.Request) *http.Request {
 // judged here, since only the proxy's address is dialed.
 func (t *transport) roundTrip(r *http.Request) (*http.Response, error) {
 	if !t.proxied {
-		return t.Transport.RoundTrip(r)
+		return t.send(r)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), t.guard.timeout)
 	_, err := t.guard.judge(ctx, hostport(r.URL))
@@ -228,7 +246,16 @@ func (t *transport) roundTrip(r *http.Request) (*http.Response, error) {
 	}
 	r = r.WithContext(context.WithValue(r.Context(), proxyKey{}, new(atomic.Pointer[string])))
 	r.Host = r.URL.Host // what a proxy of plain HTTP is asked for
-	return t.Transport.RoundTrip(r)
+	return t.send(r)
+}
+
+// send sends a request. What HTTP/2 would do by itself is bounded.
+func (t *transport) send(r *http.Request) (*http.Response, error) {
+	if !t.http2[r.URL.Scheme] {
+		return t.Transport.RoundTrip(r)
+	}
+	trip, r := newTrip(r)
+	return trip.send(r, t.Transport)
 }
 
 // Judge tells what is certain of a URL before anything is sent: nil, or an error
@@ -247,6 +274,14 @@ func (t *transport) Judge(_ context.Context, source string, u *url.URL) error {
 }
 
 func (t *transport) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := t.dialGuarded(ctx, network, address)
+	if err == nil && ctx.Value(tripKey{}) != nil {
+		conn = newMeter(conn, t.overhead)
+	}
+	return conn, err
+}
+
+func (t *transport) dialGuarded(ctx context.Context, network, address string) (net.Conn, error) {
 	// The operator's own proxy may be anywhere.
 	if proxy, ok := ctx.Value(proxyKey{}).(*atomic.Pointer[string]); ok {
 		if own := proxy.Load(); own != nil && *own == address {

@@ -87,7 +87,7 @@ func TestTransportRefused(t *testing.T) {
 		`{"protocol": "http", "network_proxy": {"from": "the_neighbours"}}`:  "the_neighbours",
 	} {
 		ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
-		_, err := newTransport(ctx, []byte(config), testRules(nil, 443))
+		_, err := newTransport(ctx, []byte(config), testRules(nil, 443), defaultConnectionOverhead)
 		cancel()
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", config, err, want)

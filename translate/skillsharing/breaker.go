@@ -224,10 +224,10 @@ func (p *passage) waitedFor(ctx context.Context) bool {
 
 func isMalformed(err error) bool {
 	if failed, ok := errors.AsType[*exchangeError](err); ok {
-		return failed.malformed
+		return failed.malformed != ""
 	}
 	_, malformed := malformedAnswer(err)
-	return malformed
+	return malformed != ""
 }
 
 // errNeither stands for an outcome that says nothing about the host.

@@ -73,8 +73,8 @@ type exchangeError struct {
 	written bool
 	// status of an answer that is unusable; 0: there was none.
 	status int
-	// malformed: what came is no HTTP answer, or its body is not what its header says.
-	malformed bool
+	// malformed says what is wrong with what came, if it is no HTTP answer, or its body is not what its header says.
+	malformed string
 }
 
 func (e *exchangeError) Error() string { return e.err.Error() }
@@ -87,7 +87,7 @@ func (e *exchangeError) Permanent() bool {
 		var passing interface{ Passing() bool }
 		return !errors.As(e.err, &passing) || !passing.Passing()
 	}
-	return e.malformed || errors.Is(e.err, errTooLarge)
+	return e.malformed != "" || errors.Is(e.err, errTooLarge)
 }
 
 // outgoing is a request on its way and what is known of it. All that takes memory
@@ -103,8 +103,9 @@ type outgoing struct {
 	// certainly did not reach the provider. Of a transport that does not even report
 	// that it wants a connection, nothing is certain. The transport reports from
 	// goroutines of its own, which may outlive RoundTrip.
-	trace           httptrace.ClientTrace
-	traced, written atomic.Bool
+	trace  httptrace.ClientTrace
+	traced atomic.Bool
+	sent   atomic.Int32 // how often: the transport repeats what was not processed
 
 	watched watchedBody
 	answer  answer
@@ -135,7 +136,7 @@ func SourceOf(ctx context.Context) string {
 }
 
 func (o *outgoing) noteConnection(string) { o.traced.Store(true) }
-func (o *outgoing) noteHeaders()          { o.written.Store(true) }
+func (o *outgoing) noteHeaders()          { o.sent.Add(1) }
 
 // blank is what requests are made of: only WithContext gives one a context, and what
 // it returns is copied into the outgoing one, so that it takes no memory.
@@ -197,7 +198,7 @@ func (c *Client) exchange(phase Phase, o *outgoing) (a *answer, err error) {
 	}()
 	resp, err := c.Transport.RoundTrip(&o.Request)
 	if err != nil {
-		failed := &exchangeError{err: err, written: o.written.Load() || !o.traced.Load() && !dialFailure(err)}
+		failed := &exchangeError{err: err, written: o.sent.Load() > 0 || !o.traced.Load() && !dialFailure(err)}
 		failed.status, failed.malformed = malformedAnswer(err)
 		failed.err = withoutQuotes(err)
 		return nil, failed

@@ -29,7 +29,7 @@ func describeContent(resp *http.Response) {
 }
 
 // errHollow is the error of a compressed body that is larger than what is in it.
-var errHollow = errors.New("the compressed answer is larger than its content")
+var errHollow = errors.New("its compressed body is larger than its content")
 
 const (
 	// inflateAhead is how many bytes of a compressed body are read whatever comes out of them.

@@ -60,6 +60,10 @@ func (c *Client) Submit(ctx context.Context, s *Skill, inv *Invocation, effort *
 		preventReplay(&req.Request)
 		effort.Attempts++
 		r, failed := c.submitOnce(ctx, s, req, wait > 0)
+		if again := int(req.sent.Load()) - 1; again > 0 { // by the transport
+			effort.Attempts += again
+			attempt += again
+		}
 		if failed == nil {
 			return r, nil
 		}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -37,13 +38,9 @@ func (c *Client) unreachable(err error, phase Phase, u *url.URL, executionID str
 		size, limit := c.answerSize(phase)
 		e.Message = fmt.Sprintf("The provider's %s is larger than the %d bytes that are accepted (%s).", answerName(phase), size, limit)
 		return e
-	case ok && errors.Is(err, errHollow):
+	case ok && failed.malformed != "":
 		e.Code = InvalidProviderResponse
-		e.Message = fmt.Sprintf("The provider's %s can't be used: compressed, it is larger than its content.", answerName(phase))
-		return e
-	case ok && failed.malformed:
-		e.Code = InvalidProviderResponse
-		e.Message = "The provider answered something that is not HTTP as it should be."
+		e.Message = fmt.Sprintf("The provider answered something that is not HTTP as it should be: %s.", failed.malformed)
 		return e
 	}
 	e.Code = EndpointUnreachable
@@ -119,6 +116,10 @@ func reasonOf(err error) (reason string, refused bool) {
 	if certificateError(err) {
 		return "its TLS certificate is not valid", true
 	}
+	var own interface{ Reason() string }
+	if errors.As(err, &own) {
+		return own.Reason(), false
+	}
 	for _, r := range reasons {
 		if errors.Is(err, r.err) {
 			return r.reason, false
@@ -160,22 +161,42 @@ func refusal(err error) (rule string, refused bool) {
 	return "", false
 }
 
-// malformedAnswer reports an answer that package net/http could not use, with
-// its status if there was one.
-func malformedAnswer(err error) (status int, malformed bool) {
+// malformedAnswer says what is wrong with an answer that package net/http could not
+// use, with its status if there was one; empty: nothing is.
+func malformedAnswer(err error) (status int, reason string) {
 	var s interface{ StatusCode() int }
 	if errors.As(err, &s) {
-		return s.StatusCode(), true
+		status = s.StatusCode()
+	}
+	var m interface{ Malformed() string }
+	if errors.As(err, &m) {
+		return status, m.Malformed()
 	}
 	text := err.Error()
-	return 0, slices.ContainsFunc(malformedTexts, func(t string) bool { return strings.Contains(text, t) })
+	if size := headerTooLarge.FindStringSubmatch(text); size != nil {
+		return status, fmt.Sprintf("its header fields are larger than the %s bytes that are accepted (max_response_header of the transport)", size[1])
+	}
+	for _, t := range malformedTexts {
+		if strings.Contains(text, t.text) {
+			return status, t.reason
+		}
+	}
+	return status, ""
 }
 
-// malformedTexts are what package net/http says of such answers, for which it has
-// no types.
-var malformedTexts = []string{
-	"malformed HTTP", "response headers exceeded", "too many 1xx", "Content-Length",
-	"unsupported transfer encoding", "too many transfer encodings",
+// headerTooLarge is what package net/http says of too large a header.
+var headerTooLarge = regexp.MustCompile(`response headers exceeded (\d+) bytes`)
+
+// malformedTexts are what package net/http says of such answers, for which it has no
+// types. What it quotes of them is not repeated.
+var malformedTexts = []struct{ text, reason string }{
+	{"response header list larger than", "its header fields are larger than is accepted (max_response_header of the transport)"}, // HTTP/2
+	{"malformed HTTP", "its status line can't be read"},
+	{"malformed MIME header", "a header field can't be read"},
+	{"too many 1xx", "it has too many interim answers (1xx)"},
+	{"Content-Length", "its Content-Length can't be right"},
+	{"unsupported transfer encoding", "its Transfer-Encoding is not chunked"},
+	{"too many transfer encodings", "it has more than one Transfer-Encoding"},
 }
 
 // errQuoting stands for an error of package net/http that quotes the answer which
@@ -197,15 +218,21 @@ var quotingTexts = []string{
 	"unsupported transfer encoding", "too many transfer encodings",
 }
 
-// corruptBody reports a body that its Content-Encoding does not fit.
-func corruptBody(err error) bool {
+// corruptBody says what is wrong with a body that its Content-Encoding does not fit,
+// or that brought too much besides itself; empty: nothing is.
+func corruptBody(err error) string {
+	var m interface{ Malformed() string }
+	if errors.As(err, &m) {
+		return m.Malformed()
+	}
 	if errors.Is(err, errHollow) {
-		return true
+		return errHollow.Error()
 	}
-	if _, ok := errors.AsType[flate.CorruptInputError](err); ok {
-		return true
+	_, corrupt := errors.AsType[flate.CorruptInputError](err)
+	if corrupt || errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) {
+		return "its body is not gzip, as its Content-Encoding says"
 	}
-	return errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum)
+	return ""
 }
 
 // dialFailure reports an error that there can be only before a connection is used.

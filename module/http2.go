@@ -1,0 +1,278 @@
+package skillbridge
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+)
+
+// maxSends is how often one request may be sent because the server, or the end of a
+// connection, says that it was not processed (RFC 9113, sections 6.8 and 8.7). Package
+// net/http repeats it for as long as the server says so.
+const maxSends = 3
+
+// connectionError is the error of a request that is not sent on another connection.
+type connectionError string
+
+func (e connectionError) Error() string { return string(e) }
+
+// Reason says why there is no answer.
+func (e connectionError) Reason() string { return string(e) }
+
+const (
+	// errRefusedAgain is the error of a request that was sent so often.
+	errRefusedAgain connectionError = "it refused the request each of the 3 times that it was sent, or ended the connection"
+	// errClosedBefore is the error of a request that was given a connection which the
+	// bridge has just closed; nothing of it was sent.
+	errClosedBefore connectionError = "the connection was closed before"
+)
+
+// overheadError is the error of a connection on which more came than was asked for.
+type overheadError struct{ overhead int64 }
+
+func (e *overheadError) Error() string { return e.Malformed() }
+
+// Malformed says what was wrong with what came.
+func (e *overheadError) Malformed() string {
+	return fmt.Sprintf("its HTTP/2 connection carried more than %d bytes beside the content of answers (limits connection_overhead)", e.overhead)
+}
+
+// meter bounds what a server sends on a connection of HTTP/2. There, anything may
+// come at any time: frames of unknown types, pings, settings, answers that were
+// cancelled (RFC 9113, sections 4.1 and 5.1). Each costs time, which no body and no
+// deadline bounds, and goes on while nobody waits for anything.
+//
+// What may come is twice the content that is read, and for each call that uses the
+// connection the overhead, in which is also what comes before it is read. A
+// connection that no call uses may carry a sixteenth of that.
+type meter struct {
+	net.Conn
+	overhead int64 // for each call, in bytes
+
+	mu     sync.Mutex
+	left   int64 // bytes that may still come
+	calls  int   // that use the connection
+	known  bool  // which protocol it speaks
+	off    bool  // it is HTTP/1.1, where nothing comes that was not asked for
+	closed bool  // by the bridge
+}
+
+// maxOverhead is what a larger overhead counts as, so that multiples do not overflow.
+const maxOverhead = 1 << 40
+
+// handshakeOverhead is what may come before a connection is used: certificates, above all.
+const handshakeOverhead = 512 << 10
+
+func newMeter(conn net.Conn, overhead int64) *meter {
+	return &meter{Conn: conn, overhead: min(overhead, maxOverhead), left: handshakeOverhead}
+}
+
+// receiveWindow is how much of an answer a server may send before it is read, within
+// the overhead.
+func receiveWindow(overhead int64) int { return int(min(overhead/4, 1<<20)) }
+
+// Read implements [net.Conn].
+func (m *meter) Read(p []byte) (int, error) {
+	n, err := m.Conn.Read(p)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.left -= int64(n); m.left >= 0 || m.off {
+		return n, err
+	}
+	m.close()
+	return 0, &overheadError{m.overhead}
+}
+
+// close closes the connection. The caller holds the lock.
+func (m *meter) close() {
+	m.closed = true
+	_ = m.Conn.Close() // there is nothing else to do about it
+}
+
+// begin notes that a call uses the connection. It reports false if it was closed.
+func (m *meter) begin() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return false
+	}
+	m.calls++
+	m.left = min(m.left+m.overhead, m.most())
+	return true
+}
+
+// most is what may still come at most. It is enough for what comes of a call that
+// was just cancelled beside the others. The caller holds the lock.
+func (m *meter) most() int64 { return int64(m.calls+1) * m.overhead }
+
+// credit notes that n bytes of content were read.
+func (m *meter) credit(n int) {
+	m.mu.Lock()
+	m.left = min(m.left+2*int64(n), m.most())
+	m.mu.Unlock()
+}
+
+// end notes that a call uses the connection no more. If it was the last one, and
+// something was wrong with it, the connection is closed.
+func (m *meter) end(trouble bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.calls--
+	switch {
+	case m.calls > 0:
+		m.left = min(m.left, m.most())
+	case trouble:
+		m.close()
+	default:
+		m.left = min(m.left, m.overhead/16)
+	}
+}
+
+// meterOf returns the meter of a connection that speaks HTTP/2, nil if it does not.
+func meterOf(conn net.Conn) *meter {
+	inner := conn
+	for {
+		t, ok := inner.(*tls.Conn)
+		if !ok {
+			break
+		}
+		inner = t.NetConn()
+	}
+	m, ok := inner.(*meter)
+	if !ok {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.known {
+		m.known = true
+		if t, ok := conn.(*tls.Conn); ok { // else it is HTTP/2, or it would have no meter
+			m.off = t.ConnectionState().NegotiatedProtocol != "h2"
+		}
+	}
+	if m.off {
+		return nil
+	}
+	return m
+}
+
+// trip is a request that may be sent by HTTP/2, from the first time that it is sent
+// until its answer was read. It is the context of the request, too.
+type trip struct {
+	context.Context
+	cancel context.CancelCauseFunc
+	trace  httptrace.ClientTrace
+
+	mu    sync.Mutex
+	sends int
+	meter *meter // of the connection in use; nil: it is not HTTP/2, or there is none
+	ended bool
+}
+
+// tripKey is the context key that tells the dialer of connections that may speak HTTP/2.
+type tripKey struct{}
+
+// Value implements [context.Context].
+func (t *trip) Value(key any) any {
+	if key == (tripKey{}) {
+		return t
+	}
+	return t.Context.Value(key)
+}
+
+// newTrip returns a request that is watched, to be sent once.
+func newTrip(r *http.Request) (*trip, *http.Request) {
+	t := new(trip)
+	t.Context, t.cancel = context.WithCancelCause(r.Context())
+	t.trace.GotConn = t.gotConn
+	return t, r.WithContext(httptrace.WithClientTrace(t, &t.trace))
+}
+
+// gotConn is called before each time that the request is sent. What is cancelled here
+// is not sent by HTTP/2; HTTP/1.1 would send it on a connection that is not closed.
+func (t *trip) gotConn(info httptrace.GotConnInfo) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.meter != nil { // on which the request was refused
+		t.meter.end(true)
+		t.meter = nil
+	}
+	if t.ended {
+		return
+	}
+	m := meterOf(info.Conn)
+	t.sends++
+	switch {
+	case t.sends > maxSends:
+		t.cancel(errRefusedAgain)
+		if m == nil {
+			_ = info.Conn.Close() // which the request has for itself
+		}
+	case m == nil:
+	case m.begin():
+		t.meter = m
+	default:
+		t.cancel(errClosedBefore)
+	}
+}
+
+// end ends the trip, if it has not ended.
+func (t *trip) end(trouble bool) {
+	t.cancel(nil)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended = true
+	if t.meter != nil {
+		t.meter.end(trouble)
+		t.meter = nil
+	}
+}
+
+// send sends the request.
+func (t *trip) send(r *http.Request, by http.RoundTripper) (*http.Response, error) {
+	response, err := by.RoundTrip(r)
+	if err != nil {
+		if own, ok := errors.AsType[connectionError](context.Cause(t.Context)); ok {
+			err = own
+		}
+		t.end(true)
+		return nil, err
+	}
+	response.Body = &tripBody{ReadCloser: response.Body, trip: t}
+	return response, nil
+}
+
+// tripBody is the body of the answer that a trip brought.
+type tripBody struct {
+	io.ReadCloser
+	trip *trip
+}
+
+// Read implements [io.Reader].
+func (b *tripBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	t := b.trip
+	t.mu.Lock()
+	m := t.meter
+	t.mu.Unlock()
+	if m != nil && n > 0 {
+		m.credit(n)
+	}
+	if err != nil {
+		t.end(!errors.Is(err, io.EOF))
+	}
+	return n, err
+}
+
+// Close implements [io.Closer].
+func (b *tripBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.trip.end(true) // unless it was read to its end
+	return err
+}
