@@ -60,11 +60,20 @@ type Request struct {
 	// Owner is who asks, where several do who may be refused for reasons of their own:
 	// an [OwnError] of one concerns no other. 0: whoever asks is the same.
 	Owner uint64
+	// Group and AtOnce bound the flights of the requests that have the same Group: so
+	// many are in the air at a time, and further ones wait for as long as somebody waits
+	// for them. A flight that nobody waits for gives way to one that waits. AtOnce 0:
+	// there is no bound.
+	Group  string
+	AtOnce int
+	// Left is called if Get ends before the flight that it has begun. What Left returns
+	// is called when the flight has landed. May be nil.
+	Left func() (landed func())
 	// Header is what is sent, apart from conditions and credentials, under
 	// canonical names. It is compared with what Vary names, and neither changed
 	// nor used after Get has returned.
 	Header http.Header
-	// Timeout bounds a flight: one fetch or, if the first answer is about
+	// Timeout bounds a flight from its start: one fetch or, if the first answer is about
 	// another document than the one known, two. Zero or less: 30 seconds.
 	// Nobody waits longer than another second for a Fetch that goes on.
 	Timeout time.Duration
@@ -204,7 +213,8 @@ func (c *Cache) Peek(url, partition string, owner uint64) (*Document, error) {
 
 // Get returns a document, from the cache or from its origin.
 //
-// It returns ctx.Err() as soon as ctx has ended. Other errors are failures to
+// It returns ctx.Err() as soon as ctx has ended, in a [*QueuedError] if the flight had
+// not started by then. Other errors are failures to
 // get the document: errors.As finds a [*StatusError] if the origin answered
 // with a status that is no document, what Fetch or Parse returned, or a
 // [*PanicError]; and a [*FailureError] around these if the failure is remembered.

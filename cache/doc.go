@@ -85,6 +85,7 @@
 // not end with the context of the caller that happened to come first, but has
 // that context's values, and its time is bounded by [Request.Timeout]: a Fetch
 // that goes on nevertheless is left behind. A caller whose context ends leaves
-// at once. A panic of Fetch or Parse becomes a [*PanicError] for everyone
+// at once. Flights of one group can be bounded ([Request.Group]): what exceeds the
+// bound waits, and a flight that nobody waits for gives way. A panic of Fetch or Parse becomes a [*PanicError] for everyone
 // waiting.
 package cache

@@ -65,6 +65,21 @@ func (e *OwnError) Error() string { return e.Err.Error() }
 // Unwrap returns the error.
 func (e *OwnError) Unwrap() error { return e.Err }
 
+// QueuedError says that the context of a caller has ended while its flight waited for
+// others of its [Request.Group] to land. It unwraps to the context's error.
+type QueuedError struct {
+	Err    error
+	AtOnce int // how many flights of the group may be in the air
+}
+
+// Error says what was waited for.
+func (e *QueuedError) Error() string {
+	return fmt.Sprintf("%v while %d other documents were being read", e.Err, e.AtOnce)
+}
+
+// Unwrap returns the context's error.
+func (e *QueuedError) Unwrap() error { return e.Err }
+
 // PanicError is a panic of [Request.Fetch] or [Request.Parse]. Its text leaves
 // the stack out, since errors travel further than logs should.
 type PanicError struct {

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"sync"
@@ -22,11 +23,24 @@ type flight struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when outcome is set
 
+	start  func() // begins it, in a goroutine
+	group  *group // nil: it is in none
+	atOnce int    // of the group, in the air
+
 	outcome outcome
 
 	// Guarded by flights.mu.
 	waiting  int
-	disowned bool // its outcome is not to be kept
+	queued   *list.Element // its place in the queue of its group; nil: it has started
+	disowned bool          // its outcome is not to be kept
+	landed   []func()      // to be called when it has
+}
+
+// group is the flights of a [Request.Group], there for as long as there are any.
+type group struct {
+	name   string
+	flying map[*flight]struct{}
+	queue  *list.List // of flights, in the order in which they came
 }
 
 // outcome is how a flight ended.
@@ -43,36 +57,125 @@ type flights struct {
 	mu     sync.Mutex
 	open   map[key]*flight      // those that may be joined
 	all    map[*flight]struct{} // and those that were disowned, until they end
+	groups map[string]*group
 	closed bool
 }
 
 func newFlights() *flights {
-	return &flights{open: make(map[key]*flight), all: make(map[*flight]struct{})}
+	return &flights{open: make(map[key]*flight), all: make(map[*flight]struct{}), groups: make(map[string]*group)}
 }
 
 // board joins the flight of a key, or prepares a new one, which the caller has
-// to start. With flights.mu held.
-func (fs *flights) board(ctx context.Context, k key, owner uint64) (f *flight, joined bool) {
+// to take off. With flights.mu held.
+func (fs *flights) board(ctx context.Context, k key, req *Request) (f *flight, joined bool) {
 	if f, joined = fs.open[k]; joined {
 		f.waiting++
 		return f, true
 	}
-	f = &flight{key: k, owner: owner, done: make(chan struct{}), waiting: 1, outcome: outcome{err: errGoexit}}
+	f = &flight{key: k, owner: req.Owner, done: make(chan struct{}), waiting: 1, outcome: outcome{err: errGoexit}}
 	f.ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	fs.open[k] = f
 	fs.all[f] = struct{}{}
+	if req.AtOnce > 0 {
+		f.group, f.atOnce = fs.group(req.Group), req.AtOnce
+	}
 	return f, false
 }
 
-// leave takes a caller that no longer waits off a flight. The flight goes on,
-// as its document may be wanted again, unless the cache is closed.
-func (fs *flights) leave(f *flight) {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	f.waiting--
-	if fs.closed && f.waiting == 0 {
-		fs.abort(f)
+func (fs *flights) group(name string) *group {
+	if fs.groups[name] == nil {
+		fs.groups[name] = &group{name: name, flying: make(map[*flight]struct{}), queue: list.New()}
 	}
+	return fs.groups[name]
+}
+
+// takeOff starts a flight, or queues it where too many of its group are in the air. Of
+// these, one that nobody waits for gives way. With flights.mu held.
+func (fs *flights) takeOff(f *flight) {
+	g := f.group
+	if g == nil {
+		go f.start()
+		return
+	}
+	f.queued = g.queue.PushBack(f)
+	if g.startNext() {
+		return
+	}
+	for other := range g.flying {
+		if other.waiting == 0 && !other.disowned {
+			fs.abort(other)
+			return
+		}
+	}
+}
+
+// startNext starts the flight that has waited longest, if there is room for it. With
+// flights.mu held.
+func (g *group) startNext() bool {
+	first := g.queue.Front()
+	if first == nil {
+		return false
+	}
+	next := first.Value.(*flight)
+	if len(g.flying) >= next.atOnce {
+		return false
+	}
+	g.queue.Remove(first)
+	next.queued = nil
+	g.flying[next] = struct{}{}
+	go next.start()
+	return true
+}
+
+// makeRoom takes a flight out of its group and starts those that can start now. With
+// flights.mu held.
+func (fs *flights) makeRoom(f *flight) {
+	g := f.group
+	if g == nil {
+		return
+	}
+	delete(g.flying, f)
+	if f.queued != nil {
+		g.queue.Remove(f.queued)
+	}
+	for g.startNext() {
+	}
+	if len(g.flying) == 0 && g.queue.Len() == 0 {
+		delete(fs.groups, g.name)
+	}
+}
+
+// leave takes a caller that no longer waits off a flight. The flight goes on,
+// as its document may be wanted again, unless the cache is closed or the flight is in
+// the way of others. Landed, if it is not nil, is called when it has landed. Leave
+// reports whether the flight had not even started.
+func (fs *flights) leave(f *flight, landed func()) (queued bool) {
+	fs.mu.Lock()
+	queued = f.queued != nil
+	if landed != nil && fs.isUp(f) {
+		f.landed = append(f.landed, landed)
+		landed = nil
+	}
+	f.waiting--
+	if f.waiting == 0 {
+		switch {
+		case queued:
+			landed = fs.landLocked(f)
+		case fs.closed, f.group != nil && f.group.queue.Len() > 0:
+			fs.abort(f)
+		}
+	}
+	fs.mu.Unlock()
+	if landed != nil {
+		landed()
+	}
+	return queued
+}
+
+// isUp reports whether a flight has not landed. With flights.mu held.
+func (fs *flights) isUp(f *flight) bool {
+	_, up := fs.all[f]
+	return up
 }
 
 // abort ends a flight that nobody waits for. With flights.mu held.
@@ -93,11 +196,24 @@ func (fs *flights) disown(f *flight) {
 // land ends a flight and releases those who wait.
 func (fs *flights) land(f *flight) {
 	fs.mu.Lock()
-	defer fs.mu.Unlock()
+	landed := fs.landLocked(f)
+	fs.mu.Unlock()
+	landed()
+}
+
+// landLocked is land with flights.mu held. What it returns is to be called without.
+func (fs *flights) landLocked(f *flight) (landed func()) {
 	fs.disown(f)
 	delete(fs.all, f)
+	fs.makeRoom(f)
 	f.cancel()
 	close(f.done)
+	calls := f.landed
+	return func() {
+		for _, call := range calls {
+			call()
+		}
+	}
 }
 
 // close aborts the flights that nobody waits for and waits for their end. The
@@ -130,17 +246,25 @@ func (c *Cache) share(ctx context.Context, k key, req Request) (doc *Document, a
 		c.counters.decided(doc, err)
 		return doc, false, err
 	}
-	f, joined := c.flights.board(ctx, k, req.Owner)
-	c.flights.mu.Unlock()
+	f, joined := c.flights.board(ctx, k, &req)
 	if !joined {
 		// The flight may outlive this call, after which the header is the caller's again.
 		req.Header = req.Header.Clone()
-		go c.fly(f, attempt{config: c.config, key: k, req: req, known: known})
+		a := attempt{config: c.config, key: k, req: req, known: known}
+		f.start = func() { c.fly(f, a) }
+		c.flights.takeOff(f)
 	}
+	c.flights.mu.Unlock()
 
 	select {
 	case <-ctx.Done():
-		c.flights.leave(f)
+		var landed func()
+		if !joined && req.Left != nil {
+			landed = req.Left()
+		}
+		if c.flights.leave(f, landed) {
+			return nil, false, &QueuedError{Err: ctx.Err(), AtOnce: f.atOnce}
+		}
 		return nil, false, ctx.Err()
 	case <-f.done:
 	}

@@ -90,6 +90,7 @@ func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, e
 //			body_timeout      <duration>
 //			connection_overhead <size>
 //			runs              <n> [<per provider>]
+//			reads             <n>
 //			polls             <n>
 //			waiting           <n>
 //		}
@@ -361,6 +362,7 @@ func (p *parser) limits(to **Limits) error {
 		"body_timeout":        p.duration(&l.BodyTimeout, "limits.body_timeout"),
 		"connection_overhead": p.size(&l.ConnectionOverhead, "limits.connection_overhead"),
 		"runs":                func() error { return p.runs(l) },
+		"reads":               p.count(&l.Reads, "limits.reads"),
 		"polls":               p.count(&l.Polls, "limits.polls"),
 		"waiting":             p.count(&l.Waiting, "limits.waiting"),
 	})

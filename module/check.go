@@ -215,6 +215,7 @@ func checkLimits(c *checker, l *Limits) {
 		{"schema_complexity", l.SchemaComplexity},
 		{"runs", l.Runs},
 		{"runs_per_provider", l.RunsPerProvider},
+		{"reads", l.Reads},
 		{"polls", l.Polls},
 		{"waiting", l.Waiting},
 	} {

@@ -259,6 +259,12 @@ type Limits struct {
 	// number after `runs`.) Default: half of `runs`.
 	RunsPerProvider int `json:"runs_per_provider,omitempty"`
 
+	// How many descriptors of one provider or registry are read at a time. Calls that
+	// want more wait, and are answered RATE_LIMITED if their time ends meanwhile. What
+	// is still being read for a call that has ended counts, too, as does that call in
+	// `runs`; it gives way to what is waited for. Default: 64.
+	Reads int `json:"reads,omitempty"`
+
 	// How often one host may be asked about runs, in requests per second for all runs
 	// together whose status URL (or result URL, if there is no other) is there. Over that
 	// it is asked later; about runs whose time is nearly up at the last moment, and no more

@@ -58,6 +58,7 @@ func (h *Handler) readingLimits() skillsharing.Limits {
 		SchemaSize:       int(cmp.Or(l.SchemaSize, int64(standard.SchemaSize))),
 		SchemaComplexity: cmp.Or(l.SchemaComplexity, standard.SchemaComplexity),
 		OutputSize:       cmp.Or(l.OutputSize, h.maxResponseSize()),
+		Reads:            cmp.Or(l.Reads, standard.Reads),
 		BodyTimeout:      orDefault(l.BodyTimeout, standard.BodyTimeout),
 	}
 }

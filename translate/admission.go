@@ -1,6 +1,12 @@
 package translate
 
-import "sync/atomic"
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
 
 // places bounds how much is in progress at a time. There is no queue: who finds
 // no place is told so at once.
@@ -54,8 +60,69 @@ func (x *execution) admitTo(s *source) *Failure {
 }
 
 // leave gives back the places of the call.
-func (x *execution) leave() {
-	for _, p := range x.places[:x.taken] {
-		p.giveBack()
+func (x *execution) leave() { x.stay.end(x.places[:x.taken]) }
+
+// stay is how long places are taken: until the call has ended, and each reading of a
+// document that it began. So no more is read than there are places, however short the
+// calls are.
+type stay struct {
+	within *stay // nil: there is none
+
+	mu     sync.Mutex
+	others int // readings that go on
+	ended  bool
+	places []*places // once the call has ended
+}
+
+// Hold keeps the places until release is called.
+func (s *stay) Hold() (release func()) {
+	s.mu.Lock()
+	s.others++
+	s.mu.Unlock()
+	outer := func() {}
+	if s.within != nil {
+		outer = s.within.Hold()
 	}
+	return func() {
+		s.mu.Lock()
+		s.others--
+		s.leave()
+		outer()
+	}
+}
+
+// end tells that the call has ended, and which places it had.
+func (s *stay) end(places []*places) {
+	s.mu.Lock()
+	s.ended, s.places = true, places
+	s.leave()
+}
+
+// leave gives the places back if nothing needs them any more. It unlocks s.mu.
+func (s *stay) leave() {
+	places := s.places
+	over := s.ended && s.others == 0
+	if over {
+		s.places = nil
+	}
+	s.mu.Unlock()
+	if over {
+		for _, p := range places {
+			p.giveBack()
+		}
+	}
+}
+
+// stayContext is the context of a part of a call that takes a place of its own.
+type stayContext struct {
+	context.Context
+	stay *stay
+}
+
+// Value implements [context.Context].
+func (c *stayContext) Value(key any) any {
+	if key == (skillsharing.HoldKey{}) {
+		return c.stay
+	}
+	return c.Context.Value(key)
 }

@@ -235,7 +235,7 @@ func (b *Bridge) read(ctx context.Context, l *listed, version string) (f found, 
 		err = wrongID(skill, l.id)
 	}
 	if err != nil {
-		if failure = failed(err); failure.Kind != TimedOut && failure.Kind != Stopped { // which says nothing about the skill
+		if failure = failed(err); failure.concernsSkill() {
 			l.source.Faults.note(l.id, failure)
 		}
 		return found{}, failure

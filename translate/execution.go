@@ -35,6 +35,7 @@ type execution struct {
 	concerned *source    // the last one that a place was asked of
 	places    [4]*places // that it has taken
 	taken     int
+	stay      stay
 }
 
 func (b *Bridge) begin(ctx context.Context, call Call) *execution {
@@ -45,7 +46,7 @@ func (b *Bridge) begin(ctx context.Context, call Call) *execution {
 		call.TraceID = newTraceID()
 	}
 	x := &execution{bridge: b, call: call}
-	x.caller = callContext{b.config.Observer.Begin(ctx, &x.call), &x.call, &x.stop}
+	x.caller = callContext{b.config.Observer.Begin(ctx, &x.call), &x.call, &x.stop, &x.stay}
 	x.ctx = &x.caller
 	x.timeout = b.config.MaxTimeout
 	if call.Timeout > 0 {
@@ -84,6 +85,7 @@ func (x *execution) report(o Operation) {
 		s.Source = x.concerned.Namespace
 	}
 	x.bridge.config.Observer.Called(x.ctx, &x.call, &x.outcome, s)
+	x.call.Args, x.call.Arguments = nil, nil // the reading of a document may keep the rest for a while
 }
 
 // release gives up what the call holds.

@@ -47,6 +47,18 @@ func failed(e *skillsharing.Error) *Failure {
 	return &Failure{Kind: kind, Next: next, Err: e}
 }
 
+// concernsSkill reports whether a failure to read a descriptor says anything about the
+// skill: that there was no time, or no place, does not.
+func (f *Failure) concernsSkill() bool {
+	switch f.Kind {
+	case TimedOut, Stopped:
+		return false
+	case RateLimited:
+		return f.Err.Source == skillsharing.SourceProvider
+	}
+	return true
+}
+
 // aboutRun makes a failure to find a skill one to follow a run of it. What the
 // caller or the operator has to do first stays.
 func aboutRun(f *Failure, executionID string) *Failure {

@@ -16,7 +16,7 @@ func (b *Bridge) List(ctx context.Context, q Query) Listing {
 	x := b.begin(ctx, Call{Principal: q.Principal, Arrived: q.Arrived, TraceID: q.TraceID, Front: q.Front, Method: q.Method})
 	defer x.release()
 	x.setDeadline(b.config.MaxTimeout)
-	listing := b.list(x.ctx, q)
+	listing := b.list(x, q)
 	x.figures.Listed, x.figures.Unavailable = len(listing.Skills), len(listing.Unavailable)
 	if slices.ContainsFunc(b.catalog.sources, func(s *source) bool { return s.Namespace == q.Namespace }) {
 		x.figures.Source = q.Namespace // which agents can't make up
@@ -25,26 +25,23 @@ func (b *Bridge) List(ctx context.Context, q Query) Listing {
 	return listing
 }
 
-func (b *Bridge) list(ctx context.Context, q Query) Listing {
+func (b *Bridge) list(x *execution, q Query) Listing {
+	ctx, refused := x.ctx, x.admit()
 	var (
 		listing Listing
 		mu      sync.Mutex
 		wg      sync.WaitGroup
 	)
-	admitted := b.runs.take()
-	if admitted {
-		defer b.runs.giveBack()
-	}
 	for _, s := range b.catalog.sources {
 		if q.Namespace != "" && q.Namespace != s.Namespace {
 			continue
 		}
-		if !admitted {
+		if refused != nil {
 			listing.Unavailable = append(listing.Unavailable, Unavailable{s.Namespace, b.runs.busy()})
 			continue
 		}
 		wg.Go(func() {
-			entries, failure := b.listSource(ctx, s, q.Principal)
+			entries, failure := b.listSource(ctx, &x.stay, s, q.Principal)
 			if failure != nil && failure.Next != NextAuthenticate && failure.Kind != RateLimited {
 				b.config.Observer.Notice(ctx, unreadable(s, failure))
 			}
@@ -70,14 +67,16 @@ func unreadable(s *source, f *Failure) *skillsharing.Notice {
 	}
 }
 
-func (b *Bridge) listSource(ctx context.Context, s *source, principal string) ([]Entry, *Failure) {
+func (b *Bridge) listSource(ctx context.Context, within *stay, s *source, principal string) ([]Entry, *Failure) {
 	if !s.admits(principal) {
 		return nil, anonymous()
 	}
 	if !s.runs.take() {
 		return nil, s.runs.busy()
 	}
-	defer s.runs.giveBack()
+	own := &stay{within: within}
+	defer own.end([]*places{&s.runs})
+	ctx = &stayContext{ctx, own}
 	if s.Kind == SkillSource {
 		skill, err := s.client.Skill(ctx, directly(s).descriptor)
 		if err != nil {

@@ -94,6 +94,7 @@ type callContext struct {
 	context.Context
 	call *Call
 	stop *stoppable
+	stay *stay
 }
 
 // Value implements context.Context.
@@ -103,6 +104,8 @@ func (c *callContext) Value(key any) any {
 		return c.call
 	case skillsharing.StopKey:
 		return c.stop
+	case skillsharing.HoldKey:
+		return c.stay
 	}
 	return c.Context.Value(key)
 }

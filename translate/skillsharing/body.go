@@ -63,6 +63,11 @@ func (c *Client) readBody(phase Phase, o *outgoing, resp *http.Response) ([]byte
 		case err != nil:
 			return nil, err
 		case len(text) == cap(text):
+			if isDocument(phase) && len(text) >= largeDocument {
+				if err := c.admitLarge(o.Context()); err != nil {
+					return nil, err
+				}
+			}
 			text = slices.Grow(text, min(len(text), int(size)+1-len(text)))
 		}
 	}

@@ -206,6 +206,7 @@ type constant struct {
 	number     uint64 // tells the client from others whose documents are in the same partition
 	index      string // its URL
 	partitions [documentKinds]string
+	large      chan struct{} // has room for the large documents that may be read at a time
 }
 
 // clients numbers those that have read a document.
@@ -215,7 +216,7 @@ func (c *Client) constant() *constant {
 	if known := c.constants.Load(); known != nil {
 		return known
 	}
-	made := &constant{number: clients.Add(1), index: c.below(WellKnownPath).String()}
+	made := &constant{number: clients.Add(1), index: c.below(WellKnownPath).String(), large: make(chan struct{}, maxLarge)}
 	for kind, name := range documentKindNames {
 		made.partitions[kind] = name + " " + c.Partition
 	}
@@ -234,14 +235,20 @@ func (c *Client) fresh(kind documentKind, url string) *cache.Document {
 
 // document reads a document through the cache, where it is known by the text of its URL.
 func (c *Client) document(ctx context.Context, kind documentKind, u *url.URL, text string, parse func(*cache.Response) (any, error)) (*cache.Document, *Error) {
+	atOnce := 0 // of indexes there are few, and without them there are no descriptors
+	if kind == descriptorDocument {
+		atOnce = c.Limits.Reads
+	}
 	doc, err := c.Cache.Get(ctx, cache.Request{
+		Group: c.Partition, AtOnce: atOnce,
+		Left:      func() (landed func()) { return hold(ctx) },
 		URL:       text,
 		Partition: c.partition(kind),
 		Owner:     c.constant().number,
 		Header:    sharedHeader,
 		Timeout:   discoveryTimeout,
 		Fetch: func(ctx context.Context, header http.Header) (*cache.Response, error) {
-			r, err := c.fetch(ctx, kind.phase(), u, header)
+			r, err := c.fetch(context.WithValue(ctx, largeKey{}, new(large)), kind.phase(), u, header)
 			if err == nil && r.StatusCode == http.StatusOK && c.repeatsSecret(r.Body) {
 				return nil, &cache.OwnError{Err: secretError(kind.phase())}
 			}
@@ -434,10 +441,24 @@ func (c *Client) documentError(ctx context.Context, phase Phase, u *url.URL, err
 	if status, ok := errors.AsType[*cache.StatusError](err); ok {
 		return c.documentStatusError(phase, status)
 	}
+	if queued, ok := errors.AsType[*cache.QueuedError](err); ok && errors.Is(err, context.DeadlineExceeded) {
+		return tooManyReads(phase, queued.AtOnce)
+	}
 	if ctx.Err() != nil {
 		return interrupted(ctx, phase, "", ExecutedNo)
 	}
 	return c.unreachable(err, phase, u, "")
+}
+
+// tooManyReads is the error of a call whose time was up while others had their
+// documents read.
+func tooManyReads(phase Phase, most int) *Error {
+	return &Error{
+		Code: RateLimited, Phase: phase, Source: SourceBridge, Executed: ExecutedNo,
+		Message: fmt.Sprintf("Too many descriptors of the provider are being read here (limits reads: %d); try again later.", most),
+		Details: fmt.Appendf(nil, `{"limit":"reads","max":%d}`, most),
+		Retry:   suggestRetry(timeoutDelay, retryAttempts),
+	}
 }
 
 // documentStatusError judges an HTTP status that a document was answered with. A

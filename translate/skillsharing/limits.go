@@ -29,6 +29,8 @@ type Limits struct {
 	SchemaComplexity int
 	// OutputSize bounds the output of a run, in bytes of JSON. It never exceeds the client's MaxResponseSize.
 	OutputSize int64
+	// Reads is how many descriptors of the source are read at a time. Further ones wait for as long as their calls do.
+	Reads int
 	// BodyTimeout is how long the body of an answer may stand still. A body that goes on, however slowly, is read until
 	// the deadline.
 	BodyTimeout time.Duration
@@ -45,6 +47,7 @@ func DefaultLimits() Limits {
 		SchemaSize:       64 << 10,
 		SchemaComplexity: 2048,
 		OutputSize:       10 << 20,
+		Reads:            64,
 		BodyTimeout:      30 * time.Second,
 	}
 }

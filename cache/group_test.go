@@ -1,0 +1,184 @@
+package cache_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/cache"
+)
+
+// airport counts what is in the air.
+type airport struct {
+	now, most, started atomic.Int64
+}
+
+// request is one of a group, whose fetch takes some time or, if that is 0, until its
+// context ends.
+func (a *airport) request(n int, atOnce int, takes time.Duration) cache.Request {
+	return cache.Request{
+		URL: fmt.Sprintf("https://provider.example/%d", n), Group: "provider", AtOnce: atOnce, Timeout: time.Minute,
+		Fetch: func(ctx context.Context, _ http.Header) (*cache.Response, error) {
+			a.started.Add(1)
+			a.most.Store(max(a.most.Load(), a.now.Add(1)))
+			defer a.now.Add(-1)
+			var end <-chan time.Time
+			if takes > 0 {
+				end = time.After(takes)
+			}
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-end:
+				return &cache.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: []byte("one")}, nil
+			}
+		},
+		Parse: func(r *cache.Response) (any, int64, error) { return string(r.Body), 1, nil },
+	}
+}
+
+// So many flights of a group are in the air at a time; further ones wait, and all land.
+// Other groups, and flights without one, are not concerned.
+func TestGroupsAreBounded(t *testing.T) {
+	play(t, config, func(s scene) {
+		var in, other airport
+		var wg sync.WaitGroup
+		get := func(request cache.Request) {
+			wg.Go(func() {
+				if _, err := s.cache.Get(s.Context(), request); err != nil {
+					s.Error(err)
+				}
+			})
+		}
+		start := time.Now()
+		for n := range 10 {
+			get(in.request(n, 3, time.Second))
+		}
+		synctest.Wait()
+		for n := range 10 {
+			request := other.request(n+100, 5*(n%2), time.Second)
+			request.Group = fmt.Sprint(n % 2)
+			get(request)
+		}
+		wg.Wait()
+		if in.most.Load() != 3 || in.started.Load() != 10 || other.most.Load() != 10 {
+			s.Errorf("%d at a time of %d, %d of others", in.most.Load(), in.started.Load(), other.most.Load())
+		}
+		if took := time.Since(start); took != 4*time.Second {
+			s.Errorf("ten took %s", took)
+		}
+	})
+}
+
+// A caller whose time ends while its flight waits is told so, and the flight never
+// starts; unless another caller waits for it, too.
+func TestQueuedFlights(t *testing.T) {
+	play(t, config, func(s scene) {
+		var in airport
+		var wg sync.WaitGroup
+		wg.Go(func() { _, _ = s.cache.Get(s.Context(), in.request(0, 1, 10*time.Second)) })
+		synctest.Wait()
+		short, cancel := context.WithTimeout(s.Context(), time.Second)
+		defer cancel()
+		var landed atomic.Int64
+		wait := func(n int) error {
+			request := in.request(n, 1, time.Second)
+			request.Left = func() func() { return func() { landed.Add(1) } }
+			_, err := s.cache.Get(short, request)
+			return err
+		}
+		wg.Go(func() {
+			time.Sleep(time.Second / 2)
+			if _, err := s.cache.Get(s.Context(), in.request(2, 1, time.Second)); err != nil { // joins
+				s.Error(err)
+			}
+		})
+		for n := 1; n <= 2; n++ {
+			wg.Go(func() {
+				queued, ok := errors.AsType[*cache.QueuedError](wait(n))
+				if !ok || queued.AtOnce != 1 || !errors.Is(queued, context.DeadlineExceeded) {
+					s.Errorf("got %v", queued)
+				}
+			})
+		}
+		time.Sleep(2 * time.Second)
+		if n := landed.Load(); n != 1 {
+			s.Errorf("%d have landed that never started, want 1", n)
+		}
+		wg.Wait()
+		synctest.Wait()
+		if in.started.Load() != 2 || landed.Load() != 2 {
+			s.Errorf("%d started, %d landed", in.started.Load(), landed.Load())
+		}
+	})
+}
+
+// A flight that nobody waits for goes on, but gives way to one that somebody waits for:
+// whether it is left before or afterwards.
+func TestLeftFlightsGiveWay(t *testing.T) {
+	for name, leaveAfter := range map[string]time.Duration{"left before": time.Second, "left afterwards": 3 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			play(t, config, func(s scene) {
+				var in airport
+				var wg sync.WaitGroup
+				ctx, cancel := context.WithTimeout(s.Context(), leaveAfter)
+				defer cancel()
+				var left, landed atomic.Int64
+				request := in.request(0, 1, 0)
+				request.Left = func() func() { left.Add(1); return func() { landed.Add(1) } }
+				wg.Go(func() { _, _ = s.cache.Get(ctx, request) })
+				time.Sleep(2 * time.Second)
+				if leaveAfter < 2*time.Second && (in.now.Load() != 1 || left.Load() != 1 || landed.Load() != 0) {
+					s.Errorf("%d in the air, %d left, %d landed", in.now.Load(), left.Load(), landed.Load())
+				}
+				start := time.Now()
+				if _, err := s.cache.Get(s.Context(), in.request(1, 1, time.Second)); err != nil {
+					s.Error(err)
+				}
+				if took := time.Since(start); took > 3*time.Second {
+					s.Errorf("it took %s", took)
+				}
+				wg.Wait()
+				if in.most.Load() != 1 || landed.Load() != 1 {
+					s.Errorf("%d at a time, %d landed", in.most.Load(), landed.Load())
+				}
+			})
+		})
+	}
+}
+
+// Only who began a flight is asked whether he left it, and only if he did.
+func TestLeft(t *testing.T) {
+	play(t, config, func(s scene) {
+		var in airport
+		var wg sync.WaitGroup
+		var landed [3]atomic.Int64
+		get := func(n int, patience time.Duration) {
+			ctx, cancel := context.WithTimeout(s.Context(), patience)
+			defer cancel()
+			request := in.request(0, 0, 5*time.Second)
+			request.Left = func() func() { return func() { landed[n].Add(1) } }
+			_, _ = s.cache.Get(ctx, request)
+		}
+		for n, patience := range []time.Duration{time.Second, 2 * time.Second} {
+			wg.Go(func() { get(n, patience) })
+			synctest.Wait()
+		}
+		wg.Wait()
+		if landed[0].Load() != 0 {
+			s.Error("the flight has landed at once")
+		}
+		time.Sleep(4 * time.Second)
+		s.cache.Delete("https://provider.example/0", "")
+		get(2, time.Minute)
+		if landed[0].Load() != 1 || landed[1].Load() != 0 || landed[2].Load() != 0 {
+			s.Errorf("landed: %d, %d, %d", landed[0].Load(), landed[1].Load(), landed[2].Load())
+		}
+	})
+}

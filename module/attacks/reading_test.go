@@ -1,0 +1,189 @@
+package attacks_test
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+)
+
+// many is a provider of skills, all of whose descriptors are answered alike.
+func many(t *testing.T, namespace string, n int, descriptor hostile.Action) *hostile.Provider {
+	t.Helper()
+	p := hostile.NewProvider(t)
+	for i := range n {
+		id := namespace + "/s" + strconv.Itoa(i)
+		p.Publish(hostile.Skill{ID: id})
+		p.On(id, hostile.Descriptor, descriptor)
+	}
+	return p
+}
+
+// peak watches how many requests hang at a provider, until it is asked for the most.
+func peak(p *hostile.Provider) (most func() int) {
+	stop, done := make(chan struct{}), make(chan int)
+	go func() {
+		n := 0
+		for tick := time.NewTicker(time.Millisecond); ; {
+			select {
+			case <-tick.C:
+				n = max(n, p.Hanging())
+			case <-stop:
+				tick.Stop()
+				done <- n
+				return
+			}
+		}
+	}()
+	return func() int { close(stop); return <-done }
+}
+
+// S46: a call that ends before the document that it wants has been read keeps its place
+// until it has: no more documents are read at a time than calls may be in progress,
+// whether the calls end by themselves or their clients go.
+func TestS46PlacesAreHeldForDocuments(t *testing.T) {
+	for name, leave := range map[string]func(c *hostile.Client) *hostile.Client{
+		"timeout_ms: 1": func(c *hostile.Client) *hostile.Client { return c.With(hostile.Timeout(time.Millisecond)) },
+		"client gone": func(c *hostile.Client) *hostile.Client {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			t.Cleanup(cancel)
+			return c.With(hostile.Context(ctx), hostile.Fresh())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const skills, places = 40, 2
+			p := many(t, "acme", skills, hostile.Hang())
+			c := hostile.StartCaddy(t, hostile.Bridge("limits {\n\truns 4 "+strconv.Itoa(places)+"\n}", provider(p.URL(), "acme")))
+			if n := len(c.Names()); n != skills { // the index is known
+				t.Fatalf("%d names", n)
+			}
+			most := peak(p)
+			refused := 0
+			for i := range skills {
+				if a := leave(c.Client).Execute("acme.s"+strconv.Itoa(i), nil); a.Outcome() == "RATE_LIMITED" {
+					if !strings.Contains(string(a.Data.Details), `"runs_per_provider"`) {
+						t.Errorf("%v", a)
+					}
+					refused++
+				}
+			}
+			if n := most(); n > places {
+				t.Errorf("%d documents were read at a time for %d places", n, places)
+			}
+			if refused != skills-places {
+				t.Errorf("%d of %d calls were refused", refused, skills)
+			}
+			p.Disconnect() // which ends the reading
+			hostile.Eventually(t, 20*time.Second, func() bool {
+				return c.With(hostile.Timeout(time.Second)).Execute("acme.s0", nil).Outcome() != "RATE_LIMITED"
+			}, "the places are free again")
+			c.Stop()
+		})
+	}
+}
+
+// S46: of one source, so many descriptors are read at a time. Calls that want more
+// wait, and are told the limit if their time ends meanwhile; what nobody waits for any
+// more gives way. Other sources are not concerned.
+func TestS46DescriptorsAtATime(t *testing.T) {
+	const skills, reads = 40, 3
+	p := many(t, "acme", skills, hostile.Hang())
+	p.Publish(hostile.Skill{ID: "acme/ok"})
+	p.On("acme/ok", hostile.Descriptor, hostile.Usual())
+	q := many(t, "other", skills, hostile.Usual())
+	c := hostile.StartCaddy(t, hostile.Bridge("circuit_breaker off", "limits {\n\treads "+strconv.Itoa(reads)+"\n}",
+		provider(p.URL(), "acme"), provider(q.URL(), "other")))
+	if n := len(c.Names()); n != 2*skills+1 {
+		t.Fatalf("%d names", n)
+	}
+	most := peak(p)
+	hasty := c.With(hostile.Timeout(time.Millisecond))
+	for i := range skills {
+		hasty.Execute("acme.s"+strconv.Itoa(i), nil)
+	}
+	// What is left behind gives way, though it would hang for long.
+	mustComplete(t, c.Execute("acme.ok", nil))
+
+	// While it is waited for, it does not.
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	waiting := c.With(hostile.Context(ctx))
+	var calls sync.WaitGroup
+	for i := range reads {
+		calls.Go(func() { waiting.Execute("acme.s"+strconv.Itoa(i), nil) })
+	}
+	hostile.Eventually(t, 10*time.Second, func() bool { return p.Hanging() == reads }, "so many are read")
+	impatient := c.With(hostile.Timeout(200 * time.Millisecond))
+	var told sync.WaitGroup
+	for i := reads; i < 2*reads; i++ {
+		told.Go(func() {
+			a := impatient.Execute("acme.s"+strconv.Itoa(i), nil)
+			if a.Outcome() != "RATE_LIMITED" || a.Data.Source != "bridge" || a.Data.Executed != "no" || a.Data.Next != "retry" || a.Data.Retry == nil ||
+				!strings.Contains(string(a.Data.Details), `"limit":"reads","max":3`) || !strings.Contains(a.Message, "limits reads") {
+				t.Errorf("%v", a)
+			}
+		})
+	}
+	for i := range skills {
+		mustComplete(t, c.Execute("other.s"+strconv.Itoa(i), nil))
+	}
+	told.Wait()
+	leave()
+	calls.Wait()
+	if n := most(); n > reads {
+		t.Errorf("%d descriptors were read at a time", n)
+	}
+}
+
+// S46: descriptors of the largest size that come slowly, or not to their ends, take no
+// more memory than a few of them.
+func TestS46MemoryOfDocuments(t *testing.T) {
+	const size, skills = 4 << 20, 60
+	gate := hostile.NewGate(t)
+	p := many(t, "acme", skills, func(x *hostile.Exchange) {
+		hostile.Handle(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(strings.Repeat(" ", size-100)))
+			_ = http.NewResponseController(w).Flush()
+			gate.Then(func(*hostile.Exchange) {})(x)
+		})(x)
+	})
+	c := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge("circuit_breaker off", provider(p.URL(), "acme")))
+	if n := len(c.Names()); n != skills {
+		t.Fatalf("%d names", n)
+	}
+	before := hostile.RSS(t, c.PID())
+	var calls sync.WaitGroup
+	for i := range skills {
+		calls.Go(func() { c.With(hostile.Timeout(5*time.Second)).Execute("acme.s"+strconv.Itoa(i), nil) })
+	}
+	hostile.Eventually(t, 10*time.Second, func() bool { return p.Count("acme/s"+strconv.Itoa(skills-1), hostile.Descriptor) == 1 }, "all are asked for")
+	var most int64
+	for ended := began(calls.Wait); ; time.Sleep(20 * time.Millisecond) {
+		most = max(most, hostile.RSS(t, c.PID())-before)
+		select {
+		case <-ended:
+			t.Logf("%d MiB more", most>>20)
+			if most > 16*size {
+				t.Errorf("%d descriptors take %d MiB", skills, most>>20)
+			}
+			return
+		default:
+		}
+	}
+}
+
+// began calls a function, and returns what is closed when it has returned.
+func began(f func()) <-chan struct{} {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f()
+	}()
+	return ended
+}

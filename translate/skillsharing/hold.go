@@ -1,0 +1,45 @@
+package skillsharing
+
+import "context"
+
+// HoldKey is the key of a value that the context of a call may have. The value has a
+// method Hold() (release func()). Hold is called if the call ends before a document
+// that it wanted has been read, which goes on without it; and release when it has.
+type HoldKey struct{}
+
+func hold(ctx context.Context) (release func()) {
+	if h, ok := ctx.Value(HoldKey{}).(interface{ Hold() (release func()) }); ok {
+		return h.Hold()
+	}
+	return nil
+}
+
+// Documents of more than largeDocument bytes are large. Of a source, maxLarge of them
+// are read and parsed at a time: parsing takes many times their size in memory.
+const (
+	largeDocument = 64 << 10
+	maxLarge      = 2
+)
+
+type largeKey struct{}
+
+// large tells whether a reading of a document has a place among the large ones.
+type large struct{ placed bool }
+
+// admitLarge waits for a place for a document that turns out to be large. The reading
+// gives it up with its context, which ends when the document has been parsed.
+func (c *Client) admitLarge(ctx context.Context) error {
+	l, ok := ctx.Value(largeKey{}).(*large)
+	if !ok || l.placed {
+		return nil
+	}
+	places := c.constant().large
+	select {
+	case places <- struct{}{}:
+		l.placed = true
+		context.AfterFunc(ctx, func() { <-places })
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
