@@ -272,10 +272,7 @@ func TestInterrupt(t *testing.T) {
 // TestInterruptReading interrupts validate while it waits for a document that does not
 // end.
 func TestInterruptReading(t *testing.T) {
-	fifo := filepath.Join(t.TempDir(), "fifo")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fifo := hostile.Pipe(t)
 	for _, tc := range []struct {
 		name, from string
 		signal     syscall.Signal

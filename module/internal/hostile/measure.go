@@ -67,6 +67,7 @@ func OpenFiles(tb testing.TB) int {
 
 func countFiles(tb testing.TB, pid int) int {
 	tb.Helper()
+	needProc(tb)
 	entries, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(pid), "fd"))
 	if err != nil {
 		tb.Fatal(err)
@@ -77,6 +78,7 @@ func countFiles(tb testing.TB, pid int) int {
 // RSS is the memory that a process occupies, in bytes.
 func RSS(tb testing.TB, pid int) int64 {
 	tb.Helper()
+	needProc(tb)
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
 	if err != nil {
 		tb.Fatal(err)
@@ -92,6 +94,17 @@ func RSS(tb testing.TB, pid int) int64 {
 	}
 	tb.Fatalf("no VmRSS of process %d", pid)
 	return 0
+}
+
+// hasProc is whether processes and sockets can be counted: Linux lists them in /proc.
+const hasProc = runtime.GOOS == "linux"
+
+// needProc skips a test that counts them elsewhere.
+func needProc(tb testing.TB) {
+	tb.Helper()
+	if !hasProc {
+		tb.Skipf("%s has no /proc to count in", runtime.GOOS)
+	}
 }
 
 // listeners is how many sockets listen on a TCP port.

@@ -8,10 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -33,7 +33,7 @@ func Main(m interface{ Run() int }) {
 	if text := os.Getenv(openFiles); text != "" {
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err == nil {
-			err = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: n, Max: n})
+			err = limitOpenFiles(n)
 		}
 		if err != nil {
 			panic(err)
@@ -71,6 +71,9 @@ type Process struct {
 // global options but those given here, each as one or more lines.
 func StartProcess(tb testing.TB, limits Limits, caddyfile string, options ...string) *Process {
 	tb.Helper()
+	if runtime.GOOS == "windows" && limits.OpenFiles > 0 {
+		tb.Skip("the open files of a process can't be limited here")
+	}
 	folder := tb.TempDir()
 	p := &Process{
 		Log: newLog(tb), tb: tb, ports: ports{}, exited: make(chan struct{}),
@@ -173,9 +176,12 @@ func (p *Process) Reload(caddyfile string, options ...string) error {
 // Admin is the URL of the admin API.
 func (p *Process) Admin() string { return "http://" + net.JoinHostPort(loopback, p.Port("ADMIN")) }
 
-// Signal sends a signal.
+// Signal sends a signal. The test is skipped where processes take none.
 func (p *Process) Signal(s os.Signal) {
 	p.tb.Helper()
+	if runtime.GOOS == "windows" {
+		p.tb.Skip("processes take no signals here")
+	}
 	if err := p.command.Process.Signal(s); err != nil {
 		p.tb.Errorf("sending %v: %v", s, err)
 	}

@@ -1,0 +1,61 @@
+//go:build unix
+
+package hostile
+
+import (
+	"net"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// BlackHole is an address at which connecting itself never ends: that of a
+// listener that accepts nothing and whose queue is full, so that the kernel drops
+// what else comes. The test is skipped where kernels refuse it instead.
+func BlackHole(tb testing.TB) (address string) {
+	tb.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = l.Close() }) // nothing can be done about it
+	raw, err := l.(*net.TCPListener).SyscallConn()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var failed error
+	if err := raw.Control(func(fd uintptr) { failed = syscall.Listen(int(fd), 0) }); err != nil || failed != nil { //nolint:gosec // a file descriptor fits
+		tb.Fatal(err, failed)
+	}
+	for range 16 {
+		c, err := net.DialTimeout("tcp", l.Addr().String(), 200*time.Millisecond)
+		if err != nil {
+			return l.Addr().String()
+		}
+		tb.Cleanup(func() { _ = c.Close() }) // nothing can be done about it
+	}
+	tb.Fatal("the queue of a listener does not get full: there is no black hole here")
+	return ""
+}
+
+// limitOpenFiles bounds how many files this process may have open.
+func limitOpenFiles(n uint64) error {
+	var limit syscall.Rlimit
+	setNumber(&limit.Cur, n)
+	setNumber(&limit.Max, n)
+	return syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
+}
+
+// setNumber sets a number that has another type in FreeBSD than in Linux.
+func setNumber[T int64 | uint64](to *T, n uint64) { *to = T(n) }
+
+// Pipe is the path of a file whose opening never ends.
+func Pipe(tb testing.TB) (path string) {
+	tb.Helper()
+	path = filepath.Join(tb.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	return path
+}
