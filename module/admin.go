@@ -1,6 +1,7 @@
 package skillbridge
 
 import (
+	"bytes"
 	"encoding/json" // Caddy's admin API is made with it
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
@@ -25,7 +28,7 @@ func init() { caddy.RegisterModule(adminAPI{}) }
 //	                              or that there is no credential for it
 //	GET  /skill_bridge/runs       the calls in progress, the oldest first, with their runs
 //	POST /skill_bridge/purge      {"namespace": …, "skill_id": …}: forgets one descriptor, without skill_id one source's
-//	                              documents, without namespace all; an empty body is refused
+//	                              documents, without namespace all; all but exactly such an object is refused
 //
 // Bridges, the handlers of this process, are told apart by their numbers. All answers
 // have the same ones, counted from 1 in the order in which the bridges were loaded. A
@@ -315,17 +318,9 @@ func (adminAPI) purge(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		return methodError(w, r, http.MethodPost)
 	}
-	var wanted PurgeRequest
-	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxPurgeRequest))
-	dec.DisallowUnknownFields()
-	switch err := dec.Decode(&wanted); {
-	case errors.Is(err, io.EOF): // which a mistake in a script sends
-		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: errors.New("the body is empty: {} forgets all documents")}
-	case err != nil:
-		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: fmt.Errorf("the body is not what is to be purged: %w", err)}
-	}
-	if wanted.SkillID != "" && wanted.Namespace == "" {
-		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: errors.New("skill_id without namespace: say whose skill is meant")}
+	wanted, err := readPurgeRequest(http.MaxBytesReader(w, r.Body, maxPurgeRequest))
+	if err != nil {
+		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: err}
 	}
 	answer, known := PurgeAnswer{Purged: []string{}}, false
 	for _, h := range live.all() {
@@ -343,6 +338,52 @@ func (adminAPI) purge(w http.ResponseWriter, r *http.Request) error {
 		return caddy.APIError{HTTPStatus: http.StatusNotFound, Err: notPurged(&wanted, known)}
 	}
 	return writeAdmin(w, answer)
+}
+
+// readPurgeRequest reads what is to be forgotten, exactly: what a mistake in a script
+// sends, such as null for a variable that is not set, must not mean everything.
+func readPurgeRequest(body io.Reader) (wanted PurgeRequest, err error) {
+	data, err := io.ReadAll(body)
+	if err != nil {
+		return wanted, fmt.Errorf("reading the body: %w", err)
+	}
+	switch text := jsontext.Value(data); {
+	case len(bytes.TrimSpace(data)) == 0:
+		return wanted, errors.New("the body is empty: {} forgets all documents")
+	case text.Kind() != jsontext.KindBeginObject:
+		return wanted, errors.New("the body is not a JSON object: {} forgets all documents")
+	}
+	var members struct {
+		Namespace jsontext.Value `json:"namespace"`
+		SkillID   jsontext.Value `json:"skill_id"`
+	}
+	if err := jsonv2.Unmarshal(data, &members, jsonv2.RejectUnknownMembers(true)); err != nil {
+		return wanted, fmt.Errorf("the body is not what is to be purged: %w", err)
+	}
+	if wanted.Namespace, err = purgeMember("namespace", members.Namespace); err != nil {
+		return wanted, err
+	}
+	if wanted.SkillID, err = purgeMember("skill_id", members.SkillID); err != nil {
+		return wanted, err
+	}
+	if wanted.SkillID != "" && wanted.Namespace == "" {
+		return wanted, errors.New("skill_id without namespace: say whose skill is meant")
+	}
+	return wanted, nil
+}
+
+// purgeMember reads a member that may be left out, but not be empty.
+func purgeMember(name string, value jsontext.Value) (text string, err error) {
+	if value == nil {
+		return "", nil
+	}
+	if value.Kind() == jsontext.KindString {
+		err = jsonv2.Unmarshal(value, &text)
+	}
+	if err != nil || text == "" {
+		return "", fmt.Errorf("%s is not a text, or empty: leave it out if all are meant", name)
+	}
+	return text, nil
 }
 
 // notPurged is why there is nothing to be forgotten.

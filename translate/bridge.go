@@ -163,6 +163,7 @@ func (b *Bridge) Follow(ctx context.Context, ref RunRef, call Call) Outcome {
 	x := b.begin(ctx, call)
 	defer x.end(OperationFollow)
 	x.ref = ref
+	x.stop.noteRun(ref)
 	x.setDeadline(b.config.MaxTimeout)
 	response, failure := &skillsharing.Response{ExecutionID: ref.ExecutionID, Status: skillsharing.StatusAccepted}, x.findRun(ref)
 	if failure == nil {

@@ -75,6 +75,15 @@ func (p *provider) requests(route string) []request {
 	return slices.DeleteFunc(slices.Clone(p.seen), func(r request) bool { return r.route != route })
 }
 
+// forgetBodies lets go of what was received.
+func (p *provider) forgetBodies() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.seen {
+		p.seen[i].body = ""
+	}
+}
+
 func (p *provider) received(t *testing.T, route string, want int) {
 	t.Helper()
 	if got := len(p.requests(route)); got != want {

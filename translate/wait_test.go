@@ -2,6 +2,8 @@ package translate_test
 
 import (
 	"net/http"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -136,4 +138,48 @@ func TestFollowNotBefore(t *testing.T) {
 		ref = o.Run.RunRef
 	}
 	p.received(t, "GET /status/e1", 1)
+}
+
+// While a run's end or its result is waited for, the bridge holds neither the
+// arguments nor the body that they were sent in.
+func TestWaitingHoldsNoArguments(t *testing.T) {
+	const size = 16 << 20
+	p, s := weather(t, nil)
+	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)), answerJSON(200, response("e1", "completed", nil)))
+	var before, polled, fetched int64
+	heap := func(held *int64, answer http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			p.forgetBodies()
+			*held = heapInUse() - before
+			answer(w, r)
+		}
+	}
+	p.on("GET /status/e1", heap(&polled, answerJSON(200, response("e1", "completed", object{"output": 1}))))
+	p.on("GET /result/e1", heap(&fetched, answerJSON(200, object{"output": 1})))
+	bridge := newBridge(t, s)
+	for _, held := range []*int64{&polled, &fetched} {
+		before = heapInUse()
+		if o := bridge.Execute(t.Context(), largeCall(size)); o.Failure != nil {
+			t.Fatal(o.Failure.Err)
+		}
+		if *held == 0 || *held > size/2 {
+			t.Errorf("%d bytes are held while the run is waited for, of arguments of %d", *held, size)
+		}
+	}
+}
+
+// largeCall is a call with so many bytes of arguments, which nothing else holds.
+func largeCall(size int) translate.Call {
+	c := call(`{"city":"` + strings.Repeat("x", size) + `"}`)
+	c.Memory = new(memory)
+	return c
+}
+
+// heapInUse is how much memory is in use after all garbage was collected.
+func heapInUse() int64 {
+	runtime.GC()
+	runtime.GC() // what a pool held at the first
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

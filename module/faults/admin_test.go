@@ -1,0 +1,52 @@
+package faults_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+)
+
+// callInProgress is what the admin API shows of one.
+type callInProgress struct {
+	Method      string    `json:"method"`
+	Name        string    `json:"name"`
+	Namespace   string    `json:"namespace"`
+	SkillID     string    `json:"skill_id"`
+	ExecutionID string    `json:"execution_id"`
+	Accepted    time.Time `json:"accepted"`
+}
+
+// R52: a run that is followed with get_run is shown by the admin API as the one that
+// is followed with execute_skill: which skill it is of, its id, since when it goes on.
+func TestR52RunsOfGetRunAreShown(t *testing.T) {
+	leavesNothing(t)
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/soon"})
+	p.On("acme/soon", hostile.Invoke, hostile.Accept(0))
+	gate := hostile.NewGate(t)
+	p.On("acme/soon", hostile.Status, gate.Then(hostile.Usual()))
+	c := hostile.StartCaddy(t, "{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n"+withProvider(p))
+	token := leave(t, c.Client, p, "acme.soon")
+	shown := func(method string) callInProgress {
+		t.Helper()
+		var runs struct {
+			Runs []callInProgress `json:"runs"`
+		}
+		a := c.With(hostile.Fresh()).Send(http.MethodGet, "http://127.0.0.1:"+c.Port("ADMIN")+"/skill_bridge/runs", "")
+		if err := json.Unmarshal(a.Body, &runs); err != nil || len(runs.Runs) != 1 || runs.Runs[0].Method != method {
+			t.Fatalf("not one call of %s: %v", method, a)
+		}
+		return runs.Runs[0]
+	}
+	answered := begin(func() hostile.Answer { return getRun(c.Client, token) })
+	hostile.Eventually(t, patience, func() bool { return gate.Waiting() == 1 }, "the run is asked for")
+	got := shown("get_run")
+	if got.Namespace != "acme" || got.SkillID != "acme/soon" || got.ExecutionID != "run-1" || time.Since(got.Accepted) > patience {
+		t.Errorf("get_run: %+v", got)
+	}
+	gate.Open()
+	want{outcome: "completed"}.check(t, receive(t, answered))
+}
