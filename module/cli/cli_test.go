@@ -123,8 +123,8 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// TestJudgeMediaType: an index is served as JSON (Skill Sharing Protocol, section
-// 4.3.1), a descriptor as anything.
+// TestJudgeMediaType: documents are served as JSON, of which only an index need not
+// say so.
 func TestJudgeMediaType(t *testing.T) {
 	header := http.Header{"Content-Type": {"text/html"}}
 	index := []byte(`{"protocol":{"version":"1.0.0"},"provider":{"name":"Acme"},"skills":[]}`)
@@ -134,7 +134,15 @@ func TestJudgeMediaType(t *testing.T) {
 	if v := Judge(index, "", nil); !v.Valid {
 		t.Errorf("%+v", v)
 	}
-	if v := Judge([]byte(`{}`), Descriptor, header); len(v.Faults) == 0 || strings.Contains(v.Faults[0].Message, "served") {
+	if v := Judge(index, "", http.Header{}); !v.Valid {
+		t.Errorf("%+v", v)
+	}
+	for _, h := range []http.Header{header, {}} {
+		if v := Judge([]byte(`{}`), Descriptor, h); len(v.Faults) < 2 || !strings.Contains(v.Faults[0].Message, "served") {
+			t.Errorf("%+v", v)
+		}
+	}
+	if v := Judge([]byte(`{}`), Descriptor, nil); len(v.Faults) == 0 || strings.Contains(v.Faults[0].Message, "served") {
 		t.Errorf("%+v", v)
 	}
 }

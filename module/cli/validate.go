@@ -41,8 +41,14 @@ func Judge(document []byte, kind Kind, header http.Header) Verdict {
 		kind = kindOf(document)
 	}
 	v := Verdict{Kind: kind}
-	if e := skillsharing.CheckIndexType(header); kind == Index && e != nil {
-		v.Faults = append(v.Faults, Faults(e)...)
+	check := skillsharing.CheckDescriptorType
+	if kind == Index {
+		check = skillsharing.CheckIndexType
+	}
+	if header != nil {
+		if e := check(header); e != nil {
+			v.Faults = append(v.Faults, Faults(e)...)
+		}
 	}
 	var err error
 	if kind == Index {

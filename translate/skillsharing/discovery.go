@@ -60,7 +60,7 @@ func (c *Client) below(path string) *url.URL {
 
 func (c *Client) index(ctx context.Context, kind documentKind, u *url.URL, parse func([]byte) (*Index, error)) (*Index, *Error) {
 	doc, err := c.document(ctx, kind, u, u.String(), func(r *cache.Response) (any, error) {
-		if e := checkMediaType(r.Header); e != nil {
+		if e := checkMediaType(PhaseDiscovery, r.Header); e != nil {
 			return nil, e
 		}
 		return parse(r.Body)
@@ -116,6 +116,9 @@ func (c *Client) SkillDocument(ctx context.Context, at Location) (*Skill, cache.
 		return nil, 0, e
 	}
 	doc, e := c.document(ctx, descriptorDocument, u, string(at), func(r *cache.Response) (any, error) {
+		if e := checkMediaType(PhaseDescriptor, r.Header); e != nil {
+			return nil, e
+		}
 		source := u
 		if r.URL != string(at) { // it was redirected
 			var err error
@@ -394,19 +397,25 @@ func sameAuthority(a, b *url.URL) bool {
 	return err1 == nil && err2 == nil && x == y && a.Scheme == b.Scheme
 }
 
-// checkMediaType: an index must be served as JSON (section 4.3.1). A missing
-// Content-Type is tolerated, another type is not.
-func checkMediaType(h http.Header) *Error {
+// checkMediaType: documents are JSON by their media type (section 4.3.1). That keeps a
+// file that somebody may upload to a provider's host, such as an image, from being
+// a descriptor; there are hosts that serve such files without a type, so a descriptor
+// needs one. An index is where only its host can put it, and may have none.
+func checkMediaType(phase Phase, h http.Header) *Error {
 	value := h.Get("Content-Type")
-	if value == "" {
+	if value == "" && phase == PhaseDiscovery {
 		return nil
 	}
 	if mediaType, _, err := mime.ParseMediaType(value); err == nil && (mediaType == "application/json" || strings.HasSuffix(mediaType, "+json")) {
 		return nil
 	}
+	served := "without a media type"
+	if value != "" {
+		served = fmt.Sprintf("as %q", clip(value, 100))
+	}
 	return &Error{
-		Code: ValidationError, Phase: PhaseDiscovery, Source: SourceBridge, Executed: ExecutedNo, Hint: HintDocument,
-		Message: fmt.Sprintf("The provider's index is served as %q, not as application/json.", clip(value, 100)),
+		Code: ValidationError, Phase: phase, Source: SourceBridge, Executed: ExecutedNo, Hint: HintDocument,
+		Message: fmt.Sprintf("The provider's %s is served %s, not as application/json.", answerName(phase), served),
 		Details: mustMarshal([]Violation{{Path: "", Message: "must be served as application/json", Expected: mustMarshal("application/json"), Actual: mustMarshal(clip(value, 100))}}),
 	}
 }

@@ -374,7 +374,7 @@ func TestDocumentStatus(t *testing.T) {
 func TestIndexMediaType(t *testing.T) {
 	for _, c := range []struct {
 		value string
-		fine  bool
+		fine  bool // for a descriptor, too, but where it is empty
 	}{
 		{"application/json", true},
 		{"Application/JSON; charset=utf-8", true},
@@ -396,7 +396,22 @@ func TestIndexMediaType(t *testing.T) {
 			}
 			_, _ = w.Write([]byte(acmeIndex)) // the test sees whether it arrived
 		})
-		_, e := newReader(t, p).Index(t.Context())
+		p.on("GET /forecast.json", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Content-Type"] = nil
+			if c.value != "" {
+				w.Header().Set("Content-Type", c.value)
+			}
+			_, _ = w.Write([]byte(forecast)) // the test sees whether it arrived
+		})
+		_, e := newReader(t, p).Skill(t.Context(), skillsharing.NewLocation(p.URL+"/forecast.json"))
+		if c.fine && c.value != "" {
+			if e != nil {
+				t.Errorf("descriptor, %.50q: %v", c.value, e)
+			}
+		} else if wantError(t, e, skillsharing.ValidationError, skillsharing.ExecutedNo); e.Hint != skillsharing.HintDocument || e.Phase != skillsharing.PhaseDescriptor {
+			t.Errorf("descriptor, %.50q: %+v", c.value, e)
+		}
+		_, e = newReader(t, p).Index(t.Context())
 		if c.fine {
 			if e != nil {
 				t.Errorf("%.50q: %v", c.value, e)

@@ -104,6 +104,7 @@ func (p *provider) requests() []seenRequest {
 // answers is an answer with a status, a body, and names and values of header fields.
 func answers(status int, body string, header ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
 		for i := 0; i < len(header); i += 2 {
 			w.Header().Set(header[i], header[i+1])
 		}

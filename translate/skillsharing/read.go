@@ -29,4 +29,7 @@ func (c *Client) Read(ctx context.Context, u *url.URL) (*cache.Response, *Error)
 
 // CheckIndexType judges the media type that an index is served with (section
 // 4.3.1). It returns nil if that will do.
-func CheckIndexType(h http.Header) *Error { return checkMediaType(h) }
+func CheckIndexType(h http.Header) *Error { return checkMediaType(PhaseDiscovery, h) }
+
+// CheckDescriptorType is CheckIndexType for a descriptor.
+func CheckDescriptorType(h http.Header) *Error { return checkMediaType(PhaseDescriptor, h) }
