@@ -25,7 +25,7 @@ func init() { caddy.RegisterModule(adminAPI{}) }
 //
 //	GET  /skill_bridge/providers  each source: health, last trouble, circuit breakers, calls in progress
 //	GET  /skill_bridge/skills     each skill: version, whether its descriptor is cached and fresh, what is wrong with it,
-//	                              or that there is no credential for it
+//	                              or that there is no credential for it; entries of registries that can't be used
 //	GET  /skill_bridge/runs       the calls in progress, the oldest first, with their runs
 //	POST /skill_bridge/purge      {"namespace": …, "skill_id": …}: forgets one descriptor, without skill_id one source's
 //	                              documents, without namespace all; all but exactly such an object is refused
@@ -186,6 +186,23 @@ func (h *Handler) providerStatus(bridge int, s translate.SourceStatus, breakers 
 type SkillsStatus struct {
 	Skills      []SkillStatus  `json:"skills"`
 	Unavailable []SourceStatus `json:"unavailable"`
+	// Entries of registries that can't be used.
+	LeftOut []LeftOutStatus `json:"left_out"`
+}
+
+// LeftOutStatus are the entries of a registry that were left out.
+type LeftOutStatus struct {
+	Bridge    int            `json:"bridge"`
+	Namespace string         `json:"namespace"`
+	Count     int            `json:"count"`
+	Entries   []LeftOutEntry `json:"entries"` // the first of them, at most 100 of each answer
+}
+
+// LeftOutEntry is an entry of a registry that is invalid, or there twice.
+type LeftOutEntry struct {
+	ID      string `json:"id,omitempty"`
+	Path    string `json:"path"` // JSON Pointer into the registry's answer
+	Message string `json:"message"`
 }
 
 // SkillStatus is one skill.
@@ -223,7 +240,7 @@ func faultStatus(f *translate.Failure) FaultStatus {
 }
 
 func (adminAPI) skills(r *http.Request) any {
-	status := SkillsStatus{Skills: []SkillStatus{}, Unavailable: []SourceStatus{}}
+	status := SkillsStatus{Skills: []SkillStatus{}, Unavailable: []SourceStatus{}, LeftOut: []LeftOutStatus{}}
 	wanted := r.URL.Query().Get("namespace")
 	for _, h := range bridges.live() {
 		skills, unavailable := h.bridge.Inventory(r.Context())
@@ -237,6 +254,19 @@ func (adminAPI) skills(r *http.Request) any {
 				status.Unavailable = append(status.Unavailable, SourceStatus{h.number, u.Namespace, faultStatus(u.Failure)})
 			}
 		}
+		for _, f := range h.bridge.RegistryFaults(r.Context()) {
+			if wanted == "" || wanted == f.Namespace {
+				status.LeftOut = append(status.LeftOut, leftOutStatus(h.number, f))
+			}
+		}
+	}
+	return status
+}
+
+func leftOutStatus(bridge int, f translate.RegistryFaults) LeftOutStatus {
+	status := LeftOutStatus{bridge, f.Namespace, f.Count, make([]LeftOutEntry, len(f.First))}
+	for i, l := range f.First {
+		status.Entries[i] = LeftOutEntry{clip(l.ID, maxLogged), clip(l.Fault.Path, maxLogged), clip(l.Fault.Message, maxLoggedError)}
 	}
 	return status
 }

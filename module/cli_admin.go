@@ -150,7 +150,7 @@ func statusCommand() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Use:               "status",
 		Short:             "Shows the providers, skills and calls in progress of the running bridge",
-		Long: "Shows each provider with its health and circuit breakers, how many of its skills have\nbeen read, those that have a fault, and the calls in progress. Skills that were not\nread yet may have faults, too: it reads none. Where there are several\nbridges (handlers, those of an earlier configuration included while they have calls),\neach has a number. With --json, shows all that the admin API knows:\n{\"providers\", \"skills\", \"unavailable\", \"runs\"}.\n" +
+		Long: "Shows each provider with its health and circuit breakers, how many of its skills have\nbeen read, those that have a fault, and the calls in progress. Skills that were not\nread yet may have faults, too: it reads none. Where there are several\nbridges (handlers, those of an earlier configuration included while they have calls),\neach has a number. With --json, shows all that the admin API knows:\n{\"providers\", \"skills\", \"unavailable\", \"left_out\", \"runs\"}.\n" +
 			adminHelp,
 		Example: `  caddy skill-bridge status
   caddy skill-bridge status --address localhost:2020 --json
@@ -315,7 +315,25 @@ func (all *statusOf) showFaults(s *cli.Screen) {
 		fmt.Fprintln(s.Out, "\nWhat can't be used:")
 		all.byBridge(s, "  ", []string{"NAME", "CODE", "MESSAGE"}, rows)
 	}
+	for _, l := range all.LeftOut {
+		of := l.Namespace
+		if all.several() {
+			of += fmt.Sprintf(" (bridge %d)", l.Bridge)
+		}
+		fmt.Fprintf(s.Out, "\nEntries of the registry %s that are left out, since they are invalid or there twice: %d\n", of, l.Count)
+		var rows [][]string
+		for _, entry := range l.Entries[:min(len(l.Entries), shownLeftOut)] {
+			rows = append(rows, []string{entry.ID, entry.Path, entry.Message})
+		}
+		s.Table("  ", []string{"ID", "AT", "MESSAGE"}, rows)
+		if more := l.Count - len(rows); more > 0 {
+			fmt.Fprintf(s.Out, "  and %d more; --json shows up to 100\n", more)
+		}
+	}
 }
+
+// shownLeftOut is how many entries of one registry a person is shown.
+const shownLeftOut = 20
 
 func purgeCommand() *cobra.Command {
 	var f adminFlags

@@ -49,6 +49,35 @@ func (b *Bridge) Inventory(ctx context.Context) ([]SkillStatus, []Unavailable) {
 	return skills, unavailable
 }
 
+// RegistryFaults are entries of a registry that can't be used.
+type RegistryFaults struct {
+	Namespace string
+	Count     int
+	First     []skillsharing.LeftOut
+}
+
+// RegistryFaults returns what is left out of the answers of registries, as far as these
+// have been read: the registries of which something is, in order.
+func (b *Bridge) RegistryFaults(ctx context.Context) []RegistryFaults {
+	var list []RegistryFaults
+	for _, s := range b.catalog.sources {
+		if s.Kind != RegistrySource {
+			continue
+		}
+		f := RegistryFaults{Namespace: s.Namespace}
+		if t := b.catalog.known(ctx, s); t != nil {
+			for _, index := range t.indexes {
+				f.Count += index.LeftOutCount
+				f.First = append(f.First, index.LeftOut...)
+			}
+		}
+		if f.Count > 0 {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
 func (b *Bridge) status(ctx context.Context, l *listed, status SkillStatus) SkillStatus {
 	status.Namespace = l.source.Namespace
 	doc, err := l.source.client.Peek(ctx, l.descriptor)

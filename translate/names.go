@@ -44,6 +44,9 @@ func (c *catalog) nameTable(ctx context.Context, s *source, indexes []*skillshar
 	t := &nameTable{source: s, indexes: indexes, byName: map[string]*entry{}, byID: map[string]*entry{}, byDotted: map[string][]*entry{}}
 	left := omissions{catalog: c, source: s}
 	for _, index := range indexes {
+		if index.LeftOutCount > 0 {
+			c.observer.Notice(ctx, leftOut(s, index))
+		}
 		for i := range index.Skills {
 			e := &entry{IndexEntry: &index.Skills[i]}
 			if t.byID[e.ID] != nil || !s.wants(e.CapabilityType) {
@@ -287,4 +290,17 @@ func quoted(id string) string {
 		return id
 	}
 	return text
+}
+
+// leftOut tells the operator of entries of a registry that can't be used.
+func leftOut(s *source, index *skillsharing.Index) *skillsharing.Notice {
+	const shown = 5
+	var first []string
+	for _, l := range index.LeftOut[:min(len(index.LeftOut), shown)] {
+		first = append(first, strings.TrimSpace(l.ID+" "+l.Fault.Path+" "+l.Fault.Message))
+	}
+	return &skillsharing.Notice{
+		Level: slog.LevelWarn, Source: s.Namespace, Message: "entries of a registry were left out, since they are invalid or there twice; the command status shows them",
+		Attrs: []slog.Attr{slog.Int("count", index.LeftOutCount), slog.Any("first", first)},
+	}
 }

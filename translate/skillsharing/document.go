@@ -35,7 +35,18 @@ type Index struct {
 	Skills   []IndexEntry    `json:"skills"`
 	Unknown  jsontext.Value  `json:",embed"`
 
+	// LeftOut are entries of a registry's answer that are not in Skills, since they can't be used: the first of them.
+	LeftOut []LeftOut `json:"-"`
+	// LeftOutCount is how many there are.
+	LeftOutCount int `json:"-"`
+
 	verdicts verdicts
+}
+
+// LeftOut is an entry of a registry's answer that can't be used.
+type LeftOut struct {
+	ID    string // empty: it has none
+	Fault Violation
 }
 
 // IndexEntry is the summary of one skill in an [Index] (section 4.3.3).

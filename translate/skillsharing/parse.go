@@ -50,8 +50,10 @@ func (l *Limits) parseIndex(doc []byte) (*Index, error) {
 
 // ParseRegistry reads the answer of a registry, whose form section 4.2 leaves
 // open: an object with an array "skills", whatever else it has, or such an array
-// itself. Its elements are judged as those of an index are, and its error is
-// like that of [ParseIndex]. Of the index returned only Skills is set.
+// itself. Its elements are judged as those of an index are, but one by one, since a
+// registry has them from many: what is invalid, or has the id of one before it, is
+// left out. Its error, if there is no such array, is like that of [ParseIndex]. Of
+// the index returned only Skills and what was left out is set.
 func ParseRegistry(doc []byte) (*Index, error) { return standard.parseRegistry(doc) }
 
 func (l *Limits) parseRegistry(doc []byte) (*Index, error) {
@@ -77,38 +79,64 @@ func (l *Limits) parseRegistry(doc []byte) (*Index, error) {
 		found.add(path, "must be an array of index entries", "array", value)
 		return nil, documentError(PhaseDiscovery, what, found)
 	}
-	if found := l.validateEntries(list, path); found != nil {
-		return nil, documentError(PhaseDiscovery, what, found)
-	}
-
-	index := new(Index)
+	var texts []jsontext.Value
 	var err error
 	if path == "" {
-		err = read(doc, &index.Skills)
+		err = read(doc, &texts)
 	} else {
 		var answer struct {
-			Skills []IndexEntry `json:"skills"`
+			Skills []jsontext.Value `json:"skills"`
 		}
 		err = read(doc, &answer)
-		index.Skills = answer.Skills
+		texts = answer.Skills
 	}
 	if err != nil {
 		return nil, unreadable(PhaseDiscovery, what, err)
 	}
-	return index, nil
+	return l.registryEntries(list, texts, path), nil
 }
 
-func (l *Limits) validateEntries(entries []any, path string) []Violation {
-	schema := schemas()[DefSkillIndexEntry]
-	var found violations
-	for i, entry := range entries {
-		if len(found) >= maxViolations {
-			break
+// maxLeftOut is how many entries of a registry's answer are told of that were left out.
+const maxLeftOut = 100
+
+// registryEntries reads those entries of a registry's answer that can be used.
+func (l *Limits) registryEntries(list []any, texts []jsontext.Value, path string) *Index {
+	index := &Index{Skills: make([]IndexEntry, 0, len(list))}
+	first := make(map[string]int, len(list))
+	for i, item := range list {
+		at := path + "/" + strconv.Itoa(i)
+		fault := l.entryFault(item, at)
+		var entry IndexEntry
+		if fault == nil {
+			if err := json.Unmarshal(texts[i], &entry); err != nil {
+				fault = &Violation{Path: at, Message: clip("can't be read: "+err.Error(), maxMessage)}
+			}
 		}
-		found = append(found, violationsOf(schema.Validate(entry), entry, path+"/"+strconv.Itoa(i))...)
+		if earlier, taken := first[entry.ID]; fault == nil && taken {
+			fault = &Violation{Path: at + "/id", Message: fmt.Sprintf("must be unique, but %s/%d/id is the same", path, earlier)}
+		}
+		if fault == nil {
+			first[entry.ID] = i
+			index.Skills = append(index.Skills, entry)
+			continue
+		}
+		if index.LeftOutCount++; len(index.LeftOut) < maxLeftOut {
+			object, _ := item.(map[string]any)
+			id, _ := object["id"].(string)
+			index.LeftOut = append(index.LeftOut, LeftOut{clip(id, maxID), *fault})
+		}
 	}
-	entriesRules(l, &found, entries, path)
-	return found.tidy()
+	return index
+}
+
+// entryFault is why an index entry can't be used; nil: it can.
+func (l *Limits) entryFault(entry any, path string) *Violation {
+	found := violationsOf(schemas()[DefSkillIndexEntry].Validate(entry), entry, path)
+	entryRules(l, &found, entry, path)
+	if list := found.tidy(); list != nil {
+		return &list[0]
+	}
+	return nil
 }
 
 // Serialize returns the descriptor as pretty-printed JSON, indented by two spaces

@@ -4,6 +4,7 @@ import (
 	"encoding/json" // for Indent, to see what the other implementation makes of the output
 	"errors"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -159,13 +160,9 @@ func TestParseRegistry(t *testing.T) {
 	}
 	for doc, want := range map[string]string{
 		`{}`: "/skills must be an array of index entries", `{"skills":{}}`: "/skills must be an array of index entries",
-		`7`: "the document must be an array of index entries", `null`: "the document must be an array of index entries", `[7]`: "/0 must be an object",
-		`[{}]`: "/0/access is required", `{"skills":[{}]}`: "/skills/0/access is required", ``: "the document is not JSON: unexpected EOF",
-		string(edited(t, acmeIndex, `/skills/1/id="acme/forecast"`)):  "/skills/1/id must be unique, but /skills/0/id is the same",
-		string(edited(t, list, `/1/id="acme/forecast"`)):              "/1/id must be unique, but /0/id is the same",
-		string(edited(t, list, `/1/descriptor_url="translate.json"`)): "/1/descriptor_url must be an absolute http or https URL with a host",
-		`{"skills":[],"skills":[]}`:                                   "/skills must not appear twice in one object",
-		"[" + strings.Repeat(`7,`, 100) + "7]":                        "/0 must be an object, (and 49 more violations)",
+		`7`: "the document must be an array of index entries", `null`: "the document must be an array of index entries",
+		``:                          "the document is not JSON: unexpected EOF",
+		`{"skills":[],"skills":[]}`: "/skills must not appear twice in one object",
 	} {
 		_, err := skillsharing.ParseRegistry([]byte(doc))
 		place, rest, _ := strings.Cut(want, ", (")
@@ -176,6 +173,44 @@ func TestParseRegistry(t *testing.T) {
 	}
 	if index, err := skillsharing.ParseRegistry([]byte(`[]`)); err != nil || len(index.Skills) != 0 {
 		t.Errorf("empty: %+v, %v", index, err)
+	}
+}
+
+// TestParseRegistryLeavesOut: entries of a registry are judged one by one.
+func TestParseRegistryLeavesOut(t *testing.T) {
+	list := acmeIndex[strings.Index(acmeIndex, "[") : strings.LastIndex(acmeIndex, "]")+1]
+	first, second := "acme/forecast", "acme/translate"
+	for doc, want := range map[string]struct {
+		skills []string
+		id     string
+		fault  string
+		count  int
+	}{
+		`[7]`:             {nil, "", "/0 must be an object", 1},
+		`[{}]`:            {nil, "", "/0/access is required", 1},
+		`{"skills":[{}]}`: {nil, "", "/skills/0/access is required", 1},
+		string(edited(t, acmeIndex, `/skills/1/id="acme/forecast"`)):                             {[]string{first}, first, "/skills/1/id must be unique, but /skills/0/id is the same", 1},
+		string(edited(t, list, `/1/id="acme/forecast"`)):                                         {[]string{first}, first, "/1/id must be unique, but /0/id is the same", 1},
+		string(edited(t, list, `/1/id="acme/forecast"`, `/0/descriptor_url=7`)):                  {[]string{first}, first, "/0/descriptor_url must be a string", 1},
+		string(edited(t, list, `/1/descriptor_url="translate.json"`)):                            {[]string{first}, second, "/1/descriptor_url must be an absolute http or https URL with a host", 1},
+		string(edited(t, list, `/0/id=7`)):                                                       {[]string{second}, "", "/0/id must be a string", 1},
+		string(edited(t, list, `/0/id="`+strings.Repeat("x", 600)+`"`)):                          {[]string{second}, strings.Repeat("x", 512) + "…", "/0/id must have at most 512 bytes", 1},
+		"[" + strings.Repeat(`7,`, 5000) + list[1:]:                                              {[]string{first, second}, "", "/0 must be an object", 5000},
+		`{"skills":[` + strings.Repeat(`{"id":"a/b"},`, 500) + list[1:len(list)-1] + `],"x":[]}`: {[]string{first, second}, "a/b", "/skills/0/access is required", 500},
+	} {
+		index, err := skillsharing.ParseRegistry([]byte(doc))
+		if err != nil {
+			t.Errorf("%.60s: %v", doc, err)
+			continue
+		}
+		var got []string
+		for _, s := range index.Skills {
+			got = append(got, s.ID)
+		}
+		left := index.LeftOut[0]
+		if !slices.Equal(got, want.skills) || index.LeftOutCount != want.count || len(index.LeftOut) != min(want.count, 100) || left.ID != want.id || left.Fault.Path+" "+left.Fault.Message != want.fault {
+			t.Errorf("%.60s: got %q, %d left out, the first is %+v", doc, got, index.LeftOutCount, left)
+		}
 	}
 }
 
