@@ -3,6 +3,8 @@ package attacks_test
 import (
 	"bytes"
 	"compress/gzip"
+	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -77,5 +79,33 @@ func TestS50HollowBodies(t *testing.T) {
 				t.Errorf("%d bytes were sent", n)
 			}
 		})
+	}
+}
+
+// S60: a provider that accepts no token has its token endpoint asked twice, not once for
+// each call, and the agent is told when the next token is fetched.
+func TestS60RejectedTokens(t *testing.T) {
+	t.Setenv("S_SECRET", "Sesame7Qx")
+	p := hostile.NewProvider(t)
+	p.Publish(hostile.Skill{ID: "s/token", Auth: hostile.OAuth2(p.TokenURL())})
+	p.On("s/token", hostile.Invoke, hostile.Respond(http.StatusUnauthorized, ""))
+	p.Script("", hostile.Token, func(n int) hostile.Action { return hostile.Issue("token-"+strconv.Itoa(n), time.Hour) })
+	c := hostile.StartCaddy(t, hostile.Bridge("allow_anonymous", provider(p.URL(), "acme",
+		"credentials oauth2 {\n\t\t\t\tclient_id me\n\t\t\t\tclient_secret {env.S_SECRET}\n\t\t\t}")))
+	for i := range 20 {
+		a := c.Execute("acme.s.token", nil)
+		if a.Outcome() != "AUTH_REQUIRED" {
+			t.Errorf("%v", a)
+		}
+		if i > 0 && (!strings.Contains(a.Message, "at the earliest") || a.Data.Retry == nil) {
+			t.Errorf("the agent is not told when: %v", a)
+		}
+	}
+	if n := p.Count("", hostile.Token); n != 2 {
+		t.Errorf("%d token requests", n)
+	}
+	p.On("s/token", hostile.Invoke, hostile.Usual())
+	if a := c.Execute("acme.s.token", nil); a.Outcome() != "completed" {
+		t.Errorf("once tokens are accepted: %v", a)
 	}
 }

@@ -755,3 +755,49 @@ func TestAFileThatChangedMakesAnotherConfiguration(t *testing.T) {
 		t.Errorf("the same secret in another place got %s, then %s", a, b)
 	}
 }
+
+// A provider that accepts no token does not have one fetched for every call, but it is
+// tried again and again; and every token that may still be used is a secret.
+func TestRejectedTokensAreNotReplacedForEver(t *testing.T) {
+	m := oauth2(t)
+	synctest.Test(t, func(t *testing.T) {
+		e := &tokenEndpoint{answer: func(n int, _ *http.Request) (*reply, error) {
+			return response(200, fmt.Sprintf(`{"access_token":"access-%d","token_type":"Bearer"}`, n)), nil
+		}}
+		start, current, fetched := time.Now(), "", []time.Duration(nil)
+		for time.Since(start) < 10*time.Minute {
+			a := rejected(t, e, current)
+			if current != "" {
+				renewed, err := m.Renew(t.Context(), a)
+				if refusal, ok := errors.AsType[*skillsharing.Error](err); ok && (renewed || refusal.Retry == nil || details(t, refusal)["reason"] != "token_rejected") {
+					t.Errorf("%v, %+v", renewed, refusal)
+				}
+			}
+			if err := m.Authenticate(t.Context(), a); err != nil {
+				t.Fatal(err)
+			}
+			if token := strings.TrimPrefix(a.Request.Header.Get("Authorization"), "Bearer "); token != current {
+				current, fetched = token, append(fetched, time.Since(start))
+			}
+			time.Sleep(time.Second)
+		}
+		s := func(n int) time.Duration { return time.Duration(n) * time.Second }
+		if want := []time.Duration{0, s(1), s(6), s(16), s(36), s(76), s(136)}; len(fetched) < 10 || len(fetched) > 15 || !slices.Equal(fetched[:7], want) {
+			t.Errorf("fetched after %v", fetched)
+		}
+		secrets := m.Secrets()
+		for n := range fetched {
+			if !slices.Contains(secrets, fmt.Sprintf("access-%d", n+1)) {
+				t.Errorf("access-%d is no secret any more", n+1)
+			}
+		}
+		time.Sleep(24 * time.Hour)
+		if secrets := m.Secrets(); slices.Contains(secrets, "access-1") || !slices.Contains(secrets, current) {
+			t.Errorf("after a day: %d secrets", len(secrets))
+		}
+		// A token that was good for long is replaced at once.
+		if renewed, err := m.Renew(t.Context(), rejected(t, e, current)); !renewed || err != nil {
+			t.Errorf("%v, %v", renewed, err)
+		}
+	})
+}

@@ -224,7 +224,7 @@ func TestAuthorizationServerRotatesRefreshTokens(t *testing.T) {
 	current := ""
 	for range 2 { // the second time after a restart
 		m := load(t, store, module)[0].(*credentials.OAuth2)
-		for range 3 {
+		for range 2 {
 			a := s.authentication(t)
 			if current != "" {
 				a.Request.Header.Set("Authorization", current)

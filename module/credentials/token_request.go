@@ -61,7 +61,7 @@ func (r tokenRequest) do(ctx context.Context, refresh string) (grantedToken, *sk
 	asked := time.Now()
 	token, err := config.Token(ctx)
 	if err != nil {
-		return grantedToken{}, r.judge(ex, err)
+		return grantedToken{after: ex.after}, r.judge(ex, err)
 	}
 	if reason, message := unusable(token); reason != "" {
 		e := authRequired(skillsharing.SourceProvider, r.endpoint, reason, message)
@@ -94,7 +94,7 @@ func (r tokenRequest) judge(ex *exchange, err error) *skillsharing.Error {
 	switch {
 	case ex.status == 0:
 		return r.unreachable(ex)
-	case ex.status >= 500, ex.status == http.StatusTooManyRequests, ex.status == http.StatusRequestTimeout:
+	case mayAskToWait(ex.status):
 		return r.unreachable(ex)
 	case ex.status < 300 && ex.err != nil && !ex.tooLarge():
 		return r.unreachable(ex)
@@ -103,6 +103,12 @@ func (r tokenRequest) judge(ex *exchange, err error) *skillsharing.Error {
 	e := authRequired(skillsharing.SourceProvider, r.endpoint, reason, message)
 	e.HTTPStatus = ex.status
 	return e
+}
+
+// mayAskToWait tells of which answers Retry-After is obeyed: those that say that the
+// token endpoint is in trouble.
+func mayAskToWait(status int) bool {
+	return status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout
 }
 
 // What the operator can do about an answer that is no token.
@@ -162,13 +168,17 @@ const retryToken = `{"suggested_delay_ms":2000,"max_attempts":3}`
 
 // unreachable is the error for a token endpoint that did not answer, or is in trouble.
 func (r tokenRequest) unreachable(ex *exchange) *skillsharing.Error {
+	retry := jsontext.Value(retryToken)
+	if ex.after > 0 {
+		retry = suggestRetry(min(ex.after, longestWait))
+	}
 	e := &skillsharing.Error{
 		Code:       skillsharing.EndpointUnreachable,
 		Phase:      skillsharing.PhaseAuth,
 		Source:     skillsharing.SourceBridge,
 		HTTPStatus: ex.status,
 		Executed:   skillsharing.ExecutedNo,
-		Retry:      jsontext.Value(retryToken),
+		Retry:      retry,
 		URL:        redactURL(r.endpoint),
 		Cause:      ex.err,
 	}
@@ -195,6 +205,22 @@ func (r tokenRequest) unreachable(ex *exchange) *skillsharing.Error {
 		e.Code, e.Message, e.Hint, e.Retry, e.Cause = own.Code, own.Message, own.Hint, own.Retry, own.Cause
 	}
 	e.Cause = scrubbed(e.Cause, r.secrets())
+	return e
+}
+
+// suggestRetry suggests when to try again.
+func suggestRetry(delay time.Duration) jsontext.Value {
+	return fmt.Appendf(nil, `{"suggested_delay_ms":%d,"max_attempts":1}`, max(delay.Milliseconds(), 1))
+}
+
+// rejectedAgain is the error of a token that a provider has rejected shortly after the
+// one before, and that is not replaced so soon.
+func rejectedAgain(tokenURL string, early time.Duration) *skillsharing.Error {
+	e := authRequired(skillsharing.SourceProvider, tokenURL, "token_rejected", fmt.Sprintf(
+		"The provider refuses the access tokens that its token endpoint issues, the newest too; the next one is fetched in %s at the earliest. ",
+		early.Round(time.Second))+askToCheckClient)
+	e.HTTPStatus = http.StatusUnauthorized
+	e.Retry = suggestRetry(early)
 	return e
 }
 
@@ -229,9 +255,10 @@ func authRequired(by skillsharing.Source, tokenURL, reason, message string) *ski
 // errors do not tell.
 type exchange struct {
 	transport http.RoundTripper
-	limit     int64 // bytes
-	status    int   // 0: no answer
-	err       error // of the transport, or of reading the answer
+	limit     int64         // bytes
+	status    int           // 0: no answer
+	err       error         // of the transport, or of reading the answer
+	after     time.Duration // that it does not want to be asked again for
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -244,6 +271,9 @@ func (e *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	e.status = resp.StatusCode
+	if mayAskToWait(e.status) {
+		e.after = skillsharing.RetryAfter(resp.Header)
+	}
 	if resp.StatusCode < http.StatusOK {
 		// After 101, the body would be the connection itself, which ends with
 		// nothing but the peer's consent.

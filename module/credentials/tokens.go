@@ -16,6 +16,18 @@ const (
 	// failureLifetime is how long a refusal of the token endpoint stands for
 	// later requests, and how long a failed early refresh is not repeated.
 	failureLifetime = 5 * time.Second
+	// firstRenewal is how long after a token was fetched because a provider had rejected
+	// the one before, that one is not replaced for being rejected, too; lastRenewal is
+	// what that grows to where it happens again and again: then the tokens are not the
+	// reason. Until then the token is tried with every call.
+	firstRenewal = 5 * time.Second
+	lastRenewal  = time.Minute
+	// longestWait bounds what a token endpoint can ask for (Retry-After).
+	longestWait = 10 * time.Minute
+	// replacedLifetime is how long a replaced token counts as a secret if it is not known
+	// when it expires, and maxReplaced how many do.
+	replacedLifetime = 24 * time.Hour
+	maxReplaced      = 16
 	// maxEarly is how long before its expiry a token is replaced at most.
 	maxEarly = 60 * time.Second
 	// maxGrants bounds the audiences of one configuration, since documents can
@@ -38,13 +50,50 @@ type audience struct{ tokenURL, origin string }
 
 // grant is what is known of one audience. The store's lock guards it.
 type grant struct {
-	token    *accessToken // nil: none, or rejected
-	previous string       // the token before, which runs may still use
+	token    *accessToken  // nil: none, or rejected
+	replaced []accessToken // the tokens before, oldest first, which runs and providers may still use
 	refresh  refreshToken
 
-	failure  *skillsharing.Error // refusal by the token endpoint, until failedAt+failureLifetime
-	failedAt time.Time           // last failure of any kind
-	inFlight *flight             // nil: no fetch is under way
+	failure   *skillsharing.Error // of the last fetch, which stands until asking again makes sense
+	until     time.Time           // when that is; zero: it does
+	renewable time.Time           // when a rejected token may be replaced again
+	renewal   time.Duration       // how long that was put off
+	inFlight  *flight             // nil: no fetch is under way
+}
+
+// replace puts a token in the place of another, or none. The one before remains a
+// secret for as long as it can be used.
+func (g *grant) replace(token *accessToken, now time.Time) {
+	if g.token != nil {
+		g.replaced = append(g.replaced, *g.token)
+		for len(g.replaced) > 1 && (len(g.replaced) > maxReplaced || !g.replaced[0].usable(now)) {
+			g.replaced = g.replaced[1:]
+		}
+	}
+	g.token = token
+}
+
+// putOff notes that a rejected token is being replaced, and how long the next one is
+// not.
+func (g *grant) putOff(now time.Time) {
+	if g.token.obtained.IsZero() || now.Sub(g.token.obtained) > 2*g.renewal {
+		g.renewal = 0 // that one was good for a while
+	}
+	g.renewal = min(max(firstRenewal, 2*g.renewal), lastRenewal)
+	g.renewable = now.Add(g.renewal)
+}
+
+// waiting returns the failure that stands for what would be asked now, nil if asking
+// makes sense.
+func (g *grant) waiting(now time.Time) *skillsharing.Error {
+	if g.failure == nil || !now.Before(g.until) {
+		return nil
+	}
+	e := clone(g.failure)
+	if e.Retry != nil {
+		e.Retry = suggestRetry(g.until.Sub(now))
+	}
+	return e
 }
 
 // accessToken is a token and its life time.
@@ -52,6 +101,14 @@ type accessToken struct {
 	value    string
 	obtained time.Time
 	expires  time.Time // zero: not stated, so used until it is rejected
+}
+
+// usable tells whether a token that was replaced may still be accepted by someone.
+func (t *accessToken) usable(now time.Time) bool {
+	if t.expires.IsZero() {
+		return now.Sub(t.obtained) < replacedLifetime
+	}
+	return now.Before(t.expires)
 }
 
 func (t *accessToken) valid(now time.Time) bool {
@@ -78,6 +135,7 @@ type refreshToken struct {
 type grantedToken struct {
 	access  accessToken
 	refresh refreshToken
+	after   time.Duration // that the token endpoint does not want to be asked again for, if it failed
 }
 
 // fetch obtains a token. newest is the refresh token that the fetch before
@@ -101,7 +159,7 @@ func (s *tokenStore) get(ctx context.Context, key audience, f fetch) (string, er
 	g := s.grant(key)
 	if g.token.valid(now) {
 		token := g.token.value
-		if g.token.ageing(now) && g.inFlight == nil && now.Sub(g.failedAt) >= failureLifetime {
+		if g.token.ageing(now) && g.inFlight == nil && !now.Before(g.until) {
 			s.launch(g, f)
 		}
 		s.mu.Unlock()
@@ -116,7 +174,8 @@ func (s *tokenStore) get(ctx context.Context, key audience, f fetch) (string, er
 }
 
 // renew replaces the rejected token of key, unless that has happened already,
-// and tells whether there is another one now.
+// and tells whether there is another one now. It fails if that was done just before:
+// a provider that accepts no token has not the token endpoint asked for every call.
 func (s *tokenStore) renew(ctx context.Context, key audience, rejected string, f fetch) (bool, error) {
 	now := time.Now()
 	s.mu.Lock()
@@ -126,7 +185,12 @@ func (s *tokenStore) renew(ctx context.Context, key audience, rejected string, f
 		return true, nil
 	}
 	if g.token != nil {
-		g.previous, g.token = g.token.value, nil
+		if early := g.renewable.Sub(now); early > 0 {
+			s.mu.Unlock()
+			return false, rejectedAgain(key.tokenURL, early)
+		}
+		g.putOff(now)
+		g.replace(nil, now)
 	}
 	join, err := s.join(g, now, f)
 	s.mu.Unlock()
@@ -149,14 +213,17 @@ func (s *tokenStore) use(key audience, refresh string) {
 
 // secrets returns all tokens that may still be in use.
 func (s *tokenStore) secrets() (access, refresh []string) {
+	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, g := range s.grants {
 		if g.token != nil {
 			access = append(access, g.token.value)
 		}
-		if g.previous != "" {
-			access = append(access, g.previous)
+		for i, t := range g.replaced {
+			if i == len(g.replaced)-1 || t.usable(now) {
+				access = append(access, t.value)
+			}
 		}
 		if g.refresh.value != "" {
 			refresh = append(refresh, g.refresh.value)
@@ -196,8 +263,8 @@ func (s *tokenStore) join(g *grant, now time.Time, f fetch) (*flight, error) {
 	if g.inFlight != nil {
 		return g.inFlight, nil
 	}
-	if g.failure != nil && now.Sub(g.failedAt) < failureLifetime {
-		return nil, clone(g.failure)
+	if failure := g.waiting(now); failure != nil {
+		return nil, failure
 	}
 	return s.launch(g, f), nil
 }
@@ -241,21 +308,18 @@ func guarded(ctx context.Context, f fetch, newest refreshToken) (granted granted
 
 // land notes the outcome of a fetch. The caller holds the lock.
 func (g *grant) land(granted grantedToken, err *skillsharing.Error) {
+	now := time.Now()
 	g.inFlight = nil
 	g.refresh = granted.refresh
-	g.failure = nil
-	if err != nil {
-		g.failedAt = time.Now()
-		if cacheable(err) {
-			g.failure = err
-		}
+	g.failure, g.until = nil, time.Time{}
+	if err == nil {
+		g.replace(&granted.access, now)
 		return
 	}
-	g.failedAt = time.Time{}
-	if g.token != nil {
-		g.previous = g.token.value
+	g.until = now.Add(min(max(failureLifetime, granted.after), longestWait)) // also of an early refresh
+	if granted.after > 0 || cacheable(err) {
+		g.failure = err
 	}
-	g.token = &granted.access
 }
 
 // cacheable tells whether asking again at once would be pointless: the token

@@ -303,3 +303,26 @@ func TestR32SkewedProvider(t *testing.T) {
 		})
 	}
 }
+
+// R56: how long a token endpoint wants to be left alone is what the agent is told, and
+// until then it is not asked, whatever it said that with.
+func TestR56TokenEndpointAsksToWait(t *testing.T) {
+	for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			issuer := hostile.NewProvider(t)
+			p := hostile.NewProvider(t, hostile.Skill{ID: "acme/token", Auth: hostile.OAuth2(issuer.TokenURL())})
+			issuer.On("", hostile.Token, hostile.Respond(status, "", "Retry-After", "300"))
+			c := hostile.StartCaddy(t, hostile.Bridge("allow_anonymous", "circuit_breaker off", offer(p, "acme",
+				"credentials oauth2 {\n\t\tclient_id bridge\n\t\tclient_secret a-secret\n\t\ttoken_url "+issuer.TokenURL()+"\n\t}")))
+			for range 5 {
+				a := c.Execute("acme.token", nil)
+				if r := a.Data.Retry; a.Outcome() != unreachable || r == nil || r.SuggestedDelayMS < 200_000 || r.SuggestedDelayMS > 300_000 {
+					t.Errorf("%v", a)
+				}
+			}
+			if n := issuer.Count("", hostile.Token); n != 1 {
+				t.Errorf("%d token requests", n)
+			}
+		})
+	}
+}

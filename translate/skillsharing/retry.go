@@ -155,6 +155,10 @@ func retryAfter(h http.Header) time.Duration {
 	return min(max(0, time.Until(date)), maxRetryAfter)
 }
 
+// RetryAfter reads the field of RFC 9110, section 10.2.3. It is 0 if there is none
+// that makes sense.
+func RetryAfter(h http.Header) time.Duration { return retryAfter(h) }
+
 // suggestRetry makes the retry member of a unified error.
 func suggestRetry(delay time.Duration, attempts int) jsontext.Value {
 	return fmt.Appendf(nil, `{"suggested_delay_ms":%d,"max_attempts":%d}`, delay.Milliseconds(), attempts)

@@ -192,7 +192,6 @@ var headerTooLarge = regexp.MustCompile(`response headers exceeded (\d+) bytes`)
 var malformedTexts = []struct{ text, reason string }{
 	{"response header list larger than", "its header fields are larger than is accepted (max_response_header of the transport)"}, // HTTP/2
 	{"malformed HTTP", "its status line can't be read"},
-	{"malformed MIME header", "a header field can't be read"},
 	{"too many 1xx", "it has too many interim answers (1xx)"},
 	{"Content-Length", "its Content-Length can't be right"},
 	{"unsupported transfer encoding", "its Transfer-Encoding is not chunked"},
