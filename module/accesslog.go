@@ -1,6 +1,7 @@
 package skillbridge
 
 import (
+	"context"
 	"net/http"
 	"sync"
 
@@ -16,7 +17,29 @@ import (
 type requestContext struct {
 	skillsprotocol.CallerContext
 	calls servedCalls
+	to    answerWriter
 }
+
+// answerWriter writes an answer. Where nobody is there to read it any more, the access
+// log shows that instead of a status that no client has seen.
+type answerWriter struct {
+	http.ResponseWriter
+	client context.Context //nolint:containedctx // of the request, which ends when the client goes
+}
+
+// statusClientGone is what Caddy's reverse_proxy shows then, too.
+const statusClientGone = 499
+
+// WriteHeader implements http.ResponseWriter.
+func (w *answerWriter) WriteHeader(status int) {
+	if w.client.Err() != nil {
+		status = statusClientGone
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *answerWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 type servedCallsKey struct{}
 

@@ -109,7 +109,7 @@ func (h health) unusable(source string, e *skillsharing.Error) {
 func (h health) note(e *skillsharing.Exchange) {
 	s := h[e.Source]
 	switch {
-	case s == nil, e.Withheld: // which has a reason that is known already
+	case s == nil, e.Withheld, e.Abandoned: // for a reason that is known already, or that lies elsewhere
 	case e.Err == nil && !troubled(e):
 		s.answered[healthKindOf(e.Phase)].Store(time.Now().UnixNano())
 	default:

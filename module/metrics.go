@@ -182,7 +182,7 @@ func observeIfAny(phase prometheus.Observer, d time.Duration) {
 // exchanged counts an exchange with a token endpoint. Others are seen in the
 // figures of their calls.
 func (m *metrics) exchanged(e *skillsharing.Exchange) {
-	if e.Phase != skillsharing.PhaseAuth {
+	if e.Phase != skillsharing.PhaseAuth || e.Abandoned {
 		return
 	}
 	m.tokenRequests.WithLabelValues(providerLabel(e.Source), tokenOutcome(e.Status)).Inc()

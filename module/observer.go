@@ -286,7 +286,10 @@ func reason(name string, err error) zap.Field {
 
 func failureFields(f *translate.Failure) []zap.Field {
 	code := clip(string(f.Err.Code), maxLogged)
-	if f.Kind == translate.RunFailed { // whose code may be any text of the provider's
+	switch f.Kind {
+	case translate.ClientGone: // nobody was told a code
+		code = ""
+	case translate.RunFailed: // whose code may be any text of the provider's
 		code = errorType(f)
 	}
 	fields := []zap.Field{

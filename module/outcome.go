@@ -24,6 +24,7 @@ var kindNames = [...]string{
 	translate.ProviderFault:       "provider_fault",
 	translate.RateLimited:         "rate_limited",
 	translate.Stopped:             "stopped",
+	translate.ClientGone:          "client_gone",
 	translate.RunFailed:           "failed",
 }
 

@@ -38,7 +38,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 		TraceID:   traceID(r.Header["Traceparent"]),
 		Arrived:   arrived,
 	}}}
-	h.server.Serve(ctx, w, r)
+	ctx.to = answerWriter{w, r.Context()}
+	h.server.Serve(ctx, &ctx.to, r)
 	ctx.calls.addTo(r)
 	return nil
 }

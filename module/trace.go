@@ -171,6 +171,7 @@ func addRequest(t trace.Tracer, parent trace.Span, e *skillsharing.Exchange, sta
 	_, span := t.Start(trace.ContextWithSpan(context.Background(), parent), e.Method+" "+requestNames[e.Phase],
 		trace.WithTimestamp(start), trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
 	switch {
+	case e.Abandoned:
 	case e.Err != nil:
 		span.SetStatus(codes.Error, clip(e.Err.Error(), maxLoggedError))
 	case e.Status >= http.StatusBadRequest:
@@ -200,6 +201,8 @@ func appendAnswer(attributes []attribute.KeyValue, e *skillsharing.Exchange) []a
 		attributes = append(attributes, semconv.HTTPResponseStatusCode(e.Status))
 	}
 	switch {
+	case e.Abandoned:
+		return append(attributes, semconv.ErrorTypeKey.String(kindNames[translate.ClientGone]))
 	case e.Err != nil:
 		return append(attributes, semconv.ErrorTypeOther)
 	case e.Status >= http.StatusBadRequest:
@@ -292,6 +295,10 @@ func (s *callSpan) endRun(out *translate.Outcome, figures *translate.Statistics)
 
 // fail notes why a span is of something that failed.
 func fail(span trace.Span, f *translate.Failure) {
+	if f.Kind == translate.ClientGone {
+		span.SetAttributes(semconv.ErrorTypeKey.String(kindNames[f.Kind])) // which is no error of anybody here
+		return
+	}
 	message := ""
 	if !quotesArguments(f) {
 		message = clip(f.Err.Message, maxLoggedError)

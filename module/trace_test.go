@@ -541,8 +541,8 @@ func TestDocumentsOutliveTheirCall(t *testing.T) {
 	}
 	c.Stop()
 	const want = `rpc of Caddy
-	execute_skill (server) error.type=INVOCATION_TIMEOUT name=acme.now provider=acme rpc.response.status_code=-32052 skill=acme/now ERROR "The caller went away before the provider's descriptor had been read."
-		discovery (internal) error.type=INVOCATION_TIMEOUT ERROR "The caller went away before the provider's descriptor had been read."
+	execute_skill (server) error.type=client_gone name=acme.now provider=acme rpc.response.status_code=-32052 skill=acme/now
+		discovery (internal) error.type=client_gone
 			GET index (client) http.response.status_code=200 url.full=http://…/.well-known/skill-sharing
 			GET descriptor (client) http.response.status_code=200 url.full=http://…/descriptors/acme%2Fnow
 `

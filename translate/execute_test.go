@@ -304,7 +304,7 @@ func TestCallerGone(t *testing.T) {
 		cancel()
 	})
 	o := newBridge(t, s).Execute(ctx, call(`{"city":"x"}`))
-	if o.Failure == nil || o.Failure.Kind != translate.TimedOut || o.Failure.Err.ExecutionID != "e1" || !strings.Contains(o.Failure.Err.Message, "went away") {
+	if o.Failure == nil || o.Failure.Kind != translate.ClientGone || o.Failure.Err.ExecutionID != "e1" || !strings.Contains(o.Failure.Err.Message, "went away") {
 		t.Errorf("got %+v", o.Failure)
 	}
 	if n := len(p.requests("GET /status/e1")); n > 2 {

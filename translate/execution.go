@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	mathrand "math/rand/v2"
 	"time"
 
@@ -285,6 +286,9 @@ func (x *execution) judge(r *skillsharing.Response, failure *Failure) Outcome {
 		o.SkillID = x.listed.id
 	}
 	if failure != nil {
+		if (failure.Kind == TimedOut || failure.Kind == Unreachable) && failure.Err.Source == skillsharing.SourceBridge && x.left() {
+			failure.Kind = ClientGone // whatever it was that could not be waited for
+		}
 		if failure.Err.SkillID == "" {
 			failure.Err.SkillID = o.SkillID
 		}
@@ -310,6 +314,11 @@ func (x *execution) judge(r *skillsharing.Response, failure *Failure) Outcome {
 		o.Failure = runFailed(e)
 	}
 	return o
+}
+
+// left reports whether the agent has hung up.
+func (x *execution) left() bool {
+	return errors.Is(x.ctx.Err(), context.Canceled) && !x.stop.Stopping()
 }
 
 // newRunID invents an id for a run that completed without having one.

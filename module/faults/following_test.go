@@ -146,6 +146,60 @@ func TestR53RunsAreNotGivenUpEarly(t *testing.T) {
 	}
 }
 
+// R55: an agent that hangs up is an outcome of its own in the log, the audit, the
+// metrics and the access log, which name the run that goes on; its provider's health
+// does not change.
+func TestR55ClientGone(t *testing.T) {
+	hostile.CheckLeaks(t)
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"}, hostile.Skill{ID: "acme/hanging"}, hostile.Skill{ID: "acme/unread"}, hostile.Skill{ID: "acme/echo"})
+	p.On("acme/slow", hostile.Invoke, hostile.Accept(0))
+	gate := hostile.NewGate(t)
+	p.On("acme/slow", hostile.Status, gate.Then(hostile.Usual()))
+	p.On("acme/hanging", hostile.Invoke, gate.Then(hostile.Usual()))
+	p.On("acme/unread", hostile.Descriptor, gate.Then(hostile.Usual()))
+	site := strings.Replace(hostile.Bridge(offer(p, "acme"), "audit"), "{\n", "{\n\tlog\n", 1)
+	c := hostile.StartCaddy(t, withAdmin+site)
+	want{outcome: "completed"}.check(t, c.Execute("acme.echo", nil))
+	for _, test := range []struct{ skill, executed string }{{"slow", "yes"}, {"hanging", "maybe"}, {"unread", "no"}} {
+		ctx, hangUp := context.WithCancel(t.Context())
+		client, line := traced(t, c.With(hostile.Context(ctx)), c.Log)
+		call := hostile.NewCall()
+		answered := calling(client, "acme."+test.skill, hostile.Object{"call": call})
+		hostile.Eventually(t, patience, func() bool { return gate.Waiting() == 1 }, "the call has come to where it is to be left")
+		hangUp()
+		if test.executed == "no" {
+			hostile.Eventually(t, patience, func() bool { return inProgress(c) == 0 }, "the call has ended")
+			gate.Open() // what others may be waiting for goes on to be read
+		}
+		hostile.Eventually(t, patience, func() bool { return gate.Waiting() == 0 }, "nobody waits for the provider")
+		want{outcome: "gone"}.check(t, receive(t, answered))
+		if l := line(); l.Executed != test.executed || test.executed == "yes" && l.ExecutionID != p.Accepted(call)[0] {
+			t.Errorf("%s: the log says %+v", test.skill, l)
+		}
+	}
+	of := func(texts ...string) int { return len(c.Log.Lines(texts...)) }
+	hostile.Eventually(t, patience, func() bool { return of(`"status":499`) == 3 }, "the access log has it")
+	for name, n := range map[string]int{
+		"the log":        of(`"logger":"http.handlers.skill_bridge"`, `"outcome":"client_gone"`),
+		"the audit":      of(`skill_bridge.audit`, `"outcome":"client_gone"`),
+		"the access log": of(`http.log.access`, `"status":499`, `"skill_bridge_outcome":"client_gone"`),
+	} {
+		if n != 3 {
+			t.Errorf("%s has %d of 3:\n%s", name, n, c.Log.Text())
+		}
+	}
+	if of(`http.log.access`, `"status":499`, `"skill_bridge_execution_id":"run-1"`) != 1 {
+		t.Error("the access log does not name the run")
+	}
+	metrics := adminGet(t, c, "/metrics")
+	if n := strings.Count(metrics, `outcome="client_gone"`); n == 0 || strings.Contains(metrics, `outcome="timed_out"`) {
+		t.Errorf("metrics: %d series of client_gone, timed_out: %v", n, strings.Contains(metrics, `outcome="timed_out"`))
+	}
+	if health := adminGet(t, c, "/skill_bridge/providers"); !strings.Contains(health, `"health":"ok"`) || strings.Contains(health, "trouble") || strings.Contains(health, "cancel") {
+		t.Errorf("the provider's health: %s", health)
+	}
+}
+
 // R56: each error whose advice is to try again says when.
 func TestR56RetryHasADelay(t *testing.T) {
 	hostile.CheckLeaks(t)

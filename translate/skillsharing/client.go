@@ -172,7 +172,7 @@ func (c *Client) exchange(phase Phase, o *outgoing) (a *answer, err error) {
 			o.report.Status = a.status
 		}
 		if err != nil {
-			o.report.Err = c.scrubbed(err)
+			o.report.Err, o.report.Abandoned = c.scrubbed(err), errors.Is(ctx.Err(), context.Canceled)
 		}
 		c.Observer.Exchange(ctx, &o.report)
 	}()

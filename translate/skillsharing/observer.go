@@ -25,7 +25,10 @@ type Exchange struct {
 	Status   int      // 0: no answer
 	Duration time.Duration
 	Err      error // why there is no usable answer
-	Withheld bool  // nothing was sent, since the host's circuit breaker is open
+	// Abandoned tells that whoever had asked went away, or could not wait any longer because the bridge stops: that there is
+	// no usable answer then says nothing about the provider.
+	Abandoned bool
+	Withheld  bool // nothing was sent, since the host's circuit breaker is open
 
 	client *Client
 }

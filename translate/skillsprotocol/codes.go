@@ -50,6 +50,7 @@ var codes = [...]codeRow{
 	translate.ProviderFault:       {codeProviderError, skillsharing.InvalidProviderResponse, "The provider answered something that can't be used"},
 	translate.RateLimited:         {codeRateLimited, skillsharing.RateLimited, "Too many requests at once"},
 	translate.Stopped:             {codeInvocationTimeout, skillsharing.InvocationTimeout, "The bridge was stopped before the run had ended"},
+	translate.ClientGone:          {codeInvocationTimeout, skillsharing.InvocationTimeout, "The caller went away before the run had ended"},
 	translate.RunFailed:           {Meaning: "The run failed and the provider gave no reason"},
 }
 

@@ -41,7 +41,7 @@ func (f *Front) loadGuide(context.Context, *params) (jsontext.Value, *jsonrpc.Er
 		}
 	}
 	for kind, row := range codes {
-		if k := translate.Kind(kind); k != translate.RunFailed && k != translate.Stopped { // which has a code of another
+		if k := translate.Kind(kind); k != translate.RunFailed && k != translate.Stopped && k != translate.ClientGone { // which have codes of others, or that nobody reads
 			g.Codes = append(g.Codes, codeRow{row.Code, cmp.Or(row.Name, "none"), row.Meaning})
 		}
 	}
