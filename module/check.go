@@ -73,6 +73,7 @@ func (h *Handler) check() *configError {
 	h.checkCallers(c)
 	h.checkTimesAndSizes(c)
 	checkLimits(c, h.Limits)
+	h.checkDocumentSize(c)
 	h.checkTrouble(c)
 	h.checkNetwork(c)
 	return c.fault
@@ -192,6 +193,9 @@ func (h *Handler) checkTimesAndSizes(c *checker) {
 			c.check(fmt.Errorf("%s %s is negative", d.name, time.Duration(*d.value)), "cache."+d.name)
 		}
 	}
+	if longest := orDefault(h.Cache.MaxTTL, defaultMaxTTL); h.Cache.TTL != nil && time.Duration(*h.Cache.TTL) > longest {
+		c.check(fmt.Errorf("ttl %s is longer than max_ttl, which is %s%s, so it can't be reached", time.Duration(*h.Cache.TTL), longest, unlessSaid(h.Cache.MaxTTL == 0)), "cache.ttl")
+	}
 }
 
 // Bounds of how deep JSON may nest: a request is an object that has another, and
@@ -236,6 +240,22 @@ func checkLimits(c *checker, l *Limits) {
 	c.check(checkSize("output_size", l.OutputSize), "limits.output_size")
 	c.check(checkLeast("body_timeout", l.BodyTimeout), "limits.body_timeout")
 	c.check(checkOverhead(l.ConnectionOverhead), "limits.connection_overhead")
+}
+
+// checkDocumentSize checks that a document of the size that is allowed can be read at all.
+func (h *Handler) checkDocumentSize(c *checker) {
+	if h.Limits != nil && h.Limits.DocumentSize > h.maxResponseSize() {
+		c.check(fmt.Errorf("document_size %d is more than max_response_size, which is %d%s, so it can't be reached",
+			h.Limits.DocumentSize, h.maxResponseSize(), unlessSaid(h.MaxResponseSize == 0)), "limits.document_size")
+	}
+}
+
+// unlessSaid tells of a value that it is the default.
+func unlessSaid(byDefault bool) string {
+	if byDefault {
+		return " unless you say otherwise"
+	}
+	return ""
 }
 
 // checkTrouble checks what is done about providers that are in trouble.

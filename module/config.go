@@ -189,7 +189,8 @@ type Cache struct {
 	MaxSize int64 `json:"max_size,omitempty"`
 
 	// How long a document is used without asking again where the provider does
-	// not say. 0: ask every time. Default: `5m`.
+	// not say; at most `max_ttl`. 0: ask every time. Default: `5m`, or `max_ttl` if
+	// that is less.
 	TTL *caddy.Duration `json:"ttl,omitempty"`
 
 	// How long a document is used without asking again at most, whatever the
@@ -214,7 +215,7 @@ type Limits struct {
 	Depth int `json:"depth,omitempty"`
 
 	// The largest index or descriptor accepted, in bytes after decompression.
-	// Default: 4194304 (4 MiB), and never more than `max_response_size`.
+	// At most `max_response_size`. Default: 4194304 (4 MiB), or `max_response_size` if that is less.
 	DocumentSize int64 `json:"document_size,omitempty"`
 
 	// How many skills an index, or a registry's answer, may list. Default: 10000.

@@ -110,7 +110,7 @@ func TestSettings(t *testing.T) {
 
 // TestDependentLimits: what a limit is where it follows from another option.
 func TestDependentLimits(t *testing.T) {
-	_, c := configOf(t, `{"max_response_size":1000,"limits":{"document_size":2000,"runs":1}}`)
+	_, c := configOf(t, `{"max_response_size":1000,"limits":{"runs":1}}`)
 	equal(t, "document size", c.Limits.DocumentSize, int64(1000))
 	equal(t, "output size", c.Limits.OutputSize, int64(1000))
 	equal(t, "places", []int{c.MaxRunsPerSource, c.MaxWaiting}, []int{1, 1})
@@ -154,7 +154,7 @@ func TestFaultsOfLimits(t *testing.T) {
 	}
 	for _, config := range []string{
 		`{"limits":{"depth":2}}`, `{"limits":{"depth":10000}}`, `{"limits":{"body_timeout":"1ms"}}`, `{"limits":{"runs":10,"runs_per_provider":10}}`,
-		`{"limits":{"runs":20,"waiting":10}}`, `{"limits":{"document_size":20},"max_response_size":10}`, `{"circuit_breaker":{"off":true}}`,
+		`{"limits":{"runs":20,"waiting":10}}`, `{"limits":{"document_size":10},"max_response_size":10}`, `{"limits":{"output_size":20},"max_response_size":10}`, `{"cache":{"ttl":"24h"}}`, `{"cache":{"max_ttl":"1m"}}`, `{"cache":{"ttl":"2m","max_ttl":"2m"}}`, `{"circuit_breaker":{"off":true}}`,
 		`{"circuit_breaker":{"cooldown":"1ms"}}`, `{"retry_budget":0}`, `{"retry_budget":100}`, `{"limits":null,"circuit_breaker":null,"retry_budget":null}`,
 	} {
 		if _, err := load(t, config); err != nil {

@@ -91,8 +91,8 @@ func (b *builder) entry(e *translate.Entry, detail string) {
 	b.open()
 	b.text("name", e.Name)
 	b.text("version", e.Version)
+	b.text("description", clean(e.Description, maxMessage))
 	if detail == detailSummary {
-		b.text("description", clean(e.Description, maxMessage))
 		b.text("namespace", e.Namespace)
 		b.text("kind", kindAction)
 		b.text("capability_type", string(e.CapabilityType))

@@ -19,9 +19,9 @@ type listPage struct {
 func TestListDetails(t *testing.T) {
 	b := &fakeBridge{listing: translate.Listing{Skills: entries(1)}}
 	for params, want := range map[string]string{
-		``:                   `{"skills":[{"name":"corp.skill-1000","version":"1.0.1000"}],"next_cursor":null}`,
-		`{}`:                 `{"skills":[{"name":"corp.skill-1000","version":"1.0.1000"}],"next_cursor":null}`,
-		`{"detail":"names"}`: `{"skills":[{"name":"corp.skill-1000","version":"1.0.1000"}],"next_cursor":null}`,
+		``:                   `{"skills":[{"name":"corp.skill-1000","version":"1.0.1000","description":"Does 1000."}],"next_cursor":null}`,
+		`{}`:                 `{"skills":[{"name":"corp.skill-1000","version":"1.0.1000","description":"Does 1000."}],"next_cursor":null}`,
+		`{"detail":"names"}`: `{"skills":[{"name":"corp.skill-1000","version":"1.0.1000","description":"Does 1000."}],"next_cursor":null}`,
 		`{"detail":"summary"}`: `{"skills":[{"name":"corp.skill-1000","version":"1.0.1000","description":"Does 1000.","namespace":"corp",` +
 			`"kind":"action","capability_type":"api","access":"public"}],"next_cursor":null}`,
 	} {
