@@ -297,7 +297,7 @@ func leftOut(s *source, index *skillsharing.Index) *skillsharing.Notice {
 	const shown = 5
 	var first []string
 	for _, l := range index.LeftOut[:min(len(index.LeftOut), shown)] {
-		first = append(first, strings.TrimSpace(l.ID+" "+l.Fault.Path+" "+l.Fault.Message))
+		first = append(first, strings.TrimSpace(quoted(l.ID)+" "+l.Fault.Path+" "+l.Fault.Message))
 	}
 	return &skillsharing.Notice{
 		Level: slog.LevelWarn, Source: s.Namespace, Message: "entries of a registry were left out, since they are invalid or there twice; the command status shows them",
