@@ -63,9 +63,9 @@ func (a *audit) denied(c *translate.Call, n *skillsharing.Notice) {
 	a.logger.Warn("secret denied", fields...)
 }
 
-// refused tells of a caller who was turned away for want of a principal.
-func (a *audit) refused(method string) {
+// refused tells of a caller that was refused for its principal.
+func (a *audit) refused(method, reason string) {
 	if a != nil {
-		a.logger.Warn("caller refused", zap.String("method", clip(method, maxLogged)))
+		a.logger.Warn("caller refused", zap.String("method", clip(method, maxLogged)), zap.String("reason", reason))
 	}
 }

@@ -31,7 +31,7 @@ func TestAudit(t *testing.T) {
 			&translate.Outcome{SkillID: "acme/now", Run: &translate.Run{RunRef: translate.RunRef{ExecutionID: "e1"}, Status: skillsharing.StatusCompleted}},
 			&translate.Statistics{Source: "acme", Operation: translate.OperationExecute})
 	}
-	o.audit.refused("list_skills")
+	o.audit.refused("list_skills", "why")
 	audited := logs.FilterLoggerName("http.handlers.skill_bridge.audit")
 	if n := audited.FilterMessage("secret denied").FilterField(zap.String("host", "evil.example")).FilterLevelExact(zapcore.WarnLevel).Len(); n != 2 {
 		t.Errorf("%d lines about a denied secret, want 2", n)
@@ -51,7 +51,7 @@ func TestNoAudit(t *testing.T) {
 	o.audit = newAudit(o.logger, false)
 	o.Called(context.Background(), &translate.Call{}, &translate.Outcome{Run: new(translate.Run)}, &translate.Statistics{})
 	o.Notice(t.Context(), &skillsharing.Notice{SecretDenied: true})
-	o.audit.refused("x")
+	o.audit.refused("x", "why")
 	for _, line := range logs.All() {
 		if line.LoggerName == auditName {
 			t.Errorf("%+v", line)

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // BrowseTemplate is the page that `browse` serves where its configuration names no
@@ -69,13 +70,13 @@ type browser struct {
 	template         *template.Template
 	bridge           *translate.Bridge
 	requirePrincipal bool
-	refused          func(ctx context.Context, method string)
+	refused          func(ctx context.Context, method, reason string)
 	limits           pageLimits
 }
 
 // serve answers GET and HEAD with the page if the client would rather have HTML
 // than JSON, and all else as the endpoint always does.
-func (b *browser) serve(ctx context.Context, w http.ResponseWriter, r *http.Request, principal string) error {
+func (b *browser) serve(ctx context.Context, w http.ResponseWriter, r *http.Request, principal string, ambiguous bool) error {
 	header := w.Header()
 	header.Set("Cache-Control", "no-store")
 	header.Add("Vary", "Accept")
@@ -84,7 +85,7 @@ func (b *browser) serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 		http.Error(w, "JSON-RPC is served to POST requests only; a GET that prefers text/html is shown the skills.", http.StatusMethodNotAllowed)
 		return nil
 	}
-	page, status := b.page(ctx, r.URL.Query(), principal)
+	page, status := b.page(ctx, r.URL.Query(), principal, ambiguous)
 	var body bytes.Buffer
 	if err := b.template.Execute(&body, page); err != nil {
 		return fmt.Errorf("executing the template of browse: %w", err)
@@ -98,10 +99,15 @@ func (b *browser) serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 }
 
 // page makes the page of those who may see one.
-func (b *browser) page(ctx context.Context, query map[string][]string, principal string) (*BrowsePage, int) {
+func (b *browser) page(ctx context.Context, query map[string][]string, principal string, ambiguous bool) (*BrowsePage, int) {
 	page := &BrowsePage{Principal: plain(principal, maxShownName), Nonce: rand.Text(), Style: template.CSS(browseStyle), Script: template.JS(browseScript)} //nolint:gosec // the module's own files
-	if b.requirePrincipal && principal == "" {
-		b.refused(ctx, "browse")
+	switch {
+	case ambiguous:
+		b.refused(ctx, "browse", skillsprotocol.AmbiguousPrincipal)
+		page.Problem = "This bridge can't tell who you are: your user name begins or ends with a space or has control characters. Ask its operator for another name."
+		return page, http.StatusForbidden
+	case b.requirePrincipal && principal == "":
+		b.refused(ctx, "browse", skillsprotocol.NoPrincipal)
 		page.Problem = "This bridge shows its skills to authenticated callers only. Authenticate as its operator has told you, and load this page again."
 		return page, http.StatusForbidden
 	}

@@ -104,12 +104,19 @@ func TestRequirePrincipal(t *testing.T) {
 }
 
 func TestPrincipal(t *testing.T) {
-	for _, tc := range []struct{ option, id, want string }{
-		{"", " alice ", "alice"},
-		{"", "", ""},
-		{"{http.auth.user.id}", "bob", "bob"},
-		{"{http.request.header.Remote-User}", "alice", ""},  // unknown here
-		{"{http.auth.user.id}", "{env.HOME}", "{env.HOME}"}, // not replaced again
+	for _, tc := range []struct {
+		option, id, want string
+		ambiguous        bool
+	}{
+		{"", " alice ", "", true},
+		{"{http.auth.user.id}", "alice\u00a0", "", true},
+		{"", "al\x7fice", "", true},
+		{"", "  \t", "", true},
+		{"", "alice smith", "alice smith", false},
+		{"", "", "", false},
+		{"{http.auth.user.id}", "bob", "bob", false},
+		{"{http.request.header.Remote-User}", "alice", "", false},  // unknown here
+		{"{http.auth.user.id}", "{env.HOME}", "{env.HOME}", false}, // not replaced again
 	} {
 		config := `{}`
 		if tc.option != "" {
@@ -120,11 +127,11 @@ func TestPrincipal(t *testing.T) {
 		replacer.Set("http.auth.user.id", tc.id)
 		r := httptest.NewRequest(http.MethodPost, "/", nil)
 		r = r.WithContext(context.WithValue(r.Context(), caddy.ReplacerCtxKey, replacer))
-		if got := h.principalOf(r); got != tc.want {
-			t.Errorf("%q with %q: %q, want %q", tc.option, tc.id, got, tc.want)
+		if got, ambiguous := h.principalOf(r); got != tc.want || ambiguous != tc.ambiguous {
+			t.Errorf("%q with %q: %q, %t, want %q, %t", tc.option, tc.id, got, ambiguous, tc.want, tc.ambiguous)
 		}
 	}
-	if got := mustLoad(t, `{}`).principalOf(httptest.NewRequest(http.MethodPost, "/", nil)); got != "" {
+	if got, _ := mustLoad(t, `{}`).principalOf(httptest.NewRequest(http.MethodPost, "/", nil)); got != "" {
 		t.Errorf("without a replacer: %q", got)
 	}
 }

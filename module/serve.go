@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -29,14 +30,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 		// gone: what follows the request on this connection is not to be believed (RFC 9112, section 6.1).
 		w.Header().Set("Connection", "close")
 	}
-	principal := h.principalOf(r)
+	principal, ambiguous := h.principalOf(r)
 	if h.browser != nil && r.Method != http.MethodPost {
-		return h.browser.serve(r.Context(), w, r, principal)
+		return h.browser.serve(r.Context(), w, r, principal, ambiguous)
 	}
 	ctx := &requestContext{CallerContext: skillsprotocol.CallerContext{Context: r.Context(), Caller: skillsprotocol.Caller{
-		Principal: principal,
-		TraceID:   traceID(r.Header["Traceparent"]),
-		Arrived:   arrived,
+		Principal: principal, Ambiguous: ambiguous,
+		TraceID: traceID(r.Header["Traceparent"]),
+		Arrived: arrived,
 	}}}
 	ctx.to = answerWriter{w, r.Context()}
 	h.server.Serve(ctx, &ctx.to, r)
@@ -44,18 +45,28 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 	return nil
 }
 
-// principalOf returns who is asking; empty is anonymous.
-func (h *Handler) principalOf(r *http.Request) string {
+// principalOf returns who is asking, as it was established in front; empty is
+// anonymous. Principals are compared as they are. One that can be mistaken for
+// another is not returned.
+func (h *Handler) principalOf(r *http.Request) (principal string, ambiguous bool) {
 	replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
-		return ""
+		return "", false
 	}
 	if h.principal == defaultPrincipal {
-		id, _ := replacer.GetString("http.auth.user.id") // there is nothing to replace around it
-		return strings.TrimSpace(id)
+		principal, _ = replacer.GetString("http.auth.user.id") // there is nothing to replace around it
+	} else {
+		principal = replacer.ReplaceAll(h.principal, "")
 	}
-	return strings.TrimSpace(replacer.ReplaceAll(h.principal, ""))
+	if strings.TrimFunc(principal, isInvisible) != principal || strings.ContainsFunc(principal, unicode.IsControl) {
+		return "", true
+	}
+	return principal, false
 }
+
+// isInvisible reports whether a character at the beginning or the end of a principal
+// can't be seen: a space of whatever kind, or one that only formats.
+func isInvisible(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) }
 
 // traceID returns the trace id of a traceparent header (W3C Trace Context,
 // section 3.2), or nothing where there is not exactly one valid header.
@@ -79,15 +90,15 @@ func isHex(text string, length int) bool {
 	return len(text) == length && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-// logRefused tells the operator of callers without a principal: it may be his
-// placeholder that is wrong.
-func (h *Handler) logRefused(o translate.Observer) func(context.Context, string) {
+// logRefused tells the operator of callers that were refused for their principal:
+// the placeholder may be the wrong one.
+func (h *Handler) logRefused(o translate.Observer) func(ctx context.Context, method, reason string) {
 	a := newAudit(h.logger, h.Audit)
-	return func(ctx context.Context, method string) {
-		a.refused(method)
+	return func(ctx context.Context, method, reason string) {
+		a.refused(method, reason)
 		o.Notice(ctx, &skillsharing.Notice{
 			Level:   slog.LevelWarn,
-			Message: "a caller was refused: require_principal is set and the principal is empty",
+			Message: "a caller was refused: " + reason,
 			Attrs:   []slog.Attr{slog.String("principal", h.principal), slog.String("method", method)},
 		})
 	}

@@ -324,6 +324,56 @@ func TestS29PrivateEntriesAreUnknownToAnonymous(t *testing.T) {
 	}
 }
 
+// S58: principals are compared as they are, so that nobody gets another's runs by a
+// name that only looks like his: one that begins or ends with a space, of whatever
+// kind, or that has control characters, is refused in every method, also where
+// anonymous callers are served, and so is the page.
+func TestS58LookAlikePrincipals(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "s/slow"})
+	p.On("s/slow", hostile.Invoke, hostile.Accept(endless))
+	c := hostile.StartCaddy(t, hostile.Bridge("allow_anonymous", "browse", "principal {http.request.header.Remote-User}", provider(p.URL(), "acme")))
+	as := func(principal string) *hostile.Client { return c.With(hostile.Header("Remote-User", principal)) }
+	token, invalid := leave(t, as("alice"), "acme.s.slow"), refused(t, as("alice"))
+	if a := look(as("alice"), token); a.Outcome() != "running" {
+		t.Fatalf("her own token: %v", a)
+	}
+	before := requests(p)
+	odd := []string{
+		"alice\u00a0", "\u00a0alice", "alice\u2003", "alice\u3000", "\u2028alice", "alice\u0085", "alice\u200b", "\ufeffalice", "\u00a0",
+		"al\tice", "al\u009fice", "alice\u202e",
+	}
+	for _, principal := range odd {
+		for _, request := range []struct {
+			method string
+			params hostile.Object
+		}{
+			{"get_run", hostile.Object{"run_token": token, "wait_ms": 0}}, {"execute_skill", hostile.Object{"name": "acme.s.slow", "wait_ms": 0}},
+			{"list_skills", nil}, {"describe_skill", hostile.Object{"name": "acme.s.slow"}}, {"load_skills_protocol_guide", nil},
+		} {
+			a := as(principal).Call(request.method, request.params)
+			if a.Code != -32050 || details(t, a).RequiredBy != "bridge" || a.Data.Next != "ask_operator" || a.Data.Executed != "no" {
+				t.Errorf("%s of %q: %v", request.method, principal, a)
+			}
+		}
+		page := as(principal).With(hostile.Header("Remote-User", principal), hostile.Header("Accept", "text/html")).Send(http.MethodGet, c.URL, "")
+		if page.Status != http.StatusForbidden || strings.Contains(string(page.Body), "s.slow") {
+			t.Errorf("the page of %q: %v", principal, page)
+		}
+	}
+	if n := requests(p) - before; n != 0 {
+		t.Errorf("%d requests for callers who were refused", n)
+	}
+	if !c.Log.Has("begins or ends with a space") {
+		t.Error("the log does not tell why")
+	}
+	for _, principal := range []string{"Alice", "ALICE", "аlice", "al ice", "alice smith", "alice,", "al\u200cice", ""} {
+		if a := look(as(principal), token); string(a.Body) != invalid {
+			t.Errorf("%q with the token of alice: %v", principal, a)
+		}
+		leave(t, as(principal), "acme.s.slow")
+	}
+}
+
 // S30: there is nothing to guess: no method asks about a run by its id (get_run
 // wants a token), and ids that the bridge makes are random, of more than 128 bits.
 func TestS30RunsCanNotBeAskedFor(t *testing.T) {

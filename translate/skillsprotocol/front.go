@@ -42,8 +42,8 @@ type Front struct {
 	RequirePrincipal bool
 	// Tokens makes the run tokens by which agents come back to runs. It is required.
 	Tokens Tokens
-	// Refused is told of each caller that was refused for want of a principal; nil: nobody is.
-	Refused func(ctx context.Context, method string)
+	// Refused is called for each caller that was refused for its principal, with the reason; nil: nothing is.
+	Refused func(ctx context.Context, method, reason string)
 }
 
 var _ jsonrpc.Handler = (*Front)(nil)
@@ -65,6 +65,9 @@ type Tokens interface {
 type Caller struct {
 	// Principal was established in front of the bridge; empty is anonymous.
 	Principal string
+	// Ambiguous says that there is a principal that can be mistaken for another. Such a caller is refused, in every
+	// method, and Principal is empty.
+	Ambiguous bool
 	// TraceID is the trace the request belongs to (W3C Trace Context, 32 hexadecimal digits), or empty.
 	TraceID string
 	// Arrived is when the request reached the bridge; zero means when its call starts.
@@ -146,11 +149,10 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 		f.report(ctx, methodUnknown, fault)
 		return nil, fault
 	}
-	if f.RequirePrincipal && callerOf(ctx).Principal == "" {
+	if reason, fault := f.admit(callerOf(ctx)); fault != nil {
 		if f.Refused != nil {
-			f.Refused(ctx, req.Method)
+			f.Refused(ctx, req.Method, reason)
 		}
-		fault := principalRequired()
 		f.report(ctx, req.Method, fault)
 		return nil, fault
 	}
@@ -276,17 +278,37 @@ func envelopeData(code int, reason string) jsontext.Value {
 	return b.buf
 }
 
-// principalRequired refuses an anonymous caller.
-func principalRequired() *jsonrpc.Error {
+// Why a caller is refused, for the operator.
+const (
+	NoPrincipal        = "require_principal is set and the principal is empty"
+	AmbiguousPrincipal = "the principal begins or ends with a space or has control characters"
+)
+
+// admit says why a caller is refused for its principal, to the operator and to the
+// caller; a nil error admits it.
+func (f *Front) admit(caller Caller) (reason string, fault *jsonrpc.Error) {
+	switch {
+	case caller.Ambiguous:
+		return AmbiguousPrincipal, principalError(translate.NextAskOperator, AmbiguousPrincipal,
+			"This bridge can't tell who you are: your user name begins or ends with a space or has control characters, so that it could be mistaken for another; ask its operator for another name")
+	case f.RequirePrincipal && caller.Principal == "":
+		return NoPrincipal, principalError(translate.NextAuthenticate, "the request names no principal",
+			"This bridge answers authenticated callers only: authenticate the HTTP request as its operator has told you")
+	}
+	return "", nil
+}
+
+// principalError refuses a caller for its principal.
+func principalError(next translate.Next, reason, message string) *jsonrpc.Error {
 	return failureError(&translate.Failure{
 		Kind: translate.AuthRequired,
-		Next: translate.NextAuthenticate,
+		Next: next,
 		Err: &skillsharing.Error{
-			Message:  "This bridge answers authenticated callers only: authenticate the HTTP request as its operator has told you",
+			Message:  message,
 			Phase:    skillsharing.PhaseAuth,
 			Source:   skillsharing.SourceBridge,
 			Executed: skillsharing.ExecutedNo,
-			Details:  jsontext.Value(`{"required_by":"bridge","reason":"the request names no principal"}`),
+			Details:  jsontext.Value(`{"required_by":"bridge","reason":"` + reason + `"}`),
 		},
 	}, subject{})
 }
