@@ -91,6 +91,7 @@ func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, e
 //			connection_overhead <size>
 //			runs              <n> [<per provider>]
 //			reads             <n>
+//			failed_reads      <n>
 //			polls             <n>
 //			waiting           <n>
 //		}
@@ -363,6 +364,7 @@ func (p *parser) limits(to **Limits) error {
 		"connection_overhead": p.size(&l.ConnectionOverhead, "limits.connection_overhead"),
 		"runs":                func() error { return p.runs(l) },
 		"reads":               p.count(&l.Reads, "limits.reads"),
+		"failed_reads":        p.count(&l.FailedReads, "limits.failed_reads"),
 		"polls":               p.count(&l.Polls, "limits.polls"),
 		"waiting":             p.count(&l.Waiting, "limits.waiting"),
 	})

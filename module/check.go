@@ -220,6 +220,7 @@ func checkLimits(c *checker, l *Limits) {
 		{"runs", l.Runs},
 		{"runs_per_provider", l.RunsPerProvider},
 		{"reads", l.Reads},
+		{"failed_reads", l.FailedReads},
 		{"polls", l.Polls},
 		{"waiting", l.Waiting},
 	} {

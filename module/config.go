@@ -266,6 +266,12 @@ type Limits struct {
 	// `runs`; it gives way to what is waited for. Default: 64.
 	Reads int `json:"reads,omitempty"`
 
+	// How many requests for documents, per minute, may bring none at a host that is
+	// neither the provider's (or registry's) own nor one of `trust`: its documents
+	// choose that host. Over that it is not asked for a while, and what it would have
+	// been asked for is answered RATE_LIMITED, or stale. Default: 60.
+	FailedReads int `json:"failed_reads,omitempty"`
+
 	// How often one host may be asked about runs, in requests per second for all runs
 	// together whose status URL (or result URL, if there is no other) is there. Over that
 	// it is asked later; about runs whose time is nearly up at the last moment, and no more

@@ -50,7 +50,7 @@ func TestDefaults(t *testing.T) {
 	equal(t, "plain HTTP", c.AllowHTTP, false)
 	equal(t, "limits", c.Limits, skillsharing.Limits{
 		Depth: 512, DocumentSize: 4 << 20, Skills: 10_000, Parameters: 500, SchemaSize: 64 << 10, SchemaComplexity: 2048,
-		OutputSize: 10 << 20, Reads: 64, BodyTimeout: 30 * time.Second,
+		OutputSize: 10 << 20, Reads: 64, FailedReads: 60, BodyTimeout: 30 * time.Second,
 	})
 	equal(t, "places", []int{c.MaxRunsPerSource, c.MaxWaiting}, []int{c.MaxRuns / 2, c.MaxRuns})
 	equal(t, "circuit breaker", h.breakerConfig(), skillsharing.BreakerConfig{

@@ -59,6 +59,7 @@ func (h *Handler) readingLimits() skillsharing.Limits {
 		SchemaComplexity: cmp.Or(l.SchemaComplexity, standard.SchemaComplexity),
 		OutputSize:       cmp.Or(l.OutputSize, h.maxResponseSize()),
 		Reads:            cmp.Or(l.Reads, standard.Reads),
+		FailedReads:      cmp.Or(l.FailedReads, standard.FailedReads),
 		BodyTimeout:      orDefault(l.BodyTimeout, standard.BodyTimeout),
 	}
 }

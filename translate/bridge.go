@@ -228,7 +228,7 @@ func (f *found) denied() *Failure {
 // read reads the descriptor of a listed skill and checks that it is the one
 // meant. An empty version is any.
 func (b *Bridge) read(ctx context.Context, l *listed, version string) (f found, failure *Failure) {
-	skill, state, err := l.source.client.SkillDocument(ctx, l.descriptor)
+	skill, state, err := l.source.client.SkillDocument(ctx, l.descriptor, l.id)
 	switch {
 	case err != nil:
 		err.SkillID = l.id
@@ -237,11 +237,11 @@ func (b *Bridge) read(ctx context.Context, l *listed, version string) (f found, 
 	}
 	if err != nil {
 		if failure = failed(err); failure.concernsSkill() {
-			l.source.Faults.note(l.id, failure)
+			l.source.Faults.note(l, failure)
 		}
 		return found{}, failure
 	}
-	l.source.Faults.note(l.id, nil)
+	l.source.Faults.note(l, nil)
 	if version != "" && version != skill.Version {
 		return found{}, failed(otherVersion(skill, version))
 	}

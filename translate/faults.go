@@ -1,43 +1,114 @@
 package translate
 
 import (
+	"container/list"
+	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
-// Faults remember why skills of a source could not be used when that was last tried.
-// They may outlive a [Bridge]: whoever makes another with the same source can hand
-// them on to it. They are safe for concurrent use, and the zero value is empty.
+// Faults remember why skills of a source could not be used when that was last tried:
+// the newest of them, in a bounded room. They may outlive a [Bridge]: whoever makes
+// another with the same source can hand them on to it. They are safe for concurrent
+// use, and the zero value is empty.
 type Faults struct {
 	count atomic.Int64 // of those known, since most calls find none
 
 	mu    sync.Mutex
-	known map[string]*Failure // by the skills' ids
+	known map[string]*list.Element // by the skills' ids
+	order list.List                // of faults, the oldest first
+	size  int                      // of all, in bytes
 }
 
-// note notes what became of reading a skill's descriptor; nil: it can be used.
-func (f *Faults) note(id string, failure *Failure) {
+// fault is why one skill could not be used.
+type fault struct {
+	id      string
+	failure *Failure
+}
+
+// Bounds of what is remembered, in bytes: documents choose the ids and most of what is
+// said about them.
+const (
+	maxFaults       = 1 << 20 // of one source
+	maxFaultText    = 500
+	maxFaultDetails = 1 << 10
+	faultOverhead   = 512
+)
+
+func (f *fault) size() int {
+	e := f.failure.Err
+	return faultOverhead + 2*len(f.id) + len(e.Message) + len(e.Details) + len(e.URL)
+}
+
+// note notes why a skill that is listed can't be used; nil: it can.
+func (f *Faults) note(l *listed, failure *Failure) {
+	if l.source.Kind == SkillSource && l.id != "" {
+		return // the skill of a run, and not what the source offers now
+	}
 	if failure == nil && f.count.Load() == 0 {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if failure == nil {
-		delete(f.known, id)
-	} else {
-		if f.known == nil {
-			f.known = make(map[string]*Failure)
-		}
-		f.known[id] = failure
+	f.forget(l.id)
+	if failure != nil {
+		f.add(&fault{strings.Clone(l.id), shortened(failure)})
 	}
 	f.count.Store(int64(len(f.known)))
+}
+
+// shortened is what is remembered of a failure: what is shown of it.
+func shortened(failure *Failure) *Failure {
+	e := failure.Err
+	short := &skillsharing.Error{
+		Code: e.Code, Phase: e.Phase, Source: e.Source, HTTPStatus: e.HTTPStatus, Executed: e.Executed, Hint: e.Hint,
+		Message: cut(e.Message, maxFaultText), URL: cut(e.URL, maxFaultText),
+	}
+	if len(e.Details) <= maxFaultDetails {
+		short.Details, short.DetailsSource = e.Details.Clone(), e.DetailsSource
+	}
+	return &Failure{Kind: failure.Kind, Next: failure.Next, Err: short}
+}
+
+// cut is a text of so many bytes at most, which keeps no longer one in memory.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return strings.Clone(text)
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+func (f *Faults) add(added *fault) {
+	if f.known == nil {
+		f.known = make(map[string]*list.Element)
+	}
+	f.known[added.id] = f.order.PushBack(added)
+	f.size += added.size()
+	for f.size > maxFaults {
+		f.forget(f.order.Front().Value.(*fault).id)
+	}
+}
+
+func (f *Faults) forget(id string) {
+	known := f.known[id]
+	if known == nil {
+		return
+	}
+	f.size -= known.Value.(*fault).size()
+	f.order.Remove(known)
+	delete(f.known, id)
 }
 
 // of returns why a skill could not be used; nil: it could, or that was not tried.
 func (f *Faults) of(id string) *Failure {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.known[id]
+	if known := f.known[id]; known != nil {
+		return known.Value.(*fault).failure
+	}
+	return nil
 }
 
 // keep forgets those of the skills that a source does not list any more, or lists with
@@ -48,7 +119,7 @@ func (f *Faults) keep(now, before *nameTable) {
 	for id := range f.known {
 		listed := now.byID[id]
 		if listed == nil || before != nil && before.byID[id] != nil && before.byID[id].Version != listed.Version {
-			delete(f.known, id)
+			f.forget(id)
 		}
 	}
 	f.count.Store(int64(len(f.known)))

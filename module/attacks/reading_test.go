@@ -187,3 +187,73 @@ func began(f func()) <-chan struct{} {
 	}()
 	return ended
 }
+
+// S60: documents that name a third party's URLs have it asked a bounded number of times
+// for what is no descriptor, however many skills there are, and however often the page
+// is loaded or they are called: for nothing, for redirects to itself, for descriptors
+// of other skills, and with failures that are not remembered.
+func TestS60ThirdParty(t *testing.T) {
+	const skills, failures, inFlight = 300, 20, 8
+	for name, action := range map[string]hostile.Action{
+		"not found":     hostile.Respond(http.StatusNotFound, ""),
+		"no descriptor": hostile.Respond(http.StatusOK, "{}", "Content-Type", "application/json"),
+		"broken":        hostile.Reset(),
+		"redirects":     func(x *hostile.Exchange) { hostile.Redirect(http.StatusFound, x.HTTP.URL.String()+"&again")(x) },
+		"of another":    hostile.Usual(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			third := hostile.NewProvider(t, hostile.Skill{ID: "third/own"})
+			third.On("third/own", hostile.Descriptor, action)
+			p := hostile.NewProvider(t)
+			for i := range skills {
+				p.Publish(hostile.Skill{ID: "evil/s" + strconv.Itoa(i), DescriptorURL: third.URLOf("third/own", hostile.Descriptor) + "?n=" + strconv.Itoa(i)})
+			}
+			// The breaker would leave alone who is broken.
+			c := hostile.StartCaddy(t, hostile.Bridge("browse", "circuit_breaker off", "allow_ports "+third.Port(), "cache {\n\tnegative_ttl 0\n}",
+				"limits {\n\tfailed_reads "+strconv.Itoa(failures)+"\n}", provider(p.URL(), "evil")))
+			start := time.Now()
+			for range 2 {
+				if a := c.With(hostile.Header("Accept", "text/html")).Send(http.MethodGet, c.URL, ""); a.Status != http.StatusOK || !strings.Contains(string(a.Body), "evil.s0") {
+					t.Fatalf("%v", a)
+				}
+			}
+			var calls sync.WaitGroup
+			for worker := range inFlight {
+				calls.Go(func() {
+					for i := worker; i < skills; i += inFlight {
+						if a := c.Execute("evil.s"+strconv.Itoa(i), nil); a.Outcome() == "RATE_LIMITED" {
+							if a.Data.Source != "bridge" || a.Data.Next != "retry" || a.Data.Retry == nil || a.Data.Retry.SuggestedDelayMS <= 0 ||
+								!strings.Contains(a.Message, "limits failed_reads") || !strings.Contains(string(a.Data.Details), `"failed_reads"`) {
+								t.Errorf("%v", a)
+							}
+						}
+					}
+				})
+			}
+			calls.Wait()
+			most := failures + 4*inFlight + int(time.Since(start).Minutes()*failures) + 1
+			if n := len(third.All()); n < failures || n > most {
+				t.Errorf("the third party was asked %d times, want %d to %d", n, failures, most)
+			}
+			c.Stop()
+		})
+	}
+}
+
+// S60: a provider whose descriptors are on another host, and fine, meets no limit.
+func TestS60DescriptorsElsewhere(t *testing.T) {
+	const skills = 100
+	host := many(t, "acme", skills, hostile.Usual())
+	p := hostile.NewProvider(t)
+	for i := range skills {
+		id := "acme/s" + strconv.Itoa(i)
+		p.Publish(hostile.Skill{ID: id, DescriptorURL: host.URLOf(id, hostile.Descriptor)})
+	}
+	c := hostile.StartCaddy(t, hostile.Bridge("browse", "allow_ports "+host.Port(), "limits {\n\tfailed_reads 1\n}", provider(p.URL(), "acme")))
+	for i := range skills {
+		mustComplete(t, c.Execute("acme.s"+strconv.Itoa(i), nil))
+	}
+	if n := host.Count("acme/s0", hostile.Descriptor); n != 1 {
+		t.Errorf("a descriptor was read %d times", n)
+	}
+}

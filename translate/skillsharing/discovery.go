@@ -99,12 +99,13 @@ func (l Location) parse() (*url.URL, *Error) {
 // Skill returns the skill whose descriptor is published at a location (section
 // 4.2).
 func (c *Client) Skill(ctx context.Context, at Location) (*Skill, *Error) {
-	s, _, e := c.SkillDocument(ctx, at)
+	s, _, e := c.SkillDocument(ctx, at, "")
 	return s, e
 }
 
-// SkillDocument is Skill, and says how the descriptor was come by.
-func (c *Client) SkillDocument(ctx context.Context, at Location) (*Skill, cache.State, *Error) {
+// SkillDocument is Skill, and says how the descriptor was come by. The id, if it is not
+// empty, is that of the skill that is expected; another one is for the caller to judge.
+func (c *Client) SkillDocument(ctx context.Context, at Location, id string) (*Skill, cache.State, *Error) {
 	if doc := c.fresh(descriptorDocument, string(at)); doc != nil {
 		if e := c.judgeDocument(ctx, descriptorDocument, string(at), doc); e != nil {
 			return nil, 0, e
@@ -131,7 +132,11 @@ func (c *Client) SkillDocument(ctx context.Context, at Location) (*Skill, cache.
 	if e != nil {
 		return nil, 0, e
 	}
-	return doc.Value.(*Skill), doc.State, nil
+	s := doc.Value.(*Skill)
+	if id != "" && s.ID != id {
+		c.noteOther(u, doc)
+	}
+	return s, doc.State, nil
 }
 
 // Peek tells what is known of a descriptor without asking for it: the document that is
@@ -210,6 +215,7 @@ type constant struct {
 	index      string // its URL
 	partitions [documentKinds]string
 	large      chan struct{} // has room for the large documents that may be read at a time
+	misses     misses
 }
 
 // clients numbers those that have read a document.
@@ -219,7 +225,7 @@ func (c *Client) constant() *constant {
 	if known := c.constants.Load(); known != nil {
 		return known
 	}
-	made := &constant{number: clients.Add(1), index: c.below(WellKnownPath).String(), large: make(chan struct{}, maxLarge)}
+	made := &constant{number: clients.Add(1), index: c.below(WellKnownPath).String(), large: make(chan struct{}, maxLarge), misses: misses{perMinute: c.Limits.FailedReads}}
 	for kind, name := range documentKindNames {
 		made.partitions[kind] = name + " " + c.Partition
 	}
@@ -242,6 +248,7 @@ func (c *Client) document(ctx context.Context, kind documentKind, u *url.URL, te
 	if kind == descriptorDocument {
 		atOnce = c.Limits.Reads
 	}
+	var r reading // of the flight, if this call begins it
 	doc, err := c.Cache.Get(ctx, cache.Request{
 		Group: c.Partition, AtOnce: atOnce,
 		Left:      func() (landed func()) { return hold(ctx) },
@@ -251,16 +258,23 @@ func (c *Client) document(ctx context.Context, kind documentKind, u *url.URL, te
 		Header:    sharedHeader,
 		Timeout:   discoveryTimeout,
 		Fetch: func(ctx context.Context, header http.Header) (*cache.Response, error) {
-			r, err := c.fetch(context.WithValue(ctx, largeKey{}, new(large)), kind.phase(), u, header)
-			if err == nil && r.StatusCode == http.StatusOK && c.repeatsSecret(r.Body) {
+			r = reading{large: r.large} // a second one, if the answer to the first is of no use
+			response, err := c.fetch(context.WithValue(ctx, readingKey{}, &r), kind.phase(), u, header)
+			if err != nil || response.StatusCode != http.StatusOK && response.StatusCode != http.StatusNotModified {
+				c.constant().misses.add(r.away)
+			}
+			if err == nil && response.StatusCode == http.StatusOK && c.repeatsSecret(response.Body) {
 				return nil, &cache.OwnError{Err: secretError(kind.phase())}
 			}
-			return r, ownError(err)
+			return response, ownError(err)
 		},
 		// It depends on nothing but the answer and the limits, which are those of all who share the cache.
-		Parse: func(r *cache.Response) (any, int64, error) {
-			value, err := parse(r)
-			return value, documentCost(r.Body), err
+		Parse: func(response *cache.Response) (any, int64, error) {
+			value, err := parse(response)
+			if err != nil {
+				c.constant().misses.add(r.away)
+			}
+			return value, documentCost(response.Body), err
 		},
 	})
 	if err != nil {
@@ -277,9 +291,12 @@ func (c *Client) document(ctx context.Context, kind documentKind, u *url.URL, te
 
 // ownError marks an error that is about this client, so that the cache gives it to no
 // other one: what the guard, the rules for URLs and the discovery credentials refuse,
-// and, for as long as it is open, a circuit breaker.
+// and, for as long as they do, a circuit breaker and the limits.
 func ownError(err error) error {
 	if _, open := errors.AsType[*circuitOpenError](err); open {
+		return &cache.OwnError{Err: err, Passing: true}
+	}
+	if e, ok := errors.AsType[*Error](err); ok && e.Code == RateLimited && e.Source == SourceBridge {
 		return &cache.OwnError{Err: err, Passing: true}
 	}
 	if e, ok := errors.AsType[*Error](err); ok && e.Phase == PhaseAuth {
@@ -326,6 +343,12 @@ func (c *Client) fetch(ctx context.Context, phase Phase, first *url.URL, header 
 		if e := c.permitted(ctx, u, phase); e != nil {
 			return nil, e
 		}
+		way, reading := ctx.Value(readingKey{}).(*reading)
+		if reading {
+			if e := c.admitAway(u, phase); e != nil {
+				return nil, e
+			}
+		}
 		req := c.request(ctx, phase, http.MethodGet, u, header.Clone(), nil)
 		authenticated := c.DiscoveryCredentials != nil && sameAuthority(u, first) && c.Audience.Includes(u)
 		if authenticated {
@@ -334,6 +357,11 @@ func (c *Client) fetch(ctx context.Context, phase Phase, first *url.URL, header 
 			}
 		}
 		a, err := c.exchange(phase, req)
+		if _, open := errors.AsType[*circuitOpenError](err); reading && !open {
+			if host, away := c.away(u); away {
+				way.away = append(way.away, host)
+			}
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -68,3 +69,18 @@ func (c *Client) Followers() int {
 	defer c.followers.mu.Unlock()
 	return len(c.followers.runs)
 }
+
+// Misses counts what fails at hosts that are not the source's own.
+type Misses struct{ misses }
+
+// NewMisses returns misses of which so many a minute are accepted.
+func NewMisses(perMinute int) *Misses { return &Misses{misses{perMinute: perMinute}} }
+
+// Add counts a request that has failed.
+func (m *Misses) Add(host string) { m.add([]authority{{host, "443"}}) }
+
+// Pause is for how long a host is not asked.
+func (m *Misses) Pause(host string) time.Duration { return m.pause(authority{host, "443"}) }
+
+// Hosts is how many are kept in mind.
+func (m *Misses) Hosts() int { return len(m.hosts) }

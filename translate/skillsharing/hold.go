@@ -21,22 +21,19 @@ const (
 	maxLarge      = 2
 )
 
-type largeKey struct{}
-
-// large tells whether a reading of a document has a place among the large ones.
-type large struct{ placed bool }
+type readingKey struct{}
 
 // admitLarge waits for a place for a document that turns out to be large. The reading
 // gives it up with its context, which ends when the document has been parsed.
 func (c *Client) admitLarge(ctx context.Context) error {
-	l, ok := ctx.Value(largeKey{}).(*large)
-	if !ok || l.placed {
+	r, ok := ctx.Value(readingKey{}).(*reading)
+	if !ok || r.large {
 		return nil
 	}
 	places := c.constant().large
 	select {
 	case places <- struct{}{}:
-		l.placed = true
+		r.large = true
 		context.AfterFunc(ctx, func() { <-places })
 		return nil
 	case <-ctx.Done():

@@ -31,6 +31,8 @@ type Limits struct {
 	OutputSize int64
 	// Reads is how many descriptors of the source are read at a time. Further ones wait for as long as their calls do.
 	Reads int
+	// FailedReads is how many requests a minute may bring no document at a host that is not the source's own.
+	FailedReads int
 	// BodyTimeout is how long the body of an answer may stand still. A body that goes on, however slowly, is read until
 	// the deadline.
 	BodyTimeout time.Duration
@@ -48,6 +50,7 @@ func DefaultLimits() Limits {
 		SchemaComplexity: 2048,
 		OutputSize:       10 << 20,
 		Reads:            64,
+		FailedReads:      60,
 		BodyTimeout:      30 * time.Second,
 	}
 }
