@@ -225,12 +225,14 @@ type Limits struct {
 	Parameters int `json:"parameters,omitempty"`
 
 	// The largest JSON Schema of one input, in bytes; those of all inputs of a
-	// skill may have four times as much together. This bounds the time that it
-	// takes to compile them, too. Default: 65536 (64 KiB).
+	// skill may have four times as much together, and the descriptor twice that.
+	// Default: 65536 (64 KiB).
 	SchemaSize int64 `json:"schema_size,omitempty"`
 
-	// How many subschemas of an input's JSON Schema may apply to one value.
-	// Default: 2048.
+	// How many subschemas of an input's JSON Schema may apply to one value. It also
+	// bounds the time that it takes to compile the schemas of all inputs of a skill,
+	// their regular expressions included, and the memory of these: by default about
+	// 15 ms, which some 500 properties take. Default: 2048.
 	SchemaComplexity int `json:"schema_complexity,omitempty"`
 
 	// The largest output of a run, in bytes of JSON. Default: `max_response_size`.

@@ -18,8 +18,9 @@ type number = json.Number
 
 // bounds limits what is read of an untrusted JSON text.
 type bounds struct {
-	depth  int // objects and arrays within each other
-	values int // values in all
+	depth  int    // objects and arrays within each other
+	values int    // values in all
+	limit  string // the name of the limit of values, in brackets and after a space, or nothing
 	list   listBound
 }
 
@@ -87,7 +88,7 @@ func (r *reader) value(depth int) (any, error) {
 		return nil, err
 	}
 	if r.values++; r.values > r.bounds.values {
-		return nil, &flawError{Violation{Message: fmt.Sprintf("must have at most %d values in all", r.bounds.values)}}
+		return nil, &flawError{Violation{Message: fmt.Sprintf("must have at most %d values in all%s", r.bounds.values, r.bounds.limit)}}
 	}
 	switch token.Kind() {
 	case 'n':

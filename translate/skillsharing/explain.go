@@ -28,43 +28,67 @@ func findingsOf(err error) []finding {
 	if !ok {
 		return nil
 	}
-	return firstOf(leaves(nil, invalid))
+	var found findings
+	found.addLeaves(invalid)
+	return found.first()
 }
 
-// firstOf sorts findings and keeps as many as are ever told.
-func firstOf(found []finding) []finding {
-	slices.SortStableFunc(found, func(a, b finding) int {
-		return cmp.Or(slices.Compare(a.path, b.path), slices.Compare(a.kind.KeywordPath(), b.kind.KeywordPath()))
-	})
-	return found[:min(len(found), maxViolations)]
+// findings are those that come first of all that are added, and some more. A
+// hostile document may have a million.
+type findings struct {
+	list []finding
+	last *finding // of as many as are ever told; nil: there were not more yet
 }
 
-func leaves(found []finding, e *jsonschema.ValidationError) []finding {
+func (l *findings) add(f finding) {
+	if l.last != nil && f.compare(*l.last) >= 0 {
+		return
+	}
+	l.list = append(l.list, f)
+	if len(l.list) > 10*maxViolations {
+		l.list = l.first()
+		l.last = &l.list[maxViolations-1]
+	}
+}
+
+// first returns the findings that come first, no more than are ever told.
+func (l *findings) first() []finding {
+	slices.SortStableFunc(l.list, finding.compare)
+	return l.list[:min(len(l.list), maxViolations)]
+}
+
+func (f finding) compare(g finding) int {
+	return cmp.Or(slices.Compare(f.path, g.path), slices.Compare(f.kind.KeywordPath(), g.kind.KeywordPath()))
+}
+
+func (l *findings) addLeaves(e *jsonschema.ValidationError) {
 	switch k := e.ErrorKind.(type) {
 	case nil: // where the library only wanted to know whether, not why
-		return found
+		return
 	case *kind.Required: // all that is missing in one error, at the object
 		for _, name := range k.Missing {
 			path := append(slices.Clone(e.InstanceLocation), name)
-			found = append(found, finding{path, &kind.Required{Missing: []string{name}}})
+			l.add(finding{path, &kind.Required{Missing: []string{name}}})
 		}
-		return found
+		return
 	case *kind.PropertyNames: // the library may have overwritten its location
-		return append(found, finding{nil, k})
+		l.add(finding{nil, k})
+		return
 	case *kind.Contains, *kind.MinContains: // why each item does not match is noise
-		return append(found, finding{e.InstanceLocation, k})
+		l.add(finding{e.InstanceLocation, k})
+		return
 	case *kind.AnyOf, *kind.OneOf:
-		return append(found, alternatives(e)...)
+		for _, f := range alternatives(e) {
+			l.add(f)
+		}
+		return
 	}
 	if len(e.Causes) == 0 {
-		return append(found, finding{e.InstanceLocation, e.ErrorKind})
+		l.add(finding{e.InstanceLocation, e.ErrorKind})
 	}
 	for _, cause := range e.Causes {
-		if found = leaves(found, cause); len(found) > 10*maxViolations {
-			found = firstOf(found) // a hostile document may have a million
-		}
+		l.addLeaves(cause)
 	}
-	return found
 }
 
 // alternatives explains why none of several alternatives fits: by the type, if
@@ -74,7 +98,9 @@ func alternatives(e *jsonschema.ValidationError) []finding {
 	var types kind.Type
 	var fitting [][]finding
 	for _, cause := range e.Causes {
-		found := leaves(nil, cause)
+		var all findings
+		all.addLeaves(cause)
+		found := all.list
 		if len(found) == 1 && len(found[0].path) == len(e.InstanceLocation) {
 			if t, ok := found[0].kind.(*kind.Type); ok {
 				types.Got = t.Got

@@ -43,13 +43,27 @@ func (l *Limits) compileInputs(params []Parameter) (*Inputs, error) {
 	if list := l.documentBounds(DefSkillDescriptor).list; list.most > 0 && len(params) > list.most {
 		return nil, documentError(PhaseDescriptor, string(DefSkillDescriptor), []Violation{list.violation(len(params))})
 	}
+	in, found := l.inputs(params, func(i int) (any, *Violation) {
+		return readJSON(params[i].Schema, l.documentBounds(DefParameterDefinition))
+	})
+	if found != nil {
+		return nil, documentError(PhaseDescriptor, string(DefSkillDescriptor), found.tidy())
+	}
+	return in, nil
+}
+
+// inputs prepares the check of arguments, given how to read the schema of a parameter.
+func (l *Limits) inputs(params []Parameter, schemaOf func(i int) (any, *Violation)) (*Inputs, violations) {
 	in := &Inputs{inputs: make([]input, 0, len(params))}
 	if len(params) >= manyInputs {
 		in.byName = make(map[string]int, len(params))
 	}
-	compiler := parameterCompiler{limits: l}
+	compiler := newParameterCompiler(l)
 	var found violations
 	for i := range params {
+		if len(found) > maxViolations {
+			break
+		}
 		p, path := &params[i], "/inputs/"+strconv.Itoa(i)
 		if _, taken := in.named([]byte(p.Name)); taken {
 			found.add(path+"/name", "must be unique", "a unique name", p.Name)
@@ -61,7 +75,7 @@ func (l *Limits) compileInputs(params []Parameter) (*Inputs, error) {
 		if p.Schema == nil {
 			continue
 		}
-		schema, flaw := readJSON(p.Schema, l.documentBounds(DefParameterDefinition))
+		schema, flaw := schemaOf(i)
 		if flaw != nil {
 			flaw.Path = clip(path+"/schema"+flaw.Path, maxPath)
 			found = append(found, *flaw)
@@ -79,10 +93,7 @@ func (l *Limits) compileInputs(params []Parameter) (*Inputs, error) {
 			in.inputs[i].types = typesOf(own)
 		}
 	}
-	if found != nil {
-		return nil, documentError(PhaseDescriptor, string(DefSkillDescriptor), found.tidy())
-	}
-	return in, nil
+	return in, found
 }
 
 // Check judges the arguments of a call; none at all count as {}. Required inputs
@@ -218,10 +229,14 @@ func (p *input) check(value jsontext.Value) *Error {
 	if flaw != nil {
 		return p.fault("schema", flaw.Path, flaw.Message)
 	}
-	if !p.schema.affordable(decoded) {
-		return p.fault("schema", "", "is too large, or too deeply nested, to be checked against its schema")
+	var first *finding
+	schema, err := p.schema.get()
+	if err == nil {
+		if !schema.affordable(decoded) {
+			return p.fault("schema", "", "is too large, or too deeply nested, to be checked against its schema")
+		}
+		first, err = schema.validate(decoded)
 	}
-	first, err := p.schema.validate(decoded)
 	if err != nil {
 		e := p.fault("schema", "", "can't be checked against its schema")
 		e.Cause = err

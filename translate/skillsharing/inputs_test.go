@@ -303,7 +303,7 @@ func TestCompileInputsRefuses(t *testing.T) {
 		list = append(list, fmt.Sprintf(`{"name":"p%d","type":"","schema":{"enum":[%s0]}}`, i, strings.Repeat("0,", 1500)))
 	}
 	_, err = skillsharing.CompileInputs(parameters(t, "["+strings.Join(list, ",")+"]"))
-	if e := problem(t, err); !strings.Contains(e.Message, "/inputs/10/schema must not make the schemas of all inputs larger than 16384 values") {
+	if e := problem(t, err); !strings.Contains(e.Message, "/inputs/10/schema must not make the schemas of all inputs larger than 8192 values") {
 		t.Errorf("many schemas: %s", e.Message)
 	}
 }
@@ -341,6 +341,7 @@ func TestParameterSchemas(t *testing.T) {
 		{"filters", `{"anyOf":[{"properties":{"and":{"items":{"$ref":"#"}}},"required":["and"]},{"properties":{"or":{"items":{"$ref":"#"}}},"required":["or"]},{"properties":{"not":{"$ref":"#"}},"required":["not"]},{"type":"string"}]}`, nest(10, `{"and":[{"not":*},"b"]}`, `"a"`), nest(10, `{"and":[{"not":*},"b"]}`, `{}`)},
 		{"other members alike", `{"properties":{"a":{"$ref":"#"}},"additionalProperties":{"$ref":"#"},"type":"object"}`, nest(30, `{"a":*}`, `{}`), nest(29, `{"b":*}`, `1`)},
 		{"pattern properties", `{"patternProperties":{"^a":{"type":"string"}},"additionalProperties":{"type":"number"}}`, `{"ab":"x","b":1}`, `{"ab":1}`},
+		{"a class in many instructions", `{"pattern":"^\\pL{300}$"}`, `"` + strings.Repeat("é", 300) + `"`, `"` + strings.Repeat("é", 301) + `"`},
 		{"unevaluated", `{"allOf":[{"properties":{"a":true}}],"unevaluatedProperties":false}`, `{"a":1}`, `{"b":1}`},
 		{"unique", `{"uniqueItems":true}`, `[1,2,"1"]`, `[1,1.0]`},
 		{"large array", `{"items":{"type":"string","maxLength":20}}`, "[" + big + `""]`, "[" + big + `1]`},

@@ -4,13 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
-	"regexp/syntax"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"weak"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -19,10 +14,7 @@ import (
 // take years to apply. So they are bounded when they are read, and what it costs
 // to apply them is worked out before they are.
 const (
-	maxSchemaDepth         = 32     // objects and arrays within each other, in one schema
-	maxPatternInstructions = 50_000 // in all schemas of one descriptor
-
-	maxPattern = 4096 // the longest regular expression, in bytes
+	maxSchemaDepth = 32 // objects and arrays within each other, in one schema
 
 	// maxVisits is how many subschemas may look at the values of an argument in
 	// all. The library keeps each failure, of some 250 bytes.
@@ -44,53 +36,13 @@ var parameterURLs = strings.NewReplacer(parameterSchemaURL, "", "https://paramet
 
 // parameterCompiler compiles the schemas of one descriptor.
 type parameterCompiler struct {
-	limits                      *Limits
-	bytes, values, instructions int // used so far
+	limits        *Limits
+	bytes, values int // used so far
+	effort        effort
 }
 
-// parameterSchema is a compiled schema of a parameter. It is immutable.
-type parameterSchema struct {
-	schema       *jsonschema.Schema
-	costs        []cost // for each byte or value, by its depth in the argument
-	unique       bool   // may use uniqueItems
-	instructions int    // of its regular expressions
-}
-
-// sharedSchemas are those in use. The descriptors of a provider are often made
-// alike, and a compiled schema takes ten times the memory of its text.
-var sharedSchemas = schemaPool{schemas: make(map[schemaKey]weak.Pointer[parameterSchema])}
-
-type schemaPool struct {
-	mu      sync.Mutex
-	schemas map[schemaKey]weak.Pointer[parameterSchema]
-}
-
-// schemaKey is what decides how a schema is compiled.
-type schemaKey struct {
-	text       string
-	complexity int // the limit that it was held to
-}
-
-func (p *schemaPool) get(k schemaKey) *parameterSchema {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.schemas[k].Value()
-}
-
-func (p *schemaPool) put(k schemaKey, s *parameterSchema) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.schemas[k] = weak.Make(s)
-	runtime.AddCleanup(s, p.forget, k)
-}
-
-// forget is called when a schema is not used any more. There may be a newer one.
-func (p *schemaPool) forget(k schemaKey) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.schemas[k].Value() == nil {
-		delete(p.schemas, k)
-	}
+func newParameterCompiler(l *Limits) *parameterCompiler {
+	return &parameterCompiler{limits: l, effort: effort{l.schemaEffort()}}
 }
 
 // compile returns the compiled schema, or why there is none. It returns nil and
@@ -102,28 +54,39 @@ func (c *parameterCompiler) compile(text []byte, schema map[string]any, path str
 		return nil, []Violation{{Path: clip(path, maxPath), Message: problem}}
 	}
 	key := schemaKey{string(text), c.limits.schemaComplexity()}
-	if s := sharedSchemas.get(key); text != nil && s != nil && c.instructions+s.instructions <= maxPatternInstructions {
-		c.instructions += s.instructions
-		return s, nil
+	if text != nil {
+		if p := compiledSchemas.find(key); p != nil && c.effort.spend(p.effort) == nil {
+			return p, nil
+		}
 	}
-	before := c.instructions
-	patterns := patternEngine{used: &c.instructions, known: map[string]pattern{}}
-	compiled, err := compileUntrusted(schema, &patterns)
+	before := c.effort.left
+	compiled, err := compileSchema(schema, key.complexity, &c.effort)
 	if err != nil {
 		return nil, schemaViolations(schema, err, path)
 	}
-	if patterns.unsupported {
+	if compiled == nil || text == nil {
 		return nil, nil
 	}
-	costs, err := weigh(compiled, argumentBounds.depth, key.complexity)
+	return compiledSchemas.add(key, before-c.effort.left, compiled), nil
+}
+
+// compileSchema compiles a schema as far as the effort goes. It returns nil for one
+// that only the provider can apply.
+func compileSchema(schema map[string]any, complexity int, work *effort) (*compiledSchema, error) {
+	estimated, err := work.estimate(schema)
 	if err != nil {
-		return nil, []Violation{{Path: clip(path, maxPath), Message: err.Error()}}
+		return nil, err
 	}
-	s := &parameterSchema{compiled, costs, asksForUnique(schema), c.instructions - before}
-	if text != nil {
-		sharedSchemas.put(key, s)
+	patterns := patternEngine{effort: work, known: map[string]compiledPattern{}}
+	compiled, err := compileUntrusted(schema, &patterns)
+	if err != nil || patterns.unsupported {
+		return nil, err
 	}
-	return s, nil
+	costs, err := weigh(compiled, argumentBounds.depth, complexity, work)
+	if err != nil {
+		return nil, err
+	}
+	return &compiledSchema{compiled, costs, asksForUnique(schema), estimated + patterns.bytes()}, nil
 }
 
 // reserve takes the size of a schema from what a descriptor may use.
@@ -187,6 +150,10 @@ func schemaViolations(schema map[string]any, err error, path string) []Violation
 		}
 	}
 	v := Violation{Path: clip(path, maxPath)}
+	if rule, ok := errors.AsType[ruleError](err); ok {
+		v.Message = rule.Error()
+		return []Violation{v}
+	}
 	if _, ok := errors.AsType[*jsonschema.LoadURLError](err); ok {
 		v.Message = errOutside.Error()
 		return []Violation{v}
@@ -205,69 +172,8 @@ func fragment(location string) string {
 	return decoded
 }
 
-// patternEngine compiles the regular expressions of schemas: with Go's engine,
-// which takes linear time but knows no lookaround and no backreferences.
-type patternEngine struct {
-	used        *int // instructions, in all schemas of the descriptor
-	known       map[string]pattern
-	unsupported bool // an expression that is valid elsewhere was met
-}
-
-// pattern is a compiled regular expression and what it costs per byte.
-type pattern struct {
-	*regexp.Regexp
-	instructions int
-}
-
-var errPatterns = errors.New("it is too complex, or all that the descriptor has are together")
-
-// anything stands for an expression that is not evaluated.
-var anything = pattern{regexp.MustCompile(""), 1}
-
-func (e *patternEngine) compile(expression string) (jsonschema.Regexp, error) {
-	if known, ok := e.known[expression]; ok {
-		return known, nil
-	}
-	switch {
-	case len(expression) > maxPattern:
-		return nil, fmt.Errorf("it has more than %d bytes", maxPattern)
-	case *e.used > maxPatternInstructions:
-		return nil, errPatterns
-	}
-	tree, err := syntax.Parse(expression, syntax.Perl)
-	if bad, ok := errors.AsType[*syntax.Error](err); ok && onlyElsewhere[bad.Code] {
-		e.unsupported = true
-		return anything, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	program, err := syntax.Compile(tree.Simplify())
-	if err != nil {
-		return nil, err
-	}
-	if *e.used += len(program.Inst); *e.used > maxPatternInstructions {
-		return nil, errPatterns
-	}
-	compiled, err := regexp.Compile(expression)
-	if err != nil {
-		return nil, err
-	}
-	e.known[expression] = pattern{compiled, len(program.Inst)}
-	return e.known[expression], nil
-}
-
-// onlyElsewhere are the complaints of Go's parser about expressions that ECMA-262
-// may allow: lookaround, backreferences, \u escapes, script classes, long repeats.
-var onlyElsewhere = map[syntax.ErrorCode]bool{
-	syntax.ErrInvalidPerlOp:     true,
-	syntax.ErrInvalidEscape:     true,
-	syntax.ErrInvalidCharRange:  true,
-	syntax.ErrInvalidRepeatSize: true,
-}
-
 // affordable reports whether applying the schema to a value stays within bounds.
-func (p *parameterSchema) affordable(v any) bool {
+func (p *compiledSchema) affordable(v any) bool {
 	var total cost
 	for depth, l := range measure(v) {
 		if depth == len(p.costs) {
@@ -311,7 +217,7 @@ func longestArray(v any) int {
 }
 
 // validate applies the schema to a value and returns the first finding, if any.
-func (p *parameterSchema) validate(v any) (first *finding, err error) {
+func (p *compiledSchema) validate(v any) (first *finding, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("the schema makes the validator fail: %v", cause)

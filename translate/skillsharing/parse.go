@@ -2,6 +2,7 @@ package skillsharing
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 
@@ -16,18 +17,46 @@ import (
 func ParseDescriptor(doc []byte) (*Descriptor, error) { return standard.parseDescriptor(doc) }
 
 func (l *Limits) parseDescriptor(doc []byte) (*Descriptor, error) {
+	d, _, err := l.readDescriptor(doc)
+	return d, err
+}
+
+// judges has a place for each processor: more descriptors at a time would not be
+// judged sooner, and each takes some MB for as long.
+var judges = make(chan struct{}, runtime.GOMAXPROCS(0))
+
+// readDescriptor also prepares the check of arguments: the schemas of inputs are
+// valid if they can be compiled, which is done once.
+func (l *Limits) readDescriptor(doc []byte) (*Descriptor, *Inputs, error) {
 	doc = withoutBOM(doc)
-	if version := declaredVersion(doc); isNewer(version) {
-		return nil, versionError(version)
+	const def = DefSkillDescriptor
+	invalid := func(found []Violation) (*Descriptor, *Inputs, error) {
+		return nil, nil, documentError(PhaseDescriptor, string(def), found)
 	}
-	if found := l.validate(DefSkillDescriptor, doc); found != nil {
-		return nil, documentError(PhaseDescriptor, string(DefSkillDescriptor), found)
+	if flaw := l.tooLarge(def, doc); flaw != nil {
+		return invalid([]Violation{*flaw})
+	}
+	judges <- struct{}{}
+	defer func() { <-judges }()
+	if version := declaredVersion(doc); isNewer(version) {
+		return nil, nil, versionError(version)
+	}
+	value, found := l.valueOf(def, doc)
+	if len(found) > 0 {
+		l.inputsRules(&found, value)
+		return invalid(found.tidy())
 	}
 	descriptor := new(Descriptor)
 	if err := read(doc, descriptor); err != nil {
-		return nil, unreadable(PhaseDescriptor, string(DefSkillDescriptor), err)
+		return nil, nil, unreadable(PhaseDescriptor, string(def), err)
 	}
-	return descriptor, nil
+	inputs, flaws := l.inputs(descriptor.Inputs, func(i int) (any, *Violation) {
+		return inputsOf(value)[i].(map[string]any)["schema"], nil
+	})
+	if len(flaws) > 0 {
+		return invalid(flaws.tidy())
+	}
+	return descriptor, inputs, nil
 }
 
 // ParseIndex validates and reads an index. Its error is an [*Error] with the
@@ -132,7 +161,7 @@ func (l *Limits) registryEntries(list []any, texts []jsontext.Value, path string
 // entryFault is why an index entry can't be used; nil: it can.
 func (l *Limits) entryFault(entry any, path string) *Violation {
 	found := violationsOf(schemas()[DefSkillIndexEntry].Validate(entry), entry, path)
-	entryRules(l, &found, entry, path)
+	entryRules(&found, entry, path)
 	if list := found.tidy(); list != nil {
 		return &list[0]
 	}
@@ -154,10 +183,11 @@ func (d *Descriptor) Serialize() ([]byte, error) {
 // values kept of it do not depend on how it was laid out.
 func read(doc []byte, into any) error {
 	compact := jsontext.Value(slices.Clone(doc))
-	if err := compact.Compact(); err != nil {
+	twice := jsontext.AllowDuplicateNames(true) // which there are not in what is valid
+	if err := compact.Compact(twice); err != nil {
 		return err
 	}
-	return json.Unmarshal(compact, into)
+	return json.Unmarshal(compact, into, twice)
 }
 
 // declaredVersion returns protocol.version of a JSON document that may be invalid

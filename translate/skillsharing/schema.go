@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"regexp"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -53,6 +54,10 @@ var schemas = sync.OnceValue(func() map[Definition]*jsonschema.Schema {
 		panic(fmt.Sprintf("embedded schema.json: %v", err))
 	}
 	compiler := newCompiler()
+	compiler.UseRegexpEngine(func(expression string) (jsonschema.Regexp, error) {
+		re, err := regexp.Compile(expression)
+		return shortText{re}, err
+	})
 	if err := compiler.AddResource(protocolSchemaURL, document); err != nil {
 		panic(fmt.Sprintf("embedded schema.json: %v", err))
 	}
@@ -62,6 +67,15 @@ var schemas = sync.OnceValue(func() map[Definition]*jsonschema.Schema {
 	}
 	return compiled
 })
+
+// shortText is an expression that matches no long text: of all that documents say,
+// only versions are to match one.
+type shortText struct{ *regexp.Regexp }
+
+func (r shortText) MatchString(s string) bool { return len(s) <= maxVersion && r.Regexp.MatchString(s) }
+
+// maxVersion is the longest version, in bytes.
+const maxVersion = 256
 
 // versionPattern is the schema's expression for versions.
 func versionPattern() string {

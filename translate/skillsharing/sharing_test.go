@@ -27,30 +27,43 @@ func TestSchemasAreShared(t *testing.T) {
 	if err != nil || strict.inputs[0].schema == one {
 		t.Errorf("shared with those that are held to another limit (%v)", err)
 	}
-	key := schemaKey{text, new(Limits).schemaComplexity()}
-	runtime.KeepAlive(one)
+	// One whose compiled form was given up for others is compiled again, and is still
+	// the one of all.
+	forgotten := one
+	for i := 0; forgotten.compiled.Load() != nil; i++ {
+		compile(fmt.Sprintf(`{"type":"string","pattern":"^(%s|%d){1,60}$"}`, strings.Repeat("[a-z]x", 40), i))
+	}
+	if again := compile(text); again != one || again.compiled.Load() != nil {
+		t.Errorf("%p, %p", again, one)
+	}
+	in := &Inputs{inputs: []input{{name: "a", schema: one}}}
+	if e := in.Check([]byte(`{"a":"shared-x"}`)); e != nil || one.compiled.Load() == nil {
+		t.Errorf("%v", e)
+	}
+	if e := in.Check([]byte(`{"a":"x"}`)); e == nil {
+		t.Error("no error")
+	}
+	if compiledSchemas.bytes > compiledSchemas.most || compiledSchemas.order.Len() == 0 {
+		t.Errorf("%d schemas take %d bytes", compiledSchemas.order.Len(), compiledSchemas.bytes)
+	}
 	runtime.KeepAlive(two)
-	for range 10 {
-		runtime.GC()
-	}
-	if s := sharedSchemas.get(key); s != nil {
-		t.Error("kept without use")
-	}
 }
 
 // What a shared schema costs counts for each descriptor that has it.
 func TestSharedSchemasCount(t *testing.T) {
-	costly := fmt.Sprintf(`{"type":"string","pattern":"^(%s){1,60}$"}`, strings.Repeat("[a-z]x", 40))
+	costly := fmt.Sprintf(`{"type":"string","pattern":"^(%s){1,20}$"}`, strings.Repeat("[a-z]x", 40))
 	one := []Parameter{{Name: "p0", Type: "string", Schema: []byte(costly)}}
 	kept, err := CompileInputs(one)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := kept.inputs[0].schema.instructions; n < 2000 || n > maxPatternInstructions/2 {
-		t.Fatalf("%d instructions", n)
+	all := standard.schemaEffort()
+	n := kept.inputs[0].schema.effort
+	if n < 10_000 || n > all/2 {
+		t.Fatalf("%d steps", n)
 	}
 	var many []Parameter
-	for i := range 2 + maxPatternInstructions/kept.inputs[0].schema.instructions {
+	for i := range 2 + all/n {
 		many = append(many, Parameter{Name: fmt.Sprint("p", i), Type: "string", Schema: []byte(costly)})
 	}
 	if _, err := CompileInputs(many); err == nil {

@@ -54,11 +54,7 @@ func NewSkill(document []byte, source *url.URL) (*Skill, error) {
 }
 
 func (l *Limits) newSkill(document []byte, source *url.URL) (*Skill, error) {
-	d, err := l.parseDescriptor(document)
-	if err != nil {
-		return nil, err
-	}
-	inputs, err := l.compileInputs(d.Inputs)
+	d, inputs, err := l.readDescriptor(document)
 	if err != nil {
 		return nil, err
 	}

@@ -44,19 +44,37 @@ const (
 func Validate(def Definition, doc []byte) []Violation { return standard.validate(def, doc) }
 
 func (l *Limits) validate(def Definition, doc []byte) []Violation {
-	schema, ok := schemas()[def]
-	if !ok {
+	if schemas()[def] == nil {
 		return []Violation{{Message: fmt.Sprintf("there is no definition %q", clip(string(def), maxActual))}}
 	}
-	value, flaw := readJSON(withoutBOM(doc), l.documentBounds(def))
-	if flaw != nil {
-		return []Violation{*flaw}
-	}
-	found := violationsOf(schema.Validate(value), value, "")
-	if check, ok := rules[def]; ok {
-		check(l, &found, value, "")
+	value, found := l.valueOf(def, withoutBOM(doc))
+	switch def {
+	case DefSkillDescriptor:
+		l.inputsRules(&found, value)
+	case DefParameterDefinition:
+		inputRule(&found, newParameterCompiler(l), value, "")
 	}
 	return found.tidy()
+}
+
+// valueOf reads a document and judges it, but for the schemas of inputs. The value
+// is nil if it can't be read.
+func (l *Limits) valueOf(def Definition, doc []byte) (any, violations) {
+	if flaw := l.tooLarge(def, doc); flaw != nil {
+		return nil, violations{*flaw}
+	}
+	value, flaw := readJSON(doc, l.documentBounds(def))
+	if flaw != nil {
+		return nil, violations{*flaw}
+	}
+	if flaw := l.tooMuchBesides(def, value); flaw != nil {
+		return nil, violations{*flaw}
+	}
+	found := violationsOf(schemas()[def].Validate(value), value, "")
+	if check, ok := rules[def]; ok {
+		check(&found, value, "")
+	}
+	return value, found
 }
 
 func withoutBOM(doc []byte) []byte { return bytes.TrimPrefix(doc, []byte("\ufeff")) }
@@ -83,38 +101,37 @@ func (v *violations) tidy() []Violation {
 
 // rules are what the schema can't say. Each one judges only members of the right
 // type, since the schema judges the types.
-var rules = map[Definition]func(l *Limits, found *violations, value any, path string){
-	DefSkillDescriptor:     descriptorRules,
-	DefSkillIndex:          indexRules,
-	DefSkillIndexEntry:     entryRules,
-	DefInvocationEndpoint:  endpointRules,
-	DefAuthConfig:          authRules,
-	DefParameterDefinition: parameterRules,
+var rules = map[Definition]func(found *violations, value any, path string){
+	DefSkillDescriptor:    descriptorRules,
+	DefSkillIndex:         indexRules,
+	DefSkillIndexEntry:    entryRules,
+	DefInvocationEndpoint: endpointRules,
+	DefAuthConfig:         authRules,
 }
 
-func descriptorRules(l *Limits, found *violations, value any, path string) {
+func descriptorRules(found *violations, value any, path string) {
 	descriptor, _ := value.(map[string]any)
 	idRule(found, descriptor, path)
-	endpointRules(l, found, descriptor["endpoint"], path+"/endpoint")
-	authRules(l, found, descriptor["auth"], path+"/auth")
+	endpointRules(found, descriptor["endpoint"], path+"/endpoint")
+	authRules(found, descriptor["auth"], path+"/auth")
 	inputs, _ := descriptor["inputs"].([]any)
-	inputsRules(l, found, inputs, path+"/inputs")
+	unique(found, inputs, "name", path+"/inputs")
 }
 
-func indexRules(l *Limits, found *violations, value any, path string) {
+func indexRules(found *violations, value any, path string) {
 	index, _ := value.(map[string]any)
 	skills, _ := index["skills"].([]any)
-	entriesRules(l, found, skills, path+"/skills")
+	entriesRules(found, skills, path+"/skills")
 }
 
-func entriesRules(l *Limits, found *violations, entries []any, path string) {
+func entriesRules(found *violations, entries []any, path string) {
 	for i, entry := range entries {
-		entryRules(l, found, entry, path+"/"+strconv.Itoa(i))
+		entryRules(found, entry, path+"/"+strconv.Itoa(i))
 	}
 	unique(found, entries, "id", path)
 }
 
-func entryRules(_ *Limits, found *violations, value any, path string) {
+func entryRules(found *violations, value any, path string) {
 	entry, _ := value.(map[string]any)
 	idRule(found, entry, path)
 	urlRule(found, entry, "descriptor_url", path)
@@ -130,7 +147,7 @@ func idRule(found *violations, object map[string]any, path string) {
 	}
 }
 
-func endpointRules(_ *Limits, found *violations, value any, path string) {
+func endpointRules(found *violations, value any, path string) {
 	endpoint, _ := value.(map[string]any)
 	urlRule(found, endpoint, "url", path)
 	urlRule(found, endpoint, "status_url", path)
@@ -140,7 +157,7 @@ func endpointRules(_ *Limits, found *violations, value any, path string) {
 	}
 }
 
-func authRules(_ *Limits, found *violations, value any, path string) {
+func authRules(found *violations, value any, path string) {
 	auth, _ := value.(map[string]any)
 	if header, ok := auth["header"].(string); ok && ForbiddenHeader(header) {
 		message := "must not name a header that belongs to the connection, the body or routing"
@@ -154,19 +171,26 @@ func authRules(_ *Limits, found *violations, value any, path string) {
 	urlRule(found, oauth2, "token_url", path+"/oauth2")
 }
 
-func inputsRules(l *Limits, found *violations, inputs []any, path string) {
-	compiler := parameterCompiler{limits: l}
-	for i, input := range inputs {
-		schemaRule(found, &compiler, input, path+"/"+strconv.Itoa(i))
+// inputsRules judges the schemas of a descriptor's inputs, until there are more
+// violations than are told.
+func (l *Limits) inputsRules(found *violations, value any) {
+	compiler := newParameterCompiler(l)
+	for i, input := range inputsOf(value) {
+		if len(*found) > maxViolations {
+			return
+		}
+		inputRule(found, compiler, input, "/inputs/"+strconv.Itoa(i))
 	}
-	unique(found, inputs, "name", path)
 }
 
-func parameterRules(l *Limits, found *violations, value any, path string) {
-	schemaRule(found, &parameterCompiler{limits: l}, value, path)
+// inputsOf returns the inputs of a descriptor that readJSON returned.
+func inputsOf(value any) []any {
+	descriptor, _ := value.(map[string]any)
+	inputs, _ := descriptor["inputs"].([]any)
+	return inputs
 }
 
-func schemaRule(found *violations, compiler *parameterCompiler, value any, path string) {
+func inputRule(found *violations, compiler *parameterCompiler, value any, path string) {
 	parameter, _ := value.(map[string]any)
 	if schema, ok := parameter["schema"].(map[string]any); ok {
 		_, flaws := compiler.compile(nil, schema, path+"/schema")
@@ -250,10 +274,13 @@ func validPort(port string) bool {
 	return err == nil && n > 0
 }
 
+// maxMediaType is the longest media type with its parameters, in bytes.
+const maxMediaType = 1024
+
 // isJSONType reports whether a media type, with or without parameters, is JSON:
 // application/json, text/json or one with the suffix +json (RFC 6839, section 3.1).
 func isJSONType(contentType string) bool {
-	if strings.ContainsFunc(contentType, unicode.IsControl) {
+	if len(contentType) > maxMediaType || strings.ContainsFunc(contentType, unicode.IsControl) {
 		return false
 	}
 	mediaType, _, err := mime.ParseMediaType(contentType)

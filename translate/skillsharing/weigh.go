@@ -1,7 +1,6 @@
 package skillsharing
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -17,20 +16,29 @@ func (c cost) plus(d cost) cost  { return cost{c.visits + d.visits, c.steps + d.
 func (c cost) minus(d cost) cost { return cost{max(0, c.visits-d.visits), max(0, c.steps-d.steps)} }
 func (c cost) or(d cost) cost    { return cost{max(c.visits, d.visits), max(c.steps, d.steps)} }
 
-var (
-	errTooComplex = errors.New("must not apply so many subschemas to one value (limits schema_complexity)")
-	errEndless    = errors.New("must not refer to itself without end")
-	errOutside    = errors.New("must not refer to anything outside of itself")
-	errDynamic    = errors.New("must not use $dynamicRef or $recursiveRef")
+// ruleError is a rule for schemas that the library does not have.
+type ruleError string
+
+func (r ruleError) Error() string { return string(r) }
+
+const (
+	errTooComplex ruleError = "must not apply so many subschemas to one value (limits schema_complexity)"
+	errEndless    ruleError = "must not refer to itself without end"
+	errOutside    ruleError = "must not refer to anything outside of itself"
+	errDynamic    ruleError = "must not use $dynamicRef or $recursiveRef"
 )
 
 // weigh works out what a schema costs: for each depth, the most that any value at
 // that depth below the value that it is applied to can cost. So a schema which
 // refers to one subschema twice, which does so with another, and so on, costs
 // what it does, and one that describes a tree costs no more for large trees.
-// No more than so many subschemas may apply to one value.
-func weigh(schema *jsonschema.Schema, depth, subschemas int) ([]cost, error) {
-	w := weigher{most: float64(subschemas), scopes: map[scopeKey]*scope{}, costs: map[costKey]cost{}}
+// No more than so many subschemas may apply to one value. What it takes to find
+// out is taken from the effort.
+func weigh(schema *jsonschema.Schema, depth, subschemas int, work *effort) ([]cost, error) {
+	w := weigher{
+		most: float64(subschemas), effort: work,
+		facts: map[*jsonschema.Schema]*facts{}, scopes: map[scopeKey]*scope{}, costs: map[costKey]cost{},
+	}
 	var costs []cost
 	for d := range depth + 1 {
 		c, err := w.cost(schema, d)
@@ -47,13 +55,32 @@ func weigh(schema *jsonschema.Schema, depth, subschemas int) ([]cost, error) {
 
 type weigher struct {
 	most   float64 // visits of one value
+	effort *effort
+	facts  map[*jsonschema.Schema]*facts
 	scopes map[scopeKey]*scope
 	costs  map[costKey]cost
 }
 
+// What the weigher takes, in steps.
+const (
+	stepsPerFacts = 150 // of a schema
+	stepsPerScope = 150
+	stepsPerEntry = 50 // of a scope
+	stepsPerSum   = 20 // of a scope, each time
+)
+
+// facts is what is known of a schema alone.
+type facts struct {
+	own  cost                 // of looking at a value, with all that applies to the same value; once known
+	open bool                 // own is being worked out
+	same []*jsonschema.Schema // apply to the same value
+	// children: it has keywords that apply schemas to members, their names or items.
+	children bool
+}
+
 type scopeKey struct {
 	schema *jsonschema.Schema
-	kind   string
+	object bool // else an array
 }
 
 type costKey struct {
@@ -61,23 +88,65 @@ type costKey struct {
 	depth  int
 }
 
+// look returns the facts of a schema, with its own cost.
+func (w *weigher) look(s *jsonschema.Schema) (*facts, error) {
+	if known, ok := w.facts[s]; ok {
+		if known.open {
+			return nil, errEndless
+		}
+		return known, nil
+	}
+	switch {
+	case !strings.HasPrefix(s.Location, parameterSchemaURL+"#"):
+		return nil, errOutside
+	case s.DynamicRef != nil || s.RecursiveRef != nil:
+		return nil, errDynamic
+	}
+	f := &facts{own: ownCost(s), open: true, same: sameValue(s), children: hasChildren(s)}
+	if err := w.effort.spend(stepsPerFacts + stepsPerSum*len(f.same)); err != nil {
+		return nil, err
+	}
+	w.facts[s] = f
+	for _, sub := range f.same {
+		g, err := w.look(sub)
+		if err != nil {
+			return nil, err
+		}
+		if f.own = f.own.plus(g.own); f.own.visits > w.most {
+			return nil, errTooComplex
+		}
+	}
+	f.open = false
+	return f, nil
+}
+
 // cost returns the most that it costs to apply s, counting only what any one
 // value depth levels below costs.
 func (w *weigher) cost(s *jsonschema.Schema, depth int) (cost, error) {
+	f, err := w.look(s)
+	if err != nil || depth == 0 {
+		return f.ownCost(), err
+	}
+	for !f.children && len(f.same) == 1 { // it applies what another one does
+		s = f.same[0]
+		if f, err = w.look(s); err != nil {
+			return cost{}, err
+		}
+	}
+	if !f.children && len(f.same) == 0 {
+		return cost{}, nil
+	}
 	key := costKey{s, depth}
 	if c, ok := w.costs[key]; ok {
 		return c, nil
 	}
 	var most cost
-	for _, kind := range []string{"", "array", "object"} {
-		scope, err := w.scope(s, kind)
+	for _, object := range []bool{false, true} {
+		scope, err := w.scope(s, object)
 		if err != nil {
 			return cost{}, err
 		}
-		c := scope.own
-		if depth > 0 {
-			c, err = w.childCost(scope, depth-1)
-		}
+		c, err := w.childCost(scope, depth-1)
 		if err != nil {
 			return cost{}, err
 		}
@@ -85,6 +154,13 @@ func (w *weigher) cost(s *jsonschema.Schema, depth int) (cost, error) {
 	}
 	w.costs[key] = most
 	return most, nil
+}
+
+func (f *facts) ownCost() cost {
+	if f == nil {
+		return cost{}
+	}
+	return f.own
 }
 
 // childCost returns the most that any one member or item of a value costs.
@@ -116,6 +192,9 @@ func (w *weigher) childCost(s *scope, depth int) (cost, error) {
 }
 
 func (w *weigher) sum(schemas []*jsonschema.Schema, depth int) (total cost, err error) {
+	if err := w.effort.spend(stepsPerSum * (1 + len(schemas))); err != nil {
+		return cost{}, err
+	}
 	for _, s := range schemas {
 		c, err := w.cost(s, depth)
 		if err != nil {
@@ -126,10 +205,9 @@ func (w *weigher) sum(schemas []*jsonschema.Schema, depth int) (total cost, err 
 	return total, nil
 }
 
-// scope is all that applies when a schema is applied to a value of some kind, with
-// what its references, allOf, anyOf and so on apply to the same value.
+// scope is all that a schema applies to the members or items of a value, with
+// what its references, allOf, anyOf and so on apply to them.
 type scope struct {
-	own   cost // of looking at the value
 	names cost // of looking at the name of a member
 	// What applies to members or items: always; to those that have a slot, a name
 	// or an index of their own; to those that have none in the same subschema.
@@ -143,67 +221,45 @@ type slot struct {
 	spared  []*jsonschema.Schema // of scope.others: do not apply to it
 }
 
-// scope returns the scope of s for values of a kind, "array" or "object", or
-// for any value as far as it has neither members nor items.
-func (w *weigher) scope(s *jsonschema.Schema, kind string) (*scope, error) {
-	key := scopeKey{s, kind}
+// scope returns the scope of s for objects or for arrays.
+func (w *weigher) scope(s *jsonschema.Schema, object bool) (*scope, error) {
+	key := scopeKey{s, object}
 	if known, ok := w.scopes[key]; ok {
 		return known, nil
 	}
-	c := scopeCollector{kind: kind, most: w.most, scope: scope{slots: map[any]*slot{}}, open: map[*jsonschema.Schema]bool{}}
-	if err := c.collect(s); err != nil {
+	c := &scope{slots: map[any]*slot{}}
+	if err := w.collect(c, s, object); err != nil {
 		return nil, err
 	}
-	for _, names := range c.names { // which are strings: what they contain does not apply to their names
-		of, err := w.scope(names, "")
-		if err != nil {
-			return nil, err
-		}
-		c.scope.names = c.scope.names.plus(of.own)
-	}
-	w.scopes[key] = &c.scope
-	return &c.scope, nil
+	w.scopes[key] = c
+	return c, nil
 }
 
-type scopeCollector struct {
-	kind  string
-	most  float64 // visits of one value
-	scope scope
-	names []*jsonschema.Schema        // propertyNames
-	open  map[*jsonschema.Schema]bool // being collected
-}
-
-func (c *scopeCollector) collect(s *jsonschema.Schema) error {
-	switch {
-	case c.open[s]:
-		return errEndless
-	case !strings.HasPrefix(s.Location, parameterSchemaURL+"#"):
-		return errOutside
-	case s.DynamicRef != nil || s.RecursiveRef != nil:
-		return errDynamic
+// collect adds what s applies to a scope. That it does not refer to itself, and to
+// how many others it does, is known by then.
+func (w *weigher) collect(c *scope, s *jsonschema.Schema, object bool) error {
+	f, err := w.look(s)
+	if err != nil {
+		return err
 	}
-	c.scope.own = c.scope.own.plus(ownCost(s))
-	if c.scope.own.visits > c.most {
-		return errTooComplex
+	if err := w.effort.spend(stepsPerScope); err != nil {
+		return err
 	}
-	c.open[s] = true
-	defer delete(c.open, s)
-	for _, sub := range sameValue(s) {
-		if err := c.collect(sub); err != nil {
-			return err
+	if f.children && object {
+		err = w.members(c, s)
+	} else if f.children {
+		err = w.items(c, s)
+	}
+	for _, sub := range f.same {
+		if err == nil {
+			err = w.collect(c, sub, object)
 		}
 	}
-	switch c.kind {
-	case "array":
-		c.items(s)
-	case "object":
-		c.members(s)
-	}
-	return nil
+	return err
 }
 
-func (c *scopeCollector) items(s *jsonschema.Schema) {
-	c.scope.always = append(c.scope.always, present(s.Contains, s.UnevaluatedItems)...)
+func (w *weigher) items(c *scope, s *jsonschema.Schema) error {
+	c.always = append(c.always, present(s.Contains, s.UnevaluatedItems)...)
 	others := schemasIn(s.Items2020)
 	slots := s.PrefixItems
 	switch items := s.Items.(type) { // before Draft 2020-12
@@ -213,35 +269,52 @@ func (c *scopeCollector) items(s *jsonschema.Schema) {
 		slots = items
 		others = schemasIn(s.AdditionalItems)
 	}
-	c.scope.others = append(c.scope.others, others...)
+	c.others = append(c.others, others...)
 	for i, item := range slots {
 		c.slot(i, item, others)
 	}
+	return w.effort.spend(stepsPerEntry * len(slots))
 }
 
-func (c *scopeCollector) members(s *jsonschema.Schema) {
-	c.scope.always = append(c.scope.always, present(s.UnevaluatedProperties)...)
+func (w *weigher) members(c *scope, s *jsonschema.Schema) error {
+	if err := w.effort.spend(stepsPerEntry * (len(s.Properties) + len(s.PatternProperties))); err != nil {
+		return err
+	}
+	c.always = append(c.always, present(s.UnevaluatedProperties)...)
 	for re, sub := range s.PatternProperties {
-		c.scope.always = append(c.scope.always, sub)
+		c.always = append(c.always, sub)
 		if p, ok := re.(pattern); ok {
-			c.scope.names.steps += float64(p.instructions)
+			c.names.steps += float64(p.instructions)
 		}
 	}
-	c.names = append(c.names, present(s.PropertyNames)...)
+	if s.PropertyNames != nil { // names are strings: what the schema applies to members does not apply to these
+		f, err := w.look(s.PropertyNames)
+		if err != nil {
+			return err
+		}
+		c.names = c.names.plus(f.own)
+	}
 	others := schemasIn(s.AdditionalProperties)
-	c.scope.others = append(c.scope.others, others...)
+	c.others = append(c.others, others...)
 	for name, sub := range s.Properties {
 		c.slot(name, sub, others)
 	}
+	return nil
 }
 
-func (c *scopeCollector) slot(key any, applied *jsonschema.Schema, spared []*jsonschema.Schema) {
-	if c.scope.slots[key] == nil {
-		c.scope.slots[key] = &slot{}
+func (c *scope) slot(key any, applied *jsonschema.Schema, spared []*jsonschema.Schema) {
+	if c.slots[key] == nil {
+		c.slots[key] = &slot{}
 	}
-	own := c.scope.slots[key]
+	own := c.slots[key]
 	own.applied = append(own.applied, applied)
 	own.spared = append(own.spared, spared...)
+}
+
+// hasChildren reports whether a schema applies others to members, their names or items.
+func hasChildren(s *jsonschema.Schema) bool {
+	return s.Contains != nil || s.UnevaluatedItems != nil || s.Items2020 != nil || s.Items != nil || s.AdditionalItems != nil || s.PrefixItems != nil ||
+		s.Properties != nil || s.PatternProperties != nil || s.AdditionalProperties != nil || s.UnevaluatedProperties != nil || s.PropertyNames != nil
 }
 
 // ownCost is the cost of the keywords of s that apply no further schema.

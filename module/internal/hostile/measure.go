@@ -107,6 +107,27 @@ func needProc(tb testing.TB) {
 	}
 }
 
+// CPU is the processor time that a process has used, to 10 ms.
+func CPU(tb testing.TB, pid int) time.Duration {
+	tb.Helper()
+	needProc(tb)
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), ") ") // what is before has the program's name
+	fields := strings.Fields(after)                // from the third, state
+	var ticks int64
+	for _, field := range fields[11:13] { // utime, stime
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
 // listeners is how many sockets listen on a TCP port.
 func listeners(tb testing.TB, port string) int {
 	tb.Helper()

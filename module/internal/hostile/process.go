@@ -209,6 +209,12 @@ func (p *Process) RSS() int64 {
 	return RSS(p.tb, p.PID())
 }
 
+// CPU is the processor time that the process has used.
+func (p *Process) CPU() time.Duration {
+	p.tb.Helper()
+	return CPU(p.tb, p.PID())
+}
+
 // OpenFiles is how many files the process has open.
 func (p *Process) OpenFiles() int {
 	p.tb.Helper()

@@ -1,0 +1,201 @@
+package attacks_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+)
+
+// each is a list of n values.
+func each[T any](n int, value func(i int) T) []T {
+	all := make([]T, n)
+	for i := range all {
+		all[i] = value(i)
+	}
+	return all
+}
+
+// properties is a schema with n properties.
+func properties(n int, schema func(i int) any) hostile.Object {
+	all := make(hostile.Object, n)
+	for i := range n {
+		all["p"+strconv.Itoa(i)] = schema(i)
+	}
+	return hostile.Object{"properties": all}
+}
+
+// costly are schemas that take much to compile, those that are accepted nearly as
+// much as may be. Each is another one.
+var costly = []struct {
+	name     string
+	accepted bool
+	schema   func(nth int) hostile.Object
+}{
+	{"a class in 990 instructions, 50 times", false, func(nth int) hostile.Object {
+		return properties(50, func(i int) any { return hostile.Object{"pattern": fmt.Sprintf(`^\pL{990}%d %d$`, nth, i)} })
+	}},
+	{"a class in 990 instructions", true, func(nth int) hostile.Object {
+		return properties(7, func(i int) any { return hostile.Object{"pattern": fmt.Sprintf(`^\pL{990}%d %d$`, nth, i)} })
+	}},
+	{"patterns that are matched in one pass", true, func(nth int) hostile.Object {
+		return properties(90, func(i int) any { return hostile.Object{"pattern": fmt.Sprintf(`^[a-cx-z]{60}%d %d$`, nth, i)} })
+	}},
+	{"classes in alternatives", true, func(nth int) hostile.Object {
+		return hostile.Object{"pattern": "^(" + strings.Repeat(`\pL|`, 80) + strconv.Itoa(nth) + ")$"}
+	}},
+	{"8,000 schemas", false, func(nth int) hostile.Object {
+		return hostile.Object{"title": strconv.Itoa(nth), "allOf": each(1000, func(int) any { return true })}
+	}},
+	{"schemas", true, func(nth int) hostile.Object {
+		return hostile.Object{"title": strconv.Itoa(nth), "allOf": each(700, func(int) any { return true })}
+	}},
+	{"properties", true, func(nth int) hostile.Object {
+		s := properties(500, func(int) any { return hostile.Object{"type": "string"} })
+		s["title"] = strconv.Itoa(nth)
+		return s
+	}},
+	{"650 references to the whole", false, func(nth int) hostile.Object {
+		s := properties(650, func(int) any { return hostile.Object{"$ref": "#"} })
+		s["title"] = strconv.Itoa(nth)
+		return s
+	}},
+	{"references to the whole", true, func(nth int) hostile.Object {
+		s := properties(240, func(int) any { return hostile.Object{"$ref": "#"} })
+		s["title"] = strconv.Itoa(nth)
+		return s
+	}},
+	{"anchors", true, func(nth int) hostile.Object {
+		s := properties(400, func(i int) any { return hostile.Object{"$anchor": "a" + strconv.Itoa(i)} })
+		s["title"] = strconv.Itoa(nth)
+		return s
+	}},
+	{"values", true, func(nth int) hostile.Object {
+		return hostile.Object{"enum": each(2000, func(i int) any { return nth*2000 + i })}
+	}},
+	{"a long name", true, func(nth int) hostile.Object {
+		return hostile.Object{"properties": hostile.Object{strings.Repeat("n", 20_000): hostile.Object{"allOf": each(8, func(int) any { return hostile.Object{"title": strconv.Itoa(nth)} })}}}
+	}},
+}
+
+// describing is a batch that describes skills.
+func describing(ids []string) string {
+	var calls []string
+	for i, id := range ids {
+		calls = append(calls, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"describe_skill","params":{"name":%q}}`, i, "acme."+id))
+	}
+	return "[" + strings.Join(calls, ",") + "]"
+}
+
+// S43: whatever the schemas of descriptors are compiled into, 200 of them take little
+// memory, by whichever way they are read: more is refused, by the name of a limit.
+func TestS43MemoryOfSchemas(t *testing.T) {
+	const skills, most = 200, 64 << 20
+	for _, kind := range costly {
+		t.Run(kind.name, func(t *testing.T) {
+			var published []hostile.Skill
+			var ids []string
+			for i := range skills {
+				ids = append(ids, fmt.Sprintf("s%d", i))
+				published = append(published, hostile.Skill{ID: ids[i], Edit: inputs(kind.schema(i))})
+			}
+			provider := hostile.NewProvider(t, published...)
+			p := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge("browse", "provider "+provider.URL()+" {\n\tnamespace acme\n}"))
+			p.Names()
+			before := p.RSS()
+			check := func(what string) {
+				t.Helper()
+				if grown := p.RSS() - before; grown > most {
+					t.Fatalf("%s: the process has grown by %d MiB", what, grown>>20)
+				}
+			}
+			a := p.Call("describe_skill", hostile.Object{"name": "acme.s0"})
+			check("one descriptor")
+			if kind.accepted != (a.Code == 0) || !kind.accepted && !strings.Contains(a.Message, "(limits schema_complexity)") {
+				t.Fatalf("%.600s", a.String())
+			}
+			for some := range slices.Chunk(ids, 20) {
+				if a := p.Post(describing(some)); a.Status != http.StatusOK {
+					t.Fatalf("%.600s", a.String())
+				}
+				check("descriptors by batches")
+			}
+			page := p.Client.With(hostile.Header("Accept", "text/html"))
+			for range 3 {
+				if a := page.Send(http.MethodGet, p.URL, ""); a.Status != http.StatusOK {
+					t.Fatalf("%.600s", a.String())
+				}
+				check("the page")
+			}
+			for _, id := range ids { // which needs the compiled schema
+				if a := p.Execute("acme."+id, hostile.Object{"x": 1}); kind.accepted && a.Outcome() == "VALIDATION_ERROR" {
+					t.Fatalf("%.600s", a.String())
+				}
+			}
+			check("calls")
+			t.Logf("grown by %d MiB", (p.RSS()-before)>>20)
+		})
+	}
+}
+
+// S44: judging a descriptor takes little of the processor, however it ends, and
+// nothing of it goes on for long after the call has ended.
+func TestS44WorkOfSchemas(t *testing.T) {
+	const skills = 25
+	const most = 60 * time.Millisecond // for a descriptor, on a busy machine and with its call
+	for _, kind := range costly {
+		t.Run(kind.name, func(t *testing.T) {
+			var published []hostile.Skill
+			var ids []string
+			for i := range skills {
+				ids = append(ids, fmt.Sprintf("s%d", i))
+				schema := kind.schema(i)
+				published = append(published, hostile.Skill{ID: ids[i], Edit: func(d hostile.Object) {
+					inputs(schema)(d)
+					if !kind.accepted { // as many as fit
+						all := d["inputs"].([]hostile.Object)
+						for n := range 7 {
+							all = append(all, hostile.Object{"name": "y" + strconv.Itoa(n), "type": "any", "description": "Y.", "required": false, "schema": schema})
+						}
+						d["inputs"] = all
+					}
+				}})
+			}
+			provider := hostile.NewProvider(t, published...)
+			p := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge("provider "+provider.URL()+" {\n\tnamespace acme\n}"))
+			p.Names()
+			before := p.CPU()
+			var calls []string
+			for i, id := range ids {
+				calls = append(calls, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"execute_skill","params":{"name":%q,"timeout_ms":1}}`, i, "acme."+id))
+			}
+			p.Post("[" + strings.Join(calls, ",") + "]")
+			a := p.Post(describing(ids)) // waits for what is still being read
+			var answers []struct {
+				Error *struct {
+					Message string `json:"message"`
+				} `json:"error"`
+			}
+			if err := json.Unmarshal(a.Body, &answers); err != nil || len(answers) != skills {
+				t.Fatalf("%v: %.600s", err, a.String())
+			}
+			for _, one := range answers {
+				if kind.accepted != (one.Error == nil) || !kind.accepted && !strings.Contains(one.Error.Message, "(limits schema_complexity)") {
+					t.Fatalf("%+v", one.Error)
+				}
+			}
+			took := (p.CPU() - before) / skills
+			t.Logf("%s for each", took)
+			if took > most {
+				t.Errorf("a descriptor takes %s of the processor", took)
+			}
+		})
+	}
+}

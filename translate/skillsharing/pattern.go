@@ -1,0 +1,184 @@
+package skillsharing
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// maxPattern is the longest regular expression, in bytes.
+const maxPattern = 4096
+
+// patternEngine compiles the regular expressions of a schema: with Go's engine,
+// which takes linear time but knows no lookaround and no backreferences.
+type patternEngine struct {
+	effort      *effort
+	known       map[string]compiledPattern
+	unsupported bool // an expression that is valid elsewhere was met
+}
+
+// bytes is the memory that the expressions take.
+func (e *patternEngine) bytes() (n int) {
+	for _, p := range e.known {
+		n += p.bytes
+	}
+	return n
+}
+
+type compiledPattern struct {
+	pattern
+	err error
+}
+
+// pattern is a compiled regular expression.
+type pattern struct {
+	*regexp.Regexp
+	expression   string // as it stands in the schema
+	instructions int
+	bytes        int // of memory, at most
+}
+
+func (p pattern) String() string { return p.expression }
+
+var errPatterns = errors.New("it is too complex, or all that the descriptor has are together (limits schema_complexity)")
+
+// anything stands for an expression that is not evaluated.
+var anything = pattern{Regexp: regexp.MustCompile(""), instructions: 1, bytes: 512}
+
+// compile is a jsonschema.RegexpEngine.
+func (e *patternEngine) compile(expression string) (jsonschema.Regexp, error) {
+	known, ok := e.known[expression]
+	if !ok {
+		known.pattern, known.err = e.compileNew(expression)
+		e.known[expression] = known
+	}
+	if known.err != nil {
+		return nil, known.err
+	}
+	return known.pattern, nil
+}
+
+// What expressions take, in steps.
+const (
+	stepsPerPattern     = 500
+	stepsPerPatternByte = 30
+	stepsPerInstruction = 40
+	// A class of Unicode has hundreds of ranges; they are sorted where many are
+	// together.
+	stepsPerClass          = 4500
+	stepsPerClassAndOthers = 150
+	mostOthers             = 80
+	// Of a range, each character is folded where case does not matter.
+	stepsPerFoldedRange = 600_000
+)
+
+// parsing is what it takes to parse an expression, twice.
+func parsing(expression string) int {
+	steps := stepsPerPattern + len(expression)*stepsPerPatternByte
+	classes := strings.Count(expression, `\p`) + strings.Count(expression, `\P`)
+	steps += classes * (stepsPerClass + stepsPerClassAndOthers*min(classes, mostOthers))
+	if strings.Contains(expression, "(?") {
+		for rest := expression; ; {
+			_, after, found := strings.Cut(rest, "-")
+			if !found {
+				break
+			}
+			if rest = after; strings.HasPrefix(rest, `\x{`) || rest != "" && rest[0] >= utf8.RuneSelf {
+				steps += stepsPerFoldedRange
+			}
+		}
+	}
+	return steps
+}
+
+func (e *patternEngine) compileNew(expression string) (pattern, error) {
+	if len(expression) > maxPattern {
+		return pattern{}, fmt.Errorf("it has more than %d bytes", maxPattern)
+	}
+	if e.effort.spend(parsing(expression)) != nil {
+		return pattern{}, errPatterns
+	}
+	tree, err := syntax.Parse(expression, syntax.Perl)
+	if bad, ok := errors.AsType[*syntax.Error](err); ok && onlyElsewhere[bad.Code] {
+		e.unsupported = true
+		return anything, nil
+	}
+	if err != nil {
+		return pattern{}, err
+	}
+	size := sizeOf(tree)
+	size.instructions += 2 // a failure and the match
+	if size.instructions > maxInstructions || e.effort.spend(size.instructions*stepsPerInstruction) != nil {
+		return pattern{}, errPatterns
+	}
+	p := pattern{expression: expression, instructions: size.instructions, bytes: patternBytes + len(expression) + size.bytes()}
+	if onePass := size.onePassBytes(); onePass <= maxOnePass {
+		p.bytes += onePass
+	} else {
+		// Package regexp copies the class of a character into each instruction that
+		// matches one, if an expression begins with ^. It does not if that stands in a group.
+		expression = "(" + expression + ")"
+	}
+	p.Regexp, err = regexp.Compile(expression)
+	return p, err
+}
+
+const (
+	// maxInstructions bounds one expression: matching takes memory for each.
+	maxInstructions = 20_000
+	// maxOnePass is the memory that an expression may take for being matched faster.
+	maxOnePass = 32 << 10
+)
+
+// patternSize bounds what a parsed expression is compiled into.
+type patternSize struct {
+	instructions int
+	runes        int // in classes and literals, which instructions share
+}
+
+// What package regexp takes, in bytes.
+const (
+	patternBytes     = 512
+	instructionBytes = 40
+	onePassBytes     = instructionBytes + 24
+)
+
+func (s patternSize) bytes() int { return s.instructions*instructionBytes + 4*s.runes }
+
+// onePassBytes is what a program takes in which each instruction has its own
+// ranges and, for each of these, what follows.
+func (s patternSize) onePassBytes() int { return s.instructions * (onePassBytes + 6*s.runes) }
+
+// sizeOf bounds a program before it is made, which repeats what is to be repeated.
+// More than maxInstructions may be any larger number.
+func sizeOf(tree *syntax.Regexp) patternSize {
+	size := patternSize{0, len(tree.Rune)}
+	for _, sub := range tree.Sub {
+		s := sizeOf(sub)
+		size.instructions += s.instructions
+		size.runes += s.runes
+	}
+	if tree.Op == syntax.OpRepeat {
+		size.instructions = (size.instructions + 2) * max(tree.Min, tree.Max, 1)
+	}
+	size.instructions += 2 + len(tree.Sub)
+	if tree.Op == syntax.OpLiteral {
+		size.instructions += len(tree.Rune)
+	}
+	size.instructions = min(size.instructions, 2*maxInstructions)
+	return size
+}
+
+// onlyElsewhere are the complaints of Go's parser about expressions that ECMA-262
+// may allow: lookaround, backreferences, \u escapes, script classes, long repeats.
+var onlyElsewhere = map[syntax.ErrorCode]bool{
+	syntax.ErrInvalidPerlOp:     true,
+	syntax.ErrInvalidEscape:     true,
+	syntax.ErrInvalidCharRange:  true,
+	syntax.ErrInvalidRepeatSize: true,
+}
