@@ -98,13 +98,27 @@ func (c *catalog) nameTable(ctx context.Context, s *source, indexes []*skillshar
 		}
 	}
 	t.near = newNearIndex(public)
+	t.warnOfAliases(ctx, c.observer, missing)
+	return t
+}
+
+// warnOfAliases tells the operator of aliases for skills that the source does not list, and
+// of ids that may have been meant.
+func (t *nameTable) warnOfAliases(ctx context.Context, observer Observer, missing []Alias) {
+	if len(missing) == 0 {
+		return
+	}
+	all := newNearIndex(names(t.entries)) // private ones, too
 	for _, a := range missing {
-		c.observer.Notice(ctx, &skillsharing.Notice{
-			Level: slog.LevelWarn, Source: s.Namespace, Message: "an alias stands for a skill that the source does not list",
-			Attrs: []slog.Attr{slog.String("alias", a.Name), slog.String("skill_id", a.SkillID), slog.Any("near", t.nearIDs(a.SkillID))},
+		ids := near(t.source.nameOf(a.SkillID), all)
+		for i, name := range ids {
+			ids[i] = t.byName[name].ID
+		}
+		observer.Notice(ctx, &skillsharing.Notice{
+			Level: slog.LevelWarn, Source: t.source.Namespace, Message: "an alias stands for a skill that the source does not list",
+			Attrs: []slog.Attr{slog.String("alias", a.Name), slog.String("skill_id", a.SkillID), slog.Any("near", ids)},
 		})
 	}
-	return t
 }
 
 // nameEntries gives each entry a name that no other has, begins with the source's
@@ -183,19 +197,6 @@ func (t *nameTable) find(name string) []*entry {
 		return nil
 	}
 	return t.entries[e.at : e.at+1 : e.at+1]
-}
-
-// nearIDs are ids that may have been meant instead of one, for the operator.
-func (t *nameTable) nearIDs(id string) []string {
-	names := make([]string, len(t.entries))
-	for i, e := range t.entries {
-		names[i] = e.name
-	}
-	ids := near(t.source.nameOf(id), newNearIndex(names))
-	for i, name := range ids {
-		ids[i] = t.byName[name].ID
-	}
-	return ids
 }
 
 func names(entries []*entry) []string {

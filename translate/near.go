@@ -123,7 +123,7 @@ func near(name string, indexes ...*nearIndex) []string {
 
 // search is near, and says how many names were looked at, and how many bytes of them
 // were compared. Each index has an equal share of both, so that no source can keep the
-// names of another from being found; what one leaves goes to those after it.
+// names of another from being found; what one leaves goes to the larger ones after it.
 func search(name string, indexes []*nearIndex) (list []string, scanned, compared int) {
 	if len(name) > 3*maxNearName { // folding leaves a third of it at least
 		return nil, 0, 0
@@ -136,8 +136,9 @@ func search(name string, indexes []*nearIndex) (list []string, scanned, compared
 	s := nearSearch{before: folded[:len(folded)-len(last)], limit: max(1, len(last)/4), found: make([]nearName, 0, maxCandidates)}
 	s.last.set(last)
 	s.whole.set(folded)
-	for i, ix := range indexes {
-		share := len(indexes) - i
+	bySize := slices.SortedFunc(slices.Values(indexes), func(a, b *nearIndex) int { return len(a.names) - len(b.names) })
+	for i, ix := range bySize {
+		share := len(bySize) - i
 		names, letters := s.in(ix, (maxScanned-scanned)/share, (maxCompared-compared)/share)
 		scanned, compared = scanned+names, compared+letters
 	}
