@@ -296,7 +296,7 @@ func quoted(id string) string {
 // leftOut tells the operator of entries of a registry that can't be used.
 func leftOut(s *source, index *skillsharing.Index) *skillsharing.Notice {
 	const shown = 5
-	var first []string
+	first := make([]string, 0, shown)
 	for _, l := range index.LeftOut[:min(len(index.LeftOut), shown)] {
 		first = append(first, strings.TrimSpace(quoted(l.ID)+" "+l.Fault.Path+" "+l.Fault.Message))
 	}

@@ -169,7 +169,7 @@ func (s *nearSearch) in(ix *nearIndex, scan, compare int) (scanned, compared int
 	scanned += s.whole.glance(ix.wholes, least, s.limit, scan-scanned)
 	for d := range s.limit + 1 {
 		for at := 0; compared < compare && !s.fullWith(d-1); at++ {
-			next := bytes.IndexByte(least[at:], uint8(d)) //nolint:gosec // at most a quarter of maxNearName
+			next := bytes.IndexByte(least[at:], uint8(d))
 			if next < 0 {
 				break
 			}

@@ -166,7 +166,7 @@ func TestOneNameOneSkill(t *testing.T) {
 				for _, e := range before["alice"] {
 					isListed = isListed || e.Description == s.namespace+" "+id
 				}
-				if want := owner == nil || owner.Namespace == s.namespace; isListed != want && !(want && taken[s.namespace+"/"+id]) {
+				if want := owner == nil || owner.Namespace == s.namespace; isListed != want && (!want || !taken[s.namespace+"/"+id]) {
 					t.Errorf("%s of %s: listed %v", id, s.namespace, isListed)
 				}
 			}
