@@ -3,7 +3,11 @@ package attacks_test
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -107,5 +111,155 @@ func TestS60RejectedTokens(t *testing.T) {
 	p.On("s/token", hostile.Invoke, hostile.Usual())
 	if a := c.Execute("acme.s.token", nil); a.Outcome() != "completed" {
 		t.Errorf("once tokens are accepted: %v", a)
+	}
+}
+
+// S55: signatures of requests without a body differ, each is of its own request, and
+// they are scrubbed like secrets from whatever comes back.
+func TestS55Signatures(t *testing.T) {
+	t.Setenv("S_SECRET", "Sesame7Qx")
+	p := hostile.NewProvider(t, hostile.Skill{ID: "s/signed", Auth: hostile.Object{"type": "custom", "custom": hostile.Object{"instructions": "Sign it.", "parameters": []any{}}}})
+	c := hostile.StartCaddy(t, hostile.Bridge("allow_anonymous", "poll fixed 1ms", provider(p.URL(), "acme",
+		"credentials hmac {\n\t\t\t\tsecret {env.S_SECRET}\n\t\t\t}")))
+	p.On("s/signed", hostile.Invoke, hostile.Accept(1))
+	for range 3 {
+		if a := c.Execute("acme.s.signed", nil); a.Outcome() != "completed" {
+			t.Fatalf("%v", a)
+		}
+	}
+	seen := map[string]string{}
+	sent := slices.Concat(p.Requests("s/signed", hostile.Invoke), p.Requests("s/signed", hostile.Status))
+	for _, r := range sent {
+		signature := r.Header.Get("X-Signature")
+		mac := hmac.New(sha256.New, []byte("Sesame7Qx"))
+		mac.Write([]byte(r.Method + "\n" + r.Target + "\n" + r.Body))
+		if want := hex.EncodeToString(mac.Sum(nil)); signature != want {
+			t.Errorf("%s %s: signature %s, want %s", r.Method, r.Target, signature, want)
+		}
+		if other, ok := seen[signature]; ok && other != r.Method+r.Target {
+			t.Errorf("%s%s and %s have the same signature", r.Method, r.Target, other)
+		}
+		seen[signature] = r.Method + r.Target
+	}
+	if len(seen) != 6 { // three invocations and the states of three runs
+		t.Errorf("%d signatures of %d requests", len(seen), len(sent))
+	}
+
+	// What the provider says of the signatures is not passed on.
+	var invoked string
+	p.On("s/signed", hostile.Invoke, func(x *hostile.Exchange) {
+		invoked = x.HTTP.Header.Get("X-Signature")
+		hostile.Accept(0)(x)
+	})
+	escaped := func(text string) string {
+		return strings.ReplaceAll(text, text[:1], `\u00`+hex.EncodeToString([]byte(text[:1])))
+	}
+	for name, echo := range map[string]func(own string) hostile.Action{
+		"output": func(own string) hostile.Action { return hostile.RawOutput(quoted("own " + own + " sha256=" + invoked)) },
+		"escaped output": func(own string) hostile.Action {
+			return hostile.RawOutput(`["` + escaped(own) + `","` + escaped(invoked) + `"]`)
+		},
+		"failure": func(own string) hostile.Action { return hostile.Fail("OWN", own+" "+invoked) },
+		"error": func(own string) hostile.Action {
+			return hostile.Problem(http.StatusForbidden, "PERMISSION_DENIED", own+" "+invoked)
+		},
+	} {
+		var own string
+		p.On("s/signed", hostile.Status, func(x *hostile.Exchange) {
+			own = x.HTTP.Header.Get("X-Signature")
+			echo(own)(x)
+		})
+		a := c.Execute("acme.s.signed", nil)
+		if own == "" || invoked == "" || !strings.Contains(string(a.Body), "[redacted]") || strings.Contains(string(a.Body), own) || strings.Contains(string(a.Body), invoked) ||
+			strings.Contains(string(a.Body), escaped(own)) {
+			t.Errorf("%s: %v", name, a)
+		}
+	}
+	p.On("s/signed", hostile.Invoke, hostile.Problem(http.StatusForbidden, "PERMISSION_DENIED", "no"))
+	c.Log.MustNotShow(invoked)
+}
+
+// S56: what the query of an endpoint fixes can't be said again by arguments, in any
+// spelling that a server may take for the same name.
+func TestS56FixedParameters(t *testing.T) {
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		t.Run(method, func(t *testing.T) {
+			p := hostile.NewProvider(t)
+			const fixed = "tenant=acme&a%5B%5D=1&two+words=x&dotted.name=y&flag"
+			p.Publish(hostile.Skill{ID: "s/query", Endpoint: p.URL() + "/run/s%2Fquery?" + fixed, Edit: func(d hostile.Object) {
+				d["endpoint"].(hostile.Object)["method"] = method
+			}})
+			c := hostile.StartCaddy(t, hostile.Bridge(provider(p.URL(), "acme")))
+			args := hostile.Object{"city": "Rome"}
+			for _, name := range []string{"tenant", "Tenant", "TENANT", " tenant", "tenant[]", "tenant[x]", "tenant\u0000", "a", "a[]", "a[0]", "A[]", "two words", "two+words", "two_words", "dotted.name", "dotted_name", "flag", "Flag"} {
+				args[name] = "evil"
+			}
+			if a := c.Execute("acme.s.query", args); a.Outcome() != "completed" {
+				t.Errorf("%v", a)
+			}
+			var targets []string
+			for _, r := range p.Requests("s/query", hostile.Invoke) {
+				targets = append(targets, r.Target)
+			}
+			if len(targets) != 1 || strings.Contains(targets[0], "evil") || !strings.HasPrefix(targets[0], "/run/s%2Fquery?"+fixed+"&") || strings.Count(targets[0], "city=Rome") != 1 {
+				t.Errorf("%q", targets)
+			}
+		})
+	}
+}
+
+// S57: a key of digits is redacted where it comes back as a number, however that is
+// written.
+func TestS57KeysOfDigits(t *testing.T) {
+	t.Setenv("S_KEY", "0123456789012345678")
+	p := hostile.NewProvider(t, hostile.Skill{ID: "s/key", Auth: hostile.APIKey("X-Key")})
+	c := hostile.StartCaddy(t, hostile.Bridge("allow_anonymous", provider(p.URL(), "acme", "credentials api_key {env.S_KEY}")))
+	for _, echo := range []string{
+		`"0123456789012345678"`, "123456789012345678", "-123456789012345678", "1.23456789012345678e17", "123456789012345680", "1.2345678901234568e+17",
+		"123456789012345678.0", "1234567890123456780E-1", `{"a":[1,{"b":123456789012345678}]}`,
+	} {
+		for name, action := range map[string]hostile.Action{
+			"output":  hostile.RawOutput(echo),
+			"details": hostile.Respond(http.StatusForbidden, `{"error":{"code":"PERMISSION_DENIED","message":"no","details":{"key":`+echo+`}}}`),
+			"failure": hostile.Respond(http.StatusOK, `{"execution_id":"run-0","status":"failed","error":{"code":"OWN","message":"no","details":[`+echo+`]}}`),
+		} {
+			p.On("s/key", hostile.Invoke, action)
+			if a := c.Execute("acme.s.key", nil); !strings.Contains(string(a.Body), "redacted") || strings.Contains(string(a.Body), "1234567890") || strings.Contains(string(a.Body), "1.23456789") {
+				t.Errorf("%s %s: %v", name, echo, a)
+			}
+		}
+	}
+	p.On("s/key", hostile.Invoke, hostile.RawOutput(`[12345678901234567,1e400,0.5,"text"]`))
+	if a := c.Execute("acme.s.key", nil); string(a.Run().Output) != `[12345678901234567,1e400,0.5,"text"]` {
+		t.Errorf("innocent numbers: %v", a)
+	}
+}
+
+// R57: of an answer that can't be used is said why, and where.
+func TestR57UnusableAnswers(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "s/answer"})
+	c := hostile.StartCaddy(t, hostile.Bridge("circuit_breaker off", provider(p.URL(), "acme")))
+	for _, test := range []struct {
+		action hostile.Action
+		want   []string
+	}{
+		{hostile.Respond(http.StatusOK, "{}", "X-Large", strings.Repeat("x", 70<<10)), []string{"65536 bytes", "max_response_header"}},
+		{hostile.RawOutput(`{"a":{"b":1,"b":2}}`), []string{"same name", `/output/a/b`, "byte"}},
+		{hostile.RawOutput(`["` + "\xff" + `"]`), []string{"not UTF-8", "/output/0"}},
+		{hostile.RawOutput(`["\ud800"]`), []string{"surrogate", "/output/0"}},
+		{hostile.RawOutput(`[1,}`), []string{"syntax", "/output"}},
+		{hostile.Respond(http.StatusOK, `{"status":"completed","output":[1`), []string{"ends too early"}},
+		{hostile.Raw("HTTP/1.1 OK\r\n\r\n"), []string{"status line"}},
+		{hostile.Raw("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"), []string{"Content-Length"}},
+		{hostile.Raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n"), []string{"Transfer-Encoding"}},
+		{hostile.Respond(http.StatusOK, "no gzip at all", "Content-Encoding", "gzip"), []string{"not gzip"}},
+	} {
+		p.On("s/answer", hostile.Invoke, test.action)
+		a := c.Execute("acme.s.answer", nil)
+		for _, want := range test.want {
+			if a.Outcome() != "INVALID_PROVIDER_RESPONSE" || !strings.Contains(a.Message, want) {
+				t.Errorf("%q is not said: %v", want, a)
+			}
+		}
 	}
 }

@@ -59,8 +59,8 @@ func TestCaddyfile(t *testing.T) {
 			`{"secret":"{env.SECRET}"}`,
 		},
 		"hmac with everything": {
-			"hmac {\n secret {env.SECRET}\n header X-Hub-Signature-256\n encoding base64\n prefix sha256=\n}",
-			`{"secret":"{env.SECRET}","header":"X-Hub-Signature-256","encoding":"base64","prefix":"sha256="}`,
+			"hmac {\n secret {env.SECRET}\n header X-Hub-Signature-256\n encoding base64\n prefix sha256=\n signed body\n}",
+			`{"secret":"{env.SECRET}","header":"X-Hub-Signature-256","encoding":"base64","prefix":"sha256=","signed":"body"}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -128,6 +128,7 @@ func TestCaddyfileErrors(t *testing.T) {
 		"headers forbidden":            {"headers {\n Host example.com\n}", `"Host" must not carry a credential`, ":2"},
 		"hmac without a secret":        {"hmac {\n header X-A\n}", "secret is missing", ":3"},
 		"hmac encoding":                {"hmac {\n encoding base32\n}", "encoding: must be hex or base64", ":2"},
+		"hmac signed":                  {"hmac {\n signed path,method\n}", "signed: must be method,path,body or body", ":2"},
 		"hmac header forbidden":        {"hmac {\n header Transfer-Encoding\n}", `"Transfer-Encoding" must not carry a credential`, ":2"},
 		"hmac unknown option":          {"hmac {\n secret x\n algorithm sha512\n}", `unknown option "algorithm"`, ":3"},
 	} {

@@ -28,10 +28,23 @@ var encodings = map[string]func([]byte) string{
 	"base64": base64.StdEncoding.EncodeToString,
 }
 
-// HMAC signs the body of every request: HMAC-SHA256 (RFC 2104) over exactly its
-// bytes, none for requests without a body. It suits skills whose `auth.type` is
-// `custom`, as in the example of the Skill Sharing Protocol, section 7.2.3, and
-// the reading of indexes and descriptors.
+// What a signature covers: the values of [HMAC.Signed].
+const (
+	signedRequest = "method,path,body"
+	signedBody    = "body"
+)
+
+// HMAC signs every request with HMAC-SHA256 (RFC 2104). It suits skills whose
+// `auth.type` is `custom`, as in the example of the Skill Sharing Protocol, section
+// 7.2.3, and the reading of indexes and descriptors.
+//
+// What is signed is the method, a line feed (0x0A), the path with the query as they
+// stand in the request (its target in origin form, RFC 9112, section 3.2.1), a line
+// feed, and the bytes of the body, of which requests for documents, states and results
+// have none:
+//
+//	POST\n/skills/run?tenant=7\n{"caller":…}
+//	GET\n/skills/status/run-17\n
 type HMAC struct {
 	// The secret, whose bytes are the signing key. Placeholders such as
 	// `{env.NAME}` and `{file./path}` are replaced when the configuration
@@ -48,7 +61,13 @@ type HMAC struct {
 	// Text put before the signature, for example `sha256=`.
 	Prefix string `json:"prefix,omitempty"`
 
+	// What is signed: `method,path,body` (the default), or only the `body`, as in the
+	// protocol's example. Then the signature of requests without a body is always the
+	// same, so that whoever has seen one can send any other such request.
+	Signed string `json:"signed,omitempty"`
+
 	resolved sealed[string]
+	sent     *signatures
 }
 
 // CaddyModule returns the Caddy module information.
@@ -70,6 +89,7 @@ func (h *HMAC) Provision(ctx caddy.Context) error {
 		return errors.New("secret: is missing")
 	}
 	h.resolved = seal(secret)
+	h.sent = newSignatures()
 	r.warn(logger(ctx))
 	return nil
 }
@@ -82,6 +102,9 @@ func (h *HMAC) Validate() error {
 	if err := checkEncoding(h.Encoding); err != nil {
 		return fmt.Errorf("encoding: %w", err)
 	}
+	if err := checkSigned(h.Signed); err != nil {
+		return fmt.Errorf("signed: %w", err)
+	}
 	return checkHeaderValue("prefix", h.Prefix)
 }
 
@@ -92,19 +115,33 @@ func checkEncoding(name string) error {
 	return nil
 }
 
+func checkSigned(parts string) error {
+	if parts != "" && parts != signedRequest && parts != signedBody {
+		return errors.New("must be " + signedRequest + " or " + signedBody)
+	}
+	return nil
+}
+
 // Suits implements [skillsharing.Credentials].
 func (*HMAC) Suits(auth *skillsharing.Auth) bool {
 	return auth == nil || auth.Type == skillsharing.AuthCustom
 }
 
-// Authenticate sets the header to the signature of a.Body.
+// Authenticate sets the header to the signature of a request.
 func (h *HMAC) Authenticate(_ context.Context, a *skillsharing.Authentication) error {
 	mac := hmac.New(sha256.New, []byte(h.resolved()))
+	if h.Signed != signedBody {
+		mac.Write([]byte(a.Request.Method + "\n" + a.Request.URL.RequestURI() + "\n"))
+	}
 	mac.Write(a.Body)
-	encode := encodings[cmp.Or(h.Encoding, "hex")]
-	a.Request.Header.Set(cmp.Or(h.Header, defaultSignatureHeader), h.Prefix+encode(mac.Sum(nil)))
+	signature := encodings[cmp.Or(h.Encoding, "hex")](mac.Sum(nil))
+	h.sent.add(signature)
+	a.Request.Header.Set(cmp.Or(h.Header, defaultSignatureHeader), h.Prefix+signature)
 	return nil
 }
+
+// Sent implements [skillsharing.Signer].
+func (h *HMAC) Sent(text []byte) []string { return h.sent.in(text) }
 
 // Secrets returns the secret.
 func (h *HMAC) Secrets() []string { return []string{h.resolved()} }
@@ -116,6 +153,7 @@ func (h *HMAC) Secrets() []string { return []string{h.resolved()} }
 //		header   <name>
 //		encoding hex|base64
 //		prefix   <text>
+//		signed   method,path,body|body
 //	}
 func (h *HMAC) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if err := head(d); err != nil {
@@ -126,6 +164,7 @@ func (h *HMAC) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"header":   single(&h.Header, checkHeaderName),
 		"encoding": single(&h.Encoding, checkEncoding),
 		"prefix":   single(&h.Prefix, checkHeaderText),
+		"signed":   single(&h.Signed, checkSigned),
 	}))
 	if err != nil {
 		return err
@@ -139,6 +178,7 @@ func (h *HMAC) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // Interface guards
 var (
 	_ skillsharing.Credentials = (*HMAC)(nil)
+	_ skillsharing.Signer      = (*HMAC)(nil)
 	_ caddy.Provisioner        = (*HMAC)(nil)
 	_ caddy.Validator          = (*HMAC)(nil)
 	_ caddyfile.Unmarshaler    = (*HMAC)(nil)

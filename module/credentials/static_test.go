@@ -4,7 +4,10 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -126,14 +129,21 @@ func TestHMAC(t *testing.T) {
 		body         []byte
 		header, want string
 	}{
-		"defaults": {credentials.HMAC{Secret: "{env.BRIDGE_SECRET}"}, []byte(body), "X-Signature", mac},
-		"base64": {
-			credentials.HMAC{Secret: "{env.BRIDGE_SECRET}", Encoding: "base64", Header: "X-Mac", Prefix: "v1="},
+		// The message is "POST\n/run\n" and the body.
+		"defaults": {credentials.HMAC{Secret: "{env.BRIDGE_SECRET}"}, []byte(body), "X-Signature", "bef8f4c7a3a12e333fc296157279dcbb9f64a404caa1fba130b442bce6356344"},
+		"no body":  {credentials.HMAC{Secret: "key"}, nil, "X-Signature", "988e2fc29a466e279e0172b1a0bedca4b47f5534a182198ee85237e2831600e4"},
+		"in so many words": {
+			credentials.HMAC{Secret: "{env.BRIDGE_SECRET}", Signed: "method,path,body"}, []byte(body), "X-Signature",
+			"bef8f4c7a3a12e333fc296157279dcbb9f64a404caa1fba130b442bce6356344",
+		},
+		"the body": {credentials.HMAC{Secret: "{env.BRIDGE_SECRET}", Signed: "body"}, []byte(body), "X-Signature", mac},
+		"the body in base64": {
+			credentials.HMAC{Secret: "{env.BRIDGE_SECRET}", Signed: "body", Encoding: "base64", Header: "X-Mac", Prefix: "v1="},
 			[]byte(body), "X-Mac", "v1=" + base64.StdEncoding.EncodeToString(raw),
 		},
-		"hex with a prefix": {credentials.HMAC{Secret: "{env.BRIDGE_SECRET}", Encoding: "hex", Prefix: "sha256="}, []byte(body), "X-Signature", "sha256=" + mac},
+		"the body with a prefix": {credentials.HMAC{Secret: "{env.BRIDGE_SECRET}", Signed: "body", Encoding: "hex", Prefix: "sha256="}, []byte(body), "X-Signature", "sha256=" + mac},
 		// The well-known value for the key "key" and no data.
-		"no body": {credentials.HMAC{Secret: "key"}, nil, "X-Signature", "5d5d139563c95b5967b9bd9a8c9b233a9dedb45072794cd232dc1b74832607d0"},
+		"the body that there is not": {credentials.HMAC{Secret: "key", Signed: "body"}, nil, "X-Signature", "5d5d139563c95b5967b9bd9a8c9b233a9dedb45072794cd232dc1b74832607d0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := provisioned(t, test.module)
@@ -148,7 +158,58 @@ func TestHMAC(t *testing.T) {
 			if secrets := m.Secrets(); len(secrets) != 1 || secrets[0] != key && secrets[0] != "key" {
 				t.Errorf("secrets: %v", secrets)
 			}
+			signature := strings.TrimPrefix(test.want, test.module.Prefix)
+			for _, text := range []string{test.want, `{"echo":"` + test.want + `"}`, "ab" + signature, signature, "== " + signature + "\n"} {
+				if sent := m.Sent([]byte(text)); len(sent) != 1 || sent[0] != signature {
+					t.Errorf("in %q: %v", text, sent)
+				}
+			}
+			for _, text := range []string{"", signature[1:], "0" + signature[1:], strings.Repeat("a", 64), strings.Repeat("=", 100)} {
+				if sent := m.Sent([]byte(text)); len(sent) > 0 {
+					t.Errorf("in %q: %v", text, sent)
+				}
+			}
 		})
+	}
+}
+
+// The path is signed as it stands in the request, with its query.
+func TestHMACOfPath(t *testing.T) {
+	m := provisioned(t, credentials.HMAC{Secret: "Jefe"})
+	a := authentication(t, &skillsharing.Auth{Type: skillsharing.AuthCustom})
+	u, err := url.Parse("https://skills.example.com/run/a%2Fb?x=1&y=%20")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Request.Method, a.Request.URL = http.MethodGet, u
+	if err := m.Authenticate(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.Request.Header.Get("X-Signature"); got != "73c6fb4b0efd462449361c71b83a6b4dd8c2a68c1f3cac397b520ac2406b392f" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// Only the newest signatures are known.
+func TestSignaturesAreForgotten(t *testing.T) {
+	m := provisioned(t, credentials.HMAC{Secret: "k", Signed: "body"})
+	sign := func(i int) string {
+		a := authentication(t, nil)
+		a.Body = []byte(strconv.Itoa(i))
+		if err := m.Authenticate(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		return a.Request.Header.Get("X-Signature")
+	}
+	first, last := sign(0), ""
+	for i := range 20_000 {
+		last = sign(i / 2) // some are sent again
+	}
+	for i := range 20_000 {
+		last = sign(i)
+	}
+	if len(m.Sent([]byte(last))) != 1 || len(m.Sent([]byte(first))) != 0 {
+		t.Error("the newest is not known, or the oldest is")
 	}
 }
 

@@ -3,7 +3,9 @@ package skillsharing
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -196,12 +198,45 @@ func defaultMessage(code ErrorCode, a *answer) string {
 	case a.status >= 300 && a.status < 400:
 		return fmt.Sprintf("The provider answered HTTP %d, and redirects are not followed here.", a.status)
 	case code == InvalidProviderResponse && a.status < 300:
+		if fault := faultOf(a.body); fault != "" {
+			return fmt.Sprintf("The provider answered HTTP %d with JSON that can't be used: %s.", a.status, fault)
+		}
 		return fmt.Sprintf("The provider answered HTTP %d with something that is not an InvocationResponse.", a.status)
 	case http.StatusText(a.status) == "":
 		return fmt.Sprintf("The provider answered HTTP %d.", a.status)
 	}
 	return fmt.Sprintf("The provider answered HTTP %d %s.", a.status, http.StatusText(a.status))
 }
+
+// faultOf says what about a text that looks like JSON is not, and where; empty: it is
+// JSON, or nothing like it. Other parsers take what is refused here for one thing or
+// another.
+func faultOf(text []byte) string {
+	dec := jsontext.NewDecoder(bytes.NewReader(text))
+	if kind := dec.PeekKind(); kind != '{' && kind != '[' {
+		return ""
+	}
+	_, err := dec.ReadValue()
+	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
+	if !ok {
+		return ""
+	}
+	what := "its syntax is wrong"
+	switch reason := syntax.Error(); {
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		what = "two members of an object have the same name"
+	case strings.Contains(reason, "UTF-8"):
+		what = "a text is not UTF-8"
+	case strings.Contains(reason, "surrogate"):
+		what = "a text has half of a surrogate pair (\\ud800 to \\udfff)"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		what = "it ends too early"
+	}
+	return fmt.Sprintf("%s, at %q (byte %d)", what, clip(string(syntax.JSONPointer), maxPointer), syntax.ByteOffset)
+}
+
+// maxPointer bounds what is said of a place in a provider's answer, in bytes.
+const maxPointer = 100
 
 // boundedDetails cuts nothing: details that are too large are named instead,
 // since half a JSON value is none.

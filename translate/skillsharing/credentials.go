@@ -40,6 +40,13 @@ type Renewer interface {
 	Renew(ctx context.Context, a *Authentication) (bool, error)
 }
 
+// Signer is implemented by credentials that send something else with every request,
+// which is not listed among their secrets.
+type Signer interface {
+	// Sent returns what was sent lately and stands in text. It is scrubbed like a secret.
+	Sent(text []byte) []string
+}
+
 // Authentication is one request that needs a credential, and what an
 // implementation of [Credentials] may use to supply it.
 type Authentication struct {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -104,22 +105,27 @@ func appendString(b []byte, s string) []byte {
 }
 
 // withQuery adds inputs to a URL's query: strings as they are, other values as
-// compact JSON.
+// compact JSON. What the query has already is the provider's to say: inputs of the
+// same name are left out, since each server takes another one of two.
 func withQuery(u *url.URL, inputs jsontext.Value) (*url.URL, error) {
 	dec := jsontext.NewDecoder(bytes.NewReader(inputs), jsontext.AllowDuplicateNames(true))
 	if _, err := dec.ReadToken(); err != nil {
 		return nil, err
 	}
 	query := u.RawQuery
+	fixed := parametersOf(query)
 	for dec.PeekKind() == '"' {
 		name, err := dec.ReadToken()
 		if err != nil {
 			return nil, err
 		}
-		key := url.QueryEscape(name.String())
+		key, taken := url.QueryEscape(name.String()), fixed[parameterName(name.String())]
 		value, err := dec.ReadValue()
 		if err != nil {
 			return nil, err
+		}
+		if taken {
+			continue
 		}
 		plain, ok := text(value)
 		if !ok {
@@ -138,3 +144,32 @@ func withQuery(u *url.URL, inputs jsontext.Value) (*url.URL, error) {
 	extended.RawQuery = query
 	return &extended, nil
 }
+
+// parametersOf are the names of a query's parameters, nil if it has none.
+func parametersOf(query string) map[string]bool {
+	if query == "" {
+		return nil
+	}
+	names := make(map[string]bool)
+	for _, parameter := range strings.FieldsFunc(query, func(r rune) bool { return r == '&' || r == ';' }) {
+		name, _, _ := strings.Cut(parameter, "=")
+		if decoded, err := url.QueryUnescape(name); err == nil {
+			name = decoded
+		}
+		names[parameterName(name)] = true
+	}
+	return names
+}
+
+// parameterName is what the names of parameters that a server may take for one have in
+// common: some servers don't tell upper from lower case, and some read a[], a[b], " a"
+// as a, and a.b and "a b" as a_b.
+func parameterName(name string) string {
+	name = strings.TrimSpace(name)
+	if end := strings.IndexAny(name, "[\x00"); end > 0 {
+		name = name[:end]
+	}
+	return strings.ToLower(dotsAndSpaces.Replace(name))
+}
+
+var dotsAndSpaces = strings.NewReplacer(".", "_", " ", "_", "+", "_")
