@@ -61,6 +61,7 @@ func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, e
 //			require_principal
 //		}
 //
+//		name              <name>
 //		caller            <id> [<type>]
 //		principal         <placeholder>
 //		require_principal | allow_anonymous
@@ -183,6 +184,7 @@ func (p *parser) handler(h *Handler) error {
 		"provider":          func() error { return p.provider(h) },
 		"skill":             func() error { return p.skill(h) },
 		"registry":          func() error { return p.registry(h) },
+		"name":              p.text(&h.Name, "name"),
 		"caller":            func() error { return p.caller(&h.Caller) },
 		"principal":         p.text(&h.Principal, "principal"),
 		"require_principal": p.flag(&h.RequirePrincipal, "require_principal"),

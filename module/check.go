@@ -61,6 +61,9 @@ func (h *Handler) check() *configError {
 	c := new(checker)
 	names := make(map[string]string) // operator's names of skills, and what they stand for
 	namespaces := make(map[string]string)
+	if h.Name != "" {
+		c.check(checkName("bridge", h.Name), "name")
+	}
 	for i, p := range h.Providers {
 		h.checkProvider(c, element("providers", i), p, names, namespaces)
 	}

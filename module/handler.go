@@ -30,6 +30,14 @@ func init() {
 // ports 80 and 443 and those written in this configuration, only over TLS; the
 // options whose names begin with `allow_` widen this, each on its own.
 type Handler struct {
+	// A name of your own for this bridge. Run tokens are valid at all bridges of the
+	// same name, wherever they are, that have the same source and `principal`; so give
+	// one name to several only if they know the same callers by the same principals.
+	// Without a name they are valid where the hosts and matchers of the routes are the
+	// same. No spaces, no control characters, at most 256 bytes. Default: none.
+	// Example: `agents`.
+	Name string `json:"name,omitempty"`
+
 	// Services whose skills are offered. Default: none.
 	// Example: `[{"origin": "https://skills.example.com"}]`.
 	Providers []*Provider `json:"providers,omitempty"`

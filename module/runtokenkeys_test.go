@@ -102,7 +102,7 @@ var followed = runtoken.Run{Source: "acme", SkillID: "acme/forecast", Version: "
 
 func (i *tokenInstance) seal(t *testing.T) string {
 	t.Helper()
-	token, err := i.Seal(t.Context(), followed, "block", "alice")
+	token, err := i.Seal(t.Context(), followed, runtoken.Block{Bridge: "bridge"}, "alice")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func (i *tokenInstance) seal(t *testing.T) string {
 // opens says what comes of a token.
 func (i *tokenInstance) opens(t *testing.T, token string) error {
 	t.Helper()
-	run, err := i.Open(t.Context(), token, func(string) string { return "block" }, "alice")
+	run, err := i.Open(t.Context(), token, func(string) runtoken.Block { return runtoken.Block{Bridge: "bridge"} }, "alice")
 	if err == nil && run != followed {
 		t.Errorf("opened %+v", run)
 	}
@@ -222,7 +222,7 @@ func TestFirstUseTogether(t *testing.T) {
 	for n := range cap(tokens) {
 		busy.Go(func() {
 			<-begin
-			token, err := instances[n%2].Seal(t.Context(), followed, "block", "alice")
+			token, err := instances[n%2].Seal(t.Context(), followed, runtoken.Block{Bridge: "bridge"}, "alice")
 			if err != nil {
 				t.Error(err)
 			}
@@ -257,7 +257,7 @@ func TestKeyIsMadeUnderTheLock(t *testing.T) {
 		}
 		sealed := make(chan string)
 		go func() {
-			token, err := two.Seal(t.Context(), followed, "block", "alice")
+			token, err := two.Seal(t.Context(), followed, runtoken.Block{Bridge: "bridge"}, "alice")
 			if err != nil {
 				t.Error(err)
 			}
@@ -356,7 +356,7 @@ func TestRotationFails(t *testing.T) {
 		synctest.Wait()
 		i.expectLogs(t, "the key of run tokens can't be replaced; the old one is used on")
 		time.Sleep(time.Second)
-		if token, err := i.Seal(t.Context(), followed, "block", "alice"); err == nil || !strings.Contains(err.Error(), "read-only") {
+		if token, err := i.Seal(t.Context(), followed, runtoken.Block{Bridge: "bridge"}, "alice"); err == nil || !strings.Contains(err.Error(), "read-only") {
 			t.Errorf("%q of a key that is too old, error %v", token, err)
 		}
 		i.expectLogs(t, "run tokens can't be made")
@@ -579,7 +579,7 @@ func TestStorageFails(t *testing.T) {
 				i := newTokenInstance(t.TempDir())
 				i.storage.set(c.change)
 				for range 10 {
-					if token, err := i.Seal(t.Context(), followed, "block", "alice"); !errors.Is(err, fs.ErrPermission) {
+					if token, err := i.Seal(t.Context(), followed, runtoken.Block{Bridge: "bridge"}, "alice"); !errors.Is(err, fs.ErrPermission) {
 						t.Errorf("%q, error %v", token, err)
 					}
 				}
@@ -602,7 +602,7 @@ func TestFolderThatCannotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := newTokenInstance(folder)
-	if token, err := i.Seal(t.Context(), followed, "block", "alice"); err == nil || !strings.Contains(err.Error(), runTokenKeysKey) {
+	if token, err := i.Seal(t.Context(), followed, runtoken.Block{Bridge: "bridge"}, "alice"); err == nil || !strings.Contains(err.Error(), runTokenKeysKey) {
 		t.Errorf("%q, error %v", token, err)
 	}
 	i.expectLogs(t, "run tokens can't be made")
@@ -807,7 +807,7 @@ func TestRunTokenPool(t *testing.T) {
 	if one.storage.Exists(t.Context(), runTokenKeysKey) || one.storage.Exists(t.Context(), "skill_bridge") {
 		t.Error("something was written before it was needed")
 	}
-	token, err := runtoken.New(one, nil).Seal(t.Context(), followed, "block", "alice")
+	token, err := runtoken.New(one, nil).Seal(t.Context(), followed, runtoken.Block{Bridge: "bridge"}, "alice")
 	if err != nil || !one.storage.Exists(t.Context(), runTokenKeysKey) {
 		t.Fatal(err)
 	}
@@ -815,7 +815,7 @@ func TestRunTokenPool(t *testing.T) {
 		t.Fatal(err)
 	}
 	next, releaseNext := hold(caddy.ActiveContext())
-	if run, err := runtoken.New(next, nil).Open(t.Context(), token, func(string) string { return "block" }, "alice"); err != nil || run != followed {
+	if run, err := runtoken.New(next, nil).Open(t.Context(), token, func(string) runtoken.Block { return runtoken.Block{Bridge: "bridge"} }, "alice"); err != nil || run != followed {
 		t.Errorf("after a reload: %+v, error %v", run, err)
 	}
 	for _, release := range []func(){releaseOne, releaseTwo, releaseNext} {

@@ -2,8 +2,6 @@ package skillbridge
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"strconv"
 	"sync"
 
@@ -19,21 +17,24 @@ import (
 type tokens struct {
 	keys   *runTokenKeys
 	sealer *runtoken.Sealer
+	name   string // the operator's, of the handler
 	// identities are what the handler has in common with others, for each of its sources.
 	identities []string
+	// nested are the modules that the handler is within, from the outermost; it is the last itself.
+	nested []caddy.Module
 	// blocks are what tokens are bound to, by the namespaces of sources.
-	blocks func() map[string]string
+	blocks func() map[string]runtoken.Block
 }
 
 var _ skillsprotocol.Tokens = (*tokens)(nil)
 
 func newTokens(ctx caddy.Context, h *Handler, sources []translate.Source, keys *runTokenKeys) *tokens {
-	t := &tokens{keys: keys, sealer: runtoken.New(keys, nil)}
+	t := &tokens{keys: keys, sealer: runtoken.New(keys, nil), name: h.Name, nested: ctx.Modules()}
 	for _, s := range sources {
 		t.identities = append(t.identities, h.identity(&s))
 	}
 	// The first request is early enough: only then there are all handlers.
-	t.blocks = sync.OnceValue(func() map[string]string { return h.blocks(ctx, sources) })
+	t.blocks = sync.OnceValue(func() map[string]runtoken.Block { return h.blocks(ctx, sources) })
 	return t
 }
 
@@ -50,36 +51,64 @@ func (t *tokens) Seal(ctx context.Context, run translate.RunRef, principal strin
 
 // Open implements skillsprotocol.Tokens.
 func (t *tokens) Open(ctx context.Context, token, principal string) (translate.RunRef, error) {
-	block := func(source string) string { return t.blocks()[source] }
+	block := func(source string) runtoken.Block { return t.blocks()[source] }
 	run, err := t.sealer.Open(ctx, token, block, principal)
 	return translate.RunRef(run), err
 }
 
 // blocks identify this handler as far as it concerns each source: they are the same
 // in every instance with this configuration, and after a reload that changes other
-// things than where the source is and who is asking. Handlers that are alike are
-// told apart by their order: in front of them there may be different callers of
-// the same name.
-func (h *Handler) blocks(ctx caddy.Context, sources []translate.Source) map[string]string {
-	others := handlersOf(ctx)
-	blocks := make(map[string]string, len(sources))
+// things than where the source is, who is asking, and how the handler is named or,
+// without a name, which hosts and matchers lead to it. The callers of other sites may
+// be others of the same names. Sites with the same hosts, or none, are told apart by
+// their ports as long as there are several: one alone may have another port at each
+// instance.
+func (h *Handler) blocks(ctx caddy.Context, sources []translate.Source) map[string]runtoken.Block {
+	places := map[caddy.Module]place{}
+	if app, err := ctx.AppIfConfigured("http"); err == nil { // else the handler is used without Caddy's server
+		places = placesOf(app.(*caddyhttp.App))
+	}
+	here := placeOf(places, h.tokens.nested)
+	blocks := make(map[string]runtoken.Block, len(sources))
 	for i, s := range sources {
-		identity := h.tokens.identities[i]
-		alike := 0
-		for _, other := range others {
-			if other == h {
-				break
-			}
-			if slices.Contains(other.tokens.identities, identity) {
-				alike++
-			}
+		block := runtoken.Block{Bridge: h.tokens.bridge(i, here), Site: here.ports}
+		if h.Name == "" {
+			block.Alike = !here.exact || h.hasAlike(places, block)
 		}
-		d := newDigest()
-		d.add(identity)
-		d.add(strconv.Itoa(alike))
-		blocks[s.Namespace] = d.text()
+		blocks[s.Namespace] = block
 	}
 	return blocks
+}
+
+// hasAlike reports whether there is another handler with the same block but for its
+// ports.
+func (h *Handler) hasAlike(places map[caddy.Module]place, block runtoken.Block) bool {
+	for module, there := range places {
+		other, ok := module.(*Handler)
+		if !ok || there.ports == block.Site {
+			continue
+		}
+		for i := range other.tokens.identities {
+			if other.tokens.bridge(i, there) == block.Bridge {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// bridge identifies the handler as far as it concerns one of its sources.
+func (t *tokens) bridge(source int, p place) string {
+	d := newDigest()
+	d.add(t.identities[source])
+	if t.name != "" {
+		d.add("name")
+		d.add(t.name)
+	} else {
+		d.add("place")
+		d.add(p.matchers)
+	}
+	return d.text()
 }
 
 // identity is what a handler has in common with those that are alike as far as it
@@ -91,41 +120,4 @@ func (h *Handler) identity(s *translate.Source) string {
 	d.add(s.URL.String())
 	d.add(h.principal)
 	return d.text()
-}
-
-// handlersOf returns the handlers of a configuration in the order of its servers'
-// names and of their routes. Those inside of other handlers than subroutes can't be
-// seen, and are not told apart.
-func handlersOf(ctx caddy.Context) []*Handler {
-	app, err := ctx.AppIfConfigured("http")
-	if err != nil { // the handler is used without Caddy's server
-		return nil
-	}
-	var found []*Handler
-	servers := app.(*caddyhttp.App).Servers
-	for _, name := range slices.Sorted(maps.Keys(servers)) {
-		s := servers[name]
-		found = appendHandlers(found, s.Routes)
-		for _, route := range slices.Sorted(maps.Keys(s.NamedRoutes)) {
-			found = appendHandlers(found, caddyhttp.RouteList{*s.NamedRoutes[route]})
-		}
-		if s.Errors != nil {
-			found = appendHandlers(found, s.Errors.Routes)
-		}
-	}
-	return found
-}
-
-func appendHandlers(found []*Handler, routes caddyhttp.RouteList) []*Handler {
-	for i := range routes {
-		for _, handler := range routes[i].Handlers {
-			switch handler := handler.(type) {
-			case *Handler:
-				found = append(found, handler)
-			case *caddyhttp.Subroute:
-				found = appendHandlers(found, handler.Routes)
-			}
-		}
-	}
-	return found
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -219,8 +220,9 @@ func TestDamagedRunTokens(t *testing.T) {
 	}
 }
 
-// A token is worth something as long as its provider is where it was and callers are
-// told apart as they were, whatever else a new configuration changes.
+// A token is worth something as long as its provider is where it was, the bridge is
+// found by the same hosts and matchers, and callers are told apart as they were,
+// whatever else a new configuration changes.
 func TestRunTokensAfterReloads(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/slow"})
 	q := hostile.NewProvider(t, hostile.Skill{ID: "s/slow"})
@@ -246,7 +248,8 @@ func TestRunTokensAfterReloads(t *testing.T) {
 		{"other principals", hostile.Bridge("principal {http.request.header.Remote-User}", provider(p.URL(), "acme")), false},
 		{"another provider before it", hostile.Bridge(provider(q.URL(), "aaa"), provider(p.URL(), "acme")), true},
 		{"other limits", hostile.Bridge("timeout 9s", "poll fixed 1s", "caller another", "limits {\n\truns 100\n}", provider(p.URL(), "acme")), true},
-		{"another path", strings.Replace(first, "/rpc", "/*", 1), true},
+		{"another path", strings.Replace(first, "/rpc", "/*", 1), false},
+		{"other limits at the same path", hostile.Bridge("limits {\n\t\truns 99\n}", provider(p.URL(), "acme")), true},
 		{"credentials", hostile.Bridge("allow_anonymous", provider(p.URL(), "acme", "credentials api_key {env.S_KEY}", "alias slow s/slow")), true},
 	} {
 		if err := reload(c, next.caddyfile); err != nil {
@@ -592,4 +595,88 @@ func TestHammeringGetRun(t *testing.T) {
 	if most := perSecond + int(perSecond*took.Seconds()) + 1; n == 0 || n > most {
 		t.Errorf("asked %d times in %s, not 1 to %d", n, took, most)
 	}
+}
+
+// R48: a run token stays with the site that gave it out, whatever sites are added,
+// removed or put in another order: sites with the same provider, whose users have the
+// same names, are told apart by their hosts and matchers, by their ports while the
+// configuration has several of the same, or by the bridges' names.
+func TestR48RunTokensStayWithTheirSite(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "s/slow"})
+	p.On("s/slow", hostile.Invoke, hostile.Accept(endless))
+	site := func(address, path string, lines ...string) string {
+		return "http://" + address + " {\n\tskill_bridge " + path + " {\n\t\tallow_http\n\t\tallow_networks 127.0.0.0/8\n\t\tprincipal {http.request.header.Remote-User}\n\t\t" +
+			strings.Join(append(lines, provider(p.URL(), "acme")), "\n\t\t") + "\n\t}\n}\n"
+	}
+	type door struct{ host, port, path string }
+	doors := map[string]door{
+		"a": {"127.0.0.1", "PORT", "/rpc"}, "b": {"localhost", "PORT", "/rpc"}, "path": {"127.0.0.2", "PORT", "/rpc"}, "port": {"127.0.0.1", "PORT_B", "/rpc"},
+		"named": {"127.0.0.3", "PORT", "/rpc"}, "other name": {"127.0.0.4", "PORT", "/rpc"},
+		"handle": {"127.0.0.5", "PORT", "/in/rpc"}, "hosts": {"127.0.0.6", "PORT", "/rpc"},
+	}
+	text := map[string]string{
+		"a": site("127.0.0.1:{$PORT}", "/rpc"), "b": site("localhost:{$PORT}", "/rpc"), "path": site("127.0.0.2:{$PORT}", "/rpc*"),
+		"port": site("127.0.0.1:{$PORT_B}", "/rpc"), "named": site("127.0.0.3:{$PORT}", "/rpc", "name one"), "other name": site("127.0.0.4:{$PORT}", "/rpc", "name two"),
+		"handle": strings.Replace(strings.Replace(site("127.0.0.5:{$PORT}", "/in/*"), "\tskill_bridge", "\thandle /in/* {\n\troute {\n\tskill_bridge", 1), "}\n}\n", "}\n}\n}\n}\n", 1),
+		"hosts":  site("127.0.0.6:{$PORT}, http://127.0.0.7:{$PORT}", "/rpc"),
+	}
+	all := slices.Sorted(maps.Keys(text))
+	config := func(names ...string) string {
+		var b strings.Builder
+		for _, name := range names {
+			b.WriteString(text[name])
+		}
+		return b.String()
+	}
+	c := hostile.StartCaddy(t, config(all...))
+	at := func(name string) *hostile.Client {
+		d := doors[name]
+		client := c.With(hostile.Header("Remote-User", "alice"))
+		client.URL = "http://" + d.host + ":" + c.Port(d.port) + d.path
+		return client
+	}
+	want, tokens := refused(t, at("a")), map[string]string{}
+	for _, name := range all {
+		tokens[name] = leave(t, at(name), "acme.s.slow")
+	}
+	check := func(what string, present ...string) {
+		t.Helper()
+		for _, user := range present {
+			for _, owner := range all {
+				a := look(at(user), tokens[owner])
+				if valid := user == owner; valid && a.Outcome() != "running" || !valid && string(a.Body) != want {
+					t.Errorf("%s: at %q with the token of %q: %v", what, user, owner, a)
+				}
+			}
+		}
+	}
+	check("at first", all...)
+	// The port that tests wait for is there throughout.
+	for _, names := range [][]string{
+		{"b", "a"}, {"a"}, {"b", "hosts"}, {"port", "b"}, {"port", "a"}, {"handle", "path", "a"}, {"other name", "named"}, {"hosts", "handle", "named", "port", "path", "b", "a"},
+	} {
+		if err := reload(c, config(names...)); err != nil {
+			t.Fatal(err)
+		}
+		check(strings.Join(names, ", "), names...)
+	}
+	// A token of one that was alone is its own still when there is another at a port.
+	if err := reload(c, config("a")); err != nil {
+		t.Fatal(err)
+	}
+	tokens["a"] = leave(t, at("a"), "acme.s.slow")
+	for _, names := range [][]string{{"a", "port"}, {"port", "a", "b"}, {"a"}} {
+		if err := reload(c, config(names...)); err != nil {
+			t.Fatal(err)
+		}
+		check("once alone, then "+strings.Join(names, ", "), names...)
+	}
+	// A name goes with a bridge, wherever it moves, and other options are nobody's business.
+	moved := site("127.0.0.8:{$PORT}", "/elsewhere", "name one", "timeout 9s", "limits {\n\truns 9\n}")
+	doors["named"] = door{"127.0.0.8", "PORT", "/elsewhere"}
+	text["named"], text["a"] = moved, site("127.0.0.1:{$PORT}", "/rpc", "timeout 9s", "audit")
+	if err := reload(c, config("named", "a")); err != nil {
+		t.Fatal(err)
+	}
+	check("moved", "named", "a")
 }

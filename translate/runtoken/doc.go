@@ -26,14 +26,14 @@
 // to be drawn at random. Version, key id and principal are its additional data. The
 // plaintext is
 //
-//	expiry in Unix seconds (8 bytes) || acceptance and earliest next request in Unix milliseconds (8 each) || digest of the block (16) || source || skill id || version || execution id
+//	expiry in Unix seconds (8 bytes) || acceptance and earliest next request in Unix milliseconds (8 each) || digest of the bridge (16) || whether bridges are alike (1) || digest of the site (16) || source || skill id || version || execution id
 //
 // with each text after its length (2 bytes). Integers are big-endian.
 //
 // # What it is worth
 //
 // A token is valid for [Lifetime], for the principal that it was given to, and as
-// long as the block of its source is what it was. All other tokens are refused
+// long as the [Block] of its source is what it was. All other tokens are refused
 // with [ErrInvalid], so that nobody learns why. It is no credential: that somebody
 // may follow a run does not mean that the run's URLs may be reached or that its
 // secrets may be sent, which is judged when it is used.

@@ -28,14 +28,16 @@ const (
 
 // The layout of a token; see the documentation of the package.
 const (
-	version    = 1
+	version    = 2
 	idEnd      = 1 + len(KeyID{})
 	nonceEnd   = idEnd + chacha20poly1305.NonceSizeX
 	expiryEnd  = 8
 	acceptEnd  = expiryEnd + 8
 	beforeEnd  = acceptEnd + 8
 	digestSize = 16 // nobody has two blocks to choose from: a second preimage would have to be found
-	digestEnd  = beforeEnd + digestSize
+	bridgeEnd  = beforeEnd + digestSize
+	alikeEnd   = bridgeEnd + 1
+	siteEnd    = alikeEnd + digestSize
 	lengthSize = 2
 )
 
@@ -61,6 +63,18 @@ type Run struct {
 	Accepted, NotBefore time.Time
 }
 
+// Block is what a token is bound to: the bridge that gives it out, as far as it
+// concerns the source of the run. The zero Block stands for a source that is not
+// there.
+type Block struct {
+	// Bridge identifies the bridge at all instances of it. Every token is bound to it.
+	Bridge string
+	// Site tells bridges apart that have the same Bridge, though not at all instances. A token is bound to it if such
+	// bridges are Alike where it is made or where it is used.
+	Site  string
+	Alike bool
+}
+
 // A Sealer makes tokens and opens them. It is safe for concurrent use.
 type Sealer struct {
 	keys Keys
@@ -75,16 +89,15 @@ func New(keys Keys, now func() time.Time) *Sealer {
 	return &Sealer{keys, now}
 }
 
-// Seal makes a token that whoever is this principal (empty: anonymous) may use while
-// the block of the run's source is what it is now. The block is any text, though not
-// an empty one: that stands for a source that is not there.
-func (s *Sealer) Seal(ctx context.Context, run Run, block, principal string) (string, error) {
+// Seal makes a token that this principal (empty: anonymous) may use while the block of
+// the run's source is what it is now.
+func (s *Sealer) Seal(ctx context.Context, run Run, block Block, principal string) (string, error) {
 	fields := [...]string{run.Source, run.SkillID, run.Version, run.ExecutionID}
-	length := nonceEnd + digestEnd + chacha20poly1305.Overhead
+	length := nonceEnd + siteEnd + chacha20poly1305.Overhead
 	for _, field := range fields {
 		length += lengthSize + len(field)
 	}
-	if block == "" || run.Source == "" || run.SkillID == "" || run.ExecutionID == "" || encoding.EncodedLen(length) > MaxToken {
+	if block.Bridge == "" || run.Source == "" || run.SkillID == "" || run.ExecutionID == "" || encoding.EncodedLen(length) > MaxToken {
 		return "", ErrUnsealable
 	}
 	key, err := s.keys.Current(ctx)
@@ -100,11 +113,16 @@ func (s *Sealer) Seal(ctx context.Context, run Run, block, principal string) (st
 	data = append(data, key.ID[:]...)
 	data = data[:nonceEnd]
 	_, _ = rand.Read(data[idEnd:]) // it never fails
-	digest := digestOf(block)
+	bridge, site, alike := digestOf(block.Bridge), digestOf(block.Site), byte(0)
+	if block.Alike {
+		alike = 1
+	}
 	data = binary.BigEndian.AppendUint64(data, uint64(s.now().Add(Lifetime).Unix())) //nolint:gosec // after 1970
 	data = binary.BigEndian.AppendUint64(data, uint64(milliseconds(run.Accepted)))   //nolint:gosec // only read back
 	data = binary.BigEndian.AppendUint64(data, uint64(milliseconds(run.NotBefore)))  //nolint:gosec // only read back
-	data = append(data, digest[:]...)
+	data = append(data, bridge[:]...)
+	data = append(data, alike)
+	data = append(data, site[:]...)
 	for _, field := range fields {
 		data = binary.BigEndian.AppendUint16(data, uint16(len(field))) //nolint:gosec // at most MaxToken
 		data = append(data, field...)
@@ -115,15 +133,15 @@ func (s *Sealer) Seal(ctx context.Context, run Run, block, principal string) (st
 }
 
 // Open returns the run that a token stands for, or [ErrInvalid]. Block returns the
-// block of a source, or nothing if there is none (any more). It is only asked
+// block of a source, the zero Block if there is none (any more). It is only asked
 // about sources that a Sealer once put into a token. Any other error comes from the
 // keys, and says nothing about the token.
-func (s *Sealer) Open(ctx context.Context, token string, block func(source string) string, principal string) (Run, error) {
+func (s *Sealer) Open(ctx context.Context, token string, block func(source string) Block, principal string) (Run, error) {
 	if len(token) > MaxToken || strings.ContainsAny(token, "\r\n") {
 		return Run{}, ErrInvalid
 	}
 	data, err := encoding.DecodeString(token)
-	if err != nil || len(data) < nonceEnd+digestEnd+chacha20poly1305.Overhead || data[0] != version {
+	if err != nil || len(data) < nonceEnd+siteEnd+chacha20poly1305.Overhead || data[0] != version {
 		return Run{}, ErrInvalid
 	}
 	key, ok, err := s.keys.Find(ctx, KeyID(data[1:idEnd]))
@@ -144,13 +162,15 @@ func (s *Sealer) Open(ctx context.Context, token string, block func(source strin
 
 	// The rest is what a Sealer has written, though maybe of another time and place.
 	left := int64(binary.BigEndian.Uint64(plain)) - s.now().Unix() //nolint:gosec // as it was written
-	run, ok := parse(plain[digestEnd:])
+	run, ok := parse(plain[siteEnd:])
 	if !ok || left <= 0 || left > int64((Lifetime+Skew)/time.Second) {
 		return Run{}, ErrInvalid
 	}
 	now := block(run.Source)
-	digest := digestOf(now)
-	if now == "" || subtle.ConstantTimeCompare(digest[:], plain[beforeEnd:digestEnd]) != 1 {
+	if now.Bridge == "" || !equals(plain[beforeEnd:bridgeEnd], now.Bridge) {
+		return Run{}, ErrInvalid
+	}
+	if alike := plain[bridgeEnd] != 0; (alike || now.Alike) && !equals(plain[alikeEnd:siteEnd], now.Site) {
 		return Run{}, ErrInvalid
 	}
 	run.Accepted, run.NotBefore = timeOf(plain[expiryEnd:]), timeOf(plain[acceptEnd:])
@@ -196,7 +216,13 @@ func additional(data []byte, principal string) []byte {
 	return append(append(make([]byte, 0, idEnd+len(principal)), data[:idEnd]...), principal...)
 }
 
-func digestOf(block string) [digestSize]byte {
-	sum := sha256.Sum256([]byte(block))
+// equals reports whether a digest is that of a text.
+func equals(digest []byte, text string) bool {
+	want := digestOf(text)
+	return subtle.ConstantTimeCompare(digest, want[:]) == 1
+}
+
+func digestOf(text string) [digestSize]byte {
+	sum := sha256.Sum256([]byte(text))
 	return [digestSize]byte(sum[:digestSize])
 }

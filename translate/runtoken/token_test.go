@@ -57,17 +57,16 @@ var (
 	aRun    = runtoken.Run{Source: "acme", SkillID: "acme/forecast", Version: "1.2.3", ExecutionID: "exec-42", Accepted: time.UnixMilli(1795000000123).UTC(), NotBefore: time.UnixMilli(1795000030123).UTC()}
 )
 
-const (
-	block     = "https://acme.example"
-	principal = "alice"
-)
+const principal = "alice"
+
+var block = runtoken.Block{Bridge: "https://acme.example", Site: ":443"}
 
 // blocks knows the block of one source.
-func blocks(source string) string {
+func blocks(source string) runtoken.Block {
 	if source == aRun.Source {
 		return block
 	}
-	return ""
+	return runtoken.Block{}
 }
 
 func newSealer() (*runtoken.Sealer, *ring, *clock) {
@@ -94,12 +93,14 @@ func refuse(tb testing.TB, s *runtoken.Sealer, what, token, principal string) {
 }
 
 // written is a plaintext as the documentation of the package has it.
-func written(expiry time.Time, block string, fields ...string) []byte {
-	digest := sha256.Sum256([]byte(block))
+func written(expiry time.Time, block runtoken.Block, fields ...string) []byte {
+	bridge, site := sha256.Sum256([]byte(block.Bridge)), sha256.Sum256([]byte(block.Site))
 	plain := binary.BigEndian.AppendUint64(nil, uint64(expiry.Unix()))
 	plain = binary.BigEndian.AppendUint64(plain, uint64(aRun.Accepted.UnixMilli()))
 	plain = binary.BigEndian.AppendUint64(plain, uint64(aRun.NotBefore.UnixMilli()))
-	plain = append(plain, digest[:16]...)
+	plain = append(plain, bridge[:16]...)
+	plain = append(plain, map[bool]byte{true: 1}[block.Alike])
+	plain = append(plain, site[:16]...)
 	for _, field := range fields {
 		plain = append(binary.BigEndian.AppendUint16(plain, uint16(len(field))), field...)
 	}
@@ -109,7 +110,7 @@ func written(expiry time.Time, block string, fields ...string) []byte {
 // encrypted makes a token of any plaintext.
 func encrypted(tb testing.TB, plain []byte, principal string) string {
 	tb.Helper()
-	return encryptedAs(tb, 1, plain, principal)
+	return encryptedAs(tb, 2, plain, principal)
 }
 
 // encryptedAs makes one of any version.
@@ -164,7 +165,7 @@ func TestFormat(t *testing.T) {
 	}
 	plain, err := aead.Open(nil, data[5:29], data[29:], append(slices.Clone(data[:5]), principal...))
 	want := written(start.Add(24*time.Hour), block, "acme", "acme/forecast", "1.2.3", "exec-42")
-	if err != nil || !bytes.Equal(plain, want) || !bytes.Equal(data[:5], []byte{1, 1, 2, 3, 4}) {
+	if err != nil || !bytes.Equal(plain, want) || !bytes.Equal(data[:5], []byte{2, 1, 2, 3, 4}) {
 		t.Errorf("%q (error %v), want %q", plain, err, want)
 	}
 	if run, err := s.Open(t.Context(), encrypted(t, want, principal), blocks, principal); err != nil || run != aRun {
@@ -180,7 +181,7 @@ func TestTokensDiffer(t *testing.T) {
 		t.Errorf("%s\n%s", one, two)
 	}
 	data, _ := base64.RawURLEncoding.DecodeString(one)
-	for _, known := range []string{aRun.ExecutionID, aRun.SkillID, principal, block} {
+	for _, known := range []string{aRun.ExecutionID, aRun.SkillID, principal, block.Bridge} {
 		if bytes.Contains(data, []byte(known)) {
 			t.Errorf("%q shows in %q", known, data)
 		}
@@ -255,19 +256,48 @@ func TestBinding(t *testing.T) {
 		refuse(t, s, fmt.Sprintf("principal %q", other), token, other)
 	}
 	refuse(t, s, "an anonymous token for a principal", mustSeal(t, s, aRun, ""), "anonymous")
-	for _, other := range []string{"", block + "/", "https://beta.example"} {
-		run, err := s.Open(t.Context(), token, func(source string) string {
+	for _, other := range []string{"", block.Bridge + "/", "https://beta.example"} {
+		run, err := s.Open(t.Context(), token, func(source string) runtoken.Block {
 			if source != aRun.Source {
 				t.Errorf("asked about %q", source)
 			}
-			return other
+			return runtoken.Block{Bridge: other, Site: block.Site}
 		}, principal)
 		if err != runtoken.ErrInvalid || run != (runtoken.Run{}) {
 			t.Errorf("block %q: %+v, error %v", other, run, err)
 		}
 	}
 	// A source that is gone has no block, which must not be the block of a token.
-	refuse(t, s, "no block", encrypted(t, written(start.Add(time.Hour), "", "gone", "acme/forecast", "1", "e"), principal), principal)
+	refuse(t, s, "no block", encrypted(t, written(start.Add(time.Hour), runtoken.Block{}, "gone", "acme/forecast", "1", "e"), principal), principal)
+}
+
+// TestAlikeBridges: the site decides where there is another bridge like this one, and
+// for tokens of when there was.
+func TestAlikeBridges(t *testing.T) {
+	s, _, _ := newSealer()
+	const bridge, here, there = "bridge", ":443", ":8443"
+	for _, tc := range []struct {
+		made, used runtoken.Block
+		valid      bool
+	}{
+		{runtoken.Block{Bridge: bridge, Site: here}, runtoken.Block{Bridge: bridge, Site: there}, true}, // another instance
+		{runtoken.Block{Bridge: bridge, Site: here}, runtoken.Block{Bridge: bridge, Site: here, Alike: true}, true},
+		{runtoken.Block{Bridge: bridge, Site: here}, runtoken.Block{Bridge: bridge, Site: there, Alike: true}, false},
+		{runtoken.Block{Bridge: bridge, Site: here, Alike: true}, runtoken.Block{Bridge: bridge, Site: here}, true},
+		{runtoken.Block{Bridge: bridge, Site: here, Alike: true}, runtoken.Block{Bridge: bridge, Site: there}, false},
+		{runtoken.Block{Bridge: bridge, Site: here, Alike: true}, runtoken.Block{Bridge: bridge, Site: here, Alike: true}, true},
+		{runtoken.Block{Bridge: bridge, Site: here, Alike: true}, runtoken.Block{Bridge: bridge, Site: there, Alike: true}, false},
+		{runtoken.Block{Bridge: bridge, Site: here, Alike: true}, runtoken.Block{Bridge: "other", Site: here, Alike: true}, false},
+	} {
+		token, err := s.Seal(t.Context(), aRun, tc.made, principal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.Open(t.Context(), token, func(string) runtoken.Block { return tc.used }, principal)
+		if valid := err == nil; valid != tc.valid || !valid && err != runtoken.ErrInvalid {
+			t.Errorf("made at %+v, used at %+v: %v", tc.made, tc.used, err)
+		}
+	}
 }
 
 // TestPrincipalDoesNotRunOver moves characters between a principal and what stands
@@ -351,9 +381,9 @@ func TestUnsealable(t *testing.T) {
 	keys.err = errors.New("asked for a key")
 	for name, c := range map[string]struct {
 		change func(*runtoken.Run)
-		block  string
+		block  runtoken.Block
 	}{
-		"no block":          {func(*runtoken.Run) {}, ""},
+		"no block":          {func(*runtoken.Run) {}, runtoken.Block{Site: block.Site}},
 		"no source":         {func(r *runtoken.Run) { r.Source = "" }, block},
 		"no skill":          {func(r *runtoken.Run) { r.SkillID = "" }, block},
 		"no execution":      {func(r *runtoken.Run) { r.ExecutionID = "" }, block},
@@ -399,7 +429,7 @@ func TestPlaintextIsReadStrictly(t *testing.T) {
 	for n := range good {
 		refuse(t, s, fmt.Sprintf("the first %d bytes", n), encrypted(t, good[:n], principal), principal)
 	}
-	for _, version := range []byte{0, 2, 255} {
+	for _, version := range []byte{0, 1, 3, 255} {
 		refuse(t, s, fmt.Sprintf("version %d", version), encryptedAs(t, version, good, principal), principal)
 	}
 	refuse(t, s, "one byte more", encrypted(t, append(slices.Clone(good), 0), principal), principal)
