@@ -276,12 +276,13 @@ type Limits struct {
 
 	// How often one host may be asked about runs, in requests per second for all runs
 	// together whose status URL (or result URL, if there is no other) is there. Over that
-	// it is asked later; about runs whose time is nearly up at the last moment, and no more
-	// of these than of the others. The skills of a host, whichever provider, skill or
+	// it is asked later, first about the runs that are likely to have ended; about runs
+	// whose time is nearly up at the last moment, and no more of these than of the others. The skills of a host, whichever provider, skill or
 	// registry leads to them and in whichever handler, share what it may be asked, and so
 	// do the configurations before and after a reload. Skills that another host publishes
 	// have a count of their own, so that they can't slow down these. So have handlers with
-	// another number here. Default: 1000.
+	// another number here. Default: `runs`, so that each may be asked about once a second,
+	// and at least 1000.
 	Polls int `json:"polls,omitempty"`
 
 	// How many of them may have a run that was submitted and has not ended: what

@@ -252,3 +252,15 @@ func TestRequestLimits(t *testing.T) {
 		t.Errorf("a batch of three: %d %s", w.Code, w.Body)
 	}
 }
+
+// Each run may be asked about once a second unless the operator says otherwise.
+func TestDefaultPolls(t *testing.T) {
+	for config, want := range map[string]int{
+		`{}`: defaultMaxRuns, `{"limits":{"runs":5000}}`: 5000, `{"limits":{"runs":10}}`: 1000, `{"limits":{"runs":5000,"polls":7}}`: 7,
+	} {
+		h := mustLoad(t, config)
+		if got := h.limits().Polls; got != want {
+			t.Errorf("%s: %d polls a second, want %d", config, got, want)
+		}
+	}
+}

@@ -21,7 +21,7 @@ func (h *Handler) limits() Limits {
 	l.Runs = cmp.Or(l.Runs, affordableRuns(debug.SetMemoryLimit(-1)))
 	l.RunsPerProvider = cmp.Or(l.RunsPerProvider, max(1, l.Runs/2))
 	l.Waiting = cmp.Or(l.Waiting, l.Runs)
-	l.Polls = cmp.Or(l.Polls, defaultPolls)
+	l.Polls = cmp.Or(l.Polls, max(defaultPolls, l.Runs))
 	l.ConnectionOverhead = cmp.Or(l.ConnectionOverhead, defaultConnectionOverhead)
 	return l
 }

@@ -64,7 +64,7 @@ func (h *Handler) holdPolling(ctx caddy.Context, p *skillsharing.Polling) (relea
 // holdBudgets takes the budgets of so many polls per second from the pool.
 func holdBudgets(polls int, logger *zap.Logger) (held *polling.Budgets, release func(), err error) {
 	pooled, _, err := budgetPool.LoadOrNew(polls, func() (caddy.Destructor, error) {
-		return &budgets{polling.NewBudgets(float64(polls), polls, nil)}, nil
+		return &budgets{polling.NewBudgets(float64(polls), polls)}, nil
 	})
 	if err != nil {
 		return nil, nil, err

@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -92,6 +93,44 @@ func TestR49FollowerIsHandedOver(t *testing.T) {
 	if n := p.Count("acme/soon", hostile.Status); n > 3 {
 		t.Errorf("%d polls", n)
 	}
+}
+
+// R51: where a host may be asked less often than there are runs to ask about, the runs
+// that are likely to have ended are asked about first, whoever came first.
+func TestR51LikelyRunsFirst(t *testing.T) {
+	hostile.CheckLeaks(t)
+	const crowd, perSecond = 20, 4 // all of them once take five seconds
+	p := lasting(t)
+	p.On("acme/soon", hostile.Invoke, hostile.Accept(0))
+	config := func(perSecond int) string {
+		return hostile.Bridge(offer(p, "acme"), fmt.Sprintf("limits {\n\tpolls %d\n}", perSecond))
+	}
+	c := hostile.StartCaddy(t, config(1000))
+	for range 20 { // from which it is learned how quick it is
+		want{outcome: "completed"}.check(t, c.Execute("acme.soon", nil))
+	}
+	if err := c.Reload(config(perSecond)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	var crowded []<-chan hostile.Answer
+	for range crowd {
+		crowded = append(crowded, calling(unpooled(c.With(hostile.Context(ctx), hostile.Timeout(2*patience))), "acme.slow", nil))
+	}
+	asked := func() bool { return p.Count("acme/slow", hostile.Status) > 2*crowd }
+	hostile.Eventually(t, patience, func() bool { return p.Count("acme/slow", hostile.Invoke) == crowd && asked() }, "all are known to take long")
+	for range 3 {
+		a := c.Execute("acme.soon", nil)
+		want{outcome: "completed"}.check(t, a)
+		if a.Took > 3*time.Second {
+			t.Errorf("a run that has ended is noticed after %s", a.Took)
+		}
+	}
+	leave()
+	for _, answered := range crowded {
+		receive(t, answered)
+	}
+	onceEach(t, p)
 }
 
 // R53: a status or result URL that fails for some seconds loses no run that has more

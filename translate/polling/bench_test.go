@@ -47,14 +47,14 @@ func BenchmarkAdd(b *testing.B) {
 // BenchmarkRun is what following one run costs in all, with four polls.
 func BenchmarkRun(b *testing.B) {
 	learner := taught(b, polling.DefaultPrice, nine[4], 128, newRandom(1))
-	budget := polling.NewBudgets(1e9, 1e9, nil).Of("acme")
+	budget := polling.NewBudgets(1e9, 1e9).Of("acme")
 	b.ReportAllocs()
 	for b.Loop() {
 		now := time.Now()
 		run := polling.Start(learner, budget, now, now.Add(time.Minute))
 		for range 4 {
 			run.Next(0)
-			run.Hold()
+			run.Turn().Wait(b.Context(), time.Time{}, true)
 			run.Ask()
 			run.Running(false)
 		}

@@ -17,7 +17,7 @@ type Config struct {
 	// Price is how much later the end of a run may be noticed if that saves one
 	// poll: the higher, the fewer polls. Default: [DefaultPrice].
 	Price time.Duration
-	// Skills bounds how many are kept in mind. Default: 4096, at up to 2 KiB each.
+	// Skills bounds how many are kept in mind. Default: 4096, at up to 3 KiB each.
 	Skills int
 	// Run runs a function that makes the schedules which are due, a tenth of a
 	// millisecond each, and returns when there are none left. It is called from

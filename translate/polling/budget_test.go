@@ -1,146 +1,239 @@
 package polling_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 )
 
+// queuing waits for turns in the background, one after the other, and tells in which order
+// and when they came.
+type queuing struct {
+	budget *polling.Budget
+	start  time.Time
+	wait   sync.WaitGroup
+	mu     sync.Mutex
+	turns  []string
+}
+
+func (q *queuing) add(name string, likely, most time.Duration) {
+	q.wait.Go(func() {
+		ok := q.budget.Wait(context.Background(), q.start.Add(likely), most, time.Time{})
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		turn := fmt.Sprint(name, " ", time.Since(q.start).Round(ms))
+		if !ok {
+			turn += " never"
+		}
+		q.turns = append(q.turns, turn)
+	})
+	synctest.Wait()
+}
+
 func TestBudgetDelays(t *testing.T) {
 	t.Parallel()
-	now := time.Unix(0, 0)
-	budgets := polling.NewBudgets(10, 3, func() time.Time { return now })
-	hold := func(host string, want time.Duration) {
-		t.Helper()
-		if got := budgets.Of(host).Hold(time.Hour); (got - want).Abs() > time.Microsecond {
-			t.Errorf("%s is held for %v, want %v", host, got, want)
+	synctest.Test(t, func(t *testing.T) {
+		budgets := polling.NewBudgets(10, 3)
+		hold := func(host string, want time.Duration) {
+			t.Helper()
+			start := time.Now()
+			if ok := budgets.Of(host).Wait(t.Context(), start, polling.Never, time.Time{}); !ok || (time.Since(start)-want).Abs() > 10*time.Microsecond {
+				t.Errorf("%s is held for %v, want %v", host, time.Since(start), want)
+			}
 		}
-	}
-	for _, want := range []time.Duration{0, 0, 0, 100 * ms, 200 * ms, 300 * ms} {
-		hold("acme", want)
-	}
-	hold("umbrella", 0)
-	now = now.Add(400 * ms) // three that had to wait, and a new one
-	hold("acme", 0)
-	hold("acme", 100*ms)
-	now = now.Add(time.Hour)
-	for _, want := range []time.Duration{0, 0, 0, 100 * ms} {
-		hold("acme", want)
-	}
+		for _, want := range []time.Duration{0, 0, 0, 100 * ms, 100 * ms, 100 * ms} {
+			hold("acme", want)
+		}
+		hold("umbrella", 0)
+		time.Sleep(100 * ms)
+		hold("acme", 0)
+		hold("acme", 100*ms)
+		time.Sleep(time.Hour)
+		for _, want := range []time.Duration{0, 0, 0, 100 * ms} {
+			hold("acme", want)
+		}
+	})
+}
+
+// The next turn has the poll that is likely to tell most; of equal ones, who came first.
+func TestBudgetOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := &queuing{budget: polling.NewBudgets(10, 1).Of("acme"), start: time.Now()}
+		q.add("first", 0, polling.Never)
+		q.add("late", 5*second, polling.Never)
+		q.add("soon", second, polling.Never)
+		q.add("overdue", -second, polling.Never)
+		q.add("soon, too", second, polling.Never)
+		time.Sleep(150 * ms)
+		q.add("now", 150*ms, polling.Never)
+		q.wait.Wait()
+		want := []string{"first 0s", "overdue 100ms", "now 200ms", "soon 300ms", "soon, too 400ms", "late 500ms"}
+		if !slices.Equal(q.turns, want) {
+			t.Errorf("the turns are %q, want %q", q.turns, want)
+		}
+	})
+}
+
+// However many come later, nobody is put off beyond the moment for which it is likely.
+func TestBudgetStarvesNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := &queuing{budget: polling.NewBudgets(10, 1).Of("acme"), start: time.Now()}
+		q.add("first", 0, polling.Never)
+		q.add("late", 2*second, polling.Never)
+		for n := range 40 { // as many as there are turns, each likelier than the late one until its time comes
+			q.add(fmt.Sprint("other-", n), time.Since(q.start), polling.Never)
+			time.Sleep(100 * ms)
+		}
+		q.wait.Wait()
+		if i := slices.IndexFunc(q.turns, func(s string) bool { return len(s) > 4 && s[:4] == "late" }); i != 21 {
+			t.Errorf("its turn is the %d.: %q", i+1, q.turns)
+		}
+	})
 }
 
 // A poll that can't wait is made, and does not make others wait longer; but of those
 // there are no more than of the others.
 func TestBudgetAtTheLastMoment(t *testing.T) {
 	t.Parallel()
-	now := time.Unix(0, 0)
-	budget := polling.NewBudgets(10, 1, func() time.Time { return now }).Of("acme")
-	budget.Hold(0)
-	for range 5 {
-		if d := budget.Hold(30 * ms); d != 30*ms {
-			t.Fatalf("held for %v, want 30ms", d)
+	synctest.Test(t, func(t *testing.T) {
+		q := &queuing{budget: polling.NewBudgets(10, 1).Of("acme"), start: time.Now()}
+		q.add("first", 0, polling.Never)
+		q.add("patient", 0, polling.Never)
+		q.add("hasty", 0, 30*ms)
+		q.add("too many", 0, 30*ms)
+		q.add("at once", 0, -second)
+		time.Sleep(100 * ms)
+		q.add("again", 0, -second)
+		q.wait.Wait()
+		slices.Sort(q.turns)
+		want := []string{"again 100ms", "at once 0s", "first 0s", "hasty 30ms never", "patient 100ms", "too many 30ms never"}
+		if !slices.Equal(q.turns, want) {
+			t.Errorf("the turns are %q, want %q", q.turns, want)
 		}
-		for range 20 {
-			if d := budget.Hold(-second); d != polling.Never {
-				t.Fatalf("held for %v, want for ever", d)
+	})
+}
+
+// Who goes takes nothing of what there is, and leaves nobody waiting.
+func TestBudgetOfThoseWhoGo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := &queuing{budget: polling.NewBudgets(10, 1).Of("acme"), start: time.Now()}
+		q.add("first", 0, polling.Never)
+		ctx, leave := context.WithCancel(t.Context())
+		for range 5 { // among them the one who looks after the queue
+			go func() {
+				if q.budget.Wait(ctx, q.start, polling.Never, time.Time{}) {
+					t.Error("who went has a turn")
+				}
+			}()
+		}
+		go func() {
+			if q.budget.Wait(t.Context(), q.start, polling.Never, q.start.Add(20*ms)) || time.Since(q.start) != 20*ms {
+				t.Error("who waits for a while only waits for another one")
 			}
+		}()
+		synctest.Wait()
+		q.add("stays", 0, polling.Never)
+		time.Sleep(50 * ms)
+		leave()
+		q.wait.Wait()
+		if want := []string{"first 0s", "stays 100ms"}; !slices.Equal(q.turns, want) {
+			t.Errorf("the turns are %q, want %q", q.turns, want)
 		}
-		now = now.Add(100 * ms)
-		if d := budget.Hold(second); d != 0 {
-			t.Fatalf("held for %v, want 0", d)
-		}
-		if d := budget.Hold(-second); d != 0 {
-			t.Fatalf("held for %v, want 0", d)
-		}
-		now = now.Add(100 * ms)
-		budget.Hold(second)
-	}
-	if d := budget.Hold(second); d != 100*ms {
-		t.Errorf("held for %v, want 100ms", d)
-	}
+	})
 }
 
 func TestNoBudget(t *testing.T) {
 	t.Parallel()
 	var budgets *polling.Budgets
+	gone, leave := context.WithCancel(t.Context())
+	leave()
 	for range 100 {
-		if d := budgets.Of("acme").Hold(second); d != 0 {
-			t.Fatalf("held for %v", d)
+		if !budgets.Of("acme").Wait(t.Context(), time.Now(), second, time.Time{}) || budgets.Of("acme").Wait(gone, time.Now(), second, time.Time{}) {
+			t.Fatal("held")
 		}
 	}
 }
 
 func TestBudgetsAreBounded(t *testing.T) {
 	t.Parallel()
-	now := time.Unix(0, 0)
-	budgets := polling.NewBudgets(10, 1, func() time.Time { return now })
-	busy := budgets.Of("busy")
-	for n := range 10_000 {
-		now = now.Add(ms)
-		busy.Hold(time.Hour)
-		budgets.Of(fmt.Sprint("host-", n)).Hold(second)
-	}
-	if n := budgets.Budgets(); n > 2000 {
-		t.Errorf("%d budgets are kept", n)
-	}
-	if budgets.Of("busy") != busy {
-		t.Error("one that is in use is not kept")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		budgets := polling.NewBudgets(10, 1)
+		busy := budgets.Of("busy")
+		wait := func(b *polling.Budget) { b.Wait(t.Context(), time.Now(), 0, time.Time{}) }
+		for n := range 10_000 {
+			time.Sleep(ms)
+			wait(busy)
+			wait(budgets.Of(fmt.Sprint("host-", n)))
+		}
+		if n := budgets.Budgets(); n > 2000 {
+			t.Errorf("%d budgets are kept", n)
+		}
+		if budgets.Of("busy") != busy {
+			t.Error("one that is in use is not kept")
+		}
+	})
 }
 
 // A run that was left alone until its host's budget was dropped counts together with
 // those that came later.
 func TestDroppedBudgetsAreNotSpent(t *testing.T) {
 	t.Parallel()
-	now := time.Unix(0, 0)
-	budgets := polling.NewBudgets(10, 3, func() time.Time { return now })
-	early := budgets.Of("acme")
-	for n := range 2000 {
-		budgets.Of(fmt.Sprint("host-", n)).Hold(0)
-		now = now.Add(second)
-	}
-	later := budgets.Of("acme")
-	if later == early {
-		t.Fatal("no budget was dropped: this test sees nothing")
-	}
-	for i, want := range []time.Duration{0, 0, 0, 100 * ms, 200 * ms, 300 * ms} {
-		if got := []*polling.Budget{early, later}[i%2].Hold(second); (got - want).Abs() > time.Microsecond {
-			t.Errorf("poll %d is held for %v, want %v", i+1, got, want)
+	synctest.Test(t, func(t *testing.T) {
+		budgets := polling.NewBudgets(10, 3)
+		early := budgets.Of("acme")
+		for n := range 2000 {
+			budgets.Of(fmt.Sprint("host-", n)).Wait(t.Context(), time.Now(), 0, time.Time{})
+			time.Sleep(second)
 		}
-	}
-	if d := early.Hold(0); d != 0 {
-		t.Errorf("the first poll that can't wait is held for %v", d)
-	}
-	for range 2 {
-		later.Hold(0)
-	}
-	if d := early.Hold(0); d != polling.Never {
-		t.Errorf("one poll too many that can't wait is held for %v", d)
-	}
+		later := budgets.Of("acme")
+		if later == early {
+			t.Fatal("no budget was dropped: this test sees nothing")
+		}
+		for i, want := range []time.Duration{0, 0, 0, 100 * ms, 100 * ms, 100 * ms} {
+			start := time.Now()
+			if []*polling.Budget{early, later}[i%2].Wait(t.Context(), start, second, time.Time{}); (time.Since(start) - want).Abs() > 10*time.Microsecond {
+				t.Errorf("poll %d is held for %v, want %v", i+1, time.Since(start), want)
+			}
+		}
+		for i, want := range []bool{true, true, true, false} { // the turns that nobody has to wait for
+			if got := []*polling.Budget{early, later}[i%2].Wait(t.Context(), time.Now(), -second, time.Time{}); got != want {
+				t.Errorf("poll %d that can't wait: %v", i+1, got)
+			}
+		}
+	})
 }
 
 // Many at once never get more than there are.
 func TestBudgetIsSafe(t *testing.T) {
 	t.Parallel()
-	now := time.Unix(0, 0)
-	budgets := polling.NewBudgets(10, 5, func() time.Time { return now })
-	var made atomic.Int64
-	var running sync.WaitGroup
-	for range 8 {
-		running.Go(func() {
-			for range 100 {
-				if budgets.Of("acme").Hold(0) != polling.Never {
-					made.Add(1)
+	synctest.Test(t, func(t *testing.T) {
+		budgets := polling.NewBudgets(10, 5)
+		var mu sync.Mutex
+		made := 0
+		var running sync.WaitGroup
+		for range 8 {
+			running.Go(func() {
+				for range 100 {
+					if budgets.Of("acme").Wait(t.Context(), time.Now(), 0, time.Time{}) {
+						mu.Lock()
+						made++
+						mu.Unlock()
+					}
 				}
-			}
-		})
-	}
-	running.Wait()
-	if n := made.Load(); n != 10 {
-		t.Errorf("%d polls at one moment, want 5 and 5 that can't wait", n)
-	}
+			})
+		}
+		running.Wait()
+		if made != 10 {
+			t.Errorf("%d polls at one moment, want 5 and 5 that can't wait", made)
+		}
+	})
 }

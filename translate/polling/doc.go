@@ -1,6 +1,6 @@
 // Package polling decides when to ask for the state of a run, by what was
-// learned of earlier runs of the same skill. It makes no requests and keeps no
-// timers: it says how long to wait, and is told how it went.
+// learned of earlier runs of the same skill. It makes no requests: it says how long to
+// wait, and is told how it went. It only waits itself where a host is asked too often.
 //
 // # Use
 //
@@ -10,7 +10,7 @@
 //	…
 //	run := polling.Start(book.Learner(key), budgets.Of(host), accepted, deadline)
 //	delay := run.Next(retryAfter)
-//	for sleep(ctx, delay) && sleep(ctx, run.Hold()) {
+//	for sleep(ctx, delay) && run.Turn().Wait(ctx, deadline, true) {
 //		run.Ask()
 //		answer := ask(ctx)
 //		switch {
@@ -19,6 +19,9 @@
 //			return
 //		case answer.tooManyRequests:
 //			run.Throttled()
+//			failures++
+//			delay = run.Retry(failures, answer.retryAfter)
+//			continue
 //		case answer.running:
 //			run.Running()
 //		}
@@ -104,7 +107,9 @@
 //     (429 or 503), and halves it again for each minute without such an answer.
 //
 // A [Budget] bounds how many polls per second one host gets in all, from whoever
-// shares the [Budgets]. It delays polls, and never refuses one.
+// shares the [Budgets]. Where that is too few, the polls of runs go first that are likely
+// to have ended; the others wait for the time at which theirs are, but never for longer
+// than five seconds, or a quarter of the time for which they have been going on.
 //
 // # Providers that lie
 //

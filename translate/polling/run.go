@@ -1,6 +1,9 @@
 package polling
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // A Run is one run that is being followed. It is not safe for concurrent use.
 type Run struct {
@@ -73,14 +76,41 @@ func (r *Run) progress(atLeast time.Duration) Progress {
 	return p
 }
 
-// Hold returns for how much longer the budget has the poll wait. It is called
-// when the delay that Next returned has passed.
-func (r *Run) Hold() time.Duration { return r.budget.Hold(r.progress(0).last()) }
+// Turn returns the turn that a poll has to wait for when the delay that Next returned has
+// passed.
+func (r *Run) Turn() Turn {
+	if r.budget == nil {
+		return Turn{}
+	}
+	t := Turn{budget: r.budget, likely: time.Now(), last: Never}
+	if !r.deadline.IsZero() {
+		t.last = r.progress(0).last()
+	}
+	if l, ok := r.plan.(*Learner); ok {
+		// It may be far from the truth, since it is made of what providers say: nobody is to gain by having been likely
+		// to end for long, nor to lose much by being likely to end late.
+		elapsed := t.likely.Sub(r.accepted)
+		latest := max(longestGap, time.Duration(longestPart*float64(elapsed)))
+		t.likely = t.likely.Add(min(max(l.schedule.Load().Likely(r.running)-elapsed, 0), latest))
+	}
+	return t
+}
 
-// Reserve is Hold for a poll that need not be made: ok is false if it would have to
-// wait for longer than most.
-func (r *Run) Reserve(most time.Duration) (delay time.Duration, ok bool) {
-	return r.budget.reserve(most)
+// A Turn is that of one poll among those of its host.
+type Turn struct {
+	budget *Budget
+	likely time.Time
+	last   time.Duration // after which the poll can just be answered by the deadline
+}
+
+// Wait waits for the turn, for as long as the context lasts, and until the given time if
+// it is not zero. It reports whether the poll may be made. A poll that has to be made is
+// made just before the deadline if its turn has not come, one that need not be is not.
+func (t Turn) Wait(ctx context.Context, until time.Time, hasTo bool) bool {
+	if !hasTo {
+		t.last = Never
+	}
+	return t.budget.Wait(ctx, t.likely, t.last, until)
 }
 
 // Ask tells that a poll is being made.

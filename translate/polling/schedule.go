@@ -24,6 +24,7 @@ const (
 	merged     = 0.1   // of a gap: a poll that early was the one meant for its end
 	loneSpan   = 0.3   // how far the only execution time is spread
 	shortest   = 0.001 // seconds: what is shorter is taken for this
+	likely     = 0.25  // probability at which a run counts as likely to have ended: so most are noticed soonest, by simulation
 )
 
 // A Schedule says at which times after its start a run is best polled. It is
@@ -31,6 +32,7 @@ const (
 type Schedule struct {
 	price float64   // seconds
 	times []float32 // seconds, ascending; nil: nothing is known
+	ended []float32 // the probability that a run has by each of them
 }
 
 // NewSchedule makes the schedule of least cost for what is known. The price is
@@ -45,6 +47,35 @@ func NewSchedule(h *History, price time.Duration) *Schedule {
 func (s *Schedule) Next(elapsed time.Duration) (next, gap time.Duration) {
 	at, g := s.after(max(elapsed, 0).Seconds())
 	return seconds(at), seconds(g)
+}
+
+// Likely returns when a run is likely to have ended that was seen to be still going on at
+// some time, both counted from the start of the run.
+func (s *Schedule) Likely(running time.Duration) time.Duration {
+	at := max(running.Seconds(), priorStart)
+	if s.times == nil { // no scale is likelier than another
+		return seconds(at * math.Pow(max(horizon/at, 1+tail), likely))
+	}
+	i, _ := slices.BinarySearch(s.times, float32(at))
+	seen := s.by(i, at)
+	for ; i < len(s.times); i++ {
+		if float64(s.ended[i])-seen >= likely*(1-seen) {
+			return seconds(max(float64(s.times[i]), at))
+		}
+	}
+	return seconds(max(at, s.at(len(s.times)-1)) * (1 + tail))
+}
+
+// by is the probability that a run has ended by a time, which is not after the i-th.
+func (s *Schedule) by(i int, at float64) float64 {
+	switch i {
+	case 0:
+		return float64(s.ended[0]) * at / max(s.at(0), at)
+	case len(s.times):
+		return float64(s.ended[i-1])
+	}
+	from, to := float64(s.ended[i-1]), float64(s.ended[i])
+	return from + (to-from)*(at-s.at(i-1))/(s.at(i)-s.at(i-1))
 }
 
 func (s *Schedule) after(elapsed float64) (next, gap float64) {
@@ -96,6 +127,7 @@ type planner struct {
 	candidates []candidate
 	nodes      []node
 	times      []float32
+	ended      []float32
 }
 
 // edge is where the law's density, over the logarithm of time, changes.
@@ -128,20 +160,20 @@ func (p *planner) schedule(l lessons, price time.Duration) *Schedule {
 	}
 	p.estimate(l)
 	p.optimise(s.price, l.first)
-	s.times = p.best(s.price, beyond*p.sorted[len(p.sorted)-1])
+	s.times, s.ended = p.best(s.price, beyond*p.sorted[len(p.sorted)-1])
 	return s
 }
 
 // best follows the nodes from the start to the end. Where the best next poll is
 // the very next candidate, more candidates could be better still: such a gap is
 // divided evenly, as Keller's density of polls says.
-func (p *planner) best(price, end float64) []float32 {
-	p.times = p.times[:0]
+func (p *planner) best(price, end float64) (times, ended []float32) {
+	p.times, p.ended = p.times[:0], p.ended[:0]
 	last := len(p.nodes) - 1
 	for j := 0; ; {
 		from, next := &p.nodes[j], p.nodes[j].next
 		if next == last || from.at > end {
-			return slices.Clone(p.times)
+			return slices.Clone(p.times), slices.Clone(p.ended)
 		}
 		to := &p.nodes[next]
 		parts, gap := 1, to.at-from.at
@@ -152,7 +184,9 @@ func (p *planner) best(price, end float64) []float32 {
 			parts = max(1, int(min(math.Round(gap*math.Sqrt(hazard/(2*price))), most)))
 		}
 		for k := 1; k <= parts; k++ {
-			p.times = append(p.times, float32(from.at+gap*float64(k)/float64(parts)))
+			part := float64(k) / float64(parts)
+			p.times = append(p.times, float32(from.at+gap*part))
+			p.ended = append(p.ended, float32(from.probability+(to.probability-from.probability)*part))
 		}
 		j = next
 	}

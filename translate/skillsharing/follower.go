@@ -447,17 +447,9 @@ func (f *follower) wait(w *watcher, d time.Duration) bool {
 // at any time does not get one in any case.
 func (f *follower) hold(w *watcher) bool {
 	f.mu.Lock()
-	if !f.mustAsk || w.until.IsZero() {
-		d := f.run.Hold()
-		f.mu.Unlock()
-		return f.wait(w, d)
-	}
-	delay, ok := f.run.Reserve(time.Until(w.until))
+	turn := f.run.Turn()
 	f.mu.Unlock()
-	if !ok {
-		delay = time.Until(w.until)
-	}
-	return w.sleep(delay) && ok
+	return turn.Wait(w.ctx, w.until, !f.mustAsk || w.until.IsZero())
 }
 
 // request makes one request, for whose answer the watcher does not wait for too long.

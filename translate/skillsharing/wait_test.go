@@ -121,7 +121,7 @@ func TestResumedRunsKeepTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport := script(t, says(200, runs))
 		c := newClient(t, acme, transport)
-		c.Polling.Budgets = polling.NewBudgets(2, 2, nil)
+		c.Polling.Budgets = polling.NewBudgets(2, 2)
 		start := time.Now()
 		for i := range 40 {
 			wait := time.Duration(i%4) * time.Millisecond
@@ -217,7 +217,7 @@ func TestSourcesShareTheBudgetOfAHost(t *testing.T) {
 					source string
 					skill  *skillsharing.Skill
 				}{{acme, skillAt(t, acme)}, {"https://registry.example", skillAt(t, acme, c.other...)}}
-				budgets := polling.NewBudgets(perSecond, burst, nil)
+				budgets := polling.NewBudgets(perSecond, burst)
 				var transports []*scripted
 				var running sync.WaitGroup
 				for i := range 2 * callers {
