@@ -77,7 +77,8 @@
 // origin (RFC 5861) lowers this time; no-cache, must-revalidate,
 // proxy-revalidate and s-maxage forbid it, as RFC 9111, section 4.2.4 says. Any
 // other failure is a verdict on the document: it is dropped. An error of Fetch
-// is one if it says so itself, as [Request] describes.
+// is one if it says so itself, as [Request] describes. An [*OwnError] is no failure
+// to get the document, but a refusal to one [Request.Owner]: others do not get it.
 //
 // # Flights
 //

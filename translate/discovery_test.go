@@ -39,7 +39,7 @@ func TestDiscoveryIsBounded(t *testing.T) {
 		{6 * time.Second, 8 * time.Second, 8 * time.Second, translate.TimedOut},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			documents, err := cache.New(cache.Config{MaxSize: 1 << 20, TTL: time.Hour, MaxTTL: time.Hour})
+			documents, err := cache.New(cache.Config{MaxSize: 1 << 20, TTL: time.Hour, MaxTTL: time.Hour, NegativeTTL: 5 * time.Second})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,6 +55,10 @@ func TestDiscoveryIsBounded(t *testing.T) {
 			o := bridge.Execute(t.Context(), translate.Call{Name: "p.s", Timeout: c.timeout})
 			if took := time.Since(start); o.Failure == nil || o.Failure.Kind != c.kind || o.Failure.Next != translate.NextRetry || took != c.took {
 				t.Errorf("%s each, timeout %s: %+v after %s", c.each, c.timeout, o.Failure, took)
+			}
+			// Trying again makes sense when the failure is not remembered any more.
+			if retry := string(o.Failure.Err.Retry); c.kind == translate.Unreachable && !strings.Contains(retry, `"suggested_delay_ms":6000,`) {
+				t.Errorf("%s each: %s", c.each, retry)
 			}
 			time.Sleep(time.Minute) // what is being read goes on
 		})

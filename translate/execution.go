@@ -164,7 +164,7 @@ func (x *execution) inDiscoveryTime(discover func(context.Context) *Failure) *Fa
 	defer x.finding.end()
 	failure := discover(&x.finding)
 	if failure != nil && failure.Kind == TimedOut && x.ctx.Err() == nil && time.Now().Before(own) {
-		return failed(slowDiscovery(failure.Err))
+		return failed(slowDiscovery(failure.Err, x.bridge.config.Cache.NegativeTTL()))
 	}
 	return failure
 }

@@ -218,13 +218,14 @@ func busy(limit string, most int64) *Failure {
 }
 
 // slowDiscovery is the error of a source whose documents took too long, though the
-// call itself still had time.
-func slowDiscovery(e *skillsharing.Error) *skillsharing.Error {
+// call itself still had time. The reading fails at about the same time, which is
+// remembered for a while.
+func slowDiscovery(e *skillsharing.Error, remembered time.Duration) *skillsharing.Error {
 	return &skillsharing.Error{
 		Code: skillsharing.EndpointUnreachable, Phase: e.Phase, Source: skillsharing.SourceBridge, Executed: skillsharing.ExecutedNo,
 		Message: fmt.Sprintf("The provider's documents could not be read within %s.", discoveryTimeout),
 		Details: jsontext.Value(`{"reason":"it did not answer in time"}`), URL: e.URL,
-		Retry: jsontext.Value(`{"suggested_delay_ms":2000,"max_attempts":3}`),
+		Retry: fmt.Appendf(nil, `{"suggested_delay_ms":%d,"max_attempts":3}`, max(2*time.Second, remembered+time.Second).Milliseconds()),
 	}
 }
 
