@@ -182,3 +182,37 @@ func TestLeft(t *testing.T) {
 		}
 	})
 }
+
+// Whatever callers do, what was begun lands, no more are in the air than may be, and
+// the last can still get what it wants.
+func TestGroupsUnderLoad(t *testing.T) {
+	play(t, config, func(s scene) {
+		var in airport
+		var wg sync.WaitGroup
+		var left, landed atomic.Int64
+		for n := range 2000 {
+			wg.Go(func() {
+				time.Sleep(time.Duration(n%97) * 10 * time.Millisecond)
+				ctx, cancel := context.WithTimeout(s.Context(), time.Duration(n%13)*100*time.Millisecond+time.Millisecond)
+				defer cancel()
+				request := in.request(n%50, 4, time.Duration(n%7)*200*time.Millisecond)
+				request.Timeout = 5 * time.Second
+				request.Left = func() func() { left.Add(1); return func() { landed.Add(1) } }
+				if n%31 == 0 {
+					s.cache.Delete(request.URL, "")
+				}
+				_, _ = s.cache.Get(ctx, request)
+			})
+		}
+		wg.Wait()
+		for n := range 10 {
+			if _, err := s.cache.Get(s.Context(), in.request(1000+n, 4, time.Second)); err != nil {
+				s.Error(err)
+			}
+		}
+		time.Sleep(time.Minute)
+		if in.most.Load() > 4 || in.now.Load() != 0 || left.Load() == 0 || left.Load() != landed.Load() {
+			s.Errorf("%d at a time, %d still in the air, %d left, %d landed", in.most.Load(), in.now.Load(), left.Load(), landed.Load())
+		}
+	})
+}

@@ -64,7 +64,7 @@ func (c *Client) readBody(phase Phase, o *outgoing, resp *http.Response) ([]byte
 			return nil, err
 		case len(text) == cap(text):
 			if isDocument(phase) && len(text) >= largeDocument {
-				if err := c.admitLarge(o.Context()); err != nil {
+				if err := c.admitLarge(o.Context(), phase); err != nil {
 					return nil, err
 				}
 			}

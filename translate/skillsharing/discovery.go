@@ -214,7 +214,7 @@ type constant struct {
 	number     uint64 // tells the client from others whose documents are in the same partition
 	index      string // its URL
 	partitions [documentKinds]string
-	large      chan struct{} // has room for the large documents that may be read at a time
+	large      map[Phase]chan struct{} // with room for the large documents that may be read at a time
 	misses     misses
 }
 
@@ -225,7 +225,7 @@ func (c *Client) constant() *constant {
 	if known := c.constants.Load(); known != nil {
 		return known
 	}
-	made := &constant{number: clients.Add(1), index: c.below(WellKnownPath).String(), large: make(chan struct{}, maxLarge), misses: misses{perMinute: c.Limits.FailedReads}}
+	made := &constant{number: clients.Add(1), index: c.below(WellKnownPath).String(), large: newLarge(), misses: misses{perMinute: c.Limits.FailedReads}}
 	for kind, name := range documentKindNames {
 		made.partitions[kind] = name + " " + c.Partition
 	}

@@ -14,23 +14,28 @@ func hold(ctx context.Context) (release func()) {
 	return nil
 }
 
-// Documents of more than largeDocument bytes are large. Of a source, maxLarge of them
-// are read and parsed at a time: parsing takes many times their size in memory.
+// Documents of more than largeDocument bytes are large. Of a source, maxLarge indexes
+// and maxLarge descriptors of this kind are read and parsed at a time: parsing takes many
+// times their size in memory.
 const (
 	largeDocument = 64 << 10
 	maxLarge      = 2
 )
 
+func newLarge() map[Phase]chan struct{} {
+	return map[Phase]chan struct{}{PhaseDiscovery: make(chan struct{}, maxLarge), PhaseDescriptor: make(chan struct{}, maxLarge)}
+}
+
 type readingKey struct{}
 
 // admitLarge waits for a place for a document that turns out to be large. The reading
 // gives it up with its context, which ends when the document has been parsed.
-func (c *Client) admitLarge(ctx context.Context) error {
+func (c *Client) admitLarge(ctx context.Context, phase Phase) error {
 	r, ok := ctx.Value(readingKey{}).(*reading)
 	if !ok || r.large {
 		return nil
 	}
-	places := c.constant().large
+	places := c.constant().large[phase]
 	select {
 	case places <- struct{}{}:
 		r.large = true
