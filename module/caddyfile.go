@@ -39,6 +39,7 @@ func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, e
 //			namespace             <name>
 //			alias                 <name> <skill-id>
 //			trust                 <host[:port]>...
+//			trust_registry        <namespace>...
 //			credentials           <module> ... { ... }
 //			discovery_credentials <module> ... { ... }
 //			capability_types      <type>...
@@ -110,7 +111,7 @@ func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, e
 //
 // A host of trust is *.example.com for all subdomains of example.com.
 //
-// The lines provider, skill, registry, alias, trust, capability_types,
+// The lines provider, skill, registry, alias, trust, trust_registry, capability_types,
 // allow_networks and allow_ports may be repeated. Every error names file and line.
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the directive's name
@@ -221,6 +222,7 @@ func (p *parser) provider(h *Handler) error {
 		"namespace":             p.text(&v.Namespace, path+".namespace"),
 		"alias":                 func() error { return p.alias(v, path) },
 		"trust":                 p.list(&v.Trust, path+".trust", nil),
+		"trust_registry":        p.list(&v.TrustRegistry, path+".trust_registry", nil),
 		"credentials":           p.credentials(&v.CredentialsRaw, path+".credentials"),
 		"discovery_credentials": p.credentials(&v.DiscoveryCredentialsRaw, path+".discovery_credentials"),
 		"capability_types":      p.list(&v.CapabilityTypes, path+".capability_types", nil),
@@ -228,7 +230,7 @@ func (p *parser) provider(h *Handler) error {
 		"prefer_wait":           p.duration(&v.PreferWait, path+".prefer_wait"),
 		"require_principal":     p.flag(&v.RequirePrincipal, path+".require_principal"),
 		"transport":             p.transport(&v.TransportRaw, path+".transport"),
-	}, "alias", "trust", "capability_types")
+	}, "alias", "trust", "trust_registry", "capability_types")
 }
 
 func (p *parser) alias(v *Provider, path string) error {

@@ -73,6 +73,7 @@ func (h *Handler) check() *configError {
 	for i, r := range h.Registries {
 		h.checkRegistry(c, element("registries", i), r, namespaces)
 	}
+	h.checkTrustedRegistries(c)
 	h.checkCallers(c)
 	h.checkTimesAndSizes(c)
 	checkLimits(c, h.Limits)
@@ -107,6 +108,35 @@ func (h *Handler) checkProvider(c *checker, path string, p *Provider, names, nam
 	checkTransport(c, path+".transport", p.TransportRaw)
 	h.checkSecrets(c, path+".credentials", p.CredentialsRaw, p.RequirePrincipal)
 	h.checkDiscoverySecrets(c, path+".discovery_credentials", p.DiscoveryCredentialsRaw, p.RequirePrincipal)
+}
+
+// checkTrustedRegistries checks that a provider trusts registries that there are.
+func (h *Handler) checkTrustedRegistries(c *checker) {
+	known := make(map[string]bool)
+	for _, r := range h.Registries {
+		if r == nil {
+			continue
+		}
+		namespace := r.Namespace
+		if u, err := parseURL("registry URL", r.URL); namespace == "" && err == nil {
+			namespace = defaultNamespace(u)
+		}
+		known[namespace] = true
+	}
+	for i, p := range h.Providers {
+		if p == nil {
+			continue
+		}
+		for j, namespace := range p.TrustRegistry {
+			at := element(element("providers", i)+".trust_registry", j)
+			switch {
+			case !known[namespace]:
+				c.check(fmt.Errorf("trust_registry %q is the namespace of no registry in this block", namespace), at)
+			case slices.Contains(p.TrustRegistry[:j], namespace):
+				c.check(fmt.Errorf("trust_registry %q is given twice", namespace), at)
+			}
+		}
+	}
 }
 
 func (h *Handler) checkSkill(c *checker, path string, s *Skill, names, namespaces map[string]string) {

@@ -37,6 +37,15 @@ type Provider struct {
 	// Example: `["api.example.net", "auth.example.com:8443", "*.skills.example.com"]`.
 	Trust []string `json:"trust,omitempty"`
 
+	// Namespaces of registries in this handler whose skills may use the secrets
+	// configured here though the provider's own index does not list them. Without,
+	// a skill that a registry lists uses them only if the index lists it, too, with
+	// the same descriptor URL. In any case descriptor and endpoint have to be on
+	// hosts that may receive them. Whoever can put a file on such a host can have
+	// a registry that is trusted so send your secrets to any path there. Default:
+	// none. Example: `["community"]`.
+	TrustRegistry []string `json:"trust_registry,omitempty"`
+
 	// How to authenticate when invoking a skill and asking for its status and
 	// result. It is sent to hosts that may receive it only, and only where a skill
 	// asks for authentication of that type. Needs `require_principal`, here or in
@@ -70,7 +79,9 @@ type Provider struct {
 	// not asked any more. Default: not asked. Example: `30s`.
 	PreferWait caddy.Duration `json:"prefer_wait,omitempty"`
 
-	// Transport for all requests to this provider, instead of the handler's.
+	// Transport for all requests to this provider, instead of the handler's. Its
+	// client certificate, if it has one, is shown only to hosts that may receive
+	// the provider's secrets.
 	// Example: `{"protocol": "http", "tls": {"client_certificate_automate": "bridge.example.com"}}`.
 	TransportRaw json.RawMessage `json:"transport,omitempty" caddy:"namespace=http.reverse_proxy.transport inline_key=protocol"`
 }
@@ -121,8 +132,9 @@ type Skill struct {
 
 // Registry is a directory of skills of many providers, asked by capability
 // type (Skill Sharing Protocol, section 4.2). Skills found in it are invoked
-// with the credentials of the provider in this handler whose hosts allow it,
-// if there is one.
+// with the credentials of the provider in this handler whose own index lists them
+// with the same descriptor URL (or which says `trust_registry`) and whose hosts
+// allow it, if there is one, else with none.
 type Registry struct {
 	// What `/skills` is appended to. `http` needs `allow_http`. Required.
 	// Example: `https://registry.example.org/v1`.

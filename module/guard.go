@@ -58,6 +58,8 @@ type rules struct {
 	// named are the single addresses that the operator allowed.
 	named map[netip.Addr]bool
 	ports map[uint16]bool
+	// notice tells the operator of anything else; nil: it does not.
+	notice func(context.Context, *skillsharing.Notice)
 	// report tells the operator of a refusal, with what would allow it.
 	report func(source, host, address string, r *refusal)
 }

@@ -167,7 +167,8 @@ type Handler struct {
 	// then judged by the addresses that their names have here); `dial_timeout`
 	// and `handshake_timeout` are `5s`, `expect_continue_timeout` is `1s`,
 	// `max_response_header_size` is 64 KiB, and 512 idle connections are kept per
-	// host for `90s` unless written otherwise. HTTP/3, the PROXY protocol and
+	// host for `90s` unless written otherwise. A client certificate is shown only
+	// where the secrets of a provider, skill or registry may go. HTTP/3, the PROXY protocol and
 	// placeholders in the TLS server name are refused.
 	// Example: `{"protocol": "http", "resolver": {"addresses": ["10.0.0.53"]}}`.
 	TransportRaw json.RawMessage `json:"transport,omitempty" caddy:"namespace=http.reverse_proxy.transport inline_key=protocol"`

@@ -125,6 +125,7 @@ func (h *Handler) config(ctx caddy.Context) (*translate.Config, []func(), error)
 	o := newObserver(h.logger)
 	o.audit = newAudit(h.logger, h.Audit)
 	b := &builder{ctx: ctx, rules: newRules(networks, ports, o.refused), overhead: h.limits().ConnectionOverhead}
+	b.rules.notice = o.Notice
 	sources, err := b.sources(h)
 	if err != nil {
 		return nil, nil, err

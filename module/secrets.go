@@ -89,7 +89,7 @@ func partition(s *translate.Source, credentials, transport json.RawMessage) (str
 	d.add(s.Namespace)
 	d.add(s.URL.String())
 	d.add(string(transport))
-	if len(credentials) == 0 {
+	if len(credentials) == 0 && !s.Certificate {
 		return d.text(), nil
 	}
 	d.add(strconv.Itoa(len(s.Trust)))

@@ -64,7 +64,7 @@ func faults(path, owner string) func(part string, err error) error {
 func (b *builder) provider(path string, p *Provider) (s translate.Source, err error) {
 	fault := faults(path, p.Origin)
 	s = translate.Source{
-		Kind: translate.ProviderSource, Namespace: p.Namespace, Trust: p.Trust,
+		Kind: translate.ProviderSource, Namespace: p.Namespace, Trust: p.Trust, TrustRegistries: p.TrustRegistry,
 		CapabilityTypes: capabilityTypes(p.CapabilityTypes), ListPrivate: p.ListPrivate, RequirePrincipal: p.RequirePrincipal,
 		PreferWait: time.Duration(p.PreferWait),
 	}
@@ -77,6 +77,9 @@ func (b *builder) provider(path string, p *Provider) (s translate.Source, err er
 	for _, a := range p.Aliases {
 		s.Aliases = append(s.Aliases, translate.Alias{Name: a.Name, SkillID: a.SkillID})
 	}
+	if err = b.carry(&s, p.TransportRaw); err != nil {
+		return s, fault(".transport", err)
+	}
 	if s.Partition, err = partition(&s, p.DiscoveryCredentialsRaw, p.TransportRaw); err != nil {
 		return s, fault(".discovery_credentials", err)
 	}
@@ -85,9 +88,6 @@ func (b *builder) provider(path string, p *Provider) (s translate.Source, err er
 	}
 	if s.DiscoveryCredentials, err = loadDiscoveryCredentials(credentials.WithOwner(b.ctx, s.Namespace), p, "DiscoveryCredentialsRaw", p.DiscoveryCredentialsRaw); err != nil {
 		return s, fault(".discovery_credentials", err)
-	}
-	if s.Transport, err = b.transport(p.TransportRaw); err != nil {
-		return s, fault(".transport", err)
 	}
 	return s, nil
 }
@@ -98,14 +98,14 @@ func (b *builder) skill(path string, skill *Skill) (s translate.Source, err erro
 	if s.URL, err = parseURL("descriptor URL", skill.URL); err != nil {
 		return s, fault(".url", err)
 	}
+	if err = b.carry(&s, skill.TransportRaw); err != nil {
+		return s, fault(".transport", err)
+	}
 	if s.Partition, err = partition(&s, nil, skill.TransportRaw); err != nil {
 		return s, fault("", err)
 	}
 	if s.Credentials, err = loadCredentials(credentials.WithOwner(b.ctx, s.Namespace), skill, "CredentialsRaw", skill.CredentialsRaw); err != nil {
 		return s, fault(".credentials", err)
-	}
-	if s.Transport, err = b.transport(skill.TransportRaw); err != nil {
-		return s, fault(".transport", err)
 	}
 	return s, nil
 }
@@ -114,13 +114,16 @@ func (b *builder) registry(path string, r *Registry) (s translate.Source, err er
 	fault := faults(path, r.URL)
 	s = translate.Source{
 		Kind: translate.RegistrySource, Namespace: r.Namespace,
-		CapabilityTypes: capabilityTypes(r.CapabilityTypes), Transport: b.standard, RequirePrincipal: r.RequirePrincipal,
+		CapabilityTypes: capabilityTypes(r.CapabilityTypes), RequirePrincipal: r.RequirePrincipal,
 	}
 	if s.URL, err = parseURL("registry URL", r.URL); err != nil {
 		return s, fault(".url", err)
 	}
 	if s.Namespace == "" {
 		s.Namespace = defaultNamespace(s.URL)
+	}
+	if err = b.carry(&s, nil); err != nil {
+		return s, fault("", err)
 	}
 	if s.Partition, err = partition(&s, r.DiscoveryCredentialsRaw, nil); err != nil {
 		return s, fault(".discovery_credentials", err)
@@ -131,12 +134,17 @@ func (b *builder) registry(path string, r *Registry) (s translate.Source, err er
 	return s, nil
 }
 
-// transport returns the transport of a source: its own, or else the handler's.
-func (b *builder) transport(raw json.RawMessage) (*transport, error) {
-	if len(raw) == 0 {
-		return b.standard, nil
+// carry gives a source its transport: its own, or else the handler's.
+func (b *builder) carry(s *translate.Source, raw json.RawMessage) error {
+	t := b.standard
+	if len(raw) > 0 {
+		var err error
+		if t, err = b.load(raw); err != nil {
+			return err
+		}
 	}
-	return b.load(raw)
+	s.Transport, s.Certificate = t, t.unidentified != nil
+	return nil
 }
 
 func (b *builder) load(raw json.RawMessage) (*transport, error) {

@@ -2,6 +2,7 @@ package skillbridge
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json" // Caddy's types are made for encoding/json
 	"errors"
 	"fmt"
@@ -18,6 +19,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
 const (
@@ -32,8 +35,11 @@ var errTransport = errors.New("only http is possible: only there can it be seen 
 // its guard allows, and no proxy that the operator did not write.
 type transport struct {
 	*http.Transport
-	guard   *guard
-	proxied bool
+	// unidentified carries the requests whose host must not be shown the client
+	// certificate, on connections of its own; nil: there is no certificate.
+	unidentified *transport
+	guard        *guard
+	proxied      bool
 	// http2 tells of which schemes a request may be sent by HTTP/2.
 	http2    map[string]bool
 	overhead int64 // of a connection of HTTP/2, for each call
@@ -142,6 +148,52 @@ func newTransport(ctx caddy.Context, raw json.RawMessage, allowed *rules, overhe
 	if err != nil {
 		return nil, err
 	}
+	t, err := provisionTransport(ctx, config, allowed, overhead)
+	if err != nil {
+		return nil, err
+	}
+	if config.TLS.InsecureSkipVerify {
+		ctx.Logger().Warn("certificates of providers are not verified: secrets may go to anyone on the way")
+	}
+	if config.TLS.ClientCertificateFile == "" && config.TLS.ClientCertificateAutomate == "" {
+		return t, nil
+	}
+	without := *config.TLS
+	without.ClientCertificateFile, without.ClientCertificateKeyFile, without.ClientCertificateAutomate = "", "", ""
+	config.TLS = &without
+	if t.unidentified, err = provisionTransport(ctx, config, allowed, overhead); err != nil {
+		return nil, err
+	}
+	t.unidentified.reportWithheld(allowed)
+	return t, nil
+}
+
+// reportWithheld has a transport without a certificate tell the operator of the hosts
+// that ask for one.
+func (t *transport) reportWithheld(r *rules) {
+	if t.TLSClientConfig == nil {
+		t.TLSClientConfig = new(tls.Config)
+	}
+	t.TLSClientConfig.GetClientCertificate = func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		if u, ok := asked.Context().Value(targetKey{}).(*url.URL); ok && r.notice != nil {
+			r.notice(asked.Context(), skillsharing.CertificateWithheld(asked.Context(), u))
+		}
+		return new(tls.Certificate), nil // which is none
+	}
+}
+
+// targetKey is the context key of the URL of a request without a certificate.
+type targetKey struct{}
+
+// CloseIdleConnections closes those of both kinds.
+func (t *transport) CloseIdleConnections() {
+	t.Transport.CloseIdleConnections()
+	if t.unidentified != nil {
+		t.unidentified.CloseIdleConnections()
+	}
+}
+
+func provisionTransport(ctx caddy.Context, config *reverseproxy.HTTPTransport, allowed *rules, overhead int64) (*transport, error) {
 	lookup, err := newLookup(config)
 	if err != nil {
 		return nil, err
@@ -154,9 +206,6 @@ func newTransport(ctx caddy.Context, raw json.RawMessage, allowed *rules, overhe
 	module, err := ctx.LoadModuleByID(transportModule, filled)
 	if err != nil {
 		return nil, fmt.Errorf("transport: %w", err)
-	}
-	if config.TLS.InsecureSkipVerify {
-		ctx.Logger().Warn("certificates of providers are not verified: secrets may go to anyone on the way")
 	}
 	inner := module.(*reverseproxy.HTTPTransport).Transport
 	t := &transport{
@@ -207,6 +256,9 @@ func (switchError) StatusCode() int { return http.StatusSwitchingProtocols }
 
 // RoundTrip implements http.RoundTripper. Every request to a provider passes here.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if t.unidentified != nil && !skillsharing.MayIdentify(r) {
+		return t.unidentified.RoundTrip(r.WithContext(context.WithValue(r.Context(), targetKey{}, r.URL)))
+	}
 	if t.DisableCompression { // by the operator; the client asks for it by itself
 		r = withoutCompression(r)
 	}

@@ -1,12 +1,14 @@
 package translate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"net/url"
 	"slices"
+	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
@@ -43,7 +45,7 @@ func New(config Config) (*Bridge, error) {
 			s.Faults = new(Faults)
 		}
 		sources[i] = &source{Source: s, runs: places{name: "runs_per_provider", most: int64(config.MaxRunsPerSource)}, client: &skillsharing.Client{
-			Source: s.Namespace, Origin: s.URL, Audience: audience,
+			Source: s.Namespace, Origin: s.URL, Audience: audience, Anonymous: s.Kind == RegistrySource,
 			Credentials: s.Credentials, DiscoveryCredentials: s.DiscoveryCredentials,
 			Transport: s.Transport, Cache: config.Cache, Partition: s.Partition,
 			Caller: config.Caller, Priority: config.Priority,
@@ -215,10 +217,23 @@ type found struct {
 	skill   *skillsharing.Skill
 	invoker *source
 	state   cache.State // of the descriptor
+	// withheld is a provider whose credential the skill, which a registry lists, does not get; nil: there is none.
+	withheld *source
+}
+
+// withhold is why a credential is not used for a skill of a registry; nil: it may be.
+func (f *found) withhold() (*skillsharing.Error, *skillsharing.Notice) {
+	if f.withheld == nil {
+		return nil, nil
+	}
+	return f.withheld.client.Unlisted(f.skill, f.source.Namespace)
 }
 
 // denied is why calls are refused for want of a credential; nil: they are not.
 func (f *found) denied() *Failure {
+	if e, _ := f.withhold(); e != nil {
+		return failed(e)
+	}
 	if e := f.invoker.client.WithoutCredential(f.skill); e != nil {
 		return failed(e)
 	}
@@ -245,7 +260,12 @@ func (b *Bridge) read(ctx context.Context, l *listed, version string) (f found, 
 	if version != "" && version != skill.Version {
 		return found{}, failed(otherVersion(skill, version))
 	}
-	return found{l, skill, b.invoker(l.source, skill), state}, nil
+	f = found{listed: l, skill: skill, state: state}
+	if f.invoker, f.withheld, err = b.invoker(ctx, l, skill, b.catalog.load); err != nil {
+		err.SkillID = l.id
+		return found{}, failed(err)
+	}
+	return f, nil
 }
 
 // wrongID is the error of a descriptor that describes another skill than the one
@@ -262,23 +282,67 @@ func wrongID(s *skillsharing.Skill, listed string) *skillsharing.Error {
 }
 
 // invoker is the source as which a skill may be invoked. A registry has no secrets
-// of its own: its skills are invoked as those of the provider that hosts them, if
-// there is one.
-func (b *Bridge) invoker(s *source, skill *skillsharing.Skill) *source {
-	if s.Kind != RegistrySource {
-		return s
+// of its own: its skills are invoked with those of a provider whose hosts allow that,
+// if the provider's own index lists the same skill with the same descriptor, or the
+// operator trusts the registry with them; else with none. Of the provider that has a
+// credential for the skill but does not list it, withheld is the one. The indexes are
+// read with table, which returns nil where an index is not known and nobody wants to
+// wait for it. An error means that it can't be told.
+func (b *Bridge) invoker(ctx context.Context, l *listed, skill *skillsharing.Skill, table loadTable) (invoker, withheld *source, err *skillsharing.Error) {
+	if l.source.Kind != RegistrySource {
+		return l.source, nil, nil
 	}
-	invoker := s
+	protected := skill.Auth.Type != skillsharing.AuthNone
+	if !protected {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, openSkillTimeout)
+		defer cancel()
+	}
 	for _, p := range b.catalog.sources {
+		if p.Kind != ProviderSource || !skill.Hosts(p.client.Audience) || !p.identifies(skill) {
+			continue
+		}
+		if slices.Contains(p.TrustRegistries, l.source.Namespace) {
+			return p, nil, nil
+		}
+		t, e := table(ctx, p)
 		switch {
-		case p.Kind != ProviderSource || !skill.Hosts(p.client.Audience):
-		case p.Credentials != nil && p.Credentials.Suits(&skill.Auth):
-			return p
-		case invoker == s:
-			invoker = p
+		case e != nil:
+			err = cmp.Or(err, e)
+		case t == nil || t.lists(l):
+			return p, nil, nil
+		case withheld == nil:
+			withheld = p
 		}
 	}
-	return invoker
+	if !protected {
+		return l.source, nil, nil // it needs none
+	}
+	return l.source, withheld, err
+}
+
+// loadTable returns the names of a source.
+type loadTable func(ctx context.Context, s *source) (*nameTable, *skillsharing.Error)
+
+// openSkillTimeout is how long a call of a skill without authentication waits for the
+// index of a provider that could only add a client certificate.
+const openSkillTimeout = 2 * time.Second
+
+// identifies reports whether a provider has what tells who calls the skill.
+func (s *source) identifies(skill *skillsharing.Skill) bool {
+	return s.Certificate || skill.Auth.Type != skillsharing.AuthNone && s.Credentials != nil && s.Credentials.Suits(&skill.Auth)
+}
+
+// lists reports whether an index has a skill of a registry, with the same descriptor.
+func (t *nameTable) lists(l *listed) bool {
+	for _, index := range t.indexes {
+		for i := range index.Skills {
+			if e := &index.Skills[i]; e.ID == l.id {
+				return skillsharing.NewLocation(e.DescriptorURL) == l.descriptor
+			}
+		}
+	}
+	return false
 }
 
 // nobody observes nothing.

@@ -120,6 +120,9 @@ func (x *execution) submit() (*skillsharing.Response, *Failure) {
 	if e := f.skill.CheckInputs(x.call.Args, x.call.Arguments); e != nil {
 		return nil, failed(e)
 	}
+	if failure := x.withhold(); failure != nil {
+		return nil, failure
+	}
 	if failure := x.admitRun(); failure != nil {
 		return nil, failure
 	}
@@ -198,6 +201,17 @@ func (x *execution) read(ctx context.Context, version string) *Failure {
 	return nil
 }
 
+// withhold is the failure of a call that would need a credential which its skill may
+// not use.
+func (x *execution) withhold() *Failure {
+	e, notice := x.found.withhold()
+	if e == nil {
+		return nil
+	}
+	x.bridge.config.Observer.Notice(x.ctx, notice)
+	return failed(e)
+}
+
 // effectiveTimeout is the caller's, else the descriptor's, else the default.
 func (x *execution) effectiveTimeout() time.Duration {
 	timeout := x.call.Timeout
@@ -236,6 +250,9 @@ func (x *execution) findRun(ref RunRef) (failure *Failure) {
 		return failure
 	}
 	x.figures.Found = time.Now()
+	if failure = x.withhold(); failure != nil {
+		return failure
+	}
 	return x.admitRun()
 }
 

@@ -83,7 +83,10 @@ func (b *Bridge) status(ctx context.Context, l *listed, status SkillStatus) Skil
 	doc, err := l.source.client.Peek(ctx, l.descriptor)
 	if doc != nil {
 		skill := doc.Value.(*skillsharing.Skill)
-		f := found{listed: l, skill: skill, invoker: b.invoker(l.source, skill)}
+		f := found{listed: l, skill: skill}
+		f.invoker, f.withheld, _ = b.invoker(ctx, l, skill, func(ctx context.Context, s *source) (*nameTable, *skillsharing.Error) {
+			return b.catalog.known(ctx, s), nil
+		})
 		status.Fault = f.denied()
 		status.Cached, status.FetchedAt, status.ExpiresAt = true, doc.FetchedAt, doc.ExpiresAt
 		status.ID, status.Version, status.Access = skill.ID, skill.Version, skill.Access

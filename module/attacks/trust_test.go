@@ -3,6 +3,7 @@ package attacks_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -189,4 +190,230 @@ func TestS60QueryOfDescriptorURL(t *testing.T) {
 	if len(c.Log.Lines(`"level":"warn"`)) == 0 {
 		t.Error("there is no warning to look at")
 	}
+}
+
+// identified is a bridge that has a client certificate, which it shows to providers.
+func (s *stage) identified(lines ...string) string {
+	certificate, key := s.ca.ClientCertificate("the-bridge")
+	return bridge(append([]string{
+		"allow_networks 127.0.0.1 " + impostor, "allow_ports " + s.other.Port(), "allow_anonymous",
+		s.names.Transport("tls_trust_pool file "+s.ca.File(), "tls_client_auth "+certificate+" "+key),
+	}, lines...)...)
+}
+
+// clients are the names that a provider was shown with the requests for a part of a
+// skill, each once, of those that came after the first ones.
+func clients(p *hostile.Provider, first int, skill string, part hostile.Part) []string {
+	var names []string
+	for _, r := range p.All()[first:] {
+		if r.Skill == skill && r.Part == part {
+			names = append(names, r.Client)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// S48: a client certificate is a secret like any other. It is shown to the provider's
+// own host and to trusted ones, whether a skill wants a credential or not, if the
+// descriptor came from there, and to nobody else: not for an endpoint, a status or
+// result URL elsewhere, a descriptor elsewhere that leads back, a redirect, nor on a
+// connection that a request of the provider itself has left open.
+func TestS48ClientCertificate(t *testing.T) {
+	s := newStage(t)
+	port := s.own.Port()
+	elsewhere := "https://b.example.test:" + port
+	for _, id := range []string{"acme/out", "acme/status", "acme/back", "acme/redirected"} {
+		s.other.Publish(hostile.Skill{ID: id})
+	}
+	s.own.Publish(
+		hostile.Skill{ID: "acme/own"},
+		hostile.Skill{ID: "acme/key", Auth: hostile.APIKey("X-API-Key")},
+		hostile.Skill{ID: "acme/out", Endpoint: elsewhere + "/run/acme%2Fout", Edit: func(d hostile.Object) { d["endpoint"].(hostile.Object)["method"] = "DELETE" }},
+		hostile.Skill{ID: "acme/status", StatusURL: elsewhere + "/status/acme%2Fstatus/{execution_id}"},
+		hostile.Skill{ID: "acme/back", DescriptorURL: elsewhere + "/descriptors/acme%2Fback"},
+		hostile.Skill{ID: "acme/redirected"},
+	)
+	s.own.On("acme/status", hostile.Invoke, hostile.Accept(1))
+	s.other.Publish(hostile.Skill{ID: "acme/back", Endpoint: s.own.URLOf("acme/back", hostile.Invoke)})
+	s.other.Publish(hostile.Skill{ID: "acme/redirected", Endpoint: s.own.URLOf("acme/redirected", hostile.Invoke)})
+	s.own.On("acme/redirected", hostile.Descriptor, hostile.Redirect(http.StatusFound, elsewhere+"/descriptors/acme%2Fredirected"))
+
+	acme := provider(s.own.URL(), "acme", "credentials api_key a-secret-key")
+	c := hostile.StartCaddy(t, s.identified(acme))
+	for range 3 {
+		for _, name := range []string{"acme.own", "acme.key", "acme.out", "acme.back", "acme.redirected"} {
+			mustComplete(t, c.Execute(name, nil))
+		}
+		c.Execute("acme.status", nil) // the other host knows no such run
+	}
+	for _, r := range s.other.All() {
+		if r.Client != "" {
+			t.Errorf("%s %s at the other host was shown the certificate", r.Method, r.Target)
+		}
+	}
+	if len(s.other.Requests("acme/out", hostile.Invoke)) == 0 || len(s.other.Requests("acme/status", hostile.Status)) == 0 {
+		t.Error("the other host was not asked: nothing was shown")
+	}
+	for _, want := range []struct {
+		skill string
+		part  hostile.Part
+		name  string
+	}{
+		{"", hostile.Index, "the-bridge"}, {"acme/own", hostile.Descriptor, "the-bridge"}, {"acme/own", hostile.Invoke, "the-bridge"},
+		{"acme/key", hostile.Invoke, "the-bridge"}, {"acme/status", hostile.Invoke, "the-bridge"},
+		{"acme/back", hostile.Invoke, ""}, {"acme/redirected", hostile.Invoke, ""}, // what comes from elsewhere does not act in the bridge's name
+	} {
+		if got := clients(s.own, 0, want.skill, want.part); !slices.Equal(got, []string{want.name}) {
+			t.Errorf("%s of %s was shown %q, want %q", want.part, want.skill, got, want.name)
+		}
+	}
+	if len(c.Log.Lines("a client certificate was not shown", `"line":"trust b.example.test:`+port+`"`)) == 0 {
+		t.Error("the operator is not told what to trust")
+	}
+	c.Stop()
+
+	// Who is trusted is shown it.
+	before := len(s.other.All())
+	c = hostile.StartCaddy(t, s.identified(provider(s.own.URL(), "acme", "trust b.example.test:"+port)))
+	for _, name := range []string{"acme.out", "acme.back"} {
+		mustComplete(t, c.Execute(name, nil))
+	}
+	if got := clients(s.other, before, "acme/out", hostile.Invoke); !slices.Equal(got, []string{"the-bridge"}) {
+		t.Errorf("a trusted host was shown %q", got)
+	}
+}
+
+// S48: a registry has no certificate for the skills that it lists: they are run in the
+// bridge's name only as those of a provider that lists them itself.
+func TestS48ClientCertificateOfRegistry(t *testing.T) {
+	s := newStage(t)
+	s.own.Publish(hostile.Skill{ID: "acme/listed"}, hostile.Skill{ID: "acme/file", Unlisted: true})
+	list := hostile.NewTLSProvider(t, s.ca, hostile.Valid, hostile.Skill{ID: "own/skill"},
+		hostile.Skill{ID: "acme/listed", DescriptorURL: s.own.URLOf("acme/listed", hostile.Descriptor)},
+		hostile.Skill{ID: "acme/file", DescriptorURL: s.own.URLOf("acme/file", hostile.Descriptor)}).As("localhost")
+	registry := "registry " + list.URLOf("", hostile.Registry) + " {\n\t\t\tnamespace all\n\t\t}"
+	s.names.Set("localhost", hostile.Addresses("127.0.0.1"))
+	run := func(lines ...string) {
+		t.Helper()
+		c := hostile.StartCaddy(t, s.identified(append(lines, registry)...))
+		for _, name := range []string{"all.acme.listed", "all.acme.file", "all.own.skill"} {
+			mustComplete(t, c.Execute(name, nil))
+		}
+		c.Stop()
+	}
+	run(provider(s.own.URL(), "owner"))
+	if listed, file, own := clients(s.own, 0, "acme/listed", hostile.Invoke), clients(s.own, 0, "acme/file", hostile.Invoke), clients(list, 0, "own/skill", hostile.Invoke); !slices.Equal(listed, []string{"the-bridge"}) || !slices.Equal(file, []string{""}) || !slices.Equal(own, []string{""}) {
+		t.Errorf("listed: %q, not listed: %q, the registry's own: %q", listed, file, own)
+	}
+	if got := clients(list, 0, "", hostile.Registry); !slices.Equal(got, []string{"the-bridge"}) {
+		t.Errorf("the registry was shown %q", got)
+	}
+	// A provider that is down keeps nobody from what needs no credential.
+	before := len(s.own.All())
+	s.own.On("", hostile.Index, hostile.Respond(http.StatusInternalServerError, ""))
+	run(provider(s.own.URL(), "owner"))
+	if got := clients(s.own, before, "acme/listed", hostile.Invoke); !slices.Equal(got, []string{""}) {
+		t.Errorf("without an index: %q", got)
+	}
+	before = len(s.own.All())
+	run(provider(s.own.URL(), "owner", "trust_registry all"))
+	if got := clients(s.own, before, "acme/file", hostile.Invoke); !slices.Equal(got, []string{"the-bridge"}) {
+		t.Errorf("of a trusted registry: %q", got)
+	}
+}
+
+// S49: who can put a file on a provider's host and have a registry list it gets the
+// provider's key sent nowhere: the provider's own index has to list the skill, with the
+// same descriptor, unless the operator trusts the registry.
+func TestS49RegistryAndAnUploadedFile(t *testing.T) {
+	own := inHouse(t)
+	key := hostile.APIKey("X-API-Key")
+	own.Publish(
+		hostile.Skill{ID: "acme/listed", Auth: key},
+		hostile.Skill{ID: "acme/upload", Auth: key, Unlisted: true, Endpoint: own.URL() + "/admin/users", Edit: func(d hostile.Object) { d["endpoint"].(hostile.Object)["method"] = "DELETE" }},
+		hostile.Skill{ID: "acme/open", Unlisted: true},
+		// The index lists the id, but another descriptor.
+		hostile.Skill{ID: "acme/other", Auth: key, DescriptorURL: own.URLOf("acme/other", hostile.Descriptor) + "?v=2"},
+	)
+	list := hostile.NewProvider(t)
+	for _, id := range []string{"acme/listed", "acme/upload", "acme/open", "acme/other"} {
+		list.Publish(hostile.Skill{ID: id, DescriptorURL: own.URLOf(id, hostile.Descriptor)})
+	}
+	registry := "registry " + newRegistry(t, list).URL + " {\n\t\t\tnamespace all\n\t\t}"
+	start := func(lines ...string) *hostile.Caddy {
+		return hostile.StartCaddy(t, bridge("allow_networks 127.0.0.0/8", "allow_anonymous", provider(own.URL(), "own", append(lines, "credentials api_key a-secret-key")...), registry))
+	}
+	c := start()
+	c.Log.MustNotShow("a-secret-key")
+	mustComplete(t, c.Execute("all.acme.listed", nil))
+	mustComplete(t, c.Execute("all.acme.open", nil))
+	for _, name := range []string{"all.acme.upload", "all.acme.other"} {
+		mustBeKept(t, c.Execute(name, nil), house)
+	}
+	if n := len(own.Received("a-secret-key")); n != 1 {
+		t.Errorf("the key was sent %d times", n)
+	}
+	if len(c.Log.Lines("a credential was not sent", `"line":"trust_registry all"`, "acme/upload")) == 0 {
+		t.Error("the operator is not told what to trust")
+	}
+	// While the index can't be read, what needs no credential goes on, and the rest may be tried again.
+	own.On("", hostile.Index, hostile.Respond(http.StatusServiceUnavailable, ""))
+	mustComplete(t, c.Execute("all.acme.open", nil))
+	if a := c.Execute("all.acme.listed", nil); a.Outcome() != "ENDPOINT_UNREACHABLE" || a.Data.Executed != "no" || a.Data.Next != "retry" {
+		t.Errorf("without an index: %v", a)
+	}
+	own.On("", hostile.Index)
+	mustComplete(t, c.Execute("all.acme.listed", nil))
+	c.Stop()
+	c = start("trust_registry all")
+	for _, name := range []string{"all.acme.listed", "all.acme.other"} {
+		mustComplete(t, c.Execute(name, nil))
+	}
+	c.Execute("all.acme.upload", nil)
+	if n := len(own.Received("a-secret-key")); n != 5 {
+		t.Errorf("with trust, the key was sent %d times in all", n)
+	}
+}
+
+// S49: a descriptor is JSON by its media type, so that no upload of another kind can
+// be one, also where a host serves it without any type.
+func TestS49MediaTypeOfDescriptors(t *testing.T) {
+	p := inHouse(t, hostile.Skill{ID: "acme/x", Auth: hostile.APIKey("X-API-Key")})
+	c := hostile.StartCaddy(t, bridge("allow_networks "+house, "allow_anonymous", provider(p.URL(), "acme", "credentials api_key a-secret-key"),
+		"skill direct "+p.URLOf("acme/x", hostile.Descriptor)+" {\n\t\t\tcredentials api_key a-secret-key\n\t\t}"))
+	served := func(mediaType string) hostile.Action {
+		return func(x *hostile.Exchange) {
+			x.Writer = asType{x.Writer, mediaType}
+			hostile.Usual()(x)
+		}
+	}
+	for mediaType, fine := range map[string]bool{
+		"application/json": true, "application/json; charset=utf-8": true, "application/vnd.skill+json": true,
+		"image/png": false, "text/plain": false, "text/html": false, "application/octet-stream": false, "application/javascript": false, "": false, "json": false,
+	} {
+		p.On("acme/x", hostile.Descriptor, served(mediaType))
+		for _, name := range []string{"acme.x", "direct"} {
+			a := c.Execute(name, nil)
+			if fine {
+				mustComplete(t, a)
+			} else if a.Outcome() != "VALIDATION_ERROR" || a.Code != -32055 || a.Data.Phase != "descriptor" || p.Posts(a.Call) != 0 {
+				t.Errorf("%q: %v", mediaType, a)
+			}
+		}
+	}
+}
+
+// asType answers with another media type; empty: none.
+type asType struct {
+	http.ResponseWriter
+	mediaType string
+}
+
+func (w asType) WriteHeader(status int) {
+	w.Header()["Content-Type"] = nil // nothing is guessed
+	if w.mediaType != "" {
+		w.Header().Set("Content-Type", w.mediaType)
+	}
+	w.ResponseWriter.WriteHeader(status)
 }

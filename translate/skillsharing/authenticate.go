@@ -80,11 +80,9 @@ func (c *Client) untrusted(auth *Auth, u *url.URL, reason string) (*Error, *Noti
 	notice := &Notice{
 		Level: slog.LevelWarn, Source: c.Source, SecretDenied: true,
 		Message: "a credential was not sent: " + reason + "; if you trust that host, add the line below to the provider",
-		Attrs:   []slog.Attr{slog.String("host", c.scrubText(u.Host)), slog.String("scheme", u.Scheme), slog.String("line", "trust "+c.scrubText(trustLine(u)))},
+		Attrs:   append([]slog.Attr{slog.String("host", u.Host), slog.String("scheme", u.Scheme)}, c.Audience.lines(u)...),
 	}
-	if line := c.Audience.subdomainsLine(u); line != "" {
-		notice.Attrs = append(notice.Attrs, slog.String("line_for_subdomains", "trust "+line))
-	}
+	c.scrubNotice(notice)
 	if u.Scheme != "https" && !c.Audience.plaintext { // which trusting the host would not change
 		notice.Message = "a credential was not sent: " + reason + " without TLS"
 		notice.Attrs = notice.Attrs[:2]
@@ -94,6 +92,24 @@ func (c *Client) untrusted(auth *Auth, u *url.URL, reason string) (*Error, *Noti
 		". Ask the operator of the bridge: the log names the host and the setting."
 	e.Phase, e.Hint = PhaseAuth, HintSecretDenied
 	return e, notice
+}
+
+// Unlisted is the error of a skill of a registry that may not use the credentials of
+// the client's provider, though its hosts would allow it: anyone who can put a file on
+// such a host can have a registry list it. The notice is for the log.
+func (c *Client) Unlisted(s *Skill, registry string) (*Error, *Notice) {
+	const reason = "a registry lists the skill, and the own index of the provider that hosts it does not"
+	e := authError(&s.Auth, "bridge", reason)
+	e.Message = "The skill needs a credential that may not be sent: " + reason + ". Ask the operator of the bridge: the log names the setting."
+	e.Phase, e.Hint, e.SkillID = PhaseAuth, HintSecretDenied, s.ID
+	return e, &Notice{
+		Level: slog.LevelWarn, Source: c.Source, SecretDenied: true,
+		Message: "a credential was not sent: " + reason + "; if you trust the registry with the provider's credentials, add the line below to the provider",
+		Attrs: []slog.Attr{
+			slog.String("registry", registry), slog.String("skill_id", s.ID), slog.String("host", c.scrubText(s.endpoint.Host)),
+			slog.String("line", "trust_registry "+registry),
+		},
+	}
 }
 
 // trustLine is the argument of the trust option that names u's host.
@@ -304,7 +320,7 @@ func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	req = req.WithContext(&requestContext{req.Context(), t.client.Source})
+	req = req.WithContext(&requestContext{req.Context(), t.client.Source, identity{t.client, nil}})
 	req.Header = req.Header.Clone()
 	req.Header.Set("Accept-Encoding", coding)
 	resp, err := t.client.Transport.RoundTrip(req)

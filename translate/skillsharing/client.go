@@ -23,6 +23,9 @@ type Client struct {
 	Origin *url.URL
 	// Audience decides where the credentials may go.
 	Audience *Audience
+	// Anonymous keeps invocations, status and result requests from showing who calls, also by a client certificate of the
+	// transport: those of a registry's skills that no provider lists.
+	Anonymous bool
 	// Credentials authenticate invocations, status and result requests; nil: none.
 	Credentials Credentials
 	// DiscoveryCredentials authenticate requests for documents; nil: none.
@@ -33,7 +36,8 @@ type Client struct {
 	// a body with the request's context, as package net/http does but for an answer
 	// 101 (Switching Protocols), which therefore must be refused, too. It should
 	// serve [net/http/httptrace]: a request that fails without GetConn having been
-	// called counts as one that may have reached the provider.
+	// called counts as one that may have reached the provider. A client certificate
+	// may be shown only to a host of which [MayIdentify] says so.
 	Transport http.RoundTripper
 	// Cache keeps documents, apart from those of other partitions.
 	Cache     *cache.Cache
@@ -116,15 +120,19 @@ type outgoing struct {
 // requestContext is the context of a request, which tells transports whose it is.
 type requestContext struct {
 	context.Context
-	source string
+	source   string
+	identity identity
 }
 
 type sourceKey struct{}
 
 // Value implements [context.Context].
 func (c *requestContext) Value(key any) any {
-	if key == (sourceKey{}) {
+	switch key {
+	case sourceKey{}:
 		return c.source
+	case identityKey{}:
+		return &c.identity
 	}
 	return c.Context.Value(key)
 }
@@ -144,8 +152,8 @@ var blank = http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 
 // request makes a request with everything but a credential. The header may be
 // shared: it is not changed.
-func (c *Client) request(ctx context.Context, phase Phase, method string, u *url.URL, header http.Header, body []byte) *outgoing {
-	o := &outgoing{url: *u, context: requestContext{ctx, c.Source}}
+func (c *Client) request(ctx context.Context, phase Phase, method string, u *url.URL, who identity, header http.Header, body []byte) *outgoing {
+	o := &outgoing{url: *u, context: requestContext{ctx, c.Source, who}}
 	ctx = &o.context
 	if phase == PhaseInvoke { // nothing else is executed, and so need not be traced
 		o.trace.GetConn, o.trace.WroteHeaders = o.noteConnection, o.noteHeaders

@@ -349,7 +349,7 @@ func (c *Client) fetch(ctx context.Context, phase Phase, first *url.URL, header 
 				return nil, e
 			}
 		}
-		req := c.request(ctx, phase, http.MethodGet, u, header.Clone(), nil)
+		req := c.request(ctx, phase, http.MethodGet, u, c.ofDocument(u, first), header.Clone(), nil)
 		authenticated := c.DiscoveryCredentials != nil && sameAuthority(u, first) && c.Audience.Includes(u)
 		if authenticated {
 			if err := c.DiscoveryCredentials.Authenticate(ctx, c.authentication(ctx, nil, &req.Request, nil)); err != nil {

@@ -65,7 +65,7 @@ func (c *Client) skillRequest(ctx context.Context, s *Skill, phase Phase, method
 	if e := c.permitted(ctx, u, PhaseInvoke); e != nil {
 		return nil, e
 	}
-	req := c.request(ctx, phase, method, u, header, body)
+	req := c.request(ctx, phase, method, u, c.ofSkill(s), header, body)
 	return req, c.authenticate(ctx, s, &req.Request, body)
 }
 

@@ -442,6 +442,7 @@ type Request struct {
 	Body      string
 	At        time.Time
 	Remote    string // the client's address
+	Client    string // the name in the client's certificate; empty: it has shown none
 
 	conn   *conn
 	from   int64        // what the connection had written before
@@ -467,6 +468,11 @@ func (p *Provider) record(r *http.Request, body []byte) *Request {
 	q := &Request{
 		Method: r.Method, Target: r.RequestURI, Host: r.Host, Header: r.Header.Clone(), Body: string(body),
 		At: time.Now(), Remote: r.RemoteAddr, conn: c, from: c.written.Load(),
+	}
+	if secure, ok := c.Conn.(*tls.Conn); ok {
+		for _, shown := range secure.ConnectionState().PeerCertificates {
+			q.Client = shown.Subject.CommonName
+		}
 	}
 	if c.last != nil {
 		c.last.to.Store(q.from)

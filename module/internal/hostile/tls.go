@@ -72,6 +72,26 @@ func (ca *CA) Transport() string {
 	return "transport http {\n\ttls_trust_pool file " + ca.file + "\n}"
 }
 
+// ClientCertificate makes a client certificate of the CA for a name, and returns the
+// files that it and its key are in.
+func (ca *CA) ClientCertificate(name string) (certificate, key string) {
+	ca.tb.Helper()
+	template := ca.template(name)
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	raw, private := ca.sign(template, ca.cert)
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		ca.tb.Fatal(err)
+	}
+	folder := ca.tb.TempDir()
+	for file, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: raw}, "key.pem": {Type: "PRIVATE KEY", Bytes: der}} {
+		if err := os.WriteFile(filepath.Join(folder, file), pem.EncodeToMemory(block), 0o600); err != nil {
+			ca.tb.Fatal(err)
+		}
+	}
+	return filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
+}
+
 func (ca *CA) template(name string) *x509.Certificate {
 	ca.tb.Helper()
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 64))
@@ -118,7 +138,10 @@ func (ca *CA) serverConfig(kind Certificate) *tls.Config {
 		parent = nil
 	}
 	raw, key := ca.sign(template, parent)
-	config := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{raw}, PrivateKey: key}}}
+	config := &tls.Config{
+		Certificates: []tls.Certificate{{Certificate: [][]byte{raw}, PrivateKey: key}},
+		ClientAuth:   tls.RequestClientCert, // which need not have one
+	}
 	if kind == TLS11 {
 		config.MinVersion, config.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
 	}
