@@ -74,15 +74,26 @@ func (s *servedCalls) add(c *translate.Call, o *translate.Outcome, stats *transl
 	}
 }
 
-// addTo adds what is known to the access log: of a batch, the call that ended first and
-// how many there were.
+// addTo adds what is known to the access log.
 func (s *servedCalls) addTo(r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	extra, ok := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
-	if s.count == 0 || !ok || !logsAccess(r) {
+	if !ok || !logsAccess(r) {
 		return
 	}
+	for _, f := range s.fields("skill_bridge_") {
+		extra.Add(f)
+	}
+}
+
+// fields are what is known, with names that start so: of a batch, the call that ended
+// first and how many there were.
+func (s *servedCalls) fields(prefix string) []zap.Field {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.count == 0 {
+		return nil
+	}
+	fields := make([]zap.Field, 0, 7)
 	for _, f := range []struct{ name, value string }{
 		{"method", s.first.method},
 		{"source", s.first.source},
@@ -92,12 +103,13 @@ func (s *servedCalls) addTo(r *http.Request) {
 		{"trace_id", s.first.traceID},
 	} {
 		if f.value != "" {
-			extra.Add(zap.String("skill_bridge_"+f.name, f.value))
+			fields = append(fields, zap.String(prefix+f.name, f.value))
 		}
 	}
 	if s.count > 1 {
-		extra.Add(zap.Int("skill_bridge_calls", s.count))
+		fields = append(fields, zap.Int(prefix+"calls", s.count))
 	}
+	return fields
 }
 
 // logsAccess reports whether there is an access log.

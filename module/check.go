@@ -78,6 +78,7 @@ func (h *Handler) check() *configError {
 	h.checkTimesAndSizes(c)
 	checkLimits(c, h.Limits)
 	h.checkDocumentSize(c)
+	c.check(h.checkAnswerSize(), "limits.answer_size")
 	h.checkTrouble(c)
 	h.checkNetwork(c)
 	return c.fault
@@ -272,6 +273,7 @@ func checkLimits(c *checker, l *Limits) {
 		c.check(fmt.Errorf("schema_size %d is too large", l.SchemaSize), "limits.schema_size")
 	}
 	c.check(checkSize("output_size", l.OutputSize), "limits.output_size")
+	c.check(checkSize("answer_size", l.AnswerSize), "limits.answer_size")
 	c.check(checkLeast("body_timeout", l.BodyTimeout), "limits.body_timeout")
 	c.check(checkOverhead(l.ConnectionOverhead), "limits.connection_overhead")
 }

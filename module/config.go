@@ -250,10 +250,19 @@ type Limits struct {
 	// The largest output of a run, in bytes of JSON. Default: `max_response_size`.
 	OutputSize int64 `json:"output_size,omitempty"`
 
-	// How long the body of a provider's answer may stand still. (For connecting
+	// The largest answer to a batch, in bytes, but for the ids in it. What does not
+	// fit is answered RATE_LIMITED, with the run token by which the output can be had,
+	// if the run was executed. As much is kept of a batch, at most, while its answers
+	// wait for their turn. At least `output_size`. Default: twice `max_response_size`,
+	// or 20971520 (20 MiB) if that is more.
+	AnswerSize int64 `json:"answer_size,omitempty"`
+
+	// How long the body of a provider's answer may stand still, and for how long an
+	// agent may take nothing of its answer before it is left. (For connecting
 	// and for TLS there are `dial_timeout` and `handshake_timeout` of the
 	// transport, and `response_header_timeout` for what comes between; a call ends
-	// with its deadline in any case.) Default: `30s`.
+	// with its deadline in any case. For agents there are the `timeouts` of Caddy's
+	// servers, too.) Default: `30s`.
 	BodyTimeout caddy.Duration `json:"body_timeout,omitempty"`
 
 	// How much a provider may send on a connection of HTTP/2 beside the content of
@@ -342,6 +351,7 @@ const (
 	minConnectionOverhead     = 256 << 10
 	defaultMaxResponseSize    = 10 << 20
 	defaultMaxBatch           = 50
+	defaultAnswerSize         = 20 << 20
 	defaultMaxRuns            = 20_000
 	defaultPolls              = 1000
 	defaultFailures           = 20

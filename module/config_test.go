@@ -68,7 +68,7 @@ func TestZeros(t *testing.T) {
 	h, c := configOf(t, `{
 		"timeout":0, "max_timeout":0, "poll_interval":0, "max_poll_interval":0, "max_request_size":0, "max_response_size":0, "max_batch":0,
 		"cache":{"max_size":0,"max_ttl":0}, "circuit_breaker":{"failures":0,"cooldown":0},
-		"limits":{"depth":0,"document_size":0,"skills":0,"parameters":0,"schema_size":0,"schema_complexity":0,"output_size":0,"body_timeout":0,
+		"limits":{"depth":0,"document_size":0,"skills":0,"parameters":0,"schema_size":0,"schema_complexity":0,"output_size":0,"answer_size":0,"body_timeout":0,
 			"connection_overhead":0,"runs":0,"runs_per_provider":0,"waiting":0}
 	}`)
 	equal(t, "timeouts", []time.Duration{c.DefaultTimeout, c.MaxTimeout}, []time.Duration{standard.DefaultTimeout, standard.MaxTimeout})
@@ -87,7 +87,7 @@ func TestSettings(t *testing.T) {
 	h, c := configOf(t, `{
 		"caller":{"id":"us"}, "priority":"low", "timeout":"1s", "max_timeout":"2s", "poll_interval":"3ms", "max_poll_interval":"4ms",
 		"max_response_size":5, "allow_http":true, "cache":{"max_size":6,"ttl":0,"max_ttl":"7s","stale_if_error":0,"negative_ttl":0},
-		"limits":{"depth":8,"document_size":4,"skills":9,"parameters":10,"schema_size":11,"schema_complexity":12,"output_size":3,"body_timeout":"13s",
+		"limits":{"depth":8,"document_size":4,"skills":9,"parameters":10,"schema_size":11,"schema_complexity":12,"output_size":3,"answer_size":19,"body_timeout":"13s",
 			"runs":16,"runs_per_provider":14,"waiting":15},
 		"circuit_breaker":{"failures":17,"cooldown":"18s"}, "retry_budget":0
 	}`)
@@ -106,6 +106,8 @@ func TestSettings(t *testing.T) {
 		Failures: 17, Cooldown: 18 * time.Second, Patience: time.Second,
 	})
 	equal(t, "retry budget", c.RetryBudget, 0.0)
+	served := mustLoad(t, `{"max_response_size":5,"limits":{"answer_size":19,"body_timeout":"13s"}}`).server
+	equal(t, "server", []int64{served.MaxAnswerSize, int64(served.WriteTimeout)}, []int64{19, int64(13 * time.Second)})
 }
 
 // TestDependentLimits: what a limit is where it follows from another option.
@@ -114,6 +116,13 @@ func TestDependentLimits(t *testing.T) {
 	equal(t, "document size", c.Limits.DocumentSize, int64(1000))
 	equal(t, "output size", c.Limits.OutputSize, int64(1000))
 	equal(t, "places", []int{c.MaxRunsPerSource, c.MaxWaiting}, []int{1, 1})
+	for config, want := range map[string]int64{
+		`{}`: 20 << 20, `{"max_response_size":1000}`: 20 << 20, `{"max_response_size":20000000}`: 40_000_000,
+		`{"max_response_size":1000,"limits":{"answer_size":1000}}`: 1000,
+		`{"limits":{"output_size":999,"answer_size":1000}}`:        1000,
+	} {
+		equal(t, "answer size of "+config, mustLoad(t, config).server.MaxAnswerSize, want)
+	}
 }
 
 // TestFaultsOfLimits finds in JSON what the golden files find in a Caddyfile. The
@@ -128,6 +137,8 @@ func TestFaultsOfLimits(t *testing.T) {
 		`{"limits":{"connection_overhead":262143}}`:            "limits.connection_overhead: connection_overhead 262143 is too small",
 		`{"limits":{"runs":10,"runs_per_provider":11}}`:        "limits.runs_per_provider: 11 runs per provider are more than the 10 in all",
 		`{"limits":{"runs_per_provider":20001}}`:               "limits.runs_per_provider: 20001 runs per provider are more than the 20000 in all",
+		`{"limits":{"answer_size":1000}}`:                      "limits.answer_size: answer_size 1000 is less than the 10485760 of max_response_size",
+		`{"limits":{"output_size":1001,"answer_size":1000}}`:   "limits.answer_size: answer_size 1000 is less than the 1001 of limits output_size",
 		`{"limits":{"run":1}}`:                                 "run",
 		`{"circuit_breaker":{"failures":-1}}`:                  "circuit_breaker.failures: failures -1 is negative",
 		`{"circuit_breaker":{"failures":2147483648}}`:          "circuit_breaker.failures: failures 2147483648 is too large",
@@ -140,11 +151,11 @@ func TestFaultsOfLimits(t *testing.T) {
 		`{"retry_budget":101}`:                                 "retry_budget: retry_budget 101 is out of range",
 		`{"retry_budget":0.2}`:                                 "retry_budget",
 	}
-	for _, name := range []string{"depth", "skills", "parameters", "schema_complexity", "runs", "runs_per_provider", "waiting", "document_size", "schema_size", "output_size", "connection_overhead"} {
+	for _, name := range []string{"depth", "skills", "parameters", "schema_complexity", "runs", "runs_per_provider", "waiting", "document_size", "schema_size", "output_size", "answer_size", "connection_overhead"} {
 		faults[`{"limits":{"`+name+`":-1}}`] = "limits." + name + ": " + name + " -1 is negative"
 		faults[`{"limits":{"`+name+`":9223372036854775808}}`] = name
 	}
-	for _, name := range []string{"document_size", "schema_size", "output_size", "connection_overhead"} {
+	for _, name := range []string{"document_size", "schema_size", "output_size", "answer_size", "connection_overhead"} {
 		faults[`{"limits":{"`+name+`":9223372036854775807}}`] = "limits." + name + ": " + name + " 9223372036854775807 is too large"
 	}
 	for config, want := range faults {

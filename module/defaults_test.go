@@ -24,7 +24,8 @@ type effective struct {
 	limits          Limits
 	principal       string
 	requests, batch int64
-	shared, learned any // from pools, with the settings as their keys: what is the same has the same settings
+	answers         int64 // of batches
+	shared, learned any   // from pools, with the settings as their keys: what is the same has the same settings
 }
 
 // effectiveOf loads a handler with some lines of a Caddyfile. What it takes from pools
@@ -49,7 +50,7 @@ func effectiveOf(t *testing.T, lines string) (effective, error) {
 	config.Observer, config.Stop = nil, nil
 	return effective{
 		config: *config, limits: h.limits(), principal: h.principal,
-		requests: h.server.MaxRequestSize, batch: int64(h.server.Profile.MaxBatch),
+		requests: h.server.MaxRequestSize, batch: int64(h.server.Profile.MaxBatch), answers: h.server.MaxAnswerSize,
 		shared: h.shared, learned: h.book,
 	}, nil
 }

@@ -114,8 +114,8 @@ type Handler struct {
 	// (10 MiB).
 	MaxResponseSize int64 `json:"max_response_size,omitempty"`
 
-	// How many requests an agent may send in one batch. In JSON, 0 means the
-	// default. Default: 50.
+	// How many requests an agent may send in one batch. They all start at once. In
+	// JSON, 0 means the default. Default: 50.
 	MaxBatch int `json:"max_batch,omitempty"`
 
 	// Bounds of what is read and of what may be in progress at a time, besides the

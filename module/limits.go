@@ -67,6 +67,29 @@ func (h *Handler) readingLimits() skillsharing.Limits {
 // maxResponseSize bounds what is read of any answer, in bytes.
 func (h *Handler) maxResponseSize() int64 { return cmp.Or(h.MaxResponseSize, defaultMaxResponseSize) }
 
+// answerSize bounds the answer to a batch, in bytes.
+func (h *Handler) answerSize() int64 {
+	if h.Limits != nil && h.Limits.AnswerSize > 0 {
+		return h.Limits.AnswerSize
+	}
+	return max(defaultAnswerSize, 2*min(h.maxResponseSize(), math.MaxInt64/2))
+}
+
+// checkAnswerSize checks that the largest output fits into an answer.
+func (h *Handler) checkAnswerSize() error {
+	if h.Limits == nil || h.Limits.AnswerSize == 0 {
+		return nil
+	}
+	name, output := "limits output_size", h.Limits.OutputSize
+	if output == 0 || output > h.maxResponseSize() {
+		name, output = "max_response_size", h.maxResponseSize()
+	}
+	if h.Limits.AnswerSize < output {
+		return fmt.Errorf("answer_size %d is less than the %d of %s, so an output of that size would never be answered", h.Limits.AnswerSize, output, name)
+	}
+	return nil
+}
+
 // retryBudget is a share of calls, from 0 to 1.
 func (h *Handler) retryBudget() float64 {
 	percent := defaultRetryBudget

@@ -51,6 +51,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		},
 		Profile:        profile,
 		MaxRequestSize: cmp.Or(h.MaxRequestSize, defaultMaxRequestSize),
+		MaxAnswerSize:  h.answerSize(),
+		WriteTimeout:   config.Limits.BodyTimeout,
+		OnUnread:       h.logUnread,
 		OnPanic:        h.logPanic,
 	}
 	if err := processMetrics.register(ctx.GetMetricsRegistry()); err != nil {

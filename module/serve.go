@@ -25,9 +25,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 	h.book.use(h.storage)
 	exit.enter()
 	defer exit.leave()
-	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
-		// Package net/http does not tell whether there was a Content-Length, too, by which a proxy in front may have
-		// gone: what follows the request on this connection is not to be believed (RFC 9112, section 6.1).
+	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 && forwarded(r) {
+		// Package net/http does not tell whether there was a Content-Length, too, by which the proxy may have gone:
+		// what follows the request on this connection may be another client's, and is not to be believed (RFC 9112,
+		// section 6.1). Without a proxy all that comes on a connection is one client's anyway.
 		w.Header().Set("Connection", "close")
 	}
 	principal, ambiguous := h.principalOf(r)
@@ -43,6 +44,20 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 	h.server.Serve(ctx, &ctx.to, r)
 	ctx.calls.addTo(r)
 	return nil
+}
+
+// forwarded reports whether a proxy sent the request, as far as that can be told: by its address, if the operator trusts it,
+// or because it says so, as a gateway must (RFC 9110, section 7.6.3).
+func forwarded(r *http.Request) bool {
+	if trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool); trusted {
+		return true
+	}
+	for _, name := range []string{"Via", "Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Real-Ip"} {
+		if r.Header[name] != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // principalOf returns who is asking, as it was established in front; empty is
@@ -102,6 +117,16 @@ func (h *Handler) logRefused(o translate.Observer) func(ctx context.Context, met
 			Attrs:   []slog.Attr{slog.String("principal", h.principal), slog.String("method", method)},
 		})
 	}
+}
+
+// logUnread tells of a client that was left because it did not read. The lines of its
+// calls say what came of them.
+func (h *Handler) logUnread(ctx context.Context, written int64) {
+	fields := append(make([]zap.Field, 0, 8), zap.Int64("written", written), zap.Duration("body_timeout", h.server.WriteTimeout))
+	if served, ok := ctx.Value(servedCallsKey{}).(*servedCalls); ok {
+		fields = append(fields, served.fields("")...)
+	}
+	h.logger.Info("the client did not read its answer for so long that it was left (limits body_timeout)", fields...)
 }
 
 // logPanic reports a bug.

@@ -136,7 +136,7 @@ func (b *Bridge) Execute(ctx context.Context, call Call) Outcome {
 	if failure == nil && x.lacksOutput(response) {
 		response, failure = x.fetchResult(response)
 	}
-	x.outcome = x.judge(response, failure)
+	x.outcome = x.judge(x.fit(response, failure))
 	return x.outcome
 }
 
@@ -173,7 +173,7 @@ func (b *Bridge) Follow(ctx context.Context, ref RunRef, call Call) Outcome {
 			ExecutionID: ref.ExecutionID, Resumed: true, Accepted: ref.Accepted, NotBefore: ref.NotBefore,
 		})
 	}
-	x.outcome = x.judge(response, withoutTimeout(x.ctx, failure, ref.ExecutionID))
+	x.outcome = x.judge(x.fit(response, withoutTimeout(x.ctx, failure, ref.ExecutionID)))
 	return x.outcome
 }
 
@@ -185,6 +185,9 @@ func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *Failur
 	failure := x.admit()
 	if failure == nil {
 		failure = x.find()
+	}
+	if failure == nil && call.Answer != nil && !call.Answer.Reserve(int64(len(x.found.skill.Document))) {
+		failure = failed(skillsharing.NoRoom(call.Answer, skillsharing.PhaseDescriptor, "", skillsharing.ExecutedNo, false))
 	}
 	x.outcome = x.judge(nil, failure)
 	x.report(OperationDescribe)

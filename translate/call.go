@@ -23,6 +23,8 @@ type Call struct {
 	// Memory is what Args and Arguments are made of. It is released as soon as they are not used any more, which may be
 	// long before the call ends; nil: it need not be.
 	Memory Memory
+	// Answer bounds what is kept for the answer, which it shares with those of other calls; nil: nothing does.
+	Answer skillsharing.AnswerBudget
 	// Version, if not empty, must be the one the provider offers.
 	Version string
 	// Timeout is the agent's own; 0 when it stated none.

@@ -136,18 +136,28 @@ func (x *execution) submit() (*skillsharing.Response, *Failure) {
 			err.Hint = skillsharing.HintGone
 			f.source.client.Forget(f.descriptor)
 		}
+		if err.Executed == skillsharing.ExecutedYes && err.Hint != skillsharing.HintRunLost { // only the answer is missing
+			x.accept(err.ExecutionID)
+			return &skillsharing.Response{ExecutionID: err.ExecutionID, Status: skillsharing.StatusAccepted}, failed(err)
+		}
 		return nil, failed(err)
 	}
-	x.ref = RunRef{
-		Source: f.source.Namespace, SkillID: f.skill.ID, Version: shorten(f.skill.Version),
-		ExecutionID: response.ExecutionID, Accepted: x.figures.Submitted,
-	}
-	x.stop.noteRun(x.ref)
+	x.accept(response.ExecutionID)
 	if x.call.Memory != nil {
 		x.call.Args, x.call.Arguments = nil, nil
 		x.call.Memory.Release()
 	}
 	return response, nil
+}
+
+// accept notes which run the call is about.
+func (x *execution) accept(executionID string) {
+	f := x.found
+	x.ref = RunRef{
+		Source: f.source.Namespace, SkillID: f.skill.ID, Version: shorten(f.skill.Version),
+		ExecutionID: executionID, Accepted: x.figures.Submitted,
+	}
+	x.stop.noteRun(x.ref)
 }
 
 // discoveryTimeout bounds what it takes to find a skill. What is being read goes
@@ -291,6 +301,32 @@ func (x *execution) fetchResult(completed *skillsharing.Response) (*skillsharing
 		return &known, failed(err)
 	}
 	return r, nil
+}
+
+// answerMembers is more than what stands around the output of a run in an answer, in bytes.
+const answerMembers = 2 << 10
+
+// fit sees to it that there is room for what is known of a run in the answer.
+func (x *execution) fit(r *skillsharing.Response, failure *Failure) (*skillsharing.Response, *Failure) {
+	budget := x.call.Answer
+	if budget == nil || failure != nil || !r.Status.Final() {
+		return r, failure
+	}
+	size := len(r.Output) + answerMembers
+	if r.Error != nil {
+		size += len(r.Error.Details)
+	}
+	if budget.Reserve(int64(size)) {
+		return r, nil
+	}
+	skill, known := x.found.skill, *r
+	followable := known.ExecutionID != "" && skill.Followable()
+	e := skillsharing.NoRoom(budget, skillsharing.PhaseResult, known.ExecutionID, skillsharing.ExecutedYes, followable)
+	if !followable {
+		return nil, failed(e)
+	}
+	known.Output, known.Error = nil, nil // what it was read from is not kept either
+	return &known, failed(e)
 }
 
 // judge makes the outcome of a run's last known state.

@@ -106,6 +106,8 @@ func (c *callContext) Value(key any) any {
 		return c.stop
 	case skillsharing.HoldKey:
 		return c.stay
+	case skillsharing.AnswerBudgetKey:
+		return c.call.Answer
 	}
 	return c.Context.Value(key)
 }

@@ -202,8 +202,7 @@ func TestR21AllClientsGo(t *testing.T) {
 }
 
 // R41: a batch is answered when its last call is, but its calls do not wait for
-// one that is slow: they are in progress a few at a time. One that fails spoils
-// none, and notifications are not answered.
+// one that is slow. One that fails spoils none, and notifications are not answered.
 func TestR41Batch(t *testing.T) {
 	hostile.CheckLeaks(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/slow"}, hostile.Skill{ID: "acme/broken"})
@@ -281,8 +280,8 @@ func batchOf(t *testing.T, a hostile.Answer) map[string]string {
 	return outcomes
 }
 
-// R41: a batch has no more calls than it may, of which only some are in progress
-// at a time, and the limits of calls in progress hold within it. The bridge has
+// R41: a batch has no more calls than it may, and the limits of calls in progress
+// hold within it. The bridge has
 // no limits by tenant: they are for all callers, and for each provider.
 func TestR41BatchLimits(t *testing.T) {
 	hostile.CheckLeaks(t)
@@ -305,28 +304,6 @@ func TestR41BatchLimits(t *testing.T) {
 		}
 		if n := len(batchOf(t, c.Post(batch(50)))); n != 50 {
 			t.Errorf("%d answers", n)
-		}
-	})
-
-	t.Run("at a time", func(t *testing.T) {
-		const atATime = 8
-		p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"}, hostile.Skill{ID: "acme/echo"})
-		c := hostile.StartCaddy(t, withProvider(p))
-		gate := hostile.NewGate(t)
-		p.On("acme/slow", hostile.Invoke, gate.Then(hostile.Usual()))
-		answer := begin(func() hostile.Answer { return c.Post(batch(50)) })
-		hostile.Eventually(t, patience, func() bool { return gate.Waiting() == atATime }, "as many calls are in progress as may")
-		for range 50 { // in which time there could be more
-			want{outcome: "completed"}.check(t, c.Execute("acme.echo", nil))
-		}
-		if n := p.Count("acme/slow", hostile.Invoke); n != atATime {
-			t.Errorf("%d calls of one batch are in progress", n)
-		}
-		gate.Open()
-		for id, outcome := range batchOf(t, receive(t, answer)) {
-			if outcome != "completed" {
-				t.Errorf("%s: %s", id, outcome)
-			}
 		}
 	})
 

@@ -52,32 +52,24 @@ func (g *gate) started() []string {
 	return ids
 }
 
+// ServeRPC waits for the door of a request.
 func (g *gate) ServeRPC(_ context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 	<-g.door(string(req.ID))
 	return req.ID, nil
 }
 
-func TestBatchRunsInParallelUnderTheCap(t *testing.T) {
+func TestBatchStartsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{doors: map[string]chan struct{}{}}
-		s := &jsonrpc.Server{Handler: g, Profile: jsonrpc.Profile{MaxBatch: 10, BatchConcurrency: 3}}
+		s := &jsonrpc.Server{Handler: g, Profile: jsonrpc.Profile{MaxBatch: 10}}
 		answered := make(chan *httptest.ResponseRecorder)
 		go func() { answered <- post(t, s, batch(6)) }()
-
-		// Element 0 stays slow all the time; the others go on beside it.
-		for _, step := range []struct{ started, end string }{
-			{"0 1 2", "2"},
-			{"0 1 2 3", "3"},
-			{"0 1 2 3 4", "1"},
-			{"0 1 2 3 4 5", "5"},
-			{"0 1 2 3 4 5", "4"},
-			{"0 1 2 3 4 5", "0"},
-		} {
+		for _, end := range []string{"2", "3", "1", "5", "4", "0"} {
 			synctest.Wait()
-			if got := strings.Join(g.started(), " "); got != step.started {
-				t.Errorf("before %s ends: started %s, want %s", step.end, got, step.started)
+			if got := strings.Join(g.started(), " "); got != "0 1 2 3 4 5" {
+				t.Errorf("started %s", got)
 			}
-			close(g.door(step.end))
+			close(g.door(end))
 		}
 		w := <-answered
 		var want []string
@@ -88,50 +80,116 @@ func TestBatchRunsInParallelUnderTheCap(t *testing.T) {
 		if got := w.Body.String(); got != `[`+strings.Join(want, ",")+`]` {
 			t.Errorf("body %s", got)
 		}
+		if length := w.Header().Get("Content-Length"); length != strconv.Itoa(w.Body.Len()) {
+			t.Errorf("Content-Length %s", length)
+		}
 	})
 }
 
-func TestBatchWithoutConcurrencyRunsOneByOne(t *testing.T) {
-	var running, calls atomic.Int32
+// TestLargeBatchIsWrittenAsItEnds: what is large is passed on as soon as it is its turn,
+// and the small answers that were ready with it.
+func TestLargeBatchIsWrittenAsItEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{doors: map[string]chan struct{}{}}
+		large := `"` + strings.Repeat("x", 100_000) + `"`
+		s := &jsonrpc.Server{Profile: jsonrpc.Profile{MaxBatch: 10}, Handler: jsonrpc.HandlerFunc(func(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+			result, fault := g.ServeRPC(ctx, req)
+			if string(req.ID) == "2" {
+				result = jsontext.Value(large)
+			}
+			return result, fault
+		})}
+		answer := func(id, result string) string { return `{"jsonrpc":"2.0","id":` + id + `,"result":` + result + `}` }
+		w, ended := httptest.NewRecorder(), make(chan struct{})
+		go func() {
+			defer close(ended)
+			s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(batch(5))))
+		}()
+		want := ""
+		for _, step := range []struct{ end, written string }{
+			{"2", ""},
+			{"1", ""},
+			{"0", "[" + answer("0", "0") + "," + answer("1", "1") + "," + answer("2", large)},
+			{"4", ""},
+			{"3", "," + answer("3", "3") + "," + answer("4", "4") + "]"},
+		} {
+			synctest.Wait()
+			close(g.door(step.end))
+			synctest.Wait()
+			if want += step.written; w.Body.String() != want {
+				t.Errorf("after %s: %d bytes are written, want %d", step.end, w.Body.Len(), len(want))
+			}
+			if want != "" && !w.Flushed {
+				t.Error("what is written is kept")
+			}
+		}
+		<-ended
+		if length := w.Header().Get("Content-Length"); length != "" {
+			t.Errorf("Content-Length %s", length)
+		}
+	})
+}
+
+// TestBatchHasRoom: an answer is as long as it may be, each element has some room for
+// itself, and what was reserved and not used is there for others.
+func TestBatchHasRoom(t *testing.T) {
+	const most, elements = 200_000, 10
+	large := jsontext.Value(`"` + strings.Repeat("x", 50_000) + `"`)
+	var once sync.WaitGroup
+	once.Add(1)
 	s := &jsonrpc.Server{
-		Profile: jsonrpc.Profile{MaxBatch: 10},
+		MaxAnswerSize: most,
+		Profile: jsonrpc.Profile{MaxBatch: 50, TooLarge: func(req *jsonrpc.Request, fault *jsonrpc.Error) *jsonrpc.Error {
+			if fault != nil || req.AnswerLimit() != most {
+				t.Errorf("%v, %d", fault, req.AnswerLimit())
+			}
+			return &jsonrpc.Error{Code: 1, Message: "no room"}
+		}},
 		Handler: jsonrpc.HandlerFunc(func(_ context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
-			if running.Add(1) > 1 {
-				t.Error("two at a time")
+			switch string(req.ID) {
+			case "0": // reserves what it does not need
+				if !req.Reserve(100_000) || req.Reserve(1_000_000) || !req.Reserve(120_000) || !req.Reserve(1) {
+					t.Error("there is no room")
+				}
+				once.Done()
+				return req.ID, nil
+			case "1":
+				return jsontext.Value(`"` + strings.Repeat("y", 7000) + `"`), nil
 			}
-			defer running.Add(-1)
-			if want := strconv.Itoa(int(calls.Add(1)) - 1); string(req.ID) != want {
-				t.Errorf("id %s, want %s", req.ID, want)
-			}
-			return req.ID, nil
+			once.Wait()
+			return large, nil
 		}),
 	}
-	post(t, s, batch(10))
-	if calls.Load() != 10 {
-		t.Errorf("%d calls", calls.Load())
+	w := post(t, s, batch(elements))
+	if got := strings.Count(w.Body.String(), `"no room"`); got != 6 || w.Body.Len() > most {
+		t.Errorf("no room for %d of %d; %d bytes", got, elements, w.Body.Len())
+	}
+	s = &jsonrpc.Server{MaxAnswerSize: 100, Handler: s.Handler, Profile: s.Profile} // less than the room that each has otherwise
+	s.Handler = jsonrpc.HandlerFunc(func(context.Context, *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) { return large, nil })
+	s.Profile.TooLarge = func(*jsonrpc.Request, *jsonrpc.Error) *jsonrpc.Error {
+		return &jsonrpc.Error{Code: 1, Message: "no room"}
+	}
+	if w := post(t, s, batch(elements)); strings.Count(w.Body.String(), `"no room"`) != elements {
+		t.Errorf("%s", w.Body)
+	}
+	if w := post(t, s, ping); w.Code != http.StatusOK { // alone
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
 
-func TestBatchStopsWhenCancelled(t *testing.T) {
+func TestBatchIsNotStartedWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	var calls atomic.Int32
+	cancel()
 	s := &jsonrpc.Server{
-		Profile: jsonrpc.Profile{MaxBatch: 10, BatchConcurrency: 1},
+		Profile: jsonrpc.Profile{MaxBatch: 10},
 		Handler: jsonrpc.HandlerFunc(func(_ context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
-			if calls.Add(1) == 2 {
-				cancel()
-			}
+			t.Errorf("%s is started", req.ID)
 			return req.ID, nil
 		}),
 	}
 	w := httptest.NewRecorder()
-	s.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(batch(4))))
-	if calls.Load() != 2 {
-		t.Errorf("%d calls, want 2", calls.Load())
-	}
-	want := `[{"jsonrpc":"2.0","id":0,"result":0},{"jsonrpc":"2.0","id":1,"result":1},` +
-		answerOf(`2`, jsonrpc.CodeInternalError) + `,` + answerOf(`3`, jsonrpc.CodeInternalError) + `]`
-	if got := w.Body.String(); got != want {
+	s.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(batch(2))))
+	if got, want := w.Body.String(), `[`+answerOf(`0`, jsonrpc.CodeInternalError)+`,`+answerOf(`1`, jsonrpc.CodeInternalError)+`]`; got != want {
 		t.Errorf("body\n%s\nwant\n%s", got, want)
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"runtime/debug"
-	"sync"
-	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -21,6 +19,8 @@ type answer struct {
 	// aborted means the handler panicked with [http.ErrAbortHandler]: there is to
 	// be no answer at all.
 	aborted bool
+	// ended means that all of this holds: an element of a batch has ended.
+	ended bool
 }
 
 // call runs the handler for one valid request and survives its panics.
@@ -53,36 +53,4 @@ func (a *answer) fault(p *Profile) *Error {
 		return p.fault(CodeInternalError, "the method returned no result")
 	}
 	return a.err
-}
-
-// callBatch runs the elements of a batch, a few at a time, and returns their
-// answers in the same order. It returns when the last one ended, so that nothing
-// uses the body afterwards. When the context ends no more are started.
-func (s *Server) callBatch(ctx context.Context, elements []Element) []answer {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	answers := make([]answer, len(elements))
-	var next atomic.Int64
-	work := func() {
-		for {
-			i := int(next.Add(1)) - 1
-			if i >= len(elements) {
-				return
-			}
-			if elements[i].Err != nil {
-				answers[i].err = elements[i].Err
-				continue
-			}
-			answers[i] = s.call(ctx, &elements[i].Request)
-			if answers[i].aborted {
-				cancel() // nobody will see the other answers
-			}
-		}
-	}
-	var workers sync.WaitGroup
-	for range min(max(s.Profile.BatchConcurrency, 1), len(elements)) {
-		workers.Go(work)
-	}
-	workers.Wait()
-	return answers
 }

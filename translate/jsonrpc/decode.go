@@ -94,7 +94,8 @@ func Decode(body []byte, p *Profile) (*Message, *Error) {
 func (m *Message) decode(body []byte, p *Profile) *Error {
 	text := bytes.TrimPrefix(body, []byte("\ufeff"))
 	if nesting.Deeper(text, p.maxDepth()) {
-		return p.fault(CodeParseError, "nested deeper than "+strconv.Itoa(p.maxDepth())+" levels")
+		depth := p.maxDepth()
+		return p.exceeded(CodeParseError, "nested deeper than "+strconv.Itoa(depth)+" levels", Limit{p.LimitNames.Depth, int64(depth)})
 	}
 	s := scanners.Get().(*scanner)
 	defer s.release()
@@ -205,11 +206,11 @@ func (s *scanner) oversized(p *Profile) (*Error, error) {
 	if _, err := s.decoder.ReadToken(); err != nil {
 		return nil, err
 	}
-	reason := "batches are not supported here: send one request at a time"
-	if p.MaxBatch > 0 {
-		reason = "the batch has more than " + strconv.Itoa(p.MaxBatch) + " elements: send several smaller ones"
+	if p.MaxBatch <= 0 {
+		return p.fault(CodeInvalidRequest, "batches are not supported here: send one request at a time"), nil
 	}
-	return p.fault(CodeInvalidRequest, reason), nil
+	reason := "the batch has more than " + strconv.Itoa(p.MaxBatch) + " elements: send several smaller ones"
+	return p.exceeded(CodeInvalidRequest, reason, Limit{p.LimitNames.Batch, int64(p.MaxBatch)}), nil
 }
 
 // element reads one value that should be a Request object.

@@ -12,7 +12,7 @@
 //			}
 //			return jsontext.Value(`"pong"`), nil
 //		}),
-//		Profile: jsonrpc.Profile{MaxBatch: 50, BatchConcurrency: 8, NullID: true},
+//		Profile: jsonrpc.Profile{MaxBatch: 50, NullID: true},
 //	}
 //
 // Several protocols ride on JSON-RPC and differ in whether batches and null ids
@@ -28,6 +28,14 @@
 //   - 413: the body is larger than allowed (-32600)
 //   - 415: the body is not declared as plain JSON
 //   - 500: the handler panicked (-32603)
+//
+// # Batches
+//
+// All elements of a batch start at once: [Profile.MaxBatch] bounds how many these
+// are. Their answers are written in order, and as they come where there is much to
+// write: what is kept for those that have to wait is bounded by
+// [Server.MaxAnswerSize], and a client that does not read its answer is left after
+// [Server.WriteTimeout].
 //
 // # Raw values
 //

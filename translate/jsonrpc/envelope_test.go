@@ -251,7 +251,7 @@ func TestReasons(t *testing.T) {
 		{`{"jsonrpc":"2.0","method":"x","id":null}`, `id must not be null`},
 		{`{"jsonrpc":"2.0","method":"x","id":1,"id":1}`, `id must not stand there twice`},
 	} {
-		p := jsonrpc.Profile{MaxBatch: 50, ErrorData: func(_ int, reason string) jsontext.Value {
+		p := jsonrpc.Profile{MaxBatch: 50, ErrorData: func(_ int, reason string, _ *jsonrpc.Limit) jsontext.Value {
 			data, err := jsontext.AppendQuote(nil, reason)
 			if err != nil {
 				t.Error(err)

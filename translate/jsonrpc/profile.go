@@ -2,6 +2,7 @@ package jsonrpc
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -15,9 +16,6 @@ type Profile struct {
 	// MaxBatch is the largest number of elements in a batch. A larger batch is
 	// one Invalid Request; with 0 every batch is.
 	MaxBatch int
-	// BatchConcurrency is how many elements of a batch run at a time; values
-	// below 1 mean 1.
-	BatchConcurrency int
 	// NullID makes "id":null a request that is answered with id null; otherwise
 	// it is an Invalid Request.
 	NullID bool
@@ -31,13 +29,34 @@ type Profile struct {
 	// ErrorData supplies the data member of the errors found here rather than by
 	// the handler (-32700, -32600, -32603). reason is one short English phrase
 	// that says what was wrong and where; it quotes at most a few characters of
-	// the body. The answer must be valid JSON. Nil, or a nil answer, means no data.
+	// the body. limit is the one that was exceeded, if that was wrong, else nil. The
+	// answer must be valid JSON. Nil, or a nil answer, means no data.
 	// It is called from several goroutines at a time.
-	ErrorData func(code int, reason string) jsontext.Value
+	ErrorData func(code int, reason string, limit *Limit) jsontext.Value
+	// LimitNames say in errors which limit was exceeded.
+	LimitNames LimitNames
+	// TooLarge supplies the answer to an element for whose own there is no room left
+	// in the answer to its batch; fault is the error that would have been its answer,
+	// nil for a result. What it returns is answered in any case, so it must be short.
+	// Nil means an internal error. It is called from several goroutines at a time.
+	TooLarge func(req *Request, fault *Error) *Error
 	// ErrorStatus is the HTTP status of a single answered error; nil, or 0 from
 	// it, means 200. It is not asked about parse errors (400), bodies that are too
 	// large (413), panics (500) and errors inside a batch (200).
 	ErrorStatus func(code int) int
+}
+
+// Limit is a bound that a request exceeded.
+type Limit struct {
+	Name string // what it is called by who sets it; empty: it has no name
+	Max  int64
+}
+
+// LimitNames are what the limits of requests are called by who sets them.
+type LimitNames struct {
+	Depth   string // MaxDepth
+	Batch   string // MaxBatch
+	Request string // MaxRequestSize
 }
 
 func (p *Profile) maxDepth() int {
@@ -62,9 +81,31 @@ func (p *Profile) method(name []byte) string {
 func (p *Profile) fault(code int, reason string) *Error {
 	e := &Error{Code: code, Message: faultMessages[code]}
 	if p.ErrorData != nil {
-		e.Data = p.ErrorData(code, reason)
+		e.Data = p.ErrorData(code, reason, nil)
 	}
 	return e
+}
+
+// exceeded makes an error of a request that exceeds a limit. Which one it is is said
+// in the message, too: for many clients that is all they show.
+func (p *Profile) exceeded(code int, reason string, limit Limit) *Error {
+	e := &Error{Code: code, Message: faultMessages[code]}
+	if limit.Name != "" {
+		reason += " (" + limit.Name + ": " + strconv.FormatInt(limit.Max, 10) + ")"
+		e.Message += ": " + reason
+	}
+	if p.ErrorData != nil {
+		e.Data = p.ErrorData(code, reason, &limit)
+	}
+	return e
+}
+
+// tooLarge is the answer to an element for whose own there is no room.
+func (p *Profile) tooLarge(req *Request, fault *Error) *Error {
+	if p.TooLarge == nil {
+		return p.fault(CodeInternalError, "the answer to the batch is too large")
+	}
+	return p.TooLarge(req, fault)
 }
 
 var faultMessages = map[int]string{

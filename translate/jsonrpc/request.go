@@ -23,6 +23,8 @@ type Request struct {
 	ID jsontext.Value
 
 	message *Message // that the request alone is; nil: its memory is shared
+	batch   *batch   // that it is part of; nil: it came alone
+	kept    int64    // bytes of the batch's answer that are for this one
 }
 
 // Release tells that nobody uses Params and Members any more. What they take is
@@ -48,6 +50,22 @@ func (r *Request) Room() []byte {
 	return *r.message.room
 }
 
+// Reserve says that what the request keeps for its answer is now so many bytes long, and
+// not what it was before. It reports whether there is room for that in the answer to the
+// batch; if not, nothing is reserved any more. A request that came alone has all room.
+//
+// A method that reserves what it is about to keep, before it does, bounds what a batch
+// keeps at a time. The length of the answer itself is reserved by the server.
+func (r *Request) Reserve(size int64) bool { return r.batch == nil || r.batch.reserve(r, size) }
+
+// AnswerLimit is how long the answer may be that Reserve found no room in.
+func (r *Request) AnswerLimit() int64 {
+	if r.batch == nil {
+		return 0
+	}
+	return r.batch.server.MaxAnswerSize
+}
+
 // IsNotification reports whether the request came without an id and is
 // therefore never answered (JSON-RPC 2.0, section 4.1).
 func (r *Request) IsNotification() bool { return r.ID == nil }
@@ -57,7 +75,7 @@ type Handler interface {
 	// ServeRPC answers one request, or handles one notification, whose return
 	// values are dropped. The result must be one valid JSON value: an empty one
 	// is answered as an internal error, others are trusted and copied as they
-	// are. With an error the result is ignored. Elements of a batch are served at
+	// are. With an error the result is ignored. All elements of a batch are served at
 	// the same time. req, Params and ID must not be kept after the return.
 	ServeRPC(ctx context.Context, req *Request) (jsontext.Value, *Error)
 }

@@ -254,7 +254,7 @@ func TestErrorStatus(t *testing.T) {
 func TestErrorData(t *testing.T) {
 	s := newToyServer()
 	s.MaxRequestSize = 100
-	s.Profile.ErrorData = func(code int, reason string) jsontext.Value {
+	s.Profile.ErrorData = func(code int, reason string, _ *jsonrpc.Limit) jsontext.Value {
 		if code == jsonrpc.CodeInvalidRequest && strings.HasPrefix(reason, "id") {
 			return nil
 		}
@@ -272,6 +272,48 @@ func TestErrorData(t *testing.T) {
 	} {
 		if got := post(t, s, c.body).Body.String(); got != c.answer {
 			t.Errorf("%s: body\n%s\nwant\n%s", c.body, got, c.answer)
+		}
+	}
+}
+
+// TestLimitsAreNamed: where limits have names, errors say which one was exceeded.
+func TestLimitsAreNamed(t *testing.T) {
+	s := newToyServer()
+	s.MaxRequestSize = 100
+	s.Profile.MaxBatch, s.Profile.MaxDepth = 2, 5
+	s.Profile.LimitNames = jsonrpc.LimitNames{Depth: "depth", Batch: "batch", Request: "size"}
+	s.Profile.ErrorData = func(_ int, _ string, limit *jsonrpc.Limit) jsontext.Value {
+		if limit == nil {
+			return nil
+		}
+		return jsontext.Value(`"` + limit.Name + " " + strconv.FormatInt(limit.Max, 10) + `"`)
+	}
+	chunked := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(strings.Repeat(" ", 101)))
+	chunked.ContentLength = -1
+	elsewhere := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
+	elsewhere.Body = http.MaxBytesReader(nil, io.NopCloser(strings.NewReader("1234")), 3) // by a handler in front
+	answer := func(code int, message, data string) string {
+		return `{"jsonrpc":"2.0","id":null,"error":{"code":` + strconv.Itoa(code) + `,"message":"` + message + `","data":"` + data + `"}}`
+	}
+	for _, c := range []struct {
+		name    string
+		request *http.Request
+		body    string
+		answer  string
+	}{
+		{"depth", nil, `[[[[[[]]]]]]`, answer(-32700, "Parse error: nested deeper than 5 levels (depth: 5)", "depth 5")},
+		{"batch", nil, `[1,2,3]`, answer(-32600, "Invalid Request: the batch has more than 2 elements: send several smaller ones (batch: 2)", "batch 2")},
+		{"size", nil, strings.Repeat(" ", 101), answer(-32600, "Invalid Request: the body is larger than 100 bytes (size: 100)", "size 100")},
+		{"size of chunks", chunked, "", answer(-32600, "Invalid Request: the body is larger than 100 bytes (size: 100)", "size 100")},
+		{"size in front", elsewhere, "", answer(-32600, "Invalid Request", " 3")},
+	} {
+		r := c.request
+		if r == nil {
+			r = httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(c.body))
+		}
+		w := httptest.NewRecorder()
+		if s.ServeHTTP(w, r); w.Body.String() != c.answer {
+			t.Errorf("%s: %s, want %s", c.name, w.Body, c.answer)
 		}
 	}
 }

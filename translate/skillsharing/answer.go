@@ -21,6 +21,8 @@ type answer struct {
 	status int
 	header http.Header
 	body   []byte
+	// withoutRoom is the budget that had no room for more than the beginning of the body; nil: it is whole.
+	withoutRoom AnswerBudget
 
 	response Response // if it is one, here, so that it takes no memory of its own
 }
@@ -31,6 +33,7 @@ type asked struct {
 	executionID string // of the run that was asked about; empty: it was an invocation
 	skillID     string
 	mayBeBare   bool // a result may come bare: as an object that only has an output
+	followable  bool // a run that was accepted can be asked about later
 }
 
 // maxDetails bounds what is passed on of a provider's error details, and
@@ -45,6 +48,9 @@ const (
 // 8.2), then the HTTP status.
 func (c *Client) judge(a *answer, about asked) (*Response, *Error) {
 	phase, knownID := about.phase, about.executionID
+	if a.withoutRoom != nil {
+		return nil, c.noRoom(a, about)
+	}
 	if depth := c.Limits.depth(); nesting.Deeper(a.body, depth) {
 		e := invalidAnswer(a, phase, knownID, fmt.Sprintf("The provider's answer can't be used: the answer nests deeper than %d levels (limits depth).", depth))
 		if knownID != "" {

@@ -39,8 +39,9 @@ func answerName(phase Phase) string {
 }
 
 // readBody reads the body of an answer, but no more than is accepted in the phase,
-// and only as long as it keeps coming.
-func (c *Client) readBody(phase Phase, o *outgoing, resp *http.Response) ([]byte, error) {
+// and only as long as it keeps coming. Where it returns a budget, that had no room for
+// more of it than the beginning.
+func (c *Client) readBody(phase Phase, o *outgoing, resp *http.Response) ([]byte, AnswerBudget, error) {
 	size, limit := c.answerSize(phase)
 	body := &o.watched
 	body.watch(o.Context(), resp, c.Limits.BodyTimeout, size)
@@ -55,20 +56,30 @@ func (c *Client) readBody(phase Phase, o *outgoing, resp *http.Response) ([]byte
 		text = text[:len(text)+n]
 		switch {
 		case int64(len(text)) > size:
-			return nil, fmt.Errorf("%w: more than %d bytes (%s)", errTooLarge, size, limit)
+			return nil, nil, fmt.Errorf("%w: more than %d bytes (%s)", errTooLarge, size, limit)
 		case errors.Is(err, io.EOF):
-			return text, nil
+			return text, nil, nil
 		case errors.Is(err, errTooLarge):
-			return nil, fmt.Errorf("%w: more than %d bytes before decompression (%s)", err, size, limit)
+			return nil, nil, fmt.Errorf("%w: more than %d bytes before decompression (%s)", err, size, limit)
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		case len(text) == cap(text):
 			if isDocument(phase) && len(text) >= largeDocument {
 				if err := c.admitLarge(o.Context(), phase); err != nil {
-					return nil, err
+					return nil, nil, err
 				}
 			}
-			text = slices.Grow(text, min(len(text), int(size)+1-len(text)))
+			more := min(len(text), int(size)+1-len(text))
+			wanted := len(text) + more
+			if announced := int(min(resp.ContentLength, size)) + 1; announced > len(text) {
+				more, wanted = min(more, announced-len(text)), announced // at once, so that nothing is read in vain
+			}
+			if len(text)+more > maxTrusted {
+				if full := keep(o.Context(), phase, wanted); full != nil {
+					return text, full, nil
+				}
+			}
+			text = slices.Grow(text, more)
 		}
 	}
 }

@@ -212,11 +212,12 @@ func (c *Client) exchange(phase Phase, o *outgoing) (a *answer, err error) {
 		return nil, failed
 	}
 	defer resp.Body.Close()
-	body, err := c.readBody(phase, o, resp)
+	body, full, err := c.readBody(phase, o, resp)
 	if err != nil {
 		return nil, &exchangeError{err: err, written: true, status: resp.StatusCode, malformed: corruptBody(err)}
 	}
 	o.answer.status, o.answer.header, o.answer.body = resp.StatusCode, resp.Header, bytes.TrimPrefix(body, []byte("\ufeff"))
+	o.answer.withoutRoom = full
 	return &o.answer, nil
 }
 

@@ -78,6 +78,7 @@ type watcher struct {
 	effort      *Effort
 	woken       chan struct{} // nil: it has asked from the beginning
 	timer       *time.Timer
+	full        *Error // it has no room for the end of the run, which others may have; nil: it has
 }
 
 func newWatcher(ctx context.Context, run *Awaited, effort *Effort) *watcher {
@@ -276,6 +277,8 @@ func (f *follower) told(w *watcher) (*Response, *Error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch ctx := w.ctx; {
+	case w.full != nil:
+		return nil, f.client.finish(f.skill, w.full)
 	case f.response != nil:
 		return f.response, nil
 	case f.failure != nil:
@@ -416,6 +419,9 @@ func (f *follower) askUntil(w *watcher) {
 			if f.finish(w, r) {
 				return
 			}
+		case e != nil && errors.Is(e.Cause, errNoRoom):
+			w.full = e
+			return
 		case w.ctx.Err() != nil, e != nil && w.over() && errors.Is(e.Cause, context.DeadlineExceeded):
 			return // it was broken off, which says nothing about the run
 		default:
@@ -496,7 +502,7 @@ func (f *follower) requestIn(ctx context.Context, w *watcher) (*Response, time.D
 	if wait > 0 && c.notePreference(ctx, a) {
 		f.held = time.Since(start) >= wait/2 // or it says so, and answers at once
 	}
-	r, e := c.judge(a, asked{f.phase, f.executionID, f.skill.ID, f.bareOutput})
+	r, e := c.judge(a, asked{phase: f.phase, executionID: f.executionID, skillID: f.skill.ID, mayBeBare: f.bareOutput})
 	if e != nil {
 		return nil, max(retryAfter(a.header), suggestedDelay(e.Retry)), e
 	}

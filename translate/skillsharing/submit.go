@@ -120,7 +120,7 @@ func (c *Client) submitOnce(ctx context.Context, s *Skill, req *outgoing, prefer
 	if preferred {
 		c.notePreference(ctx, a)
 	}
-	r, e := c.judge(a, asked{phase: PhaseInvoke, skillID: s.ID})
+	r, e := c.judge(a, asked{phase: PhaseInvoke, skillID: s.ID, followable: s.Followable()})
 	if e != nil {
 		return nil, &failedAttempt{Error: e, written: true, after: max(retryAfter(a.header), suggestedDelay(e.Retry))}
 	}

@@ -82,6 +82,15 @@ func (b *builder) raw(name string, value jsontext.Value) {
 	}
 }
 
+// limit adds which option of the operator's was exceeded.
+func (b *builder) limit(name string, most int64) {
+	b.openMember("details")
+	b.text("limit", name)
+	b.name("max")
+	b.buf = strconv.AppendInt(b.buf, most, 10)
+	b.close()
+}
+
 // advice adds the three members that every error has.
 func (b *builder) advice(source skillsharing.Source, executed skillsharing.Executed, next translate.Next) {
 	b.text("source", string(cmp.Or(source, skillsharing.SourceBridge)))

@@ -54,6 +54,7 @@ func describeCall(ctx context.Context, p *params) translate.Call {
 	caller := callerOf(ctx)
 	return translate.Call{
 		Front: frontName, Method: p.request.Method,
+		Answer:    p.request,
 		Name:      p.required(paramName, "the name of a skill as list_skills shows it"),
 		Version:   p.text(paramVersion),
 		Arrived:   caller.Arrived,

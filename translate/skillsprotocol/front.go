@@ -3,6 +3,7 @@ package skillsprotocol
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -104,19 +105,17 @@ func callerOf(ctx context.Context) Caller {
 	return Caller{}
 }
 
-// batchConcurrency is how many calls of one batch run at a time: enough for an
-// agent that fans out, too few to let one request occupy a provider.
-const batchConcurrency = 8
-
 // Profile is how the Skills Protocol wants the JSON-RPC envelope treated:
 // batches of up to maxBatch elements, and null as an id like any other.
 func Profile(maxBatch int) jsonrpc.Profile {
 	return jsonrpc.Profile{
-		MaxBatch:         maxBatch,
-		BatchConcurrency: batchConcurrency,
-		NullID:           true,
-		Methods:          methods,
-		ErrorData:        envelopeData,
+		MaxBatch:  maxBatch,
+		NullID:    true,
+		Methods:   methods,
+		ErrorData: envelopeData,
+		TooLarge:  tooLarge,
+		// As the operator writes them.
+		LimitNames: jsonrpc.LimitNames{Depth: "limits depth", Batch: "max_batch", Request: "max_request_size"},
 	}
 }
 
@@ -265,7 +264,7 @@ func methodNotFound(method string) *jsonrpc.Error {
 
 // envelopeData is the data of errors that are found before a method is known,
 // or after it broke down.
-func envelopeData(code int, reason string) jsontext.Value {
+func envelopeData(code int, reason string, limit *jsonrpc.Limit) jsontext.Value {
 	executed, next := skillsharing.ExecutedNo, translate.NextFixParams
 	if code == jsonrpc.CodeInternalError {
 		executed, next = skillsharing.ExecutedMaybe, translate.NextNone
@@ -273,9 +272,46 @@ func envelopeData(code int, reason string) jsontext.Value {
 	var b builder
 	b.open()
 	b.text("reason", reason)
+	if limit != nil && limit.Name != "" {
+		b.limit(strings.TrimPrefix(limit.Name, "limits "), limit.Max)
+	}
 	b.advice(skillsharing.SourceBridge, executed, next)
 	b.close()
 	return b.buf
+}
+
+// tooLarge answers where there is no room for an answer in that to its batch. Of an
+// error the details are left out, of which alone there can be much.
+func tooLarge(req *jsonrpc.Request, fault *jsonrpc.Error) *jsonrpc.Error {
+	if fault != nil {
+		return withoutDetails(fault, req.AnswerLimit())
+	}
+	executed, next := skillsharing.ExecutedNo, translate.NextRetry
+	switch req.Method { // whose outputs are reserved before
+	case methodExecute:
+		executed, next = skillsharing.ExecutedMaybe, translate.NextNone
+	case methodGetRun:
+		executed, next = skillsharing.ExecutedYes, translate.NextFollowRun
+	}
+	e := skillsharing.NoRoom(req, "", "", executed, next == translate.NextFollowRun)
+	return failureError(&translate.Failure{Kind: translate.RateLimited, Next: next, Err: e}, subject{})
+}
+
+// withoutDetails is an error that has the limit, instead of its details, and nothing
+// else that is long.
+func withoutDetails(fault *jsonrpc.Error, limit int64) *jsonrpc.Error {
+	var b builder
+	b.open()
+	members, _ := takeApart(fault.Data) // which was made here
+	for _, m := range members {
+		name := string(unquoted(m.Name))
+		if name != "details" && name != "details_source" && len(m.Value) <= maxMessage {
+			b.raw(name, m.Value)
+		}
+	}
+	b.limit("answer_size", limit)
+	b.close()
+	return &jsonrpc.Error{Code: fault.Code, Message: fault.Message, Data: b.buf}
 }
 
 // Why a caller is refused, for the operator.

@@ -229,7 +229,7 @@ func TestRequirePrincipal(t *testing.T) {
 
 func TestProfile(t *testing.T) {
 	p := skillsprotocol.Profile(7)
-	if p.MaxBatch != 7 || !p.NullID || p.BatchConcurrency < 2 {
+	if p.MaxBatch != 7 || !p.NullID {
 		t.Errorf("%+v", p)
 	}
 	for code, want := range map[int]string{
@@ -237,9 +237,13 @@ func TestProfile(t *testing.T) {
 		jsonrpc.CodeInvalidRequest: `{"reason":"the \"body\"","source":"bridge","executed":"no","next":"fix_params"}`,
 		jsonrpc.CodeInternalError:  `{"reason":"the \"body\"","source":"bridge","executed":"maybe","next":"none"}`,
 	} {
-		if got := string(p.ErrorData(code, `the "body"`)); got != want {
+		if got := string(p.ErrorData(code, `the "body"`, nil)); got != want {
 			t.Errorf("%d: %s", code, got)
 		}
+	}
+	const named = `{"reason":"deep","details":{"limit":"depth","max":7},"source":"bridge","executed":"no","next":"fix_params"}`
+	if got := string(p.ErrorData(jsonrpc.CodeParseError, "deep", &jsonrpc.Limit{Name: p.LimitNames.Depth, Max: 7})); got != named {
+		t.Errorf("%s", got)
 	}
 }
 

@@ -48,7 +48,17 @@ func (f *Front) listSkills(ctx context.Context, p *params) (jsontext.Value, *jso
 	})
 	page, more := pageAfter(listing.Skills, after, limit)
 
-	b := builder{buf: make([]byte, 0, 128+64*len(page))}
+	size := 128
+	for i := range page {
+		size += 64 + len(page[i].Name)
+		if detail == detailSummary {
+			size += 128 + min(len(page[i].Description), 4*maxMessage)
+		}
+	}
+	if !p.request.Reserve(int64(size)) {
+		return nil, tooLarge(p.request, nil)
+	}
+	b := builder{buf: make([]byte, 0, size)}
 	b.open()
 	b.openArray("skills")
 	for i := range page {

@@ -30,7 +30,7 @@ func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc
 	if err != nil {
 		return nil, tokensUnavailable(skillsharing.ExecutedYes)
 	}
-	call.Memory = p.request
+	call.Memory, call.Answer = p.request, p.request
 	outcome := f.bridge(p).Follow(ctx, run, call)
 	return f.answerOutcome(ctx, p.request, &outcome, run.SkillID)
 }

@@ -1,0 +1,407 @@
+package attacks_test
+
+import (
+	"bufio"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+)
+
+// large is an output of that size, which can't be compressed well.
+func large(size int) string {
+	raw := make([]byte, size)
+	source := rand.NewChaCha8([32]byte{47})
+	_, _ = source.Read(raw) // never fails
+	return base64.RawURLEncoding.EncodeToString(raw)[:size]
+}
+
+// producing completes each run with an output. Where it is announced, the answer has
+// a Content-Length.
+func producing(output string, announced bool) hostile.Action {
+	return func(x *hostile.Exchange) {
+		run := x.Request.Execution
+		if run == "" {
+			run = "run-" + x.Request.Call
+		}
+		head, tail := `{"execution_id":"`+run+`","status":"completed","output":"`, `"}`
+		x.Writer.Header().Set("Content-Type", "application/json")
+		if announced {
+			x.Writer.Header().Set("Content-Length", strconv.Itoa(len(head)+len(output)+len(tail)))
+		}
+		for _, part := range []string{head, output, tail} {
+			_, _ = io.WriteString(x.Writer, part) // the bridge may have had enough
+		}
+	}
+}
+
+// batchOf is a batch of calls of a skill.
+func batchOf(n int, skill string) string {
+	elements := make([]string, n)
+	for i := range elements {
+		elements[i] = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"execute_skill","params":{"name":%q,"args":{"call":%q}}}`, i, skill, hostile.NewCall())
+	}
+	return "[" + strings.Join(elements, ",") + "]"
+}
+
+// element is one answer of a batch.
+type element struct {
+	ID     int `json:"id"`
+	Result *struct {
+		Status string         `json:"status"`
+		Output jsontext.Value `json:"output"`
+	} `json:"result"`
+	Error struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+		Data    struct {
+			hostile.Data
+			RunToken string `json:"run_token"`
+		} `json:"data"`
+	} `json:"error"`
+}
+
+// elementsOf reads the answer to a batch, of which it keeps no outputs, and how long it is.
+func elementsOf(t *testing.T, body io.Reader) (list []element, size int64) {
+	t.Helper()
+	d := jsontext.NewDecoder(body)
+	if _, err := d.ReadToken(); err != nil {
+		t.Fatal(err)
+	}
+	for d.PeekKind() != ']' {
+		text, err := d.ReadValue()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e element
+		if err := json.Unmarshal(text, &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Result != nil {
+			e.Result.Output = nil
+		}
+		if e.ID != len(list) {
+			t.Errorf("answer %d is to call %d", len(list), e.ID)
+		}
+		list = append(list, e)
+	}
+	if _, err := d.ReadToken(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.ReadToken(); err != io.EOF {
+		t.Errorf("after the answer: %v", err)
+	}
+	return list, d.InputOffset()
+}
+
+// highWater is the most memory that a process has occupied.
+func highWater(t *testing.T, pid int) int64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kib, err := strconv.ParseInt(string(regexp.MustCompile(`VmHWM:\s*(\d+)`).FindSubmatch(text)[1]), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kib << 10
+}
+
+// S47: however large the outputs of the calls of a batch are, its answer is not
+// larger than limits answer_size, and neither is what is kept of it. A call whose
+// output does not fit any more is answered with an error that names the limit, says
+// that the run was executed, and with which its output can be had.
+func TestS47BatchOfLargeOutputs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("moves 200 MB")
+	}
+	const calls, most, size = 50, 20 << 20, 9 << 20
+	output := large(size)
+	for name, prepare := range map[string]func(*hostile.Provider){
+		"at once":           func(p *hostile.Provider) { p.On("acme/x", hostile.Invoke, producing(output, true)) },
+		"of unknown length": func(p *hostile.Provider) { p.On("acme/x", hostile.Invoke, producing(output, false)) },
+		"in the end":        func(p *hostile.Provider) { p.On("acme/x", hostile.Invoke, hostile.Accept(1<<30)) },
+		"from a result URL": func(p *hostile.Provider) { p.On("acme/x", hostile.Invoke, hostile.AcceptForResult(0)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			provider := hostile.NewProvider(t, hostile.Skill{ID: "acme/x"}, hostile.Skill{ID: "acme/y"})
+			provider.Lean()
+			if name == "in the end" {
+				provider.On("acme/x", hostile.Status, producing(output, true))
+			}
+			provider.On("acme/x", hostile.Result, producing(output, true))
+			prepare(provider)
+			p := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge("timeout 2m", "provider "+provider.URL()+" {\n\tnamespace acme\n}"))
+			mustComplete(t, p.Execute("acme.y", nil))
+			before := highWater(t, p.PID())
+			response, err := p.HTTP.Post(p.URL, "application/json", strings.NewReader(batchOf(calls, "acme.x")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			list, length := elementsOf(t, response.Body)
+			completed := 0
+			var token string
+			for _, e := range list {
+				if e.Result != nil && e.Result.Status == "completed" {
+					completed++
+					continue
+				}
+				d := e.Error.Data
+				if e.Error.Code != -32057 || string(d.Details) != fmt.Sprintf(`{"limit":"answer_size","max":%d}`, most) || d.Executed != "yes" ||
+					d.Next != "follow_run" || d.ExecutionID == "" || d.RunToken == "" || d.Source != "bridge" || !strings.Contains(e.Error.Message, "limits answer_size") {
+					t.Errorf("%+v", e)
+				}
+				token = d.RunToken
+			}
+			if len(list) != calls || completed == 0 || length > most {
+				t.Errorf("%d answers of %d bytes, %d of them completed", len(list), length, completed)
+			}
+			grown := highWater(t, p.PID()) - before
+			t.Logf("%d MiB, of which %d runs, %d MiB more memory", length>>20, completed, grown>>20)
+			if grown > 10*most {
+				t.Errorf("a process has grown by %d MiB", grown>>20)
+			}
+			provider.On("acme/x", hostile.Status, producing("later", true))
+			mustComplete(t, p.Call("get_run", hostile.Object{"run_token": token}))
+		})
+	}
+}
+
+// S47: what can't be had any more is not promised: the error of a run that has no
+// URL to be asked about at says that it was executed, and that nothing helps.
+func TestS47OutputThatIsLost(t *testing.T) {
+	p := inHouse(t, hostile.Skill{ID: "acme/x", Edit: func(d hostile.Object) {
+		delete(d["endpoint"].(hostile.Object), "status_url")
+		delete(d["endpoint"].(hostile.Object), "result_url")
+	}}, hostile.Skill{ID: "acme/late"}, hostile.Skill{ID: "acme/small"})
+	p.On("acme/x", hostile.Invoke, producing(large(50<<10), true))
+	late := `{"output":"` + large(50<<10) + `","status":"completed","execution_id":"e"}`
+	p.On("acme/late", hostile.Invoke, hostile.Respond(http.StatusOK, late, "Content-Length", strconv.Itoa(len(late))))
+	c := hostile.StartCaddy(t, bridge("allow_networks "+house, "max_response_size 64KiB", "limits {\n\t\t\tanswer_size 100KiB\n\t\t}", provider(p.URL(), "acme")))
+	for skill, executed := range map[string]string{"acme.x": "yes", "acme.late": "maybe"} {
+		requests := batchOf(5, skill)
+		requests = requests[:len(requests)-1] + `,{"jsonrpc":"2.0","id":5,"method":"execute_skill","params":{"name":"acme.small"}}]`
+		refused := 0
+		list, _ := elementsOf(t, strings.NewReader(string(c.Post(requests).Body)))
+		for _, e := range list {
+			d := e.Error.Data
+			switch {
+			case e.Result != nil && e.Result.Status == "completed":
+			case e.ID == 5, e.Error.Code != -32057, d.Executed != executed, d.Next != "none", d.RunToken != "", string(d.Details) != `{"limit":"answer_size","max":102400}`:
+				t.Errorf("%+v", e)
+			default:
+				refused++
+			}
+		}
+		if len(list) != 6 || refused != 4 {
+			t.Errorf("%s: %d answers, %d of them refused, want 6, 4", skill, len(list), refused)
+		}
+	}
+}
+
+// S47: other methods have no larger answers than calls.
+func TestS47BatchOfLargeDescriptions(t *testing.T) {
+	skills := make([]hostile.Skill, 40)
+	for i := range skills {
+		skills[i] = hostile.Skill{ID: "acme/s" + strconv.Itoa(i), EditEntry: func(e hostile.Object) { e["description"] = large(1000) }}
+	}
+	skills[0].Edit = func(d hostile.Object) { d["output"].(hostile.Object)["description"] = large(40 << 10) }
+	p := inHouse(t, skills...)
+	c := hostile.StartCaddy(t, bridge("allow_networks "+house, "max_response_size 64KiB", "limits {\n\t\t\tanswer_size 120KiB\n\t\t}", provider(p.URL(), "acme")))
+	for _, request := range []string{
+		`"method":"list_skills","params":{"detail":"summary"}`,
+		`"method":"describe_skill","params":{"name":"acme.s0","detail":"full"}`,
+		`"method":"read_skill_file","params":{"name":"acme.s0","path":"descriptor.json"}`,
+	} {
+		elements := make([]string, 10)
+		for i := range elements {
+			elements[i] = `{"jsonrpc":"2.0","id":` + strconv.Itoa(i) + `,` + request + `}`
+		}
+		a := c.Post("[" + strings.Join(elements, ",") + "]")
+		list, length := elementsOf(t, strings.NewReader(string(a.Body)))
+		fine := 0
+		for _, e := range list {
+			d := e.Error.Data
+			switch {
+			case e.Result != nil:
+				fine++
+			case e.Error.Code != -32057, d.Executed != "no", d.Next != "retry", d.Retry == nil, string(d.Details) != `{"limit":"answer_size","max":122880}`:
+				t.Errorf("%s: %+v", request, e)
+			}
+		}
+		if len(list) != 10 || fine == 0 || fine == 10 || length > 120<<10 {
+			t.Errorf("%s: %d answers of %d bytes, %d of them fine", request, len(list), length, fine)
+		}
+	}
+}
+
+// S47: the answers of a batch are written in the order of its calls as they come,
+// where there is much to write; where there is little, in one piece.
+func TestS47BatchIsWrittenAsItEnds(t *testing.T) {
+	const size = 1 << 20
+	p := inHouse(t, hostile.Skill{ID: "acme/x"}, hostile.Skill{ID: "acme/slow"})
+	p.On("acme/x", hostile.Invoke, producing(large(size), false))
+	gate := hostile.NewGate(t)
+	p.On("acme/slow", hostile.Invoke, gate.Then(producing(large(size), false)))
+	c := hostile.StartCaddy(t, bridge("allow_networks "+house, provider(p.URL(), "acme")))
+	requests := strings.Replace(batchOf(6, "acme.x"), `"name":"acme.x","args":{"call":"`, `"name":"acme.slow","args":{"call":"slow-`, 3)
+	requests = strings.Replace(requests, `"name":"acme.slow"`, `"name":"acme.x"`, 2) // the third is slow
+	response, err := c.HTTP.Post(c.URL, "application/json", strings.NewReader(requests))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.ContentLength != -1 {
+		t.Errorf("a large answer has a length before it has ended: %d", response.ContentLength)
+	}
+	start := make([]byte, 2*size) // of which the first two are more
+	if _, err := io.ReadFull(response.Body, start); err != nil || gate.Waiting() != 1 {
+		t.Fatalf("%v, %d wait", err, gate.Waiting())
+	}
+	gate.Open()
+	list, _ := elementsOf(t, io.MultiReader(strings.NewReader(string(start)), response.Body))
+	for _, e := range list {
+		if e.Result == nil || e.Result.Status != "completed" {
+			t.Errorf("%+v", e)
+		}
+	}
+	if len(list) != 6 {
+		t.Errorf("%d answers", len(list))
+	}
+	p.On("acme/x", hostile.Invoke)
+	a := c.Post(batchOf(3, "acme.x"))
+	if a.Header.Get("Content-Length") != strconv.Itoa(len(a.Body)) {
+		t.Errorf("a small answer has the length %q", a.Header.Get("Content-Length"))
+	}
+}
+
+// S47: a client that does not read its answer is left after limits body_timeout,
+// whatever stands between the bridge and the connection, and the log says so.
+func TestS47ClientThatDoesNotRead(t *testing.T) {
+	const size = 9 << 20
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/x"})
+	p.Lean()
+	p.On("acme/x", hostile.Invoke, producing(large(size), true))
+	c := hostile.StartCaddy(t, "{\n\tskip_install_trust\n\tservers {\n\t\tprotocols h1 h2 h2c\n\t}\n}\n"+hostile.Site(
+		"log", "encode gzip zstd", "@x header X-X x", "intercept {\n\t@500 status 500\n\thandle_response @500 {\n\t\trespond {rp.status_text} 500\n\t}\n}",
+		"skill_bridge /rpc {", "\tallow_http", "\tallow_networks 127.0.0.0/8", "\tlimits {\n\t\tbody_timeout 500ms\n\t}", "\tprovider "+p.URL()+" {\n\t\tnamespace acme\n\t}", "}"))
+	single := strings.Trim(batchOf(1, "acme.x"), "[]")
+	for _, test := range []struct {
+		name, body, header string
+		http2              bool
+	}{
+		{"single", single, "", false},
+		{"single, compressed", single, "Accept-Encoding: gzip\r\n", false},
+		{"batch", batchOf(10, "acme.x"), "", false},
+		{"batch, compressed", batchOf(10, "acme.x"), "Accept-Encoding: zstd\r\n", false},
+		{"single over HTTP/2", single, "", true},
+		{"batch over HTTP/2", batchOf(10, "acme.x"), "", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", c.Port("PORT")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			left := func() int { return len(c.Log.Lines("the client did not read its answer", `"level":"info"`)) }
+			before := left()
+			if test.http2 {
+				startHTTP2(t, conn, c, test.body)
+			} else {
+				_, err = io.WriteString(conn, post(test.header+"Content-Length: "+strconv.Itoa(len(test.body))+"\r\n", test.body))
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			hostile.Eventually(t, 15*time.Second, func() bool { return left() == before+1 }, "the client is left")
+			// All that it can still read is the beginning.
+			if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			if test.http2 {
+				if !isReset(conn) {
+					t.Error("the stream is not reset")
+				}
+				return
+			}
+			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			if n, err := io.Copy(io.Discard, response.Body); err == nil || n >= size*3/4 {
+				t.Errorf("%d bytes, %v", n, err)
+			}
+		})
+	}
+	for _, line := range c.Log.Lines("the client did not read its answer") {
+		if !strings.Contains(line, `"execution_id":"run-call-`) {
+			t.Errorf("no run is named: %s", line)
+		}
+	}
+}
+
+// startHTTP2 makes a request by prior knowledge, whose answer is not let through.
+func startHTTP2(t *testing.T, conn net.Conn, c *hostile.Caddy, body string) {
+	t.Helper()
+	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
+		t.Fatal(err)
+	}
+	var block strings.Builder
+	encoder := hpack.NewEncoder(&block)
+	for _, f := range []hpack.HeaderField{
+		{Name: ":method", Value: http.MethodPost},
+		{Name: ":scheme", Value: "http"},
+		{Name: ":authority", Value: "127.0.0.1:" + c.Port("PORT")},
+		{Name: ":path", Value: "/rpc"},
+		{Name: "content-type", Value: "application/json"},
+	} {
+		_ = encoder.WriteField(f) // to memory
+	}
+	framer := http2.NewFramer(conn, nil)
+	for _, err := range []error{
+		framer.WriteSettings(),
+		framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte(block.String()), EndHeaders: true}),
+		framer.WriteData(1, true, []byte(body)),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// isReset reads frames until the stream ends.
+func isReset(conn net.Conn) bool {
+	framer := http2.NewFramer(nil, conn)
+	for {
+		frame, err := framer.ReadFrame()
+		if err != nil {
+			return false
+		}
+		switch f := frame.(type) {
+		case *http2.RSTStreamFrame:
+			return true
+		case *http2.DataFrame:
+			if f.StreamEnded() {
+				return false
+			}
+		}
+	}
+}

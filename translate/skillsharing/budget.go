@@ -1,0 +1,101 @@
+package skillsharing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// AnswerBudget bounds what is kept of answers for calls that are answered together.
+// Implementations must be safe for concurrent use.
+type AnswerBudget interface {
+	// Reserve says how many bytes are kept for the call now, instead of what was kept before. It reports whether there is
+	// room for them; if not, nothing is reserved any more.
+	Reserve(size int64) bool
+	// AnswerLimit is what all of them may take together.
+	AnswerLimit() int64
+}
+
+// AnswerBudgetKey is the key of the [AnswerBudget] that the context of a call may have.
+type AnswerBudgetKey struct{}
+
+// errNoRoom is the cause of an [Error] that is about the budget of one call, whatever it
+// was about that had no room.
+var errNoRoom = errors.New("there is no room in the answer")
+
+// keep reserves room for so much of an answer about a run. It returns the budget that
+// has none, or nil.
+func keep(ctx context.Context, phase Phase, size int) AnswerBudget {
+	if isDocument(phase) { // which is kept for all
+		return nil
+	}
+	if budget, ok := ctx.Value(AnswerBudgetKey{}).(AnswerBudget); ok && !budget.Reserve(int64(size)) {
+		return budget
+	}
+	return nil
+}
+
+// NoRoom is the Error of a call whose answer does not fit into one with the others.
+// What was executed can only be had if the run can be followed.
+func NoRoom(budget AnswerBudget, phase Phase, executionID string, executed Executed, followable bool) *Error {
+	limit := budget.AnswerLimit()
+	e := &Error{
+		Code: RateLimited, Cause: errNoRoom, Phase: phase, Source: SourceBridge, ExecutionID: executionID, Executed: executed,
+		Message: fmt.Sprintf("There is no room for this answer in one with the others (limits answer_size: %d bytes)", limit),
+		Details: fmt.Appendf(nil, `{"limit":"answer_size","max":%d}`, limit),
+	}
+	switch {
+	case executed == ExecutedNo:
+		e.Message += "; send the request by itself."
+		e.Retry = suggestRetry(0, 1)
+	case followable:
+		e.Message += "; ask for the run by itself."
+		e.Retry = suggestRetry(0, 1)
+	default:
+		e.Message += ", and it can't be had again."
+		e.Hint = HintRunLost
+	}
+	return e
+}
+
+// noRoom is the Error of an answer of which only the beginning was read.
+func (c *Client) noRoom(a *answer, about asked) *Error {
+	id, does := about.executionID, executed(a.status, about.phase)
+	if id == "" {
+		if id = begunID(a.body); c.scrubText(id) != id {
+			id = ""
+		}
+	}
+	if id != "" {
+		does = ExecutedYes
+	}
+	e := NoRoom(a.withoutRoom, about.phase, id, does, id != "" && (about.executionID != "" || about.followable))
+	e.HTTPStatus = a.status
+	return e
+}
+
+// begunID is the execution id in the beginning of an InvocationResponse, or empty.
+func begunID(body []byte) string {
+	d := borrowDecoder(withoutBOM(body), true)
+	defer d.giveBack()
+	if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
+		return ""
+	}
+	for {
+		name, err := d.ReadValue()
+		if err != nil {
+			return ""
+		}
+		isID := string(name) == `"execution_id"`
+		value, err := d.ReadValue()
+		if err != nil {
+			return ""
+		}
+		if isID {
+			if id, ok := text(value); ok && len(id) <= maxExecutionID {
+				return id
+			}
+			return ""
+		}
+	}
+}
