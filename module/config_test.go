@@ -99,7 +99,7 @@ func TestSettings(t *testing.T) {
 	equal(t, "plain HTTP", c.AllowHTTP, true)
 	equal(t, "cache", h.cacheConfig(), cache.Config{MaxSize: 6, MaxTTL: 7 * time.Second})
 	equal(t, "limits", c.Limits, skillsharing.Limits{
-		Depth: 8, DocumentSize: 4, Skills: 9, Parameters: 10, SchemaSize: 11, SchemaComplexity: 12, OutputSize: 3, Reads: 64, BodyTimeout: 13 * time.Second,
+		Depth: 8, DocumentSize: 4, Skills: 9, Parameters: 10, SchemaSize: 11, SchemaComplexity: 12, OutputSize: 3, Reads: 64, FailedReads: 60, BodyTimeout: 13 * time.Second,
 	})
 	equal(t, "places", []int{c.MaxRuns, c.MaxRunsPerSource, c.MaxWaiting}, []int{16, 14, 15})
 	equal(t, "circuit breaker", h.breakerConfig(), skillsharing.BreakerConfig{

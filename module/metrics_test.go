@@ -438,16 +438,16 @@ func TestMetricsOfTwoHandlers(t *testing.T) {
 func TestMetricsShowNoSecrets(t *testing.T) {
 	countAnew(t)
 	const breaking = "acme/\"} 1\nevil_metric{x=\"\\"
-	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/x", Auth: hostile.APIKey("X-Key")}, hostile.Skill{ID: breaking},
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/x", Auth: hostile.APIKey("X-Key")}, hostile.Skill{ID: breaking, Unlisted: true}, // of an index it would be left out
 		hostile.Skill{ID: "acme/" + strings.Repeat("long", 100)}, hostile.Skill{ID: "acme/fails"})
 	p.On("acme/x", hostile.Invoke, hostile.Complete("canary-output"))
 	p.On("acme/fails", hostile.Invoke, hostile.Fail("CANARY_CODE", "canary-message"))
 	c := hostile.StartCaddy(t, withAdmin(hostile.Site(hostile.Accounts("canary-user"),
-		"skill_bridge /rpc {\n\tallow_http\n\tallow_networks 127.0.0.0/8\n\trequire_principal\n"+offered(p, "acme", "credentials api_key canary-key")+"\n}")))
+		"skill_bridge /rpc {\n\tallow_http\n\tallow_networks 127.0.0.0/8\n\trequire_principal\n"+offered(p, "acme", "credentials api_key canary-key")+"\nskill direct "+p.URLOf(breaking, hostile.Descriptor)+"\n}")))
 	client := c.With(hostile.BasicAuth("canary-user", hostile.Password), hostile.Header("Traceparent", "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"))
 	client.Execute("acme.x", hostile.Object{"call": "canary-argument"})
 	client.Execute("acme.fails", nil)
-	client.Execute(breaking, nil)
+	client.Execute("direct", nil)
 	client.Execute("acme."+strings.Repeat("long", 100), nil)
 	client.Execute("acme.canary-name", nil)
 	client.Execute("canary-name\x00\xff", nil)
@@ -463,7 +463,7 @@ func TestMetricsShowNoSecrets(t *testing.T) {
 		}
 	}
 	got := scrape(t, c).of("calls_total")
-	if n := got[`front="skills_protocol",method="execute_skill",outcome="completed",provider="acme",skill="acme/\"} 1\nevil_metric{x=\"\\"`]; n != 1 {
+	if n := got[`front="skills_protocol",method="execute_skill",outcome="completed",provider="direct",skill="acme/\"} 1\nevil_metric{x=\"\\"`]; n != 1 {
 		t.Errorf("the skill with the hostile name is not counted: %v", got)
 	}
 	if n := got[`front="skills_protocol",method="execute_skill",outcome="completed",provider="acme",skill="other"`]; n != 1 {
