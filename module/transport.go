@@ -235,8 +235,8 @@ func provisionTransport(ctx caddy.Context, config *reverseproxy.HTTPTransport, a
 // schemesOfHTTP2 says by the versions of HTTP that a transport may use, of which none
 // means 1.1 and 2, of which schemes requests may be sent by HTTP/2.
 func schemesOfHTTP2(versions []string) map[string]bool {
-	clear := slices.Contains(versions, "h2c")
-	return map[string]bool{"https": clear || len(versions) == 0 || slices.Contains(versions, "2"), "http": clear}
+	withoutTLS := slices.Contains(versions, "h2c")
+	return map[string]bool{"https": withoutTLS || len(versions) == 0 || slices.Contains(versions, "2"), "http": withoutTLS}
 }
 
 // switchError is the error of an answer 101 (Switching Protocols). With it

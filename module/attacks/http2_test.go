@@ -2,10 +2,12 @@ package attacks_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"encoding/pem"
 	"io"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -298,5 +300,61 @@ func TestS51ConnectionsInTrouble(t *testing.T) {
 	f.handle = func(s *stream) { s.answer(completedOverHTTP2) }
 	if a := c.Execute("acme.s.invoke", nil); a.Outcome() != "completed" {
 		t.Errorf("%v", a)
+	}
+}
+
+// S51: what an honest server sends over HTTP/2 is never too much: large answers in small
+// frames, many at a time on one connection, and some that are not waited for.
+func TestS51HonestServers(t *testing.T) {
+	output := strings.Repeat("0123456789abcdef", 512<<10/16*8) // 4 MiB
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		body := `{"execution_id":"run-1","status":"completed","output":"` + output + `"}`
+		for len(body) > 0 {
+			n := min(len(body), 4<<10)
+			if _, err := io.WriteString(w, body[:n]); err != nil {
+				return
+			}
+			_ = http.NewResponseController(w).Flush() // a frame of its own
+			body = body[n:]
+		}
+	}))
+	server.EnableHTTP2 = true
+	var connections atomic.Int64
+	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	f := &frames{url: server.URL, file: filepath.Join(t.TempDir(), "server.pem")}
+	if err := os.WriteFile(f.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("S_SECRET", "Sesame7Qx")
+	c := f.behind(t, "limits {\n\tconnection_overhead 256KiB\n}")
+	hostile.Load{Workers: 8, Calls: 40, Do: func(_, call int) hostile.Answer {
+		if call%5 == 4 { // is not waited for
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(call)*time.Millisecond)
+			defer cancel()
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"acme.s.invoke"}}`))
+			if err != nil {
+				t.Error(err)
+			}
+			request.Header.Set("Content-Type", "application/json")
+			if response, err := http.DefaultClient.Do(request); err == nil {
+				_ = response.Body.Close()
+			}
+		}
+		a := c.With(hostile.Timeout(time.Minute)).Execute("acme.s.invoke", nil)
+		if a.Outcome() == "completed" && len(a.Run().Output) != len(output)+2 {
+			t.Errorf("%d bytes of output", len(a.Run().Output))
+		}
+		return a
+	}}.Run(t).Only(t, "completed")
+	if n := connections.Load(); n > 10 {
+		t.Errorf("%d connections", n)
 	}
 }

@@ -133,7 +133,8 @@ func TestHMAC(t *testing.T) {
 		"defaults": {credentials.HMAC{Secret: "{env.BRIDGE_SECRET}"}, []byte(body), "X-Signature", "bef8f4c7a3a12e333fc296157279dcbb9f64a404caa1fba130b442bce6356344"},
 		"no body":  {credentials.HMAC{Secret: "key"}, nil, "X-Signature", "988e2fc29a466e279e0172b1a0bedca4b47f5534a182198ee85237e2831600e4"},
 		"in so many words": {
-			credentials.HMAC{Secret: "{env.BRIDGE_SECRET}", Signed: "method,path,body"}, []byte(body), "X-Signature",
+			credentials.HMAC{Secret: "{env.BRIDGE_SECRET}", Signed: "method,path,body"},
+			[]byte(body), "X-Signature",
 			"bef8f4c7a3a12e333fc296157279dcbb9f64a404caa1fba130b442bce6356344",
 		},
 		"the body": {credentials.HMAC{Secret: "{env.BRIDGE_SECRET}", Signed: "body"}, []byte(body), "X-Signature", mac},

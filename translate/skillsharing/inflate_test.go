@@ -38,7 +38,7 @@ func gzipped(t *testing.T, steps ...string) string {
 func TestCompressedAnswers(t *testing.T) {
 	random := make([]byte, 300<<10)
 	for i := range random {
-		random[i] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"[rand.IntN(64)] //nolint:gosec // needs no secrecy
+		random[i] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"[rand.IntN(64)]
 	}
 	dense := `{"execution_id":"r","status":"completed","output":"` + string(random) + `"}`
 	const size = 320 << 10
