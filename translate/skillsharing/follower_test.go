@@ -265,3 +265,61 @@ func TestFollowersOutliveAPanic(t *testing.T) {
 		}
 	})
 }
+
+// How late an end is noticed is known of a run that was followed all the time: of one that
+// somebody comes back to, it only says when that was.
+func TestOvershoot(t *testing.T) {
+	const took = `{"execution_id":"exec-1","status":"completed","output":1,"timestamps":{"created_at":"2026-01-02T03:04:05.0Z","completed_at":"2026-01-02T03:04:05.3Z"}}`
+	for _, c := range []struct {
+		awaited skillsharing.Awaited
+		want    time.Duration
+	}{
+		{skillsharing.Awaited{}, 200 * time.Millisecond},
+		{skillsharing.Awaited{Resumed: true, Accepted: time.Now().Add(-time.Hour)}, 0},
+		{skillsharing.Awaited{Resumed: true}, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			client := newClient(t, acme, script(t, then(says(200, runs), says(200, took))...))
+			if !c.awaited.Resumed {
+				client = newClient(t, acme, script(t, says(200, took)))
+			}
+			c.awaited.ExecutionID = run
+			var effort skillsharing.Effort
+			if _, e := client.Follow(t.Context(), skillAt(t, acme), &c.awaited, &effort); e != nil || (effort.Overshoot-c.want).Abs() > c.want/5 {
+				t.Errorf("%+v: %v late, want %v; %v", c.awaited, effort.Overshoot, c.want, e)
+			}
+		})
+	}
+}
+
+// A provider that finds itself asked too often is asked less often about all runs of the
+// skill; what else may go wrong is no reason.
+func TestThrottledPolls(t *testing.T) {
+	for status, want := range map[int]time.Duration{429: 110 * time.Millisecond, 503: 110 * time.Millisecond, 500: 55 * time.Millisecond, 200: 55 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			client := newClient(t, acme, script(t, says(status, runsIf(status == 200))))
+			client.Polling = skillsharing.Polling{Book: polling.NewBook(polling.Config{})}
+			s := skillAt(t, acme)
+			ctx, leave := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer leave()
+			_, _ = client.Follow(ctx, s, &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort))
+			synctest.Wait() // for the new schedule
+			transport := script(t, says(200, completes))
+			client.Transport = transport
+			if _, e := client.Follow(t.Context(), s, &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort)); e != nil {
+				t.Fatal(e)
+			}
+			if at := transport.asked[0].at; at < want || at > want+want/10 {
+				t.Errorf("after HTTP %d, another run is asked about after %v, want %v", status, at, want)
+			}
+		})
+	}
+}
+
+// runsIf is the body of an answer that a run goes on.
+func runsIf(running bool) string {
+	if running {
+		return runs
+	}
+	return ""
+}

@@ -118,3 +118,47 @@ func TestPreferWaitOfInvocations(t *testing.T) {
 		}
 	})
 }
+
+// Only answers in a row that say nothing of the wish end it, whatever run they are about,
+// and an error is about something else.
+func TestIgnoredWishesAreCounted(t *testing.T) {
+	ignored, applied, failed := says(200, runs, "Retry-After", "1"), says(200, runs, "Retry-After", "1", "Preference-Applied", "wait"), says(503, "", "Retry-After", "1")
+	for _, c := range []struct {
+		name    string
+		answers []scriptedAnswer
+		wishes  string // of the requests, one letter each; the last ones are about another run
+	}{
+		{"three", then(times(3, ignored), ignored, says(200, completes)), "www--|-"},
+		{"two, and it applies", then(times(2, ignored), applied, times(2, ignored), applied, says(200, completes)), "wwwwwww|w"},
+		{"two, errors, and one", then(times(2, ignored), times(4, failed), ignored, says(200, completes)), "wwwwwww-|-"},
+		{"the last of a run counts", then(times(2, ignored), says(200, completes)), "www|-"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				transport := script(t, c.answers...)
+				client := newClient(t, acme, transport)
+				client.PreferWait = 20 * sec
+				wishes := ""
+				for i := range 2 {
+					before := len(transport.asked)
+					if _, e := client.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort)); e != nil {
+						t.Fatal(e)
+					}
+					if i > 0 {
+						wishes += "|"
+					}
+					for _, a := range transport.asked[before:] {
+						if a.header.Get("Prefer") == "" {
+							wishes += "-"
+						} else {
+							wishes += "w"
+						}
+					}
+				}
+				if wishes != c.wishes {
+					t.Errorf("wishes %s, want %s", wishes, c.wishes)
+				}
+			})
+		})
+	}
+}

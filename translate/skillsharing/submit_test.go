@@ -988,3 +988,24 @@ func TestSubmitObserved(t *testing.T) {
 		t.Errorf("notices %+v", w.notices)
 	}
 }
+
+// Those who repeat an invocation do not come back together.
+func TestRetriesChangeDelaysByChance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		different := map[time.Duration]bool{}
+		for range 20 {
+			transport := script(t, then(says(429, ""), says(200, completes))...)
+			if _, e, _ := submit(t.Context(), newClient(t, acme, transport), skillAt(t, acme, `/endpoint/retry={"max_attempts":2,"backoff_ms":1000}`)); e != nil {
+				t.Fatal(e)
+			}
+			delay := delayBefore(transport, 1)
+			if delay < 900*time.Millisecond || delay > 1100*time.Millisecond {
+				t.Errorf("repeated after %v", delay)
+			}
+			different[delay] = true
+		}
+		if len(different) < 10 {
+			t.Errorf("20 invocations were repeated after %d different delays", len(different))
+		}
+	})
+}

@@ -1,0 +1,50 @@
+package skillbridge
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"testing"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// Which exchanges are trouble that an operator has to know of.
+func TestHealthOfExchanges(t *testing.T) {
+	const ok, trouble, neither = "ok", "trouble", "neither"
+	invoke, poll, index, token := skillsharing.PhaseInvoke, skillsharing.PhasePoll, skillsharing.PhaseDiscovery, skillsharing.PhaseAuth
+	for _, c := range []struct {
+		exchange skillsharing.Exchange
+		want     string
+	}{
+		{skillsharing.Exchange{Phase: invoke, Status: http.StatusOK}, ok},
+		{skillsharing.Exchange{Phase: invoke, Status: http.StatusUnprocessableEntity}, ok}, // the arguments may be wrong
+		{skillsharing.Exchange{Phase: invoke, Status: http.StatusNotFound}, ok},
+		{skillsharing.Exchange{Phase: invoke, Status: http.StatusTooManyRequests}, trouble},
+		{skillsharing.Exchange{Phase: poll, Status: http.StatusTooManyRequests}, trouble},
+		{skillsharing.Exchange{Phase: invoke, Status: http.StatusUnauthorized}, trouble},
+		{skillsharing.Exchange{Phase: poll, Status: http.StatusServiceUnavailable}, trouble},
+		{skillsharing.Exchange{Phase: index, Status: http.StatusNotFound}, trouble},
+		{skillsharing.Exchange{Phase: token, Status: http.StatusBadRequest}, trouble},
+		{skillsharing.Exchange{Phase: invoke, Err: errors.New("connection refused")}, trouble},
+		{skillsharing.Exchange{Phase: poll, Err: context.DeadlineExceeded}, trouble},
+		{skillsharing.Exchange{Phase: poll, Err: context.Canceled, Abandoned: true}, neither},
+		{skillsharing.Exchange{Phase: invoke, Err: errors.New("the circuit breaker is open"), Withheld: true}, neither},
+	} {
+		known := new(sourceHealth)
+		c.exchange.Source, c.exchange.URL = "acme", new(url.URL)
+		health{"acme": known}.note(&c.exchange)
+		answered, newest, _ := known.state()
+		got := neither
+		switch {
+		case answered > 0 && newest == nil:
+			got = ok
+		case newest != nil && answered == 0:
+			got = trouble
+		}
+		if got != c.want {
+			t.Errorf("%s, HTTP %d, %v is %s, want %s", c.exchange.Phase, c.exchange.Status, c.exchange.Err, got, c.want)
+		}
+	}
+}
