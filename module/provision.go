@@ -87,6 +87,7 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, idle []func(
 		return err
 	}
 	h.tokens = newTokens(ctx, h, config.Sources, keys)
+	config.Following = keys.Prepare
 	releasePolling, err := h.holdPolling(ctx, &config.Polling)
 	if err != nil {
 		releaseKeys()

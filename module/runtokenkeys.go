@@ -83,14 +83,15 @@ type runTokenKeys struct {
 	// turn is held by who uses the storage, and what follows. It is a channel so that
 	// nobody has to wait for it longer than for a storage.
 	turn    chan struct{}
-	looked  time.Time // for keys of others
+	ending  <-chan struct{} // closed when what is still under way has to be answered at once
+	looked  time.Time       // for keys of others
 	lookErr error
 	failed  time.Time // to make one
 	makeErr error
 }
 
 func newRunTokenKeys(storage certmagic.Storage, logger *zap.Logger) *runTokenKeys {
-	r := &runTokenKeys{storage: storage, logger: logger, lines: newLimiter(16), turn: make(chan struct{}, 1)}
+	r := &runTokenKeys{storage: storage, logger: logger, lines: newLimiter(16), turn: make(chan struct{}, 1), ending: exit.ending}
 	r.keys.Store(new([]runtoken.Key))
 	return r
 }
@@ -98,36 +99,63 @@ func newRunTokenKeys(storage certmagic.Storage, logger *zap.Logger) *runTokenKey
 // Destruct implements caddy.Destructor.
 func (*runTokenKeys) Destruct() error { return nil }
 
+// Prepare has a key made, or read, in the background if no fresh one is known, so that
+// there is one by the time a token is needed.
+func (r *runTokenKeys) Prepare() {
+	if fresh(*r.keys.Load(), time.Now()) {
+		return
+	}
+	select {
+	case r.turn <- struct{}{}:
+		go func() {
+			defer r.yield()
+			_ = r.renew(context.Background()) // it has been logged
+		}()
+	default: // it is being done
+	}
+}
+
 // Current implements runtoken.Keys. That a new key is due makes nobody wait while
 // there is one that will do.
 func (r *runTokenKeys) Current(ctx context.Context) (runtoken.Key, error) {
 	now := time.Now()
 	key, age, ok := newestKey(*r.keys.Load(), now)
-	if ok && age < runTokenKeyAge {
-		return key, nil
-	}
 	if ok && age < runTokenKeyUse {
-		select {
-		case r.turn <- struct{}{}:
-			go func() {
-				defer r.yield()
-				_ = r.renew(context.WithoutCancel(ctx)) // it has been logged
-			}()
-		default: // somebody is at it
+		if age >= runTokenKeyAge {
+			r.Prepare()
 		}
 		return key, nil
 	}
-	if err := r.take(ctx); err != nil {
-		return runtoken.Key{}, err
-	}
-	defer r.yield()
-	// The next ones in turn are to find a key.
-	if err := r.renew(context.WithoutCancel(ctx)); err != nil {
+	if err := r.inTurn(ctx, r.renew); err != nil {
 		return runtoken.Key{}, err
 	}
 	key, _, _ = newestKey(*r.keys.Load(), time.Now())
 	return key, nil
 }
+
+// inTurn uses the storage with the turn. It waits no longer than the context and the
+// process last; the use goes on, for the next ones in turn.
+func (r *runTokenKeys) inTurn(ctx context.Context, use func(context.Context) error) error {
+	if err := r.take(ctx); err != nil {
+		return err
+	}
+	used := make(chan error, 1)
+	go func() {
+		defer r.yield()
+		used <- use(context.WithoutCancel(ctx))
+	}()
+	select {
+	case err := <-used:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the keys of run tokens: %w", ctx.Err())
+	case <-r.ending:
+		return errExiting
+	}
+}
+
+// errExiting is the error of who waits for the keys when the process is about to end.
+var errExiting = errors.New("waiting for the keys of run tokens: the process ends")
 
 // Find implements runtoken.Keys. Those who ask for a key that is not known wait for
 // each other, and one look at the storage is enough for all of them.
@@ -137,16 +165,15 @@ func (r *runTokenKeys) Find(ctx context.Context, id runtoken.KeyID) (runtoken.Ke
 		return key, ok, nil
 	}
 	asked := time.Now()
-	if err := r.take(ctx); err != nil {
-		return runtoken.Key{}, false, err
-	}
-	defer r.yield()
-	if r.looked.Before(asked) { // else somebody has looked for this one, too
-		if err := pauseUntil(ctx, r.looked.Add(runTokenInterval)); err != nil {
-			return runtoken.Key{}, false, err
+	err := r.inTurn(ctx, func(storing context.Context) error {
+		if r.looked.Before(asked) { // else somebody has looked for this one, too
+			if err := r.pauseUntil(ctx, r.looked.Add(runTokenInterval)); err != nil {
+				return err
+			}
 		}
-	}
-	if err := r.look(context.WithoutCancel(ctx)); err != nil {
+		return r.look(storing)
+	})
+	if err != nil {
 		return runtoken.Key{}, false, err
 	}
 	key, ok = findKey(*r.keys.Load(), id)
@@ -162,6 +189,8 @@ func (r *runTokenKeys) take(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for the keys of run tokens: %w", ctx.Err())
+	case <-r.ending:
+		return errExiting
 	}
 }
 
@@ -270,8 +299,8 @@ func (r *runTokenKeys) warn(message string, err error) {
 	}
 }
 
-// pauseUntil waits, unless the context ends before.
-func pauseUntil(ctx context.Context, at time.Time) error {
+// pauseUntil waits, unless the context or the process ends before.
+func (r *runTokenKeys) pauseUntil(ctx context.Context, at time.Time) error {
 	timer := time.NewTimer(time.Until(at))
 	defer timer.Stop()
 	select {
@@ -279,6 +308,8 @@ func pauseUntil(ctx context.Context, at time.Time) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-r.ending:
+		return errExiting
 	}
 }
 

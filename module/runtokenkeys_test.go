@@ -92,6 +92,7 @@ func newTokenInstance(folder string) *tokenInstance {
 	core, logs := zaptest.New(zap.DebugLevel)
 	storage := &watchedStorage{Storage: &certmagic.FileStorage{Path: folder}}
 	keys := newRunTokenKeys(storage, zap.New(core))
+	keys.ending = nil // made outside of what the test may be in a bubble of
 	return &tokenInstance{keys, runtoken.New(keys, nil), storage, logs}
 }
 
@@ -712,6 +713,7 @@ func TestWithoutStorage(t *testing.T) {
 		defer time.Sleep(lockKept)
 		core, logs := zaptest.New(zap.DebugLevel)
 		keys := newRunTokenKeys(nil, zap.New(core))
+		keys.ending = nil
 		i := &tokenInstance{keys, runtoken.New(keys, nil), nil, logs}
 		if err := i.opens(t, strings.Repeat("A", 200)); !errors.Is(err, runtoken.ErrInvalid) {
 			t.Error(err)

@@ -31,6 +31,9 @@ func init() { caddy.OnExit(func(context.Context) { exit.wait() }) }
 // exiting answers what is under way when the process exits.
 type exiting struct {
 	calls translate.Stop // those under way
+	// ending is closed when there is only time left to write answers
+	ending chan struct{}
+	end    func() // closes it; once
 
 	mu       sync.Mutex
 	changed  sync.Cond // with mu: requests or over
@@ -50,10 +53,16 @@ type period struct {
 func (p period) whole() time.Duration { return p.delay + p.grace }
 
 // untilAnswers is when requests that are under way are answered as they stand.
-func (p period) untilAnswers() time.Duration { return p.whole() - min(lastMoment, p.grace/2) }
+func (p period) untilAnswers() time.Duration { return p.whole() - p.lastMoment() }
+
+// untilEnding is when they are answered without what they wait for to be answered.
+func (p period) untilEnding() time.Duration { return p.whole() - p.lastMoment()/2 }
+
+func (p period) lastMoment() time.Duration { return min(lastMoment, p.grace/2) }
 
 func newExiting() *exiting {
-	e := new(exiting)
+	e := &exiting{ending: make(chan struct{})}
+	e.end = sync.OnceFunc(func() { close(e.ending) })
 	e.changed.L = &e.mu
 	return e
 }
@@ -113,8 +122,14 @@ func (e *exiting) begin(p period) {
 		return
 	}
 	e.begun = time.Now()
+	if e.requests > 0 { // a last chance for what their answers take
+		for _, h := range live.all() {
+			h.tokens.keys.Prepare()
+		}
+	}
 	if p.grace > 0 {
 		time.AfterFunc(p.untilAnswers(), e.answer)
+		time.AfterFunc(p.untilEnding(), e.end)
 		time.AfterFunc(p.whole(), e.giveUp)
 	}
 }

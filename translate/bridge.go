@@ -32,6 +32,9 @@ func New(config Config) (*Bridge, error) {
 	if config.Stop == nil {
 		config.Stop = new(Stop)
 	}
+	if config.Following == nil {
+		config.Following = func() {}
+	}
 	if config.Cache == nil {
 		return nil, errors.New("no cache is configured")
 	}

@@ -42,6 +42,9 @@ type Config struct {
 	AllowHTTP bool
 	// Stop answers the calls in progress as they stand, with [Stopped], when the process can't wait any longer; nil: never.
 	Stop *Stop
+	// Following is called before a run's end, or its output, is waited for, so that what an answer about it takes can be
+	// got ready. It must not block; nil: it is not called.
+	Following func()
 	// Observer is told what happens; nil: nobody.
 	Observer Observer
 }

@@ -268,6 +268,7 @@ func (x *execution) findRun(ref RunRef) (failure *Failure) {
 
 // follow waits for the end of a run, or for as long as the agent does.
 func (x *execution) follow(run *skillsharing.Awaited) (*skillsharing.Response, *Failure) {
+	x.bridge.config.Following()
 	run.Until, run.TraceParent = x.until(), x.call.TraceParent
 	r, err := x.found.invoker.client.Follow(x.ctx, x.found.skill, run, &x.effort)
 	x.figures.Followed = time.Now()
@@ -293,6 +294,7 @@ func (x *execution) lacksOutput(r *skillsharing.Response) bool {
 }
 
 func (x *execution) fetchResult(completed *skillsharing.Response) (*skillsharing.Response, *Failure) {
+	x.bridge.config.Following()
 	known := *completed // what it is part of, and would keep until the result is there, holds the arguments
 	r, err := x.found.invoker.client.Result(x.ctx, x.found.skill, &known, &skillsharing.Awaited{
 		Until: x.until(), TraceParent: x.call.TraceParent,
