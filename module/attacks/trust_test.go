@@ -260,9 +260,13 @@ func TestS48ClientCertificate(t *testing.T) {
 		part  hostile.Part
 		name  string
 	}{
-		{"", hostile.Index, "the-bridge"}, {"acme/own", hostile.Descriptor, "the-bridge"}, {"acme/own", hostile.Invoke, "the-bridge"},
-		{"acme/key", hostile.Invoke, "the-bridge"}, {"acme/status", hostile.Invoke, "the-bridge"},
-		{"acme/back", hostile.Invoke, ""}, {"acme/redirected", hostile.Invoke, ""}, // what comes from elsewhere does not act in the bridge's name
+		{"", hostile.Index, "the-bridge"},
+		{"acme/own", hostile.Descriptor, "the-bridge"},
+		{"acme/own", hostile.Invoke, "the-bridge"},
+		{"acme/key", hostile.Invoke, "the-bridge"},
+		{"acme/status", hostile.Invoke, "the-bridge"},
+		{"acme/back", hostile.Invoke, ""}, // what comes from elsewhere does not act in the bridge's name
+		{"acme/redirected", hostile.Invoke, ""},
 	} {
 		if got := clients(s.own, 0, want.skill, want.part); !slices.Equal(got, []string{want.name}) {
 			t.Errorf("%s of %s was shown %q, want %q", want.part, want.skill, got, want.name)
