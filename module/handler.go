@@ -184,7 +184,6 @@ type Handler struct {
 	book      *book              // nil: nothing is learned
 	storage   *certmagic.Storage // for what is learned; nil: none
 	tokens    *tokens
-	stopped   func() // the handler's configuration has
 }
 
 // CaddyModule returns the Caddy module information.

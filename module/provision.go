@@ -29,7 +29,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.hold(ctx, config, idle); err != nil {
 		return err
 	}
-	if h.stopped, err = watchStop(ctx); err != nil {
+	if err := watchStop(ctx); err != nil {
 		return err
 	}
 	if h.bridge, err = translate.New(*config); err != nil {

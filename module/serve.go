@@ -141,8 +141,5 @@ func (h *Handler) Cleanup() error {
 	if h.usage != nil { // else Provision has failed
 		h.usage.leave()
 	}
-	if h.stopped != nil {
-		h.stopped()
-	}
 	return nil
 }

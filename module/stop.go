@@ -38,7 +38,6 @@ type exiting struct {
 	mu       sync.Mutex
 	changed  sync.Cond // with mu: requests or over
 	requests int       // under way
-	handlers int       // of configurations that have not stopped
 	over     bool      // nobody is waited for any more
 	grace    period    // of the configuration that stopped last
 	begun    time.Time // when the process began to exit; zero: it has not
@@ -80,39 +79,6 @@ func (e *exiting) leave() {
 	e.changed.Broadcast()
 }
 
-// retire takes a handler off, whose configuration stops. If it was the last one, and
-// its requests go on, nobody else will tell when the process exits.
-func (e *exiting) retire(p period) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.handlers--
-	if e.handlers == 0 && e.requests > 0 && e.begun.IsZero() {
-		go e.watch(p)
-	}
-}
-
-// exitInterval is how often it is looked whether the process exits.
-const exitInterval = 50 * time.Millisecond
-
-// watch waits until the process exits, nothing is under way any more, or there is a
-// handler again.
-func (e *exiting) watch(p period) {
-	ticks := time.NewTicker(exitInterval)
-	defer ticks.Stop()
-	for range ticks.C {
-		if caddy.Exiting() {
-			e.begin(p)
-			return
-		}
-		e.mu.Lock()
-		over := e.requests == 0 || e.handlers > 0
-		e.mu.Unlock()
-		if over {
-			return
-		}
-	}
-}
-
 // begin is called when a configuration stops, whether the process exits or not.
 func (e *exiting) begin(p period) {
 	e.mu.Lock()
@@ -132,6 +98,12 @@ func (e *exiting) begin(p period) {
 		time.AfterFunc(p.untilEnding(), e.end)
 		time.AfterFunc(p.whole(), e.giveUp)
 	}
+}
+
+func (e *exiting) lastGrace() period {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.grace
 }
 
 // answer has all calls answered that are under way.
@@ -158,10 +130,7 @@ func (e *exiting) giveUp() {
 // wait returns when nothing is under way any more. Caddy has waited for the servers
 // of the last configuration by then; there may be calls of earlier ones.
 func (e *exiting) wait() {
-	e.mu.Lock()
-	last := e.grace
-	e.mu.Unlock()
-	e.begin(last) // unless the last configuration had no bridge, it has been called already
+	e.begin(e.lastGrace()) // unless the last configuration had no admin API and no bridge, it has been called already
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for e.requests > 0 && !e.over {
@@ -169,44 +138,41 @@ func (e *exiting) wait() {
 	}
 }
 
-// watchStop has the handler told when its configuration stops. The function that it
-// returns takes the handler off if that never happens.
-func watchStop(ctx caddy.Context) (end func(), err error) {
+// watchStop has the end of the process begin when a configuration stops, before its
+// servers are stopped.
+func watchStop(ctx caddy.Context) error {
 	app, err := ctx.AppIfConfigured("events")
-	if err != nil { // Caddy's HTTP app has one: without, nobody stops a server
-		return func() {}, nil //nolint:nilerr // see above
+	if err != nil { // Caddy's HTTP app has one: without, nothing stops a server
+		return nil //nolint:nilerr // see above
 	}
-	w := &stopWatcher{ctx: ctx}
-	if err := app.(*caddyevents.App).On("stopping", w); err != nil {
-		return nil, err
-	}
-	exit.mu.Lock()
-	exit.handlers++
-	exit.mu.Unlock()
-	return w.end, nil
+	return app.(*caddyevents.App).On("stopping", stopWatcher{ctx})
 }
 
-// stopWatcher is told that a configuration stops, before its servers are.
-type stopWatcher struct {
-	ctx  caddy.Context
-	once sync.Once
-}
-
-// Handle implements caddyevents.Handler.
-func (w *stopWatcher) Handle(context.Context, caddy.Event) error {
-	// The HTTP app is the one that provisioned the handler: it is there by now.
-	app, err := w.ctx.AppIfConfigured("http")
-	if err != nil {
-		return err
+// Provision has the end of the process begin in configurations without a bridge, too:
+// runs of earlier configurations may go on. Caddy provisions the admin API with each
+// configuration, before its apps. (Without an admin API there, they are answered when
+// Caddy has stopped the rest, see exiting.wait.)
+func (adminAPI) Provision(ctx caddy.Context) error {
+	if _, err := ctx.App("events"); err != nil {
+		return nil //nolint:nilerr // Caddy reports it for the app
 	}
-	http := app.(*caddyhttp.App)
-	p := period{delay: time.Duration(http.ShutdownDelay), grace: time.Duration(http.GracePeriod)}
-	exit.begin(p)
-	w.retire(p)
+	if err := watchStop(ctx); err != nil {
+		ctx.Logger().Debug("this configuration's stop is watched already", zap.Error(err)) // by the local admin API
+	}
 	return nil
 }
 
-// end takes a handler off whose configuration has never run.
-func (w *stopWatcher) end() { w.retire(period{}) }
+// stopWatcher is called when a configuration stops.
+type stopWatcher struct{ ctx caddy.Context }
 
-func (w *stopWatcher) retire(p period) { w.once.Do(func() { exit.retire(p) }) }
+// Handle implements caddyevents.Handler.
+func (w stopWatcher) Handle(context.Context, caddy.Event) error {
+	app, err := w.ctx.AppIfConfigured("http")
+	if err != nil { // then requests are only those of earlier configurations
+		exit.begin(exit.lastGrace())
+		return nil //nolint:nilerr // see above
+	}
+	http := app.(*caddyhttp.App)
+	exit.begin(period{delay: time.Duration(http.ShutdownDelay), grace: time.Duration(http.GracePeriod)})
+	return nil
+}
