@@ -93,8 +93,8 @@ func TestS13ControlCharactersOfAgents(t *testing.T) {
 	get := hostile.Skill{ID: "acme/get", Edit: inEndpoint("method", "GET")}
 	strange := hostile.Skill{ID: "acme/y" + breakout + "\x00"}
 	p := inHouse(t, hostile.Skill{ID: "acme/x"}, get, strange)
-	c := hostile.StartCaddy(t, bridge("allow_networks "+house, provider(p.URL(), "acme", "alias strange \"acme/y\"")))
-	for _, name := range []string{"acme.x" + breakout, "acme.x\x00", "\r\nacme.x", "acme.x HTTP/1.1\r\n", "acme" + breakout + ".x"} {
+	c := hostile.StartCaddy(t, bridge("allow_networks "+house, provider(p.URL(), "acme", "alias strange \"acme/y\""), "skill direct "+p.URLOf(strange.ID, hostile.Descriptor)))
+	for _, name := range []string{"acme.x" + breakout, "acme.x\x00", "\r\nacme.x", "acme.x HTTP/1.1\r\n", "acme" + breakout + ".x", "acme.y" + breakout + "\x00"} {
 		if a := c.Execute(name, nil); a.Outcome() != "SKILL_NOT_FOUND" {
 			t.Errorf("%q: %v", name, a)
 		}
@@ -102,7 +102,7 @@ func TestS13ControlCharactersOfAgents(t *testing.T) {
 	args := hostile.Object{"text": breakout, "k" + breakout: "v\x00"}
 	mustComplete(t, c.Execute("acme.x", args))
 	mustComplete(t, c.Execute("acme.get", args))
-	mustComplete(t, c.Execute("acme.y"+breakout+"\x00", args))
+	mustComplete(t, c.Execute("direct", args)) // which no index lists, so that it may have such an id
 	for _, parent := range []string{
 		"00-" + strings.Repeat("a", 32) + "-" + strings.Repeat("b", 16) + "-01\x00", "00-x-y-z", strings.Repeat("a", 10<<10), "00-" + strings.Repeat("A", 32) + "-" + strings.Repeat("b", 16) + "-01",
 	} {
@@ -121,7 +121,7 @@ func TestS13ControlCharactersOfAgents(t *testing.T) {
 			t.Errorf("%.80q became the trace id %q", parent, id)
 		}
 	}
-	onTheWire(t, p, 5+7*3) // an index for each name that there is not; else an index, a descriptor and an invocation
+	onTheWire(t, p, 6+6*3+2) // an index for each name that there is not; else an index, a descriptor and an invocation
 }
 
 // ownHeaders are the header fields of the bridge's requests, and there are no others.
