@@ -91,7 +91,7 @@ func TestClientHasTimeForEachPiece(t *testing.T) {
 					OnUnread: func(_ context.Context, written int64) { unread = int(written) },
 				}
 				w := &clocked{header: http.Header{}, pace: test.pace}
-				ctx := context.WithValue(t.Context(), http.ServerContextKey, &http.Server{WriteTimeout: test.server}) //nolint:gosec // it serves nobody
+				ctx := context.WithValue(t.Context(), http.ServerContextKey, &http.Server{WriteTimeout: test.server})
 				r, err := http.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(test.body))
 				if err != nil {
 					t.Fatal(err)

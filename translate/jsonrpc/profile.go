@@ -86,8 +86,8 @@ func (p *Profile) fault(code int, reason string) *Error {
 	return e
 }
 
-// exceeded makes an error of a request that exceeds a limit. Which one it is is said
-// in the message, too: for many clients that is all they show.
+// exceeded makes an error of a request that exceeds a limit. The message says which
+// one it is, too: for many clients that is all they show.
 func (p *Profile) exceeded(code int, reason string, limit Limit) *Error {
 	e := &Error{Code: code, Message: faultMessages[code]}
 	if limit.Name != "" {

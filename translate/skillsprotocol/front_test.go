@@ -3,6 +3,8 @@ package skillsprotocol_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -378,4 +380,34 @@ func entries(n int) []translate.Entry {
 		}
 	}
 	return list
+}
+
+// TestTooLarge: whatever there is no room for in the answer to a batch, the error that
+// stands there instead is short, names the limit, and keeps what an agent needs most.
+func TestTooLarge(t *testing.T) {
+	const details = `"details":{"limit":"answer_size","max":100000}`
+	s := &jsonrpc.Server{
+		Profile: skillsprotocol.Profile(50), MaxAnswerSize: 100_000,
+		Handler: jsonrpc.HandlerFunc(func(_ context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+			long := jsontext.Value(`"` + strings.Repeat("x", 200_000) + `"`)
+			if string(req.ID) != "1" {
+				return long, nil
+			}
+			return nil, &jsonrpc.Error{Code: -32050, Message: "no", Data: jsontext.Value(`{"code":"AUTH_REQUIRED","execution_id":"e","details":` + string(long) +
+				`,"details_source":"provider","other":` + string(long) + `,"executed":"yes","next":"follow_run"}`)}
+		}),
+	}
+	for _, c := range []struct{ method, id, code, data string }{
+		{"x", "1", "-32050", `{"code":"AUTH_REQUIRED","execution_id":"e","executed":"yes","next":"follow_run",` + details + `}`},
+		{"list_skills", "2", "-32057", `{"code":"RATE_LIMITED",` + details + `,"retry":{"suggested_delay_ms":0,"max_attempts":1},"source":"bridge","executed":"no","next":"retry"}`},
+		{"execute_skill", "2", "-32057", `{"code":"RATE_LIMITED",` + details + `,"source":"bridge","executed":"maybe","next":"none"}`},
+		{"get_run", "2", "-32057", `{"code":"RATE_LIMITED",` + details + `,"retry":{"suggested_delay_ms":0,"max_attempts":1},"source":"bridge","executed":"yes","next":"follow_run"}`},
+	} {
+		w := httptest.NewRecorder()
+		body := `[{"jsonrpc":"2.0","id":` + c.id + `,"method":"` + c.method + `"}]`
+		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body)))
+		if got := w.Body.String(); !strings.HasPrefix(got, `[{"jsonrpc":"2.0","id":`+c.id+`,"error":{"code":`+c.code+`,"message":`) || !strings.HasSuffix(got, `,"data":`+c.data+`}}]`) {
+			t.Errorf("%s: %s", c.method, got)
+		}
+	}
 }

@@ -1,0 +1,92 @@
+package skillsharing_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// room is a budget of one call.
+type room struct{ most, kept int64 }
+
+// Reserve implements skillsharing.AnswerBudget.
+func (r *room) Reserve(size int64) bool {
+	r.kept = 0
+	if size > r.most {
+		return false
+	}
+	r.kept = size
+	return true
+}
+
+// AnswerLimit implements skillsharing.AnswerBudget.
+func (r *room) AnswerLimit() int64 { return r.most }
+
+func in(ctx context.Context, budget skillsharing.AnswerBudget) context.Context {
+	return context.WithValue(ctx, skillsharing.AnswerBudgetKey{}, budget)
+}
+
+// TestSubmitWithoutRoom: of an answer for which there is no room, the beginning says
+// which run it is about.
+func TestSubmitWithoutRoom(t *testing.T) {
+	output := `"output":"` + strings.Repeat("x", 100_000) + `"`
+	for _, c := range []struct {
+		name, body string
+		status     int
+		most       int64
+		executed   skillsharing.Executed
+		id         string // empty and executed yes: there is room
+	}{
+		{"room", `{"execution_id":"e","status":"completed",` + output + `}`, 200, 1 << 20, "", ""},
+		{"id first", `{"execution_id":"e","status":"completed",` + output + `}`, 200, 50_000, skillsharing.ExecutedYes, "e"},
+		{"id with escapes", `{"x":[1,{"execution_id":"f"}],"execution_id":"\u0065",` + output + `}`, 200, 50_000, skillsharing.ExecutedYes, "e"},
+		{"id last", `{"status":"completed",` + output + `,"execution_id":"e"}`, 200, 50_000, skillsharing.ExecutedMaybe, ""},
+		{"long id", `{"execution_id":"` + strings.Repeat("e", 513) + `",` + output + `}`, 200, 50_000, skillsharing.ExecutedMaybe, ""},
+		{"number", `{"execution_id":1,` + output + `}`, 200, 50_000, skillsharing.ExecutedMaybe, ""},
+		{"not an object", `[{"execution_id":"e",` + output + `}]`, 200, 50_000, skillsharing.ExecutedMaybe, ""},
+		{"refused", `{"error":{"code":"SKILL_NOT_FOUND"},` + output + `}`, 404, 50_000, skillsharing.ExecutedNo, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			transport := script(t, says(c.status, c.body))
+			client, s := newClient(t, acme, transport), skillAt(t, acme)
+			r, e := client.Submit(in(t.Context(), &room{most: c.most}), s, &skillsharing.Invocation{}, new(skillsharing.Effort))
+			if c.executed == "" {
+				if e != nil || len(r.Output) < 100_000 {
+					t.Errorf("%v", e)
+				}
+				return
+			}
+			wantError(t, e, skillsharing.RateLimited, c.executed)
+			if e.ExecutionID != c.id || string(e.Details) != `{"limit":"answer_size","max":50000}` || !strings.Contains(e.Message, "limits answer_size: 50000 bytes") || len(transport.asked) != 1 {
+				t.Errorf("%+v", e)
+			}
+		})
+	}
+}
+
+// TestFollowersWithoutRoom: one who has no room for the end of a run, though it is he who
+// asks, keeps it from nobody else.
+func TestFollowersWithoutRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		completed := `{"execution_id":"exec-1","status":"completed","output":"` + strings.Repeat("x", 100_000) + `"}`
+		transport := script(t, then(says(200, runs), says(200, runs), says(200, completed))...)
+		client, s := newClient(t, acme, transport), skillAt(t, acme)
+		narrow := watching(in(t.Context(), &room{most: 50_000}), client, s, resumed(time.Hour))
+		wide := watching(t.Context(), client, s, resumed(time.Hour))
+		if w := <-narrow; w.err == nil {
+			t.Errorf("%+v", w.response.Status)
+		} else {
+			wantError(t, w.err, skillsharing.RateLimited, skillsharing.ExecutedYes)
+		}
+		if w := <-wide; w.err != nil || len(w.response.Output) < 100_000 {
+			t.Errorf("%v", w.err)
+		}
+		if n := client.Followers(); n != 0 {
+			t.Errorf("%d runs are still followed", n)
+		}
+	})
+}
