@@ -247,7 +247,7 @@ func (r *reach) load(h *Handler) (*translate.Bridge, *cli.Denied, context.Cancel
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	quietStandardLog()
+	standardLog.start() // until the process ends
 	h.logger = ctx.Logger(h)
 	config, idle, err := h.config(ctx)
 	if err == nil {

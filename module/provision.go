@@ -17,7 +17,6 @@ import (
 // Provision sets up the bridge. It makes no network call and writes nothing.
 func (h *Handler) Provision(ctx caddy.Context) error {
 	h.logger = ctx.Logger()
-	quietStandardLog()
 	if fault := h.check(); fault != nil {
 		return fault
 	}
@@ -98,9 +97,17 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, idle []func(
 	if h.CircuitBreaker == nil || !h.CircuitBreaker.Off {
 		config.Breakers = h.shared.breakers
 	}
+	loud, err := watchStart(ctx)
+	if err != nil {
+		releasePolling()
+		releaseKeys()
+		_, _ = sharedPool.Delete(key) // err says more
+		return err
+	}
 	releaseHealth := h.health.hold(key, config.Sources)
 	h.usage = newUsage(func() {
 		live.remove(h)
+		loud()
 		releaseHealth()
 		releasePolling()
 		releaseKeys()

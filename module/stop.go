@@ -153,6 +153,7 @@ func watchStop(ctx caddy.Context) error {
 // configuration, before its apps. (Without an admin API there, they are answered when
 // Caddy has stopped the rest, see exiting.wait.)
 func (adminAPI) Provision(ctx caddy.Context) error {
+	standardLog.keep()
 	if _, err := ctx.App("events"); err != nil {
 		return nil //nolint:nilerr // Caddy reports it for the app
 	}
@@ -175,4 +176,41 @@ func (w stopWatcher) Handle(context.Context, caddy.Event) error {
 	http := app.(*caddyhttp.App)
 	exit.begin(period{delay: time.Duration(http.ShutdownDelay), grace: time.Duration(http.GracePeriod)})
 	return nil
+}
+
+// watchStart keeps the standard logger quiet from when the configuration runs until
+// the function that it returns is called. A configuration that is only validated
+// never runs.
+func watchStart(ctx caddy.Context) (end func(), err error) {
+	app, err := ctx.AppIfConfigured("events")
+	if err != nil {
+		return func() {}, nil //nolint:nilerr // see watchStop
+	}
+	standardLog.keep()
+	w := new(startWatcher)
+	return w.end, app.(*caddyevents.App).On("started", w)
+}
+
+// startWatcher is called when a configuration runs.
+type startWatcher struct {
+	mu    sync.Mutex
+	quiet func() // ends that the standard logger is quiet; nil: it is not
+}
+
+// Handle implements caddyevents.Handler.
+func (w *startWatcher) Handle(context.Context, caddy.Event) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.quiet == nil {
+		w.quiet = standardLog.start()
+	}
+	return nil
+}
+
+func (w *startWatcher) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.quiet != nil {
+		w.quiet()
+	}
 }

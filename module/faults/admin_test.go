@@ -1,10 +1,15 @@
 package faults_test
 
 import (
+	"fmt"
+	"log"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/go-json-experiment/json"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
@@ -49,4 +54,33 @@ func TestR52RunsOfGetRunAreShown(t *testing.T) {
 	}
 	gate.Open()
 	want{outcome: "completed"}.check(t, receive(t, answered))
+}
+
+// R52: a bridge leaves the standard logger as it is, unless it runs: neither a
+// configuration that is only set up nor one that has stopped has a hand in it.
+func TestR52StandardLogger(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"})
+	writer := func() string { return fmt.Sprintf("%T", log.Writer()) }
+	const ours = "*skillbridge.quietWriter"
+	config := withProvider(p)
+	adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte("{\n\tadmin off\n\tpersist_config off\n}\n"+strings.ReplaceAll(config, "{$PORT}", "0")), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	validated := new(caddy.Config)
+	if err := json.Unmarshal(adapted, validated); err != nil {
+		t.Fatal(err)
+	}
+	if err := caddy.Validate(validated); err != nil || writer() == ours {
+		t.Errorf("validated: %s, %v", writer(), err)
+	}
+	c := hostile.StartCaddy(t, config)
+	for _, next := range []string{config, withProvider(p, "timeout 9s"), config} {
+		if err := c.Reload(next); err != nil || writer() != ours {
+			t.Errorf("running: %s, %v", writer(), err)
+		}
+	}
+	if err := c.Reload(withoutBridge); err != nil || writer() == ours {
+		t.Errorf("without a bridge: %s, %v", writer(), err)
+	}
 }
