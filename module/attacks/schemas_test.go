@@ -100,7 +100,7 @@ func TestS43MemoryOfSchemas(t *testing.T) {
 	const skills, most = 200, 64 << 20
 	for _, kind := range costly {
 		t.Run(kind.name, func(t *testing.T) {
-			var published []hostile.Skill
+			published := []hostile.Skill{{ID: "plain"}}
 			var ids []string
 			for i := range skills {
 				ids = append(ids, fmt.Sprintf("s%d", i))
@@ -108,7 +108,10 @@ func TestS43MemoryOfSchemas(t *testing.T) {
 			}
 			provider := hostile.NewProvider(t, published...)
 			p := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge("browse", "provider "+provider.URL()+" {\n\tnamespace acme\n}"))
-			p.Names()
+			for range 20 {
+				mustComplete(t, p.Execute("acme.plain", nil))
+				p.Post(describing(slices.Repeat([]string{"plain"}, 20)))
+			}
 			before := p.RSS()
 			check := func(what string) {
 				t.Helper()

@@ -2,12 +2,14 @@ package skillsharing
 
 import (
 	"container/list"
+	"crypto/sha256"
 	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"weak"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
@@ -16,6 +18,7 @@ import (
 // after it was given up for others.
 type parameterSchema struct {
 	key      schemaKey
+	text     jsontext.Value
 	effort   int // that it takes to compile it
 	compiled atomic.Pointer[compiledSchema]
 	used     atomic.Bool // since there was need for room
@@ -34,8 +37,8 @@ type compiledSchema struct {
 
 // schemaKey is what decides how a schema is compiled.
 type schemaKey struct {
-	text       string
-	complexity int // the limit that it was held to
+	digest     [sha256.Size]byte // of its text
+	complexity int               // the limit that it was held to
 }
 
 // get returns what arguments are checked with.
@@ -51,7 +54,7 @@ func (p *parameterSchema) get() (*compiledSchema, error) {
 	if c := p.compiled.Load(); c != nil {
 		return c, nil
 	}
-	schema, flaw := readJSON([]byte(p.key.text), bounds{depth: maxDocumentDepth, values: maxBound})
+	schema, flaw := readJSON(p.text, bounds{depth: maxDocumentDepth, values: maxBound})
 	if flaw != nil {
 		return nil, errors.New(flaw.Message)
 	}
@@ -85,11 +88,11 @@ func (p *schemaPool) find(k schemaKey) *parameterSchema {
 }
 
 // add makes the schema of a text known, and returns it, or the one that is known.
-func (p *schemaPool) add(k schemaKey, effort int, c *compiledSchema) *parameterSchema {
+func (p *schemaPool) add(k schemaKey, text jsontext.Value, effort int, c *compiledSchema) *parameterSchema {
 	p.mu.Lock()
 	s := p.known[k].Value()
 	if s == nil {
-		s = &parameterSchema{key: k, effort: effort}
+		s = &parameterSchema{key: k, text: text, effort: effort}
 		p.known[k] = weak.Make(s)
 		runtime.AddCleanup(s, p.forget, k)
 	}

@@ -1,12 +1,14 @@
 package skillsharing
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
@@ -49,11 +51,11 @@ func newParameterCompiler(l *Limits) *parameterCompiler {
 // no violations for a schema with regular expressions that can't be evaluated in
 // linear time: it may well be valid, but only the provider can apply it. With its
 // text, it is shared with all who have the same.
-func (c *parameterCompiler) compile(text []byte, schema map[string]any, path string) (*parameterSchema, []Violation) {
+func (c *parameterCompiler) compile(text jsontext.Value, schema map[string]any, path string) (*parameterSchema, []Violation) {
 	if problem := c.reserve(schema); problem != "" {
 		return nil, []Violation{{Path: clip(path, maxPath), Message: problem}}
 	}
-	key := schemaKey{string(text), c.limits.schemaComplexity()}
+	key := schemaKey{sha256.Sum256(text), c.limits.schemaComplexity()}
 	if text != nil {
 		if p := compiledSchemas.find(key); p != nil && c.effort.spend(p.effort) == nil {
 			return p, nil
@@ -67,7 +69,7 @@ func (c *parameterCompiler) compile(text []byte, schema map[string]any, path str
 	if compiled == nil || text == nil {
 		return nil, nil
 	}
-	return compiledSchemas.add(key, before-c.effort.left, compiled), nil
+	return compiledSchemas.add(key, text, before-c.effort.left, compiled), nil
 }
 
 // compileSchema compiles a schema as far as the effort goes. It returns nil for one

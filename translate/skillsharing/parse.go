@@ -21,9 +21,9 @@ func (l *Limits) parseDescriptor(doc []byte) (*Descriptor, error) {
 	return d, err
 }
 
-// judges has a place for each processor: more descriptors at a time would not be
-// judged sooner, and each takes some MB for as long.
-var judges = make(chan struct{}, runtime.GOMAXPROCS(0))
+// judges has a place for every other processor: more descriptors at a time would
+// keep calls from being served, and each takes some MB for as long.
+var judges = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 
 // readDescriptor also prepares the check of arguments: the schemas of inputs are
 // valid if they can be compiled, which is done once.
