@@ -88,6 +88,7 @@ func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, e
 //			parameters        <n>
 //			schema_size       <size>
 //			schema_complexity <n>
+//			argument_complexity <n>
 //			output_size       <size>
 //			answer_size       <size>
 //			body_timeout      <duration>
@@ -363,6 +364,7 @@ func (p *parser) limits(to **Limits) error {
 		"skills":              p.count(&l.Skills, "limits.skills"),
 		"parameters":          p.count(&l.Parameters, "limits.parameters"),
 		"schema_size":         p.size(&l.SchemaSize, "limits.schema_size"),
+		"argument_complexity": p.count(&l.ArgumentComplexity, "limits.argument_complexity"),
 		"schema_complexity":   p.count(&l.SchemaComplexity, "limits.schema_complexity"),
 		"output_size":         p.size(&l.OutputSize, "limits.output_size"),
 		"answer_size":         p.size(&l.AnswerSize, "limits.answer_size"),

@@ -251,6 +251,7 @@ func checkLimits(c *checker, l *Limits) {
 		{"skills", l.Skills},
 		{"parameters", l.Parameters},
 		{"schema_complexity", l.SchemaComplexity},
+		{"argument_complexity", l.ArgumentComplexity},
 		{"runs", l.Runs},
 		{"runs_per_provider", l.RunsPerProvider},
 		{"reads", l.Reads},

@@ -247,6 +247,11 @@ type Limits struct {
 	// 15 ms, which some 500 properties take. Default: 2048.
 	SchemaComplexity int `json:"schema_complexity,omitempty"`
 
+	// What checking the arguments of one request against the schemas of inputs may
+	// take, a batch counting as one, in steps of about 10 ns. An ordinary schema takes
+	// 10 to 40 for each byte. Default: 100000000.
+	ArgumentComplexity int `json:"argument_complexity,omitempty"`
+
 	// The largest output of a run, in bytes of JSON. Default: `max_response_size`.
 	OutputSize int64 `json:"output_size,omitempty"`
 

@@ -49,7 +49,7 @@ func TestDefaults(t *testing.T) {
 	equal(t, "response size", c.MaxResponseSize, int64(10<<20))
 	equal(t, "plain HTTP", c.AllowHTTP, false)
 	equal(t, "limits", c.Limits, skillsharing.Limits{
-		Depth: 512, DocumentSize: 4 << 20, Skills: 10_000, Parameters: 500, SchemaSize: 64 << 10, SchemaComplexity: 2048,
+		Depth: 512, DocumentSize: 4 << 20, Skills: 10_000, Parameters: 500, SchemaSize: 64 << 10, SchemaComplexity: 2048, ArgumentComplexity: 100_000_000,
 		OutputSize: 10 << 20, Reads: 64, FailedReads: 60, BodyTimeout: 30 * time.Second,
 	})
 	equal(t, "places", []int{c.MaxRunsPerSource, c.MaxWaiting}, []int{c.MaxRuns / 2, c.MaxRuns})
@@ -68,7 +68,7 @@ func TestZeros(t *testing.T) {
 	h, c := configOf(t, `{
 		"timeout":0, "max_timeout":0, "poll_interval":0, "max_poll_interval":0, "max_request_size":0, "max_response_size":0, "max_batch":0,
 		"cache":{"max_size":0,"max_ttl":0}, "circuit_breaker":{"failures":0,"cooldown":0},
-		"limits":{"depth":0,"document_size":0,"skills":0,"parameters":0,"schema_size":0,"schema_complexity":0,"output_size":0,"answer_size":0,"body_timeout":0,
+		"limits":{"depth":0,"document_size":0,"skills":0,"parameters":0,"schema_size":0,"schema_complexity":0,"argument_complexity":0,"output_size":0,"answer_size":0,"body_timeout":0,
 			"connection_overhead":0,"runs":0,"runs_per_provider":0,"waiting":0}
 	}`)
 	equal(t, "timeouts", []time.Duration{c.DefaultTimeout, c.MaxTimeout}, []time.Duration{standard.DefaultTimeout, standard.MaxTimeout})
@@ -87,7 +87,7 @@ func TestSettings(t *testing.T) {
 	h, c := configOf(t, `{
 		"caller":{"id":"us"}, "priority":"low", "timeout":"1s", "max_timeout":"2s", "poll_interval":"3ms", "max_poll_interval":"4ms",
 		"max_response_size":5, "allow_http":true, "cache":{"max_size":6,"ttl":0,"max_ttl":"7s","stale_if_error":0,"negative_ttl":0},
-		"limits":{"depth":8,"document_size":4,"skills":9,"parameters":10,"schema_size":11,"schema_complexity":12,"output_size":3,"answer_size":19,"body_timeout":"13s",
+		"limits":{"depth":8,"document_size":4,"skills":9,"parameters":10,"schema_size":11,"schema_complexity":12,"argument_complexity":20,"output_size":3,"answer_size":19,"body_timeout":"13s",
 			"runs":16,"runs_per_provider":14,"waiting":15},
 		"circuit_breaker":{"failures":17,"cooldown":"18s"}, "retry_budget":0
 	}`)
@@ -99,7 +99,7 @@ func TestSettings(t *testing.T) {
 	equal(t, "plain HTTP", c.AllowHTTP, true)
 	equal(t, "cache", h.cacheConfig(), cache.Config{MaxSize: 6, MaxTTL: 7 * time.Second})
 	equal(t, "limits", c.Limits, skillsharing.Limits{
-		Depth: 8, DocumentSize: 4, Skills: 9, Parameters: 10, SchemaSize: 11, SchemaComplexity: 12, OutputSize: 3, Reads: 64, FailedReads: 60, BodyTimeout: 13 * time.Second,
+		Depth: 8, DocumentSize: 4, Skills: 9, Parameters: 10, SchemaSize: 11, SchemaComplexity: 12, ArgumentComplexity: 20, OutputSize: 3, Reads: 64, FailedReads: 60, BodyTimeout: 13 * time.Second,
 	})
 	equal(t, "places", []int{c.MaxRuns, c.MaxRunsPerSource, c.MaxWaiting}, []int{16, 14, 15})
 	equal(t, "circuit breaker", h.breakerConfig(), skillsharing.BreakerConfig{
@@ -151,7 +151,7 @@ func TestFaultsOfLimits(t *testing.T) {
 		`{"retry_budget":101}`:                                 "retry_budget: retry_budget 101 is out of range",
 		`{"retry_budget":0.2}`:                                 "retry_budget",
 	}
-	for _, name := range []string{"depth", "skills", "parameters", "schema_complexity", "runs", "runs_per_provider", "waiting", "document_size", "schema_size", "output_size", "answer_size", "connection_overhead"} {
+	for _, name := range []string{"depth", "skills", "parameters", "schema_complexity", "argument_complexity", "runs", "runs_per_provider", "waiting", "document_size", "schema_size", "output_size", "answer_size", "connection_overhead"} {
 		faults[`{"limits":{"`+name+`":-1}}`] = "limits." + name + ": " + name + " -1 is negative"
 		faults[`{"limits":{"`+name+`":9223372036854775808}}`] = name
 	}

@@ -51,16 +51,17 @@ func affordableRuns(memory int64) int {
 func (h *Handler) readingLimits() skillsharing.Limits {
 	l, standard := h.limits(), skillsharing.DefaultLimits()
 	return skillsharing.Limits{
-		Depth:            cmp.Or(l.Depth, standard.Depth),
-		DocumentSize:     min(cmp.Or(l.DocumentSize, standard.DocumentSize), h.maxResponseSize()),
-		Skills:           cmp.Or(l.Skills, standard.Skills),
-		Parameters:       cmp.Or(l.Parameters, standard.Parameters),
-		SchemaSize:       int(cmp.Or(l.SchemaSize, int64(standard.SchemaSize))),
-		SchemaComplexity: cmp.Or(l.SchemaComplexity, standard.SchemaComplexity),
-		OutputSize:       cmp.Or(l.OutputSize, h.maxResponseSize()),
-		Reads:            cmp.Or(l.Reads, standard.Reads),
-		FailedReads:      cmp.Or(l.FailedReads, standard.FailedReads),
-		BodyTimeout:      orDefault(l.BodyTimeout, standard.BodyTimeout),
+		Depth:              cmp.Or(l.Depth, standard.Depth),
+		DocumentSize:       min(cmp.Or(l.DocumentSize, standard.DocumentSize), h.maxResponseSize()),
+		Skills:             cmp.Or(l.Skills, standard.Skills),
+		Parameters:         cmp.Or(l.Parameters, standard.Parameters),
+		SchemaSize:         int(cmp.Or(l.SchemaSize, int64(standard.SchemaSize))),
+		SchemaComplexity:   cmp.Or(l.SchemaComplexity, standard.SchemaComplexity),
+		ArgumentComplexity: cmp.Or(l.ArgumentComplexity, standard.ArgumentComplexity),
+		OutputSize:         cmp.Or(l.OutputSize, h.maxResponseSize()),
+		Reads:              cmp.Or(l.Reads, standard.Reads),
+		FailedReads:        cmp.Or(l.FailedReads, standard.FailedReads),
+		BodyTimeout:        orDefault(l.BodyTimeout, standard.BodyTimeout),
 	}
 }
 

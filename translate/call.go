@@ -20,6 +20,8 @@ type Call struct {
 	// Arguments are the members of Args, for whoever has them already, from text that is known to be JSON; nil: they are
 	// read from Args.
 	Arguments []rawobject.Member
+	// Checks counts what checking arguments takes, for all calls of one request; nil: for this one alone.
+	Checks *skillsharing.Checks
 	// Memory is what Args and Arguments are made of. It is released as soon as they are not used any more, which may be
 	// long before the call ends; nil: it need not be.
 	Memory Memory

@@ -117,7 +117,7 @@ func (x *execution) submit() (*skillsharing.Response, *Failure) {
 	}
 	x.figures.Found = time.Now()
 	f := x.found
-	if e := f.skill.CheckInputs(x.call.Args, x.call.Arguments); e != nil {
+	if e := f.skill.CheckInputs(x.ctx, x.call.Args, x.call.Arguments, x.call.Checks); e != nil {
 		return nil, failed(e)
 	}
 	if failure := x.withhold(); failure != nil {

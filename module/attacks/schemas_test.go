@@ -202,3 +202,67 @@ func TestS44WorkOfSchemas(t *testing.T) {
 		})
 	}
 }
+
+// S53: what checking arguments takes is bounded for a request as a whole, a batch or
+// not, and an ordinary argument of the largest size is checked.
+func TestS53WorkOfChecks(t *testing.T) {
+	record := func(i int) any {
+		return hostile.Object{"id": i, "name": "Somebody or other, with a name", "active": true, "tags": []any{"a", "b"}}
+	}
+	list := func(n int, item func(i int) any) []any { return each(n, item) }
+	of := func(item hostile.Object) hostile.Object { return hostile.Object{"type": "array", "items": item} }
+	collide := func(i int) any { // other items of the same hash: the library writes no lengths
+		var items []any
+		text := "a"
+		for bit := range 14 {
+			if i>>bit&1 == 1 {
+				items, text = append(items, text), "a"
+			} else {
+				text += "\x04a"
+			}
+		}
+		return append(items, text)
+	}
+	for _, test := range []struct {
+		name   string
+		schema hostile.Object
+		x      any
+		reason string // empty: the call is completed
+	}{
+		{"records", of(hostile.Object{"type": "object", "required": []any{"id"}, "properties": hostile.Object{
+			"id": hostile.Object{"type": "integer", "minimum": 0}, "name": hostile.Object{"type": "string", "pattern": "^[A-Za-z ,]{1,80}$"},
+			"active": hostile.Object{"type": "boolean"}, "tags": of(hostile.Object{"type": "string"}),
+		}}), list(9000, record), ""},
+		{"a text", hostile.Object{"type": "string", "pattern": "^[A-Za-z0-9+/]*=*$"}, strings.Repeat("QUJD", 260_000), ""},
+		{"a costly pattern", hostile.Object{"type": "string", "pattern": "([a-z]+[0-9]*){50,300}$"}, strings.Repeat("a", 1_000_000), "argument_complexity"},
+		{"numbers to compare", of(hostile.Object{"enum": each(2000, func(i int) any { return i + 1_000_000 })}), list(40_000, func(i int) any { return i }), "argument_complexity"},
+		{"unique items of one hash", hostile.Object{"type": "array", "uniqueItems": true}, list(9000, collide), "argument_complexity"},
+		{"unique items that are long", hostile.Object{"type": "array", "uniqueItems": true}, list(20, func(i int) any {
+			return append(each(9000, func(int) any { return 1.5 }), i)
+		}), "argument_complexity"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			provider := hostile.NewProvider(t, hostile.Skill{ID: "plain"}, hostile.Skill{ID: "checked", Edit: inputs(test.schema)})
+			p := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge("max_request_size 60MiB", "provider "+provider.URL()+" {\n\tnamespace acme\n}"))
+			mustComplete(t, p.Execute("acme.plain", nil))
+			before := p.CPU()
+			a := p.Execute("acme.checked", hostile.Object{"x": test.x})
+			one := p.CPU() - before
+			if test.reason == "" && a.Outcome() != "completed" || test.reason != "" && !strings.Contains(a.Message, "(limits "+test.reason+")") {
+				t.Errorf("%.300s", a.String())
+			}
+			call, err := json.Marshal(hostile.Object{"jsonrpc": "2.0", "id": 1, "method": "execute_skill", "params": hostile.Object{"name": "acme.checked", "args": hostile.Object{"x": test.x}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			before = p.CPU()
+			p.Post("[" + strings.Join(slices.Repeat([]string{string(call)}, 50), ",") + "]")
+			batch := p.CPU() - before
+			t.Logf("%s for one, %s for a batch of 50, of %d KiB each", one, batch, len(call)>>10)
+			if one > 1500*time.Millisecond || batch > 6*time.Second {
+				t.Errorf("%s for one, %s for a batch", one, batch)
+			}
+			mustComplete(t, p.Execute("acme.plain", nil))
+		})
+	}
+}

@@ -3,6 +3,7 @@ package skillsharing
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 // Inputs checks arguments against the inputs of a descriptor. It is immutable
 // and safe for concurrent use.
 type Inputs struct {
+	most   int64 // steps that checking the arguments of one request may take
 	inputs []input
 	byName map[string]int // nil for few, which are found sooner without
 }
@@ -54,7 +56,7 @@ func (l *Limits) compileInputs(params []Parameter) (*Inputs, error) {
 
 // inputs prepares the check of arguments, given how to read the schema of a parameter.
 func (l *Limits) inputs(params []Parameter, schemaOf func(i int) (any, *Violation)) (*Inputs, violations) {
-	in := &Inputs{inputs: make([]input, 0, len(params))}
+	in := &Inputs{most: l.argumentSteps(), inputs: make([]input, 0, len(params))}
 	if len(params) >= manyInputs {
 		in.byName = make(map[string]int, len(params))
 	}
@@ -105,6 +107,10 @@ func (l *Limits) inputs(params []Parameter, schemaOf func(i int) (any, *Violatio
 // of the descriptor, else in the order of the arguments. It is VALIDATION_ERROR
 // with Arguments set; if args is no object, these name "args" as a whole.
 func (in *Inputs) Check(args jsontext.Value) *Error {
+	return in.check(context.Background(), args, new(Checks))
+}
+
+func (in *Inputs) check(ctx context.Context, args jsontext.Value, checks *Checks) *Error {
 	if len(args) == 0 {
 		args = jsontext.Value("{}")
 	}
@@ -129,7 +135,7 @@ func (in *Inputs) Check(args jsontext.Value) *Error {
 		}
 		given[i] = true
 		if first == nil {
-			first = in.inputs[i].check(value)
+			first = in.inputs[i].check(ctx, value, checks, in.most)
 		}
 	}
 	if err == nil {
@@ -149,6 +155,10 @@ func (in *Inputs) Check(args jsontext.Value) *Error {
 // CheckMembers is [Inputs.Check] for the members of arguments that are known to be
 // a JSON object.
 func (in *Inputs) CheckMembers(args []rawobject.Member) *Error {
+	return in.checkMembers(context.Background(), args, new(Checks))
+}
+
+func (in *Inputs) checkMembers(ctx context.Context, args []rawobject.Member, checks *Checks) *Error {
 	var few [64]bool // without an allocation
 	given := in.each(few[:])
 	var first *Error // of the arguments at fault
@@ -159,7 +169,7 @@ func (in *Inputs) CheckMembers(args []rawobject.Member) *Error {
 		}
 		given[i] = true
 		if first == nil {
-			first = in.inputs[i].check(m.Value)
+			first = in.inputs[i].check(ctx, m.Value, checks, in.most)
 		}
 	}
 	return cmp.Or(in.missing(given), first)
@@ -210,7 +220,7 @@ func (in *Inputs) named(name []byte) (int, bool) {
 	return 0, false
 }
 
-func (p *input) check(value jsontext.Value) *Error {
+func (p *input) check(ctx context.Context, value jsontext.Value, checks *Checks, most int64) *Error {
 	if p.types != 0 && !p.types.include(value) {
 		advice := ""
 		if value.Kind() == 'n' && !p.required {
@@ -225,6 +235,17 @@ func (p *input) check(value jsontext.Value) *Error {
 	if p.schema == nil {
 		return nil
 	}
+	const tooMuch = "would take too much work to be checked against its schema, together with what else the request has to be checked (limits argument_complexity)"
+	reading := stepsPerByte * float64(len(value))
+	if !checks.spend(reading, most) {
+		return p.fault("schema", "", tooMuch)
+	}
+	if reading > costly {
+		if !takeTurn(ctx) {
+			return nil // the call has ended
+		}
+		defer giveTurn()
+	}
 	decoded, flaw := readJSON(value, argumentBounds)
 	if flaw != nil {
 		return p.fault("schema", flaw.Path, flaw.Message)
@@ -232,8 +253,18 @@ func (p *input) check(value jsontext.Value) *Error {
 	var first *finding
 	schema, err := p.schema.get()
 	if err == nil {
-		if !schema.affordable(decoded) {
+		visits, steps := schema.cost(decoded)
+		if visits > maxVisits || schema.unique && longestArray(decoded) > maxUnique {
 			return p.fault("schema", "", "is too large, or too deeply nested, to be checked against its schema")
+		}
+		if !checks.spend(steps, most) {
+			return p.fault("schema", "", tooMuch)
+		}
+		if steps > costly && reading <= costly {
+			if !takeTurn(ctx) {
+				return nil // the call has ended
+			}
+			defer giveTurn()
 		}
 		first, err = schema.validate(decoded)
 	}

@@ -7,8 +7,8 @@ import (
 )
 
 // Limits bounds what is read of documents and answers, whoever wrote them. A
-// field that is 0 has no bound of its own, except for Depth, SchemaSize and
-// SchemaComplexity: what protects the process from endless nesting and from the
+// field that is 0 has no bound of its own, except for Depth, SchemaSize,
+// SchemaComplexity and ArgumentComplexity: what protects the process from endless nesting and from the
 // schemas of strangers is never absent, and 0 means the default there. Start from
 // [DefaultLimits].
 type Limits struct {
@@ -30,6 +30,9 @@ type Limits struct {
 	// and compile all schemas of a descriptor, regular expressions included: about 2.5 ms, and 6 us for each of these, where
 	// an ordinary property takes 20 us.
 	SchemaComplexity int
+	// ArgumentComplexity bounds what checking the arguments of one request, a batch or not, against schemas may take, in
+	// steps of about 10 ns.
+	ArgumentComplexity int
 	// OutputSize bounds the output of a run, in bytes of JSON. It never exceeds the client's MaxResponseSize.
 	OutputSize int64
 	// Reads is how many descriptors of the source are read at a time. Further ones wait for as long as their calls do.
@@ -45,16 +48,17 @@ type Limits struct {
 // one can make the bridge do within the reach of a small machine.
 func DefaultLimits() Limits {
 	return Limits{
-		Depth:            512,
-		DocumentSize:     4 << 20,
-		Skills:           10_000,
-		Parameters:       500,
-		SchemaSize:       64 << 10,
-		SchemaComplexity: 2048,
-		OutputSize:       10 << 20,
-		Reads:            64,
-		FailedReads:      60,
-		BodyTimeout:      30 * time.Second,
+		Depth:              512,
+		DocumentSize:       4 << 20,
+		Skills:             10_000,
+		Parameters:         500,
+		SchemaSize:         64 << 10,
+		SchemaComplexity:   2048,
+		ArgumentComplexity: 100_000_000,
+		OutputSize:         10 << 20,
+		Reads:              64,
+		FailedReads:        60,
+		BodyTimeout:        30 * time.Second,
 	}
 }
 
@@ -64,6 +68,10 @@ var standard = DefaultLimits()
 func (l *Limits) depth() int { return bound(l.Depth, standard.Depth) }
 
 func (l *Limits) schemaComplexity() int { return bound(l.SchemaComplexity, standard.SchemaComplexity) }
+
+func (l *Limits) argumentSteps() int64 {
+	return int64(bound(l.ArgumentComplexity, standard.ArgumentComplexity))
+}
 
 // schemaEffort bounds what it takes to judge all schemas of a descriptor.
 func (l *Limits) schemaEffort() int {

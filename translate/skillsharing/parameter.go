@@ -21,8 +21,6 @@ const (
 	// maxVisits is how many subschemas may look at the values of an argument in
 	// all. The library keeps each failure, of some 250 bytes.
 	maxVisits = 250_000
-	// maxSteps bounds visits multiplied with the bytes looked at.
-	maxSteps = 100_000_000
 	// maxUnique is the longest array that is compared item by item.
 	maxUnique = 10_000
 )
@@ -174,17 +172,53 @@ func fragment(location string) string {
 	return decoded
 }
 
-// affordable reports whether applying the schema to a value stays within bounds.
-func (p *compiledSchema) affordable(v any) bool {
-	var total cost
+// cost is what it takes to apply the schema to a value: visits, and steps.
+func (p *compiledSchema) cost(v any) (visits, steps float64) {
 	for depth, l := range measure(v) {
 		if depth == len(p.costs) {
 			break
 		}
-		total.visits += float64(l.values) * p.costs[depth].visits
-		total.steps += float64(l.bytes) * p.costs[depth].steps
+		c := p.costs[depth]
+		visits += float64(l.values) * c.visits
+		steps += float64(l.values)*c.steps + float64(l.bytes)*c.perByte
 	}
-	return total.visits <= maxVisits && total.steps <= maxSteps && (!p.unique || longestArray(v) <= maxUnique)
+	if p.unique {
+		more, _ := p.uniqueness(v, 0)
+		steps += more
+	}
+	return visits, steps
+}
+
+// uniqueness is what it takes to find out whether the items of arrays are unique. Up
+// to 20 are compared with each other, more are hashed, but many that are arrays, objects
+// or long numbers may have the same hash.
+func (p *compiledSchema) uniqueness(v any, depth int) (steps, values float64) {
+	values = 1
+	switch v := v.(type) {
+	case number:
+		values += float64(len(v) / 16)
+	case map[string]any:
+		for _, member := range v {
+			s, n := p.uniqueness(member, depth+1)
+			steps, values = steps+s, values+n
+		}
+	case []any:
+		for _, item := range v {
+			s, n := p.uniqueness(item, depth+1)
+			steps, values = steps+s, values+n
+		}
+		if depth < len(p.costs) {
+			count := float64(len(v))
+			compared := values * stepsPerRational
+			if len(v) <= 20 {
+				compared *= count / 2
+			} else if values > count+1 { // not only texts and short numbers
+				compared += count * count / 2 * stepsPerComparison * min(values/count, 100)
+			}
+			steps += compared * p.costs[depth].visits
+		}
+	}
+	return steps, values
 }
 
 // asksForUnique reports whether the keyword uniqueItems stands anywhere in a schema.

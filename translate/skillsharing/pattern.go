@@ -163,12 +163,17 @@ func sizeOf(tree *syntax.Regexp) patternSize {
 		size.instructions += s.instructions
 		size.runes += s.runes
 	}
-	if tree.Op == syntax.OpRepeat {
-		size.instructions = (size.instructions + 2) * max(tree.Min, tree.Max, 1)
-	}
-	size.instructions += 2 + len(tree.Sub)
-	if tree.Op == syntax.OpLiteral {
+	switch tree.Op {
+	case syntax.OpLiteral:
 		size.instructions += len(tree.Rune)
+	case syntax.OpRepeat:
+		size.instructions = (size.instructions+1)*max(tree.Min, tree.Max, 1) + 1
+	case syntax.OpConcat, syntax.OpAlternate:
+		size.instructions += len(tree.Sub)
+	case syntax.OpCapture:
+		size.instructions += 2
+	default:
+		size.instructions++
 	}
 	size.instructions = min(size.instructions, 2*maxInstructions)
 	return size

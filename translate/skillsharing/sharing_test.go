@@ -36,7 +36,7 @@ func TestSchemasAreShared(t *testing.T) {
 	if again := compile(text); again != one || again.compiled.Load() != nil {
 		t.Errorf("%p, %p", again, one)
 	}
-	in := &Inputs{inputs: []input{{name: "a", schema: one}}}
+	in := &Inputs{most: standard.argumentSteps(), inputs: []input{{name: "a", schema: one}}}
 	if e := in.Check([]byte(`{"a":"shared-x"}`)); e != nil || one.compiled.Load() == nil {
 		t.Errorf("%v", e)
 	}

@@ -3,6 +3,7 @@ package skillsharing
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -118,13 +119,17 @@ func InvalidDescriptor(message string, violations ...Violation) *Error {
 }
 
 // CheckInputs judges arguments by the descriptor's input definitions. It returns
-// nil if they fit. Their members may be given, if they are at hand.
-func (s *Skill) CheckInputs(args jsontext.Value, members []rawobject.Member) *Error {
+// nil if they fit, or if the context ends before there was time to judge. Their members
+// may be given, if they are at hand. What it takes counts among checks; nil: alone.
+func (s *Skill) CheckInputs(ctx context.Context, args jsontext.Value, members []rawobject.Member, checks *Checks) *Error {
+	if checks == nil {
+		checks = new(Checks)
+	}
 	var e *Error
 	if members != nil {
-		e = s.inputs.CheckMembers(members)
+		e = s.inputs.checkMembers(ctx, members, checks)
 	} else {
-		e = s.inputs.Check(args)
+		e = s.inputs.check(ctx, args, checks)
 	}
 	if e != nil {
 		e.SkillID = s.ID

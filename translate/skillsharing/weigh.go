@@ -2,6 +2,7 @@ package skillsharing
 
 import (
 	"maps"
+	"math/big"
 	"slices"
 	"strings"
 
@@ -9,12 +10,21 @@ import (
 )
 
 // cost is what it takes to apply a schema to one value: how many subschemas look
-// at it, and how many steps these take for each byte of it. It may be enormous.
-type cost struct{ visits, steps float64 }
+// at it, and how many steps of about 10 ns these take, and take for each byte of it.
+// It may be enormous.
+type cost struct{ visits, steps, perByte float64 }
 
-func (c cost) plus(d cost) cost  { return cost{c.visits + d.visits, c.steps + d.steps} }
-func (c cost) minus(d cost) cost { return cost{max(0, c.visits-d.visits), max(0, c.steps-d.steps)} }
-func (c cost) or(d cost) cost    { return cost{max(c.visits, d.visits), max(c.steps, d.steps)} }
+func (c cost) plus(d cost) cost {
+	return cost{c.visits + d.visits, c.steps + d.steps, c.perByte + d.perByte}
+}
+
+func (c cost) minus(d cost) cost {
+	return cost{max(0, c.visits-d.visits), max(0, c.steps-d.steps), max(0, c.perByte-d.perByte)}
+}
+
+func (c cost) or(d cost) cost {
+	return cost{max(c.visits, d.visits), max(c.steps, d.steps), max(c.perByte, d.perByte)}
+}
 
 // ruleError is a rule for schemas that the library does not have.
 type ruleError string
@@ -284,7 +294,7 @@ func (w *weigher) members(c *scope, s *jsonschema.Schema) error {
 	for re, sub := range s.PatternProperties {
 		c.always = append(c.always, sub)
 		if p, ok := re.(pattern); ok {
-			c.names.steps += float64(p.instructions)
+			c.names.perByte += stepsPerMatch * float64(p.instructions)
 		}
 	}
 	if s.PropertyNames != nil { // names are strings: what the schema applies to members does not apply to these
@@ -317,16 +327,63 @@ func hasChildren(s *jsonschema.Schema) bool {
 		s.Properties != nil || s.PatternProperties != nil || s.AdditionalProperties != nil || s.UnevaluatedProperties != nil || s.PropertyNames != nil
 }
 
+// What the library takes to apply a schema, in steps.
+const (
+	stepsPerVisit      = 40
+	stepsPerName       = 5   // of a member that is required
+	stepsPerComparison = 3   // of a text
+	stepsPerMatch      = 0.5 // of an instruction of an expression
+	stepsPerRational   = 100 // of a number: all are made rationals
+)
+
 // ownCost is the cost of the keywords of s that apply no further schema.
 func ownCost(s *jsonschema.Schema) cost {
-	steps := 1 + len(s.Required) + len(s.DependentRequired)
+	c := cost{1, stepsPerVisit + stepsPerName*float64(len(s.Required)+len(s.DependentRequired)), 1}
 	if s.Enum != nil {
-		steps += len(s.Enum.Values)
+		for _, v := range s.Enum.Values {
+			c.steps += comparing(v)
+		}
+	}
+	if s.Const != nil {
+		c.steps += comparing(*s.Const)
 	}
 	if p, ok := s.Pattern.(pattern); ok {
-		steps += p.instructions
+		c.perByte += stepsPerMatch * float64(p.instructions)
 	}
-	return cost{1, float64(steps)}
+	for _, bound := range []*big.Rat{s.Minimum, s.Maximum, s.ExclusiveMinimum, s.ExclusiveMaximum, s.MultipleOf} {
+		if bound != nil {
+			c.steps += stepsPerRational
+			c.perByte += stepsPerRational / 20
+		}
+	}
+	if s.Types != nil && strings.Contains(s.Types.String(), "integer") {
+		c.steps += stepsPerRational
+	}
+	return c
+}
+
+// comparing is what it takes to compare a value with that of a schema.
+func comparing(v any) (steps float64) {
+	for _, l := range measure(v) {
+		steps += stepsPerComparison * float64(l.values)
+	}
+	return steps + stepsPerRational*float64(numbersIn(v))
+}
+
+func numbersIn(v any) (n int) {
+	switch v := v.(type) {
+	case number:
+		return 1
+	case []any:
+		for _, item := range v {
+			n += numbersIn(item)
+		}
+	case map[string]any:
+		for _, member := range v {
+			n += numbersIn(member)
+		}
+	}
+	return n
 }
 
 // sameValue returns the subschemas that apply to the value that s applies to.

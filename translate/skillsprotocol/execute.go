@@ -44,6 +44,7 @@ func (f *Front) submitSkill(ctx context.Context, p *params) *jsonrpc.Error {
 func executeCall(ctx context.Context, p *params) translate.Call {
 	call := describeCall(ctx, p)
 	call.Args, call.Arguments, call.Memory = p.object(paramArgs), p.arguments, p.request
+	call.Checks, _ = ctx.Value(checksKey{}).(*skillsharing.Checks)
 	call.Timeout = p.milliseconds(paramTimeout)
 	p.noBlobs()
 	return call

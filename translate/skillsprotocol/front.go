@@ -75,13 +75,18 @@ type Caller struct {
 	Arrived time.Time
 }
 
-type callerKey struct{}
+type (
+	callerKey struct{}
+	checksKey struct{}
+)
 
 // CallerContext is the context that [WithCaller] returns, for those who need more of
 // it and want all in one piece.
 type CallerContext struct {
 	context.Context
 	Caller Caller
+
+	checks skillsharing.Checks // of all calls of the request
 }
 
 // Value implements context.Context.
@@ -89,13 +94,16 @@ func (c *CallerContext) Value(key any) any {
 	if _, ok := key.(callerKey); ok {
 		return &c.Caller
 	}
+	if _, ok := key.(checksKey); ok {
+		return &c.checks
+	}
 	return c.Context.Value(key)
 }
 
 // WithCaller returns a context that tells [Front.ServeRPC] who is asking.
 // Without it a caller is anonymous.
 func WithCaller(ctx context.Context, c Caller) context.Context {
-	return &CallerContext{ctx, c}
+	return &CallerContext{Context: ctx, Caller: c}
 }
 
 func callerOf(ctx context.Context) Caller {
