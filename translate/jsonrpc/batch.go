@@ -14,8 +14,9 @@ const share = 8 << 10
 type batch struct {
 	server   *Server
 	elements []Element
-	answers  []answer
+	answers  []answer // each is its element's until that has ended
 	ended    chan int // the indexes of elements that have
+	known    []bool   // of which elements that is known
 	aborted  bool     // an element was: nothing is answered any more
 	cancel   context.CancelFunc
 
@@ -31,13 +32,13 @@ func (s *Server) serveBatch(o *output, elements []Element) {
 	defer cancel()
 	b := &batch{
 		server: s, elements: elements, answers: make([]answer, len(elements)),
-		ended: make(chan int, len(elements)), cancel: cancel,
+		ended: make(chan int, len(elements)), known: make([]bool, len(elements)), cancel: cancel,
 	}
 	b.share = min(share, s.MaxAnswerSize/int64(len(elements)))
 	b.left = s.MaxAnswerSize - b.share*int64(len(elements))
 	for i := range elements {
 		if elements[i].Err != nil {
-			b.answers[i] = answer{err: elements[i].Err, ended: true}
+			b.answers[i], b.known[i] = answer{err: elements[i].Err}, true
 			continue
 		}
 		elements[i].Request.batch = b
@@ -94,7 +95,7 @@ func (b *batch) reserve(r *Request, size int64) bool {
 // await waits until one more element has ended.
 func (b *batch) await() {
 	i := <-b.ended
-	b.answers[i].ended = true
+	b.known[i] = true
 	if b.answers[i].aborted {
 		b.aborted = true
 		b.cancel() // nobody will see the other answers
@@ -115,14 +116,14 @@ type batchWriter struct {
 // add writes the answer to an element, once it has ended.
 func (w *batchWriter) add(i int) {
 	b := w.batch
-	for !b.answers[i].ended {
+	for !b.known[i] {
 		if len(b.ended) == 0 {
 			w.pause()
 		}
 		b.await()
 	}
 	element, a := &b.elements[i], b.answers[i]
-	b.answers[i] = answer{ended: true} // what was written is not kept
+	b.answers[i] = answer{} // what was written is not kept
 	if b.aborted || element.Err == nil && element.Request.IsNotification() {
 		return
 	}

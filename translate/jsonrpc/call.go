@@ -19,8 +19,6 @@ type answer struct {
 	// aborted means the handler panicked with [http.ErrAbortHandler]: there is to
 	// be no answer at all.
 	aborted bool
-	// ended means that all of this holds: an element of a batch has ended.
-	ended bool
 }
 
 // call runs the handler for one valid request and survives its panics.
