@@ -41,17 +41,17 @@ func placesOf(app *caddyhttp.App) map[caddy.Module]place {
 }
 
 func addPlaces(places map[caddy.Module]place, routes caddyhttp.RouteList, path []string, ports string) {
-	for i := range routes {
+	for _, route := range routes {
 		path := path
-		if len(routes[i].MatcherSets) > 0 {
-			path = append(slices.Clone(path), matcherSetsText(routes[i].MatcherSets))
+		if len(route.MatcherSets) > 0 {
+			path = append(slices.Clone(path), matcherSetsText(route.MatcherSets))
 		}
 		d := newDigest()
 		for _, text := range path {
 			d.add(text)
 		}
 		here := place{d.text(), ports, true}
-		for _, handler := range routes[i].Handlers {
+		for _, handler := range route.Handlers {
 			if module, ok := handler.(caddy.Module); ok && reflect.TypeOf(module).Kind() == reflect.Pointer {
 				places[module] = here
 			}

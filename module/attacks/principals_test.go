@@ -347,8 +347,11 @@ func TestS58LookAlikePrincipals(t *testing.T) {
 			method string
 			params hostile.Object
 		}{
-			{"get_run", hostile.Object{"run_token": token, "wait_ms": 0}}, {"execute_skill", hostile.Object{"name": "acme.s.slow", "wait_ms": 0}},
-			{"list_skills", nil}, {"describe_skill", hostile.Object{"name": "acme.s.slow"}}, {"load_skills_protocol_guide", nil},
+			{"get_run", hostile.Object{"run_token": token, "wait_ms": 0}},
+			{"execute_skill", hostile.Object{"name": "acme.s.slow", "wait_ms": 0}},
+			{"list_skills", nil},
+			{"describe_skill", hostile.Object{"name": "acme.s.slow"}},
+			{"load_skills_protocol_guide", nil},
 		} {
 			a := as(principal).Call(request.method, request.params)
 			if a.Code != -32050 || details(t, a).RequiredBy != "bridge" || a.Data.Next != "ask_operator" || a.Data.Executed != "no" {

@@ -25,7 +25,7 @@ func BlackHole(tb testing.TB) (address string) {
 		tb.Fatal(err)
 	}
 	var failed error
-	if err := raw.Control(func(fd uintptr) { failed = syscall.Listen(int(fd), 0) }); err != nil || failed != nil { //nolint:gosec // a file descriptor fits
+	if err := raw.Control(func(fd uintptr) { failed = syscall.Listen(int(fd), 0) }); err != nil || failed != nil {
 		tb.Fatal(err, failed)
 	}
 	for range 16 {
