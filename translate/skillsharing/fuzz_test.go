@@ -13,8 +13,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
-// FuzzDescriptor: whatever a provider serves, reading it does not panic, and what
-// was read survives being serialized.
+// FuzzDescriptor: whatever a provider serves, reading it neither panics nor takes
+// much, and what was read survives being serialized.
 func FuzzDescriptor(f *testing.F) {
 	for _, c := range descriptorCases() {
 		f.Add(edited(f, forecast, c.edits...))
@@ -26,8 +26,11 @@ func FuzzDescriptor(f *testing.F) {
 		f.Add(edited(f, forecast, `/inputs/0/schema=`+schema, `/inputs/1/default=null`, `/x={"y":[1]}`))
 	}
 	f.Fuzz(func(t *testing.T, doc []byte) {
-		_, _ = skillsharing.ParseIndex(doc)    // must not panic
-		_, _ = skillsharing.ParseRegistry(doc) // must not panic
+		cheap(t, "index", func() {
+			_, _ = skillsharing.ParseIndex(doc)    // must not panic
+			_, _ = skillsharing.ParseRegistry(doc) // must not panic
+		})
+		cheap(t, "skill", func() { _, _ = skillsharing.NewSkill(doc, nil) }) // must not panic
 		d, err := skillsharing.ParseDescriptor(doc)
 		if err != nil {
 			if e := problem(t, err); !e.Details.IsValid() || e.Message == "" || len(e.Details) > 1<<20 {
@@ -76,14 +79,17 @@ func FuzzInputs(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, kind, schema string, args []byte) {
 		params := []skillsharing.Parameter{{Name: name, Type: kind, Required: true, Schema: jsontext.Value(schema)}, {Name: "w", Type: "number", Required: true}}
 		_ = skillsharing.InputSchema(params) // must not panic
-		in, err := skillsharing.CompileInputs(params)
+		var in *skillsharing.Inputs
+		var err error
+		cheap(t, "schema", func() { in, err = skillsharing.CompileInputs(params) })
 		if err != nil {
 			if e := problem(t, err); e.Code != skillsharing.ValidationError || !e.Details.IsValid() {
 				t.Errorf("error %+v", e)
 			}
 			return
 		}
-		e := in.Check(args)
+		var e *skillsharing.Error
+		cheap(t, "check", func() { e = in.Check(args) })
 		if e == nil {
 			return
 		}
