@@ -196,14 +196,15 @@ func TestR55ClientGone(t *testing.T) {
 	p.On("acme/slow", hostile.Status, gate.Then(hostile.Usual()))
 	p.On("acme/hanging", hostile.Invoke, gate.Then(hostile.Usual()))
 	p.On("acme/unread", hostile.Descriptor, gate.Then(hostile.Usual()))
-	site := strings.Replace(hostile.Bridge(offer(p, "acme"), "audit"), "{\n", "{\n\tlog\n", 1)
+	// Metrics are those of the whole process: a namespace of its own tells this test's apart.
+	site := strings.Replace(hostile.Bridge(offer(p, "leavers"), "audit"), "{\n", "{\n\tlog\n", 1)
 	c := hostile.StartCaddy(t, withAdmin+site)
-	want{outcome: "completed"}.check(t, c.Execute("acme.echo", nil))
+	want{outcome: "completed"}.check(t, c.Execute("leavers.acme.echo", nil))
 	for _, test := range []struct{ skill, executed string }{{"slow", "yes"}, {"hanging", "maybe"}, {"unread", "no"}} {
 		ctx, hangUp := context.WithCancel(t.Context())
 		client, line := traced(t, c.With(hostile.Context(ctx)), c.Log)
 		call := hostile.NewCall()
-		answered := calling(client, "acme."+test.skill, hostile.Object{"call": call})
+		answered := calling(client, "leavers.acme."+test.skill, hostile.Object{"call": call})
 		hostile.Eventually(t, patience, func() bool { return gate.Waiting() == 1 }, "the call has come to where it is to be left")
 		hangUp()
 		if test.executed == "no" {
@@ -230,7 +231,12 @@ func TestR55ClientGone(t *testing.T) {
 	if of(`http.log.access`, `"status":499`, `"skill_bridge_execution_id":"run-1"`) != 1 {
 		t.Error("the access log does not name the run")
 	}
-	metrics := adminGet(t, c, "/metrics")
+	var metrics string
+	for line := range strings.Lines(adminGet(t, c, "/metrics")) {
+		if strings.Contains(line, "leavers") {
+			metrics += line
+		}
+	}
 	if n := strings.Count(metrics, `outcome="client_gone"`); n == 0 || strings.Contains(metrics, `outcome="timed_out"`) {
 		t.Errorf("metrics: %d series of client_gone, timed_out: %v", n, strings.Contains(metrics, `outcome="timed_out"`))
 	}
