@@ -8,13 +8,21 @@ import (
 	"time"
 )
 
-// Package net/http reports what a server sends without having been asked to the
-// standard logger, from where it gets into Caddy's log: with the first bytes of
-// it, which may be an answer with outputs or secrets, and as often as a provider
-// likes.
+// Package net/http reports what a server sends against the rules to the standard
+// logger, from where it gets into Caddy's log: as often as a provider likes, and an
+// answer that was not asked for with its first bytes, which may be outputs or secrets.
 
-// unsolicited begins such a report; what was sent comes after it.
-var unsolicited = []byte("Unsolicited response received on idle HTTP channel")
+// reports are what begins such a report. The rest of it is not logged.
+var reports = [][]byte{
+	[]byte("Unsolicited response received on idle HTTP channel"),
+	[]byte("Transport: unhandled response frame type"),
+	[]byte("http2: Transport received unsolicited DATA frame"),
+	[]byte("http2: header list too large"),
+	[]byte("http2: invalid header"),
+	[]byte("http2: invalid pseudo headers"),
+	[]byte("http2: 1xx informational responses too large"),
+	[]byte("protocol error: received"),
+}
 
 // standardLog keeps these reports short and rare while a bridge runs. There is no
 // other way: package net/http has no option for it.
@@ -46,7 +54,7 @@ func (q *quietLog) keep() {
 
 func (*quietLog) install() {
 	if _, ok := log.Writer().(*quietWriter); !ok {
-		log.SetOutput(&quietWriter{log.Writer(), newLimiter(1)})
+		log.SetOutput(&quietWriter{log.Writer(), newLimiter(len(reports))})
 	}
 }
 
@@ -67,14 +75,17 @@ type quietWriter struct {
 
 // Write implements io.Writer.
 func (w *quietWriter) Write(line []byte) (int, error) {
-	before, _, found := bytes.Cut(line, unsolicited)
-	if !found {
-		return w.Writer.Write(line)
-	}
-	if _, due := w.limiter.due("", time.Now()); due {
-		if _, err := w.Writer.Write(append(bytes.Clone(before), unsolicited...)); err != nil {
-			return 0, err
+	for _, report := range reports {
+		before, _, found := bytes.Cut(line, report)
+		if !found {
+			continue
 		}
+		if _, due := w.limiter.due(string(report), time.Now()); due {
+			if _, err := w.Writer.Write(append(bytes.Clone(before), report...)); err != nil {
+				return 0, err
+			}
+		}
+		return len(line), nil
 	}
-	return len(line), nil
+	return w.Writer.Write(line)
 }

@@ -26,7 +26,7 @@ import (
 // frames is a server of HTTP/2 over TLS that sends what a test says, frame by frame.
 type frames struct {
 	url, file string // its origin, and its certificate
-	handle    func(c *stream)
+	handle    atomic.Pointer[func(*stream)]
 
 	requests atomic.Int64 // that came
 	opened   atomic.Int64 // connections
@@ -106,6 +106,9 @@ func newFrames(t *testing.T) *frames {
 	return f
 }
 
+// answers says how requests are answered from now on.
+func (f *frames) answers(handle func(*stream)) { f.handle.Store(&handle) }
+
 func (f *frames) serve(c net.Conn) {
 	preface := make([]byte, len(http2.ClientPreface))
 	if _, err := io.ReadFull(c, preface); err != nil {
@@ -129,7 +132,7 @@ func (f *frames) serve(c net.Conn) {
 		case *http2.MetaHeadersFrame:
 			s.id, s.path = frame.StreamID, frame.PseudoValue("path")
 			f.requests.Add(1)
-			f.handle(s)
+			(*f.handle.Load())(s)
 			s.flush(f)
 		case *http2.SettingsFrame:
 			if !frame.IsAck() {
@@ -179,7 +182,7 @@ func TestS51RefusedRequests(t *testing.T) {
 	} {
 		for _, skill := range []string{"invoke", "get", "status", "descriptor", "token"} {
 			t.Run(name+", "+skill, func(t *testing.T) {
-				f.handle = refuse
+				f.answers(refuse)
 				before := f.requests.Load()
 				a := c.With(hostile.Timeout(2500*time.Millisecond)).Execute("acme.s."+skill, nil)
 				n, most := f.requests.Load()-before, int64(3)
@@ -197,13 +200,13 @@ func TestS51RefusedRequests(t *testing.T) {
 	}
 	// A request that is refused once is sent again.
 	var refused atomic.Bool
-	f.handle = func(s *stream) {
+	f.answers(func(s *stream) {
 		if refused.CompareAndSwap(false, true) {
 			_ = s.WriteGoAway(0, http2.ErrCodeNo, nil)
 			return
 		}
 		s.answer(completedOverHTTP2)
-	}
+	})
 	if a := c.Execute("acme.s.invoke", nil); a.Outcome() != "completed" {
 		t.Errorf("refused once: %v", a)
 	}
@@ -252,11 +255,11 @@ func TestS51FramesForNobody(t *testing.T) {
 				before := f.sent.Load()
 				done := make(chan struct{})
 				over := sync.OnceFunc(func() { close(done) })
-				f.handle = func(s *stream) {
+				f.answers(func(s *stream) {
 					defer over()
 					begin(s)
 					f.flood(s, floods(s)[kind])
-				}
+				})
 				a := c.With(hostile.Timeout(5*time.Second)).Execute("acme.s.invoke", nil)
 				if when == "after its answer" && a.Outcome() != "completed" {
 					t.Errorf("%v", a)
@@ -275,6 +278,12 @@ func TestS51FramesForNobody(t *testing.T) {
 			})
 		}
 	}
+	// What package net/http has to say about each of them does not fill the log.
+	for _, report := range []string{"unhandled response frame", "protocol error"} {
+		if n := len(c.Log.Lines(report)); n > 1 {
+			t.Errorf("%d lines of the log have %q", n, report)
+		}
+	}
 }
 
 // S51: a connection of HTTP/2 is kept for the next call, but not if the last call on
@@ -283,7 +292,7 @@ func TestS51ConnectionsInTrouble(t *testing.T) {
 	t.Setenv("S_SECRET", "Sesame7Qx")
 	f := newFrames(t)
 	c := f.behind(t)
-	f.handle = func(s *stream) { s.answer(completedOverHTTP2) }
+	f.answers(func(s *stream) { s.answer(completedOverHTTP2) })
 	for range 5 {
 		if a := c.Execute("acme.s.invoke", nil); a.Outcome() != "completed" {
 			t.Fatalf("%v", a)
@@ -292,12 +301,12 @@ func TestS51ConnectionsInTrouble(t *testing.T) {
 	if n := f.opened.Load(); n != 1 {
 		t.Errorf("%d connections", n)
 	}
-	f.handle = func(*stream) {}
+	f.answers(func(*stream) {})
 	if a := c.With(hostile.Timeout(200*time.Millisecond)).Execute("acme.s.invoke", nil); a.Outcome() != "INVOCATION_TIMEOUT" {
 		t.Errorf("%v", a)
 	}
 	hostile.Eventually(t, 5*time.Second, func() bool { return f.open.Load() == 0 }, "the connection is closed")
-	f.handle = func(s *stream) { s.answer(completedOverHTTP2) }
+	f.answers(func(s *stream) { s.answer(completedOverHTTP2) })
 	if a := c.Execute("acme.s.invoke", nil); a.Outcome() != "completed" {
 		t.Errorf("%v", a)
 	}
