@@ -175,7 +175,7 @@ func TestS47BatchOfLargeOutputs(t *testing.T) {
 			}
 			grown := highWater(t, p.PID()) - before
 			t.Logf("%d MiB, of which %d runs, %d MiB more memory", length>>20, completed, grown>>20)
-			if grown > 10*most {
+			if grown > 10*most*costlier {
 				t.Errorf("a process has grown by %d MiB", grown>>20)
 			}
 			provider.On("acme/x", hostile.Status, producing("later", true))

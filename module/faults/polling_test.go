@@ -84,7 +84,7 @@ func TestR09KeepsFailing(t *testing.T) {
 	p, c := following(t, "circuit_breaker off")
 	patient := c.With(hostile.Timeout(4 * trouble))
 	var calls sync.WaitGroup
-	for name, test := range map[string]struct {
+	tests := map[string]struct {
 		part          hostile.Part
 		action        hostile.Action
 		outcome, next string
@@ -97,19 +97,26 @@ func TestR09KeepsFailing(t *testing.T) {
 		"result-500":     {hostile.Result, hostile.Respond(500, ""), "INVALID_PROVIDER_RESPONSE", "follow_run"},
 		"result-reset":   {hostile.Result, hostile.Reset(), "ENDPOINT_UNREACHABLE", "follow_run"},
 		"result-running": {hostile.Result, hostile.State("running"), "INVALID_PROVIDER_RESPONSE", "none"},
-	} {
-		id, phase, accept := "acme/"+name, "poll", hostile.Accept(0)
+	}
+	for name, test := range tests { // all of them, before the index is read
+		id, accept := "acme/"+name, hostile.Accept(0)
 		if test.part == hostile.Result {
-			phase, accept = "result", hostile.AcceptForResult(0)
+			accept = hostile.AcceptForResult(0)
 		}
 		p.Publish(hostile.Skill{ID: id})
 		p.On(id, hostile.Invoke, accept)
 		p.On(id, test.part, test.action)
+	}
+	for name, test := range tests {
 		calls.Go(func() {
+			id, phase := "acme/"+name, "poll"
+			if test.part == hostile.Result {
+				phase = "result"
+			}
 			a := patient.Execute("acme."+name, nil)
 			want{test.outcome, phase, "yes", test.next, ""}.check(t, a)
 			checkOnce(t, p, a)
-			if a.Data.ExecutionID != p.Accepted(a.Call)[0] {
+			if accepted := p.Accepted(a.Call); len(accepted) != 1 || a.Data.ExecutionID != accepted[0] {
 				t.Errorf("%s: the run is not named: %s", name, a)
 			}
 			if n := p.Count(id, test.part); n < troubled || n > troubled+1 || a.Took < trouble {
