@@ -32,7 +32,10 @@ type compiledSchema struct {
 	schema *jsonschema.Schema
 	costs  []cost // for each byte or value, by its depth in the argument
 	unique bool   // may use uniqueItems
-	bytes  int    // of memory, about
+	// unevaluated: may use unevaluatedItems or unevaluatedProperties, for which each
+	// subschema keeps a list of what it has not evaluated.
+	unevaluated bool
+	bytes       int // of memory, about
 }
 
 // schemaKey is what decides how a schema is compiled.

@@ -86,7 +86,7 @@ func compileSchema(schema map[string]any, complexity int, work *effort) (*compil
 	if err != nil {
 		return nil, err
 	}
-	return &compiledSchema{compiled, costs, asksForUnique(schema), estimated + patterns.bytes()}, nil
+	return &compiledSchema{compiled, costs, uses(schema, "uniqueItems"), uses(schema, "unevaluatedItems", "unevaluatedProperties"), estimated + patterns.bytes()}, nil
 }
 
 // reserve takes the size of a schema from what a descriptor may use.
@@ -174,11 +174,15 @@ func fragment(location string) string {
 
 // cost is what it takes to apply the schema to a value: visits, and steps.
 func (p *compiledSchema) cost(v any) (visits, steps float64) {
-	for depth, l := range measure(v) {
+	levels := measure(v)
+	for depth, l := range levels {
 		if depth == len(p.costs) {
 			break
 		}
 		c := p.costs[depth]
+		if p.unevaluated && depth+1 < len(levels) {
+			steps += float64(levels[depth+1].values) * c.visits * stepsPerUnevaluated
+		}
 		visits += float64(l.values) * c.visits
 		steps += float64(l.values)*c.steps + float64(l.bytes)*c.perByte
 	}
@@ -221,14 +225,14 @@ func (p *compiledSchema) uniqueness(v any, depth int) (steps, values float64) {
 	return steps, values
 }
 
-// asksForUnique reports whether the keyword uniqueItems stands anywhere in a schema.
-func asksForUnique(schema any) bool {
+// uses reports whether one of some keywords stands anywhere in a schema.
+func uses(schema any, keywords ...string) bool {
 	switch schema := schema.(type) {
 	case []any:
-		return slices.ContainsFunc(schema, asksForUnique)
+		return slices.ContainsFunc(schema, func(item any) bool { return uses(item, keywords...) })
 	case map[string]any:
 		for name, member := range schema {
-			if name == "uniqueItems" || asksForUnique(member) {
+			if slices.Contains(keywords, name) || uses(member, keywords...) {
 				return true
 			}
 		}

@@ -302,7 +302,7 @@ func (w *weigher) members(c *scope, s *jsonschema.Schema) error {
 		if err != nil {
 			return err
 		}
-		c.names = c.names.plus(f.own)
+		c.names = c.names.plus(f.own).plus(cost{0, stepsPerNameVisit, 0})
 	}
 	others := schemasIn(s.AdditionalProperties)
 	c.others = append(c.others, others...)
@@ -329,16 +329,18 @@ func hasChildren(s *jsonschema.Schema) bool {
 
 // What the library takes to apply a schema, in steps.
 const (
-	stepsPerVisit      = 40
-	stepsPerName       = 5   // of a member that is required
-	stepsPerComparison = 3   // of a text
-	stepsPerMatch      = 0.5 // of an instruction of an expression
-	stepsPerRational   = 100 // of a number: all are made rationals
+	stepsPerVisit       = 60
+	stepsPerName        = 40  // of a member that is required, whose absence is told
+	stepsPerNameVisit   = 250 // of the name of a member
+	stepsPerUnevaluated = 30  // of a member or item, in each subschema that applies to its parent
+	stepsPerComparison  = 3   // of a text
+	stepsPerMatch       = 0.5 // of an instruction of an expression
+	stepsPerRational    = 100 // of a number: all are made rationals
 )
 
 // ownCost is the cost of the keywords of s that apply no further schema.
 func ownCost(s *jsonschema.Schema) cost {
-	c := cost{1, stepsPerVisit + stepsPerName*float64(len(s.Required)+len(s.DependentRequired)), 1}
+	c := cost{1, stepsPerVisit + stepsPerName*float64(requiredBy(s)), 1}
 	if s.Enum != nil {
 		for _, v := range s.Enum.Values {
 			c.steps += comparing(v)
@@ -360,6 +362,19 @@ func ownCost(s *jsonschema.Schema) cost {
 		c.steps += stepsPerRational
 	}
 	return c
+}
+
+// requiredBy is how many members a schema may require.
+func requiredBy(s *jsonschema.Schema) int {
+	n := len(s.Required)
+	for _, names := range s.DependentRequired {
+		n += 1 + len(names)
+	}
+	for _, dependency := range s.Dependencies {
+		names, _ := dependency.([]string)
+		n += 1 + len(names)
+	}
+	return n + len(s.DependentSchemas)
 }
 
 // comparing is what it takes to compare a value with that of a schema.
