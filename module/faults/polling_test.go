@@ -48,12 +48,16 @@ func TestR09StatusFails(t *testing.T) {
 	}
 	p, c := following(t, "circuit_breaker off")
 	var calls sync.WaitGroup
-	for name, actions := range tests {
-		id := "acme/" + strings.ReplaceAll(name, " ", "-")
+	idOf := func(name string) string { return "acme/" + strings.ReplaceAll(name, " ", "-") }
+	for name, actions := range tests { // all of them, before the index is read
+		id := idOf(name)
 		p.Publish(hostile.Skill{ID: id, Edit: consent(5, 1)})
 		p.On(id, hostile.Invoke, hostile.Accept(0))
 		p.On(id, hostile.Status, append(actions, hostile.Usual())...)
+	}
+	for name, actions := range tests {
 		calls.Go(func() {
+			id := idOf(name)
 			a := c.Execute(strings.ReplaceAll(id, "/", "."), nil)
 			want{outcome: "completed"}.check(t, a)
 			checkOnce(t, p, a)
