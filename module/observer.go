@@ -250,7 +250,7 @@ func (o *observer) failureLevel(f *translate.Failure, source string) zapcore.Lev
 // configuration or secrets, or a provider that is down, gone or broken.
 func actionable(f *translate.Failure) bool {
 	switch {
-	case f.Next == translate.NextAskOperator, f.Err.Hint == skillsharing.HintRefused, f.Err.Hint == skillsharing.HintGone:
+	case f.Next == translate.NextAskOperator, overLimit(f), f.Err.Hint == skillsharing.HintRefused, f.Err.Hint == skillsharing.HintGone:
 		return true
 	case f.Kind == translate.InvalidDocument, f.Kind == translate.Unreachable, f.Kind == translate.ProviderFault:
 		return true
@@ -258,6 +258,12 @@ func actionable(f *translate.Failure) bool {
 		return f.Err.Source == skillsharing.SourceBridge
 	}
 	return false
+}
+
+// overLimit reports whether arguments exceed a limit of the operator's. The message
+// names that, and of the arguments no more than what the descriptor calls them.
+func overLimit(f *translate.Failure) bool {
+	return f.Err.Arguments != nil && f.Err.Arguments.Reason == skillsharing.ReasonLimit
 }
 
 // alreadyTold reports whether a warning of its own has said why a call failed, and more
@@ -317,7 +323,7 @@ func failureFields(f *translate.Failure) []zap.Field {
 // or a run produced, which is no business of the log. Token endpoints are sent no
 // arguments, and what refused them credentials is for the operator to mend.
 func quotesArguments(f *translate.Failure) bool {
-	if f.Err.Phase == skillsharing.PhaseAuth {
+	if f.Err.Phase == skillsharing.PhaseAuth || overLimit(f) {
 		return false
 	}
 	return f.Err.Source == skillsharing.SourceProvider || f.Kind == translate.InvalidArguments || f.Kind == translate.RunFailed

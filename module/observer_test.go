@@ -41,6 +41,7 @@ func TestCalledLevels(t *testing.T) {
 	}{
 		"success":                       {nil, zapcore.InfoLevel},
 		"arguments":                     {failure(translate.InvalidArguments, skillsharing.Error{}), zapcore.InfoLevel},
+		"arguments above a limit":       {failure(translate.InvalidArguments, skillsharing.Error{Arguments: &skillsharing.ArgumentError{Reason: skillsharing.ReasonLimit}}), zapcore.WarnLevel},
 		"run failed":                    {failure(translate.RunFailed, skillsharing.Error{}), zapcore.InfoLevel},
 		"credential refused by bridge":  {failure(translate.AuthRequired, skillsharing.Error{Source: skillsharing.SourceBridge}), zapcore.WarnLevel},
 		"credential wanted by provider": {failure(translate.AuthRequired, skillsharing.Error{Source: skillsharing.SourceProvider}), zapcore.WarnLevel},
@@ -120,6 +121,13 @@ func TestCalledFields(t *testing.T) {
 		if all := fmt.Sprint(last); strings.Contains(all, "private") || last["param"] != "city" || last["reason"] != "schema" {
 			t.Errorf("logged: %s", all)
 		}
+	}
+	// That of a limit quotes nothing of them, and names it.
+	o.Called(t.Context(), new(translate.Call), &translate.Outcome{Failure: &translate.Failure{Kind: translate.InvalidArguments, Err: &skillsharing.Error{
+		Message: "too much (limits argument_complexity: 7)", Arguments: &skillsharing.ArgumentError{Param: "city", Reason: skillsharing.ReasonLimit},
+	}}}, new(translate.Statistics))
+	if last := logs.All()[logs.Len()-1].ContextMap(); last["error"] != "too much (limits argument_complexity: 7)" || last["reason"] != "limit" {
+		t.Errorf("logged: %v", last)
 	}
 }
 

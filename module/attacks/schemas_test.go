@@ -255,8 +255,12 @@ func TestS53WorkOfChecks(t *testing.T) {
 			before := p.CPU()
 			a := p.Execute("acme.checked", hostile.Object{"x": test.x})
 			one := p.CPU() - before
-			if test.reason == "" && a.Outcome() != "completed" || test.reason != "" && !strings.Contains(a.Message, "(limits "+test.reason+")") {
-				t.Errorf("%.300s", a.String())
+			if test.reason == "" && a.Outcome() != "completed" || test.reason != "" && (!strings.Contains(a.Message, "(limits "+test.reason+": 100000000)") ||
+				string(a.Data.Details) != `{"limit":"`+test.reason+`","max":100000000}` || a.Data.Reason != "limit" || a.Data.Executed != "no" || a.Data.Next != "fix_params") {
+				t.Errorf("%.600s", a.String())
+			}
+			if lines := p.Log.Lines("limits argument_complexity"); test.reason != "" && (len(lines) == 0 || !strings.Contains(lines[0], `"level":"warn"`)) {
+				t.Errorf("the operator is told %q", lines)
 			}
 			call, err := json.Marshal(hostile.Object{"jsonrpc": "2.0", "id": 1, "method": "execute_skill", "params": hostile.Object{"name": "acme.checked", "args": hostile.Object{"x": test.x}}})
 			if err != nil {

@@ -116,10 +116,13 @@ const (
 type ArgumentError struct {
 	Param  string // name of the input
 	Path   string // JSON Pointer into the arguments
-	Reason string // "required", "type", "schema", "rejected_by_provider", "not_found" or "ambiguous"
+	Reason string // "required", "type", "schema", [ReasonLimit], "rejected_by_provider", "not_found" or "ambiguous"
 	// Candidates are names that may have been meant. May be nil.
 	Candidates []string
 }
+
+// ReasonLimit is the reason of arguments that may well be right, but exceed a limit of the operator's, which the details name.
+const ReasonLimit = "limit"
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s", e.Code, e.Message) }
 

@@ -84,3 +84,11 @@ func (m *Misses) Pause(host string) time.Duration { return m.pause(authority{hos
 
 // Hosts is how many are kept in mind.
 func (m *Misses) Hosts() int { return len(m.hosts) }
+
+// CompileInputs is the function of that name, with limits.
+func (l *Limits) CompileInputs(params []Parameter) (*Inputs, error) { return l.compileInputs(params) }
+
+// CheckWith is Check with what the checks of a request have taken so far.
+func (in *Inputs) CheckWith(ctx context.Context, args jsontext.Value, checks *Checks) *Error {
+	return in.check(ctx, args, checks)
+}

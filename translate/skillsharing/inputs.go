@@ -235,10 +235,9 @@ func (p *input) check(ctx context.Context, value jsontext.Value, checks *Checks,
 	if p.schema == nil {
 		return nil
 	}
-	const tooMuch = "would take too much work to be checked against its schema, together with what else the request has to be checked (limits argument_complexity)"
 	reading := stepsPerByte * float64(len(value))
 	if !checks.spend(reading, most) {
-		return p.fault("schema", "", tooMuch)
+		return p.tooMuch(most)
 	}
 	if reading > costly {
 		if !takeTurn(ctx) {
@@ -255,10 +254,11 @@ func (p *input) check(ctx context.Context, value jsontext.Value, checks *Checks,
 	if err == nil {
 		visits, steps := schema.cost(decoded)
 		if visits > maxVisits || schema.unique && longestArray(decoded) > maxUnique {
-			return p.fault("schema", "", "is too large, or too deeply nested, to be checked against its schema")
+			return p.fault("schema", "", fmt.Sprintf("is too large, or too deeply nested, to be checked against its schema: "+
+				"%d times may a subschema be applied to a value in it, and %d items be compared with each other", maxVisits, maxUnique))
 		}
 		if !checks.spend(steps, most) {
-			return p.fault("schema", "", tooMuch)
+			return p.tooMuch(most)
 		}
 		if steps > costly && reading <= costly {
 			if !takeTurn(ctx) {
@@ -277,6 +277,14 @@ func (p *input) check(ctx context.Context, value jsontext.Value, checks *Checks,
 		return nil
 	}
 	return p.fault("schema", pointer(first.path), first.sentence(decoded))
+}
+
+// tooMuch is the error of an argument that takes more to check than is left to the request.
+func (p *input) tooMuch(most int64) *Error {
+	e := p.fault(ReasonLimit, "", fmt.Sprintf("would take too much work to be checked against its schema, together with what else the request has to be checked: "+
+		"send smaller arguments, or the calls of a batch by themselves (limits argument_complexity: %d)", most))
+	e.Details = fmt.Appendf(nil, `{"limit":"argument_complexity","max":%d}`, most)
+	return e
 }
 
 // fault makes the error of an argument. The path is relative to its value.

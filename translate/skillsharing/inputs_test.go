@@ -399,10 +399,37 @@ func TestArgumentsThatAreTooMuch(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			in := compile(t, schemaInput(c.schema))
 			e := in.Check(jsontext.Value(`{"v":` + c.value + `}`))
-			if e == nil || e.Arguments.Reason != "schema" || !strings.HasPrefix(e.Arguments.Path, "/v") {
+			reason := "schema"
+			if e != nil && strings.Contains(e.Message, "(limits ") {
+				reason = skillsharing.ReasonLimit
+			}
+			if e == nil || e.Arguments.Reason != reason || !strings.HasPrefix(e.Arguments.Path, "/v") {
 				t.Errorf("got %v", e)
 			}
 		})
+	}
+}
+
+// The calls of a batch have one budget: what exceeds it is refused by the name of the
+// limit, and not as a wrong argument.
+func TestChecksOfABatch(t *testing.T) {
+	limits := skillsharing.Limits{ArgumentComplexity: 1_000_000}
+	text := `{"v":"` + strings.Repeat("a", 100_000) + `"}` // reading it takes half of that
+	in, err := limits.CompileInputs(parameters(t, schemaInput(`{"maxLength":200000}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var checks skillsharing.Checks
+	if e := in.CheckWith(t.Context(), jsontext.Value(text), &checks); e != nil {
+		t.Fatalf("the first: %v", e)
+	}
+	e := in.CheckWith(t.Context(), jsontext.Value(text), &checks)
+	if e == nil || e.Arguments.Reason != skillsharing.ReasonLimit || string(e.Details) != `{"limit":"argument_complexity","max":1000000}` ||
+		e.Executed != skillsharing.ExecutedNo || !strings.Contains(e.Message, "send smaller arguments, or the calls of a batch by themselves (limits argument_complexity: 1000000)") {
+		t.Errorf("the second: %+v", e)
+	}
+	if e := in.CheckWith(t.Context(), jsontext.Value(text), new(skillsharing.Checks)); e != nil {
+		t.Errorf("by itself: %v", e)
 	}
 }
 

@@ -362,6 +362,23 @@ func TestExecuteCall(t *testing.T) {
 	}
 }
 
+// All calls of a request have the same budget for checks, and those of another have another.
+func TestChecksAreOfARequest(t *testing.T) {
+	b := &fakeBridge{outcome: done}
+	for range 2 {
+		ctx := skillsprotocol.WithCaller(t.Context(), skillsprotocol.Caller{})
+		for range 2 {
+			if _, fault := (&skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}}).ServeRPC(ctx, request("execute_skill", `{"name":"a.b"}`)); fault != nil {
+				t.Fatal(fault)
+			}
+		}
+	}
+	c := b.executed
+	if len(c) != 4 || c[0].Checks == nil || c[0].Checks != c[1].Checks || c[2].Checks == nil || c[2].Checks != c[3].Checks || c[0].Checks == c[2].Checks {
+		t.Errorf("%+v", c)
+	}
+}
+
 func TestParamsNeverPanic(t *testing.T) {
 	for _, params := range []string{`{`, `{"name"`, `{"name":}`, `{"name":"a",}`, `nul`, `"x"`, `{"a":1]`, "{\"\xff\":1}", `{"name":"\ud800"}`} {
 		if _, fault := ask(t, &fakeBridge{outcome: done}, "execute_skill", params); fault == nil || fault.Code != -32602 {
