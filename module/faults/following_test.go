@@ -133,6 +133,23 @@ func TestR51LikelyRunsFirst(t *testing.T) {
 	onceEach(t, p)
 }
 
+// R51: who says how long it waits hears by then that the run goes on, also where the host
+// is not asked any more often.
+func TestR51WaitsEndWithTheState(t *testing.T) {
+	hostile.CheckLeaks(t)
+	p := lasting(t)
+	c := hostile.StartCaddy(t, hostile.Bridge(offer(p, "acme"), "limits {\n\tpolls 1\n}"))
+	var all []<-chan hostile.Answer
+	for range 20 {
+		all = append(all, calling(unpooled(c.With(wait(2000))), "acme.slow", nil))
+	}
+	for _, answered := range all {
+		if a := receive(t, answered); a.Outcome() != "running" || a.Took < 2*time.Second {
+			t.Errorf("after %s: %s", a.Took, a)
+		}
+	}
+}
+
 // R53: a status or result URL that fails for some seconds loses no run that has more
 // time than that, however often it is usually asked; and it is not asked as often then.
 func TestR53RunsAreNotGivenUpEarly(t *testing.T) {

@@ -56,9 +56,6 @@ func (c *Client) Follow(ctx context.Context, s *Skill, run *Awaited, effort *Eff
 	}
 	w := newWatcher(ctx, run, effort)
 	f, asks := c.followers.join(c, s, run, w)
-	if asks {
-		f.begin(ctx, run)
-	}
 	return f.watch(w, asks)
 }
 

@@ -42,7 +42,6 @@ type follower struct {
 
 	// For the one who asks, only.
 	url        *url.URL
-	phase      Phase
 	bareOutput bool          // an object that only has an output means completed, too
 	accepted   time.Time     // zero: the run was resumed
 	elapsed    time.Duration // by the provider's clock, of a run whose output is missing
@@ -59,6 +58,7 @@ type follower struct {
 	waiting  []*watcher // the others
 	deadline time.Time  // of the one who waits longest; zero: there is none
 	ended    bool       // nobody can join
+	phase    Phase      // written by the one who asks
 	run      polling.Run
 	never    bool            // there is no request before the deadline
 	due      time.Time       // else the next one
@@ -153,6 +153,7 @@ func (all *followers) join(c *Client, s *Skill, run *Awaited, w *watcher) (f *fo
 		}
 	}
 	f = &follower{client: c, skill: s, executionID: run.ExecutionID, asking: w, deadline: w.end(), mustAsk: run.Resumed}
+	f.begin(w.ctx, run)
 	if all.runs == nil {
 		all.runs = make(map[followed]*follower)
 	}
@@ -283,7 +284,7 @@ func (f *follower) told(w *watcher) (*Response, *Error) {
 		return f.response, nil
 	case f.failure != nil:
 		return nil, f.copied(f.failure)
-	case !w.over(), ctx.Err() != nil && !errors.Is(causeOf(ctx), context.DeadlineExceeded):
+	case w.until.IsZero(), ctx.Err() != nil && (!w.over() || !errors.Is(causeOf(ctx), context.DeadlineExceeded)):
 		return nil, f.client.finish(f.skill, interrupted(ctx, f.phase, f.executionID, ExecutedYes))
 	case f.known == "" && f.trouble != nil:
 		return nil, f.copied(f.trouble)
@@ -304,14 +305,12 @@ func (f *follower) copied(shared *Error) *Error {
 	return f.client.finish(f.skill, &e)
 }
 
-// begin makes what is needed to ask about a run.
+// begin makes what is needed to ask about a run, before anyone else can watch it.
 func (f *follower) begin(ctx context.Context, run *Awaited) {
 	c, s := f.client, f.skill
-	f.phase, f.bareOutput = PhasePoll, s.Endpoint.StatusURL == ""
-	f.seek(cmp.Or(s.Endpoint.StatusURL, s.Endpoint.ResultURL))
+	f.bareOutput = s.Endpoint.StatusURL == ""
+	f.seek(PhasePoll, cmp.Or(s.Endpoint.StatusURL, s.Endpoint.ResultURL))
 	now := time.Now()
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.run = c.Polling.start(c, s, run, f.deadline)
 	if run.Resumed {
 		if early := run.NotBefore.Sub(now); early > 0 {
@@ -341,10 +340,10 @@ func (p *Polling) start(c *Client, s *Skill, run *Awaited, deadline time.Time) p
 
 // seekResult has the output fetched of a run that has completed.
 func (f *follower) seekResult(completed *Response) {
-	f.phase, f.bareOutput, f.held = PhaseResult, true, false
+	f.bareOutput, f.held = true, false
 	f.failures, f.missing, f.renewed = 0, 0, false
 	f.elapsed = completed.Elapsed // not the whole response: it is part of what holds the arguments
-	f.seek(f.skill.Endpoint.ResultURL)
+	f.seek(PhaseResult, f.skill.Endpoint.ResultURL)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.run = polling.Start(resultDelays, nil, time.Now(), f.deadline)
@@ -352,11 +351,14 @@ func (f *follower) seekResult(completed *Response) {
 	f.mustAsk = true
 }
 
-// seek says which URL is asked.
-func (f *follower) seek(template string) {
+// seek says what is asked for, and at which URL.
+func (f *follower) seek(phase Phase, template string) {
+	f.mu.Lock()
+	f.phase = phase
+	f.mu.Unlock()
 	u, err := expandURL(template, f.executionID)
 	if err != nil {
-		f.fail(unfollowable(f.phase, f.executionID, err.Error()))
+		f.fail(unfollowable(phase, f.executionID, err.Error()))
 		return
 	}
 	f.url = u
@@ -410,24 +412,38 @@ func (f *follower) askUntil(w *watcher) {
 	}
 	f.mu.Unlock()
 	for phase := f.phase; phase == f.phase && f.failure == nil; {
-		if !f.pause(w) || !f.hold(w) {
+		if !f.pause(w) || !f.hold(w) || !f.poll(w) {
 			return
-		}
-		r, after, e := f.request(w)
-		switch {
-		case e == nil && r.Status.Final():
-			if f.finish(w, r) {
-				return
-			}
-		case e != nil && errors.Is(e.Cause, errNoRoom):
-			w.full = e
-			return
-		case w.ctx.Err() != nil, e != nil && w.over() && errors.Is(e.Cause, context.DeadlineExceeded):
-			return // it was broken off, which says nothing about the run
-		default:
-			f.goOn(w, r, after, e)
 		}
 	}
+}
+
+// poll makes one request, and notes what comes of it. It reports whether the watcher
+// goes on asking.
+func (f *follower) poll(w *watcher) bool {
+	ctx := w.ctx
+	if limit := w.limit(f.mustAsk); !limit.IsZero() {
+		bounded, cancel := context.WithDeadline(ctx, limit)
+		defer cancel()
+		ctx = bounded
+	}
+	r, after, e := f.request(ctx, w)
+	switch {
+	case e == nil && r.Status.Final():
+		return !f.finish(w, r)
+	case e != nil && errors.Is(e.Cause, errNoRoom):
+		w.full = e
+		return false
+	case w.brokeOff(e):
+		return false
+	}
+	return f.goOn(ctx, w, r, after, e)
+}
+
+// brokeOff reports whether the watcher did not wait for the answer to a request, which
+// then says nothing about the run.
+func (w *watcher) brokeOff(e *Error) bool {
+	return w.ctx.Err() != nil || e != nil && w.over() && errors.Is(e.Cause, context.DeadlineExceeded)
 }
 
 // pause waits for the time of the next request. It reports whether the watcher waits
@@ -455,25 +471,21 @@ func (f *follower) hold(w *watcher) bool {
 	f.mu.Lock()
 	turn := f.run.Turn()
 	f.mu.Unlock()
-	return turn.Wait(w.ctx, w.until, !f.mustAsk || w.until.IsZero())
+	if turn.Wait(w.ctx, w.until, !f.mustAsk || w.until.IsZero()) {
+		return true
+	}
+	if !w.until.IsZero() { // there is no time left to ask, but it has said how long it waits
+		w.sleep(time.Until(w.until))
+	}
+	return false
 }
 
-// request makes one request, for whose answer the watcher does not wait for too long.
-func (f *follower) request(w *watcher) (*Response, time.Duration, *Error) {
+// request makes one request.
+func (f *follower) request(ctx context.Context, w *watcher) (*Response, time.Duration, *Error) {
 	f.mu.Lock()
 	f.run.Ask()
 	f.mu.Unlock()
 	f.held = false
-	limit := w.limit(f.mustAsk)
-	if limit.IsZero() {
-		return f.requestIn(w.ctx, w)
-	}
-	ctx, cancel := context.WithDeadline(w.ctx, limit)
-	defer cancel()
-	return f.requestIn(ctx, w)
-}
-
-func (f *follower) requestIn(ctx context.Context, w *watcher) (*Response, time.Duration, *Error) {
 	c, wait := f.client, time.Duration(0)
 	if f.phase == PhasePoll { // and not about a result, which is there
 		wait = c.preferredWait(ctx, w.until)
@@ -538,12 +550,13 @@ func (f *follower) finish(w *watcher, r *Response) bool {
 	return true
 }
 
-// goOn decides what follows an answer that is not the last, or none.
-func (f *follower) goOn(w *watcher, r *Response, after time.Duration, e *Error) {
+// goOn decides what follows an answer that is not the last, or none. It reports whether
+// the watcher goes on asking.
+func (f *follower) goOn(ctx context.Context, w *watcher, r *Response, after time.Duration, e *Error) bool {
 	again, final := false, (*Error)(nil)
 	switch {
 	case e != nil:
-		again, final = f.tolerate(w, e)
+		again, final = f.tolerate(ctx, e)
 	case f.phase == PhaseResult: // completed before, so it must have a result soon
 		e = unfollowable(f.phase, f.executionID, "its result URL keeps saying that it has not ended, after its status URL said that it has")
 		final = f.countFailure(e)
@@ -551,15 +564,23 @@ func (f *follower) goOn(w *watcher, r *Response, after time.Duration, e *Error) 
 		f.failures, f.missing, f.renewed = 0, 0, false
 	}
 	if final != nil {
+		if w.brokeOff(final) { // which leaves it to the next one
+			return false
+		}
 		f.fail(final)
-		return
+		return true
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.trouble = e
 	if again {
 		f.askIn(0)
-		return
+		return true
+	}
+	f.trouble = e
+	if f.mustAsk { // the first news, for which others may have waited for longer than they want to
+		for _, other := range f.waiting {
+			other.wake()
+		}
 	}
 	f.mustAsk = false
 	f.hear(after)
@@ -575,21 +596,18 @@ func (f *follower) goOn(w *watcher, r *Response, after time.Duration, e *Error) 
 			f.askIn(f.run.Next(after))
 		}
 	}
-	for _, other := range f.waiting { // for the first news, maybe
-		other.wake()
-	}
+	return true
 }
 
 // tolerate decides about a failed request: ask again at once, ask again later,
 // or give up with the error it returns.
-func (f *follower) tolerate(w *watcher, e *Error) (again bool, final *Error) {
+func (f *follower) tolerate(ctx context.Context, e *Error) (again bool, final *Error) {
 	switch {
 	case e.HTTPStatus == http.StatusUnauthorized && !f.renewed:
-		f.renewed = true
-		renewed, failed := f.client.renew(w.ctx, f.skill, f.last)
+		renewed, failed := f.client.renew(ctx, f.skill, f.last)
+		f.renewed = failed == nil // else it may be later
 		switch {
 		case failed != nil && transient(failed):
-			f.renewed = false // it was not, and may be later
 			return false, f.countFailure(f.about(failed))
 		case failed != nil:
 			return false, f.about(failed)

@@ -3,6 +3,8 @@ package skillsharing_test
 import (
 	"context"
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -264,6 +266,143 @@ func TestFollowersOutliveAPanic(t *testing.T) {
 			t.Errorf("%+v", w)
 		}
 	})
+}
+
+// panicking is a plan that panics once.
+type panicking struct{ polling.Fixed }
+
+func (p *panicking) Next(progress polling.Progress) time.Duration {
+	if p.Interval == 0 {
+		p.Interval = sec
+		panic("oh")
+	}
+	return p.Fixed.Next(progress)
+}
+
+// Nor does a panic before there is anything to ask.
+func TestFollowersOutliveAPanicAtTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, s := newClient(t, acme, script(t, says(200, completes))), skillAt(t, acme)
+		client.Polling.Plan = new(panicking)
+		awaited := skillsharing.Awaited{ExecutionID: run, RetryAfter: sec}
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("there was no panic")
+				}
+			}()
+			_, _ = client.Follow(t.Context(), s, &awaited, new(skillsharing.Effort))
+		}()
+		if n := client.Followers(); n != 0 {
+			t.Errorf("%d runs are still followed", n)
+		}
+		if w := <-watching(t.Context(), client, s, resumed(time.Minute)); w.err != nil || w.response.Status != "completed" {
+			t.Errorf("%+v", w)
+		}
+	})
+}
+
+// silentOnce are credentials that are not to be had before the context ends, for the
+// first time.
+type silentOnce struct {
+	renewing
+	silentFor string // "getting" or "renewal"
+}
+
+func (s *silentOnce) hang(ctx context.Context, what string) error {
+	s.mu.Lock()
+	hang := s.silentFor == what
+	if hang {
+		s.silentFor = ""
+	}
+	s.mu.Unlock()
+	if hang {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (s *silentOnce) Authenticate(ctx context.Context, a *skillsharing.Authentication) error {
+	if err := s.hang(ctx, "getting"); err != nil {
+		return err
+	}
+	return s.renewing.Authenticate(ctx, a)
+}
+
+func (s *silentOnce) Renew(ctx context.Context, a *skillsharing.Authentication) (bool, error) {
+	if err := s.hang(ctx, "renewal"); err != nil {
+		return false, err
+	}
+	return s.renewing.Renew(ctx, a)
+}
+
+// A credential that is not to be had takes nobody longer than an answer would, and the one
+// who leaves meanwhile takes nobody else along.
+func TestFollowersOfSilentCredentials(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		wait    time.Duration // of the first one; 0: it leaves after 2 s
+		heard   time.Duration // by the first
+		silent  string
+		answers []scriptedAnswer
+	}{
+		{"leaves during a renewal", 0, 2 * sec, "renewal", then(says(200, runs), says(401, ""), says(200, completes))},
+		{"its time is up during a renewal", 2 * sec, 2 * sec, "renewal", then(says(200, runs), says(401, ""), says(200, completes))},
+		{"does not wait for a renewal", time.Millisecond, sec, "renewal", then(says(401, ""), says(401, ""), says(200, completes))},
+		{"leaves during the first getting", 0, 2 * sec, "getting", then(says(200, completes))},
+		{"does not wait for the first getting", time.Millisecond, sec, "getting", then(says(200, completes))},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client, s := newClient(t, acme, script(t, c.answers...)), skillAt(t, acme, `/auth={"type":"api_key"}`)
+				client.Credentials = &silentOnce{silentFor: c.silent}
+				ctx, leave := context.WithTimeout(t.Context(), time.Hour)
+				defer leave()
+				awaited := resumed(c.wait)
+				if c.wait == 0 {
+					awaited.Until = time.Time{}
+					time.AfterFunc(2*sec, leave)
+				}
+				first := watching(ctx, client, s, awaited)
+				second := watching(t.Context(), client, s, resumed(time.Minute))
+				w := <-first
+				switch {
+				case c.wait == 0:
+					wantError(t, w.err, skillsharing.InvocationTimeout, skillsharing.ExecutedYes)
+				case w.err != nil || w.response.Status != "running":
+					t.Errorf("the first heard %+v", w)
+				}
+				if w.at != c.heard {
+					t.Errorf("the first heard after %v", w.at)
+				}
+				if w := <-second; w.err != nil || w.response.Status != "completed" || w.at > 2*c.heard {
+					t.Errorf("the second heard %+v", w)
+				}
+			})
+		})
+	}
+}
+
+// Watchers leave while the one who asks turns to the result, which the race detector sees.
+func TestFollowersLeaveBeforeTheResult(t *testing.T) {
+	client, s := newClient(t, acme, script(t, func(r *http.Request) (*http.Response, error) {
+		if strings.Contains(r.URL.Path, "/result/") {
+			return says(200, `{"output":1}`)(r)
+		}
+		return says(200, `{"execution_id":"exec-1","status":"completed"}`)(r)
+	})), skillAt(t, acme)
+	for range 100 {
+		var all sync.WaitGroup
+		for i := range 6 {
+			all.Go(func() {
+				ctx, leave := context.WithTimeout(t.Context(), time.Duration(i+1)*50*time.Microsecond)
+				defer leave()
+				_, _ = client.Follow(ctx, s, &skillsharing.Awaited{ExecutionID: run, Resumed: true}, new(skillsharing.Effort))
+			})
+		}
+		all.Wait()
+	}
 }
 
 // How late an end is noticed is known of a run that was followed all the time: of one that

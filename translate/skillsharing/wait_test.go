@@ -2,7 +2,9 @@ package skillsharing_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"path"
 	"slices"
 	"sync"
 	"testing"
@@ -96,6 +98,30 @@ func TestFollowUntilTheCallEnds(t *testing.T) {
 				t.Errorf("%+v, %v", r, e)
 			}
 		}
+	})
+}
+
+// Who waits until some time hears at that time that the run goes on, also if the host is
+// not asked any more often.
+func TestFollowUntilWithoutBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, acme, script(t, func(r *http.Request) (*http.Response, error) {
+			return says(200, fmt.Sprintf(`{"execution_id":%q,"status":"running"}`, path.Base(r.URL.Path)))(r)
+		}))
+		c.Polling.Budgets = polling.NewBudgets(1, 1)
+		s, start := skillAt(t, acme), time.Now()
+		var all sync.WaitGroup
+		for i := range 30 {
+			all.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				r, e := c.Follow(ctx, s, &skillsharing.Awaited{ExecutionID: fmt.Sprint("exec-", i), Until: start.Add(3 * sec)}, new(skillsharing.Effort))
+				if d := time.Since(start); e != nil || r.Status.Final() || d != 3*sec {
+					t.Errorf("%+v, %v after %v", r, e, d)
+				}
+			})
+		}
+		all.Wait()
 	})
 }
 
