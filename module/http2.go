@@ -58,6 +58,7 @@ type meter struct {
 	mu     sync.Mutex
 	left   int64 // bytes that may still come
 	calls  int   // that use the connection
+	given  int   // calls that were given up since no call used it: the server may not have seen that
 	known  bool  // which protocol it speaks
 	off    bool  // it is HTTP/1.1, where nothing comes that was not asked for
 	closed bool  // by the bridge
@@ -107,9 +108,9 @@ func (m *meter) begin() bool {
 	return true
 }
 
-// most is what may still come at most. It is enough for what comes of a call that
-// was just cancelled beside the others. The caller holds the lock.
-func (m *meter) most() int64 { return int64(m.calls+1) * m.overhead }
+// most is what may still come at most. It leaves room for what is under way of calls
+// that were given up, any number of them at once. The caller holds the lock.
+func (m *meter) most() int64 { return int64(m.calls+m.given+1) * m.overhead }
 
 // credit notes that n bytes of content were read.
 func (m *meter) credit(n int) {
@@ -118,16 +119,19 @@ func (m *meter) credit(n int) {
 	m.mu.Unlock()
 }
 
-// end notes that a call uses the connection no more. If it was the last one, and
-// something was wrong with it, the connection is closed.
+// end notes that a call uses the connection no more. After the last one the connection
+// is closed if something was wrong with it, or with another since no call used it.
 func (m *meter) end(trouble bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.calls--
+	if trouble {
+		m.given++
+	}
 	switch {
 	case m.calls > 0:
 		m.left = min(m.left, m.most())
-	case trouble:
+	case m.given > 0:
 		m.close()
 	default:
 		m.left = min(m.left, m.overhead/16)

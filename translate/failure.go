@@ -41,7 +41,7 @@ func failed(e *skillsharing.Error) *Failure {
 	next := nextStep(kind, e)
 	if next == NextRetry && e.Retry.Kind() != '{' { // whoever refused has not said when it may
 		own := *e // it may be shared
-		own.Retry = jsontext.Value(`{"suggested_delay_ms":2000,"max_attempts":3}`)
+		own.Retry = skillsharing.SuggestRetry(2*time.Second, 3)
 		e = &own
 	}
 	return &Failure{Kind: kind, Next: next, Err: e}
@@ -213,7 +213,7 @@ func busy(limit string, most int64) *Failure {
 		Code: skillsharing.RateLimited, Phase: skillsharing.PhaseDiscovery, Source: skillsharing.SourceBridge, Executed: skillsharing.ExecutedNo,
 		Message: fmt.Sprintf("Too many calls are in progress here (limits %s: %d); try again later.", strings.ReplaceAll(limit, "_", " "), most),
 		Details: fmt.Appendf(nil, `{"limit":%q,"max":%d}`, limit, most),
-		Retry:   jsontext.Value(`{"suggested_delay_ms":1000,"max_attempts":5}`),
+		Retry:   skillsharing.SuggestRetry(time.Second, 5),
 	})
 }
 
@@ -225,7 +225,7 @@ func slowDiscovery(e *skillsharing.Error, remembered time.Duration) *skillsharin
 		Code: skillsharing.EndpointUnreachable, Phase: e.Phase, Source: skillsharing.SourceBridge, Executed: skillsharing.ExecutedNo,
 		Message: fmt.Sprintf("The provider's documents could not be read within %s.", discoveryTimeout),
 		Details: jsontext.Value(`{"reason":"it did not answer in time"}`), URL: e.URL,
-		Retry: fmt.Appendf(nil, `{"suggested_delay_ms":%d,"max_attempts":3}`, max(2*time.Second, remembered+time.Second).Milliseconds()),
+		Retry: skillsharing.SuggestRetry(max(2*time.Second, remembered+time.Second), 3),
 	}
 }
 

@@ -765,7 +765,7 @@ func TestRejectedTokensAreNotReplacedForEver(t *testing.T) {
 			return response(200, fmt.Sprintf(`{"access_token":"access-%d","token_type":"Bearer"}`, n)), nil
 		}}
 		start, current, fetched := time.Now(), "", []time.Duration(nil)
-		for time.Since(start) < 10*time.Minute {
+		for time.Since(start) < 2*time.Hour {
 			a := rejected(t, e, current)
 			if current != "" {
 				renewed, err := m.Renew(t.Context(), a)
@@ -782,7 +782,7 @@ func TestRejectedTokensAreNotReplacedForEver(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		s := func(n int) time.Duration { return time.Duration(n) * time.Second }
-		if want := []time.Duration{0, s(1), s(6), s(16), s(36), s(76), s(136)}; len(fetched) < 10 || len(fetched) > 15 || !slices.Equal(fetched[:7], want) {
+		if want := []time.Duration{0, s(1), s(6), s(16), s(36), s(76), s(136)}; len(fetched) < 110 || len(fetched) > 126 || !slices.Equal(fetched[:7], want) {
 			t.Errorf("fetched after %v", fetched)
 		}
 		secrets := m.Secrets()

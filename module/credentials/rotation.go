@@ -92,7 +92,7 @@ func (r rotation) lock(ctx context.Context) (unlock func(), failure *skillsharin
 			Phase:    skillsharing.PhaseAuth,
 			Source:   skillsharing.SourceBridge,
 			Executed: skillsharing.ExecutedNo,
-			Retry:    []byte(retryToken),
+			Retry:    skillsharing.SuggestRetry(2*time.Second, 3),
 			Details:  unreachableDetails{URL: redactURL(r.endpoint), Reason: "locked"}.json(),
 			Cause:    err,
 		}

@@ -163,14 +163,11 @@ func (r tokenRequest) errorCode(err error) string {
 
 var errorCodeSyntax = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
-// retryToken suggests when to try again after a token endpoint could not be reached.
-const retryToken = `{"suggested_delay_ms":2000,"max_attempts":3}`
-
 // unreachable is the error for a token endpoint that did not answer, or is in trouble.
 func (r tokenRequest) unreachable(ex *exchange) *skillsharing.Error {
-	retry := jsontext.Value(retryToken)
+	retry := skillsharing.SuggestRetry(2*time.Second, 3)
 	if ex.after > 0 {
-		retry = suggestRetry(min(ex.after, longestWait))
+		retry = askLater(min(ex.after, longestWait))
 	}
 	e := &skillsharing.Error{
 		Code:       skillsharing.EndpointUnreachable,
@@ -208,9 +205,9 @@ func (r tokenRequest) unreachable(ex *exchange) *skillsharing.Error {
 	return e
 }
 
-// suggestRetry suggests when to try again.
-func suggestRetry(delay time.Duration) jsontext.Value {
-	return fmt.Appendf(nil, `{"suggested_delay_ms":%d,"max_attempts":1}`, max(delay.Milliseconds(), 1))
+// askLater suggests to try again once, not before a delay.
+func askLater(delay time.Duration) jsontext.Value {
+	return skillsharing.SuggestRetry(max(delay, time.Millisecond), 1)
 }
 
 // rejectedAgain is the error of a token that a provider has rejected shortly after the
@@ -220,7 +217,7 @@ func rejectedAgain(tokenURL string, early time.Duration) *skillsharing.Error {
 		"The provider refuses the access tokens that its token endpoint issues, the newest too; the next one is fetched in %s at the earliest. ",
 		early.Round(time.Second))+askToCheckClient)
 	e.HTTPStatus = http.StatusUnauthorized
-	e.Retry = suggestRetry(early)
+	e.Retry = askLater(early)
 	return e
 }
 

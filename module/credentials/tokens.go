@@ -25,9 +25,10 @@ const (
 	// longestWait bounds what a token endpoint can ask for (Retry-After).
 	longestWait = 10 * time.Minute
 	// replacedLifetime is how long a replaced token counts as a secret if it is not known
-	// when it expires, and maxReplaced how many do.
+	// when it expires, and maxReplaced how many do: more than are replaced in two hours in
+	// which each is rejected.
 	replacedLifetime = 24 * time.Hour
-	maxReplaced      = 16
+	maxReplaced      = 128
 	// maxEarly is how long before its expiry a token is replaced at most.
 	maxEarly = 60 * time.Second
 	// maxGrants bounds the audiences of one configuration, since documents can
@@ -91,7 +92,7 @@ func (g *grant) waiting(now time.Time) *skillsharing.Error {
 	}
 	e := clone(g.failure)
 	if e.Retry != nil {
-		e.Retry = suggestRetry(g.until.Sub(now))
+		e.Retry = askLater(g.until.Sub(now))
 	}
 	return e
 }

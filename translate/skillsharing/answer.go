@@ -129,7 +129,7 @@ func judgeError(a *answer, m *members, phase Phase, knownID string) *Error {
 		e.Details, e.DetailsSource = boundedDetails(e.Details, maxDetails), SourceProvider
 	}
 	if delay := retryAfter(a.header); e.Retry == nil && delay > 0 {
-		e.Retry = suggestRetry(delay, 1)
+		e.Retry = SuggestRetry(delay, 1)
 	}
 	return e
 }

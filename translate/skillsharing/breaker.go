@@ -342,5 +342,5 @@ func (e *circuitOpenError) complete(target *Error, url string) {
 		"url": url, "reason": "its circuit breaker is open",
 		"circuit_breaker": map[string]any{"state": "open", "failures": e.failures, "last_failure": e.reason},
 	})
-	target.Retry = suggestRetry(max(e.after, time.Millisecond), retryAttempts)
+	target.Retry = SuggestRetry(max(e.after, time.Millisecond), retryAttempts)
 }

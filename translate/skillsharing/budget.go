@@ -47,10 +47,10 @@ func NoRoom(budget AnswerBudget, phase Phase, executionID string, executed Execu
 	switch {
 	case executed == ExecutedNo:
 		e.Message += "; send the request by itself."
-		e.Retry = suggestRetry(0, 1)
+		e.Retry = SuggestRetry(0, 1)
 	case followable:
 		e.Message += "; ask for the run by itself."
-		e.Retry = suggestRetry(0, 1)
+		e.Retry = SuggestRetry(0, 1)
 	default:
 		e.Message += ", and it can't be had again."
 		e.Hint = HintRunLost

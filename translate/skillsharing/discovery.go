@@ -465,7 +465,7 @@ func (c *Client) documentFailure(ctx context.Context, phase Phase, u *url.URL, e
 func (e *Error) raiseRetry(delay time.Duration) {
 	temporary := (e.Code == EndpointUnreachable || e.Code == RateLimited) && e.Hint != HintRefused
 	if (temporary || e.Retry != nil) && suggestedDelay(e.Retry) < delay {
-		e.Retry = suggestRetry(delay.Truncate(time.Millisecond)+time.Millisecond, retryAttempts)
+		e.Retry = SuggestRetry(delay.Truncate(time.Millisecond)+time.Millisecond, retryAttempts)
 	}
 }
 
@@ -494,7 +494,7 @@ func tooManyReads(phase Phase, most int) *Error {
 		Code: RateLimited, Phase: phase, Source: SourceBridge, Executed: ExecutedNo,
 		Message: fmt.Sprintf("Too many descriptors of the provider are being read here (limits reads: %d); try again later.", most),
 		Details: fmt.Appendf(nil, `{"limit":"reads","max":%d}`, most),
-		Retry:   suggestRetry(timeoutDelay, retryAttempts),
+		Retry:   SuggestRetry(timeoutDelay, retryAttempts),
 	}
 }
 
@@ -521,7 +521,7 @@ func (c *Client) documentStatusError(phase Phase, s *cache.StatusError) *Error {
 		e.Code, e.Arguments = InvalidProviderResponse, nil
 	}
 	if e.Code == EndpointUnreachable && e.Retry == nil {
-		e.Retry = suggestRetry(unreachableDelay, retryAttempts)
+		e.Retry = SuggestRetry(unreachableDelay, retryAttempts)
 	}
 	if e.Code == InvalidProviderResponse && s.StatusCode < http.StatusBadRequest {
 		e.Message = "that is not an answer with a document."

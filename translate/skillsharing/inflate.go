@@ -35,8 +35,8 @@ const (
 	// inflateAhead is how many bytes of a compressed body are read whatever comes out of them.
 	inflateAhead = 64 << 10
 	// inflateRatio is how many are read for each byte that has come out: an encoder that
-	// ends a block after every few characters stays below it.
-	inflateRatio = 2
+	// ends a block after every byte writes 7 for each.
+	inflateRatio = 8
 )
 
 // inflater decompresses a body. It reads no more of it than what has come out of it

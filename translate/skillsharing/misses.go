@@ -119,7 +119,7 @@ func (c *Client) admitAway(u *url.URL, phase Phase) *Error {
 		Message: fmt.Sprintf("Too many requests to the host of the provider's %s, which is not the provider's own, have brought no document (limits failed_reads: %d a minute); try again later.",
 			answerName(phase), c.Limits.FailedReads),
 		Details: fmt.Appendf(nil, `{"limit":"failed_reads","max":%d}`, c.Limits.FailedReads),
-		Retry:   suggestRetry(pause.Truncate(time.Millisecond)+time.Millisecond, retryAttempts),
+		Retry:   SuggestRetry(pause.Truncate(time.Millisecond)+time.Millisecond, retryAttempts),
 	}
 }
 

@@ -159,7 +159,7 @@ func retryAfter(h http.Header) time.Duration {
 // that makes sense.
 func RetryAfter(h http.Header) time.Duration { return retryAfter(h) }
 
-// suggestRetry makes the retry member of a unified error.
-func suggestRetry(delay time.Duration, attempts int) jsontext.Value {
+// SuggestRetry makes the retry member of a unified error: when to try again, and how often.
+func SuggestRetry(delay time.Duration, attempts int) jsontext.Value {
 	return fmt.Appendf(nil, `{"suggested_delay_ms":%d,"max_attempts":%d}`, delay.Milliseconds(), attempts)
 }

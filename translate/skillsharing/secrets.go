@@ -120,7 +120,8 @@ func isSecret(number string, secrets []string) bool {
 		if len(s) >= minOutputSecret && strings.Contains(number, s) {
 			return true
 		}
-		if own, err := strconv.ParseFloat(s, 64); err == nil && (own == value || own == -value) {
+		// A secret of zeros has the value of every 0, which tells nothing of it.
+		if own, err := strconv.ParseFloat(s, 64); err == nil && own != 0 && (own == value || own == -value) {
 			return true
 		}
 	}

@@ -53,7 +53,7 @@ func (c *Client) unreachable(err error, phase Phase, u *url.URL, executionID str
 	if refused {
 		e.Hint = HintRefused
 	} else {
-		e.Retry = suggestRetry(unreachableDelay, retryAttempts)
+		e.Retry = SuggestRetry(unreachableDelay, retryAttempts)
 	}
 	return e
 }
@@ -97,7 +97,7 @@ func interrupted(ctx context.Context, phase Phase, executionID string, e Execute
 	}
 	return &Error{
 		Code: InvocationTimeout, Message: end + " before " + awaited + ".", Phase: phase, Source: SourceBridge, ExecutionID: executionID,
-		Executed: e, Retry: suggestRetry(timeoutDelay, retryAttempts), Cause: cause, Hint: hint,
+		Executed: e, Retry: SuggestRetry(timeoutDelay, retryAttempts), Cause: cause, Hint: hint,
 	}
 }
 
