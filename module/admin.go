@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -384,11 +386,16 @@ func readPurgeRequest(body io.Reader) (wanted PurgeRequest, err error) {
 		return wanted, errors.New("the body is not a JSON object: {} forgets all documents")
 	}
 	var members struct {
-		Namespace jsontext.Value `json:"namespace"`
-		SkillID   jsontext.Value `json:"skill_id"`
+		Namespace jsontext.Value            `json:"namespace"`
+		SkillID   jsontext.Value            `json:"skill_id"`
+		Others    map[string]jsontext.Value `json:",embed"`
 	}
-	if err := jsonv2.Unmarshal(data, &members, jsonv2.RejectUnknownMembers(true)); err != nil {
-		return wanted, fmt.Errorf("the body is not what is to be purged: %w", err)
+	if err := jsonv2.Unmarshal(data, &members); err != nil {
+		return wanted, errors.New("the body is not a JSON object with each member once: {} forgets all documents")
+	}
+	if len(members.Others) > 0 {
+		name := slices.Min(slices.Collect(maps.Keys(members.Others)))
+		return wanted, fmt.Errorf("unknown member %q: there are namespace and skill_id", clip(name, maxLogged))
 	}
 	if wanted.Namespace, err = purgeMember("namespace", members.Namespace); err != nil {
 		return wanted, err
@@ -397,7 +404,7 @@ func readPurgeRequest(body io.Reader) (wanted PurgeRequest, err error) {
 		return wanted, err
 	}
 	if wanted.SkillID != "" && wanted.Namespace == "" {
-		return wanted, errors.New("skill_id without namespace: say whose skill is meant")
+		return wanted, errors.New("skill_id without namespace: say which source the skill is from")
 	}
 	return wanted, nil
 }

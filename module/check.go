@@ -5,6 +5,7 @@ import (
 	"encoding/json" // for Caddy's raw modules
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/netip"
 	"net/url"
@@ -63,6 +64,7 @@ func (h *Handler) check() *configError {
 	namespaces := make(map[string]string)
 	if h.Name != "" {
 		c.check(checkName("bridge", h.Name), "name")
+		c.check(checkLiteral("bridge name", h.Name), "name")
 	}
 	for i, p := range h.Providers {
 		h.checkProvider(c, element("providers", i), p, names, namespaces)
@@ -77,7 +79,7 @@ func (h *Handler) check() *configError {
 	h.checkCallers(c)
 	h.checkTimesAndSizes(c)
 	checkLimits(c, h.Limits)
-	h.checkDocumentSize(c)
+	h.checkReachable(c)
 	c.check(h.checkAnswerSize(), "limits.answer_size")
 	h.checkTrouble(c)
 	h.checkNetwork(c)
@@ -124,6 +126,10 @@ func (h *Handler) checkTrustedRegistries(c *checker) {
 		}
 		known[namespace] = true
 	}
+	there := "the skill_bridge has no registry"
+	if len(known) > 0 {
+		there = "there are: " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+	}
 	for i, p := range h.Providers {
 		if p == nil {
 			continue
@@ -132,7 +138,7 @@ func (h *Handler) checkTrustedRegistries(c *checker) {
 			at := element(element("providers", i)+".trust_registry", j)
 			switch {
 			case !known[namespace]:
-				c.check(fmt.Errorf("trust_registry %q is the namespace of no registry in this block", namespace), at)
+				c.check(fmt.Errorf("trust_registry %q is the namespace of no registry of this skill_bridge; %s", namespace, there), at)
 			case slices.Contains(p.TrustRegistry[:j], namespace):
 				c.check(fmt.Errorf("trust_registry %q is given twice", namespace), at)
 			}
@@ -279,11 +285,22 @@ func checkLimits(c *checker, l *Limits) {
 	c.check(checkOverhead(l.ConnectionOverhead), "limits.connection_overhead")
 }
 
-// checkDocumentSize checks that a document of the size that is allowed can be read at all.
-func (h *Handler) checkDocumentSize(c *checker) {
-	if h.Limits != nil && h.Limits.DocumentSize > h.maxResponseSize() {
-		c.check(fmt.Errorf("document_size %d is more than max_response_size, which is %d%s, so it can't be reached",
-			h.Limits.DocumentSize, h.maxResponseSize(), unlessSaid(h.MaxResponseSize == 0)), "limits.document_size")
+// checkReachable checks that documents and outputs of the sizes that are allowed can be read at all.
+func (h *Handler) checkReachable(c *checker) {
+	if h.Limits == nil {
+		return
+	}
+	for _, n := range []struct {
+		name string
+		size int64
+	}{
+		{"document_size", h.Limits.DocumentSize},
+		{"output_size", h.Limits.OutputSize},
+	} {
+		if n.size > h.maxResponseSize() {
+			c.check(fmt.Errorf("%s %d is more than max_response_size, which is %d%s, so it can't be reached",
+				n.name, n.size, h.maxResponseSize(), unlessSaid(h.MaxResponseSize == 0)), "limits."+n.name)
+		}
 	}
 }
 
@@ -417,8 +434,19 @@ func checkTrust(c *checker, path string, trust []string) {
 	}
 }
 
+// checkLiteral refuses placeholders in a text in which none is resolved: it would be taken literally.
+func checkLiteral(what, text string) error {
+	if strings.Contains(text, "{") {
+		return fmt.Errorf("%s %q has a placeholder, or a brace: placeholders are not resolved here; write the value itself", what, text)
+	}
+	return nil
+}
+
 // checkHost checks a host that may receive secrets.
 func checkHost(text string) error {
+	if err := checkLiteral("trusted host", text); err != nil {
+		return err
+	}
 	host := strings.TrimPrefix(text, "*.")
 	switch {
 	case strings.Contains(text, "://"):

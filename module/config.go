@@ -252,7 +252,8 @@ type Limits struct {
 	// 10 to 40 for each byte. Default: 100000000.
 	ArgumentComplexity int `json:"argument_complexity,omitempty"`
 
-	// The largest output of a run, in bytes of JSON. Default: `max_response_size`.
+	// The largest output of a run, in bytes of JSON. At most `max_response_size`.
+	// Default: `max_response_size`.
 	OutputSize int64 `json:"output_size,omitempty"`
 
 	// The largest answer to a batch, in bytes, but for the ids in it. What does not

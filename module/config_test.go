@@ -137,6 +137,7 @@ func TestFaultsOfLimits(t *testing.T) {
 		`{"limits":{"connection_overhead":262143}}`:            "limits.connection_overhead: connection_overhead 262143 is too small",
 		`{"limits":{"runs":10,"runs_per_provider":11}}`:        "limits.runs_per_provider: 11 runs per provider are more than the 10 in all",
 		`{"limits":{"runs_per_provider":20001}}`:               "limits.runs_per_provider: 20001 runs per provider are more than the 20000 in all",
+		`{"limits":{"output_size":20},"max_response_size":10}`: "limits.output_size: output_size 20 is more than max_response_size",
 		`{"limits":{"answer_size":1000}}`:                      "limits.answer_size: answer_size 1000 is less than the 10485760 of max_response_size",
 		`{"limits":{"output_size":1001,"answer_size":1000}}`:   "limits.answer_size: answer_size 1000 is less than the 1001 of limits output_size",
 		`{"limits":{"run":1}}`:                                 "run",
@@ -165,7 +166,7 @@ func TestFaultsOfLimits(t *testing.T) {
 	}
 	for _, config := range []string{
 		`{"limits":{"depth":2}}`, `{"limits":{"depth":10000}}`, `{"limits":{"body_timeout":"1ms"}}`, `{"limits":{"runs":10,"runs_per_provider":10}}`,
-		`{"limits":{"runs":20,"waiting":10}}`, `{"limits":{"document_size":10},"max_response_size":10}`, `{"limits":{"output_size":20},"max_response_size":10}`, `{"cache":{"ttl":"24h"}}`, `{"cache":{"max_ttl":"1m"}}`, `{"cache":{"ttl":"2m","max_ttl":"2m"}}`, `{"circuit_breaker":{"off":true}}`,
+		`{"limits":{"runs":20,"waiting":10}}`, `{"limits":{"document_size":10},"max_response_size":10}`, `{"limits":{"output_size":10},"max_response_size":10}`, `{"cache":{"ttl":"24h"}}`, `{"cache":{"max_ttl":"1m"}}`, `{"cache":{"ttl":"2m","max_ttl":"2m"}}`, `{"circuit_breaker":{"off":true}}`,
 		`{"circuit_breaker":{"cooldown":"1ms"}}`, `{"retry_budget":0}`, `{"retry_budget":100}`, `{"limits":null,"circuit_breaker":null,"retry_budget":null}`,
 	} {
 		if _, err := load(t, config); err != nil {

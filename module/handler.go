@@ -34,8 +34,9 @@ type Handler struct {
 	// same name, wherever they are, that have the same source and `principal`; so give
 	// one name to several only if they know the same callers by the same principals.
 	// Without a name they are valid where the hosts and matchers of the routes are the
-	// same. No spaces, no control characters, at most 256 bytes. Default: none.
-	// Example: `agents`.
+	// same. No spaces, no control characters, no placeholders, at most 256 bytes.
+	// A bridge that gets a name, or another, loses the tokens it gave before.
+	// Default: none. Example: `agents`.
 	Name string `json:"name,omitempty"`
 
 	// Services whose skills are offered. Default: none.

@@ -82,7 +82,7 @@ func (h *Handler) checkAnswerSize() error {
 		return nil
 	}
 	name, output := "limits output_size", h.Limits.OutputSize
-	if output == 0 || output > h.maxResponseSize() {
+	if output == 0 {
 		name, output = "max_response_size", h.maxResponseSize()
 	}
 	if h.Limits.AnswerSize < output {

@@ -93,6 +93,8 @@ type Failure struct {
 	Kind Kind
 	Next Next
 	Err  *skillsharing.Error // never nil
+	// NoneNear: no skill has a name that is near the one that was not found.
+	NoneNear bool
 }
 
 // Kind classifies failures. Fronts map kinds to their own codes.

@@ -154,7 +154,7 @@ func (c *catalog) lookUpID(ctx context.Context, s *source, name, id string) (*li
 }
 
 // unqualified is why a name without a namespace leads nowhere where there are several
-// sources: it does not say whose skill is meant, or nobody has such a skill.
+// sources: it does not say which skill is meant, or no source has such a skill.
 func (c *catalog) unqualified(ctx context.Context, name, principal string) *Failure {
 	var found, unread []string
 	var known []*nearIndex

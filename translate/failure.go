@@ -141,17 +141,17 @@ func notFound(name string, candidates []string, unread []string) *Failure {
 	message := fmt.Sprintf("Invalid params: skill '%s' not found.", name)
 	if len(candidates) > 0 {
 		message += fmt.Sprintf(" Did you mean %s?", enumerate(candidates))
-	} else {
-		message += " The names that exist are those that are listed."
 	}
 	if len(unread) > 0 {
 		message += fmt.Sprintf(" (Not searched, because they can't be read right now: %s.)", enumerate(unread))
 	}
-	return failed(&skillsharing.Error{
+	f := failed(&skillsharing.Error{
 		Code: skillsharing.SkillNotFound, Message: message, Phase: skillsharing.PhaseDiscovery, Source: skillsharing.SourceBridge,
 		Executed: skillsharing.ExecutedNo, Details: notFoundDetails(name, candidates),
 		Arguments: &skillsharing.ArgumentError{Param: "name", Reason: "not_found"},
 	})
+	f.NoneNear = len(candidates) == 0
+	return f
 }
 
 func notFoundDetails(name string, candidates []string) jsontext.Value {
@@ -179,7 +179,7 @@ func appendString(b []byte, s string) []byte {
 func ambiguous(name string, candidates []string) *Failure {
 	name = shorten(name)
 	return &Failure{Kind: InvalidArguments, Next: NextFixParams, Err: &skillsharing.Error{
-		Message: fmt.Sprintf("Invalid params: '%s' does not say whose skill is meant; say %s.", name, enumerate(candidates)),
+		Message: fmt.Sprintf("Invalid params: '%s' does not say which skill is meant; say %s.", name, enumerate(candidates)),
 		Phase:   skillsharing.PhaseDiscovery, Source: skillsharing.SourceBridge, Executed: skillsharing.ExecutedNo,
 		Arguments: &skillsharing.ArgumentError{Param: "name", Reason: "ambiguous", Candidates: candidates},
 	}}

@@ -288,5 +288,8 @@ func TestStopping(t *testing.T) {
 		if e.Hint != skillsharing.HintStopping || e.ExecutionID != "exec-1" || !errors.Is(e, skillsharing.ErrStopping) {
 			t.Errorf("%+v", e)
 		}
+		if want := "The bridge was stopped before the skill had ended; the run goes on: follow it."; e.Message != want {
+			t.Errorf("%q, want %q", e.Message, want)
+		}
 	})
 }

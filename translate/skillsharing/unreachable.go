@@ -87,18 +87,33 @@ func interrupted(ctx context.Context, phase Phase, executionID string, e Execute
 	end, hint, cause := "The deadline passed", HintNone, causeOf(ctx)
 	switch {
 	case errors.Is(cause, ErrStopping):
-		end, hint = "The bridge is being stopped", HintStopping
+		end, hint = "The bridge was stopped", HintStopping
 	case errors.Is(ctx.Err(), context.Canceled):
 		end = "The caller went away"
 	}
-	awaited := "the skill had finished"
+	awaited := "the skill had ended"
 	if name := answerName(phase); phase == PhaseDiscovery || phase == PhaseDescriptor {
 		awaited = "the provider's " + name + " had been read"
 	}
+	advice := ""
+	if hint == HintStopping {
+		advice = adviceOnStop(executionID, e)
+	}
 	return &Error{
-		Code: InvocationTimeout, Message: end + " before " + awaited + ".", Phase: phase, Source: SourceBridge, ExecutionID: executionID,
+		Code: InvocationTimeout, Message: end + " before " + awaited + advice + ".", Phase: phase, Source: SourceBridge, ExecutionID: executionID,
 		Executed: e, Retry: SuggestRetry(timeoutDelay, retryAttempts), Cause: cause, Hint: hint,
 	}
+}
+
+// adviceOnStop says what to do about a call that ended because the bridge was stopped.
+func adviceOnStop(executionID string, e Executed) string {
+	switch {
+	case executionID != "":
+		return "; the run goes on: follow it"
+	case e == ExecutedNo:
+		return "; try again"
+	}
+	return "; the skill may have been executed: find that out before you try again"
 }
 
 // reasonOf names why there is no answer, in words that tell nothing about

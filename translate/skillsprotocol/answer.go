@@ -145,7 +145,11 @@ func failureError(f *translate.Failure, about subject) *jsonrpc.Error {
 	}
 	b.findings(f, e)
 	b.close()
-	return &jsonrpc.Error{Code: row.Code, Message: messageOf(e.Message, row.Meaning), Data: b.buf}
+	message := messageOf(e.Message, row.Meaning)
+	if f.NoneNear {
+		message += " " + methodList + " tells which names there are."
+	}
+	return &jsonrpc.Error{Code: row.Code, Message: message, Data: b.buf}
 }
 
 // argument adds which of the agent's params is at fault.

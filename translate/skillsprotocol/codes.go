@@ -43,7 +43,7 @@ var codes = [...]codeRow{
 	translate.SkillNotFound:       {jsonrpc.CodeInvalidParams, skillsharing.SkillNotFound, "There is no skill of that name or version"},
 	translate.AuthRequired:        {codeAuthRequired, skillsharing.AuthRequired, "A credential is missing or was refused"},
 	translate.PermissionDenied:    {codePermissionDenied, skillsharing.PermissionDenied, "The credential does not permit this"},
-	translate.TimedOut:            {codeInvocationTimeout, skillsharing.InvocationTimeout, "Time was up before the provider had accepted a run, or the bridge is being stopped"},
+	translate.TimedOut:            {codeInvocationTimeout, skillsharing.InvocationTimeout, "Time was up before the provider had accepted a run, or the bridge was stopped"},
 	translate.Unreachable:         {codeEndpointUnreachable, skillsharing.EndpointUnreachable, "The provider can't be reached"},
 	translate.VersionIncompatible: {codeVersionIncompatible, skillsharing.VersionIncompatible, "The skill needs a newer protocol than the bridge speaks"},
 	translate.InvalidDocument:     {codeValidationError, skillsharing.ValidationError, "A document that the provider publishes is invalid"},

@@ -325,7 +325,7 @@ func withoutDetails(fault *jsonrpc.Error, limit int64) *jsonrpc.Error {
 // Why a caller is refused, for the operator.
 const (
 	NoPrincipal        = "require_principal is set and the principal is empty"
-	AmbiguousPrincipal = "the principal begins or ends with a space or has control characters"
+	AmbiguousPrincipal = "the principal begins or ends with a space or with a character that can't be seen, or has control characters"
 )
 
 // admit says why a caller is refused for its principal, to the operator and to the
@@ -334,7 +334,7 @@ func (f *Front) admit(caller Caller) (reason string, fault *jsonrpc.Error) {
 	switch {
 	case caller.Ambiguous:
 		return AmbiguousPrincipal, principalError(translate.NextAskOperator, AmbiguousPrincipal,
-			"This bridge can't tell who you are: your user name begins or ends with a space or has control characters, so that it could be mistaken for another; ask its operator for another name")
+			"This bridge can't tell who you are: your user name begins or ends with a space or with a character that can't be seen, or has control characters, so that it could be mistaken for another; ask its operator for another name")
 	case f.RequirePrincipal && caller.Principal == "":
 		return NoPrincipal, principalError(translate.NextAuthenticate, "the request names no principal",
 			"This bridge answers authenticated callers only: authenticate the HTTP request as its operator has told you")

@@ -302,3 +302,15 @@ func TestDescribeFailures(t *testing.T) {
 		}
 	}
 }
+
+// TestNoneNear: where there is no candidate, the agent learns where the names are.
+func TestNoneNear(t *testing.T) {
+	for near, want := range map[bool]string{false: "No.", true: "No. list_skills tells which names there are."} {
+		_, fault := execute(t, translate.Outcome{Failure: &translate.Failure{
+			Kind: translate.SkillNotFound, NoneNear: near, Err: &skillsharing.Error{Message: "No.", Source: skillsharing.SourceBridge},
+		}})
+		if fault == nil || fault.Message != want {
+			t.Errorf("%+v, want %q", fault, want)
+		}
+	}
+}
