@@ -91,6 +91,7 @@ func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, e
 //			argument_complexity <n>
 //			output_size       <size>
 //			answer_size       <size>
+//			answers           <size>
 //			body_timeout      <duration>
 //			connection_overhead <size>
 //			runs              <n> [<per provider>]
@@ -368,6 +369,7 @@ func (p *parser) limits(to **Limits) error {
 		"schema_complexity":   p.count(&l.SchemaComplexity, "limits.schema_complexity"),
 		"output_size":         p.size(&l.OutputSize, "limits.output_size"),
 		"answer_size":         p.size(&l.AnswerSize, "limits.answer_size"),
+		"answers":             p.size(&l.Answers, "limits.answers"),
 		"body_timeout":        p.duration(&l.BodyTimeout, "limits.body_timeout"),
 		"connection_overhead": p.size(&l.ConnectionOverhead, "limits.connection_overhead"),
 		"runs":                func() error { return p.runs(l) },

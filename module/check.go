@@ -81,6 +81,7 @@ func (h *Handler) check() *configError {
 	checkLimits(c, h.Limits)
 	h.checkReachable(c)
 	c.check(h.checkAnswerSize(), "limits.answer_size")
+	c.check(h.checkAnswers(), "limits.answers")
 	h.checkTrouble(c)
 	h.checkNetwork(c)
 	return c.fault
@@ -281,6 +282,7 @@ func checkLimits(c *checker, l *Limits) {
 	}
 	c.check(checkSize("output_size", l.OutputSize), "limits.output_size")
 	c.check(checkSize("answer_size", l.AnswerSize), "limits.answer_size")
+	c.check(checkSize("answers", l.Answers), "limits.answers")
 	c.check(checkLeast("body_timeout", l.BodyTimeout), "limits.body_timeout")
 	c.check(checkOverhead(l.ConnectionOverhead), "limits.connection_overhead")
 }

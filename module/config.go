@@ -263,6 +263,14 @@ type Limits struct {
 	// or 20971520 (20 MiB) if that is more.
 	AnswerSize int64 `json:"answer_size,omitempty"`
 
+	// How many bytes the answers of all calls may have together that are kept at a time,
+	// until the agents have taken them; the first 64 KiB of each do not count. What finds
+	// no room is answered RATE_LIMITED as with `answer_size`. While an answer is made, up
+	// to twice as much memory is in use. At least `answer_size`. Default: a quarter of
+	// GOMEMLIMIT, which Caddy takes from its container or system, or 1073741824 (1 GiB)
+	// where there is none; never less than `answer_size`.
+	Answers int64 `json:"answers,omitempty"`
+
 	// How long the body of a provider's answer may stand still, and for how long an
 	// agent may take nothing of its answer before it is left. (For connecting
 	// and for TLS there are `dial_timeout` and `handshake_timeout` of the
@@ -358,6 +366,7 @@ const (
 	defaultMaxResponseSize    = 10 << 20
 	defaultMaxBatch           = 50
 	defaultAnswerSize         = 20 << 20
+	defaultAnswers            = 1 << 30
 	defaultMaxRuns            = 20_000
 	defaultPolls              = 1000
 	defaultFailures           = 20

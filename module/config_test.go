@@ -68,7 +68,7 @@ func TestZeros(t *testing.T) {
 	h, c := configOf(t, `{
 		"timeout":0, "max_timeout":0, "poll_interval":0, "max_poll_interval":0, "max_request_size":0, "max_response_size":0, "max_batch":0,
 		"cache":{"max_size":0,"max_ttl":0}, "circuit_breaker":{"failures":0,"cooldown":0},
-		"limits":{"depth":0,"document_size":0,"skills":0,"parameters":0,"schema_size":0,"schema_complexity":0,"argument_complexity":0,"output_size":0,"answer_size":0,"body_timeout":0,
+		"limits":{"depth":0,"document_size":0,"skills":0,"parameters":0,"schema_size":0,"schema_complexity":0,"argument_complexity":0,"output_size":0,"answer_size":0,"answers":0,"body_timeout":0,
 			"connection_overhead":0,"runs":0,"runs_per_provider":0,"waiting":0}
 	}`)
 	equal(t, "timeouts", []time.Duration{c.DefaultTimeout, c.MaxTimeout}, []time.Duration{standard.DefaultTimeout, standard.MaxTimeout})
@@ -87,7 +87,7 @@ func TestSettings(t *testing.T) {
 	h, c := configOf(t, `{
 		"caller":{"id":"us"}, "priority":"low", "timeout":"1s", "max_timeout":"2s", "poll_interval":"3ms", "max_poll_interval":"4ms",
 		"max_response_size":5, "allow_http":true, "cache":{"max_size":6,"ttl":0,"max_ttl":"7s","stale_if_error":0,"negative_ttl":0},
-		"limits":{"depth":8,"document_size":4,"skills":9,"parameters":10,"schema_size":11,"schema_complexity":12,"argument_complexity":20,"output_size":3,"answer_size":19,"body_timeout":"13s",
+		"limits":{"depth":8,"document_size":4,"skills":9,"parameters":10,"schema_size":11,"schema_complexity":12,"argument_complexity":20,"output_size":3,"answer_size":19,"answers":23,"body_timeout":"13s",
 			"runs":16,"runs_per_provider":14,"waiting":15},
 		"circuit_breaker":{"failures":17,"cooldown":"18s"}, "retry_budget":0
 	}`)
@@ -152,11 +152,11 @@ func TestFaultsOfLimits(t *testing.T) {
 		`{"retry_budget":101}`:                                 "retry_budget: retry_budget 101 is out of range",
 		`{"retry_budget":0.2}`:                                 "retry_budget",
 	}
-	for _, name := range []string{"depth", "skills", "parameters", "schema_complexity", "argument_complexity", "runs", "runs_per_provider", "waiting", "document_size", "schema_size", "output_size", "answer_size", "connection_overhead"} {
+	for _, name := range []string{"depth", "skills", "parameters", "schema_complexity", "argument_complexity", "runs", "runs_per_provider", "waiting", "document_size", "schema_size", "output_size", "answer_size", "answers", "connection_overhead"} {
 		faults[`{"limits":{"`+name+`":-1}}`] = "limits." + name + ": " + name + " -1 is negative"
 		faults[`{"limits":{"`+name+`":9223372036854775808}}`] = name
 	}
-	for _, name := range []string{"document_size", "schema_size", "output_size", "answer_size", "connection_overhead"} {
+	for _, name := range []string{"document_size", "schema_size", "output_size", "answer_size", "answers", "connection_overhead"} {
 		faults[`{"limits":{"`+name+`":9223372036854775807}}`] = "limits." + name + ": " + name + " 9223372036854775807 is too large"
 	}
 	for config, want := range faults {

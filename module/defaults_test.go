@@ -24,7 +24,7 @@ type effective struct {
 	limits          Limits
 	principal       string
 	requests, batch int64
-	answers         int64 // of batches
+	answer, answers int64 // of a batch, and of all
 	shared, learned any   // from pools, with the settings as their keys: what is the same has the same settings
 }
 
@@ -50,7 +50,7 @@ func effectiveOf(t *testing.T, lines string) (effective, error) {
 	config.Observer, config.Stop = nil, nil
 	return effective{
 		config: *config, limits: h.limits(), principal: h.principal,
-		requests: h.server.MaxRequestSize, batch: int64(h.server.Profile.MaxBatch), answers: h.server.MaxAnswerSize,
+		requests: h.server.MaxRequestSize, batch: int64(h.server.Profile.MaxBatch), answer: h.server.MaxAnswerSize, answers: h.server.MaxAnswers,
 		shared: h.shared, learned: h.book,
 	}, nil
 }
@@ -86,7 +86,7 @@ func TestDocumentedDefaults(t *testing.T) {
 	}
 	// Defaults that are words, and what they come to.
 	words := map[string]string{
-		"limits output_size": "10MiB", "limits waiting": "20000", "limits runs": "20000 10000", "limits polls": "20000", "timeout": "25s 10m",
+		"limits output_size": "10MiB", "limits waiting": "20000", "limits runs": "20000 10000", "limits polls": "20000", "limits answers": "1GiB", "timeout": "25s 10m",
 	}
 	// Those that are not values of the option.
 	others := map[string]bool{"provider namespace": true, "allow_networks": true, "name": true}

@@ -76,6 +76,25 @@ func (h *Handler) answerSize() int64 {
 	return max(defaultAnswerSize, 2*min(h.maxResponseSize(), math.MaxInt64/2))
 }
 
+// answers bounds all answers that are kept at a time, in bytes, under a memory limit.
+func (h *Handler) answers(memory int64) int64 {
+	if h.Limits != nil && h.Limits.Answers > 0 {
+		return h.Limits.Answers
+	}
+	if memory == math.MaxInt64 { // there is none
+		memory = 4 * defaultAnswers
+	}
+	return max(memory/4, h.answerSize())
+}
+
+// checkAnswers checks that the largest answer to a batch fits among all answers.
+func (h *Handler) checkAnswers() error {
+	if h.Limits == nil || h.Limits.Answers == 0 || h.Limits.Answers >= h.answerSize() {
+		return nil
+	}
+	return fmt.Errorf("answers %d is less than the %d of limits answer_size, so an answer of that size would never be given", h.Limits.Answers, h.answerSize())
+}
+
 // checkAnswerSize checks that the largest output fits into an answer.
 func (h *Handler) checkAnswerSize() error {
 	if h.Limits == nil || h.Limits.AnswerSize == 0 {

@@ -3,6 +3,7 @@ package skillbridge
 import (
 	"cmp"
 	"net/netip"
+	"runtime/debug"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
@@ -51,6 +52,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		Profile:        profile,
 		MaxRequestSize: cmp.Or(h.MaxRequestSize, defaultMaxRequestSize),
 		MaxAnswerSize:  h.answerSize(),
+		MaxAnswers:     h.answers(debug.SetMemoryLimit(-1)),
 		WriteTimeout:   config.Limits.BodyTimeout,
 		OnUnread:       h.logUnread,
 		OnPanic:        h.logPanic,

@@ -358,6 +358,67 @@ func TestS47ClientThatDoesNotRead(t *testing.T) {
 	}
 }
 
+// S47: many who wait for the large output of one run, and do not read it, have no more
+// of it kept than limits answers. The others are told how to have it, and there is room
+// again when those who do not read are gone.
+func TestS47AnswersOfMany(t *testing.T) {
+	const clients, most = 10, 2 // of 9 MiB in 20 MiB
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/x"})
+	p.Lean()
+	gate := hostile.NewGate(t)
+	p.On("acme/x", hostile.Invoke, hostile.Accept(0))
+	p.On("acme/x", hostile.Status, gate.Then(producing(large(9<<20), true)))
+	c := hostile.StartCaddy(t, hostile.Bridge("provider "+p.URL()+" {\n\tnamespace acme\n}", "limits {\n\tanswers 20MiB\n}"))
+	a := c.Call("execute_skill", hostile.Object{"name": "acme.x", "wait_ms": 0})
+	var run struct {
+		Token string `json:"run_token"`
+	}
+	if err := json.Unmarshal(a.Result, &run); err != nil || run.Token == "" {
+		t.Fatalf("%v", a)
+	}
+	body := `{"jsonrpc":"2.0","id":1,"method":"get_run","params":{"run_token":"` + run.Token + `","wait_ms":60000}}`
+	var conns []net.Conn
+	for range clients {
+		conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", c.Port("PORT")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+		if _, err := io.WriteString(conn, post("Content-Length: "+strconv.Itoa(len(body))+"\r\n", body)); err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, conn)
+	}
+	hostile.Eventually(t, 15*time.Second, func() bool { return gate.Waiting() == 1 }, "they wait")
+	gate.Open()
+	ended := func(outcome string) int { return len(c.Log.Lines(`"method":"get_run"`, `"outcome":"`+outcome+`"`)) }
+	hostile.Eventually(t, 30*time.Second, func() bool { return ended("completed")+ended("rate_limited") == clients }, "all calls have ended")
+	if n := ended("completed"); n != most {
+		t.Errorf("%d outputs are kept, want %d", n, most)
+	}
+	refused := 0
+	for _, conn := range conns {
+		_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(io.LimitReader(response.Body, 1000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.Close()
+		if strings.Contains(string(text), `"details":{"limit":"answers","max":20971520}`) && strings.Contains(string(text), `"next":"follow_run"`) {
+			refused++
+		}
+	}
+	if refused != clients-most {
+		t.Errorf("%d were refused, want %d", refused, clients-most)
+	}
+	mustComplete(t, c.Call("get_run", hostile.Object{"run_token": run.Token}))
+}
+
 // startHTTP2 makes a request by prior knowledge, whose answer is not let through.
 func startHTTP2(t *testing.T, conn net.Conn, c *hostile.Caddy, body string) {
 	t.Helper()

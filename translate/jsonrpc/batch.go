@@ -41,7 +41,8 @@ func (s *Server) serveBatch(o *output, elements []Element) {
 			b.answers[i], b.known[i] = answer{err: elements[i].Err}, true
 			continue
 		}
-		elements[i].Request.batch = b
+		elements[i].Request.batch, elements[i].Request.server = b, s
+		defer elements[i].Request.hold(0)
 		go b.serve(ctx, i)
 	}
 	w := batchWriter{output: *o, batch: b, buffer: takeBuffer()}

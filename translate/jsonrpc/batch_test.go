@@ -140,8 +140,8 @@ func TestBatchHasRoom(t *testing.T) {
 	s := &jsonrpc.Server{
 		MaxAnswerSize: most,
 		Profile: jsonrpc.Profile{MaxBatch: 50, TooLarge: func(req *jsonrpc.Request, fault *jsonrpc.Error) *jsonrpc.Error {
-			if fault != nil || req.AnswerLimit() != most {
-				t.Errorf("%v, %d", fault, req.AnswerLimit())
+			if _, limit := req.AnswerLimit(); fault != nil || limit != most {
+				t.Errorf("%v, %d", fault, limit)
 			}
 			return &jsonrpc.Error{Code: 1, Message: "no room"}
 		}},

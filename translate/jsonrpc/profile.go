@@ -57,6 +57,8 @@ type LimitNames struct {
 	Depth   string // MaxDepth
 	Batch   string // MaxBatch
 	Request string // MaxRequestSize
+	Answer  string // MaxAnswerSize
+	Answers string // MaxAnswers
 }
 
 func (p *Profile) maxDepth() int {

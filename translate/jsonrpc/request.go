@@ -2,6 +2,7 @@ package jsonrpc
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -24,7 +25,10 @@ type Request struct {
 
 	message *Message // that the request alone is; nil: its memory is shared
 	batch   *batch   // that it is part of; nil: it came alone
+	server  *Server  // that answers it
 	kept    int64    // bytes of the batch's answer that are for this one
+	pooled  int64    // bytes of all answers of the server that are for this one
+	full    Limit    // that Reserve found no room in
 }
 
 // Release tells that nobody uses Params and Members any more. What they take is
@@ -51,19 +55,49 @@ func (r *Request) Room() []byte {
 }
 
 // Reserve says that what the request keeps for its answer is now so many bytes long, and
-// not what it was before. It reports whether there is room for that in the answer to the
-// batch; if not, nothing is reserved any more. A request that came alone has all room.
+// not what it was before. It reports whether there is room for that in the answer to its
+// batch, if it is part of one, and among all answers that the server keeps; if not, nothing
+// is reserved any more.
 //
-// A method that reserves what it is about to keep, before it does, bounds what a batch
-// keeps at a time. The length of the answer itself is reserved by the server.
-func (r *Request) Reserve(size int64) bool { return r.batch == nil || r.batch.reserve(r, size) }
-
-// AnswerLimit is how long the answer may be that Reserve found no room in.
-func (r *Request) AnswerLimit() int64 {
-	if r.batch == nil {
-		return 0
+// A method that reserves what it is about to keep, before it does, bounds what is kept at
+// a time. The length of the answer itself is reserved by the server.
+func (r *Request) Reserve(size int64) bool {
+	if r.batch != nil && !r.batch.reserve(r, size) {
+		r.full = Limit{r.server.Profile.LimitNames.Answer, r.server.MaxAnswerSize}
+		r.hold(0)
+		return false
 	}
-	return r.batch.server.MaxAnswerSize
+	if r.hold(size) {
+		return true
+	}
+	r.full = Limit{r.server.Profile.LimitNames.Answers, r.server.MaxAnswers}
+	if r.batch != nil {
+		r.batch.reserve(r, 0)
+	}
+	return false
+}
+
+// AnswerLimit is the limit that Reserve found no room in.
+func (r *Request) AnswerLimit() (name string, most int64) { return r.full.Name, r.full.Max }
+
+// hold takes room for the answer among all that the server keeps, or gives it back. Of
+// each answer, the first 64 KiB take none.
+func (r *Request) hold(size int64) bool {
+	size = max(size-pieceSize, 0)
+	s := r.server
+	if s == nil || s.MaxAnswers <= 0 || size == 0 && atomic.LoadInt64(&r.pooled) == 0 {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers -= r.pooled
+	fits := size <= s.MaxAnswers-s.answers
+	if !fits {
+		size = 0
+	}
+	s.answers += size
+	atomic.StoreInt64(&r.pooled, size)
+	return fits
 }
 
 // IsNotification reports whether the request came without an id and is

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -23,6 +24,10 @@ type Server struct {
 	// MaxAnswerSize is how long the answer to a batch may be, in bytes, but for the ids in it. An element for which there is
 	// no room left is answered with an error. 0: as long as it gets.
 	MaxAnswerSize int64
+	// MaxAnswers is how many bytes all answers may have that are kept at a time, for as long as they are being made and
+	// written, but for the first 64 KiB of each. A request for whose answer there is no room left is answered with an error.
+	// 0: as many as there are.
+	MaxAnswers int64
 	// WriteTimeout is how long a client may take nothing of its answer before it is left. Short answers over HTTP/1.1, which
 	// never wait for the client, and the HTTP server's own WriteTimeout are as they are without it. 0: there is no such bound.
 	WriteTimeout time.Duration
@@ -34,6 +39,9 @@ type Server struct {
 	// It is not told of [http.ErrAbortHandler], which is passed on to the HTTP
 	// server as usual.
 	OnPanic func(ctx context.Context, value any, stack []byte)
+
+	mu      sync.Mutex
+	answers int64 // of MaxAnswers, those that are kept
 }
 
 // ServeHTTP answers one HTTP request: see the package documentation for the
@@ -96,6 +104,8 @@ func (s *Server) serveSingle(o *output, element *Element) {
 		o.error(s.Profile.status(element.Err), req.ID, element.Err)
 		return
 	}
+	req.server = s
+	defer req.hold(0)
 	a := s.call(o.ctx, req)
 	if a.aborted {
 		panic(http.ErrAbortHandler)
@@ -105,11 +115,23 @@ func (s *Server) serveSingle(o *output, element *Element) {
 		return
 	}
 	fault := a.fault(&s.Profile)
+	if !a.panicked && !req.Reserve(a.size(req, fault)) {
+		a = answer{}
+		fault = s.Profile.tooLarge(req, fault)
+	}
 	switch {
 	case a.panicked:
 		o.error(http.StatusInternalServerError, req.ID, fault)
 	case fault != nil:
 		o.error(s.Profile.status(fault), req.ID, fault)
+	case len(a.result) >= pieceSize: // need not be copied
+		buffer := takeBuffer()
+		*buffer = append(appendHead(*buffer, req.ID), `,"result":`...)
+		o.header(http.StatusOK, strconv.Itoa(len(*buffer)+len(a.result)+1))
+		o.write(*buffer)
+		o.write(a.result)
+		o.write([]byte{'}'})
+		giveBuffer(buffer)
 	default:
 		buffer := takeBuffer()
 		*buffer = AppendResult(*buffer, req.ID, a.result)

@@ -4,16 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
-// AnswerBudget bounds what is kept of answers for calls that are answered together.
+// AnswerBudget bounds what is kept of answers: for calls that are answered together, and for all.
 // Implementations must be safe for concurrent use.
 type AnswerBudget interface {
 	// Reserve says how many bytes are kept for the call now, instead of what was kept before. It reports whether there is
 	// room for them; if not, nothing is reserved any more.
 	Reserve(size int64) bool
-	// AnswerLimit is what all of them may take together.
-	AnswerLimit() int64
+	// AnswerLimit is the limit in which Reserve found no room: its name, and how many bytes it allows.
+	AnswerLimit() (name string, most int64)
 }
 
 // AnswerBudgetKey is the key of the [AnswerBudget] that the context of a call may have.
@@ -35,22 +36,22 @@ func keep(ctx context.Context, phase Phase, size int) AnswerBudget {
 	return nil
 }
 
-// NoRoom is the Error of a call whose answer does not fit into one with the others.
+// NoRoom is the Error of a call for whose answer there is no room.
 // What was executed can only be had if the run can be followed.
 func NoRoom(budget AnswerBudget, phase Phase, executionID string, executed Executed, followable bool) *Error {
-	limit := budget.AnswerLimit()
+	limit, most := budget.AnswerLimit()
 	e := &Error{
 		Code: RateLimited, Cause: errNoRoom, Phase: phase, Source: SourceBridge, ExecutionID: executionID, Executed: executed,
-		Message: fmt.Sprintf("There is no room for this answer in one with the others (limits answer_size: %d bytes)", limit),
-		Details: fmt.Appendf(nil, `{"limit":"answer_size","max":%d}`, limit),
+		Message: fmt.Sprintf("There is no room for this answer beside the others (limits %s: %d bytes)", limit, most),
+		Details: fmt.Appendf(nil, `{"limit":%q,"max":%d}`, limit, most),
 	}
 	switch {
 	case executed == ExecutedNo:
-		e.Message += "; send the request by itself."
-		e.Retry = SuggestRetry(0, 1)
+		e.Message += "; send the request again, by itself."
+		e.Retry = SuggestRetry(time.Second, 3)
 	case followable:
-		e.Message += "; ask for the run by itself."
-		e.Retry = SuggestRetry(0, 1)
+		e.Message += "; ask for the run again, by itself."
+		e.Retry = SuggestRetry(time.Second, 3)
 	default:
 		e.Message += ", and it can't be had again."
 		e.Hint = HintRunLost

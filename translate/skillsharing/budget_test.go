@@ -24,7 +24,7 @@ func (r *room) Reserve(size int64) bool {
 }
 
 // AnswerLimit implements skillsharing.AnswerBudget.
-func (r *room) AnswerLimit() int64 { return r.most }
+func (r *room) AnswerLimit() (string, int64) { return "answer_size", r.most }
 
 func in(ctx context.Context, budget skillsharing.AnswerBudget) context.Context {
 	return context.WithValue(ctx, skillsharing.AnswerBudgetKey{}, budget)

@@ -123,7 +123,9 @@ func Profile(maxBatch int) jsonrpc.Profile {
 		ErrorData: envelopeData,
 		TooLarge:  tooLarge,
 		// As the operator writes them.
-		LimitNames: jsonrpc.LimitNames{Depth: "limits depth", Batch: "max_batch", Request: "max_request_size"},
+		LimitNames: jsonrpc.LimitNames{
+			Depth: "limits depth", Batch: "max_batch", Request: "max_request_size", Answer: "answer_size", Answers: "answers",
+		},
 	}
 }
 
@@ -288,11 +290,11 @@ func envelopeData(code int, reason string, limit *jsonrpc.Limit) jsontext.Value 
 	return b.buf
 }
 
-// tooLarge answers where there is no room for an answer in that to its batch. Of an
+// tooLarge answers where there is no room for an answer, in that to its batch or among all. Of an
 // error the details are left out, of which alone there can be much.
 func tooLarge(req *jsonrpc.Request, fault *jsonrpc.Error) *jsonrpc.Error {
 	if fault != nil {
-		return withoutDetails(fault, req.AnswerLimit())
+		return withoutDetails(fault, req)
 	}
 	executed, next := skillsharing.ExecutedNo, translate.NextRetry
 	switch req.Method { // whose outputs are reserved before
@@ -307,7 +309,7 @@ func tooLarge(req *jsonrpc.Request, fault *jsonrpc.Error) *jsonrpc.Error {
 
 // withoutDetails is an error that has the limit, instead of its details, and nothing
 // else that is long.
-func withoutDetails(fault *jsonrpc.Error, limit int64) *jsonrpc.Error {
+func withoutDetails(fault *jsonrpc.Error, req *jsonrpc.Request) *jsonrpc.Error {
 	var b builder
 	b.open()
 	members, _ := takeApart(fault.Data) // which was made here
@@ -317,7 +319,7 @@ func withoutDetails(fault *jsonrpc.Error, limit int64) *jsonrpc.Error {
 			b.raw(name, m.Value)
 		}
 	}
-	b.limit("answer_size", limit)
+	b.limit(req.AnswerLimit())
 	b.close()
 	return &jsonrpc.Error{Code: fault.Code, Message: fault.Message, Data: b.buf}
 }

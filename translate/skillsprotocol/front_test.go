@@ -416,9 +416,9 @@ func TestTooLarge(t *testing.T) {
 	}
 	for _, c := range []struct{ method, id, code, data string }{
 		{"x", "1", "-32050", `{"code":"AUTH_REQUIRED","execution_id":"e","executed":"yes","next":"follow_run",` + details + `}`},
-		{"list_skills", "2", "-32057", `{"code":"RATE_LIMITED",` + details + `,"retry":{"suggested_delay_ms":0,"max_attempts":1},"source":"bridge","executed":"no","next":"retry"}`},
+		{"list_skills", "2", "-32057", `{"code":"RATE_LIMITED",` + details + `,"retry":{"suggested_delay_ms":1000,"max_attempts":3},"source":"bridge","executed":"no","next":"retry"}`},
 		{"execute_skill", "2", "-32057", `{"code":"RATE_LIMITED",` + details + `,"source":"bridge","executed":"maybe","next":"none"}`},
-		{"get_run", "2", "-32057", `{"code":"RATE_LIMITED",` + details + `,"retry":{"suggested_delay_ms":0,"max_attempts":1},"source":"bridge","executed":"yes","next":"follow_run"}`},
+		{"get_run", "2", "-32057", `{"code":"RATE_LIMITED",` + details + `,"retry":{"suggested_delay_ms":1000,"max_attempts":3},"source":"bridge","executed":"yes","next":"follow_run"}`},
 	} {
 		w := httptest.NewRecorder()
 		body := `[{"jsonrpc":"2.0","id":` + c.id + `,"method":"` + c.method + `"}]`
