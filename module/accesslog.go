@@ -20,7 +20,7 @@ type requestContext struct {
 	to    answerWriter
 }
 
-// answerWriter writes an answer. Where nobody is there to read it any more, the access
+// answerWriter writes an answer. Where the client does not read it any more, the access
 // log shows that instead of a status that no client has seen.
 type answerWriter struct {
 	http.ResponseWriter

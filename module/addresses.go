@@ -40,7 +40,7 @@ var (
 
 // embedded returns the IPv4 addresses that a connection to an IPv6 address may end
 // at, through a translator or a tunnel. Bits is the length of the network in which
-// the operator has allowed the address: no prefix of a translator of his is shorter.
+// the operator has allowed the address: no prefix of its translators is shorter.
 func embedded(address netip.Addr, bits int) []netip.Addr {
 	if address.Is4In6() {
 		return []netip.Addr{address.Unmap()}

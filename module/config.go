@@ -41,7 +41,7 @@ type Provider struct {
 	// configured here though the provider's own index does not list them. Without,
 	// a skill that a registry lists uses them only if the index lists it, too, with
 	// the same descriptor URL. In any case descriptor and endpoint have to be on
-	// hosts that may receive them. Whoever can put a file on such a host can have
+	// hosts that may receive them. Anyone who can put a file on such a host can have
 	// a registry that is trusted so send your secrets to any path there. Default:
 	// none. Example: `["community"]`.
 	TrustRegistry []string `json:"trust_registry,omitempty"`

@@ -75,7 +75,7 @@ var (
 	inProgressDesc = metricDesc("calls_in_progress", "Calls in progress that concern the provider.", labelProvider)
 	waitingDesc    = metricDesc("runs_waiting", "Calls in progress that wait for the end of a run.")
 	breakersDesc   = metricDesc("circuit_breakers_open", "Hosts of the provider that are left alone because they keep failing.", labelProvider)
-	documentsDesc  = metricDesc("cache_requests_total", "Requests for documents, by how they were come by.", "result")
+	documentsDesc  = metricDesc("cache_requests_total", "Requests for documents, by how each was obtained.", "result")
 	evictionsDesc  = metricDesc("cache_evictions_total", "Documents dropped from the cache, for want of room or because their time was up.")
 	cacheSizeDesc  = metricDesc("cache_bytes", "Size of the documents that are kept, roughly.")
 	readDescs      = []*prometheus.Desc{inProgressDesc, waitingDesc, breakersDesc, documentsDesc, evictionsDesc, cacheSizeDesc}

@@ -293,7 +293,7 @@ func reason(name string, err error) zap.Field {
 func failureFields(f *translate.Failure) []zap.Field {
 	code := clip(string(f.Err.Code), maxLogged)
 	switch f.Kind {
-	case translate.ClientGone: // nobody was told a code
+	case translate.ClientGone: // no code was sent
 		code = ""
 	case translate.RunFailed: // whose code may be any text of the provider's
 		code = errorType(f)

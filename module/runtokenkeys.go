@@ -154,7 +154,7 @@ func (r *runTokenKeys) inTurn(ctx context.Context, use func(context.Context) err
 	}
 }
 
-// errExiting is the error of who waits for the keys when the process is about to end.
+// errExiting is the error of calls that wait for the keys when the process is about to end.
 var errExiting = errors.New("waiting for the keys of run tokens: the process ends")
 
 // Find implements runtoken.Keys. Those who ask for a key that is not known wait for
@@ -166,7 +166,7 @@ func (r *runTokenKeys) Find(ctx context.Context, id runtoken.KeyID) (runtoken.Ke
 	}
 	asked := time.Now()
 	err := r.inTurn(ctx, func(storing context.Context) error {
-		if r.looked.Before(asked) { // else somebody has looked for this one, too
+		if r.looked.Before(asked) { // else another call has looked for this one, too
 			if err := r.pauseUntil(ctx, r.looked.Add(runTokenInterval)); err != nil {
 				return err
 			}

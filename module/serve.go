@@ -119,7 +119,7 @@ func (h *Handler) logRefused(o translate.Observer) func(ctx context.Context, met
 	}
 }
 
-// logUnread tells of a client that was left because it did not read. The lines of its
+// logUnread logs that a client did not read its answer and its connection was closed. The lines of its
 // calls say what came of them.
 func (h *Handler) logUnread(ctx context.Context, written int64) {
 	fields := append(make([]zap.Field, 0, 8), zap.Int64("written", written), zap.Duration("body_timeout", h.server.WriteTimeout))

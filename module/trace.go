@@ -31,7 +31,7 @@ const (
 	skillKey       = attribute.Key("skill_bridge.skill") // its id, once it is found
 	executionIDKey = attribute.Key("skill_bridge.execution_id")
 	statusKey      = attribute.Key("skill_bridge.status")               // of the run
-	descriptorKey  = attribute.Key("skill_bridge.descriptor")           // how it was come by
+	descriptorKey  = attribute.Key("skill_bridge.descriptor")           // how it was obtained
 	pollKey        = attribute.Key("skill_bridge.poll")                 // its number
 	credentialsKey = attribute.Key("skill_bridge.credentials.duration") // seconds until requests had theirs, which other calls may have fetched
 )

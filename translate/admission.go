@@ -8,10 +8,10 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
-// places bounds how much is in progress at a time. There is no queue: who finds
-// no place is told so at once.
+// places bounds how much is in progress at a time. There is no queue: a call that
+// finds no place fails at once.
 type places struct {
-	name  string // of the limit, for whoever hits it
+	name  string // of the limit, for the error
 	most  int64  // 0: no bound
 	taken atomic.Int64
 }

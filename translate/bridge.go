@@ -292,8 +292,8 @@ func wrongID(s *skillsharing.Skill, listed string) *skillsharing.Error {
 // if the provider's own index lists the same skill with the same descriptor, or the
 // operator trusts the registry with them; else with none. Of the provider that has a
 // credential for the skill but does not list it, withheld is the one. The indexes are
-// read with table, which returns nil where an index is not known and nobody wants to
-// wait for it. An error means that it can't be told.
+// read with table, which returns nil where an index is not known and the caller does
+// not wait for it. An error means that it can't be told.
 func (b *Bridge) invoker(ctx context.Context, l *listed, skill *skillsharing.Skill, table loadTable) (invoker, withheld *source, err *skillsharing.Error) {
 	if l.source.Kind != RegistrySource {
 		return l.source, nil, nil
@@ -334,7 +334,7 @@ type loadTable func(ctx context.Context, s *source) (*nameTable, *skillsharing.E
 // index of a provider that could only add a client certificate.
 const openSkillTimeout = 2 * time.Second
 
-// identifies reports whether a provider has what tells who calls the skill.
+// identifies reports whether a provider has credentials that show who calls the skill.
 func (s *source) identifies(skill *skillsharing.Skill) bool {
 	return s.Certificate || skill.Auth.Type != skillsharing.AuthNone && s.Credentials != nil && s.Credentials.Suits(&skill.Auth)
 }

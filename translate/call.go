@@ -114,7 +114,7 @@ const (
 	ProviderFault                   // the provider's answer means nothing
 	RateLimited                     // too many requests
 	Stopped                         // the bridge is being stopped, and can't wait for the end
-	ClientGone                      // nobody waits for the answer any more
+	ClientGone                      // the caller does not wait for the answer any more
 	RunFailed                       // the provider reported the end of the run as failed or timed out
 )
 

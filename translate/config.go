@@ -124,7 +124,7 @@ type Statistics struct {
 	Duration  time.Duration // from arrival to outcome
 	Effort    skillsharing.Effort
 
-	// How the skill's descriptor was come by; 0: it was not.
+	// How the skill's descriptor was obtained; 0: it was not.
 	Descriptor cache.State
 	// When the phases of the call ended that follow one another; zero: it did not come so far.
 	Found, Submitted, Followed time.Time

@@ -39,7 +39,7 @@ func failed(e *skillsharing.Error) *Failure {
 		kind = Stopped
 	}
 	next := nextStep(kind, e)
-	if next == NextRetry && e.Retry.Kind() != '{' { // whoever refused has not said when it may
+	if next == NextRetry && e.Retry.Kind() != '{' { // the refusal does not say when
 		own := *e // it may be shared
 		own.Retry = skillsharing.SuggestRetry(2*time.Second, 3)
 		e = &own
@@ -78,7 +78,7 @@ func aboutRun(f *Failure, executionID string) *Failure {
 	return about
 }
 
-// withoutTimeout is the failure of somebody's who only wanted to know how a run is:
+// withoutTimeout is the failure of a call that only asked how a run is:
 // that there was no time to find out says nothing about the run.
 func withoutTimeout(ctx context.Context, f *Failure, executionID string) *Failure {
 	if f == nil || f.Kind != TimedOut || f.Err.Source != skillsharing.SourceBridge || !errors.Is(ctx.Err(), context.DeadlineExceeded) && ctx.Err() != nil {

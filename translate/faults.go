@@ -10,7 +10,7 @@ import (
 )
 
 // Faults remember why skills of a source could not be used when that was last tried:
-// the newest of them, in a bounded room. They may outlive a [Bridge]: whoever makes
+// the newest of them, in a bounded room. They may outlive a [Bridge]: the caller that makes
 // another with the same source can hand them on to it. They are safe for concurrent
 // use, and the zero value is empty.
 type Faults struct {

@@ -162,7 +162,7 @@ func (c *catalog) nameEntries(t *nameTable) {
 	}
 }
 
-// leadsTo reports whether a name, as long as nobody else has it, is resolved to the source.
+// leadsTo reports whether a name, as long as no other source has it, is resolved to the source.
 func (c *catalog) leadsTo(s *source, name string) bool {
 	_, taken := c.operators[name]
 	return !taken && c.namespaceOf(name) == s

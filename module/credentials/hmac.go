@@ -63,7 +63,7 @@ type HMAC struct {
 
 	// What is signed: `method,path,body` (the default), or only the `body`, as in the
 	// protocol's example. Then the signature of requests without a body is always the
-	// same, so that whoever has seen one can send any other such request.
+	// same, so that anyone who has seen one can send any other such request.
 	Signed string `json:"signed,omitempty"`
 
 	resolved sealed[string]

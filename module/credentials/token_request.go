@@ -255,7 +255,7 @@ type exchange struct {
 	limit     int64         // bytes
 	status    int           // 0: no answer
 	err       error         // of the transport, or of reading the answer
-	after     time.Duration // that it does not want to be asked again for
+	after     time.Duration // for which it must not be asked again
 }
 
 // RoundTrip implements [http.RoundTripper].

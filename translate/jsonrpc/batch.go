@@ -99,7 +99,7 @@ func (b *batch) await() {
 	b.known[i] = true
 	if b.answers[i].aborted {
 		b.aborted = true
-		b.cancel() // nobody will see the other answers
+		b.cancel() // the client will not see the other answers
 	}
 }
 

@@ -44,7 +44,7 @@ func (o *output) error(status int, id jsontext.Value, e *Error) {
 func (o *output) whole(status int, body []byte) {
 	o.header(status, strconv.Itoa(len(body)))
 	if len(body) <= unhurried && o.request.ProtoMajor == 1 {
-		_, _ = o.w.Write(body) // a client that is gone can't be told
+		_, _ = o.w.Write(body) // a client that is gone gets no error
 		return
 	}
 	o.write(body)
@@ -107,11 +107,11 @@ func (o *output) hurry() {
 		o.deadline = latest
 	}
 	if http.NewResponseController(o.w).SetWriteDeadline(o.deadline) != nil {
-		o.deadline = time.Time{} // somebody in front keeps all that is written, or is no server of package net/http
+		o.deadline = time.Time{} // a handler in front buffers the answer, or the server is not that of package net/http
 	}
 }
 
-// latest is when the HTTP server wants to have written the answer; zero: it has not said.
+// latest is the write deadline of the HTTP server; zero: there is none.
 func (o *output) latest() time.Time {
 	server, ok := o.request.Context().Value(http.ServerContextKey).(*http.Server)
 	if !ok || server.WriteTimeout <= 0 {

@@ -48,11 +48,11 @@ type Profile struct {
 
 // Limit is a bound that a request exceeded.
 type Limit struct {
-	Name string // what it is called by who sets it; empty: it has no name
+	Name string // of the option that sets it; empty: it has no name
 	Max  int64
 }
 
-// LimitNames are what the limits of requests are called by who sets them.
+// LimitNames are the names of the options that set the limits of requests.
 type LimitNames struct {
 	Depth   string // MaxDepth
 	Batch   string // MaxBatch

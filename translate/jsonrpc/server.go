@@ -31,7 +31,7 @@ type Server struct {
 	// WriteTimeout is how long a client may take nothing of its answer before it is left. Short answers over HTTP/1.1, which
 	// never wait for the client, and the HTTP server's own WriteTimeout are as they are without it. 0: there is no such bound.
 	WriteTimeout time.Duration
-	// OnUnread is told of a client that was left because it did not read its answer, and of how many bytes had been written
+	// OnUnread is called when a client did not read its answer and was disconnected, with how many bytes had been written
 	// of that. May be nil.
 	OnUnread func(ctx context.Context, written int64)
 	// OnPanic is told of a panic of the handler, on the goroutine where it

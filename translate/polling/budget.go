@@ -76,7 +76,7 @@ type Budget struct {
 	limiter *rate.Limiter
 	last    *rate.Limiter // of polls that can't wait for their turn
 	queue   queue
-	head    *place // who looks after the queue
+	head    *place // the place whose caller serves the queue
 	order   uint64
 }
 

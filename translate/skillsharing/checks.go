@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// Checks counts what checking the arguments of one request has taken so far, in steps
+// Checks counts what the checks of the arguments of one request have taken so far, in steps
 // of about 10 ns; a batch is one request. The zero value is ready for use.
 type Checks struct{ steps atomic.Int64 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // identity is on whose behalf a request is made, which decides whether the client
-// certificate of a transport may be shown. The zero value is on nobody's.
+// certificate of a transport may be shown. The zero value includes no host.
 type identity struct {
 	client *Client
 	// document is where what asked for the request came from; nil: the operator did.
@@ -27,7 +27,7 @@ func MayIdentify(r *http.Request) bool {
 	return ok && who.client != nil && (who.document == nil || who.client.Audience.Includes(who.document)) && who.client.Audience.Includes(r.URL)
 }
 
-// CertificateWithheld is what the log is to be told when the host of a request asked
+// CertificateWithheld is what to log when the host of a request asked
 // for a client certificate that it may not have.
 func CertificateWithheld(ctx context.Context, u *url.URL) *Notice {
 	n := &Notice{

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Limits bounds what is read of documents and answers, whoever wrote them. A
+// Limits bounds what is read of documents and answers, of any provider. A
 // field that is 0 has no bound of its own, except for Depth, SchemaSize,
 // SchemaComplexity and ArgumentComplexity: what protects the process from endless nesting and from the
 // schemas of strangers is never absent, and 0 means the default there. Start from
@@ -62,7 +62,7 @@ func DefaultLimits() Limits {
 	}
 }
 
-// standard are the limits where nobody has set any.
+// standard are the limits where the operator has set none.
 var standard = DefaultLimits()
 
 func (l *Limits) depth() int { return bound(l.Depth, standard.Depth) }

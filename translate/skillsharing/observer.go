@@ -25,7 +25,7 @@ type Exchange struct {
 	Status   int      // 0: no answer
 	Duration time.Duration
 	Err      error // why there is no usable answer
-	// Abandoned tells that whoever had asked went away, or could not wait any longer because the bridge stops: that there is
+	// Abandoned tells that the caller went away, or could not wait any longer because the bridge stops: that there is
 	// no usable answer then says nothing about the provider.
 	Abandoned bool
 	Withheld  bool // nothing was sent, since the host's circuit breaker is open

@@ -125,7 +125,7 @@ func (l *Limits) parseRegistry(doc []byte) (*Index, error) {
 	return l.registryEntries(list, texts, path), nil
 }
 
-// maxLeftOut is how many entries of a registry's answer are told of that were left out.
+// maxLeftOut is how many entries that were left out of a registry's answer are reported.
 const maxLeftOut = 100
 
 // registryEntries reads those entries of a registry's answer that can be used.

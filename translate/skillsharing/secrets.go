@@ -109,7 +109,7 @@ func mayContain(v jsontext.Value, secret string) bool {
 func isDigits(secret string) bool { return secret != "" && strings.Trim(secret, "0123456789") == "" }
 
 // isSecret reports whether a number of a JSON text is one of the secrets, however it
-// is written: who reads a key of digits as a number loses leading zeros, and digits
+// is written: one who reads a key of digits as a number loses leading zeros, and digits
 // beyond those of a float. The digits of a longer secret may be a part of it.
 func isSecret(number string, secrets []string) bool {
 	value, _ := strconv.ParseFloat(number, 64) // infinite if it is too large

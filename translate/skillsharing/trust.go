@@ -69,7 +69,7 @@ func (a *Audience) trust(text string) error {
 
 // Includes reports whether a secret of the source may be sent to u: to the
 // provider's own host and port, and the trusted hosts; over https, unless the
-// operator himself wrote the provider's origin with http.
+// operator wrote the provider's origin with http.
 func (a *Audience) Includes(u *url.URL) bool {
 	if u.Scheme != "https" && (u.Scheme != "http" || !a.plaintext) {
 		return false

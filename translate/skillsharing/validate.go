@@ -172,7 +172,7 @@ func authRules(found *violations, value any, path string) {
 }
 
 // inputsRules judges the schemas of a descriptor's inputs, until there are more
-// violations than are told.
+// violations than are reported.
 func (l *Limits) inputsRules(found *violations, value any) {
 	compiler := newParameterCompiler(l)
 	for i, input := range inputsOf(value) {
