@@ -154,6 +154,10 @@ func (f *frames) behind(t *testing.T, lines ...string) *hostile.Caddy {
 		hostile.Skill{ID: "s/get", Endpoint: f.url + "/get", Edit: func(d hostile.Object) {
 			d["endpoint"].(hostile.Object)["method"] = "GET"
 		}},
+		hostile.Skill{ID: "s/retry", Endpoint: f.url + "/retry", Edit: func(d hostile.Object) {
+			d["endpoint"].(hostile.Object)["method"] = "GET"
+			d["endpoint"].(hostile.Object)["retry"] = hostile.Object{"max_attempts": 3, "backoff_ms": 1}
+		}},
 		hostile.Skill{ID: "s/status", StatusURL: f.url + "/status/{execution_id}"},
 		hostile.Skill{ID: "s/descriptor", DescriptorURL: f.url + "/descriptor"},
 		hostile.Skill{ID: "s/token", Auth: hostile.OAuth2(f.url + "/token")},
@@ -210,6 +214,20 @@ func TestS51RefusedRequests(t *testing.T) {
 	if a := c.Execute("acme.s.invoke", nil); a.Outcome() != "completed" {
 		t.Errorf("refused once: %v", a)
 	}
+}
+
+// S51: what the transport repeats counts as attempts: they are in the log, and no more
+// are made than the provider consents to.
+func TestS51RefusalsAreAttempts(t *testing.T) {
+	t.Setenv("S_SECRET", "Sesame7Qx")
+	f := newFrames(t)
+	c := f.behind(t)
+	f.answers(func(s *stream) { _ = s.WriteGoAway(0, http2.ErrCodeNo, nil) })
+	a := c.Execute("acme.s.retry", nil)
+	if n := f.requests.Load(); n != 3 || a.Outcome() != "ENDPOINT_UNREACHABLE" {
+		t.Errorf("sent %d times: %v", n, a)
+	}
+	hostile.Eventually(t, 5*time.Second, func() bool { return len(c.Log.Lines(`"skill_id":"s/retry"`, `"attempts":3`)) == 1 }, "the attempts are logged")
 }
 
 // flood sends a frame as often as the client takes it, up to some 64 MiB.
@@ -313,12 +331,21 @@ func TestS51ConnectionsInTrouble(t *testing.T) {
 }
 
 // S51: what an honest server sends over HTTP/2 is never too much: large answers in small
-// frames, many at a time on one connection, and some that are not waited for.
+// frames, many at a time on one connection, and some that are not waited for, also many
+// at once beside one that is.
 func TestS51HonestServers(t *testing.T) {
 	output := strings.Repeat("0123456789abcdef", 512<<10/16*8) // 4 MiB
+	var patient, writing, ended atomic.Int64
+	wait := make(chan struct{})
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "application/json")
+		if r.Method == http.MethodGet {
+			patient.Add(1)
+			<-wait
+		}
+		writing.Add(1)
+		defer ended.Add(1)
 		body := `{"execution_id":"run-1","status":"completed","output":"` + output + `"}`
 		for len(body) > 0 {
 			n := min(len(body), 4<<10)
@@ -366,4 +393,36 @@ func TestS51HonestServers(t *testing.T) {
 	if n := connections.Load(); n > 10 {
 		t.Errorf("%d connections", n)
 	}
+
+	var calls sync.WaitGroup
+	calls.Go(func() {
+		if a := c.With(hostile.Timeout(time.Minute)).Execute("acme.s.get", nil); a.Outcome() != "completed" {
+			t.Errorf("beside calls that were given up: %v", a)
+		}
+	})
+	hostile.Eventually(t, 10*time.Second, func() bool { return patient.Load() == 1 }, "a call is waited for")
+	for range 3 {
+		const n = 60
+		before, over := writing.Load(), ended.Load()
+		ctx, cancel := context.WithCancel(t.Context())
+		var given sync.WaitGroup
+		for range n {
+			given.Go(func() {
+				request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"acme.s.invoke"}}`))
+				if err != nil {
+					t.Error(err)
+				}
+				request.Header.Set("Content-Type", "application/json")
+				if response, err := http.DefaultClient.Do(request); err == nil {
+					_ = response.Body.Close()
+				}
+			})
+		}
+		hostile.Eventually(t, 10*time.Second, func() bool { return writing.Load() == before+n }, "all are answered")
+		cancel()
+		given.Wait()
+		hostile.Eventually(t, 10*time.Second, func() bool { return ended.Load() == over+n }, "all are given up")
+	}
+	close(wait)
+	calls.Wait()
 }

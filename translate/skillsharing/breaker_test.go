@@ -259,6 +259,16 @@ func TestRetryBudget(t *testing.T) {
 	}
 }
 
+// What the transport repeats is taken from the budget while its call goes on.
+func TestRetryBudgetOfTheTransport(t *testing.T) {
+	b := skillsharing.NewRetryBudget(0.2)
+	for _, tc := range []struct{ calls, others, want int }{{10, 0, 3}, {10, 2, 1}, {10, 5, 0}, {80, 20, 0}, {90, 10, 10}, {10, 0, 3}} {
+		if got := skillsharing.RepeatingBeside(b, tc.calls, tc.others); got != tc.want {
+			t.Errorf("%d calls beside %d that are repeated: %d may repeat, want %d", tc.calls, tc.others, got, tc.want)
+		}
+	}
+}
+
 // TestRetryBudgetHolds counts the requests of many calls whose host is too busy.
 func TestRetryBudgetHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -110,6 +110,8 @@ type outgoing struct {
 	trace  httptrace.ClientTrace
 	traced atomic.Bool
 	sent   atomic.Int32 // how often: the transport repeats what was not processed
+	call   *spending    // that the request is an invocation of; nil: it is none
+	first  spending     // the call, if it is its first request
 
 	watched watchedBody
 	answer  answer
@@ -144,7 +146,12 @@ func SourceOf(ctx context.Context) string {
 }
 
 func (o *outgoing) noteConnection(string) { o.traced.Store(true) }
-func (o *outgoing) noteHeaders()          { o.sent.Add(1) }
+
+func (o *outgoing) noteHeaders() {
+	if o.sent.Add(1) > 1 && o.call != nil {
+		o.call.repeat()
+	}
+}
 
 // blank is what requests are made of: only WithContext gives one a context, and what
 // it returns is copied into the outgoing one, so that it takes no memory.

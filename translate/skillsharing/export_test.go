@@ -50,7 +50,7 @@ func HostsInTrouble(b *Breakers) int { return len(b.breakers) }
 func Repeating(b *RetryBudget, calls int) (n int) {
 	all := make([]spending, calls)
 	for i := range all {
-		all[i] = b.begin()
+		b.begin(&all[i])
 	}
 	for i := range all {
 		if all[i].mayRepeat() {
@@ -61,6 +61,21 @@ func Repeating(b *RetryBudget, calls int) (n int) {
 		all[i].end()
 	}
 	return n
+}
+
+// RepeatingBeside is how many of some calls at a time may repeat their invocation while
+// others are repeated by the transport.
+func RepeatingBeside(b *RetryBudget, calls, others int) int {
+	all := make([]spending, others)
+	for i := range all {
+		b.begin(&all[i])
+		defer all[i].end()
+		o := outgoing{call: &all[i]}
+		for range 3 {
+			o.noteHeaders()
+		}
+	}
+	return Repeating(b, calls)
 }
 
 // Followers is how many runs are being followed.

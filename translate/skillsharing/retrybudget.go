@@ -20,39 +20,60 @@ const minRepeating = 3
 func NewRetryBudget(share float64) *RetryBudget { return &RetryBudget{share: share} }
 
 // begin counts a call, until its end.
-func (b *RetryBudget) begin() spending {
+func (b *RetryBudget) begin(call *spending) {
+	call.budget = b
 	if b != nil {
 		b.calls.Add(1)
 	}
-	return spending{budget: b}
 }
 
 // spending is what one call takes from a budget.
 type spending struct {
-	budget    *RetryBudget
-	repeating bool
+	budget *RetryBudget
+	may    bool         // repeat its invocation
+	state  atomic.Int32 // of the call; the transport may still write when it has ended
+}
+
+// States of a call.
+const (
+	callOnce int32 = iota
+	callRepeating
+	callEnded
+)
+
+// repeat notes that the call repeats its invocation, whether it may or not. It reports
+// whether that was not known.
+func (s *spending) repeat() bool {
+	if s.budget == nil || !s.state.CompareAndSwap(callOnce, callRepeating) {
+		return false
+	}
+	s.budget.repeating.Add(1)
+	return true
 }
 
 // mayRepeat reports whether the call may repeat its invocation.
 func (s *spending) mayRepeat() bool {
 	b := s.budget
-	if s.repeating || b == nil {
+	if s.may || b == nil {
 		return true
 	}
-	n := b.repeating.Add(1)
-	if b.share <= 0 || n > minRepeating && float64(n) > b.share*float64(b.calls.Load()) {
+	noted := s.repeat()
+	n := b.repeating.Load()
+	s.may = b.share > 0 && (n <= minRepeating || float64(n) <= b.share*float64(b.calls.Load()))
+	if noted && !s.may {
+		s.state.Store(callOnce)
 		b.repeating.Add(-1)
-		return false
 	}
-	s.repeating = true
-	return true
+	return s.may
 }
 
+// end ends a call, if it has begun.
 func (s *spending) end() {
-	if s.repeating {
+	if s == nil || s.budget == nil {
+		return
+	}
+	if s.state.Swap(callEnded) == callRepeating {
 		s.budget.repeating.Add(-1)
 	}
-	if s.budget != nil {
-		s.budget.calls.Add(-1)
-	}
+	s.budget.calls.Add(-1)
 }

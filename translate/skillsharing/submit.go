@@ -38,8 +38,8 @@ func (c *Client) Submit(ctx context.Context, s *Skill, inv *Invocation, effort *
 			Executed: ExecutedNo, Arguments: &ArgumentError{Param: "args", Reason: "schema"},
 		})
 	}
-	spending := c.RetryBudget.begin()
-	defer spending.end()
+	var call *spending
+	defer func() { call.end() }()
 	renewed, executed := false, ExecutedNo
 	fail := func(e *Error) (*Response, *Error) {
 		if executed == ExecutedMaybe { // by an earlier attempt
@@ -58,6 +58,11 @@ func (c *Client) Submit(ctx context.Context, s *Skill, inv *Invocation, effort *
 			return fail(e)
 		}
 		preventReplay(&req.Request)
+		if call == nil {
+			call = &req.first
+			c.RetryBudget.begin(call)
+		}
+		req.call = call
 		effort.Attempts++
 		r, failed := c.submitOnce(ctx, s, req, wait > 0)
 		if again := int(req.sent.Load()) - 1; again > 0 { // by the transport
@@ -82,7 +87,7 @@ func (c *Client) Submit(ctx context.Context, s *Skill, inv *Invocation, effort *
 			}
 		}
 		delay, ok := s.retryDelay(failed, attempt)
-		if !ok || !failed.neverWritten() && !spending.mayRepeat() || !pause(ctx, delay) {
+		if !ok || !failed.neverWritten() && !call.mayRepeat() || !pause(ctx, delay) {
 			return fail(failed.Error)
 		}
 	}
