@@ -196,7 +196,8 @@ type Poll struct {
 // with the same settings of cache, network and transport share one cache, which
 // survives reloads of the configuration.
 type Cache struct {
-	// Memory for documents, in bytes. In JSON, 0 means the default.
+	// Memory for documents, in bytes. Their compiled schemas may take a sixth of
+	// it besides, and at least 8 MiB. In JSON, 0 means the default.
 	// Default: 67108864 (64 MiB).
 	MaxSize int64 `json:"max_size,omitempty"`
 

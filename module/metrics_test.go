@@ -352,7 +352,7 @@ func TestEvictionsOutliveTheirCache(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newShared(documents, nil)
+	s := newShared(documents, nil, nil)
 	for i := 0; documents.Statistics().Evicted == 0; i++ {
 		if i == 1000 {
 			t.Fatal("nothing was evicted")

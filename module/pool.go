@@ -27,12 +27,13 @@ var sharedPool = caddy.NewUsagePool()
 type shared struct {
 	documents *cache.Cache
 	breakers  *skillsharing.Breakers
+	schemas   *skillsharing.Schemas
 	metrics   *metrics // count the documents
 }
 
-func newShared(documents *cache.Cache, breakers *skillsharing.Breakers) *shared {
+func newShared(documents *cache.Cache, breakers *skillsharing.Breakers, schemas *skillsharing.Schemas) *shared {
 	processMetrics.use(documents)
-	return &shared{documents, breakers, processMetrics}
+	return &shared{documents, breakers, schemas, processMetrics}
 }
 
 // Destruct implements caddy.Destructor.

@@ -72,11 +72,12 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 func (h *Handler) hold(ctx caddy.Context, config *translate.Config, idle []func()) error {
 	key := h.poolKey()
 	pooled, _, err := sharedPool.LoadOrNew(key, func() (caddy.Destructor, error) {
-		documents, err := cache.New(h.cacheConfig())
+		settings := h.cacheConfig()
+		documents, err := cache.New(settings)
 		if err != nil {
 			return nil, err
 		}
-		return newShared(documents, skillsharing.NewBreakers(h.breakerConfig())), nil
+		return newShared(documents, skillsharing.NewBreakers(h.breakerConfig()), skillsharing.NewSchemas(settings.MaxSize)), nil
 	})
 	if err != nil {
 		return err
@@ -96,6 +97,7 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, idle []func(
 		return err
 	}
 	config.Cache = h.shared.documents
+	config.Limits.Schemas = h.shared.schemas
 	if h.CircuitBreaker == nil || !h.CircuitBreaker.Off {
 		config.Breakers = h.shared.breakers
 	}

@@ -29,15 +29,33 @@ const (
 	costly = 1_000_000
 )
 
-// takeTurn waits until there is a processor for a check that takes long, so that
-// those that take long leave some to all others. It reports whether there is.
-func takeTurn(ctx context.Context) bool {
-	select {
-	case judges <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+// check is that of one argument.
+type check struct {
+	ctx     context.Context
+	checks  *Checks
+	most    int64   // steps of the request
+	steps   float64 // so far
+	hasTurn bool
 }
 
-func giveTurn() { <-judges }
+// takeTurn waits, if the check becomes costly with some more steps, until there is a
+// processor for one that takes long, so that these leave some to all others. It
+// reports whether there is, which is false if the call has ended before.
+func (c *check) takeTurn(steps float64) bool {
+	c.steps += steps
+	if c.hasTurn || c.steps <= costly {
+		return true
+	}
+	select {
+	case judges <- struct{}{}:
+		c.hasTurn = true
+	case <-c.ctx.Done():
+	}
+	return c.hasTurn
+}
+
+func (c *check) end() {
+	if c.hasTurn {
+		<-judges
+	}
+}

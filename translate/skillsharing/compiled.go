@@ -1,9 +1,9 @@
 package skillsharing
 
 import (
-	"container/list"
 	"crypto/sha256"
 	"errors"
+	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -17,14 +17,15 @@ import (
 // is compiled into takes ten times the memory, and is made again when it is needed
 // after it was given up for others.
 type parameterSchema struct {
+	pool     *Schemas
 	key      schemaKey
 	text     jsontext.Value
 	effort   int // that it takes to compile it
 	compiled atomic.Pointer[compiledSchema]
 	used     atomic.Bool // since there was need for room
 
-	mu      sync.Mutex    // held while it is compiled again
-	element *list.Element // of the pool's order, which guards it; nil: there is none
+	mu    sync.Mutex // held while it is compiled again
+	place int        // among those of its owner that are compiled, from 1, which the pool guards; 0: there is none
 }
 
 // compiledSchema is what arguments are checked with. It is immutable.
@@ -38,64 +39,94 @@ type compiledSchema struct {
 	bytes       int // of memory, about
 }
 
-// schemaKey is what decides how a schema is compiled.
+// schemaKey is what decides how a schema is compiled, and for whom.
 type schemaKey struct {
+	owner      string
 	digest     [sha256.Size]byte // of its text
 	complexity int               // the limit that it was held to
 }
 
-// get returns what arguments are checked with.
-func (p *parameterSchema) get() (*compiledSchema, error) {
+var errTooMuchChecking = errors.New("it takes more than is left to the request")
+
+// get returns what arguments are checked with. To compile it again counts among the
+// checks of the request; errTooMuchChecking: there is not as much left.
+func (p *parameterSchema) get(c *check) (*compiledSchema, error) {
 	if !p.used.Load() { // not to write to memory that others read
 		p.used.Store(true)
 	}
-	if c := p.compiled.Load(); c != nil {
-		return c, nil
+	if compiled := p.compiled.Load(); compiled != nil {
+		return compiled, nil
+	}
+	if !c.takeTurn(float64(p.effort)) { // before the lock, which others with a turn may be waiting for
+		return nil, c.ctx.Err()
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c := p.compiled.Load(); c != nil {
-		return c, nil
+	if compiled := p.compiled.Load(); compiled != nil {
+		return compiled, nil
+	}
+	if !c.checks.spend(float64(p.effort), c.most) {
+		return nil, errTooMuchChecking
 	}
 	schema, flaw := readJSON(p.text, bounds{depth: maxDocumentDepth, values: maxBound})
 	if flaw != nil {
 		return nil, errors.New(flaw.Message)
 	}
 	object, _ := schema.(map[string]any)
-	c, err := compileSchema(object, p.key.complexity, &effort{2 * p.effort})
+	compiled, err := compileSchema(object, p.key.complexity, &effort{2 * p.effort})
 	if err != nil {
 		return nil, err
 	}
-	compiledSchemas.keep(p, c)
-	return c, nil
+	p.pool.keep(p, compiled)
+	return compiled, nil
 }
 
-// compiledSchemas are those that were used last, of all descriptors in the process.
-// Providers often make theirs alike, so that one may be that of many.
-var compiledSchemas = schemaPool{most: 8 << 20, known: map[schemaKey]weak.Pointer[parameterSchema]{}}
-
-type schemaPool struct {
+// Schemas are the compiled schemas of descriptors, as many as there is room for, with
+// an equal share for each source of descriptors. Providers often make theirs alike, so
+// that one may be that of many.
+type Schemas struct {
 	most int // bytes of memory
 
-	mu    sync.Mutex
-	known map[schemaKey]weak.Pointer[parameterSchema] // those of descriptors in use
-	order list.List                                   // of *parameterSchema that are compiled, roughly the one used last first
-	bytes int                                         // of these
+	mu     sync.Mutex
+	known  map[schemaKey]weak.Pointer[parameterSchema] // those of descriptors in use
+	owners map[string]*schemaOwner                     // that have compiled ones
+	bytes  int                                         // of all that are compiled
 }
 
+// schemaOwner is a source of descriptors.
+type schemaOwner struct {
+	compiled []*parameterSchema
+	bytes    int
+}
+
+// leastSchemas is the memory of compiled schemas that there is at least, in bytes.
+const leastSchemas = 8 << 20
+
+// NewSchemas makes room for compiled schemas beside a cache of documents of some bytes:
+// a sixth of it, or 8 MiB if that is more.
+func NewSchemas(documents int64) *Schemas {
+	return &Schemas{
+		most:  int(max(leastSchemas, min(documents/6, maxBound))),
+		known: map[schemaKey]weak.Pointer[parameterSchema]{}, owners: map[string]*schemaOwner{},
+	}
+}
+
+// compiledSchemas are those of who has none of his own.
+var compiledSchemas = NewSchemas(0)
+
 // find returns the schema of a text, or nil.
-func (p *schemaPool) find(k schemaKey) *parameterSchema {
+func (p *Schemas) find(k schemaKey) *parameterSchema {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known[k].Value()
 }
 
 // add makes the schema of a text known, and returns it, or the one that is known.
-func (p *schemaPool) add(k schemaKey, text jsontext.Value, effort int, c *compiledSchema) *parameterSchema {
+func (p *Schemas) add(k schemaKey, text jsontext.Value, effort int, c *compiledSchema) *parameterSchema {
 	p.mu.Lock()
 	s := p.known[k].Value()
 	if s == nil {
-		s = &parameterSchema{key: k, text: text, effort: effort}
+		s = &parameterSchema{pool: p, key: k, text: text, effort: effort}
 		p.known[k] = weak.Make(s)
 		runtime.AddCleanup(s, p.forget, k)
 	}
@@ -105,7 +136,7 @@ func (p *schemaPool) add(k schemaKey, text jsontext.Value, effort int, c *compil
 }
 
 // forget is called when a schema is not used any more. There may be a newer one.
-func (p *schemaPool) forget(k schemaKey) {
+func (p *Schemas) forget(k schemaKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.known[k].Value() == nil {
@@ -114,22 +145,51 @@ func (p *schemaPool) forget(k schemaKey) {
 }
 
 // keep keeps what a schema was compiled into, and gives up others if there is no room.
-func (p *schemaPool) keep(s *parameterSchema, c *compiledSchema) {
+func (p *Schemas) keep(s *parameterSchema, c *compiledSchema) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s.element != nil {
+	if s.place > 0 {
 		return
 	}
+	o := p.owners[s.key.owner]
+	if o == nil {
+		o = new(schemaOwner)
+		p.owners[s.key.owner] = o
+	}
 	s.compiled.Store(c)
-	s.element = p.order.PushFront(s)
+	o.compiled = append(o.compiled, s)
+	s.place = len(o.compiled)
+	o.bytes += c.bytes
 	for p.bytes += c.bytes; p.bytes > p.most; {
-		last := p.order.Back().Value.(*parameterSchema)
-		if last.used.Swap(false) {
-			p.order.MoveToFront(last.element)
-			continue
+		p.giveUp()
+	}
+}
+
+// giveUp gives up one of the owner who has most. Which one is left to chance, so that
+// of a few more than there is room for, used in turn, nearly all are found; one that
+// was used since the last need for room is spared once.
+func (p *Schemas) giveUp() {
+	var name string
+	var o *schemaOwner
+	for n, other := range p.owners {
+		if o == nil || other.bytes > o.bytes {
+			name, o = n, other
 		}
-		p.order.Remove(last.element)
-		last.element = nil
-		p.bytes -= last.compiled.Swap(nil).bytes
+	}
+	i := rand.IntN(len(o.compiled))
+	if o.compiled[i].used.Swap(false) {
+		i = rand.IntN(len(o.compiled))
+	}
+	s, last := o.compiled[i], len(o.compiled)-1
+	o.compiled[i] = o.compiled[last]
+	o.compiled[i].place = i + 1
+	o.compiled[last] = nil
+	o.compiled = o.compiled[:last]
+	s.place = 0
+	bytes := s.compiled.Swap(nil).bytes
+	o.bytes -= bytes
+	p.bytes -= bytes
+	if last == 0 {
+		delete(p.owners, name)
 	}
 }

@@ -127,7 +127,9 @@ func (c *Client) SkillDocument(ctx context.Context, at Location, id string) (*Sk
 				return nil, err
 			}
 		}
-		return c.Limits.newSkill(r.Body, source)
+		limits := c.Limits
+		limits.owner = c.partition(descriptorDocument)
+		return limits.newSkill(r.Body, source)
 	})
 	if e != nil {
 		return nil, 0, e

@@ -107,3 +107,11 @@ func (l *Limits) CompileInputs(params []Parameter) (*Inputs, error) { return l.c
 func (in *Inputs) CheckWith(ctx context.Context, args jsontext.Value, checks *Checks) *Error {
 	return in.check(ctx, args, checks)
 }
+
+// NewSkill is the function of that name, with limits.
+func (l *Limits) NewSkill(document []byte, source *url.URL) (*Skill, error) {
+	return l.newSkill(document, source)
+}
+
+// Bytes is what the compiled schemas take.
+func (p *Schemas) Bytes() int { return p.bytes }

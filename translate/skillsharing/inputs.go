@@ -235,23 +235,27 @@ func (p *input) check(ctx context.Context, value jsontext.Value, checks *Checks,
 	if p.schema == nil {
 		return nil
 	}
+	c := check{ctx: ctx, checks: checks, most: most}
+	defer c.end()
 	reading := stepsPerByte * float64(len(value))
 	if !checks.spend(reading, most) {
 		return p.tooMuch(most)
 	}
-	if reading > costly {
-		if !takeTurn(ctx) {
-			return nil // the call has ended
-		}
-		defer giveTurn()
+	if !c.takeTurn(reading) {
+		return nil // the call has ended
 	}
 	decoded, flaw := readJSON(value, argumentBounds)
 	if flaw != nil {
 		return p.fault("schema", flaw.Path, flaw.Message)
 	}
 	var first *finding
-	schema, err := p.schema.get()
-	if err == nil {
+	schema, err := p.schema.get(&c)
+	switch {
+	case errors.Is(err, errTooMuchChecking):
+		return p.tooMuch(most)
+	case err != nil && ctx.Err() != nil:
+		return nil // the call has ended
+	case err == nil:
 		visits, steps := schema.cost(decoded)
 		if visits > maxVisits || schema.unique && longestArray(decoded) > maxUnique {
 			return p.fault("schema", "", fmt.Sprintf("is too large, or too deeply nested, to be checked against its schema: "+
@@ -260,11 +264,8 @@ func (p *input) check(ctx context.Context, value jsontext.Value, checks *Checks,
 		if !checks.spend(steps, most) {
 			return p.tooMuch(most)
 		}
-		if steps > costly && reading <= costly {
-			if !takeTurn(ctx) {
-				return nil // the call has ended
-			}
-			defer giveTurn()
+		if !c.takeTurn(steps) {
+			return nil // the call has ended
 		}
 		first, err = schema.validate(decoded)
 	}

@@ -42,6 +42,11 @@ type Limits struct {
 	// BodyTimeout is how long the body of an answer may stand still. A body that goes on, however slowly, is read until
 	// the deadline.
 	BodyTimeout time.Duration
+
+	// Schemas keeps what the schemas of descriptors are compiled into; nil: with all others for which that is so.
+	Schemas *Schemas
+
+	owner string // of the descriptors
 }
 
 // DefaultLimits is far beyond what providers publish, yet keeps what a hostile

@@ -1,6 +1,7 @@
 package skillsharing
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -53,9 +54,9 @@ func (c *parameterCompiler) compile(text jsontext.Value, schema map[string]any, 
 	if problem := c.reserve(schema); problem != "" {
 		return nil, []Violation{{Path: clip(path, maxPath), Message: problem}}
 	}
-	key := schemaKey{sha256.Sum256(text), c.limits.schemaComplexity()}
+	key, pool := schemaKey{c.limits.owner, sha256.Sum256(text), c.limits.schemaComplexity()}, cmp.Or(c.limits.Schemas, compiledSchemas)
 	if text != nil {
-		if p := compiledSchemas.find(key); p != nil && c.effort.spend(p.effort) == nil {
+		if p := pool.find(key); p != nil && c.effort.spend(p.effort) == nil {
 			return p, nil
 		}
 	}
@@ -67,7 +68,7 @@ func (c *parameterCompiler) compile(text jsontext.Value, schema map[string]any, 
 	if compiled == nil || text == nil {
 		return nil, nil
 	}
-	return compiledSchemas.add(key, text, before-c.effort.left, compiled), nil
+	return pool.add(key, text, before-c.effort.left, compiled), nil
 }
 
 // compileSchema compiles a schema as far as the effort goes. It returns nil for one

@@ -43,8 +43,8 @@ func TestSchemasAreShared(t *testing.T) {
 	if e := in.Check([]byte(`{"a":"x"}`)); e == nil {
 		t.Error("no error")
 	}
-	if compiledSchemas.bytes > compiledSchemas.most || compiledSchemas.order.Len() == 0 {
-		t.Errorf("%d schemas take %d bytes", compiledSchemas.order.Len(), compiledSchemas.bytes)
+	if compiledSchemas.bytes > compiledSchemas.most || compiledSchemas.bytes == 0 {
+		t.Errorf("they take %d bytes", compiledSchemas.bytes)
 	}
 	runtime.KeepAlive(two)
 }
@@ -70,4 +70,85 @@ func TestSharedSchemasCount(t *testing.T) {
 		t.Error("there is no end to what a descriptor may use")
 	}
 	runtime.KeepAlive(kept)
+}
+
+// inputsIn returns the inputs of a descriptor of an owner, with a schema of its own.
+func inputsIn(t *testing.T, room *Schemas, owner string, nth int) *Inputs {
+	t.Helper()
+	limits := DefaultLimits()
+	limits.Schemas, limits.owner = room, owner
+	schema := fmt.Sprintf(`{"type":"string","title":"%d","pattern":"^(%s){1,20}$"}`, nth, strings.Repeat("[a-z]x", 40))
+	in, err := limits.compileInputs([]Parameter{{Name: "a", Type: "string", Schema: []byte(schema)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+// To compile a schema again counts among the checks of a request, once.
+func TestCompilingAgainCounts(t *testing.T) {
+	in := inputsIn(t, NewSchemas(0), "", 1)
+	s := in.inputs[0].schema
+	in.most = int64(2*s.effort) - 1
+	giveUp := func() {
+		s.pool.mu.Lock()
+		defer s.pool.mu.Unlock()
+		for len(s.pool.owners) > 0 {
+			s.pool.giveUp()
+		}
+	}
+	giveUp()
+	var checks Checks
+	for range 2 { // compiled again by the first
+		if e := in.check(t.Context(), []byte(`{"a":"x"}`), &checks); e == nil || e.Arguments.Reason != "schema" {
+			t.Fatalf("%v", e)
+		}
+	}
+	giveUp()
+	if e := in.check(t.Context(), []byte(`{"a":"x"}`), &checks); e == nil || e.Arguments.Reason != ReasonLimit || s.compiled.Load() != nil {
+		t.Errorf("%v", e)
+	}
+}
+
+// What one source publishes takes the place of no other's compiled schemas, and of a
+// few more than there is room for, used in turn, most are found.
+func TestShareOfASource(t *testing.T) {
+	room := NewSchemas(0)
+	var quiet, loud []*Inputs
+	for i := range 3 {
+		quiet = append(quiet, inputsIn(t, room, "quiet", i))
+	}
+	each := room.bytes / 3
+	for i := range room.most / each * 5 / 4 {
+		loud = append(loud, inputsIn(t, room, "loud", i))
+	}
+	for _, in := range quiet {
+		if in.inputs[0].schema.compiled.Load() == nil {
+			t.Error("a schema of another source was given up")
+		}
+	}
+	found := 0
+	for range 4 {
+		for _, in := range loud {
+			if in.inputs[0].schema.compiled.Load() != nil {
+				found++
+			}
+			in.Check([]byte(`{"a":"x"}`))
+		}
+	}
+	if found < 2*len(loud) {
+		t.Errorf("%d of %d were found", found, 4*len(loud))
+	}
+	if room.bytes > room.most {
+		t.Errorf("%d bytes", room.bytes)
+	}
+}
+
+// The room for compiled schemas follows the size of the cache.
+func TestRoomForSchemas(t *testing.T) {
+	for documents, want := range map[int64]int{1: 8 << 20, 60 << 20: 10 << 20, 600 << 20: 100 << 20} {
+		if got := NewSchemas(documents).most; got != want {
+			t.Errorf("%d: %d", documents, got)
+		}
+	}
 }
