@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"strconv"
 	"strings"
@@ -267,6 +268,32 @@ func TestRetryBudgetOfTheTransport(t *testing.T) {
 			t.Errorf("%d calls beside %d that are repeated: %d may repeat, want %d", tc.calls, tc.others, got, tc.want)
 		}
 	}
+}
+
+// refusedThrice is a transport whose server refuses each request 3 times.
+type refusedThrice struct{ asked int }
+
+func (r *refusedThrice) RoundTrip(request *http.Request) (*http.Response, error) {
+	r.asked++
+	trace := httptrace.ContextClientTrace(request.Context())
+	trace.GetConn("")
+	for range 3 {
+		trace.WroteHeaders()
+	}
+	return nil, errors.New("refused")
+}
+
+// What the transport repeats counts against the provider's consent.
+func TestRepeatsOfTheTransportAreAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := new(refusedThrice)
+		c := newClient(t, acme, r)
+		_, e, effort := submit(t.Context(), c, skillAt(t, acme, consent, `/endpoint/method="GET"`))
+		wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedMaybe)
+		if r.asked != 1 || effort.Attempts != 3 {
+			t.Errorf("asked %d times, %d attempts", r.asked, effort.Attempts)
+		}
+	})
 }
 
 // TestRetryBudgetHolds counts the requests of many calls whose host is too busy.
