@@ -305,10 +305,14 @@ type Limits struct {
 	// `runs`; it gives way to what is waited for. Default: 64.
 	Reads int `json:"reads,omitempty"`
 
-	// How many requests for documents, per minute, may bring none at a host that is
-	// neither the provider's (or registry's) own nor one of `trust`: its documents
-	// choose that host. Over that it is not asked for a while, and what it would have
-	// been asked for is answered RATE_LIMITED, or stale. Default: 60.
+	// How many requests, at once and per minute, may be made for URLs whose last request
+	// brought no document, at a host that is neither the provider's (or registry's) own
+	// nor one of `trust`: its documents choose that host. A URL that fails again is left
+	// alone for 1 s to 5 min. URLs that have not failed lately count apart: of these, four
+	// times as many (or four times `reads`, if that is more) may fail at once, and as many
+	// per minute as of the others. Requests count while they are under way. Over that the
+	// host is not asked, and what it would have been asked for is answered RATE_LIMITED,
+	// or stale; a document that is kept is renewed nevertheless. Default: 60.
 	FailedReads int `json:"failed_reads,omitempty"`
 
 	// How often one host may be asked about runs, in requests per second for all runs

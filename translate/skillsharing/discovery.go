@@ -59,7 +59,7 @@ func (c *Client) below(path string) *url.URL {
 }
 
 func (c *Client) index(ctx context.Context, kind documentKind, u *url.URL, parse func([]byte) (*Index, error)) (*Index, *Error) {
-	doc, err := c.document(ctx, kind, u, u.String(), func(r *cache.Response) (any, error) {
+	doc, err := c.document(ctx, kind, u, u.String(), "", func(r *cache.Response) (any, error) {
 		if e := checkMediaType(PhaseDiscovery, r.Header); e != nil {
 			return nil, e
 		}
@@ -116,7 +116,7 @@ func (c *Client) SkillDocument(ctx context.Context, at Location, id string) (*Sk
 	if e != nil {
 		return nil, 0, e
 	}
-	doc, e := c.document(ctx, descriptorDocument, u, string(at), func(r *cache.Response) (any, error) {
+	doc, e := c.document(ctx, descriptorDocument, u, string(at), id, func(r *cache.Response) (any, error) {
 		if e := checkMediaType(PhaseDescriptor, r.Header); e != nil {
 			return nil, e
 		}
@@ -134,11 +134,7 @@ func (c *Client) SkillDocument(ctx context.Context, at Location, id string) (*Sk
 	if e != nil {
 		return nil, 0, e
 	}
-	s := doc.Value.(*Skill)
-	if id != "" && s.ID != id {
-		c.noteOther(u, doc)
-	}
-	return s, doc.State, nil
+	return doc.Value.(*Skill), doc.State, nil
 }
 
 // Peek tells what is known of a descriptor without asking for it: the document that is
@@ -227,7 +223,7 @@ func (c *Client) constant() *constant {
 	if known := c.constants.Load(); known != nil {
 		return known
 	}
-	made := &constant{number: clients.Add(1), index: c.below(WellKnownPath).String(), large: newLarge(), misses: misses{perMinute: c.Limits.FailedReads}}
+	made := &constant{number: clients.Add(1), index: c.below(WellKnownPath).String(), large: newLarge(), misses: misses{perMinute: c.Limits.FailedReads, untried: c.Limits.untriedReads()}}
 	for kind, name := range documentKindNames {
 		made.partitions[kind] = name + " " + c.Partition
 	}
@@ -245,27 +241,45 @@ func (c *Client) fresh(kind documentKind, url string) *cache.Document {
 }
 
 // document reads a document through the cache, where it is known by the text of its URL.
-func (c *Client) document(ctx context.Context, kind documentKind, u *url.URL, text string, parse func(*cache.Response) (any, error)) (*cache.Document, *Error) {
+// The id, if it is not empty, is that of the skill that is expected.
+func (c *Client) document(ctx context.Context, kind documentKind, u *url.URL, text, id string, parse func(*cache.Response) (any, error)) (*cache.Document, *Error) {
 	atOnce := 0 // of indexes there are few, and without them there are no descriptors
 	if kind == descriptorDocument {
 		atOnce = c.Limits.Reads
 	}
-	var r reading // of the flight, if this call begins it
+	m := &c.constant().misses
+	r, left := &reading{id: id}, false // of the flight, if this call begins it
 	doc, err := c.Cache.Get(ctx, cache.Request{
 		Group: c.Partition, AtOnce: atOnce,
-		Left:      func() (landed func()) { return hold(ctx) },
+		Left: func() (landed func()) {
+			left = true
+			release := hold(ctx)
+			return func() {
+				r.land(m)
+				if release != nil {
+					release()
+				}
+			}
+		},
 		URL:       text,
 		Partition: c.partition(kind),
 		Owner:     c.constant().number,
 		Header:    sharedHeader,
 		Timeout:   discoveryTimeout,
 		Fetch: func(ctx context.Context, header http.Header) (*cache.Response, error) {
-			r = reading{large: r.large} // a second one, if the answer to the first is of no use
-			response, err := c.fetch(context.WithValue(ctx, readingKey{}, &r), kind.phase(), u, header)
-			if err != nil || response.StatusCode != http.StatusOK && response.StatusCode != http.StatusNotModified {
-				c.constant().misses.add(r.away)
+			how := landedBadly // also if it panics
+			defer func() { r.fetched(m, how) }()
+			known, _ := c.Cache.Peek(text, c.partition(kind), c.constant().number)
+			r.again(known)
+			response, err := c.fetch(context.WithValue(ctx, readingKey{}, r), kind.phase(), u, header)
+			switch {
+			case errors.Is(err, context.Canceled):
+				how = landedNowhere
+			case err == nil && (response.StatusCode == http.StatusOK || response.StatusCode == http.StatusNotModified):
+				how = landedWell
 			}
 			if err == nil && response.StatusCode == http.StatusOK && c.repeatsSecret(response.Body) {
+				how = landedBadly
 				return nil, &cache.OwnError{Err: secretError(kind.phase())}
 			}
 			return response, ownError(err)
@@ -273,12 +287,13 @@ func (c *Client) document(ctx context.Context, kind documentKind, u *url.URL, te
 		// It depends on nothing but the answer and the limits, which are those of all who share the cache.
 		Parse: func(response *cache.Response) (any, int64, error) {
 			value, err := parse(response)
-			if err != nil {
-				c.constant().misses.add(r.away)
-			}
+			r.parsed(m, value, err)
 			return value, documentCost(response.Body), err
 		},
 	})
+	if !left {
+		r.land(m)
+	}
 	if err != nil {
 		return nil, c.documentFailure(ctx, kind.phase(), u, err)
 	}
@@ -347,7 +362,7 @@ func (c *Client) fetch(ctx context.Context, phase Phase, first *url.URL, header 
 		}
 		way, reading := ctx.Value(readingKey{}).(*reading)
 		if reading {
-			if e := c.admitAway(u, phase); e != nil {
+			if e := c.admitAway(way, u, hop == 0, phase); e != nil {
 				return nil, e
 			}
 		}
@@ -359,10 +374,8 @@ func (c *Client) fetch(ctx context.Context, phase Phase, first *url.URL, header 
 			}
 		}
 		a, err := c.exchange(phase, req)
-		if _, open := errors.AsType[*circuitOpenError](err); reading && !open {
-			if host, away := c.away(u); away {
-				way.away = append(way.away, host)
-			}
+		if _, open := errors.AsType[*circuitOpenError](err); reading && open {
+			c.withdraw(way, u)
 		}
 		if err != nil {
 			return nil, err

@@ -88,17 +88,30 @@ func (c *Client) Followers() int {
 // Misses counts what fails at hosts that are not the source's own.
 type Misses struct{ misses }
 
-// NewMisses returns misses of which so many a minute are accepted.
-func NewMisses(perMinute int) *Misses { return &Misses{misses{perMinute: perMinute}} }
+// NewMisses returns misses of which so many a minute are accepted, and so many at once of
+// URLs that have not failed.
+func NewMisses(perMinute, untried int) *Misses {
+	return &Misses{misses{perMinute: perMinute, untried: untried}}
+}
 
-// Add counts a request that has failed.
-func (m *Misses) Add(host string) { m.add([]authority{{host, "443"}}) }
-
-// Pause is for how long a host is not asked.
-func (m *Misses) Pause(host string) time.Duration { return m.pause(authority{host, "443"}) }
+// Begin counts a request that begins, unless it may not: then it says for how long. End
+// is to be called when it has landed.
+func (m *Misses) Begin(host, url string, kept bool) (end func(well bool), pause time.Duration) {
+	r, pause := m.begin(authority{host, "443"}, url, kept)
+	return func(well bool) {
+		how := landedBadly
+		if well {
+			how = landedWell
+		}
+		m.end([]request{r}, how)
+	}, pause
+}
 
 // Hosts is how many are kept in mind.
 func (m *Misses) Hosts() int { return len(m.hosts) }
+
+// URLs is how many that have failed are kept in mind.
+func (m *Misses) URLs() int { return m.urls }
 
 // CompileInputs is the function of that name, with limits.
 func (l *Limits) CompileInputs(params []Parameter) (*Inputs, error) { return l.compileInputs(params) }

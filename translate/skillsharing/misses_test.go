@@ -9,52 +9,148 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
-// A host where as many requests have failed as may in a minute is left alone until time
-// has made up for one of them, and no longer.
+// try makes a request if it may be made.
+func try(m *skillsharing.Misses, host string, n int, well bool) (made bool) {
+	end, pause := m.Begin(host, strconv.Itoa(n), false)
+	if pause > 0 {
+		return false
+	}
+	end(well)
+	return true
+}
+
+// So many URLs that have not failed may fail at once, at each host, and one more when
+// time has made up for it; those that land well don't count.
 func TestMisses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := skillsharing.NewMisses(60)
-		for n := range 60 {
-			if pause := m.Pause("third"); pause != 0 {
-				t.Fatalf("after %d: %s", n, pause)
+		m := skillsharing.NewMisses(60, 100)
+		for n := range 300 {
+			if made := try(m, "third", n, n%2 == 1); made != (n < 199) {
+				t.Fatalf("%d: %t", n, made)
 			}
-			m.Add("third")
 		}
-		pause := m.Pause("third")
-		if pause < 900*time.Millisecond || pause > 1100*time.Millisecond || m.Pause("other") != 0 {
-			t.Errorf("pauses of %s and %s", pause, m.Pause("other"))
-		}
-		time.Sleep(pause)
-		if pause := m.Pause("third"); pause != 0 {
-			t.Errorf("a pause of %s after the pause", pause)
-		}
-		for range 30 { // what was under way
-			m.Add("third")
-		}
-		if pause := m.Pause("third"); pause < 29*time.Second || pause > 31*time.Second {
+		_, pause := m.Begin("third", "-1", false)
+		if pause < 900*time.Millisecond || pause > 1100*time.Millisecond || !try(m, "other", 0, false) {
 			t.Errorf("a pause of %s", pause)
 		}
-		if pause := skillsharing.NewMisses(0).Pause("third"); pause != 0 {
-			t.Errorf("without a bound: %s", pause)
+		time.Sleep(pause)
+		if !try(m, "third", -1, false) || try(m, "third", -2, false) {
+			t.Error("want one more after the pause")
+		}
+		if end, pause := m.Begin("third", "kept", true); pause != 0 {
+			t.Error("what was there before is not asked for")
+		} else {
+			end(true)
+		}
+		unbounded := skillsharing.NewMisses(0, 0)
+		for n := range 100 {
+			if !try(unbounded, "third", n%2, false) {
+				t.Error("there is a bound")
+			}
 		}
 	})
 }
 
-// Hosts without number take a bounded room: new ones wait until others have recovered.
-func TestMissesOfManyHosts(t *testing.T) {
+// What is under way counts until it has landed well.
+func TestMissesUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := skillsharing.NewMisses(60)
-		for n := range 5000 {
-			if host := strconv.Itoa(n); m.Pause(host) == 0 {
-				m.Add(host)
+		m := skillsharing.NewMisses(60, 100)
+		var ends []func(bool)
+		for n := range 150 {
+			if end, pause := m.Begin("third", strconv.Itoa(n), false); pause == 0 {
+				ends = append(ends, end)
 			}
 		}
-		if n := m.Hosts(); n > 1024 || m.Pause("another") == 0 {
-			t.Errorf("%d hosts", n)
+		if len(ends) != 100 {
+			t.Fatalf("%d begin at once", len(ends))
 		}
-		time.Sleep(time.Minute)
-		if m.Pause("another") != 0 || m.Hosts() != 0 {
-			t.Errorf("%d hosts after a minute", m.Hosts())
+		for n, end := range ends {
+			end(n >= 10)
+		}
+		made := 0
+		for n := range 200 {
+			if try(m, "third", 1000+n, false) {
+				made++
+			}
+		}
+		if made != 90 {
+			t.Errorf("%d failed, want 90", made)
+		}
+	})
+}
+
+// URLs that fail again and again are left alone, for longer and longer, and take nothing
+// from URLs that have not failed.
+func TestMissesOfDeadURLs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := skillsharing.NewMisses(60, 100)
+		var made [80]int
+		total := 0
+		for range 3600 {
+			for n := range made {
+				if try(m, "third", n, false) {
+					made[n]++
+					total++
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		if total > 100+60+60*60 || made[0] < 10 || made[0] > 30 {
+			t.Errorf("%d requests in an hour, %d for the first", total, made[0])
+		}
+		if !try(m, "third", 1000, true) {
+			t.Error("a URL that has not failed is not asked for")
+		}
+		time.Sleep(5 * time.Minute)
+		if !try(m, "third", 0, true) || !try(m, "third", 0, false) || !try(m, "third", 0, false) || try(m, "third", 0, false) {
+			t.Error("what has landed well is known as dead")
+		}
+		alone := skillsharing.NewMisses(60, 100)
+		for n := range 150 { // as fast as may be
+			end, pause := alone.Begin("third", "dead", n > 0)
+			time.Sleep(pause)
+			if pause > 5*time.Minute {
+				t.Fatalf("a pause of %s", pause)
+			}
+			if pause == 0 {
+				end(false)
+			}
+		}
+	})
+}
+
+// So many requests at once for URLs that have failed are made at a host.
+func TestMissesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := skillsharing.NewMisses(60, 100)
+		made := 0
+		for range 2 {
+			for n := range 90 {
+				if try(m, "third", n, false) {
+					made++
+				}
+			}
+		}
+		if made != 90+60 {
+			t.Errorf("%d requests, want 150", made)
+		}
+	})
+}
+
+// Hosts and URLs without number take a bounded room: new hosts wait until others have
+// recovered.
+func TestMissesOfManyHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := skillsharing.NewMisses(60, 100)
+		for n := range 50_000 {
+			try(m, strconv.Itoa(n%2000), n, false)
+		}
+		if m.Hosts() > 1024 || m.URLs() > 1<<14+1024 || try(m, "another", 0, false) {
+			t.Errorf("%d hosts, %d URLs", m.Hosts(), m.URLs())
+		}
+		time.Sleep(10 * time.Minute)
+		if !try(m, "another", 0, true) || m.Hosts() != 0 || m.URLs() != 0 {
+			t.Errorf("%d hosts, %d URLs after a while", m.Hosts(), m.URLs())
 		}
 	})
 }
