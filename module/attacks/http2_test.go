@@ -155,7 +155,7 @@ func (f *frames) behind(t *testing.T, lines ...string) *hostile.Caddy {
 			d["endpoint"].(hostile.Object)["method"] = "GET"
 		}},
 		hostile.Skill{ID: "s/retry", Endpoint: f.url + "/retry", Edit: func(d hostile.Object) {
-			d["endpoint"].(hostile.Object)["method"] = "GET"
+			d["endpoint"].(hostile.Object)["method"] = "PUT"
 			d["endpoint"].(hostile.Object)["retry"] = hostile.Object{"max_attempts": 3, "backoff_ms": 1}
 		}},
 		hostile.Skill{ID: "s/status", StatusURL: f.url + "/status/{execution_id}"},
