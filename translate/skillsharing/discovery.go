@@ -374,7 +374,7 @@ func (c *Client) fetch(ctx context.Context, phase Phase, first *url.URL, header 
 			}
 		}
 		a, err := c.exchange(phase, req)
-		if _, open := errors.AsType[*circuitOpenError](err); reading && open {
+		if reading && neverMade(err) {
 			c.withdraw(way, u)
 		}
 		if err != nil {
@@ -407,6 +407,13 @@ func (c *Client) fetch(ctx context.Context, phase Phase, first *url.URL, header 
 		}
 		u = next
 	}
+}
+
+// neverMade reports whether a request was kept back by the circuit breaker or the guard.
+func neverMade(err error) bool {
+	_, open := errors.AsType[*circuitOpenError](err)
+	_, refused := refusal(err)
+	return open || refused
 }
 
 // discoveryAuthError is the error of a document that needs a credential that
