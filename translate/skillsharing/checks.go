@@ -25,25 +25,24 @@ func (c *Checks) spend(steps float64, most int64) bool {
 const (
 	// stepsPerByte is what it takes to read an argument.
 	stepsPerByte = 5
-	// costly is from how many steps on a check waits for its turn.
-	costly = 1_000_000
+	// costly is from how many steps of one request on a check waits for its turn: about
+	// ten times those of 64 KiB with an ordinary schema.
+	costly = 10_000_000
 )
 
 // check is that of one argument.
 type check struct {
 	ctx     context.Context
 	checks  *Checks
-	most    int64   // steps of the request
-	steps   float64 // so far
+	most    int64 // steps of the request
 	hasTurn bool
 }
 
-// takeTurn waits, if the check becomes costly with some more steps, until there is a
-// processor for one that takes long, so that these leave some to all others. It
-// reports whether there is, which is false if the call has ended before.
-func (c *check) takeTurn(steps float64) bool {
-	c.steps += steps
-	if c.hasTurn || c.steps <= costly {
+// takeTurn waits, if the request becomes costly with some more steps than it has spent,
+// until there is a processor for one that takes long, so that these leave some to all
+// others. It reports whether there is, which is false if the call has ended before.
+func (c *check) takeTurn(more int) bool {
+	if c.hasTurn || c.checks.steps.Load()+int64(more) <= costly {
 		return true
 	}
 	select {

@@ -57,7 +57,7 @@ func (p *parameterSchema) get(c *check) (*compiledSchema, error) {
 	if compiled := p.compiled.Load(); compiled != nil {
 		return compiled, nil
 	}
-	if !c.takeTurn(float64(p.effort)) { // before the lock, which others with a turn may be waiting for
+	if !c.takeTurn(p.effort) { // before the lock, which others with a turn may be waiting for
 		return nil, c.ctx.Err()
 	}
 	p.mu.Lock()

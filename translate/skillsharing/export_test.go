@@ -128,3 +128,15 @@ func (l *Limits) NewSkill(document []byte, source *url.URL) (*Skill, error) {
 
 // Bytes is what the compiled schemas take.
 func (p *Schemas) Bytes() int { return p.bytes }
+
+// CheckWhileBusy checks arguments for a call that has ended, while all processors for
+// checks that take long are taken: only a check that does not wait for one finds a fault.
+func CheckWhileBusy(in *Inputs, args jsontext.Value, checks *Checks) *Error {
+	for range cap(judges) {
+		judges <- struct{}{}
+		defer func() { <-judges }()
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return in.check(ctx, args, checks)
+}

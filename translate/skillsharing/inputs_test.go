@@ -433,6 +433,26 @@ func TestChecksOfABatch(t *testing.T) {
 	}
 }
 
+// What waits for a processor is what a request takes in all: an ordinary call never
+// does, however many others are checked, and one more in a large batch does.
+func TestChecksThatWait(t *testing.T) {
+	in, err := skillsharing.CompileInputs([]skillsharing.Parameter{{Name: "x", Type: "array", Schema: jsontext.Value(`{"items":{"type":"string","maxLength":20}}`)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := jsontext.Value(`{"x":[` + strings.Repeat(`"ten bytes.",`, 5000) + `1]}`) // 64 KiB
+	var checks skillsharing.Checks
+	judged := 0
+	for skillsharing.CheckWhileBusy(in, args, &checks) != nil {
+		if judged++; judged == 100 {
+			t.Fatal("100 calls of one request did not wait")
+		}
+	}
+	if judged < 4 {
+		t.Errorf("call %d of a request waited", judged+1)
+	}
+}
+
 func TestCheckIsDeterministic(t *testing.T) {
 	in := compile(t, schemaInput(`{"properties":{"a":{"type":"string"},"b":{"type":"string"},"c":{"type":"string"}},"required":["x","y"],"propertyNames":{"maxLength":1}}`))
 	var first string
