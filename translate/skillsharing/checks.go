@@ -32,7 +32,6 @@ const (
 
 // check is that of one argument.
 type check struct {
-	ctx     context.Context
 	checks  *Checks
 	most    int64 // steps of the request
 	hasTurn bool
@@ -41,14 +40,14 @@ type check struct {
 // takeTurn waits, if the request becomes costly with some more steps than it has spent,
 // until there is a processor for one that takes long, so that these leave some to all
 // others. It reports whether there is, which is false if the call has ended before.
-func (c *check) takeTurn(more int) bool {
+func (c *check) takeTurn(ctx context.Context, more int) bool {
 	if c.hasTurn || c.checks.steps.Load()+int64(more) <= costly {
 		return true
 	}
 	select {
 	case judges <- struct{}{}:
 		c.hasTurn = true
-	case <-c.ctx.Done():
+	case <-ctx.Done():
 	}
 	return c.hasTurn
 }

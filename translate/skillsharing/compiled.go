@@ -1,6 +1,7 @@
 package skillsharing
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"math/rand/v2"
@@ -50,15 +51,15 @@ var errTooMuchChecking = errors.New("it takes more than is left to the request")
 
 // get returns what arguments are checked with. To compile it again counts among the
 // checks of the request; errTooMuchChecking: there is not as much left.
-func (p *parameterSchema) get(c *check) (*compiledSchema, error) {
+func (p *parameterSchema) get(ctx context.Context, c *check) (*compiledSchema, error) {
 	if !p.used.Load() { // not to write to memory that others read
 		p.used.Store(true)
 	}
 	if compiled := p.compiled.Load(); compiled != nil {
 		return compiled, nil
 	}
-	if !c.takeTurn(p.effort) { // before the lock, which others with a turn may be waiting for
-		return nil, c.ctx.Err()
+	if !c.takeTurn(ctx, p.effort) { // before the lock, which others with a turn may be waiting for
+		return nil, ctx.Err()
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

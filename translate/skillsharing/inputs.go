@@ -235,12 +235,12 @@ func (p *input) check(ctx context.Context, value jsontext.Value, checks *Checks,
 	if p.schema == nil {
 		return nil
 	}
-	c := check{ctx: ctx, checks: checks, most: most}
+	c := check{checks: checks, most: most}
 	defer c.end()
 	if !checks.spend(stepsPerByte*float64(len(value)), most) {
 		return p.tooMuch(most)
 	}
-	if !c.takeTurn(0) {
+	if !c.takeTurn(ctx, 0) {
 		return nil // the call has ended
 	}
 	decoded, flaw := readJSON(value, argumentBounds)
@@ -248,7 +248,7 @@ func (p *input) check(ctx context.Context, value jsontext.Value, checks *Checks,
 		return p.fault("schema", flaw.Path, flaw.Message)
 	}
 	var first *finding
-	schema, err := p.schema.get(&c)
+	schema, err := p.schema.get(ctx, &c)
 	switch {
 	case errors.Is(err, errTooMuchChecking):
 		return p.tooMuch(most)
@@ -263,7 +263,7 @@ func (p *input) check(ctx context.Context, value jsontext.Value, checks *Checks,
 		if !checks.spend(steps, most) {
 			return p.tooMuch(most)
 		}
-		if !c.takeTurn(0) {
+		if !c.takeTurn(ctx, 0) {
 			return nil // the call has ended
 		}
 		first, err = schema.validate(decoded)
