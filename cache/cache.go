@@ -66,6 +66,12 @@ type Request struct {
 	// there is no bound.
 	Group  string
 	AtOnce int
+	// Shares name what else flights of the group have in common, such as a host. Of
+	// those in the air no more have a share in common than there is room for others:
+	// half of AtOnce if there is no other share, and less the more shares there are. So
+	// there is room for a flight with new shares, unless there are AtOnce others. Flights
+	// that wait start in turn, those with different shares one after another.
+	Shares []string
 	// Left is called if Get ends before the flight that it has begun. What Left returns
 	// is called when the flight has landed. May be nil.
 	Left func() (landed func())

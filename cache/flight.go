@@ -4,6 +4,8 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -23,15 +25,16 @@ type flight struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when outcome is set
 
-	start  func() // begins it, in a goroutine
-	group  *group // nil: it is in none
-	atOnce int    // of the group, in the air
+	start  func()   // begins it, in a goroutine
+	group  *group   // nil: it is in none
+	atOnce int      // of the group, in the air
+	shares []string // of the group, that it counts in
 
 	outcome outcome
 
 	// Guarded by flights.mu.
 	waiting  int
-	queued   *list.Element // its place in the queue of its group; nil: it has started
+	queued   *list.Element // its place in its line; nil: it has started
 	disowned bool          // its outcome is not to be kept
 	landed   []func()      // to be called when it has
 }
@@ -40,7 +43,16 @@ type flight struct {
 type group struct {
 	name   string
 	flying map[*flight]struct{}
-	queue  *list.List // of flights, in the order in which they came
+	shares map[string]int           // how many of them count in each share
+	turns  *list.List               // of lines, whose flights start in turn
+	lines  map[string]*list.Element // by their names
+}
+
+// line is where the flights that count in the same shares wait, in the order in which
+// they came.
+type line struct {
+	name    string
+	waiting *list.List // of flights; there is at least one
 }
 
 // outcome is how a flight ended.
@@ -77,14 +89,17 @@ func (fs *flights) board(ctx context.Context, k key, req *Request) (f *flight, j
 	fs.open[k] = f
 	fs.all[f] = struct{}{}
 	if req.AtOnce > 0 {
-		f.group, f.atOnce = fs.group(req.Group), req.AtOnce
+		f.group, f.atOnce, f.shares = fs.group(req.Group), req.AtOnce, req.Shares
 	}
 	return f, false
 }
 
 func (fs *flights) group(name string) *group {
 	if fs.groups[name] == nil {
-		fs.groups[name] = &group{name: name, flying: make(map[*flight]struct{}), queue: list.New()}
+		fs.groups[name] = &group{
+			name: name, flying: make(map[*flight]struct{}), shares: make(map[string]int),
+			turns: list.New(), lines: make(map[string]*list.Element),
+		}
 	}
 	return fs.groups[name]
 }
@@ -97,34 +112,97 @@ func (fs *flights) takeOff(f *flight) {
 		go f.start()
 		return
 	}
-	f.queued = g.queue.PushBack(f)
+	g.enqueue(f)
 	if g.startNext() {
 		return
 	}
 	for other := range g.flying {
-		if other.waiting == 0 && !other.disowned {
+		if other.waiting == 0 && !other.disowned && g.inTheWay(other, f) {
 			fs.abort(other)
 			return
 		}
 	}
 }
 
-// startNext starts the flight that has waited longest, if there is room for it. With
-// flights.mu held.
+// lineOf is the name of the line of a flight.
+func lineOf(f *flight) string { return strings.Join(f.shares, "\n") }
+
+func (g *group) enqueue(f *flight) {
+	name := lineOf(f)
+	if g.lines[name] == nil {
+		g.lines[name] = g.turns.PushBack(&line{name, list.New()})
+	}
+	f.queued = g.lines[name].Value.(*line).waiting.PushBack(f)
+}
+
+// dequeue takes a flight out of its line. The next of that has its turn last.
+func (g *group) dequeue(f *flight) {
+	turn := g.lines[lineOf(f)]
+	l := turn.Value.(*line)
+	l.waiting.Remove(f.queued)
+	f.queued = nil
+	if l.waiting.Len() > 0 {
+		g.turns.MoveToBack(turn)
+		return
+	}
+	g.turns.Remove(turn)
+	delete(g.lines, l.name)
+}
+
+// mayStart reports whether there is room for a flight: no more flights count in a share
+// than there is room for others.
+func (g *group) mayStart(f *flight) bool {
+	free := f.atOnce - len(g.flying)
+	for _, share := range f.shares {
+		if g.shares[share] >= free {
+			return false
+		}
+	}
+	return free > 0
+}
+
+// inTheWay reports whether there is more room for a flight that waits once another one
+// has landed.
+func (g *group) inTheWay(other, f *flight) bool {
+	free, shared := f.atOnce-len(g.flying), false
+	for _, share := range f.shares {
+		if n := g.shares[share]; n > 0 && n >= free {
+			shared = true
+			if slices.Contains(other.shares, share) {
+				return true
+			}
+		}
+	}
+	return free <= 0 && !shared
+}
+
+// startNext starts a flight, if there is room for one: the first of the line whose turn
+// it is. With flights.mu held.
 func (g *group) startNext() bool {
-	first := g.queue.Front()
-	if first == nil {
-		return false
+	for turn := g.turns.Front(); turn != nil; turn = turn.Next() {
+		next := turn.Value.(*line).waiting.Front().Value.(*flight)
+		if !g.mayStart(next) {
+			continue
+		}
+		g.dequeue(next)
+		g.flying[next] = struct{}{}
+		for _, share := range next.shares {
+			g.shares[share]++
+		}
+		go next.start()
+		return true
 	}
-	next := first.Value.(*flight)
-	if len(g.flying) >= next.atOnce {
-		return false
+	return false
+}
+
+// holdsUp reports whether a flight keeps one that waits from starting.
+func (g *group) holdsUp(f *flight) bool {
+	for turn := g.turns.Front(); turn != nil; turn = turn.Next() {
+		if g.inTheWay(f, turn.Value.(*line).waiting.Front().Value.(*flight)) {
+			return true
+		}
 	}
-	g.queue.Remove(first)
-	next.queued = nil
-	g.flying[next] = struct{}{}
-	go next.start()
-	return true
+	return false
 }
 
 // makeRoom takes a flight out of its group and starts those that can start now. With
@@ -134,13 +212,19 @@ func (fs *flights) makeRoom(f *flight) {
 	if g == nil {
 		return
 	}
-	delete(g.flying, f)
 	if f.queued != nil {
-		g.queue.Remove(f.queued)
+		g.dequeue(f)
+	} else {
+		delete(g.flying, f)
+		for _, share := range f.shares {
+			if g.shares[share]--; g.shares[share] == 0 {
+				delete(g.shares, share)
+			}
+		}
 	}
 	for g.startNext() {
 	}
-	if len(g.flying) == 0 && g.queue.Len() == 0 {
+	if len(g.flying) == 0 && g.turns.Len() == 0 {
 		delete(fs.groups, g.name)
 	}
 }
@@ -161,7 +245,7 @@ func (fs *flights) leave(f *flight, landed func()) (queued bool) {
 		switch {
 		case queued:
 			landed = fs.landLocked(f)
-		case fs.closed, f.group != nil && f.group.queue.Len() > 0:
+		case fs.closed, f.group != nil && f.group.holdsUp(f):
 			fs.abort(f)
 		}
 	}

@@ -216,3 +216,124 @@ func TestGroupsUnderLoad(t *testing.T) {
 		}
 	})
 }
+
+// Of the flights in the air, no more have a share in common than there is room for
+// others, so that there is always room for what has other shares.
+func TestShares(t *testing.T) {
+	play(t, config, func(s scene) {
+		var hanging, other airport
+		ctx, leave := context.WithCancel(s.Context())
+		var wg sync.WaitGroup
+		get := func(n int, shares ...string) {
+			request := hanging.request(n, 16, 0)
+			request.Shares = shares
+			wg.Go(func() { _, _ = s.cache.Get(ctx, request) })
+			synctest.Wait()
+		}
+		now := func(want int64) {
+			s.Helper()
+			if n := hanging.now.Load(); n != want {
+				s.Errorf("%d in the air, want %d", n, want)
+			}
+		}
+		for n := range 20 {
+			get(n, "host a", "publisher x")
+		}
+		now(8)
+		for n := 20; n < 40; n++ {
+			get(n, "host b", "publisher x") // the publisher has its share already
+		}
+		now(8)
+		for n := 40; n < 60; n++ {
+			get(n, "host b", "publisher y")
+		}
+		now(12)
+		for n := 60; n < 80; n++ {
+			get(n, "host "+fmt.Sprint(n), "publisher z")
+		}
+		now(14)
+		start := time.Now()
+		for n := range 10 {
+			request := other.request(1000+n, 16, time.Second)
+			request.Shares = []string{"host good", "publisher good"}
+			wg.Go(func() {
+				if _, err := s.cache.Get(s.Context(), request); err != nil {
+					s.Error(err)
+				}
+			})
+		}
+		time.Sleep(11 * time.Second)
+		if other.most.Load() != 1 || other.started.Load() != 10 {
+			s.Errorf("%d at a time, %d in %s", other.most.Load(), other.started.Load(), time.Since(start))
+		}
+		leave()
+		wg.Wait()
+	})
+}
+
+// Flights that wait start in turn, those with different shares one after another.
+func TestTurns(t *testing.T) {
+	play(t, config, func(s scene) {
+		var in airport
+		var wg sync.WaitGroup
+		ended := make(map[int]time.Duration)
+		var mu sync.Mutex
+		start := time.Now()
+		for n := range 120 {
+			request := in.request(n, 1, time.Second)
+			request.Shares = []string{fmt.Sprint(max(0, n-100))} // a hundred of the first, and one of each other
+			wg.Go(func() {
+				if _, err := s.cache.Get(s.Context(), request); err != nil {
+					s.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				ended[n] = time.Since(start)
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		for n := 101; n < 120; n++ {
+			if ended[n] > 21*time.Second {
+				s.Errorf("%d has ended after %s", n, ended[n])
+			}
+		}
+		if in.most.Load() != 1 {
+			s.Errorf("%d at a time", in.most.Load())
+		}
+	})
+}
+
+// What is left gives way to what it keeps from starting, and to nothing else.
+func TestLeftFlightsGiveWayWithinShares(t *testing.T) {
+	play(t, config, func(s scene) {
+		var in airport
+		var wg sync.WaitGroup
+		left := func(n int, share string) {
+			ctx, cancel := context.WithTimeout(s.Context(), time.Second)
+			defer cancel()
+			request := in.request(n, 4, 10*time.Second)
+			request.Shares = []string{share}
+			_, _ = s.cache.Get(ctx, request)
+		}
+		want := func(n int, share string) {
+			request := in.request(n, 4, 0)
+			request.Timeout, request.Shares = 5*time.Second, []string{share}
+			wg.Go(func() { _, _ = s.cache.Get(s.Context(), request) })
+			synctest.Wait()
+		}
+		left(0, "a")
+		for n := range 10 {
+			want(100+n, "b")
+		}
+		left(1, "c")
+		if in.now.Load() != 4 { // two of b
+			s.Errorf("%d in the air", in.now.Load())
+		}
+		want(2, "d")
+		if in.now.Load() != 4 || in.started.Load() != 5 {
+			s.Errorf("%d in the air, %d started: what was left does not give way where there is no room", in.now.Load(), in.started.Load())
+		}
+		wg.Wait()
+	})
+}

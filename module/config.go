@@ -299,10 +299,13 @@ type Limits struct {
 	// number after `runs`.) Default: half of `runs`.
 	RunsPerProvider int `json:"runs_per_provider,omitempty"`
 
-	// How many descriptors of one provider or registry are read at a time. Calls that
-	// want more wait, and are answered RATE_LIMITED if their time ends meanwhile. What
-	// is still being read for a call that has ended counts, too, as does that call in
-	// `runs`; it gives way to what is waited for. Default: 64.
+	// How many descriptors of one provider or registry are read at a time. Of one host,
+	// and of one publisher (skills whose ids begin alike: up to the first slash, or by
+	// their first two labels), no more are than there is room for others: at most half,
+	// and less the more hosts and publishers there are. Calls that want more wait, and
+	// are answered RATE_LIMITED if their time ends meanwhile. What is still being read
+	// for a call that has ended counts, too, as does that call in `runs`; it gives way to
+	// what is waited for. Default: 64.
 	Reads int `json:"reads,omitempty"`
 
 	// How many requests, at once and per minute, may be made for URLs whose last request

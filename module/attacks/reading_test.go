@@ -87,11 +87,11 @@ func TestS46PlacesAreHeldForDocuments(t *testing.T) {
 	}
 }
 
-// S46: of one source, so many descriptors are read at a time. Calls that want more
-// wait, and are told the limit if their time ends meanwhile; what nobody waits for any
-// more gives way. Other sources are not concerned.
+// S46: of one source, so many descriptors are read at a time, and half as many at one
+// host. Calls that want more wait, and are told the limit if their time ends meanwhile;
+// what nobody waits for any more gives way. Other sources are not concerned.
 func TestS46DescriptorsAtATime(t *testing.T) {
-	const skills, reads = 40, 3
+	const skills, reads, atOneHost = 40, 6, 3
 	p := many(t, "acme", skills, hostile.Hang())
 	p.Publish(hostile.Skill{ID: "acme/ok"})
 	p.On("acme/ok", hostile.Descriptor, hostile.Usual())
@@ -114,17 +114,17 @@ func TestS46DescriptorsAtATime(t *testing.T) {
 	defer leave()
 	waiting := c.With(hostile.Context(ctx))
 	var calls sync.WaitGroup
-	for i := range reads {
+	for i := range atOneHost {
 		calls.Go(func() { waiting.Execute("acme.s"+strconv.Itoa(i), nil) })
 	}
-	hostile.Eventually(t, 10*time.Second, func() bool { return p.Hanging() == reads }, "so many are read")
+	hostile.Eventually(t, 10*time.Second, func() bool { return p.Hanging() == atOneHost }, "so many are read")
 	impatient := c.With(hostile.Timeout(200 * time.Millisecond))
 	var told sync.WaitGroup
-	for i := reads; i < 2*reads; i++ {
+	for i := atOneHost; i < 2*atOneHost; i++ {
 		told.Go(func() {
 			a := impatient.Execute("acme.s"+strconv.Itoa(i), nil)
 			if a.Outcome() != "RATE_LIMITED" || a.Data.Source != "bridge" || a.Data.Executed != "no" || a.Data.Next != "retry" || a.Data.Retry == nil ||
-				!strings.Contains(string(a.Data.Details), `"limit":"reads","max":3`) || !strings.Contains(a.Message, "limits reads") {
+				!strings.Contains(string(a.Data.Details), `"limit":"reads","max":6`) || !strings.Contains(a.Message, "limits reads") {
 				t.Errorf("%v", a)
 			}
 		})
@@ -135,8 +135,64 @@ func TestS46DescriptorsAtATime(t *testing.T) {
 	told.Wait()
 	leave()
 	calls.Wait()
-	if n := most(); n > 2*reads { // the provider notices a little later that one was given up
+	if n := most(); n > 2*atOneHost { // the provider notices a little later that one was given up
 		t.Errorf("%d descriptors were read at a time", n)
+	}
+}
+
+// S46: in a registry, hosts that hang keep nothing from being read at another one, and
+// no more than limits reads are read at a time all the same: whether many publishers
+// have a host each, all have the same, or one has any number of names.
+func TestS46HostsThatHang(t *testing.T) {
+	const reads = 64
+	for name, test := range map[string]struct {
+		of   func(i int) (publisher, host int)
+		hang int // at a time, at least
+	}{
+		"one host":                   {func(i int) (int, int) { return i, 0 }, 32},
+		"20 hosts and publishers":    {func(i int) (int, int) { return i % 20, i % 20 }, 61},
+		"any host, of one publisher": {func(i int) (int, int) { return 0, i }, 32},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := hostile.NewProvider(t)
+			list := hostile.NewProvider(t)
+			names := hostile.NewNameServer(t)
+			var calls []string
+			publish := func(publisher, skill, at string) string {
+				names.Set(at, hostile.Addresses("127.0.0.1"))
+				id := publisher + "/" + skill
+				host.Publish(hostile.Skill{ID: id})
+				list.Publish(hostile.Skill{ID: id, DescriptorURL: strings.Replace(host.URLOf(id, hostile.Descriptor), "127.0.0.1", at, 1)})
+				return "reg." + publisher + "." + skill
+			}
+			for i := range 3 * reads {
+				publisher, at := test.of(i)
+				id := "evil" + strconv.Itoa(publisher)
+				calls = append(calls, publish(id, strconv.Itoa(i), "h"+strconv.Itoa(at)+".evil.test"))
+				host.On(id+"/"+strconv.Itoa(i), hostile.Descriptor, hostile.Hang())
+			}
+			good := publish("good", "own", "good.test")
+			c := hostile.StartCaddy(t, hostile.Bridge("circuit_breaker off", "allow_ports "+host.Port(), names.Transport(), "registry "+newRegistry(t, list).URL+" {\n\tnamespace reg\n}"))
+			if n := len(c.Names()); n != len(calls)+1 {
+				t.Fatalf("%d names", n)
+			}
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			waiting := c.With(hostile.Context(ctx))
+			most := peak(host)
+			var hanging sync.WaitGroup
+			for _, name := range calls {
+				hanging.Go(func() { waiting.Execute(name, nil) })
+			}
+			hostile.Eventually(t, 8*time.Second, func() bool { return host.Hanging() >= test.hang }, "hosts hang")
+			mustComplete(t, c.With(hostile.Timeout(4*time.Second)).Execute(good, nil)) // those that hang take 10 s
+			if n := most(); n > reads {
+				t.Errorf("%d descriptors were read at a time", n)
+			}
+			leave()
+			hanging.Wait()
+			c.Stop()
+		})
 	}
 }
 

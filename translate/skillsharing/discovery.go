@@ -243,14 +243,14 @@ func (c *Client) fresh(kind documentKind, url string) *cache.Document {
 // document reads a document through the cache, where it is known by the text of its URL.
 // The id, if it is not empty, is that of the skill that is expected.
 func (c *Client) document(ctx context.Context, kind documentKind, u *url.URL, text, id string, parse func(*cache.Response) (any, error)) (*cache.Document, *Error) {
-	atOnce := 0 // of indexes there are few, and without them there are no descriptors
+	atOnce, shares := 0, []string(nil) // of indexes there are few, and without them there are no descriptors
 	if kind == descriptorDocument {
-		atOnce = c.Limits.Reads
+		atOnce, shares = c.Limits.Reads, sharesOf(u, id)
 	}
 	m := &c.constant().misses
 	r, left := &reading{id: id}, false // of the flight, if this call begins it
 	doc, err := c.Cache.Get(ctx, cache.Request{
-		Group: c.Partition, AtOnce: atOnce,
+		Group: c.Partition, AtOnce: atOnce, Shares: shares,
 		Left: func() (landed func()) {
 			left = true
 			release := hold(ctx)
@@ -304,6 +304,28 @@ func (c *Client) document(ctx context.Context, kind documentKind, u *url.URL, te
 		c.warnOfStale(ctx, kind.phase(), u, doc.Err)
 	}
 	return doc, nil
+}
+
+// sharesOf are the shares of a source's reads that a descriptor counts in: of its host,
+// and of who publishes the skill. So one host that hangs, and one publisher with any
+// number of hosts that do, leave room for others.
+func sharesOf(u *url.URL, id string) []string {
+	shares := []string{"host " + u.Hostname()}
+	if publisher := publisherOf(id); publisher != "" {
+		shares = append(shares, "publisher "+publisher)
+	}
+	return shares
+}
+
+// publisherOf tells by the id of a skill who publishes it: acme of acme/pay,
+// com.example of com.example.pay, and acme of acme.pay. A registry gives different
+// publishers different ones, if it gives them names at all.
+func publisherOf(id string) string {
+	if name, _, found := strings.Cut(id, "/"); found {
+		return name
+	}
+	labels := strings.SplitN(id, ".", 3)
+	return strings.Join(labels[:max(1, len(labels)-1)], ".")
 }
 
 // ownError marks an error that is about this client, so that the cache gives it to no
@@ -514,7 +536,7 @@ func (c *Client) documentError(ctx context.Context, phase Phase, u *url.URL, err
 func tooManyReads(phase Phase, most int) *Error {
 	return &Error{
 		Code: RateLimited, Phase: phase, Source: SourceBridge, Executed: ExecutedNo,
-		Message: fmt.Sprintf("Too many descriptors of the provider are being read here (limits reads: %d); try again later.", most),
+		Message: fmt.Sprintf("Too many descriptors of the provider, or of one host or publisher, are being read here (limits reads: %d); try again later.", most),
 		Details: fmt.Appendf(nil, `{"limit":"reads","max":%d}`, most),
 		Retry:   SuggestRetry(timeoutDelay, retryAttempts),
 	}
