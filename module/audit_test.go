@@ -10,6 +10,7 @@ import (
 	zaptest "go.uber.org/zap/zaptest/observer"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -28,7 +29,7 @@ func TestAudit(t *testing.T) {
 		o.Notice(t.Context(), denied)
 		o.Notice(t.Context(), &skillsharing.Notice{Level: slog.LevelWarn, Source: "acme", Message: "something else"})
 		o.Called(t.Context(), &translate.Call{Name: "acme.now", Principal: "ada", TraceID: "t1"},
-			&translate.Outcome{SkillID: "acme/now", Run: &translate.Run{RunRef: translate.RunRef{ExecutionID: "e1"}, Status: skillsharing.StatusCompleted}},
+			&translate.Outcome{SkillID: "acme/now", Run: &translate.Run{Ref: run.Ref{ExecutionID: "e1"}, State: run.Completed}},
 			&translate.Statistics{Source: "acme", Operation: translate.OperationExecute})
 	}
 	o.audit.refused("list_skills", "why")

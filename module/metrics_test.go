@@ -25,6 +25,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -540,9 +541,9 @@ func TestOutcomeLabels(t *testing.T) {
 		seen[label] = true
 	}
 	for want, o := range map[string]*translate.Outcome{
-		"completed": {Run: &translate.Run{Status: skillsharing.StatusCompleted}},
-		"running":   {Run: &translate.Run{Status: skillsharing.StatusRunning}},
-		"failed":    {Run: &translate.Run{Status: skillsharing.StatusFailed}, Failure: &translate.Failure{Kind: translate.RunFailed}},
+		"completed": {Run: &translate.Run{State: run.Completed}},
+		"running":   {Run: &translate.Run{State: run.Working}},
+		"failed":    {Run: &translate.Run{State: run.Failed}, Failure: &translate.Failure{Kind: translate.RunFailed}},
 		"internal":  {}, // as after a panic
 	} {
 		if got := outcomeOf(o, execute); got != want {
@@ -825,7 +826,7 @@ func BenchmarkMetricsOfCall(b *testing.B) {
 	o := newObserver(zap.NewNop())
 	arrived := time.Now()
 	c := &translate.Call{Front: "skills_protocol", Method: "execute_skill", Name: "acme.x", Arrived: arrived}
-	completed := &translate.Outcome{SkillID: "acme/x", Run: &translate.Run{Status: skillsharing.StatusCompleted}}
+	completed := &translate.Outcome{SkillID: "acme/x", Run: &translate.Run{State: run.Completed}}
 	failed := &translate.Outcome{SkillID: "acme/x", Failure: &translate.Failure{Kind: translate.TimedOut, Err: &skillsharing.Error{Cause: errors.New("late")}}}
 	at := func(ms int) time.Time { return arrived.Add(time.Duration(ms) * time.Millisecond) }
 	once := &translate.Statistics{Source: "acme", Duration: time.Second, Found: at(1), Submitted: at(2), Effort: skillsharing.Effort{Attempts: 1}}

@@ -196,7 +196,7 @@ func (o *observer) Called(ctx context.Context, c *translate.Call, out *translate
 	if out.Run != nil {
 		*fields = append(*fields,
 			zap.String("execution_id", clip(out.Run.ExecutionID, maxLogged)),
-			zap.String("status", clip(string(out.Run.Status), maxLogged)))
+			zap.String("status", out.Run.State.String()))
 	}
 	if out.Failure != nil {
 		*fields = append(*fields, failureFields(out.Failure)...)

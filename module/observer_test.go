@@ -18,6 +18,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -93,7 +94,7 @@ func TestCalledFields(t *testing.T) {
 		&translate.Call{Name: strings.Repeat("n", 1000), Principal: "alice", TraceID: "abc", Args: []byte(`{"private":"argument"}`)},
 		&translate.Outcome{
 			SkillID: "acme/x",
-			Run:     &translate.Run{RunRef: translate.RunRef{ExecutionID: "run1"}, Status: skillsharing.StatusFailed, Output: []byte(`"private output"`)},
+			Run:     &translate.Run{Ref: run.Ref{ExecutionID: "run1"}, State: run.Failed, Output: []byte(`"private output"`)},
 			Failure: &translate.Failure{Kind: translate.Unreachable, Next: translate.NextFollowRun, Err: &skillsharing.Error{
 				Code: skillsharing.EndpointUnreachable, Message: "down", Phase: skillsharing.PhasePoll,
 				HTTPStatus: 503, Details: []byte(`"private details"`), Cause: errors.New("no route"),
@@ -169,7 +170,7 @@ func TestLoggedTextsAreBounded(t *testing.T) {
 	o, logs := observed(zapcore.DebugLevel)
 	o.Called(t.Context(), &translate.Call{Name: long, Principal: long}, &translate.Outcome{
 		SkillID: long,
-		Run:     &translate.Run{RunRef: translate.RunRef{ExecutionID: long}, Status: skillsharing.ExecutionStatus(long)},
+		Run:     &translate.Run{Ref: run.Ref{ExecutionID: long}, State: run.State(200)},
 		Failure: &translate.Failure{Kind: translate.Unreachable, Err: &skillsharing.Error{
 			Code: skillsharing.ErrorCode(long), URL: long, Message: long, Cause: errors.New(long),
 		}},

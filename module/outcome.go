@@ -45,7 +45,7 @@ func outcomeOf(o *translate.Outcome, s *translate.Statistics) string {
 		return kindNames[o.Failure.Kind]
 	case o.Failure != nil, o.Run == nil:
 		return kindNames[translate.Internal]
-	case o.Run.Status.Final():
+	case o.Run.State.Ended():
 		return outcomeCompleted
 	}
 	return outcomeRunning

@@ -23,6 +23,7 @@ import (
 	zaptest "go.uber.org/zap/zaptest/observer"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
 
@@ -99,7 +100,7 @@ func newTokenInstance(folder string) *tokenInstance {
 // lockKept is how long the file storage has a goroutine for a lock that was released.
 const lockKept = 10 * time.Second
 
-var followed = runtoken.Run{Source: "acme", SkillID: "acme/forecast", Version: "1.0.0", ExecutionID: "exec-1"}
+var followed = run.Ref{Source: "acme", SkillID: "acme/forecast", Version: "1.0.0", ExecutionID: "exec-1"}
 
 func (i *tokenInstance) seal(t *testing.T) string {
 	t.Helper()
@@ -113,9 +114,9 @@ func (i *tokenInstance) seal(t *testing.T) string {
 // opens says what comes of a token.
 func (i *tokenInstance) opens(t *testing.T, token string) error {
 	t.Helper()
-	run, err := i.Open(t.Context(), token, func(string) runtoken.Block { return runtoken.Block{Bridge: "bridge"} }, "alice")
-	if err == nil && run != followed {
-		t.Errorf("opened %+v", run)
+	ref, err := i.Open(t.Context(), token, func(string) runtoken.Block { return runtoken.Block{Bridge: "bridge"} }, "alice")
+	if err == nil && ref != followed {
+		t.Errorf("opened %+v", ref)
 	}
 	return err
 }
@@ -826,8 +827,8 @@ func TestRunTokenPool(t *testing.T) {
 		t.Fatal(err)
 	}
 	next, releaseNext := hold(caddy.ActiveContext())
-	if run, err := runtoken.New(next, nil).Open(t.Context(), token, func(string) runtoken.Block { return runtoken.Block{Bridge: "bridge"} }, "alice"); err != nil || run != followed {
-		t.Errorf("after a reload: %+v, error %v", run, err)
+	if ref, err := runtoken.New(next, nil).Open(t.Context(), token, func(string) runtoken.Block { return runtoken.Block{Bridge: "bridge"} }, "alice"); err != nil || ref != followed {
+		t.Errorf("after a reload: %+v, error %v", ref, err)
 	}
 	for _, release := range []func(){releaseOne, releaseTwo, releaseNext} {
 		release()

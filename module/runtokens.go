@@ -9,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
@@ -45,15 +46,14 @@ func (t *tokens) Ready(ctx context.Context) error {
 }
 
 // Seal implements skillsprotocol.Tokens.
-func (t *tokens) Seal(ctx context.Context, run translate.RunRef, principal string) (string, error) {
-	return t.sealer.Seal(ctx, runtoken.Run(run), t.blocks()[run.Source], principal)
+func (t *tokens) Seal(ctx context.Context, ref run.Ref, principal string) (string, error) {
+	return t.sealer.Seal(ctx, ref, t.blocks()[ref.Source], principal)
 }
 
 // Open implements skillsprotocol.Tokens.
-func (t *tokens) Open(ctx context.Context, token, principal string) (translate.RunRef, error) {
+func (t *tokens) Open(ctx context.Context, token, principal string) (run.Ref, error) {
 	block := func(source string) runtoken.Block { return t.blocks()[source] }
-	run, err := t.sealer.Open(ctx, token, block, principal)
-	return translate.RunRef(run), err
+	return t.sealer.Open(ctx, token, block, principal)
 }
 
 // blocks identify this handler as far as it concerns each source: they are the same

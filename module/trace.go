@@ -235,7 +235,7 @@ func endTrace(ctx context.Context, c *translate.Call, out *translate.Outcome, fi
 	}
 	if out.Run != nil {
 		attributes = append(attributes,
-			executionIDKey.String(clip(out.Run.ExecutionID, maxLogged)), statusKey.String(clip(string(out.Run.Status), maxLogged)))
+			executionIDKey.String(clip(out.Run.ExecutionID, maxLogged)), statusKey.String(out.Run.State.String()))
 	}
 	if d := figures.Effort.Credentials; d > 0 {
 		attributes = append(attributes, credentialsKey.Float64(d.Seconds()))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -133,7 +134,7 @@ func (b *Bridge) Execute(ctx context.Context, call Call) Outcome {
 	x := b.begin(ctx, call)
 	defer x.end(OperationExecute)
 	response, failure := x.submit()
-	if failure == nil && !response.Status.Final() {
+	if failure == nil && !response.State.Ended() {
 		response, failure = x.follow(&skillsharing.Awaited{ExecutionID: response.ExecutionID, RetryAfter: response.RetryAfter})
 	}
 	if failure == nil && x.lacksOutput(response) {
@@ -143,24 +144,24 @@ func (b *Bridge) Execute(ctx context.Context, call Call) Outcome {
 	return x.outcome
 }
 
-// Submit starts a run and does not wait for its end. The RunRef is that of the
+// Submit starts a run and does not wait for its end. The Ref is that of the
 // accepted run; where there is none, the Outcome says why.
-func (b *Bridge) Submit(ctx context.Context, call Call) (RunRef, Outcome) {
+func (b *Bridge) Submit(ctx context.Context, call Call) (run.Ref, Outcome) {
 	x := b.begin(ctx, call)
 	defer x.end(OperationSubmit)
 	response, failure := x.submit()
 	x.outcome = x.judge(response, failure)
 	if failure != nil {
-		return RunRef{}, x.outcome
+		return run.Ref{}, x.outcome
 	}
-	return x.outcome.Run.RunRef, x.outcome
+	return x.outcome.Run.Ref, x.outcome
 }
 
 // Follow asks about a run that was submitted before, by whomever, and waits for
 // its end for as long as the call says; if it does not say, for the default
 // timeout. That the run has not ended by then is no failure. Of the call, the
 // name and the arguments are not needed.
-func (b *Bridge) Follow(ctx context.Context, ref RunRef, call Call) Outcome {
+func (b *Bridge) Follow(ctx context.Context, ref run.Ref, call Call) Outcome {
 	call.Name = ref.SkillID
 	if call.Wait == nil {
 		call.Wait = &b.config.DefaultTimeout
@@ -170,7 +171,7 @@ func (b *Bridge) Follow(ctx context.Context, ref RunRef, call Call) Outcome {
 	x.ref = ref
 	x.stop.noteRun(ref)
 	x.setDeadline(b.config.MaxTimeout)
-	response, failure := &skillsharing.Response{ExecutionID: ref.ExecutionID, Status: skillsharing.StatusAccepted}, x.findRun(ref)
+	response, failure := &skillsharing.Response{ExecutionID: ref.ExecutionID, State: run.Accepted}, x.findRun(ref)
 	if failure == nil {
 		response, failure = x.follow(&skillsharing.Awaited{
 			ExecutionID: ref.ExecutionID, Resumed: true, Accepted: ref.Accepted, NotBefore: ref.NotBefore,

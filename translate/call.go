@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/rawobject"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -67,25 +68,15 @@ type Outcome struct {
 
 // Run is an execution that a provider accepted.
 type Run struct {
-	RunRef
+	run.Ref
 	// Status is the last one known.
-	Status skillsharing.ExecutionStatus
+	State run.State
 	// Output is what a completed run produced, as sent; null when there is none.
 	Output jsontext.Value
 	// Elapsed is how long the run took by the provider's own clock; 0 when it did not say.
 	Elapsed time.Duration
 	// RetryAfter is when it makes sense to ask again, of a run that has not ended.
 	RetryAfter time.Duration
-}
-
-// RunRef is all that is needed to follow a run to its end, now or later.
-type RunRef struct {
-	Source      string // namespace of the provider or registry, or name of the directly configured skill
-	SkillID     string
-	Version     string // of the skill
-	ExecutionID string
-	Accepted    time.Time // when the run was accepted; zero: that is not known
-	NotBefore   time.Time // when the provider wants to be asked again at the earliest; zero: it has not said
 }
 
 // Failure says why a call did not bring the result that was asked for.

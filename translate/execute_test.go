@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -52,38 +53,38 @@ func TestExecute(t *testing.T) {
 		status   []http.HandlerFunc
 		result   []http.HandlerFunc
 
-		run    skillsharing.ExecutionStatus // "": none
+		run    run.State // "": none
 		output string
 		kind   translate.Kind // 0: no failure
 		next   translate.Next
 		code   skillsharing.ErrorCode
 	}{
-		{about: "accepted, running, completed", submit: list(accepted), status: list(running, running, completed), run: "completed", output: `{"ok":true}`},
-		{about: "completed at once", submit: list(completed), run: "completed", output: `{"ok":true}`},
-		{about: "completed at once, without an id", submit: list(answerJSON(200, `{"status":"completed","output":[1]}`)), run: "completed", output: `[1]`},
-		{about: "output from the result URL", submit: list(accepted), status: list(bare), result: list(completed), run: "completed", output: `{"ok":true}`},
-		{about: "completed at once, output from the result URL", submit: list(bare), result: list(completed), run: "completed", output: `{"ok":true}`},
-		{about: "bare output", submit: list(accepted), status: list(bare), result: list(answerJSON(200, `{"output":7}`)), run: "completed", output: `7`},
-		{about: "no output anywhere", endpoint: object{"result_url": nil}, submit: list(accepted), status: list(bare), run: "completed", output: `null`},
-		{about: "output null", submit: list(accepted), status: list(answerJSON(200, response("e1", "completed", object{"output": jsontext.Value("null")}))), run: "completed", output: `null`},
-		{about: "no status URL", endpoint: object{"status_url": nil}, submit: list(accepted), result: list(running, answerJSON(200, `{"output":7}`)), run: "completed", output: `7`},
-		{about: "no URL to follow", endpoint: noURLs, submit: list(accepted), run: "accepted", kind: translate.ProviderFault, next: translate.NextNone, code: "INVALID_PROVIDER_RESPONSE"},
+		{about: "accepted, running, completed", submit: list(accepted), status: list(running, running, completed), run: run.Completed, output: `{"ok":true}`},
+		{about: "completed at once", submit: list(completed), run: run.Completed, output: `{"ok":true}`},
+		{about: "completed at once, without an id", submit: list(answerJSON(200, `{"status":"completed","output":[1]}`)), run: run.Completed, output: `[1]`},
+		{about: "output from the result URL", submit: list(accepted), status: list(bare), result: list(completed), run: run.Completed, output: `{"ok":true}`},
+		{about: "completed at once, output from the result URL", submit: list(bare), result: list(completed), run: run.Completed, output: `{"ok":true}`},
+		{about: "bare output", submit: list(accepted), status: list(bare), result: list(answerJSON(200, `{"output":7}`)), run: run.Completed, output: `7`},
+		{about: "no output anywhere", endpoint: object{"result_url": nil}, submit: list(accepted), status: list(bare), run: run.Completed, output: `null`},
+		{about: "output null", submit: list(accepted), status: list(answerJSON(200, response("e1", "completed", object{"output": jsontext.Value("null")}))), run: run.Completed, output: `null`},
+		{about: "no status URL", endpoint: object{"status_url": nil}, submit: list(accepted), result: list(running, answerJSON(200, `{"output":7}`)), run: run.Completed, output: `7`},
+		{about: "no URL to follow", endpoint: noURLs, submit: list(accepted), run: run.Accepted, kind: translate.ProviderFault, next: translate.NextNone, code: "INVALID_PROVIDER_RESPONSE"},
 		{
 			about: "failed", submit: list(accepted), status: list(answerJSON(200, response("e1", "failed", object{"error": object{"code": "NO_TABLES", "message": "m"}}))),
-			run: "failed", kind: translate.RunFailed, next: translate.NextNone, code: "NO_TABLES",
+			run: run.Failed, kind: translate.RunFailed, next: translate.NextNone, code: "NO_TABLES",
 		},
 		{
 			about: "failed at once, without an id", submit: list(answerJSON(500, `{"status":"failed"}`)),
-			run: "failed", kind: translate.RunFailed, next: translate.NextNone, code: "EXECUTION_FAILED",
+			run: run.Failed, kind: translate.RunFailed, next: translate.NextNone, code: "EXECUTION_FAILED",
 		},
 		{
 			about: "timed out at the provider", submit: list(accepted), status: list(answerJSON(504, response("e1", "timeout", object{"error": object{"code": "EXECUTION_TIMEOUT"}}))),
-			run: "timeout", kind: translate.RunFailed, next: translate.NextNone, code: "INVOCATION_TIMEOUT",
+			run: run.TimedOut, kind: translate.RunFailed, next: translate.NextNone, code: "INVOCATION_TIMEOUT",
 		},
-		{about: "lost", submit: list(accepted), status: list(answerJSON(404, "")), run: "accepted", kind: translate.ProviderFault, next: translate.NextNone, code: "INVALID_PROVIDER_RESPONSE"},
-		{about: "status forbidden", submit: list(accepted), status: list(answerJSON(403, "")), run: "accepted", kind: translate.PermissionDenied, next: translate.NextFollowRun, code: "PERMISSION_DENIED"},
-		{about: "result broken", submit: list(accepted), status: list(bare), result: list(answerJSON(409, "")), run: "accepted", kind: translate.ProviderFault, next: translate.NextFollowRun, code: "INVALID_PROVIDER_RESPONSE"},
-		{about: "another run", submit: list(accepted), status: list(answerJSON(200, response("e2", "completed", nil))), run: "accepted", kind: translate.ProviderFault, next: translate.NextFollowRun, code: "INVALID_PROVIDER_RESPONSE"},
+		{about: "lost", submit: list(accepted), status: list(answerJSON(404, "")), run: run.Accepted, kind: translate.ProviderFault, next: translate.NextNone, code: "INVALID_PROVIDER_RESPONSE"},
+		{about: "status forbidden", submit: list(accepted), status: list(answerJSON(403, "")), run: run.Accepted, kind: translate.PermissionDenied, next: translate.NextFollowRun, code: "PERMISSION_DENIED"},
+		{about: "result broken", submit: list(accepted), status: list(bare), result: list(answerJSON(409, "")), run: run.Accepted, kind: translate.ProviderFault, next: translate.NextFollowRun, code: "INVALID_PROVIDER_RESPONSE"},
+		{about: "another run", submit: list(accepted), status: list(answerJSON(200, response("e2", "completed", nil))), run: run.Accepted, kind: translate.ProviderFault, next: translate.NextFollowRun, code: "INVALID_PROVIDER_RESPONSE"},
 
 		{about: "401", submit: list(answerJSON(401, "")), kind: translate.AuthRequired, next: translate.NextAskOperator, code: "AUTH_REQUIRED"},
 		{about: "403", submit: list(answerJSON(403, "")), kind: translate.PermissionDenied, next: translate.NextAskOperator, code: "PERMISSION_DENIED"},
@@ -111,9 +112,9 @@ func TestExecute(t *testing.T) {
 				t.Errorf("skill id %q", o.SkillID)
 			}
 			switch {
-			case test.run == "" && o.Run != nil:
+			case test.run == 0 && o.Run != nil:
 				t.Errorf("got run %+v, want none", o.Run)
-			case test.run != "" && (o.Run == nil || o.Run.Status != test.run || string(o.Run.Output) != test.output || o.Run.ExecutionID == ""):
+			case test.run != 0 && (o.Run == nil || o.Run.State != test.run || string(o.Run.Output) != test.output || o.Run.ExecutionID == ""):
 				t.Errorf("got run %+v, failure %v; want %s with output %s", o.Run, o.Failure, test.run, test.output)
 			}
 			switch {
@@ -284,7 +285,7 @@ func TestSubmitThenFollow(t *testing.T) {
 	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
 	p.on("GET /status/e1", answerJSON(200, response("e1", "running", nil)), answerJSON(200, response("e1", "completed", object{"output": "done"})))
 	ref, o := newBridge(t, s).Submit(t.Context(), call(`{"city":"x"}`))
-	if want := (translate.RunRef{Source: "acme", SkillID: "acme/weather", Version: ref.Version, ExecutionID: "e1", Accepted: ref.Accepted}); ref != want || ref.Version == "" || ref.Accepted.IsZero() || o.Failure != nil || o.Run.Status != skillsharing.StatusAccepted {
+	if want := (run.Ref{Source: "acme", SkillID: "acme/weather", Version: ref.Version, ExecutionID: "e1", Accepted: ref.Accepted}); ref != want || ref.Version == "" || ref.Accepted.IsZero() || o.Failure != nil || o.Run.State != run.Accepted {
 		t.Fatalf("got %+v, %+v", ref, o)
 	}
 	p.received(t, "GET /status/e1", 0)

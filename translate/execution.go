@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -27,7 +28,7 @@ type execution struct {
 	found   *found        // once the descriptor is read
 	reached found         // what found points to then
 	timeout time.Duration // the effective one
-	ref     RunRef        // once the run is accepted
+	ref     run.Ref       // once the run is accepted
 	effort  skillsharing.Effort
 	outcome Outcome
 	run     Run // of the outcome, here, so that it takes no memory of its own
@@ -138,7 +139,7 @@ func (x *execution) submit() (*skillsharing.Response, *Failure) {
 		}
 		if err.Executed == skillsharing.ExecutedYes && err.Hint != skillsharing.HintRunLost { // only the answer is missing
 			x.accept(err.ExecutionID)
-			return &skillsharing.Response{ExecutionID: err.ExecutionID, Status: skillsharing.StatusAccepted}, failed(err)
+			return &skillsharing.Response{ExecutionID: err.ExecutionID, State: run.Accepted}, failed(err)
 		}
 		return nil, failed(err)
 	}
@@ -153,7 +154,7 @@ func (x *execution) submit() (*skillsharing.Response, *Failure) {
 // accept notes which run the call is about.
 func (x *execution) accept(executionID string) {
 	f := x.found
-	x.ref = RunRef{
+	x.ref = run.Ref{
 		Source: f.source.Namespace, SkillID: f.skill.ID, Version: shorten(f.skill.Version),
 		ExecutionID: executionID, Accepted: x.figures.Submitted,
 	}
@@ -240,7 +241,7 @@ const minTimeout = time.Millisecond
 
 // findRun finds the skill of a run that was submitted before. Whatever keeps it
 // from being found, the run exists.
-func (x *execution) findRun(ref RunRef) (failure *Failure) {
+func (x *execution) findRun(ref run.Ref) (failure *Failure) {
 	defer func() {
 		if failure != nil {
 			failure = aboutRun(failure, ref.ExecutionID)
@@ -267,13 +268,13 @@ func (x *execution) findRun(ref RunRef) (failure *Failure) {
 }
 
 // follow waits for the end of a run, or for as long as the agent does.
-func (x *execution) follow(run *skillsharing.Awaited) (*skillsharing.Response, *Failure) {
+func (x *execution) follow(awaited *skillsharing.Awaited) (*skillsharing.Response, *Failure) {
 	x.bridge.config.Following()
-	run.Until, run.TraceParent = x.until(), x.call.TraceParent
-	r, err := x.found.invoker.client.Follow(x.ctx, x.found.skill, run, &x.effort)
+	awaited.Until, awaited.TraceParent = x.until(), x.call.TraceParent
+	r, err := x.found.invoker.client.Follow(x.ctx, x.found.skill, awaited, &x.effort)
 	x.figures.Followed = time.Now()
 	if err != nil {
-		return &skillsharing.Response{ExecutionID: run.ExecutionID, Status: skillsharing.StatusAccepted}, failed(err)
+		return &skillsharing.Response{ExecutionID: awaited.ExecutionID, State: run.Accepted}, failed(err)
 	}
 	return r, nil
 }
@@ -289,7 +290,7 @@ func (x *execution) until() time.Time {
 // lacksOutput reports whether a run that completed in the first answer has its
 // output elsewhere.
 func (x *execution) lacksOutput(r *skillsharing.Response) bool {
-	return r.Status == skillsharing.StatusCompleted && r.Output == nil && r.ExecutionID != "" &&
+	return r.State == run.Completed && r.Output == nil && r.ExecutionID != "" &&
 		x.found.skill.Endpoint.ResultURL != "" && x.effort.Polls == 0
 }
 
@@ -311,7 +312,7 @@ const answerMembers = 2 << 10
 // fit sees to it that there is room for what is known of a run in the answer.
 func (x *execution) fit(r *skillsharing.Response, failure *Failure) (*skillsharing.Response, *Failure) {
 	budget := x.call.Answer
-	if budget == nil || failure != nil || !r.Status.Final() {
+	if budget == nil || failure != nil || !r.State.Ended() {
 		return r, failure
 	}
 	size := len(r.Output) + answerMembers
@@ -355,15 +356,15 @@ func (x *execution) judge(r *skillsharing.Response, failure *Failure) Outcome {
 	}
 	x.ref.NotBefore = r.NotBefore
 	o.Run = &x.run
-	*o.Run = Run{RunRef: x.ref, Status: r.Status, Output: r.Output, Elapsed: r.Elapsed, RetryAfter: r.RetryAfter}
+	*o.Run = Run{Ref: x.ref, State: r.State, Output: r.Output, Elapsed: r.Elapsed, RetryAfter: r.RetryAfter}
 	if o.Run.ExecutionID == "" {
 		o.Run.ExecutionID = newRunID()
 	}
 	switch {
 	case failure != nil:
-	case r.Status == skillsharing.StatusCompleted && r.Output == nil:
+	case r.State == run.Completed && r.Output == nil:
 		o.Run.Output = jsontext.Value("null")
-	case r.Status == skillsharing.StatusFailed, r.Status == skillsharing.StatusTimeout:
+	case r.State == run.Failed, r.State == run.TimedOut:
 		e := x.found.invoker.client.RunError(x.found.skill, r)
 		e.ExecutionID = o.Run.ExecutionID
 		o.Failure = runFailed(e)

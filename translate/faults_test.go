@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // What is wrong with skills takes a bounded room, however many there are and whatever
@@ -68,7 +69,7 @@ func TestFaultsOfRuns(t *testing.T) {
 	p.publish(p.descriptor("acme/weather", nil))
 	bridge := newBridge(t, s)
 	for n := range 10 {
-		o := bridge.Follow(t.Context(), translate.RunRef{Source: "forecast", SkillID: fmt.Sprintf("acme/old%d", n), ExecutionID: "e"}, translate.Call{})
+		o := bridge.Follow(t.Context(), run.Ref{Source: "forecast", SkillID: fmt.Sprintf("acme/old%d", n), ExecutionID: "e"}, translate.Call{})
 		if o.Failure == nil || !strings.Contains(o.Failure.Err.Message, "describes another skill") {
 			t.Fatalf("%+v", o.Failure)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -105,7 +106,7 @@ func (b *Bridge) listSource(ctx context.Context, within *stay, s *source, princi
 }
 
 // byRef finds the skill of a run, by its exact id.
-func (c *catalog) byRef(ctx context.Context, ref RunRef) (*listed, *Failure) {
+func (c *catalog) byRef(ctx context.Context, ref run.Ref) (*listed, *Failure) {
 	for _, s := range c.sources {
 		switch {
 		case s.Namespace != ref.Source:

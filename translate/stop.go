@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -24,7 +25,7 @@ type stoppable struct {
 	bridge *Bridge
 
 	mu      sync.Mutex
-	run     RunRef // once it is accepted
+	run     run.Ref // once it is accepted
 	stopped bool
 	cancel  context.CancelFunc // of what is waited for; nil: nothing is
 }
@@ -58,9 +59,9 @@ func (w *stoppable) waitFor(cancel context.CancelFunc) {
 }
 
 // noteRun tells that a run was accepted.
-func (w *stoppable) noteRun(run RunRef) {
+func (w *stoppable) noteRun(ref run.Ref) {
 	w.mu.Lock()
-	w.run = run
+	w.run = ref
 	w.mu.Unlock()
 }
 
@@ -70,7 +71,7 @@ type CallInProgress struct {
 	Name, Principal, TraceID string
 	Method                   string
 	Arrived                  time.Time
-	Run                      RunRef // empty: none was accepted yet
+	Run                      run.Ref // empty: none was accepted yet
 }
 
 // InProgress returns the calls that are in progress, the oldest first, but not more

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -24,16 +25,16 @@ func TestWaitEnds(t *testing.T) {
 	p.on("GET /status/e1", answerJSON(200, response("e1", "running", nil)))
 	bridge := newBridge(t, s)
 	o := bridge.Execute(t.Context(), waiting(0))
-	if o.Failure != nil || o.Run.Status != skillsharing.StatusAccepted || o.Run.RetryAfter <= 0 || o.Run.RetryAfter > time.Minute {
+	if o.Failure != nil || o.Run.State != run.Accepted || o.Run.RetryAfter <= 0 || o.Run.RetryAfter > time.Minute {
 		t.Fatalf("%+v, %+v", o.Run, o.Failure)
 	}
-	ref := o.Run.RunRef
+	ref := o.Run.Ref
 	if ref.Source != "acme" || ref.SkillID != "acme/weather" || ref.Version != "1.2.3" || ref.ExecutionID != "e1" || time.Since(ref.Accepted) > time.Minute {
 		t.Errorf("%+v", ref)
 	}
 	p.received(t, "GET /status/e1", 0)
 
-	if o := bridge.Follow(t.Context(), ref, waiting(0)); o.Failure != nil || o.Run.Status != skillsharing.StatusRunning || o.Run.RunRef != ref {
+	if o := bridge.Follow(t.Context(), ref, waiting(0)); o.Failure != nil || o.Run.State != run.Working || o.Run.Ref != ref {
 		t.Errorf("%+v, %+v", o.Run, o.Failure)
 	}
 	p.received(t, "GET /status/e1", 1)
@@ -41,7 +42,7 @@ func TestWaitEnds(t *testing.T) {
 	// The timeout bounds the wait, and is no failure then.
 	c := waiting(time.Hour)
 	c.Timeout = 50 * time.Millisecond
-	if o := bridge.Execute(t.Context(), c); o.Failure != nil || o.Run.Status.Final() {
+	if o := bridge.Execute(t.Context(), c); o.Failure != nil || o.Run.State.Ended() {
 		t.Errorf("%+v, %+v", o.Run, o.Failure)
 	}
 }
@@ -79,7 +80,7 @@ func TestFollowFailures(t *testing.T) {
 	foreign := ref
 	foreign.Source = "other"
 	for name, c := range map[string]struct {
-		ref    translate.RunRef
+		ref    run.Ref
 		broken bool
 		kind   translate.Kind
 		next   translate.Next
@@ -132,10 +133,10 @@ func TestFollowNotBefore(t *testing.T) {
 	ref, _ := bridge.Submit(t.Context(), call(`{"city":"x"}`))
 	for range 3 {
 		o := bridge.Follow(t.Context(), ref, waiting(0))
-		if o.Failure != nil || o.Run.Status.Final() || time.Until(o.Run.NotBefore) < 50*time.Second || o.Run.RetryAfter < 50*time.Second {
+		if o.Failure != nil || o.Run.State.Ended() || time.Until(o.Run.NotBefore) < 50*time.Second || o.Run.RetryAfter < 50*time.Second {
 			t.Fatalf("%+v, %+v", o.Run, o.Failure)
 		}
-		ref = o.Run.RunRef
+		ref = o.Run.Ref
 	}
 	p.received(t, "GET /status/e1", 1)
 }

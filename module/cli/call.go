@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -47,10 +48,10 @@ func (p *Provider) Call(ctx context.Context, skill string, args Arguments, o Opt
 	starting, cancel := context.WithTimeout(ctx, f.left()) // how long one waits is no business of the provider's
 	defer cancel()
 	outcome := p.Bridge.Execute(starting, translate.Call{Name: skill, Args: object, Timeout: f.longer(d.Descriptor), Wait: new(time.Duration)})
-	if outcome.Failure == nil && !outcome.Run.Status.Final() {
+	if outcome.Failure == nil && !outcome.Run.State.Ended() {
 		f.progress.running("accepted " + outcome.Run.ExecutionID)
 		if f.pause(ctx, outcome.Run.RetryAfter) {
-			outcome = f.follow(ctx, outcome.Run.RunRef)
+			outcome = f.follow(ctx, outcome.Run.Ref)
 		}
 	}
 	return f.tell(ctx, outcome)
@@ -64,7 +65,7 @@ func (p *Provider) Follow(ctx context.Context, skill, executionID string, o Opti
 	if failure != nil {
 		return f.tell(ctx, translate.Outcome{SkillID: skill, Failure: aboutRun(failure, skill, executionID)})
 	}
-	ref := translate.RunRef{Source: d.Namespace, SkillID: d.Descriptor.ID, Version: d.Descriptor.Version, ExecutionID: executionID}
+	ref := run.Ref{Source: d.Namespace, SkillID: d.Descriptor.ID, Version: d.Descriptor.Version, ExecutionID: executionID}
 	f.progress.running("following " + executionID)
 	return f.tell(ctx, f.follow(ctx, ref))
 }
@@ -140,11 +141,11 @@ func (f *following) pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-func (f *following) follow(ctx context.Context, ref translate.RunRef) translate.Outcome {
+func (f *following) follow(ctx context.Context, ref run.Ref) translate.Outcome {
 	for {
 		wait := f.left()
 		o := f.Bridge.Follow(ctx, ref, translate.Call{Wait: &wait})
-		if o.Failure != nil || o.Run.Status.Final() || f.left() <= 0 {
+		if o.Failure != nil || o.Run.State.Ended() || f.left() <= 0 {
 			return o
 		}
 		if !f.pause(ctx, o.Run.RetryAfter) {
@@ -162,7 +163,7 @@ func (f *following) tell(ctx context.Context, o translate.Outcome) int {
 	}
 	failure := o.Failure
 	switch {
-	case failure == nil && o.Run.Status.Final():
+	case failure == nil && o.Run.State.Ended():
 		f.progress.end("completed in " + elapsed)
 		status = OK
 	case failure != nil && failure.Kind == translate.RunFailed:
@@ -243,12 +244,12 @@ type wholeOutcome struct {
 func (f *following) whole(ctx context.Context, o translate.Outcome) wholeOutcome {
 	w := wholeOutcome{Status: "error", SkillID: o.SkillID, ElapsedMS: time.Since(f.start).Milliseconds()}
 	if o.Run != nil {
-		w.Status, w.ExecutionID, w.Output = string(o.Run.Status), o.Run.ExecutionID, o.Run.Output
-		if !o.Run.Status.Final() && (o.Failure == nil || ctx.Err() != nil || o.Failure.Next == translate.NextFollowRun) {
+		w.Status, w.ExecutionID, w.Output = o.Run.State.String(), o.Run.ExecutionID, o.Run.Output
+		if !o.Run.State.Ended() && (o.Failure == nil || ctx.Err() != nil || o.Failure.Next == translate.NextFollowRun) {
 			w.Follow = f.command("follow", o.SkillID, o.Run.ExecutionID)
 		}
 	}
-	if o.Failure != nil && (ctx.Err() == nil || o.Run == nil || o.Run.Status.Final()) { // else it is that nobody waits
+	if o.Failure != nil && (ctx.Err() == nil || o.Run == nil || o.Run.State.Ended()) { // else it is that nobody waits
 		w.Error = newWholeError(o.Failure.Err, o.Failure.Next)
 	}
 	return w

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
 
@@ -18,14 +19,14 @@ func FuzzOpen(f *testing.F) {
 	}
 	f.Add(good, "")
 	f.Fuzz(func(t *testing.T, token, who string) {
-		run, err := s.Open(t.Context(), token, blocks, who)
+		ref, err := s.Open(t.Context(), token, blocks, who)
 		switch {
 		case token == good && who == principal:
-			if err != nil || run != aRun {
-				t.Errorf("%+v, error %v", run, err)
+			if err != nil || ref != aRun {
+				t.Errorf("%+v, error %v", ref, err)
 			}
-		case err != runtoken.ErrInvalid || run != (runtoken.Run{}):
-			t.Errorf("%q for %q: %+v, error %v", token, who, run, err)
+		case err != runtoken.ErrInvalid || ref != (run.Ref{}):
+			t.Errorf("%q for %q: %+v, error %v", token, who, ref, err)
 		}
 	})
 }
@@ -41,16 +42,16 @@ func FuzzPlaintext(f *testing.F) {
 		if len(plain) > 2900 {
 			return
 		}
-		run, err := s.Open(t.Context(), encrypted(t, plain, principal), blocks, principal)
+		ref, err := s.Open(t.Context(), encrypted(t, plain, principal), blocks, principal)
 		if err != nil {
-			if err != runtoken.ErrInvalid || run != (runtoken.Run{}) {
-				t.Errorf("%q: %+v, error %v", plain, run, err)
+			if err != runtoken.ErrInvalid || ref != (run.Ref{}) {
+				t.Errorf("%q: %+v, error %v", plain, ref, err)
 			}
 			return
 		}
 		// Nothing was left out or read twice: the texts are all of it but what is of fixed size.
-		if n := len(run.Source) + len(run.SkillID) + len(run.Version) + len(run.ExecutionID) + 4*2 + 57; n != len(plain) || run.Source != aRun.Source {
-			t.Errorf("%q: %+v at %v", plain, run, now.Time)
+		if n := len(ref.Source) + len(ref.SkillID) + len(ref.Version) + len(ref.ExecutionID) + 4*2 + 57; n != len(plain) || ref.Source != aRun.Source {
+			t.Errorf("%q: %+v at %v", plain, ref, now.Time)
 		}
 	})
 }
@@ -61,14 +62,14 @@ func FuzzRoundTrip(f *testing.F) {
 	f.Add("acme", "acme/forecast", "1.2.3", "exec-42", principal)
 	f.Add("", "", "", "", "")
 	f.Fuzz(func(t *testing.T, source, skill, version, execution, who string) {
-		run := runtoken.Run{Source: source, SkillID: skill, Version: version, ExecutionID: execution}
-		token, err := s.Seal(t.Context(), run, block, who)
+		ref := run.Ref{Source: source, SkillID: skill, Version: version, ExecutionID: execution}
+		token, err := s.Seal(t.Context(), ref, block, who)
 		if err == runtoken.ErrUnsealable {
 			return
 		}
 		got, err := s.Open(t.Context(), token, func(string) runtoken.Block { return block }, who)
-		if err != nil || got != run {
-			t.Errorf("%+v became %+v, error %v", run, got, err)
+		if err != nil || got != ref {
+			t.Errorf("%+v became %+v, error %v", ref, got, err)
 		}
 	})
 }

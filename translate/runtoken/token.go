@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/chacha20poly1305"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 const (
@@ -52,17 +54,6 @@ var (
 // encoding has one text for each sequence of bytes. It still skips line breaks.
 var encoding = base64.RawURLEncoding.Strict()
 
-// Run is what a token stands for.
-type Run struct {
-	Source      string // its namespace
-	SkillID     string
-	Version     string
-	ExecutionID string
-	// Accepted is when the run was accepted, and NotBefore when its provider wants to be asked again at the earliest, to
-	// the millisecond; zero: that is not known.
-	Accepted, NotBefore time.Time
-}
-
 // Block is what a token is bound to: the bridge that gives it out, as far as it
 // concerns the source of the run. The zero Block stands for a source that is not
 // there.
@@ -91,13 +82,13 @@ func New(keys Keys, now func() time.Time) *Sealer {
 
 // Seal makes a token that this principal (empty: anonymous) may use while the block of
 // the run's source is what it is now.
-func (s *Sealer) Seal(ctx context.Context, run Run, block Block, principal string) (string, error) {
-	fields := [...]string{run.Source, run.SkillID, run.Version, run.ExecutionID}
+func (s *Sealer) Seal(ctx context.Context, ref run.Ref, block Block, principal string) (string, error) {
+	fields := [...]string{ref.Source, ref.SkillID, ref.Version, ref.ExecutionID}
 	length := nonceEnd + siteEnd + chacha20poly1305.Overhead
 	for _, field := range fields {
 		length += lengthSize + len(field)
 	}
-	if block.Bridge == "" || run.Source == "" || run.SkillID == "" || run.ExecutionID == "" || encoding.EncodedLen(length) > MaxToken {
+	if block.Bridge == "" || ref.Source == "" || ref.SkillID == "" || ref.ExecutionID == "" || encoding.EncodedLen(length) > MaxToken {
 		return "", ErrUnsealable
 	}
 	key, err := s.keys.Current(ctx)
@@ -118,8 +109,8 @@ func (s *Sealer) Seal(ctx context.Context, run Run, block Block, principal strin
 		alike = 1
 	}
 	data = binary.BigEndian.AppendUint64(data, uint64(s.now().Add(Lifetime).Unix())) //nolint:gosec // after 1970
-	data = binary.BigEndian.AppendUint64(data, uint64(milliseconds(run.Accepted)))   //nolint:gosec // only read back
-	data = binary.BigEndian.AppendUint64(data, uint64(milliseconds(run.NotBefore)))  //nolint:gosec // only read back
+	data = binary.BigEndian.AppendUint64(data, uint64(milliseconds(ref.Accepted)))   //nolint:gosec // only read back
+	data = binary.BigEndian.AppendUint64(data, uint64(milliseconds(ref.NotBefore)))  //nolint:gosec // only read back
 	data = append(data, bridge[:]...)
 	data = append(data, alike)
 	data = append(data, site[:]...)
@@ -136,45 +127,45 @@ func (s *Sealer) Seal(ctx context.Context, run Run, block Block, principal strin
 // block of a source, the zero Block if there is none (any more). It is only asked
 // about sources that a Sealer once put into a token. Any other error comes from the
 // keys, and says nothing about the token.
-func (s *Sealer) Open(ctx context.Context, token string, block func(source string) Block, principal string) (Run, error) {
+func (s *Sealer) Open(ctx context.Context, token string, block func(source string) Block, principal string) (run.Ref, error) {
 	if len(token) > MaxToken || strings.ContainsAny(token, "\r\n") {
-		return Run{}, ErrInvalid
+		return run.Ref{}, ErrInvalid
 	}
 	data, err := encoding.DecodeString(token)
 	if err != nil || len(data) < nonceEnd+siteEnd+chacha20poly1305.Overhead || data[0] != version {
-		return Run{}, ErrInvalid
+		return run.Ref{}, ErrInvalid
 	}
 	key, ok, err := s.keys.Find(ctx, KeyID(data[1:idEnd]))
 	if err != nil {
-		return Run{}, err
+		return run.Ref{}, err
 	}
 	if !ok {
-		return Run{}, ErrInvalid
+		return run.Ref{}, ErrInvalid
 	}
 	aead, err := key.aead()
 	if err != nil {
-		return Run{}, err
+		return run.Ref{}, err
 	}
 	plain, err := aead.Open(data[nonceEnd:nonceEnd], data[idEnd:nonceEnd], data[nonceEnd:], additional(data, principal))
 	if err != nil {
-		return Run{}, ErrInvalid
+		return run.Ref{}, ErrInvalid
 	}
 
 	// The rest is what a Sealer has written, though maybe of another time and place.
 	left := int64(binary.BigEndian.Uint64(plain)) - s.now().Unix() //nolint:gosec // as it was written
-	run, ok := parse(plain[siteEnd:])
+	ref, ok := parse(plain[siteEnd:])
 	if !ok || left <= 0 || left > int64((Lifetime+Skew)/time.Second) {
-		return Run{}, ErrInvalid
+		return run.Ref{}, ErrInvalid
 	}
-	now := block(run.Source)
+	now := block(ref.Source)
 	if now.Bridge == "" || !equals(plain[beforeEnd:bridgeEnd], now.Bridge) {
-		return Run{}, ErrInvalid
+		return run.Ref{}, ErrInvalid
 	}
 	if alike := plain[bridgeEnd] != 0; (alike || now.Alike) && !equals(plain[alikeEnd:siteEnd], now.Site) {
-		return Run{}, ErrInvalid
+		return run.Ref{}, ErrInvalid
 	}
-	run.Accepted, run.NotBefore = timeOf(plain[expiryEnd:]), timeOf(plain[acceptEnd:])
-	return run, nil
+	ref.Accepted, ref.NotBefore = timeOf(plain[expiryEnd:]), timeOf(plain[acceptEnd:])
+	return ref, nil
 }
 
 // timeOf reads what milliseconds has written.
@@ -195,19 +186,19 @@ func milliseconds(t time.Time) int64 {
 }
 
 // parse reads the texts of a token, and nothing beyond.
-func parse(plain []byte) (run Run, ok bool) {
-	for _, field := range []*string{&run.Source, &run.SkillID, &run.Version, &run.ExecutionID} {
+func parse(plain []byte) (ref run.Ref, ok bool) {
+	for _, field := range []*string{&ref.Source, &ref.SkillID, &ref.Version, &ref.ExecutionID} {
 		if len(plain) < lengthSize {
-			return Run{}, false
+			return run.Ref{}, false
 		}
 		length := int(binary.BigEndian.Uint16(plain))
 		plain = plain[lengthSize:]
 		if len(plain) < length {
-			return Run{}, false
+			return run.Ref{}, false
 		}
 		*field, plain = string(plain[:length]), plain[length:]
 	}
-	return run, len(plain) == 0
+	return ref, len(plain) == 0
 }
 
 // additional is what a token is authenticated with beside its plaintext. What stands

@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"golang.org/x/crypto/chacha20poly1305"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
 
@@ -54,7 +55,7 @@ func (c *clock) now() time.Time { return c.Time }
 var (
 	start   = time.Date(2026, time.May, 4, 10, 0, 0, 0, time.UTC)
 	testKey = runtoken.RestoreKey(runtoken.KeyID{1, 2, 3, 4}, runtoken.Secret{5, 6, 7}, start)
-	aRun    = runtoken.Run{Source: "acme", SkillID: "acme/forecast", Version: "1.2.3", ExecutionID: "exec-42", Accepted: time.UnixMilli(1795000000123).UTC(), NotBefore: time.UnixMilli(1795000030123).UTC()}
+	aRun    = run.Ref{Source: "acme", SkillID: "acme/forecast", Version: "1.2.3", ExecutionID: "exec-42", Accepted: time.UnixMilli(1795000000123).UTC(), NotBefore: time.UnixMilli(1795000030123).UTC()}
 )
 
 const principal = "alice"
@@ -74,9 +75,9 @@ func newSealer() (*runtoken.Sealer, *ring, *clock) {
 	return runtoken.New(keys, now.now), keys, now
 }
 
-func mustSeal(tb testing.TB, s *runtoken.Sealer, run runtoken.Run, principal string) string {
+func mustSeal(tb testing.TB, s *runtoken.Sealer, ref run.Ref, principal string) string {
 	tb.Helper()
-	token, err := s.Seal(tb.Context(), run, block, principal)
+	token, err := s.Seal(tb.Context(), ref, block, principal)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -86,9 +87,9 @@ func mustSeal(tb testing.TB, s *runtoken.Sealer, run runtoken.Run, principal str
 // refuse expects a token to be refused, and as every other one is.
 func refuse(tb testing.TB, s *runtoken.Sealer, what, token, principal string) {
 	tb.Helper()
-	run, err := s.Open(tb.Context(), token, blocks, principal)
-	if err != runtoken.ErrInvalid || run != (runtoken.Run{}) { // the very same: nothing may tell them apart
-		tb.Errorf("%s: %+v, error %v", what, run, err)
+	ref, err := s.Open(tb.Context(), token, blocks, principal)
+	if err != runtoken.ErrInvalid || ref != (run.Ref{}) { // the very same: nothing may tell them apart
+		tb.Errorf("%s: %+v, error %v", what, ref, err)
 	}
 }
 
@@ -129,20 +130,20 @@ func encryptedAs(tb testing.TB, version byte, plain []byte, principal string) st
 func TestRoundTrip(t *testing.T) {
 	s, _, now := newSealer()
 	long := strings.Repeat("x", 512)
-	for name, run := range map[string]runtoken.Run{
+	for name, ref := range map[string]run.Ref{
 		"usual":          aRun,
 		"no version":     {Source: "acme", SkillID: "acme/forecast", ExecutionID: "exec-42"},
 		"odd characters": {Source: "acme", SkillID: "\x00é\xff", Version: "1\n", ExecutionID: "../?#%"},
 		"long":           {Source: "acme", SkillID: long, Version: long, ExecutionID: long},
 	} {
 		for _, principal := range []string{"", "alice", "anonymous", strings.Repeat("p", 1000)} {
-			token := mustSeal(t, s, run, principal)
+			token := mustSeal(t, s, ref, principal)
 			if len(token) > runtoken.MaxToken || strings.Trim(token, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
 				t.Errorf("%s: token %q", name, token)
 			}
 			for _, age := range []time.Duration{0, runtoken.Lifetime - time.Second, -runtoken.Skew} {
 				now.Time = start.Add(age)
-				if got, err := s.Open(t.Context(), token, blocks, principal); err != nil || got != run {
+				if got, err := s.Open(t.Context(), token, blocks, principal); err != nil || got != ref {
 					t.Errorf("%s, after %v: %+v, error %v", name, age, got, err)
 				}
 			}
@@ -168,8 +169,8 @@ func TestFormat(t *testing.T) {
 	if err != nil || !bytes.Equal(plain, want) || !bytes.Equal(data[:5], []byte{2, 1, 2, 3, 4}) {
 		t.Errorf("%q (error %v), want %q", plain, err, want)
 	}
-	if run, err := s.Open(t.Context(), encrypted(t, want, principal), blocks, principal); err != nil || run != aRun {
-		t.Errorf("%+v, error %v", run, err)
+	if ref, err := s.Open(t.Context(), encrypted(t, want, principal), blocks, principal); err != nil || ref != aRun {
+		t.Errorf("%+v, error %v", ref, err)
 	}
 }
 
@@ -230,9 +231,9 @@ func TestCanonical(t *testing.T) {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	s, _, _ := newSealer()
 	for _, id := range []string{"x", "xx", "xxx"} {
-		run := aRun
-		run.ExecutionID = id
-		token := mustSeal(t, s, run, principal)
+		ref := aRun
+		ref.ExecutionID = id
+		token := mustSeal(t, s, ref, principal)
 		for _, last := range alphabet {
 			if other := token[:len(token)-1] + string(last); other != token {
 				refuse(t, s, "another last character", other, principal)
@@ -257,14 +258,14 @@ func TestBinding(t *testing.T) {
 	}
 	refuse(t, s, "an anonymous token for a principal", mustSeal(t, s, aRun, ""), "anonymous")
 	for _, other := range []string{"", block.Bridge + "/", "https://beta.example"} {
-		run, err := s.Open(t.Context(), token, func(source string) runtoken.Block {
+		ref, err := s.Open(t.Context(), token, func(source string) runtoken.Block {
 			if source != aRun.Source {
 				t.Errorf("asked about %q", source)
 			}
 			return runtoken.Block{Bridge: other, Site: block.Site}
 		}, principal)
-		if err != runtoken.ErrInvalid || run != (runtoken.Run{}) {
-			t.Errorf("block %q: %+v, error %v", other, run, err)
+		if err != runtoken.ErrInvalid || ref != (run.Ref{}) {
+			t.Errorf("block %q: %+v, error %v", other, ref, err)
 		}
 	}
 	// A source that is gone has no block, which must not be the block of a token.
@@ -334,8 +335,8 @@ func TestExpiry(t *testing.T) {
 			refuse(t, s, fmt.Sprintf("after %v", age), token, principal)
 			continue
 		}
-		if run, err := s.Open(t.Context(), token, blocks, principal); err != nil || run != aRun {
-			t.Errorf("after %v: %+v, error %v", age, run, err)
+		if ref, err := s.Open(t.Context(), token, blocks, principal); err != nil || ref != aRun {
+			t.Errorf("after %v: %+v, error %v", age, ref, err)
 		}
 	}
 	now.Time = start
@@ -350,8 +351,8 @@ func TestKeys(t *testing.T) {
 	keys.keys = append(keys.keys, runtoken.NewKey(now.Time))
 	fresh := mustSeal(t, s, aRun, principal)
 	for _, token := range []string{old, fresh} {
-		if run, err := s.Open(t.Context(), token, blocks, principal); err != nil || run != aRun {
-			t.Errorf("%+v, error %v", run, err)
+		if ref, err := s.Open(t.Context(), token, blocks, principal); err != nil || ref != aRun {
+			t.Errorf("%+v, error %v", ref, err)
 		}
 	}
 	keys.keys = keys.keys[1:]
@@ -371,8 +372,8 @@ func TestKeys(t *testing.T) {
 	if token, err := s.Seal(t.Context(), aRun, block, principal); !errors.Is(err, down) || token != "" {
 		t.Errorf("%q, error %v", token, err)
 	}
-	if run, err := s.Open(t.Context(), fresh, blocks, principal); !errors.Is(err, down) || errors.Is(err, runtoken.ErrInvalid) || run != (runtoken.Run{}) {
-		t.Errorf("%+v, error %v: the agent may try again", run, err)
+	if ref, err := s.Open(t.Context(), fresh, blocks, principal); !errors.Is(err, down) || errors.Is(err, runtoken.ErrInvalid) || ref != (run.Ref{}) {
+		t.Errorf("%+v, error %v: the agent may try again", ref, err)
 	}
 }
 
@@ -380,19 +381,19 @@ func TestUnsealable(t *testing.T) {
 	s, keys, _ := newSealer()
 	keys.err = errors.New("asked for a key")
 	for name, c := range map[string]struct {
-		change func(*runtoken.Run)
+		change func(*run.Ref)
 		block  runtoken.Block
 	}{
-		"no block":          {func(*runtoken.Run) {}, runtoken.Block{Site: block.Site}},
-		"no source":         {func(r *runtoken.Run) { r.Source = "" }, block},
-		"no skill":          {func(r *runtoken.Run) { r.SkillID = "" }, block},
-		"no execution":      {func(r *runtoken.Run) { r.ExecutionID = "" }, block},
-		"long execution id": {func(r *runtoken.Run) { r.ExecutionID = strings.Repeat("x", 3000) }, block},
-		"very long version": {func(r *runtoken.Run) { r.Version = strings.Repeat("x", 1<<17) }, block},
+		"no block":          {func(*run.Ref) {}, runtoken.Block{Site: block.Site}},
+		"no source":         {func(r *run.Ref) { r.Source = "" }, block},
+		"no skill":          {func(r *run.Ref) { r.SkillID = "" }, block},
+		"no execution":      {func(r *run.Ref) { r.ExecutionID = "" }, block},
+		"long execution id": {func(r *run.Ref) { r.ExecutionID = strings.Repeat("x", 3000) }, block},
+		"very long version": {func(r *run.Ref) { r.Version = strings.Repeat("x", 1<<17) }, block},
 	} {
-		run := aRun
-		c.change(&run)
-		if token, err := s.Seal(t.Context(), run, c.block, principal); !errors.Is(err, runtoken.ErrUnsealable) || token != "" {
+		ref := aRun
+		c.change(&ref)
+		if token, err := s.Seal(t.Context(), ref, c.block, principal); !errors.Is(err, runtoken.ErrUnsealable) || token != "" {
 			t.Errorf("%s: %q, error %v", name, token, err)
 		}
 	}
@@ -401,15 +402,15 @@ func TestUnsealable(t *testing.T) {
 // TestLongest: what can be sealed can be opened, to the last byte.
 func TestLongest(t *testing.T) {
 	s, _, _ := newSealer()
-	run, longest := aRun, 0
+	ref, longest := aRun, 0
 	for n := 2900; n < 3000; n++ {
-		run.ExecutionID = strings.Repeat("x", n)
-		token, err := s.Seal(t.Context(), run, block, principal)
+		ref.ExecutionID = strings.Repeat("x", n)
+		token, err := s.Seal(t.Context(), ref, block, principal)
 		if err != nil {
 			break
 		}
 		longest = len(token)
-		if got, err := s.Open(t.Context(), token, blocks, principal); err != nil || got != run {
+		if got, err := s.Open(t.Context(), token, blocks, principal); err != nil || got != ref {
 			t.Fatalf("%d bytes: error %v", n, err)
 		}
 	}
@@ -423,8 +424,8 @@ func TestLongest(t *testing.T) {
 func TestPlaintextIsReadStrictly(t *testing.T) {
 	s, _, _ := newSealer()
 	good := written(start.Add(time.Hour), block, "acme", "acme/forecast", "1.2.3", "exec-42")
-	if run, err := s.Open(t.Context(), encrypted(t, good, principal), blocks, principal); err != nil || run != aRun {
-		t.Fatalf("%+v, error %v", run, err)
+	if ref, err := s.Open(t.Context(), encrypted(t, good, principal), blocks, principal); err != nil || ref != aRun {
+		t.Fatalf("%+v, error %v", ref, err)
 	}
 	for n := range good {
 		refuse(t, s, fmt.Sprintf("the first %d bytes", n), encrypted(t, good[:n], principal), principal)

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/nesting"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // answer is an HTTP answer whose body has been read.
@@ -69,7 +70,7 @@ func (c *Client) judge(a *answer, about asked) (*Response, *Error) {
 	if r == nil {
 		return nil, judgeError(a, &m, phase, knownID)
 	}
-	if most := c.Limits.OutputSize; r.Status == StatusCompleted && most > 0 && int64(len(r.Output)) > most {
+	if most := c.Limits.OutputSize; r.State == run.Completed && most > 0 && int64(len(r.Output)) > most {
 		e := invalidAnswer(a, phase, clip(c.scrubText(r.ExecutionID), maxExecutionID),
 			fmt.Sprintf("The run has completed, but its output of %d bytes is larger than the %d bytes that are accepted (limits output_size).", len(r.Output), most))
 		e.Executed, e.Hint = ExecutedYes, HintRunLost // following it again brings the same
@@ -86,8 +87,7 @@ func (c *Client) isRun(a *answer) bool {
 	if a.status < http.StatusInternalServerError || nesting.Deeper(a.body, c.Limits.depth()) {
 		return false
 	}
-	_, ok := statusOf(parseMembers(a.body).status)
-	return ok
+	return stateOf(parseMembers(a.body).status) != 0
 }
 
 // invalidAnswer is the error of an answer that can't be used, whatever it means.

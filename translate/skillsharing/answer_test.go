@@ -8,11 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
 // run is the id of the run that polls ask about.
-const run = "exec-1"
+const runID = "exec-1"
 
 func TestJudgeInvocationResponse(t *testing.T) {
 	long := strings.Repeat("x", 513)
@@ -23,47 +24,47 @@ func TestJudgeInvocationResponse(t *testing.T) {
 		knownID string
 		want    skillsharing.Response
 	}{
-		{"accepted", 202, `{"execution_id":"exec-1","status":"accepted","skill_id":"a/b"}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusAccepted, SkillID: "a/b"}},
-		{"accepted with 200", 200, `{"execution_id":"exec-1","status":"accepted"}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusAccepted}},
-		{"running", 200, `{"execution_id":"exec-1","status":"running"}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusRunning}},
-		{"completed", 200, `{"execution_id":"exec-1","status":"completed","output":{"a":1.0}}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusCompleted, Output: []byte(`{"a":1.0}`)}},
-		{"raw output", 200, ` { "status" : "completed", "output" : [ 1e400, 0.10, "\u00e9" ] } `, "", skillsharing.Response{Status: skillsharing.StatusCompleted, Output: []byte(`[ 1e400, 0.10, "\u00e9" ]`)}},
-		{"output null", 200, `{"execution_id":"exec-1","status":"completed","output":null}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusCompleted, Output: []byte("null")}},
-		{"output absent", 200, `{"execution_id":"exec-1","status":"completed"}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusCompleted}},
-		{"completed without id", 200, `{"status":"completed"}`, "", skillsharing.Response{Status: skillsharing.StatusCompleted}},
-		{"completed, id null", 200, `{"execution_id":null,"status":"completed"}`, "", skillsharing.Response{Status: skillsharing.StatusCompleted}},
-		{"completed, id empty", 200, `{"execution_id":"","status":"completed"}`, "", skillsharing.Response{Status: skillsharing.StatusCompleted}},
-		{"completed, id a number", 200, `{"execution_id":42,"status":"completed"}`, "", skillsharing.Response{Status: skillsharing.StatusCompleted}},
-		{"byte order mark", 200, "\ufeff" + `{"status":"completed"}`, "", skillsharing.Response{Status: skillsharing.StatusCompleted}},
-		{"unusable id of a finished run", 200, `{"execution_id":"..","status":"completed"}`, "", skillsharing.Response{ExecutionID: "..", Status: skillsharing.StatusCompleted}},
-		{"long id", 202, `{"execution_id":"` + long + `","status":"accepted"}`, "", skillsharing.Response{ExecutionID: long, Status: skillsharing.StatusAccepted}},
-		{"failed", 200, `{"execution_id":"exec-1","status":"failed"}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusFailed, Error: &skillsharing.RunError{}}},
+		{"accepted", 202, `{"execution_id":"exec-1","status":"accepted","skill_id":"a/b"}`, "", skillsharing.Response{ExecutionID: runID, State: run.Accepted, SkillID: "a/b"}},
+		{"accepted with 200", 200, `{"execution_id":"exec-1","status":"accepted"}`, "", skillsharing.Response{ExecutionID: runID, State: run.Accepted}},
+		{"running", 200, `{"execution_id":"exec-1","status":"running"}`, "", skillsharing.Response{ExecutionID: runID, State: run.Working}},
+		{"completed", 200, `{"execution_id":"exec-1","status":"completed","output":{"a":1.0}}`, "", skillsharing.Response{ExecutionID: runID, State: run.Completed, Output: []byte(`{"a":1.0}`)}},
+		{"raw output", 200, ` { "status" : "completed", "output" : [ 1e400, 0.10, "\u00e9" ] } `, "", skillsharing.Response{State: run.Completed, Output: []byte(`[ 1e400, 0.10, "\u00e9" ]`)}},
+		{"output null", 200, `{"execution_id":"exec-1","status":"completed","output":null}`, "", skillsharing.Response{ExecutionID: runID, State: run.Completed, Output: []byte("null")}},
+		{"output absent", 200, `{"execution_id":"exec-1","status":"completed"}`, "", skillsharing.Response{ExecutionID: runID, State: run.Completed}},
+		{"completed without id", 200, `{"status":"completed"}`, "", skillsharing.Response{State: run.Completed}},
+		{"completed, id null", 200, `{"execution_id":null,"status":"completed"}`, "", skillsharing.Response{State: run.Completed}},
+		{"completed, id empty", 200, `{"execution_id":"","status":"completed"}`, "", skillsharing.Response{State: run.Completed}},
+		{"completed, id a number", 200, `{"execution_id":42,"status":"completed"}`, "", skillsharing.Response{State: run.Completed}},
+		{"byte order mark", 200, "\ufeff" + `{"status":"completed"}`, "", skillsharing.Response{State: run.Completed}},
+		{"unusable id of a finished run", 200, `{"execution_id":"..","status":"completed"}`, "", skillsharing.Response{ExecutionID: "..", State: run.Completed}},
+		{"long id", 202, `{"execution_id":"` + long + `","status":"accepted"}`, "", skillsharing.Response{ExecutionID: long, State: run.Accepted}},
+		{"failed", 200, `{"execution_id":"exec-1","status":"failed"}`, "", skillsharing.Response{ExecutionID: runID, State: run.Failed, Error: &skillsharing.RunError{}}},
 		{
 			"failed with error", 200, `{"execution_id":"exec-1","status":"failed","error":{"code":"NO_TABLE","message":"m","details":[1],"retry":{"max_attempts":1}}}`, "",
-			skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusFailed, Error: &skillsharing.RunError{Code: "NO_TABLE", Message: "m", Details: []byte("[1]"), Retry: []byte(`{"max_attempts":1}`)}},
+			skillsharing.Response{ExecutionID: runID, State: run.Failed, Error: &skillsharing.RunError{Code: "NO_TABLE", Message: "m", Details: []byte("[1]"), Retry: []byte(`{"max_attempts":1}`)}},
 		},
-		{"failed, error a string", 200, `{"execution_id":"exec-1","status":"failed","error":"no table"}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusFailed, Error: &skillsharing.RunError{Message: "no table"}}},
-		{"failed, error of wrong types", 200, `{"execution_id":"exec-1","status":"failed","error":{"code":1,"message":[],"details":null,"retry":"soon"}}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusFailed, Error: &skillsharing.RunError{}}},
-		{"timeout", 504, `{"execution_id":"exec-1","status":"timeout"}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusTimeout, Error: &skillsharing.RunError{}}},
-		{"error null", 200, `{"execution_id":"exec-1","status":"running","error":null}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusRunning}},
+		{"failed, error a string", 200, `{"execution_id":"exec-1","status":"failed","error":"no table"}`, "", skillsharing.Response{ExecutionID: runID, State: run.Failed, Error: &skillsharing.RunError{Message: "no table"}}},
+		{"failed, error of wrong types", 200, `{"execution_id":"exec-1","status":"failed","error":{"code":1,"message":[],"details":null,"retry":"soon"}}`, "", skillsharing.Response{ExecutionID: runID, State: run.Failed, Error: &skillsharing.RunError{}}},
+		{"timeout", 504, `{"execution_id":"exec-1","status":"timeout"}`, "", skillsharing.Response{ExecutionID: runID, State: run.TimedOut, Error: &skillsharing.RunError{}}},
+		{"error null", 200, `{"execution_id":"exec-1","status":"running","error":null}`, "", skillsharing.Response{ExecutionID: runID, State: run.Working}},
 
 		// It counts whatever the HTTP status, and before an error in it.
-		{"status 500", 500, `{"execution_id":"exec-1","status":"completed","output":1}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusCompleted, Output: []byte("1")}},
-		{"status 401", 401, `{"execution_id":"exec-1","status":"running"}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusRunning}},
-		{"status 302", 302, `{"execution_id":"exec-1","status":"running"}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusRunning}},
-		{"unified error in it", 403, `{"execution_id":"exec-1","status":"running","error":{"code":"PERMISSION_DENIED"}}`, "", skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusRunning}},
+		{"status 500", 500, `{"execution_id":"exec-1","status":"completed","output":1}`, "", skillsharing.Response{ExecutionID: runID, State: run.Completed, Output: []byte("1")}},
+		{"status 401", 401, `{"execution_id":"exec-1","status":"running"}`, "", skillsharing.Response{ExecutionID: runID, State: run.Working}},
+		{"status 302", 302, `{"execution_id":"exec-1","status":"running"}`, "", skillsharing.Response{ExecutionID: runID, State: run.Working}},
+		{"unified error in it", 403, `{"execution_id":"exec-1","status":"running","error":{"code":"PERMISSION_DENIED"}}`, "", skillsharing.Response{ExecutionID: runID, State: run.Working}},
 
 		// What is known need not be said.
-		{"poll", 200, `{"execution_id":"exec-1","status":"running"}`, run, skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusRunning}},
-		{"poll without id", 200, `{"status":"running"}`, run, skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusRunning}},
-		{"poll, id null", 200, `{"execution_id":null,"status":"failed"}`, run, skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusFailed, Error: &skillsharing.RunError{}}},
-		{"poll, id empty", 200, `{"execution_id":"","status":"completed"}`, run, skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusCompleted}},
-		{"poll, id escaped", 200, `{"execution_id":"exec\u002d1","status":"running"}`, run, skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusRunning}},
+		{"poll", 200, `{"execution_id":"exec-1","status":"running"}`, runID, skillsharing.Response{ExecutionID: runID, State: run.Working}},
+		{"poll without id", 200, `{"status":"running"}`, runID, skillsharing.Response{ExecutionID: runID, State: run.Working}},
+		{"poll, id null", 200, `{"execution_id":null,"status":"failed"}`, runID, skillsharing.Response{ExecutionID: runID, State: run.Failed, Error: &skillsharing.RunError{}}},
+		{"poll, id empty", 200, `{"execution_id":"","status":"completed"}`, runID, skillsharing.Response{ExecutionID: runID, State: run.Completed}},
+		{"poll, id escaped", 200, `{"execution_id":"exec\u002d1","status":"running"}`, runID, skillsharing.Response{ExecutionID: runID, State: run.Working}},
 
-		{"elapsed", 200, `{"status":"completed","timestamps":{"created_at":"2025-07-01T10:00:00Z","updated_at":"x","completed_at":"2025-07-01T12:00:05.5+02:00"}}`, "", skillsharing.Response{Status: skillsharing.StatusCompleted, Elapsed: 5500 * time.Millisecond}},
-		{"elapsed backwards", 200, `{"status":"completed","timestamps":{"created_at":"2025-07-01T10:00:05Z","completed_at":"2025-07-01T10:00:00Z"}}`, "", skillsharing.Response{Status: skillsharing.StatusCompleted}},
-		{"elapsed of nonsense", 200, `{"status":"completed","timestamps":{"created_at":5,"completed_at":"yesterday"}}`, "", skillsharing.Response{Status: skillsharing.StatusCompleted}},
-		{"timestamps of a wrong type", 200, `{"status":"completed","timestamps":[]}`, "", skillsharing.Response{Status: skillsharing.StatusCompleted}},
+		{"elapsed", 200, `{"status":"completed","timestamps":{"created_at":"2025-07-01T10:00:00Z","updated_at":"x","completed_at":"2025-07-01T12:00:05.5+02:00"}}`, "", skillsharing.Response{State: run.Completed, Elapsed: 5500 * time.Millisecond}},
+		{"elapsed backwards", 200, `{"status":"completed","timestamps":{"created_at":"2025-07-01T10:00:05Z","completed_at":"2025-07-01T10:00:00Z"}}`, "", skillsharing.Response{State: run.Completed}},
+		{"elapsed of nonsense", 200, `{"status":"completed","timestamps":{"created_at":5,"completed_at":"yesterday"}}`, "", skillsharing.Response{State: run.Completed}},
+		{"timestamps of a wrong type", 200, `{"status":"completed","timestamps":[]}`, "", skillsharing.Response{State: run.Completed}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			phase := skillsharing.PhaseInvoke
@@ -82,7 +83,7 @@ func TestJudgeInvocationResponse(t *testing.T) {
 }
 
 func describeResponse(r *skillsharing.Response) string {
-	s := fmt.Sprintf("%q %s %q output=%s(nil %t) elapsed=%v after=%v", r.ExecutionID, r.Status, r.SkillID, r.Output, r.Output == nil, r.Elapsed, r.RetryAfter)
+	s := fmt.Sprintf("%q %s %q output=%s(nil %t) elapsed=%v after=%v", r.ExecutionID, r.State, r.SkillID, r.Output, r.Output == nil, r.Elapsed, r.RetryAfter)
 	if r.Error != nil {
 		s += fmt.Sprintf(" error=%q %q %s %s", r.Error.Code, r.Error.Message, r.Error.Details, r.Error.Retry)
 	}
@@ -223,7 +224,7 @@ func TestJudgeError(t *testing.T) {
 		t.Run(strings.TrimSpace(fmt.Sprintf("%s %d %s %.20s", c.phase, c.status, c.name, c.body)), func(t *testing.T) {
 			knownID := ""
 			if c.phase != skillsharing.PhaseInvoke {
-				knownID = run
+				knownID = runID
 			}
 			r, e := skillsharing.Judge(c.status, nil, c.body, c.phase, knownID)
 			if e == nil {
@@ -269,7 +270,7 @@ func TestJudgeLostRun(t *testing.T) {
 		{503, ``, skillsharing.HintNone},
 		{200, `garbage`, skillsharing.HintNone},
 	} {
-		if _, e := skillsharing.Judge(c.status, nil, c.body, skillsharing.PhasePoll, run); e == nil || e.Hint != c.want {
+		if _, e := skillsharing.Judge(c.status, nil, c.body, skillsharing.PhasePoll, runID); e == nil || e.Hint != c.want {
 			t.Errorf("%d %s: %+v, want hint %d", c.status, c.body, e, c.want)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // The hops of an invocation are measured from inside, each by itself and without
@@ -137,7 +138,7 @@ func BenchmarkJudge(b *testing.B) {
 			b.SetBytes(int64(len(a.body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if r, e := client.judge(a, asked{phase: PhaseInvoke}); e != nil || r.Status != StatusCompleted {
+				if r, e := client.judge(a, asked{phase: PhaseInvoke}); e != nil || r.State != run.Completed {
 					b.Fatal(r, e)
 				}
 			}
@@ -170,7 +171,7 @@ func BenchmarkSubmitImmediate(b *testing.B) {
 				defer cancel()
 				b.ReportAllocs()
 				for b.Loop() {
-					if r, e := c.Submit(ctx, s, inv, new(Effort)); e != nil || r.Status != StatusCompleted {
+					if r, e := c.Submit(ctx, s, inv, new(Effort)); e != nil || r.State != run.Completed {
 						b.Fatal(r, e)
 					}
 				}
@@ -186,18 +187,18 @@ func BenchmarkFollow(b *testing.B) {
 	for _, auth := range []AuthType{AuthNone, AuthAPIKey} {
 		s := benchSkill(b, http.MethodPost, auth)
 		c := benchClient(b, s, transport)
-		ended := &Response{ExecutionID: "exec-a1b2c3d4", Status: StatusCompleted}
-		run := &Awaited{ExecutionID: ended.ExecutionID, Resumed: true}
+		ended := &Response{ExecutionID: "exec-a1b2c3d4", State: run.Completed}
+		awaited := &Awaited{ExecutionID: ended.ExecutionID, Resumed: true}
 		for name, ask := range map[string]func(context.Context) (*Response, *Error){
-			"status": func(ctx context.Context) (*Response, *Error) { return c.Follow(ctx, s, run, new(Effort)) },
-			"result": func(ctx context.Context) (*Response, *Error) { return c.Result(ctx, s, ended, run, new(Effort)) },
+			"status": func(ctx context.Context) (*Response, *Error) { return c.Follow(ctx, s, awaited, new(Effort)) },
+			"result": func(ctx context.Context) (*Response, *Error) { return c.Result(ctx, s, ended, awaited, new(Effort)) },
 		} {
 			b.Run(string(auth)+"/"+name, func(b *testing.B) {
 				ctx, cancel := context.WithTimeout(b.Context(), time.Hour)
 				defer cancel()
 				b.ReportAllocs()
 				for b.Loop() {
-					if r, e := ask(ctx); e != nil || r.Status != StatusCompleted {
+					if r, e := ask(ctx); e != nil || r.State != run.Completed {
 						b.Fatal(r, e)
 					}
 				}

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -223,7 +224,7 @@ func TestBreakerHosts(t *testing.T) {
 		}
 		result, cancelResult := context.WithTimeout(t.Context(), time.Second)
 		defer cancelResult()
-		if _, e := c.Result(result, s, &skillsharing.Response{ExecutionID: "exec-1", Status: skillsharing.StatusCompleted}, new(skillsharing.Awaited), new(skillsharing.Effort)); isLeftAlone(e) {
+		if _, e := c.Result(result, s, &skillsharing.Response{ExecutionID: "exec-1", State: run.Completed}, new(skillsharing.Awaited), new(skillsharing.Effort)); isLeftAlone(e) {
 			t.Errorf("a result is not fetched: %v", e)
 		}
 		// It answered, which proves it alive.

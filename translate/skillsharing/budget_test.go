@@ -78,7 +78,7 @@ func TestFollowersWithoutRoom(t *testing.T) {
 		narrow := watching(in(t.Context(), &room{most: 50_000}), client, s, resumed(time.Hour))
 		wide := watching(t.Context(), client, s, resumed(time.Hour))
 		if w := <-narrow; w.err == nil {
-			t.Errorf("%+v", w.response.Status)
+			t.Errorf("%+v", w.response.State)
 		} else {
 			wantError(t, w.err, skillsharing.RateLimited, skillsharing.ExecutedYes)
 		}

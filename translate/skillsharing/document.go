@@ -179,15 +179,3 @@ const WellKnownPath = "/.well-known/skill-sharing"
 // ConsumerVersion is the version of the Skill Sharing Protocol that this
 // package speaks. Documents of a newer MAJOR are refused (section 6.3).
 const ConsumerVersion = "1.0.0"
-
-// ExecutionStatus is the state of a run (section 3.4.4).
-type ExecutionStatus string
-
-// The states of a run. The last three are final.
-const (
-	StatusAccepted  ExecutionStatus = "accepted"
-	StatusRunning   ExecutionStatus = "running"
-	StatusCompleted ExecutionStatus = "completed"
-	StatusFailed    ExecutionStatus = "failed"
-	StatusTimeout   ExecutionStatus = "timeout"
-)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // Polling says when the state of a run is asked for.
@@ -45,8 +46,8 @@ var resultDelays = polling.Backoff{Initial: 500 * time.Millisecond, Longest: 5 *
 // for it, the response is not final, and its RetryAfter says when it makes sense
 // to ask again. However many follow a run at the same time, one of them asks, and
 // the others hear of it: the response is shared, and must not be changed.
-func (c *Client) Follow(ctx context.Context, s *Skill, run *Awaited, effort *Effort) (*Response, *Error) {
-	executionID := run.ExecutionID
+func (c *Client) Follow(ctx context.Context, s *Skill, awaited *Awaited, effort *Effort) (*Response, *Error) {
+	executionID := awaited.ExecutionID
 	if e := c.judgeURLs(ctx, s); e != nil {
 		e.ExecutionID, e.Executed = executionID, ExecutedYes
 		return nil, c.finish(s, e)
@@ -54,16 +55,16 @@ func (c *Client) Follow(ctx context.Context, s *Skill, run *Awaited, effort *Eff
 	if s.Endpoint.StatusURL == "" && s.Endpoint.ResultURL == "" {
 		return nil, c.finish(s, unfollowable(PhasePoll, executionID, "the descriptor has neither a status nor a result URL"))
 	}
-	w := newWatcher(ctx, run, effort)
-	f, asks := c.followers.join(c, s, run, w)
+	w := newWatcher(ctx, awaited, effort)
+	f, asks := c.followers.join(c, s, awaited, w)
 	return f.watch(w, asks)
 }
 
 // Result fetches the output of a run that is known to have completed. Of the run that
 // was awaited, its id is not needed. If the output is not there by the time that the
 // caller waits for it, the response is not final.
-func (c *Client) Result(ctx context.Context, s *Skill, completed *Response, run *Awaited, effort *Effort) (*Response, *Error) {
-	w := newWatcher(ctx, run, effort)
+func (c *Client) Result(ctx context.Context, s *Skill, completed *Response, awaited *Awaited, effort *Effort) (*Response, *Error) {
+	w := newWatcher(ctx, awaited, effort)
 	f := &follower{client: c, skill: s, executionID: completed.ExecutionID, asking: w, deadline: w.end()}
 	f.seekResult(completed)
 	return f.watch(w, true)
@@ -98,7 +99,7 @@ func (c *Client) RunError(s *Skill, r *Response) *Error {
 		Code: "EXECUTION_FAILED", Message: "The provider reported that the run failed.", Phase: PhasePoll,
 		Source: SourceProvider, ExecutionID: r.ExecutionID, Executed: ExecutedYes,
 	}
-	if r.Status == StatusTimeout {
+	if r.State == run.TimedOut {
 		e.Code, e.Message = InvocationTimeout, "The provider reported that the run timed out."
 	}
 	if said := r.Error; said != nil {

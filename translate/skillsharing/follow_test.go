@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -47,7 +48,7 @@ func follow(t *testing.T, edits []string, answers []scriptedAnswer, check func(t
 	synctest.Test(t, func(t *testing.T) {
 		transport := script(t, answers...)
 		var effort skillsharing.Effort
-		r, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme, edits...), &skillsharing.Awaited{ExecutionID: run}, &effort)
+		r, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme, edits...), &skillsharing.Awaited{ExecutionID: runID}, &effort)
 		if effort.Attempts != 0 || effort.Polls != len(transport.asked) {
 			t.Errorf("%+v for %d requests", effort, len(transport.asked))
 		}
@@ -79,8 +80,8 @@ func TestFollowDelays(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				transport := script(t, c.answers...)
-				r, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run, RetryAfter: c.retryAfter}, new(skillsharing.Effort))
-				if e != nil || r.Status != skillsharing.StatusCompleted {
+				r, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID, RetryAfter: c.retryAfter}, new(skillsharing.Effort))
+				if e != nil || r.State != run.Completed {
 					t.Fatalf("%+v, %+v", r, e)
 				}
 				wantDelays(t, transport.times(), c.want[0], c.want[1:])
@@ -107,7 +108,7 @@ func TestFollowHasItsOwnPace(t *testing.T) {
 		transport := script(t, then(times(3, says(200, runs)), says(200, completes))...)
 		c := newClient(t, acme, transport)
 		c.Polling.Plan = polling.Backoff{Initial: 2 * sec, Longest: 3 * sec}
-		if _, e := c.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort)); e != nil {
+		if _, e := c.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort)); e != nil {
 			t.Fatal(e)
 		}
 		wantDelays(t, transport.times(), 2*sec, []time.Duration{3 * sec, 3 * sec, 3 * sec})
@@ -130,7 +131,7 @@ func TestFollowLearns(t *testing.T) {
 			})
 			c := newClient(t, acme, transport)
 			c.Polling = skillsharing.Polling{Book: book}
-			if _, e := c.Follow(t.Context(), skillAt(t, acme, `/version=`+quote(version)), &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort)); e != nil {
+			if _, e := c.Follow(t.Context(), skillAt(t, acme, `/version=`+quote(version)), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort)); e != nil {
 				t.Fatal(e)
 			}
 			synctest.Wait() // for the schedule that is made of it
@@ -155,7 +156,7 @@ func TestFollowChangesDelaysByChance(t *testing.T) {
 		different := map[time.Duration]bool{}
 		for range 20 {
 			transport := script(t, says(200, completes))
-			if _, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort)); e != nil {
+			if _, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort)); e != nil {
 				t.Fatal(e)
 			}
 			different[transport.asked[0].at] = true
@@ -215,7 +216,7 @@ func TestFollowToleratesFailures(t *testing.T) {
 					if n := len(transport.asked); r != nil || n < polls || n > polls+more {
 						t.Errorf("%d polls, want %d", n, polls)
 					}
-					if e.ExecutionID != run || e.HTTPStatus != c.status || e.Phase != skillsharing.PhasePoll || e.SkillID != "acme/forecast" {
+					if e.ExecutionID != runID || e.HTTPStatus != c.status || e.Phase != skillsharing.PhasePoll || e.SkillID != "acme/forecast" {
 						t.Errorf("%+v", e)
 					}
 				}
@@ -227,7 +228,7 @@ func TestFollowToleratesFailures(t *testing.T) {
 			follow(t, nil, then(c.answer), wantEnd(untilGivenUp, 1))
 			follow(t, nil, then(times(5, c.answer), good, times(5, c.answer), says(200, completes)), func(t *testing.T, transport *scripted, r *skillsharing.Response, e *skillsharing.Error) {
 				t.Helper()
-				if e != nil || r.Status != skillsharing.StatusCompleted || len(transport.asked) != 12 {
+				if e != nil || r.State != run.Completed || len(transport.asked) != 12 {
 					t.Errorf("%+v after %d polls: %+v", r, len(transport.asked), e)
 				}
 			})
@@ -266,7 +267,7 @@ func TestFollowGivesUp(t *testing.T) {
 				transport := script(t, says(503, "", "Retry-After", c.retryAfter))
 				client := newClient(t, acme, transport)
 				client.Polling = plan
-				_, e := client.Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort))
+				_, e := client.Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
 				wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedYes)
 				times := transport.times()
 				span := times[len(times)-1] - times[0]
@@ -297,13 +298,13 @@ func TestFollowToleratesOneNotFound(t *testing.T) {
 			follow(t, nil, c.answers, func(t *testing.T, transport *scripted, r *skillsharing.Response, e *skillsharing.Error) {
 				t.Helper()
 				if c.polls == 0 {
-					if e != nil || r.Status != skillsharing.StatusCompleted {
+					if e != nil || r.State != run.Completed {
 						t.Errorf("%d: %+v", status, e)
 					}
 					return
 				}
 				wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedYes)
-				if len(transport.asked) != c.polls || e.HTTPStatus != status || e.ExecutionID != run || e.Hint != skillsharing.HintRunLost || e.Arguments != nil {
+				if len(transport.asked) != c.polls || e.HTTPStatus != status || e.ExecutionID != runID || e.Hint != skillsharing.HintRunLost || e.Arguments != nil {
 					t.Errorf("%d: %+v after %d polls", status, e, len(transport.asked))
 				}
 			})
@@ -338,7 +339,7 @@ func TestFollowRenews(t *testing.T) {
 				client := newClient(t, acme, transport)
 				c.creds.key = "k-"
 				client.Credentials = c.creds
-				r, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`), &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort))
+				r, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
 				var keys []string
 				for _, a := range transport.asked {
 					keys = append(keys, a.header.Get("X-Key"))
@@ -353,13 +354,13 @@ func TestFollowRenews(t *testing.T) {
 					wantDelays(t, transport.times(), c.delays[0], c.delays[1:])
 				}
 				if c.code == "" {
-					if e != nil || r.Status != skillsharing.StatusCompleted {
+					if e != nil || r.State != run.Completed {
 						t.Errorf("error %+v", e)
 					}
 					return
 				}
 				wantError(t, e, c.code, skillsharing.ExecutedYes)
-				if e.ExecutionID != run || e.Phase != skillsharing.PhasePoll {
+				if e.ExecutionID != runID || e.Phase != skillsharing.PhasePoll {
 					t.Errorf("%+v", e)
 				}
 			})
@@ -382,9 +383,9 @@ func TestFollowToleratesFailingCredentials(t *testing.T) {
 			client := newClient(t, acme, transport)
 			creds := &keyed{key: "k-123", err: c.err}
 			client.Credentials = creds
-			_, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`), &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort))
+			_, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
 			wantError(t, e, c.code, skillsharing.ExecutedYes)
-			if n := len(creds.applied); n < c.tries || n > c.tries+c.tries/untilGivenUp || len(transport.asked) != 0 || e.ExecutionID != run {
+			if n := len(creds.applied); n < c.tries || n > c.tries+c.tries/untilGivenUp || len(transport.asked) != 0 || e.ExecutionID != runID {
 				t.Errorf("%d tries, %d polls: %+v", len(creds.applied), len(transport.asked), e)
 			}
 		})
@@ -396,9 +397,9 @@ func TestFollowSendsNothingToUntrustedHosts(t *testing.T) {
 		transport := script(t, says(200, completes))
 		client := newClient(t, acme, transport)
 		client.Credentials = &keyed{key: "k-123"}
-		_, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`, edit), &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort))
+		_, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`, edit), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
 		wantError(t, e, skillsharing.AuthRequired, skillsharing.ExecutedYes)
-		if len(transport.asked) != 0 || e.ExecutionID != run {
+		if len(transport.asked) != 0 || e.ExecutionID != runID {
 			t.Errorf("%s: %d requests, %+v", edit, len(transport.asked), e)
 		}
 	}
@@ -439,7 +440,7 @@ func TestFollowToTheEnd(t *testing.T) {
 				if e != nil {
 					t.Fatal(e)
 				}
-				if r.Status != skillsharing.StatusCompleted || r.ExecutionID != run || string(r.Output) != c.output || r.Elapsed != c.elapsed {
+				if r.State != run.Completed || r.ExecutionID != runID || string(r.Output) != c.output || r.Elapsed != c.elapsed {
 					t.Errorf("%s", describeResponse(r))
 				}
 				var routes []string
@@ -456,11 +457,11 @@ func TestFollowToTheEnd(t *testing.T) {
 }
 
 func TestFollowToABadEnd(t *testing.T) {
-	for _, status := range []skillsharing.ExecutionStatus{skillsharing.StatusFailed, skillsharing.StatusTimeout} {
-		body := `{"execution_id":"exec-1","status":"` + string(status) + `","error":{"code":"X","message":"m"}}`
+	for _, status := range []run.State{run.Failed, run.TimedOut} {
+		body := `{"execution_id":"exec-1","status":"` + status.String() + `","error":{"code":"X","message":"m"}}`
 		follow(t, nil, then(says(200, runs), says(504, body)), func(t *testing.T, transport *scripted, r *skillsharing.Response, e *skillsharing.Error) {
 			t.Helper()
-			if e != nil || r.Status != status || r.Error.Code != "X" || len(transport.asked) != 2 {
+			if e != nil || r.State != status || r.Error.Code != "X" || len(transport.asked) != 2 {
 				t.Errorf("%+v, %+v", r, e)
 			}
 		})
@@ -495,7 +496,7 @@ func TestFollowWithoutResult(t *testing.T) {
 			follow(t, nil, c.answers, func(t *testing.T, transport *scripted, _ *skillsharing.Response, e *skillsharing.Error) {
 				t.Helper()
 				wantError(t, e, c.code, skillsharing.ExecutedYes)
-				if n := len(transport.asked); n < c.asked || n > c.asked+c.asked/untilGivenUp || e.HTTPStatus != c.status || e.Hint != c.hint || e.Phase != skillsharing.PhaseResult || e.ExecutionID != run || e.SkillID != "acme/forecast" {
+				if n := len(transport.asked); n < c.asked || n > c.asked+c.asked/untilGivenUp || e.HTTPStatus != c.status || e.Hint != c.hint || e.Phase != skillsharing.PhaseResult || e.ExecutionID != runID || e.SkillID != "acme/forecast" {
 					t.Errorf("%+v after %d requests", e, len(transport.asked))
 				}
 			})
@@ -507,8 +508,8 @@ func TestResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport := script(t, says(503, ""), says(200, `{"output":1}`))
 		effort := skillsharing.Effort{Attempts: 1}
-		r, e := newClient(t, acme, transport).Result(t.Context(), skillAt(t, acme), &skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusCompleted, Elapsed: sec}, new(skillsharing.Awaited), &effort)
-		if e != nil || string(r.Output) != "1" || r.Elapsed != sec || r.ExecutionID != run || effort.Attempts != 1 || effort.Polls != 2 || effort.Result < half-half/10 {
+		r, e := newClient(t, acme, transport).Result(t.Context(), skillAt(t, acme), &skillsharing.Response{ExecutionID: runID, State: run.Completed, Elapsed: sec}, new(skillsharing.Awaited), &effort)
+		if e != nil || string(r.Output) != "1" || r.Elapsed != sec || r.ExecutionID != runID || effort.Attempts != 1 || effort.Polls != 2 || effort.Result < half-half/10 {
 			t.Errorf("%+v, %+v, %+v", r, e, effort)
 		}
 		wantDelays(t, transport.times(), 0, usual[:1])
@@ -522,7 +523,7 @@ func TestFollowWhatCannotBeFollowed(t *testing.T) {
 		id    string
 		edits []string
 	}{
-		{"no URL", run, []string{none, "-/endpoint/result_url"}},
+		{"no URL", runID, []string{none, "-/endpoint/result_url"}},
 		{"empty id", "", nil},
 		{"dots", "..", nil},
 		{"long id", strings.Repeat("x", 513), nil},
@@ -559,12 +560,12 @@ func TestFollowUntilTheDeadline(t *testing.T) {
 				defer cancel()
 				transport := script(t, c.answers...)
 				start := time.Now()
-				_, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort))
+				_, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
 				if d := time.Since(start); d != deadline {
 					t.Errorf("it ended after %v", d)
 				}
 				wantError(t, e, skillsharing.InvocationTimeout, skillsharing.ExecutedYes)
-				if e.ExecutionID != run || e.Source != skillsharing.SourceBridge || e.Retry == nil || e.HTTPStatus != 0 || e.SkillID != "acme/forecast" || !errors.Is(e, context.DeadlineExceeded) {
+				if e.ExecutionID != runID || e.Source != skillsharing.SourceBridge || e.Retry == nil || e.HTTPStatus != 0 || e.SkillID != "acme/forecast" || !errors.Is(e, context.DeadlineExceeded) {
 					t.Errorf("%+v", e)
 				}
 				if c.polls > 0 && len(transport.asked) != c.polls {
@@ -584,8 +585,8 @@ func TestFollowCompletesAtTheDeadline(t *testing.T) {
 			<-r.Context().Done()
 			return says(200, completes)(r)
 		})
-		r, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort))
-		if e != nil || r.Status != skillsharing.StatusCompleted {
+		r, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
+		if e != nil || r.State != run.Completed {
 			t.Errorf("%+v, %+v", r, e)
 		}
 	})
@@ -608,12 +609,12 @@ func TestFollowStopsWhenTheCallerIsGone(t *testing.T) {
 				time.AfterFunc(c.cancel, cancel)
 				transport := script(t, c.answers...)
 				start := time.Now()
-				_, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort))
+				_, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
 				if d := time.Since(start); d != c.cancel || len(transport.asked) != c.polls {
 					t.Errorf("it ended after %v and %d polls, want %v, %d", d, len(transport.asked), c.cancel, c.polls)
 				}
 				wantError(t, e, skillsharing.InvocationTimeout, skillsharing.ExecutedYes)
-				if e.ExecutionID != run || !errors.Is(e, context.Canceled) {
+				if e.ExecutionID != runID || !errors.Is(e, context.Canceled) {
 					t.Errorf("%+v", e)
 				}
 			})
@@ -624,7 +625,7 @@ func TestFollowStopsWhenTheCallerIsGone(t *testing.T) {
 		cancel()
 		transport := script(t, says(200, runs))
 		start := time.Now()
-		if _, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort)); e == nil || len(transport.asked) != 0 || time.Since(start) != 0 {
+		if _, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort)); e == nil || len(transport.asked) != 0 || time.Since(start) != 0 {
 			t.Errorf("%+v after %d polls", e, len(transport.asked))
 		}
 	})
@@ -653,34 +654,34 @@ func TestRunError(t *testing.T) {
 		details  string
 		retry    string
 	}{
-		{"failed", skillsharing.Response{Status: skillsharing.StatusFailed, Error: &skillsharing.RunError{}}, "EXECUTION_FAILED", "The provider reported that the run failed.", "", ""},
-		{"failed, no error", skillsharing.Response{Status: skillsharing.StatusFailed}, "EXECUTION_FAILED", "The provider reported that the run failed.", "", ""},
-		{"failed for a reason", skillsharing.Response{Status: skillsharing.StatusFailed, Error: &skillsharing.RunError{Code: "NO_TABLE", Message: "No tables.", Details: []byte(`{"a":1.0}`), Retry: []byte(`{"max_attempts":1}`)}}, "NO_TABLE", "No tables.", `{"a":1.0}`, `{"max_attempts":1}`},
-		{"failed, message only", skillsharing.Response{Status: skillsharing.StatusFailed, Error: &skillsharing.RunError{Message: "No tables."}}, "EXECUTION_FAILED", "No tables.", "", ""},
-		{"failed for want of access", skillsharing.Response{Status: skillsharing.StatusFailed, Error: &skillsharing.RunError{Code: "AUTH_REQUIRED"}}, skillsharing.AuthRequired, "The provider reported that the run failed.", "", ""},
-		{"timeout", skillsharing.Response{Status: skillsharing.StatusTimeout, Error: &skillsharing.RunError{}}, skillsharing.InvocationTimeout, "The provider reported that the run timed out.", "", ""},
-		{"timeout by its other name", skillsharing.Response{Status: skillsharing.StatusTimeout, Error: &skillsharing.RunError{Code: "EXECUTION_TIMEOUT", Message: "Too slow."}}, skillsharing.InvocationTimeout, "Too slow.", "", ""},
-		{"failed by a timeout", skillsharing.Response{Status: skillsharing.StatusFailed, Error: &skillsharing.RunError{Code: "EXECUTION_TIMEOUT"}}, skillsharing.InvocationTimeout, "The provider reported that the run failed.", "", ""},
-		{"timeout with a code", skillsharing.Response{Status: skillsharing.StatusTimeout, Error: &skillsharing.RunError{Code: "QUEUE_FULL"}}, "QUEUE_FULL", "The provider reported that the run timed out.", "", ""},
+		{"failed", skillsharing.Response{State: run.Failed, Error: &skillsharing.RunError{}}, "EXECUTION_FAILED", "The provider reported that the run failed.", "", ""},
+		{"failed, no error", skillsharing.Response{State: run.Failed}, "EXECUTION_FAILED", "The provider reported that the run failed.", "", ""},
+		{"failed for a reason", skillsharing.Response{State: run.Failed, Error: &skillsharing.RunError{Code: "NO_TABLE", Message: "No tables.", Details: []byte(`{"a":1.0}`), Retry: []byte(`{"max_attempts":1}`)}}, "NO_TABLE", "No tables.", `{"a":1.0}`, `{"max_attempts":1}`},
+		{"failed, message only", skillsharing.Response{State: run.Failed, Error: &skillsharing.RunError{Message: "No tables."}}, "EXECUTION_FAILED", "No tables.", "", ""},
+		{"failed for want of access", skillsharing.Response{State: run.Failed, Error: &skillsharing.RunError{Code: "AUTH_REQUIRED"}}, skillsharing.AuthRequired, "The provider reported that the run failed.", "", ""},
+		{"timeout", skillsharing.Response{State: run.TimedOut, Error: &skillsharing.RunError{}}, skillsharing.InvocationTimeout, "The provider reported that the run timed out.", "", ""},
+		{"timeout by its other name", skillsharing.Response{State: run.TimedOut, Error: &skillsharing.RunError{Code: "EXECUTION_TIMEOUT", Message: "Too slow."}}, skillsharing.InvocationTimeout, "Too slow.", "", ""},
+		{"failed by a timeout", skillsharing.Response{State: run.Failed, Error: &skillsharing.RunError{Code: "EXECUTION_TIMEOUT"}}, skillsharing.InvocationTimeout, "The provider reported that the run failed.", "", ""},
+		{"timeout with a code", skillsharing.Response{State: run.TimedOut, Error: &skillsharing.RunError{Code: "QUEUE_FULL"}}, "QUEUE_FULL", "The provider reported that the run timed out.", "", ""},
 		{
 			"long code and message",
-			skillsharing.Response{Status: skillsharing.StatusFailed, Error: &skillsharing.RunError{Code: strings.Repeat("C", 300), Message: strings.Repeat("m", 5000)}},
+			skillsharing.Response{State: run.Failed, Error: &skillsharing.RunError{Code: strings.Repeat("C", 300), Message: strings.Repeat("m", 5000)}},
 			skillsharing.ErrorCode(strings.Repeat("C", 200) + "…"), strings.Repeat("m", 4096) + "…", "", "",
 		},
 		{
 			"long details",
-			skillsharing.Response{Status: skillsharing.StatusFailed, Error: &skillsharing.RunError{Details: []byte(`"` + strings.Repeat("x", 64<<10) + `"`)}},
+			skillsharing.Response{State: run.Failed, Error: &skillsharing.RunError{Details: []byte(`"` + strings.Repeat("x", 64<<10) + `"`)}},
 			"EXECUTION_FAILED", "The provider reported that the run failed.", `"65538 bytes of details, more than the 65536 that are passed on"`, "",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.response.ExecutionID = run
+			c.response.ExecutionID = runID
 			e := newClient(t, acme, nil).RunError(skillAt(t, acme), &c.response)
 			wantError(t, e, c.code, skillsharing.ExecutedYes)
 			if e.Message != c.message || string(e.Details) != c.details || string(e.Retry) != c.retry {
 				t.Errorf("told %s %s %s", e.Message, e.Details, e.Retry)
 			}
-			if e.Source != skillsharing.SourceProvider || e.ExecutionID != run || e.SkillID != "acme/forecast" {
+			if e.Source != skillsharing.SourceProvider || e.ExecutionID != runID || e.SkillID != "acme/forecast" {
 				t.Errorf("%+v", e)
 			}
 		})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // A run is given up after so many failures in a row that span so much time.
@@ -60,13 +61,13 @@ type follower struct {
 	ended    bool       // nobody can join
 	phase    Phase      // written by the one who asks
 	run      polling.Run
-	never    bool            // there is no request before the deadline
-	due      time.Time       // else the next one
-	known    ExecutionStatus // the newest; empty: none
-	trouble  *Error          // of the newest request
-	earliest time.Time       // when the provider wants to be asked again; zero: it has not said
-	response *Response       // the end
-	failure  *Error          // or why it can't be learned
+	never    bool      // there is no request before the deadline
+	due      time.Time // else the next one
+	known    run.State // the newest; 0: none
+	trouble  *Error    // of the newest request
+	earliest time.Time // when the provider wants to be asked again; zero: it has not said
+	response *Response // the end
+	failure  *Error    // or why it can't be learned
 }
 
 // watcher waits for the end of a run.
@@ -81,8 +82,8 @@ type watcher struct {
 	full        *Error // it has no room for the end of the run, which others may have; nil: it has
 }
 
-func newWatcher(ctx context.Context, run *Awaited, effort *Effort) *watcher {
-	return &watcher{ctx: ctx, until: run.Until, patient: time.Now().Add(patience), traceParent: run.TraceParent, effort: effort}
+func newWatcher(ctx context.Context, awaited *Awaited, effort *Effort) *watcher {
+	return &watcher{ctx: ctx, until: awaited.Until, patient: time.Now().Add(patience), traceParent: awaited.TraceParent, effort: effort}
 }
 
 // end is when the watcher leaves at the latest; zero: with the run.
@@ -134,8 +135,8 @@ func (w *watcher) after(d time.Duration) <-chan time.Time {
 }
 
 // join returns the follower of a run, and whether the watcher is the one who asks.
-func (all *followers) join(c *Client, s *Skill, run *Awaited, w *watcher) (f *follower, asks bool) {
-	key := followed{s.ID, run.ExecutionID}
+func (all *followers) join(c *Client, s *Skill, awaited *Awaited, w *watcher) (f *follower, asks bool) {
+	key := followed{s.ID, awaited.ExecutionID}
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	f = all.runs[key]
@@ -152,8 +153,8 @@ func (all *followers) join(c *Client, s *Skill, run *Awaited, w *watcher) (f *fo
 			return f, false
 		}
 	}
-	f = &follower{client: c, skill: s, executionID: run.ExecutionID, asking: w, deadline: w.end(), mustAsk: run.Resumed}
-	f.begin(w.ctx, run)
+	f = &follower{client: c, skill: s, executionID: awaited.ExecutionID, asking: w, deadline: w.end(), mustAsk: awaited.Resumed}
+	f.begin(w.ctx, awaited)
 	if all.runs == nil {
 		all.runs = make(map[followed]*follower)
 	}
@@ -191,7 +192,7 @@ func (f *follower) await(w *watcher) (asks bool) {
 	defer f.stopWaiting(w, &asks)
 	for {
 		f.mu.Lock()
-		asking, ended, heard := f.asking == w, f.ended, f.known != "" || f.trouble != nil
+		asking, ended, heard := f.asking == w, f.ended, f.known != 0 || f.trouble != nil
 		f.mu.Unlock()
 		if asking || ended {
 			return asking
@@ -286,7 +287,7 @@ func (f *follower) told(w *watcher) (*Response, *Error) {
 		return nil, f.copied(f.failure)
 	case w.until.IsZero(), ctx.Err() != nil && (!w.over() || !errors.Is(causeOf(ctx), context.DeadlineExceeded)):
 		return nil, f.client.finish(f.skill, interrupted(ctx, f.phase, f.executionID, ExecutedYes))
-	case f.known == "" && f.trouble != nil:
+	case f.known == 0 && f.trouble != nil:
 		return nil, f.copied(f.trouble)
 	}
 	atLeast := time.Until(f.earliest)
@@ -294,7 +295,7 @@ func (f *follower) told(w *watcher) (*Response, *Error) {
 		atLeast = max(atLeast, time.Until(f.due))
 	}
 	return &Response{
-		ExecutionID: f.executionID, Status: cmp.Or(f.known, StatusRunning),
+		ExecutionID: f.executionID, State: cmp.Or(f.known, run.Working),
 		RetryAfter: f.run.Later(atLeast), NotBefore: f.earliest,
 	}, nil
 }
@@ -306,34 +307,34 @@ func (f *follower) copied(shared *Error) *Error {
 }
 
 // begin makes what is needed to ask about a run, before anyone else can watch it.
-func (f *follower) begin(ctx context.Context, run *Awaited) {
+func (f *follower) begin(ctx context.Context, awaited *Awaited) {
 	c, s := f.client, f.skill
 	f.bareOutput = s.Endpoint.StatusURL == ""
 	f.seek(PhasePoll, cmp.Or(s.Endpoint.StatusURL, s.Endpoint.ResultURL))
 	now := time.Now()
-	f.run = c.Polling.start(c, s, run, f.deadline)
-	if run.Resumed {
-		if early := run.NotBefore.Sub(now); early > 0 {
-			f.mustAsk, f.known, f.earliest, f.due = false, StatusRunning, run.NotBefore, run.NotBefore
+	f.run = c.Polling.start(c, s, awaited, f.deadline)
+	if awaited.Resumed {
+		if early := awaited.NotBefore.Sub(now); early > 0 {
+			f.mustAsk, f.known, f.earliest, f.due = false, run.Working, awaited.NotBefore, awaited.NotBefore
 		}
 		return
 	}
-	f.accepted, f.known = now, StatusAccepted
-	f.hear(run.RetryAfter)
-	if run.RetryAfter > 0 || c.preferredWait(ctx, run.Until) == 0 {
-		f.askIn(f.run.Next(run.RetryAfter))
+	f.accepted, f.known = now, run.Accepted
+	f.hear(awaited.RetryAfter)
+	if awaited.RetryAfter > 0 || c.preferredWait(ctx, awaited.Until) == 0 {
+		f.askIn(f.run.Next(awaited.RetryAfter))
 	}
 }
 
 // start begins to follow a run of a skill.
-func (p *Polling) start(c *Client, s *Skill, run *Awaited, deadline time.Time) polling.Run {
+func (p *Polling) start(c *Client, s *Skill, awaited *Awaited, deadline time.Time) polling.Run {
 	plan := p.Plan
 	if plan == nil {
 		plan = p.Book.Learner(polling.Key{Provider: c.Origin.String(), Skill: s.ID, Version: s.Version})
 	}
 	budget := p.Budgets.Of(s.polled)
-	if run.Resumed {
-		return polling.Resume(plan, budget, run.Accepted, deadline)
+	if awaited.Resumed {
+		return polling.Resume(plan, budget, awaited.Accepted, deadline)
 	}
 	return polling.Start(plan, budget, time.Now(), deadline)
 }
@@ -347,7 +348,7 @@ func (f *follower) seekResult(completed *Response) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.run = polling.Start(resultDelays, nil, time.Now(), f.deadline)
-	f.known, f.trouble, f.earliest, f.due = StatusRunning, nil, time.Time{}, time.Time{} // for as long as there is no output
+	f.known, f.trouble, f.earliest, f.due = run.Working, nil, time.Time{}, time.Time{} // for as long as there is no output
 	f.mustAsk = true
 }
 
@@ -429,7 +430,7 @@ func (f *follower) poll(w *watcher) bool {
 	}
 	r, after, e := f.request(ctx, w)
 	switch {
-	case e == nil && r.Status.Final():
+	case e == nil && r.State.Ended():
 		return !f.finish(w, r)
 	case e != nil && errors.Is(e.Cause, errNoRoom):
 		w.full = e
@@ -532,7 +533,7 @@ func (f *follower) finish(w *watcher, r *Response) bool {
 	switch {
 	case f.phase == PhaseResult:
 		r.Elapsed = cmp.Or(r.Elapsed, f.elapsed)
-	case r.Status == StatusCompleted:
+	case r.State == run.Completed:
 		f.mu.Lock()
 		f.run.Done(r.Elapsed, f.held)
 		f.mu.Unlock()
@@ -588,7 +589,7 @@ func (f *follower) goOn(ctx context.Context, w *watcher, r *Response, after time
 	case e != nil:
 		f.askIn(f.run.Retry(f.failures, after))
 	default:
-		f.known = r.Status
+		f.known = r.State
 		f.run.Running(f.held)
 		if f.held && after == 0 {
 			f.askIn(0)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -24,7 +25,7 @@ type told struct {
 // watching follows [run] in the background.
 func watching(ctx context.Context, c *skillsharing.Client, s *skillsharing.Skill, awaited skillsharing.Awaited) <-chan told {
 	heard, start := make(chan told, 1), time.Now()
-	awaited.ExecutionID = run
+	awaited.ExecutionID = runID
 	go func() {
 		var w told
 		w.response, w.err = c.Follow(ctx, s, &awaited, &w.effort)
@@ -47,15 +48,15 @@ func TestFollowersShare(t *testing.T) {
 		name    string
 		answers []scriptedAnswer
 		polls   int
-		status  skillsharing.ExecutionStatus
+		status  run.State
 		code    skillsharing.ErrorCode
 		at      time.Duration
 	}{
-		{"completed", then(times(2, says(200, runs)), says(200, completes)), 3, "completed", "", 1875 * time.Millisecond},
-		{"failed", then(says(200, runs), says(200, `{"execution_id":"exec-1","status":"failed"}`)), 2, "failed", "", 750 * time.Millisecond},
-		{"with its output elsewhere", then(says(200, runs), says(200, `{"execution_id":"exec-1","status":"completed"}`), says(503, ""), says(200, `{"output":1}`)), 4, "completed", "", 1250 * time.Millisecond},
-		{"lost", then(says(200, runs), says(403, "")), 2, "", skillsharing.PermissionDenied, 750 * time.Millisecond},
-		{"in trouble for long", then(says(200, runs), says(503, "")), 1 + untilGivenUp, "", skillsharing.EndpointUnreachable, 33 * sec},
+		{"completed", then(times(2, says(200, runs)), says(200, completes)), 3, run.Completed, "", 1875 * time.Millisecond},
+		{"failed", then(says(200, runs), says(200, `{"execution_id":"exec-1","status":"failed"}`)), 2, run.Failed, "", 750 * time.Millisecond},
+		{"with its output elsewhere", then(says(200, runs), says(200, `{"execution_id":"exec-1","status":"completed"}`), says(503, ""), says(200, `{"output":1}`)), 4, run.Completed, "", 1250 * time.Millisecond},
+		{"lost", then(says(200, runs), says(403, "")), 2, 0, skillsharing.PermissionDenied, 750 * time.Millisecond},
+		{"in trouble for long", then(says(200, runs), says(503, "")), 1 + untilGivenUp, 0, skillsharing.EndpointUnreachable, 33 * sec},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -66,7 +67,7 @@ func TestFollowersShare(t *testing.T) {
 					all = append(all, watching(t.Context(), client, s, resumed(time.Hour)))
 				}
 				hasty := watching(t.Context(), client, s, resumed(100*time.Millisecond))
-				if w := <-hasty; w.err != nil || w.response.Status != "running" || w.at != 100*time.Millisecond || w.effort.Polls != 0 ||
+				if w := <-hasty; w.err != nil || w.response.State != run.Working || w.at != 100*time.Millisecond || w.effort.Polls != 0 ||
 					w.response.RetryAfter < 20*time.Millisecond || w.response.RetryAfter == polling.Never {
 					t.Errorf("who waits for a short time heard %+v", w)
 				}
@@ -84,7 +85,7 @@ func TestFollowersShare(t *testing.T) {
 						if w.err == first.err {
 							t.Error("two have the same error, which each completes for itself")
 						}
-					case w.err != nil || w.response.Status != c.status || c.status == "completed" && w.response.Output == nil:
+					case w.err != nil || w.response.State != c.status || c.status == run.Completed && w.response.Output == nil:
 						t.Errorf("%+v, %v", w.response, w.err)
 					}
 					if i == 0 {
@@ -116,7 +117,7 @@ func TestFollowersMakeNoMoreRequests(t *testing.T) {
 				time.Sleep(30 * time.Millisecond) // more than there has to be between two requests
 			}
 			for i, heard := range all {
-				if w := <-heard; w.err != nil || w.response.Status != "running" || w.at != 2*sec {
+				if w := <-heard; w.err != nil || w.response.State != run.Working || w.at != 2*sec {
 					t.Errorf("%d of %d: %+v", i, watchers, w)
 				}
 			}
@@ -141,15 +142,15 @@ func TestFollowersHandOver(t *testing.T) {
 		leave   time.Duration // when the first one goes; 0: when its time is up
 		answers []scriptedAnswer
 		at      []time.Duration
-		status  skillsharing.ExecutionStatus // for the first; empty: it is gone
+		status  run.State // for the first; empty: it is gone
 	}{
-		{"between requests", resumed(0), 600 * time.Millisecond, then(says(200, runs), says(200, completes)), []time.Duration{0, 750 * time.Millisecond}, ""},
-		{"time is up", skillsharing.Awaited{Resumed: true}, 0, then(times(2, says(200, runs)), says(200, completes)), []time.Duration{0, 690 * time.Millisecond, 1815 * time.Millisecond}, "running"},
-		{"during the first", skillsharing.Awaited{Resumed: true}, 600 * time.Millisecond, then(scriptedAnswer(silent), says(200, completes)), []time.Duration{0, 600 * time.Millisecond}, ""},
-		{"during another", skillsharing.Awaited{Resumed: true}, sec, then(says(200, runs), scriptedAnswer(silent), says(200, completes)), []time.Duration{0, 750 * time.Millisecond, sec}, ""},
-		{"before the first", skillsharing.Awaited{}, 100 * time.Millisecond, then(says(200, completes)), []time.Duration{half}, ""},
-		{"later than there was time for", skillsharing.Awaited{Resumed: true}, 0, then(says(200, runs, "Retry-After", "5"), says(200, completes)), []time.Duration{0, 5 * sec}, "running"},
-		{"in the result", skillsharing.Awaited{Resumed: true}, sec, then(says(200, `{"execution_id":"exec-1","status":"completed"}`), scriptedAnswer(silent), says(200, `{"output":1}`)), []time.Duration{0, 0, sec}, ""},
+		{"between requests", resumed(0), 600 * time.Millisecond, then(says(200, runs), says(200, completes)), []time.Duration{0, 750 * time.Millisecond}, 0},
+		{"time is up", skillsharing.Awaited{Resumed: true}, 0, then(times(2, says(200, runs)), says(200, completes)), []time.Duration{0, 690 * time.Millisecond, 1815 * time.Millisecond}, run.Working},
+		{"during the first", skillsharing.Awaited{Resumed: true}, 600 * time.Millisecond, then(scriptedAnswer(silent), says(200, completes)), []time.Duration{0, 600 * time.Millisecond}, 0},
+		{"during another", skillsharing.Awaited{Resumed: true}, sec, then(says(200, runs), scriptedAnswer(silent), says(200, completes)), []time.Duration{0, 750 * time.Millisecond, sec}, 0},
+		{"before the first", skillsharing.Awaited{}, 100 * time.Millisecond, then(says(200, completes)), []time.Duration{half}, 0},
+		{"later than there was time for", skillsharing.Awaited{Resumed: true}, 0, then(says(200, runs, "Retry-After", "5"), says(200, completes)), []time.Duration{0, 5 * sec}, run.Working},
+		{"in the result", skillsharing.Awaited{Resumed: true}, sec, then(says(200, `{"execution_id":"exec-1","status":"completed"}`), scriptedAnswer(silent), says(200, `{"output":1}`)), []time.Duration{0, 0, sec}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -169,12 +170,12 @@ func TestFollowersHandOver(t *testing.T) {
 				}
 				w := <-first
 				switch {
-				case c.status == "":
+				case c.status == 0:
 					wantError(t, w.err, skillsharing.InvocationTimeout, skillsharing.ExecutedYes)
-				case w.err != nil || w.response.Status != c.status:
+				case w.err != nil || w.response.State != c.status:
 					t.Errorf("the first heard %+v", w)
 				}
-				if w := <-second; w.err != nil || w.response.Status != "completed" || w.response.Output == nil {
+				if w := <-second; w.err != nil || w.response.State != run.Completed || w.response.Output == nil {
 					t.Errorf("the second heard %+v", w)
 				}
 				if w := <-third; w.err != nil || w.at > sec {
@@ -220,10 +221,10 @@ func TestFollowersEnd(t *testing.T) {
 		if n := client.Followers(); n != 0 || len(transport.asked) != 1 {
 			t.Errorf("%d are followed, %d requests", n, len(transport.asked))
 		}
-		if w := <-watching(t.Context(), client, s, resumed(0)); w.err != nil || w.response.Status != "running" || len(transport.asked) != 2 {
+		if w := <-watching(t.Context(), client, s, resumed(0)); w.err != nil || w.response.State != run.Working || len(transport.asked) != 2 {
 			t.Errorf("%+v after %d requests", w, len(transport.asked))
 		}
-		if w := <-watching(t.Context(), client, s, resumed(0)); w.err != nil || w.response.Status != "completed" || len(transport.asked) != 3 {
+		if w := <-watching(t.Context(), client, s, resumed(0)); w.err != nil || w.response.State != run.Completed || len(transport.asked) != 3 {
 			t.Errorf("%+v after %d requests", w, len(transport.asked))
 		}
 	})
@@ -255,14 +256,14 @@ func TestFollowersOutliveAPanic(t *testing.T) {
 		panicked := make(chan any)
 		go func() {
 			defer func() { panicked <- recover() }()
-			_, _ = client.Follow(t.Context(), s, &skillsharing.Awaited{ExecutionID: run, Resumed: true}, new(skillsharing.Effort))
+			_, _ = client.Follow(t.Context(), s, &skillsharing.Awaited{ExecutionID: runID, Resumed: true}, new(skillsharing.Effort))
 		}()
 		synctest.Wait()
 		other := watching(t.Context(), client, s, resumed(time.Hour))
 		if <-panicked == nil {
 			t.Error("there was no panic")
 		}
-		if w := <-other; w.err != nil || w.response.Status != "completed" || client.Followers() != 0 {
+		if w := <-other; w.err != nil || w.response.State != run.Completed || client.Followers() != 0 {
 			t.Errorf("%+v", w)
 		}
 	})
@@ -284,7 +285,7 @@ func TestFollowersOutliveAPanicAtTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, s := newClient(t, acme, script(t, says(200, completes))), skillAt(t, acme)
 		client.Polling.Plan = new(panicking)
-		awaited := skillsharing.Awaited{ExecutionID: run, RetryAfter: sec}
+		awaited := skillsharing.Awaited{ExecutionID: runID, RetryAfter: sec}
 		func() {
 			defer func() {
 				if recover() == nil {
@@ -296,7 +297,7 @@ func TestFollowersOutliveAPanicAtTheStart(t *testing.T) {
 		if n := client.Followers(); n != 0 {
 			t.Errorf("%d runs are still followed", n)
 		}
-		if w := <-watching(t.Context(), client, s, resumed(time.Minute)); w.err != nil || w.response.Status != "completed" {
+		if w := <-watching(t.Context(), client, s, resumed(time.Minute)); w.err != nil || w.response.State != run.Completed {
 			t.Errorf("%+v", w)
 		}
 	})
@@ -370,13 +371,13 @@ func TestFollowersOfSilentCredentials(t *testing.T) {
 				switch {
 				case c.wait == 0:
 					wantError(t, w.err, skillsharing.InvocationTimeout, skillsharing.ExecutedYes)
-				case w.err != nil || w.response.Status != "running":
+				case w.err != nil || w.response.State != run.Working:
 					t.Errorf("the first heard %+v", w)
 				}
 				if w.at != c.heard {
 					t.Errorf("the first heard after %v", w.at)
 				}
-				if w := <-second; w.err != nil || w.response.Status != "completed" || w.at > 2*c.heard {
+				if w := <-second; w.err != nil || w.response.State != run.Completed || w.at > 2*c.heard {
 					t.Errorf("the second heard %+v", w)
 				}
 			})
@@ -398,7 +399,7 @@ func TestFollowersLeaveBeforeTheResult(t *testing.T) {
 			all.Go(func() {
 				ctx, leave := context.WithTimeout(t.Context(), time.Duration(i+1)*50*time.Microsecond)
 				defer leave()
-				_, _ = client.Follow(ctx, s, &skillsharing.Awaited{ExecutionID: run, Resumed: true}, new(skillsharing.Effort))
+				_, _ = client.Follow(ctx, s, &skillsharing.Awaited{ExecutionID: runID, Resumed: true}, new(skillsharing.Effort))
 			})
 		}
 		all.Wait()
@@ -422,7 +423,7 @@ func TestOvershoot(t *testing.T) {
 			if !c.awaited.Resumed {
 				client = newClient(t, acme, script(t, says(200, took)))
 			}
-			c.awaited.ExecutionID = run
+			c.awaited.ExecutionID = runID
 			var effort skillsharing.Effort
 			if _, e := client.Follow(t.Context(), skillAt(t, acme), &c.awaited, &effort); e != nil || (effort.Overshoot-c.want).Abs() > c.want/5 {
 				t.Errorf("%+v: %v late, want %v; %v", c.awaited, effort.Overshoot, c.want, e)
@@ -441,11 +442,11 @@ func TestThrottledPolls(t *testing.T) {
 			s := skillAt(t, acme)
 			ctx, leave := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer leave()
-			_, _ = client.Follow(ctx, s, &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort))
+			_, _ = client.Follow(ctx, s, &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
 			synctest.Wait() // for the new schedule
 			transport := script(t, says(200, completes))
 			client.Transport = transport
-			if _, e := client.Follow(t.Context(), s, &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort)); e != nil {
+			if _, e := client.Follow(t.Context(), s, &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort)); e != nil {
 				t.Fatal(e)
 			}
 			if at := transport.asked[0].at; at < want || at > want+want/10 {

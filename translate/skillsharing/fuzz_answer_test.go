@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -32,7 +33,7 @@ func FuzzJudge(f *testing.F) {
 		`{"error":{"message":"m","details":"` + strings.Repeat("d", 70<<10) + `","retry":{"x":"` + strings.Repeat("r", 2000) + `"}}}`,
 	} {
 		for _, status := range []int{200, 202, 302, 400, 401, 404, 410, 422, 429, 503, 504} {
-			f.Add(status, "", []byte(body), uint8(status), run)
+			f.Add(status, "", []byte(body), uint8(status), runID)
 		}
 		f.Add(200, "60", []byte(body), uint8(3), "")
 		f.Add(503, "Fri, 31 Dec 9999 23:59:59 GMT", []byte(body), uint8(4), "exec-2")
@@ -109,8 +110,8 @@ func checkJudgedResponse(t *testing.T, r *skillsharing.Response, body []byte, kn
 	if !strict && len(body) < 100 {
 		t.Errorf("%+v from what is not JSON", r)
 	}
-	if !slices.Contains([]skillsharing.ExecutionStatus{"accepted", "running", "completed", "failed", "timeout"}, r.Status) || string(r.Status) != said.text("status") {
-		t.Errorf("status %q", r.Status)
+	if r.State.String() != said.text("status") {
+		t.Errorf("status %q", r.State)
 	}
 	if knownID != "" && r.ExecutionID != knownID {
 		t.Errorf("it is about run %q, want %q", r.ExecutionID, knownID)
@@ -118,14 +119,14 @@ func checkJudgedResponse(t *testing.T, r *skillsharing.Response, body []byte, kn
 	if named := said.text("execution_id"); named != "" && r.ExecutionID != named {
 		t.Errorf("it is about run %q, and names %q", r.ExecutionID, named)
 	}
-	if r.ExecutionID == "" && !r.Status.Final() {
+	if r.ExecutionID == "" && !r.State.Ended() {
 		t.Error("a run that has not ended has no id")
 	}
 	if !bytes.Equal(r.Output, said["output"]) || r.Output != nil && !stdjson.Valid(r.Output) {
 		t.Errorf("output %s, want %s", r.Output, said["output"])
 	}
-	if (r.Error != nil) != (r.Status == skillsharing.StatusFailed || r.Status == skillsharing.StatusTimeout) {
-		t.Errorf("status %s, error %+v", r.Status, r.Error)
+	if (r.Error != nil) != (r.State == run.Failed || r.State == run.TimedOut) {
+		t.Errorf("status %s, error %+v", r.State, r.Error)
 	}
 	if r.Error != nil && (!validOrNil(r.Error.Details) || !validOrNil(r.Error.Retry)) {
 		t.Errorf("error %+v", r.Error)

@@ -18,6 +18,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -359,11 +360,11 @@ var asking = []struct {
 		r, e, _ := submit(ctx, c, s)
 		return r, e
 	}},
-	{"poll", "GET /status/" + run, skillsharing.PhasePoll, func(ctx context.Context, c *skillsharing.Client, s *skillsharing.Skill) (*skillsharing.Response, *skillsharing.Error) {
-		return c.Follow(ctx, s, &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort))
+	{"poll", "GET /status/" + runID, skillsharing.PhasePoll, func(ctx context.Context, c *skillsharing.Client, s *skillsharing.Skill) (*skillsharing.Response, *skillsharing.Error) {
+		return c.Follow(ctx, s, &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
 	}},
-	{"result", "GET /result/" + run, skillsharing.PhaseResult, func(ctx context.Context, c *skillsharing.Client, s *skillsharing.Skill) (*skillsharing.Response, *skillsharing.Error) {
-		return c.Result(ctx, s, &skillsharing.Response{ExecutionID: run, Status: skillsharing.StatusCompleted}, new(skillsharing.Awaited), new(skillsharing.Effort))
+	{"result", "GET /result/" + runID, skillsharing.PhaseResult, func(ctx context.Context, c *skillsharing.Client, s *skillsharing.Skill) (*skillsharing.Response, *skillsharing.Error) {
+		return c.Result(ctx, s, &skillsharing.Response{ExecutionID: runID, State: run.Completed}, new(skillsharing.Awaited), new(skillsharing.Effort))
 	}},
 }
 
@@ -424,7 +425,7 @@ func TestAnswerDepth(t *testing.T) {
 						want = map[int]skillsharing.Executed{200: skillsharing.ExecutedMaybe, 403: skillsharing.ExecutedNo}[c.status]
 					}
 					wantError(t, e, skillsharing.InvalidProviderResponse, want)
-					if !strings.Contains(e.Message, message) || e.HTTPStatus != c.status || e.Phase != a.phase || (e.ExecutionID == run) != (a.phase != skillsharing.PhaseInvoke) {
+					if !strings.Contains(e.Message, message) || e.HTTPStatus != c.status || e.Phase != a.phase || (e.ExecutionID == runID) != (a.phase != skillsharing.PhaseInvoke) {
 						t.Errorf("%+v", e)
 					}
 				})
@@ -451,7 +452,7 @@ func TestOutputSize(t *testing.T) {
 			id                 string // of the error; empty: it is accepted
 		}{
 			{"as large as may be", whole, output, limit, ""},
-			{"larger", whole, output, limit - 1, run},
+			{"larger", whole, output, limit - 1, runID},
 			{"no limit", whole, output, 0, ""},
 			{"failed", `{"execution_id":"exec-1","status":"failed","output":%s}`, output, limit - 1, ""},
 			{"without an id", `{"status":"completed","output":%s}`, output, limit - 1, "known"},
@@ -471,7 +472,7 @@ func TestOutputSize(t *testing.T) {
 					}
 					return
 				}
-				id := run
+				id := runID
 				if c.id == "known" && a.phase == skillsharing.PhaseInvoke {
 					id = ""
 				}
@@ -551,18 +552,18 @@ func TestStalledAnswers(t *testing.T) {
 	}
 
 	// What becomes of a run is worth asking again.
-	p, c = newAsker(t, "GET /status/"+run, stalls(`{"execution_id"`))
-	p.on("GET /status/"+run, stalls(`{"execution_id"`), breaksOff, stalls(""), answers(200, completes))
+	p, c = newAsker(t, "GET /status/"+runID, stalls(`{"execution_id"`))
+	p.on("GET /status/"+runID, stalls(`{"execution_id"`), breaksOff, stalls(""), answers(200, completes))
 	c.Limits.BodyTimeout = timeout
-	r, e := c.Follow(ctx, skillAt(t, p.URL), &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort))
-	if e != nil || r.Status != skillsharing.StatusCompleted {
+	r, e := c.Follow(ctx, skillAt(t, p.URL), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
+	if e != nil || r.State != run.Completed {
 		t.Errorf("%+v", e)
 	}
-	p, c = newAsker(t, "GET /status/"+run, stalls(`{"execution_id"`))
+	p, c = newAsker(t, "GET /status/"+runID, stalls(`{"execution_id"`))
 	c.Limits.BodyTimeout = timeout
-	_, e = c.Follow(ctx, skillAt(t, p.URL), &skillsharing.Awaited{ExecutionID: run, Resumed: true, Until: time.Now()}, new(skillsharing.Effort))
+	_, e = c.Follow(ctx, skillAt(t, p.URL), &skillsharing.Awaited{ExecutionID: runID, Resumed: true, Until: time.Now()}, new(skillsharing.Effort))
 	wantStalled(t, e, skillsharing.ExecutedYes)
-	if n := len(p.requests()); n != 1 || e.ExecutionID != run {
+	if n := len(p.requests()); n != 1 || e.ExecutionID != runID {
 		t.Errorf("%+v after %d requests", e, n)
 	}
 }
@@ -647,7 +648,7 @@ func TestDrippingAnswers(t *testing.T) {
 					t.Errorf("it took %v, want %v", took, c.after)
 				}
 				if c.code == "" {
-					if n := answer.closed.Load(); e != nil || r.Status != skillsharing.StatusCompleted || n != 1 {
+					if n := answer.closed.Load(); e != nil || r.State != run.Completed || n != 1 {
 						t.Errorf("closed %d times, %+v", n, e)
 					}
 					return
@@ -746,7 +747,7 @@ func TestSecretsInOutputs(t *testing.T) {
 			})
 		}
 	}
-	p, client := newAsker(t, "GET /result/"+run, answers(200, `{"output":"\u0074oken6"}`))
+	p, client := newAsker(t, "GET /result/"+runID, answers(200, `{"output":"\u0074oken6"}`))
 	client.Credentials = &keyed{key: "token6"}
 	r, e := asking[2].ask(t.Context(), client, skillAt(t, p.URL))
 	if e != nil || string(r.Output) != `"[redacted]"` {

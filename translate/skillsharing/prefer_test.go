@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -73,8 +74,8 @@ func TestPreferWait(t *testing.T) {
 				client.PreferWait = 20 * sec
 				ctx, cancel := context.WithTimeout(t.Context(), c.timeout)
 				defer cancel()
-				r, e := client.Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort))
-				if e != nil || r.Status != skillsharing.StatusCompleted {
+				r, e := client.Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
+				if e != nil || r.State != run.Completed {
 					t.Fatalf("%+v, %v", r, e)
 				}
 				if late := time.Since(p.ends); late > c.late+100*time.Millisecond || len(p.wishes) > c.polls {
@@ -95,8 +96,8 @@ func TestPreferWaitUntil(t *testing.T) {
 		client := newClient(t, acme, p)
 		client.PreferWait = 20 * sec
 		start := time.Now()
-		r, e := client.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run, Until: start.Add(5 * sec)}, new(skillsharing.Effort))
-		if e != nil || r.Status != skillsharing.StatusRunning || time.Since(start) != 5*sec || p.wishes[0] != "wait=4" {
+		r, e := client.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID, Until: start.Add(5 * sec)}, new(skillsharing.Effort))
+		if e != nil || r.State != run.Working || time.Since(start) != 5*sec || p.wishes[0] != "wait=4" {
 			t.Errorf("%+v, %v after %v, %q", r, e, time.Since(start), p.wishes)
 		}
 	})
@@ -109,7 +110,7 @@ func TestPreferWaitOfInvocations(t *testing.T) {
 		client := newClient(t, acme, p)
 		s := skillAt(t, acme)
 		client.PreferWait = 20 * sec
-		if r, e, _ := submit(t.Context(), client, s); e != nil || r.Status != skillsharing.StatusCompleted || p.wishes[0] != "wait=20" {
+		if r, e, _ := submit(t.Context(), client, s); e != nil || r.State != run.Completed || p.wishes[0] != "wait=20" {
 			t.Errorf("%+v, %v, %q", r, e, p.wishes)
 		}
 		client.PreferWait = 0
@@ -141,7 +142,7 @@ func TestIgnoredWishesAreCounted(t *testing.T) {
 				wishes := ""
 				for i := range 2 {
 					before := len(transport.asked)
-					if _, e := client.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort)); e != nil {
+					if _, e := client.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort)); e != nil {
 						t.Fatal(e)
 					}
 					if i > 0 {

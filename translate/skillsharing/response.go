@@ -6,13 +6,15 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // Response is an InvocationResponse (section 5.4), read leniently: only the
 // status and, while a run is under way, the execution id are insisted on.
 type Response struct {
 	ExecutionID string
-	Status      ExecutionStatus
+	State       run.State
 	SkillID     string
 	Output      jsontext.Value // nil: the member is absent, which "null" is not
 	Error       *RunError      // why a run failed, if the provider said
@@ -31,15 +33,6 @@ type RunError struct {
 	Message string
 	Details jsontext.Value // nil: none
 	Retry   jsontext.Value // nil: none
-}
-
-// Final reports whether a run in this state will not change any more.
-func (s ExecutionStatus) Final() bool {
-	return s == StatusCompleted || s == StatusFailed || s == StatusTimeout
-}
-
-func (s ExecutionStatus) known() bool {
-	return s == StatusAccepted || s == StatusRunning || s.Final()
 }
 
 // members are the top-level members of an answer that have a meaning in an
@@ -119,15 +112,16 @@ func (m *members) fieldNamed(name []byte) *jsontext.Value {
 // response makes r the InvocationResponse that the members are, and returns it; nil
 // if they are none, or one about another run than the one that was asked about.
 func (m *members) response(r *Response, about asked) (_ *Response, otherRun bool) {
-	status, ok := statusOf(m.status)
-	if !ok {
+	state := stateOf(m.status)
+	if state == 0 {
 		return nil, false
 	}
-	*r = Response{Status: status, Output: m.output}
-	if r.ExecutionID, ok = m.answeredID(about.executionID); !ok {
+	id, ok := m.answeredID(about.executionID)
+	if !ok {
 		return nil, true
 	}
-	if r.ExecutionID == "" && !r.Status.Final() {
+	*r = Response{ExecutionID: id, State: state, Output: m.output}
+	if r.ExecutionID == "" && !r.State.Ended() {
 		return nil, false // nothing names the run that this is about
 	}
 	if plain, ok := plainText(m.skillID); ok && string(plain) == about.skillID {
@@ -136,7 +130,7 @@ func (m *members) response(r *Response, about asked) (_ *Response, otherRun bool
 		r.SkillID, _ = text(m.skillID)
 	}
 	r.Elapsed = elapsed(m.timestamps)
-	if r.Status == StatusFailed || r.Status == StatusTimeout {
+	if r.State == run.Failed || r.State == run.TimedOut {
 		r.Error = m.runError()
 	}
 	return r, false
@@ -149,7 +143,7 @@ func (m *members) bareOutput(knownID string) *Response {
 	if m.output == nil || m.status != nil || m.failure != nil && m.failure.Kind() != 'n' || !ok {
 		return nil
 	}
-	return &Response{ExecutionID: id, Status: StatusCompleted, Output: m.output}
+	return &Response{ExecutionID: id, State: run.Completed, Output: m.output}
 }
 
 // answeredID is the id of the run that an answer is about, empty if it names
@@ -222,15 +216,27 @@ func plainText(v jsontext.Value) ([]byte, bool) {
 	return v[1 : len(v)-1], true
 }
 
-// statusOf returns one of the states that the protocol knows.
-func statusOf(v jsontext.Value) (ExecutionStatus, bool) {
-	for _, known := range []ExecutionStatus{StatusCompleted, StatusRunning, StatusAccepted, StatusFailed, StatusTimeout} {
-		if plain, ok := plainText(v); ok && string(plain) == string(known) {
-			return known, true
+// statuses are the protocol's words for the states of a run (section 3.4.4), the most frequent first.
+var statuses = [...]struct {
+	word  string
+	state run.State
+}{
+	{"completed", run.Completed}, {"running", run.Working}, {"accepted", run.Accepted}, {"failed", run.Failed}, {"timeout", run.TimedOut},
+}
+
+// stateOf returns the state that a status stands for, 0 if it is none that the protocol knows.
+func stateOf(status jsontext.Value) run.State {
+	word, ok := plainText(status)
+	if !ok {
+		unquoted, _ := text(status)
+		word = []byte(unquoted)
+	}
+	for i := range statuses {
+		if string(word) == statuses[i].word {
+			return statuses[i].state
 		}
 	}
-	status, _ := text(v)
-	return ExecutionStatus(status), ExecutionStatus(status).known()
+	return 0
 }
 
 // elapsed is how long a run took by the provider's own clock, 0 if it does not

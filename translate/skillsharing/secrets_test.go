@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -103,7 +104,7 @@ func TestSecretsAreScrubbedEverywhere(t *testing.T) {
 			return e
 		}},
 		{"failed run", func() *skillsharing.Error {
-			return client().RunError(s, &skillsharing.Response{Status: skillsharing.StatusFailed, Error: &skillsharing.RunError{
+			return client().RunError(s, &skillsharing.Response{State: run.Failed, Error: &skillsharing.RunError{
 				Code: "BAD_k-123", Message: "bad k-123", Details: jsontext.Value(rejected), Retry: jsontext.Value(rejected),
 			}})
 		}},

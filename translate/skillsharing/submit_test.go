@@ -20,6 +20,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/goleak"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -47,7 +48,7 @@ func TestSubmitSendsAnInvocationRequest(t *testing.T) {
 		if e != nil {
 			t.Fatal(e)
 		}
-		if r.Status != skillsharing.StatusAccepted || r.ExecutionID != run || effort != (skillsharing.Effort{Attempts: 6}) {
+		if r.State != run.Accepted || r.ExecutionID != runID || effort != (skillsharing.Effort{Attempts: 6}) {
 			t.Errorf("%+v with %+v", r, effort)
 		}
 		seen := p.requests()
@@ -849,7 +850,7 @@ func TestSubmitBoundsAnswers(t *testing.T) {
 			client.MaxResponseSize = limit
 			r, e, effort := submit(t.Context(), client, skillAt(t, p.URL, consent))
 			if c.executed == "" {
-				if e != nil || r.Status != skillsharing.StatusCompleted {
+				if e != nil || r.State != run.Completed {
 					t.Errorf("error %+v", e)
 				}
 				return

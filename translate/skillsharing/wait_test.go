@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -36,28 +37,28 @@ func TestFollowUntil(t *testing.T) {
 		answers []scriptedAnswer
 		took    time.Duration
 		polls   int
-		status  skillsharing.ExecutionStatus
+		status  run.State
 		code    skillsharing.ErrorCode // of the error, if there is to be one
 		atLeast time.Duration          // until it makes sense to ask again
 	}{
-		{name: "no wait", answers: then(running), status: "accepted", atLeast: half},
-		{name: "no wait, asked to come later", run: awaited{RetryAfter: 7 * sec}, answers: then(running), status: "accepted", atLeast: 7 * sec},
-		{name: "shorter than to the first poll", wait: 5 * time.Millisecond, answers: then(running), took: 5 * time.Millisecond, status: "accepted", atLeast: half},
-		{name: "asked to come later", wait: 2 * sec, run: awaited{RetryAfter: 9 * sec}, answers: then(running), took: 2 * sec, status: "accepted", atLeast: 7 * sec},
-		{name: "it runs", wait: 2 * sec, answers: then(running), took: 2 * sec, polls: 3, status: "running", atLeast: half},
-		{name: "it ends", wait: 2 * sec, answers: then(running, says(200, completes)), took: 1250 * time.Millisecond, polls: 2, status: "completed"},
-		{name: "an answer that takes too long", wait: 2 * sec, answers: then(slow(time.Minute, running)), took: 2 * sec, polls: 1, status: "accepted", atLeast: half},
-		{name: "trouble", wait: sec, answers: then(running, says(503, "")), took: sec, polls: 2, status: "running", atLeast: half},
+		{name: "no wait", answers: then(running), status: run.Accepted, atLeast: half},
+		{name: "no wait, asked to come later", run: awaited{RetryAfter: 7 * sec}, answers: then(running), status: run.Accepted, atLeast: 7 * sec},
+		{name: "shorter than to the first poll", wait: 5 * time.Millisecond, answers: then(running), took: 5 * time.Millisecond, status: run.Accepted, atLeast: half},
+		{name: "asked to come later", wait: 2 * sec, run: awaited{RetryAfter: 9 * sec}, answers: then(running), took: 2 * sec, status: run.Accepted, atLeast: 7 * sec},
+		{name: "it runs", wait: 2 * sec, answers: then(running), took: 2 * sec, polls: 3, status: run.Working, atLeast: half},
+		{name: "it ends", wait: 2 * sec, answers: then(running, says(200, completes)), took: 1250 * time.Millisecond, polls: 2, status: run.Completed},
+		{name: "an answer that takes too long", wait: 2 * sec, answers: then(slow(time.Minute, running)), took: 2 * sec, polls: 1, status: run.Accepted, atLeast: half},
+		{name: "trouble", wait: sec, answers: then(running, says(503, "")), took: sec, polls: 2, status: run.Working, atLeast: half},
 
-		{name: "resumed, no wait", run: awaited{Resumed: true}, answers: then(running), polls: 1, status: "running", atLeast: half},
-		{name: "resumed, it has ended", run: awaited{Resumed: true}, answers: then(says(200, completes)), polls: 1, status: "completed"},
-		{name: "resumed, it ends", wait: 2 * sec, run: awaited{Resumed: true}, answers: then(running, says(200, completes)), took: 750 * time.Millisecond, polls: 2, status: "completed"},
-		{name: "resumed, a slow answer", run: awaited{Resumed: true}, answers: then(slow(900*time.Millisecond, says(200, completes))), took: 900 * time.Millisecond, polls: 1, status: "completed"},
-		{name: "resumed, no answer", run: awaited{Resumed: true}, answers: then(silent), took: sec, polls: 1, status: "running", atLeast: half},
-		{name: "resumed, no answer for long", wait: 5 * sec, run: awaited{Resumed: true}, answers: then(silent), took: 5 * sec, polls: 1, status: "running", atLeast: half},
+		{name: "resumed, no wait", run: awaited{Resumed: true}, answers: then(running), polls: 1, status: run.Working, atLeast: half},
+		{name: "resumed, it has ended", run: awaited{Resumed: true}, answers: then(says(200, completes)), polls: 1, status: run.Completed},
+		{name: "resumed, it ends", wait: 2 * sec, run: awaited{Resumed: true}, answers: then(running, says(200, completes)), took: 750 * time.Millisecond, polls: 2, status: run.Completed},
+		{name: "resumed, a slow answer", run: awaited{Resumed: true}, answers: then(slow(900*time.Millisecond, says(200, completes))), took: 900 * time.Millisecond, polls: 1, status: run.Completed},
+		{name: "resumed, no answer", run: awaited{Resumed: true}, answers: then(silent), took: sec, polls: 1, status: run.Working, atLeast: half},
+		{name: "resumed, no answer for long", wait: 5 * sec, run: awaited{Resumed: true}, answers: then(silent), took: 5 * sec, polls: 1, status: run.Working, atLeast: half},
 		{name: "resumed, in trouble", run: awaited{Resumed: true}, answers: then(says(503, "")), polls: 1, code: skillsharing.EndpointUnreachable},
 		{name: "resumed, in trouble until then", wait: sec, run: awaited{Resumed: true}, answers: then(says(503, "")), took: sec, polls: 3, code: skillsharing.EndpointUnreachable},
-		{name: "resumed, trouble has ended", wait: 2 * sec, run: awaited{Resumed: true}, answers: then(says(503, ""), running), took: 2 * sec, polls: 4, status: "running", atLeast: half},
+		{name: "resumed, trouble has ended", wait: 2 * sec, run: awaited{Resumed: true}, answers: then(says(503, ""), running), took: 2 * sec, polls: 4, status: run.Working, atLeast: half},
 		{name: "resumed, not known", run: awaited{Resumed: true}, answers: then(says(404, "")), polls: 1, code: skillsharing.InvalidProviderResponse},
 		{name: "resumed, and credentials refused", run: awaited{Resumed: true}, answers: then(says(403, "")), polls: 1, code: skillsharing.PermissionDenied},
 	} {
@@ -65,7 +66,7 @@ func TestFollowUntil(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				transport := script(t, c.answers...)
 				start := time.Now()
-				c.run.ExecutionID, c.run.Until = run, start.Add(c.wait)
+				c.run.ExecutionID, c.run.Until = runID, start.Add(c.wait)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				r, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), &c.run, new(skillsharing.Effort))
@@ -75,10 +76,10 @@ func TestFollowUntil(t *testing.T) {
 				switch {
 				case c.code != "":
 					wantError(t, e, c.code, skillsharing.ExecutedYes)
-					if e.ExecutionID != run || e.Hint != skillsharing.HintNone {
+					if e.ExecutionID != runID || e.Hint != skillsharing.HintNone {
 						t.Errorf("%+v", e)
 					}
-				case e != nil || r.Status != c.status || r.ExecutionID != run || r.RetryAfter < c.atLeast-c.atLeast/10 || r.RetryAfter == polling.Never:
+				case e != nil || r.State != c.status || r.ExecutionID != runID || r.RetryAfter < c.atLeast-c.atLeast/10 || r.RetryAfter == polling.Never:
 					t.Errorf("%+v, %v", r, e)
 				}
 			})
@@ -93,8 +94,8 @@ func TestFollowUntilTheCallEnds(t *testing.T) {
 		ctx, cancel := context.WithDeadline(t.Context(), until)
 		defer cancel()
 		for _, answers := range [][]scriptedAnswer{then(says(200, runs)), then(silent)} {
-			r, e := newClient(t, acme, script(t, answers...)).Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run, Until: until}, new(skillsharing.Effort))
-			if e != nil || r.Status.Final() {
+			r, e := newClient(t, acme, script(t, answers...)).Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID, Until: until}, new(skillsharing.Effort))
+			if e != nil || r.State.Ended() {
 				t.Errorf("%+v, %v", r, e)
 			}
 		}
@@ -116,7 +117,7 @@ func TestFollowUntilWithoutBudget(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				r, e := c.Follow(ctx, s, &skillsharing.Awaited{ExecutionID: fmt.Sprint("exec-", i), Until: start.Add(3 * sec)}, new(skillsharing.Effort))
-				if d := time.Since(start); e != nil || r.Status.Final() || d != 3*sec {
+				if d := time.Since(start); e != nil || r.State.Ended() || d != 3*sec {
 					t.Errorf("%+v, %v after %v", r, e, d)
 				}
 			})
@@ -134,7 +135,7 @@ func TestFollowUntilInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), skillsharing.StopKey{}, stopping{}))
 		time.AfterFunc(sec, cancel)
-		_, e := newClient(t, acme, script(t, says(200, runs))).Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run, Until: time.Now().Add(time.Minute)}, new(skillsharing.Effort))
+		_, e := newClient(t, acme, script(t, says(200, runs))).Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID, Until: time.Now().Add(time.Minute)}, new(skillsharing.Effort))
 		wantError(t, e, skillsharing.InvocationTimeout, skillsharing.ExecutedYes)
 		if e.Hint != skillsharing.HintStopping {
 			t.Errorf("%+v", e)
@@ -151,8 +152,8 @@ func TestResumedRunsKeepTheBudget(t *testing.T) {
 		start := time.Now()
 		for i := range 40 {
 			wait := time.Duration(i%4) * time.Millisecond
-			r, e := c.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run, Resumed: true, Until: time.Now().Add(wait)}, new(skillsharing.Effort))
-			if e != nil || r.Status != skillsharing.StatusRunning {
+			r, e := c.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID, Resumed: true, Until: time.Now().Add(wait)}, new(skillsharing.Effort))
+			if e != nil || r.State != run.Working {
 				t.Fatalf("%+v, %v", r, e)
 			}
 		}
@@ -160,7 +161,7 @@ func TestResumedRunsKeepTheBudget(t *testing.T) {
 			t.Errorf("%d polls in %v, want 2 in 60 ms", n, took)
 		}
 		// Who waits for long enough gets his turn.
-		if _, e := c.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run, Resumed: true, Until: time.Now().Add(sec)}, new(skillsharing.Effort)); e != nil || len(transport.asked) < 3 {
+		if _, e := c.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID, Resumed: true, Until: time.Now().Add(sec)}, new(skillsharing.Effort)); e != nil || len(transport.asked) < 3 {
 			t.Errorf("%v, %d polls", e, len(transport.asked))
 		}
 	})
@@ -174,20 +175,20 @@ func TestResultUntil(t *testing.T) {
 		answers []scriptedAnswer
 		took    time.Duration
 		asked   int
-		status  skillsharing.ExecutionStatus
+		status  run.State
 	}{
-		{"there", 0, then(says(200, `{"execution_id":"exec-1","status":"completed"}`), says(200, `{"output":1}`)), 0, 2, "completed"},
-		{"not there", 0, then(says(200, `{"execution_id":"exec-1","status":"completed"}`), says(503, "")), 0, 2, "running"},
-		{"there after a while", 2 * sec, then(says(200, `{"execution_id":"exec-1","status":"completed"}`), says(503, ""), says(200, `{"output":1}`)), half, 3, "completed"},
-		{"not there for long", sec, then(says(200, `{"execution_id":"exec-1","status":"completed"}`), says(503, "")), sec, 3, "running"},
+		{"there", 0, then(says(200, `{"execution_id":"exec-1","status":"completed"}`), says(200, `{"output":1}`)), 0, 2, run.Completed},
+		{"not there", 0, then(says(200, `{"execution_id":"exec-1","status":"completed"}`), says(503, "")), 0, 2, run.Working},
+		{"there after a while", 2 * sec, then(says(200, `{"execution_id":"exec-1","status":"completed"}`), says(503, ""), says(200, `{"output":1}`)), half, 3, run.Completed},
+		{"not there for long", sec, then(says(200, `{"execution_id":"exec-1","status":"completed"}`), says(503, "")), sec, 3, run.Working},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
 				transport := script(t, c.answers...)
 				r, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme),
-					&skillsharing.Awaited{ExecutionID: run, Resumed: true, Until: start.Add(c.wait)}, new(skillsharing.Effort))
-				if e != nil || r.Status != c.status || len(transport.asked) < c.asked {
+					&skillsharing.Awaited{ExecutionID: runID, Resumed: true, Until: start.Add(c.wait)}, new(skillsharing.Effort))
+				if e != nil || r.State != c.status || len(transport.asked) < c.asked {
 					t.Fatalf("%+v, %v, %d requests", r, e, len(transport.asked))
 				}
 				if d := time.Since(start); d < c.took-c.took/10 || d > c.took+c.took/10 {
@@ -204,13 +205,13 @@ func TestResumedRunsDoNotMislead(t *testing.T) {
 		book := polling.NewBook(polling.Config{})
 		c := newClient(t, acme, script(t, says(200, completes)))
 		c.Polling = skillsharing.Polling{Book: book}
-		_, e := c.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run, Resumed: true, Until: time.Now()}, new(skillsharing.Effort))
+		_, e := c.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID, Resumed: true, Until: time.Now()}, new(skillsharing.Effort))
 		if e != nil || book.Completions() != 0 {
 			t.Errorf("%v; %d executions were learned from", e, book.Completions())
 		}
 		c = newClient(t, acme, script(t, says(200, `{"execution_id":"exec-1","status":"completed","output":1,"timestamps":{"created_at":"2026-01-02T03:04:05Z","completed_at":"2026-01-02T03:04:07Z"}}`)))
 		c.Polling = skillsharing.Polling{Book: book}
-		_, e = c.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: run, Resumed: true, Accepted: time.Now().Add(-time.Hour), Until: time.Now()}, new(skillsharing.Effort))
+		_, e = c.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID, Resumed: true, Accepted: time.Now().Add(-time.Hour), Until: time.Now()}, new(skillsharing.Effort))
 		if e != nil || book.Completions() != 1 {
 			t.Errorf("%v; %d executions were learned from, want 1", e, book.Completions())
 		}
@@ -253,7 +254,7 @@ func TestSourcesShareTheBudgetOfAHost(t *testing.T) {
 					client.Polling = skillsharing.Polling{Plan: polling.Fixed{Interval: 100 * time.Millisecond}, Budgets: budgets}
 					skill := clients[i%2].skill
 					running.Go(func() {
-						if r, e := client.Follow(t.Context(), skill, &skillsharing.Awaited{ExecutionID: run}, new(skillsharing.Effort)); e != nil || r.Status != skillsharing.StatusCompleted {
+						if r, e := client.Follow(t.Context(), skill, &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort)); e != nil || r.State != run.Completed {
 							t.Errorf("%+v, %v", r, e)
 						}
 					})

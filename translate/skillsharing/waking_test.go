@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // Those who wait are woken for the first news, and not for each answer.
@@ -14,7 +15,7 @@ func TestWakesAreFew(t *testing.T) {
 	f := &follower{skill: new(Skill), phase: PhasePoll, mustAsk: true, waiting: []*watcher{other}}
 	f.run = polling.Start(polling.Fixed{Interval: time.Second}, nil, time.Now(), time.Time{})
 	for i, want := range []int{1, 0, 0} {
-		r, e := &Response{Status: StatusRunning}, (*Error)(nil)
+		r, e := &Response{State: run.Working}, (*Error)(nil)
 		if i == 1 {
 			r, e = nil, &Error{Code: EndpointUnreachable, HTTPStatus: http.StatusBadGateway}
 		}

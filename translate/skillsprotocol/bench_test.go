@@ -8,6 +8,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -34,7 +35,7 @@ func BenchmarkEncodeOutcome(b *testing.B) {
 		"completed": {
 			SkillID: "example-corp/weather-forecast",
 			Run: &translate.Run{
-				RunRef: translate.RunRef{ExecutionID: "exec-a1b2c3d4"}, Status: skillsharing.StatusCompleted, Elapsed: 5200 * time.Millisecond,
+				Ref: run.Ref{ExecutionID: "exec-a1b2c3d4"}, State: run.Completed, Elapsed: 5200 * time.Millisecond,
 				Output: jsontext.Value(`{"location":"Tokyo","forecasts":[{"date":"2025-07-01","high":31,"low":24,"condition":"sunny"}]}`),
 			},
 		},

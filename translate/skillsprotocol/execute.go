@@ -11,6 +11,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -69,27 +70,27 @@ func describeCall(ctx context.Context, p *params) translate.Call {
 // error. Where a run was accepted that may not have ended, there is a token with
 // which to come back.
 func (f *Front) answerOutcome(ctx context.Context, req *jsonrpc.Request, o *translate.Outcome, name string) (jsontext.Value, *jsonrpc.Error) {
-	run := cmp.Or(o.Run, &translate.Run{})
+	r := cmp.Or(o.Run, &translate.Run{})
 	if o.Failure == nil {
 		switch {
 		case o.Run == nil:
 			return nil, failureError(&translate.Failure{}, subject{name: name, skillID: o.SkillID})
-		case run.Status == skillsharing.StatusAccepted, run.Status == skillsharing.StatusRunning:
-			return running(run, cmp.Or(o.SkillID, name), f.tokenOf(ctx, run)), nil
+		case r.State == run.Accepted, r.State == run.Working:
+			return running(r, cmp.Or(o.SkillID, name), f.tokenOf(ctx, r)), nil
 		}
-		return appendCompleted(req.Room(), run, cmp.Or(o.SkillID, name)), nil
+		return appendCompleted(req.Room(), r, cmp.Or(o.SkillID, name)), nil
 	}
 	e := cmp.Or(o.Failure.Err, &skillsharing.Error{})
-	about := subject{name: name, skillID: o.SkillID, executionID: run.ExecutionID}
+	about := subject{name: name, skillID: o.SkillID, executionID: r.ExecutionID}
 	runID := runIDOf(o)
 	skill := cmp.Or(o.SkillID, e.SkillID, name)
 	switch kind := o.Failure.Kind; {
 	case kind == translate.RunFailed:
-		return failed(o.Failure, e, run.Status, runID, skill, ""), nil
+		return failed(o.Failure, e, r.State, runID, skill, ""), nil
 	case kind == translate.TimedOut && runID != "":
-		return failed(o.Failure, e, skillsharing.StatusTimeout, runID, skill, f.tokenOf(ctx, run)), nil
+		return failed(o.Failure, e, run.TimedOut, runID, skill, f.tokenOf(ctx, r)), nil
 	}
-	about.runToken = f.tokenOf(ctx, run)
+	about.runToken = f.tokenOf(ctx, r)
 	return nil, failureError(o.Failure, about)
 }
 
@@ -119,12 +120,12 @@ func CodeOf(c *translate.Call, o *translate.Outcome) int {
 
 // tokenOf makes the token of a run whose end, or output, is still to come, or returns
 // nothing.
-func (f *Front) tokenOf(ctx context.Context, run *translate.Run) string {
-	if run.ExecutionID == "" || run.Source == "" {
+func (f *Front) tokenOf(ctx context.Context, r *translate.Run) string {
+	if r.ExecutionID == "" || r.Source == "" {
 		return ""
 	}
 	// Also for a caller who is gone: the context may have ended together with the call.
-	token, err := f.Tokens.Seal(context.WithoutCancel(ctx), run.RunRef, callerOf(ctx).Principal)
+	token, err := f.Tokens.Seal(context.WithoutCancel(ctx), r.Ref, callerOf(ctx).Principal)
 	if err != nil {
 		return "" // the answer is worth more than the token; whoever keeps the keys logs it
 	}
@@ -132,20 +133,20 @@ func (f *Front) tokenOf(ctx context.Context, run *translate.Run) string {
 }
 
 // appendCompleted appends the result of a run that brought what was asked for.
-func appendCompleted(to []byte, run *translate.Run, skill string) jsontext.Value {
-	b := builder{buf: slices.Grow(to, 160+len(run.ExecutionID)+2*len(skill)+len(run.Output))}
+func appendCompleted(to []byte, r *translate.Run, skill string) jsontext.Value {
+	b := builder{buf: slices.Grow(to, 160+len(r.ExecutionID)+2*len(skill)+len(r.Output))}
 	b.open()
 	b.text("status", "completed")
-	b.text("run_id", run.ExecutionID)
+	b.text("run_id", r.ExecutionID)
 	b.name("summary")
 	var sentence [256]byte // most fit, and so take no memory
 	summary := append(append(sentence[:0], "Skill "...), clean(skill, maxName)...)
-	summary = append(appendTook(append(summary, " completed"...), run.Elapsed), '.')
+	summary = append(appendTook(append(summary, " completed"...), r.Elapsed), '.')
 	b.buf, _ = jsontext.AppendQuote(b.buf, summary)
-	if len(run.Output) == 0 {
+	if len(r.Output) == 0 {
 		b.raw("output", jsontext.Value("null"))
 	}
-	b.raw("output", run.Output)
+	b.raw("output", r.Output)
 	b.close()
 	return b.buf
 }
@@ -162,8 +163,8 @@ func appendTook(text []byte, d time.Duration) []byte {
 }
 
 // failed is the result of a run that ended badly or not in time.
-func failed(f *translate.Failure, e *skillsharing.Error, status skillsharing.ExecutionStatus, runID, skill, runToken string) jsontext.Value {
-	late := status == skillsharing.StatusTimeout
+func failed(f *translate.Failure, e *skillsharing.Error, state run.State, runID, skill, runToken string) jsontext.Value {
+	late := state == run.TimedOut
 	verb, otherwise := " failed: ", rowOf(translate.RunFailed).Meaning
 	if late {
 		verb, otherwise = " did not finish in time: ", "The run took longer than it may"

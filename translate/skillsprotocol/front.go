@@ -11,6 +11,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -20,9 +21,9 @@ type Bridge interface {
 	// Execute runs a skill and waits for the end of the run, or for what keeps it from being known.
 	Execute(ctx context.Context, call translate.Call) translate.Outcome
 	// Submit starts a run and does not follow it. Without a failure the reference tells where to ask for its end.
-	Submit(ctx context.Context, call translate.Call) (translate.RunRef, translate.Outcome)
+	Submit(ctx context.Context, call translate.Call) (run.Ref, translate.Outcome)
 	// Follow asks about a run that was submitted before, and waits for its end for as long as the call's Wait says.
-	Follow(ctx context.Context, ref translate.RunRef, call translate.Call) translate.Outcome
+	Follow(ctx context.Context, ref run.Ref, call translate.Call) translate.Outcome
 	// Report tells of a call that was answered without any of these; a nil failure means that it was answered well.
 	Report(ctx context.Context, call translate.Call, o translate.Operation, failure *translate.Failure)
 	// List returns the skills that the query selects, in the byte order of their names.
@@ -56,10 +57,10 @@ type Tokens interface {
 	// Ready returns an error if no token can be made at the moment.
 	Ready(ctx context.Context) error
 	// Seal makes the token of a run for a principal.
-	Seal(ctx context.Context, run translate.RunRef, principal string) (string, error)
+	Seal(ctx context.Context, ref run.Ref, principal string) (string, error)
 	// Open returns the run that a token was made for. The error is [runtoken.ErrInvalid] for whatever is not a token that
 	// was made here for this principal and is still valid. Any other means that this can't be told at the moment.
-	Open(ctx context.Context, token, principal string) (translate.RunRef, error)
+	Open(ctx context.Context, token, principal string) (run.Ref, error)
 }
 
 // Caller says who is asking and since when.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
@@ -29,7 +30,7 @@ type fakeBridge struct {
 
 	executed, submitted, described, followed []translate.Call
 
-	runs    []translate.RunRef // that were followed
+	runs    []run.Ref // that were followed
 	queries []translate.Query
 
 	reported []string // calls that were answered without any of these
@@ -51,13 +52,13 @@ func (b *fakeBridge) Execute(_ context.Context, call translate.Call) translate.O
 	return b.outcome
 }
 
-func (b *fakeBridge) Submit(_ context.Context, call translate.Call) (translate.RunRef, translate.Outcome) {
+func (b *fakeBridge) Submit(_ context.Context, call translate.Call) (run.Ref, translate.Outcome) {
 	b.submitted = append(b.submitted, call)
-	return translate.RunRef{}, b.outcome
+	return run.Ref{}, b.outcome
 }
 
-func (b *fakeBridge) Follow(_ context.Context, run translate.RunRef, call translate.Call) translate.Outcome {
-	b.followed, b.runs = append(b.followed, call), append(b.runs, run)
+func (b *fakeBridge) Follow(_ context.Context, ref run.Ref, call translate.Call) translate.Outcome {
+	b.followed, b.runs = append(b.followed, call), append(b.runs, ref)
 	return b.outcome
 }
 
@@ -103,7 +104,7 @@ func TestEveryRequestIsReported(t *testing.T) {
 
 var done = translate.Outcome{
 	SkillID: "example-corp/weather-forecast",
-	Run:     &translate.Run{RunRef: translate.RunRef{ExecutionID: "exec-1"}, Status: skillsharing.StatusCompleted, Output: jsontext.Value(`{"ok":true}`), Elapsed: 5200 * time.Millisecond},
+	Run:     &translate.Run{Ref: run.Ref{ExecutionID: "exec-1"}, State: run.Completed, Output: jsontext.Value(`{"ok":true}`), Elapsed: 5200 * time.Millisecond},
 }
 
 func request(method, params string) *jsonrpc.Request {

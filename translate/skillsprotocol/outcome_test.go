@@ -10,6 +10,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -28,17 +29,17 @@ func TestCompleted(t *testing.T) {
 		{"output", done, `{"status":"completed","run_id":"exec-1","summary":"Skill example-corp/weather-forecast completed in 5.2 s.","output":{"ok":true}}`},
 		{
 			"no output, no id, no duration",
-			translate.Outcome{Run: &translate.Run{RunRef: translate.RunRef{ExecutionID: "e\"1"}}},
+			translate.Outcome{Run: &translate.Run{Ref: run.Ref{ExecutionID: "e\"1"}}},
 			`{"status":"completed","run_id":"e\"1","summary":"Skill asked.for completed.","output":null}`,
 		},
 		{
 			"raw output",
-			translate.Outcome{Run: &translate.Run{RunRef: translate.RunRef{ExecutionID: "e"}, Output: jsontext.Value(`[1.50, 1e400,{"a":1,"a":2} ]`), Elapsed: 250 * time.Millisecond}},
+			translate.Outcome{Run: &translate.Run{Ref: run.Ref{ExecutionID: "e"}, Output: jsontext.Value(`[1.50, 1e400,{"a":1,"a":2} ]`), Elapsed: 250 * time.Millisecond}},
 			`{"status":"completed","run_id":"e","summary":"Skill asked.for completed in 250 ms.","output":[1.50, 1e400,{"a":1,"a":2} ]}`,
 		},
 		{
 			"output null",
-			translate.Outcome{Run: &translate.Run{RunRef: translate.RunRef{ExecutionID: "e"}, Output: jsontext.Value(`null`), Elapsed: -time.Second}},
+			translate.Outcome{Run: &translate.Run{Ref: run.Ref{ExecutionID: "e"}, Output: jsontext.Value(`null`), Elapsed: -time.Second}},
 			`{"status":"completed","run_id":"e","summary":"Skill asked.for completed.","output":null}`,
 		},
 	} {
@@ -85,7 +86,7 @@ func TestErrorTable(t *testing.T) {
 			}
 			id, executed := "", "no"
 			if accepted {
-				o.Run = &translate.Run{RunRef: translate.RunRef{ExecutionID: "exec-1"}, Status: skillsharing.StatusRunning}
+				o.Run = &translate.Run{Ref: run.Ref{ExecutionID: "exec-1"}, State: run.Working}
 				o.Failure.Err.Executed, executed = skillsharing.ExecutedYes, "yes"
 				id = `"execution_id":"exec-1",`
 			}
@@ -187,11 +188,11 @@ func TestTimeoutAfterAcceptance(t *testing.T) {
 		`"error":{"type":"INVOCATION_TIMEOUT","message":"Time was up after 5000 ms.","details":{"timeout_ms":5000,"execution_id":"exec-1"},` +
 		`"source":"bridge","executed":"yes","next":"follow_run"}}`
 	failure := &translate.Failure{Kind: translate.TimedOut, Next: translate.NextFollowRun, Err: own}
-	for name, run := range map[string]*translate.Run{
-		"with the run":             {RunRef: translate.RunRef{ExecutionID: "exec-1"}, Status: skillsharing.StatusRunning},
+	for name, r := range map[string]*translate.Run{
+		"with the run":             {Ref: run.Ref{ExecutionID: "exec-1"}, State: run.Working},
 		"with the error's id only": nil,
 	} {
-		got, fault := execute(t, translate.Outcome{SkillID: "corp/skill", Run: run, Failure: failure})
+		got, fault := execute(t, translate.Outcome{SkillID: "corp/skill", Run: r, Failure: failure})
 		if fault != nil || string(got) != want {
 			t.Errorf("%s: %s %+v", name, got, fault)
 		}
@@ -201,43 +202,43 @@ func TestTimeoutAfterAcceptance(t *testing.T) {
 func TestRunFailed(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		status skillsharing.ExecutionStatus
+		status run.State
 		err    skillsharing.Error
 		want   string
 	}{
 		{
-			"everything said", skillsharing.StatusFailed,
+			"everything said", run.Failed,
 			skillsharing.Error{Code: "BOOKING_FAILED", Message: "No tables", Details: jsontext.Value(`"scalar"`), DetailsSource: skillsharing.SourceProvider, Retry: jsontext.Value(`{"suggested_delay_ms":5}`)},
 			`"summary":"Skill corp/skill failed: No tables","error":{"type":"BOOKING_FAILED","message":"No tables","details":"scalar","details_source":"provider",` +
 				`"retry":{"suggested_delay_ms":5},`,
 		},
 		{
-			"nothing said", skillsharing.StatusFailed,
+			"nothing said", run.Failed,
 			skillsharing.Error{},
 			`"summary":"Skill corp/skill failed: The run failed and the provider gave no reason","error":{"type":"EXECUTION_FAILED","message":"The run failed and the provider gave no reason",`,
 		},
 		{
-			"timeout without a code", skillsharing.StatusTimeout,
+			"timeout without a code", run.TimedOut,
 			skillsharing.Error{},
 			`"summary":"Skill corp/skill did not finish in time: The run took longer than it may","error":{"type":"INVOCATION_TIMEOUT","message":"The run took longer than it may",`,
 		},
 		{
-			"the other name of a timeout", skillsharing.StatusTimeout,
+			"the other name of a timeout", run.TimedOut,
 			skillsharing.Error{Code: "EXECUTION_TIMEOUT", Message: "late"},
 			`"summary":"Skill corp/skill did not finish in time: late","error":{"type":"INVOCATION_TIMEOUT","message":"late",`,
 		},
 		{
-			"the other name in a failed run", skillsharing.StatusFailed,
+			"the other name in a failed run", run.Failed,
 			skillsharing.Error{Code: "EXECUTION_TIMEOUT", Message: "late"},
 			`"summary":"Skill corp/skill failed: late","error":{"type":"INVOCATION_TIMEOUT","message":"late",`,
 		},
 		{
-			"a timeout with its own code", skillsharing.StatusTimeout,
+			"a timeout with its own code", run.TimedOut,
 			skillsharing.Error{Code: "TOO_SLOW", Message: "late"},
 			`"summary":"Skill corp/skill did not finish in time: late","error":{"type":"TOO_SLOW","message":"late",`,
 		},
 		{
-			"a code of calls stays one of the run", skillsharing.StatusFailed,
+			"a code of calls stays one of the run", run.Failed,
 			skillsharing.Error{Code: skillsharing.AuthRequired, Message: "no"},
 			`"summary":"Skill corp/skill failed: no","error":{"type":"AUTH_REQUIRED","message":"no",`,
 		},
@@ -245,7 +246,7 @@ func TestRunFailed(t *testing.T) {
 		c.err.Source, c.err.Executed = skillsharing.SourceProvider, skillsharing.ExecutedYes
 		got, fault := execute(t, translate.Outcome{
 			SkillID: "corp/skill",
-			Run:     &translate.Run{RunRef: translate.RunRef{ExecutionID: "exec-1"}, Status: c.status},
+			Run:     &translate.Run{Ref: run.Ref{ExecutionID: "exec-1"}, State: c.status},
 			Failure: &translate.Failure{Kind: translate.RunFailed, Next: translate.NextNone, Err: &c.err},
 		})
 		want := `{"status":"failed","run_id":"exec-1",` + c.want + `"source":"provider","executed":"yes","next":"none"}}`
@@ -277,7 +278,7 @@ func TestMessagesAreClean(t *testing.T) {
 		}
 	}
 	long := strings.Repeat("x", 1<<20)
-	got, _ := execute(t, translate.Outcome{Run: &translate.Run{RunRef: translate.RunRef{ExecutionID: "e"}}, Failure: &translate.Failure{
+	got, _ := execute(t, translate.Outcome{Run: &translate.Run{Ref: run.Ref{ExecutionID: "e"}}, Failure: &translate.Failure{
 		Kind: translate.RunFailed,
 		Err:  &skillsharing.Error{Message: long, Code: skillsharing.ErrorCode(long)},
 	}})

@@ -22,7 +22,7 @@ func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc
 	if p.fault != nil {
 		return nil, p.fault
 	}
-	run, err := f.Tokens.Open(ctx, token, caller.Principal)
+	ref, err := f.Tokens.Open(ctx, token, caller.Principal)
 	if errors.Is(err, runtoken.ErrInvalid) {
 		p.reject(paramRunToken, reasonInvalid, "is not valid: it has expired, was changed on the way, or was made for another caller or by another bridge; send the run_token exactly as you got it, as the same caller to the same bridge, within 24 hours")
 		return nil, p.fault
@@ -31,20 +31,20 @@ func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc
 		return nil, tokensUnavailable(skillsharing.ExecutedYes)
 	}
 	call.Memory, call.Answer = p.request, p.request
-	outcome := f.bridge(p).Follow(ctx, run, call)
-	return f.answerOutcome(ctx, p.request, &outcome, run.SkillID)
+	outcome := f.bridge(p).Follow(ctx, ref, call)
+	return f.answerOutcome(ctx, p.request, &outcome, ref.SkillID)
 }
 
 // running is the result of a run that goes on.
-func running(run *translate.Run, skill, runToken string) jsontext.Value {
-	b := builder{buf: make([]byte, 0, 256+len(run.ExecutionID)+2*len(skill)+len(runToken))}
+func running(r *translate.Run, skill, runToken string) jsontext.Value {
+	b := builder{buf: make([]byte, 0, 256+len(r.ExecutionID)+2*len(skill)+len(runToken))}
 	b.open()
 	b.text("status", "running")
-	b.text("run_id", run.ExecutionID)
+	b.text("run_id", r.ExecutionID)
 	b.optional("run_token", runToken)
 	b.text("summary", "Skill "+clean(skill, maxName)+" is still running; "+methodGetRun+" with the run_token tells how it ends.")
 	b.name("retry_after_ms")
-	b.buf = strconv.AppendInt(b.buf, roundUp(min(run.RetryAfter, longestRetry)).Milliseconds(), 10)
+	b.buf = strconv.AppendInt(b.buf, roundUp(min(r.RetryAfter, longestRetry)).Milliseconds(), 10)
 	b.close()
 	return b.buf
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
@@ -19,26 +20,26 @@ type fakeTokens struct{ broken error }
 
 func (f fakeTokens) Ready(context.Context) error { return f.broken }
 
-func (f fakeTokens) Seal(_ context.Context, run translate.RunRef, principal string) (string, error) {
-	return strings.Join([]string{run.Source, run.SkillID, run.Version, run.ExecutionID, principal}, "|"), f.broken
+func (f fakeTokens) Seal(_ context.Context, ref run.Ref, principal string) (string, error) {
+	return strings.Join([]string{ref.Source, ref.SkillID, ref.Version, ref.ExecutionID, principal}, "|"), f.broken
 }
 
-func (f fakeTokens) Open(_ context.Context, token, principal string) (translate.RunRef, error) {
+func (f fakeTokens) Open(_ context.Context, token, principal string) (run.Ref, error) {
 	part := strings.Split(token, "|")
 	if f.broken == nil && (len(part) != 5 || part[4] != principal) {
-		return translate.RunRef{}, runtoken.ErrInvalid
+		return run.Ref{}, runtoken.ErrInvalid
 	}
 	if f.broken != nil {
-		return translate.RunRef{}, f.broken
+		return run.Ref{}, f.broken
 	}
-	return translate.RunRef{Source: part[0], SkillID: part[1], Version: part[2], ExecutionID: part[3]}, nil
+	return run.Ref{Source: part[0], SkillID: part[1], Version: part[2], ExecutionID: part[3]}, nil
 }
 
-var ref = translate.RunRef{Source: "acme", SkillID: "acme/slow", Version: "1.0.0", ExecutionID: "exec-1"}
+var ref = run.Ref{Source: "acme", SkillID: "acme/slow", Version: "1.0.0", ExecutionID: "exec-1"}
 
 // goesOn is a run that has not ended.
 func goesOn() translate.Outcome {
-	return translate.Outcome{SkillID: ref.SkillID, Run: &translate.Run{RunRef: ref, Status: skillsharing.StatusAccepted, RetryAfter: 1500 * time.Microsecond}}
+	return translate.Outcome{SkillID: ref.SkillID, Run: &translate.Run{Ref: ref, State: run.Accepted, RetryAfter: 1500 * time.Microsecond}}
 }
 
 // Who says for how long he waits hears of a run that has not ended, and how to come back to it.
@@ -127,11 +128,11 @@ func TestRunTokenInFailures(t *testing.T) {
 		}
 	}
 	o := goesOn() // it has completed, but its output can't be had
-	o.Run.Status, o.Failure = skillsharing.StatusCompleted, &translate.Failure{Kind: translate.Unreachable, Next: translate.NextFollowRun, Err: &skillsharing.Error{}}
+	o.Run.State, o.Failure = run.Completed, &translate.Failure{Kind: translate.Unreachable, Next: translate.NextFollowRun, Err: &skillsharing.Error{}}
 	if _, fault := ask(t, &fakeBridge{outcome: o}, "execute_skill", `{"name":"a"}`); fault == nil || strings.Count(string(fault.Data), token) != 1 {
 		t.Errorf("no token in %+v", fault)
 	}
-	o.Run.Status, o.Failure = skillsharing.StatusFailed, &translate.Failure{Kind: translate.RunFailed, Err: &skillsharing.Error{}}
+	o.Run.State, o.Failure = run.Failed, &translate.Failure{Kind: translate.RunFailed, Err: &skillsharing.Error{}}
 	if got := result(t, &fakeBridge{outcome: o}, "execute_skill", `{"name":"a"}`); strings.Contains(got, "run_token") {
 		t.Errorf("a token of a run that has ended: %s", got)
 	}
