@@ -3,6 +3,7 @@ package skillsharing
 import (
 	"bytes"
 	"cmp"
+	"container/heap"
 	"context"
 	"errors"
 	"net/http"
@@ -56,10 +57,10 @@ type follower struct {
 
 	mu       sync.Mutex
 	asking   *watcher
-	waiting  []*watcher // the others
-	deadline time.Time  // of the one who waits longest; zero: there is none
-	ended    bool       // nobody can join
-	phase    Phase      // written by the one who asks
+	waiting  crowd     // the others
+	deadline time.Time // of the one who waits longest; zero: there is none
+	ended    bool      // nobody can join
+	phase    Phase     // written by the one who asks
 	run      polling.Run
 	never    bool      // there is no request before the deadline
 	due      time.Time // else the next one
@@ -80,6 +81,36 @@ type watcher struct {
 	woken       chan struct{} // nil: it has asked from the beginning
 	timer       *time.Timer
 	full        *Error // it has no room for the end of the run, which others may have; nil: it has
+	place       int    // in the crowd that waits, from 1; 0: it is not in one
+}
+
+// crowd is a heap of watchers, for [container/heap]: the one who waits longest comes first.
+// So one joins or leaves in a time that hardly grows with how many there are.
+type crowd []*watcher
+
+func (c crowd) Len() int           { return len(c) }
+func (c crowd) Less(i, j int) bool { return later(c[i].end(), c[j].end()) }
+
+func (c crowd) Swap(i, j int) {
+	c[i], c[j] = c[j], c[i]
+	c[i].place, c[j].place = i+1, j+1
+}
+
+// Push implements heap.Interface.
+func (c *crowd) Push(x any) {
+	w := x.(*watcher)
+	*c = append(*c, w)
+	w.place = len(*c)
+}
+
+// Pop implements heap.Interface.
+func (c *crowd) Pop() any {
+	last := len(*c) - 1
+	w := (*c)[last]
+	(*c)[last] = nil // or it would be kept
+	*c = (*c)[:last]
+	w.place = 0
+	return w
 }
 
 func newWatcher(ctx context.Context, awaited *Awaited, effort *Effort) *watcher {
@@ -145,7 +176,7 @@ func (all *followers) join(c *Client, s *Skill, awaited *Awaited, w *watcher) (f
 		defer f.mu.Unlock()
 		if !f.ended && f.skill.same(s) {
 			w.woken = make(chan struct{}, 1)
-			f.waiting = append(f.waiting, w)
+			heap.Push(&f.waiting, w)
 			if end := w.end(); later(end, f.deadline) {
 				f.deadline = end
 				f.run.Until(end)
@@ -225,11 +256,8 @@ func (f *follower) stopWaiting(w *watcher, asks *bool) {
 	}
 	f.mu.Lock()
 	asking := f.asking == w
-	for i, other := range f.waiting {
-		if other == w {
-			f.waiting = append(f.waiting[:i], f.waiting[i+1:]...)
-			break
-		}
+	if w.place > 0 {
+		heap.Remove(&f.waiting, w.place-1)
 	}
 	f.mu.Unlock()
 	if asking {
@@ -240,30 +268,31 @@ func (f *follower) stopWaiting(w *watcher, asks *bool) {
 // handOver lets another watcher ask, or ends the follower if the run has ended or there
 // is none.
 func (f *follower) handOver() {
+	if !f.passOn() {
+		f.client.followers.leave(f)
+	}
+}
+
+// passOn lets the watcher ask who waits longest, so that it need not be passed on as
+// often. It reports whether there is one, and something to ask.
+func (f *follower) passOn() bool {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.asking = nil
 	if f.response == nil && f.failure == nil && len(f.waiting) > 0 {
-		next := 0
-		for i, w := range f.waiting {
-			if later(w.end(), f.waiting[next].end()) { // so that it need not be handed over as often
-				next = i
-			}
-		}
-		f.asking = f.waiting[next]
-		f.waiting = append(f.waiting[:next], f.waiting[next+1:]...)
+		f.asking = heap.Pop(&f.waiting).(*watcher)
 		f.deadline = f.asking.end()
 		f.run.Until(f.deadline)
 		f.asking.wake()
-		f.mu.Unlock()
-		return
+		return true
 	}
 	f.ended = true
 	for _, w := range f.waiting {
+		w.place = 0
 		w.wake()
 	}
 	f.waiting = nil
-	f.mu.Unlock()
-	f.client.followers.leave(f)
+	return false
 }
 
 // wake has a watcher see what is new.
@@ -388,6 +417,14 @@ func (f *follower) fail(e *Error) {
 	f.mu.Unlock()
 }
 
+// locked does something that others have to see as a whole. If it panics, as a plan may,
+// that ends the call of the one who asks, and no other's.
+func (f *follower) locked(do func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	do()
+}
+
 // ask asks about the run until it has ended, or the watcher does not want to wait any
 // longer.
 func (f *follower) ask(w *watcher) {
@@ -407,11 +444,11 @@ func (f *follower) askForResult(w *watcher) {
 
 // askUntil asks one URL. It ends with the phase, too.
 func (f *follower) askUntil(w *watcher) {
-	f.mu.Lock()
-	if f.never { // by the time of who asked before
-		f.askIn(f.run.Next(time.Until(f.earliest)))
-	}
-	f.mu.Unlock()
+	f.locked(func() {
+		if f.never { // by the time of who asked before
+			f.askIn(f.run.Next(time.Until(f.earliest)))
+		}
+	})
 	for phase := f.phase; phase == f.phase && f.failure == nil; {
 		if !f.pause(w) || !f.hold(w) || !f.poll(w) {
 			return
@@ -469,9 +506,8 @@ func (f *follower) wait(w *watcher, d time.Duration) bool {
 // hold waits for a place among the requests to the provider. Who comes back to a run
 // at any time does not get one in any case.
 func (f *follower) hold(w *watcher) bool {
-	f.mu.Lock()
-	turn := f.run.Turn()
-	f.mu.Unlock()
+	var turn polling.Turn
+	f.locked(func() { turn = f.run.Turn() })
 	if turn.Wait(w.ctx, w.until, !f.mustAsk || w.until.IsZero()) {
 		return true
 	}
@@ -483,9 +519,7 @@ func (f *follower) hold(w *watcher) bool {
 
 // request makes one request.
 func (f *follower) request(ctx context.Context, w *watcher) (*Response, time.Duration, *Error) {
-	f.mu.Lock()
-	f.run.Ask()
-	f.mu.Unlock()
+	f.locked(f.run.Ask)
 	f.held = false
 	c, wait := f.client, time.Duration(0)
 	if f.phase == PhasePoll { // and not about a result, which is there
@@ -534,9 +568,7 @@ func (f *follower) finish(w *watcher, r *Response) bool {
 	case f.phase == PhaseResult:
 		r.Elapsed = cmp.Or(r.Elapsed, f.elapsed)
 	case r.State == run.Completed:
-		f.mu.Lock()
-		f.run.Done(r.Elapsed, f.held)
-		f.mu.Unlock()
+		f.locked(func() { f.run.Done(r.Elapsed, f.held) })
 		if r.Elapsed > 0 && !f.accepted.IsZero() {
 			w.effort.Overshoot = max(0, time.Since(f.accepted)-r.Elapsed)
 		}
@@ -624,9 +656,7 @@ func (f *follower) tolerate(ctx context.Context, e *Error) (again bool, final *E
 		return false, nil
 	case transient(e):
 		if e.HTTPStatus == http.StatusTooManyRequests || e.HTTPStatus == http.StatusServiceUnavailable {
-			f.mu.Lock()
-			f.run.Throttled()
-			f.mu.Unlock()
+			f.locked(f.run.Throttled)
 		}
 		return false, f.countFailure(e)
 	}

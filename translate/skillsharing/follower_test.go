@@ -303,6 +303,47 @@ func TestFollowersOutliveAPanicAtTheStart(t *testing.T) {
 	})
 }
 
+// handedOverPanic is a plan that panics for the second one who asks.
+type handedOverPanic struct {
+	polling.Fixed
+	asked int
+}
+
+func (p *handedOverPanic) Next(progress polling.Progress) time.Duration {
+	switch p.asked++; p.asked {
+	case 1:
+		return polling.Never
+	case 3: // by then the first one has been told when to come back
+		panic("oh")
+	}
+	return p.Fixed.Next(progress)
+}
+
+// Nor does a panic of the one who has just taken over, before it asks.
+func TestFollowersOutliveAPanicOfTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, s := newClient(t, acme, script(t, then(says(200, runs), says(200, completes))...)), skillAt(t, acme)
+		client.Polling.Plan = &handedOverPanic{Fixed: polling.Fixed{Interval: sec}}
+		first := watching(t.Context(), client, s, resumed(100*time.Millisecond))
+		panicked := make(chan any)
+		go func() {
+			defer func() { panicked <- recover() }()
+			_, _ = client.Follow(t.Context(), s, &skillsharing.Awaited{ExecutionID: runID, Resumed: true}, new(skillsharing.Effort)) // it waits longest
+		}()
+		synctest.Wait()
+		third := watching(t.Context(), client, s, resumed(time.Hour))
+		if <-panicked == nil {
+			t.Error("there was no panic")
+		}
+		if w := <-first; w.err != nil || w.response.State != run.Working {
+			t.Errorf("the first one: %+v", w)
+		}
+		if w := <-third; w.err != nil || w.response.State != run.Completed || client.Followers() != 0 {
+			t.Errorf("the third one: %+v", w)
+		}
+	})
+}
+
 // silentOnce are credentials that are not to be had before the context ends, for the
 // first time.
 type silentOnce struct {

@@ -1,7 +1,9 @@
 package skillsharing
 
 import (
+	"context"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,10 +11,76 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
+// gather has many watch one run, each for a moment longer than the one before it.
+func gather(size int) (*follower, []*watcher) {
+	c, s := &Client{Polling: Polling{Plan: polling.Fixed{Interval: time.Second}}}, &Skill{Descriptor: &Descriptor{ID: "acme/x", Endpoint: Endpoint{StatusURL: "https://acme.example/runs/{execution_id}"}}}
+	run, start := &Awaited{ExecutionID: "exec-1", Resumed: true}, time.Now()
+	all := make([]*watcher, size)
+	var f *follower
+	for i := range all {
+		run.Until = start.Add(time.Hour + time.Duration(i))
+		all[i] = newWatcher(context.Background(), run, new(Effort))
+		f, _ = c.followers.join(c, s, run, all[i])
+	}
+	return f, all
+}
+
+// disperse has all leave: from the last that came, while they wait; or each as soon as it
+// is the one who asks.
+func disperse(f *follower, all []*watcher, asking bool) {
+	if asking {
+		for range all {
+			f.handOver()
+		}
+		return
+	}
+	asks := false
+	for _, w := range slices.Backward(all) {
+		f.stopWaiting(w, &asks)
+	}
+}
+
+// TestLeavingTakesNoLongerInACrowd: what one costs who leaves does not grow with how many
+// watch the same run.
+func TestLeavingTakesNoLongerInACrowd(t *testing.T) {
+	const few, many = 500, 20_000
+	each := func(size int, asking bool) (best time.Duration) {
+		best = time.Hour
+		for range 5 {
+			f, all := gather(size)
+			start := time.Now()
+			disperse(f, all, asking)
+			best = min(best, time.Since(start)/time.Duration(size))
+			if f.asking != nil || len(f.waiting) != 0 || !f.ended {
+				t.Fatal("somebody is still there")
+			}
+		}
+		return best
+	}
+	for _, asking := range []bool{false, true} {
+		if a, b := each(few, asking), each(many, asking); b > 10*a+500*time.Nanosecond { // 40 times, if it grew as they do
+			t.Errorf("of %d one leaves in %v, of %d in %v (asking: %t)", few, a, many, b, asking)
+		}
+	}
+}
+
+func BenchmarkLeave(b *testing.B) {
+	for name, asking := range map[string]bool{"waiting": false, "asking": true} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				f, all := gather(10_000)
+				b.StartTimer()
+				disperse(f, all, asking)
+			}
+		})
+	}
+}
+
 // Those who wait are woken for the first news, and not for each answer.
 func TestWakesAreFew(t *testing.T) {
 	w, other := &watcher{ctx: t.Context()}, &watcher{ctx: t.Context(), woken: make(chan struct{}, 1)}
-	f := &follower{skill: new(Skill), phase: PhasePoll, mustAsk: true, waiting: []*watcher{other}}
+	f := &follower{skill: new(Skill), phase: PhasePoll, mustAsk: true, waiting: crowd{other}}
 	f.run = polling.Start(polling.Fixed{Interval: time.Second}, nil, time.Now(), time.Time{})
 	for i, want := range []int{1, 0, 0} {
 		r, e := &Response{State: run.Working}, (*Error)(nil)
