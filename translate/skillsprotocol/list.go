@@ -9,6 +9,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
 // The sizes of a page of list_skills.
@@ -73,6 +74,9 @@ func (f *Front) listSkills(ctx context.Context, p *params) (jsontext.Value, *jso
 	if len(listing.Unavailable) > 0 {
 		b.unavailable(listing.Unavailable)
 	}
+	if namespace != "" {
+		b.unknownNamespace(namespace, f.Bridge.Namespaces())
+	}
 	b.close()
 	return b.buf, nil
 }
@@ -95,6 +99,25 @@ func pageAfter(skills []translate.Entry, after string, limit int) (page []transl
 		return rest, false
 	}
 	return rest[:limit], true
+}
+
+// maxNamespaces is how many namespaces are named where one is unknown.
+const maxNamespaces = 20
+
+// unknownNamespace adds a hint if no source has the namespace. That is no error: a filter
+// that matches nothing has an empty result.
+func (b *builder) unknownNamespace(namespace string, all []string) {
+	if slices.Contains(all, namespace) {
+		return
+	}
+	others, candidates := "the namespaces are '"+strings.Join(all, "', '")+"'", all
+	if len(all) > maxNamespaces {
+		others, candidates = methodGuide+" names the namespaces", nil
+	}
+	b.openMember("hint")
+	b.argument(skillsharing.ArgumentError{Param: paramNames[paramNamespace], Reason: reasonNotFound, Candidates: candidates})
+	b.text("message", "no source has the namespace '"+clean(namespace, maxName)+"'; "+others)
+	b.close()
 }
 
 func (b *builder) entry(e *translate.Entry, detail string) {

@@ -29,8 +29,22 @@ func TestListDetails(t *testing.T) {
 			t.Errorf("%s: %s", params, got)
 		}
 	}
-	if got := result(t, &fakeBridge{}, "list_skills", `{"namespace":"nobody"}`); got != `{"skills":[],"next_cursor":null}` {
+}
+
+// A namespace that no source has is told from one that has no skills.
+func TestListUnknownNamespace(t *testing.T) {
+	b := &fakeBridge{namespaces: []string{"acme", "corp"}}
+	if got := result(t, b, "list_skills", `{"namespace":"corp"}`); got != `{"skills":[],"next_cursor":null}` {
 		t.Error(got)
+	}
+	for namespaces, hint := range map[string]string{
+		"acme corp": `"candidates":["acme","corp"],"message":"no source has the namespace 'no pe'; the namespaces are 'acme', 'corp'"`,
+		strings.TrimSpace(strings.Repeat("x ", 21)): `"message":"no source has the namespace 'no pe'; load_skills_protocol_guide names the namespaces"`,
+	} {
+		b.namespaces = strings.Fields(namespaces)
+		if got, want := result(t, b, "list_skills", `{"namespace":"no\npe"}`), `{"skills":[],"next_cursor":null,"hint":{"param":"namespace","reason":"not_found",`+hint+`}}`; got != want {
+			t.Error(got)
+		}
 	}
 }
 
