@@ -313,9 +313,10 @@ type Limits struct {
 	// nor one of `trust`: its documents choose that host. A URL that fails again is left
 	// alone for 1 s to 5 min. URLs that have not failed lately count apart: of these, four
 	// times as many (or four times `reads`, if that is more) may fail at once, and as many
-	// per minute as of the others. Requests count while they are under way. Over that the
-	// host is not asked, and what it would have been asked for is answered RATE_LIMITED,
-	// or stale; a document that is kept is renewed nevertheless. Default: 60.
+	// per minute as of the others. Each publisher of a registry (as in `reads`) has its
+	// own, and all together twice as much. Requests count while they are under way. Over
+	// that the host is not asked, and what it would have been asked for is answered
+	// RATE_LIMITED, or stale; a document that is kept is renewed nevertheless. Default: 60.
 	FailedReads int `json:"failed_reads,omitempty"`
 
 	// How often one host may be asked about runs, in requests per second for all runs

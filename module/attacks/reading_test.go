@@ -297,23 +297,72 @@ func TestS60ThirdParty(t *testing.T) {
 	}
 }
 
-// S60: dead entries of one publisher in a registry, however often they are called, don't
-// take away another's skill at the same host.
+// S60: dead entries of one publisher in a registry, however many and however often they
+// are called, don't take away another's skill at the same host: neither one that was
+// never read, nor one that has failed once. The host is asked a bounded number of times.
 func TestS60OtherPublisher(t *testing.T) {
-	const dead = 200
-	host := hostile.NewProvider(t, hostile.Skill{ID: "good/own"})
+	const dead, reads, failures = 1000, 8, 10
+	host := hostile.NewProvider(t, hostile.Skill{ID: "good/own"}, hostile.Skill{ID: "good/back"})
+	host.On("good/back", hostile.Descriptor, hostile.Respond(http.StatusNotFound, ""), hostile.Usual())
 	p := hostile.NewProvider(t)
-	p.Publish(hostile.Skill{ID: "good/own", DescriptorURL: host.URLOf("good/own", hostile.Descriptor)})
+	for _, id := range []string{"good/own", "good/back"} {
+		p.Publish(hostile.Skill{ID: id, DescriptorURL: host.URLOf(id, hostile.Descriptor)})
+	}
 	for i := range dead {
 		p.Publish(hostile.Skill{ID: "evil/s" + strconv.Itoa(i), DescriptorURL: host.URL() + "/nothing/" + strconv.Itoa(i)})
 	}
-	c := hostile.StartCaddy(t, hostile.Bridge("circuit_breaker off", "allow_ports "+host.Port(), "cache {\n\tnegative_ttl 0\n}", provider(p.URL(), "reg")))
+	c := hostile.StartCaddy(t, hostile.Bridge("circuit_breaker off", "allow_ports "+host.Port(), "cache {\n\tnegative_ttl 0\n}",
+		"limits {\n\tfailed_reads "+strconv.Itoa(failures)+"\n\treads "+strconv.Itoa(reads)+"\n}", provider(p.URL(), "reg")))
+	if a := c.Execute("reg.good.back", nil); a.Outcome() != "SKILL_NOT_FOUND" {
+		t.Errorf("%v", a)
+	}
+	start, refused := time.Now(), 0
 	for range 2 {
 		for i := range dead {
-			c.Execute("reg.evil.s"+strconv.Itoa(i), nil)
+			if c.Execute("reg.evil.s"+strconv.Itoa(i), nil).Outcome() == "RATE_LIMITED" {
+				refused++
+			}
 		}
 	}
+	if n, most := len(host.All()), 2*failures+4*failures+int(2*time.Since(start).Minutes()*failures)+2; n > most || refused < dead {
+		t.Errorf("the host was asked %d times, want %d at most; %d calls were refused", n, most, refused)
+	}
 	mustComplete(t, c.Execute("reg.good.own", nil))
+	mustComplete(t, c.Execute("reg.good.back", nil))
+}
+
+// S60: of several URLs on the way to a descriptor, only the one that failed is left alone:
+// once the others lead to something else, it is read at once.
+func TestS60RedirectedElsewhere(t *testing.T) {
+	third := hostile.NewProvider(t, hostile.Skill{ID: "acme/x"}, hostile.Skill{ID: "acme/next"})
+	other := hostile.NewProvider(t, hostile.Skill{ID: "acme/x"}, hostile.Skill{ID: "acme/gone"})
+	p := hostile.NewProvider(t)
+	p.Publish(hostile.Skill{ID: "acme/x", DescriptorURL: third.URLOf("acme/x", hostile.Descriptor)})
+	lead := func(to string) {
+		third.On("acme/x", hostile.Descriptor, hostile.Redirect(http.StatusFound, third.URLOf("acme/next", hostile.Descriptor)))
+		third.On("acme/next", hostile.Descriptor, hostile.Redirect(http.StatusFound, to))
+	}
+	c := hostile.StartCaddy(t, hostile.Bridge("circuit_breaker off", "allow_ports "+third.Port()+" "+other.Port(), "cache {\n\tttl 0\n\tnegative_ttl 0\n\tstale_if_error 0\n}", provider(p.URL(), "acme")))
+	for name, bad := range map[string]string{
+		"gone":                     other.URLOf("acme/gone", hostile.Descriptor),
+		"gone at the source's own": p.URL() + "/gone",
+		"forbidden":                "http://127.0.0.1:1/",
+	} {
+		other.On("acme/gone", hostile.Descriptor, hostile.Respond(http.StatusNotFound, ""))
+		for range 12 { // after so many failures, a URL is left alone for minutes
+			lead(bad)
+			if a := c.Execute("acme.x", nil); a.Outcome() == "completed" {
+				t.Errorf("%s: %v", name, a)
+			}
+		}
+		if n := other.Count("acme/gone", hostile.Descriptor); n > 3 {
+			t.Errorf("what has failed was asked for %d times", n)
+		}
+		lead(other.URLOf("acme/x", hostile.Descriptor))
+		if a := c.Execute("acme.x", nil); a.Outcome() != "completed" {
+			t.Errorf("%s, and then elsewhere: %v", name, a)
+		}
+	}
 }
 
 // S60: a provider whose descriptors are on another host, and fine, meets no limit.

@@ -427,6 +427,9 @@ func (c *Client) fetch(ctx context.Context, phase Phase, first *url.URL, header 
 		if u.Scheme == "https" && next.Scheme == "http" {
 			return nil, redirectError(phase, a.status, "it is redirected from https to http")
 		}
+		if reading {
+			way.passOn()
+		}
 		u = next
 	}
 }

@@ -96,14 +96,14 @@ func NewMisses(perMinute, untried int) *Misses {
 
 // Begin counts a request that begins, unless it may not: then it says for how long. End
 // is to be called when it has landed.
-func (m *Misses) Begin(host, url string, kept bool) (end func(well bool), pause time.Duration) {
-	r, pause := m.begin(authority{host, "443"}, url, kept)
+func (m *Misses) Begin(host, publisher, url string, kept bool) (end func(well bool), pause time.Duration) {
+	r, pause := m.begin(authority{host, "443"}, publisher, url, kept)
 	return func(well bool) {
 		how := landedBadly
 		if well {
 			how = landedWell
 		}
-		m.end([]request{r}, how)
+		m.end([]request{r}, 0, how)
 	}, pause
 }
 
@@ -112,6 +112,9 @@ func (m *Misses) Hosts() int { return len(m.hosts) }
 
 // URLs is how many that have failed are kept in mind.
 func (m *Misses) URLs() int { return m.urls }
+
+// Publishers is how many are kept in mind, for each host.
+func (m *Misses) Publishers() int { return m.publishers }
 
 // CompileInputs is the function of that name, with limits.
 func (l *Limits) CompileInputs(params []Parameter) (*Inputs, error) { return l.compileInputs(params) }

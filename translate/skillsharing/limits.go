@@ -39,7 +39,8 @@ type Limits struct {
 	// is room for others. Further ones wait for as long as their calls do.
 	Reads int
 	// FailedReads is how many requests, at once and a minute, may be made for URLs that have failed, at a host that is
-	// not the source's own; four times the larger of FailedReads and Reads may fail at once of those that have not.
+	// not the source's own; four times the larger of FailedReads and Reads may fail at once of those that have not. That
+	// is for each publisher; all together have twice as much.
 	FailedReads int
 	// BodyTimeout is how long the body of an answer may stand still. A body that goes on, however slowly, is read until
 	// the deadline.

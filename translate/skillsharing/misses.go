@@ -3,6 +3,7 @@ package skillsharing
 import (
 	"fmt"
 	"hash/maphash"
+	"math"
 	"net/url"
 	"sync"
 	"time"
@@ -14,29 +15,35 @@ import (
 // source's own: documents choose these hosts, and could have any third party asked
 // without end. A request that is under way counts until it has landed well.
 //
-// What has failed counts apart from what has not, so that one publisher's dead URLs
-// don't take another's documents on the same host away: a URL that fails again and again
-// is left alone for longer and longer, and at a host, the source has no more than
-// perMinute requests at once, and as many a minute, for URLs that have failed lately.
-// Other URLs have a bound of their own: a document can name any number of them, so that
-// at most untried may fail at once, and perMinute a minute. A URL whose document is kept
-// is always asked, until it fails.
+// What has failed counts apart from what has not: a URL that fails again and again is
+// left alone for longer and longer, and at a host, a publisher has no more than perMinute
+// requests at once, and as many a minute, for URLs that have failed lately. Other URLs
+// have a bound of their own: a document can name any number of them, so that at most
+// untried may fail at once, and perMinute a minute. A URL whose document is kept is
+// always asked, until it fails.
+//
+// All publishers have twice as much together, and none more than it leaves to others: a
+// publisher's dead URLs don't take another's documents on the same host away.
 type misses struct {
 	perMinute int // 0: there is no bound
 	untried   int // of URLs that have not failed, at once; more than what is read at a time
 
-	mu    sync.Mutex
-	seed  maphash.Seed
-	hosts map[authority]*missed
-	urls  int // known to have failed, at all hosts
+	mu         sync.Mutex
+	seed       maphash.Seed
+	hosts      map[authority]*missed
+	urls       int // known to have failed, at all hosts
+	publishers int // of which anything is known, at all hosts
 }
 
 // missed is what is known of a host.
 type missed struct {
-	tallies [2]tally // of URLs that have not failed, and of those that have
-	urls    map[uint64]dead
-	until   time.Time // the last of its URLs is left alone so long
+	tallies
+	publishers map[uint64]*tallies
+	urls       map[uint64]dead
 }
+
+// tallies are those of URLs that have not failed, and of those that have.
+type tallies [2]tally
 
 // tally is how many requests have failed, less those that time has made up for, and how
 // many are under way.
@@ -54,7 +61,7 @@ type dead struct {
 
 const (
 	maxMissedHosts = 1024    // kept in mind
-	maxDead        = 1 << 14 // URLs, at all hosts, and one at each
+	maxDead        = 1 << 14 // URLs, at all hosts, and one at each; and as many publishers
 	maxDeadPause   = 5 * time.Minute
 )
 
@@ -64,14 +71,28 @@ func (l *Limits) untriedReads() int { return (maxRedirects + 1) * max(l.FailedRe
 
 // request is one to a host that is not the source's own.
 type request struct {
-	host   authority
-	url    uint64
-	failed int // 1: the URL had failed before
+	host           authority
+	publisher, url uint64
+	failed         int // 1: the URL had failed before
+}
+
+// most is how many requests of a publisher may fail at once.
+func (m *misses) most(failed int) float64 {
+	if failed == 1 {
+		return float64(m.perMinute)
+	}
+	return float64(m.untried)
+}
+
+// lasting is how long it takes until e times fewer failures count: if as many do as may
+// of a publisher, perMinute fewer in a minute.
+func (m *misses) lasting(failed int) time.Duration {
+	return time.Duration(m.most(failed) / float64(m.perMinute) * float64(time.Minute))
 }
 
 // begin counts a request that is about to be made; or says for how long it may not be.
 // Kept: there is a document from this URL.
-func (m *misses) begin(host authority, url string, kept bool) (r request, pause time.Duration) {
+func (m *misses) begin(host authority, publisher, url string, kept bool) (r request, pause time.Duration) {
 	if m.perMinute <= 0 {
 		return request{host: host}, 0
 	}
@@ -82,7 +103,7 @@ func (m *misses) begin(host authority, url string, kept bool) (r request, pause 
 		return r, time.Minute
 	}
 	now := time.Now()
-	r = request{host: host, url: m.hash(url)}
+	r = request{host: host, publisher: m.hash(publisher), url: m.hash(url)}
 	if d, ok := known.urls[r.url]; ok {
 		switch {
 		case now.Before(d.until):
@@ -93,16 +114,30 @@ func (m *misses) begin(host authority, url string, kept bool) (r request, pause 
 			m.forget(known, r.url)
 		}
 	}
-	t, most := &known.tallies[r.failed], m.untried
-	if r.failed == 1 {
-		most = m.perMinute
+	own := m.publisher(known, &r)
+	if pause := m.pause(&known.tallies, own, r.failed, now); pause > 0 && !kept {
+		m.drop(r, known)
+		return r, pause
 	}
-	if over := t.settle(now, m.perMinute) + float64(t.underWay+1-most); over > 0 && !kept {
-		m.drop(host, known)
-		return r, max(time.Second/10, time.Duration(over/float64(m.perMinute)*float64(time.Minute)))
-	}
-	t.underWay++
+	known.tallies[r.failed].underWay++
+	own[r.failed].underWay++
 	return r, 0
+}
+
+// pause is for how long a publisher has to leave a host alone: until what is known of it,
+// and of all publishers, counts no more than twice as much as may fail at once. So a
+// publisher by itself has half of that.
+func (m *misses) pause(all, own *tallies, failed int, now time.Time) time.Duration {
+	lasting := m.lasting(failed)
+	counts := all[failed].settle(now, lasting) + own[failed].settle(now, lasting)
+	room := 2*m.most(failed) - 1 - float64(all[failed].underWay+own[failed].underWay)
+	switch {
+	case counts <= room:
+		return 0
+	case room <= 0:
+		return time.Second
+	}
+	return max(time.Second/10, time.Duration(float64(lasting)*math.Log(counts/room))+time.Millisecond)
 }
 
 // landing is what became of a request.
@@ -114,26 +149,31 @@ const (
 	landedNowhere // it was ended here: that says nothing about the URL
 )
 
-// end says what became of requests.
-func (m *misses) end(requests []request, how landing) {
+// end says what became of requests. The first of them, so many as have passed, have led
+// on to others: if these landed badly, that is not their fault.
+func (m *misses) end(requests []request, passed int, how landing) {
 	if m.perMinute <= 0 {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, r := range requests {
+	now := time.Now()
+	for i, r := range requests {
 		known := m.hosts[r.host]
-		known.tallies[r.failed].underWay--
-		switch how {
-		case landedWell:
-			m.forget(known, r.url)
-		case landedBadly:
-			m.mark(known, r)
-		case landedNowhere:
-			known.tallies[r.failed].settle(time.Now(), m.perMinute)
-			known.tallies[r.failed].count++
+		for _, t := range []*tallies{&known.tallies, known.publishers[r.publisher]} {
+			t[r.failed].underWay--
+			if how != landedWell {
+				t[r.failed].settle(now, m.lasting(r.failed))
+				t[r.failed].count++
+			}
 		}
-		m.drop(r.host, known)
+		switch {
+		case how == landedWell:
+			m.forget(known, r.url)
+		case how == landedBadly && i >= passed:
+			m.mark(known, r.url, now)
+		}
+		m.drop(r, known)
 	}
 }
 
@@ -146,16 +186,13 @@ func (m *misses) withdraw(r request) {
 	defer m.mu.Unlock()
 	known := m.hosts[r.host]
 	known.tallies[r.failed].underWay--
-	m.drop(r.host, known)
+	known.publishers[r.publisher][r.failed].underWay--
+	m.drop(r, known)
 }
 
-// mark counts a request that has failed. With m.mu held.
-func (m *misses) mark(known *missed, r request) {
-	now := time.Now()
-	t := &known.tallies[r.failed]
-	t.settle(now, m.perMinute)
-	t.count++
-	d, again := known.urls[r.url]
+// mark remembers a URL that has failed. With m.mu held.
+func (m *misses) mark(known *missed, url uint64, now time.Time) {
+	d, again := known.urls[url]
 	if !again {
 		if m.urls >= maxDead {
 			for other := range known.urls { // any: it has failed less often than it will
@@ -173,10 +210,7 @@ func (m *misses) mark(known *missed, r request) {
 	if d.times > 1 {
 		d.until = now.Add(min(time.Second<<min(d.times-2, 20), maxDeadPause))
 	}
-	known.urls[r.url] = d
-	if d.until.After(known.until) {
-		known.until = d.until
-	}
+	known.urls[url] = d
 }
 
 // forget drops a URL that has failed. With m.mu held.
@@ -192,53 +226,108 @@ func (m *misses) host(host authority) *missed {
 	if known := m.hosts[host]; known != nil {
 		return known
 	}
-	if len(m.hosts) >= maxMissedHosts {
-		now := time.Now()
-		for other, known := range m.hosts {
-			if known.settled(now, m.perMinute) && !now.Before(known.until) {
-				m.urls -= len(known.urls)
-				delete(m.hosts, other)
-			}
-		}
-		if len(m.hosts) >= maxMissedHosts {
-			return nil
-		}
+	if len(m.hosts) >= maxMissedHosts && !m.makeRoom() {
+		return nil
 	}
 	if m.hosts == nil {
 		m.hosts = make(map[authority]*missed)
 	}
-	known := &missed{}
+	known := &missed{publishers: make(map[uint64]*tallies)}
 	m.hosts[host] = known
 	return known
 }
 
-// drop forgets a host where nothing has failed. With m.mu held.
-func (m *misses) drop(host authority, known *missed) {
-	if len(known.urls) == 0 && known.settled(time.Now(), m.perMinute) {
-		delete(m.hosts, host)
+// makeRoom forgets the host where least has failed of those that are not being asked:
+// documents that name hosts without number neither keep others from being asked, nor
+// have one forgotten that was asked in vain more often. With m.mu held.
+func (m *misses) makeRoom() bool {
+	var least authority
+	fewest, now := math.Inf(1), time.Now()
+	for host, known := range m.hosts {
+		if known.tallies[0].underWay+known.tallies[1].underWay > 0 {
+			continue
+		}
+		if n := known.tallies[0].settle(now, m.lasting(0)) + known.tallies[1].settle(now, m.lasting(1)); n < fewest {
+			if least, fewest = host, n; n == 0 {
+				break
+			}
+		}
+	}
+	if math.IsInf(fewest, 1) {
+		return false
+	}
+	m.remove(least, m.hosts[least])
+	return true
+}
+
+func (m *misses) remove(host authority, known *missed) {
+	m.urls -= len(known.urls)
+	m.publishers -= len(known.publishers)
+	delete(m.hosts, host)
+}
+
+// publisher returns what is known of the one whose request that is. If there are too many
+// publishers, further ones count as one. With m.mu held.
+func (m *misses) publisher(known *missed, r *request) *tallies {
+	if own := known.publishers[r.publisher]; own != nil {
+		return own
+	}
+	now := time.Now()
+	for other, own := range known.publishers {
+		if m.settled(own, now) {
+			delete(known.publishers, other)
+			m.publishers--
+		}
+	}
+	if m.publishers >= maxDead {
+		r.publisher = 0
+		if own := known.publishers[0]; own != nil {
+			return own
+		}
+	}
+	own := new(tallies)
+	known.publishers[r.publisher] = own
+	m.publishers++
+	return own
+}
+
+// drop forgets the publisher of a request, and its host, if nothing of it has failed. With
+// m.mu held.
+func (m *misses) drop(r request, known *missed) {
+	now := time.Now()
+	if m.settled(known.publishers[r.publisher], now) {
+		delete(known.publishers, r.publisher)
+		m.publishers--
+	}
+	if len(known.urls) == 0 && m.settled(&known.tallies, now) {
+		m.remove(r.host, known)
 	}
 }
 
-func (m *misses) hash(url string) uint64 {
+func (m *misses) hash(text string) uint64 {
 	if m.seed == (maphash.Seed{}) {
 		m.seed = maphash.MakeSeed()
 	}
-	return maphash.String(m.seed, url)
+	return maphash.String(m.seed, text)
 }
 
-func (k *missed) settled(now time.Time, perMinute int) bool {
-	for i := range k.tallies {
-		if t := &k.tallies[i]; t.underWay > 0 || t.settle(now, perMinute) > 0 {
+func (m *misses) settled(t *tallies, now time.Time) bool {
+	for i := range t {
+		if t[i].underWay > 0 || t[i].settle(now, m.lasting(i)) > 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// settle makes up for what has failed, as time passes.
-func (t *tally) settle(now time.Time, perMinute int) float64 {
-	t.count = max(0, t.count-now.Sub(t.since).Minutes()*float64(perMinute))
+// settle makes up for what has failed, as time passes. All tallies lose the same share
+// of theirs, so that those of the publishers stay what makes up that of the host.
+func (t *tally) settle(now time.Time, lasting time.Duration) float64 {
+	t.count *= math.Exp(-float64(now.Sub(t.since)) / float64(lasting))
 	t.since = now
+	if t.count < 0.5 {
+		t.count = 0
+	}
 	return t.count
 }
 
@@ -249,6 +338,7 @@ type reading struct {
 	id       string    // of the skill that is wanted; empty: any
 	kept     bool      // there was its document from its URL
 	requests []request // to hosts that are not the source's own
+	passed   int       // how many of them have led on to others
 
 	mu       sync.Mutex // for what reads may be left behind
 	returned bool       // it has got an answer, which may be a document
@@ -263,7 +353,11 @@ func (r *reading) again(known *cache.Document) {
 	defer r.mu.Unlock()
 	r.other = known != nil && r.isOther(known.Value)
 	r.kept, r.returned = known != nil && !r.other, false
+	r.passOn()
 }
+
+// passOn says that the requests so far have been answered with where to ask instead.
+func (r *reading) passOn() { r.passed = len(r.requests) }
 
 func (r *reading) isOther(value any) bool {
 	s, ok := value.(*Skill)
@@ -278,7 +372,7 @@ func (r *reading) fetched(m *misses, how landing) {
 		r.returned = true
 		return
 	}
-	m.end(r.requests, max(how, landedBadly)) // also of an answer that came too late
+	m.end(r.requests, r.passed, max(how, landedBadly)) // also of an answer that came too late
 	r.requests = nil
 }
 
@@ -287,7 +381,7 @@ func (r *reading) parsed(m *misses, value any, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {
-		m.end(r.requests, landedBadly)
+		m.end(r.requests, r.passed, landedBadly)
 		r.requests = nil
 		return
 	}
@@ -304,7 +398,7 @@ func (r *reading) land(m *misses) {
 		if r.other {
 			how = landedBadly
 		}
-		m.end(r.requests, how)
+		m.end(r.requests, r.passed, how)
 		r.requests = nil
 	}
 }
@@ -327,7 +421,7 @@ func (c *Client) admitAway(way *reading, u *url.URL, first bool, phase Phase) *E
 	if !away {
 		return nil
 	}
-	r, pause := c.constant().misses.begin(host, u.String()+"#"+way.id, first && way.kept)
+	r, pause := c.constant().misses.begin(host, publisherOf(way.id), u.String()+"#"+way.id, first && way.kept)
 	if pause == 0 {
 		way.requests = append(way.requests, r)
 		return nil

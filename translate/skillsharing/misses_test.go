@@ -11,7 +11,11 @@ import (
 
 // try makes a request if it may be made.
 func try(m *skillsharing.Misses, host string, n int, well bool) (made bool) {
-	end, pause := m.Begin(host, strconv.Itoa(n), false)
+	return tryOf(m, host, "publisher", n, well)
+}
+
+func tryOf(m *skillsharing.Misses, host, publisher string, n int, well bool) (made bool) {
+	end, pause := m.Begin(host, publisher, strconv.Itoa(n), false)
 	if pause > 0 {
 		return false
 	}
@@ -29,15 +33,25 @@ func TestMisses(t *testing.T) {
 				t.Fatalf("%d: %t", n, made)
 			}
 		}
-		_, pause := m.Begin("third", "-1", false)
-		if pause < 900*time.Millisecond || pause > 1100*time.Millisecond || !try(m, "other", 0, false) {
+		_, pause := m.Begin("third", "publisher", "-1", false)
+		if pause < 400*time.Millisecond || pause > 1100*time.Millisecond || !try(m, "other", 0, false) {
 			t.Errorf("a pause of %s", pause)
 		}
 		time.Sleep(pause)
 		if !try(m, "third", -1, false) || try(m, "third", -2, false) {
 			t.Error("want one more after the pause")
 		}
-		if end, pause := m.Begin("third", "kept", true); pause != 0 {
+		made := 0
+		for n := range 600 {
+			time.Sleep(time.Second / 10)
+			if try(m, "third", 1000+n, false) {
+				made++
+			}
+		}
+		if made < 57 || made > 63 {
+			t.Errorf("%d more in a minute", made)
+		}
+		if end, pause := m.Begin("third", "publisher", "kept", true); pause != 0 {
 			t.Error("what was there before is not asked for")
 		} else {
 			end(true)
@@ -57,7 +71,7 @@ func TestMissesUnderWay(t *testing.T) {
 		m := skillsharing.NewMisses(60, 100)
 		var ends []func(bool)
 		for n := range 150 {
-			if end, pause := m.Begin("third", strconv.Itoa(n), false); pause == 0 {
+			if end, pause := m.Begin("third", "publisher", strconv.Itoa(n), false); pause == 0 {
 				ends = append(ends, end)
 			}
 		}
@@ -107,7 +121,7 @@ func TestMissesOfDeadURLs(t *testing.T) {
 		}
 		alone := skillsharing.NewMisses(60, 100)
 		for n := range 150 { // as fast as may be
-			end, pause := alone.Begin("third", "dead", n > 0)
+			end, pause := alone.Begin("third", "publisher", "dead", n > 0)
 			time.Sleep(pause)
 			if pause > 5*time.Minute {
 				t.Fatalf("a pause of %s", pause)
@@ -137,20 +151,76 @@ func TestMissesAgain(t *testing.T) {
 	})
 }
 
-// Hosts and URLs without number take a bounded room: new hosts wait until others have
-// recovered.
+// However many URLs of some publishers fail at a host, another's are asked for; all
+// together have a bound.
+func TestMissesOfPublishers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := skillsharing.NewMisses(60, 100)
+		url := 0
+		fail := func(publisher, requests int) (made int) {
+			for range requests {
+				url++
+				if tryOf(m, "third", strconv.Itoa(publisher), url, false) {
+					made++
+				}
+			}
+			return made
+		}
+		total := fail(0, 300)
+		if total != 100 || !tryOf(m, "third", "honest", 0, false) { // it has failed, and will again
+			t.Fatalf("%d of one", total)
+		}
+		for publisher := range 10 {
+			total += fail(publisher, 300)
+		}
+		if total > 200 {
+			t.Errorf("%d of all", total)
+		}
+		for n := range 600 { // and it goes on
+			time.Sleep(time.Second)
+			if n > 0 && !tryOf(m, "third", "honest", -n, true) {
+				t.Errorf("after %d s, another is not asked for", n)
+			}
+			if n%60 == 0 && n < 300 && !tryOf(m, "third", "honest", 0, false) {
+				t.Errorf("after %d s, what has failed is not asked for again", n)
+			}
+			for publisher := range 10 {
+				total += fail(publisher, 1)
+			}
+		}
+		if total < 200+600 || total > 200+1300 {
+			t.Errorf("%d of all in 10 min", total)
+		}
+	})
+}
+
+// Hosts, publishers and URLs without number take a bounded room, and keep no other host
+// from being asked. One that was asked in vain more often than others is not forgotten.
 func TestMissesOfManyHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := skillsharing.NewMisses(60, 100)
-		for n := range 50_000 {
-			try(m, strconv.Itoa(n%2000), n, false)
+		for n := range 300 {
+			try(m, "victim", n, false)
 		}
-		if m.Hosts() > 1024 || m.URLs() > 1<<14+1024 || try(m, "another", 0, false) {
-			t.Errorf("%d hosts, %d URLs", m.Hosts(), m.URLs())
+		for n := range 5_000 {
+			for i := range 5 {
+				tryOf(m, strconv.Itoa(n), strconv.Itoa(i), n, false)
+			}
 		}
-		time.Sleep(10 * time.Minute)
-		if !try(m, "another", 0, true) || m.Hosts() != 0 || m.URLs() != 0 {
-			t.Errorf("%d hosts, %d URLs after a while", m.Hosts(), m.URLs())
+		if m.Hosts() != 1024 || m.URLs() > 1<<14+1024 || m.Publishers() > 1<<14+1024 || !try(m, "another", 0, true) || try(m, "victim", 1000, false) {
+			t.Errorf("%d hosts, %d URLs, %d publishers", m.Hosts(), m.URLs(), m.Publishers())
+		}
+		var ends []func(bool)
+		for n := range 2000 {
+			if end, pause := m.Begin(strconv.Itoa(n), "publisher", "", false); pause == 0 {
+				ends = append(ends, end)
+			}
+		}
+		for _, end := range ends {
+			end(true)
+		}
+		if len(ends) < 1000 || len(ends) > 1024 {
+			t.Errorf("%d at once", len(ends))
 		}
 	})
 }
