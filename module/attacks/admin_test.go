@@ -11,9 +11,9 @@ import (
 // «{}» alone forgets all documents.
 func TestS60PurgeByMistake(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/echo"})
-	c := hostile.StartCaddy(t, "{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n"+hostile.Bridge(provider(p.URL(), "acme")))
+	c := hostile.StartCaddy(t, hostile.AdminAPI+hostile.Bridge(provider(p.URL(), "acme")))
 	purge := func(body string) hostile.Answer {
-		return c.With(hostile.Header("Content-Type", "application/json")).Send(http.MethodPost, "http://127.0.0.1:"+c.Port("ADMIN")+"/skill_bridge/purge", body)
+		return c.With(hostile.Header("Content-Type", "application/json")).Send(http.MethodPost, c.Admin()+"/skill_bridge/purge", body)
 	}
 	mustComplete(t, c.Execute("acme.s.echo", nil))
 	before := requests(p)

@@ -2,6 +2,8 @@ package attacks_test
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -263,7 +265,14 @@ func TestS47BatchIsWrittenAsItEnds(t *testing.T) {
 	c := hostile.StartCaddy(t, bridge("allow_networks "+house, provider(p.URL(), "acme")))
 	requests := strings.Replace(batchOf(6, "acme.x"), `"name":"acme.x","args":{"call":"`, `"name":"acme.slow","args":{"call":"slow-`, 3)
 	requests = strings.Replace(requests, `"name":"acme.slow"`, `"name":"acme.x"`, 2) // the third is slow
-	response, err := c.HTTP.Post(c.URL, "application/json", strings.NewReader(requests))
+	ctx, giveUp := context.WithTimeout(t.Context(), 20*time.Second)
+	defer giveUp()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, strings.NewReader(requests))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := c.HTTP.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,12 +280,19 @@ func TestS47BatchIsWrittenAsItEnds(t *testing.T) {
 	if response.ContentLength != -1 {
 		t.Errorf("a large answer has a length before it has ended: %d", response.ContentLength)
 	}
-	start := make([]byte, 2*size) // of which the first two are more
-	if _, err := io.ReadFull(response.Body, start); err != nil || gate.Waiting() != 1 {
+	var start bytes.Buffer
+	d := jsontext.NewDecoder(io.TeeReader(response.Body, &start))
+	_, err = d.ReadToken()
+	for range 2 { // to their last bytes
+		if err == nil {
+			err = d.SkipValue()
+		}
+	}
+	if err != nil || gate.Waiting() != 1 {
 		t.Fatalf("%v, %d wait", err, gate.Waiting())
 	}
 	gate.Open()
-	list, _ := elementsOf(t, io.MultiReader(strings.NewReader(string(start)), response.Body))
+	list, _ := elementsOf(t, io.MultiReader(&start, response.Body))
 	for _, e := range list {
 		if e.Result == nil || e.Result.Status != "completed" {
 			t.Errorf("%+v", e)

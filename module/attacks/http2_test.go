@@ -375,14 +375,7 @@ func TestS51HonestServers(t *testing.T) {
 		if call%5 == 4 { // is not waited for
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(call)*time.Millisecond)
 			defer cancel()
-			request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"acme.s.invoke"}}`))
-			if err != nil {
-				t.Error(err)
-			}
-			request.Header.Set("Content-Type", "application/json")
-			if response, err := http.DefaultClient.Do(request); err == nil {
-				_ = response.Body.Close()
-			}
+			c.With(hostile.Context(ctx), hostile.Fresh()).Execute("acme.s.invoke", nil)
 		}
 		a := c.With(hostile.Timeout(time.Minute)).Execute("acme.s.invoke", nil)
 		if a.Outcome() == "completed" && len(a.Run().Output) != len(output)+2 {
@@ -407,16 +400,7 @@ func TestS51HonestServers(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var given sync.WaitGroup
 		for range n {
-			given.Go(func() {
-				request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"acme.s.invoke"}}`))
-				if err != nil {
-					t.Error(err)
-				}
-				request.Header.Set("Content-Type", "application/json")
-				if response, err := http.DefaultClient.Do(request); err == nil {
-					_ = response.Body.Close()
-				}
-			})
+			given.Go(func() { c.With(hostile.Context(ctx), hostile.Fresh()).Execute("acme.s.invoke", nil) })
 		}
 		hostile.Eventually(t, 10*time.Second, func() bool { return writing.Load() == before+n }, "all are answered")
 		cancel()

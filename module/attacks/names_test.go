@@ -189,7 +189,7 @@ func TestS61OneNameOneSkill(t *testing.T) {
 			{"a", []string{"x", "y", "a/z"}, []string{"alias a.x y", "alias b.x a/z"}},
 			{"b", []string{"x", "b/x"}, []string{"alias a.z x"}},
 		},
-		"a single source": {{"a", []string{"x/y", "x.y", "a/x/y", "a.x.y"}, nil}},
+		"a single source": {{"a", []string{"x/y", "x.y", "a/x/y", "a.x.y", "a.a.x.y"}, nil}},
 	} {
 		t.Run(about, func(t *testing.T) {
 			var lines []string

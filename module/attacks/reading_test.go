@@ -374,7 +374,7 @@ func TestS60DescriptorsElsewhere(t *testing.T) {
 		id := "acme/s" + strconv.Itoa(i)
 		p.Publish(hostile.Skill{ID: id, DescriptorURL: host.URLOf(id, hostile.Descriptor)})
 	}
-	c := hostile.StartCaddy(t, hostile.Bridge("browse", "allow_ports "+host.Port(), "limits {\n\tfailed_reads 1\n}", provider(p.URL(), "acme")))
+	c := hostile.StartCaddy(t, hostile.Bridge("browse", "allow_ports "+host.Port(), "limits {\n\tfailed_reads 1\n\treads 2\n}", provider(p.URL(), "acme")))
 	for i := range skills {
 		mustComplete(t, c.Execute("acme.s"+strconv.Itoa(i), nil))
 	}

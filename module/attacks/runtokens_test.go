@@ -671,6 +671,13 @@ func TestR48RunTokensStayWithTheirSite(t *testing.T) {
 		}
 		check("once alone, then "+strings.Join(names, ", "), names...)
 	}
+	// One that is alone may move to another port.
+	if err := reload(c, config("port", "b")); err != nil {
+		t.Fatal(err)
+	}
+	if a := look(at("port"), tokens["a"]); a.Outcome() != "running" {
+		t.Errorf("moved to another port: %v", a)
+	}
 	// A name goes with a bridge, wherever it moves, and other options are nobody's business.
 	moved := site("127.0.0.8:{$PORT}", "/elsewhere", "name one", "timeout 9s", "limits {\n\truns 9\n}")
 	doors["named"] = door{"127.0.0.8", "PORT", "/elsewhere"}

@@ -142,7 +142,7 @@ func TestS45PortsOfAnotherSite(t *testing.T) {
 			} else {
 				p.Publish(hostile.Skill{ID: "acme/pay", DescriptorURL: host.URLOf("acme/pay", hostile.Descriptor)})
 			}
-			c = hostile.StartCaddy(t, elsewhere(caching(provider(p.URL(), "acme")))+caching(provider(host.URL(), "other"), provider(p.URL(), "acme")))
+			c = hostile.StartCaddy(t, hostile.AdminAPI+elsewhere(caching(provider(p.URL(), "acme")))+caching(provider(host.URL(), "other"), provider(p.URL(), "acme")))
 			return c, c.Client, second(t, c), gate
 		}
 		name := map[bool]string{false: "listed", true: "redirected"}[redirected]
@@ -170,7 +170,7 @@ func TestS45PortsOfAnotherSite(t *testing.T) {
 					order = []*hostile.Client{closed, open}
 				}
 				var calls sync.WaitGroup
-				for _, client := range order {
+				for i, client := range order {
 					for range 8 {
 						calls.Go(func() {
 							if a := read(client, "acme.pay"); client == open {
@@ -180,7 +180,7 @@ func TestS45PortsOfAnotherSite(t *testing.T) {
 							}
 						})
 					}
-					hostile.Eventually(t, 10*time.Second, func() bool { return gate.Waiting() > 0 }, "the descriptor is asked for")
+					hostile.Eventually(t, 10*time.Second, func() bool { return gate.Waiting() == 1 && c.InProgress() == 8*(i+1) }, "all wait for the descriptor")
 				}
 				gate.Open()
 				calls.Wait()

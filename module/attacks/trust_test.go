@@ -138,7 +138,7 @@ func TestS60AddressesWithinAddresses(t *testing.T) {
 		"allow_networks 64:ff9b::/96 64:ff9b:1::/48 2002::/16 2001::/32 ::/96 169.254.0.0/16 fd00::/8 100.64.0.0/10 192.0.0.0/24",
 		names.Transport("network_proxy url "+proxy.URL), provider(p.URL(), "acme")))
 	for _, host := range []string{
-		"[64:ff9b::a00:1]", "[64:ff9b::7f00:1]", "[64:ff9b::a9fe:a9fe]", "[64:ff9b::6464:64c8]", "[64:ff9b:1::a00:1]", "[64:ff9b:1:a00:0:100::]",
+		"[64:ff9b::a00:1]", "[64:ff9b::7f00:1]", "[64:ff9b::a9fe:a9fe]", "[64:ff9b::6464:64c8]", "[64:ff9b:1::a00:1]", "[64:ff9b:1:a00:0:100::]", "[64:ff9b:1:a00:0:100:808:808]",
 		"[64:ff9b:1:fffe::7f00:1]", "[2002:7f00:1::1]", "[2002:c0a8:101::]", "[2001:0:808:808::80ff:fffe]", "[2001:0:a00:1::f7f7:f7f7]", "[::10.0.0.1]", "[::a9fe:a9fe]",
 		"[fd00::5efe:a00:1]", "[fd00::200:5efe:a9fe:a9fe]", "[2606:4700::5efe:7f00:1]", "nat64.example.test", "metadata.tencentyun.com",
 		"169.254.42.42", "[fd00:42::42]", "169.254.0.23", "169.254.169.253", "[fd00:ec2::253]", "169.254.169.252", "[fd00:c1::a9fe:a9fe]", "[fd00:a9fe:a9fe::1]",
@@ -223,7 +223,7 @@ func TestS48ClientCertificate(t *testing.T) {
 	s := newStage(t)
 	port := s.own.Port()
 	elsewhere := "https://b.example.test:" + port
-	for _, id := range []string{"acme/out", "acme/status", "acme/back", "acme/redirected"} {
+	for _, id := range []string{"acme/out", "acme/status", "acme/back", "acme/redirected", "acme/returned"} {
 		s.other.Publish(hostile.Skill{ID: id})
 	}
 	s.own.Publish(
@@ -233,16 +233,18 @@ func TestS48ClientCertificate(t *testing.T) {
 		hostile.Skill{ID: "acme/status", StatusURL: elsewhere + "/status/acme%2Fstatus/{execution_id}"},
 		hostile.Skill{ID: "acme/back", DescriptorURL: elsewhere + "/descriptors/acme%2Fback"},
 		hostile.Skill{ID: "acme/redirected"},
+		hostile.Skill{ID: "acme/returned", DescriptorURL: elsewhere + "/descriptors/acme%2Freturned"},
 	)
 	s.own.On("acme/status", hostile.Invoke, hostile.Accept(1))
 	s.other.Publish(hostile.Skill{ID: "acme/back", Endpoint: s.own.URLOf("acme/back", hostile.Invoke)})
 	s.other.Publish(hostile.Skill{ID: "acme/redirected", Endpoint: s.own.URLOf("acme/redirected", hostile.Invoke)})
 	s.own.On("acme/redirected", hostile.Descriptor, hostile.Redirect(http.StatusFound, elsewhere+"/descriptors/acme%2Fredirected"))
+	s.other.On("acme/returned", hostile.Descriptor, hostile.Redirect(http.StatusFound, s.own.URLOf("acme/returned", hostile.Descriptor)))
 
 	acme := provider(s.own.URL(), "acme", "credentials api_key a-secret-key")
 	c := hostile.StartCaddy(t, s.identified(acme))
 	for range 3 {
-		for _, name := range []string{"acme.own", "acme.key", "acme.out", "acme.back", "acme.redirected"} {
+		for _, name := range []string{"acme.own", "acme.key", "acme.out", "acme.back", "acme.redirected", "acme.returned"} {
 			mustComplete(t, c.Execute(name, nil))
 		}
 		c.Execute("acme.status", nil) // the other host knows no such run
@@ -267,6 +269,7 @@ func TestS48ClientCertificate(t *testing.T) {
 		{"acme/status", hostile.Invoke, "the-bridge"},
 		{"acme/back", hostile.Invoke, ""}, // what comes from elsewhere does not act in the bridge's name
 		{"acme/redirected", hostile.Invoke, ""},
+		{"acme/returned", hostile.Descriptor, ""},
 	} {
 		if got := clients(s.own, 0, want.skill, want.part); !slices.Equal(got, []string{want.name}) {
 			t.Errorf("%s of %s was shown %q, want %q", want.part, want.skill, got, want.name)

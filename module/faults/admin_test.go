@@ -33,14 +33,14 @@ func TestR52RunsOfGetRunAreShown(t *testing.T) {
 	p.On("acme/soon", hostile.Invoke, hostile.Accept(0))
 	gate := hostile.NewGate(t)
 	p.On("acme/soon", hostile.Status, gate.Then(hostile.Usual()))
-	c := hostile.StartCaddy(t, "{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n"+withProvider(p))
+	c := hostile.StartCaddy(t, hostile.AdminAPI+withProvider(p))
 	token := leave(t, c.Client, p, "acme.soon")
 	shown := func(method string) callInProgress {
 		t.Helper()
 		var runs struct {
 			Runs []callInProgress `json:"runs"`
 		}
-		a := c.With(hostile.Fresh()).Send(http.MethodGet, "http://127.0.0.1:"+c.Port("ADMIN")+"/skill_bridge/runs", "")
+		a := c.With(hostile.Fresh()).Send(http.MethodGet, c.Admin()+"/skill_bridge/runs", "")
 		if err := json.Unmarshal(a.Body, &runs); err != nil || len(runs.Runs) != 1 || runs.Runs[0].Method != method {
 			t.Fatalf("not one call of %s: %v", method, a)
 		}

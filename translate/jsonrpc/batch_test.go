@@ -63,17 +63,17 @@ func TestBatchStartsAtOnce(t *testing.T) {
 		g := &gate{doors: map[string]chan struct{}{}}
 		s := &jsonrpc.Server{Handler: g, Profile: jsonrpc.Profile{MaxBatch: 10}}
 		answered := make(chan *httptest.ResponseRecorder)
-		go func() { answered <- post(t, s, batch(6)) }()
-		for _, end := range []string{"2", "3", "1", "5", "4", "0"} {
+		go func() { answered <- post(t, s, batch(10)) }()
+		for _, end := range []string{"2", "3", "1", "9", "5", "8", "4", "7", "0", "6"} {
 			synctest.Wait()
-			if got := strings.Join(g.started(), " "); got != "0 1 2 3 4 5" {
+			if got := strings.Join(g.started(), " "); got != "0 1 2 3 4 5 6 7 8 9" {
 				t.Errorf("started %s", got)
 			}
 			close(g.door(end))
 		}
 		w := <-answered
 		var want []string
-		for i := range 6 {
+		for i := range 10 {
 			id := strconv.Itoa(i)
 			want = append(want, `{"jsonrpc":"2.0","id":`+id+`,"result":`+id+`}`)
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json" // for Caddy's own types
 	"errors"
 	"net"
+	"net/http"
 	"os"
 	"regexp"
 	"runtime/pprof"
@@ -165,6 +166,26 @@ const nothing = `{"admin":{"disabled":true,"config":{"persist":false}},"logging"
 // Port is the one that a word of the Caddyfile stands for.
 func (c *Caddy) Port(word string) string { return c.ports[word] }
 
+// AdminAPI is the part of a Caddyfile, at its beginning, that makes Caddy's admin API
+// available, with metrics.
+const AdminAPI = "{\n\tadmin " + loopback + ":{$ADMIN}\n\tmetrics\n}\n"
+
+// Admin is the URL of the admin API, which the Caddyfile has to have: see [AdminAPI].
+func (c *Caddy) Admin() string { return "http://" + net.JoinHostPort(loopback, c.Port("ADMIN")) }
+
+// InProgress is how many calls the bridges have not answered yet, by the admin API.
+func (c *Caddy) InProgress() int {
+	c.tb.Helper()
+	var calls struct {
+		Total int `json:"total"`
+	}
+	a := c.With(Fresh()).Send(http.MethodGet, c.Admin()+"/skill_bridge/runs", "")
+	if err := json.Unmarshal(a.Body, &calls); err != nil {
+		c.tb.Fatalf("the admin API: %v: %v", err, a)
+	}
+	return calls.Total
+}
+
 // Stop stops Caddy before the test ends.
 func (c *Caddy) Stop() { c.stop() }
 
@@ -238,7 +259,14 @@ func (c *Caddy) settle(adapted []byte) ([]byte, error) {
 	if config.Logging.Logs["default"] == nil {
 		config.Logging.Logs["default"] = &caddy.CustomLog{BaseLog: caddy.BaseLog{Level: "DEBUG"}}
 	}
+	if config.Logging.Sink == nil { // what package net/http reports
+		config.Logging.Sink = new(caddy.SinkLog)
+	}
+	logs := []*caddy.BaseLog{&config.Logging.Sink.BaseLog}
 	for _, l := range config.Logging.Logs {
+		logs = append(logs, &l.BaseLog)
+	}
+	for _, l := range logs {
 		if l.WriterRaw == nil {
 			l.WriterRaw = raw(Object{"output": "hostile", "key": c.key})
 		}
