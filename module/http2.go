@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"sync"
 )
 
@@ -28,6 +29,8 @@ func (e connectionError) Reason() string { return string(e) }
 const (
 	// errRefusedAgain is the error of a request that was sent so often.
 	errRefusedAgain connectionError = "it refused the request each of the 3 times that it was sent, or ended the connection"
+	// errClosedAgain is the error of a request that needs a new connection.
+	errClosedAgain connectionError = "the connections that were used before are closed"
 	// errClosedBefore is the error of a request that was given a connection which the
 	// bridge has just closed; nothing of it was sent.
 	errClosedBefore connectionError = "the connection was closed before"
@@ -166,20 +169,22 @@ func meterOf(conn net.Conn) *meter {
 	return m
 }
 
-// trip is a request that may be sent by HTTP/2, from the first time that it is sent
-// until its answer was read. It is the context of the request, too.
+// trip is a request, from the first time that it is sent until its answer was read. It is
+// the context of the request, too.
 type trip struct {
 	context.Context
-	cancel context.CancelCauseFunc
-	trace  httptrace.ClientTrace
+	cancel  context.CancelCauseFunc // nil: it can't be sent by HTTP/2
+	request http.Request            // with this context
+	trace   httptrace.ClientTrace
 
 	mu    sync.Mutex
 	sends int
+	plain int    // of them, by HTTP/1.1
 	meter *meter // of the connection in use; nil: it is not HTTP/2, or there is none
 	ended bool
 }
 
-// tripKey is the context key that tells the dialer of connections that may speak HTTP/2.
+// tripKey is the context key that tells dialers, and those who choose a proxy, of a trip.
 type tripKey struct{}
 
 // Value implements [context.Context].
@@ -191,15 +196,49 @@ func (t *trip) Value(key any) any {
 }
 
 // newTrip returns a request that is watched, to be sent once.
-func newTrip(r *http.Request) (*trip, *http.Request) {
-	t := new(trip)
-	t.Context, t.cancel = context.WithCancelCause(r.Context())
+func newTrip(r *http.Request, http2 bool) *trip {
+	t := &trip{Context: r.Context()}
+	if !http2 { // which costs little, then
+		t.request = *r.WithContext(t)
+		return t
+	}
+	t.Context, t.cancel = context.WithCancelCause(t.Context)
 	t.trace.GotConn = t.gotConn
-	return t, r.WithContext(httptrace.WithClientTrace(t, &t.trace))
+	t.request = *r.WithContext(httptrace.WithClientTrace(t, &t.trace))
+	return t
+}
+
+// limitRepeats makes the function that chooses proxies end requests that HTTP/1.1 would
+// send once too often on connections that were used before: package net/http calls it each
+// time, and repeats what it sent for as long as it has such connections, if they are closed
+// without an answer.
+func limitRepeats(choose func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
+	return func(r *http.Request) (*url.URL, error) {
+		if t, ok := r.Context().Value(tripKey{}).(*trip); ok && !t.goOn() {
+			return nil, errClosedAgain
+		}
+		if choose == nil {
+			return nil, nil //nolint:nilnil // no proxy
+		}
+		return choose(r)
+	}
+}
+
+// goOn reports whether the request may be sent on a connection that was used before.
+func (t *trip) goOn() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.plain == maxSends-1 {
+		return false
+	}
+	if t.cancel == nil { // else gotConn will know of what it is
+		t.plain++
+	}
+	return true
 }
 
 // gotConn is called before each time that the request is sent. What is cancelled here
-// is not sent by HTTP/2; HTTP/1.1 would send it on a connection that is not closed.
+// is not sent by HTTP/2.
 func (t *trip) gotConn(info httptrace.GotConnInfo) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -211,14 +250,14 @@ func (t *trip) gotConn(info httptrace.GotConnInfo) {
 		return
 	}
 	m := meterOf(info.Conn)
+	if m == nil {
+		t.plain++
+		return
+	}
 	t.sends++
 	switch {
 	case t.sends > maxSends:
 		t.cancel(errRefusedAgain)
-		if m == nil {
-			_ = info.Conn.Close() // which the request has for itself
-		}
-	case m == nil:
 	case m.begin():
 		t.meter = m
 	default:
@@ -238,9 +277,16 @@ func (t *trip) end(trouble bool) {
 	}
 }
 
-// send sends the request.
-func (t *trip) send(r *http.Request, by http.RoundTripper) (*http.Response, error) {
-	response, err := by.RoundTrip(r)
+// send sends the request: for the last time, if it was sent on connections that were used
+// before, on a new one.
+func (t *trip) send(by http.RoundTripper, anew func() *http.Transport) (*http.Response, error) {
+	response, err := by.RoundTrip(&t.request)
+	if errors.Is(err, errClosedAgain) {
+		response, err = t.sendAnew(anew())
+	}
+	if t.cancel == nil {
+		return response, err
+	}
 	if err != nil {
 		if own, ok := errors.AsType[connectionError](context.Cause(t.Context)); ok {
 			err = own
@@ -250,6 +296,19 @@ func (t *trip) send(r *http.Request, by http.RoundTripper) (*http.Response, erro
 	}
 	response.Body = &tripBody{ReadCloser: response.Body, trip: t}
 	return response, nil
+}
+
+func (t *trip) sendAnew(by http.RoundTripper) (*http.Response, error) {
+	t.mu.Lock()
+	t.plain = maxSends
+	t.mu.Unlock()
+	if t.request.Body != nil {
+		var err error
+		if t.request.Body, err = t.request.GetBody(); err != nil { // it has one, or was not repeated
+			return nil, err
+		}
+	}
+	return by.RoundTrip(&t.request)
 }
 
 // tripBody is the body of the answer that a trip brought.

@@ -1,8 +1,14 @@
 package skillbridge
 
 import (
+	"context"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -39,5 +45,62 @@ func TestMeterOfCallsGivenUp(t *testing.T) {
 	m.end(false)
 	if m.begin() {
 		t.Error("a connection is used again on which something may be under way")
+	}
+}
+
+type usedKey struct{}
+
+// A request whose used connections are all closed without an answer is sent on two of
+// them, and then on a new one.
+func TestUsedConnections(t *testing.T) {
+	const idle = 6
+	for _, scheme := range []string{"http", "https"} {
+		var wait, drop atomic.Bool
+		var sent atomic.Int32
+		var waiting sync.WaitGroup
+		release := make(chan struct{})
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			used := r.Context().Value(usedKey{}).(*atomic.Bool)
+			sent.Add(1)
+			if used.Swap(true) && drop.Load() {
+				panic(http.ErrAbortHandler)
+			}
+			if wait.Load() {
+				waiting.Done()
+				<-release
+			}
+		}))
+		server.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+			return context.WithValue(ctx, usedKey{}, new(atomic.Bool))
+		}
+		if scheme == "https" {
+			server.StartTLS()
+		} else {
+			server.Start()
+		}
+		t.Cleanup(server.Close)
+		address := server.Listener.Addr().String()
+		_, port, _ := net.SplitHostPort(address)
+		number, _ := strconv.ParseUint(port, 10, 16) // which it is
+		tr := testTransport(t, `{"protocol":"http","tls":{"insecure_skip_verify":true}}`, testRules(networks(t, "127.0.0.0/8"), uint16(number)))
+		wait.Store(true)
+		waiting.Add(idle)
+		var calls sync.WaitGroup
+		for range idle {
+			calls.Go(func() {
+				if err := get(t.Context(), tr, scheme, address); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		waiting.Wait()
+		wait.Store(false)
+		close(release)
+		calls.Wait()
+		drop.Store(true)
+		sent.Store(0)
+		if err := get(t.Context(), tr, scheme, address); err != nil || sent.Load() != 3 {
+			t.Errorf("%s: sent %d times: %v", scheme, sent.Load(), err)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,6 +44,8 @@ type transport struct {
 	// http2 tells of which schemes a request may be sent by HTTP/2.
 	http2    map[string]bool
 	overhead int64 // of a connection of HTTP/2, for each call
+	// anew is like the transport, but uses no connection twice.
+	anew func() *http.Transport
 }
 
 // parseTransport reads and checks the configuration of a transport, and fills in
@@ -228,7 +231,9 @@ func provisionTransport(ctx caddy.Context, config *reverseproxy.HTTPTransport, a
 	} else {
 		inner.Proxy = nil // the environment's would hide the target from the guard
 	}
+	inner.Proxy = limitRepeats(inner.Proxy)
 	inner.DialContext = t.dial
+	t.anew = sync.OnceValue(func() *http.Transport { return withoutReuse(inner) })
 	return t, nil
 }
 
@@ -301,13 +306,23 @@ func (t *transport) roundTrip(r *http.Request) (*http.Response, error) {
 	return t.send(r)
 }
 
-// send sends a request. What HTTP/2 would do by itself is bounded.
+// send sends a request. What net/http would do by itself is bounded.
 func (t *transport) send(r *http.Request) (*http.Response, error) {
-	if !t.http2[r.URL.Scheme] {
-		return t.Transport.RoundTrip(r)
+	return newTrip(r, t.http2[r.URL.Scheme]).send(t.Transport, t.anew)
+}
+
+// withoutReuse returns a transport like one that makes a connection for each request, to be
+// sent by HTTP/1.1.
+func withoutReuse(like *http.Transport) *http.Transport {
+	anew := like.Clone()
+	anew.DisableKeepAlives = true
+	anew.Protocols = new(http.Protocols)
+	anew.Protocols.SetHTTP1(true)
+	anew.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
+	if anew.TLSClientConfig != nil {
+		anew.TLSClientConfig.NextProtos = []string{"http/1.1"}
 	}
-	trip, r := newTrip(r)
-	return trip.send(r, t.Transport)
+	return anew
 }
 
 // Judge tells what is certain of a URL before anything is sent: nil, or an error
@@ -327,7 +342,7 @@ func (t *transport) Judge(_ context.Context, source string, u *url.URL) error {
 
 func (t *transport) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := t.dialGuarded(ctx, network, address)
-	if err == nil && ctx.Value(tripKey{}) != nil {
+	if trip, ok := ctx.Value(tripKey{}).(*trip); ok && err == nil && trip.cancel != nil {
 		conn = newMeter(conn, t.overhead)
 	}
 	return conn, err

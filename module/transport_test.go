@@ -20,8 +20,9 @@ import (
 
 func TestTransportDefaults(t *testing.T) {
 	tr := testTransport(t, "", testRules(nil, 443))
-	if tr.Proxy != nil {
-		t.Error("the environment's proxy is used")
+	t.Setenv("HTTPS_PROXY", "http://proxy.example")
+	if proxy, err := tr.Proxy(httptest.NewRequest(http.MethodGet, "https://api.example/", nil)); proxy != nil || err != nil {
+		t.Errorf("the environment's proxy is used: %v, %v", proxy, err)
 	}
 	for _, tc := range []struct {
 		name      string
