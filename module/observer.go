@@ -240,7 +240,7 @@ func (o *observer) failureLevel(f *translate.Failure, source string) zapcore.Lev
 	if !actionable(f) || alreadyTold(f) {
 		return zapcore.InfoLevel
 	}
-	if _, due, _ := o.failures.due(source, string(f.Err.Code)+"\n"+string(f.Err.Phase)+"\n"+f.Err.URL, time.Now()); !due {
+	if _, due, _ := o.failures.due(source, string(f.Err.Code)+"\n"+string(f.Err.Phase)+"\n"+f.Err.SkillID+"\n"+f.Err.URL, time.Now()); !due {
 		return zapcore.InfoLevel
 	}
 	return zapcore.WarnLevel
@@ -310,8 +310,8 @@ func failureFields(f *translate.Failure) []zap.Field {
 	if a := f.Err.Arguments; a != nil {
 		fields = append(fields, zap.String("param", clip(a.Param, maxLogged)), zap.String("reason", clip(a.Reason, maxLogged)))
 	}
-	if !quotesArguments(f) {
-		fields = append(fields, zap.String("error", clip(f.Err.Message, maxLoggedError)))
+	if text := loggedError(f); text != "" {
+		fields = append(fields, zap.String("error", text))
 	}
 	if f.Err.HTTPStatus != 0 {
 		fields = append(fields, zap.Int("http_status", f.Err.HTTPStatus))
