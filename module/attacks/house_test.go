@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"io"
+	"iter"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -186,6 +187,71 @@ func (f *forwarder) asked() []string {
 	targets := slices.Clone(f.targets)
 	slices.Sort(targets)
 	return slices.Compact(targets)
+}
+
+// outside is a provider at a public address that leads nowhere from here, behind a proxy
+// to which all lead: what the bridge may call, and nothing else, gets there.
+type outside struct {
+	*hostile.Provider
+	names *hostile.NameServer
+	proxy *forwarder
+}
+
+func newOutside(t *testing.T) *outside {
+	t.Helper()
+	o := &outside{Provider: hostile.NewProvider(t, hostile.Skill{ID: "acme/x"}).As("skills.example.test"), names: hostile.NewNameServer(t)}
+	o.names.Set("skills.example.test", hostile.Addresses("8.8.8.8"))
+	o.proxy = newForwarder(t, o.Provider)
+	return o
+}
+
+// config is a bridge to the provider.
+func (o *outside) config(lines ...string) string {
+	return bridge(append(lines, "allow_ports "+o.Port(), o.names.Transport("network_proxy url "+o.proxy.URL), provider(o.URL(), "acme"))...)
+}
+
+// tries calls the skill while its documents name each of some URLs, in each place that
+// can. It yields which URL that was, and the answer.
+func (o *outside) tries(c *hostile.Caddy, urls ...string) iter.Seq2[int, hostile.Answer] {
+	return func(yield func(int, hostile.Answer) bool) {
+		for _, place := range namedURLs {
+			if place.name == "token_url" {
+				continue // there are no credentials
+			}
+			o.On("acme/x", hostile.Invoke, hostile.AcceptForResult(0))
+			for i, u := range urls {
+				place.set(o.Provider, u)
+				if !yield(i, c.Execute("acme.x", nil)) {
+					return
+				}
+			}
+			o.On("", hostile.Index)
+			o.On("acme/x", hostile.Descriptor)
+		}
+		o.On("acme/x", hostile.Invoke)
+	}
+}
+
+// mustRefuse checks that no document can have the bridge call one of some hosts, and
+// that the proxy has been asked for none but the provider's.
+func (o *outside) mustRefuse(t *testing.T, c *hostile.Caddy, hosts ...string) {
+	t.Helper()
+	urls := make([]string, len(hosts))
+	for i, host := range hosts {
+		urls[i] = "http://" + host + "/latest/meta-data/"
+	}
+	for _, a := range o.tries(c, urls...) {
+		mustBeRefused(t, a)
+	}
+	o.mustBeAlone(t)
+}
+
+// mustBeAlone checks that the proxy has been asked for the provider only.
+func (o *outside) mustBeAlone(t *testing.T) {
+	t.Helper()
+	if asked := o.proxy.asked(); !slices.Equal(asked, []string{"skills.example.test:" + o.Port()}) {
+		t.Errorf("the proxy was asked for %q", asked)
+	}
 }
 
 // onTheWire returns the requests that a provider got, read again from the bytes of

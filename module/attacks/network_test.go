@@ -290,34 +290,21 @@ func TestS01ForbiddenAddresses(t *testing.T) {
 // S1, where a proxy dials: the guard judges the target before the proxy learns of
 // it. This also shows it for addresses that lead nowhere from here.
 func TestS01ForbiddenAddressesThroughProxy(t *testing.T) {
-	names := hostile.NewNameServer(t)
-	setForbidden(names)
-	names.Set("skills.example.test", hostile.Addresses("8.8.8.8")) // which only the proxy would call
-	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/x"}).As("skills.example.test")
-	proxy := newForwarder(t, p)
-	c := hostile.StartCaddy(t, bridge(
-		"allow_ports "+p.Port(), names.Transport("network_proxy url "+proxy.URL), provider(p.URL(), "acme"),
-	))
+	o := newOutside(t)
+	setForbidden(o.names)
+	c := hostile.StartCaddy(t, o.config())
 	mustComplete(t, c.Execute("acme.x", nil))
-	for _, place := range namedURLs {
-		if place.name == "token_url" {
-			continue // there are no credentials
-		}
-		p.On("acme/x", hostile.Invoke, hostile.AcceptForResult(0))
-		for _, f := range forbiddenForms {
-			place.set(p, "http://"+f.host+":"+p.Port()+"/")
-			a := c.Execute("acme.x", nil)
-			mustBeRefused(t, a)
-			if f.resolved != "" && strings.Contains(string(a.Body), f.resolved) {
-				t.Errorf("%s: the answer tells the address: %v", f.host, a)
-			}
-		}
-		p.On("", hostile.Index)
-		p.On("acme/x", hostile.Descriptor)
+	urls := make([]string, len(forbiddenForms))
+	for i, f := range forbiddenForms {
+		urls[i] = "http://" + f.host + ":" + o.Port() + "/"
 	}
-	if asked := proxy.asked(); len(asked) != 1 || asked[0] != "skills.example.test:"+p.Port() {
-		t.Errorf("the proxy was asked for %q", asked)
+	for i, a := range o.tries(c, urls...) {
+		mustBeRefused(t, a)
+		if f := forbiddenForms[i]; f.resolved != "" && strings.Contains(string(a.Body), f.resolved) {
+			t.Errorf("%s: the answer tells the address: %v", f.host, a)
+		}
 	}
+	o.mustBeAlone(t)
 }
 
 // S1: a port that the operator did not write is refused like an address, on any
@@ -410,45 +397,26 @@ func TestS02Rebinding(t *testing.T) {
 // S3: metadata services of clouds are out of reach also where private networks
 // are allowed, unless the operator has named the very address.
 func TestS03Metadata(t *testing.T) {
-	names := hostile.NewNameServer(t)
-	names.Set("skills.example.test", hostile.Addresses("8.8.8.8")) // which only the proxy would call
-	names.Set("private.example.test", hostile.Addresses("10.0.0.1"))
-	names.Set("metadata.google.internal", hostile.Addresses("169.254.169.254"))
-	names.Set("metadata6.google.internal", hostile.Addresses("fd20:ce::254"))
-	names.Set("instance-data.ec2.internal", hostile.Addresses("169.254.169.254", "fd00:ec2::254"))
-	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/x"}).As("skills.example.test")
-	proxy := newForwarder(t, p)
-	config := func(networks string) string {
-		return bridge("allow_ports "+p.Port(), "allow_networks "+networks, names.Transport("network_proxy url "+proxy.URL), provider(p.URL(), "acme"))
+	o := newOutside(t)
+	for name, address := range map[string][]string{
+		"private.example.test": {"10.0.0.1"}, "metadata.google.internal": {"169.254.169.254"}, "metadata6.google.internal": {"fd20:ce::254"},
+		"instance-data.ec2.internal": {"169.254.169.254", "fd00:ec2::254"},
+	} {
+		o.names.Set(name, hostile.Addresses(address...))
 	}
-	c := hostile.StartCaddy(t, config("private_ranges 169.254.0.0/16 100.64.0.0/10 192.0.0.0/24"))
-	for _, host := range []string{
+	c := hostile.StartCaddy(t, o.config("allow_networks private_ranges 169.254.0.0/16 100.64.0.0/10 192.0.0.0/24"))
+	o.mustRefuse(t, c,
 		"169.254.169.254", "169.254.170.2", "169.254.170.23", "[fd00:ec2::254]", "[fd00:ec2::23]", "[fd20:ce::254]",
 		"100.100.100.200", "192.0.0.192", "168.63.129.16", "2852039166", "0xa9fea9fe", "0251.0376.0251.0376",
 		"[::ffff:169.254.169.254]", "[::ffff:a9fe:a9fe]", "[64:ff9b::a9fe:a9fe]", "[2002:a9fe:a9fe::1]",
 		"metadata.google.internal", "metadata.google.internal.", "metadata6.google.internal", "instance-data.ec2.internal",
-	} {
-		for _, place := range namedURLs {
-			if place.name == "token_url" {
-				continue // there are no credentials
-			}
-			p.On("acme/x", hostile.Invoke, hostile.AcceptForResult(0))
-			place.set(p, "http://"+host+"/latest/meta-data/iam/security-credentials/")
-			mustBeRefused(t, c.Execute("acme.x", nil))
-			p.On("", hostile.Index)
-			p.On("acme/x", hostile.Descriptor)
-		}
-	}
-	if asked := proxy.asked(); len(asked) != 1 {
-		t.Errorf("the proxy was asked for %q", asked)
-	}
+	)
 	// Private networks are open, and so is an address that the operator names.
-	p.On("acme/x", hostile.Invoke)
-	p.Publish(hostile.Skill{ID: "acme/x", Endpoint: "http://private.example.test/run/acme%2Fx"})
+	o.Publish(hostile.Skill{ID: "acme/x", Endpoint: "http://private.example.test/run/acme%2Fx"})
 	mustComplete(t, c.Execute("acme.x", nil))
 	c.Stop()
-	c = hostile.StartCaddy(t, config("169.254.169.254"))
-	p.Publish(hostile.Skill{ID: "acme/x", Endpoint: "http://metadata.google.internal/run/acme%2Fx"})
+	c = hostile.StartCaddy(t, o.config("allow_networks 169.254.169.254"))
+	o.Publish(hostile.Skill{ID: "acme/x", Endpoint: "http://metadata.google.internal/run/acme%2Fx"})
 	mustComplete(t, c.Execute("acme.x", nil))
 }
 
@@ -482,14 +450,11 @@ func TestS05ProxyOfEnvironment(t *testing.T) {
 // S5: with `network_proxy`, targets are judged by the addresses that their names
 // have here, and only then handed over.
 func TestS05ProxyOfOperator(t *testing.T) {
-	names := hostile.NewNameServer(t)
-	names.Set("skills.example.test", hostile.Addresses("8.8.8.8")) // which only the proxy would call
-	names.Rotate("turns.example.test", hostile.Addresses("8.8.8.8"), hostile.Addresses("127.0.0.1"))
-	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/x"}, hostile.Skill{ID: "acme/inside", Endpoint: "http://inside.example.test/"},
-		hostile.Skill{ID: "acme/turns", Endpoint: "http://turns.example.test/run/acme%2Fturns"}).As("skills.example.test")
-	names.Set("inside.example.test", hostile.Addresses("127.0.0.1"))
-	proxy := newForwarder(t, p)
-	c := hostile.StartCaddy(t, bridge("allow_ports "+p.Port(), names.Transport("network_proxy url "+proxy.URL), provider(p.URL(), "acme")))
+	o := newOutside(t)
+	o.names.Rotate("turns.example.test", hostile.Addresses("8.8.8.8"), hostile.Addresses("127.0.0.1"))
+	o.names.Set("inside.example.test", hostile.Addresses("127.0.0.1"))
+	o.Publish(hostile.Skill{ID: "acme/inside", Endpoint: "http://inside.example.test/"}, hostile.Skill{ID: "acme/turns", Endpoint: "http://turns.example.test/run/acme%2Fturns"})
+	c := hostile.StartCaddy(t, o.config())
 	mustComplete(t, c.Execute("acme.x", nil))
 	mustBeRefused(t, c.Execute("acme.inside", nil))
 	var completed, refused int
@@ -505,7 +470,7 @@ func TestS05ProxyOfOperator(t *testing.T) {
 	if completed != 10 || refused != 10 {
 		t.Errorf("%d completed, %d refused", completed, refused)
 	}
-	if asked := fmt.Sprint(proxy.asked()); asked != "[skills.example.test:"+p.Port()+" turns.example.test]" {
+	if asked := fmt.Sprint(o.proxy.asked()); asked != "[skills.example.test:"+o.Port()+" turns.example.test]" {
 		t.Errorf("the proxy was asked for %s", asked)
 	}
 }

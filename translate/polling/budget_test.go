@@ -12,8 +12,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 )
 
-// queuing waits for turns in the background, one after the other, and tells in which order
-// and when they came.
+// queuing waits for turns in the background, one after the other, and tells when they
+// came.
 type queuing struct {
 	budget *polling.Budget
 	start  time.Time
@@ -34,6 +34,26 @@ func (q *queuing) add(name string, likely, most time.Duration) {
 		q.turns = append(q.turns, turn)
 	})
 	synctest.Wait()
+}
+
+// newQueuing is one for the budget of a host with ten turns a second, of which the first
+// is gone.
+func newQueuing() *queuing {
+	q := &queuing{budget: polling.NewBudgets(10, 1).Of("acme"), start: time.Now()}
+	q.add("first", 0, polling.Never)
+	return q
+}
+
+// mustHave waits until all have gone, and checks which turns they had.
+func (q *queuing) mustHave(t *testing.T, want ...string) {
+	t.Helper()
+	q.wait.Wait()
+	want = append(want, "first 0s")
+	slices.Sort(want)
+	slices.Sort(q.turns)
+	if !slices.Equal(q.turns, want) {
+		t.Errorf("the turns are %q, want %q", q.turns, want)
+	}
 }
 
 func TestBudgetDelays(t *testing.T) {
@@ -65,19 +85,14 @@ func TestBudgetDelays(t *testing.T) {
 func TestBudgetOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := &queuing{budget: polling.NewBudgets(10, 1).Of("acme"), start: time.Now()}
-		q.add("first", 0, polling.Never)
+		q := newQueuing()
 		q.add("late", 5*second, polling.Never)
 		q.add("soon", second, polling.Never)
 		q.add("overdue", -second, polling.Never)
 		q.add("soon, too", second, polling.Never)
 		time.Sleep(150 * ms)
 		q.add("now", 150*ms, polling.Never)
-		q.wait.Wait()
-		want := []string{"first 0s", "overdue 100ms", "now 200ms", "soon 300ms", "soon, too 400ms", "late 500ms"}
-		if !slices.Equal(q.turns, want) {
-			t.Errorf("the turns are %q, want %q", q.turns, want)
-		}
+		q.mustHave(t, "overdue 100ms", "now 200ms", "soon 300ms", "soon, too 400ms", "late 500ms")
 	})
 }
 
@@ -85,8 +100,7 @@ func TestBudgetOrder(t *testing.T) {
 func TestBudgetStarvesNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := &queuing{budget: polling.NewBudgets(10, 1).Of("acme"), start: time.Now()}
-		q.add("first", 0, polling.Never)
+		q := newQueuing()
 		q.add("late", 2*second, polling.Never)
 		for n := range 40 { // as many as there are turns, each likelier than the late one until its time comes
 			q.add(fmt.Sprint("other-", n), time.Since(q.start), polling.Never)
@@ -104,20 +118,14 @@ func TestBudgetStarvesNobody(t *testing.T) {
 func TestBudgetAtTheLastMoment(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := &queuing{budget: polling.NewBudgets(10, 1).Of("acme"), start: time.Now()}
-		q.add("first", 0, polling.Never)
+		q := newQueuing()
 		q.add("patient", 0, polling.Never)
 		q.add("hasty", 0, 30*ms)
 		q.add("too many", 0, 30*ms)
 		q.add("at once", 0, -second)
 		time.Sleep(100 * ms)
 		q.add("again", 0, -second)
-		q.wait.Wait()
-		slices.Sort(q.turns)
-		want := []string{"again 100ms", "at once 0s", "first 0s", "hasty 30ms never", "patient 100ms", "too many 30ms never"}
-		if !slices.Equal(q.turns, want) {
-			t.Errorf("the turns are %q, want %q", q.turns, want)
-		}
+		q.mustHave(t, "at once 0s", "hasty 30ms never", "too many 30ms never", "patient 100ms", "again 100ms")
 	})
 }
 
@@ -125,8 +133,7 @@ func TestBudgetAtTheLastMoment(t *testing.T) {
 func TestBudgetOfThoseWhoGo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := &queuing{budget: polling.NewBudgets(10, 1).Of("acme"), start: time.Now()}
-		q.add("first", 0, polling.Never)
+		q := newQueuing()
 		ctx, leave := context.WithCancel(t.Context())
 		for range 5 { // among them the one who looks after the queue
 			go func() {
@@ -144,10 +151,7 @@ func TestBudgetOfThoseWhoGo(t *testing.T) {
 		q.add("stays", 0, polling.Never)
 		time.Sleep(50 * ms)
 		leave()
-		q.wait.Wait()
-		if want := []string{"first 0s", "stays 100ms"}; !slices.Equal(q.turns, want) {
-			t.Errorf("the turns are %q, want %q", q.turns, want)
-		}
+		q.mustHave(t, "stays 100ms")
 	})
 }
 
