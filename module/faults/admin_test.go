@@ -80,6 +80,11 @@ func TestR52StandardLogger(t *testing.T) {
 			t.Errorf("running: %s, %v", writer(), err)
 		}
 	}
+	// One that can't run has replaced the writer before that is known.
+	taken := "http://127.0.0.1:" + p.Port() + " {\n\trespond taken\n}\n"
+	if err := c.Reload(config + taken); err == nil || writer() != ours {
+		t.Errorf("after one that can't run: %s, %v", writer(), err)
+	}
 	if err := c.Reload(withoutBridge); err != nil || writer() == ours {
 		t.Errorf("without a bridge: %s, %v", writer(), err)
 	}
