@@ -27,7 +27,8 @@ func init() { caddy.RegisterModule(adminAPI{}) }
 //
 //	GET  /skill_bridge/providers  each source: health, last trouble, circuit breakers, calls in progress
 //	GET  /skill_bridge/skills     each skill: version, whether its descriptor is cached and fresh, what is wrong with it,
-//	                              or that there is no credential for it; entries of registries that can't be used
+//	                              or that there is no credential for it; entries of indexes and registries that can't be used, aliases for
+//	                              skills that are not listed
 //	GET  /skill_bridge/runs       the calls in progress, the oldest first, with their runs
 //	POST /skill_bridge/purge      {"namespace": …, "skill_id": …}: forgets one descriptor, without skill_id one source's
 //	                              documents, without namespace all; all but exactly such an object is refused
@@ -188,11 +189,22 @@ func (h *Handler) providerStatus(bridge int, s translate.SourceStatus, breakers 
 type SkillsStatus struct {
 	Skills      []SkillStatus  `json:"skills"`
 	Unavailable []SourceStatus `json:"unavailable"`
-	// Entries of registries that can't be used.
+	// Entries of indexes and registries that can't be used.
 	LeftOut []LeftOutStatus `json:"left_out"`
+	// Aliases for skills that their sources do not list.
+	MissingAliases []AliasStatus `json:"missing_aliases"`
 }
 
-// LeftOutStatus are the entries of a registry that were left out.
+// AliasStatus is an alias for a skill that its source does not list.
+type AliasStatus struct {
+	Bridge    int      `json:"bridge"`
+	Namespace string   `json:"namespace"`
+	Alias     string   `json:"alias"`
+	SkillID   string   `json:"skill_id"`
+	Near      []string `json:"near,omitempty"` // ids that may have been meant
+}
+
+// LeftOutStatus are the entries of an index, or of a registry, that were left out.
 type LeftOutStatus struct {
 	Bridge    int            `json:"bridge"`
 	Namespace string         `json:"namespace"`
@@ -200,10 +212,10 @@ type LeftOutStatus struct {
 	Entries   []LeftOutEntry `json:"entries"` // the first of them, at most 100 of each answer
 }
 
-// LeftOutEntry is an entry of a registry that is invalid, or there twice.
+// LeftOutEntry is an entry that is invalid, there twice, or has an id that can't be used.
 type LeftOutEntry struct {
 	ID      string `json:"id,omitempty"`
-	Path    string `json:"path"` // JSON Pointer into the registry's answer
+	Path    string `json:"path,omitempty"` // JSON Pointer into a registry's answer
 	Message string `json:"message"`
 }
 
@@ -242,7 +254,7 @@ func faultStatus(f *translate.Failure) FaultStatus {
 }
 
 func (adminAPI) skills(r *http.Request) any {
-	status := SkillsStatus{Skills: []SkillStatus{}, Unavailable: []SourceStatus{}, LeftOut: []LeftOutStatus{}}
+	status := SkillsStatus{Skills: []SkillStatus{}, Unavailable: []SourceStatus{}, LeftOut: []LeftOutStatus{}, MissingAliases: []AliasStatus{}}
 	wanted := r.URL.Query().Get("namespace")
 	for _, h := range bridges.live() {
 		skills, unavailable := h.bridge.Inventory(r.Context())
@@ -256,21 +268,31 @@ func (adminAPI) skills(r *http.Request) any {
 				status.Unavailable = append(status.Unavailable, SourceStatus{h.number, u.Namespace, faultStatus(u.Failure)})
 			}
 		}
-		for _, f := range h.bridge.RegistryFaults(r.Context()) {
-			if wanted == "" || wanted == f.Namespace {
-				status.LeftOut = append(status.LeftOut, leftOutStatus(h.number, f))
+		for _, l := range h.bridge.LeftOut(r.Context()) {
+			if wanted == "" || wanted == l.Namespace {
+				status.add(h.number, l)
 			}
 		}
 	}
 	return status
 }
 
-func leftOutStatus(bridge int, f translate.RegistryFaults) LeftOutStatus {
-	status := LeftOutStatus{bridge, f.Namespace, f.Count, make([]LeftOutEntry, len(f.First))}
-	for i, l := range f.First {
-		status.Entries[i] = LeftOutEntry{clip(l.ID, maxLogged), clip(l.Fault.Path, maxLogged), clip(l.Fault.Message, maxLoggedError)}
+// add adds what is left out of a source's indexes.
+func (s *SkillsStatus) add(bridge int, l translate.LeftOut) {
+	if l.Count > 0 {
+		status := LeftOutStatus{bridge, l.Namespace, l.Count, make([]LeftOutEntry, len(l.First))}
+		for i, e := range l.First {
+			status.Entries[i] = LeftOutEntry{clip(e.ID, maxLogged), clip(e.Fault.Path, maxLogged), clip(e.Fault.Message, maxLoggedError)}
+		}
+		s.LeftOut = append(s.LeftOut, status)
 	}
-	return status
+	for _, m := range l.Missing {
+		near := make([]string, len(m.Near))
+		for i, id := range m.Near {
+			near[i] = clip(id, maxLogged)
+		}
+		s.MissingAliases = append(s.MissingAliases, AliasStatus{bridge, l.Namespace, m.Name, m.SkillID, near})
+	}
 }
 
 func skillStatus(bridge int, s *translate.SkillStatus) SkillStatus {

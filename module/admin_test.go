@@ -240,6 +240,41 @@ func TestAdminTellsBridgesApart(t *testing.T) {
 	}
 }
 
+// TestStatusShowsWhatIsLeftOut: skills whose ids can't be used, and aliases that lead to
+// no skill.
+func TestStatusShowsWhatIsLeftOut(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/echo "}, hostile.Skill{ID: "\tacme/echo"})
+	c := hostile.StartCaddy(t, "{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n"+hostile.Bridge("provider "+p.URL()+" {", "namespace acme", "alias nowhere acme/eco", "}"))
+	if names := c.Names(); !slices.Equal(names, []string{"acme.echo"}) {
+		t.Errorf("listed: %q", names)
+	}
+	a := admin{t, "http://127.0.0.1:" + c.Port("ADMIN")}
+	text := a.status().text()
+	for _, want := range []string{
+		`(?m)^Skills of acme that are left out: 2$`,
+		`(?m)^  "acme/echo " +its id begins or ends with a space, so that it could be mistaken for another$`,
+		`(?m)^  "\\tacme/echo" +its id has characters that can't be seen`,
+		`(?m)^Aliases for skills that are not listed:$`, `(?m)^  acme +nowhere +acme/eco +acme/echo$`,
+	} {
+		if !regexp.MustCompile(want).MatchString(text) {
+			t.Errorf("%s does not match\n%s", want, text)
+		}
+	}
+}
+
+// TestStatusFailsInJSON, if JSON was asked for.
+func TestStatusFailsInJSON(t *testing.T) {
+	var out, complaint strings.Builder
+	api := &adminClient{"127.0.0.1:1", "caddy skill-bridge status"}
+	if code := showStatus(&cli.Screen{Out: &out, Err: &complaint}, api, true); code != cli.ProtocolError {
+		t.Errorf("exit status %d", code)
+	}
+	var failed struct{ Error struct{ Message string } }
+	if err := json.Unmarshal([]byte(out.String()), &failed); err != nil || !strings.Contains(failed.Error.Message, "no admin API answers") || complaint.Len() == 0 {
+		t.Errorf("%v: %s %s", err, out.String(), complaint.String())
+	}
+}
+
 // bridges are those that have a source of this URL.
 func (all *statusOf) bridges(url string) (bridges []int) {
 	for _, p := range all.Providers {

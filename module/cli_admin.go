@@ -127,13 +127,13 @@ func (a *adminClient) notAdmin(reason string) *adminError {
 	}
 }
 
-// complain tells why there is no answer, and what to do about it.
-func complain(s *cli.Screen, err error) int {
-	s.Complain("%v", err)
-	if e, ok := errors.AsType[*adminError](err); ok && e.next != "" {
-		s.Advise(e.next)
+// complain says why there is no answer, and what to do about it.
+func complain(s *cli.Screen, err error, asJSON bool) int {
+	next := ""
+	if e, ok := errors.AsType[*adminError](err); ok {
+		next = e.next
 	}
-	return cli.ProtocolError
+	return s.Unread(err, next, asJSON)
 }
 
 // statusOf is all that the admin API shows.
@@ -150,7 +150,7 @@ func statusCommand() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Use:               "status",
 		Short:             "Shows the providers, skills and calls in progress of the running bridge",
-		Long: "Shows each provider with its health and circuit breakers, how many of its skills have\nbeen read, those that have a fault, and the calls in progress. Skills that were not\nread yet may have faults, too: it reads none. Where there are several\nbridges (handlers, those of an earlier configuration included while they have calls),\neach has a number. With --json, shows all that the admin API knows:\n{\"providers\", \"skills\", \"unavailable\", \"left_out\", \"runs\"}.\n" +
+		Long: "Shows each provider with its health and circuit breakers, how many of its skills have\nbeen read, those that have a fault, and the calls in progress. Skills that were not\nread yet may have faults, too: it reads none. Where there are several\nbridges (handlers, those of an earlier configuration included while they have calls),\neach has a number. With --json, shows all that the admin API knows:\n{\"providers\", \"skills\", \"unavailable\", \"left_out\",\n\"missing_aliases\", \"runs\"}, or {\"error\": {\"message\"}} where Caddy did not answer.\n" +
 			adminHelp,
 		Example: `  caddy skill-bridge status
   caddy skill-bridge status --address localhost:2020 --json
@@ -176,7 +176,7 @@ func showStatus(screen *cli.Screen, api *adminClient, asJSON bool) int {
 		to   any
 	}{{"/skill_bridge/skills", &all.SkillsStatus}, {"/skill_bridge/providers", &all.Providers}, {"/skill_bridge/runs", &all.Runs}} {
 		if err := api.ask(http.MethodGet, part.path, nil, part.to); err != nil {
-			return complain(screen, err)
+			return complain(screen, err, asJSON)
 		}
 	}
 	if asJSON {
@@ -320,7 +320,7 @@ func (all *statusOf) showFaults(s *cli.Screen) {
 		if all.several() {
 			of += fmt.Sprintf(" (bridge %d)", l.Bridge)
 		}
-		fmt.Fprintf(s.Out, "\nEntries of the registry %s that are left out, since they are invalid or there twice: %d\n", of, l.Count)
+		fmt.Fprintf(s.Out, "\nSkills of %s that are left out: %d\n", of, l.Count)
 		var rows [][]string
 		for _, entry := range l.Entries[:min(len(l.Entries), shownLeftOut)] {
 			rows = append(rows, []string{entry.ID, entry.Path, entry.Message})
@@ -330,6 +330,15 @@ func (all *statusOf) showFaults(s *cli.Screen) {
 			fmt.Fprintf(s.Out, "  and %d more; --json shows up to 100\n", more)
 		}
 	}
+	if len(all.MissingAliases) == 0 {
+		return
+	}
+	fmt.Fprintln(s.Out, "\nAliases for skills that are not listed:")
+	rows = nil
+	for _, a := range all.MissingAliases {
+		rows = append(rows, []string{strconv.Itoa(a.Bridge), a.Namespace, a.Alias, a.SkillID, strings.Join(a.Near, ", ")})
+	}
+	all.byBridge(s, "  ", []string{"SOURCE", "ALIAS", "SKILL ID", "PERHAPS"}, rows)
 }
 
 // shownLeftOut is how many entries of one registry a person is shown.
@@ -374,7 +383,7 @@ func purgeCommand() *cobra.Command {
 func purge(screen *cli.Screen, api *adminClient, wanted PurgeRequest) int {
 	var answer PurgeAnswer
 	if err := api.ask(http.MethodPost, "/skill_bridge/purge", wanted, &answer); err != nil {
-		return complain(screen, err)
+		return complain(screen, err, false)
 	}
 	what := "all documents"
 	if wanted.SkillID != "" {

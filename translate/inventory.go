@@ -49,30 +49,32 @@ func (b *Bridge) Inventory(ctx context.Context) ([]SkillStatus, []Unavailable) {
 	return skills, unavailable
 }
 
-// RegistryFaults are entries of a registry that can't be used.
-type RegistryFaults struct {
+// LeftOut is what a source's indexes have that is not listed, and what the operator wants
+// of them that they do not have.
+type LeftOut struct {
 	Namespace string
-	Count     int
-	First     []skillsharing.LeftOut
+	Count     int                    // of entries that are not listed
+	First     []skillsharing.LeftOut // the first of them
+	Missing   []MissingAlias
 }
 
-// RegistryFaults returns what is left out of the answers of registries, as far as these
-// have been read: the registries of which something is, in order.
-func (b *Bridge) RegistryFaults(ctx context.Context) []RegistryFaults {
-	var list []RegistryFaults
+// MissingAlias is an alias for a skill that its source does not list.
+type MissingAlias struct {
+	Alias
+	Namespace string
+	Near      []string // ids that may have been meant
+}
+
+// LeftOut returns what is left out of the indexes of sources, as far as these have been
+// read: the sources of which something is, in order.
+func (b *Bridge) LeftOut(ctx context.Context) []LeftOut {
+	var list []LeftOut
 	for _, s := range b.catalog.sources {
-		if s.Kind != RegistrySource {
+		if s.Kind == SkillSource {
 			continue
 		}
-		f := RegistryFaults{Namespace: s.Namespace}
-		if t := b.catalog.known(ctx, s); t != nil {
-			for _, index := range t.indexes {
-				f.Count += index.LeftOutCount
-				f.First = append(f.First, index.LeftOut...)
-			}
-		}
-		if f.Count > 0 {
-			list = append(list, f)
+		if t := b.catalog.known(ctx, s); t != nil && (t.left > 0 || len(t.missing) > 0) {
+			list = append(list, LeftOut{Namespace: s.Namespace, Count: t.left, First: t.leftOut, Missing: t.missing})
 		}
 	}
 	return list

@@ -23,9 +23,20 @@ type nameTable struct {
 	entries  []*entry // by name
 	byName   map[string]*entry
 	byID     map[string]*entry
-	byDotted map[string][]*entry // by id with / read as ., with the namespace and without, if that is no name
-	near     *nearIndex          // of the names that may be suggested to any caller
+	byDotted map[string][]*entry    // by id with / read as ., with the namespace and without, if that is no name
+	near     *nearIndex             // of the names that may be suggested to any caller
+	leftOut  []skillsharing.LeftOut // of the indexes: the first of them
+	left     int                    // how many there are
+	missing  []MissingAlias
 }
+
+// omit notes what is left out of the indexes.
+func (t *nameTable) omit(left ...skillsharing.LeftOut) {
+	t.leftOut = append(t.leftOut, left[:min(len(left), max(maxLeftOut-len(t.leftOut), 0))]...)
+}
+
+// maxLeftOut is how many entries that are left out of a source's indexes are kept.
+const maxLeftOut = 100
 
 // entry is a skill that an index lists.
 type entry struct {
@@ -42,10 +53,12 @@ func (e *entry) hidden() bool { return e.Access == skillsharing.Private && !e.al
 // nameTable makes the names of a source's skills.
 func (c *catalog) nameTable(ctx context.Context, s *source, indexes []*skillsharing.Index) *nameTable {
 	t := &nameTable{source: s, indexes: indexes, byName: map[string]*entry{}, byID: map[string]*entry{}, byDotted: map[string][]*entry{}}
-	left := omissions{catalog: c, source: s}
+	left := omissions{catalog: c, table: t}
 	for _, index := range indexes {
 		if index.LeftOutCount > 0 {
 			c.observer.Notice(ctx, leftOut(s, index))
+			t.left += index.LeftOutCount
+			t.omit(index.LeftOut...)
 		}
 		for i := range index.Skills {
 			e := &entry{IndexEntry: &index.Skills[i]}
@@ -78,7 +91,7 @@ func (c *catalog) nameTable(ctx context.Context, s *source, indexes []*skillshar
 	}
 	t.entries = slices.DeleteFunc(t.entries, func(e *entry) bool {
 		if e.name == "" {
-			c.leftOut(ctx, s, "the operator has given all its names to other skills; give it an alias", e.ID, nil)
+			c.leftOut(ctx, t, "the operator has given all its names to other skills; give it an alias", e.ID, nil, true)
 		}
 		return e.name == ""
 	})
@@ -114,6 +127,7 @@ func (t *nameTable) warnOfAliases(ctx context.Context, observer Observer, missin
 		for i, name := range ids {
 			ids[i] = t.byName[name].ID
 		}
+		t.missing = append(t.missing, MissingAlias{a, t.source.Namespace, ids})
 		observer.Notice(ctx, &skillsharing.Notice{
 			Level: slog.LevelWarn, Source: t.source.Namespace, Message: "an alias stands for a skill that the source does not list",
 			Attrs: []slog.Attr{slog.String("alias", a.Name), slog.String("skill_id", a.SkillID), slog.Any("near", ids)},
@@ -210,6 +224,7 @@ func names(entries []*entry) []string {
 
 // Why an id can't be used.
 const (
+	spaced    = "its id begins or ends with a space, so that it could be mistaken for another"
 	invisible = "its id has characters that can't be seen, or that turn text around"
 	claims    = "its id claims the namespace of another source"
 	imitates  = "its id begins with what looks like the namespace of another source"
@@ -218,8 +233,11 @@ const (
 // unusable says why the skill of an id is not listed, and with whose namespace it is
 // concerned; nothing: it is.
 func (c *catalog) unusable(s *source, id string) (why string, owner *source) {
-	if !printable(id) {
+	switch {
+	case !printable(id):
 		return invisible, nil
+	case strings.TrimSpace(id) != id:
+		return spaced, nil
 	}
 	if owner = c.namespaceOf(dot(id)); owner != nil && owner != s {
 		return claims, owner
@@ -247,7 +265,7 @@ func printable(text string) bool {
 // omissions are the skills of an index that are left out.
 type omissions struct {
 	catalog *catalog
-	source  *source
+	table   *nameTable
 	count   map[string]int // by the reason
 }
 
@@ -258,36 +276,43 @@ func (o *omissions) note(ctx context.Context, why, id string, owner *source) {
 	if o.count == nil {
 		o.count = map[string]int{}
 	}
-	if o.count[why]++; o.count[why] <= maxOmissions {
-		o.catalog.leftOut(ctx, o.source, why, id, owner)
-	}
+	o.count[why]++
+	o.catalog.leftOut(ctx, o.table, why, id, owner, o.count[why] <= maxOmissions)
 }
 
 // report tells the operator of those that were not named.
 func (o *omissions) report(ctx context.Context) {
-	for _, why := range []string{invisible, claims, imitates} {
+	for _, why := range []string{spaced, invisible, claims, imitates} {
 		if more := o.count[why] - maxOmissions; more > 0 {
 			o.catalog.observer.Notice(ctx, &skillsharing.Notice{
-				Level: slog.LevelWarn, Source: o.source.Namespace, Message: "more skills were left out than are named: " + why,
+				Level: slog.LevelWarn, Source: o.table.source.Namespace, Message: "more skills were left out than are named: " + why,
 				Attrs: []slog.Attr{slog.Int("more", more)},
 			})
 		}
 	}
 }
 
-// leftOut tells the operator of a skill that is not listed.
-func (c *catalog) leftOut(ctx context.Context, s *source, why, id string, owner *source) {
+// leftOut notes a skill that is not listed, and has it logged if it is to be.
+func (c *catalog) leftOut(ctx context.Context, t *nameTable, why, id string, owner *source, logs bool) {
+	fault := skillsharing.Violation{Message: why}
 	attrs := []slog.Attr{slog.String("skill_id", quoted(id))}
 	if owner != nil {
+		fault.Message += ": " + owner.Namespace
 		attrs = append(attrs, slog.String("namespace", owner.Namespace))
 	}
-	c.observer.Notice(ctx, &skillsharing.Notice{Level: slog.LevelWarn, Source: s.Namespace, Message: "a skill was left out: " + why, Attrs: attrs})
+	t.left++
+	t.omit(skillsharing.LeftOut{ID: quoted(id), Fault: fault})
+	if !logs {
+		return
+	}
+	c.observer.Notice(ctx, &skillsharing.Notice{Level: slog.LevelWarn, Source: t.source.Namespace, Message: "a skill was left out: " + why, Attrs: attrs})
 }
 
-// quoted shows an id in the log; what is not ASCII in it, by its numbers.
+// quoted shows an id to the operator: what is not ASCII in it by its numbers, and spaces at
+// its ends.
 func quoted(id string) string {
 	text := strconv.QuoteToASCII(id)
-	if text[1:len(text)-1] == id {
+	if text[1:len(text)-1] == id && strings.TrimSpace(id) == id {
 		return id
 	}
 	return text

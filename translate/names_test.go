@@ -1,6 +1,7 @@
 package translate_test
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -323,6 +324,43 @@ func TestAliasOfAnUnlistedSkillIsNoticed(t *testing.T) {
 	newBridgeWith(t, r, s).List(t.Context(), translate.Query{})
 	if len(r.notices) != 1 || !strings.Contains(r.notices[0].Message, "alias") {
 		t.Errorf("notices: %+v", r.notices)
+	}
+}
+
+// What is not listed is known, with the reason, up to a bound.
+func TestLeftOutIsKnown(t *testing.T) {
+	p := newProvider(t)
+	descriptors := []object{p.descriptor("acme/weather", nil)}
+	for _, id := range []string{"acme/weather ", " acme/weather", "acme/\u202exyz", "other/stolen"} {
+		descriptors = append(descriptors, p.descriptor(id, nil))
+	}
+	for i := range 200 {
+		descriptors = append(descriptors, p.descriptor(fmt.Sprintf("acme/%d ", i), nil))
+	}
+	p.publish(descriptors...)
+	s := p.source(t, "acme")
+	s.Aliases = []translate.Alias{{Name: "forecast", SkillID: "acme/wether"}}
+	bridge := newBridge(t, s, newProvider(t).source(t, "other"))
+	if list := bridge.List(t.Context(), translate.Query{Namespace: "acme"}); len(list.Skills) != 1 {
+		t.Errorf("listed: %+v", list.Skills)
+	}
+	left := bridge.LeftOut(t.Context())
+	if len(left) != 1 || left[0].Count != 204 || len(left[0].First) != 100 {
+		t.Fatalf("%+v", left)
+	}
+	reasons := map[string]string{}
+	for _, l := range left[0].First {
+		reasons[l.ID] = l.Fault.Message
+	}
+	for id, reason := range map[string]string{
+		`"acme/weather "`: "begins or ends with a space", `" acme/weather"`: "begins or ends with a space", `"acme/\u202exyz"`: "can't be seen", "other/stolen": "claims the namespace of another source: other",
+	} {
+		if !strings.Contains(reasons[id], reason) {
+			t.Errorf("%q: %q, want %q", id, reasons[id], reason)
+		}
+	}
+	if missing := left[0].Missing; len(missing) != 1 || missing[0].Name != "forecast" || missing[0].SkillID != "acme/wether" || !slices.Equal(missing[0].Near, []string{"acme/weather"}) {
+		t.Errorf("%+v", left[0].Missing)
 	}
 }
 

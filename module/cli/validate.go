@@ -134,7 +134,7 @@ func (s *Screen) Tell(v Verdict, asJSON bool) int {
 	return status
 }
 
-// Unread tells why there is no document to judge, and returns the exit status.
+// Unread says why there is nothing to judge or to show, and returns the exit status.
 func (s *Screen) Unread(err error, next string, asJSON bool) int {
 	s.Complain("%v", err)
 	if next != "" {
