@@ -54,6 +54,7 @@ func (c *Client) judge(a *answer, about asked) (*Response, *Error) {
 	}
 	if depth := c.Limits.depth(); nesting.Deeper(a.body, depth) {
 		e := invalidAnswer(a, phase, knownID, fmt.Sprintf("The provider's answer can't be used: the answer nests deeper than %d levels (limits depth).", depth))
+		e.Details = limitDetails("depth", int64(depth))
 		if knownID != "" {
 			e.judgeRun()
 		}
@@ -74,6 +75,7 @@ func (c *Client) judge(a *answer, about asked) (*Response, *Error) {
 		e := invalidAnswer(a, phase, clip(c.scrubText(r.ExecutionID), maxExecutionID),
 			fmt.Sprintf("The run has completed, but its output of %d bytes is larger than the %d bytes that are accepted (limits output_size).", len(r.Output), most))
 		e.Executed, e.Hint = ExecutedYes, HintRunLost // following it again brings the same
+		e.Details = limitDetails("output_size", most)
 		return nil, e
 	}
 	r.Output = c.scrubOutput(r.Output)

@@ -43,7 +43,7 @@ func NoRoom(budget AnswerBudget, phase Phase, executionID string, executed Execu
 	e := &Error{
 		Code: RateLimited, Cause: errNoRoom, Phase: phase, Source: SourceBridge, ExecutionID: executionID, Executed: executed,
 		Message: fmt.Sprintf("There is no room for this answer beside the others (limits %s: %d bytes)", limit, most),
-		Details: fmt.Appendf(nil, `{"limit":%q,"max":%d}`, limit, most),
+		Details: limitDetails(limit, most),
 	}
 	switch {
 	case executed == ExecutedNo:

@@ -2,6 +2,7 @@ package skillsharing
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -123,6 +124,12 @@ type ArgumentError struct {
 
 // ReasonLimit is the reason of arguments that may well be right, but exceed a limit of the operator's, which the details name.
 const ReasonLimit = "limit"
+
+// limitDetails are the details of an error because of a limit of the operator's, by the
+// name of its option.
+func limitDetails(limit string, most int64) jsontext.Value {
+	return fmt.Appendf(nil, `{"limit":%q,"max":%d}`, strings.TrimPrefix(limit, "limits "), most)
+}
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s", e.Code, e.Message) }
 

@@ -283,7 +283,7 @@ func (p *input) check(ctx context.Context, value jsontext.Value, checks *Checks,
 func (p *input) tooMuch(most int64) *Error {
 	e := p.fault(ReasonLimit, "", fmt.Sprintf("would take too much work to be checked against its schema, together with what else the request has to be checked: "+
 		"send smaller arguments, or the calls of a batch by themselves (limits argument_complexity: %d)", most))
-	e.Details = fmt.Appendf(nil, `{"limit":"argument_complexity","max":%d}`, most)
+	e.Details = limitDetails("argument_complexity", most)
 	return e
 }
 

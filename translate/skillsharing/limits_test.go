@@ -94,6 +94,13 @@ func TestDocumentSize(t *testing.T) {
 				if !strings.Contains(e.Message, c.want) || !e.Permanent() {
 					t.Errorf("%s", e.Message)
 				}
+				limit, most := "max_response_size", c.whole
+				if strings.Contains(c.want, "document_size") {
+					limit, most = "document_size", c.document
+				}
+				if want := fmt.Sprintf(`{"limit":%q,"max":%d}`, limit, most); string(e.Details) != want {
+					t.Errorf("details %s, want %s", e.Details, want)
+				}
 			})
 		}
 	}
@@ -420,6 +427,9 @@ func TestAnswerDepth(t *testing.T) {
 						}
 						return
 					}
+					if string(e.Details) != `{"limit":"depth","max":20}` {
+						t.Errorf("details %s", e.Details)
+					}
 					want := skillsharing.ExecutedYes
 					if a.phase == skillsharing.PhaseInvoke {
 						want = map[int]skillsharing.Executed{200: skillsharing.ExecutedMaybe, 403: skillsharing.ExecutedNo}[c.status]
@@ -477,7 +487,8 @@ func TestOutputSize(t *testing.T) {
 					id = ""
 				}
 				wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedYes)
-				if e.ExecutionID != id || !strings.Contains(e.Message, "100 bytes is larger than the 99 bytes that are accepted (limits output_size)") || e.Phase != a.phase || e.Hint != skillsharing.HintRunLost {
+				if e.ExecutionID != id || !strings.Contains(e.Message, "100 bytes is larger than the 99 bytes that are accepted (limits output_size)") || e.Phase != a.phase || e.Hint != skillsharing.HintRunLost ||
+					string(e.Details) != `{"limit":"output_size","max":99}` {
 					t.Errorf("%+v", e)
 				}
 				if n := len(p.requests()); n != 1 {

@@ -430,7 +430,7 @@ func (c *Client) admitAway(way *reading, u *url.URL, first bool, phase Phase) *E
 		Code: RateLimited, Phase: phase, Source: SourceBridge, Executed: ExecutedNo, URL: bareURL(u),
 		Message: fmt.Sprintf("Too many requests for the provider's %s, or for others at the same host, which is not the provider's own, have brought no document (limits failed_reads: %d a minute); try again later.",
 			answerName(phase), c.Limits.FailedReads),
-		Details: fmt.Appendf(nil, `{"limit":"failed_reads","max":%d}`, c.Limits.FailedReads),
+		Details: limitDetails("failed_reads", int64(c.Limits.FailedReads)),
 		Retry:   SuggestRetry(pause.Truncate(time.Millisecond)+time.Millisecond, retryAttempts),
 	}
 }

@@ -37,6 +37,7 @@ func (c *Client) unreachable(err error, phase Phase, u *url.URL, executionID str
 		e.Code = InvalidProviderResponse
 		size, limit := c.answerSize(phase)
 		e.Message = fmt.Sprintf("The provider's %s is larger than the %d bytes that are accepted (%s).", answerName(phase), size, limit)
+		e.Details = limitDetails(limit, size)
 		return e
 	case ok && failed.malformed != "":
 		e.Code = InvalidProviderResponse
