@@ -201,14 +201,7 @@ func TestS46HostsThatHang(t *testing.T) {
 func TestS46MemoryOfDocuments(t *testing.T) {
 	const size, skills = 4 << 20, 60
 	gate := hostile.NewGate(t)
-	p := many(t, "acme", skills, func(x *hostile.Exchange) {
-		hostile.Handle(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write([]byte(strings.Repeat(" ", size-100)))
-			_ = http.NewResponseController(w).Flush()
-			gate.Then(func(*hostile.Exchange) {})(x)
-		})(x)
-	})
+	p := many(t, "acme", skills, standing(gate, size-100))
 	c := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge("circuit_breaker off", provider(p.URL(), "acme")))
 	if n := len(c.Names()); n != skills {
 		t.Fatalf("%d names", n)
@@ -231,6 +224,54 @@ func TestS46MemoryOfDocuments(t *testing.T) {
 			return
 		default:
 		}
+	}
+}
+
+// S46: an index has a place of its own: it is read, also if it is large, while as many
+// descriptors as may be read at a time, all of them large, don't come to their ends.
+func TestS46IndexBesideDescriptors(t *testing.T) {
+	const reads, size = 2, 128 << 10
+	gate := hostile.NewGate(t)
+	p := many(t, "acme", 1000, hostile.Usual()) // an index of 250 KB
+	names := hostile.NewNameServer(t)
+	for i := range reads { // hosts and publishers of their own, so that each may take a place
+		id, host := "p"+strconv.Itoa(i)+"/large", "h"+strconv.Itoa(i)+".test"
+		names.Set(host, hostile.Addresses("127.0.0.1"))
+		p.Publish(hostile.Skill{ID: id, DescriptorURL: strings.Replace(p.URLOf(id, hostile.Descriptor), "127.0.0.1", host, 1)})
+		p.On(id, hostile.Descriptor, standing(gate, size))
+	}
+	c := hostile.StartCaddy(t, hostile.Bridge("circuit_breaker off", "allow_ports "+p.Port(), names.Transport(), "cache {\n\tttl 0\n\tnegative_ttl 0\n\tstale_if_error 0\n}",
+		"limits {\n\treads "+strconv.Itoa(reads)+"\n}", provider(p.URL(), "acme")))
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	waiting := c.With(hostile.Context(ctx))
+	var calls sync.WaitGroup
+	for i := range reads {
+		calls.Go(func() { waiting.Execute("acme.p"+strconv.Itoa(i)+".large", nil) })
+	}
+	hostile.Eventually(t, 10*time.Second, func() bool { return gate.Waiting() == reads }, "the descriptors stand still")
+	before := p.Count("", hostile.Index)
+	for range 5 { // at the latest when the descriptors have their places
+		if a := c.Call("list_skills", nil); a.Result == nil {
+			t.Fatalf("%.600s", a.String())
+		}
+	}
+	if n := p.Count("", hostile.Index) - before; n != 5 || gate.Waiting() != reads {
+		t.Errorf("the index was read %d times, while %d descriptors stood still", n, gate.Waiting())
+	}
+	leave()
+	calls.Wait()
+}
+
+// standing is the beginning of a descriptor, of which no more comes until the gate opens.
+func standing(gate *hostile.Gate, size int) hostile.Action {
+	return func(x *hostile.Exchange) {
+		hostile.Handle(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(strings.Repeat(" ", size)))
+			_ = http.NewResponseController(w).Flush()
+			gate.Then(func(*hostile.Exchange) {})(x)
+		})(x)
 	}
 }
 
