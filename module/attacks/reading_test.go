@@ -93,12 +93,14 @@ func TestS46PlacesAreHeldForDocuments(t *testing.T) {
 func TestS46DescriptorsAtATime(t *testing.T) {
 	const skills, reads, atOneHost = 40, 6, 3
 	p := many(t, "acme", skills, hostile.Hang())
-	p.Publish(hostile.Skill{ID: "acme/ok"})
-	p.On("acme/ok", hostile.Descriptor, hostile.Usual())
+	for _, id := range []string{"acme/ok", "acme/later"} {
+		p.Publish(hostile.Skill{ID: id})
+		p.On(id, hostile.Descriptor, hostile.Usual())
+	}
 	q := many(t, "other", skills, hostile.Usual())
 	c := hostile.StartCaddy(t, hostile.Bridge("circuit_breaker off", "limits {\n\treads "+strconv.Itoa(reads)+"\n}",
 		provider(p.URL(), "acme"), provider(q.URL(), "other")))
-	if n := len(c.Names()); n != 2*skills+1 {
+	if n := len(c.Names()); n != 2*skills+2 {
 		t.Fatalf("%d names", n)
 	}
 	most := peak(p)
@@ -106,8 +108,9 @@ func TestS46DescriptorsAtATime(t *testing.T) {
 	for i := range skills {
 		hasty.Execute("acme.s"+strconv.Itoa(i), nil)
 	}
-	// What is left behind gives way, though it would hang for long.
-	mustComplete(t, c.Execute("acme.ok", nil))
+	// What is left behind gives way, though it would hang for 10 s.
+	soon := c.With(hostile.Timeout(5 * time.Second))
+	mustComplete(t, soon.Execute("acme.ok", nil))
 
 	// While it is waited for, it does not.
 	ctx, leave := context.WithCancel(t.Context())
@@ -118,6 +121,7 @@ func TestS46DescriptorsAtATime(t *testing.T) {
 		calls.Go(func() { waiting.Execute("acme.s"+strconv.Itoa(i), nil) })
 	}
 	hostile.Eventually(t, 10*time.Second, func() bool { return p.Hanging() == atOneHost }, "so many are read")
+	later := began(func() { mustComplete(t, soon.Execute("acme.later", nil)) }) // once these are left
 	impatient := c.With(hostile.Timeout(200 * time.Millisecond))
 	var told sync.WaitGroup
 	for i := atOneHost; i < 2*atOneHost; i++ {
@@ -135,6 +139,7 @@ func TestS46DescriptorsAtATime(t *testing.T) {
 	told.Wait()
 	leave()
 	calls.Wait()
+	<-later
 	if n := most(); n > 2*atOneHost { // the provider notices a little later that one was given up
 		t.Errorf("%d descriptors were read at a time", n)
 	}
