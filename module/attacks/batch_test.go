@@ -52,15 +52,6 @@ func producing(output string, announced bool) hostile.Action {
 	}
 }
 
-// batchOf is a batch of calls of a skill.
-func batchOf(n int, skill string) string {
-	elements := make([]string, n)
-	for i := range elements {
-		elements[i] = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"execute_skill","params":{"name":%q,"args":{"call":%q}}}`, i, skill, hostile.NewCall())
-	}
-	return "[" + strings.Join(elements, ",") + "]"
-}
-
 // element is one answer of a batch.
 type element struct {
 	ID     int `json:"id"`
@@ -152,7 +143,7 @@ func TestS47BatchOfLargeOutputs(t *testing.T) {
 			p := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge("timeout 2m", "provider "+provider.URL()+" {\n\tnamespace acme\n}"))
 			mustComplete(t, p.Execute("acme.y", nil))
 			before := highWater(t, p.PID())
-			response, err := p.HTTP.Post(p.URL, "application/json", strings.NewReader(batchOf(calls, "acme.x")))
+			response, err := p.HTTP.Post(p.URL, "application/json", strings.NewReader(hostile.Batch(calls, "acme.x")))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -198,7 +189,7 @@ func TestS47OutputThatIsLost(t *testing.T) {
 	p.On("acme/late", hostile.Invoke, hostile.Respond(http.StatusOK, late, "Content-Length", strconv.Itoa(len(late))))
 	c := hostile.StartCaddy(t, bridge("allow_networks "+house, "max_response_size 64KiB", "limits {\n\t\t\tanswer_size 100KiB\n\t\t}", provider(p.URL(), "acme")))
 	for skill, executed := range map[string]string{"acme.x": "yes", "acme.late": "maybe"} {
-		requests := batchOf(5, skill)
+		requests := hostile.Batch(5, skill)
 		requests = requests[:len(requests)-1] + `,{"jsonrpc":"2.0","id":5,"method":"execute_skill","params":{"name":"acme.small"}}]`
 		refused := 0
 		list, _ := elementsOf(t, strings.NewReader(string(c.Post(requests).Body)))
@@ -263,7 +254,7 @@ func TestS47BatchIsWrittenAsItEnds(t *testing.T) {
 	gate := hostile.NewGate(t)
 	p.On("acme/slow", hostile.Invoke, gate.Then(producing(large(size), false)))
 	c := hostile.StartCaddy(t, bridge("allow_networks "+house, provider(p.URL(), "acme")))
-	requests := strings.Replace(batchOf(6, "acme.x"), `"name":"acme.x","args":{"call":"`, `"name":"acme.slow","args":{"call":"slow-`, 3)
+	requests := strings.Replace(hostile.Batch(6, "acme.x"), `"name":"acme.x","args":{"call":"`, `"name":"acme.slow","args":{"call":"slow-`, 3)
 	requests = strings.Replace(requests, `"name":"acme.slow"`, `"name":"acme.x"`, 2) // the third is slow
 	ctx, giveUp := context.WithTimeout(t.Context(), 20*time.Second)
 	defer giveUp()
@@ -302,7 +293,7 @@ func TestS47BatchIsWrittenAsItEnds(t *testing.T) {
 		t.Errorf("%d answers", len(list))
 	}
 	p.On("acme/x", hostile.Invoke)
-	a := c.Post(batchOf(3, "acme.x"))
+	a := c.Post(hostile.Batch(3, "acme.x"))
 	if a.Header.Get("Content-Length") != strconv.Itoa(len(a.Body)) {
 		t.Errorf("a small answer has the length %q", a.Header.Get("Content-Length"))
 	}
@@ -318,17 +309,17 @@ func TestS47ClientThatDoesNotRead(t *testing.T) {
 	c := hostile.StartCaddy(t, "{\n\tskip_install_trust\n\tservers {\n\t\tprotocols h1 h2 h2c\n\t}\n}\n"+hostile.Site(
 		"log", "encode gzip zstd", "@x header X-X x", "intercept {\n\t@500 status 500\n\thandle_response @500 {\n\t\trespond {rp.status_text} 500\n\t}\n}",
 		"skill_bridge /rpc {", "\tallow_http", "\tallow_networks 127.0.0.0/8", "\tlimits {\n\t\tbody_timeout 500ms\n\t}", "\tprovider "+p.URL()+" {\n\t\tnamespace acme\n\t}", "}"))
-	single := strings.Trim(batchOf(1, "acme.x"), "[]")
+	single := strings.Trim(hostile.Batch(1, "acme.x"), "[]")
 	for _, test := range []struct {
 		name, body, header string
 		http2              bool
 	}{
 		{"single", single, "", false},
 		{"single, compressed", single, "Accept-Encoding: gzip\r\n", false},
-		{"batch", batchOf(10, "acme.x"), "", false},
-		{"batch, compressed", batchOf(10, "acme.x"), "Accept-Encoding: zstd\r\n", false},
+		{"batch", hostile.Batch(10, "acme.x"), "", false},
+		{"batch, compressed", hostile.Batch(10, "acme.x"), "Accept-Encoding: zstd\r\n", false},
 		{"single over HTTP/2", single, "", true},
-		{"batch over HTTP/2", batchOf(10, "acme.x"), "", true},
+		{"batch over HTTP/2", hostile.Batch(10, "acme.x"), "", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", c.Port("PORT")))

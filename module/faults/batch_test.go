@@ -64,11 +64,7 @@ func TestR50EachHasItsTime(t *testing.T) {
 		}
 	})
 	c := hostile.StartCaddy(t, withProvider(p, "timeout 2s")) // three of these runs, not four, one after the other
-	elements := make([]string, calls)
-	for i := range elements {
-		elements[i] = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"execute_skill","params":{"name":"acme.slow","args":{"call":%q}}}`, i, hostile.NewCall())
-	}
-	for id, outcome := range batchOf(t, c.Post("["+strings.Join(elements, ",")+"]")) {
+	for id, outcome := range batchOf(t, c.Post(hostile.Batch(calls, "acme.slow"))) {
 		if outcome != "completed" {
 			t.Errorf("%s: %s", id, outcome)
 		}

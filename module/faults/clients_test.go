@@ -285,24 +285,16 @@ func batchOf(t *testing.T, a hostile.Answer) map[string]string {
 // no limits by tenant: they are for all callers, and for each provider.
 func TestR41BatchLimits(t *testing.T) {
 	hostile.CheckLeaks(t)
-	batch := func(n int) string {
-		elements := make([]string, n)
-		for i := range elements {
-			elements[i] = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"execute_skill","params":{"name":"acme.slow","args":{"call":%q}}}`, i, hostile.NewCall())
-		}
-		return "[" + strings.Join(elements, ",") + "]"
-	}
-
 	t.Run("size", func(t *testing.T) {
 		p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"})
 		c := hostile.StartCaddy(t, withProvider(p))
-		if a := c.Post(batch(51)); a.Code != -32600 {
+		if a := c.Post(hostile.Batch(51, "acme.slow")); a.Code != -32600 {
 			t.Errorf("a batch of 51: %s", a)
 		}
 		if n := p.Count("acme/slow", hostile.Invoke); n != 0 {
 			t.Errorf("%d invocations", n)
 		}
-		if n := len(batchOf(t, c.Post(batch(50)))); n != 50 {
+		if n := len(batchOf(t, c.Post(hostile.Batch(50, "acme.slow")))); n != 50 {
 			t.Errorf("%d answers", n)
 		}
 	})
@@ -313,7 +305,7 @@ func TestR41BatchLimits(t *testing.T) {
 		c := hostile.StartCaddy(t, withProvider(p, "limits {", fmt.Sprintf("\truns %d", runs), "}"))
 		gate := hostile.NewGate(t)
 		p.On("acme/slow", hostile.Invoke, gate.Then(hostile.Usual()))
-		answer := begin(func() hostile.Answer { return c.Post(batch(50)) })
+		answer := begin(func() hostile.Answer { return c.Post(hostile.Batch(50, "acme.slow")) })
 		// Each provider may have half of the places. The other calls find none, and are answered while these wait.
 		hostile.Eventually(t, patience, func() bool { return len(c.Log.Lines("call failed", "RATE_LIMITED")) == 50-runs/2 }, "the others are turned away")
 		gate.Open()

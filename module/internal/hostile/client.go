@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -182,6 +184,15 @@ var calls atomic.Int64
 
 // NewCall is an id for one call, of which there is no second.
 func NewCall() string { return "call-" + strconv.FormatInt(calls.Add(1), 10) }
+
+// Batch is a batch of n calls of a skill, whose ids count from 0, to be sent by Post.
+func Batch(n int, skill string) string {
+	elements := make([]string, n)
+	for i := range elements {
+		elements[i] = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"execute_skill","params":{"name":%q,"args":{"call":%q}}}`, i, skill, NewCall())
+	}
+	return "[" + strings.Join(elements, ",") + "]"
+}
 
 // Execute calls execute_skill. The arguments get a "call" with an id of its own,
 // unless they have one.
