@@ -32,7 +32,7 @@ func FuzzAudience(f *testing.F) {
 	}
 	for i, origin := range origins {
 		for j, target := range targets {
-			f.Add(origin, []string{"", "other.example", "other.example:8080", "[2001:db8::1]", "api.example.com", "Bücher.example.", "*.example.com", "*.bücher.example:8443", "*.github.io", "*.192.0.2.1"}[(i+j)%10], target)
+			f.Add(origin, []string{"", "other.example", "other.example:8080", "[2001:db8::1]", "api.example.com", "Bücher.example.", "*.example.com", "*.bücher.example:8443", "*.github.io", "*.192.0.2.1", "*.kawasaki.jp"}[(i+j)%11], target)
 		}
 	}
 	f.Add("https://example.com", "*.0.0", "https://0.0.0.0/")
@@ -145,8 +145,12 @@ func (d dialled) ownsSubdomains() bool {
 	if d.address {
 		return false
 	}
-	_, err := publicsuffix.EffectiveTLDPlusOne(d.host) // fails for a public suffix, and for a name without a dot
-	return err == nil
+	for _, name := range []string{d.host, "x." + d.host} { // of a rule *.host, the names below are the suffixes
+		if _, err := publicsuffix.EffectiveTLDPlusOne(name); err != nil { // as for a public suffix, and for a name without a dot
+			return false
+		}
+	}
+	return true
 }
 
 func (d dialled) isBelow(parent dialled) bool {

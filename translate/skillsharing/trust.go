@@ -96,10 +96,15 @@ func checkSubdomains(host string) error {
 	if !strings.Contains(host, ".") {
 		return fmt.Errorf("%s is a single label, whose subdomains may belong to anyone"+instead, host)
 	}
-	if suffix, _ := publicsuffix.PublicSuffix(host); suffix == host {
+	if isPublicSuffix(host) || isPublicSuffix("x."+host) { // the list has *.compute.amazonaws.com, but not compute.amazonaws.com
 		return fmt.Errorf("%s is a public suffix, whose subdomains belong to different owners"+instead, host)
 	}
 	return nil
+}
+
+func isPublicSuffix(host string) bool {
+	suffix, _ := publicsuffix.PublicSuffix(host)
+	return suffix == host
 }
 
 // authorityOf returns the host and port of u in the form in which they are

@@ -160,6 +160,7 @@ func TestAudience(t *testing.T) {
 		{https, []string{"*.bücher.example"}, "https://shop.xn--bcher-kva.example/", anything},
 		{https, []string{"*.acme.github.io"}, "https://x.acme.github.io/", anything},
 		{https, []string{"*.acme.github.io"}, "https://evil.github.io/", nothing},
+		{https, []string{"*.city.kawasaki.jp"}, "https://x.city.kawasaki.jp/", anything}, // *.kawasaki.jp are suffixes, but for this
 		{"https://example.com:8443", []string{"*.example.com"}, "https://api.example.com/", anything},
 		{"https://example.com:8443", []string{"*.example.com"}, "https://api.example.com:8443/", nothing},
 		{plain, []string{"*.example.com:8080"}, "http://api.example.com:8080/", anything},
@@ -200,6 +201,7 @@ func TestNewAudienceRefuses(t *testing.T) {
 	for _, trust := range []string{
 		"", " ", "https://other.example", "other.example/", "other.example/path", "other.example?x=y", "other.example#f", "user@other.example",
 		"*", "*.", "**.other.example", "*.*.other.example", "a.*.example", "*other.example", "*:443", "*.com", "*.co.uk", "*.github.io", "*.localhost",
+		"*.compute.amazonaws.com", "*.digitaloceanspaces.com:8443", "*.Kawasaki.jp.", "*.sch.uk", // suffixes are below these
 		"*.intranet", "*.192.0.2.1", "*.2.1", "*.1", "*.example.1", "*.[2001:db8::1]", "*.[::ffff:192.0.2.1]:443", "*.other.example/", "*.user@other.example", "*.other.example:0", "*.例え",
 		"other.example:http", "other.example:0", "other.example:65536", "2001:db8::1", "[2001:db8::1", "a b", ".",
 	} {
