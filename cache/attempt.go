@@ -84,8 +84,8 @@ func (a attempt) ask(ctx context.Context, base *kept) (r reply, conditional bool
 }
 
 // fetch calls Fetch, and leaves it behind if it has not returned some time after
-// ctx has ended: nobody is to wait for it any longer, and what it may return
-// later is of no use.
+// ctx has ended: no caller waits for it any longer, and what it may return
+// later is not used.
 func (a attempt) fetch(ctx context.Context, header http.Header) (*Response, error) {
 	type result struct {
 		response *Response
@@ -214,14 +214,14 @@ func (a attempt) refuse(err error, affected selection) outcome {
 	return o
 }
 
-// remember tells those who get the error for how long it is remembered.
+// remember adds to the error for how long it is remembered.
 func (o *outcome) remember(f *failure) {
 	if o.err != nil {
 		o.err = &FailureError{Err: o.err, RetryAt: f.remembered.RetryAt}
 	}
 }
 
-// failure is what is remembered of an error; nil if nothing. That somebody's
+// failure is what is remembered of an error; nil if nothing. That a caller's
 // context was cancelled says nothing about the document.
 func (a attempt) failure(err error, affected selection) *failure {
 	own, isOwn := errors.AsType[*OwnError](err)

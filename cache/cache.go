@@ -57,12 +57,12 @@ type Request struct {
 	// as a hash of the credential.
 	URL       string
 	Partition string
-	// Owner is who asks, where several do who may be refused for reasons of their own:
-	// an [OwnError] of one concerns no other. 0: whoever asks is the same.
+	// Owner is the client that asks, where each of several may be refused for reasons of
+	// its own: an [OwnError] of one concerns no other. 0: there is only one.
 	Owner uint64
 	// Group and AtOnce bound the flights of the requests that have the same Group: so
-	// many are in the air at a time, and further ones wait for as long as somebody waits
-	// for them. A flight that nobody waits for gives way to one that waits. AtOnce 0:
+	// many are in the air at a time, and further ones wait for as long as a caller waits
+	// for them. A flight without a caller gives way to one that has callers. AtOnce 0:
 	// there is no bound.
 	Group  string
 	AtOnce int
@@ -81,7 +81,7 @@ type Request struct {
 	Header http.Header
 	// Timeout bounds a flight from its start: one fetch or, if the first answer is about
 	// another document than the one known, two. Zero or less: 30 seconds.
-	// Nobody waits longer than another second for a Fetch that goes on.
+	// A Fetch that goes on is left behind after another second.
 	Timeout time.Duration
 	// Fetch performs one GET with the header given, which is Request.Header
 	// with If-None-Match and If-Modified-Since set as needed and which Fetch
@@ -113,7 +113,7 @@ type Response struct {
 	URL        string // after redirects; empty: the URL asked for
 }
 
-// Document is a document and how it was come by. It is shared: neither it nor
+// Document is a document and where it came from. It is shared: neither it nor
 // its value may be changed.
 type Document struct {
 	Value     any    // what Parse made of it
@@ -124,7 +124,7 @@ type Document struct {
 	Err       error     // why it is stale, if State is Stale
 }
 
-// State is how a document was come by.
+// State is where a document came from.
 type State uint8
 
 // The states of a document.
@@ -177,9 +177,9 @@ func New(config Config) (*Cache, error) {
 	return c, nil
 }
 
-// Close frees what is kept. It ends fetches that nobody waits for any more and
+// Close frees what is kept. It ends fetches without a caller and
 // waits for them, but not longer than a second for one that ignores the end of
-// its context; those that somebody waits for end with the last who does. Get
+// its context; those that callers wait for end with the last caller. Get
 // works after Close, but keeps nothing. Further calls do nothing.
 func (c *Cache) Close() { c.close() }
 
@@ -240,8 +240,8 @@ func (c *Cache) Get(ctx context.Context, req Request) (*Document, error) {
 	}
 }
 
-// Delete forgets a document, or a failure to get it: whoever asks next has it
-// fetched anew. A fetch that is under way still serves those who wait for it,
+// Delete forgets a document, or a failure to get it: the next Get fetches it
+// anew. A fetch that is under way still serves the callers that wait for it,
 // but is not kept.
 func (c *Cache) Delete(url, partition string) {
 	k := key{url: url, partition: partition}

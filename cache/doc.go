@@ -30,9 +30,9 @@
 // something other than the URL and the header fields sent, such as a
 // credential, belong in partitions of their own: documents of different
 // partitions never meet. Requests for the same URL and partition have to parse
-// alike, since whoever comes first parses for all.
+// alike, since the first of them parses for all.
 //
-// Documents and their values are shared by all who ask for them. Treat both
+// Documents and their values are shared by all callers. Treat both
 // as immutable.
 //
 // # Freshness
@@ -50,8 +50,8 @@
 // once. To make this possible, documents stay in memory for another MaxTTL
 // after their last possible use, room permitting.
 //
-//   - no-store and private documents are not kept. Those who ask while such a
-//     document is being fetched still share the one answer. A partition belongs
+//   - no-store and private documents are not kept. Callers that ask while such
+//     a document is being fetched still share the one answer. A partition belongs
 //     to a credential, not to a user, so private applies to every partition.
 //   - no-cache documents, and those with "Vary: *", are kept but never handed
 //     out without asking.
@@ -87,6 +87,6 @@
 // that context's values, and its time is bounded by [Request.Timeout]: a Fetch
 // that goes on nevertheless is left behind. A caller whose context ends leaves
 // at once. Flights of one group can be bounded ([Request.Group]): what exceeds the
-// bound waits, and a flight that nobody waits for gives way. A panic of Fetch or Parse becomes a [*PanicError] for everyone
+// bound waits, and a flight without a caller gives way. A panic of Fetch or Parse becomes a [*PanicError] for everyone
 // waiting.
 package cache

@@ -50,7 +50,7 @@ func (e *FailureError) Error() string {
 // Unwrap returns the failure.
 func (e *FailureError) Unwrap() error { return e.Err }
 
-// OwnError is an error of [Request.Fetch] about the one who asks, and not about the
+// OwnError is an error of [Request.Fetch] about the client that asks, and not about the
 // document: rules or a circuit breaker of its own refuse the request. No other
 // [Request.Owner] gets it, and what is known of the document stays known.
 type OwnError struct {

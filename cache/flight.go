@@ -13,9 +13,9 @@ import (
 // errGoexit is what those waiting get when Fetch or Parse ends its goroutine.
 var errGoexit = errors.New("cache: Fetch or Parse called runtime.Goexit")
 
-// flight is one attempt to get a document, shared by all who ask for it
+// flight is one attempt to get a document, shared by all callers that ask for it
 // meanwhile. It is ours rather than golang.org/x/sync/singleflight because it
-// has to know who still waits (so that Close can end what nobody waits for),
+// has to know its callers (so that Close can end those without any),
 // to be disowned (so that a Delete is not undone by an older answer), and to
 // survive runtime.Goexit, which leaves those waiting on DoChan waiting forever.
 type flight struct {
@@ -105,7 +105,7 @@ func (fs *flights) group(name string) *group {
 }
 
 // takeOff starts a flight, or queues it where too many of its group are in the air. Of
-// these, one that nobody waits for gives way. With flights.mu held.
+// these, one without a caller gives way. With flights.mu held.
 func (fs *flights) takeOff(f *flight) {
 	g := f.group
 	if g == nil {
@@ -262,7 +262,7 @@ func (fs *flights) isUp(f *flight) bool {
 	return up
 }
 
-// abort ends a flight that nobody waits for. With flights.mu held.
+// abort ends a flight without a caller. With flights.mu held.
 func (fs *flights) abort(f *flight) {
 	fs.disown(f)
 	f.cancel()
@@ -277,7 +277,7 @@ func (fs *flights) disown(f *flight) {
 	}
 }
 
-// land ends a flight and releases those who wait.
+// land ends a flight and releases its callers.
 func (fs *flights) land(f *flight) {
 	fs.mu.Lock()
 	landed := fs.landLocked(f)
@@ -300,8 +300,8 @@ func (fs *flights) landLocked(f *flight) (landed func()) {
 	}
 }
 
-// close aborts the flights that nobody waits for and waits for their end. The
-// others go on for as long as someone waits for them.
+// close aborts the flights without a caller and waits for their end. The others go
+// on for as long as they have callers.
 func (fs *flights) close() {
 	fs.mu.Lock()
 	fs.closed = true

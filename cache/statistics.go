@@ -2,7 +2,7 @@ package cache
 
 import "sync/atomic"
 
-// Statistics count how documents were come by since the cache was made. They only
+// Statistics count where documents came from since the cache was made. They only
 // grow, but for Bytes.
 type Statistics struct {
 	Hits        uint64 // fresh, and the origin was not asked

@@ -24,7 +24,7 @@ const adminHelp = `
 It asks the admin API of the running Caddy, at --address, or at the address that
 the configuration file --config names, or at localhost:2019.
 
-Exit status: 0 done, 1 wrong usage, nobody was asked, 5 Caddy did not answer or
+Exit status: 0 done, 1 wrong usage, no request was made, 5 Caddy did not answer or
 refused, or the result could not be written.`
 
 // adminFlags say where the admin API is.
@@ -277,8 +277,8 @@ func (all *statusOf) counts() map[sourceOf]skillCounts {
 	return counts
 }
 
-// showUnread says that of skills which nobody has wanted nothing is known: that there
-// is no fault is no comfort there.
+// showUnread says how many skills were not read yet, since no call needed them: that no
+// fault is known of them does not mean that they have none.
 func (all *statusOf) showUnread(s *cli.Screen, counts map[sourceOf]skillCounts) {
 	unread := map[int]int{}
 	for source, n := range counts {
@@ -297,8 +297,8 @@ func (all *statusOf) showUnread(s *cli.Screen, counts map[sourceOf]skillCounts) 
 	if len(told) == 0 {
 		return
 	}
-	fmt.Fprintf(s.Out, "\nSkills that were not read yet, so that nothing is known of their faults: %s. The bridge reads one when somebody wants it,\n"+
-		"or the page (browse). To read one without the bridge: caddy skill-bridge describe <provider-url> <skill>\n", strings.Join(told, ", "))
+	fmt.Fprintf(s.Out, "\nSkills that were not read yet, so that nothing is known of their faults: %s. The bridge reads one for a call,\n"+
+		"or for the page (browse). To read one without the bridge: caddy skill-bridge describe <provider-url> <skill>\n", strings.Join(told, ", "))
 }
 
 func (all *statusOf) showFaults(s *cli.Screen) {

@@ -21,10 +21,10 @@ Names of skills are those of a bridge: the provider's namespace, which is its ho
 name unless --namespace says otherwise, and the skill's id with dots. A name without
 the namespace, or the id as it is, means the same here.`
 	statusHelp = `
-Exit status: 0 done, 1 wrong usage, nobody was asked, 5 there is no result for
+Exit status: 0 done, 1 wrong usage, no request was made, 5 there is no result for
 another reason, or it could not be written, 130 interrupted.`
 	runStatusHelp = `
-Exit status: 0 done, 1 wrong usage, nobody was asked, 4 the provider reported that
+Exit status: 0 done, 1 wrong usage, no request was made, 4 the provider reported that
 the run failed, 5 there is no result for another reason, or it could not be written,
 130 interrupted.`
 	outcomeHelp = `

@@ -136,7 +136,7 @@ type Handler struct {
 	// Default: 20.
 	RetryBudget *int `json:"retry_budget,omitempty"`
 
-	// Write a line for each call (who had what executed, and what became of it), each
+	// Write a line for each call (who had what executed, and how it ended), each
 	// secret that was not sent to where a document wanted it, and each caller that was
 	// refused to the logger `http.handlers.skill_bridge.audit`, so that it can be kept
 	// apart from the rest. Default: false.

@@ -21,7 +21,7 @@ type sourceHealth struct {
 	trouble  atomic.Pointer[trouble]
 }
 
-// What a source is asked for: that one of them works again does not mend the others.
+// What a source is asked for: that one of them works again says nothing about the others.
 const (
 	indexHealth = iota
 	descriptorHealth
@@ -87,9 +87,8 @@ func (h health) hold(settings string, sources []translate.Source) (release func(
 	}
 }
 
-// troubled reports whether an answer is one that an operator has to know of: what is
-// wrong with an invocation may be its arguments, but nobody asks for documents or tokens
-// that are not to be had.
+// troubled reports whether an answer is one that an operator has to know of. HTTP 4xx to
+// an invocation may be about its arguments; a document or a token should always be there.
 func troubled(e *skillsharing.Exchange) bool {
 	switch e.Phase {
 	case skillsharing.PhaseDiscovery, skillsharing.PhaseDescriptor, skillsharing.PhaseAuth:

@@ -94,7 +94,7 @@ func (o *observer) Notice(ctx context.Context, n *skillsharing.Notice) {
 	dropped, due, full := o.notices.due(n.Source, line.String(), time.Now())
 	switch {
 	case full:
-		o.logger.Log(level, "there is more to tell about this source than is logged; the admin API shows what is wrong with its skills", zap.String("source", n.Source))
+		o.logger.Log(level, "this source has more warnings than are logged; the admin API shows what is wrong with its skills", zap.String("source", n.Source))
 		return
 	case !due:
 		return
@@ -102,8 +102,8 @@ func (o *observer) Notice(ctx context.Context, n *skillsharing.Notice) {
 	o.logger.Log(level, message, append(fields, repeated(dropped))...)
 }
 
-// refused tells the operator which connection the guard has refused. The address
-// is empty if it did not come to that.
+// refused logs which connection the guard has refused. The address is empty if the host
+// name was not resolved.
 func (o *observer) refused(source, host, address string, r *refusal) {
 	o.metrics.refused(r)
 	host = clip(host, maxLogged)
@@ -146,7 +146,7 @@ func repeated(dropped int) zap.Field {
 func (o *observer) Called(ctx context.Context, c *translate.Call, out *translate.Outcome, s *translate.Statistics) {
 	endTrace(ctx, c, out, s)
 	if c.Front == "" && !asksForRun(s) {
-		return // the page for browsers, or a command, wants to know: that is no call
+		return // from the page for browsers, or from a command: that is no call
 	}
 	o.metrics.called(c, out, s)
 	if f := out.Failure; f != nil && f.Kind == translate.InvalidDocument && f.Err.Phase == skillsharing.PhaseDiscovery {
@@ -246,8 +246,8 @@ func (o *observer) failureLevel(f *translate.Failure, source string) zapcore.Lev
 	return zapcore.WarnLevel
 }
 
-// actionable reports whether a failure is for the operator to look into: his
-// configuration or secrets, or a provider that is down, gone or broken.
+// actionable reports whether a failure is for the operator to look into: the configuration
+// or its secrets, or a provider that is down, gone or broken.
 func actionable(f *translate.Failure) bool {
 	switch {
 	case f.Next == translate.NextAskOperator, overLimit(f), f.Err.Hint == skillsharing.HintRefused, f.Err.Hint == skillsharing.HintGone:
@@ -266,8 +266,8 @@ func overLimit(f *translate.Failure) bool {
 	return f.Err.Arguments != nil && f.Err.Arguments.Reason == skillsharing.ReasonLimit
 }
 
-// alreadyTold reports whether a warning of its own has said why a call failed, and more
-// than is known here.
+// alreadyTold reports whether another warning has said why a call failed, with more than is
+// known here.
 func alreadyTold(f *translate.Failure) bool {
 	_, refused := errors.AsType[*refusal](f.Err.Cause)
 	return refused || f.Err.Hint == skillsharing.HintSecretDenied
@@ -321,7 +321,7 @@ func failureFields(f *translate.Failure) []zap.Field {
 
 // quotesArguments reports whether a failure's message may repeat what an agent sent
 // or a run produced, which is no business of the log. Token endpoints are sent no
-// arguments, and what refused them credentials is for the operator to mend.
+// arguments, and the operator has to know why a credential was refused.
 func quotesArguments(f *translate.Failure) bool {
 	if f.Err.Phase == skillsharing.PhaseAuth || overLimit(f) {
 		return false
@@ -359,9 +359,9 @@ func loggable(v slog.Value) any {
 	}
 }
 
-// clip bounds a text that others chose, mends it if it is not UTF-8, and keeps it
-// from doing anything to a terminal: encoders for people write it as it is. Of what
-// can't be seen, something stays, so that no name looks like another.
+// clip bounds a text that others chose, replaces what is not UTF-8, and what a terminal
+// would execute: encoders for people write it as it is. A character that can't be seen is
+// replaced by one that can, so that no name looks like another.
 func clip(text string, limit int) string {
 	if len(text) <= limit && isPlainASCII(text) {
 		return text // as nearly always, and there are many in a line

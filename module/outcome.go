@@ -2,11 +2,11 @@ package skillbridge
 
 import "github.com/skill-bridge/caddy-skill-bridge/translate"
 
-// What became of calls, in the words of logs, metrics and traces.
+// How calls ended, in the words of logs, metrics and traces.
 const (
 	outcomeCompleted = "completed"
 	outcomeRunning   = "running"
-	// outcomeAnonymous is that of callers who have to say who they are.
+	// outcomeAnonymous is that of callers without the principal that is required.
 	outcomeAnonymous = "unauthenticated"
 )
 
@@ -33,7 +33,7 @@ func asksForRun(s *translate.Statistics) bool {
 	return s.Operation != translate.OperationDescribe && s.Operation != translate.OperationList
 }
 
-// outcomeOf says in one word what became of a call. If it is about a run and has
+// outcomeOf says in one word how a call ended. If it is about a run and has
 // neither that nor a failure, it was ended by a panic.
 func outcomeOf(o *translate.Outcome, s *translate.Statistics) string {
 	switch {

@@ -117,7 +117,7 @@ const (
 	NextRetry        Next = "retry"        // the same again, later: nothing was executed
 	NextFixParams    Next = "fix_params"   // correct the request
 	NextAuthenticate Next = "authenticate" // prove who is asking to the bridge
-	NextAskOperator  Next = "ask_operator" // only the bridge's operator can mend it
+	NextAskOperator  Next = "ask_operator" // only the bridge's operator can change that
 	NextFollowRun    Next = "follow_run"   // the run exists: ask for its end, do not start another
 	NextOtherSkill   Next = "other_skill"  // this skill can't be used
 	NextNone         Next = "none"         // nothing that helps is known

@@ -144,7 +144,7 @@
 		authenticate: "You have to act: authenticate to this bridge as its operator has told you, then load this page again.",
 		ask_operator: "Only the operator of this bridge can mend this: tell them what is missing.",
 		follow_run: "The run exists. Do not start another; ask how it ends.",
-		other_skill: "This skill can’t be used as it is; its provider has to mend it.",
+		other_skill: "This skill can’t be used as it is; its provider has to correct it.",
 		none: "Nothing is known that would help.",
 	};
 	const executed = { no: "The skill was not run.", maybe: "The skill may have been run: think before you run it again.", yes: "The skill was run, or still is." };

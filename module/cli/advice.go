@@ -35,7 +35,7 @@ func newWholeError(e *skillsharing.Error, next translate.Next) *wholeError {
 	return &wholeError{e.Code, plain(e.Message), e.Phase, e.Source, e.HTTPStatus, e.Executed, next, e.Details, e.Retry, e.URL}
 }
 
-// failedOutcome is what a command has for machines that has nothing else to tell.
+// failedOutcome is what a command writes for machines if it has no other result.
 type failedOutcome struct {
 	Error *wholeError `json:"error"`
 }
@@ -43,8 +43,8 @@ type failedOutcome struct {
 // emptyDocument is what the judgement of a document says of an empty one.
 const emptyDocument = "is not JSON: unexpected EOF"
 
-// plain is a message of the bridge's for somebody at a terminal. Agents are sent to
-// the operator of the bridge, who is the one that reads it here.
+// plain is a message of the bridge for a terminal. It leaves out the advice to ask the
+// operator of the bridge: at a terminal the operator reads it.
 func plain(message string) string {
 	message = strings.Replace(message, `must not be empty, not ""`, "must not be empty", 1)
 	if before, found := strings.CutSuffix(message, "the document "+emptyDocument); found {
@@ -59,7 +59,7 @@ func plain(message string) string {
 	return message
 }
 
-// explain tells of a failure and what to do about it, if anything is.
+// explain writes what failed, and what to do about it where there is something.
 func (p *Provider) explain(e *skillsharing.Error, next string) {
 	p.Screen.Complain("%s", plain(e.Message))
 	about := string(e.Code)
@@ -78,8 +78,8 @@ func (p *Provider) explain(e *skillsharing.Error, next string) {
 	}
 }
 
-// next says what to do about a failure, in words of the command line. It never
-// invites to call a skill again that may have been executed.
+// next says what to do about a failure, with commands and flags. It never advises to call
+// a skill again that may have been executed.
 func (p *Provider) next(f *translate.Failure) string {
 	e := f.Err
 	switch {
@@ -121,59 +121,58 @@ func (p *Provider) thenFollow(e *skillsharing.Error, advice string) string {
 	return advice + "; then follow the run: " + p.command("follow", e.SkillID, e.ExecutionID)
 }
 
-// unusableAdvice is about what its provider has to mend, or else to be used
-// elsewhere.
+// unusableAdvice is about skills that can't be used until their providers correct them.
 func (p *Provider) unusableAdvice(e *skillsharing.Error) string {
 	switch {
 	case e.Code == skillsharing.VersionIncompatible:
 		return "the skill follows another version of the protocol than this program: use a newer build of Skill Bridge, or another skill"
 	case e.Phase == skillsharing.PhaseDiscovery:
-		return "check that this is the origin of a provider of skills, and its port; if it is, its index has to be mended there"
+		return "check that this is the origin of a provider of skills, and its port; if it is, its index has to be corrected there"
 	case e.Phase == skillsharing.PhaseDescriptor && e.Hint == skillsharing.HintGone:
-		return "the index names a descriptor that is not there, which its provider has to mend; other skills: " + p.command("list")
+		return "the index names a descriptor that is not there, which its provider has to correct; other skills: " + p.command("list")
 	case e.Phase == skillsharing.PhaseDescriptor:
-		return "this skill can't be used until its provider has mended its descriptor"
+		return "this skill can't be used until its provider has corrected its descriptor"
 	case e.Hint == skillsharing.HintGone:
 		return "the provider does not run this skill any more; see which others there are: " + p.command("list")
 	}
 	return "nothing was executed; tell the provider, whose answer is at fault"
 }
 
-// retryAdvice is about trouble that may pass, before anything was executed.
+// retryAdvice is about failures before anything was executed that may pass.
 func retryAdvice(e *skillsharing.Error) string {
 	if strings.Contains(e.Message, "documents could not be read within") {
 		return "try again later: nothing was executed. No flag makes it wait longer for documents, since the bridge does not, either"
 	}
 	if errors.Is(e.Cause, syscall.ECONNREFUSED) {
-		return "check the host and the port, on which nobody listens, or try again later: nothing was executed"
+		return "check the host and the port, on which no program listens, or try again later: nothing was executed"
 	}
 	return "try again later: nothing was executed"
 }
 
-// lostAdvice is about a run whose end can't be learned.
+// lostAdvice is about a run that can't be followed to its end.
 func lostAdvice(e *skillsharing.Error) string {
 	if e.HTTPStatus == http.StatusNotFound || e.HTTPStatus == http.StatusGone {
-		return "check the execution id and the skill: the provider does not know such a run, or no longer. What became of it, only the provider can tell"
+		return "check the execution id and the skill: the provider does not know such a run, or no longer. Only the provider can say how the run ended"
 	}
-	return "the run was accepted, so do not start another: ask the provider what became of it"
+	return "the run was accepted, so do not start another: ask the provider how it ended"
 }
 
-// Unreadable tells why a document could not be read, and what would help. It returns
-// the exit status.
+// Unreadable writes why a document could not be read, and what would help. It returns the
+// exit status.
 func (p *Provider) Unreadable(e *skillsharing.Error, waited time.Duration, asJSON bool) int {
-	told := *e // which may be shared
+	failure := *e // which may be shared
 	if e.Code == skillsharing.InvocationTimeout {
-		told.Message = unread(waited)
+		failure.Message = unread(waited)
 	}
-	p.Screen.Complain("%s", plain(told.Message))
-	if told.URL != "" {
-		fmt.Fprintln(p.Screen.Err, "       at "+printable(told.URL))
+	p.Screen.Complain("%s", plain(failure.Message))
+	if failure.URL != "" {
+		fmt.Fprintln(p.Screen.Err, "       at "+printable(failure.URL))
 	}
-	if next := p.unreadAdvice(&told); next != "" {
+	if next := p.unreadAdvice(&failure); next != "" {
 		p.Screen.Advise(next)
 	}
 	if asJSON {
-		p.Screen.JSON(failedOutcome{newWholeError(&told, "")})
+		p.Screen.JSON(failedOutcome{newWholeError(&failure, "")})
 	}
 	return ProtocolError
 }
@@ -213,7 +212,7 @@ func widening(e *skillsharing.Error) string {
 	return ""
 }
 
-// why is the reason of a refusal, which agents are not told in each case.
+// why is the reason of a refusal. Answers to agents do not always have it.
 func why(e *skillsharing.Error) string {
 	var refused interface{ Why() string }
 	if errors.As(e.Cause, &refused) {
@@ -222,7 +221,7 @@ func why(e *skillsharing.Error) string {
 	return e.Message
 }
 
-// network is the smallest one that has a host, as far as that can be told.
+// network is the smallest network that a host is in, where its URL shows that.
 func network(u *url.URL) string {
 	if _, err := netip.ParseAddr(u.Hostname()); err == nil {
 		return u.Hostname()
@@ -248,9 +247,9 @@ func (p *Provider) credentialAdvice(e *skillsharing.Error) string {
 	case denied != "":
 		return denied
 	case d.Type != "" && d.Type != string(skillsharing.AuthAPIKey) && d.Type != string(skillsharing.AuthNone):
-		return "this skill wants " + d.Type + ", for which a Caddyfile with `credentials` is needed"
+		return "this skill needs " + d.Type + ", which takes a Caddyfile with `credentials`"
 	case strings.Contains(e.Message, "descriptor asks for no authentication"):
-		return "tell the provider: its descriptor has to say which authentication the skill wants"
+		return "tell the provider: its descriptor has to say which authentication the skill needs"
 	case isDocument(e) && !p.Keyed:
 		return "name the environment variable that has the API key, and send it for documents: --api-key-env NAME --private"
 	case isDocument(e) && !p.Private:
@@ -262,7 +261,7 @@ func (p *Provider) credentialAdvice(e *skillsharing.Error) string {
 	}
 }
 
-// permissionAdvice is about a provider that knows who asks, and refuses.
+// permissionAdvice is about a provider that accepts the key, or needs none, and refuses.
 func (p *Provider) permissionAdvice(e *skillsharing.Error) string {
 	switch {
 	case isDocument(e) && p.Keyed && !p.Private:

@@ -228,7 +228,7 @@ func TestNext(t *testing.T) {
 		{"index", Provider{}, failed(translate.InvalidDocument, translate.NextOtherSkill, skillsharing.Error{Phase: skillsharing.PhaseDiscovery}), "check that this is the origin"},
 		{"no index", Provider{}, failed(translate.SkillNotFound, translate.NextOtherSkill, skillsharing.Error{Phase: skillsharing.PhaseDiscovery, Hint: skillsharing.HintGone}), "check that this is the origin"},
 		{"descriptor", Provider{}, failed(translate.InvalidDocument, translate.NextOtherSkill, skillsharing.Error{Phase: skillsharing.PhaseDescriptor}), "this skill can't be used until"},
-		{"no descriptor", Provider{}, failed(translate.SkillNotFound, translate.NextOtherSkill, skillsharing.Error{Phase: skillsharing.PhaseDescriptor, Hint: skillsharing.HintGone}), "the index names a descriptor that is not there, which its provider has to mend; other skills: " + list},
+		{"no descriptor", Provider{}, failed(translate.SkillNotFound, translate.NextOtherSkill, skillsharing.Error{Phase: skillsharing.PhaseDescriptor, Hint: skillsharing.HintGone}), "the index names a descriptor that is not there, which its provider has to correct; other skills: " + list},
 		{"no skill", Provider{}, failed(translate.SkillNotFound, translate.NextOtherSkill, skillsharing.Error{Phase: skillsharing.PhaseInvoke, Hint: skillsharing.HintGone}), "the provider does not run this skill any more"},
 		{"version", Provider{}, failed(translate.VersionIncompatible, translate.NextOtherSkill, skillsharing.Error{Code: skillsharing.VersionIncompatible, Phase: skillsharing.PhaseDescriptor}), "the skill follows another version"},
 		{"run unknown", Provider{}, failed(translate.ProviderFault, translate.NextNone, skillsharing.Error{Executed: skillsharing.ExecutedYes, Hint: skillsharing.HintRunLost, HTTPStatus: 404}), "check the execution id"},
@@ -239,7 +239,7 @@ func TestNext(t *testing.T) {
 		{"document", Provider{}, failed(translate.AuthRequired, translate.NextAskOperator, skillsharing.Error{Phase: skillsharing.PhaseDescriptor}), "name the environment variable that has the API key, and send it for documents: --api-key-env NAME --private"},
 		{"key not for documents", keyed, failed(translate.AuthRequired, translate.NextAskOperator, skillsharing.Error{Phase: skillsharing.PhaseDescriptor}), "add --private"},
 		{"key wrong", private, failed(translate.AuthRequired, translate.NextAskOperator, skillsharing.Error{Phase: skillsharing.PhaseDescriptor}), "check the key"},
-		{"OAuth", keyed, failed(translate.AuthRequired, translate.NextAskOperator, skillsharing.Error{Phase: skillsharing.PhaseAuth, Details: jsontext.Value(`{"required_auth_type":"oauth2"}`)}), "this skill wants oauth2, for which a Caddyfile"},
+		{"OAuth", keyed, failed(translate.AuthRequired, translate.NextAskOperator, skillsharing.Error{Phase: skillsharing.PhaseAuth, Details: jsontext.Value(`{"required_auth_type":"oauth2"}`)}), "this skill needs oauth2, which takes a Caddyfile"},
 		{"key expired", keyed, failed(translate.AuthRequired, translate.NextFollowRun, skillsharing.Error{Phase: skillsharing.PhasePoll, Executed: skillsharing.ExecutedYes, ExecutionID: "run-1"}), "check the key in the variable that --api-key-env names, and --api-key-header; then follow the run: caddy skill-bridge follow https://a.example a/b run-1"},
 	} {
 		p := tc.p

@@ -31,7 +31,7 @@ type Verdict struct {
 	More bool `json:"more,omitzero"`
 }
 
-// maxFaults is how many are told of one document.
+// maxFaults is how many faults of one document are written.
 const maxFaults = 50
 
 // Judge validates a document as the bridge does before it uses one. The header is
@@ -128,7 +128,7 @@ func (s *Screen) Tell(v Verdict, asJSON bool) int {
 		}
 		fmt.Fprintf(s.Out, "invalid %s: %d fault%s\n%s", v.Kind, len(v.Faults), plural, faultLines(v.Faults))
 		if v.More {
-			fmt.Fprintf(s.Out, "  and perhaps more: after %d it stops; mend these and validate again\n", maxFaults)
+			fmt.Fprintf(s.Out, "  and perhaps more: after %d it stops; correct these and validate again\n", maxFaults)
 		}
 	}
 	return status

@@ -49,7 +49,7 @@ func describe(err error, auth *skillsharing.Auth) error {
 }
 
 // marshal encodes details. They consist of text alone, and text of documents
-// that is not UTF-8 is mended, so that nothing is left to fail.
+// that is not UTF-8 is replaced, so that encoding can't fail.
 func marshal(v any) jsontext.Value {
 	b, err := json.Marshal(v, jsontext.AllowInvalidUTF8(true), json.Deterministic(true))
 	if err != nil {

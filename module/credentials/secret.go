@@ -34,7 +34,7 @@ func (r *resolver) text(option, text string) (string, error) {
 	return value, err
 }
 
-// secret is like text, for settings that nobody should read.
+// secret is like text, for settings that must stay secret.
 func (r *resolver) secret(option, text string) (string, error) {
 	value, placeholders, err := r.replace(option, text)
 	if err != nil {
@@ -70,8 +70,7 @@ func (r *resolver) replace(option, text string) (value string, placeholders int,
 // ownerKey is the context key of the name of those whose credentials are loaded.
 type ownerKey struct{}
 
-// WithOwner returns a context whose credentials say, in their log lines, whose
-// they are: the namespace of a provider or registry, or the name of a skill.
+// WithOwner returns a context whose credentials name their owner in log lines: the namespace of a provider or registry, or the name of a skill.
 func WithOwner(ctx caddy.Context, owner string) caddy.Context {
 	ctx.Context = context.WithValue(ctx.Context, ownerKey{}, owner)
 	return ctx
@@ -120,8 +119,8 @@ func checkHeaderValue(option, value string) error {
 }
 
 // checkHeaderText is [checkHeaderValue] where the option is named by others. It
-// suits texts with placeholders too, of which nothing invalid can be mended by
-// what they stand for.
+// suits texts with placeholders, too: no value of a placeholder makes an invalid text
+// valid.
 func checkHeaderText(text string) error {
 	if !httpguts.ValidHeaderFieldValue(text) {
 		return errors.New("contains a line break or another control character")

@@ -103,7 +103,7 @@ func (c *Client) Skill(ctx context.Context, at Location) (*Skill, *Error) {
 	return s, e
 }
 
-// SkillDocument is Skill, and says how the descriptor was come by. The id, if it is not
+// SkillDocument is Skill, and says whether the descriptor came from the cache. The id, if it is not
 // empty, is that of the skill that is expected; another one is for the caller to judge.
 func (c *Client) SkillDocument(ctx context.Context, at Location, id string) (*Skill, cache.State, *Error) {
 	if doc := c.fresh(descriptorDocument, string(at)); doc != nil {
@@ -284,7 +284,7 @@ func (c *Client) document(ctx context.Context, kind documentKind, u *url.URL, te
 			}
 			return response, ownError(err)
 		},
-		// It depends on nothing but the answer and the limits, which are those of all who share the cache.
+		// It depends on nothing but the answer and the limits, which all clients that share the cache have in common.
 		Parse: func(response *cache.Response) (any, int64, error) {
 			value, err := parse(response)
 			r.parsed(m, value, err)
@@ -307,7 +307,7 @@ func (c *Client) document(ctx context.Context, kind documentKind, u *url.URL, te
 }
 
 // sharesOf are the shares of a source's reads that a descriptor counts in: of its host,
-// and of who publishes the skill. So one host that hangs, and one publisher with any
+// and of the publisher of the skill. So one host that hangs, and one publisher with any
 // number of hosts that do, leave room for others.
 func sharesOf(u *url.URL, id string) []string {
 	shares := []string{"host " + u.Hostname()}
@@ -317,7 +317,7 @@ func sharesOf(u *url.URL, id string) []string {
 	return shares
 }
 
-// publisherOf tells by the id of a skill who publishes it: acme of acme/pay,
+// publisherOf is the publisher of a skill, by its id: acme of acme/pay,
 // com.example of com.example.pay, and acme of acme.pay. A registry gives different
 // publishers different ones, if it gives them names at all.
 func publisherOf(id string) string {
@@ -473,7 +473,7 @@ func sameAuthority(a, b *url.URL) bool {
 }
 
 // checkMediaType: documents are JSON by their media type (section 4.3.1). That keeps a
-// file that somebody may upload to a provider's host, such as an image, from being
+// file that users may upload to a provider's host, such as an image, from being
 // a descriptor; there are hosts that serve such files without a type, so a descriptor
 // needs one. An index is where only its host can put it, and may have none.
 func checkMediaType(phase Phase, h http.Header) *Error {

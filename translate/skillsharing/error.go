@@ -58,7 +58,7 @@ type Executed string
 // The degrees of certainty about an execution.
 const (
 	ExecutedNo    Executed = "no"    // nothing reached the endpoint, or it refused outright
-	ExecutedMaybe Executed = "maybe" // the request was written; what became of it is unknown
+	ExecutedMaybe Executed = "maybe" // the request was written; whether the skill was executed is unknown
 	ExecutedYes   Executed = "yes"   // the provider accepted the run
 )
 
