@@ -244,9 +244,10 @@ type Limits struct {
 
 	// How many subschemas of an input's JSON Schema may apply to one value. It also
 	// bounds the time that it takes to compile the schemas of all inputs of a skill,
-	// their regular expressions included, and the memory of these: by default about
-	// 15 ms by estimate, which 200 inputs with a schema each take, or one schema of
-	// 250 ordinary properties. Default: 2048.
+	// their regular expressions included, and the memory of these: by default 20 ms by
+	// estimate, of which 500 inputs with an ordinary schema each take a quarter, one of
+	// 400 ordinary properties a fifth, and one of 300 properties with unusual keywords
+	// (such as unevaluatedProperties or $anchor) three quarters. Default: 2048.
 	SchemaComplexity int `json:"schema_complexity,omitempty"`
 
 	// What checking the arguments of one request against the schemas of inputs may

@@ -32,40 +32,61 @@ func properties(n int, schema func(i int) any) hostile.Object {
 	return hostile.Object{"properties": all}
 }
 
-// costly are schemas that take much to compile, those that are accepted nearly as
-// much as may be. Each is another one.
-var costly = []struct {
+// costlySchema makes schemas that take much to compile. Each is another one.
+type costlySchema struct {
 	name     string
 	accepted bool
 	schema   func(nth int) hostile.Object
-}{
-	{"a class in 990 instructions, 50 times", false, func(nth int) hostile.Object {
-		return properties(50, func(i int) any { return hostile.Object{"pattern": fmt.Sprintf(`^\pL{990}%d %d$`, nth, i)} })
+}
+
+// costly are schemas that take much to compile, those that are accepted nearly as
+// much as may be. Each is another one.
+var costly = []costlySchema{
+	{"a class in 990 instructions, 200 times", false, func(nth int) hostile.Object {
+		return properties(200, func(i int) any { return hostile.Object{"pattern": fmt.Sprintf(`^\pL{990}%d %d$`, nth, i)} })
 	}},
 	{"a class in 990 instructions", true, func(nth int) hostile.Object {
-		return properties(7, func(i int) any { return hostile.Object{"pattern": fmt.Sprintf(`^\pL{990}%d %d$`, nth, i)} })
+		return properties(70, func(i int) any { return hostile.Object{"pattern": fmt.Sprintf(`^\pL{990}%d %d$`, nth, i)} })
 	}},
 	{"patterns that are matched in one pass", true, func(nth int) hostile.Object {
-		return properties(90, func(i int) any { return hostile.Object{"pattern": fmt.Sprintf(`^[a-cx-z]{60}%d %d$`, nth, i)} })
+		return properties(350, func(i int) any { return hostile.Object{"pattern": fmt.Sprintf(`^[a-cx-z]{60}%d %d$`, nth, i)} })
 	}},
 	{"classes in alternatives", true, func(nth int) hostile.Object {
 		return hostile.Object{"pattern": "^(" + strings.Repeat(`\pL|`, 80) + strconv.Itoa(nth) + ")$"}
 	}},
-	{"8,000 schemas", false, func(nth int) hostile.Object {
-		return hostile.Object{"title": strconv.Itoa(nth), "allOf": each(1000, func(int) any { return true })}
+	{"where case does not matter", true, func(nth int) hostile.Object {
+		return properties(3, func(i int) any {
+			return hostile.Object{"pattern": "(?i)" + strings.Repeat(`\W|`, 1300) + strconv.Itoa(10*nth+i)}
+		})
+	}},
+	// An anchor is for the library to find.
+	{"2,000 schemas", false, func(nth int) hostile.Object {
+		return hostile.Object{"$anchor": "a" + strconv.Itoa(nth), "allOf": each(2000, func(int) any { return true })}
 	}},
 	{"schemas", true, func(nth int) hostile.Object {
-		return hostile.Object{"title": strconv.Itoa(nth), "allOf": each(700, func(int) any { return true })}
+		return hostile.Object{"$anchor": "a" + strconv.Itoa(nth), "allOf": each(1200, func(int) any { return true })}
+	}},
+	{"items of items", true, func(nth int) hostile.Object {
+		return properties(40, func(i int) any {
+			var s any = hostile.Object{"maxLength": nth}
+			for range 28 {
+				s = hostile.Object{"items": s}
+			}
+			return s
+		})
+	}},
+	{"1,900 references to the whole", false, func(nth int) hostile.Object {
+		s := properties(1900, func(int) any { return hostile.Object{"$ref": "#"} })
+		s["title"] = strconv.Itoa(nth)
+		return s
 	}},
 	{"properties", true, func(nth int) hostile.Object {
 		s := properties(500, func(int) any { return hostile.Object{"type": "string"} })
-		s["title"] = strconv.Itoa(nth)
+		s["$anchor"] = "a" + strconv.Itoa(nth)
 		return s
 	}},
-	{"650 references to the whole", false, func(nth int) hostile.Object {
-		s := properties(650, func(int) any { return hostile.Object{"$ref": "#"} })
-		s["title"] = strconv.Itoa(nth)
-		return s
+	{"properties of the usual kind", true, func(nth int) hostile.Object {
+		return properties(300, func(i int) any { return hostile.Object{"minimum": i, "maximum": nth} })
 	}},
 	{"references to the whole", true, func(nth int) hostile.Object {
 		s := properties(240, func(int) any { return hostile.Object{"$ref": "#"} })
@@ -78,10 +99,32 @@ var costly = []struct {
 		return s
 	}},
 	{"values", true, func(nth int) hostile.Object {
-		return hostile.Object{"enum": each(2000, func(i int) any { return nth*2000 + i })}
+		return hostile.Object{"enum": each(4000, func(i int) any { return nth*4000 + i })}
 	}},
 	{"a long name", true, func(nth int) hostile.Object {
-		return hostile.Object{"properties": hostile.Object{strings.Repeat("n", 20_000): hostile.Object{"allOf": each(8, func(int) any { return hostile.Object{"title": strconv.Itoa(nth)} })}}}
+		return hostile.Object{"$anchor": "a", "properties": hostile.Object{strings.Repeat("n", 20_000): hostile.Object{"allOf": each(8, func(int) any { return hostile.Object{"title": strconv.Itoa(nth)} })}}}
+	}},
+}
+
+// bulky are more of the same, whose documents take more memory than what they are compiled into.
+var bulky = []costlySchema{
+	{"many properties", true, func(nth int) hostile.Object {
+		s := properties(700, func(int) any { return hostile.Object{"type": "string"} })
+		s["$anchor"] = "a" + strconv.Itoa(nth)
+		return s
+	}},
+	{"many properties of the usual kind", true, func(nth int) hostile.Object {
+		return properties(1000, func(i int) any { return hostile.Object{"minimum": i, "maximum": nth} })
+	}},
+	{"many references to the whole", true, func(nth int) hostile.Object {
+		s := properties(1200, func(int) any { return hostile.Object{"$ref": "#"} })
+		s["title"] = strconv.Itoa(nth)
+		return s
+	}},
+	{"many anchors", true, func(nth int) hostile.Object {
+		s := properties(550, func(i int) any { return hostile.Object{"$anchor": "a" + strconv.Itoa(i)} })
+		s["title"] = strconv.Itoa(nth)
+		return s
 	}},
 }
 
@@ -154,50 +197,49 @@ func TestS43MemoryOfSchemas(t *testing.T) {
 // S44: judging a descriptor takes little of the processor, however it ends, and
 // nothing of it goes on for long after the call has ended.
 func TestS44WorkOfSchemas(t *testing.T) {
-	const skills = 25
-	const most = 60 * time.Millisecond * costlier // for a descriptor, on a busy machine and with its call
-	for _, kind := range costly {
+	const trials, skills = 3, 10
+	const most = 25 * time.Millisecond * costlier // for a descriptor, with its call
+	for _, kind := range slices.Concat(costly, bulky) {
 		t.Run(kind.name, func(t *testing.T) {
 			var published []hostile.Skill
 			var ids []string
-			for i := range skills {
+			for i := range trials * skills {
 				ids = append(ids, fmt.Sprintf("s%d", i))
 				schema := kind.schema(i)
 				published = append(published, hostile.Skill{ID: ids[i], Edit: func(d hostile.Object) {
 					inputs(schema)(d)
-					if !kind.accepted { // as many as fit
-						all := d["inputs"].([]hostile.Object)
-						for n := range 7 {
-							all = append(all, hostile.Object{"name": "y" + strconv.Itoa(n), "type": "any", "description": "Y.", "required": false, "schema": schema})
-						}
-						d["inputs"] = all
+					if !kind.accepted { // as many as may have so many values
+						d["inputs"] = append(d["inputs"].([]hostile.Object), hostile.Object{"name": "y", "type": "any", "description": "Y.", "required": false, "schema": schema})
 					}
 				}})
 			}
 			provider := hostile.NewProvider(t, published...)
 			p := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge("provider "+provider.URL()+" {\n\tnamespace acme\n}"))
 			p.Names()
-			before := p.CPU()
-			var calls []string
-			for i, id := range ids {
-				calls = append(calls, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"execute_skill","params":{"name":%q,"timeout_ms":1}}`, i, "acme."+id))
-			}
-			p.Post("[" + strings.Join(calls, ",") + "]")
-			a := p.Post(describing(ids)) // waits for what is still being read
-			var answers []struct {
-				Error *struct {
-					Message string `json:"message"`
-				} `json:"error"`
-			}
-			if err := json.Unmarshal(a.Body, &answers); err != nil || len(answers) != skills {
-				t.Fatalf("%v: %.600s", err, a.String())
-			}
-			for _, one := range answers {
-				if kind.accepted != (one.Error == nil) || !kind.accepted && !strings.Contains(one.Error.Message, "(limits schema_complexity)") {
-					t.Fatalf("%+v", one.Error)
+			took := time.Hour // the least of all trials: whatever else the machine does only adds to it
+			for some := range slices.Chunk(ids, skills) {
+				before := p.CPU()
+				var calls []string
+				for i, id := range some {
+					calls = append(calls, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"execute_skill","params":{"name":%q,"timeout_ms":1}}`, i, "acme."+id))
+				}
+				p.Post("[" + strings.Join(calls, ",") + "]")
+				a := p.Post(describing(some)) // waits for what is still being read
+				took = min(took, (p.CPU()-before)/skills)
+				var answers []struct {
+					Error *struct {
+						Message string `json:"message"`
+					} `json:"error"`
+				}
+				if err := json.Unmarshal(a.Body, &answers); err != nil || len(answers) != skills {
+					t.Fatalf("%v: %.600s", err, a.String())
+				}
+				for _, one := range answers {
+					if kind.accepted != (one.Error == nil) || !kind.accepted && !strings.Contains(one.Error.Message, "(limits schema_complexity)") {
+						t.Fatalf("%+v", one.Error)
+					}
 				}
 			}
-			took := (p.CPU() - before) / skills
 			t.Logf("%s for each", took)
 			if took > most {
 				t.Errorf("a descriptor takes %s of the processor", took)

@@ -47,10 +47,8 @@ type schemaKey struct {
 	complexity int               // the limit that it was held to
 }
 
-var errTooMuchChecking = errors.New("it takes more than is left to the request")
-
-// get returns what arguments are checked with. To compile it again counts among the
-// checks of the request; errTooMuchChecking: there is not as much left.
+// get returns what arguments are checked with. That there was no room for it is not for
+// the request to pay: to compile it again takes what reading its descriptor does, at most.
 func (p *parameterSchema) get(ctx context.Context, c *check) (*compiledSchema, error) {
 	if !p.used.Load() { // not to write to memory that others read
 		p.used.Store(true)
@@ -65,9 +63,6 @@ func (p *parameterSchema) get(ctx context.Context, c *check) (*compiledSchema, e
 	defer p.mu.Unlock()
 	if compiled := p.compiled.Load(); compiled != nil {
 		return compiled, nil
-	}
-	if !c.checks.spend(float64(p.effort), c.most) {
-		return nil, errTooMuchChecking
 	}
 	schema, flaw := readJSON(p.text, bounds{depth: maxDocumentDepth, values: maxBound})
 	if flaw != nil {

@@ -14,7 +14,7 @@ type effort struct{ left int }
 // subschema.
 const (
 	stepsOfAny        = 250_000
-	stepsPerSubschema = 600
+	stepsPerSubschema = 850
 )
 
 const errTooMuchWork ruleError = "must not take so much work to compile, together with the schemas of the inputs before it (limits schema_complexity)"
@@ -33,11 +33,11 @@ func (e *effort) spend(steps int) error {
 // be a schema wherever it stands, since a reference may make it one.
 const (
 	stepsPerCompilation = 4000
-	stepsPerObject      = 1500
-	stepsPerBoolean     = 1000
-	stepsPerArray       = 400
-	stepsPerText        = 350
-	stepsPerNumber      = 700
+	stepsPerObject      = 1000
+	stepsPerBoolean     = 700
+	stepsPerArray       = 300
+	stepsPerText        = 200
+	stepsPerNumber      = 400
 	stepsPerDatum       = 60 // a value that is neither a schema nor looked into
 	stepsPerReference   = 500
 	// A reference that does not begin with "#" may lead to a metaschema, which is
@@ -58,6 +58,7 @@ type compilation struct {
 	outside    bool // a reference does not begin with "#"
 	values     int  // of all kinds
 	bytes      int  // of text
+	kept       int  // bytes of memory of values that are kept as they are
 	steps      int  // spent on the values
 }
 
@@ -86,7 +87,7 @@ func (e *effort) estimate(schema map[string]any) (memory int, err error) {
 	if err := e.spend(stepsPerCompilation + 4*c.pointers + quadratic); err != nil {
 		return 0, err
 	}
-	return 2048 + 1024*c.schemas + 8*c.pointers + 64*c.values + 2*c.bytes, c.elsewhere()
+	return 2048 + 1024*c.schemas + 8*c.pointers + 64*c.values + 2*c.bytes + c.kept, c.elsewhere()
 }
 
 // walk counts what stands in a value at a depth, to which a pointer of some bytes
@@ -139,13 +140,8 @@ var dataKeywords = []string{"const", "default", "enum", "examples"}
 
 // data counts values that are no schemas, unless a reference leads there.
 func (c *compilation) data(v any) int {
-	n := 0
-	for _, l := range measure(v) {
-		n += l.values
-		c.bytes += l.bytes
-	}
-	c.values += n
-	return n * stepsPerDatum
+	c.kept += valueBytes(v)
+	return valuesIn(v) * stepsPerDatum
 }
 
 // member notes what a member may mean as a keyword, and returns what that takes.

@@ -245,7 +245,7 @@ func TestUnusableParameterSchemas(t *testing.T) {
 		{"two of an id", `{"$defs":{"a":{"$id":"x"},"b":{"$id":"x"}}}`, "", "must be a JSON Schema: "},
 		{"too deep", nest(16, `{"not":{"items":*}}`, `{"type":"string"}`), "", "must not be nested in more than 32"},
 		{"too long", `{"description":"` + strings.Repeat("x", 64<<10) + `"}`, "", "must have at most 65536 bytes"},
-		{"too many values", `{"enum":[` + strings.Repeat("0,", 2048) + `0]}`, "", "must have at most 2048 values"},
+		{"too many values", `{"enum":[` + strings.Repeat("0,", 4096) + `0]}`, "", "must have at most 4096 values"},
 		{"doubling", doubling(30, `{"allOf":[*,*]}`), "", "must not apply so many subschemas to one value"},
 		{"doubling by other means", doubling(30, `{"anyOf":[*],"oneOf":[*],"dependentSchemas":{"a":*},"if":*}`), "", "must not apply so many subschemas to one value"},
 		{"pattern too long", `{"pattern":"` + strings.Repeat("a", 4097) + `"}`, "/pattern", "must be a regular expression: it has more than 4096 bytes"},
@@ -303,7 +303,7 @@ func TestCompileInputsRefuses(t *testing.T) {
 		list = append(list, fmt.Sprintf(`{"name":"p%d","type":"","schema":{"enum":[%s0]}}`, i, strings.Repeat("0,", 1500)))
 	}
 	_, err = skillsharing.CompileInputs(parameters(t, "["+strings.Join(list, ",")+"]"))
-	if e := problem(t, err); !strings.Contains(e.Message, "/inputs/10/schema must not make the schemas of all inputs larger than 8192 values") {
+	if e := problem(t, err); !strings.Contains(e.Message, "/inputs/10/schema must not make the schemas of all inputs larger than 16384 values") {
 		t.Errorf("many schemas: %s", e.Message)
 	}
 }

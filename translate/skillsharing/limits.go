@@ -23,12 +23,12 @@ type Limits struct {
 	// Parameters is how many inputs a descriptor may define.
 	Parameters int
 	// SchemaSize bounds the text of one parameter's schema, in bytes; all of a descriptor have four times as much together,
-	// and the descriptor twice that. A schema may have one value for each 32 bytes, and a descriptor twice as many beside
+	// and the descriptor twice that. A schema may have one value for each 16 bytes, and a descriptor as many beside
 	// its schemas, and 8 for each input.
 	SchemaSize int
 	// SchemaComplexity is how many subschemas of a parameter may apply to one value. It also bounds what it takes to judge
-	// and compile all schemas of a descriptor, regular expressions included: about 2.5 ms, and 6 us for each of these, where
-	// an ordinary property takes 20 us.
+	// and compile all schemas of a descriptor, regular expressions included: about 2.5 ms, and 8.5 us for each of these, where
+	// an ordinary property counts as some 12 us, and one in a schema with unusual keywords as 50 us.
 	SchemaComplexity int
 	// ArgumentComplexity bounds what checking the arguments of one request, a batch or not, against schemas may take, in
 	// steps of about 10 ns.
@@ -89,15 +89,15 @@ func (l *Limits) schemaEffort() int {
 // schemaBytes and schemaValues bound the schema of one parameter, allSchemasBytes
 // and allSchemasValues those of a descriptor.
 func (l *Limits) schemaBytes() int      { return bound(l.SchemaSize, standard.SchemaSize) }
-func (l *Limits) schemaValues() int     { return max(1, l.schemaBytes()/32) }
+func (l *Limits) schemaValues() int     { return max(1, l.schemaBytes()/16) }
 func (l *Limits) allSchemasBytes() int  { return 4 * l.schemaBytes() }
-func (l *Limits) allSchemasValues() int { return max(1, l.allSchemasBytes()/32) }
+func (l *Limits) allSchemasValues() int { return max(1, l.allSchemasBytes()/16) }
 
 // descriptorBytes and descriptorValues bound a descriptor, most of which its
 // schemas are, and besides what is not.
 func (l *Limits) descriptorBytes() int   { return 2 * l.allSchemasBytes() }
 func (l *Limits) descriptorValues() int  { return l.allSchemasValues() + l.besides(l.Parameters) }
-func (l *Limits) besides(inputs int) int { return 2*l.schemaValues() + 8*min(inputs, maxBound) }
+func (l *Limits) besides(inputs int) int { return l.schemaValues() + 8*min(inputs, maxBound) }
 
 // maxBound is what larger bounds count as, so that multiples of them do not overflow.
 const maxBound = math.MaxInt / 32

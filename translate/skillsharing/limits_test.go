@@ -257,6 +257,7 @@ func TestSchemaLimits(t *testing.T) {
 	applied := func(n int) string {                                                             // n subschemas, itself included
 		return `{"allOf":` + listOf(n-1, func(int) string { return `{}` }) + `}`
 	}
+	unusual := func(n int) string { return `{"unevaluatedItems":true,` + applied(n)[1:] }
 	repeated := func(n int, schema string, more ...string) []string {
 		var list []string
 		for range n {
@@ -273,25 +274,25 @@ func TestSchemaLimits(t *testing.T) {
 	}{
 		{"bytes", small, []string{text(1000)}, ""},
 		{"more bytes", small, []string{text(1001)}, "/inputs/0/schema must have at most 1000 bytes (limits schema_size)"},
-		{"values", small, []string{values(31)}, ""},
-		{"more values", small, []string{values(32)}, "/inputs/0/schema must have at most 31 values (limits schema_size)"},
+		{"values", small, []string{values(62)}, ""},
+		{"more values", small, []string{values(63)}, "/inputs/0/schema must have at most 62 values (limits schema_size)"},
 		{"bytes of all", small, repeated(4, text(1000)), ""},
 		{"more bytes of all", small, repeated(4, text(1000), `{}`), "/inputs/4/schema must not make the schemas of all inputs longer than 4000 bytes (limits schema_size)"},
-		{"values of all", small, repeated(4, values(31), `{}`), ""},
-		{"more values of all", small, repeated(4, values(31), values(2)), "/inputs/4/schema must not make the schemas of all inputs larger than 125 values (limits schema_size)"},
+		{"values of all", small, repeated(4, values(62), `{}`, `{}`), ""},
+		{"more values of all", small, repeated(4, values(62), values(3)), "/inputs/4/schema must not make the schemas of all inputs larger than 250 values (limits schema_size)"},
 		{"subschemas", small, []string{applied(10)}, ""},
 		{"more subschemas", small, []string{applied(11)}, "/inputs/0/schema must not apply so many subschemas to one value (limits schema_complexity)"},
 		{"subschemas of the default", skillsharing.Limits{}, []string{doubling(9, `{"allOf":[*,*]}`)}, ""}, // 2045
 		{"more subschemas than the default", skillsharing.Limits{}, []string{doubling(10, `{"allOf":[*,*]}`)}, "must not apply so many subschemas to one value (limits schema_complexity)"},
-		{"work", skillsharing.Limits{SchemaComplexity: 1000}, []string{applied(300)}, ""},
-		{"more work", skillsharing.Limits{SchemaComplexity: 1000}, []string{applied(600)}, "/inputs/0/schema must not take so much work to compile, together with the schemas of the inputs before it (limits schema_complexity)"},
-		{"work of all", skillsharing.Limits{SchemaComplexity: 1000}, repeated(2, applied(300)), "/inputs/1/schema must not take so much work to compile"},
+		{"work", skillsharing.Limits{SchemaComplexity: 1000}, []string{unusual(300)}, ""},
+		{"more work", skillsharing.Limits{SchemaComplexity: 1000}, []string{unusual(900)}, "/inputs/0/schema must not take so much work to compile, together with the schemas of the inputs before it (limits schema_complexity)"},
+		{"work of all", skillsharing.Limits{SchemaComplexity: 1000}, repeated(2, unusual(400)), "/inputs/1/schema must not take so much work to compile"},
 		{"bytes of the default", skillsharing.Limits{}, []string{text(64 << 10)}, ""},
 		{"more bytes than the default", skillsharing.Limits{}, []string{text(64<<10 + 1)}, "65536 bytes"},
-		{"values of the default", skillsharing.Limits{}, []string{values(2048)}, ""},
-		{"more values than the default", skillsharing.Limits{}, []string{values(2049)}, "2048 values"},
-		{"values of all by default", skillsharing.Limits{}, repeated(4, values(2048)), ""},
-		{"more values of all than the default", skillsharing.Limits{}, repeated(4, values(2048), `{}`), "8192 values"},
+		{"values of the default", skillsharing.Limits{}, []string{values(4096)}, ""},
+		{"more values than the default", skillsharing.Limits{}, []string{values(4097)}, "4096 values"},
+		{"values of all by default", skillsharing.Limits{}, repeated(4, values(4096)), ""},
+		{"more values of all than the default", skillsharing.Limits{}, repeated(4, values(4096), `{}`), "16384 values"},
 		{"beyond all bounds", skillsharing.Limits{SchemaSize: 1<<63 - 1, SchemaComplexity: 1<<63 - 1, Skills: 1<<63 - 1}, []string{text(1 << 19)}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

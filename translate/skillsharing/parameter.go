@@ -74,12 +74,14 @@ func (c *parameterCompiler) compile(text jsontext.Value, schema map[string]any, 
 // compileSchema compiles a schema as far as the effort goes. It returns nil for one
 // that only the provider can apply.
 func compileSchema(schema map[string]any, complexity int, work *effort) (*compiledSchema, error) {
-	estimated, err := work.estimate(schema)
-	if err != nil {
-		return nil, err
-	}
 	patterns := patternEngine{effort: work, known: map[string]compiledPattern{}}
-	compiled, err := compileUntrusted(schema, &patterns)
+	compiled, estimated, err := compileOrdinary(schema, &patterns, work)
+	if errors.Is(err, errNotOrdinary) {
+		if estimated, err = work.estimate(schema); err != nil {
+			return nil, err
+		}
+		compiled, err = compileUntrusted(schema, &patterns)
+	}
 	if err != nil || patterns.unsupported {
 		return nil, err
 	}
@@ -87,7 +89,11 @@ func compileSchema(schema map[string]any, complexity int, work *effort) (*compil
 	if err != nil {
 		return nil, err
 	}
-	return &compiledSchema{compiled, costs, uses(schema, "uniqueItems"), uses(schema, "unevaluatedItems", "unevaluatedProperties"), estimated + patterns.bytes()}, nil
+	const own = 256 // bytes of what is returned, and of what the pool knows of it
+	return &compiledSchema{
+		compiled, costs, uses(schema, "uniqueItems"), uses(schema, "unevaluatedItems", "unevaluatedProperties"),
+		own + estimated + patterns.bytes() + 32*len(costs),
+	}, nil
 }
 
 // reserve takes the size of a schema from what a descriptor may use.

@@ -65,16 +65,18 @@ func (e *patternEngine) compile(expression string) (jsonschema.Regexp, error) {
 
 // What expressions take, in steps.
 const (
-	stepsPerPattern     = 500
-	stepsPerPatternByte = 30
-	stepsPerInstruction = 40
+	stepsPerPattern     = 300
+	stepsPerPatternByte = 25
+	stepsPerInstruction = 10
+	stepsPerOnePass     = 20 // of an instruction, besides
 	// A class of Unicode has hundreds of ranges; they are sorted where many are
 	// together.
 	stepsPerClass          = 4500
 	stepsPerClassAndOthers = 150
 	mostOthers             = 80
-	// Of a range, each character is folded where case does not matter.
-	stepsPerFoldedRange = 600_000
+	// Where case does not matter, classes of many ranges come from short texts. Of a
+	// range, each character is folded, which takes a step.
+	stepsPerFoldedByte = 120
 )
 
 // parsing is what it takes to parse an expression, twice.
@@ -82,18 +84,38 @@ func parsing(expression string) int {
 	steps := stepsPerPattern + len(expression)*stepsPerPatternByte
 	classes := strings.Count(expression, `\p`) + strings.Count(expression, `\P`)
 	steps += classes * (stepsPerClass + stepsPerClassAndOthers*min(classes, mostOthers))
-	if strings.Contains(expression, "(?") {
-		for rest := expression; ; {
-			_, after, found := strings.Cut(rest, "-")
-			if !found {
-				break
-			}
-			if rest = after; strings.HasPrefix(rest, `\x{`) || rest != "" && rest[0] >= utf8.RuneSelf {
-				steps += stepsPerFoldedRange
-			}
+	if !folds(expression) {
+		return steps
+	}
+	steps += len(expression) * stepsPerFoldedByte
+	for rest := expression; ; {
+		before, after, found := strings.Cut(rest, "-")
+		if !found {
+			break
 		}
+		rest = after
+		first, _ := utf8.DecodeLastRuneInString(before)
+		last, _ := utf8.DecodeRuneInString(after)
+		if strings.HasPrefix(after, `\x{`) {
+			last = utf8.MaxRune
+		}
+		steps += max(0, int(last-first))
 	}
 	return steps
+}
+
+// folds reports whether case does not matter to a part of an expression, or may not.
+func folds(expression string) bool {
+	for rest := expression; ; {
+		_, after, found := strings.Cut(rest, "(?")
+		if !found {
+			return false
+		}
+		rest = after
+		if end := strings.IndexAny(rest, ":)"); strings.Contains(rest[:max(end, 0)], "i") {
+			return true
+		}
+	}
 }
 
 func (e *patternEngine) compileNew(expression string) (pattern, error) {
@@ -117,9 +139,14 @@ func (e *patternEngine) compileNew(expression string) (pattern, error) {
 		return pattern{}, errPatterns
 	}
 	p := pattern{expression: expression, instructions: size.instructions, bytes: patternBytes + len(expression) + size.bytes()}
-	if onePass := size.onePassBytes(); onePass <= maxOnePass {
+	switch onePass := size.onePassBytes(); {
+	case !strings.Contains(expression, "^") && !strings.Contains(expression, `\A`):
+	case onePass <= maxOnePass:
 		p.bytes += onePass
-	} else {
+		if e.effort.spend(size.instructions*stepsPerOnePass) != nil {
+			return pattern{}, errPatterns
+		}
+	default:
 		// Package regexp copies the class of a character into each instruction that
 		// matches one, if an expression begins with ^. It does not if that stands in a group.
 		expression = "(" + expression + ")"

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"unsafe"
 )
 
 // The compiled schemas of descriptors that are alike are shared, for as long as there is one.
@@ -85,29 +86,99 @@ func inputsIn(t *testing.T, room *Schemas, owner string, nth int) *Inputs {
 	return in
 }
 
-// To compile a schema again counts among the checks of a request, once.
-func TestCompilingAgainCounts(t *testing.T) {
+// That a schema was given up for others does not make a request dearer: its checks are
+// judged as those of a request that came before.
+func TestCompilingAgainIsFree(t *testing.T) {
 	in := inputsIn(t, NewSchemas(0), "", 1)
 	s := in.inputs[0].schema
-	in.most = int64(2*s.effort) - 1
-	giveUp := func() {
-		s.pool.mu.Lock()
-		defer s.pool.mu.Unlock()
-		for len(s.pool.owners) > 0 {
-			s.pool.giveUp()
-		}
-	}
-	giveUp()
-	var checks Checks
-	for range 2 { // compiled again by the first
+	in.most = int64(s.effort) / 2
+	checked := func() int64 {
+		t.Helper()
+		var checks Checks
 		if e := in.check(t.Context(), []byte(`{"a":"x"}`), &checks); e == nil || e.Arguments.Reason != "schema" {
 			t.Fatalf("%v", e)
 		}
+		return checks.steps.Load()
 	}
-	giveUp()
-	if e := in.check(t.Context(), []byte(`{"a":"x"}`), &checks); e == nil || e.Arguments.Reason != ReasonLimit || s.compiled.Load() != nil {
-		t.Errorf("%v", e)
+	before := checked()
+	s.pool.mu.Lock()
+	for len(s.pool.owners) > 0 {
+		s.pool.giveUp()
 	}
+	s.pool.mu.Unlock()
+	if after := checked(); after != before || s.compiled.Load() == nil {
+		t.Errorf("%d steps, before %d", after, before)
+	}
+}
+
+// Those of 200 skills with 60 properties each have room in a cache of the default size,
+// and what they take is what they are said to.
+func TestWeightOfSchemas(t *testing.T) {
+	number := func(skill, i int) string {
+		return fmt.Sprintf(`{"type":"number","minimum":0,"maximum":1000000,"description":"Amount %d of %d."}`, i, skill)
+	}
+	for _, c := range []struct {
+		name     string
+		skills   int
+		fits     bool // all have room
+		property func(skill, i int) string
+	}{
+		{"numbers", 200, true, number},
+		{"texts", 200, true, func(skill, i int) string { return fmt.Sprintf(`{"type":"string","title":"%d %d"}`, skill, i) }},
+		{"lengths", 200, true, func(skill, _ int) string { return fmt.Sprintf(`{"minLength":1,"maxLength":%d}`, skill) }},
+		{"patterns", 20, false, func(skill, i int) string { return fmt.Sprintf(`{"pattern":"^[a-f]{%d}-%d$"}`, i, skill) }},
+		{"values", 50, true, func(skill, i int) string { return fmt.Sprintf(`{"enum":["a",%d,{"b":[%d]},null]}`, skill, i) }},
+		{"one after another", 100, false, func(int, int) string { return `{"not":{"items":{"if":{"required":["a","b"]}}}}` }},
+		{"maps", 50, false, func(int, int) string {
+			return `{"properties":{"a":true},"dependentRequired":{"b":["c"]},"patternProperties":{"x":false},"dependentSchemas":{"d":true}}`
+		}},
+		{"unusual keywords", 50, false, func(skill, _ int) string {
+			return fmt.Sprintf(`{"unevaluatedProperties":{"const":{"a":{"b":[%d]}}},"properties":{"a":{}}}`, skill)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			limits := DefaultLimits()
+			limits.Schemas = NewSchemas(64 << 20)
+			before := heapInUse()
+			var all []*Inputs
+			for skill := range c.skills {
+				var properties []string
+				for i := range 60 {
+					properties = append(properties, fmt.Sprintf(`"amount_%d":%s`, i, c.property(skill, i)))
+				}
+				text := fmt.Sprintf(`{"title":"%d","properties":{%s}}`, skill, strings.Join(properties, ","))
+				in, err := limits.compileInputs([]Parameter{{Name: "a", Type: "object", Schema: []byte(text)}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, in)
+			}
+			real, said, compiled := heapInUse()-before, limits.Schemas.bytes, 0
+			for _, in := range all {
+				real -= int(unsafe.Sizeof(parameterSchema{})) + len(in.inputs[0].schema.text)
+				if in.inputs[0].schema.compiled.Load() != nil {
+					compiled++
+				}
+			}
+			if c.fits && compiled < c.skills {
+				t.Errorf("%d of %d have room", compiled, c.skills)
+			}
+			t.Logf("%d skills: %d bytes, said to be %d", compiled, real, said)
+			if said < real*95/100 || said > 3*real {
+				t.Errorf("%d bytes are said to be %d", real, said)
+			}
+			runtime.KeepAlive(all)
+		})
+	}
+}
+
+// heapInUse is the memory in use.
+func heapInUse() int {
+	var now runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&now)
+	return int(now.HeapAlloc)
 }
 
 // What one source publishes takes the place of no other's compiled schemas, and of a

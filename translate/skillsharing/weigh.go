@@ -47,7 +47,7 @@ const (
 func weigh(schema *jsonschema.Schema, depth, subschemas int, work *effort) ([]cost, error) {
 	w := weigher{
 		most: float64(subschemas), effort: work,
-		facts: map[*jsonschema.Schema]*facts{}, scopes: map[scopeKey]*scope{}, costs: map[costKey]cost{},
+		facts: map[*jsonschema.Schema]*facts{},
 	}
 	var costs []cost
 	for d := range depth + 1 {
@@ -67,16 +67,15 @@ type weigher struct {
 	most   float64 // visits of one value
 	effort *effort
 	facts  map[*jsonschema.Schema]*facts
-	scopes map[scopeKey]*scope
-	costs  map[costKey]cost
 }
 
 // What the weigher takes, in steps.
 const (
-	stepsPerFacts = 150 // of a schema
-	stepsPerScope = 150
-	stepsPerEntry = 50 // of a scope
-	stepsPerSum   = 20 // of a scope, each time
+	stepsPerFacts = 75 // of a schema
+	stepsPerScope = 75
+	stepsPerEntry = 25 // of a scope
+	stepsPerSum   = 10 // of a scope, each time
+	stepsPerCost  = 30 // of a schema at a depth
 )
 
 // facts is what is known of a schema alone.
@@ -85,18 +84,12 @@ type facts struct {
 	open bool                 // own is being worked out
 	same []*jsonschema.Schema // apply to the same value
 	// children: it has keywords that apply schemas to members, their names or items.
-	children bool
+	children      bool
+	array, object *scope // once known
+	costs         []cost // by depth, from 1; those that are not known have unknownVisits
 }
 
-type scopeKey struct {
-	schema *jsonschema.Schema
-	object bool // else an array
-}
-
-type costKey struct {
-	schema *jsonschema.Schema
-	depth  int
-}
+const unknownVisits = -1
 
 // look returns the facts of a schema, with its own cost.
 func (w *weigher) look(s *jsonschema.Schema) (*facts, error) {
@@ -146,9 +139,14 @@ func (w *weigher) cost(s *jsonschema.Schema, depth int) (cost, error) {
 	if !f.children && len(f.same) == 0 {
 		return cost{}, nil
 	}
-	key := costKey{s, depth}
-	if c, ok := w.costs[key]; ok {
+	for len(f.costs) < depth {
+		f.costs = append(f.costs, cost{visits: unknownVisits})
+	}
+	if c := f.costs[depth-1]; c.visits != unknownVisits {
 		return c, nil
+	}
+	if err := w.effort.spend(stepsPerCost); err != nil {
+		return cost{}, err
 	}
 	var most cost
 	for _, object := range []bool{false, true} {
@@ -162,7 +160,7 @@ func (w *weigher) cost(s *jsonschema.Schema, depth int) (cost, error) {
 		}
 		most = most.or(c)
 	}
-	w.costs[key] = most
+	f.costs[depth-1] = most
 	return most, nil
 }
 
@@ -233,15 +231,22 @@ type slot struct {
 
 // scope returns the scope of s for objects or for arrays.
 func (w *weigher) scope(s *jsonschema.Schema, object bool) (*scope, error) {
-	key := scopeKey{s, object}
-	if known, ok := w.scopes[key]; ok {
-		return known, nil
+	f, err := w.look(s)
+	if err != nil {
+		return nil, err
+	}
+	place := &f.array
+	if object {
+		place = &f.object
+	}
+	if *place != nil {
+		return *place, nil
 	}
 	c := &scope{slots: map[any]*slot{}}
 	if err := w.collect(c, s, object); err != nil {
 		return nil, err
 	}
-	w.scopes[key] = c
+	*place = c
 	return c, nil
 }
 
