@@ -32,7 +32,7 @@ type nearIndex struct {
 // nearForm is what tells at a glance that a text is not near: the set of its bytes, and
 // that of its pairs of neighbouring bytes, each hashed to 64 bits. A letter that is
 // changed, added or left out adds and removes one member of the one at most, and two of
-// the other.
+// the other; two neighbours that are swapped none of the one, and three of the other.
 type nearForm struct {
 	bytes, pairs uint64
 	at           uint32 // in the names
@@ -241,9 +241,10 @@ func fold(name string) string { return folder.Replace(strings.ToLower(name)) }
 
 func lastSegment(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
-// pattern is a text of at most 64 bytes whose Levenshtein distance from others is wanted.
-// Comparing takes a few instructions for each of their bytes, by the bit-vector algorithm
-// of Myers (1999) in the form of Hyyrö (2003): the differences between neighbours in a
+// pattern is a text of at most 64 bytes whose distance from others is wanted: how many
+// bytes have to be changed, added, left out, or swapped with their neighbours, each once
+// (optimal string alignment). Comparing takes a few instructions for each of their bytes,
+// by the bit-vector algorithm of Hyyrö (2003): the differences between neighbours in a
 // column of the usual table are bits of a word, so that a column takes one step. It goes
 // from the ends of the texts, since names have more in common at their beginnings.
 type pattern struct {
@@ -280,7 +281,10 @@ func (p *pattern) glance(forms [][]nearForm, least []uint8, limit, most int) (se
 			if bits.OnesCount64(p.form.bytes^f.bytes) > 2*limit {
 				continue
 			}
-			d := max(by, differing(p.form.bytes, f.bytes), (differing(p.form.pairs, f.pairs)+1)/2)
+			d := max(by, differing(p.form.bytes, f.bytes)) // without swapped ones
+			if swapped := (differing(p.form.pairs, f.pairs) - 2*d + 2) / 3; swapped > 0 {
+				d += swapped
+			}
 			if d <= limit && d < int(least[f.at]) {
 				least[f.at] = uint8(d) //nolint:gosec // at most limit
 			}
@@ -289,20 +293,19 @@ func (p *pattern) glance(forms [][]nearForm, least []uint8, limit, most int) (se
 	return seen
 }
 
-// distance counts the bytes that have to be changed, added or left out. It stops, with
-// some greater number, as soon as there are more than most. It also returns how many bytes
-// of text it took.
+// distance is the distance of a text. It stops, with some greater number, as soon as it is
+// more than most. It also returns how many bytes of text it took.
 func (p *pattern) distance(text string, most int) (distance, compared int) {
 	if p.text == "" {
 		return len(text), 1
 	}
 	up, down, end := ^uint64(0), uint64(0), uint64(1)<<(len(p.text)-1)
+	var diagonal, last uint64 // of the column before: which diagonals have steps that cost nothing, and where its byte stands
 	distance = len(p.text)
 	for i := len(text) - 1; i >= 0; i-- {
 		equal := p.at[text[i]]
-		vertical := equal | down
-		horizontal := (equal&up + up) ^ up | equal
-		right, left := down|^(horizontal|up), up&horizontal
+		diagonal = (equal&up + up) ^ up | equal | down | (^diagonal&equal)<<1&last
+		right, left := down|^(diagonal|up), up&diagonal
 		switch {
 		case right&end != 0:
 			distance++
@@ -313,7 +316,7 @@ func (p *pattern) distance(text string, most int) (distance, compared int) {
 			return distance - i, len(text) - i
 		}
 		right, left = right<<1|1, left<<1
-		up, down = left|^(vertical|right), right&vertical
+		up, down, last = left|^(diagonal|right), right&diagonal, equal
 	}
 	return distance, len(text) + 1
 }

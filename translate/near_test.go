@@ -22,12 +22,12 @@ func nearByHand(name string, known []string) []nearName {
 			continue
 		}
 		folded := fold(k)
-		n := nearName{name: k, distance: levenshtein(last, lastSegment(folded), limit)}
+		n := nearName{name: k, distance: alignment(last, lastSegment(folded), limit)}
 		if n.distance > limit {
-			n.distance = levenshtein(wanted, folded, limit)
+			n.distance = alignment(wanted, folded, limit)
 		}
 		if n.distance <= limit {
-			n.whole = levenshtein(wanted, folded, 2*maxNearName)
+			n.whole = alignment(wanted, folded, 2*maxNearName)
 			found = append(found, n)
 		}
 	}
@@ -41,29 +41,29 @@ func nearByHand(name string, known []string) []nearName {
 	return found[:min(len(found), maxCandidates)]
 }
 
-// levenshtein is the distance by the book, or some number greater than limit.
-func levenshtein(a, b string, limit int) int {
+// alignment is the distance by the book, or some number greater than limit.
+func alignment(a, b string, limit int) int {
 	if by := abs(len(a) - len(b)); by > limit {
 		return by
 	}
-	row := make([]int, len(b)+1)
+	before, above, row := []int(nil), []int(nil), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
+		before, above, row = above, row, make([]int, len(b)+1)
 		row[0] = i + 1
-		least := row[0]
 		for j := range len(b) {
-			cost := diagonal
+			cost := above[j]
 			if a[i] != b[j] {
 				cost++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-			least = min(least, row[j+1])
+			if i > 0 && j > 0 && a[i-1] == b[j] && a[i] == b[j-1] {
+				cost = min(cost, before[j-1]+1)
+			}
+			row[j+1] = min(cost, above[j+1]+1, row[j]+1)
 		}
-		if least > limit {
+		if least := min(slices.Min(row), slices.Min(above)); least > limit {
 			return least
 		}
 	}
@@ -152,6 +152,19 @@ func TestNearFindsAll(t *testing.T) {
 			if tc.misses--; tc.misses < 0 || got[0] != want[0] {
 				t.Errorf("%d names, %q: got %q, want %q", tc.size, name, got, want)
 			}
+		}
+	}
+}
+
+// Two letters that are swapped are one mistake.
+func TestNearOfSwappedLetters(t *testing.T) {
+	ix := newNearIndex([]string{"acme.csv", "acme.pdf", "acme.weather", "acme.weights"})
+	for name, want := range map[string]string{
+		"acme.weahter": "acme.weather", "acme.waethre": "", "acme.cvs": "acme.csv", "cvs": "acme.csv", "acme.dpf": "acme.pdf", "acme.fdp": "",
+		"amce.weahter": "acme.weather", "acme.wieghts": "acme.weights", "acme.weahtre": "",
+	} {
+		if got := strings.Join(near(name, ix), " "); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
 }
