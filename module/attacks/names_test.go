@@ -3,6 +3,7 @@ package attacks_test
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -33,7 +34,7 @@ func publishIDs(p *hostile.Provider, ids []string) {
 // S52: a name that nobody has costs little, however many skills there are, however
 // much alike a provider makes their ids, and whatever the agent asks for.
 func TestS52MistypedNamesAreCheap(t *testing.T) {
-	const skills = 10_000
+	const skills, batches = 10_000, 10
 	honest, hostileIDs := make([]string, skills), make([]string, skills)
 	words := []string{"weather", "invoice", "translate", "summarize", "payment", "calendar", "search", "image", "report", "ticket"}
 	for i := range skills {
@@ -69,20 +70,24 @@ func TestS52MistypedNamesAreCheap(t *testing.T) {
 		"all dots":               batch(func(int) string { return strings.Repeat(".", 18_000) }),
 		"all slashes":            batch(func(int) string { return "acme" + strings.Repeat("/", 18_000) }),
 	} {
-		least, allocated := time.Hour, uint64(1<<60)
-		for range 8 {
+		took, allocated := time.Hour, uint64(1<<60) // in the trial that took least, client and log included
+		for range 6 {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			answer := c.Post(body)
-			runtime.ReadMemStats(&after)
-			if n := strings.Count(string(answer.Body), "SKILL_NOT_FOUND"); n != 50 {
-				t.Fatalf("%s: %d of 50 were not found: %.300s", about, n, answer.Body)
+			start := hostile.CPU(t, os.Getpid())
+			for range batches {
+				answer := c.Post(body)
+				if n := strings.Count(string(answer.Body), "SKILL_NOT_FOUND"); n != 50 {
+					t.Fatalf("%s: %d of 50 were not found: %.300s", about, n, answer.Body)
+				}
 			}
-			least, allocated = min(least, answer.Took), min(allocated, after.TotalAlloc-before.TotalAlloc)
+			took = min(took, (hostile.CPU(t, os.Getpid())-start)/batches)
+			runtime.ReadMemStats(&after)
+			allocated = min(allocated, (after.TotalAlloc-before.TotalAlloc)/batches)
 		}
-		t.Logf("%s: %s, %d KB for a batch of 50", about, least, allocated>>10)
-		if least > 150*time.Millisecond { // 5 ms, and what the rest takes on a busy machine
-			t.Errorf("%s: a batch of 50 takes %s", about, least)
+		t.Logf("%s: %s of the processor, %d KB for a batch of 50", about, took, allocated>>10)
+		if took > 15*time.Millisecond*costlier { // 5 ms for the names, and what the rest takes
+			t.Errorf("%s: a batch of 50 takes %s of the processor", about, took)
 		}
 		if allocated > 8<<20+2*uint64(len(body)) {
 			t.Errorf("%s: a batch of 50 allocates %d bytes", about, allocated)
