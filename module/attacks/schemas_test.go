@@ -67,7 +67,7 @@ var costly = []costlySchema{
 		return hostile.Object{"$anchor": "a" + strconv.Itoa(nth), "allOf": each(1200, func(int) any { return true })}
 	}},
 	{"items of items", true, func(nth int) hostile.Object {
-		return properties(40, func(i int) any {
+		return properties(40, func(int) any {
 			var s any = hostile.Object{"maxLength": nth}
 			for range 28 {
 				s = hostile.Object{"items": s}

@@ -25,6 +25,9 @@ func FuzzDescriptor(f *testing.F) {
 	for _, schema := range []string{`{"$ref":"#"}`, `{"items":{"$ref":"#"},"pattern":"a+"}`, doubling(5, `{"allOf":[*,*]}`), `{"$schema":"http://json-schema.org/draft-07/schema#","dependencies":{"a":["b"]}}`} {
 		f.Add(edited(f, forecast, `/inputs/0/schema=`+schema, `/inputs/1/default=null`, `/x={"y":[1]}`))
 	}
+	for i := range 12 {
+		f.Add(edited(f, forecast, `/inputs/0/schema=`+property(i)))
+	}
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		cheap(t, "index", func() {
 			_, _ = skillsharing.ParseIndex(doc)    // must not panic

@@ -357,7 +357,7 @@ func (c *ordinaryCompiler) reference(s *jsonschema.Schema, object map[string]any
 	var place any = c.root
 	if pointer != "" {
 		for _, token := range tokens(pointer[1:]) {
-			in, ok := place.(map[string]any)
+			in, _ := place.(map[string]any)
 			if place, ok = in[token]; !ok {
 				return errNotOrdinary
 			}

@@ -153,9 +153,9 @@ func TestWeightOfSchemas(t *testing.T) {
 				}
 				all = append(all, in)
 			}
-			real, said, compiled := heapInUse()-before, limits.Schemas.bytes, 0
+			taken, said, compiled := heapInUse()-before, limits.Schemas.bytes, 0
 			for _, in := range all {
-				real -= int(unsafe.Sizeof(parameterSchema{})) + len(in.inputs[0].schema.text)
+				taken -= int(unsafe.Sizeof(parameterSchema{})) + len(in.inputs[0].schema.text)
 				if in.inputs[0].schema.compiled.Load() != nil {
 					compiled++
 				}
@@ -163,9 +163,9 @@ func TestWeightOfSchemas(t *testing.T) {
 			if c.fits && compiled < c.skills {
 				t.Errorf("%d of %d have room", compiled, c.skills)
 			}
-			t.Logf("%d skills: %d bytes, said to be %d", compiled, real, said)
-			if said < real*95/100 || said > 3*real {
-				t.Errorf("%d bytes are said to be %d", real, said)
+			t.Logf("%d skills: %d bytes, said to be %d", compiled, taken, said)
+			if said < taken*95/100 || said > 3*taken {
+				t.Errorf("%d bytes are said to be %d", taken, said)
 			}
 			runtime.KeepAlive(all)
 		})
