@@ -46,7 +46,8 @@ func alignment(a, b string, limit int) int {
 	if by := abs(len(a) - len(b)); by > limit {
 		return by
 	}
-	before, above, row := []int(nil), []int(nil), make([]int, len(b)+1)
+	var before, above []int
+	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
