@@ -76,7 +76,7 @@ type browser struct {
 
 // serve answers GET and HEAD with the page if the client would rather have HTML
 // than JSON, and all else as the endpoint always does.
-func (b *browser) serve(ctx context.Context, w http.ResponseWriter, r *http.Request, principal string, ambiguous bool) error {
+func (b *browser) serve(ctx context.Context, w http.ResponseWriter, r *http.Request, principal, ambiguous string) error {
 	header := w.Header()
 	header.Set("Cache-Control", "no-store")
 	header.Add("Vary", "Accept")
@@ -99,12 +99,12 @@ func (b *browser) serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 }
 
 // page makes the page of those who may see one.
-func (b *browser) page(ctx context.Context, query map[string][]string, principal string, ambiguous bool) (*BrowsePage, int) {
+func (b *browser) page(ctx context.Context, query map[string][]string, principal, ambiguous string) (*BrowsePage, int) {
 	page := &BrowsePage{Principal: plain(principal, maxShownName), Nonce: rand.Text(), Style: template.CSS(browseStyle), Script: template.JS(browseScript)} //nolint:gosec // the module's own files
 	switch {
-	case ambiguous:
-		b.refused(ctx, "browse", skillsprotocol.AmbiguousPrincipal)
-		page.Problem = "This bridge can't tell who you are: your user name begins or ends with a space or has control characters. Ask its operator for another name."
+	case ambiguous != "":
+		b.refused(ctx, "browse", ambiguous)
+		page.Problem = "This bridge can't tell who you are, and refuses who could be mistaken for another: " + ambiguous + ". Ask its operator."
 		return page, http.StatusForbidden
 	case b.requirePrincipal && principal == "":
 		b.refused(ctx, "browse", skillsprotocol.NoPrincipal)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // load provisions a handler as Caddy does, without a server around it.
@@ -127,12 +128,40 @@ func TestPrincipal(t *testing.T) {
 		replacer.Set("http.auth.user.id", tc.id)
 		r := httptest.NewRequest(http.MethodPost, "/", nil)
 		r = r.WithContext(context.WithValue(r.Context(), caddy.ReplacerCtxKey, replacer))
-		if got, ambiguous := h.principalOf(r); got != tc.want || ambiguous != tc.ambiguous {
-			t.Errorf("%q with %q: %q, %t, want %q, %t", tc.option, tc.id, got, ambiguous, tc.want, tc.ambiguous)
+		if got, ambiguous := h.principalOf(r); got != tc.want || (ambiguous != "") != tc.ambiguous {
+			t.Errorf("%q with %q: %q, %q, want %q, %t", tc.option, tc.id, got, ambiguous, tc.want, tc.ambiguous)
 		}
 	}
 	if got, _ := mustLoad(t, `{}`).principalOf(httptest.NewRequest(http.MethodPost, "/", nil)); got != "" {
 		t.Errorf("without a replacer: %q", got)
+	}
+	h := mustLoad(t, `{"principal":"{http.request.header.remote-user}"}`)
+	for _, tc := range []struct {
+		values          []string
+		want, ambiguous string
+	}{
+		{[]string{"alice"}, "alice", ""},
+		{nil, "", ""},
+		{[]string{""}, "", ""},
+		{[]string{"", ""}, "", ""},
+		{[]string{","}, "", ""},
+		{[]string{",,"}, "", ""},
+		{[]string{"carol", "alice"}, "", skillsprotocol.SeveralPrincipals},
+		{[]string{"carol", ""}, "", skillsprotocol.SeveralPrincipals},
+		{[]string{"CN=carol", "CN=alice"}, "", skillsprotocol.SeveralPrincipals},
+		{[]string{"carol,alice"}, "", skillsprotocol.SeveralPrincipals},
+		{[]string{"carol,"}, "", skillsprotocol.SeveralPrincipals},
+		{[]string{",alice"}, "", skillsprotocol.SeveralPrincipals},
+		{[]string{"Doe, Jane"}, "Doe, Jane", ""},
+		{[]string{"CN=jane,OU=lab,O=acme"}, "CN=jane,OU=lab,O=acme", ""},
+		{[]string{"al\tice"}, "", skillsprotocol.AmbiguousPrincipal},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		r.Header["Remote-User"] = tc.values
+		replacer := caddyhttp.NewTestReplacer(r)
+		if got, ambiguous := h.principalOf(r.WithContext(context.WithValue(r.Context(), caddy.ReplacerCtxKey, replacer))); got != tc.want || ambiguous != tc.ambiguous {
+			t.Errorf("%q: %q, %q, want %q, %q", tc.values, got, ambiguous, tc.want, tc.ambiguous)
+		}
 	}
 }
 

@@ -62,21 +62,44 @@ func forwarded(r *http.Request) bool {
 
 // principalOf returns who is asking, as it was established in front; empty is
 // anonymous. Principals are compared as they are. One that can be mistaken for
-// another is not returned.
-func (h *Handler) principalOf(r *http.Request) (principal string, ambiguous bool) {
+// another is not returned, but why.
+func (h *Handler) principalOf(r *http.Request) (principal, ambiguous string) {
 	replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
-		return "", false
+		return "", ""
 	}
 	if h.principal == defaultPrincipal {
 		principal, _ = replacer.GetString("http.auth.user.id") // there is nothing to replace around it
 	} else {
 		principal = replacer.ReplaceAll(h.principal, "")
 	}
-	if strings.TrimFunc(principal, isInvisible) != principal || strings.ContainsFunc(principal, unicode.IsControl) {
-		return "", true
+	if name, ok := strings.CutPrefix(h.principal, "{http.request.header."); ok && strings.Contains(principal, ",") {
+		switch lines := r.Header[http.CanonicalHeaderKey(strings.TrimSuffix(name, "}"))]; {
+		case strings.Trim(principal, ",") == "":
+			return "", "" // empty, more than once
+		case len(lines) > 1 || isJoined(principal):
+			return "", skillsprotocol.SeveralPrincipals
+		}
 	}
-	return principal, false
+	if strings.TrimFunc(principal, isInvisible) != principal || strings.ContainsFunc(principal, unicode.IsControl) {
+		return "", skillsprotocol.AmbiguousPrincipal
+	}
+	return principal, ""
+}
+
+// isJoined reports whether a header's value looks like several that Caddy has joined, as forward_auth does with what it
+// copies: by commas without a space. In distinguished names (RFC 4514), such commas are between the parts.
+func isJoined(value string) bool {
+	first, rest, _ := strings.Cut(value, ",")
+	if strings.Contains(first, "=") {
+		return false
+	}
+	for part := range strings.SplitSeq(rest, ",") {
+		if !strings.HasPrefix(part, " ") {
+			return true
+		}
+	}
+	return false
 }
 
 // isInvisible reports whether a character at the beginning or the end of a principal

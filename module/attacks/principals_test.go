@@ -369,11 +369,47 @@ func TestS58LookAlikePrincipals(t *testing.T) {
 	if !c.Log.Has("begins or ends with a space") {
 		t.Error("the log does not tell why")
 	}
-	for _, principal := range []string{"Alice", "ALICE", "аlice", "al ice", "alice smith", "alice,", "al\u200cice", ""} {
+	for _, principal := range []string{"Alice", "ALICE", "аlice", "al ice", "alice smith", "al\u200cice", ""} {
 		if a := look(as(principal), token); string(a.Body) != invalid {
 			t.Errorf("%q with the token of alice: %v", principal, a)
 		}
 		leave(t, as(principal), "acme.s.slow")
+	}
+}
+
+// S58: a gateway that answers a principal's header several times names nobody: Caddy's
+// forward_auth joins the values, and the whole could be the name of another. Empty values
+// are none.
+func TestS58SeveralPrincipals(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "s/x"})
+	var values atomic.Pointer[[]string]
+	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header()["Remote-User"] = *values.Load() }))
+	t.Cleanup(gateway.Close)
+	c := hostile.StartCaddy(t, inFront(
+		hostile.Bridge("require_principal", "principal {http.request.header.Remote-User}", provider(p.URL(), "acme")),
+		"forward_auth "+strings.TrimPrefix(gateway.URL, "http://")+" {", "\turi /verify", "\tcopy_headers Remote-User", "}"))
+	for _, test := range []struct {
+		values []string
+		next   string // empty: it is a principal
+	}{
+		{nil, "authenticate"},
+		{[]string{""}, "authenticate"},
+		{[]string{"", ""}, "authenticate"},
+		{[]string{"carol"}, ""},
+		{[]string{"carol", "alice"}, "ask_operator"},
+		{[]string{"", "alice"}, "ask_operator"},
+		{[]string{"Doe, Jane"}, ""},
+	} {
+		values.Store(&test.values)
+		a := c.Execute("acme.s.x", nil)
+		if test.next == "" {
+			mustComplete(t, a)
+		} else if a.Code != -32050 || a.Data.Next != test.next || details(t, a).RequiredBy != "bridge" {
+			t.Errorf("%q: %v", test.values, a)
+		}
+	}
+	if len(c.Log.Lines("the header that names the principal has several values")) == 0 {
+		t.Error("the log does not tell why")
 	}
 }
 

@@ -67,9 +67,9 @@ type Tokens interface {
 type Caller struct {
 	// Principal was established in front of the bridge; empty is anonymous.
 	Principal string
-	// Ambiguous says that there is a principal that can be mistaken for another. Such a caller is refused, in every
+	// Ambiguous says why a principal can be mistaken for another; empty: it can't. Such a caller is refused, in every
 	// method, and Principal is empty.
-	Ambiguous bool
+	Ambiguous string
 	// TraceID is the trace the request belongs to (W3C Trace Context, 32 hexadecimal digits), or empty.
 	TraceID string
 	// Arrived is when the request reached the bridge; zero means when its call starts.
@@ -329,15 +329,16 @@ func withoutDetails(fault *jsonrpc.Error, req *jsonrpc.Request) *jsonrpc.Error {
 const (
 	NoPrincipal        = "require_principal is set and the principal is empty"
 	AmbiguousPrincipal = "the principal begins or ends with a space or with a character that can't be seen, or has control characters"
+	SeveralPrincipals  = "the header that names the principal has several values"
 )
 
 // admit says why a caller is refused for its principal, to the operator and to the
 // caller; a nil error admits it.
 func (f *Front) admit(caller Caller) (reason string, fault *jsonrpc.Error) {
 	switch {
-	case caller.Ambiguous:
-		return AmbiguousPrincipal, principalError(translate.NextAskOperator, AmbiguousPrincipal,
-			"This bridge can't tell who you are: your user name begins or ends with a space or with a character that can't be seen, or has control characters, so that it could be mistaken for another; ask its operator for another name")
+	case caller.Ambiguous != "":
+		return caller.Ambiguous, principalError(translate.NextAskOperator, caller.Ambiguous,
+			"This bridge can't tell who you are, and refuses who could be mistaken for another: "+caller.Ambiguous+"; ask its operator")
 	case f.RequirePrincipal && caller.Principal == "":
 		return NoPrincipal, principalError(translate.NextAuthenticate, "the request names no principal",
 			"This bridge answers authenticated callers only: authenticate the HTTP request as its operator has told you")
