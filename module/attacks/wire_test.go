@@ -179,6 +179,35 @@ func TestS55Signatures(t *testing.T) {
 	c.Log.MustNotShow(invoked)
 }
 
+// S55: to find a signature takes as long as to read the answer, however often it stands
+// there and in which spelling. It took the square of that.
+func TestS55RepeatedSignatures(t *testing.T) {
+	t.Setenv("S_SECRET", "Sesame7Qx")
+	p := hostile.NewProvider(t, hostile.Skill{ID: "s/signed", Auth: hostile.Object{"type": "custom", "custom": hostile.Object{"instructions": "Sign it.", "parameters": []any{}}}})
+	c := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge("allow_anonymous", "poll fixed 20ms", provider(p.URL(), "acme",
+		"credentials hmac {\n\t\t\t\tsecret {env.S_SECRET}\n\t\t\t}")))
+	repeat := func(x *hostile.Exchange) string {
+		return `["` + strings.Repeat(`\u0061 `+x.HTTP.Header.Get("X-Signature")+`","`, 30_000) + `"]` // 2 MiB
+	}
+	for name, echo := range map[string]hostile.Action{
+		"output": func(x *hostile.Exchange) { hostile.RawOutput(repeat(x))(x) },
+		"error":  func(x *hostile.Exchange) { hostile.Problem(http.StatusForbidden, "PERMISSION_DENIED", repeat(x))(x) },
+	} {
+		p.On("s/signed", hostile.Invoke, hostile.Accept(0))
+		p.On("s/signed", hostile.Status, echo)
+		before := c.CPU()
+		a := c.Execute("acme.s.signed", nil)
+		spent := c.CPU() - before
+		t.Logf("%s: %v", name, spent)
+		if !strings.Contains(string(a.Body), "[redacted]") {
+			t.Errorf("%s: %.200s", name, a)
+		}
+		if spent > 2*time.Second*costlier {
+			t.Errorf("%s: %v of processor time", name, spent)
+		}
+	}
+}
+
 // S56: what the query of an endpoint fixes can't be said again by arguments, in any
 // spelling that a server may take for the same name.
 func TestS56FixedParameters(t *testing.T) {

@@ -29,43 +29,58 @@ func (e *Error) scrub(credentials ...Credentials) {
 	if e.Cause != nil {
 		cause = e.Cause.Error()
 	}
-	for _, secret := range secretsOf(credentials, string(e.Code), e.Message, e.URL, string(e.Details), string(e.Retry), cause) {
-		e.Code = ErrorCode(strings.ReplaceAll(string(e.Code), secret, redacted))
-		e.Message = strings.ReplaceAll(e.Message, secret, redacted)
-		e.URL = strings.ReplaceAll(e.URL, secret, redacted)
-		e.Details = scrubJSON(e.Details, secret)
-		e.Retry = scrubJSON(e.Retry, secret)
-		if e.Cause != nil && strings.Contains(e.Cause.Error(), secret) {
-			e.Cause = errors.New(strings.ReplaceAll(e.Cause.Error(), secret, redacted))
-		}
+	r := redactorFor(credentials, 1, string(e.Code), e.Message, e.URL, string(e.Details), string(e.Retry), cause)
+	e.Code = ErrorCode(clip(r.text(string(e.Code)), maxErrorCode))
+	e.Message = clip(r.text(e.Message), maxErrorMessage)
+	e.URL = r.text(e.URL)
+	e.Details, e.Retry = r.json(e.Details), r.json(e.Retry)
+	if text := r.text(cause); text != cause {
+		e.Cause = errors.New(text)
 	}
-	e.Code = ErrorCode(clip(string(e.Code), maxErrorCode))
-	e.Message = clip(e.Message, maxErrorMessage)
 }
 
 // scrubText removes configured secrets from a text.
 func (c *Client) scrubText(text string) string {
-	for _, secret := range secretsOf([]Credentials{c.Credentials, c.DiscoveryCredentials}, text) {
-		text = strings.ReplaceAll(text, secret, redacted)
-	}
-	return text
+	r := redactorFor(c.allCredentials(), 1, text)
+	return r.text(text)
 }
 
 // scrubbed is an error for the log: package net/http quotes what a provider sent.
 func (c *Client) scrubbed(err error) error { return errors.New(c.scrubText(err.Error())) }
 
-// secretsOf lists all secrets, and the signatures that stand in texts, longer ones
-// first: one may be a part of another.
-func secretsOf[T ~string | ~[]byte](credentials []Credentials, texts ...T) []string {
+func (c *Client) allCredentials() []Credentials {
+	return []Credentials{c.Credentials, c.DiscoveryCredentials}
+}
+
+// redactor replaces secrets in what a provider sent, in one pass however many of them
+// there are.
+type redactor struct {
+	secrets    []string // longer ones first: one may be a part of another
+	signatures []string // that stand in what it was made for; a provider may have got many, and repeat all
+	replacer   *strings.Replacer
+}
+
+// redactorFor makes a redactor for texts, of secrets that have at least so many bytes.
+func redactorFor[T ~string | ~[]byte](credentials []Credentials, least int, texts ...T) redactor {
+	r := redactor{secrets: secretsOf(credentials, least)}
+	for _, c := range credentials {
+		if signer, ok := c.(Signer); ok {
+			for _, text := range texts {
+				r.signatures = append(r.signatures, signaturesIn([]byte(text), signer)...)
+			}
+		}
+	}
+	slices.Sort(r.signatures)
+	r.signatures = slices.Compact(r.signatures)
+	return r
+}
+
+// secretsOf lists all secrets that have at least so many bytes, longer ones first.
+func secretsOf(credentials []Credentials, least int) []string {
 	var secrets []string
 	for _, c := range credentials {
 		if c != nil {
 			secrets = append(secrets, c.Secrets()...)
-		}
-		if signer, ok := c.(Signer); ok {
-			for _, text := range texts {
-				secrets = append(secrets, signaturesIn([]byte(text), signer)...)
-			}
 		}
 	}
 	for _, s := range secrets {
@@ -73,9 +88,38 @@ func secretsOf[T ~string | ~[]byte](credentials []Credentials, texts ...T) []str
 			secrets = append(secrets, quoted[1:len(quoted)-1])
 		}
 	}
-	secrets = slices.DeleteFunc(secrets, func(s string) bool { return s == "" })
+	secrets = slices.DeleteFunc(secrets, func(s string) bool { return len(s) < least })
 	slices.SortFunc(secrets, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
 	return secrets
+}
+
+// text is a text without secrets.
+func (r *redactor) text(text string) string {
+	for _, secret := range r.secrets {
+		text = strings.ReplaceAll(text, secret, redacted)
+	}
+	if len(r.signatures) == 0 {
+		return text
+	}
+	if r.replacer == nil {
+		pairs := make([]string, 0, 2*len(r.signatures))
+		for _, s := range r.signatures {
+			pairs = append(pairs, s, redacted)
+		}
+		r.replacer = strings.NewReplacer(pairs...)
+	}
+	return r.replacer.Replace(text)
+}
+
+// json is a JSON text without secrets, where some of their characters may be escaped,
+// or all be the digits of a number. A replacement never breaks the text's syntax: it
+// happens within strings, instead of a number, or not at all. A text without any stays
+// as it is, byte for byte.
+func (r *redactor) json(v jsontext.Value) jsontext.Value {
+	if len(v) == 0 || len(r.signatures) == 0 && !repeatsAny(v, r.secrets) {
+		return v
+	}
+	return r.mapStrings(v)
 }
 
 // signaturesIn lists what a signer has sent lately and stands in a text, which may be
@@ -86,23 +130,6 @@ func signaturesIn(text []byte, signer Signer) []string {
 		found = append(found, signer.Sent(s)...)
 	}
 	return found
-}
-
-// scrubJSON removes a secret as it stands in JSON text, where some of its
-// characters may be escaped, or all be the digits of a number. A replacement never
-// breaks the text's syntax: it happens within strings, instead of a number, or not at
-// all.
-func scrubJSON(v jsontext.Value, secret string) jsontext.Value {
-	if v == nil || !mayContain(v, secret) {
-		return v
-	}
-	return mapStrings(v, []string{secret})
-}
-
-// mayContain is a cheap test: a secret without any escape is there verbatim, and one
-// that is a number may be written in several ways.
-func mayContain(v jsontext.Value, secret string) bool {
-	return bytes.Contains(v, []byte(secret)) || bytes.IndexByte(v, '\\') >= 0 || isDigits(secret)
 }
 
 // isDigits reports whether a secret may be taken for a number.
@@ -150,31 +177,24 @@ func numberAny(v jsontext.Value, secrets []string) bool {
 const minOutputSecret = 6
 
 // scrubOutput removes configured secrets from the output of a run, as [Error.scrub]
-// does from the details of an error. An output without any stays as it is, byte
-// for byte.
+// does from the details of an error.
 func (c *Client) scrubOutput(output jsontext.Value) jsontext.Value {
 	if output == nil {
 		return nil
 	}
-	secrets := c.longSecrets(output)
-	if !repeatsAny(output, secrets) {
-		return output
-	}
-	return mapStrings(output, secrets)
+	r := redactorFor(c.allCredentials(), minOutputSecret, output)
+	return r.json(output)
 }
 
 // repeatsSecret reports whether a document repeats a credential: it would be shown
-// to whoever asks for it.
+// to all who ask for it.
 func (c *Client) repeatsSecret(document []byte) bool {
-	return repeatsAny(document, c.longSecrets(document))
+	r := redactorFor(c.allCredentials(), minOutputSecret, document)
+	return len(r.signatures) > 0 || repeatsAny(document, r.secrets)
 }
 
-// longSecrets are those that do not stand in innocent data, with the signatures that
-// stand in texts.
-func (c *Client) longSecrets(texts ...[]byte) []string {
-	secrets := secretsOf([]Credentials{c.Credentials, c.DiscoveryCredentials}, texts...)
-	return slices.DeleteFunc(secrets, func(s string) bool { return len(s) < minOutputSecret })
-}
+// longSecrets are those that do not stand in innocent data.
+func (c *Client) longSecrets() []string { return secretsOf(c.allCredentials(), minOutputSecret) }
 
 // repeatsAny reports whether JSON text has one of the secrets in it.
 func repeatsAny(v jsontext.Value, secrets []string) bool {
@@ -241,7 +261,7 @@ func stringEnd(v jsontext.Value, i int) int {
 // mapStrings replaces secrets in every string of a JSON value, member names included,
 // and numbers that are secrets. A value that can't be rewritten, for example because two
 // of its members would have the same name, is dropped.
-func mapStrings(v jsontext.Value, secrets []string) jsontext.Value {
+func (r *redactor) mapStrings(v jsontext.Value) jsontext.Value {
 	dec := jsontext.NewDecoder(bytes.NewReader(v))
 	var out bytes.Buffer
 	enc := jsontext.NewEncoder(&out)
@@ -253,12 +273,8 @@ func mapStrings(v jsontext.Value, secrets []string) jsontext.Value {
 		switch {
 		case err != nil:
 		case token.Kind() == '"':
-			text := token.String()
-			for _, secret := range secrets {
-				text = strings.ReplaceAll(text, secret, redacted)
-			}
-			token = jsontext.String(text)
-		case token.Kind() == '0' && isSecret(token.String(), secrets):
+			token = jsontext.String(r.text(token.String()))
+		case token.Kind() == '0' && isSecret(token.String(), r.secrets):
 			token = jsontext.String(redacted)
 		}
 		if err == nil {

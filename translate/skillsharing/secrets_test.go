@@ -37,7 +37,7 @@ func TestSecretsAreScrubbed(t *testing.T) {
 		{"syntax", []string{`"a":`}, `"m"`, `{"a":1}`, `m {"a":1}`},
 		{"structure", []string{`{`}, `"m {"`, `{"a":"{"}`, `m [redacted] {"a":"[redacted]"}`},
 		{"none", []string{""}, `"m"`, `{"a": [ 1.0 ]}`, `m {"a": [ 1.0 ]}`},
-		{"another", []string{"k-123"}, `"K-123"`, `{"a": "\n"}`, `K-123 {"a":"\n"}`},
+		{"another", []string{"k-123"}, `"K-123"`, `{"a": "\n"}`, `K-123 {"a": "\n"}`},
 		{"numbers", []string{"k-123"}, `"m"`, `["k-123",1.0,1e400,12345678901234567890,-0]`, `m ["[redacted]",1.0,1e400,12345678901234567890,-0]`},
 		{"numbers beside a secret of zeros", []string{"00000000", "k-123"}, `"m 00000000"`, `[0,0.0,-0,100000000,1,"00000000"]`, `m [redacted] [0,0.0,-0,"[redacted]",1,"[redacted]"]`},
 		{
