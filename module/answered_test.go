@@ -22,15 +22,23 @@ func TestRefusalsByProvidersAreExplained(t *testing.T) {
 		level  string
 		want   string
 	}{
-		{"a", hostile.Problem(http.StatusUnauthorized, "AUTH_REQUIRED", said), "warn",
-			"the provider of acme/a answered the invocation with HTTP 401 Unauthorized (AUTH_REQUIRED): check the credentials that are configured for this source, or configure some"},
-		{"a", hostile.Problem(http.StatusForbidden, "PERMISSION_DENIED", said), "warn",
-			"the provider of acme/a answered the invocation with HTTP 403 Forbidden (PERMISSION_DENIED): ask the provider to permit the skill to the credentials that are configured for this source, or configure others"},
+		{
+			"a", hostile.Problem(http.StatusUnauthorized, "AUTH_REQUIRED", said), "warn",
+			"the provider of acme/a answered the invocation with HTTP 401 Unauthorized (AUTH_REQUIRED): check the credentials that are configured for this source, or configure some",
+		},
+		{
+			"a", hostile.Problem(http.StatusForbidden, "PERMISSION_DENIED", said), "warn",
+			"the provider of acme/a answered the invocation with HTTP 403 Forbidden (PERMISSION_DENIED): ask the provider to permit the skill to the credentials that are configured for this source, or configure others",
+		},
 		{"b", hostile.Problem(http.StatusForbidden, "PERMISSION_DENIED", said), "warn", "the provider of acme/b answered the invocation with HTTP 403"}, // not hidden by the other skill's
-		{"a", hostile.Respond(http.StatusUnprocessableEntity, `{"reason":"`+said+`"}`), "info",
-			"the provider of acme/a answered the invocation with HTTP 422 Unprocessable Entity (VALIDATION_ERROR): the agent has to change its arguments"},
-		{"a", hostile.Problem(http.StatusInternalServerError, said, said), "warn",
-			"the provider of acme/a answered the invocation with HTTP 500 Internal Server Error (INVALID_PROVIDER_RESPONSE): if it lasts, ask the provider"},
+		{
+			"a", hostile.Respond(http.StatusUnprocessableEntity, `{"reason":"`+said+`"}`), "info",
+			"the provider of acme/a answered the invocation with HTTP 422 Unprocessable Entity (VALIDATION_ERROR): the agent has to change its arguments",
+		},
+		{
+			"a", hostile.Problem(http.StatusInternalServerError, said, said), "warn",
+			"the provider of acme/a answered the invocation with HTTP 500 Internal Server Error (INVALID_PROVIDER_RESPONSE): if it lasts, ask the provider",
+		},
 		{"a", hostile.Respond(599, said), "info", "the provider of acme/a answered the invocation with HTTP 599 (INVALID_PROVIDER_RESPONSE): if it lasts, ask the provider"},
 		{"a", hostile.Fail(said, said), "info", "the provider of acme/a reported that the run failed (EXECUTION_FAILED): the agent decides whether to try it again"},
 	} {
