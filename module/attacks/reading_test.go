@@ -64,7 +64,11 @@ func TestS46PlacesAreHeldForDocuments(t *testing.T) {
 			}
 			most := peak(p)
 			refused := 0
-			for i := range skills {
+			first := 0 // as many as it takes: on a slow machine, a call may have ended before it wants its document
+			for ; first < skills/2 && p.Hanging() < places; first++ {
+				leave(c.Client).Execute("acme.s"+strconv.Itoa(first), nil)
+			}
+			for i := first; i < skills; i++ {
 				if a := leave(c.Client).Execute("acme.s"+strconv.Itoa(i), nil); a.Outcome() == "RATE_LIMITED" {
 					if !strings.Contains(string(a.Data.Details), `"runs_per_provider"`) {
 						t.Errorf("%v", a)
@@ -75,8 +79,8 @@ func TestS46PlacesAreHeldForDocuments(t *testing.T) {
 			if n := most(); n > places {
 				t.Errorf("%d documents were read at a time for %d places", n, places)
 			}
-			if refused != skills-places {
-				t.Errorf("%d of %d calls were refused", refused, skills)
+			if refused != skills-first {
+				t.Errorf("%d of %d calls were refused", refused, skills-first)
 			}
 			p.Disconnect() // which ends the reading
 			hostile.Eventually(t, 20*time.Second, func() bool {
