@@ -584,6 +584,48 @@ func TestS25SecretsInErrorsOfDocuments(t *testing.T) {
 	mustNotShow(t, "list_skills", string(c.Call("list_skills", nil).Body), kept)
 }
 
+// S25: a provider repeats a secret without the text that the operator wrote around it.
+func TestS25PartsOfValues(t *testing.T) {
+	t.Setenv("S25_PART", keyMark)
+	t.Setenv("S25_BEARER", "Bearer "+keyMark)
+	p := hostile.NewProvider(t, hostile.Skill{ID: "s/key", Auth: hostile.APIKey("Authorization")}, hostile.Skill{ID: "s/custom", Auth: custom()},
+		hostile.Skill{ID: "s/oauth", Auth: hostile.OAuth2("https://unused.example.com/token")})
+	var lines []string
+	var names []string
+	for i, kind := range []struct{ skill, credentials string }{
+		{"key", "api_key \"Bearer {env.S25_PART}\""},
+		{"key", "api_key {env.S25_BEARER}"},
+		{"custom", "headers {\nX-Auth \"Key {env.S25_PART}\"\n}"},
+		{"custom", "headers {\nX-Session \"sid={env.S25_PART}; lang=en\"\n}"},
+		{"custom", "headers {\nAuthorization \"Token token={env.S25_PART}\"\n}"},
+		{"custom", "headers {\nX-Authorization {env.S25_BEARER}\n}"},
+		{"oauth", "oauth2 {\nclient_id id\nclient_secret another-secret\ntoken_url " + p.TokenURL() + "\nparams account {env.S25_PART}\n}"},
+	} {
+		namespace := "p" + strconv.Itoa(i)
+		lines = append(lines, provider(p.URL(), namespace, "credentials "+kind.credentials))
+		names = append(names, namespace+".s."+kind.skill)
+	}
+	c := hostile.StartCaddy(t, hostile.Bridge(append(lines, "allow_anonymous", "circuit_breaker off")...))
+	c.Log.MustNotShow(keyMark)
+	for _, skill := range []string{"s/key", "s/custom", "s/oauth"} {
+		p.Script(skill, hostile.Invoke, func(n int) hostile.Action {
+			if n%2 == 0 {
+				return hostile.Problem(http.StatusForbidden, "AUTH_INVALID", "The key "+keyMark+" has expired.")
+			}
+			return hostile.Complete(hostile.Object{"key": keyMark, keyMark: "the key"})
+		})
+	}
+	for _, name := range names {
+		for range 2 {
+			a := c.Execute(name, nil)
+			mustNotShow(t, name, string(a.Body), []string{keyMark})
+			if !strings.Contains(string(a.Body), "[redacted]") {
+				t.Errorf("%s: %v", name, a)
+			}
+		}
+	}
+}
+
 // S26: what shows the configuration (the adapter, the admin API) shows where the
 // secrets are, not the secrets. A secret that is written literally is shown there:
 // that is said when it loads.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
@@ -37,6 +38,7 @@ type APIKey struct {
 	Prefix string `json:"prefix,omitempty"`
 
 	resolved sealed[string]
+	secrets  sealed[[]string]
 }
 
 // CaddyModule returns the Caddy module information.
@@ -60,7 +62,7 @@ func (k *APIKey) Provision(ctx caddy.Context) error {
 	if err := checkHeaderValue("key", key); err != nil {
 		return err
 	}
-	k.resolved = seal(key)
+	k.resolved, k.secrets = seal(key), seal(r.secrets)
 	r.warn(logger(ctx))
 	return nil
 }
@@ -107,8 +109,8 @@ func (k *APIKey) Authenticate(_ context.Context, a *skillsharing.Authentication)
 	return nil
 }
 
-// Secrets returns the key.
-func (k *APIKey) Secrets() []string { return []string{k.resolved()} }
+// Secrets returns the key, and its parts that others may repeat by themselves.
+func (k *APIKey) Secrets() []string { return slices.Clone(k.secrets()) }
 
 // UnmarshalCaddyfile reads
 //

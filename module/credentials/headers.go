@@ -27,6 +27,7 @@ type Headers struct {
 	Headers map[string]string `json:"headers"`
 
 	resolved sealed[map[string]string] // by canonical name
+	secrets  sealed[[]string]
 }
 
 // CaddyModule returns the Caddy module information.
@@ -64,7 +65,10 @@ func (h *Headers) Provision(ctx caddy.Context) error {
 		}
 		resolved[canonical] = value
 	}
-	h.resolved = seal(resolved)
+	if _, credentials, ok := strings.Cut(resolved["Authorization"], " "); ok { // whatever its length
+		r.keep(credentials)
+	}
+	h.resolved, h.secrets = seal(resolved), seal(r.secrets)
 	r.warn(logger(ctx))
 	return nil
 }
@@ -90,16 +94,8 @@ func (h *Headers) Authenticate(_ context.Context, a *skillsharing.Authentication
 	return nil
 }
 
-// Secrets returns the values, and of an Authorization header also what follows
-// its scheme, which others may repeat by itself.
-func (h *Headers) Secrets() []string {
-	resolved := h.resolved()
-	secrets := slices.Collect(maps.Values(resolved))
-	if _, credentials, ok := strings.Cut(resolved["Authorization"], " "); ok && credentials != "" {
-		secrets = append(secrets, credentials)
-	}
-	return secrets
-}
+// Secrets returns the values, and their parts that others may repeat by themselves.
+func (h *Headers) Secrets() []string { return slices.Clone(h.secrets()) }
 
 // UnmarshalCaddyfile reads
 //

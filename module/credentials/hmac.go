@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
@@ -67,6 +68,7 @@ type HMAC struct {
 	Signed string `json:"signed,omitempty"`
 
 	resolved sealed[string]
+	secrets  sealed[[]string]
 	sent     *signatures
 }
 
@@ -88,7 +90,7 @@ func (h *HMAC) Provision(ctx caddy.Context) error {
 	if secret == "" {
 		return errors.New("secret: is missing")
 	}
-	h.resolved = seal(secret)
+	h.resolved, h.secrets = seal(secret), seal(r.secrets)
 	h.sent = newSignatures()
 	r.warn(logger(ctx))
 	return nil
@@ -143,8 +145,8 @@ func (h *HMAC) Authenticate(_ context.Context, a *skillsharing.Authentication) e
 // Sent implements [skillsharing.Signer].
 func (h *HMAC) Sent(text []byte) []string { return h.sent.in(text) }
 
-// Secrets returns the secret.
-func (h *HMAC) Secrets() []string { return []string{h.resolved()} }
+// Secrets returns the secret, and its parts that others may repeat by themselves.
+func (h *HMAC) Secrets() []string { return slices.Clone(h.secrets()) }
 
 // UnmarshalCaddyfile reads
 //

@@ -72,7 +72,8 @@ type OAuth2 struct {
 
 	// Further parameters of token requests, for example `audience` or
 	// `resource` (RFC 8707), each with one or several values. Values may
-	// contain placeholders.
+	// contain placeholders; what these stand for is a secret, but for
+	// `audience` and `resource`, which name the provider.
 	Params map[string][]string `json:"params,omitempty"`
 
 	client sealed[*client]
@@ -92,6 +93,7 @@ type client struct {
 	style        oauth2.AuthStyle
 	refreshToken string
 	params       url.Values
+	parts        []string // of secrets and parameters that are secrets of their own
 }
 
 // tokenPool holds the tokens obtained with each configuration, by its digest.
@@ -178,7 +180,11 @@ func (o *OAuth2) resolve(r *resolver) (*client, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Params)) {
 		for _, text := range o.Params[name] {
-			value, err := r.text("params "+name, text)
+			read := r.mixed
+			if name == "audience" || name == "resource" {
+				read = r.text
+			}
+			value, err := read("params "+name, text)
 			if err != nil {
 				return nil, err
 			}
@@ -188,6 +194,7 @@ func (o *OAuth2) resolve(r *resolver) (*client, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
+	c.parts = slices.DeleteFunc(r.secrets, func(s string) bool { return s == c.secret || s == c.refreshToken })
 	if c.secret == "" {
 		c.style = oauth2.AuthStyleInParams // RFC 6749, section 3.2.1: public clients name themselves in the body
 	}
@@ -340,7 +347,7 @@ func (o *OAuth2) fetcher(endpoint string, a *skillsharing.Authentication) fetch 
 				err.DetailsSource = skillsharing.SourceProvider // it chose the address
 			}
 			o.logger.Debug("no access token was obtained", // whoever reports the call that it was for warns
-				zap.String("token_url", redactURL(endpoint)),
+				zap.String("token_url", redacted(redactURL(endpoint), o.Secrets())),
 				zap.String("code", string(err.Code)),
 				zap.Int("status", err.HTTPStatus),
 				zap.String("error", err.Message))

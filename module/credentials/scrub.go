@@ -35,6 +35,9 @@ func (c *client) secrets() []string {
 	if c.refreshToken != "" {
 		secrets = append(secrets, formsOf(c.refreshToken)...)
 	}
+	for _, part := range c.parts {
+		secrets = append(secrets, formsOf(part)...)
+	}
 	return secrets
 }
 
@@ -50,18 +53,23 @@ func scrubbed(err error, secrets []string) error {
 	if err == nil {
 		return nil
 	}
+	text := redacted(err.Error(), secrets)
+	if text == err.Error() {
+		return err
+	}
+	return errors.New(text)
+}
+
+// redacted is a text without secrets, also as they are when they are quoted.
+func redacted(text string, secrets []string) string {
 	forms := slices.Clone(secrets)
 	for _, secret := range secrets {
 		quoted := strconv.Quote(secret)
 		forms = append(forms, quoted[1:len(quoted)-1])
 	}
 	slices.SortFunc(forms, func(a, b string) int { return cmp.Compare(len(b), len(a)) }) // one may be a part of another
-	text := err.Error()
 	for _, form := range forms {
 		text = strings.ReplaceAll(text, form, "[redacted]")
 	}
-	if text == err.Error() {
-		return err
-	}
-	return errors.New(text)
+	return text
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -19,9 +20,40 @@ import (
 type resolver struct {
 	replacer *caddy.Replacer
 	literal  []string // options whose secret is written in the configuration itself
+	secrets  []string // the values of secret settings, and the parts of them that are secrets of their own
 }
 
 func newResolver() *resolver { return &resolver{replacer: caddy.NewReplacer()} }
+
+// minPart is the length of the shortest part of a value that counts as a secret of its own, in bytes. A shorter one may
+// well be a word: it would be removed from texts that have nothing to do with it.
+const minPart = 6
+
+// keep remembers a text as a secret, and also what follows its scheme (RFC 9110, section 11.4), if it has one: others may
+// repeat that by itself.
+func (r *resolver) keep(text string) {
+	texts := []string{text}
+	if credentials := strings.TrimSpace(text[len(scheme.FindString(text)):]); len(credentials) >= minPart {
+		texts = append(texts, credentials)
+	}
+	for _, text := range texts {
+		if text != "" && !slices.Contains(r.secrets, text) {
+			r.secrets = append(r.secrets, text)
+		}
+	}
+}
+
+// keepParts remembers what placeholders stand for.
+func (r *resolver) keepParts(parts []string) {
+	for _, part := range parts {
+		if len(part) >= minPart {
+			r.keep(part)
+		}
+	}
+}
+
+// scheme matches the schemes that secrets are written with. That not every word is one leaves passphrases whole.
+var scheme = regexp.MustCompile(`(?i)^(basic|bearer|token|key|api-?key|oauth|dpop|privatetoken) +`)
 
 // placeholderName matches what may be repeated in an error. A secret that
 // happens to contain braces does not look like it.
@@ -36,24 +68,35 @@ func (r *resolver) text(option, text string) (string, error) {
 
 // secret is like text, for settings that must stay secret.
 func (r *resolver) secret(option, text string) (string, error) {
-	value, placeholders, err := r.replace(option, text)
+	value, parts, err := r.replace(option, text)
 	if err != nil {
 		return "", err
 	}
-	if value != "" && placeholders == 0 {
+	if value != "" && len(parts) == 0 {
 		r.literal = append(r.literal, option)
 	}
+	r.keep(value)
+	r.keepParts(parts)
 	return value, nil
 }
 
-func (r *resolver) replace(option, text string) (value string, placeholders int, err error) {
+// mixed is like text, for settings of which only what placeholders stand for is
+// secret.
+func (r *resolver) mixed(option, text string) (string, error) {
+	value, parts, err := r.replace(option, text)
+	r.keepParts(parts)
+	return value, err
+}
+
+// replace also returns what the placeholders stand for.
+func (r *resolver) replace(option, text string) (value string, parts []string, err error) {
 	value, err = r.replacer.ReplaceFunc(text, func(name string, val any) (any, error) {
-		placeholders++
 		s := caddy.ToString(val)
 		if strings.HasPrefix(name, "file.") {
 			s = strings.TrimRight(s, "\r\n") // files end in a line break, secrets do not
 		}
 		if s != "" {
+			parts = append(parts, s)
 			return s, nil
 		}
 		if !placeholderName.MatchString(name) {
@@ -62,9 +105,9 @@ func (r *resolver) replace(option, text string) (value string, placeholders int,
 		return nil, fmt.Errorf("placeholder {%s} is empty or not known", name)
 	})
 	if err != nil {
-		return "", 0, fmt.Errorf("%s: %w", option, err)
+		return "", nil, fmt.Errorf("%s: %w", option, err)
 	}
-	return value, placeholders, nil
+	return value, parts, nil
 }
 
 // ownerKey is the context key of the name of those whose credentials are loaded.

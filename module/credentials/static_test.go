@@ -63,8 +63,13 @@ func TestAPIKey(t *testing.T) {
 			if got := a.Request.Header; len(got) != 1 || got.Get(test.header) != test.key {
 				t.Errorf("got %v", got)
 			}
-			if secrets := m.Secrets(); len(secrets) != 1 || !strings.Contains(test.key, secrets[0]) {
-				t.Errorf("secrets: %v", secrets)
+			for _, secret := range m.Secrets() {
+				if !strings.Contains(test.key, secret) {
+					t.Errorf("secrets: %v", m.Secrets())
+				}
+			}
+			if whole := strings.TrimPrefix(test.key, test.module.Prefix); !slices.Contains(m.Secrets(), whole) {
+				t.Errorf("%s is missing in %v", whole, m.Secrets())
 			}
 		})
 	}
@@ -109,6 +114,58 @@ func TestHeaders(t *testing.T) {
 	slices.Sort(secrets)
 	if !slices.Equal(secrets, []string{"Basic " + canary, "acme", canary}) {
 		t.Errorf("secrets: %v", secrets)
+	}
+}
+
+// TestPartsAreSecrets: what a placeholder stands for, and what follows a scheme, others may
+// repeat without what is around it. Words that are short are left alone, and so is what is
+// no secret by its option.
+func TestPartsAreSecrets(t *testing.T) {
+	t.Setenv("BRIDGE_KEY", canary)
+	t.Setenv("BRIDGE_BEARER", "bearer  "+canary)
+	t.Setenv("BRIDGE_SHORT", "agent")
+	key := func(key string) skillsharing.Credentials {
+		return provisioned(t, credentials.APIKey{Key: key, Header: "Authorization"})
+	}
+	header := func(name, value string) skillsharing.Credentials {
+		return provisioned(t, credentials.Headers{Headers: map[string]string{name: value}})
+	}
+	params := func(name, value string) skillsharing.Credentials {
+		return oauth2(t, func(m *credentials.OAuth2) {
+			m.ClientSecret, m.Params = "another secret", map[string][]string{name: {value}}
+		})
+	}
+	for name, tc := range map[string]struct {
+		credentials skillsharing.Credentials
+		want        []string
+	}{
+		"whole":                   {key("{env.BRIDGE_KEY}"), []string{canary}},
+		"key with a scheme":       {key("Bearer {env.BRIDGE_KEY}"), []string{"Bearer " + canary, canary}},
+		"scheme in the variable":  {key("{env.BRIDGE_BEARER}"), []string{"bearer  " + canary, canary}},
+		"literal with a scheme":   {key("Bearer a-literal-key"), []string{"Bearer a-literal-key", "a-literal-key"}},
+		"passphrase":              {key("my secret"), []string{"my secret"}},
+		"header with another":     {header("X-Auth", "Own {env.BRIDGE_KEY}"), []string{"Own " + canary, canary}},
+		"parameter of a scheme":   {header("Authorization", "Token token={env.BRIDGE_KEY}"), []string{"Token token=" + canary, "token=" + canary, canary}},
+		"among others":            {header("X-Session", "sid={env.BRIDGE_KEY}; lang=en"), []string{"sid=" + canary + "; lang=en", canary}},
+		"short":                   {header("X-Auth", "{env.BRIDGE_SHORT}:{env.BRIDGE_KEY}"), []string{"agent:" + canary, canary}},
+		"short, after a scheme":   {header("X-Auth", "Bearer abc"), []string{"Bearer abc"}},
+		"Authorization, short":    {header("authorization", "Bearer abc"), []string{"Bearer abc", "abc"}},
+		"secret to sign with":     {provisioned(t, credentials.HMAC{Secret: "v1:{env.BRIDGE_KEY}"}), []string{"v1:" + canary, canary}},
+		"parameter":               {params("account", "a/{env.BRIDGE_KEY}"), []string{canary}},
+		"parameter, literally":    {params("account", "acme-corporation"), nil},
+		"parameter, short":        {params("account", "{env.BRIDGE_SHORT}"), nil},
+		"what names the provider": {params("audience", "{env.BRIDGE_KEY}"), nil},
+	} {
+		got := tc.credentials.Secrets()
+		if _, ok := tc.credentials.(*credentials.OAuth2); ok {
+			own := params("account", "x").Secrets()
+			got = slices.DeleteFunc(got, func(s string) bool { return slices.Contains(own, s) })
+		}
+		slices.Sort(got)
+		slices.Sort(tc.want)
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
 	}
 }
 
