@@ -402,9 +402,13 @@ func newLookup(config *reverseproxy.HTTPTransport) (func(context.Context, string
 		dialer := &net.Dialer{Timeout: time.Duration(config.DialTimeout)}
 		resolver = &net.Resolver{
 			PreferGo: true,
-			Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			Dial: func(ctx context.Context, asked, _ string) (net.Conn, error) {
 				server := servers[rand.IntN(len(servers))] //nolint:gosec // spreads load, as Caddy does
-				return dialer.DialContext(ctx, server.Network, server.JoinHostPort(0))
+				network := server.Network
+				if asked == "tcp" { // for an answer that does not fit into a datagram
+					network = strings.Replace(network, "udp", "tcp", 1)
+				}
+				return dialer.DialContext(ctx, network, server.JoinHostPort(0))
 			},
 		}
 	}

@@ -160,3 +160,15 @@ func TestR43DeadlineOnASlowNetwork(t *testing.T) {
 	want{"INVOCATION_TIMEOUT", "invoke", "maybe", "none", "bridge"}.check(t, a)
 	want{outcome: "completed"}.check(t, c.Execute("acme.echo", nil))
 }
+
+// R58: where an address does not fit into an answer over UDP, it is asked for over TCP.
+func TestR58TruncatedNames(t *testing.T) {
+	hostile.CheckLeaks(t)
+	names := hostile.NewNameServer(t)
+	names.Set("long.example.test", hostile.Truncated(hostile.Addresses("127.0.0.1")))
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/x"}).As("long.example.test")
+	c := hostile.StartCaddy(t, withProvider(p, names.Transport()))
+	if a := c.Execute("acme.x", nil); a.Outcome() != "completed" {
+		t.Error(a)
+	}
+}

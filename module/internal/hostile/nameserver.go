@@ -1,6 +1,8 @@
 package hostile
 
 import (
+	"encoding/binary"
+	"io"
 	"net"
 	"net/netip"
 	"strings"
@@ -11,11 +13,12 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// A NameServer answers questions for addresses over UDP as a test says. Names that
-// it was not told are NXDOMAIN.
+// A NameServer answers questions for addresses over UDP and TCP as a test says. Names
+// that it was not told are NXDOMAIN.
 type NameServer struct {
 	tb   testing.TB
 	conn net.PacketConn
+	tcp  net.Listener  // on the same port
 	done chan struct{} // closed when the test ends
 	work sync.WaitGroup
 
@@ -36,6 +39,7 @@ type Lookup struct {
 	addresses []netip.Addr
 	code      dnsmessage.RCode
 	silent    bool
+	truncated bool
 	delay     time.Duration
 	gate      *Gate
 }
@@ -59,6 +63,13 @@ func ServFail() Lookup { return Lookup{code: dnsmessage.RCodeServerFailure} }
 // Silence never answers.
 func Silence() Lookup { return Lookup{silent: true} }
 
+// Truncated answers over UDP that the addresses don't fit into the answer, and over TCP
+// with them.
+func Truncated(l Lookup) Lookup {
+	l.truncated = true
+	return l
+}
+
 // Late answers after some time.
 func Late(delay time.Duration, l Lookup) Lookup {
 	l.delay = delay
@@ -74,21 +85,37 @@ func Behind(g *Gate, l Lookup) Lookup {
 // NewNameServer starts a name server on a loopback port.
 func NewNameServer(tb testing.TB) *NameServer {
 	tb.Helper()
-	conn, err := net.ListenPacket("udp", loopback+":0")
+	tcp, conn, err := listenTwice()
 	if err != nil {
 		tb.Fatal(err)
 	}
 	s := &NameServer{
-		tb: tb, conn: conn, done: make(chan struct{}),
+		tb: tb, conn: conn, tcp: tcp, done: make(chan struct{}),
 		names: map[string]func(int) Lookup{}, questions: map[question]int{},
 	}
 	tb.Cleanup(func() {
 		close(s.done)
-		_ = conn.Close() // ends the goroutine
+		_, _ = conn.Close(), tcp.Close() // ends the goroutines
 		s.work.Wait()
 	})
 	s.work.Go(s.serve)
+	s.work.Go(s.serveTCP)
 	return s
+}
+
+// listenTwice listens on a port of TCP and the same one of UDP, which another program may
+// have taken.
+func listenTwice() (tcp net.Listener, udp net.PacketConn, err error) {
+	for range 10 {
+		if tcp, err = net.Listen("tcp", loopback+":0"); err != nil {
+			return nil, nil, err
+		}
+		if udp, err = net.ListenPacket("udp", tcp.Addr().String()); err == nil {
+			return tcp, udp, nil
+		}
+		_ = tcp.Close()
+	}
+	return nil, nil, err
 }
 
 // Address is where the server listens.
@@ -143,7 +170,36 @@ func (s *NameServer) serve() {
 			continue
 		}
 		lookup := s.lookup(m.Questions[0])
-		s.work.Go(func() { s.answer(m, lookup, client) })
+		s.work.Go(func() {
+			if packet := s.answer(m, lookup, lookup.truncated); packet != nil {
+				_, _ = s.conn.WriteTo(packet, client) // a client that is gone asks again
+			}
+		})
+	}
+}
+
+// serveTCP answers one question on each connection.
+func (s *NameServer) serveTCP() {
+	for {
+		conn, err := s.tcp.Accept()
+		if err != nil {
+			return
+		}
+		s.work.Go(func() {
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+			var length [2]byte
+			if _, err := io.ReadFull(conn, length[:]); err != nil {
+				return
+			}
+			packet := make([]byte, binary.BigEndian.Uint16(length[:]))
+			var m dnsmessage.Message
+			if _, err := io.ReadFull(conn, packet); err != nil || m.Unpack(packet) != nil || len(m.Questions) != 1 {
+				return
+			}
+			answer := s.answer(m, s.lookup(m.Questions[0]), false)
+			_, _ = conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(answer))), answer...)) //nolint:gosec // it is short
+		})
 	}
 }
 
@@ -158,11 +214,15 @@ func (s *NameServer) lookup(q dnsmessage.Question) Lookup {
 	return NXDomain()
 }
 
-func (s *NameServer) answer(m dnsmessage.Message, l Lookup, client net.Addr) {
+// answer is what a question is answered; nil: nothing.
+func (s *NameServer) answer(m dnsmessage.Message, l Lookup, truncated bool) []byte {
 	if l.silent || !Every(l.delay)(s.done) || l.gate != nil && !l.gate.pass(s.done) {
-		return
+		return nil
 	}
 	q := m.Questions[0]
+	if truncated {
+		m.Truncated, l.addresses = true, nil
+	}
 	m.Response, m.RCode, m.RecursionAvailable, m.Additionals = true, l.code, true, nil
 	for _, a := range l.addresses {
 		header := dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class}
@@ -176,7 +236,7 @@ func (s *NameServer) answer(m dnsmessage.Message, l Lookup, client net.Addr) {
 	packet, err := m.Pack()
 	if err != nil {
 		s.tb.Errorf("a name server's answer: %v", err)
-		return
+		return nil
 	}
-	_, _ = s.conn.WriteTo(packet, client) // a client that is gone asks again
+	return packet
 }
