@@ -220,7 +220,7 @@ func (c *Cache) Peek(url, partition string, owner uint64) (*Document, error) {
 // Get returns a document, from the cache or from its origin.
 //
 // It returns ctx.Err() as soon as ctx has ended, in a [*QueuedError] if the flight had
-// not started by then. Other errors are failures to
+// not started by then, and in a [*ParsingError] if it had got an answer. Other errors are failures to
 // get the document: errors.As finds a [*StatusError] if the origin answered
 // with a status that is no document, what Fetch or Parse returned, or a
 // [*PanicError]; and a [*FailureError] around these if the failure is remembered.

@@ -80,6 +80,16 @@ func (e *QueuedError) Error() string {
 // Unwrap returns the context's error.
 func (e *QueuedError) Unwrap() error { return e.Err }
 
+// ParsingError says that the context of a caller has ended when the answer was there, and
+// [Request.Parse] had not returned. It unwraps to the context's error.
+type ParsingError struct{ Err error }
+
+// Error says what was waited for.
+func (e *ParsingError) Error() string { return e.Err.Error() + " while the document was being parsed" }
+
+// Unwrap returns the context's error.
+func (e *ParsingError) Unwrap() error { return e.Err }
+
 // PanicError is a panic of [Request.Fetch] or [Request.Parse]. Its text leaves
 // the stack out, since errors travel further than logs should.
 type PanicError struct {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -31,6 +32,7 @@ type flight struct {
 	shares []string // of the group, that it counts in
 
 	outcome outcome
+	parsing atomic.Bool // there is an answer to be parsed, or parsed
 
 	// Guarded by flights.mu.
 	waiting  int
@@ -335,6 +337,10 @@ func (c *Cache) share(ctx context.Context, k key, req Request) (doc *Document, a
 		// The flight may outlive this call, after which the header is the caller's again.
 		req.Header = req.Header.Clone()
 		a := attempt{config: c.config, key: k, req: req, known: known}
+		a.req.Parse = func(r *Response) (any, int64, error) {
+			f.parsing.Store(true)
+			return req.Parse(r)
+		}
 		f.start = func() { c.fly(f, a) }
 		c.flights.takeOff(f)
 	}
@@ -348,6 +354,9 @@ func (c *Cache) share(ctx context.Context, k key, req Request) (doc *Document, a
 		}
 		if c.flights.leave(f, landed) {
 			return nil, false, &QueuedError{Err: ctx.Err(), AtOnce: f.atOnce}
+		}
+		if f.parsing.Load() {
+			return nil, false, &ParsingError{ctx.Err()}
 		}
 		return nil, false, ctx.Err()
 	case <-f.done:

@@ -118,7 +118,8 @@ func (x *execution) submit() (*skillsharing.Response, *Failure) {
 	}
 	x.figures.Found = time.Now()
 	f := x.found
-	if e := f.skill.CheckInputs(x.ctx, x.call.Args, x.call.Arguments, x.call.Checks); e != nil {
+	x.setDeadline(x.effectiveTimeout())
+	if e := f.skill.CheckInputs(x.ctx, x.call.Principal, x.call.Args, x.call.Arguments, x.call.Checks); e != nil {
 		return nil, failed(e)
 	}
 	if failure := x.withhold(); failure != nil {
@@ -127,7 +128,6 @@ func (x *execution) submit() (*skillsharing.Response, *Failure) {
 	if failure := x.admitRun(); failure != nil {
 		return nil, failure
 	}
-	x.setDeadline(x.effectiveTimeout())
 	response, err := f.invoker.client.Submit(x.ctx, f.skill, &skillsharing.Invocation{
 		Inputs: x.call.Args, TraceID: x.call.TraceID, Timeout: x.timeout, Until: x.until(), TraceParent: x.call.TraceParent,
 	}, &x.effort)

@@ -2,7 +2,11 @@ package skillsharing
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync/atomic"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Checks counts what the checks of the arguments of one request have taken so far, in steps
@@ -33,27 +37,42 @@ const (
 // check is that of one argument.
 type check struct {
 	checks  *Checks
-	most    int64 // steps of the request
+	most    int64  // steps of the request
+	source  string // of the descriptor
+	asker   asker
 	hasTurn bool
 }
 
-// takeTurn waits, if the request becomes costly with some more steps than it has spent,
-// until there is a processor for one that takes long, so that these leave some to all
-// others. It reports whether there is, which is false if the call has ended before.
+// takeTurn waits for a turn, if the request becomes costly with some more steps than it
+// has spent. It reports false if the call has ended before.
 func (c *check) takeTurn(ctx context.Context, more int) bool {
-	if c.hasTurn || c.checks.steps.Load()+int64(more) <= costly {
-		return true
+	if !c.hasTurn && c.checks.steps.Load()+int64(more) > costly {
+		// Copies, so that what is checked without a turn need not be on the heap.
+		c.hasTurn = checkTurns.take(ctx, strings.Clone(c.source), asker{strings.Clone(c.asker.principal), strings.Clone(c.asker.skillID)})
+		return c.hasTurn
 	}
-	select {
-	case judges <- struct{}{}:
-		c.hasTurn = true
-	case <-ctx.Done():
-	}
-	return c.hasTurn
+	return true
 }
 
 func (c *check) end() {
 	if c.hasTurn {
-		<-judges
+		checkTurns.end(c.source)
+	}
+}
+
+// noTurn is the error of a call that has ended before its arguments had a turn to be
+// checked; nil: somebody else says why it has ended.
+func noTurn(ctx context.Context) *Error {
+	if !errors.Is(causeOf(ctx), context.DeadlineExceeded) {
+		return nil
+	}
+	return busyError(PhaseInvoke, "The deadline passed before the arguments could be checked: they take long, and the bridge was busy with others that do; try again later, or with smaller arguments.")
+}
+
+// busyError is the error of a call whose time was up while the bridge was busy.
+func busyError(phase Phase, message string) *Error {
+	return &Error{
+		Code: RateLimited, Phase: phase, Source: SourceBridge, Executed: ExecutedNo, Message: message,
+		Details: jsontext.Value(`{"reason":"the bridge is busy"}`), Retry: SuggestRetry(timeoutDelay, retryAttempts),
 	}
 }

@@ -528,6 +528,9 @@ func (c *Client) documentError(ctx context.Context, phase Phase, u *url.URL, err
 	if queued, ok := errors.AsType[*cache.QueuedError](err); ok && errors.Is(err, context.DeadlineExceeded) {
 		return tooManyReads(phase, queued.AtOnce)
 	}
+	if _, ok := errors.AsType[*cache.ParsingError](err); ok && errors.Is(err, context.DeadlineExceeded) {
+		return busyError(phase, fmt.Sprintf("The provider's %s has arrived, but the bridge was too busy to judge it in time; try again later.", answerName(phase)))
+	}
 	if ctx.Err() != nil {
 		return interrupted(ctx, phase, "", ExecutedNo)
 	}

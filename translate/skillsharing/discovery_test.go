@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -626,6 +627,33 @@ func TestDocumentsHaveTheirOwnDeadline(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A descriptor that has arrived, and waits for others to be judged, says nothing about
+// its provider.
+func TestDescriptorThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient(t, acme, roundTripper(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(forecast))}, nil
+		}))
+		client.Cache = newCache(t, time.Minute, time.Minute)
+		release := skillsharing.TakeDescriptorTurns()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		for range 2 { // the second one joins
+			_, e := client.Skill(ctx, skillsharing.NewLocation(acme+"/skill.json"))
+			wantError(t, e, skillsharing.RateLimited, skillsharing.ExecutedNo)
+			if e.Source != skillsharing.SourceBridge || e.Phase != skillsharing.PhaseDescriptor || !strings.Contains(e.Message, "has arrived, but the bridge was too busy") || e.Retry == nil {
+				t.Errorf("%+v", e)
+			}
+			ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+		}
+		release()
+		if _, e := client.Skill(t.Context(), skillsharing.NewLocation(acme+"/skill.json")); e != nil {
+			t.Error(e)
+		}
+	})
 }
 
 func TestDiscoverySecretsAreScrubbed(t *testing.T) {

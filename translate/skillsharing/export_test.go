@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -121,7 +122,7 @@ func (l *Limits) CompileInputs(params []Parameter) (*Inputs, error) { return l.c
 
 // CheckWith is Check with what the checks of a request have taken so far.
 func (in *Inputs) CheckWith(ctx context.Context, args jsontext.Value, checks *Checks) *Error {
-	return in.check(ctx, args, checks)
+	return in.check(ctx, asker{}, args, checks)
 }
 
 // NewSkill is the function of that name, with limits.
@@ -132,14 +133,34 @@ func (l *Limits) NewSkill(document []byte, source *url.URL) (*Skill, error) {
 // Bytes is what the compiled schemas take.
 func (p *Schemas) Bytes() int { return p.bytes }
 
-// CheckWhileBusy checks arguments for a call that has ended, while all processors for
+// takeAll takes all turns, until release is called.
+func (t *turns) takeAll() (release func()) {
+	for i := range t.atOnce {
+		t.take(context.Background(), strconv.Itoa(i), asker{})
+	}
+	return func() {
+		for i := range t.atOnce {
+			t.end(strconv.Itoa(i))
+		}
+	}
+}
+
+// TakeDescriptorTurns has no descriptor judged, until release is called.
+func TakeDescriptorTurns() (release func()) { return descriptorTurns.takeAll() }
+
+// CheckWhileBusy checks arguments for a call that has been cancelled, while all processors for
 // checks that take long are taken: only a check that does not wait for one finds a fault.
 func CheckWhileBusy(in *Inputs, args jsontext.Value, checks *Checks) *Error {
-	for range cap(judges) {
-		judges <- struct{}{}
-		defer func() { <-judges }()
-	}
+	defer checkTurns.takeAll()()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	return in.check(ctx, args, checks)
+	return in.check(ctx, asker{}, args, checks)
+}
+
+// CheckUntil checks arguments while all processors for checks that take long are taken.
+func CheckUntil(deadline time.Time, in *Inputs, args jsontext.Value) *Error {
+	defer checkTurns.takeAll()()
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	defer cancel()
+	return in.check(ctx, asker{}, args, new(Checks))
 }

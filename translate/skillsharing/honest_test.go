@@ -117,7 +117,7 @@ func TestHonestDescriptors(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%d KiB: %.600s", len(doc)>>10, err)
 			}
-			if e := s.CheckInputs(t.Context(), []byte(`{"p0":[[]]}`), nil, nil); e == nil {
+			if e := s.CheckInputs(t.Context(), "", []byte(`{"p0":[[]]}`), nil, nil); e == nil {
 				t.Error("it is accepted as an argument")
 			}
 		})

@@ -19,7 +19,8 @@ import (
 // Inputs checks arguments against the inputs of a descriptor. It is immutable
 // and safe for concurrent use.
 type Inputs struct {
-	most   int64 // steps that checking the arguments of one request may take
+	most   int64  // steps that checking the arguments of one request may take
+	source string // of the descriptor
 	inputs []input
 	byName map[string]int // nil for few, which are found sooner without
 }
@@ -56,7 +57,7 @@ func (l *Limits) compileInputs(params []Parameter) (*Inputs, error) {
 
 // inputs prepares the check of arguments, given how to read the schema of a parameter.
 func (l *Limits) inputs(params []Parameter, schemaOf func(i int) (any, *Violation)) (*Inputs, violations) {
-	in := &Inputs{most: l.argumentSteps(), inputs: make([]input, 0, len(params))}
+	in := &Inputs{most: l.argumentSteps(), source: l.owner, inputs: make([]input, 0, len(params))}
 	if len(params) >= manyInputs {
 		in.byName = make(map[string]int, len(params))
 	}
@@ -107,10 +108,10 @@ func (l *Limits) inputs(params []Parameter, schemaOf func(i int) (any, *Violatio
 // of the descriptor, else in the order of the arguments. It is VALIDATION_ERROR
 // with Arguments set; if args is no object, these name "args" as a whole.
 func (in *Inputs) Check(args jsontext.Value) *Error {
-	return in.check(context.Background(), args, new(Checks))
+	return in.check(context.Background(), asker{}, args, new(Checks))
 }
 
-func (in *Inputs) check(ctx context.Context, args jsontext.Value, checks *Checks) *Error {
+func (in *Inputs) check(ctx context.Context, who asker, args jsontext.Value, checks *Checks) *Error {
 	if len(args) == 0 {
 		args = jsontext.Value("{}")
 	}
@@ -135,7 +136,7 @@ func (in *Inputs) check(ctx context.Context, args jsontext.Value, checks *Checks
 		}
 		given[i] = true
 		if first == nil {
-			first = in.inputs[i].check(ctx, value, checks, in.most)
+			first = in.inputs[i].check(ctx, value, check{checks: checks, most: in.most, source: in.source, asker: who})
 		}
 	}
 	if err == nil {
@@ -155,10 +156,10 @@ func (in *Inputs) check(ctx context.Context, args jsontext.Value, checks *Checks
 // CheckMembers is [Inputs.Check] for the members of arguments that are known to be
 // a JSON object.
 func (in *Inputs) CheckMembers(args []rawobject.Member) *Error {
-	return in.checkMembers(context.Background(), args, new(Checks))
+	return in.checkMembers(context.Background(), asker{}, args, new(Checks))
 }
 
-func (in *Inputs) checkMembers(ctx context.Context, args []rawobject.Member, checks *Checks) *Error {
+func (in *Inputs) checkMembers(ctx context.Context, who asker, args []rawobject.Member, checks *Checks) *Error {
 	var few [64]bool // without an allocation
 	given := in.each(few[:])
 	var first *Error // of the arguments at fault
@@ -169,7 +170,7 @@ func (in *Inputs) checkMembers(ctx context.Context, args []rawobject.Member, che
 		}
 		given[i] = true
 		if first == nil {
-			first = in.inputs[i].check(ctx, m.Value, checks, in.most)
+			first = in.inputs[i].check(ctx, m.Value, check{checks: checks, most: in.most, source: in.source, asker: who})
 		}
 	}
 	return cmp.Or(in.missing(given), first)
@@ -220,7 +221,7 @@ func (in *Inputs) named(name []byte) (int, bool) {
 	return 0, false
 }
 
-func (p *input) check(ctx context.Context, value jsontext.Value, checks *Checks, most int64) *Error {
+func (p *input) check(ctx context.Context, value jsontext.Value, c check) *Error {
 	if p.types != 0 && !p.types.include(value) {
 		advice := ""
 		if value.Kind() == 'n' && !p.required {
@@ -235,13 +236,12 @@ func (p *input) check(ctx context.Context, value jsontext.Value, checks *Checks,
 	if p.schema == nil {
 		return nil
 	}
-	c := check{checks: checks, most: most}
 	defer c.end()
-	if !checks.spend(stepsPerByte*float64(len(value)), most) {
-		return p.tooMuch(most)
+	if !c.checks.spend(stepsPerByte*float64(len(value)), c.most) {
+		return p.tooMuch(c.most)
 	}
 	if !c.takeTurn(ctx, 0) {
-		return nil // the call has ended
+		return noTurn(ctx)
 	}
 	decoded, flaw := readJSON(value, argumentBounds)
 	if flaw != nil {
@@ -251,18 +251,18 @@ func (p *input) check(ctx context.Context, value jsontext.Value, checks *Checks,
 	schema, err := p.schema.get(ctx, &c)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil // the call has ended
+		return noTurn(ctx)
 	case err == nil:
 		visits, steps := schema.cost(decoded)
 		if visits > maxVisits || schema.unique && longestArray(decoded) > maxUnique {
 			return p.fault("schema", "", fmt.Sprintf("is too large, or too deeply nested, to be checked against its schema: "+
 				"%d times may a subschema be applied to a value in it, and %d items be compared with each other", maxVisits, maxUnique))
 		}
-		if !checks.spend(steps, most) {
-			return p.tooMuch(most)
+		if !c.checks.spend(steps, c.most) {
+			return p.tooMuch(c.most)
 		}
 		if !c.takeTurn(ctx, 0) {
-			return nil // the call has ended
+			return noTurn(ctx)
 		}
 		first, err = schema.validate(decoded)
 	}

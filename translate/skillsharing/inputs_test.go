@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -450,6 +451,11 @@ func TestChecksThatWait(t *testing.T) {
 	}
 	if judged < 4 {
 		t.Errorf("call %d of a request waited", judged+1)
+	}
+	e := skillsharing.CheckUntil(time.Now().Add(time.Millisecond), in, jsontext.Value(`{"x":[`+strings.Repeat(`"ten bytes.",`, 80_000)+`""]}`))
+	wantError(t, e, skillsharing.RateLimited, skillsharing.ExecutedNo)
+	if e.Arguments != nil || e.Source != skillsharing.SourceBridge || !strings.Contains(e.Message, "the bridge was busy") || e.Retry == nil {
+		t.Errorf("%+v", e)
 	}
 }
 

@@ -1,8 +1,8 @@
 package skillsharing
 
 import (
+	"context"
 	"fmt"
-	"runtime"
 	"slices"
 	"strconv"
 
@@ -21,10 +21,6 @@ func (l *Limits) parseDescriptor(doc []byte) (*Descriptor, error) {
 	return d, err
 }
 
-// judges has a place for every other processor: more descriptors at a time would
-// keep calls from being served, and each takes some MB for as long.
-var judges = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
-
 // readDescriptor also prepares the check of arguments: the schemas of inputs are
 // valid if they can be compiled, which is done once.
 func (l *Limits) readDescriptor(doc []byte) (*Descriptor, *Inputs, error) {
@@ -36,8 +32,8 @@ func (l *Limits) readDescriptor(doc []byte) (*Descriptor, *Inputs, error) {
 	if flaw := l.tooLarge(def, doc); flaw != nil {
 		return invalid([]Violation{*flaw})
 	}
-	judges <- struct{}{}
-	defer func() { <-judges }()
+	descriptorTurns.take(context.Background(), l.owner, asker{})
+	defer descriptorTurns.end(l.owner)
 	if version := declaredVersion(doc); isNewer(version) {
 		return nil, nil, versionError(version)
 	}

@@ -121,15 +121,16 @@ func InvalidDescriptor(message string, violations ...Violation) *Error {
 // CheckInputs judges arguments by the descriptor's input definitions. It returns
 // nil if they fit, or if the context ends before there was time to judge. Their members
 // may be given, if they are at hand. What it takes counts among checks; nil: alone.
-func (s *Skill) CheckInputs(ctx context.Context, args jsontext.Value, members []rawobject.Member, checks *Checks) *Error {
+// Checks that take long have turns: those of a source for one skill and principal after another.
+func (s *Skill) CheckInputs(ctx context.Context, principal string, args jsontext.Value, members []rawobject.Member, checks *Checks) *Error {
 	if checks == nil {
 		checks = new(Checks)
 	}
 	var e *Error
 	if members != nil {
-		e = s.inputs.checkMembers(ctx, members, checks)
+		e = s.inputs.checkMembers(ctx, asker{principal, s.ID}, members, checks)
 	} else {
-		e = s.inputs.check(ctx, args, checks)
+		e = s.inputs.check(ctx, asker{principal, s.ID}, args, checks)
 	}
 	if e != nil {
 		e.SkillID = s.ID

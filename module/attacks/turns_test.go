@@ -1,0 +1,54 @@
+package attacks_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+)
+
+// costlyChecks is a skill whose arguments take nearly as long to check as any may, if
+// they are 60 KB of the letter a.
+var costlyChecks = hostile.Skill{ID: "costly", Edit: inputs(hostile.Object{"type": "string", "pattern": "([a-z]+[0-9]*){50,300}$"})}
+
+// S62: however long the checks of the arguments of one provider's skills take, and
+// however many there are, another provider's descriptors are read, and the large
+// arguments of its skills are checked.
+func TestS62ChecksOfAnotherProvider(t *testing.T) {
+	large := hostile.Skill{ID: "large", Edit: inputs(hostile.Object{"type": "array", "items": hostile.Object{"type": "integer", "minimum": 0}})}
+	published := []hostile.Skill{large}
+	unread := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	for _, id := range unread {
+		published = append(published, hostile.Skill{ID: id})
+	}
+	evil, honest := hostile.NewProvider(t, costlyChecks), hostile.NewProvider(t, published...)
+	p := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge("timeout 60s",
+		"provider "+evil.URL()+" {\n\tnamespace evil\n}", "provider "+honest.URL()+" {\n\tnamespace acme\n}"))
+	numbers := each(100_000, func(i int) any { return i }) // some 600 KB
+	mustComplete(t, p.Execute("acme.large", hostile.Object{"x": numbers}))
+
+	before := p.CPU()
+	stop := hostile.Load{Workers: 24, Do: func(int, int) hostile.Answer {
+		return p.Execute("evil.costly", hostile.Object{"x": strings.Repeat("a", 60_000)})
+	}}.Start(t)
+	hostile.Eventually(t, time.Minute, func() bool { return p.CPU()-before > time.Second }, "the checks take the processor")
+	const most = 5 * time.Second * costlier
+	for _, id := range unread {
+		start := time.Now()
+		mustComplete(t, p.Execute("acme."+id, nil))
+		if took := time.Since(start); took > most {
+			t.Errorf("a call of a skill whose descriptor was not read took %s", took)
+		}
+	}
+	for range 2 {
+		start := time.Now()
+		mustComplete(t, p.Execute("acme.large", hostile.Object{"x": numbers}))
+		if took := time.Since(start); took > most {
+			t.Errorf("a call with a large argument took %s", took)
+		}
+	}
+	if report := stop(); report.Outcomes["completed"] < 24 {
+		t.Errorf("of the costly calls: %v", report.Outcomes)
+	}
+}
