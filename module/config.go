@@ -267,8 +267,8 @@ type Limits struct {
 	AnswerSize int64 `json:"answer_size,omitempty"`
 
 	// How many bytes the answers of all calls may have together that are kept at a time,
-	// until the agents have taken them; the first 64 KiB of each do not count. What finds
-	// no room is answered RATE_LIMITED as with `answer_size`. While an answer is made, up
+	// until the agents have taken them; the first 64 KiB of each do not count, nor of each
+	// batch (not of each call in it). What finds no room is answered RATE_LIMITED as with `answer_size`. While an answer is made, up
 	// to twice as much memory is in use. At least `answer_size`. Default: a quarter of
 	// GOMEMLIMIT, which Caddy takes from its container or system, or 1073741824 (1 GiB)
 	// where there is none; never less than `answer_size`.

@@ -386,16 +386,7 @@ func TestS47AnswersOfMany(t *testing.T) {
 	body := `{"jsonrpc":"2.0","id":1,"method":"get_run","params":{"run_token":"` + run.Token + `","wait_ms":60000}}`
 	var conns []net.Conn
 	for range clients {
-		conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", c.Port("PORT")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
-		if _, err := io.WriteString(conn, post("Content-Length: "+strconv.Itoa(len(body))+"\r\n", body)); err != nil {
-			t.Fatal(err)
-		}
-		conns = append(conns, conn)
+		conns = append(conns, unread(t, c, body))
 	}
 	hostile.Eventually(t, 15*time.Second, func() bool { return gate.Waiting() == 1 }, "they wait")
 	gate.Open()
@@ -425,6 +416,47 @@ func TestS47AnswersOfMany(t *testing.T) {
 		t.Errorf("%d were refused, want %d", refused, clients-most)
 	}
 	mustComplete(t, c.Call("get_run", hostile.Object{"run_token": run.Token}))
+}
+
+// unread posts a body on a connection of its own, on which next to nothing of the answer is taken unless it is read.
+func unread(t *testing.T, c *hostile.Caddy, body string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", c.Port("PORT")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+	if _, err := io.WriteString(conn, post("Content-Length: "+strconv.Itoa(len(body))+"\r\n", body)); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// S47: a batch of many answers, each of them small, has no more of them kept for an agent
+// that does not read than limits answers has room for: of a batch, 64 KiB do not count.
+func TestS47SmallAnswersOfBatches(t *testing.T) {
+	const clients, calls, size, most = 14, 50, 63 << 10, 20 << 20 // 43 MiB in all
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/x"}, hostile.Skill{ID: "acme/y"})
+	p.Lean()
+	gate := hostile.NewGate(t)
+	p.On("acme/x", hostile.Invoke, gate.Then(producing(large(size), true)))
+	c := hostile.StartCaddy(t, hostile.Bridge("provider "+p.URL()+" {\n\tnamespace acme\n}", "limits {\n\tanswers 20MiB\n}"))
+	for range clients {
+		unread(t, c, hostile.Batch(calls, "acme.x"))
+	}
+	hostile.Eventually(t, 15*time.Second, func() bool { return gate.Waiting() == clients*calls }, "all have begun")
+	gate.Open()
+	ended := func(outcome string) int { return len(c.Log.Lines(`"name":"acme.x"`, `"outcome":"`+outcome+`"`)) }
+	hostile.Eventually(t, 30*time.Second, func() bool { return ended("completed")+ended("rate_limited") == clients*calls }, "all calls have ended")
+	if kept := ended("completed") * size; kept > most+clients*(64<<10) || kept < most*9/10 {
+		t.Errorf("%d bytes of outputs are kept, for limits answers %d", kept, most)
+	}
+	// What is small by itself has room all the same.
+	mustComplete(t, c.Execute("acme.y", nil))
+	if a := c.Post(hostile.Batch(20, "acme.y")); strings.Count(string(a.Body), `"status":"completed"`) != 20 {
+		t.Errorf("a batch: %s", a.Body)
+	}
 }
 
 // startHTTP2 makes a request by prior knowledge, whose answer is not let through.

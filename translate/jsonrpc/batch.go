@@ -23,6 +23,8 @@ type batch struct {
 	mu    sync.Mutex
 	share int64 // that each element has for itself
 	left  int64 // beyond the shares; only if there is a limit
+
+	held, pooled int64 // what is kept for all elements, and how much of it counts among all answers; guarded by server.mu
 }
 
 // serveBatch serves all elements at the same time, and writes their answers in order.

@@ -27,7 +27,8 @@ type Request struct {
 	batch   *batch   // that it is part of; nil: it came alone
 	server  *Server  // that answers it
 	kept    int64    // bytes of the batch's answer that are for this one
-	pooled  int64    // bytes of all answers of the server that are for this one
+	held    int64    // bytes of the batch that are for this one, among all answers of the server
+	pooled  int64    // bytes of all answers of the server that are for this one, if it came alone
 	full    Limit    // that Reserve found no room in
 }
 
@@ -81,22 +82,30 @@ func (r *Request) Reserve(size int64) bool {
 func (r *Request) AnswerLimit() (name string, most int64) { return r.full.Name, r.full.Max }
 
 // hold takes room for the answer among all that the server keeps, or gives it back. Of
-// each answer, the first 64 KiB take none.
+// what one HTTP request is answered, the first 64 KiB take none: of a batch, those of all
+// its elements together.
 func (r *Request) hold(size int64) bool {
-	size = max(size-pieceSize, 0)
 	s := r.server
-	if s == nil || s.MaxAnswers <= 0 || size == 0 && atomic.LoadInt64(&r.pooled) == 0 {
+	if s == nil || s.MaxAnswers <= 0 || r.batch == nil && size <= pieceSize && atomic.LoadInt64(&r.pooled) == 0 {
 		return true
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.answers -= r.pooled
-	fits := size <= s.MaxAnswers-s.answers
+	others, pooled := int64(0), &r.pooled
+	if r.batch != nil {
+		others, pooled = r.batch.held-r.held, &r.batch.pooled
+	}
+	beside := s.answers - *pooled
+	fits := max(others+size-pieceSize, 0) <= s.MaxAnswers-beside
 	if !fits {
 		size = 0
 	}
-	s.answers += size
-	atomic.StoreInt64(&r.pooled, size)
+	counted := max(others+size-pieceSize, 0)
+	s.answers = beside + counted
+	atomic.StoreInt64(pooled, counted)
+	if r.batch != nil {
+		r.held, r.batch.held = size, others+size
+	}
 	return fits
 }
 

@@ -25,7 +25,7 @@ type Server struct {
 	// no room left is answered with an error. 0: as long as it gets.
 	MaxAnswerSize int64
 	// MaxAnswers is how many bytes all answers may have that are kept at a time, for as long as they are being made and
-	// written, but for the first 64 KiB of each. A request for whose answer there is no room left is answered with an error.
+	// written, but for the first 64 KiB of each, a batch's being one. A request for whose answer there is no room left is answered with an error.
 	// 0: as many as there are.
 	MaxAnswers int64
 	// WriteTimeout is how long a client may take nothing of its answer before it is left. Short answers over HTTP/1.1, which
