@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"time"
 )
 
@@ -122,8 +123,8 @@ func (a attempt) accept(r reply) outcome {
 		digest:    sha256.Sum256(r.Body),
 		selection: selectionOf(r.Header, a.req.Header),
 	}
-	doc := Document{URL: a.finalURL(r), State: Fetched, FetchedAt: r.received}
-	if old := a.known.document(); old != nil && old.digest == document.digest && old.hit.URL == doc.URL {
+	doc := Document{URL: a.finalURL(r), Via: r.Via, State: Fetched, FetchedAt: r.received}
+	if old := a.known.document(); old != nil && old.digest == document.digest && old.hit.URL == doc.URL && slices.Equal(old.hit.Via, doc.Via) {
 		doc.Value, document.valueCost = old.hit.Value, old.valueCost
 		return a.settle(document, doc, r.Header, r)
 	}
@@ -247,7 +248,7 @@ func (a attempt) failure(err error, affected selection) *failure {
 // isOther reports whether a 304 is about something else than the document that
 // was to be renewed.
 func (a attempt) isOther(base *kept, r reply) bool {
-	return a.finalURL(r) != base.hit.URL || contradicts(base.header, r.Header)
+	return a.finalURL(r) != base.hit.URL || !slices.Equal(r.Via, base.hit.Via) || contradicts(base.header, r.Header)
 }
 
 func (a attempt) finalURL(r reply) string {

@@ -100,8 +100,8 @@ type Request struct {
 	Fetch func(ctx context.Context, header http.Header) (*Response, error)
 	// Parse judges a 200 answer and returns what is to be kept, with its cost
 	// in bytes. An error means that the document is invalid. It is not called
-	// for a body that is known from the same final URL already, so it must go
-	// by these two.
+	// for a body that is known from the same final URL already, by the same way, so it
+	// must go by these.
 	Parse func(*Response) (value any, cost int64, err error)
 }
 
@@ -110,14 +110,16 @@ type Response struct {
 	StatusCode int
 	Header     http.Header // under canonical names
 	Body       []byte
-	URL        string // after redirects; empty: the URL asked for
+	URL        string   // after redirects; empty: the URL asked for
+	Via        []string // the URLs that redirected to it, but for the one asked for
 }
 
 // Document is a document and where it came from. It is shared: neither it nor
 // its value may be changed.
 type Document struct {
-	Value     any    // what Parse made of it
-	URL       string // where it was found, after redirects
+	Value     any      // what Parse made of it
+	URL       string   // where it was found, after redirects
+	Via       []string // the URLs that redirected there, but for the one asked for
 	State     State
 	FetchedAt time.Time // when its content was received
 	ExpiresAt time.Time // until when it is fresh; not after FetchedAt or the last revalidation if it never is

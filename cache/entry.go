@@ -86,6 +86,9 @@ func (e *entry) cost() int64 {
 	cost := int64(entryOverhead + len(e.key.url) + len(e.key.partition))
 	if k := e.kept; k != nil {
 		cost += int64(len(k.hit.URL)) + headerSize(k.header) + k.selection.size()
+		for _, hop := range k.hit.Via {
+			cost += int64(len(hop))
+		}
 		cost = saturatingAdd(cost, k.valueCost)
 	}
 	if f := e.failure; f != nil {

@@ -146,6 +146,7 @@ func TestNotModifiedOfAnother(t *testing.T) {
 		"first etag":       {header("Last-Modified", modified), cache.Response{Header: header("ETag", `"2"`)}, true},
 		"other date":       {header("Last-Modified", modified), cache.Response{Header: header("Last-Modified", "Fri, 31 Dec 1999 13:00:00 GMT")}, true},
 		"redirected there": {header("ETag", `"1"`), cache.Response{URL: docURL + "?moved"}, true},
+		"redirected back":  {header("ETag", `"1"`), cache.Response{Via: []string{docURL + "?moved"}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			play(t, config, func(s scene) {

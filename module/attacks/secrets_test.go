@@ -308,6 +308,51 @@ func TestS09DescriptorElsewhere(t *testing.T) {
 	}
 }
 
+// S9: a host that may not have the provider's key, and that redirects to a file at the
+// provider's host, would choose which file there is the descriptor.
+func TestS09RedirectIntoTrusted(t *testing.T) {
+	s := newStage(t)
+	port := s.own.Port()
+	b := "https://b.example.test:" + port + "/descriptors/acme%2Fx"
+	chosen := s.own.URL() + "/descriptors/acme%2Fx?chosen"
+	s.other.MustNotReceive("a-secret-key", "a-discovery-key")
+	lines := []string{"credentials api_key a-secret-key", "discovery_credentials api_key a-discovery-key"}
+	skill := hostile.Skill{ID: "acme/x", Auth: hostile.APIKey("X-API-Key")}
+	s.own.Publish(skill)
+	s.other.Publish(hostile.Skill{ID: "acme/x"})
+	s.other.On("acme/x", hostile.Descriptor, hostile.Redirect(http.StatusFound, chosen))
+	// The provider redirects to the other host, which redirects back, or the index names that one.
+	s.own.Script("acme/x", hostile.Descriptor, func(int) hostile.Action {
+		return func(x *hostile.Exchange) {
+			if !strings.Contains(x.Request.Target, "chosen") {
+				hostile.Redirect(http.StatusFound, b)(x)
+				return
+			}
+			if key := x.Request.Header.Get("X-API-Key"); key != "" {
+				t.Errorf("%s was asked for with the key %s", x.Request.Target, key)
+			}
+			hostile.Usual()(x)
+		}
+	})
+	c := s.start(t, lines...)
+	for _, first := range []string{"", b} {
+		skill.DescriptorURL = first
+		s.own.Publish(skill)
+		for range 2 {
+			mustBeKept(t, c.Execute("acme.x", nil), "b.example.test:"+port)
+		}
+	}
+	if n := s.own.Count("acme/x", hostile.Invoke); n > 0 {
+		t.Errorf("%d invocations", n)
+	}
+	if len(c.Log.Lines("redirected to the descriptor", `"line":"trust b.example.test:`+port+`"`)) == 0 {
+		t.Error("the log does not name the line")
+	}
+	c.Stop()
+	c = hostile.StartCaddy(t, s.config(append(lines[:1:1], "trust b.example.test:"+port)...))
+	mustComplete(t, c.Execute("acme.x", nil))
+}
+
 // S9: what a registry lists gets the credentials of a provider only if both its
 // descriptor and its endpoint are that provider's.
 func TestS09Registry(t *testing.T) {

@@ -65,8 +65,12 @@ func (c *Client) denial(s *Skill, u *url.URL) (*Error, *Notice) {
 	if !c.Credentials.Suits(&s.Auth) {
 		return s.missingCredential("the configured credentials are of another type"), nil
 	}
-	if !c.Audience.Includes(s.url) {
-		return c.untrusted(&s.Auth, s.url, "the descriptor comes from a host that may not receive the provider's credentials")
+	if u := s.stranger(c.Audience); u != nil {
+		reason := "the descriptor comes from a host that may not receive the provider's credentials"
+		if u != s.url {
+			reason = "a host redirected to the descriptor that may not receive the provider's credentials"
+		}
+		return c.untrusted(&s.Auth, u, reason)
 	}
 	if !c.Audience.Includes(u) {
 		return c.untrusted(&s.Auth, u, "the descriptor names a host that may not receive the provider's credentials")

@@ -120,16 +120,24 @@ func (c *Client) SkillDocument(ctx context.Context, at Location, id string) (*Sk
 		if e := checkMediaType(PhaseDescriptor, r.Header); e != nil {
 			return nil, e
 		}
-		source := u
+		source, way := u, []*url.URL(nil)
 		if r.URL != string(at) { // it was redirected
 			var err error
 			if source, err = url.Parse(r.URL); err != nil {
 				return nil, err
 			}
+			way = append(way, u)
+		}
+		for _, text := range r.Via {
+			hop, err := url.Parse(text)
+			if err != nil {
+				return nil, err
+			}
+			way = append(way, hop)
 		}
 		limits := c.Limits
 		limits.owner = c.partition(descriptorDocument)
-		return limits.newSkill(r.Body, source)
+		return limits.newSkill(r.Body, source, way...)
 	})
 	if e != nil {
 		return nil, 0, e
@@ -375,9 +383,10 @@ func secretError(phase Phase) *Error {
 func documentCost(body []byte) int64 { return 2<<10 + 4*int64(len(body)) }
 
 // fetch performs one GET, following redirects. Each hop is judged anew, and a
-// credential goes to the first host only.
+// credential goes to the first host only, and not again once the way has left it:
+// what comes back to it asks for what another host has chosen.
 func (c *Client) fetch(ctx context.Context, phase Phase, first *url.URL, header http.Header) (*cache.Response, error) {
-	renewed := false
+	renewed, left, via := false, false, []string(nil)
 	for u, hop := first, 0; ; {
 		if e := c.permitted(ctx, u, phase); e != nil {
 			return nil, e
@@ -388,8 +397,8 @@ func (c *Client) fetch(ctx context.Context, phase Phase, first *url.URL, header 
 				return nil, e
 			}
 		}
-		req := c.request(ctx, phase, http.MethodGet, u, c.ofDocument(u, first), header.Clone(), nil)
-		authenticated := c.DiscoveryCredentials != nil && sameAuthority(u, first) && c.Audience.Includes(u)
+		req := c.request(ctx, phase, http.MethodGet, u, c.ofDocument(left), header.Clone(), nil)
+		authenticated := c.DiscoveryCredentials != nil && !left && c.Audience.Includes(u)
 		if authenticated {
 			if err := c.DiscoveryCredentials.Authenticate(ctx, c.authentication(ctx, nil, &req.Request, nil)); err != nil {
 				return nil, c.discoveryAuthError(ctx, err)
@@ -412,7 +421,7 @@ func (c *Client) fetch(ctx context.Context, phase Phase, first *url.URL, header 
 		}
 		target := redirectTarget(a)
 		if target == "" {
-			return &cache.Response{StatusCode: a.status, Header: a.header, Body: a.body, URL: u.String()}, nil
+			return &cache.Response{StatusCode: a.status, Header: a.header, Body: a.body, URL: u.String(), Via: via}, nil
 		}
 		if hop++; hop > maxRedirects {
 			return nil, redirectError(phase, a.status, fmt.Sprintf("it is redirected more than %d times", maxRedirects))
@@ -430,6 +439,10 @@ func (c *Client) fetch(ctx context.Context, phase Phase, first *url.URL, header 
 		if reading {
 			way.passOn()
 		}
+		if hop > 1 {
+			via = append(via, u.String())
+		}
+		left = left || !sameAuthority(next, first)
 		u = next
 	}
 }

@@ -240,6 +240,12 @@ func TestDiscoveryCredentials(t *testing.T) {
 			p.on("GET /b", answers(200, forecast))
 			return other.URL + "/a"
 		}, "", ""},
+		{"redirect there and back", false, func(p, other *provider) string {
+			p.on("GET /a", answers(302, "", "Location", other.URL+"/b"))
+			other.on("GET /b", answers(302, "", "Location", p.URL+"/c"))
+			p.on("GET /c", answers(200, forecast))
+			return p.URL + "/a"
+		}, "k-123,", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, other := newProvider(t), newProvider(t)

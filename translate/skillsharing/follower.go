@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -206,7 +207,11 @@ func (all *followers) leave(f *follower) {
 // same reports whether two skills are read from the same document, so that whatever is
 // asked about a run of the one is asked in the same way about a run of the other.
 func (s *Skill) same(other *Skill) bool {
-	return s == other || s.url.Scheme == other.url.Scheme && s.url.Host == other.url.Host && bytes.Equal(s.Document, other.Document)
+	return s == other || sameOrigin(s.url, other.url) && slices.EqualFunc(s.way, other.way, sameOrigin) && bytes.Equal(s.Document, other.Document)
+}
+
+func sameOrigin(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && a.Host == b.Host
 }
 
 // watch waits for the end of the run, for as long as the watcher wants to.

@@ -11,8 +11,8 @@ import (
 // certificate of a transport may be shown. The zero value includes no host.
 type identity struct {
 	client *Client
-	// document is where what asked for the request came from; nil: the operator did.
-	document *url.URL
+	// skill is whose descriptor asked for the request; nil: the operator did.
+	skill *Skill
 }
 
 type identityKey struct{}
@@ -24,7 +24,7 @@ type identityKey struct{}
 // connection that was made for another.
 func MayIdentify(r *http.Request) bool {
 	who, ok := r.Context().Value(identityKey{}).(*identity)
-	return ok && who.client != nil && (who.document == nil || who.client.Audience.Includes(who.document)) && who.client.Audience.Includes(r.URL)
+	return ok && who.client != nil && (who.skill == nil || who.skill.stranger(who.client.Audience) == nil) && who.client.Audience.Includes(r.URL)
 }
 
 // CertificateWithheld is what to log when the host of a request asked
@@ -69,13 +69,13 @@ func (c *Client) ofSkill(s *Skill) identity {
 	if c.Anonymous {
 		return identity{}
 	}
-	return identity{c, s.url}
+	return identity{c, s}
 }
 
 // ofDocument is the identity of a request for a document: like a credential, it goes to
-// the first host on the way to it only.
-func (c *Client) ofDocument(u, first *url.URL) identity {
-	if u != first && !sameAuthority(u, first) {
+// the first host on the way to it only, and not again once the way has left it.
+func (c *Client) ofDocument(left bool) identity {
+	if left {
 		return identity{}
 	}
 	return identity{c, nil}

@@ -21,7 +21,8 @@ type Skill struct {
 	// Document is the descriptor as published.
 	Document jsontext.Value
 
-	url      *url.URL // scheme, host and port are those that the descriptor came from, after redirects
+	url      *url.URL   // scheme, host and port are those that the descriptor came from, after redirects
+	way      []*url.URL // what redirected there, from elsewhere: it chose which document there is the descriptor
 	endpoint *url.URL
 	urls     []*url.URL // of the endpoint, and of status and result if these are elsewhere
 	inputs   *Inputs
@@ -54,7 +55,8 @@ func NewSkill(document []byte, source *url.URL) (*Skill, error) {
 	return standard.newSkill(document, source)
 }
 
-func (l *Limits) newSkill(document []byte, source *url.URL) (*Skill, error) {
+// newSkill is NewSkill for a descriptor that way led to by redirects.
+func (l *Limits) newSkill(document []byte, source *url.URL, way ...*url.URL) (*Skill, error) {
 	d, inputs, err := l.readDescriptor(document)
 	if err != nil {
 		return nil, err
@@ -65,6 +67,11 @@ func (l *Limits) newSkill(document []byte, source *url.URL) (*Skill, error) {
 	}
 	if source == nil || source.Scheme == s.endpoint.Scheme && source.Host == s.endpoint.Host {
 		s.url = s.endpoint // nothing else of it counts, and there may be many skills
+	}
+	for _, u := range way {
+		if !sameAuthority(u, source) {
+			s.way = append(s.way, u)
+		}
 	}
 	s.headerWithBody = sharedHeaderWithJSON
 	if t := d.Endpoint.ContentType; t != "" && t != "application/json" {
@@ -140,7 +147,21 @@ func (s *Skill) CheckInputs(ctx context.Context, principal string, args jsontext
 
 // Hosts reports whether a may receive secrets for both the descriptor and the
 // endpoint of the skill.
-func (s *Skill) Hosts(a *Audience) bool { return a.Includes(s.url) && a.Includes(s.endpoint) }
+func (s *Skill) Hosts(a *Audience) bool { return s.stranger(a) == nil && a.Includes(s.endpoint) }
+
+// stranger is what decided about the descriptor, though a may receive no secrets there: where
+// it came from, or what redirected there. It is nil if there is none.
+func (s *Skill) stranger(a *Audience) *url.URL {
+	if !a.Includes(s.url) {
+		return s.url
+	}
+	for _, u := range s.way {
+		if !a.Includes(u) {
+			return u
+		}
+	}
+	return nil
+}
 
 // needsCredential reports whether requests to the skill carry a credential.
 func (s *Skill) needsCredential() bool { return s.Auth.Type != AuthNone }

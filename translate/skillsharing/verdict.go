@@ -89,7 +89,7 @@ func (c *Client) judgeAnew(ctx context.Context, kind documentKind, asked string,
 
 // mayUse judges a document by what the client may request, and by its secrets.
 func (c *Client) mayUse(ctx context.Context, kind documentKind, asked string, doc *cache.Document) *Error {
-	for _, text := range slices.Compact([]string{asked, doc.URL}) {
+	for _, text := range slices.Compact(append([]string{asked, doc.URL}, doc.Via...)) {
 		u, err := url.Parse(text)
 		if err != nil {
 			return c.unreachable(err, kind.phase(), c.Origin, "")
