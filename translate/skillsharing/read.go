@@ -24,6 +24,11 @@ func (c *Client) Read(ctx context.Context, u *url.URL) (*cache.Response, *Error)
 	if err != nil {
 		return nil, c.documentFailure(ctx, PhaseDescriptor, u, err)
 	}
+	for _, values := range r.Header { // which are shown if they are not as they should be
+		for i := range values {
+			values[i] = c.scrubText(values[i])
+		}
+	}
 	return r, nil
 }
 

@@ -47,6 +47,23 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestReadScrubsTheHeader: what is wrong with a document's media type is shown.
+func TestReadScrubsTheHeader(t *testing.T) {
+	const key = "an-api-key-of-some-length"
+	p := newProvider(t)
+	p.on("GET /document", answers(200, "{}", "Content-Type", "text/"+key))
+	c := newReader(t, p)
+	c.DiscoveryCredentials = &keyed{key: key}
+	r, e := c.Read(t.Context(), parseURL(t, p.URL+"/document"))
+	if e != nil {
+		t.Fatal(e)
+	}
+	fault := skillsharing.CheckDescriptorType(r.Header)
+	if text := fault.Message + string(fault.Details); strings.Contains(text, key) || !strings.Contains(text, "text/[redacted]") {
+		t.Errorf("got %s", text)
+	}
+}
+
 func TestReadWithoutTLS(t *testing.T) {
 	p := newProvider(t)
 	c := newReader(t, p)
