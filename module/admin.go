@@ -175,7 +175,7 @@ func (h *Handler) providerStatus(bridge int, s translate.SourceStatus, breakers 
 		if b.Source != s.Namespace || b.Partition != s.Partition {
 			continue
 		}
-		status := BreakerStatus{Host: b.Host, State: "closed", Failures: b.Failures, LastFailure: b.LastFailure}
+		status := BreakerStatus{Host: skillsharing.Scrub(b.Host, h.secrets...), State: "closed", Failures: b.Failures, LastFailure: b.LastFailure}
 		if b.Open {
 			status.State, status.Opened = "open", new(b.Opened.UTC())
 			p.Health = "trouble"

@@ -181,11 +181,20 @@ func (r *rules) target(source, hostport string) (host string, port uint16, err e
 // check judges a port and how a host is spelled. The error says which rule forbids
 // them.
 func (r *rules) check(host, portText string) (port uint16, err error) {
-	n, err := strconv.ParseUint(portText, 10, 16)
-	if err != nil || !r.ports[uint16(n)] {
-		return 0, fmt.Errorf("port %.20s is not allowed", portText)
+	if !isPort(portText) {
+		return 0, errors.New("port is not a number up to 65535")
+	}
+	n, _ := strconv.ParseUint(portText, 10, 16)
+	if !r.ports[uint16(n)] {
+		return 0, fmt.Errorf("port %d is not allowed", n)
 	}
 	return uint16(n), checkSpelling(host)
+}
+
+// isPort reports whether a text is the number of a port. A provider can write others, also a secret of digits.
+func isPort(text string) bool {
+	_, err := strconv.ParseUint(text, 10, 16)
+	return err == nil
 }
 
 // reachable returns those of a host's addresses, of which there is at least one,

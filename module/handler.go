@@ -11,6 +11,7 @@ import (
 	_ "github.com/skill-bridge/caddy-skill-bridge/module/credentials" // the guest modules that come with the bridge
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
 func init() {
@@ -180,7 +181,8 @@ type Handler struct {
 	server    *jsonrpc.Server
 	shared    *shared // what survives reloads
 	health    health
-	browser   *browser // nil: there is no page
+	secrets   []skillsharing.Credentials // of all sources
+	browser   *browser                   // nil: there is no page
 	usage     *usage
 	book      *book              // nil: nothing is learned
 	storage   *certmagic.Storage // for what is learned; nil: none

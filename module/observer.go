@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,6 +34,7 @@ type observer struct {
 	refusals *sourceLimiter // providers choose the hosts
 	audit    *audit         // nil: there is none
 	health   health
+	secrets  []skillsharing.Credentials // of all sources: a registry may list what another's provider serves
 }
 
 func newObserver(logger *zap.Logger) *observer {
@@ -71,6 +73,7 @@ func (o *observer) Exchange(ctx context.Context, e *skillsharing.Exchange) {
 
 // Notice implements skillsharing.Observer. Equal notices are logged once a minute.
 func (o *observer) Notice(ctx context.Context, n *skillsharing.Notice) {
+	n = o.scrubbed(n)
 	o.audit.denied(translate.CallOf(ctx), n)
 	if n.Unusable != nil {
 		o.health.unusable(n.Source, n.Unusable)
@@ -102,12 +105,38 @@ func (o *observer) Notice(ctx context.Context, n *skillsharing.Notice) {
 	o.logger.Log(level, message, append(fields, repeated(dropped))...)
 }
 
+// scrub removes configured secrets from what a provider may have chosen.
+func (o *observer) scrub(text string) string { return skillsharing.Scrub(text, o.secrets...) }
+
+// scrubbed is a notice without configured secrets.
+func (o *observer) scrubbed(n *skillsharing.Notice) *skillsharing.Notice {
+	clean := *n
+	clean.Message, clean.Attrs = o.scrub(n.Message), slices.Clone(n.Attrs)
+	for i := range clean.Attrs {
+		value := &clean.Attrs[i].Value
+		switch v := value.Resolve().Any().(type) {
+		case string:
+			*value = slog.StringValue(o.scrub(v))
+		case []string:
+			texts := slices.Clone(v)
+			for i, text := range texts {
+				texts[i] = o.scrub(text)
+			}
+			*value = slog.AnyValue(texts)
+		case error:
+			*value = slog.AnyValue(errors.New(o.scrub(v.Error())))
+		}
+	}
+	return &clean
+}
+
 // refused logs which connection the guard has refused. The address is empty if the host
 // name was not resolved.
 func (o *observer) refused(source, host, address string, r *refusal) {
 	o.metrics.refused(r)
-	host = clip(host, maxLogged)
-	dropped, due, full := o.refusals.due(source, host+"\n"+r.Why(), time.Now())
+	host = clip(o.scrub(host), maxLogged)
+	why := o.scrub(r.Why())
+	dropped, due, full := o.refusals.due(source, host+"\n"+why, time.Now())
 	switch {
 	case full:
 		o.logger.Warn("this source leads to more places that may not be reached than are logged; the metrics count them", optional("source", source))
@@ -115,13 +144,14 @@ func (o *observer) refused(source, host, address string, r *refusal) {
 	case !due:
 		return
 	}
-	message, option := "did not connect: "+r.Why(), ""
+	message, option := "did not connect: "+why, ""
 	switch r.reason() {
 	case refusedAddress:
 		option = "allow_networks " + clip(address, maxLogged)
 	case refusedPort:
-		_, port, _ := net.SplitHostPort(host)
-		option = "allow_ports " + port
+		if _, port, _ := net.SplitHostPort(host); isPort(port) {
+			option = "allow_ports " + port
+		}
 	}
 	if option != "" {
 		message += "; if it may be reached, add the option below"

@@ -145,6 +145,10 @@ func (h *Handler) config(ctx caddy.Context) (*translate.Config, []func(), error)
 	if err != nil {
 		return nil, nil, err
 	}
+	for i := range sources {
+		h.secrets = append(h.secrets, sources[i].Credentials, sources[i].DiscoveryCredentials)
+	}
+	o.secrets = h.secrets
 	b.warnRefused(h.logger, sources)
 	h.health = make(health, len(sources)) // of which hold sees what is known
 	o.health = h.health

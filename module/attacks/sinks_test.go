@@ -626,6 +626,69 @@ func TestS25PartsOfValues(t *testing.T) {
 	}
 }
 
+// S25: a provider names its key as a host, to which no connection is made, or one that
+// fails: what the guard and circuit breakers log, and the admin API, don't show it. Hosts
+// are written in lower case in some places.
+func TestS25SecretsAsHosts(t *testing.T) {
+	const digits = "48151623421001"
+	t.Setenv("S25_HOST", keyMark)
+	t.Setenv("S25_PORT", digits)
+	names := hostile.NewNameServer(t)
+	names.Set(strings.ToLower(keyMark)+".example.test", hostile.Addresses(impostor))
+	names.Set(keyMark+".example.test", hostile.Addresses(impostor))
+	p := hostile.NewProvider(t, hostile.Skill{ID: "s/key", Auth: hostile.APIKey("X-Key")})
+	options := []string{
+		"allow_anonymous", "audit", names.Transport(), "circuit_breaker {\n\t\t\tfailures 2\n\t\t}",
+		"cache {\n\t\t\tttl 0s\n\t\t\tstale_if_error 0s\n\t\t\tnegative_ttl 0s\n\t\t}", "allow_networks 127.0.0.0/8",
+	}
+	for namespace, key := range map[string]string{"host": "{env.S25_HOST}", "port": "{env.S25_PORT}"} {
+		options = append(options, provider(p.URL(), namespace, "credentials api_key "+key))
+	}
+	c := hostile.StartCaddy(t, hostile.AdminAPI+hostile.Bridge(options...))
+	marks := []string{keyMark, strings.ToLower(keyMark), digits, digits[:6]}
+	c.Log.MustNotShow(marks...)
+	call := func(name string) {
+		a := c.Execute(name, nil)
+		mustNotShow(t, name, string(a.Body), marks[:1])
+		mustNotShow(t, name, string(a.Body), marks[2:])
+	}
+	for target, name := range map[string]string{
+		"http://" + keyMark + ".example.test:1/":                "host.s.key",
+		"http://" + keyMark + ".invalid/":                       "host.s.key",
+		"http://" + keyMark + "..x/":                            "host.s.key",
+		"http://" + keyMark + ".1/":                             "host.s.key",
+		"http://" + keyMark + ".example.test:" + p.Port() + "/": "host.s.key",
+		"http://x.example.test:" + digits + "/":                 "port.s.key",
+		"http://x.example.test:" + digits + digits + "/":        "port.s.key",
+	} {
+		for _, part := range []hostile.Part{hostile.Index, hostile.Descriptor} {
+			skill := ""
+			if part == hostile.Descriptor {
+				skill = "s/key"
+			}
+			p.On(skill, part, hostile.Redirect(http.StatusFound, target))
+			for range 3 {
+				call(name)
+			}
+			p.On(skill, part)
+		}
+	}
+	p.Publish(hostile.Skill{ID: "s/key", Auth: hostile.APIKey("X-Key"), Endpoint: "https://" + strings.ToLower(keyMark) + ".example.test/"})
+	call("host.s.key")
+	for _, path := range []string{"providers", "skills", "runs"} {
+		shown := c.Send(http.MethodGet, c.Admin()+"/skill_bridge/"+path, "")
+		mustNotShow(t, path, string(shown.Body), marks)
+		if path == "providers" && !strings.Contains(string(shown.Body), "[redacted].example.test:"+p.Port()) {
+			t.Errorf("no circuit breaker of such a host: %s", shown.Body)
+		}
+	}
+	for _, line := range []string{"did not connect: port", "did not connect: host name does not exist", "circuit breaker is open", "trust [redacted].example.test"} {
+		if len(c.Log.Lines(line)) == 0 {
+			t.Errorf("no line %q", line)
+		}
+	}
+}
+
 // S26: what shows the configuration (the adapter, the admin API) shows where the
 // secrets are, not the secrets. A secret that is written literally is shown there:
 // that is said when it loads.

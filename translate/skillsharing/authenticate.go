@@ -86,7 +86,6 @@ func (c *Client) untrusted(auth *Auth, u *url.URL, reason string) (*Error, *Noti
 		Message: "a credential was not sent: " + reason + "; if you trust that host, add the line below to the provider",
 		Attrs:   append([]slog.Attr{slog.String("host", u.Host), slog.String("scheme", u.Scheme)}, c.Audience.lines(u)...),
 	}
-	c.scrubNotice(notice)
 	if u.Scheme != "https" && !c.Audience.plaintext { // which trusting the host would not change
 		notice.Message = "a credential was not sent: " + reason + " without TLS"
 		notice.Attrs = notice.Attrs[:2]
@@ -110,7 +109,7 @@ func (c *Client) Unlisted(s *Skill, registry string) (*Error, *Notice) {
 		Level: slog.LevelWarn, Source: c.Source, SecretDenied: true,
 		Message: "a credential was not sent: " + reason + "; if you trust the registry with the provider's credentials, add the line below to the provider",
 		Attrs: []slog.Attr{
-			slog.String("registry", registry), slog.String("skill_id", s.ID), slog.String("host", c.scrubText(s.endpoint.Host)),
+			slog.String("registry", registry), slog.String("skill_id", s.ID), slog.String("host", s.endpoint.Host),
 			slog.String("line", "trust_registry "+registry),
 		},
 	}

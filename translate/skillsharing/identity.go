@@ -43,7 +43,6 @@ func CertificateWithheld(ctx context.Context, u *url.URL) *Notice {
 		n.Message = "a client certificate was not shown to a host that asked for one, but may not receive the provider's secrets; if you trust that host, add the line below to the provider"
 		n.Attrs = append(n.Attrs, who.client.Audience.lines(u)...)
 	}
-	who.client.scrubNotice(n)
 	return n
 }
 
@@ -54,14 +53,6 @@ func (a *Audience) lines(u *url.URL) []slog.Attr {
 		lines = append(lines, slog.String("line_for_subdomains", "trust "+line))
 	}
 	return lines
-}
-
-// scrubNotice removes configured secrets from a notice: a document may spell one as a
-// host.
-func (c *Client) scrubNotice(n *Notice) {
-	for i, a := range n.Attrs {
-		n.Attrs[i].Value = slog.StringValue(c.scrubText(a.Value.String()))
-	}
 }
 
 // ofSkill is the identity of the requests that a descriptor makes.

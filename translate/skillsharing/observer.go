@@ -46,7 +46,8 @@ type Notice struct {
 	Level   slog.Level
 	Source  string // namespace of the source it concerns
 	Message string
-	Attrs   []slog.Attr // no secrets
+	// Attrs may repeat what a document says, even if that is a secret: see [Scrub].
+	Attrs []slog.Attr
 	// SecretDenied tells that a credential was not sent, since its receiver may not have it.
 	SecretDenied bool
 	// Unusable is why the source can't be used, if it can't.

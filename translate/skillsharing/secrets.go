@@ -41,8 +41,42 @@ func (e *Error) scrub(credentials ...Credentials) {
 
 // scrubText removes configured secrets from a text.
 func (c *Client) scrubText(text string) string {
-	r := redactorFor(c.allCredentials(), 1, text)
+	return Scrub(text, c.allCredentials()...)
+}
+
+// Scrub removes the secrets of credentials, any of which may be nil, from a text for the log, whatever the case of their
+// letters: a document may spell a secret as a host, and hosts are compared and shown in lower case.
+func Scrub(text string, credentials ...Credentials) string {
+	r := redactorFor(credentials, 1, text)
+	for _, secret := range r.secrets {
+		text = replaceFold(text, secret)
+	}
+	r.secrets = nil
 	return r.text(text)
+}
+
+// replaceFold replaces a secret in a text, and if it is long, also with its letters in another case.
+func replaceFold(text, secret string) string {
+	if len(secret) < minOutputSecret {
+		return strings.ReplaceAll(text, secret, redacted)
+	}
+	var b strings.Builder
+	start := 0
+	for i := 0; i+len(secret) <= len(text); {
+		if !strings.EqualFold(text[i:i+len(secret)], secret) {
+			i++
+			continue
+		}
+		b.WriteString(text[start:i])
+		b.WriteString(redacted)
+		i += len(secret)
+		start = i
+	}
+	if start == 0 {
+		return text // without taking memory: there are such texts in every call
+	}
+	b.WriteString(text[start:])
+	return b.String()
 }
 
 // scrubbed is an error for the log: package net/http quotes what a provider sent.
