@@ -373,3 +373,49 @@ func TestS37AmplificationIsBounded(t *testing.T) {
 		t.Errorf("%d polls where none was wanted: %v", n, a)
 	}
 }
+
+// S44: to show a descriptor that was accepted, with an example of a call, costs little more
+// than to copy it: its schemas are not read anew for each value that they ask for.
+func TestS44WorkOfShowing(t *testing.T) {
+	words := make([]string, 1900)
+	for i := range words {
+		words[i] = strings.Repeat("w", 26) + strconv.Itoa(i)
+	}
+	many := hostile.Object{"type": "array", "minItems": 200, "items": hostile.Object{"enum": append([]string{strings.Repeat("x", 1100)}, words...)}}
+	numbers := strings.Repeat("1", 1999) + strings.Repeat(".", 1999) // is no item of a list
+	p := hostile.NewProvider(t,
+		hostile.Skill{ID: "acme/example", Edit: func(d hostile.Object) {
+			var list []hostile.Object
+			for i := range 4 {
+				list = append(list, hostile.Object{"name": "i" + strconv.Itoa(i), "type": "array", "description": "I.", "required": true, "schema": many})
+			}
+			d["inputs"] = list
+		}},
+		hostile.Skill{ID: "acme/prose", Edit: func(d hostile.Object) {
+			var list []hostile.Object
+			for i := range 50 {
+				list = append(list, hostile.Object{"name": "i" + strconv.Itoa(i), "type": "string", "description": numbers, "required": false})
+			}
+			d["inputs"] = list
+		}})
+	c := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge("provider "+p.URL()+" {\n\tnamespace acme\n}"))
+	for _, name := range []string{"acme.example", "acme.prose"} {
+		const calls = 20
+		elements := make([]string, calls)
+		for i := range elements {
+			elements[i] = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"read_skill_file","params":{"name":%q,"path":"SKILL.md"}}`, i, name)
+		}
+		body, took := "["+strings.Join(elements, ",")+"]", time.Hour
+		for range 4 { // the first reads the descriptor
+			before := c.CPU()
+			if a := c.Post(body); strings.Count(string(a.Body), `## Example`) != calls {
+				t.Fatalf("%s: %.600s", name, a.Body)
+			}
+			took = min(took, (c.CPU()-before)/calls)
+		}
+		t.Logf("%s: %s of the processor each", name, took)
+		if took > 10*time.Millisecond*costlier {
+			t.Errorf("%s takes %s of the processor each time", name, took)
+		}
+	}
+}

@@ -197,7 +197,8 @@ func messageOf(message, otherwise string) string {
 
 // clean makes one bounded line of a text: control characters and line breaks
 // become spaces, and characters that change the direction of text or can't be
-// seen at all are left out, since they hide what a reader should see.
+// seen at all are left out, since they hide what a reader should see. A text that goes
+// on and on with such is cut there.
 func clean(s string, limit int) string {
 	count, dirty := 0, false
 	for _, r := range s {
@@ -212,11 +213,12 @@ func clean(s string, limit int) string {
 	}
 	var b strings.Builder
 	count = 0
-	for _, r := range s {
-		if misleads(r) {
+	for i, r := range s {
+		unseen := misleads(r)
+		if unseen && i < 16*limit {
 			continue
 		}
-		if count == limit-1 {
+		if unseen || count == limit-1 {
 			b.WriteRune('…')
 			break
 		}

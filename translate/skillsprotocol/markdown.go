@@ -35,13 +35,13 @@ func prose(text string) markdown {
 }
 
 // startsBlock reports whether the character at i would make a heading, a list or
-// a rule of the line.
+// a rule of the line. The number of an item has nine digits at most.
 func startsBlock(line string, i int) bool {
 	switch line[i] {
 	case '#', '-', '+', '=':
 		return i == 0
 	case '.', ')':
-		return i > 0 && strings.Trim(line[:i], "0123456789") == ""
+		return 0 < i && i <= 9 && strings.Trim(line[:i], "0123456789") == ""
 	}
 	return false
 }

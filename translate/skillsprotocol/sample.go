@@ -17,11 +17,13 @@ const (
 	maxSampleDepth = 8
 	maxSampleNodes = 200
 	maxSampleText  = 200
+	maxSampleSize  = 16 << 10  // bytes, beyond which arrays and objects stay short
+	maxSampleRead  = 256 << 10 // bytes of schemas that are looked at, those within others again
 )
 
 // sampleArgs makes arguments for an example: the inputs that are required.
 func sampleArgs(inputs []skillsharing.Parameter) jsontext.Value {
-	s := sampler{nodes: maxSampleNodes}
+	s := sampler{nodes: maxSampleNodes, unread: maxSampleRead}
 	s.open()
 	for i := range inputs {
 		input := &inputs[i]
@@ -44,8 +46,12 @@ func sampleArgs(inputs []skillsharing.Parameter) jsontext.Value {
 // Patterns, references and contradictions are beyond it.
 type sampler struct {
 	builder
-	nodes int // values that may still be made
+	nodes  int // values that may still be made
+	unread int // bytes of schemas that may still be read
 }
+
+// full reports that the example is large enough.
+func (s *sampler) full() bool { return s.nodes <= 0 || len(s.buf) > maxSampleSize }
 
 // shape is what a sampler reads of a schema (JSON Schema 2020-12, Validation).
 type shape struct {
@@ -74,7 +80,8 @@ type shape struct {
 func (s *sampler) value(schema jsontext.Value, kind string, depth int) {
 	s.nodes--
 	var f shape
-	if schema.Kind() == '{' {
+	if schema.Kind() == '{' && len(schema) <= s.unread {
+		s.unread -= len(schema)
 		// What can't be read leaves the fields read so far: a worse example.
 		_ = json.Unmarshal(schema, &f)
 	}
@@ -89,7 +96,7 @@ func (s *sampler) value(schema jsontext.Value, kind string, depth int) {
 			return
 		}
 	}
-	deeper := depth < maxSampleDepth && s.nodes > 0
+	deeper := depth < maxSampleDepth && !s.full()
 	switch kind {
 	case "object":
 		s.object(&f, deeper, depth)
@@ -110,8 +117,8 @@ func (s *sampler) value(schema jsontext.Value, kind string, depth int) {
 
 func (s *sampler) object(f *shape, deeper bool, depth int) {
 	s.buf = append(s.buf, '{')
-	for i, name := range f.Required {
-		if !deeper || s.nodes <= 0 {
+	for i, name := range f.Required[:min(len(f.Required), maxSampleNodes)] {
+		if !deeper || s.full() {
 			break
 		}
 		if slices.Contains(f.Required[:i], name) {
@@ -124,15 +131,18 @@ func (s *sampler) object(f *shape, deeper bool, depth int) {
 	s.close()
 }
 
+// array makes one item, and repeats it as often as there have to be some.
 func (s *sampler) array(f *shape, deeper bool, depth int) {
 	s.buf = append(s.buf, '[')
-	count := int(min(max(f.MinItems, 1), maxSampleNodes))
-	for range count {
-		if !deeper || s.nodes <= 0 {
-			break
-		}
-		s.builder.next()
+	if deeper {
+		start, nodes := len(s.buf), s.nodes
 		s.value(f.Items, "", depth+1)
+		item := s.buf[start:]
+		nodes -= s.nodes
+		for n := 1.0; n < f.MinItems && s.nodes >= nodes && !s.full(); n++ {
+			s.nodes -= nodes
+			s.buf = append(append(s.buf, ','), item...)
+		}
 	}
 	s.closeArray()
 }
