@@ -1,6 +1,9 @@
 package attacks_test
 
 import (
+	"io"
+	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -51,4 +54,43 @@ func TestS62ChecksOfAnotherProvider(t *testing.T) {
 	if report := stop(); report.Outcomes["completed"] < 24 {
 		t.Errorf("of the costly calls: %v", report.Outcomes)
 	}
+}
+
+// S63: a run whose status is large takes no more than a tenth of a processor, also if its
+// agent asks again and again; others are asked about as usual.
+func TestS63LargePolls(t *testing.T) {
+	var members strings.Builder // which are dearer than anything else of the size
+	for i := range 400_000 {
+		members.WriteString(`,"` + strconv.Itoa(i) + `":1`)
+	}
+	provider := hostile.NewProvider(t, hostile.Skill{ID: "large"}, hostile.Skill{ID: "usual"})
+	for _, id := range []string{"large", "usual"} {
+		provider.On(id, hostile.Invoke, hostile.State("accepted"))
+		provider.On(id, hostile.Status, hostile.State("running"))
+	}
+	provider.On("large", hostile.Status, hostile.Handle(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"status":"running"`+members.String()+`}`) // the bridge may be gone
+	}))
+	p := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge("poll fixed 50ms", "provider "+provider.URL()+" {\n\tnamespace acme\n}"))
+	asked := func(id string, wait time.Duration) int {
+		start := time.Now()
+		a := p.With(hostile.Param("wait_ms", wait.Milliseconds())).Execute("acme."+id, nil)
+		for time.Since(start) < wait+wait/2 {
+			token := runTokenOf(a)
+			if token == "" {
+				t.Fatalf("%.600s", a.String())
+			}
+			a = p.Call("get_run", hostile.Object{"run_token": token, "wait_ms": 0})
+		}
+		return provider.Count(id, hostile.Status)
+	}
+	if n := asked("usual", time.Second); n < 5 {
+		t.Errorf("%d requests about a usual run in a second", n)
+	}
+	before := p.CPU()
+	if n := asked("large", 6*time.Second); n < 1 || n > 4 { // 4.3 MB: 2.8 s
+		t.Errorf("%d requests about a run with a large status", n)
+	}
+	t.Logf("%s of the processor", p.CPU()-before)
 }

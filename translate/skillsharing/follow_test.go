@@ -96,6 +96,28 @@ func TestFollowDelays(t *testing.T) {
 	}
 }
 
+// The larger an answer is that does not end a run, the later is the next request; a usual
+// one changes nothing.
+func TestFollowRestsAfterLargeAnswers(t *testing.T) {
+	answer := func(status, size int) scriptedAnswer {
+		return says(status, strings.TrimSuffix(runs, "}")+`,"pad":"`+strings.Repeat("x", size)+`"}`)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		transport := script(t, then(answer(200, 0), answer(200, 60_000), answer(200, 10_000_000), answer(503, 2_000_000), answer(200, 0), says(200, completes))...)
+		client := newClient(t, acme, transport)
+		client.MaxResponseSize, client.Polling.Plan = 16<<20, polling.Fixed{Interval: 100 * time.Millisecond}
+		r, e := client.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
+		if e != nil || r.State != run.Completed {
+			t.Fatalf("%+v, %+v", r, e)
+		}
+		for i, want := range []time.Duration{100 * time.Millisecond, 100 * time.Millisecond, 100 * time.Millisecond, 6500 * time.Millisecond, 1300 * time.Millisecond, 100 * time.Millisecond} {
+			if d := delayBefore(transport, i); d < want*7/10 || d < want && want > sec || d > want*3/2 {
+				t.Errorf("request %d came after %v, want %v", i+1, d, want)
+			}
+		}
+	})
+}
+
 func delayBefore(s *scripted, i int) time.Duration {
 	if i == 0 {
 		return s.asked[0].at

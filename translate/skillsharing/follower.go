@@ -556,9 +556,25 @@ func (f *follower) request(ctx context.Context, w *watcher) (*Response, time.Dur
 	}
 	r, e := c.judge(a, asked{phase: f.phase, executionID: f.executionID, skillID: f.skill.ID, mayBeBare: f.bareOutput})
 	if e != nil {
-		return nil, max(retryAfter(a.header), suggestedDelay(e.Retry)), e
+		return nil, max(retryAfter(a.header), suggestedDelay(e.Retry), rest(a)), e
 	}
-	return r, r.RetryAfter, nil
+	return r, max(r.RetryAfter, rest(a)), nil
+}
+
+const (
+	// largeAnswer is from how many bytes on an answer about a run has a price.
+	largeAnswer = 64 << 10
+	// restPerByte is ten times what it takes to read and judge an answer, at most.
+	restPerByte = 650 * time.Nanosecond
+)
+
+// rest is how long a run is not asked about after a large answer, so that one run takes no
+// more than a tenth of a processor.
+func rest(a *answer) time.Duration {
+	if len(a.body) < largeAnswer {
+		return 0
+	}
+	return time.Duration(len(a.body)) * restPerByte
 }
 
 // about makes an error one about the run.
