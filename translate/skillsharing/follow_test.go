@@ -315,7 +315,8 @@ func TestFollowToleratesOneNotFound(t *testing.T) {
 			{then(missing, says(200, completes)), 0},
 			{then(missing, missing, says(200, completes)), 2},
 			{then(missing, good, missing, good, missing, says(200, completes)), 0},
-			{then(good, missing, says(503, ""), missing, says(200, completes)), 4},
+			{then(good, missing, says(503, ""), missing, says(200, completes)), 0},
+			{then(missing, scriptedAnswer(cutOff), missing, says(500, ""), missing, missing, says(200, completes)), 6},
 		} {
 			follow(t, nil, c.answers, func(t *testing.T, transport *scripted, r *skillsharing.Response, e *skillsharing.Error) {
 				t.Helper()

@@ -608,6 +608,9 @@ func (f *follower) finish(w *watcher, r *Response) bool {
 // the watcher goes on asking.
 func (f *follower) goOn(ctx context.Context, w *watcher, r *Response, after time.Duration, e *Error) bool {
 	again, final := false, (*Error)(nil)
+	if e == nil || !e.deniesRun() {
+		f.missing = 0
+	}
 	switch {
 	case e != nil:
 		again, final = f.tolerate(ctx, e)
@@ -615,7 +618,7 @@ func (f *follower) goOn(ctx context.Context, w *watcher, r *Response, after time
 		e = unfollowable(f.phase, f.executionID, "its result URL keeps saying that it has not ended, after its status URL said that it has")
 		final = f.countFailure(e)
 	default:
-		f.failures, f.missing, f.renewed = 0, 0, false
+		f.failures, f.renewed = 0, false
 	}
 	if final != nil {
 		if w.brokeOff(final) { // which leaves it to the next one
@@ -669,12 +672,12 @@ func (f *follower) tolerate(ctx context.Context, e *Error) (again bool, final *E
 			return true, nil
 		}
 		return false, e
-	case e.HTTPStatus == http.StatusNotFound, e.HTTPStatus == http.StatusGone:
+	case e.deniesRun():
 		if f.missing++; f.missing > 1 {
 			return false, e
 		}
 		e.Hint = HintNone // for it may just not be known everywhere yet
-		return false, nil
+		return false, f.countFailure(e)
 	case transient(e):
 		if e.HTTPStatus == http.StatusTooManyRequests || e.HTTPStatus == http.StatusServiceUnavailable {
 			f.locked(f.run.Throttled)
@@ -682,6 +685,11 @@ func (f *follower) tolerate(ctx context.Context, e *Error) (again bool, final *E
 		return false, f.countFailure(e)
 	}
 	return false, e
+}
+
+// deniesRun reports whether the provider says that there is no such run.
+func (e *Error) deniesRun() bool {
+	return e.HTTPStatus == http.StatusNotFound || e.HTTPStatus == http.StatusGone
 }
 
 // countFailure returns the error if there were too many in a row, for too long.
