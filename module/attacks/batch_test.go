@@ -460,20 +460,20 @@ func TestS47SmallAnswersOfBatches(t *testing.T) {
 }
 
 // startHTTP2 makes a request by prior knowledge, whose answer is not let through.
-func startHTTP2(t *testing.T, conn net.Conn, c *hostile.Caddy, body string) {
+func startHTTP2(t *testing.T, conn net.Conn, c *hostile.Caddy, body string, further ...hpack.HeaderField) {
 	t.Helper()
 	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
 		t.Fatal(err)
 	}
 	var block strings.Builder
 	encoder := hpack.NewEncoder(&block)
-	for _, f := range []hpack.HeaderField{
+	for _, f := range append([]hpack.HeaderField{
 		{Name: ":method", Value: http.MethodPost},
 		{Name: ":scheme", Value: "http"},
 		{Name: ":authority", Value: "127.0.0.1:" + c.Port("PORT")},
 		{Name: ":path", Value: "/rpc"},
 		{Name: "content-type", Value: "application/json"},
-	} {
+	}, further...) {
 		_ = encoder.WriteField(f) // to memory
 	}
 	framer := http2.NewFramer(conn, nil)
@@ -485,6 +485,60 @@ func startHTTP2(t *testing.T, conn net.Conn, c *hostile.Caddy, body string) {
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// S47: behind an encoder, too, an agent that takes 64 KiB in body_timeout gets all of its
+// answer; and a batch whose first output is large is compressed.
+func TestS47SlowReadersBehindEncode(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/x"})
+	p.On("acme/x", hostile.Invoke, hostile.Complete(large(400<<10)))
+	c := hostile.StartCaddy(t, "{\n\tskip_install_trust\n\tservers {\n\t\tprotocols h1 h2 h2c\n\t}\n}\n"+hostile.Site("encode gzip zstd",
+		"skill_bridge /rpc {", "\tallow_http", "\tallow_networks 127.0.0.0/8", "\tlimits {\n\t\tbody_timeout 1s\n\t}", "\tprovider "+p.URL()+" {\n\t\tnamespace acme\n\t}", "}"))
+	for _, coding := range []string{"gzip", "zstd"} {
+		t.Run(coding, func(t *testing.T) {
+			t.Parallel()
+			conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", c.Port("PORT")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			startHTTP2(t, conn, c, hostile.Batch(1, "acme.x"), hpack.HeaderField{Name: "accept-encoding", Value: coding})
+			framer, owed, taken := http2.NewFramer(conn, conn), uint32(0), uint32(0)
+			framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+			for {
+				frame, err := framer.ReadFrame()
+				if err != nil {
+					t.Fatal(err)
+				}
+				switch f := frame.(type) {
+				case *http2.MetaHeadersFrame:
+					if !strings.Contains(fmt.Sprint(f.Fields), coding) {
+						t.Errorf("it is not compressed: %v", f.Fields)
+					}
+				case *http2.RSTStreamFrame:
+					t.Fatalf("cut off after %d bytes: %v", taken, f.ErrCode)
+				case *http2.DataFrame:
+					n := uint32(len(f.Data())) //nolint:gosec // a frame is short
+					owed, taken = owed+n, taken+n
+					if f.StreamEnded() {
+						return
+					}
+				}
+				if owed >= 16<<10 {
+					time.Sleep(200 * time.Millisecond) // 64 KiB in 0.8 s
+					for _, stream := range []uint32{0, 1} {
+						if err := framer.WriteWindowUpdate(stream, owed); err != nil {
+							t.Fatal(err)
+						}
+					}
+					owed = 0
+				}
+			}
+		})
 	}
 }
 

@@ -143,9 +143,11 @@ func (w *batchWriter) add(i int) {
 	case len(a.result) < pieceSize:
 		*w.buffer = AppendResult(*w.buffer, element.Request.ID, a.result)
 	default: // need not be copied
+		// But for its beginning: an encoder in front judges by the first piece whether it is worth its while.
 		*w.buffer = append(appendHead(*w.buffer, element.Request.ID), `,"result":`...)
+		*w.buffer = append(*w.buffer, a.result[:beginning]...)
 		w.write()
-		w.output.write(a.result)
+		w.output.write(a.result[beginning:])
 		*w.buffer = append(*w.buffer, '}')
 	}
 	if len(*w.buffer) >= pieceSize {

@@ -12,9 +12,13 @@ import (
 )
 
 const (
-	// pieceSize is how much is written at a time, so that a client that reads slowly is
-	// seen to read.
+	// pieceSize is what a client has to take in the time it has.
 	pieceSize = 64 << 10
+	// portion is how much is written at a time, so that a client that reads slowly is seen
+	// to read.
+	portion = pieceSize / 2
+	// beginning is more than what encoders in front want to see, which is 512 by default.
+	beginning = 4 << 10
 	// unhurried is what package net/http keeps until the handler has returned, over
 	// HTTP/1.1: writing it never waits for the client.
 	unhurried = 2 << 10
@@ -30,6 +34,7 @@ type output struct {
 
 	deadline time.Time // of what is being written
 	written  int64
+	unsent   int   // what a handler in front may hold back, which has been written
 	err      error // of a client that can't be written to
 }
 
@@ -73,12 +78,28 @@ func (o *output) header(status int, length string) {
 // write writes in pieces, for each of which the client has time anew.
 func (o *output) write(text []byte) {
 	for len(text) > 0 && o.err == nil {
-		piece := text[:min(len(text), pieceSize)]
+		piece := text[:min(len(text), portion)]
+		if o.unsent > 0 && o.unsent+len(piece) > portion {
+			o.flush() // or an encoder writes more at a time than the client has time for
+			if o.err != nil {
+				return
+			}
+		}
 		o.hurry()
 		n, err := o.w.Write(piece)
 		o.written += int64(n)
+		o.unsent += n
 		o.note(err)
 		text = text[len(piece):]
+	}
+}
+
+// flush passes on what was written.
+func (o *output) flush() {
+	o.hurry()
+	o.unsent = 0
+	if err := http.NewResponseController(o.w).Flush(); !errors.Is(err, http.ErrNotSupported) {
+		o.note(err)
 	}
 }
 
@@ -87,13 +108,9 @@ func (o *output) pause() {
 	if o.err != nil {
 		return
 	}
-	o.hurry()
-	controller := http.NewResponseController(o.w)
-	if err := controller.Flush(); !errors.Is(err, http.ErrNotSupported) {
-		o.note(err)
-	}
+	o.flush()
 	if !o.deadline.IsZero() && o.err == nil {
-		_ = controller.SetWriteDeadline(o.latest()) // as it was set before
+		_ = http.NewResponseController(o.w).SetWriteDeadline(o.latest()) // as it was set before
 	}
 }
 
