@@ -640,7 +640,7 @@ func TestDocumentsHaveTheirOwnDeadline(t *testing.T) {
 func TestDescriptorThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := newClient(t, acme, roundTripper(func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(forecast))}, nil
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(forecast))}, nil
 		}))
 		client.Cache = newCache(t, time.Minute, time.Minute)
 		release := skillsharing.TakeDescriptorTurns()

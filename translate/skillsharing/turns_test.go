@@ -11,6 +11,7 @@ import (
 // order has work wait while all places are taken by others, and returns in which order it
 // is done.
 func order(t *testing.T, turns *turns, work ...[2]string) (done []string) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		for i := range turns.atOnce {
 			turns.take(t.Context(), "other"+strconv.Itoa(i), asker{})
@@ -69,6 +70,7 @@ func TestTurnsLeaveAPlace(t *testing.T) {
 
 // hasTurn takes a turn if there is one at once.
 func hasTurn(t *testing.T, turns *turns, source string) (had bool) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { had = turns.take(ctx, source, asker{}) }()
