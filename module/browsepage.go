@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -133,10 +134,11 @@ type BrowseLink struct {
 type pageLimits struct {
 	described, named int           // skills with all that is known, and by name
 	text             int           // bytes of what providers say of the skills that are described
+	documents        int           // bytes of the descriptors that are read, beyond which no further one is
 	listing, whole   time.Duration // for reading indexes, and descriptors too
 }
 
-var standardPageLimits = pageLimits{described: 200, named: 2000, text: 2 << 20, listing: 6 * time.Second, whole: 10 * time.Second}
+var standardPageLimits = pageLimits{described: 200, named: 2000, text: 2 << 20, documents: 8 << 20, listing: 6 * time.Second, whole: 10 * time.Second}
 
 // descriptorsAtOnce is how many descriptors of a source one page reads at a time.
 const descriptorsAtOnce = 4
@@ -193,6 +195,7 @@ func (m *pageMaker) one(ctx context.Context, name string) int {
 func (m *pageMaker) all(ctx context.Context, namespace string) int {
 	ctx, cancel := context.WithTimeout(ctx, m.limits.whole)
 	defer cancel()
+	ctx = translate.ReadIndexesOnce(ctx)
 	m.page.Namespace = plain(namespace, maxShownName)
 	listing := m.list(ctx, namespace)
 	for _, u := range listing.Unavailable {
@@ -291,20 +294,35 @@ type described struct {
 }
 
 // read reads the descriptors of the skills that are to be described: those of each
-// source by themselves, so that one that hangs holds up no other.
+// source by themselves, so that one that hangs holds up no other. Of a source whose
+// descriptors are large, some are left out.
 func (m *pageMaker) read(ctx context.Context, portions []portion) map[string]described {
 	known := make(map[string]described)
 	var (
 		mu      sync.Mutex
 		sources sync.WaitGroup
 	)
+	skills := 0
+	for i := range portions {
+		skills += len(portions[i].described)
+	}
 	for i := range portions {
 		sources.Go(func() {
-			var g errgroup.Group
+			var (
+				g    errgroup.Group
+				left atomic.Int64
+			)
 			g.SetLimit(descriptorsAtOnce)
+			left.Store(int64(m.limits.documents) * int64(len(portions[i].described)) / int64(max(skills, 1)))
 			for _, e := range portions[i].described {
 				g.Go(func() error {
+					if left.Load() < 0 {
+						return nil
+					}
 					description, failure := m.bridge.Describe(ctx, translate.Call{Name: e.Name, Principal: m.principal})
+					if failure == nil {
+						left.Add(-int64(len(description.Document)))
+					}
 					mu.Lock()
 					defer mu.Unlock()
 					known[e.Name] = described{description, failure}
@@ -343,10 +361,12 @@ func (m *pageMaker) describeAll(portions []portion, known map[string]described) 
 		}
 		e, skill, before := &least.described[least.done], &least.group.Skills[least.done], m.used
 		skill.Description = m.text(e.Description, maxShownText)
-		m.describe(skill, known[e.Name])
+		if d, ok := known[e.Name]; ok {
+			m.describe(skill, d)
+			least.group.Named--
+		}
 		least.said += m.used - before
 		least.done++
-		least.group.Named--
 	}
 }
 
@@ -457,15 +477,17 @@ func (m *pageMaker) text(s string, limit int) string {
 
 // plain makes one bounded line of a text: control characters and line breaks
 // become spaces, and what can't be seen but changes how a text looks, such as its
-// direction, is left out. Joiners stay: scripts and emoji need them.
+// direction, is left out. Joiners stay: scripts and emoji need them. A text that goes on
+// and on with what can't be seen is cut there.
 func plain(s string, limit int) string {
 	var b strings.Builder
 	count := 0
-	for _, r := range s {
-		if r = harmless(r); r == unseen {
+	for i, r := range s {
+		r = harmless(r)
+		if r == unseen && i < 16*limit {
 			continue
 		}
-		if count == limit {
+		if r == unseen || count == limit {
 			b.WriteRune('…')
 			break
 		}
@@ -493,8 +515,11 @@ func harmless(r rune) rune {
 
 // link checks a link that a provider has given.
 func link(text string) BrowseLink {
+	if len(text) > maxShownLink {
+		return BrowseLink{}
+	}
 	u, err := url.Parse(text)
-	if err != nil || len(text) > maxShownLink || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || plain(text, len(text)) != text {
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || plain(text, len(text)) != text {
 		return BrowseLink{}
 	}
 	host, err := idna.Lookup.ToASCII(u.Hostname())

@@ -251,8 +251,33 @@ func (c *catalog) loadAll(ctx context.Context, wanted func(*source) bool) []load
 	return results
 }
 
+// onceKey is the key of what [ReadIndexesOnce] keeps, a *sync.Map from sources to their names.
+type onceKey struct{}
+
+// ReadIndexesOnce returns a context for several requests that are made for one answer: an
+// index that one of them has read is not read again for those that begin later.
+func ReadIndexesOnce(ctx context.Context) context.Context {
+	return context.WithValue(ctx, onceKey{}, new(sync.Map))
+}
+
 // load reads the indexes of a source and makes its names.
 func (c *catalog) load(ctx context.Context, s *source) (*nameTable, *skillsharing.Error) {
+	once, _ := ctx.Value(onceKey{}).(*sync.Map)
+	if once == nil {
+		return c.read(ctx, s)
+	}
+	if known, ok := once.Load(s); ok {
+		return known.(*nameTable), nil
+	}
+	t, err := c.read(ctx, s)
+	if err == nil {
+		once.Store(s, t)
+	}
+	return t, err
+}
+
+// read is load, for this once.
+func (c *catalog) read(ctx context.Context, s *source) (*nameTable, *skillsharing.Error) {
 	known := s.table.Load()
 	if s.Kind == ProviderSource {
 		index, err := s.client.Index(ctx)

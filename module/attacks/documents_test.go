@@ -419,3 +419,49 @@ func TestS44WorkOfShowing(t *testing.T) {
 		}
 	}
 }
+
+// S44: a page for browsers costs no more because descriptors are large or say what can't be
+// seen, and reads the index once, also where neither may be stored.
+func TestS44WorkOfPage(t *testing.T) {
+	const skills = 200
+	for _, stored := range []bool{true, false} {
+		p := hostile.NewProvider(t)
+		for i := range skills {
+			p.Publish(hostile.Skill{ID: "acme/s" + strconv.Itoa(i), Edit: func(d hostile.Object) {
+				d["description"] = "D" + strings.Repeat("\u200e", 80_000)
+			}})
+		}
+		if !stored {
+			unstored := func(x *hostile.Exchange) {
+				x.Writer.Header().Set("Cache-Control", "no-store")
+				hostile.Usual()(x)
+			}
+			p.On("", hostile.Index, unstored)
+		}
+		c := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge("browse", "provider "+p.URL()+" {\n\tnamespace acme\n}"))
+		browser := c.With(hostile.Header("Accept", "text/html"))
+		read := func() (n int) {
+			for i := range skills {
+				n += p.Count("acme/s"+strconv.Itoa(i), hostile.Descriptor)
+			}
+			return n
+		}
+		took := time.Hour
+		for n := range 4 {
+			indexes, descriptors, before := p.Count("", hostile.Index), read(), c.CPU()
+			a := browser.Send(http.MethodGet, c.URL, "")
+			if a.Status != http.StatusOK || !strings.Contains(string(a.Body), "acme.s199") {
+				t.Fatalf("%d %.500s", a.Status, a.Body)
+			}
+			took = min(took, c.CPU()-before)
+			indexes, descriptors = p.Count("", hostile.Index)-indexes, read()-descriptors
+			if indexes > 1 || descriptors > 50 || (descriptors > 0) != (n == 0) {
+				t.Errorf("stored: %t: page %d reads %d indexes and %d descriptors", stored, n, indexes, descriptors)
+			}
+		}
+		t.Logf("stored: %t: %s of the processor for a page", stored, took)
+		if took > 200*time.Millisecond*costlier {
+			t.Errorf("stored: %t: a page takes %s of the processor", stored, took)
+		}
+	}
+}
