@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -249,8 +250,8 @@ type FaultStatus struct {
 	Details json.RawMessage `json:"details,omitempty"`
 }
 
-func faultStatus(f *translate.Failure) FaultStatus {
-	return FaultStatus{string(f.Err.Code), clip(f.Err.Message, maxLoggedError), clip(f.Err.URL, maxLoggedError), json.RawMessage(f.Err.Details)}
+func faultStatus(f *run.Failure) FaultStatus {
+	return FaultStatus{string(skillsharing.CodeOf(f)), clip(f.Message, maxLoggedError), clip(f.URL, maxLoggedError), json.RawMessage(f.Details)}
 }
 
 func (adminAPI) skills(r *http.Request) any {

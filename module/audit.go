@@ -4,6 +4,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -25,13 +26,13 @@ func newAudit(logger *zap.Logger, wanted bool) *audit {
 // bridge is closed to a caller is told by refused.
 func (a *audit) called(c *translate.Call, o *translate.Outcome, s *translate.Statistics) {
 	f := o.Failure
-	closed := f != nil && f.Err.Hint == skillsharing.HintAnonymous && s.Source == ""
+	closed := f != nil && f.Demand != nil && s.Source == ""
 	if a == nil || closed || f == nil && !asksForRun(s) {
 		return
 	}
-	executed, executionID := skillsharing.ExecutedYes, ""
+	executed, executionID := run.ExecutedYes, ""
 	if o.Failure != nil {
-		executed = o.Failure.Err.Executed
+		executed = o.Failure.Executed
 	}
 	if o.Run != nil {
 		executionID = o.Run.ExecutionID

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -167,11 +168,11 @@ func (m *pageMaker) one(ctx context.Context, name string) int {
 	defer cancel()
 	m.page.Skill = plain(name, maxShownName)
 	d, failure := m.bridge.Describe(ctx, translate.Call{Name: name, Principal: m.principal})
-	if failure != nil && (failure.Kind == translate.SkillNotFound || failure.Kind == translate.InvalidArguments) {
+	if failure != nil && (failure.Kind == run.SkillNotFound || failure.Kind == run.InvalidArguments) {
 		m.page.Problem = m.reason(failure)
 		return http.StatusNotFound
 	}
-	if failure != nil && failure.Next == translate.NextAuthenticate {
+	if failure != nil && failure.Next() == run.NextAuthenticate {
 		m.page.Problem = m.reason(failure)
 		return http.StatusForbidden
 	}
@@ -219,7 +220,7 @@ func (m *pageMaker) nothing(unavailable []translate.Unavailable) int {
 		return http.StatusNotFound
 	}
 	for _, u := range unavailable {
-		if u.Failure.Next == translate.NextAuthenticate {
+		if u.Failure.Next() == run.NextAuthenticate {
 			return http.StatusForbidden
 		}
 	}
@@ -290,7 +291,7 @@ func (m *pageMaker) list(ctx context.Context, namespace string) translate.Listin
 // described is the answer to the wish to know all about a skill.
 type described struct {
 	description *translate.Description
-	failure     *translate.Failure // nil: the description is complete
+	failure     *run.Failure // nil: the description is complete
 }
 
 // read reads the descriptors of the skills that are to be described: those of each
@@ -375,7 +376,7 @@ func (m *pageMaker) describe(s *BrowseSkill, known described) {
 	if failure := known.failure; failure != nil {
 		s.State, s.Reason = stateOf(failure), m.reason(failure)
 		if s.State == StateFaulty {
-			s.Faults = m.faults(failure.Err.Details)
+			s.Faults = m.faults(failure.Details)
 		}
 		return
 	}
@@ -399,22 +400,22 @@ func (m *pageMaker) describe(s *BrowseSkill, known described) {
 	s.Documentation = link(v.DocumentationURL)
 }
 
-func stateOf(f *translate.Failure) string {
+func stateOf(f *run.Failure) string {
 	switch f.Kind {
-	case translate.InvalidDocument:
+	case run.InvalidDocument:
 		return StateFaulty
-	case translate.VersionIncompatible:
+	case run.VersionIncompatible:
 		return StateIncompatible
 	}
 	return StateUnreadable
 }
 
 // reason is a failure in words.
-func (m *pageMaker) reason(f *translate.Failure) string {
-	if f.Kind == translate.TimedOut { // the page's own bound, of which a failure of a call does not know
+func (m *pageMaker) reason(f *run.Failure) string {
+	if f.Kind == run.DeadlineExceeded { // the page's own bound, of which a failure of a call does not know
 		return "It did not answer in time."
 	}
-	return cmp.Or(m.text(f.Err.Message, maxShownText), "The bridge has failed; this is a bug of the bridge.")
+	return cmp.Or(m.text(f.Message, maxShownText), "The bridge has failed; this is a bug of the bridge.")
 }
 
 // faults reads the details of an invalid document (Skill Sharing Protocol, section

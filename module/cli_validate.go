@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -55,7 +56,7 @@ the document could not be read, or the result not be written, 130 interrupted.`,
 			start := time.Now()
 			document, header, err := r.read(ctx, args[0])
 			file, isFile := errors.AsType[*unreadable](err)
-			read, isURL := errors.AsType[*skillsharing.Error](err)
+			read, isURL := errors.AsType[*run.Failure](err)
 			switch {
 			case ctx.Err() != nil:
 				fmt.Fprintln(screen.Err, "interrupted")

@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -29,11 +30,11 @@ const (
 	healthKinds
 )
 
-func healthKindOf(p skillsharing.Phase) int {
+func healthKindOf(p run.Phase) int {
 	switch p {
-	case skillsharing.PhaseDiscovery:
+	case run.PhaseDiscovery:
 		return indexHealth
-	case skillsharing.PhaseDescriptor:
+	case run.PhaseDescriptor:
 		return descriptorHealth
 	}
 	return runHealth
@@ -52,7 +53,7 @@ func (s *sourceHealth) state() (answered int64, newest *trouble, lasting bool) {
 // trouble is the newest exchange that went wrong.
 type trouble struct {
 	at      time.Time
-	phase   skillsharing.Phase
+	phase   run.Phase
 	address string
 	status  int // 0: there was no answer
 	reason  string
@@ -91,14 +92,14 @@ func (h health) hold(settings string, sources []translate.Source) (release func(
 // an invocation may be about its arguments; a document or a token should always be there.
 func troubled(e *skillsharing.Exchange) bool {
 	switch e.Phase {
-	case skillsharing.PhaseDiscovery, skillsharing.PhaseDescriptor, skillsharing.PhaseAuth:
+	case run.PhaseDiscovery, run.PhaseDescriptor, run.PhaseAuth:
 		return e.Status >= http.StatusBadRequest
 	}
 	return e.Status >= http.StatusInternalServerError || e.Status == http.StatusUnauthorized || e.Status == http.StatusTooManyRequests
 }
 
 // unusable notes why a source can't be used although it answers.
-func (h health) unusable(source string, e *skillsharing.Error) {
+func (h health) unusable(source string, e *run.Failure) {
 	if s := h[source]; s != nil {
 		s.trouble.Store(&trouble{at: time.Now(), phase: e.Phase, address: clip(e.URL, maxLoggedError), status: e.HTTPStatus, reason: clip(e.Message, maxLoggedError)})
 	}

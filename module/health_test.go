@@ -7,13 +7,14 @@ import (
 	"net/url"
 	"testing"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
 // Which exchanges are trouble that an operator has to know of.
 func TestHealthOfExchanges(t *testing.T) {
 	const ok, trouble, neither = "ok", "trouble", "neither"
-	invoke, poll, index, token := skillsharing.PhaseInvoke, skillsharing.PhasePoll, skillsharing.PhaseDiscovery, skillsharing.PhaseAuth
+	invoke, poll, index, token := run.PhaseInvoke, run.PhasePoll, run.PhaseDiscovery, run.PhaseAuth
 	for _, c := range []struct {
 		exchange skillsharing.Exchange
 		want     string

@@ -12,6 +12,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -182,7 +183,7 @@ func observeIfAny(phase prometheus.Observer, d time.Duration) {
 // exchanged counts an exchange with a token endpoint. Others are seen in the
 // figures of their calls.
 func (m *metrics) exchanged(e *skillsharing.Exchange) {
-	if e.Phase != skillsharing.PhaseAuth || e.Abandoned {
+	if e.Phase != run.PhaseAuth || e.Abandoned {
 		return
 	}
 	m.tokenRequests.WithLabelValues(providerLabel(e.Source), tokenOutcome(e.Status)).Inc()

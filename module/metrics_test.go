@@ -533,8 +533,8 @@ func TestLabelSetConcurrently(t *testing.T) {
 func TestOutcomeLabels(t *testing.T) {
 	execute := &translate.Statistics{Operation: translate.OperationExecute}
 	seen := map[string]bool{}
-	for kind := translate.Internal; kind <= translate.RunFailed; kind++ {
-		label := outcomeOf(&translate.Outcome{Failure: &translate.Failure{Kind: kind}}, execute)
+	for kind := run.Internal; kind <= run.RunFailed; kind++ {
+		label := outcomeOf(&translate.Outcome{Failure: &run.Failure{Kind: kind}}, execute)
 		if label == "" || seen[label] {
 			t.Errorf("kind %d is %q", kind, label)
 		}
@@ -543,7 +543,7 @@ func TestOutcomeLabels(t *testing.T) {
 	for want, o := range map[string]*translate.Outcome{
 		"completed": {Run: &translate.Run{State: run.Completed}},
 		"running":   {Run: &translate.Run{State: run.Working}},
-		"failed":    {Run: &translate.Run{State: run.Failed}, Failure: &translate.Failure{Kind: translate.RunFailed}},
+		"failed":    {Run: &translate.Run{State: run.Failed}, Failure: &run.Failure{Kind: run.RunFailed}},
 		"internal":  {}, // as after a panic
 	} {
 		if got := outcomeOf(o, execute); got != want {
@@ -555,7 +555,7 @@ func TestOutcomeLabels(t *testing.T) {
 			t.Errorf("%s without a failure is %q", o, got)
 		}
 	}
-	if got := outcomeOf(&translate.Outcome{Failure: &translate.Failure{Kind: math.MaxUint8}}, execute); got != "internal" {
+	if got := outcomeOf(&translate.Outcome{Failure: &run.Failure{Kind: math.MaxUint8}}, execute); got != "internal" {
 		t.Errorf("an unknown kind is %q", got)
 	}
 }
@@ -827,7 +827,7 @@ func BenchmarkMetricsOfCall(b *testing.B) {
 	arrived := time.Now()
 	c := &translate.Call{Front: "skills_protocol", Method: "execute_skill", Name: "acme.x", Arrived: arrived}
 	completed := &translate.Outcome{SkillID: "acme/x", Run: &translate.Run{State: run.Completed}}
-	failed := &translate.Outcome{SkillID: "acme/x", Failure: &translate.Failure{Kind: translate.TimedOut, Err: &skillsharing.Error{Cause: errors.New("late")}}}
+	failed := &translate.Outcome{SkillID: "acme/x", Failure: &run.Failure{Kind: run.DeadlineExceeded, Cause: errors.New("late")}}
 	at := func(ms int) time.Time { return arrived.Add(time.Duration(ms) * time.Millisecond) }
 	once := &translate.Statistics{Source: "acme", Duration: time.Second, Found: at(1), Submitted: at(2), Effort: skillsharing.Effort{Attempts: 1}}
 	polled := *once

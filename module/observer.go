@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -179,8 +180,8 @@ func (o *observer) Called(ctx context.Context, c *translate.Call, out *translate
 		return // from the page for browsers, or from a command: that is no call
 	}
 	o.metrics.called(c, out, s)
-	if f := out.Failure; f != nil && f.Kind == translate.InvalidDocument && f.Err.Phase == skillsharing.PhaseDiscovery {
-		o.health.unusable(s.Source, f.Err)
+	if f := out.Failure; f != nil && f.Kind == run.InvalidDocument && f.Phase == run.PhaseDiscovery {
+		o.health.unusable(s.Source, f)
 	}
 	o.audit.called(c, out, s)
 	if served, ok := ctx.Value(servedCallsKey{}).(*servedCalls); ok {
@@ -263,14 +264,14 @@ var fieldLists = sync.Pool{New: func() any { return new([]zap.Field) }}
 
 // failureLevel separates what an operator should act on from what agents and
 // providers get wrong by themselves. Of equal warnings there is one a minute.
-func (o *observer) failureLevel(f *translate.Failure, source string) zapcore.Level {
-	if f.Kind == translate.Internal {
+func (o *observer) failureLevel(f *run.Failure, source string) zapcore.Level {
+	if f.Kind == run.Internal {
 		return zapcore.ErrorLevel
 	}
 	if !actionable(f) || alreadyTold(f) {
 		return zapcore.InfoLevel
 	}
-	if _, due, _ := o.failures.due(source, string(f.Err.Code)+"\n"+string(f.Err.Phase)+"\n"+f.Err.SkillID+"\n"+f.Err.URL, time.Now()); !due {
+	if _, due, _ := o.failures.due(source, f.Kind.String()+"\n"+string(f.Phase)+"\n"+f.SkillID+"\n"+f.URL, time.Now()); !due {
 		return zapcore.InfoLevel
 	}
 	return zapcore.WarnLevel
@@ -278,29 +279,29 @@ func (o *observer) failureLevel(f *translate.Failure, source string) zapcore.Lev
 
 // actionable reports whether a failure is for the operator to look into: the configuration
 // or its secrets, or a provider that is down, gone or broken.
-func actionable(f *translate.Failure) bool {
+func actionable(f *run.Failure) bool {
 	switch {
-	case f.Next == translate.NextAskOperator, overLimit(f), f.Err.Hint == skillsharing.HintRefused, f.Err.Hint == skillsharing.HintGone:
+	case f.Next() == run.NextAskOperator, overLimit(f), f.Refused != "", f.Gone():
 		return true
-	case f.Kind == translate.InvalidDocument, f.Kind == translate.Unreachable, f.Kind == translate.ProviderFault:
+	case f.Kind == run.InvalidDocument, f.Kind == run.Unreachable, f.Kind == run.ProviderFault:
 		return true
-	case f.Kind == translate.RateLimited:
-		return f.Err.Source == skillsharing.SourceBridge
+	case f.Kind == run.RateLimited:
+		return f.By == run.Bridge
 	}
 	return false
 }
 
 // overLimit reports whether arguments exceed a limit of the operator's. The message
 // names that, and of the arguments no more than what the descriptor calls them.
-func overLimit(f *translate.Failure) bool {
-	return f.Err.Arguments != nil && f.Err.Arguments.Reason == skillsharing.ReasonLimit
+func overLimit(f *run.Failure) bool {
+	return f.Argument != nil && f.Argument.Reason == run.OverLimit
 }
 
 // alreadyTold reports whether another warning has said why a call failed, with more than is
 // known here.
-func alreadyTold(f *translate.Failure) bool {
-	_, refused := errors.AsType[*refusal](f.Err.Cause)
-	return refused || f.Err.Hint == skillsharing.HintSecretDenied
+func alreadyTold(f *run.Failure) bool {
+	_, refused := errors.AsType[*refusal](f.Cause)
+	return refused || f.Demand != nil && f.Demand.Withheld
 }
 
 // optional is a field that is left out where there is nothing to say.
@@ -320,31 +321,31 @@ func reason(name string, err error) zap.Field {
 	return zap.String(name, clip(err.Error(), maxLoggedError))
 }
 
-func failureFields(f *translate.Failure) []zap.Field {
-	code := clip(string(f.Err.Code), maxLogged)
+func failureFields(f *run.Failure) []zap.Field {
+	code := string(skillsharing.CodeOf(f))
 	switch f.Kind {
-	case translate.ClientGone: // no code was sent
+	case run.ClientGone: // no code was sent
 		code = ""
-	case translate.RunFailed: // whose code may be any text of the provider's
+	case run.RunFailed: // whose code may be any text of the provider's
 		code = errorType(f)
 	}
 	fields := []zap.Field{
 		optional("code", code),
-		optional("url", clip(f.Err.URL, maxLoggedError)),
-		zap.String("phase", string(f.Err.Phase)),
-		zap.String("error_source", string(f.Err.Source)),
-		zap.String("executed", string(f.Err.Executed)),
-		zap.String("next", string(f.Next)),
-		reason("cause", f.Err.Cause),
+		optional("url", clip(f.URL, maxLoggedError)),
+		zap.String("phase", string(f.Phase)),
+		zap.String("error_source", string(f.By)),
+		zap.String("executed", string(f.Executed)),
+		zap.String("next", string(f.Next())),
+		reason("cause", f.Cause),
 	}
-	if a := f.Err.Arguments; a != nil {
+	if a := f.Argument; a != nil {
 		fields = append(fields, zap.String("param", clip(a.Param, maxLogged)), zap.String("reason", clip(a.Reason, maxLogged)))
 	}
 	if text := loggedError(f); text != "" {
 		fields = append(fields, zap.String("error", text))
 	}
-	if f.Err.HTTPStatus != 0 {
-		fields = append(fields, zap.Int("http_status", f.Err.HTTPStatus))
+	if f.HTTPStatus != 0 {
+		fields = append(fields, zap.Int("http_status", f.HTTPStatus))
 	}
 	return fields
 }
@@ -352,11 +353,11 @@ func failureFields(f *translate.Failure) []zap.Field {
 // quotesArguments reports whether a failure's message may repeat what an agent sent
 // or a run produced, which is no business of the log. Token endpoints are sent no
 // arguments, and the operator has to know why a credential was refused.
-func quotesArguments(f *translate.Failure) bool {
-	if f.Err.Phase == skillsharing.PhaseAuth || overLimit(f) {
+func quotesArguments(f *run.Failure) bool {
+	if f.Phase == run.PhaseAuth || overLimit(f) {
 		return false
 	}
-	return f.Err.Source == skillsharing.SourceProvider || f.Kind == translate.InvalidArguments || f.Kind == translate.RunFailed
+	return f.By == run.Provider || f.Kind == run.InvalidArguments || f.Kind == run.RunFailed
 }
 
 func zapLevel(level slog.Level) zapcore.Level {

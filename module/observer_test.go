@@ -29,31 +29,28 @@ func observed(level zapcore.Level) (*observer, *zapobserver.ObservedLogs) {
 }
 
 func TestCalledLevels(t *testing.T) {
-	failure := func(kind translate.Kind, e skillsharing.Error) *translate.Failure {
-		next := translate.NextNone
-		if kind == translate.AuthRequired {
-			next = translate.NextAskOperator
-		}
-		return &translate.Failure{Kind: kind, Next: next, Err: &e}
+	failure := func(kind run.Kind, f run.Failure) *run.Failure {
+		f.Kind = kind
+		return &f
 	}
 	for name, tc := range map[string]struct {
-		failure *translate.Failure
+		failure *run.Failure
 		want    zapcore.Level
 	}{
 		"success":                       {nil, zapcore.InfoLevel},
-		"arguments":                     {failure(translate.InvalidArguments, skillsharing.Error{}), zapcore.InfoLevel},
-		"arguments above a limit":       {failure(translate.InvalidArguments, skillsharing.Error{Arguments: &skillsharing.ArgumentError{Reason: skillsharing.ReasonLimit}}), zapcore.WarnLevel},
-		"run failed":                    {failure(translate.RunFailed, skillsharing.Error{}), zapcore.InfoLevel},
-		"credential refused by bridge":  {failure(translate.AuthRequired, skillsharing.Error{Source: skillsharing.SourceBridge}), zapcore.WarnLevel},
-		"credential wanted by provider": {failure(translate.AuthRequired, skillsharing.Error{Source: skillsharing.SourceProvider}), zapcore.WarnLevel},
-		"following is up to the agent":  {&translate.Failure{Kind: translate.TimedOut, Next: translate.NextFollowRun, Err: new(skillsharing.Error)}, zapcore.InfoLevel},
-		"descriptor gone":               {failure(translate.SkillNotFound, skillsharing.Error{Hint: skillsharing.HintGone}), zapcore.WarnLevel},
-		"refused dial":                  {failure(translate.Unreachable, skillsharing.Error{Hint: skillsharing.HintRefused}), zapcore.WarnLevel},
-		"connection refused by a rule":  {failure(translate.Unreachable, skillsharing.Error{Hint: skillsharing.HintRefused, Cause: fmt.Errorf("dial: %w", &refusal{rule: "port 1 is not allowed"})}), zapcore.InfoLevel},
-		"secret denied":                 {&translate.Failure{Kind: translate.AuthRequired, Next: translate.NextAskOperator, Err: &skillsharing.Error{Hint: skillsharing.HintSecretDenied}}, zapcore.InfoLevel},
-		"provider down":                 {failure(translate.Unreachable, skillsharing.Error{}), zapcore.WarnLevel},
-		"invalid document":              {failure(translate.InvalidDocument, skillsharing.Error{}), zapcore.WarnLevel},
-		"bug":                           {failure(translate.Internal, skillsharing.Error{}), zapcore.ErrorLevel},
+		"arguments":                     {failure(run.InvalidArguments, run.Failure{}), zapcore.InfoLevel},
+		"arguments above a limit":       {failure(run.InvalidArguments, run.Failure{Argument: &run.Argument{Reason: run.OverLimit}}), zapcore.WarnLevel},
+		"run failed":                    {failure(run.RunFailed, run.Failure{}), zapcore.InfoLevel},
+		"credential refused by bridge":  {failure(run.AuthRequired, run.Failure{By: run.Bridge}), zapcore.WarnLevel},
+		"credential wanted by provider": {failure(run.AuthRequired, run.Failure{By: run.Provider}), zapcore.WarnLevel},
+		"following is up to the agent":  {failure(run.DeadlineExceeded, run.Failure{Executed: run.ExecutedYes}), zapcore.InfoLevel},
+		"descriptor gone":               {failure(run.SkillNotFound, run.Failure{By: run.Provider}), zapcore.WarnLevel},
+		"refused dial":                  {failure(run.Unreachable, run.Failure{Refused: "a rule"}), zapcore.WarnLevel},
+		"connection refused by a rule":  {failure(run.Unreachable, run.Failure{Refused: "a rule", Cause: fmt.Errorf("dial: %w", &refusal{rule: "port 1 is not allowed"})}), zapcore.InfoLevel},
+		"secret denied":                 {&run.Failure{Kind: run.AuthRequired, Demand: &run.Demand{Withheld: true}}, zapcore.InfoLevel},
+		"provider down":                 {failure(run.Unreachable, run.Failure{}), zapcore.WarnLevel},
+		"invalid document":              {failure(run.InvalidDocument, run.Failure{}), zapcore.WarnLevel},
+		"bug":                           {failure(run.Internal, run.Failure{}), zapcore.ErrorLevel},
 	} {
 		o, logs := observed(zapcore.DebugLevel)
 		o.Called(t.Context(), &translate.Call{}, &translate.Outcome{Failure: tc.failure}, &translate.Statistics{})
@@ -69,8 +66,8 @@ func TestWarningsAreNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, logs := observed(zapcore.DebugLevel)
 		call := func(source string) {
-			o.Called(t.Context(), &translate.Call{}, &translate.Outcome{Failure: &translate.Failure{
-				Kind: translate.Unreachable, Err: &skillsharing.Error{Code: skillsharing.EndpointUnreachable},
+			o.Called(t.Context(), &translate.Call{}, &translate.Outcome{Failure: &run.Failure{
+				Kind: run.Unreachable,
 			}}, &translate.Statistics{Source: source})
 		}
 		call("a")
@@ -95,10 +92,11 @@ func TestCalledFields(t *testing.T) {
 		&translate.Outcome{
 			SkillID: "acme/x",
 			Run:     &translate.Run{Ref: run.Ref{ExecutionID: "run1"}, State: run.Failed, Output: []byte(`"private output"`)},
-			Failure: &translate.Failure{Kind: translate.Unreachable, Next: translate.NextFollowRun, Err: &skillsharing.Error{
-				Code: skillsharing.EndpointUnreachable, Message: "down", Phase: skillsharing.PhasePoll,
+			Failure: &run.Failure{
+				Kind: run.Unreachable, Executed: run.ExecutedYes,
+				Message: "down", Phase: run.PhasePoll,
 				HTTPStatus: 503, Details: []byte(`"private details"`), Cause: errors.New("no route"),
-			}},
+			},
 		},
 		&translate.Statistics{Source: "acme", Duration: time.Second, Effort: skillsharing.Effort{Attempts: 2, Polls: 3}})
 	got := logs.All()[0].ContextMap()
@@ -114,19 +112,21 @@ func TestCalledFields(t *testing.T) {
 	if all := fmt.Sprint(got); strings.Contains(all, "private") || len(all) > 1000 {
 		t.Errorf("logged: %s", all)
 	}
-	for _, kind := range []translate.Kind{translate.RunFailed, translate.InvalidArguments} {
-		o.Called(t.Context(), new(translate.Call), &translate.Outcome{Failure: &translate.Failure{Kind: kind, Err: &skillsharing.Error{
-			Message: "private words", Arguments: &skillsharing.ArgumentError{Param: "city", Path: "/city/private", Reason: "schema"},
-		}}}, new(translate.Statistics))
+	for _, kind := range []run.Kind{run.RunFailed, run.InvalidArguments} {
+		o.Called(t.Context(), new(translate.Call), &translate.Outcome{Failure: &run.Failure{
+			Kind:    kind,
+			Message: "private words", Argument: &run.Argument{Param: "city", Path: "/city/private", Reason: "schema"},
+		}}, new(translate.Statistics))
 		last := logs.All()[logs.Len()-1].ContextMap()
 		if all := fmt.Sprint(last); strings.Contains(all, "private") || last["param"] != "city" || last["reason"] != "schema" {
 			t.Errorf("logged: %s", all)
 		}
 	}
 	// That of a limit quotes nothing of them, and names it.
-	o.Called(t.Context(), new(translate.Call), &translate.Outcome{Failure: &translate.Failure{Kind: translate.InvalidArguments, Err: &skillsharing.Error{
-		Message: "too much (limits argument_complexity: 7)", Arguments: &skillsharing.ArgumentError{Param: "city", Reason: skillsharing.ReasonLimit},
-	}}}, new(translate.Statistics))
+	o.Called(t.Context(), new(translate.Call), &translate.Outcome{Failure: &run.Failure{
+		Kind:    run.InvalidArguments,
+		Message: "too much (limits argument_complexity: 7)", Argument: &run.Argument{Param: "city", Reason: run.OverLimit},
+	}}, new(translate.Statistics))
 	if last := logs.All()[logs.Len()-1].ContextMap(); last["error"] != "too much (limits argument_complexity: 7)" || last["reason"] != "limit" {
 		t.Errorf("logged: %v", last)
 	}
@@ -171,9 +171,10 @@ func TestLoggedTextsAreBounded(t *testing.T) {
 	o.Called(t.Context(), &translate.Call{Name: long, Principal: long}, &translate.Outcome{
 		SkillID: long,
 		Run:     &translate.Run{Ref: run.Ref{ExecutionID: long}, State: run.State(200)},
-		Failure: &translate.Failure{Kind: translate.Unreachable, Err: &skillsharing.Error{
-			Code: skillsharing.ErrorCode(long), URL: long, Message: long, Cause: errors.New(long),
-		}},
+		Failure: &run.Failure{
+			Kind: run.Unreachable, Executed: run.ExecutedYes,
+			URL: long, Message: long, Cause: errors.New(long),
+		},
 	}, &translate.Statistics{})
 	o.Exchange(t.Context(), &skillsharing.Exchange{URL: &url.URL{Scheme: "https", Host: "a.example", Path: "/" + long}, Err: errors.New(long)})
 	o.Notice(t.Context(), &skillsharing.Notice{Level: slog.LevelWarn, Message: long, Attrs: []slog.Attr{
@@ -258,9 +259,9 @@ func TestRefusalsNameTheOption(t *testing.T) {
 
 // TestCodesOfRuns: the code of a failed run is the provider's own text.
 func TestCodesOfRuns(t *testing.T) {
-	for code, want := range map[skillsharing.ErrorCode]string{"whatever an agent has sent": "EXECUTION_FAILED", skillsharing.RateLimited: "RATE_LIMITED"} {
+	for code, want := range map[string]string{"whatever an agent has sent": "EXECUTION_FAILED", "RATE_LIMITED": "RATE_LIMITED"} {
 		o, logs := observed(zapcore.DebugLevel)
-		o.Called(t.Context(), &translate.Call{}, &translate.Outcome{Run: new(translate.Run), Failure: &translate.Failure{Kind: translate.RunFailed, Err: &skillsharing.Error{Code: code}}}, new(translate.Statistics))
+		o.Called(t.Context(), &translate.Call{}, &translate.Outcome{Run: new(translate.Run), Failure: &run.Failure{Kind: run.RunFailed, Code: code}}, new(translate.Statistics))
 		if got := logs.All()[0].ContextMap()["code"]; got != want {
 			t.Errorf("%s is logged as %v", code, got)
 		}

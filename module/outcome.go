@@ -1,6 +1,9 @@
 package skillbridge
 
-import "github.com/skill-bridge/caddy-skill-bridge/translate"
+import (
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
 
 // How calls ended, in the words of logs, metrics and traces.
 const (
@@ -9,24 +12,6 @@ const (
 	// outcomeAnonymous is that of callers without the principal that is required.
 	outcomeAnonymous = "unauthenticated"
 )
-
-// kindNames are the outcomes of calls that failed.
-var kindNames = [...]string{
-	translate.Internal:            "internal",
-	translate.InvalidArguments:    "invalid_arguments",
-	translate.SkillNotFound:       "skill_not_found",
-	translate.AuthRequired:        "auth_required",
-	translate.PermissionDenied:    "permission_denied",
-	translate.TimedOut:            "timed_out",
-	translate.Unreachable:         "unreachable",
-	translate.VersionIncompatible: "version_incompatible",
-	translate.InvalidDocument:     "invalid_document",
-	translate.ProviderFault:       "provider_fault",
-	translate.RateLimited:         "rate_limited",
-	translate.Stopped:             "stopped",
-	translate.ClientGone:          "client_gone",
-	translate.RunFailed:           "failed",
-}
 
 // asksForRun reports whether a call is about a run: others describe skills, or list them.
 func asksForRun(s *translate.Statistics) bool {
@@ -39,12 +24,12 @@ func outcomeOf(o *translate.Outcome, s *translate.Statistics) string {
 	switch {
 	case o.Failure == nil && !asksForRun(s):
 		return outcomeCompleted
-	case o.Failure != nil && o.Failure.Next == translate.NextAuthenticate:
+	case o.Failure != nil && o.Failure.Next() == run.NextAuthenticate:
 		return outcomeAnonymous
-	case o.Failure != nil && int(o.Failure.Kind) < len(kindNames):
-		return kindNames[o.Failure.Kind]
-	case o.Failure != nil, o.Run == nil:
-		return kindNames[translate.Internal]
+	case o.Failure != nil:
+		return o.Failure.Kind.String()
+	case o.Run == nil:
+		return run.Internal.String()
 	case o.Run.State.Ended():
 		return outcomeCompleted
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
@@ -38,12 +39,12 @@ const (
 
 // requestNames say what a request to a provider is for. Beside the method they
 // name its span: its path, which a descriptor chooses, could be anything.
-var requestNames = map[skillsharing.Phase]string{
-	skillsharing.PhaseDiscovery:  "index",
-	skillsharing.PhaseDescriptor: "descriptor",
-	skillsharing.PhaseAuth:       "credentials",
-	skillsharing.PhaseInvoke:     "submit",
-	skillsharing.PhaseResult:     "result",
+var requestNames = map[run.Phase]string{
+	run.PhaseDiscovery:  "index",
+	run.PhaseDescriptor: "descriptor",
+	run.PhaseAuth:       "credentials",
+	run.PhaseInvoke:     "submit",
+	run.PhaseResult:     "result",
 }
 
 // callSpan is the span of a call, with those of its phases. It is the current span
@@ -114,12 +115,12 @@ func (s *callSpan) exchange(e *skillsharing.Exchange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch e.Phase {
-	case skillsharing.PhaseDiscovery, skillsharing.PhaseDescriptor:
+	case run.PhaseDiscovery, run.PhaseDescriptor:
 		s.startDiscovery()
 		addRequest(s.tracer, s.discovery, e, start, end)
-	case skillsharing.PhasePoll:
+	case run.PhasePoll:
 		s.poll(e, start, end)
-	case skillsharing.PhaseInvoke:
+	case run.PhaseInvoke:
 		var repeated []attribute.KeyValue
 		if s.submits > 0 {
 			repeated = []attribute.KeyValue{semconv.HTTPRequestResendCount(s.submits)}
@@ -127,7 +128,7 @@ func (s *callSpan) exchange(e *skillsharing.Exchange) {
 		s.submits++
 		s.submitted = end
 		addRequest(s.tracer, s, e, start, end, repeated...)
-	case skillsharing.PhaseResult:
+	case run.PhaseResult:
 		if s.result.IsZero() {
 			s.result = start
 		}
@@ -202,7 +203,7 @@ func appendAnswer(attributes []attribute.KeyValue, e *skillsharing.Exchange) []a
 	}
 	switch {
 	case e.Abandoned:
-		return append(attributes, semconv.ErrorTypeKey.String(kindNames[translate.ClientGone]))
+		return append(attributes, semconv.ErrorTypeKey.String(run.ClientGone.String()))
 	case e.Err != nil:
 		return append(attributes, semconv.ErrorTypeOther)
 	case e.Status >= http.StatusBadRequest:
@@ -254,7 +255,7 @@ func endTrace(ctx context.Context, c *translate.Call, out *translate.Outcome, fi
 // cache there is none: it would cost more than the discovery.
 func (s *callSpan) endDiscovery(out *translate.Outcome, figures *translate.Statistics, end time.Time) {
 	f := out.Failure
-	failed := f != nil && (f.Err.Phase == skillsharing.PhaseDiscovery || f.Err.Phase == skillsharing.PhaseDescriptor)
+	failed := f != nil && (f.Phase == run.PhaseDiscovery || f.Phase == run.PhaseDescriptor)
 	waited := figures.Descriptor != 0 && figures.Descriptor != cache.Hit
 	if failed || waited {
 		s.startDiscovery()
@@ -287,41 +288,41 @@ func (s *callSpan) endRun(out *translate.Outcome, figures *translate.Statistics)
 	if !s.result.IsZero() {
 		end = s.result
 	}
-	if f := out.Failure; f != nil && f.Err.Phase == skillsharing.PhasePoll {
+	if f := out.Failure; f != nil && f.Phase == run.PhasePoll {
 		fail(s.run, f)
 	}
 	s.run.End(trace.WithTimestamp(end))
 }
 
 // fail notes why a span is of something that failed.
-func fail(span trace.Span, f *translate.Failure) {
-	if f.Kind == translate.ClientGone {
-		span.SetAttributes(semconv.ErrorTypeKey.String(kindNames[f.Kind])) // which is no error of anybody here
+func fail(span trace.Span, f *run.Failure) {
+	if f.Kind == run.ClientGone {
+		span.SetAttributes(semconv.ErrorTypeKey.String(f.Kind.String())) // which is no error of anybody here
 		return
 	}
 	message := ""
 	if !quotesArguments(f) {
-		message = clip(f.Err.Message, maxLoggedError)
+		message = clip(f.Message, maxLoggedError)
 	}
 	span.SetStatus(codes.Error, message)
 	span.SetAttributes(semconv.ErrorTypeKey.String(errorType(f)))
 }
 
-// errorTypes are the codes that are the bridge's or the protocol's own.
-var errorTypes = []skillsharing.ErrorCode{
+// errorType is one of few: failed runs have codes that providers make up.
+func errorType(f *run.Failure) string {
+	code := skillsharing.CodeOf(f)
+	switch {
+	case f.Kind == run.RunFailed && !slices.Contains(runCodes, code):
+		return "EXECUTION_FAILED"
+	case code != "":
+		return string(code)
+	}
+	return semconv.ErrorTypeOther.Value.AsString()
+}
+
+// runCodes are those of failed runs that are the protocol's own.
+var runCodes = []skillsharing.ErrorCode{
 	skillsharing.ValidationError, skillsharing.AuthRequired, skillsharing.PermissionDenied, skillsharing.SkillNotFound,
 	skillsharing.InvocationTimeout, skillsharing.EndpointUnreachable, skillsharing.VersionIncompatible,
 	skillsharing.InvalidProviderResponse, skillsharing.RateLimited,
-}
-
-// errorType is one of few: failed runs have codes that providers make up.
-func errorType(f *translate.Failure) string {
-	code := f.Err.Code
-	switch {
-	case slices.Contains(errorTypes, code):
-		return string(code)
-	case f.Kind == translate.RunFailed:
-		return "EXECUTION_FAILED"
-	}
-	return semconv.ErrorTypeOther.Value.AsString()
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -28,16 +29,16 @@ func (p *places) take() bool {
 func (p *places) giveBack() { p.taken.Add(-1) }
 
 // busy is the failure of a call for which there is no place.
-func (p *places) busy() *Failure { return busy(p.name, p.most) }
+func (p *places) busy() *run.Failure { return busy(p.name, p.most) }
 
 // admit takes a place for the call.
-func (x *execution) admit() *Failure { return x.take(&x.bridge.runs) }
+func (x *execution) admit() *run.Failure { return x.take(&x.bridge.runs) }
 
 // admitRun takes a place for a run that is about to be started, or followed: one
 // that was accepted can't be turned away any more.
-func (x *execution) admitRun() *Failure { return x.take(&x.bridge.waiting) }
+func (x *execution) admitRun() *run.Failure { return x.take(&x.bridge.waiting) }
 
-func (x *execution) take(p *places) *Failure {
+func (x *execution) take(p *places) *run.Failure {
 	if !p.take() {
 		return p.busy()
 	}
@@ -48,7 +49,7 @@ func (x *execution) take(p *places) *Failure {
 
 // admitTo takes a place for the call among those that concern a source. It also
 // says whether the caller may use the source at all.
-func (x *execution) admitTo(s *source) *Failure {
+func (x *execution) admitTo(s *source) *run.Failure {
 	if s == nil || s == x.concerned {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -79,21 +80,21 @@ func TestPlaces(t *testing.T) {
 			for range 2 {
 				under.Go(func() {
 					if o := b.Execute(t.Context(), call(city)); o.Failure != nil {
-						t.Errorf("a call with a place: %+v", o.Failure.Err)
+						t.Errorf("a call with a place: %+v", o.Failure)
 					}
 				})
 				<-h.arrived
 			}
 			o := b.Execute(t.Context(), call(city))
-			if f := o.Failure; f == nil || f.Kind != translate.RateLimited || f.Next != translate.NextRetry || f.Err.Executed != skillsharing.ExecutedNo ||
-				f.Err.Source != skillsharing.SourceBridge || f.Err.Retry == nil || !strings.Contains(string(f.Err.Details), `{"limit":"`+tc.limit+`","max":2}`) {
+			if f := o.Failure; f == nil || f.Kind != run.RateLimited || f.Next() != run.NextRetry || f.Executed != run.ExecutedNo ||
+				f.By != run.Bridge || f.Retry == nil || !strings.Contains(string(f.Details), `{"limit":"`+tc.limit+`","max":2}`) {
 				t.Errorf("a call without a place: %+v", o.Failure)
 			}
-			if _, failure := b.Describe(t.Context(), call("")); failure == nil || failure.Kind != translate.RateLimited {
+			if _, failure := b.Describe(t.Context(), call("")); failure == nil || failure.Kind != run.RateLimited {
 				t.Errorf("a description without a place: %+v", failure)
 			}
 			unlisted := b.List(t.Context(), translate.Query{Namespace: "acme"}).Unavailable
-			if len(unlisted) != 1 || unlisted[0].Failure.Kind != translate.RateLimited {
+			if len(unlisted) != 1 || unlisted[0].Failure.Kind != run.RateLimited {
 				t.Errorf("a list without a place: %+v", unlisted)
 			}
 			o = b.Execute(t.Context(), translate.Call{Name: "other.weather", Args: []byte(city)})
@@ -103,7 +104,7 @@ func TestPlaces(t *testing.T) {
 			close(h.release)
 			under.Wait()
 			if o := b.Execute(t.Context(), call(city)); o.Failure != nil {
-				t.Errorf("a call when the others have ended: %+v", o.Failure.Err)
+				t.Errorf("a call when the others have ended: %+v", o.Failure)
 			}
 			p.received(t, "POST /run/weather", 3)
 		})
@@ -121,20 +122,20 @@ func TestWaitingPlaces(t *testing.T) {
 	under.Go(func() { b.Execute(t.Context(), call(`{"city":"Tokyo"}`)) })
 	<-h.arrived
 	o := b.Execute(t.Context(), call(`{"city":"Tokyo"}`))
-	if f := o.Failure; f == nil || f.Kind != translate.RateLimited || !strings.Contains(string(f.Err.Details), `"waiting"`) {
+	if f := o.Failure; f == nil || f.Kind != run.RateLimited || !strings.Contains(string(f.Details), `"waiting"`) {
 		t.Errorf("%+v", o.Failure)
 	}
 	close(h.release)
 	under.Wait()
 	if o := b.Execute(t.Context(), call(`{"city":"Tokyo"}`)); o.Failure != nil {
-		t.Errorf("when the other has ended: %+v", o.Failure.Err)
+		t.Errorf("when the other has ended: %+v", o.Failure)
 	}
 	p.received(t, "POST /run/weather", 2)
 
 	submitted := hold(p, "POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
 	under.Go(func() { b.Execute(t.Context(), call(`{"city":"Tokyo"}`)) })
 	<-submitted.arrived
-	if o := b.Execute(t.Context(), call(`{"city":"Tokyo"}`)); o.Failure == nil || o.Failure.Kind != translate.RateLimited {
+	if o := b.Execute(t.Context(), call(`{"city":"Tokyo"}`)); o.Failure == nil || o.Failure.Kind != run.RateLimited {
 		t.Errorf("beside one that is being submitted: %+v", o.Failure)
 	}
 	close(submitted.release)
@@ -167,22 +168,22 @@ func TestPrincipalOfSource(t *testing.T) {
 	for _, name := range []string{"acme.closed.weather", "acme/closed/weather", "acme.nothing", "wx", "single", "directory.closed.weather"} {
 		for principal, want := range map[string]bool{"": false, "alice": true} {
 			o := b.Execute(t.Context(), translate.Call{Name: name, Args: []byte(`{"city":"Tokyo"}`), Principal: principal})
-			refused := o.Failure != nil && o.Failure.Kind == translate.AuthRequired && o.Failure.Next == translate.NextAuthenticate &&
-				strings.Contains(string(o.Failure.Err.Details), `"required_by":"bridge"`)
+			refused := o.Failure != nil && o.Failure.Kind == run.AuthRequired && o.Failure.Next() == run.NextAuthenticate &&
+				strings.Contains(string(o.Failure.Details), `"required_by":"bridge"`)
 			if refused == want {
 				t.Errorf("%s by %q: %+v", name, principal, o.Failure)
 			}
-			if _, failure := b.Describe(t.Context(), translate.Call{Name: name, Principal: principal}); principal == "" && (failure == nil || failure.Kind != translate.AuthRequired) {
+			if _, failure := b.Describe(t.Context(), translate.Call{Name: name, Principal: principal}); principal == "" && (failure == nil || failure.Kind != run.AuthRequired) {
 				t.Errorf("%s described to anyone: %+v", name, failure)
 			}
 		}
 	}
 	if o := b.Execute(t.Context(), translate.Call{Name: "open.weather", Args: []byte(`{"city":"Tokyo"}`)}); o.Failure != nil {
-		t.Errorf("an open source: %+v", o.Failure.Err)
+		t.Errorf("an open source: %+v", o.Failure)
 	}
 	for _, name := range []string{"closed/weather", "closed.weather", "wy"} {
 		o := b.Execute(t.Context(), translate.Call{Name: name})
-		if text := o.Failure.Err.Message + string(o.Failure.Err.Details); strings.Contains(text, "acme.closed") || strings.Contains(text, "'wx'") {
+		if text := o.Failure.Message + string(o.Failure.Details); strings.Contains(text, "acme.closed") || strings.Contains(text, "'wx'") {
 			t.Errorf("%s tells anyone of the source: %s", name, text)
 		}
 	}
@@ -192,7 +193,7 @@ func TestPrincipalOfSource(t *testing.T) {
 			t.Errorf("%s is listed to anyone", e.Name)
 		}
 	}
-	if len(listing.Unavailable) != 2 || listing.Unavailable[0].Failure.Kind != translate.AuthRequired {
+	if len(listing.Unavailable) != 2 || listing.Unavailable[0].Failure.Kind != run.AuthRequired {
 		t.Errorf("unavailable: %+v", listing.Unavailable)
 	}
 	if known := b.List(t.Context(), translate.Query{Principal: "alice"}); len(known.Unavailable) != 0 {
@@ -213,11 +214,11 @@ func TestStopped(t *testing.T) {
 	<-h.arrived
 	stop.Now()
 	o := <-outcome
-	if f := o.Failure; f == nil || f.Kind != translate.Stopped || f.Next != translate.NextFollowRun || o.Run == nil || o.Run.ExecutionID != "e1" {
+	if f := o.Failure; f == nil || f.Kind != run.Stopped || f.Next() != run.NextFollowRun || o.Run == nil || o.Run.ExecutionID != "e1" {
 		t.Errorf("an accepted run: %+v %+v", o.Run, o.Failure)
 	}
 	o = b.Execute(t.Context(), call(`{"city":"Tokyo"}`))
-	if f := o.Failure; f == nil || f.Kind != translate.Stopped || f.Next != translate.NextRetry || f.Err.Executed != skillsharing.ExecutedNo {
+	if f := o.Failure; f == nil || f.Kind != run.Stopped || f.Next() != run.NextRetry || f.Executed != run.ExecutedNo {
 		t.Errorf("a call that comes too late: %+v", o.Failure)
 	}
 }

@@ -58,7 +58,7 @@ func TestAllocations(t *testing.T) {
 		}
 		return int(testing.AllocsPerRun(runs, func() {
 			if o := bridge.Execute(t.Context(), call); o.Failure != nil {
-				t.Fatal(o.Failure.Err)
+				t.Fatal(o.Failure)
 			}
 		}))
 	}

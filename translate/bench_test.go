@@ -77,7 +77,7 @@ func newBenchBridge(tb testing.TB, call Call) *Bridge {
 		tb.Fatal(err)
 	}
 	if o := bridge.Execute(tb.Context(), call); o.Failure != nil {
-		tb.Fatal(o.Failure.Err)
+		tb.Fatal(o.Failure)
 	}
 	return bridge
 }
@@ -131,7 +131,7 @@ func BenchmarkExecuteImmediate(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if o := bridge.Execute(ctx, call); o.Failure != nil {
-					b.Fatal(o.Failure.Err)
+					b.Fatal(o.Failure)
 				}
 			}
 		})

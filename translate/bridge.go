@@ -183,7 +183,7 @@ func (b *Bridge) Follow(ctx context.Context, ref run.Ref, call Call) Outcome {
 
 // Describe returns all that is known about a skill. Beside a failure, it is no more
 // than where the name leads to, if it leads anywhere.
-func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *Failure) {
+func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *run.Failure) {
 	x := b.begin(ctx, call)
 	defer x.release()
 	failure := x.admit()
@@ -191,7 +191,7 @@ func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *Failur
 		failure = x.find()
 	}
 	if failure == nil && call.Answer != nil && !call.Answer.Reserve(int64(len(x.found.skill.Document))) {
-		failure = failed(skillsharing.NoRoom(call.Answer, skillsharing.PhaseDescriptor, "", skillsharing.ExecutedNo, false))
+		failure = failed(skillsharing.NoRoom(call.Answer, run.PhaseDescriptor, "", run.ExecutedNo, false))
 	}
 	x.outcome = x.judge(nil, failure)
 	x.report(OperationDescribe)
@@ -210,7 +210,7 @@ func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *Failur
 
 // Report tells the observer of a call that was answered without asking the bridge; a
 // nil failure means that it was answered well.
-func (b *Bridge) Report(ctx context.Context, call Call, o Operation, failure *Failure) {
+func (b *Bridge) Report(ctx context.Context, call Call, o Operation, failure *run.Failure) {
 	x := b.begin(ctx, call)
 	defer x.release()
 	x.outcome.Failure = failure
@@ -229,7 +229,7 @@ type found struct {
 }
 
 // withhold is why a credential is not used for a skill of a registry; nil: it may be.
-func (f *found) withhold() (*skillsharing.Error, *skillsharing.Notice) {
+func (f *found) withhold() (*run.Failure, *skillsharing.Notice) {
 	if f.withheld == nil {
 		return nil, nil
 	}
@@ -237,7 +237,7 @@ func (f *found) withhold() (*skillsharing.Error, *skillsharing.Notice) {
 }
 
 // denied is why calls are refused for want of a credential; nil: they are not.
-func (f *found) denied() *Failure {
+func (f *found) denied() *run.Failure {
 	if e, _ := f.withhold(); e != nil {
 		return failed(e)
 	}
@@ -249,7 +249,7 @@ func (f *found) denied() *Failure {
 
 // read reads the descriptor of a listed skill and checks that it is the one
 // meant. An empty version is any.
-func (b *Bridge) read(ctx context.Context, l *listed, version string) (f found, failure *Failure) {
+func (b *Bridge) read(ctx context.Context, l *listed, version string) (f found, failure *run.Failure) {
 	skill, state, err := l.source.client.SkillDocument(ctx, l.descriptor, l.id)
 	switch {
 	case err != nil:
@@ -258,7 +258,7 @@ func (b *Bridge) read(ctx context.Context, l *listed, version string) (f found, 
 		err = wrongID(skill, l.id)
 	}
 	if err != nil {
-		if failure = failed(err); failure.concernsSkill() {
+		if failure = failed(err); concernsSkill(failure) {
 			l.source.Faults.note(l, failure)
 		}
 		return found{}, failure
@@ -277,10 +277,10 @@ func (b *Bridge) read(ctx context.Context, l *listed, version string) (f found, 
 
 // wrongID is the error of a descriptor that describes another skill than the one
 // its index entry names.
-func wrongID(s *skillsharing.Skill, listed string) *skillsharing.Error {
+func wrongID(s *skillsharing.Skill, listed string) *run.Failure {
 	e := skillsharing.InvalidDescriptor(
 		fmt.Sprintf("The descriptor of skill %s describes another skill, %s.", listed, s.ID),
-		skillsharing.Violation{
+		run.Violation{
 			Path: "/id", Message: "must be the id of the index entry",
 			Expected: appendString(nil, listed), Actual: appendString(nil, s.ID),
 		})
@@ -295,7 +295,7 @@ func wrongID(s *skillsharing.Skill, listed string) *skillsharing.Error {
 // credential for the skill but does not list it, withheld is the one. The indexes are
 // read with table, which returns nil where an index is not known and the caller does
 // not wait for it. An error means that it can't be told.
-func (b *Bridge) invoker(ctx context.Context, l *listed, skill *skillsharing.Skill, table loadTable) (invoker, withheld *source, err *skillsharing.Error) {
+func (b *Bridge) invoker(ctx context.Context, l *listed, skill *skillsharing.Skill, table loadTable) (invoker, withheld *source, err *run.Failure) {
 	if l.source.Kind != RegistrySource {
 		return l.source, nil, nil
 	}
@@ -329,7 +329,7 @@ func (b *Bridge) invoker(ctx context.Context, l *listed, skill *skillsharing.Ski
 }
 
 // loadTable returns the names of a source.
-type loadTable func(ctx context.Context, s *source) (*nameTable, *skillsharing.Error)
+type loadTable func(ctx context.Context, s *source) (*nameTable, *run.Failure)
 
 // openSkillTimeout is how long a call of a skill without authentication waits for the
 // index of a provider that could only add a client certificate.

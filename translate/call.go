@@ -63,7 +63,7 @@ type Memory interface {
 type Outcome struct {
 	SkillID string // id of the skill's descriptor, once resolved
 	Run     *Run
-	Failure *Failure
+	Failure *run.Failure
 }
 
 // Run is an execution that a provider accepted.
@@ -78,50 +78,6 @@ type Run struct {
 	// RetryAfter is when it makes sense to ask again, of a run that has not ended.
 	RetryAfter time.Duration
 }
-
-// Failure says why a call did not bring the result that was asked for.
-type Failure struct {
-	Kind Kind
-	Next Next
-	Err  *skillsharing.Error // never nil
-	// NoneNear: no skill has a name that is near the one that was not found.
-	NoneNear bool
-}
-
-// Kind classifies failures. Fronts map kinds to their own codes.
-type Kind uint8
-
-// The kinds of failures.
-const (
-	Internal            Kind = iota // a bug of the bridge
-	InvalidArguments                // the agent's own arguments; Err.Arguments says which
-	SkillNotFound                   // nothing answers to that name or version
-	AuthRequired                    // a credential is missing or was refused
-	PermissionDenied                // the credential does not suffice
-	TimedOut                        // the deadline passed
-	Unreachable                     // the provider can't be reached
-	VersionIncompatible             // the provider speaks a newer protocol
-	InvalidDocument                 // an index or descriptor is invalid
-	ProviderFault                   // the provider's answer means nothing
-	RateLimited                     // too many requests
-	Stopped                         // the bridge is being stopped, and can't wait for the end
-	ClientGone                      // the caller does not wait for the answer any more
-	RunFailed                       // the provider reported the end of the run as failed or timed out
-)
-
-// Next says what an agent should do about a failure.
-type Next string
-
-// What an agent can do next.
-const (
-	NextRetry        Next = "retry"        // the same again, later: nothing was executed
-	NextFixParams    Next = "fix_params"   // correct the request
-	NextAuthenticate Next = "authenticate" // prove who is asking to the bridge
-	NextAskOperator  Next = "ask_operator" // only the bridge's operator can change that
-	NextFollowRun    Next = "follow_run"   // the run exists: ask for its end, do not start another
-	NextOtherSkill   Next = "other_skill"  // this skill can't be used
-	NextNone         Next = "none"         // nothing that helps is known
-)
 
 // Listing is the answer to a [Query].
 type Listing struct {
@@ -154,7 +110,7 @@ type Entry struct {
 // Unavailable is a source of skills that could not be read.
 type Unavailable struct {
 	Namespace string
-	Failure   *Failure
+	Failure   *run.Failure
 }
 
 // Description is all that is known about one skill.
@@ -168,5 +124,5 @@ type Description struct {
 	InputSchema jsontext.Value
 	// Denied is why a call would be refused for want of a credential, before anything is sent; nil: nothing is known
 	// against it.
-	Denied *Failure
+	Denied *run.Failure
 }

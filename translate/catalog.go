@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -95,7 +96,7 @@ func directly(s *source) *listed {
 // then a namespace decides, even while its source is down; and a bare id counts
 // only where there is a single source, so that no name changes its meaning when
 // a source comes or goes.
-func (c *catalog) resolve(ctx context.Context, name, principal string) (*listed, *Failure) {
+func (c *catalog) resolve(ctx context.Context, name, principal string) (*listed, *run.Failure) {
 	if o, ok := c.operators[name]; ok {
 		if o.id == "" {
 			return o.listed, nil
@@ -125,7 +126,7 @@ func (c *catalog) owner(name string) *source {
 
 // lookUp finds a name in one source. What it returns beside a failure says no
 // more than which source that was.
-func (c *catalog) lookUp(ctx context.Context, s *source, name, principal string) (*listed, *Failure) {
+func (c *catalog) lookUp(ctx context.Context, s *source, name, principal string) (*listed, *run.Failure) {
 	t, err := c.load(ctx, s)
 	if err != nil {
 		return &listed{source: s, name: name}, failed(err)
@@ -141,7 +142,7 @@ func (c *catalog) lookUp(ctx context.Context, s *source, name, principal string)
 }
 
 // lookUpID finds an exact id in one source, as lookUp does a name.
-func (c *catalog) lookUpID(ctx context.Context, s *source, name, id string) (*listed, *Failure) {
+func (c *catalog) lookUpID(ctx context.Context, s *source, name, id string) (*listed, *run.Failure) {
 	t, err := c.load(ctx, s)
 	if err != nil {
 		return &listed{source: s, name: name}, failed(err)
@@ -155,7 +156,7 @@ func (c *catalog) lookUpID(ctx context.Context, s *source, name, id string) (*li
 
 // unqualified is why a name without a namespace leads nowhere where there are several
 // sources: it does not say which skill is meant, or no source has such a skill.
-func (c *catalog) unqualified(ctx context.Context, name, principal string) *Failure {
+func (c *catalog) unqualified(ctx context.Context, name, principal string) *run.Failure {
 	var found, unread []string
 	var known []*nearIndex
 	loaded := c.loadAll(ctx, func(s *source) bool { return s.Kind != SkillSource && s.admits(principal) })
@@ -232,7 +233,7 @@ func (s *source) admits(principal string) bool { return principal != "" || !s.Re
 type loaded struct {
 	source *source
 	table  *nameTable
-	err    *skillsharing.Error
+	err    *run.Failure
 }
 
 // loadAll loads the wanted sources at the same time.
@@ -261,7 +262,7 @@ func ReadIndexesOnce(ctx context.Context) context.Context {
 }
 
 // load reads the indexes of a source and makes its names.
-func (c *catalog) load(ctx context.Context, s *source) (*nameTable, *skillsharing.Error) {
+func (c *catalog) load(ctx context.Context, s *source) (*nameTable, *run.Failure) {
 	once, _ := ctx.Value(onceKey{}).(*sync.Map)
 	if once == nil {
 		return c.read(ctx, s)
@@ -277,7 +278,7 @@ func (c *catalog) load(ctx context.Context, s *source) (*nameTable, *skillsharin
 }
 
 // read is load, for this once.
-func (c *catalog) read(ctx context.Context, s *source) (*nameTable, *skillsharing.Error) {
+func (c *catalog) read(ctx context.Context, s *source) (*nameTable, *run.Failure) {
 	known := s.table.Load()
 	if s.Kind == ProviderSource {
 		index, err := s.client.Index(ctx)
@@ -381,10 +382,10 @@ func (c *catalog) purgeSkill(ctx context.Context, s *source, id string) bool {
 }
 
 // answers reads the answers of a registry for each of the wanted types.
-func (s *source) answers(ctx context.Context) ([]*skillsharing.Index, *skillsharing.Error) {
+func (s *source) answers(ctx context.Context) ([]*skillsharing.Index, *run.Failure) {
 	types := s.types()
 	indexes := make([]*skillsharing.Index, len(types))
-	errs := make([]*skillsharing.Error, len(types))
+	errs := make([]*run.Failure, len(types))
 	var g errgroup.Group
 	for i, t := range types {
 		g.Go(func() error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // slowDocuments answers each request after a while.
@@ -32,11 +33,11 @@ func (d slowDocuments) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestDiscoveryIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		each, timeout, took time.Duration
-		kind                translate.Kind
+		kind                run.Kind
 	}{
-		{6 * time.Second, time.Minute, 10 * time.Second, translate.Unreachable},
-		{20 * time.Second, time.Minute, 10 * time.Second, translate.Unreachable},
-		{6 * time.Second, 8 * time.Second, 8 * time.Second, translate.TimedOut},
+		{6 * time.Second, time.Minute, 10 * time.Second, run.Unreachable},
+		{20 * time.Second, time.Minute, 10 * time.Second, run.Unreachable},
+		{6 * time.Second, 8 * time.Second, 8 * time.Second, run.DeadlineExceeded},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			documents, err := cache.New(cache.Config{MaxSize: 1 << 20, TTL: time.Hour, MaxTTL: time.Hour, NegativeTTL: 5 * time.Second})
@@ -53,11 +54,11 @@ func TestDiscoveryIsBounded(t *testing.T) {
 			}
 			start := time.Now()
 			o := bridge.Execute(t.Context(), translate.Call{Name: "p.s", Timeout: c.timeout})
-			if took := time.Since(start); o.Failure == nil || o.Failure.Kind != c.kind || o.Failure.Next != translate.NextRetry || took != c.took {
+			if took := time.Since(start); o.Failure == nil || o.Failure.Kind != c.kind || o.Failure.Next() != run.NextRetry || took != c.took {
 				t.Errorf("%s each, timeout %s: %+v after %s", c.each, c.timeout, o.Failure, took)
 			}
 			// Trying again makes sense when the failure is not remembered any more.
-			if retry := string(o.Failure.Err.Retry); c.kind == translate.Unreachable && !strings.Contains(retry, `"suggested_delay_ms":6000,`) {
+			if retry := string(o.Failure.Retry); c.kind == run.Unreachable && !strings.Contains(retry, `"suggested_delay_ms":6000,`) {
 				t.Errorf("%s each: %s", c.each, retry)
 			}
 			time.Sleep(time.Minute) // what is being read goes on

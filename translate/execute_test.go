@@ -53,10 +53,10 @@ func TestExecute(t *testing.T) {
 		status   []http.HandlerFunc
 		result   []http.HandlerFunc
 
-		run    run.State // "": none
+		run    run.State // 0: none
 		output string
-		kind   translate.Kind // 0: no failure
-		next   translate.Next
+		kind   run.Kind // 0: no failure
+		next   run.Next
 		code   skillsharing.ErrorCode
 	}{
 		{about: "accepted, running, completed", submit: list(accepted), status: list(running, running, completed), run: run.Completed, output: `{"ok":true}`},
@@ -68,38 +68,38 @@ func TestExecute(t *testing.T) {
 		{about: "no output anywhere", endpoint: object{"result_url": nil}, submit: list(accepted), status: list(bare), run: run.Completed, output: `null`},
 		{about: "output null", submit: list(accepted), status: list(answerJSON(200, response("e1", "completed", object{"output": jsontext.Value("null")}))), run: run.Completed, output: `null`},
 		{about: "no status URL", endpoint: object{"status_url": nil}, submit: list(accepted), result: list(running, answerJSON(200, `{"output":7}`)), run: run.Completed, output: `7`},
-		{about: "no URL to follow", endpoint: noURLs, submit: list(accepted), run: run.Accepted, kind: translate.ProviderFault, next: translate.NextNone, code: "INVALID_PROVIDER_RESPONSE"},
+		{about: "no URL to follow", endpoint: noURLs, submit: list(accepted), run: run.Accepted, kind: run.ProviderFault, next: run.NextNone, code: "INVALID_PROVIDER_RESPONSE"},
 		{
 			about: "failed", submit: list(accepted), status: list(answerJSON(200, response("e1", "failed", object{"error": object{"code": "NO_TABLES", "message": "m"}}))),
-			run: run.Failed, kind: translate.RunFailed, next: translate.NextNone, code: "NO_TABLES",
+			run: run.Failed, kind: run.RunFailed, next: run.NextNone, code: "NO_TABLES",
 		},
 		{
 			about: "failed at once, without an id", submit: list(answerJSON(500, `{"status":"failed"}`)),
-			run: run.Failed, kind: translate.RunFailed, next: translate.NextNone, code: "EXECUTION_FAILED",
+			run: run.Failed, kind: run.RunFailed, next: run.NextNone, code: "EXECUTION_FAILED",
 		},
 		{
 			about: "timed out at the provider", submit: list(accepted), status: list(answerJSON(504, response("e1", "timeout", object{"error": object{"code": "EXECUTION_TIMEOUT"}}))),
-			run: run.TimedOut, kind: translate.RunFailed, next: translate.NextNone, code: "INVOCATION_TIMEOUT",
+			run: run.TimedOut, kind: run.RunFailed, next: run.NextNone, code: "INVOCATION_TIMEOUT",
 		},
-		{about: "lost", submit: list(accepted), status: list(answerJSON(404, "")), run: run.Accepted, kind: translate.ProviderFault, next: translate.NextNone, code: "INVALID_PROVIDER_RESPONSE"},
-		{about: "status forbidden", submit: list(accepted), status: list(answerJSON(403, "")), run: run.Accepted, kind: translate.PermissionDenied, next: translate.NextFollowRun, code: "PERMISSION_DENIED"},
-		{about: "result broken", submit: list(accepted), status: list(bare), result: list(answerJSON(409, "")), run: run.Accepted, kind: translate.ProviderFault, next: translate.NextFollowRun, code: "INVALID_PROVIDER_RESPONSE"},
-		{about: "another run", submit: list(accepted), status: list(answerJSON(200, response("e2", "completed", nil))), run: run.Accepted, kind: translate.ProviderFault, next: translate.NextFollowRun, code: "INVALID_PROVIDER_RESPONSE"},
+		{about: "lost", submit: list(accepted), status: list(answerJSON(404, "")), run: run.Accepted, kind: run.ProviderFault, next: run.NextNone, code: "INVALID_PROVIDER_RESPONSE"},
+		{about: "status forbidden", submit: list(accepted), status: list(answerJSON(403, "")), run: run.Accepted, kind: run.PermissionDenied, next: run.NextFollowRun, code: "PERMISSION_DENIED"},
+		{about: "result broken", submit: list(accepted), status: list(bare), result: list(answerJSON(409, "")), run: run.Accepted, kind: run.ProviderFault, next: run.NextFollowRun, code: "INVALID_PROVIDER_RESPONSE"},
+		{about: "another run", submit: list(accepted), status: list(answerJSON(200, response("e2", "completed", nil))), run: run.Accepted, kind: run.ProviderFault, next: run.NextFollowRun, code: "INVALID_PROVIDER_RESPONSE"},
 
-		{about: "401", submit: list(answerJSON(401, "")), kind: translate.AuthRequired, next: translate.NextAskOperator, code: "AUTH_REQUIRED"},
-		{about: "403", submit: list(answerJSON(403, "")), kind: translate.PermissionDenied, next: translate.NextAskOperator, code: "PERMISSION_DENIED"},
-		{about: "404", submit: list(answerJSON(404, "")), kind: translate.SkillNotFound, next: translate.NextOtherSkill, code: "SKILL_NOT_FOUND"},
-		{about: "410", submit: list(answerJSON(410, "")), kind: translate.SkillNotFound, next: translate.NextOtherSkill, code: "SKILL_NOT_FOUND"},
-		{about: "408", submit: list(answerJSON(408, "")), kind: translate.TimedOut, next: translate.NextNone, code: "INVOCATION_TIMEOUT"},
-		{about: "504", submit: list(answerJSON(504, "")), kind: translate.TimedOut, next: translate.NextNone, code: "INVOCATION_TIMEOUT"},
-		{about: "503", submit: list(answerJSON(503, "")), kind: translate.Unreachable, next: translate.NextNone, code: "ENDPOINT_UNREACHABLE"},
-		{about: "429", submit: list(answerJSON(429, "")), kind: translate.RateLimited, next: translate.NextRetry, code: "RATE_LIMITED"},
-		{about: "422", submit: list(answerJSON(422, "")), kind: translate.VersionIncompatible, next: translate.NextOtherSkill, code: "VERSION_INCOMPATIBLE"},
-		{about: "422 with JSON", submit: list(answerJSON(422, `{"city":"unknown"}`)), kind: translate.InvalidArguments, next: translate.NextFixParams, code: "VALIDATION_ERROR"},
-		{about: "VALIDATION_ERROR", submit: list(answerJSON(400, `{"error":{"code":"VALIDATION_ERROR","message":"m"}}`)), kind: translate.InvalidArguments, next: translate.NextFixParams, code: "VALIDATION_ERROR"},
-		{about: "500", submit: list(answerJSON(500, "")), kind: translate.ProviderFault, next: translate.NextNone, code: "INVALID_PROVIDER_RESPONSE"},
-		{about: "405", submit: list(answerJSON(405, "")), kind: translate.ProviderFault, next: translate.NextOtherSkill, code: "INVALID_PROVIDER_RESPONSE"},
-		{about: "nonsense", submit: list(answerJSON(200, "{}")), kind: translate.ProviderFault, next: translate.NextNone, code: "INVALID_PROVIDER_RESPONSE"},
+		{about: "401", submit: list(answerJSON(401, "")), kind: run.AuthRequired, next: run.NextAskOperator, code: "AUTH_REQUIRED"},
+		{about: "403", submit: list(answerJSON(403, "")), kind: run.PermissionDenied, next: run.NextAskOperator, code: "PERMISSION_DENIED"},
+		{about: "404", submit: list(answerJSON(404, "")), kind: run.SkillNotFound, next: run.NextOtherSkill, code: "SKILL_NOT_FOUND"},
+		{about: "410", submit: list(answerJSON(410, "")), kind: run.SkillNotFound, next: run.NextOtherSkill, code: "SKILL_NOT_FOUND"},
+		{about: "408", submit: list(answerJSON(408, "")), kind: run.DeadlineExceeded, next: run.NextNone, code: "INVOCATION_TIMEOUT"},
+		{about: "504", submit: list(answerJSON(504, "")), kind: run.DeadlineExceeded, next: run.NextNone, code: "INVOCATION_TIMEOUT"},
+		{about: "503", submit: list(answerJSON(503, "")), kind: run.Unreachable, next: run.NextNone, code: "ENDPOINT_UNREACHABLE"},
+		{about: "429", submit: list(answerJSON(429, "")), kind: run.RateLimited, next: run.NextRetry, code: "RATE_LIMITED"},
+		{about: "422", submit: list(answerJSON(422, "")), kind: run.VersionIncompatible, next: run.NextOtherSkill, code: "VERSION_INCOMPATIBLE"},
+		{about: "422 with JSON", submit: list(answerJSON(422, `{"city":"unknown"}`)), kind: run.InvalidArguments, next: run.NextFixParams, code: "VALIDATION_ERROR"},
+		{about: "VALIDATION_ERROR", submit: list(answerJSON(400, `{"error":{"code":"VALIDATION_ERROR","message":"m"}}`)), kind: run.InvalidArguments, next: run.NextFixParams, code: "VALIDATION_ERROR"},
+		{about: "500", submit: list(answerJSON(500, "")), kind: run.ProviderFault, next: run.NextNone, code: "INVALID_PROVIDER_RESPONSE"},
+		{about: "405", submit: list(answerJSON(405, "")), kind: run.ProviderFault, next: run.NextOtherSkill, code: "INVALID_PROVIDER_RESPONSE"},
+		{about: "nonsense", submit: list(answerJSON(200, "{}")), kind: run.ProviderFault, next: run.NextNone, code: "INVALID_PROVIDER_RESPONSE"},
 	}
 	for _, test := range tests {
 		t.Run(test.about, func(t *testing.T) {
@@ -119,14 +119,14 @@ func TestExecute(t *testing.T) {
 			}
 			switch {
 			case test.code == "" && o.Failure != nil:
-				t.Errorf("got failure %+v: %v", o.Failure, o.Failure.Err)
+				t.Errorf("got failure %+v: %v", o.Failure, o.Failure)
 			case test.code != "" && o.Failure == nil:
 				t.Errorf("got no failure, want %s", test.code)
-			case test.code != "" && (o.Failure.Kind != test.kind || o.Failure.Next != test.next || o.Failure.Err.Code != test.code || o.Failure.Err.Message == ""):
-				t.Errorf("got failure %+v: %v; want kind %d, next %s, code %s", o.Failure, o.Failure.Err, test.kind, test.next, test.code)
+			case test.code != "" && (o.Failure.Kind != test.kind || o.Failure.Next() != test.next || skillsharing.CodeOf(o.Failure) != test.code || o.Failure.Message == ""):
+				t.Errorf("got failure %+v: %v; want kind %d, next %s, code %s", o.Failure, o.Failure, test.kind, test.next, test.code)
 			}
-			if o.Failure != nil && o.Run != nil && (o.Failure.Err.Executed != skillsharing.ExecutedYes || o.Failure.Err.ExecutionID != o.Run.ExecutionID) {
-				t.Errorf("the failure of run %s says executed %q, execution id %q", o.Run.ExecutionID, o.Failure.Err.Executed, o.Failure.Err.ExecutionID)
+			if o.Failure != nil && o.Run != nil && (o.Failure.Executed != run.ExecutedYes || o.Failure.ExecutionID != o.Run.ExecutionID) {
+				t.Errorf("the failure of run %s says executed %q, execution id %q", o.Run.ExecutionID, o.Failure.Executed, o.Failure.ExecutionID)
 			}
 			p.received(t, "POST /run/weather", 1)
 		})
@@ -150,27 +150,27 @@ func TestNothingIsSentFor(t *testing.T) {
 		about   string
 		changes object
 		call    translate.Call
-		kind    translate.Kind
-		next    translate.Next
+		kind    run.Kind
+		next    run.Next
 		param   string
 	}{
-		{"a missing argument", nil, call(`{}`), translate.InvalidArguments, translate.NextFixParams, "city"},
-		{"no arguments at all", nil, call(``), translate.InvalidArguments, translate.NextFixParams, "city"},
-		{"a wrong type", nil, call(`{"city":7}`), translate.InvalidArguments, translate.NextFixParams, "city"},
-		{"another version", nil, translate.Call{Name: skillName, Args: jsontext.Value(`{"city":"x"}`), Version: "9.9.9"}, translate.SkillNotFound, translate.NextFixParams, "version"},
-		{"a newer protocol", object{"protocol": object{"version": "2.0.0"}}, call(`{"city":"x"}`), translate.VersionIncompatible, translate.NextOtherSkill, ""},
-		{"an invalid descriptor", object{"capability_type": "x"}, call(`{"city":"x"}`), translate.InvalidDocument, translate.NextOtherSkill, ""},
-		{"a missing credential", object{"auth": object{"type": "api_key"}}, call(`{"city":"x"}`), translate.AuthRequired, translate.NextAskOperator, ""},
+		{"a missing argument", nil, call(`{}`), run.InvalidArguments, run.NextFixParams, "city"},
+		{"no arguments at all", nil, call(``), run.InvalidArguments, run.NextFixParams, "city"},
+		{"a wrong type", nil, call(`{"city":7}`), run.InvalidArguments, run.NextFixParams, "city"},
+		{"another version", nil, translate.Call{Name: skillName, Args: jsontext.Value(`{"city":"x"}`), Version: "9.9.9"}, run.SkillNotFound, run.NextFixParams, "version"},
+		{"a newer protocol", object{"protocol": object{"version": "2.0.0"}}, call(`{"city":"x"}`), run.VersionIncompatible, run.NextOtherSkill, ""},
+		{"an invalid descriptor", object{"capability_type": "x"}, call(`{"city":"x"}`), run.InvalidDocument, run.NextOtherSkill, ""},
+		{"a missing credential", object{"auth": object{"type": "api_key"}}, call(`{"city":"x"}`), run.AuthRequired, run.NextAskOperator, ""},
 	}
 	for _, test := range tests {
 		t.Run(test.about, func(t *testing.T) {
 			p, s := weather(t, nil)
 			p.on("GET /skills/0.json", answerJSON(200, p.descriptor("acme/weather", test.changes)))
 			o := newBridge(t, s).Execute(t.Context(), test.call)
-			if o.Run != nil || o.Failure == nil || o.Failure.Kind != test.kind || o.Failure.Next != test.next || o.Failure.Err.Executed != skillsharing.ExecutedNo {
+			if o.Run != nil || o.Failure == nil || o.Failure.Kind != test.kind || o.Failure.Next() != test.next || o.Failure.Executed != run.ExecutedNo {
 				t.Fatalf("got %+v, %+v", o.Run, o.Failure)
 			}
-			if a := o.Failure.Err.Arguments; test.param != "" && (a == nil || a.Param != test.param) {
+			if a := o.Failure.Argument; test.param != "" && (a == nil || a.Param != test.param) {
 				t.Errorf("arguments: %+v", a)
 			}
 			p.received(t, "POST /run/weather", 0)
@@ -182,7 +182,7 @@ func TestDescriptorOfAnotherSkill(t *testing.T) {
 	p, s := weather(t, nil)
 	p.on("GET /skills/0.json", answerJSON(200, p.descriptor("acme/other", nil)))
 	o := newBridge(t, s).Execute(t.Context(), call(`{"city":"x"}`))
-	if o.Failure == nil || o.Failure.Kind != translate.InvalidDocument || !strings.Contains(string(o.Failure.Err.Details), `"path":"/id"`) {
+	if o.Failure == nil || o.Failure.Kind != run.InvalidDocument || !strings.Contains(string(o.Failure.Details), `"path":"/id"`) {
 		t.Errorf("got %+v", o.Failure)
 	}
 }
@@ -227,17 +227,17 @@ func TestDeadline(t *testing.T) {
 		submit, status   http.HandlerFunc
 		index            http.HandlerFunc
 		run              bool
-		executed         skillsharing.Executed
-		next             translate.Next
-		phase            skillsharing.Phase
+		executed         run.Executed
+		next             run.Next
+		phase            run.Phase
 		detailsExecution bool
 	}{
-		{about: "index", index: hang, executed: "no", next: translate.NextRetry, phase: "discovery"},
-		{about: "invocation", submit: hang, executed: "maybe", next: translate.NextNone, phase: "invoke"},
-		{about: "poll", submit: answerJSON(202, response("e1", "accepted", nil)), status: hang, run: true, executed: "yes", next: translate.NextFollowRun, phase: "poll"},
+		{about: "index", index: hang, executed: "no", next: run.NextRetry, phase: "discovery"},
+		{about: "invocation", submit: hang, executed: "maybe", next: run.NextNone, phase: "invoke"},
+		{about: "poll", submit: answerJSON(202, response("e1", "accepted", nil)), status: hang, run: true, executed: "yes", next: run.NextFollowRun, phase: "poll"},
 		{
 			about: "running for ever", submit: answerJSON(202, response("e1", "accepted", nil)), status: answerJSON(200, response("e1", "running", nil)),
-			run: true, executed: "yes", next: translate.NextFollowRun, phase: "poll",
+			run: true, executed: "yes", next: run.NextFollowRun, phase: "poll",
 		},
 	}
 	for _, test := range tests {
@@ -253,15 +253,15 @@ func TestDeadline(t *testing.T) {
 			c.Timeout = time.Second // enough to get there, on any machine
 			o := newBridge(t, s).Execute(t.Context(), c)
 			f := o.Failure
-			if f == nil || f.Kind != translate.TimedOut || f.Next != test.next || f.Err.Executed != test.executed || f.Err.Phase != test.phase {
-				t.Fatalf("got %+v: %+v", f, f.Err)
+			if f == nil || f.Kind != run.DeadlineExceeded || f.Next() != test.next || f.Executed != test.executed || f.Phase != test.phase {
+				t.Fatalf("got %+v: %+v", f, f)
 			}
 			want := `{"timeout_ms":1000}`
 			if test.run {
 				want = `{"timeout_ms":1000,"execution_id":"e1"}`
 			}
-			if string(f.Err.Details) != want || test.run != (o.Run != nil) || f.Err.Retry == nil {
-				t.Errorf("details %s, retry %s, run %+v; want details %s", f.Err.Details, f.Err.Retry, o.Run, want)
+			if string(f.Details) != want || test.run != (o.Run != nil) || f.Retry == nil {
+				t.Errorf("details %s, retry %s, run %+v; want details %s", f.Details, f.Retry, o.Run, want)
 			}
 		})
 	}
@@ -274,7 +274,7 @@ func TestInvocationAnswered404ForgetsTheDescriptor(t *testing.T) {
 	bridge.Execute(t.Context(), call(`{"city":"x"}`))
 	p.received(t, "GET /skills/0.json", 1)
 	if o := bridge.Execute(t.Context(), call(`{"city":"x"}`)); o.Failure != nil {
-		t.Errorf("second call: %v", o.Failure.Err)
+		t.Errorf("second call: %v", o.Failure)
 	}
 	p.received(t, "GET /skills/0.json", 2)
 	p.received(t, "GET /.well-known/skill-sharing", 1)
@@ -305,7 +305,7 @@ func TestCallerGone(t *testing.T) {
 		cancel()
 	})
 	o := newBridge(t, s).Execute(ctx, call(`{"city":"x"}`))
-	if o.Failure == nil || o.Failure.Kind != translate.ClientGone || o.Failure.Err.ExecutionID != "e1" || !strings.Contains(o.Failure.Err.Message, "went away") {
+	if o.Failure == nil || o.Failure.Kind != run.ClientGone || o.Failure.ExecutionID != "e1" || !strings.Contains(o.Failure.Message, "went away") {
 		t.Errorf("got %+v", o.Failure)
 	}
 	if n := len(p.requests("GET /status/e1")); n > 2 {
@@ -395,7 +395,7 @@ func TestThousandConcurrentCalls(t *testing.T) {
 		wg.Go(func() {
 			o := bridge.Execute(t.Context(), call(`{"city":"x"}`))
 			if o.Failure != nil {
-				t.Errorf("call %d: %v", i, o.Failure.Err)
+				t.Errorf("call %d: %v", i, o.Failure)
 				return
 			}
 			if want := strconv.Quote(o.Run.ExecutionID); string(o.Run.Output) != want {
@@ -425,7 +425,7 @@ func TestExecutionIDWithASecret(t *testing.T) {
 		s.Credentials = key("k-12345")
 		p.on("POST /run/weather", answerJSON(200, response("run-k-12345", status, object{"output": 1})))
 		o := newBridge(t, s).Execute(t.Context(), call(`{"city":"x"}`))
-		if o.Failure == nil || o.Failure.Kind != translate.ProviderFault || strings.Contains(fmt.Sprintf("%+v %+v", o.Run, o.Failure.Err), "k-12345") {
+		if o.Failure == nil || o.Failure.Kind != run.ProviderFault || strings.Contains(fmt.Sprintf("%+v %+v", o.Run, o.Failure), "k-12345") {
 			t.Errorf("%s: %+v, %+v", status, o.Run, o.Failure)
 		}
 	}
@@ -435,7 +435,7 @@ func TestShortTimeoutsAreOneMillisecond(t *testing.T) {
 	p, s := weather(t, func(*provider) object { return object{"endpoint": object{"timeout_ms": 0.0001}} })
 	p.on("POST /run/weather", hang)
 	o := newBridge(t, s).Execute(t.Context(), call(`{"city":"x"}`))
-	if o.Failure == nil || string(o.Failure.Err.Details) != `{"timeout_ms":1}` {
-		t.Errorf("got %+v: %s", o.Failure, o.Failure.Err.Details)
+	if o.Failure == nil || string(o.Failure.Details) != `{"timeout_ms":1}` {
+		t.Errorf("got %+v: %s", o.Failure, o.Failure.Details)
 	}
 }

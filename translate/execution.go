@@ -109,7 +109,7 @@ func (x *execution) setDeadline(timeout time.Duration) {
 func (x *execution) deadline() time.Time { return x.call.Arrived.Add(x.timeout) }
 
 // submit finds the skill, checks the arguments and invokes it.
-func (x *execution) submit() (*skillsharing.Response, *Failure) {
+func (x *execution) submit() (*skillsharing.Response, *run.Failure) {
 	if failure := x.admit(); failure != nil {
 		return nil, failure
 	}
@@ -133,11 +133,10 @@ func (x *execution) submit() (*skillsharing.Response, *Failure) {
 	}, &x.effort)
 	x.figures.Submitted = time.Now()
 	if err != nil {
-		if err.Code == skillsharing.SkillNotFound && err.Source == skillsharing.SourceProvider {
-			err.Hint = skillsharing.HintGone
+		if err.Gone() {
 			f.source.client.Forget(f.descriptor)
 		}
-		if err.Executed == skillsharing.ExecutedYes && err.Hint != skillsharing.HintRunLost { // only the answer is missing
+		if err.Executed == run.ExecutedYes && !err.Lost { // only the answer is missing
 			x.accept(err.ExecutionID)
 			return &skillsharing.Response{ExecutionID: err.ExecutionID, State: run.Accepted}, failed(err)
 		}
@@ -166,10 +165,10 @@ func (x *execution) accept(executionID string) {
 const discoveryTimeout = 10 * time.Second
 
 // find resolves the name and reads the descriptor.
-func (x *execution) find() *Failure { return x.inDiscoveryTime(x.discover) }
+func (x *execution) find() *run.Failure { return x.inDiscoveryTime(x.discover) }
 
 // inDiscoveryTime bounds what finds a skill.
-func (x *execution) inDiscoveryTime(discover func(context.Context) *Failure) *Failure {
+func (x *execution) inDiscoveryTime(discover func(context.Context) *run.Failure) *run.Failure {
 	x.finding.Context, x.finding.deadline, x.finding.stop = x.ctx, time.Now().Add(discoveryTimeout), &x.stop
 	own := x.deadline()
 	if own.Before(x.finding.deadline) {
@@ -177,13 +176,13 @@ func (x *execution) inDiscoveryTime(discover func(context.Context) *Failure) *Fa
 	}
 	defer x.finding.end()
 	failure := discover(&x.finding)
-	if failure != nil && failure.Kind == TimedOut && x.ctx.Err() == nil && time.Now().Before(own) {
-		return failed(slowDiscovery(failure.Err, x.bridge.config.Cache.NegativeTTL()))
+	if failure != nil && failure.Kind == run.DeadlineExceeded && x.ctx.Err() == nil && time.Now().Before(own) {
+		return failed(slowDiscovery(failure, x.bridge.config.Cache.NegativeTTL()))
 	}
 	return failure
 }
 
-func (x *execution) discover(ctx context.Context) (failure *Failure) {
+func (x *execution) discover(ctx context.Context) (failure *run.Failure) {
 	// A source that a name tells by itself is judged before it is read.
 	if failure = x.admitTo(x.bridge.catalog.owner(x.call.Name)); failure != nil {
 		return failure
@@ -196,7 +195,7 @@ func (x *execution) discover(ctx context.Context) (failure *Failure) {
 
 // read reads the descriptor of the skill that was found. Who lists a skill and
 // who runs it may be two sources, and both have a say.
-func (x *execution) read(ctx context.Context, version string) *Failure {
+func (x *execution) read(ctx context.Context, version string) *run.Failure {
 	if failure := x.admitTo(x.listed.source); failure != nil {
 		return failure
 	}
@@ -214,7 +213,7 @@ func (x *execution) read(ctx context.Context, version string) *Failure {
 
 // withhold is the failure of a call that would need a credential which its skill may
 // not use.
-func (x *execution) withhold() *Failure {
+func (x *execution) withhold() *run.Failure {
 	e, notice := x.found.withhold()
 	if e == nil {
 		return nil
@@ -241,7 +240,7 @@ const minTimeout = time.Millisecond
 
 // findRun finds the skill of a run that was submitted before. Whatever keeps it
 // from being found, the run exists.
-func (x *execution) findRun(ref run.Ref) (failure *Failure) {
+func (x *execution) findRun(ref run.Ref) (failure *run.Failure) {
 	defer func() {
 		if failure != nil {
 			failure = aboutRun(failure, ref.ExecutionID)
@@ -250,8 +249,8 @@ func (x *execution) findRun(ref run.Ref) (failure *Failure) {
 	if failure = x.admit(); failure != nil {
 		return failure
 	}
-	failure = x.inDiscoveryTime(func(ctx context.Context) *Failure {
-		var failure *Failure
+	failure = x.inDiscoveryTime(func(ctx context.Context) *run.Failure {
+		var failure *run.Failure
 		if x.listed, failure = x.bridge.catalog.byRef(ctx, ref); failure != nil {
 			return failure
 		}
@@ -268,7 +267,7 @@ func (x *execution) findRun(ref run.Ref) (failure *Failure) {
 }
 
 // follow waits for the end of a run, or for as long as the agent does.
-func (x *execution) follow(awaited *skillsharing.Awaited) (*skillsharing.Response, *Failure) {
+func (x *execution) follow(awaited *skillsharing.Awaited) (*skillsharing.Response, *run.Failure) {
 	x.bridge.config.Following()
 	awaited.Until, awaited.TraceParent = x.until(), x.call.TraceParent
 	r, err := x.found.invoker.client.Follow(x.ctx, x.found.skill, awaited, &x.effort)
@@ -294,7 +293,7 @@ func (x *execution) lacksOutput(r *skillsharing.Response) bool {
 		x.found.skill.Endpoint.ResultURL != "" && x.effort.Polls == 0
 }
 
-func (x *execution) fetchResult(completed *skillsharing.Response) (*skillsharing.Response, *Failure) {
+func (x *execution) fetchResult(completed *skillsharing.Response) (*skillsharing.Response, *run.Failure) {
 	x.bridge.config.Following()
 	known := *completed // what it is part of, and would keep until the result is there, holds the arguments
 	r, err := x.found.invoker.client.Result(x.ctx, x.found.skill, &known, &skillsharing.Awaited{
@@ -310,7 +309,7 @@ func (x *execution) fetchResult(completed *skillsharing.Response) (*skillsharing
 const answerMembers = 2 << 10
 
 // fit sees to it that there is room for what is known of a run in the answer.
-func (x *execution) fit(r *skillsharing.Response, failure *Failure) (*skillsharing.Response, *Failure) {
+func (x *execution) fit(r *skillsharing.Response, failure *run.Failure) (*skillsharing.Response, *run.Failure) {
 	budget := x.call.Answer
 	if budget == nil || failure != nil || !r.State.Ended() {
 		return r, failure
@@ -324,7 +323,7 @@ func (x *execution) fit(r *skillsharing.Response, failure *Failure) (*skillshari
 	}
 	skill, known := x.found.skill, *r
 	followable := known.ExecutionID != "" && skill.Followable()
-	e := skillsharing.NoRoom(budget, skillsharing.PhaseResult, known.ExecutionID, skillsharing.ExecutedYes, followable)
+	e := skillsharing.NoRoom(budget, run.PhaseResult, known.ExecutionID, run.ExecutedYes, followable)
 	if !followable {
 		return nil, failed(e)
 	}
@@ -333,7 +332,7 @@ func (x *execution) fit(r *skillsharing.Response, failure *Failure) (*skillshari
 }
 
 // judge makes the outcome of a run's last known state.
-func (x *execution) judge(r *skillsharing.Response, failure *Failure) Outcome {
+func (x *execution) judge(r *skillsharing.Response, failure *run.Failure) Outcome {
 	var o Outcome
 	switch {
 	case x.found != nil:
@@ -342,13 +341,13 @@ func (x *execution) judge(r *skillsharing.Response, failure *Failure) Outcome {
 		o.SkillID = x.listed.id
 	}
 	if failure != nil {
-		if (failure.Kind == TimedOut || failure.Kind == Unreachable) && failure.Err.Source == skillsharing.SourceBridge && x.left() {
-			failure.Kind = ClientGone // whatever it was that could not be waited for
+		if (failure.Kind == run.DeadlineExceeded || failure.Kind == run.Unreachable) && failure.By == run.Bridge && x.left() {
+			failure.Kind = run.ClientGone // whatever it was that could not be waited for
 		}
-		if failure.Err.SkillID == "" {
-			failure.Err.SkillID = o.SkillID
+		if failure.SkillID == "" {
+			failure.SkillID = o.SkillID
 		}
-		addTimeout(failure.Err, x.timeout)
+		addTimeout(failure, x.timeout)
 		o.Failure = failure
 	}
 	if r == nil {
@@ -367,7 +366,7 @@ func (x *execution) judge(r *skillsharing.Response, failure *Failure) Outcome {
 	case r.State == run.Failed, r.State == run.TimedOut:
 		e := x.found.invoker.client.RunError(x.found.skill, r)
 		e.ExecutionID = o.Run.ExecutionID
-		o.Failure = runFailed(e)
+		o.Failure = e
 	}
 	return o
 }

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // Faults remember why skills of a source could not be used when that was last tried:
@@ -25,7 +25,7 @@ type Faults struct {
 // fault is why one skill could not be used.
 type fault struct {
 	id      string
-	failure *Failure
+	failure *run.Failure
 }
 
 // Bounds of what is remembered, in bytes: documents choose the ids and most of what is
@@ -38,12 +38,12 @@ const (
 )
 
 func (f *fault) size() int {
-	e := f.failure.Err
+	e := f.failure
 	return faultOverhead + 2*len(f.id) + len(e.Message) + len(e.Details) + len(e.URL)
 }
 
 // note notes why a skill that is listed can't be used; nil: it can.
-func (f *Faults) note(l *listed, failure *Failure) {
+func (f *Faults) note(l *listed, failure *run.Failure) {
 	if l.source.Kind == SkillSource && l.id != "" {
 		return // the skill of a run, and not what the source offers now
 	}
@@ -60,16 +60,15 @@ func (f *Faults) note(l *listed, failure *Failure) {
 }
 
 // shortened is what is remembered of a failure: what is shown of it.
-func shortened(failure *Failure) *Failure {
-	e := failure.Err
-	short := &skillsharing.Error{
-		Code: e.Code, Phase: e.Phase, Source: e.Source, HTTPStatus: e.HTTPStatus, Executed: e.Executed, Hint: e.Hint,
-		Message: cut(e.Message, maxFaultText), URL: cut(e.URL, maxFaultText),
+func shortened(failure *run.Failure) *run.Failure {
+	short := &run.Failure{
+		Kind: failure.Kind, Phase: failure.Phase, By: failure.By, HTTPStatus: failure.HTTPStatus, Executed: failure.Executed, Demand: failure.Demand,
+		Message: cut(failure.Message, maxFaultText), URL: cut(failure.URL, maxFaultText), Refused: cut(failure.Refused, maxFaultText),
 	}
-	if len(e.Details) <= maxFaultDetails {
-		short.Details, short.DetailsSource = e.Details.Clone(), e.DetailsSource
+	if len(failure.Details) <= maxFaultDetails {
+		short.Details, short.DetailsSource = failure.Details.Clone(), failure.DetailsSource
 	}
-	return &Failure{Kind: failure.Kind, Next: failure.Next, Err: short}
+	return short
 }
 
 // cut is a text of so many bytes at most, which keeps no longer one in memory.
@@ -102,7 +101,7 @@ func (f *Faults) forget(id string) {
 }
 
 // of returns why a skill could not be used; nil: it could, or that was not tried.
-func (f *Faults) of(id string) *Failure {
+func (f *Faults) of(id string) *run.Failure {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if known := f.known[id]; known != nil {

@@ -29,7 +29,7 @@ func TestFaultsAreBounded(t *testing.T) {
 	for n := range skills {
 		c := call(`{"city":"x"}`)
 		c.Name = id(n)
-		if o := bridge.Execute(t.Context(), c); o.Failure == nil || o.Failure.Kind != translate.PermissionDenied {
+		if o := bridge.Execute(t.Context(), c); o.Failure == nil || o.Failure.Kind != run.PermissionDenied {
 			t.Fatalf("%+v", o.Failure)
 		}
 	}
@@ -43,7 +43,7 @@ func TestFaultsAreBounded(t *testing.T) {
 		if skill.Fault != nil {
 			known++
 		}
-		if skill.ID == id(skills-1) && (skill.Fault == nil || skill.Fault.Kind != translate.PermissionDenied || len(skill.Fault.Err.Message) > 600) {
+		if skill.ID == id(skills-1) && (skill.Fault == nil || skill.Fault.Kind != run.PermissionDenied || len(skill.Fault.Message) > 600) {
 			t.Errorf("the last one: %+v", skill.Fault)
 		}
 	}
@@ -70,7 +70,7 @@ func TestFaultsOfRuns(t *testing.T) {
 	bridge := newBridge(t, s)
 	for n := range 10 {
 		o := bridge.Follow(t.Context(), run.Ref{Source: "forecast", SkillID: fmt.Sprintf("acme/old%d", n), ExecutionID: "e"}, translate.Call{})
-		if o.Failure == nil || !strings.Contains(o.Failure.Err.Message, "describes another skill") {
+		if o.Failure == nil || !strings.Contains(o.Failure.Message, "describes another skill") {
 			t.Fatalf("%+v", o.Failure)
 		}
 	}

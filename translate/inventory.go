@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -16,7 +17,7 @@ type SkillStatus struct {
 	FetchedAt, ExpiresAt time.Time
 	// Fault is why it can't be called: its descriptor can't be had at the moment, or there is no credential for it. nil:
 	// nothing is known against it.
-	Fault *Failure
+	Fault *run.Failure
 }
 
 // inventoryTimeout bounds what it takes to read the indexes that are not cached: who
@@ -86,7 +87,7 @@ func (b *Bridge) status(ctx context.Context, l *listed, status SkillStatus) Skil
 	if doc != nil {
 		skill := doc.Value.(*skillsharing.Skill)
 		f := found{listed: l, skill: skill}
-		f.invoker, f.withheld, _ = b.invoker(ctx, l, skill, func(ctx context.Context, s *source) (*nameTable, *skillsharing.Error) {
+		f.invoker, f.withheld, _ = b.invoker(ctx, l, skill, func(ctx context.Context, s *source) (*nameTable, *run.Failure) {
 			return b.catalog.known(ctx, s), nil
 		})
 		status.Fault = f.denied()

@@ -43,7 +43,7 @@ func (b *Bridge) list(x *execution, q Query) Listing {
 		}
 		wg.Go(func() {
 			entries, failure := b.listSource(ctx, &x.stay, s, q.Principal)
-			if failure != nil && failure.Next != NextAuthenticate && failure.Kind != RateLimited {
+			if failure != nil && failure.Next() != run.NextAuthenticate && failure.Kind != run.RateLimited {
 				b.config.Observer.Notice(ctx, unreadable(s, failure))
 			}
 			mu.Lock()
@@ -61,14 +61,14 @@ func (b *Bridge) list(x *execution, q Query) Listing {
 }
 
 // unreadable tells the operator why the skills of a source are missing from a list.
-func unreadable(s *source, f *Failure) *skillsharing.Notice {
+func unreadable(s *source, f *run.Failure) *skillsharing.Notice {
 	return &skillsharing.Notice{
-		Level: slog.LevelWarn, Source: s.Namespace, Message: "the skills of a source can't be listed", Unusable: f.Err,
-		Attrs: []slog.Attr{slog.String("code", string(f.Err.Code)), slog.String("url", f.Err.URL), slog.String("error", f.Err.Message)},
+		Level: slog.LevelWarn, Source: s.Namespace, Message: "the skills of a source can't be listed", Unusable: f,
+		Attrs: []slog.Attr{slog.String("code", string(skillsharing.CodeOf(f))), slog.String("url", f.URL), slog.String("error", f.Message)},
 	}
 }
 
-func (b *Bridge) listSource(ctx context.Context, within *stay, s *source, principal string) ([]Entry, *Failure) {
+func (b *Bridge) listSource(ctx context.Context, within *stay, s *source, principal string) ([]Entry, *run.Failure) {
 	if !s.admits(principal) {
 		return nil, anonymous()
 	}
@@ -106,7 +106,7 @@ func (b *Bridge) listSource(ctx context.Context, within *stay, s *source, princi
 }
 
 // byRef finds the skill of a run, by its exact id.
-func (c *catalog) byRef(ctx context.Context, ref run.Ref) (*listed, *Failure) {
+func (c *catalog) byRef(ctx context.Context, ref run.Ref) (*listed, *run.Failure) {
 	for _, s := range c.sources {
 		switch {
 		case s.Namespace != ref.Source:

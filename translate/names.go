@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -294,7 +295,7 @@ func (o *omissions) report(ctx context.Context) {
 
 // leftOut notes a skill that is not listed, and has it logged if it is to be.
 func (c *catalog) leftOut(ctx context.Context, t *nameTable, why, id string, owner *source, logs bool) {
-	fault := skillsharing.Violation{Message: why}
+	fault := run.Violation{Message: why}
 	attrs := []slog.Attr{slog.String("skill_id", quoted(id))}
 	if owner != nil {
 		fault.Message += ": " + owner.Namespace

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -38,12 +39,12 @@ func TestNames(t *testing.T) {
 		name   string
 		one    bool // only the first source
 		runs   string
-		kind   translate.Kind
+		kind   run.Kind
 		reason string
 	}{
 		{name: "forecast", runs: "acme/weather"},
 		{name: "second", runs: "acme/weather"},
-		{name: "nothing", kind: translate.SkillNotFound, reason: "not_found"},
+		{name: "nothing", kind: run.SkillNotFound, reason: "not_found"},
 		{name: "acme.weather", runs: "acme/weather"},
 		{name: "acme/weather", runs: "acme/weather"},
 		{name: "acme.plain", runs: "plain"},
@@ -53,25 +54,25 @@ func TestNames(t *testing.T) {
 		{name: "acme.rooms/book", runs: "acme/rooms/book"},
 		{name: "acme.otherwise.fine", runs: "otherwise/fine"},
 		{name: "other.news", runs: "other/news"},
-		{name: "other.stolen", kind: translate.SkillNotFound, reason: "not_found"},
-		{name: "other/stolen", kind: translate.SkillNotFound, reason: "not_found"},
-		{name: "acme.other.stolen", kind: translate.SkillNotFound, reason: "not_found"},
-		{name: "Acme.weather", kind: translate.SkillNotFound, reason: "not_found"},
-		{name: "plain", kind: translate.InvalidArguments, reason: "ambiguous"},
-		{name: "x/y", kind: translate.InvalidArguments, reason: "ambiguous"},
-		{name: "x.y", kind: translate.InvalidArguments, reason: "ambiguous"},
+		{name: "other.stolen", kind: run.SkillNotFound, reason: "not_found"},
+		{name: "other/stolen", kind: run.SkillNotFound, reason: "not_found"},
+		{name: "acme.other.stolen", kind: run.SkillNotFound, reason: "not_found"},
+		{name: "Acme.weather", kind: run.SkillNotFound, reason: "not_found"},
+		{name: "plain", kind: run.InvalidArguments, reason: "ambiguous"},
+		{name: "x/y", kind: run.InvalidArguments, reason: "ambiguous"},
+		{name: "x.y", kind: run.InvalidArguments, reason: "ambiguous"},
 		{name: "acme.x/y", runs: "x/y"}, // shown so, since x.y would have the same name
 		{name: "acme.x.y", runs: "x.y"},
 		{name: "acme/x/y", runs: "x/y"},
 		{name: "acme/x.y", runs: "x.y"},
-		{name: "no.such", kind: translate.SkillNotFound, reason: "not_found"},
-		{name: "acme", kind: translate.SkillNotFound, reason: "not_found"},
-		{name: "acme.", kind: translate.SkillNotFound, reason: "not_found"},
+		{name: "no.such", kind: run.SkillNotFound, reason: "not_found"},
+		{name: "acme", kind: run.SkillNotFound, reason: "not_found"},
+		{name: "acme.", kind: run.SkillNotFound, reason: "not_found"},
 
 		{one: true, name: "plain", runs: "plain"},
 		{one: true, name: "x/y", runs: "x/y"},
 		{one: true, name: "x.y", runs: "x.y"},
-		{one: true, name: "rooms/book", kind: translate.SkillNotFound, reason: "not_found"},
+		{one: true, name: "rooms/book", kind: run.SkillNotFound, reason: "not_found"},
 		{one: true, name: "otherwise.fine", runs: "otherwise/fine"},
 		{one: true, name: "other.stolen", runs: "other/stolen"}, // nobody else's namespace there
 	}
@@ -87,13 +88,13 @@ func TestNames(t *testing.T) {
 			got.runs = string(o.Run.Output)
 		}
 		if o.Failure != nil {
-			if o.Failure.Err.Arguments == nil {
-				t.Errorf("%q: got %v", test.name, o.Failure.Err)
+			if o.Failure.Argument == nil {
+				t.Errorf("%q: got %v", test.name, o.Failure)
 				continue
 			}
-			got.reason = o.Failure.Err.Arguments.Reason
-			if o.Failure.Kind != test.kind || o.Failure.Next != translate.NextFixParams || o.Failure.Err.Arguments.Param != "name" {
-				t.Errorf("%q: got %+v, %+v", test.name, o.Failure, o.Failure.Err)
+			got.reason = o.Failure.Argument.Reason
+			if o.Failure.Kind != test.kind || o.Failure.Next() != run.NextFixParams || o.Failure.Argument.Param != "name" {
+				t.Errorf("%q: got %+v, %+v", test.name, o.Failure, o.Failure)
 			}
 		}
 		want := outcome{reason: test.reason}
@@ -121,7 +122,7 @@ func TestEveryListedNameCanBeCalled(t *testing.T) {
 	for _, e := range listing.Skills {
 		listed = append(listed, e.Name)
 		if o := bridge.Execute(t.Context(), translate.Call{Name: e.Name}); o.Failure != nil {
-			t.Errorf("%s is listed, but calling it fails: %v", e.Name, o.Failure.Err)
+			t.Errorf("%s is listed, but calling it fails: %v", e.Name, o.Failure)
 		}
 		d, failure := bridge.Describe(t.Context(), translate.Call{Name: e.Name})
 		if failure != nil || d.Name != e.Name || d.Namespace != e.Namespace {
@@ -184,12 +185,12 @@ func TestPrivateSkills(t *testing.T) {
 				if hidden := slices.Contains(test.unknown, name); hidden != (failure != nil) {
 					t.Errorf("%s: failure %v, hidden %v", name, failure, hidden)
 				}
-				if failure != nil && (failure.Kind != never.Kind || failure.Err.Code != skillsharing.SkillNotFound || failure.Next != never.Next) {
-					t.Errorf("%s is told apart from a skill that does not exist: %+v", name, failure.Err)
+				if failure != nil && (failure.Kind != never.Kind || failure.Kind != run.SkillNotFound || failure.Next() != never.Next()) {
+					t.Errorf("%s is told apart from a skill that does not exist: %+v", name, failure)
 				}
 			}
 			if _, failure := bridge.Describe(t.Context(), translate.Call{Name: "mine", Principal: test.principal}); failure != nil {
-				t.Errorf("the operator's name: %v", failure.Err)
+				t.Errorf("the operator's name: %v", failure)
 			}
 		})
 	}
@@ -199,7 +200,7 @@ func TestNearNames(t *testing.T) {
 	p := newProvider(t)
 	p.publish(p.descriptor("acme/weather", nil), p.descriptor("acme/weathers", object{"access": "private"}), p.descriptor("acme/translate", nil))
 	o := newBridge(t, p.source(t, "acme")).Execute(t.Context(), translate.Call{Name: "acme.wether"})
-	if o.Failure == nil || string(o.Failure.Err.Details) != `{"skill_id":"acme.wether","candidates":["acme.weather"]}` {
+	if o.Failure == nil || string(o.Failure.Details) != `{"skill_id":"acme.wether","candidates":["acme.weather"]}` {
 		t.Errorf("got %+v", o.Failure)
 	}
 }
@@ -215,18 +216,18 @@ func TestBrokenSourceDoesNotHideOthers(t *testing.T) {
 	if len(listing.Skills) != 1 || listing.Skills[0].Name != "good.skill" {
 		t.Errorf("skills: %+v", listing.Skills)
 	}
-	got := map[string]translate.Kind{}
+	got := map[string]run.Kind{}
 	for _, u := range listing.Unavailable {
 		got[u.Namespace] = u.Failure.Kind
 	}
-	if len(got) != 2 || got["down"] != translate.Unreachable || got["broken"] != translate.InvalidDocument {
+	if len(got) != 2 || got["down"] != run.Unreachable || got["broken"] != run.InvalidDocument {
 		t.Errorf("unavailable: %v", got)
 	}
 	if o := bridge.Execute(t.Context(), translate.Call{Name: "good.skill"}); o.Failure != nil {
-		t.Errorf("good.skill: %v", o.Failure.Err)
+		t.Errorf("good.skill: %v", o.Failure)
 	}
 	// A namespace decides even while its source is down: the name is not looked for elsewhere.
-	if o := bridge.Execute(t.Context(), translate.Call{Name: "down.skill"}); o.Failure == nil || o.Failure.Kind != translate.Unreachable || o.Failure.Next != translate.NextRetry {
+	if o := bridge.Execute(t.Context(), translate.Call{Name: "down.skill"}); o.Failure == nil || o.Failure.Kind != run.Unreachable || o.Failure.Next() != run.NextRetry {
 		t.Errorf("down.skill: %+v", o.Failure)
 	}
 }
@@ -262,14 +263,14 @@ func TestRegistry(t *testing.T) {
 
 	registry.received(t, "GET /v1/skills", 0)
 	if o := bridge.Execute(t.Context(), translate.Call{Name: "community.acme.paid"}); o.Failure != nil {
-		t.Errorf("acme/paid: %v", o.Failure.Err)
+		t.Errorf("acme/paid: %v", o.Failure)
 	}
 	registry.received(t, "GET /v1/skills", 2)
 	if got := acme.requests("POST /run/paid")[0].header.Get("X-API-Key"); got != "acme-key" {
 		t.Errorf("key sent to its owner: %q", got)
 	}
 	o := bridge.Execute(t.Context(), translate.Call{Name: "community.else.paid"})
-	if o.Failure == nil || o.Failure.Kind != translate.AuthRequired || o.Failure.Next != translate.NextAskOperator {
+	if o.Failure == nil || o.Failure.Kind != run.AuthRequired || o.Failure.Next() != run.NextAskOperator {
 		t.Errorf("else/paid: %+v", o.Failure)
 	}
 	elsewhere.received(t, "POST /run/paid", 0)
@@ -308,7 +309,7 @@ func TestRegistrySkillIsInvokedWithTheCredentialThatSuits(t *testing.T) {
 	without, with := host.source(t, "without"), host.source(t, "with")
 	with.Credentials = key("k-12345")
 	if o := newBridge(t, listed, without, with).Execute(t.Context(), translate.Call{Name: "community.acme.paid"}); o.Failure != nil {
-		t.Fatal(o.Failure.Err)
+		t.Fatal(o.Failure)
 	}
 	if got := host.requests("POST /run/paid")[0].header.Get("X-API-Key"); got != "k-12345" {
 		t.Errorf("key sent: %q", got)
@@ -371,11 +372,11 @@ func TestNearNamesAreBounded(t *testing.T) {
 	p.publish(p.descriptor("acme/"+long+"1", nil), p.descriptor("acme/weather", nil))
 	bridge := newBridge(t, p.source(t, "acme"))
 	o := bridge.Execute(t.Context(), translate.Call{Name: "acme." + long + "2"})
-	if o.Failure == nil || o.Failure.Kind != translate.SkillNotFound || strings.Contains(string(o.Failure.Err.Details), "candidates") {
+	if o.Failure == nil || o.Failure.Kind != run.SkillNotFound || strings.Contains(string(o.Failure.Details), "candidates") {
 		t.Errorf("got %+v", o.Failure)
 	}
 	o = bridge.Execute(t.Context(), translate.Call{Name: "acme." + strings.Repeat("y", 1<<20)})
-	if o.Failure == nil || len(o.Failure.Err.Message) > 1000 || len(o.Failure.Err.Details) > 1000 {
-		t.Errorf("a long name is repeated: %d bytes", len(o.Failure.Err.Message))
+	if o.Failure == nil || len(o.Failure.Message) > 1000 || len(o.Failure.Details) > 1000 {
+		t.Errorf("a long name is repeated: %d bytes", len(o.Failure.Message))
 	}
 }

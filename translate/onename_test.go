@@ -107,7 +107,7 @@ func TestOneNameOneSkill(t *testing.T) {
 		names := map[string]Entry{}
 		listing := bridge.List(t.Context(), Query{Principal: principal})
 		if len(listing.Unavailable) > 0 {
-			t.Fatalf("%+v", listing.Unavailable[0].Failure.Err)
+			t.Fatalf("%+v", listing.Unavailable[0].Failure)
 		}
 		for _, e := range listing.Skills {
 			if other, twice := names[e.Name]; twice {
@@ -121,7 +121,7 @@ func TestOneNameOneSkill(t *testing.T) {
 		t.Helper()
 		l, failure := bridge.catalog.resolve(t.Context(), name, principal)
 		if failure != nil {
-			t.Errorf("%q, %s: %v", principal, name, failure.Err)
+			t.Errorf("%q, %s: %v", principal, name, failure)
 		} else if got := l.source.Namespace + " " + l.id; got != want.Description || l.name != name {
 			t.Errorf("%q, %s is listed for %s, but leads to %s as %s", principal, name, want.Description, got, l.name)
 		}

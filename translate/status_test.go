@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 func TestPurge(t *testing.T) {
@@ -18,7 +19,7 @@ func TestPurge(t *testing.T) {
 	execute := func(indexes, descriptors int) {
 		t.Helper()
 		if o := bridge.Execute(t.Context(), call(`{"city":"x"}`)); o.Failure != nil {
-			t.Fatal(o.Failure.Err)
+			t.Fatal(o.Failure)
 		}
 		p.received(t, "GET /.well-known/skill-sharing", indexes)
 		p.received(t, "GET /skills/0.json", descriptors)
@@ -55,7 +56,7 @@ func TestPurgeByTheNextBridge(t *testing.T) {
 	execute := func(b *translate.Bridge, name string, read int) {
 		t.Helper()
 		if o := b.Execute(t.Context(), translate.Call{Name: name, Args: jsontext.Value(`{"city":"x"}`)}); o.Failure != nil {
-			t.Fatal(o.Failure.Err)
+			t.Fatal(o.Failure)
 		}
 		asked += read
 		p.received(t, "GET /skills/0.json", asked)
@@ -109,7 +110,7 @@ func TestInProgress(t *testing.T) {
 	c := call(`{"city":"x"}`)
 	c.Principal = "ada"
 	if o := bridge.Execute(t.Context(), c); o.Failure != nil {
-		t.Fatal(o.Failure.Err)
+		t.Fatal(o.Failure)
 	}
 	calls, waiting := bridge.InProgress()
 	if _, total := stop.InProgress(10); calls+waiting != 0 || total != 0 {
@@ -123,7 +124,7 @@ func TestInventoryKeepsFaults(t *testing.T) {
 	p, s := weather(t, nil)
 	s.Faults = new(translate.Faults)
 	bridge := newBridge(t, s)
-	fault := func() *translate.Failure {
+	fault := func() *run.Failure {
 		t.Helper()
 		skills, unavailable := bridge.Inventory(t.Context())
 		if len(skills) != 1 || len(unavailable) != 0 {
@@ -136,11 +137,11 @@ func TestInventoryKeepsFaults(t *testing.T) {
 	}
 	p.publish(p.descriptor("acme/weather", object{"protocol": object{"version": "9.0.0"}}))
 	bridge.Execute(t.Context(), call(`{"city":"x"}`))
-	if f := fault(); f == nil || f.Kind != translate.VersionIncompatible {
+	if f := fault(); f == nil || f.Kind != run.VersionIncompatible {
 		t.Errorf("incompatible: %+v", f)
 	}
 	bridge = newBridge(t, s)
-	if f := fault(); f == nil || f.Kind != translate.VersionIncompatible {
+	if f := fault(); f == nil || f.Kind != run.VersionIncompatible {
 		t.Errorf("incompatible, told by the next bridge: %+v", f)
 	}
 	p.publish(p.descriptor("acme/weather", nil))
@@ -197,18 +198,18 @@ func TestDenied(t *testing.T) {
 			t.Errorf("%s, of which nothing was read: %+v", s.Name, s.Fault)
 		}
 	}
-	check := func(name string, denied *translate.Failure) {
+	check := func(name string, denied *run.Failure) {
 		t.Helper()
 		reason := want[name]
 		if (denied == nil) != (reason == "") || denied != nil &&
-			(denied.Kind != translate.AuthRequired || denied.Next != translate.NextAskOperator || !strings.Contains(denied.Err.Message, reason)) {
+			(denied.Kind != run.AuthRequired || denied.Next() != run.NextAskOperator || !strings.Contains(denied.Message, reason)) {
 			t.Errorf("%s: %+v, want %q", name, denied, reason)
 		}
 	}
 	for name := range want {
 		d, failure := bridge.Describe(t.Context(), translate.Call{Name: name})
 		if failure != nil {
-			t.Fatal(failure.Err)
+			t.Fatal(failure)
 		}
 		check(name, d.Denied)
 	}
@@ -252,7 +253,7 @@ func TestTimeoutsSayWhatHadNotHappened(t *testing.T) {
 		p.on(route, hang)
 		c := call(`{"city":"x"}`)
 		c.Timeout = 300 * time.Millisecond
-		if o := newBridge(t, s).Execute(t.Context(), c); o.Failure == nil || o.Failure.Err.Message != want {
+		if o := newBridge(t, s).Execute(t.Context(), c); o.Failure == nil || o.Failure.Message != want {
 			t.Errorf("%s: %+v", route, o.Failure)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
 // waiting is a call whose agent does not want to wait any longer than that.
@@ -82,19 +81,19 @@ func TestFollowFailures(t *testing.T) {
 	for name, c := range map[string]struct {
 		ref    run.Ref
 		broken bool
-		kind   translate.Kind
-		next   translate.Next
+		kind   run.Kind
+		next   run.Next
 	}{
-		"skill gone":           {gone, false, translate.ProviderFault, translate.NextNone},
-		"source not there":     {foreign, false, translate.ProviderFault, translate.NextNone},
-		"documents unreadable": {ref, true, translate.Unreachable, translate.NextFollowRun},
+		"skill gone":           {gone, false, run.ProviderFault, run.NextNone},
+		"source not there":     {foreign, false, run.ProviderFault, run.NextNone},
+		"documents unreadable": {ref, true, run.Unreachable, run.NextFollowRun},
 	} {
 		if c.broken {
 			p.on("GET /.well-known/skill-sharing", answerJSON(503, ""))
 		}
 		o := newBridge(t, s).Follow(t.Context(), c.ref, waiting(0))
-		if o.Failure == nil || o.Failure.Kind != c.kind || o.Failure.Next != c.next ||
-			o.Failure.Err.Executed != skillsharing.ExecutedYes || o.Failure.Err.ExecutionID != "e1" || o.Run == nil || o.Run.ExecutionID != "e1" {
+		if o.Failure == nil || o.Failure.Kind != c.kind || o.Failure.Next() != c.next ||
+			o.Failure.Executed != run.ExecutedYes || o.Failure.ExecutionID != "e1" || o.Run == nil || o.Run.ExecutionID != "e1" {
 			t.Errorf("%s: %+v %+v", name, o.Failure, o.Run)
 		}
 		p.publish(p.descriptor("acme/weather", nil))
@@ -116,8 +115,8 @@ func TestFollowInventsNoTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := bridge.Follow(t.Context(), ref, waiting(time.Millisecond))
-	if o.Failure == nil || o.Failure.Kind != translate.Unreachable || o.Failure.Next != translate.NextFollowRun || o.Run == nil || o.Run.ExecutionID != "e1" {
-		t.Errorf("%+v: %+v", o.Failure, o.Failure.Err)
+	if o.Failure == nil || o.Failure.Kind != run.Unreachable || o.Failure.Next() != run.NextFollowRun || o.Run == nil || o.Run.ExecutionID != "e1" {
+		t.Errorf("%+v: %+v", o.Failure, o.Failure)
 	}
 }
 
@@ -161,7 +160,7 @@ func TestWaitingHoldsNoArguments(t *testing.T) {
 	for _, held := range []*int64{&polled, &fetched} {
 		before = heapInUse()
 		if o := bridge.Execute(t.Context(), largeCall(size)); o.Failure != nil {
-			t.Fatal(o.Failure.Err)
+			t.Fatal(o.Failure)
 		}
 		if *held == 0 || *held > size/2 {
 			t.Errorf("%d bytes are held while the run is waited for, of arguments of %d", *held, size)

@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -21,18 +21,18 @@ import (
 type wholeError struct {
 	Code       skillsharing.ErrorCode `json:"code,omitzero"`
 	Message    string                 `json:"message"`
-	Phase      skillsharing.Phase     `json:"phase,omitzero"`
-	Source     skillsharing.Source    `json:"source,omitzero"`
+	Phase      run.Phase              `json:"phase,omitzero"`
+	Source     run.Party              `json:"source,omitzero"`
 	HTTPStatus int                    `json:"http_status,omitzero"`
-	Executed   skillsharing.Executed  `json:"executed,omitzero"`
-	Next       translate.Next         `json:"next,omitzero"`
+	Executed   run.Executed           `json:"executed,omitzero"`
+	Next       run.Next               `json:"next,omitzero"`
 	Details    jsontext.Value         `json:"details,omitzero"`
 	Retry      jsontext.Value         `json:"retry,omitzero"`
 	URL        string                 `json:"url,omitzero"`
 }
 
-func newWholeError(e *skillsharing.Error, next translate.Next) *wholeError {
-	return &wholeError{e.Code, plain(e.Message), e.Phase, e.Source, e.HTTPStatus, e.Executed, next, e.Details, e.Retry, e.URL}
+func newWholeError(e *run.Failure, next run.Next) *wholeError {
+	return &wholeError{skillsharing.CodeOf(e), plain(e.Message), e.Phase, e.By, e.HTTPStatus, e.Executed, next, e.Details, e.Retry, e.URL}
 }
 
 // failedOutcome is what a command writes for machines if it has no other result.
@@ -60,9 +60,9 @@ func plain(message string) string {
 }
 
 // explain writes what failed, and what to do about it where there is something.
-func (p *Provider) explain(e *skillsharing.Error, next string) {
+func (p *Provider) explain(e *run.Failure, next string) {
 	p.Screen.Complain("%s", plain(e.Message))
-	about := string(e.Code)
+	about := string(skillsharing.CodeOf(e))
 	if e.HTTPStatus != 0 {
 		about += fmt.Sprintf(", HTTP %d", e.HTTPStatus)
 	}
@@ -70,7 +70,7 @@ func (p *Provider) explain(e *skillsharing.Error, next string) {
 	if e.URL != "" {
 		fmt.Fprintln(p.Screen.Err, "       at "+printable(e.URL))
 	}
-	if e.Hint == skillsharing.HintDocument {
+	if e.Kind == run.InvalidDocument {
 		fmt.Fprint(p.Screen.Err, faultLines(Faults(e)))
 	}
 	if next != "" {
@@ -80,41 +80,41 @@ func (p *Provider) explain(e *skillsharing.Error, next string) {
 
 // next says what to do about a failure, with commands and flags. It never advises to call
 // a skill again that may have been executed.
-func (p *Provider) next(f *translate.Failure) string {
-	e := f.Err
+func (p *Provider) next(f *run.Failure) string {
+	e := f
 	switch {
-	case f.Kind == translate.AuthRequired:
+	case f.Kind == run.AuthRequired:
 		return p.thenFollow(e, p.credentialAdvice(e))
-	case f.Kind == translate.PermissionDenied:
+	case f.Kind == run.PermissionDenied:
 		return p.thenFollow(e, p.permissionAdvice(e))
-	case e.Hint == skillsharing.HintRefused:
+	case e.Refused != "":
 		return widening(e)
-	case e.Hint == skillsharing.HintRunLost:
+	case e.Lost:
 		return lostAdvice(e)
 	}
-	switch f.Next {
-	case translate.NextFixParams:
-		if f.Kind == translate.SkillNotFound {
+	switch f.Next() {
+	case run.NextFixParams:
+		if f.Kind == run.SkillNotFound {
 			return "see which skills there are: " + p.command("list")
 		}
 		return "see what the skill takes: " + p.command("describe", e.SkillID)
-	case translate.NextFollowRun:
+	case run.NextFollowRun:
 		if e.ExecutionID != "" {
 			return "the run exists, do not start another; follow it: " + p.command("follow", e.SkillID, e.ExecutionID)
 		}
-	case translate.NextRetry:
+	case run.NextRetry:
 		return retryAdvice(e)
-	case translate.NextOtherSkill:
+	case run.NextOtherSkill:
 		return p.unusableAdvice(e)
 	}
-	if e.Executed == skillsharing.ExecutedMaybe {
+	if e.Executed == run.ExecutedMaybe {
 		return "it is not known whether the skill was executed: find that out before you call it again, which may execute it twice"
 	}
 	return ""
 }
 
 // thenFollow completes advice about a run that has been accepted.
-func (p *Provider) thenFollow(e *skillsharing.Error, advice string) string {
+func (p *Provider) thenFollow(e *run.Failure, advice string) string {
 	if e.ExecutionID == "" {
 		return advice
 	}
@@ -122,24 +122,24 @@ func (p *Provider) thenFollow(e *skillsharing.Error, advice string) string {
 }
 
 // unusableAdvice is about skills that can't be used until their providers correct them.
-func (p *Provider) unusableAdvice(e *skillsharing.Error) string {
+func (p *Provider) unusableAdvice(e *run.Failure) string {
 	switch {
-	case e.Code == skillsharing.VersionIncompatible:
+	case e.Kind == run.VersionIncompatible:
 		return "the skill follows another version of the protocol than this program: use a newer build of Skill Bridge, or another skill"
-	case e.Phase == skillsharing.PhaseDiscovery:
+	case e.Phase == run.PhaseDiscovery:
 		return "check that this is the origin of a provider of skills, and its port; if it is, its index has to be corrected there"
-	case e.Phase == skillsharing.PhaseDescriptor && e.Hint == skillsharing.HintGone:
+	case e.Phase == run.PhaseDescriptor && e.Gone():
 		return "the index names a descriptor that is not there, which its provider has to correct; other skills: " + p.command("list")
-	case e.Phase == skillsharing.PhaseDescriptor:
+	case e.Phase == run.PhaseDescriptor:
 		return "this skill can't be used until its provider has corrected its descriptor"
-	case e.Hint == skillsharing.HintGone:
+	case e.Gone():
 		return "the provider does not run this skill any more; see which others there are: " + p.command("list")
 	}
 	return "nothing was executed; tell the provider, whose answer is at fault"
 }
 
 // retryAdvice is about failures before anything was executed that may pass.
-func retryAdvice(e *skillsharing.Error) string {
+func retryAdvice(e *run.Failure) string {
 	if strings.Contains(e.Message, "documents could not be read within") {
 		return "try again later: nothing was executed. No flag makes it wait longer for documents, since the bridge does not, either"
 	}
@@ -150,7 +150,7 @@ func retryAdvice(e *skillsharing.Error) string {
 }
 
 // lostAdvice is about a run that can't be followed to its end.
-func lostAdvice(e *skillsharing.Error) string {
+func lostAdvice(e *run.Failure) string {
 	if e.HTTPStatus == http.StatusNotFound || e.HTTPStatus == http.StatusGone {
 		return "check the execution id and the skill: the provider does not know such a run, or no longer. Only the provider can say how the run ended"
 	}
@@ -159,9 +159,9 @@ func lostAdvice(e *skillsharing.Error) string {
 
 // Unreadable writes why a document could not be read, and what would help. It returns the
 // exit status.
-func (p *Provider) Unreadable(e *skillsharing.Error, waited time.Duration, asJSON bool) int {
+func (p *Provider) Unreadable(e *run.Failure, waited time.Duration, asJSON bool) int {
 	failure := *e // which may be shared
-	if e.Code == skillsharing.InvocationTimeout {
+	if e.Kind == run.DeadlineExceeded {
 		failure.Message = unread(waited)
 	}
 	p.Screen.Complain("%s", plain(failure.Message))
@@ -177,24 +177,24 @@ func (p *Provider) Unreadable(e *skillsharing.Error, waited time.Duration, asJSO
 	return ProtocolError
 }
 
-func (p *Provider) unreadAdvice(e *skillsharing.Error) string {
+func (p *Provider) unreadAdvice(e *run.Failure) string {
 	switch {
-	case e.Hint == skillsharing.HintRefused:
+	case e.Refused != "":
 		return widening(e)
-	case e.Hint == skillsharing.HintGone:
+	case e.Gone():
 		return "check the URL: there is no such document"
-	case e.Code == skillsharing.AuthRequired:
+	case e.Kind == run.AuthRequired:
 		return p.credentialAdvice(e)
-	case e.Code == skillsharing.PermissionDenied:
+	case e.Kind == run.PermissionDenied:
 		return p.permissionAdvice(e)
-	case e.Code == skillsharing.EndpointUnreachable, e.Code == skillsharing.InvocationTimeout, e.Code == skillsharing.RateLimited:
+	case e.Kind == run.Unreachable, e.Expired(), e.Kind == run.RateLimited:
 		return strings.TrimSuffix(retryAdvice(e), ": nothing was executed")
 	}
 	return ""
 }
 
 // widening names the flag that would permit what was refused.
-func widening(e *skillsharing.Error) string {
+func widening(e *run.Failure) string {
 	refused, err := url.Parse(e.URL)
 	if err != nil {
 		refused = new(url.URL)
@@ -213,7 +213,7 @@ func widening(e *skillsharing.Error) string {
 }
 
 // why is the reason of a refusal. Answers to agents do not always have it.
-func why(e *skillsharing.Error) string {
+func why(e *run.Failure) string {
 	var refused interface{ Why() string }
 	if errors.As(e.Cause, &refused) {
 		return refused.Why()
@@ -233,11 +233,11 @@ func network(u *url.URL) string {
 }
 
 // isDocument reports whether an error is about reading an index or a descriptor.
-func isDocument(e *skillsharing.Error) bool {
-	return e.Phase == skillsharing.PhaseDiscovery || e.Phase == skillsharing.PhaseDescriptor
+func isDocument(e *run.Failure) bool {
+	return e.Phase == run.PhaseDiscovery || e.Phase == run.PhaseDescriptor
 }
 
-func (p *Provider) credentialAdvice(e *skillsharing.Error) string {
+func (p *Provider) credentialAdvice(e *run.Failure) string {
 	var d struct {
 		Type string `json:"required_auth_type"`
 	}
@@ -262,7 +262,7 @@ func (p *Provider) credentialAdvice(e *skillsharing.Error) string {
 }
 
 // permissionAdvice is about a provider that accepts the key, or needs none, and refuses.
-func (p *Provider) permissionAdvice(e *skillsharing.Error) string {
+func (p *Provider) permissionAdvice(e *run.Failure) string {
 	switch {
 	case isDocument(e) && p.Keyed && !p.Private:
 		return "add --private, which sends the key for documents, too"

@@ -72,30 +72,24 @@ func (p *Provider) Follow(ctx context.Context, skill, executionID string, o Opti
 
 // aboutRun makes of a failure to find a skill one to follow a run of it: whatever
 // there is to be done, starting another run is not.
-func aboutRun(failure *translate.Failure, skill, executionID string) *translate.Failure {
-	f, e := *failure, *failure.Err // which may be shared
-	e.ExecutionID, e.Executed, f.Err = executionID, skillsharing.ExecutedYes, &e
-	if e.SkillID == "" {
-		e.SkillID = skill
-	}
-	if f.Next == translate.NextRetry {
-		f.Next = translate.NextFollowRun
-	}
-	return &f
+func aboutRun(failure *run.Failure, skill, executionID string) *run.Failure {
+	about := *failure // which may be shared
+	about.ExecutionID, about.Executed, about.SkillID = executionID, run.ExecutedYes, cmp.Or(about.SkillID, skill)
+	return &about
 }
 
 // Unusable tells machines of arguments that no skill could want. People are told of
 // them as of wrong usage.
 func (s *Screen) Unusable(err error) {
 	failure := unusable("", err)
-	s.JSON(wholeOutcome{Status: "error", Error: newWholeError(failure.Err, failure.Next)})
+	s.JSON(wholeOutcome{Status: "error", Error: newWholeError(failure, failure.Next())})
 }
 
-func unusable(skillID string, err error) *translate.Failure {
-	return &translate.Failure{Kind: translate.InvalidArguments, Next: translate.NextFixParams, Err: &skillsharing.Error{
-		Code: skillsharing.ValidationError, Message: err.Error(), Phase: skillsharing.PhaseInvoke,
-		Source: skillsharing.SourceBridge, SkillID: skillID, Executed: skillsharing.ExecutedNo,
-	}}
+func unusable(skillID string, err error) *run.Failure {
+	return &run.Failure{Kind: run.InvalidArguments,
+		Message: err.Error(), Phase: run.PhaseInvoke,
+		By: run.Bridge, SkillID: skillID, Executed: run.ExecutedNo,
+	}
 }
 
 // following is a command that follows a run.
@@ -166,11 +160,11 @@ func (f *following) tell(ctx context.Context, o translate.Outcome) int {
 	case failure == nil && o.Run.State.Ended():
 		f.progress.end("completed in " + elapsed)
 		status = OK
-	case failure != nil && failure.Kind == translate.RunFailed:
+	case failure != nil && failure.Kind == run.RunFailed:
 		f.progress.end("")
-		f.Screen.Complain("failed after %s: %s: %s", elapsed, failure.Err.Code, failure.Err.Message)
-		if failure.Err.Details != nil {
-			fmt.Fprintln(f.Screen.Err, "       details: "+printable(string(failure.Err.Details)))
+		f.Screen.Complain("failed after %s: %s: %s", elapsed, skillsharing.CodeOf(failure), failure.Message)
+		if failure.Details != nil {
+			fmt.Fprintln(f.Screen.Err, "       details: "+printable(string(failure.Details)))
 		}
 		status = FailedRun
 	case ctx.Err() != nil:
@@ -183,7 +177,7 @@ func (f *following) tell(ctx context.Context, o translate.Outcome) int {
 		f.Screen.Advise("it goes on; follow it: " + f.command("follow", o.SkillID, o.Run.ExecutionID))
 	default:
 		f.progress.end("")
-		f.explain(failure.Err, f.advice(failure))
+		f.explain(failure, f.advice(failure))
 	}
 	if o.Run != nil {
 		f.Screen.ifLost = "the skill was executed: calling it again executes it again; if it has a status or result URL, this gets the result: " + f.command("follow", o.SkillID, o.Run.ExecutionID)
@@ -209,8 +203,8 @@ func (f *following) waited() time.Duration {
 
 // advice says what to do about a failure. That a longer timeout helps is advice to
 // call the skill again.
-func (f *following) advice(failure *translate.Failure) string {
-	if isLate(failure) && f.Timeout > 0 && failure.Err.Executed == skillsharing.ExecutedNo {
+func (f *following) advice(failure *run.Failure) string {
+	if isLate(failure) && f.Timeout > 0 && failure.Executed == run.ExecutedNo {
 		return "nothing was executed; a longer --timeout gives it more time"
 	}
 	return f.next(failure)
@@ -223,7 +217,7 @@ func (f *following) interrupted(o translate.Outcome) {
 	case o.Run != nil:
 		fmt.Fprintln(f.Screen.Err, "interrupted; the run goes on. Follow it with")
 		fmt.Fprintln(f.Screen.Err, "  "+escaped(f.command("follow", o.SkillID, o.Run.ExecutionID), ""))
-	case o.Failure.Err.Executed == skillsharing.ExecutedMaybe:
+	case o.Failure.Executed == run.ExecutedMaybe:
 		fmt.Fprintln(f.Screen.Err, "interrupted before the provider answered; it is not known whether the skill was executed")
 	default:
 		fmt.Fprintln(f.Screen.Err, "interrupted; nothing was executed")
@@ -245,12 +239,12 @@ func (f *following) whole(ctx context.Context, o translate.Outcome) wholeOutcome
 	w := wholeOutcome{Status: "error", SkillID: o.SkillID, ElapsedMS: time.Since(f.start).Milliseconds()}
 	if o.Run != nil {
 		w.Status, w.ExecutionID, w.Output = o.Run.State.String(), o.Run.ExecutionID, o.Run.Output
-		if !o.Run.State.Ended() && (o.Failure == nil || ctx.Err() != nil || o.Failure.Next == translate.NextFollowRun) {
+		if !o.Run.State.Ended() && (o.Failure == nil || ctx.Err() != nil || o.Failure.Next() == run.NextFollowRun) {
 			w.Follow = f.command("follow", o.SkillID, o.Run.ExecutionID)
 		}
 	}
 	if o.Failure != nil && (ctx.Err() == nil || o.Run == nil || o.Run.State.Ended()) { // else it is that nobody waits
-		w.Error = newWholeError(o.Failure.Err, o.Failure.Next)
+		w.Error = newWholeError(o.Failure, o.Failure.Next())
 	}
 	return w
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -205,46 +206,49 @@ func (e whyError) Why() string { return string(e) }
 // skill again that may have been executed.
 func TestNext(t *testing.T) {
 	const list = "caddy skill-bridge list https://a.example"
-	failed := func(kind translate.Kind, next translate.Next, e skillsharing.Error) *translate.Failure {
+	failed := func(kind run.Kind, next run.Next, e run.Failure) *run.Failure {
 		if e.Executed == "" {
-			e.Executed = skillsharing.ExecutedNo
+			e.Executed = run.ExecutedNo
 		}
-		e.SkillID = "a/b"
-		return &translate.Failure{Kind: kind, Next: next, Err: &e}
+		e.SkillID, e.Kind = "a/b", kind
+		if e.Next() != next {
+			t.Errorf("%+v: next %s, want %s", e, e.Next(), next)
+		}
+		return &e
 	}
 	keyed, private := Provider{Keyed: true}, Provider{Keyed: true, Private: true}
 	for _, tc := range []struct {
 		name    string
 		p       Provider
-		failure *translate.Failure
+		failure *run.Failure
 		want    string
 	}{
-		{"no such host", Provider{}, failed(translate.Unreachable, translate.NextAskOperator, skillsharing.Error{Hint: skillsharing.HintRefused, Cause: whyError("host name does not exist")}), "check the host name"},
-		{"a name that is private", Provider{}, failed(translate.Unreachable, translate.NextAskOperator, skillsharing.Error{Hint: skillsharing.HintRefused, URL: "https://localhost/x", Cause: whyError("address is not public")}), "if this address may be called, add --allow-networks 127.0.0.1,::1"},
-		{"no name server", Provider{}, failed(translate.Unreachable, translate.NextRetry, skillsharing.Error{Cause: &net.DNSError{}}), "try again later"},
-		{"refused", Provider{}, failed(translate.Unreachable, translate.NextRetry, skillsharing.Error{Cause: syscall.ECONNREFUSED}), "check the host and the port"},
-		{"POST without an answer", Provider{}, failed(translate.TimedOut, translate.NextNone, skillsharing.Error{Executed: skillsharing.ExecutedMaybe}), "it is not known whether"},
-		{"the run exists", Provider{}, failed(translate.TimedOut, translate.NextFollowRun, skillsharing.Error{Executed: skillsharing.ExecutedYes, ExecutionID: "run-1"}), "the run exists, do not start another"},
-		{"index", Provider{}, failed(translate.InvalidDocument, translate.NextOtherSkill, skillsharing.Error{Phase: skillsharing.PhaseDiscovery}), "check that this is the origin"},
-		{"no index", Provider{}, failed(translate.SkillNotFound, translate.NextOtherSkill, skillsharing.Error{Phase: skillsharing.PhaseDiscovery, Hint: skillsharing.HintGone}), "check that this is the origin"},
-		{"descriptor", Provider{}, failed(translate.InvalidDocument, translate.NextOtherSkill, skillsharing.Error{Phase: skillsharing.PhaseDescriptor}), "this skill can't be used until"},
-		{"no descriptor", Provider{}, failed(translate.SkillNotFound, translate.NextOtherSkill, skillsharing.Error{Phase: skillsharing.PhaseDescriptor, Hint: skillsharing.HintGone}), "the index names a descriptor that is not there, which its provider has to correct; other skills: " + list},
-		{"no skill", Provider{}, failed(translate.SkillNotFound, translate.NextOtherSkill, skillsharing.Error{Phase: skillsharing.PhaseInvoke, Hint: skillsharing.HintGone}), "the provider does not run this skill any more"},
-		{"version", Provider{}, failed(translate.VersionIncompatible, translate.NextOtherSkill, skillsharing.Error{Code: skillsharing.VersionIncompatible, Phase: skillsharing.PhaseDescriptor}), "the skill follows another version"},
-		{"run unknown", Provider{}, failed(translate.ProviderFault, translate.NextNone, skillsharing.Error{Executed: skillsharing.ExecutedYes, Hint: skillsharing.HintRunLost, HTTPStatus: 404}), "check the execution id"},
-		{"run lost", Provider{}, failed(translate.ProviderFault, translate.NextNone, skillsharing.Error{Executed: skillsharing.ExecutedYes, Hint: skillsharing.HintRunLost}), "the run was accepted, so do not start another"},
-		{"forbidden", Provider{}, failed(translate.PermissionDenied, translate.NextAskOperator, skillsharing.Error{Phase: skillsharing.PhaseInvoke}), "if there is a key that may use the skill"},
-		{"forbidden to the key", keyed, failed(translate.PermissionDenied, translate.NextAskOperator, skillsharing.Error{Phase: skillsharing.PhaseInvoke}), "ask the provider to permit it to this key"},
-		{"forbidden document", keyed, failed(translate.PermissionDenied, translate.NextAskOperator, skillsharing.Error{Phase: skillsharing.PhaseDiscovery}), "add --private"},
-		{"document", Provider{}, failed(translate.AuthRequired, translate.NextAskOperator, skillsharing.Error{Phase: skillsharing.PhaseDescriptor}), "name the environment variable that has the API key, and send it for documents: --api-key-env NAME --private"},
-		{"key not for documents", keyed, failed(translate.AuthRequired, translate.NextAskOperator, skillsharing.Error{Phase: skillsharing.PhaseDescriptor}), "add --private"},
-		{"key wrong", private, failed(translate.AuthRequired, translate.NextAskOperator, skillsharing.Error{Phase: skillsharing.PhaseDescriptor}), "check the key"},
-		{"OAuth", keyed, failed(translate.AuthRequired, translate.NextAskOperator, skillsharing.Error{Phase: skillsharing.PhaseAuth, Details: jsontext.Value(`{"required_auth_type":"oauth2"}`)}), "this skill needs oauth2, which takes a Caddyfile"},
-		{"key expired", keyed, failed(translate.AuthRequired, translate.NextFollowRun, skillsharing.Error{Phase: skillsharing.PhasePoll, Executed: skillsharing.ExecutedYes, ExecutionID: "run-1"}), "check the key in the variable that --api-key-env names, and --api-key-header; then follow the run: caddy skill-bridge follow https://a.example a/b run-1"},
+		{"no such host", Provider{}, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: "a rule", Cause: whyError("host name does not exist")}), "check the host name"},
+		{"a name that is private", Provider{}, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: "a rule", URL: "https://localhost/x", Cause: whyError("address is not public")}), "if this address may be called, add --allow-networks 127.0.0.1,::1"},
+		{"no name server", Provider{}, failed(run.Unreachable, run.NextRetry, run.Failure{Cause: &net.DNSError{}}), "try again later"},
+		{"refused", Provider{}, failed(run.Unreachable, run.NextRetry, run.Failure{Cause: syscall.ECONNREFUSED}), "check the host and the port"},
+		{"POST without an answer", Provider{}, failed(run.DeadlineExceeded, run.NextNone, run.Failure{Executed: run.ExecutedMaybe}), "it is not known whether"},
+		{"the run exists", Provider{}, failed(run.DeadlineExceeded, run.NextFollowRun, run.Failure{Executed: run.ExecutedYes, ExecutionID: "run-1"}), "the run exists, do not start another"},
+		{"index", Provider{}, failed(run.InvalidDocument, run.NextOtherSkill, run.Failure{Phase: run.PhaseDiscovery}), "check that this is the origin"},
+		{"no index", Provider{}, failed(run.SkillNotFound, run.NextOtherSkill, run.Failure{Phase: run.PhaseDiscovery, By: run.Provider}), "check that this is the origin"},
+		{"descriptor", Provider{}, failed(run.InvalidDocument, run.NextOtherSkill, run.Failure{Phase: run.PhaseDescriptor}), "this skill can't be used until"},
+		{"no descriptor", Provider{}, failed(run.SkillNotFound, run.NextOtherSkill, run.Failure{Phase: run.PhaseDescriptor, By: run.Provider}), "the index names a descriptor that is not there, which its provider has to correct; other skills: " + list},
+		{"no skill", Provider{}, failed(run.SkillNotFound, run.NextOtherSkill, run.Failure{Phase: run.PhaseInvoke, By: run.Provider}), "the provider does not run this skill any more"},
+		{"version", Provider{}, failed(run.VersionIncompatible, run.NextOtherSkill, run.Failure{Phase: run.PhaseDescriptor}), "the skill follows another version"},
+		{"run unknown", Provider{}, failed(run.ProviderFault, run.NextNone, run.Failure{Executed: run.ExecutedYes, Lost: true, HTTPStatus: 404}), "check the execution id"},
+		{"run lost", Provider{}, failed(run.ProviderFault, run.NextNone, run.Failure{Executed: run.ExecutedYes, Lost: true}), "the run was accepted, so do not start another"},
+		{"forbidden", Provider{}, failed(run.PermissionDenied, run.NextAskOperator, run.Failure{Phase: run.PhaseInvoke}), "if there is a key that may use the skill"},
+		{"forbidden to the key", keyed, failed(run.PermissionDenied, run.NextAskOperator, run.Failure{Phase: run.PhaseInvoke}), "ask the provider to permit it to this key"},
+		{"forbidden document", keyed, failed(run.PermissionDenied, run.NextAskOperator, run.Failure{Phase: run.PhaseDiscovery}), "add --private"},
+		{"document", Provider{}, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseDescriptor}), "name the environment variable that has the API key, and send it for documents: --api-key-env NAME --private"},
+		{"key not for documents", keyed, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseDescriptor}), "add --private"},
+		{"key wrong", private, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseDescriptor}), "check the key"},
+		{"OAuth", keyed, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseAuth, Details: jsontext.Value(`{"required_auth_type":"oauth2"}`)}), "this skill needs oauth2, which takes a Caddyfile"},
+		{"key expired", keyed, failed(run.AuthRequired, run.NextFollowRun, run.Failure{Phase: run.PhasePoll, Executed: run.ExecutedYes, ExecutionID: "run-1"}), "check the key in the variable that --api-key-env names, and --api-key-header; then follow the run: caddy skill-bridge follow https://a.example a/b run-1"},
 	} {
 		p := tc.p
 		p.Command, p.URL = "caddy", "https://a.example"
-		if got := p.next(tc.failure); !strings.HasPrefix(got, tc.want) || tc.failure.Err.Executed != skillsharing.ExecutedNo && strings.Contains(got, "try again later") {
+		if got := p.next(tc.failure); !strings.HasPrefix(got, tc.want) || tc.failure.Executed != run.ExecutedNo && strings.Contains(got, "try again later") {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}
 	}

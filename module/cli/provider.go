@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -61,28 +62,28 @@ func (p *Provider) List(ctx context.Context, asJSON bool) int {
 }
 
 // fail tells of a failure, and what to do about it.
-func (p *Provider) fail(ctx context.Context, f *translate.Failure, start time.Time, asJSON bool) int {
+func (p *Provider) fail(ctx context.Context, f *run.Failure, start time.Time, asJSON bool) int {
 	status := ProtocolError
 	if ctx.Err() != nil {
 		fmt.Fprintln(p.Screen.Err, "interrupted")
 		status = Interrupted
 	} else {
 		f = late(f, time.Since(start))
-		p.explain(f.Err, p.next(f))
+		p.explain(f, p.next(f))
 	}
 	if asJSON {
-		p.Screen.JSON(failedOutcome{newWholeError(f.Err, f.Next)})
+		p.Screen.JSON(failedOutcome{newWholeError(f, f.Next())})
 	}
 	return status
 }
 
 // late says of a timeout how long was waited: what the bridge says is about a
 // timeout of agents, which is another than the command's.
-func late(f *translate.Failure, waited time.Duration) *translate.Failure {
+func late(f *run.Failure, waited time.Duration) *run.Failure {
 	if !isLate(f) {
 		return f
 	}
-	told, e := *f, *f.Err // which may be shared
+	e := *f // which may be shared
 	e.Message = fmt.Sprintf("The provider had not accepted the run after %s.", seconds(waited))
 	switch {
 	case isDocument(&e):
@@ -90,13 +91,13 @@ func late(f *translate.Failure, waited time.Duration) *translate.Failure {
 	case e.ExecutionID != "":
 		e.Message = fmt.Sprintf("The run had not ended after %s.", seconds(waited))
 	}
-	e.Details, told.Err = fmt.Appendf(nil, `{"waited_ms":%d}`, waited.Milliseconds()), &e
-	return &told
+	e.Details = fmt.Appendf(nil, `{"waited_ms":%d}`, waited.Milliseconds())
+	return &e
 }
 
 // isLate reports a failure for want of time, which the bridge itself has measured.
-func isLate(f *translate.Failure) bool {
-	return f != nil && f.Kind == translate.TimedOut && f.Err.Source == skillsharing.SourceBridge
+func isLate(f *run.Failure) bool {
+	return f != nil && f.Kind == run.DeadlineExceeded && f.By == run.Bridge
 }
 
 func unread(waited time.Duration) string {

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -24,9 +25,9 @@ const (
 
 // Verdict says whether a document is valid, and if not, why.
 type Verdict struct {
-	Valid  bool                     `json:"valid"`
-	Kind   Kind                     `json:"kind"`
-	Faults []skillsharing.Violation `json:"faults"`
+	Valid  bool            `json:"valid"`
+	Kind   Kind            `json:"kind"`
+	Faults []run.Violation `json:"faults"`
 	// More tells that there may be further faults.
 	More bool `json:"more,omitzero"`
 }
@@ -56,7 +57,7 @@ func Judge(document []byte, kind Kind, header http.Header) Verdict {
 	} else {
 		_, err = skillsharing.NewSkill(document, nil)
 	}
-	if e, ok := errors.AsType[*skillsharing.Error](err); ok {
+	if e, ok := errors.AsType[*run.Failure](err); ok {
 		v.Faults = append(v.Faults, Faults(e)...)
 	}
 	v.Valid, v.More = err == nil && len(v.Faults) == 0, len(v.Faults) >= maxFaults
@@ -89,17 +90,17 @@ func kindOf(document []byte) Kind {
 
 // Faults are the violations that an error tells of; none if it is about something
 // else.
-func Faults(e *skillsharing.Error) []skillsharing.Violation {
-	if e.Code == skillsharing.VersionIncompatible {
+func Faults(e *run.Failure) []run.Violation {
+	if e.Kind == run.VersionIncompatible {
 		var d struct {
 			Version   jsontext.Value `json:"descriptor_version"`
 			Supported jsontext.Value `json:"supported_range"`
 		}
 		_ = json.Unmarshal(e.Details, &d) // then the message has to do
-		return []skillsharing.Violation{{Path: "/protocol/version", Message: e.Message, Expected: d.Supported, Actual: d.Version}}
+		return []run.Violation{{Path: "/protocol/version", Message: e.Message, Expected: d.Supported, Actual: d.Version}}
 	}
-	var faults []skillsharing.Violation
-	if e.Hint != skillsharing.HintDocument || json.Unmarshal(e.Details, &faults) != nil {
+	var faults []run.Violation
+	if e.Kind != run.InvalidDocument || json.Unmarshal(e.Details, &faults) != nil {
 		return nil
 	}
 	for i := range faults {
@@ -147,7 +148,7 @@ func (s *Screen) Unread(err error, next string, asJSON bool) int {
 }
 
 // faultLines are for people.
-func faultLines(faults []skillsharing.Violation) string {
+func faultLines(faults []run.Violation) string {
 	var b strings.Builder
 	for _, f := range faults {
 		path := f.Path

@@ -9,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -89,17 +90,17 @@ func (k *APIKey) Authenticate(_ context.Context, a *skillsharing.Authentication)
 	}
 	header = cmp.Or(header, defaultKeyHeader)
 	if skillsharing.ForbiddenHeader(header) {
-		return &skillsharing.Error{
-			Code:          skillsharing.AuthRequired,
+		return &run.Failure{
+			Kind:          run.AuthRequired,
 			Message:       "the descriptor wants the API key in a header that must not carry one; the operator can configure another",
-			Phase:         skillsharing.PhaseAuth,
-			Source:        skillsharing.SourceBridge,
-			Executed:      skillsharing.ExecutedNo,
-			Hint:          skillsharing.HintRefused,
-			DetailsSource: skillsharing.SourceProvider,
+			Phase:         run.PhaseAuth,
+			By:            run.Bridge,
+			Executed:      run.ExecutedNo,
+			Refused:       "forbidden_header",
+			DetailsSource: run.Provider,
 			Details: authDetails{
 				RequiredAuthType: skillsharing.AuthAPIKey,
-				RequiredBy:       skillsharing.SourceBridge,
+				RequiredBy:       run.Bridge,
 				Header:           header[:min(len(header), maxHeaderName)],
 				Reason:           "forbidden_header",
 			}.json(),

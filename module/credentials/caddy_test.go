@@ -22,6 +22,7 @@ import (
 	"github.com/caddyserver/certmagic"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -344,7 +345,7 @@ func TestARefreshTokenInUseElsewhere(t *testing.T) {
 		memory.locked <- struct{}{}
 		a := authentication(t, oauth2Auth(tokenURL)) // whose transport expects no request
 		e := failure(t, m, a)
-		if d := details(t, e); e.Code != skillsharing.EndpointUnreachable || d["reason"] != "locked" || d["url"] != tokenURL || e.Retry == nil {
+		if d := details(t, e); e.Kind != run.Unreachable || d["reason"] != "locked" || d["url"] != tokenURL || e.Retry == nil {
 			t.Errorf("got %+v %s", e, e.Details)
 		}
 	})

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // rawEndpoint is a token endpoint that answers with whatever text, and then
@@ -63,7 +63,7 @@ func rawEndpoint(t *testing.T, answer func(r *http.Request, body string) string)
 }
 
 // overTheWire authenticates with m at a real token endpoint.
-func overTheWire(t *testing.T, m *credentials.OAuth2) *skillsharing.Error {
+func overTheWire(t *testing.T, m *credentials.OAuth2) *run.Failure {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
@@ -72,7 +72,7 @@ func overTheWire(t *testing.T, m *credentials.OAuth2) *skillsharing.Error {
 	a := authentication(t, oauth2Auth(tokenURL))
 	a.Transport, a.Origin = transport, "http://localhost"
 	err := m.Authenticate(ctx, a)
-	e, ok := errors.AsType[*skillsharing.Error](err)
+	e, ok := errors.AsType[*run.Failure](err)
 	if !ok {
 		t.Fatalf("got %v", err)
 	}
@@ -87,7 +87,7 @@ func TestSwitchingProtocols(t *testing.T) {
 	})
 	m := oauth2(t, func(m *credentials.OAuth2) { m.TokenURL = address })
 	e := overTheWire(t, m)
-	if e.Code != skillsharing.AuthRequired || e.HTTPStatus != 101 || details(t, e)["reason"] != "invalid_response" {
+	if e.Kind != run.AuthRequired || e.HTTPStatus != 101 || details(t, e)["reason"] != "invalid_response" {
 		t.Fatalf("got %v %s with status %d", e, e.Details, e.HTTPStatus)
 	}
 	<-hungUp
@@ -111,12 +111,12 @@ func TestABodyThatNeverEnds(t *testing.T) {
 				a.Transport = closing{e, body}
 				start := time.Now()
 				err := m.Authenticate(ctx, a)
-				got, ok := errors.AsType[*skillsharing.Error](err)
+				got, ok := errors.AsType[*run.Failure](err)
 				if !ok || time.Since(start) != 10*time.Second {
 					t.Fatalf("got %v after %s", err, time.Since(start))
 				}
-				if got.Code == skillsharing.EndpointUnreachable && details(t, got)["reason"] != "timeout" ||
-					(got.Code == skillsharing.EndpointUnreachable) != (status == 200) {
+				if got.Kind == run.Unreachable && details(t, got)["reason"] != "timeout" ||
+					(got.Kind == run.Unreachable) != (status == 200) {
 					t.Errorf("got %v %s", got, got.Details)
 				}
 			})
@@ -213,7 +213,7 @@ func TestCausesShowNoSecret(t *testing.T) {
 				m.ClientID, m.ClientSecret, m.TokenURL, m.AuthStyle = awkwardID, "{env.BRIDGE_AWKWARD}", address, test.style
 			})
 			e := overTheWire(t, m)
-			if e.Code != skillsharing.EndpointUnreachable || e.Cause == nil {
+			if e.Kind != run.Unreachable || e.Cause == nil {
 				t.Fatalf("got %v because of %v", e, e.Cause)
 			}
 			text := e.Cause.Error()

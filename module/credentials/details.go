@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -14,12 +15,12 @@ import (
 type authDetails struct {
 	RequiredAuthType skillsharing.AuthType `json:"required_auth_type"`
 	// RequiredBy is "bridge" where its own rules stand in the way, else "provider".
-	RequiredBy       skillsharing.Source `json:"required_by"`
-	Header           string              `json:"header,omitzero"`
-	TokenURL         string              `json:"token_url,omitzero"`
-	AuthorizationURL string              `json:"authorization_url,omitzero"`
-	Scopes           map[string]string   `json:"scopes,omitzero"` // name to description
-	Reason           string              `json:"reason"`
+	RequiredBy       run.Party         `json:"required_by"`
+	Header           string            `json:"header,omitzero"`
+	TokenURL         string            `json:"token_url,omitzero"`
+	AuthorizationURL string            `json:"authorization_url,omitzero"`
+	Scopes           map[string]string `json:"scopes,omitzero"` // name to description
+	Reason           string            `json:"reason"`
 }
 
 func (d authDetails) json() jsontext.Value { return marshal(d) }
@@ -35,8 +36,8 @@ func (d unreachableDetails) json() jsontext.Value { return marshal(d) }
 // describe adds to the details of a refused token request what the descriptor
 // says about it: callers with different descriptors share the refusal.
 func describe(err error, auth *skillsharing.Auth) error {
-	e, ok := errors.AsType[*skillsharing.Error](err)
-	if !ok || e.Code != skillsharing.AuthRequired || auth == nil || auth.OAuth2 == nil {
+	e, ok := errors.AsType[*run.Failure](err)
+	if !ok || e.Kind != run.AuthRequired || auth == nil || auth.OAuth2 == nil {
 		return err
 	}
 	var d authDetails
@@ -44,7 +45,7 @@ func describe(err error, auth *skillsharing.Auth) error {
 		return err // details of something else
 	}
 	d.AuthorizationURL, d.Scopes = auth.OAuth2.AuthorizationURL, auth.OAuth2.Scopes
-	e.Details, e.DetailsSource = d.json(), skillsharing.SourceProvider
+	e.Details, e.DetailsSource = d.json(), run.Provider
 	return e
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // saying is a token endpoint that always answers the same.
@@ -77,9 +77,9 @@ func FuzzTokenAnswer(f *testing.F) {
 	})
 }
 
-func checkTokenError(t *testing.T, e *skillsharing.Error, secrets []string, body string) {
+func checkTokenError(t *testing.T, e *run.Failure, secrets []string, body string) {
 	t.Helper()
-	if !slices.Contains([]skillsharing.ErrorCode{skillsharing.AuthRequired, skillsharing.EndpointUnreachable}, e.Code) || e.Executed != skillsharing.ExecutedNo || e.Message == "" ||
+	if !slices.Contains([]run.Kind{run.AuthRequired, run.Unreachable}, e.Kind) || e.Executed != run.ExecutedNo || e.Message == "" ||
 		len(e.Message) > 1000 || !e.Details.IsValid() || e.Retry != nil && !e.Retry.IsValid() {
 		t.Errorf("error %+v", e)
 	}

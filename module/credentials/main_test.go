@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.uber.org/goleak"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -91,7 +92,7 @@ func authentication(t *testing.T, auth *skillsharing.Auth) *skillsharing.Authent
 }
 
 // details decodes the details of an error: the texts among them.
-func details(t *testing.T, e *skillsharing.Error) map[string]string {
+func details(t *testing.T, e *run.Failure) map[string]string {
 	t.Helper()
 	var all map[string]any
 	if err := json.Unmarshal(e.Details, &all); err != nil {

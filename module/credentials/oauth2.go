@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/oauth2"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -327,9 +328,9 @@ func hasScheme(address, scheme string) bool {
 }
 
 // refused is the error for a token request that is not made.
-func refused(tokenURL, reason, message string) *skillsharing.Error {
-	e := authRequired(skillsharing.SourceBridge, tokenURL, reason, message)
-	e.Hint = skillsharing.HintRefused
+func refused(tokenURL, reason, message string) *run.Failure {
+	e := authRequired(run.Bridge, tokenURL, reason, message)
+	e.Refused = reason
 	return e
 }
 
@@ -338,17 +339,17 @@ func refused(tokenURL, reason, message string) *skillsharing.Error {
 func (o *OAuth2) fetcher(endpoint string, a *skillsharing.Authentication) fetch {
 	f := tokenRequest{client: o.client(), endpoint: endpoint, transport: a.Transport, limit: a.MaxResponseSize, secrets: o.Secrets}
 	key := audience{endpoint, a.Origin}
-	return func(ctx context.Context, newest refreshToken) (grantedToken, *skillsharing.Error) {
+	return func(ctx context.Context, newest refreshToken) (grantedToken, *run.Failure) {
 		// Caddy's HTTP transport takes the replacer of its placeholders from here.
 		ctx = context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer())
 		granted, err := o.obtain(ctx, f, key, newest)
 		if err != nil {
 			if o.client().tokenURL == "" {
-				err.DetailsSource = skillsharing.SourceProvider // it chose the address
+				err.DetailsSource = run.Provider // it chose the address
 			}
 			o.logger.Debug("no access token was obtained", // whoever reports the call that it was for warns
 				zap.String("token_url", redacted(redactURL(endpoint), o.Secrets())),
-				zap.String("code", string(err.Code)),
+				zap.String("code", string(err.Kind)),
 				zap.Int("status", err.HTTPStatus),
 				zap.String("error", err.Message))
 		}
@@ -357,7 +358,7 @@ func (o *OAuth2) fetcher(endpoint string, a *skillsharing.Authentication) fetch 
 }
 
 // obtain makes the token request of the configured grant.
-func (o *OAuth2) obtain(ctx context.Context, f tokenRequest, key audience, newest refreshToken) (grantedToken, *skillsharing.Error) {
+func (o *OAuth2) obtain(ctx context.Context, f tokenRequest, key audience, newest refreshToken) (grantedToken, *run.Failure) {
 	if o.client().refreshToken == "" {
 		return f.do(ctx, "")
 	}
@@ -368,7 +369,7 @@ func (o *OAuth2) obtain(ctx context.Context, f tokenRequest, key audience, newes
 		name:       o.client().rotationName(f.endpoint),
 		configured: o.client().refreshToken,
 	}
-	return r.do(ctx, newest, func(ctx context.Context, token string) (grantedToken, *skillsharing.Error) {
+	return r.do(ctx, newest, func(ctx context.Context, token string) (grantedToken, *run.Failure) {
 		o.tokens().use(key, token)
 		return f.do(ctx, token)
 	})

@@ -19,6 +19,7 @@ import (
 	"github.com/zitadel/oidc/v3/pkg/op"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -140,7 +141,7 @@ func TestAuthorizationServerRefuses(t *testing.T) {
 	m := provisioned(t, credentials.OAuth2{ClientID: "sid1", ClientSecret: "{env.BRIDGE_SECRET}"})
 	for range 3 {
 		e := failure(t, m, s.authentication(t))
-		if e.Code != skillsharing.AuthRequired || e.HTTPStatus < 400 || e.HTTPStatus > 499 || details(t, e)["reason"] != "invalid_client" {
+		if e.Kind != run.AuthRequired || e.HTTPStatus < 400 || e.HTTPStatus > 499 || details(t, e)["reason"] != "invalid_client" {
 			t.Errorf("got %+v %s", e, e.Details)
 		}
 	}
@@ -155,7 +156,7 @@ func TestAuthorizationServerIsDown(t *testing.T) {
 	m := provisioned(t, credentials.OAuth2{ClientID: "sid1", ClientSecret: "{env.BRIDGE_SECRET}"})
 	a := s.authentication(t)
 	s.Close()
-	if e := failure(t, m, a); e.Code != skillsharing.EndpointUnreachable || details(t, e)["reason"] != "connection_failed" {
+	if e := failure(t, m, a); e.Kind != run.Unreachable || details(t, e)["reason"] != "connection_failed" {
 		t.Errorf("got %+v", e)
 	}
 }
@@ -253,7 +254,7 @@ func TestAuthorizationServerRotatesRefreshTokens(t *testing.T) {
 	m := load(t, fileStorage(t), module)[0].(*credentials.OAuth2)
 	defer stop(t)
 	err := m.Authenticate(t.Context(), s.authentication(t))
-	if e, ok := errors.AsType[*skillsharing.Error](err); !ok || e.Code != skillsharing.AuthRequired {
+	if e, ok := errors.AsType[*run.Failure](err); !ok || e.Kind != run.AuthRequired {
 		t.Errorf("got %v", err)
 	}
 }

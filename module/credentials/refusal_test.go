@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -62,19 +63,19 @@ func TestRefusalsDescribeWhatIsMissing(t *testing.T) {
 	for name, test := range map[string]struct {
 		auth   *skillsharing.Auth
 		want   string
-		source skillsharing.Source
+		source run.Party
 	}{
 		"descriptor": {
 			oauth2Auth("https://elsewhere.example.com/token"),
 			`{"required_auth_type":"oauth2","required_by":"provider","token_url":"https://id.example.com/token",` +
 				`"authorization_url":"https://id.example.com/authorize","scopes":{"all":"everything"},` + known,
-			skillsharing.SourceProvider,
+			run.Provider,
 		},
 		"another descriptor": {
 			&skillsharing.Auth{Type: skillsharing.AuthOAuth2, OAuth2: &skillsharing.OAuth2{AuthorizationURL: "https://other.example.com/", Scopes: map[string]string{}}},
 			`{"required_auth_type":"oauth2","required_by":"provider","token_url":"https://id.example.com/token",` +
 				`"authorization_url":"https://other.example.com/","scopes":{},` + known,
-			skillsharing.SourceProvider,
+			run.Provider,
 		},
 		"no descriptor": {
 			nil,
@@ -94,13 +95,13 @@ func TestRefusalsDescribeWhatIsMissing(t *testing.T) {
 			a := rejected(t, e, first)
 			a.Auth = test.auth
 			_, err := m.Renew(t.Context(), a)
-			renewing, ok := errors.AsType[*skillsharing.Error](err)
+			renewing, ok := errors.AsType[*run.Failure](err)
 			if !ok {
 				t.Fatalf("got %v", err)
 			}
 			// The other descriptor's turn is between the two.
 			failure(t, m, withTransport(authentication(t, oauth2Auth("https://third.example.com/")), e))
-			for _, got := range []*skillsharing.Error{renewing, failure(t, m, withTransport(authentication(t, test.auth), e))} {
+			for _, got := range []*run.Failure{renewing, failure(t, m, withTransport(authentication(t, test.auth), e))} {
 				if string(got.Details) != test.want || got.DetailsSource != test.source {
 					t.Errorf("got  %s of %q\nwant %s", got.Details, got.DetailsSource, test.want)
 				}

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -56,8 +57,8 @@ func (r rotation) key() string { return "skill_bridge/oauth2/" + r.name + ".json
 // do makes a token request with the newest refresh token, and keeps the one that
 // is issued with the answer.
 func (r rotation) do(ctx context.Context, newest refreshToken,
-	request func(context.Context, string) (grantedToken, *skillsharing.Error),
-) (grantedToken, *skillsharing.Error) {
+	request func(context.Context, string) (grantedToken, *run.Failure),
+) (grantedToken, *run.Failure) {
 	unlock, err := r.lock(ctx)
 	if err != nil {
 		return grantedToken{refresh: newest}, err
@@ -79,19 +80,19 @@ func (r rotation) do(ctx context.Context, newest refreshToken,
 // lock keeps other instances from using the same refresh token. Without a
 // working storage there is nothing to coordinate with, so it goes on without,
 // with a warning.
-func (r rotation) lock(ctx context.Context) (unlock func(), failure *skillsharing.Error) {
+func (r rotation) lock(ctx context.Context) (unlock func(), failure *run.Failure) {
 	name := "skill_bridge_oauth2_" + r.name
 	err := r.storage.Lock(ctx, name)
 	switch {
 	case err == nil:
 		return func() { r.unlock(name) }, nil
 	case ctx.Err() != nil:
-		return nil, &skillsharing.Error{
-			Code:     skillsharing.EndpointUnreachable,
+		return nil, &run.Failure{
+			Kind:     run.Unreachable,
 			Message:  "The refresh token is in use by another instance of the bridge.",
-			Phase:    skillsharing.PhaseAuth,
-			Source:   skillsharing.SourceBridge,
-			Executed: skillsharing.ExecutedNo,
+			Phase:    run.PhaseAuth,
+			By:       run.Bridge,
+			Executed: run.ExecutedNo,
 			Retry:    skillsharing.SuggestRetry(2*time.Second, 3),
 			Details:  unreachableDetails{URL: redactURL(r.endpoint), Reason: "locked"}.json(),
 			Cause:    err,

@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -81,12 +82,12 @@ func TestAPIKeyInAForbiddenHeader(t *testing.T) {
 	for _, header := range []string{"Host", "content-length", "X Y", "A\r\nB", "\xff", strings.Repeat("ä", 1000)} {
 		a := authentication(t, &skillsharing.Auth{Type: skillsharing.AuthAPIKey, Header: header})
 		err := m.Authenticate(t.Context(), a)
-		e, ok := errors.AsType[*skillsharing.Error](err)
+		e, ok := errors.AsType[*run.Failure](err)
 		if !ok {
 			t.Fatalf("%q: got %v", header, err)
 		}
-		if e.Code != skillsharing.AuthRequired || e.Source != skillsharing.SourceBridge || e.Hint != skillsharing.HintRefused ||
-			e.Executed != skillsharing.ExecutedNo || e.Phase != skillsharing.PhaseAuth {
+		if e.Kind != run.AuthRequired || e.By != run.Bridge || e.Refused == "" ||
+			e.Executed != run.ExecutedNo || e.Phase != run.PhaseAuth {
 			t.Errorf("%q: got %+v", header, e)
 		}
 		if d := details(t, e); d["required_auth_type"] != "api_key" || d["reason"] != "forbidden_header" || len(d["header"]) > 256 {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -38,7 +39,7 @@ type tokenRequest struct {
 
 // do asks for a token (RFC 6749, section 4.4.2), with the grant of the refresh
 // token if there is one (section 6).
-func (r tokenRequest) do(ctx context.Context, refresh string) (grantedToken, *skillsharing.Error) {
+func (r tokenRequest) do(ctx context.Context, refresh string) (grantedToken, *run.Failure) {
 	config := clientcredentials.Config{
 		ClientID:       r.client.id,
 		ClientSecret:   r.client.secret,
@@ -64,7 +65,7 @@ func (r tokenRequest) do(ctx context.Context, refresh string) (grantedToken, *sk
 		return grantedToken{after: ex.after}, r.judge(ex, err)
 	}
 	if reason, message := unusable(token); reason != "" {
-		e := authRequired(skillsharing.SourceProvider, r.endpoint, reason, message)
+		e := authRequired(run.Provider, r.endpoint, reason, message)
 		e.HTTPStatus = ex.status
 		return grantedToken{}, e
 	}
@@ -90,7 +91,7 @@ func unusable(token *oauth2.Token) (reason, message string) {
 // judge makes the error of a token request that failed. Of what was answered it
 // repeats the status and a well-formed error code, nothing else; the error of
 // the library contains the whole body.
-func (r tokenRequest) judge(ex *exchange, err error) *skillsharing.Error {
+func (r tokenRequest) judge(ex *exchange, err error) *run.Failure {
 	switch {
 	case ex.status == 0:
 		return r.unreachable(ex)
@@ -100,7 +101,7 @@ func (r tokenRequest) judge(ex *exchange, err error) *skillsharing.Error {
 		return r.unreachable(ex)
 	}
 	reason, message := r.refusal(ex, err)
-	e := authRequired(skillsharing.SourceProvider, r.endpoint, reason, message)
+	e := authRequired(run.Provider, r.endpoint, reason, message)
 	e.HTTPStatus = ex.status
 	return e
 }
@@ -164,17 +165,17 @@ func (r tokenRequest) errorCode(err error) string {
 var errorCodeSyntax = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
 // unreachable is the error for a token endpoint that did not answer, or is in trouble.
-func (r tokenRequest) unreachable(ex *exchange) *skillsharing.Error {
+func (r tokenRequest) unreachable(ex *exchange) *run.Failure {
 	retry := skillsharing.SuggestRetry(2*time.Second, 3)
 	if ex.after > 0 {
 		retry = askLater(min(ex.after, longestWait))
 	}
-	e := &skillsharing.Error{
-		Code:       skillsharing.EndpointUnreachable,
-		Phase:      skillsharing.PhaseAuth,
-		Source:     skillsharing.SourceBridge,
+	e := &run.Failure{
+		Kind:       run.Unreachable,
+		Phase:      run.PhaseAuth,
+		By:         run.Bridge,
 		HTTPStatus: ex.status,
-		Executed:   skillsharing.ExecutedNo,
+		Executed:   run.ExecutedNo,
 		Retry:      retry,
 		URL:        redactURL(r.endpoint),
 		Cause:      ex.err,
@@ -182,7 +183,7 @@ func (r tokenRequest) unreachable(ex *exchange) *skillsharing.Error {
 	reason := "connection_failed"
 	switch {
 	case ex.status >= 300:
-		e.Source = skillsharing.SourceProvider
+		e.By = run.Provider
 		reason = fmt.Sprintf("http_%d", ex.status)
 		e.Message = fmt.Sprintf("The token endpoint answered with HTTP status %d.", ex.status)
 	case timedOut(ex.err):
@@ -195,11 +196,11 @@ func (r tokenRequest) unreachable(ex *exchange) *skillsharing.Error {
 		error
 		Refused() string
 	}](ex.err); refused { // what the bridge itself forbids will not change by waiting
-		reason, e.Hint, e.Retry = r.Refused(), skillsharing.HintRefused, nil
+		reason, e.Refused, e.Retry = r.Refused(), r.Refused(), nil
 	}
 	e.Details = unreachableDetails{URL: redactURL(r.endpoint), Reason: reason}.json()
-	if own, ok := errors.AsType[*skillsharing.Error](ex.err); ok {
-		e.Code, e.Message, e.Hint, e.Retry, e.Cause = own.Code, own.Message, own.Hint, own.Retry, own.Cause
+	if own, ok := errors.AsType[*run.Failure](ex.err); ok {
+		e.Kind, e.Message, e.Refused, e.Retry, e.Cause = own.Kind, own.Message, own.Refused, own.Retry, own.Cause
 	}
 	e.Cause = scrubbed(e.Cause, r.secrets())
 	return e
@@ -212,8 +213,8 @@ func askLater(delay time.Duration) jsontext.Value {
 
 // rejectedAgain is the error of a token that a provider has rejected shortly after the
 // one before, and that is not replaced so soon.
-func rejectedAgain(tokenURL string, early time.Duration) *skillsharing.Error {
-	e := authRequired(skillsharing.SourceProvider, tokenURL, "token_rejected", fmt.Sprintf(
+func rejectedAgain(tokenURL string, early time.Duration) *run.Failure {
+	e := authRequired(run.Provider, tokenURL, "token_rejected", fmt.Sprintf(
 		"The provider refuses the access tokens that its token endpoint issues, the newest too; the next one is fetched in %s at the earliest. ",
 		early.Round(time.Second))+askToCheckClient)
 	e.HTTPStatus = http.StatusUnauthorized
@@ -231,13 +232,13 @@ func timedOut(err error) bool {
 
 // authRequired is the error for a token that is not to be had, by whose finding.
 // Message is for people and reason for programs.
-func authRequired(by skillsharing.Source, tokenURL, reason, message string) *skillsharing.Error {
-	return &skillsharing.Error{
-		Code:     skillsharing.AuthRequired,
+func authRequired(by run.Party, tokenURL, reason, message string) *run.Failure {
+	return &run.Failure{
+		Kind:     run.AuthRequired,
 		Message:  message,
-		Phase:    skillsharing.PhaseAuth,
-		Source:   by,
-		Executed: skillsharing.ExecutedNo,
+		Phase:    run.PhaseAuth,
+		By:       by,
+		Executed: run.ExecutedNo,
 		URL:      redactURL(tokenURL),
 		Details: authDetails{
 			RequiredAuthType: skillsharing.AuthOAuth2,

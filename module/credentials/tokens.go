@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 const (
@@ -55,11 +55,11 @@ type grant struct {
 	replaced []accessToken // the tokens before, oldest first, which runs and providers may still use
 	refresh  refreshToken
 
-	failure   *skillsharing.Error // of the last fetch, which stands until asking again makes sense
-	until     time.Time           // when that is; zero: it does
-	renewable time.Time           // when a rejected token may be replaced again
-	renewal   time.Duration       // how long that was put off
-	inFlight  *flight             // nil: no fetch is under way
+	failure   *run.Failure  // of the last fetch, which stands until asking again makes sense
+	until     time.Time     // when that is; zero: it does
+	renewable time.Time     // when a rejected token may be replaced again
+	renewal   time.Duration // how long that was put off
+	inFlight  *flight       // nil: no fetch is under way
 }
 
 // replace puts a token in the place of another, or none. The one before remains a
@@ -86,7 +86,7 @@ func (g *grant) putOff(now time.Time) {
 
 // waiting returns the failure that stands for what would be asked now, nil if asking
 // makes sense.
-func (g *grant) waiting(now time.Time) *skillsharing.Error {
+func (g *grant) waiting(now time.Time) *run.Failure {
 	if g.failure == nil || !now.Before(g.until) {
 		return nil
 	}
@@ -141,14 +141,14 @@ type grantedToken struct {
 
 // fetch obtains a token. newest is the refresh token that the fetch before
 // returned, and the new one is returned even beside an error.
-type fetch func(ctx context.Context, newest refreshToken) (grantedToken, *skillsharing.Error)
+type fetch func(ctx context.Context, newest refreshToken) (grantedToken, *run.Failure)
 
 // flight is a fetch that is under way, for everyone who waits for it. Its result
 // is set before done is closed.
 type flight struct {
 	done  chan struct{}
 	token string
-	err   *skillsharing.Error
+	err   *run.Failure
 }
 
 // get returns a token for key: the one at hand while it is valid, else one that
@@ -293,13 +293,13 @@ func (s *tokenStore) launch(g *grant, f fetch) *flight {
 
 // guarded makes an error of a panic: storage is a module that anybody may have
 // written, and the goroutine is nobody's to recover.
-func guarded(ctx context.Context, f fetch, newest refreshToken) (granted grantedToken, err *skillsharing.Error) {
+func guarded(ctx context.Context, f fetch, newest refreshToken) (granted grantedToken, err *run.Failure) {
 	defer func() {
 		if value := recover(); value != nil {
 			granted = grantedToken{refresh: newest}
-			err = &skillsharing.Error{
-				Code: "INTERNAL_ERROR", Message: "Fetching a token failed unexpectedly; this is a bug.",
-				Phase: skillsharing.PhaseAuth, Source: skillsharing.SourceBridge, Executed: skillsharing.ExecutedNo,
+			err = &run.Failure{
+				Kind: run.Internal, Message: "Fetching a token failed unexpectedly; this is a bug.",
+				Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo,
 				Cause: fmt.Errorf("panic: %v\n%s", value, debug.Stack()),
 			}
 		}
@@ -308,7 +308,7 @@ func guarded(ctx context.Context, f fetch, newest refreshToken) (granted granted
 }
 
 // land notes the outcome of a fetch. The caller holds the lock.
-func (g *grant) land(granted grantedToken, err *skillsharing.Error) {
+func (g *grant) land(granted grantedToken, err *run.Failure) {
 	now := time.Now()
 	g.inFlight = nil
 	g.refresh = granted.refresh
@@ -325,8 +325,8 @@ func (g *grant) land(granted grantedToken, err *skillsharing.Error) {
 
 // cacheable tells whether asking again at once would be pointless: the token
 // endpoint has refused. A network or a server in trouble may recover any time.
-func cacheable(err *skillsharing.Error) bool {
-	return err.Code == skillsharing.AuthRequired && err.HTTPStatus >= 400 && err.HTTPStatus < 500
+func cacheable(err *run.Failure) bool {
+	return err.Kind == run.AuthRequired && err.HTTPStatus >= 400 && err.HTTPStatus < 500
 }
 
 // wait returns what the fetch obtains, unless ctx ends before.
@@ -334,12 +334,12 @@ func (fl *flight) wait(ctx context.Context) (string, error) {
 	select {
 	case <-fl.done:
 	case <-ctx.Done():
-		return "", &skillsharing.Error{
-			Code:     skillsharing.InvocationTimeout,
+		return "", &run.Failure{
+			Kind:     run.DeadlineExceeded,
 			Message:  "The call ended before the token endpoint had answered.",
-			Phase:    skillsharing.PhaseAuth,
-			Source:   skillsharing.SourceBridge,
-			Executed: skillsharing.ExecutedNo,
+			Phase:    run.PhaseAuth,
+			By:       run.Bridge,
+			Executed: run.ExecutedNo,
 			Cause:    context.Cause(ctx),
 		}
 	}
@@ -350,7 +350,7 @@ func (fl *flight) wait(ctx context.Context) (string, error) {
 }
 
 // clone gives each caller an error of its own, to add to.
-func clone(err *skillsharing.Error) *skillsharing.Error {
+func clone(err *run.Failure) *run.Failure {
 	e := *err
 	return &e
 }

@@ -30,7 +30,7 @@ type answer struct {
 
 // asked is what an answer is about.
 type asked struct {
-	phase       Phase
+	phase       run.Phase
 	executionID string // of the run that was asked about; empty: it was an invocation
 	skillID     string
 	mayBeBare   bool // a result may come bare: as an object that only has an output
@@ -47,7 +47,7 @@ const (
 // judge says what a provider's answer means. It is the only place where that is
 // decided: an InvocationResponse counts first, then a unified error (section
 // 8.2), then the HTTP status.
-func (c *Client) judge(a *answer, about asked) (*Response, *Error) {
+func (c *Client) judge(a *answer, about asked) (*Response, *run.Failure) {
 	phase, knownID := about.phase, about.executionID
 	if a.withoutRoom != nil {
 		return nil, c.noRoom(a, about)
@@ -56,7 +56,7 @@ func (c *Client) judge(a *answer, about asked) (*Response, *Error) {
 		e := invalidAnswer(a, phase, knownID, fmt.Sprintf("The provider's answer can't be used: the answer nests deeper than %d levels (limits depth).", depth))
 		e.Details = limitDetails("depth", int64(depth))
 		if knownID != "" {
-			e.judgeRun()
+			judgeRun(e)
 		}
 		return nil, e
 	}
@@ -74,7 +74,7 @@ func (c *Client) judge(a *answer, about asked) (*Response, *Error) {
 	if most := c.Limits.OutputSize; r.State == run.Completed && most > 0 && int64(len(r.Output)) > most {
 		e := invalidAnswer(a, phase, clip(c.scrubText(r.ExecutionID), maxExecutionID),
 			fmt.Sprintf("The run has completed, but its output of %d bytes is larger than the %d bytes that are accepted (limits output_size).", len(r.Output), most))
-		e.Executed, e.Hint = ExecutedYes, HintRunLost // following it again brings the same
+		e.Executed, e.Lost = run.ExecutedYes, true // following it again brings the same
 		e.Details = limitDetails("output_size", most)
 		return nil, e
 	}
@@ -93,42 +93,42 @@ func (c *Client) isRun(a *answer) bool {
 }
 
 // invalidAnswer is the error of an answer that can't be used, whatever it means.
-func invalidAnswer(a *answer, phase Phase, executionID, message string) *Error {
-	return &Error{
-		Code: InvalidProviderResponse, Phase: phase, Source: SourceBridge, Message: message,
+func invalidAnswer(a *answer, phase run.Phase, executionID, message string) *run.Failure {
+	return &run.Failure{
+		Kind: run.ProviderFault, Phase: phase, By: run.Bridge, Message: message,
 		HTTPStatus: a.status, ExecutionID: executionID, Executed: executed(a.status, phase),
 	}
 }
 
 // judgeError says what an answer means that is not an InvocationResponse.
-func judgeError(a *answer, m *members, phase Phase, knownID string) *Error {
+func judgeError(a *answer, m *members, phase run.Phase, knownID string) *run.Failure {
 	said := m.runError()
-	e := &Error{
-		Phase: phase, Source: SourceProvider, HTTPStatus: a.status, ExecutionID: knownID,
+	e := &run.Failure{
+		Phase: phase, By: run.Provider, HTTPStatus: a.status, ExecutionID: knownID,
 		Executed: executed(a.status, phase), Message: said.Message, Details: said.Details, Retry: said.Retry,
 	}
-	switch code, known := unifiedCode(said.Code); {
+	switch kind, known := kinds[ErrorCode(said.Code)]; {
 	case known:
-		e.Code = code
-		if code == ValidationError {
-			e.Arguments = &ArgumentError{Param: "args", Reason: "rejected_by_provider"}
+		e.Kind = kind
+		if kind == run.InvalidArguments {
+			e.Argument = &run.Argument{Param: "args", Reason: "rejected_by_provider"}
 		}
 	case (a.status == http.StatusBadRequest || a.status == http.StatusUnprocessableEntity) && m.valid:
-		e.Code = ValidationError
-		e.Arguments = &ArgumentError{Param: "args", Reason: "rejected_by_provider"}
+		e.Kind = run.InvalidArguments
+		e.Argument = &run.Argument{Param: "args", Reason: "rejected_by_provider"}
 		e.Details = boundedDetails(bytes.TrimSpace(withoutBOM(a.body)), maxRejection)
 	default:
-		e.Code = codeOfStatus(a.status)
+		e.Kind = kindOfStatus(a.status)
 	}
 	if knownID != "" {
-		e.judgeRun()
+		judgeRun(e)
 	}
-	if e.Code == InvalidProviderResponse && a.status < 400 {
-		e.Source = SourceBridge // the provider does not call it an error
+	if e.Kind == run.ProviderFault && a.status < 400 {
+		e.By = run.Bridge // the provider does not call it an error
 	}
-	e.Message = cmp.Or(e.Message, defaultMessage(e.Code, a))
+	e.Message = cmp.Or(e.Message, defaultMessage(e.Kind, a))
 	if e.Details != nil {
-		e.Details, e.DetailsSource = boundedDetails(e.Details, maxDetails), SourceProvider
+		e.Details, e.DetailsSource = boundedDetails(e.Details, maxDetails), run.Provider
 	}
 	if delay := retryAfter(a.header); e.Retry == nil && delay > 0 {
 		e.Retry = SuggestRetry(delay, 1)
@@ -136,63 +136,27 @@ func judgeError(a *answer, m *members, phase Phase, knownID string) *Error {
 	return e
 }
 
-// judgeRun turns codes that speak of the skill into what they mean for a run
+// judgeRun turns failures that speak of the skill into what they mean for a run
 // that had been accepted: it exists, or it is lost.
-func (e *Error) judgeRun() {
-	if e.HTTPStatus == http.StatusNotFound || e.HTTPStatus == http.StatusGone || e.Code == SkillNotFound {
-		e.Hint = HintRunLost
+func judgeRun(e *run.Failure) {
+	if e.HTTPStatus == http.StatusNotFound || e.HTTPStatus == http.StatusGone || e.Kind == run.SkillNotFound {
+		e.Lost = true
 	}
-	switch e.Code {
-	case SkillNotFound, VersionIncompatible, ValidationError:
-		e.Code, e.Arguments = InvalidProviderResponse, nil
+	switch e.Kind {
+	case run.SkillNotFound, run.VersionIncompatible, run.InvalidArguments:
+		e.Kind, e.Argument = run.ProviderFault, nil
 	}
-}
-
-// unifiedCode returns the code that a provider's word for it stands for. The
-// protocol's other documents call a timeout EXECUTION_TIMEOUT.
-func unifiedCode(code string) (ErrorCode, bool) {
-	if code == "EXECUTION_TIMEOUT" {
-		return InvocationTimeout, true
-	}
-	return ErrorCode(code), slices.Contains(unifiedCodes, ErrorCode(code))
-}
-
-var unifiedCodes = []ErrorCode{
-	ValidationError, AuthRequired, PermissionDenied, SkillNotFound,
-	InvocationTimeout, EndpointUnreachable, VersionIncompatible, RateLimited,
-}
-
-// codeOfStatus is the code that an HTTP status stands for where the body says
-// nothing (section 8.1).
-func codeOfStatus(status int) ErrorCode {
-	if code, ok := statusCodes[status]; ok {
-		return code
-	}
-	return InvalidProviderResponse
-}
-
-var statusCodes = map[int]ErrorCode{
-	http.StatusUnauthorized:        AuthRequired,
-	http.StatusForbidden:           PermissionDenied,
-	http.StatusNotFound:            SkillNotFound,
-	http.StatusGone:                SkillNotFound,
-	http.StatusRequestTimeout:      InvocationTimeout,
-	http.StatusGatewayTimeout:      InvocationTimeout,
-	http.StatusBadGateway:          EndpointUnreachable,
-	http.StatusServiceUnavailable:  EndpointUnreachable,
-	http.StatusUnprocessableEntity: VersionIncompatible,
-	http.StatusTooManyRequests:     RateLimited,
 }
 
 // executed says what an HTTP status tells about the execution of a skill.
-func executed(status int, phase Phase) Executed {
-	if phase == PhasePoll || phase == PhaseResult {
-		return ExecutedYes
+func executed(status int, phase run.Phase) run.Executed {
+	if phase == run.PhasePoll || phase == run.PhaseResult {
+		return run.ExecutedYes
 	}
-	if phase != PhaseInvoke || slices.Contains(refusals, status) {
-		return ExecutedNo
+	if phase != run.PhaseInvoke || slices.Contains(refusals, status) {
+		return run.ExecutedNo
 	}
-	return ExecutedMaybe
+	return run.ExecutedMaybe
 }
 
 // refusals are the statuses with which an endpoint says that it did nothing.
@@ -201,11 +165,11 @@ var refusals = []int{
 	http.StatusGone, http.StatusUnprocessableEntity, http.StatusTooManyRequests,
 }
 
-func defaultMessage(code ErrorCode, a *answer) string {
+func defaultMessage(kind run.Kind, a *answer) string {
 	switch {
 	case a.status >= 300 && a.status < 400:
 		return fmt.Sprintf("The provider answered HTTP %d, and redirects are not followed here.", a.status)
-	case code == InvalidProviderResponse && a.status < 300:
+	case kind == run.ProviderFault && a.status < 300:
 		if fault := faultOf(a.body); fault != "" {
 			return fmt.Sprintf("The provider answered HTTP %d with JSON that can't be used: %s.", a.status, fault)
 		}

@@ -67,9 +67,9 @@ func TestJudgeInvocationResponse(t *testing.T) {
 		{"timestamps of a wrong type", 200, `{"status":"completed","timestamps":[]}`, "", skillsharing.Response{State: run.Completed}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			phase := skillsharing.PhaseInvoke
+			phase := run.PhaseInvoke
 			if c.knownID != "" {
-				phase = skillsharing.PhasePoll
+				phase = run.PhasePoll
 			}
 			r, e := skillsharing.Judge(c.status, nil, c.body, phase, c.knownID)
 			if e != nil {
@@ -100,142 +100,142 @@ func TestJudgeError(t *testing.T) {
 		name      string
 		status    int
 		body      string
-		phase     skillsharing.Phase
-		code      skillsharing.ErrorCode
-		source    skillsharing.Source
-		executed  skillsharing.Executed
+		phase     run.Phase
+		code      run.Kind
+		source    run.Party
+		executed  run.Executed
 		arguments string
 		told      string // message, details and retry; empty: whatever, but a message there must be
 	}{
 		// The HTTP status decides where the body says nothing.
-		{"", 401, ``, skillsharing.PhaseInvoke, skillsharing.AuthRequired, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", ""},
-		{"", 403, ``, skillsharing.PhaseInvoke, skillsharing.PermissionDenied, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", ""},
-		{"", 404, ``, skillsharing.PhaseInvoke, skillsharing.SkillNotFound, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", ""},
-		{"", 410, ``, skillsharing.PhaseInvoke, skillsharing.SkillNotFound, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", ""},
-		{"", 408, ``, skillsharing.PhaseInvoke, skillsharing.InvocationTimeout, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", ""},
-		{"", 504, ``, skillsharing.PhaseInvoke, skillsharing.InvocationTimeout, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", ""},
-		{"", 502, ``, skillsharing.PhaseInvoke, skillsharing.EndpointUnreachable, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", ""},
-		{"", 503, `<html>`, skillsharing.PhaseInvoke, skillsharing.EndpointUnreachable, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", ""},
-		{"", 422, ``, skillsharing.PhaseInvoke, skillsharing.VersionIncompatible, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", ""},
-		{"", 422, `<html>`, skillsharing.PhaseInvoke, skillsharing.VersionIncompatible, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", ""},
-		{"", 429, ``, skillsharing.PhaseInvoke, skillsharing.RateLimited, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", ""},
-		{"", 400, ``, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", ""},
-		{"", 400, `no`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", ""},
-		{"", 405, ``, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", ""},
-		{"", 409, `{}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", ""},
-		{"", 418, `{}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", ""},
-		{"", 500, `{}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", ""},
-		{"", 501, ``, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", ""},
-		{"", 599, ``, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", ""},
-		{"", 301, ``, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
-		{"", 307, ``, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
-		{"", 304, ``, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
-		{"", 200, ``, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
-		{"", 204, ``, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
+		{"", 401, ``, run.PhaseInvoke, run.AuthRequired, run.Provider, run.ExecutedNo, "", ""},
+		{"", 403, ``, run.PhaseInvoke, run.PermissionDenied, run.Provider, run.ExecutedNo, "", ""},
+		{"", 404, ``, run.PhaseInvoke, run.SkillNotFound, run.Provider, run.ExecutedNo, "", ""},
+		{"", 410, ``, run.PhaseInvoke, run.SkillNotFound, run.Provider, run.ExecutedNo, "", ""},
+		{"", 408, ``, run.PhaseInvoke, run.DeadlineExceeded, run.Provider, run.ExecutedMaybe, "", ""},
+		{"", 504, ``, run.PhaseInvoke, run.DeadlineExceeded, run.Provider, run.ExecutedMaybe, "", ""},
+		{"", 502, ``, run.PhaseInvoke, run.Unreachable, run.Provider, run.ExecutedMaybe, "", ""},
+		{"", 503, `<html>`, run.PhaseInvoke, run.Unreachable, run.Provider, run.ExecutedMaybe, "", ""},
+		{"", 422, ``, run.PhaseInvoke, run.VersionIncompatible, run.Provider, run.ExecutedNo, "", ""},
+		{"", 422, `<html>`, run.PhaseInvoke, run.VersionIncompatible, run.Provider, run.ExecutedNo, "", ""},
+		{"", 429, ``, run.PhaseInvoke, run.RateLimited, run.Provider, run.ExecutedNo, "", ""},
+		{"", 400, ``, run.PhaseInvoke, run.ProviderFault, run.Provider, run.ExecutedMaybe, "", ""},
+		{"", 400, `no`, run.PhaseInvoke, run.ProviderFault, run.Provider, run.ExecutedMaybe, "", ""},
+		{"", 405, ``, run.PhaseInvoke, run.ProviderFault, run.Provider, run.ExecutedNo, "", ""},
+		{"", 409, `{}`, run.PhaseInvoke, run.ProviderFault, run.Provider, run.ExecutedMaybe, "", ""},
+		{"", 418, `{}`, run.PhaseInvoke, run.ProviderFault, run.Provider, run.ExecutedMaybe, "", ""},
+		{"", 500, `{}`, run.PhaseInvoke, run.ProviderFault, run.Provider, run.ExecutedMaybe, "", ""},
+		{"", 501, ``, run.PhaseInvoke, run.ProviderFault, run.Provider, run.ExecutedMaybe, "", ""},
+		{"", 599, ``, run.PhaseInvoke, run.ProviderFault, run.Provider, run.ExecutedMaybe, "", ""},
+		{"", 301, ``, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
+		{"", 307, ``, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
+		{"", 304, ``, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
+		{"", 200, ``, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
+		{"", 204, ``, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
 
 		// What is no InvocationResponse, although it looks like one.
-		{"not JSON", 200, `{not json`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
-		{"array", 200, `[{"status":"completed"}]`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
-		{"scalar", 200, `"completed"`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
-		{"empty object", 200, `{}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
-		{"no status", 202, `{"execution_id":"exec-1"}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
-		{"unknown status", 202, `{"execution_id":"exec-1","status":"queued"}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
-		{"status in other case", 202, `{"execution_id":"exec-1","status":"Completed"}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
-		{"member in other case", 200, `{"Status":"completed"}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
-		{"status of a wrong type", 202, `{"execution_id":"exec-1","status":["completed"]}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
-		{"accepted without id", 202, `{"status":"accepted"}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
-		{"accepted, id empty", 202, `{"execution_id":"","status":"accepted"}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
-		{"accepted, id a number", 202, `{"execution_id":42,"status":"accepted"}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
-		{"running, id null", 202, `{"execution_id":null,"status":"running"}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
-		{"duplicate member", 200, `{"status":"failed","status":"completed"}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
-		{"duplicate member within", 200, `{"status":"completed","output":{"a":1,"a":2}}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
-		{"invalid UTF-8", 200, "{\"status\":\"completed\",\"output\":\"\xff\"}", skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
-		{"trailing data", 200, `{"status":"completed"}{}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
-		{"trailing comma", 200, `{"status":"completed",}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
-		{"truncated", 200, `{"status":"completed","output":{"a":`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
-		{"NUL", 200, "\x00", skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
-		{"deep", 200, `{"status":"completed","output":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}`, skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
-		{"deep and open", 200, strings.Repeat(`{"a":`, 10_001), skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedMaybe, "", ""},
+		{"not JSON", 200, `{not json`, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
+		{"array", 200, `[{"status":"completed"}]`, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
+		{"scalar", 200, `"completed"`, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
+		{"empty object", 200, `{}`, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
+		{"no status", 202, `{"execution_id":"exec-1"}`, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
+		{"unknown status", 202, `{"execution_id":"exec-1","status":"queued"}`, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
+		{"status in other case", 202, `{"execution_id":"exec-1","status":"Completed"}`, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
+		{"member in other case", 200, `{"Status":"completed"}`, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
+		{"status of a wrong type", 202, `{"execution_id":"exec-1","status":["completed"]}`, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
+		{"accepted without id", 202, `{"status":"accepted"}`, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
+		{"accepted, id empty", 202, `{"execution_id":"","status":"accepted"}`, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
+		{"accepted, id a number", 202, `{"execution_id":42,"status":"accepted"}`, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
+		{"running, id null", 202, `{"execution_id":null,"status":"running"}`, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
+		{"duplicate member", 200, `{"status":"failed","status":"completed"}`, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
+		{"duplicate member within", 200, `{"status":"completed","output":{"a":1,"a":2}}`, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
+		{"invalid UTF-8", 200, "{\"status\":\"completed\",\"output\":\"\xff\"}", run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
+		{"trailing data", 200, `{"status":"completed"}{}`, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
+		{"trailing comma", 200, `{"status":"completed",}`, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
+		{"truncated", 200, `{"status":"completed","output":{"a":`, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
+		{"NUL", 200, "\x00", run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
+		{"deep", 200, `{"status":"completed","output":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}`, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
+		{"deep and open", 200, strings.Repeat(`{"a":`, 10_001), run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
 
 		// A unified error decides before the HTTP status does.
-		{"", 401, unified("AUTH_REQUIRED"), skillsharing.PhaseInvoke, skillsharing.AuthRequired, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", because},
-		{"", 403, unified("PERMISSION_DENIED"), skillsharing.PhaseInvoke, skillsharing.PermissionDenied, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", because},
-		{"", 404, unified("SKILL_NOT_FOUND"), skillsharing.PhaseInvoke, skillsharing.SkillNotFound, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", because},
-		{"", 504, unified("INVOCATION_TIMEOUT"), skillsharing.PhaseInvoke, skillsharing.InvocationTimeout, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", because},
-		{"", 504, unified("EXECUTION_TIMEOUT"), skillsharing.PhaseInvoke, skillsharing.InvocationTimeout, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", because},
-		{"", 503, unified("ENDPOINT_UNREACHABLE"), skillsharing.PhaseInvoke, skillsharing.EndpointUnreachable, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", because},
-		{"", 422, unified("VERSION_INCOMPATIBLE"), skillsharing.PhaseInvoke, skillsharing.VersionIncompatible, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", because},
-		{"", 429, unified("RATE_LIMITED"), skillsharing.PhaseInvoke, skillsharing.RateLimited, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", because},
-		{"", 400, unified("VALIDATION_ERROR"), skillsharing.PhaseInvoke, skillsharing.ValidationError, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, args, because},
-		{"", 422, unified("VALIDATION_ERROR"), skillsharing.PhaseInvoke, skillsharing.ValidationError, skillsharing.SourceProvider, skillsharing.ExecutedNo, args, because},
-		{"", 200, unified("AUTH_REQUIRED"), skillsharing.PhaseInvoke, skillsharing.AuthRequired, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", because},
-		{"", 500, unified("PERMISSION_DENIED"), skillsharing.PhaseInvoke, skillsharing.PermissionDenied, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", because},
-		{"", 403, unified("AUTH_REQUIRED"), skillsharing.PhaseInvoke, skillsharing.AuthRequired, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", because},
+		{"", 401, unified("AUTH_REQUIRED"), run.PhaseInvoke, run.AuthRequired, run.Provider, run.ExecutedNo, "", because},
+		{"", 403, unified("PERMISSION_DENIED"), run.PhaseInvoke, run.PermissionDenied, run.Provider, run.ExecutedNo, "", because},
+		{"", 404, unified("SKILL_NOT_FOUND"), run.PhaseInvoke, run.SkillNotFound, run.Provider, run.ExecutedNo, "", because},
+		{"", 504, unified("INVOCATION_TIMEOUT"), run.PhaseInvoke, run.DeadlineExceeded, run.Provider, run.ExecutedMaybe, "", because},
+		{"", 504, unified("EXECUTION_TIMEOUT"), run.PhaseInvoke, run.DeadlineExceeded, run.Provider, run.ExecutedMaybe, "", because},
+		{"", 503, unified("ENDPOINT_UNREACHABLE"), run.PhaseInvoke, run.Unreachable, run.Provider, run.ExecutedMaybe, "", because},
+		{"", 422, unified("VERSION_INCOMPATIBLE"), run.PhaseInvoke, run.VersionIncompatible, run.Provider, run.ExecutedNo, "", because},
+		{"", 429, unified("RATE_LIMITED"), run.PhaseInvoke, run.RateLimited, run.Provider, run.ExecutedNo, "", because},
+		{"", 400, unified("VALIDATION_ERROR"), run.PhaseInvoke, run.InvalidArguments, run.Provider, run.ExecutedMaybe, args, because},
+		{"", 422, unified("VALIDATION_ERROR"), run.PhaseInvoke, run.InvalidArguments, run.Provider, run.ExecutedNo, args, because},
+		{"", 200, unified("AUTH_REQUIRED"), run.PhaseInvoke, run.AuthRequired, run.Provider, run.ExecutedMaybe, "", because},
+		{"", 500, unified("PERMISSION_DENIED"), run.PhaseInvoke, run.PermissionDenied, run.Provider, run.ExecutedMaybe, "", because},
+		{"", 403, unified("AUTH_REQUIRED"), run.PhaseInvoke, run.AuthRequired, run.Provider, run.ExecutedNo, "", because},
 
 		// An unknown code leaves it to the HTTP status.
-		{"", 401, unified("TOKEN_EXPIRED"), skillsharing.PhaseInvoke, skillsharing.AuthRequired, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", because},
-		{"", 503, unified("OOPS"), skillsharing.PhaseInvoke, skillsharing.EndpointUnreachable, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", because},
-		{"", 409, unified("OOPS"), skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", because},
-		{"", 418, unified("auth_required"), skillsharing.PhaseInvoke, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, "", because},
-		{"", 400, unified("OOPS"), skillsharing.PhaseInvoke, skillsharing.ValidationError, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, args, "Because. " + unified("OOPS") + ` {"suggested_delay_ms":5,"max_attempts":2} `},
+		{"", 401, unified("TOKEN_EXPIRED"), run.PhaseInvoke, run.AuthRequired, run.Provider, run.ExecutedNo, "", because},
+		{"", 503, unified("OOPS"), run.PhaseInvoke, run.Unreachable, run.Provider, run.ExecutedMaybe, "", because},
+		{"", 409, unified("OOPS"), run.PhaseInvoke, run.ProviderFault, run.Provider, run.ExecutedMaybe, "", because},
+		{"", 418, unified("auth_required"), run.PhaseInvoke, run.ProviderFault, run.Provider, run.ExecutedMaybe, "", because},
+		{"", 400, unified("OOPS"), run.PhaseInvoke, run.InvalidArguments, run.Provider, run.ExecutedMaybe, args, "Because. " + unified("OOPS") + ` {"suggested_delay_ms":5,"max_attempts":2} `},
 
 		// Members of the error, as they come.
-		{"error a string", 401, `{"error":"unauthorized"}`, skillsharing.PhaseInvoke, skillsharing.AuthRequired, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", "unauthorized   "},
-		{"code alone", 403, `{"error":{"code":"PERMISSION_DENIED"}}`, skillsharing.PhaseInvoke, skillsharing.PermissionDenied, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", "The provider answered HTTP 403 Forbidden.   "},
-		{"message empty", 403, `{"error":{"code":"PERMISSION_DENIED","message":""}}`, skillsharing.PhaseInvoke, skillsharing.PermissionDenied, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", "The provider answered HTTP 403 Forbidden.   "},
-		{"message of a wrong type", 403, `{"error":{"code":"PERMISSION_DENIED","message":{}}}`, skillsharing.PhaseInvoke, skillsharing.PermissionDenied, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", "The provider answered HTTP 403 Forbidden.   "},
-		{"details a string", 403, `{"error":{"code":"PERMISSION_DENIED","message":"m","details":"no scope"}}`, skillsharing.PhaseInvoke, skillsharing.PermissionDenied, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", `m "no scope"  `},
-		{"details a number", 403, `{"error":{"code":"PERMISSION_DENIED","message":"m","details":1.50}}`, skillsharing.PhaseInvoke, skillsharing.PermissionDenied, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", `m 1.50  `},
-		{"details false", 403, `{"error":{"code":"PERMISSION_DENIED","message":"m","details":false}}`, skillsharing.PhaseInvoke, skillsharing.PermissionDenied, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", `m false  `},
-		{"details null", 403, `{"error":{"code":"PERMISSION_DENIED","message":"m","details":null}}`, skillsharing.PhaseInvoke, skillsharing.PermissionDenied, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", "m   "},
-		{"retry of a wrong type", 429, `{"error":{"code":"RATE_LIMITED","message":"m","retry":true}}`, skillsharing.PhaseInvoke, skillsharing.RateLimited, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", "m   "},
-		{"error null", 403, `{"error":null}`, skillsharing.PhaseInvoke, skillsharing.PermissionDenied, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", "The provider answered HTTP 403 Forbidden.   "},
-		{"error an array", 403, `{"error":["AUTH_REQUIRED"]}`, skillsharing.PhaseInvoke, skillsharing.PermissionDenied, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", "The provider answered HTTP 403 Forbidden.   "},
+		{"error a string", 401, `{"error":"unauthorized"}`, run.PhaseInvoke, run.AuthRequired, run.Provider, run.ExecutedNo, "", "unauthorized   "},
+		{"code alone", 403, `{"error":{"code":"PERMISSION_DENIED"}}`, run.PhaseInvoke, run.PermissionDenied, run.Provider, run.ExecutedNo, "", "The provider answered HTTP 403 Forbidden.   "},
+		{"message empty", 403, `{"error":{"code":"PERMISSION_DENIED","message":""}}`, run.PhaseInvoke, run.PermissionDenied, run.Provider, run.ExecutedNo, "", "The provider answered HTTP 403 Forbidden.   "},
+		{"message of a wrong type", 403, `{"error":{"code":"PERMISSION_DENIED","message":{}}}`, run.PhaseInvoke, run.PermissionDenied, run.Provider, run.ExecutedNo, "", "The provider answered HTTP 403 Forbidden.   "},
+		{"details a string", 403, `{"error":{"code":"PERMISSION_DENIED","message":"m","details":"no scope"}}`, run.PhaseInvoke, run.PermissionDenied, run.Provider, run.ExecutedNo, "", `m "no scope"  `},
+		{"details a number", 403, `{"error":{"code":"PERMISSION_DENIED","message":"m","details":1.50}}`, run.PhaseInvoke, run.PermissionDenied, run.Provider, run.ExecutedNo, "", `m 1.50  `},
+		{"details false", 403, `{"error":{"code":"PERMISSION_DENIED","message":"m","details":false}}`, run.PhaseInvoke, run.PermissionDenied, run.Provider, run.ExecutedNo, "", `m false  `},
+		{"details null", 403, `{"error":{"code":"PERMISSION_DENIED","message":"m","details":null}}`, run.PhaseInvoke, run.PermissionDenied, run.Provider, run.ExecutedNo, "", "m   "},
+		{"retry of a wrong type", 429, `{"error":{"code":"RATE_LIMITED","message":"m","retry":true}}`, run.PhaseInvoke, run.RateLimited, run.Provider, run.ExecutedNo, "", "m   "},
+		{"error null", 403, `{"error":null}`, run.PhaseInvoke, run.PermissionDenied, run.Provider, run.ExecutedNo, "", "The provider answered HTTP 403 Forbidden.   "},
+		{"error an array", 403, `{"error":["AUTH_REQUIRED"]}`, run.PhaseInvoke, run.PermissionDenied, run.Provider, run.ExecutedNo, "", "The provider answered HTTP 403 Forbidden.   "},
 
 		// 400 and 422 with JSON of any other form are about the arguments.
-		{"", 400, ` {"detail":"days must be positive"} `, skillsharing.PhaseInvoke, skillsharing.ValidationError, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, args, `The provider answered HTTP 400 Bad Request. {"detail":"days must be positive"}  `},
-		{"", 422, `[{"loc":["days"]}]`, skillsharing.PhaseInvoke, skillsharing.ValidationError, skillsharing.SourceProvider, skillsharing.ExecutedNo, args, `The provider answered HTTP 422 Unprocessable Entity. [{"loc":["days"]}]  `},
-		{"", 422, `"no"`, skillsharing.PhaseInvoke, skillsharing.ValidationError, skillsharing.SourceProvider, skillsharing.ExecutedNo, args, ""},
-		{"", 400, `{"error":"bad days"}`, skillsharing.PhaseInvoke, skillsharing.ValidationError, skillsharing.SourceProvider, skillsharing.ExecutedMaybe, args, `bad days {"error":"bad days"}  `},
-		{"", 422, `{"a":1}{`, skillsharing.PhaseInvoke, skillsharing.VersionIncompatible, skillsharing.SourceProvider, skillsharing.ExecutedNo, "", ""},
+		{"", 400, ` {"detail":"days must be positive"} `, run.PhaseInvoke, run.InvalidArguments, run.Provider, run.ExecutedMaybe, args, `The provider answered HTTP 400 Bad Request. {"detail":"days must be positive"}  `},
+		{"", 422, `[{"loc":["days"]}]`, run.PhaseInvoke, run.InvalidArguments, run.Provider, run.ExecutedNo, args, `The provider answered HTTP 422 Unprocessable Entity. [{"loc":["days"]}]  `},
+		{"", 422, `"no"`, run.PhaseInvoke, run.InvalidArguments, run.Provider, run.ExecutedNo, args, ""},
+		{"", 400, `{"error":"bad days"}`, run.PhaseInvoke, run.InvalidArguments, run.Provider, run.ExecutedMaybe, args, `bad days {"error":"bad days"}  `},
+		{"", 422, `{"a":1}{`, run.PhaseInvoke, run.VersionIncompatible, run.Provider, run.ExecutedNo, "", ""},
 
 		// A run that was accepted stays accepted.
-		{"", 401, ``, skillsharing.PhasePoll, skillsharing.AuthRequired, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", ""},
-		{"", 403, ``, skillsharing.PhasePoll, skillsharing.PermissionDenied, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", ""},
-		{"", 404, ``, skillsharing.PhasePoll, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", ""},
-		{"", 410, ``, skillsharing.PhaseResult, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", ""},
-		{"", 404, unified("SKILL_NOT_FOUND"), skillsharing.PhasePoll, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", because},
-		{"", 404, unified("EXECUTION_NOT_FOUND"), skillsharing.PhaseResult, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", because},
-		{"", 422, ``, skillsharing.PhasePoll, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", ""},
-		{"", 422, `{"a":1}`, skillsharing.PhaseResult, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", ""},
-		{"", 422, unified("VERSION_INCOMPATIBLE"), skillsharing.PhasePoll, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", because},
-		{"", 400, `{"a":1}`, skillsharing.PhasePoll, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", ""},
-		{"", 408, ``, skillsharing.PhasePoll, skillsharing.InvocationTimeout, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", ""},
-		{"", 429, ``, skillsharing.PhasePoll, skillsharing.RateLimited, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", ""},
-		{"", 500, ``, skillsharing.PhaseResult, skillsharing.InvalidProviderResponse, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", ""},
-		{"", 503, ``, skillsharing.PhasePoll, skillsharing.EndpointUnreachable, skillsharing.SourceProvider, skillsharing.ExecutedYes, "", ""},
-		{"", 302, ``, skillsharing.PhasePoll, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedYes, "", ""},
-		{"garbage", 200, `garbage`, skillsharing.PhasePoll, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedYes, "", ""},
-		{"unknown status", 200, `{"status":"queued"}`, skillsharing.PhasePoll, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedYes, "", ""},
-		{"another run", 200, `{"execution_id":"exec-2","status":"completed"}`, skillsharing.PhasePoll, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedYes, "", "The provider answered about another run than exec-1.   "},
-		{"another run", 200, `{"execution_id":"exec-2","status":"running"}`, skillsharing.PhaseResult, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedYes, "", ""},
-		{"a numbered run", 200, `{"execution_id":1,"status":"completed"}`, skillsharing.PhasePoll, skillsharing.InvalidProviderResponse, skillsharing.SourceBridge, skillsharing.ExecutedYes, "", ""},
+		{"", 401, ``, run.PhasePoll, run.AuthRequired, run.Provider, run.ExecutedYes, "", ""},
+		{"", 403, ``, run.PhasePoll, run.PermissionDenied, run.Provider, run.ExecutedYes, "", ""},
+		{"", 404, ``, run.PhasePoll, run.ProviderFault, run.Provider, run.ExecutedYes, "", ""},
+		{"", 410, ``, run.PhaseResult, run.ProviderFault, run.Provider, run.ExecutedYes, "", ""},
+		{"", 404, unified("SKILL_NOT_FOUND"), run.PhasePoll, run.ProviderFault, run.Provider, run.ExecutedYes, "", because},
+		{"", 404, unified("EXECUTION_NOT_FOUND"), run.PhaseResult, run.ProviderFault, run.Provider, run.ExecutedYes, "", because},
+		{"", 422, ``, run.PhasePoll, run.ProviderFault, run.Provider, run.ExecutedYes, "", ""},
+		{"", 422, `{"a":1}`, run.PhaseResult, run.ProviderFault, run.Provider, run.ExecutedYes, "", ""},
+		{"", 422, unified("VERSION_INCOMPATIBLE"), run.PhasePoll, run.ProviderFault, run.Provider, run.ExecutedYes, "", because},
+		{"", 400, `{"a":1}`, run.PhasePoll, run.ProviderFault, run.Provider, run.ExecutedYes, "", ""},
+		{"", 408, ``, run.PhasePoll, run.DeadlineExceeded, run.Provider, run.ExecutedYes, "", ""},
+		{"", 429, ``, run.PhasePoll, run.RateLimited, run.Provider, run.ExecutedYes, "", ""},
+		{"", 500, ``, run.PhaseResult, run.ProviderFault, run.Provider, run.ExecutedYes, "", ""},
+		{"", 503, ``, run.PhasePoll, run.Unreachable, run.Provider, run.ExecutedYes, "", ""},
+		{"", 302, ``, run.PhasePoll, run.ProviderFault, run.Bridge, run.ExecutedYes, "", ""},
+		{"garbage", 200, `garbage`, run.PhasePoll, run.ProviderFault, run.Bridge, run.ExecutedYes, "", ""},
+		{"unknown status", 200, `{"status":"queued"}`, run.PhasePoll, run.ProviderFault, run.Bridge, run.ExecutedYes, "", ""},
+		{"another run", 200, `{"execution_id":"exec-2","status":"completed"}`, run.PhasePoll, run.ProviderFault, run.Bridge, run.ExecutedYes, "", "The provider answered about another run than exec-1.   "},
+		{"another run", 200, `{"execution_id":"exec-2","status":"running"}`, run.PhaseResult, run.ProviderFault, run.Bridge, run.ExecutedYes, "", ""},
+		{"a numbered run", 200, `{"execution_id":1,"status":"completed"}`, run.PhasePoll, run.ProviderFault, run.Bridge, run.ExecutedYes, "", ""},
 	} {
 		t.Run(strings.TrimSpace(fmt.Sprintf("%s %d %s %.20s", c.phase, c.status, c.name, c.body)), func(t *testing.T) {
 			knownID := ""
-			if c.phase != skillsharing.PhaseInvoke {
+			if c.phase != run.PhaseInvoke {
 				knownID = runID
 			}
 			r, e := skillsharing.Judge(c.status, nil, c.body, c.phase, knownID)
 			if e == nil {
 				t.Fatalf("it is an InvocationResponse: %s", describeResponse(r))
 			}
-			if e.Code != c.code || e.Source != c.source || e.Executed != c.executed {
-				t.Errorf("%s by the %s, executed: %s; want %s, %s, %s", e.Code, e.Source, e.Executed, c.code, c.source, c.executed)
+			if e.Kind != c.code || e.By != c.source || e.Executed != c.executed {
+				t.Errorf("%s by the %s, executed: %s; want %s, %s, %s", e.Kind, e.By, e.Executed, c.code, c.source, c.executed)
 			}
 			arguments := ""
-			if e.Arguments != nil {
-				arguments = strings.TrimSpace(e.Arguments.Param + " " + e.Arguments.Reason)
+			if e.Argument != nil {
+				arguments = strings.TrimSpace(e.Argument.Param + " " + e.Argument.Reason)
 			}
 			if arguments != c.arguments {
 				t.Errorf("arguments %q, want %q", arguments, c.arguments)
@@ -247,7 +247,7 @@ func TestJudgeError(t *testing.T) {
 			if c.told != "" && told != c.told || e.Message == "" {
 				t.Errorf("told:\n got %s\nwant %s", told, c.told)
 			}
-			if want := map[bool]skillsharing.Source{true: skillsharing.SourceProvider}[e.Details != nil && !strings.Contains(string(e.Details), `{"limit":"depth"`)]; e.DetailsSource != want {
+			if want := map[bool]run.Party{true: run.Provider}[e.Details != nil && !strings.Contains(string(e.Details), `{"limit":"depth"`)]; e.DetailsSource != want {
 				t.Errorf("the details are %q's, want %q", e.DetailsSource, want)
 			}
 		})
@@ -259,22 +259,22 @@ func TestJudgeLostRun(t *testing.T) {
 	for _, c := range []struct {
 		status int
 		body   string
-		want   skillsharing.Hint
+		want   bool
 	}{
-		{404, ``, skillsharing.HintRunLost},
-		{410, ``, skillsharing.HintRunLost},
-		{404, `{"error":{"code":"NOT_FOUND"}}`, skillsharing.HintRunLost},
-		{400, `{"error":{"code":"SKILL_NOT_FOUND"}}`, skillsharing.HintRunLost},
-		{422, ``, skillsharing.HintNone},
-		{401, ``, skillsharing.HintNone},
-		{503, ``, skillsharing.HintNone},
-		{200, `garbage`, skillsharing.HintNone},
+		{404, ``, true},
+		{410, ``, true},
+		{404, `{"error":{"code":"NOT_FOUND"}}`, true},
+		{400, `{"error":{"code":"SKILL_NOT_FOUND"}}`, true},
+		{422, ``, false},
+		{401, ``, false},
+		{503, ``, false},
+		{200, `garbage`, false},
 	} {
-		if _, e := skillsharing.Judge(c.status, nil, c.body, skillsharing.PhasePoll, runID); e == nil || e.Hint != c.want {
-			t.Errorf("%d %s: %+v, want hint %d", c.status, c.body, e, c.want)
+		if _, e := skillsharing.Judge(c.status, nil, c.body, run.PhasePoll, runID); e == nil || e.Lost != c.want {
+			t.Errorf("%d %s: %+v, want lost %t", c.status, c.body, e, c.want)
 		}
 	}
-	if _, e := skillsharing.Judge(404, nil, "", skillsharing.PhaseInvoke, ""); e.Hint != skillsharing.HintNone {
+	if _, e := skillsharing.Judge(404, nil, "", run.PhaseInvoke, ""); e.Lost {
 		t.Errorf("an invocation has lost a run: %+v", e)
 	}
 }
@@ -294,7 +294,7 @@ func TestJudgeBoundsDetails(t *testing.T) {
 		{"longer details of rejected arguments", 400, `{"error":{"code":"VALIDATION_ERROR","details":%s}}`, 64<<10 + 1, false},
 	} {
 		details := `"` + strings.Repeat("x", c.size-2) + `"`
-		_, e := skillsharing.Judge(c.status, nil, fmt.Sprintf(c.frame, details), skillsharing.PhaseInvoke, "")
+		_, e := skillsharing.Judge(c.status, nil, fmt.Sprintf(c.frame, details), run.PhaseInvoke, "")
 		if e == nil {
 			t.Errorf("%s: no error", c.name)
 			continue
@@ -308,7 +308,7 @@ func TestJudgeBoundsDetails(t *testing.T) {
 // An answer within the depth that is accepted is passed on as it is.
 func TestJudgeDeepOutput(t *testing.T) {
 	output := strings.Repeat("[", 511) + strings.Repeat("]", 511)
-	r, e := skillsharing.Judge(200, nil, `{"status":"completed","output":`+output+`}`, skillsharing.PhaseInvoke, "")
+	r, e := skillsharing.Judge(200, nil, `{"status":"completed","output":`+output+`}`, run.PhaseInvoke, "")
 	if e != nil || string(r.Output) != output {
 		t.Fatalf("%v, %v", r, e)
 	}
@@ -348,14 +348,14 @@ func TestRetryAfter(t *testing.T) {
 			{"2026-01-01T00:00:00Z", 0},
 		} {
 			header := http.Header{"Retry-After": {c.value}}
-			r, e := skillsharing.Judge(202, header, `{"execution_id":"exec-1","status":"accepted"}`, skillsharing.PhaseInvoke, "")
+			r, e := skillsharing.Judge(202, header, `{"execution_id":"exec-1","status":"accepted"}`, run.PhaseInvoke, "")
 			if e != nil {
 				t.Fatal(e)
 			}
 			if r.RetryAfter != c.want {
 				t.Errorf("%q: %v, want %v", c.value, r.RetryAfter, c.want)
 			}
-			_, e = skillsharing.Judge(429, header, ``, skillsharing.PhaseInvoke, "")
+			_, e = skillsharing.Judge(429, header, ``, run.PhaseInvoke, "")
 			suggested := ""
 			if c.want > 0 {
 				suggested = fmt.Sprintf(`{"suggested_delay_ms":%d,"max_attempts":1}`, c.want.Milliseconds())
@@ -369,7 +369,7 @@ func TestRetryAfter(t *testing.T) {
 
 // What the provider says in the body is passed on as it is, whatever its header says.
 func TestRetryMemberBeforeRetryAfter(t *testing.T) {
-	_, e := skillsharing.Judge(429, http.Header{"Retry-After": {"60"}}, `{"error":{"code":"RATE_LIMITED","retry":{"suggested_delay_ms":7}}}`, skillsharing.PhaseInvoke, "")
+	_, e := skillsharing.Judge(429, http.Header{"Retry-After": {"60"}}, `{"error":{"code":"RATE_LIMITED","retry":{"suggested_delay_ms":7}}}`, run.PhaseInvoke, "")
 	if string(e.Retry) != `{"suggested_delay_ms":7}` {
 		t.Errorf("retry %s", e.Retry)
 	}

@@ -12,13 +12,15 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // judgeURLs looks at every URL of a skill before anything is submitted: a run
 // that could be started but not followed must not be started.
-func (c *Client) judgeURLs(ctx context.Context, s *Skill) *Error {
+func (c *Client) judgeURLs(ctx context.Context, s *Skill) *run.Failure {
 	for _, u := range s.urls {
-		if e := c.permitted(ctx, u, PhaseInvoke); e != nil {
+		if e := c.permitted(ctx, u, run.PhaseInvoke); e != nil {
 			return e
 		}
 		if !s.needsCredential() {
@@ -34,7 +36,7 @@ func (c *Client) judgeURLs(ctx context.Context, s *Skill) *Error {
 // WithoutCredential says why calls of a skill are answered AUTH_REQUIRED before
 // anything is sent; nil: by what is known without asking anybody, they are not. It
 // reports nothing: nobody has called the skill.
-func (c *Client) WithoutCredential(s *Skill) *Error {
+func (c *Client) WithoutCredential(s *Skill) *run.Failure {
 	if !s.needsCredential() {
 		return nil
 	}
@@ -48,7 +50,7 @@ func (c *Client) WithoutCredential(s *Skill) *Error {
 
 // mayAuthenticate says whether the configured credential may be sent to u on
 // behalf of s, and reports it if not.
-func (c *Client) mayAuthenticate(ctx context.Context, s *Skill, u *url.URL) *Error {
+func (c *Client) mayAuthenticate(ctx context.Context, s *Skill, u *url.URL) *run.Failure {
 	e, notice := c.denial(s, u)
 	if notice != nil {
 		c.Observer.Notice(ctx, notice)
@@ -58,7 +60,7 @@ func (c *Client) mayAuthenticate(ctx context.Context, s *Skill, u *url.URL) *Err
 
 // denial is why the configured credential may not be sent to u on behalf of s, and
 // what the log is to be told of it; nil: it may.
-func (c *Client) denial(s *Skill, u *url.URL) (*Error, *Notice) {
+func (c *Client) denial(s *Skill, u *url.URL) (*run.Failure, *Notice) {
 	if c.Credentials == nil {
 		return s.missingCredential("no credentials are configured for its provider"), nil
 	}
@@ -80,7 +82,7 @@ func (c *Client) denial(s *Skill, u *url.URL) (*Error, *Notice) {
 
 // untrusted is the error of a request that would carry a secret to a host that
 // may not have it. The host and what would allow it are for the log only.
-func (c *Client) untrusted(auth *Auth, u *url.URL, reason string) (*Error, *Notice) {
+func (c *Client) untrusted(auth *Auth, u *url.URL, reason string) (*run.Failure, *Notice) {
 	notice := &Notice{
 		Level: slog.LevelWarn, Source: c.Source, SecretDenied: true,
 		Message: "a credential was not sent: " + reason + "; if you trust that host, add the line below to the provider",
@@ -93,18 +95,18 @@ func (c *Client) untrusted(auth *Auth, u *url.URL, reason string) (*Error, *Noti
 	e := authError(auth, "bridge", reason)
 	e.Message = "The skill needs a credential that may not be sent where its provider wants it: " + reason +
 		". Ask the operator of the bridge: the log names the host and the setting."
-	e.Phase, e.Hint = PhaseAuth, HintSecretDenied
+	e.Demand.Withheld = true
 	return e, notice
 }
 
 // Unlisted is the error of a skill of a registry that may not use the credentials of
 // the client's provider, though its hosts would allow it: anyone who can put a file on
 // such a host can have a registry list it. The notice is for the log.
-func (c *Client) Unlisted(s *Skill, registry string) (*Error, *Notice) {
+func (c *Client) Unlisted(s *Skill, registry string) (*run.Failure, *Notice) {
 	const reason = "a registry lists the skill, and the own index of the provider that hosts it does not"
 	e := authError(&s.Auth, "bridge", reason)
 	e.Message = "The skill needs a credential that may not be sent: " + reason + ". Ask the operator of the bridge: the log names the setting."
-	e.Phase, e.Hint, e.SkillID = PhaseAuth, HintSecretDenied, s.ID
+	e.Demand.Withheld, e.SkillID = true, s.ID
 	return e, &Notice{
 		Level: slog.LevelWarn, Source: c.Source, SecretDenied: true,
 		Message: "a credential was not sent: " + reason + "; if you trust the registry with the provider's credentials, add the line below to the provider",
@@ -145,7 +147,7 @@ func (a *Audience) subdomainsLine(u *url.URL) string {
 }
 
 // missingCredential is the error of a skill that needs what was not configured.
-func (s *Skill) missingCredential(reason string) *Error {
+func (s *Skill) missingCredential(reason string) *run.Failure {
 	e := authError(&s.Auth, "provider", reason)
 	e.Message = fmt.Sprintf("Skill %s needs authentication (%s), and %s. Ask the operator of the bridge to configure credentials for it.",
 		clip(s.ID, 200), s.Auth.Type, reason)
@@ -154,20 +156,20 @@ func (s *Skill) missingCredential(reason string) *Error {
 
 // authError is an AUTH_REQUIRED of the bridge, with what section 8.3.2 wants in
 // its details.
-func authError(auth *Auth, requiredBy, reason string) *Error {
-	return &Error{
-		Code: AuthRequired, Phase: PhaseAuth, Source: SourceBridge, Executed: ExecutedNo,
+func authError(auth *Auth, requiredBy, reason string) *run.Failure {
+	return &run.Failure{
+		Kind: run.AuthRequired, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Demand: new(run.Demand),
 		Details: authDetails(auth, requiredBy, reason), DetailsSource: auth.detailsSource(),
 	}
 }
 
 // detailsSource says whose words [authDetails] repeats: the links and
 // instructions of a descriptor are the provider's.
-func (a *Auth) detailsSource() Source {
+func (a *Auth) detailsSource() run.Party {
 	if a != nil && (a.OAuth2 != nil || a.Custom != nil) {
-		return SourceProvider
+		return run.Provider
 	}
-	return SourceBridge
+	return run.Bridge
 }
 
 // authDetails describes the authentication that a descriptor asks for.
@@ -185,7 +187,7 @@ func authDetails(auth *Auth, requiredBy, reason string) jsontext.Value {
 		d["header"] = auth.apiKeyHeader()
 	case auth.Type == AuthOAuth2 && auth.OAuth2 != nil:
 		d["scopes"] = auth.OAuth2.Scopes
-		if requiredBy == string(SourceProvider) { // else it is the operator's to mend, and the host may be one not to be told
+		if requiredBy == string(run.Provider) { // else it is the operator's to mend, and the host may be one not to be told
 			d["authorization_url"] = auth.OAuth2.AuthorizationURL
 			d["token_url"] = auth.OAuth2.TokenURL
 		}
@@ -207,18 +209,18 @@ func (a *Auth) apiKeyHeader() string {
 
 // completeAuthDetails adds to a provider's 401 what its descriptor knows, so
 // that an agent always learns what is missing.
-func (s *Skill) completeAuthDetails(e *Error) {
-	if e.Code != AuthRequired || e.Source != SourceProvider {
+func (s *Skill) completeAuthDetails(e *run.Failure) {
+	if e.Kind != run.AuthRequired || e.By != run.Provider {
 		return
 	}
-	if e.Phase != PhaseAuth { // else the credential itself has said what to do
+	if e.Phase != run.PhaseAuth { // else the credential itself has said what to do
 		e.Message += s.adviceOnRefusal()
 	}
 	if e.Details == nil {
 		e.Details = authDetails(&s.Auth, "provider", "")
 	}
-	e.requireByProvider()
-	e.DetailsSource = SourceProvider
+	requireByProvider(e)
+	e.DetailsSource = run.Provider
 }
 
 // adviceOnRefusal says what a provider's refusal means on this side of it.
@@ -231,7 +233,7 @@ func (s *Skill) adviceOnRefusal() string {
 
 // requireByProvider notes who asks for authentication. What the provider itself
 // says about that does not count: an agent trusts its bridge with more.
-func (e *Error) requireByProvider() {
+func requireByProvider(e *run.Failure) {
 	if e.Details.Kind() == '{' {
 		e.Details = withMember(e.Details, "required_by", "provider")
 	}
@@ -250,7 +252,7 @@ func withMember(object jsontext.Value, name, value string) jsontext.Value {
 // authenticate adds the credential to a request for an invocation, its status
 // or its result. Every such request is made by [Client.skillRequest], which
 // calls this.
-func (c *Client) authenticate(ctx context.Context, s *Skill, req *http.Request, body []byte) *Error {
+func (c *Client) authenticate(ctx context.Context, s *Skill, req *http.Request, body []byte) *run.Failure {
 	if !s.needsCredential() {
 		return nil
 	}
@@ -260,15 +262,15 @@ func (c *Client) authenticate(ctx context.Context, s *Skill, req *http.Request, 
 	return c.authError(ctx, &s.Auth, c.Credentials.Authenticate(ctx, c.authentication(ctx, &s.Auth, req, body)))
 }
 
-// authError turns what an implementation of Credentials returned into an Error.
-func (c *Client) authError(ctx context.Context, auth *Auth, err error) *Error {
+// authError turns what an implementation of Credentials returned into a failure.
+func (c *Client) authError(ctx context.Context, auth *Auth, err error) *run.Failure {
 	if err == nil {
 		return nil
 	}
 	if ctx.Err() != nil {
-		return interrupted(ctx, PhaseAuth, "", ExecutedNo)
+		return interrupted(ctx, run.PhaseAuth, "", run.ExecutedNo)
 	}
-	if e, ok := errors.AsType[*Error](err); ok {
+	if e, ok := errors.AsType[*run.Failure](err); ok {
 		copied := *e // it may be shared by concurrent calls
 		return &copied
 	}
@@ -284,7 +286,7 @@ func (c *Client) authentication(ctx context.Context, auth *Auth, req *http.Reque
 		Origin:    c.Origin.Scheme + "://" + c.Origin.Host,
 		Transport: tokenTransport{c, ctx}, MaxResponseSize: c.MaxResponseSize,
 		MaySend: func(u *url.URL) error {
-			if e := c.permitted(ctx, u, PhaseAuth); e != nil {
+			if e := c.permitted(ctx, u, run.PhaseAuth); e != nil {
 				return e
 			}
 			if !c.Audience.Includes(u) {
@@ -299,7 +301,7 @@ func (c *Client) authentication(ctx context.Context, auth *Auth, req *http.Reque
 
 // renew exchanges a credential that was answered with 401. It reports whether
 // the request is worth repeating.
-func (c *Client) renew(ctx context.Context, s *Skill, rejected *http.Request) (bool, *Error) {
+func (c *Client) renew(ctx context.Context, s *Skill, rejected *http.Request) (bool, *run.Failure) {
 	r, ok := c.Credentials.(Renewer)
 	if !ok || !s.needsCredential() {
 		return false, nil
@@ -319,7 +321,7 @@ type tokenTransport struct {
 // RoundTrip implements http.RoundTripper.
 func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	start := time.Now()
-	through, err := t.client.Breakers.enter(t.client.Source, t.client.Partition, req.URL, PhaseAuth)
+	through, err := t.client.Breakers.enter(t.client.Source, t.client.Partition, req.URL, run.PhaseAuth)
 	if err != nil {
 		return nil, err
 	}
@@ -338,7 +340,7 @@ func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if n := through.leave(req.Context(), status, err); n != nil {
 		t.client.Observer.Notice(t.call, n)
 	}
-	x := Exchange{Source: t.client.Source, Phase: PhaseAuth, Method: req.Method, URL: req.URL, Duration: time.Since(start), client: t.client}
+	x := Exchange{Source: t.client.Source, Phase: run.PhaseAuth, Method: req.Method, URL: req.URL, Duration: time.Since(start), client: t.client}
 	if err != nil {
 		x.Err = t.client.scrubbed(withoutQuotes(err))
 	}

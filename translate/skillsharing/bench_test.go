@@ -138,7 +138,7 @@ func BenchmarkJudge(b *testing.B) {
 			b.SetBytes(int64(len(a.body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if r, e := client.judge(a, asked{phase: PhaseInvoke}); e != nil || r.State != run.Completed {
+				if r, e := client.judge(a, asked{phase: run.PhaseInvoke}); e != nil || r.State != run.Completed {
 					b.Fatal(r, e)
 				}
 			}
@@ -150,7 +150,7 @@ func BenchmarkJudge(b *testing.B) {
 		b.ReportAllocs()
 		client := &Client{Limits: DefaultLimits()}
 		for b.Loop() {
-			if _, e := client.judge(a, asked{phase: PhaseInvoke}); e == nil || e.Code != PermissionDenied {
+			if _, e := client.judge(a, asked{phase: run.PhaseInvoke}); e == nil || e.Kind != run.PermissionDenied {
 				b.Fatal(e)
 			}
 		}
@@ -189,9 +189,11 @@ func BenchmarkFollow(b *testing.B) {
 		c := benchClient(b, s, transport)
 		ended := &Response{ExecutionID: "exec-a1b2c3d4", State: run.Completed}
 		awaited := &Awaited{ExecutionID: ended.ExecutionID, Resumed: true}
-		for name, ask := range map[string]func(context.Context) (*Response, *Error){
-			"status": func(ctx context.Context) (*Response, *Error) { return c.Follow(ctx, s, awaited, new(Effort)) },
-			"result": func(ctx context.Context) (*Response, *Error) { return c.Result(ctx, s, ended, awaited, new(Effort)) },
+		for name, ask := range map[string]func(context.Context) (*Response, *run.Failure){
+			"status": func(ctx context.Context) (*Response, *run.Failure) { return c.Follow(ctx, s, awaited, new(Effort)) },
+			"result": func(ctx context.Context) (*Response, *run.Failure) {
+				return c.Result(ctx, s, ended, awaited, new(Effort))
+			},
 		} {
 			b.Run(string(auth)+"/"+name, func(b *testing.B) {
 				ctx, cancel := context.WithTimeout(b.Context(), time.Hour)

@@ -10,13 +10,15 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 var errTooLarge = errors.New("the answer is too large")
 
 // answerSize is how large the body of an answer may be, and what of the client
 // limits it.
-func (c *Client) answerSize(phase Phase) (size int64, limit string) {
+func (c *Client) answerSize(phase run.Phase) (size int64, limit string) {
 	if isDocument(phase) {
 		if size := c.Limits.DocumentSize; 0 < size && size < c.MaxResponseSize {
 			return size, "limits document_size"
@@ -25,14 +27,16 @@ func (c *Client) answerSize(phase Phase) (size int64, limit string) {
 	return c.MaxResponseSize, "max_response_size"
 }
 
-func isDocument(phase Phase) bool { return phase == PhaseDiscovery || phase == PhaseDescriptor }
+func isDocument(phase run.Phase) bool {
+	return phase == run.PhaseDiscovery || phase == run.PhaseDescriptor
+}
 
 // answerName is what the answer of a phase is called.
-func answerName(phase Phase) string {
+func answerName(phase run.Phase) string {
 	switch phase {
-	case PhaseDiscovery:
+	case run.PhaseDiscovery:
 		return "index"
-	case PhaseDescriptor:
+	case run.PhaseDescriptor:
 		return "descriptor"
 	}
 	return "answer"
@@ -41,7 +45,7 @@ func answerName(phase Phase) string {
 // readBody reads the body of an answer, but no more than is accepted in the phase,
 // and only as long as it keeps coming. Where it returns a budget, that had no room for
 // more of it than the beginning.
-func (c *Client) readBody(phase Phase, o *outgoing, resp *http.Response) ([]byte, AnswerBudget, error) {
+func (c *Client) readBody(phase run.Phase, o *outgoing, resp *http.Response) ([]byte, AnswerBudget, error) {
 	size, limit := c.answerSize(phase)
 	body := &o.watched
 	body.watch(o.Context(), resp, c.Limits.BodyTimeout, size)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/sony/gobreaker/v2"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // BreakerConfig says when a circuit breaker opens and for how long.
@@ -113,7 +115,7 @@ type passage struct {
 // enter asks whether a request may be sent. If not, the error is a
 // *circuitOpenError. A request about a run that exists may always be: what
 // became of it has to be known.
-func (b *Breakers) enter(source, partition string, u *url.URL, phase Phase) (passage, error) {
+func (b *Breakers) enter(source, partition string, u *url.URL, phase run.Phase) (passage, error) {
 	p := passage{breakers: b, key: hostKey{source, partition, u.Scheme, u.Host}, start: time.Now()}
 	if b == nil {
 		return p, nil
@@ -128,7 +130,7 @@ func (b *Breakers) enter(source, partition string, u *url.URL, phase Phase) (pas
 	p.breaker.asked = p.start
 	p.breaker.mu.Unlock()
 	done, err := p.breaker.circuit.Allow()
-	if err != nil && phase != PhasePoll && phase != PhaseResult && !p.breaker.mayProbe(err, b.config.Cooldown) {
+	if err != nil && phase != run.PhasePoll && phase != run.PhaseResult && !p.breaker.mayProbe(err, b.config.Cooldown) {
 		return p, p.breaker.refusal(b.config.Cooldown)
 	}
 	p.done = done
@@ -336,7 +338,7 @@ func (b *breaker) refusal(cooldown time.Duration) *circuitOpenError {
 }
 
 // complete makes an open breaker visible in the details of an error.
-func (e *circuitOpenError) complete(target *Error, url string) {
+func (e *circuitOpenError) complete(target *run.Failure, url string) {
 	target.Message = fmt.Sprintf("The provider is left alone for now, since it failed %d times in a row (last: %s).", e.failures, e.reason)
 	target.Details = mustMarshal(map[string]any{
 		"url": url, "reason": "its circuit breaker is open",

@@ -29,8 +29,8 @@ func breaking(tb testing.TB, answers ...scriptedAnswer) (*skillsharing.Client, *
 }
 
 // isLeftAlone reports whether a call was answered without asking its host.
-func isLeftAlone(e *skillsharing.Error) bool {
-	return e != nil && e.Code == skillsharing.EndpointUnreachable && strings.Contains(string(e.Details), `"circuit_breaker"`)
+func isLeftAlone(e *run.Failure) bool {
+	return e != nil && e.Kind == run.Unreachable && strings.Contains(string(e.Details), `"circuit_breaker"`)
 }
 
 func TestBreakerOpens(t *testing.T) {
@@ -69,7 +69,7 @@ func TestBreakerOpens(t *testing.T) {
 				c, transport := breaking(t, tc.answer)
 				s := skillAt(t, acme)
 				c.RetryBudget = skillsharing.NewRetryBudget(0)
-				try := func() *skillsharing.Error {
+				try := func() *run.Failure {
 					ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 					defer cancel()
 					if tc.gone {
@@ -105,16 +105,16 @@ func TestBreakerAnswer(t *testing.T) {
 		c, transport := breaking(t, notConnected)
 		s := skillAt(t, acme)
 		_, e, effort := submit(t.Context(), c, s) // with its two repetitions
-		wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedNo)
+		wantError(t, e, run.Unreachable, run.ExecutedNo)
 		if effort.Attempts != 3 || isLeftAlone(e) {
 			t.Fatalf("%d attempts, %s", effort.Attempts, e.Details)
 		}
 		time.Sleep(4 * time.Second)
 		_, e, _ = submit(t.Context(), c, s)
-		wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedNo)
+		wantError(t, e, run.Unreachable, run.ExecutedNo)
 		want := `{"circuit_breaker":{"failures":3,"last_failure":"connection refused","state":"open"},"reason":"its circuit breaker is open","url":"https://acme.example/run"}`
-		if string(e.Details) != want || string(e.Retry) != `{"suggested_delay_ms":6000,"max_attempts":3}` || e.Source != skillsharing.SourceBridge {
-			t.Errorf("%s %s from %s, want %s", e.Details, e.Retry, e.Source, want)
+		if string(e.Details) != want || string(e.Retry) != `{"suggested_delay_ms":6000,"max_attempts":3}` || e.By != run.Bridge {
+			t.Errorf("%s %s from %s, want %s", e.Details, e.Retry, e.By, want)
 		}
 		if len(transport.asked) != 3 {
 			t.Errorf("%d requests, want 3", len(transport.asked))
@@ -190,7 +190,7 @@ func TestBreakerHurriedCallers(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 			_, e, _ := submit(ctx, c, s)
 			cancel()
-			wantError(t, e, skillsharing.InvocationTimeout, skillsharing.ExecutedMaybe)
+			wantError(t, e, run.DeadlineExceeded, run.ExecutedMaybe)
 		}
 	})
 }
@@ -290,7 +290,7 @@ func TestRepeatsOfTheTransportAreAttempts(t *testing.T) {
 		r := new(refusedThrice)
 		c := newClient(t, acme, r)
 		_, e, effort := submit(t.Context(), c, skillAt(t, acme, consent, `/endpoint/method="GET"`))
-		wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedMaybe)
+		wantError(t, e, run.Unreachable, run.ExecutedMaybe)
 		if r.asked != 1 || effort.Attempts != 3 {
 			t.Errorf("asked %d times, %d attempts", r.asked, effort.Attempts)
 		}
@@ -304,7 +304,7 @@ func TestRetryBudgetHolds(t *testing.T) {
 		c.RetryBudget = skillsharing.NewRetryBudget(0)
 		s := skillAt(t, acme, `/endpoint/retry={"max_attempts":5,"backoff_ms":10}`)
 		_, e, effort := submit(t.Context(), c, s)
-		wantError(t, e, skillsharing.RateLimited, skillsharing.ExecutedNo)
+		wantError(t, e, run.RateLimited, run.ExecutedNo)
 		if effort.Attempts != 1 || len(transport.asked) != 1 {
 			t.Errorf("%d attempts, %d requests; want one", effort.Attempts, len(transport.asked))
 		}
@@ -322,8 +322,8 @@ func TestStopping(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), skillsharing.StopKey{}, stopping{}))
 		time.AfterFunc(time.Minute, cancel)
 		_, e := c.Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: "exec-1"}, new(skillsharing.Effort))
-		wantError(t, e, skillsharing.InvocationTimeout, skillsharing.ExecutedYes)
-		if e.Hint != skillsharing.HintStopping || e.ExecutionID != "exec-1" || !errors.Is(e, skillsharing.ErrStopping) {
+		wantError(t, e, run.Stopped, run.ExecutedYes)
+		if e.ExecutionID != "exec-1" || !errors.Is(e, skillsharing.ErrStopping) {
 			t.Errorf("%+v", e)
 		}
 		if want := "The bridge was stopped before the skill had ended; the run goes on: follow it."; e.Message != want {

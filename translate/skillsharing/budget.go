@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // AnswerBudget bounds what is kept of answers: for calls that are answered together, and for all.
@@ -20,13 +22,13 @@ type AnswerBudget interface {
 // AnswerBudgetKey is the key of the [AnswerBudget] that the context of a call may have.
 type AnswerBudgetKey struct{}
 
-// errNoRoom is the cause of an [Error] that is about the budget of one call, whatever it
+// errNoRoom is the cause of an [run.Failure] that is about the budget of one call, whatever it
 // was about that had no room.
 var errNoRoom = errors.New("there is no room in the answer")
 
 // keep reserves room for so much of an answer about a run. It returns the budget that
 // has none, or nil.
-func keep(ctx context.Context, phase Phase, size int) AnswerBudget {
+func keep(ctx context.Context, phase run.Phase, size int) AnswerBudget {
 	if isDocument(phase) { // which is kept for all
 		return nil
 	}
@@ -36,17 +38,17 @@ func keep(ctx context.Context, phase Phase, size int) AnswerBudget {
 	return nil
 }
 
-// NoRoom is the Error of a call for whose answer there is no room.
+// NoRoom is the failure of a call for whose answer there is no room.
 // What was executed can only be had if the run can be followed.
-func NoRoom(budget AnswerBudget, phase Phase, executionID string, executed Executed, followable bool) *Error {
+func NoRoom(budget AnswerBudget, phase run.Phase, executionID string, executed run.Executed, followable bool) *run.Failure {
 	limit, most := budget.AnswerLimit()
-	e := &Error{
-		Code: RateLimited, Cause: errNoRoom, Phase: phase, Source: SourceBridge, ExecutionID: executionID, Executed: executed,
+	e := &run.Failure{
+		Kind: run.RateLimited, Cause: errNoRoom, Phase: phase, By: run.Bridge, ExecutionID: executionID, Executed: executed,
 		Message: fmt.Sprintf("There is no room for this answer beside the others (limits %s: %d bytes)", limit, most),
 		Details: limitDetails(limit, most),
 	}
 	switch {
-	case executed == ExecutedNo:
+	case executed == run.ExecutedNo:
 		e.Message += "; send the request again, by itself."
 		e.Retry = SuggestRetry(time.Second, 3)
 	case followable:
@@ -54,13 +56,13 @@ func NoRoom(budget AnswerBudget, phase Phase, executionID string, executed Execu
 		e.Retry = SuggestRetry(time.Second, 3)
 	default:
 		e.Message += ", and it can't be had again."
-		e.Hint = HintRunLost
+		e.Lost = true
 	}
 	return e
 }
 
-// noRoom is the Error of an answer of which only the beginning was read.
-func (c *Client) noRoom(a *answer, about asked) *Error {
+// noRoom is the failure of an answer of which only the beginning was read.
+func (c *Client) noRoom(a *answer, about asked) *run.Failure {
 	id, does := about.executionID, executed(a.status, about.phase)
 	if id == "" {
 		if id = begunID(a.body); c.scrubText(id) != id {
@@ -68,7 +70,7 @@ func (c *Client) noRoom(a *answer, about asked) *Error {
 		}
 	}
 	if id != "" {
-		does = ExecutedYes
+		does = run.ExecutedYes
 	}
 	e := NoRoom(a.withoutRoom, about.phase, id, does, id != "" && (about.executionID != "" || about.followable))
 	e.HTTPStatus = a.status

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -38,17 +39,17 @@ func TestSubmitWithoutRoom(t *testing.T) {
 		name, body string
 		status     int
 		most       int64
-		executed   skillsharing.Executed
+		executed   run.Executed
 		id         string // empty and executed yes: there is room
 	}{
 		{"room", `{"execution_id":"e","status":"completed",` + output + `}`, 200, 1 << 20, "", ""},
-		{"id first", `{"execution_id":"e","status":"completed",` + output + `}`, 200, 50_000, skillsharing.ExecutedYes, "e"},
-		{"id with escapes", `{"x":[1,{"execution_id":"f"}],"execution_id":"\u0065",` + output + `}`, 200, 50_000, skillsharing.ExecutedYes, "e"},
-		{"id last", `{"status":"completed",` + output + `,"execution_id":"e"}`, 200, 50_000, skillsharing.ExecutedMaybe, ""},
-		{"long id", `{"execution_id":"` + strings.Repeat("e", 513) + `",` + output + `}`, 200, 50_000, skillsharing.ExecutedMaybe, ""},
-		{"number", `{"execution_id":1,` + output + `}`, 200, 50_000, skillsharing.ExecutedMaybe, ""},
-		{"not an object", `[{"execution_id":"e",` + output + `}]`, 200, 50_000, skillsharing.ExecutedMaybe, ""},
-		{"refused", `{"error":{"code":"SKILL_NOT_FOUND"},` + output + `}`, 404, 50_000, skillsharing.ExecutedNo, ""},
+		{"id first", `{"execution_id":"e","status":"completed",` + output + `}`, 200, 50_000, run.ExecutedYes, "e"},
+		{"id with escapes", `{"x":[1,{"execution_id":"f"}],"execution_id":"\u0065",` + output + `}`, 200, 50_000, run.ExecutedYes, "e"},
+		{"id last", `{"status":"completed",` + output + `,"execution_id":"e"}`, 200, 50_000, run.ExecutedMaybe, ""},
+		{"long id", `{"execution_id":"` + strings.Repeat("e", 513) + `",` + output + `}`, 200, 50_000, run.ExecutedMaybe, ""},
+		{"number", `{"execution_id":1,` + output + `}`, 200, 50_000, run.ExecutedMaybe, ""},
+		{"not an object", `[{"execution_id":"e",` + output + `}]`, 200, 50_000, run.ExecutedMaybe, ""},
+		{"refused", `{"error":{"code":"SKILL_NOT_FOUND"},` + output + `}`, 404, 50_000, run.ExecutedNo, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			transport := script(t, says(c.status, c.body))
@@ -60,7 +61,7 @@ func TestSubmitWithoutRoom(t *testing.T) {
 				}
 				return
 			}
-			wantError(t, e, skillsharing.RateLimited, c.executed)
+			wantError(t, e, run.RateLimited, c.executed)
 			if e.ExecutionID != c.id || string(e.Details) != `{"limit":"answer_size","max":50000}` || !strings.Contains(e.Message, "limits answer_size: 50000 bytes") || len(transport.asked) != 1 {
 				t.Errorf("%+v", e)
 			}
@@ -80,7 +81,7 @@ func TestFollowersWithoutRoom(t *testing.T) {
 		if w := <-narrow; w.err == nil {
 			t.Errorf("%+v", w.response.State)
 		} else {
-			wantError(t, w.err, skillsharing.RateLimited, skillsharing.ExecutedYes)
+			wantError(t, w.err, run.RateLimited, run.ExecutedYes)
 		}
 		if w := <-wide; w.err != nil || len(w.response.Output) < 100_000 {
 			t.Errorf("%v", w.err)

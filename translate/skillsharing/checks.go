@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // Checks counts what the checks of the arguments of one request have taken so far, in steps
@@ -62,17 +64,17 @@ func (c *check) end() {
 
 // noTurn is the error of a call that has ended before its arguments had a turn to be
 // checked; nil: somebody else says why it has ended.
-func noTurn(ctx context.Context) *Error {
+func noTurn(ctx context.Context) *run.Failure {
 	if !errors.Is(causeOf(ctx), context.DeadlineExceeded) {
 		return nil
 	}
-	return busyError(PhaseInvoke, "The deadline passed before the arguments could be checked: they take long, and the bridge was busy with others that do; try again later, or with smaller arguments.")
+	return busyError(run.PhaseInvoke, "The deadline passed before the arguments could be checked: they take long, and the bridge was busy with others that do; try again later, or with smaller arguments.")
 }
 
 // busyError is the error of a call whose time was up while the bridge was busy.
-func busyError(phase Phase, message string) *Error {
-	return &Error{
-		Code: RateLimited, Phase: phase, Source: SourceBridge, Executed: ExecutedNo, Message: message,
+func busyError(phase run.Phase, message string) *run.Failure {
+	return &run.Failure{
+		Kind: run.RateLimited, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo, Message: message,
 		Details: jsontext.Value(`{"reason":"the bridge is busy"}`), Retry: SuggestRetry(timeoutDelay, retryAttempts),
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // Client talks to one source of skills. It is safe for concurrent use, and must
@@ -159,10 +160,10 @@ var blank = http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 
 // request makes a request with everything but a credential. The header may be
 // shared: it is not changed.
-func (c *Client) request(ctx context.Context, phase Phase, method string, u *url.URL, who identity, header http.Header, body []byte) *outgoing {
+func (c *Client) request(ctx context.Context, phase run.Phase, method string, u *url.URL, who identity, header http.Header, body []byte) *outgoing {
 	o := &outgoing{url: *u, context: requestContext{ctx, c.Source, who}}
 	ctx = &o.context
-	if phase == PhaseInvoke { // nothing else is executed, and so need not be traced
+	if phase == run.PhaseInvoke { // nothing else is executed, and so need not be traced
 		o.trace.GetConn, o.trace.WroteHeaders = o.noteConnection, o.noteHeaders
 		ctx = httptrace.WithClientTrace(ctx, &o.trace)
 	}
@@ -179,7 +180,7 @@ func (c *Client) request(ctx context.Context, phase Phase, method string, u *url
 }
 
 // exchange sends one request and reads its answer.
-func (c *Client) exchange(phase Phase, o *outgoing) (a *answer, err error) {
+func (c *Client) exchange(phase run.Phase, o *outgoing) (a *answer, err error) {
 	ctx, start, withheld := o.Context(), time.Now(), false
 	defer func() {
 		o.report = Exchange{Source: c.Source, Phase: phase, Method: o.Method, URL: &o.url, Duration: time.Since(start), Withheld: withheld, client: c}
@@ -235,14 +236,17 @@ type judging interface {
 	Judge(ctx context.Context, source string, u *url.URL) error
 }
 
+// plainHTTP is the rule against URLs without TLS.
+const plainHTTP = "plain http is not allowed"
+
 // permitted says whether a URL may be requested at all, as far as that can be
 // told without a connection.
-func (c *Client) permitted(ctx context.Context, u *url.URL, phase Phase) *Error {
+func (c *Client) permitted(ctx context.Context, u *url.URL, phase run.Phase) *run.Failure {
 	if u.Scheme != "https" && !c.AllowHTTP {
-		return &Error{
-			Code: EndpointUnreachable, Phase: phase, Source: SourceBridge, Executed: ExecutedNo, Hint: HintRefused, URL: bareURL(u),
+		return &run.Failure{
+			Kind: run.Unreachable, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo, Refused: plainHTTP, URL: bareURL(u),
 			Message: "The provider's URL is without TLS, which this bridge does not allow.",
-			Details: mustMarshal(map[string]any{"url": bareURL(u), "reason": "plain http is not allowed"}),
+			Details: mustMarshal(map[string]any{"url": bareURL(u), "reason": plainHTTP}),
 		}
 	}
 	if t, ok := c.Transport.(judging); ok {

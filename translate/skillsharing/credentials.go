@@ -21,7 +21,7 @@ type Credentials interface {
 
 	// Authenticate adds the credential to a.Request, usually as a header. It
 	// may be called several times for one run: for the invocation, and for each
-	// status and result request. An *Error is answered as it is; any other error
+	// status and result request. A *run.Failure is answered as it is; any other error
 	// becomes AUTH_REQUIRED, with the error's text.
 	Authenticate(ctx context.Context, a *Authentication) error
 
@@ -63,7 +63,7 @@ type Authentication struct {
 	// Transport carries requests of the implementation's own. It follows no redirects.
 	Transport http.RoundTripper
 	// MaySend tells whether a long-lived secret (client secret, refresh token)
-	// may go to a URL that a document names: nil or an *Error that says why not.
+	// may go to a URL that a document names: nil or a *run.Failure that says why not.
 	// URLs that the operator configured need not be asked about.
 	MaySend func(u *url.URL) error
 	// MaxResponseSize bounds what is read of an answer, in bytes.

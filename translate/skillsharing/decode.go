@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // number is the text of a JSON number, as package jsonschema wants it.
@@ -32,9 +34,9 @@ type listBound struct {
 }
 
 // violation is that of a list which has more items than it may.
-func (b listBound) violation(items int) Violation {
+func (b listBound) violation(items int) run.Violation {
 	expected := fmt.Sprintf("at most %d entries", b.most)
-	return Violation{
+	return run.Violation{
 		Path: b.path, Message: fmt.Sprintf("must have %s (limits %s)", expected, b.limit),
 		Expected: quoted(expected), Actual: mustMarshal(items),
 	}
@@ -52,7 +54,7 @@ const (
 // map[string]any, []any, string, number, bool and nil. It refuses what
 // another reader might understand differently: duplicate member names, invalid
 // UTF-8, and numbers that are not finite doubles.
-func readJSON(text []byte, b bounds) (any, *Violation) {
+func readJSON(text []byte, b bounds) (any, *run.Violation) {
 	r := reader{jsontext.NewDecoder(bytes.NewBuffer(text)), b, 0}
 	v, err := r.value(0)
 	if err == nil {
@@ -74,12 +76,12 @@ type reader struct {
 }
 
 // flawError is a fault of a text that is JSON.
-type flawError struct{ Violation }
+type flawError struct{ run.Violation }
 
 func (e *flawError) Error() string { return e.Path + " " + e.Message }
 
 func (r *reader) flaw(format string, args ...any) error {
-	return &flawError{Violation{Path: clip(string(r.dec.StackPointer()), maxPath), Message: fmt.Sprintf(format, args...)}}
+	return &flawError{run.Violation{Path: clip(string(r.dec.StackPointer()), maxPath), Message: fmt.Sprintf(format, args...)}}
 }
 
 func (r *reader) value(depth int) (any, error) {
@@ -88,7 +90,7 @@ func (r *reader) value(depth int) (any, error) {
 		return nil, err
 	}
 	if r.values++; r.values > r.bounds.values {
-		return nil, &flawError{Violation{Message: fmt.Sprintf("must have at most %d values in all%s", r.bounds.values, r.bounds.limit)}}
+		return nil, &flawError{run.Violation{Message: fmt.Sprintf("must have at most %d values in all%s", r.bounds.values, r.bounds.limit)}}
 	}
 	switch token.Kind() {
 	case 'n':
@@ -194,7 +196,7 @@ func readableNumber(s string) bool {
 
 // syntaxViolation tells a text that is no JSON at all, whose violation has no
 // place in the document, from one that only I-JSON (RFC 7493) forbids.
-func syntaxViolation(text []byte, err error) *Violation {
+func syntaxViolation(text []byte, err error) *run.Violation {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
@@ -202,11 +204,11 @@ func syntaxViolation(text []byte, err error) *Violation {
 	lenient := jsontext.Value(text).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	switch {
 	case !ok || !lenient:
-		return &Violation{Message: clip("is not JSON: "+strings.TrimPrefix(err.Error(), "jsontext: "), maxActual)}
+		return &run.Violation{Message: clip("is not JSON: "+strings.TrimPrefix(err.Error(), "jsontext: "), maxActual)}
 	case errors.Is(err, jsontext.ErrDuplicateName):
-		return &Violation{Path: clip(string(syntax.JSONPointer), maxPath), Message: "must not appear twice in one object"}
+		return &run.Violation{Path: clip(string(syntax.JSONPointer), maxPath), Message: "must not appear twice in one object"}
 	default:
-		return &Violation{Path: clip(string(syntax.JSONPointer), maxPath), Message: "must be valid UTF-8"}
+		return &run.Violation{Path: clip(string(syntax.JSONPointer), maxPath), Message: "must be valid UTF-8"}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/nesting"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // discoveryTimeout bounds the reading of one document.
@@ -23,7 +24,7 @@ const discoveryTimeout = 10 * time.Second
 const maxRedirects = 3
 
 // Index returns the index of the provider (section 4.3).
-func (c *Client) Index(ctx context.Context) (*Index, *Error) {
+func (c *Client) Index(ctx context.Context) (*Index, *run.Failure) {
 	if doc := c.fresh(indexDocument, c.constant().index); doc != nil {
 		if e := c.judgeDocument(ctx, indexDocument, c.constant().index, doc); e != nil {
 			return nil, e
@@ -35,7 +36,7 @@ func (c *Client) Index(ctx context.Context) (*Index, *Error) {
 
 // Registry returns what the registry at the client's origin lists (section 4.2).
 // An empty type asks for all skills.
-func (c *Client) Registry(ctx context.Context, t CapabilityType) (*Index, *Error) {
+func (c *Client) Registry(ctx context.Context, t CapabilityType) (*Index, *run.Failure) {
 	return c.index(ctx, registryDocument, c.registryURL(t), c.Limits.parseRegistry)
 }
 
@@ -58,9 +59,9 @@ func (c *Client) below(path string) *url.URL {
 	return base.JoinPath(path)
 }
 
-func (c *Client) index(ctx context.Context, kind documentKind, u *url.URL, parse func([]byte) (*Index, error)) (*Index, *Error) {
+func (c *Client) index(ctx context.Context, kind documentKind, u *url.URL, parse func([]byte) (*Index, error)) (*Index, *run.Failure) {
 	doc, err := c.document(ctx, kind, u, u.String(), "", func(r *cache.Response) (any, error) {
-		if e := checkMediaType(PhaseDiscovery, r.Header); e != nil {
+		if e := checkMediaType(run.PhaseDiscovery, r.Header); e != nil {
 			return nil, e
 		}
 		return parse(r.Body)
@@ -88,24 +89,24 @@ func NewLocation(descriptorURL string) Location {
 	return Location(descriptorURL) // one copy is enough
 }
 
-func (l Location) parse() (*url.URL, *Error) {
+func (l Location) parse() (*url.URL, *run.Failure) {
 	u, err := parseEndpointURL(string(l))
 	if err != nil {
-		return nil, InvalidDescriptor("The index names an unusable descriptor URL.", Violation{Path: "/descriptor_url", Message: err.Error()})
+		return nil, InvalidDescriptor("The index names an unusable descriptor URL.", run.Violation{Path: "/descriptor_url", Message: err.Error()})
 	}
 	return u, nil
 }
 
 // Skill returns the skill whose descriptor is published at a location (section
 // 4.2).
-func (c *Client) Skill(ctx context.Context, at Location) (*Skill, *Error) {
+func (c *Client) Skill(ctx context.Context, at Location) (*Skill, *run.Failure) {
 	s, _, e := c.SkillDocument(ctx, at, "")
 	return s, e
 }
 
 // SkillDocument is Skill, and says whether the descriptor came from the cache. The id, if it is not
 // empty, is that of the skill that is expected; another one is for the caller to judge.
-func (c *Client) SkillDocument(ctx context.Context, at Location, id string) (*Skill, cache.State, *Error) {
+func (c *Client) SkillDocument(ctx context.Context, at Location, id string) (*Skill, cache.State, *run.Failure) {
 	if doc := c.fresh(descriptorDocument, string(at)); doc != nil {
 		if e := c.judgeDocument(ctx, descriptorDocument, string(at), doc); e != nil {
 			return nil, 0, e
@@ -117,7 +118,7 @@ func (c *Client) SkillDocument(ctx context.Context, at Location, id string) (*Sk
 		return nil, 0, e
 	}
 	doc, e := c.document(ctx, descriptorDocument, u, string(at), id, func(r *cache.Response) (any, error) {
-		if e := checkMediaType(PhaseDescriptor, r.Header); e != nil {
+		if e := checkMediaType(run.PhaseDescriptor, r.Header); e != nil {
 			return nil, e
 		}
 		source, way := u, []*url.URL(nil)
@@ -147,7 +148,7 @@ func (c *Client) SkillDocument(ctx context.Context, at Location, id string) (*Sk
 
 // Peek tells what is known of a descriptor without asking for it: the document that is
 // kept, or nil; and why it can't be had at the moment, or nil.
-func (c *Client) Peek(ctx context.Context, at Location) (*cache.Document, *Error) {
+func (c *Client) Peek(ctx context.Context, at Location) (*cache.Document, *run.Failure) {
 	u, e := at.parse()
 	if e != nil {
 		return nil, e
@@ -161,7 +162,7 @@ func (c *Client) Peek(ctx context.Context, at Location) (*cache.Document, *Error
 	if err == nil {
 		return doc, nil
 	}
-	return doc, c.documentFailure(ctx, PhaseDescriptor, u, err)
+	return doc, c.documentFailure(ctx, run.PhaseDescriptor, u, err)
 }
 
 // PeekIndex returns the index of a provider that is kept, fresh or not, or nil.
@@ -208,11 +209,11 @@ const (
 
 var documentKindNames = [documentKinds]string{"index", "registry", "descriptor"}
 
-func (k documentKind) phase() Phase {
+func (k documentKind) phase() run.Phase {
 	if k == descriptorDocument {
-		return PhaseDescriptor
+		return run.PhaseDescriptor
 	}
-	return PhaseDiscovery
+	return run.PhaseDiscovery
 }
 
 // constant is what does not change from one request for a document to the next.
@@ -220,7 +221,7 @@ type constant struct {
 	number     uint64 // tells the client from others whose documents are in the same partition
 	index      string // its URL
 	partitions [documentKinds]string
-	large      map[Phase]chan struct{} // with room for the large documents that may be read at a time
+	large      map[run.Phase]chan struct{} // with room for the large documents that may be read at a time
 	misses     misses
 }
 
@@ -250,7 +251,7 @@ func (c *Client) fresh(kind documentKind, url string) *cache.Document {
 
 // document reads a document through the cache, where it is known by the text of its URL.
 // The id, if it is not empty, is that of the skill that is expected.
-func (c *Client) document(ctx context.Context, kind documentKind, u *url.URL, text, id string, parse func(*cache.Response) (any, error)) (*cache.Document, *Error) {
+func (c *Client) document(ctx context.Context, kind documentKind, u *url.URL, text, id string, parse func(*cache.Response) (any, error)) (*cache.Document, *run.Failure) {
 	atOnce, shares := 0, []string(nil) // of indexes there are few, and without them there are no descriptors
 	if kind == descriptorDocument {
 		atOnce, shares = c.Limits.Reads, sharesOf(u, id)
@@ -343,13 +344,13 @@ func ownError(err error) error {
 	if _, open := errors.AsType[*circuitOpenError](err); open {
 		return &cache.OwnError{Err: err, Passing: true}
 	}
-	if e, ok := errors.AsType[*Error](err); ok && e.Code == RateLimited && e.Source == SourceBridge {
+	if e, ok := errors.AsType[*run.Failure](err); ok && e.Kind == run.RateLimited && e.By == run.Bridge {
 		return &cache.OwnError{Err: err, Passing: true}
 	}
-	if e, ok := errors.AsType[*Error](err); ok && e.Phase == PhaseAuth {
+	if e, ok := errors.AsType[*run.Failure](err); ok && e.Phase == run.PhaseAuth {
 		return &cache.OwnError{Err: err}
 	}
-	if e, ok := errors.AsType[*Error](err); ok && e.Hint == HintRefused {
+	if e, ok := errors.AsType[*run.Failure](err); ok && e.Refused != "" {
 		return &cache.OwnError{Err: err}
 	}
 	if _, refused := refusal(err); refused {
@@ -360,22 +361,22 @@ func ownError(err error) error {
 
 // warnOfStale tells the operator why a document is used that is not fresh any more.
 // Of all the documents of a kind it says the same, so that it is said once.
-func (c *Client) warnOfStale(ctx context.Context, phase Phase, u *url.URL, err error) {
+func (c *Client) warnOfStale(ctx context.Context, phase run.Phase, u *url.URL, err error) {
 	e := c.documentError(ctx, phase, u, err)
-	e.scrub(c.DiscoveryCredentials)
+	scrub(e, c.DiscoveryCredentials)
 	c.Observer.Notice(ctx, &Notice{
 		Level: slog.LevelWarn, Source: c.Source,
 		Message: "what is known of a source is not fresh any more, since its " + answerName(phase) + " can't be read anew; calls go on until stale_if_error has passed",
-		Attrs:   []slog.Attr{slog.String("code", string(e.Code)), slog.String("error", e.Message)},
+		Attrs:   []slog.Attr{slog.String("code", string(CodeOf(e))), slog.String("error", e.Message)},
 	})
 }
 
 // secretError is the error of a document that repeats a credential.
-func secretError(phase Phase) *Error {
-	return &Error{
-		Code: ValidationError, Phase: phase, Source: SourceBridge, Executed: ExecutedNo, Hint: HintDocument,
+func secretError(phase run.Phase) *run.Failure {
+	return &run.Failure{
+		Kind: run.InvalidDocument, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo,
 		Message: fmt.Sprintf("The provider's %s repeats a credential of the bridge, and so is not used.", answerName(phase)),
-		Details: mustMarshal([]Violation{{Path: "", Message: "must not repeat the bridge's credential"}}),
+		Details: mustMarshal([]run.Violation{{Path: "", Message: "must not repeat the bridge's credential"}}),
 	}
 }
 
@@ -385,7 +386,7 @@ func documentCost(body []byte) int64 { return 2<<10 + 4*int64(len(body)) }
 // fetch performs one GET, following redirects. Each hop is judged anew, and a
 // credential goes to the first host only, and not again once the way has left it:
 // what comes back to it asks for what another host has chosen.
-func (c *Client) fetch(ctx context.Context, phase Phase, first *url.URL, header http.Header) (*cache.Response, error) {
+func (c *Client) fetch(ctx context.Context, phase run.Phase, first *url.URL, header http.Header) (*cache.Response, error) {
 	renewed, left, via := false, false, []string(nil)
 	for u, hop := first, 0; ; {
 		if e := c.permitted(ctx, u, phase); e != nil {
@@ -463,9 +464,9 @@ func (c *Client) discoveryAuthError(ctx context.Context, err error) error {
 	return c.authError(ctx, nil, err)
 }
 
-func redirectError(phase Phase, status int, reason string) *Error {
-	return &Error{
-		Code: InvalidProviderResponse, Phase: phase, Source: SourceBridge, HTTPStatus: status, Executed: ExecutedNo,
+func redirectError(phase run.Phase, status int, reason string) *run.Failure {
+	return &run.Failure{
+		Kind: run.ProviderFault, Phase: phase, By: run.Bridge, HTTPStatus: status, Executed: run.ExecutedNo,
 		Message: "The provider's document can't be read: " + reason + ".",
 	}
 }
@@ -489,9 +490,9 @@ func sameAuthority(a, b *url.URL) bool {
 // file that users may upload to a provider's host, such as an image, from being
 // a descriptor; there are hosts that serve such files without a type, so a descriptor
 // needs one. An index is where only its host can put it, and may have none.
-func checkMediaType(phase Phase, h http.Header) *Error {
+func checkMediaType(phase run.Phase, h http.Header) *run.Failure {
 	value := h.Get("Content-Type")
-	if value == "" && phase == PhaseDiscovery {
+	if value == "" && phase == run.PhaseDiscovery {
 		return nil
 	}
 	if mediaType, _, err := mime.ParseMediaType(value); err == nil && (mediaType == "application/json" || strings.HasSuffix(mediaType, "+json")) {
@@ -501,37 +502,37 @@ func checkMediaType(phase Phase, h http.Header) *Error {
 	if value != "" {
 		served = fmt.Sprintf("as %q", clip(value, 100))
 	}
-	return &Error{
-		Code: ValidationError, Phase: phase, Source: SourceBridge, Executed: ExecutedNo, Hint: HintDocument,
+	return &run.Failure{
+		Kind: run.InvalidDocument, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo,
 		Message: fmt.Sprintf("The provider's %s is served %s, not as application/json.", answerName(phase), served),
-		Details: mustMarshal([]Violation{{Path: "", Message: "must be served as application/json", Expected: mustMarshal("application/json"), Actual: mustMarshal(clip(value, 100))}}),
+		Details: mustMarshal([]run.Violation{{Path: "", Message: "must be served as application/json", Expected: mustMarshal("application/json"), Actual: mustMarshal(clip(value, 100))}}),
 	}
 }
 
 // documentFailure is the error of a call that could not have a document. What it
 // advises is true: as long as the failure is remembered, trying again is no use.
-func (c *Client) documentFailure(ctx context.Context, phase Phase, u *url.URL, err error) *Error {
+func (c *Client) documentFailure(ctx context.Context, phase run.Phase, u *url.URL, err error) *run.Failure {
 	e := c.documentError(ctx, phase, u, err)
 	e.URL = bareURL(u)
 	if failed, ok := errors.AsType[*cache.FailureError](err); ok {
-		e.raiseRetry(max(time.Until(failed.RetryAt), c.Breakers.pause(c.Source, c.Partition, u)))
+		raiseRetry(e, max(time.Until(failed.RetryAt), c.Breakers.pause(c.Source, c.Partition, u)))
 	}
-	e.scrub(c.Credentials, c.DiscoveryCredentials)
+	scrub(e, c.Credentials, c.DiscoveryCredentials)
 	return e
 }
 
 // raiseRetry has callers wait at least for so long before they try again, if trying
 // again may help at all.
-func (e *Error) raiseRetry(delay time.Duration) {
-	temporary := (e.Code == EndpointUnreachable || e.Code == RateLimited) && e.Hint != HintRefused
+func raiseRetry(e *run.Failure, delay time.Duration) {
+	temporary := (e.Kind == run.Unreachable || e.Kind == run.RateLimited) && e.Refused == ""
 	if (temporary || e.Retry != nil) && suggestedDelay(e.Retry) < delay {
 		e.Retry = SuggestRetry(delay.Truncate(time.Millisecond)+time.Millisecond, retryAttempts)
 	}
 }
 
 // documentError says why a document could not be had.
-func (c *Client) documentError(ctx context.Context, phase Phase, u *url.URL, err error) *Error {
-	if e, ok := errors.AsType[*Error](err); ok {
+func (c *Client) documentError(ctx context.Context, phase run.Phase, u *url.URL, err error) *run.Failure {
+	if e, ok := errors.AsType[*run.Failure](err); ok {
 		copied := *e // it may be shared by concurrent calls, or remembered
 		return &copied
 	}
@@ -545,16 +546,16 @@ func (c *Client) documentError(ctx context.Context, phase Phase, u *url.URL, err
 		return busyError(phase, fmt.Sprintf("The provider's %s has arrived, but the bridge was too busy to judge it in time; try again later.", answerName(phase)))
 	}
 	if ctx.Err() != nil {
-		return interrupted(ctx, phase, "", ExecutedNo)
+		return interrupted(ctx, phase, "", run.ExecutedNo)
 	}
 	return c.unreachable(err, phase, u, "")
 }
 
 // tooManyReads is the error of a call whose time was up while others had their
 // documents read.
-func tooManyReads(phase Phase, most int) *Error {
-	return &Error{
-		Code: RateLimited, Phase: phase, Source: SourceBridge, Executed: ExecutedNo,
+func tooManyReads(phase run.Phase, most int) *run.Failure {
+	return &run.Failure{
+		Kind: run.RateLimited, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo,
 		Message: fmt.Sprintf("Too many descriptors of the provider, or of one host or publisher, are being read here (limits reads: %d); try again later.", most),
 		Details: fmt.Appendf(nil, `{"limit":"reads","max":%d}`, most),
 		Retry:   SuggestRetry(timeoutDelay, retryAttempts),
@@ -563,7 +564,7 @@ func tooManyReads(phase Phase, most int) *Error {
 
 // documentStatusError judges an HTTP status that a document was answered with. A
 // body that nests too deep says nothing about it.
-func (c *Client) documentStatusError(phase Phase, s *cache.StatusError) *Error {
+func (c *Client) documentStatusError(phase run.Phase, s *cache.StatusError) *run.Failure {
 	a := &answer{status: s.StatusCode, header: s.Header, body: s.Body}
 	said := new(members)
 	if !nesting.Deeper(a.body, c.Limits.depth()) {
@@ -571,22 +572,20 @@ func (c *Client) documentStatusError(phase Phase, s *cache.StatusError) *Error {
 	}
 	e := judgeError(a, said, phase, "")
 	switch {
-	case e.Code == SkillNotFound:
-		e.Hint = HintGone
-	case e.Code == AuthRequired:
+	case e.Kind == run.AuthRequired:
 		if e.Details == nil {
 			e.Details = authDetails(nil, "provider", fmt.Sprintf("the provider's %s needs authentication", answerName(phase)))
 		}
-		e.requireByProvider()
-	case e.Code == InvocationTimeout, s.StatusCode >= 500:
-		e.Code = EndpointUnreachable
-	case e.Code == ValidationError, e.Code == VersionIncompatible:
-		e.Code, e.Arguments = InvalidProviderResponse, nil
+		requireByProvider(e)
+	case e.Kind == run.DeadlineExceeded, s.StatusCode >= 500:
+		e.Kind = run.Unreachable
+	case e.Kind == run.InvalidArguments, e.Kind == run.VersionIncompatible:
+		e.Kind, e.Argument = run.ProviderFault, nil
 	}
-	if e.Code == EndpointUnreachable && e.Retry == nil {
+	if e.Kind == run.Unreachable && e.Retry == nil {
 		e.Retry = SuggestRetry(unreachableDelay, retryAttempts)
 	}
-	if e.Code == InvalidProviderResponse && s.StatusCode < http.StatusBadRequest {
+	if e.Kind == run.ProviderFault && s.StatusCode < http.StatusBadRequest {
 		e.Message = "that is not an answer with a document."
 	}
 	e.Message = fmt.Sprintf("The provider's %s could not be read (HTTP %d): %s", answerName(phase), s.StatusCode, e.Message)

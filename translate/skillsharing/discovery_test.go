@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -58,7 +59,7 @@ func TestIndex(t *testing.T) {
 		t.Fatalf("requests %v", seen)
 	}
 	wantSameHeader(t, seen[0].Header, http.Header{"Accept": {"application/json"}, "Accept-Encoding": {"gzip"}, "User-Agent": {"caddy-skill-bridge"}})
-	if x := c.Observer.(*watcher).exchanges; len(x) != 1 || x[0].Phase != skillsharing.PhaseDiscovery || x[0].Status != 200 {
+	if x := c.Observer.(*watcher).exchanges; len(x) != 1 || x[0].Phase != run.PhaseDiscovery || x[0].Status != 200 {
 		t.Errorf("exchanges %+v", x)
 	}
 }
@@ -121,8 +122,8 @@ func TestSkillOfBadURL(t *testing.T) {
 	c := newReader(t, p)
 	for _, u := range []string{"", "/skill.json", "skill.json", "ftp://acme.example/", "https://user:pass@acme.example/", "https://", "://", "https:acme.example", "https://acme.example/%zz"} {
 		_, e := c.Skill(t.Context(), skillsharing.NewLocation(u))
-		wantError(t, e, skillsharing.ValidationError, skillsharing.ExecutedNo)
-		if e.Hint != skillsharing.HintDocument || !strings.Contains(string(e.Details), "/descriptor_url") {
+		wantError(t, e, run.InvalidDocument, run.ExecutedNo)
+		if e.Kind != run.InvalidDocument || !strings.Contains(string(e.Details), "/descriptor_url") {
 			t.Errorf("%q: %+v", u, e)
 		}
 		c.Forget(skillsharing.NewLocation(u)) // does nothing
@@ -171,8 +172,8 @@ func TestRedirects(t *testing.T) {
 				}
 				return
 			}
-			wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedNo)
-			if !strings.Contains(e.Message, c.reason) || e.Phase != skillsharing.PhaseDescriptor || e.HTTPStatus < 300 || e.HTTPStatus > 399 {
+			wantError(t, e, run.ProviderFault, run.ExecutedNo)
+			if !strings.Contains(e.Message, c.reason) || e.Phase != run.PhaseDescriptor || e.HTTPStatus < 300 || e.HTTPStatus > 399 {
 				t.Errorf("%+v", e)
 			}
 			if strings.Contains(c.name, "https to http") && len(other.requests()) != 0 {
@@ -194,10 +195,10 @@ func TestRedirectToPlainHTTP(t *testing.T) {
 	c := newReader(t, secure)
 	c.AllowHTTP = false
 	_, e := c.Index(t.Context())
-	wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedNo)
+	wantError(t, e, run.ProviderFault, run.ExecutedNo)
 	_, e = c.Skill(t.Context(), skillsharing.NewLocation(p.URL+"/skill.json?token=hush"))
-	wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedNo)
-	if e.Hint != skillsharing.HintRefused || strings.Contains(string(e.Details), "hush") || len(p.requests()) != 0 {
+	wantError(t, e, run.Unreachable, run.ExecutedNo)
+	if e.Refused == "" || strings.Contains(string(e.Details), "hush") || len(p.requests()) != 0 {
 		t.Errorf("%+v, details %s, after %d requests", e, e.Details, len(p.requests()))
 	}
 }
@@ -276,15 +277,15 @@ func TestDiscoveryRenewsOnce(t *testing.T) {
 		creds   *renewing
 		answers []http.HandlerFunc
 		keys    string
-		code    skillsharing.ErrorCode
+		code    run.Kind
 		message string
 	}{
-		{"renewed", &renewing{}, list(answers(401, ""), index), "k- k-'", "", ""},
-		{"refused again", &renewing{}, list(answers(401, "")), "k- k-'", skillsharing.AuthRequired, "HTTP 401"},
-		{"nothing to renew", &renewing{exhausted: true}, list(answers(401, "")), "k-", skillsharing.AuthRequired, "HTTP 401"},
-		{"renewal impossible", &renewing{failures: []error{errNoToken}}, list(answers(401, "")), "k-", skillsharing.AuthRequired, errNoToken.Error()},
-		{"renewal refused", &renewing{failures: []error{&skillsharing.Error{Code: skillsharing.PermissionDenied, Message: "No.", Phase: skillsharing.PhaseAuth, Source: skillsharing.SourceBridge, Executed: skillsharing.ExecutedNo}}}, list(answers(401, "")), "k-", skillsharing.PermissionDenied, "No."},
-		{"no credential", &renewing{keyed: keyed{err: errNoToken}}, list(index), "", skillsharing.AuthRequired, errNoToken.Error()},
+		{"renewed", &renewing{}, list(answers(401, ""), index), "k- k-'", 0, ""},
+		{"refused again", &renewing{}, list(answers(401, "")), "k- k-'", run.AuthRequired, "HTTP 401"},
+		{"nothing to renew", &renewing{exhausted: true}, list(answers(401, "")), "k-", run.AuthRequired, "HTTP 401"},
+		{"renewal impossible", &renewing{failures: []error{errNoToken}}, list(answers(401, "")), "k-", run.AuthRequired, errNoToken.Error()},
+		{"renewal refused", &renewing{failures: []error{&run.Failure{Kind: run.PermissionDenied, Message: "No.", Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo}}}, list(answers(401, "")), "k-", run.PermissionDenied, "No."},
+		{"no credential", &renewing{keyed: keyed{err: errNoToken}}, list(index), "", run.AuthRequired, errNoToken.Error()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newProvider(t)
@@ -300,13 +301,13 @@ func TestDiscoveryRenewsOnce(t *testing.T) {
 			if got := strings.Join(keys, " "); got != c.keys {
 				t.Errorf("requests with %q, want %q", got, c.keys)
 			}
-			if c.code == "" {
+			if c.code == 0 {
 				if e != nil {
 					t.Error(e)
 				}
 				return
 			}
-			wantError(t, e, c.code, skillsharing.ExecutedNo)
+			wantError(t, e, c.code, run.ExecutedNo)
 			if !strings.Contains(e.Message, c.message) {
 				t.Errorf("%+v", e)
 			}
@@ -318,30 +319,30 @@ func TestDocumentStatus(t *testing.T) {
 	for _, c := range []struct {
 		status  int
 		body    string
-		code    skillsharing.ErrorCode
-		hint    skillsharing.Hint
+		code    run.Kind
+		gone    bool
 		details string // empty: none
 		retry   bool
 	}{
-		{401, "", skillsharing.AuthRequired, skillsharing.HintNone, `{"reason":"the provider's %s needs authentication","required_by":"provider"}`, false},
-		{401, `{"error":{"code":"AUTH_REQUIRED","message":"m","details":{"required_by":"bridge"}}}`, skillsharing.AuthRequired, skillsharing.HintNone, `{"required_by":"provider"}`, false},
-		{403, "", skillsharing.PermissionDenied, skillsharing.HintNone, "", false},
-		{404, "", skillsharing.SkillNotFound, skillsharing.HintGone, "", false},
-		{404, `{"error":{"code":"SKILL_NOT_FOUND","message":"m"}}`, skillsharing.SkillNotFound, skillsharing.HintGone, "", false},
-		{410, "", skillsharing.SkillNotFound, skillsharing.HintGone, "", false},
-		{408, "", skillsharing.EndpointUnreachable, skillsharing.HintNone, "", true},
-		{429, "", skillsharing.RateLimited, skillsharing.HintNone, "", true},
-		{500, "", skillsharing.EndpointUnreachable, skillsharing.HintNone, "", true},
-		{502, "", skillsharing.EndpointUnreachable, skillsharing.HintNone, "", true},
-		{503, "", skillsharing.EndpointUnreachable, skillsharing.HintNone, "", true},
-		{504, "", skillsharing.EndpointUnreachable, skillsharing.HintNone, "", true},
-		{400, "", skillsharing.InvalidProviderResponse, skillsharing.HintNone, "", false},
-		{400, `{"a":1}`, skillsharing.InvalidProviderResponse, skillsharing.HintNone, `{"a":1}`, false},
-		{422, "", skillsharing.InvalidProviderResponse, skillsharing.HintNone, "", false},
-		{204, "", skillsharing.InvalidProviderResponse, skillsharing.HintNone, "", false},
-		{418, "", skillsharing.InvalidProviderResponse, skillsharing.HintNone, "", false},
+		{401, "", run.AuthRequired, false, `{"reason":"the provider's %s needs authentication","required_by":"provider"}`, false},
+		{401, `{"error":{"code":"AUTH_REQUIRED","message":"m","details":{"required_by":"bridge"}}}`, run.AuthRequired, false, `{"required_by":"provider"}`, false},
+		{403, "", run.PermissionDenied, false, "", false},
+		{404, "", run.SkillNotFound, true, "", false},
+		{404, `{"error":{"code":"SKILL_NOT_FOUND","message":"m"}}`, run.SkillNotFound, true, "", false},
+		{410, "", run.SkillNotFound, true, "", false},
+		{408, "", run.Unreachable, false, "", true},
+		{429, "", run.RateLimited, false, "", true},
+		{500, "", run.Unreachable, false, "", true},
+		{502, "", run.Unreachable, false, "", true},
+		{503, "", run.Unreachable, false, "", true},
+		{504, "", run.Unreachable, false, "", true},
+		{400, "", run.ProviderFault, false, "", false},
+		{400, `{"a":1}`, run.ProviderFault, false, `{"a":1}`, false},
+		{422, "", run.ProviderFault, false, "", false},
+		{204, "", run.ProviderFault, false, "", false},
+		{418, "", run.ProviderFault, false, "", false},
 	} {
-		for _, phase := range []skillsharing.Phase{skillsharing.PhaseDiscovery, skillsharing.PhaseDescriptor} {
+		for _, phase := range []run.Phase{run.PhaseDiscovery, run.PhaseDescriptor} {
 			t.Run(fmt.Sprintf("%d %.10s %s", c.status, c.body, phase), func(t *testing.T) {
 				p := newProvider(t)
 				var header []string
@@ -351,23 +352,23 @@ func TestDocumentStatus(t *testing.T) {
 				p.on("GET "+wellKnown, answers(c.status, c.body, header...))
 				p.on("GET /skill.json", answers(c.status, c.body, header...))
 				client := newReader(t, p)
-				var e *skillsharing.Error
+				var e *run.Failure
 				what := "index"
-				if phase == skillsharing.PhaseDiscovery {
+				if phase == run.PhaseDiscovery {
 					_, e = client.Index(t.Context())
 				} else {
 					_, e = client.Skill(t.Context(), skillsharing.NewLocation(p.URL+"/skill.json"))
 					what = "descriptor"
 				}
-				wantError(t, e, c.code, skillsharing.ExecutedNo)
+				wantError(t, e, c.code, run.ExecutedNo)
 				details := c.details
 				if strings.Contains(details, "%s") {
 					details = fmt.Sprintf(details, what)
 				}
-				if string(e.Details) != details || (e.Retry != nil) != c.retry || e.Hint != c.hint {
-					t.Errorf("details %s, retry %s, hint %d; want %s, %t, %d", e.Details, e.Retry, e.Hint, details, c.retry, c.hint)
+				if string(e.Details) != details || (e.Retry != nil) != c.retry || e.Gone() != c.gone {
+					t.Errorf("details %s, retry %s, gone %t; want %s, %t, %t", e.Details, e.Retry, e.Gone(), details, c.retry, c.gone)
 				}
-				if e.Phase != phase || e.HTTPStatus != c.status || e.Arguments != nil || !strings.Contains(e.Message, what) {
+				if e.Phase != phase || e.HTTPStatus != c.status || e.Argument != nil || !strings.Contains(e.Message, what) {
 					t.Errorf("%+v", e)
 				}
 				if c.status == 429 && !strings.Contains(string(e.Retry), "7000") {
@@ -415,7 +416,7 @@ func TestIndexMediaType(t *testing.T) {
 			if e != nil {
 				t.Errorf("descriptor, %.50q: %v", c.value, e)
 			}
-		} else if wantError(t, e, skillsharing.ValidationError, skillsharing.ExecutedNo); e.Hint != skillsharing.HintDocument || e.Phase != skillsharing.PhaseDescriptor {
+		} else if wantError(t, e, run.InvalidDocument, run.ExecutedNo); e.Kind != run.InvalidDocument || e.Phase != run.PhaseDescriptor {
 			t.Errorf("descriptor, %.50q: %+v", c.value, e)
 		}
 		_, e = newReader(t, p).Index(t.Context())
@@ -425,8 +426,8 @@ func TestIndexMediaType(t *testing.T) {
 			}
 			continue
 		}
-		wantError(t, e, skillsharing.ValidationError, skillsharing.ExecutedNo)
-		if e.Hint != skillsharing.HintDocument || e.Phase != skillsharing.PhaseDiscovery || !e.Details.IsValid() || len(e.Message)+len(e.Details) > 1000 {
+		wantError(t, e, run.InvalidDocument, run.ExecutedNo)
+		if e.Kind != run.InvalidDocument || e.Phase != run.PhaseDiscovery || !e.Details.IsValid() || len(e.Message)+len(e.Details) > 1000 {
 			t.Errorf("%.50q: %+v, details %s", c.value, e, e.Details)
 		}
 	}
@@ -439,10 +440,10 @@ func TestInvalidDocuments(t *testing.T) {
 		p.on("GET /skill.json", answers(200, body))
 		c := newReader(t, p)
 		_, e := c.Index(t.Context())
-		wantError(t, e, skillsharing.ValidationError, skillsharing.ExecutedNo)
+		wantError(t, e, run.InvalidDocument, run.ExecutedNo)
 		_, e2 := c.Skill(t.Context(), skillsharing.NewLocation(p.URL+"/skill.json"))
-		wantError(t, e2, skillsharing.ValidationError, skillsharing.ExecutedNo)
-		if e.Phase != skillsharing.PhaseDiscovery || e2.Phase != skillsharing.PhaseDescriptor || e.Hint != skillsharing.HintDocument || e2.Hint != skillsharing.HintDocument {
+		wantError(t, e2, run.InvalidDocument, run.ExecutedNo)
+		if e.Phase != run.PhaseDiscovery || e2.Phase != run.PhaseDescriptor || e.Kind != run.InvalidDocument || e2.Kind != run.InvalidDocument {
 			t.Errorf("%.20q: %+v, %+v", body, e, e2)
 		}
 	}
@@ -454,8 +455,8 @@ func TestDocumentsAreBounded(t *testing.T) {
 	c := newReader(t, p)
 	c.MaxResponseSize = 2000
 	_, e := c.Index(t.Context())
-	wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedNo)
-	if e.HTTPStatus != 200 || e.Phase != skillsharing.PhaseDiscovery {
+	wantError(t, e, run.ProviderFault, run.ExecutedNo)
+	if e.HTTPStatus != 200 || e.Phase != run.PhaseDiscovery {
 		t.Errorf("%+v", e)
 	}
 }
@@ -547,7 +548,7 @@ func TestOneURLForTwoKindsOfDocuments(t *testing.T) {
 		t.Fatal(e)
 	}
 	_, e := c.Skill(t.Context(), skillsharing.NewLocation(p.URL+wellKnown))
-	wantError(t, e, skillsharing.ValidationError, skillsharing.ExecutedNo)
+	wantError(t, e, run.InvalidDocument, run.ExecutedNo)
 
 	p.on("GET "+wellKnown, answers(200, forecast, "Content-Type", "application/json", "Cache-Control", "max-age=60"))
 	c = newReader(t, p)
@@ -555,7 +556,7 @@ func TestOneURLForTwoKindsOfDocuments(t *testing.T) {
 		t.Fatal(e)
 	}
 	_, e = c.Index(t.Context())
-	wantError(t, e, skillsharing.ValidationError, skillsharing.ExecutedNo)
+	wantError(t, e, run.InvalidDocument, run.ExecutedNo)
 }
 
 // A failure that is remembered is told to several, each of whom may complete it.
@@ -586,16 +587,16 @@ func TestUnreachableDocuments(t *testing.T) {
 	c := newClient(t, base, newTransport(t))
 	c.Cache = newCache(t, 0, 0)
 	_, e := c.Skill(t.Context(), skillsharing.NewLocation(base+"/skill.json?token=hush"))
-	wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedNo)
-	if want := `{"reason":"connection refused","url":"` + base + `/skill.json"}`; string(e.Details) != want || e.Retry == nil || e.Phase != skillsharing.PhaseDescriptor {
+	wantError(t, e, run.Unreachable, run.ExecutedNo)
+	if want := `{"reason":"connection refused","url":"` + base + `/skill.json"}`; string(e.Details) != want || e.Retry == nil || e.Phase != run.PhaseDescriptor {
 		t.Errorf("details %s, want %s", e.Details, want)
 	}
 
 	c = newClient(t, acme, roundTripper(func(*http.Request) (*http.Response, error) { return nil, refusal{} }))
 	c.Cache = newCache(t, 0, 0)
 	_, e = c.Index(t.Context())
-	wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedNo)
-	if e.Hint != skillsharing.HintRefused || e.Retry != nil || !strings.Contains(e.Message, "address is not public") {
+	wantError(t, e, run.Unreachable, run.ExecutedNo)
+	if e.Refused == "" || e.Retry != nil || !strings.Contains(e.Message, "address is not public") {
 		t.Errorf("%+v", e)
 	}
 }
@@ -605,11 +606,11 @@ func TestDocumentsHaveTheirOwnDeadline(t *testing.T) {
 		name     string
 		deadline time.Duration // of the caller; 0: none
 		want     time.Duration
-		code     skillsharing.ErrorCode
+		code     run.Kind
 	}{
-		{"none", 0, 10 * time.Second, skillsharing.EndpointUnreachable},
-		{"later", time.Minute, 10 * time.Second, skillsharing.EndpointUnreachable},
-		{"earlier", 3 * time.Second, 3 * time.Second, skillsharing.InvocationTimeout},
+		{"none", 0, 10 * time.Second, run.Unreachable},
+		{"later", time.Minute, 10 * time.Second, run.Unreachable},
+		{"earlier", 3 * time.Second, 3 * time.Second, run.DeadlineExceeded},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -626,8 +627,8 @@ func TestDocumentsHaveTheirOwnDeadline(t *testing.T) {
 				if d := time.Since(start); d != c.want {
 					t.Errorf("it ended after %v, want %v", d, c.want)
 				}
-				wantError(t, e, c.code, skillsharing.ExecutedNo)
-				if e.Phase != skillsharing.PhaseDiscovery || e.ExecutionID != "" {
+				wantError(t, e, c.code, run.ExecutedNo)
+				if e.Phase != run.PhaseDiscovery || e.ExecutionID != "" {
 					t.Errorf("%+v", e)
 				}
 			})
@@ -648,8 +649,8 @@ func TestDescriptorThatWaits(t *testing.T) {
 		defer cancel()
 		for range 2 { // the second one joins
 			_, e := client.Skill(ctx, skillsharing.NewLocation(acme+"/skill.json"))
-			wantError(t, e, skillsharing.RateLimited, skillsharing.ExecutedNo)
-			if e.Source != skillsharing.SourceBridge || e.Phase != skillsharing.PhaseDescriptor || !strings.Contains(e.Message, "has arrived, but the bridge was too busy") || e.Retry == nil {
+			wantError(t, e, run.RateLimited, run.ExecutedNo)
+			if e.By != run.Bridge || e.Phase != run.PhaseDescriptor || !strings.Contains(e.Message, "has arrived, but the bridge was too busy") || e.Retry == nil {
 				t.Errorf("%+v", e)
 			}
 			ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
@@ -668,14 +669,14 @@ func TestDiscoverySecretsAreScrubbed(t *testing.T) {
 	c := newReader(t, p)
 	c.DiscoveryCredentials = &keyed{key: "k-123"}
 	_, e := c.Index(t.Context())
-	wantError(t, e, skillsharing.PermissionDenied, skillsharing.ExecutedNo)
+	wantError(t, e, run.PermissionDenied, run.ExecutedNo)
 	if told := e.Message + string(e.Details); strings.Contains(told, "k-123") || string(e.Details) != `{"[redacted]":"[redacted]"}` {
 		t.Errorf("told %s", told)
 	}
 
 	c.DiscoveryCredentials = &keyed{key: "k-123", err: errors.New("bad k-123")}
 	_, e = c.Index(t.Context())
-	wantError(t, e, skillsharing.AuthRequired, skillsharing.ExecutedNo)
+	wantError(t, e, run.AuthRequired, run.ExecutedNo)
 	if told := fmt.Sprint(e.Message, string(e.Details), e.Cause); strings.Contains(told, "k-123") {
 		t.Errorf("told %s", told)
 	}

@@ -14,7 +14,7 @@
 //	}
 //
 // Submitting and following are separate, so that a run can be followed later,
-// from another request or another process. Every error is an [*Error].
+// from another request or another process. Every error is a [*run.Failure].
 //
 // What a remote document says is untrusted. It is validated where it enters, it
 // is bounded, and it never decides where a secret goes: [Audience] does.

@@ -1,6 +1,10 @@
 package skillsharing
 
-import "github.com/go-json-experiment/json/jsontext"
+import (
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
 
 // Descriptor is a Skill Descriptor: all that a provider publishes about one
 // skill (Skill Sharing Protocol, section 3). Use [ParseDescriptor] to read one:
@@ -46,7 +50,7 @@ type Index struct {
 // LeftOut is an entry of a registry's answer that can't be used.
 type LeftOut struct {
 	ID    string // empty: it has none
-	Fault Violation
+	Fault run.Violation
 }
 
 // IndexEntry is the summary of one skill in an [Index] (section 4.3.3).

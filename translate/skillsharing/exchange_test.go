@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -30,7 +31,7 @@ func TestUnusableAnswers(t *testing.T) {
 		transport := newTransport(t)
 		transport.MaxResponseHeaderBytes = 16 << 10
 		_, e, effort := submit(t.Context(), newClient(t, p.URL, transport), skillAt(t, p.URL, `/endpoint/retry={"max_attempts":3,"backoff_ms":1}`))
-		wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedMaybe)
+		wantError(t, e, run.ProviderFault, run.ExecutedMaybe)
 		if e.HTTPStatus != c.status || effort.Attempts != 1 {
 			t.Errorf("%s: status %d, %d attempts", c.about, e.HTTPStatus, effort.Attempts)
 		}
@@ -53,11 +54,11 @@ func TestURLsAreJudgedBeforeAnythingIsSent(t *testing.T) {
 		p := newProvider(t)
 		c := newClient(t, p.URL, fencing{newTransport(t)})
 		_, e, effort := submit(t.Context(), c, skillAt(t, p.URL, "/endpoint/"+member+"="+quote("http://forbidden.example/run")))
-		wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedNo)
+		wantError(t, e, run.Unreachable, run.ExecutedNo)
 		if member != "url" && !strings.Contains(string(e.Details), "http://forbidden.example/run/%7Bexecution_id%7D") {
 			t.Errorf("%s: details %s", member, e.Details)
 		}
-		if len(p.requests()) != 0 || effort.Attempts != 0 || e.Hint != skillsharing.HintRefused {
+		if len(p.requests()) != 0 || effort.Attempts != 0 || e.Refused == "" {
 			t.Errorf("%s: %d requests, %+v", member, len(p.requests()), e)
 		}
 	}
@@ -122,22 +123,22 @@ func (t echoing) RoundTrip(*http.Request) (*http.Response, error) {
 
 func TestRequestsOfCredentialsAreReportedWithoutSecrets(t *testing.T) {
 	t.Run("quoted", func(t *testing.T) {
-		reportedWithoutSecrets(t, "unexpected greeting", skillsharing.EndpointUnreachable, `unexpected greeting "[redacted]"`)
+		reportedWithoutSecrets(t, "unexpected greeting", run.Unreachable, `unexpected greeting "[redacted]"`)
 	})
 	t.Run("not quoted", func(t *testing.T) {
-		reportedWithoutSecrets(t, "malformed HTTP status code", skillsharing.InvalidProviderResponse, "the answer is malformed HTTP")
+		reportedWithoutSecrets(t, "malformed HTTP status code", run.ProviderFault, "the answer is malformed HTTP")
 	})
 }
 
-func reportedWithoutSecrets(t *testing.T, what string, code skillsharing.ErrorCode, want string) {
+func reportedWithoutSecrets(t *testing.T, what string, code run.Kind, want string) {
 	t.Helper()
 	const secret = `k-12"345`
 	c := newClient(t, "http://acme.example", echoing{what, secret})
 	c.Credentials = &fetching{keyed{key: secret}}
 	_, e, _ := submit(t.Context(), c, skillAt(t, "http://acme.example", `/auth={"type":"api_key"}`))
-	wantError(t, e, code, skillsharing.ExecutedMaybe)
+	wantError(t, e, code, run.ExecutedMaybe)
 	x := c.Observer.(*watcher).exchanges
-	if len(x) != 2 || x[0].Phase != skillsharing.PhaseAuth || x[0].Address() != "http://token.example/token" || x[1].Phase != skillsharing.PhaseInvoke {
+	if len(x) != 2 || x[0].Phase != run.PhaseAuth || x[0].Address() != "http://token.example/token" || x[1].Phase != run.PhaseInvoke {
 		t.Fatalf("exchanges %+v", x)
 	}
 	for _, exchange := range x {
@@ -156,7 +157,7 @@ func TestRefusedCredential(t *testing.T) {
 		c := newClient(t, p.URL, newTransport(t))
 		c.Credentials = &keyed{key: "k-12345"}
 		_, e, _ := submit(t.Context(), c, skillAt(t, p.URL, "/auth="+auth))
-		wantError(t, e, skillsharing.AuthRequired, skillsharing.ExecutedNo)
+		wantError(t, e, run.AuthRequired, run.ExecutedNo)
 		if !strings.HasPrefix(e.Message, "No. (") || !strings.Contains(e.Message, "ask the operator of the bridge") || e.URL != p.URL+"/run" {
 			t.Errorf("%s: %q at %q", auth, e.Message, e.URL)
 		}
@@ -165,7 +166,7 @@ func TestRefusedCredential(t *testing.T) {
 
 func TestRetryMemberIsBounded(t *testing.T) {
 	for n, kept := range map[int]bool{100: true, 5 << 10: false} {
-		_, e := skillsharing.Judge(503, nil, `{"error":{"code":"ENDPOINT_UNREACHABLE","message":"m","retry":{"x":"`+strings.Repeat("x", n)+`"}}}`, skillsharing.PhaseInvoke, "")
+		_, e := skillsharing.Judge(503, nil, `{"error":{"code":"ENDPOINT_UNREACHABLE","message":"m","retry":{"x":"`+strings.Repeat("x", n)+`"}}}`, run.PhaseInvoke, "")
 		if (e.Retry != nil) != kept {
 			t.Errorf("%d bytes: %d kept", n, len(e.Retry))
 		}

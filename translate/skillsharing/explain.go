@@ -12,6 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // finding is one cause of a failed validation: where, and which rule.
@@ -138,9 +140,9 @@ func violationsOf(err error, document any, path string) violations {
 
 // violation puts a finding into words. The document is where it was found in,
 // prefix the pointer to that.
-func (f finding) violation(document any, prefix string) Violation {
+func (f finding) violation(document any, prefix string) run.Violation {
 	message, expected := explain(f.kind)
-	v := Violation{Path: clip(prefix+pointer(f.path), maxPath), Message: clip(message, maxMessage), Expected: expected}
+	v := run.Violation{Path: clip(prefix+pointer(f.path), maxPath), Message: clip(message, maxMessage), Expected: expected}
 	switch k := f.kind.(type) {
 	case *kind.Required:
 		v.Actual = quoted("missing")

@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // Judge is the judgement on an answer of which only the parts are at hand.
-func Judge(status int, header http.Header, body string, phase Phase, knownID string) (*Response, *Error) {
+func Judge(status int, header http.Header, body string, phase run.Phase, knownID string) (*Response, *run.Failure) {
 	return new(Client).judge(&answer{status: status, header: header, body: []byte(body)}, asked{phase: phase, executionID: knownID})
 }
 
@@ -40,7 +42,7 @@ func FailHost(b *Breakers, text string) {
 	if err != nil {
 		panic(err)
 	}
-	p, _ := b.enter("test", "", u, PhaseInvoke)
+	p, _ := b.enter("test", "", u, run.PhaseInvoke)
 	p.fail("test")
 }
 
@@ -121,7 +123,7 @@ func (m *Misses) Publishers() int { return m.publishers }
 func (l *Limits) CompileInputs(params []Parameter) (*Inputs, error) { return l.compileInputs(params) }
 
 // CheckWith is Check with what the checks of a request have taken so far.
-func (in *Inputs) CheckWith(ctx context.Context, args jsontext.Value, checks *Checks) *Error {
+func (in *Inputs) CheckWith(ctx context.Context, args jsontext.Value, checks *Checks) *run.Failure {
 	return in.check(ctx, asker{}, args, checks)
 }
 
@@ -150,7 +152,7 @@ func TakeDescriptorTurns() (release func()) { return descriptorTurns.takeAll() }
 
 // CheckWhileBusy checks arguments for a call that has been cancelled, while all processors for
 // checks that take long are taken: only a check that does not wait for one finds a fault.
-func CheckWhileBusy(in *Inputs, args jsontext.Value, checks *Checks) *Error {
+func CheckWhileBusy(in *Inputs, args jsontext.Value, checks *Checks) *run.Failure {
 	defer checkTurns.takeAll()()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -158,7 +160,7 @@ func CheckWhileBusy(in *Inputs, args jsontext.Value, checks *Checks) *Error {
 }
 
 // CheckUntil checks arguments while all processors for checks that take long are taken.
-func CheckUntil(deadline time.Time, in *Inputs, args jsontext.Value) *Error {
+func CheckUntil(deadline time.Time, in *Inputs, args jsontext.Value) *run.Failure {
 	defer checkTurns.takeAll()()
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()

@@ -46,14 +46,14 @@ var resultDelays = polling.Backoff{Initial: 500 * time.Millisecond, Longest: 5 *
 // for it, the response is not final, and its RetryAfter says when it makes sense
 // to ask again. However many follow a run at the same time, one of them asks, and
 // the others hear of it: the response is shared, and must not be changed.
-func (c *Client) Follow(ctx context.Context, s *Skill, awaited *Awaited, effort *Effort) (*Response, *Error) {
+func (c *Client) Follow(ctx context.Context, s *Skill, awaited *Awaited, effort *Effort) (*Response, *run.Failure) {
 	executionID := awaited.ExecutionID
 	if e := c.judgeURLs(ctx, s); e != nil {
-		e.ExecutionID, e.Executed = executionID, ExecutedYes
+		e.ExecutionID, e.Executed = executionID, run.ExecutedYes
 		return nil, c.finish(s, e)
 	}
 	if s.Endpoint.StatusURL == "" && s.Endpoint.ResultURL == "" {
-		return nil, c.finish(s, unfollowable(PhasePoll, executionID, "the descriptor has neither a status nor a result URL"))
+		return nil, c.finish(s, unfollowable(run.PhasePoll, executionID, "the descriptor has neither a status nor a result URL"))
 	}
 	w := newWatcher(ctx, awaited, effort)
 	f, asks := c.followers.join(c, s, awaited, w)
@@ -63,7 +63,7 @@ func (c *Client) Follow(ctx context.Context, s *Skill, awaited *Awaited, effort 
 // Result fetches the output of a run that is known to have completed. Of the run that
 // was awaited, its id is not needed. If the output is not there by the time that the
 // caller waits for it, the response is not final.
-func (c *Client) Result(ctx context.Context, s *Skill, completed *Response, awaited *Awaited, effort *Effort) (*Response, *Error) {
+func (c *Client) Result(ctx context.Context, s *Skill, completed *Response, awaited *Awaited, effort *Effort) (*Response, *run.Failure) {
 	w := newWatcher(ctx, awaited, effort)
 	f := &follower{client: c, skill: s, executionID: completed.ExecutionID, asking: w, deadline: w.end()}
 	f.seekResult(completed)
@@ -71,52 +71,54 @@ func (c *Client) Result(ctx context.Context, s *Skill, completed *Response, awai
 }
 
 // unfollowable is the error of a run that exists but whose end can't be learned.
-func unfollowable(phase Phase, executionID, reason string) *Error {
-	return &Error{
-		Code: InvalidProviderResponse, Phase: phase, Source: SourceBridge, ExecutionID: clip(executionID, maxExecutionID), Executed: ExecutedYes,
-		Hint: HintRunLost, Message: "The run was accepted, but can't be followed: " + reason + ".",
+func unfollowable(phase run.Phase, executionID, reason string) *run.Failure {
+	return &run.Failure{
+		Kind: run.ProviderFault, Phase: phase, By: run.Bridge, ExecutionID: clip(executionID, maxExecutionID), Executed: run.ExecutedYes,
+		Lost: true, Message: "The run was accepted, but can't be followed: " + reason + ".",
 	}
 }
 
 // transient reports whether the same request may well succeed later.
-func transient(e *Error) bool {
-	if e.Hint == HintRefused {
+func transient(e *run.Failure) bool {
+	if e.Refused != "" {
 		return false
 	}
 	switch {
 	case e.HTTPStatus == http.StatusTooManyRequests, e.HTTPStatus == http.StatusRequestTimeout, e.HTTPStatus >= 500:
 		return true
-	case e.HTTPStatus == 0, e.Source == SourceBridge: // no answer or half of one, or no credential for the moment
-		return e.Code == EndpointUnreachable
+	case e.HTTPStatus == 0, e.By == run.Bridge: // no answer or half of one, or no credential for the moment
+		return e.Kind == run.Unreachable
 	}
 	return false
 }
 
-// RunError is the Error of a run that the provider reported as failed or timed
+// RunError is the failure of a run that the provider reported as failed or timed
 // out.
-func (c *Client) RunError(s *Skill, r *Response) *Error {
-	e := &Error{
-		Code: "EXECUTION_FAILED", Message: "The provider reported that the run failed.", Phase: PhasePoll,
-		Source: SourceProvider, ExecutionID: r.ExecutionID, Executed: ExecutedYes,
+func (c *Client) RunError(s *Skill, r *Response) *run.Failure {
+	e := &run.Failure{
+		Kind: run.RunFailed, Code: executionFailed, Message: "The provider reported that the run failed.", Phase: run.PhasePoll,
+		By: run.Provider, ExecutionID: r.ExecutionID, Executed: run.ExecutedYes,
 	}
 	if r.State == run.TimedOut {
-		e.Code, e.Message = InvocationTimeout, "The provider reported that the run timed out."
+		e.Code, e.Message = string(InvocationTimeout), "The provider reported that the run timed out."
 	}
 	if said := r.Error; said != nil {
-		if code, known := unifiedCode(said.Code); known {
-			e.Code = code
-		} else if said.Code != "" {
-			e.Code = ErrorCode(said.Code)
+		switch said.Code {
+		case "":
+		case executionTimeout:
+			e.Code = string(InvocationTimeout)
+		default:
+			e.Code = said.Code
 		}
 		if said.Message != "" {
 			e.Message = said.Message
 		}
 		e.Retry = said.Retry
 		if said.Details != nil {
-			e.Details, e.DetailsSource = boundedDetails(said.Details, maxDetails), SourceProvider
+			e.Details, e.DetailsSource = boundedDetails(said.Details, maxDetails), run.Provider
 		}
 	}
 	e.SkillID = s.ID
-	e.scrub(c.Credentials, c.DiscoveryCredentials)
+	scrub(e, c.Credentials, c.DiscoveryCredentials)
 	return e
 }

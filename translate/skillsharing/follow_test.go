@@ -43,7 +43,7 @@ func then(parts ...any) []scriptedAnswer {
 }
 
 // follow follows [run] at the provider of a transport, in a bubble of synctest.
-func follow(t *testing.T, edits []string, answers []scriptedAnswer, check func(t *testing.T, transport *scripted, r *skillsharing.Response, e *skillsharing.Error)) {
+func follow(t *testing.T, edits []string, answers []scriptedAnswer, check func(t *testing.T, transport *scripted, r *skillsharing.Response, e *run.Failure)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		transport := script(t, answers...)
@@ -199,46 +199,46 @@ func TestFollowToleratesFailures(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		answer   scriptedAnswer
-		code     skillsharing.ErrorCode
+		code     run.Kind
 		status   int
 		tolerant bool
 	}{
-		{"500", says(500, ""), skillsharing.InvalidProviderResponse, 500, true},
-		{"502", says(502, "<html>"), skillsharing.EndpointUnreachable, 502, true},
-		{"503", says(503, ""), skillsharing.EndpointUnreachable, 503, true},
-		{"504", says(504, ""), skillsharing.InvocationTimeout, 504, true},
-		{"429", says(429, ""), skillsharing.RateLimited, 429, true},
-		{"503 with a unified error", says(503, `{"error":{"code":"ENDPOINT_UNREACHABLE","message":"m"}}`), skillsharing.EndpointUnreachable, 503, true},
-		{"no connection", notConnected, skillsharing.EndpointUnreachable, 0, true},
-		{"dropped connection", cutOff, skillsharing.EndpointUnreachable, 0, true},
-		{"503 that is too large", says(503, strings.Repeat("x", 1<<20+1)), skillsharing.InvalidProviderResponse, 503, true},
+		{"500", says(500, ""), run.ProviderFault, 500, true},
+		{"502", says(502, "<html>"), run.Unreachable, 502, true},
+		{"503", says(503, ""), run.Unreachable, 503, true},
+		{"504", says(504, ""), run.DeadlineExceeded, 504, true},
+		{"429", says(429, ""), run.RateLimited, 429, true},
+		{"503 with a unified error", says(503, `{"error":{"code":"ENDPOINT_UNREACHABLE","message":"m"}}`), run.Unreachable, 503, true},
+		{"no connection", notConnected, run.Unreachable, 0, true},
+		{"dropped connection", cutOff, run.Unreachable, 0, true},
+		{"503 that is too large", says(503, strings.Repeat("x", 1<<20+1)), run.ProviderFault, 503, true},
 
-		{"403", says(403, ""), skillsharing.PermissionDenied, 403, false},
-		{"403 with JSON", says(403, `{"error":{"code":"PERMISSION_DENIED","message":"m"}}`), skillsharing.PermissionDenied, 403, false},
-		{"401", says(401, ""), skillsharing.AuthRequired, 401, false},
-		{"400", says(400, ""), skillsharing.InvalidProviderResponse, 400, false},
-		{"409", says(409, ""), skillsharing.InvalidProviderResponse, 409, false},
-		{"422", says(422, ""), skillsharing.InvalidProviderResponse, 422, false},
-		{"422 with JSON", says(422, `{"a":1}`), skillsharing.InvalidProviderResponse, 422, false},
-		{"302", says(302, "", "Location", "/elsewhere"), skillsharing.InvalidProviderResponse, 302, false},
-		{"not JSON", says(200, "garbage"), skillsharing.InvalidProviderResponse, 200, false},
-		{"nothing", says(204, ""), skillsharing.InvalidProviderResponse, 204, false},
-		{"empty object", says(200, "{}"), skillsharing.InvalidProviderResponse, 200, false},
-		{"unknown status", says(200, `{"execution_id":"exec-1","status":"queued"}`), skillsharing.InvalidProviderResponse, 200, false},
-		{"another run", says(200, `{"execution_id":"exec-2","status":"completed"}`), skillsharing.InvalidProviderResponse, 200, false},
-		{"result instead of status", says(200, `{"output":1}`), skillsharing.InvalidProviderResponse, 200, false},
-		{"too large", says(200, strings.Repeat("x", 1<<20+1)), skillsharing.InvalidProviderResponse, 200, false},
-		{"refused", func(*http.Request) (*http.Response, error) { return nil, refusal{} }, skillsharing.EndpointUnreachable, 0, false},
+		{"403", says(403, ""), run.PermissionDenied, 403, false},
+		{"403 with JSON", says(403, `{"error":{"code":"PERMISSION_DENIED","message":"m"}}`), run.PermissionDenied, 403, false},
+		{"401", says(401, ""), run.AuthRequired, 401, false},
+		{"400", says(400, ""), run.ProviderFault, 400, false},
+		{"409", says(409, ""), run.ProviderFault, 409, false},
+		{"422", says(422, ""), run.ProviderFault, 422, false},
+		{"422 with JSON", says(422, `{"a":1}`), run.ProviderFault, 422, false},
+		{"302", says(302, "", "Location", "/elsewhere"), run.ProviderFault, 302, false},
+		{"not JSON", says(200, "garbage"), run.ProviderFault, 200, false},
+		{"nothing", says(204, ""), run.ProviderFault, 204, false},
+		{"empty object", says(200, "{}"), run.ProviderFault, 200, false},
+		{"unknown status", says(200, `{"execution_id":"exec-1","status":"queued"}`), run.ProviderFault, 200, false},
+		{"another run", says(200, `{"execution_id":"exec-2","status":"completed"}`), run.ProviderFault, 200, false},
+		{"result instead of status", says(200, `{"output":1}`), run.ProviderFault, 200, false},
+		{"too large", says(200, strings.Repeat("x", 1<<20+1)), run.ProviderFault, 200, false},
+		{"refused", func(*http.Request) (*http.Response, error) { return nil, refusal{} }, run.Unreachable, 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			wantEnd := func(polls, more int) func(*testing.T, *scripted, *skillsharing.Response, *skillsharing.Error) {
-				return func(t *testing.T, transport *scripted, r *skillsharing.Response, e *skillsharing.Error) {
+			wantEnd := func(polls, more int) func(*testing.T, *scripted, *skillsharing.Response, *run.Failure) {
+				return func(t *testing.T, transport *scripted, r *skillsharing.Response, e *run.Failure) {
 					t.Helper()
-					wantError(t, e, c.code, skillsharing.ExecutedYes)
+					wantError(t, e, c.code, run.ExecutedYes)
 					if n := len(transport.asked); r != nil || n < polls || n > polls+more {
 						t.Errorf("%d polls, want %d", n, polls)
 					}
-					if e.ExecutionID != runID || e.HTTPStatus != c.status || e.Phase != skillsharing.PhasePoll || e.SkillID != "acme/forecast" {
+					if e.ExecutionID != runID || e.HTTPStatus != c.status || e.Phase != run.PhasePoll || e.SkillID != "acme/forecast" {
 						t.Errorf("%+v", e)
 					}
 				}
@@ -248,7 +248,7 @@ func TestFollowToleratesFailures(t *testing.T) {
 				return
 			}
 			follow(t, nil, then(c.answer), wantEnd(untilGivenUp, 1))
-			follow(t, nil, then(times(5, c.answer), good, times(5, c.answer), says(200, completes)), func(t *testing.T, transport *scripted, r *skillsharing.Response, e *skillsharing.Error) {
+			follow(t, nil, then(times(5, c.answer), good, times(5, c.answer), says(200, completes)), func(t *testing.T, transport *scripted, r *skillsharing.Response, e *run.Failure) {
 				t.Helper()
 				if e != nil || r.State != run.Completed || len(transport.asked) != 12 {
 					t.Errorf("%+v after %d polls: %+v", r, len(transport.asked), e)
@@ -261,9 +261,9 @@ func TestFollowToleratesFailures(t *testing.T) {
 
 func TestFollowCountsAllFailures(t *testing.T) {
 	follow(t, nil, then(times(2, says(503, "")), cutOffAnswer, times(2, says(429, "")), says(500, ""), cutOffAnswer, times(6, says(502, ""))),
-		func(t *testing.T, transport *scripted, _ *skillsharing.Response, e *skillsharing.Error) {
+		func(t *testing.T, transport *scripted, _ *skillsharing.Response, e *run.Failure) {
 			t.Helper()
-			wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedYes)
+			wantError(t, e, run.Unreachable, run.ExecutedYes)
 			if n := len(transport.asked); n < untilGivenUp || n > untilGivenUp+1 {
 				t.Errorf("%d polls", n)
 			}
@@ -290,7 +290,7 @@ func TestFollowGivesUp(t *testing.T) {
 				client := newClient(t, acme, transport)
 				client.Polling = plan
 				_, e := client.Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
-				wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedYes)
+				wantError(t, e, run.Unreachable, run.ExecutedYes)
 				times := transport.times()
 				span := times[len(times)-1] - times[0]
 				if n := len(times); n < c.polls || n > c.polls+1 || span < c.least || span > c.least+c.least/5 {
@@ -318,7 +318,7 @@ func TestFollowToleratesOneNotFound(t *testing.T) {
 			{then(good, missing, says(503, ""), missing, says(200, completes)), 0},
 			{then(missing, scriptedAnswer(cutOff), missing, says(500, ""), missing, missing, says(200, completes)), 6},
 		} {
-			follow(t, nil, c.answers, func(t *testing.T, transport *scripted, r *skillsharing.Response, e *skillsharing.Error) {
+			follow(t, nil, c.answers, func(t *testing.T, transport *scripted, r *skillsharing.Response, e *run.Failure) {
 				t.Helper()
 				if c.polls == 0 {
 					if e != nil || r.State != run.Completed {
@@ -326,8 +326,8 @@ func TestFollowToleratesOneNotFound(t *testing.T) {
 					}
 					return
 				}
-				wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedYes)
-				if len(transport.asked) != c.polls || e.HTTPStatus != status || e.ExecutionID != runID || e.Hint != skillsharing.HintRunLost || e.Arguments != nil {
+				wantError(t, e, run.ProviderFault, run.ExecutedYes)
+				if len(transport.asked) != c.polls || e.HTTPStatus != status || e.ExecutionID != runID || !e.Lost || e.Argument != nil {
 					t.Errorf("%d: %+v after %d polls", status, e, len(transport.asked))
 				}
 			})
@@ -337,24 +337,24 @@ func TestFollowToleratesOneNotFound(t *testing.T) {
 
 func TestFollowRenews(t *testing.T) {
 	good, no, done := says(200, runs), says(401, ""), says(200, completes)
-	down := &skillsharing.Error{Code: skillsharing.EndpointUnreachable, Message: "The token endpoint is down.", Phase: skillsharing.PhaseAuth, Source: skillsharing.SourceBridge, Executed: skillsharing.ExecutedNo}
+	down := &run.Failure{Kind: run.Unreachable, Message: "The token endpoint is down.", Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo}
 	for _, c := range []struct {
 		name     string
 		creds    *renewing
 		answers  []scriptedAnswer
 		keys     string // the keys that were sent
 		renewals int
-		code     skillsharing.ErrorCode // empty: it completes
+		code     run.Kind // empty: it completes
 		delays   []time.Duration
 	}{
-		{"once", &renewing{}, then(no, done), "k- k-'", 1, "", []time.Duration{half, 0}},
-		{"twice is once too often", &renewing{}, then(no, no, done), "k- k-'", 1, skillsharing.AuthRequired, []time.Duration{half, 0}},
-		{"again after a good answer", &renewing{}, then(no, good, no, done), "k- k-' k-' k-''", 2, "", []time.Duration{half, 0, usual[2], 0}},
-		{"not again after a failure", &renewing{}, then(no, says(503, ""), no, done), "k- k-' k-'", 1, skillsharing.AuthRequired, []time.Duration{half, 0, usual[0]}},
-		{"nothing to renew", &renewing{exhausted: true}, then(good, no, done), "k- k-", 1, skillsharing.AuthRequired, usual[:2]},
-		{"renewal refused", &renewing{failures: []error{errNoToken}}, then(good, no, done), "k- k-", 1, skillsharing.AuthRequired, usual[:2]},
-		{"renewal delayed", &renewing{failures: []error{down, down}}, then(no, no, no, done), "k- k- k- k-'", 3, "", []time.Duration{half, usual[0], usual[1], 0}},
-		{"renewal delayed too often", &renewing{failures: slices.Repeat([]error{down}, 20)}, then(no), "", 0, skillsharing.EndpointUnreachable, nil},
+		{"once", &renewing{}, then(no, done), "k- k-'", 1, 0, []time.Duration{half, 0}},
+		{"twice is once too often", &renewing{}, then(no, no, done), "k- k-'", 1, run.AuthRequired, []time.Duration{half, 0}},
+		{"again after a good answer", &renewing{}, then(no, good, no, done), "k- k-' k-' k-''", 2, 0, []time.Duration{half, 0, usual[2], 0}},
+		{"not again after a failure", &renewing{}, then(no, says(503, ""), no, done), "k- k-' k-'", 1, run.AuthRequired, []time.Duration{half, 0, usual[0]}},
+		{"nothing to renew", &renewing{exhausted: true}, then(good, no, done), "k- k-", 1, run.AuthRequired, usual[:2]},
+		{"renewal refused", &renewing{failures: []error{errNoToken}}, then(good, no, done), "k- k-", 1, run.AuthRequired, usual[:2]},
+		{"renewal delayed", &renewing{failures: []error{down, down}}, then(no, no, no, done), "k- k- k- k-'", 3, 0, []time.Duration{half, usual[0], usual[1], 0}},
+		{"renewal delayed too often", &renewing{failures: slices.Repeat([]error{down}, 20)}, then(no), "", 0, run.Unreachable, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -376,14 +376,14 @@ func TestFollowRenews(t *testing.T) {
 				if len(keys) == len(c.delays) {
 					wantDelays(t, transport.times(), c.delays[0], c.delays[1:])
 				}
-				if c.code == "" {
+				if c.code == 0 {
 					if e != nil || r.State != run.Completed {
 						t.Errorf("error %+v", e)
 					}
 					return
 				}
-				wantError(t, e, c.code, skillsharing.ExecutedYes)
-				if e.ExecutionID != runID || e.Phase != skillsharing.PhasePoll {
+				wantError(t, e, c.code, run.ExecutedYes)
+				if e.ExecutionID != runID || e.Phase != run.PhasePoll {
 					t.Errorf("%+v", e)
 				}
 			})
@@ -396,10 +396,10 @@ func TestFollowToleratesFailingCredentials(t *testing.T) {
 	for _, c := range []struct {
 		err   error
 		tries int
-		code  skillsharing.ErrorCode
+		code  run.Kind
 	}{
-		{&skillsharing.Error{Code: skillsharing.EndpointUnreachable, Message: "The token endpoint is down.", Phase: skillsharing.PhaseAuth, Source: skillsharing.SourceBridge}, untilGivenUp, skillsharing.EndpointUnreachable},
-		{errNoToken, 1, skillsharing.AuthRequired},
+		{&run.Failure{Kind: run.Unreachable, Message: "The token endpoint is down.", Phase: run.PhaseAuth, By: run.Bridge}, untilGivenUp, run.Unreachable},
+		{errNoToken, 1, run.AuthRequired},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			transport := script(t, says(200, completes))
@@ -407,7 +407,7 @@ func TestFollowToleratesFailingCredentials(t *testing.T) {
 			creds := &keyed{key: "k-123", err: c.err}
 			client.Credentials = creds
 			_, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
-			wantError(t, e, c.code, skillsharing.ExecutedYes)
+			wantError(t, e, c.code, run.ExecutedYes)
 			if n := len(creds.applied); n < c.tries || n > c.tries+c.tries/untilGivenUp || len(transport.asked) != 0 || e.ExecutionID != runID {
 				t.Errorf("%d tries, %d polls: %+v", len(creds.applied), len(transport.asked), e)
 			}
@@ -421,7 +421,7 @@ func TestFollowSendsNothingToUntrustedHosts(t *testing.T) {
 		client := newClient(t, acme, transport)
 		client.Credentials = &keyed{key: "k-123"}
 		_, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`, edit), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
-		wantError(t, e, skillsharing.AuthRequired, skillsharing.ExecutedYes)
+		wantError(t, e, run.AuthRequired, run.ExecutedYes)
 		if len(transport.asked) != 0 || e.ExecutionID != runID {
 			t.Errorf("%s: %d requests, %+v", edit, len(transport.asked), e)
 		}
@@ -458,7 +458,7 @@ func TestFollowToTheEnd(t *testing.T) {
 		{"completed with 500", nil, then(says(500, completes)), []string{status}, `{"ok":true}`, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			follow(t, c.edits, c.answers, func(t *testing.T, transport *scripted, r *skillsharing.Response, e *skillsharing.Error) {
+			follow(t, c.edits, c.answers, func(t *testing.T, transport *scripted, r *skillsharing.Response, e *run.Failure) {
 				t.Helper()
 				if e != nil {
 					t.Fatal(e)
@@ -482,7 +482,7 @@ func TestFollowToTheEnd(t *testing.T) {
 func TestFollowToABadEnd(t *testing.T) {
 	for _, status := range []run.State{run.Failed, run.TimedOut} {
 		body := `{"execution_id":"exec-1","status":"` + status.String() + `","error":{"code":"X","message":"m"}}`
-		follow(t, nil, then(says(200, runs), says(504, body)), func(t *testing.T, transport *scripted, r *skillsharing.Response, e *skillsharing.Error) {
+		follow(t, nil, then(says(200, runs), says(504, body)), func(t *testing.T, transport *scripted, r *skillsharing.Response, e *run.Failure) {
 			t.Helper()
 			if e != nil || r.State != status || r.Error.Code != "X" || len(transport.asked) != 2 {
 				t.Errorf("%+v, %+v", r, e)
@@ -497,29 +497,29 @@ func TestFollowWithoutResult(t *testing.T) {
 		name    string
 		answers []scriptedAnswer
 		asked   int // or one more, if it is that many
-		code    skillsharing.ErrorCode
+		code    run.Kind
 		status  int
-		hint    skillsharing.Hint
+		lost    bool
 	}{
-		{"running for ever", then(done, says(200, runs)), 1 + untilGivenUp, skillsharing.InvalidProviderResponse, 0, skillsharing.HintRunLost},
-		{"in trouble for ever", then(done, says(503, "")), 1 + untilGivenUp, skillsharing.EndpointUnreachable, 503, skillsharing.HintNone},
-		{"lost", then(done, says(404, "")), 3, skillsharing.InvalidProviderResponse, 404, skillsharing.HintRunLost},
-		{"gone", then(done, says(410, "")), 3, skillsharing.InvalidProviderResponse, 410, skillsharing.HintRunLost},
-		{"forbidden", then(done, says(403, "")), 2, skillsharing.PermissionDenied, 403, skillsharing.HintNone},
-		{"another run's", then(done, says(200, `{"execution_id":"exec-2","status":"completed","output":1}`)), 2, skillsharing.InvalidProviderResponse, 200, skillsharing.HintNone},
-		{"another run's bare output", then(done, says(200, `{"execution_id":"exec-2","output":1}`)), 2, skillsharing.InvalidProviderResponse, 200, skillsharing.HintNone},
-		{"a numbered run's bare output", then(done, says(200, `{"execution_id":1,"output":1}`)), 2, skillsharing.InvalidProviderResponse, 200, skillsharing.HintNone},
-		{"unknown status", then(done, says(200, `{"status":"done","output":1}`)), 2, skillsharing.InvalidProviderResponse, 200, skillsharing.HintNone},
-		{"bare output of a failure", then(done, says(200, `{"output":null,"error":{"code":"X","message":"m"}}`)), 2, skillsharing.InvalidProviderResponse, 200, skillsharing.HintNone},
-		{"unified error with an output", then(done, says(200, `{"output":null,"error":{"code":"PERMISSION_DENIED","message":"m"}}`)), 2, skillsharing.PermissionDenied, 200, skillsharing.HintNone},
-		{"bare output with 500", then(done, says(500, `{"output":1}`)), 1 + untilGivenUp, skillsharing.InvalidProviderResponse, 500, skillsharing.HintNone},
-		{"the output itself", then(done, says(200, `{"answer":42}`)), 2, skillsharing.InvalidProviderResponse, 200, skillsharing.HintNone},
+		{"running for ever", then(done, says(200, runs)), 1 + untilGivenUp, run.ProviderFault, 0, true},
+		{"in trouble for ever", then(done, says(503, "")), 1 + untilGivenUp, run.Unreachable, 503, false},
+		{"lost", then(done, says(404, "")), 3, run.ProviderFault, 404, true},
+		{"gone", then(done, says(410, "")), 3, run.ProviderFault, 410, true},
+		{"forbidden", then(done, says(403, "")), 2, run.PermissionDenied, 403, false},
+		{"another run's", then(done, says(200, `{"execution_id":"exec-2","status":"completed","output":1}`)), 2, run.ProviderFault, 200, false},
+		{"another run's bare output", then(done, says(200, `{"execution_id":"exec-2","output":1}`)), 2, run.ProviderFault, 200, false},
+		{"a numbered run's bare output", then(done, says(200, `{"execution_id":1,"output":1}`)), 2, run.ProviderFault, 200, false},
+		{"unknown status", then(done, says(200, `{"status":"done","output":1}`)), 2, run.ProviderFault, 200, false},
+		{"bare output of a failure", then(done, says(200, `{"output":null,"error":{"code":"X","message":"m"}}`)), 2, run.ProviderFault, 200, false},
+		{"unified error with an output", then(done, says(200, `{"output":null,"error":{"code":"PERMISSION_DENIED","message":"m"}}`)), 2, run.PermissionDenied, 200, false},
+		{"bare output with 500", then(done, says(500, `{"output":1}`)), 1 + untilGivenUp, run.ProviderFault, 500, false},
+		{"the output itself", then(done, says(200, `{"answer":42}`)), 2, run.ProviderFault, 200, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			follow(t, nil, c.answers, func(t *testing.T, transport *scripted, _ *skillsharing.Response, e *skillsharing.Error) {
+			follow(t, nil, c.answers, func(t *testing.T, transport *scripted, _ *skillsharing.Response, e *run.Failure) {
 				t.Helper()
-				wantError(t, e, c.code, skillsharing.ExecutedYes)
-				if n := len(transport.asked); n < c.asked || n > c.asked+c.asked/untilGivenUp || e.HTTPStatus != c.status || e.Hint != c.hint || e.Phase != skillsharing.PhaseResult || e.ExecutionID != runID || e.SkillID != "acme/forecast" {
+				wantError(t, e, c.code, run.ExecutedYes)
+				if n := len(transport.asked); n < c.asked || n > c.asked+c.asked/untilGivenUp || e.HTTPStatus != c.status || e.Lost != c.lost || e.Phase != run.PhaseResult || e.ExecutionID != runID || e.SkillID != "acme/forecast" {
 					t.Errorf("%+v after %d requests", e, len(transport.asked))
 				}
 			})
@@ -554,8 +554,8 @@ func TestFollowWhatCannotBeFollowed(t *testing.T) {
 	} {
 		transport := script(t, says(200, completes))
 		_, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme, c.edits...), &skillsharing.Awaited{ExecutionID: c.id}, new(skillsharing.Effort))
-		wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedYes)
-		if len(transport.asked) != 0 || e.Hint != skillsharing.HintRunLost || e.Source != skillsharing.SourceBridge || !strings.HasPrefix(c.id, strings.TrimSuffix(e.ExecutionID, "…")) || len(e.ExecutionID) > 600 {
+		wantError(t, e, run.ProviderFault, run.ExecutedYes)
+		if len(transport.asked) != 0 || !e.Lost || e.By != run.Bridge || !strings.HasPrefix(c.id, strings.TrimSuffix(e.ExecutionID, "…")) || len(e.ExecutionID) > 600 {
 			t.Errorf("%s: %+v after %d requests", c.name, e, len(transport.asked))
 		}
 	}
@@ -587,8 +587,8 @@ func TestFollowUntilTheDeadline(t *testing.T) {
 				if d := time.Since(start); d != deadline {
 					t.Errorf("it ended after %v", d)
 				}
-				wantError(t, e, skillsharing.InvocationTimeout, skillsharing.ExecutedYes)
-				if e.ExecutionID != runID || e.Source != skillsharing.SourceBridge || e.Retry == nil || e.HTTPStatus != 0 || e.SkillID != "acme/forecast" || !errors.Is(e, context.DeadlineExceeded) {
+				wantError(t, e, run.DeadlineExceeded, run.ExecutedYes)
+				if e.ExecutionID != runID || e.By != run.Bridge || e.Retry == nil || e.HTTPStatus != 0 || e.SkillID != "acme/forecast" || !errors.Is(e, context.DeadlineExceeded) {
 					t.Errorf("%+v", e)
 				}
 				if c.polls > 0 && len(transport.asked) != c.polls {
@@ -636,7 +636,7 @@ func TestFollowStopsWhenTheCallerIsGone(t *testing.T) {
 				if d := time.Since(start); d != c.cancel || len(transport.asked) != c.polls {
 					t.Errorf("it ended after %v and %d polls, want %v, %d", d, len(transport.asked), c.cancel, c.polls)
 				}
-				wantError(t, e, skillsharing.InvocationTimeout, skillsharing.ExecutedYes)
+				wantError(t, e, run.DeadlineExceeded, run.ExecutedYes)
 				if e.ExecutionID != runID || !errors.Is(e, context.Canceled) {
 					t.Errorf("%+v", e)
 				}
@@ -700,11 +700,11 @@ func TestRunError(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			c.response.ExecutionID = runID
 			e := newClient(t, acme, nil).RunError(skillAt(t, acme), &c.response)
-			wantError(t, e, c.code, skillsharing.ExecutedYes)
-			if e.Message != c.message || string(e.Details) != c.details || string(e.Retry) != c.retry {
-				t.Errorf("told %s %s %s", e.Message, e.Details, e.Retry)
+			wantError(t, e, run.RunFailed, run.ExecutedYes)
+			if skillsharing.CodeOf(e) != c.code || e.Message != c.message || string(e.Details) != c.details || string(e.Retry) != c.retry {
+				t.Errorf("told %s %s %s %s", e.Code, e.Message, e.Details, e.Retry)
 			}
-			if e.Source != skillsharing.SourceProvider || e.ExecutionID != runID || e.SkillID != "acme/forecast" {
+			if e.By != run.Provider || e.ExecutionID != runID || e.SkillID != "acme/forecast" {
 				t.Errorf("%+v", e)
 			}
 		})

@@ -61,15 +61,15 @@ type follower struct {
 	waiting  crowd     // the others
 	deadline time.Time // of the one who waits longest; zero: there is none
 	ended    bool      // nobody can join
-	phase    Phase     // written by the one who asks
+	phase    run.Phase // written by the one who asks
 	run      polling.Run
-	never    bool      // there is no request before the deadline
-	due      time.Time // else the next one
-	known    run.State // the newest; 0: none
-	trouble  *Error    // of the newest request
-	earliest time.Time // when the provider wants to be asked again; zero: it has not said
-	response *Response // the end
-	failure  *Error    // or why it can't be learned
+	never    bool         // there is no request before the deadline
+	due      time.Time    // else the next one
+	known    run.State    // the newest; 0: none
+	trouble  *run.Failure // of the newest request
+	earliest time.Time    // when the provider wants to be asked again; zero: it has not said
+	response *Response    // the end
+	failure  *run.Failure // or why it can't be learned
 }
 
 // watcher waits for the end of a run.
@@ -81,8 +81,8 @@ type watcher struct {
 	effort      *Effort
 	woken       chan struct{} // nil: it has asked from the beginning
 	timer       *time.Timer
-	full        *Error // it has no room for the end of the run, which others may have; nil: it has
-	place       int    // in the crowd that waits, from 1; 0: it is not in one
+	full        *run.Failure // it has no room for the end of the run, which others may have; nil: it has
+	place       int          // in the crowd that waits, from 1; 0: it is not in one
 }
 
 // crowd is a heap of watchers, for [container/heap]: the one who waits longest comes first.
@@ -215,7 +215,7 @@ func sameOrigin(a, b *url.URL) bool {
 }
 
 // watch waits for the end of the run, for as long as the watcher wants to.
-func (f *follower) watch(w *watcher, asks bool) (*Response, *Error) {
+func (f *follower) watch(w *watcher, asks bool) (*Response, *run.Failure) {
 	if asks || f.await(w) {
 		defer f.handOver() // also if a transport panics
 		f.ask(w)
@@ -309,7 +309,7 @@ func (w *watcher) wake() {
 }
 
 // told is what a watcher hears that does not wait any longer.
-func (f *follower) told(w *watcher) (*Response, *Error) {
+func (f *follower) told(w *watcher) (*Response, *run.Failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch ctx := w.ctx; {
@@ -320,7 +320,7 @@ func (f *follower) told(w *watcher) (*Response, *Error) {
 	case f.failure != nil:
 		return nil, f.copied(f.failure)
 	case w.until.IsZero(), ctx.Err() != nil && (!w.over() || !errors.Is(causeOf(ctx), context.DeadlineExceeded)):
-		return nil, f.client.finish(f.skill, interrupted(ctx, f.phase, f.executionID, ExecutedYes))
+		return nil, f.client.finish(f.skill, interrupted(ctx, f.phase, f.executionID, run.ExecutedYes))
 	case f.known == 0 && f.trouble != nil:
 		return nil, f.copied(f.trouble)
 	}
@@ -335,7 +335,7 @@ func (f *follower) told(w *watcher) (*Response, *Error) {
 }
 
 // copied is an error that others hear of, too, and that each completes for itself.
-func (f *follower) copied(shared *Error) *Error {
+func (f *follower) copied(shared *run.Failure) *run.Failure {
 	e := *shared
 	return f.client.finish(f.skill, &e)
 }
@@ -344,7 +344,7 @@ func (f *follower) copied(shared *Error) *Error {
 func (f *follower) begin(ctx context.Context, awaited *Awaited) {
 	c, s := f.client, f.skill
 	f.bareOutput = s.Endpoint.StatusURL == ""
-	f.seek(PhasePoll, cmp.Or(s.Endpoint.StatusURL, s.Endpoint.ResultURL))
+	f.seek(run.PhasePoll, cmp.Or(s.Endpoint.StatusURL, s.Endpoint.ResultURL))
 	now := time.Now()
 	f.run = c.Polling.start(c, s, awaited, f.deadline)
 	if awaited.Resumed {
@@ -378,7 +378,7 @@ func (f *follower) seekResult(completed *Response) {
 	f.bareOutput, f.held = true, false
 	f.failures, f.missing, f.renewed = 0, 0, false
 	f.elapsed = completed.Elapsed // not the whole response: it is part of what holds the arguments
-	f.seek(PhaseResult, f.skill.Endpoint.ResultURL)
+	f.seek(run.PhaseResult, f.skill.Endpoint.ResultURL)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.run = polling.Start(resultDelays, nil, time.Now(), f.deadline)
@@ -387,7 +387,7 @@ func (f *follower) seekResult(completed *Response) {
 }
 
 // seek says what is asked for, and at which URL.
-func (f *follower) seek(phase Phase, template string) {
+func (f *follower) seek(phase run.Phase, template string) {
 	f.mu.Lock()
 	f.phase = phase
 	f.mu.Unlock()
@@ -416,7 +416,7 @@ func (f *follower) hear(after time.Duration) {
 }
 
 // fail notes why the run can't be followed to its end.
-func (f *follower) fail(e *Error) {
+func (f *follower) fail(e *run.Failure) {
 	f.mu.Lock()
 	f.failure = e
 	f.mu.Unlock()
@@ -433,10 +433,10 @@ func (f *follower) locked(do func()) {
 // ask asks about the run until it has ended, or the watcher does not want to wait any
 // longer.
 func (f *follower) ask(w *watcher) {
-	if f.phase == PhasePoll {
+	if f.phase == run.PhasePoll {
 		f.askUntil(w)
 	}
-	if f.phase == PhaseResult {
+	if f.phase == run.PhaseResult {
 		f.askForResult(w)
 	}
 }
@@ -485,7 +485,7 @@ func (f *follower) poll(w *watcher) bool {
 
 // brokeOff reports whether the watcher did not wait for the answer to a request, which
 // then says nothing about the run.
-func (w *watcher) brokeOff(e *Error) bool {
+func (w *watcher) brokeOff(e *run.Failure) bool {
 	return w.ctx.Err() != nil || e != nil && w.over() && errors.Is(e.Cause, context.DeadlineExceeded)
 }
 
@@ -523,11 +523,11 @@ func (f *follower) hold(w *watcher) bool {
 }
 
 // request makes one request.
-func (f *follower) request(ctx context.Context, w *watcher) (*Response, time.Duration, *Error) {
+func (f *follower) request(ctx context.Context, w *watcher) (*Response, time.Duration, *run.Failure) {
 	f.locked(f.run.Ask)
 	f.held = false
 	c, wait := f.client, time.Duration(0)
-	if f.phase == PhasePoll { // and not about a result, which is there
+	if f.phase == run.PhasePoll { // and not about a result, which is there
 		wait = c.preferredWait(ctx, w.until)
 	}
 	start := time.Now()
@@ -545,7 +545,7 @@ func (f *follower) request(ctx context.Context, w *watcher) (*Response, time.Dur
 	w.effort.Polls++
 	sent := time.Now()
 	a, err := c.exchange(f.phase, req)
-	if f.phase == PhasePoll {
+	if f.phase == run.PhasePoll {
 		w.effort.Polling += time.Since(sent)
 	}
 	if err != nil {
@@ -578,15 +578,15 @@ func rest(a *answer) time.Duration {
 }
 
 // about makes an error one about the run.
-func (f *follower) about(e *Error) *Error {
-	e.ExecutionID, e.Executed, e.Phase = f.executionID, ExecutedYes, f.phase
+func (f *follower) about(e *run.Failure) *run.Failure {
+	e.ExecutionID, e.Executed, e.Phase = f.executionID, run.ExecutedYes, f.phase
 	return e
 }
 
 // finish takes note of the end of the run. It reports whether nothing is missing.
 func (f *follower) finish(w *watcher, r *Response) bool {
 	switch {
-	case f.phase == PhaseResult:
+	case f.phase == run.PhaseResult:
 		r.Elapsed = cmp.Or(r.Elapsed, f.elapsed)
 	case r.State == run.Completed:
 		f.locked(func() { f.run.Done(r.Elapsed, f.held) })
@@ -606,15 +606,15 @@ func (f *follower) finish(w *watcher, r *Response) bool {
 
 // goOn decides what follows an answer that is not the last, or none. It reports whether
 // the watcher goes on asking.
-func (f *follower) goOn(ctx context.Context, w *watcher, r *Response, after time.Duration, e *Error) bool {
-	again, final := false, (*Error)(nil)
-	if e == nil || !e.deniesRun() {
+func (f *follower) goOn(ctx context.Context, w *watcher, r *Response, after time.Duration, e *run.Failure) bool {
+	again, final := false, (*run.Failure)(nil)
+	if e == nil || !deniesRun(e) {
 		f.missing = 0
 	}
 	switch {
 	case e != nil:
 		again, final = f.tolerate(ctx, e)
-	case f.phase == PhaseResult: // completed before, so it must have a result soon
+	case f.phase == run.PhaseResult: // completed before, so it must have a result soon
 		e = unfollowable(f.phase, f.executionID, "its result URL keeps saying that it has not ended, after its status URL said that it has")
 		final = f.countFailure(e)
 	default:
@@ -658,7 +658,7 @@ func (f *follower) goOn(ctx context.Context, w *watcher, r *Response, after time
 
 // tolerate decides about a failed request: ask again at once, ask again later,
 // or give up with the error it returns.
-func (f *follower) tolerate(ctx context.Context, e *Error) (again bool, final *Error) {
+func (f *follower) tolerate(ctx context.Context, e *run.Failure) (again bool, final *run.Failure) {
 	switch {
 	case e.HTTPStatus == http.StatusUnauthorized && !f.renewed:
 		renewed, failed := f.client.renew(ctx, f.skill, f.last)
@@ -672,11 +672,11 @@ func (f *follower) tolerate(ctx context.Context, e *Error) (again bool, final *E
 			return true, nil
 		}
 		return false, e
-	case e.deniesRun():
+	case deniesRun(e):
 		if f.missing++; f.missing > 1 {
 			return false, e
 		}
-		e.Hint = HintNone // for it may just not be known everywhere yet
+		e.Lost = false // for it may just not be known everywhere yet
 		return false, f.countFailure(e)
 	case transient(e):
 		if e.HTTPStatus == http.StatusTooManyRequests || e.HTTPStatus == http.StatusServiceUnavailable {
@@ -688,12 +688,12 @@ func (f *follower) tolerate(ctx context.Context, e *Error) (again bool, final *E
 }
 
 // deniesRun reports whether the provider says that there is no such run.
-func (e *Error) deniesRun() bool {
+func deniesRun(e *run.Failure) bool {
 	return e.HTTPStatus == http.StatusNotFound || e.HTTPStatus == http.StatusGone
 }
 
 // countFailure returns the error if there were too many in a row, for too long.
-func (f *follower) countFailure(e *Error) *Error {
+func (f *follower) countFailure(e *run.Failure) *run.Failure {
 	if f.failures++; f.failures == 1 {
 		f.failing = time.Now()
 	}

@@ -17,7 +17,7 @@ import (
 // told is what somebody heard who follows a run.
 type told struct {
 	response *skillsharing.Response
-	err      *skillsharing.Error
+	err      *run.Failure
 	at       time.Duration
 	effort   skillsharing.Effort
 }
@@ -49,14 +49,14 @@ func TestFollowersShare(t *testing.T) {
 		answers []scriptedAnswer
 		polls   int
 		status  run.State
-		code    skillsharing.ErrorCode
+		code    run.Kind
 		at      time.Duration
 	}{
-		{"completed", then(times(2, says(200, runs)), says(200, completes)), 3, run.Completed, "", 1875 * time.Millisecond},
-		{"failed", then(says(200, runs), says(200, `{"execution_id":"exec-1","status":"failed"}`)), 2, run.Failed, "", 750 * time.Millisecond},
-		{"with its output elsewhere", then(says(200, runs), says(200, `{"execution_id":"exec-1","status":"completed"}`), says(503, ""), says(200, `{"output":1}`)), 4, run.Completed, "", 1250 * time.Millisecond},
-		{"lost", then(says(200, runs), says(403, "")), 2, 0, skillsharing.PermissionDenied, 750 * time.Millisecond},
-		{"in trouble for long", then(says(200, runs), says(503, "")), 1 + untilGivenUp, 0, skillsharing.EndpointUnreachable, 33 * sec},
+		{"completed", then(times(2, says(200, runs)), says(200, completes)), 3, run.Completed, 0, 1875 * time.Millisecond},
+		{"failed", then(says(200, runs), says(200, `{"execution_id":"exec-1","status":"failed"}`)), 2, run.Failed, 0, 750 * time.Millisecond},
+		{"with its output elsewhere", then(says(200, runs), says(200, `{"execution_id":"exec-1","status":"completed"}`), says(503, ""), says(200, `{"output":1}`)), 4, run.Completed, 0, 1250 * time.Millisecond},
+		{"lost", then(says(200, runs), says(403, "")), 2, 0, run.PermissionDenied, 750 * time.Millisecond},
+		{"in trouble for long", then(says(200, runs), says(503, "")), 1 + untilGivenUp, 0, run.Unreachable, 33 * sec},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -80,8 +80,8 @@ func TestFollowersShare(t *testing.T) {
 						t.Errorf("heard after %v, want %v", w.at, c.at)
 					}
 					switch {
-					case c.code != "":
-						wantError(t, w.err, c.code, skillsharing.ExecutedYes)
+					case c.code != 0:
+						wantError(t, w.err, c.code, run.ExecutedYes)
 						if w.err == first.err {
 							t.Error("two have the same error, which each completes for itself")
 						}
@@ -171,7 +171,7 @@ func TestFollowersHandOver(t *testing.T) {
 				w := <-first
 				switch {
 				case c.status == 0:
-					wantError(t, w.err, skillsharing.InvocationTimeout, skillsharing.ExecutedYes)
+					wantError(t, w.err, run.DeadlineExceeded, run.ExecutedYes)
 				case w.err != nil || w.response.State != c.status:
 					t.Errorf("the first heard %+v", w)
 				}
@@ -215,7 +215,7 @@ func TestFollowersEnd(t *testing.T) {
 		}
 		leave()
 		for _, heard := range all {
-			wantError(t, (<-heard).err, skillsharing.InvocationTimeout, skillsharing.ExecutedYes)
+			wantError(t, (<-heard).err, run.DeadlineExceeded, run.ExecutedYes)
 		}
 		time.Sleep(time.Minute)
 		if n := client.Followers(); n != 0 || len(transport.asked) != 1 {
@@ -411,7 +411,7 @@ func TestFollowersOfSilentCredentials(t *testing.T) {
 				w := <-first
 				switch {
 				case c.wait == 0:
-					wantError(t, w.err, skillsharing.InvocationTimeout, skillsharing.ExecutedYes)
+					wantError(t, w.err, run.DeadlineExceeded, run.ExecutedYes)
 				case w.err != nil || w.response.State != run.Working:
 					t.Errorf("the first heard %+v", w)
 				}

@@ -38,17 +38,17 @@ func FuzzJudge(f *testing.F) {
 		f.Add(200, "60", []byte(body), uint8(3), "")
 		f.Add(503, "Fri, 31 Dec 9999 23:59:59 GMT", []byte(body), uint8(4), "exec-2")
 	}
-	phases := []skillsharing.Phase{
-		skillsharing.PhaseDiscovery, skillsharing.PhaseDescriptor, skillsharing.PhaseAuth, skillsharing.PhaseInvoke, skillsharing.PhasePoll, skillsharing.PhaseResult,
+	phases := []run.Phase{
+		run.PhaseDiscovery, run.PhaseDescriptor, run.PhaseAuth, run.PhaseInvoke, run.PhasePoll, run.PhaseResult,
 	}
 	f.Fuzz(func(t *testing.T, status int, after string, body []byte, nth uint8, knownID string) {
 		phase := phases[int(nth)%len(phases)]
-		if phase != skillsharing.PhasePoll && phase != skillsharing.PhaseResult {
+		if phase != run.PhasePoll && phase != run.PhaseResult {
 			knownID = "" // there is no run yet
 		}
 		header := http.Header{"Retry-After": {after}}
 		var r *skillsharing.Response
-		var e *skillsharing.Error
+		var e *run.Failure
 		cheap(t, "judging", func() { r, e = skillsharing.Judge(status, header, string(body), phase, knownID) })
 		if (r == nil) == (e == nil) {
 			t.Fatalf("response %+v and error %+v", r, e)
@@ -136,29 +136,29 @@ func checkJudgedResponse(t *testing.T, r *skillsharing.Response, body []byte, kn
 	}
 }
 
-func checkJudgedError(t *testing.T, e *skillsharing.Error, status int, phase skillsharing.Phase, knownID string) {
+func checkJudgedError(t *testing.T, e *run.Failure, status int, phase run.Phase, knownID string) {
 	t.Helper()
-	if e.Code == "" || e.Message == "" || e.Phase != phase || e.HTTPStatus != status || e.ExecutionID != knownID {
+	if e.Kind == 0 || e.Message == "" || e.Phase != phase || e.HTTPStatus != status || e.ExecutionID != knownID {
 		t.Errorf("error %+v", e)
 	}
-	if e.Source != skillsharing.SourceBridge && e.Source != skillsharing.SourceProvider {
-		t.Errorf("source %q", e.Source)
+	if e.By != run.Bridge && e.By != run.Provider {
+		t.Errorf("source %q", e.By)
 	}
 	switch phase {
-	case skillsharing.PhasePoll, skillsharing.PhaseResult:
-		if e.Executed != skillsharing.ExecutedYes {
+	case run.PhasePoll, run.PhaseResult:
+		if e.Executed != run.ExecutedYes {
 			t.Errorf("executed %q", e.Executed)
 		}
-	case skillsharing.PhaseInvoke:
-		if e.Executed != skillsharing.ExecutedNo && e.Executed != skillsharing.ExecutedMaybe {
+	case run.PhaseInvoke:
+		if e.Executed != run.ExecutedNo && e.Executed != run.ExecutedMaybe {
 			t.Errorf("executed %q", e.Executed)
 		}
 	default:
-		if e.Executed != skillsharing.ExecutedNo {
+		if e.Executed != run.ExecutedNo {
 			t.Errorf("executed %q", e.Executed)
 		}
 	}
-	if knownID != "" && (e.Arguments != nil || slices.Contains([]skillsharing.ErrorCode{skillsharing.SkillNotFound, skillsharing.ValidationError, skillsharing.VersionIncompatible}, e.Code)) {
+	if knownID != "" && (e.Argument != nil || slices.Contains([]run.Kind{run.SkillNotFound, run.InvalidArguments, run.VersionIncompatible}, e.Kind)) {
 		t.Errorf("the error of a run blames the skill or the arguments: %+v", e)
 	}
 	if !validOrNil(e.Details) || len(e.Details) > 65<<10 || e.Details != nil && e.DetailsSource == "" || !validOrNil(e.Retry) || len(e.Retry) > 2<<10 {
@@ -182,7 +182,7 @@ func FuzzRetryAfter(f *testing.F) {
 	digits := regexp.MustCompile(`^[0-9]+$`)
 	f.Fuzz(func(t *testing.T, value string) {
 		before := time.Now()
-		r, e := skillsharing.Judge(202, http.Header{"Retry-After": {value}}, `{"execution_id":"exec-1","status":"accepted"}`, skillsharing.PhaseInvoke, "")
+		r, e := skillsharing.Judge(202, http.Header{"Retry-After": {value}}, `{"execution_id":"exec-1","status":"accepted"}`, run.PhaseInvoke, "")
 		after := time.Now()
 		if e != nil {
 			t.Fatal(e)
@@ -201,7 +201,7 @@ func FuzzRetryAfter(f *testing.F) {
 		if r.RetryAfter < least || r.RetryAfter > longest {
 			t.Errorf("%q: %v, want %v to %v", value, r.RetryAfter, least, longest)
 		}
-		_, e = skillsharing.Judge(429, http.Header{"Retry-After": {value}}, ``, skillsharing.PhaseInvoke, "")
+		_, e = skillsharing.Judge(429, http.Header{"Retry-After": {value}}, ``, run.PhaseInvoke, "")
 		if (e.Retry != nil) != (r.RetryAfter > 0) && least == longest {
 			t.Errorf("%q: %v, suggested %s", value, r.RetryAfter, e.Retry)
 		}

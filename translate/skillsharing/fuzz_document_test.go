@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -50,7 +51,7 @@ func checkIndex(t *testing.T, index *skillsharing.Index, err error) {
 		t.Fatalf("index %+v and error %v", index, err)
 	}
 	if err != nil {
-		if e := problem(t, err); e.Code != skillsharing.ValidationError || !e.Details.IsValid() || e.Message == "" || len(e.Details) > 1<<20 || e.Executed != skillsharing.ExecutedNo {
+		if e := problem(t, err); e.Kind != run.InvalidDocument || !e.Details.IsValid() || e.Message == "" || len(e.Details) > 1<<20 || e.Executed != run.ExecutedNo {
 			t.Errorf("error %+v", e)
 		}
 		return
@@ -80,7 +81,7 @@ func FuzzURLsOfDescriptor(f *testing.F) {
 		doc := edited(t, forecast, "/endpoint/url="+quoteText(endpoint), "/endpoint/status_url="+quoteText(status), "/endpoint/result_url="+quoteText(result), `/auth={"type":"api_key","header":`+quoteText(header)+`}`)
 		s, err := skillsharing.NewSkill(doc, source)
 		if err != nil {
-			if e := problem(t, err); e.Code != skillsharing.ValidationError || !e.Details.IsValid() || len(e.Details) > 1<<20 {
+			if e := problem(t, err); e.Kind != run.InvalidDocument || !e.Details.IsValid() || len(e.Details) > 1<<20 {
 				t.Errorf("error %+v", e)
 			}
 			return

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -86,17 +87,17 @@ func FuzzInputs(f *testing.F) {
 		var err error
 		cheap(t, "schema", func() { in, err = skillsharing.CompileInputs(params) })
 		if err != nil {
-			if e := problem(t, err); e.Code != skillsharing.ValidationError || !e.Details.IsValid() {
+			if e := problem(t, err); e.Kind != run.InvalidDocument || !e.Details.IsValid() {
 				t.Errorf("error %+v", e)
 			}
 			return
 		}
-		var e *skillsharing.Error
+		var e *run.Failure
 		cheap(t, "check", func() { e = in.Check(args) })
 		if e == nil {
 			return
 		}
-		if e.Code != skillsharing.ValidationError || e.Arguments == nil || e.Executed != skillsharing.ExecutedNo || e.Message == "" || len(e.Message) > 4096 {
+		if e.Kind != run.InvalidArguments || e.Argument == nil || e.Executed != run.ExecutedNo || e.Message == "" || len(e.Message) > 4096 {
 			t.Errorf("error %+v", e)
 		}
 		if again := in.Check(args); again == nil || again.Message != e.Message {

@@ -1,6 +1,10 @@
 package skillsharing
 
-import "context"
+import (
+	"context"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
 
 // HoldKey is the key of a value that the context of a call may have. The value has a
 // method Hold() (release func()). Hold is called if the call ends before a document
@@ -22,15 +26,15 @@ const (
 	maxLarge      = 2
 )
 
-func newLarge() map[Phase]chan struct{} {
-	return map[Phase]chan struct{}{PhaseDiscovery: make(chan struct{}, maxLarge), PhaseDescriptor: make(chan struct{}, maxLarge)}
+func newLarge() map[run.Phase]chan struct{} {
+	return map[run.Phase]chan struct{}{run.PhaseDiscovery: make(chan struct{}, maxLarge), run.PhaseDescriptor: make(chan struct{}, maxLarge)}
 }
 
 type readingKey struct{}
 
 // admitLarge waits for a place for a document that turns out to be large. The reading
 // gives it up with its context, which ends when the document has been parsed.
-func (c *Client) admitLarge(ctx context.Context, phase Phase) error {
+func (c *Client) admitLarge(ctx context.Context, phase run.Phase) error {
 	r, ok := ctx.Value(readingKey{}).(*reading)
 	if !ok || r.large {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // gzipped compresses a text in steps, each of which ends a block; an empty one is a
@@ -75,7 +75,7 @@ func TestCompressedAnswers(t *testing.T) {
 		switch {
 		case test.want == "" && (e != nil || len(r.Output) < 19<<10):
 			t.Errorf("%s: %v", name, e)
-		case test.want != "" && (e == nil || e.Code != skillsharing.InvalidProviderResponse || !strings.Contains(e.Message, test.want)):
+		case test.want != "" && (e == nil || e.Kind != run.ProviderFault || !strings.Contains(e.Message, test.want)):
 			t.Errorf("%s: %v", name, e)
 		}
 	}

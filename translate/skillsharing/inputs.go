@@ -14,6 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/rawobject"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // Inputs checks arguments against the inputs of a descriptor. It is immutable
@@ -37,26 +38,26 @@ type input struct {
 
 // CompileInputs prepares the check of arguments. A parameter's schema that is
 // invalid, refers to anything outside of itself, or is too large or complex, and
-// a name given twice, are an [*Error] with the code VALIDATION_ERROR and the
+// a name given twice, are a [*run.Failure] of the kind [run.InvalidDocument] and the
 // violations as details. A schema with regular expressions that Go's engine does
 // not know, such as lookaround, is left to the provider.
 func CompileInputs(params []Parameter) (*Inputs, error) { return standard.compileInputs(params) }
 
 func (l *Limits) compileInputs(params []Parameter) (*Inputs, error) {
 	if list := l.documentBounds(DefSkillDescriptor).list; list.most > 0 && len(params) > list.most {
-		return nil, documentError(PhaseDescriptor, string(DefSkillDescriptor), []Violation{list.violation(len(params))})
+		return nil, documentError(run.PhaseDescriptor, string(DefSkillDescriptor), []run.Violation{list.violation(len(params))})
 	}
-	in, found := l.inputs(params, func(i int) (any, *Violation) {
+	in, found := l.inputs(params, func(i int) (any, *run.Violation) {
 		return readJSON(params[i].Schema, l.documentBounds(DefParameterDefinition))
 	})
 	if found != nil {
-		return nil, documentError(PhaseDescriptor, string(DefSkillDescriptor), found.tidy())
+		return nil, documentError(run.PhaseDescriptor, string(DefSkillDescriptor), found.tidy())
 	}
 	return in, nil
 }
 
 // inputs prepares the check of arguments, given how to read the schema of a parameter.
-func (l *Limits) inputs(params []Parameter, schemaOf func(i int) (any, *Violation)) (*Inputs, violations) {
+func (l *Limits) inputs(params []Parameter, schemaOf func(i int) (any, *run.Violation)) (*Inputs, violations) {
 	in := &Inputs{most: l.argumentSteps(), source: l.owner, inputs: make([]input, 0, len(params))}
 	if len(params) >= manyInputs {
 		in.byName = make(map[string]int, len(params))
@@ -107,11 +108,11 @@ func (l *Limits) inputs(params []Parameter, schemaOf func(i int) (any, *Violatio
 // The error tells the first argument at fault: of the missing ones in the order
 // of the descriptor, else in the order of the arguments. It is VALIDATION_ERROR
 // with Arguments set; if args is no object, these name "args" as a whole.
-func (in *Inputs) Check(args jsontext.Value) *Error {
+func (in *Inputs) Check(args jsontext.Value) *run.Failure {
 	return in.check(context.Background(), asker{}, args, new(Checks))
 }
 
-func (in *Inputs) check(ctx context.Context, who asker, args jsontext.Value, checks *Checks) *Error {
+func (in *Inputs) check(ctx context.Context, who asker, args jsontext.Value, checks *Checks) *run.Failure {
 	if len(args) == 0 {
 		args = jsontext.Value("{}")
 	}
@@ -123,7 +124,7 @@ func (in *Inputs) check(ctx context.Context, who asker, args jsontext.Value, che
 
 	var few [64]bool // without an allocation
 	given := in.each(few[:])
-	var first *Error          // of the arguments at fault
+	var first *run.Failure    // of the arguments at fault
 	_, err := dec.ReadToken() // the brace
 	for err == nil && dec.PeekKind() != '}' {
 		var name, value jsontext.Value
@@ -155,14 +156,14 @@ func (in *Inputs) check(ctx context.Context, who asker, args jsontext.Value, che
 
 // CheckMembers is [Inputs.Check] for the members of arguments that are known to be
 // a JSON object.
-func (in *Inputs) CheckMembers(args []rawobject.Member) *Error {
+func (in *Inputs) CheckMembers(args []rawobject.Member) *run.Failure {
 	return in.checkMembers(context.Background(), asker{}, args, new(Checks))
 }
 
-func (in *Inputs) checkMembers(ctx context.Context, who asker, args []rawobject.Member, checks *Checks) *Error {
+func (in *Inputs) checkMembers(ctx context.Context, who asker, args []rawobject.Member, checks *Checks) *run.Failure {
 	var few [64]bool // without an allocation
 	given := in.each(few[:])
-	var first *Error // of the arguments at fault
+	var first *run.Failure // of the arguments at fault
 	for _, m := range args {
 		i, known := in.find(m.Name)
 		if !known {
@@ -185,7 +186,7 @@ func (in *Inputs) each(few []bool) []bool {
 }
 
 // missing is the error of the first required input that was not given.
-func (in *Inputs) missing(given []bool) *Error {
+func (in *Inputs) missing(given []bool) *run.Failure {
 	for i := range in.inputs {
 		if in.inputs[i].required && !given[i] {
 			return in.inputs[i].fault("required", "", "is required")
@@ -221,7 +222,7 @@ func (in *Inputs) named(name []byte) (int, bool) {
 	return 0, false
 }
 
-func (p *input) check(ctx context.Context, value jsontext.Value, c check) *Error {
+func (p *input) check(ctx context.Context, value jsontext.Value, c check) *run.Failure {
 	if p.types != 0 && !p.types.include(value) {
 		advice := ""
 		if value.Kind() == 'n' && !p.required {
@@ -278,15 +279,15 @@ func (p *input) check(ctx context.Context, value jsontext.Value, c check) *Error
 }
 
 // tooMuch is the error of an argument that takes more to check than is left to the request.
-func (p *input) tooMuch(most int64) *Error {
-	e := p.fault(ReasonLimit, "", fmt.Sprintf("would take too much work to be checked against its schema, together with what else the request has to be checked: "+
+func (p *input) tooMuch(most int64) *run.Failure {
+	e := p.fault(run.OverLimit, "", fmt.Sprintf("would take too much work to be checked against its schema, together with what else the request has to be checked: "+
 		"send smaller arguments, or the calls of a batch by themselves (limits argument_complexity: %d)", most))
 	e.Details = limitDetails("argument_complexity", most)
 	return e
 }
 
 // fault makes the error of an argument. The path is relative to its value.
-func (p *input) fault(reason, path, problem string) *Error {
+func (p *input) fault(reason, path, problem string) *run.Failure {
 	subject := fmt.Sprintf("argument %q", clip(p.name, maxActual))
 	path = clip(pointer([]string{p.name})+path, maxPath)
 	if path != pointer([]string{p.name}) {
@@ -295,16 +296,18 @@ func (p *input) fault(reason, path, problem string) *Error {
 	return argumentError(p.name, path, reason, subject+" "+problem)
 }
 
-func notAnObject(problem string) *Error { return argumentError("args", "", "type", "args "+problem) }
+func notAnObject(problem string) *run.Failure {
+	return argumentError("args", "", "type", "args "+problem)
+}
 
-func argumentError(param, path, reason, message string) *Error {
-	return &Error{
-		Code:      ValidationError,
-		Message:   message,
-		Phase:     PhaseInvoke,
-		Source:    SourceBridge,
-		Executed:  ExecutedNo,
-		Arguments: &ArgumentError{Param: clip(param, maxActual), Path: path, Reason: reason},
+func argumentError(param, path, reason, message string) *run.Failure {
+	return &run.Failure{
+		Kind:     run.InvalidArguments,
+		Message:  message,
+		Phase:    run.PhaseInvoke,
+		By:       run.Bridge,
+		Executed: run.ExecutedNo,
+		Argument: &run.Argument{Param: clip(param, maxActual), Path: path, Reason: reason},
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/rawobject"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -139,14 +140,14 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: no error", c.args)
 			continue
 		}
-		if e.Code != skillsharing.ValidationError || e.Phase != skillsharing.PhaseInvoke || e.Source != skillsharing.SourceBridge || e.Executed != skillsharing.ExecutedNo || e.Hint != skillsharing.HintNone {
+		if e.Kind != run.InvalidArguments || e.Phase != run.PhaseInvoke || e.By != run.Bridge || e.Executed != run.ExecutedNo || e.Lost {
 			t.Errorf("%s: %+v", c.args, e)
 		}
 		param := "args"
 		if c.path != "" {
 			param = strings.NewReplacer("~1", "/", "~0", "~").Replace(strings.Split(c.path, "/")[1])
 		}
-		if a := e.Arguments; a.Param != param || a.Path != c.path || a.Reason != c.reason {
+		if a := e.Argument; a.Param != param || a.Path != c.path || a.Reason != c.reason {
 			t.Errorf("%s: got %+v, want %q at %q: %s", c.args, a, param, c.path, c.reason)
 		}
 		if e.Message != c.message && (!strings.HasSuffix(c.message, " ") || !strings.HasPrefix(e.Message, c.message)) {
@@ -198,7 +199,7 @@ func TestCheckOfManyInputs(t *testing.T) {
 		args = append(args, fmt.Sprintf(`"p%d":%d`, i, i))
 	}
 	e := in.Check(jsontext.Value("{" + strings.Join(args, ",") + "}"))
-	if e == nil || e.Arguments.Param != "p99" {
+	if e == nil || e.Argument.Param != "p99" {
 		t.Errorf("got %v", e)
 	}
 }
@@ -256,11 +257,11 @@ func TestUnusableParameterSchemas(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := skillsharing.CompileInputs(parameters(t, schemaInput(c.schema)))
 			e := problem(t, err)
-			var found []skillsharing.Violation
+			var found []run.Violation
 			if err := json.Unmarshal(e.Details, &found); err != nil {
 				t.Fatal(err)
 			}
-			if e.Code != skillsharing.ValidationError || e.Phase != skillsharing.PhaseDescriptor || e.Hint != skillsharing.HintDocument || e.Executed != skillsharing.ExecutedNo {
+			if e.Kind != run.InvalidDocument || e.Phase != run.PhaseDescriptor || e.Executed != run.ExecutedNo {
 				t.Errorf("got %+v", e)
 			}
 			if len(found) != 1 || found[0].Path != "/inputs/0/schema"+c.path || !strings.HasPrefix(found[0].Message, c.message) {
@@ -363,7 +364,7 @@ func TestParameterSchemas(t *testing.T) {
 			if c.bad == "" {
 				return
 			}
-			if e := in.Check(jsontext.Value(`{"v":` + c.bad + `}`)); e == nil || e.Arguments.Reason != "schema" || len(e.Message) > 1000 {
+			if e := in.Check(jsontext.Value(`{"v":` + c.bad + `}`)); e == nil || e.Argument.Reason != "schema" || len(e.Message) > 1000 {
 				t.Errorf("%.60s: %v", c.bad, e)
 			}
 		})
@@ -373,7 +374,7 @@ func TestParameterSchemas(t *testing.T) {
 // The type of a parameter stays checked when its schema can't be.
 func TestTypeIsCheckedWithoutTheSchema(t *testing.T) {
 	in := compile(t, `[{"name":"v","type":"string","description":"","required":false,"schema":{"pattern":"(?=a)"}}]`)
-	if e := in.Check(jsontext.Value(`{"v":1}`)); e == nil || e.Arguments.Reason != "type" {
+	if e := in.Check(jsontext.Value(`{"v":1}`)); e == nil || e.Argument.Reason != "type" {
 		t.Errorf("got %v", e)
 	}
 }
@@ -402,9 +403,9 @@ func TestArgumentsThatAreTooMuch(t *testing.T) {
 			e := in.Check(jsontext.Value(`{"v":` + c.value + `}`))
 			reason := "schema"
 			if e != nil && strings.Contains(e.Message, "(limits ") {
-				reason = skillsharing.ReasonLimit
+				reason = run.OverLimit
 			}
-			if e == nil || e.Arguments.Reason != reason || !strings.HasPrefix(e.Arguments.Path, "/v") {
+			if e == nil || e.Argument.Reason != reason || !strings.HasPrefix(e.Argument.Path, "/v") {
 				t.Errorf("got %v", e)
 			}
 		})
@@ -425,8 +426,8 @@ func TestChecksOfABatch(t *testing.T) {
 		t.Fatalf("the first: %v", e)
 	}
 	e := in.CheckWith(t.Context(), jsontext.Value(text), &checks)
-	if e == nil || e.Arguments.Reason != skillsharing.ReasonLimit || string(e.Details) != `{"limit":"argument_complexity","max":1000000}` ||
-		e.Executed != skillsharing.ExecutedNo || !strings.Contains(e.Message, "send smaller arguments, or the calls of a batch by themselves (limits argument_complexity: 1000000)") {
+	if e == nil || e.Argument.Reason != run.OverLimit || string(e.Details) != `{"limit":"argument_complexity","max":1000000}` ||
+		e.Executed != run.ExecutedNo || !strings.Contains(e.Message, "send smaller arguments, or the calls of a batch by themselves (limits argument_complexity: 1000000)") {
 		t.Errorf("the second: %+v", e)
 	}
 	if e := in.CheckWith(t.Context(), jsontext.Value(text), new(skillsharing.Checks)); e != nil {
@@ -453,8 +454,8 @@ func TestChecksThatWait(t *testing.T) {
 		t.Errorf("call %d of a request waited", judged+1)
 	}
 	e := skillsharing.CheckUntil(time.Now().Add(time.Millisecond), in, jsontext.Value(`{"x":[`+strings.Repeat(`"ten bytes.",`, 80_000)+`""]}`))
-	wantError(t, e, skillsharing.RateLimited, skillsharing.ExecutedNo)
-	if e.Arguments != nil || e.Source != skillsharing.SourceBridge || !strings.Contains(e.Message, "the bridge was busy") || e.Retry == nil {
+	wantError(t, e, run.RateLimited, run.ExecutedNo)
+	if e.Argument != nil || e.By != run.Bridge || !strings.Contains(e.Message, "the bridge was busy") || e.Retry == nil {
 		t.Errorf("%+v", e)
 	}
 }

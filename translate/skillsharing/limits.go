@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // Limits bounds what is read of documents and answers, of any provider. A
@@ -136,16 +138,16 @@ func (l *Limits) documentBounds(def Definition) bounds {
 }
 
 // tooLarge is what is wrong with a document that is longer than it may be.
-func (l *Limits) tooLarge(def Definition, doc []byte) *Violation {
+func (l *Limits) tooLarge(def Definition, doc []byte) *run.Violation {
 	if most := l.descriptorBytes(); def == DefSkillDescriptor && l.Parameters > 0 && len(doc) > most {
-		return &Violation{Message: fmt.Sprintf("must have at most %d bytes (limits schema_size)", most), Actual: mustMarshal(len(doc))}
+		return &run.Violation{Message: fmt.Sprintf("must have at most %d bytes (limits schema_size)", most), Actual: mustMarshal(len(doc))}
 	}
 	return nil
 }
 
 // tooMuchBesides is what is wrong with a descriptor that has more values than it may
 // besides the schemas of its inputs.
-func (l *Limits) tooMuchBesides(def Definition, value any) *Violation {
+func (l *Limits) tooMuchBesides(def Definition, value any) *run.Violation {
 	if def != DefSkillDescriptor || l.Parameters <= 0 {
 		return nil
 	}
@@ -158,7 +160,7 @@ func (l *Limits) tooMuchBesides(def Definition, value any) *Violation {
 	if values <= most {
 		return nil
 	}
-	return &Violation{Message: fmt.Sprintf("must have at most %d values besides the schemas of its inputs (limits schema_size)", most), Actual: mustMarshal(values)}
+	return &run.Violation{Message: fmt.Sprintf("must have at most %d values besides the schemas of its inputs (limits schema_size)", most), Actual: mustMarshal(values)}
 }
 
 func valuesIn(v any) (n int) {

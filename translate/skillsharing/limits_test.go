@@ -26,17 +26,17 @@ import (
 // document that is valid there.
 var documentReaders = []struct {
 	name, path, document string
-	read                 func(context.Context, *skillsharing.Client) *skillsharing.Error
+	read                 func(context.Context, *skillsharing.Client) *run.Failure
 }{
-	{"index", wellKnown, acmeIndex, func(ctx context.Context, c *skillsharing.Client) *skillsharing.Error {
+	{"index", wellKnown, acmeIndex, func(ctx context.Context, c *skillsharing.Client) *run.Failure {
 		_, e := c.Index(ctx)
 		return e
 	}},
-	{"registry", "/skills", acmeIndex, func(ctx context.Context, c *skillsharing.Client) *skillsharing.Error {
+	{"registry", "/skills", acmeIndex, func(ctx context.Context, c *skillsharing.Client) *run.Failure {
 		_, e := c.Registry(ctx, "")
 		return e
 	}},
-	{"descriptor", "/skill.json", forecast, func(ctx context.Context, c *skillsharing.Client) *skillsharing.Error {
+	{"descriptor", "/skill.json", forecast, func(ctx context.Context, c *skillsharing.Client) *run.Failure {
 		_, e := c.Skill(ctx, skillsharing.NewLocation(c.Origin.String()+"/skill.json"))
 		return e
 	}},
@@ -90,7 +90,7 @@ func TestDocumentSize(t *testing.T) {
 					}
 					return
 				}
-				wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedNo)
+				wantError(t, e, run.ProviderFault, run.ExecutedNo)
 				if !strings.Contains(e.Message, c.want) || !e.Permanent() {
 					t.Errorf("%s", e.Message)
 				}
@@ -182,9 +182,9 @@ func TestNumberOfEntries(t *testing.T) {
 					}
 					return
 				}
-				wantError(t, e, skillsharing.ValidationError, skillsharing.ExecutedNo)
-				if string(e.Details) != d.details || e.Hint != skillsharing.HintDocument {
-					t.Errorf("got %s, hint %v, want %s", e.Details, e.Hint, d.details)
+				wantError(t, e, run.InvalidDocument, run.ExecutedNo)
+				if string(e.Details) != d.details {
+					t.Errorf("got %s, want %s", e.Details, d.details)
 				}
 			})
 		}
@@ -310,7 +310,7 @@ func TestSchemaLimits(t *testing.T) {
 				}
 				return
 			}
-			wantError(t, e, skillsharing.ValidationError, skillsharing.ExecutedNo)
+			wantError(t, e, run.InvalidDocument, run.ExecutedNo)
 			if !strings.Contains(e.Message, c.want) {
 				t.Errorf("got %.300s, want %s", e.Message, c.want)
 			}
@@ -347,13 +347,13 @@ func TestDocumentDepth(t *testing.T) {
 				}
 				continue
 			}
-			wantError(t, e, skillsharing.ValidationError, skillsharing.ExecutedNo)
+			wantError(t, e, run.InvalidDocument, run.ExecutedNo)
 		}
 
 		// What is refused otherwise is judged by its status, however deep it nests.
 		p := newProvider(t)
 		p.on("GET "+d.path, answers(404, `{"error":{"code":"PERMISSION_DENIED","message":"No.","details":`+nested(600)+`}}`))
-		wantError(t, d.read(t.Context(), newReader(t, p)), skillsharing.SkillNotFound, skillsharing.ExecutedNo)
+		wantError(t, d.read(t.Context(), newReader(t, p)), run.SkillNotFound, run.ExecutedNo)
 	}
 }
 
@@ -361,17 +361,17 @@ func TestDocumentDepth(t *testing.T) {
 // to do before, and the phase.
 var asking = []struct {
 	name, route string
-	phase       skillsharing.Phase
-	ask         func(context.Context, *skillsharing.Client, *skillsharing.Skill) (*skillsharing.Response, *skillsharing.Error)
+	phase       run.Phase
+	ask         func(context.Context, *skillsharing.Client, *skillsharing.Skill) (*skillsharing.Response, *run.Failure)
 }{
-	{"invocation", "POST /run", skillsharing.PhaseInvoke, func(ctx context.Context, c *skillsharing.Client, s *skillsharing.Skill) (*skillsharing.Response, *skillsharing.Error) {
+	{"invocation", "POST /run", run.PhaseInvoke, func(ctx context.Context, c *skillsharing.Client, s *skillsharing.Skill) (*skillsharing.Response, *run.Failure) {
 		r, e, _ := submit(ctx, c, s)
 		return r, e
 	}},
-	{"poll", "GET /status/" + runID, skillsharing.PhasePoll, func(ctx context.Context, c *skillsharing.Client, s *skillsharing.Skill) (*skillsharing.Response, *skillsharing.Error) {
+	{"poll", "GET /status/" + runID, run.PhasePoll, func(ctx context.Context, c *skillsharing.Client, s *skillsharing.Skill) (*skillsharing.Response, *run.Failure) {
 		return c.Follow(ctx, s, &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
 	}},
-	{"result", "GET /result/" + runID, skillsharing.PhaseResult, func(ctx context.Context, c *skillsharing.Client, s *skillsharing.Skill) (*skillsharing.Response, *skillsharing.Error) {
+	{"result", "GET /result/" + runID, run.PhaseResult, func(ctx context.Context, c *skillsharing.Client, s *skillsharing.Skill) (*skillsharing.Response, *run.Failure) {
 		return c.Result(ctx, s, &skillsharing.Response{ExecutionID: runID, State: run.Completed}, new(skillsharing.Awaited), new(skillsharing.Effort))
 	}},
 }
@@ -401,14 +401,14 @@ func TestAnswerDepth(t *testing.T) {
 			name   string
 			status int
 			body   func(depth int) string
-			code   skillsharing.ErrorCode // at the limit; empty: it is accepted
+			code   run.Kind // at the limit; empty: it is accepted
 		}{
-			{"run", 200, inStatus, ""},
-			{"bare output", 200, bare, skillsharing.InvalidProviderResponse},
-			{"unified error", 403, unified, skillsharing.PermissionDenied},
+			{"run", 200, inStatus, 0},
+			{"bare output", 200, bare, run.ProviderFault},
+			{"unified error", 403, unified, run.PermissionDenied},
 		} {
-			if a.phase == skillsharing.PhaseResult && c.name == "bare output" {
-				c.code = ""
+			if a.phase == run.PhaseResult && c.name == "bare output" {
+				c.code = 0
 			}
 			for _, depth := range []int{limit, limit + 1, 600, 100_000} {
 				t.Run(fmt.Sprintf("%s, %s, %d", a.name, c.name, depth), func(t *testing.T) {
@@ -420,10 +420,10 @@ func TestAnswerDepth(t *testing.T) {
 					}
 					message := "the answer nests deeper than 20 levels (limits depth)"
 					if depth == limit {
-						if c.code == "" && (e != nil || string(r.Output) != nested(depth-1)) {
+						if c.code == 0 && (e != nil || string(r.Output) != nested(depth-1)) {
 							t.Errorf("%+v, %+v", r, e)
 						}
-						if c.code != "" && (e == nil || e.Code != c.code || strings.Contains(e.Message, message)) {
+						if c.code != 0 && (e == nil || e.Kind != c.code || strings.Contains(e.Message, message)) {
 							t.Errorf("%+v", e)
 						}
 						return
@@ -431,12 +431,12 @@ func TestAnswerDepth(t *testing.T) {
 					if string(e.Details) != `{"limit":"depth","max":20}` {
 						t.Errorf("details %s", e.Details)
 					}
-					want := skillsharing.ExecutedYes
-					if a.phase == skillsharing.PhaseInvoke {
-						want = map[int]skillsharing.Executed{200: skillsharing.ExecutedMaybe, 403: skillsharing.ExecutedNo}[c.status]
+					want := run.ExecutedYes
+					if a.phase == run.PhaseInvoke {
+						want = map[int]run.Executed{200: run.ExecutedMaybe, 403: run.ExecutedNo}[c.status]
 					}
-					wantError(t, e, skillsharing.InvalidProviderResponse, want)
-					if !strings.Contains(e.Message, message) || e.HTTPStatus != c.status || e.Phase != a.phase || (e.ExecutionID == runID) != (a.phase != skillsharing.PhaseInvoke) {
+					wantError(t, e, run.ProviderFault, want)
+					if !strings.Contains(e.Message, message) || e.HTTPStatus != c.status || e.Phase != a.phase || (e.ExecutionID == runID) != (a.phase != run.PhaseInvoke) {
 						t.Errorf("%+v", e)
 					}
 				})
@@ -447,8 +447,8 @@ func TestAnswerDepth(t *testing.T) {
 
 // A page of HTML is no JSON, whatever its style sheet is like.
 func TestBracketsThatAreNoJSON(t *testing.T) {
-	_, e := skillsharing.Judge(503, nil, "<style>"+strings.Repeat("a{", 1000), skillsharing.PhaseInvoke, "")
-	wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedMaybe)
+	_, e := skillsharing.Judge(503, nil, "<style>"+strings.Repeat("a{", 1000), run.PhaseInvoke, "")
+	wantError(t, e, run.Unreachable, run.ExecutedMaybe)
 }
 
 // R17: the output of a run is bounded by itself.
@@ -470,7 +470,7 @@ func TestOutputSize(t *testing.T) {
 			{"bare", `{"output":%s}`, output, limit, ""},
 			{"bare and larger", `{"output":%s}`, output, limit - 1, "known"},
 		} {
-			if strings.HasPrefix(c.name, "bare") && a.phase != skillsharing.PhaseResult {
+			if strings.HasPrefix(c.name, "bare") && a.phase != run.PhaseResult {
 				continue // which is no answer there
 			}
 			t.Run(a.name+" "+c.name, func(t *testing.T) {
@@ -484,11 +484,11 @@ func TestOutputSize(t *testing.T) {
 					return
 				}
 				id := runID
-				if c.id == "known" && a.phase == skillsharing.PhaseInvoke {
+				if c.id == "known" && a.phase == run.PhaseInvoke {
 					id = ""
 				}
-				wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedYes)
-				if e.ExecutionID != id || !strings.Contains(e.Message, "100 bytes is larger than the 99 bytes that are accepted (limits output_size)") || e.Phase != a.phase || e.Hint != skillsharing.HintRunLost ||
+				wantError(t, e, run.ProviderFault, run.ExecutedYes)
+				if e.ExecutionID != id || !strings.Contains(e.Message, "100 bytes is larger than the 99 bytes that are accepted (limits output_size)") || e.Phase != a.phase || !e.Lost ||
 					string(e.Details) != `{"limit":"output_size","max":99}` {
 					t.Errorf("%+v", e)
 				}
@@ -505,7 +505,7 @@ func TestSecretInTheIDOfALargeOutput(t *testing.T) {
 	p, c := newAsker(t, "POST /run", answers(200, `{"execution_id":"x-secret-key","status":"completed","output":"long"}`))
 	c.Credentials, c.Limits.OutputSize = &keyed{key: "secret-key"}, 5
 	_, e, _ := submit(t.Context(), c, skillAt(t, p.URL))
-	wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedYes)
+	wantError(t, e, run.ProviderFault, run.ExecutedYes)
 	if e.ExecutionID != "x-[redacted]" {
 		t.Errorf("execution id %s", e.ExecutionID)
 	}
@@ -517,7 +517,7 @@ func TestLargeOutputWithA401(t *testing.T) {
 	creds := new(renewing)
 	c.Credentials, c.Limits.OutputSize = creds, 5
 	_, e, _ := submit(t.Context(), c, skillAt(t, p.URL, `/auth={"type":"api_key"}`))
-	wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedYes)
+	wantError(t, e, run.ProviderFault, run.ExecutedYes)
 	if n := len(p.requests()); n != 1 || creds.renewals != 0 {
 		t.Errorf("%d requests, %d renewals", n, creds.renewals)
 	}
@@ -534,9 +534,9 @@ func stalls(begin string) http.HandlerFunc {
 }
 
 // wantStalled checks the error of an answer that stopped coming.
-func wantStalled(tb testing.TB, e *skillsharing.Error, executed skillsharing.Executed) {
+func wantStalled(tb testing.TB, e *run.Failure, executed run.Executed) {
 	tb.Helper()
-	wantError(tb, e, skillsharing.EndpointUnreachable, executed)
+	wantError(tb, e, run.Unreachable, executed)
 	if e != nil && (e.Cause == nil || !strings.Contains(e.Cause.Error(), "its answer stopped coming") || e.Retry == nil) {
 		tb.Errorf("%+v", e)
 	}
@@ -550,7 +550,7 @@ func TestStalledAnswers(t *testing.T) {
 	p, c := newAsker(t, "POST /run", stalls(`{"execution_id":"exec-1","status":"comp`))
 	c.Limits.BodyTimeout = timeout
 	_, e, effort := submit(ctx, c, skillAt(t, p.URL, consent))
-	wantStalled(t, e, skillsharing.ExecutedMaybe)
+	wantStalled(t, e, run.ExecutedMaybe)
 	if effort.Attempts != 1 || e.HTTPStatus != 200 || e.Permanent() {
 		t.Errorf("%+v after %d attempts", e, effort.Attempts)
 	}
@@ -560,7 +560,7 @@ func TestStalledAnswers(t *testing.T) {
 		p.on("GET "+d.path, stalls(d.document[:20]))
 		c := newReader(t, p)
 		c.Limits.BodyTimeout = timeout
-		wantStalled(t, d.read(ctx, c), skillsharing.ExecutedNo)
+		wantStalled(t, d.read(ctx, c), run.ExecutedNo)
 	}
 
 	// What becomes of a run is worth asking again.
@@ -574,7 +574,7 @@ func TestStalledAnswers(t *testing.T) {
 	p, c = newAsker(t, "GET /status/"+runID, stalls(`{"execution_id"`))
 	c.Limits.BodyTimeout = timeout
 	_, e = c.Follow(ctx, skillAt(t, p.URL), &skillsharing.Awaited{ExecutionID: runID, Resumed: true, Until: time.Now()}, new(skillsharing.Effort))
-	wantStalled(t, e, skillsharing.ExecutedYes)
+	wantStalled(t, e, run.ExecutedYes)
 	if n := len(p.requests()); n != 1 || e.ExecutionID != runID {
 		t.Errorf("%+v after %d requests", e, n)
 	}
@@ -634,16 +634,16 @@ func TestDrippingAnswers(t *testing.T) {
 		endless bool
 		limit   time.Duration
 		timeout time.Duration // of the call
-		code    skillsharing.ErrorCode
+		code    run.Kind
 		after   time.Duration
 	}{
-		{"to its end", completes, []time.Duration{still - 1}, false, still, time.Hour, "", time.Duration(len(completes)) * (still - 1)},
-		{"until the deadline", completes, []time.Duration{still - 1}, false, still, 5 * time.Minute, skillsharing.InvocationTimeout, 5 * time.Minute},
-		{"nothing at all", completes, []time.Duration{time.Hour}, false, still, time.Hour, skillsharing.EndpointUnreachable, still},
-		{"slower in the end", completes, []time.Duration{time.Second, time.Second, still + 1}, false, still, time.Hour, skillsharing.EndpointUnreachable, 2*time.Second + still},
-		{"no end", completes, []time.Duration{0}, true, still, time.Hour, skillsharing.EndpointUnreachable, still},
-		{"without a limit", completes, []time.Duration{time.Minute}, false, 0, 2 * time.Hour, "", time.Duration(len(completes)) * time.Minute},
-		{"without a limit, until the deadline", completes, []time.Duration{0}, true, 0, time.Hour, skillsharing.InvocationTimeout, time.Hour},
+		{"to its end", completes, []time.Duration{still - 1}, false, still, time.Hour, 0, time.Duration(len(completes)) * (still - 1)},
+		{"until the deadline", completes, []time.Duration{still - 1}, false, still, 5 * time.Minute, run.DeadlineExceeded, 5 * time.Minute},
+		{"nothing at all", completes, []time.Duration{time.Hour}, false, still, time.Hour, run.Unreachable, still},
+		{"slower in the end", completes, []time.Duration{time.Second, time.Second, still + 1}, false, still, time.Hour, run.Unreachable, 2*time.Second + still},
+		{"no end", completes, []time.Duration{0}, true, still, time.Hour, run.Unreachable, still},
+		{"without a limit", completes, []time.Duration{time.Minute}, false, 0, 2 * time.Hour, 0, time.Duration(len(completes)) * time.Minute},
+		{"without a limit, until the deadline", completes, []time.Duration{0}, true, 0, time.Hour, run.DeadlineExceeded, time.Hour},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -659,13 +659,13 @@ func TestDrippingAnswers(t *testing.T) {
 				if took != c.after {
 					t.Errorf("it took %v, want %v", took, c.after)
 				}
-				if c.code == "" {
+				if c.code == 0 {
 					if n := answer.closed.Load(); e != nil || r.State != run.Completed || n != 1 {
 						t.Errorf("closed %d times, %+v", n, e)
 					}
 					return
 				}
-				wantError(t, e, c.code, skillsharing.ExecutedMaybe)
+				wantError(t, e, c.code, run.ExecutedMaybe)
 			})
 		})
 	}
@@ -690,11 +690,11 @@ func gzipBomb(tb testing.TB) string {
 func TestGzipBombs(t *testing.T) {
 	bomb := answers(200, gzipBomb(t), "Content-Type", "application/json", "Content-Encoding", "gzip")
 	const limit = 1 << 20
-	check := func(t *testing.T, read func() *skillsharing.Error, executed skillsharing.Executed) {
+	check := func(t *testing.T, read func() *run.Failure, executed run.Executed) {
 		t.Helper()
-		var e *skillsharing.Error
+		var e *run.Failure
 		used := allocated(func() { e = read() })
-		wantError(t, e, skillsharing.InvalidProviderResponse, executed)
+		wantError(t, e, run.ProviderFault, executed)
 		if !strings.Contains(e.Message, "1048576 bytes") {
 			t.Errorf("%s", e.Message)
 		}
@@ -708,7 +708,7 @@ func TestGzipBombs(t *testing.T) {
 			p.on("GET "+d.path, bomb)
 			c := newReader(t, p)
 			c.MaxResponseSize, c.Limits.DocumentSize = 1<<30, limit
-			check(t, func() *skillsharing.Error { return d.read(t.Context(), c) }, skillsharing.ExecutedNo)
+			check(t, func() *run.Failure { return d.read(t.Context(), c) }, run.ExecutedNo)
 		})
 	}
 	for _, a := range asking {
@@ -716,11 +716,11 @@ func TestGzipBombs(t *testing.T) {
 			p, c := newAsker(t, a.route, bomb)
 			c.MaxResponseSize = limit
 			s := skillAt(t, p.URL)
-			executed := skillsharing.ExecutedYes
-			if a.phase == skillsharing.PhaseInvoke {
-				executed = skillsharing.ExecutedMaybe
+			executed := run.ExecutedYes
+			if a.phase == run.PhaseInvoke {
+				executed = run.ExecutedMaybe
 			}
-			check(t, func() *skillsharing.Error {
+			check(t, func() *run.Failure {
 				_, e := a.ask(t.Context(), c, s)
 				return e
 			}, executed)

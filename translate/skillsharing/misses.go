@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // misses count the requests for documents that brought none, at hosts that are not the
@@ -416,7 +417,7 @@ func (c *Client) away(u *url.URL) (host authority, away bool) {
 // a reading is where its document was found before, if there is one. What is known of a
 // URL is known for one skill: an entry that lists another's URL as its own proves nothing
 // about that one.
-func (c *Client) admitAway(way *reading, u *url.URL, first bool, phase Phase) *Error {
+func (c *Client) admitAway(way *reading, u *url.URL, first bool, phase run.Phase) *run.Failure {
 	host, away := c.away(u)
 	if !away {
 		return nil
@@ -426,8 +427,8 @@ func (c *Client) admitAway(way *reading, u *url.URL, first bool, phase Phase) *E
 		way.requests = append(way.requests, r)
 		return nil
 	}
-	return &Error{
-		Code: RateLimited, Phase: phase, Source: SourceBridge, Executed: ExecutedNo, URL: bareURL(u),
+	return &run.Failure{
+		Kind: run.RateLimited, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo, URL: bareURL(u),
 		Message: fmt.Sprintf("Too many requests for the provider's %s, or for others at the same host, which is not the provider's own, have brought no document (limits failed_reads: %d a minute); try again later.",
 			answerName(phase), c.Limits.FailedReads),
 		Details: limitDetails("failed_reads", int64(c.Limits.FailedReads)),

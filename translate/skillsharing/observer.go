@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net/url"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // Observer is told what happens between the bridge and providers. Its methods
@@ -19,7 +21,7 @@ type Observer interface {
 // Exchange is one HTTP request to a provider and what came of it.
 type Exchange struct {
 	Source   string // namespace of the source
-	Phase    Phase
+	Phase    run.Phase
 	Method   string
 	URL      *url.URL // some of which may be secret: see [Exchange.Address]
 	Status   int      // 0: no answer
@@ -51,5 +53,5 @@ type Notice struct {
 	// SecretDenied tells that a credential was not sent, since its receiver may not have it.
 	SecretDenied bool
 	// Unusable is why the source can't be used, if it can't.
-	Unusable *Error
+	Unusable *run.Failure
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // The schemas of parameters are untrusted: a schema of some hundred bytes can
@@ -50,9 +52,9 @@ func newParameterCompiler(l *Limits) *parameterCompiler {
 // no violations for a schema with regular expressions that can't be evaluated in
 // linear time: it may well be valid, but only the provider can apply it. With its
 // text, it is shared with all who have the same.
-func (c *parameterCompiler) compile(text jsontext.Value, schema map[string]any, path string) (*parameterSchema, []Violation) {
+func (c *parameterCompiler) compile(text jsontext.Value, schema map[string]any, path string) (*parameterSchema, []run.Violation) {
 	if problem := c.reserve(schema); problem != "" {
-		return nil, []Violation{{Path: clip(path, maxPath), Message: problem}}
+		return nil, []run.Violation{{Path: clip(path, maxPath), Message: problem}}
 	}
 	key, pool := schemaKey{c.limits.owner, sha256.Sum256(text), c.limits.schemaComplexity()}, cmp.Or(c.limits.Schemas, compiledSchemas)
 	if text != nil {
@@ -149,24 +151,24 @@ var assertedFormats = []string{
 }
 
 // schemaViolations tells why a schema can't be compiled.
-func schemaViolations(schema map[string]any, err error, path string) []Violation {
+func schemaViolations(schema map[string]any, err error, path string) []run.Violation {
 	if invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
 		base := path + fragment(invalid.URL)
 		if found := violationsOf(invalid.Err, schema, base); len(found) > 0 {
 			return found
 		}
 	}
-	v := Violation{Path: clip(path, maxPath)}
+	v := run.Violation{Path: clip(path, maxPath)}
 	if rule, ok := errors.AsType[ruleError](err); ok {
 		v.Message = rule.Error()
-		return []Violation{v}
+		return []run.Violation{v}
 	}
 	if _, ok := errors.AsType[*jsonschema.LoadURLError](err); ok {
 		v.Message = errOutside.Error()
-		return []Violation{v}
+		return []run.Violation{v}
 	}
 	v.Message = clip("must be a JSON Schema: "+parameterURLs.Replace(err.Error()), maxMessage)
-	return []Violation{v}
+	return []run.Violation{v}
 }
 
 // fragment returns the JSON Pointer in a URL of the schema.

@@ -8,10 +8,12 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // ParseDescriptor validates and reads a descriptor (section 9.3, parse). Its
-// error is an [*Error]: VERSION_INCOMPATIBLE if the document follows a newer
+// error is a [*run.Failure]: VERSION_INCOMPATIBLE if the document follows a newer
 // MAJOR of the protocol, whatever else may be wrong with it by the rules of this
 // one (section 6.4), else VALIDATION_ERROR with the violations as details.
 func ParseDescriptor(doc []byte) (*Descriptor, error) { return standard.parseDescriptor(doc) }
@@ -26,11 +28,11 @@ func (l *Limits) parseDescriptor(doc []byte) (*Descriptor, error) {
 func (l *Limits) readDescriptor(doc []byte) (*Descriptor, *Inputs, error) {
 	doc = withoutBOM(doc)
 	const def = DefSkillDescriptor
-	invalid := func(found []Violation) (*Descriptor, *Inputs, error) {
-		return nil, nil, documentError(PhaseDescriptor, string(def), found)
+	invalid := func(found []run.Violation) (*Descriptor, *Inputs, error) {
+		return nil, nil, documentError(run.PhaseDescriptor, string(def), found)
 	}
 	if flaw := l.tooLarge(def, doc); flaw != nil {
-		return invalid([]Violation{*flaw})
+		return invalid([]run.Violation{*flaw})
 	}
 	descriptorTurns.take(context.Background(), l.owner, asker{})
 	defer descriptorTurns.end(l.owner)
@@ -44,9 +46,9 @@ func (l *Limits) readDescriptor(doc []byte) (*Descriptor, *Inputs, error) {
 	}
 	descriptor := new(Descriptor)
 	if err := read(doc, descriptor); err != nil {
-		return nil, nil, unreadable(PhaseDescriptor, string(def), err)
+		return nil, nil, unreadable(run.PhaseDescriptor, string(def), err)
 	}
-	inputs, flaws := l.inputs(descriptor.Inputs, func(i int) (any, *Violation) {
+	inputs, flaws := l.inputs(descriptor.Inputs, func(i int) (any, *run.Violation) {
 		return inputsOf(value)[i].(map[string]any)["schema"], nil
 	})
 	if len(flaws) > 0 {
@@ -55,7 +57,7 @@ func (l *Limits) readDescriptor(doc []byte) (*Descriptor, *Inputs, error) {
 	return descriptor, inputs, nil
 }
 
-// ParseIndex validates and reads an index. Its error is an [*Error] with the
+// ParseIndex validates and reads an index. Its error is a [*run.Failure] with the
 // code VALIDATION_ERROR and the violations as details: one bad entry makes the
 // index invalid, as one id given twice does (section 4.3.4). The version of an
 // index is not judged: only descriptors are invoked.
@@ -64,11 +66,11 @@ func ParseIndex(doc []byte) (*Index, error) { return standard.parseIndex(doc) }
 func (l *Limits) parseIndex(doc []byte) (*Index, error) {
 	doc = withoutBOM(doc)
 	if found := l.validate(DefSkillIndex, doc); found != nil {
-		return nil, documentError(PhaseDiscovery, string(DefSkillIndex), found)
+		return nil, documentError(run.PhaseDiscovery, string(DefSkillIndex), found)
 	}
 	index := new(Index)
 	if err := read(doc, index); err != nil {
-		return nil, unreadable(PhaseDiscovery, string(DefSkillIndex), err)
+		return nil, unreadable(run.PhaseDiscovery, string(DefSkillIndex), err)
 	}
 	return index, nil
 }
@@ -90,7 +92,7 @@ func (l *Limits) parseRegistry(doc []byte) (*Index, error) {
 	}
 	value, flaw := readJSON(doc, bounds)
 	if flaw != nil {
-		return nil, documentError(PhaseDiscovery, what, []Violation{*flaw})
+		return nil, documentError(run.PhaseDiscovery, what, []run.Violation{*flaw})
 	}
 	path := ""
 	list, isList := value.([]any)
@@ -102,7 +104,7 @@ func (l *Limits) parseRegistry(doc []byte) (*Index, error) {
 	if !isList {
 		var found violations
 		found.add(path, "must be an array of index entries", "array", value)
-		return nil, documentError(PhaseDiscovery, what, found)
+		return nil, documentError(run.PhaseDiscovery, what, found)
 	}
 	var texts []jsontext.Value
 	var err error
@@ -116,7 +118,7 @@ func (l *Limits) parseRegistry(doc []byte) (*Index, error) {
 		texts = answer.Skills
 	}
 	if err != nil {
-		return nil, unreadable(PhaseDiscovery, what, err)
+		return nil, unreadable(run.PhaseDiscovery, what, err)
 	}
 	return l.registryEntries(list, texts, path), nil
 }
@@ -134,11 +136,11 @@ func (l *Limits) registryEntries(list []any, texts []jsontext.Value, path string
 		var entry IndexEntry
 		if fault == nil {
 			if err := json.Unmarshal(texts[i], &entry); err != nil {
-				fault = &Violation{Path: at, Message: clip("can't be read: "+err.Error(), maxMessage)}
+				fault = &run.Violation{Path: at, Message: clip("can't be read: "+err.Error(), maxMessage)}
 			}
 		}
 		if earlier, taken := first[entry.ID]; fault == nil && taken {
-			fault = &Violation{Path: at + "/id", Message: fmt.Sprintf("must be unique, but %s/%d/id is the same", path, earlier)}
+			fault = &run.Violation{Path: at + "/id", Message: fmt.Sprintf("must be unique, but %s/%d/id is the same", path, earlier)}
 		}
 		if fault == nil {
 			first[entry.ID] = i
@@ -155,7 +157,7 @@ func (l *Limits) registryEntries(list []any, texts []jsontext.Value, path string
 }
 
 // entryFault is why an index entry can't be used; nil: it can.
-func (l *Limits) entryFault(entry any, path string) *Violation {
+func (l *Limits) entryFault(entry any, path string) *run.Violation {
 	found := violationsOf(schemas()[DefSkillIndexEntry].Validate(entry), entry, path)
 	entryRules(&found, entry, path)
 	if list := found.tidy(); list != nil {
@@ -219,7 +221,7 @@ func isNewer(version string) bool {
 }
 
 // documentError is the answer to an invalid document (section 8.3.1).
-func documentError(phase Phase, what string, found []Violation) *Error {
+func documentError(phase run.Phase, what string, found []run.Violation) *run.Failure {
 	place := found[0].Path
 	if place == "" {
 		place = "the document"
@@ -231,21 +233,20 @@ func documentError(phase Phase, what string, found []Violation) *Error {
 	case more > 1:
 		message += fmt.Sprintf(" (and %d more violations)", more)
 	}
-	return &Error{
-		Code:     ValidationError,
+	return &run.Failure{
+		Kind:     run.InvalidDocument,
 		Message:  message,
 		Phase:    phase,
-		Source:   SourceBridge,
-		Executed: ExecutedNo,
+		By:       run.Bridge,
+		Executed: run.ExecutedNo,
 		Details:  mustMarshal(found),
-		Hint:     HintDocument,
 	}
 }
 
 // unreadable is for documents that are valid but do not fit the types that they
 // are read into, which only a mistake in one of the two can cause.
-func unreadable(phase Phase, what string, err error) *Error {
-	e := documentError(phase, what, []Violation{{Message: clip("can't be read: "+err.Error(), maxMessage)}})
+func unreadable(phase run.Phase, what string, err error) *run.Failure {
+	e := documentError(phase, what, []run.Violation{{Message: clip("can't be read: "+err.Error(), maxMessage)}})
 	e.Cause = err
 	return e
 }

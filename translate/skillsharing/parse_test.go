@@ -11,14 +11,15 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
 func quote(s string) string { return strconv.Quote(s) }
 
-func problem(tb testing.TB, err error) *skillsharing.Error {
+func problem(tb testing.TB, err error) *run.Failure {
 	tb.Helper()
-	e, ok := errors.AsType[*skillsharing.Error](err)
+	e, ok := errors.AsType[*run.Failure](err)
 	if !ok {
 		tb.Fatalf("got %v, want an *Error", err)
 	}
@@ -84,17 +85,17 @@ func TestParseDescriptorJudgesTheVersionFirst(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := skillsharing.ParseDescriptor([]byte(c.doc))
 			e := problem(t, err)
-			if e.Phase != skillsharing.PhaseDescriptor || e.Source != skillsharing.SourceBridge || e.Executed != skillsharing.ExecutedNo {
+			if e.Phase != run.PhaseDescriptor || e.By != run.Bridge || e.Executed != run.ExecutedNo {
 				t.Errorf("got %+v", e)
 			}
 			if c.version == "" {
-				if e.Code != skillsharing.ValidationError || e.Hint != skillsharing.HintDocument {
-					t.Errorf("got %v, hint %v", e, e.Hint)
+				if e.Kind != run.InvalidDocument {
+					t.Errorf("got %v", e)
 				}
 				return
 			}
 			want := `{"descriptor_version":"` + c.version + `","consumer_version":"1.0.0","supported_major":1,"supported_range":">=0.0.0 <2.0.0"}`
-			if e.Code != skillsharing.VersionIncompatible || string(e.Details) != want {
+			if e.Kind != run.VersionIncompatible || string(e.Details) != want {
 				t.Errorf("got %v, details %s", e, e.Details)
 			}
 			if want := "Protocol version " + c.version + " is not compatible with consumer version 1.0.0"; e.Message != want {
@@ -137,7 +138,7 @@ func TestParseIndex(t *testing.T) {
 	}
 	for _, edit := range []string{`/skills/1/id="acme/forecast"`, `/skills/1/access="x"`, `-/protocol`, `=[]`, `/provider/contact=1`} {
 		index, err := skillsharing.ParseIndex(edited(t, acmeIndex, edit))
-		if e := problem(t, err); index != nil || e.Code != skillsharing.ValidationError || e.Phase != skillsharing.PhaseDiscovery || e.Source != skillsharing.SourceBridge || e.Executed != skillsharing.ExecutedNo || e.Hint != skillsharing.HintDocument {
+		if e := problem(t, err); index != nil || e.Kind != run.InvalidDocument || e.Phase != run.PhaseDiscovery || e.By != run.Bridge || e.Executed != run.ExecutedNo {
 			t.Errorf("%s: got %+v, %+v", edit, index, e)
 		}
 	}
@@ -167,7 +168,7 @@ func TestParseRegistry(t *testing.T) {
 		_, err := skillsharing.ParseRegistry([]byte(doc))
 		place, rest, _ := strings.Cut(want, ", (")
 		e := problem(t, err)
-		if e.Code != skillsharing.ValidationError || e.Phase != skillsharing.PhaseDiscovery || !strings.HasPrefix(e.Message, "Invalid registry document: "+place) || !strings.HasSuffix(e.Message, rest) {
+		if e.Kind != run.InvalidDocument || e.Phase != run.PhaseDiscovery || !strings.HasPrefix(e.Message, "Invalid registry document: "+place) || !strings.HasSuffix(e.Message, rest) {
 			t.Errorf("%.60s: got %v, want %s", doc, e, want)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -377,22 +378,22 @@ func skillAt(tb testing.TB, base string, edits ...string) *skillsharing.Skill {
 }
 
 // submit invokes a skill with no arguments to speak of.
-func submit(ctx context.Context, c *skillsharing.Client, s *skillsharing.Skill) (*skillsharing.Response, *skillsharing.Error, skillsharing.Effort) {
+func submit(ctx context.Context, c *skillsharing.Client, s *skillsharing.Skill) (*skillsharing.Response, *run.Failure, skillsharing.Effort) {
 	var effort skillsharing.Effort
 	r, e := c.Submit(ctx, s, &skillsharing.Invocation{Inputs: []byte(`{"location":"Tokyo"}`), TraceID: "t1", Timeout: time.Second}, &effort)
 	return r, e, effort
 }
 
 // wantError checks what an error is about.
-func wantError(tb testing.TB, e *skillsharing.Error, code skillsharing.ErrorCode, executed skillsharing.Executed) {
+func wantError(tb testing.TB, e *run.Failure, code run.Kind, executed run.Executed) {
 	tb.Helper()
 	switch {
 	case e == nil:
 		tb.Fatalf("no error, want %s", code)
-	case e.Code != code || e.Executed != executed:
-		tb.Errorf("%s, executed: %s; want %s, executed: %s (%s)", e.Code, e.Executed, code, executed, e.Message)
+	case e.Kind != code || e.Executed != executed:
+		tb.Errorf("%s, executed: %s; want %s, executed: %s (%s)", e.Kind, e.Executed, code, executed, e.Message)
 	}
-	if e.Message == "" || e.Phase == "" || e.Source == "" {
+	if e.Message == "" || e.Phase == "" || e.By == "" {
 		tb.Errorf("incomplete: %+v", e)
 	}
 }

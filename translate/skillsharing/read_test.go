@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -14,16 +15,16 @@ func TestRead(t *testing.T) {
 		name   string
 		answer http.HandlerFunc
 		want   string
-		code   skillsharing.ErrorCode // empty: it is read
+		code   run.Kind // empty: it is read
 	}{
-		{"any text", answers(200, "no JSON", "Content-Type", "text/plain"), "no JSON", ""},
-		{"redirect", answers(302, "", "Location", "/elsewhere"), "elsewhere", ""},
-		{"not there", answers(404, "none"), "HTTP 404", skillsharing.SkillNotFound},
-		{"empty", answers(204, ""), "HTTP 204", skillsharing.InvalidProviderResponse},
-		{"in trouble", answers(503, ""), "HTTP 503", skillsharing.EndpointUnreachable},
-		{"too large", answers(200, strings.Repeat("x", 1001)), "1000 bytes", skillsharing.InvalidProviderResponse},
-		{"largest", answers(200, strings.Repeat("x", 1000)), "xxx", ""},
-		{"a secret", answers(200, "your key is "+key), "repeats a credential", skillsharing.ValidationError},
+		{"any text", answers(200, "no JSON", "Content-Type", "text/plain"), "no JSON", 0},
+		{"redirect", answers(302, "", "Location", "/elsewhere"), "elsewhere", 0},
+		{"not there", answers(404, "none"), "HTTP 404", run.SkillNotFound},
+		{"empty", answers(204, ""), "HTTP 204", run.ProviderFault},
+		{"in trouble", answers(503, ""), "HTTP 503", run.Unreachable},
+		{"too large", answers(200, strings.Repeat("x", 1001)), "1000 bytes", run.ProviderFault},
+		{"largest", answers(200, strings.Repeat("x", 1000)), "xxx", 0},
+		{"a secret", answers(200, "your key is "+key), "repeats a credential", run.InvalidDocument},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := newProvider(t)
@@ -33,8 +34,8 @@ func TestRead(t *testing.T) {
 			c.DiscoveryCredentials = &keyed{key: key}
 			c.Limits.DocumentSize = 1000
 			r, e := c.Read(t.Context(), parseURL(t, p.URL+"/document"))
-			if tc.code != "" {
-				wantError(t, e, tc.code, skillsharing.ExecutedNo)
+			if tc.code != 0 {
+				wantError(t, e, tc.code, run.ExecutedNo)
 				if !strings.Contains(e.Message, tc.want) || strings.Contains(e.Message, key) {
 					t.Errorf("message %q, want %q", e.Message, tc.want)
 				}
@@ -69,7 +70,7 @@ func TestReadWithoutTLS(t *testing.T) {
 	c := newReader(t, p)
 	c.AllowHTTP = false
 	_, e := c.Read(t.Context(), parseURL(t, p.URL+"/document"))
-	wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedNo)
+	wantError(t, e, run.Unreachable, run.ExecutedNo)
 	if n := len(p.requests()); n != 0 {
 		t.Errorf("%d requests", n)
 	}

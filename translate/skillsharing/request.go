@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // Caller identifies who invokes skills (section 5.3). Credentials never travel in it.
@@ -48,7 +50,7 @@ type requestOptions struct {
 }
 
 // skillRequest makes an authenticated request to one of a skill's URLs.
-func (c *Client) skillRequest(ctx context.Context, s *Skill, phase Phase, method string, u *url.URL, body []byte, options requestOptions) (*outgoing, *Error) {
+func (c *Client) skillRequest(ctx context.Context, s *Skill, phase run.Phase, method string, u *url.URL, body []byte, options requestOptions) (*outgoing, *run.Failure) {
 	header := sharedHeader
 	if body != nil {
 		header = s.headerWithBody
@@ -62,7 +64,7 @@ func (c *Client) skillRequest(ctx context.Context, s *Skill, phase Phase, method
 	if options.traceParent != "" {
 		header["Traceparent"] = []string{options.traceParent}
 	}
-	if e := c.permitted(ctx, u, PhaseInvoke); e != nil {
+	if e := c.permitted(ctx, u, run.PhaseInvoke); e != nil {
 		return nil, e
 	}
 	req := c.request(ctx, phase, method, u, c.ofSkill(s), header, body)

@@ -14,12 +14,14 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // failedAttempt is why one request did not start a run, and whether it can have
 // reached the provider.
 type failedAttempt struct {
-	*Error
+	*run.Failure
 	dropped bool          // no answer came
 	written bool          // the request may have arrived
 	after   time.Duration // the provider asks not to try again before
@@ -42,7 +44,7 @@ const (
 // retryDelay says whether another attempt is in order after the given number of
 // attempts, and how long to wait before.
 func (s *Skill) retryDelay(f *failedAttempt, attempts int) (time.Duration, bool) {
-	if f.Hint == HintRefused || f.Code == InvocationTimeout && f.Source == SourceBridge {
+	if f.Refused != "" || f.Expired() && f.By == run.Bridge {
 		return 0, false
 	}
 	if _, open := errors.AsType[*circuitOpenError](f.Cause); open {
@@ -71,13 +73,13 @@ func (s *Skill) retryDelay(f *failedAttempt, attempts int) (time.Duration, bool)
 // said that it was too busy, or the method is idempotent (RFC 9110, section 9.2.2).
 func (s *Skill) mayRepeat(f *failedAttempt) bool {
 	if slices.Contains([]int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable}, f.HTTPStatus) {
-		return f.Code == RateLimited || f.Code == EndpointUnreachable
+		return f.Kind == run.RateLimited || f.Kind == run.Unreachable
 	}
 	if s.Endpoint.Method == http.MethodPost {
 		return false
 	}
-	return f.dropped && f.Code == EndpointUnreachable ||
-		f.Code == InvocationTimeout && (f.HTTPStatus == http.StatusRequestTimeout || f.HTTPStatus == http.StatusGatewayTimeout)
+	return f.dropped && f.Kind == run.Unreachable ||
+		f.Kind == run.DeadlineExceeded && (f.HTTPStatus == http.StatusRequestTimeout || f.HTTPStatus == http.StatusGatewayTimeout)
 }
 
 // exponential is a randomised exponential back-off.

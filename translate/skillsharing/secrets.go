@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 const redacted = "[redacted]"
@@ -24,13 +26,13 @@ const (
 // scrub removes configured secrets, and tokens obtained with them, from all that
 // an answer or a log line is made of. Providers do echo them. Only then are texts
 // cut to their length: half a secret would not be found.
-func (e *Error) scrub(credentials ...Credentials) {
+func scrub(e *run.Failure, credentials ...Credentials) {
 	cause := ""
 	if e.Cause != nil {
 		cause = e.Cause.Error()
 	}
-	r := redactorFor(credentials, 1, string(e.Code), e.Message, e.URL, string(e.Details), string(e.Retry), cause)
-	e.Code = ErrorCode(clip(r.text(string(e.Code)), maxErrorCode))
+	r := redactorFor(credentials, 1, e.Code, e.Message, e.URL, string(e.Details), string(e.Retry), cause)
+	e.Code = clip(r.text(e.Code), maxErrorCode)
 	e.Message = clip(r.text(e.Message), maxErrorMessage)
 	e.URL = r.text(e.URL)
 	e.Details, e.Retry = r.json(e.Details), r.json(e.Retry)
@@ -210,7 +212,7 @@ func numberAny(v jsontext.Value, secrets []string) bool {
 // replacing it would destroy.
 const minOutputSecret = 6
 
-// scrubOutput removes configured secrets from the output of a run, as [Error.scrub]
+// scrubOutput removes configured secrets from the output of a run, as [run.Failure.scrub]
 // does from the details of an error.
 func (c *Client) scrubOutput(output jsontext.Value) jsontext.Value {
 	if output == nil {

@@ -74,8 +74,8 @@ func TestSecretsAreScrubbed(t *testing.T) {
 
 func TestSecretsAreScrubbedEverywhere(t *testing.T) {
 	const key = "k-123"
-	told := func(e *skillsharing.Error) string {
-		return fmt.Sprint(e.Code, e.Message, string(e.Details), string(e.Retry), e.Cause)
+	told := func(e *run.Failure) string {
+		return fmt.Sprint(e.Kind, e.Message, string(e.Details), string(e.Retry), e.Cause)
 	}
 	client := func(answers ...scriptedAnswer) *skillsharing.Client {
 		c := newClient(t, acme, script(t, answers...))
@@ -86,24 +86,24 @@ func TestSecretsAreScrubbedEverywhere(t *testing.T) {
 	rejected := `{"why":"\u006b-123","k-123":[]}`
 	for _, c := range []struct {
 		name string
-		e    func() *skillsharing.Error
+		e    func() *run.Failure
 	}{
-		{"rejected arguments", func() *skillsharing.Error { _, e, _ := submit(t.Context(), client(says(400, rejected)), s); return e }},
-		{"retry", func() *skillsharing.Error {
+		{"rejected arguments", func() *run.Failure { _, e, _ := submit(t.Context(), client(says(400, rejected)), s); return e }},
+		{"retry", func() *run.Failure {
 			_, e, _ := submit(t.Context(), client(says(429, `{"error":{"code":"RATE_LIMITED","retry":{"why":"k-123"}}}`)), s)
 			return e
 		}},
-		{"plain error", func() *skillsharing.Error {
+		{"plain error", func() *run.Failure {
 			_, e, _ := submit(t.Context(), client(says(401, `{"error":"bad k-123"}`)), s)
 			return e
 		}},
-		{"failing credentials", func() *skillsharing.Error {
+		{"failing credentials", func() *run.Failure {
 			c := client(says(200, completes))
 			c.Credentials = &keyed{key: key, err: errors.New("bad k-123")}
 			_, e, _ := submit(t.Context(), c, s)
 			return e
 		}},
-		{"failed run", func() *skillsharing.Error {
+		{"failed run", func() *run.Failure {
 			return client().RunError(s, &skillsharing.Response{State: run.Failed, Error: &skillsharing.RunError{
 				Code: "BAD_k-123", Message: "bad k-123", Details: jsontext.Value(rejected), Retry: jsontext.Value(rejected),
 			}})

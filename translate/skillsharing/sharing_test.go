@@ -95,7 +95,7 @@ func TestCompilingAgainIsFree(t *testing.T) {
 	checked := func() int64 {
 		t.Helper()
 		var checks Checks
-		if e := in.check(t.Context(), asker{}, []byte(`{"a":"x"}`), &checks); e == nil || e.Arguments.Reason != "schema" {
+		if e := in.check(t.Context(), asker{}, []byte(`{"a":"x"}`), &checks); e == nil || e.Argument.Reason != "schema" {
 			t.Fatalf("%v", e)
 		}
 		return checks.steps.Load()

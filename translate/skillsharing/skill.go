@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/rawobject"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // Skill is a valid descriptor, made ready to be used many times.
@@ -50,7 +51,7 @@ func withContentType(mediaType string) http.Header {
 }
 
 // NewSkill validates a descriptor that was read from source; nil: it is only to be
-// validated. The error is an [*Error].
+// validated. The error is a [*run.Failure].
 func NewSkill(document []byte, source *url.URL) (*Skill, error) {
 	return standard.newSkill(document, source)
 }
@@ -113,15 +114,15 @@ func hostOf(u *url.URL) string {
 	return u.Host // one copy is enough: there may be many skills
 }
 
-func invalidURL(pointer string, err error) *Error {
-	return InvalidDescriptor("The descriptor has an unusable URL.", Violation{Path: pointer, Message: err.Error()})
+func invalidURL(pointer string, err error) *run.Failure {
+	return InvalidDescriptor("The descriptor has an unusable URL.", run.Violation{Path: pointer, Message: err.Error()})
 }
 
 // InvalidDescriptor is the VALIDATION_ERROR of a descriptor (section 8.3.1).
-func InvalidDescriptor(message string, violations ...Violation) *Error {
-	return &Error{
-		Code: ValidationError, Message: message, Phase: PhaseDescriptor, Source: SourceBridge,
-		Executed: ExecutedNo, Details: mustMarshal(violations), Hint: HintDocument,
+func InvalidDescriptor(message string, violations ...run.Violation) *run.Failure {
+	return &run.Failure{
+		Kind: run.InvalidDocument, Message: message, Phase: run.PhaseDescriptor, By: run.Bridge,
+		Executed: run.ExecutedNo, Details: mustMarshal(violations),
 	}
 }
 
@@ -129,11 +130,11 @@ func InvalidDescriptor(message string, violations ...Violation) *Error {
 // nil if they fit, or if the context ends before there was time to judge. Their members
 // may be given, if they are at hand. What it takes counts among checks; nil: alone.
 // Checks that take long have turns: those of a source for one skill and principal after another.
-func (s *Skill) CheckInputs(ctx context.Context, principal string, args jsontext.Value, members []rawobject.Member, checks *Checks) *Error {
+func (s *Skill) CheckInputs(ctx context.Context, principal string, args jsontext.Value, members []rawobject.Member, checks *Checks) *run.Failure {
 	if checks == nil {
 		checks = new(Checks)
 	}
-	var e *Error
+	var e *run.Failure
 	if members != nil {
 		e = s.inputs.checkMembers(ctx, asker{principal, s.ID}, members, checks)
 	} else {
@@ -181,14 +182,14 @@ func (s *Skill) Timeout() time.Duration { return milliseconds(s.Endpoint.Timeout
 
 // loggedURL is the URL that a phase is about, the same for all runs and without
 // its query; empty if that is none of the skill's.
-func (s *Skill) loggedURL(phase Phase) string {
+func (s *Skill) loggedURL(phase run.Phase) string {
 	template := ""
 	switch phase {
-	case PhaseInvoke:
+	case run.PhaseInvoke:
 		template = s.Endpoint.URL
-	case PhasePoll:
+	case run.PhasePoll:
 		template = cmp.Or(s.Endpoint.StatusURL, s.Endpoint.ResultURL)
-	case PhaseResult:
+	case run.PhaseResult:
 		template = s.Endpoint.ResultURL
 	}
 	bare, _, _ := strings.Cut(template, "?")

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net/http"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // Effort is what a run takes.
@@ -27,30 +29,30 @@ type Effort struct {
 // the last. It repeats the request only where nothing can have been executed,
 // or where the provider consents and the method allows it. It does not wait for
 // the run.
-func (c *Client) Submit(ctx context.Context, s *Skill, inv *Invocation, effort *Effort) (*Response, *Error) {
+func (c *Client) Submit(ctx context.Context, s *Skill, inv *Invocation, effort *Effort) (*Response, *run.Failure) {
 	if e := c.judgeURLs(ctx, s); e != nil {
 		return nil, c.finish(s, e)
 	}
 	u, body, err := c.invocation(s, inv)
 	if err != nil {
-		return nil, c.finish(s, &Error{
-			Code: ValidationError, Message: "The arguments can't be sent: " + err.Error(), Phase: PhaseInvoke, Source: SourceBridge,
-			Executed: ExecutedNo, Arguments: &ArgumentError{Param: "args", Reason: "schema"},
+		return nil, c.finish(s, &run.Failure{
+			Kind: run.InvalidArguments, Message: "The arguments can't be sent: " + err.Error(), Phase: run.PhaseInvoke, By: run.Bridge,
+			Executed: run.ExecutedNo, Argument: &run.Argument{Param: "args", Reason: "schema"},
 		})
 	}
 	var call *spending
 	defer func() { call.end() }()
-	renewed, executed := false, ExecutedNo
-	fail := func(e *Error) (*Response, *Error) {
-		if executed == ExecutedMaybe { // by an earlier attempt
-			e.Executed = ExecutedMaybe
+	renewed, executed := false, run.ExecutedNo
+	fail := func(e *run.Failure) (*Response, *run.Failure) {
+		if executed == run.ExecutedMaybe { // by an earlier attempt
+			e.Executed = run.ExecutedMaybe
 		}
 		return nil, c.finish(s, e)
 	}
 	for attempt := 1; ; attempt++ {
 		wait := c.preferredWait(ctx, inv.Until)
 		start := time.Now()
-		req, e := c.skillRequest(ctx, s, PhaseInvoke, s.Endpoint.Method, u, body, requestOptions{wait, inv.TraceParent})
+		req, e := c.skillRequest(ctx, s, run.PhaseInvoke, s.Endpoint.Method, u, body, requestOptions{wait, inv.TraceParent})
 		if s.needsCredential() {
 			effort.Credentials += time.Since(start)
 		}
@@ -72,10 +74,10 @@ func (c *Client) Submit(ctx context.Context, s *Skill, inv *Invocation, effort *
 		if failed == nil {
 			return r, nil
 		}
-		if failed.Executed != ExecutedNo {
+		if failed.Executed != run.ExecutedNo {
 			executed = failed.Executed
 		}
-		if failed.HTTPStatus == http.StatusUnauthorized && failed.Executed == ExecutedNo && !renewed {
+		if failed.HTTPStatus == http.StatusUnauthorized && failed.Executed == run.ExecutedNo && !renewed {
 			renewed = true
 			again, e := c.renew(ctx, s, &req.Request)
 			if e != nil {
@@ -88,7 +90,7 @@ func (c *Client) Submit(ctx context.Context, s *Skill, inv *Invocation, effort *
 		}
 		delay, ok := s.retryDelay(failed, attempt)
 		if !ok || !failed.neverWritten() && !call.mayRepeat() || !pause(ctx, delay) {
-			return fail(failed.Error)
+			return fail(failed.Failure)
 		}
 	}
 }
@@ -109,30 +111,30 @@ func preventReplay(req *http.Request) {
 
 // submitOnce makes one attempt.
 func (c *Client) submitOnce(ctx context.Context, s *Skill, req *outgoing, preferred bool) (*Response, *failedAttempt) {
-	a, err := c.exchange(PhaseInvoke, req)
+	a, err := c.exchange(run.PhaseInvoke, req)
 	if err != nil {
 		failed, ok := errors.AsType[*exchangeError](err)
 		written := ok && failed.written
 		if ctx.Err() != nil {
-			executed := ExecutedNo
+			executed := run.ExecutedNo
 			if written {
-				executed = ExecutedMaybe
+				executed = run.ExecutedMaybe
 			}
-			return nil, &failedAttempt{Error: interrupted(ctx, PhaseInvoke, "", executed), written: written}
+			return nil, &failedAttempt{Failure: interrupted(ctx, run.PhaseInvoke, "", executed), written: written}
 		}
-		return nil, &failedAttempt{Error: c.unreachable(err, PhaseInvoke, req.URL, ""), dropped: true, written: written}
+		return nil, &failedAttempt{Failure: c.unreachable(err, run.PhaseInvoke, req.URL, ""), dropped: true, written: written}
 	}
 	if preferred {
 		c.notePreference(ctx, a)
 	}
-	r, e := c.judge(a, asked{phase: PhaseInvoke, skillID: s.ID, followable: s.Followable()})
+	r, e := c.judge(a, asked{phase: run.PhaseInvoke, skillID: s.ID, followable: s.Followable()})
 	if e != nil {
-		return nil, &failedAttempt{Error: e, written: true, after: max(retryAfter(a.header), suggestedDelay(e.Retry))}
+		return nil, &failedAttempt{Failure: e, written: true, after: max(retryAfter(a.header), suggestedDelay(e.Retry))}
 	}
 	if c.scrubText(r.ExecutionID) != r.ExecutionID {
-		return nil, &failedAttempt{written: true, Error: &Error{
-			Code: InvalidProviderResponse, Message: "The provider answered with an execution id that contains the bridge's credential.",
-			Phase: PhaseInvoke, Source: SourceBridge, HTTPStatus: a.status, Executed: ExecutedMaybe,
+		return nil, &failedAttempt{written: true, Failure: &run.Failure{
+			Kind: run.ProviderFault, Message: "The provider answered with an execution id that contains the bridge's credential.",
+			Phase: run.PhaseInvoke, By: run.Bridge, HTTPStatus: a.status, Executed: run.ExecutedMaybe,
 		}}
 	}
 	if r.SkillID != "" && r.SkillID != s.ID {
@@ -145,10 +147,10 @@ func (c *Client) submitOnce(ctx context.Context, s *Skill, req *outgoing, prefer
 }
 
 // finish completes an error with what is known of the skill, and removes secrets.
-func (c *Client) finish(s *Skill, e *Error) *Error {
+func (c *Client) finish(s *Skill, e *run.Failure) *run.Failure {
 	e.SkillID = s.ID
 	e.URL = cmp.Or(s.loggedURL(e.Phase), e.URL)
 	s.completeAuthDetails(e)
-	e.scrub(c.Credentials, c.DiscoveryCredentials)
+	scrub(e, c.Credentials, c.DiscoveryCredentials)
 	return e
 }

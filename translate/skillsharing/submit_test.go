@@ -124,70 +124,70 @@ func TestSubmitSendsAQuery(t *testing.T) {
 const consent = `/endpoint/retry={"max_attempts":3,"backoff_ms":0}`
 
 func TestSubmitRetries(t *testing.T) {
-	const unreachable, timedOut, invalid = skillsharing.EndpointUnreachable, skillsharing.InvocationTimeout, skillsharing.InvalidProviderResponse
+	const unreachable, timedOut, invalid = run.Unreachable, run.DeadlineExceeded, run.ProviderFault
 	for _, c := range []struct {
 		name     string
 		method   string
 		retry    string // an edit; empty: no consent
 		answers  []http.HandlerFunc
 		requests int
-		code     skillsharing.ErrorCode // empty: it succeeds
-		executed skillsharing.Executed
+		code     run.Kind // empty: it succeeds
+		executed run.Executed
 	}{
-		{"503", "POST", "", list(answers(503, "")), 1, unreachable, skillsharing.ExecutedMaybe},
-		{"503", "GET", "", list(answers(503, "")), 1, unreachable, skillsharing.ExecutedMaybe},
-		{"503", "POST", consent, list(answers(503, "")), 3, unreachable, skillsharing.ExecutedMaybe},
-		{"502", "POST", consent, list(answers(502, "")), 3, unreachable, skillsharing.ExecutedMaybe},
-		{"429", "POST", "", list(answers(429, "")), 1, skillsharing.RateLimited, skillsharing.ExecutedNo},
-		{"429", "POST", consent, list(answers(429, "")), 3, skillsharing.RateLimited, skillsharing.ExecutedNo},
-		{"429", "DELETE", consent, list(answers(429, "")), 3, skillsharing.RateLimited, skillsharing.ExecutedNo},
-		{"503, then fine", "POST", consent, list(answers(503, ""), answers(200, completes)), 2, "", ""},
-		{"503, then 502, then fine", "PUT", consent, list(answers(503, ""), answers(502, ""), answers(202, accepts)), 3, "", ""},
-		{"503, then 429", "POST", consent, list(answers(503, ""), answers(429, "")), 3, skillsharing.RateLimited, skillsharing.ExecutedMaybe},
-		{"503, then 403", "POST", consent, list(answers(503, ""), answers(403, "")), 2, skillsharing.PermissionDenied, skillsharing.ExecutedMaybe},
-		{"503 once only", "POST", `/endpoint/retry={"max_attempts":1,"backoff_ms":0}`, list(answers(503, "")), 1, unreachable, skillsharing.ExecutedMaybe},
-		{"503 with a unified error", "POST", consent, list(answers(503, `{"error":{"code":"ENDPOINT_UNREACHABLE","message":"m"}}`)), 3, unreachable, skillsharing.ExecutedMaybe},
-		{"503 that means something else", "POST", consent, list(answers(503, `{"error":{"code":"PERMISSION_DENIED","message":"m"}}`)), 1, skillsharing.PermissionDenied, skillsharing.ExecutedMaybe},
+		{"503", "POST", "", list(answers(503, "")), 1, unreachable, run.ExecutedMaybe},
+		{"503", "GET", "", list(answers(503, "")), 1, unreachable, run.ExecutedMaybe},
+		{"503", "POST", consent, list(answers(503, "")), 3, unreachable, run.ExecutedMaybe},
+		{"502", "POST", consent, list(answers(502, "")), 3, unreachable, run.ExecutedMaybe},
+		{"429", "POST", "", list(answers(429, "")), 1, run.RateLimited, run.ExecutedNo},
+		{"429", "POST", consent, list(answers(429, "")), 3, run.RateLimited, run.ExecutedNo},
+		{"429", "DELETE", consent, list(answers(429, "")), 3, run.RateLimited, run.ExecutedNo},
+		{"503, then fine", "POST", consent, list(answers(503, ""), answers(200, completes)), 2, 0, ""},
+		{"503, then 502, then fine", "PUT", consent, list(answers(503, ""), answers(502, ""), answers(202, accepts)), 3, 0, ""},
+		{"503, then 429", "POST", consent, list(answers(503, ""), answers(429, "")), 3, run.RateLimited, run.ExecutedMaybe},
+		{"503, then 403", "POST", consent, list(answers(503, ""), answers(403, "")), 2, run.PermissionDenied, run.ExecutedMaybe},
+		{"503 once only", "POST", `/endpoint/retry={"max_attempts":1,"backoff_ms":0}`, list(answers(503, "")), 1, unreachable, run.ExecutedMaybe},
+		{"503 with a unified error", "POST", consent, list(answers(503, `{"error":{"code":"ENDPOINT_UNREACHABLE","message":"m"}}`)), 3, unreachable, run.ExecutedMaybe},
+		{"503 that means something else", "POST", consent, list(answers(503, `{"error":{"code":"PERMISSION_DENIED","message":"m"}}`)), 1, run.PermissionDenied, run.ExecutedMaybe},
 
-		{"504", "POST", consent, list(answers(504, "")), 1, timedOut, skillsharing.ExecutedMaybe},
-		{"408", "POST", consent, list(answers(408, "")), 1, timedOut, skillsharing.ExecutedMaybe},
-		{"504", "GET", consent, list(answers(504, "")), 3, timedOut, skillsharing.ExecutedMaybe},
-		{"504", "PUT", consent, list(answers(504, "")), 3, timedOut, skillsharing.ExecutedMaybe},
-		{"504", "DELETE", consent, list(answers(504, "")), 3, timedOut, skillsharing.ExecutedMaybe},
-		{"408", "GET", consent, list(answers(408, "")), 3, timedOut, skillsharing.ExecutedMaybe},
-		{"504", "GET", "", list(answers(504, "")), 1, timedOut, skillsharing.ExecutedMaybe},
+		{"504", "POST", consent, list(answers(504, "")), 1, timedOut, run.ExecutedMaybe},
+		{"408", "POST", consent, list(answers(408, "")), 1, timedOut, run.ExecutedMaybe},
+		{"504", "GET", consent, list(answers(504, "")), 3, timedOut, run.ExecutedMaybe},
+		{"504", "PUT", consent, list(answers(504, "")), 3, timedOut, run.ExecutedMaybe},
+		{"504", "DELETE", consent, list(answers(504, "")), 3, timedOut, run.ExecutedMaybe},
+		{"408", "GET", consent, list(answers(408, "")), 3, timedOut, run.ExecutedMaybe},
+		{"504", "GET", "", list(answers(504, "")), 1, timedOut, run.ExecutedMaybe},
 
-		{"500", "GET", consent, list(answers(500, "")), 1, invalid, skillsharing.ExecutedMaybe},
-		{"501", "GET", consent, list(answers(501, "")), 1, invalid, skillsharing.ExecutedMaybe},
-		{"400", "GET", consent, list(answers(400, "")), 1, invalid, skillsharing.ExecutedMaybe},
-		{"400 with JSON", "PUT", consent, list(answers(400, "{}")), 1, skillsharing.ValidationError, skillsharing.ExecutedMaybe},
-		{"401", "GET", consent, list(answers(401, "")), 1, skillsharing.AuthRequired, skillsharing.ExecutedNo},
-		{"403", "GET", consent, list(answers(403, "")), 1, skillsharing.PermissionDenied, skillsharing.ExecutedNo},
-		{"404", "GET", consent, list(answers(404, "")), 1, skillsharing.SkillNotFound, skillsharing.ExecutedNo},
-		{"405", "PUT", consent, list(answers(405, "")), 1, invalid, skillsharing.ExecutedNo},
-		{"409", "PUT", consent, list(answers(409, "")), 1, invalid, skillsharing.ExecutedMaybe},
-		{"410", "GET", consent, list(answers(410, "")), 1, skillsharing.SkillNotFound, skillsharing.ExecutedNo},
-		{"422", "GET", consent, list(answers(422, "")), 1, skillsharing.VersionIncompatible, skillsharing.ExecutedNo},
-		{"nonsense", "GET", consent, list(answers(200, "{}")), 1, invalid, skillsharing.ExecutedMaybe},
-		{"redirect", "GET", consent, list(answers(302, "", "Location", "/elsewhere")), 1, invalid, skillsharing.ExecutedMaybe},
+		{"500", "GET", consent, list(answers(500, "")), 1, invalid, run.ExecutedMaybe},
+		{"501", "GET", consent, list(answers(501, "")), 1, invalid, run.ExecutedMaybe},
+		{"400", "GET", consent, list(answers(400, "")), 1, invalid, run.ExecutedMaybe},
+		{"400 with JSON", "PUT", consent, list(answers(400, "{}")), 1, run.InvalidArguments, run.ExecutedMaybe},
+		{"401", "GET", consent, list(answers(401, "")), 1, run.AuthRequired, run.ExecutedNo},
+		{"403", "GET", consent, list(answers(403, "")), 1, run.PermissionDenied, run.ExecutedNo},
+		{"404", "GET", consent, list(answers(404, "")), 1, run.SkillNotFound, run.ExecutedNo},
+		{"405", "PUT", consent, list(answers(405, "")), 1, invalid, run.ExecutedNo},
+		{"409", "PUT", consent, list(answers(409, "")), 1, invalid, run.ExecutedMaybe},
+		{"410", "GET", consent, list(answers(410, "")), 1, run.SkillNotFound, run.ExecutedNo},
+		{"422", "GET", consent, list(answers(422, "")), 1, run.VersionIncompatible, run.ExecutedNo},
+		{"nonsense", "GET", consent, list(answers(200, "{}")), 1, invalid, run.ExecutedMaybe},
+		{"redirect", "GET", consent, list(answers(302, "", "Location", "/elsewhere")), 1, invalid, run.ExecutedMaybe},
 
-		{"dropped", "POST", "", list(drops), 1, unreachable, skillsharing.ExecutedMaybe},
-		{"dropped", "POST", consent, list(drops), 1, unreachable, skillsharing.ExecutedMaybe},
-		{"dropped", "GET", "", list(drops), 1, unreachable, skillsharing.ExecutedMaybe},
-		{"dropped", "PUT", "", list(drops), 1, unreachable, skillsharing.ExecutedMaybe},
-		{"dropped", "DELETE", "", list(drops), 1, unreachable, skillsharing.ExecutedMaybe},
-		{"dropped", "GET", consent, list(drops), 3, unreachable, skillsharing.ExecutedMaybe},
-		{"dropped", "PUT", consent, list(drops), 3, unreachable, skillsharing.ExecutedMaybe},
-		{"dropped", "DELETE", consent, list(drops), 3, unreachable, skillsharing.ExecutedMaybe},
-		{"dropped, then fine", "GET", consent, list(drops, answers(200, completes)), 2, "", ""},
-		{"broken off", "POST", consent, list(breaksOff), 1, unreachable, skillsharing.ExecutedMaybe},
-		{"broken off", "GET", "", list(breaksOff), 1, unreachable, skillsharing.ExecutedMaybe},
-		{"broken off", "GET", consent, list(breaksOff), 3, unreachable, skillsharing.ExecutedMaybe},
+		{"dropped", "POST", "", list(drops), 1, unreachable, run.ExecutedMaybe},
+		{"dropped", "POST", consent, list(drops), 1, unreachable, run.ExecutedMaybe},
+		{"dropped", "GET", "", list(drops), 1, unreachable, run.ExecutedMaybe},
+		{"dropped", "PUT", "", list(drops), 1, unreachable, run.ExecutedMaybe},
+		{"dropped", "DELETE", "", list(drops), 1, unreachable, run.ExecutedMaybe},
+		{"dropped", "GET", consent, list(drops), 3, unreachable, run.ExecutedMaybe},
+		{"dropped", "PUT", consent, list(drops), 3, unreachable, run.ExecutedMaybe},
+		{"dropped", "DELETE", consent, list(drops), 3, unreachable, run.ExecutedMaybe},
+		{"dropped, then fine", "GET", consent, list(drops, answers(200, completes)), 2, 0, ""},
+		{"broken off", "POST", consent, list(breaksOff), 1, unreachable, run.ExecutedMaybe},
+		{"broken off", "GET", "", list(breaksOff), 1, unreachable, run.ExecutedMaybe},
+		{"broken off", "GET", consent, list(breaksOff), 3, unreachable, run.ExecutedMaybe},
 
 		// A run may be under way: whatever the status, that is the answer.
-		{"503, accepted", "POST", consent, list(answers(503, accepts)), 1, "", ""},
-		{"503, failed", "GET", consent, list(answers(503, `{"execution_id":"exec-1","status":"failed"}`)), 1, "", ""},
-		{"504, timed out", "PUT", consent, list(answers(504, `{"execution_id":"exec-1","status":"timeout"}`)), 1, "", ""},
+		{"503, accepted", "POST", consent, list(answers(503, accepts)), 1, 0, ""},
+		{"503, failed", "GET", consent, list(answers(503, `{"execution_id":"exec-1","status":"failed"}`)), 1, 0, ""},
+		{"504, timed out", "PUT", consent, list(answers(504, `{"execution_id":"exec-1","status":"timeout"}`)), 1, 0, ""},
 	} {
 		t.Run(fmt.Sprintf("%s %s consent %t", c.method, c.name, c.retry != ""), func(t *testing.T) {
 			p := newProvider(t)
@@ -200,7 +200,7 @@ func TestSubmitRetries(t *testing.T) {
 			if seen := len(p.requests()); seen != c.requests || effort.Attempts != c.requests {
 				t.Errorf("%d requests, %d attempts; want %d", seen, effort.Attempts, c.requests)
 			}
-			if c.code != "" {
+			if c.code != 0 {
 				wantError(t, e, c.code, c.executed)
 			} else if e != nil || r == nil {
 				t.Errorf("error %+v", e)
@@ -228,7 +228,7 @@ func TestSubmitIsNotRepeatedOnAUsedConnection(t *testing.T) {
 				t.Fatal(e)
 			}
 			_, e, effort := submit(t.Context(), c, s)
-			wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedMaybe)
+			wantError(t, e, run.Unreachable, run.ExecutedMaybe)
 			if n := len(p.requests()); n != 2 || effort.Attempts != 1 {
 				t.Errorf("%s: %d requests with %d attempts, want 2 with 1", method, n, effort.Attempts)
 			}
@@ -276,12 +276,12 @@ func TestSubmitRepeatsWhatWasNeverWritten(t *testing.T) {
 			edits = append(edits, c.retry)
 		}
 		_, e, effort := submit(t.Context(), newClient(t, base, newTransport(t)), skillAt(t, base, edits...))
-		wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedNo)
+		wantError(t, e, run.Unreachable, run.ExecutedNo)
 		if effort.Attempts != c.want {
 			t.Errorf("%s: %d attempts, want %d", c.retry, effort.Attempts, c.want)
 		}
 		want := `{"reason":"connection refused","url":"` + base + `/run"}`
-		if string(e.Details) != want || e.Retry == nil || e.Phase != skillsharing.PhaseInvoke || e.Source != skillsharing.SourceBridge || e.SkillID != "acme/forecast" {
+		if string(e.Details) != want || e.Retry == nil || e.Phase != run.PhaseInvoke || e.By != run.Bridge || e.SkillID != "acme/forecast" {
 			t.Errorf("%+v, details %s, want %s", e, e.Details, want)
 		}
 	}
@@ -298,13 +298,13 @@ func TestSubmitWithoutConnection(t *testing.T) {
 		err      error
 		attempts int
 		reason   string
-		hint     skillsharing.Hint
+		refused  bool
 	}{
-		{"no such host", &net.DNSError{Err: "no such host", Name: "acme.example", IsNotFound: true}, 3, "its host name does not exist", skillsharing.HintNone},
-		{"no name server", &net.DNSError{Err: "server misbehaving", Name: "acme.example", IsTemporary: true}, 3, "its host name can't be resolved", skillsharing.HintNone},
-		{"refused", refusal{}, 1, "address is not public", skillsharing.HintRefused},
-		{"refused, wrapped", &net.OpError{Op: "dial", Err: fmt.Errorf("guard: %w", refusal{})}, 1, "address is not public", skillsharing.HintRefused},
-		{"unknown", errors.New("dial 10.0.0.7: flux capacitor"), 3, "the connection failed", skillsharing.HintNone},
+		{"no such host", &net.DNSError{Err: "no such host", Name: "acme.example", IsNotFound: true}, 3, "its host name does not exist", false},
+		{"no name server", &net.DNSError{Err: "server misbehaving", Name: "acme.example", IsTemporary: true}, 3, "its host name can't be resolved", false},
+		{"refused", refusal{}, 1, "address is not public", true},
+		{"refused, wrapped", &net.OpError{Op: "dial", Err: fmt.Errorf("guard: %w", refusal{})}, 1, "address is not public", true},
+		{"unknown", errors.New("dial 10.0.0.7: flux capacitor"), 3, "the connection failed", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			transport := newTransport(t)
@@ -314,9 +314,9 @@ func TestSubmitWithoutConnection(t *testing.T) {
 				return nil, c.err
 			}
 			_, e, effort := submit(t.Context(), newClient(t, acme, transport), skillAt(t, acme))
-			wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedNo)
-			if effort.Attempts != c.attempts || dials != c.attempts || e.Hint != c.hint {
-				t.Errorf("%d attempts, %d dials, hint %d; want %d, hint %d", effort.Attempts, dials, e.Hint, c.attempts, c.hint)
+			wantError(t, e, run.Unreachable, run.ExecutedNo)
+			if effort.Attempts != c.attempts || dials != c.attempts || (e.Refused != "") != c.refused {
+				t.Errorf("%d attempts, %d dials, refused %q; want %d, %t", effort.Attempts, dials, e.Refused, c.attempts, c.refused)
 			}
 			if want := `{"reason":"` + c.reason + `","url":"https://acme.example/run"}`; string(e.Details) != want {
 				t.Errorf("details %s, want %s", e.Details, want)
@@ -355,7 +355,7 @@ func TestSubmitWithABadCertificate(t *testing.T) {
 			client := newClient(t, base, transport)
 			client.Credentials = &keyed{key: "k-123"}
 			_, e, effort := submit(t.Context(), client, skillAt(t, base, `/auth={"type":"api_key"}`, consent))
-			wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedNo)
+			wantError(t, e, run.Unreachable, run.ExecutedNo)
 			if effort.Attempts != 1 || dials != 1 || len(p.requests()) != 0 || !strings.Contains(e.Message, "certificate") {
 				t.Errorf("%d attempts, %d dials, %d requests: %s", effort.Attempts, dials, len(p.requests()), e.Message)
 			}
@@ -368,18 +368,18 @@ func TestSubmitOverATransportWithoutTrace(t *testing.T) {
 	for _, c := range []struct {
 		err      error
 		attempts int
-		executed skillsharing.Executed
+		executed run.Executed
 	}{
-		{errors.New("stream reset"), 1, skillsharing.ExecutedMaybe},
-		{io.ErrUnexpectedEOF, 1, skillsharing.ExecutedMaybe},
-		{&net.OpError{Op: "read", Err: io.EOF}, 1, skillsharing.ExecutedMaybe},
-		{&net.OpError{Op: "dial", Err: errors.New("no route")}, 3, skillsharing.ExecutedNo},
-		{&net.DNSError{IsNotFound: true}, 3, skillsharing.ExecutedNo},
-		{refusal{}, 1, skillsharing.ExecutedNo},
+		{errors.New("stream reset"), 1, run.ExecutedMaybe},
+		{io.ErrUnexpectedEOF, 1, run.ExecutedMaybe},
+		{&net.OpError{Op: "read", Err: io.EOF}, 1, run.ExecutedMaybe},
+		{&net.OpError{Op: "dial", Err: errors.New("no route")}, 3, run.ExecutedNo},
+		{&net.DNSError{IsNotFound: true}, 3, run.ExecutedNo},
+		{refusal{}, 1, run.ExecutedNo},
 	} {
 		transport := roundTripper(func(*http.Request) (*http.Response, error) { return nil, c.err })
 		_, e, effort := submit(t.Context(), newClient(t, acme, transport), skillAt(t, acme, consent))
-		wantError(t, e, skillsharing.EndpointUnreachable, c.executed)
+		wantError(t, e, run.Unreachable, c.executed)
 		if effort.Attempts != c.attempts {
 			t.Errorf("%v: %d attempts, want %d", c.err, effort.Attempts, c.attempts)
 		}
@@ -398,7 +398,7 @@ func TestSubmitOverATransportThatReportsLate(t *testing.T) {
 			return nil, io.EOF
 		})
 		_, e, _ := submit(t.Context(), newClient(t, acme, transport), skillAt(t, acme))
-		if e == nil || e.Code != skillsharing.EndpointUnreachable {
+		if e == nil || e.Kind != run.Unreachable {
 			t.Errorf("error %+v", e)
 		}
 		synctest.Wait()
@@ -410,16 +410,16 @@ func TestSubmitRemembersWhatMayHaveBeenExecuted(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		answers []scriptedAnswer
-		want    skillsharing.ErrorCode
+		want    run.Kind
 	}{
-		{"dropped, then no connection", []scriptedAnswer{cutOff, notConnected}, skillsharing.EndpointUnreachable},
-		{"503, then no connection", []scriptedAnswer{says(503, ""), notConnected}, skillsharing.EndpointUnreachable},
-		{"dropped, then 429", []scriptedAnswer{cutOff, says(429, "")}, skillsharing.RateLimited},
-		{"dropped, then 404", []scriptedAnswer{cutOff, says(404, "")}, skillsharing.SkillNotFound},
+		{"dropped, then no connection", []scriptedAnswer{cutOff, notConnected}, run.Unreachable},
+		{"503, then no connection", []scriptedAnswer{says(503, ""), notConnected}, run.Unreachable},
+		{"dropped, then 429", []scriptedAnswer{cutOff, says(429, "")}, run.RateLimited},
+		{"dropped, then 404", []scriptedAnswer{cutOff, says(404, "")}, run.SkillNotFound},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			_, e, _ := submit(t.Context(), newClient(t, acme, script(t, c.answers...)), skillAt(t, acme, consent, `/endpoint/method="PUT"`))
-			if e == nil || e.Code != c.want || e.Executed != skillsharing.ExecutedMaybe {
+			if e == nil || e.Kind != c.want || e.Executed != run.ExecutedMaybe {
 				t.Errorf("%s: %+v", c.name, e)
 			}
 		})
@@ -428,7 +428,7 @@ func TestSubmitRemembersWhatMayHaveBeenExecuted(t *testing.T) {
 		c := newClient(t, acme, script(t, cutOff, says(401, "")))
 		c.Credentials = &renewing{failures: []error{errNoToken}}
 		_, e, _ := submit(t.Context(), c, skillAt(t, acme, consent, `/endpoint/method="PUT"`, `/auth={"type":"api_key"}`))
-		wantError(t, e, skillsharing.AuthRequired, skillsharing.ExecutedMaybe)
+		wantError(t, e, run.AuthRequired, run.ExecutedMaybe)
 	})
 }
 
@@ -472,7 +472,7 @@ func TestSubmitDelays(t *testing.T) {
 				transport := script(t, c.answer)
 				start := time.Now()
 				_, e, effort := submit(ctx, newClient(t, acme, transport), skillAt(t, acme, edits...))
-				if e == nil || e.Code == skillsharing.InvocationTimeout || effort.Attempts != len(transport.asked) {
+				if e == nil || e.Kind == run.DeadlineExceeded || effort.Attempts != len(transport.asked) {
 					t.Fatalf("%+v with %+v", e, effort)
 				}
 				wantDelays(t, transport.times(), 0, c.want)
@@ -511,7 +511,7 @@ func wantDelays(tb testing.TB, times []time.Duration, first time.Duration, want 
 
 func TestSubmitRenewsOnce(t *testing.T) {
 	const apiKey = `/auth={"type":"api_key"}`
-	unreachable := &skillsharing.Error{Code: skillsharing.EndpointUnreachable, Message: "The token endpoint is down.", Phase: skillsharing.PhaseAuth, Source: skillsharing.SourceBridge, Executed: skillsharing.ExecutedNo}
+	unreachable := &run.Failure{Kind: run.Unreachable, Message: "The token endpoint is down.", Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo}
 	for _, c := range []struct {
 		name     string
 		creds    skillsharing.Credentials
@@ -519,20 +519,20 @@ func TestSubmitRenewsOnce(t *testing.T) {
 		answers  []http.HandlerFunc
 		requests []string // the keys sent
 		renewals int
-		code     skillsharing.ErrorCode
+		code     run.Kind
 		message  string
 	}{
-		{"renewed", &renewing{}, apiKey, list(answers(401, ""), answers(200, completes)), []string{"k-123", "k-123'"}, 1, "", ""},
-		{"refused again", &renewing{}, apiKey, list(answers(401, "")), []string{"k-123", "k-123'"}, 1, skillsharing.AuthRequired, "HTTP 401"},
-		{"busy after renewal", &renewing{}, apiKey, list(answers(401, ""), answers(503, "")), []string{"k-123", "k-123'", "k-123'", "k-123'"}, 1, skillsharing.EndpointUnreachable, "HTTP 503"},
-		{"nothing to renew", &renewing{exhausted: true}, apiKey, list(answers(401, "")), []string{"k-123"}, 1, skillsharing.AuthRequired, "HTTP 401"},
-		{"renewal impossible", &renewing{failures: []error{errNoToken}}, apiKey, list(answers(401, "")), []string{"k-123"}, 1, skillsharing.AuthRequired, errNoToken.Error()},
-		{"renewal unreachable", &renewing{failures: []error{unreachable}}, apiKey, list(answers(401, "")), []string{"k-123"}, 1, skillsharing.EndpointUnreachable, "The token endpoint is down."},
-		{"not renewable", &keyed{}, apiKey, list(answers(401, "")), []string{"k-123"}, 0, skillsharing.AuthRequired, "HTTP 401"},
-		{"no credential asked for", &renewing{}, `/auth={"type":"none"}`, list(answers(401, "")), []string{""}, 0, skillsharing.AuthRequired, "HTTP 401"},
-		{"a run after all", &renewing{}, apiKey, list(answers(401, accepts)), []string{"k-123"}, 0, "", ""},
-		{"403", &renewing{}, apiKey, list(answers(403, "")), []string{"k-123"}, 0, skillsharing.PermissionDenied, "HTTP 403"},
-		{"401 in the body only", &renewing{}, apiKey, list(answers(403, `{"error":{"code":"AUTH_REQUIRED","message":"m"}}`)), []string{"k-123"}, 0, skillsharing.AuthRequired, "m"},
+		{"renewed", &renewing{}, apiKey, list(answers(401, ""), answers(200, completes)), []string{"k-123", "k-123'"}, 1, 0, ""},
+		{"refused again", &renewing{}, apiKey, list(answers(401, "")), []string{"k-123", "k-123'"}, 1, run.AuthRequired, "HTTP 401"},
+		{"busy after renewal", &renewing{}, apiKey, list(answers(401, ""), answers(503, "")), []string{"k-123", "k-123'", "k-123'", "k-123'"}, 1, run.Unreachable, "HTTP 503"},
+		{"nothing to renew", &renewing{exhausted: true}, apiKey, list(answers(401, "")), []string{"k-123"}, 1, run.AuthRequired, "HTTP 401"},
+		{"renewal impossible", &renewing{failures: []error{errNoToken}}, apiKey, list(answers(401, "")), []string{"k-123"}, 1, run.AuthRequired, errNoToken.Error()},
+		{"renewal unreachable", &renewing{failures: []error{unreachable}}, apiKey, list(answers(401, "")), []string{"k-123"}, 1, run.Unreachable, "The token endpoint is down."},
+		{"not renewable", &keyed{}, apiKey, list(answers(401, "")), []string{"k-123"}, 0, run.AuthRequired, "HTTP 401"},
+		{"no credential asked for", &renewing{}, `/auth={"type":"none"}`, list(answers(401, "")), []string{""}, 0, run.AuthRequired, "HTTP 401"},
+		{"a run after all", &renewing{}, apiKey, list(answers(401, accepts)), []string{"k-123"}, 0, 0, ""},
+		{"403", &renewing{}, apiKey, list(answers(403, "")), []string{"k-123"}, 0, run.PermissionDenied, "HTTP 403"},
+		{"401 in the body only", &renewing{}, apiKey, list(answers(403, `{"error":{"code":"AUTH_REQUIRED","message":"m"}}`)), []string{"k-123"}, 0, run.AuthRequired, "m"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newProvider(t)
@@ -555,16 +555,16 @@ func TestSubmitRenewsOnce(t *testing.T) {
 			if !slices.Equal(keys, c.requests) || renewals() != c.renewals || effort.Attempts != len(keys) {
 				t.Errorf("requests with %q, %d renewals, %+v; want %q, %d", keys, renewals(), effort, c.requests, c.renewals)
 			}
-			if c.code == "" {
+			if c.code == 0 {
 				if e != nil {
 					t.Errorf("error %+v", e)
 				}
-			} else if e == nil || e.Code != c.code || !strings.Contains(e.Message, c.message) {
+			} else if e == nil || e.Kind != c.code || !strings.Contains(e.Message, c.message) {
 				t.Errorf("error %+v, want %s: %s", e, c.code, c.message)
 			}
 		})
 	}
-	if unreachable.SkillID != "" || unreachable.Executed != skillsharing.ExecutedNo {
+	if unreachable.SkillID != "" || unreachable.Executed != run.ExecutedNo {
 		t.Errorf("an error that belongs to the credentials was changed: %+v", unreachable)
 	}
 }
@@ -646,11 +646,11 @@ func TestSubmitSendsNothingToUntrustedHosts(t *testing.T) {
 			creds := &keyed{key: "k-123"}
 			client.Credentials = creds
 			_, e, effort := submit(t.Context(), client, skillAt(t, acme, c.edits...))
-			wantError(t, e, skillsharing.AuthRequired, skillsharing.ExecutedNo)
+			wantError(t, e, run.AuthRequired, run.ExecutedNo)
 			if len(transport.asked) != 0 || effort.Attempts != 0 || len(creds.applied) != 0 {
 				t.Errorf("%d requests, %d attempts, %d credentials", len(transport.asked), effort.Attempts, len(creds.applied))
 			}
-			if e.Source != skillsharing.SourceBridge || member(t, e.Details, "required_by") != `"bridge"` {
+			if e.By != run.Bridge || member(t, e.Details, "required_by") != `"bridge"` {
 				t.Errorf("%+v, details %s", e, e.Details)
 			}
 			notices := client.Observer.(*watcher).notices
@@ -740,7 +740,7 @@ func TestSubmitWithoutSuitableCredentials(t *testing.T) {
 			client := newClient(t, acme, transport)
 			client.Credentials = configured.creds
 			_, e, effort := submit(t.Context(), client, skillAt(t, acme, "/auth="+c.auth))
-			wantError(t, e, skillsharing.AuthRequired, skillsharing.ExecutedNo)
+			wantError(t, e, run.AuthRequired, run.ExecutedNo)
 			if effort.Attempts != 0 || len(transport.asked) != 0 {
 				t.Errorf("%d requests", len(transport.asked))
 			}
@@ -749,13 +749,13 @@ func TestSubmitWithoutSuitableCredentials(t *testing.T) {
 				t.Fatal(err)
 			}
 			linked := strings.Contains(c.auth, "oauth2") || strings.Contains(c.auth, "custom")
-			if want := map[bool]skillsharing.Source{true: skillsharing.SourceProvider, false: skillsharing.SourceBridge}[linked]; e.DetailsSource != want {
+			if want := map[bool]run.Party{true: run.Provider, false: run.Bridge}[linked]; e.DetailsSource != want {
 				t.Errorf("the details are %s's, want %s's", e.DetailsSource, want)
 			}
 			if want := fmt.Sprintf(c.details, configured.reason); string(details) != want {
 				t.Errorf("details\n got %s\nwant %s", details, want)
 			}
-			if e.Phase != skillsharing.PhaseAuth || e.Source != skillsharing.SourceBridge || e.SkillID != "acme/forecast" || e.HTTPStatus != 0 {
+			if e.Phase != run.PhaseAuth || e.By != run.Bridge || e.SkillID != "acme/forecast" || e.HTTPStatus != 0 {
 				t.Errorf("%+v", e)
 			}
 		}
@@ -776,29 +776,29 @@ func TestSubmitCompletesTheDetailsOfA401(t *testing.T) {
 		client := newClient(t, acme, script(t, says(401, c.body)))
 		client.Credentials = &keyed{key: "k-123"}
 		_, e, _ := submit(t.Context(), client, skillAt(t, acme, `/auth={"type":"api_key"}`))
-		wantError(t, e, skillsharing.AuthRequired, skillsharing.ExecutedNo)
-		if string(e.Details) != c.want || e.DetailsSource != skillsharing.SourceProvider || e.HTTPStatus != 401 {
+		wantError(t, e, run.AuthRequired, run.ExecutedNo)
+		if string(e.Details) != c.want || e.DetailsSource != run.Provider || e.HTTPStatus != 401 {
 			t.Errorf("%s: details %s, want %s (%+v)", c.body, e.Details, c.want, e)
 		}
 	}
 }
 
 func TestSubmitWithFailingCredentials(t *testing.T) {
-	own := &skillsharing.Error{Code: skillsharing.EndpointUnreachable, Message: "The token endpoint is down.", Phase: skillsharing.PhaseAuth, Source: skillsharing.SourceBridge, Executed: skillsharing.ExecutedNo}
+	own := &run.Failure{Kind: run.Unreachable, Message: "The token endpoint is down.", Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo}
 	for _, c := range []struct {
 		err     error
-		code    skillsharing.ErrorCode
+		code    run.Kind
 		message string
 	}{
-		{errNoToken, skillsharing.AuthRequired, "The credential can't be applied: " + errNoToken.Error()},
-		{own, skillsharing.EndpointUnreachable, own.Message},
-		{fmt.Errorf("token: %w", own), skillsharing.EndpointUnreachable, own.Message},
+		{errNoToken, run.AuthRequired, "The credential can't be applied: " + errNoToken.Error()},
+		{own, run.Unreachable, own.Message},
+		{fmt.Errorf("token: %w", own), run.Unreachable, own.Message},
 	} {
 		transport := script(t, says(202, accepts))
 		client := newClient(t, acme, transport)
 		client.Credentials = &keyed{key: "k-123", err: c.err}
 		_, e, effort := submit(t.Context(), client, skillAt(t, acme, `/auth={"type":"api_key"}`, consent))
-		wantError(t, e, c.code, skillsharing.ExecutedNo)
+		wantError(t, e, c.code, run.ExecutedNo)
 		if e.Message != c.message || effort.Attempts != 0 || len(transport.asked) != 0 || e == own {
 			t.Errorf("%+v after %d requests", e, len(transport.asked))
 		}
@@ -813,8 +813,8 @@ func TestSubmitWithoutTLS(t *testing.T) {
 		client := newClient(t, acme, transport)
 		client.AllowHTTP = false
 		_, e, effort := submit(t.Context(), client, skillAt(t, acme, edit))
-		wantError(t, e, skillsharing.EndpointUnreachable, skillsharing.ExecutedNo)
-		if len(transport.asked) != 0 || effort.Attempts != 0 || e.Hint != skillsharing.HintRefused || e.Source != skillsharing.SourceBridge || strings.Contains(string(e.Details), "hush") {
+		wantError(t, e, run.Unreachable, run.ExecutedNo)
+		if len(transport.asked) != 0 || effort.Attempts != 0 || e.Refused == "" || e.By != run.Bridge || strings.Contains(string(e.Details), "hush") {
 			t.Errorf("%s: %+v after %d requests, details %s", edit, e, len(transport.asked), e.Details)
 		}
 	}
@@ -829,19 +829,19 @@ func TestSubmitBoundsAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		answer   http.HandlerFunc
-		executed skillsharing.Executed // empty: it is accepted
+		executed run.Executed // empty: it is accepted
 	}{
 		{"as large as may be", answers(200, padded(limit)), ""},
-		{"larger", answers(200, padded(limit+1)), skillsharing.ExecutedMaybe},
-		{"larger error", answers(404, padded(limit+1)), skillsharing.ExecutedNo},
-		{"larger 503", answers(503, padded(limit+1)), skillsharing.ExecutedMaybe},
+		{"larger", answers(200, padded(limit+1)), run.ExecutedMaybe},
+		{"larger error", answers(404, padded(limit+1)), run.ExecutedNo},
+		{"larger 503", answers(503, padded(limit+1)), run.ExecutedMaybe},
 		{"endless", func(w http.ResponseWriter, _ *http.Request) {
 			for {
 				if _, err := io.WriteString(w, padded(limit)); err != nil {
 					return
 				}
 			}
-		}, skillsharing.ExecutedMaybe},
+		}, run.ExecutedMaybe},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newProvider(t)
@@ -855,7 +855,7 @@ func TestSubmitBoundsAnswers(t *testing.T) {
 				}
 				return
 			}
-			wantError(t, e, skillsharing.InvalidProviderResponse, c.executed)
+			wantError(t, e, run.ProviderFault, c.executed)
 			if effort.Attempts != 1 || e.HTTPStatus == 0 || !strings.Contains(e.Message, "1000 bytes") {
 				t.Errorf("%+v after %d attempts", e, effort.Attempts)
 			}
@@ -884,7 +884,7 @@ func TestSubmitCutsAGzipBomb(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	_, e, _ := submit(t.Context(), client, s)
 	runtime.ReadMemStats(&after)
-	wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedMaybe)
+	wantError(t, e, run.ProviderFault, run.ExecutedMaybe)
 	if used := after.TotalAlloc - before.TotalAlloc; used > 8<<20 {
 		t.Errorf("%d bytes were allocated for an answer of at most %d", used, client.MaxResponseSize)
 	}
@@ -895,7 +895,7 @@ func TestSubmitFollowsNoRedirect(t *testing.T) {
 		p, other := newProvider(t), newProvider(t)
 		p.on("POST /run", answers(status, "", "Location", other.URL+"/run"))
 		_, e, _ := submit(t.Context(), newClient(t, p.URL, newTransport(t)), skillAt(t, p.URL, consent))
-		wantError(t, e, skillsharing.InvalidProviderResponse, skillsharing.ExecutedMaybe)
+		wantError(t, e, run.ProviderFault, run.ExecutedMaybe)
 		if len(p.requests()) != 1 || len(other.requests()) != 0 || e.HTTPStatus != status {
 			t.Errorf("%d: %d and %d requests, %+v", status, len(p.requests()), len(other.requests()), e)
 		}
@@ -915,13 +915,13 @@ func TestSubmitEndsWithItsContext(t *testing.T) {
 		hangs(w, r)
 	})
 	_, e, effort := submit(ctx, c, s)
-	wantError(t, e, skillsharing.InvocationTimeout, skillsharing.ExecutedMaybe)
+	wantError(t, e, run.DeadlineExceeded, run.ExecutedMaybe)
 	if effort.Attempts != 1 || !errors.Is(e, context.Canceled) {
 		t.Errorf("%+v after %d attempts", e, effort.Attempts)
 	}
 
 	_, e, effort = submit(ctx, c, s) // which is over already
-	wantError(t, e, skillsharing.InvocationTimeout, skillsharing.ExecutedNo)
+	wantError(t, e, run.DeadlineExceeded, run.ExecutedNo)
 	if n := len(p.requests()); n != 1 {
 		t.Errorf("%d requests after %d attempts", n, effort.Attempts)
 	}
@@ -935,7 +935,7 @@ func TestSubmitEndsWithItsContext(t *testing.T) {
 		hangs(w, r)
 	})
 	_, e, _ = submit(ctx, c, s)
-	wantError(t, e, skillsharing.InvocationTimeout, skillsharing.ExecutedMaybe)
+	wantError(t, e, run.DeadlineExceeded, run.ExecutedMaybe)
 
 	p.Close()
 	transport.CloseIdleConnections()
@@ -949,8 +949,8 @@ func TestSubmitWhileWaiting(t *testing.T) {
 			defer cancel()
 			start := time.Now()
 			_, e, _ := submit(ctx, newClient(t, acme, script(t, silent)), skillAt(t, acme, consent, `/endpoint/method="PUT"`))
-			wantError(t, e, skillsharing.InvocationTimeout, skillsharing.ExecutedMaybe)
-			if time.Since(start) != 3*time.Second || e.Retry == nil || e.Source != skillsharing.SourceBridge || e.HTTPStatus != 0 || e.ExecutionID != "" {
+			wantError(t, e, run.DeadlineExceeded, run.ExecutedMaybe)
+			if time.Since(start) != 3*time.Second || e.Retry == nil || e.By != run.Bridge || e.HTTPStatus != 0 || e.ExecutionID != "" {
 				t.Errorf("after %v: %+v", time.Since(start), e)
 			}
 		})
@@ -981,7 +981,7 @@ func TestSubmitObserved(t *testing.T) {
 		t.Fatalf("exchanges %+v", w.exchanges)
 	}
 	for _, x := range w.exchanges {
-		if x.Address() != "https://acme.example/run" || x.Method != http.MethodPost || x.Phase != skillsharing.PhaseInvoke || x.Source != "acme" || x.Err != nil {
+		if x.Address() != "https://acme.example/run" || x.Method != http.MethodPost || x.Phase != run.PhaseInvoke || x.Source != "acme" || x.Err != nil {
 			t.Errorf("%+v", x)
 		}
 	}

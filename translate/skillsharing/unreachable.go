@@ -16,35 +16,37 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// unreachable turns the failure of an exchange into an Error.
-func (c *Client) unreachable(err error, phase Phase, u *url.URL, executionID string) *Error {
-	e := &Error{Phase: phase, Source: SourceBridge, ExecutionID: executionID, Executed: ExecutedNo, URL: bareURL(u), Cause: err}
+// unreachable turns the failure of an exchange into a failure.
+func (c *Client) unreachable(err error, phase run.Phase, u *url.URL, executionID string) *run.Failure {
+	e := &run.Failure{Phase: phase, By: run.Bridge, ExecutionID: executionID, Executed: run.ExecutedNo, URL: bareURL(u), Cause: err}
 	reason, refused := reasonOf(err)
 	failed, ok := errors.AsType[*exchangeError](err)
-	if ok && failed.written && !refused && phase == PhaseInvoke {
-		e.Executed = ExecutedMaybe
+	if ok && failed.written && !refused && phase == run.PhaseInvoke {
+		e.Executed = run.ExecutedMaybe
 	}
 	if executionID != "" {
-		e.Executed = ExecutedYes
+		e.Executed = run.ExecutedYes
 	}
 	if ok && failed.status != 0 {
 		e.HTTPStatus, e.Executed = failed.status, executed(failed.status, phase)
 	}
 	switch {
 	case ok && errors.Is(err, errTooLarge):
-		e.Code = InvalidProviderResponse
+		e.Kind = run.ProviderFault
 		size, limit := c.answerSize(phase)
 		e.Message = fmt.Sprintf("The provider's %s is larger than the %d bytes that are accepted (%s).", answerName(phase), size, limit)
 		e.Details = limitDetails(limit, size)
 		return e
 	case ok && failed.malformed != "":
-		e.Code = InvalidProviderResponse
+		e.Kind = run.ProviderFault
 		e.Message = fmt.Sprintf("The provider answered something that is not HTTP as it should be: %s.", failed.malformed)
 		return e
 	}
-	e.Code = EndpointUnreachable
+	e.Kind = run.Unreachable
 	if open, ok := errors.AsType[*circuitOpenError](err); ok {
 		open.complete(e, bareURL(u))
 		return e
@@ -52,7 +54,7 @@ func (c *Client) unreachable(err error, phase Phase, u *url.URL, executionID str
 	e.Message = fmt.Sprintf("The provider can't be reached: %s.", reason)
 	e.Details = mustMarshal(map[string]any{"url": bareURL(u), "reason": reason})
 	if refused {
-		e.Hint = HintRefused
+		e.Refused = reason
 	} else {
 		e.Retry = SuggestRetry(unreachableDelay, retryAttempts)
 	}
@@ -83,35 +85,35 @@ func causeOf(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// interrupted is the Error of a call whose context has ended.
-func interrupted(ctx context.Context, phase Phase, executionID string, e Executed) *Error {
-	end, hint, cause := "The deadline passed", HintNone, causeOf(ctx)
+// interrupted is the failure of a call whose context has ended.
+func interrupted(ctx context.Context, phase run.Phase, executionID string, e run.Executed) *run.Failure {
+	end, kind, cause := "The deadline passed", run.DeadlineExceeded, causeOf(ctx)
 	switch {
 	case errors.Is(cause, ErrStopping):
-		end, hint = "The bridge was stopped", HintStopping
+		end, kind = "The bridge was stopped", run.Stopped
 	case errors.Is(ctx.Err(), context.Canceled):
 		end = "The caller went away"
 	}
 	awaited := "the skill had ended"
-	if name := answerName(phase); phase == PhaseDiscovery || phase == PhaseDescriptor {
+	if name := answerName(phase); phase == run.PhaseDiscovery || phase == run.PhaseDescriptor {
 		awaited = "the provider's " + name + " had been read"
 	}
 	advice := ""
-	if hint == HintStopping {
+	if kind == run.Stopped {
 		advice = adviceOnStop(executionID, e)
 	}
-	return &Error{
-		Code: InvocationTimeout, Message: end + " before " + awaited + advice + ".", Phase: phase, Source: SourceBridge, ExecutionID: executionID,
-		Executed: e, Retry: SuggestRetry(timeoutDelay, retryAttempts), Cause: cause, Hint: hint,
+	return &run.Failure{
+		Kind: kind, Message: end + " before " + awaited + advice + ".", Phase: phase, By: run.Bridge, ExecutionID: executionID,
+		Executed: e, Retry: SuggestRetry(timeoutDelay, retryAttempts), Cause: cause,
 	}
 }
 
 // adviceOnStop says what to do about a call that ended because the bridge was stopped.
-func adviceOnStop(executionID string, e Executed) string {
+func adviceOnStop(executionID string, e run.Executed) string {
 	switch {
 	case executionID != "":
 		return "; the run goes on: follow it"
-	case e == ExecutedNo:
+	case e == run.ExecutedNo:
 		return "; try again"
 	}
 	return "; the skill may have been executed: find that out before you try again"

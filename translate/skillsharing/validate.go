@@ -11,21 +11,8 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
-
-// Violation is one reason why a document is invalid (section 8.3.1).
-type Violation struct {
-	// Path is a JSON Pointer to the member at fault. For a required member that
-	// is missing it is the pointer that the member would have.
-	Path    string `json:"path"`
-	Message string `json:"message"`
-	// Expected is the expected value, type or form. May be nil.
-	Expected jsontext.Value `json:"expected,omitzero"`
-	// Actual is what was found: a scalar, or the name of its type. Strings longer
-	// than 256 bytes are cut and end in an ellipsis. May be nil.
-	Actual jsontext.Value `json:"actual,omitzero"`
-}
 
 // What is told of a violation is bounded, in bytes, and so is the number of
 // violations of one document.
@@ -41,11 +28,11 @@ const (
 // validate). It returns nil if the document is valid, else up to 50 violations
 // in the order of their paths. A leading byte order mark is ignored. What is
 // larger or more complex than [DefaultLimits] allow is invalid, too.
-func Validate(def Definition, doc []byte) []Violation { return standard.validate(def, doc) }
+func Validate(def Definition, doc []byte) []run.Violation { return standard.validate(def, doc) }
 
-func (l *Limits) validate(def Definition, doc []byte) []Violation {
+func (l *Limits) validate(def Definition, doc []byte) []run.Violation {
 	if schemas()[def] == nil {
-		return []Violation{{Message: fmt.Sprintf("there is no definition %q", clip(string(def), maxActual))}}
+		return []run.Violation{{Message: fmt.Sprintf("there is no definition %q", clip(string(def), maxActual))}}
 	}
 	value, found := l.valueOf(def, withoutBOM(doc))
 	switch def {
@@ -80,22 +67,22 @@ func (l *Limits) valueOf(def Definition, doc []byte) (any, violations) {
 func withoutBOM(doc []byte) []byte { return bytes.TrimPrefix(doc, []byte("\ufeff")) }
 
 // violations collects what is wrong with a document.
-type violations []Violation
+type violations []run.Violation
 
 func (v *violations) add(path, message, expected string, found any) {
-	*v = append(*v, Violation{Path: clip(path, maxPath), Message: message, Expected: quoted(expected), Actual: actual(found)})
+	*v = append(*v, run.Violation{Path: clip(path, maxPath), Message: message, Expected: quoted(expected), Actual: actual(found)})
 }
 
 // tidy returns the violations sorted, each once, no more than maxViolations; nil
 // if there are none.
-func (v *violations) tidy() []Violation {
+func (v *violations) tidy() []run.Violation {
 	if len(*v) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(*v, func(a, b Violation) int {
+	slices.SortStableFunc(*v, func(a, b run.Violation) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Message, b.Message))
 	})
-	list := slices.CompactFunc(*v, func(a, b Violation) bool { return a.Path == b.Path && a.Message == b.Message })
+	list := slices.CompactFunc(*v, func(a, b run.Violation) bool { return a.Path == b.Path && a.Message == b.Message })
 	return list[:min(len(list), maxViolations)]
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -240,7 +241,7 @@ func indexCases() []documentCase {
 	return cases
 }
 
-func pointersOf(violations []skillsharing.Violation) []string {
+func pointersOf(violations []run.Violation) []string {
 	var pointers []string
 	for _, v := range violations {
 		pointers = append(pointers, v.Path)

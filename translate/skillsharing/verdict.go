@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // verdicts are what clients think of a document that they share: whether their own
@@ -21,8 +22,8 @@ type verdicts struct {
 }
 
 type verdict struct {
-	by  uint64 // number of a client
-	err *Error // nil: it may use the document
+	by  uint64       // number of a client
+	err *run.Failure // nil: it may use the document
 }
 
 // maxVerdicts bounds how many clients are remembered: those of the same source before
@@ -52,7 +53,7 @@ func (v *verdicts) add(last verdict) {
 
 // judgeDocument says whether the client may use a document that it or another client of the
 // same source has read; nil: it may.
-func (c *Client) judgeDocument(ctx context.Context, kind documentKind, asked string, doc *cache.Document) *Error {
+func (c *Client) judgeDocument(ctx context.Context, kind documentKind, asked string, doc *cache.Document) *run.Failure {
 	by := c.constant().number
 	v := verdictsOf(doc)
 	last, known := v.of(by)
@@ -62,7 +63,7 @@ func (c *Client) judgeDocument(ctx context.Context, kind documentKind, asked str
 	if last.err == nil {
 		return nil
 	}
-	if last.err.Code == ValidationError && time.Since(doc.FetchedAt) >= c.Cache.NegativeTTL() {
+	if last.err.Kind == run.InvalidDocument && time.Since(doc.FetchedAt) >= c.Cache.NegativeTTL() {
 		c.Cache.Delete(asked, c.partition(kind)) // it may have been corrected: the next call has it read anew
 	}
 	e := *last.err
@@ -88,7 +89,7 @@ func (c *Client) judgeAnew(ctx context.Context, kind documentKind, asked string,
 }
 
 // mayUse judges a document by what the client may request, and by its secrets.
-func (c *Client) mayUse(ctx context.Context, kind documentKind, asked string, doc *cache.Document) *Error {
+func (c *Client) mayUse(ctx context.Context, kind documentKind, asked string, doc *cache.Document) *run.Failure {
 	for _, text := range slices.Compact(append([]string{asked, doc.URL}, doc.Via...)) {
 		u, err := url.Parse(text)
 		if err != nil {
@@ -96,7 +97,7 @@ func (c *Client) mayUse(ctx context.Context, kind documentKind, asked string, do
 		}
 		if e := c.permitted(ctx, u, kind.phase()); e != nil {
 			e.URL = bareURL(u)
-			e.scrub(c.Credentials, c.DiscoveryCredentials)
+			scrub(e, c.Credentials, c.DiscoveryCredentials)
 			return e
 		}
 	}

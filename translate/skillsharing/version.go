@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // CompatibleVersion reports whether a consumer of protocol version consumer can
@@ -77,16 +79,16 @@ func compareDecimal(a, b string) int {
 }
 
 // versionError is the answer to a document of a newer MAJOR (section 8.3.7).
-func versionError(document string) *Error {
+func versionError(document string) *run.Failure {
 	major, _ := majorOf(ConsumerVersion)
 	supported, _ := strconv.Atoi(major) // of our own version, which is small
 	document = clip(document, maxActual)
-	return &Error{
-		Code:     VersionIncompatible,
+	return &run.Failure{
+		Kind:     run.VersionIncompatible,
 		Message:  fmt.Sprintf("Protocol version %s is not compatible with consumer version %s", document, ConsumerVersion),
-		Phase:    PhaseDescriptor,
-		Source:   SourceBridge,
-		Executed: ExecutedNo,
+		Phase:    run.PhaseDescriptor,
+		By:       run.Bridge,
+		Executed: run.ExecutedNo,
 		Details: mustMarshal(struct {
 			DescriptorVersion string `json:"descriptor_version"`
 			ConsumerVersion   string `json:"consumer_version"`

@@ -38,8 +38,8 @@ func TestFollowUntil(t *testing.T) {
 		took    time.Duration
 		polls   int
 		status  run.State
-		code    skillsharing.ErrorCode // of the error, if there is to be one
-		atLeast time.Duration          // until it makes sense to ask again
+		code    run.Kind      // of the error, if there is to be one
+		atLeast time.Duration // until it makes sense to ask again
 	}{
 		{name: "no wait", answers: then(running), status: run.Accepted, atLeast: half},
 		{name: "no wait, asked to come later", run: awaited{RetryAfter: 7 * sec}, answers: then(running), status: run.Accepted, atLeast: 7 * sec},
@@ -56,11 +56,11 @@ func TestFollowUntil(t *testing.T) {
 		{name: "resumed, a slow answer", run: awaited{Resumed: true}, answers: then(slow(900*time.Millisecond, says(200, completes))), took: 900 * time.Millisecond, polls: 1, status: run.Completed},
 		{name: "resumed, no answer", run: awaited{Resumed: true}, answers: then(silent), took: sec, polls: 1, status: run.Working, atLeast: half},
 		{name: "resumed, no answer for long", wait: 5 * sec, run: awaited{Resumed: true}, answers: then(silent), took: 5 * sec, polls: 1, status: run.Working, atLeast: half},
-		{name: "resumed, in trouble", run: awaited{Resumed: true}, answers: then(says(503, "")), polls: 1, code: skillsharing.EndpointUnreachable},
-		{name: "resumed, in trouble until then", wait: sec, run: awaited{Resumed: true}, answers: then(says(503, "")), took: sec, polls: 3, code: skillsharing.EndpointUnreachable},
+		{name: "resumed, in trouble", run: awaited{Resumed: true}, answers: then(says(503, "")), polls: 1, code: run.Unreachable},
+		{name: "resumed, in trouble until then", wait: sec, run: awaited{Resumed: true}, answers: then(says(503, "")), took: sec, polls: 3, code: run.Unreachable},
 		{name: "resumed, trouble has ended", wait: 2 * sec, run: awaited{Resumed: true}, answers: then(says(503, ""), running), took: 2 * sec, polls: 4, status: run.Working, atLeast: half},
-		{name: "resumed, not known", run: awaited{Resumed: true}, answers: then(says(404, "")), polls: 1, code: skillsharing.InvalidProviderResponse},
-		{name: "resumed, and credentials refused", run: awaited{Resumed: true}, answers: then(says(403, "")), polls: 1, code: skillsharing.PermissionDenied},
+		{name: "resumed, not known", run: awaited{Resumed: true}, answers: then(says(404, "")), polls: 1, code: run.ProviderFault},
+		{name: "resumed, and credentials refused", run: awaited{Resumed: true}, answers: then(says(403, "")), polls: 1, code: run.PermissionDenied},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -74,9 +74,9 @@ func TestFollowUntil(t *testing.T) {
 					t.Errorf("it took %v and %d polls, want %v, %d", d, len(transport.asked), c.took, c.polls)
 				}
 				switch {
-				case c.code != "":
-					wantError(t, e, c.code, skillsharing.ExecutedYes)
-					if e.ExecutionID != runID || e.Hint != skillsharing.HintNone {
+				case c.code != 0:
+					wantError(t, e, c.code, run.ExecutedYes)
+					if e.ExecutionID != runID || e.Lost {
 						t.Errorf("%+v", e)
 					}
 				case e != nil || r.State != c.status || r.ExecutionID != runID || r.RetryAfter < c.atLeast-c.atLeast/10 || r.RetryAfter == polling.Never:
@@ -136,10 +136,7 @@ func TestFollowUntilInterrupted(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), skillsharing.StopKey{}, stopping{}))
 		time.AfterFunc(sec, cancel)
 		_, e := newClient(t, acme, script(t, says(200, runs))).Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID, Until: time.Now().Add(time.Minute)}, new(skillsharing.Effort))
-		wantError(t, e, skillsharing.InvocationTimeout, skillsharing.ExecutedYes)
-		if e.Hint != skillsharing.HintStopping {
-			t.Errorf("%+v", e)
-		}
+		wantError(t, e, run.Stopped, run.ExecutedYes)
 	})
 }
 

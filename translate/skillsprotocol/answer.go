@@ -8,9 +8,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // Bounds of what is quoted in answers, in characters.
@@ -92,20 +91,20 @@ func (b *builder) limit(name string, most int64) {
 }
 
 // advice adds the three members that every error has.
-func (b *builder) advice(source skillsharing.Source, executed skillsharing.Executed, next translate.Next) {
-	b.text("source", string(cmp.Or(source, skillsharing.SourceBridge)))
-	b.text("executed", string(cmp.Or(executed, skillsharing.ExecutedMaybe)))
-	b.text("next", string(cmp.Or(next, translate.NextNone)))
+func (b *builder) advice(source run.Party, executed run.Executed, next run.Next) {
+	b.text("source", string(cmp.Or(source, run.Bridge)))
+	b.text("executed", string(cmp.Or(executed, run.ExecutedMaybe)))
+	b.text("next", string(cmp.Or(next, run.NextNone)))
 }
 
-// findings adds what an error and its failure know beyond a code and a message.
-func (b *builder) findings(f *translate.Failure, e *skillsharing.Error) {
-	b.raw("details", e.Details)
-	if len(e.Details) > 0 && e.DetailsSource == skillsharing.SourceProvider {
-		b.text("details_source", string(skillsharing.SourceProvider))
+// findings adds what a failure knows beyond a code and a message.
+func (b *builder) findings(f *run.Failure) {
+	b.raw("details", f.Details)
+	if len(f.Details) > 0 && f.DetailsSource == run.Provider {
+		b.text("details_source", string(run.Provider))
 	}
-	b.raw("retry", e.Retry)
-	b.advice(e.Source, e.Executed, f.Next)
+	b.raw("retry", f.Retry)
+	b.advice(f.By, f.Executed, f.Next())
 }
 
 // subject is what a failure is about, as far as the failure itself may not say.
@@ -117,43 +116,42 @@ type subject struct {
 }
 
 // failureError makes the error of a call.
-func failureError(f *translate.Failure, about subject) *jsonrpc.Error {
-	e := cmp.Or(f.Err, &skillsharing.Error{})
+func failureError(f *run.Failure, about subject) *jsonrpc.Error {
 	row := rowOf(f.Kind)
-	if f.Kind == translate.RunFailed {
+	if f.Kind == run.RunFailed {
 		// A run's end is answered as a result; where no run can have been, the bridge erred.
-		row = codes[translate.Internal]
+		row = codes[run.Internal]
 	}
-	b := builder{buf: make([]byte, 0, 256+len(e.Details)+len(e.Retry))}
+	b := builder{buf: make([]byte, 0, 256+len(f.Details)+len(f.Retry))}
 	b.open()
-	if row.Name != "" && named(f.Kind, e.Source) {
+	if row.Name != "" && named(f.Kind, f.By) {
 		b.text("code", string(row.Name))
 	}
 	if row.Code == jsonrpc.CodeInvalidParams {
-		b.argument(argumentOf(f.Kind, e))
+		b.argument(argumentOf(f))
 	}
-	b.optional("skill_id", cmp.Or(e.SkillID, about.skillID))
-	if e.HTTPStatus != 0 {
+	b.optional("skill_id", cmp.Or(f.SkillID, about.skillID))
+	if f.HTTPStatus != 0 {
 		b.name("http_status")
-		b.buf = strconv.AppendInt(b.buf, int64(e.HTTPStatus), 10)
+		b.buf = strconv.AppendInt(b.buf, int64(f.HTTPStatus), 10)
 	}
-	b.optional("phase", string(e.Phase))
-	b.optional("execution_id", cmp.Or(e.ExecutionID, about.executionID))
+	b.optional("phase", string(f.Phase))
+	b.optional("execution_id", cmp.Or(f.ExecutionID, about.executionID))
 	b.optional("run_token", about.runToken)
-	if f.Kind == translate.SkillNotFound && len(e.Details) == 0 {
-		b.missing(e, about)
+	if f.Kind == run.SkillNotFound && len(f.Details) == 0 {
+		b.missing(f, about)
 	}
-	b.findings(f, e)
+	b.findings(f)
 	b.close()
-	message := messageOf(e.Message, row.Meaning)
-	if f.NoneNear {
+	message := messageOf(f.Message, row.Meaning)
+	if noneNear(f) {
 		message += " " + methodList + " tells which names there are."
 	}
 	return &jsonrpc.Error{Code: row.Code, Message: message, Data: b.buf}
 }
 
 // argument adds which of the agent's params is at fault.
-func (b *builder) argument(a skillsharing.ArgumentError) {
+func (b *builder) argument(a run.Argument) {
 	b.text("param", clean(a.Param, maxName))
 	b.text("reason", a.Reason)
 	b.optional("path", a.Path)
@@ -162,24 +160,32 @@ func (b *builder) argument(a skillsharing.ArgumentError) {
 	}
 }
 
-// argumentOf is the argument at fault, also where nobody has named it.
-func argumentOf(kind translate.Kind, e *skillsharing.Error) skillsharing.ArgumentError {
+// argumentOf is the argument at fault, also where the failure does not name it.
+func argumentOf(f *run.Failure) run.Argument {
 	switch {
-	case e.Arguments != nil:
-		return *e.Arguments
-	case kind == translate.SkillNotFound:
-		return skillsharing.ArgumentError{Param: "name", Reason: "not_found"}
-	case e.Source == skillsharing.SourceProvider:
-		return skillsharing.ArgumentError{Param: "args", Reason: "rejected_by_provider"}
+	case f.Argument != nil && f.Kind == run.SkillNotFound: // whose candidates are in its details
+		return run.Argument{Param: f.Argument.Param, Reason: f.Argument.Reason}
+	case f.Argument != nil:
+		return *f.Argument
+	case f.Kind == run.SkillNotFound:
+		return run.Argument{Param: "name", Reason: "not_found"}
+	case f.By == run.Provider:
+		return run.Argument{Param: "args", Reason: "rejected_by_provider"}
 	}
-	return skillsharing.ArgumentError{Param: "args", Reason: reasonInvalid}
+	return run.Argument{Param: "args", Reason: reasonInvalid}
+}
+
+// noneNear reports whether no skill has a name that is near the one that was not found.
+func noneNear(f *run.Failure) bool {
+	a := f.Argument
+	return f.Kind == run.SkillNotFound && a != nil && a.Param == "name" && len(a.Candidates) == 0
 }
 
 // missing adds the details of SKILL_NOT_FOUND (Skill Sharing Protocol, section
 // 8.3.4) where an error came without.
-func (b *builder) missing(e *skillsharing.Error, about subject) {
+func (b *builder) missing(f *run.Failure, about subject) {
 	b.openMember("details")
-	if id := cmp.Or(e.SkillID, about.skillID); id != "" {
+	if id := cmp.Or(f.SkillID, about.skillID); id != "" {
 		b.text("skill_id", id)
 	} else {
 		b.text("name", about.name)

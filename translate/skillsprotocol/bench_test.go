@@ -9,7 +9,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
 // The hops are measured from inside, each by itself.
@@ -20,12 +19,9 @@ func BenchmarkDecodeExecute(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(raw)))
 	for b.Loop() {
-		p, fault := readParams(&jsonrpc.Request{Params: raw})
-		if fault != nil {
-			b.Fatal(fault)
-		}
-		if call := executeCall(ctx, &p); p.fault != nil || call.Name == "" {
-			b.Fatal(p.fault)
+		p := readParams(&jsonrpc.Request{Params: raw})
+		if call := executeCall(ctx, &p); p.failure != nil || call.Name == "" {
+			b.Fatal(p.failure)
 		}
 	}
 }
@@ -41,10 +37,10 @@ func BenchmarkEncodeOutcome(b *testing.B) {
 		},
 		"error": {
 			SkillID: "example-corp/weather-forecast",
-			Failure: &translate.Failure{Kind: translate.PermissionDenied, Next: translate.NextAskOperator, Err: &skillsharing.Error{
-				Message: "Insufficient permissions to invoke this skill", Source: skillsharing.SourceProvider, HTTPStatus: 403,
-				Phase: skillsharing.PhaseInvoke, Executed: skillsharing.ExecutedNo, Details: jsontext.Value(`{"required_scopes":["read:forecast"]}`),
-			}},
+			Failure: &run.Failure{Kind: run.PermissionDenied,
+				Message: "Insufficient permissions to invoke this skill", By: run.Provider, HTTPStatus: 403,
+				Phase: run.PhaseInvoke, Executed: run.ExecutedNo, Details: jsontext.Value(`{"required_scopes":["read:forecast"]}`),
+			},
 		},
 	} {
 		b.Run(name, func(b *testing.B) {

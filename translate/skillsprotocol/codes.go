@@ -1,8 +1,8 @@
 package skillsprotocol
 
 import (
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -22,9 +22,6 @@ const (
 // executionFailed is the type of a failed run whose provider named none.
 const executionFailed = "EXECUTION_FAILED"
 
-// executionTimeout is what some providers call INVOCATION_TIMEOUT.
-const executionTimeout = "EXECUTION_TIMEOUT"
-
 // codeRow says how a kind of failure is answered.
 type codeRow struct {
 	// Code is the JSON-RPC code.
@@ -38,26 +35,26 @@ type codeRow struct {
 // codes is the one table from what went wrong to how this protocol says it. The
 // guide is made from it too. RunFailed only has a message: a failed run is a result.
 var codes = [...]codeRow{
-	translate.Internal:            {jsonrpc.CodeInternalError, "", "The bridge has failed; this is a bug of the bridge"},
-	translate.InvalidArguments:    {jsonrpc.CodeInvalidParams, skillsharing.ValidationError, "The params or the skill's arguments are invalid"},
-	translate.SkillNotFound:       {jsonrpc.CodeInvalidParams, skillsharing.SkillNotFound, "There is no skill of that name or version"},
-	translate.AuthRequired:        {codeAuthRequired, skillsharing.AuthRequired, "A credential is missing or was refused"},
-	translate.PermissionDenied:    {codePermissionDenied, skillsharing.PermissionDenied, "The credential does not permit this"},
-	translate.TimedOut:            {codeInvocationTimeout, skillsharing.InvocationTimeout, "Time was up before the provider had accepted a run, or the bridge was stopped"},
-	translate.Unreachable:         {codeEndpointUnreachable, skillsharing.EndpointUnreachable, "The provider can't be reached"},
-	translate.VersionIncompatible: {codeVersionIncompatible, skillsharing.VersionIncompatible, "The skill needs a newer protocol than the bridge speaks"},
-	translate.InvalidDocument:     {codeValidationError, skillsharing.ValidationError, "A document that the provider publishes is invalid"},
-	translate.ProviderFault:       {codeProviderError, skillsharing.InvalidProviderResponse, "The provider answered something that can't be used"},
-	translate.RateLimited:         {codeRateLimited, skillsharing.RateLimited, "Too many requests at once"},
-	translate.Stopped:             {codeInvocationTimeout, skillsharing.InvocationTimeout, "The bridge was stopped before the run had ended"},
-	translate.ClientGone:          {codeInvocationTimeout, skillsharing.InvocationTimeout, "The caller went away before the run had ended"},
-	translate.RunFailed:           {Meaning: "The run failed and the provider gave no reason"},
+	run.Internal:            {jsonrpc.CodeInternalError, "", "The bridge has failed; this is a bug of the bridge"},
+	run.InvalidArguments:    {jsonrpc.CodeInvalidParams, skillsharing.ValidationError, "The params or the skill's arguments are invalid"},
+	run.SkillNotFound:       {jsonrpc.CodeInvalidParams, skillsharing.SkillNotFound, "There is no skill of that name or version"},
+	run.AuthRequired:        {codeAuthRequired, skillsharing.AuthRequired, "A credential is missing or was refused"},
+	run.PermissionDenied:    {codePermissionDenied, skillsharing.PermissionDenied, "The credential does not permit this"},
+	run.DeadlineExceeded:    {codeInvocationTimeout, skillsharing.InvocationTimeout, "Time was up before the provider had accepted a run, or the bridge was stopped"},
+	run.Unreachable:         {codeEndpointUnreachable, skillsharing.EndpointUnreachable, "The provider can't be reached"},
+	run.VersionIncompatible: {codeVersionIncompatible, skillsharing.VersionIncompatible, "The skill needs a newer protocol than the bridge speaks"},
+	run.InvalidDocument:     {codeValidationError, skillsharing.ValidationError, "A document that the provider publishes is invalid"},
+	run.ProviderFault:       {codeProviderError, skillsharing.InvalidProviderResponse, "The provider answered something that can't be used"},
+	run.RateLimited:         {codeRateLimited, skillsharing.RateLimited, "Too many requests at once"},
+	run.Stopped:             {codeInvocationTimeout, skillsharing.InvocationTimeout, "The bridge was stopped before the run had ended"},
+	run.ClientGone:          {codeInvocationTimeout, skillsharing.InvocationTimeout, "The caller went away before the run had ended"},
+	run.RunFailed:           {Meaning: "The run failed and the provider gave no reason"},
 }
 
 // rowOf never fails: a kind that is not in the table is a bug of the bridge.
-func rowOf(kind translate.Kind) codeRow {
+func rowOf(kind run.Kind) codeRow {
 	if int(kind) >= len(codes) {
-		return codes[translate.Internal]
+		return codes[run.Internal]
 	}
 	return codes[kind]
 }
@@ -65,6 +62,6 @@ func rowOf(kind translate.Kind) codeRow {
 // named reports whether a failure is answered with the name of its row. The
 // bridge's own finding about arguments has none: the Skills Protocol says
 // it with param and reason.
-func named(kind translate.Kind, source skillsharing.Source) bool {
-	return kind != translate.InvalidArguments || source == skillsharing.SourceProvider
+func named(kind run.Kind, by run.Party) bool {
+	return kind != run.InvalidArguments || by == run.Provider
 }

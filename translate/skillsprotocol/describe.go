@@ -9,6 +9,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -18,8 +19,8 @@ import (
 func (f *Front) describeSkill(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.Error) {
 	call := describeCall(ctx, p)
 	detail := p.oneOf(paramDetail, detailSummary, detailManifest, detailFull)
-	if p.fault != nil {
-		return nil, p.fault
+	if p.failure != nil {
+		return nil, p.refusal()
 	}
 	d, failure := f.bridge(p).Describe(ctx, call)
 	if failure != nil {
@@ -127,5 +128,5 @@ func (b *builder) parameter(p *skillsharing.Parameter) {
 
 // internalError is the answer to a fault of this package.
 func internalError(err error) *jsonrpc.Error {
-	return failureError(&translate.Failure{Err: &skillsharing.Error{Cause: err}}, subject{})
+	return failureError(&run.Failure{Cause: err}, subject{})
 }

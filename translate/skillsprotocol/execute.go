@@ -19,12 +19,12 @@ import (
 func (f *Front) executeSkill(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.Error) {
 	call := executeCall(ctx, p)
 	call.Wait = p.wait()
-	if p.fault != nil {
-		return nil, p.fault
+	if p.failure != nil {
+		return nil, p.refusal()
 	}
 	if call.Wait != nil { // a run that nobody could come back to must not be started
 		if err := f.Tokens.Ready(ctx); err != nil {
-			return nil, tokensUnavailable(skillsharing.ExecutedNo)
+			return nil, p.withoutTokens(run.ExecutedNo)
 		}
 	}
 	outcome := f.bridge(p).Execute(ctx, call)
@@ -35,10 +35,11 @@ func (f *Front) executeSkill(ctx context.Context, p *params) (jsontext.Value, *j
 func (f *Front) submitSkill(ctx context.Context, p *params) *jsonrpc.Error {
 	call := executeCall(ctx, p)
 	p.wait()
-	if p.fault == nil {
-		f.bridge(p).Submit(ctx, call)
+	if p.failure != nil {
+		return p.refusal()
 	}
-	return p.fault
+	f.bridge(p).Submit(ctx, call)
+	return nil
 }
 
 // executeCall reads the params of execute_skill.
@@ -74,24 +75,24 @@ func (f *Front) answerOutcome(ctx context.Context, req *jsonrpc.Request, o *tran
 	if o.Failure == nil {
 		switch {
 		case o.Run == nil:
-			return nil, failureError(&translate.Failure{}, subject{name: name, skillID: o.SkillID})
+			return nil, failureError(&run.Failure{}, subject{name: name, skillID: o.SkillID})
 		case r.State == run.Accepted, r.State == run.Working:
 			return running(r, cmp.Or(o.SkillID, name), f.tokenOf(ctx, r)), nil
 		}
 		return appendCompleted(req.Room(), r, cmp.Or(o.SkillID, name)), nil
 	}
-	e := cmp.Or(o.Failure.Err, &skillsharing.Error{})
+	failure := o.Failure
 	about := subject{name: name, skillID: o.SkillID, executionID: r.ExecutionID}
 	runID := runIDOf(o)
-	skill := cmp.Or(o.SkillID, e.SkillID, name)
-	switch kind := o.Failure.Kind; {
-	case kind == translate.RunFailed:
-		return failed(o.Failure, e, r.State, runID, skill, ""), nil
-	case kind == translate.TimedOut && runID != "":
-		return failed(o.Failure, e, run.TimedOut, runID, skill, f.tokenOf(ctx, r)), nil
+	skill := cmp.Or(o.SkillID, failure.SkillID, name)
+	switch {
+	case failure.Kind == run.RunFailed:
+		return failed(failure, r.State, runID, skill, ""), nil
+	case failure.Kind == run.DeadlineExceeded && runID != "":
+		return failed(failure, run.TimedOut, runID, skill, f.tokenOf(ctx, r)), nil
 	}
 	about.runToken = f.tokenOf(ctx, r)
-	return nil, failureError(o.Failure, about)
+	return nil, failureError(failure, about)
 }
 
 // runIDOf is the id of the run that an outcome is about, if there is one.
@@ -99,8 +100,8 @@ func runIDOf(o *translate.Outcome) string {
 	switch {
 	case o.Run != nil && o.Run.ExecutionID != "":
 		return o.Run.ExecutionID
-	case o.Failure != nil && o.Failure.Err != nil:
-		return o.Failure.Err.ExecutionID
+	case o.Failure != nil:
+		return o.Failure.ExecutionID
 	}
 	return ""
 }
@@ -112,7 +113,7 @@ func CodeOf(c *translate.Call, o *translate.Outcome) int {
 	if c.Method == methodUnknown {
 		return jsonrpc.CodeMethodNotFound
 	}
-	if f == nil || f.Kind == translate.RunFailed || f.Kind == translate.TimedOut && runIDOf(o) != "" {
+	if f == nil || f.Kind == run.RunFailed || f.Kind == run.DeadlineExceeded && runIDOf(o) != "" {
 		return 0
 	}
 	return rowOf(f.Kind).Code
@@ -163,36 +164,35 @@ func appendTook(text []byte, d time.Duration) []byte {
 }
 
 // failed is the result of a run that ended badly or not in time.
-func failed(f *translate.Failure, e *skillsharing.Error, state run.State, runID, skill, runToken string) jsontext.Value {
+func failed(f *run.Failure, state run.State, runID, skill, runToken string) jsontext.Value {
 	late := state == run.TimedOut
-	verb, otherwise := " failed: ", rowOf(translate.RunFailed).Meaning
+	verb, otherwise := " failed: ", rowOf(run.RunFailed).Meaning
 	if late {
 		verb, otherwise = " did not finish in time: ", "The run took longer than it may"
 	}
-	message := messageOf(e.Message, otherwise)
-	b := builder{buf: make([]byte, 0, 320+2*len(message)+len(e.Details)+len(e.Retry)+len(runToken))}
+	message := messageOf(f.Message, otherwise)
+	b := builder{buf: make([]byte, 0, 320+2*len(message)+len(f.Details)+len(f.Retry)+len(runToken))}
 	b.open()
 	b.text("status", "failed")
 	b.text("run_id", runID)
 	b.optional("run_token", runToken)
 	b.text("summary", clean("Skill "+clean(skill, maxName)+verb+message, maxMessage))
 	b.openMember("error")
-	b.text("type", failureType(e.Code, late))
+	b.text("type", failureType(f.Code, late))
 	b.text("message", message)
-	b.findings(f, e)
+	b.findings(f)
 	b.close()
 	b.close()
 	return b.buf
 }
 
 // failureType is the provider's own code of a failure, or the protocol's.
-func failureType(code skillsharing.ErrorCode, late bool) string {
-	name := clean(string(code), maxName)
+func failureType(code string, late bool) string {
 	switch {
-	case name == executionTimeout, name == "" && late:
+	case code != "":
+		return clean(code, maxName)
+	case late:
 		return string(skillsharing.InvocationTimeout)
-	case name == "":
-		return executionFailed
 	}
-	return name
+	return executionFailed
 }

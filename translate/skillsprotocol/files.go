@@ -26,11 +26,11 @@ const (
 func (f *Front) readSkillFile(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.Error) {
 	call := describeCall(ctx, p)
 	path := p.required(paramPath, fileSkill+" or "+fileDescriptor)
-	if p.fault == nil && path != fileSkill && path != fileDescriptor {
+	if p.failure == nil && path != fileSkill && path != fileDescriptor {
 		p.reject(paramPath, reasonNotFound, "must be "+fileSkill+" or "+fileDescriptor+": skills have no other files here", fileSkill, fileDescriptor)
 	}
-	if p.fault != nil {
-		return nil, p.fault
+	if p.failure != nil {
+		return nil, p.refusal()
 	}
 	d, failure := f.bridge(p).Describe(ctx, call)
 	if failure != nil {

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
@@ -25,12 +24,12 @@ type Bridge interface {
 	// Follow asks about a run that was submitted before, and waits for its end for as long as the call's Wait says.
 	Follow(ctx context.Context, ref run.Ref, call translate.Call) translate.Outcome
 	// Report tells of a call that was answered without any of these; a nil failure means that it was answered well.
-	Report(ctx context.Context, call translate.Call, o translate.Operation, failure *translate.Failure)
+	Report(ctx context.Context, call translate.Call, o translate.Operation, failure *run.Failure)
 	// List returns the skills that the query selects, in the byte order of their names.
 	List(ctx context.Context, q translate.Query) translate.Listing
 	// Describe tells all about the skill that the call's Name, Version and Principal select, or why it can't:
 	// exactly one of the two is not nil.
-	Describe(ctx context.Context, call translate.Call) (*translate.Description, *translate.Failure)
+	Describe(ctx context.Context, call translate.Call) (*translate.Description, *run.Failure)
 	// Namespaces lists the configured ones in byte order.
 	Namespaces() []string
 }
@@ -155,31 +154,33 @@ var unsupported = []string{"run_code", "create_blob", "read_blob"}
 // without following it; other notifications have no effect.
 func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 	if !slices.Contains(methods, req.Method) {
-		fault := methodNotFound(req.Method)
-		f.report(ctx, methodUnknown, fault)
+		fault, failure := methodNotFound(req.Method)
+		f.report(ctx, methodUnknown, failure)
 		return nil, fault
 	}
-	if reason, fault := f.admit(callerOf(ctx)); fault != nil {
+	if reason, failure := f.admit(callerOf(ctx)); failure != nil {
 		if f.Refused != nil {
 			f.Refused(ctx, req.Method, reason)
 		}
-		f.report(ctx, req.Method, fault)
-		return nil, fault
+		f.report(ctx, req.Method, failure)
+		return nil, failureError(failure, subject{})
 	}
 	if req.IsNotification() && req.Method != methodExecute {
 		return nil, nil
 	}
 	var result jsontext.Value
-	p, fault := readParams(req)
+	var fault *jsonrpc.Error
+	p := readParams(req)
 	switch {
-	case fault != nil:
+	case p.failure != nil:
+		fault = p.refusal()
 	case req.IsNotification():
 		fault = f.submitSkill(ctx, &p)
 	default:
 		result, fault = f.serve(ctx, &p)
 	}
 	if !p.called {
-		f.report(ctx, req.Method, fault)
+		f.report(ctx, req.Method, p.failure)
 	}
 	return result, fault
 }
@@ -201,7 +202,8 @@ func (f *Front) serve(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.
 	case methodGuide:
 		return f.loadGuide(ctx, p)
 	}
-	return nil, methodNotFound(p.request.Method)
+	fault, _ := methodNotFound(p.request.Method)
+	return nil, fault
 }
 
 // bridge is for calling the bridge, which reports the call then.
@@ -210,8 +212,9 @@ func (f *Front) bridge(p *params) Bridge {
 	return f.Bridge
 }
 
-// report has the bridge report a request that was answered without calling it.
-func (f *Front) report(ctx context.Context, method string, fault *jsonrpc.Error) {
+// report has the bridge report a request that was answered without calling it; a nil
+// failure means that it was answered well.
+func (f *Front) report(ctx context.Context, method string, failure *run.Failure) {
 	caller := callerOf(ctx)
 	operation := translate.OperationDescribe
 	switch method {
@@ -224,61 +227,34 @@ func (f *Front) report(ctx context.Context, method string, fault *jsonrpc.Error)
 	}
 	f.Bridge.Report(ctx, translate.Call{
 		Front: frontName, Method: method, Arrived: caller.Arrived, Principal: caller.Principal, TraceID: caller.TraceID,
-	}, operation, failureOf(fault))
-}
-
-// failureOf is what an error of this package reports as; nil: there was none.
-func failureOf(fault *jsonrpc.Error) *translate.Failure {
-	if fault == nil {
-		return nil
-	}
-	var data struct {
-		Param    string                `json:"param"`
-		Reason   string                `json:"reason"`
-		Phase    skillsharing.Phase    `json:"phase"`
-		Executed skillsharing.Executed `json:"executed"`
-		Next     translate.Next        `json:"next"`
-	}
-	_ = json.Unmarshal(fault.Data, &data) // what is not there is not reported
-	e := &skillsharing.Error{Source: skillsharing.SourceBridge, Phase: data.Phase, Executed: data.Executed, Message: fault.Message}
-	failure := &translate.Failure{Next: data.Next, Err: e}
-	switch fault.Code {
-	case jsonrpc.CodeInternalError:
-		failure.Kind = translate.Internal
-	case codeAuthRequired:
-		failure.Kind, e.Code, e.Hint = translate.AuthRequired, skillsharing.AuthRequired, skillsharing.HintAnonymous
-	default:
-		failure.Kind, e.Code = translate.InvalidArguments, skillsharing.ValidationError
-		e.Arguments = &skillsharing.ArgumentError{Param: data.Param, Reason: data.Reason}
-	}
-	return failure
+	}, operation, failure)
 }
 
 // methodNotFound tells a method that the bridge can't offer from one that does
 // not exist.
-func methodNotFound(method string) *jsonrpc.Error {
+func methodNotFound(method string) (*jsonrpc.Error, *run.Failure) {
 	name := clean(method, maxName)
-	reason, next, message := "unknown", translate.NextFixParams,
+	reason, next, message := reasonUnknown, run.NextFixParams,
 		"Method not found: load_skills_protocol_guide tells which methods exist"
 	if slices.Contains(unsupported, method) {
-		reason, next = "not_supported_by_bridge", translate.NextNone
+		reason, next = run.Unsupported, run.NextNone
 		message = "Method not found: this bridge executes remote skills only and does not support " + name
 	}
 	var b builder
 	b.open()
 	b.text("method", name)
 	b.text("reason", reason)
-	b.advice(skillsharing.SourceBridge, skillsharing.ExecutedNo, next)
+	b.advice(run.Bridge, run.ExecutedNo, next)
 	b.close()
-	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: message, Data: b.buf}
+	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: message, Data: b.buf}, invalidParam("", reason, message, nil)
 }
 
 // envelopeData is the data of errors that are found before a method is known,
 // or after it broke down.
 func envelopeData(code int, reason string, limit *jsonrpc.Limit) jsontext.Value {
-	executed, next := skillsharing.ExecutedNo, translate.NextFixParams
+	executed, next := run.ExecutedNo, run.NextFixParams
 	if code == jsonrpc.CodeInternalError {
-		executed, next = skillsharing.ExecutedMaybe, translate.NextNone
+		executed, next = run.ExecutedMaybe, run.NextNone
 	}
 	var b builder
 	b.open()
@@ -286,7 +262,7 @@ func envelopeData(code int, reason string, limit *jsonrpc.Limit) jsontext.Value 
 	if limit != nil && limit.Name != "" {
 		b.limit(strings.TrimPrefix(limit.Name, "limits "), limit.Max)
 	}
-	b.advice(skillsharing.SourceBridge, executed, next)
+	b.advice(run.Bridge, executed, next)
 	b.close()
 	return b.buf
 }
@@ -297,15 +273,14 @@ func tooLarge(req *jsonrpc.Request, fault *jsonrpc.Error) *jsonrpc.Error {
 	if fault != nil {
 		return withoutDetails(fault, req)
 	}
-	executed, next := skillsharing.ExecutedNo, translate.NextRetry
+	executed := run.ExecutedNo
 	switch req.Method { // whose outputs are reserved before
 	case methodExecute:
-		executed, next = skillsharing.ExecutedMaybe, translate.NextNone
+		executed = run.ExecutedMaybe
 	case methodGetRun:
-		executed, next = skillsharing.ExecutedYes, translate.NextFollowRun
+		executed = run.ExecutedYes
 	}
-	e := skillsharing.NoRoom(req, "", "", executed, next == translate.NextFollowRun)
-	return failureError(&translate.Failure{Kind: translate.RateLimited, Next: next, Err: e}, subject{})
+	return failureError(skillsharing.NoRoom(req, "", "", executed, executed == run.ExecutedYes), subject{})
 }
 
 // withoutDetails is an error that has the limit, instead of its details, and nothing
@@ -333,30 +308,24 @@ const (
 )
 
 // admit says why a caller is refused for its principal, to the operator and to the
-// caller; a nil error admits it.
-func (f *Front) admit(caller Caller) (reason string, fault *jsonrpc.Error) {
+// caller; a nil failure admits it.
+func (f *Front) admit(caller Caller) (reason string, refused *run.Failure) {
 	switch {
 	case caller.Ambiguous != "":
-		return caller.Ambiguous, principalError(translate.NextAskOperator, caller.Ambiguous,
+		return caller.Ambiguous, principalFailure(false, caller.Ambiguous,
 			"This bridge can't tell who you are, and refuses who could be mistaken for another: "+caller.Ambiguous+"; ask its operator")
 	case f.RequirePrincipal && caller.Principal == "":
-		return NoPrincipal, principalError(translate.NextAuthenticate, "the request names no principal",
+		return NoPrincipal, principalFailure(true, "the request names no principal",
 			"This bridge answers authenticated callers only: authenticate the HTTP request as its operator has told you")
 	}
 	return "", nil
 }
 
-// principalError refuses a caller for its principal.
-func principalError(next translate.Next, reason, message string) *jsonrpc.Error {
-	return failureError(&translate.Failure{
-		Kind: translate.AuthRequired,
-		Next: next,
-		Err: &skillsharing.Error{
-			Message:  message,
-			Phase:    skillsharing.PhaseAuth,
-			Source:   skillsharing.SourceBridge,
-			Executed: skillsharing.ExecutedNo,
-			Details:  jsontext.Value(`{"required_by":"bridge","reason":"` + reason + `"}`),
-		},
-	}, subject{})
+// principalFailure refuses a caller for its principal.
+func principalFailure(missing bool, reason, message string) *run.Failure {
+	return &run.Failure{
+		Kind: run.AuthRequired, Message: message, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo,
+		Demand:  &run.Demand{OfCaller: missing},
+		Details: jsontext.Value(`{"required_by":"bridge","reason":"` + reason + `"}`),
+	}
 }

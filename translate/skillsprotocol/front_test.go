@@ -25,7 +25,7 @@ type fakeBridge struct {
 	outcome     translate.Outcome
 	listing     translate.Listing
 	description *translate.Description
-	failure     *translate.Failure
+	failure     *run.Failure
 	namespaces  []string
 
 	executed, submitted, described, followed []translate.Call
@@ -36,11 +36,11 @@ type fakeBridge struct {
 	reported []string // calls that were answered without any of these
 }
 
-func (b *fakeBridge) Report(_ context.Context, call translate.Call, o translate.Operation, failure *translate.Failure) {
+func (b *fakeBridge) Report(_ context.Context, call translate.Call, o translate.Operation, failure *run.Failure) {
 	text := call.Method + " " + string(o)
 	if failure != nil {
-		text += fmt.Sprintf(" %d %s", failure.Kind, failure.Next)
-		if a := failure.Err.Arguments; a != nil {
+		text += fmt.Sprintf(" %d %s", failure.Kind, failure.Next())
+		if a := failure.Argument; a != nil {
 			text += " " + a.Param + " " + a.Reason
 		}
 	}
@@ -67,7 +67,7 @@ func (b *fakeBridge) List(_ context.Context, q translate.Query) translate.Listin
 	return b.listing
 }
 
-func (b *fakeBridge) Describe(_ context.Context, call translate.Call) (*translate.Description, *translate.Failure) {
+func (b *fakeBridge) Describe(_ context.Context, call translate.Call) (*translate.Description, *run.Failure) {
 	b.described = append(b.described, call)
 	return b.description, b.failure
 }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -41,7 +41,7 @@ func (f *Front) loadGuide(context.Context, *params) (jsontext.Value, *jsonrpc.Er
 		}
 	}
 	for kind, row := range codes {
-		if k := translate.Kind(kind); k != translate.RunFailed && k != translate.Stopped && k != translate.ClientGone { // which have codes of others, or that nobody reads
+		if k := run.Kind(kind); k != run.RunFailed && k != run.Stopped && k != run.ClientGone { // which have codes of others, or that nobody reads
 			g.Codes = append(g.Codes, codeRow{row.Code, cmp.Or(row.Name, "none"), row.Meaning})
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 func readGuide(t *testing.T, namespaces ...string) string {
@@ -71,7 +71,7 @@ func TestGuideCodes(t *testing.T) {
 	text := readGuide(t, "corp")
 	listed := 0
 	for _, row := range rows {
-		_, fault := execute(t, translate.Outcome{Failure: &translate.Failure{Kind: row.kind, Err: &skillsharing.Error{Source: skillsharing.SourceProvider}}})
+		_, fault := execute(t, translate.Outcome{Failure: &run.Failure{Kind: row.kind, By: run.Provider}})
 		name := "none"
 		if row.name != "" {
 			name = row.name
@@ -84,9 +84,9 @@ func TestGuideCodes(t *testing.T) {
 	if got := strings.Count(text, "\n| -32"); got != listed+3 {
 		t.Errorf("%d codes are listed, of which %d exist", got, listed+3)
 	}
-	for _, next := range []translate.Next{
-		translate.NextRetry, translate.NextFixParams, translate.NextAuthenticate, translate.NextAskOperator,
-		translate.NextFollowRun, translate.NextOtherSkill, translate.NextNone,
+	for _, next := range []run.Next{
+		run.NextRetry, run.NextFixParams, run.NextAuthenticate, run.NextAskOperator,
+		run.NextFollowRun, run.NextOtherSkill, run.NextNone,
 	} {
 		if !strings.Contains(text, "\n| `"+string(next)+"` | ") {
 			t.Errorf("%s is not explained", next)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // The sizes of a page of list_skills.
@@ -36,8 +36,8 @@ func (f *Front) listSkills(ctx context.Context, p *params) (jsontext.Value, *jso
 	detail := p.oneOf(paramDetail, detailNames, detailSummary)
 	limit := p.integer(paramLimit, 1, maxLimit, defaultLimit)
 	after := p.cursor()
-	if p.fault != nil {
-		return nil, p.fault
+	if p.failure != nil {
+		return nil, p.refusal()
 	}
 	caller := callerOf(ctx)
 	listing := f.bridge(p).List(ctx, translate.Query{
@@ -115,7 +115,7 @@ func (b *builder) unknownNamespace(namespace string, all []string) {
 		others, candidates = methodGuide+" names the namespaces", nil
 	}
 	b.openMember("hint")
-	b.argument(skillsharing.ArgumentError{Param: paramNames[paramNamespace], Reason: reasonNotFound, Candidates: candidates})
+	b.argument(run.Argument{Param: paramNames[paramNamespace], Reason: reasonNotFound, Candidates: candidates})
 	b.text("message", "no source has the namespace '"+clean(namespace, maxName)+"'; "+others)
 	b.close()
 }
@@ -139,12 +139,9 @@ func (b *builder) entry(e *translate.Entry, detail string) {
 func (b *builder) unavailable(sources []translate.Unavailable) {
 	b.openArray("unavailable")
 	for _, u := range sources {
-		row, message := codes[translate.Internal], ""
+		row, message := codes[run.Internal], ""
 		if u.Failure != nil {
-			row = rowOf(u.Failure.Kind)
-			if u.Failure.Err != nil {
-				message = u.Failure.Err.Message
-			}
+			row, message = rowOf(u.Failure.Kind), u.Failure.Message
 		}
 		code := string(row.Name)
 		if code == "" {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 type listPage struct {
@@ -125,9 +125,9 @@ func TestListUnavailable(t *testing.T) {
 	b := &fakeBridge{listing: translate.Listing{
 		Skills: entries(1),
 		Unavailable: []translate.Unavailable{
-			{Namespace: "down", Failure: &translate.Failure{Kind: translate.Unreachable, Err: &skillsharing.Error{Code: skillsharing.EndpointUnreachable, Message: "Can't\nconnect"}}},
-			{Namespace: "broken", Failure: &translate.Failure{Kind: translate.InvalidDocument, Err: &skillsharing.Error{Message: strings.Repeat("x", 5000)}}},
-			{Namespace: "odd", Failure: &translate.Failure{Kind: translate.Internal, Err: &skillsharing.Error{}}},
+			{Namespace: "down", Failure: &run.Failure{Kind: run.Unreachable, Message: "Can't\nconnect"}},
+			{Namespace: "broken", Failure: &run.Failure{Kind: run.InvalidDocument, Message: strings.Repeat("x", 5000)}},
+			{Namespace: "odd", Failure: &run.Failure{Kind: run.Internal}},
 			{Namespace: "empty"},
 		},
 	}}

@@ -11,7 +11,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
 // execute sends execute_skill to a bridge that has o ready.
@@ -52,42 +51,43 @@ func TestCompleted(t *testing.T) {
 
 // rows is the error table: how each kind is answered, before and after a run was accepted.
 var rows = []struct {
-	kind  translate.Kind
+	kind  run.Kind
 	code  int
 	name  string // data.code
 	param string // what the data of -32602 starts with
+	next  string // if nothing was executed, and the provider says when to try again
 }{
-	{translate.Internal, -32603, "", ""},
-	{translate.InvalidArguments, -32602, "VALIDATION_ERROR", `"param":"args","reason":"rejected_by_provider",`},
-	{translate.SkillNotFound, -32602, "SKILL_NOT_FOUND", `"param":"name","reason":"not_found",`},
-	{translate.AuthRequired, -32050, "AUTH_REQUIRED", ""},
-	{translate.PermissionDenied, -32051, "PERMISSION_DENIED", ""},
-	{translate.TimedOut, -32052, "INVOCATION_TIMEOUT", ""},
-	{translate.Unreachable, -32053, "ENDPOINT_UNREACHABLE", ""},
-	{translate.VersionIncompatible, -32054, "VERSION_INCOMPATIBLE", ""},
-	{translate.InvalidDocument, -32055, "VALIDATION_ERROR", ""},
-	{translate.ProviderFault, -32056, "INVALID_PROVIDER_RESPONSE", ""},
-	{translate.RateLimited, -32057, "RATE_LIMITED", ""},
+	{run.Internal, -32603, "", "", "retry"},
+	{run.InvalidArguments, -32602, "VALIDATION_ERROR", `"param":"args","reason":"rejected_by_provider",`, "fix_params"},
+	{run.SkillNotFound, -32602, "SKILL_NOT_FOUND", `"param":"name","reason":"not_found",`, "other_skill"},
+	{run.AuthRequired, -32050, "AUTH_REQUIRED", "", "ask_operator"},
+	{run.PermissionDenied, -32051, "PERMISSION_DENIED", "", "ask_operator"},
+	{run.DeadlineExceeded, -32052, "INVOCATION_TIMEOUT", "", "retry"},
+	{run.Unreachable, -32053, "ENDPOINT_UNREACHABLE", "", "retry"},
+	{run.VersionIncompatible, -32054, "VERSION_INCOMPATIBLE", "", "other_skill"},
+	{run.InvalidDocument, -32055, "VALIDATION_ERROR", "", "other_skill"},
+	{run.ProviderFault, -32056, "INVALID_PROVIDER_RESPONSE", "", "other_skill"},
+	{run.RateLimited, -32057, "RATE_LIMITED", "", "retry"},
 }
 
 func TestErrorTable(t *testing.T) {
 	for _, row := range rows {
 		for _, accepted := range []bool{false, true} {
-			if accepted && row.kind == translate.TimedOut {
+			if accepted && row.kind == run.DeadlineExceeded {
 				continue // level 2: TestTimeoutAfterAcceptance
 			}
 			o := translate.Outcome{
 				SkillID: "corp/skill",
-				Failure: &translate.Failure{Kind: row.kind, Next: translate.NextRetry, Err: &skillsharing.Error{
-					Code: skillsharing.ErrorCode(row.name), Message: "What happened.", Phase: skillsharing.PhaseInvoke, Source: skillsharing.SourceProvider,
-					HTTPStatus: 418, Executed: skillsharing.ExecutedNo,
-					Details: jsontext.Value(`{"a":1.0,"a":2}`), DetailsSource: skillsharing.SourceProvider, Retry: jsontext.Value(`{"suggested_delay_ms":1e3}`),
-				}},
+				Failure: &run.Failure{
+					Kind: row.kind, Message: "What happened.", Phase: run.PhaseInvoke, By: run.Provider,
+					HTTPStatus: 418, Executed: run.ExecutedNo,
+					Details: jsontext.Value(`{"a":1.0,"a":2}`), DetailsSource: run.Provider, Retry: jsontext.Value(`{"suggested_delay_ms":1e3}`),
+				},
 			}
-			id, executed := "", "no"
+			id, executed, next := "", "no", row.next
 			if accepted {
 				o.Run = &translate.Run{Ref: run.Ref{ExecutionID: "exec-1"}, State: run.Working}
-				o.Failure.Err.Executed, executed = skillsharing.ExecutedYes, "yes"
+				o.Failure.Executed, executed, next = run.ExecutedYes, "yes", "follow_run"
 				id = `"execution_id":"exec-1",`
 			}
 			want := "{"
@@ -96,7 +96,7 @@ func TestErrorTable(t *testing.T) {
 			}
 			want += row.param + `"skill_id":"corp/skill","http_status":418,"phase":"invoke",` + id +
 				`"details":{"a":1.0,"a":2},"details_source":"provider","retry":{"suggested_delay_ms":1e3},` +
-				`"source":"provider","executed":"` + executed + `","next":"retry"}`
+				`"source":"provider","executed":"` + executed + `","next":"` + next + `"}`
 			result, fault := execute(t, o)
 			if result != nil || fault == nil || fault.Code != row.code || fault.Message != "What happened." || string(fault.Data) != want {
 				t.Errorf("kind %d, accepted %v: %s\n got %+v\nwant %s", row.kind, accepted, result, fault, want)
@@ -108,16 +108,17 @@ func TestErrorTable(t *testing.T) {
 // An error that says nothing still answers with everything that is promised.
 func TestBareErrors(t *testing.T) {
 	for _, row := range rows {
-		_, fault := execute(t, translate.Outcome{Failure: &translate.Failure{Kind: row.kind, Err: &skillsharing.Error{Message: " \n"}}})
+		failure := &run.Failure{Kind: row.kind, Message: " \n"}
+		_, fault := execute(t, translate.Outcome{Failure: failure})
 		if fault == nil || fault.Code != row.code || strings.TrimSpace(fault.Message) == "" ||
-			!strings.HasSuffix(string(fault.Data), `"source":"bridge","executed":"maybe","next":"none"}`) {
+			!strings.HasSuffix(string(fault.Data), `"source":"bridge","executed":"maybe","next":"`+string(failure.Next())+`"}`) {
 			t.Errorf("kind %d: %+v", row.kind, fault)
 		}
 	}
 	for name, o := range map[string]translate.Outcome{
 		"nothing":     {},
-		"no error":    {Failure: &translate.Failure{}},
-		"later kinds": {Failure: &translate.Failure{Kind: 200, Err: &skillsharing.Error{}}},
+		"no error":    {Failure: &run.Failure{}},
+		"later kinds": {Failure: &run.Failure{Kind: 200}},
 	} {
 		if _, fault := execute(t, o); fault == nil || fault.Code != -32603 || fault.Message == "" {
 			t.Errorf("%s: %+v", name, fault)
@@ -129,39 +130,39 @@ func TestArgumentErrors(t *testing.T) {
 	const advice = `"source":"bridge","executed":"no","next":"fix_params"}`
 	for _, c := range []struct {
 		name string
-		kind translate.Kind
-		err  skillsharing.Error
+		kind run.Kind
+		err  run.Failure
 		want string
 	}{
 		{
-			"found by the bridge", translate.InvalidArguments,
-			skillsharing.Error{Code: skillsharing.ValidationError, Arguments: &skillsharing.ArgumentError{Param: "location", Path: "/location", Reason: "type"}},
+			"found by the bridge", run.InvalidArguments,
+			run.Failure{Argument: &run.Argument{Param: "location", Path: "/location", Reason: "type"}},
 			`{"param":"location","reason":"type","path":"/location",` + advice,
 		},
 		{
-			"ambiguous", translate.InvalidArguments,
-			skillsharing.Error{Arguments: &skillsharing.ArgumentError{Param: "name", Reason: "ambiguous", Candidates: []string{"a.x", "b.x"}}},
+			"ambiguous", run.InvalidArguments,
+			run.Failure{Argument: &run.Argument{Param: "name", Reason: "ambiguous", Candidates: []string{"a.x", "b.x"}}},
 			`{"param":"name","reason":"ambiguous","candidates":["a.x","b.x"],` + advice,
 		},
-		{"nobody knows", translate.InvalidArguments, skillsharing.Error{}, `{"param":"args","reason":"invalid",` + advice},
+		{"nobody knows", run.InvalidArguments, run.Failure{}, `{"param":"args","reason":"invalid",` + advice},
 		{
-			"version", translate.SkillNotFound,
-			skillsharing.Error{SkillID: "corp/x", Arguments: &skillsharing.ArgumentError{Param: "version", Reason: "not_found"}},
+			"version", run.SkillNotFound,
+			run.Failure{SkillID: "corp/x", Argument: &run.Argument{Param: "version", Reason: "not_found"}},
 			`{"code":"SKILL_NOT_FOUND","param":"version","reason":"not_found","skill_id":"corp/x","details":{"skill_id":"corp/x"},` + advice,
 		},
 		{
-			"unknown name", translate.SkillNotFound,
-			skillsharing.Error{},
+			"unknown name", run.SkillNotFound,
+			run.Failure{},
 			`{"code":"SKILL_NOT_FOUND","param":"name","reason":"not_found","details":{"name":"asked.for"},` + advice,
 		},
 		{
-			"unknown name with details", translate.SkillNotFound,
-			skillsharing.Error{Details: jsontext.Value(`{"skill_id":"asked.for","candidates":["asked.four"]}`)},
+			"unknown name with details", run.SkillNotFound,
+			run.Failure{Details: jsontext.Value(`{"skill_id":"asked.for","candidates":["asked.four"]}`)},
 			`{"code":"SKILL_NOT_FOUND","param":"name","reason":"not_found","details":{"skill_id":"asked.for","candidates":["asked.four"]},` + advice,
 		},
 	} {
-		c.err.Source, c.err.Executed, c.err.Message = skillsharing.SourceBridge, skillsharing.ExecutedNo, "m"
-		_, fault := execute(t, translate.Outcome{Failure: &translate.Failure{Kind: c.kind, Next: translate.NextFixParams, Err: &c.err}})
+		c.err.Kind, c.err.By, c.err.Executed, c.err.Message = c.kind, run.Bridge, run.ExecutedNo, "m"
+		_, fault := execute(t, translate.Outcome{Failure: &c.err})
 		if fault == nil || fault.Code != -32602 || string(fault.Data) != c.want {
 			t.Errorf("%s: %+v", c.name, fault)
 		}
@@ -169,25 +170,24 @@ func TestArgumentErrors(t *testing.T) {
 }
 
 func TestDetailsSource(t *testing.T) {
-	for _, source := range []skillsharing.Source{"", skillsharing.SourceBridge, skillsharing.SourceProvider} {
-		_, fault := execute(t, translate.Outcome{Failure: &translate.Failure{Kind: translate.AuthRequired, Err: &skillsharing.Error{
-			Source: skillsharing.SourceBridge, Details: jsontext.Value(`{}`), DetailsSource: source,
-		}}})
-		if strings.Contains(string(fault.Data), `"details_source":"provider"`) != (source == skillsharing.SourceProvider) {
+	for _, source := range []run.Party{"", run.Bridge, run.Provider} {
+		_, fault := execute(t, translate.Outcome{Failure: &run.Failure{
+			Kind: run.AuthRequired, By: run.Bridge, Details: jsontext.Value(`{}`), DetailsSource: source,
+		}})
+		if strings.Contains(string(fault.Data), `"details_source":"provider"`) != (source == run.Provider) {
 			t.Errorf("%q: %s", source, fault.Data)
 		}
 	}
 }
 
 func TestTimeoutAfterAcceptance(t *testing.T) {
-	own := &skillsharing.Error{
-		Code: skillsharing.InvocationTimeout, Message: "Time was up after 5000 ms.", Source: skillsharing.SourceBridge,
-		Phase: skillsharing.PhasePoll, ExecutionID: "exec-1", Executed: skillsharing.ExecutedYes, Details: jsontext.Value(`{"timeout_ms":5000,"execution_id":"exec-1"}`),
+	failure := &run.Failure{
+		Kind: run.DeadlineExceeded, Message: "Time was up after 5000 ms.", By: run.Bridge,
+		Phase: run.PhasePoll, ExecutionID: "exec-1", Executed: run.ExecutedYes, Details: jsontext.Value(`{"timeout_ms":5000,"execution_id":"exec-1"}`),
 	}
 	const want = `{"status":"failed","run_id":"exec-1","summary":"Skill corp/skill did not finish in time: Time was up after 5000 ms.",` +
 		`"error":{"type":"INVOCATION_TIMEOUT","message":"Time was up after 5000 ms.","details":{"timeout_ms":5000,"execution_id":"exec-1"},` +
 		`"source":"bridge","executed":"yes","next":"follow_run"}}`
-	failure := &translate.Failure{Kind: translate.TimedOut, Next: translate.NextFollowRun, Err: own}
 	for name, r := range map[string]*translate.Run{
 		"with the run":             {Ref: run.Ref{ExecutionID: "exec-1"}, State: run.Working},
 		"with the error's id only": nil,
@@ -203,51 +203,41 @@ func TestRunFailed(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		status run.State
-		err    skillsharing.Error
+		err    run.Failure
 		want   string
 	}{
 		{
 			"everything said", run.Failed,
-			skillsharing.Error{Code: "BOOKING_FAILED", Message: "No tables", Details: jsontext.Value(`"scalar"`), DetailsSource: skillsharing.SourceProvider, Retry: jsontext.Value(`{"suggested_delay_ms":5}`)},
+			run.Failure{Code: "BOOKING_FAILED", Message: "No tables", Details: jsontext.Value(`"scalar"`), DetailsSource: run.Provider, Retry: jsontext.Value(`{"suggested_delay_ms":5}`)},
 			`"summary":"Skill corp/skill failed: No tables","error":{"type":"BOOKING_FAILED","message":"No tables","details":"scalar","details_source":"provider",` +
 				`"retry":{"suggested_delay_ms":5},`,
 		},
 		{
 			"nothing said", run.Failed,
-			skillsharing.Error{},
+			run.Failure{},
 			`"summary":"Skill corp/skill failed: The run failed and the provider gave no reason","error":{"type":"EXECUTION_FAILED","message":"The run failed and the provider gave no reason",`,
 		},
 		{
 			"timeout without a code", run.TimedOut,
-			skillsharing.Error{},
+			run.Failure{},
 			`"summary":"Skill corp/skill did not finish in time: The run took longer than it may","error":{"type":"INVOCATION_TIMEOUT","message":"The run took longer than it may",`,
 		},
 		{
-			"the other name of a timeout", run.TimedOut,
-			skillsharing.Error{Code: "EXECUTION_TIMEOUT", Message: "late"},
-			`"summary":"Skill corp/skill did not finish in time: late","error":{"type":"INVOCATION_TIMEOUT","message":"late",`,
-		},
-		{
-			"the other name in a failed run", run.Failed,
-			skillsharing.Error{Code: "EXECUTION_TIMEOUT", Message: "late"},
-			`"summary":"Skill corp/skill failed: late","error":{"type":"INVOCATION_TIMEOUT","message":"late",`,
-		},
-		{
 			"a timeout with its own code", run.TimedOut,
-			skillsharing.Error{Code: "TOO_SLOW", Message: "late"},
+			run.Failure{Code: "TOO_SLOW", Message: "late"},
 			`"summary":"Skill corp/skill did not finish in time: late","error":{"type":"TOO_SLOW","message":"late",`,
 		},
 		{
 			"a code of calls stays one of the run", run.Failed,
-			skillsharing.Error{Code: skillsharing.AuthRequired, Message: "no"},
+			run.Failure{Code: "AUTH_REQUIRED", Message: "no"},
 			`"summary":"Skill corp/skill failed: no","error":{"type":"AUTH_REQUIRED","message":"no",`,
 		},
 	} {
-		c.err.Source, c.err.Executed = skillsharing.SourceProvider, skillsharing.ExecutedYes
+		c.err.Kind, c.err.By, c.err.Executed = run.RunFailed, run.Provider, run.ExecutedYes
 		got, fault := execute(t, translate.Outcome{
 			SkillID: "corp/skill",
 			Run:     &translate.Run{Ref: run.Ref{ExecutionID: "exec-1"}, State: c.status},
-			Failure: &translate.Failure{Kind: translate.RunFailed, Next: translate.NextNone, Err: &c.err},
+			Failure: &c.err,
 		})
 		want := `{"status":"failed","run_id":"exec-1",` + c.want + `"source":"provider","executed":"yes","next":"none"}}`
 		if fault != nil || string(got) != want {
@@ -272,15 +262,14 @@ func TestMessagesAreClean(t *testing.T) {
 		"":                                "A credential is missing or was refused",
 		strings.Repeat("\n", 1) + "after": " after",
 	} {
-		_, fault := execute(t, translate.Outcome{Failure: &translate.Failure{Kind: translate.AuthRequired, Err: &skillsharing.Error{Message: in}}})
+		_, fault := execute(t, translate.Outcome{Failure: &run.Failure{Kind: run.AuthRequired, Message: in}})
 		if fault.Message != want {
 			t.Errorf("%.40q: %q", in, fault.Message)
 		}
 	}
 	long := strings.Repeat("x", 1<<20)
-	got, _ := execute(t, translate.Outcome{Run: &translate.Run{Ref: run.Ref{ExecutionID: "e"}}, Failure: &translate.Failure{
-		Kind: translate.RunFailed,
-		Err:  &skillsharing.Error{Message: long, Code: skillsharing.ErrorCode(long)},
+	got, _ := execute(t, translate.Outcome{Run: &translate.Run{Ref: run.Ref{ExecutionID: "e"}}, Failure: &run.Failure{
+		Kind: run.RunFailed, Message: long, Code: long,
 	}})
 	if n := utf8.RuneCountInString(string(got)); n > 2600 {
 		t.Errorf("%d characters are repeated", n)
@@ -294,9 +283,9 @@ func TestDescribeFailures(t *testing.T) {
 			"describe_skill":  `{"name":"asked.for"}`,
 			"read_skill_file": `{"name":"asked.for","path":"descriptor.json"}`,
 		} {
-			b := &fakeBridge{failure: &translate.Failure{Kind: row.kind, Next: translate.NextOtherSkill, Err: &skillsharing.Error{Source: skillsharing.SourceProvider}}}
+			b := &fakeBridge{failure: &run.Failure{Kind: row.kind, By: run.Provider, Executed: run.ExecutedNo}}
 			_, fault := ask(t, b, method, params)
-			if fault == nil || fault.Code != row.code || !strings.Contains(string(fault.Data), `"next":"other_skill"`) ||
+			if fault == nil || fault.Code != row.code || !strings.Contains(string(fault.Data), `"next":"`+string(b.failure.Next())+`"`) ||
 				row.name != "" && !strings.HasPrefix(string(fault.Data), `{"code":"`+row.name+`"`) {
 				t.Errorf("%s, kind %d: %+v", method, row.kind, fault)
 			}
@@ -306,9 +295,9 @@ func TestDescribeFailures(t *testing.T) {
 
 // TestNoneNear: where there is no candidate, the agent learns where the names are.
 func TestNoneNear(t *testing.T) {
-	for near, want := range map[bool]string{false: "No.", true: "No. list_skills tells which names there are."} {
-		_, fault := execute(t, translate.Outcome{Failure: &translate.Failure{
-			Kind: translate.SkillNotFound, NoneNear: near, Err: &skillsharing.Error{Message: "No.", Source: skillsharing.SourceBridge},
+	for near, want := range map[string]string{"a.b": "No.", "": "No. list_skills tells which names there are."} {
+		_, fault := execute(t, translate.Outcome{Failure: &run.Failure{
+			Kind: run.SkillNotFound, Message: "No.", By: run.Bridge, Argument: &run.Argument{Param: "name", Candidates: strings.Fields(near)},
 		}})
 		if fault == nil || fault.Message != want {
 			t.Errorf("%+v, want %q", fault, want)

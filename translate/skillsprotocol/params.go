@@ -12,10 +12,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/rawobject"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // Reasons for which a param is refused.
@@ -24,6 +23,7 @@ const (
 	reasonInvalid     = "invalid"
 	reasonDuplicate   = "duplicate"
 	reasonUnsupported = "unsupported"
+	reasonUnknown     = "unknown" // of methods
 	reasonNotFound    = "not_found"
 )
 
@@ -72,38 +72,40 @@ func paramOf(name []byte) param {
 }
 
 // params are the named params of one request. Each method asks for those it
-// knows; the first one that is wrong becomes the fault, and the zero value is
+// knows; the first one that is wrong becomes the failure, and the zero value is
 // returned for it.
 type params struct {
 	values    [paramCount]jsontext.Value // nil: absent
 	arguments []rawobject.Member         // of args, if they were noted
 	request   *jsonrpc.Request           // that all this is part of
-	fault     *jsonrpc.Error
-	called    bool // the bridge was, which reports calls by itself
+	failure   *run.Failure               // why the request is answered without calling the bridge
+	called    bool                       // the bridge was, which reports calls by itself
 }
 
 // readParams sorts params by their names, which must be unique; what stands inside
 // of the values is left as it is. Values are slices of the request's.
-func readParams(req *jsonrpc.Request) (params, *jsonrpc.Error) {
+func readParams(req *jsonrpc.Request) params {
 	p := params{request: req}
 	if len(req.Params) == 0 {
-		return p, nil
+		return p
 	}
 	if req.Params.Kind() != '{' {
-		return p, invalidParam("params", reasonInvalid, "params must be an object with named members, or be left out", nil)
+		p.failure = invalidParam("params", reasonInvalid, "params must be an object with named members, or be left out", nil)
+		return p
 	}
 	members := req.Members
 	if members == nil { // there are none, or too many to have been noted
 		var err error
 		if members, err = takeApart(req.Params); err != nil {
-			return p, invalidParam("params", reasonInvalid, "params are not a JSON object", nil)
+			p.failure = invalidParam("params", reasonInvalid, "params are not a JSON object", nil)
+			return p
 		}
 	}
 	if repeated := p.sort(members); repeated != "" {
 		name := clean(repeated, maxName)
-		return p, invalidParam(name, reasonDuplicate, "'"+name+"' stands in params more than once", nil)
+		p.failure = invalidParam(name, reasonDuplicate, "'"+name+"' stands in params more than once", nil)
 	}
-	return p, nil
+	return p
 }
 
 // sort returns the first repeated name, if there is one.
@@ -169,20 +171,21 @@ func unquoted(quoted []byte) []byte {
 // reject remembers the first param that is wrong. problem completes a sentence
 // that starts with its name.
 func (p *params) reject(id param, reason, problem string, candidates ...string) {
-	if p.fault == nil {
-		p.fault = invalidParam(paramNames[id], reason, "'"+paramNames[id]+"' "+problem, candidates)
+	if p.failure == nil {
+		p.failure = invalidParam(paramNames[id], reason, "'"+paramNames[id]+"' "+problem, candidates)
 	}
 }
 
-// invalidParam is the error about one param (Skills Protocol, JSON-RPC
+// refusal is the error of a request that is answered without calling the bridge.
+func (p *params) refusal() *jsonrpc.Error { return failureError(p.failure, subject{}) }
+
+// invalidParam is the failure of one param (Skills Protocol, JSON-RPC
 // Conventions, "Standard error codes").
-func invalidParam(name, reason, message string, candidates []string) *jsonrpc.Error {
-	var b builder
-	b.open()
-	b.argument(skillsharing.ArgumentError{Param: name, Reason: reason, Candidates: candidates})
-	b.advice(skillsharing.SourceBridge, skillsharing.ExecutedNo, translate.NextFixParams)
-	b.close()
-	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Invalid params: " + message, Data: b.buf}
+func invalidParam(name, reason, message string, candidates []string) *run.Failure {
+	return &run.Failure{
+		Kind: run.InvalidArguments, By: run.Bridge, Executed: run.ExecutedNo, Message: "Invalid params: " + message,
+		Argument: &run.Argument{Param: name, Reason: reason, Candidates: candidates},
+	}
 }
 
 // text returns a string, or "" if it is absent.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
@@ -19,16 +20,16 @@ func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc
 	token := p.required(paramRunToken, "the run_token of an earlier answer")
 	caller := callerOf(ctx)
 	call := translate.Call{Front: frontName, Method: p.request.Method, Wait: p.wait(), Arrived: caller.Arrived, Principal: caller.Principal, TraceID: caller.TraceID}
-	if p.fault != nil {
-		return nil, p.fault
+	if p.failure != nil {
+		return nil, p.refusal()
 	}
 	ref, err := f.Tokens.Open(ctx, token, caller.Principal)
 	if errors.Is(err, runtoken.ErrInvalid) {
 		p.reject(paramRunToken, reasonInvalid, "is not valid: it has expired, was changed on the way, or was made for another caller or by another bridge; send the run_token exactly as you got it, as the same caller to the same bridge, within 24 hours")
-		return nil, p.fault
+		return nil, p.refusal()
 	}
 	if err != nil {
-		return nil, tokensUnavailable(skillsharing.ExecutedYes)
+		return nil, p.withoutTokens(run.ExecutedYes)
 	}
 	call.Memory, call.Answer = p.request, p.request
 	outcome := f.bridge(p).Follow(ctx, ref, call)
@@ -60,20 +61,16 @@ func roundUp(d time.Duration) time.Duration {
 	return max(d, 0)
 }
 
-// tokensUnavailable is the error where the keys of run tokens can't be had.
-func tokensUnavailable(executed skillsharing.Executed) *jsonrpc.Error {
-	next := translate.NextRetry
-	if executed == skillsharing.ExecutedYes {
-		next = translate.NextFollowRun
+// withoutTokens is the error where the keys of run tokens can't be had.
+func (p *params) withoutTokens(executed run.Executed) *jsonrpc.Error {
+	p.failure = &run.Failure{
+		Kind: run.Internal, By: run.Bridge, Executed: executed, Retry: skillsharing.SuggestRetry(2*time.Second, 5),
+		Message: "Internal error: the bridge can't read its keys for run tokens at the moment; try again later",
 	}
 	var b builder
 	b.open()
 	b.text("reason", "the keys of run tokens can't be read from the storage")
-	b.raw("retry", jsontext.Value(`{"suggested_delay_ms":2000,"max_attempts":5}`))
-	b.advice(skillsharing.SourceBridge, executed, next)
+	b.findings(p.failure)
 	b.close()
-	return &jsonrpc.Error{
-		Code: jsonrpc.CodeInternalError, Data: b.buf,
-		Message: "Internal error: the bridge can't read its keys for run tokens at the moment; try again later",
-	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: p.failure.Message, Data: b.buf}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -114,11 +113,11 @@ func TestRunTokenOfAnother(t *testing.T) {
 // come back to it.
 func TestRunTokenInFailures(t *testing.T) {
 	const token = `"run_token":"acme|acme/slow|1.0.0|exec-1|"`
-	for _, kind := range []translate.Kind{translate.TimedOut, translate.Stopped, translate.Unreachable, translate.ProviderFault, translate.RateLimited} {
+	for _, kind := range []run.Kind{run.DeadlineExceeded, run.Stopped, run.Unreachable, run.ProviderFault, run.RateLimited} {
 		o := goesOn()
-		o.Failure = &translate.Failure{Kind: kind, Next: translate.NextFollowRun, Err: &skillsharing.Error{
-			Executed: skillsharing.ExecutedYes, Source: skillsharing.SourceBridge, ExecutionID: "exec-1",
-		}}
+		o.Failure = &run.Failure{Kind: kind,
+			Executed: run.ExecutedYes, By: run.Bridge, ExecutionID: "exec-1",
+		}
 		got, fault := ask(t, &fakeBridge{outcome: o}, "execute_skill", `{"name":"a"}`)
 		if fault != nil {
 			got = fault.Data
@@ -128,11 +127,11 @@ func TestRunTokenInFailures(t *testing.T) {
 		}
 	}
 	o := goesOn() // it has completed, but its output can't be had
-	o.Run.State, o.Failure = run.Completed, &translate.Failure{Kind: translate.Unreachable, Next: translate.NextFollowRun, Err: &skillsharing.Error{}}
+	o.Run.State, o.Failure = run.Completed, &run.Failure{Kind: run.Unreachable}
 	if _, fault := ask(t, &fakeBridge{outcome: o}, "execute_skill", `{"name":"a"}`); fault == nil || strings.Count(string(fault.Data), token) != 1 {
 		t.Errorf("no token in %+v", fault)
 	}
-	o.Run.State, o.Failure = run.Failed, &translate.Failure{Kind: translate.RunFailed, Err: &skillsharing.Error{}}
+	o.Run.State, o.Failure = run.Failed, &run.Failure{Kind: run.RunFailed}
 	if got := result(t, &fakeBridge{outcome: o}, "execute_skill", `{"name":"a"}`); strings.Contains(got, "run_token") {
 		t.Errorf("a token of a run that has ended: %s", got)
 	}
