@@ -17,6 +17,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
 )
 
 // ofBrowser is the Accept of Chromium and Firefox.
@@ -719,17 +720,9 @@ func TestBrowseTakesPlaces(t *testing.T) {
 	}
 }
 
-// TestBrowseTemplateOfTheREADME: what it shows can be used as it is.
-func TestBrowseTemplateOfTheREADME(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, template, found := strings.Cut(string(readme), "```html\n")
-	template, _, ended := strings.Cut(template, "```")
-	if !found || !ended {
-		t.Fatal("there is no template")
-	}
+// TestBrowseTemplateOfTheManual: what it shows can be used as it is.
+func TestBrowseTemplateOfTheManual(t *testing.T) {
+	template := manuals.In(t, "html", manuals.Page)[0].Text
 	file := filepath.Join(t.TempDir(), "skills.html")
 	if err := os.WriteFile(file, []byte(template), 0o600); err != nil {
 		t.Fatal(err)

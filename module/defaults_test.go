@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json" // Caddy's config is made for encoding/json
 	"math"
-	"os"
 	"reflect"
 	"regexp"
 	"runtime/debug"
@@ -15,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 )
 
@@ -67,19 +67,11 @@ func (standard effective) same(other effective) bool {
 	return reflect.DeepEqual(standard, other)
 }
 
-// TestDocumentedDefaults: the defaults in the README's list of options are those of the
+// TestDocumentedDefaults: the defaults in the manual's list of options are those of the
 // code. Each is written into a Caddyfile, which must change nothing; another value must.
 func TestDocumentedDefaults(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(math.MaxInt64)) // which the default of runs depends on
-	text, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, list, ok := strings.Cut(string(text), "All options, with their defaults:\n\n```\n")
-	list, _, ok2 := strings.Cut(list, "\n```\n")
-	if !ok || !ok2 {
-		t.Fatal("there is no list of options")
-	}
+	list := manuals.Listing(t, manuals.Configuration, "skill_bridge")
 	standard, err := effectiveOf(t, "")
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +117,7 @@ func TestDocumentedDefaults(t *testing.T) {
 		}
 		with, err := effectiveOf(t, write(value))
 		if err != nil || !standard.same(with) {
-			t.Errorf("%s: the README says that the default is %q; but the code's is another (%v)", path, value, err)
+			t.Errorf("%s: the manual says that the default is %q; but the code's is another (%v)", path, value, err)
 		}
 		changed := value + "x"
 		if digits := number.FindString(value); digits != "" {
@@ -153,7 +145,7 @@ func TestDocumentedDefaults(t *testing.T) {
 		"timeout": "default 25s, max 10m",
 	} {
 		if !regexp.MustCompile(`(?m)^\s*` + path + ` .*` + regexp.QuoteMeta(want)).MatchString(list) {
-			t.Errorf("%s: the README does not say any more %q, which the test takes for granted", path, want)
+			t.Errorf("%s: the manual does not say any more %q, which the test takes for granted", path, want)
 		}
 	}
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
@@ -670,29 +671,25 @@ func describedMetrics(t *testing.T) []metric {
 	return all
 }
 
-// TestMetricsAreDocumented compares the README's table with the metrics there are.
+// TestMetricsAreDocumented compares the manual's table with the metrics there are.
 func TestMetricsAreDocumented(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	rows := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `("+metricPrefix+"[a-z_]+)` \\| [a-z]+ \\|([^|]*)\\|").FindAllStringSubmatch(string(readme), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `("+metricPrefix+"[a-z_]+)` \\| [a-z]+ \\|([^|]*)\\|").FindAllStringSubmatch(manuals.Read(t, manuals.Monitoring), -1) {
 		rows[row[1]] = strings.NewReplacer("`", "", " ", "").Replace(row[2])
 	}
 	for _, m := range describedMetrics(t) {
 		labels, documented := rows[m.name]
 		if !documented {
-			t.Errorf("README.md has no row for %s", m.name)
+			t.Errorf("the manual has no row for %s", m.name)
 			continue
 		}
 		if labels != m.labels {
-			t.Errorf("%s has the labels %q, README.md says %q", m.name, m.labels, labels)
+			t.Errorf("%s has the labels %q, the manual says %q", m.name, m.labels, labels)
 		}
 		delete(rows, m.name)
 	}
 	for name := range rows {
-		t.Errorf("README.md has a row for %s, which does not exist", name)
+		t.Errorf("the manual has a row for %s, which does not exist", name)
 	}
 }
 
@@ -805,17 +802,10 @@ func TestAlertRules(t *testing.T) {
 	}
 }
 
-// TestMonitoringCaddyfile adapts what the folder's README shows.
+// TestMonitoringCaddyfile adapts what the manual shows to serve the metrics.
 func TestMonitoringCaddyfile(t *testing.T) {
-	text, err := os.ReadFile(monitoring + "README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	block := regexp.MustCompile("(?s)```caddyfile\n(.*?)```").FindSubmatch(text)
-	if block == nil {
-		t.Fatal("there is no Caddyfile")
-	}
-	if adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt(block[1], nil); err != nil || !strings.Contains(string(adapted), `"handler":"metrics"`) {
+	block := manuals.In(t, "caddyfile", manuals.Monitoring)[0]
+	if adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(block.Text), nil); err != nil || !strings.Contains(string(adapted), `"handler":"metrics"`) {
 		t.Errorf("%v: %s", err, adapted)
 	}
 }

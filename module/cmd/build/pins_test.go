@@ -2,8 +2,6 @@ package main
 
 import (
 	"errors"
-	"io/fs"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -12,10 +10,12 @@ import (
 
 	"github.com/caddyserver/xcaddy"
 	"github.com/go-json-experiment/json"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
 )
 
 // These tests hold together what is written in several places: the versions
-// of xcaddy.json, go.mod, Caddy's own go.mod and the README.
+// of xcaddy.json, go.mod, Caddy's own go.mod and the manual.
 
 const (
 	repository = "../../.."
@@ -102,22 +102,15 @@ func TestSharedModulesHaveCaddysVersions(t *testing.T) {
 
 var buildLine = regexp.MustCompile(`xcaddy build (\S+) (?:\\\s+)?--with (\S+)`)
 
-func TestREADMEBuildsThePinnedVersion(t *testing.T) {
-	readme, err := os.ReadFile(filepath.Join(repository, "README.md"))
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip("there is no README.md yet to compare with")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+func TestManualBuildsThePinnedVersion(t *testing.T) {
 	builder := pinned(t)
-	lines := buildLine.FindAllStringSubmatch(string(readme), -1)
+	lines := buildLine.FindAllStringSubmatch(manuals.Read(t, manuals.Configuration), -1)
 	if len(lines) == 0 {
-		t.Fatal("README.md has no line such as: xcaddy build " + builder.CaddyVersion + " --with " + module + "/module")
+		t.Fatal("the manual has no line such as: xcaddy build " + builder.CaddyVersion + " --with " + module + "/module")
 	}
 	for _, line := range lines {
 		if line[1] != builder.CaddyVersion || line[2] != builder.Plugins[0].PackagePath {
-			t.Errorf("README.md says %q, xcaddy.json %s and %s", line[0], builder.CaddyVersion, builder.Plugins[0].PackagePath)
+			t.Errorf("the manual says %q, xcaddy.json %s and %s", line[0], builder.CaddyVersion, builder.Plugins[0].PackagePath)
 		}
 	}
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/caddyauth"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
 )
 
 // exercises show, for each example, that it does what it is an example of.
@@ -480,12 +482,12 @@ func exerciseProduction(e *example) {
 func exerciseQuickstart(e *example) {
 	t := e.t
 	b := startQuickstart(e)
-	want := []string{"demo.csv-to-json", "demo.diff", "demo.markdown", "demo.qr-code", "demo.summarize", "demo.telepathy", "diff"}
+	want := []string{"demo.csv-to-json", "demo.markdown", "demo.qr-code", "demo.summarize", "demo.telepathy", "diff"}
 	if got := b.names("{}"); !slices.Equal(got, want) {
 		t.Errorf("skills: %v, want %v", got, want)
 	}
 	command, _, _ := strings.Cut(readFile(t, "caddyfile-examples/quickstart.Caddyfile"), "\n")
-	if !strings.HasPrefix(command, "# Needs the binary") || !slices.Contains(readmeCommands(t), strings.TrimSpace(command[strings.Index(command, "go run"):])) {
+	if !strings.HasPrefix(command, "# Needs the binary") || !slices.Contains(shellLines(t, manuals.README), strings.TrimSpace(command[strings.Index(command, "go run"):])) {
 		t.Errorf("the first line does not name the README's command: %s", command)
 	}
 }

@@ -1,635 +1,148 @@
 package main_test
 
 import (
-	"errors"
-	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
-	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/go-json-experiment/json"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
 )
 
-var fence = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
+// typed matches the types in the README's TypeScript, which Node.js before 22.18 does
+// not read.
+var typed = regexp.MustCompile(`\)?: (Promise<any>|string|object\[\]|object|any\[\]|HeadersInit|Record<string, string>)`)
 
-// readmeBlocks returns the README's code blocks in a language.
-func readmeBlocks(t *testing.T, language string) []string {
-	t.Helper()
-	var blocks []string
-	for _, found := range fence.FindAllStringSubmatch(readFile(t, "README.md"), -1) {
-		if found[1] == language {
-			blocks = append(blocks, found[2])
-		}
-	}
-	if len(blocks) == 0 {
-		t.Fatalf("README.md has no block in %q", language)
-	}
-	return blocks
-}
-
-// readmeCommands returns the lines of the README's shell blocks.
-func readmeCommands(t *testing.T) []string {
-	t.Helper()
-	return strings.Split(strings.Join(readmeBlocks(t, "sh"), ""), "\n")
-}
-
-func TestREADMENamesTheTestCommand(t *testing.T) {
-	if !slices.Contains(readmeCommands(t), "go test ./...") {
-		t.Error("README.md has no line: go test ./...")
-	}
-}
-
-// What differs from run to run is a run's id and how long it took.
-var (
-	runID   = regexp.MustCompile(`"run_id":"exec-[a-z2-7]{26}"`)
-	elapsed = regexp.MustCompile(` completed in (\d+ ms|\d+\.\d s)\.`)
-)
-
-// sameAnswer compares answers but for that. A run that is over at once may have
-// taken a millisecond, which is said, or less, which is not.
-func sameAnswer(got, printed string) bool {
-	if elapsed.MatchString(printed) && !elapsed.MatchString(got) {
-		return false
-	}
-	return normalized(got) == normalized(printed)
-}
-
-func normalized(answer string) string {
-	answer = runID.ReplaceAllString(answer, `"run_id":"exec-…"`)
-	return elapsed.ReplaceAllString(answer, " completed.")
-}
-
-// TestREADMECommands sends what the README sends and compares the answers with
-// those printed there; once with --json and once as for an older curl.
-func TestREADMECommands(t *testing.T) {
-	e := open(t, "quickstart")
-	b := startQuickstart(e)
-	const older = `-H 'Content-Type: application/json' -d`
-	if !strings.Contains(readFile(t, "README.md"), "`"+older+"`") {
-		t.Errorf("README.md does not say how to do without --json: %s", older)
-	}
-	commands := 0
-	for _, block := range readmeBlocks(t, "console") {
-		for exchange := range strings.SplitSeq("\n"+block, "\n$ ") {
-			if exchange == "" {
-				continue
+// TestREADMEPrograms runs the programs of the README with the quickstart and an LLM
+// that calls one tool and says what it was answered.
+func TestREADMEPrograms(t *testing.T) {
+	const quickstartEndpoint = "http://localhost:8080/rpc"
+	b := startQuickstart(open(t, "quickstart"))
+	llm := httptest.NewServer(http.HandlerFunc(answerAsLLM))
+	t.Cleanup(llm.Close)
+	for language, p := range map[string]struct{ interpreter, name string }{
+		"python": {"python3", "agent.py"},
+		"ts":     {"node", "agent.mjs"},
+	} {
+		t.Run(language, func(t *testing.T) {
+			interpreter, err := exec.LookPath(p.interpreter)
+			if err != nil {
+				t.Skipf("there is no %s", p.interpreter)
 			}
-			commands++
-			command, want, _ := strings.Cut(exchange, "\n")
-			if strings.HasPrefix(command, "caddy ") {
-				here := strings.NewReplacer(quickstartProvider, e.provider, quickstartAdmin, e.admin).Replace(command)
-				if got := runCaddy(t, here); told(got) != told(want) {
-					t.Errorf("%s\ngot  %s\nwant %s", command, got, want)
-				}
-				continue
+			text := strings.Replace(manuals.In(t, language, manuals.README)[0].Text, quickstartEndpoint, b.endpoint, 1)
+			if language == "ts" {
+				text = typed.ReplaceAllStringFunc(text, func(match string) string { return strings.Repeat(")", strings.Count(match, ")")) })
 			}
-			for _, variant := range []string{command, strings.Replace(command, "--json", older, 1)} {
-				c, err := parseCurl(variant)
-				if err != nil {
-					t.Fatalf("%s: %v", variant, err)
-				}
-				if c.url != "http://localhost:8080/rpc" {
-					t.Fatalf("%s: not the address of the quickstart", variant)
-				}
-				got := b.send(http.MethodPost, b.endpoint, c.body, c.header...)
-				if want := strings.TrimSuffix(want, "\n"); !sameAnswer(got.body, want) {
-					t.Errorf("%s\ngot  %s\nwant %s", variant, got.body, want)
-				}
+			file := filepath.Join(t.TempDir(), p.name)
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
 			}
-		}
-	}
-	if commands < 6 {
-		t.Errorf("README.md has only %d commands", commands)
+			command := exec.CommandContext(t.Context(), interpreter, file)
+			command.Env = append(os.Environ(), "OPENAI_BASE_URL="+llm.URL, "OPENAI_API_KEY=a-key", "MODEL=a-model", "NO_PROXY=*")
+			output, err := command.CombinedOutput()
+			if err != nil || !strings.Contains(string(output), `<h1>Hello</h1>`) {
+				t.Errorf("%v: it prints %s", err, output)
+			}
+		})
 	}
 }
 
-// asCaddy is set where the test binary is to be Caddy.
-const asCaddy = "SKILL_BRIDGE_TEST_AS_CADDY"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(asCaddy) != "" {
-		caddycmd.Main()
+// answerAsLLM is an API as OpenAI's: it answers the user with a call of the tool
+// demo_markdown, and what a tool has answered with the same text.
+func answerAsLLM(w http.ResponseWriter, r *http.Request) {
+	type message struct {
+		Role       string `json:"role"`
+		Content    string `json:"content"`
+		ToolCallID string `json:"tool_call_id"`
+	}
+	var request struct {
+		Model    string    `json:"model"`
+		Messages []message `json:"messages"`
+		Tools    []struct {
+			Type     string `json:"type"`
+			Function struct {
+				Name        string `json:"name"`
+				Description string `json:"description"`
+				Parameters  object `json:"parameters"`
+			} `json:"function"`
+		} `json:"tools"`
+	}
+	if err := json.UnmarshalRead(r.Body, &request); err != nil || r.URL.Path != "/chat/completions" || request.Model != "a-model" ||
+		r.Header.Get("Authorization") != "Bearer a-key" || !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
+		http.Error(w, "this is no request for completions", http.StatusBadRequest)
 		return
 	}
-	os.Exit(m.Run())
+	answer := object{"role": "assistant"}
+	offered := false
+	for _, tool := range request.Tools {
+		offered = offered || tool.Type == "function" && tool.Function.Name == "demo_markdown" && tool.Function.Parameters["type"] == "object" && tool.Function.Description != ""
+	}
+	switch last := request.Messages[len(request.Messages)-1]; {
+	case !offered:
+		answer["content"] = "the tool is not offered"
+	case last.Role == "user":
+		call := object{"name": "demo_markdown", "arguments": `{"markdown":"# Hello"}`}
+		answer["tool_calls"] = []object{{"id": "call-1", "type": "function", "function": call}}
+	case last.Role == "tool" && last.ToolCallID == "call-1":
+		answer["content"] = last.Content
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.MarshalWrite(w, object{"choices": []object{{"message": answer}}}) // the program would fail
 }
 
-// runCaddy runs a command line of caddy, and returns all that it writes.
-func runCaddy(t *testing.T, command string) string {
-	t.Helper()
-	words, err := shellWords(command)
-	if err != nil {
-		t.Fatal(err)
+// TestREADMEPublishes: a provider that serves what the README shows, as it says,
+// has valid documents, and the bridge executes its skill.
+func TestREADMEPublishes(t *testing.T) {
+	const origin = "https://skills.example.com"
+	blocks := manuals.In(t, "json", manuals.README)
+	if len(blocks) != 3 {
+		t.Fatalf("the README has %d documents, want an index, a descriptor and an answer", len(blocks))
 	}
-	text, err := asCaddyCommand(t, words[1:]...).CombinedOutput()
-	if err != nil {
-		t.Errorf("%s: %v", command, err)
-	}
-	return string(text)
-}
-
-// asCaddyCommand makes a command of this program, which is Caddy then.
-func asCaddyCommand(t *testing.T, args ...string) *exec.Cmd {
-	t.Helper()
-	caddy := exec.CommandContext(t.Context(), os.Args[0], args...)
-	caddy.Env = append(os.Environ(), asCaddy+"=1", "XDG_DATA_HOME="+t.TempDir(), "XDG_CONFIG_HOME="+t.TempDir())
-	return caddy
-}
-
-var (
-	accepted  = regexp.MustCompile(`accepted exec-[a-z2-7]{26}`)
-	completed = regexp.MustCompile(`completed in (\d+ ms|\d+\.\d s)`)
-)
-
-// told is what a command tells, but for what differs each time.
-func told(text string) string {
-	text = accepted.ReplaceAllString(text, "accepted exec-…")
-	return strings.TrimSpace(completed.ReplaceAllString(text, "completed"))
-}
-
-// A curl is what a command line of curl sends.
-type curl struct {
-	url, body string
-	header    []string // names and values
-}
-
-func parseCurl(command string) (*curl, error) {
-	words, err := shellWords(command)
-	if err != nil {
-		return nil, err
-	}
-	if len(words) == 0 || words[0] != "curl" {
-		return nil, errors.New("not a command of curl")
-	}
-	c := new(curl)
-	for i := 1; i < len(words); i++ {
-		word := words[i]
-		takesValue := word == "--json" || word == "-d" || word == "-H"
-		if takesValue {
-			if i++; i == len(words) {
-				return nil, fmt.Errorf("%s has no value", word)
-			}
-		}
-		switch {
-		case word == "-s":
-		case word == "--json":
-			c.body = words[i]
-			c.header = append(c.header, "Content-Type", "application/json", "Accept", "application/json")
-		case word == "-d":
-			c.body = words[i]
-		case word == "-H":
-			name, value, _ := strings.Cut(words[i], ":")
-			c.header = append(c.header, name, strings.TrimSpace(value))
-		case strings.HasPrefix(word, "-"), c.url != "":
-			return nil, fmt.Errorf("unknown to this test: %s", word)
-		default:
-			c.url = word
+	var server *httptest.Server
+	document := func(block int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, strings.ReplaceAll(blocks[block].Text, origin, server.URL)) // the call would fail
 		}
 	}
-	if c.url == "" || c.body == "" {
-		return nil, errors.New("no URL or nothing to send")
-	}
-	return c, nil
-}
-
-// shellWords splits a command line as a shell does. It knows single quotes, and
-// refuses what else has a meaning to a shell.
-func shellWords(line string) ([]string, error) {
-	var words []string
-	var word strings.Builder
-	inWord := false
-	for rest := line; rest != ""; {
-		switch c := rest[0]; {
-		case c == '\'':
-			quoted, after, closed := strings.Cut(rest[1:], "'")
-			if !closed {
-				return nil, errors.New("a quote is not closed")
-			}
-			word.WriteString(quoted)
-			rest, inWord = after, true
-			continue
-		case c == ' ':
-			if inWord {
-				words = append(words, word.String())
-				word.Reset()
-				inWord = false
-			}
-		case strings.ContainsRune("\"\\$`|&;<>()*?[]#~!{}\t\n", rune(c)):
-			return nil, fmt.Errorf("a shell gives %q a meaning", c)
-		default:
-			word.WriteByte(c)
-			inWord = true
+	provider := http.NewServeMux()
+	provider.HandleFunc("GET /.well-known/skill-sharing", document(0))
+	provider.HandleFunc("GET /shout.json", document(1))
+	provider.HandleFunc("POST /shout", func(w http.ResponseWriter, r *http.Request) {
+		var request struct {
+			Inputs struct {
+				Text string `json:"text"`
+			} `json:"inputs"`
 		}
-		rest = rest[1:]
-	}
-	if inWord {
-		words = append(words, word.String())
-	}
-	return words, nil
-}
-
-func TestShellWords(t *testing.T) {
-	for line, want := range map[string][]string{
-		`curl -s  http://a/b --json '{"a":"b c"}'`: {"curl", "-s", "http://a/b", "--json", `{"a":"b c"}`},
-		`a'b c'd '' 'e\n'`:                         {"ab cd", "", `e\n`},
-		`a "b"`:                                    nil,
-		`a 'b`:                                     nil,
-		`a | b`:                                    nil,
-		`a $b`:                                     nil,
-	} {
-		if got, err := shellWords(line); !slices.Equal(got, want) || (err == nil) != (want != nil) {
-			t.Errorf("%s: %q, %v", line, got, err)
+		if err := json.UnmarshalRead(r.Body, &request); err != nil || request.Inputs.Text != "hi" {
+			http.Error(w, "these are no inputs", http.StatusBadRequest)
+			return
 		}
-	}
-}
-
-func TestREADMECaddyfiles(t *testing.T) {
-	for _, block := range readmeBlocks(t, "caddyfile") {
-		validate(t, newExample(t, block))
-	}
-}
-
-// A listing names the options of each block, by the block's name.
-type listing map[string][]string
-
-// options reads a listing of options as the README has it: an option per line,
-// blocks indented, comments after #.
-func options(text string) listing {
-	l := make(listing)
-	var blocks []string
-	for line := range strings.Lines(text) {
-		line, _, _ = strings.Cut(line, " # ")
-		words := strings.Fields(line)
-		if len(words) == 0 {
-			continue
-		}
-		if words[0] == "}" {
-			blocks = blocks[:len(blocks)-1]
-			continue
-		}
-		name := words[0]
-		if len(blocks) > 0 {
-			in := blocks[len(blocks)-1]
-			l[in] = append(l[in], name)
-			if len(words) == 3 && words[1] == "|" {
-				l[in] = append(l[in], words[2])
-			}
-		}
-		if words[len(words)-1] == "{" {
-			if name == "credentials" {
-				name = words[1]
-			}
-			blocks = append(blocks, name)
-		}
-	}
-	return l
-}
-
-// readmeListing returns the README's listing that starts with a word.
-func readmeListing(t *testing.T, first string) string {
-	t.Helper()
-	for _, block := range readmeBlocks(t, "") {
-		if strings.HasPrefix(block, first+" ") {
-			return block
-		}
-	}
-	t.Fatalf("README.md has no listing that starts with %s", first)
-	return ""
-}
-
-// TestREADMEOptions compares the README's options with those that the parser
-// says it knows when it meets one that it does not know.
-func TestREADMEOptions(t *testing.T) {
-	in := map[string]string{
-		"skill_bridge":    "unknown",
-		"provider":        "provider https://a.example {\n unknown\n}",
-		"skill":           "skill a https://a.example/a.json {\n unknown\n}",
-		"registry":        "registry https://a.example {\n unknown\n}",
-		"cache":           "cache {\n unknown\n}",
-		"limits":          "limits {\n unknown\n}",
-		"circuit_breaker": "circuit_breaker {\n unknown\n}",
-	}
-	written := options(readmeListing(t, "skill_bridge"))
-	for block := range written {
-		if in[block] == "" {
-			t.Errorf("README.md has a block %s that this test does not know", block)
-		}
-	}
-	for block, text := range in {
-		err := adaptError(text)
-		if err == nil {
-			t.Fatalf("%s takes an unknown option", block)
-		}
-		_, list, _ := strings.Cut(err.Error(), `unknown option "unknown" of `+block+": it has ")
-		list, _, found := strings.Cut(list, ", at Caddyfile:")
-		known := strings.Split(list, ", ")
-		if !found {
-			t.Fatalf("%s: %v", block, err)
-		}
-		slices.Sort(written[block])
-		if !slices.Equal(known, written[block]) {
-			t.Errorf("%s has the options\n%v, README.md\n%v", block, known, written[block])
-		}
-	}
-}
-
-func adaptError(option string) error {
-	text := "http://localhost:8080 {\n skill_bridge /rpc {\n allow_anonymous\n" + option + "\n}\n}\n"
-	if strings.HasPrefix(option, "allow_anonymous") {
-		text = strings.Replace(text, "allow_anonymous\n", "", 1)
-	}
-	_, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})
-	return err
-}
-
-// TestREADMECredentials compares the README's options of credentials with the
-// members that the modules have in JSON, which are the same; and the README with
-// the modules that there are.
-func TestREADMECredentials(t *testing.T) {
-	const namespace = "http.skill_bridge.credentials"
-	written := options(readmeListing(t, "credentials"))
-	for _, info := range caddy.GetModules(namespace) {
-		name := info.ID.Name()
-		known := members(info.New())
-		switch name {
-		case "headers":
-			known = []string{"<name>"}
-		case "api_key":
-			known = slices.DeleteFunc(known, func(option string) bool { return option == "key" }) // is written in the first line
-		}
-		slices.Sort(known)
-		got := slices.Sorted(slices.Values(written[name]))
-		if !slices.Equal(got, known) {
-			t.Errorf("%s has the options\n%v, README.md\n%v", name, known, got)
-		}
-		for _, option := range got {
-			err := adaptError("provider https://a.example {\n credentials " + name + " {\n " + option + "\n}\n}")
-			if err == nil || strings.Contains(err.Error(), "unknown option") {
-				t.Errorf("%s of %s: %v, want a complaint about its missing value", option, name, err)
-			}
-		}
-		delete(written, name)
-	}
-	if len(written) > 0 {
-		t.Errorf("README.md has credentials that do not exist: %v", written)
-	}
-}
-
-// members returns the names of a struct's members in JSON.
-func members(pointer any) []string {
-	var names []string
-	for _, field := range reflect.VisibleFields(reflect.TypeOf(pointer).Elem()) {
-		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// TestREADMEListsAsTheDocumentation compares the README's listings, line by line
-// and without their comments, with those in the documentation of the parsers.
-func TestREADMEListsAsTheDocumentation(t *testing.T) {
-	documented := documentedLines(t, "module/caddyfile.go")
-	if got := withoutComments(readmeListing(t, "skill_bridge")); !slices.Equal(got, documented) {
-		t.Errorf("README.md has\n%s\nand the documentation of the parser\n%s", strings.Join(got, "\n"), strings.Join(documented, "\n"))
-	}
-	written := strings.Split(strings.Join(withoutComments(readmeListing(t, "credentials")), "\n"), "\ncredentials ")
-	written[0] = strings.TrimPrefix(written[0], "credentials ")
-	files, err := filepath.Glob(filepath.Join(repository, "module/credentials/*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []string
-	for _, file := range files {
-		relative, err := filepath.Rel(repository, file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if lines := documentedLines(t, relative); len(lines) > 0 {
-			all = append(all, strings.Join(lines, "\n"))
-		}
-	}
-	slices.Sort(all)
-	slices.Sort(written)
-	if !slices.Equal(written, all) {
-		t.Errorf("README.md has\n%s\nand the documentation of the parsers\n%s", strings.Join(written, "\n"), strings.Join(all, "\n"))
-	}
-}
-
-// documentedLines returns the lines of the example in the documentation of the
-// method UnmarshalCaddyfile in a file, or nothing where there is none.
-func documentedLines(t *testing.T, path string) []string {
-	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(repository, path), nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var lines []string
-	for _, declaration := range file.Decls {
-		f, ok := declaration.(*ast.FuncDecl)
-		if !ok || f.Name.Name != "UnmarshalCaddyfile" || strings.HasSuffix(path, "_test.go") {
-			continue
-		}
-		for line := range strings.Lines(f.Doc.Text()) {
-			if strings.HasPrefix(line, "\t") {
-				lines = append(lines, line)
-			}
-		}
-	}
-	return withoutComments(strings.Join(lines, ""))
-}
-
-// withoutComments returns the lines that hold more than a comment, their words
-// separated by single spaces.
-func withoutComments(text string) []string {
-	var lines []string
-	for line := range strings.Lines(text) {
-		line, _, _ = strings.Cut(line, " # ")
-		if words := strings.Fields(line); len(words) > 0 {
-			lines = append(lines, strings.Join(words, " "))
-		}
-	}
-	return lines
-}
-
-var (
-	codeRow   = regexp.MustCompile("(?m)^\\| (-32\\d{3}) \\| `?([A-Z_]*)")
-	methodRow = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|")
-	quoted    = regexp.MustCompile("`([a-z_]+)`")
-)
-
-// readGuide returns the text that load_skills_protocol_guide answers.
-func readGuide(b *bridge) string {
-	b.t.Helper()
-	type guide struct {
-		Content string `json:"content"`
-	}
-	return decode[guide](b.t, string(b.call("load_skills_protocol_guide", "{}").Result)).Content
-}
-
-// TestREADMEErrors compares the README's codes, and what it says that next can
-// be, with the guide that agents read.
-func TestREADMEErrors(t *testing.T) {
-	readme := readFile(t, "README.md")
-	guide := readGuide(startQuickstart(open(t, "quickstart")))
-	inREADME, inGuide := codesIn(readme), codesIn(guide)
-	if len(inGuide) < 13 {
-		t.Fatalf("the guide has only the codes %v", inGuide)
-	}
-	if !slices.Equal(inREADME, inGuide) {
-		t.Errorf("README.md has the codes\n%v, the guide\n%v", inREADME, inGuide)
-	}
-
-	_, list, _ := strings.Cut(readme, "`next` (")
-	list, _, _ = strings.Cut(list, ")")
-	var said []string
-	for _, found := range quoted.FindAllStringSubmatch(list, -1) {
-		said = append(said, found[1])
-	}
-	_, table, _ := strings.Cut(guide, "| `next` |")
-	table, _, _ = strings.Cut(table, "\n\n")
-	var explained []string
-	for _, found := range methodRow.FindAllStringSubmatch(table, -1) {
-		explained = append(explained, found[1])
-	}
-	if len(said) == 0 || !slices.Equal(said, explained) {
-		t.Errorf("README.md has next %v, the guide %v", said, explained)
-	}
-}
-
-// codesIn returns the codes of a table, each with its name if it has one.
-func codesIn(text string) []string {
-	var codes []string
-	for _, found := range codeRow.FindAllStringSubmatch(text, -1) {
-		codes = append(codes, strings.TrimSpace(found[1]+" "+found[2]))
-	}
-	// A code that has names need not stand there without one as well.
-	slices.Sort(codes)
-	codes = slices.Compact(codes)
-	return slices.DeleteFunc(codes, func(code string) bool {
-		return slices.ContainsFunc(codes, func(other string) bool { return strings.HasPrefix(other, code+" ") })
+		document(2)(w, r)
 	})
-}
+	server = httptest.NewServer(provider)
+	t.Cleanup(server.Close)
 
-// TestREADMEMethods calls every method that the README has in its table, and the
-// ones that it says do not exist.
-func TestREADMEMethods(t *testing.T) {
-	b := startQuickstart(open(t, "quickstart"))
-	_, section, _ := strings.Cut(readFile(t, "README.md"), "\n## Methods\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	_, absent, found := strings.Cut(section, "\n\n`run_code`")
-	if !found {
-		t.Fatal("README.md does not say what does not exist")
-	}
-	var methods []string
-	for _, found := range methodRow.FindAllStringSubmatch(section, -1) {
-		methods = append(methods, found[1])
-		if o := b.call(found[1], "{}"); o.Error.Code == -32601 {
-			t.Errorf("%s does not exist", found[1])
-		}
-	}
-	if len(methods) != 6 {
-		t.Errorf("README.md has the methods %v", methods)
-	}
-	absent, _, _ = strings.Cut("`run_code`"+absent, "are answered -32601")
-	for _, found := range quoted.FindAllStringSubmatch(absent, -1) {
-		if o := b.call(found[1], "{}"); o.Error.Code != -32601 {
-			t.Errorf("%s: %+v", found[1], o)
-		}
-	}
-}
-
-func TestREADMELinks(t *testing.T) {
-	text := fence.ReplaceAllString(readFile(t, "README.md"), "")
-	linked := make(map[string]bool)
-	for _, found := range regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(text, -1) {
-		target := found[1]
-		if strings.HasPrefix(target, "https://") {
-			continue
-		}
-		if heading, ok := strings.CutPrefix(target, "#"); ok {
-			if !strings.Contains(strings.ToLower(text), "# "+strings.ReplaceAll(heading, "-", " ")+"\n") {
-				t.Errorf("README.md links to %s, which is none of its headings", target)
-			}
-			continue
-		}
-		linked[target] = true
-		if _, err := os.Stat(filepath.Join(repository, target)); err != nil {
-			t.Errorf("README.md links to %s: %v", target, err)
-		}
-	}
-	for _, name := range exampleNames(t) {
-		if file := "caddyfile-examples/" + name + ".Caddyfile"; name != "quickstart" && !linked[file] {
-			t.Errorf("README.md does not link to %s", file)
-		}
-	}
-}
-
-// TestREADMELayout checks that the folders of the README's drawing exist.
-func TestREADMELayout(t *testing.T) {
-	var folders []string
-	for line := range strings.Lines(readmeListing(t, "module/")) {
-		name := strings.Fields(line)[0]
-		depth := (len(line) - len(strings.TrimLeft(line, " "))) / 2
-		folders = append(folders[:depth], name)
-		if info, err := os.Stat(filepath.Join(repository, filepath.Join(folders...))); err != nil || !info.IsDir() {
-			t.Errorf("%s is no folder: %v", strings.Join(folders, ""), err)
-		}
-	}
-}
-
-var majorSuffix = regexp.MustCompile(`/v\d+$`)
-
-// TestREADMEDependencies compares the README's modules with the direct
-// requirements of go.mod.
-func TestREADMEDependencies(t *testing.T) {
-	_, table, _ := strings.Cut(readFile(t, "README.md"), "\n### Dependencies\n")
-	table, _, _ = strings.Cut(table, "\n## ")
-	var named []string
-	for _, found := range regexp.MustCompile(`\[([^\]]+)\]\(https:`).FindAllStringSubmatch(table, -1) {
-		named = append(named, majorSuffix.ReplaceAllString(found[1], ""))
-	}
-	for _, found := range regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(readFile(t, "go.mod"), -1) {
-		path := majorSuffix.ReplaceAllString(found[1], "")
-		at := slices.IndexFunc(named, func(name string) bool { return strings.HasSuffix(path, "/"+name) })
-		if at < 0 {
-			t.Errorf("README.md does not say why %s is there", path)
-			continue
-		}
-		named = slices.Delete(named, at, at+1)
-	}
-	if len(named) > 0 {
-		t.Errorf("README.md names modules that go.mod does not require: %v", named)
-	}
-}
-
-// TestREADMEFuzzTargets checks that what the README tells to fuzz exists.
-func TestREADMEFuzzTargets(t *testing.T) {
-	commands := regexp.MustCompile("`go test -fuzz (\\w+) \\./([^`]+)`").FindAllStringSubmatch(readFile(t, "README.md"), -1)
-	if len(commands) == 0 {
-		t.Error("README.md names no fuzz target")
-	}
-	for _, found := range commands {
-		files, err := filepath.Glob(filepath.Join(repository, found[2], "*_test.go"))
-		if err != nil {
+	shell := &aShell{t: t, folder: t.TempDir(), provider: strings.TrimPrefix(server.URL, "http://")}
+	for i, name := range []string{"index.json", "descriptor.json"} {
+		if err := os.WriteFile(filepath.Join(shell.folder, name), []byte(blocks[i].Text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if !slices.ContainsFunc(files, func(file string) bool {
-			text, err := os.ReadFile(file)
-			return err == nil && strings.Contains(string(text), "\nfunc "+found[1]+"(f *testing.F)")
-		}) {
-			t.Errorf("%s is not in %s", found[1], found[2])
-		}
+		shell.ask("caddy skill-bridge validate " + name)
+	}
+	shell.ask("caddy skill-bridge validate " + origin)
+
+	e := newExample(t, "http://localhost:8080 {\n\tskill_bridge /rpc {\n\t\tprovider "+server.URL+" {\n\t\t\tnamespace example\n\t\t}\n\t}\n}\n")
+	e.onLoopback()
+	b := e.start()
+	if o := b.call("execute_skill", `{"name":"example.shout","args":{"text":"hi"}}`); !strings.Contains(string(o.Result), `"output":{"text": "HI"}`) {
+		t.Errorf("it is answered %s, %+v", o.Result, o.Error)
 	}
 }

@@ -26,6 +26,7 @@ func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, e
 //		api_key  <key>
 //		client   <id> <secret>   # repeatable
 //		run_time <duration>      # default 3s
+//		announce <url>           # of a bridge: printed when Caddy has started
 //	}
 //
 // An unknown option, a missing or superfluous value, a repeated option other
@@ -54,6 +55,11 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 				return d.Errf("api_key takes one key, got %d arguments", len(args))
 			}
 			h.APIKey = args[0]
+		case "announce":
+			if len(args) != 1 {
+				return d.Errf("announce takes one URL, got %d arguments", len(args))
+			}
+			h.Announce = args[0]
 		case "client":
 			if len(args) != 2 {
 				return d.Errf("client takes an id and a secret, got %d arguments", len(args))
@@ -72,7 +78,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			}
 			h.RunTime = caddy.Duration(runTime)
 		default:
-			return d.Errf("unknown option %q of %s: it must be origin, api_key, client or run_time", option, directive)
+			return d.Errf("unknown option %q of %s: it must be origin, api_key, client, run_time or announce", option, directive)
 		}
 	}
 	return nil

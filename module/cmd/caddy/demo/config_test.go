@@ -16,11 +16,11 @@ func adapt(block string) (string, error) {
 }
 
 func TestCaddyfile(t *testing.T) {
-	config, err := adapt("{\n\torigin http://127.0.0.1:8081\n\tapi_key key\n\tclient a b\n\tclient c d\n\trun_time 1500ms\n}")
+	config, err := adapt("{\n\torigin http://127.0.0.1:8081\n\tapi_key key\n\tclient a b\n\tclient c d\n\trun_time 1500ms\n\tannounce http://localhost:8080/rpc\n}")
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `"handle":[{"api_key":"key","clients":[{"id":"a","secret":"b"},{"id":"c","secret":"d"}],` +
+	const want = `"handle":[{"announce":"http://localhost:8080/rpc","api_key":"key","clients":[{"id":"a","secret":"b"},{"id":"c","secret":"d"}],` +
 		`"handler":"skill_bridge_demo","origin":"http://127.0.0.1:8081","run_time":1500000000},{"body":"no","handler":"static_response"}]`
 	if !strings.Contains(config, want) {
 		t.Errorf("config = %s, want it to contain %s", config, want)
@@ -35,6 +35,7 @@ func TestCaddyfileErrors(t *testing.T) {
 		"{\n\torigin a\n\torigin b\n}":     "origin is given twice",
 		"{\n\tapi_key\n}":                  "api_key takes one key, got 0 arguments",
 		"{\n\tapi_key a\n\tapi_key b\n}":   "api_key is given twice",
+		"{\n\tannounce\n}":                 "announce takes one URL, got 0 arguments",
 		"{\n\tclient a\n}":                 "client takes an id and a secret, got 1 arguments",
 		"{\n\trun_time\n}":                 "run_time takes one duration, got 0 arguments",
 		"{\n\trun_time soon\n}":            "run_time: ",

@@ -5,8 +5,8 @@
 // Its skills do small but real work. Between them they show the ways a skill
 // can behave: public and protected (API key, OAuth 2.0 client credentials),
 // immediate and asynchronous, with the output in the status or only at the
-// result URL, failing as a run, private, and declared for a protocol version
-// that is too new.
+// result URL, failing as a run, private, found by the descriptor's URL only, and declared for
+// a protocol version that is too new.
 //
 // On its origin it answers:
 //

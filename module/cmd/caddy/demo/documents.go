@@ -160,6 +160,9 @@ func newCatalog(origin string, skills []*skill) (*catalog, error) {
 		}
 		c.descriptors[s.slug] = d
 
+		if s.unlisted {
+			continue
+		}
 		entry := s.entry(origin)
 		whole.Skills = append(whole.Skills, entry)
 		if s.access != private {

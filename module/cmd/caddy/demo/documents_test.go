@@ -30,7 +30,7 @@ func (i index) ids() string {
 
 const (
 	indexPath = "/.well-known/skill-sharing"
-	publicIDs = "demo/summarize demo/markdown demo/qr-code demo/diff demo/csv-to-json demo/telepathy"
+	publicIDs = "demo/summarize demo/markdown demo/qr-code demo/csv-to-json demo/telepathy"
 )
 
 func TestIndexHidesThePrivateSkill(t *testing.T) {
@@ -130,7 +130,6 @@ func TestDescriptorsAgreeWithTheIndex(t *testing.T) {
 		"demo/summarize":      {"1.0.0", "public", "none"},
 		"demo/markdown":       {"1.0.0", "public", "none"},
 		"demo/qr-code":        {"1.0.0", "public", "api_key"},
-		"demo/diff":           {"1.0.0", "restricted", "oauth2"},
 		"demo/csv-to-json":    {"1.0.0", "public", "none"},
 		"demo/telepathy":      {"2.0.0", "public", "none"},
 		"demo/internal-stats": {"1.0.0", "private", "api_key"},
@@ -156,12 +155,24 @@ func TestDescriptorsAgreeWithTheIndex(t *testing.T) {
 				t.Errorf("%s: input %s is required %t with default %v", entry.ID, in.Name, in.Required, in.Default)
 			}
 		}
-		if d.Auth.Type == "oauth2" && (d.Auth.OAuth2 == nil || d.Auth.OAuth2.TokenURL != s.origin+"/token" || len(d.Auth.OAuth2.Scopes) == 0) {
-			t.Errorf("%s: oauth2 = %+v", entry.ID, d.Auth.OAuth2)
-		}
 		delete(want, entry.ID)
 	}
 	if len(want) > 0 {
 		t.Errorf("not in the index: %v", want)
+	}
+}
+
+// TestUnlistedSkill: no index has it, and its descriptor can be read by its URL.
+func TestUnlistedSkill(t *testing.T) {
+	s := start(t, runTime)
+	if ids := decode[index](t, s.do(http.MethodGet, indexPath, "", "X-API-Key", apiKey)).ids(); strings.Contains(ids, "demo/diff") {
+		t.Errorf("it is in the index: %s", ids)
+	}
+	d := decode[descriptor](t, s.do(http.MethodGet, "/skills/diff.json", ""))
+	if d.ID != "demo/diff" || d.Protocol["version"] != "1.0.0" || d.Access != "restricted" || d.Auth.Type != "oauth2" {
+		t.Errorf("%+v", d)
+	}
+	if d.Auth.OAuth2 == nil || d.Auth.OAuth2.TokenURL != s.origin+"/token" || len(d.Auth.OAuth2.Scopes) == 0 {
+		t.Errorf("oauth2 = %+v", d.Auth.OAuth2)
 	}
 }

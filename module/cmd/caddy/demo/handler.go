@@ -38,6 +38,10 @@ type Handler struct {
 	// take a tenth of it. Default: `3s`. At most `10m`.
 	RunTime caddy.Duration `json:"run_time,omitempty"`
 
+	// The URL of a bridge to this provider. If it is set, standard output says
+	// when Caddy has started that the bridge is there.
+	Announce string `json:"announce,omitempty"`
+
 	catalog  *catalog
 	apiKey   digest
 	clients  map[string]digest
@@ -68,7 +72,7 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 }
 
 // Provision resolves the secrets and builds the documents. It starts nothing.
-func (h *Handler) Provision(caddy.Context) error {
+func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.RunTime == 0 {
 		h.RunTime = caddy.Duration(defaultRunTime)
 	}
@@ -95,8 +99,10 @@ func (h *Handler) Provision(caddy.Context) error {
 		return err
 	}
 	h.state = pooled.(*state)
-	h.catalog, err = newCatalog(h.Origin, h.skills())
-	return err
+	if h.catalog, err = newCatalog(h.Origin, h.skills()); err != nil {
+		return err
+	}
+	return h.announceWhenStarted(ctx)
 }
 
 // Validate checks that the required options are there and make sense.

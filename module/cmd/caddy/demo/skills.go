@@ -14,6 +14,7 @@ type skill struct {
 	inputs     []parameter
 	output     output
 
+	unlisted   bool          // found by its descriptor's URL only: no index has it
 	duration   time.Duration // how long a run takes; 0: it is done in the first answer
 	resultOnly bool          // the output is at the result URL, not in the status
 	work       work
@@ -83,7 +84,7 @@ func (h *Handler) skills() []*skill {
 			output: jsonOutput("The unified diff; empty when the texts are equal.", map[string]string{
 				"diff": "string", "changed": "boolean",
 			}),
-			work: diffTexts,
+			unlisted: true, work: diffTexts,
 		},
 		{
 			slug: "csv-to-json", name: "CSV to JSON", version: "1.0.0", capability: "plugin",

@@ -13,9 +13,11 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
 )
 
-// aShell runs lines of the README's shell blocks, against the quickstart.
+// aShell runs lines of the manuals' shell blocks, against the quickstart.
 type aShell struct {
 	t        *testing.T
 	folder   string // where commands run, with the files that they name
@@ -97,18 +99,15 @@ func runner(line string) func(*aShell, string) {
 	return nil
 }
 
-// TestREADMEShell runs every line of the README's shell blocks, but for those that
+// TestManualsShell runs every line of the manuals' shell blocks, but for those that
 // are excused.
-func TestREADMEShell(t *testing.T) {
+func TestManualsShell(t *testing.T) {
 	shell := newShell(t)
 	missing := make(map[string]bool)
 	for _, e := range excused {
 		missing[e.line] = true
 	}
-	for _, line := range readmeCommands(t) {
-		if line == "" {
-			continue
-		}
+	for _, line := range shellLines(t) {
 		t.Run(line, func(t *testing.T) {
 			at := slices.IndexFunc(excused, func(e excuse) bool { return strings.HasPrefix(line, e.line) })
 			run := runner(line)
@@ -128,7 +127,7 @@ func TestREADMEShell(t *testing.T) {
 		})
 	}
 	for line := range missing {
-		t.Errorf("README.md has no line that starts with %s, which is excused", line)
+		t.Errorf("no manual has a line that starts with %s, which is excused", line)
 	}
 }
 
@@ -140,22 +139,31 @@ func TestNobodyRuns(t *testing.T) {
 	}
 }
 
-// TestREADMEBlocks checks that no block of the README escapes the tests, by its
+// TestManualsBlocks checks that no block of the manuals escapes the tests, by its
 // language or for want of one.
-func TestREADMEBlocks(t *testing.T) {
-	text := readFile(t, "README.md")
-	blocks := fence.FindAllStringSubmatch(text, -1)
-	if fences := regexp.MustCompile("(?m)^ *(```|~~~)").FindAllString(text, -1); len(fences) != 2*len(blocks) {
-		t.Errorf("README.md has %d fences, of which the tests find %d", len(fences), 2*len(blocks))
+func TestManualsBlocks(t *testing.T) {
+	for _, file := range manuals.All {
+		fences := regexp.MustCompile("(?m)^ *(```|~~~)").FindAllString(manuals.Read(t, file), -1)
+		if blocks := manuals.Blocks(t, file); len(fences) != 2*len(blocks) {
+			t.Errorf("%s has %d fences, of which the tests find %d", file, len(fences), 2*len(blocks))
+		}
 	}
-	// The drawing, the listings of options, the folders, and a page's template.
-	readElsewhere := []string{"JSON-RPC", "skill_bridge", "credentials", "module/", "<!doctype"}
-	for _, block := range blocks {
-		switch language := block[1]; language {
+	// Which blocks without a language, or of another one, tests read: the listings of
+	// options, the folders, a page's template, and what Prometheus reads.
+	readElsewhere := []string{
+		manuals.Configuration + " skill_bridge", manuals.Credentials + " credentials", manuals.Contributing + " module/",
+		manuals.Page + " <!doctype", manuals.Monitoring + " #",
+	}
+	for _, block := range manuals.Blocks(t) {
+		switch block.Language {
 		case "sh", "console", "caddyfile":
+		case "python", "ts", "json":
+			if block.File != manuals.README { // for TestREADMEPrograms and TestREADMEPublishes
+				t.Errorf("no test reads the block in %s of %s", block.Language, block.File)
+			}
 		default:
-			if first := strings.Fields(block[2])[0]; !slices.Contains(readElsewhere, first) {
-				t.Errorf("no test reads the block in %q that starts with %s", language, first)
+			if first := strings.Fields(block.Text)[0]; !slices.Contains(readElsewhere, block.File+" "+first) {
+				t.Errorf("no test reads the block in %q of %s that starts with %s", block.Language, block.File, first)
 			}
 		}
 	}
@@ -272,11 +280,18 @@ func stopCaddy(t *testing.T, command *exec.Cmd) {
 // stopCaddy. It listens when the function returns. The file is the last argument.
 func runCaddyfile(e *example, name string) *exec.Cmd {
 	e.t.Helper()
+	return runCaddyfileTo(e, name, io.Discard)
+}
+
+// runCaddyfileTo does the same, and has its standard output written to w.
+func runCaddyfileTo(e *example, name string, w io.Writer) *exec.Cmd {
+	e.t.Helper()
 	file := filepath.Join(e.t.TempDir(), name)
 	if err := os.WriteFile(file, []byte(e.text), 0o600); err != nil {
 		e.t.Fatal(err)
 	}
 	command := asCaddyCommand(e.t, "run", "--config", file)
+	command.Stdout = w
 	stderr, err := command.StderrPipe()
 	if err != nil {
 		e.t.Fatal(err)
@@ -308,11 +323,15 @@ func (s *aShell) runQuickstart(line string) {
 	e.replace("localhost:8080", endpoint)
 	e.replace(quickstartProvider, "127.0.0.1:"+freePort(s.t))
 	e.replace(quickstartAdmin, admin)
-	command := runCaddyfile(e, filepath.Base(file))
+	var printed strings.Builder
+	command := runCaddyfileTo(e, filepath.Base(file), &printed)
 	s.lists(endpoint, "demo.markdown")
 	copied := command.Args[len(command.Args)-1]
 	if status := s.output("caddy skill-bridge status --config " + copied); !strings.Contains(status, "\ndemo ") {
 		s.t.Errorf("its status is %s", status)
 	}
 	stopCaddy(s.t, command)
+	if where := "Skill Bridge listens on http://" + endpoint + "/rpc: "; !strings.HasPrefix(printed.String(), where) {
+		s.t.Errorf("it prints %q, want %q", printed.String(), where)
+	}
 }

@@ -11,31 +11,33 @@ import (
 
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
 )
 
-// readmeCaddyfile returns the README's Caddyfile that has a line, as an example with
-// a provider on this machine.
-func readmeCaddyfile(t *testing.T, line string) *example {
+// monitoringCaddyfile returns the Caddyfile of the manual that has a line, as an
+// example with a provider on this machine.
+func monitoringCaddyfile(t *testing.T, line string) *example {
 	t.Helper()
-	for _, block := range readmeBlocks(t, "caddyfile") {
-		if !strings.Contains(block, line+"\n") {
+	for _, block := range manuals.In(t, "caddyfile", manuals.Monitoring) {
+		if !strings.Contains(block.Text, line+"\n") {
 			continue
 		}
 		p := newProvider(t, skill{id: "acme/translate"})
-		e := newExample(t, block)
+		e := newExample(t, block.Text)
 		e.replace("bridge.example.com {", "http://localhost:8080 {")
 		e.replace("provider https://skills.example.com", "provider "+p.URL+" {\n\t\t\tnamespace acme\n\t\t}")
 		e.onLoopback()
 		return e
 	}
-	t.Fatalf("README.md has no Caddyfile with a line %q", strings.TrimSpace(line))
+	t.Fatalf("the manual has no Caddyfile with a line %q", strings.TrimSpace(line))
 	return nil
 }
 
-// TestREADMEAudit: what is audited is in the file that the README shows, and nowhere
+// TestManualsAudit: what is audited is in the file that the manual shows, and nowhere
 // else: Caddy leaves out of the default log what another one includes.
-func TestREADMEAudit(t *testing.T) {
-	e := readmeCaddyfile(t, "\t\taudit")
+func TestManualsAudit(t *testing.T) {
+	e := monitoringCaddyfile(t, "\t\taudit")
 	b := e.start()
 	b.execute("acme.translate", "acme/translate")
 	const line = `"logger":"http.handlers.skill_bridge.audit","msg":"call"`
@@ -47,10 +49,10 @@ func TestREADMEAudit(t *testing.T) {
 	}
 }
 
-// TestREADMETracing: the variables that the README names do what it says. Caddy is a
+// TestManualsTracing: the variables that the manual names do what it says. Caddy is a
 // process of its own each time, since some of them are read only once.
-func TestREADMETracing(t *testing.T) {
-	readme := readFile(t, "README.md")
+func TestManualsTracing(t *testing.T) {
+	manual := manuals.Read(t, manuals.Monitoring)
 	for name, tc := range map[string]struct {
 		variables map[string]string
 		service   string // that spans are of; empty: none are sent
@@ -69,11 +71,11 @@ func TestREADMETracing(t *testing.T) {
 			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL)
 			for variable, value := range tc.variables {
 				t.Setenv(variable, value)
-				if !strings.Contains(readme, "| `"+variable+"` |") {
-					t.Errorf("README.md does not explain %s", variable)
+				if !strings.Contains(manual, "| `"+variable+"` |") {
+					t.Errorf("the manual does not explain %s", variable)
 				}
 			}
-			e := readmeCaddyfile(t, "\ttracing")
+			e := monitoringCaddyfile(t, "\ttracing")
 			address := "localhost:" + freePort(t)
 			e.replace("localhost:8080", address)
 			e.text = "{\n\tadmin off\n\tpersist_config off\n}\n" + e.text

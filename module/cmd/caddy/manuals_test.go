@@ -1,0 +1,528 @@
+package main_test
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
+)
+
+// shellLines returns the lines of the shell blocks of some manuals, or of all.
+func shellLines(t *testing.T, files ...string) []string {
+	t.Helper()
+	var lines []string
+	for _, block := range manuals.In(t, "sh", files...) {
+		lines = append(lines, strings.Split(strings.TrimSpace(block.Text), "\n")...)
+	}
+	return lines
+}
+
+func TestREADMENamesTheTestCommand(t *testing.T) {
+	if !slices.Contains(shellLines(t, manuals.README), "go test ./...") {
+		t.Error("the manual has no line: go test ./...")
+	}
+}
+
+// What differs from run to run is a run's id and how long it took.
+var (
+	runID   = regexp.MustCompile(`"run_id":"exec-[a-z2-7]{26}"`)
+	elapsed = regexp.MustCompile(` completed in (\d+ ms|\d+\.\d s)\.`)
+)
+
+// sameAnswer compares answers but for that. A run that is over at once may have
+// taken a millisecond, which is said, or less, which is not.
+func sameAnswer(got, printed string) bool {
+	if elapsed.MatchString(printed) && !elapsed.MatchString(got) {
+		return false
+	}
+	return normalized(got) == normalized(printed)
+}
+
+func normalized(answer string) string {
+	answer = runID.ReplaceAllString(answer, `"run_id":"exec-…"`)
+	return elapsed.ReplaceAllString(answer, " completed.")
+}
+
+// TestManualsCommands sends what the manuals send and compares the answers with
+// those printed there; once with --json and once as for an older curl.
+func TestManualsCommands(t *testing.T) {
+	e := open(t, "quickstart")
+	b := startQuickstart(e)
+	const older = `-H 'Content-Type: application/json' -d`
+	if !strings.Contains(readFile(t, "README.md"), "`"+older+"`") {
+		t.Errorf("README.md does not say how to do without --json: %s", older)
+	}
+	commands := 0
+	for _, block := range manuals.In(t, "console") {
+		for exchange := range strings.SplitSeq("\n"+block.Text, "\n$ ") {
+			if exchange == "" {
+				continue
+			}
+			commands++
+			command, want, _ := strings.Cut(exchange, "\n")
+			if strings.HasPrefix(command, "caddy ") {
+				here := strings.NewReplacer(quickstartProvider, e.provider, quickstartAdmin, e.admin).Replace(command)
+				if got := runCaddy(t, here); told(got) != told(want) {
+					t.Errorf("%s\ngot  %s\nwant %s", command, got, want)
+				}
+				continue
+			}
+			for _, variant := range []string{command, strings.Replace(command, "--json", older, 1)} {
+				c, err := parseCurl(variant)
+				if err != nil {
+					t.Fatalf("%s: %v", variant, err)
+				}
+				if c.url != "http://localhost:8080/rpc" {
+					t.Fatalf("%s: not the address of the quickstart", variant)
+				}
+				got := b.send(http.MethodPost, b.endpoint, c.body, c.header...)
+				if want := strings.TrimSuffix(want, "\n"); !sameAnswer(got.body, want) {
+					t.Errorf("%s\ngot  %s\nwant %s", variant, got.body, want)
+				}
+			}
+		}
+	}
+	if commands < 6 {
+		t.Errorf("the manuals have only %d commands", commands)
+	}
+}
+
+// asCaddy is set where the test binary is to be Caddy.
+const asCaddy = "SKILL_BRIDGE_TEST_AS_CADDY"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCaddy) != "" {
+		caddycmd.Main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// runCaddy runs a command line of caddy, and returns all that it writes.
+func runCaddy(t *testing.T, command string) string {
+	t.Helper()
+	words, err := shellWords(command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := asCaddyCommand(t, words[1:]...).CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v", command, err)
+	}
+	return string(text)
+}
+
+// asCaddyCommand makes a command of this program, which is Caddy then.
+func asCaddyCommand(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	caddy := exec.CommandContext(t.Context(), os.Args[0], args...)
+	caddy.Env = append(os.Environ(), asCaddy+"=1", "XDG_DATA_HOME="+t.TempDir(), "XDG_CONFIG_HOME="+t.TempDir())
+	return caddy
+}
+
+var (
+	accepted  = regexp.MustCompile(`accepted exec-[a-z2-7]{26}`)
+	completed = regexp.MustCompile(`completed in (\d+ ms|\d+\.\d s)`)
+)
+
+// told is what a command tells, but for what differs each time.
+func told(text string) string {
+	text = accepted.ReplaceAllString(text, "accepted exec-…")
+	return strings.TrimSpace(completed.ReplaceAllString(text, "completed"))
+}
+
+// A curl is what a command line of curl sends.
+type curl struct {
+	url, body string
+	header    []string // names and values
+}
+
+func parseCurl(command string) (*curl, error) {
+	words, err := shellWords(command)
+	if err != nil {
+		return nil, err
+	}
+	if len(words) == 0 || words[0] != "curl" {
+		return nil, errors.New("not a command of curl")
+	}
+	c := new(curl)
+	for i := 1; i < len(words); i++ {
+		word := words[i]
+		takesValue := word == "--json" || word == "-d" || word == "-H"
+		if takesValue {
+			if i++; i == len(words) {
+				return nil, fmt.Errorf("%s has no value", word)
+			}
+		}
+		switch {
+		case word == "-s":
+		case word == "--json":
+			c.body = words[i]
+			c.header = append(c.header, "Content-Type", "application/json", "Accept", "application/json")
+		case word == "-d":
+			c.body = words[i]
+		case word == "-H":
+			name, value, _ := strings.Cut(words[i], ":")
+			c.header = append(c.header, name, strings.TrimSpace(value))
+		case strings.HasPrefix(word, "-"), c.url != "":
+			return nil, fmt.Errorf("unknown to this test: %s", word)
+		default:
+			c.url = word
+		}
+	}
+	if c.url == "" || c.body == "" {
+		return nil, errors.New("no URL or nothing to send")
+	}
+	return c, nil
+}
+
+// shellWords splits a command line as a shell does. It knows single quotes, and
+// refuses what else has a meaning to a shell.
+func shellWords(line string) ([]string, error) {
+	var words []string
+	var word strings.Builder
+	inWord := false
+	for rest := line; rest != ""; {
+		switch c := rest[0]; {
+		case c == '\'':
+			quoted, after, closed := strings.Cut(rest[1:], "'")
+			if !closed {
+				return nil, errors.New("a quote is not closed")
+			}
+			word.WriteString(quoted)
+			rest, inWord = after, true
+			continue
+		case c == ' ':
+			if inWord {
+				words = append(words, word.String())
+				word.Reset()
+				inWord = false
+			}
+		case strings.ContainsRune("\"\\$`|&;<>()*?[]#~!{}\t\n", rune(c)):
+			return nil, fmt.Errorf("a shell gives %q a meaning", c)
+		default:
+			word.WriteByte(c)
+			inWord = true
+		}
+		rest = rest[1:]
+	}
+	if inWord {
+		words = append(words, word.String())
+	}
+	return words, nil
+}
+
+func TestShellWords(t *testing.T) {
+	for line, want := range map[string][]string{
+		`curl -s  http://a/b --json '{"a":"b c"}'`: {"curl", "-s", "http://a/b", "--json", `{"a":"b c"}`},
+		`a'b c'd '' 'e\n'`:                         {"ab cd", "", `e\n`},
+		`a "b"`:                                    nil,
+		`a 'b`:                                     nil,
+		`a | b`:                                    nil,
+		`a $b`:                                     nil,
+	} {
+		if got, err := shellWords(line); !slices.Equal(got, want) || (err == nil) != (want != nil) {
+			t.Errorf("%s: %q, %v", line, got, err)
+		}
+	}
+}
+
+func TestManualsCaddyfiles(t *testing.T) {
+	for _, block := range manuals.In(t, "caddyfile") {
+		t.Run(block.File, func(t *testing.T) { validate(t, newExample(t, block.Text)) })
+	}
+}
+
+// A listing names the options of each block, by the block's name.
+type listing map[string][]string
+
+// options reads a listing of options as the manuals have it: an option per line,
+// blocks indented, comments after #.
+func options(text string) listing {
+	l := make(listing)
+	var blocks []string
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, " # ")
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		if words[0] == "}" {
+			blocks = blocks[:len(blocks)-1]
+			continue
+		}
+		name := words[0]
+		if len(blocks) > 0 {
+			in := blocks[len(blocks)-1]
+			l[in] = append(l[in], name)
+			if len(words) == 3 && words[1] == "|" {
+				l[in] = append(l[in], words[2])
+			}
+		}
+		if words[len(words)-1] == "{" {
+			if name == "credentials" {
+				name = words[1]
+			}
+			blocks = append(blocks, name)
+		}
+	}
+	return l
+}
+
+// TestManualsOptions compares the manual's options with those that the parser
+// says it knows when it meets one that it does not know.
+func TestManualsOptions(t *testing.T) {
+	in := map[string]string{
+		"skill_bridge":    "unknown",
+		"provider":        "provider https://a.example {\n unknown\n}",
+		"skill":           "skill a https://a.example/a.json {\n unknown\n}",
+		"registry":        "registry https://a.example {\n unknown\n}",
+		"cache":           "cache {\n unknown\n}",
+		"limits":          "limits {\n unknown\n}",
+		"circuit_breaker": "circuit_breaker {\n unknown\n}",
+	}
+	written := options(manuals.Listing(t, manuals.Configuration, "skill_bridge"))
+	for block := range written {
+		if in[block] == "" {
+			t.Errorf("the manual has a block %s that this test does not know", block)
+		}
+	}
+	for block, text := range in {
+		err := adaptError(text)
+		if err == nil {
+			t.Fatalf("%s takes an unknown option", block)
+		}
+		_, list, _ := strings.Cut(err.Error(), `unknown option "unknown" of `+block+": it has ")
+		list, _, found := strings.Cut(list, ", at Caddyfile:")
+		known := strings.Split(list, ", ")
+		if !found {
+			t.Fatalf("%s: %v", block, err)
+		}
+		slices.Sort(written[block])
+		if !slices.Equal(known, written[block]) {
+			t.Errorf("%s has the options\n%v, the manual\n%v", block, known, written[block])
+		}
+	}
+}
+
+func adaptError(option string) error {
+	text := "http://localhost:8080 {\n skill_bridge /rpc {\n allow_anonymous\n" + option + "\n}\n}\n"
+	if strings.HasPrefix(option, "allow_anonymous") {
+		text = strings.Replace(text, "allow_anonymous\n", "", 1)
+	}
+	_, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})
+	return err
+}
+
+// TestManualsCredentials compares the manual's options of credentials with the
+// members that the modules have in JSON, which are the same; and the manual with
+// the modules that there are.
+func TestManualsCredentials(t *testing.T) {
+	const namespace = "http.skill_bridge.credentials"
+	written := options(manuals.Listing(t, manuals.Credentials, "credentials"))
+	for _, info := range caddy.GetModules(namespace) {
+		name := info.ID.Name()
+		known := members(info.New())
+		switch name {
+		case "headers":
+			known = []string{"<name>"}
+		case "api_key":
+			known = slices.DeleteFunc(known, func(option string) bool { return option == "key" }) // is written in the first line
+		}
+		slices.Sort(known)
+		got := slices.Sorted(slices.Values(written[name]))
+		if !slices.Equal(got, known) {
+			t.Errorf("%s has the options\n%v, the manual\n%v", name, known, got)
+		}
+		for _, option := range got {
+			err := adaptError("provider https://a.example {\n credentials " + name + " {\n " + option + "\n}\n}")
+			if err == nil || strings.Contains(err.Error(), "unknown option") {
+				t.Errorf("%s of %s: %v, want a complaint about its missing value", option, name, err)
+			}
+		}
+		delete(written, name)
+	}
+	if len(written) > 0 {
+		t.Errorf("the manual has credentials that do not exist: %v", written)
+	}
+}
+
+// members returns the names of a struct's members in JSON.
+func members(pointer any) []string {
+	var names []string
+	for _, field := range reflect.VisibleFields(reflect.TypeOf(pointer).Elem()) {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// TestManualsListsAsTheDocumentation compares the manual's listings, line by line
+// and without their comments, with those in the documentation of the parsers.
+func TestManualsListsAsTheDocumentation(t *testing.T) {
+	documented := documentedLines(t, "module/caddyfile.go")
+	if got := withoutComments(manuals.Listing(t, manuals.Configuration, "skill_bridge")); !slices.Equal(got, documented) {
+		t.Errorf("the manual has\n%s\nand the documentation of the parser\n%s", strings.Join(got, "\n"), strings.Join(documented, "\n"))
+	}
+	written := strings.Split(strings.Join(withoutComments(manuals.Listing(t, manuals.Credentials, "credentials")), "\n"), "\ncredentials ")
+	written[0] = strings.TrimPrefix(written[0], "credentials ")
+	files, err := filepath.Glob(filepath.Join(repository, "module/credentials/*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, file := range files {
+		relative, err := filepath.Rel(repository, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lines := documentedLines(t, relative); len(lines) > 0 {
+			all = append(all, strings.Join(lines, "\n"))
+		}
+	}
+	slices.Sort(all)
+	slices.Sort(written)
+	if !slices.Equal(written, all) {
+		t.Errorf("the manual has\n%s\nand the documentation of the parsers\n%s", strings.Join(written, "\n"), strings.Join(all, "\n"))
+	}
+}
+
+// documentedLines returns the lines of the example in the documentation of the
+// method UnmarshalCaddyfile in a file, or nothing where there is none.
+func documentedLines(t *testing.T, path string) []string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(repository, path), nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, declaration := range file.Decls {
+		f, ok := declaration.(*ast.FuncDecl)
+		if !ok || f.Name.Name != "UnmarshalCaddyfile" || strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		for line := range strings.Lines(f.Doc.Text()) {
+			if strings.HasPrefix(line, "\t") {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return withoutComments(strings.Join(lines, ""))
+}
+
+// withoutComments returns the lines that hold more than a comment, their words
+// separated by single spaces.
+func withoutComments(text string) []string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, " # ")
+		if words := strings.Fields(line); len(words) > 0 {
+			lines = append(lines, strings.Join(words, " "))
+		}
+	}
+	return lines
+}
+
+var (
+	codeRow   = regexp.MustCompile("(?m)^\\| (-32\\d{3}) \\| `?([A-Z_]*)")
+	methodRow = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|")
+	quoted    = regexp.MustCompile("`([a-z_]+)`")
+)
+
+// readGuide returns the text that load_skills_protocol_guide answers.
+func readGuide(b *bridge) string {
+	b.t.Helper()
+	type guide struct {
+		Content string `json:"content"`
+	}
+	return decode[guide](b.t, string(b.call("load_skills_protocol_guide", "{}").Result)).Content
+}
+
+// TestManualsErrors compares the manual's codes, and what it says that next can
+// be, with the guide that agents read.
+func TestManualsErrors(t *testing.T) {
+	manual := manuals.Read(t, manuals.Methods)
+	guide := readGuide(startQuickstart(open(t, "quickstart")))
+	inManual, inGuide := codesIn(manual), codesIn(guide)
+	if len(inGuide) < 13 {
+		t.Fatalf("the guide has only the codes %v", inGuide)
+	}
+	if !slices.Equal(inManual, inGuide) {
+		t.Errorf("the manual has the codes\n%v, the guide\n%v", inManual, inGuide)
+	}
+
+	_, list, _ := strings.Cut(manual, "`next` (")
+	list, _, _ = strings.Cut(list, ")")
+	var said []string
+	for _, found := range quoted.FindAllStringSubmatch(list, -1) {
+		said = append(said, found[1])
+	}
+	_, table, _ := strings.Cut(guide, "| `next` |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var explained []string
+	for _, found := range methodRow.FindAllStringSubmatch(table, -1) {
+		explained = append(explained, found[1])
+	}
+	if len(said) == 0 || !slices.Equal(said, explained) {
+		t.Errorf("the manual has next %v, the guide %v", said, explained)
+	}
+}
+
+// codesIn returns the codes of a table, each with its name if it has one.
+func codesIn(text string) []string {
+	var codes []string
+	for _, found := range codeRow.FindAllStringSubmatch(text, -1) {
+		codes = append(codes, strings.TrimSpace(found[1]+" "+found[2]))
+	}
+	// A code that has names need not stand there without one as well.
+	slices.Sort(codes)
+	codes = slices.Compact(codes)
+	return slices.DeleteFunc(codes, func(code string) bool {
+		return slices.ContainsFunc(codes, func(other string) bool { return strings.HasPrefix(other, code+" ") })
+	})
+}
+
+// TestManualsMethods calls every method that the manual has in its table, and the
+// ones that it says do not exist.
+func TestManualsMethods(t *testing.T) {
+	b := startQuickstart(open(t, "quickstart"))
+	_, section, _ := strings.Cut(manuals.Read(t, manuals.Methods), "\n## Methods\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	_, absent, found := strings.Cut(section, "\n\n`run_code`")
+	if !found {
+		t.Fatal("the manual does not say what does not exist")
+	}
+	var methods []string
+	for _, found := range methodRow.FindAllStringSubmatch(section, -1) {
+		methods = append(methods, found[1])
+		if o := b.call(found[1], "{}"); o.Error.Code == -32601 {
+			t.Errorf("%s does not exist", found[1])
+		}
+	}
+	if len(methods) != 6 {
+		t.Errorf("the manual has the methods %v", methods)
+	}
+	absent, _, _ = strings.Cut("`run_code`"+absent, "are answered -32601")
+	for _, found := range quoted.FindAllStringSubmatch(absent, -1) {
+		if o := b.call(found[1], "{}"); o.Error.Code != -32601 {
+			t.Errorf("%s: %+v", found[1], o)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+// Package manuals reads the project's manuals for the tests that hold them to the
+// code. Only tests import it.
+package manuals
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The manuals, by their paths in the repository.
+const (
+	README        = "README.md"
+	Contributing  = "CONTRIBUTING.md"
+	Configuration = "module/README.md"
+	Credentials   = "module/credentials/README.md" //nolint:gosec // it is a path
+	Methods       = "translate/skillsprotocol/README.md"
+	CommandLine   = "module/cli/README.md"
+	Page          = "module/browse/README.md"
+	Operation     = "module/OPERATION.md"
+	Monitoring    = "caddyfile-examples/monitoring/README.md"
+)
+
+// All are all manuals.
+var All = []string{README, Contributing, Configuration, Credentials, Methods, CommandLine, Page, Operation, Monitoring}
+
+// Repository returns the folder with the module's go.mod, which is the folder of the
+// test or one above it.
+func Repository(t *testing.T) string {
+	t.Helper()
+	folder, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
+			return folder
+		}
+		above := filepath.Dir(folder)
+		if above == folder {
+			t.Fatal("the test does not run in the repository")
+		}
+		folder = above
+	}
+}
+
+// Read returns the text of a file of the repository.
+func Read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(Repository(t), file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// A Block is a code block of a manual.
+type Block struct {
+	File     string
+	Language string // empty: none is written
+	Text     string
+}
+
+var fence = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
+
+// Blocks returns the code blocks of some manuals, or of all if none is named.
+func Blocks(t *testing.T, files ...string) []Block {
+	t.Helper()
+	if len(files) == 0 {
+		files = All
+	}
+	var blocks []Block
+	for _, file := range files {
+		for _, found := range fence.FindAllStringSubmatch(Read(t, file), -1) {
+			blocks = append(blocks, Block{file, found[1], found[2]})
+		}
+	}
+	return blocks
+}
+
+// In returns the blocks in a language, of which there has to be one.
+func In(t *testing.T, language string, files ...string) []Block {
+	t.Helper()
+	var in []Block
+	for _, block := range Blocks(t, files...) {
+		if block.Language == language {
+			in = append(in, block)
+		}
+	}
+	if len(in) == 0 {
+		t.Fatalf("there is no block in %q", language)
+	}
+	return in
+}
+
+// Listing returns the block without a language that starts with a word.
+func Listing(t *testing.T, file, first string) string {
+	t.Helper()
+	for _, block := range In(t, "", file) {
+		if strings.HasPrefix(block.Text, first+" ") {
+			return block.Text
+		}
+	}
+	t.Fatalf("%s has no listing that starts with %s", file, first)
+	return ""
+}
+
+// WithoutBlocks returns the text of a file without its code blocks.
+func WithoutBlocks(t *testing.T, file string) string {
+	t.Helper()
+	return fence.ReplaceAllString(Read(t, file), "")
+}
