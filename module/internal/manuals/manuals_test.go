@@ -11,9 +11,14 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
 )
 
-// TestLengths: the README can be read in one go, and a long manual begins with its
-// contents.
+// TestLengths: the README and its recipes can be read in one go, and a long manual
+// begins with its contents.
 func TestLengths(t *testing.T) {
+	for _, recipe := range manuals.In(t, "caddyfile", manuals.README) {
+		if lines := strings.Count(recipe.Text, "\n"); lines > 12 {
+			t.Errorf("a recipe has %d lines, more than 12:\n%s", lines, recipe.Text)
+		}
+	}
 	for _, file := range manuals.All {
 		text := manuals.Read(t, file)
 		lines := strings.Count(text, "\n")
