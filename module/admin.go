@@ -19,6 +19,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 func init() { caddy.RegisterModule(adminAPI{}) }
@@ -251,7 +252,7 @@ type FaultStatus struct {
 }
 
 func faultStatus(f *run.Failure) FaultStatus {
-	return FaultStatus{string(skillsharing.CodeOf(f)), clip(f.Message, maxLoggedError), clip(f.URL, maxLoggedError), json.RawMessage(f.Details)}
+	return FaultStatus{string(skillsharing.CodeOf(f)), clip(f.Message, maxLoggedError), clip(f.URL, maxLoggedError), json.RawMessage(skillsprotocol.Details(f))}
 }
 
 func (adminAPI) skills(r *http.Request) any {

@@ -376,7 +376,7 @@ func (m *pageMaker) describe(s *BrowseSkill, known described) {
 	if failure := known.failure; failure != nil {
 		s.State, s.Reason = stateOf(failure), m.reason(failure)
 		if s.State == StateFaulty {
-			s.Faults = m.faults(failure.Details)
+			s.Faults = m.faults(failure.Violations)
 		}
 		return
 	}
@@ -418,14 +418,8 @@ func (m *pageMaker) reason(f *run.Failure) string {
 	return cmp.Or(m.text(f.Message, maxShownText), "The bridge has failed; this is a bug of the bridge.")
 }
 
-// faults reads the details of an invalid document (Skill Sharing Protocol, section
-// 8.3.1).
-func (m *pageMaker) faults(details jsontext.Value) []BrowseFault {
-	var found []struct {
-		Path    string `json:"path"`
-		Message string `json:"message"`
-	}
-	_ = json.Unmarshal(details, &found) // what can't be read is not shown
+// faults are what is wrong with an invalid document.
+func (m *pageMaker) faults(found []run.Violation) []BrowseFault {
 	faults := make([]BrowseFault, min(len(found), maxShownList))
 	for i := range faults {
 		faults[i] = BrowseFault{m.text(found[i].Path, maxShownText), m.text(found[i].Message, maxShownText)}

@@ -16,6 +16,7 @@ import (
 	"code.dny.dev/ssrf"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -27,7 +28,8 @@ const minDialShare = 2 * time.Second
 // neither the address nor what is behind it: its text may reach an agent.
 type refusal struct {
 	rule string
-	why  string // for the operator only; empty: the rule says all
+	why  string   // for the operator only; empty: the rule says all
+	kind run.Rule // for the operator only; empty: the spelling of the host
 }
 
 func (r *refusal) Error() string { return "refused: " + r.rule }
@@ -38,6 +40,9 @@ func (r *refusal) Refused() string { return r.rule }
 // Passing reports whether the refusal is about what a name leads to at the moment.
 func (r *refusal) Passing() bool { return r.rule == errNowhere.Error() }
 
+// Rule returns which kind of rule it is, which only the operator may see.
+func (r *refusal) Rule() run.Rule { return cmp.Or(r.kind, run.RuleHost) }
+
 // Why returns what only the operator may see.
 func (r *refusal) Why() string { return cmp.Or(r.why, r.rule) }
 
@@ -45,10 +50,18 @@ func (r *refusal) Why() string { return cmp.Or(r.why, r.rule) }
 // name was looked up is for the log only, and the third is what is said to others:
 // else they could find out which names there are in the operator's network.
 var (
-	errNotPublic  = errors.New("address is not public")
-	errNoSuchHost = errors.New("host name does not exist")
+	errNotPublic  = &ruleError{run.RuleAddress, "address is not public"}
+	errNoSuchHost = &ruleError{run.RuleNoSuchHost, "host name does not exist"}
 	errNowhere    = errors.New("host name leads to no address that may be called")
 )
+
+// ruleError says which rule forbids a host or a port.
+type ruleError struct {
+	kind run.Rule
+	text string
+}
+
+func (e *ruleError) Error() string { return e.text }
 
 // rules say what may be reached over the network. All transports of a handler
 // have the same.
@@ -182,11 +195,11 @@ func (r *rules) target(source, hostport string) (host string, port uint16, err e
 // them.
 func (r *rules) check(host, portText string) (port uint16, err error) {
 	if !isPort(portText) {
-		return 0, errors.New("port is not a number up to 65535")
+		return 0, &ruleError{run.RulePort, "port is not a number up to 65535"}
 	}
 	n, _ := strconv.ParseUint(portText, 10, 16)
 	if !r.ports[uint16(n)] {
-		return 0, fmt.Errorf("port %d is not allowed", n)
+		return 0, &ruleError{run.RulePort, fmt.Sprintf("port %d is not allowed", n)}
 	}
 	return uint16(n), checkSpelling(host)
 }
@@ -239,6 +252,9 @@ func (r *rules) allowedBits(address netip.Addr) int {
 
 func (r *rules) refuse(source, hostport, address string, rule, why error) *refusal {
 	refused := &refusal{rule: rule.Error(), why: why.Error()}
+	if own, ok := errors.AsType[*ruleError](why); ok {
+		refused.kind = own.kind
+	}
 	r.report(source, hostport, address, refused)
 	return refused
 }

@@ -118,7 +118,7 @@ func newMetrics() *metrics {
 		polls:       m.phaseDuration.WithLabelValues("polls"),
 		result:      m.phaseDuration.WithLabelValues("result"),
 	}
-	for _, reason := range []string{refusedAddress, refusedPort, refusedHost} {
+	for _, reason := range []string{string(run.RuleAddress), string(run.RulePort), string(run.RuleHost)} {
 		m.refusals.WithLabelValues(reason)
 	}
 	return m
@@ -201,29 +201,11 @@ func tokenOutcome(status int) string {
 	return "refused"
 }
 
-// Reasons of refused connections.
-const (
-	refusedAddress = "address" // it is not public
-	refusedPort    = "port"    // it is none of those allowed
-	refusedHost    = "host"    // it is spelled in a way that others may read otherwise
-)
-
-// reason is which kind of rule a refusal is by.
-func (r *refusal) reason() string {
-	switch {
-	case r.Why() == errNotPublic.Error():
-		return refusedAddress
-	case strings.HasPrefix(r.rule, "port "):
-		return refusedPort
-	}
-	return refusedHost
-}
-
 // refused counts a connection that the guard has refused. A name that does not exist
 // is not for the operator's rules to open.
 func (m *metrics) refused(r *refusal) {
-	if r.Why() != errNoSuchHost.Error() {
-		m.refusals.WithLabelValues(r.reason()).Inc()
+	if rule := r.Rule(); rule != run.RuleNoSuchHost {
+		m.refusals.WithLabelValues(string(rule)).Inc()
 	}
 }
 

@@ -585,15 +585,15 @@ func TestRefusalReasons(t *testing.T) {
 	countAnew(t)
 	reasons := func() samples {
 		found := samples{}
-		for _, reason := range []string{refusedAddress, refusedPort, refusedHost} {
+		for _, reason := range []string{string(run.RuleAddress), string(run.RulePort), string(run.RuleHost)} {
 			found[reason] = counterValue(t, processMetrics.refusals.WithLabelValues(reason))
 		}
 		return found
 	}
 	r := newRules(nil, map[uint16]bool{443: true}, func(_, _, _ string, r *refusal) { processMetrics.refused(r) })
 	for hostport, want := range map[string]string{
-		"example.com:80": refusedPort, "example.com:x": refusedPort, "1.2.3.4:0": refusedPort,
-		"127.1:443": refusedHost, "a..b:443": refusedHost, "[fe80::1%eth0]:443": refusedHost, "[::ffff:1.2.3.4]:443": refusedHost,
+		"example.com:80": string(run.RulePort), "example.com:x": string(run.RulePort), "1.2.3.4:0": string(run.RulePort),
+		"127.1:443": string(run.RuleHost), "a..b:443": string(run.RuleHost), "[fe80::1%eth0]:443": string(run.RuleHost), "[::ffff:1.2.3.4]:443": string(run.RuleHost),
 	} {
 		before := reasons()
 		if _, _, err := r.target("acme", hostport); err == nil {
@@ -608,7 +608,7 @@ func TestRefusalReasons(t *testing.T) {
 	if _, err := r.reachable("acme", "a.example:443", 443, []netip.Addr{netip.MustParseAddr("10.0.0.1")}, errNowhere); err == nil {
 		t.Error("a private address is allowed")
 	}
-	if after := reasons(); after[refusedAddress] != before[refusedAddress]+1 {
+	if after := reasons(); after[string(run.RuleAddress)] != before[string(run.RuleAddress)]+1 {
 		t.Errorf("a private address: %v", after)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // Bounds of texts from agents and providers, in bytes.
@@ -146,10 +147,10 @@ func (o *observer) refused(source, host, address string, r *refusal) {
 		return
 	}
 	message, option := "did not connect: "+why, ""
-	switch r.reason() {
-	case refusedAddress:
+	switch r.Rule() {
+	case run.RuleAddress:
 		option = "allow_networks " + clip(address, maxLogged)
-	case refusedPort:
+	case run.RulePort:
 		if _, port, _ := net.SplitHostPort(host); isPort(port) {
 			option = "allow_ports " + port
 		}
@@ -339,7 +340,7 @@ func failureFields(f *run.Failure) []zap.Field {
 		reason("cause", f.Cause),
 	}
 	if a := f.Argument; a != nil {
-		fields = append(fields, zap.String("param", clip(a.Param, maxLogged)), zap.String("reason", clip(a.Reason, maxLogged)))
+		fields = append(fields, zap.String("param", clip(skillsprotocol.Param(a), maxLogged)), zap.String("reason", clip(string(a.Reason), maxLogged)))
 	}
 	if text := loggedError(f); text != "" {
 		fields = append(fields, zap.String("error", text))

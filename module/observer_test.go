@@ -45,8 +45,8 @@ func TestCalledLevels(t *testing.T) {
 		"credential wanted by provider": {failure(run.AuthRequired, run.Failure{By: run.Provider}), zapcore.WarnLevel},
 		"following is up to the agent":  {failure(run.DeadlineExceeded, run.Failure{Executed: run.ExecutedYes}), zapcore.InfoLevel},
 		"descriptor gone":               {failure(run.SkillNotFound, run.Failure{By: run.Provider}), zapcore.WarnLevel},
-		"refused dial":                  {failure(run.Unreachable, run.Failure{Refused: "a rule"}), zapcore.WarnLevel},
-		"connection refused by a rule":  {failure(run.Unreachable, run.Failure{Refused: "a rule", Cause: fmt.Errorf("dial: %w", &refusal{rule: "port 1 is not allowed"})}), zapcore.InfoLevel},
+		"refused dial":                  {failure(run.Unreachable, run.Failure{Refused: run.RulePort}), zapcore.WarnLevel},
+		"connection refused by a rule":  {failure(run.Unreachable, run.Failure{Refused: run.RulePort, Cause: fmt.Errorf("dial: %w", &refusal{rule: "port 1 is not allowed"})}), zapcore.InfoLevel},
 		"secret denied":                 {&run.Failure{Kind: run.AuthRequired, Demand: &run.Demand{Withheld: true}}, zapcore.InfoLevel},
 		"provider down":                 {failure(run.Unreachable, run.Failure{}), zapcore.WarnLevel},
 		"invalid document":              {failure(run.InvalidDocument, run.Failure{}), zapcore.WarnLevel},
@@ -95,7 +95,7 @@ func TestCalledFields(t *testing.T) {
 			Failure: &run.Failure{
 				Kind: run.Unreachable, Executed: run.ExecutedYes,
 				Message: "down", Phase: run.PhasePoll,
-				HTTPStatus: 503, Details: []byte(`"private details"`), Cause: errors.New("no route"),
+				HTTPStatus: 503, Provider: &run.ProviderError{Details: []byte(`"private details"`)}, Cause: errors.New("no route"),
 			},
 		},
 		&translate.Statistics{Source: "acme", Duration: time.Second, Effort: skillsharing.Effort{Attempts: 2, Polls: 3}})
@@ -115,7 +115,7 @@ func TestCalledFields(t *testing.T) {
 	for _, kind := range []run.Kind{run.RunFailed, run.InvalidArguments} {
 		o.Called(t.Context(), new(translate.Call), &translate.Outcome{Failure: &run.Failure{
 			Kind:    kind,
-			Message: "private words", Argument: &run.Argument{Param: "city", Path: "/city/private", Reason: "schema"},
+			Message: "private words", Argument: &run.Argument{Field: run.FieldInput, Name: "city", Pointer: "/city/private", Reason: run.WrongSchema},
 		}}, new(translate.Statistics))
 		last := logs.All()[logs.Len()-1].ContextMap()
 		if all := fmt.Sprint(last); strings.Contains(all, "private") || last["param"] != "city" || last["reason"] != "schema" {
@@ -125,7 +125,7 @@ func TestCalledFields(t *testing.T) {
 	// That of a limit quotes nothing of them, and names it.
 	o.Called(t.Context(), new(translate.Call), &translate.Outcome{Failure: &run.Failure{
 		Kind:    run.InvalidArguments,
-		Message: "too much (limits argument_complexity: 7)", Argument: &run.Argument{Param: "city", Reason: run.OverLimit},
+		Message: "too much (limits argument_complexity: 7)", Argument: &run.Argument{Field: run.FieldInput, Name: "city", Reason: run.OverLimit},
 	}}, new(translate.Statistics))
 	if last := logs.All()[logs.Len()-1].ContextMap(); last["error"] != "too much (limits argument_complexity: 7)" || last["reason"] != "limit" {
 		t.Errorf("logged: %v", last)
@@ -242,13 +242,17 @@ func TestNotices(t *testing.T) {
 }
 
 func TestRefusalsNameTheOption(t *testing.T) {
-	for _, tc := range []struct{ host, address, rule, option string }{
-		{"a.example:443", "10.0.0.1", errNotPublic.Error(), "allow_networks 10.0.0.1"},
-		{"a.example:8443", "", "port 8443 is not allowed", "allow_ports 8443"},
-		{"127.1:443", "", "host is spelled like an address", ""},
+	for _, tc := range []struct {
+		host, address string
+		rule          error
+		option        string
+	}{
+		{"a.example:443", "10.0.0.1", errNotPublic, "allow_networks 10.0.0.1"},
+		{"a.example:8443", "", &ruleError{run.RulePort, "port 8443 is not allowed"}, "allow_ports 8443"},
+		{"127.1:443", "", errors.New("host is spelled like an address"), ""},
 	} {
 		o, logs := observed(zapcore.DebugLevel)
-		o.refused("acme", tc.host, tc.address, &refusal{rule: tc.rule})
+		(&rules{report: o.refused}).refuse("acme", tc.host, tc.address, tc.rule, tc.rule)
 		line := logs.All()[0]
 		option, named := line.ContextMap()["option"]
 		if named != (tc.option != "") || named && option != tc.option || strings.Contains(line.Message, "option") != named {
@@ -261,7 +265,7 @@ func TestRefusalsNameTheOption(t *testing.T) {
 func TestCodesOfRuns(t *testing.T) {
 	for code, want := range map[string]string{"whatever an agent has sent": "EXECUTION_FAILED", "RATE_LIMITED": "RATE_LIMITED"} {
 		o, logs := observed(zapcore.DebugLevel)
-		o.Called(t.Context(), &translate.Call{}, &translate.Outcome{Run: new(translate.Run), Failure: &run.Failure{Kind: run.RunFailed, Code: code}}, new(translate.Statistics))
+		o.Called(t.Context(), &translate.Call{}, &translate.Outcome{Run: new(translate.Run), Failure: &run.Failure{Kind: run.RunFailed, Provider: &run.ProviderError{Code: code}}}, new(translate.Statistics))
 		if got := logs.All()[0].ContextMap()["code"]; got != want {
 			t.Errorf("%s is logged as %v", code, got)
 		}

@@ -268,8 +268,8 @@ rpc of Caddy
 `},
 	{skill: "acme.none", outcome: "SKILL_NOT_FOUND", want: `
 rpc of Caddy
-	execute_skill (server) error.type=SKILL_NOT_FOUND name=acme.none provider=acme rpc.response.status_code=-32602 ERROR "Invalid params: skill 'acme.none' not found. Did you mean 'acme.gone'?"
-		discovery (internal) error.type=SKILL_NOT_FOUND ERROR "Invalid params: skill 'acme.none' not found. Did you mean 'acme.gone'?"
+	execute_skill (server) error.type=SKILL_NOT_FOUND name=acme.none provider=acme rpc.response.status_code=-32602 ERROR "skill 'acme.none' not found. Did you mean 'acme.gone'?"
+		discovery (internal) error.type=SKILL_NOT_FOUND ERROR "skill 'acme.none' not found. Did you mean 'acme.gone'?"
 `},
 	{skill: "acme.custom", outcome: "AUTH_REQUIRED", want: `
 rpc of Caddy
@@ -347,8 +347,8 @@ rpc of Caddy
 rpc of Caddy
 	execute_skill (server) descriptor=hit execution_id=… name=acme.now provider=acme skill=acme/now status=completed
 		POST submit (client) http.response.status_code=200 url.full=http://…/run/acme%2Fnow
-	execute_skill (server) error.type=SKILL_NOT_FOUND name=acme.none provider=acme rpc.response.status_code=-32602 ERROR "Invalid params: skill 'acme.none' not found. Did you mean 'acme.gone'?"
-		discovery (internal) error.type=SKILL_NOT_FOUND ERROR "Invalid params: skill 'acme.none' not found. Did you mean 'acme.gone'?"
+	execute_skill (server) error.type=SKILL_NOT_FOUND name=acme.none provider=acme rpc.response.status_code=-32602 ERROR "skill 'acme.none' not found. Did you mean 'acme.gone'?"
+		discovery (internal) error.type=SKILL_NOT_FOUND ERROR "skill 'acme.none' not found. Did you mean 'acme.gone'?"
 `},
 }
 

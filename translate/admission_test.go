@@ -12,6 +12,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // limited makes a bridge with limits on what is in progress.
@@ -87,7 +88,7 @@ func TestPlaces(t *testing.T) {
 			}
 			o := b.Execute(t.Context(), call(city))
 			if f := o.Failure; f == nil || f.Kind != run.RateLimited || f.Next() != run.NextRetry || f.Executed != run.ExecutedNo ||
-				f.By != run.Bridge || f.Retry == nil || !strings.Contains(string(f.Details), `{"limit":"`+tc.limit+`","max":2}`) {
+				f.By != run.Bridge || skillsprotocol.Retry(f) == nil || !strings.Contains(string(skillsprotocol.Details(f)), `{"limit":"`+tc.limit+`","max":2}`) {
 				t.Errorf("a call without a place: %+v", o.Failure)
 			}
 			if _, failure := b.Describe(t.Context(), call("")); failure == nil || failure.Kind != run.RateLimited {
@@ -122,7 +123,7 @@ func TestWaitingPlaces(t *testing.T) {
 	under.Go(func() { b.Execute(t.Context(), call(`{"city":"Tokyo"}`)) })
 	<-h.arrived
 	o := b.Execute(t.Context(), call(`{"city":"Tokyo"}`))
-	if f := o.Failure; f == nil || f.Kind != run.RateLimited || !strings.Contains(string(f.Details), `"waiting"`) {
+	if f := o.Failure; f == nil || f.Kind != run.RateLimited || !strings.Contains(string(skillsprotocol.Details(f)), `"waiting"`) {
 		t.Errorf("%+v", o.Failure)
 	}
 	close(h.release)
@@ -169,7 +170,7 @@ func TestPrincipalOfSource(t *testing.T) {
 		for principal, want := range map[string]bool{"": false, "alice": true} {
 			o := b.Execute(t.Context(), translate.Call{Name: name, Args: []byte(`{"city":"Tokyo"}`), Principal: principal})
 			refused := o.Failure != nil && o.Failure.Kind == run.AuthRequired && o.Failure.Next() == run.NextAuthenticate &&
-				strings.Contains(string(o.Failure.Details), `"required_by":"bridge"`)
+				strings.Contains(string(skillsprotocol.Details(o.Failure)), `"required_by":"bridge"`)
 			if refused == want {
 				t.Errorf("%s by %q: %+v", name, principal, o.Failure)
 			}
@@ -183,7 +184,7 @@ func TestPrincipalOfSource(t *testing.T) {
 	}
 	for _, name := range []string{"closed/weather", "closed.weather", "wy"} {
 		o := b.Execute(t.Context(), translate.Call{Name: name})
-		if text := o.Failure.Message + string(o.Failure.Details); strings.Contains(text, "acme.closed") || strings.Contains(text, "'wx'") {
+		if text := o.Failure.Message + string(skillsprotocol.Details(o.Failure)); strings.Contains(text, "acme.closed") || strings.Contains(text, "'wx'") {
 			t.Errorf("%s tells anyone of the source: %s", name, text)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
@@ -191,7 +193,7 @@ func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *run.Fa
 		failure = x.find()
 	}
 	if failure == nil && call.Answer != nil && !call.Answer.Reserve(int64(len(x.found.skill.Document))) {
-		failure = failed(skillsharing.NoRoom(call.Answer, run.PhaseDescriptor, "", run.ExecutedNo, false))
+		failure = skillsharing.NoRoom(call.Answer, run.PhaseDescriptor, "", run.ExecutedNo, false)
 	}
 	x.outcome = x.judge(nil, failure)
 	x.report(OperationDescribe)
@@ -239,10 +241,10 @@ func (f *found) withhold() (*run.Failure, *skillsharing.Notice) {
 // denied is why calls are refused for want of a credential; nil: they are not.
 func (f *found) denied() *run.Failure {
 	if e, _ := f.withhold(); e != nil {
-		return failed(e)
+		return e
 	}
 	if e := f.invoker.client.WithoutCredential(f.skill); e != nil {
-		return failed(e)
+		return e
 	}
 	return nil
 }
@@ -258,19 +260,19 @@ func (b *Bridge) read(ctx context.Context, l *listed, version string) (f found, 
 		err = wrongID(skill, l.id)
 	}
 	if err != nil {
-		if failure = failed(err); concernsSkill(failure) {
-			l.source.Faults.note(l, failure)
+		if concernsSkill(err) {
+			l.source.Faults.note(l, err)
 		}
-		return found{}, failure
+		return found{}, err
 	}
 	l.source.Faults.note(l, nil)
 	if version != "" && version != skill.Version {
-		return found{}, failed(otherVersion(skill, version))
+		return found{}, otherVersion(skill, version)
 	}
 	f = found{listed: l, skill: skill, state: state}
 	if f.invoker, f.withheld, err = b.invoker(ctx, l, skill, b.catalog.load); err != nil {
 		err.SkillID = l.id
-		return found{}, failed(err)
+		return found{}, err
 	}
 	return f, nil
 }
@@ -282,10 +284,15 @@ func wrongID(s *skillsharing.Skill, listed string) *run.Failure {
 		fmt.Sprintf("The descriptor of skill %s describes another skill, %s.", listed, s.ID),
 		run.Violation{
 			Path: "/id", Message: "must be the id of the index entry",
-			Expected: appendString(nil, listed), Actual: appendString(nil, s.ID),
+			Expected: asJSON(listed), Actual: asJSON(s.ID),
 		})
 	e.SkillID = listed
 	return e
+}
+
+func asJSON(text string) jsontext.Value {
+	value, _ := jsontext.AppendQuote(nil, text) // the only error is bad UTF-8, which is replaced
+	return value
 }
 
 // invoker is the source as which a skill may be invoked. A registry has no secrets

@@ -129,7 +129,7 @@ func (c *catalog) owner(name string) *source {
 func (c *catalog) lookUp(ctx context.Context, s *source, name, principal string) (*listed, *run.Failure) {
 	t, err := c.load(ctx, s)
 	if err != nil {
-		return &listed{source: s, name: name}, failed(err)
+		return &listed{source: s, name: name}, err
 	}
 	found := s.visible(t.find(name), principal, maxAmbiguous)
 	switch len(found) {
@@ -145,7 +145,7 @@ func (c *catalog) lookUp(ctx context.Context, s *source, name, principal string)
 func (c *catalog) lookUpID(ctx context.Context, s *source, name, id string) (*listed, *run.Failure) {
 	t, err := c.load(ctx, s)
 	if err != nil {
-		return &listed{source: s, name: name}, failed(err)
+		return &listed{source: s, name: name}, err
 	}
 	e := t.byID[id]
 	if e == nil {

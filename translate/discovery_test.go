@@ -13,6 +13,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // slowDocuments answers each request after a while.
@@ -58,7 +59,7 @@ func TestDiscoveryIsBounded(t *testing.T) {
 				t.Errorf("%s each, timeout %s: %+v after %s", c.each, c.timeout, o.Failure, took)
 			}
 			// Trying again makes sense when the failure is not remembered any more.
-			if retry := string(o.Failure.Retry); c.kind == run.Unreachable && !strings.Contains(retry, `"suggested_delay_ms":6000,`) {
+			if retry := string(skillsprotocol.Retry(o.Failure)); c.kind == run.Unreachable && !strings.Contains(retry, `"suggested_delay_ms":6000,`) {
 				t.Errorf("%s each: %s", c.each, retry)
 			}
 			time.Sleep(time.Minute) // what is being read goes on

@@ -16,6 +16,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 const skillName = "acme.weather"
@@ -170,7 +171,7 @@ func TestNothingIsSentFor(t *testing.T) {
 			if o.Run != nil || o.Failure == nil || o.Failure.Kind != test.kind || o.Failure.Next() != test.next || o.Failure.Executed != run.ExecutedNo {
 				t.Fatalf("got %+v, %+v", o.Run, o.Failure)
 			}
-			if a := o.Failure.Argument; test.param != "" && (a == nil || a.Param != test.param) {
+			if a := o.Failure.Argument; test.param != "" && (a == nil || skillsprotocol.Param(a) != test.param) {
 				t.Errorf("arguments: %+v", a)
 			}
 			p.received(t, "POST /run/weather", 0)
@@ -182,7 +183,7 @@ func TestDescriptorOfAnotherSkill(t *testing.T) {
 	p, s := weather(t, nil)
 	p.on("GET /skills/0.json", answerJSON(200, p.descriptor("acme/other", nil)))
 	o := newBridge(t, s).Execute(t.Context(), call(`{"city":"x"}`))
-	if o.Failure == nil || o.Failure.Kind != run.InvalidDocument || !strings.Contains(string(o.Failure.Details), `"path":"/id"`) {
+	if o.Failure == nil || o.Failure.Kind != run.InvalidDocument || !strings.Contains(string(skillsprotocol.Details(o.Failure)), `"path":"/id"`) {
 		t.Errorf("got %+v", o.Failure)
 	}
 }
@@ -260,8 +261,8 @@ func TestDeadline(t *testing.T) {
 			if test.run {
 				want = `{"timeout_ms":1000,"execution_id":"e1"}`
 			}
-			if string(f.Details) != want || test.run != (o.Run != nil) || f.Retry == nil {
-				t.Errorf("details %s, retry %s, run %+v; want details %s", f.Details, f.Retry, o.Run, want)
+			if string(skillsprotocol.Details(f)) != want || test.run != (o.Run != nil) || skillsprotocol.Retry(f) == nil {
+				t.Errorf("details %s, retry %s, run %+v; want details %s", skillsprotocol.Details(f), skillsprotocol.Retry(f), o.Run, want)
 			}
 		})
 	}
@@ -435,7 +436,7 @@ func TestShortTimeoutsAreOneMillisecond(t *testing.T) {
 	p, s := weather(t, func(*provider) object { return object{"endpoint": object{"timeout_ms": 0.0001}} })
 	p.on("POST /run/weather", hang)
 	o := newBridge(t, s).Execute(t.Context(), call(`{"city":"x"}`))
-	if o.Failure == nil || string(o.Failure.Details) != `{"timeout_ms":1}` {
-		t.Errorf("got %+v: %s", o.Failure, o.Failure.Details)
+	if o.Failure == nil || string(skillsprotocol.Details(o.Failure)) != `{"timeout_ms":1}` {
+		t.Errorf("got %+v: %s", o.Failure, skillsprotocol.Details(o.Failure))
 	}
 }

@@ -120,7 +120,7 @@ func (x *execution) submit() (*skillsharing.Response, *run.Failure) {
 	f := x.found
 	x.setDeadline(x.effectiveTimeout())
 	if e := f.skill.CheckInputs(x.ctx, x.call.Principal, x.call.Args, x.call.Arguments, x.call.Checks); e != nil {
-		return nil, failed(e)
+		return nil, e
 	}
 	if failure := x.withhold(); failure != nil {
 		return nil, failure
@@ -138,9 +138,9 @@ func (x *execution) submit() (*skillsharing.Response, *run.Failure) {
 		}
 		if err.Executed == run.ExecutedYes && !err.Lost { // only the answer is missing
 			x.accept(err.ExecutionID)
-			return &skillsharing.Response{ExecutionID: err.ExecutionID, State: run.Accepted}, failed(err)
+			return &skillsharing.Response{ExecutionID: err.ExecutionID, State: run.Accepted}, err
 		}
-		return nil, failed(err)
+		return nil, err
 	}
 	x.accept(response.ExecutionID)
 	if x.call.Memory != nil {
@@ -177,7 +177,7 @@ func (x *execution) inDiscoveryTime(discover func(context.Context) *run.Failure)
 	defer x.finding.end()
 	failure := discover(&x.finding)
 	if failure != nil && failure.Kind == run.DeadlineExceeded && x.ctx.Err() == nil && time.Now().Before(own) {
-		return failed(slowDiscovery(failure, x.bridge.config.Cache.NegativeTTL()))
+		return slowDiscovery(failure, x.bridge.config.Cache.NegativeTTL())
 	}
 	return failure
 }
@@ -219,7 +219,7 @@ func (x *execution) withhold() *run.Failure {
 		return nil
 	}
 	x.bridge.config.Observer.Notice(x.ctx, notice)
-	return failed(e)
+	return e
 }
 
 // effectiveTimeout is the caller's, else the descriptor's, else the default.
@@ -273,7 +273,7 @@ func (x *execution) follow(awaited *skillsharing.Awaited) (*skillsharing.Respons
 	r, err := x.found.invoker.client.Follow(x.ctx, x.found.skill, awaited, &x.effort)
 	x.figures.Followed = time.Now()
 	if err != nil {
-		return &skillsharing.Response{ExecutionID: awaited.ExecutionID, State: run.Accepted}, failed(err)
+		return &skillsharing.Response{ExecutionID: awaited.ExecutionID, State: run.Accepted}, err
 	}
 	return r, nil
 }
@@ -300,7 +300,7 @@ func (x *execution) fetchResult(completed *skillsharing.Response) (*skillsharing
 		Until: x.until(), TraceParent: x.call.TraceParent,
 	}, &x.effort)
 	if err != nil {
-		return &known, failed(err)
+		return &known, err
 	}
 	return r, nil
 }
@@ -325,10 +325,10 @@ func (x *execution) fit(r *skillsharing.Response, failure *run.Failure) (*skills
 	followable := known.ExecutionID != "" && skill.Followable()
 	e := skillsharing.NoRoom(budget, run.PhaseResult, known.ExecutionID, run.ExecutedYes, followable)
 	if !followable {
-		return nil, failed(e)
+		return nil, e
 	}
 	known.Output, known.Error = nil, nil // what it was read from is not kept either
-	return &known, failed(e)
+	return &known, e
 }
 
 // judge makes the outcome of a run's last known state.

@@ -7,21 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
-
-// failed completes a failure that can be tried again, but does not say when.
-func failed(f *run.Failure) *run.Failure {
-	if f.Next() != run.NextRetry || f.Retry.Kind() == '{' {
-		return f
-	}
-	own := *f // it may be shared
-	own.Retry = skillsharing.SuggestRetry(2*time.Second, 3)
-	return &own
-}
 
 // concernsSkill reports whether a failure to read a descriptor says anything about the
 // skill: that there was no time, or no place, does not.
@@ -45,6 +33,7 @@ func aboutRun(f *run.Failure, executionID string) *run.Failure {
 		}
 	}
 	about := *f // it may be shared
+	about.Retry = f.Again()
 	about.ExecutionID, about.Executed = executionID, run.ExecutedYes
 	return &about
 }
@@ -58,7 +47,7 @@ func withoutTimeout(ctx context.Context, f *run.Failure, executionID string) *ru
 	return &run.Failure{
 		Kind: run.Unreachable, Phase: f.Phase, By: run.Bridge, SkillID: f.SkillID, URL: f.URL,
 		Message: "How the run is could not be learned in time; it may still be going on.",
-		Details: jsontext.Value(`{"reason":"it did not answer in time"}`), Retry: f.Retry,
+		Reach:   &run.Reach{Reason: "it did not answer in time"}, Retry: f.Retry,
 		ExecutionID: executionID, Executed: run.ExecutedYes, Cause: f.Cause,
 	}
 }
@@ -66,7 +55,7 @@ func withoutTimeout(ctx context.Context, f *run.Failure, executionID string) *ru
 // notFound is the failure of a name that means nothing here.
 func notFound(name string, candidates []string, unread []string) *run.Failure {
 	name = shorten(name)
-	message := fmt.Sprintf("Invalid params: skill '%s' not found.", name)
+	message := fmt.Sprintf("skill '%s' not found.", name)
 	if len(candidates) > 0 {
 		message += fmt.Sprintf(" Did you mean %s?", enumerate(candidates))
 	}
@@ -75,39 +64,17 @@ func notFound(name string, candidates []string, unread []string) *run.Failure {
 	}
 	return &run.Failure{
 		Kind: run.SkillNotFound, Message: message, Phase: run.PhaseDiscovery, By: run.Bridge,
-		Executed: run.ExecutedNo, Details: notFoundDetails(name, candidates),
-		Argument: &run.Argument{Param: "name", Reason: "not_found", Candidates: candidates},
+		Executed: run.ExecutedNo, Argument: &run.Argument{Field: run.FieldSkill, Reason: run.NotFound, Value: name, Candidates: candidates},
 	}
-}
-
-func notFoundDetails(name string, candidates []string) jsontext.Value {
-	b := append([]byte(nil), `{"skill_id":`...)
-	b = appendString(b, name)
-	if len(candidates) > 0 {
-		b = append(b, `,"candidates":[`...)
-		for i, c := range candidates {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = appendString(b, c)
-		}
-		b = append(b, ']')
-	}
-	return append(b, '}')
-}
-
-func appendString(b []byte, s string) []byte {
-	b, _ = jsontext.AppendQuote(b, s) // the only error is bad UTF-8, which is replaced
-	return b
 }
 
 // ambiguous is the failure of an id that is no name because there are several sources.
 func ambiguous(name string, candidates []string) *run.Failure {
 	name = shorten(name)
 	return &run.Failure{
-		Kind: run.InvalidArguments, Message: fmt.Sprintf("Invalid params: '%s' does not say which skill is meant; say %s.", name, enumerate(candidates)),
+		Kind: run.InvalidArguments, Message: fmt.Sprintf("'%s' does not say which skill is meant; say %s.", name, enumerate(candidates)),
 		Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo,
-		Argument: &run.Argument{Param: "name", Reason: "ambiguous", Candidates: candidates},
+		Argument: &run.Argument{Field: run.FieldSkill, Reason: run.Ambiguous, Candidates: candidates},
 	}
 }
 
@@ -115,10 +82,9 @@ func ambiguous(name string, candidates []string) *run.Failure {
 func otherVersion(s *skillsharing.Skill, wanted string) *run.Failure {
 	return &run.Failure{
 		Kind: run.SkillNotFound, Phase: run.PhaseDescriptor, By: run.Bridge, SkillID: s.ID,
-		Message:  fmt.Sprintf("Invalid params: skill '%s' has version %s, not %s; leave version out to use it.", s.ID, s.Version, wanted),
+		Message:  fmt.Sprintf("skill '%s' has version %s, not %s.", s.ID, s.Version, wanted),
 		Executed: run.ExecutedNo,
-		Details:  append(appendString([]byte(`{"skill_id":`), s.ID), '}'),
-		Argument: &run.Argument{Param: "version", Reason: "not_found"},
+		Argument: &run.Argument{Field: run.FieldVersion, Reason: run.NotFound},
 	}
 }
 
@@ -126,9 +92,8 @@ func otherVersion(s *skillsharing.Skill, wanted string) *run.Failure {
 // that wants to know.
 func anonymous() *run.Failure {
 	return &run.Failure{
-		Kind: run.AuthRequired, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Demand: &run.Demand{OfCaller: true},
+		Kind: run.AuthRequired, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Demand: run.NoPrincipal(),
 		Message: "This bridge lets authenticated callers only use this provider: authenticate the HTTP request as its operator has told you.",
-		Details: jsontext.Value(`{"required_by":"bridge","reason":"the request names no principal"}`),
 	}
 }
 
@@ -137,8 +102,8 @@ func busy(limit string, most int64) *run.Failure {
 	return &run.Failure{
 		Kind: run.RateLimited, Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo,
 		Message: fmt.Sprintf("Too many calls are in progress here (limits %s: %d); try again later.", strings.ReplaceAll(limit, "_", " "), most),
-		Details: fmt.Appendf(nil, `{"limit":%q,"max":%d}`, limit, most),
-		Retry:   skillsharing.SuggestRetry(time.Second, 5),
+		Limit:   &run.Limit{Name: limit, Max: most},
+		Retry:   run.Again(time.Second, 5),
 	}
 }
 
@@ -149,14 +114,14 @@ func slowDiscovery(e *run.Failure, remembered time.Duration) *run.Failure {
 	return &run.Failure{
 		Kind: run.Unreachable, Phase: e.Phase, By: run.Bridge, Executed: run.ExecutedNo,
 		Message: fmt.Sprintf("The provider's documents could not be read within %s.", discoveryTimeout),
-		Details: jsontext.Value(`{"reason":"it did not answer in time"}`), URL: e.URL,
-		Retry: skillsharing.SuggestRetry(max(2*time.Second, remembered+time.Second), 3),
+		Reach:   &run.Reach{Reason: "it did not answer in time"}, Timeout: discoveryTimeout, URL: e.URL,
+		Retry: run.Again(max(2*time.Second, remembered+time.Second), 3),
 	}
 }
 
 // addTimeout completes the error of a passed deadline with what the deadline was.
 func addTimeout(e *run.Failure, timeout time.Duration) {
-	if e.Kind != run.DeadlineExceeded || e.By != run.Bridge || e.Details != nil || !errors.Is(e.Cause, context.DeadlineExceeded) {
+	if e.Kind != run.DeadlineExceeded || e.By != run.Bridge || !errors.Is(e.Cause, context.DeadlineExceeded) {
 		return
 	}
 	after := fmt.Sprintf("time was up after %d ms.", timeout.Milliseconds())
@@ -168,11 +133,7 @@ func addTimeout(e *run.Failure, timeout time.Duration) {
 	default:
 		e.Message = "The provider had not accepted the run when its " + after
 	}
-	details := fmt.Appendf(nil, `{"timeout_ms":%d`, timeout.Milliseconds())
-	if e.ExecutionID != "" {
-		details = appendString(append(details, `,"execution_id":`...), e.ExecutionID)
-	}
-	e.Details = append(details, '}')
+	e.Timeout = timeout
 }
 
 // maxQuotedName is how much of a name that means nothing is repeated, in bytes.

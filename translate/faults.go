@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -37,10 +39,7 @@ const (
 	faultOverhead   = 512
 )
 
-func (f *fault) size() int {
-	e := f.failure
-	return faultOverhead + 2*len(f.id) + len(e.Message) + len(e.Details) + len(e.URL)
-}
+func (f *fault) size() int { return faultOverhead + 2*len(f.id) + textOf(f.failure) }
 
 // note notes why a skill that is listed can't be used; nil: it can.
 func (f *Faults) note(l *listed, failure *run.Failure) {
@@ -59,16 +58,30 @@ func (f *Faults) note(l *listed, failure *run.Failure) {
 	f.count.Store(int64(len(f.known)))
 }
 
-// shortened is what is remembered of a failure: what is shown of it.
+// shortened is what is remembered of a failure: what is shown of it. What is too long is
+// left out.
 func shortened(failure *run.Failure) *run.Failure {
-	short := &run.Failure{
-		Kind: failure.Kind, Phase: failure.Phase, By: failure.By, HTTPStatus: failure.HTTPStatus, Executed: failure.Executed, Demand: failure.Demand,
-		Message: cut(failure.Message, maxFaultText), URL: cut(failure.URL, maxFaultText), Refused: cut(failure.Refused, maxFaultText),
+	short := *failure
+	short.SkillID, short.ExecutionID = strings.Clone(short.SkillID), ""
+	short.Cause, short.Message, short.URL = nil, cut(short.Message, maxFaultText), cut(short.URL, maxFaultText)
+	if textOf(&short)-len(short.Message)-len(short.URL) > maxFaultDetails {
+		short.Demand, short.Violations, short.Reach, short.Provider = nil, nil, nil, nil
 	}
-	if len(failure.Details) <= maxFaultDetails {
-		short.Details, short.DetailsSource = failure.Details.Clone(), failure.DetailsSource
-	}
-	return short
+	short.Rewrite(strings.Clone, jsontext.Value.Clone) // which keep no document in memory
+	return &short
+}
+
+// textOf is how much text there is in a failure, in bytes.
+func textOf(failure *run.Failure) int {
+	size, seen := 0, *failure
+	seen.Rewrite(func(text string) string {
+		size += len(text)
+		return text
+	}, func(v jsontext.Value) jsontext.Value {
+		size += len(v)
+		return v
+	})
+	return size
 }
 
 // cut is a text of so many bytes at most, which keeps no longer one in memory.

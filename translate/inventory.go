@@ -40,7 +40,7 @@ func (b *Bridge) Inventory(ctx context.Context) ([]SkillStatus, []Unavailable) {
 	loaded := b.catalog.loadAll(ctx, func(s *source) bool { return s.Kind != SkillSource })
 	for _, l := range loaded {
 		if l.err != nil {
-			unavailable = append(unavailable, Unavailable{l.source.Namespace, failed(l.err)})
+			unavailable = append(unavailable, Unavailable{l.source.Namespace, l.err})
 			continue
 		}
 		for _, e := range l.table.entries {
@@ -95,7 +95,7 @@ func (b *Bridge) status(ctx context.Context, l *listed, status SkillStatus) Skil
 		status.ID, status.Version, status.Access = skill.ID, skill.Version, skill.Access
 	}
 	if err != nil {
-		status.Fault = failed(err)
+		status.Fault = err
 	} else if fault := l.source.Faults.of(l.id); fault != nil {
 		status.Fault = fault
 	}

@@ -81,7 +81,7 @@ func (b *Bridge) listSource(ctx context.Context, within *stay, s *source, princi
 	if s.Kind == SkillSource {
 		skill, err := s.client.Skill(ctx, directly(s).descriptor)
 		if err != nil {
-			return nil, failed(err)
+			return nil, err
 		}
 		return []Entry{{
 			Name: s.Namespace, Namespace: s.Namespace, Version: skill.Version, Description: skill.Description,
@@ -90,7 +90,7 @@ func (b *Bridge) listSource(ctx context.Context, within *stay, s *source, princi
 	}
 	t, err := b.catalog.load(ctx, s)
 	if err != nil {
-		return nil, failed(err)
+		return nil, err
 	}
 	var entries []Entry
 	for _, e := range t.entries {

@@ -10,6 +10,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // plain is a provider whose skills complete at once, with their id as output.
@@ -92,8 +93,8 @@ func TestNames(t *testing.T) {
 				t.Errorf("%q: got %v", test.name, o.Failure)
 				continue
 			}
-			got.reason = o.Failure.Argument.Reason
-			if o.Failure.Kind != test.kind || o.Failure.Next() != run.NextFixParams || o.Failure.Argument.Param != "name" {
+			got.reason = string(o.Failure.Argument.Reason)
+			if o.Failure.Kind != test.kind || o.Failure.Next() != run.NextFixParams || skillsprotocol.Param(o.Failure.Argument) != "name" {
 				t.Errorf("%q: got %+v, %+v", test.name, o.Failure, o.Failure)
 			}
 		}
@@ -200,7 +201,7 @@ func TestNearNames(t *testing.T) {
 	p := newProvider(t)
 	p.publish(p.descriptor("acme/weather", nil), p.descriptor("acme/weathers", object{"access": "private"}), p.descriptor("acme/translate", nil))
 	o := newBridge(t, p.source(t, "acme")).Execute(t.Context(), translate.Call{Name: "acme.wether"})
-	if o.Failure == nil || string(o.Failure.Details) != `{"skill_id":"acme.wether","candidates":["acme.weather"]}` {
+	if o.Failure == nil || string(skillsprotocol.Details(o.Failure)) != `{"skill_id":"acme.wether","candidates":["acme.weather"]}` {
 		t.Errorf("got %+v", o.Failure)
 	}
 }
@@ -372,11 +373,11 @@ func TestNearNamesAreBounded(t *testing.T) {
 	p.publish(p.descriptor("acme/"+long+"1", nil), p.descriptor("acme/weather", nil))
 	bridge := newBridge(t, p.source(t, "acme"))
 	o := bridge.Execute(t.Context(), translate.Call{Name: "acme." + long + "2"})
-	if o.Failure == nil || o.Failure.Kind != run.SkillNotFound || strings.Contains(string(o.Failure.Details), "candidates") {
+	if o.Failure == nil || o.Failure.Kind != run.SkillNotFound || strings.Contains(string(skillsprotocol.Details(o.Failure)), "candidates") {
 		t.Errorf("got %+v", o.Failure)
 	}
 	o = bridge.Execute(t.Context(), translate.Call{Name: "acme." + strings.Repeat("y", 1<<20)})
-	if o.Failure == nil || len(o.Failure.Message) > 1000 || len(o.Failure.Details) > 1000 {
+	if o.Failure == nil || len(o.Failure.Message) > 1000 || len(skillsprotocol.Details(o.Failure)) > 1000 {
 		t.Errorf("a long name is repeated: %d bytes", len(o.Failure.Message))
 	}
 }

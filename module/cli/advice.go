@@ -10,11 +10,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // wholeError is a failure for machines. What is not known is left out.
@@ -32,7 +32,7 @@ type wholeError struct {
 }
 
 func newWholeError(e *run.Failure, next run.Next) *wholeError {
-	return &wholeError{skillsharing.CodeOf(e), plain(e.Message), e.Phase, e.By, e.HTTPStatus, e.Executed, next, e.Details, e.Retry, e.URL}
+	return &wholeError{skillsharing.CodeOf(e), plain(e.Message), e.Phase, e.By, e.HTTPStatus, e.Executed, next, detailsOf(e), skillsprotocol.Retry(e), e.URL}
 }
 
 // failedOutcome is what a command writes for machines if it has no other result.
@@ -140,7 +140,7 @@ func (p *Provider) unusableAdvice(e *run.Failure) string {
 
 // retryAdvice is about failures before anything was executed that may pass.
 func retryAdvice(e *run.Failure) string {
-	if strings.Contains(e.Message, "documents could not be read within") {
+	if isDocument(e) && (e.Timeout > 0 || e.Kind == run.DeadlineExceeded) {
 		return "try again later: nothing was executed. No flag makes it wait longer for documents, since the bridge does not, either"
 	}
 	if errors.Is(e.Cause, syscall.ECONNREFUSED) {
@@ -199,26 +199,19 @@ func widening(e *run.Failure) string {
 	if err != nil {
 		refused = new(url.URL)
 	}
-	switch {
-	case strings.Contains(e.Message, "without TLS"):
+	switch e.Refused {
+	case run.RulePlainHTTP:
 		return "if that is meant, add --allow-http"
-	case strings.Contains(why(e), "does not exist"):
+	case run.RuleNoSuchHost:
 		return "check the host name"
-	case strings.Contains(why(e), "not public"):
+	case run.RuleAddress:
 		return "if this address may be called, add --allow-networks " + network(refused)
-	case strings.Contains(e.Message, "port ") && refused.Port() != "":
-		return "if this port may be called, add --allow-ports " + refused.Port()
+	case run.RulePort:
+		if port := refused.Port(); port != "" {
+			return "if this port may be called, add --allow-ports " + port
+		}
 	}
 	return ""
-}
-
-// why is the reason of a refusal. Answers to agents do not always have it.
-func why(e *run.Failure) string {
-	var refused interface{ Why() string }
-	if errors.As(e.Cause, &refused) {
-		return refused.Why()
-	}
-	return e.Message
 }
 
 // network is the smallest network that a host is in, where its URL shows that.
@@ -238,17 +231,16 @@ func isDocument(e *run.Failure) bool {
 }
 
 func (p *Provider) credentialAdvice(e *run.Failure) string {
-	var d struct {
-		Type string `json:"required_auth_type"`
+	wanted, denied := "", p.Denied.advice()
+	if e.Demand != nil {
+		wanted = e.Demand.Type
 	}
-	_ = json.Unmarshal(e.Details, &d) // then nothing is known of it
-	denied := p.Denied.advice()
 	switch {
 	case denied != "":
 		return denied
-	case d.Type != "" && d.Type != string(skillsharing.AuthAPIKey) && d.Type != string(skillsharing.AuthNone):
-		return "this skill needs " + d.Type + ", which takes a Caddyfile with `credentials`"
-	case strings.Contains(e.Message, "descriptor asks for no authentication"):
+	case wanted != "" && wanted != string(skillsharing.AuthAPIKey) && wanted != string(skillsharing.AuthNone):
+		return "this skill needs " + wanted + ", which takes a Caddyfile with `credentials`"
+	case wanted == string(skillsharing.AuthNone):
 		return "tell the provider: its descriptor has to say which authentication the skill needs"
 	case isDocument(e) && !p.Keyed:
 		return "name the environment variable that has the API key, and send it for documents: --api-key-env NAME --private"

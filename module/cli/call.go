@@ -12,6 +12,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 const (
@@ -163,8 +164,8 @@ func (f *following) tell(ctx context.Context, o translate.Outcome) int {
 	case failure != nil && failure.Kind == run.RunFailed:
 		f.progress.end("")
 		f.Screen.Complain("failed after %s: %s: %s", elapsed, skillsharing.CodeOf(failure), failure.Message)
-		if failure.Details != nil {
-			fmt.Fprintln(f.Screen.Err, "       details: "+printable(string(failure.Details)))
+		if details := skillsprotocol.Details(failure); details != nil {
+			fmt.Fprintln(f.Screen.Err, "       details: "+printable(string(details)))
 		}
 		status = FailedRun
 	case ctx.Err() != nil:

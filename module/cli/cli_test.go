@@ -197,11 +197,6 @@ func TestProgress(t *testing.T) {
 }
 
 // whyError is a refusal whose reason is for the operator only.
-type whyError string
-
-func (whyError) Error() string { return "refused" }
-func (e whyError) Why() string { return string(e) }
-
 // TestNext shows that there is the right advice about a failure, and none to call a
 // skill again that may have been executed.
 func TestNext(t *testing.T) {
@@ -223,8 +218,8 @@ func TestNext(t *testing.T) {
 		failure *run.Failure
 		want    string
 	}{
-		{"no such host", Provider{}, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: "a rule", Cause: whyError("host name does not exist")}), "check the host name"},
-		{"a name that is private", Provider{}, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: "a rule", URL: "https://localhost/x", Cause: whyError("address is not public")}), "if this address may be called, add --allow-networks 127.0.0.1,::1"},
+		{"no such host", Provider{}, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleNoSuchHost}), "check the host name"},
+		{"a name that is private", Provider{}, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleAddress, URL: "https://localhost/x"}), "if this address may be called, add --allow-networks 127.0.0.1,::1"},
 		{"no name server", Provider{}, failed(run.Unreachable, run.NextRetry, run.Failure{Cause: &net.DNSError{}}), "try again later"},
 		{"refused", Provider{}, failed(run.Unreachable, run.NextRetry, run.Failure{Cause: syscall.ECONNREFUSED}), "check the host and the port"},
 		{"POST without an answer", Provider{}, failed(run.DeadlineExceeded, run.NextNone, run.Failure{Executed: run.ExecutedMaybe}), "it is not known whether"},
@@ -243,7 +238,7 @@ func TestNext(t *testing.T) {
 		{"document", Provider{}, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseDescriptor}), "name the environment variable that has the API key, and send it for documents: --api-key-env NAME --private"},
 		{"key not for documents", keyed, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseDescriptor}), "add --private"},
 		{"key wrong", private, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseDescriptor}), "check the key"},
-		{"OAuth", keyed, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseAuth, Details: jsontext.Value(`{"required_auth_type":"oauth2"}`)}), "this skill needs oauth2, which takes a Caddyfile"},
+		{"OAuth", keyed, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseAuth, Demand: &run.Demand{Type: "oauth2"}}), "this skill needs oauth2, which takes a Caddyfile"},
 		{"key expired", keyed, failed(run.AuthRequired, run.NextFollowRun, run.Failure{Phase: run.PhasePoll, Executed: run.ExecutedYes, ExecutionID: "run-1"}), "check the key in the variable that --api-key-env names, and --api-key-header; then follow the run: caddy skill-bridge follow https://a.example a/b run-1"},
 	} {
 		p := tc.p

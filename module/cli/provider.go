@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // Provider is a provider as a command sees it.
@@ -91,8 +93,19 @@ func late(f *run.Failure, waited time.Duration) *run.Failure {
 	case e.ExecutionID != "":
 		e.Message = fmt.Sprintf("The run had not ended after %s.", seconds(waited))
 	}
-	e.Details = fmt.Appendf(nil, `{"waited_ms":%d}`, waited.Milliseconds())
+	e.Timeout, e.Cause = waited, errWaited
 	return &e
+}
+
+// errWaited is the cause of failures for want of the time that the command has.
+var errWaited = errors.New("time was up")
+
+// detailsOf are the details of a failure for machines.
+func detailsOf(f *run.Failure) jsontext.Value {
+	if errors.Is(f.Cause, errWaited) {
+		return fmt.Appendf(nil, `{"waited_ms":%d}`, f.Timeout.Milliseconds())
+	}
+	return skillsprotocol.Details(f)
 }
 
 // isLate reports a failure for want of time, which the bridge itself has measured.

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -91,20 +91,12 @@ func kindOf(document []byte) Kind {
 // Faults are the violations that an error tells of; none if it is about something
 // else.
 func Faults(e *run.Failure) []run.Violation {
-	if e.Kind == run.VersionIncompatible {
-		var d struct {
-			Version   jsontext.Value `json:"descriptor_version"`
-			Supported jsontext.Value `json:"supported_range"`
-		}
-		_ = json.Unmarshal(e.Details, &d) // then the message has to do
-		return []run.Violation{{Path: "/protocol/version", Message: e.Message, Expected: d.Supported, Actual: d.Version}}
-	}
-	var faults []run.Violation
-	if e.Kind != run.InvalidDocument || json.Unmarshal(e.Details, &faults) != nil {
-		return nil
-	}
+	faults := slices.Clone(e.Violations)
 	for i := range faults {
-		if faults[i].Message == emptyDocument {
+		switch {
+		case e.Kind == run.VersionIncompatible:
+			faults[i].Message = e.Message
+		case faults[i].Message == emptyDocument:
 			faults[i].Message = "is empty"
 		}
 	}

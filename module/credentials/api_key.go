@@ -91,19 +91,16 @@ func (k *APIKey) Authenticate(_ context.Context, a *skillsharing.Authentication)
 	header = cmp.Or(header, defaultKeyHeader)
 	if skillsharing.ForbiddenHeader(header) {
 		return &run.Failure{
-			Kind:          run.AuthRequired,
-			Message:       "the descriptor wants the API key in a header that must not carry one; the operator can configure another",
-			Phase:         run.PhaseAuth,
-			By:            run.Bridge,
-			Executed:      run.ExecutedNo,
-			Refused:       "forbidden_header",
-			DetailsSource: run.Provider,
-			Details: authDetails{
-				RequiredAuthType: skillsharing.AuthAPIKey,
-				RequiredBy:       run.Bridge,
-				Header:           header[:min(len(header), maxHeaderName)],
-				Reason:           "forbidden_header",
-			}.json(),
+			Kind:     run.AuthRequired,
+			Message:  "the descriptor wants the API key in a header that must not carry one; the operator can configure another",
+			Phase:    run.PhaseAuth,
+			By:       run.Bridge,
+			Executed: run.ExecutedNo,
+			Refused:  run.RuleCredential,
+			Demand: &run.Demand{
+				By: run.Bridge, Type: string(skillsharing.AuthAPIKey), Header: header[:min(len(header), maxHeaderName)],
+				Reason: "forbidden_header", Quotes: true,
+			},
 		}
 	}
 	a.Request.Header.Set(header, k.Prefix+k.resolved())

@@ -24,6 +24,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 func init() {
@@ -345,8 +346,8 @@ func TestARefreshTokenInUseElsewhere(t *testing.T) {
 		memory.locked <- struct{}{}
 		a := authentication(t, oauth2Auth(tokenURL)) // whose transport expects no request
 		e := failure(t, m, a)
-		if d := details(t, e); e.Kind != run.Unreachable || d["reason"] != "locked" || d["url"] != tokenURL || e.Retry == nil {
-			t.Errorf("got %+v %s", e, e.Details)
+		if d := details(t, e); e.Kind != run.Unreachable || d["reason"] != "locked" || d["url"] != tokenURL || skillsprotocol.Retry(e) == nil {
+			t.Errorf("got %+v %s", e, skillsprotocol.Details(e))
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 func TestMain(m *testing.M) {
@@ -95,8 +96,8 @@ func authentication(t *testing.T, auth *skillsharing.Auth) *skillsharing.Authent
 func details(t *testing.T, e *run.Failure) map[string]string {
 	t.Helper()
 	var all map[string]any
-	if err := json.Unmarshal(e.Details, &all); err != nil {
-		t.Fatalf("details %s: %v", e.Details, err)
+	if err := json.Unmarshal(skillsprotocol.Details(e), &all); err != nil {
+		t.Fatalf("details %s: %v", skillsprotocol.Details(e), err)
 	}
 	texts := make(map[string]string)
 	for name, value := range all {

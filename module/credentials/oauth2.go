@@ -330,7 +330,7 @@ func hasScheme(address, scheme string) bool {
 // refused is the error for a token request that is not made.
 func refused(tokenURL, reason, message string) *run.Failure {
 	e := authRequired(run.Bridge, tokenURL, reason, message)
-	e.Refused = reason
+	e.Refused = run.RuleCredential
 	return e
 }
 
@@ -345,7 +345,7 @@ func (o *OAuth2) fetcher(endpoint string, a *skillsharing.Authentication) fetch 
 		granted, err := o.obtain(ctx, f, key, newest)
 		if err != nil {
 			if o.client().tokenURL == "" {
-				err.DetailsSource = run.Provider // it chose the address
+				quoting(err)
 			}
 			o.logger.Debug("no access token was obtained", // whoever reports the call that it was for warns
 				zap.String("token_url", redacted(redactURL(endpoint), o.Secrets())),

@@ -18,6 +18,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 const tokenURL = "https://id.example.com/token"
@@ -129,7 +130,7 @@ func failure(t *testing.T, m *credentials.OAuth2, a *skillsharing.Authentication
 	if len(a.Request.Header) > 0 {
 		t.Errorf("the request has %v", a.Request.Header)
 	}
-	assertNoCanary(t, err.Error(), string(e.Details), fmt.Sprintf("%+v", e.Cause))
+	assertNoCanary(t, err.Error(), string(skillsprotocol.Details(e)), fmt.Sprintf("%+v", e.Cause))
 	return e
 }
 
@@ -210,7 +211,7 @@ func TestTokenURLOfTheDescriptor(t *testing.T) {
 	// What is known of an address that a document chose is that document's.
 	a = authentication(t, oauth2Auth("https://skills.example.com/other"))
 	a.Transport = &tokenEndpoint{answer: func(int, *http.Request) (*reply, error) { return response(400, ""), nil }}
-	if e := failure(t, m, a); e.DetailsSource != run.Provider {
+	if e := failure(t, m, a); !e.Quotes() {
 		t.Errorf("got %+v", e)
 	}
 }
@@ -240,7 +241,7 @@ func TestTokenURLRefused(t *testing.T) {
 				t.Errorf("got %+v", e)
 			}
 			if d := details(t, e); d["reason"] != test.reason || d["required_auth_type"] != "oauth2" || d["required_by"] != "bridge" {
-				t.Errorf("details %s", e.Details)
+				t.Errorf("details %s", skillsprotocol.Details(e))
 			}
 		})
 	}
@@ -391,14 +392,14 @@ func TestTokenEndpointFailures(t *testing.T) {
 				}
 				d := details(t, err)
 				if d["reason"] != test.reason {
-					t.Errorf("details %s", err.Details)
+					t.Errorf("details %s", skillsprotocol.Details(err))
 				}
 				if test.code == run.AuthRequired {
-					if d["token_url"] != tokenURL || d["required_auth_type"] != "oauth2" || d["required_by"] != "provider" || err.Retry != nil {
-						t.Errorf("details %s, retry %s", err.Details, err.Retry)
+					if d["token_url"] != tokenURL || d["required_auth_type"] != "oauth2" || d["required_by"] != "provider" || skillsprotocol.Retry(err) != nil {
+						t.Errorf("details %s, retry %s", skillsprotocol.Details(err), skillsprotocol.Retry(err))
 					}
-				} else if d["url"] != tokenURL || string(err.Retry) != retry {
-					t.Errorf("details %s, retry %s", err.Details, err.Retry)
+				} else if d["url"] != tokenURL || string(skillsprotocol.Retry(err)) != retry {
+					t.Errorf("details %s, retry %s", skillsprotocol.Details(err), skillsprotocol.Retry(err))
 				}
 
 				// Only a refusal is worth remembering, and not for long.
@@ -434,7 +435,7 @@ func TestWhatTheTransportForbidsIsNotWorthRepeating(t *testing.T) {
 	a := authentication(t, oauth2Auth(tokenURL))
 	a.Transport = roundTrip(func(*http.Request) (*http.Response, error) { return nil, fmt.Errorf("dial: %w", forbidden) })
 	e := failure(t, m, a)
-	if e.Kind != forbidden.Kind || e.Message != forbidden.Message || e.Refused != forbidden.Refused || e.Retry != nil {
+	if e.Kind != forbidden.Kind || e.Message != forbidden.Message || e.Refused != forbidden.Refused || skillsprotocol.Retry(e) != nil {
 		t.Errorf("got %+v", e)
 	}
 }
@@ -446,7 +447,7 @@ func TestAnErrorCodeThatRepeatsTheSecret(t *testing.T) {
 		return response(400, `{"error":"bad_s3cr3t_sent"}`), nil
 	}}
 	if e := failure(t, m, a); details(t, e)["reason"] != "refused" || strings.Contains(e.Message, "s3cr3t") {
-		t.Errorf("got %v %s", e, e.Details)
+		t.Errorf("got %v %s", e, skillsprotocol.Details(e))
 	}
 }
 
@@ -770,7 +771,7 @@ func TestRejectedTokensAreNotReplacedForEver(t *testing.T) {
 			a := rejected(t, e, current)
 			if current != "" {
 				renewed, err := m.Renew(t.Context(), a)
-				if refusal, ok := errors.AsType[*run.Failure](err); ok && (renewed || refusal.Retry == nil || details(t, refusal)["reason"] != "token_rejected") {
+				if refusal, ok := errors.AsType[*run.Failure](err); ok && (renewed || skillsprotocol.Retry(refusal) == nil || details(t, refusal)["reason"] != "token_rejected") {
 					t.Errorf("%v, %+v", renewed, refusal)
 				}
 			}

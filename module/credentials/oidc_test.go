@@ -21,6 +21,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // authorizationServer is an OpenID provider, which nobody of this project has
@@ -142,7 +143,7 @@ func TestAuthorizationServerRefuses(t *testing.T) {
 	for range 3 {
 		e := failure(t, m, s.authentication(t))
 		if e.Kind != run.AuthRequired || e.HTTPStatus < 400 || e.HTTPStatus > 499 || details(t, e)["reason"] != "invalid_client" {
-			t.Errorf("got %+v %s", e, e.Details)
+			t.Errorf("got %+v %s", e, skillsprotocol.Details(e))
 		}
 	}
 	if n := s.requests.Load(); n != 1 {

@@ -9,6 +9,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 func TestRefusalsSayWhatToDo(t *testing.T) {
@@ -59,28 +60,26 @@ func TestARefusedRefreshToken(t *testing.T) {
 // TestRefusalsDescribeWhatIsMissing: callers share a refusal, but each gets what
 // its own descriptor says.
 func TestRefusalsDescribeWhatIsMissing(t *testing.T) {
-	const known = `"reason":"invalid_client"}`
+	const known = `"reason":"invalid_client","required_auth_type":"oauth2","required_by":"provider",`
 	for name, test := range map[string]struct {
 		auth   *skillsharing.Auth
 		want   string
-		source run.Party
+		quotes bool
 	}{
 		"descriptor": {
 			oauth2Auth("https://elsewhere.example.com/token"),
-			`{"required_auth_type":"oauth2","required_by":"provider","token_url":"https://id.example.com/token",` +
-				`"authorization_url":"https://id.example.com/authorize","scopes":{"all":"everything"},` + known,
-			run.Provider,
+			`{"authorization_url":"https://id.example.com/authorize",` + known + `"scopes":{"all":"everything"},"token_url":"https://id.example.com/token"}`,
+			true,
 		},
 		"another descriptor": {
 			&skillsharing.Auth{Type: skillsharing.AuthOAuth2, OAuth2: &skillsharing.OAuth2{AuthorizationURL: "https://other.example.com/", Scopes: map[string]string{}}},
-			`{"required_auth_type":"oauth2","required_by":"provider","token_url":"https://id.example.com/token",` +
-				`"authorization_url":"https://other.example.com/","scopes":{},` + known,
-			run.Provider,
+			`{"authorization_url":"https://other.example.com/",` + known + `"scopes":{},"token_url":"https://id.example.com/token"}`,
+			true,
 		},
 		"no descriptor": {
 			nil,
-			`{"required_auth_type":"oauth2","required_by":"provider","token_url":"https://id.example.com/token",` + known,
-			"",
+			`{` + known + `"token_url":"https://id.example.com/token"}`,
+			false,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -102,8 +101,8 @@ func TestRefusalsDescribeWhatIsMissing(t *testing.T) {
 			// The other descriptor's turn is between the two.
 			failure(t, m, withTransport(authentication(t, oauth2Auth("https://third.example.com/")), e))
 			for _, got := range []*run.Failure{renewing, failure(t, m, withTransport(authentication(t, test.auth), e))} {
-				if string(got.Details) != test.want || got.DetailsSource != test.source {
-					t.Errorf("got  %s of %q\nwant %s", got.Details, got.DetailsSource, test.want)
+				if string(skillsprotocol.Details(got)) != test.want || got.Quotes() != test.quotes {
+					t.Errorf("got  %s, the provider's %t\nwant %s", skillsprotocol.Details(got), got.Quotes(), test.want)
 				}
 			}
 			if e.count() != 2 {

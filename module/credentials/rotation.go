@@ -14,7 +14,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
 // saveTimeout bounds the storing of a rotated refresh token, apart from the
@@ -93,8 +92,8 @@ func (r rotation) lock(ctx context.Context) (unlock func(), failure *run.Failure
 			Phase:    run.PhaseAuth,
 			By:       run.Bridge,
 			Executed: run.ExecutedNo,
-			Retry:    skillsharing.SuggestRetry(2*time.Second, 3),
-			Details:  unreachableDetails{URL: redactURL(r.endpoint), Reason: "locked"}.json(),
+			Retry:    run.Again(2*time.Second, 3),
+			Reach:    &run.Reach{URL: redactURL(r.endpoint), Reason: "locked"},
 			Cause:    err,
 		}
 	}

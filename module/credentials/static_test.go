@@ -16,6 +16,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 func TestAPIKey(t *testing.T) {
@@ -91,12 +92,12 @@ func TestAPIKeyInAForbiddenHeader(t *testing.T) {
 			t.Errorf("%q: got %+v", header, e)
 		}
 		if d := details(t, e); d["required_auth_type"] != "api_key" || d["reason"] != "forbidden_header" || len(d["header"]) > 256 {
-			t.Errorf("%q: details %s", header, e.Details)
+			t.Errorf("%q: details %s", header, skillsprotocol.Details(e))
 		}
 		if len(a.Request.Header) > 0 {
 			t.Errorf("%q: got %v", header, a.Request.Header)
 		}
-		assertNoCanary(t, err.Error(), string(e.Details))
+		assertNoCanary(t, err.Error(), string(skillsprotocol.Details(e)))
 	}
 }
 

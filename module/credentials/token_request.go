@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
 
@@ -166,7 +165,7 @@ var errorCodeSyntax = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
 // unreachable is the error for a token endpoint that did not answer, or is in trouble.
 func (r tokenRequest) unreachable(ex *exchange) *run.Failure {
-	retry := skillsharing.SuggestRetry(2*time.Second, 3)
+	retry := run.Again(2*time.Second, 3)
 	if ex.after > 0 {
 		retry = askLater(min(ex.after, longestWait))
 	}
@@ -196,9 +195,9 @@ func (r tokenRequest) unreachable(ex *exchange) *run.Failure {
 		error
 		Refused() string
 	}](ex.err); refused { // what the bridge itself forbids will not change by waiting
-		reason, e.Refused, e.Retry = r.Refused(), r.Refused(), nil
+		reason, e.Refused, e.Retry = r.Refused(), skillsharing.RuleOf(ex.err), nil
 	}
-	e.Details = unreachableDetails{URL: redactURL(r.endpoint), Reason: reason}.json()
+	e.Reach = &run.Reach{URL: redactURL(r.endpoint), Reason: reason}
 	if own, ok := errors.AsType[*run.Failure](ex.err); ok {
 		e.Kind, e.Message, e.Refused, e.Retry, e.Cause = own.Kind, own.Message, own.Refused, own.Retry, own.Cause
 	}
@@ -207,8 +206,8 @@ func (r tokenRequest) unreachable(ex *exchange) *run.Failure {
 }
 
 // askLater suggests to try again once, not before a delay.
-func askLater(delay time.Duration) jsontext.Value {
-	return skillsharing.SuggestRetry(max(delay, time.Millisecond), 1)
+func askLater(delay time.Duration) *run.Retry {
+	return run.Again(max(delay, time.Millisecond), 1)
 }
 
 // rejectedAgain is the error of a token that a provider has rejected shortly after the
@@ -240,12 +239,12 @@ func authRequired(by run.Party, tokenURL, reason, message string) *run.Failure {
 		By:       by,
 		Executed: run.ExecutedNo,
 		URL:      redactURL(tokenURL),
-		Details: authDetails{
-			RequiredAuthType: skillsharing.AuthOAuth2,
-			RequiredBy:       by,
-			TokenURL:         redactURL(tokenURL),
-			Reason:           reason,
-		}.json(),
+		Demand: &run.Demand{
+			By:       by,
+			Type:     string(skillsharing.AuthOAuth2),
+			TokenURL: redactURL(tokenURL),
+			Reason:   reason,
+		},
 	}
 }
 

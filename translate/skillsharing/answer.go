@@ -54,7 +54,7 @@ func (c *Client) judge(a *answer, about asked) (*Response, *run.Failure) {
 	}
 	if depth := c.Limits.depth(); nesting.Deeper(a.body, depth) {
 		e := invalidAnswer(a, phase, knownID, fmt.Sprintf("The provider's answer can't be used: the answer nests deeper than %d levels (limits depth).", depth))
-		e.Details = limitDetails("depth", int64(depth))
+		e.Limit = limitOf("depth", int64(depth))
 		if knownID != "" {
 			judgeRun(e)
 		}
@@ -75,7 +75,7 @@ func (c *Client) judge(a *answer, about asked) (*Response, *run.Failure) {
 		e := invalidAnswer(a, phase, clip(c.scrubText(r.ExecutionID), maxExecutionID),
 			fmt.Sprintf("The run has completed, but its output of %d bytes is larger than the %d bytes that are accepted (limits output_size).", len(r.Output), most))
 		e.Executed, e.Lost = run.ExecutedYes, true // following it again brings the same
-		e.Details = limitDetails("output_size", most)
+		e.Limit = limitOf("output_size", most)
 		return nil, e
 	}
 	r.Output = c.scrubOutput(r.Output)
@@ -105,18 +105,18 @@ func judgeError(a *answer, m *members, phase run.Phase, knownID string) *run.Fai
 	said := m.runError()
 	e := &run.Failure{
 		Phase: phase, By: run.Provider, HTTPStatus: a.status, ExecutionID: knownID,
-		Executed: executed(a.status, phase), Message: said.Message, Details: said.Details, Retry: said.Retry,
+		Executed: executed(a.status, phase), Message: said.Message,
 	}
 	switch kind, known := kinds[ErrorCode(said.Code)]; {
 	case known:
 		e.Kind = kind
 		if kind == run.InvalidArguments {
-			e.Argument = &run.Argument{Param: "args", Reason: "rejected_by_provider"}
+			e.Argument = &run.Argument{Reason: run.Rejected}
 		}
 	case (a.status == http.StatusBadRequest || a.status == http.StatusUnprocessableEntity) && m.valid:
 		e.Kind = run.InvalidArguments
-		e.Argument = &run.Argument{Param: "args", Reason: "rejected_by_provider"}
-		e.Details = boundedDetails(bytes.TrimSpace(withoutBOM(a.body)), maxRejection)
+		e.Argument = &run.Argument{Reason: run.Rejected}
+		said.Details = boundedDetails(bytes.TrimSpace(withoutBOM(a.body)), maxRejection)
 	default:
 		e.Kind = kindOfStatus(a.status)
 	}
@@ -127,11 +127,9 @@ func judgeError(a *answer, m *members, phase run.Phase, knownID string) *run.Fai
 		e.By = run.Bridge // the provider does not call it an error
 	}
 	e.Message = cmp.Or(e.Message, defaultMessage(e.Kind, a))
-	if e.Details != nil {
-		e.Details, e.DetailsSource = boundedDetails(e.Details, maxDetails), run.Provider
-	}
-	if delay := retryAfter(a.header); e.Retry == nil && delay > 0 {
-		e.Retry = SuggestRetry(delay, 1)
+	e.Provider = said.quoted("")
+	if delay := retryAfter(a.header); said.Retry == nil && delay > 0 {
+		e.Retry = run.Again(delay, 1)
 	}
 	return e
 }
@@ -209,6 +207,14 @@ func faultOf(text []byte) string {
 
 // maxPointer bounds what is said of a place in a provider's answer, in bytes.
 const maxPointer = 100
+
+// quoted is what is passed on of what a provider has said; nil: nothing.
+func (e *RunError) quoted(code string) *run.ProviderError {
+	if code == "" && e.Details == nil && e.Retry == nil {
+		return nil
+	}
+	return &run.ProviderError{Code: code, Details: boundedDetails(e.Details, maxDetails), Retry: e.Retry}
+}
 
 // boundedDetails cuts nothing: details that are too large are named instead,
 // since half a JSON value is none.

@@ -8,8 +8,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // run is the id of the run that polls ask about.
@@ -235,7 +238,7 @@ func TestJudgeError(t *testing.T) {
 			}
 			arguments := ""
 			if e.Argument != nil {
-				arguments = strings.TrimSpace(e.Argument.Param + " " + e.Argument.Reason)
+				arguments = strings.TrimSpace(skillsprotocol.Param(e.Argument) + " " + string(e.Argument.Reason))
 			}
 			if arguments != c.arguments {
 				t.Errorf("arguments %q, want %q", arguments, c.arguments)
@@ -243,12 +246,16 @@ func TestJudgeError(t *testing.T) {
 			if e.HTTPStatus != c.status || e.Phase != c.phase || e.ExecutionID != knownID {
 				t.Errorf("HTTP %d in phase %s about run %q", e.HTTPStatus, e.Phase, e.ExecutionID)
 			}
-			told := fmt.Sprintf("%s %s %s ", e.Message, string(e.Details), string(e.Retry))
+			details := e.Says().Details
+			if details == nil {
+				details = skillsprotocol.Details(e)
+			}
+			told := fmt.Sprintf("%s %s %s ", e.Message, string(details), string(retryOf(e)))
 			if c.told != "" && told != c.told || e.Message == "" {
 				t.Errorf("told:\n got %s\nwant %s", told, c.told)
 			}
-			if want := map[bool]run.Party{true: run.Provider}[e.Details != nil && !strings.Contains(string(e.Details), `{"limit":"depth"`)]; e.DetailsSource != want {
-				t.Errorf("the details are %q's, want %q", e.DetailsSource, want)
+			if want := skillsprotocol.Details(e) != nil && !strings.Contains(string(skillsprotocol.Details(e)), `{"limit":"depth"`); e.Quotes() != want {
+				t.Errorf("the details are the provider's: %t, want %t", e.Quotes(), want)
 			}
 		})
 	}
@@ -299,8 +306,8 @@ func TestJudgeBoundsDetails(t *testing.T) {
 			t.Errorf("%s: no error", c.name)
 			continue
 		}
-		if passed := string(e.Details) == details; passed != c.passed || len(e.Details) > c.size || !e.Details.IsValid() {
-			t.Errorf("%s: %d bytes, %.60s…", c.name, len(e.Details), e.Details)
+		if passed := string(skillsprotocol.Details(e)) == details; passed != c.passed || len(skillsprotocol.Details(e)) > c.size || !skillsprotocol.Details(e).IsValid() {
+			t.Errorf("%s: %d bytes, %.60s…", c.name, len(skillsprotocol.Details(e)), skillsprotocol.Details(e))
 		}
 	}
 }
@@ -360,8 +367,8 @@ func TestRetryAfter(t *testing.T) {
 			if c.want > 0 {
 				suggested = fmt.Sprintf(`{"suggested_delay_ms":%d,"max_attempts":1}`, c.want.Milliseconds())
 			}
-			if string(e.Retry) != suggested {
-				t.Errorf("%q: retry %s, want %s", c.value, e.Retry, suggested)
+			if string(retryOf(e)) != suggested {
+				t.Errorf("%q: retry %s, want %s", c.value, retryOf(e), suggested)
 			}
 		}
 	})
@@ -370,7 +377,15 @@ func TestRetryAfter(t *testing.T) {
 // What the provider says in the body is passed on as it is, whatever its header says.
 func TestRetryMemberBeforeRetryAfter(t *testing.T) {
 	_, e := skillsharing.Judge(429, http.Header{"Retry-After": {"60"}}, `{"error":{"code":"RATE_LIMITED","retry":{"suggested_delay_ms":7}}}`, run.PhaseInvoke, "")
-	if string(e.Retry) != `{"suggested_delay_ms":7}` {
-		t.Errorf("retry %s", e.Retry)
+	if string(retryOf(e)) != `{"suggested_delay_ms":7}` {
+		t.Errorf("retry %s", retryOf(e))
 	}
+}
+
+// retryOf is when the provider or this package says to try again; nil: neither does.
+func retryOf(e *run.Failure) jsontext.Value {
+	if e.Retry == nil && e.Says().Retry == nil {
+		return nil
+	}
+	return skillsprotocol.Retry(e)
 }

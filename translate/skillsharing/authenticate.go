@@ -10,9 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -92,7 +89,7 @@ func (c *Client) untrusted(auth *Auth, u *url.URL, reason string) (*run.Failure,
 		notice.Message = "a credential was not sent: " + reason + " without TLS"
 		notice.Attrs = notice.Attrs[:2]
 	}
-	e := authError(auth, "bridge", reason)
+	e := authError(auth, run.Bridge, reason)
 	e.Message = "The skill needs a credential that may not be sent where its provider wants it: " + reason +
 		". Ask the operator of the bridge: the log names the host and the setting."
 	e.Demand.Withheld = true
@@ -104,7 +101,7 @@ func (c *Client) untrusted(auth *Auth, u *url.URL, reason string) (*run.Failure,
 // such a host can have a registry list it. The notice is for the log.
 func (c *Client) Unlisted(s *Skill, registry string) (*run.Failure, *Notice) {
 	const reason = "a registry lists the skill, and the own index of the provider that hosts it does not"
-	e := authError(&s.Auth, "bridge", reason)
+	e := authError(&s.Auth, run.Bridge, reason)
 	e.Message = "The skill needs a credential that may not be sent: " + reason + ". Ask the operator of the bridge: the log names the setting."
 	e.Demand.Withheld, e.SkillID = true, s.ID
 	return e, &Notice{
@@ -148,54 +145,40 @@ func (a *Audience) subdomainsLine(u *url.URL) string {
 
 // missingCredential is the error of a skill that needs what was not configured.
 func (s *Skill) missingCredential(reason string) *run.Failure {
-	e := authError(&s.Auth, "provider", reason)
+	e := authError(&s.Auth, run.Provider, reason)
 	e.Message = fmt.Sprintf("Skill %s needs authentication (%s), and %s. Ask the operator of the bridge to configure credentials for it.",
 		clip(s.ID, 200), s.Auth.Type, reason)
 	return e
 }
 
-// authError is an AUTH_REQUIRED of the bridge, with what section 8.3.2 wants in
-// its details.
-func authError(auth *Auth, requiredBy, reason string) *run.Failure {
+// authError is an AUTH_REQUIRED of the bridge, with what section 8.3.2 wants to be told.
+func authError(auth *Auth, by run.Party, reason string) *run.Failure {
 	return &run.Failure{
-		Kind: run.AuthRequired, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Demand: new(run.Demand),
-		Details: authDetails(auth, requiredBy, reason), DetailsSource: auth.detailsSource(),
+		Kind: run.AuthRequired, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Demand: demandOf(auth, by, reason),
 	}
 }
 
-// detailsSource says whose words [authDetails] repeats: the links and
-// instructions of a descriptor are the provider's.
-func (a *Auth) detailsSource() run.Party {
-	if a != nil && (a.OAuth2 != nil || a.Custom != nil) {
-		return run.Provider
-	}
-	return run.Bridge
-}
-
-// authDetails describes the authentication that a descriptor asks for.
-func authDetails(auth *Auth, requiredBy, reason string) jsontext.Value {
-	d := map[string]any{"required_by": requiredBy}
-	if reason != "" {
-		d["reason"] = reason
-	}
+// demandOf describes the authentication that a descriptor asks for; nil: there is none.
+func demandOf(auth *Auth, by run.Party, reason string) *run.Demand {
+	d := &run.Demand{By: by, Reason: reason}
 	if auth == nil {
-		return mustMarshal(d)
+		return d
 	}
-	d["required_auth_type"] = auth.Type
+	d.Type, d.Quotes = string(auth.Type), auth.OAuth2 != nil || auth.Custom != nil // whose links and instructions are the provider's
 	switch {
 	case auth.Type == AuthAPIKey:
-		d["header"] = auth.apiKeyHeader()
+		d.Header = auth.apiKeyHeader()
 	case auth.Type == AuthOAuth2 && auth.OAuth2 != nil:
-		d["scopes"] = auth.OAuth2.Scopes
-		if requiredBy == string(run.Provider) { // else it is the operator's to mend, and the host may be one not to be told
-			d["authorization_url"] = auth.OAuth2.AuthorizationURL
-			d["token_url"] = auth.OAuth2.TokenURL
+		if d.Scopes = auth.OAuth2.Scopes; d.Scopes == nil {
+			d.Scopes = map[string]string{}
+		}
+		if by == run.Provider { // else it is the operator's to change, and the host may be one not to be told
+			d.AuthorizationURL, d.TokenURL = auth.OAuth2.AuthorizationURL, auth.OAuth2.TokenURL
 		}
 	case auth.Type == AuthCustom && auth.Custom != nil:
-		d["instructions"] = auth.Custom.Instructions
-		d["parameters"] = auth.Custom.Parameters
+		d.Instructions, d.Parameters = auth.Custom.Instructions, mustMarshal(auth.Custom.Parameters)
 	}
-	return mustMarshal(d)
+	return d
 }
 
 // apiKeyHeader is the header that carries an API key. Section 3.5.5 names no
@@ -207,20 +190,21 @@ func (a *Auth) apiKeyHeader() string {
 	return "X-API-Key"
 }
 
-// completeAuthDetails adds to a provider's 401 what its descriptor knows, so
+// completeDemand adds to a provider's 401 what its descriptor knows, so
 // that an agent always learns what is missing.
-func (s *Skill) completeAuthDetails(e *run.Failure) {
+func (s *Skill) completeDemand(e *run.Failure) {
 	if e.Kind != run.AuthRequired || e.By != run.Provider {
 		return
 	}
 	if e.Phase != run.PhaseAuth { // else the credential itself has said what to do
 		e.Message += s.adviceOnRefusal()
 	}
-	if e.Details == nil {
-		e.Details = authDetails(&s.Auth, "provider", "")
+	d := demandOf(&s.Auth, run.Provider, "")
+	if e.Demand != nil {
+		*d = *e.Demand
 	}
-	requireByProvider(e)
-	e.DetailsSource = run.Provider
+	d.By, d.Quotes = run.Provider, true
+	e.Demand = d
 }
 
 // adviceOnRefusal says what a provider's refusal means on this side of it.
@@ -229,24 +213,6 @@ func (s *Skill) adviceOnRefusal() string {
 		return " (The provider refused the bridge's credential: ask the operator of the bridge to check it.)"
 	}
 	return " (The skill's descriptor asks for no authentication, so the bridge sent none: ask the operator of the bridge to tell the provider.)"
-}
-
-// requireByProvider notes who asks for authentication. What the provider itself
-// says about that does not count: an agent trusts its bridge with more.
-func requireByProvider(e *run.Failure) {
-	if e.Details.Kind() == '{' {
-		e.Details = withMember(e.Details, "required_by", "provider")
-	}
-}
-
-// withMember sets a member of a JSON object.
-func withMember(object jsontext.Value, name, value string) jsontext.Value {
-	members := map[string]jsontext.Value{}
-	if err := json.Unmarshal(object, &members); err != nil {
-		return object
-	}
-	members[name] = mustMarshal(value)
-	return mustMarshal(members)
 }
 
 // authenticate adds the credential to a request for an invocation, its status
@@ -274,7 +240,7 @@ func (c *Client) authError(ctx context.Context, auth *Auth, err error) *run.Fail
 		copied := *e // it may be shared by concurrent calls
 		return &copied
 	}
-	e := authError(auth, "provider", err.Error())
+	e := authError(auth, run.Provider, err.Error())
 	e.Message = "The credential can't be applied: " + err.Error()
 	e.Cause = err
 	return e

@@ -340,9 +340,6 @@ func (b *breaker) refusal(cooldown time.Duration) *circuitOpenError {
 // complete makes an open breaker visible in the details of an error.
 func (e *circuitOpenError) complete(target *run.Failure, url string) {
 	target.Message = fmt.Sprintf("The provider is left alone for now, since it failed %d times in a row (last: %s).", e.failures, e.reason)
-	target.Details = mustMarshal(map[string]any{
-		"url": url, "reason": "its circuit breaker is open",
-		"circuit_breaker": map[string]any{"state": "open", "failures": e.failures, "last_failure": e.reason},
-	})
-	target.Retry = SuggestRetry(max(e.after, time.Millisecond), retryAttempts)
+	target.Reach = &run.Reach{URL: url, Reason: "its circuit breaker is open", Failures: e.failures, LastFailure: e.reason}
+	target.Retry = run.Again(max(e.after, time.Millisecond), retryAttempts)
 }

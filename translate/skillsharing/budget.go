@@ -45,15 +45,15 @@ func NoRoom(budget AnswerBudget, phase run.Phase, executionID string, executed r
 	e := &run.Failure{
 		Kind: run.RateLimited, Cause: errNoRoom, Phase: phase, By: run.Bridge, ExecutionID: executionID, Executed: executed,
 		Message: fmt.Sprintf("There is no room for this answer beside the others (limits %s: %d bytes)", limit, most),
-		Details: limitDetails(limit, most),
+		Limit:   limitOf(limit, most),
 	}
 	switch {
 	case executed == run.ExecutedNo:
 		e.Message += "; send the request again, by itself."
-		e.Retry = SuggestRetry(time.Second, 3)
+		e.Retry = run.Again(time.Second, 3)
 	case followable:
 		e.Message += "; ask for the run again, by itself."
-		e.Retry = SuggestRetry(time.Second, 3)
+		e.Retry = run.Again(time.Second, 3)
 	default:
 		e.Message += ", and it can't be had again."
 		e.Lost = true

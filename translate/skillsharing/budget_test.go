@@ -9,6 +9,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // room is a budget of one call.
@@ -62,7 +63,7 @@ func TestSubmitWithoutRoom(t *testing.T) {
 				return
 			}
 			wantError(t, e, run.RateLimited, c.executed)
-			if e.ExecutionID != c.id || string(e.Details) != `{"limit":"answer_size","max":50000}` || !strings.Contains(e.Message, "limits answer_size: 50000 bytes") || len(transport.asked) != 1 {
+			if e.ExecutionID != c.id || string(skillsprotocol.Details(e)) != `{"limit":"answer_size","max":50000}` || !strings.Contains(e.Message, "limits answer_size: 50000 bytes") || len(transport.asked) != 1 {
 				t.Errorf("%+v", e)
 			}
 		})

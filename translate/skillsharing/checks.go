@@ -6,8 +6,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -75,6 +73,6 @@ func noTurn(ctx context.Context) *run.Failure {
 func busyError(phase run.Phase, message string) *run.Failure {
 	return &run.Failure{
 		Kind: run.RateLimited, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo, Message: message,
-		Details: jsontext.Value(`{"reason":"the bridge is busy"}`), Retry: SuggestRetry(timeoutDelay, retryAttempts),
+		Reach: &run.Reach{Reason: "the bridge is busy"}, Retry: run.Again(timeoutDelay, retryAttempts),
 	}
 }

@@ -236,17 +236,14 @@ type judging interface {
 	Judge(ctx context.Context, source string, u *url.URL) error
 }
 
-// plainHTTP is the rule against URLs without TLS.
-const plainHTTP = "plain http is not allowed"
-
 // permitted says whether a URL may be requested at all, as far as that can be
 // told without a connection.
 func (c *Client) permitted(ctx context.Context, u *url.URL, phase run.Phase) *run.Failure {
 	if u.Scheme != "https" && !c.AllowHTTP {
 		return &run.Failure{
-			Kind: run.Unreachable, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo, Refused: plainHTTP, URL: bareURL(u),
+			Kind: run.Unreachable, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo, Refused: run.RulePlainHTTP, URL: bareURL(u),
 			Message: "The provider's URL is without TLS, which this bridge does not allow.",
-			Details: mustMarshal(map[string]any{"url": bareURL(u), "reason": plainHTTP}),
+			Reach:   &run.Reach{URL: bareURL(u), Reason: "plain http is not allowed"},
 		}
 	}
 	if t, ok := c.Transport.(judging); ok {

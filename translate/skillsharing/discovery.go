@@ -375,8 +375,8 @@ func (c *Client) warnOfStale(ctx context.Context, phase run.Phase, u *url.URL, e
 func secretError(phase run.Phase) *run.Failure {
 	return &run.Failure{
 		Kind: run.InvalidDocument, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo,
-		Message: fmt.Sprintf("The provider's %s repeats a credential of the bridge, and so is not used.", answerName(phase)),
-		Details: mustMarshal([]run.Violation{{Path: "", Message: "must not repeat the bridge's credential"}}),
+		Message:    fmt.Sprintf("The provider's %s repeats a credential of the bridge, and so is not used.", answerName(phase)),
+		Violations: []run.Violation{{Message: "must not repeat the bridge's credential"}},
 	}
 }
 
@@ -504,8 +504,8 @@ func checkMediaType(phase run.Phase, h http.Header) *run.Failure {
 	}
 	return &run.Failure{
 		Kind: run.InvalidDocument, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo,
-		Message: fmt.Sprintf("The provider's %s is served %s, not as application/json.", answerName(phase), served),
-		Details: mustMarshal([]run.Violation{{Path: "", Message: "must be served as application/json", Expected: mustMarshal("application/json"), Actual: mustMarshal(clip(value, 100))}}),
+		Message:    fmt.Sprintf("The provider's %s is served %s, not as application/json.", answerName(phase), served),
+		Violations: []run.Violation{{Message: "must be served as application/json", Expected: quoted("application/json"), Actual: quoted(clip(value, 100))}},
 	}
 }
 
@@ -525,8 +525,11 @@ func (c *Client) documentFailure(ctx context.Context, phase run.Phase, u *url.UR
 // again may help at all.
 func raiseRetry(e *run.Failure, delay time.Duration) {
 	temporary := (e.Kind == run.Unreachable || e.Kind == run.RateLimited) && e.Refused == ""
-	if (temporary || e.Retry != nil) && suggestedDelay(e.Retry) < delay {
-		e.Retry = SuggestRetry(delay.Truncate(time.Millisecond)+time.Millisecond, retryAttempts)
+	said := e.Says()
+	if (temporary || e.Retry != nil || said.Retry != nil) && suggestedDelay(e) < delay {
+		e.Retry = run.Again(delay.Truncate(time.Millisecond)+time.Millisecond, retryAttempts)
+		said.Retry = nil
+		e.Provider = &said
 	}
 }
 
@@ -557,8 +560,8 @@ func tooManyReads(phase run.Phase, most int) *run.Failure {
 	return &run.Failure{
 		Kind: run.RateLimited, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo,
 		Message: fmt.Sprintf("Too many descriptors of the provider, or of one host or publisher, are being read here (limits reads: %d); try again later.", most),
-		Details: fmt.Appendf(nil, `{"limit":"reads","max":%d}`, most),
-		Retry:   SuggestRetry(timeoutDelay, retryAttempts),
+		Limit:   limitOf("reads", int64(most)),
+		Retry:   run.Again(timeoutDelay, retryAttempts),
 	}
 }
 
@@ -573,17 +576,14 @@ func (c *Client) documentStatusError(phase run.Phase, s *cache.StatusError) *run
 	e := judgeError(a, said, phase, "")
 	switch {
 	case e.Kind == run.AuthRequired:
-		if e.Details == nil {
-			e.Details = authDetails(nil, "provider", fmt.Sprintf("the provider's %s needs authentication", answerName(phase)))
-		}
-		requireByProvider(e)
+		e.Demand = demandOf(nil, run.Provider, fmt.Sprintf("the provider's %s needs authentication", answerName(phase)))
 	case e.Kind == run.DeadlineExceeded, s.StatusCode >= 500:
 		e.Kind = run.Unreachable
 	case e.Kind == run.InvalidArguments, e.Kind == run.VersionIncompatible:
 		e.Kind, e.Argument = run.ProviderFault, nil
 	}
-	if e.Kind == run.Unreachable && e.Retry == nil {
-		e.Retry = SuggestRetry(unreachableDelay, retryAttempts)
+	if e.Kind == run.Unreachable && e.Retry == nil && e.Says().Retry == nil {
+		e.Retry = run.Again(unreachableDelay, retryAttempts)
 	}
 	if e.Kind == run.ProviderFault && s.StatusCode < http.StatusBadRequest {
 		e.Message = "that is not an answer with a document."

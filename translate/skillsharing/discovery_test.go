@@ -15,6 +15,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 const wellKnown = "/.well-known/skill-sharing"
@@ -123,7 +124,7 @@ func TestSkillOfBadURL(t *testing.T) {
 	for _, u := range []string{"", "/skill.json", "skill.json", "ftp://acme.example/", "https://user:pass@acme.example/", "https://", "://", "https:acme.example", "https://acme.example/%zz"} {
 		_, e := c.Skill(t.Context(), skillsharing.NewLocation(u))
 		wantError(t, e, run.InvalidDocument, run.ExecutedNo)
-		if e.Kind != run.InvalidDocument || !strings.Contains(string(e.Details), "/descriptor_url") {
+		if e.Kind != run.InvalidDocument || !strings.Contains(string(skillsprotocol.Details(e)), "/descriptor_url") {
 			t.Errorf("%q: %+v", u, e)
 		}
 		c.Forget(skillsharing.NewLocation(u)) // does nothing
@@ -198,8 +199,8 @@ func TestRedirectToPlainHTTP(t *testing.T) {
 	wantError(t, e, run.ProviderFault, run.ExecutedNo)
 	_, e = c.Skill(t.Context(), skillsharing.NewLocation(p.URL+"/skill.json?token=hush"))
 	wantError(t, e, run.Unreachable, run.ExecutedNo)
-	if e.Refused == "" || strings.Contains(string(e.Details), "hush") || len(p.requests()) != 0 {
-		t.Errorf("%+v, details %s, after %d requests", e, e.Details, len(p.requests()))
+	if e.Refused == "" || strings.Contains(string(skillsprotocol.Details(e)), "hush") || len(p.requests()) != 0 {
+		t.Errorf("%+v, details %s, after %d requests", e, skillsprotocol.Details(e), len(p.requests()))
 	}
 }
 
@@ -365,14 +366,14 @@ func TestDocumentStatus(t *testing.T) {
 				if strings.Contains(details, "%s") {
 					details = fmt.Sprintf(details, what)
 				}
-				if string(e.Details) != details || (e.Retry != nil) != c.retry || e.Gone() != c.gone {
-					t.Errorf("details %s, retry %s, gone %t; want %s, %t, %t", e.Details, e.Retry, e.Gone(), details, c.retry, c.gone)
+				if string(skillsprotocol.Details(e)) != details || (retryOf(e) != nil) != c.retry || e.Gone() != c.gone {
+					t.Errorf("details %s, retry %s, gone %t; want %s, %t, %t", skillsprotocol.Details(e), retryOf(e), e.Gone(), details, c.retry, c.gone)
 				}
 				if e.Phase != phase || e.HTTPStatus != c.status || e.Argument != nil || !strings.Contains(e.Message, what) {
 					t.Errorf("%+v", e)
 				}
-				if c.status == 429 && !strings.Contains(string(e.Retry), "7000") {
-					t.Errorf("retry %s", e.Retry)
+				if c.status == 429 && !strings.Contains(string(retryOf(e)), "7000") {
+					t.Errorf("retry %s", retryOf(e))
 				}
 			})
 		}
@@ -427,8 +428,8 @@ func TestIndexMediaType(t *testing.T) {
 			continue
 		}
 		wantError(t, e, run.InvalidDocument, run.ExecutedNo)
-		if e.Kind != run.InvalidDocument || e.Phase != run.PhaseDiscovery || !e.Details.IsValid() || len(e.Message)+len(e.Details) > 1000 {
-			t.Errorf("%.50q: %+v, details %s", c.value, e, e.Details)
+		if e.Kind != run.InvalidDocument || e.Phase != run.PhaseDiscovery || !skillsprotocol.Details(e).IsValid() || len(e.Message)+len(skillsprotocol.Details(e)) > 1000 {
+			t.Errorf("%.50q: %+v, details %s", c.value, e, skillsprotocol.Details(e))
 		}
 	}
 }
@@ -588,15 +589,15 @@ func TestUnreachableDocuments(t *testing.T) {
 	c.Cache = newCache(t, 0, 0)
 	_, e := c.Skill(t.Context(), skillsharing.NewLocation(base+"/skill.json?token=hush"))
 	wantError(t, e, run.Unreachable, run.ExecutedNo)
-	if want := `{"reason":"connection refused","url":"` + base + `/skill.json"}`; string(e.Details) != want || e.Retry == nil || e.Phase != run.PhaseDescriptor {
-		t.Errorf("details %s, want %s", e.Details, want)
+	if want := `{"reason":"connection refused","url":"` + base + `/skill.json"}`; string(skillsprotocol.Details(e)) != want || retryOf(e) == nil || e.Phase != run.PhaseDescriptor {
+		t.Errorf("details %s, want %s", skillsprotocol.Details(e), want)
 	}
 
 	c = newClient(t, acme, roundTripper(func(*http.Request) (*http.Response, error) { return nil, refusal{} }))
 	c.Cache = newCache(t, 0, 0)
 	_, e = c.Index(t.Context())
 	wantError(t, e, run.Unreachable, run.ExecutedNo)
-	if e.Refused == "" || e.Retry != nil || !strings.Contains(e.Message, "address is not public") {
+	if e.Refused == "" || retryOf(e) != nil || !strings.Contains(e.Message, "address is not public") {
 		t.Errorf("%+v", e)
 	}
 }
@@ -670,14 +671,14 @@ func TestDiscoverySecretsAreScrubbed(t *testing.T) {
 	c.DiscoveryCredentials = &keyed{key: "k-123"}
 	_, e := c.Index(t.Context())
 	wantError(t, e, run.PermissionDenied, run.ExecutedNo)
-	if told := e.Message + string(e.Details); strings.Contains(told, "k-123") || string(e.Details) != `{"[redacted]":"[redacted]"}` {
+	if told := e.Message + string(skillsprotocol.Details(e)); strings.Contains(told, "k-123") || string(skillsprotocol.Details(e)) != `{"[redacted]":"[redacted]"}` {
 		t.Errorf("told %s", told)
 	}
 
 	c.DiscoveryCredentials = &keyed{key: "k-123", err: errors.New("bad k-123")}
 	_, e = c.Index(t.Context())
 	wantError(t, e, run.AuthRequired, run.ExecutedNo)
-	if told := fmt.Sprint(e.Message, string(e.Details), e.Cause); strings.Contains(told, "k-123") {
+	if told := fmt.Sprint(e.Message, string(skillsprotocol.Details(e)), e.Cause); strings.Contains(told, "k-123") {
 		t.Errorf("told %s", told)
 	}
 }

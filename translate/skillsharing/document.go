@@ -183,3 +183,6 @@ const WellKnownPath = "/.well-known/skill-sharing"
 // ConsumerVersion is the version of the Skill Sharing Protocol that this
 // package speaks. Documents of a newer MAJOR are refused (section 6.3).
 const ConsumerVersion = "1.0.0"
+
+// ConsumerMajor is the MAJOR number of [ConsumerVersion].
+const ConsumerMajor = 1

@@ -1,11 +1,8 @@
 package skillsharing
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -95,14 +92,13 @@ var codes = [...]ErrorCode{
 // CodeOf is the protocol's word for a failure, or the provider's own for the end of a
 // run; empty: there is none.
 func CodeOf(f *run.Failure) ErrorCode {
-	if f.Code != "" {
-		return ErrorCode(f.Code)
+	if code := f.Says().Code; code != "" {
+		return ErrorCode(code)
 	}
 	return codes[f.Kind]
 }
 
-// limitDetails are the details of an error because of a limit of the operator's, by the
-// name of its option.
-func limitDetails(limit string, most int64) jsontext.Value {
-	return fmt.Appendf(nil, `{"limit":%q,"max":%d}`, strings.TrimPrefix(limit, "limits "), most)
+// limitOf is a limit of the operator's, by the name of its option.
+func limitOf(option string, most int64) *run.Limit {
+	return &run.Limit{Name: strings.TrimPrefix(option, "limits "), Max: most}
 }

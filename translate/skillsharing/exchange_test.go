@@ -13,6 +13,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // An answer that came but can't be used is the provider's fault and has a status;
@@ -55,8 +56,8 @@ func TestURLsAreJudgedBeforeAnythingIsSent(t *testing.T) {
 		c := newClient(t, p.URL, fencing{newTransport(t)})
 		_, e, effort := submit(t.Context(), c, skillAt(t, p.URL, "/endpoint/"+member+"="+quote("http://forbidden.example/run")))
 		wantError(t, e, run.Unreachable, run.ExecutedNo)
-		if member != "url" && !strings.Contains(string(e.Details), "http://forbidden.example/run/%7Bexecution_id%7D") {
-			t.Errorf("%s: details %s", member, e.Details)
+		if member != "url" && !strings.Contains(string(skillsprotocol.Details(e)), "http://forbidden.example/run/%7Bexecution_id%7D") {
+			t.Errorf("%s: details %s", member, skillsprotocol.Details(e))
 		}
 		if len(p.requests()) != 0 || effort.Attempts != 0 || e.Refused == "" {
 			t.Errorf("%s: %d requests, %+v", member, len(p.requests()), e)
@@ -167,8 +168,8 @@ func TestRefusedCredential(t *testing.T) {
 func TestRetryMemberIsBounded(t *testing.T) {
 	for n, kept := range map[int]bool{100: true, 5 << 10: false} {
 		_, e := skillsharing.Judge(503, nil, `{"error":{"code":"ENDPOINT_UNREACHABLE","message":"m","retry":{"x":"`+strings.Repeat("x", n)+`"}}}`, run.PhaseInvoke, "")
-		if (e.Retry != nil) != kept {
-			t.Errorf("%d bytes: %d kept", n, len(e.Retry))
+		if (retryOf(e) != nil) != kept {
+			t.Errorf("%d bytes: %d kept", n, len(retryOf(e)))
 		}
 	}
 }

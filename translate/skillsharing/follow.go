@@ -1,6 +1,7 @@
 package skillsharing
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -96,28 +97,25 @@ func transient(e *run.Failure) bool {
 // out.
 func (c *Client) RunError(s *Skill, r *Response) *run.Failure {
 	e := &run.Failure{
-		Kind: run.RunFailed, Code: executionFailed, Message: "The provider reported that the run failed.", Phase: run.PhasePoll,
+		Kind: run.RunFailed, Message: "The provider reported that the run failed.", Phase: run.PhasePoll,
 		By: run.Provider, ExecutionID: r.ExecutionID, Executed: run.ExecutedYes,
 	}
+	code, said := executionFailed, r.Error
 	if r.State == run.TimedOut {
-		e.Code, e.Message = string(InvocationTimeout), "The provider reported that the run timed out."
+		code, e.Message = string(InvocationTimeout), "The provider reported that the run timed out."
 	}
-	if said := r.Error; said != nil {
-		switch said.Code {
-		case "":
-		case executionTimeout:
-			e.Code = string(InvocationTimeout)
-		default:
-			e.Code = said.Code
-		}
-		if said.Message != "" {
-			e.Message = said.Message
-		}
-		e.Retry = said.Retry
-		if said.Details != nil {
-			e.Details, e.DetailsSource = boundedDetails(said.Details, maxDetails), run.Provider
-		}
+	if said == nil {
+		said = new(RunError)
 	}
+	switch said.Code {
+	case "":
+	case executionTimeout:
+		code = string(InvocationTimeout)
+	default:
+		code = said.Code
+	}
+	e.Message = cmp.Or(said.Message, e.Message)
+	e.Provider = said.quoted(code)
 	e.SkillID = s.ID
 	scrub(e, c.Credentials, c.DiscoveryCredentials)
 	return e

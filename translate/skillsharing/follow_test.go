@@ -14,6 +14,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 const (
@@ -588,7 +589,7 @@ func TestFollowUntilTheDeadline(t *testing.T) {
 					t.Errorf("it ended after %v", d)
 				}
 				wantError(t, e, run.DeadlineExceeded, run.ExecutedYes)
-				if e.ExecutionID != runID || e.By != run.Bridge || e.Retry == nil || e.HTTPStatus != 0 || e.SkillID != "acme/forecast" || !errors.Is(e, context.DeadlineExceeded) {
+				if e.ExecutionID != runID || e.By != run.Bridge || retryOf(e) == nil || e.HTTPStatus != 0 || e.SkillID != "acme/forecast" || !errors.Is(e, context.DeadlineExceeded) {
 					t.Errorf("%+v", e)
 				}
 				if c.polls > 0 && len(transport.asked) != c.polls {
@@ -701,8 +702,8 @@ func TestRunError(t *testing.T) {
 			c.response.ExecutionID = runID
 			e := newClient(t, acme, nil).RunError(skillAt(t, acme), &c.response)
 			wantError(t, e, run.RunFailed, run.ExecutedYes)
-			if skillsharing.CodeOf(e) != c.code || e.Message != c.message || string(e.Details) != c.details || string(e.Retry) != c.retry {
-				t.Errorf("told %s %s %s %s", e.Code, e.Message, e.Details, e.Retry)
+			if skillsharing.CodeOf(e) != c.code || e.Message != c.message || string(skillsprotocol.Details(e)) != c.details || string(retryOf(e)) != c.retry {
+				t.Errorf("told %s %s %s %s", skillsharing.CodeOf(e), e.Message, skillsprotocol.Details(e), retryOf(e))
 			}
 			if e.By != run.Provider || e.ExecutionID != runID || e.SkillID != "acme/forecast" {
 				t.Errorf("%+v", e)

@@ -556,7 +556,7 @@ func (f *follower) request(ctx context.Context, w *watcher) (*Response, time.Dur
 	}
 	r, e := c.judge(a, asked{phase: f.phase, executionID: f.executionID, skillID: f.skill.ID, mayBeBare: f.bareOutput})
 	if e != nil {
-		return nil, max(retryAfter(a.header), suggestedDelay(e.Retry), rest(a)), e
+		return nil, max(retryAfter(a.header), suggestedDelay(e), rest(a)), e
 	}
 	return r, max(r.RetryAfter, rest(a)), nil
 }

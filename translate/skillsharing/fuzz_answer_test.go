@@ -15,6 +15,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // FuzzJudge: whatever an endpoint, a status or a result URL answers, judging it
@@ -161,8 +162,8 @@ func checkJudgedError(t *testing.T, e *run.Failure, status int, phase run.Phase,
 	if knownID != "" && (e.Argument != nil || slices.Contains([]run.Kind{run.SkillNotFound, run.InvalidArguments, run.VersionIncompatible}, e.Kind)) {
 		t.Errorf("the error of a run blames the skill or the arguments: %+v", e)
 	}
-	if !validOrNil(e.Details) || len(e.Details) > 65<<10 || e.Details != nil && e.DetailsSource == "" || !validOrNil(e.Retry) || len(e.Retry) > 2<<10 {
-		t.Errorf("details %.200s of %s, retry %.200s", e.Details, e.DetailsSource, e.Retry)
+	if !validOrNil(skillsprotocol.Details(e)) || len(skillsprotocol.Details(e)) > 65<<10 || skillsprotocol.Details(e) != nil && !e.Quotes() && e.Limit == nil || !validOrNil(retryOf(e)) || len(retryOf(e)) > 2<<10 {
+		t.Errorf("details %.200s, retry %.200s", skillsprotocol.Details(e), retryOf(e))
 	}
 }
 
@@ -202,8 +203,8 @@ func FuzzRetryAfter(f *testing.F) {
 			t.Errorf("%q: %v, want %v to %v", value, r.RetryAfter, least, longest)
 		}
 		_, e = skillsharing.Judge(429, http.Header{"Retry-After": {value}}, ``, run.PhaseInvoke, "")
-		if (e.Retry != nil) != (r.RetryAfter > 0) && least == longest {
-			t.Errorf("%q: %v, suggested %s", value, r.RetryAfter, e.Retry)
+		if (retryOf(e) != nil) != (r.RetryAfter > 0) && least == longest {
+			t.Errorf("%q: %v, suggested %s", value, r.RetryAfter, retryOf(e))
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // FuzzIndex: an index or a registry's answer is refused as a whole or read in full,
@@ -51,7 +52,7 @@ func checkIndex(t *testing.T, index *skillsharing.Index, err error) {
 		t.Fatalf("index %+v and error %v", index, err)
 	}
 	if err != nil {
-		if e := problem(t, err); e.Kind != run.InvalidDocument || !e.Details.IsValid() || e.Message == "" || len(e.Details) > 1<<20 || e.Executed != run.ExecutedNo {
+		if e := problem(t, err); e.Kind != run.InvalidDocument || !skillsprotocol.Details(e).IsValid() || e.Message == "" || len(skillsprotocol.Details(e)) > 1<<20 || e.Executed != run.ExecutedNo {
 			t.Errorf("error %+v", e)
 		}
 		return
@@ -81,7 +82,7 @@ func FuzzURLsOfDescriptor(f *testing.F) {
 		doc := edited(t, forecast, "/endpoint/url="+quoteText(endpoint), "/endpoint/status_url="+quoteText(status), "/endpoint/result_url="+quoteText(result), `/auth={"type":"api_key","header":`+quoteText(header)+`}`)
 		s, err := skillsharing.NewSkill(doc, source)
 		if err != nil {
-			if e := problem(t, err); e.Kind != run.InvalidDocument || !e.Details.IsValid() || len(e.Details) > 1<<20 {
+			if e := problem(t, err); e.Kind != run.InvalidDocument || !skillsprotocol.Details(e).IsValid() || len(skillsprotocol.Details(e)) > 1<<20 {
 				t.Errorf("error %+v", e)
 			}
 			return

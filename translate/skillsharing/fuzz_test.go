@@ -12,6 +12,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // FuzzDescriptor: whatever a provider serves, reading it neither panics nor takes
@@ -37,7 +38,7 @@ func FuzzDescriptor(f *testing.F) {
 		cheap(t, "skill", func() { _, _ = skillsharing.NewSkill(doc, nil) }) // must not panic
 		d, err := skillsharing.ParseDescriptor(doc)
 		if err != nil {
-			if e := problem(t, err); !e.Details.IsValid() || e.Message == "" || len(e.Details) > 1<<20 {
+			if e := problem(t, err); !skillsprotocol.Details(e).IsValid() || e.Message == "" || len(skillsprotocol.Details(e)) > 1<<20 {
 				t.Errorf("error %+v", e)
 			}
 			return
@@ -87,7 +88,7 @@ func FuzzInputs(f *testing.F) {
 		var err error
 		cheap(t, "schema", func() { in, err = skillsharing.CompileInputs(params) })
 		if err != nil {
-			if e := problem(t, err); e.Kind != run.InvalidDocument || !e.Details.IsValid() {
+			if e := problem(t, err); e.Kind != run.InvalidDocument || !skillsprotocol.Details(e).IsValid() {
 				t.Errorf("error %+v", e)
 			}
 			return

@@ -189,7 +189,7 @@ func (in *Inputs) each(few []bool) []bool {
 func (in *Inputs) missing(given []bool) *run.Failure {
 	for i := range in.inputs {
 		if in.inputs[i].required && !given[i] {
-			return in.inputs[i].fault("required", "", "is required")
+			return in.inputs[i].fault(run.Required, "", "is required")
 		}
 	}
 	return nil
@@ -232,7 +232,7 @@ func (p *input) check(ctx context.Context, value jsontext.Value, c check) *run.F
 		if p.types&typeNumber == 0 && value.Kind() == '0' && p.types&typeInteger != 0 {
 			given = clip(string(value), 40)
 		}
-		return p.fault("type", "", "must be "+withArticle(p.types.names()...)+", not "+given+advice)
+		return p.fault(run.WrongType, "", "must be "+withArticle(p.types.names()...)+", not "+given+advice)
 	}
 	if p.schema == nil {
 		return nil
@@ -246,7 +246,7 @@ func (p *input) check(ctx context.Context, value jsontext.Value, c check) *run.F
 	}
 	decoded, flaw := readJSON(value, argumentBounds)
 	if flaw != nil {
-		return p.fault("schema", flaw.Path, flaw.Message)
+		return p.fault(run.WrongSchema, flaw.Path, flaw.Message)
 	}
 	var first *finding
 	schema, err := p.schema.get(ctx, &c)
@@ -256,7 +256,7 @@ func (p *input) check(ctx context.Context, value jsontext.Value, c check) *run.F
 	case err == nil:
 		visits, steps := schema.cost(decoded)
 		if visits > maxVisits || schema.unique && longestArray(decoded) > maxUnique {
-			return p.fault("schema", "", fmt.Sprintf("is too large, or too deeply nested, to be checked against its schema: "+
+			return p.fault(run.WrongSchema, "", fmt.Sprintf("is too large, or too deeply nested, to be checked against its schema: "+
 				"%d times may a subschema be applied to a value in it, and %d items be compared with each other", maxVisits, maxUnique))
 		}
 		if !c.checks.spend(steps, c.most) {
@@ -268,46 +268,41 @@ func (p *input) check(ctx context.Context, value jsontext.Value, c check) *run.F
 		first, err = schema.validate(decoded)
 	}
 	if err != nil {
-		e := p.fault("schema", "", "can't be checked against its schema")
+		e := p.fault(run.WrongSchema, "", "can't be checked against its schema")
 		e.Cause = err
 		return e
 	}
 	if first == nil {
 		return nil
 	}
-	return p.fault("schema", pointer(first.path), first.sentence(decoded))
+	return p.fault(run.WrongSchema, pointer(first.path), first.sentence(decoded))
 }
 
 // tooMuch is the error of an argument that takes more to check than is left to the request.
 func (p *input) tooMuch(most int64) *run.Failure {
 	e := p.fault(run.OverLimit, "", fmt.Sprintf("would take too much work to be checked against its schema, together with what else the request has to be checked: "+
 		"send smaller arguments, or the calls of a batch by themselves (limits argument_complexity: %d)", most))
-	e.Details = limitDetails("argument_complexity", most)
+	e.Limit = limitOf("argument_complexity", most)
 	return e
 }
 
 // fault makes the error of an argument. The path is relative to its value.
-func (p *input) fault(reason, path, problem string) *run.Failure {
+func (p *input) fault(reason run.Reason, path, problem string) *run.Failure {
 	subject := fmt.Sprintf("argument %q", clip(p.name, maxActual))
 	path = clip(pointer([]string{p.name})+path, maxPath)
 	if path != pointer([]string{p.name}) {
 		subject += ": " + path
 	}
-	return argumentError(p.name, path, reason, subject+" "+problem)
+	return argumentError(run.Argument{Field: run.FieldInput, Name: clip(p.name, maxActual), Pointer: path, Reason: reason}, subject+" "+problem)
 }
 
 func notAnObject(problem string) *run.Failure {
-	return argumentError("args", "", "type", "args "+problem)
+	return argumentError(run.Argument{Reason: run.WrongType}, "the arguments "+problem)
 }
 
-func argumentError(param, path, reason, message string) *run.Failure {
+func argumentError(a run.Argument, message string) *run.Failure {
 	return &run.Failure{
-		Kind:     run.InvalidArguments,
-		Message:  message,
-		Phase:    run.PhaseInvoke,
-		By:       run.Bridge,
-		Executed: run.ExecutedNo,
-		Argument: &run.Argument{Param: clip(param, maxActual), Path: path, Reason: reason},
+		Kind: run.InvalidArguments, Message: message, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Argument: &a,
 	}
 }
 

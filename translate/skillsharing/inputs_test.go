@@ -19,6 +19,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/rawobject"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 func parameters(tb testing.TB, text string) []skillsharing.Parameter {
@@ -115,14 +116,14 @@ func TestCheck(t *testing.T) {
 		{with(`"address":{"city":"Bonn","city":"Berlin"}`), "/address/city", "schema", `argument "address": /address/city must not appear twice in one object`},
 		{args: with(`"address":{"city":"Bonn","at":"tomorrow"}`)}, // formats are not asserted
 
-		{`[]`, "", "type", `args must be an object, not an array`},
-		{`"x"`, "", "type", `args must be an object, not a string`},
-		{`null`, "", "type", `args must be an object, not null`},
-		{`{"location":"Berlin",`, "", "type", `args must be valid JSON: `},
-		{`{"location":"Berlin","days":3}x`, "", "type", `args must be valid JSON: `},
-		{`tru`, "", "type", `args must be `},
-		{`]`, "", "type", `args must be valid JSON: `},
-		{"{\"location\":\"\xff\"}", "", "type", `args must be valid JSON: `},
+		{`[]`, "", "type", `the arguments must be an object, not an array`},
+		{`"x"`, "", "type", `the arguments must be an object, not a string`},
+		{`null`, "", "type", `the arguments must be an object, not null`},
+		{`{"location":"Berlin",`, "", "type", `the arguments must be valid JSON: `},
+		{`{"location":"Berlin","days":3}x`, "", "type", `the arguments must be valid JSON: `},
+		{`tru`, "", "type", `the arguments must be `},
+		{`]`, "", "type", `the arguments must be valid JSON: `},
+		{"{\"location\":\"\xff\"}", "", "type", `the arguments must be valid JSON: `},
 	} {
 		e := in.Check(jsontext.Value(c.args))
 		if c.reason == "" || c.path != "" { // it is an object
@@ -147,7 +148,7 @@ func TestCheck(t *testing.T) {
 		if c.path != "" {
 			param = strings.NewReplacer("~1", "/", "~0", "~").Replace(strings.Split(c.path, "/")[1])
 		}
-		if a := e.Argument; a.Param != param || a.Path != c.path || a.Reason != c.reason {
+		if a := e.Argument; skillsprotocol.Param(a) != param || a.Pointer != c.path || string(a.Reason) != c.reason {
 			t.Errorf("%s: got %+v, want %q at %q: %s", c.args, a, param, c.path, c.reason)
 		}
 		if e.Message != c.message && (!strings.HasSuffix(c.message, " ") || !strings.HasPrefix(e.Message, c.message)) {
@@ -199,7 +200,7 @@ func TestCheckOfManyInputs(t *testing.T) {
 		args = append(args, fmt.Sprintf(`"p%d":%d`, i, i))
 	}
 	e := in.Check(jsontext.Value("{" + strings.Join(args, ",") + "}"))
-	if e == nil || e.Argument.Param != "p99" {
+	if e == nil || skillsprotocol.Param(e.Argument) != "p99" {
 		t.Errorf("got %v", e)
 	}
 }
@@ -258,14 +259,14 @@ func TestUnusableParameterSchemas(t *testing.T) {
 			_, err := skillsharing.CompileInputs(parameters(t, schemaInput(c.schema)))
 			e := problem(t, err)
 			var found []run.Violation
-			if err := json.Unmarshal(e.Details, &found); err != nil {
+			if err := json.Unmarshal(skillsprotocol.Details(e), &found); err != nil {
 				t.Fatal(err)
 			}
 			if e.Kind != run.InvalidDocument || e.Phase != run.PhaseDescriptor || e.Executed != run.ExecutedNo {
 				t.Errorf("got %+v", e)
 			}
 			if len(found) != 1 || found[0].Path != "/inputs/0/schema"+c.path || !strings.HasPrefix(found[0].Message, c.message) {
-				t.Errorf("got %s, want %s: %s", e.Details, c.path, c.message)
+				t.Errorf("got %s, want %s: %s", skillsprotocol.Details(e), c.path, c.message)
 			}
 			if strings.Contains(e.Message, "parameter.invalid") && !strings.Contains(c.schema, "parameter.invalid") {
 				t.Errorf("the message tells of the bridge: %s", e.Message)
@@ -286,17 +287,17 @@ func TestCompileInputsRefuses(t *testing.T) {
 		"member twice":        {`[{"name":"b","type":""},{"name":"a","type":"","schema":7}]`, "/inputs/1/schema"},
 	} {
 		_, err := skillsharing.CompileInputs(parameters(t, c.params))
-		if e := problem(t, err); !strings.HasPrefix(string(e.Details), `[{"path":"`+c.path+`"`) {
-			t.Errorf("%s: %s", name, e.Details)
+		if e := problem(t, err); !strings.HasPrefix(string(skillsprotocol.Details(e)), `[{"path":"`+c.path+`"`) {
+			t.Errorf("%s: %s", name, skillsprotocol.Details(e))
 		}
 	}
 	_, err := skillsharing.CompileInputs([]skillsharing.Parameter{{Name: "a", Schema: jsontext.Value(`{"a":1,"a":2}`)}})
-	if e := problem(t, err); !strings.HasPrefix(string(e.Details), `[{"path":"/inputs/0/schema/a"`) {
-		t.Errorf("member twice: %s", e.Details)
+	if e := problem(t, err); !strings.HasPrefix(string(skillsprotocol.Details(e)), `[{"path":"/inputs/0/schema/a"`) {
+		t.Errorf("member twice: %s", skillsprotocol.Details(e))
 	}
 	_, err = skillsharing.CompileInputs([]skillsharing.Parameter{{Name: "a", Schema: jsontext.Value(`{`)}})
-	if e := problem(t, err); !strings.HasPrefix(string(e.Details), `[{"path":"/inputs/0/schema"`) {
-		t.Errorf("no JSON: %s", e.Details)
+	if e := problem(t, err); !strings.HasPrefix(string(skillsprotocol.Details(e)), `[{"path":"/inputs/0/schema"`) {
+		t.Errorf("no JSON: %s", skillsprotocol.Details(e))
 	}
 
 	// Many small schemas are as much work as one large one.
@@ -401,11 +402,11 @@ func TestArgumentsThatAreTooMuch(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			in := compile(t, schemaInput(c.schema))
 			e := in.Check(jsontext.Value(`{"v":` + c.value + `}`))
-			reason := "schema"
+			reason := run.WrongSchema
 			if e != nil && strings.Contains(e.Message, "(limits ") {
 				reason = run.OverLimit
 			}
-			if e == nil || e.Argument.Reason != reason || !strings.HasPrefix(e.Argument.Path, "/v") {
+			if e == nil || e.Argument.Reason != reason || !strings.HasPrefix(e.Argument.Pointer, "/v") {
 				t.Errorf("got %v", e)
 			}
 		})
@@ -426,7 +427,7 @@ func TestChecksOfABatch(t *testing.T) {
 		t.Fatalf("the first: %v", e)
 	}
 	e := in.CheckWith(t.Context(), jsontext.Value(text), &checks)
-	if e == nil || e.Argument.Reason != run.OverLimit || string(e.Details) != `{"limit":"argument_complexity","max":1000000}` ||
+	if e == nil || e.Argument.Reason != run.OverLimit || string(skillsprotocol.Details(e)) != `{"limit":"argument_complexity","max":1000000}` ||
 		e.Executed != run.ExecutedNo || !strings.Contains(e.Message, "send smaller arguments, or the calls of a batch by themselves (limits argument_complexity: 1000000)") {
 		t.Errorf("the second: %+v", e)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // documentReaders are the ways to read a document, each with its path and a
@@ -98,8 +99,8 @@ func TestDocumentSize(t *testing.T) {
 				if strings.Contains(c.want, "document_size") {
 					limit, most = "document_size", c.document
 				}
-				if want := fmt.Sprintf(`{"limit":%q,"max":%d}`, limit, most); string(e.Details) != want {
-					t.Errorf("details %s, want %s", e.Details, want)
+				if want := fmt.Sprintf(`{"limit":%q,"max":%d}`, limit, most); string(skillsprotocol.Details(e)) != want {
+					t.Errorf("details %s, want %s", skillsprotocol.Details(e), want)
 				}
 			})
 		}
@@ -183,8 +184,8 @@ func TestNumberOfEntries(t *testing.T) {
 					return
 				}
 				wantError(t, e, run.InvalidDocument, run.ExecutedNo)
-				if string(e.Details) != d.details {
-					t.Errorf("got %s, want %s", e.Details, d.details)
+				if string(skillsprotocol.Details(e)) != d.details {
+					t.Errorf("got %s, want %s", skillsprotocol.Details(e), d.details)
 				}
 			})
 		}
@@ -198,8 +199,8 @@ func TestDefaultNumberOfEntries(t *testing.T) {
 	for _, n := range []int{10_001, 1_000_000} {
 		for _, list := range []string{listOf(n, zero), withMember(t, acmeIndex, "skills", listOf(n, zero))} {
 			_, err := skillsharing.ParseRegistry([]byte(list))
-			if e := problem(t, err); !strings.Contains(string(e.Details), fmt.Sprintf(`"actual":%d`, n)) {
-				t.Errorf("%d skills: %s", n, e.Details)
+			if e := problem(t, err); !strings.Contains(string(skillsprotocol.Details(e)), fmt.Sprintf(`"actual":%d`, n)) {
+				t.Errorf("%d skills: %s", n, skillsprotocol.Details(e))
 			}
 		}
 	}
@@ -210,8 +211,8 @@ func TestDefaultNumberOfEntries(t *testing.T) {
 		if (err == nil) != valid || (err2 == nil) != valid {
 			t.Errorf("%d inputs: %v, %v", n, err, err2)
 		}
-		if !valid && string(problem(t, err).Details) != string(problem(t, err2).Details) {
-			t.Errorf("%s, but %s", problem(t, err).Details, problem(t, err2).Details)
+		if !valid && string(skillsprotocol.Details(problem(t, err))) != string(skillsprotocol.Details(problem(t, err2))) {
+			t.Errorf("%s, but %s", skillsprotocol.Details(problem(t, err)), skillsprotocol.Details(problem(t, err2)))
 		}
 	}
 }
@@ -428,8 +429,8 @@ func TestAnswerDepth(t *testing.T) {
 						}
 						return
 					}
-					if string(e.Details) != `{"limit":"depth","max":20}` {
-						t.Errorf("details %s", e.Details)
+					if string(skillsprotocol.Details(e)) != `{"limit":"depth","max":20}` {
+						t.Errorf("details %s", skillsprotocol.Details(e))
 					}
 					want := run.ExecutedYes
 					if a.phase == run.PhaseInvoke {
@@ -489,7 +490,7 @@ func TestOutputSize(t *testing.T) {
 				}
 				wantError(t, e, run.ProviderFault, run.ExecutedYes)
 				if e.ExecutionID != id || !strings.Contains(e.Message, "100 bytes is larger than the 99 bytes that are accepted (limits output_size)") || e.Phase != a.phase || !e.Lost ||
-					string(e.Details) != `{"limit":"output_size","max":99}` {
+					string(skillsprotocol.Details(e)) != `{"limit":"output_size","max":99}` {
 					t.Errorf("%+v", e)
 				}
 				if n := len(p.requests()); n != 1 {
@@ -537,7 +538,7 @@ func stalls(begin string) http.HandlerFunc {
 func wantStalled(tb testing.TB, e *run.Failure, executed run.Executed) {
 	tb.Helper()
 	wantError(tb, e, run.Unreachable, executed)
-	if e != nil && (e.Cause == nil || !strings.Contains(e.Cause.Error(), "its answer stopped coming") || e.Retry == nil) {
+	if e != nil && (e.Cause == nil || !strings.Contains(e.Cause.Error(), "its answer stopped coming") || retryOf(e) == nil) {
 		tb.Errorf("%+v", e)
 	}
 }

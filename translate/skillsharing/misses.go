@@ -431,8 +431,8 @@ func (c *Client) admitAway(way *reading, u *url.URL, first bool, phase run.Phase
 		Kind: run.RateLimited, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo, URL: bareURL(u),
 		Message: fmt.Sprintf("Too many requests for the provider's %s, or for others at the same host, which is not the provider's own, have brought no document (limits failed_reads: %d a minute); try again later.",
 			answerName(phase), c.Limits.FailedReads),
-		Details: limitDetails("failed_reads", int64(c.Limits.FailedReads)),
-		Retry:   SuggestRetry(pause.Truncate(time.Millisecond)+time.Millisecond, retryAttempts),
+		Limit: limitOf("failed_reads", int64(c.Limits.FailedReads)),
+		Retry: run.Again(pause.Truncate(time.Millisecond)+time.Millisecond, retryAttempts),
 	}
 }
 

@@ -234,12 +234,12 @@ func documentError(phase run.Phase, what string, found []run.Violation) *run.Fai
 		message += fmt.Sprintf(" (and %d more violations)", more)
 	}
 	return &run.Failure{
-		Kind:     run.InvalidDocument,
-		Message:  message,
-		Phase:    phase,
-		By:       run.Bridge,
-		Executed: run.ExecutedNo,
-		Details:  mustMarshal(found),
+		Kind:       run.InvalidDocument,
+		Message:    message,
+		Phase:      phase,
+		By:         run.Bridge,
+		Executed:   run.ExecutedNo,
+		Violations: found,
 	}
 }
 

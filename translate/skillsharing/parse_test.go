@@ -13,6 +13,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 func quote(s string) string { return strconv.Quote(s) }
@@ -95,8 +96,8 @@ func TestParseDescriptorJudgesTheVersionFirst(t *testing.T) {
 				return
 			}
 			want := `{"descriptor_version":"` + c.version + `","consumer_version":"1.0.0","supported_major":1,"supported_range":">=0.0.0 <2.0.0"}`
-			if e.Kind != run.VersionIncompatible || string(e.Details) != want {
-				t.Errorf("got %v, details %s", e, e.Details)
+			if e.Kind != run.VersionIncompatible || string(skillsprotocol.Details(e)) != want {
+				t.Errorf("got %v, details %s", e, skillsprotocol.Details(e))
 			}
 			if want := "Protocol version " + c.version + " is not compatible with consumer version 1.0.0"; e.Message != want {
 				t.Errorf("message %q, want %q", e.Message, want)
@@ -115,8 +116,8 @@ func TestParseErrorListsTheViolations(t *testing.T) {
 		t.Errorf("message %q, want %q", e.Message, want)
 	}
 	if want := `[{"path":"/access","message":"must be equal to one of the allowed values","expected":["public","restricted","private"],"actual":"x"},` +
-		`{"path":"/id","message":"is required","expected":"required","actual":"missing"},{"path":"/name","message":"is required","expected":"required","actual":"missing"}]`; string(e.Details) != want {
-		t.Errorf("details %s, want %s", e.Details, want)
+		`{"path":"/id","message":"is required","expected":"required","actual":"missing"},{"path":"/name","message":"is required","expected":"required","actual":"missing"}]`; string(skillsprotocol.Details(e)) != want {
+		t.Errorf("details %s, want %s", skillsprotocol.Details(e), want)
 	}
 
 	_, err = skillsharing.ParseDescriptor([]byte("<html>"))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 func TestRead(t *testing.T) {
@@ -60,7 +61,7 @@ func TestReadScrubsTheHeader(t *testing.T) {
 		t.Fatal(e)
 	}
 	fault := skillsharing.CheckDescriptorType(r.Header)
-	if text := fault.Message + string(fault.Details); strings.Contains(text, key) || !strings.Contains(text, "text/[redacted]") {
+	if text := fault.Message + string(skillsprotocol.Details(fault)); strings.Contains(text, key) || !strings.Contains(text, "text/[redacted]") {
 		t.Errorf("got %s", text)
 	}
 }

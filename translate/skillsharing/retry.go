@@ -3,7 +3,6 @@ package skillsharing
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"net/http"
 	"slices"
@@ -118,9 +117,14 @@ func milliseconds(ms float64) time.Duration {
 	return time.Duration(min(ms, float64(math.MaxInt64/int64(time.Millisecond)/2)) * float64(time.Millisecond))
 }
 
-// suggestedDelay reads suggested_delay_ms of a retry member.
-func suggestedDelay(retry jsontext.Value) time.Duration {
-	if retry.Kind() != '{' {
+// suggestedDelay is when to try again at the earliest, by the provider or the bridge; 0:
+// neither says.
+func suggestedDelay(f *run.Failure) time.Duration {
+	retry := f.Says().Retry
+	switch {
+	case retry == nil && f.Retry != nil:
+		return f.Retry.After
+	case retry.Kind() != '{':
 		return 0
 	}
 	var r struct {
@@ -160,8 +164,3 @@ func retryAfter(h http.Header) time.Duration {
 // RetryAfter reads the field of RFC 9110, section 10.2.3. It is 0 if there is none
 // that makes sense.
 func RetryAfter(h http.Header) time.Duration { return retryAfter(h) }
-
-// SuggestRetry makes the retry member of a unified error: when to try again, and how often.
-func SuggestRetry(delay time.Duration, attempts int) jsontext.Value {
-	return fmt.Appendf(nil, `{"suggested_delay_ms":%d,"max_attempts":%d}`, delay.Milliseconds(), attempts)
-}

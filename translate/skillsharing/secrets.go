@@ -27,17 +27,29 @@ const (
 // an answer or a log line is made of. Providers do echo them. Only then are texts
 // cut to their length: half a secret would not be found.
 func scrub(e *run.Failure, credentials ...Credentials) {
-	cause := ""
+	texts := make([]string, 0, 8)
 	if e.Cause != nil {
-		cause = e.Cause.Error()
+		texts = append(texts, e.Cause.Error())
 	}
-	r := redactorFor(credentials, 1, e.Code, e.Message, e.URL, string(e.Details), string(e.Retry), cause)
-	e.Code = clip(r.text(e.Code), maxErrorCode)
-	e.Message = clip(r.text(e.Message), maxErrorMessage)
-	e.URL = r.text(e.URL)
-	e.Details, e.Retry = r.json(e.Details), r.json(e.Retry)
-	if text := r.text(cause); text != cause {
-		e.Cause = errors.New(text)
+	seen := *e
+	seen.Rewrite(func(text string) string {
+		texts = append(texts, text)
+		return text
+	}, func(v jsontext.Value) jsontext.Value {
+		texts = append(texts, string(v))
+		return v
+	})
+	r := redactorFor(credentials, 1, texts...)
+	e.Rewrite(r.text, r.json)
+	if e.Cause != nil {
+		if text := r.text(texts[0]); text != texts[0] {
+			e.Cause = errors.New(text)
+		}
+	}
+	e.Message = clip(e.Message, maxErrorMessage)
+	if said := e.Says(); len(said.Code) > maxErrorCode {
+		said.Code = clip(said.Code, maxErrorCode)
+		e.Provider = &said
 	}
 }
 

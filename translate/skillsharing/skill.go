@@ -122,7 +122,7 @@ func invalidURL(pointer string, err error) *run.Failure {
 func InvalidDescriptor(message string, violations ...run.Violation) *run.Failure {
 	return &run.Failure{
 		Kind: run.InvalidDocument, Message: message, Phase: run.PhaseDescriptor, By: run.Bridge,
-		Executed: run.ExecutedNo, Details: mustMarshal(violations),
+		Executed: run.ExecutedNo, Violations: violations,
 	}
 }
 

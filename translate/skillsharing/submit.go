@@ -37,7 +37,7 @@ func (c *Client) Submit(ctx context.Context, s *Skill, inv *Invocation, effort *
 	if err != nil {
 		return nil, c.finish(s, &run.Failure{
 			Kind: run.InvalidArguments, Message: "The arguments can't be sent: " + err.Error(), Phase: run.PhaseInvoke, By: run.Bridge,
-			Executed: run.ExecutedNo, Argument: &run.Argument{Param: "args", Reason: "schema"},
+			Executed: run.ExecutedNo, Argument: &run.Argument{Reason: run.WrongSchema},
 		})
 	}
 	var call *spending
@@ -129,7 +129,7 @@ func (c *Client) submitOnce(ctx context.Context, s *Skill, req *outgoing, prefer
 	}
 	r, e := c.judge(a, asked{phase: run.PhaseInvoke, skillID: s.ID, followable: s.Followable()})
 	if e != nil {
-		return nil, &failedAttempt{Failure: e, written: true, after: max(retryAfter(a.header), suggestedDelay(e.Retry))}
+		return nil, &failedAttempt{Failure: e, written: true, after: max(retryAfter(a.header), suggestedDelay(e))}
 	}
 	if c.scrubText(r.ExecutionID) != r.ExecutionID {
 		return nil, &failedAttempt{written: true, Failure: &run.Failure{
@@ -150,7 +150,7 @@ func (c *Client) submitOnce(ctx context.Context, s *Skill, req *outgoing, prefer
 func (c *Client) finish(s *Skill, e *run.Failure) *run.Failure {
 	e.SkillID = s.ID
 	e.URL = cmp.Or(s.loggedURL(e.Phase), e.URL)
-	s.completeAuthDetails(e)
+	s.completeDemand(e)
 	scrub(e, c.Credentials, c.DiscoveryCredentials)
 	return e
 }

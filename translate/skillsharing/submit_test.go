@@ -22,6 +22,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 func TestSubmitSendsAnInvocationRequest(t *testing.T) {
@@ -281,8 +282,8 @@ func TestSubmitRepeatsWhatWasNeverWritten(t *testing.T) {
 			t.Errorf("%s: %d attempts, want %d", c.retry, effort.Attempts, c.want)
 		}
 		want := `{"reason":"connection refused","url":"` + base + `/run"}`
-		if string(e.Details) != want || e.Retry == nil || e.Phase != run.PhaseInvoke || e.By != run.Bridge || e.SkillID != "acme/forecast" {
-			t.Errorf("%+v, details %s, want %s", e, e.Details, want)
+		if string(skillsprotocol.Details(e)) != want || retryOf(e) == nil || e.Phase != run.PhaseInvoke || e.By != run.Bridge || e.SkillID != "acme/forecast" {
+			t.Errorf("%+v, details %s, want %s", e, skillsprotocol.Details(e), want)
 		}
 	}
 }
@@ -318,10 +319,10 @@ func TestSubmitWithoutConnection(t *testing.T) {
 			if effort.Attempts != c.attempts || dials != c.attempts || (e.Refused != "") != c.refused {
 				t.Errorf("%d attempts, %d dials, refused %q; want %d, %t", effort.Attempts, dials, e.Refused, c.attempts, c.refused)
 			}
-			if want := `{"reason":"` + c.reason + `","url":"https://acme.example/run"}`; string(e.Details) != want {
-				t.Errorf("details %s, want %s", e.Details, want)
+			if want := `{"reason":"` + c.reason + `","url":"https://acme.example/run"}`; string(skillsprotocol.Details(e)) != want {
+				t.Errorf("details %s, want %s", skillsprotocol.Details(e), want)
 			}
-			if told := e.Message + string(e.Details); strings.Contains(told, "10.0.0.7") {
+			if told := e.Message + string(skillsprotocol.Details(e)); strings.Contains(told, "10.0.0.7") {
 				t.Errorf("an address is told: %s", told)
 			}
 		})
@@ -650,17 +651,17 @@ func TestSubmitSendsNothingToUntrustedHosts(t *testing.T) {
 			if len(transport.asked) != 0 || effort.Attempts != 0 || len(creds.applied) != 0 {
 				t.Errorf("%d requests, %d attempts, %d credentials", len(transport.asked), effort.Attempts, len(creds.applied))
 			}
-			if e.By != run.Bridge || member(t, e.Details, "required_by") != `"bridge"` {
-				t.Errorf("%+v, details %s", e, e.Details)
+			if e.By != run.Bridge || member(t, skillsprotocol.Details(e), "required_by") != `"bridge"` {
+				t.Errorf("%+v, details %s", e, skillsprotocol.Details(e))
 			}
 			notices := client.Observer.(*watcher).notices
 			if len(notices) != 1 || attribute(notices[0], "line") != c.line || attribute(notices[0], "host") == "" || notices[0].Level != slog.LevelWarn {
 				t.Fatalf("notices %+v", notices)
 			}
-			told := strings.ToLower(e.Message + string(e.Details))
+			told := strings.ToLower(e.Message + string(skillsprotocol.Details(e)))
 			for _, host := range []string{"evil", "8443", "cher", "2001", "trust "} {
 				if strings.Contains(told, host) {
-					t.Errorf("the answer tells %q: %s %s", host, e.Message, e.Details)
+					t.Errorf("the answer tells %q: %s %s", host, e.Message, skillsprotocol.Details(e))
 				}
 			}
 			if c.line == "" {
@@ -744,13 +745,13 @@ func TestSubmitWithoutSuitableCredentials(t *testing.T) {
 			if effort.Attempts != 0 || len(transport.asked) != 0 {
 				t.Errorf("%d requests", len(transport.asked))
 			}
-			details := e.Details.Clone()
+			details := skillsprotocol.Details(e).Clone()
 			if err := details.Canonicalize(); err != nil {
 				t.Fatal(err)
 			}
 			linked := strings.Contains(c.auth, "oauth2") || strings.Contains(c.auth, "custom")
-			if want := map[bool]run.Party{true: run.Provider, false: run.Bridge}[linked]; e.DetailsSource != want {
-				t.Errorf("the details are %s's, want %s's", e.DetailsSource, want)
+			if e.Quotes() != linked {
+				t.Errorf("the details are the provider's: %t, want %t", e.Quotes(), linked)
 			}
 			if want := fmt.Sprintf(c.details, configured.reason); string(details) != want {
 				t.Errorf("details\n got %s\nwant %s", details, want)
@@ -777,8 +778,8 @@ func TestSubmitCompletesTheDetailsOfA401(t *testing.T) {
 		client.Credentials = &keyed{key: "k-123"}
 		_, e, _ := submit(t.Context(), client, skillAt(t, acme, `/auth={"type":"api_key"}`))
 		wantError(t, e, run.AuthRequired, run.ExecutedNo)
-		if string(e.Details) != c.want || e.DetailsSource != run.Provider || e.HTTPStatus != 401 {
-			t.Errorf("%s: details %s, want %s (%+v)", c.body, e.Details, c.want, e)
+		if string(skillsprotocol.Details(e)) != c.want || !e.Quotes() || e.HTTPStatus != 401 {
+			t.Errorf("%s: details %s, want %s (%+v)", c.body, skillsprotocol.Details(e), c.want, e)
 		}
 	}
 }
@@ -814,8 +815,8 @@ func TestSubmitWithoutTLS(t *testing.T) {
 		client.AllowHTTP = false
 		_, e, effort := submit(t.Context(), client, skillAt(t, acme, edit))
 		wantError(t, e, run.Unreachable, run.ExecutedNo)
-		if len(transport.asked) != 0 || effort.Attempts != 0 || e.Refused == "" || e.By != run.Bridge || strings.Contains(string(e.Details), "hush") {
-			t.Errorf("%s: %+v after %d requests, details %s", edit, e, len(transport.asked), e.Details)
+		if len(transport.asked) != 0 || effort.Attempts != 0 || e.Refused == "" || e.By != run.Bridge || strings.Contains(string(skillsprotocol.Details(e)), "hush") {
+			t.Errorf("%s: %+v after %d requests, details %s", edit, e, len(transport.asked), skillsprotocol.Details(e))
 		}
 	}
 }
@@ -950,7 +951,7 @@ func TestSubmitWhileWaiting(t *testing.T) {
 			start := time.Now()
 			_, e, _ := submit(ctx, newClient(t, acme, script(t, silent)), skillAt(t, acme, consent, `/endpoint/method="PUT"`))
 			wantError(t, e, run.DeadlineExceeded, run.ExecutedMaybe)
-			if time.Since(start) != 3*time.Second || e.Retry == nil || e.By != run.Bridge || e.HTTPStatus != 0 || e.ExecutionID != "" {
+			if time.Since(start) != 3*time.Second || retryOf(e) == nil || e.By != run.Bridge || e.HTTPStatus != 0 || e.ExecutionID != "" {
 				t.Errorf("after %v: %+v", time.Since(start), e)
 			}
 		})

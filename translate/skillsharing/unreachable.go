@@ -39,7 +39,7 @@ func (c *Client) unreachable(err error, phase run.Phase, u *url.URL, executionID
 		e.Kind = run.ProviderFault
 		size, limit := c.answerSize(phase)
 		e.Message = fmt.Sprintf("The provider's %s is larger than the %d bytes that are accepted (%s).", answerName(phase), size, limit)
-		e.Details = limitDetails(limit, size)
+		e.Limit = limitOf(limit, size)
 		return e
 	case ok && failed.malformed != "":
 		e.Kind = run.ProviderFault
@@ -52,11 +52,11 @@ func (c *Client) unreachable(err error, phase run.Phase, u *url.URL, executionID
 		return e
 	}
 	e.Message = fmt.Sprintf("The provider can't be reached: %s.", reason)
-	e.Details = mustMarshal(map[string]any{"url": bareURL(u), "reason": reason})
+	e.Reach = &run.Reach{URL: bareURL(u), Reason: reason}
 	if refused {
-		e.Refused = reason
+		e.Refused = RuleOf(err)
 	} else {
-		e.Retry = SuggestRetry(unreachableDelay, retryAttempts)
+		e.Retry = run.Again(unreachableDelay, retryAttempts)
 	}
 	return e
 }
@@ -104,7 +104,7 @@ func interrupted(ctx context.Context, phase run.Phase, executionID string, e run
 	}
 	return &run.Failure{
 		Kind: kind, Message: end + " before " + awaited + advice + ".", Phase: phase, By: run.Bridge, ExecutionID: executionID,
-		Executed: e, Retry: SuggestRetry(timeoutDelay, retryAttempts), Cause: cause,
+		Executed: e, Retry: run.Again(timeoutDelay, retryAttempts), Cause: cause,
 	}
 }
 
@@ -177,6 +177,18 @@ func refusal(err error) (rule string, refused bool) {
 		return r.Refused(), true
 	}
 	return "", false
+}
+
+// RuleOf is the rule of the bridge's own that an error is about, as the operator learns it.
+func RuleOf(err error) run.Rule {
+	var r interface{ Rule() run.Rule }
+	switch {
+	case errors.As(err, &r):
+		return r.Rule()
+	case certificateError(err):
+		return run.RuleCertificate
+	}
+	return run.RuleOther
 }
 
 // malformedAnswer says what is wrong with an answer that package net/http could not

@@ -3,7 +3,6 @@ package skillsharing
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -80,8 +79,6 @@ func compareDecimal(a, b string) int {
 
 // versionError is the answer to a document of a newer MAJOR (section 8.3.7).
 func versionError(document string) *run.Failure {
-	major, _ := majorOf(ConsumerVersion)
-	supported, _ := strconv.Atoi(major) // of our own version, which is small
 	document = clip(document, maxActual)
 	return &run.Failure{
 		Kind:     run.VersionIncompatible,
@@ -89,11 +86,9 @@ func versionError(document string) *run.Failure {
 		Phase:    run.PhaseDescriptor,
 		By:       run.Bridge,
 		Executed: run.ExecutedNo,
-		Details: mustMarshal(struct {
-			DescriptorVersion string `json:"descriptor_version"`
-			ConsumerVersion   string `json:"consumer_version"`
-			SupportedMajor    int    `json:"supported_major"`
-			SupportedRange    string `json:"supported_range"`
-		}{document, ConsumerVersion, supported, fmt.Sprintf(">=0.0.0 <%d.0.0", supported+1)}),
+		Violations: []run.Violation{{
+			Path: "/protocol/version", Message: "must be one that this consumer can use",
+			Expected: quoted(fmt.Sprintf(">=0.0.0 <%d.0.0", ConsumerMajor+1)), Actual: quoted(document),
+		}},
 	}
 }

@@ -81,15 +81,6 @@ func (b *builder) raw(name string, value jsontext.Value) {
 	}
 }
 
-// limit adds which option of the operator's was exceeded.
-func (b *builder) limit(name string, most int64) {
-	b.openMember("details")
-	b.text("limit", name)
-	b.name("max")
-	b.buf = strconv.AppendInt(b.buf, most, 10)
-	b.close()
-}
-
 // advice adds the three members that every error has.
 func (b *builder) advice(source run.Party, executed run.Executed, next run.Next) {
 	b.text("source", string(cmp.Or(source, run.Bridge)))
@@ -99,11 +90,13 @@ func (b *builder) advice(source run.Party, executed run.Executed, next run.Next)
 
 // findings adds what a failure knows beyond a code and a message.
 func (b *builder) findings(f *run.Failure) {
-	b.raw("details", f.Details)
-	if len(f.Details) > 0 && f.DetailsSource == run.Provider {
-		b.text("details_source", string(run.Provider))
+	if details := Details(f); details != nil {
+		b.raw("details", details)
+		if f.Quotes() {
+			b.text("details_source", string(run.Provider))
+		}
 	}
-	b.raw("retry", f.Retry)
+	b.raw("retry", Retry(f))
 	b.advice(f.By, f.Executed, f.Next())
 }
 
@@ -122,7 +115,7 @@ func failureError(f *run.Failure, about subject) *jsonrpc.Error {
 		// A run's end is answered as a result; where no run can have been, the bridge erred.
 		row = codes[run.Internal]
 	}
-	b := builder{buf: make([]byte, 0, 256+len(f.Details)+len(f.Retry))}
+	b := builder{buf: make([]byte, 0, 256+len(f.Says().Details))}
 	b.open()
 	if row.Name != "" && named(f.Kind, f.By) {
 		b.text("code", string(row.Name))
@@ -138,47 +131,57 @@ func failureError(f *run.Failure, about subject) *jsonrpc.Error {
 	b.optional("phase", string(f.Phase))
 	b.optional("execution_id", cmp.Or(f.ExecutionID, about.executionID))
 	b.optional("run_token", about.runToken)
-	if f.Kind == run.SkillNotFound && len(f.Details) == 0 {
+	if f.Kind == run.SkillNotFound && Details(f) == nil {
 		b.missing(f, about)
 	}
 	b.findings(f)
 	b.close()
-	message := messageOf(f.Message, row.Meaning)
-	if noneNear(f) {
-		message += " " + methodList + " tells which names there are."
-	}
-	return &jsonrpc.Error{Code: row.Code, Message: message, Data: b.buf}
+	return &jsonrpc.Error{Code: row.Code, Message: sentence(f, row.Meaning), Data: b.buf}
 }
 
+// sentence is the message of an error. Where a name or a version means nothing, it says so
+// in the words of the Skills Protocol.
+func sentence(f *run.Failure, otherwise string) string {
+	message, a := messageOf(f.Message, otherwise), f.Argument
+	if a == nil || f.Message == "" {
+		return message
+	}
+	switch a.Field {
+	case run.FieldVersion:
+		return invalidParams + strings.TrimSuffix(message, ".") + "; leave version out to use it."
+	case run.FieldSkill:
+		message = invalidParams + message
+	}
+	if f.Kind == run.SkillNotFound && len(a.Candidates) == 0 {
+		message += " " + methodList + " tells which names there are."
+	}
+	return message
+}
+
+// invalidParams begins the messages of errors with that code.
+const invalidParams = "Invalid params: "
+
 // argument adds which of the agent's params is at fault.
-func (b *builder) argument(a run.Argument) {
-	b.text("param", clean(a.Param, maxName))
-	b.text("reason", a.Reason)
-	b.optional("path", a.Path)
-	if len(a.Candidates) > 0 {
+func (b *builder) argument(a *run.Argument) {
+	b.text("param", clean(Param(a), maxName))
+	b.text("reason", string(a.Reason))
+	b.optional("path", a.Pointer)
+	if len(a.Candidates) > 0 && a.Value == "" { // else these stand in the details
 		b.texts("candidates", a.Candidates)
 	}
 }
 
 // argumentOf is the argument at fault, also where the failure does not name it.
-func argumentOf(f *run.Failure) run.Argument {
+func argumentOf(f *run.Failure) *run.Argument {
 	switch {
-	case f.Argument != nil && f.Kind == run.SkillNotFound: // whose candidates are in its details
-		return run.Argument{Param: f.Argument.Param, Reason: f.Argument.Reason}
 	case f.Argument != nil:
-		return *f.Argument
+		return f.Argument
 	case f.Kind == run.SkillNotFound:
-		return run.Argument{Param: "name", Reason: "not_found"}
+		return &run.Argument{Field: run.FieldSkill, Reason: run.NotFound}
 	case f.By == run.Provider:
-		return run.Argument{Param: "args", Reason: "rejected_by_provider"}
+		return &run.Argument{Reason: run.Rejected}
 	}
-	return run.Argument{Param: "args", Reason: reasonInvalid}
-}
-
-// noneNear reports whether no skill has a name that is near the one that was not found.
-func noneNear(f *run.Failure) bool {
-	a := f.Argument
-	return f.Kind == run.SkillNotFound && a != nil && a.Param == "name" && len(a.Candidates) == 0
+	return &run.Argument{Reason: reasonInvalid}
 }
 
 // missing adds the details of SKILL_NOT_FOUND (Skill Sharing Protocol, section

@@ -37,9 +37,9 @@ func BenchmarkEncodeOutcome(b *testing.B) {
 		},
 		"error": {
 			SkillID: "example-corp/weather-forecast",
-			Failure: &run.Failure{Kind: run.PermissionDenied,
-				Message: "Insufficient permissions to invoke this skill", By: run.Provider, HTTPStatus: 403,
-				Phase: run.PhaseInvoke, Executed: run.ExecutedNo, Details: jsontext.Value(`{"required_scopes":["read:forecast"]}`),
+			Failure: &run.Failure{
+				Kind: run.PermissionDenied, Message: "Insufficient permissions to invoke this skill", By: run.Provider, HTTPStatus: 403,
+				Phase: run.PhaseInvoke, Executed: run.ExecutedNo, Provider: &run.ProviderError{Details: jsontext.Value(`{"required_scopes":["read:forecast"]}`)},
 			},
 		},
 	} {

@@ -171,14 +171,14 @@ func failed(f *run.Failure, state run.State, runID, skill, runToken string) json
 		verb, otherwise = " did not finish in time: ", "The run took longer than it may"
 	}
 	message := messageOf(f.Message, otherwise)
-	b := builder{buf: make([]byte, 0, 320+2*len(message)+len(f.Details)+len(f.Retry)+len(runToken))}
+	b := builder{buf: make([]byte, 0, 320+2*len(message)+len(f.Says().Details)+len(runToken))}
 	b.open()
 	b.text("status", "failed")
 	b.text("run_id", runID)
 	b.optional("run_token", runToken)
 	b.text("summary", clean("Skill "+clean(skill, maxName)+verb+message, maxMessage))
 	b.openMember("error")
-	b.text("type", failureType(f.Code, late))
+	b.text("type", failureType(f.Says().Code, late))
 	b.text("message", message)
 	b.findings(f)
 	b.close()

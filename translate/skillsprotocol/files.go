@@ -12,6 +12,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -27,7 +28,7 @@ func (f *Front) readSkillFile(ctx context.Context, p *params) (jsontext.Value, *
 	call := describeCall(ctx, p)
 	path := p.required(paramPath, fileSkill+" or "+fileDescriptor)
 	if p.failure == nil && path != fileSkill && path != fileDescriptor {
-		p.reject(paramPath, reasonNotFound, "must be "+fileSkill+" or "+fileDescriptor+": skills have no other files here", fileSkill, fileDescriptor)
+		p.reject(paramPath, run.NotFound, "must be "+fileSkill+" or "+fileDescriptor+": skills have no other files here", fileSkill, fileDescriptor)
 	}
 	if p.failure != nil {
 		return nil, p.refusal()

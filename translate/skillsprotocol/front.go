@@ -243,7 +243,7 @@ func methodNotFound(method string) (*jsonrpc.Error, *run.Failure) {
 	var b builder
 	b.open()
 	b.text("method", name)
-	b.text("reason", reason)
+	b.text("reason", string(reason))
 	b.advice(run.Bridge, run.ExecutedNo, next)
 	b.close()
 	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: message, Data: b.buf}, invalidParam("", reason, message, nil)
@@ -260,7 +260,7 @@ func envelopeData(code int, reason string, limit *jsonrpc.Limit) jsontext.Value 
 	b.open()
 	b.text("reason", reason)
 	if limit != nil && limit.Name != "" {
-		b.limit(strings.TrimPrefix(limit.Name, "limits "), limit.Max)
+		b.raw("details", limitDetails(strings.TrimPrefix(limit.Name, "limits "), limit.Max))
 	}
 	b.advice(run.Bridge, executed, next)
 	b.close()
@@ -295,7 +295,7 @@ func withoutDetails(fault *jsonrpc.Error, req *jsonrpc.Request) *jsonrpc.Error {
 			b.raw(name, m.Value)
 		}
 	}
-	b.limit(req.AnswerLimit())
+	b.raw("details", limitDetails(req.AnswerLimit()))
 	b.close()
 	return &jsonrpc.Error{Code: fault.Code, Message: fault.Message, Data: b.buf}
 }
@@ -312,20 +312,18 @@ const (
 func (f *Front) admit(caller Caller) (reason string, refused *run.Failure) {
 	switch {
 	case caller.Ambiguous != "":
-		return caller.Ambiguous, principalFailure(false, caller.Ambiguous,
+		return caller.Ambiguous, principalFailure(&run.Demand{By: run.Bridge, Reason: caller.Ambiguous},
 			"This bridge can't tell who you are, and refuses who could be mistaken for another: "+caller.Ambiguous+"; ask its operator")
 	case f.RequirePrincipal && caller.Principal == "":
-		return NoPrincipal, principalFailure(true, "the request names no principal",
+		return NoPrincipal, principalFailure(run.NoPrincipal(),
 			"This bridge answers authenticated callers only: authenticate the HTTP request as its operator has told you")
 	}
 	return "", nil
 }
 
 // principalFailure refuses a caller for its principal.
-func principalFailure(missing bool, reason, message string) *run.Failure {
+func principalFailure(demand *run.Demand, message string) *run.Failure {
 	return &run.Failure{
-		Kind: run.AuthRequired, Message: message, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo,
-		Demand:  &run.Demand{OfCaller: missing},
-		Details: jsontext.Value(`{"required_by":"bridge","reason":"` + reason + `"}`),
+		Kind: run.AuthRequired, Message: message, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Demand: demand,
 	}
 }

@@ -41,7 +41,7 @@ func (b *fakeBridge) Report(_ context.Context, call translate.Call, o translate.
 	if failure != nil {
 		text += fmt.Sprintf(" %d %s", failure.Kind, failure.Next())
 		if a := failure.Argument; a != nil {
-			text += " " + a.Param + " " + a.Reason
+			text += " " + skillsprotocol.Param(a) + " " + string(a.Reason)
 		}
 	}
 	b.reported = append(b.reported, text)
@@ -196,7 +196,7 @@ func TestNotifications(t *testing.T) {
 }
 
 func TestRequirePrincipal(t *testing.T) {
-	const data = `{"code":"AUTH_REQUIRED","phase":"auth","details":{"required_by":"bridge","reason":"the request names no principal"},` +
+	const data = `{"code":"AUTH_REQUIRED","phase":"auth","details":{"reason":"the request names no principal","required_by":"bridge"},` +
 		`"source":"bridge","executed":"no","next":"authenticate"}`
 	for _, method := range []string{"execute_skill", "list_skills", "describe_skill", "read_skill_file", "load_skills_protocol_guide"} {
 		b := &fakeBridge{outcome: done, namespaces: []string{"secret"}}

@@ -115,7 +115,7 @@ func (b *builder) unknownNamespace(namespace string, all []string) {
 		others, candidates = methodGuide+" names the namespaces", nil
 	}
 	b.openMember("hint")
-	b.argument(run.Argument{Param: paramNames[paramNamespace], Reason: reasonNotFound, Candidates: candidates})
+	b.argument(&run.Argument{Field: run.FieldOther, Name: paramNames[paramNamespace], Reason: run.NotFound, Candidates: candidates})
 	b.text("message", "no source has the namespace '"+clean(namespace, maxName)+"'; "+others)
 	b.close()
 }

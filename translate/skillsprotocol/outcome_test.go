@@ -57,7 +57,7 @@ var rows = []struct {
 	param string // what the data of -32602 starts with
 	next  string // if nothing was executed, and the provider says when to try again
 }{
-	{run.Internal, -32603, "", "", "retry"},
+	{run.Internal, -32603, "", "", "none"},
 	{run.InvalidArguments, -32602, "VALIDATION_ERROR", `"param":"args","reason":"rejected_by_provider",`, "fix_params"},
 	{run.SkillNotFound, -32602, "SKILL_NOT_FOUND", `"param":"name","reason":"not_found",`, "other_skill"},
 	{run.AuthRequired, -32050, "AUTH_REQUIRED", "", "ask_operator"},
@@ -81,7 +81,7 @@ func TestErrorTable(t *testing.T) {
 				Failure: &run.Failure{
 					Kind: row.kind, Message: "What happened.", Phase: run.PhaseInvoke, By: run.Provider,
 					HTTPStatus: 418, Executed: run.ExecutedNo,
-					Details: jsontext.Value(`{"a":1.0,"a":2}`), DetailsSource: run.Provider, Retry: jsontext.Value(`{"suggested_delay_ms":1e3}`),
+					Provider: &run.ProviderError{Details: jsontext.Value(`{"a":1.0,"a":2}`), Retry: jsontext.Value(`{"suggested_delay_ms":1e3}`)},
 				},
 			}
 			id, executed, next := "", "no", row.next
@@ -136,18 +136,18 @@ func TestArgumentErrors(t *testing.T) {
 	}{
 		{
 			"found by the bridge", run.InvalidArguments,
-			run.Failure{Argument: &run.Argument{Param: "location", Path: "/location", Reason: "type"}},
+			run.Failure{Argument: &run.Argument{Field: run.FieldInput, Name: "location", Pointer: "/location", Reason: run.WrongType}},
 			`{"param":"location","reason":"type","path":"/location",` + advice,
 		},
 		{
 			"ambiguous", run.InvalidArguments,
-			run.Failure{Argument: &run.Argument{Param: "name", Reason: "ambiguous", Candidates: []string{"a.x", "b.x"}}},
+			run.Failure{Argument: &run.Argument{Field: run.FieldSkill, Reason: run.Ambiguous, Candidates: []string{"a.x", "b.x"}}},
 			`{"param":"name","reason":"ambiguous","candidates":["a.x","b.x"],` + advice,
 		},
 		{"nobody knows", run.InvalidArguments, run.Failure{}, `{"param":"args","reason":"invalid",` + advice},
 		{
 			"version", run.SkillNotFound,
-			run.Failure{SkillID: "corp/x", Argument: &run.Argument{Param: "version", Reason: "not_found"}},
+			run.Failure{SkillID: "corp/x", Argument: &run.Argument{Field: run.FieldVersion, Reason: run.NotFound}},
 			`{"code":"SKILL_NOT_FOUND","param":"version","reason":"not_found","skill_id":"corp/x","details":{"skill_id":"corp/x"},` + advice,
 		},
 		{
@@ -157,7 +157,7 @@ func TestArgumentErrors(t *testing.T) {
 		},
 		{
 			"unknown name with details", run.SkillNotFound,
-			run.Failure{Details: jsontext.Value(`{"skill_id":"asked.for","candidates":["asked.four"]}`)},
+			run.Failure{Argument: &run.Argument{Field: run.FieldSkill, Reason: run.NotFound, Value: "asked.for", Candidates: []string{"asked.four"}}},
 			`{"code":"SKILL_NOT_FOUND","param":"name","reason":"not_found","details":{"skill_id":"asked.for","candidates":["asked.four"]},` + advice,
 		},
 	} {
@@ -170,12 +170,12 @@ func TestArgumentErrors(t *testing.T) {
 }
 
 func TestDetailsSource(t *testing.T) {
-	for _, source := range []run.Party{"", run.Bridge, run.Provider} {
+	for _, quotes := range []bool{false, true} {
 		_, fault := execute(t, translate.Outcome{Failure: &run.Failure{
-			Kind: run.AuthRequired, By: run.Bridge, Details: jsontext.Value(`{}`), DetailsSource: source,
+			Kind: run.AuthRequired, By: run.Bridge, Demand: &run.Demand{By: run.Bridge, Quotes: quotes},
 		}})
-		if strings.Contains(string(fault.Data), `"details_source":"provider"`) != (source == run.Provider) {
-			t.Errorf("%q: %s", source, fault.Data)
+		if strings.Contains(string(fault.Data), `"details_source":"provider"`) != quotes {
+			t.Errorf("%t: %s", quotes, fault.Data)
 		}
 	}
 }
@@ -183,7 +183,7 @@ func TestDetailsSource(t *testing.T) {
 func TestTimeoutAfterAcceptance(t *testing.T) {
 	failure := &run.Failure{
 		Kind: run.DeadlineExceeded, Message: "Time was up after 5000 ms.", By: run.Bridge,
-		Phase: run.PhasePoll, ExecutionID: "exec-1", Executed: run.ExecutedYes, Details: jsontext.Value(`{"timeout_ms":5000,"execution_id":"exec-1"}`),
+		Phase: run.PhasePoll, ExecutionID: "exec-1", Executed: run.ExecutedYes, Timeout: 5 * time.Second,
 	}
 	const want = `{"status":"failed","run_id":"exec-1","summary":"Skill corp/skill did not finish in time: Time was up after 5000 ms.",` +
 		`"error":{"type":"INVOCATION_TIMEOUT","message":"Time was up after 5000 ms.","details":{"timeout_ms":5000,"execution_id":"exec-1"},` +
@@ -208,7 +208,7 @@ func TestRunFailed(t *testing.T) {
 	}{
 		{
 			"everything said", run.Failed,
-			run.Failure{Code: "BOOKING_FAILED", Message: "No tables", Details: jsontext.Value(`"scalar"`), DetailsSource: run.Provider, Retry: jsontext.Value(`{"suggested_delay_ms":5}`)},
+			run.Failure{Message: "No tables", Provider: &run.ProviderError{Code: "BOOKING_FAILED", Details: jsontext.Value(`"scalar"`), Retry: jsontext.Value(`{"suggested_delay_ms":5}`)}},
 			`"summary":"Skill corp/skill failed: No tables","error":{"type":"BOOKING_FAILED","message":"No tables","details":"scalar","details_source":"provider",` +
 				`"retry":{"suggested_delay_ms":5},`,
 		},
@@ -224,12 +224,12 @@ func TestRunFailed(t *testing.T) {
 		},
 		{
 			"a timeout with its own code", run.TimedOut,
-			run.Failure{Code: "TOO_SLOW", Message: "late"},
+			run.Failure{Message: "late", Provider: &run.ProviderError{Code: "TOO_SLOW"}},
 			`"summary":"Skill corp/skill did not finish in time: late","error":{"type":"TOO_SLOW","message":"late",`,
 		},
 		{
 			"a code of calls stays one of the run", run.Failed,
-			run.Failure{Code: "AUTH_REQUIRED", Message: "no"},
+			run.Failure{Message: "no", Provider: &run.ProviderError{Code: "AUTH_REQUIRED"}},
 			`"summary":"Skill corp/skill failed: no","error":{"type":"AUTH_REQUIRED","message":"no",`,
 		},
 	} {
@@ -269,7 +269,7 @@ func TestMessagesAreClean(t *testing.T) {
 	}
 	long := strings.Repeat("x", 1<<20)
 	got, _ := execute(t, translate.Outcome{Run: &translate.Run{Ref: run.Ref{ExecutionID: "e"}}, Failure: &run.Failure{
-		Kind: run.RunFailed, Message: long, Code: long,
+		Kind: run.RunFailed, Message: long, Provider: &run.ProviderError{Code: long},
 	}})
 	if n := utf8.RuneCountInString(string(got)); n > 2600 {
 		t.Errorf("%d characters are repeated", n)
@@ -295,9 +295,9 @@ func TestDescribeFailures(t *testing.T) {
 
 // TestNoneNear: where there is no candidate, the agent learns where the names are.
 func TestNoneNear(t *testing.T) {
-	for near, want := range map[string]string{"a.b": "No.", "": "No. list_skills tells which names there are."} {
+	for near, want := range map[string]string{"a.b": "Invalid params: No.", "": "Invalid params: No. list_skills tells which names there are."} {
 		_, fault := execute(t, translate.Outcome{Failure: &run.Failure{
-			Kind: run.SkillNotFound, Message: "No.", By: run.Bridge, Argument: &run.Argument{Param: "name", Candidates: strings.Fields(near)},
+			Kind: run.SkillNotFound, Message: "No.", By: run.Bridge, Argument: &run.Argument{Field: run.FieldSkill, Candidates: strings.Fields(near)},
 		}})
 		if fault == nil || fault.Message != want {
 			t.Errorf("%+v, want %q", fault, want)

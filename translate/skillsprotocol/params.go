@@ -19,12 +19,10 @@ import (
 
 // Reasons for which a param is refused.
 const (
-	reasonRequired    = "required"
-	reasonInvalid     = "invalid"
-	reasonDuplicate   = "duplicate"
-	reasonUnsupported = "unsupported"
-	reasonUnknown     = "unknown" // of methods
-	reasonNotFound    = "not_found"
+	reasonInvalid     run.Reason = "invalid"
+	reasonDuplicate   run.Reason = "duplicate"
+	reasonUnsupported run.Reason = "unsupported"
+	reasonUnknown     run.Reason = "unknown" // of methods
 )
 
 // param is a member of params that some method knows.
@@ -170,7 +168,7 @@ func unquoted(quoted []byte) []byte {
 
 // reject remembers the first param that is wrong. problem completes a sentence
 // that starts with its name.
-func (p *params) reject(id param, reason, problem string, candidates ...string) {
+func (p *params) reject(id param, reason run.Reason, problem string, candidates ...string) {
 	if p.failure == nil {
 		p.failure = invalidParam(paramNames[id], reason, "'"+paramNames[id]+"' "+problem, candidates)
 	}
@@ -181,10 +179,10 @@ func (p *params) refusal() *jsonrpc.Error { return failureError(p.failure, subje
 
 // invalidParam is the failure of one param (Skills Protocol, JSON-RPC
 // Conventions, "Standard error codes").
-func invalidParam(name, reason, message string, candidates []string) *run.Failure {
+func invalidParam(name string, reason run.Reason, message string, candidates []string) *run.Failure {
 	return &run.Failure{
-		Kind: run.InvalidArguments, By: run.Bridge, Executed: run.ExecutedNo, Message: "Invalid params: " + message,
-		Argument: &run.Argument{Param: name, Reason: reason, Candidates: candidates},
+		Kind: run.InvalidArguments, By: run.Bridge, Executed: run.ExecutedNo, Message: invalidParams + message,
+		Argument: &run.Argument{Field: run.FieldOther, Name: name, Reason: reason, Candidates: candidates},
 	}
 }
 
@@ -206,7 +204,7 @@ func (p *params) text(id param) string {
 // required returns a string that must be there. what says what it is.
 func (p *params) required(id param, what string) string {
 	if p.values[id] == nil {
-		p.reject(id, reasonRequired, "is required: "+what)
+		p.reject(id, run.Required, "is required: "+what)
 	}
 	return p.text(id)
 }
