@@ -159,6 +159,9 @@ func TestS55Signatures(t *testing.T) {
 		"escaped output": func(own string) hostile.Action {
 			return hostile.RawOutput(`["` + escaped(own) + `","` + escaped(invoked) + `"]`)
 		},
+		"output with more around": func(own string) hostile.Action {
+			return hostile.RawOutput(quoted("see /verify/" + own + "/log: " + invoked + "was refused"))
+		},
 		"failure": func(own string) hostile.Action { return hostile.Fail("OWN", own+" "+invoked) },
 		"error": func(own string) hostile.Action {
 			return hostile.Problem(http.StatusForbidden, "PERMISSION_DENIED", own+" "+invoked)

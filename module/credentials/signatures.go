@@ -1,22 +1,35 @@
 package credentials
 
-import "sync"
+import (
+	"encoding/binary"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
 
 // maxSignatures is how many of the newest signatures are known.
 const maxSignatures = 16 << 10
 
 // signatures are those that were sent lately, of which requests about one run have the
-// same.
+// same. They are known without their padding.
 type signatures struct {
+	size atomic.Int64 // of each, in bytes; 0 before the first
+
 	mu     sync.Mutex
 	known  map[string]bool
 	newest []string // a ring
 	next   int      // of it to be replaced, when it is full
+
+	// begun counts the known signatures by their beginnings, so that nearly nowhere in a
+	// text that is searched, however long it is, anyone has to look further, or wait.
+	begun [1 << 16]atomic.Int32
 }
 
 func newSignatures() *signatures { return &signatures{known: make(map[string]bool)} }
 
+// add makes a signature known. All of one signer are of the same length.
 func (s *signatures) add(signature string) {
+	signature = strings.TrimRight(signature, "=")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -25,47 +38,52 @@ func (s *signatures) add(signature string) {
 	case len(s.newest) < maxSignatures:
 		s.newest = append(s.newest, signature)
 	default:
-		delete(s.known, s.newest[s.next])
+		oldest := s.newest[s.next]
+		delete(s.known, oldest)
+		s.begun[beginning([]byte(oldest))].Add(-1)
 		s.newest[s.next] = signature
 		s.next = (s.next + 1) % maxSignatures
 	}
 	s.known[signature] = true
+	s.begun[beginning([]byte(signature))].Add(1)
+	s.size.Store(int64(len(signature)))
 }
 
-// in returns the signatures that stand in text, each at the end of what looks like one.
-// What looks like one may have a prefix, which may look so, too.
+// in returns the signatures that stand in text, whatever stands around them.
 func (s *signatures) in(text []byte) (found []string) {
-	run := 0 // of characters of signatures, up to here
-	for i := 0; i <= len(text); i++ {
-		if i < len(text) && inSignature[text[i]] {
-			run++
+	size := int(s.size.Load())
+	if size == 0 {
+		return nil
+	}
+	run := 0 // of characters of signatures, up to here, that are not found yet
+	for i, c := range text {
+		if !inSignature[c] {
+			run = 0
 			continue
 		}
-		for _, length := range signatureLengths {
-			end := i
-			if length.padded && i < len(text) && text[i] == '=' {
-				end++
-			}
-			if start := end - length.size; run >= i-start && start >= 0 && s.has(string(text[start:end])) {
-				found = append(found, string(text[start:end]))
-			}
+		if run++; run < size {
+			continue
 		}
-		run = 0
+		candidate := text[i+1-size : i+1]
+		if s.begun[beginning(candidate)].Load() > 0 && s.has(candidate) {
+			found = append(found, string(candidate))
+			run = 0
+		}
 	}
 	return found
 }
 
-func (s *signatures) has(signature string) bool {
+func (s *signatures) has(candidate []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.known[signature]
+	return s.known[string(candidate)]
 }
 
-// signatureLengths are those of the encodings of 32 bytes.
-var signatureLengths = []struct {
-	size   int // with padding
-	padded bool
-}{{64, false}, {44, true}}
+// beginning is 16 bits that depend on the first 8 bytes of a signature.
+func beginning(signature []byte) uint64 {
+	const multiplier = 0x9E3779B97F4A7C15 // spreads what the characters differ in over the highest bits
+	return binary.LittleEndian.Uint64(signature) * multiplier >> 48
+}
 
 // inSignature are the characters of which signatures are made, but for padding.
 var inSignature = func() (set [256]bool) {

@@ -219,12 +219,19 @@ func TestHMAC(t *testing.T) {
 				t.Errorf("secrets: %v", secrets)
 			}
 			signature := strings.TrimPrefix(test.want, test.module.Prefix)
-			for _, text := range []string{test.want, `{"echo":"` + test.want + `"}`, "ab" + signature, signature, "== " + signature + "\n"} {
-				if sent := m.Sent([]byte(text)); len(sent) != 1 || sent[0] != signature {
+			unpadded := strings.TrimRight(signature, "=")
+			for _, text := range []string{
+				test.want, `{"echo":"` + test.want + `"}`, "ab" + signature, signature, unpadded, "== " + signature + "\n",
+				"/verify/" + signature + "/log", signature + "was refused", strings.Repeat("a", 100) + signature + strings.Repeat("a", 100), unpadded + "aa/",
+			} {
+				if sent := m.Sent([]byte(text)); len(sent) != 1 || sent[0] != unpadded {
 					t.Errorf("in %q: %v", text, sent)
 				}
 			}
-			for _, text := range []string{"", signature[1:], "0" + signature[1:], strings.Repeat("a", 64), strings.Repeat("=", 100)} {
+			if sent := m.Sent([]byte(unpadded + unpadded)); len(sent) != 2 {
+				t.Errorf("twice: %v", sent)
+			}
+			for _, text := range []string{"", unpadded[1:], "0" + unpadded[1:], unpadded[:10] + "/" + unpadded[10:], strings.Repeat("a", 64), strings.Repeat("=", 100)} {
 				if sent := m.Sent([]byte(text)); len(sent) > 0 {
 					t.Errorf("in %q: %v", text, sent)
 				}

@@ -118,8 +118,6 @@ func redactorFor[T ~string | ~[]byte](credentials []Credentials, least int, text
 			}
 		}
 	}
-	slices.Sort(r.signatures)
-	r.signatures = slices.Compact(r.signatures)
 	return r
 }
 
