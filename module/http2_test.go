@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -51,7 +52,7 @@ func TestMeterOfCallsGivenUp(t *testing.T) {
 type usedKey struct{}
 
 // A request whose used connections are all closed without an answer is sent on two of
-// them, and then on a new one.
+// them, and then on a new one, each time with all of its body.
 func TestUsedConnections(t *testing.T) {
 	const idle = 6
 	for _, scheme := range []string{"http", "https"} {
@@ -62,6 +63,9 @@ func TestUsedConnections(t *testing.T) {
 		server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			used := r.Context().Value(usedKey{}).(*atomic.Bool)
 			sent.Add(1)
+			if body, err := io.ReadAll(r.Body); err != nil || len(body) != int(r.ContentLength) {
+				t.Errorf("%d bytes of %d: %v", len(body), r.ContentLength, err)
+			}
 			if used.Swap(true) && drop.Load() {
 				panic(http.ErrAbortHandler)
 			}
@@ -99,8 +103,17 @@ func TestUsedConnections(t *testing.T) {
 		calls.Wait()
 		drop.Store(true)
 		sent.Store(0)
-		if err := get(t.Context(), tr, scheme, address); err != nil || sent.Load() != 3 {
-			t.Errorf("%s: sent %d times: %v", scheme, sent.Load(), err)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, scheme+"://"+address+"/", strings.NewReader("what may be sent again"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Idempotency-Key", "1") // by which package net/http repeats it
+		response, err := tr.RoundTrip(r)
+		if err != nil || sent.Load() != 3 {
+			t.Fatalf("%s: sent %d times: %v", scheme, sent.Load(), err)
+		}
+		if err := response.Body.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }
