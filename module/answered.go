@@ -68,6 +68,6 @@ var remedies = map[run.Kind]string{
 	run.AuthRequired:        "check the credentials that are configured for this source, or configure some",
 	run.PermissionDenied:    "ask the provider to permit the skill to the credentials that are configured for this source, or configure others",
 	run.VersionIncompatible: "the provider refuses the request, perhaps as one of another version of the protocol: ask the provider",
-	run.RateLimited:         "if it lasts, lower the limit runs of this source, or ask the provider to permit more",
+	run.RateLimited:         "if it lasts, lower limits runs <n> [<per provider>], or ask the provider to permit more",
 	run.RunFailed:           "the agent decides whether to try it again",
 }

@@ -15,21 +15,16 @@ import (
 // was collected, and how many goroutines it has.
 func weighed(t *testing.T, p *hostile.Process) (size int64, goroutines int) {
 	t.Helper()
-	number := func(path, pattern string) int64 {
-		a := p.Send(http.MethodGet, p.Admin()+path, "")
-		found := regexp.MustCompile(pattern).FindSubmatch(a.Body)
-		if a.Err != nil || found == nil {
-			t.Fatalf("%s: %s", path, a)
-		}
-		n, err := strconv.ParseInt(string(found[1]), 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
+	a := p.Send(http.MethodGet, p.Admin()+"/debug/pprof/goroutine?debug=1", "")
+	found := regexp.MustCompile(`^goroutine profile: total (\d+)`).FindSubmatch(a.Body)
+	if a.Err != nil || found == nil {
+		t.Fatal(a)
 	}
-	const heap = "/debug/pprof/heap?debug=1&gc=1"
-	size = number(heap, `(?m)^# HeapAlloc = (\d+)`) + number(heap, `(?m)^# Stack = (\d+)`)
-	return size, int(number("/debug/pprof/goroutine?debug=1", `^goroutine profile: total (\d+)`))
+	goroutines, err := strconv.Atoi(string(found[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.InUse(), goroutines
 }
 
 // R16: a call whose answer comes byte by byte takes little memory: less, with its

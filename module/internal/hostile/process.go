@@ -209,6 +209,26 @@ func (p *Process) RSS() int64 {
 	return RSS(p.tb, p.PID())
 }
 
+// InUse is how many bytes of its heap and stacks the process uses after all garbage was collected.
+func (p *Process) InUse() int64 {
+	p.tb.Helper()
+	var sum int64
+	a := p.Send(http.MethodGet, p.Admin()+"/debug/pprof/heap?debug=1&gc=1", "")
+	for _, figure := range []string{"# HeapAlloc = ", "# Stack = "} {
+		_, rest, _ := strings.Cut(string(a.Body), "\n"+figure)
+		digits := strings.FieldsFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
+		if a.Err != nil || len(digits) == 0 {
+			p.tb.Fatalf("no %q: %v", figure, a.Err)
+		}
+		n, err := strconv.ParseInt(digits[0], 10, 64)
+		if err != nil {
+			p.tb.Fatal(err)
+		}
+		sum += n
+	}
+	return sum
+}
+
 // CPU is the processor time that the process has used.
 func (p *Process) CPU() time.Duration {
 	p.tb.Helper()
