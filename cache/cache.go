@@ -66,11 +66,13 @@ type Request struct {
 	// there is no bound.
 	Group  string
 	AtOnce int
-	// Shares name what else flights of the group have in common, such as a host. Of
-	// those in the air no more have a share in common than there is room for others:
-	// half of AtOnce if there is no other share, and less the more shares there are. So
-	// there is room for a flight with new shares, unless there are AtOnce others. Flights
-	// that wait start in turn, those with different shares one after another.
+	// Shares name what else flights of the group have in common, such as a host. Half of
+	// AtOnce is for flights whose shares no other one counts in, and of the other half no
+	// share takes more than it leaves free: a quarter of AtOnce if there is no other
+	// share, and less the more there are. So there is room for a flight with new shares,
+	// unless flights of more than AtOnce/2 different shares are in the air. Flights that
+	// wait start in turn, those with different shares one after another. One that was
+	// overtaken in the first of its shares has a place kept for it in the last.
 	Shares []string
 	// Left is called if Get ends before the flight that it has begun. What Left returns
 	// is called when the flight has landed. May be nil.

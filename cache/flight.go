@@ -35,10 +35,11 @@ type flight struct {
 	parsing atomic.Bool // there is an answer to be parsed, or parsed
 
 	// Guarded by flights.mu.
-	waiting  int
-	queued   *list.Element // its place in its line; nil: it has started
-	disowned bool          // its outcome is not to be kept
-	landed   []func()      // to be called when it has
+	waiting   int
+	queued    *list.Element // its place in its line; nil: it has started
+	overtaken bool          // it waited, and one that came later started in its first share
+	disowned  bool          // its outcome is not to be kept
+	landed    []func()      // to be called when it has
 }
 
 // group is the flights of a [Request.Group], there for as long as there are any.
@@ -56,6 +57,8 @@ type line struct {
 	name    string
 	waiting *list.List // of flights; there is at least one
 }
+
+func (l *line) first() *flight { return l.waiting.Front().Value.(*flight) }
 
 // outcome is how a flight ended.
 type outcome struct {
@@ -106,24 +109,23 @@ func (fs *flights) group(name string) *group {
 	return fs.groups[name]
 }
 
-// takeOff starts a flight, or queues it where too many of its group are in the air. Of
-// these, one without a caller gives way. With flights.mu held.
+// takeOff starts a flight, or queues it where too many of its group are in the air. With
+// flights.mu held.
 func (fs *flights) takeOff(f *flight) {
-	g := f.group
-	if g == nil {
+	if f.group == nil {
 		go f.start()
 		return
 	}
-	g.enqueue(f)
-	if g.startNext() {
-		return
+	f.group.enqueue(f)
+	fs.proceed(f.group)
+}
+
+// proceed does what a change in a group calls for: those that can start do, and of those
+// without a caller, which are in the way of others, some give way. With flights.mu held.
+func (fs *flights) proceed(g *group) {
+	for g.startNext() {
 	}
-	for other := range g.flying {
-		if other.waiting == 0 && !other.disowned && g.inTheWay(other, f) {
-			fs.abort(other)
-			return
-		}
-	}
+	fs.giveWay(g)
 }
 
 // lineOf is the name of the line of a flight.
@@ -151,70 +153,115 @@ func (g *group) dequeue(f *flight) {
 	delete(g.lines, l.name)
 }
 
-// mayStart reports whether there is room for a flight: no more flights count in a share
-// than there is room for others.
-func (g *group) mayStart(f *flight) bool {
-	free := f.atOnce - len(g.flying)
+// full reports whether a share has no room for another flight beside those that count in
+// it. Half of all places are for shares without a flight; of the others, a share takes no
+// more than it leaves free. So it takes many shares, not a few large ones, to take all.
+func (g *group) full(inShare, atOnce int) bool {
+	free := atOnce - len(g.flying)
+	return inShare > 0 && inShare >= free-atOnce/2
+}
+
+// mayStart reports whether there is room for a flight beside those in the air, and beside
+// the places that are kept in some shares.
+func (g *group) mayStart(f *flight, kept map[string]int) bool {
+	if len(g.flying) >= f.atOnce {
+		return false
+	}
 	for _, share := range f.shares {
-		if g.shares[share] >= free {
+		if g.full(g.shares[share]+kept[share], f.atOnce) {
 			return false
 		}
 	}
-	return free > 0
+	return true
 }
 
 // inTheWay reports whether there is more room for a flight that waits once another one
 // has landed.
 func (g *group) inTheWay(other, f *flight) bool {
-	free, shared := f.atOnce-len(g.flying), false
+	full := false // a share of f's
 	for _, share := range f.shares {
-		if n := g.shares[share]; n > 0 && n >= free {
-			shared = true
+		if g.full(g.shares[share], f.atOnce) {
+			full = true
 			if slices.Contains(other.shares, share) {
 				return true
 			}
 		}
 	}
-	return free <= 0 && !shared
+	return !full && len(g.flying) >= f.atOnce
 }
 
 // startNext starts a flight, if there is room for one: the first of the line whose turn
-// it is. With flights.mu held.
+// it is. For one that was overtaken, a place is kept in the last of its shares: else it
+// could wait without end for two shares that have room in turn. With flights.mu held.
 func (g *group) startNext() bool {
+	kept := make(map[string]int)
 	for turn := g.turns.Front(); turn != nil; turn = turn.Next() {
-		next := turn.Value.(*line).waiting.Front().Value.(*flight)
-		if !g.mayStart(next) {
-			continue
-		}
-		g.dequeue(next)
-		g.flying[next] = struct{}{}
-		for _, share := range next.shares {
-			g.shares[share]++
-		}
-		go next.start()
-		return true
-	}
-	return false
-}
-
-// holdsUp reports whether a flight keeps one that waits from starting.
-func (g *group) holdsUp(f *flight) bool {
-	for turn := g.turns.Front(); turn != nil; turn = turn.Next() {
-		if g.inTheWay(f, turn.Value.(*line).waiting.Front().Value.(*flight)) {
+		next := turn.Value.(*line).first()
+		if g.mayStart(next, kept) {
+			g.overtake(turn)
+			g.begin(next)
 			return true
 		}
+		if next.overtaken {
+			kept[next.shares[len(next.shares)-1]]++
+		}
 	}
 	return false
 }
 
-// makeRoom takes a flight out of its group and starts those that can start now. With
-// flights.mu held.
+// overtake marks those that waited for their turn before the one that is to start.
+func (g *group) overtake(turn *list.Element) {
+	next := turn.Value.(*line).first()
+	for turn = turn.Prev(); turn != nil; turn = turn.Prev() {
+		other := turn.Value.(*line).first()
+		if len(other.shares) > 1 && slices.Contains(next.shares, other.shares[0]) {
+			other.overtaken = true
+		}
+	}
+}
+
+func (g *group) begin(f *flight) {
+	g.dequeue(f)
+	g.flying[f] = struct{}{}
+	for _, share := range f.shares {
+		g.shares[share]++
+	}
+	go f.start()
+}
+
+// giveWay aborts flights without a caller that are in the way of others that wait: for
+// each of these one, unless one that was aborted already is in its way. With flights.mu held.
+func (fs *flights) giveWay(g *group) {
+	var aborted, left []*flight
+	for f := range g.flying {
+		switch {
+		case f.ctx.Err() != nil:
+			aborted = append(aborted, f)
+		case f.waiting == 0:
+			left = append(left, f)
+		}
+	}
+	for turn := g.turns.Front(); turn != nil && len(left) > 0; turn = turn.Next() {
+		inTheWay := func(f *flight) bool { return g.inTheWay(f, turn.Value.(*line).first()) }
+		if slices.ContainsFunc(aborted, inTheWay) {
+			continue
+		}
+		if i := slices.IndexFunc(left, inTheWay); i >= 0 {
+			fs.abort(left[i])
+			aborted = append(aborted, left[i])
+			left = slices.Delete(left, i, i+1)
+		}
+	}
+}
+
+// makeRoom takes a flight out of its group. With flights.mu held.
 func (fs *flights) makeRoom(f *flight) {
 	g := f.group
 	if g == nil {
 		return
 	}
-	if f.queued != nil {
+	wasQueued := f.queued != nil
+	if wasQueued {
 		g.dequeue(f)
 	} else {
 		delete(g.flying, f)
@@ -224,7 +271,8 @@ func (fs *flights) makeRoom(f *flight) {
 			}
 		}
 	}
-	for g.startNext() {
+	if !wasQueued || f.overtaken { // else nothing has become free
+		fs.proceed(g)
 	}
 	if len(g.flying) == 0 && g.turns.Len() == 0 {
 		delete(fs.groups, g.name)
@@ -247,8 +295,10 @@ func (fs *flights) leave(f *flight, landed func()) (queued bool) {
 		switch {
 		case queued:
 			landed = fs.landLocked(f)
-		case fs.closed, f.group != nil && f.group.holdsUp(f):
+		case fs.closed:
 			fs.abort(f)
+		case f.group != nil:
+			fs.giveWay(f.group)
 		}
 	}
 	fs.mu.Unlock()

@@ -217,15 +217,18 @@ func TestGroupsUnderLoad(t *testing.T) {
 	})
 }
 
-// Of the flights in the air, no more have a share in common than there is room for
-// others, so that there is always room for what has other shares.
+// Of the flights in the air, a quarter has a share in common at most, and then one of each
+// share: more than half as many shares as there are places have to hang, so that there is
+// no room for what has other shares.
 func TestShares(t *testing.T) {
 	play(t, config, func(s scene) {
 		var hanging, other airport
 		ctx, leave := context.WithCancel(s.Context())
 		var wg sync.WaitGroup
-		get := func(n int, shares ...string) {
-			request := hanging.request(n, 16, 0)
+		flights := 0
+		get := func(shares ...string) {
+			request := hanging.request(flights, 16, 0)
+			flights++
 			request.Shares = shares
 			wg.Go(func() { _, _ = s.cache.Get(ctx, request) })
 			synctest.Wait()
@@ -236,22 +239,28 @@ func TestShares(t *testing.T) {
 				s.Errorf("%d in the air, want %d", n, want)
 			}
 		}
+		for range 20 {
+			get("host a", "publisher x")
+		}
+		now(4)
+		for range 20 {
+			get("host b", "publisher x") // the publisher has its share already
+		}
+		now(4)
+		for range 20 {
+			get("host b", "publisher y")
+		}
+		now(6)
 		for n := range 20 {
-			get(n, "host a", "publisher x")
+			get("host "+fmt.Sprint(n), "publisher z")
 		}
-		now(8)
-		for n := 20; n < 40; n++ {
-			get(n, "host b", "publisher x") // the publisher has its share already
+		now(7)
+		for n := range 8 { // one has no room
+			for range 20 {
+				get("host of "+fmt.Sprint(n), "publisher "+fmt.Sprint(n))
+			}
 		}
-		now(8)
-		for n := 40; n < 60; n++ {
-			get(n, "host b", "publisher y")
-		}
-		now(12)
-		for n := 60; n < 80; n++ {
-			get(n, "host "+fmt.Sprint(n), "publisher z")
-		}
-		now(14)
+		now(15)
 		start := time.Now()
 		for n := range 10 {
 			request := other.request(1000+n, 16, time.Second)
@@ -268,6 +277,64 @@ func TestShares(t *testing.T) {
 		}
 		leave()
 		wg.Wait()
+		time.Sleep(2 * time.Minute)
+		if n := s.cache.Groups(); n != 0 {
+			s.Errorf("%d groups, of which nothing is left", n)
+		}
+	})
+}
+
+// sharing gets a document whose flight counts in two shares. Landed is how long that took
+// from the start, in seconds, or 0.
+func sharing(s scene, wg *sync.WaitGroup, request cache.Request, host, publisher string) (landed *atomic.Int64) {
+	landed, start := new(atomic.Int64), time.Now()
+	request.Shares = []string{host, publisher}
+	wg.Go(func() {
+		if _, err := s.cache.Get(s.Context(), request); err != nil {
+			s.Error(err)
+		}
+		landed.Store(int64(time.Since(start) / time.Second))
+	})
+	synctest.Wait()
+	return landed
+}
+
+// A flight that lands may have kept several from starting, for each of its shares one.
+func TestSharesAreFreedTogether(t *testing.T) {
+	play(t, config, func(s scene) {
+		var in airport
+		var wg sync.WaitGroup
+		sharing(s, &wg, in.request(0, 4, time.Second), "a", "x")
+		sharing(s, &wg, in.request(1, 4, 2*time.Second), "a", "y")
+		sharing(s, &wg, in.request(2, 4, 2*time.Second), "b", "x")
+		if n := in.started.Load(); n != 1 {
+			s.Errorf("%d started, want 1", n)
+		}
+		time.Sleep(1500 * time.Millisecond)
+		if n := in.started.Load(); n != 3 {
+			s.Errorf("%d started, want 3", n)
+		}
+		wg.Wait()
+	})
+}
+
+// What waits for two shares, each of which has room while the other has not, is overtaken
+// once or twice, not by all others.
+func TestOvertakenFlightsHaveTheirTurn(t *testing.T) {
+	play(t, config, func(s scene) {
+		var in airport
+		var wg sync.WaitGroup
+		for n, request := range []cache.Request{in.request(0, 2, 500*time.Millisecond), in.request(1, 2, time.Second)} { // out of step
+			sharing(s, &wg, request, fmt.Sprint("host ", n), fmt.Sprint("publisher ", 1-n))
+		}
+		for n := range 60 {
+			sharing(s, &wg, in.request(100+n, 2, time.Second), fmt.Sprint("host ", n%2), fmt.Sprint("publisher ", 1-n%2))
+		}
+		landed := sharing(s, &wg, in.request(999, 2, time.Second), "host 0", "publisher 0")
+		wg.Wait()
+		if n := landed.Load(); n == 0 || n > 5 {
+			s.Errorf("it has landed after %d s", n)
+		}
 	})
 }
 
@@ -304,36 +371,100 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// What is left gives way to what it keeps from starting, and to nothing else.
+// What is left gives way to what it keeps from starting, and to nothing else: also if it
+// comes to be in the way only after it was left, and the other has come.
 func TestLeftFlightsGiveWayWithinShares(t *testing.T) {
 	play(t, config, func(s scene) {
 		var in airport
 		var wg sync.WaitGroup
-		left := func(n int, share string) {
+		left := func(n int, shares ...string) {
 			ctx, cancel := context.WithTimeout(s.Context(), time.Second)
 			defer cancel()
-			request := in.request(n, 4, 10*time.Second)
-			request.Shares = []string{share}
+			request := in.request(n, 8, 20*time.Second)
+			request.Shares = shares
 			_, _ = s.cache.Get(ctx, request)
 		}
-		want := func(n int, share string) {
-			request := in.request(n, 4, 0)
-			request.Timeout, request.Shares = 5*time.Second, []string{share}
+		want := func(n int, takes time.Duration, shares ...string) {
+			request := in.request(n, 8, takes)
+			request.Timeout, request.Shares = 5*time.Second, shares
 			wg.Go(func() { _, _ = s.cache.Get(s.Context(), request) })
 			synctest.Wait()
 		}
+		is := func(now, started int64) {
+			s.Helper()
+			if in.now.Load() != now || in.started.Load() != started {
+				s.Errorf("%d in the air, %d started; want %d, %d", in.now.Load(), in.started.Load(), now, started)
+			}
+		}
 		left(0, "a")
 		for n := range 10 {
-			want(100+n, "b")
+			want(100+n, 0, "b")
 		}
 		left(1, "c")
-		if in.now.Load() != 4 { // two of b
-			s.Errorf("%d in the air", in.now.Load())
+		is(4, 4) // two of b
+		for n := range 4 {
+			want(200+n, 0, fmt.Sprint(n))
 		}
-		want(2, "d")
-		if in.now.Load() != 4 || in.started.Load() != 5 {
-			s.Errorf("%d in the air, %d started: what was left does not give way where there is no room", in.now.Load(), in.started.Load())
+		is(8, 8)
+		want(2, 0, "d")
+		is(8, 9) // one gave way
+		want(3, 0, "e")
+		is(8, 10) // the other did
+		wg.Wait()
+	})
+	play(t, config, func(s scene) {
+		var in airport
+		var wg sync.WaitGroup
+		ctx, cancel := context.WithTimeout(s.Context(), time.Second)
+		defer cancel()
+		request := in.request(0, 16, 20*time.Second)
+		request.Shares = []string{"a", "x"}
+		_, _ = s.cache.Get(ctx, request)
+		for n := range 4 {
+			sharing(s, &wg, in.request(100+n, 16, 3*time.Second), "b", "y")
+		}
+		landed := sharing(s, &wg, in.request(1, 16, time.Second), "a", "y") // waits for y only
+		for n := range 7 {
+			sharing(s, &wg, in.request(200+n, 16, 8*time.Second), fmt.Sprint(n), fmt.Sprint(n))
+		}
+		if in.started.Load() != 12 {
+			s.Errorf("%d started, want 12", in.started.Load())
 		}
 		wg.Wait()
+		if n := landed.Load(); n != 4 {
+			s.Errorf("it has landed after %d s", n)
+		}
+	})
+}
+
+// Where what was left takes a while to end, no second one is aborted for the same place.
+func TestOneGivesWay(t *testing.T) {
+	play(t, config, func(s scene) {
+		var in airport
+		var wg sync.WaitGroup
+		var aborted atomic.Int64
+		get := func(n int, patience time.Duration) {
+			ctx, cancel := context.WithTimeout(s.Context(), patience)
+			defer cancel()
+			request := in.request(n, 2, 0)
+			request.Shares = []string{fmt.Sprint(n)}
+			request.Fetch = func(ctx context.Context, _ http.Header) (*cache.Response, error) {
+				<-ctx.Done()
+				aborted.Add(1)
+				time.Sleep(time.Second / 2)
+				return nil, ctx.Err()
+			}
+			_, _ = s.cache.Get(ctx, request)
+		}
+		get(0, time.Second)
+		get(1, time.Second)
+		for n := range 3 {
+			wg.Go(func() { get(2+n, time.Duration(3-n)*100*time.Millisecond) })
+			synctest.Wait()
+		}
+		wg.Wait()
+		if n := aborted.Load(); n != 1 {
+			s.Errorf("%d were aborted, want 1", n)
+		}
 	})
 }

@@ -302,8 +302,9 @@ type Limits struct {
 
 	// How many descriptors of one provider or registry are read at a time. Of one host,
 	// and of one publisher (skills whose ids begin alike: up to the first slash, or by
-	// their first two labels), no more are than there is room for others: at most half,
-	// and less the more hosts and publishers there are. Calls that want more wait, and
+	// their first two labels), at most a quarter are (but one in any case), and less the more
+	// hosts and publishers there are; half of the places are for hosts and publishers of
+	// which no other descriptor is being read. Calls that want more wait, and
 	// are answered RATE_LIMITED if their time ends meanwhile. What is still being read
 	// for a call that has ended counts, too, as does that call in `runs`; it gives way to
 	// what is waited for. Default: 64.

@@ -91,11 +91,11 @@ func TestS46PlacesAreHeldForDocuments(t *testing.T) {
 	}
 }
 
-// S46: of one source, so many descriptors are read at a time, and half as many at one
+// S46: of one source, so many descriptors are read at a time, and fewer at one
 // host. Calls that want more wait, and are told the limit if their time ends meanwhile;
 // what nobody waits for any more gives way. Other sources are not concerned.
 func TestS46DescriptorsAtATime(t *testing.T) {
-	const skills, reads, atOneHost = 40, 6, 3
+	const skills, reads, atOneHost = 40, 12, 3
 	p := many(t, "acme", skills, hostile.Hang())
 	for _, id := range []string{"acme/ok", "acme/later"} {
 		p.Publish(hostile.Skill{ID: id})
@@ -132,7 +132,7 @@ func TestS46DescriptorsAtATime(t *testing.T) {
 		told.Go(func() {
 			a := impatient.Execute("acme.s"+strconv.Itoa(i), nil)
 			if a.Outcome() != "RATE_LIMITED" || a.Data.Source != "bridge" || a.Data.Executed != "no" || a.Data.Next != "retry" || a.Data.Retry == nil ||
-				!strings.Contains(string(a.Data.Details), `"limit":"reads","max":6`) || !strings.Contains(a.Message, "limits reads") {
+				!strings.Contains(string(a.Data.Details), `"limit":"reads","max":12`) || !strings.Contains(a.Message, "limits reads") {
 				t.Errorf("%v", a)
 			}
 		})
@@ -155,12 +155,14 @@ func TestS46DescriptorsAtATime(t *testing.T) {
 func TestS46HostsThatHang(t *testing.T) {
 	const reads = 64
 	for name, test := range map[string]struct {
-		of   func(i int) (publisher, host int)
-		hang int // at a time, at least
+		of     func(i int) (publisher, host int)
+		hang   int  // at a time, at least
+		inTurn bool // the next ten are asked for when the first of those before hang
 	}{
-		"one host":                   {func(i int) (int, int) { return i, 0 }, 32},
-		"20 hosts and publishers":    {func(i int) (int, int) { return i % 20, i % 20 }, 61},
-		"any host, of one publisher": {func(i int) (int, int) { return 0, i }, 32},
+		"one host":                    {func(i int) (int, int) { return i, 0 }, 16, false},
+		"20 hosts and publishers":     {func(i int) (int, int) { return i % 20, i % 20 }, 31, false},
+		"20 hosts, one after another": {func(i int) (int, int) { return i / 10, i / 10 }, 36, true},
+		"any host, of one publisher":  {func(i int) (int, int) { return 0, i }, 16, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host := hostile.NewProvider(t)
@@ -190,7 +192,10 @@ func TestS46HostsThatHang(t *testing.T) {
 			waiting := c.With(hostile.Context(ctx))
 			most := peak(host)
 			var hanging sync.WaitGroup
-			for _, name := range calls {
+			for i, name := range calls {
+				if test.inTurn && i%10 == 0 {
+					hostile.Eventually(t, 8*time.Second, func() bool { return host.Hanging() >= i/10 }, "those before hang")
+				}
 				hanging.Go(func() { waiting.Execute(name, nil) })
 			}
 			hostile.Eventually(t, 8*time.Second, func() bool { return host.Hanging() >= test.hang }, "hosts hang")

@@ -37,8 +37,8 @@ type Limits struct {
 	ArgumentComplexity int
 	// OutputSize bounds the output of a run, in bytes of JSON. It never exceeds the client's MaxResponseSize.
 	OutputSize int64
-	// Reads is how many descriptors of the source are read at a time: of one host and of one publisher, no more than there
-	// is room for others. Further ones wait for as long as their calls do.
+	// Reads is how many descriptors of the source are read at a time: of one host and of one publisher, a quarter or
+	// fewer (see [cache.Request]). Further ones wait for as long as their calls do.
 	Reads int
 	// FailedReads is how many requests, at once and a minute, may be made for URLs that have failed, at a host that is
 	// not the source's own; four times the larger of FailedReads and Reads may fail at once of those that have not. That
