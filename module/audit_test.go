@@ -28,7 +28,7 @@ func TestAudit(t *testing.T) {
 	for range 2 {
 		o.Notice(t.Context(), denied)
 		o.Notice(t.Context(), &skillsharing.Notice{Level: slog.LevelWarn, Source: "acme", Message: "something else"})
-		o.Called(t.Context(), &translate.Call{Name: "acme.now", Principal: "ada", TraceID: "t1"},
+		o.Called(t.Context(), &translate.Call{Caller: run.Caller{Principal: "ada", TraceID: "t1"}, Name: "acme.now"},
 			&translate.Outcome{SkillID: "acme/now", Run: &translate.Run{Ref: run.Ref{ExecutionID: "e1"}, State: run.Completed}},
 			&translate.Statistics{Source: "acme", Operation: translate.OperationExecute})
 	}

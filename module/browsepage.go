@@ -167,7 +167,7 @@ func (m *pageMaker) one(ctx context.Context, name string) int {
 	ctx, cancel := context.WithTimeout(ctx, m.limits.whole)
 	defer cancel()
 	m.page.Skill = plain(name, maxShownName)
-	d, failure := m.bridge.Describe(ctx, translate.Call{Name: name, Principal: m.principal})
+	d, failure := m.bridge.Describe(ctx, translate.Call{Caller: run.Caller{Principal: m.principal}, Name: name})
 	if failure != nil && (failure.Kind == run.SkillNotFound || failure.Kind == run.InvalidArguments) {
 		m.page.Problem = m.reason(failure)
 		return http.StatusNotFound
@@ -285,7 +285,7 @@ func fairShares(most int, wanted []int) []int {
 func (m *pageMaker) list(ctx context.Context, namespace string) translate.Listing {
 	ctx, cancel := context.WithTimeout(ctx, m.limits.listing)
 	defer cancel()
-	return m.bridge.List(ctx, translate.Query{Namespace: namespace, Principal: m.principal})
+	return m.bridge.List(ctx, translate.Query{Caller: run.Caller{Principal: m.principal}, Namespace: namespace})
 }
 
 // described is the answer to the wish to know all about a skill.
@@ -320,7 +320,7 @@ func (m *pageMaker) read(ctx context.Context, portions []portion) map[string]des
 					if left.Load() < 0 {
 						return nil
 					}
-					description, failure := m.bridge.Describe(ctx, translate.Call{Name: e.Name, Principal: m.principal})
+					description, failure := m.bridge.Describe(ctx, translate.Call{Caller: run.Caller{Principal: m.principal}, Name: e.Name})
 					if failure == nil {
 						left.Add(-int64(len(description.Document)))
 					}

@@ -815,7 +815,7 @@ func BenchmarkMetricsOfCall(b *testing.B) {
 	countAnew(b)
 	o := newObserver(zap.NewNop())
 	arrived := time.Now()
-	c := &translate.Call{Front: "skills_protocol", Method: "execute_skill", Name: "acme.x", Arrived: arrived}
+	c := &translate.Call{Caller: run.Caller{Front: "skills_protocol", Method: "execute_skill", Arrived: arrived}, Name: "acme.x"}
 	completed := &translate.Outcome{SkillID: "acme/x", Run: &translate.Run{State: run.Completed}}
 	failed := &translate.Outcome{SkillID: "acme/x", Failure: &run.Failure{Kind: run.DeadlineExceeded, Cause: errors.New("late")}}
 	at := func(ms int) time.Time { return arrived.Add(time.Duration(ms) * time.Millisecond) }

@@ -88,7 +88,7 @@ func TestWarningsAreNotRepeated(t *testing.T) {
 func TestCalledFields(t *testing.T) {
 	o, logs := observed(zapcore.DebugLevel)
 	o.Called(t.Context(),
-		&translate.Call{Name: strings.Repeat("n", 1000), Principal: "alice", TraceID: "abc", Args: []byte(`{"private":"argument"}`)},
+		&translate.Call{Caller: run.Caller{Principal: "alice", TraceID: "abc"}, Name: strings.Repeat("n", 1000), Args: []byte(`{"private":"argument"}`)},
 		&translate.Outcome{
 			SkillID: "acme/x",
 			Run:     &translate.Run{Ref: run.Ref{ExecutionID: "run1"}, State: run.Failed, Output: []byte(`"private output"`)},
@@ -168,7 +168,7 @@ func TestClipTakesNoMemory(t *testing.T) {
 func TestLoggedTextsAreBounded(t *testing.T) {
 	long := strings.Repeat("ä", 100_000) + "\xff"
 	o, logs := observed(zapcore.DebugLevel)
-	o.Called(t.Context(), &translate.Call{Name: long, Principal: long}, &translate.Outcome{
+	o.Called(t.Context(), &translate.Call{Caller: run.Caller{Principal: long}, Name: long}, &translate.Outcome{
 		SkillID: long,
 		Run:     &translate.Run{Ref: run.Ref{ExecutionID: long}, State: run.State(200)},
 		Failure: &run.Failure{

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
@@ -36,9 +37,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 		return h.browser.serve(r.Context(), w, r, principal, ambiguous)
 	}
 	ctx := &requestContext{CallerContext: skillsprotocol.CallerContext{Context: r.Context(), Caller: skillsprotocol.Caller{
-		Principal: principal, Ambiguous: ambiguous,
-		TraceID: traceID(r.Header["Traceparent"]),
-		Arrived: arrived,
+		Caller:    run.Caller{Principal: principal, TraceID: traceID(r.Header["Traceparent"]), Arrived: arrived},
+		Ambiguous: ambiguous,
 	}}}
 	ctx.to = answerWriter{w, r.Context()}
 	h.server.Serve(ctx, &ctx.to, r)

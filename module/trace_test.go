@@ -561,7 +561,7 @@ func untraced(ctx context.Context, c *translate.Call, e *skillsharing.Exchange, 
 }
 
 func untracedCall() (*translate.Call, *skillsharing.Exchange, *translate.Outcome, *translate.Statistics) {
-	return &translate.Call{Method: "execute_skill"}, &skillsharing.Exchange{Phase: run.PhaseInvoke, Method: http.MethodPost, URL: new(url.URL)},
+	return &translate.Call{Caller: run.Caller{Method: "execute_skill"}}, &skillsharing.Exchange{Phase: run.PhaseInvoke, Method: http.MethodPost, URL: new(url.URL)},
 		new(translate.Outcome), new(translate.Statistics)
 }
 

@@ -168,13 +168,13 @@ func TestPrincipalOfSource(t *testing.T) {
 
 	for _, name := range []string{"acme.closed.weather", "acme/closed/weather", "acme.nothing", "wx", "single", "directory.closed.weather"} {
 		for principal, want := range map[string]bool{"": false, "alice": true} {
-			o := b.Execute(t.Context(), translate.Call{Name: name, Args: []byte(`{"city":"Tokyo"}`), Principal: principal})
+			o := b.Execute(t.Context(), translate.Call{Caller: run.Caller{Principal: principal}, Name: name, Args: []byte(`{"city":"Tokyo"}`)})
 			refused := o.Failure != nil && o.Failure.Kind == run.AuthRequired && o.Failure.Next() == run.NextAuthenticate &&
 				strings.Contains(string(skillsprotocol.Details(o.Failure)), `"required_by":"bridge"`)
 			if refused == want {
 				t.Errorf("%s by %q: %+v", name, principal, o.Failure)
 			}
-			if _, failure := b.Describe(t.Context(), translate.Call{Name: name, Principal: principal}); principal == "" && (failure == nil || failure.Kind != run.AuthRequired) {
+			if _, failure := b.Describe(t.Context(), translate.Call{Caller: run.Caller{Principal: principal}, Name: name}); principal == "" && (failure == nil || failure.Kind != run.AuthRequired) {
 				t.Errorf("%s described to anyone: %+v", name, failure)
 			}
 		}
@@ -197,7 +197,7 @@ func TestPrincipalOfSource(t *testing.T) {
 	if len(listing.Unavailable) != 2 || listing.Unavailable[0].Failure.Kind != run.AuthRequired {
 		t.Errorf("unavailable: %+v", listing.Unavailable)
 	}
-	if known := b.List(t.Context(), translate.Query{Principal: "alice"}); len(known.Unavailable) != 0 {
+	if known := b.List(t.Context(), translate.Query{Caller: run.Caller{Principal: "alice"}}); len(known.Unavailable) != 0 {
 		t.Errorf("unavailable to alice: %+v", known.Unavailable)
 	}
 	closed.received(t, "POST /run/weather", 4) // all by alice

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -49,7 +50,7 @@ func TestAllocations(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector takes memory of its own")
 	}
-	call := Call{Name: "acme.skill-50", Args: jsontext.Value(`{"location":"Tokyo","days":5}`), TraceID: "4bf92f3577b34da6a3ce929d0e0e4736"}
+	call := Call{Caller: run.Caller{TraceID: "4bf92f3577b34da6a3ce929d0e0e4736"}, Name: "acme.skill-50", Args: jsontext.Value(`{"location":"Tokyo","days":5}`)}
 	of := func(provider http.RoundTripper, runs int) int {
 		bridge := newBenchBridge(t, call)
 		for _, s := range bridge.catalog.sources {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -82,7 +83,7 @@ func newBenchBridge(tb testing.TB, call Call) *Bridge {
 	return bridge
 }
 
-var benchCall = Call{Name: "acme.skill-50", Args: jsontext.Value(`{"location":"Tokyo","days":5}`), TraceID: "4bf92f3577b34da6a3ce929d0e0e4736"}
+var benchCall = Call{Caller: run.Caller{TraceID: "4bf92f3577b34da6a3ce929d0e0e4736"}, Name: "acme.skill-50", Args: jsontext.Value(`{"location":"Tokyo","days":5}`)}
 
 // BenchmarkResolve is the way from a name to a skill that is ready to be invoked,
 // with all documents in the cache; or, for a name that means nothing, to the

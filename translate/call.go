@@ -13,6 +13,8 @@ import (
 // Call is an agent's wish to have a skill executed, free of the words of the
 // protocol it arrived in.
 type Call struct {
+	run.Caller
+
 	// Name is the skill's name as the agent wrote it. A name that the operator gave comes first; then a namespace
 	// at its beginning says which source decides; and a bare id counts only where there is a single source.
 	Name string
@@ -35,16 +37,6 @@ type Call struct {
 	// Wait, if not nil, is how long the agent waits, from the call's arrival, for a run that was accepted. If it has not
 	// ended by then, that is the Outcome, and no failure. The call's timeout bounds it.
 	Wait *time.Duration
-	// Arrived is when the call reached the bridge: the deadline counts from there. Zero: now.
-	Arrived time.Time
-	// Principal says who is asking, as established in front of the bridge; empty is anonymous.
-	Principal string
-	// TraceID is the trace the call belongs to (W3C Trace Context, 32 hexadecimal digits); empty: a new one is made.
-	TraceID string
-	// TraceParent is the traceparent header of requests to the provider; empty: they have none.
-	TraceParent string
-	// Front and Method are the protocol and the method by which the call came, for reports.
-	Front, Method string
 }
 
 // Memory can be given back.
@@ -89,12 +81,9 @@ type Listing struct {
 
 // Query selects skills.
 type Query struct {
-	Namespace string // only this one; empty: all
-	Principal string // who is asking; empty: anonymous
+	run.Caller
 
-	Arrived       time.Time // when it reached the bridge, for reports; zero: now
-	TraceID       string    // as that of a [Call]
-	Front, Method string    // as those of a [Call]
+	Namespace string // only this one; empty: all
 }
 
 // Entry is a skill as its source lists it.

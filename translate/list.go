@@ -14,7 +14,7 @@ import (
 // List returns the skills that the principal may see. Sources that can't be read
 // are named; they keep nothing from the others.
 func (b *Bridge) List(ctx context.Context, q Query) Listing {
-	x := b.begin(ctx, Call{Principal: q.Principal, Arrived: q.Arrived, TraceID: q.TraceID, Front: q.Front, Method: q.Method})
+	x := b.begin(ctx, Call{Caller: q.Caller})
 	defer x.release()
 	x.setDeadline(b.config.MaxTimeout)
 	listing := b.list(x, q)

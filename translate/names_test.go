@@ -174,15 +174,15 @@ func TestPrivateSkills(t *testing.T) {
 			}
 			bridge := newBridge(t, s)
 			var listed []string
-			for _, e := range bridge.List(t.Context(), translate.Query{Principal: test.principal}).Skills {
+			for _, e := range bridge.List(t.Context(), translate.Query{Caller: run.Caller{Principal: test.principal}}).Skills {
 				listed = append(listed, e.Name)
 			}
 			if !slices.Equal(listed, test.listed) {
 				t.Errorf("listed %q, want %q", listed, test.listed)
 			}
-			_, never := bridge.Describe(t.Context(), translate.Call{Name: "acme.never", Principal: test.principal})
+			_, never := bridge.Describe(t.Context(), translate.Call{Caller: run.Caller{Principal: test.principal}, Name: "acme.never"})
 			for _, name := range []string{"acme.secret", "acme/secret"} {
-				_, failure := bridge.Describe(t.Context(), translate.Call{Name: name, Principal: test.principal})
+				_, failure := bridge.Describe(t.Context(), translate.Call{Caller: run.Caller{Principal: test.principal}, Name: name})
 				if hidden := slices.Contains(test.unknown, name); hidden != (failure != nil) {
 					t.Errorf("%s: failure %v, hidden %v", name, failure, hidden)
 				}
@@ -190,7 +190,7 @@ func TestPrivateSkills(t *testing.T) {
 					t.Errorf("%s is told apart from a skill that does not exist: %+v", name, failure)
 				}
 			}
-			if _, failure := bridge.Describe(t.Context(), translate.Call{Name: "mine", Principal: test.principal}); failure != nil {
+			if _, failure := bridge.Describe(t.Context(), translate.Call{Caller: run.Caller{Principal: test.principal}, Name: "mine"}); failure != nil {
 				t.Errorf("the operator's name: %v", failure)
 			}
 		})

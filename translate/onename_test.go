@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -105,7 +106,7 @@ func TestOneNameOneSkill(t *testing.T) {
 	// listed returns the listed names of a caller and for which skill each of them is.
 	listed := func(bridge *Bridge, principal string) map[string]Entry {
 		names := map[string]Entry{}
-		listing := bridge.List(t.Context(), Query{Principal: principal})
+		listing := bridge.List(t.Context(), Query{Caller: run.Caller{Principal: principal}})
 		if len(listing.Unavailable) > 0 {
 			t.Fatalf("%+v", listing.Unavailable[0].Failure)
 		}

@@ -54,15 +54,11 @@ func executeCall(ctx context.Context, p *params) translate.Call {
 
 // describeCall reads the params that select a skill.
 func describeCall(ctx context.Context, p *params) translate.Call {
-	caller := callerOf(ctx)
 	return translate.Call{
-		Front: frontName, Method: p.request.Method,
-		Answer:    p.request,
-		Name:      p.required(paramName, "the name of a skill as list_skills shows it"),
-		Version:   p.text(paramVersion),
-		Arrived:   caller.Arrived,
-		Principal: caller.Principal,
-		TraceID:   caller.TraceID,
+		Caller:  asker(ctx, p.request.Method),
+		Answer:  p.request,
+		Name:    p.required(paramName, "the name of a skill as list_skills shows it"),
+		Version: p.text(paramVersion),
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -64,15 +63,11 @@ type Tokens interface {
 
 // Caller says who is asking and since when.
 type Caller struct {
-	// Principal was established in front of the bridge; empty is anonymous.
-	Principal string
+	run.Caller
+
 	// Ambiguous says why a principal can be mistaken for another; empty: it can't. Such a caller is refused, in every
 	// method, and Principal is empty.
 	Ambiguous string
-	// TraceID is the trace the request belongs to (W3C Trace Context, 32 hexadecimal digits), or empty.
-	TraceID string
-	// Arrived is when the request reached the bridge; zero means when its call starts.
-	Arrived time.Time
 }
 
 type (
@@ -111,6 +106,13 @@ func callerOf(ctx context.Context) Caller {
 		return *c
 	}
 	return Caller{}
+}
+
+// asker is who calls a method.
+func asker(ctx context.Context, method string) run.Caller {
+	who := callerOf(ctx).Caller
+	who.Front, who.Method = frontName, method
+	return who
 }
 
 // Profile is how the Skills Protocol wants the JSON-RPC envelope treated:
@@ -215,7 +217,6 @@ func (f *Front) bridge(p *params) Bridge {
 // report has the bridge report a request that was answered without calling it; a nil
 // failure means that it was answered well.
 func (f *Front) report(ctx context.Context, method string, failure *run.Failure) {
-	caller := callerOf(ctx)
 	operation := translate.OperationDescribe
 	switch method {
 	case methodExecute:
@@ -225,9 +226,7 @@ func (f *Front) report(ctx context.Context, method string, failure *run.Failure)
 	case methodList:
 		operation = translate.OperationList
 	}
-	f.Bridge.Report(ctx, translate.Call{
-		Front: frontName, Method: method, Arrived: caller.Arrived, Principal: caller.Principal, TraceID: caller.TraceID,
-	}, operation, failure)
+	f.Bridge.Report(ctx, translate.Call{Caller: asker(ctx, method)}, operation, failure)
 }
 
 // methodNotFound tells a method that the bridge can't offer from one that does

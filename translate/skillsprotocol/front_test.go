@@ -217,7 +217,7 @@ func TestRequirePrincipal(t *testing.T) {
 	}
 	b := &fakeBridge{outcome: done}
 	arrived := time.Unix(1_700_000_000, 0)
-	ctx := skillsprotocol.WithCaller(t.Context(), skillsprotocol.Caller{Principal: "ada", TraceID: "0af7651916cd43dd8448eb211c80319c", Arrived: arrived})
+	ctx := skillsprotocol.WithCaller(t.Context(), skillsprotocol.Caller{Caller: run.Caller{Principal: "ada", TraceID: "0af7651916cd43dd8448eb211c80319c", Arrived: arrived}})
 	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, RequirePrincipal: true}
 	if _, fault := front.ServeRPC(ctx, request("execute_skill", `{"name":"a.b"}`)); fault != nil {
 		t.Fatal(fault)

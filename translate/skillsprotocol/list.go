@@ -39,13 +39,9 @@ func (f *Front) listSkills(ctx context.Context, p *params) (jsontext.Value, *jso
 	if p.failure != nil {
 		return nil, p.refusal()
 	}
-	caller := callerOf(ctx)
 	listing := f.bridge(p).List(ctx, translate.Query{
-		Front: frontName, Method: p.request.Method,
+		Caller:    asker(ctx, p.request.Method),
 		Namespace: namespace,
-		Arrived:   caller.Arrived,
-		Principal: caller.Principal,
-		TraceID:   caller.TraceID,
 	})
 	page, more := pageAfter(listing.Skills, after, limit)
 

@@ -18,7 +18,7 @@ import (
 func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.Error) {
 	token := p.required(paramRunToken, "the run_token of an earlier answer")
 	caller := callerOf(ctx)
-	call := translate.Call{Front: frontName, Method: p.request.Method, Wait: p.wait(), Arrived: caller.Arrived, Principal: caller.Principal, TraceID: caller.TraceID}
+	call := translate.Call{Caller: asker(ctx, p.request.Method), Wait: p.wait()}
 	if p.failure != nil {
 		return nil, p.refusal()
 	}

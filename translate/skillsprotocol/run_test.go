@@ -95,7 +95,7 @@ func TestWaitIsChecked(t *testing.T) {
 
 func TestRunTokenOfAnother(t *testing.T) {
 	b := &fakeBridge{outcome: goesOn()}
-	ctx := skillsprotocol.WithCaller(t.Context(), skillsprotocol.Caller{Principal: "bob"})
+	ctx := skillsprotocol.WithCaller(t.Context(), skillsprotocol.Caller{Caller: run.Caller{Principal: "bob"}})
 	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}}
 	for _, token := range []string{"acme|acme/slow|1.0.0|exec-1|alice", "acme|acme/slow|1.0.0|exec-1|", "x"} {
 		_, fault := front.ServeRPC(ctx, request("get_run", `{"run_token":"`+token+`"}`))
