@@ -9,7 +9,7 @@ import (
 // Failure is all that is known about why a skill could not be found, read, invoked
 // or followed, or how a run failed. Fronts say it in their own words. What it points
 // to may be shared with others, and must not be changed.
-type Failure struct {
+type Failure struct { //nolint:errname // it is what a call ends with, and an error only where it is passed as one
 	Kind    Kind
 	Phase   Phase
 	By      Party  // whose finding it is

@@ -38,8 +38,8 @@ type input struct {
 
 // CompileInputs prepares the check of arguments. A parameter's schema that is
 // invalid, refers to anything outside of itself, or is too large or complex, and
-// a name given twice, are a [*run.Failure] of the kind [run.InvalidDocument] and the
-// violations as details. A schema with regular expressions that Go's engine does
+// a name given twice, are a [*run.Failure] of the kind [run.InvalidDocument] with
+// the violations. A schema with regular expressions that Go's engine does
 // not know, such as lookaround, is left to the provider.
 func CompileInputs(params []Parameter) (*Inputs, error) { return standard.compileInputs(params) }
 
@@ -106,8 +106,8 @@ func (l *Limits) inputs(params []Parameter, schemaOf func(i int) (any, *run.Viol
 // states one. What the descriptor does not name passes.
 //
 // The error tells the first argument at fault: of the missing ones in the order
-// of the descriptor, else in the order of the arguments. It is VALIDATION_ERROR
-// with Arguments set; if args is no object, these name "args" as a whole.
+// of the descriptor, else in the order of the arguments; or all of them, if args is no
+// object.
 func (in *Inputs) Check(args jsontext.Value) *run.Failure {
 	return in.check(context.Background(), asker{}, args, new(Checks))
 }

@@ -13,9 +13,9 @@ import (
 )
 
 // ParseDescriptor validates and reads a descriptor (section 9.3, parse). Its
-// error is a [*run.Failure]: VERSION_INCOMPATIBLE if the document follows a newer
+// error is a [*run.Failure]: [run.VersionIncompatible] if the document follows a newer
 // MAJOR of the protocol, whatever else may be wrong with it by the rules of this
-// one (section 6.4), else VALIDATION_ERROR with the violations as details.
+// one (section 6.4), else [run.InvalidDocument] with the violations.
 func ParseDescriptor(doc []byte) (*Descriptor, error) { return standard.parseDescriptor(doc) }
 
 func (l *Limits) parseDescriptor(doc []byte) (*Descriptor, error) {
@@ -57,10 +57,10 @@ func (l *Limits) readDescriptor(doc []byte) (*Descriptor, *Inputs, error) {
 	return descriptor, inputs, nil
 }
 
-// ParseIndex validates and reads an index. Its error is a [*run.Failure] with the
-// code VALIDATION_ERROR and the violations as details: one bad entry makes the
-// index invalid, as one id given twice does (section 4.3.4). The version of an
-// index is not judged: only descriptors are invoked.
+// ParseIndex validates and reads an index. Its error is a [*run.Failure] of the
+// kind [run.InvalidDocument] with the violations: one bad entry makes the index
+// invalid, as one id given twice does (section 4.3.4). The version of an index is
+// not judged: only descriptors are invoked.
 func ParseIndex(doc []byte) (*Index, error) { return standard.parseIndex(doc) }
 
 func (l *Limits) parseIndex(doc []byte) (*Index, error) {

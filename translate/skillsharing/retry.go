@@ -19,7 +19,7 @@ import (
 
 // failedAttempt is why one request did not start a run, and whether it can have
 // reached the provider.
-type failedAttempt struct {
+type failedAttempt struct { //nolint:errname // as the failure that it is made of
 	*run.Failure
 	dropped bool          // no answer came
 	written bool          // the request may have arrived

@@ -118,7 +118,7 @@ func invalidURL(pointer string, err error) *run.Failure {
 	return InvalidDescriptor("The descriptor has an unusable URL.", run.Violation{Path: pointer, Message: err.Error()})
 }
 
-// InvalidDescriptor is the VALIDATION_ERROR of a descriptor (section 8.3.1).
+// InvalidDescriptor is the failure of an invalid descriptor (section 8.3.1).
 func InvalidDescriptor(message string, violations ...run.Violation) *run.Failure {
 	return &run.Failure{
 		Kind: run.InvalidDocument, Message: message, Phase: run.PhaseDescriptor, By: run.Bridge,

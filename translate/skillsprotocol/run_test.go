@@ -115,8 +115,8 @@ func TestRunTokenInFailures(t *testing.T) {
 	const token = `"run_token":"acme|acme/slow|1.0.0|exec-1|"`
 	for _, kind := range []run.Kind{run.DeadlineExceeded, run.Stopped, run.Unreachable, run.ProviderFault, run.RateLimited} {
 		o := goesOn()
-		o.Failure = &run.Failure{Kind: kind,
-			Executed: run.ExecutedYes, By: run.Bridge, ExecutionID: "exec-1",
+		o.Failure = &run.Failure{
+			Kind: kind, Executed: run.ExecutedYes, By: run.Bridge, ExecutionID: "exec-1",
 		}
 		got, fault := ask(t, &fakeBridge{outcome: o}, "execute_skill", `{"name":"a"}`)
 		if fault != nil {
