@@ -75,13 +75,17 @@ func (o *observer) Exchange(ctx context.Context, e *skillsharing.Exchange) {
 
 // Notice implements skillsharing.Observer. Equal notices are logged once a minute.
 func (o *observer) Notice(ctx context.Context, n *skillsharing.Notice) {
+	level := zapLevel(n.Level)
+	logged := o.logger.Core().Enabled(level)
+	if !logged && !n.SecretDenied && n.Unusable == nil {
+		return // it is read nowhere: some providers cause one in every call
+	}
 	n = o.scrubbed(n)
 	o.audit.denied(translate.CallOf(ctx), n)
 	if n.Unusable != nil {
 		o.health.unusable(n.Source, n.Unusable)
 	}
-	level := zapLevel(n.Level)
-	if !o.logger.Core().Enabled(level) {
+	if !logged {
 		return
 	}
 	message := clip(n.Message, maxLoggedError)
