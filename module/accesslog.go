@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -62,15 +63,15 @@ type servedCall struct {
 	method, source, skill, outcome, executionID, traceID string
 }
 
-func (s *servedCalls) add(c *translate.Call, o *translate.Outcome, stats *translate.Statistics) {
+func (s *servedCalls) add(c *translate.Call, o *run.Run, stats *translate.Statistics) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.count++; s.count > 1 {
 		return
 	}
 	s.first = servedCall{method: c.Method, source: stats.Source, skill: o.SkillID, outcome: outcomeOf(o, stats), traceID: c.TraceID}
-	if o.Run != nil {
-		s.first.executionID = o.Run.ExecutionID
+	if o.State != 0 {
+		s.first.executionID = o.ExecutionID
 	}
 }
 

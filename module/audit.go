@@ -24,7 +24,7 @@ func newAudit(logger *zap.Logger, wanted bool) *audit {
 
 // called tells of a call about a run, and of each other that failed. That the whole
 // bridge is closed to a caller is told by refused.
-func (a *audit) called(c *translate.Call, o *translate.Outcome, s *translate.Statistics) {
+func (a *audit) called(c *translate.Call, o *run.Run, s *translate.Statistics) {
 	f := o.Failure
 	closed := f != nil && f.Demand != nil && s.Source == ""
 	if a == nil || closed || f == nil && !asksForRun(s) {
@@ -34,8 +34,8 @@ func (a *audit) called(c *translate.Call, o *translate.Outcome, s *translate.Sta
 	if o.Failure != nil {
 		executed = o.Failure.Executed
 	}
-	if o.Run != nil {
-		executionID = o.Run.ExecutionID
+	if o.State != 0 {
+		executionID = o.ExecutionID
 	}
 	a.logger.Info("call",
 		zap.String("principal", clip(c.Principal, maxLogged)),

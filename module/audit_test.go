@@ -29,7 +29,7 @@ func TestAudit(t *testing.T) {
 		o.Notice(t.Context(), denied)
 		o.Notice(t.Context(), &skillsharing.Notice{Level: slog.LevelWarn, Source: "acme", Message: "something else"})
 		o.Called(t.Context(), &translate.Call{Caller: run.Caller{Principal: "ada", TraceID: "t1"}, Name: "acme.now"},
-			&translate.Outcome{SkillID: "acme/now", Run: &translate.Run{Ref: run.Ref{ExecutionID: "e1"}, State: run.Completed}},
+			&run.Run{Ref: run.Ref{SkillID: "acme/now", ExecutionID: "e1"}, State: run.Completed},
 			&translate.Statistics{Source: "acme", Operation: translate.OperationExecute})
 	}
 	o.audit.refused("list_skills", "why")
@@ -50,7 +50,7 @@ func TestNoAudit(t *testing.T) {
 	core, logs := zaptest.New(zap.DebugLevel)
 	o := newObserver(zap.New(core))
 	o.audit = newAudit(o.logger, false)
-	o.Called(context.Background(), &translate.Call{}, &translate.Outcome{Run: new(translate.Run)}, &translate.Statistics{})
+	o.Called(context.Background(), &translate.Call{}, &run.Run{State: run.Accepted}, &translate.Statistics{})
 	o.Notice(t.Context(), &skillsharing.Notice{SecretDenied: true})
 	o.audit.refused("x", "why")
 	for _, line := range logs.All() {

@@ -135,7 +135,7 @@ func (m *metrics) register(registry prometheus.Registerer) error {
 }
 
 // called counts a call that has ended.
-func (m *metrics) called(c *translate.Call, o *translate.Outcome, s *translate.Statistics) {
+func (m *metrics) called(c *translate.Call, o *run.Run, s *translate.Statistics) {
 	provider, outcome := providerLabel(s.Source), outcomeOf(o, s)
 	m.calls.WithLabelValues(c.Front, c.Method, provider, m.skills.of(o.SkillID), outcome).Inc()
 	if !asksForRun(s) {

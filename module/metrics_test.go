@@ -535,16 +535,16 @@ func TestOutcomeLabels(t *testing.T) {
 	execute := &translate.Statistics{Operation: translate.OperationExecute}
 	seen := map[string]bool{}
 	for kind := run.Internal; kind <= run.RunFailed; kind++ {
-		label := outcomeOf(&translate.Outcome{Failure: &run.Failure{Kind: kind}}, execute)
+		label := outcomeOf(&run.Run{Failure: &run.Failure{Kind: kind}}, execute)
 		if label == "" || seen[label] {
 			t.Errorf("kind %d is %q", kind, label)
 		}
 		seen[label] = true
 	}
-	for want, o := range map[string]*translate.Outcome{
-		"completed": {Run: &translate.Run{State: run.Completed}},
-		"running":   {Run: &translate.Run{State: run.Working}},
-		"failed":    {Run: &translate.Run{State: run.Failed}, Failure: &run.Failure{Kind: run.RunFailed}},
+	for want, o := range map[string]*run.Run{
+		"completed": {State: run.Completed},
+		"running":   {State: run.Working},
+		"failed":    {State: run.Failed, Failure: &run.Failure{Kind: run.RunFailed}},
 		"internal":  {}, // as after a panic
 	} {
 		if got := outcomeOf(o, execute); got != want {
@@ -552,11 +552,11 @@ func TestOutcomeLabels(t *testing.T) {
 		}
 	}
 	for _, o := range []translate.Operation{translate.OperationDescribe, translate.OperationList} {
-		if got := outcomeOf(&translate.Outcome{}, &translate.Statistics{Operation: o}); got != outcomeCompleted {
+		if got := outcomeOf(&run.Run{}, &translate.Statistics{Operation: o}); got != outcomeCompleted {
 			t.Errorf("%s without a failure is %q", o, got)
 		}
 	}
-	if got := outcomeOf(&translate.Outcome{Failure: &run.Failure{Kind: math.MaxUint8}}, execute); got != "internal" {
+	if got := outcomeOf(&run.Run{Failure: &run.Failure{Kind: math.MaxUint8}}, execute); got != "internal" {
 		t.Errorf("an unknown kind is %q", got)
 	}
 }
@@ -816,8 +816,8 @@ func BenchmarkMetricsOfCall(b *testing.B) {
 	o := newObserver(zap.NewNop())
 	arrived := time.Now()
 	c := &translate.Call{Caller: run.Caller{Front: "skills_protocol", Method: "execute_skill", Arrived: arrived}, Name: "acme.x"}
-	completed := &translate.Outcome{SkillID: "acme/x", Run: &translate.Run{State: run.Completed}}
-	failed := &translate.Outcome{SkillID: "acme/x", Failure: &run.Failure{Kind: run.DeadlineExceeded, Cause: errors.New("late")}}
+	completed := &run.Run{Ref: run.Ref{SkillID: "acme/x"}, State: run.Completed}
+	failed := &run.Run{Ref: run.Ref{SkillID: "acme/x"}, Failure: &run.Failure{Kind: run.DeadlineExceeded, Cause: errors.New("late")}}
 	at := func(ms int) time.Time { return arrived.Add(time.Duration(ms) * time.Millisecond) }
 	once := &translate.Statistics{Source: "acme", Duration: time.Second, Found: at(1), Submitted: at(2), Effort: skillsharing.Effort{Attempts: 1}}
 	polled := *once
@@ -827,7 +827,7 @@ func BenchmarkMetricsOfCall(b *testing.B) {
 	}
 	for _, bc := range []struct {
 		name    string
-		outcome *translate.Outcome
+		outcome *run.Run
 		s       *translate.Statistics
 	}{{"once", completed, once}, {"polled", completed, &polled}, {"failed", failed, once}} {
 		b.Run(bc.name, func(b *testing.B) {

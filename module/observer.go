@@ -179,7 +179,7 @@ func repeated(dropped int) zap.Field {
 }
 
 // Called implements translate.Observer.
-func (o *observer) Called(ctx context.Context, c *translate.Call, out *translate.Outcome, s *translate.Statistics) {
+func (o *observer) Called(ctx context.Context, c *translate.Call, out *run.Run, s *translate.Statistics) {
 	endTrace(ctx, c, out, s)
 	if c.Front == "" && !asksForRun(s) {
 		return // from the page for browsers, or from a command: that is no call
@@ -196,7 +196,7 @@ func (o *observer) Called(ctx context.Context, c *translate.Call, out *translate
 	switch {
 	case out.Failure != nil:
 		level, message = o.failureLevel(out.Failure, s.Source), "call failed"
-	case out.Run == nil && asksForRun(s): // by a panic, which is logged, too
+	case out.State == 0 && asksForRun(s): // by a panic, which is logged, too
 		message = "call failed"
 	}
 	line := o.logger.Check(level, message)
@@ -229,10 +229,10 @@ func (o *observer) Called(ctx context.Context, c *translate.Call, out *translate
 		*fields = append(*fields, zap.String("descriptor", s.Descriptor.String()))
 	}
 	*fields = appendPhases(*fields, c, s)
-	if out.Run != nil {
+	if out.State != 0 {
 		*fields = append(*fields,
-			zap.String("execution_id", clip(out.Run.ExecutionID, maxLogged)),
-			zap.String("status", out.Run.State.String()))
+			zap.String("execution_id", clip(out.ExecutionID, maxLogged)),
+			zap.String("status", out.State.String()))
 	}
 	if out.Failure != nil {
 		*fields = append(*fields, failureFields(out.Failure)...)

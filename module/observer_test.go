@@ -53,7 +53,7 @@ func TestCalledLevels(t *testing.T) {
 		"bug":                           {failure(run.Internal, run.Failure{}), zapcore.ErrorLevel},
 	} {
 		o, logs := observed(zapcore.DebugLevel)
-		o.Called(t.Context(), &translate.Call{}, &translate.Outcome{Failure: tc.failure}, &translate.Statistics{})
+		o.Called(t.Context(), &translate.Call{}, &run.Run{Failure: tc.failure}, &translate.Statistics{})
 		if lines := logs.All(); len(lines) != 1 || lines[0].Level != tc.want {
 			t.Errorf("%s: %v, want level %s", name, lines, tc.want)
 		}
@@ -66,7 +66,7 @@ func TestWarningsAreNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, logs := observed(zapcore.DebugLevel)
 		call := func(source string) {
-			o.Called(t.Context(), &translate.Call{}, &translate.Outcome{Failure: &run.Failure{
+			o.Called(t.Context(), &translate.Call{}, &run.Run{Failure: &run.Failure{
 				Kind: run.Unreachable,
 			}}, &translate.Statistics{Source: source})
 		}
@@ -89,15 +89,11 @@ func TestCalledFields(t *testing.T) {
 	o, logs := observed(zapcore.DebugLevel)
 	o.Called(t.Context(),
 		&translate.Call{Caller: run.Caller{Principal: "alice", TraceID: "abc"}, Name: strings.Repeat("n", 1000), Args: []byte(`{"private":"argument"}`)},
-		&translate.Outcome{
-			SkillID: "acme/x",
-			Run:     &translate.Run{Ref: run.Ref{ExecutionID: "run1"}, State: run.Failed, Output: []byte(`"private output"`)},
-			Failure: &run.Failure{
-				Kind: run.Unreachable, Executed: run.ExecutedYes,
-				Message: "down", Phase: run.PhasePoll,
-				HTTPStatus: 503, Provider: &run.ProviderError{Details: []byte(`"private details"`)}, Cause: errors.New("no route"),
-			},
-		},
+		&run.Run{Ref: run.Ref{SkillID: "acme/x", ExecutionID: "run1"}, State: run.Failed, Output: []byte(`"private output"`), Failure: &run.Failure{
+			Kind: run.Unreachable, Executed: run.ExecutedYes,
+			Message: "down", Phase: run.PhasePoll,
+			HTTPStatus: 503, Provider: &run.ProviderError{Details: []byte(`"private details"`)}, Cause: errors.New("no route"),
+		}},
 		&translate.Statistics{Source: "acme", Duration: time.Second, Effort: skillsharing.Effort{Attempts: 2, Polls: 3}})
 	got := logs.All()[0].ContextMap()
 	for name, want := range map[string]any{
@@ -113,7 +109,7 @@ func TestCalledFields(t *testing.T) {
 		t.Errorf("logged: %s", all)
 	}
 	for _, kind := range []run.Kind{run.RunFailed, run.InvalidArguments} {
-		o.Called(t.Context(), new(translate.Call), &translate.Outcome{Failure: &run.Failure{
+		o.Called(t.Context(), new(translate.Call), &run.Run{Failure: &run.Failure{
 			Kind:    kind,
 			Message: "private words", Argument: &run.Argument{Field: run.FieldInput, Name: "city", Pointer: "/city/private", Reason: run.WrongSchema},
 		}}, new(translate.Statistics))
@@ -123,7 +119,7 @@ func TestCalledFields(t *testing.T) {
 		}
 	}
 	// That of a limit quotes nothing of them, and names it.
-	o.Called(t.Context(), new(translate.Call), &translate.Outcome{Failure: &run.Failure{
+	o.Called(t.Context(), new(translate.Call), &run.Run{Failure: &run.Failure{
 		Kind:    run.InvalidArguments,
 		Message: "too much (limits argument_complexity: 7)", Argument: &run.Argument{Field: run.FieldInput, Name: "city", Reason: run.OverLimit},
 	}}, new(translate.Statistics))
@@ -168,14 +164,10 @@ func TestClipTakesNoMemory(t *testing.T) {
 func TestLoggedTextsAreBounded(t *testing.T) {
 	long := strings.Repeat("ä", 100_000) + "\xff"
 	o, logs := observed(zapcore.DebugLevel)
-	o.Called(t.Context(), &translate.Call{Caller: run.Caller{Principal: long}, Name: long}, &translate.Outcome{
-		SkillID: long,
-		Run:     &translate.Run{Ref: run.Ref{ExecutionID: long}, State: run.State(200)},
-		Failure: &run.Failure{
-			Kind: run.Unreachable, Executed: run.ExecutedYes,
-			URL: long, Message: long, Cause: errors.New(long),
-		},
-	}, &translate.Statistics{})
+	o.Called(t.Context(), &translate.Call{Caller: run.Caller{Principal: long}, Name: long}, &run.Run{Ref: run.Ref{SkillID: long, ExecutionID: long}, State: run.State(200), Failure: &run.Failure{
+		Kind: run.Unreachable, Executed: run.ExecutedYes,
+		URL: long, Message: long, Cause: errors.New(long),
+	}}, &translate.Statistics{})
 	o.Exchange(t.Context(), &skillsharing.Exchange{URL: &url.URL{Scheme: "https", Host: "a.example", Path: "/" + long}, Err: errors.New(long)})
 	o.Notice(t.Context(), &skillsharing.Notice{Level: slog.LevelWarn, Message: long, Attrs: []slog.Attr{
 		slog.String("text", long), slog.Any("list", []string{long}), slog.Any("error", errors.New(long)),
@@ -265,7 +257,7 @@ func TestRefusalsNameTheOption(t *testing.T) {
 func TestCodesOfRuns(t *testing.T) {
 	for code, want := range map[string]string{"whatever an agent has sent": "EXECUTION_FAILED", "RATE_LIMITED": "RATE_LIMITED"} {
 		o, logs := observed(zapcore.DebugLevel)
-		o.Called(t.Context(), &translate.Call{}, &translate.Outcome{Run: new(translate.Run), Failure: &run.Failure{Kind: run.RunFailed, Provider: &run.ProviderError{Code: code}}}, new(translate.Statistics))
+		o.Called(t.Context(), &translate.Call{}, &run.Run{State: run.Failed, Failure: &run.Failure{Kind: run.RunFailed, Provider: &run.ProviderError{Code: code}}}, new(translate.Statistics))
 		if got := logs.All()[0].ContextMap()["code"]; got != want {
 			t.Errorf("%s is logged as %v", code, got)
 		}

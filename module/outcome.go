@@ -20,7 +20,7 @@ func asksForRun(s *translate.Statistics) bool {
 
 // outcomeOf says in one word how a call ended. If it is about a run and has
 // neither that nor a failure, it was ended by a panic.
-func outcomeOf(o *translate.Outcome, s *translate.Statistics) string {
+func outcomeOf(o *run.Run, s *translate.Statistics) string {
 	switch {
 	case o.Failure == nil && !asksForRun(s):
 		return outcomeCompleted
@@ -28,9 +28,9 @@ func outcomeOf(o *translate.Outcome, s *translate.Statistics) string {
 		return outcomeAnonymous
 	case o.Failure != nil:
 		return o.Failure.Kind.String()
-	case o.Run == nil:
+	case o.State == 0:
 		return run.Internal.String()
-	case o.Run.State.Ended():
+	case o.State.Ended():
 		return outcomeCompleted
 	}
 	return outcomeRunning

@@ -213,7 +213,7 @@ func appendAnswer(attributes []attribute.KeyValue, e *skillsharing.Exchange) []a
 }
 
 // endTrace ends the span of a call.
-func endTrace(ctx context.Context, c *translate.Call, out *translate.Outcome, figures *translate.Statistics) {
+func endTrace(ctx context.Context, c *translate.Call, out *run.Run, figures *translate.Statistics) {
 	s, ok := trace.SpanFromContext(ctx).(*callSpan)
 	if !ok {
 		return
@@ -234,9 +234,9 @@ func endTrace(ctx context.Context, c *translate.Call, out *translate.Outcome, fi
 			attributes = append(attributes, a)
 		}
 	}
-	if out.Run != nil {
+	if out.State != 0 {
 		attributes = append(attributes,
-			executionIDKey.String(clip(out.Run.ExecutionID, maxLogged)), statusKey.String(out.Run.State.String()))
+			executionIDKey.String(clip(out.ExecutionID, maxLogged)), statusKey.String(out.State.String()))
 	}
 	if d := figures.Effort.Credentials; d > 0 {
 		attributes = append(attributes, credentialsKey.Float64(d.Seconds()))
@@ -253,7 +253,7 @@ func endTrace(ctx context.Context, c *translate.Call, out *translate.Outcome, fi
 
 // endDiscovery ends the span of the discovery. Where all that it takes is in the
 // cache there is none: it would cost more than the discovery.
-func (s *callSpan) endDiscovery(out *translate.Outcome, figures *translate.Statistics, end time.Time) {
+func (s *callSpan) endDiscovery(out *run.Run, figures *translate.Statistics, end time.Time) {
 	f := out.Failure
 	failed := f != nil && (f.Phase == run.PhaseDiscovery || f.Phase == run.PhaseDescriptor)
 	waited := figures.Descriptor != 0 && figures.Descriptor != cache.Hit
@@ -273,7 +273,7 @@ func (s *callSpan) endDiscovery(out *translate.Outcome, figures *translate.Stati
 }
 
 // endRun ends the span of the run, after which its output may have been fetched.
-func (s *callSpan) endRun(out *translate.Outcome, figures *translate.Statistics) {
+func (s *callSpan) endRun(out *run.Run, figures *translate.Statistics) {
 	if figures.Followed.IsZero() {
 		return
 	}

@@ -553,16 +553,16 @@ func TestDocumentsOutliveTheirCall(t *testing.T) {
 }
 
 // untraced does what an observer does of traces during a call.
-func untraced(ctx context.Context, c *translate.Call, e *skillsharing.Exchange, o *translate.Outcome, s *translate.Statistics) {
+func untraced(ctx context.Context, c *translate.Call, e *skillsharing.Exchange, o *run.Run, s *translate.Statistics) {
 	ctx = beginTrace(ctx, c)
 	traceExchange(ctx, e)
 	traceExchange(ctx, e)
 	endTrace(ctx, c, o, s)
 }
 
-func untracedCall() (*translate.Call, *skillsharing.Exchange, *translate.Outcome, *translate.Statistics) {
+func untracedCall() (*translate.Call, *skillsharing.Exchange, *run.Run, *translate.Statistics) {
 	return &translate.Call{Caller: run.Caller{Method: "execute_skill"}}, &skillsharing.Exchange{Phase: run.PhaseInvoke, Method: http.MethodPost, URL: new(url.URL)},
-		new(translate.Outcome), new(translate.Statistics)
+		new(run.Run), new(translate.Statistics)
 }
 
 // TestUntracedCallsTakeNothing: without a trace there is nothing but to see that

@@ -210,13 +210,13 @@ func TestStopped(t *testing.T) {
 	b := limited(t, func(c *translate.Config) { c.Stop = stop }, acme)
 	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
 	h := hold(p, "GET /status/e1", isCompleted)
-	outcome := make(chan translate.Outcome)
+	outcome := make(chan run.Run)
 	go func() { outcome <- b.Execute(t.Context(), call(`{"city":"Tokyo"}`)) }()
 	<-h.arrived
 	stop.Now()
 	o := <-outcome
-	if f := o.Failure; f == nil || f.Kind != run.Stopped || f.Next() != run.NextFollowRun || o.Run == nil || o.Run.ExecutionID != "e1" {
-		t.Errorf("an accepted run: %+v %+v", o.Run, o.Failure)
+	if f := o.Failure; f == nil || f.Kind != run.Stopped || f.Next() != run.NextFollowRun || o.State == 0 || o.ExecutionID != "e1" {
+		t.Errorf("an accepted run: %+v %+v", o, o.Failure)
 	}
 	o = b.Execute(t.Context(), call(`{"city":"Tokyo"}`))
 	if f := o.Failure; f == nil || f.Kind != run.Stopped || f.Next() != run.NextRetry || f.Executed != run.ExecutedNo {

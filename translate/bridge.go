@@ -132,7 +132,7 @@ func (b *Bridge) Purge(ctx context.Context, namespace, skillID string) bool {
 // timeout, or else the descriptor's, or else the default; never longer than the
 // configured maximum. The clock starts when the call arrives. A call that has a
 // Wait ends with that, too, once its run is accepted.
-func (b *Bridge) Execute(ctx context.Context, call Call) Outcome {
+func (b *Bridge) Execute(ctx context.Context, call Call) run.Run {
 	x := b.begin(ctx, call)
 	defer x.end(OperationExecute)
 	response, failure := x.submit()
@@ -147,8 +147,8 @@ func (b *Bridge) Execute(ctx context.Context, call Call) Outcome {
 }
 
 // Submit starts a run and does not wait for its end. The Ref is that of the
-// accepted run; where there is none, the Outcome says why.
-func (b *Bridge) Submit(ctx context.Context, call Call) (run.Ref, Outcome) {
+// accepted run; where there is none, the Run says why.
+func (b *Bridge) Submit(ctx context.Context, call Call) (run.Ref, run.Run) {
 	x := b.begin(ctx, call)
 	defer x.end(OperationSubmit)
 	response, failure := x.submit()
@@ -156,14 +156,14 @@ func (b *Bridge) Submit(ctx context.Context, call Call) (run.Ref, Outcome) {
 	if failure != nil {
 		return run.Ref{}, x.outcome
 	}
-	return x.outcome.Run.Ref, x.outcome
+	return x.outcome.Ref, x.outcome
 }
 
 // Follow asks about a run that was submitted before, by whomever, and waits for
 // its end for as long as the call says; if it does not say, for the default
 // timeout. That the run has not ended by then is no failure. Of the call, the
 // name and the arguments are not needed.
-func (b *Bridge) Follow(ctx context.Context, ref run.Ref, call Call) Outcome {
+func (b *Bridge) Follow(ctx context.Context, ref run.Ref, call Call) run.Run {
 	call.Name = ref.SkillID
 	if call.Wait == nil {
 		call.Wait = &b.config.DefaultTimeout
@@ -365,4 +365,4 @@ type nobody struct{}
 func (nobody) Begin(ctx context.Context, _ *Call) context.Context   { return ctx }
 func (nobody) Exchange(context.Context, *skillsharing.Exchange)     {}
 func (nobody) Notice(context.Context, *skillsharing.Notice)         {}
-func (nobody) Called(context.Context, *Call, *Outcome, *Statistics) {}
+func (nobody) Called(context.Context, *Call, *run.Run, *Statistics) {}

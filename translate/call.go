@@ -35,40 +35,13 @@ type Call struct {
 	// Timeout is the agent's own; 0 when it stated none.
 	Timeout time.Duration
 	// Wait, if not nil, is how long the agent waits, from the call's arrival, for a run that was accepted. If it has not
-	// ended by then, that is the Outcome, and no failure. The call's timeout bounds it.
+	// ended by then, that is the answer, and no failure. The call's timeout bounds it.
 	Wait *time.Duration
 }
 
 // Memory can be given back.
 type Memory interface {
 	Release()
-}
-
-// Outcome is what became of a [Call].
-//
-//   - The run completed: Run is set, Failure is nil.
-//   - The run goes on, and the agent did not want to wait any longer: Run is set, with a status that is not final, Failure
-//     is nil.
-//   - The provider reported that the run ended badly: both are set, Failure.Kind is [RunFailed].
-//   - The run was accepted, but its end is not known: both are set.
-//   - Nothing was accepted: only Failure is set.
-type Outcome struct {
-	SkillID string // id of the skill's descriptor, once resolved
-	Run     *Run
-	Failure *run.Failure
-}
-
-// Run is an execution that a provider accepted.
-type Run struct {
-	run.Ref
-	// Status is the last one known.
-	State run.State
-	// Output is what a completed run produced, as sent; null when there is none.
-	Output jsontext.Value
-	// Elapsed is how long the run took by the provider's own clock; 0 when it did not say.
-	Elapsed time.Duration
-	// RetryAfter is when it makes sense to ask again, of a run that has not ended.
-	RetryAfter time.Duration
 }
 
 // Listing is the answer to a [Query].

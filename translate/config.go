@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
@@ -114,7 +115,7 @@ type Observer interface {
 	// other reports about it come with.
 	Begin(ctx context.Context, c *Call) context.Context
 	// Called reports a call that has ended.
-	Called(ctx context.Context, c *Call, o *Outcome, s *Statistics)
+	Called(ctx context.Context, c *Call, o *run.Run, s *Statistics)
 }
 
 // Statistics are the figures of one call.

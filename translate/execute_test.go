@@ -113,10 +113,10 @@ func TestExecute(t *testing.T) {
 				t.Errorf("skill id %q", o.SkillID)
 			}
 			switch {
-			case test.run == 0 && o.Run != nil:
-				t.Errorf("got run %+v, want none", o.Run)
-			case test.run != 0 && (o.Run == nil || o.Run.State != test.run || string(o.Run.Output) != test.output || o.Run.ExecutionID == ""):
-				t.Errorf("got run %+v, failure %v; want %s with output %s", o.Run, o.Failure, test.run, test.output)
+			case test.run == 0 && o.State != 0:
+				t.Errorf("got run %+v, want none", o)
+			case test.run != 0 && (o.State == 0 || o.State != test.run || string(o.Output) != test.output || o.ExecutionID == ""):
+				t.Errorf("got run %+v, failure %v; want %s with output %s", o, o.Failure, test.run, test.output)
 			}
 			switch {
 			case test.code == "" && o.Failure != nil:
@@ -126,8 +126,8 @@ func TestExecute(t *testing.T) {
 			case test.code != "" && (o.Failure.Kind != test.kind || o.Failure.Next() != test.next || skillsharing.CodeOf(o.Failure) != test.code || o.Failure.Message == ""):
 				t.Errorf("got failure %+v: %v; want kind %d, next %s, code %s", o.Failure, o.Failure, test.kind, test.next, test.code)
 			}
-			if o.Failure != nil && o.Run != nil && (o.Failure.Executed != run.ExecutedYes || o.Failure.ExecutionID != o.Run.ExecutionID) {
-				t.Errorf("the failure of run %s says executed %q, execution id %q", o.Run.ExecutionID, o.Failure.Executed, o.Failure.ExecutionID)
+			if o.Failure != nil && o.State != 0 && (o.Failure.Executed != run.ExecutedYes || o.Failure.ExecutionID != o.ExecutionID) {
+				t.Errorf("the failure of run %s says executed %q, execution id %q", o.ExecutionID, o.Failure.Executed, o.Failure.ExecutionID)
 			}
 			p.received(t, "POST /run/weather", 1)
 		})
@@ -141,8 +141,8 @@ func TestElapsedComesFromTheProvider(t *testing.T) {
 	p.on("POST /run/weather", answerJSON(200, response("e", "completed", object{
 		"output": 1, "timestamps": object{"created_at": "2026-01-02T03:04:05Z", "updated_at": "2026-01-02T03:04:08Z", "completed_at": "2026-01-02T03:04:08.5Z"},
 	})))
-	if o := newBridge(t, s).Execute(t.Context(), call(`{"city":"x"}`)); o.Run == nil || o.Run.Elapsed != 3500*time.Millisecond {
-		t.Errorf("got %+v", o.Run)
+	if o := newBridge(t, s).Execute(t.Context(), call(`{"city":"x"}`)); o.State == 0 || o.Elapsed != 3500*time.Millisecond {
+		t.Errorf("got %+v", o)
 	}
 }
 
@@ -168,8 +168,8 @@ func TestNothingIsSentFor(t *testing.T) {
 			p, s := weather(t, nil)
 			p.on("GET /skills/0.json", answerJSON(200, p.descriptor("acme/weather", test.changes)))
 			o := newBridge(t, s).Execute(t.Context(), test.call)
-			if o.Run != nil || o.Failure == nil || o.Failure.Kind != test.kind || o.Failure.Next() != test.next || o.Failure.Executed != run.ExecutedNo {
-				t.Fatalf("got %+v, %+v", o.Run, o.Failure)
+			if o.State != 0 || o.Failure == nil || o.Failure.Kind != test.kind || o.Failure.Next() != test.next || o.Failure.Executed != run.ExecutedNo {
+				t.Fatalf("got %+v, %+v", o, o.Failure)
 			}
 			if a := o.Failure.Argument; test.param != "" && (a == nil || skillsprotocol.Param(a) != test.param) {
 				t.Errorf("arguments: %+v", a)
@@ -261,8 +261,8 @@ func TestDeadline(t *testing.T) {
 			if test.run {
 				want = `{"timeout_ms":1000,"execution_id":"e1"}`
 			}
-			if string(skillsprotocol.Details(f)) != want || test.run != (o.Run != nil) || skillsprotocol.Retry(f) == nil {
-				t.Errorf("details %s, retry %s, run %+v; want details %s", skillsprotocol.Details(f), skillsprotocol.Retry(f), o.Run, want)
+			if string(skillsprotocol.Details(f)) != want || test.run != (o.State != 0) || skillsprotocol.Retry(f) == nil {
+				t.Errorf("details %s, retry %s, run %+v; want details %s", skillsprotocol.Details(f), skillsprotocol.Retry(f), o, want)
 			}
 		})
 	}
@@ -286,13 +286,13 @@ func TestSubmitThenFollow(t *testing.T) {
 	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
 	p.on("GET /status/e1", answerJSON(200, response("e1", "running", nil)), answerJSON(200, response("e1", "completed", object{"output": "done"})))
 	ref, o := newBridge(t, s).Submit(t.Context(), call(`{"city":"x"}`))
-	if want := (run.Ref{Source: "acme", SkillID: "acme/weather", Version: ref.Version, ExecutionID: "e1", Accepted: ref.Accepted}); ref != want || ref.Version == "" || ref.Accepted.IsZero() || o.Failure != nil || o.Run.State != run.Accepted {
+	if want := (run.Ref{Source: "acme", SkillID: "acme/weather", Version: ref.Version, ExecutionID: "e1", Accepted: ref.Accepted}); ref != want || ref.Version == "" || ref.Accepted.IsZero() || o.Failure != nil || o.State != run.Accepted {
 		t.Fatalf("got %+v, %+v", ref, o)
 	}
 	p.received(t, "GET /status/e1", 0)
 	// Another bridge, as on another node, knows nothing but the reference.
-	if o := newBridge(t, s).Follow(t.Context(), ref, translate.Call{}); o.Failure != nil || string(o.Run.Output) != `"done"` {
-		t.Errorf("followed: %+v, %+v", o.Run, o.Failure)
+	if o := newBridge(t, s).Follow(t.Context(), ref, translate.Call{}); o.Failure != nil || string(o.Output) != `"done"` {
+		t.Errorf("followed: %+v, %+v", o, o.Failure)
 	}
 	p.received(t, "POST /run/weather", 1)
 }
@@ -345,7 +345,7 @@ func (r *recorder) Notice(_ context.Context, n *skillsharing.Notice) {
 	r.notices = append(r.notices, *n)
 }
 
-func (r *recorder) Called(_ context.Context, _ *translate.Call, _ *translate.Outcome, s *translate.Statistics) {
+func (r *recorder) Called(_ context.Context, _ *translate.Call, _ *run.Run, s *translate.Statistics) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.calls = append(r.calls, *s)
@@ -399,10 +399,10 @@ func TestThousandConcurrentCalls(t *testing.T) {
 				t.Errorf("call %d: %v", i, o.Failure)
 				return
 			}
-			if want := strconv.Quote(o.Run.ExecutionID); string(o.Run.Output) != want {
-				t.Errorf("call %d: run %s has output %s", i, want, o.Run.Output)
+			if want := strconv.Quote(o.ExecutionID); string(o.Output) != want {
+				t.Errorf("call %d: run %s has output %s", i, want, o.Output)
 			}
-			seen[i] = o.Run.ExecutionID
+			seen[i] = o.ExecutionID
 		})
 	}
 	wg.Wait()
@@ -426,8 +426,8 @@ func TestExecutionIDWithASecret(t *testing.T) {
 		s.Credentials = key("k-12345")
 		p.on("POST /run/weather", answerJSON(200, response("run-k-12345", status, object{"output": 1})))
 		o := newBridge(t, s).Execute(t.Context(), call(`{"city":"x"}`))
-		if o.Failure == nil || o.Failure.Kind != run.ProviderFault || strings.Contains(fmt.Sprintf("%+v %+v", o.Run, o.Failure), "k-12345") {
-			t.Errorf("%s: %+v, %+v", status, o.Run, o.Failure)
+		if o.Failure == nil || o.Failure.Kind != run.ProviderFault || strings.Contains(fmt.Sprintf("%+v %+v", o, o.Failure), "k-12345") {
+			t.Errorf("%s: %+v, %+v", status, o, o.Failure)
 		}
 	}
 }

@@ -30,8 +30,7 @@ type execution struct {
 	timeout time.Duration // the effective one
 	ref     run.Ref       // once the run is accepted
 	effort  skillsharing.Effort
-	outcome Outcome
-	run     Run // of the outcome, here, so that it takes no memory of its own
+	outcome run.Run
 	figures Statistics
 
 	concerned *source    // the last one that a place was asked of
@@ -332,8 +331,8 @@ func (x *execution) fit(r *skillsharing.Response, failure *run.Failure) (*skills
 }
 
 // judge makes the outcome of a run's last known state.
-func (x *execution) judge(r *skillsharing.Response, failure *run.Failure) Outcome {
-	var o Outcome
+func (x *execution) judge(r *skillsharing.Response, failure *run.Failure) run.Run {
+	var o run.Run
 	switch {
 	case x.found != nil:
 		o.SkillID = x.found.skill.ID
@@ -354,18 +353,17 @@ func (x *execution) judge(r *skillsharing.Response, failure *run.Failure) Outcom
 		return o
 	}
 	x.ref.NotBefore = r.NotBefore
-	o.Run = &x.run
-	*o.Run = Run{Ref: x.ref, State: r.State, Output: r.Output, Elapsed: r.Elapsed, RetryAfter: r.RetryAfter}
-	if o.Run.ExecutionID == "" {
-		o.Run.ExecutionID = newRunID()
+	o.Ref, o.State, o.Output, o.Elapsed, o.RetryAfter = x.ref, r.State, r.Output, r.Elapsed, r.RetryAfter
+	if o.ExecutionID == "" {
+		o.ExecutionID = newRunID()
 	}
 	switch {
 	case failure != nil:
 	case r.State == run.Completed && r.Output == nil:
-		o.Run.Output = jsontext.Value("null")
+		o.Output = jsontext.Value("null")
 	case r.State == run.Failed, r.State == run.TimedOut:
 		e := x.found.invoker.client.RunError(x.found.skill, r)
-		e.ExecutionID = o.Run.ExecutionID
+		e.ExecutionID = o.ExecutionID
 		o.Failure = e
 	}
 	return o

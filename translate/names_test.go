@@ -85,8 +85,8 @@ func TestNames(t *testing.T) {
 		}
 		o := bridge.Execute(t.Context(), translate.Call{Name: test.name})
 		var got outcome
-		if o.Run != nil {
-			got.runs = string(o.Run.Output)
+		if o.State != 0 {
+			got.runs = string(o.Output)
 		}
 		if o.Failure != nil {
 			if o.Failure.Argument == nil {

@@ -24,25 +24,25 @@ func TestWaitEnds(t *testing.T) {
 	p.on("GET /status/e1", answerJSON(200, response("e1", "running", nil)))
 	bridge := newBridge(t, s)
 	o := bridge.Execute(t.Context(), waiting(0))
-	if o.Failure != nil || o.Run.State != run.Accepted || o.Run.RetryAfter <= 0 || o.Run.RetryAfter > time.Minute {
-		t.Fatalf("%+v, %+v", o.Run, o.Failure)
+	if o.Failure != nil || o.State != run.Accepted || o.RetryAfter <= 0 || o.RetryAfter > time.Minute {
+		t.Fatalf("%+v, %+v", o, o.Failure)
 	}
-	ref := o.Run.Ref
+	ref := o.Ref
 	if ref.Source != "acme" || ref.SkillID != "acme/weather" || ref.Version != "1.2.3" || ref.ExecutionID != "e1" || time.Since(ref.Accepted) > time.Minute {
 		t.Errorf("%+v", ref)
 	}
 	p.received(t, "GET /status/e1", 0)
 
-	if o := bridge.Follow(t.Context(), ref, waiting(0)); o.Failure != nil || o.Run.State != run.Working || o.Run.Ref != ref {
-		t.Errorf("%+v, %+v", o.Run, o.Failure)
+	if o := bridge.Follow(t.Context(), ref, waiting(0)); o.Failure != nil || o.State != run.Working || o.Ref != ref {
+		t.Errorf("%+v, %+v", o, o.Failure)
 	}
 	p.received(t, "GET /status/e1", 1)
 
 	// The timeout bounds the wait, and is no failure then.
 	c := waiting(time.Hour)
 	c.Timeout = 50 * time.Millisecond
-	if o := bridge.Execute(t.Context(), c); o.Failure != nil || o.Run.State.Ended() {
-		t.Errorf("%+v, %+v", o.Run, o.Failure)
+	if o := bridge.Execute(t.Context(), c); o.Failure != nil || o.State.Ended() {
+		t.Errorf("%+v, %+v", o, o.Failure)
 	}
 }
 
@@ -93,8 +93,8 @@ func TestFollowFailures(t *testing.T) {
 		}
 		o := newBridge(t, s).Follow(t.Context(), c.ref, waiting(0))
 		if o.Failure == nil || o.Failure.Kind != c.kind || o.Failure.Next() != c.next ||
-			o.Failure.Executed != run.ExecutedYes || o.Failure.ExecutionID != "e1" || o.Run == nil || o.Run.ExecutionID != "e1" {
-			t.Errorf("%s: %+v %+v", name, o.Failure, o.Run)
+			o.Failure.Executed != run.ExecutedYes || o.Failure.ExecutionID != "e1" || o.State == 0 || o.ExecutionID != "e1" {
+			t.Errorf("%s: %+v %+v", name, o.Failure, o)
 		}
 		p.publish(p.descriptor("acme/weather", nil))
 	}
@@ -115,7 +115,7 @@ func TestFollowInventsNoTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := bridge.Follow(t.Context(), ref, waiting(time.Millisecond))
-	if o.Failure == nil || o.Failure.Kind != run.Unreachable || o.Failure.Next() != run.NextFollowRun || o.Run == nil || o.Run.ExecutionID != "e1" {
+	if o.Failure == nil || o.Failure.Kind != run.Unreachable || o.Failure.Next() != run.NextFollowRun || o.State == 0 || o.ExecutionID != "e1" {
 		t.Errorf("%+v: %+v", o.Failure, o.Failure)
 	}
 }
@@ -132,10 +132,10 @@ func TestFollowNotBefore(t *testing.T) {
 	ref, _ := bridge.Submit(t.Context(), call(`{"city":"x"}`))
 	for range 3 {
 		o := bridge.Follow(t.Context(), ref, waiting(0))
-		if o.Failure != nil || o.Run.State.Ended() || time.Until(o.Run.NotBefore) < 50*time.Second || o.Run.RetryAfter < 50*time.Second {
-			t.Fatalf("%+v, %+v", o.Run, o.Failure)
+		if o.Failure != nil || o.State.Ended() || time.Until(o.NotBefore) < 50*time.Second || o.RetryAfter < 50*time.Second {
+			t.Fatalf("%+v, %+v", o, o.Failure)
 		}
-		ref = o.Run.Ref
+		ref = o.Ref
 	}
 	p.received(t, "GET /status/e1", 1)
 }

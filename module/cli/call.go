@@ -36,11 +36,11 @@ func (p *Provider) Call(ctx context.Context, skill string, args Arguments, o Opt
 	defer f.progress.end("")
 	d, failure := p.Bridge.Describe(ctx, translate.Call{Name: skill, Timeout: f.Timeout})
 	if failure != nil {
-		return f.tell(ctx, translate.Outcome{Failure: failure})
+		return f.tell(ctx, run.Run{Failure: failure})
 	}
 	object, unknown, err := args.object(d.Descriptor.Inputs)
 	if err != nil {
-		return f.tell(ctx, translate.Outcome{SkillID: d.Descriptor.ID, Failure: unusable(d.Descriptor.ID, err)})
+		return f.tell(ctx, run.Run{Ref: run.Ref{SkillID: d.Descriptor.ID}, Failure: unusable(d.Descriptor.ID, err)})
 	}
 	for _, name := range unknown {
 		f.progress.line(fmt.Sprintf("note: the skill does not name an input %q", name))
@@ -49,10 +49,10 @@ func (p *Provider) Call(ctx context.Context, skill string, args Arguments, o Opt
 	starting, cancel := context.WithTimeout(ctx, f.left()) // how long one waits is no business of the provider's
 	defer cancel()
 	outcome := p.Bridge.Execute(starting, translate.Call{Name: skill, Args: object, Timeout: f.longer(d.Descriptor), Wait: new(time.Duration)})
-	if outcome.Failure == nil && !outcome.Run.State.Ended() {
-		f.progress.running("accepted " + outcome.Run.ExecutionID)
-		if f.pause(ctx, outcome.Run.RetryAfter) {
-			outcome = f.follow(ctx, outcome.Run.Ref)
+	if outcome.Failure == nil && !outcome.State.Ended() {
+		f.progress.running("accepted " + outcome.ExecutionID)
+		if f.pause(ctx, outcome.RetryAfter) {
+			outcome = f.follow(ctx, outcome.Ref)
 		}
 	}
 	return f.tell(ctx, outcome)
@@ -64,7 +64,7 @@ func (p *Provider) Follow(ctx context.Context, skill, executionID string, o Opti
 	defer f.progress.end("")
 	d, failure := p.Bridge.Describe(ctx, translate.Call{Name: skill, Timeout: f.Timeout})
 	if failure != nil {
-		return f.tell(ctx, translate.Outcome{SkillID: skill, Failure: aboutRun(failure, skill, executionID)})
+		return f.tell(ctx, run.Run{Ref: run.Ref{SkillID: skill}, Failure: aboutRun(failure, skill, executionID)})
 	}
 	ref := run.Ref{Source: d.Namespace, SkillID: d.Descriptor.ID, Version: d.Descriptor.Version, ExecutionID: executionID}
 	f.progress.running("following " + executionID)
@@ -136,21 +136,21 @@ func (f *following) pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-func (f *following) follow(ctx context.Context, ref run.Ref) translate.Outcome {
+func (f *following) follow(ctx context.Context, ref run.Ref) run.Run {
 	for {
 		wait := f.left()
 		o := f.Bridge.Follow(ctx, ref, translate.Call{Wait: &wait})
-		if o.Failure != nil || o.Run.State.Ended() || f.left() <= 0 {
+		if o.Failure != nil || o.State.Ended() || f.left() <= 0 {
 			return o
 		}
-		if !f.pause(ctx, o.Run.RetryAfter) {
+		if !f.pause(ctx, o.RetryAfter) {
 			return o
 		}
 	}
 }
 
 // tell shows what became of a call and returns the exit status.
-func (f *following) tell(ctx context.Context, o translate.Outcome) int {
+func (f *following) tell(ctx context.Context, o run.Run) int {
 	elapsed := seconds(time.Since(f.start))
 	status := ProtocolError
 	if ctx.Err() == nil {
@@ -158,7 +158,7 @@ func (f *following) tell(ctx context.Context, o translate.Outcome) int {
 	}
 	failure := o.Failure
 	switch {
-	case failure == nil && o.Run.State.Ended():
+	case failure == nil && o.State.Ended():
 		f.progress.end("completed in " + elapsed)
 		status = OK
 	case failure != nil && failure.Kind == run.RunFailed:
@@ -175,19 +175,19 @@ func (f *following) tell(ctx context.Context, o translate.Outcome) int {
 	case failure == nil:
 		f.progress.end("")
 		f.Screen.Complain("the run had not ended after %s", elapsed)
-		f.Screen.Advise("it goes on; follow it: " + f.command("follow", o.SkillID, o.Run.ExecutionID))
+		f.Screen.Advise("it goes on; follow it: " + f.command("follow", o.SkillID, o.ExecutionID))
 	default:
 		f.progress.end("")
 		f.explain(failure, f.advice(failure))
 	}
-	if o.Run != nil {
-		f.Screen.ifLost = "the skill was executed: calling it again executes it again; if it has a status or result URL, this gets the result: " + f.command("follow", o.SkillID, o.Run.ExecutionID)
+	if o.State != 0 {
+		f.Screen.ifLost = "the skill was executed: calling it again executes it again; if it has a status or result URL, this gets the result: " + f.command("follow", o.SkillID, o.ExecutionID)
 	}
 	switch {
 	case f.JSON:
 		f.Screen.JSON(f.whole(ctx, o))
 	case status == OK:
-		f.Screen.JSON(o.Run.Output)
+		f.Screen.JSON(o.Output)
 	}
 	return status
 }
@@ -213,11 +213,11 @@ func (f *following) advice(failure *run.Failure) string {
 
 // interrupted tells where to go on. The run itself does not end: the protocol has
 // no way to cancel one.
-func (f *following) interrupted(o translate.Outcome) {
+func (f *following) interrupted(o run.Run) {
 	switch {
-	case o.Run != nil:
+	case o.State != 0:
 		fmt.Fprintln(f.Screen.Err, "interrupted; the run goes on. Follow it with")
-		fmt.Fprintln(f.Screen.Err, "  "+escaped(f.command("follow", o.SkillID, o.Run.ExecutionID), ""))
+		fmt.Fprintln(f.Screen.Err, "  "+escaped(f.command("follow", o.SkillID, o.ExecutionID), ""))
 	case o.Failure.Executed == run.ExecutedMaybe:
 		fmt.Fprintln(f.Screen.Err, "interrupted before the provider answered; it is not known whether the skill was executed")
 	default:
@@ -236,15 +236,15 @@ type wholeOutcome struct {
 	Follow      string         `json:"follow,omitzero"` // the command that goes on, where the run has not ended
 }
 
-func (f *following) whole(ctx context.Context, o translate.Outcome) wholeOutcome {
+func (f *following) whole(ctx context.Context, o run.Run) wholeOutcome {
 	w := wholeOutcome{Status: "error", SkillID: o.SkillID, ElapsedMS: time.Since(f.start).Milliseconds()}
-	if o.Run != nil {
-		w.Status, w.ExecutionID, w.Output = o.Run.State.String(), o.Run.ExecutionID, o.Run.Output
-		if !o.Run.State.Ended() && (o.Failure == nil || ctx.Err() != nil || o.Failure.Next() == run.NextFollowRun) {
-			w.Follow = f.command("follow", o.SkillID, o.Run.ExecutionID)
+	if o.State != 0 {
+		w.Status, w.ExecutionID, w.Output = o.State.String(), o.ExecutionID, o.Output
+		if !o.State.Ended() && (o.Failure == nil || ctx.Err() != nil || o.Failure.Next() == run.NextFollowRun) {
+			w.Follow = f.command("follow", o.SkillID, o.ExecutionID)
 		}
 	}
-	if o.Failure != nil && (ctx.Err() == nil || o.Run == nil || o.Run.State.Ended()) { // else it is that nobody waits
+	if o.Failure != nil && (ctx.Err() == nil || o.State == 0 || o.State.Ended()) { // else it is that nobody waits
 		w.Error = newWholeError(o.Failure, o.Failure.Next())
 	}
 	return w

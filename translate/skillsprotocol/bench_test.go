@@ -6,7 +6,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -27,21 +26,12 @@ func BenchmarkDecodeExecute(b *testing.B) {
 }
 
 func BenchmarkEncodeOutcome(b *testing.B) {
-	for name, o := range map[string]translate.Outcome{
-		"completed": {
-			SkillID: "example-corp/weather-forecast",
-			Run: &translate.Run{
-				Ref: run.Ref{ExecutionID: "exec-a1b2c3d4"}, State: run.Completed, Elapsed: 5200 * time.Millisecond,
-				Output: jsontext.Value(`{"location":"Tokyo","forecasts":[{"date":"2025-07-01","high":31,"low":24,"condition":"sunny"}]}`),
-			},
-		},
-		"error": {
-			SkillID: "example-corp/weather-forecast",
-			Failure: &run.Failure{
-				Kind: run.PermissionDenied, Message: "Insufficient permissions to invoke this skill", By: run.Provider, HTTPStatus: 403,
-				Phase: run.PhaseInvoke, Executed: run.ExecutedNo, Provider: &run.ProviderError{Details: jsontext.Value(`{"required_scopes":["read:forecast"]}`)},
-			},
-		},
+	for name, o := range map[string]run.Run{
+		"completed": {Ref: run.Ref{SkillID: "example-corp/weather-forecast", ExecutionID: "exec-a1b2c3d4"}, State: run.Completed, Elapsed: 5200 * time.Millisecond, Output: jsontext.Value(`{"location":"Tokyo","forecasts":[{"date":"2025-07-01","high":31,"low":24,"condition":"sunny"}]}`)},
+		"error": {Ref: run.Ref{SkillID: "example-corp/weather-forecast"}, Failure: &run.Failure{
+			Kind: run.PermissionDenied, Message: "Insufficient permissions to invoke this skill", By: run.Provider, HTTPStatus: 403,
+			Phase: run.PhaseInvoke, Executed: run.ExecutedNo, Provider: &run.ProviderError{Details: jsontext.Value(`{"required_scopes":["read:forecast"]}`)},
+		}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -2,7 +2,7 @@
 // methods with which an agent lists, reads about and executes skills.
 //
 // A [Front] is a [jsonrpc.Handler]. It turns the params of a method into a
-// [translate.Call], gives it to a [Bridge], and turns the [translate.Outcome]
+// [translate.Call], gives it to a [Bridge], and turns the [run.Run]
 // into an answer. It decides nothing about skills: which one a name means, how
 // long it may run and what a failure means is the bridge's business; which words
 // and codes of the Skills Protocol say so is this package's.

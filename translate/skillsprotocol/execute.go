@@ -66,21 +66,20 @@ func describeCall(ctx context.Context, p *params) translate.Call {
 // ended, that goes on, or that outlives its deadline, is a result; all else is an
 // error. Where a run was accepted that may not have ended, there is a token with
 // which to come back.
-func (f *Front) answerOutcome(ctx context.Context, req *jsonrpc.Request, o *translate.Outcome, name string) (jsontext.Value, *jsonrpc.Error) {
-	r := cmp.Or(o.Run, &translate.Run{})
-	if o.Failure == nil {
+func (f *Front) answerOutcome(ctx context.Context, req *jsonrpc.Request, r *run.Run, name string) (jsontext.Value, *jsonrpc.Error) {
+	if r.Failure == nil {
 		switch {
-		case o.Run == nil:
-			return nil, failureError(&run.Failure{}, subject{name: name, skillID: o.SkillID})
+		case r.State == 0:
+			return nil, failureError(&run.Failure{}, subject{name: name, skillID: r.SkillID})
 		case r.State == run.Accepted, r.State == run.Working:
-			return running(r, cmp.Or(o.SkillID, name), f.tokenOf(ctx, r)), nil
+			return running(r, cmp.Or(r.SkillID, name), f.tokenOf(ctx, r)), nil
 		}
-		return appendCompleted(req.Room(), r, cmp.Or(o.SkillID, name)), nil
+		return appendCompleted(req.Room(), r, cmp.Or(r.SkillID, name)), nil
 	}
-	failure := o.Failure
-	about := subject{name: name, skillID: o.SkillID, executionID: r.ExecutionID}
-	runID := runIDOf(o)
-	skill := cmp.Or(o.SkillID, failure.SkillID, name)
+	failure := r.Failure
+	about := subject{name: name, skillID: r.SkillID, executionID: r.ExecutionID}
+	runID := runIDOf(r)
+	skill := cmp.Or(r.SkillID, failure.SkillID, name)
 	switch {
 	case failure.Kind == run.RunFailed:
 		return failed(failure, r.State, runID, skill, ""), nil
@@ -91,20 +90,20 @@ func (f *Front) answerOutcome(ctx context.Context, req *jsonrpc.Request, o *tran
 	return nil, failureError(failure, about)
 }
 
-// runIDOf is the id of the run that an outcome is about, if there is one.
-func runIDOf(o *translate.Outcome) string {
+// runIDOf is the id of a run, if it was accepted.
+func runIDOf(r *run.Run) string {
 	switch {
-	case o.Run != nil && o.Run.ExecutionID != "":
-		return o.Run.ExecutionID
-	case o.Failure != nil:
-		return o.Failure.ExecutionID
+	case r.ExecutionID != "":
+		return r.ExecutionID
+	case r.Failure != nil:
+		return r.Failure.ExecutionID
 	}
 	return ""
 }
 
 // CodeOf returns the code of the JSON-RPC error with which a call is answered; 0 means
 // that it is answered with a result.
-func CodeOf(c *translate.Call, o *translate.Outcome) int {
+func CodeOf(c *translate.Call, o *run.Run) int {
 	f := o.Failure
 	if c.Method == methodUnknown {
 		return jsonrpc.CodeMethodNotFound
@@ -117,7 +116,7 @@ func CodeOf(c *translate.Call, o *translate.Outcome) int {
 
 // tokenOf makes the token of a run whose end, or output, is still to come, or returns
 // nothing.
-func (f *Front) tokenOf(ctx context.Context, r *translate.Run) string {
+func (f *Front) tokenOf(ctx context.Context, r *run.Run) string {
 	if r.ExecutionID == "" || r.Source == "" {
 		return ""
 	}
@@ -130,7 +129,7 @@ func (f *Front) tokenOf(ctx context.Context, r *translate.Run) string {
 }
 
 // appendCompleted appends the result of a run that brought what was asked for.
-func appendCompleted(to []byte, r *translate.Run, skill string) jsontext.Value {
+func appendCompleted(to []byte, r *run.Run, skill string) jsontext.Value {
 	b := builder{buf: slices.Grow(to, 160+len(r.ExecutionID)+2*len(skill)+len(r.Output))}
 	b.open()
 	b.text("status", "completed")

@@ -17,11 +17,11 @@ import (
 // concurrent use and must not keep a call's Args after they return.
 type Bridge interface {
 	// Execute runs a skill and waits for the end of the run, or for what keeps it from being known.
-	Execute(ctx context.Context, call translate.Call) translate.Outcome
+	Execute(ctx context.Context, call translate.Call) run.Run
 	// Submit starts a run and does not follow it. Without a failure the reference tells where to ask for its end.
-	Submit(ctx context.Context, call translate.Call) (run.Ref, translate.Outcome)
+	Submit(ctx context.Context, call translate.Call) (run.Ref, run.Run)
 	// Follow asks about a run that was submitted before, and waits for its end for as long as the call's Wait says.
-	Follow(ctx context.Context, ref run.Ref, call translate.Call) translate.Outcome
+	Follow(ctx context.Context, ref run.Ref, call translate.Call) run.Run
 	// Report tells of a call that was answered without any of these; a nil failure means that it was answered well.
 	Report(ctx context.Context, call translate.Call, o translate.Operation, failure *run.Failure)
 	// List returns the skills that the query selects, in the byte order of their names.

@@ -22,7 +22,7 @@ import (
 
 // fakeBridge answers as it is told and remembers what it was asked.
 type fakeBridge struct {
-	outcome     translate.Outcome
+	outcome     run.Run
 	listing     translate.Listing
 	description *translate.Description
 	failure     *run.Failure
@@ -47,17 +47,17 @@ func (b *fakeBridge) Report(_ context.Context, call translate.Call, o translate.
 	b.reported = append(b.reported, text)
 }
 
-func (b *fakeBridge) Execute(_ context.Context, call translate.Call) translate.Outcome {
+func (b *fakeBridge) Execute(_ context.Context, call translate.Call) run.Run {
 	b.executed = append(b.executed, call)
 	return b.outcome
 }
 
-func (b *fakeBridge) Submit(_ context.Context, call translate.Call) (run.Ref, translate.Outcome) {
+func (b *fakeBridge) Submit(_ context.Context, call translate.Call) (run.Ref, run.Run) {
 	b.submitted = append(b.submitted, call)
 	return run.Ref{}, b.outcome
 }
 
-func (b *fakeBridge) Follow(_ context.Context, ref run.Ref, call translate.Call) translate.Outcome {
+func (b *fakeBridge) Follow(_ context.Context, ref run.Ref, call translate.Call) run.Run {
 	b.followed, b.runs = append(b.followed, call), append(b.runs, ref)
 	return b.outcome
 }
@@ -102,10 +102,7 @@ func TestEveryRequestIsReported(t *testing.T) {
 	}
 }
 
-var done = translate.Outcome{
-	SkillID: "example-corp/weather-forecast",
-	Run:     &translate.Run{Ref: run.Ref{ExecutionID: "exec-1"}, State: run.Completed, Output: jsontext.Value(`{"ok":true}`), Elapsed: 5200 * time.Millisecond},
-}
+var done = run.Run{Ref: run.Ref{SkillID: "example-corp/weather-forecast", ExecutionID: "exec-1"}, State: run.Completed, Output: jsontext.Value(`{"ok":true}`), Elapsed: 5200 * time.Millisecond}
 
 func request(method, params string) *jsonrpc.Request {
 	req := &jsonrpc.Request{Method: method, ID: jsontext.Value("1")}

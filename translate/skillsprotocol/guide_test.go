@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -71,7 +70,7 @@ func TestGuideCodes(t *testing.T) {
 	text := readGuide(t, "corp")
 	listed := 0
 	for _, row := range rows {
-		_, fault := execute(t, translate.Outcome{Failure: &run.Failure{Kind: row.kind, By: run.Provider}})
+		_, fault := execute(t, run.Run{Failure: &run.Failure{Kind: row.kind, By: run.Provider}})
 		name := "none"
 		if row.name != "" {
 			name = row.name

@@ -8,13 +8,12 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // execute sends execute_skill to a bridge that has o ready.
-func execute(t *testing.T, o translate.Outcome) (jsontext.Value, *jsonrpc.Error) {
+func execute(t *testing.T, o run.Run) (jsontext.Value, *jsonrpc.Error) {
 	t.Helper()
 	return ask(t, &fakeBridge{outcome: o}, "execute_skill", `{"name":"asked.for"}`)
 }
@@ -22,23 +21,23 @@ func execute(t *testing.T, o translate.Outcome) (jsontext.Value, *jsonrpc.Error)
 func TestCompleted(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		o    translate.Outcome
+		o    run.Run
 		want string
 	}{
 		{"output", done, `{"status":"completed","run_id":"exec-1","summary":"Skill example-corp/weather-forecast completed in 5.2 s.","output":{"ok":true}}`},
 		{
 			"no output, no id, no duration",
-			translate.Outcome{Run: &translate.Run{Ref: run.Ref{ExecutionID: "e\"1"}}},
+			run.Run{State: run.Completed, Ref: run.Ref{ExecutionID: "e\"1"}},
 			`{"status":"completed","run_id":"e\"1","summary":"Skill asked.for completed.","output":null}`,
 		},
 		{
 			"raw output",
-			translate.Outcome{Run: &translate.Run{Ref: run.Ref{ExecutionID: "e"}, Output: jsontext.Value(`[1.50, 1e400,{"a":1,"a":2} ]`), Elapsed: 250 * time.Millisecond}},
+			run.Run{State: run.Completed, Ref: run.Ref{ExecutionID: "e"}, Output: jsontext.Value(`[1.50, 1e400,{"a":1,"a":2} ]`), Elapsed: 250 * time.Millisecond},
 			`{"status":"completed","run_id":"e","summary":"Skill asked.for completed in 250 ms.","output":[1.50, 1e400,{"a":1,"a":2} ]}`,
 		},
 		{
 			"output null",
-			translate.Outcome{Run: &translate.Run{Ref: run.Ref{ExecutionID: "e"}, Output: jsontext.Value(`null`), Elapsed: -time.Second}},
+			run.Run{State: run.Completed, Ref: run.Ref{ExecutionID: "e"}, Output: jsontext.Value(`null`), Elapsed: -time.Second},
 			`{"status":"completed","run_id":"e","summary":"Skill asked.for completed.","output":null}`,
 		},
 	} {
@@ -76,17 +75,14 @@ func TestErrorTable(t *testing.T) {
 			if accepted && row.kind == run.DeadlineExceeded {
 				continue // level 2: TestTimeoutAfterAcceptance
 			}
-			o := translate.Outcome{
-				SkillID: "corp/skill",
-				Failure: &run.Failure{
-					Kind: row.kind, Message: "What happened.", Phase: run.PhaseInvoke, By: run.Provider,
-					HTTPStatus: 418, Executed: run.ExecutedNo,
-					Provider: &run.ProviderError{Details: jsontext.Value(`{"a":1.0,"a":2}`), Retry: jsontext.Value(`{"suggested_delay_ms":1e3}`)},
-				},
-			}
+			o := run.Run{Ref: run.Ref{SkillID: "corp/skill"}, Failure: &run.Failure{
+				Kind: row.kind, Message: "What happened.", Phase: run.PhaseInvoke, By: run.Provider,
+				HTTPStatus: 418, Executed: run.ExecutedNo,
+				Provider: &run.ProviderError{Details: jsontext.Value(`{"a":1.0,"a":2}`), Retry: jsontext.Value(`{"suggested_delay_ms":1e3}`)},
+			}}
 			id, executed, next := "", "no", row.next
 			if accepted {
-				o.Run = &translate.Run{Ref: run.Ref{ExecutionID: "exec-1"}, State: run.Working}
+				o.ExecutionID, o.State = "exec-1", run.Working
 				o.Failure.Executed, executed, next = run.ExecutedYes, "yes", "follow_run"
 				id = `"execution_id":"exec-1",`
 			}
@@ -109,13 +105,13 @@ func TestErrorTable(t *testing.T) {
 func TestBareErrors(t *testing.T) {
 	for _, row := range rows {
 		failure := &run.Failure{Kind: row.kind, Message: " \n"}
-		_, fault := execute(t, translate.Outcome{Failure: failure})
+		_, fault := execute(t, run.Run{Failure: failure})
 		if fault == nil || fault.Code != row.code || strings.TrimSpace(fault.Message) == "" ||
 			!strings.HasSuffix(string(fault.Data), `"source":"bridge","executed":"maybe","next":"`+string(failure.Next())+`"}`) {
 			t.Errorf("kind %d: %+v", row.kind, fault)
 		}
 	}
-	for name, o := range map[string]translate.Outcome{
+	for name, o := range map[string]run.Run{
 		"nothing":     {},
 		"no error":    {Failure: &run.Failure{}},
 		"later kinds": {Failure: &run.Failure{Kind: 200}},
@@ -162,7 +158,7 @@ func TestArgumentErrors(t *testing.T) {
 		},
 	} {
 		c.err.Kind, c.err.By, c.err.Executed, c.err.Message = c.kind, run.Bridge, run.ExecutedNo, "m"
-		_, fault := execute(t, translate.Outcome{Failure: &c.err})
+		_, fault := execute(t, run.Run{Failure: &c.err})
 		if fault == nil || fault.Code != -32602 || string(fault.Data) != c.want {
 			t.Errorf("%s: %+v", c.name, fault)
 		}
@@ -171,7 +167,7 @@ func TestArgumentErrors(t *testing.T) {
 
 func TestDetailsSource(t *testing.T) {
 	for _, quotes := range []bool{false, true} {
-		_, fault := execute(t, translate.Outcome{Failure: &run.Failure{
+		_, fault := execute(t, run.Run{Failure: &run.Failure{
 			Kind: run.AuthRequired, By: run.Bridge, Demand: &run.Demand{By: run.Bridge, Quotes: quotes},
 		}})
 		if strings.Contains(string(fault.Data), `"details_source":"provider"`) != quotes {
@@ -188,11 +184,11 @@ func TestTimeoutAfterAcceptance(t *testing.T) {
 	const want = `{"status":"failed","run_id":"exec-1","summary":"Skill corp/skill did not finish in time: Time was up after 5000 ms.",` +
 		`"error":{"type":"INVOCATION_TIMEOUT","message":"Time was up after 5000 ms.","details":{"timeout_ms":5000,"execution_id":"exec-1"},` +
 		`"source":"bridge","executed":"yes","next":"follow_run"}}`
-	for name, r := range map[string]*translate.Run{
-		"with the run":             {Ref: run.Ref{ExecutionID: "exec-1"}, State: run.Working},
-		"with the error's id only": nil,
+	for name, r := range map[string]run.Run{
+		"with the run":             {Ref: run.Ref{SkillID: "corp/skill", ExecutionID: "exec-1"}, State: run.Working, Failure: failure},
+		"with the error's id only": {Ref: run.Ref{SkillID: "corp/skill"}, Failure: failure},
 	} {
-		got, fault := execute(t, translate.Outcome{SkillID: "corp/skill", Run: r, Failure: failure})
+		got, fault := execute(t, r)
 		if fault != nil || string(got) != want {
 			t.Errorf("%s: %s %+v", name, got, fault)
 		}
@@ -234,11 +230,7 @@ func TestRunFailed(t *testing.T) {
 		},
 	} {
 		c.err.Kind, c.err.By, c.err.Executed = run.RunFailed, run.Provider, run.ExecutedYes
-		got, fault := execute(t, translate.Outcome{
-			SkillID: "corp/skill",
-			Run:     &translate.Run{Ref: run.Ref{ExecutionID: "exec-1"}, State: c.status},
-			Failure: &c.err,
-		})
+		got, fault := execute(t, run.Run{Ref: run.Ref{SkillID: "corp/skill", ExecutionID: "exec-1"}, State: c.status, Failure: &c.err})
 		want := `{"status":"failed","run_id":"exec-1",` + c.want + `"source":"provider","executed":"yes","next":"none"}}`
 		if fault != nil || string(got) != want {
 			t.Errorf("%s:\n got %s %+v\nwant %s", c.name, got, fault, want)
@@ -262,13 +254,13 @@ func TestMessagesAreClean(t *testing.T) {
 		"":                                "A credential is missing or was refused",
 		strings.Repeat("\n", 1) + "after": " after",
 	} {
-		_, fault := execute(t, translate.Outcome{Failure: &run.Failure{Kind: run.AuthRequired, Message: in}})
+		_, fault := execute(t, run.Run{Failure: &run.Failure{Kind: run.AuthRequired, Message: in}})
 		if fault.Message != want {
 			t.Errorf("%.40q: %q", in, fault.Message)
 		}
 	}
 	long := strings.Repeat("x", 1<<20)
-	got, _ := execute(t, translate.Outcome{Run: &translate.Run{Ref: run.Ref{ExecutionID: "e"}}, Failure: &run.Failure{
+	got, _ := execute(t, run.Run{Ref: run.Ref{ExecutionID: "e"}, Failure: &run.Failure{
 		Kind: run.RunFailed, Message: long, Provider: &run.ProviderError{Code: long},
 	}})
 	if n := utf8.RuneCountInString(string(got)); n > 2600 {
@@ -296,7 +288,7 @@ func TestDescribeFailures(t *testing.T) {
 // TestNoneNear: where there is no candidate, the agent learns where the names are.
 func TestNoneNear(t *testing.T) {
 	for near, want := range map[string]string{"a.b": "Invalid params: No.", "": "Invalid params: No. list_skills tells which names there are."} {
-		_, fault := execute(t, translate.Outcome{Failure: &run.Failure{
+		_, fault := execute(t, run.Run{Failure: &run.Failure{
 			Kind: run.SkillNotFound, Message: "No.", By: run.Bridge, Argument: &run.Argument{Field: run.FieldSkill, Candidates: strings.Fields(near)},
 		}})
 		if fault == nil || fault.Message != want {

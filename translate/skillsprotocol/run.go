@@ -36,7 +36,7 @@ func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc
 }
 
 // running is the result of a run that goes on.
-func running(r *translate.Run, skill, runToken string) jsontext.Value {
+func running(r *run.Run, skill, runToken string) jsontext.Value {
 	b := builder{buf: make([]byte, 0, 256+len(r.ExecutionID)+2*len(skill)+len(runToken))}
 	b.open()
 	b.text("status", "running")

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
@@ -37,8 +36,8 @@ func (f fakeTokens) Open(_ context.Context, token, principal string) (run.Ref, e
 var ref = run.Ref{Source: "acme", SkillID: "acme/slow", Version: "1.0.0", ExecutionID: "exec-1"}
 
 // goesOn is a run that has not ended.
-func goesOn() translate.Outcome {
-	return translate.Outcome{SkillID: ref.SkillID, Run: &translate.Run{Ref: ref, State: run.Accepted, RetryAfter: 1500 * time.Microsecond}}
+func goesOn() run.Run {
+	return run.Run{Ref: ref, State: run.Accepted, RetryAfter: 1500 * time.Microsecond}
 }
 
 // Who says for how long he waits hears of a run that has not ended, and how to come back to it.
@@ -127,11 +126,11 @@ func TestRunTokenInFailures(t *testing.T) {
 		}
 	}
 	o := goesOn() // it has completed, but its output can't be had
-	o.Run.State, o.Failure = run.Completed, &run.Failure{Kind: run.Unreachable}
+	o.State, o.Failure = run.Completed, &run.Failure{Kind: run.Unreachable}
 	if _, fault := ask(t, &fakeBridge{outcome: o}, "execute_skill", `{"name":"a"}`); fault == nil || strings.Count(string(fault.Data), token) != 1 {
 		t.Errorf("no token in %+v", fault)
 	}
-	o.Run.State, o.Failure = run.Failed, &run.Failure{Kind: run.RunFailed}
+	o.State, o.Failure = run.Failed, &run.Failure{Kind: run.RunFailed}
 	if got := result(t, &fakeBridge{outcome: o}, "execute_skill", `{"name":"a"}`); strings.Contains(got, "run_token") {
 		t.Errorf("a token of a run that has ended: %s", got)
 	}
