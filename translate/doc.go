@@ -1,5 +1,5 @@
 // Package translate is the bridge itself, free of Caddy and of any agent's
-// protocol: a [Call] goes in, an [Outcome] comes out.
+// protocol: a [Call] goes in, a [run.Run] comes out.
 //
 // A front (such as package skillsprotocol) turns the words of its protocol into
 // calls and outcomes back into its answers. Package skillsharing knows how to
