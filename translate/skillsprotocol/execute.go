@@ -68,10 +68,10 @@ func describeCall(ctx context.Context, p *params) translate.Call {
 // which to come back.
 func (f *Front) answerOutcome(ctx context.Context, req *jsonrpc.Request, r *run.Run, name string) (jsontext.Value, *jsonrpc.Error) {
 	if r.Failure == nil {
-		switch {
-		case r.State == 0:
+		switch r.State {
+		case 0:
 			return nil, failureError(&run.Failure{}, subject{name: name, skillID: r.SkillID})
-		case r.State == run.Accepted, r.State == run.Working:
+		case run.Accepted, run.Working:
 			return running(r, cmp.Or(r.SkillID, name), f.tokenOf(ctx, r)), nil
 		}
 		return appendCompleted(req.Room(), r, cmp.Or(r.SkillID, name)), nil
