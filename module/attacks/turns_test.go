@@ -31,8 +31,12 @@ func TestS62ChecksOfAnotherProvider(t *testing.T) {
 	numbers := each(100_000, func(i int) any { return i }) // some 600 KB
 	mustComplete(t, p.Execute("acme.large", hostile.Object{"x": numbers}))
 
+	workers := 24
+	if raced { // a check takes so long that the calls would end by their timeouts
+		workers = 4
+	}
 	before := p.CPU()
-	stop := hostile.Load{Workers: 24, Do: func(int, int) hostile.Answer {
+	stop := hostile.Load{Workers: workers, Do: func(int, int) hostile.Answer {
 		return p.Execute("evil.costly", hostile.Object{"x": strings.Repeat("a", 60_000)})
 	}}.Start(t)
 	hostile.Eventually(t, time.Minute, func() bool { return p.CPU()-before > time.Second }, "the checks take the processor")
@@ -51,7 +55,7 @@ func TestS62ChecksOfAnotherProvider(t *testing.T) {
 			t.Errorf("a call with a large argument took %s", took)
 		}
 	}
-	if report := stop(); report.Outcomes["completed"] < 24 {
+	if report := stop(); report.Outcomes["completed"] < workers {
 		t.Errorf("of the costly calls: %v", report.Outcomes)
 	}
 }
