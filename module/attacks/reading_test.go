@@ -225,7 +225,13 @@ func TestS46MemoryOfDocuments(t *testing.T) {
 	for i := range skills {
 		calls.Go(func() { c.With(hostile.Timeout(5*time.Second)).Execute("acme.s"+strconv.Itoa(i), nil) })
 	}
-	hostile.Eventually(t, 10*time.Second, func() bool { return p.Count("acme/s"+strconv.Itoa(skills-1), hostile.Descriptor) == 1 }, "all are asked for")
+	asked := func() (n int) {
+		for i := range skills {
+			n += p.Count("acme/s"+strconv.Itoa(i), hostile.Descriptor)
+		}
+		return n
+	}
+	hostile.Eventually(t, 10*time.Second, func() bool { return asked() >= 16 }, "as many as one host may have read at a time are asked for")
 	var most int64
 	for ended := began(calls.Wait); ; time.Sleep(20 * time.Millisecond) {
 		most = max(most, hostile.RSS(t, c.PID())-before)
