@@ -2,136 +2,94 @@ package cache
 
 import (
 	"net/textproto"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// maxSeconds is what larger numbers of seconds count as (RFC 9111, section
-// 1.2.2).
+// maxSeconds is the value of larger numbers of seconds (RFC 9111, section 1.2.2).
 const maxSeconds = 1 << 31
 
-// directives are those of a response's Cache-Control field that concern this
-// cache (RFC 9111, section 5.2.2; RFC 5861, section 4).
-type directives struct {
-	noStore         bool
-	noCache         bool // without field names
-	private         bool // without field names
-	mustRevalidate  bool
-	proxyRevalidate bool
-	mustUnderstand  bool
-	maxAge          delta
-	sMaxAge         delta
-	staleIfError    delta
-	privateFields   []string // the field names of private="…", canonical
+// directives are the arguments of a Cache-Control field's directives, by their names.
+// A directive without an argument, or with a malformed one, has an empty one.
+type directives map[string][]string
+
+// understood are the directives that concern this cache (RFC 9111, section 5.2.2;
+// RFC 5861, section 4).
+var understood = []string{
+	"max-age", "must-revalidate", "must-understand", "no-cache", "no-store", "private", "proxy-revalidate", "s-maxage", "stale-if-error",
 }
 
-// delta is a directive whose argument is a number of seconds.
-type delta struct {
-	present bool
-	valid   bool // false if malformed, or given twice with different values
-	value   time.Duration
-}
-
-// parseDirectives reads the lines of a Cache-Control field. It is strict where
-// leniency could make a document look more reusable than it is, and otherwise
-// passes over what it does not understand.
+// parseDirectives reads the lines of a Cache-Control field. They are not joined before,
+// so that a quotation mark without a second one can't hide directives of later lines;
+// within its line it hides nothing either.
 func parseDirectives(lines []string) directives {
-	var d directives
+	d := make(directives)
 	for _, line := range lines {
 		for line != "" {
-			var one directive
-			one, line = nextDirective(line)
-			d.apply(one)
+			var name, argument string
+			name, argument, line = cutDirective(line)
+			if slices.Contains(understood, name) {
+				d[name] = append(d[name], argument)
+			}
 		}
 	}
 	return d
 }
 
-// directive is one element of the list.
-type directive struct {
-	name      string // lower case
-	argument  string // unquoted
-	malformed bool   // something other than name, name=token or name="string"
-}
-
-// nextDirective cuts the first element off a line. Lines are not joined before,
-// so that a quotation mark left open cannot hide what later lines forbid; within
-// its line it does not hide anything either.
-func nextDirective(line string) (directive, string) {
-	line = strings.TrimLeft(line, " \t")
-	end := strings.IndexAny(line, "=, \t")
-	if end < 0 {
-		return directive{name: strings.ToLower(line)}, ""
-	}
-	d := directive{name: strings.ToLower(line[:end])}
-	rest := line[end:]
-	if rest[0] == '=' {
-		d.argument, rest = cutArgument(rest[1:])
+func cutDirective(line string) (name, argument, rest string) {
+	name, rest = cutAny(strings.TrimLeft(line, " \t"), "=, \t")
+	if after, found := strings.CutPrefix(rest, "="); found {
+		argument, rest = cutArgument(after)
 	}
 	junk, rest, _ := strings.Cut(rest, ",")
-	d.malformed = strings.Trim(junk, " \t") != ""
-	return d, rest
+	if strings.Trim(junk, " \t") != "" {
+		argument = ""
+	}
+	return strings.ToLower(name), argument, rest
 }
 
-// cutArgument reads the token or quoted-string that s begins with, and returns
-// what follows it. A quoted-string without an end is left in what follows.
+// cutArgument cuts the token or quoted-string off the beginning of a text. A
+// quoted-string without an end is not cut off.
 func cutArgument(s string) (argument, rest string) {
 	if !strings.HasPrefix(s, `"`) {
-		end := strings.IndexAny(s, ", \t")
-		if end < 0 {
-			return s, ""
-		}
-		return s[:end], s[end:]
+		return cutAny(s, ", \t")
 	}
 	var unquoted strings.Builder
 	for i := 1; i < len(s); i++ {
-		switch s[i] {
-		case '"':
+		if s[i] == '"' {
 			return unquoted.String(), s[i+1:]
-		case '\\':
-			i++
-			if i == len(s) {
-				return "", s
-			}
 		}
-		unquoted.WriteByte(s[i])
+		if s[i] == '\\' {
+			i++
+		}
+		if i < len(s) {
+			unquoted.WriteByte(s[i])
+		}
 	}
 	return "", s
 }
 
-func (d *directives) apply(one directive) {
-	switch one.name {
-	case "no-store":
-		d.noStore = true
-	case "must-revalidate":
-		d.mustRevalidate = true
-	case "proxy-revalidate":
-		d.proxyRevalidate = true
-	case "must-understand":
-		d.mustUnderstand = true
-	case "no-cache":
-		d.noCache = d.noCache || len(one.fieldNames()) == 0
-	case "private":
-		names := one.fieldNames()
-		d.private = d.private || len(names) == 0
-		d.privateFields = append(d.privateFields, names...)
-	case "max-age":
-		d.maxAge.apply(one)
-	case "s-maxage":
-		d.sMaxAge.apply(one)
-	case "stale-if-error":
-		d.staleIfError.apply(one)
+// cutAny cuts a text before the first of some characters.
+func cutAny(s, chars string) (before, rest string) {
+	if i := strings.IndexAny(s, chars); i >= 0 {
+		return s[:i], s[i:]
 	}
+	return s, ""
 }
 
-// fieldNames returns the header fields a qualified directive is limited to,
-// canonical. None means that it is not limited, which is also the careful
-// reading of a malformed one.
-func (one directive) fieldNames() []string {
-	if one.malformed {
-		return nil
+func (d directives) has(name string) bool { return len(d[name]) > 0 }
+
+// limitedTo returns the header fields that a directive is limited to, canonical, and
+// whether it applies to the whole answer, as one without arguments does.
+func (d directives) limitedTo(name string) (fields []string, whole bool) {
+	for _, argument := range d[name] {
+		names := listed(argument)
+		fields = append(fields, names...)
+		whole = whole || len(names) == 0
 	}
-	return listed(one.argument)
+	return fields, whole
 }
 
 // listed splits a comma-separated list of header field names, canonical.
@@ -145,32 +103,24 @@ func listed(list string) []string {
 	return names
 }
 
-// apply adds an occurrence. Repetitions that contradict each other make the
-// value invalid (RFC 9111, section 4.2.1).
-func (d *delta) apply(one directive) {
-	value, ok := parseSeconds(one.argument)
-	ok = ok && !one.malformed
-	if d.present {
-		ok = ok && d.valid && value == d.value
+// seconds returns the number of seconds that a directive states. It is zero if the number
+// is malformed, or if several differ (RFC 9111, section 4.2.1).
+func (d directives) seconds(name string) (value time.Duration, stated bool) {
+	for i, argument := range d[name] {
+		n := parseSeconds(argument)
+		if i > 0 && n != value {
+			return 0, true
+		}
+		value = n
 	}
-	*d = delta{present: true, valid: ok}
-	if ok {
-		d.value = value
-	}
+	return value, d.has(name)
 }
 
-// parseSeconds reads delta-seconds (RFC 9111, section 1.2.2): digits only, and
-// too many seconds are the most that count.
-func parseSeconds(s string) (time.Duration, bool) {
-	if s == "" {
-		return 0, false
+// parseSeconds reads delta-seconds (RFC 9111, section 1.2.2). Malformed ones are zero.
+func parseSeconds(digits string) time.Duration {
+	if strings.Trim(digits, "0123456789") != "" {
+		return 0
 	}
-	var total int64
-	for _, b := range []byte(s) {
-		if b < '0' || b > '9' {
-			return 0, false
-		}
-		total = min(total*10+int64(b-'0'), maxSeconds)
-	}
-	return time.Duration(total) * time.Second, true
+	n, _ := strconv.ParseInt(digits, 10, 64) // if there are too many digits, the largest number
+	return time.Duration(min(n, maxSeconds)) * time.Second
 }

@@ -2,47 +2,90 @@ package cache
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
 func TestParseDirectives(t *testing.T) {
-	seconds := func(n int) delta { return delta{present: true, valid: true, value: time.Duration(n) * time.Second} }
 	for name, test := range map[string]struct {
 		lines []string
 		want  directives
 	}{
-		"nothing":                               {nil, directives{}},
-		"empty lines":                           {[]string{"", " ", ",,", "\t,"}, directives{}},
-		"all":                                   {[]string{"no-store,no-cache, private ,must-revalidate\t, proxy-revalidate,must-understand"}, directives{noStore: true, noCache: true, private: true, mustRevalidate: true, proxyRevalidate: true, mustUnderstand: true}},
-		"numbers":                               {[]string{"max-age=1, s-maxage=2", "stale-if-error=3"}, directives{maxAge: seconds(1), sMaxAge: seconds(2), staleIfError: seconds(3)}},
-		"leading zeros":                         {[]string{"max-age=0000000000000000000000060"}, directives{maxAge: seconds(60)}},
-		"largest":                               {[]string{"max-age=2147483648"}, directives{maxAge: seconds(1 << 31)}},
-		"too large":                             {[]string{"max-age=2147483649"}, directives{maxAge: seconds(1 << 31)}},
-		"far too large":                         {[]string{"max-age=" + strings.Repeat("8", 1000)}, directives{maxAge: seconds(1 << 31)}},
-		"too large for an int64 of nanoseconds": {[]string{"max-age=9227000000, s-maxage=99999999999"}, directives{maxAge: seconds(1 << 31), sMaxAge: seconds(1 << 31)}},
-		"plus sign":                             {[]string{"max-age=+1"}, directives{maxAge: delta{present: true}}},
-		"zero and then one":                     {[]string{"max-age=0, max-age=1"}, directives{maxAge: delta{present: true}}},
-		"invalid and then zero":                 {[]string{"max-age=x, max-age=0"}, directives{maxAge: delta{present: true}}},
-		"fields":                                {[]string{`private="etag, ,Last-modified"`}, directives{privateFields: []string{"Etag", "Last-Modified"}}},
-		"field without quotes":                  {[]string{`private=etag`}, directives{privateFields: []string{"Etag"}}},
-		"fields and all":                        {[]string{`private="etag", private`}, directives{private: true, privateFields: []string{"Etag"}}},
-		"no fields":                             {[]string{`private=" , "`}, directives{private: true}},
-		"escapes":                               {[]string{`private="et\ag\"", no-store`}, directives{noStore: true, privateFields: []string{`etag"`}}},
-		"open quote":                            {[]string{`private="etag, no-store`}, directives{private: true, noStore: true}},
-		"open escape":                           {[]string{`private="etag, no-store, x\`}, directives{private: true, noStore: true}},
-		"quote inside":                          {[]string{`x=a"b, no-store, y="`}, directives{noStore: true}},
-		"after a string":                        {[]string{`max-age="1"2`}, directives{maxAge: delta{present: true}}},
-		"equals sign twice":                     {[]string{`max-age=1=2`}, directives{maxAge: delta{present: true}}},
-		"space before equals":                   {[]string{`max-age =1`}, directives{maxAge: delta{present: true}}},
-		"prefix of a name":                      {[]string{`no-stor, no-stores, xno-store, "no-store"`}, directives{}},
+		"nothing":     {nil, directives{}},
+		"empty lines": {[]string{"", " ", ",,", "\t,"}, directives{}},
+		"all": {
+			[]string{"no-store,No-Cache, private ,must-revalidate\t, proxy-revalidate,must-understand", "max-age=1, s-maxage=2", "stale-if-error=3"},
+			directives{
+				"no-store": {""}, "no-cache": {""}, "private": {""}, "must-revalidate": {""}, "proxy-revalidate": {""}, "must-understand": {""},
+				"max-age": {"1"}, "s-maxage": {"2"}, "stale-if-error": {"3"},
+			},
+		},
+		"several":              {[]string{"max-age=0, max-age=1", "max-age=x"}, directives{"max-age": {"0", "1", "x"}}},
+		"string":               {[]string{`private="etag, ,Last-modified"`}, directives{"private": {"etag, ,Last-modified"}}},
+		"string and all":       {[]string{`private="etag", private`}, directives{"private": {"etag", ""}}},
+		"field without quotes": {[]string{`private=etag`}, directives{"private": {"etag"}}},
+		"escapes":              {[]string{`private="et\ag\"", no-store`}, directives{"no-store": {""}, "private": {`etag"`}}},
+		"open quote":           {[]string{`private="etag, no-store`}, directives{"private": {""}, "no-store": {""}}},
+		"open escape":          {[]string{`private="etag, no-store, x\`}, directives{"private": {""}, "no-store": {""}}},
+		"quote inside":         {[]string{`x=a"b, no-store, y="`}, directives{"no-store": {""}}},
+		"after a string":       {[]string{`max-age="1"2`}, directives{"max-age": {""}}},
+		"equals sign twice":    {[]string{`max-age=1=2`}, directives{"max-age": {"1=2"}}},
+		"space before equals":  {[]string{`max-age =1`}, directives{"max-age": {""}}},
+		"parts of a name":      {[]string{`no-stor, no-stores, xno-store, "no-store"`}, directives{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := parseDirectives(test.lines); !reflect.DeepEqual(got, test.want) {
 				t.Fatalf("got  %+v\nwant %+v", got, test.want)
 			}
 		})
+	}
+}
+
+func TestDirectivesInSeconds(t *testing.T) {
+	for line, want := range map[string]time.Duration{
+		"max-age=1":                                1,
+		`max-age="6\0", max-age=60`:                60,
+		"max-age=0000000000000000000000060":        60,
+		"max-age=2147483648":                       1 << 31,
+		"max-age=2147483649":                       1 << 31,
+		"max-age=9227000000":                       1 << 31, // too large for an int64 of nanoseconds
+		"max-age=" + strings.Repeat("8", 1000):     1 << 31,
+		"max-age=" + strings.Repeat("8", 20) + "x": 0,
+		"max-age":                         0,
+		"max-age=":                        0,
+		"max-age=+1":                      0,
+		"max-age=-1":                      0,
+		"max-age=1=2":                     0,
+		"max-age=0, max-age=1":            0,
+		"max-age=x, max-age=0":            0,
+		"max-age=1, max-age=2, max-age=1": 0,
+	} {
+		if got, stated := parseDirectives([]string{line}).seconds("max-age"); got != want*time.Second || !stated {
+			t.Errorf("%s: got %v, want %v", line, got, want*time.Second)
+		}
+	}
+	if _, stated := parseDirectives([]string{"s-maxage=1"}).seconds("max-age"); stated {
+		t.Error("a max-age that is not stated")
+	}
+}
+
+func TestDirectivesLimitedToFields(t *testing.T) {
+	for line, want := range map[string]struct {
+		fields []string
+		whole  bool
+	}{
+		"no-store":                       {nil, false},
+		"private":                        {nil, true},
+		`private=" , "`:                  {nil, true},
+		`private="etag`:                  {nil, true},
+		`private="etag, ,Last-modified"`: {[]string{"Etag", "Last-Modified"}, false},
+		`private="etag", private`:        {[]string{"Etag"}, true},
+	} {
+		if fields, whole := parseDirectives([]string{line}).limitedTo("private"); !slices.Equal(fields, want.fields) || whole != want.whole {
+			t.Errorf("%s: got %v and %v, want %v", line, fields, whole, want)
+		}
 	}
 }
 
@@ -58,25 +101,36 @@ func FuzzCacheControl(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, first, second string) {
 		d := parseDirectives([]string{first, second})
-		for name, number := range map[string]delta{"max-age": d.maxAge, "s-maxage": d.sMaxAge, "stale-if-error": d.staleIfError} {
-			if number.value < 0 || number.value > maxSeconds*time.Second || number.value%time.Second != 0 {
-				t.Errorf("%s is %v", name, number.value)
+		for _, name := range []string{"max-age", "s-maxage", "stale-if-error"} {
+			value, stated := d.seconds(name)
+			if value < 0 || value > maxSeconds*time.Second || value%time.Second != 0 || !stated && value != 0 {
+				t.Errorf("%s is %v", name, value)
 			}
-			if number.valid && !number.present || !number.valid && number.value != 0 {
-				t.Errorf("%s is %+v", name, number)
-			}
-			if number.present && !strings.Contains(strings.ToLower(first+","+second), name) {
-				t.Errorf("%s came from nowhere", name)
+			if stated && !strings.Contains(strings.ToLower(first+","+second), name) {
+				t.Errorf("%s is not in the header", name)
 			}
 		}
-		if reversed := parseDirectives([]string{second, first}); reversed.noStore != d.noStore || reversed.private != d.private || reversed.maxAge != d.maxAge {
-			t.Errorf("the order of lines matters: %+v and %+v", d, reversed)
+		same := func(lines ...string) bool {
+			other := parseDirectives(lines)
+			for _, name := range understood {
+				one, _ := d.seconds(name)
+				two, _ := other.seconds(name)
+				_, all := d.limitedTo(name)
+				_, both := other.limitedTo(name)
+				if one != two || all != both || d.has(name) != other.has(name) {
+					return false
+				}
+			}
+			return true
 		}
-		if upper := parseDirectives([]string{upperASCII(first), upperASCII(second)}); upper.noStore != d.noStore || upper.private != d.private || upper.maxAge != d.maxAge || upper.sMaxAge != d.sMaxAge {
-			t.Errorf("case matters: %+v and %+v", d, upper)
+		if !same(second, first) {
+			t.Error("the order of lines matters")
+		}
+		if !same(upperASCII(first), upperASCII(second)) {
+			t.Error("case matters")
 		}
 		for _, forbidding := range [][]string{{first, "no-store", second}, {first + ", no-store"}, {"no-store, " + second}} {
-			if !parseDirectives(forbidding).noStore {
+			if !parseDirectives(forbidding).has("no-store") {
 				t.Errorf("no-store is not seen in %q", forbidding)
 			}
 		}

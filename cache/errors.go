@@ -1,10 +1,19 @@
 package cache
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"time"
+)
+
+// These errors say how far a flight had come when the context of a caller ended.
+var (
+	// ErrQueued: it had not started, since AtOnce flights of its group were running.
+	ErrQueued = errors.New("other documents were being read")
+	// ErrParsing: the answer had arrived, and Parse had not returned.
+	ErrParsing = errors.New("the document was being parsed")
 )
 
 // StatusError is an answer whose status is neither 200 nor, where a condition
@@ -24,14 +33,8 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("GET %s was answered with status %d %s", redacted(e.URL), e.StatusCode, http.StatusText(e.StatusCode))
 }
 
-// trouble reports whether the status says that the origin, rather than the
-// document, is in a bad way.
-func (e *StatusError) trouble() bool {
-	return e.StatusCode >= 500 || e.StatusCode == http.StatusTooManyRequests
-}
-
 // FailureError is a failure that is remembered: until RetryAt the origin is not
-// asked again. It unwraps to the failure.
+// asked again.
 type FailureError struct {
 	Err      error
 	RetryAt  time.Time // from then on the origin is asked again
@@ -51,11 +54,11 @@ func (e *FailureError) Error() string {
 func (e *FailureError) Unwrap() error { return e.Err }
 
 // OwnError is an error of [Request.Fetch] about the client that asks, and not about the
-// document: rules or a circuit breaker of its own refuse the request. No other
-// [Request.Owner] gets it, and what is known of the document stays known.
+// document: the client's own rules or circuit breaker refuse the request. It is returned
+// to requests of the same [Request.Owner] only, and the document stays known.
 type OwnError struct {
 	Err error
-	// Passing errors are not remembered: finding out anew costs the origin nothing.
+	// Passing errors are not remembered, since trying again costs the origin nothing.
 	Passing bool
 }
 
@@ -65,42 +68,7 @@ func (e *OwnError) Error() string { return e.Err.Error() }
 // Unwrap returns the error.
 func (e *OwnError) Unwrap() error { return e.Err }
 
-// QueuedError says that the context of a caller has ended while its flight waited for
-// others of its [Request.Group] to land. It unwraps to the context's error.
-type QueuedError struct {
-	Err    error
-	AtOnce int // how many flights of the group may be in the air
-}
-
-// Error says what was waited for.
-func (e *QueuedError) Error() string {
-	return fmt.Sprintf("%v while %d other documents were being read", e.Err, e.AtOnce)
-}
-
-// Unwrap returns the context's error.
-func (e *QueuedError) Unwrap() error { return e.Err }
-
-// ParsingError says that the context of a caller has ended when the answer was there, and
-// [Request.Parse] had not returned. It unwraps to the context's error.
-type ParsingError struct{ Err error }
-
-// Error says what was waited for.
-func (e *ParsingError) Error() string { return e.Err.Error() + " while the document was being parsed" }
-
-// Unwrap returns the context's error.
-func (e *ParsingError) Unwrap() error { return e.Err }
-
-// PanicError is a panic of [Request.Fetch] or [Request.Parse]. Its text leaves
-// the stack out, since errors travel further than logs should.
-type PanicError struct {
-	Value any    // what panic was called with
-	Stack []byte // of the goroutine that panicked
-}
-
-// Error names the value of the panic.
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
-
-// redacted is a URL fit for an error's text: user information and queries may hold
+// redacted is a URL without its user information and its query, which may hold
 // secrets.
 func redacted(rawURL string) string {
 	u, err := url.Parse(rawURL)

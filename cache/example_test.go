@@ -36,12 +36,12 @@ func Example() {
 	request := cache.Request{
 		URL:     provider.URL,
 		Timeout: 10 * time.Second,
-		Fetch: func(ctx context.Context, header http.Header) (*cache.Response, error) {
+		Fetch: func(ctx context.Context, conditions http.Header) (*cache.Response, error) {
 			get, err := http.NewRequestWithContext(ctx, http.MethodGet, provider.URL, nil)
 			if err != nil {
 				return nil, err
 			}
-			get.Header = header
+			get.Header = conditions
 			answer, err := provider.Client().Do(get)
 			if err != nil {
 				return nil, err

@@ -9,9 +9,9 @@ func (c *Cache) Remaining() int64 { return c.store.cache.RemainingCost() }
 // EntryOverhead is what an entry costs beside its texts and its value.
 const EntryOverhead = entryOverhead
 
-// Groups is how many groups have flights.
-func (c *Cache) Groups() int {
-	c.flights.mu.Lock()
-	defer c.flights.mu.Unlock()
-	return len(c.flights.groups)
+// Limiters is how many groups have flights.
+func (c *Cache) Limiters() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.limiters)
 }

@@ -310,12 +310,9 @@ func TestBreakdownsReachEveryone(t *testing.T) {
 					for range 10 {
 						all.Go(func() {
 							_, err := s.cache.Get(t.Context(), request)
-							panicked, ok := errors.AsType[*cache.PanicError](err)
-							if err == nil || ok != (name != "goexit") {
+							if err == nil || strings.Contains(err.Error(), "panic: ") != (name != "goexit") ||
+								strings.Contains(err.Error(), "bug") != (name == "panic") {
 								t.Errorf("got %v", err)
-							}
-							if name == "panic" && panicked.Value != any("bug") {
-								t.Errorf("got the value %v", panicked.Value)
 							}
 						})
 					}

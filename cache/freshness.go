@@ -2,60 +2,59 @@ package cache
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
 
-// verdict is what the header of an answer allows to be done with it.
+// verdict says how the header of an answer allows it to be used.
 type verdict struct {
-	keep       bool      // it may be kept at all
-	expires    time.Time // until then it may be handed out without asking; not after its arrival if it never may
-	staleUntil time.Time // until then it may be handed out when the origin is in trouble; zero if it never may
+	keep       bool      // it may be kept
+	omit       []string  // header fields that may not be kept (RFC 9111, section 5.2.2.7)
+	expires    time.Time // until then it may be used without asking; not after its arrival if it never may
+	staleUntil time.Time // until then it may be used when the origin is in trouble; zero if it never may
 }
 
-// judge applies RFC 9111, sections 3 and 4.2, to the header of a 200 answer to
-// a GET that was asked for and received at the given times.
+// judge applies RFC 9111, sections 3 and 4.2, to the header of a 200 answer to a GET
+// request, by the times of the request and the answer.
 func (config Config) judge(header http.Header, requested, received time.Time) verdict {
 	d := parseDirectives(header["Cache-Control"])
-	if d.private || d.noStore && !d.mustUnderstand {
+	omit, private := d.limitedTo("private")
+	if private || d.has("no-store") && !d.has("must-understand") {
 		return verdict{expires: received}
 	}
-	if d.noCache || variesOnEverything(header) {
-		return verdict{keep: true, expires: received}
+	v := verdict{keep: true, expires: received, omit: omit}
+	if _, always := d.limitedTo("no-cache"); always || slices.Contains(listed(strings.Join(header["Vary"], ",")), "*") {
+		return v
 	}
 	fresh := config.lifetime(d, header, received) - initialAge(header, requested, received)
-	v := verdict{keep: true, expires: received.Add(min(fresh, config.MaxTTL))}
+	v.expires = received.Add(min(fresh, config.MaxTTL))
 	if window := config.staleWindow(d); window > 0 {
 		v.staleUntil = v.expires.Add(window)
 	}
 	return v
 }
 
-// lifetime is freshness_lifetime of RFC 9111, section 4.2.1, for a shared
-// cache. What is stated but invalid is a lifetime of zero.
+// lifetime is freshness_lifetime of RFC 9111, section 4.2.1, for a shared cache.
+// A lifetime that is stated but invalid is zero.
 func (config Config) lifetime(d directives, header http.Header, received time.Time) time.Duration {
-	switch expires := header["Expires"]; {
-	case d.sMaxAge.present:
-		return d.sMaxAge.value
-	case d.maxAge.present:
-		return d.maxAge.value
-	case len(expires) > 0:
+	if lifetime, stated := d.seconds("s-maxage"); stated {
+		return lifetime
+	}
+	if lifetime, stated := d.seconds("max-age"); stated {
+		return lifetime
+	}
+	if expires := header["Expires"]; len(expires) > 0 {
 		return expiresIn(expires, dateOf(header, received))
 	}
 	return config.TTL
 }
 
-// expiresIn is the distance from date to the Expires field (RFC 9111, section
-// 5.3). Lines that differ, what is no date (such as "0") and what is past are no
-// distance at all.
+// expiresIn is the time from date to the Expires field (RFC 9111, section 5.3). It is
+// zero if lines differ, are no dates (such as "0") or are past.
 func expiresIn(lines []string, date time.Time) time.Duration {
-	for _, line := range lines[1:] {
-		if line != lines[0] {
-			return 0
-		}
-	}
 	expires, err := http.ParseTime(lines[0])
-	if err != nil {
+	if err != nil || len(slices.Compact(slices.Clone(lines))) > 1 {
 		return 0
 	}
 	return max(expires.Sub(date), 0)
@@ -82,19 +81,18 @@ func dateOf(header http.Header, received time.Time) time.Time {
 // invalid (RFC 9111, section 5.1).
 func ageOf(header http.Header) time.Duration {
 	first, _, _ := strings.Cut(header.Get("Age"), ",")
-	age, _ := parseSeconds(strings.Trim(first, " \t")) // zero if invalid
-	return age
+	return parseSeconds(strings.Trim(first, " \t"))
 }
 
 // staleWindow is how long past its freshness a document may be served while
 // the origin is in trouble. s-maxage forbids it like proxy-revalidate (RFC
 // 9111, section 5.2.2.10). An invalid stale-if-error allows nothing.
 func (config Config) staleWindow(d directives) time.Duration {
-	if d.mustRevalidate || d.proxyRevalidate || d.sMaxAge.present {
+	if d.has("must-revalidate") || d.has("proxy-revalidate") || d.has("s-maxage") {
 		return 0
 	}
-	if d.staleIfError.present {
-		return min(d.staleIfError.value, config.StaleIfError)
+	if window, stated := d.seconds("stale-if-error"); stated {
+		return min(window, config.StaleIfError)
 	}
 	return config.StaleIfError
 }

@@ -105,6 +105,10 @@ func TestFreshness(t *testing.T) {
 		"directives we do not know":  {fixed("Cache-Control", "immutable, max-age=60, =, ;, stale-while-revalidate=9"), 0, time.Minute},
 		"Pragma is for requests":     {fixed("Cache-Control", "max-age=60", "Pragma", "no-cache"), 0, time.Minute},
 		"must-revalidate when fresh": {fixed("Cache-Control", "max-age=60, must-revalidate"), 0, time.Minute},
+		"varies on fields":           {fixed("Cache-Control", "max-age=60", "Vary", "Accept, Cookie", "Vary", "X-New"), 0, time.Minute},
+		"varies on nothing":          {fixed("Cache-Control", "max-age=60", "Vary", " , "), 0, time.Minute},
+		"varies on everything":       {fixed("Cache-Control", "max-age=60", "Vary", "*"), 0, never},
+		"varies on more than fields": {fixed("Cache-Control", "max-age=60", "Vary", "Cookie", "Vary", "Accept, *"), 0, never},
 	} {
 		t.Run(name, func(t *testing.T) {
 			play(t, config, func(s scene) {

@@ -79,7 +79,6 @@ func (o *origin) counts() (fetches, parses int) {
 func (o *origin) request() cache.Request {
 	return cache.Request{
 		URL:     docURL,
-		Header:  http.Header{"Accept": {"application/json"}},
 		Timeout: 10 * time.Second,
 		Fetch: func(ctx context.Context, header http.Header) (*cache.Response, error) {
 			o.mu.Lock()

@@ -14,12 +14,12 @@ import (
 
 // fetchWith is a Fetch as one would write it, over a real client.
 func fetchWith(client *http.Client, url string) func(context.Context, http.Header) (*cache.Response, error) {
-	return func(ctx context.Context, header http.Header) (*cache.Response, error) {
+	return func(ctx context.Context, conditions http.Header) (*cache.Response, error) {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
 			return nil, err
 		}
-		request.Header = header
+		request.Header = conditions
 		response, err := client.Do(request)
 		if err != nil {
 			return nil, err

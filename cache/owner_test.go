@@ -12,7 +12,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 )
 
-// as is the scene's request of an owner who is answered in his own way.
+// as is the scene's request of an owner, with an answer of its own.
 func (s scene) as(owner uint64, answer func() (*cache.Response, error)) cache.Request {
 	request := s.request()
 	request.Owner = owner
@@ -38,8 +38,8 @@ func serves(body string) func() (*cache.Response, error) {
 	}
 }
 
-// What one owner is refused, no other gets: neither from the memory of failures nor
-// from a flight that both are on, whoever began it.
+// An OwnError is returned to its owner only, neither from the remembered failures nor
+// from a flight that both owners share, whichever began it.
 func TestOwnErrorsAreNotShared(t *testing.T) {
 	for name, order := range map[string][2]uint64{"refused first": {1, 2}, "refused last": {2, 1}} {
 		t.Run(name, func(t *testing.T) {
@@ -69,8 +69,8 @@ func TestOwnErrorsAreNotShared(t *testing.T) {
 	}
 }
 
-// What is known of a document stays known, for others and after the refusal, but is
-// not given in place of it.
+// A document stays known after an OwnError, for other owners and for later, but is not
+// served in place of a refusal.
 func TestOwnErrorsDropNothing(t *testing.T) {
 	play(t, config, func(s scene) {
 		s.says(200, header("Cache-Control", "max-age=1"), "one")

@@ -11,30 +11,24 @@ import (
 )
 
 const (
-	// documentSize is what ristretto's counters are dimensioned for: about the
-	// size of a small JSON document, with what is parsed from it.
-	documentSize = 4 << 10
-	// maxCounters limits ristretto's counters to about 3 MB.
-	maxCounters = 1 << 20
-	minCounters = 1 << 10
-	// bufferItems is the size ristretto recommends for its buffers of reads.
-	bufferItems = 64
+	documentSize = 4 << 10 // of a small JSON document with its value, about
+	minCounters  = 1 << 10
+	maxCounters  = 1 << 20 // about 3 MB
 )
 
-// key is what a document is known by.
+// key identifies a document.
 type key struct {
 	url, partition string
 }
 
-// store holds entries in ristretto and makes its Close safe: that closes
-// channels which Get and Set send on.
+// store holds entries in ristretto. Nothing is kept once it is closed.
 type store struct {
 	hash    func(key) uint64
 	maxCost int64
 	evicted atomic.Uint64 // not those that were deleted
 
-	mu    sync.RWMutex                     // held for reading while ristretto is used
-	cache *ristretto.Cache[uint64, *entry] // nil once closed
+	mu    sync.RWMutex // held for reading while cache is used: it panics if it is closed meanwhile
+	cache *ristretto.Cache[uint64, *entry]
 }
 
 func newStore(maxCost int64) (*store, error) {
@@ -43,7 +37,7 @@ func newStore(maxCost int64) (*store, error) {
 		// Ten counters for each document that fits, as ristretto advises.
 		NumCounters:        min(max(maxCost/documentSize*10, minCounters), maxCounters),
 		MaxCost:            maxCost,
-		BufferItems:        bufferItems,
+		BufferItems:        64,   // as ristretto advises
 		IgnoreInternalCost: true, // entryOverhead includes it
 		Metrics:            true,
 		OnEvict:            func(*ristretto.Item[*entry]) { s.evicted.Add(1) },
@@ -57,14 +51,11 @@ func newStore(maxCost int64) (*store, error) {
 	return s, nil
 }
 
-// get returns the entry of a key, or nil. Hashes may collide, so the key that
-// the entry carries decides.
+// get returns the entry of a key, or nil. Hashes may collide, so the key in the
+// entry decides.
 func (s *store) get(k key) *entry {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if s.cache == nil {
-		return nil
-	}
 	e, ok := s.cache.Get(s.hash(k))
 	if !ok || e.key != k {
 		return nil
@@ -72,52 +63,39 @@ func (s *store) get(k key) *entry {
 	return e
 }
 
-// put replaces the entry of a key, which stays until keepUntil. An entry that
-// is nil, too large or past its time removes what was there. Others see the
-// change once flush has returned.
+// put replaces the entry of a key until the entry's keepUntil. An entry that is nil,
+// too large or past its time removes the one before. The change is visible once flush
+// has returned.
 func (s *store) put(k key, e *entry) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if s.cache == nil {
-		return
-	}
-	hash := s.hash(k)
 	if e != nil {
 		cost, ttl := e.cost(), time.Until(e.keepUntil())
 		// Ristretto would not refuse a large entry that replaces a small one,
 		// and would keep one without a lifetime forever.
 		if cost <= s.maxCost && ttl > 0 {
-			s.cache.SetWithTTL(hash, e, cost, ttl)
+			s.cache.SetWithTTL(s.hash(k), e, cost, ttl)
 			return
 		}
 	}
-	s.cache.Del(hash)
+	s.cache.Del(s.hash(k))
 }
 
-// statistics returns how many entries were evicted, and how much room those take
-// that are kept.
-func (s *store) statistics() (evicted uint64, bytes int64) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.cache == nil {
-		return 0, 0
-	}
-	m := s.cache.Metrics
-	return s.evicted.Load(), max(0, int64(m.CostAdded())-int64(m.CostEvicted())) //nolint:gosec // sizes in memory
-}
-
-// flush waits until all that was put before can be seen.
+// flush waits until all changes are visible.
 func (s *store) flush() {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if s.cache != nil {
-		s.cache.Wait()
-	}
+	s.cache.Wait()
+}
+
+// statistics returns how many entries were evicted, and the size of those that are kept.
+func (s *store) statistics() (evicted uint64, bytes int64) {
+	m := s.cache.Metrics
+	return s.evicted.Load(), max(0, int64(m.CostAdded())-int64(m.CostEvicted())) //nolint:gosec // sizes in memory
 }
 
 func (s *store) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cache.Close()
-	s.cache = nil
 }

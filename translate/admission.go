@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 )
 
 // places bounds how much is in progress at a time. There is no queue: a call that
@@ -122,7 +122,7 @@ type stayContext struct {
 
 // Value implements [context.Context].
 func (c *stayContext) Value(key any) any {
-	if key == (skillsharing.HoldKey{}) {
+	if key == (discovery.HoldKey{}) {
 		return c.stay
 	}
 	return c.Context.Value(key)

@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
@@ -80,13 +83,13 @@ func TestPlaces(t *testing.T) {
 			var under sync.WaitGroup
 			for range 2 {
 				under.Go(func() {
-					if o := b.Execute(t.Context(), call(city)); o.Failure != nil {
+					if o := b.Start(t.Context(), call(city)).Wait(); o.Failure != nil {
 						t.Errorf("a call with a place: %+v", o.Failure)
 					}
 				})
 				<-h.arrived
 			}
-			o := b.Execute(t.Context(), call(city))
+			o := b.Start(t.Context(), call(city)).Wait()
 			if f := o.Failure; f == nil || f.Kind != run.RateLimited || f.Next() != run.NextRetry || f.Executed != run.ExecutedNo ||
 				f.By != run.Bridge || skillsprotocol.Retry(f) == nil || !strings.Contains(string(skillsprotocol.Details(f)), `{"limit":"`+tc.limit+`","max":2}`) {
 				t.Errorf("a call without a place: %+v", o.Failure)
@@ -98,13 +101,13 @@ func TestPlaces(t *testing.T) {
 			if len(unlisted) != 1 || unlisted[0].Failure.Kind != run.RateLimited {
 				t.Errorf("a list without a place: %+v", unlisted)
 			}
-			o = b.Execute(t.Context(), translate.Call{Name: "other.weather", Args: []byte(city)})
+			o = b.Start(t.Context(), translate.Call{Name: "other.weather", Inputs: jsonrpc.Object{Text: jsontext.Value(city)}}).Wait()
 			if found := o.Failure == nil; found != tc.otherFinds {
 				t.Errorf("a call to another source: %+v", o.Failure)
 			}
 			close(h.release)
 			under.Wait()
-			if o := b.Execute(t.Context(), call(city)); o.Failure != nil {
+			if o := b.Start(t.Context(), call(city)).Wait(); o.Failure != nil {
 				t.Errorf("a call when the others have ended: %+v", o.Failure)
 			}
 			p.received(t, "POST /run/weather", 3)
@@ -120,23 +123,23 @@ func TestWaitingPlaces(t *testing.T) {
 	h := hold(p, "GET /status/e1", isCompleted)
 	b := limited(t, func(c *translate.Config) { c.MaxWaiting = 1 }, acme)
 	var under sync.WaitGroup
-	under.Go(func() { b.Execute(t.Context(), call(`{"city":"Tokyo"}`)) })
+	under.Go(func() { b.Start(t.Context(), call(`{"city":"Tokyo"}`)).Wait() })
 	<-h.arrived
-	o := b.Execute(t.Context(), call(`{"city":"Tokyo"}`))
+	o := b.Start(t.Context(), call(`{"city":"Tokyo"}`)).Wait()
 	if f := o.Failure; f == nil || f.Kind != run.RateLimited || !strings.Contains(string(skillsprotocol.Details(f)), `"waiting"`) {
 		t.Errorf("%+v", o.Failure)
 	}
 	close(h.release)
 	under.Wait()
-	if o := b.Execute(t.Context(), call(`{"city":"Tokyo"}`)); o.Failure != nil {
+	if o := b.Start(t.Context(), call(`{"city":"Tokyo"}`)).Wait(); o.Failure != nil {
 		t.Errorf("when the other has ended: %+v", o.Failure)
 	}
 	p.received(t, "POST /run/weather", 2)
 
 	submitted := hold(p, "POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
-	under.Go(func() { b.Execute(t.Context(), call(`{"city":"Tokyo"}`)) })
+	under.Go(func() { b.Start(t.Context(), call(`{"city":"Tokyo"}`)).Wait() })
 	<-submitted.arrived
-	if o := b.Execute(t.Context(), call(`{"city":"Tokyo"}`)); o.Failure == nil || o.Failure.Kind != run.RateLimited {
+	if o := b.Start(t.Context(), call(`{"city":"Tokyo"}`)).Wait(); o.Failure == nil || o.Failure.Kind != run.RateLimited {
 		t.Errorf("beside one that is being submitted: %+v", o.Failure)
 	}
 	close(submitted.release)
@@ -168,7 +171,7 @@ func TestPrincipalOfSource(t *testing.T) {
 
 	for _, name := range []string{"acme.closed.weather", "acme/closed/weather", "acme.nothing", "wx", "single", "directory.closed.weather"} {
 		for principal, want := range map[string]bool{"": false, "alice": true} {
-			o := b.Execute(t.Context(), translate.Call{Caller: run.Caller{Principal: principal}, Name: name, Args: []byte(`{"city":"Tokyo"}`)})
+			o := b.Start(t.Context(), translate.Call{Caller: run.Caller{Principal: principal}, Name: name, Inputs: jsonrpc.Object{Text: jsontext.Value(`{"city":"Tokyo"}`)}}).Wait()
 			refused := o.Failure != nil && o.Failure.Kind == run.AuthRequired && o.Failure.Next() == run.NextAuthenticate &&
 				strings.Contains(string(skillsprotocol.Details(o.Failure)), `"required_by":"bridge"`)
 			if refused == want {
@@ -179,11 +182,11 @@ func TestPrincipalOfSource(t *testing.T) {
 			}
 		}
 	}
-	if o := b.Execute(t.Context(), translate.Call{Name: "open.weather", Args: []byte(`{"city":"Tokyo"}`)}); o.Failure != nil {
+	if o := b.Start(t.Context(), translate.Call{Name: "open.weather", Inputs: jsonrpc.Object{Text: jsontext.Value(`{"city":"Tokyo"}`)}}).Wait(); o.Failure != nil {
 		t.Errorf("an open source: %+v", o.Failure)
 	}
 	for _, name := range []string{"closed/weather", "closed.weather", "wy"} {
-		o := b.Execute(t.Context(), translate.Call{Name: name})
+		o := b.Start(t.Context(), translate.Call{Name: name}).Wait()
 		if text := o.Failure.Message + string(skillsprotocol.Details(o.Failure)); strings.Contains(text, "acme.closed") || strings.Contains(text, "'wx'") {
 			t.Errorf("%s tells anyone of the source: %s", name, text)
 		}
@@ -211,14 +214,14 @@ func TestStopped(t *testing.T) {
 	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
 	h := hold(p, "GET /status/e1", isCompleted)
 	outcome := make(chan run.Run)
-	go func() { outcome <- b.Execute(t.Context(), call(`{"city":"Tokyo"}`)) }()
+	go func() { outcome <- b.Start(t.Context(), call(`{"city":"Tokyo"}`)).Wait() }()
 	<-h.arrived
 	stop.Now()
 	o := <-outcome
 	if f := o.Failure; f == nil || f.Kind != run.Stopped || f.Next() != run.NextFollowRun || o.State == 0 || o.ExecutionID != "e1" {
 		t.Errorf("an accepted run: %+v %+v", o, o.Failure)
 	}
-	o = b.Execute(t.Context(), call(`{"city":"Tokyo"}`))
+	o = b.Start(t.Context(), call(`{"city":"Tokyo"}`)).Wait()
 	if f := o.Failure; f == nil || f.Kind != run.Stopped || f.Next() != run.NextRetry || f.Executed != run.ExecutedNo {
 		t.Errorf("a call that comes too late: %+v", o.Failure)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
@@ -50,7 +51,7 @@ func TestAllocations(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector takes memory of its own")
 	}
-	call := Call{Caller: run.Caller{TraceID: "4bf92f3577b34da6a3ce929d0e0e4736"}, Name: "acme.skill-50", Args: jsontext.Value(`{"location":"Tokyo","days":5}`)}
+	call := Call{Caller: run.Caller{TraceID: "4bf92f3577b34da6a3ce929d0e0e4736"}, Name: "acme.skill-50", Inputs: jsonrpc.Object{Text: jsontext.Value(`{"location":"Tokyo","days":5}`)}}
 	of := func(provider http.RoundTripper, runs int) int {
 		bridge := newBenchBridge(t, call)
 		for _, s := range bridge.catalog.sources {
@@ -58,7 +59,7 @@ func TestAllocations(t *testing.T) {
 			s.client.Polling = skillsharing.Polling{Plan: polling.Fixed{Interval: time.Millisecond}}
 		}
 		return int(testing.AllocsPerRun(runs, func() {
-			if o := bridge.Execute(t.Context(), call); o.Failure != nil {
+			if o := bridge.Start(t.Context(), call).Wait(); o.Failure != nil {
 				t.Fatal(o.Failure)
 			}
 		}))

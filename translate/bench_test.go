@@ -14,9 +14,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // benchSkills is how many skills the provider of the benchmarks lists.
@@ -33,7 +35,7 @@ func (benchProvider) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	var body string
 	switch name, isDescriptor := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/skills/"), ".json"); {
-	case r.URL.Path == skillsharing.WellKnownPath:
+	case r.URL.Path == document.WellKnownPath:
 		entries := make([]string, benchSkills)
 		for i := range entries {
 			entries[i] = fmt.Sprintf(`{"id":"acme/skill-%d","name":"Skill","capability_type":"api","description":"Does something.",
@@ -77,13 +79,13 @@ func newBenchBridge(tb testing.TB, call Call) *Bridge {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if o := bridge.Execute(tb.Context(), call); o.Failure != nil {
+	if o := bridge.Start(tb.Context(), call).Wait(); o.Failure != nil {
 		tb.Fatal(o.Failure)
 	}
 	return bridge
 }
 
-var benchCall = Call{Caller: run.Caller{TraceID: "4bf92f3577b34da6a3ce929d0e0e4736"}, Name: "acme.skill-50", Args: jsontext.Value(`{"location":"Tokyo","days":5}`)}
+var benchCall = Call{Caller: run.Caller{TraceID: "4bf92f3577b34da6a3ce929d0e0e4736"}, Name: "acme.skill-50", Inputs: jsonrpc.Object{Text: jsontext.Value(`{"location":"Tokyo","days":5}`)}}
 
 // BenchmarkResolve is the way from a name to a skill that is ready to be invoked,
 // with all documents in the cache; or, for a name that means nothing, to the
@@ -124,14 +126,14 @@ func BenchmarkExecuteImmediate(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			call := benchCall
 			items := filler[:c.size/45*45]
-			call.Args = append(append([]byte(`{"location":"Tokyo","days":5,"items":[`), items[:len(items)-1]...), "]}"...)
+			call.Inputs.Text = append(append([]byte(`{"location":"Tokyo","days":5,"items":[`), items[:len(items)-1]...), "]}"...)
 			bridge := newBenchBridge(b, call)
 			ctx, cancel := context.WithCancel(b.Context())
 			defer cancel()
-			b.SetBytes(int64(len(call.Args)))
+			b.SetBytes(int64(len(call.Inputs.Text)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if o := bridge.Execute(ctx, call); o.Failure != nil {
+				if o := bridge.Start(ctx, call).Wait(); o.Failure != nil {
 					b.Fatal(o.Failure)
 				}
 			}

@@ -15,6 +15,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 )
 
 // Bridge executes calls. It is safe for concurrent use, keeps nothing of a
@@ -43,7 +48,7 @@ func New(config Config) (*Bridge, error) {
 	}
 	sources := make([]*source, len(config.Sources))
 	for i, s := range config.Sources {
-		audience, err := skillsharing.NewAudience(s.URL, s.Trust)
+		audience, err := credential.NewAllowedHosts(s.URL, s.Trust)
 		if err != nil {
 			return nil, fmt.Errorf("source %q: %w", s.Namespace, err)
 		}
@@ -51,14 +56,14 @@ func New(config Config) (*Bridge, error) {
 			s.Faults = new(Faults)
 		}
 		sources[i] = &source{Source: s, runs: places{name: "runs_per_provider", most: int64(config.MaxRunsPerSource)}, client: &skillsharing.Client{
-			Source: s.Namespace, Origin: s.URL, Audience: audience, Anonymous: s.Kind == RegistrySource,
-			Credentials: s.Credentials, DiscoveryCredentials: s.DiscoveryCredentials,
-			Transport: s.Transport, Cache: config.Cache, Partition: s.Partition,
-			Caller: config.Caller, Priority: config.Priority,
-			Polling: config.Polling, PreferWait: s.PreferWait,
-			MaxResponseSize: config.MaxResponseSize, Limits: config.Limits,
-			Breakers: config.Breakers, RetryBudget: skillsharing.NewRetryBudget(config.RetryBudget),
-			AllowHTTP: config.AllowHTTP, Observer: config.Observer,
+			Reader: discovery.Reader{Cache: config.Cache, Sender: exchange.Sender{
+				Source: s.Namespace, Origin: s.URL, AllowedHosts: audience, Partition: s.Partition,
+				Credentials: s.Credentials, DiscoveryCredentials: s.DiscoveryCredentials, Transport: s.Transport,
+				MaxResponseSize: config.MaxResponseSize, Limits: config.Limits,
+				Breakers: config.Breakers, AllowHTTP: config.AllowHTTP, Observer: config.Observer,
+			}},
+			Anonymous: s.Kind == RegistrySource, Caller: config.Caller, Priority: config.Priority,
+			Polling: config.Polling, PreferWait: s.PreferWait, RetryBudget: exchange.NewRetryBudget(config.RetryBudget),
 		}}
 	}
 	catalog, err := newCatalog(sources, config.Observer)
@@ -128,61 +133,6 @@ func (b *Bridge) Purge(ctx context.Context, namespace, skillID string) bool {
 	return false
 }
 
-// Execute runs a skill and waits for its end, but not longer than the call's
-// timeout, or else the descriptor's, or else the default; never longer than the
-// configured maximum. The clock starts when the call arrives. A call that has a
-// Wait ends with that, too, once its run is accepted.
-func (b *Bridge) Execute(ctx context.Context, call Call) run.Run {
-	x := b.begin(ctx, call)
-	defer x.end(OperationExecute)
-	response, failure := x.submit()
-	if failure == nil && !response.State.Ended() {
-		response, failure = x.follow(&skillsharing.Awaited{ExecutionID: response.ExecutionID, RetryAfter: response.RetryAfter})
-	}
-	if failure == nil && x.lacksOutput(response) {
-		response, failure = x.fetchResult(response)
-	}
-	x.outcome = x.judge(x.fit(response, failure))
-	return x.outcome
-}
-
-// Submit starts a run and does not wait for its end. The Ref is that of the
-// accepted run; where there is none, the Run says why.
-func (b *Bridge) Submit(ctx context.Context, call Call) (run.Ref, run.Run) {
-	x := b.begin(ctx, call)
-	defer x.end(OperationSubmit)
-	response, failure := x.submit()
-	x.outcome = x.judge(response, failure)
-	if failure != nil {
-		return run.Ref{}, x.outcome
-	}
-	return x.outcome.Ref, x.outcome
-}
-
-// Follow asks about a run that was submitted before, by whomever, and waits for
-// its end for as long as the call says; if it does not say, for the default
-// timeout. That the run has not ended by then is no failure. Of the call, the
-// name and the arguments are not needed.
-func (b *Bridge) Follow(ctx context.Context, ref run.Ref, call Call) run.Run {
-	call.Name = ref.SkillID
-	if call.Wait == nil {
-		call.Wait = &b.config.DefaultTimeout
-	}
-	x := b.begin(ctx, call)
-	defer x.end(OperationFollow)
-	x.ref = ref
-	x.stop.noteRun(ref)
-	x.setDeadline(b.config.MaxTimeout)
-	response, failure := &skillsharing.Response{ExecutionID: ref.ExecutionID, State: run.Accepted}, x.findRun(ref)
-	if failure == nil {
-		response, failure = x.follow(&skillsharing.Awaited{
-			ExecutionID: ref.ExecutionID, Resumed: true, Accepted: ref.Accepted, NotBefore: ref.NotBefore,
-		})
-	}
-	x.outcome = x.judge(x.fit(response, withoutTimeout(x.ctx, failure, ref.ExecutionID)))
-	return x.outcome
-}
-
 // Describe returns all that is known about a skill. Beside a failure, it is no more
 // than where the name leads to, if it leads anywhere.
 func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *run.Failure) {
@@ -193,7 +143,7 @@ func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *run.Fa
 		failure = x.find()
 	}
 	if failure == nil && call.Answer != nil && !call.Answer.Reserve(int64(len(x.found.skill.Document))) {
-		failure = skillsharing.NoRoom(call.Answer, run.PhaseDescriptor, "", run.ExecutedNo, false)
+		failure = exchange.NoRoom(call.Answer, run.PhaseDescriptor, "", run.ExecutedNo, false)
 	}
 	x.outcome = x.judge(nil, failure)
 	x.report(OperationDescribe)
@@ -206,7 +156,7 @@ func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *run.Fa
 	f := x.found
 	return &Description{
 		Name: f.name, Namespace: f.source.Namespace, Descriptor: f.skill.Descriptor, Document: f.skill.Document,
-		InputSchema: skillsharing.InputSchema(f.skill.Inputs), Denied: f.denied(),
+		InputSchema: inputs.InputSchema(f.skill.Inputs), Denied: f.denied(),
 	}, nil
 }
 
@@ -223,7 +173,7 @@ func (b *Bridge) Report(ctx context.Context, call Call, o Operation, failure *ru
 // invoked with.
 type found struct {
 	*listed
-	skill   *skillsharing.Skill
+	skill   *discovery.Skill
 	invoker *source
 	state   cache.State // of the descriptor
 	// withheld is a provider whose credential the skill, which a registry lists, does not get; nil: there is none.
@@ -231,7 +181,7 @@ type found struct {
 }
 
 // withhold is why a credential is not used for a skill of a registry; nil: it may be.
-func (f *found) withhold() (*run.Failure, *skillsharing.Notice) {
+func (f *found) withhold() (*run.Failure, *exchange.Notice) {
 	if f.withheld == nil {
 		return nil, nil
 	}
@@ -279,8 +229,8 @@ func (b *Bridge) read(ctx context.Context, l *listed, version string) (f found, 
 
 // wrongID is the error of a descriptor that describes another skill than the one
 // its index entry names.
-func wrongID(s *skillsharing.Skill, listed string) *run.Failure {
-	e := skillsharing.InvalidDescriptor(
+func wrongID(s *discovery.Skill, listed string) *run.Failure {
+	e := document.InvalidDescriptor(
 		fmt.Sprintf("The descriptor of skill %s describes another skill, %s.", listed, s.ID),
 		run.Violation{
 			Path: "/id", Message: "must be the id of the index entry",
@@ -302,18 +252,18 @@ func asJSON(text string) jsontext.Value {
 // credential for the skill but does not list it, withheld is the one. The indexes are
 // read with table, which returns nil where an index is not known and the caller does
 // not wait for it. An error means that it can't be told.
-func (b *Bridge) invoker(ctx context.Context, l *listed, skill *skillsharing.Skill, table loadTable) (invoker, withheld *source, err *run.Failure) {
+func (b *Bridge) invoker(ctx context.Context, l *listed, skill *discovery.Skill, table loadTable) (invoker, withheld *source, err *run.Failure) {
 	if l.source.Kind != RegistrySource {
 		return l.source, nil, nil
 	}
-	protected := skill.Auth.Type != skillsharing.AuthNone
+	protected := skill.Auth.Type != document.AuthNone
 	if !protected {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, openSkillTimeout)
 		defer cancel()
 	}
 	for _, p := range b.catalog.sources {
-		if p.Kind != ProviderSource || !skill.Hosts(p.client.Audience) || !p.identifies(skill) {
+		if p.Kind != ProviderSource || !skill.Hosts(p.client.AllowedHosts) || !p.identifies(skill) {
 			continue
 		}
 		if slices.Contains(p.TrustRegistries, l.source.Namespace) {
@@ -343,8 +293,8 @@ type loadTable func(ctx context.Context, s *source) (*nameTable, *run.Failure)
 const openSkillTimeout = 2 * time.Second
 
 // identifies reports whether a provider has credentials that show who calls the skill.
-func (s *source) identifies(skill *skillsharing.Skill) bool {
-	return s.Certificate || skill.Auth.Type != skillsharing.AuthNone && s.Credentials != nil && s.Credentials.Suits(&skill.Auth)
+func (s *source) identifies(skill *discovery.Skill) bool {
+	return s.Certificate || skill.Auth.Type != document.AuthNone && s.Credentials != nil && s.Credentials.Supports(&skill.Auth)
 }
 
 // lists reports whether an index has a skill of a registry, with the same descriptor.
@@ -352,7 +302,7 @@ func (t *nameTable) lists(l *listed) bool {
 	for _, index := range t.indexes {
 		for i := range index.Skills {
 			if e := &index.Skills[i]; e.ID == l.id {
-				return skillsharing.NewLocation(e.DescriptorURL) == l.descriptor
+				return discovery.NewLocation(e.DescriptorURL) == l.descriptor
 			}
 		}
 	}
@@ -363,6 +313,6 @@ func (t *nameTable) lists(l *listed) bool {
 type nobody struct{}
 
 func (nobody) Begin(ctx context.Context, _ *Call) context.Context   { return ctx }
-func (nobody) Exchange(context.Context, *skillsharing.Exchange)     {}
-func (nobody) Notice(context.Context, *skillsharing.Notice)         {}
+func (nobody) Exchange(context.Context, *exchange.Exchange)         {}
+func (nobody) Notice(context.Context, *exchange.Notice)             {}
 func (nobody) Called(context.Context, *Call, *run.Run, *Statistics) {}

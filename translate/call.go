@@ -5,9 +5,11 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/rawobject"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 )
 
 // Call is an agent's wish to have a skill executed, free of the words of the
@@ -18,18 +20,13 @@ type Call struct {
 	// Name is the skill's name as the agent wrote it. A name that the operator gave comes first; then a namespace
 	// at its beginning says which source decides; and a bare id counts only where there is a single source.
 	Name string
-	// Args is a JSON object with the skill's inputs; nil is an empty one. It is sent as it is.
-	Args jsontext.Value
-	// Arguments are the members of Args, for whoever has them already, from text that is known to be JSON; nil: they are
-	// read from Args.
-	Arguments []rawobject.Member
+	// Inputs are those of the skill, and sent as they are; no text is an empty object. They are not used any more when
+	// [Bridge.Start] returns.
+	Inputs jsonrpc.Object
 	// Checks counts what checking arguments takes, for all calls of one request; nil: for this one alone.
-	Checks *skillsharing.Checks
-	// Memory is what Args and Arguments are made of. It is released as soon as they are not used any more, which may be
-	// long before the call ends; nil: it need not be.
-	Memory Memory
+	Checks *inputs.Checks
 	// Answer bounds what is kept for the answer, which it shares with those of other calls; nil: nothing does.
-	Answer skillsharing.AnswerBudget
+	Answer exchange.AnswerBudget
 	// Version, if not empty, must be the one the provider offers.
 	Version string
 	// Timeout is the agent's own; 0 when it stated none.
@@ -37,11 +34,6 @@ type Call struct {
 	// Wait, if not nil, is how long the agent waits, from the call's arrival, for a run that was accepted. If it has not
 	// ended by then, that is the answer, and no failure. The call's timeout bounds it.
 	Wait *time.Duration
-}
-
-// Memory can be given back.
-type Memory interface {
-	Release()
 }
 
 // Listing is the answer to a [Query].
@@ -65,8 +57,8 @@ type Entry struct {
 	Namespace      string
 	Version        string
 	Description    string
-	CapabilityType skillsharing.CapabilityType
-	Access         skillsharing.AccessPolicy
+	CapabilityType document.CapabilityType
+	Access         document.AccessPolicy
 }
 
 // Unavailable is a source of skills that could not be read.
@@ -79,7 +71,7 @@ type Unavailable struct {
 type Description struct {
 	Name       string // what [Call.Name] accepts
 	Namespace  string
-	Descriptor *skillsharing.Descriptor
+	Descriptor *document.Descriptor
 	// Document is the descriptor as published.
 	Document jsontext.Value
 	// InputSchema is a JSON Schema object for the arguments, made from the descriptor's inputs.

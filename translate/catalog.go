@@ -11,6 +11,8 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // source is a configured [Source] at work.
@@ -84,12 +86,12 @@ type listed struct {
 	source     *source
 	name       string
 	id         string // that the descriptor must have; empty: any
-	descriptor skillsharing.Location
+	descriptor discovery.Location
 }
 
 // directly is where the name of a directly configured skill leads to.
 func directly(s *source) *listed {
-	return &listed{source: s, name: s.Namespace, descriptor: skillsharing.NewLocation(s.URL.String())}
+	return &listed{source: s, name: s.Namespace, descriptor: discovery.NewLocation(s.URL.String())}
 }
 
 // resolve finds the skill that a name means. The operator's names come first;
@@ -288,7 +290,7 @@ func (c *catalog) read(ctx context.Context, s *source) (*nameTable, *run.Failure
 		if known != nil && known.indexes[0] == index {
 			return known, nil
 		}
-		return c.renew(ctx, s, []*skillsharing.Index{index}), nil
+		return c.renew(ctx, s, []*document.Index{index}), nil
 	}
 	indexes, err := s.answers(ctx)
 	if err != nil {
@@ -301,7 +303,7 @@ func (c *catalog) read(ctx context.Context, s *source) (*nameTable, *run.Failure
 }
 
 // renew makes the names of a source anew.
-func (c *catalog) renew(ctx context.Context, s *source, indexes []*skillsharing.Index) *nameTable {
+func (c *catalog) renew(ctx context.Context, s *source, indexes []*document.Index) *nameTable {
 	t := c.nameTable(ctx, s, indexes)
 	s.Faults.keep(t, s.table.Swap(t))
 	return t
@@ -313,9 +315,9 @@ func (c *catalog) known(ctx context.Context, s *source) *nameTable {
 	if t := s.table.Load(); t != nil {
 		return t
 	}
-	var indexes []*skillsharing.Index // which an earlier configuration may have read
+	var indexes []*document.Index // which an earlier configuration may have read
 	if s.Kind == ProviderSource {
-		indexes = []*skillsharing.Index{s.client.PeekIndex()}
+		indexes = []*document.Index{s.client.PeekIndex()}
 	} else {
 		for _, t := range s.types() {
 			indexes = append(indexes, s.client.PeekRegistry(t))
@@ -328,9 +330,9 @@ func (c *catalog) known(ctx context.Context, s *source) *nameTable {
 }
 
 // types are those that a registry is asked for; the empty one is all.
-func (s *source) types() []skillsharing.CapabilityType {
+func (s *source) types() []document.CapabilityType {
 	if len(s.CapabilityTypes) == 0 {
-		return []skillsharing.CapabilityType{""}
+		return []document.CapabilityType{""}
 	}
 	return s.CapabilityTypes
 }
@@ -363,7 +365,7 @@ func (c *catalog) purgeSkill(ctx context.Context, s *source, id string) bool {
 		l := directly(s)
 		known := id == s.Namespace
 		if doc, _ := s.client.Peek(ctx, l.descriptor); doc != nil {
-			known = known || doc.Value.(*skillsharing.Skill).ID == id
+			known = known || doc.Value.(*discovery.Skill).ID == id
 		}
 		if known {
 			s.client.Forget(l.descriptor)
@@ -382,9 +384,9 @@ func (c *catalog) purgeSkill(ctx context.Context, s *source, id string) bool {
 }
 
 // answers reads the answers of a registry for each of the wanted types.
-func (s *source) answers(ctx context.Context) ([]*skillsharing.Index, *run.Failure) {
+func (s *source) answers(ctx context.Context) ([]*document.Index, *run.Failure) {
 	types := s.types()
-	indexes := make([]*skillsharing.Index, len(types))
+	indexes := make([]*document.Index, len(types))
 	errs := make([]*run.Failure, len(types))
 	var g errgroup.Group
 	for i, t := range types {
@@ -403,6 +405,6 @@ func (s *source) answers(ctx context.Context) ([]*skillsharing.Index, *run.Failu
 }
 
 // wants reports whether the source is restricted to other types than t.
-func (s *source) wants(t skillsharing.CapabilityType) bool {
+func (s *source) wants(t document.CapabilityType) bool {
 	return len(s.CapabilityTypes) == 0 || slices.Contains(s.CapabilityTypes, t)
 }

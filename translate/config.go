@@ -9,6 +9,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // Config is what a [Bridge] is made of. All of it is used as it is: whoever
@@ -31,12 +34,12 @@ type Config struct {
 	// MaxResponseSize bounds every answer of a provider after decompression, in bytes.
 	MaxResponseSize int64
 	// Limits bounds what else is read of documents and answers.
-	Limits skillsharing.Limits
+	Limits document.Limits
 	// MaxRuns bounds the calls that are in progress, in all and for each source; MaxWaiting those of them that have a
 	// run submitted. 0: no bound.
 	MaxRuns, MaxRunsPerSource, MaxWaiting int
 	// Breakers keep calls from hosts that are in trouble; nil: none are kept. They may be shared like the cache.
-	Breakers *skillsharing.Breakers
+	Breakers *exchange.Breakers
 	// RetryBudget is the share of the calls to a source, from 0 to 1, that may be repeating their invocation at a time.
 	RetryBudget float64
 	// AllowHTTP lets providers be reached without TLS.
@@ -69,11 +72,11 @@ type Source struct {
 	// Certificate tells that the transport may show a client certificate, which counts as a secret.
 	Certificate bool
 	// Credentials authenticate invocations; nil: none.
-	Credentials skillsharing.Credentials
+	Credentials credential.Credentials
 	// DiscoveryCredentials authenticate requests for documents; nil: none.
-	DiscoveryCredentials skillsharing.Credentials
+	DiscoveryCredentials credential.Credentials
 	// CapabilityTypes restricts the source to skills of these types; empty: all.
-	CapabilityTypes []skillsharing.CapabilityType
+	CapabilityTypes []document.CapabilityType
 	// ListPrivate shows private skills to every caller.
 	ListPrivate bool
 	// RequirePrincipal refuses anonymous callers whatever they ask of the source.
@@ -110,7 +113,7 @@ const (
 // Observer is told what happens, for logs, metrics and traces. Its methods are
 // called on the path of a call: they must be quick, and safe for concurrent use.
 type Observer interface {
-	skillsharing.Observer
+	exchange.Observer
 	// Begin is told of a call that begins, and may complete it. The context that it returns is that of the call, which all
 	// other reports about it come with.
 	Begin(ctx context.Context, c *Call) context.Context
@@ -123,7 +126,7 @@ type Statistics struct {
 	Operation Operation
 	Source    string        // namespace of the source that decided the name; empty if none did
 	Duration  time.Duration // from arrival to outcome
-	Effort    skillsharing.Effort
+	Stats     skillsharing.Stats
 
 	// How the skill's descriptor was obtained; 0: it was not.
 	Descriptor cache.State

@@ -54,7 +54,7 @@ func TestDiscoveryIsBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 			start := time.Now()
-			o := bridge.Execute(t.Context(), translate.Call{Name: "p.s", Timeout: c.timeout})
+			o := bridge.Start(t.Context(), translate.Call{Name: "p.s", Timeout: c.timeout}).Wait()
 			if took := time.Since(start); o.Failure == nil || o.Failure.Kind != c.kind || o.Failure.Next() != run.NextRetry || took != c.took {
 				t.Errorf("%s each, timeout %s: %+v after %s", c.each, c.timeout, o.Failure, took)
 			}

@@ -14,8 +14,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -34,7 +36,7 @@ func weather(t *testing.T, changes func(p *provider) object) (*provider, transla
 }
 
 func call(args string) translate.Call {
-	return translate.Call{Name: skillName, Args: jsontext.Value(args)}
+	return translate.Call{Name: skillName, Inputs: jsonrpc.Object{Text: jsontext.Value(args)}}
 }
 
 func TestExecute(t *testing.T) {
@@ -58,7 +60,7 @@ func TestExecute(t *testing.T) {
 		output string
 		kind   run.Kind // 0: no failure
 		next   run.Next
-		code   skillsharing.ErrorCode
+		code   document.ErrorCode
 	}{
 		{about: "accepted, running, completed", submit: list(accepted), status: list(running, running, completed), run: run.Completed, output: `{"ok":true}`},
 		{about: "completed at once", submit: list(completed), run: run.Completed, output: `{"ok":true}`},
@@ -108,7 +110,7 @@ func TestExecute(t *testing.T) {
 			p.on("POST /run/weather", test.submit...)
 			p.on("GET /status/e1", test.status...)
 			p.on("GET /result/e1", test.result...)
-			o := newBridge(t, s).Execute(t.Context(), call(`{"city":"Tokyo"}`))
+			o := newBridge(t, s).Start(t.Context(), call(`{"city":"Tokyo"}`)).Wait()
 			if o.SkillID != "acme/weather" {
 				t.Errorf("skill id %q", o.SkillID)
 			}
@@ -123,7 +125,7 @@ func TestExecute(t *testing.T) {
 				t.Errorf("got failure %+v: %v", o.Failure, o.Failure)
 			case test.code != "" && o.Failure == nil:
 				t.Errorf("got no failure, want %s", test.code)
-			case test.code != "" && (o.Failure.Kind != test.kind || o.Failure.Next() != test.next || skillsharing.CodeOf(o.Failure) != test.code || o.Failure.Message == ""):
+			case test.code != "" && (o.Failure.Kind != test.kind || o.Failure.Next() != test.next || document.CodeOf(o.Failure) != test.code || o.Failure.Message == ""):
 				t.Errorf("got failure %+v: %v; want kind %d, next %s, code %s", o.Failure, o.Failure, test.kind, test.next, test.code)
 			}
 			if o.Failure != nil && o.State != 0 && (o.Failure.Executed != run.ExecutedYes || o.Failure.ExecutionID != o.ExecutionID) {
@@ -141,7 +143,7 @@ func TestElapsedComesFromTheProvider(t *testing.T) {
 	p.on("POST /run/weather", answerJSON(200, response("e", "completed", object{
 		"output": 1, "timestamps": object{"created_at": "2026-01-02T03:04:05Z", "updated_at": "2026-01-02T03:04:08Z", "completed_at": "2026-01-02T03:04:08.5Z"},
 	})))
-	if o := newBridge(t, s).Execute(t.Context(), call(`{"city":"x"}`)); o.State == 0 || o.Elapsed != 3500*time.Millisecond {
+	if o := newBridge(t, s).Start(t.Context(), call(`{"city":"x"}`)).Wait(); o.State == 0 || o.Elapsed != 3500*time.Millisecond {
 		t.Errorf("got %+v", o)
 	}
 }
@@ -158,7 +160,7 @@ func TestNothingIsSentFor(t *testing.T) {
 		{"a missing argument", nil, call(`{}`), run.InvalidArguments, run.NextFixParams, "city"},
 		{"no arguments at all", nil, call(``), run.InvalidArguments, run.NextFixParams, "city"},
 		{"a wrong type", nil, call(`{"city":7}`), run.InvalidArguments, run.NextFixParams, "city"},
-		{"another version", nil, translate.Call{Name: skillName, Args: jsontext.Value(`{"city":"x"}`), Version: "9.9.9"}, run.SkillNotFound, run.NextFixParams, "version"},
+		{"another version", nil, translate.Call{Name: skillName, Inputs: jsonrpc.Object{Text: jsontext.Value(`{"city":"x"}`)}, Version: "9.9.9"}, run.SkillNotFound, run.NextFixParams, "version"},
 		{"a newer protocol", object{"protocol": object{"version": "2.0.0"}}, call(`{"city":"x"}`), run.VersionIncompatible, run.NextOtherSkill, ""},
 		{"an invalid descriptor", object{"capability_type": "x"}, call(`{"city":"x"}`), run.InvalidDocument, run.NextOtherSkill, ""},
 		{"a missing credential", object{"auth": object{"type": "api_key"}}, call(`{"city":"x"}`), run.AuthRequired, run.NextAskOperator, ""},
@@ -167,7 +169,7 @@ func TestNothingIsSentFor(t *testing.T) {
 		t.Run(test.about, func(t *testing.T) {
 			p, s := weather(t, nil)
 			p.on("GET /skills/0.json", answerJSON(200, p.descriptor("acme/weather", test.changes)))
-			o := newBridge(t, s).Execute(t.Context(), test.call)
+			o := newBridge(t, s).Start(t.Context(), test.call).Wait()
 			if o.State != 0 || o.Failure == nil || o.Failure.Kind != test.kind || o.Failure.Next() != test.next || o.Failure.Executed != run.ExecutedNo {
 				t.Fatalf("got %+v, %+v", o, o.Failure)
 			}
@@ -182,7 +184,7 @@ func TestNothingIsSentFor(t *testing.T) {
 func TestDescriptorOfAnotherSkill(t *testing.T) {
 	p, s := weather(t, nil)
 	p.on("GET /skills/0.json", answerJSON(200, p.descriptor("acme/other", nil)))
-	o := newBridge(t, s).Execute(t.Context(), call(`{"city":"x"}`))
+	o := newBridge(t, s).Start(t.Context(), call(`{"city":"x"}`)).Wait()
 	if o.Failure == nil || o.Failure.Kind != run.InvalidDocument || !strings.Contains(string(skillsprotocol.Details(o.Failure)), `"path":"/id"`) {
 		t.Errorf("got %+v", o.Failure)
 	}
@@ -206,7 +208,7 @@ func TestTheEffectiveTimeoutIsSent(t *testing.T) {
 		p.on("POST /run/weather", answerJSON(200, response("e", "completed", object{"output": 1})))
 		c := call(`{"city":"x"}`)
 		c.Timeout = test.client
-		newBridge(t, s).Execute(t.Context(), c)
+		newBridge(t, s).Start(t.Context(), c).Wait()
 		requests := p.requests("POST /run/weather")
 		if test.client == 1500*time.Microsecond && len(requests) == 0 {
 			continue // so short that it may pass before anything is sent
@@ -252,7 +254,7 @@ func TestDeadline(t *testing.T) {
 			p.on("GET /status/e1", test.status)
 			c := call(`{"city":"x"}`)
 			c.Timeout = time.Second // enough to get there, on any machine
-			o := newBridge(t, s).Execute(t.Context(), c)
+			o := newBridge(t, s).Start(t.Context(), c).Wait()
 			f := o.Failure
 			if f == nil || f.Kind != run.DeadlineExceeded || f.Next() != test.next || f.Executed != test.executed || f.Phase != test.phase {
 				t.Fatalf("got %+v: %+v", f, f)
@@ -272,26 +274,27 @@ func TestInvocationAnswered404ForgetsTheDescriptor(t *testing.T) {
 	p, s := weather(t, nil)
 	p.on("POST /run/weather", answerJSON(404, ""), answerJSON(200, response("e", "completed", object{"output": 1})))
 	bridge := newBridge(t, s)
-	bridge.Execute(t.Context(), call(`{"city":"x"}`))
+	bridge.Start(t.Context(), call(`{"city":"x"}`)).Wait()
 	p.received(t, "GET /skills/0.json", 1)
-	if o := bridge.Execute(t.Context(), call(`{"city":"x"}`)); o.Failure != nil {
+	if o := bridge.Start(t.Context(), call(`{"city":"x"}`)).Wait(); o.Failure != nil {
 		t.Errorf("second call: %v", o.Failure)
 	}
 	p.received(t, "GET /skills/0.json", 2)
 	p.received(t, "GET /.well-known/skill-sharing", 1)
 }
 
-func TestSubmitThenFollow(t *testing.T) {
+func TestStartThenResume(t *testing.T) {
 	p, s := weather(t, nil)
 	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
 	p.on("GET /status/e1", answerJSON(200, response("e1", "running", nil)), answerJSON(200, response("e1", "completed", object{"output": "done"})))
-	ref, o := newBridge(t, s).Submit(t.Context(), call(`{"city":"x"}`))
+	o := newBridge(t, s).Start(t.Context(), call(`{"city":"x"}`)).Leave()
+	ref := o.Ref
 	if want := (run.Ref{Source: "acme", SkillID: "acme/weather", Version: ref.Version, ExecutionID: "e1", Accepted: ref.Accepted}); ref != want || ref.Version == "" || ref.Accepted.IsZero() || o.Failure != nil || o.State != run.Accepted {
 		t.Fatalf("got %+v, %+v", ref, o)
 	}
 	p.received(t, "GET /status/e1", 0)
 	// Another bridge, as on another node, knows nothing but the reference.
-	if o := newBridge(t, s).Follow(t.Context(), ref, translate.Call{}); o.Failure != nil || string(o.Output) != `"done"` {
+	if o := newBridge(t, s).Resume(t.Context(), o.Ref, translate.Call{}).Wait(); o.Failure != nil || string(o.Output) != `"done"` {
 		t.Errorf("followed: %+v, %+v", o, o.Failure)
 	}
 	p.received(t, "POST /run/weather", 1)
@@ -305,7 +308,7 @@ func TestCallerGone(t *testing.T) {
 		answerJSON(200, response("e1", "running", nil))(w, r)
 		cancel()
 	})
-	o := newBridge(t, s).Execute(ctx, call(`{"city":"x"}`))
+	o := newBridge(t, s).Start(ctx, call(`{"city":"x"}`)).Wait()
 	if o.Failure == nil || o.Failure.Kind != run.ClientGone || o.Failure.ExecutionID != "e1" || !strings.Contains(o.Failure.Message, "went away") {
 		t.Errorf("got %+v", o.Failure)
 	}
@@ -317,15 +320,15 @@ func TestCallerGone(t *testing.T) {
 // recorder counts what an observer is told.
 type recorder struct {
 	mu        sync.Mutex
-	exchanges []skillsharing.Exchange
+	exchanges []exchange.Exchange
 	traces    map[string]bool // of the calls that exchanges belong to
-	notices   []skillsharing.Notice
+	notices   []exchange.Notice
 	calls     []translate.Statistics
 }
 
 func (*recorder) Begin(ctx context.Context, _ *translate.Call) context.Context { return ctx }
 
-func (r *recorder) Exchange(ctx context.Context, e *skillsharing.Exchange) {
+func (r *recorder) Exchange(ctx context.Context, e *exchange.Exchange) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.exchanges = append(r.exchanges, *e)
@@ -339,7 +342,7 @@ func (r *recorder) Exchange(ctx context.Context, e *skillsharing.Exchange) {
 	r.traces[trace] = true
 }
 
-func (r *recorder) Notice(_ context.Context, n *skillsharing.Notice) {
+func (r *recorder) Notice(_ context.Context, n *exchange.Notice) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.notices = append(r.notices, *n)
@@ -358,7 +361,7 @@ func TestObserver(t *testing.T) {
 	r := new(recorder)
 	c := call(`{"city":"x"}`)
 	c.TraceID = "4bf92f3577b34da6a3ce929d0e0e4736"
-	newBridgeWith(t, r, s).Execute(t.Context(), c)
+	newBridgeWith(t, r, s).Start(t.Context(), c).Wait()
 	var phases []string
 	for _, e := range r.exchanges {
 		phases = append(phases, fmt.Sprint(e.Phase, " ", e.Status))
@@ -369,7 +372,7 @@ func TestObserver(t *testing.T) {
 	if len(r.traces) != 1 || !r.traces["4bf92f3577b34da6a3ce929d0e0e4736"] {
 		t.Errorf("traces: %v", r.traces)
 	}
-	if len(r.calls) != 1 || r.calls[0].Operation != translate.OperationExecute || r.calls[0].Source != "acme" || r.calls[0].Effort.Attempts != 1 || r.calls[0].Effort.Polls != 2 {
+	if len(r.calls) != 1 || r.calls[0].Operation != translate.OperationExecute || r.calls[0].Source != "acme" || r.calls[0].Stats.Attempts != 1 || r.calls[0].Stats.Polls != 2 {
 		t.Errorf("calls: %+v", r.calls)
 	}
 }
@@ -394,7 +397,7 @@ func TestThousandConcurrentCalls(t *testing.T) {
 	seen := make([]string, 1000)
 	for i := range seen {
 		wg.Go(func() {
-			o := bridge.Execute(t.Context(), call(`{"city":"x"}`))
+			o := bridge.Start(t.Context(), call(`{"city":"x"}`)).Wait()
 			if o.Failure != nil {
 				t.Errorf("call %d: %v", i, o.Failure)
 				return
@@ -425,7 +428,7 @@ func TestExecutionIDWithASecret(t *testing.T) {
 		p, s := weather(t, func(*provider) object { return object{"auth": object{"type": "api_key"}} })
 		s.Credentials = key("k-12345")
 		p.on("POST /run/weather", answerJSON(200, response("run-k-12345", status, object{"output": 1})))
-		o := newBridge(t, s).Execute(t.Context(), call(`{"city":"x"}`))
+		o := newBridge(t, s).Start(t.Context(), call(`{"city":"x"}`)).Wait()
 		if o.Failure == nil || o.Failure.Kind != run.ProviderFault || strings.Contains(fmt.Sprintf("%+v %+v", o, o.Failure), "k-12345") {
 			t.Errorf("%s: %+v, %+v", status, o, o.Failure)
 		}
@@ -435,7 +438,7 @@ func TestExecutionIDWithASecret(t *testing.T) {
 func TestShortTimeoutsAreOneMillisecond(t *testing.T) {
 	p, s := weather(t, func(*provider) object { return object{"endpoint": object{"timeout_ms": 0.0001}} })
 	p.on("POST /run/weather", hang)
-	o := newBridge(t, s).Execute(t.Context(), call(`{"city":"x"}`))
+	o := newBridge(t, s).Start(t.Context(), call(`{"city":"x"}`)).Wait()
 	if o.Failure == nil || string(skillsprotocol.Details(o.Failure)) != `{"timeout_ms":1}` {
 		t.Errorf("got %+v: %s", o.Failure, skillsprotocol.Details(o.Failure))
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // execution is one call on its way.
@@ -29,9 +31,13 @@ type execution struct {
 	reached found         // what found points to then
 	timeout time.Duration // the effective one
 	ref     run.Ref       // once the run is accepted
-	effort  skillsharing.Effort
 	outcome run.Run
 	figures Statistics
+
+	known     document.Response // of the run; no state: none was accepted
+	failure   *run.Failure
+	operation Operation
+	begun     bool // its skill was invoked or its run found, or it is known why not
 
 	concerned *source    // the last one that a place was asked of
 	places    [4]*places // that it has taken
@@ -67,15 +73,16 @@ func CallOf(ctx context.Context) *Call {
 	return c
 }
 
-func (x *execution) end(o Operation) {
+// end gives up what the call holds, and reports it.
+func (x *execution) end() {
 	x.release()
-	x.report(o)
+	x.report(x.operation)
 }
 
 // report tells the observer of the call.
 func (x *execution) report(o Operation) {
 	s := &x.figures
-	s.Operation, s.Duration, s.Effort = o, time.Since(x.call.Arrived), x.effort
+	s.Operation, s.Duration = o, time.Since(x.call.Arrived)
 	if x.found != nil {
 		s.Descriptor = x.found.state
 	}
@@ -86,7 +93,6 @@ func (x *execution) report(o Operation) {
 		s.Source = x.concerned.Namespace
 	}
 	x.bridge.config.Observer.Called(x.ctx, &x.call, &x.outcome, s)
-	x.call.Args, x.call.Arguments = nil, nil // the reading of a document may keep the rest for a while
 }
 
 // release gives up what the call holds.
@@ -108,53 +114,50 @@ func (x *execution) setDeadline(timeout time.Duration) {
 func (x *execution) deadline() time.Time { return x.call.Arrived.Add(x.timeout) }
 
 // submit finds the skill, checks the arguments and invokes it.
-func (x *execution) submit() (*skillsharing.Response, *run.Failure) {
+func (x *execution) submit() *run.Failure {
 	if failure := x.admit(); failure != nil {
-		return nil, failure
+		return failure
 	}
 	if failure := x.find(); failure != nil {
-		return nil, failure
+		return failure
 	}
 	x.figures.Found = time.Now()
 	f := x.found
 	x.setDeadline(x.effectiveTimeout())
-	if e := f.skill.CheckInputs(x.ctx, x.call.Principal, x.call.Args, x.call.Arguments, x.call.Checks); e != nil {
-		return nil, e
+	if e := f.skill.CheckInputs(x.ctx, x.call.Principal, x.call.Inputs, x.call.Checks); e != nil {
+		return e
 	}
 	if failure := x.withhold(); failure != nil {
-		return nil, failure
+		return failure
 	}
 	if failure := x.admitRun(); failure != nil {
-		return nil, failure
+		return failure
 	}
 	response, err := f.invoker.client.Submit(x.ctx, f.skill, &skillsharing.Invocation{
-		Inputs: x.call.Args, TraceID: x.call.TraceID, Timeout: x.timeout, Until: x.until(), TraceParent: x.call.TraceParent,
-	}, &x.effort)
+		Inputs: x.call.Inputs.Text, TraceID: x.call.TraceID, Timeout: x.timeout, Until: x.until(), TraceParent: x.call.TraceParent,
+	}, &x.figures.Stats)
 	x.figures.Submitted = time.Now()
 	if err != nil {
 		if err.Gone() {
 			f.source.client.Forget(f.descriptor)
 		}
 		if err.Executed == run.ExecutedYes && !err.Lost { // only the answer is missing
-			x.accept(err.ExecutionID)
-			return &skillsharing.Response{ExecutionID: err.ExecutionID, State: run.Accepted}, err
+			x.accept(&document.Response{ExecutionID: err.ExecutionID, State: run.Accepted})
 		}
-		return nil, err
+		return err
 	}
-	x.accept(response.ExecutionID)
-	if x.call.Memory != nil {
-		x.call.Args, x.call.Arguments = nil, nil
-		x.call.Memory.Release()
-	}
-	return response, nil
+	x.accept(response)
+	return nil
 }
 
-// accept notes which run the call is about.
-func (x *execution) accept(executionID string) {
+// accept notes which run the call is about. The response is copied: what it is part of holds the
+// arguments.
+func (x *execution) accept(r *document.Response) {
 	f := x.found
+	x.known = *r
 	x.ref = run.Ref{
 		Source: f.source.Namespace, SkillID: f.skill.ID, Version: shorten(f.skill.Version),
-		ExecutionID: executionID, Accepted: x.figures.Submitted,
+		ExecutionID: r.ExecutionID, Accepted: x.figures.Submitted,
 	}
 	x.stop.noteRun(x.ref)
 }
@@ -265,18 +268,6 @@ func (x *execution) findRun(ref run.Ref) (failure *run.Failure) {
 	return x.admitRun()
 }
 
-// follow waits for the end of a run, or for as long as the agent does.
-func (x *execution) follow(awaited *skillsharing.Awaited) (*skillsharing.Response, *run.Failure) {
-	x.bridge.config.Following()
-	awaited.Until, awaited.TraceParent = x.until(), x.call.TraceParent
-	r, err := x.found.invoker.client.Follow(x.ctx, x.found.skill, awaited, &x.effort)
-	x.figures.Followed = time.Now()
-	if err != nil {
-		return &skillsharing.Response{ExecutionID: awaited.ExecutionID, State: run.Accepted}, err
-	}
-	return r, nil
-}
-
 // until is when the agent wants to hear how the run is; zero: not before its end.
 func (x *execution) until() time.Time {
 	if x.call.Wait == nil {
@@ -285,30 +276,11 @@ func (x *execution) until() time.Time {
 	return x.call.Arrived.Add(min(*x.call.Wait, x.timeout))
 }
 
-// lacksOutput reports whether a run that completed in the first answer has its
-// output elsewhere.
-func (x *execution) lacksOutput(r *skillsharing.Response) bool {
-	return r.State == run.Completed && r.Output == nil && r.ExecutionID != "" &&
-		x.found.skill.Endpoint.ResultURL != "" && x.effort.Polls == 0
-}
-
-func (x *execution) fetchResult(completed *skillsharing.Response) (*skillsharing.Response, *run.Failure) {
-	x.bridge.config.Following()
-	known := *completed // what it is part of, and would keep until the result is there, holds the arguments
-	r, err := x.found.invoker.client.Result(x.ctx, x.found.skill, &known, &skillsharing.Awaited{
-		Until: x.until(), TraceParent: x.call.TraceParent,
-	}, &x.effort)
-	if err != nil {
-		return &known, err
-	}
-	return r, nil
-}
-
 // answerMembers is more than what stands around the output of a run in an answer, in bytes.
 const answerMembers = 2 << 10
 
 // fit sees to it that there is room for what is known of a run in the answer.
-func (x *execution) fit(r *skillsharing.Response, failure *run.Failure) (*skillsharing.Response, *run.Failure) {
+func (x *execution) fit(r *document.Response, failure *run.Failure) (*document.Response, *run.Failure) {
 	budget := x.call.Answer
 	if budget == nil || failure != nil || !r.State.Ended() {
 		return r, failure
@@ -322,7 +294,7 @@ func (x *execution) fit(r *skillsharing.Response, failure *run.Failure) (*skills
 	}
 	skill, known := x.found.skill, *r
 	followable := known.ExecutionID != "" && skill.Followable()
-	e := skillsharing.NoRoom(budget, run.PhaseResult, known.ExecutionID, run.ExecutedYes, followable)
+	e := exchange.NoRoom(budget, run.PhaseResult, known.ExecutionID, run.ExecutedYes, followable)
 	if !followable {
 		return nil, e
 	}
@@ -331,7 +303,7 @@ func (x *execution) fit(r *skillsharing.Response, failure *run.Failure) (*skills
 }
 
 // judge makes the outcome of a run's last known state.
-func (x *execution) judge(r *skillsharing.Response, failure *run.Failure) run.Run {
+func (x *execution) judge(r *document.Response, failure *run.Failure) run.Run {
 	var o run.Run
 	switch {
 	case x.found != nil:
@@ -349,7 +321,7 @@ func (x *execution) judge(r *skillsharing.Response, failure *run.Failure) run.Ru
 		addTimeout(failure, x.timeout)
 		o.Failure = failure
 	}
-	if r == nil {
+	if r == nil || r.State == 0 {
 		return o
 	}
 	x.ref.NotBefore = r.NotBefore

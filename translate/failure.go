@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 )
 
 // concernsSkill reports whether a failure to read a descriptor says anything about the
@@ -79,7 +80,7 @@ func ambiguous(name string, candidates []string) *run.Failure {
 }
 
 // otherVersion is the error of a version that the provider does not offer.
-func otherVersion(s *skillsharing.Skill, wanted string) *run.Failure {
+func otherVersion(s *discovery.Skill, wanted string) *run.Failure {
 	return &run.Failure{
 		Kind: run.SkillNotFound, Phase: run.PhaseDescriptor, By: run.Bridge, SkillID: s.ID,
 		Message:  fmt.Sprintf("skill '%s' has version %s, not %s.", s.ID, s.Version, wanted),
@@ -139,12 +140,7 @@ func addTimeout(e *run.Failure, timeout time.Duration) {
 // maxQuotedName is how much of a name that means nothing is repeated, in bytes.
 const maxQuotedName = 200
 
-func shorten(name string) string {
-	if len(name) <= maxQuotedName {
-		return name
-	}
-	return strings.ToValidUTF8(name[:maxQuotedName], "") + "…"
-}
+func shorten(name string) string { return safetext.Clip(name, maxQuotedName) }
 
 // enumerate makes a list for a sentence: 'a', 'b' or 'c'.
 func enumerate(names []string) string {

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
 // Faults remember why skills of a source could not be used when that was last tried:
@@ -89,7 +90,7 @@ func cut(text string, most int) string {
 	if len(text) <= most {
 		return strings.Clone(text)
 	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
+	return safetext.Clip(text, most)
 }
 
 func (f *Faults) add(added *fault) {

@@ -29,7 +29,7 @@ func TestFaultsAreBounded(t *testing.T) {
 	for n := range skills {
 		c := call(`{"city":"x"}`)
 		c.Name = id(n)
-		if o := bridge.Execute(t.Context(), c); o.Failure == nil || o.Failure.Kind != run.PermissionDenied {
+		if o := bridge.Start(t.Context(), c).Wait(); o.Failure == nil || o.Failure.Kind != run.PermissionDenied {
 			t.Fatalf("%+v", o.Failure)
 		}
 	}
@@ -69,7 +69,7 @@ func TestFaultsOfRuns(t *testing.T) {
 	p.publish(p.descriptor("acme/weather", nil))
 	bridge := newBridge(t, s)
 	for n := range 10 {
-		o := bridge.Follow(t.Context(), run.Ref{Source: "forecast", SkillID: fmt.Sprintf("acme/old%d", n), ExecutionID: "e"}, translate.Call{})
+		o := bridge.Resume(t.Context(), run.Ref{Source: "forecast", SkillID: fmt.Sprintf("acme/old%d", n), ExecutionID: "e"}, translate.Call{}).Wait()
 		if o.Failure == nil || !strings.Contains(o.Failure.Message, "describes another skill") {
 			t.Fatalf("%+v", o.Failure)
 		}

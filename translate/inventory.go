@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // SkillStatus is what is known of one skill.
 type SkillStatus struct {
 	Name, Namespace, ID, Version string
-	Access                       skillsharing.AccessPolicy
+	Access                       document.AccessPolicy
 	// Cached tells that its descriptor is kept, FetchedAt since when, and ExpiresAt until when it is fresh.
 	Cached               bool
 	FetchedAt, ExpiresAt time.Time
@@ -54,8 +55,8 @@ func (b *Bridge) Inventory(ctx context.Context) ([]SkillStatus, []Unavailable) {
 // of them that they do not have.
 type LeftOut struct {
 	Namespace string
-	Count     int                    // of entries that are not listed
-	First     []skillsharing.LeftOut // the first of them
+	Count     int                // of entries that are not listed
+	First     []document.LeftOut // the first of them
 	Missing   []MissingAlias
 }
 
@@ -85,7 +86,7 @@ func (b *Bridge) status(ctx context.Context, l *listed, status SkillStatus) Skil
 	status.Namespace = l.source.Namespace
 	doc, err := l.source.client.Peek(ctx, l.descriptor)
 	if doc != nil {
-		skill := doc.Value.(*skillsharing.Skill)
+		skill := doc.Value.(*discovery.Skill)
 		f := found{listed: l, skill: skill}
 		f.invoker, f.withheld, _ = b.invoker(ctx, l, skill, func(ctx context.Context, s *source) (*nameTable, *run.Failure) {
 			return b.catalog.known(ctx, s), nil

@@ -8,7 +8,8 @@ import (
 	"sync"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // List returns the skills that the principal may see. Sources that can't be read
@@ -61,10 +62,10 @@ func (b *Bridge) list(x *execution, q Query) Listing {
 }
 
 // unreadable tells the operator why the skills of a source are missing from a list.
-func unreadable(s *source, f *run.Failure) *skillsharing.Notice {
-	return &skillsharing.Notice{
+func unreadable(s *source, f *run.Failure) *exchange.Notice {
+	return &exchange.Notice{
 		Level: slog.LevelWarn, Source: s.Namespace, Message: "the skills of a source can't be listed", Unusable: f,
-		Attrs: []slog.Attr{slog.String("code", string(skillsharing.CodeOf(f))), slog.String("url", f.URL), slog.String("error", f.Message)},
+		Attrs: []slog.Attr{slog.String("code", string(document.CodeOf(f))), slog.String("url", f.URL), slog.String("error", f.Message)},
 	}
 }
 

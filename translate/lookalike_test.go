@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
 func TestLookAlikes(t *testing.T) {
@@ -34,7 +36,7 @@ func TestLookAlikes(t *testing.T) {
 
 func TestPrintable(t *testing.T) {
 	for _, id := range []string{"a", "a b", "a~", "\u65e5\u672c", "caf\u00e9", "cafe\u0301", "\u05e9\u05dc\u05d5\u05dd", "\u2713", "\U0001f600", "\ufffd"} {
-		if !printable(id) {
+		if !safetext.Printable(id) {
 			t.Errorf("%+q is left out", id)
 		}
 	}
@@ -42,7 +44,7 @@ func TestPrintable(t *testing.T) {
 		"\n", "a\x00", "a\x7f", "\u0085", "\u00a0", "\u00ad", "\u034f", "\u061c", "\u115f", "\u180e", "\u200b", "\u200d", "\u200e", "\u2028", "\u2029",
 		"\u202a", "\u202e", "\u2060", "\u2066", "\u2069", "\u206f", "\u2800", "\u3000", "\u3164", "\ue000", "\ufe0f", "\ufeff", "\uffa0", "\ufff9", "\U000e0001", "\U000e0100", "\U0010ffff",
 	} {
-		if printable("a" + id) {
+		if safetext.Printable("a" + id) {
 			t.Errorf("%+q is listed", id)
 		}
 	}

@@ -7,10 +7,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // nameTable holds the names of the skills that a source lists. It is made anew when one
@@ -20,19 +22,19 @@ import (
 // normalization are different names, all of them in the source's own namespace.
 type nameTable struct {
 	source   *source
-	indexes  []*skillsharing.Index
+	indexes  []*document.Index
 	entries  []*entry // by name
 	byName   map[string]*entry
 	byID     map[string]*entry
-	byDotted map[string][]*entry    // by id with / read as ., with the namespace and without, if that is no name
-	near     *nearIndex             // of the names that may be suggested to any caller
-	leftOut  []skillsharing.LeftOut // of the indexes: the first of them
-	left     int                    // how many there are
+	byDotted map[string][]*entry // by id with / read as ., with the namespace and without, if that is no name
+	near     *nearIndex          // of the names that may be suggested to any caller
+	leftOut  []document.LeftOut  // of the indexes: the first of them
+	left     int                 // how many there are
 	missing  []MissingAlias
 }
 
 // omit notes what is left out of the indexes.
-func (t *nameTable) omit(left ...skillsharing.LeftOut) {
+func (t *nameTable) omit(left ...document.LeftOut) {
 	t.leftOut = append(t.leftOut, left[:min(len(left), max(maxLeftOut-len(t.leftOut), 0))]...)
 }
 
@@ -41,7 +43,7 @@ const maxLeftOut = 100
 
 // entry is a skill that an index lists.
 type entry struct {
-	*skillsharing.IndexEntry
+	*document.IndexEntry
 	name    string // the one that is shown
 	at      int    // where it is in the table's entries
 	aliased bool
@@ -49,10 +51,10 @@ type entry struct {
 }
 
 // hidden reports whether an entry is kept from anonymous callers' lists.
-func (e *entry) hidden() bool { return e.Access == skillsharing.Private && !e.aliased }
+func (e *entry) hidden() bool { return e.Access == document.Private && !e.aliased }
 
 // nameTable makes the names of a source's skills.
-func (c *catalog) nameTable(ctx context.Context, s *source, indexes []*skillsharing.Index) *nameTable {
+func (c *catalog) nameTable(ctx context.Context, s *source, indexes []*document.Index) *nameTable {
 	t := &nameTable{source: s, indexes: indexes, byName: map[string]*entry{}, byID: map[string]*entry{}, byDotted: map[string][]*entry{}}
 	left := omissions{catalog: c, table: t}
 	for _, index := range indexes {
@@ -77,7 +79,7 @@ func (c *catalog) nameTable(ctx context.Context, s *source, indexes []*skillshar
 	left.report(ctx)
 	c.nameEntries(t)
 	for _, e := range t.entries {
-		e.listed = &listed{source: s, name: e.name, id: e.ID, descriptor: skillsharing.NewLocation(e.DescriptorURL)}
+		e.listed = &listed{source: s, name: e.name, id: e.ID, descriptor: discovery.NewLocation(e.DescriptorURL)}
 	}
 	var missing []Alias
 	for _, a := range slices.Backward(s.Aliases) { // the first of several is shown
@@ -107,7 +109,7 @@ func (c *catalog) nameTable(ctx context.Context, s *source, indexes []*skillshar
 		if plain != dotted && t.byName[plain] == nil {
 			t.byDotted[plain] = append(t.byDotted[plain], e)
 		}
-		if e.Access != skillsharing.Private {
+		if e.Access != document.Private {
 			public = append(public, e.name)
 		}
 	}
@@ -129,7 +131,7 @@ func (t *nameTable) warnOfAliases(ctx context.Context, observer Observer, missin
 			ids[i] = t.byName[name].ID
 		}
 		t.missing = append(t.missing, MissingAlias{a, t.source.Namespace, ids})
-		observer.Notice(ctx, &skillsharing.Notice{
+		observer.Notice(ctx, &exchange.Notice{
 			Level: slog.LevelWarn, Source: t.source.Namespace, Message: "an alias stands for a skill that the source does not list",
 			Attrs: []slog.Attr{slog.String("alias", a.Name), slog.String("skill_id", a.SkillID), slog.Any("near", ids)},
 		})
@@ -235,7 +237,7 @@ const (
 // concerned; nothing: it is.
 func (c *catalog) unusable(s *source, id string) (why string, owner *source) {
 	switch {
-	case !printable(id):
+	case !safetext.Printable(id):
 		return invisible, nil
 	case strings.TrimSpace(id) != id:
 		return spaced, nil
@@ -247,20 +249,6 @@ func (c *catalog) unusable(s *source, id string) (why string, owner *source) {
 		return imitates, owner
 	}
 	return "", nil
-}
-
-// printable reports whether each character of a text can be seen and stays where it is:
-// letters, marks, numbers, punctuation, symbols and plain spaces, but none that Unicode
-// wants to be ignored.
-func printable(text string) bool {
-	for _, r := range text {
-		switch {
-		case r >= ' ' && r < unicode.MaxASCII:
-		case !unicode.IsPrint(r), unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector), r == '\u2800': // a blank
-			return false
-		}
-	}
-	return true
 }
 
 // omissions are the skills of an index that are left out.
@@ -285,7 +273,7 @@ func (o *omissions) note(ctx context.Context, why, id string, owner *source) {
 func (o *omissions) report(ctx context.Context) {
 	for _, why := range []string{spaced, invisible, claims, imitates} {
 		if more := o.count[why] - maxOmissions; more > 0 {
-			o.catalog.observer.Notice(ctx, &skillsharing.Notice{
+			o.catalog.observer.Notice(ctx, &exchange.Notice{
 				Level: slog.LevelWarn, Source: o.table.source.Namespace, Message: "more skills were left out than are named: " + why,
 				Attrs: []slog.Attr{slog.Int("more", more)},
 			})
@@ -302,11 +290,11 @@ func (c *catalog) leftOut(ctx context.Context, t *nameTable, why, id string, own
 		attrs = append(attrs, slog.String("namespace", owner.Namespace))
 	}
 	t.left++
-	t.omit(skillsharing.LeftOut{ID: quoted(id), Fault: fault})
+	t.omit(document.LeftOut{ID: quoted(id), Fault: fault})
 	if !logs {
 		return
 	}
-	c.observer.Notice(ctx, &skillsharing.Notice{Level: slog.LevelWarn, Source: t.source.Namespace, Message: "a skill was left out: " + why, Attrs: attrs})
+	c.observer.Notice(ctx, &exchange.Notice{Level: slog.LevelWarn, Source: t.source.Namespace, Message: "a skill was left out: " + why, Attrs: attrs})
 }
 
 // quoted shows an id to the operator: what is not ASCII in it by its numbers, and spaces at
@@ -320,13 +308,13 @@ func quoted(id string) string {
 }
 
 // leftOut tells the operator of entries of a registry that can't be used.
-func leftOut(s *source, index *skillsharing.Index) *skillsharing.Notice {
+func leftOut(s *source, index *document.Index) *exchange.Notice {
 	const shown = 5
 	first := make([]string, 0, shown)
 	for _, l := range index.LeftOut[:min(len(index.LeftOut), shown)] {
 		first = append(first, strings.TrimSpace(quoted(l.ID)+" "+l.Fault.Path+" "+l.Fault.Message))
 	}
-	return &skillsharing.Notice{
+	return &exchange.Notice{
 		Level: slog.LevelWarn, Source: s.Namespace, Message: "entries of a registry were left out, since they are invalid or there twice; the command status shows them",
 		Attrs: []slog.Attr{slog.Int("count", index.LeftOutCount), slog.Any("first", first)},
 	}

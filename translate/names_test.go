@@ -9,7 +9,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -83,7 +83,7 @@ func TestNames(t *testing.T) {
 		if test.one {
 			bridge = one
 		}
-		o := bridge.Execute(t.Context(), translate.Call{Name: test.name})
+		o := bridge.Start(t.Context(), translate.Call{Name: test.name}).Wait()
 		var got outcome
 		if o.State != 0 {
 			got.runs = string(o.Output)
@@ -122,7 +122,7 @@ func TestEveryListedNameCanBeCalled(t *testing.T) {
 	var listed []string
 	for _, e := range listing.Skills {
 		listed = append(listed, e.Name)
-		if o := bridge.Execute(t.Context(), translate.Call{Name: e.Name}); o.Failure != nil {
+		if o := bridge.Start(t.Context(), translate.Call{Name: e.Name}).Wait(); o.Failure != nil {
 			t.Errorf("%s is listed, but calling it fails: %v", e.Name, o.Failure)
 		}
 		d, failure := bridge.Describe(t.Context(), translate.Call{Name: e.Name})
@@ -200,7 +200,7 @@ func TestPrivateSkills(t *testing.T) {
 func TestNearNames(t *testing.T) {
 	p := newProvider(t)
 	p.publish(p.descriptor("acme/weather", nil), p.descriptor("acme/weathers", object{"access": "private"}), p.descriptor("acme/translate", nil))
-	o := newBridge(t, p.source(t, "acme")).Execute(t.Context(), translate.Call{Name: "acme.wether"})
+	o := newBridge(t, p.source(t, "acme")).Start(t.Context(), translate.Call{Name: "acme.wether"}).Wait()
 	if o.Failure == nil || string(skillsprotocol.Details(o.Failure)) != `{"skill_id":"acme.wether","candidates":["acme.weather"]}` {
 		t.Errorf("got %+v", o.Failure)
 	}
@@ -224,11 +224,11 @@ func TestBrokenSourceDoesNotHideOthers(t *testing.T) {
 	if len(got) != 2 || got["down"] != run.Unreachable || got["broken"] != run.InvalidDocument {
 		t.Errorf("unavailable: %v", got)
 	}
-	if o := bridge.Execute(t.Context(), translate.Call{Name: "good.skill"}); o.Failure != nil {
+	if o := bridge.Start(t.Context(), translate.Call{Name: "good.skill"}).Wait(); o.Failure != nil {
 		t.Errorf("good.skill: %v", o.Failure)
 	}
 	// A namespace decides even while its source is down: the name is not looked for elsewhere.
-	if o := bridge.Execute(t.Context(), translate.Call{Name: "down.skill"}); o.Failure == nil || o.Failure.Kind != run.Unreachable || o.Failure.Next() != run.NextRetry {
+	if o := bridge.Start(t.Context(), translate.Call{Name: "down.skill"}).Wait(); o.Failure == nil || o.Failure.Kind != run.Unreachable || o.Failure.Next() != run.NextRetry {
 		t.Errorf("down.skill: %+v", o.Failure)
 	}
 }
@@ -256,21 +256,21 @@ func TestRegistry(t *testing.T) {
 	})
 	s := registry.source(t, "community")
 	s.Kind, s.URL = translate.RegistrySource, s.URL.JoinPath("v1")
-	s.CapabilityTypes = []skillsharing.CapabilityType{skillsharing.API, skillsharing.Task}
+	s.CapabilityTypes = []document.CapabilityType{document.API, document.Task}
 	// The provider whose host serves descriptor and endpoint lends its credential; nobody else's is used.
 	owner := acme.source(t, "owner")
 	owner.Credentials = key("acme-key")
 	bridge := newBridge(t, s, owner)
 
 	registry.received(t, "GET /v1/skills", 0)
-	if o := bridge.Execute(t.Context(), translate.Call{Name: "community.acme.paid"}); o.Failure != nil {
+	if o := bridge.Start(t.Context(), translate.Call{Name: "community.acme.paid"}).Wait(); o.Failure != nil {
 		t.Errorf("acme/paid: %v", o.Failure)
 	}
 	registry.received(t, "GET /v1/skills", 2)
 	if got := acme.requests("POST /run/paid")[0].header.Get("X-API-Key"); got != "acme-key" {
 		t.Errorf("key sent to its owner: %q", got)
 	}
-	o := bridge.Execute(t.Context(), translate.Call{Name: "community.else.paid"})
+	o := bridge.Start(t.Context(), translate.Call{Name: "community.else.paid"}).Wait()
 	if o.Failure == nil || o.Failure.Kind != run.AuthRequired || o.Failure.Next() != run.NextAskOperator {
 		t.Errorf("else/paid: %+v", o.Failure)
 	}
@@ -281,7 +281,7 @@ func TestCapabilityTypes(t *testing.T) {
 	p := newProvider(t)
 	p.publish(p.descriptor("acme/a", nil), p.descriptor("acme/t", object{"capability_type": "task"}), p.descriptor("acme/p", object{"capability_type": "plugin"}))
 	s := p.source(t, "acme")
-	s.CapabilityTypes = []skillsharing.CapabilityType{skillsharing.Task, skillsharing.Plugin}
+	s.CapabilityTypes = []document.CapabilityType{document.Task, document.Plugin}
 	bridge := newBridge(t, s)
 	var listed []string
 	for _, e := range bridge.List(t.Context(), translate.Query{}).Skills {
@@ -309,7 +309,7 @@ func TestRegistrySkillIsInvokedWithTheCredentialThatSuits(t *testing.T) {
 	listed.Kind = translate.RegistrySource
 	without, with := host.source(t, "without"), host.source(t, "with")
 	with.Credentials = key("k-12345")
-	if o := newBridge(t, listed, without, with).Execute(t.Context(), translate.Call{Name: "community.acme.paid"}); o.Failure != nil {
+	if o := newBridge(t, listed, without, with).Start(t.Context(), translate.Call{Name: "community.acme.paid"}).Wait(); o.Failure != nil {
 		t.Fatal(o.Failure)
 	}
 	if got := host.requests("POST /run/paid")[0].header.Get("X-API-Key"); got != "k-12345" {
@@ -372,11 +372,11 @@ func TestNearNamesAreBounded(t *testing.T) {
 	long := strings.Repeat("x", 170)
 	p.publish(p.descriptor("acme/"+long+"1", nil), p.descriptor("acme/weather", nil))
 	bridge := newBridge(t, p.source(t, "acme"))
-	o := bridge.Execute(t.Context(), translate.Call{Name: "acme." + long + "2"})
+	o := bridge.Start(t.Context(), translate.Call{Name: "acme." + long + "2"}).Wait()
 	if o.Failure == nil || o.Failure.Kind != run.SkillNotFound || strings.Contains(string(skillsprotocol.Details(o.Failure)), "candidates") {
 		t.Errorf("got %+v", o.Failure)
 	}
-	o = bridge.Execute(t.Context(), translate.Call{Name: "acme." + strings.Repeat("y", 1<<20)})
+	o = bridge.Start(t.Context(), translate.Call{Name: "acme." + strings.Repeat("y", 1<<20)}).Wait()
 	if o.Failure == nil || len(o.Failure.Message) > 1000 || len(skillsprotocol.Details(o.Failure)) > 1000 {
 		t.Errorf("a long name is repeated: %d bytes", len(o.Failure.Message))
 	}

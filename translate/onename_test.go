@@ -14,7 +14,8 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // shelf is a provider that publishes an index and nothing else.
@@ -30,9 +31,9 @@ type shelf struct {
 func (s *shelf) RoundTrip(r *http.Request) (*http.Response, error) {
 	skills := []map[string]any{}
 	for _, id := range s.ids {
-		access := skillsharing.Public
+		access := document.Public
 		if s.private[id] {
-			access = skillsharing.Private
+			access = document.Private
 		}
 		skills = append(skills, map[string]any{
 			"id": id, "name": "n", "capability_type": "api", "description": s.namespace + " " + id, "access": access, "version": "1.0.0",
@@ -49,9 +50,9 @@ func (s *shelf) RoundTrip(r *http.Request) (*http.Response, error) {
 // anyKey is a credential for reading an index.
 type anyKey struct{}
 
-func (anyKey) Suits(*skillsharing.Auth) bool                                    { return true }
-func (anyKey) Authenticate(context.Context, *skillsharing.Authentication) error { return nil }
-func (anyKey) Secrets() []string                                                { return nil }
+func (anyKey) Supports(*document.Auth) bool                                   { return true }
+func (anyKey) Authenticate(context.Context, *credential.Authentication) error { return nil }
+func (anyKey) Secrets() []string                                              { return nil }
 
 func bridgeOf(t *testing.T, shelves []*shelf) *Bridge {
 	t.Helper()

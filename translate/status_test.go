@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -18,7 +19,7 @@ func TestPurge(t *testing.T) {
 	bridge := newBridge(t, s)
 	execute := func(indexes, descriptors int) {
 		t.Helper()
-		if o := bridge.Execute(t.Context(), call(`{"city":"x"}`)); o.Failure != nil {
+		if o := bridge.Start(t.Context(), call(`{"city":"x"}`)).Wait(); o.Failure != nil {
 			t.Fatal(o.Failure)
 		}
 		p.received(t, "GET /.well-known/skill-sharing", indexes)
@@ -55,7 +56,7 @@ func TestPurgeByTheNextBridge(t *testing.T) {
 	asked := 0
 	execute := func(b *translate.Bridge, name string, read int) {
 		t.Helper()
-		if o := b.Execute(t.Context(), translate.Call{Name: name, Args: jsontext.Value(`{"city":"x"}`)}); o.Failure != nil {
+		if o := b.Start(t.Context(), translate.Call{Name: name, Inputs: jsonrpc.Object{Text: jsontext.Value(`{"city":"x"}`)}}).Wait(); o.Failure != nil {
 			t.Fatal(o.Failure)
 		}
 		asked += read
@@ -109,7 +110,7 @@ func TestInProgress(t *testing.T) {
 	})
 	c := call(`{"city":"x"}`)
 	c.Principal = "ada"
-	if o := bridge.Execute(t.Context(), c); o.Failure != nil {
+	if o := bridge.Start(t.Context(), c).Wait(); o.Failure != nil {
 		t.Fatal(o.Failure)
 	}
 	calls, waiting := bridge.InProgress()
@@ -136,7 +137,7 @@ func TestInventoryKeepsFaults(t *testing.T) {
 		t.Errorf("before anybody tried: %+v", fault())
 	}
 	p.publish(p.descriptor("acme/weather", object{"protocol": object{"version": "9.0.0"}}))
-	bridge.Execute(t.Context(), call(`{"city":"x"}`))
+	bridge.Start(t.Context(), call(`{"city":"x"}`)).Wait()
 	if f := fault(); f == nil || f.Kind != run.VersionIncompatible {
 		t.Errorf("incompatible: %+v", f)
 	}
@@ -146,13 +147,13 @@ func TestInventoryKeepsFaults(t *testing.T) {
 	}
 	p.publish(p.descriptor("acme/weather", nil))
 	bridge.Purge(t.Context(), "acme", "acme/weather")
-	bridge.Execute(t.Context(), call(`{"city":"x"}`))
+	bridge.Start(t.Context(), call(`{"city":"x"}`)).Wait()
 	if f := fault(); f != nil {
 		t.Errorf("mended: %+v", f)
 	}
 	other := call(`{"city":"x"}`)
 	other.Version = "9.9.9"
-	bridge.Execute(t.Context(), other)
+	bridge.Start(t.Context(), other).Wait()
 	if f := fault(); f != nil {
 		t.Errorf("a caller wants another version: %+v", f)
 	}
@@ -160,7 +161,7 @@ func TestInventoryKeepsFaults(t *testing.T) {
 	// A new version may have been mended.
 	p.publish(p.descriptor("acme/weather", object{"protocol": object{"version": "9.0.0"}}))
 	bridge.Purge(t.Context(), "acme", "")
-	bridge.Execute(t.Context(), call(`{"city":"x"}`))
+	bridge.Start(t.Context(), call(`{"city":"x"}`)).Wait()
 	p.publish(p.descriptor("acme/weather", object{"version": "7.0.0"}))
 	bridge.Purge(t.Context(), "acme", "")
 	if f := fault(); f != nil {
@@ -253,7 +254,7 @@ func TestTimeoutsSayWhatHadNotHappened(t *testing.T) {
 		p.on(route, hang)
 		c := call(`{"city":"x"}`)
 		c.Timeout = 300 * time.Millisecond
-		if o := newBridge(t, s).Execute(t.Context(), c); o.Failure == nil || o.Failure.Message != want {
+		if o := newBridge(t, s).Start(t.Context(), c).Wait(); o.Failure == nil || o.Failure.Message != want {
 			t.Errorf("%s: %+v", route, o.Failure)
 		}
 	}

@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // Stop tells calls that are in progress that they can't be waited for any longer,
@@ -103,11 +104,11 @@ func (c *callContext) Value(key any) any {
 	switch key.(type) {
 	case callKey:
 		return c.call
-	case skillsharing.StopKey:
+	case run.StopKey:
 		return c.stop
-	case skillsharing.HoldKey:
+	case discovery.HoldKey:
 		return c.stay
-	case skillsharing.AnswerBudgetKey:
+	case exchange.AnswerBudgetKey:
 		return c.call.Answer
 	}
 	return c.Context.Value(key)

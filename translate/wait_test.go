@@ -23,7 +23,7 @@ func TestWaitEnds(t *testing.T) {
 	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
 	p.on("GET /status/e1", answerJSON(200, response("e1", "running", nil)))
 	bridge := newBridge(t, s)
-	o := bridge.Execute(t.Context(), waiting(0))
+	o := bridge.Start(t.Context(), waiting(0)).Wait()
 	if o.Failure != nil || o.State != run.Accepted || o.RetryAfter <= 0 || o.RetryAfter > time.Minute {
 		t.Fatalf("%+v, %+v", o, o.Failure)
 	}
@@ -33,7 +33,7 @@ func TestWaitEnds(t *testing.T) {
 	}
 	p.received(t, "GET /status/e1", 0)
 
-	if o := bridge.Follow(t.Context(), ref, waiting(0)); o.Failure != nil || o.State != run.Working || o.Ref != ref {
+	if o := bridge.Resume(t.Context(), ref, waiting(0)).Wait(); o.Failure != nil || o.State != run.Working || o.Ref != ref {
 		t.Errorf("%+v, %+v", o, o.Failure)
 	}
 	p.received(t, "GET /status/e1", 1)
@@ -41,31 +41,8 @@ func TestWaitEnds(t *testing.T) {
 	// The timeout bounds the wait, and is no failure then.
 	c := waiting(time.Hour)
 	c.Timeout = 50 * time.Millisecond
-	if o := bridge.Execute(t.Context(), c); o.Failure != nil || o.State.Ended() {
+	if o := bridge.Start(t.Context(), c).Wait(); o.Failure != nil || o.State.Ended() {
 		t.Errorf("%+v, %+v", o, o.Failure)
-	}
-}
-
-// memory counts how often it was released.
-type memory struct{ released int }
-
-func (m *memory) Release() { m.released++ }
-
-// What a request takes is not held while its run is waited for.
-func TestArgumentsAreReleased(t *testing.T) {
-	p, s := weather(t, nil)
-	m := new(memory)
-	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
-	p.on("GET /status/e1", func(w http.ResponseWriter, r *http.Request) {
-		if m.released != 1 {
-			t.Errorf("released %d times before the first poll", m.released)
-		}
-		answerJSON(200, response("e1", "completed", object{"output": 1}))(w, r)
-	})
-	c := call(`{"city":"x"}`)
-	c.Memory = m
-	if o := newBridge(t, s).Execute(t.Context(), c); o.Failure != nil || m.released != 1 {
-		t.Errorf("%+v, released %d times", o.Failure, m.released)
 	}
 }
 
@@ -73,7 +50,7 @@ func TestArgumentsAreReleased(t *testing.T) {
 func TestFollowFailures(t *testing.T) {
 	p, s := weather(t, nil)
 	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
-	ref, _ := newBridge(t, s).Submit(t.Context(), call(`{"city":"x"}`))
+	ref := newBridge(t, s).Start(t.Context(), call(`{"city":"x"}`)).Leave().Ref
 	gone := ref
 	gone.SkillID = "acme/gone"
 	foreign := ref
@@ -91,7 +68,7 @@ func TestFollowFailures(t *testing.T) {
 		if c.broken {
 			p.on("GET /.well-known/skill-sharing", answerJSON(503, ""))
 		}
-		o := newBridge(t, s).Follow(t.Context(), c.ref, waiting(0))
+		o := newBridge(t, s).Resume(t.Context(), c.ref, waiting(0)).Wait()
 		if o.Failure == nil || o.Failure.Kind != c.kind || o.Failure.Next() != c.next ||
 			o.Failure.Executed != run.ExecutedYes || o.Failure.ExecutionID != "e1" || o.State == 0 || o.ExecutionID != "e1" {
 			t.Errorf("%s: %+v %+v", name, o.Failure, o)
@@ -104,7 +81,7 @@ func TestFollowFailures(t *testing.T) {
 func TestFollowInventsNoTimeout(t *testing.T) {
 	p, s := weather(t, nil)
 	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
-	ref, _ := newBridge(t, s).Submit(t.Context(), call(`{"city":"x"}`))
+	ref := newBridge(t, s).Start(t.Context(), call(`{"city":"x"}`)).Leave().Ref
 	gate := make(chan struct{})
 	defer close(gate)
 	p.on("GET /skills/0.json", func(http.ResponseWriter, *http.Request) { <-gate })
@@ -114,7 +91,7 @@ func TestFollowInventsNoTimeout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := bridge.Follow(t.Context(), ref, waiting(time.Millisecond))
+	o := bridge.Resume(t.Context(), ref, waiting(time.Millisecond)).Wait()
 	if o.Failure == nil || o.Failure.Kind != run.Unreachable || o.Failure.Next() != run.NextFollowRun || o.State == 0 || o.ExecutionID != "e1" {
 		t.Errorf("%+v: %+v", o.Failure, o.Failure)
 	}
@@ -129,9 +106,9 @@ func TestFollowNotBefore(t *testing.T) {
 		answerJSON(200, response("e1", "running", nil))(w, r)
 	})
 	bridge := newBridge(t, s)
-	ref, _ := bridge.Submit(t.Context(), call(`{"city":"x"}`))
+	ref := bridge.Start(t.Context(), call(`{"city":"x"}`)).Leave().Ref
 	for range 3 {
-		o := bridge.Follow(t.Context(), ref, waiting(0))
+		o := bridge.Resume(t.Context(), ref, waiting(0)).Wait()
 		if o.Failure != nil || o.State.Ended() || time.Until(o.NotBefore) < 50*time.Second || o.RetryAfter < 50*time.Second {
 			t.Fatalf("%+v, %+v", o, o.Failure)
 		}
@@ -159,7 +136,7 @@ func TestWaitingHoldsNoArguments(t *testing.T) {
 	bridge := newBridge(t, s)
 	for _, held := range []*int64{&polled, &fetched} {
 		before = heapInUse()
-		if o := bridge.Execute(t.Context(), largeCall(size)); o.Failure != nil {
+		if o := bridge.Start(t.Context(), largeCall(size)).Wait(); o.Failure != nil {
 			t.Fatal(o.Failure)
 		}
 		if *held == 0 || *held > size/2 {
@@ -170,9 +147,7 @@ func TestWaitingHoldsNoArguments(t *testing.T) {
 
 // largeCall is a call with so many bytes of arguments, which nothing else holds.
 func largeCall(size int) translate.Call {
-	c := call(`{"city":"` + strings.Repeat("x", size) + `"}`)
-	c.Memory = new(memory)
-	return c
+	return call(`{"city":"` + strings.Repeat("x", size) + `"}`)
 }
 
 // heapInUse is how much memory is in use after all garbage was collected.

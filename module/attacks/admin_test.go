@@ -5,15 +5,16 @@ import (
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // S60: what a mistake in a script sends to «purge» is refused and forgets nothing:
 // «{}» alone forgets all documents.
 func TestS60PurgeByMistake(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/echo"})
-	c := hostile.StartCaddy(t, hostile.AdminAPI+hostile.Bridge(provider(p.URL(), "acme")))
-	purge := func(body string) hostile.Answer {
-		return c.With(hostile.Header("Content-Type", "application/json")).Send(http.MethodPost, c.Admin()+"/skill_bridge/purge", body)
+	c := testbed.StartCaddy(t, testbed.AdminAPI+testbed.Bridge(provider(p.URL(), "acme")))
+	purge := func(body string) testbed.Answer {
+		return c.With(testbed.Header("Content-Type", "application/json")).Send(http.MethodPost, c.Admin()+"/skill_bridge/purge", body)
 	}
 	mustComplete(t, c.Execute("acme.s.echo", nil))
 	before := requests(p)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // S22: what a provider sends beyond its one answer is dropped, and the connection
@@ -26,7 +27,7 @@ func TestS22ResponsesNobodyAskedFor(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/next"}, hostile.Skill{ID: "s/attacker"})
 	other := hostile.NewProvider(t, hostile.Skill{ID: "s/other"})
 	other.Lean()
-	c := hostile.StartCaddy(t, hostile.Bridge("circuit_breaker off", provider(p.URL(), "acme"), provider(other.URL(), "other")))
+	c := testbed.StartCaddy(t, testbed.Bridge("circuit_breaker off", provider(p.URL(), "acme"), provider(other.URL(), "other")))
 	c.Log.Lean()
 	second := hostile.Wire(http.StatusOK, `{"execution_id":"run-0","status":"completed","output":"`+poison+`"}`)
 	proper := hostile.Wire(http.StatusOK, `{"execution_id":"run-0","status":"completed","output":1}`)
@@ -51,7 +52,7 @@ func TestS22ResponsesNobodyAskedFor(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p.On("s/attacker", hostile.Invoke, test.action)
-			others := hostile.Load{Workers: 2, For: time.Minute, Pace: time.Millisecond, Do: func(int, int) hostile.Answer {
+			others := testbed.Load{Workers: 2, For: time.Minute, Pace: time.Millisecond, Do: func(int, int) testbed.Answer {
 				a := c.Execute("other.s.other", nil)
 				if output := string(a.Run().Output); !strings.Contains(output, quoted(a.Call)) {
 					t.Errorf("a call of another provider: %v", a)
@@ -63,7 +64,7 @@ func TestS22ResponsesNobodyAskedFor(t *testing.T) {
 				if a.Outcome() != test.outcome || strings.Contains(string(a.Body), poison) {
 					t.Fatalf("the attacking answer: %v", a)
 				}
-				hostile.Eventually(t, 10*time.Second, func() bool { return p.Open() == 0 }, "the connection is dropped")
+				testbed.Eventually(t, 10*time.Second, func() bool { return p.Open() == 0 }, "the connection is dropped")
 				if a = c.Execute("acme.s.next", nil); !strings.Contains(string(a.Run().Output), quoted(a.Call)) {
 					t.Fatalf("the next call: %v", a)
 				}
@@ -86,7 +87,7 @@ func TestS23NoHeaderOfTheProvider(t *testing.T) {
 	}
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/headers"})
 	body := `{"execution_id":"run-0","status":"completed","output":1}`
-	c := hostile.StartCaddy(t, hostile.Bridge("circuit_breaker off", provider(p.URL(), "acme")))
+	c := testbed.StartCaddy(t, testbed.Bridge("circuit_breaker off", provider(p.URL(), "acme")))
 	// What is sent raw says that the connection ends, or the next call might be sent on
 	// it in the moment between the answer and the FIN.
 	for name, test := range map[string]struct {
@@ -125,7 +126,7 @@ func TestS23NoHeaderOfTheProvider(t *testing.T) {
 func TestS24WordsOfTheProvider(t *testing.T) {
 	t.Setenv("S_KEY", awkward(keyMark))
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/key", Auth: hostile.APIKey("X-Key")})
-	c := hostile.StartCaddy(t, hostile.Bridge("allow_anonymous", provider(p.URL(), "acme", "credentials api_key {env.S_KEY}")))
+	c := testbed.StartCaddy(t, testbed.Bridge("allow_anonymous", provider(p.URL(), "acme", "credentials api_key {env.S_KEY}")))
 	c.Log.MustNotShow(keyMark)
 	const control = "line\r\nbreak\x1b[31m\u2028\u202ehidden\ufeff<script>alert(1)</script>"
 	long := control + strings.Repeat(awkward(keyMark), 20_000)
@@ -178,8 +179,8 @@ func TestS40LogInjection(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/echo", Edit: func(d hostile.Object) { d["description"] = evil }})
 	for name, format := range map[string]string{"json": "json", "console": "console {\n\t\t\tlevel_format upper\n\t\t}"} {
 		t.Run(name, func(t *testing.T) {
-			c := hostile.StartCaddy(t, "{\n\tlog {\n\t\tlevel DEBUG\n\t\tformat "+format+"\n\t}\n}\n"+
-				strings.Replace(hostile.Bridge("circuit_breaker off", provider(p.URL(), "acme")), "\tskill_bridge", "\tlog\n\tskill_bridge", 1))
+			c := testbed.StartCaddy(t, "{\n\tlog {\n\t\tlevel DEBUG\n\t\tformat "+format+"\n\t}\n}\n"+
+				strings.Replace(testbed.Bridge("circuit_breaker off", provider(p.URL(), "acme")), "\tskill_bridge", "\tlog\n\tskill_bridge", 1))
 			for _, action := range []hostile.Action{
 				hostile.Usual(), hostile.Fail(evil, evil), hostile.Lie(evil), hostile.State(evil),
 				func(x *hostile.Exchange) {
@@ -198,9 +199,9 @@ func TestS40LogInjection(t *testing.T) {
 				c.Call("list_skills", hostile.Object{"namespace": name, "cursor": name})
 			}
 			for _, header := range []string{"Traceparent", "Tracestate", "User-Agent", "X-Request-Id"} {
-				c.With(hostile.Header(header, "00-\x1b[31minjected-\tx")).Execute("acme.s.echo", nil)
+				c.With(testbed.Header(header, "00-\x1b[31minjected-\tx")).Execute("acme.s.echo", nil)
 			}
-			c.With(hostile.Header("Traceparent", "00-injectedinjectedinjectedinjected-injectedinjected-01")).Execute("acme.s.echo", nil)
+			c.With(testbed.Header("Traceparent", "00-injectedinjectedinjectedinjected-injectedinjected-01")).Execute("acme.s.echo", nil)
 			text := c.Log.Text()
 			if at := strings.IndexAny(text, "\x1b\x07\x00\r"); at >= 0 {
 				t.Errorf("a control character in the log: %q", text[max(0, at-200):at+100])

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // large is an output of that size, which can't be compressed well.
@@ -63,7 +64,7 @@ type element struct {
 		Code    int    `json:"code"`
 		Message string `json:"message"`
 		Data    struct {
-			hostile.Data
+			testbed.Data
 			RunToken string `json:"run_token"`
 		} `json:"data"`
 	} `json:"error"`
@@ -124,7 +125,11 @@ func TestS47BatchOfLargeOutputs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("moves 200 MB")
 	}
-	const calls, most, size = 50, 20 << 20, 9 << 20
+	const most, size = 20 << 20, 9 << 20
+	calls := 50
+	if raced {
+		calls = 10 // are still more than there is room for
+	}
 	output := large(size)
 	for name, prepare := range map[string]func(*hostile.Provider){
 		"at once":           func(p *hostile.Provider) { p.On("acme/x", hostile.Invoke, producing(output, true)) },
@@ -140,10 +145,10 @@ func TestS47BatchOfLargeOutputs(t *testing.T) {
 			}
 			provider.On("acme/x", hostile.Result, producing(output, true))
 			prepare(provider)
-			p := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge("timeout 2m", "provider "+provider.URL()+" {\n\tnamespace acme\n}"))
+			p := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge("timeout 2m", "provider "+provider.URL()+" {\n\tnamespace acme\n}"))
 			mustComplete(t, p.Execute("acme.y", nil))
 			before := highWater(t, p.PID())
-			response, err := p.HTTP.Post(p.URL, "application/json", strings.NewReader(hostile.Batch(calls, "acme.x")))
+			response, err := p.HTTP.Post(p.URL, "application/json", strings.NewReader(testbed.Batch(calls, "acme.x")))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -187,9 +192,9 @@ func TestS47OutputThatIsLost(t *testing.T) {
 	p.On("acme/x", hostile.Invoke, producing(large(50<<10), true))
 	late := `{"output":"` + large(50<<10) + `","status":"completed","execution_id":"e"}`
 	p.On("acme/late", hostile.Invoke, hostile.Respond(http.StatusOK, late, "Content-Length", strconv.Itoa(len(late))))
-	c := hostile.StartCaddy(t, bridge("allow_networks "+house, "max_response_size 64KiB", "limits {\n\t\t\tanswer_size 100KiB\n\t\t}", provider(p.URL(), "acme")))
+	c := testbed.StartCaddy(t, bridge("allow_networks "+house, "max_response_size 64KiB", "limits {\n\t\t\tanswer_size 100KiB\n\t\t}", provider(p.URL(), "acme")))
 	for skill, executed := range map[string]string{"acme.x": "yes", "acme.late": "maybe"} {
-		requests := hostile.Batch(5, skill)
+		requests := testbed.Batch(5, skill)
 		requests = requests[:len(requests)-1] + `,{"jsonrpc":"2.0","id":5,"method":"execute_skill","params":{"name":"acme.small"}}]`
 		refused := 0
 		list, _ := elementsOf(t, strings.NewReader(string(c.Post(requests).Body)))
@@ -217,7 +222,7 @@ func TestS47BatchOfLargeDescriptions(t *testing.T) {
 	}
 	skills[0].Edit = func(d hostile.Object) { d["output"].(hostile.Object)["description"] = large(40 << 10) }
 	p := inHouse(t, skills...)
-	c := hostile.StartCaddy(t, bridge("allow_networks "+house, "max_response_size 64KiB", "limits {\n\t\t\tanswer_size 120KiB\n\t\t}", provider(p.URL(), "acme")))
+	c := testbed.StartCaddy(t, bridge("allow_networks "+house, "max_response_size 64KiB", "limits {\n\t\t\tanswer_size 120KiB\n\t\t}", provider(p.URL(), "acme")))
 	for _, request := range []string{
 		`"method":"list_skills","params":{"detail":"summary"}`,
 		`"method":"describe_skill","params":{"name":"acme.s0","detail":"full"}`,
@@ -253,8 +258,8 @@ func TestS47BatchIsWrittenAsItEnds(t *testing.T) {
 	p.On("acme/x", hostile.Invoke, producing(large(size), false))
 	gate := hostile.NewGate(t)
 	p.On("acme/slow", hostile.Invoke, gate.Then(producing(large(size), false)))
-	c := hostile.StartCaddy(t, bridge("allow_networks "+house, provider(p.URL(), "acme")))
-	requests := strings.Replace(hostile.Batch(6, "acme.x"), `"name":"acme.x","args":{"call":"`, `"name":"acme.slow","args":{"call":"slow-`, 3)
+	c := testbed.StartCaddy(t, bridge("allow_networks "+house, provider(p.URL(), "acme")))
+	requests := strings.Replace(testbed.Batch(6, "acme.x"), `"name":"acme.x","args":{"call":"`, `"name":"acme.slow","args":{"call":"slow-`, 3)
 	requests = strings.Replace(requests, `"name":"acme.slow"`, `"name":"acme.x"`, 2) // the third is slow
 	ctx, giveUp := context.WithTimeout(t.Context(), 20*time.Second)
 	defer giveUp()
@@ -293,7 +298,7 @@ func TestS47BatchIsWrittenAsItEnds(t *testing.T) {
 		t.Errorf("%d answers", len(list))
 	}
 	p.On("acme/x", hostile.Invoke)
-	a := c.Post(hostile.Batch(3, "acme.x"))
+	a := c.Post(testbed.Batch(3, "acme.x"))
 	if a.Header.Get("Content-Length") != strconv.Itoa(len(a.Body)) {
 		t.Errorf("a small answer has the length %q", a.Header.Get("Content-Length"))
 	}
@@ -306,20 +311,20 @@ func TestS47ClientThatDoesNotRead(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/x"})
 	p.Lean()
 	p.On("acme/x", hostile.Invoke, producing(large(size), true))
-	c := hostile.StartCaddy(t, "{\n\tskip_install_trust\n\tservers {\n\t\tprotocols h1 h2 h2c\n\t}\n}\n"+hostile.Site(
+	c := testbed.StartCaddy(t, "{\n\tskip_install_trust\n\tservers {\n\t\tprotocols h1 h2 h2c\n\t}\n}\n"+testbed.Site(
 		"log", "encode gzip zstd", "@x header X-X x", "intercept {\n\t@500 status 500\n\thandle_response @500 {\n\t\trespond {rp.status_text} 500\n\t}\n}",
 		"skill_bridge /rpc {", "\tallow_http", "\tallow_networks 127.0.0.0/8", "\tlimits {\n\t\tbody_timeout 500ms\n\t}", "\tprovider "+p.URL()+" {\n\t\tnamespace acme\n\t}", "}"))
-	single := strings.Trim(hostile.Batch(1, "acme.x"), "[]")
+	single := strings.Trim(testbed.Batch(1, "acme.x"), "[]")
 	for _, test := range []struct {
 		name, body, header string
 		http2              bool
 	}{
 		{"single", single, "", false},
 		{"single, compressed", single, "Accept-Encoding: gzip\r\n", false},
-		{"batch", hostile.Batch(10, "acme.x"), "", false},
-		{"batch, compressed", hostile.Batch(10, "acme.x"), "Accept-Encoding: zstd\r\n", false},
+		{"batch", testbed.Batch(10, "acme.x"), "", false},
+		{"batch, compressed", testbed.Batch(10, "acme.x"), "Accept-Encoding: zstd\r\n", false},
 		{"single over HTTP/2", single, "", true},
-		{"batch over HTTP/2", hostile.Batch(10, "acme.x"), "", true},
+		{"batch over HTTP/2", testbed.Batch(10, "acme.x"), "", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", c.Port("PORT")))
@@ -337,7 +342,7 @@ func TestS47ClientThatDoesNotRead(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			hostile.Eventually(t, 15*time.Second, func() bool { return left() == before+1 }, "the client is left")
+			testbed.Eventually(t, 15*time.Second, func() bool { return left() == before+1 }, "the client is left")
 			// All that it can still read is the beginning.
 			if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
 				t.Fatal(err)
@@ -375,7 +380,7 @@ func TestS47AnswersOfMany(t *testing.T) {
 	gate := hostile.NewGate(t)
 	p.On("acme/x", hostile.Invoke, hostile.Accept(0))
 	p.On("acme/x", hostile.Status, gate.Then(producing(large(9<<20), true)))
-	c := hostile.StartCaddy(t, hostile.Bridge("provider "+p.URL()+" {\n\tnamespace acme\n}", "limits {\n\tanswers 20MiB\n}"))
+	c := testbed.StartCaddy(t, testbed.Bridge("provider "+p.URL()+" {\n\tnamespace acme\n}", "limits {\n\tanswers 20MiB\n}"))
 	a := c.Call("execute_skill", hostile.Object{"name": "acme.x", "wait_ms": 0})
 	var run struct {
 		Token string `json:"run_token"`
@@ -388,10 +393,10 @@ func TestS47AnswersOfMany(t *testing.T) {
 	for range clients {
 		conns = append(conns, unread(t, c.Port("PORT"), body))
 	}
-	hostile.Eventually(t, 15*time.Second, func() bool { return gate.Waiting() == 1 }, "they wait")
+	testbed.Eventually(t, 15*time.Second, func() bool { return gate.Waiting() == 1 }, "they wait")
 	gate.Open()
 	ended := func(outcome string) int { return len(c.Log.Lines(`"method":"get_run"`, `"outcome":"`+outcome+`"`)) }
-	hostile.Eventually(t, 30*time.Second, func() bool { return ended("completed")+ended("rate_limited") == clients }, "all calls have ended")
+	testbed.Eventually(t, 30*time.Second, func() bool { return ended("completed")+ended("rate_limited") == clients }, "all calls have ended")
 	if n := ended("completed"); n != most {
 		t.Errorf("%d outputs are kept, want %d", n, most)
 	}
@@ -444,16 +449,16 @@ func TestS47SmallAnswersOfBatches(t *testing.T) {
 	gate, last := hostile.NewGate(t), hostile.NewGate(t)
 	p.On("acme/x", hostile.Invoke, gate.Then(producing(large(size), true)))
 	p.On("acme/z", hostile.Invoke, last.Then(hostile.Complete("z")))
-	c := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge("provider "+p.URL()+" {\n\tnamespace acme\n}", "limits {\n\tanswers 20MiB\n}"))
+	c := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge("provider "+p.URL()+" {\n\tnamespace acme\n}", "limits {\n\tanswers 20MiB\n}"))
 	var conns []net.Conn
 	for range clients {
-		conns = append(conns, unread(t, c.Port("PORT"), strings.TrimSuffix(hostile.Batch(1, "acme.z"), "]")+","+strings.TrimPrefix(hostile.Batch(calls, "acme.x"), "[")))
+		conns = append(conns, unread(t, c.Port("PORT"), strings.TrimSuffix(testbed.Batch(1, "acme.z"), "]")+","+strings.TrimPrefix(testbed.Batch(calls, "acme.x"), "[")))
 	}
-	hostile.Eventually(t, 30*time.Second, func() bool { return gate.Waiting() == clients*calls && last.Waiting() == clients }, "all have begun")
+	testbed.Eventually(t, 30*time.Second, func() bool { return gate.Waiting() == clients*calls && last.Waiting() == clients }, "all have begun")
 	before := c.InUse()
 	gate.Open()
 	ended := func(outcome string) int { return len(c.Log.Lines(`"name":"acme.x"`, `"outcome":"`+outcome+`"`)) }
-	hostile.Eventually(t, 30*time.Second, func() bool { return ended("completed")+ended("rate_limited") == clients*calls }, "all calls have ended")
+	testbed.Eventually(t, 30*time.Second, func() bool { return ended("completed")+ended("rate_limited") == clients*calls }, "all calls have ended")
 	if kept := ended("completed") * size; kept > most+beside || kept < most*9/10 {
 		t.Errorf("%d bytes of outputs are kept, for limits answers %d", kept, most)
 	}
@@ -464,7 +469,7 @@ func TestS47SmallAnswersOfBatches(t *testing.T) {
 	}
 	// What is small by itself has room all the same.
 	mustComplete(t, c.Execute("acme.y", nil))
-	if a := c.Post(hostile.Batch(20, "acme.y")); strings.Count(string(a.Body), `"status":"completed"`) != 20 {
+	if a := c.Post(testbed.Batch(20, "acme.y")); strings.Count(string(a.Body), `"status":"completed"`) != 20 {
 		t.Errorf("a batch: %s", a.Body)
 	}
 	// There is room again when they are gone.
@@ -472,13 +477,13 @@ func TestS47SmallAnswersOfBatches(t *testing.T) {
 	for _, conn := range conns {
 		_ = conn.Close()
 	}
-	hostile.Eventually(t, 30*time.Second, func() bool {
-		return strings.Count(string(c.Post(hostile.Batch(calls, "acme.x")).Body), `"status":"completed"`) == calls
+	testbed.Eventually(t, 30*time.Second, func() bool {
+		return strings.Count(string(c.Post(testbed.Batch(calls, "acme.x")).Body), `"status":"completed"`) == calls
 	}, "there is room again")
 }
 
 // startHTTP2 makes a request by prior knowledge, whose answer is not let through.
-func startHTTP2(t *testing.T, conn net.Conn, c *hostile.Caddy, body string, further ...hpack.HeaderField) {
+func startHTTP2(t *testing.T, conn net.Conn, c *testbed.Caddy, body string, further ...hpack.HeaderField) {
 	t.Helper()
 	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
 		t.Fatal(err)
@@ -511,7 +516,7 @@ func startHTTP2(t *testing.T, conn net.Conn, c *hostile.Caddy, body string, furt
 func TestS47SlowReadersBehindEncode(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/x"})
 	p.On("acme/x", hostile.Invoke, hostile.Complete(large(400<<10)))
-	c := hostile.StartCaddy(t, "{\n\tskip_install_trust\n\tservers {\n\t\tprotocols h1 h2 h2c\n\t}\n}\n"+hostile.Site("encode gzip zstd",
+	c := testbed.StartCaddy(t, "{\n\tskip_install_trust\n\tservers {\n\t\tprotocols h1 h2 h2c\n\t}\n}\n"+testbed.Site("encode gzip zstd",
 		"skill_bridge /rpc {", "\tallow_http", "\tallow_networks 127.0.0.0/8", "\tlimits {\n\t\tbody_timeout 1s\n\t}", "\tprovider "+p.URL()+" {\n\t\tnamespace acme\n\t}", "}"))
 	for _, coding := range []string{"gzip", "zstd"} {
 		t.Run(coding, func(t *testing.T) {
@@ -523,7 +528,7 @@ func TestS47SlowReadersBehindEncode(t *testing.T) {
 			if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 				t.Fatal(err)
 			}
-			startHTTP2(t, conn, c, hostile.Batch(1, "acme.x"), hpack.HeaderField{Name: "accept-encoding", Value: coding})
+			startHTTP2(t, conn, c, testbed.Batch(1, "acme.x"), hpack.HeaderField{Name: "accept-encoding", Value: coding})
 			framer, owed, taken := http2.NewFramer(conn, conn), uint32(0), uint32(0)
 			framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 			for {

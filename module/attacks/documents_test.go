@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // S28: nothing that an agent sends besides the name decides which document it
@@ -46,7 +47,7 @@ func TestS28CachesAreNotPoisoned(t *testing.T) {
 		}
 	})
 	read := "discovery_credentials api_key {env.S_READ}"
-	c := hostile.StartCaddy(t, strings.Replace(hostile.Bridge("allow_anonymous",
+	c := testbed.StartCaddy(t, strings.Replace(testbed.Bridge("allow_anonymous",
 		provider(attacker.URL(), "attacker"), provider(victim.URL(), "victim"),
 		provider(views.URL(), "insider", read), provider(views.URL(), "outsider")),
 		"http://127.0.0.1:{$PORT} {", "http://:{$PORT} {\n\tbind 127.0.0.1", 1))
@@ -62,7 +63,7 @@ func TestS28CachesAreNotPoisoned(t *testing.T) {
 		{"X-Http-Method-Override", "DELETE"},
 		{"Cache-Control", "no-cache"},
 	} {
-		client := c.With(hostile.Header(header[0], header[1]))
+		client := c.With(testbed.Header(header[0], header[1]))
 		for _, name := range []string{"attacker.own", "attacker.stolen", "attacker.index", "attacker.query", "attacker.spelled", "attacker.*", "*", "attacker.attacker.*"} {
 			client.Execute(name, nil)
 			client.Call("describe_skill", hostile.Object{"name": name})
@@ -139,7 +140,7 @@ func TestS35NothingExponential(t *testing.T) {
 		keys["k"+strconv.Itoa(i)] = 1
 	}
 	p := hostile.NewProvider(t)
-	c := hostile.StartCaddy(t, hostile.Bridge("cache {\n\tttl 0s\n\tnegative_ttl 0s\n\tstale_if_error 0s\n}", "allow_ports "+canary.Port(), provider(p.URL(), "acme")))
+	c := testbed.StartCaddy(t, testbed.Bridge("cache {\n\tttl 0s\n\tnegative_ttl 0s\n\tstale_if_error 0s\n}", "allow_ports "+canary.Port(), provider(p.URL(), "acme")))
 	for _, test := range []struct {
 		name    string
 		schema  any
@@ -199,8 +200,8 @@ func numbers(n int) []any {
 // often it changes and however often it can't be used.
 func TestS36LargeAndRestlessIndexes(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/one"})
-	caddyfile := func(lines ...string) string { return hostile.Bridge(append(lines, provider(p.URL(), "acme"))...) }
-	c := hostile.StartCaddy(t, caddyfile("cache {\n\tnegative_ttl 10m\n}"))
+	caddyfile := func(lines ...string) string { return testbed.Bridge(append(lines, provider(p.URL(), "acme"))...) }
+	c := testbed.StartCaddy(t, caddyfile("cache {\n\tnegative_ttl 10m\n}"))
 	restart := func(lines ...string) {
 		t.Helper()
 		if err := reload(c, caddyfile(lines...)); err != nil {
@@ -233,7 +234,7 @@ func TestS36LargeAndRestlessIndexes(t *testing.T) {
 		{"deep", hostile.Respond(http.StatusOK, strings.Repeat(`{"a":`, 1_000_000)), ""},
 	} {
 		restart(fmt.Sprintf("cache {\n\tnegative_ttl 1%dm\n}", i)) // and so nothing is remembered
-		before, heap := p.Count("", hostile.Index), hostile.HeapInUse()
+		before, heap := p.Count("", hostile.Index), testbed.HeapInUse()
 		p.On("", hostile.Index, test.action)
 		for range 50 {
 			a := c.Execute("acme.s.one", nil)
@@ -246,18 +247,18 @@ func TestS36LargeAndRestlessIndexes(t *testing.T) {
 			t.Errorf("%s: %d requests", test.name, n)
 		}
 		requests := p.Requests("", hostile.Index)
-		hostile.Eventually(t, 20*time.Second, func() bool { return p.Open() <= 1 }, "the bridge closes the connection")
+		testbed.Eventually(t, 20*time.Second, func() bool { return p.Open() <= 1 }, "the bridge closes the connection")
 		if sent := requests[len(requests)-1].Sent(); sent > 24<<20 { // what the kernel buffers is part of it
 			t.Errorf("%s: %d bytes were taken", test.name, sent)
 		}
-		if grown := hostile.HeapInUse() - heap; grown > 100<<20 {
+		if grown := testbed.HeapInUse() - heap; grown > 100<<20 {
 			t.Errorf("%s: %d bytes are kept", test.name, grown)
 		}
 	}
 
 	restart("cache {\n\tttl 0s\n\tnegative_ttl 0s\n}")
 	p.On("", hostile.Index, hostile.DripBody(hostile.Every(50*time.Millisecond), http.StatusOK, index(entry(1))))
-	a := c.With(hostile.Timeout(300*time.Millisecond)).Execute("acme.s.one", nil)
+	a := c.With(testbed.Timeout(300*time.Millisecond)).Execute("acme.s.one", nil)
 	if a.Outcome() != "INVOCATION_TIMEOUT" || a.Data.Executed != "no" || a.Took > 10*time.Second {
 		t.Errorf("drip: %v after %s", a, a.Took)
 	}
@@ -268,7 +269,7 @@ func TestS36LargeAndRestlessIndexes(t *testing.T) {
 		return hostile.Respond(http.StatusOK, index(entry(n)), "Etag", `"`+strconv.Itoa(n)+`"`)
 	})
 	first := c.Names()
-	hostile.Load{Workers: 4, Calls: 400, Do: func(int, int) hostile.Answer { return c.Call("list_skills", nil) }}.Run(t)
+	testbed.Load{Workers: 4, Calls: 400, Do: func(int, int) testbed.Answer { return c.Call("list_skills", nil) }}.Run(t)
 	if n := p.Count("", hostile.Index) - before; n != 1 || !slices.Equal(first, c.Names()) {
 		t.Errorf("an index that changes with each request was read %d times", n)
 	}
@@ -292,14 +293,14 @@ func TestS37AmplificationIsBounded(t *testing.T) {
 		hostile.Skill{ID: "s/huge", Edit: endpoint(hostile.Object{"retry": hostile.Object{"max_attempts": 3, "backoff_ms": 1_000_000_000_000}})},
 		hostile.Skill{ID: "s/usual"},
 	)
-	c := hostile.StartCaddy(t, hostile.Bridge("circuit_breaker off", "poll_interval 20ms 50ms", "timeout 20s 30s", provider(p.URL(), "acme")))
+	c := testbed.StartCaddy(t, testbed.Bridge("circuit_breaker off", "poll_interval 20ms 50ms", "timeout 20s 30s", provider(p.URL(), "acme")))
 	for _, name := range c.Names() { // and so no call spends its time with documents
 		c.Call("describe_skill", hostile.Object{"name": name})
 	}
 	greed := func(skill string, action hostile.Action, timeout time.Duration) {
 		t.Helper()
 		p.On(skill, hostile.Invoke, action)
-		a := c.With(hostile.Timeout(timeout)).Execute("acme."+strings.ReplaceAll(skill, "/", "."), nil)
+		a := c.With(testbed.Timeout(timeout)).Execute("acme."+strings.ReplaceAll(skill, "/", "."), nil)
 		if n := p.Posts(a.Call); n < 2 || n > 10 || a.Code == 0 {
 			t.Errorf("%s: %d invocations for %v", skill, n, a)
 		}
@@ -329,7 +330,7 @@ func TestS37AmplificationIsBounded(t *testing.T) {
 		{"s/retry", hostile.Respond(http.StatusTooManyRequests, "", "Retry-After", "99999999999999999999999999")},
 	} {
 		p.On(test.skill, hostile.Invoke, test.action)
-		a := c.With(hostile.Timeout(5*time.Second)).Execute("acme."+strings.ReplaceAll(test.skill, "/", "."), nil)
+		a := c.With(testbed.Timeout(5*time.Second)).Execute("acme."+strings.ReplaceAll(test.skill, "/", "."), nil)
 		if n := p.Posts(a.Call); n != 1 || a.Code == 0 || a.Took > 10*time.Second {
 			t.Errorf("%s: %d invocations within %s: %v", test.skill, n, a.Took, a)
 		}
@@ -361,14 +362,14 @@ func TestS37AmplificationIsBounded(t *testing.T) {
 		last = time.Now()
 		return hostile.Respond(http.StatusOK, `{"execution_id":"run-1","status":"running","retry":{"suggested_delay_ms":0}}`, "Retry-After", "0")
 	})
-	a := c.With(hostile.Timeout(time.Second)).Execute("acme.s.usual", nil)
+	a := c.With(testbed.Timeout(time.Second)).Execute("acme.s.usual", nil)
 	if n := p.Count("s/usual", hostile.Status); a.Outcome() != "failed INVOCATION_TIMEOUT" || n > 60 {
 		t.Errorf("%d polls: %v", n, a)
 	}
 	p.On("s/usual", hostile.Invoke, hostile.Accept(1_000_000))
 	p.On("s/usual", hostile.Status, hostile.Respond(http.StatusOK, `{"execution_id":"run-2","status":"running"}`, "Retry-After", "1000000000000"))
 	before := p.Count("s/usual", hostile.Status)
-	a = c.With(hostile.Timeout(time.Second)).Execute("acme.s.usual", nil)
+	a = c.With(testbed.Timeout(time.Second)).Execute("acme.s.usual", nil)
 	if n := p.Count("s/usual", hostile.Status) - before; a.Outcome() != "failed INVOCATION_TIMEOUT" || n != 1 {
 		t.Errorf("%d polls where none was wanted: %v", n, a)
 	}
@@ -398,7 +399,7 @@ func TestS44WorkOfShowing(t *testing.T) {
 			}
 			d["inputs"] = list
 		}})
-	c := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge("provider "+p.URL()+" {\n\tnamespace acme\n}"))
+	c := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge("provider "+p.URL()+" {\n\tnamespace acme\n}"))
 	for _, name := range []string{"acme.example", "acme.prose"} {
 		const calls = 20
 		elements := make([]string, calls)
@@ -438,8 +439,8 @@ func TestS44WorkOfPage(t *testing.T) {
 			}
 			p.On("", hostile.Index, unstored)
 		}
-		c := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge("browse", "provider "+p.URL()+" {\n\tnamespace acme\n}"))
-		browser := c.With(hostile.Header("Accept", "text/html"))
+		c := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge("browse", "provider "+p.URL()+" {\n\tnamespace acme\n}"))
+		browser := c.With(testbed.Header("Accept", "text/html"))
 		read := func() (n int) {
 			for i := range skills {
 				n += p.Count("acme/s"+strconv.Itoa(i), hostile.Descriptor)

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // notForCredentials are names of header fields that mean something else to those
@@ -35,7 +36,7 @@ var notForCredentials = []string{
 // routing, or anything else but credentials, is invalid: nothing is sent at all.
 func TestS12ForbiddenHeaders(t *testing.T) {
 	p := inHouse(t)
-	c := hostile.StartCaddy(t, bridge("allow_networks "+house, "allow_anonymous", provider(p.URL(), "acme", "credentials api_key a-secret-key")))
+	c := testbed.StartCaddy(t, bridge("allow_networks "+house, "allow_anonymous", provider(p.URL(), "acme", "credentials api_key a-secret-key")))
 	for _, name := range notForCredentials {
 		p.Publish(hostile.Skill{ID: "acme/x", Auth: hostile.APIKey(name)})
 		a := c.Execute("acme.x", nil)
@@ -60,7 +61,7 @@ func TestS12ForbiddenHeaders(t *testing.T) {
 // and the error does not tell it.
 func TestS13SecretsWithControlCharacters(t *testing.T) {
 	p := inHouse(t, hostile.Skill{ID: "acme/x"})
-	c := hostile.StartCaddy(t, bridge("allow_networks "+house, "allow_anonymous", provider(p.URL(), "acme")))
+	c := testbed.StartCaddy(t, bridge("allow_networks "+house, "allow_anonymous", provider(p.URL(), "acme")))
 	file := filepath.Join(t.TempDir(), "secret")
 	for _, secret := range []string{
 		"a-secret\r\nX-Admin: true", "a-secret\nX-Admin: true", "a-secret\rX-Admin: true", "a-secret\x00end", "\x00a-secret", "a-secret\x7fend", "a-\x1b[31msecret",
@@ -93,7 +94,7 @@ func TestS13ControlCharactersOfAgents(t *testing.T) {
 	get := hostile.Skill{ID: "acme/get", Edit: inEndpoint("method", "GET")}
 	strange := hostile.Skill{ID: "acme/y" + breakout + "\x00"}
 	p := inHouse(t, hostile.Skill{ID: "acme/x"}, get, strange)
-	c := hostile.StartCaddy(t, bridge("allow_networks "+house, provider(p.URL(), "acme", "alias strange \"acme/y\""), "skill direct "+p.URLOf(strange.ID, hostile.Descriptor)))
+	c := testbed.StartCaddy(t, bridge("allow_networks "+house, provider(p.URL(), "acme", "alias strange \"acme/y\""), "skill direct "+p.URLOf(strange.ID, hostile.Descriptor)))
 	for _, name := range []string{"acme.x" + breakout, "acme.x\x00", "\r\nacme.x", "acme.x HTTP/1.1\r\n", "acme" + breakout + ".x", "acme.y" + breakout + "\x00"} {
 		if a := c.Execute(name, nil); a.Outcome() != "SKILL_NOT_FOUND" {
 			t.Errorf("%q: %v", name, a)
@@ -106,7 +107,7 @@ func TestS13ControlCharactersOfAgents(t *testing.T) {
 	for _, parent := range []string{
 		"00-" + strings.Repeat("a", 32) + "-" + strings.Repeat("b", 16) + "-01\x00", "00-x-y-z", strings.Repeat("a", 10<<10), "00-" + strings.Repeat("A", 32) + "-" + strings.Repeat("b", 16) + "-01",
 	} {
-		a := c.With(hostile.Header("Traceparent", strings.ReplaceAll(parent, "\x00", "%00"))).Execute("acme.x", nil)
+		a := c.With(testbed.Header("Traceparent", strings.ReplaceAll(parent, "\x00", "%00"))).Execute("acme.x", nil)
 		mustComplete(t, a)
 		var sent struct {
 			Context struct {
@@ -133,22 +134,22 @@ func TestS16HeadersOfAgents(t *testing.T) {
 	p := inHouse(t, hostile.Skill{ID: "acme/x"}, hostile.Skill{ID: "acme/key", Auth: hostile.APIKey("X-API-Key")}, hostile.Skill{ID: "acme/get", Edit: inEndpoint("method", "GET")})
 	p.On("acme/x", hostile.Invoke, hostile.AcceptForResult(1))
 	p.MustNotReceive("of-the-agent", "evil.example.com")
-	c := hostile.StartCaddy(t, bridge("allow_networks "+house, "allow_anonymous",
+	c := testbed.StartCaddy(t, bridge("allow_networks "+house, "allow_anonymous",
 		provider(p.URL(), "acme", "credentials api_key a-secret-key", "discovery_credentials api_key a-discovery-key")))
 	agent := c.With(
-		hostile.Header("Authorization", "Bearer of-the-agent"), hostile.Header("Proxy-Authorization", "Bearer of-the-agent"),
-		hostile.Header("X-API-Key", "of-the-agent"), hostile.Header("X-Api-Token", "of-the-agent"), hostile.Header("Api-Key", "of-the-agent"),
-		hostile.Header("Cookie", "session=of-the-agent"), hostile.Header("X-Forwarded-For", "of-the-agent"),
-		hostile.Header("X-Forwarded-Host", "evil.example.com"), hostile.Header("X-Forwarded-Proto", "of-the-agent"),
-		hostile.Header("Forwarded", "for=of-the-agent;host=evil.example.com"), hostile.Header("X-Real-IP", "of-the-agent"),
-		hostile.Header("Via", "of-the-agent"), hostile.Header("Origin", "https://evil.example.com"), hostile.Header("Referer", "https://evil.example.com"),
-		hostile.Header("User-Agent", "of-the-agent"), hostile.Header("Accept", "text/of-the-agent"), hostile.Header("Accept-Language", "of-the-agent"),
-		hostile.Header("Idempotency-Key", "of-the-agent"), hostile.Header("X-Idempotency-Key", "of-the-agent"), hostile.Header("Range", "bytes=of-the-agent"),
-		hostile.Header("If-None-Match", `"of-the-agent"`), hostile.Header("Cache-Control", "of-the-agent"), hostile.Header("Connection", "X-API-Key, Content-Length"),
-		hostile.Header("TE", "trailers, of-the-agent"), hostile.Header("Keep-Alive", "of-the-agent"), hostile.Header("Upgrade", "of-the-agent"),
-		hostile.Header("Host", "evil.example.com"), hostile.Header("X-HTTP-Method-Override", "DELETE"), hostile.Header("X-Original-URL", "/of-the-agent"),
-		hostile.Header("Tracestate", "acme=of-the-agent"), hostile.Header("Baggage", "user=of-the-agent"), hostile.Header("X-Request-Id", "of-the-agent"),
-		hostile.Header("A2A-Extensions", "of-the-agent"), hostile.Header("MCP-Session-Id", "of-the-agent"),
+		testbed.Header("Authorization", "Bearer of-the-agent"), testbed.Header("Proxy-Authorization", "Bearer of-the-agent"),
+		testbed.Header("X-API-Key", "of-the-agent"), testbed.Header("X-Api-Token", "of-the-agent"), testbed.Header("Api-Key", "of-the-agent"),
+		testbed.Header("Cookie", "session=of-the-agent"), testbed.Header("X-Forwarded-For", "of-the-agent"),
+		testbed.Header("X-Forwarded-Host", "evil.example.com"), testbed.Header("X-Forwarded-Proto", "of-the-agent"),
+		testbed.Header("Forwarded", "for=of-the-agent;host=evil.example.com"), testbed.Header("X-Real-IP", "of-the-agent"),
+		testbed.Header("Via", "of-the-agent"), testbed.Header("Origin", "https://evil.example.com"), testbed.Header("Referer", "https://evil.example.com"),
+		testbed.Header("User-Agent", "of-the-agent"), testbed.Header("Accept", "text/of-the-agent"), testbed.Header("Accept-Language", "of-the-agent"),
+		testbed.Header("Idempotency-Key", "of-the-agent"), testbed.Header("X-Idempotency-Key", "of-the-agent"), testbed.Header("Range", "bytes=of-the-agent"),
+		testbed.Header("If-None-Match", `"of-the-agent"`), testbed.Header("Cache-Control", "of-the-agent"), testbed.Header("Connection", "X-API-Key, Content-Length"),
+		testbed.Header("TE", "trailers, of-the-agent"), testbed.Header("Keep-Alive", "of-the-agent"), testbed.Header("Upgrade", "of-the-agent"),
+		testbed.Header("Host", "evil.example.com"), testbed.Header("X-HTTP-Method-Override", "DELETE"), testbed.Header("X-Original-URL", "/of-the-agent"),
+		testbed.Header("Tracestate", "acme=of-the-agent"), testbed.Header("Baggage", "user=of-the-agent"), testbed.Header("X-Request-Id", "of-the-agent"),
+		testbed.Header("A2A-Extensions", "of-the-agent"), testbed.Header("MCP-Session-Id", "of-the-agent"),
 	)
 	for _, name := range []string{"acme.x", "acme.key", "acme.get"} {
 		mustComplete(t, agent.Execute(name, nil))
@@ -175,14 +176,14 @@ func TestS16HeadersOfAgents(t *testing.T) {
 func TestS17ParamsOfAgents(t *testing.T) {
 	p := inHouse(t, hostile.Skill{ID: "acme/x"}, hostile.Skill{ID: "acme/get", Edit: inEndpoint("method", "GET")},
 		hostile.Skill{ID: "acme/key", Auth: hostile.APIKey("X-API-Key")})
-	c := hostile.StartCaddy(t, bridge("allow_networks "+house, "allow_anonymous", "caller the-bridge service",
+	c := testbed.StartCaddy(t, bridge("allow_networks "+house, "allow_anonymous", "caller the-bridge service",
 		provider(p.URL(), "acme", "credentials api_key a-secret-key")))
 	claim := hostile.Object{"id": "of-the-agent", "type": "admin", "credentials": hostile.Object{"api_key": "of-the-agent"}}
 	agent := c.With(
-		hostile.Param("caller", claim), hostile.Param("credentials", claim), hostile.Param("auth", claim), hostile.Param("headers", claim),
-		hostile.Param("context", hostile.Object{"priority": "high", "trace_id": "of-the-agent", "timeout_ms": 1}), hostile.Param("skill_id", "of-the-agent"),
-		hostile.Param("inputs", claim), hostile.Param("endpoint", claim), hostile.Param("principal", "of-the-agent"), hostile.Param("execution_id", "of-the-agent"),
-		hostile.Param("url", "http://of-the-agent/"), hostile.Param("method", "DELETE"), hostile.Param("__proto__", claim), hostile.Param("priority", "high"),
+		testbed.Param("caller", claim), testbed.Param("credentials", claim), testbed.Param("auth", claim), testbed.Param("headers", claim),
+		testbed.Param("context", hostile.Object{"priority": "high", "trace_id": "of-the-agent", "timeout_ms": 1}), testbed.Param("skill_id", "of-the-agent"),
+		testbed.Param("inputs", claim), testbed.Param("endpoint", claim), testbed.Param("principal", "of-the-agent"), testbed.Param("execution_id", "of-the-agent"),
+		testbed.Param("url", "http://of-the-agent/"), testbed.Param("method", "DELETE"), testbed.Param("__proto__", claim), testbed.Param("priority", "high"),
 	)
 	for _, name := range []string{"acme.x", "acme.key"} {
 		p.MustNotReceive("of-the-agent", "admin")
@@ -211,7 +212,7 @@ func TestS17ParamsOfAgents(t *testing.T) {
 	// As arguments, they are sent as what they are, and choose nothing.
 	q := inHouse(t, hostile.Skill{ID: "acme/x"}, hostile.Skill{ID: "acme/get", Edit: inEndpoint("method", "GET")})
 	c.Stop()
-	c = hostile.StartCaddy(t, bridge("allow_networks "+house, "caller the-bridge service", provider(q.URL(), "acme")))
+	c = testbed.StartCaddy(t, bridge("allow_networks "+house, "caller the-bridge service", provider(q.URL(), "acme")))
 	args := hostile.Object{"caller": claim, "skill_id": "b/pay", "a&admin=true": "x&call=other#", "X-API-Key": "k", "/../": "?"}
 	mustComplete(t, c.Execute("acme.x", args))
 	mustComplete(t, c.Execute("acme.get", args))

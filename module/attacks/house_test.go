@@ -20,6 +20,7 @@ import (
 
 	_ "github.com/skill-bridge/caddy-skill-bridge/module"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // house is the only address that the bridges of some of these tests may call. Its
@@ -99,7 +100,7 @@ func provider(url, namespace string, lines ...string) string {
 }
 
 // details are those of an error that the bridge itself has made.
-func details(t *testing.T, a hostile.Answer) (d struct {
+func details(t *testing.T, a testbed.Answer) (d struct {
 	URL        string `json:"url"`
 	Reason     string `json:"reason"`
 	RequiredBy string `json:"required_by"`
@@ -115,7 +116,7 @@ func details(t *testing.T, a hostile.Answer) (d struct {
 }
 
 // mustBeRefused fails the test unless the bridge itself refused to call an address.
-func mustBeRefused(t *testing.T, a hostile.Answer) {
+func mustBeRefused(t *testing.T, a testbed.Answer) {
 	t.Helper()
 	next := "ask_operator"
 	if a.Data.ExecutionID != "" {
@@ -135,7 +136,7 @@ var rules = []string{
 
 // mustBeKept fails the test unless the bridge kept a secret from a host, told the
 // agent to ask the operator, and did not name the host.
-func mustBeKept(t *testing.T, a hostile.Answer, host string) {
+func mustBeKept(t *testing.T, a testbed.Answer, host string) {
 	t.Helper()
 	if a.Outcome() != "AUTH_REQUIRED" || details(t, a).RequiredBy != "bridge" || a.Data.Next != "ask_operator" || a.Data.Executed != "no" {
 		t.Errorf("the secret was not kept by the bridge: %v", a)
@@ -146,7 +147,7 @@ func mustBeKept(t *testing.T, a hostile.Answer, host string) {
 }
 
 // mustComplete fails the test unless a call was completed.
-func mustComplete(t *testing.T, a hostile.Answer) {
+func mustComplete(t *testing.T, a testbed.Answer) {
 	t.Helper()
 	if a.Outcome() != "completed" {
 		t.Errorf("not completed: %v", a)
@@ -212,8 +213,8 @@ func (o *outside) config(lines ...string) string {
 
 // tries calls the skill while its documents name each of some URLs, in each place that
 // can. It yields which URL that was, and the answer.
-func (o *outside) tries(c *hostile.Caddy, urls ...string) iter.Seq2[int, hostile.Answer] {
-	return func(yield func(int, hostile.Answer) bool) {
+func (o *outside) tries(c *testbed.Caddy, urls ...string) iter.Seq2[int, testbed.Answer] {
+	return func(yield func(int, testbed.Answer) bool) {
 		for _, place := range namedURLs {
 			if place.name == "token_url" {
 				continue // there are no credentials
@@ -234,7 +235,7 @@ func (o *outside) tries(c *hostile.Caddy, urls ...string) iter.Seq2[int, hostile
 
 // mustRefuse checks that no document can have the bridge call one of some hosts, and
 // that the proxy has been asked for none but the provider's.
-func (o *outside) mustRefuse(t *testing.T, c *hostile.Caddy, hosts ...string) {
+func (o *outside) mustRefuse(t *testing.T, c *testbed.Caddy, hosts ...string) {
 	t.Helper()
 	urls := make([]string, len(hosts))
 	for i, host := range hosts {

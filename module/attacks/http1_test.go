@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // closer is a server of HTTP/1.1 that ends connections where a test says.
@@ -150,7 +151,7 @@ func (s *closer) endsAt(point string) {
 }
 
 // idle makes a bridge keep n idle connections.
-func (s *closer) idle(t *testing.T, c *hostile.Caddy, n int) {
+func (s *closer) idle(t *testing.T, c *testbed.Caddy, n int) {
 	t.Helper()
 	s.mu.Lock()
 	s.at, s.waiting, s.hold = "", 0, make(chan struct{})
@@ -164,7 +165,7 @@ func (s *closer) idle(t *testing.T, c *hostile.Caddy, n int) {
 			}
 		})
 	}
-	hostile.Eventually(t, 20*time.Second, func() bool {
+	testbed.Eventually(t, 20*time.Second, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.waiting == n
@@ -182,7 +183,7 @@ var (
 )
 
 // logged are the numbers that the log has for the calls of a skill.
-func logged(c *hostile.Caddy, skill string, what *regexp.Regexp) (calls, sum int) {
+func logged(c *testbed.Caddy, skill string, what *regexp.Regexp) (calls, sum int) {
 	for _, line := range c.Log.Lines(`"skill_id":"`+skill+`"`, `"attempts":`) {
 		n, _ := strconv.Atoi(what.FindStringSubmatch(line)[1]) // it is a number
 		calls, sum = calls+1, sum+n
@@ -217,7 +218,7 @@ func TestS51ClosedConnections(t *testing.T) {
 	}
 	p.On("s/status", hostile.Invoke, hostile.Accept(0))
 	port := s.url[strings.LastIndexByte(s.url, ':')+1:]
-	c := hostile.StartCaddy(t, bridge("allow_anonymous", "allow_networks 127.0.0.0/8", "allow_ports "+port+" {$PORT}", provider(p.URL(), "acme")))
+	c := testbed.StartCaddy(t, bridge("allow_anonymous", "allow_networks 127.0.0.0/8", "allow_ports "+port+" {$PORT}", provider(p.URL(), "acme")))
 	const connections = 12
 	for i, point := range points {
 		for skill, most := range map[string]int{"post": 1, "get": 1, "put": 3, fmt.Sprint("descriptor", i): 3} {
@@ -238,7 +239,7 @@ func TestS51ClosedConnections(t *testing.T) {
 					return
 				}
 				var after int
-				hostile.Eventually(t, 5*time.Second, func() bool {
+				testbed.Eventually(t, 5*time.Second, func() bool {
 					var ended int
 					ended, after = logged(c, "s/"+skill, loggedAttempts)
 					return ended == calls+1
@@ -253,9 +254,9 @@ func TestS51ClosedConnections(t *testing.T) {
 			s.endsAt(point)
 			before := s.requests("status")
 			calls, counted := logged(c, "s/status", loggedPolls)
-			a := c.With(hostile.Timeout(700*time.Millisecond)).Execute("acme.s.status", nil)
+			a := c.With(testbed.Timeout(700*time.Millisecond)).Execute("acme.s.status", nil)
 			var after int
-			hostile.Eventually(t, 5*time.Second, func() bool {
+			testbed.Eventually(t, 5*time.Second, func() bool {
 				var ended int
 				ended, after = logged(c, "s/status", loggedPolls)
 				return ended == calls+1
@@ -288,7 +289,7 @@ func TestS51ClosedConnections(t *testing.T) {
 		answers.Wait()
 	}
 	var after int
-	hostile.Eventually(t, 5*time.Second, func() bool {
+	testbed.Eventually(t, 5*time.Second, func() bool {
 		var ended int
 		ended, after = logged(c, "s/post", loggedAttempts)
 		return ended == calls+rounds*each

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // frames is a server of HTTP/2 over TLS that sends what a test says, frame by frame.
@@ -146,7 +147,7 @@ func (f *frames) serve(c net.Conn) {
 const completedOverHTTP2 = `{"execution_id":"run-1","status":"completed","output":1}`
 
 // behind starts a bridge to a provider whose skills are invoked at f.
-func (f *frames) behind(t *testing.T, lines ...string) *hostile.Caddy {
+func (f *frames) behind(t *testing.T, lines ...string) *testbed.Caddy {
 	t.Helper()
 	p := hostile.NewProvider(t)
 	p.Publish(
@@ -164,7 +165,7 @@ func (f *frames) behind(t *testing.T, lines ...string) *hostile.Caddy {
 	)
 	p.On("s/status", hostile.Invoke, hostile.Accept(0))
 	port := f.url[strings.LastIndexByte(f.url, ':')+1:]
-	return hostile.StartCaddy(t, hostile.Bridge(append(lines, "circuit_breaker off", "allow_anonymous", "allow_ports "+port, "cache {\n\tnegative_ttl 0s\n}",
+	return testbed.StartCaddy(t, testbed.Bridge(append(lines, "circuit_breaker off", "allow_anonymous", "allow_ports "+port, "cache {\n\tnegative_ttl 0s\n}",
 		"transport http {\n\ttls_trust_pool file "+f.file+"\n}",
 		provider(p.URL(), "acme", "credentials oauth2 {\n\tclient_id me\n\tclient_secret {env.S_SECRET}\n\ttoken_url "+f.url+"/token\n}"))...))
 }
@@ -193,7 +194,7 @@ func TestS51RefusedRequests(t *testing.T) {
 					}
 					refuse(s)
 				})
-				a := c.With(hostile.Timeout(2500*time.Millisecond)).Execute("acme.s."+skill, nil)
+				a := c.With(testbed.Timeout(2500*time.Millisecond)).Execute("acme.s."+skill, nil)
 				n, most := sent.Load(), int64(3)
 				if skill == "status" {
 					most *= 6 // polls are repeated by the bridge's own rules
@@ -232,7 +233,7 @@ func TestS51RefusalsAreAttempts(t *testing.T) {
 	if n := f.requests.Load(); n != 3 || a.Outcome() != "ENDPOINT_UNREACHABLE" {
 		t.Errorf("sent %d times: %v", n, a)
 	}
-	hostile.Eventually(t, 5*time.Second, func() bool { return len(c.Log.Lines(`"skill_id":"s/retry"`, `"attempts":3`)) == 1 }, "the attempts are logged")
+	testbed.Eventually(t, 5*time.Second, func() bool { return len(c.Log.Lines(`"skill_id":"s/retry"`, `"attempts":3`)) == 1 }, "the attempts are logged")
 }
 
 // flood sends a frame as often as the client takes it, up to some 64 MiB.
@@ -283,7 +284,7 @@ func TestS51FramesForNobody(t *testing.T) {
 					begin(s)
 					f.flood(s, floods(s)[kind])
 				})
-				a := c.With(hostile.Timeout(5*time.Second)).Execute("acme.s.invoke", nil)
+				a := c.With(testbed.Timeout(5*time.Second)).Execute("acme.s.invoke", nil)
 				if when == "after its answer" && a.Outcome() != "completed" {
 					t.Errorf("%v", a)
 				}
@@ -325,10 +326,10 @@ func TestS51ConnectionsInTrouble(t *testing.T) {
 		t.Errorf("%d connections", n)
 	}
 	f.answers(func(*stream) {})
-	if a := c.With(hostile.Timeout(200*time.Millisecond)).Execute("acme.s.invoke", nil); a.Outcome() != "INVOCATION_TIMEOUT" {
+	if a := c.With(testbed.Timeout(200*time.Millisecond)).Execute("acme.s.invoke", nil); a.Outcome() != "INVOCATION_TIMEOUT" {
 		t.Errorf("%v", a)
 	}
-	hostile.Eventually(t, 5*time.Second, func() bool { return f.open.Load() == 0 }, "the connection is closed")
+	testbed.Eventually(t, 5*time.Second, func() bool { return f.open.Load() == 0 }, "the connection is closed")
 	f.answers(func(s *stream) { s.answer(completedOverHTTP2) })
 	if a := c.Execute("acme.s.invoke", nil); a.Outcome() != "completed" {
 		t.Errorf("%v", a)
@@ -376,13 +377,17 @@ func TestS51HonestServers(t *testing.T) {
 	}
 	t.Setenv("S_SECRET", "Sesame7Qx")
 	c := f.behind(t, "limits {\n\tconnection_overhead 256KiB\n}")
-	hostile.Load{Workers: 8, Calls: 40, Do: func(_, call int) hostile.Answer {
+	load := 40
+	if raced {
+		load = 15
+	}
+	testbed.Load{Workers: 8, Calls: load, Do: func(_, call int) testbed.Answer {
 		if call%5 == 4 { // is not waited for
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(call)*time.Millisecond)
 			defer cancel()
-			c.With(hostile.Context(ctx), hostile.Fresh()).Execute("acme.s.invoke", nil)
+			c.With(testbed.Context(ctx), testbed.Fresh()).Execute("acme.s.invoke", nil)
 		}
-		a := c.With(hostile.Timeout(time.Minute)).Execute("acme.s.invoke", nil)
+		a := c.With(testbed.Timeout(time.Minute)).Execute("acme.s.invoke", nil)
 		if a.Outcome() == "completed" && len(a.Run().Output) != len(output)+2 {
 			t.Errorf("%d bytes of output", len(a.Run().Output))
 		}
@@ -394,23 +399,23 @@ func TestS51HonestServers(t *testing.T) {
 
 	var calls sync.WaitGroup
 	calls.Go(func() {
-		if a := c.With(hostile.Timeout(time.Minute)).Execute("acme.s.get", nil); a.Outcome() != "completed" {
+		if a := c.With(testbed.Timeout(time.Minute)).Execute("acme.s.get", nil); a.Outcome() != "completed" {
 			t.Errorf("beside calls that were given up: %v", a)
 		}
 	})
-	hostile.Eventually(t, 10*time.Second, func() bool { return patient.Load() == 1 }, "a call is waited for")
+	testbed.Eventually(t, 10*time.Second, func() bool { return patient.Load() == 1 }, "a call is waited for")
 	for range 3 {
 		const n = 60
 		before, over := writing.Load(), ended.Load()
 		ctx, cancel := context.WithCancel(t.Context())
 		var given sync.WaitGroup
 		for range n {
-			given.Go(func() { c.With(hostile.Context(ctx), hostile.Fresh()).Execute("acme.s.invoke", nil) })
+			given.Go(func() { c.With(testbed.Context(ctx), testbed.Fresh()).Execute("acme.s.invoke", nil) })
 		}
-		hostile.Eventually(t, 10*time.Second, func() bool { return writing.Load() == before+n }, "all are answered")
+		testbed.Eventually(t, 10*time.Second, func() bool { return writing.Load() == before+n }, "all are answered")
 		cancel()
 		given.Wait()
-		hostile.Eventually(t, 10*time.Second, func() bool { return ended.Load() == over+n }, "all are given up")
+		testbed.Eventually(t, 10*time.Second, func() bool { return ended.Load() == over+n }, "all are given up")
 	}
 	close(wait)
 	calls.Wait()

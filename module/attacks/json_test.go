@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // call is an execute_skill with these params, as it is written.
@@ -35,7 +36,7 @@ func TestS18SplicedRequests(t *testing.T) {
 			{"name": "options", "type": "object", "description": "How.", "required": false, "schema": hostile.Object{"properties": hostile.Object{"mode": mode}}},
 		}
 	}})
-	c := hostile.StartCaddy(t, strings.Replace(bridge("allow_networks "+house, provider(p.URL(), "acme")), "ttl 0s\n", "ttl 1h\n", 1))
+	c := testbed.StartCaddy(t, strings.Replace(bridge("allow_networks "+house, provider(p.URL(), "acme")), "ttl 0s\n", "ttl 1h\n", 1))
 	mustComplete(t, c.Execute("acme.x", nil)) // its documents are known from now on
 	before := len(p.All())
 	for _, test := range []struct{ body, outcome string }{
@@ -123,7 +124,7 @@ func utf16(text string) string {
 // that is more or less than one JSON text, is no answer.
 func TestS18SplicedAnswers(t *testing.T) {
 	p := inHouse(t, hostile.Skill{ID: "acme/x"})
-	c := hostile.StartCaddy(t, bridge("allow_networks "+house, provider(p.URL(), "acme")))
+	c := testbed.StartCaddy(t, bridge("allow_networks "+house, provider(p.URL(), "acme")))
 	for _, body := range []string{
 		`{"execution_id":"r","status":"failed","status":"completed","output":1}`,
 		`{"execution_id":"r","status":"completed","output":1,"output":2}`,
@@ -194,7 +195,7 @@ const (
 // not even read.
 func TestS19BombsOfAgents(t *testing.T) {
 	p := inHouse(t, hostile.Skill{ID: "acme/x"})
-	c := hostile.StartCaddy(t, bridge("allow_networks "+house, provider(p.URL(), "acme")))
+	c := testbed.StartCaddy(t, bridge("allow_networks "+house, provider(p.URL(), "acme")))
 	const mega = 1 << 20
 	members := func(n int) string {
 		var b strings.Builder
@@ -226,7 +227,7 @@ func TestS19BombsOfAgents(t *testing.T) {
 		{"100 MB of space", strings.Repeat(" ", 100<<20), []string{"-32600", "broken"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var a hostile.Answer
+			var a testbed.Answer
 			memory := spent(func() { a = c.Post(test.body) }) - int64(len(test.body)) // which the client copies
 			found := false
 			for _, outcome := range test.outcomes {
@@ -246,7 +247,7 @@ func TestS19BombsOfAgents(t *testing.T) {
 // S19, from a provider, in the answer and in both documents.
 func TestS19BombsOfProviders(t *testing.T) {
 	p := inHouse(t, hostile.Skill{ID: "acme/x"})
-	c := hostile.StartCaddy(t, bridge("allow_networks "+house, "max_response_size 1MiB", provider(p.URL(), "acme")))
+	c := testbed.StartCaddy(t, bridge("allow_networks "+house, "max_response_size 1MiB", provider(p.URL(), "acme")))
 	for _, test := range []struct{ name, text string }{
 		{"a level too many", strings.Repeat("[", 512) + strings.Repeat("]", 512)},
 		{"deep arrays", strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)},
@@ -260,7 +261,7 @@ func TestS19BombsOfProviders(t *testing.T) {
 			for _, where := range append(documents[:2:2], place{"acme/x", hostile.Invoke}) {
 				body := `{"protocol":{"version":"1.0.0"},"provider":{"name":"Test"},"skills":[],"execution_id":"r","status":"completed","output":` + test.text + "}"
 				p.On(where.skill, where.part, hostile.Respond(http.StatusOK, body))
-				var a hostile.Answer
+				var a testbed.Answer
 				memory := spent(func() { a = c.Execute("acme.x", nil) })
 				if outcome := a.Outcome(); outcome != "INVALID_PROVIDER_RESPONSE" && outcome != "VALIDATION_ERROR" || a.Took > mostTime || memory > mostMemory || len(a.Body) > 64<<10 {
 					t.Errorf("%s: %.500v; %s, %d bytes", where.part, a, a.Took, memory)
@@ -302,10 +303,17 @@ func squeezed(coding string, n int) []byte {
 func TestS20Bombs(t *testing.T) {
 	p := inHouse(t)
 	p.Publish(hostile.Skill{ID: "acme/x", Auth: hostile.OAuth2(p.TokenURL())})
-	c := hostile.StartCaddy(t, bridge("allow_networks "+house, "allow_anonymous", "max_response_size 128KiB",
+	c := testbed.StartCaddy(t, bridge("allow_networks "+house, "allow_anonymous", "max_response_size 128KiB",
 		provider(p.URL(), "acme", "credentials oauth2 {", "client_id bridge", "client_secret a-client-secret", "}")))
-	for _, coding := range []string{"gzip", "x-gzip", "deflate", "gzip, gzip", "br", "identity"} {
-		bomb := squeezed(coding, 64<<20) // of which the bridge is to read 128 KiB
+	size := 64 << 20 // of which the bridge is to read 128 KiB
+	if raced {
+		size = 24 << 20
+	}
+	gzipped := squeezed("gzip", size)
+	for coding, bomb := range map[string][]byte{
+		"gzip": gzipped, "x-gzip": gzipped, "br": gzipped, "identity": gzipped,
+		"deflate": squeezed("deflate", size), "gzip, gzip": squeezed("gzip, gzip", size),
+	} {
 		for _, where := range []place{
 			{"", hostile.Index},
 			{"acme/x", hostile.Descriptor},
@@ -319,7 +327,7 @@ func TestS20Bombs(t *testing.T) {
 				p.On("acme/x", hostile.Invoke, hostile.Respond(http.StatusUnauthorized, "")) // so that a new one is needed
 			}
 			p.On(where.skill, where.part, hostile.Respond(http.StatusOK, string(bomb), "Content-Encoding", coding))
-			var a hostile.Answer
+			var a testbed.Answer
 			memory := spent(func() { a = c.Execute("acme.x", nil) })
 			switch outcome := a.Outcome(); outcome {
 			case "INVALID_PROVIDER_RESPONSE", "VALIDATION_ERROR", "AUTH_REQUIRED":
@@ -344,7 +352,7 @@ func TestS20Bombs(t *testing.T) {
 // body is read.
 func TestS20EncodedRequests(t *testing.T) {
 	p := inHouse(t, hostile.Skill{ID: "acme/x"})
-	c := hostile.StartCaddy(t, bridge("allow_networks "+house, provider(p.URL(), "acme")))
+	c := testbed.StartCaddy(t, bridge("allow_networks "+house, provider(p.URL(), "acme")))
 	var bomb bytes.Buffer
 	w := gzip.NewWriter(&bomb)
 	for range 1 << 10 {
@@ -353,7 +361,7 @@ func TestS20EncodedRequests(t *testing.T) {
 	_ = w.Close() // to memory
 	for _, coding := range []string{"gzip", "GZIP", "x-gzip", "deflate", "br", "zstd", "identity", "gzip, identity", "", "unknown"} {
 		for _, body := range []string{bomb.String(), call(`{"name":"acme.x"}`)} {
-			if a := c.With(hostile.Header("Content-Encoding", coding)).Post(body); a.Status != http.StatusUnsupportedMediaType || a.Header.Get("Accept-Encoding") != "identity" {
+			if a := c.With(testbed.Header("Content-Encoding", coding)).Post(body); a.Status != http.StatusUnsupportedMediaType || a.Header.Get("Accept-Encoding") != "identity" {
 				t.Errorf("%q: %v", coding, a)
 			}
 		}

@@ -3,7 +3,7 @@ package attacks_test
 import (
 	"testing"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
-func TestMain(m *testing.M) { hostile.Main(m) }
+func TestMain(m *testing.M) { testbed.Main(m) }

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // publishIDs answers for an index with entries of these ids.
@@ -50,7 +51,7 @@ func TestS52MistypedNamesAreCheap(t *testing.T) {
 	for i := range 10 {
 		lines = append(lines, provider(few.URL(), "further"+strconv.Itoa(i)))
 	}
-	c := hostile.StartCaddy(t, hostile.Bridge(lines...))
+	c := testbed.StartCaddy(t, testbed.Bridge(lines...))
 	batch := func(name func(i int) string) string {
 		calls := make([]hostile.Object, 50)
 		for i := range calls {
@@ -74,14 +75,14 @@ func TestS52MistypedNamesAreCheap(t *testing.T) {
 		for range 6 {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			start := hostile.CPU(t, os.Getpid())
+			start := testbed.CPU(t, os.Getpid())
 			for range batches {
 				answer := c.Post(body)
 				if n := strings.Count(string(answer.Body), "SKILL_NOT_FOUND"); n != 50 {
 					t.Fatalf("%s: %d of 50 were not found: %.300s", about, n, answer.Body)
 				}
 			}
-			took = min(took, (hostile.CPU(t, os.Getpid())-start)/batches)
+			took = min(took, (testbed.CPU(t, os.Getpid())-start)/batches)
 			runtime.ReadMemStats(&after)
 			allocated = min(allocated, (after.TotalAlloc-before.TotalAlloc)/batches)
 		}
@@ -111,7 +112,7 @@ func TestS54NamesShowWhatTheyAre(t *testing.T) {
 		evil.Publish(hostile.Skill{ID: id})
 	}
 	acme := hostile.NewProvider(t, hostile.Skill{ID: "acme/pay"})
-	c := hostile.StartCaddy(t, hostile.Bridge(provider(evil.URL(), "evil"), provider(acme.URL(), "acme")))
+	c := testbed.StartCaddy(t, testbed.Bridge(provider(evil.URL(), "evil"), provider(acme.URL(), "acme")))
 	names := c.Names()
 	want := []string{
 		"acme.pay", "evil.acme", "evil.ACME/pay", "evil.ACME.pay", "evil.acme-corp.pay", "evil.pay",
@@ -161,7 +162,7 @@ func TestS54NamesShowWhatTheyAre(t *testing.T) {
 	evil = hostile.NewProvider(t)
 	publishIDs(evil, many)
 	c.Stop()
-	c = hostile.StartCaddy(t, hostile.Bridge(provider(evil.URL(), "evil")))
+	c = testbed.StartCaddy(t, testbed.Bridge(provider(evil.URL(), "evil")))
 	c.Names()
 	if lines := c.Log.Lines("left out"); len(lines) == 0 || len(lines) > 25 {
 		t.Errorf("%d warnings about 5000 ids", len(lines))
@@ -207,7 +208,7 @@ func TestS61OneNameOneSkill(t *testing.T) {
 				lines = append(lines, provider(p.URL(), s.namespace, s.lines...))
 				count += len(s.ids)
 			}
-			c := hostile.StartCaddy(t, hostile.Bridge(lines...))
+			c := testbed.StartCaddy(t, testbed.Bridge(lines...))
 			var list struct {
 				Skills []struct{ Name, Namespace, Description string }
 			}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // form is a host as a hostile document may write it.
@@ -236,7 +237,7 @@ func TestS01ForbiddenAddresses(t *testing.T) {
 	names := hostile.NewNameServer(t)
 	setForbidden(names)
 	p := inHouse(t, hostile.Skill{ID: "acme/x"})
-	c := hostile.StartCaddy(t, bridge(
+	c := testbed.StartCaddy(t, bridge(
 		"allow_networks "+house, "allow_ports "+canary.Port(), "allow_anonymous", names.Transport(),
 		provider(p.URL(), "acme", "credentials oauth2 {", "client_id bridge", "client_secret a-client-secret", "}"),
 	))
@@ -292,7 +293,7 @@ func TestS01ForbiddenAddresses(t *testing.T) {
 func TestS01ForbiddenAddressesThroughProxy(t *testing.T) {
 	o := newOutside(t)
 	setForbidden(o.names)
-	c := hostile.StartCaddy(t, o.config())
+	c := testbed.StartCaddy(t, o.config())
 	mustComplete(t, c.Execute("acme.x", nil))
 	urls := make([]string, len(forbiddenForms))
 	for i, f := range forbiddenForms {
@@ -312,7 +313,7 @@ func TestS01ForbiddenAddressesThroughProxy(t *testing.T) {
 func TestS01ForbiddenPorts(t *testing.T) {
 	p := inHouse(t, hostile.Skill{ID: "acme/x"})
 	canary := hostile.NewCanaryAt(t, net.JoinHostPort(house, "0"))
-	c := hostile.StartCaddy(t, bridge("allow_networks "+house, provider(p.URL(), "acme")))
+	c := testbed.StartCaddy(t, bridge("allow_networks "+house, provider(p.URL(), "acme")))
 	for _, place := range namedURLs {
 		if place.name == "token_url" {
 			continue // there are no credentials
@@ -358,7 +359,7 @@ func TestS02Rebinding(t *testing.T) {
 		p.Publish(hostile.Skill{ID: "acme/" + strings.TrimSuffix(h.name, ".example.test"), Endpoint: "http://" + net.JoinHostPort(h.name, p.Port()) + "/run/x"})
 	}
 	p.Lean()
-	c := hostile.StartCaddy(t, "http://127.0.0.1:{$PORT} {\n\tskill_bridge /rpc {\n\t\tallow_http\n\t\tcircuit_breaker off\n"+
+	c := testbed.StartCaddy(t, "http://127.0.0.1:{$PORT} {\n\tskill_bridge /rpc {\n\t\tallow_http\n\t\tcircuit_breaker off\n"+
 		"\t\tallow_networks 127.0.0.1\n\t\t"+names.Transport("keepalive off")+"\n\t\t"+provider(p.URL(), "acme")+"\n\t}\n}\n")
 	c.Log.Lean()
 	calls := 2_000
@@ -367,12 +368,12 @@ func TestS02Rebinding(t *testing.T) {
 	}
 	var completed [8]atomic.Int64
 	var refused [8]atomic.Int64
-	report := hostile.Load{
+	report := testbed.Load{
 		Workers: 8, Calls: calls,
-		Do: func(_, call int) hostile.Answer {
+		Do: func(_, call int) testbed.Answer {
 			return c.Execute("acme."+strings.TrimSuffix(hosts[call%8].name, ".example.test"), nil)
 		},
-		Done: func(_, call int, a hostile.Answer) {
+		Done: func(_, call int, a testbed.Answer) {
 			switch a.Outcome() {
 			case "completed":
 				completed[call%8].Add(1)
@@ -404,7 +405,7 @@ func TestS03Metadata(t *testing.T) {
 	} {
 		o.names.Set(name, hostile.Addresses(address...))
 	}
-	c := hostile.StartCaddy(t, o.config("allow_networks private_ranges 169.254.0.0/16 100.64.0.0/10 192.0.0.0/24"))
+	c := testbed.StartCaddy(t, o.config("allow_networks private_ranges 169.254.0.0/16 100.64.0.0/10 192.0.0.0/24"))
 	o.mustRefuse(t, c,
 		"169.254.169.254", "169.254.170.2", "169.254.170.23", "[fd00:ec2::254]", "[fd00:ec2::23]", "[fd20:ce::254]",
 		"100.100.100.200", "192.0.0.192", "168.63.129.16", "2852039166", "0xa9fea9fe", "0251.0376.0251.0376",
@@ -415,7 +416,7 @@ func TestS03Metadata(t *testing.T) {
 	o.Publish(hostile.Skill{ID: "acme/x", Endpoint: "http://private.example.test/run/acme%2Fx"})
 	mustComplete(t, c.Execute("acme.x", nil))
 	c.Stop()
-	c = hostile.StartCaddy(t, o.config("allow_networks 169.254.169.254"))
+	c = testbed.StartCaddy(t, o.config("allow_networks 169.254.169.254"))
 	o.Publish(hostile.Skill{ID: "acme/x", Endpoint: "http://metadata.google.internal/run/acme%2Fx"})
 	mustComplete(t, c.Execute("acme.x", nil))
 }
@@ -433,7 +434,7 @@ func TestS05ProxyOfEnvironment(t *testing.T) {
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
 		env = append(env, name+"=http://"+canary.Address())
 	}
-	c := hostile.StartProcess(t, hostile.Limits{Env: append(env, "NO_PROXY=", "no_proxy=", "REQUEST_METHOD=")}, bridge(
+	c := testbed.StartProcess(t, testbed.Limits{Env: append(env, "NO_PROXY=", "no_proxy=", "REQUEST_METHOD=")}, bridge(
 		"allow_networks 127.0.0.1", "allow_anonymous", names.Transport(),
 		provider(p.URL(), "acme", "credentials oauth2 {", "client_id bridge", "client_secret a-client-secret", "}"),
 	))
@@ -454,7 +455,7 @@ func TestS05ProxyOfOperator(t *testing.T) {
 	o.names.Rotate("turns.example.test", hostile.Addresses("8.8.8.8"), hostile.Addresses("127.0.0.1"))
 	o.names.Set("inside.example.test", hostile.Addresses("127.0.0.1"))
 	o.Publish(hostile.Skill{ID: "acme/inside", Endpoint: "http://inside.example.test/"}, hostile.Skill{ID: "acme/turns", Endpoint: "http://turns.example.test/run/acme%2Fturns"})
-	c := hostile.StartCaddy(t, o.config())
+	c := testbed.StartCaddy(t, o.config())
 	mustComplete(t, c.Execute("acme.x", nil))
 	mustBeRefused(t, c.Execute("acme.inside", nil))
 	var completed, refused int

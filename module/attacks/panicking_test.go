@@ -6,7 +6,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 func init() { caddy.RegisterModule(new(panicking)) }
@@ -33,9 +34,9 @@ func (p *panicking) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-func (p *panicking) Suits(*skillsharing.Auth) bool { return true }
+func (p *panicking) Supports(*document.Auth) bool { return true }
 
-func (p *panicking) Authenticate(_ context.Context, a *skillsharing.Authentication) error {
+func (p *panicking) Authenticate(_ context.Context, a *credential.Authentication) error {
 	secret := caddy.NewReplacer().ReplaceAll(p.Secret, "")
 	a.Request.Header.Set("X-Key", secret)
 	panic("a bug of other credentials")

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // bobHash is the bcrypt hash, of the least cost, of bobPassword.
@@ -39,7 +40,7 @@ func inFront(caddyfile string, directives ...string) string {
 
 // reload runs another Caddyfile. Caddy closes idle connections then, which a client
 // may notice too late to use another one for a POST.
-func reload(c *hostile.Caddy, caddyfile string) error {
+func reload(c *testbed.Caddy, caddyfile string) error {
 	err := c.Reload(caddyfile)
 	c.HTTP.CloseIdleConnections()
 	return err
@@ -47,7 +48,7 @@ func reload(c *hostile.Caddy, caddyfile string) error {
 
 // mustAskToAuthenticate fails the test unless a caller was told to prove who he is,
 // and nothing was executed.
-func mustAskToAuthenticate(t *testing.T, a hostile.Answer) {
+func mustAskToAuthenticate(t *testing.T, a testbed.Answer) {
 	t.Helper()
 	if a.Outcome() != "AUTH_REQUIRED" || a.Code != -32050 || details(t, a).RequiredBy != "bridge" || a.Data.Next != "authenticate" || a.Data.Executed != "no" {
 		t.Errorf("the caller was not asked to authenticate: %v", a)
@@ -57,13 +58,13 @@ func mustAskToAuthenticate(t *testing.T, a hostile.Answer) {
 // callers are what the tests of authentication in front of the bridge have in
 // common: an anonymous caller, and known ones by their principals.
 type callers struct {
-	anonymous *hostile.Client
-	known     map[string]*hostile.Client
+	anonymous *testbed.Client
+	known     map[string]*testbed.Client
 }
 
 // mustTellApart tests a bridge whose provider "closed" wants principals and whose
 // provider "open" does not.
-func (c callers) mustTellApart(t *testing.T, log *hostile.Log, p *hostile.Provider) {
+func (c callers) mustTellApart(t *testing.T, log *testbed.Log, p *hostile.Provider) {
 	t.Helper()
 	before := len(p.All())
 	mustAskToAuthenticate(t, c.anonymous.Execute("closed.s.echo", nil))
@@ -91,7 +92,7 @@ func (c callers) mustTellApart(t *testing.T, log *hostile.Log, p *hostile.Provid
 
 // halfOpen are the lines of a bridge for callers.mustTellApart.
 func halfOpen(p *hostile.Provider, principal string) string {
-	return hostile.Bridge(principal,
+	return testbed.Bridge(principal,
 		provider(p.URL(), "open"), provider(p.URL(), "closed", "require_principal", "credentials api_key {env.S_KEY}"))
 }
 
@@ -107,22 +108,22 @@ func TestPrincipalOfBasicAuth(t *testing.T) {
 	p := echoProvider(t)
 	text := inFront(halfOpen(p, "principal {http.auth.user.id}"),
 		"@claims header Authorization *", "basic_auth @claims {", "\tagent "+agentHash, "\tbob "+bobHash, "}")
-	c := hostile.StartCaddy(t, text)
-	callers{c.Client, map[string]*hostile.Client{
-		"agent": c.With(hostile.BasicAuth("agent", agentMark)), "bob": c.With(hostile.BasicAuth("bob", bobPassword)),
+	c := testbed.StartCaddy(t, text)
+	callers{c.Client, map[string]*testbed.Client{
+		"agent": c.With(testbed.BasicAuth("agent", agentMark)), "bob": c.With(testbed.BasicAuth("bob", bobPassword)),
 	}}.mustTellApart(t, c.Log, p)
-	for _, wrong := range []hostile.Option{hostile.BasicAuth("agent", bobPassword), hostile.Header("Authorization", "Bearer agent")} {
+	for _, wrong := range []testbed.Option{testbed.BasicAuth("agent", bobPassword), testbed.Header("Authorization", "Bearer agent")} {
 		if a := c.With(wrong).Execute("closed.s.echo", nil); a.Status != http.StatusUnauthorized {
 			t.Errorf("wrong credentials: %v", a)
 		}
 	}
 	// Nothing that a request says about itself makes a principal.
 	for _, name := range []string{"Remote-User", "X-User", "X-Forwarded-User", "Http.auth.user.id"} {
-		mustAskToAuthenticate(t, c.With(hostile.Header(name, "agent")).Execute("closed.s.echo", nil))
+		mustAskToAuthenticate(t, c.With(testbed.Header(name, "agent")).Execute("closed.s.echo", nil))
 	}
-	mustAskToAuthenticate(t, c.With(hostile.Param("principal", "agent"), hostile.Param("caller", "agent")).Execute("closed.s.echo", nil))
+	mustAskToAuthenticate(t, c.With(testbed.Param("principal", "agent"), testbed.Param("caller", "agent")).Execute("closed.s.echo", nil))
 
-	if err := reload(c, inFront(hostile.Bridge("require_principal", provider(p.URL(), "open", "credentials api_key {env.S_KEY}")),
+	if err := reload(c, inFront(testbed.Bridge("require_principal", provider(p.URL(), "open", "credentials api_key {env.S_KEY}")),
 		"@claims header Authorization *", "basic_auth @claims {", "\tagent "+agentHash, "}")); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +135,7 @@ func TestPrincipalOfBasicAuth(t *testing.T) {
 	if n := len(p.All()) - before; n != 0 {
 		t.Errorf("%d requests were made for anonymous callers", n)
 	}
-	mustComplete(t, c.With(hostile.BasicAuth("agent", agentMark)).Execute("open.s.echo", nil))
+	mustComplete(t, c.With(testbed.BasicAuth("agent", agentMark)).Execute("open.s.echo", nil))
 }
 
 // «Who is asking» with forward_auth: the header that copy_headers sets is the
@@ -152,18 +153,18 @@ func TestPrincipalOfForwardAuth(t *testing.T) {
 		}
 	}))
 	t.Cleanup(authority.Close)
-	c := hostile.StartCaddy(t, inFront(halfOpen(p, "principal {http.request.header.Remote-User}"),
+	c := testbed.StartCaddy(t, inFront(halfOpen(p, "principal {http.request.header.Remote-User}"),
 		"forward_auth "+strings.TrimPrefix(authority.URL, "http://")+" {", "\turi /verify", "\tcopy_headers Remote-User", "}"))
-	alice := c.With(hostile.Header("Authorization", "Bearer alice-token"))
-	callers{c.Client, map[string]*hostile.Client{
-		"alice": alice, "bob": c.With(hostile.Header("Authorization", "Bearer bob-token")),
+	alice := c.With(testbed.Header("Authorization", "Bearer alice-token"))
+	callers{c.Client, map[string]*testbed.Client{
+		"alice": alice, "bob": c.With(testbed.Header("Authorization", "Bearer bob-token")),
 	}}.mustTellApart(t, c.Log, p)
-	if a := c.With(hostile.Header("Authorization", "Bearer forged")).Execute("closed.s.echo", nil); a.Status != http.StatusUnauthorized {
+	if a := c.With(testbed.Header("Authorization", "Bearer forged")).Execute("closed.s.echo", nil); a.Status != http.StatusUnauthorized {
 		t.Errorf("a forged token: %v", a)
 	}
 	for _, name := range []string{"Remote-User", "remote-user", "REMOTE-USER", "Remote_User"} {
-		mustAskToAuthenticate(t, c.With(hostile.Header(name, "mallory")).Execute("closed.s.echo", nil))
-		mustComplete(t, alice.With(hostile.Header(name, "mallory")).Execute("closed.s.echo", nil))
+		mustAskToAuthenticate(t, c.With(testbed.Header(name, "mallory")).Execute("closed.s.echo", nil))
+		mustComplete(t, alice.With(testbed.Header(name, "mallory")).Execute("closed.s.echo", nil))
 	}
 	if c.Log.Has(`"principal":"mallory`) {
 		t.Error("a client chose its own principal")
@@ -223,17 +224,17 @@ func TestPrincipalOfClientCertificate(t *testing.T) {
 	mallory, _, _ := leaf(t, "alice", other)
 	text := inFront(halfOpen(p, "principal {tls_client_subject}"),
 		"tls "+serverCert+" "+serverKey+" {", "\tclient_auth {", "\t\tmode verify_if_given", "\t\ttrust_pool file "+caFile, "\t}", "}")
-	c := hostile.StartCaddy(t, strings.Replace(text, "http://127.0.0.1", "https://localhost", 1))
+	c := testbed.StartCaddy(t, strings.Replace(text, "http://127.0.0.1", "https://localhost", 1))
 	roots := x509.NewCertPool()
 	roots.AddCert(ca.Leaf)
-	client := func(certificates ...tls.Certificate) *hostile.Client {
+	client := func(certificates ...tls.Certificate) *testbed.Client {
 		transport := &http.Transport{TLSClientConfig: &tls.Config{ServerName: "localhost", RootCAs: roots, Certificates: certificates, MinVersion: tls.VersionTLS12}}
 		t.Cleanup(transport.CloseIdleConnections)
-		own := hostile.NewClient(t, "https://localhost:"+c.Port("PORT")+"/rpc")
+		own := testbed.NewClient(t, "https://localhost:"+c.Port("PORT")+"/rpc")
 		own.HTTP = &http.Client{Transport: transport}
 		return own
 	}
-	callers{client(), map[string]*hostile.Client{"CN=alice": client(*alice)}}.mustTellApart(t, c.Log, p)
+	callers{client(), map[string]*testbed.Client{"CN=alice": client(*alice)}}.mustTellApart(t, c.Log, p)
 	posts := p.Count("s/echo", hostile.Invoke)
 	// Go's client leaves out a certificate of a CA that the server does not name, so it is insisted on.
 	forged := client()
@@ -264,9 +265,9 @@ func TestS29PrivateEntriesAreUnknownToAnonymous(t *testing.T) {
 			hostile.Usual()(x)
 		}
 	})
-	c := hostile.StartCaddy(t, inFront(hostile.Bridge("allow_anonymous", provider(p.URL(), "acme", "discovery_credentials api_key {env.S_READ}", "alias shown s/aliased")),
+	c := testbed.StartCaddy(t, inFront(testbed.Bridge("allow_anonymous", provider(p.URL(), "acme", "discovery_credentials api_key {env.S_READ}", "alias shown s/aliased")),
 		"@claims header Authorization *", "basic_auth @claims {", "\tagent "+agentHash, "}"))
-	agent := c.With(hostile.BasicAuth("agent", agentMark))
+	agent := c.With(testbed.BasicAuth("agent", agentMark))
 	// What the agent sees first must not be what the next anonymous caller gets.
 	if names := agent.Names(); !slices.Contains(names, "acme.s.payroll") {
 		t.Errorf("a principal is shown %v", names)
@@ -292,7 +293,7 @@ func TestS29PrivateEntriesAreUnknownToAnonymous(t *testing.T) {
 			{"read_skill_file", hostile.Object{"path": "SKILL.md"}},
 			{"read_skill_file", hostile.Object{"path": "descriptor.json"}},
 		} {
-			ask := func(name string) hostile.Answer {
+			ask := func(name string) testbed.Answer {
 				request.params["name"] = name
 				return c.Call(request.method, request.params)
 			}
@@ -305,7 +306,7 @@ func TestS29PrivateEntriesAreUnknownToAnonymous(t *testing.T) {
 			}
 		}
 	}
-	for _, a := range []hostile.Answer{
+	for _, a := range []testbed.Answer{
 		c.Call("load_skills_protocol_guide", nil), c.Call("list_skills", hostile.Object{"detail": "summary", "limit": 1}),
 		c.Call("list_skills", hostile.Object{"namespace": "acme"}), c.Call("list_skills", hostile.Object{"namespace": "acme.s.payroll"}),
 	} {
@@ -331,8 +332,8 @@ func TestS29PrivateEntriesAreUnknownToAnonymous(t *testing.T) {
 func TestS58LookAlikePrincipals(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/slow"})
 	p.On("s/slow", hostile.Invoke, hostile.Accept(endless))
-	c := hostile.StartCaddy(t, hostile.Bridge("allow_anonymous", "browse", "principal {http.request.header.Remote-User}", provider(p.URL(), "acme")))
-	as := func(principal string) *hostile.Client { return c.With(hostile.Header("Remote-User", principal)) }
+	c := testbed.StartCaddy(t, testbed.Bridge("allow_anonymous", "browse", "principal {http.request.header.Remote-User}", provider(p.URL(), "acme")))
+	as := func(principal string) *testbed.Client { return c.With(testbed.Header("Remote-User", principal)) }
 	token, invalid := leave(t, as("alice"), "acme.s.slow"), refused(t, as("alice"))
 	if a := look(as("alice"), token); a.Outcome() != "running" {
 		t.Fatalf("her own token: %v", a)
@@ -358,7 +359,7 @@ func TestS58LookAlikePrincipals(t *testing.T) {
 				t.Errorf("%s of %q: %v", request.method, principal, a)
 			}
 		}
-		page := as(principal).With(hostile.Header("Remote-User", principal), hostile.Header("Accept", "text/html")).Send(http.MethodGet, c.URL, "")
+		page := as(principal).With(testbed.Header("Remote-User", principal), testbed.Header("Accept", "text/html")).Send(http.MethodGet, c.URL, "")
 		if page.Status != http.StatusForbidden || strings.Contains(string(page.Body), "s.slow") {
 			t.Errorf("the page of %q: %v", principal, page)
 		}
@@ -385,8 +386,8 @@ func TestS58SeveralPrincipals(t *testing.T) {
 	var values atomic.Pointer[[]string]
 	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header()["Remote-User"] = *values.Load() }))
 	t.Cleanup(gateway.Close)
-	c := hostile.StartCaddy(t, inFront(
-		hostile.Bridge("require_principal", "principal {http.request.header.Remote-User}", provider(p.URL(), "acme")),
+	c := testbed.StartCaddy(t, inFront(
+		testbed.Bridge("require_principal", "principal {http.request.header.Remote-User}", provider(p.URL(), "acme")),
 		"forward_auth "+strings.TrimPrefix(gateway.URL, "http://")+" {", "\turi /verify", "\tcopy_headers Remote-User", "}"))
 	for _, test := range []struct {
 		values []string
@@ -421,10 +422,10 @@ func TestS30RunsCanNotBeAskedFor(t *testing.T) {
 	p.On("s/slow", hostile.Invoke, hostile.Accept(0))
 	p.On("s/slow", hostile.Status, gate.Then(hostile.Usual()))
 	p.On("s/quick", hostile.Invoke, hostile.Respond(http.StatusOK, `{"status":"completed","output":1}`))
-	c := hostile.StartCaddy(t, hostile.Bridge("poll_interval 5ms 20ms", provider(p.URL(), "acme")))
-	owner := make(chan hostile.Answer, 1)
+	c := testbed.StartCaddy(t, testbed.Bridge("poll_interval 5ms 20ms", provider(p.URL(), "acme")))
+	owner := make(chan testbed.Answer, 1)
 	go func() { owner <- c.Execute("acme.s.slow", nil) }()
-	hostile.Eventually(t, 10*time.Second, func() bool { return gate.Waiting() > 0 }, "the run is followed")
+	testbed.Eventually(t, 10*time.Second, func() bool { return gate.Waiting() > 0 }, "the run is followed")
 	for _, method := range []string{"get_run", "get_result", "follow_run", "run_status", "read_blob", "tasks/get", "cancel_run", "get_execution"} {
 		a := c.Call(method, hostile.Object{"run_id": "run-1", "execution_id": "run-1", "id": "run-1", "name": "acme.s.slow"})
 		if want := map[bool]int{true: -32602, false: -32601}[method == "get_run"]; a.Code != want {
@@ -474,17 +475,17 @@ func TestS31NoByteOfAnothersAnswer(t *testing.T) {
 		hostile.Fail("OWN", strings.Repeat("<"+x.Request.Call+">", 1+x.Number*7%40))(x)
 		p.Forget(x.Request.Call)
 	})
-	c := hostile.StartCaddy(t, inFront(hostile.Bridge(provider(p.URL(), "acme")),
+	c := testbed.StartCaddy(t, inFront(testbed.Bridge(provider(p.URL(), "acme")),
 		"basic_auth {", "\tagent "+agentHash, "\tbob "+bobHash, "}"))
 	c.Log.Lean()
-	clients := []*hostile.Client{c.With(hostile.BasicAuth("agent", agentMark)), c.With(hostile.BasicAuth("bob", bobPassword))}
+	clients := []*testbed.Client{c.With(testbed.BasicAuth("agent", agentMark)), c.With(testbed.BasicAuth("bob", bobPassword))}
 	mine := func(worker, call int) string {
 		return strings.Repeat("p", call%3) + strconv.Itoa(worker%2) + "-" + strconv.Itoa(call)
 	}
 	var leaked atomic.Int64
-	report := hostile.Load{
+	report := testbed.Load{
 		Workers: 8, Calls: calls,
-		Do: func(worker, call int) hostile.Answer {
+		Do: func(worker, call int) testbed.Answer {
 			own := mine(worker, call)
 			name := []string{"acme.s.secret", "acme.s.failing"}[call%2]
 			if call%5 == 0 { // a batch, answered from one buffer
@@ -493,7 +494,7 @@ func TestS31NoByteOfAnothersAnswer(t *testing.T) {
 			}
 			return clients[worker%2].Execute(name, hostile.Object{"call": own})
 		},
-		Done: func(worker, call int, a hostile.Answer) {
+		Done: func(worker, call int, a testbed.Answer) {
 			own := "<" + mine(worker, call) + ">"
 			rest := strings.ReplaceAll(strings.ReplaceAll(string(a.Body), own, ""), "<"+mine(worker, call), "") // a message may be cut
 			if !strings.Contains(string(a.Body), own) || strings.Contains(strings.ReplaceAll(rest, "\\u003c", "<"), "<") {
@@ -522,16 +523,16 @@ func TestS32NobodyPaysForAnothersEnd(t *testing.T) {
 			}
 			gate := hostile.NewGate(t)
 			p.On(skill, part, gate.Then(hostile.Usual()))
-			c := hostile.StartCaddy(t, hostile.Bridge("allow_anonymous", provider(probe.URL(), "probe"),
+			c := testbed.StartCaddy(t, testbed.Bridge("allow_anonymous", provider(probe.URL(), "probe"),
 				provider(p.URL(), "acme", "credentials oauth2 {", "\tclient_id id", "\tclient_secret {env.S_SECRET}", "\ttoken_url "+p.TokenURL(), "}")))
 			ctx, cancel := context.WithCancel(t.Context())
 			var callers sync.WaitGroup
 			callers.Go(func() {
-				if a := c.With(hostile.Context(ctx)).Execute("acme.s.oauth", nil); a.Outcome() != "gone" {
+				if a := c.With(testbed.Context(ctx)).Execute("acme.s.oauth", nil); a.Outcome() != "gone" {
 					t.Errorf("the first caller: %v", a)
 				}
 			})
-			hostile.Eventually(t, 10*time.Second, func() bool { return gate.Waiting() == 1 }, "the first caller's request is made")
+			testbed.Eventually(t, 10*time.Second, func() bool { return gate.Waiting() == 1 }, "the first caller's request is made")
 			const others = 5
 			for range others {
 				callers.Go(func() {
@@ -542,9 +543,9 @@ func TestS32NobodyPaysForAnothersEnd(t *testing.T) {
 					}
 				})
 			}
-			hostile.Eventually(t, 10*time.Second, func() bool { return probe.Count("s/probe", hostile.Invoke) == others }, "the others have come")
+			testbed.Eventually(t, 10*time.Second, func() bool { return probe.Count("s/probe", hostile.Invoke) == others }, "the others have come")
 			cancel()
-			if a := c.With(hostile.Timeout(20*time.Millisecond)).Execute("acme.s.oauth", nil); a.Outcome() != "INVOCATION_TIMEOUT" {
+			if a := c.With(testbed.Timeout(20*time.Millisecond)).Execute("acme.s.oauth", nil); a.Outcome() != "INVOCATION_TIMEOUT" {
 				t.Errorf("a caller in a hurry: %v", a)
 			}
 			gate.Open()
@@ -572,7 +573,7 @@ func TestS38NoConfusedDeputy(t *testing.T) {
 	t.Cleanup(registry.Close)
 	outer := t // whose Caddy is reloaded
 	block := []string{"credentials api_key {env.S_KEY}"}
-	var c *hostile.Caddy
+	var c *testbed.Caddy
 	for _, test := range []struct {
 		name  string
 		lines []string
@@ -587,9 +588,9 @@ func TestS38NoConfusedDeputy(t *testing.T) {
 		{"a direct skill's", []string{"skill direct " + p.URLOf("s/restricted", hostile.Descriptor) + " {\n\trequire_principal\n\tcredentials api_key {env.S_KEY}\n}"}, []string{"direct"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			text := inFront(hostile.Bridge(test.lines...), "@claims header Authorization *", "basic_auth @claims {", "\tagent "+agentHash, "}")
+			text := inFront(testbed.Bridge(test.lines...), "@claims header Authorization *", "basic_auth @claims {", "\tagent "+agentHash, "}")
 			if c == nil {
-				c = hostile.StartCaddy(outer, text)
+				c = testbed.StartCaddy(outer, text)
 			} else if err := reload(c, text); err != nil {
 				t.Fatal(err)
 			}

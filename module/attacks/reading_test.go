@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // many is a provider of skills, all of whose descriptors are answered alike.
@@ -47,18 +48,18 @@ func peak(p *hostile.Provider) (most func() int) {
 // until it has: no more documents are read at a time than calls may be in progress,
 // whether the calls end by themselves or their clients go.
 func TestS46PlacesAreHeldForDocuments(t *testing.T) {
-	for name, leave := range map[string]func(c *hostile.Client) *hostile.Client{
-		"timeout_ms: 1": func(c *hostile.Client) *hostile.Client { return c.With(hostile.Timeout(time.Millisecond)) },
-		"client gone": func(c *hostile.Client) *hostile.Client {
+	for name, leave := range map[string]func(c *testbed.Client) *testbed.Client{
+		"timeout_ms: 1": func(c *testbed.Client) *testbed.Client { return c.With(testbed.Timeout(time.Millisecond)) },
+		"client gone": func(c *testbed.Client) *testbed.Client {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			t.Cleanup(cancel)
-			return c.With(hostile.Context(ctx), hostile.Fresh())
+			return c.With(testbed.Context(ctx), testbed.Fresh())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			const skills, places = 40, 2
 			p := many(t, "acme", skills, hostile.Hang())
-			c := hostile.StartCaddy(t, hostile.Bridge("limits {\n\truns 4 "+strconv.Itoa(places)+"\n}", provider(p.URL(), "acme")))
+			c := testbed.StartCaddy(t, testbed.Bridge("limits {\n\truns 4 "+strconv.Itoa(places)+"\n}", provider(p.URL(), "acme")))
 			if n := len(c.Names()); n != skills { // the index is known
 				t.Fatalf("%d names", n)
 			}
@@ -83,8 +84,8 @@ func TestS46PlacesAreHeldForDocuments(t *testing.T) {
 				t.Errorf("%d of %d calls were refused", refused, skills-first)
 			}
 			p.Disconnect() // which ends the reading
-			hostile.Eventually(t, 20*time.Second, func() bool {
-				return c.With(hostile.Timeout(time.Second)).Execute("acme.s0", nil).Outcome() != "RATE_LIMITED"
+			testbed.Eventually(t, 20*time.Second, func() bool {
+				return c.With(testbed.Timeout(time.Second)).Execute("acme.s0", nil).Outcome() != "RATE_LIMITED"
 			}, "the places are free again")
 			c.Stop()
 		})
@@ -102,31 +103,31 @@ func TestS46DescriptorsAtATime(t *testing.T) {
 		p.On(id, hostile.Descriptor, hostile.Usual())
 	}
 	q := many(t, "other", skills, hostile.Usual())
-	c := hostile.StartCaddy(t, hostile.Bridge("circuit_breaker off", "limits {\n\treads "+strconv.Itoa(reads)+"\n}",
+	c := testbed.StartCaddy(t, testbed.Bridge("circuit_breaker off", "limits {\n\treads "+strconv.Itoa(reads)+"\n}",
 		provider(p.URL(), "acme"), provider(q.URL(), "other")))
 	if n := len(c.Names()); n != 2*skills+2 {
 		t.Fatalf("%d names", n)
 	}
 	most := peak(p)
-	hasty := c.With(hostile.Timeout(time.Millisecond))
+	hasty := c.With(testbed.Timeout(time.Millisecond))
 	for i := range skills {
 		hasty.Execute("acme.s"+strconv.Itoa(i), nil)
 	}
 	// What is left behind gives way, though it would hang for 10 s.
-	soon := c.With(hostile.Timeout(5 * time.Second))
+	soon := c.With(testbed.Timeout(5 * time.Second))
 	mustComplete(t, soon.Execute("acme.ok", nil))
 
 	// While it is waited for, it does not.
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
-	waiting := c.With(hostile.Context(ctx))
+	waiting := c.With(testbed.Context(ctx))
 	var calls sync.WaitGroup
 	for i := range atOneHost {
 		calls.Go(func() { waiting.Execute("acme.s"+strconv.Itoa(i), nil) })
 	}
-	hostile.Eventually(t, 10*time.Second, func() bool { return p.Hanging() == atOneHost }, "so many are read")
+	testbed.Eventually(t, 10*time.Second, func() bool { return p.Hanging() == atOneHost }, "so many are read")
 	later := began(func() { mustComplete(t, soon.Execute("acme.later", nil)) }) // once these are left
-	impatient := c.With(hostile.Timeout(200 * time.Millisecond))
+	impatient := c.With(testbed.Timeout(200 * time.Millisecond))
 	var told sync.WaitGroup
 	for i := atOneHost; i < 2*atOneHost; i++ {
 		told.Go(func() {
@@ -183,23 +184,23 @@ func TestS46HostsThatHang(t *testing.T) {
 				host.On(id+"/"+strconv.Itoa(i), hostile.Descriptor, hostile.Hang())
 			}
 			good := publish("good", "own", "good.test")
-			c := hostile.StartCaddy(t, hostile.Bridge("circuit_breaker off", "allow_ports "+host.Port(), names.Transport(), "registry "+newRegistry(t, list).URL+" {\n\tnamespace reg\n}"))
+			c := testbed.StartCaddy(t, testbed.Bridge("circuit_breaker off", "allow_ports "+host.Port(), names.Transport(), "registry "+newRegistry(t, list).URL+" {\n\tnamespace reg\n}"))
 			if n := len(c.Names()); n != len(calls)+1 {
 				t.Fatalf("%d names", n)
 			}
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
-			waiting := c.With(hostile.Context(ctx))
+			waiting := c.With(testbed.Context(ctx))
 			most := peak(host)
 			var hanging sync.WaitGroup
 			for i, name := range calls {
 				if test.inTurn && i%10 == 0 {
-					hostile.Eventually(t, 8*time.Second, func() bool { return host.Hanging() >= i/10 }, "those before hang")
+					testbed.Eventually(t, 8*time.Second, func() bool { return host.Hanging() >= i/10 }, "those before hang")
 				}
 				hanging.Go(func() { waiting.Execute(name, nil) })
 			}
-			hostile.Eventually(t, 8*time.Second, func() bool { return host.Hanging() >= test.hang }, "hosts hang")
-			mustComplete(t, c.With(hostile.Timeout(4*time.Second)).Execute(good, nil)) // those that hang take 10 s
+			testbed.Eventually(t, 8*time.Second, func() bool { return host.Hanging() >= test.hang }, "hosts hang")
+			mustComplete(t, c.With(testbed.Timeout(4*time.Second)).Execute(good, nil)) // those that hang take 10 s
 			if n := most(); n > reads {
 				t.Errorf("%d descriptors were read at a time", n)
 			}
@@ -216,14 +217,14 @@ func TestS46MemoryOfDocuments(t *testing.T) {
 	const size, skills = 4 << 20, 60
 	gate := hostile.NewGate(t)
 	p := many(t, "acme", skills, standing(gate, size-100))
-	c := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge("circuit_breaker off", provider(p.URL(), "acme")))
+	c := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge("circuit_breaker off", provider(p.URL(), "acme")))
 	if n := len(c.Names()); n != skills {
 		t.Fatalf("%d names", n)
 	}
-	before := hostile.RSS(t, c.PID())
+	before := c.RSS()
 	var calls sync.WaitGroup
 	for i := range skills {
-		calls.Go(func() { c.With(hostile.Timeout(5*time.Second)).Execute("acme.s"+strconv.Itoa(i), nil) })
+		calls.Go(func() { c.With(testbed.Timeout(5*time.Second)).Execute("acme.s"+strconv.Itoa(i), nil) })
 	}
 	asked := func() (n int) {
 		for i := range skills {
@@ -231,10 +232,10 @@ func TestS46MemoryOfDocuments(t *testing.T) {
 		}
 		return n
 	}
-	hostile.Eventually(t, 10*time.Second, func() bool { return asked() >= 16 }, "as many as one host may have read at a time are asked for")
+	testbed.Eventually(t, 10*time.Second, func() bool { return asked() >= 16 }, "as many as one host may have read at a time are asked for")
 	var most int64
 	for ended := began(calls.Wait); ; time.Sleep(20 * time.Millisecond) {
-		most = max(most, hostile.RSS(t, c.PID())-before)
+		most = max(most, c.RSS()-before)
 		select {
 		case <-ended:
 			t.Logf("%d MiB more", most>>20)
@@ -260,16 +261,16 @@ func TestS46IndexBesideDescriptors(t *testing.T) {
 		p.Publish(hostile.Skill{ID: id, DescriptorURL: strings.Replace(p.URLOf(id, hostile.Descriptor), "127.0.0.1", host, 1)})
 		p.On(id, hostile.Descriptor, standing(gate, size))
 	}
-	c := hostile.StartCaddy(t, hostile.Bridge("circuit_breaker off", "allow_ports "+p.Port(), names.Transport(), "cache {\n\tttl 0\n\tnegative_ttl 0\n\tstale_if_error 0\n}",
+	c := testbed.StartCaddy(t, testbed.Bridge("circuit_breaker off", "allow_ports "+p.Port(), names.Transport(), "cache {\n\tttl 0\n\tnegative_ttl 0\n\tstale_if_error 0\n}",
 		"limits {\n\treads "+strconv.Itoa(reads)+"\n}", provider(p.URL(), "acme")))
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
-	waiting := c.With(hostile.Context(ctx))
+	waiting := c.With(testbed.Context(ctx))
 	var calls sync.WaitGroup
 	for i := range reads {
 		calls.Go(func() { waiting.Execute("acme.p"+strconv.Itoa(i)+".large", nil) })
 	}
-	hostile.Eventually(t, 10*time.Second, func() bool { return gate.Waiting() == reads }, "the descriptors stand still")
+	testbed.Eventually(t, 10*time.Second, func() bool { return gate.Waiting() == reads }, "the descriptors stand still")
 	before := p.Count("", hostile.Index)
 	for range 5 { // at the latest when the descriptors have their places
 		if a := c.Call("list_skills", nil); a.Result == nil {
@@ -326,11 +327,11 @@ func TestS60ThirdParty(t *testing.T) {
 				p.Publish(hostile.Skill{ID: "evil/s" + strconv.Itoa(i), DescriptorURL: third.URLOf("third/own", hostile.Descriptor) + "?n=" + strconv.Itoa(i)})
 			}
 			// The breaker would leave alone who is broken.
-			c := hostile.StartCaddy(t, hostile.Bridge("browse", "circuit_breaker off", "allow_ports "+third.Port(), "cache {\n\tnegative_ttl 0\n}",
+			c := testbed.StartCaddy(t, testbed.Bridge("browse", "circuit_breaker off", "allow_ports "+third.Port(), "cache {\n\tnegative_ttl 0\n}",
 				"limits {\n\tfailed_reads "+strconv.Itoa(failures)+"\n\treads "+strconv.Itoa(inFlight)+"\n}", provider(p.URL(), "evil")))
 			start := time.Now()
 			for range 2 {
-				if a := c.With(hostile.Header("Accept", "text/html")).Send(http.MethodGet, c.URL, ""); a.Status != http.StatusOK || !strings.Contains(string(a.Body), "evil.s0") {
+				if a := c.With(testbed.Header("Accept", "text/html")).Send(http.MethodGet, c.URL, ""); a.Status != http.StatusOK || !strings.Contains(string(a.Body), "evil.s0") {
 					t.Fatalf("%v", a)
 				}
 			}
@@ -372,7 +373,7 @@ func TestS60OtherPublisher(t *testing.T) {
 	for i := range dead {
 		p.Publish(hostile.Skill{ID: "evil/s" + strconv.Itoa(i), DescriptorURL: host.URL() + "/nothing/" + strconv.Itoa(i)})
 	}
-	c := hostile.StartCaddy(t, hostile.Bridge("circuit_breaker off", "allow_ports "+host.Port(), "cache {\n\tnegative_ttl 0\n}",
+	c := testbed.StartCaddy(t, testbed.Bridge("circuit_breaker off", "allow_ports "+host.Port(), "cache {\n\tnegative_ttl 0\n}",
 		"limits {\n\tfailed_reads "+strconv.Itoa(failures)+"\n\treads "+strconv.Itoa(reads)+"\n}", provider(p.URL(), "reg")))
 	if a := c.Execute("reg.good.back", nil); a.Outcome() != "SKILL_NOT_FOUND" {
 		t.Errorf("%v", a)
@@ -403,7 +404,7 @@ func TestS60RedirectedElsewhere(t *testing.T) {
 		third.On("acme/x", hostile.Descriptor, hostile.Redirect(http.StatusFound, third.URLOf("acme/next", hostile.Descriptor)))
 		third.On("acme/next", hostile.Descriptor, hostile.Redirect(http.StatusFound, to))
 	}
-	c := hostile.StartCaddy(t, hostile.Bridge("circuit_breaker off", "allow_ports "+third.Port()+" "+other.Port(), "cache {\n\tttl 0\n\tnegative_ttl 0\n\tstale_if_error 0\n}", provider(p.URL(), "acme")))
+	c := testbed.StartCaddy(t, testbed.Bridge("circuit_breaker off", "allow_ports "+third.Port()+" "+other.Port(), "cache {\n\tttl 0\n\tnegative_ttl 0\n\tstale_if_error 0\n}", provider(p.URL(), "acme")))
 	for name, bad := range map[string]string{
 		"gone":                     other.URLOf("acme/gone", hostile.Descriptor),
 		"gone at the source's own": p.URL() + "/gone",
@@ -435,7 +436,7 @@ func TestS60DescriptorsElsewhere(t *testing.T) {
 		id := "acme/s" + strconv.Itoa(i)
 		p.Publish(hostile.Skill{ID: id, DescriptorURL: host.URLOf(id, hostile.Descriptor)})
 	}
-	c := hostile.StartCaddy(t, hostile.Bridge("browse", "allow_ports "+host.Port(), "limits {\n\tfailed_reads 1\n\treads 2\n}", provider(p.URL(), "acme")))
+	c := testbed.StartCaddy(t, testbed.Bridge("browse", "allow_ports "+host.Port(), "limits {\n\tfailed_reads 1\n\treads 2\n}", provider(p.URL(), "acme")))
 	for i := range skills {
 		mustComplete(t, c.Execute("acme.s"+strconv.Itoa(i), nil))
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // redirects are all statuses with which an answer can lead elsewhere.
@@ -38,7 +39,7 @@ func TestS04RedirectsOfDocuments(t *testing.T) {
 	p := inHouse(t, hostile.Skill{ID: "acme/x"})
 	names.Set("other.example.test", hostile.Addresses(house))
 	names.Set("private.example.test", hostile.Addresses("127.0.0.1"))
-	c := hostile.StartCaddy(t, bridge("allow_networks "+house, "allow_ports "+canary.Port(), names.Transport(), provider(p.URL(), "acme")))
+	c := testbed.StartCaddy(t, bridge("allow_networks "+house, "allow_ports "+canary.Port(), names.Transport(), provider(p.URL(), "acme")))
 	other, tries := "http://other.example.test:"+p.Port(), 0
 	for _, d := range documents {
 		proper := "/" + string(d.part) + "/acme%2Fx"
@@ -115,7 +116,7 @@ func TestS04RedirectsFromTLS(t *testing.T) {
 	names.Set("skills.example.test", hostile.Addresses("127.0.0.1"))
 	p := hostile.NewTLSProvider(t, ca, hostile.Valid, hostile.Skill{ID: "acme/x"}).As("skills.example.test")
 	plain := hostile.NewProvider(t, hostile.Skill{ID: "acme/x"}).As("skills.example.test")
-	c := hostile.StartCaddy(t, bridge("allow_networks 127.0.0.1", "allow_ports "+plain.Port(),
+	c := testbed.StartCaddy(t, bridge("allow_networks 127.0.0.1", "allow_ports "+plain.Port(),
 		names.Transport("tls_trust_pool file "+ca.File()), provider(p.URL(), "acme")))
 	mustComplete(t, c.Execute("acme.x", nil))
 	for _, d := range documents {
@@ -133,7 +134,7 @@ func TestS04RedirectsFromTLS(t *testing.T) {
 // S4: the body of a redirect is read no further than that of any answer.
 func TestS04EndlessRedirect(t *testing.T) {
 	p := inHouse(t, hostile.Skill{ID: "acme/x"})
-	c := hostile.StartCaddy(t, bridge("allow_networks "+house, "max_response_size 64KiB", "limits {\n\t\t\tdocument_size 16KiB\n\t\t}", provider(p.URL(), "acme")))
+	c := testbed.StartCaddy(t, bridge("allow_networks "+house, "max_response_size 64KiB", "limits {\n\t\t\tdocument_size 16KiB\n\t\t}", provider(p.URL(), "acme")))
 	endless := func(x *hostile.Exchange) {
 		x.Writer.Header().Set("Location", p.URL()+"/elsewhere")
 		x.Writer.WriteHeader(http.StatusFound)
@@ -168,7 +169,7 @@ func TestS06RedirectedInvocations(t *testing.T) {
 	}
 	secrets := []string{"a-secret-key", "a-client-secret", "a-refresh-token", hostile.IssuedToken, "a-secret-input"}
 	other.MustNotReceive(secrets...)
-	c := hostile.StartCaddy(t, bridge(
+	c := testbed.StartCaddy(t, bridge(
 		"allow_networks 127.0.0.0/8", "allow_ports "+other.Port()+" "+canary.Port(), "allow_anonymous",
 		provider(key.URL(), "key", "credentials api_key a-secret-key"),
 		provider(oauth.URL(), "oauth", "credentials oauth2 {", "client_id bridge", "client_secret a-client-secret", "}"),
@@ -241,7 +242,7 @@ func TestS06RedirectedDocuments(t *testing.T) {
 			StatusURL: p.URLOf("acme/key", hostile.Status), ResultURL: p.URLOf("acme/key", hostile.Result),
 		},
 	)
-	c := hostile.StartCaddy(t, bridge(
+	c := testbed.StartCaddy(t, bridge(
 		"allow_networks 127.0.0.0/8", "allow_ports "+other.Port(), "allow_anonymous",
 		provider(p.URL(), "acme", "credentials api_key a-secret-key", "discovery_credentials api_key a-discovery-key"),
 	))

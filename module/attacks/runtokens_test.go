@@ -18,16 +18,17 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // endless is how many polls a run takes that is not to end.
 const endless = 1 << 30
 
 // noWait leaves a run as soon as it is accepted.
-func noWait() hostile.Option { return hostile.Param("wait_ms", 0) }
+func noWait() testbed.Option { return testbed.Param("wait_ms", 0) }
 
 // leave starts a run, does not wait for its end, and returns its token.
-func leave(t *testing.T, c *hostile.Client, skill string) string {
+func leave(t *testing.T, c *testbed.Client, skill string) string {
 	t.Helper()
 	a := c.With(noWait()).Execute(skill, nil)
 	token := runTokenOf(a)
@@ -38,7 +39,7 @@ func leave(t *testing.T, c *hostile.Client, skill string) string {
 }
 
 // runTokenOf is the run token of an answer, wherever it stands.
-func runTokenOf(a hostile.Answer) string {
+func runTokenOf(a testbed.Answer) string {
 	var result, data struct {
 		RunToken string `json:"run_token"`
 	}
@@ -48,12 +49,12 @@ func runTokenOf(a hostile.Answer) string {
 }
 
 // look asks about a run, and does not wait for its end.
-func look(c *hostile.Client, token string) hostile.Answer {
+func look(c *testbed.Client, token string) testbed.Answer {
 	return c.Call("get_run", hostile.Object{"run_token": token, "wait_ms": 0})
 }
 
 // refused is the body of the answer to every token that is not valid.
-func refused(t *testing.T, c *hostile.Client) string {
+func refused(t *testing.T, c *testbed.Client) string {
 	t.Helper()
 	a := look(c, "nonsense")
 	if a.Code != -32602 || a.Data.Param != "run_token" || a.Data.Reason != "invalid" || a.Data.Executed != "no" || a.Data.Next != "fix_params" {
@@ -105,15 +106,15 @@ func TestRunTokenOfAnother(t *testing.T) {
 	}
 	same := provider(p.URL(), "acme")
 	auth := "@claims header Authorization *\nbasic_auth @claims {\n\tagent " + agentHash + "\n\tbob " + bobHash + "\n}"
-	text := hostile.Site(auth,
+	text := testbed.Site(auth,
 		block("/rpc", same), block("/alike", same), block("/alike/too", same, provider(q.URL(), "beta")),
 		block("/renamed", provider(p.URL(), "other")), block("/elsewhere", provider(q.URL(), "acme")),
 		block("/other", "principal {http.request.header.Nobody}", same)) +
-		strings.Replace(hostile.Site(auth, block("/rpc", same)), "{$PORT}", "{$PORT_B}", 1)
-	c := hostile.StartCaddy(t, text)
+		strings.Replace(testbed.Site(auth, block("/rpc", same)), "{$PORT}", "{$PORT_B}", 1)
+	c := testbed.StartCaddy(t, text)
 	type use struct {
 		name, skill string
-		client      *hostile.Client
+		client      *testbed.Client
 	}
 	var uses []use
 	for _, door := range []struct{ path, skill string }{
@@ -125,8 +126,8 @@ func TestRunTokenOfAnother(t *testing.T) {
 		{strings.Replace(c.URL, "/rpc", "/elsewhere", 1), "acme.s.slow"},
 		{strings.Replace(c.URL, c.Port("PORT"), c.Port("PORT_B"), 1), "acme.s.slow"},
 	} {
-		for name, options := range map[string][]hostile.Option{
-			"anonymous": nil, "agent": {hostile.BasicAuth("agent", agentMark)}, "bob": {hostile.BasicAuth("bob", bobPassword)},
+		for name, options := range map[string][]testbed.Option{
+			"anonymous": nil, "agent": {testbed.BasicAuth("agent", agentMark)}, "bob": {testbed.BasicAuth("bob", bobPassword)},
 		} {
 			client := c.With(options...)
 			client.URL = door.path
@@ -168,7 +169,7 @@ func TestDamagedRunTokens(t *testing.T) {
 	for _, id := range []string{"s/slow", "s/slow-1", "s/slow-22"} {
 		p.On(id, hostile.Invoke, hostile.Accept(endless))
 	}
-	c := hostile.StartCaddy(t, hostile.Bridge(provider(p.URL(), "acme")))
+	c := testbed.StartCaddy(t, testbed.Bridge(provider(p.URL(), "acme")))
 	token, second := leave(t, c.Client, "acme.s.slow"), leave(t, c.Client, "acme.s.slow")
 	// Of each length modulo 3, of which two leave bits of the last character unused.
 	longer := []string{leave(t, c.Client, "acme.s.slow-1"), leave(t, c.Client, "acme.s.slow-22")}
@@ -229,8 +230,8 @@ func TestRunTokensAfterReloads(t *testing.T) {
 	for _, provider := range []*hostile.Provider{p, q} {
 		provider.On("s/slow", hostile.Invoke, hostile.Accept(endless))
 	}
-	first := hostile.Bridge(provider(p.URL(), "acme"))
-	c := hostile.StartCaddy(t, first)
+	first := testbed.Bridge(provider(p.URL(), "acme"))
+	c := testbed.StartCaddy(t, first)
 	token, want := leave(t, c.Client, "acme.s.slow"), refused(t, c.Client)
 	t.Setenv("S_KEY", "s-key")
 	for _, next := range []struct {
@@ -238,19 +239,19 @@ func TestRunTokensAfterReloads(t *testing.T) {
 		valid           bool
 	}{
 		{"the same", first, true},
-		{"the provider removed", hostile.Bridge(provider(q.URL(), "beta")), false},
+		{"the provider removed", testbed.Bridge(provider(q.URL(), "beta")), false},
 		{"as before", first, true},
-		{"the provider elsewhere", hostile.Bridge(provider(q.URL(), "acme")), false},
-		{"the provider renamed", hostile.Bridge(provider(p.URL(), "beta")), false},
-		{"two providers with their names exchanged", hostile.Bridge(provider(q.URL(), "acme"), provider(p.URL(), "beta")), false},
-		{"a skill instead of the provider", hostile.Bridge("skill acme " + p.URLOf("s/slow", hostile.Descriptor)), false},
-		{"a registry instead of the provider", hostile.Bridge("registry " + p.URL() + " {\n\tnamespace acme\n}"), false},
-		{"other principals", hostile.Bridge("principal {http.request.header.Remote-User}", provider(p.URL(), "acme")), false},
-		{"another provider before it", hostile.Bridge(provider(q.URL(), "aaa"), provider(p.URL(), "acme")), true},
-		{"other limits", hostile.Bridge("timeout 9s", "poll fixed 1s", "caller another", "limits {\n\truns 100\n}", provider(p.URL(), "acme")), true},
+		{"the provider elsewhere", testbed.Bridge(provider(q.URL(), "acme")), false},
+		{"the provider renamed", testbed.Bridge(provider(p.URL(), "beta")), false},
+		{"two providers with their names exchanged", testbed.Bridge(provider(q.URL(), "acme"), provider(p.URL(), "beta")), false},
+		{"a skill instead of the provider", testbed.Bridge("skill acme " + p.URLOf("s/slow", hostile.Descriptor)), false},
+		{"a registry instead of the provider", testbed.Bridge("registry " + p.URL() + " {\n\tnamespace acme\n}"), false},
+		{"other principals", testbed.Bridge("principal {http.request.header.Remote-User}", provider(p.URL(), "acme")), false},
+		{"another provider before it", testbed.Bridge(provider(q.URL(), "aaa"), provider(p.URL(), "acme")), true},
+		{"other limits", testbed.Bridge("timeout 9s", "poll fixed 1s", "caller another", "limits {\n\truns 100\n}", provider(p.URL(), "acme")), true},
 		{"another path", strings.Replace(first, "/rpc", "/*", 1), false},
-		{"other limits at the same path", hostile.Bridge("limits {\n\t\truns 99\n}", provider(p.URL(), "acme")), true},
-		{"credentials", hostile.Bridge("allow_anonymous", provider(p.URL(), "acme", "credentials api_key {env.S_KEY}", "alias slow s/slow")), true},
+		{"other limits at the same path", testbed.Bridge("limits {\n\t\truns 99\n}", provider(p.URL(), "acme")), true},
+		{"credentials", testbed.Bridge("allow_anonymous", provider(p.URL(), "acme", "credentials api_key {env.S_KEY}", "alias slow s/slow")), true},
 	} {
 		if err := reload(c, next.caddyfile); err != nil {
 			t.Fatalf("%s: %v", next.name, err)
@@ -269,7 +270,7 @@ func TestRunTokensAfterReloads(t *testing.T) {
 		}
 	}
 	// A source that is closed to anonymous callers now is so for their runs, too.
-	if err := reload(c, hostile.Bridge(provider(p.URL(), "acme", "require_principal"))); err != nil {
+	if err := reload(c, testbed.Bridge(provider(p.URL(), "acme", "require_principal"))); err != nil {
 		t.Fatal(err)
 	}
 	before := requests(p)
@@ -375,14 +376,14 @@ func TestKeyOfRunTokens(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/slow"}, hostile.Skill{ID: "s/quick"})
 	p.On("s/slow", hostile.Invoke, hostile.Accept(endless))
 	folder := t.TempDir()
-	text := storedIn(folder, hostile.Bridge(provider(p.URL(), "acme")))
+	text := storedIn(folder, testbed.Bridge(provider(p.URL(), "acme")))
 	validate(t, strings.ReplaceAll(strings.Replace(text, "{\n", "{\n\tadmin off\n\tpersist_config off\n", 1), "{$PORT}", "0"))
 	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
 		t.Fatalf("validating a configuration left %v, %v", left, err)
 	}
-	c := hostile.StartCaddy(t, text)
+	c := testbed.StartCaddy(t, text)
 	mustComplete(t, c.Execute("acme.s.quick", nil))
-	mustComplete(t, c.With(hostile.Timeout(time.Minute)).Execute("acme.s.quick", nil))
+	mustComplete(t, c.With(testbed.Timeout(time.Minute)).Execute("acme.s.quick", nil))
 	want := refused(t, c.Client)
 	if exists(t, keyFile(folder)) {
 		t.Error("there is a key though there is no token")
@@ -402,7 +403,7 @@ func TestKeyOfRunTokens(t *testing.T) {
 	again := func() {
 		t.Helper()
 		c.Stop()
-		c = hostile.StartCaddy(t, text)
+		c = testbed.StartCaddy(t, text)
 	}
 	again()
 	if a := look(c.Client, old); a.Outcome() != "running" {
@@ -444,8 +445,8 @@ func TestDamagedKeyOfRunTokens(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/slow"}, hostile.Skill{ID: "s/quick"})
 	p.On("s/slow", hostile.Invoke, hostile.Accept(endless))
 	folder := t.TempDir()
-	text := storedIn(folder, hostile.Bridge("poll fixed 20ms", provider(p.URL(), "acme")))
-	c := hostile.StartCaddy(t, text)
+	text := storedIn(folder, testbed.Bridge("poll fixed 20ms", provider(p.URL(), "acme")))
+	c := testbed.StartCaddy(t, text)
 	token := leave(t, c.Client, "acme.s.slow")
 	c.Stop()
 	kept, err := os.ReadFile(keyFile(folder))
@@ -465,10 +466,10 @@ func TestDamagedKeyOfRunTokens(t *testing.T) {
 			if err := os.WriteFile(keyFile(folder), []byte(damaged), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			c := hostile.StartCaddy(t, text)
+			c := testbed.StartCaddy(t, text)
 			c.Log.MustNotShow(secret, secret[5:30], token)
 			mustComplete(t, c.Execute("acme.s.quick", nil))
-			late := c.With(hostile.Timeout(100*time.Millisecond)).Execute("acme.s.slow", nil)
+			late := c.With(testbed.Timeout(100*time.Millisecond)).Execute("acme.s.slow", nil)
 			if late.Outcome() != "failed INVOCATION_TIMEOUT" || late.Run().RunID == "" || runTokenOf(late) != "" {
 				t.Errorf("a run that outlives its deadline: %v", late)
 			}
@@ -492,7 +493,7 @@ func TestDamagedKeyOfRunTokens(t *testing.T) {
 			if err := os.WriteFile(keyFile(folder), kept, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			hostile.Eventually(t, 30*time.Second, func() bool { return look(c.Client, token).Outcome() == "running" }, "the token is used again")
+			testbed.Eventually(t, 30*time.Second, func() bool { return look(c.Client, token).Outcome() == "running" }, "the token is used again")
 			leave(t, c.Client, "acme.s.slow")
 			c.Stop()
 		})
@@ -505,13 +506,13 @@ func TestRunTokensShowNothing(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "secretive/skill"})
 	p.On("secretive/skill", hostile.Invoke, hostile.Accept(endless))
 	folder := t.TempDir()
-	c := hostile.StartProcess(t, hostile.Limits{}, inFront(hostile.Bridge("poll fixed 20ms", provider(p.URL(), "namespaced")),
+	c := testbed.StartProcess(t, testbed.Limits{}, inFront(testbed.Bridge("poll fixed 20ms", provider(p.URL(), "namespaced")),
 		"log", "basic_auth {", "\tagent "+agentHash, "}"), "storage file_system "+folder, "metrics")
-	agent := c.With(hostile.BasicAuth("agent", agentMark))
+	agent := c.With(testbed.BasicAuth("agent", agentMark))
 	tokens := []string{leave(t, agent, "namespaced.secretive.skill"), leave(t, agent, "namespaced.secretive.skill")}
-	answers := []hostile.Answer{
-		look(agent, tokens[0]), look(c.With(hostile.BasicAuth("agent", "wrong")), tokens[0]), look(agent, tokens[0]+"x"),
-		agent.With(hostile.Timeout(50*time.Millisecond)).Execute("namespaced.secretive.skill", nil),
+	answers := []testbed.Answer{
+		look(agent, tokens[0]), look(c.With(testbed.BasicAuth("agent", "wrong")), tokens[0]), look(agent, tokens[0]+"x"),
+		agent.With(testbed.Timeout(50*time.Millisecond)).Execute("namespaced.secretive.skill", nil),
 	}
 	tokens = append(tokens, runTokenOf(answers[0]), runTokenOf(answers[3]))
 	for i, token := range tokens {
@@ -571,7 +572,7 @@ func TestRunTokensShowNothing(t *testing.T) {
 	for _, a := range answers {
 		shown("an answer", string(a.Body))
 	}
-	hostile.Eventually(t, 30*time.Second, func() bool { return len(c.Log.Lines(`"http.log.access"`)) >= 6 }, "the calls are logged")
+	testbed.Eventually(t, 30*time.Second, func() bool { return len(c.Log.Lines(`"http.log.access"`)) >= 6 }, "the calls are logged")
 	shown("the log", c.Log.Text())
 	c.Log.MustNotShow(tokens...)
 	for _, token := range tokens {
@@ -585,10 +586,10 @@ func TestHammeringGetRun(t *testing.T) {
 	const perSecond = 20
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/slow"})
 	p.On("s/slow", hostile.Invoke, hostile.Accept(endless))
-	c := hostile.StartCaddy(t, hostile.Bridge(fmt.Sprintf("limits {\n\tpolls %d\n}", perSecond), provider(p.URL(), "acme")))
+	c := testbed.StartCaddy(t, testbed.Bridge(fmt.Sprintf("limits {\n\tpolls %d\n}", perSecond), provider(p.URL(), "acme")))
 	tokens := []string{leave(t, c.Client, "acme.s.slow"), leave(t, c.Client, "acme.s.slow")}
 	start, before := time.Now(), p.Count("s/slow", hostile.Status)
-	hostile.Load{Workers: 8, Calls: 600, Do: func(_, call int) hostile.Answer {
+	testbed.Load{Workers: 8, Calls: 600, Do: func(_, call int) testbed.Answer {
 		return c.Call("get_run", hostile.Object{"run_token": tokens[call%2], "wait_ms": call % 3})
 	}}.Run(t).Only(t, "running")
 	n, took := p.Count("s/slow", hostile.Status)-before, time.Since(start)
@@ -628,10 +629,10 @@ func TestR48RunTokensStayWithTheirSite(t *testing.T) {
 		}
 		return b.String()
 	}
-	c := hostile.StartCaddy(t, config(all...))
-	at := func(name string) *hostile.Client {
+	c := testbed.StartCaddy(t, config(all...))
+	at := func(name string) *testbed.Client {
 		d := doors[name]
-		client := c.With(hostile.Header("Remote-User", "alice"))
+		client := c.With(testbed.Header("Remote-User", "alice"))
 		client.URL = "http://" + d.host + ":" + c.Port(d.port) + d.path
 		return client
 	}

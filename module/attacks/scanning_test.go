@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // S27: however many names agents make up, the warnings in the log are bounded, its
@@ -24,7 +25,7 @@ func TestS27MadeUpNames(t *testing.T) {
 	}
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/one"}, hostile.Skill{ID: "s/two"})
 	p.Lean()
-	c := hostile.StartCaddy(t, "{\n\tlog {\n\t\tlevel WARN\n\t}\n}\n"+hostile.Bridge("max_batch 1000", "max_request_size 8MiB", provider(p.URL(), "acme"), provider(p.URL(), "other")))
+	c := testbed.StartCaddy(t, "{\n\tlog {\n\t\tlevel WARN\n\t}\n}\n"+testbed.Bridge("max_batch 1000", "max_request_size 8MiB", provider(p.URL(), "acme"), provider(p.URL(), "other")))
 	ask := func(from, count int, pad string) {
 		t.Helper()
 		var b strings.Builder
@@ -41,12 +42,12 @@ func TestS27MadeUpNames(t *testing.T) {
 	}
 	mustComplete(t, c.Execute("acme.s.one", nil))
 	ask(0, batch, "")
-	heap := hostile.HeapInUse()
+	heap := testbed.HeapInUse()
 	for from := batch; from < names; from += batch {
 		ask(from, batch, "")
 	}
 	ask(names, 100, strings.Repeat("x", 20_000))
-	if grown := hostile.HeapInUse() - heap; grown > 16<<20 {
+	if grown := testbed.HeapInUse() - heap; grown > 16<<20 {
 		t.Errorf("%d bytes are kept of %d names", grown, names)
 	}
 	text := c.Log.Text()
@@ -54,7 +55,7 @@ func TestS27MadeUpNames(t *testing.T) {
 		t.Errorf("%d warnings: %.1000s", lines, text)
 	}
 	// Callers who are refused are worth a warning, but not one each.
-	if err := reload(c, hostile.Bridge("require_principal", provider(p.URL(), "acme"))); err != nil {
+	if err := reload(c, testbed.Bridge("require_principal", provider(p.URL(), "acme"))); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 500 {
@@ -63,7 +64,7 @@ func TestS27MadeUpNames(t *testing.T) {
 	if lines := c.Log.Lines("a caller was refused"); len(lines) != 1 {
 		t.Errorf("%d warnings about callers who were refused", len(lines))
 	}
-	if err := reload(c, hostile.Bridge(provider(p.URL(), "acme"))); err != nil {
+	if err := reload(c, testbed.Bridge(provider(p.URL(), "acme"))); err != nil {
 		t.Fatal(err)
 	}
 	for range 10 {
@@ -84,7 +85,7 @@ func TestS39NameTurnsPrivate(t *testing.T) {
 	p := inHouse(t, hostile.Skill{ID: "s/one"}).As("skills.example.com")
 	private := hostile.NewCanaryAt(t, net.JoinHostPort("127.0.0.78", p.Port()))
 	names.Set("skills.example.com", hostile.Addresses(house))
-	c := hostile.StartCaddy(t, bridge("allow_networks "+house, "transport http {", "\tresolvers "+names.Address(), "}", provider(p.URL(), "acme")))
+	c := testbed.StartCaddy(t, bridge("allow_networks "+house, "transport http {", "\tresolvers "+names.Address(), "}", provider(p.URL(), "acme")))
 	mustComplete(t, c.Execute("acme.s.one", nil))
 	before := names.Questions("skills.example.com")
 	if before == 0 {
@@ -100,7 +101,7 @@ func TestS39NameTurnsPrivate(t *testing.T) {
 	}
 	for round := range 20 {
 		p.Disconnect()
-		hostile.Eventually(t, 10*time.Second, func() bool { return p.Open() == 0 }, "the connections are closed")
+		testbed.Eventually(t, 10*time.Second, func() bool { return p.Open() == 0 }, "the connections are closed")
 		a := c.Execute("acme.s.one", nil)
 		for a.Outcome() == "ENDPOINT_UNREACHABLE" && strings.Contains(details(t, a).Reason, "drop") { // a connection whose end was not noticed yet
 			a = c.Execute("acme.s.one", nil)
@@ -157,8 +158,8 @@ func TestS42NoPortScanner(t *testing.T) {
 			)
 		}
 	}
-	c := hostile.StartCaddy(t, bridge("allow_networks "+house, "allow_ports "+strings.Join(ports, " "), "transport http {", "\tresolvers "+names.Address(), "}", provider(p.URL(), "acme")))
-	normal := func(state string, a hostile.Answer) string {
+	c := testbed.StartCaddy(t, bridge("allow_networks "+house, "allow_ports "+strings.Join(ports, " "), "transport http {", "\tresolvers "+names.Address(), "}", provider(p.URL(), "acme")))
+	normal := func(state string, a testbed.Answer) string {
 		host, port, _ := net.SplitHostPort(targets[state]) // it is one
 		text := string(a.Body)
 		for _, own := range []string{state + ".example.com:" + port, host + ":" + port, state} {

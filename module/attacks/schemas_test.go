@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // each is a list of n values.
@@ -155,7 +156,7 @@ func TestS43MemoryOfSchemas(t *testing.T) {
 				published = append(published, hostile.Skill{ID: ids[i], Edit: inputs(kind.schema(i))})
 			}
 			provider := hostile.NewProvider(t, published...)
-			p := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge("browse", "provider "+provider.URL()+" {\n\tnamespace acme\n}"))
+			p := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge("browse", "provider "+provider.URL()+" {\n\tnamespace acme\n}"))
 			for range 20 {
 				mustComplete(t, p.Execute("acme.plain", nil))
 				p.Post(describing(slices.Repeat([]string{"plain"}, 20)))
@@ -181,7 +182,7 @@ func TestS43MemoryOfSchemas(t *testing.T) {
 				}
 			}
 			check("descriptors by batches")
-			page := p.Client.With(hostile.Header("Accept", "text/html"))
+			page := p.Client.With(testbed.Header("Accept", "text/html"))
 			for range 3 {
 				if a := page.Send(http.MethodGet, p.URL, ""); a.Status != http.StatusOK {
 					t.Fatalf("%.600s", a.String())
@@ -218,7 +219,7 @@ func TestS44WorkOfSchemas(t *testing.T) {
 				}})
 			}
 			provider := hostile.NewProvider(t, published...)
-			p := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge("provider "+provider.URL()+" {\n\tnamespace acme\n}"))
+			p := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge("provider "+provider.URL()+" {\n\tnamespace acme\n}"))
 			p.Names()
 			took := time.Hour // the least of all trials: whatever else the machine does only adds to it
 			for some := range slices.Chunk(ids, skills) {
@@ -296,7 +297,7 @@ func TestS53WorkOfChecks(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			provider := hostile.NewProvider(t, hostile.Skill{ID: "plain"}, hostile.Skill{ID: "checked", Edit: inputs(test.schema)})
-			p := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge("max_request_size 60MiB", "provider "+provider.URL()+" {\n\tnamespace acme\n}"))
+			p := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge("max_request_size 60MiB", "provider "+provider.URL()+" {\n\tnamespace acme\n}"))
 			mustComplete(t, p.Execute("acme.plain", nil))
 			before := p.CPU()
 			a := p.Execute("acme.checked", hostile.Object{"x": test.x})
@@ -306,7 +307,7 @@ func TestS53WorkOfChecks(t *testing.T) {
 				t.Errorf("%.600s", a.String())
 			}
 			if test.reason != "" {
-				hostile.Eventually(t, 10*time.Second, func() bool { return len(p.Log.Lines("limits argument_complexity", `"level":"warn"`)) > 0 }, "the operator is warned")
+				testbed.Eventually(t, 10*time.Second, func() bool { return len(p.Log.Lines("limits argument_complexity", `"level":"warn"`)) > 0 }, "the operator is warned")
 			}
 			call, err := json.Marshal(hostile.Object{"jsonrpc": "2.0", "id": 1, "method": "execute_skill", "params": hostile.Object{"name": "acme.checked", "args": hostile.Object{"x": test.x}}})
 			if err != nil {

@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // stage is a provider a.example.test with TLS, and another server that pretends
@@ -41,9 +42,9 @@ func newStage(t *testing.T) *stage {
 }
 
 // start runs a bridge whose provider has these further lines.
-func (s *stage) start(t *testing.T, lines ...string) *hostile.Caddy {
+func (s *stage) start(t *testing.T, lines ...string) *testbed.Caddy {
 	t.Helper()
-	return hostile.StartCaddy(t, s.config(lines...))
+	return testbed.StartCaddy(t, s.config(lines...))
 }
 
 func (s *stage) config(lines ...string) string {
@@ -81,7 +82,7 @@ func (s *stage) strangers() []string {
 
 // mustRefuse fails the test unless a call that leads to a stranger was refused: for
 // the secret that it needs, or, if the host is not ASCII, whatever it needs.
-func (s *stage) mustRefuse(t *testing.T, a hostile.Answer, stranger string) {
+func (s *stage) mustRefuse(t *testing.T, a testbed.Answer, stranger string) {
 	t.Helper()
 	if strings.ContainsFunc(stranger, func(r rune) bool { return r > unicode.MaxASCII }) {
 		mustBeRefused(t, a)
@@ -139,7 +140,7 @@ func TestS07SameHost(t *testing.T) {
 	}
 	// And what the operator trusts gets it, on that port alone.
 	c.Stop()
-	c = hostile.StartCaddy(t, s.config("trust b.example.test:"+s.own.Port(), "credentials api_key a-secret-key"))
+	c = testbed.StartCaddy(t, s.config("trust b.example.test:"+s.own.Port(), "credentials api_key a-secret-key"))
 	s.other.Publish(hostile.Skill{ID: "acme/x"})
 	s.own.Publish(hostile.Skill{ID: "acme/x", Auth: hostile.APIKey("X-API-Key"), Endpoint: "https://b.example.test:" + s.own.Port() + "/run/acme%2Fx"})
 	mustComplete(t, c.Execute("acme.x", nil))
@@ -226,7 +227,7 @@ func TestS08NamespaceOfAnother(t *testing.T) {
 	thief.Publish(hostile.Skill{ID: "a-corp/mask", Edit: func(d hostile.Object) { d["id"] = "b-corp/pay" }})
 	owner := inHouse(t, hostile.Skill{ID: "b-corp/pay", Auth: hostile.APIKey("X-API-Key")})
 	thief.MustNotReceive("a-secret-key", "a-secret-input")
-	c := hostile.StartCaddy(t, bridge("allow_networks "+house, "allow_anonymous",
+	c := testbed.StartCaddy(t, bridge("allow_networks "+house, "allow_anonymous",
 		provider(thief.URL(), "a-corp", "alias payment b-corp/pay"),
 		provider(owner.URL(), "b-corp", "credentials api_key a-secret-key")))
 	if names := c.Names(); !slices.Equal(names, []string{"a-corp.mask", "a-corp.own", "b-corp.pay"}) {
@@ -301,7 +302,7 @@ func TestS09DescriptorElsewhere(t *testing.T) {
 	s.other.Publish(back)
 	before := s.own.Count("acme/x", hostile.Invoke)
 	c.Stop()
-	c = hostile.StartCaddy(t, s.config(append(lines[:1:1], "trust b.example.test:"+s.own.Port())...))
+	c = testbed.StartCaddy(t, s.config(append(lines[:1:1], "trust b.example.test:"+s.own.Port())...))
 	mustComplete(t, c.Execute("acme.x", nil))
 	if r := s.own.Requests("acme/x", hostile.Invoke); len(r) != before+1 || r[before].Header.Get("X-API-Key") != "a-secret-key" {
 		t.Errorf("%d invocations", len(r)-before)
@@ -349,7 +350,7 @@ func TestS09RedirectIntoTrusted(t *testing.T) {
 		t.Error("the log does not name the line")
 	}
 	c.Stop()
-	c = hostile.StartCaddy(t, s.config(append(lines[:1:1], "trust b.example.test:"+port)...))
+	c = testbed.StartCaddy(t, s.config(append(lines[:1:1], "trust b.example.test:"+port)...))
 	mustComplete(t, c.Execute("acme.x", nil))
 }
 
@@ -372,7 +373,7 @@ func TestS09Registry(t *testing.T) {
 		hostile.Skill{ID: "acme/other", DescriptorURL: other.URLOf("acme/other", hostile.Descriptor)},
 	)
 	front := newRegistry(t, list)
-	c := hostile.StartCaddy(t, bridge("allow_networks 127.0.0.0/8", "allow_ports "+other.Port(), "allow_anonymous",
+	c := testbed.StartCaddy(t, bridge("allow_networks 127.0.0.0/8", "allow_ports "+other.Port(), "allow_anonymous",
 		provider(own.URL(), "own", "credentials api_key a-secret-key"),
 		"registry "+front.URL+" {\n\t\t\tnamespace all\n\t\t}"))
 	mustComplete(t, c.Execute("all.acme.own", nil))
@@ -452,8 +453,8 @@ func TestS11TokensOfAnother(t *testing.T) {
 				blocks = append(blocks, provider(p.URL(), string(rune('a'+i)), "credentials oauth2 {",
 					"client_id "+clients[i], "client_secret a-client-secret", "token_url "+tokens.TokenURL(), "}"))
 			}
-			c := hostile.StartCaddy(t, bridge(append([]string{"allow_networks " + house, "allow_anonymous"}, blocks...)...))
-			hostile.Load{Workers: 8, Calls: 100, Do: func(_, call int) hostile.Answer {
+			c := testbed.StartCaddy(t, bridge(append([]string{"allow_networks " + house, "allow_anonymous"}, blocks...)...))
+			testbed.Load{Workers: 8, Calls: 100, Do: func(_, call int) testbed.Answer {
 				return c.Execute(string(rune('a'+call%2))+".x", nil)
 			}}.Run(t).Only(t, "completed")
 			got := func(p *hostile.Provider) []string {

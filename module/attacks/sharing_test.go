@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // caching is a bridge at {$PORT} that keeps documents and failures for a while, as it
 // does by default.
 func caching(lines ...string) string {
-	return hostile.Bridge(append(lines, "allow_anonymous")...)
+	return testbed.Bridge(append(lines, "allow_anonymous")...)
 }
 
 // elsewhere makes the site of a Caddyfile another one, at {$PORT_B}.
@@ -23,9 +24,9 @@ func elsewhere(caddyfile string) string {
 }
 
 // second returns a client of the site at {$PORT_B}.
-func second(t *testing.T, c *hostile.Caddy) *hostile.Client {
+func second(t *testing.T, c *testbed.Caddy) *testbed.Client {
 	t.Helper()
-	return hostile.NewClient(t, strings.Replace(c.URL, c.Port("PORT"), c.Port("PORT_B"), 1))
+	return testbed.NewClient(t, strings.Replace(c.URL, c.Port("PORT"), c.Port("PORT_B"), 1))
 }
 
 // listing returns a victim with a skill, and a provider that lists the victim's
@@ -52,7 +53,7 @@ func TestS45SecretsOfAnotherProvider(t *testing.T) {
 				victim, attacker := listing(t)
 				attacker.Publish(hostile.Skill{ID: "evil/own", Auth: hostile.OAuth2(attacker.TokenURL())})
 				attacker.On("", hostile.Token, hostile.Issue(id, time.Hour))
-				c := hostile.StartCaddy(t, caching(provider(attacker.URL(), "evil", credentials), provider(victim.URL(), "victim")))
+				c := testbed.StartCaddy(t, caching(provider(attacker.URL(), "evil", credentials), provider(victim.URL(), "victim")))
 				c.Execute("evil.own", nil) // obtains the token
 				for _, name := range order {
 					if a := c.Execute(name, nil); name == "victim.pay" && a.Outcome() != "completed" {
@@ -74,7 +75,7 @@ func TestS45BreakerOfAnotherProvider(t *testing.T) {
 		id := "evil/down" + strconv.Itoa(n)
 		attacker.Publish(hostile.Skill{ID: id, DescriptorURL: victim.URLOf("victim/down", hostile.Descriptor) + "?n=" + strconv.Itoa(n)})
 	}
-	c := hostile.StartCaddy(t, caching("circuit_breaker {\n\tfailures "+strconv.Itoa(failures)+"\n\tcooldown 10m\n}",
+	c := testbed.StartCaddy(t, caching("circuit_breaker {\n\tfailures "+strconv.Itoa(failures)+"\n\tcooldown 10m\n}",
 		provider(attacker.URL(), "evil"), provider(victim.URL(), "victim")))
 	for n := range failures {
 		c.Execute("evil.down"+strconv.Itoa(n), nil)
@@ -92,7 +93,7 @@ func TestS45BreakerOfAnotherSite(t *testing.T) {
 	victim.On("victim/down", hostile.Descriptor, hostile.Respond(http.StatusServiceUnavailable, ""))
 	attacker.Publish(hostile.Skill{ID: "evil/down", DescriptorURL: victim.URLOf("victim/down", hostile.Descriptor)})
 	lines := []string{"allow_ports " + victim.Port(), "circuit_breaker {\n\tfailures 1\n\tcooldown 10m\n}"}
-	c := hostile.StartCaddy(t, elsewhere(caching(append(lines, provider(attacker.URL(), "acme"))...))+caching(append(lines, provider(victim.URL(), "acme"))...))
+	c := testbed.StartCaddy(t, elsewhere(caching(append(lines, provider(attacker.URL(), "acme"))...))+caching(append(lines, provider(victim.URL(), "acme"))...))
 	b := second(t, c)
 	b.Execute("acme.evil.down", nil)
 	if a := b.Execute("acme.evil.theirs", nil); !strings.Contains(string(a.Data.Details), `"circuit_breaker"`) {
@@ -106,10 +107,10 @@ func TestS45BreakerOfAnotherSite(t *testing.T) {
 // the other may: whoever is first, and also if both read at the same time. The same
 // provider in both makes no difference.
 func TestS45PortsOfAnotherSite(t *testing.T) {
-	read := func(c *hostile.Client, name string) hostile.Answer {
+	read := func(c *testbed.Client, name string) testbed.Answer {
 		return c.Call("describe_skill", hostile.Object{"name": name})
 	}
-	described := func(t *testing.T, who string, a hostile.Answer) {
+	described := func(t *testing.T, who string, a testbed.Answer) {
 		t.Helper()
 		if a.Result == nil {
 			t.Errorf("%s: not described: %v", who, a)
@@ -119,7 +120,7 @@ func TestS45PortsOfAnotherSite(t *testing.T) {
 		for _, strangerFirst := range []bool{true, false} {
 			victim, attacker := listing(t)
 			attacker.Publish(hostile.Skill{ID: "victim/pay", DescriptorURL: victim.URLOf("victim/pay", hostile.Descriptor)})
-			c := hostile.StartCaddy(t, elsewhere(caching(provider(attacker.URL(), "evil")))+caching(provider(victim.URL(), "victim")))
+			c := testbed.StartCaddy(t, elsewhere(caching(provider(attacker.URL(), "evil")))+caching(provider(victim.URL(), "victim")))
 			b := second(t, c)
 			if !strangerFirst {
 				described(t, "the victim", read(c.Client, "victim.pay"))
@@ -132,7 +133,7 @@ func TestS45PortsOfAnotherSite(t *testing.T) {
 	})
 	// The descriptor is elsewhere from the beginning, or redirected there.
 	for _, redirected := range []bool{false, true} {
-		setUp := func(t *testing.T) (c *hostile.Caddy, open, closed *hostile.Client, gate *hostile.Gate) {
+		setUp := func(t *testing.T) (c *testbed.Caddy, open, closed *testbed.Client, gate *hostile.Gate) {
 			t.Helper()
 			host := hostile.NewProvider(t, hostile.Skill{ID: "acme/pay"})
 			p := hostile.NewProvider(t, hostile.Skill{ID: "acme/pay"})
@@ -142,7 +143,7 @@ func TestS45PortsOfAnotherSite(t *testing.T) {
 			} else {
 				p.Publish(hostile.Skill{ID: "acme/pay", DescriptorURL: host.URLOf("acme/pay", hostile.Descriptor)})
 			}
-			c = hostile.StartCaddy(t, hostile.AdminAPI+elsewhere(caching(provider(p.URL(), "acme")))+caching(provider(host.URL(), "other"), provider(p.URL(), "acme")))
+			c = testbed.StartCaddy(t, testbed.AdminAPI+elsewhere(caching(provider(p.URL(), "acme")))+caching(provider(host.URL(), "other"), provider(p.URL(), "acme")))
 			return c, c.Client, second(t, c), gate
 		}
 		name := map[bool]string{false: "listed", true: "redirected"}[redirected]
@@ -165,9 +166,9 @@ func TestS45PortsOfAnotherSite(t *testing.T) {
 		t.Run("one provider, at the same time", func(t *testing.T) {
 			for _, closedFirst := range []bool{true, false} {
 				c, open, closed, gate := setUp(t)
-				order := []*hostile.Client{open, closed}
+				order := []*testbed.Client{open, closed}
 				if closedFirst {
-					order = []*hostile.Client{closed, open}
+					order = []*testbed.Client{closed, open}
 				}
 				var calls sync.WaitGroup
 				for i, client := range order {
@@ -180,7 +181,7 @@ func TestS45PortsOfAnotherSite(t *testing.T) {
 							}
 						})
 					}
-					hostile.Eventually(t, 10*time.Second, func() bool { return gate.Waiting() == 1 && c.InProgress() == 8*(i+1) }, "all wait for the descriptor")
+					testbed.Eventually(t, 10*time.Second, func() bool { return gate.Waiting() == 1 && c.InProgress() == 8*(i+1) }, "all wait for the descriptor")
 				}
 				gate.Open()
 				calls.Wait()

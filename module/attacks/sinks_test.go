@@ -22,6 +22,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // awkward are the characters around each marked secret: those that JSON, URLs,
@@ -91,7 +92,7 @@ func secretHolder(p *hostile.Provider, options ...string) string {
 			"\ttoken_url "+p.TokenURL(), "\tparams case "+strconv.Itoa(i), "}")
 	}
 	add("panics", "credentials panicking {", "\tsecret {env.S25_PANIC}", "}")
-	text := hostile.Bridge(lines...)
+	text := testbed.Bridge(lines...)
 	return strings.Replace(text, "\tskill_bridge", "\tlog\n\ttracing {\n\t\tspan bridge\n\t}\n\tbasic_auth {\n\t\tagent "+agentHash+"\n\t}\n\tskill_bridge", 1)
 }
 
@@ -382,12 +383,12 @@ func TestS25SecretsAppearNowhere(t *testing.T) {
 	for name, value := range secretEnv() {
 		env = append(env, name+"="+value)
 	}
-	c := hostile.StartProcess(t, hostile.Limits{Env: env}, secretHolder(p), "metrics")
+	c := testbed.StartProcess(t, testbed.Limits{Env: env}, secretHolder(p), "metrics")
 	c.Log.MustNotShow(kept...)
 	c.Log.MustNotShow(private...)
-	agent := c.With(hostile.BasicAuth("agent", agentMark), hostile.Timeout(150*time.Millisecond))
+	agent := c.With(testbed.BasicAuth("agent", agentMark), testbed.Timeout(150*time.Millisecond))
 
-	check := func(a hostile.Answer) {
+	check := func(a testbed.Answer) {
 		t.Helper()
 		mustNotShow(t, "the answer", string(a.Body)+fmt.Sprint(a.Header), kept)
 		if plain := jsontext.Value(bytes.Clone(a.Body)); plain.Canonicalize() == nil { // without escapes
@@ -412,7 +413,7 @@ func TestS25SecretsAppearNowhere(t *testing.T) {
 		}
 	}
 	calls = append(calls, work{"panics.s.key", hostile.Object{"input": inputMark}})
-	outcomes := hostile.Load{Workers: 8, Calls: len(calls), Do: func(_, call int) hostile.Answer {
+	outcomes := testbed.Load{Workers: 8, Calls: len(calls), Do: func(_, call int) testbed.Answer {
 		a := agent.Execute(calls[call].name, calls[call].args)
 		check(a)
 		return a
@@ -429,7 +430,7 @@ func TestS25SecretsAppearNowhere(t *testing.T) {
 	}
 	check(agent.Call("list_skills", hostile.Object{"detail": "summary"}))
 	check(agent.Post(`{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"key.s.key","args":{"input":"` + inputMark + `"}`)) // no JSON
-	check(c.With(hostile.BasicAuth("agent", "not "+agentMark)).Execute("key.s.key", hostile.Object{"input": inputMark}))
+	check(c.With(testbed.BasicAuth("agent", "not "+agentMark)).Execute("key.s.key", hostile.Object{"input": inputMark}))
 
 	everything := slices.Concat(kept, private)
 	for _, path := range []string{
@@ -441,7 +442,7 @@ func TestS25SecretsAppearNowhere(t *testing.T) {
 		}
 		mustNotShow(t, path, string(a.Body), everything)
 	}
-	hostile.Eventually(t, 20*time.Second, func() bool { return strings.Count(traces.text(), "bridge") > 10 }, "Caddy sends traces")
+	testbed.Eventually(t, 20*time.Second, func() bool { return strings.Count(traces.text(), "bridge") > 10 }, "Caddy sends traces")
 	mustNotShow(t, "the traces", traces.text(), everything)
 	// That the search finds anything: what is there.
 	for _, line := range []string{"exchange with provider", "call completed", "call failed", "no access token was obtained", "panic while serving", "handled request"} {
@@ -465,7 +466,7 @@ func TestS25RefusedArgumentsAreNotLogged(t *testing.T) {
 			{"name": "map", "type": "object", "description": "More.", "required": false, "schema": hostile.Object{"additionalProperties": false}},
 		}
 	}})
-	c := hostile.StartCaddy(t, strings.Replace(hostile.Bridge(provider(p.URL(), "acme")), "\tskill_bridge", "\tlog\n\tskill_bridge", 1))
+	c := testbed.StartCaddy(t, strings.Replace(testbed.Bridge(provider(p.URL(), "acme")), "\tskill_bridge", "\tlog\n\tskill_bridge", 1))
 	c.Log.MustNotShow(private...)
 	for _, args := range []hostile.Object{
 		{"size": inputMark},
@@ -492,8 +493,8 @@ func TestS25UnreadableAnswersAreNotLogged(t *testing.T) {
 	}
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/key", Auth: hostile.APIKey("X-Key")})
 	// In a process of its own, where package net/http logs to Caddy's log, too.
-	c := hostile.StartProcess(t, hostile.Limits{Env: []string{"S25_KEY=" + awkward(keyMark)}},
-		hostile.Bridge("allow_anonymous", "circuit_breaker off", provider(p.URL(), "acme", "credentials api_key {env.S25_KEY}")))
+	c := testbed.StartProcess(t, testbed.Limits{Env: []string{"S25_KEY=" + awkward(keyMark)}},
+		testbed.Bridge("allow_anonymous", "circuit_breaker off", provider(p.URL(), "acme", "credentials api_key {env.S25_KEY}")))
 	c.Log.MustNotShow(kept...)
 	c.Log.MustNotShow(private...)
 	for _, test := range []struct {
@@ -515,11 +516,11 @@ func TestS25UnreadableAnswersAreNotLogged(t *testing.T) {
 		t.Run(test.name, func(*testing.T) {
 			p.On("s/key", hostile.Invoke, test.action)
 			for range 20 {
-				c.With(hostile.Timeout(time.Second)).Execute("acme.s.key", nil)
+				c.With(testbed.Timeout(time.Second)).Execute("acme.s.key", nil)
 			}
 		})
 	}
-	hostile.Eventually(t, 10*time.Second, func() bool { return p.Hanging() == 0 }, "the connections of unsolicited answers are closed")
+	testbed.Eventually(t, 10*time.Second, func() bool { return p.Hanging() == 0 }, "the connections of unsolicited answers are closed")
 }
 
 // S25: nor when an index or a descriptor repeats the credential with which it was
@@ -541,9 +542,9 @@ func TestS25SecretsInDocuments(t *testing.T) {
 		hostile.Skill{ID: "s/four", Edit: func(d hostile.Object) { d["id"] = read }},
 		hostile.Skill{ID: "s/five", Edit: func(d hostile.Object) { d["version"] = read }},
 	)
-	c := hostile.StartCaddy(t, hostile.Bridge("allow_anonymous", provider(p.URL(), "acme", "discovery_credentials api_key {env.S25_READ} {", "\theader "+echo, "}")))
+	c := testbed.StartCaddy(t, testbed.Bridge("allow_anonymous", provider(p.URL(), "acme", "discovery_credentials api_key {env.S25_READ} {", "\theader "+echo, "}")))
 	c.Log.MustNotShow(readKeyMark)
-	check := func(what string, a hostile.Answer) {
+	check := func(what string, a testbed.Answer) {
 		t.Helper()
 		mustNotShow(t, what, string(a.Body), kept)
 	}
@@ -571,7 +572,7 @@ func TestS25SecretsInErrorsOfDocuments(t *testing.T) {
 		hostile.Respond(http.StatusBadRequest, `{"your":"`+plain+`"}`), hostile.Raw("HTTP/1.1 "+plain+"\r\n\r\n"),
 		hostile.Redirect(http.StatusFound, "ftp://"+plain+".example.com/"), hostile.Respond(http.StatusOK, plain),
 		hostile.Redirect(http.StatusFound, "http://"+plain+".example.com/"))
-	c := hostile.StartCaddy(t, hostile.Bridge("allow_anonymous", "cache {\n\tttl 0s\n\tnegative_ttl 0s\n\tstale_if_error 0s\n}",
+	c := testbed.StartCaddy(t, testbed.Bridge("allow_anonymous", "cache {\n\tttl 0s\n\tnegative_ttl 0s\n\tstale_if_error 0s\n}",
 		provider(p.URL(), "acme", "discovery_credentials api_key {env.S25_READ}")))
 	c.Log.MustNotShow(readKeyMark, strings.ToLower(readKeyMark))
 	for range 6 {
@@ -605,7 +606,7 @@ func TestS25PartsOfValues(t *testing.T) {
 		lines = append(lines, provider(p.URL(), namespace, "credentials "+kind.credentials))
 		names = append(names, namespace+".s."+kind.skill)
 	}
-	c := hostile.StartCaddy(t, hostile.Bridge(append(lines, "allow_anonymous", "circuit_breaker off")...))
+	c := testbed.StartCaddy(t, testbed.Bridge(append(lines, "allow_anonymous", "circuit_breaker off")...))
 	c.Log.MustNotShow(keyMark)
 	for _, skill := range []string{"s/key", "s/custom", "s/oauth"} {
 		p.Script(skill, hostile.Invoke, func(n int) hostile.Action {
@@ -644,7 +645,7 @@ func TestS25SecretsAsHosts(t *testing.T) {
 	for namespace, key := range map[string]string{"host": "{env.S25_HOST}", "port": "{env.S25_PORT}"} {
 		options = append(options, provider(p.URL(), namespace, "credentials api_key "+key))
 	}
-	c := hostile.StartCaddy(t, hostile.AdminAPI+hostile.Bridge(options...))
+	c := testbed.StartCaddy(t, testbed.AdminAPI+testbed.Bridge(options...))
 	marks := []string{keyMark, strings.ToLower(keyMark), digits, digits[:6]}
 	c.Log.MustNotShow(marks...)
 	call := func(name string) {
@@ -713,8 +714,8 @@ func TestS26ConfigurationShowsNoSecrets(t *testing.T) {
 		}
 	}
 
-	admin := "127.0.0.1:" + hostile.FreePort(t)
-	c := hostile.StartCaddy(t, "{\n\tadmin "+admin+"\n}\n"+text)
+	admin := "127.0.0.1:" + testbed.FreePort(t)
+	c := testbed.StartCaddy(t, "{\n\tadmin "+admin+"\n}\n"+text)
 	c.Log.MustNotShow(kept...)
 	config := c.Send(http.MethodGet, "http://"+admin+"/config/", "")
 	if !strings.Contains(string(config.Body), "{env.S25_CLIENT}") {

@@ -15,12 +15,13 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // raw sends bytes to Caddy, then a last request after which it is to close the
 // connection, and returns the statuses of all answers until it does. Where the last
 // request became part of something else, Caddy may wait for more.
-func raw(t *testing.T, c *hostile.Caddy, text string) (statuses []int) {
+func raw(t *testing.T, c *testbed.Caddy, text string) (statuses []int) {
 	t.Helper()
 	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", c.Port("PORT")))
 	if err != nil {
@@ -59,7 +60,7 @@ func post(headers, rest string) string {
 // connection.)
 func TestS21SmuggledRequests(t *testing.T) {
 	p := inHouse(t, hostile.Skill{ID: "acme/x"})
-	c := hostile.StartCaddy(t, bridge("allow_networks "+house, provider(p.URL(), "acme")))
+	c := testbed.StartCaddy(t, bridge("allow_networks "+house, provider(p.URL(), "acme")))
 	for i, test := range []struct {
 		name string
 		send func(outer, inner string) string // two calls, the second of which is smuggled
@@ -173,7 +174,7 @@ func smuggled(id string) string {
 // parser takes for frames.
 func TestS21Upgrades(t *testing.T) {
 	p := inHouse(t, hostile.Skill{ID: "acme/x"})
-	c := hostile.StartCaddy(t, bridge("allow_networks "+house, provider(p.URL(), "acme")))
+	c := testbed.StartCaddy(t, bridge("allow_networks "+house, provider(p.URL(), "acme")))
 	body := execute("upgrade")
 	for _, text := range []string{
 		http2.ClientPreface + smuggled("preface"),
@@ -195,7 +196,7 @@ func TestS21Upgrades(t *testing.T) {
 // one request with a Content-Length of the bridge's own, or none.
 func TestS21DowngradedHTTP2(t *testing.T) {
 	p := inHouse(t, hostile.Skill{ID: "acme/x"})
-	c := hostile.StartCaddy(t, "{\n\tskip_install_trust\n\tservers {\n\t\tprotocols h1 h2 h2c\n\t}\n}\n"+bridge("allow_networks "+house, provider(p.URL(), "acme")))
+	c := testbed.StartCaddy(t, "{\n\tskip_install_trust\n\tservers {\n\t\tprotocols h1 h2 h2c\n\t}\n}\n"+bridge("allow_networks "+house, provider(p.URL(), "acme")))
 	for _, test := range []struct {
 		name    string
 		headers []hpack.HeaderField
@@ -229,7 +230,7 @@ func TestS21DowngradedHTTP2(t *testing.T) {
 
 // http2Call makes one request by prior knowledge, frame by frame, and waits until
 // its stream or its connection has ended.
-func http2Call(t *testing.T, c *hostile.Caddy, headers []hpack.HeaderField, body string) {
+func http2Call(t *testing.T, c *testbed.Caddy, headers []hpack.HeaderField, body string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", c.Port("PORT")))
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // accepting accepts an invocation under any id.
@@ -49,7 +50,7 @@ func TestS14ExecutionIDs(t *testing.T) {
 		t.Run(form.name, func(t *testing.T) {
 			p := inHouse(t)
 			p.Publish(hostile.Skill{ID: "x", StatusURL: p.URL() + form.template})
-			c := hostile.StartCaddy(t, bridge("allow_networks "+house, provider(p.URL(), "acme")))
+			c := testbed.StartCaddy(t, bridge("allow_networks "+house, provider(p.URL(), "acme")))
 			for _, id := range ids {
 				p.On("x", hostile.Invoke, accepting(id))
 				p.On("x", hostile.Status, ending(id))
@@ -81,7 +82,7 @@ const unreservedAndEscapes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWX
 // S14: ids that no URL can hold are not followed, and are cut where they are told.
 func TestS14UnusableExecutionIDs(t *testing.T) {
 	p := inHouse(t, hostile.Skill{ID: "x"})
-	c := hostile.StartCaddy(t, bridge("allow_networks "+house, provider(p.URL(), "acme")))
+	c := testbed.StartCaddy(t, bridge("allow_networks "+house, provider(p.URL(), "acme")))
 	for _, id := range []string{".", "..", strings.Repeat("x", 513), strings.Repeat("ü", 300), strings.Repeat("/", 1<<20), strings.Repeat("\x00", 1<<20)} {
 		p.On("x", hostile.Invoke, accepting(id))
 		a := c.Execute("acme.x", nil)
@@ -105,7 +106,7 @@ func TestS14UnusableExecutionIDs(t *testing.T) {
 // else is a placeholder: no text of a provider is ever run through Caddy's replacer.
 func TestS15Templates(t *testing.T) {
 	p := inHouse(t)
-	c := hostile.StartCaddy(t, bridge("allow_networks "+house, provider(p.URL(), "acme")))
+	c := testbed.StartCaddy(t, bridge("allow_networks "+house, provider(p.URL(), "acme")))
 	host := authority(p.URL())
 	for _, template := range []string{
 		"http://{execution_id}/", "http://{execution_id}.example.com/x", "http://" + host + "{execution_id}/x", "http://{execution_id}@" + host + "/x",

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // S33: after a reload with another key, client secret or refresh token, no new call
@@ -27,11 +28,11 @@ func TestS33RotatedSecrets(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/key", Auth: hostile.APIKey("X-Key")}, hostile.Skill{ID: "s/slow", Auth: hostile.APIKey("X-Key")})
 	p.Publish(hostile.Skill{ID: "s/oauth", Auth: hostile.OAuth2(p.TokenURL())})
 	p.On("", hostile.Token, hostile.Issue("old-token", 3600e9))
-	text := hostile.Bridge("allow_anonymous", "poll_interval 5ms 20ms",
+	text := testbed.Bridge("allow_anonymous", "poll_interval 5ms 20ms",
 		provider(p.URL(), "key", "credentials api_key {file."+key+"}", "discovery_credentials api_key {file."+reading+"}"),
 		provider(p.URL(), "oauth", "credentials oauth2 {", "\tclient_id id", "\tclient_secret {file."+secret+"}", "\ttoken_url "+p.TokenURL(), "}"),
 		provider(p.URL(), "refresh", "credentials oauth2 {", "\tclient_id id", "\tclient_secret {file."+secret+"}", "\trefresh_token {file."+refresh+"}", "\ttoken_url "+p.TokenURL(), "}"))
-	c := hostile.StartCaddy(t, text)
+	c := testbed.StartCaddy(t, text)
 	names := []string{"key.s.key", "oauth.s.oauth", "refresh.s.oauth"}
 	for _, name := range names {
 		mustComplete(t, c.Execute(name, nil))
@@ -45,9 +46,9 @@ func TestS33RotatedSecrets(t *testing.T) {
 	gate := hostile.NewGate(t)
 	p.On("s/slow", hostile.Invoke, hostile.Accept(0))
 	p.On("s/slow", hostile.Status, gate.Then(hostile.Usual()))
-	slow := make(chan hostile.Answer, 1)
+	slow := make(chan testbed.Answer, 1)
 	go func() { slow <- c.Execute("key.s.slow", nil) }()
-	hostile.Eventually(t, 1e10, func() bool { return gate.Waiting() == 1 }, "the slow call is followed")
+	testbed.Eventually(t, 1e10, func() bool { return gate.Waiting() == 1 }, "the slow call is followed")
 
 	write("key", "new-key")
 	write("reading", "new-reading")
@@ -84,11 +85,11 @@ func TestS34TLS(t *testing.T) {
 	ca := hostile.NewCA(t)
 	skill := hostile.Skill{ID: "s/key", Auth: hostile.APIKey("X-Key")}
 	bridge := func(p *hostile.Provider, lines ...string) string {
-		return hostile.Bridge(append(lines, "allow_anonymous", "circuit_breaker off",
+		return testbed.Bridge(append(lines, "allow_anonymous", "circuit_breaker off",
 			provider(p.URL(), "acme", "credentials api_key {env.S_KEY}", "discovery_credentials api_key {env.S_KEY}"))...)
 	}
 	good := hostile.NewTLSProvider(t, ca, hostile.Valid, skill)
-	c := hostile.StartCaddy(t, bridge(good, ca.Transport()))
+	c := testbed.StartCaddy(t, bridge(good, ca.Transport()))
 	mustComplete(t, c.Execute("acme.s.key", nil))
 	if len(good.Received("tls-key")) == 0 {
 		t.Error("the key is not sent where it may be")
@@ -141,7 +142,7 @@ func TestS34PlainHTTP(t *testing.T) {
 		hostile.Skill{ID: "s/same", Auth: hostile.APIKey("X-Key"), Endpoint: strings.Replace(secure, "https", "http", 1) + "/run/s%2Fsame"},
 	)
 	trust := "trust 127.0.0.1:" + plain.Port()
-	c := hostile.StartCaddy(t, hostile.Bridge("allow_anonymous", ca.Transport(), "allow_ports "+plain.Port(),
+	c := testbed.StartCaddy(t, testbed.Bridge("allow_anonymous", ca.Transport(), "allow_ports "+plain.Port(),
 		provider(secure, "acme", trust, "credentials api_key {env.S_KEY}"),
 		provider(secure, "oauth", trust, "credentials oauth2 {", "\tclient_id id", "\tclient_secret {env.S_KEY}", "}")))
 	for _, name := range []string{"acme.s.endpoint", "acme.s.status", "acme.s.result", "acme.s.same", "oauth.s.token"} {
@@ -154,11 +155,11 @@ func TestS34PlainHTTP(t *testing.T) {
 		t.Errorf("%d connections without TLS", n)
 	}
 	// Without allow_http, none at all: not even such a configuration.
-	text := strings.ReplaceAll(hostile.Bridge("allow_anonymous", provider(insecure, "acme")), "\t\tallow_http\n", "")
+	text := strings.ReplaceAll(testbed.Bridge("allow_anonymous", provider(insecure, "acme")), "\t\tallow_http\n", "")
 	if err := reload(c, text); err == nil || !strings.Contains(err.Error(), "allow_http") {
 		t.Errorf("http:// without allow_http: %v", err)
 	}
-	text = strings.ReplaceAll(hostile.Bridge("allow_anonymous", ca.Transport(), "allow_ports "+plain.Port(), provider(secure, "acme")), "\t\tallow_http\n", "")
+	text = strings.ReplaceAll(testbed.Bridge("allow_anonymous", ca.Transport(), "allow_ports "+plain.Port(), provider(secure, "acme")), "\t\tallow_http\n", "")
 	if err := reload(c, text); err != nil {
 		t.Fatal(err)
 	}

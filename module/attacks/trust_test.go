@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // S49: who runs a host below the provider's gets no secret by that, on any port,
@@ -80,7 +81,7 @@ func TestS59NamesOfTheInside(t *testing.T) {
 		names.Set(name+".corp.example", lookup)
 	}
 	// The breaker, stale documents and remembered failures are as they are by default.
-	c := hostile.StartCaddy(t, "http://127.0.0.1:{$PORT} {\n\tskill_bridge /rpc {\n\t\tallow_http\n\t\tallow_anonymous\n\t\tallow_networks "+house+"\n"+
+	c := testbed.StartCaddy(t, "http://127.0.0.1:{$PORT} {\n\tskill_bridge /rpc {\n\t\tallow_http\n\t\tallow_anonymous\n\t\tallow_networks "+house+"\n"+
 		"\t\tpoll_interval 1ms 20ms\n\t\tcircuit_breaker {\n\t\t\tfailures 3\n\t\t}\n\t\tcache {\n\t\t\tttl 0s\n\t\t\tnegative_ttl 0s\n\t\t}\n\t\t"+names.Transport()+"\n\t\t"+
 		provider(p.URL(), "acme", "credentials oauth2 {", "client_id bridge", "client_secret a-client-secret", "}", "trust *.corp.example:80 *.corp.example")+"\n\t}\n}\n")
 	for _, place := range namedURLs {
@@ -131,7 +132,7 @@ func TestS60AddressesWithinAddresses(t *testing.T) {
 	o.names.Set("nat64.example.test", hostile.Addresses("64:ff9b::a00:1"))
 	o.names.Set("dns64.example.test", hostile.Addresses("64:ff9b::808:808"))
 	o.names.Set("metadata.tencentyun.com", hostile.Addresses("169.254.0.23"))
-	c := hostile.StartCaddy(t, o.config("allow_networks 64:ff9b::/96 64:ff9b:1::/48 2002::/16 2001::/32 ::/96 169.254.0.0/16 fd00::/8 100.64.0.0/10 192.0.0.0/24"))
+	c := testbed.StartCaddy(t, o.config("allow_networks 64:ff9b::/96 64:ff9b:1::/48 2002::/16 2001::/32 ::/96 169.254.0.0/16 fd00::/8 100.64.0.0/10 192.0.0.0/24"))
 	o.mustRefuse(t, c,
 		"[64:ff9b::a00:1]", "[64:ff9b::7f00:1]", "[64:ff9b::a9fe:a9fe]", "[64:ff9b::6464:64c8]", "[64:ff9b:1::a00:1]", "[64:ff9b:1:a00:0:100::]", "[64:ff9b:1:a00:0:100:808:808]",
 		"[64:ff9b:1:fffe::7f00:1]", "[2002:7f00:1::1]", "[2002:c0a8:101::]", "[2001:0:808:808::80ff:fffe]", "[2001:0:a00:1::f7f7:f7f7]", "[::10.0.0.1]", "[::a9fe:a9fe]",
@@ -149,7 +150,7 @@ func TestS60AddressesWithinAddresses(t *testing.T) {
 // the log has it, whatever happens to the host.
 func TestS60QueryOfDescriptorURL(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/x", Unlisted: true})
-	c := hostile.StartCaddy(t, bridge("allow_networks 127.0.0.1",
+	c := testbed.StartCaddy(t, bridge("allow_networks 127.0.0.1",
 		"skill one "+p.URLOf("acme/x", hostile.Descriptor)+"?key=a-secret-in-a-query"))
 	c.Log.MustNotShow("a-secret-in-a-query")
 	mustComplete(t, c.Execute("one", nil))
@@ -222,7 +223,7 @@ func TestS48ClientCertificate(t *testing.T) {
 	s.other.On("acme/returned", hostile.Descriptor, hostile.Redirect(http.StatusFound, s.own.URLOf("acme/returned", hostile.Descriptor)))
 
 	acme := provider(s.own.URL(), "acme", "credentials api_key a-secret-key")
-	c := hostile.StartCaddy(t, s.identified(acme))
+	c := testbed.StartCaddy(t, s.identified(acme))
 	for range 3 {
 		for _, name := range []string{"acme.own", "acme.key", "acme.out", "acme.back", "acme.redirected", "acme.returned"} {
 			mustComplete(t, c.Execute(name, nil))
@@ -262,7 +263,7 @@ func TestS48ClientCertificate(t *testing.T) {
 
 	// Who is trusted is shown it.
 	before := len(s.other.All())
-	c = hostile.StartCaddy(t, s.identified(provider(s.own.URL(), "acme", "trust b.example.test:"+port)))
+	c = testbed.StartCaddy(t, s.identified(provider(s.own.URL(), "acme", "trust b.example.test:"+port)))
 	for _, name := range []string{"acme.out", "acme.back"} {
 		mustComplete(t, c.Execute(name, nil))
 	}
@@ -283,7 +284,7 @@ func TestS48ClientCertificateOfRegistry(t *testing.T) {
 	s.names.Set("localhost", hostile.Addresses("127.0.0.1"))
 	run := func(lines ...string) {
 		t.Helper()
-		c := hostile.StartCaddy(t, s.identified(append(lines, registry)...))
+		c := testbed.StartCaddy(t, s.identified(append(lines, registry)...))
 		for _, name := range []string{"all.acme.listed", "all.acme.file", "all.own.skill"} {
 			mustComplete(t, c.Execute(name, nil))
 		}
@@ -328,8 +329,8 @@ func TestS49RegistryAndAnUploadedFile(t *testing.T) {
 		list.Publish(hostile.Skill{ID: id, DescriptorURL: own.URLOf(id, hostile.Descriptor)})
 	}
 	registry := "registry " + newRegistry(t, list).URL + " {\n\t\t\tnamespace all\n\t\t}"
-	start := func(lines ...string) *hostile.Caddy {
-		return hostile.StartCaddy(t, bridge("allow_networks 127.0.0.0/8", "allow_anonymous", provider(own.URL(), "own", append(lines, "credentials api_key a-secret-key")...), registry))
+	start := func(lines ...string) *testbed.Caddy {
+		return testbed.StartCaddy(t, bridge("allow_networks 127.0.0.0/8", "allow_anonymous", provider(own.URL(), "own", append(lines, "credentials api_key a-secret-key")...), registry))
 	}
 	c := start()
 	c.Log.MustNotShow("a-secret-key")
@@ -367,7 +368,7 @@ func TestS49RegistryAndAnUploadedFile(t *testing.T) {
 // be one, also where a host serves it without any type.
 func TestS49MediaTypeOfDescriptors(t *testing.T) {
 	p := inHouse(t, hostile.Skill{ID: "acme/x", Auth: hostile.APIKey("X-API-Key")})
-	c := hostile.StartCaddy(t, bridge("allow_networks "+house, "allow_anonymous", provider(p.URL(), "acme", "credentials api_key a-secret-key"),
+	c := testbed.StartCaddy(t, bridge("allow_networks "+house, "allow_anonymous", provider(p.URL(), "acme", "credentials api_key a-secret-key"),
 		"skill direct "+p.URLOf("acme/x", hostile.Descriptor)+" {\n\t\t\tcredentials api_key a-secret-key\n\t\t}"))
 	served := func(mediaType string) hostile.Action {
 		return func(x *hostile.Exchange) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // costlyChecks is a skill whose arguments take nearly as long to check as any may, if
@@ -26,7 +27,7 @@ func TestS62ChecksOfAnotherProvider(t *testing.T) {
 		published = append(published, hostile.Skill{ID: id})
 	}
 	evil, honest := hostile.NewProvider(t, costlyChecks), hostile.NewProvider(t, published...)
-	p := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge("timeout 60s",
+	p := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge("timeout 60s",
 		"provider "+evil.URL()+" {\n\tnamespace evil\n}", "provider "+honest.URL()+" {\n\tnamespace acme\n}"))
 	numbers := each(100_000, func(i int) any { return i }) // some 600 KB
 	mustComplete(t, p.Execute("acme.large", hostile.Object{"x": numbers}))
@@ -36,10 +37,10 @@ func TestS62ChecksOfAnotherProvider(t *testing.T) {
 		workers = 4
 	}
 	before := p.CPU()
-	stop := hostile.Load{Workers: workers, Do: func(int, int) hostile.Answer {
+	stop := testbed.Load{Workers: workers, Do: func(int, int) testbed.Answer {
 		return p.Execute("evil.costly", hostile.Object{"x": strings.Repeat("a", 60_000)})
 	}}.Start(t)
-	hostile.Eventually(t, time.Minute, func() bool { return p.CPU()-before > time.Second }, "the checks take the processor")
+	testbed.Eventually(t, time.Minute, func() bool { return p.CPU()-before > time.Second }, "the checks take the processor")
 	const most = 5 * time.Second * costlier
 	for _, id := range unread {
 		start := time.Now()
@@ -76,10 +77,10 @@ func TestS63LargePolls(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"status":"running"`+members.String()+`}`) // the bridge may be gone
 	}))
-	p := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge("poll fixed 50ms", "provider "+provider.URL()+" {\n\tnamespace acme\n}"))
+	p := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge("poll fixed 50ms", "provider "+provider.URL()+" {\n\tnamespace acme\n}"))
 	asked := func(id string, wait time.Duration) int {
 		start := time.Now()
-		a := p.With(hostile.Param("wait_ms", wait.Milliseconds())).Execute("acme."+id, nil)
+		a := p.With(testbed.Param("wait_ms", wait.Milliseconds())).Execute("acme."+id, nil)
 		for time.Since(start) < wait+wait/2 {
 			token := runTokenOf(a)
 			if token == "" {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // hollow answers with compressed bytes of which nothing ever comes out, for as long as
@@ -43,7 +44,7 @@ func TestS50HollowBodies(t *testing.T) {
 	t.Setenv("S_SECRET", "Sesame7Qx")
 	p := hostile.NewProvider(t)
 	p.Publish(hostile.Skill{ID: "s/plain"}, hostile.Skill{ID: "s/token", Auth: hostile.OAuth2(p.TokenURL())})
-	c := hostile.StartCaddy(t, bridge("allow_anonymous", "allow_networks 127.0.0.0/8", provider(p.URL(), "acme",
+	c := testbed.StartCaddy(t, bridge("allow_anonymous", "allow_networks 127.0.0.0/8", provider(p.URL(), "acme",
 		"credentials oauth2 {\n\t\t\t\tclient_id me\n\t\t\t\tclient_secret {env.S_SECRET}\n\t\t\t}")))
 	const most = 8 << 20 // with what sockets hold
 	for name, test := range map[string]struct {
@@ -72,7 +73,7 @@ func TestS50HollowBodies(t *testing.T) {
 				p.On("s/plain", hostile.Invoke, hostile.Usual())
 			}()
 			start := time.Now()
-			a := c.With(hostile.Timeout(3*time.Second)).Execute(test.call, nil)
+			a := c.With(testbed.Timeout(3*time.Second)).Execute(test.call, nil)
 			if a.Outcome() == "completed" || a.Outcome() == "INVOCATION_TIMEOUT" {
 				t.Errorf("%v after %s", a, time.Since(start))
 			}
@@ -94,7 +95,7 @@ func TestS60RejectedTokens(t *testing.T) {
 	p.Publish(hostile.Skill{ID: "s/token", Auth: hostile.OAuth2(p.TokenURL())})
 	p.On("s/token", hostile.Invoke, hostile.Respond(http.StatusUnauthorized, ""))
 	p.Script("", hostile.Token, func(n int) hostile.Action { return hostile.Issue("token-"+strconv.Itoa(n), time.Hour) })
-	c := hostile.StartCaddy(t, hostile.Bridge("allow_anonymous", provider(p.URL(), "acme",
+	c := testbed.StartCaddy(t, testbed.Bridge("allow_anonymous", provider(p.URL(), "acme",
 		"credentials oauth2 {\n\t\t\t\tclient_id me\n\t\t\t\tclient_secret {env.S_SECRET}\n\t\t\t}")))
 	for i := range 20 {
 		a := c.Execute("acme.s.token", nil)
@@ -119,7 +120,7 @@ func TestS60RejectedTokens(t *testing.T) {
 func TestS55Signatures(t *testing.T) {
 	t.Setenv("S_SECRET", "Sesame7Qx")
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/signed", Auth: hostile.Object{"type": "custom", "custom": hostile.Object{"instructions": "Sign it.", "parameters": []any{}}}})
-	c := hostile.StartCaddy(t, hostile.Bridge("allow_anonymous", "poll fixed 1ms", provider(p.URL(), "acme",
+	c := testbed.StartCaddy(t, testbed.Bridge("allow_anonymous", "poll fixed 1ms", provider(p.URL(), "acme",
 		"credentials hmac {\n\t\t\t\tsecret {env.S_SECRET}\n\t\t\t}")))
 	p.On("s/signed", hostile.Invoke, hostile.Accept(1))
 	for range 3 {
@@ -187,7 +188,7 @@ func TestS55Signatures(t *testing.T) {
 func TestS55RepeatedSignatures(t *testing.T) {
 	t.Setenv("S_SECRET", "Sesame7Qx")
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/signed", Auth: hostile.Object{"type": "custom", "custom": hostile.Object{"instructions": "Sign it.", "parameters": []any{}}}})
-	c := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge("allow_anonymous", "poll fixed 20ms", provider(p.URL(), "acme",
+	c := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge("allow_anonymous", "poll fixed 20ms", provider(p.URL(), "acme",
 		"credentials hmac {\n\t\t\t\tsecret {env.S_SECRET}\n\t\t\t}")))
 	repeat := func(x *hostile.Exchange) string {
 		return `["` + strings.Repeat(`\u0061 `+x.HTTP.Header.Get("X-Signature")+`","`, 30_000) + `"]` // 2 MiB
@@ -221,7 +222,7 @@ func TestS56FixedParameters(t *testing.T) {
 			p.Publish(hostile.Skill{ID: "s/query", Endpoint: p.URL() + "/run/s%2Fquery?" + fixed, Edit: func(d hostile.Object) {
 				d["endpoint"].(hostile.Object)["method"] = method
 			}})
-			c := hostile.StartCaddy(t, hostile.Bridge(provider(p.URL(), "acme")))
+			c := testbed.StartCaddy(t, testbed.Bridge(provider(p.URL(), "acme")))
 			args := hostile.Object{"city": "Rome"}
 			for _, name := range []string{"tenant", "Tenant", "TENANT", " tenant", "tenant[]", "tenant[x]", "tenant\u0000", "a", "a[]", "a[0]", "A[]", "two words", "two+words", "two_words", "dotted.name", "dotted_name", "flag", "Flag"} {
 				args[name] = "evil"
@@ -245,7 +246,7 @@ func TestS56FixedParameters(t *testing.T) {
 func TestS57KeysOfDigits(t *testing.T) {
 	t.Setenv("S_KEY", "0123456789012345678")
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/key", Auth: hostile.APIKey("X-Key")})
-	c := hostile.StartCaddy(t, hostile.Bridge("allow_anonymous", provider(p.URL(), "acme", "credentials api_key {env.S_KEY}")))
+	c := testbed.StartCaddy(t, testbed.Bridge("allow_anonymous", provider(p.URL(), "acme", "credentials api_key {env.S_KEY}")))
 	for _, echo := range []string{
 		`"0123456789012345678"`, "123456789012345678", "-123456789012345678", "1.23456789012345678e17", "123456789012345680", "1.2345678901234568e+17",
 		"123456789012345678.0", "1234567890123456780E-1", `{"a":[1,{"b":123456789012345678}]}`,
@@ -270,7 +271,7 @@ func TestS57KeysOfDigits(t *testing.T) {
 // R57: of an answer that can't be used is said why, and where.
 func TestR57UnusableAnswers(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/answer"})
-	c := hostile.StartCaddy(t, hostile.Bridge("circuit_breaker off", provider(p.URL(), "acme")))
+	c := testbed.StartCaddy(t, testbed.Bridge("circuit_breaker off", provider(p.URL(), "acme")))
 	for _, test := range []struct {
 		action hostile.Action
 		want   []string

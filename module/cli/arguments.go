@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // Arguments are those of a call as they stand on a command line.
@@ -102,13 +102,13 @@ func jsonFault(text []byte) string {
 
 // object makes the JSON object of the arguments. Values are strings where the
 // skill wants strings, else JSON.
-func (a Arguments) object(inputs []skillsharing.Parameter) (object jsontext.Value, unknown []string, err error) {
+func (a Arguments) object(inputs []document.Parameter) (object jsontext.Value, unknown []string, err error) {
 	if a.whole != nil {
 		return a.whole, nil, nil
 	}
 	object = jsontext.Value("{")
 	for i, p := range a.pairs {
-		at := slices.IndexFunc(inputs, func(input skillsharing.Parameter) bool { return input.Name == p.key })
+		at := slices.IndexFunc(inputs, func(input document.Parameter) bool { return input.Name == p.key })
 		if at < 0 {
 			unknown = append(unknown, p.key)
 		}
@@ -134,7 +134,7 @@ func (a Arguments) object(inputs []skillsharing.Parameter) (object jsontext.Valu
 }
 
 // takesString reports whether a bare text is a value of the parameter.
-func takesString(p *skillsharing.Parameter) bool {
+func takesString(p *document.Parameter) bool {
 	return slices.ContainsFunc(types(p), func(t string) bool { return !slices.Contains(notStrings, t) })
 }
 
@@ -143,7 +143,7 @@ var notStrings = []string{"null", "boolean", "integer", "number", "array", "obje
 
 // types are the JSON types of a parameter: those that its schema states, else its
 // own, which need not be one of JSON's.
-func types(p *skillsharing.Parameter) []string {
+func types(p *document.Parameter) []string {
 	var schema struct {
 		Type jsontext.Value `json:"type"`
 	}

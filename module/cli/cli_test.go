@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"log/slog"
@@ -16,7 +17,8 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 func TestQuote(t *testing.T) {
@@ -74,7 +76,9 @@ func TestJSONOnTerminal(t *testing.T) {
 		true:  "{\n  \"a\": \"\\u009b2J\"\n}\n",
 	} {
 		var out bytes.Buffer
-		(&Screen{Out: &out, OutTerminal: terminal}).JSON(value)
+		screen := &Screen{Out: bufio.NewWriter(&out), outTerminal: terminal}
+		screen.JSON(value)
+		screen.End(OK)
 		if out.String() != want {
 			t.Errorf("terminal %t: %q, want %q", terminal, &out, want)
 		}
@@ -83,8 +87,9 @@ func TestJSONOnTerminal(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	var out bytes.Buffer
-	s := &Screen{Out: &out, Width: 14}
+	s := &Screen{Out: bufio.NewWriter(&out), width: 14}
 	s.Table("", []string{"NAME", "TEXT"}, [][]string{{"ä", "a long description"}, {"bcd\n", ""}})
+	s.End(OK)
 	if want := "NAME  TEXT\nä     a long …\nbcd\n"; out.String() != want {
 		t.Errorf("%q, want %q", &out, want)
 	}
@@ -129,21 +134,21 @@ func TestKindOf(t *testing.T) {
 func TestJudgeMediaType(t *testing.T) {
 	header := http.Header{"Content-Type": {"text/html"}}
 	index := []byte(`{"protocol":{"version":"1.0.0"},"provider":{"name":"Acme"},"skills":[]}`)
-	if v := Judge(index, "", header); v.Valid || len(v.Faults) != 1 || string(v.Faults[0].Actual) != `"text/html"` {
+	if v := judge(index, "", header); v.Valid || len(v.Faults) != 1 || string(v.Faults[0].Actual) != `"text/html"` {
 		t.Errorf("%+v", v)
 	}
-	if v := Judge(index, "", nil); !v.Valid {
+	if v := judge(index, "", nil); !v.Valid {
 		t.Errorf("%+v", v)
 	}
-	if v := Judge(index, "", http.Header{}); !v.Valid {
+	if v := judge(index, "", http.Header{}); !v.Valid {
 		t.Errorf("%+v", v)
 	}
 	for _, h := range []http.Header{header, {}} {
-		if v := Judge([]byte(`{}`), Descriptor, h); len(v.Faults) < 2 || !strings.Contains(v.Faults[0].Message, "served") {
+		if v := judge([]byte(`{}`), Descriptor, h); len(v.Faults) < 2 || !strings.Contains(v.Faults[0].Message, "served") {
 			t.Errorf("%+v", v)
 		}
 	}
-	if v := Judge([]byte(`{}`), Descriptor, nil); len(v.Faults) == 0 || strings.Contains(v.Faults[0].Message, "served") {
+	if v := judge([]byte(`{}`), Descriptor, nil); len(v.Faults) == 0 || strings.Contains(v.Faults[0].Message, "served") {
 		t.Errorf("%+v", v)
 	}
 }
@@ -164,7 +169,7 @@ func TestTypes(t *testing.T) {
 		{"array", `{"items":{}}`, "array", false},
 		{"array", `{"type":7}`, "array", false},
 	} {
-		p := &skillsharing.Parameter{Type: tc.own}
+		p := &document.Parameter{Type: tc.own}
 		if tc.schema != "" {
 			p.Schema = jsontext.Value(tc.schema)
 		}
@@ -182,12 +187,13 @@ func TestProgress(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var out bytes.Buffer
-			p := newProgress(&Screen{Err: &out, ErrTerminal: terminal})
+			p := newProgress(&Screen{Err: &out, errTerminal: terminal})
 			time.Sleep(1500 * time.Millisecond)
 			p.running("accepted run-1")
 			time.Sleep(2 * time.Second)
-			p.end("completed")
-			p.end("too late")
+			p.end()
+			p.screen.note("completed")
+			p.end()
 			time.Sleep(time.Minute)
 			if out.String() != want {
 				t.Errorf("terminal %t: %q, want %q", terminal, &out, want)
@@ -196,7 +202,6 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// whyError is a refusal whose reason is for the operator only.
 // TestNext shows that there is the right advice about a failure, and none to call a
 // skill again that may have been executed.
 func TestNext(t *testing.T) {
@@ -252,11 +257,11 @@ func TestNext(t *testing.T) {
 // unobserved is an observer that does nothing.
 type unobserved struct{ translate.Observer }
 
-func (unobserved) Notice(context.Context, *skillsharing.Notice) {}
+func (unobserved) Notice(context.Context, *exchange.Notice) {}
 
 func TestDenied(t *testing.T) {
 	d := &Denied{Observer: unobserved{}}
-	d.Notice(t.Context(), &skillsharing.Notice{Attrs: []slog.Attr{slog.String("host", "other.example")}})
+	d.Notice(t.Context(), &exchange.Notice{Attrs: []slog.Attr{slog.String("host", "other.example")}})
 	if got := d.advice(); got != "" {
 		t.Errorf("nothing was denied: %s", got)
 	}
@@ -265,27 +270,13 @@ func TestDenied(t *testing.T) {
 		"trust [2001:db8::1]:8443": "add --trust '[2001:db8::1]:8443'",
 		"":                         "which is not reached over TLS: tell the provider",
 	} {
-		n := &skillsharing.Notice{SecretDenied: true, Attrs: []slog.Attr{slog.String("host", "b.example")}}
+		n := &exchange.Notice{SecretDenied: true, Attrs: []slog.Attr{slog.String("host", "b.example")}}
 		if line != "" {
 			n.Attrs = append(n.Attrs, slog.String("line", line))
 		}
 		d.Notice(t.Context(), n)
 		if got := d.advice(); !strings.HasPrefix(got, "the key was not sent to b.example, ") || !strings.HasSuffix(got, want) {
 			t.Errorf("%q: %s, want %s", line, got, want)
-		}
-	}
-}
-
-func TestPlain(t *testing.T) {
-	for message, want := range map[string]string{
-		"It needs a key, and there is none. Ask the operator of the bridge to configure credentials for it.":       "It needs a key, and there is none.",
-		"No. (The provider refused the bridge's credential: ask the operator of the bridge to check it.)":          "No. (The provider refused the bridge's credential.)",
-		"Invalid SkillIndex document: the document is not JSON: unexpected EOF":                                    "Invalid SkillIndex document: the answer is empty",
-		"Invalid SkillIndex document: the document is not JSON: unexpected EOF within \"/skills\" after offset 11": "Invalid SkillIndex document: the document is not JSON: unexpected EOF within \"/skills\" after offset 11",
-		`Invalid params: argument "text" must not be empty, not ""`:                                                `Invalid params: argument "text" must not be empty`,
-	} {
-		if got := plain(message); got != want {
-			t.Errorf("%s: %s, want %s", message, got, want)
 		}
 	}
 }
@@ -317,7 +308,9 @@ func TestTableIsBounded(t *testing.T) {
 	for range 1000 {
 		rows = append(rows, []string{"short", "1.0.0", "usual"})
 	}
-	(&Screen{Out: &out}).Table("", []string{"NAME", "VERSION", "DESCRIPTION"}, rows)
+	screen := &Screen{Out: bufio.NewWriter(&out)}
+	screen.Table("", []string{"NAME", "VERSION", "DESCRIPTION"}, rows)
+	screen.End(OK)
 	lines := strings.Split(out.String(), "\n")
 	for i, want := range []string{
 		"NAME   VERSION  DESCRIPTION",
@@ -337,7 +330,7 @@ func TestTableIsBounded(t *testing.T) {
 // TestEmptyDocument: what breaks off is not empty.
 func TestEmptyDocument(t *testing.T) {
 	for document, empty := range map[string]bool{"": true, " \n": true, `{"skills":[`: false, `"a`: false, "tru": false, "{": false} {
-		if v := Judge([]byte(document), Index, nil); (v.Faults[0].Message == "is empty") != empty {
+		if v := judge([]byte(document), Index, nil); (v.Faults[0].Message == "is empty") != empty {
 			t.Errorf("%q: %+v", document, v.Faults)
 		}
 	}

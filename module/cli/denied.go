@@ -3,54 +3,41 @@ package cli
 import (
 	"context"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// Denied is an observer that remembers where a key was not sent. A failure does not
-// say so, since agents read those; who runs a command is who has to know.
+// Denied is an observer that remembers which host was last denied the credential.
+// Failures do not name it, since agents read them.
 type Denied struct {
 	translate.Observer
 
-	mu         sync.Mutex
-	host, flag string
+	last atomic.Pointer[exchange.Notice]
 }
 
 // Notice implements skillsharing.Observer.
-func (d *Denied) Notice(ctx context.Context, n *skillsharing.Notice) {
+func (d *Denied) Notice(ctx context.Context, n *exchange.Notice) {
 	d.Observer.Notice(ctx, n)
-	if !n.SecretDenied {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.host, d.flag = "", "" // of another one
-	for _, a := range n.Attrs {
-		switch a.Key {
-		case "host":
-			d.host = a.Value.String()
-		case "line":
-			d.flag = "--" + a.Value.String()
-		}
+	if n.SecretDenied {
+		d.last.Store(n)
 	}
 }
 
-// advice says what would let the key be sent to the host that was denied it last;
-// empty if none was.
+// advice says what would let the host receive the credential; empty if none was denied it.
 func (d *Denied) advice() string {
-	if d == nil {
+	if d == nil || d.last.Load() == nil {
 		return ""
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	switch {
-	case d.host == "":
-		return ""
-	case d.flag == "":
-		return "the key was not sent to " + d.host + ", which is not reached over TLS: tell the provider"
+	attrs := map[string]string{}
+	for _, a := range d.last.Load().Attrs {
+		attrs[a.Key] = a.Value.String()
 	}
-	name, host, _ := strings.Cut(d.flag, " ")
-	return "the key was not sent to " + d.host + ", which is not the provider's own host; if that host may have it, add " + name + " " + quote(host)
+	advice := "the key was not sent to " + attrs["host"]
+	option, host, permits := strings.Cut(attrs["line"], " ") // of a Caddyfile
+	if !permits {
+		return advice + ", which is not reached over TLS: tell the provider"
+	}
+	return advice + ", which is not the provider's own host; if that host may have it, add --" + option + " " + quote(host)
 }

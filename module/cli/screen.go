@@ -1,109 +1,116 @@
 package cli
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/term"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
 // Screen is where a command writes to: results to Out, all else to Err.
 type Screen struct {
-	Out, Err    io.Writer
-	OutTerminal bool
-	ErrTerminal bool
-	Width       int // of Out in characters; 0: without a bound
+	Out    *bufio.Writer // remembers the first error: a disk may be full
+	Err    io.Writer
+	AsJSON bool // results are JSON
 
-	lost   error  // why results did not get to where Out leads
-	ifLost string // what to do then
+	outTerminal bool
+	errTerminal bool
+	width       int    // of Out in characters; 0: without a bound
+	lost        error  // why there is no result
+	ifLost      string // what to do then
 }
 
-// NewScreen finds out which of two files are terminals.
-func NewScreen(out, err *os.File) *Screen {
-	s := &Screen{Err: err, OutTerminal: isTerminal(out), ErrTerminal: isTerminal(err)}
-	s.Out = &results{out, s}
-	if !s.OutTerminal {
-		return s
+// NewScreen makes a screen of standard output and standard error.
+func NewScreen(out, err *os.File, asJSON bool) *Screen {
+	s := &Screen{
+		Out: bufio.NewWriter(out), Err: err, AsJSON: asJSON,
+		outTerminal: term.IsTerminal(int(out.Fd())), errTerminal: term.IsTerminal(int(err.Fd())),
 	}
-	if width, _, err := term.GetSize(int(out.Fd())); err == nil {
-		s.Width = width
+	if s.outTerminal {
+		s.width, _, _ = term.GetSize(int(out.Fd())) // 0 if it fails
 	}
 	return s
 }
 
-// results remembers the first error: a disk may be full. What comes after it would
-// be no use.
-type results struct {
-	to     io.Writer
-	screen *Screen
-}
-
-// Write implements io.Writer.
-func (r *results) Write(text []byte) (int, error) {
-	if r.screen.lost != nil {
-		return 0, r.screen.lost
-	}
-	n, err := r.to.Write(text)
-	r.screen.lost = err
-	return n, err
-}
-
-// End is the exit status of a command: no success where the result is lost. (Who
-// closes a pipe wants no more: then SIGPIPE has ended the process already.)
+// End returns the exit status of a command, which did not succeed if its result could not
+// be written. (Writing into a closed pipe ends the process by SIGPIPE.)
 func (s *Screen) End(status int) int {
+	if err := s.Out.Flush(); err != nil {
+		s.lost = err
+	}
 	if s.lost == nil {
 		return status
 	}
 	s.Complain("the result is lost: %v", s.lost)
-	if s.ifLost != "" {
-		s.Advise(s.ifLost)
-	}
+	s.Advise(s.ifLost)
 	if status == Interrupted {
 		return status
 	}
 	return ProtocolError
 }
 
-func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
-
-// Complain tells what went wrong. The text may be a provider's.
+// Complain writes what went wrong. The text may be a provider's.
 func (s *Screen) Complain(format string, args ...any) {
-	fmt.Fprintln(s.Err, "Error: "+printable(fmt.Sprintf(format, args...)))
+	s.note("Error: " + printable(fmt.Sprintf(format, args...)))
 }
 
-// Advise tells what to do about it.
-func (s *Screen) Advise(text string) { fmt.Fprintln(s.Err, "Next:  "+escaped(text, "")) }
+// Advise writes what to do about it, if there is something.
+func (s *Screen) Advise(text string) {
+	if text != "" {
+		s.note("Next:  " + safetext.Escape(text, ""))
+	}
+}
 
-// JSON writes a value, for people on a terminal and as it is elsewhere.
+// note writes a line to Err.
+func (s *Screen) note(line string) { fmt.Fprintln(s.Err, line) }
+
+// Interrupted returns the exit status of a command that was interrupted.
+func (s *Screen) Interrupted() int {
+	s.note("interrupted")
+	return Interrupted
+}
+
+// Fail writes why there is no result and what to do about it, and returns the exit status.
+func (s *Screen) Fail(err error, next string) int {
+	s.Complain("%v", err)
+	s.Advise(next)
+	if s.AsJSON {
+		s.JSON(failedOutcome{&wholeError{Message: err.Error()}})
+	}
+	return ProtocolError
+}
+
+// JSON writes a value, indented on a terminal.
 func (s *Screen) JSON(value any) {
 	text, err := json.Marshal(value, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 	if err != nil {
 		s.lost = err
 		return
 	}
-	if s.OutTerminal {
+	if s.outTerminal {
 		indented := jsontext.Value(text)
 		if indented.Indent(jsontext.WithIndent("  ")) == nil {
-			text = []byte(escaped(string(indented), "\n"))
+			text = []byte(safetext.Escape(string(indented), "\n"))
 		}
 	}
 	fmt.Fprintf(s.Out, "%s\n", text)
 }
 
 const (
-	// maxCell is how many characters of a cell a table shows: what a provider writes
-	// may be as long as its whole index.
+	// maxCell is how many characters of a cell a table shows: a provider may write a cell
+	// as long as its whole index.
 	maxCell = 500
-	// maxPadding is how wide a column is made for the sake of what is below it: one
-	// long cell must not widen all rows.
+	// maxPadding is how wide a column is made for the cells below it: one long cell must
+	// not widen all rows.
 	maxPadding = 60
 )
 
@@ -124,9 +131,9 @@ func (s *Screen) Table(indent string, header []string, rows [][]string) {
 		var line strings.Builder
 		line.WriteString(indent)
 		for i, cell := range row {
-			line.WriteString(cell + strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(cell))+2))
+			fmt.Fprintf(&line, "%-*s  ", widths[i], cell)
 		}
-		fmt.Fprintln(s.Out, cut(strings.TrimRight(line.String(), " "), s.Width))
+		fmt.Fprintln(s.Out, cut(strings.TrimRight(line.String(), " "), s.width))
 	}
 }
 
@@ -138,26 +145,13 @@ func cut(text string, width int) string {
 	return string([]rune(text)[:width-1]) + "…"
 }
 
-// printable makes one line of a text that anybody may have written: control
-// characters would let it do to a terminal what it likes.
-func printable(text string) string { return escaped(strings.Join(strings.Fields(text), " "), "") }
-
-// escaped writes what can't be seen as JSON does, so that JSON stays the same.
-func escaped(text, except string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if unicode.IsPrint(r) || strings.ContainsRune(except, r) {
-			b.WriteRune(r)
-			continue
-		}
-		for _, unit := range utf16.Encode([]rune{r}) {
-			fmt.Fprintf(&b, `\u%04x`, unit)
-		}
-	}
-	return b.String()
+// printable makes one line of a text of unknown origin: control characters could change
+// what a terminal shows.
+func printable(text string) string {
+	return safetext.Escape(strings.Join(strings.Fields(text), " "), "")
 }
 
-// seconds says how long something took.
+// seconds writes a duration for people.
 func seconds(d time.Duration) string {
 	switch {
 	case d < time.Second:

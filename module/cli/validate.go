@@ -2,16 +2,21 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // Kind is that of a document.
@@ -23,48 +28,111 @@ const (
 	Descriptor Kind = "descriptor"
 )
 
-// Verdict says whether a document is valid, and if not, why.
-type Verdict struct {
+// verdict says whether a document is valid, and if not, why.
+type verdict struct {
 	Valid  bool            `json:"valid"`
 	Kind   Kind            `json:"kind"`
 	Faults []run.Violation `json:"faults"`
-	// More tells that there may be further faults.
+	// More means that there may be further faults.
 	More bool `json:"more,omitzero"`
 }
 
 // maxFaults is how many faults of one document are written.
 const maxFaults = 50
 
-// Judge validates a document as the bridge does before it uses one. The header is
-// what it was served with; nil if it was not.
-func Judge(document []byte, kind Kind, header http.Header) Verdict {
+// ValidateFile validates a file, or standard input for "-", and returns the exit status.
+func (s *Screen) ValidateFile(ctx context.Context, name string, kind Kind) int {
+	// Opening or reading a pipe may block for ever, and can't be interrupted.
+	finished := context.AfterFunc(ctx, func() { os.Exit(s.Interrupted()) })
+	document, err := readFile(name)
+	finished()
+	failed, ok := errors.AsType[*fs.PathError](err)
+	switch {
+	case ok && failed.Op == "open":
+		return s.Fail(err, "check the name of the file; a URL begins with https://")
+	case err != nil:
+		return s.Fail(err, "")
+	}
+	return s.Validate(document, kind, nil)
+}
+
+// readFile reads no more than what shows that a document is too large.
+func readFile(name string) ([]byte, error) {
+	file := os.Stdin
+	if name != "-" {
+		var err error
+		if file, err = os.Open(name); err != nil {
+			return nil, err
+		}
+		defer file.Close()
+	}
+	largest := document.DefaultLimits().DocumentSize
+	document, err := io.ReadAll(io.LimitReader(file, largest+1))
+	if err == nil && int64(len(document)) > largest {
+		err = fmt.Errorf("the document is larger than the %d bytes that are accepted", largest)
+	}
+	return document, err
+}
+
+// Validate validates a document as the bridge does before it uses one, writes its faults,
+// and returns the exit status. The header is that of the response with the document; nil
+// if there was none.
+func (s *Screen) Validate(document []byte, kind Kind, header http.Header) int {
+	v := judge(document, kind, header)
+	switch {
+	case s.AsJSON:
+		s.JSON(v)
+	case v.Valid:
+		fmt.Fprintf(s.Out, "valid %s\n", v.Kind)
+	default:
+		plural := "s"
+		if len(v.Faults) == 1 {
+			plural = ""
+		}
+		fmt.Fprintf(s.Out, "invalid %s: %d fault%s\n%s", v.Kind, len(v.Faults), plural, faultLines(v.Faults))
+		if v.More {
+			fmt.Fprintf(s.Out, "  and perhaps more: after %d it stops; correct these and validate again\n", maxFaults)
+		}
+	}
+	if v.Valid {
+		return OK
+	}
+	return Invalid
+}
+
+func judge(document []byte, kind Kind, header http.Header) verdict {
 	if kind == "" {
 		kind = kindOf(document)
 	}
-	v := Verdict{Kind: kind}
-	check := skillsharing.CheckDescriptorType
+	v := verdict{Kind: kind}
+	checkType, parse := discovery.CheckDescriptorType, parseDescriptor
 	if kind == Index {
-		check = skillsharing.CheckIndexType
+		checkType, parse = discovery.CheckIndexType, parseIndex
 	}
 	if header != nil {
-		if e := check(header); e != nil {
-			v.Faults = append(v.Faults, Faults(e)...)
+		if f := checkType(header); f != nil {
+			v.Faults = faults(f)
 		}
 	}
-	var err error
-	if kind == Index {
-		_, err = skillsharing.ParseIndex(document)
-	} else {
-		_, err = skillsharing.NewSkill(document, nil)
-	}
-	if e, ok := errors.AsType[*run.Failure](err); ok {
-		v.Faults = append(v.Faults, Faults(e)...)
+	err := parse(document)
+	if f, ok := errors.AsType[*run.Failure](err); ok {
+		v.Faults = append(v.Faults, faults(f)...)
 	}
 	v.Valid, v.More = err == nil && len(v.Faults) == 0, len(v.Faults) >= maxFaults
 	return v
 }
 
-// kindOf tells an index by its skills, of which a descriptor has none.
+func parseIndex(text []byte) error {
+	_, err := document.ParseIndex(text)
+	return err
+}
+
+func parseDescriptor(text []byte) error {
+	_, err := discovery.NewSkill(text, nil)
+	return err
+}
+
+// kindOf recognizes an index by its skills, which a descriptor does not have.
 func kindOf(document []byte) Kind {
 	decoder := jsontext.NewDecoder(bytes.NewReader(bytes.TrimPrefix(document, []byte("\ufeff"))), jsontext.AllowDuplicateNames(true))
 	if t, err := decoder.ReadToken(); err != nil || t.Kind() != '{' {
@@ -88,58 +156,19 @@ func kindOf(document []byte) Kind {
 	}
 }
 
-// Faults are the violations that an error tells of; none if it is about something
-// else.
-func Faults(e *run.Failure) []run.Violation {
-	faults := slices.Clone(e.Violations)
-	for i := range faults {
-		switch {
-		case e.Kind == run.VersionIncompatible:
-			faults[i].Message = e.Message
-		case faults[i].Message == emptyDocument:
-			faults[i].Message = "is empty"
-		}
+// faults are the violations of a document.
+func faults(f *run.Failure) []run.Violation {
+	if f.Kind != run.VersionIncompatible {
+		return f.Violations
 	}
-	return faults
+	list := slices.Clone(f.Violations)
+	for i := range list {
+		list[i].Message = f.Message // they have none of their own
+	}
+	return list
 }
 
-// Tell writes a verdict and returns the exit status.
-func (s *Screen) Tell(v Verdict, asJSON bool) int {
-	status := OK
-	if !v.Valid {
-		status = Invalid
-	}
-	switch {
-	case asJSON:
-		s.JSON(v)
-	case v.Valid:
-		fmt.Fprintf(s.Out, "valid %s\n", v.Kind)
-	default:
-		plural := "s"
-		if len(v.Faults) == 1 {
-			plural = ""
-		}
-		fmt.Fprintf(s.Out, "invalid %s: %d fault%s\n%s", v.Kind, len(v.Faults), plural, faultLines(v.Faults))
-		if v.More {
-			fmt.Fprintf(s.Out, "  and perhaps more: after %d it stops; correct these and validate again\n", maxFaults)
-		}
-	}
-	return status
-}
-
-// Unread says why there is nothing to judge or to show, and returns the exit status.
-func (s *Screen) Unread(err error, next string, asJSON bool) int {
-	s.Complain("%v", err)
-	if next != "" {
-		s.Advise(next)
-	}
-	if asJSON {
-		s.JSON(failedOutcome{&wholeError{Message: err.Error()}})
-	}
-	return ProtocolError
-}
-
-// faultLines are for people.
+// faultLines writes violations for people.
 func faultLines(faults []run.Violation) string {
 	var b strings.Builder
 	for _, f := range faults {

@@ -3,14 +3,14 @@ package credentials
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 func init() { caddy.RegisterModule(APIKey{}) }
@@ -52,13 +52,13 @@ func (APIKey) CaddyModule() caddy.ModuleInfo {
 
 // Provision resolves the key.
 func (k *APIKey) Provision(ctx caddy.Context) error {
+	if fault := k.check(); fault != nil {
+		return fault
+	}
 	r := newResolver()
 	key, err := r.secret("key", k.Key)
 	if err != nil {
 		return err
-	}
-	if key == "" {
-		return errors.New("key: is missing")
 	}
 	if err := checkHeaderValue("key", key); err != nil {
 		return err
@@ -68,28 +68,30 @@ func (k *APIKey) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// Validate checks the header's name and the prefix.
-func (k *APIKey) Validate() error {
-	if err := checkHeaderName(k.Header); err != nil {
-		return err
-	}
-	return checkHeaderValue("prefix", k.Prefix)
+// check finds what is wrong with the options before placeholders are replaced.
+func (k *APIKey) check() *options.ConfigError {
+	return cmp.Or(
+		fault("key", checkPresent(k.Key)),
+		fault("key", checkHeaderText(k.Key)),
+		fault("header", checkHeaderName(k.Header)),
+		fault("prefix", checkHeaderText(k.Prefix)),
+	)
 }
 
-// Suits implements [skillsharing.Credentials].
-func (*APIKey) Suits(auth *skillsharing.Auth) bool {
-	return auth == nil || auth.Type == skillsharing.AuthAPIKey
+// Supports implements [credential.Credentials].
+func (*APIKey) Supports(auth *document.Auth) bool {
+	return auth == nil || auth.Type == document.AuthAPIKey
 }
 
 // Authenticate sets the header. It fails with AUTH_REQUIRED where the
 // descriptor names a header that must not carry a credential.
-func (k *APIKey) Authenticate(_ context.Context, a *skillsharing.Authentication) error {
+func (k *APIKey) Authenticate(_ context.Context, a *credential.Authentication) error {
 	header := k.Header
 	if header == "" && a.Auth != nil {
 		header = a.Auth.Header
 	}
 	header = cmp.Or(header, defaultKeyHeader)
-	if skillsharing.ForbiddenHeader(header) {
+	if document.ForbiddenHeader(header) {
 		return &run.Failure{
 			Kind:     run.AuthRequired,
 			Message:  "the descriptor wants the API key in a header that must not carry one; the operator can configure another",
@@ -98,7 +100,7 @@ func (k *APIKey) Authenticate(_ context.Context, a *skillsharing.Authentication)
 			Executed: run.ExecutedNo,
 			Refused:  run.RuleCredential,
 			Demand: &run.Demand{
-				By: run.Bridge, Type: string(skillsharing.AuthAPIKey), Header: header[:min(len(header), maxHeaderName)],
+				By: run.Bridge, Type: string(document.AuthAPIKey), Header: header[:min(len(header), maxHeaderName)],
 				Reason: "forbidden_header", Quotes: true,
 			},
 		}
@@ -110,29 +112,8 @@ func (k *APIKey) Authenticate(_ context.Context, a *skillsharing.Authentication)
 // Secrets returns the key, and its parts that others may repeat by themselves.
 func (k *APIKey) Secrets() []string { return slices.Clone(k.secrets()) }
 
-// UnmarshalCaddyfile reads
-//
-//	api_key <key> {
-//		header <name>
-//		prefix <text>
-//	}
-func (k *APIKey) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	if err := head(d, &k.Key); err != nil {
-		return err
-	}
-	if err := checkHeaderValue("key", k.Key); err != nil {
-		return d.WrapErr(err)
-	}
-	return block(d, among(map[string]option{
-		"header": single(&k.Header, checkHeaderName),
-		"prefix": single(&k.Prefix, checkHeaderText),
-	}))
-}
-
 // Interface guards
 var (
-	_ skillsharing.Credentials = (*APIKey)(nil)
-	_ caddy.Provisioner        = (*APIKey)(nil)
-	_ caddy.Validator          = (*APIKey)(nil)
-	_ caddyfile.Unmarshaler    = (*APIKey)(nil)
+	_ credential.Credentials = (*APIKey)(nil)
+	_ caddy.Provisioner      = (*APIKey)(nil)
 )

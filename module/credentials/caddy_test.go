@@ -23,7 +23,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -38,7 +38,7 @@ type host struct {
 }
 
 // loaded are the modules of the running configuration.
-var loaded []skillsharing.Credentials
+var loaded []credential.Credentials
 
 func (host) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "credentials_test", New: func() caddy.Module { return new(host) }}
@@ -51,7 +51,7 @@ func (h *host) Provision(ctx caddy.Context) error {
 	}
 	loaded = nil
 	for _, m := range modules.([]any) {
-		loaded = append(loaded, m.(skillsharing.Credentials))
+		loaded = append(loaded, m.(credential.Credentials))
 	}
 	return nil
 }
@@ -60,7 +60,7 @@ func (*host) Start() error { return nil }
 func (*host) Stop() error  { return nil }
 
 // load runs Caddy with the modules, replacing the configuration that runs.
-func load(t *testing.T, storage string, modules ...string) []skillsharing.Credentials {
+func load(t *testing.T, storage string, modules ...string) []credential.Credentials {
 	t.Helper()
 	if err := tryLoad(storage, "", modules...); err != nil {
 		t.Fatal(err)
@@ -206,11 +206,11 @@ const refreshing = `{"type":"oauth2","client_id":"me","client_secret":"{env.BRID
 	`"scopes":["read"],"params":{"audience":["x"]}}`
 
 // use authenticates with m after the token before has been rejected.
-func use(t *testing.T, m skillsharing.Credentials, e *tokenEndpoint, before string) (string, error) {
+func use(t *testing.T, m credential.Credentials, e *tokenEndpoint, before string) (string, error) {
 	t.Helper()
 	a := rejected(t, e, before)
 	if before != "" {
-		if _, err := m.(skillsharing.Renewer).Renew(t.Context(), a); err != nil {
+		if _, err := m.(credential.Renewer).Renew(t.Context(), a); err != nil {
 			return "", err
 		}
 	}

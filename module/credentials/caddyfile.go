@@ -1,78 +1,143 @@
 package credentials
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 )
 
-// option says how one option of a block is read. Errors name options and never
-// repeat arguments, which may be secrets.
-type option struct {
-	repeatable bool
-	set        func(args []string) error
+// UnmarshalCaddyfile reads
+//
+//	api_key <key> {
+//		header <name>
+//		prefix <text>
+//	}
+func (k *APIKey) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	r := options.NewReader(d)
+	if err := r.Args("api_key", "a key", 1, &k.Key); err != nil {
+		return err
+	}
+	return finish(r, k.check, r.Block("api_key", "", options.Targets{
+		"header": &k.Header,
+		"prefix": &k.Prefix,
+	}))
 }
 
-// single is an option with exactly one argument, which check has to accept
-// unless it is nil.
-func single(target *string, check func(string) error) option {
-	return option{set: func(args []string) error {
-		if len(args) != 1 {
-			return errors.New("takes exactly one argument")
-		}
-		if check != nil {
-			if err := check(args[0]); err != nil {
+// UnmarshalCaddyfile reads
+//
+//	oauth2 {
+//		client_id     <id>
+//		client_secret <secret>
+//		token_url     <url>
+//		scopes        <scope>...
+//		auth_style    header|params
+//		refresh_token <token>
+//		params        <name> <value>
+//	}
+func (o *OAuth2) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	r := options.NewReader(d)
+	if err := r.Args("oauth2", "no argument", 0); err != nil {
+		return err
+	}
+	return finish(r, o.check, r.Block("oauth2", "", options.Targets{
+		"client_id":     &o.ClientID,
+		"client_secret": &o.ClientSecret,
+		"token_url":     &o.TokenURL,
+		"scopes": func() error {
+			return r.Each("scope", func(scope string) error {
+				o.Scopes = append(o.Scopes, scope)
+				return nil
+			})
+		},
+		"auth_style":    &o.AuthStyle,
+		"refresh_token": &o.RefreshToken,
+		"params": options.Repeatable(func() error {
+			var name, value string
+			if err := r.Args("params", "a name and a value", 2, &name, &value); err != nil {
 				return err
 			}
+			r.Mark("params." + name)
+			if o.Params == nil {
+				o.Params = make(map[string][]string)
+			}
+			o.Params[name] = append(o.Params[name], value)
+			return nil
+		}),
+	}))
+}
+
+// UnmarshalCaddyfile reads
+//
+//	headers {
+//		<name> <value>
+//	}
+func (h *Headers) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	r := options.NewReader(d)
+	if err := r.Args("headers", "no argument", 0); err != nil {
+		return err
+	}
+	h.Headers = make(map[string]string)
+	for r.NextBlock(0) {
+		name := r.Val()
+		if _, ok := h.Headers[name]; ok {
+			return r.Errf("%s is given twice for headers", name)
 		}
-		*target = args[0]
+		var value string
+		if err := r.Args(name, "one value", 1, &value); err != nil {
+			return err
+		}
+		r.Mark("headers." + name)
+		h.Headers[name] = value
+	}
+	return finish(r, h.check, nil)
+}
+
+// UnmarshalCaddyfile reads
+//
+//	hmac {
+//		secret   <secret>
+//		header   <name>
+//		encoding hex|base64
+//		prefix   <text>
+//		signed   method,path,body|body
+//	}
+func (h *HMAC) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	r := options.NewReader(d)
+	if err := r.Args("hmac", "no argument", 0); err != nil {
+		return err
+	}
+	return finish(r, h.check, r.Block("hmac", "", options.Targets{
+		"secret":   &h.Secret,
+		"header":   &h.Header,
+		"encoding": &h.Encoding,
+		"prefix":   &h.Prefix,
+		"signed":   &h.Signed,
+	}))
+}
+
+// finish checks a module after its block was read without an error.
+func finish(r *options.Reader, check func() *options.ConfigError, err error) error {
+	if err != nil {
+		return err
+	}
+	if fault := check(); fault != nil {
+		return r.At(fault.Path, fault)
+	}
+	return nil
+}
+
+// fault returns what is wrong with an option, if err is not nil.
+func fault(option string, err error) *options.ConfigError {
+	if err == nil {
 		return nil
-	}}
+	}
+	return &options.ConfigError{Path: option, Err: err}
 }
 
-// head reads the line of a module: its name and as many arguments as there are
-// targets.
-func head(d *caddyfile.Dispenser, targets ...*string) error {
-	d.Next() // the module's name
-	name := d.Val()
-	args := d.RemainingArgs()
-	if len(args) != len(targets) {
-		return d.Errf("%s takes %d argument(s), not %d", name, len(targets), len(args))
-	}
-	for i, target := range targets {
-		*target = args[i]
-	}
-	return nil
-}
-
-// block reads a module's block, if there is one.
-func block(d *caddyfile.Dispenser, lookup func(name string) (option, bool)) error {
-	seen := make(map[string]bool)
-	for nesting := d.Nesting(); d.NextBlock(nesting); {
-		name := d.Val()
-		opt, ok := lookup(name)
-		if !ok {
-			return d.Errf("unknown option %q", name)
-		}
-		if seen[name] && !opt.repeatable {
-			return d.Errf("option %s is written twice", name)
-		}
-		seen[name] = true
-		if err := opt.set(d.RemainingArgs()); err != nil {
-			return d.WrapErr(fmt.Errorf("%s: %w", name, err))
-		}
-		if inner := d.Nesting(); d.NextBlock(inner) {
-			return d.Errf("option %s takes no block", name)
-		}
-	}
-	return nil
-}
-
-// among is the lookup of a fixed set of options.
-func among(options map[string]option) func(string) (option, bool) {
-	return func(name string) (option, bool) {
-		opt, ok := options[name]
-		return opt, ok
-	}
-}
+// Interface guards
+var (
+	_ caddyfile.Unmarshaler = (*APIKey)(nil)
+	_ caddyfile.Unmarshaler = (*OAuth2)(nil)
+	_ caddyfile.Unmarshaler = (*Headers)(nil)
+	_ caddyfile.Unmarshaler = (*HMAC)(nil)
+)

@@ -10,7 +10,7 @@
 // # Writing another kind
 //
 // Credentials of another kind are a Caddy module of the same namespace that
-// implements [skillsharing.Credentials]. Nothing else needs to know of it: a
+// implements [credential.Credentials]. Nothing else needs to know of it: a
 // Caddy built with the module accepts its name after the options credentials
 // and discovery_credentials, and in JSON as the member type.
 //
@@ -31,8 +31,8 @@
 //		}
 //	}
 //
-//	// Suits: providers that want something of their own ask for "custom".
-//	func (*Tenant) Suits(auth *skillsharing.Auth) bool {
+//	// Supports: providers that want something of their own ask for "custom".
+//	func (*Tenant) Supports(auth *skillsharing.Auth) bool {
 //		return auth == nil || auth.Type == skillsharing.AuthCustom
 //	}
 //
@@ -54,12 +54,12 @@
 //
 // Whether a request may carry a secret at all has been judged before
 // Authenticate is called. Whatever a module sends by itself, for example to a
-// token endpoint, goes through [skillsharing.Authentication.Transport], after
-// [skillsharing.Authentication.MaySend] has allowed its address if a document
+// token endpoint, goes through [credential.Authentication.Transport], after
+// [credential.Authentication.MaySend] has allowed its address if a document
 // named it. Everything a provider or its documents say is untrusted.
 //
 // Credentials that can be exchanged for fresh ones when a provider refuses them
-// also implement [skillsharing.Renewer].
+// also implement [credential.Renewer].
 //
 // Loading a configuration has no side effects: Provision sends nothing and
 // writes nothing. Secrets are resolved there from Caddy's placeholders and stay

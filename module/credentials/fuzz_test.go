@@ -56,7 +56,7 @@ func FuzzTokenAnswer(f *testing.F) {
 		}
 		r := tokenRequest{
 			client: c, endpoint: "https://id.example.com/token?tenant=1", transport: saying{200 + (status%400+400)%400, contentType, string(body)},
-			limit: 64 << 10, secrets: c.secrets,
+			limit: 64 << 10, credentials: &OAuth2{client: seal(c), tokens: seal(newTokenStore())},
 		}
 		granted, e := r.do(context.Background(), current)
 		if (granted.access.value == "") == (e == nil) {

@@ -1,6 +1,7 @@
 package credentials
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,9 +11,10 @@ import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 func init() { caddy.RegisterModule(Headers{}) }
@@ -40,30 +42,20 @@ func (Headers) CaddyModule() caddy.ModuleInfo {
 
 // Provision resolves the values.
 func (h *Headers) Provision(ctx caddy.Context) error {
-	if len(h.Headers) == 0 {
-		return errors.New("headers: at least one is needed")
+	if fault := h.check(); fault != nil {
+		return fault
 	}
 	r := newResolver()
 	resolved := make(map[string]string, len(h.Headers))
 	for _, name := range slices.Sorted(maps.Keys(h.Headers)) {
-		if err := checkCredentialHeader(name); err != nil {
-			return err
-		}
-		canonical := http.CanonicalHeaderKey(name)
-		if _, ok := resolved[canonical]; ok {
-			return fmt.Errorf("header %s is written twice", canonical)
-		}
 		value, err := r.secret(name, h.Headers[name])
 		if err != nil {
 			return err
 		}
-		if value == "" {
-			return fmt.Errorf("%s: the value is missing", name)
-		}
 		if err := checkHeaderValue(name, value); err != nil {
 			return err
 		}
-		resolved[canonical] = value
+		resolved[http.CanonicalHeaderKey(name)] = value
 	}
 	if _, credentials, ok := strings.Cut(resolved["Authorization"], " "); ok { // whatever its length
 		r.keep(credentials)
@@ -73,21 +65,40 @@ func (h *Headers) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// checkCredentialHeader is [checkHeaderName] for names that have no default.
-func checkCredentialHeader(name string) error {
-	if name == "" {
-		return errors.New("a header's name is missing")
+// check finds what is wrong with the headers before placeholders are replaced.
+func (h *Headers) check() *options.ConfigError {
+	if len(h.Headers) == 0 {
+		return fault("headers", errors.New("at least one is needed"))
 	}
-	return checkHeaderName(name)
+	seen := make(map[string]bool)
+	for _, name := range slices.Sorted(maps.Keys(h.Headers)) {
+		var err error
+		canonical := http.CanonicalHeaderKey(name)
+		switch value := h.Headers[name]; {
+		case name == "":
+			err = errors.New("a header's name is missing")
+		case seen[canonical]:
+			err = fmt.Errorf("header %s is written twice", canonical)
+		case value == "":
+			err = errors.New("the value is missing")
+		default:
+			err = cmp.Or(checkHeaderName(name), checkHeaderText(value))
+		}
+		if err != nil {
+			return fault("headers."+name, err)
+		}
+		seen[canonical] = true
+	}
+	return nil
 }
 
-// Suits implements [skillsharing.Credentials].
-func (*Headers) Suits(auth *skillsharing.Auth) bool {
-	return auth == nil || auth.Type == skillsharing.AuthCustom
+// Supports implements [credential.Credentials].
+func (*Headers) Supports(auth *document.Auth) bool {
+	return auth == nil || auth.Type == document.AuthCustom
 }
 
 // Authenticate sets the headers.
-func (h *Headers) Authenticate(_ context.Context, a *skillsharing.Authentication) error {
+func (h *Headers) Authenticate(_ context.Context, a *credential.Authentication) error {
 	for name, value := range h.resolved() {
 		a.Request.Header.Set(name, value)
 	}
@@ -97,52 +108,8 @@ func (h *Headers) Authenticate(_ context.Context, a *skillsharing.Authentication
 // Secrets returns the values, and their parts that others may repeat by themselves.
 func (h *Headers) Secrets() []string { return slices.Clone(h.secrets()) }
 
-// UnmarshalCaddyfile reads
-//
-//	headers {
-//		<name> <value>
-//	}
-func (h *Headers) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	if err := head(d); err != nil {
-		return err
-	}
-	h.Headers = make(map[string]string)
-	err := block(d, func(name string) (option, bool) {
-		return option{repeatable: true, set: func(args []string) error {
-			return h.add(name, args)
-		}}, true
-	})
-	if err != nil {
-		return err
-	}
-	if len(h.Headers) == 0 {
-		return d.Err("headers: at least one is needed")
-	}
-	return nil
-}
-
-func (h *Headers) add(name string, args []string) error {
-	if len(args) != 1 {
-		return errors.New("takes exactly one value")
-	}
-	if err := checkCredentialHeader(name); err != nil {
-		return err
-	}
-	for other := range h.Headers {
-		if strings.EqualFold(other, name) {
-			return errors.New("header is written twice")
-		}
-	}
-	if err := checkHeaderText(args[0]); err != nil {
-		return err
-	}
-	h.Headers[name] = args[0]
-	return nil
-}
-
 // Interface guards
 var (
-	_ skillsharing.Credentials = (*Headers)(nil)
-	_ caddy.Provisioner        = (*Headers)(nil)
-	_ caddyfile.Unmarshaler    = (*Headers)(nil)
+	_ credential.Credentials = (*Headers)(nil)
+	_ caddy.Provisioner      = (*Headers)(nil)
 )

@@ -8,13 +8,13 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 func init() { caddy.RegisterModule(HMAC{}) }
@@ -82,13 +82,13 @@ func (HMAC) CaddyModule() caddy.ModuleInfo {
 
 // Provision resolves the secret.
 func (h *HMAC) Provision(ctx caddy.Context) error {
+	if fault := h.check(); fault != nil {
+		return fault
+	}
 	r := newResolver()
 	secret, err := r.secret("secret", h.Secret)
 	if err != nil {
 		return err
-	}
-	if secret == "" {
-		return errors.New("secret: is missing")
 	}
 	h.resolved, h.secrets = seal(secret), seal(r.secrets)
 	h.sent = newSignatures()
@@ -96,18 +96,15 @@ func (h *HMAC) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// Validate checks the header's name, the encoding and the prefix.
-func (h *HMAC) Validate() error {
-	if err := checkHeaderName(h.Header); err != nil {
-		return err
-	}
-	if err := checkEncoding(h.Encoding); err != nil {
-		return fmt.Errorf("encoding: %w", err)
-	}
-	if err := checkSigned(h.Signed); err != nil {
-		return fmt.Errorf("signed: %w", err)
-	}
-	return checkHeaderValue("prefix", h.Prefix)
+// check finds what is wrong with the options before placeholders are replaced.
+func (h *HMAC) check() *options.ConfigError {
+	return cmp.Or(
+		fault("header", checkHeaderName(h.Header)),
+		fault("encoding", checkEncoding(h.Encoding)),
+		fault("prefix", checkHeaderText(h.Prefix)),
+		fault("signed", checkSigned(h.Signed)),
+		fault("secret", checkPresent(h.Secret)),
+	)
 }
 
 func checkEncoding(name string) error {
@@ -124,13 +121,13 @@ func checkSigned(parts string) error {
 	return nil
 }
 
-// Suits implements [skillsharing.Credentials].
-func (*HMAC) Suits(auth *skillsharing.Auth) bool {
-	return auth == nil || auth.Type == skillsharing.AuthCustom
+// Supports implements [credential.Credentials].
+func (*HMAC) Supports(auth *document.Auth) bool {
+	return auth == nil || auth.Type == document.AuthCustom
 }
 
 // Authenticate sets the header to the signature of a request.
-func (h *HMAC) Authenticate(_ context.Context, a *skillsharing.Authentication) error {
+func (h *HMAC) Authenticate(_ context.Context, a *credential.Authentication) error {
 	mac := hmac.New(sha256.New, []byte(h.resolved()))
 	if h.Signed != signedBody {
 		mac.Write([]byte(a.Request.Method + "\n" + a.Request.URL.RequestURI() + "\n"))
@@ -142,46 +139,15 @@ func (h *HMAC) Authenticate(_ context.Context, a *skillsharing.Authentication) e
 	return nil
 }
 
-// Sent implements [skillsharing.Signer].
+// Sent implements [credential.Signer].
 func (h *HMAC) Sent(text []byte) []string { return h.sent.in(text) }
 
 // Secrets returns the secret, and its parts that others may repeat by themselves.
 func (h *HMAC) Secrets() []string { return slices.Clone(h.secrets()) }
 
-// UnmarshalCaddyfile reads
-//
-//	hmac {
-//		secret   <secret>
-//		header   <name>
-//		encoding hex|base64
-//		prefix   <text>
-//		signed   method,path,body|body
-//	}
-func (h *HMAC) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	if err := head(d); err != nil {
-		return err
-	}
-	err := block(d, among(map[string]option{
-		"secret":   single(&h.Secret, nil),
-		"header":   single(&h.Header, checkHeaderName),
-		"encoding": single(&h.Encoding, checkEncoding),
-		"prefix":   single(&h.Prefix, checkHeaderText),
-		"signed":   single(&h.Signed, checkSigned),
-	}))
-	if err != nil {
-		return err
-	}
-	if h.Secret == "" {
-		return d.Err("hmac: secret is missing")
-	}
-	return nil
-}
-
 // Interface guards
 var (
-	_ skillsharing.Credentials = (*HMAC)(nil)
-	_ skillsharing.Signer      = (*HMAC)(nil)
-	_ caddy.Provisioner        = (*HMAC)(nil)
-	_ caddy.Validator          = (*HMAC)(nil)
-	_ caddyfile.Unmarshaler    = (*HMAC)(nil)
+	_ credential.Credentials = (*HMAC)(nil)
+	_ credential.Signer      = (*HMAC)(nil)
+	_ caddy.Provisioner      = (*HMAC)(nil)
 )

@@ -13,7 +13,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -38,7 +39,7 @@ func provisioned[M any, P interface {
 	*M
 	caddy.Module
 	caddy.Provisioner
-	skillsharing.Credentials
+	credential.Credentials
 }](t *testing.T, module M,
 ) P {
 	t.Helper()
@@ -73,13 +74,13 @@ func provision(t *testing.T, m caddy.Module) error {
 }
 
 // authentication is a request to a provider that needs a credential.
-func authentication(t *testing.T, auth *skillsharing.Auth) *skillsharing.Authentication {
+func authentication(t *testing.T, auth *document.Auth) *credential.Authentication {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://skills.example.com/run", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &skillsharing.Authentication{
+	return &credential.Authentication{
 		Request: req,
 		Auth:    auth,
 		Origin:  "https://skills.example.com",

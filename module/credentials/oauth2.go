@@ -3,10 +3,7 @@ package credentials
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -19,8 +16,11 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/oauth2"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 func init() { caddy.RegisterModule(OAuth2{}) }
@@ -30,8 +30,8 @@ func init() { caddy.RegisterModule(OAuth2{}) }
 // `oauth2` (Skill Sharing Protocol, section 7.2.2), and the reading of indexes
 // and descriptors where `token_url` is configured.
 //
-// There is no user whose consent could be asked for, so the grant is that of
-// client credentials (RFC 6749, section 4.4), or that of a refresh token
+// There is no user to ask for consent, so the grant is that of client
+// credentials (RFC 6749, section 4.4), or that of a refresh token
 // (section 6) if one is configured.
 //
 // Tokens are kept in memory until shortly before they expire, also across
@@ -80,29 +80,17 @@ type OAuth2 struct {
 	client sealed[*client]
 	tokens sealed[*tokenStore]
 
-	poolKey string // of tokens in tokenPool; "" when there is nothing to release
+	release func() // of the tokens; nil: there are none
 	storage certmagic.Storage
 	logger  *zap.Logger
 }
 
-// client is the resolved configuration of an [OAuth2].
-type client struct {
-	id           string
-	secret       string
-	tokenURL     string // "": the descriptor's
-	scopes       []string
-	style        oauth2.AuthStyle
-	refreshToken string
-	params       url.Values
-	parts        []string // of secrets and parameters that are secrets of their own
-}
-
 // tokenPool holds the tokens obtained with each configuration, by its digest.
 // They outlive the modules, which are made anew with every reload.
-var tokenPool = caddy.NewUsagePool()
+var tokenPool = lifetime.NewPool[*tokenStore]()
 
-// authStyles are the values of [OAuth2.AuthStyle]. Letting the library find out
-// is not among them: it would send the secret twice.
+// authStyles are the values of [OAuth2.AuthStyle]. There is none for trying both, since
+// that would send the secret twice.
 var authStyles = map[string]oauth2.AuthStyle{
 	"header": oauth2.AuthStyleInHeader,
 	"params": oauth2.AuthStyleInParams,
@@ -124,8 +112,8 @@ func (OAuth2) CaddyModule() caddy.ModuleInfo {
 // configuration obtained with the same ones.
 func (o *OAuth2) Provision(ctx caddy.Context) error {
 	o.logger = logger(ctx)
-	if err := o.check(); err != nil {
-		return err
+	if fault := o.check(); fault != nil {
+		return fault
 	}
 	r := newResolver()
 	c, err := o.resolve(r)
@@ -137,110 +125,56 @@ func (o *OAuth2) Provision(ctx caddy.Context) error {
 	if c.refreshToken != "" {
 		o.storage = ctx.Storage()
 	}
-	o.poolKey = c.digest()
-	tokens, _ := tokenPool.LoadOrStore(o.poolKey, newTokenStore())
-	o.tokens = seal(tokens.(*tokenStore))
+	tokens, release, err := tokenPool.Hold(c.digest(), func() (*tokenStore, error) { return newTokenStore(), nil })
+	if err != nil {
+		return err
+	}
+	o.tokens, o.release = seal(tokens), release
 	return nil
 }
 
-// check judges what needs no resolving.
-func (o *OAuth2) check() error {
-	if err := checkAuthStyle(o.AuthStyle); err != nil {
-		return fmt.Errorf("auth_style: %w", err)
-	}
+// check finds what is wrong with the options before placeholders are replaced.
+func (o *OAuth2) check() *options.ConfigError {
 	for _, scope := range o.Scopes {
 		if err := checkScope(scope); err != nil {
-			return fmt.Errorf("scopes: %w", err)
+			return fault("scopes", err)
 		}
-	}
-	for name := range o.Params {
-		if err := checkParam(name); err != nil {
-			return fmt.Errorf("params: %w", err)
-		}
-	}
-	return nil
-}
-
-func (o *OAuth2) resolve(r *resolver) (*client, error) {
-	c := &client{scopes: o.Scopes, style: authStyles[cmp.Or(o.AuthStyle, "header")], params: make(url.Values, len(o.Params))}
-	for _, setting := range []struct {
-		option, text string
-		read         func(option, text string) (string, error)
-		target       *string
-	}{
-		{"client_id", o.ClientID, r.text, &c.id},
-		{"client_secret", o.ClientSecret, r.secret, &c.secret},
-		{"token_url", o.TokenURL, r.text, &c.tokenURL},
-		{"refresh_token", o.RefreshToken, r.secret, &c.refreshToken},
-	} {
-		value, err := setting.read(setting.option, setting.text)
-		if err != nil {
-			return nil, err
-		}
-		*setting.target = value
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Params)) {
-		for _, text := range o.Params[name] {
-			read := r.mixed
-			if name == "audience" || name == "resource" {
-				read = r.text
-			}
-			value, err := read("params "+name, text)
-			if err != nil {
-				return nil, err
-			}
-			c.params.Add(name, value)
+		switch {
+		case name == "":
+			return fault("params", errors.New("a name is missing"))
+		case slices.Contains(reservedParams, name):
+			return fault("params."+name, errors.New("cannot be set"))
 		}
 	}
-	if err := c.check(); err != nil {
-		return nil, err
+	found := cmp.Or(
+		fault("auth_style", checkAuthStyle(o.AuthStyle)),
+		fault("client_id", checkPresent(o.ClientID)),
+		fault("client_secret", checkPresent(o.ClientSecret+o.RefreshToken)),
+	)
+	if found == nil && o.TokenURL != "" && !strings.Contains(o.TokenURL, "{") {
+		_, err := parseTokenURL(o.TokenURL)
+		found = fault("token_url", err)
 	}
-	c.parts = slices.DeleteFunc(r.secrets, func(s string) bool { return s == c.secret || s == c.refreshToken })
-	if c.secret == "" {
-		c.style = oauth2.AuthStyleInParams // RFC 6749, section 3.2.1: public clients name themselves in the body
-	}
-	return c, nil
-}
-
-func (c *client) check() error {
-	if c.id == "" {
-		return errors.New("client_id: is missing")
-	}
-	if c.secret == "" && c.refreshToken == "" {
-		return errors.New("client_secret: is missing")
-	}
-	if c.tokenURL == "" {
-		return nil
-	}
-	if _, err := parseTokenURL(c.tokenURL); err != nil {
-		return fmt.Errorf("token_url: %w", err)
-	}
-	return nil
-}
-
-// digest identifies the configuration as a whole without revealing it.
-func (c *client) digest() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", *c)) // quotes texts and sorts maps
-	return hex.EncodeToString(sum[:])
+	return found
 }
 
 // Cleanup releases the tokens. Requests of the replaced configuration, which
 // may still run, go on using them.
 func (o *OAuth2) Cleanup() error {
-	if o.poolKey == "" {
-		return nil
+	if o.release != nil { // else Provision has failed
+		o.release()
 	}
-	_, err := tokenPool.Delete(o.poolKey)
-	o.poolKey = "" // a second release would be one too many
-	return err
+	return nil
 }
 
-// Suits implements [skillsharing.Credentials].
-func (o *OAuth2) Suits(auth *skillsharing.Auth) bool {
+// Supports implements [credential.Credentials].
+func (o *OAuth2) Supports(auth *document.Auth) bool {
 	if auth == nil {
 		return o.client().tokenURL != ""
 	}
-	return auth.Type == skillsharing.AuthOAuth2
+	return auth.Type == document.AuthOAuth2
 }
 
 // Authenticate sends an access token, which it fetches if there is none, as a
@@ -248,7 +182,7 @@ func (o *OAuth2) Suits(auth *skillsharing.Auth) bool {
 // asked, refuses or answers something else than a token, with
 // ENDPOINT_UNREACHABLE when it does not answer or says that it is in trouble,
 // and with INVOCATION_TIMEOUT when ctx ends first.
-func (o *OAuth2) Authenticate(ctx context.Context, a *skillsharing.Authentication) error {
+func (o *OAuth2) Authenticate(ctx context.Context, a *credential.Authentication) error {
 	endpoint, err := o.endpoint(a)
 	if err != nil {
 		return err
@@ -264,10 +198,10 @@ func (o *OAuth2) Authenticate(ctx context.Context, a *skillsharing.Authenticatio
 // bearer is how a token is sent (RFC 6750, section 2.1).
 const bearer = "Bearer "
 
-// Renew implements [skillsharing.Renewer]: it fetches a new access token unless
+// Renew implements [credential.Renewer]: it fetches a new access token unless
 // that has happened since the rejected request was authenticated. It fails as
 // Authenticate does.
-func (o *OAuth2) Renew(ctx context.Context, a *skillsharing.Authentication) (bool, error) {
+func (o *OAuth2) Renew(ctx context.Context, a *credential.Authentication) (bool, error) {
 	endpoint, err := o.endpoint(a)
 	if err != nil {
 		return false, err
@@ -291,17 +225,30 @@ func (o *OAuth2) Secrets() []string {
 	return secrets
 }
 
+// describe adds to a refused token request what the descriptor says about it:
+// callers with different descriptors share the refusal.
+func describe(err error, auth *document.Auth) error {
+	e, ok := errors.AsType[*run.Failure](err)
+	if !ok || e.Demand == nil || auth == nil || auth.OAuth2 == nil {
+		return err
+	}
+	d := *e.Demand
+	d.AuthorizationURL, d.Scopes, d.Quotes = auth.OAuth2.AuthorizationURL, auth.OAuth2.Scopes, true
+	e.Demand = &d
+	return e
+}
+
 // endpoint is the token endpoint to ask on behalf of a. The secret may go there.
-func (o *OAuth2) endpoint(a *skillsharing.Authentication) (string, error) {
+func (o *OAuth2) endpoint(a *credential.Authentication) (string, error) {
 	if o.client().tokenURL != "" {
 		return o.client().tokenURL, o.checkOrigin(a.Origin)
 	}
 	if a.Auth == nil || a.Auth.OAuth2 == nil || a.Auth.OAuth2.TokenURL == "" {
-		return "", refused("", "token_url_missing", "The descriptor names no token endpoint. "+askToConfigureTokenURL)
+		return "", refused("", refusal{"token_url_missing", "The descriptor names no token endpoint.", configureTokenURL})
 	}
 	u, err := parseTokenURL(a.Auth.OAuth2.TokenURL)
 	if err != nil {
-		return "", refused("", "token_url_invalid", "The descriptor's token endpoint is not usable. "+askToConfigureTokenURL)
+		return "", refused("", refusal{"token_url_invalid", "The descriptor's token endpoint is not usable.", configureTokenURL})
 	}
 	if err := a.MaySend(u); err != nil {
 		return "", err
@@ -315,29 +262,29 @@ func (o *OAuth2) checkOrigin(origin string) error {
 	if !hasScheme(o.client().tokenURL, "http") || hasScheme(origin, "http") {
 		return nil
 	}
-	return refused(o.client().tokenURL, "token_url_insecure",
-		"The configured token_url is an http:// address, which is used only for providers that are configured with http:// themselves. "+
-			"Ask the operator of the bridge to configure an https:// address as token_url for this provider.")
+	return refused(o.client().tokenURL, refusal{
+		"token_url_insecure",
+		"The configured token_url is an http:// address, which is used only for providers that are configured with http:// themselves.",
+		"configure an https:// address as token_url",
+	})
 }
-
-const askToConfigureTokenURL = "Ask the operator of the bridge to configure token_url for this provider."
 
 func hasScheme(address, scheme string) bool {
 	s, _, ok := strings.Cut(address, "://")
 	return ok && strings.EqualFold(s, scheme)
 }
 
-// refused is the error for a token request that is not made.
-func refused(tokenURL, reason, message string) *run.Failure {
-	e := authRequired(run.Bridge, tokenURL, reason, message)
+// refused is the error of a token request that is not made.
+func refused(tokenURL string, r refusal) *run.Failure {
+	e := authRequired(run.Bridge, tokenURL, r)
 	e.Refused = run.RuleCredential
 	return e
 }
 
-// fetcher makes the function that obtains a token for a. It may run longer than
-// the call that a belongs to, and keeps nothing else of it.
-func (o *OAuth2) fetcher(endpoint string, a *skillsharing.Authentication) fetch {
-	f := tokenRequest{client: o.client(), endpoint: endpoint, transport: a.Transport, limit: a.MaxResponseSize, secrets: o.Secrets}
+// fetcher makes the function that obtains a token for a. The function may run longer than
+// the call that a belongs to, and so keeps nothing else of it.
+func (o *OAuth2) fetcher(endpoint string, a *credential.Authentication) fetch {
+	f := tokenRequest{client: o.client(), endpoint: endpoint, transport: a.Transport, limit: a.MaxResponseSize, credentials: o}
 	key := audience{endpoint, a.Origin}
 	return func(ctx context.Context, newest refreshToken) (grantedToken, *run.Failure) {
 		// Caddy's HTTP transport takes the replacer of its placeholders from here.
@@ -347,13 +294,23 @@ func (o *OAuth2) fetcher(endpoint string, a *skillsharing.Authentication) fetch 
 			if o.client().tokenURL == "" {
 				quoting(err)
 			}
-			o.logger.Debug("no access token was obtained", // whoever reports the call that it was for warns
-				zap.String("token_url", redacted(redactURL(endpoint), o.Secrets())),
-				zap.String("code", string(err.Kind)),
+			o.logger.Debug("no access token was obtained", // the report of the call warns
+				zap.String("token_url", credential.Scrub(redactURL(endpoint), o)),
+				zap.String("code", string(document.CodeOf(err))),
 				zap.Int("status", err.HTTPStatus),
 				zap.String("error", err.Message))
 		}
 		return granted, err
+	}
+}
+
+// quoting notes that a descriptor has chosen the address that a failure names.
+func quoting(e *run.Failure) {
+	if e.Demand != nil {
+		e.Demand.Quotes = true
+	}
+	if e.Reach != nil {
+		e.Reach.Quotes = true
 	}
 }
 
@@ -418,23 +375,13 @@ func checkScope(scope string) error {
 	return nil
 }
 
-func checkParam(name string) error {
-	if name == "" {
-		return errors.New("a name is missing")
-	}
-	if slices.Contains(reservedParams, name) {
-		return fmt.Errorf("%s cannot be set", name)
-	}
-	return nil
-}
-
 // noRedirects keeps a token endpoint from forwarding the secret to another address.
 func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Interface guards
 var (
-	_ skillsharing.Credentials = (*OAuth2)(nil)
-	_ skillsharing.Renewer     = (*OAuth2)(nil)
-	_ caddy.Provisioner        = (*OAuth2)(nil)
-	_ caddy.CleanerUpper       = (*OAuth2)(nil)
+	_ credential.Credentials = (*OAuth2)(nil)
+	_ credential.Renewer     = (*OAuth2)(nil)
+	_ caddy.Provisioner      = (*OAuth2)(nil)
+	_ caddy.CleanerUpper     = (*OAuth2)(nil)
 )

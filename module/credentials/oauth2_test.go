@@ -17,7 +17,8 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -94,10 +95,10 @@ func oauth2(t *testing.T, change ...func(*credentials.OAuth2)) *credentials.OAut
 }
 
 // oauth2Auth is what a descriptor asks for.
-func oauth2Auth(tokenURL string) *skillsharing.Auth {
-	return &skillsharing.Auth{
-		Type:   skillsharing.AuthOAuth2,
-		OAuth2: &skillsharing.OAuth2{TokenURL: tokenURL, AuthorizationURL: "https://id.example.com/authorize", Scopes: map[string]string{"all": "everything"}},
+func oauth2Auth(tokenURL string) *document.Auth {
+	return &document.Auth{
+		Type:   document.AuthOAuth2,
+		OAuth2: &document.OAuth2{TokenURL: tokenURL, AuthorizationURL: "https://id.example.com/authorize", Scopes: map[string]string{"all": "everything"}},
 	}
 }
 
@@ -117,7 +118,7 @@ func bearerOf(t *testing.T, m *credentials.OAuth2, e *tokenEndpoint) string {
 }
 
 // failure is the error of authenticating with m.
-func failure(t *testing.T, m *credentials.OAuth2, a *skillsharing.Authentication) *run.Failure {
+func failure(t *testing.T, m *credentials.OAuth2, a *credential.Authentication) *run.Failure {
 	t.Helper()
 	err := m.Authenticate(t.Context(), a)
 	e, ok := errors.AsType[*run.Failure](err)
@@ -219,12 +220,12 @@ func TestTokenURLOfTheDescriptor(t *testing.T) {
 func TestTokenURLRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		configured string
-		auth       *skillsharing.Auth
+		auth       *document.Auth
 		origin     string
 		reason     string
 	}{
 		"none for discovery":   {"", nil, "https://skills.example.com", "token_url_missing"},
-		"none in descriptor":   {"", &skillsharing.Auth{Type: skillsharing.AuthOAuth2}, "https://skills.example.com", "token_url_missing"},
+		"none in descriptor":   {"", &document.Auth{Type: document.AuthOAuth2}, "https://skills.example.com", "token_url_missing"},
 		"relative":             {"", oauth2Auth("/token"), "https://skills.example.com", "token_url_invalid"},
 		"other scheme":         {"", oauth2Auth("file:///token"), "https://skills.example.com", "token_url_invalid"},
 		"with a user name":     {"", oauth2Auth("https://a:" + canary + "@x.example/"), "https://skills.example.com", "token_url_invalid"},
@@ -593,7 +594,7 @@ func TestATokenWithoutExpiryIsUsedUntilRejected(t *testing.T) {
 }
 
 // rejected is a request that carried token and was answered with 401.
-func rejected(t *testing.T, e *tokenEndpoint, token string) *skillsharing.Authentication {
+func rejected(t *testing.T, e *tokenEndpoint, token string) *credential.Authentication {
 	t.Helper()
 	a := authentication(t, oauth2Auth(tokenURL))
 	a.Transport = e

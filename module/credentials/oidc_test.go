@@ -20,7 +20,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -81,7 +81,7 @@ func (r *statusRecorder) WriteHeader(status int) {
 }
 
 // authentication is a request to a provider beside this server.
-func (s *authorizationServer) authentication(t *testing.T) *skillsharing.Authentication {
+func (s *authorizationServer) authentication(t *testing.T) *credential.Authentication {
 	t.Helper()
 	a := authentication(t, oauth2Auth(s.URL+serverPath))
 	transport := s.Client().Transport
@@ -90,7 +90,7 @@ func (s *authorizationServer) authentication(t *testing.T) *skillsharing.Authent
 }
 
 // subject is whom the server issued a token to.
-func subject(t *testing.T, provider op.OpenIDProvider, a *skillsharing.Authentication) string {
+func subject(t *testing.T, provider op.OpenIDProvider, a *credential.Authentication) string {
 	t.Helper()
 	token := strings.TrimPrefix(a.Request.Header.Get("Authorization"), "Bearer ")
 	plain, err := provider.Crypto().Decrypt(token)

@@ -8,7 +8,8 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -36,8 +37,8 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 			m := oauth2(t)
 			a := authentication(t, oauth2Auth(tokenURL))
 			a.Transport = &tokenEndpoint{answer: func(int, *http.Request) (*reply, error) { return response(test.status, test.body), nil }}
-			if e := failure(t, m, a); e.Message != test.want {
-				t.Errorf("got  %s\nwant %s", e.Message, test.want)
+			if e := failure(t, m, a); e.Text() != test.want {
+				t.Errorf("got  %s\nwant %s", e.Text(), test.want)
 			}
 		})
 	}
@@ -52,8 +53,8 @@ func TestARefusedRefreshToken(t *testing.T) {
 	a := authentication(t, oauth2Auth(tokenURL))
 	a.Transport = rotating()
 	const want = "The token endpoint refused the bridge's refresh token (invalid_grant). Ask the operator of the bridge to configure a new refresh_token for this provider."
-	if e := failure(t, m, a); e.Message != want {
-		t.Errorf("got %s", e.Message)
+	if e := failure(t, m, a); e.Text() != want {
+		t.Errorf("got %s", e.Text())
 	}
 }
 
@@ -62,7 +63,7 @@ func TestARefusedRefreshToken(t *testing.T) {
 func TestRefusalsDescribeWhatIsMissing(t *testing.T) {
 	const known = `"reason":"invalid_client","required_auth_type":"oauth2","required_by":"provider",`
 	for name, test := range map[string]struct {
-		auth   *skillsharing.Auth
+		auth   *document.Auth
 		want   string
 		quotes bool
 	}{
@@ -72,7 +73,7 @@ func TestRefusalsDescribeWhatIsMissing(t *testing.T) {
 			true,
 		},
 		"another descriptor": {
-			&skillsharing.Auth{Type: skillsharing.AuthOAuth2, OAuth2: &skillsharing.OAuth2{AuthorizationURL: "https://other.example.com/", Scopes: map[string]string{}}},
+			&document.Auth{Type: document.AuthOAuth2, OAuth2: &document.OAuth2{AuthorizationURL: "https://other.example.com/", Scopes: map[string]string{}}},
 			`{"authorization_url":"https://other.example.com/",` + known + `"scopes":{},"token_url":"https://id.example.com/token"}`,
 			true,
 		},
@@ -112,7 +113,7 @@ func TestRefusalsDescribeWhatIsMissing(t *testing.T) {
 	}
 }
 
-func withTransport(a *skillsharing.Authentication, e *tokenEndpoint) *skillsharing.Authentication {
+func withTransport(a *credential.Authentication, e *tokenEndpoint) *credential.Authentication {
 	a.Transport = e
 	return a
 }

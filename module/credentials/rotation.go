@@ -2,10 +2,7 @@ package credentials
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"io/fs"
 	"time"
 
@@ -20,10 +17,10 @@ import (
 // fetch: once the token endpoint has issued it, the one before is lost.
 const saveTimeout = 5 * time.Second
 
-// rotation uses a refresh token of which only the newest is good: token
-// endpoints may issue another with every use (RFC 6749, section 6), and may take
-// the use of an older one for theft (RFC 9700, section 4.14.2). So the newest is
-// kept in Caddy's storage, and one instance at a time uses it.
+// rotation uses the newest refresh token: a token endpoint may replace it with every
+// use (RFC 6749, section 6), and may treat the use of an older one as theft (RFC 9700,
+// section 4.14.2). So the newest is kept in Caddy's storage, and one instance at a time
+// uses it.
 type rotation struct {
 	storage    certmagic.Storage
 	logger     *zap.Logger
@@ -40,21 +37,10 @@ type record struct {
 	Configured string `json:"configured"`
 }
 
-// rotationName names the record of a client's refresh token at a token endpoint.
-func (c *client) rotationName(endpoint string) string {
-	return digest(c.id, endpoint, c.refreshToken)
-}
-
-// digest identifies texts without revealing them.
-func digest(texts ...string) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q", texts))
-	return hex.EncodeToString(sum[:])
-}
-
 func (r rotation) key() string { return "skill_bridge/oauth2/" + r.name + ".json" }
 
-// do makes a token request with the newest refresh token, and keeps the one that
-// is issued with the answer.
+// do makes a token request with the newest refresh token, and stores the one in the
+// response.
 func (r rotation) do(ctx context.Context, newest refreshToken,
 	request func(context.Context, string) (grantedToken, *run.Failure),
 ) (grantedToken, *run.Failure) {
@@ -76,9 +62,8 @@ func (r rotation) do(ctx context.Context, newest refreshToken,
 	return granted, err
 }
 
-// lock keeps other instances from using the same refresh token. Without a
-// working storage there is nothing to coordinate with, so it goes on without,
-// with a warning.
+// lock keeps other instances from using the same refresh token. If the storage fails, it
+// logs a warning and goes on without a lock.
 func (r rotation) lock(ctx context.Context) (unlock func(), failure *run.Failure) {
 	name := "skill_bridge_oauth2_" + r.name
 	err := r.storage.Lock(ctx, name)
@@ -109,8 +94,8 @@ func (r rotation) unlock(name string) {
 	}
 }
 
-// newest is the refresh token to use: the stored one, which any instance may
-// have replaced meanwhile, unless storing the one at hand has failed.
+// newest is the refresh token to use: the stored one, which another instance may have
+// replaced, unless storing the known one has failed.
 func (r rotation) newest(ctx context.Context, known refreshToken) refreshToken {
 	if known.unsaved {
 		return known
@@ -124,7 +109,7 @@ func (r rotation) newest(ctx context.Context, known refreshToken) refreshToken {
 	return known
 }
 
-// load reads the record. It is "" where there is none, or none that can be used.
+// load reads the stored refresh token; "": there is none that can be used.
 func (r rotation) load(ctx context.Context) string {
 	b, err := r.storage.Load(ctx, r.key())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -146,7 +131,7 @@ func (r rotation) load(ctx context.Context) string {
 	return rec.RefreshToken
 }
 
-// save stores a refresh token and tells whether that succeeded.
+// save stores a refresh token and reports whether that succeeded.
 func (r rotation) save(token string) bool {
 	b, err := json.Marshal(record{RefreshToken: token, Configured: digest(r.configured)})
 	if err == nil {

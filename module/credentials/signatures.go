@@ -10,18 +10,18 @@ import (
 // maxSignatures is how many of the newest signatures are known.
 const maxSignatures = 16 << 10
 
-// signatures are those that were sent lately, of which requests about one run have the
-// same. They are known without their padding.
+// signatures are the newest that were sent, without their padding. Requests about one run
+// have the same one.
 type signatures struct {
 	size atomic.Int64 // of each, in bytes; 0 before the first
 
 	mu     sync.Mutex
 	known  map[string]bool
 	newest []string // a ring
-	next   int      // of it to be replaced, when it is full
+	next   int      // the oldest of a full ring
 
-	// begun counts the known signatures by their beginnings, so that nearly nowhere in a
-	// text that is searched, however long it is, anyone has to look further, or wait.
+	// begun counts the known signatures by their beginnings, so that a search takes the
+	// lock at almost no position of a text.
 	begun [1 << 16]atomic.Int32
 }
 
@@ -49,13 +49,13 @@ func (s *signatures) add(signature string) {
 	s.size.Store(int64(len(signature)))
 }
 
-// in returns the signatures that stand in text, whatever stands around them.
+// in returns the known signatures that a text contains.
 func (s *signatures) in(text []byte) (found []string) {
 	size := int(s.size.Load())
 	if size == 0 {
 		return nil
 	}
-	run := 0 // of characters of signatures, up to here, that are not found yet
+	run := 0 // how many characters before this one may belong to a signature
 	for i, c := range text {
 		if !inSignature[c] {
 			run = 0
@@ -81,7 +81,7 @@ func (s *signatures) has(candidate []byte) bool {
 
 // beginning is 16 bits that depend on the first 8 bytes of a signature.
 func beginning(signature []byte) uint64 {
-	const multiplier = 0x9E3779B97F4A7C15 // spreads what the characters differ in over the highest bits
+	const multiplier = 0x9E3779B97F4A7C15 // spreads the differences of characters over the highest bits
 	return binary.LittleEndian.Uint64(signature) * multiplier >> 48
 }
 

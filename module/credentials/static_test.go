@@ -15,7 +15,8 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -23,25 +24,25 @@ func TestAPIKey(t *testing.T) {
 	t.Setenv("BRIDGE_KEY", canary)
 	for name, test := range map[string]struct {
 		module      credentials.APIKey
-		auth        *skillsharing.Auth
+		auth        *document.Auth
 		header, key string
 	}{
 		"default header": {
-			credentials.APIKey{Key: "{env.BRIDGE_KEY}"}, &skillsharing.Auth{Type: skillsharing.AuthAPIKey}, "X-API-Key", canary,
+			credentials.APIKey{Key: "{env.BRIDGE_KEY}"}, &document.Auth{Type: document.AuthAPIKey}, "X-API-Key", canary,
 		},
 		"discovery": {
 			credentials.APIKey{Key: "{env.BRIDGE_KEY}"}, nil, "X-API-Key", canary,
 		},
 		"header of the descriptor": {
-			credentials.APIKey{Key: "{env.BRIDGE_KEY}"}, &skillsharing.Auth{Type: skillsharing.AuthAPIKey, Header: "X-Mine"}, "X-Mine", canary,
+			credentials.APIKey{Key: "{env.BRIDGE_KEY}"}, &document.Auth{Type: document.AuthAPIKey, Header: "X-Mine"}, "X-Mine", canary,
 		},
 		"configured header and prefix": {
 			credentials.APIKey{Key: "{env.BRIDGE_KEY}", Header: "Authorization", Prefix: "Bearer "},
-			&skillsharing.Auth{Type: skillsharing.AuthAPIKey, Header: "X-Mine"}, "Authorization", "Bearer " + canary,
+			&document.Auth{Type: document.AuthAPIKey, Header: "X-Mine"}, "Authorization", "Bearer " + canary,
 		},
 		"configured header instead of a forbidden one": {
 			credentials.APIKey{Key: "{env.BRIDGE_KEY}", Header: "X-Key"},
-			&skillsharing.Auth{Type: skillsharing.AuthAPIKey, Header: "Host"}, "X-Key", canary,
+			&document.Auth{Type: document.AuthAPIKey, Header: "Host"}, "X-Key", canary,
 		},
 		"written literally": {
 			credentials.APIKey{Key: "k"}, nil, "X-API-Key", "k",
@@ -81,7 +82,7 @@ func TestAPIKeyInAForbiddenHeader(t *testing.T) {
 	t.Setenv("BRIDGE_KEY", canary)
 	m := provisioned(t, credentials.APIKey{Key: "{env.BRIDGE_KEY}"})
 	for _, header := range []string{"Host", "content-length", "X Y", "A\r\nB", "\xff", strings.Repeat("ä", 1000)} {
-		a := authentication(t, &skillsharing.Auth{Type: skillsharing.AuthAPIKey, Header: header})
+		a := authentication(t, &document.Auth{Type: document.AuthAPIKey, Header: header})
 		err := m.Authenticate(t.Context(), a)
 		e, ok := errors.AsType[*run.Failure](err)
 		if !ok {
@@ -104,7 +105,7 @@ func TestAPIKeyInAForbiddenHeader(t *testing.T) {
 func TestHeaders(t *testing.T) {
 	t.Setenv("BRIDGE_BASIC", canary)
 	m := provisioned(t, credentials.Headers{Headers: map[string]string{"authorization": "Basic {env.BRIDGE_BASIC}", "X-Tenant": "acme"}})
-	a := authentication(t, &skillsharing.Auth{Type: skillsharing.AuthCustom})
+	a := authentication(t, &document.Auth{Type: document.AuthCustom})
 	a.Request.Header.Set("X-Tenant", "other")
 	if err := m.Authenticate(t.Context(), a); err != nil {
 		t.Fatal(err)
@@ -126,19 +127,19 @@ func TestPartsAreSecrets(t *testing.T) {
 	t.Setenv("BRIDGE_KEY", canary)
 	t.Setenv("BRIDGE_BEARER", "bearer  "+canary)
 	t.Setenv("BRIDGE_SHORT", "agent")
-	key := func(key string) skillsharing.Credentials {
+	key := func(key string) credential.Credentials {
 		return provisioned(t, credentials.APIKey{Key: key, Header: "Authorization"})
 	}
-	header := func(name, value string) skillsharing.Credentials {
+	header := func(name, value string) credential.Credentials {
 		return provisioned(t, credentials.Headers{Headers: map[string]string{name: value}})
 	}
-	params := func(name, value string) skillsharing.Credentials {
+	params := func(name, value string) credential.Credentials {
 		return oauth2(t, func(m *credentials.OAuth2) {
 			m.ClientSecret, m.Params = "another secret", map[string][]string{name: {value}}
 		})
 	}
 	for name, tc := range map[string]struct {
-		credentials skillsharing.Credentials
+		credentials credential.Credentials
 		want        []string
 	}{
 		"whole":                   {key("{env.BRIDGE_KEY}"), []string{canary}},
@@ -207,7 +208,7 @@ func TestHMAC(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := provisioned(t, test.module)
-			a := authentication(t, &skillsharing.Auth{Type: skillsharing.AuthCustom})
+			a := authentication(t, &document.Auth{Type: document.AuthCustom})
 			a.Body = test.body
 			if err := m.Authenticate(t.Context(), a); err != nil {
 				t.Fatal(err)
@@ -243,7 +244,7 @@ func TestHMAC(t *testing.T) {
 // The path is signed as it stands in the request, with its query.
 func TestHMACOfPath(t *testing.T) {
 	m := provisioned(t, credentials.HMAC{Secret: "Jefe"})
-	a := authentication(t, &skillsharing.Auth{Type: skillsharing.AuthCustom})
+	a := authentication(t, &document.Auth{Type: document.AuthCustom})
 	u, err := url.Parse("https://skills.example.com/run/a%2Fb?x=1&y=%20")
 	if err != nil {
 		t.Fatal(err)
@@ -281,11 +282,11 @@ func TestSignaturesAreForgotten(t *testing.T) {
 }
 
 func TestSuits(t *testing.T) {
-	auths := []*skillsharing.Auth{
-		nil, {Type: skillsharing.AuthAPIKey}, {Type: skillsharing.AuthOAuth2}, {Type: skillsharing.AuthCustom}, {Type: skillsharing.AuthNone},
+	auths := []*document.Auth{
+		nil, {Type: document.AuthAPIKey}, {Type: document.AuthOAuth2}, {Type: document.AuthCustom}, {Type: document.AuthNone},
 	}
 	for name, test := range map[string]struct {
-		module skillsharing.Credentials
+		module credential.Credentials
 		want   []bool
 	}{
 		"api_key": {provisioned(t, credentials.APIKey{Key: "k"}), []bool{true, true, false, false, false}},
@@ -298,7 +299,7 @@ func TestSuits(t *testing.T) {
 		},
 	} {
 		for i, auth := range auths {
-			if got := test.module.Suits(auth); got != test.want[i] {
+			if got := test.module.Supports(auth); got != test.want[i] {
 				t.Errorf("%s: %+v: got %v", name, auth, got)
 			}
 		}
@@ -354,7 +355,7 @@ func TestProvisionErrors(t *testing.T) {
 		},
 		"auth_style":     {&credentials.OAuth2{ClientID: "me", ClientSecret: "{env.BRIDGE_SECRET}", AuthStyle: "auto"}, "auth_style: must be"},
 		"scope":          {&credentials.OAuth2{ClientID: "me", ClientSecret: "{env.BRIDGE_SECRET}", Scopes: []string{"a\nb"}}, "scopes: a scope"},
-		"reserved param": {&credentials.OAuth2{ClientID: "me", ClientSecret: "{env.BRIDGE_SECRET}", Params: map[string][]string{"scope": {"a"}}}, "params: scope cannot be set"},
+		"reserved param": {&credentials.OAuth2{ClientID: "me", ClientSecret: "{env.BRIDGE_SECRET}", Params: map[string][]string{"scope": {"a"}}}, "params.scope: cannot be set"},
 		"unnamed param":  {&credentials.OAuth2{ClientID: "me", ClientSecret: "{env.BRIDGE_SECRET}", Params: map[string][]string{"": {"a"}}}, "params: a name is missing"},
 		"unset param":    {&credentials.OAuth2{ClientID: "me", ClientSecret: "{env.BRIDGE_SECRET}", Params: map[string][]string{"a": {"{env.BRIDGE_UNSET}"}}}, "params a: placeholder {env.BRIDGE_UNSET}"},
 	} {

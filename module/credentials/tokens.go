@@ -7,26 +7,27 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 const (
 	// fetchTimeout bounds the fetching of a token.
 	fetchTimeout = 10 * time.Second
-	// failureLifetime is how long a refusal of the token endpoint stands for
-	// later requests, and how long a failed early refresh is not repeated.
+	// failureLifetime is for how long a refusal of the token endpoint answers later
+	// calls, and a failed early refresh is not repeated.
 	failureLifetime = 5 * time.Second
-	// firstRenewal is how long after a token was fetched because a provider had rejected
-	// the one before, that one is not replaced for being rejected, too; lastRenewal is
-	// what that grows to where it happens again and again: then the tokens are not the
-	// reason. Until then the token is tried with every call.
+	// firstRenewal is for how long a token that replaced a rejected one is not replaced,
+	// though it is rejected, too. It doubles each time, up to lastRenewal: if a provider
+	// rejects token after token, they are not the reason. Calls go on trying the token.
 	firstRenewal = 5 * time.Second
 	lastRenewal  = time.Minute
 	// longestWait bounds what a token endpoint can ask for (Retry-After).
 	longestWait = 10 * time.Minute
-	// replacedLifetime is how long a replaced token counts as a secret if it is not known
-	// when it expires, and maxReplaced how many do: more than are replaced in two hours in
-	// which each is rejected.
+	// replacedLifetime is for how long a replaced token without an expiry counts as a
+	// secret, and maxReplaced is how many of a grant do: more than are replaced in two
+	// hours if each is rejected.
 	replacedLifetime = 24 * time.Hour
 	maxReplaced      = 128
 	// maxEarly is how long before its expiry a token is replaced at most.
@@ -40,26 +41,27 @@ const (
 // all modules with this configuration and outlives each of them, so it keeps
 // data only.
 type tokenStore struct {
-	mu     sync.Mutex
-	grants map[audience]*grant
+	mu      sync.Mutex
+	grants  map[audience]*grant
+	fetches singleflight.Group // keyed by audience
 }
 
 func newTokenStore() *tokenStore { return &tokenStore{grants: make(map[audience]*grant)} }
 
-// audience is whom a token comes from and whom it is for.
+// audience is the token endpoint that issues a token and the origin that it is sent to.
 type audience struct{ tokenURL, origin string }
 
-// grant is what is known of one audience. The store's lock guards it.
+// grant is the state of one audience. The store's lock guards it.
 type grant struct {
 	token    *accessToken  // nil: none, or rejected
 	replaced []accessToken // the tokens before, oldest first, which runs and providers may still use
 	refresh  refreshToken
 
-	failure   *run.Failure  // of the last fetch, which stands until asking again makes sense
-	until     time.Time     // when that is; zero: it does
+	failure   *run.Failure  // of the last fetch, if it answers calls until then
+	until     time.Time     // when the token endpoint is asked again; zero: at once
 	renewable time.Time     // when a rejected token may be replaced again
-	renewal   time.Duration // how long that was put off
-	inFlight  *flight       // nil: no fetch is under way
+	renewal   time.Duration // how long that was delayed
+	fetching  bool
 }
 
 // replace puts a token in the place of another, or none. The one before remains a
@@ -74,18 +76,18 @@ func (g *grant) replace(token *accessToken, now time.Time) {
 	g.token = token
 }
 
-// putOff notes that a rejected token is being replaced, and how long the next one is
-// not.
+// putOff records that a rejected token is being replaced, and delays the next
+// replacement.
 func (g *grant) putOff(now time.Time) {
 	if g.token.obtained.IsZero() || now.Sub(g.token.obtained) > 2*g.renewal {
-		g.renewal = 0 // that one was good for a while
+		g.renewal = 0 // the rejected token was accepted for a while
 	}
 	g.renewal = min(max(firstRenewal, 2*g.renewal), lastRenewal)
 	g.renewable = now.Add(g.renewal)
 }
 
-// waiting returns the failure that stands for what would be asked now, nil if asking
-// makes sense.
+// waiting returns the failure that answers a call instead of the token endpoint; nil: the
+// endpoint is asked.
 func (g *grant) waiting(now time.Time) *run.Failure {
 	if g.failure == nil || !now.Before(g.until) {
 		return nil
@@ -104,7 +106,7 @@ type accessToken struct {
 	expires  time.Time // zero: not stated, so used until it is rejected
 }
 
-// usable tells whether a token that was replaced may still be accepted by someone.
+// usable reports whether a provider may still accept a token that was replaced.
 func (t *accessToken) usable(now time.Time) bool {
 	if t.expires.IsZero() {
 		return now.Sub(t.obtained) < replacedLifetime
@@ -116,7 +118,7 @@ func (t *accessToken) valid(now time.Time) bool {
 	return t != nil && (t.expires.IsZero() || now.Before(t.expires))
 }
 
-// ageing tells whether it is time to replace the token: in the last tenth of its
+// ageing reports whether it is time to replace the token: in the last tenth of its
 // life, or its last minute if that is shorter.
 func (t *accessToken) ageing(now time.Time) bool {
 	if t.expires.IsZero() {
@@ -132,51 +134,37 @@ type refreshToken struct {
 	unsaved bool   // storage holds an older one
 }
 
-// grantedToken is the fruit of a token request.
+// grantedToken is the result of a token request.
 type grantedToken struct {
 	access  accessToken
 	refresh refreshToken
-	after   time.Duration // that the token endpoint does not want to be asked again for, if it failed
+	after   time.Duration // Retry-After of a response that is an error
 }
 
 // fetch obtains a token. newest is the refresh token that the fetch before
 // returned, and the new one is returned even beside an error.
 type fetch func(ctx context.Context, newest refreshToken) (grantedToken, *run.Failure)
 
-// flight is a fetch that is under way, for everyone who waits for it. Its result
-// is set before done is closed.
-type flight struct {
-	done  chan struct{}
-	token string
-	err   *run.Failure
-}
-
-// get returns a token for key: the one at hand while it is valid, else one that
-// f obtains. Shortly before a token expires it starts to replace it, without
-// waiting.
+// get returns a token for key: the known one while it is valid, else one that f obtains.
+// Shortly before the token expires, it starts to replace it, without waiting.
 func (s *tokenStore) get(ctx context.Context, key audience, f fetch) (string, error) {
 	now := time.Now()
 	s.mu.Lock()
 	g := s.grant(key)
 	if g.token.valid(now) {
 		token := g.token.value
-		if g.token.ageing(now) && g.inFlight == nil && !now.Before(g.until) {
-			s.launch(g, f)
+		if g.token.ageing(now) && !now.Before(g.until) {
+			s.fetch(key, g, f)
 		}
 		s.mu.Unlock()
 		return token, nil
 	}
-	join, err := s.join(g, now, f)
-	s.mu.Unlock()
-	if err != nil {
-		return "", err
-	}
-	return join.wait(ctx)
+	return s.await(ctx, key, g, f)
 }
 
-// renew replaces the rejected token of key, unless that has happened already,
-// and tells whether there is another one now. It fails if that was done just before:
-// a provider that accepts no token has not the token endpoint asked for every call.
+// renew replaces the rejected token of key, unless that has happened already, and reports
+// whether there is another one now. It fails if a token was renewed shortly before: a
+// provider that accepts no token must not cause a token request for every call.
 func (s *tokenStore) renew(ctx context.Context, key audience, rejected string, f fetch) (bool, error) {
 	now := time.Now()
 	s.mu.Lock()
@@ -193,17 +181,12 @@ func (s *tokenStore) renew(ctx context.Context, key audience, rejected string, f
 		g.putOff(now)
 		g.replace(nil, now)
 	}
-	join, err := s.join(g, now, f)
-	s.mu.Unlock()
-	if err != nil {
-		return false, err
-	}
-	token, err := join.wait(ctx)
+	token, err := s.await(ctx, key, g, f)
 	return err == nil && token != rejected, err
 }
 
-// use notes the refresh token that a request is about to carry: it is a secret
-// from then on, not only when the request has been answered.
+// use records the refresh token that a request is about to send: it is a secret from
+// then on, not only once the response has come.
 func (s *tokenStore) use(key audience, refresh string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,48 +234,64 @@ func (s *tokenStore) evict(now time.Time) {
 	var victim audience
 	for key, g := range s.grants {
 		victim = key
-		if !g.token.valid(now) && g.inFlight == nil {
+		if !g.token.valid(now) && !g.fetching {
 			break
 		}
 	}
 	delete(s.grants, victim)
 }
 
-// join returns the fetch to wait for, or the refusal that spares it. The caller
-// holds the lock.
-func (s *tokenStore) join(g *grant, now time.Time, f fetch) (*flight, error) {
-	if g.inFlight != nil {
-		return g.inFlight, nil
+// await returns the token of the fetch in progress, or of a new one, unless a failure still
+// stands for it, or ctx ends before. The caller holds the lock, which await releases.
+func (s *tokenStore) await(ctx context.Context, key audience, g *grant, f fetch) (string, error) {
+	if !g.fetching {
+		if failure := g.waiting(time.Now()); failure != nil {
+			s.mu.Unlock()
+			return "", failure
+		}
 	}
-	if failure := g.waiting(now); failure != nil {
-		return nil, failure
+	fetched := s.fetch(key, g, f)
+	s.mu.Unlock()
+	select {
+	case r := <-fetched:
+		if failure, ok := r.Err.(*run.Failure); ok {
+			return "", clone(failure)
+		}
+		return r.Val.(string), nil
+	case <-ctx.Done():
+		return "", &run.Failure{
+			Kind:     run.DeadlineExceeded,
+			Message:  "The call ended before the token endpoint had answered.",
+			Phase:    run.PhaseAuth,
+			By:       run.Bridge,
+			Executed: run.ExecutedNo,
+			Cause:    context.Cause(ctx),
+		}
 	}
-	return s.launch(g, f), nil
 }
 
-// launch starts a fetch that no caller's end can interrupt, since others may be
-// waiting for it; nor can the end of the configuration, for as long as a fetch may
-// take: the token endpoint may just be replacing a refresh token, which would be
-// lost. The caller holds the lock.
-func (s *tokenStore) launch(g *grant, f fetch) *flight {
-	fl := &flight{done: make(chan struct{})}
-	g.inFlight = fl
+// fetch starts a fetch unless one is in progress. It goes on when its callers end, since
+// others may be waiting for it, and when the configuration ends: the token endpoint may
+// just be replacing a refresh token, which would be lost. The caller holds the lock.
+func (s *tokenStore) fetch(key audience, g *grant, f fetch) <-chan singleflight.Result {
+	g.fetching = true
 	newest := g.refresh
-	go func() {
-		defer close(fl.done)
+	return s.fetches.DoChan(key.tokenURL+" "+key.origin, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
 		defer cancel()
-		granted, err := guarded(ctx, f, newest)
+		granted, failure := guarded(ctx, f, newest)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		g.land(granted, err)
-		fl.token, fl.err = granted.access.value, err
-	}()
-	return fl
+		g.land(granted, failure)
+		if failure != nil {
+			return nil, failure
+		}
+		return granted.access.value, nil
+	})
 }
 
-// guarded makes an error of a panic: storage is a module that anybody may have
-// written, and the goroutine is nobody's to recover.
+// guarded turns a panic, which a storage module may cause, into an error: nothing else
+// recovers in this goroutine.
 func guarded(ctx context.Context, f fetch, newest refreshToken) (granted grantedToken, err *run.Failure) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -307,10 +306,10 @@ func guarded(ctx context.Context, f fetch, newest refreshToken) (granted granted
 	return f(ctx, newest)
 }
 
-// land notes the outcome of a fetch. The caller holds the lock.
+// land records the result of a fetch. The caller holds the lock.
 func (g *grant) land(granted grantedToken, err *run.Failure) {
 	now := time.Now()
-	g.inFlight = nil
+	g.fetching = false
 	g.refresh = granted.refresh
 	g.failure, g.until = nil, time.Time{}
 	if err == nil {
@@ -323,30 +322,10 @@ func (g *grant) land(granted grantedToken, err *run.Failure) {
 	}
 }
 
-// cacheable tells whether asking again at once would be pointless: the token
-// endpoint has refused. A network or a server in trouble may recover any time.
+// cacheable reports whether a failure is kept: the token endpoint has refused. A network
+// or a server that fails may recover at any time.
 func cacheable(err *run.Failure) bool {
 	return err.Kind == run.AuthRequired && err.HTTPStatus >= 400 && err.HTTPStatus < 500
-}
-
-// wait returns what the fetch obtains, unless ctx ends before.
-func (fl *flight) wait(ctx context.Context) (string, error) {
-	select {
-	case <-fl.done:
-	case <-ctx.Done():
-		return "", &run.Failure{
-			Kind:     run.DeadlineExceeded,
-			Message:  "The call ended before the token endpoint had answered.",
-			Phase:    run.PhaseAuth,
-			By:       run.Bridge,
-			Executed: run.ExecutedNo,
-			Cause:    context.Cause(ctx),
-		}
-	}
-	if fl.err != nil {
-		return "", clone(fl.err)
-	}
-	return fl.token, nil
 }
 
 // clone gives each caller an error of its own, to add to.

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // callInProgress is what the admin API shows of one.
@@ -33,21 +34,21 @@ func TestR52RunsOfGetRunAreShown(t *testing.T) {
 	p.On("acme/soon", hostile.Invoke, hostile.Accept(0))
 	gate := hostile.NewGate(t)
 	p.On("acme/soon", hostile.Status, gate.Then(hostile.Usual()))
-	c := hostile.StartCaddy(t, hostile.AdminAPI+withProvider(p))
+	c := testbed.StartCaddy(t, testbed.AdminAPI+withProvider(p))
 	token := leave(t, c.Client, p, "acme.soon")
 	shown := func(method string) callInProgress {
 		t.Helper()
 		var runs struct {
 			Runs []callInProgress `json:"runs"`
 		}
-		a := c.With(hostile.Fresh()).Send(http.MethodGet, c.Admin()+"/skill_bridge/runs", "")
+		a := c.With(testbed.Fresh()).Send(http.MethodGet, c.Admin()+"/skill_bridge/runs", "")
 		if err := json.Unmarshal(a.Body, &runs); err != nil || len(runs.Runs) != 1 || runs.Runs[0].Method != method {
 			t.Fatalf("not one call of %s: %v", method, a)
 		}
 		return runs.Runs[0]
 	}
-	answered := begin(func() hostile.Answer { return getRun(c.Client, token) })
-	hostile.Eventually(t, patience, func() bool { return gate.Waiting() == 1 }, "the run is asked for")
+	answered := begin(func() testbed.Answer { return getRun(c.Client, token) })
+	testbed.Eventually(t, patience, func() bool { return gate.Waiting() == 1 }, "the run is asked for")
 	got := shown("get_run")
 	if got.Namespace != "acme" || got.SkillID != "acme/soon" || got.ExecutionID != "run-1" || time.Since(got.Accepted) > patience {
 		t.Errorf("get_run: %+v", got)
@@ -74,7 +75,7 @@ func TestR52StandardLogger(t *testing.T) {
 	if err := caddy.Validate(validated); err != nil || writer() == ours {
 		t.Errorf("validated: %s, %v", writer(), err)
 	}
-	c := hostile.StartCaddy(t, config)
+	c := testbed.StartCaddy(t, config)
 	for _, next := range []string{config, withProvider(p, "timeout 9s"), config} {
 		if err := c.Reload(next); err != nil || writer() != ours {
 			t.Errorf("running: %s, %v", writer(), err)

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // R5 and R6: whatever ends a connection after the invocation was read, it is not
 // repeated, even where the provider consents to repetitions: an answer says that
 // it may have been executed.
 func TestR05BrokenAfterReading(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo", Edit: consent(5, 1)})
 	for name, action := range map[string]hostile.Action{
 		"reset":                        hostile.Reset(),
@@ -33,7 +34,7 @@ func TestR05BrokenAfterReading(t *testing.T) {
 				if !reused {
 					lines = append(lines, withoutKeepAlive)
 				}
-				c := hostile.StartCaddy(t, withProvider(p, lines...))
+				c := testbed.StartCaddy(t, withProvider(p, lines...))
 				p.Script("acme/echo", hostile.Invoke, func(n int) hostile.Action {
 					if n%2 == 1 {
 						return hostile.Usual() // and so there is a connection to be used again
@@ -55,7 +56,7 @@ func TestR05BrokenAfterReading(t *testing.T) {
 // R5: a GET is repeated by package net/http where nobody keeps it from doing so,
 // and by the bridge only if the provider consents.
 func TestR05OtherMethods(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	for name, test := range map[string]struct {
 		method  string
 		consent bool
@@ -76,7 +77,7 @@ func TestR05OtherMethods(t *testing.T) {
 				}
 			}})
 			p.On("acme/echo", hostile.Invoke, hostile.Usual(), hostile.Reset())
-			c := hostile.StartCaddy(t, withProvider(p))
+			c := testbed.StartCaddy(t, withProvider(p))
 			want{outcome: "completed"}.check(t, c.Execute("acme.echo", nil))
 			a := c.Execute("acme.echo", nil)
 			want{"ENDPOINT_UNREACHABLE", "invoke", "maybe", "none", "bridge"}.check(t, a)
@@ -91,14 +92,14 @@ func TestR05OtherMethods(t *testing.T) {
 // to use one again may be too late: then the call is made on another connection
 // if nothing was written, and not repeated if something was.
 func TestR06IdleConnectionRace(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
-	c := hostile.StartCaddy(t, withProvider(p, "circuit_breaker off", "retry_budget 100"))
+	c := testbed.StartCaddy(t, withProvider(p, "circuit_breaker off", "retry_budget 100"))
 	p.On("acme/echo", hostile.Invoke, hostile.ThenClose(hostile.Usual()))
-	r := hostile.Load{
+	r := testbed.Load{
 		Workers: 8, Calls: 400,
-		Do: func(int, int) hostile.Answer { return c.Execute("acme.echo", nil) },
-		Done: func(_, _ int, a hostile.Answer) {
+		Do: func(int, int) testbed.Answer { return c.Execute("acme.echo", nil) },
+		Done: func(_, _ int, a testbed.Answer) {
 			switch n := p.Posts(a.Call); {
 			case n > 1, n == 0 && a.Outcome() == "completed":
 				t.Errorf("%d invocations of one call: %s", n, a)
@@ -120,7 +121,7 @@ func TestR06IdleConnectionRace(t *testing.T) {
 // come from an agent to a provider; and where the provider chose it for its API
 // key, it does not have that effect.
 func TestR07IdempotencyKey(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	for _, header := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
 		p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/keyed", Auth: hostile.APIKey(header)})
 		for skill, sent := range map[string]bool{"echo": false, "keyed": true} {
@@ -131,8 +132,8 @@ func TestR07IdempotencyKey(t *testing.T) {
 					}
 					return hostile.Reset()
 				})
-				c := hostile.StartCaddy(t, hostile.Bridge("provider "+p.URL()+" {", "\tnamespace acme", "\tcredentials api_key the-key", "}", "allow_anonymous"))
-				client := c.With(hostile.Header(header, "the-agents-own"))
+				c := testbed.StartCaddy(t, testbed.Bridge("provider "+p.URL()+" {", "\tnamespace acme", "\tcredentials api_key the-key", "}", "allow_anonymous"))
+				client := c.With(testbed.Header(header, "the-agents-own"))
 				p.MustNotReceive("the-agents-own")
 				for range 5 {
 					want{outcome: "completed"}.check(t, client.Execute("acme."+skill, nil))
@@ -156,7 +157,7 @@ func TestR07IdempotencyKey(t *testing.T) {
 // request is cancelled then.
 func TestR08Hanging(t *testing.T) {
 	const short, long = 400, 60_000
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	for name, test := range map[string]struct {
 		agent, descriptor int
 		operator          string
@@ -175,11 +176,11 @@ func TestR08Hanging(t *testing.T) {
 				}
 			}})
 			p.On("acme/echo", hostile.Invoke, hostile.Hang())
-			c := hostile.StartCaddy(t, withProvider(p, test.operator))
+			c := testbed.StartCaddy(t, withProvider(p, test.operator))
 			c.Call("describe_skill", hostile.Object{"name": "acme.echo"}) // so that its documents take no time
 			client := c.Client
 			if test.agent > 0 {
-				client = c.With(hostile.Param("timeout_ms", test.agent))
+				client = c.With(testbed.Param("timeout_ms", test.agent))
 			}
 			a := client.Execute("acme.echo", nil)
 			want{"INVOCATION_TIMEOUT", "invoke", "maybe", "none", "bridge"}.check(t, a)
@@ -190,7 +191,7 @@ func TestR08Hanging(t *testing.T) {
 			if body := p.Requests("acme/echo", hostile.Invoke)[0].Body; !strings.Contains(body, `"timeout_ms":400}`) {
 				t.Errorf("the provider was told otherwise: %s", body)
 			}
-			hostile.Eventually(t, patience, func() bool { return p.Hanging() == 0 }, "the request is cancelled")
+			testbed.Eventually(t, patience, func() bool { return p.Hanging() == 0 }, "the request is cancelled")
 		})
 	}
 }
@@ -198,11 +199,11 @@ func TestR08Hanging(t *testing.T) {
 // R16: an answer that comes byte by byte, or stops in the middle, ends with the
 // call's time.
 func TestR16SlowAnswer(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	body := `{"execution_id":"run-1","status":"completed","output":"` + strings.Repeat("a", 1000) + `"}`
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
-	c := hostile.StartCaddy(t, withProvider(p))
-	client := c.With(hostile.Timeout(500 * time.Millisecond))
+	c := testbed.StartCaddy(t, withProvider(p))
+	client := c.With(testbed.Timeout(500 * time.Millisecond))
 	want{outcome: "completed"}.check(t, c.Execute("acme.echo", nil))
 	for name, action := range map[string]hostile.Action{
 		"body by bytes":   hostile.DripBody(hostile.Every(5*time.Millisecond), http.StatusOK, body),
@@ -217,7 +218,7 @@ func TestR16SlowAnswer(t *testing.T) {
 			if a.Took > patience {
 				t.Errorf("took %s", a.Took)
 			}
-			hostile.Eventually(t, patience, func() bool { return p.Hanging() == 0 }, "the request is cancelled")
+			testbed.Eventually(t, patience, func() bool { return p.Hanging() == 0 }, "the request is cancelled")
 		})
 	}
 
@@ -229,9 +230,9 @@ func TestR16SlowAnswer(t *testing.T) {
 // R16: a body that stands still is given up long before the call's time, as a
 // connection that was dropped: an invocation is not repeated, and a poll is.
 func TestR16StalledBody(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo", Edit: consent(5, 1)})
-	c := hostile.StartCaddy(t, withProvider(p, "limits {", "\tbody_timeout 100ms", "}", "timeout 10m"))
+	c := testbed.StartCaddy(t, withProvider(p, "limits {", "\tbody_timeout 100ms", "}", "timeout 10m"))
 	p.On("acme/echo", hostile.Invoke, hostile.HangMidBody())
 	a := c.Execute("acme.echo", nil)
 	want{"ENDPOINT_UNREACHABLE", "invoke", "maybe", "none", "bridge"}.check(t, a)
@@ -242,7 +243,7 @@ func TestR16StalledBody(t *testing.T) {
 	a = c.Execute("acme.echo", nil)
 	want{outcome: "completed"}.check(t, a)
 	checkOnce(t, p, a)
-	hostile.Eventually(t, patience, func() bool { return p.Hanging() == 0 }, "the requests are cancelled")
+	testbed.Eventually(t, patience, func() bool { return p.Hanging() == 0 }, "the requests are cancelled")
 }
 
 // R17: an answer that is too large, compressed or not, with a length or without,
@@ -250,9 +251,9 @@ func TestR16StalledBody(t *testing.T) {
 // than the limit is read of it.
 func TestR17TooLarge(t *testing.T) {
 	const limit = 64 << 10
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo", Edit: consent(5, 1)})
-	c := hostile.StartCaddy(t, withProvider(p, "max_response_size 64KiB", withoutKeepAlive))
+	c := testbed.StartCaddy(t, withProvider(p, "max_response_size 64KiB", withoutKeepAlive))
 	want{outcome: "completed"}.check(t, c.Execute("acme.echo", nil))
 	// What nobody has read lies in the buffers of the kernel: here, in few of them.
 	p.OnConnection(func(_ int, conn net.Conn) bool { return conn.(*net.TCPConn).SetWriteBuffer(16<<10) == nil })
@@ -270,7 +271,7 @@ func TestR17TooLarge(t *testing.T) {
 			checkOnce(t, p, a)
 			requests := p.Requests("acme/echo", hostile.Invoke)
 			request := requests[len(requests)-1]
-			hostile.Eventually(t, patience, func() bool { return p.Open() == 0 }, "the connection is closed")
+			testbed.Eventually(t, patience, func() bool { return p.Open() == 0 }, "the connection is closed")
 			if n := request.Sent(); n > limit+2<<20 {
 				t.Errorf("%d bytes were taken", n)
 			}
@@ -315,9 +316,9 @@ var unusable = map[string]string{
 // INVALID_PROVIDER_RESPONSE wherever they are met. Nothing panics, and what the
 // agent reads is JSON.
 func TestR18InvalidAnswers(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo", Edit: consent(5, 1)})
-	c := hostile.StartCaddy(t, withProvider(p))
+	c := testbed.StartCaddy(t, withProvider(p))
 	for name, body := range unusable {
 		t.Run(name, func(t *testing.T) {
 			answer := hostile.Respond(http.StatusOK, body, "Content-Type", "application/json")
@@ -343,13 +344,13 @@ func TestR18InvalidAnswers(t *testing.T) {
 // R18: documents that are not JSON as it should be are VALIDATION_ERROR: the
 // provider's mistake, for which there is another code than for the agent's.
 func TestR18InvalidDocuments(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	for _, name := range []string{"nothing", "no JSON", "half", "two values", "null", "a list", "10,000 deep", "10,000 deep, open", "two statuses", "bad UTF-8"} {
 		answer := hostile.Respond(http.StatusOK, unusable[name], "Content-Type", "application/json")
 		for part, phase := range map[hostile.Part]string{hostile.Index: "discovery", hostile.Descriptor: "descriptor"} {
 			t.Run(fmt.Sprintf("%s as %s", name, part), func(t *testing.T) {
 				p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
-				c := hostile.StartCaddy(t, withProvider(p))
+				c := testbed.StartCaddy(t, withProvider(p))
 				id := "acme/echo"
 				if part == hostile.Index {
 					id = ""
@@ -369,7 +370,7 @@ func TestR18InvalidDocuments(t *testing.T) {
 // R18: nesting is bounded long before a parser's own limits: 512 levels of an
 // answer, 100 of a document, unless the operator says otherwise.
 func TestR18Depth(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p := hostile.NewProvider(t)
 	deep := func(id string, depth int) hostile.Skill {
 		return hostile.Skill{ID: id, Edit: func(descriptor hostile.Object) {
@@ -383,7 +384,7 @@ func TestR18Depth(t *testing.T) {
 	p.Publish(deep("acme/document", 90), deep("acme/deep-document", 200), deep("acme/answer", 0), deep("acme/deep-answer", 0))
 	p.On("acme/answer", hostile.Invoke, hostile.Deep(500))
 	p.On("acme/deep-answer", hostile.Invoke, hostile.Deep(600))
-	c := hostile.StartCaddy(t, withProvider(p))
+	c := testbed.StartCaddy(t, withProvider(p))
 	for name, w := range map[string]want{
 		"acme.document":      {outcome: "completed"},
 		"acme.deep-document": {"VALIDATION_ERROR", "descriptor", "no", "other_skill", "bridge"},
@@ -399,7 +400,7 @@ func TestR18Depth(t *testing.T) {
 // without the credential.
 func TestR19Redirects(t *testing.T) {
 	const key = "a-key-for-its-own-host"
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			elsewhere := hostile.NewCanary(t)
@@ -409,7 +410,7 @@ func TestR19Redirects(t *testing.T) {
 				hostile.Skill{ID: "acme/tokens"},
 			)
 			p.Publish(hostile.Skill{ID: "acme/tokens", Auth: hostile.OAuth2(p.TokenURL())})
-			c := hostile.StartCaddy(t, withProvider(p, "allow_ports "+elsewhere.Port(), "allow_anonymous",
+			c := testbed.StartCaddy(t, withProvider(p, "allow_ports "+elsewhere.Port(), "allow_anonymous",
 				"skill pay "+p.URLOf("acme/echo", hostile.Descriptor)+" {", "\tcredentials api_key "+key, "}",
 				"skill tokens "+p.URLOf("acme/tokens", hostile.Descriptor)+" {",
 				"\tcredentials oauth2 {", "\t\tclient_id bridge", "\t\tclient_secret "+key, "\t}", "}",
@@ -448,14 +449,14 @@ func TestR19Redirects(t *testing.T) {
 // R19: documents may be redirected, but never take the credential to another host.
 func TestR19RedirectedDocuments(t *testing.T) {
 	const key = "a-key-for-its-own-host"
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			other := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
 			p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
 			other.MustNotReceive(key)
 			p.On("", hostile.Index, hostile.Redirect(status, other.URLOf("", hostile.Index)))
-			c := hostile.StartCaddy(t, hostile.Bridge(
+			c := testbed.StartCaddy(t, testbed.Bridge(
 				"provider "+p.URL()+" {", "\tnamespace acme", "\tdiscovery_credentials api_key "+key, "}", "allow_anonymous", "allow_ports "+other.Port()))
 			want{outcome: "completed"}.check(t, c.Execute("acme.echo", nil))
 			if len(p.Received(key)) == 0 || other.Count("", hostile.Index) != 1 {
@@ -468,9 +469,9 @@ func TestR19RedirectedDocuments(t *testing.T) {
 // Answers that are no HTTP, or of another protocol than was asked for, or that
 // never get to the point.
 func TestNoHTTP(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo", Edit: consent(5, 1)})
-	c := hostile.StartCaddy(t, withProvider(p))
+	c := testbed.StartCaddy(t, withProvider(p))
 	for name, action := range map[string]hostile.Action{
 		"garbage":             hostile.Garbage(),
 		"switched protocols":  hostile.SwitchProtocols(),

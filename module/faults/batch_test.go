@@ -10,28 +10,29 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // R50: all calls of a batch start at once, however long the others take, so that
 // each has as much time as if it had come alone; notifications do, too. The answers
 // stand in the order of the calls.
 func TestR50BatchStartsAtOnce(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	const calls, notifications = 30, 20
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"})
 	gate := hostile.NewGate(t)
 	p.On("acme/slow", hostile.Invoke, gate.Then(hostile.Usual()))
-	c := hostile.StartCaddy(t, withProvider(p))
+	c := testbed.StartCaddy(t, withProvider(p))
 	elements := make([]string, 0, calls+notifications)
 	for i := range calls + notifications {
 		id := ""
 		if i%5 < 3 {
 			id = fmt.Sprintf(`"id":%d,`, i)
 		}
-		elements = append(elements, fmt.Sprintf(`{"jsonrpc":"2.0",%s"method":"execute_skill","params":{"name":"acme.slow","args":{"call":%q}}}`, id, hostile.NewCall()))
+		elements = append(elements, fmt.Sprintf(`{"jsonrpc":"2.0",%s"method":"execute_skill","params":{"name":"acme.slow","args":{"call":%q}}}`, id, testbed.NewCall()))
 	}
-	answer := begin(func() hostile.Answer { return c.Post("[" + strings.Join(elements, ",") + "]") })
-	hostile.Eventually(t, patience, func() bool { return gate.Waiting() == calls+notifications }, "all calls are in progress")
+	answer := begin(func() testbed.Answer { return c.Post("[" + strings.Join(elements, ",") + "]") })
+	testbed.Eventually(t, patience, func() bool { return gate.Waiting() == calls+notifications }, "all calls are in progress")
 	gate.Open()
 	a := receive(t, answer)
 	outcomes, last := batchOf(t, a), -1
@@ -55,7 +56,7 @@ func TestR50BatchStartsAtOnce(t *testing.T) {
 // R50: the clocks of the calls of a batch run at the same time: none is executed
 // at the provider and answered as if there had been no time for it.
 func TestR50EachHasItsTime(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	const calls = 30
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"})
 	p.On("acme/slow", hostile.Invoke, func(x *hostile.Exchange) {
@@ -63,8 +64,8 @@ func TestR50EachHasItsTime(t *testing.T) {
 			hostile.Usual()(x)
 		}
 	})
-	c := hostile.StartCaddy(t, withProvider(p, "timeout 2s")) // three of these runs, not four, one after the other
-	for id, outcome := range batchOf(t, c.Post(hostile.Batch(calls, "acme.slow"))) {
+	c := testbed.StartCaddy(t, withProvider(p, "timeout 2s")) // three of these runs, not four, one after the other
+	for id, outcome := range batchOf(t, c.Post(testbed.Batch(calls, "acme.slow"))) {
 		if outcome != "completed" {
 			t.Errorf("%s: %s", id, outcome)
 		}
@@ -74,9 +75,9 @@ func TestR50EachHasItsTime(t *testing.T) {
 // R52: a connection is used again after a request in chunks that was read whole. Where a proxy is in front, which may have gone
 // by a Content-Length that package net/http does not show, it is not.
 func TestR52ChunkedRequests(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
-	c := hostile.StartCaddy(t, withProvider(p))
+	c := testbed.StartCaddy(t, withProvider(p))
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
 	for _, test := range []struct {
@@ -121,9 +122,9 @@ func TestR52ChunkedRequests(t *testing.T) {
 // R57: what is wrong with a request as a whole is refused with an error that names
 // the option that says so, and what it says.
 func TestR57RequestLimitsAreNamed(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
-	c := hostile.StartCaddy(t, withProvider(p, "max_request_size 2KiB", "max_batch 3", "limits {\n\tdepth 7\n}"))
+	c := testbed.StartCaddy(t, withProvider(p, "max_request_size 2KiB", "max_batch 3", "limits {\n\tdepth 7\n}"))
 	for _, test := range []struct {
 		name, body   string
 		status, code int

@@ -10,12 +10,13 @@ import (
 
 	_ "github.com/skill-bridge/caddy-skill-bridge/module"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // withProvider is a Caddyfile with a bridge to one provider, of the namespace
 // acme, and with further lines.
 func withProvider(p *hostile.Provider, lines ...string) string {
-	return hostile.Bridge(append([]string{"provider " + p.URL() + " {", "\tnamespace acme", "}", polling}, lines...)...)
+	return testbed.Bridge(append([]string{"provider " + p.URL() + " {", "\tnamespace acme", "}", polling}, lines...)...)
 }
 
 // withoutKeepAlive is the part of a Caddyfile that has each request make a
@@ -28,7 +29,7 @@ type want struct {
 }
 
 // check fails the test if an answer is another one.
-func (w want) check(t *testing.T, a hostile.Answer) {
+func (w want) check(t *testing.T, a testbed.Answer) {
 	t.Helper()
 	said := want{a.Outcome(), a.Data.Phase, a.Data.Executed, a.Data.Next, a.Data.Source}
 	if e := a.Run().Error; e.Type != "" {
@@ -71,14 +72,14 @@ type callLine struct {
 
 // traced returns a client whose calls belong to one trace, and what waits for the
 // log line of the call that it makes.
-func traced(t *testing.T, client *hostile.Client, log *hostile.Log) (own *hostile.Client, line func() callLine) {
+func traced(t *testing.T, client *testbed.Client, log *testbed.Log) (own *testbed.Client, line func() callLine) {
 	t.Helper()
 	trace := fmt.Sprintf("%032x", time.Now().UnixNano())
-	own = client.With(hostile.Header("Traceparent", "00-"+trace+"-00f067aa0ba902b7-01"))
+	own = client.With(testbed.Header("Traceparent", "00-"+trace+"-00f067aa0ba902b7-01"))
 	return own, func() callLine {
 		t.Helper()
 		var lines []string
-		hostile.Eventually(t, patience, func() bool {
+		testbed.Eventually(t, patience, func() bool {
 			lines = log.Lines(`"msg":"call `, trace)
 			return len(lines) > 0
 		}, "the log has a line about the call")
@@ -91,12 +92,12 @@ func traced(t *testing.T, client *hostile.Client, log *hostile.Log) (own *hostil
 }
 
 // calling makes a call that the test does not wait for yet.
-func calling(client *hostile.Client, name string, args hostile.Object) <-chan hostile.Answer {
-	return begin(func() hostile.Answer { return client.Execute(name, args) })
+func calling(client *testbed.Client, name string, args hostile.Object) <-chan testbed.Answer {
+	return begin(func() testbed.Answer { return client.Execute(name, args) })
 }
 
 // checkOnce fails the test if a call arrived at its provider more or less than once.
-func checkOnce(t *testing.T, p *hostile.Provider, a hostile.Answer) {
+func checkOnce(t *testing.T, p *hostile.Provider, a testbed.Answer) {
 	t.Helper()
 	if n := p.Posts(a.Call); n != 1 {
 		t.Errorf("%d invocations of one call: %s", n, a)
@@ -112,7 +113,7 @@ func checkDuplicates(t *testing.T, p *hostile.Provider) {
 }
 
 // checkNoPanic fails the test if the bridge has logged a panic.
-func checkNoPanic(t *testing.T, log *hostile.Log) {
+func checkNoPanic(t *testing.T, log *testbed.Log) {
 	t.Helper()
 	if lines := log.Lines("panic"); len(lines) > 0 {
 		t.Error(strings.Join(lines, ""))

@@ -3,6 +3,7 @@ package faults_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // R20: a client that goes ends what is done for it, at whatever point: the
@@ -19,7 +21,7 @@ import (
 // more. A run that was accepted goes on at its provider, since the protocol has no
 // way to end it: the log names it.
 func TestR20ClientGoes(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	type hold func(p *hostile.Provider, gate *hostile.Gate) (held func() bool)
 	waiting := func(gate *hostile.Gate) func() bool { return func() bool { return gate.Waiting() > 0 } }
 	for name, test := range map[string]struct {
@@ -63,13 +65,13 @@ func TestR20ClientGoes(t *testing.T) {
 			p.On("acme/slow", hostile.Invoke, hostile.Accept(0))
 			gate := hostile.NewGate(t)
 			held := test.hold(p, gate)
-			c := hostile.StartCaddy(t, withProvider(p))
+			c := testbed.StartCaddy(t, withProvider(p))
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
-			client, line := traced(t, c.With(hostile.Context(ctx)), c.Log)
-			call := hostile.NewCall()
+			client, line := traced(t, c.With(testbed.Context(ctx)), c.Log)
+			call := testbed.NewCall()
 			answer := calling(client, "acme.slow", hostile.Object{"call": call})
-			hostile.Eventually(t, patience, held, "the call has come to where it is to be left")
+			testbed.Eventually(t, patience, held, "the call has come to where it is to be left")
 			leave()
 			want{outcome: "gone"}.check(t, receive(t, answer))
 			l := line()
@@ -80,7 +82,7 @@ func TestR20ClientGoes(t *testing.T) {
 				t.Errorf("the log does not name the run %s: %+v", runs[0], l)
 			}
 			if test.phase != "descriptor" { // a document is read to its end, for whoever needs it next
-				hostile.Eventually(t, patience, func() bool { return gate.Waiting()+p.Hanging() == 0 }, "the request is cancelled")
+				testbed.Eventually(t, patience, func() bool { return gate.Waiting()+p.Hanging() == 0 }, "the request is cancelled")
 			}
 			polls := p.Count("acme/slow", hostile.Status)
 			gate.Open()
@@ -99,14 +101,14 @@ func TestR20ClientGoes(t *testing.T) {
 // R20: many clients that go, again and again: nothing is left of them. There are
 // 10,000 of them if there is time.
 func TestR20ClientsGoAndGo(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	const workers = 10
 	repeats := 500
 	if isSlow() {
 		repeats = 10_000
 	}
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/hanging"}, hostile.Skill{ID: "acme/slow"}, hostile.Skill{ID: "acme/echo"})
-	c := hostile.StartCaddy(t, withProvider(p))
+	c := testbed.StartCaddy(t, withProvider(p))
 	p.Lean()
 	c.Log.Lean()
 	var reached sync.Map // from a call to what is closed when its invocation has arrived
@@ -123,10 +125,10 @@ func TestR20ClientsGoAndGo(t *testing.T) {
 		arrive(func(*hostile.Exchange) {})(x)
 		hostile.Hang()(x)
 	})
-	leave := func(skill string) hostile.Answer {
+	leave := func(skill string) testbed.Answer {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		call, arrived := hostile.NewCall(), make(chan struct{})
+		call, arrived := testbed.NewCall(), make(chan struct{})
 		reached.Store(call, arrived)
 		if skill != "acme.echo" { // which is left as soon as it is called
 			go func() {
@@ -136,17 +138,17 @@ func TestR20ClientsGoAndGo(t *testing.T) {
 		} else {
 			go cancel()
 		}
-		return c.With(hostile.Context(ctx)).Execute(skill, hostile.Object{"call": call})
+		return c.With(testbed.Context(ctx)).Execute(skill, hostile.Object{"call": call})
 	}
 	skills := []string{"acme.slow", "acme.hanging", "acme.echo"}
-	load := hostile.Load{Workers: workers, Calls: 3 * workers, Do: func(_, call int) hostile.Answer { return leave(skills[call%len(skills)]) }}
+	load := testbed.Load{Workers: workers, Calls: 3 * workers, Do: func(_, call int) testbed.Answer { return leave(skills[call%len(skills)]) }}
 	load.Run(t)
-	base := hostile.Goroutines()
+	base := runtime.NumGoroutine()
 	load.Calls = repeats
 	load.Run(t).Only(t, "gone", "completed")
-	hostile.Eventually(t, patience, func() bool { return p.Hanging() == 0 }, "all requests are cancelled")
+	testbed.Eventually(t, patience, func() bool { return p.Hanging() == 0 }, "all requests are cancelled")
 	// Connections that are kept have goroutines, too, at both ends.
-	hostile.Eventually(t, patience, func() bool { return hostile.Goroutines() < base+15*workers }, "no goroutines are left over")
+	testbed.Eventually(t, patience, func() bool { return runtime.NumGoroutine() < base+15*workers }, "no goroutines are left over")
 	polls := p.Count("acme/slow", hostile.Status)
 	for range 20 {
 		want{outcome: "completed"}.check(t, c.Execute("acme.echo", nil))
@@ -164,12 +166,12 @@ func crowd(t *testing.T, url, skill string, clients, callsEach int, pending func
 	ctx, cancel := context.WithCancel(t.Context())
 	var calls sync.WaitGroup
 	for range clients {
-		client := hostile.NewClient(t, url).With(hostile.Context(ctx))
+		client := testbed.NewClient(t, url).With(testbed.Context(ctx))
 		for range callsEach {
 			calls.Go(func() { client.Execute(skill, nil) })
 		}
 	}
-	hostile.Eventually(t, 5*time.Minute, pending, "all calls are pending")
+	testbed.Eventually(t, 5*time.Minute, pending, "all calls are pending")
 	return func() {
 		cancel()
 		calls.Wait()
@@ -178,14 +180,14 @@ func crowd(t *testing.T, url, skill string, clients, callsEach int, pending func
 
 // R21: clients that all go at once, while their calls hang, or wait between polls.
 func TestR21AllClientsGo(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	const clients, callsEach = 50, 4
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/hanging"}, hostile.Skill{ID: "acme/slow"}, hostile.Skill{ID: "acme/echo"})
-	c := hostile.StartCaddy(t, hostile.Bridge("provider "+p.URL()+" {", "\tnamespace acme", "}", "poll_interval 10m 10m", "timeout 10m"))
+	c := testbed.StartCaddy(t, testbed.Bridge("provider "+p.URL()+" {", "\tnamespace acme", "}", "poll_interval 10m 10m", "timeout 10m"))
 	p.On("acme/hanging", hostile.Invoke, hostile.Hang())
 	p.On("acme/slow", hostile.Invoke, hostile.Accept(0))
 	want{outcome: "completed"}.check(t, c.Execute("acme.echo", nil))
-	base := hostile.Goroutines()
+	base := runtime.NumGoroutine()
 	for wave := range 3 {
 		gone := len(c.Log.Lines("call failed"))
 		leaveHanging := crowd(t, c.URL, "acme.hanging", clients, callsEach, func() bool { return p.Hanging() == clients*callsEach })
@@ -193,25 +195,25 @@ func TestR21AllClientsGo(t *testing.T) {
 		want{outcome: "completed"}.check(t, c.Execute("acme.echo", nil))
 		leaveHanging()
 		leaveSlow()
-		hostile.Eventually(t, patience, func() bool { return p.Hanging() == 0 }, "all requests are cancelled")
-		hostile.Eventually(t, patience, func() bool { return len(c.Log.Lines("call failed")) == gone+2*clients*callsEach }, "all calls end")
+		testbed.Eventually(t, patience, func() bool { return p.Hanging() == 0 }, "all requests are cancelled")
+		testbed.Eventually(t, patience, func() bool { return len(c.Log.Lines("call failed")) == gone+2*clients*callsEach }, "all calls end")
 		want{outcome: "completed"}.check(t, c.Execute("acme.echo", nil))
 	}
 	p.Disconnect() // what is kept for the next calls
-	hostile.Eventually(t, patience, func() bool { return hostile.Goroutines() < base+clients }, "no goroutines are left over")
+	testbed.Eventually(t, patience, func() bool { return runtime.NumGoroutine() < base+clients }, "no goroutines are left over")
 }
 
 // R41: a batch is answered when its last call is, but its calls do not wait for
 // one that is slow. One that fails spoils none, and notifications are not answered.
 func TestR41Batch(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/slow"}, hostile.Skill{ID: "acme/broken"})
-	c := hostile.StartCaddy(t, withProvider(p))
+	c := testbed.StartCaddy(t, withProvider(p))
 	gate := hostile.NewGate(t)
 	p.On("acme/slow", hostile.Invoke, gate.Then(hostile.Usual()))
 	p.On("acme/broken", hostile.Invoke, hostile.Reset())
 	element := func(id, skill string) string {
-		return `{"jsonrpc":"2.0",` + id + `"method":"execute_skill","params":{"name":"` + skill + `","args":{"call":"` + hostile.NewCall() + `"}}}`
+		return `{"jsonrpc":"2.0",` + id + `"method":"execute_skill","params":{"name":"` + skill + `","args":{"call":"` + testbed.NewCall() + `"}}}`
 	}
 	elements := []string{element(`"id":"slow",`, "acme.slow"), element(`"id":"broken",`, "acme.broken")}
 	for i := range 38 {
@@ -221,9 +223,9 @@ func TestR41Batch(t *testing.T) {
 		elements = append(elements, element("", "acme.echo"))
 	}
 	elements = append(elements, `{"jsonrpc":"2.0","id":"invalid"}`, element(`"id":"unknown",`, "acme.nothing"))
-	answer := begin(func() hostile.Answer { return c.Post("[" + strings.Join(elements, ",") + "]") })
+	answer := begin(func() testbed.Answer { return c.Post("[" + strings.Join(elements, ",") + "]") })
 
-	hostile.Eventually(t, patience, func() bool { return gate.Waiting() == 1 && p.Count("acme/echo", hostile.Invoke) == 38+8 }, "the others do not wait")
+	testbed.Eventually(t, patience, func() bool { return gate.Waiting() == 1 && p.Count("acme/echo", hostile.Invoke) == 38+8 }, "the others do not wait")
 	want{outcome: "completed"}.check(t, c.Execute("acme.echo", nil))
 	select {
 	case a := <-answer:
@@ -246,7 +248,7 @@ func TestR41Batch(t *testing.T) {
 }
 
 // batchOf decodes the answer of a batch: the outcomes of its calls by their ids.
-func batchOf(t *testing.T, a hostile.Answer) map[string]string {
+func batchOf(t *testing.T, a testbed.Answer) map[string]string {
 	t.Helper()
 	var list []struct {
 		ID     jsontext.Value `json:"id"`
@@ -284,17 +286,17 @@ func batchOf(t *testing.T, a hostile.Answer) map[string]string {
 // hold within it. The bridge has
 // no limits by tenant: they are for all callers, and for each provider.
 func TestR41BatchLimits(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	t.Run("size", func(t *testing.T) {
 		p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"})
-		c := hostile.StartCaddy(t, withProvider(p))
-		if a := c.Post(hostile.Batch(51, "acme.slow")); a.Code != -32600 {
+		c := testbed.StartCaddy(t, withProvider(p))
+		if a := c.Post(testbed.Batch(51, "acme.slow")); a.Code != -32600 {
 			t.Errorf("a batch of 51: %s", a)
 		}
 		if n := p.Count("acme/slow", hostile.Invoke); n != 0 {
 			t.Errorf("%d invocations", n)
 		}
-		if n := len(batchOf(t, c.Post(hostile.Batch(50, "acme.slow")))); n != 50 {
+		if n := len(batchOf(t, c.Post(testbed.Batch(50, "acme.slow")))); n != 50 {
 			t.Errorf("%d answers", n)
 		}
 	})
@@ -302,12 +304,12 @@ func TestR41BatchLimits(t *testing.T) {
 	t.Run("in progress", func(t *testing.T) {
 		const runs = 4
 		p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"})
-		c := hostile.StartCaddy(t, withProvider(p, "limits {", fmt.Sprintf("\truns %d", runs), "}"))
+		c := testbed.StartCaddy(t, withProvider(p, "limits {", fmt.Sprintf("\truns %d", runs), "}"))
 		gate := hostile.NewGate(t)
 		p.On("acme/slow", hostile.Invoke, gate.Then(hostile.Usual()))
-		answer := begin(func() hostile.Answer { return c.Post(hostile.Batch(50, "acme.slow")) })
+		answer := begin(func() testbed.Answer { return c.Post(testbed.Batch(50, "acme.slow")) })
 		// Each provider may have half of the places. The other calls find none, and are answered while these wait.
-		hostile.Eventually(t, patience, func() bool { return len(c.Log.Lines("call failed", "RATE_LIMITED")) == 50-runs/2 }, "the others are turned away")
+		testbed.Eventually(t, patience, func() bool { return len(c.Log.Lines("call failed", "RATE_LIMITED")) == 50-runs/2 }, "the others are turned away")
 		gate.Open()
 		outcomes := map[string]int{}
 		for _, outcome := range batchOf(t, receive(t, answer)) {

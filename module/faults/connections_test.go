@@ -9,19 +9,20 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // R1: a provider that refuses connections is ENDPOINT_UNREACHABLE after as many
 // attempts as are declared, or three, since nothing was written; nothing is executed.
 func TestR01ConnectionRefused(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p := hostile.NewProvider(t,
 		hostile.Skill{ID: "acme/plain"},
 		hostile.Skill{ID: "acme/once", Edit: consent(1, 1)},
 		hostile.Skill{ID: "acme/five", Edit: consent(5, 1)},
 		hostile.Skill{ID: "acme/unread"},
 	)
-	c := hostile.StartCaddy(t, withProvider(p, withoutKeepAlive))
+	c := testbed.StartCaddy(t, withProvider(p, withoutKeepAlive))
 	for name, attempts := range map[string]int{"acme.plain": 3, "acme.once": 3, "acme.five": 5} {
 		p.Up()
 		want{outcome: "completed"}.check(t, c.Execute(name, nil))
@@ -48,13 +49,13 @@ func TestR01ConnectionRefused(t *testing.T) {
 
 // R1: a provider that is back between two attempts gets the invocation once.
 func TestR01BackInTime(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo", Edit: consent(10, 50)})
-	c := hostile.StartCaddy(t, withProvider(p, withoutKeepAlive))
+	c := testbed.StartCaddy(t, withProvider(p, withoutKeepAlive))
 	want{outcome: "completed"}.check(t, c.Execute("acme.echo", nil))
 	p.Down()
 	answer := calling(c.Client, "acme.echo", nil)
-	hostile.Eventually(t, patience, func() bool { return len(c.Log.Lines(`"phase":"invoke"`, "connection refused")) > 0 }, "a first attempt")
+	testbed.Eventually(t, patience, func() bool { return len(c.Log.Lines(`"phase":"invoke"`, "connection refused")) > 0 }, "a first attempt")
 	p.Up()
 	a := receive(t, answer)
 	want{outcome: "completed"}.check(t, a)
@@ -64,7 +65,7 @@ func TestR01BackInTime(t *testing.T) {
 // R2: a host that drops what is sent to it costs as many dial timeouts as there
 // are attempts, or the time of the call if that is less, and nobody else anything.
 func TestR02BlackHole(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	hole := hostile.BlackHole(t)
 	p := hostile.NewProvider(t,
 		hostile.Skill{ID: "acme/lost", Endpoint: "http://" + hole + "/run"},
@@ -73,7 +74,7 @@ func TestR02BlackHole(t *testing.T) {
 	_, port, _ := net.SplitHostPort(hole)
 
 	t.Run("dial timeout", func(t *testing.T) {
-		c := hostile.StartCaddy(t, withProvider(p, "allow_ports "+port, "transport http {", "\tdial_timeout 200ms", "}"))
+		c := testbed.StartCaddy(t, withProvider(p, "allow_ports "+port, "transport http {", "\tdial_timeout 200ms", "}"))
 		client, line := traced(t, c.Client, c.Log)
 		a := client.Execute("acme.lost", nil)
 		want{"ENDPOINT_UNREACHABLE", "invoke", "no", "retry", "bridge"}.check(t, a)
@@ -83,9 +84,9 @@ func TestR02BlackHole(t *testing.T) {
 	})
 
 	t.Run("time of the call", func(t *testing.T) {
-		c := hostile.StartCaddy(t, withProvider(p, "allow_ports "+port))
+		c := testbed.StartCaddy(t, withProvider(p, "allow_ports "+port))
 		c.Call("describe_skill", hostile.Object{"name": "acme.lost"}) // so that its documents take no time
-		client, line := traced(t, c.Client.With(hostile.Timeout(300*time.Millisecond)), c.Log)
+		client, line := traced(t, c.Client.With(testbed.Timeout(300*time.Millisecond)), c.Log)
 		a := client.Execute("acme.lost", nil)
 		want{"INVOCATION_TIMEOUT", "invoke", "no", "retry", "bridge"}.check(t, a)
 		if n := line().Attempts; n != 1 || a.Took > patience {
@@ -94,13 +95,13 @@ func TestR02BlackHole(t *testing.T) {
 	})
 
 	t.Run("others", func(t *testing.T) {
-		c := hostile.StartCaddy(t, withProvider(p, "allow_ports "+port, "transport http {", "\tdial_timeout 1m", "}", "timeout 1m"))
+		c := testbed.StartCaddy(t, withProvider(p, "allow_ports "+port, "transport http {", "\tdial_timeout 1m", "}", "timeout 1m"))
 		ctx, cancel := context.WithCancel(t.Context())
-		var lost []<-chan hostile.Answer
+		var lost []<-chan testbed.Answer
 		for range 20 {
-			lost = append(lost, calling(c.Client.With(hostile.Context(ctx)), "acme.lost", nil))
+			lost = append(lost, calling(c.Client.With(testbed.Context(ctx)), "acme.lost", nil))
 		}
-		r := hostile.Load{Workers: 4, Calls: 100, Do: func(int, int) hostile.Answer { return c.Execute("acme.echo", nil) }}.Run(t)
+		r := testbed.Load{Workers: 4, Calls: 100, Do: func(int, int) testbed.Answer { return c.Execute("acme.echo", nil) }}.Run(t)
 		r.Only(t, "completed")
 		for _, answer := range lost {
 			select {
@@ -121,7 +122,7 @@ func TestR02BlackHole(t *testing.T) {
 // once the name is there. One that does not exist is answered as one that leads to an
 // address that is not public, and asked for once.
 func TestR03Names(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	t.Cleanup(func() { awaitLookups(t) })
 	names := hostile.NewNameServer(t)
 	p := hostile.NewProvider(t)
@@ -143,7 +144,7 @@ func TestR03Names(t *testing.T) {
 		url := strings.Replace(p.URLOf("acme/"+label, hostile.Invoke), "127.0.0.1", label+".example.test", 1)
 		p.Publish(hostile.Skill{ID: "acme/" + label, Endpoint: url})
 	}
-	c := hostile.StartCaddy(t, withProvider(p, names.Transport("dial_timeout 300ms")))
+	c := testbed.StartCaddy(t, withProvider(p, names.Transport("dial_timeout 300ms")))
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			label := strings.ReplaceAll(name, " ", "-")
@@ -177,7 +178,7 @@ func TestR03Names(t *testing.T) {
 func awaitLookups(t *testing.T) {
 	t.Helper()
 	stacks := make([]byte, 16<<20)
-	hostile.Eventually(t, patience, func() bool {
+	testbed.Eventually(t, patience, func() bool {
 		return !strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "net.(*Resolver)")
 	}, "the resolver gives up")
 }
@@ -185,7 +186,7 @@ func awaitLookups(t *testing.T) {
 // R3: a provider whose own name does not resolve is remembered as unreachable no
 // longer than failures are (by default for 5 s, which takes longer to see).
 func TestR03NegativeAnswers(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	for _, lines := range [][]string{{"cache {", "\tnegative_ttl 100ms", "}"}, nil} {
 		t.Run(strings.Join(lines, ""), func(t *testing.T) {
 			if lines == nil {
@@ -193,13 +194,13 @@ func TestR03NegativeAnswers(t *testing.T) {
 			}
 			names := hostile.NewNameServer(t)
 			p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}).As("provider.example.test")
-			c := hostile.StartCaddy(t, withProvider(p, append(lines, names.Transport())...))
+			c := testbed.StartCaddy(t, withProvider(p, append(lines, names.Transport())...))
 			for range 3 {
 				want{"ENDPOINT_UNREACHABLE", "discovery", "no", "ask_operator", "bridge"}.check(t, c.Execute("acme.echo", nil))
 			}
 			names.Set("provider.example.test", hostile.Addresses("127.0.0.1"))
 			since := time.Now()
-			hostile.Eventually(t, patience, func() bool { return c.Execute("acme.echo", nil).Outcome() == "completed" }, "the provider is found again")
+			testbed.Eventually(t, patience, func() bool { return c.Execute("acme.echo", nil).Outcome() == "completed" }, "the provider is found again")
 			if lines == nil && time.Since(since) > 10*time.Second {
 				t.Errorf("found after %s", time.Since(since))
 			}
@@ -212,7 +213,7 @@ func TestR03NegativeAnswers(t *testing.T) {
 // the handshake's time.
 func TestR04TLS(t *testing.T) {
 	const key = "a-key-for-the-right-host-only"
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	ca := hostile.NewCA(t)
 	for name, test := range map[string]struct {
 		kind        hostile.Certificate
@@ -231,7 +232,7 @@ func TestR04TLS(t *testing.T) {
 			good := hostile.NewTLSProvider(t, ca, hostile.Valid, hostile.Skill{
 				ID: "acme/pay", Auth: hostile.APIKey("X-Key"), Endpoint: bad.URLOf("acme/pay", hostile.Invoke), Edit: consent(4, 1),
 			})
-			c := hostile.StartCaddy(t, hostile.Bridge(
+			c := testbed.StartCaddy(t, testbed.Bridge(
 				"provider "+good.URL()+" {", "\tnamespace acme", "\ttrust 127.0.0.1:"+bad.Port(), "\tcredentials api_key "+key, "}",
 				"allow_anonymous",
 				"transport http {", "\ttls_trust_pool file "+ca.File(), "\ttls_timeout 300ms", "}",
@@ -261,7 +262,7 @@ func TestR04TLS(t *testing.T) {
 // R4: the same of a provider's documents and the credential for reading them.
 func TestR04TLSOfDocuments(t *testing.T) {
 	const key = "a-key-for-the-right-host-only"
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	ca := hostile.NewCA(t)
 	for name, kind := range map[string]hostile.Certificate{
 		"expired": hostile.Expired, "wrong host": hostile.WrongHost, "self-signed": hostile.SelfSigned,
@@ -270,7 +271,7 @@ func TestR04TLSOfDocuments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := hostile.NewTLSProvider(t, ca, kind, hostile.Skill{ID: "acme/pay"})
 			p.MustNotReceive(key)
-			c := hostile.StartCaddy(t, hostile.Bridge(
+			c := testbed.StartCaddy(t, testbed.Bridge(
 				"provider "+p.URL()+" {", "\tnamespace acme", "\tdiscovery_credentials api_key "+key, "}", "allow_anonymous",
 				"transport http {", "\ttls_trust_pool file "+ca.File(), "\ttls_timeout 300ms", "}",
 			))
@@ -286,10 +287,10 @@ func TestR04TLSOfDocuments(t *testing.T) {
 // R6: a request that was certainly not written is repeated without anyone having
 // to consent: here the connection ends in the middle of the TLS handshake.
 func TestR06UnwrittenIsRepeated(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	ca := hostile.NewCA(t)
 	p := hostile.NewTLSProvider(t, ca, hostile.Valid, hostile.Skill{ID: "acme/echo"})
-	c := hostile.StartCaddy(t, withProvider(p, "transport http {", "\ttls_trust_pool file "+ca.File(), "\tkeepalive off", "}"))
+	c := testbed.StartCaddy(t, withProvider(p, "transport http {", "\ttls_trust_pool file "+ca.File(), "\tkeepalive off", "}"))
 	want{outcome: "completed"}.check(t, c.Execute("acme.echo", nil))
 	before := p.Connections()
 	p.OnConnection(func(n int, _ net.Conn) bool { return n > before+2 })
@@ -305,9 +306,9 @@ func TestR06UnwrittenIsRepeated(t *testing.T) {
 // A provider that takes a connection and reads nothing: the deadline ends what
 // can't be written, too. Nobody knows then how much of it arrived.
 func TestNeverRead(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
-	c := hostile.StartCaddy(t, withProvider(p, withoutKeepAlive, "max_request_size 32MiB"))
+	c := testbed.StartCaddy(t, withProvider(p, withoutKeepAlive, "max_request_size 32MiB"))
 	want{outcome: "completed"}.check(t, c.Execute("acme.echo", nil))
 	unread := make(chan struct{})
 	defer close(unread)
@@ -321,7 +322,7 @@ func TestNeverRead(t *testing.T) {
 	}
 	for name, size := range map[string]int{"small": 10, "larger than any buffer": 12 << 20} {
 		t.Run(name, func(t *testing.T) {
-			client, line := traced(t, c.Client.With(hostile.Timeout(timeout)), c.Log)
+			client, line := traced(t, c.Client.With(testbed.Timeout(timeout)), c.Log)
 			a := client.Execute("acme.echo", hostile.Object{"text": strings.Repeat("a", size)})
 			want{"INVOCATION_TIMEOUT", "invoke", "maybe", "none", "bridge"}.check(t, a)
 			if l := line(); l.Attempts != 1 || a.Took > patience {
@@ -334,9 +335,9 @@ func TestNeverRead(t *testing.T) {
 // A connection that is reset in the middle of an invocation: half of it may be
 // enough for a provider to begin.
 func TestResetWhileWriting(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo", Edit: consent(5, 1)})
-	c := hostile.StartCaddy(t, withProvider(p, withoutKeepAlive, "max_request_size 32MiB"))
+	c := testbed.StartCaddy(t, withProvider(p, withoutKeepAlive, "max_request_size 32MiB"))
 	want{outcome: "completed"}.check(t, c.Execute("acme.echo", nil))
 	before := p.Connections()
 	p.OnConnection(func(_ int, conn net.Conn) bool {

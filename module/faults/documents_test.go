@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // stale is the part of a Caddyfile that has documents asked for again with every
@@ -47,7 +48,7 @@ func TestR33Documents(t *testing.T) {
 				endpoint := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"}) // which stays
 				p.Publish(hostile.Skill{ID: "acme/now", Endpoint: endpoint.URLOf("acme/now", hostile.Invoke)})
 				// The second provider is there for its port, which may be called then.
-				c := hostile.StartCaddy(t, hostile.Bridge("circuit_breaker off", stale(keep.age), offer(p, "acme"), offer(endpoint, "beta")))
+				c := testbed.StartCaddy(t, testbed.Bridge("circuit_breaker off", stale(keep.age), offer(p, "acme"), offer(endpoint, "beta")))
 				if a := c.Execute("acme.now", nil); a.Outcome() != done {
 					t.Fatal(a)
 				}
@@ -91,7 +92,7 @@ func TestR33StaleForAWhile(t *testing.T) {
 	leavesNothing(t)
 	const while = 2 * time.Second
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"})
-	c := hostile.StartCaddy(t, hostile.Bridge("circuit_breaker off", stale("2s"), offer(p, "acme")))
+	c := testbed.StartCaddy(t, testbed.Bridge("circuit_breaker off", stale("2s"), offer(p, "acme")))
 	start := time.Now()
 	if a := c.Execute("acme.now", nil); a.Outcome() != done {
 		t.Fatal(a)
@@ -118,9 +119,9 @@ func TestR33StaleForAWhile(t *testing.T) {
 func TestR33Versions(t *testing.T) {
 	leavesNothing(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now", Version: "1.0.0"})
-	c := hostile.StartCaddy(t, hostile.Bridge(stale("0"), offer(p, "acme")))
-	first, second := c.With(hostile.Param("version", "1.0.0")), c.With(hostile.Param("version", "2.0.0"))
-	check := func(c *hostile.Client, outcome string, code int) {
+	c := testbed.StartCaddy(t, testbed.Bridge(stale("0"), offer(p, "acme")))
+	first, second := c.With(testbed.Param("version", "1.0.0")), c.With(testbed.Param("version", "2.0.0"))
+	check := func(c *testbed.Client, outcome string, code int) {
 		t.Helper()
 		a := c.Execute("acme.now", nil)
 		if a.Outcome() != outcome || a.Code != code {
@@ -162,7 +163,7 @@ func TestR56AdviceForDocuments(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"})
-			c := hostile.StartCaddy(t, hostile.Bridge("cache {\n\tnegative_ttl 1m\n}", offer(p, "acme")))
+			c := testbed.StartCaddy(t, testbed.Bridge("cache {\n\tnegative_ttl 1m\n}", offer(p, "acme")))
 			spoil(p)
 			start := time.Now()
 			for n := range 2 {
@@ -187,7 +188,7 @@ func TestR56BreakerIsNotRemembered(t *testing.T) {
 	leavesNothing(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/sick"}, hostile.Skill{ID: "acme/new"})
 	p.On("acme/sick", hostile.Invoke, hostile.Respond(http.StatusServiceUnavailable, ""))
-	c := hostile.StartCaddy(t, hostile.Bridge("cache {\n\tnegative_ttl 10m\n}", "circuit_breaker {\n\tfailures 1\n\tcooldown 300ms\n}", offer(p, "acme")))
+	c := testbed.StartCaddy(t, testbed.Bridge("cache {\n\tnegative_ttl 10m\n}", "circuit_breaker {\n\tfailures 1\n\tcooldown 300ms\n}", offer(p, "acme")))
 	if a := c.Execute("acme.sick", nil); a.Outcome() != unreachable {
 		t.Fatal(a)
 	}
@@ -195,5 +196,5 @@ func TestR56BreakerIsNotRemembered(t *testing.T) {
 	if a.Outcome() != unreachable || !strings.Contains(string(a.Data.Details), `"circuit_breaker"`) || a.Data.Retry == nil || a.Data.Retry.SuggestedDelayMS > 300 {
 		t.Fatalf("the breaker is not open: %v", a)
 	}
-	hostile.Eventually(t, patience, func() bool { return c.Execute("acme.new", nil).Outcome() == done }, "the skill can be used after the cooldown")
+	testbed.Eventually(t, patience, func() bool { return c.Execute("acme.new", nil).Outcome() == done }, "the skill can be used after the cooldown")
 }

@@ -13,20 +13,21 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // R49: a run is asked about as often by ten who want to know as by one, and each of
 // them hears what comes of it: in time, if it goes on, and at once, if it ends.
 func TestR49OneFollowerPerRun(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	const watchers = 10
 	p := lasting(t)
 	p.On("acme/soon", hostile.Invoke, hostile.AcceptForResult(6))
-	c := hostile.StartCaddy(t, hostile.Bridge(offer(p, "acme"), "poll backoff 400ms 400ms"))
-	watch := func(token string, n int, ms int64) (answers []hostile.Answer) {
-		var answered []<-chan hostile.Answer
+	c := testbed.StartCaddy(t, testbed.Bridge(offer(p, "acme"), "poll backoff 400ms 400ms"))
+	watch := func(token string, n int, ms int64) (answers []testbed.Answer) {
+		var answered []<-chan testbed.Answer
 		for range n {
-			answered = append(answered, begin(func() hostile.Answer { return getRun(c.Client, token, "wait_ms", ms) }))
+			answered = append(answered, begin(func() testbed.Answer { return getRun(c.Client, token, "wait_ms", ms) }))
 		}
 		for _, answer := range answered {
 			answers = append(answers, receive(t, answer))
@@ -65,26 +66,26 @@ func TestR49OneFollowerPerRun(t *testing.T) {
 // R49: who asks about a run goes or has waited for as long as it wants to: another one
 // of those who wait goes on, and hears the end.
 func TestR49FollowerIsHandedOver(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p := lasting(t)
 	p.On("acme/soon", hostile.Invoke, hostile.Accept(0))
 	gate := hostile.NewGate(t)
 	p.On("acme/soon", hostile.Status, gate.Then(hostile.Usual()))
-	c := hostile.StartCaddy(t, hostile.AdminAPI+withProvider(p))
+	c := testbed.StartCaddy(t, testbed.AdminAPI+withProvider(p))
 	token := leave(t, c.Client, p, "acme.soon")
 	ctx, hangUp := context.WithCancel(t.Context())
 	defer hangUp()
-	first := begin(func() hostile.Answer { return getRun(c.With(hostile.Context(ctx)), token) })
-	hostile.Eventually(t, patience, func() bool { return gate.Waiting() == 1 }, "the run is asked about")
-	second := begin(func() hostile.Answer { return getRun(c.Client, token, "wait_ms", 1500) })
-	third := begin(func() hostile.Answer { return getRun(c.Client, token, "wait_ms", 10*patience.Milliseconds()) })
-	hostile.Eventually(t, patience, func() bool { return c.InProgress() == 3 }, "three wait")
+	first := begin(func() testbed.Answer { return getRun(c.With(testbed.Context(ctx)), token) })
+	testbed.Eventually(t, patience, func() bool { return gate.Waiting() == 1 }, "the run is asked about")
+	second := begin(func() testbed.Answer { return getRun(c.Client, token, "wait_ms", 1500) })
+	third := begin(func() testbed.Answer { return getRun(c.Client, token, "wait_ms", 10*patience.Milliseconds()) })
+	testbed.Eventually(t, patience, func() bool { return c.InProgress() == 3 }, "three wait")
 	if n := p.Count("acme/soon", hostile.Status); n != 1 {
 		t.Errorf("%d polls under way", n)
 	}
 	hangUp()
 	want{outcome: "gone"}.check(t, receive(t, first))
-	hostile.Eventually(t, patience, func() bool { return p.Count("acme/soon", hostile.Status) == 2 }, "another one asks")
+	testbed.Eventually(t, patience, func() bool { return p.Count("acme/soon", hostile.Status) == 2 }, "another one asks")
 	checkRunning(t, receive(t, second), "run-1")
 	gate.Open()
 	want{outcome: "completed"}.check(t, receive(t, third))
@@ -96,14 +97,14 @@ func TestR49FollowerIsHandedOver(t *testing.T) {
 // R51: where a host may be asked less often than there are runs to ask about, the runs
 // that are likely to have ended are asked about first, whoever came first.
 func TestR51LikelyRunsFirst(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	const crowd, perSecond = 20, 4 // all of them once take five seconds
 	p := lasting(t)
 	p.On("acme/soon", hostile.Invoke, hostile.Accept(0))
 	config := func(perSecond int) string {
-		return hostile.Bridge(offer(p, "acme"), fmt.Sprintf("limits {\n\tpolls %d\n}", perSecond))
+		return testbed.Bridge(offer(p, "acme"), fmt.Sprintf("limits {\n\tpolls %d\n}", perSecond))
 	}
-	c := hostile.StartCaddy(t, config(1000))
+	c := testbed.StartCaddy(t, config(1000))
 	for range 20 { // from which it is learned how quick it is
 		want{outcome: "completed"}.check(t, c.Execute("acme.soon", nil))
 	}
@@ -111,12 +112,12 @@ func TestR51LikelyRunsFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, leave := context.WithCancel(t.Context())
-	var crowded []<-chan hostile.Answer
+	var crowded []<-chan testbed.Answer
 	for range crowd {
-		crowded = append(crowded, calling(unpooled(c.With(hostile.Context(ctx), hostile.Timeout(2*patience))), "acme.slow", nil))
+		crowded = append(crowded, calling(unpooled(c.With(testbed.Context(ctx), testbed.Timeout(2*patience))), "acme.slow", nil))
 	}
 	asked := func() bool { return p.Count("acme/slow", hostile.Status) > 2*crowd }
-	hostile.Eventually(t, patience, func() bool { return p.Count("acme/slow", hostile.Invoke) == crowd && asked() }, "all are known to take long")
+	testbed.Eventually(t, patience, func() bool { return p.Count("acme/slow", hostile.Invoke) == crowd && asked() }, "all are known to take long")
 	for range 3 {
 		a := c.Execute("acme.soon", nil)
 		want{outcome: "completed"}.check(t, a)
@@ -134,10 +135,10 @@ func TestR51LikelyRunsFirst(t *testing.T) {
 // R51: who says how long it waits hears by then that the run goes on, also where the host
 // is not asked any more often.
 func TestR51WaitsEndWithTheState(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p := lasting(t)
-	c := hostile.StartCaddy(t, hostile.Bridge(offer(p, "acme"), "limits {\n\tpolls 1\n}"))
-	var all []<-chan hostile.Answer
+	c := testbed.StartCaddy(t, testbed.Bridge(offer(p, "acme"), "limits {\n\tpolls 1\n}"))
+	var all []<-chan testbed.Answer
 	for range 20 {
 		all = append(all, calling(unpooled(c.With(wait(2000))), "acme.slow", nil))
 	}
@@ -151,7 +152,7 @@ func TestR51WaitsEndWithTheState(t *testing.T) {
 // R53: a status or result URL that fails for some seconds loses no run that has more
 // time than that, however often it is usually asked; and it is not asked as often then.
 func TestR53RunsAreNotGivenUpEarly(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	const lasting = 4 * time.Second
 	failures := map[string]hostile.Action{
 		"503": hostile.Respond(503, ""), "429": hostile.Respond(429, ""), "reset": hostile.Reset(), "500": hostile.Respond(500, ""),
@@ -163,7 +164,7 @@ func TestR53RunsAreNotGivenUpEarly(t *testing.T) {
 	}
 	for _, poll := range []string{"poll adaptive", "poll fixed 20ms", "poll backoff 20ms 40ms"} {
 		t.Run(poll, func(t *testing.T) {
-			c := hostile.StartCaddy(t, hostile.Bridge(offer(p, "acme"), poll, "circuit_breaker off", withoutKeepAlive))
+			c := testbed.StartCaddy(t, testbed.Bridge(offer(p, "acme"), poll, "circuit_breaker off", withoutKeepAlive))
 			var calls sync.WaitGroup
 			for name, failure := range failures {
 				for id, part := range map[string]hostile.Part{"acme/" + name: hostile.Status, "acme/result-" + name: hostile.Result} {
@@ -204,7 +205,7 @@ func TestR53RunsAreNotGivenUpEarly(t *testing.T) {
 // metrics and the access log, which name the run that goes on; its provider's health
 // does not change.
 func TestR55ClientGone(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"}, hostile.Skill{ID: "acme/hanging"}, hostile.Skill{ID: "acme/unread"}, hostile.Skill{ID: "acme/echo"})
 	p.On("acme/slow", hostile.Invoke, hostile.Accept(0))
 	gate := hostile.NewGate(t)
@@ -212,28 +213,28 @@ func TestR55ClientGone(t *testing.T) {
 	p.On("acme/hanging", hostile.Invoke, gate.Then(hostile.Usual()))
 	p.On("acme/unread", hostile.Descriptor, gate.Then(hostile.Usual()))
 	// Metrics are those of the whole process: a namespace of its own tells this test's apart.
-	site := strings.Replace(hostile.Bridge(offer(p, "leavers"), "audit"), "{\n", "{\n\tlog\n", 1)
-	c := hostile.StartCaddy(t, hostile.AdminAPI+site)
+	site := strings.Replace(testbed.Bridge(offer(p, "leavers"), "audit"), "{\n", "{\n\tlog\n", 1)
+	c := testbed.StartCaddy(t, testbed.AdminAPI+site)
 	want{outcome: "completed"}.check(t, c.Execute("leavers.acme.echo", nil))
 	for _, test := range []struct{ skill, executed string }{{"slow", "yes"}, {"hanging", "maybe"}, {"unread", "no"}} {
 		ctx, hangUp := context.WithCancel(t.Context())
-		client, line := traced(t, c.With(hostile.Context(ctx)), c.Log)
-		call := hostile.NewCall()
+		client, line := traced(t, c.With(testbed.Context(ctx)), c.Log)
+		call := testbed.NewCall()
 		answered := calling(client, "leavers.acme."+test.skill, hostile.Object{"call": call})
-		hostile.Eventually(t, patience, func() bool { return gate.Waiting() == 1 }, "the call has come to where it is to be left")
+		testbed.Eventually(t, patience, func() bool { return gate.Waiting() == 1 }, "the call has come to where it is to be left")
 		hangUp()
 		if test.executed == "no" {
-			hostile.Eventually(t, patience, func() bool { return c.InProgress() == 0 }, "the call has ended")
+			testbed.Eventually(t, patience, func() bool { return c.InProgress() == 0 }, "the call has ended")
 			gate.Open() // what others may be waiting for goes on to be read
 		}
-		hostile.Eventually(t, patience, func() bool { return gate.Waiting() == 0 }, "nobody waits for the provider")
+		testbed.Eventually(t, patience, func() bool { return gate.Waiting() == 0 }, "nobody waits for the provider")
 		want{outcome: "gone"}.check(t, receive(t, answered))
 		if l := line(); l.Executed != test.executed || test.executed == "yes" && l.ExecutionID != p.Accepted(call)[0] {
 			t.Errorf("%s: the log says %+v", test.skill, l)
 		}
 	}
 	of := func(texts ...string) int { return len(c.Log.Lines(texts...)) }
-	hostile.Eventually(t, patience, func() bool { return of(`"status":499`) == 3 }, "the access log has it")
+	testbed.Eventually(t, patience, func() bool { return of(`"status":499`) == 3 }, "the access log has it")
 	for name, n := range map[string]int{
 		"the log":        of(`"logger":"http.handlers.skill_bridge"`, `"outcome":"client_gone"`),
 		"the audit":      of(`skill_bridge.audit`, `"outcome":"client_gone"`),
@@ -262,7 +263,7 @@ func TestR55ClientGone(t *testing.T) {
 
 // R56: each error whose advice is to try again says when.
 func TestR56RetryHasADelay(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p := hostile.NewProvider(t)
 	for name, action := range map[string]hostile.Action{
 		"429":           hostile.Respond(429, ""),
@@ -276,7 +277,7 @@ func TestR56RetryHasADelay(t *testing.T) {
 		p.On("acme/"+name, hostile.Invoke, action)
 		defer p.On("acme/"+name, hostile.Invoke)
 	}
-	c := hostile.StartCaddy(t, withProvider(p))
+	c := testbed.StartCaddy(t, withProvider(p))
 	for _, name := range c.Names() {
 		a := c.Execute(name, nil)
 		want{executed: "no", next: "retry"}.check(t, a)
@@ -295,9 +296,9 @@ func TestR56RetryHasADelay(t *testing.T) {
 // R56: who does not want to wait hears in time how a run is as far as is known, also
 // if the status URL does not answer.
 func TestR56GetRunDoesNotHang(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p := lasting(t)
-	c := hostile.StartCaddy(t, withProvider(p))
+	c := testbed.StartCaddy(t, withProvider(p))
 	token := leave(t, c.Client, p, "acme.slow")
 	p.On("acme/slow", hostile.Status, hostile.Hang())
 	for _, ms := range []int64{0, 1, 500} {

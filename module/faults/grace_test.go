@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/certmagic"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // lockFile is where the lock of the keys of run tokens is in a folder of Caddy's
@@ -34,11 +35,11 @@ func TestR54AnswersAtTheEndHaveTokens(t *testing.T) {
 			p.On("acme/soon", hostile.Invoke, hostile.Accept(1<<30))
 			folder := t.TempDir()
 			config := func(n int) string { return withProvider(p, fmt.Sprintf("timeout %dm", n)) }
-			var instances []*hostile.Process
+			var instances []*testbed.Process
 			for range layout.instances {
-				instances = append(instances, hostile.StartProcess(t, hostile.Limits{}, config(1), storage(folder), "grace_period 2s"))
+				instances = append(instances, testbed.StartProcess(t, testbed.Limits{}, config(1), storage(folder), "grace_period 2s"))
 			}
-			var answered []<-chan hostile.Answer
+			var answered []<-chan testbed.Answer
 			for n := 1; n <= layout.generations; n++ {
 				for _, instance := range instances {
 					if n > 1 {
@@ -48,10 +49,10 @@ func TestR54AnswersAtTheEndHaveTokens(t *testing.T) {
 					}
 					answered = append(answered, calling(unpooled(instance.Client), "acme.soon", nil))
 				}
-				hostile.Eventually(t, patience, func() bool { return p.Runs() == len(answered) }, "the runs are accepted")
+				testbed.Eventually(t, patience, func() bool { return p.Runs() == len(answered) }, "the runs are accepted")
 			}
 			polls := p.Count("acme/soon", hostile.Status)
-			hostile.Eventually(t, patience, func() bool { return p.Count("acme/soon", hostile.Status) > polls+len(answered) }, "the runs are followed")
+			testbed.Eventually(t, patience, func() bool { return p.Count("acme/soon", hostile.Status) > polls+len(answered) }, "the runs are followed")
 			for _, instance := range instances {
 				instance.Signal(syscall.SIGTERM)
 			}
@@ -80,10 +81,10 @@ func TestR54AnswersAtTheEndWithoutKey(t *testing.T) {
 	if err := os.WriteFile(lockFile(folder), []byte(`{"created":"`+later+`","updated":"`+later+`"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := hostile.StartProcess(t, hostile.Limits{}, withProvider(p), storage(folder), "grace_period 2s")
+	c := testbed.StartProcess(t, testbed.Limits{}, withProvider(p), storage(folder), "grace_period 2s")
 	answered := calling(unpooled(c.Client), "acme.soon", nil)
 	left := calling(unpooled(c.Client).With(wait(patience.Milliseconds())), "acme.soon", nil) // waits for a key before all else
-	hostile.Eventually(t, patience, func() bool { return p.Count("acme/soon", hostile.Status) > 1 }, "the run is followed")
+	testbed.Eventually(t, patience, func() bool { return p.Count("acme/soon", hostile.Status) > 1 }, "the run is followed")
 	c.Signal(syscall.SIGTERM)
 	if a := receive(t, answered); a.Outcome() != "INVOCATION_TIMEOUT" || a.Data.Next != "follow_run" || a.Data.ExecutionID == "" || runToken(a) != "" {
 		t.Errorf("when the bridge was stopped: %s", a)

@@ -14,12 +14,13 @@ import (
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // R5 over HTTP/2: a stream that is reset after the invocation was read, or whose
 // connection ends, is not repeated either, while other streams go on.
 func TestR05OverHTTP2(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	var posts, others atomic.Int64
 	var broken func(w http.ResponseWriter, r *http.Request)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -50,7 +51,7 @@ func TestR05OverHTTP2(t *testing.T) {
 		hostile.Skill{ID: "acme/echo", Endpoint: server.URL + "/echo"},
 	)
 	port := server.URL[strings.LastIndexByte(server.URL, ':')+1:]
-	c := hostile.StartCaddy(t, withProvider(p, "allow_ports "+port, "transport http {", "\ttls_trust_pool file "+file, "}"))
+	c := testbed.StartCaddy(t, withProvider(p, "allow_ports "+port, "transport http {", "\ttls_trust_pool file "+file, "}"))
 	for name, action := range map[string]http.HandlerFunc{
 		"reset": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 		"reset in the body": func(w http.ResponseWriter, _ *http.Request) {

@@ -15,6 +15,7 @@ import (
 
 	_ "github.com/skill-bridge/caddy-skill-bridge/module"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // patience is how long a test waits for what should take no time at all: the
@@ -38,38 +39,38 @@ const polling = "poll_interval 10ms 50ms"
 const withoutBridge = "http://127.0.0.1:{$PORT} {\n\trespond \"no bridge here\"\n}\n"
 
 // begin makes a call in the background.
-func begin(call func() hostile.Answer) <-chan hostile.Answer {
-	answered := make(chan hostile.Answer, 1)
+func begin(call func() testbed.Answer) <-chan testbed.Answer {
+	answered := make(chan testbed.Answer, 1)
 	go func() { answered <- call() }()
 	return answered
 }
 
 // receive waits for an answer.
-func receive(tb testing.TB, answered <-chan hostile.Answer) hostile.Answer {
+func receive(tb testing.TB, answered <-chan testbed.Answer) testbed.Answer {
 	tb.Helper()
 	select {
 	case a := <-answered:
 		return a
 	case <-time.After(patience):
 		tb.Fatalf("no answer within %s", patience)
-		return hostile.Answer{}
+		return testbed.Answer{}
 	}
 }
 
 // unpooled is a client that makes a connection for each call, so that none is
 // closed under its hands when a configuration stops.
-func unpooled(c *hostile.Client) *hostile.Client {
+func unpooled(c *testbed.Client) *testbed.Client {
 	other := c.With()
 	other.HTTP = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	return other
 }
 
-// leavesNothing is hostile.CheckLeaks for servers that take their time: one that is
+// leavesNothing is testbed.CheckLeaks for servers that take their time: one that is
 // being shut down looks every half a second whether its connections are closed, and
 // goleak waits no longer than that.
 func leavesNothing(t *testing.T) {
 	t.Helper()
-	options := append(hostile.CaddyGoroutines(), goleak.IgnoreCurrent())
+	options := append(testbed.CaddyGoroutines(), goleak.IgnoreCurrent())
 	t.Cleanup(func() {
 		err := goleak.Find(options...)
 		for start := time.Now(); err != nil && time.Since(start) < patience; {
@@ -84,7 +85,7 @@ func leavesNothing(t *testing.T) {
 // execute makes a call that does not fail because the configuration has just been
 // replaced: on a reload Caddy opens its ports anew, and connections that wait in
 // the queue of the old listener are lost, whatever the handler.
-func execute(c *hostile.Client, skill string) hostile.Answer {
+func execute(c *testbed.Client, skill string) testbed.Answer {
 	a := c.Execute(skill, nil)
 	for range 10 {
 		if a.Outcome() != "broken" {
@@ -115,13 +116,13 @@ func TestR22ReloadInFlight(t *testing.T) {
 	p.On("acme/later", hostile.Invoke, hostile.Accept(0))
 	p.On("acme/later", hostile.Status, gate.Then(hostile.Usual()))
 	config := func(lines ...string) string {
-		return hostile.Bridge(append(lines, polling, "allow_anonymous", offer(p, "acme", "credentials api_key a-key"))...)
+		return testbed.Bridge(append(lines, polling, "allow_anonymous", offer(p, "acme", "credentials api_key a-key"))...)
 	}
-	c := hostile.StartCaddy(t, config())
-	stop := hostile.Load{Workers: calls, Calls: calls, Do: func(_, call int) hostile.Answer {
+	c := testbed.StartCaddy(t, config())
+	stop := testbed.Load{Workers: calls, Calls: calls, Do: func(_, call int) testbed.Answer {
 		return c.Execute([]string{"acme.now", "acme.later"}[call%2], nil)
 	}}.Start(t)
-	hostile.Eventually(t, patience, func() bool { return gate.Waiting() == calls }, "all calls are under way")
+	testbed.Eventually(t, patience, func() bool { return gate.Waiting() == calls }, "all calls are under way")
 	for _, caddyfile := range []string{config(), config("caller another"), config("timeout 20s"), withoutBridge, config()} {
 		if err := c.Reload(caddyfile); err != nil {
 			t.Fatal(err)
@@ -153,17 +154,17 @@ func TestR23ReloadsUnderLoad(t *testing.T) {
 	q.Publish(hostile.Skill{ID: "beta/token", Auth: hostile.OAuth2(q.TokenURL())})
 	q.On("beta/token", hostile.Invoke, hostile.Accept(1))
 	config := func(n int) string {
-		return hostile.Bridge(polling, "allow_anonymous", fmt.Sprintf("caller bridge-%d", n),
+		return testbed.Bridge(polling, "allow_anonymous", fmt.Sprintf("caller bridge-%d", n),
 			offer(p, "acme", "credentials api_key a-key"), offer(q, "beta", oauth2("a-secret")))
 	}
-	c := hostile.StartCaddy(t, config(0))
+	c := testbed.StartCaddy(t, config(0))
 	names := []string{"acme.now", "acme.key", "beta.token"}
 	client := unpooled(c.Client)
 	var answered atomic.Int64
-	stop := hostile.Load{
+	stop := testbed.Load{
 		Workers: 12, Pace: 2 * time.Millisecond,
-		Do: func(_, call int) hostile.Answer { return client.Execute(names[call%len(names)], nil) },
-		Done: func(_, _ int, a hostile.Answer) {
+		Do: func(_, call int) testbed.Answer { return client.Execute(names[call%len(names)], nil) },
+		Done: func(_, _ int, a testbed.Answer) {
 			answered.Add(1)
 			if posts := p.Posts(a.Call) + q.Posts(a.Call); a.Outcome() == "broken" && posts > 0 {
 				t.Errorf("a call that the provider has got was not answered: %v", a)
@@ -172,7 +173,7 @@ func TestR23ReloadsUnderLoad(t *testing.T) {
 	}.Start(t)
 	for n := range 20 {
 		before := answered.Load()
-		hostile.Eventually(t, patience, func() bool { return answered.Load() >= before+15 }, "calls go on")
+		testbed.Eventually(t, patience, func() bool { return answered.Load() >= before+15 }, "calls go on")
 		if err := c.Reload(config(n + 1)); err != nil {
 			t.Fatal(err)
 		}
@@ -202,7 +203,7 @@ func TestR23WhatAReloadKeeps(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/token"})
 	p.Publish(hostile.Skill{ID: "acme/token", Auth: hostile.OAuth2(p.TokenURL())})
 	config := func(secret string, lines ...string) string {
-		return hostile.Bridge(append(lines, "allow_anonymous", offer(p, "acme", oauth2(secret)))...)
+		return testbed.Bridge(append(lines, "allow_anonymous", offer(p, "acme", oauth2(secret)))...)
 	}
 	// Each configuration differs from the first, which is loaded in between.
 	for name, tc := range map[string]struct {
@@ -218,13 +219,13 @@ func TestR23WhatAReloadKeeps(t *testing.T) {
 		"limits of documents":  {config("a-secret", "limits {", "\tskills 17", "}"), true, false},
 		"credentials":          {config("another-secret"), false, true},
 		"no bridge in between": {"", true, true},
-		"own transport": {hostile.Bridge("allow_anonymous",
+		"own transport": {testbed.Bridge("allow_anonymous",
 			offer(p, "acme", oauth2("a-secret"), "transport http {", "\tdial_timeout 3s", "}")), true, false},
-		"discovery credentials": {hostile.Bridge("allow_anonymous",
+		"discovery credentials": {testbed.Bridge("allow_anonymous",
 			offer(p, "acme", oauth2("a-secret"), "discovery_credentials api_key a-key {", "\theader X-Key", "}")), true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := hostile.StartCaddy(t, config("a-secret"))
+			c := testbed.StartCaddy(t, config("a-secret"))
 			client := unpooled(c.Client)
 			call := func() (documents, tokens int) {
 				t.Helper()
@@ -268,8 +269,8 @@ func TestR23ARunKeepsWhatItUses(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"}, hostile.Skill{ID: "acme/later"})
 	gate := hostile.NewGate(t)
 	p.On("acme/later", hostile.Invoke, gate.Then(hostile.Complete(nil)))
-	config := hostile.Bridge(offer(p, "acme"))
-	c := hostile.StartCaddy(t, config)
+	config := testbed.Bridge(offer(p, "acme"))
+	c := testbed.StartCaddy(t, config)
 	client := unpooled(c.Client)
 	there := func(caddyfiles ...string) {
 		t.Helper()
@@ -279,8 +280,8 @@ func TestR23ARunKeepsWhatItUses(t *testing.T) {
 			}
 		}
 	}
-	answered := begin(func() hostile.Answer { return client.Execute("acme.later", nil) })
-	hostile.Eventually(t, patience, func() bool { return gate.Waiting() == 1 }, "the run is under way")
+	answered := begin(func() testbed.Answer { return client.Execute("acme.later", nil) })
+	testbed.Eventually(t, patience, func() bool { return gate.Waiting() == 1 }, "the run is under way")
 	there(withoutBridge, config)
 	if a := execute(client, "acme.now"); a.Outcome() != "completed" || p.Count("", hostile.Index) != 1 {
 		t.Errorf("with a run under way, the index was fetched %d times, want once: %v", p.Count("", hostile.Index), a)
@@ -303,9 +304,9 @@ func TestR23ReloadKeepsBreakers(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/sick"})
 	p.On("acme/sick", hostile.Invoke, hostile.Respond(http.StatusServiceUnavailable, ""))
 	config := func(failures int, lines ...string) string {
-		return hostile.Bridge(append(lines, fmt.Sprintf("circuit_breaker {\n\tfailures %d\n\tcooldown 10m\n}", failures), offer(p, "acme"))...)
+		return testbed.Bridge(append(lines, fmt.Sprintf("circuit_breaker {\n\tfailures %d\n\tcooldown 10m\n}", failures), offer(p, "acme"))...)
 	}
-	c := hostile.StartCaddy(t, config(3))
+	c := testbed.StartCaddy(t, config(3))
 	client := unpooled(c.Client)
 	for n := range 4 {
 		a := execute(client, "acme.sick")
@@ -340,7 +341,7 @@ func TestR24ReloadRemovesWhatIsInUse(t *testing.T) {
 		if key != "" {
 			lines = append(lines, offer(p, "acme", "credentials api_key "+key))
 		}
-		return hostile.Bridge(lines...)
+		return testbed.Bridge(lines...)
 	}
 	keys := func(part hostile.Part) map[string]bool {
 		sent := map[string]bool{}
@@ -349,12 +350,12 @@ func TestR24ReloadRemovesWhatIsInUse(t *testing.T) {
 		}
 		return sent
 	}
-	c := hostile.StartCaddy(t, config("first-key"))
+	c := testbed.StartCaddy(t, config("first-key"))
 	client := unpooled(c.Client)
 	gate := hostile.NewGate(t)
 	p.On("acme/later", hostile.Status, gate.Then(hostile.State("running")), hostile.Usual())
-	answered := begin(func() hostile.Answer { return client.Execute("acme.later", nil) })
-	hostile.Eventually(t, patience, func() bool { return gate.Waiting() == 1 }, "the run is under way")
+	answered := begin(func() testbed.Answer { return client.Execute("acme.later", nil) })
+	testbed.Eventually(t, patience, func() bool { return gate.Waiting() == 1 }, "the run is under way")
 
 	if err := c.Reload(config("")); err != nil { // the provider is gone
 		t.Fatal(err)
@@ -387,13 +388,13 @@ func TestR24ReloadRemovesWhatIsInUse(t *testing.T) {
 func TestR25InvalidReload(t *testing.T) {
 	leavesNothing(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"})
-	good := hostile.Bridge(offer(p, "acme"))
-	c := hostile.StartCaddy(t, good)
+	good := testbed.Bridge(offer(p, "acme"))
+	c := testbed.StartCaddy(t, good)
 	var answered atomic.Int64
-	stop := hostile.Load{
+	stop := testbed.Load{
 		Workers: 4,
-		Do:      func(int, int) hostile.Answer { return c.Execute("acme.now", nil) },
-		Done: func(_, _ int, a hostile.Answer) {
+		Do:      func(int, int) testbed.Answer { return c.Execute("acme.now", nil) },
+		Done: func(_, _ int, a testbed.Answer) {
 			answered.Add(1)
 			if a.Outcome() == "broken" && p.Posts(a.Call) > 0 {
 				t.Errorf("a call that the provider has got was not answered: %v", a)
@@ -402,12 +403,12 @@ func TestR25InvalidReload(t *testing.T) {
 	}.Start(t)
 	inUse := p.Port() // by something else: Caddy shares its listeners' ports with nobody who does not ask for it
 	for name, caddyfile := range map[string]string{
-		"unknown option":     hostile.Bridge("teleport", offer(p, "acme")),
-		"two namespaces":     hostile.Bridge(offer(p, "acme"), "provider http://127.0.0.1:1 {\n\tnamespace acme\n}"),
-		"unknown protocol":   hostile.Bridge(offer(p, "acme"), "transport http {\n\tversions 5\n}"),
-		"missing secret":     hostile.Bridge("allow_anonymous", offer(p, "acme", "credentials api_key {env.THERE_IS_NO_SUCH_VARIABLE}")),
-		"missing file":       hostile.Bridge("allow_anonymous", offer(p, "acme", "credentials api_key {file./there/is/no/such/file}")),
-		"no client":          hostile.Bridge("allow_anonymous", offer(p, "acme", "credentials oauth2 {\n\t\tclient_secret x\n\t}")),
+		"unknown option":     testbed.Bridge("teleport", offer(p, "acme")),
+		"two namespaces":     testbed.Bridge(offer(p, "acme"), "provider http://127.0.0.1:1 {\n\tnamespace acme\n}"),
+		"unknown protocol":   testbed.Bridge(offer(p, "acme"), "transport http {\n\tversions 5\n}"),
+		"missing secret":     testbed.Bridge("allow_anonymous", offer(p, "acme", "credentials api_key {env.THERE_IS_NO_SUCH_VARIABLE}")),
+		"missing file":       testbed.Bridge("allow_anonymous", offer(p, "acme", "credentials api_key {file./there/is/no/such/file}")),
+		"no client":          testbed.Bridge("allow_anonymous", offer(p, "acme", "credentials oauth2 {\n\t\tclient_secret x\n\t}")),
 		"a port that is not": good + "http://127.0.0.1:" + inUse + " {\n\tskill_bridge {\n\t\tcaller late\n\t}\n}\n",
 	} {
 		before := answered.Load()
@@ -415,7 +416,7 @@ func TestR25InvalidReload(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s: accepted", name)
 		}
-		hostile.Eventually(t, patience, func() bool { return answered.Load() >= before+10 }, name+": calls go on")
+		testbed.Eventually(t, patience, func() bool { return answered.Load() >= before+10 }, name+": calls go on")
 	}
 	report := stop()
 	// The configuration that fails when it is started has opened the port by then:
@@ -455,7 +456,7 @@ type underWay struct {
 
 // stamped is an answer, and when it came.
 type stamped struct {
-	hostile.Answer
+	testbed.Answer
 	at time.Time
 }
 
@@ -473,7 +474,7 @@ func newStopping(t *testing.T) *stopping {
 }
 
 // begin makes one call of each kind and returns when all are under way.
-func (s *stopping) begin(t *testing.T, c *hostile.Client) {
+func (s *stopping) begin(t *testing.T, c *testbed.Client) {
 	t.Helper()
 	client := unpooled(c)
 	runs, silent, waiting := s.Runs(), s.Hanging(), s.inTime.Waiting()
@@ -485,11 +486,11 @@ func (s *stopping) begin(t *testing.T, c *hostile.Client) {
 			answered <- stamped{a, time.Now()}
 		}()
 	}
-	hostile.Eventually(t, patience, func() bool {
+	testbed.Eventually(t, patience, func() bool {
 		return s.Runs() == runs+2 && s.Hanging() == silent+1 && s.inTime.Waiting() == waiting+1
 	}, "the calls are under way")
 	polls := s.Count("acme/accepted", hostile.Status)
-	hostile.Eventually(t, patience, func() bool { return s.Count("acme/accepted", hostile.Status) > polls }, "the run is followed")
+	testbed.Eventually(t, patience, func() bool { return s.Count("acme/accepted", hostile.Status) > polls }, "the run is followed")
 }
 
 // end looks at the answers of all calls. Those that can't end in time are answered
@@ -530,13 +531,13 @@ func (s *stopping) end(t *testing.T, notBefore time.Time) {
 
 // generation is a Caddyfile that polls often and is unlike others.
 func generation(n int, s *stopping) string {
-	return hostile.Bridge(polling, fmt.Sprintf("timeout %dm", n), offer(s.Provider, "acme"))
+	return testbed.Bridge(polling, fmt.Sprintf("timeout %dm", n), offer(s.Provider, "acme"))
 }
 
 // logged waits for a line in a process's log.
-func logged(t *testing.T, p *hostile.Process, text string) {
+func logged(t *testing.T, p *testbed.Process, text string) {
 	t.Helper()
-	hostile.Eventually(t, patience, func() bool { return p.Log.Has(text) }, "the log says: "+text)
+	testbed.Eventually(t, patience, func() bool { return p.Log.Has(text) }, "the log says: "+text)
 }
 
 // R26: when the process is told to stop, the runs of all configurations that there
@@ -545,7 +546,7 @@ func logged(t *testing.T, p *hostile.Process, text string) {
 func TestR26GracePeriod(t *testing.T) {
 	t.Parallel()
 	const grace, slack = 3 * time.Second, 10 * time.Second // the slack is for a busy machine
-	removed := hostile.Bridge("provider http://127.0.0.1:1 {\n\tnamespace other\n}")
+	removed := testbed.Bridge("provider http://127.0.0.1:1 {\n\tnamespace other\n}")
 	for name, last := range map[string]func(*stopping) string{
 		"as before":        func(s *stopping) string { return generation(3, s) },
 		"provider removed": func(*stopping) string { return removed },
@@ -554,7 +555,7 @@ func TestR26GracePeriod(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStopping(t)
-			p := hostile.StartProcess(t, hostile.Limits{}, generation(1, s), "grace_period 3s")
+			p := testbed.StartProcess(t, testbed.Limits{}, generation(1, s), "grace_period 3s")
 			s.begin(t, p.Client)
 			for _, caddyfile := range []string{generation(2, s), last(s)} {
 				if err := p.Reload(caddyfile, "grace_period 3s"); err != nil {
@@ -595,11 +596,11 @@ func TestR26WithoutGracePeriod(t *testing.T) {
 			gate := hostile.NewGate(t)
 			provider.On("acme/later", hostile.Invoke, hostile.Accept(0))
 			provider.On("acme/later", hostile.Status, gate.Then(hostile.Usual()))
-			config := hostile.Bridge(polling, offer(provider, "acme"))
-			p := hostile.StartProcess(t, hostile.Limits{}, config)
+			config := testbed.Bridge(polling, offer(provider, "acme"))
+			p := testbed.StartProcess(t, testbed.Limits{}, config)
 			client := unpooled(p.Client)
-			old := begin(func() hostile.Answer { return client.Execute("acme.later", nil) })
-			hostile.Eventually(t, patience, func() bool { return gate.Waiting() == 1 }, "the run is under way")
+			old := begin(func() testbed.Answer { return client.Execute("acme.later", nil) })
+			testbed.Eventually(t, patience, func() bool { return gate.Waiting() == 1 }, "the run is under way")
 			if err := p.Reload(last(config)); err != nil {
 				t.Fatal(err)
 			}
@@ -630,7 +631,7 @@ func TestR26ShutdownDelay(t *testing.T) {
 	t.Parallel()
 	const delay, grace = 1500 * time.Millisecond, 2 * time.Second
 	s := newStopping(t)
-	p := hostile.StartProcess(t, hostile.Limits{}, generation(1, s), "shutdown_delay 1500ms", "grace_period 2s")
+	p := testbed.StartProcess(t, testbed.Limits{}, generation(1, s), "shutdown_delay 1500ms", "grace_period 2s")
 	s.begin(t, p.Client)
 	told := time.Now()
 	p.Signal(syscall.SIGTERM)
@@ -656,10 +657,10 @@ func TestR26ForcedExit(t *testing.T) {
 			t.Parallel()
 			provider := hostile.NewProvider(t, hostile.Skill{ID: "acme/silent"})
 			provider.On("acme/silent", hostile.Invoke, hostile.Hang())
-			p := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge(offer(provider, "acme")))
+			p := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge(offer(provider, "acme")))
 			client := unpooled(p.Client)
-			answered := begin(func() hostile.Answer { return client.Execute("acme.silent", nil) })
-			hostile.Eventually(t, patience, func() bool { return provider.Hanging() == 1 }, "the call is under way")
+			answered := begin(func() testbed.Answer { return client.Execute("acme.silent", nil) })
+			testbed.Eventually(t, patience, func() bool { return provider.Hanging() == 1 }, "the call is under way")
 			for i, signal := range signals {
 				if i > 0 { // signals that nobody has taken yet become one
 					line := `"signal":"SIGINT"`

@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // R57: an agent that lists the skills learns what each is good for, whatever detail it
@@ -15,7 +16,7 @@ func TestR57ListedSkillsAreDescribed(t *testing.T) {
 	p := hostile.NewProvider(t,
 		hostile.Skill{ID: "acme/one", EditEntry: func(e hostile.Object) { e["description"] = "Does one\nthing." }},
 		hostile.Skill{ID: "acme/two", EditEntry: func(e hostile.Object) { e["description"] = strings.Repeat("long ", 1000) }})
-	c := hostile.StartCaddy(t, hostile.Bridge("provider "+p.URL()+" {\n\tnamespace acme\n}"))
+	c := testbed.StartCaddy(t, testbed.Bridge("provider "+p.URL()+" {\n\tnamespace acme\n}"))
 	for about, params := range map[string]hostile.Object{"names": {"detail": "names"}, "by default": {}, "summary": {"detail": "summary"}} {
 		var list struct{ Skills []hostile.Object }
 		if err := json.Unmarshal(c.Call("list_skills", params).Result, &list, json.MatchCaseInsensitiveNames(true)); err != nil || len(list.Skills) != 2 {

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // weighed is how many bytes of its heap and stacks a process uses after all garbage
 // was collected, and how many goroutines it has.
-func weighed(t *testing.T, p *hostile.Process) (size int64, goroutines int) {
+func weighed(t *testing.T, p *testbed.Process) (size int64, goroutines int) {
 	t.Helper()
 	a := p.Send(http.MethodGet, p.Admin()+"/debug/pprof/goroutine?debug=1", "")
 	found := regexp.MustCompile(`^goroutine profile: total (\d+)`).FindSubmatch(a.Body)
@@ -43,14 +44,14 @@ func TestR16MemoryPerCall(t *testing.T) {
 	provider.On("acme/drip", hostile.Invoke, hostile.DripBody(hostile.Every(time.Second), http.StatusOK, body))
 	origin := strings.TrimPrefix(provider.URL(), "http://")
 	perCall := func(caddyfile, warm, url string) int64 {
-		p := hostile.StartProcess(t, hostile.Limits{}, caddyfile)
+		p := testbed.StartProcess(t, testbed.Limits{}, caddyfile)
 		at := "http://127.0.0.1:" + p.Port("PORT")
-		hostile.NewClient(t, at+warm).Execute("acme.echo", nil)
+		testbed.NewClient(t, at+warm).Execute("acme.echo", nil)
 		before, _ := weighed(t, p)
 		leave := crowd(t, at+url, "acme.drip", calls, 1, func() bool { return provider.Hanging() == calls })
 		during, _ := weighed(t, p)
 		leave()
-		hostile.Eventually(t, patience, func() bool { return provider.Hanging() == 0 }, "all requests are cancelled")
+		testbed.Eventually(t, patience, func() bool { return provider.Hanging() == 0 }, "all requests are cancelled")
 		return (during - before) / int64(calls)
 	}
 	bridge := perCall(withProvider(provider, "timeout 10m", "limits {", "\truns 4000 4000", "}"), "/rpc", "/rpc")
@@ -70,7 +71,7 @@ func TestR17MemoryOfBombs(t *testing.T) {
 	const limit = 10 << 20
 	provider := hostile.NewProvider(t, hostile.Skill{ID: "acme/bomb"}, hostile.Skill{ID: "acme/echo"})
 	provider.On("acme/bomb", hostile.Invoke, hostile.Bomb(100<<20))
-	p := hostile.StartProcess(t, hostile.Limits{}, withProvider(provider))
+	p := testbed.StartProcess(t, testbed.Limits{}, withProvider(provider))
 	for range 100 {
 		want{outcome: "completed"}.check(t, p.Execute("acme.echo", nil))
 	}
@@ -99,7 +100,7 @@ func TestR21Memory(t *testing.T) {
 	provider := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"}, hostile.Skill{ID: "acme/echo"})
 	provider.Lean()
 	provider.On("acme/slow", hostile.Invoke, hostile.Accept(0))
-	p := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge("provider "+provider.URL()+" {", "\tnamespace acme", "}",
+	p := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge("provider "+provider.URL()+" {", "\tnamespace acme", "}",
 		"poll_interval 10m 10m", "timeout 10m", "limits {", "\truns 20000 20000", "\twaiting 20000", "}"))
 	p.Log.Lean()
 	want{outcome: "completed"}.check(t, p.Execute("acme.echo", nil))
@@ -116,7 +117,7 @@ func TestR21Memory(t *testing.T) {
 		leave()
 		provider.Disconnect() // connections that are kept for the next calls
 		var size int64
-		hostile.Eventually(t, time.Minute, func() bool {
+		testbed.Eventually(t, time.Minute, func() bool {
 			size, n = weighed(t, p)
 			return n < goroutines+20 && size < base && p.RSS() < occupied/2
 		}, "nothing is left over")

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // R27: a host that answers nothing but 503 is left alone after 20 failures in a
@@ -29,16 +30,16 @@ func TestR27Breaker(t *testing.T) {
 	q := hostile.NewProvider(t, hostile.Skill{ID: "well/now"})
 	p.On("sick/now", hostile.Invoke, hostile.Respond(http.StatusServiceUnavailable, ""))
 	p.On("sick/500", hostile.Invoke, hostile.Respond(http.StatusInternalServerError, ""))
-	c := hostile.StartCaddy(t, hostile.Bridge("circuit_breaker {\n\tcooldown 300ms\n}", offer(p, "sick"), offer(q, "well")))
+	c := testbed.StartCaddy(t, testbed.Bridge("circuit_breaker {\n\tcooldown 300ms\n}", offer(p, "sick"), offer(q, "well")))
 	for range 2 * failures {
 		if a := c.Execute("sick.500", nil); p.Posts(a.Call) != 1 {
 			t.Fatalf("a host that answers 500 is left alone: %v", a)
 		}
 	}
 	start := time.Now()
-	report := hostile.Load{Workers: 4, For: 4 * cooldown, Pace: time.Millisecond, Do: func(int, int) hostile.Answer {
+	report := testbed.Load{Workers: 4, For: 4 * cooldown, Pace: time.Millisecond, Do: func(int, int) testbed.Answer {
 		return c.Execute("sick.now", nil)
-	}, Done: func(_, _ int, a hostile.Answer) {
+	}, Done: func(_, _ int, a testbed.Answer) {
 		if asked := p.Posts(a.Call) > 0; asked == strings.Contains(string(a.Data.Details), `"circuit_breaker"`) {
 			t.Errorf("asked: %t, %v", asked, a)
 		}
@@ -54,11 +55,11 @@ func TestR27Breaker(t *testing.T) {
 	}
 	p.On("sick/now", hostile.Invoke)
 	before := p.Count("sick/now", hostile.Invoke)
-	hostile.Eventually(t, patience, func() bool { return c.Execute("sick.now", nil).Outcome() == done }, "the host is used again")
+	testbed.Eventually(t, patience, func() bool { return c.Execute("sick.now", nil).Outcome() == done }, "the host is used again")
 	if n := p.Count("sick/now", hostile.Invoke) - before; n != 1 {
 		t.Errorf("%d requests until the host was used again, want 1", n)
 	}
-	hostile.Load{Workers: 4, Calls: 50, Do: func(int, int) hostile.Answer { return c.Execute("sick.now", nil) }}.Run(t).Only(t, done)
+	testbed.Load{Workers: 4, Calls: 50, Do: func(int, int) testbed.Answer { return c.Execute("sick.now", nil) }}.Run(t).Only(t, done)
 }
 
 // R28: when a provider hangs, its calls beyond those that one provider may have
@@ -72,12 +73,12 @@ func TestR28Shed(t *testing.T) {
 	gate := hostile.NewGate(t)
 	p.On("sick/hangs", hostile.Invoke, gate.Then(hostile.Usual()))
 	q.On("well/hangs", hostile.Invoke, gate.Then(hostile.Usual()))
-	c := hostile.StartCaddy(t, hostile.Bridge("limits {\n\truns 100 50\n}", offer(p, "sick"), offer(q, "well")))
+	c := testbed.StartCaddy(t, testbed.Bridge("limits {\n\truns 100 50\n}", offer(p, "sick"), offer(q, "well")))
 	var refused atomic.Int64
-	stop := hostile.Load{
+	stop := testbed.Load{
 		Workers: calls, Calls: calls,
-		Do: func(int, int) hostile.Answer { return c.Execute("sick.hangs", nil) },
-		Done: func(_, _ int, a hostile.Answer) {
+		Do: func(int, int) testbed.Answer { return c.Execute("sick.hangs", nil) },
+		Done: func(_, _ int, a testbed.Answer) {
 			if a.Outcome() != "RATE_LIMITED" {
 				return
 			}
@@ -89,12 +90,12 @@ func TestR28Shed(t *testing.T) {
 		},
 	}.Start(t)
 	// At once: while the others still hang.
-	hostile.Eventually(t, patience, func() bool { return gate.Waiting() == places && refused.Load() == calls-places }, "50 calls hang, 14 are refused")
-	hostile.Load{Workers: 8, Calls: 200, Do: func(int, int) hostile.Answer { return c.Execute("well.now", nil) }}.Run(t).Only(t, done)
+	testbed.Eventually(t, patience, func() bool { return gate.Waiting() == places && refused.Load() == calls-places }, "50 calls hang, 14 are refused")
+	testbed.Load{Workers: 8, Calls: 200, Do: func(int, int) testbed.Answer { return c.Execute("well.now", nil) }}.Run(t).Only(t, done)
 
 	// When no place is left at all, others are refused, too.
-	stopOthers := hostile.Load{Workers: places, Calls: places, Do: func(int, int) hostile.Answer { return c.Execute("well.hangs", nil) }}.Start(t)
-	hostile.Eventually(t, patience, func() bool { return gate.Waiting() == 2*places }, "100 calls hang")
+	stopOthers := testbed.Load{Workers: places, Calls: places, Do: func(int, int) testbed.Answer { return c.Execute("well.hangs", nil) }}.Start(t)
+	testbed.Eventually(t, patience, func() bool { return gate.Waiting() == 2*places }, "100 calls hang")
 	if a := c.Execute("well.now", nil); a.Code != -32057 || !strings.Contains(string(a.Data.Details), `"runs"`) {
 		t.Errorf("with no place left: %v", a)
 	}
@@ -115,7 +116,7 @@ func TestIsolation(t *testing.T) {
 	for _, other := range []*hostile.Provider{p, q} {
 		other.Lean()
 	}
-	c := hostile.StartCaddy(t, hostile.Bridge("timeout 10m", "circuit_breaker off", offer(p, "sick"), offer(q, "well")))
+	c := testbed.StartCaddy(t, testbed.Bridge("timeout 10m", "circuit_breaker off", offer(p, "sick"), offer(q, "well")))
 	c.Log.Lean()
 	const window, workers = 300 * time.Millisecond, 64
 	// rate is how many calls of the one provider there are in a while, with 64
@@ -124,14 +125,14 @@ func TestIsolation(t *testing.T) {
 		p.On("sick/now", hostile.Invoke, sick...)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		client := c.With(hostile.Context(ctx))
+		client := c.With(testbed.Context(ctx))
 		var answered atomic.Int64
-		stop := hostile.Load{
+		stop := testbed.Load{
 			Workers: workers, Pace: 100 * time.Millisecond,
-			Do:   func(int, int) hostile.Answer { return client.Execute("sick.now", nil) },
-			Done: func(int, int, hostile.Answer) { answered.Add(1) },
+			Do:   func(int, int) testbed.Answer { return client.Execute("sick.now", nil) },
+			Done: func(int, int, testbed.Answer) { answered.Add(1) },
 		}.Start(t)
-		hostile.Eventually(t, patience, func() bool {
+		testbed.Eventually(t, patience, func() bool {
 			if hanging {
 				return p.Hanging() == workers
 			}
@@ -139,8 +140,8 @@ func TestIsolation(t *testing.T) {
 		}, "the load is there")
 		bounded, end := context.WithTimeout(t.Context(), patience)
 		defer end()
-		other := c.With(hostile.Context(bounded))
-		report := hostile.Load{Workers: 4, For: window, Do: func(int, int) hostile.Answer { return other.Execute("well.now", nil) }}.Run(t)
+		other := c.With(testbed.Context(bounded))
+		report := testbed.Load{Workers: 4, For: window, Do: func(int, int) testbed.Answer { return other.Execute("well.now", nil) }}.Run(t)
 		report.Only(t, done)
 		cancel()
 		stop()
@@ -201,8 +202,8 @@ func TestR29Amplification(t *testing.T) {
 		}
 		return good
 	})
-	c := hostile.StartCaddy(t, hostile.Bridge("circuit_breaker off", offer(p, "acme")))
-	report := hostile.Load{Workers: workers, Calls: calls, Do: func(int, int) hostile.Answer { return c.Execute("acme.busy", nil) }}.Run(t)
+	c := testbed.StartCaddy(t, testbed.Bridge("circuit_breaker off", offer(p, "acme")))
+	report := testbed.Load{Workers: workers, Calls: calls, Do: func(int, int) testbed.Answer { return c.Execute("acme.busy", nil) }}.Run(t)
 	report.Only(t, done, unreachable)
 	n := p.Count("acme/busy", hostile.Invoke)
 	if n > calls*5/4 || n <= calls {
@@ -228,11 +229,11 @@ func TestR34CacheStorm(t *testing.T) {
 		list[i].Edit = func(d hostile.Object) { d["description"] = strings.Repeat("x", 4000) }
 	}
 	p := hostile.NewProvider(t, list...)
-	c := hostile.StartCaddy(t, hostile.Bridge("cache {\n\tmax_size 512KiB\n}", offer(p, "acme")))
+	c := testbed.StartCaddy(t, testbed.Bridge("cache {\n\tmax_size 512KiB\n}", offer(p, "acme")))
 	fetches := func(i int) int { return p.Count(list[i].ID, hostile.Descriptor) }
 	name := func(i int) string { return "acme.s" + strconv.Itoa(i) }
 	for round := range 2 {
-		hostile.Load{Workers: 16, Calls: skills, Do: func(_, call int) hostile.Answer { return c.Execute(name(call), nil) }}.Run(t).Only(t, done)
+		testbed.Load{Workers: 16, Calls: skills, Do: func(_, call int) testbed.Answer { return c.Execute(name(call), nil) }}.Run(t).Only(t, done)
 		total := 0
 		for i := range skills {
 			total += fetches(i)
@@ -245,14 +246,14 @@ func TestR34CacheStorm(t *testing.T) {
 		}
 	}
 	ctx, written := arrivals(t.Context())
-	client := c.With(hostile.Context(ctx))
+	client := c.With(testbed.Context(ctx))
 	rounds, fetched := 0, 0
 	for i := 0; i < skills; i += 10 {
 		gate := hostile.NewGate(t)
 		p.On(list[i].ID, hostile.Descriptor, gate.Then(hostile.Usual()))
 		before, sent := fetches(i), written.Load()
-		stop := hostile.Load{Workers: together, Calls: together, Do: func(int, int) hostile.Answer { return client.Execute(name(i), nil) }}.Start(t)
-		hostile.Eventually(t, patience, func() bool { return written.Load() == sent+together }, "the calls are sent")
+		stop := testbed.Load{Workers: together, Calls: together, Do: func(int, int) testbed.Answer { return client.Execute(name(i), nil) }}.Start(t)
+		testbed.Eventually(t, patience, func() bool { return written.Load() == sent+together }, "the calls are sent")
 		gate.Open()
 		stop().Only(t, done)
 		rounds++
@@ -275,13 +276,13 @@ func TestR35ColdStart(t *testing.T) {
 	index, descriptor := hostile.NewGate(t), hostile.NewGate(t)
 	p.On("", hostile.Index, index.Then(hostile.Usual()))
 	p.On("acme/now", hostile.Descriptor, descriptor.Then(hostile.Usual()))
-	c := hostile.StartCaddy(t, hostile.Bridge(offer(p, "acme")))
+	c := testbed.StartCaddy(t, testbed.Bridge(offer(p, "acme")))
 	ctx, written := arrivals(t.Context())
-	client := c.With(hostile.Context(ctx))
-	stop := hostile.Load{Workers: calls, Calls: calls, Do: func(int, int) hostile.Answer { return client.Execute("acme.now", nil) }}.Start(t)
-	hostile.Eventually(t, patience, func() bool { return written.Load() == calls && index.Waiting() > 0 }, "the calls are sent")
+	client := c.With(testbed.Context(ctx))
+	stop := testbed.Load{Workers: calls, Calls: calls, Do: func(int, int) testbed.Answer { return client.Execute("acme.now", nil) }}.Start(t)
+	testbed.Eventually(t, patience, func() bool { return written.Load() == calls && index.Waiting() > 0 }, "the calls are sent")
 	index.Open()
-	hostile.Eventually(t, patience, func() bool { return descriptor.Waiting() > 0 }, "the descriptor is asked for")
+	testbed.Eventually(t, patience, func() bool { return descriptor.Waiting() > 0 }, "the descriptor is asked for")
 	descriptor.Open()
 	stop().Only(t, done)
 	if i, d := p.Count("", hostile.Index), p.Count("acme/now", hostile.Descriptor); i != 1 || d != 1 {
@@ -329,11 +330,11 @@ func slowClients(t *testing.T, address string, n int) (open func() int) {
 func TestR37Slowloris(t *testing.T) {
 	leavesNothing(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"})
-	c := hostile.StartCaddy(t, "{\n\tservers {\n\t\ttimeouts {\n\t\t\tread_header 1s\n\t\t\tread_body 1s\n\t\t}\n\t}\n}\n"+
-		hostile.Bridge("limits {\n\truns 4\n}", offer(p, "acme")))
+	c := testbed.StartCaddy(t, "{\n\tservers {\n\t\ttimeouts {\n\t\t\tread_header 1s\n\t\t\tread_body 1s\n\t\t}\n\t}\n}\n"+
+		testbed.Bridge("limits {\n\truns 4\n}", offer(p, "acme")))
 	open := slowClients(t, "127.0.0.1:"+c.Port("PORT"), 200)
-	hostile.Load{Workers: 2, Calls: 200, Do: func(int, int) hostile.Answer { return c.Execute("acme.now", nil) }}.Run(t).Only(t, done)
-	hostile.Eventually(t, patience, func() bool { return open() == 0 }, "the slow clients are cut")
+	testbed.Load{Workers: 2, Calls: 200, Do: func(int, int) testbed.Answer { return c.Execute("acme.now", nil) }}.Run(t).Only(t, done)
+	testbed.Eventually(t, patience, func() bool { return open() == 0 }, "the slow clients are cut")
 	if a := c.Execute("acme.now", nil); a.Outcome() != done {
 		t.Error(a)
 	}
@@ -346,15 +347,15 @@ func TestR37SlowlorisLarge(t *testing.T) {
 	leavesNothing(t)
 	const clients = 5000
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"})
-	c := hostile.StartCaddy(t, hostile.Bridge(offer(p, "acme")))
-	load := hostile.Load{Workers: 4, Calls: 1000, Do: func(int, int) hostile.Answer { return c.Execute("acme.now", nil) }}
+	c := testbed.StartCaddy(t, testbed.Bridge(offer(p, "acme")))
+	load := testbed.Load{Workers: 4, Calls: 1000, Do: func(int, int) testbed.Answer { return c.Execute("acme.now", nil) }}
 	before := load.Run(t)
 	before.Only(t, done)
 	open := slowClients(t, "127.0.0.1:"+c.Port("PORT"), clients)
 	during := load.Run(t)
 	during.Only(t, done)
 	t.Logf("without: %v; with: %v", before, during)
-	hostile.Eventually(t, 2*time.Minute, func() bool { return open() <= clients/2 }, "those that send headers slowly are cut")
+	testbed.Eventually(t, 2*time.Minute, func() bool { return open() <= clients/2 }, "those that send headers slowly are cut")
 }
 
 // R38: a process that may have 256 files open answers what it can and refuses the
@@ -364,23 +365,23 @@ func TestR38OpenFiles(t *testing.T) {
 	const calls = 400
 	provider := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"}, hostile.Skill{ID: "acme/hangs"})
 	provider.On("acme/hangs", hostile.Invoke, hostile.Hang())
-	p := hostile.StartProcess(t, hostile.Limits{OpenFiles: 256}, hostile.Bridge(offer(provider, "acme")))
+	p := testbed.StartProcess(t, testbed.Limits{OpenFiles: 256}, testbed.Bridge(offer(provider, "acme")))
 	if a := p.Execute("acme.now", nil); a.Outcome() != done {
 		t.Fatal(a)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	client := p.With(hostile.Context(ctx))
+	client := p.With(testbed.Context(ctx))
 	var refused atomic.Int64
-	stop := hostile.Load{
+	stop := testbed.Load{
 		Workers: calls, Calls: calls,
-		Do:   func(int, int) hostile.Answer { return client.Execute("acme.hangs", nil) },
-		Done: func(int, int, hostile.Answer) { refused.Add(1) },
+		Do:   func(int, int) testbed.Answer { return client.Execute("acme.hangs", nil) },
+		Done: func(int, int, testbed.Answer) { refused.Add(1) },
 	}.Start(t)
-	hostile.Eventually(t, patience, func() bool { return p.OpenFiles() >= 250 && refused.Load() > 0 }, "no file is left, and calls are refused")
+	testbed.Eventually(t, patience, func() bool { return p.OpenFiles() >= 250 && refused.Load() > 0 }, "no file is left, and calls are refused")
 	cancel()
 	stop().Only(t, "gone", unreachable, "broken")
 	p.HTTP.CloseIdleConnections() // the clients leave
-	hostile.Eventually(t, patience, func() bool { return unpooled(p.Client).Execute("acme.now", nil).Outcome() == done }, "calls succeed again")
+	testbed.Eventually(t, patience, func() bool { return unpooled(p.Client).Execute("acme.now", nil).Outcome() == done }, "calls succeed again")
 	select {
 	case <-p.Exited():
 		t.Errorf("the process ended\n%s", p.Log.Text())
@@ -434,19 +435,19 @@ func memory(t *testing.T, calls int) {
 	provider.Lean()
 	gate := hostile.NewGate(t)
 	provider.On("acme/hangs", hostile.Invoke, gate.Then(hostile.Usual()))
-	p := hostile.StartProcess(t, hostile.Limits{Env: []string{"GOMEMLIMIT=100MiB"}}, hostile.Bridge("timeout 2m", offer(provider, "acme")))
+	p := testbed.StartProcess(t, testbed.Limits{Env: []string{"GOMEMLIMIT=100MiB"}}, testbed.Bridge("timeout 2m", offer(provider, "acme")))
 	var refused atomic.Int64
 	pad := strings.Repeat("x", 8<<10)
-	stop := hostile.Load{
+	stop := testbed.Load{
 		Workers: calls, Calls: calls,
-		Do: func(int, int) hostile.Answer { return p.Execute("acme.hangs", hostile.Object{"pad": pad}) },
-		Done: func(_, _ int, a hostile.Answer) {
+		Do: func(int, int) testbed.Answer { return p.Execute("acme.hangs", hostile.Object{"pad": pad}) },
+		Done: func(_, _ int, a testbed.Answer) {
 			if a.Code == -32057 {
 				refused.Add(1)
 			}
 		},
 	}.Start(t)
-	hostile.Eventually(t, 2*patience, func() bool { return gate.Waiting() == places && refused.Load() == int64(calls-places) },
+	testbed.Eventually(t, 2*patience, func() bool { return gate.Waiting() == places && refused.Load() == int64(calls-places) },
 		"400 calls are under way, the others are refused")
 	gate.Open()
 	stop().Only(t, done, "RATE_LIMITED")
@@ -471,7 +472,7 @@ func TestR40LongRuns(t *testing.T) {
 	}
 	leavesNothing(t)
 	p := hostile.NewProvider(t)
-	c := hostile.StartCaddy(t, "{\n\tservers {\n\t\tprotocols h1 h2c\n\t}\n}\n"+hostile.Bridge("timeout 25s 2h", offer(p, "acme")))
+	c := testbed.StartCaddy(t, "{\n\tservers {\n\t\tprotocols h1 h2c\n\t}\n}\n"+testbed.Bridge("timeout 25s 2h", offer(p, "acme")))
 	overHTTP2 := c.With()
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
@@ -492,10 +493,10 @@ func TestR40LongRuns(t *testing.T) {
 			}
 			hostile.Usual()(x)
 		})
-		for name, client := range map[string]*hostile.Client{"HTTP/1.1": c.Client, "HTTP/2": overHTTP2} {
+		for name, client := range map[string]*testbed.Client{"HTTP/1.1": c.Client, "HTTP/2": overHTTP2} {
 			for _, id := range []string{silent, accepted} {
 				ended.Go(func() {
-					a := client.With(hostile.Timeout(d+5*time.Minute)).Execute(strings.Replace(id, "/", ".", 1), nil)
+					a := client.With(testbed.Timeout(d+5*time.Minute)).Execute(strings.Replace(id, "/", ".", 1), nil)
 					if a.Outcome() != done || a.Took < d-5*time.Second {
 						t.Errorf("%s, %s, after %s: %v", name, id, a.Took, a)
 					}

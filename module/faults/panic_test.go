@@ -10,7 +10,9 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 func init() { caddy.RegisterModule(panicking{}) }
@@ -28,9 +30,9 @@ func (panicking) CaddyModule() caddy.ModuleInfo {
 
 func (*panicking) UnmarshalCaddyfile(*caddyfile.Dispenser) error { return nil }
 
-func (*panicking) Suits(*skillsharing.Auth) bool { return true }
+func (*panicking) Supports(*document.Auth) bool { return true }
 
-func (*panicking) Authenticate(_ context.Context, a *skillsharing.Authentication) error {
+func (*panicking) Authenticate(_ context.Context, a *credential.Authentication) error {
 	if a.Auth == nil || strings.Contains(string(a.Body), panicWord) {
 		panic("a bug")
 	}
@@ -43,9 +45,9 @@ func (*panicking) Secrets() []string { return nil }
 // process lives, no place is lost, and buffers that are used again show nothing of
 // other calls.
 func TestR42Panic(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo", Auth: hostile.APIKey("X-Key")})
-	c := hostile.StartCaddy(t, hostile.Bridge(
+	c := testbed.StartCaddy(t, testbed.Bridge(
 		"provider "+p.URL()+" {", "\tnamespace acme", "\tcredentials panicking", "}", "allow_anonymous",
 		"limits {", "\truns 8 8", "}", "retry_budget 0"))
 	for range 40 { // more than there are places
@@ -70,7 +72,7 @@ func TestR42Panic(t *testing.T) {
 
 	// Long calls that panic, and short ones that do not, at the same time.
 	secret := strings.Repeat("a-secret-of-another-call ", 1000) + panicWord
-	r := hostile.Load{Workers: 8, Calls: 1000, Do: func(_, call int) hostile.Answer {
+	r := testbed.Load{Workers: 8, Calls: 1000, Do: func(_, call int) testbed.Answer {
 		if call%4 == 0 {
 			return c.Execute("acme.echo", hostile.Object{"text": secret})
 		}
@@ -90,9 +92,9 @@ func TestR42Panic(t *testing.T) {
 // R42: a panic while a document is read, on a goroutine that no call waits for
 // alone, is the failure of that document.
 func TestR42PanicInDiscovery(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
-	c := hostile.StartCaddy(t, hostile.Bridge(
+	c := testbed.StartCaddy(t, testbed.Bridge(
 		"provider "+p.URL()+" {", "\tnamespace acme", "\tdiscovery_credentials panicking", "}", "allow_anonymous",
 		"skill mine "+p.URLOf("acme/echo", hostile.Descriptor), "limits {", "\truns 4 4", "}"))
 	for range 20 {

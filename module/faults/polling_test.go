@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // trouble is for how long a run's status or result may fail before the run is given up,
@@ -22,17 +23,17 @@ const (
 // following is a bridge to one provider, one of whose skills is invoked
 // asynchronously. Connections are not kept: on one that was, package net/http
 // repeats a GET by itself, which may be, but makes it hard to count.
-func following(t *testing.T, lines ...string) (*hostile.Provider, *hostile.Caddy) {
+func following(t *testing.T, lines ...string) (*hostile.Provider, *testbed.Caddy) {
 	t.Helper()
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow", Edit: consent(5, 1)})
 	p.On("acme/slow", hostile.Invoke, hostile.Accept(0))
-	return p, hostile.StartCaddy(t, withProvider(p, append(lines, withoutKeepAlive)...))
+	return p, testbed.StartCaddy(t, withProvider(p, append(lines, withoutKeepAlive)...))
 }
 
 // R9: a status URL may fail for a while, in whatever way. The run is asked for
 // again, each time later, and is not started again.
 func TestR09StatusFails(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	tests := map[string][]hostile.Action{
 		"three errors":      {hostile.Respond(500, ""), hostile.Respond(502, ""), hostile.Respond(503, "")},
 		"as many as it may": {hostile.Respond(500, ""), hostile.Respond(502, ""), hostile.Respond(503, ""), hostile.Respond(504, ""), hostile.Respond(429, "")},
@@ -84,9 +85,9 @@ func TestR09StatusFails(t *testing.T) {
 // R9, R15: a status or result URL that fails for ever ends the call with the run's id, so
 // that it can be followed again.
 func TestR09KeepsFailing(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p, c := following(t, "circuit_breaker off")
-	patient := c.With(hostile.Timeout(4 * trouble))
+	patient := c.With(testbed.Timeout(4 * trouble))
 	var calls sync.WaitGroup
 	tests := map[string]struct {
 		part          hostile.Part
@@ -133,15 +134,15 @@ func TestR09KeepsFailing(t *testing.T) {
 
 // R9: a provider that restarts while its runs go on.
 func TestR09ProviderRestarts(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"})
-	c := hostile.StartCaddy(t, hostile.Bridge(offer(p, "acme"))) // which polls as it does by default
+	c := testbed.StartCaddy(t, testbed.Bridge(offer(p, "acme"))) // which polls as it does by default
 	p.On("acme/slow", hostile.Invoke, hostile.Accept(1))
 	answer := calling(c.Client, "acme.slow", nil)
-	hostile.Eventually(t, patience, func() bool { return p.Count("acme/slow", hostile.Status) > 0 }, "the run is asked for")
+	testbed.Eventually(t, patience, func() bool { return p.Count("acme/slow", hostile.Status) > 0 }, "the run is asked for")
 	p.Down()
 	p.Disconnect()
-	hostile.Eventually(t, patience, func() bool { return len(c.Log.Lines(`"phase":"poll"`, "connection refused")) > 0 }, "a poll fails")
+	testbed.Eventually(t, patience, func() bool { return len(c.Log.Lines(`"phase":"poll"`, "connection refused")) > 0 }, "a poll fails")
 	p.Up()
 	a := receive(t, answer)
 	want{outcome: "completed"}.check(t, a)
@@ -150,7 +151,7 @@ func TestR09ProviderRestarts(t *testing.T) {
 
 // R10: a provider is not asked again before it wants to be, however it says so.
 func TestR10RetryAfter(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	const delay = 2 * time.Second
 	running := func(x *hostile.Exchange) {
 		x.Writer.Header().Set("Retry-After", "2")
@@ -173,7 +174,7 @@ func TestR10RetryAfter(t *testing.T) {
 		p.On("acme/"+name, hostile.Invoke, test.invoke)
 		p.On("acme/"+name, hostile.Status, append(test.status, hostile.Usual())...)
 	}
-	c := hostile.StartCaddy(t, withProvider(p))
+	c := testbed.StartCaddy(t, withProvider(p))
 	var calls sync.WaitGroup
 	for name, test := range tests {
 		calls.Go(func() {
@@ -207,11 +208,11 @@ func inThreeSeconds(x *hostile.Exchange) {
 
 // R10: who asks for more patience than there is time is not asked again.
 func TestR10RetryAfterTheDeadline(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p, c := following(t)
 	p.On("acme/slow", hostile.Status, hostile.Respond(429, "", "Retry-After", "3600"))
 	c.Call("describe_skill", hostile.Object{"name": "acme.slow"}) // so that its documents take no time
-	a := c.With(hostile.Timeout(500*time.Millisecond)).Execute("acme.slow", nil)
+	a := c.With(testbed.Timeout(500*time.Millisecond)).Execute("acme.slow", nil)
 	want{outcome: "failed INVOCATION_TIMEOUT", executed: "yes", next: "follow_run", source: "bridge"}.check(t, a)
 	if n := p.Count("acme/slow", hostile.Status); n != 1 {
 		t.Errorf("%d polls", n)
@@ -221,7 +222,7 @@ func TestR10RetryAfterTheDeadline(t *testing.T) {
 // R11: three of ten answers to polls break off. All runs are followed to their
 // ends, with at most 1.6 times as many polls as without that.
 func TestR11StatusBreaksOff(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	const runs, polls = 40, 5
 	p, c := following(t, "circuit_breaker off")
 	p.On("acme/slow", hostile.Invoke, hostile.Accept(polls-1))
@@ -238,7 +239,7 @@ func TestR11StatusBreaksOff(t *testing.T) {
 		}
 		hostile.Usual()(x)
 	})
-	r := hostile.Load{Workers: 8, Calls: runs, Do: func(int, int) hostile.Answer { return c.Execute("acme.slow", nil) }}.Run(t)
+	r := testbed.Load{Workers: 8, Calls: runs, Do: func(int, int) testbed.Answer { return c.Execute("acme.slow", nil) }}.Run(t)
 	r.Only(t, "completed")
 	checkDuplicates(t, p)
 	if n := p.Count("acme/slow", hostile.Status); n*10 > runs*polls*16 {
@@ -249,14 +250,14 @@ func TestR11StatusBreaksOff(t *testing.T) {
 // R12: a run that never ends is given up at the deadline, with its id and with no
 // more polls than the schedule has until then.
 func TestR12RunsForEver(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	const timeout = time.Second
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"})
 	p.On("acme/slow", hostile.Invoke, hostile.Accept(0))
 	p.On("acme/slow", hostile.Status, hostile.State("running"))
-	c := hostile.StartCaddy(t, hostile.Bridge("provider "+p.URL()+" {", "\tnamespace acme", "}", "poll_interval 50ms 200ms"))
+	c := testbed.StartCaddy(t, testbed.Bridge("provider "+p.URL()+" {", "\tnamespace acme", "}", "poll_interval 50ms 200ms"))
 	c.Call("describe_skill", hostile.Object{"name": "acme.slow"}) // so that its documents take no time
-	a := c.With(hostile.Timeout(timeout)).Execute("acme.slow", nil)
+	a := c.With(testbed.Timeout(timeout)).Execute("acme.slow", nil)
 	want{outcome: "failed INVOCATION_TIMEOUT", executed: "yes", next: "follow_run", source: "bridge"}.check(t, a)
 	checkOnce(t, p, a)
 	run := p.Accepted(a.Call)[0]
@@ -283,7 +284,7 @@ func TestR12RunsForEver(t *testing.T) {
 // gone, as one that may only just not be known yet: it asks once more. Then the
 // answer names the run, and says that there is nothing to be done about it.
 func TestR13StatusNotFound(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	for name, test := range map[string]struct {
 		status  int
 		body    string
@@ -319,7 +320,7 @@ func TestR13StatusNotFound(t *testing.T) {
 // like. A state that nobody knows, and an answer about another run, are
 // INVALID_PROVIDER_RESPONSE at once.
 func TestR14Flapping(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	done := hostile.Complete("first")
 	again := hostile.Complete("second")
 	for name, test := range map[string]struct {
@@ -375,7 +376,7 @@ func otherRun(w http.ResponseWriter, _ *http.Request) {
 // R15: a result is asked for like a status; one that can't be had is an error that
 // names the run. Nothing of that starts the run again.
 func TestR15Result(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	atOnce := hostile.State("completed") // in the first answer, without its output
 	for name, test := range map[string]struct {
 		invoke  hostile.Action

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // R47: a registry lists the skills of many, so what one of them gets wrong costs only
@@ -24,7 +25,7 @@ func TestR47RegistryWithBadEntries(t *testing.T) {
 		entry("acme/one", ""), strings.Replace(entry("acme/one", ""), "descriptors", "elsewhere", 1),
 	}
 	p.On("", hostile.Registry, hostile.Respond(http.StatusOK, `{"skills":[`+entry("acme/one", "")+","+strings.Join(bad, ",")+","+entry("acme/two", "")+`]}`))
-	c := hostile.StartProcess(t, hostile.Limits{}, hostile.Bridge("registry "+p.URLOf("", hostile.Registry)+" {", "\tnamespace all", "}"))
+	c := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge("registry "+p.URLOf("", hostile.Registry)+" {", "\tnamespace all", "}"))
 	if names := c.Names(); !slices.Equal(names, []string{"all.acme.one", "all.acme.two"}) {
 		t.Errorf("the names are %q", names)
 	}

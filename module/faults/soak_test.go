@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // soakFor is how long the mixed load goes on, after a warm-up: a minute under the
@@ -49,7 +51,7 @@ func TestSoak(t *testing.T) {
 	// closed while they are counted; of memory, tables that do not shrink (metrics,
 	// log lines, breakers, and those of the Go runtime) and buffers in pools.
 	const someGoroutines, someFiles, someMemory = 20, 10, 2 << 20
-	hostile.Eventually(t, patience, func() bool {
+	testbed.Eventually(t, patience, func() bool {
 		after = s.measure()
 		return after.goroutines <= before.goroutines*11/10+someGoroutines && after.files <= before.files*11/10+someFiles &&
 			after.heap <= before.heap*11/10+someMemory
@@ -61,9 +63,9 @@ func TestSoak(t *testing.T) {
 // soak is a mixed load.
 type soak struct {
 	t         *testing.T
-	caddy     *hostile.Caddy
-	pooled    *hostile.Client
-	unpooled  *hostile.Client
+	caddy     *testbed.Caddy
+	pooled    *testbed.Client
+	unpooled  *testbed.Client
 	providers map[string]*hostile.Provider // by namespace
 	calls     []soakCall
 	reloads   atomic.Int64
@@ -79,7 +81,7 @@ type soak struct {
 type soakCall struct {
 	name     string
 	timeout  time.Duration // 0: the default
-	do       func(c *hostile.Client) hostile.Answer
+	do       func(c *testbed.Client) testbed.Answer
 	outcomes []string
 }
 
@@ -235,17 +237,17 @@ func newSoak(t *testing.T) *soak {
 	})
 	s.providers["docs"].Script("", hostile.Index, sometimes(3, hostile.Usual(), hostile.Respond(http.StatusBadGateway, "")))
 	s.calls = append(s.calls,
-		soakCall{name: "list_skills", do: func(c *hostile.Client) hostile.Answer { return c.Call("list_skills", hostile.Object{}) }, outcomes: []string{"result"}},
-		soakCall{name: "describe_skill", do: func(c *hostile.Client) hostile.Answer {
+		soakCall{name: "list_skills", do: func(c *testbed.Client) testbed.Answer { return c.Call("list_skills", hostile.Object{}) }, outcomes: []string{"result"}},
+		soakCall{name: "describe_skill", do: func(c *testbed.Client) testbed.Answer {
 			return c.Call("describe_skill", hostile.Object{"name": "acme.now"})
 		}, outcomes: []string{"result"}},
-		soakCall{name: "not JSON", do: func(c *hostile.Client) hostile.Answer { return c.Post("{") }, outcomes: []string{"-32700"}},
-		soakCall{name: "unknown skill", do: func(c *hostile.Client) hostile.Answer { return c.Execute("acme.unknown", nil) }, outcomes: []string{"SKILL_NOT_FOUND"}},
+		soakCall{name: "not JSON", do: func(c *testbed.Client) testbed.Answer { return c.Post("{") }, outcomes: []string{"-32700"}},
+		soakCall{name: "unknown skill", do: func(c *testbed.Client) testbed.Answer { return c.Execute("acme.unknown", nil) }, outcomes: []string{"SKILL_NOT_FOUND"}},
 	)
 	for _, p := range s.providers {
 		p.Lean()
 	}
-	s.caddy = hostile.StartCaddy(t, s.config(0))
+	s.caddy = testbed.StartCaddy(t, s.config(0))
 	s.caddy.Log.Lean()
 	s.pooled, s.unpooled = s.caddy.Client, unpooled(s.caddy.Client)
 	return s
@@ -270,7 +272,7 @@ func (s *soak) offer(namespace string, auth hostile.Object, skills []soakSkill) 
 		name := strings.Replace(skill.id, "/", ".", 1)
 		s.calls = append(s.calls, soakCall{
 			name: name, timeout: skill.timeout, outcomes: skill.outcomes,
-			do: func(c *hostile.Client) hostile.Answer { return c.Execute(name, nil) },
+			do: func(c *testbed.Client) testbed.Answer { return c.Execute(name, nil) },
 		})
 	}
 }
@@ -294,7 +296,7 @@ func (s *soak) config(n int) string {
 	if n%5 == 4 {
 		lines = append(lines, "transport http {\n\tdial_timeout 3s\n}")
 	}
-	return hostile.Bridge(lines...)
+	return testbed.Bridge(lines...)
 }
 
 // run keeps up the load for a while, together with what goes on beside it.
@@ -304,7 +306,7 @@ func (s *soak) run(duration time.Duration) {
 	var beside sync.WaitGroup
 	beside.Go(func() { s.reload(ended) })
 	beside.Go(func() { s.flap(ended) })
-	report := hostile.Load{Workers: 24, For: duration, Pace: time.Millisecond, Do: s.do}.Run(s.t)
+	report := testbed.Load{Workers: 24, For: duration, Pace: time.Millisecond, Do: s.do}.Run(s.t)
 	close(ended)
 	beside.Wait()
 	s.t.Log(report)
@@ -336,20 +338,20 @@ func (s *soak) flap(ended <-chan struct{}) {
 }
 
 // do makes one call and judges what comes of it.
-func (s *soak) do(worker, call int) hostile.Answer {
+func (s *soak) do(worker, call int) testbed.Answer {
 	kind := &s.calls[call%len(s.calls)]
 	c := s.pooled
 	if worker%4 == 0 {
 		c = s.unpooled
 	}
 	if kind.timeout > 0 {
-		c = c.With(hostile.Timeout(kind.timeout))
+		c = c.With(testbed.Timeout(kind.timeout))
 	}
 	impatient := call%17 == 0
 	if impatient { // between at once and after a poll or two
 		ctx, cancel := context.WithTimeout(s.t.Context(), time.Duration(call%40)*time.Millisecond)
 		defer cancel()
-		c = c.With(hostile.Context(ctx))
+		c = c.With(testbed.Context(ctx))
 	}
 	a := kind.do(c)
 	outcome := a.Outcome()
@@ -412,7 +414,7 @@ func (u soakUse) String() string {
 // measure tells what is in use while nothing goes on.
 func (s *soak) measure() soakUse {
 	s.t.Helper()
-	hostile.Eventually(s.t, patience, func() bool {
+	testbed.Eventually(s.t, patience, func() bool {
 		for _, p := range s.providers {
 			if p.Hanging() > 0 {
 				return false
@@ -431,14 +433,14 @@ func (s *soak) measure() soakUse {
 	// What was idle on either side is noticed to be closed soon.
 	last := soakUse{}
 	for range 100 {
-		now := soakUse{hostile.Goroutines(), hostile.OpenFiles(s.t), 0}
+		now := soakUse{runtime.NumGoroutine(), testbed.OpenFiles(s.t), 0}
 		if now == last {
 			break
 		}
 		last = now
 		time.Sleep(50 * time.Millisecond)
 	}
-	last.heap = hostile.HeapInUse()
+	last.heap = testbed.HeapInUse()
 	return last
 }
 

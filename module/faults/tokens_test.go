@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // protected is a provider with a skill behind its own token endpoint.
@@ -62,13 +63,13 @@ func TestR30SlowTokenEndpoint(t *testing.T) {
 	gate := hostile.NewGate(t)
 	p.On("", hostile.Token, gate.Then(hostile.Usual()))
 	credentials := "credentials oauth2 {\n\t\tclient_id bridge\n\t\tclient_secret a-secret\n\t\ttoken_url " + p.TokenURL() + "\n\t}"
-	c := hostile.StartCaddy(t, hostile.Bridge("allow_anonymous", offer(p, "acme", credentials), offer(q, "beta", credentials)))
+	c := testbed.StartCaddy(t, testbed.Bridge("allow_anonymous", offer(p, "acme", credentials), offer(q, "beta", credentials)))
 	ctx, written := arrivals(t.Context())
-	client := c.With(hostile.Context(ctx))
-	stop := hostile.Load{Workers: calls, Calls: calls, Do: func(_, call int) hostile.Answer {
+	client := c.With(testbed.Context(ctx))
+	stop := testbed.Load{Workers: calls, Calls: calls, Do: func(_, call int) testbed.Answer {
 		return client.Execute([]string{"acme.token", "beta.token"}[call%2], nil)
 	}}.Start(t)
-	hostile.Eventually(t, patience, func() bool { return written.Load() == calls && gate.Waiting() == 2 }, "the calls wait for two tokens")
+	testbed.Eventually(t, patience, func() bool { return written.Load() == calls && gate.Waiting() == 2 }, "the calls wait for two tokens")
 	gate.Open()
 	stop().Only(t, done)
 	if n := p.Count("", hostile.Token); n != 2 {
@@ -108,9 +109,9 @@ func TestR30FailingTokenEndpoint(t *testing.T) {
 			} else {
 				issuer.On("", hostile.Token, crowd.in(tc.action))
 			}
-			c := hostile.StartCaddy(t, hostile.Bridge("allow_anonymous", "circuit_breaker off", offer(p, "acme",
+			c := testbed.StartCaddy(t, testbed.Bridge("allow_anonymous", "circuit_breaker off", offer(p, "acme",
 				"credentials oauth2 {\n\t\tclient_id bridge\n\t\tclient_secret a-secret\n\t\ttoken_url "+issuer.TokenURL()+"\n\t}")))
-			hostile.Load{Workers: 50, Calls: calls, Do: func(int, int) hostile.Answer { return c.Execute("acme.token", nil) }, Done: func(_, _ int, a hostile.Answer) {
+			testbed.Load{Workers: 50, Calls: calls, Do: func(int, int) testbed.Answer { return c.Execute("acme.token", nil) }, Done: func(_, _ int, a testbed.Answer) {
 				if a.Data.Executed != "no" || a.Data.Phase != "auth" {
 					t.Errorf("%v", a)
 				}
@@ -140,7 +141,7 @@ func TestR30TokenOutlivesItsEndpoint(t *testing.T) {
 	const lifetime = 2 * time.Second
 	p := protected(t)
 	p.On("", hostile.Token, hostile.Issue(token(1), lifetime), hostile.Respond(http.StatusServiceUnavailable, ""))
-	c := hostile.StartCaddy(t, hostile.Bridge("allow_anonymous", "circuit_breaker off", offer(p, "acme", oauth2("a-secret"))))
+	c := testbed.StartCaddy(t, testbed.Bridge("allow_anonymous", "circuit_breaker off", offer(p, "acme", oauth2("a-secret"))))
 	start := time.Now()
 	for calls := 0; ; calls++ {
 		a := c.Execute("acme.token", nil)
@@ -190,7 +191,7 @@ func TestR31Unauthorized(t *testing.T) {
 			p.Script("", hostile.Token, numbered(time.Hour))
 			p.On("acme/token", hostile.Invoke, tc.invoke...)
 			p.On("acme/token", hostile.Status, tc.status...)
-			c := hostile.StartCaddy(t, hostile.Bridge(polling, "allow_anonymous", offer(p, "acme", oauth2("a-secret"))))
+			c := testbed.StartCaddy(t, testbed.Bridge(polling, "allow_anonymous", offer(p, "acme", oauth2("a-secret"))))
 			a := c.Execute("acme.token", nil)
 			if a.Outcome() != tc.outcome {
 				t.Error(a)
@@ -225,7 +226,7 @@ func TestR31TokenExpiresWhilePolling(t *testing.T) {
 		}
 		hostile.Usual()(x)
 	})
-	c := hostile.StartCaddy(t, hostile.Bridge(polling, "allow_anonymous", offer(p, "acme", oauth2("a-secret"))))
+	c := testbed.StartCaddy(t, testbed.Bridge(polling, "allow_anonymous", offer(p, "acme", oauth2("a-secret"))))
 	a := c.Execute("acme.token", nil)
 	if a.Outcome() != done || p.Posts(a.Call) != 1 || tokens(p, hostile.Status)[token(1)] == 0 {
 		t.Errorf("%v; %d posts, polled with %v", a, p.Posts(a.Call), tokens(p, hostile.Status))
@@ -282,7 +283,7 @@ func TestR32SkewedProvider(t *testing.T) {
 				}
 				return skewed(completed)
 			})
-			c := hostile.StartCaddy(t, hostile.Bridge(polling, "allow_anonymous", offer(p, "acme", oauth2("a-secret"))))
+			c := testbed.StartCaddy(t, testbed.Bridge(polling, "allow_anonymous", offer(p, "acme", oauth2("a-secret"))))
 			for range 3 {
 				if a := c.Execute("acme.token", nil); a.Outcome() != done {
 					t.Fatal(a)
@@ -312,7 +313,7 @@ func TestR56TokenEndpointAsksToWait(t *testing.T) {
 			issuer := hostile.NewProvider(t)
 			p := hostile.NewProvider(t, hostile.Skill{ID: "acme/token", Auth: hostile.OAuth2(issuer.TokenURL())})
 			issuer.On("", hostile.Token, hostile.Respond(status, "", "Retry-After", "300"))
-			c := hostile.StartCaddy(t, hostile.Bridge("allow_anonymous", "circuit_breaker off", offer(p, "acme",
+			c := testbed.StartCaddy(t, testbed.Bridge("allow_anonymous", "circuit_breaker off", offer(p, "acme",
 				"credentials oauth2 {\n\t\tclient_id bridge\n\t\tclient_secret a-secret\n\t\ttoken_url "+issuer.TokenURL()+"\n\t}")))
 			for range 5 {
 				a := c.Execute("acme.token", nil)

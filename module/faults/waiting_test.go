@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 // endless is how many polls a run takes that is not to end.
@@ -40,7 +41,7 @@ func stateOf(raw jsontext.Value) state {
 }
 
 // runToken is that of an answer, wherever it stands.
-func runToken(a hostile.Answer) string {
+func runToken(a testbed.Answer) string {
 	return stateOf(a.Result).RunToken + stateOf(a.Data.Raw).RunToken
 }
 
@@ -58,7 +59,7 @@ func checkMembers(t *testing.T, result jsontext.Value, names []string) {
 
 // checkRunning fails the test unless an answer says that a run goes on, and how to
 // come back to it, and nothing else.
-func checkRunning(t *testing.T, a hostile.Answer, runID string) {
+func checkRunning(t *testing.T, a testbed.Answer, runID string) {
 	t.Helper()
 	s := stateOf(a.Result)
 	var delay int64
@@ -70,10 +71,10 @@ func checkRunning(t *testing.T, a hostile.Answer, runID string) {
 }
 
 // wait sends wait_ms with each execute_skill.
-func wait(ms any) hostile.Option { return hostile.Param("wait_ms", ms) }
+func wait(ms any) testbed.Option { return testbed.Param("wait_ms", ms) }
 
 // leave starts a run, does not wait for its end, and returns its token.
-func leave(t *testing.T, c *hostile.Client, p *hostile.Provider, skill string) string {
+func leave(t *testing.T, c *testbed.Client, p *hostile.Provider, skill string) string {
 	t.Helper()
 	a := unpooled(c).With(wait(0)).Execute(skill, nil)
 	runs := p.Accepted(a.Call)
@@ -85,7 +86,7 @@ func leave(t *testing.T, c *hostile.Client, p *hostile.Provider, skill string) s
 }
 
 // getRun asks about a run. Params are names and values of further ones.
-func getRun(c *hostile.Client, token string, params ...any) hostile.Answer {
+func getRun(c *testbed.Client, token string, params ...any) testbed.Answer {
 	object := hostile.Object{"run_token": token}
 	for i := 0; i < len(params); i += 2 {
 		object[params[i].(string)] = params[i+1]
@@ -107,33 +108,33 @@ func lasting(t *testing.T) *hostile.Provider {
 // Who says how long he waits hears by then how the run is. Who does not say it waits
 // for its end or for the timeout, as ever.
 func TestExecuteSkillWaits(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p := lasting(t)
-	c := hostile.StartCaddy(t, withProvider(p, "timeout 2s"))
-	patient := hostile.Timeout(patience)
+	c := testbed.StartCaddy(t, withProvider(p, "timeout 2s"))
+	patient := testbed.Timeout(patience)
 	for _, skill := range []string{"slow", "soon", "fails", "now"} { // whose documents then take no time
 		c.With(patient).Call("describe_skill", hostile.Object{"name": "acme." + skill})
 	}
 	for _, test := range []struct {
 		name, skill string
-		options     []hostile.Option
+		options     []testbed.Option
 		outcome     string
 		members     []string
 		least       time.Duration
 	}{
-		{"as soon as it is accepted", "slow", []hostile.Option{wait(0), patient}, "running", runningMembers, 0},
-		{"for a while", "slow", []hostile.Option{wait(1000), patient}, "running", runningMembers, time.Second},
-		{"for a fraction", "slow", []hostile.Option{wait(0.5), patient}, "running", runningMembers, 0},
-		{"longer than the own timeout", "slow", []hostile.Option{wait(60000), hostile.Timeout(1500 * time.Millisecond)}, "running", runningMembers, 1500 * time.Millisecond},
-		{"longer than the default timeout", "slow", []hostile.Option{wait(1e300)}, "running", runningMembers, 2 * time.Second},
-		{"long enough", "soon", []hostile.Option{wait(60000), patient}, "completed", completedMembers, 0},
-		{"until it fails", "fails", []hostile.Option{wait(60000), patient}, "failed EXECUTION_FAILED", failedMembers, 0},
-		{"for what takes no time", "now", []hostile.Option{wait(0), patient}, "completed", completedMembers, 0},
+		{"as soon as it is accepted", "slow", []testbed.Option{wait(0), patient}, "running", runningMembers, 0},
+		{"for a while", "slow", []testbed.Option{wait(1000), patient}, "running", runningMembers, time.Second},
+		{"for a fraction", "slow", []testbed.Option{wait(0.5), patient}, "running", runningMembers, 0},
+		{"longer than the own timeout", "slow", []testbed.Option{wait(60000), testbed.Timeout(1500 * time.Millisecond)}, "running", runningMembers, 1500 * time.Millisecond},
+		{"longer than the default timeout", "slow", []testbed.Option{wait(1e300)}, "running", runningMembers, 2 * time.Second},
+		{"long enough", "soon", []testbed.Option{wait(60000), patient}, "completed", completedMembers, 0},
+		{"until it fails", "fails", []testbed.Option{wait(60000), patient}, "failed EXECUTION_FAILED", failedMembers, 0},
+		{"for what takes no time", "now", []testbed.Option{wait(0), patient}, "completed", completedMembers, 0},
 
 		{"not said", "slow", nil, "failed INVOCATION_TIMEOUT", lateMembers, 2 * time.Second},
-		{"not said, own timeout", "slow", []hostile.Option{hostile.Timeout(time.Second)}, "failed INVOCATION_TIMEOUT", lateMembers, time.Second},
-		{"not said, and it ends", "soon", []hostile.Option{patient}, "completed", completedMembers, 0},
-		{"not said, and it fails", "fails", []hostile.Option{patient}, "failed EXECUTION_FAILED", failedMembers, 0},
+		{"not said, own timeout", "slow", []testbed.Option{testbed.Timeout(time.Second)}, "failed INVOCATION_TIMEOUT", lateMembers, time.Second},
+		{"not said, and it ends", "soon", []testbed.Option{patient}, "completed", completedMembers, 0},
+		{"not said, and it fails", "fails", []testbed.Option{patient}, "failed EXECUTION_FAILED", failedMembers, 0},
 		{"not said, and it takes no time", "now", nil, "completed", completedMembers, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -175,11 +176,11 @@ func TestExecuteSkillWaits(t *testing.T) {
 // get_run tells how a run is, and has no deadline of its own: that a run goes on is
 // never a timeout.
 func TestGetRun(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p := lasting(t)
 	p.On("acme/soon", hostile.Invoke, hostile.Accept(0))
 	p.On("acme/fails", hostile.Invoke, hostile.AcceptFailing(0))
-	c := hostile.StartCaddy(t, withProvider(p, "timeout 200ms"))
+	c := testbed.StartCaddy(t, withProvider(p, "timeout 200ms"))
 	token := leave(t, c.Client, p, "acme.slow")
 	for _, test := range []struct {
 		name   string
@@ -199,7 +200,7 @@ func TestGetRun(t *testing.T) {
 			}
 		}
 		before := p.Count("acme/slow", hostile.Status)
-		a := receive(t, begin(func() hostile.Answer { return getRun(c.Client, token, test.params...) }))
+		a := receive(t, begin(func() testbed.Answer { return getRun(c.Client, token, test.params...) }))
 		checkRunning(t, a, "run-1")
 		if a.Took < test.least {
 			t.Errorf("%s: answered after %s", test.name, a.Took)
@@ -233,8 +234,8 @@ func TestGetRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := leave(t, c.Client, p, "acme.soon")
-	answered := begin(func() hostile.Answer { return getRun(c.Client, own, "wait_ms", 10*patience.Milliseconds()) })
-	hostile.Eventually(t, patience, func() bool { return gate.Waiting() == 1 }, "the run is asked for")
+	answered := begin(func() testbed.Answer { return getRun(c.Client, own, "wait_ms", 10*patience.Milliseconds()) })
+	testbed.Eventually(t, patience, func() bool { return gate.Waiting() == 1 }, "the run is asked for")
 	gate.Open()
 	want{outcome: "completed"}.check(t, receive(t, answered))
 	checkNoPanic(t, c.Log)
@@ -243,10 +244,10 @@ func TestGetRun(t *testing.T) {
 // Both methods in a batch, and as notifications: one of execute_skill starts a run
 // that nobody comes back to, one of get_run does nothing.
 func TestWaitingInBatches(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p := lasting(t)
 	p.On("acme/soon", hostile.Invoke, hostile.Accept(0))
-	c := hostile.StartCaddy(t, withProvider(p, "timeout 10s"))
+	c := testbed.StartCaddy(t, withProvider(p, "timeout 10s"))
 	slow, soon := leave(t, c.Client, p, "acme.slow"), leave(t, c.Client, p, "acme.soon")
 	a := c.Post(fmt.Sprintf(`[
 		{"jsonrpc":"2.0","id":0,"method":"execute_skill","params":{"name":"acme.slow","wait_ms":0}},
@@ -279,7 +280,7 @@ func TestWaitingInBatches(t *testing.T) {
 			}
 		}
 	}
-	hostile.Eventually(t, patience, func() bool { return len(p.Accepted("notified")) == 1 }, "the notification has started a run")
+	testbed.Eventually(t, patience, func() bool { return len(p.Accepted("notified")) == 1 }, "the notification has started a run")
 
 	polls, runs := p.Count("acme/slow", hostile.Status), p.Runs()
 	for _, request := range []string{
@@ -292,7 +293,7 @@ func TestWaitingInBatches(t *testing.T) {
 			t.Errorf("%s was answered: %s", request, a)
 		}
 	}
-	hostile.Eventually(t, patience, func() bool { return p.Runs() == runs+1 }, "the notification has started a run")
+	testbed.Eventually(t, patience, func() bool { return p.Runs() == runs+1 }, "the notification has started a run")
 	checkRunning(t, getRun(c.Client, slow, "wait_ms", 0), "run-1")
 	if n := p.Count("acme/slow", hostile.Status) - polls; n != 1 || p.Runs() != runs+1 {
 		t.Errorf("%d polls and %d runs, want the one that was asked for and one more", n, p.Runs()-runs)
@@ -310,12 +311,12 @@ func TestUnfinishedRunsCanBeFollowed(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		status, result hostile.Action
-		options        []hostile.Option
+		options        []testbed.Option
 		outcome        string
 	}{
-		"left":        {nil, nil, []hostile.Option{wait(0)}, "running"},
-		"late":        {hostile.State("running"), nil, []hostile.Option{hostile.Timeout(200 * time.Millisecond)}, "failed INVOCATION_TIMEOUT"},
-		"later":       {hostile.Respond(429, "", "Retry-After", "3600"), nil, []hostile.Option{hostile.Timeout(200 * time.Millisecond)}, "failed INVOCATION_TIMEOUT"},
+		"left":        {nil, nil, []testbed.Option{wait(0)}, "running"},
+		"late":        {hostile.State("running"), nil, []testbed.Option{testbed.Timeout(200 * time.Millisecond)}, "failed INVOCATION_TIMEOUT"},
+		"later":       {hostile.Respond(429, "", "Retry-After", "3600"), nil, []testbed.Option{testbed.Timeout(200 * time.Millisecond)}, "failed INVOCATION_TIMEOUT"},
 		"busy":        {hostile.Respond(429, ""), nil, nil, "RATE_LIMITED"},
 		"broken":      {hostile.Respond(500, ""), nil, nil, "INVALID_PROVIDER_RESPONSE"},
 		"unavailable": {hostile.Respond(503, ""), nil, nil, "ENDPOINT_UNREACHABLE"},
@@ -343,10 +344,10 @@ func TestUnfinishedRunsCanBeFollowed(t *testing.T) {
 	}
 	folder := t.TempDir()
 	config := func(lines ...string) string { return withProvider(p, append(lines, "circuit_breaker off")...) }
-	one := hostile.StartProcess(t, hostile.Limits{}, config(), storage(folder))
+	one := testbed.StartProcess(t, testbed.Limits{}, config(), storage(folder))
 	tokens := map[string]string{}
-	patient := one.With(hostile.Timeout(4 * trouble))
-	answered := map[string]<-chan hostile.Answer{}
+	patient := one.With(testbed.Timeout(4 * trouble))
+	answered := map[string]<-chan testbed.Answer{}
 	for name, test := range cases {
 		answered[name] = calling(patient.With(test.options...), "acme."+strings.ReplaceAll(name, " ", "-"), nil)
 	}
@@ -363,7 +364,7 @@ func TestUnfinishedRunsCanBeFollowed(t *testing.T) {
 		p.On(id, hostile.Status)
 		p.On(id, hostile.Result)
 	}
-	follow := func(who string, c *hostile.Client) {
+	follow := func(who string, c *testbed.Client) {
 		t.Helper()
 		for name, token := range tokens {
 			a := getRun(c, token, "wait_ms", 10000)
@@ -377,10 +378,10 @@ func TestUnfinishedRunsCanBeFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	follow("after a reload", one.Client)
-	follow("another process", hostile.StartProcess(t, hostile.Limits{}, config(), storage(folder)).Client)
+	follow("another process", testbed.StartProcess(t, testbed.Limits{}, config(), storage(folder)).Client)
 	one.Signal(syscall.SIGTERM)
 	one.Wait(patience)
-	follow("after a restart", hostile.StartProcess(t, hostile.Limits{}, config(), storage(folder)).Client)
+	follow("after a restart", testbed.StartProcess(t, testbed.Limits{}, config(), storage(folder)).Client)
 	checkDuplicates(t, p)
 }
 
@@ -392,17 +393,17 @@ func TestRunsOutliveTheBridge(t *testing.T) {
 	gate := hostile.NewGate(t)
 	p.On("acme/soon", hostile.Status, gate.Then(hostile.Usual()))
 	folder := t.TempDir()
-	one := hostile.StartProcess(t, hostile.Limits{}, withProvider(p), storage(folder), "grace_period 1s")
-	answered := []<-chan hostile.Answer{
+	one := testbed.StartProcess(t, testbed.Limits{}, withProvider(p), storage(folder), "grace_period 1s")
+	answered := []<-chan testbed.Answer{
 		calling(unpooled(one.Client), "acme.soon", nil),
 		calling(unpooled(one.Client).With(wait(patience.Milliseconds())), "acme.soon", nil),
 	}
-	hostile.Eventually(t, patience, func() bool { return gate.Waiting() == len(answered) }, "the runs are asked for")
+	testbed.Eventually(t, patience, func() bool { return gate.Waiting() == len(answered) }, "the runs are asked for")
 	own := leave(t, one.Client, p, "acme.soon")
-	answered = append(answered, begin(func() hostile.Answer { return getRun(one.Client, own, "wait_ms", patience.Milliseconds()) }))
-	hostile.Eventually(t, patience, func() bool { return gate.Waiting() == len(answered) }, "the third is, too")
+	answered = append(answered, begin(func() testbed.Answer { return getRun(one.Client, own, "wait_ms", patience.Milliseconds()) }))
+	testbed.Eventually(t, patience, func() bool { return gate.Waiting() == len(answered) }, "the third is, too")
 	one.Signal(syscall.SIGTERM)
-	var stopped []hostile.Answer
+	var stopped []testbed.Answer
 	for _, answer := range answered {
 		a := receive(t, answer)
 		if a.Outcome() != "INVOCATION_TIMEOUT" || a.Code != -32052 || a.Data.Next != "follow_run" || a.Data.ExecutionID == "" || runToken(a) == "" {
@@ -412,7 +413,7 @@ func TestRunsOutliveTheBridge(t *testing.T) {
 	}
 	one.Wait(patience)
 	gate.Open()
-	two := hostile.StartProcess(t, hostile.Limits{}, withProvider(p), storage(folder))
+	two := testbed.StartProcess(t, testbed.Limits{}, withProvider(p), storage(folder))
 	for _, a := range stopped {
 		b := getRun(two.Client, runToken(a))
 		if b.Outcome() != "completed" || b.Run().RunID != a.Data.ExecutionID {
@@ -427,15 +428,15 @@ func TestRunsOutliveTheBridge(t *testing.T) {
 func TestPlacesOfWaitingCalls(t *testing.T) {
 	for limit, name := range map[string]string{"waiting 1": "waiting", "runs 1": "runs", "runs 9 1": "runs_per_provider"} {
 		t.Run(name, func(t *testing.T) {
-			hostile.CheckLeaks(t)
+			testbed.CheckLeaks(t)
 			p := lasting(t)
 			p.On("acme/soon", hostile.Invoke, hostile.Accept(0))
 			gate := hostile.NewGate(t)
 			p.On("acme/soon", hostile.Status, gate.Then(hostile.Usual()))
-			c := hostile.StartCaddy(t, withProvider(p, "limits {\n\t"+limit+"\n}"))
+			c := testbed.StartCaddy(t, withProvider(p, "limits {\n\t"+limit+"\n}"))
 			first, second := leave(t, c.Client, p, "acme.soon"), leave(t, c.Client, p, "acme.soon")
-			answered := begin(func() hostile.Answer { return getRun(c.Client, first, "wait_ms", patience.Milliseconds()) })
-			hostile.Eventually(t, patience, func() bool { return gate.Waiting() == 1 }, "the first is asked for")
+			answered := begin(func() testbed.Answer { return getRun(c.Client, first, "wait_ms", patience.Milliseconds()) })
+			testbed.Eventually(t, patience, func() bool { return gate.Waiting() == 1 }, "the first is asked for")
 			for _, ms := range []int64{0, patience.Milliseconds()} {
 				a := getRun(c.Client, second, "wait_ms", ms)
 				want{outcome: "RATE_LIMITED", executed: "yes", next: "follow_run", source: "bridge"}.check(t, a)
@@ -463,13 +464,13 @@ const herd = 300
 
 // startHerd makes the calls and has their runs accepted, all at once. They take so
 // many polls.
-func startHerd(t *testing.T, p *hostile.Provider, c *hostile.Client, polls int) (accepted time.Time, stop func() *hostile.Report) {
+func startHerd(t *testing.T, p *hostile.Provider, c *testbed.Client, polls int) (accepted time.Time, stop func() *testbed.Report) {
 	t.Helper()
 	gate := hostile.NewGate(t)
 	p.On("acme/soon", hostile.Invoke, gate.Then(hostile.Accept(polls-1)))
-	patient := c.With(hostile.Timeout(10 * patience))
-	stop = hostile.Load{Workers: herd, Calls: herd, Do: func(int, int) hostile.Answer { return patient.Execute("acme.soon", nil) }}.Start(t)
-	hostile.Eventually(t, patience, func() bool { return gate.Waiting() == herd }, "all calls are under way")
+	patient := c.With(testbed.Timeout(10 * patience))
+	stop = testbed.Load{Workers: herd, Calls: herd, Do: func(int, int) testbed.Answer { return patient.Execute("acme.soon", nil) }}.Start(t)
+	testbed.Eventually(t, patience, func() bool { return gate.Waiting() == herd }, "all calls are under way")
 	accepted = time.Now()
 	gate.Open()
 	return accepted, stop
@@ -479,11 +480,11 @@ func startHerd(t *testing.T, p *hostile.Provider, c *hostile.Client, polls int) 
 // each is asked for again is counted from when it was asked for first, since even
 // that many acceptances take a while.
 func TestR36PollingHerd(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	for _, plan := range []string{"adaptive 200ms", "fixed 2s"} {
 		t.Run(plan, func(t *testing.T) {
 			p := lasting(t)
-			c := hostile.StartCaddy(t, hostile.Bridge("poll "+plan, offer(p, "acme")))
+			c := testbed.StartCaddy(t, testbed.Bridge("poll "+plan, offer(p, "acme")))
 			_, stop := startHerd(t, p, c.Client, 2)
 			stop().Only(t, "completed")
 			asked := map[string][]time.Time{}
@@ -511,10 +512,10 @@ func TestR36PollingHerd(t *testing.T) {
 // R36: however many runs there are, they are asked for no more often than `limits
 // polls` says.
 func TestR36PollingHerdIsBounded(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	const perSecond = 400
 	p := lasting(t)
-	c := hostile.StartCaddy(t, hostile.Bridge("poll fixed 20ms", fmt.Sprintf("limits {\n\tpolls %d\n}", perSecond), offer(p, "acme")))
+	c := testbed.StartCaddy(t, testbed.Bridge("poll fixed 20ms", fmt.Sprintf("limits {\n\tpolls %d\n}", perSecond), offer(p, "acme")))
 	start, stop := startHerd(t, p, c.Client, 5)
 	stop().Only(t, "completed")
 	polls := p.Requests("acme/soon", hostile.Status)

@@ -8,9 +8,6 @@ import (
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/skill-bridge/caddy-skill-bridge/translate/nesting"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/rawobject"
 )
 
 // Message is a decoded body.
@@ -29,7 +26,7 @@ type Message struct {
 
 // noted are the members of all params, and those of the objects in them.
 type noted struct {
-	outer, inner []rawobject.Member
+	outer, inner []Member
 }
 
 // maxNoted bounds how many members are noted of a message: they take more memory
@@ -93,7 +90,7 @@ func Decode(body []byte, p *Profile) (*Message, *Error) {
 
 func (m *Message) decode(body []byte, p *Profile) *Error {
 	text := bytes.TrimPrefix(body, []byte("\ufeff"))
-	if nesting.Deeper(text, p.maxDepth()) {
+	if Deeper(text, p.maxDepth()) {
 		depth := p.maxDepth()
 		return p.exceeded(CodeParseError, "nested deeper than "+strconv.Itoa(depth)+" levels", Limit{p.LimitNames.Depth, int64(depth)})
 	}
@@ -250,13 +247,13 @@ func (s *scanner) element(p *Profile) (Element, error) {
 
 // object reads an object and notes its members, and theirs of those that are
 // objects if that is wanted. It returns no members if there were too many.
-func (s *scanner) object(to *[]rawobject.Member, nested bool) (jsontext.Value, []rawobject.Member, error) {
+func (s *scanner) object(to *[]Member, nested bool) (jsontext.Value, []Member, error) {
 	if _, err := s.decoder.ReadToken(); err != nil {
 		return nil, nil, err
 	}
 	start, first := s.decoder.InputOffset()-1, len(*to)
 	for s.decoder.PeekKind() != '}' {
-		var m rawobject.Member
+		var m Member
 		var err error
 		if m.Name, err = s.value(); err != nil {
 			return nil, nil, err

@@ -4,8 +4,6 @@ import (
 	"bytes"
 
 	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/skill-bridge/caddy-skill-bridge/translate/rawobject"
 )
 
 // member is one of the members of a Request object that mean something.
@@ -57,7 +55,7 @@ func unquoted(quoted []byte) []byte {
 type envelope struct {
 	values   [memberCount]jsontext.Value
 	repeated [memberCount]bool
-	members  []rawobject.Member // of the params
+	members  []Member // of the params
 }
 
 func (e *envelope) add(m member, value jsontext.Value) {

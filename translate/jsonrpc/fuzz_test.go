@@ -10,7 +10,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/rawobject"
 )
 
 func FuzzDecode(f *testing.F) {
@@ -110,7 +109,7 @@ func checkElement(t *testing.T, raw []byte, element *jsonrpc.Element) {
 
 // checkMembers compares the members that were noted with what encoding/json reads,
 // which knows the last of those with one name.
-func checkMembers(t *testing.T, object []byte, noted []rawobject.Member) {
+func checkMembers(t *testing.T, object []byte, noted []jsonrpc.Member) {
 	t.Helper()
 	if noted == nil {
 		return

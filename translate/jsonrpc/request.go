@@ -5,8 +5,6 @@ import (
 	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/skill-bridge/caddy-skill-bridge/translate/rawobject"
 )
 
 // Request is one valid Request object (JSON-RPC 2.0, section 4). Params and ID
@@ -18,7 +16,7 @@ type Request struct {
 	Params jsontext.Value
 	// Members are those of Params, and theirs of those that are objects; nil where Params is no object, or has so many
 	// that they were not noted.
-	Members []rawobject.Member
+	Members []Member
 	// ID is nil for a notification, else the exact text that was sent: a string,
 	// a number or null.
 	ID jsontext.Value

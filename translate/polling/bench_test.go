@@ -62,15 +62,15 @@ func BenchmarkRun(b *testing.B) {
 }
 
 func BenchmarkSave(b *testing.B) {
-	book := shelf(b, 0, newRandom(1))
+	store := newStore(b, 0, newRandom(1))
 	for i := range 1000 {
-		l := book.Learner(polling.Key{Provider: "https://acme.example", Skill: "acme/skill", Version: string(rune('a' + i))})
+		l := store.Learner(polling.Key{Provider: "https://acme.example", Skill: "acme/skill", Version: string(rune('a' + i))})
 		for range 128 {
 			l.History().Add(polling.Completion{Execution: time.Second, Ended: 2 * time.Second, Polls: 3})
 		}
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		b.ReportMetric(float64(len(book.Save()))/1000, "B/skill")
+		b.ReportMetric(float64(len(store.Save()))/1000, "B/skill")
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Budgets bound how many polls per second each host gets. They are safe for
-// concurrent use, and may be shared by all that poll. A nil *Budgets bounds nothing.
+// concurrent use. A nil *Budgets bounds nothing.
 type Budgets struct {
 	perSecond rate.Limit
 	burst     int
@@ -20,11 +20,10 @@ type Budgets struct {
 	sweepAt int
 }
 
-// firstSweep is with how many budgets those that are not used are looked for.
+// firstSweep is the number of budgets at which unused ones are first dropped.
 const firstSweep = 1024
 
-// NewBudgets returns budgets of so many polls per second, and a burst of that
-// many at once.
+// NewBudgets returns budgets of so many polls per second, with bursts of so many.
 func NewBudgets(perSecond float64, burst int) *Budgets {
 	return &Budgets{perSecond: rate.Limit(perSecond), burst: max(burst, 1), budgets: make(map[string]*Budget), sweepAt: firstSweep}
 }
@@ -39,7 +38,7 @@ func (b *Budgets) Of(host string) *Budget {
 	return b.of(host)
 }
 
-// of is Of for who has the lock.
+// of is Of with b.mu held.
 func (b *Budgets) of(host string) *Budget {
 	if found := b.budgets[host]; found != nil {
 		return found
@@ -52,7 +51,7 @@ func (b *Budgets) of(host string) *Budget {
 	return made
 }
 
-// sweep drops the budgets that are full: a new one is no different.
+// sweep drops the budgets that are full: a new one is the same.
 func (b *Budgets) sweep() {
 	now := time.Now()
 	for host, budget := range b.budgets {
@@ -66,37 +65,31 @@ func (b *Budgets) sweep() {
 // A Budget bounds how many polls per second one host gets. It is safe for concurrent
 // use. A nil *Budget bounds nothing.
 //
-// Where there are more polls than that, they queue. The next is the one whose run is
-// likely to have ended first, so that what a host may be asked is asked where it tells
-// most. None waits for ever: none is put behind polls that come after the moment at
-// which its own run is likely to have ended, which is never far away.
+// Further polls queue. The next one is that of the run whose likely end is earliest, since
+// it finds most. No poll waits for ever: polls that come after its run's likely end,
+// which is never far away, queue behind it.
 type Budget struct {
-	all     *Budgets // and the lock of what follows
+	all     *Budgets // its lock guards what follows
 	host    string
 	limiter *rate.Limiter
 	last    *rate.Limiter // of polls that can't wait for their turn
 	queue   queue
-	head    *place // the place whose caller serves the queue
+	head    *waiter // the first of the queue, which wakes when its turn comes
 	order   uint64
 }
 
-// valid returns the host's budget as it is now: b may have been dropped while a run
-// that held it was left alone, and another have been made since.
-func (b *Budget) valid() *Budget { return b.all.of(b.host) }
-
-// Wait waits for the turn of a poll, for as long as the context lasts, and until the
-// given time if it is not zero. It reports whether the poll may be made. Likely is when
-// the run is likely to have ended. A poll whose turn has not come after most is made at
-// that moment, outside of the queue, or the queue would never end; but of those there are
-// no more than of the others. [Never] means that it can be left out instead.
-func (b *Budget) Wait(ctx context.Context, likely time.Time, most time.Duration, until time.Time) bool {
+// wait waits for the turn of a poll until the context ends, or the given time if it is not
+// zero. It reports whether the poll may be made. Likely is when the run is likely to have
+// ended. A poll whose turn has not come after most may be made then, outside of the queue,
+// but no more of these than of the others. If most is [Never], it is not made.
+func (b *Budget) wait(ctx context.Context, likely time.Time, most time.Duration, until time.Time) bool {
 	if b == nil {
 		return ctx.Err() == nil
 	}
 	now := time.Now()
 	b.all.mu.Lock()
 	defer b.all.mu.Unlock()
-	b = b.valid()
+	b = b.all.of(b.host) // b may have been dropped, and another one made since
 	b.serve(now)
 	if len(b.queue) == 0 && b.limiter.AllowN(now, 1) {
 		return ctx.Err() == nil
@@ -106,7 +99,7 @@ func (b *Budget) Wait(ctx context.Context, likely time.Time, most time.Duration,
 		end, last = now.Add(most), true
 	}
 	b.order++
-	p := &place{likely: likely, order: b.order, wake: make(chan struct{}, 1)}
+	p := &waiter{likely: likely, order: b.order, wake: make(chan struct{}, 1)}
 	heap.Push(&b.queue, p)
 	defer b.leave(p)
 	for {
@@ -128,8 +121,8 @@ func (b *Budget) Wait(ctx context.Context, likely time.Time, most time.Duration,
 	}
 }
 
-// place is one in the queue.
-type place struct {
+// waiter is a poll in the queue.
+type waiter struct {
 	likely time.Time
 	order  uint64
 	index  int // in the queue
@@ -137,12 +130,12 @@ type place struct {
 	wake   chan struct{}
 }
 
-// sleep waits without the lock until something may have changed for a place. The first
-// in the queue sees to it that polls are made as soon as they may be.
-func (b *Budget) sleep(ctx context.Context, p *place, left time.Duration) {
+// sleep waits without the lock until something may have changed for a waiter. The first in
+// the queue wakes when the next poll may be made.
+func (b *Budget) sleep(ctx context.Context, p *waiter, left time.Duration) {
 	if b.queue[0] == p {
 		next := b.limiter.ReserveN(time.Now(), 1)
-		left = min(left, next.Delay()+time.Microsecond) // for what is lost by rounding
+		left = min(left, next.Delay()+time.Microsecond) // since delays are rounded
 		next.Cancel()
 	}
 	b.all.mu.Unlock()
@@ -156,26 +149,26 @@ func (b *Budget) sleep(ctx context.Context, p *place, left time.Duration) {
 	}
 }
 
-// serve lets those go whose turn it is, and has the first of the others look after the
-// queue.
+// serve lets the polls go whose turn it is, and wakes the first of the others if it was
+// not the first before.
 func (b *Budget) serve(now time.Time) {
 	for len(b.queue) > 0 && b.limiter.AllowN(now, 1) {
-		first := heap.Pop(&b.queue).(*place)
+		first := heap.Pop(&b.queue).(*waiter)
 		first.served = true
 		first.rouse()
 	}
-	b.lookAfter()
+	b.wakeHead()
 }
 
-func (b *Budget) lookAfter() {
+func (b *Budget) wakeHead() {
 	if len(b.queue) > 0 && b.queue[0] != b.head {
 		b.head = b.queue[0]
 		b.head.rouse()
 	}
 }
 
-// leave takes a place out of the queue.
-func (b *Budget) leave(p *place) {
+// leave takes a waiter out of the queue.
+func (b *Budget) leave(p *waiter) {
 	if !p.served {
 		heap.Remove(&b.queue, p.index)
 		p.served = true
@@ -183,19 +176,19 @@ func (b *Budget) leave(p *place) {
 	if b.head == p {
 		b.head = nil
 	}
-	b.lookAfter()
+	b.wakeHead()
 }
 
-func (p *place) rouse() {
+func (p *waiter) rouse() {
 	select {
 	case p.wake <- struct{}{}:
-	default: // it will look anyhow
+	default: // it is awake already
 	}
 }
 
-// queue has the place first whose run is likely to have ended first. It implements
+// queue orders waiters by the likely ends of their runs. It implements
 // [heap.Interface].
-type queue []*place
+type queue []*waiter
 
 func (q queue) Len() int { return len(q) }
 
@@ -213,7 +206,7 @@ func (q queue) Swap(i, j int) {
 
 // Push implements [heap.Interface].
 func (q *queue) Push(x any) {
-	p := x.(*place)
+	p := x.(*waiter)
 	p.index = len(*q)
 	*q = append(*q, p)
 }

@@ -81,7 +81,7 @@ func TestBudgetDelays(t *testing.T) {
 	})
 }
 
-// The next turn has the poll that is likely to tell most; of equal ones, who came first.
+// The next turn is that of the earliest likely end; of equal ones, of the first to come.
 func TestBudgetOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -96,8 +96,8 @@ func TestBudgetOrder(t *testing.T) {
 	})
 }
 
-// However many come later, nobody is put off beyond the moment for which it is likely.
-func TestBudgetStarvesNobody(t *testing.T) {
+// Polls that come after the likely end of a run queue behind its poll.
+func TestBudgetDoesNotStarve(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueuing()
@@ -129,22 +129,22 @@ func TestBudgetAtTheLastMoment(t *testing.T) {
 	})
 }
 
-// Who goes takes nothing of what there is, and leaves nobody waiting.
-func TestBudgetOfThoseWhoGo(t *testing.T) {
+// A waiter that leaves uses no turn, and the others go on.
+func TestBudgetWaitersLeave(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueuing()
 		ctx, leave := context.WithCancel(t.Context())
-		for range 5 { // among them the one who looks after the queue
+		for range 5 { // among them the head of the queue
 			go func() {
 				if q.budget.Wait(ctx, q.start, polling.Never, time.Time{}) {
-					t.Error("who went has a turn")
+					t.Error("a waiter that left has a turn")
 				}
 			}()
 		}
 		go func() {
 			if q.budget.Wait(t.Context(), q.start, polling.Never, q.start.Add(20*ms)) || time.Since(q.start) != 20*ms {
-				t.Error("who waits for a while only waits for another one")
+				t.Error("a waiter with a time limit waits for another time")
 			}
 		}()
 		synctest.Wait()
@@ -208,7 +208,7 @@ func TestDroppedBudgetsAreNotSpent(t *testing.T) {
 				t.Errorf("poll %d is held for %v, want %v", i+1, time.Since(start), want)
 			}
 		}
-		for i, want := range []bool{true, true, true, false} { // the turns that nobody has to wait for
+		for i, want := range []bool{true, true, true, false} { // the turns that come at once
 			if got := []*polling.Budget{early, later}[i%2].Wait(t.Context(), time.Now(), -second, time.Time{}); got != want {
 				t.Errorf("poll %d that can't wait: %v", i+1, got)
 			}

@@ -22,14 +22,14 @@ type crowd struct {
 func crowds(t *testing.T, polls, each int, learning, while time.Duration, laws ...law) (all []crowd) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		book, budget := polling.NewBook(polling.Config{}), polling.NewBudgets(float64(polls), polls).Of("acme")
+		store, budget := polling.NewStore(polling.Config{}), polling.NewBudgets(float64(polls), polls).Of("acme")
 		ctx, stop := context.WithCancel(t.Context())
 		begun := time.Now()
 		var mu sync.Mutex
 		var running sync.WaitGroup
 		all = make([]crowd, len(laws))
 		for i, l := range laws {
-			learner, r := book.Learner(polling.Key{Skill: l.name}), newRandom(i)
+			learner, r := store.Learner(polling.Key{Skill: l.name}), newRandom(i)
 			for range each {
 				running.Go(func() {
 					for ctx.Err() == nil {

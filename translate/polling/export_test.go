@@ -1,9 +1,30 @@
 package polling
 
-import "time"
+import (
+	"context"
+	"time"
+)
+
+// History is what a learner knows of a skill.
+type History = history
+
+// Add adds an execution. It reports whether a new schedule is due.
+func (h *history) Add(c Completion) (due bool) { return h.add(c) }
+
+// Times returns the execution times, in seconds, oldest first.
+func (h *history) Times() []float32 { return h.snapshot() }
+
+// Len returns how many execution times are known.
+func (h *history) Len() int { return len(h.snapshot()) }
+
+// Schedule says when a run is polled.
+type Schedule = schedule
+
+// NewSchedule makes the schedule for a history. A price of 0 is the default.
+func NewSchedule(h *History, price time.Duration) *Schedule { return new(Planner).Schedule(h, price) }
 
 // Times returns the polls of a schedule.
-func (s *Schedule) Times() []time.Duration {
+func (s *schedule) Times() []time.Duration {
 	times := make([]time.Duration, len(s.times))
 	for i, t := range s.times {
 		times[i] = seconds(float64(t))
@@ -11,17 +32,23 @@ func (s *Schedule) Times() []time.Duration {
 	return times
 }
 
+// Price returns the price that a schedule was made for.
+func (s *schedule) Price() time.Duration { return seconds(s.price) }
+
+// History returns what the learner knows.
+func (l *Learner) History() *History { return &l.history }
+
 // Schedule returns the schedule that is in use.
 func (l *Learner) Schedule() *Schedule { return l.schedule.Load() }
 
-// Price returns the price that a schedule was made for.
-func (s *Schedule) Price() time.Duration { return seconds(s.price) }
+// Throttled is called when the provider says that there are too many requests.
+func (l *Learner) Throttled() { l.throttled() }
 
-// Skills returns how many skills a book knows.
-func (b *Book) Skills() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.skills)
+// Skills returns how many skills a store knows.
+func (s *Store) Skills() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.skills)
 }
 
 // Budgets returns how many budgets there are.
@@ -31,15 +58,18 @@ func (b *Budgets) Budgets() int {
 	return len(b.budgets)
 }
 
-// Planner makes schedules over and over, as a book does.
-type Planner struct {
-	planner planner
-	lent    []float64
+// Wait waits for the turn of a poll.
+func (b *Budget) Wait(ctx context.Context, likely time.Time, most time.Duration, until time.Time) bool {
+	return b.wait(ctx, likely, most, until)
 }
+
+// Planner makes schedules over and over, as a store does.
+type Planner struct{ planner planner }
 
 // Schedule makes a schedule.
 func (p *Planner) Schedule(h *History, price time.Duration) *Schedule {
-	l := h.lessons(p.lent)
-	p.lent = l.times
-	return p.planner.schedule(l, price)
+	if price <= 0 {
+		price = DefaultPrice
+	}
+	return p.planner.plan(h, price)
 }

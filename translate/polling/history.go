@@ -8,47 +8,42 @@ import (
 )
 
 const (
-	// remembered is how many execution times of a skill are kept.
-	remembered = 128
-	// longestExecution bounds what is kept of an execution time.
-	longestExecution = 24 * time.Hour
-	// rebuildEvery is how many executions a schedule serves, once many are known.
-	rebuildEvery = 16
-	// surprises is how many are absorbed with early first polls.
-	surprises = 3
-	// surprisingRank is among which part of all execution times one is surprising.
-	surprisingRank = 0.03
+	remembered       = 128            // execution times of a skill
+	longestExecution = 24 * time.Hour // longer ones count as this
+	rebuildEvery     = 16             // executions a new schedule is made, once many are known
+	surprises        = 3              // make the first poll early
+	surprisingRank   = 0.03           // part of the execution times that are surprisingly short
 )
 
-// A History is the newest execution times of one skill. The zero value is one of
-// nothing. It is safe for concurrent use.
-type History struct {
+// history holds the newest execution times of one skill. It is safe for concurrent use.
+type history struct {
 	mu    sync.Mutex
 	times []float32 // seconds; a ring once it is full
 	next  int       // where the ring goes on
 
 	faster, slower drift
-	surprised      int  // times since the skill may have become faster
-	learned        int  // executions since what is known began
-	scheduled      int  // of which the last schedule knows
-	unsettled      bool // the last schedule believed in a change
+	surprised      int  // surprises since the skill may have become faster
+	learned        int  // executions since the history was last cut
+	scheduled      int  // of these, when the last schedule was made
+	unsettled      bool // the last schedule was made while the skill may have changed
 }
 
-// Completion is what was seen and heard of the end of a run.
+// Completion says when a run ended.
 type Completion struct {
 	// Execution is how long the run took by the provider's clock; 0 or less if
 	// it did not say.
 	Execution time.Duration
-	// Running is the latest time after the start at which the run was seen to be
-	// still going on; 0 if it never was.
+	// Running is the time after the start of the last poll that found the run still
+	// running; 0 if there was none.
 	Running time.Duration
-	// Ended is when it was seen to have ended.
+	// Ended is the time after the start at which a poll found that it had ended.
 	Ended time.Duration
-	// Polls is how many were made, the one that saw the end included.
+	// Polls counts the polls, the one that found the end included.
 	Polls int
 }
 
-// time is how long the run took, as far as can be told.
+// time is how long the run took, by the provider's statement within the bounds that the
+// polls set.
 func (c Completion) time() time.Duration {
 	ended := min(max(c.Ended, 0), longestExecution)
 	running := min(max(c.Running, 0), ended)
@@ -58,11 +53,11 @@ func (c Completion) time() time.Duration {
 	return max(c.Execution, running)
 }
 
-// early reports whether the run had ended well before anyone looked.
+// early reports whether the run had ended well before the first poll.
 func (c Completion) early() bool { return c.Polls <= 1 && c.time() <= c.Ended/2 }
 
-// Add adds an execution. It reports whether a new schedule is due.
-func (h *History) Add(c Completion) (due bool) {
+// add adds an execution. It reports whether a new schedule is due.
+func (h *history) add(c Completion) (due bool) {
 	x := float32(c.time().Seconds())
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,15 +84,8 @@ func (h *History) Add(c Completion) (due bool) {
 	return changed || surprise || h.unsettled || h.changing() || h.learned-h.scheduled >= wanted
 }
 
-// Len returns how many execution times are known.
-func (h *History) Len() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.times)
-}
-
 // push puts a time in the place of the oldest.
-func (h *History) push(x float32) {
+func (h *history) push(x float32) {
 	if len(h.times) < remembered {
 		h.times = append(h.times, x)
 		return
@@ -106,9 +94,9 @@ func (h *History) push(x float32) {
 	h.next = (h.next + 1) % remembered
 }
 
-// rank is the part of the execution times that are shorter than x, leaving out
-// the newest ones.
-func (h *History) rank(x float32, newest int) float64 {
+// rank is the part of the execution times, without the newest ones, that are shorter
+// than x.
+func (h *history) rank(x float32, newest int) float64 {
 	older := len(h.times) - newest
 	if older < fewest {
 		return 0.5
@@ -133,29 +121,45 @@ func above(x, y float32) float64 {
 	return 0
 }
 
-// forget forgets all execution times but the newest.
-func (h *History) forget(but int) {
-	h.times = h.ordered(nil)
-	h.times = slices.Clone(h.times[max(0, len(h.times)-but):])
-	h.next = 0
+// forget cuts the history to the newest execution times.
+func (h *history) forget(but int) {
+	times := h.ordered()
+	h.times, h.next = slices.Clone(times[max(0, len(times)-but):]), 0
 	h.faster, h.slower = drift{}, drift{}
 	h.surprised, h.learned, h.scheduled = 0, len(h.times), 0
 }
 
-// ordered appends the execution times, oldest first.
-func (h *History) ordered(times []float32) []float32 {
-	return append(append(times, h.times[h.next:]...), h.times[:h.next]...)
+// ordered returns the execution times, oldest first.
+func (h *history) ordered() []float32 { return slices.Concat(h.times[h.next:], h.times[:h.next]) }
+
+// snapshot is ordered for callers without the lock.
+func (h *history) snapshot() []float32 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ordered()
+}
+
+// restore sets the execution times, unless some are known. It reports whether it has.
+func (h *history) restore(times []float32) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.times) > 0 {
+		return false
+	}
+	h.times, h.learned = times, len(times)
+	return true
 }
 
 // changing reports whether the skill may have changed.
-func (h *History) changing() bool { return h.faster.likely() || h.slower.likely() }
+func (h *history) changing() bool { return h.faster.likely() || h.slower.likely() }
 
-// lessons returns what a schedule is made of, in memory that the caller lends.
-func (h *History) lessons(times []float64) lessons {
+// lessons returns what a schedule is made of. It takes it that the schedule will be used,
+// and overwrites lent.
+func (h *history) lessons(lent []float64) lessons {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := len(h.times)
-	l := lessons{times: times[:0]}
+	l := lessons{times: lent[:0]}
 	for i := range n {
 		l.times = append(l.times, float64(h.times[(h.next+i)%n]))
 	}
@@ -183,9 +187,9 @@ type drift struct {
 }
 
 const (
-	fewest        = 4    // execution times that a rank has to be among, to mean something
+	fewest        = 4    // older execution times that a rank needs
 	concentration = 0.2  // a changed skill's ranks have the density a·u^(a-1)
-	certainty     = 9.0  // evidence at which what is older is forgotten
+	certainty     = 9.0  // evidence at which older times are forgotten
 	even          = 5.3  // evidence at which a change is as likely as none: one in 200 executions is the first after one
 	doubt         = -2.5 // from even: below, a change is not worth considering
 )

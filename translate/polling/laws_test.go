@@ -67,10 +67,10 @@ func newRandom(seed int) *rand.Rand { return rand.New(rand.NewPCG(uint64(seed), 
 
 func duration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 
-// shelf makes a book that learns without goroutines and has its own randomness.
-func shelf(tb testing.TB, price time.Duration, r *rand.Rand) *polling.Book {
+// newStore makes a store that learns without goroutines and has its own randomness.
+func newStore(tb testing.TB, price time.Duration, r *rand.Rand) *polling.Store {
 	tb.Helper()
-	return polling.NewBook(polling.Config{
+	return polling.NewStore(polling.Config{
 		Price: price, Run: func(f func()) { f() }, Random: r.Float64,
 		Now: func() time.Time { return time.Time{} },
 	})
@@ -81,7 +81,7 @@ func shelf(tb testing.TB, price time.Duration, r *rand.Rand) *polling.Book {
 func taught(tb testing.TB, price time.Duration, l law, executions int, r *rand.Rand) *polling.Learner {
 	tb.Helper()
 	var due func()
-	learner := polling.NewBook(polling.Config{
+	learner := polling.NewStore(polling.Config{
 		Price: price, Random: r.Float64, Now: func() time.Time { return time.Time{} },
 		Run: func(f func()) {
 			if due = f; executions == 0 {

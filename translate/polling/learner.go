@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// A Learner is the [Plan] for one skill, made of what is known of it. It is
-// safe for concurrent use.
+// A Learner is the [Plan] for one skill, by the execution times of its earlier runs. It
+// is safe for concurrent use.
 type Learner struct {
-	book    *Book
-	history History
+	store   *Store
+	history history
 
-	schedule  atomic.Pointer[Schedule]
+	schedule  atomic.Pointer[schedule]
 	queued    atomic.Bool  // for a new schedule
-	stored    atomic.Bool  // what is known was stored, and there is no schedule of it yet
+	stored    atomic.Bool  // the history is from a snapshot, and there is no schedule of it yet
 	roundTrip atomic.Int64 // of the newest run
 
 	throttle throttle
@@ -22,51 +22,41 @@ type Learner struct {
 
 // Next implements [Plan].
 func (l *Learner) Next(p Progress) time.Duration {
-	if l.throttle.raised.Load() && l.throttle.relax(l.book.config.Now()) {
-		l.book.rebuild(l)
+	if l.throttle.raised.Load() && l.throttle.relax(l.store.config.Now()) {
+		l.store.rebuild(l)
 	}
 	elapsed, half := max(p.Elapsed, 0), max(p.RoundTrip, 0)/2
-	next, gap := l.schedule.Load().Next(elapsed + half)
-	// Later only: a poll is placed just after the moment at which runs end, and one that comes just before is lost.
-	delay := next - elapsed - half + time.Duration(randomness*float64(gap)*draw(l.book.config.Random))
+	next, gap := l.schedule.Load().next(elapsed + half)
+	// Only later: a poll is placed just after the moment at which runs end, and one just before it finds nothing.
+	delay := next - elapsed - half + time.Duration(randomness*float64(gap)*draw(l.store.config.Random))
 	longest := max(longestGap, time.Duration(longestPart*float64(elapsed)))
-	return p.bound(min(delay, longest), l.book.config.Random)
+	return p.bound(min(delay, longest), l.store.config.Random)
 }
 
-// Done tells how a run went that was seen to its end.
+// Done adds the end of a run.
 func (l *Learner) Done(c Completion) {
-	l.book.completions.Add(1)
-	if l.history.Add(c) {
-		l.book.rebuild(l)
+	l.store.completions.Add(1)
+	if l.history.add(c) {
+		l.store.rebuild(l)
 	}
 }
 
-// Throttled tells that the provider finds itself asked too often.
-func (l *Learner) Throttled() {
-	if l.throttle.raise(l.book.config.Now()) {
-		l.book.rebuild(l)
+// throttled is called when the provider says that there are too many requests.
+func (l *Learner) throttled() {
+	if l.throttle.raise(l.store.config.Now()) {
+		l.store.rebuild(l)
 	}
-}
-
-// History returns what the learner knows.
-func (l *Learner) History() *History { return &l.history }
-
-// plan makes a new schedule.
-func (l *Learner) plan(p *planner, lent []float64) []float64 {
-	lessons := l.history.lessons(lent)
-	l.schedule.Store(p.schedule(lessons, l.book.config.Price<<l.throttle.steps()))
-	return lessons.times
 }
 
 const (
 	maxThrottle     = 6           // doublings of the price
-	throttleStorm   = time.Second // within which many answers are one
-	throttleHalving = time.Minute // without such an answer, until the price is halved
+	throttleStorm   = time.Second // several such answers within it count as one
+	throttleHalving = time.Minute // without such an answer, the price is halved
 )
 
-// throttle is how often the price of a poll is doubled.
+// throttle counts how often the price of a poll is doubled.
 type throttle struct {
-	raised atomic.Bool // so that those who poll need no lock
+	raised atomic.Bool // doubled > 0, without the lock
 
 	mu      sync.Mutex
 	doubled int
@@ -87,7 +77,7 @@ func (t *throttle) raise(now time.Time) bool {
 	return t.doubled != before
 }
 
-// relax halves the price once it is time. It reports whether it did.
+// relax halves the price if it is time. It reports whether it has.
 func (t *throttle) relax(now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

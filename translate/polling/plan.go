@@ -13,27 +13,24 @@ type Plan interface {
 	Next(p Progress) time.Duration
 }
 
-// Progress is how far the following of a run has come.
+// Progress is the state of a run that is being polled.
 type Progress struct {
-	// Elapsed is for how long the run has been going on: since its acceptance
-	// arrived, if nothing better is known.
+	// Elapsed is the time since the run began, or since its acceptance arrived.
 	Elapsed time.Duration
 	// Polls is how many were made.
 	Polls int
 	// RoundTrip is how long a poll takes to be answered; 0 if that is not known.
 	RoundTrip time.Duration
-	// Remaining is how long the run is waited for from now on, or [NoDeadline].
+	// Remaining is the time until the deadline, or [NoDeadline].
 	Remaining time.Duration
 	// AtLeast is the delay that the provider has asked for.
 	AtLeast time.Duration
 }
 
 const (
-	// Never is the delay until a poll that is not to be made: the deadline
-	// would come first.
+	// Never is the delay if there is no further poll, as the deadline comes first.
 	Never time.Duration = math.MaxInt64
-	// NoDeadline is the time that remains of a run that is waited for however
-	// long it takes.
+	// NoDeadline is [Progress.Remaining] of a run without a deadline.
 	NoDeadline time.Duration = math.MaxInt64
 )
 
@@ -95,7 +92,7 @@ func (p Progress) bound(delay time.Duration, random func() float64) time.Duratio
 		if p.AtLeast > Never/2 {
 			return Never
 		}
-		// All who were told the same are not to come back at once.
+		// Callers that got the same Retry-After must not come back at once.
 		delay = p.AtLeast + time.Duration(randomness*float64(p.AtLeast)*draw(random))
 	}
 	if p.Remaining == NoDeadline {
@@ -103,7 +100,7 @@ func (p Progress) bound(delay time.Duration, random func() float64) time.Duratio
 	}
 	last := p.last()
 	switch {
-	case delay <= last-shortestGap: // or there would be none at the last moment
+	case delay <= last-shortestGap: // else there would be no poll at the last moment
 		return delay
 	case last >= max(shortestGap, p.AtLeast):
 		return last
@@ -116,7 +113,7 @@ func (p Progress) last() time.Duration {
 	reserve := max(p.RoundTrip, 0)
 	reserve += max(reserve/4, minimumReserve)
 	if p.Polls == 0 {
-		// Better one that may come to nothing than none.
+		// The only poll is made even if its answer may come too late.
 		reserve = min(reserve, p.Remaining/2)
 	}
 	return p.Remaining - reserve

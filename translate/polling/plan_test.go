@@ -64,7 +64,7 @@ func TestDelaysVary(t *testing.T) {
 
 func TestColdStart(t *testing.T) {
 	t.Parallel()
-	learner := polling.NewBook(polling.Config{Random: earliest}).Learner(polling.Key{})
+	learner := polling.NewStore(polling.Config{Random: earliest}).Learner(polling.Key{})
 	var elapsed time.Duration
 	for k := range 12 {
 		elapsed += learner.Next(polling.Progress{Elapsed: elapsed, Polls: k, Remaining: polling.NoDeadline})
@@ -197,8 +197,8 @@ func TestLearnerVariesByTheSmallerGap(t *testing.T) {
 		{nine[5], 10 * ms, 2 * 40 * ms}, //
 	} {
 		random := 0.0
-		book := polling.NewBook(polling.Config{Run: func(f func()) { f() }, Random: func() float64 { return random }})
-		learner := book.Learner(polling.Key{})
+		store := polling.NewStore(polling.Config{Run: func(f func()) { f() }, Random: func() float64 { return random }})
+		learner := store.Learner(polling.Key{})
 		r := newRandom(1)
 		for range 128 {
 			d := duration(tc.draw(r))

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A Run is one run that is being followed. It is not safe for concurrent use.
+// A Run tells when to poll one run. It is not safe for concurrent use.
 type Run struct {
 	plan      Plan
 	budget    *Budget
@@ -13,13 +13,13 @@ type Run struct {
 	resumed   bool
 	deadline  time.Time     // zero: none
 	asked     time.Time     // the newest poll
-	running   time.Duration // when the run was seen to be still going on
+	running   time.Duration // when the run was last seen to be running
 	roundTrip time.Duration
 	polls     int
 }
 
-// Start begins to follow a run that was accepted at some time and is waited for
-// until the deadline, if it is not zero. The budget may be nil.
+// Start returns the Run for a run by the time of its acceptance. A zero deadline is
+// none. The budget may be nil.
 func Start(plan Plan, budget *Budget, accepted, deadline time.Time) Run {
 	r := Run{plan: plan, budget: budget, accepted: accepted, deadline: deadline}
 	if l, ok := plan.(*Learner); ok {
@@ -28,9 +28,8 @@ func Start(plan Plan, budget *Budget, accepted, deadline time.Time) Run {
 	return r
 }
 
-// Resume is [Start] for a run that was not followed all the time since then:
-// whoever follows it comes back when it suits him. Accepted is zero if it is not
-// known.
+// Resume is [Start] for a run that was not polled all the time since its acceptance.
+// Accepted is zero if it is not known.
 func Resume(plan Plan, budget *Budget, accepted, deadline time.Time) Run {
 	if now := time.Now(); accepted.IsZero() || accepted.After(now) {
 		accepted = now
@@ -46,21 +45,21 @@ func (r *Run) Next(atLeast time.Duration) time.Duration {
 	return r.plan.Next(r.progress(atLeast))
 }
 
-// Retry is Next after so many polls in a row that failed in a way which may pass. The
-// plan has no say in it: how long a run takes tells nothing about how long trouble lasts.
+// Retry is Next after so many polls in a row that failed temporarily. It does not ask the
+// plan: how long a run takes says nothing about how long a failure lasts.
 func (r *Run) Retry(failures int, atLeast time.Duration) time.Duration {
 	p := r.progress(atLeast)
 	p.Polls = max(failures-1, 0)
-	return trouble.Next(p)
+	return failing.Next(p)
 }
 
-// trouble are the delays between polls that fail.
-var trouble = Backoff{Initial: 500 * time.Millisecond, Longest: 5 * time.Second}
+// failing is the plan for polls that fail.
+var failing = Backoff{Initial: 500 * time.Millisecond, Longest: 5 * time.Second}
 
-// Until sets the deadline, as that of [Start].
+// Until sets the deadline; zero: none.
 func (r *Run) Until(deadline time.Time) { r.deadline = deadline }
 
-// Later is Next for somebody who comes back himself, however long that takes.
+// Later is Next without a deadline, for a caller that polls later itself.
 func (r *Run) Later(atLeast time.Duration) time.Duration {
 	p := r.progress(atLeast)
 	p.Remaining = NoDeadline
@@ -76,8 +75,8 @@ func (r *Run) progress(atLeast time.Duration) Progress {
 	return p
 }
 
-// Turn returns the turn that a poll has to wait for when the delay that Next returned has
-// passed.
+// Turn returns the turn in its host's budget that a poll has to wait for after the delay
+// that Next returned.
 func (r *Run) Turn() Turn {
 	if r.budget == nil {
 		return Turn{}
@@ -87,54 +86,54 @@ func (r *Run) Turn() Turn {
 		t.last = r.progress(0).last()
 	}
 	if l, ok := r.plan.(*Learner); ok {
-		// It may be far from the truth, since it is made of what providers say: nobody is to gain by having been likely
-		// to end for long, nor to lose much by being likely to end late.
+		// It may be wrong, since it is made of what providers say. So a run gains nothing from a time that has long
+		// passed, and loses little by a late one.
 		elapsed := t.likely.Sub(r.accepted)
 		latest := max(longestGap, time.Duration(longestPart*float64(elapsed)))
-		t.likely = t.likely.Add(min(max(l.schedule.Load().Likely(r.running)-elapsed, 0), latest))
+		t.likely = t.likely.Add(min(max(l.schedule.Load().likelyEnd(r.running)-elapsed, 0), latest))
 	}
 	return t
 }
 
-// A Turn is that of one poll among those of its host.
+// A Turn is the place of one poll among those of its host.
 type Turn struct {
 	budget *Budget
 	likely time.Time
 	last   time.Duration // after which the poll can just be answered by the deadline
 }
 
-// Wait waits for the turn, for as long as the context lasts, and until the given time if
-// it is not zero. It reports whether the poll may be made. A poll that has to be made is
-// made just before the deadline if its turn has not come, one that need not be is not.
+// Wait waits for the turn until the context ends, or the given time if it is not zero. It
+// reports whether the poll may be made. A poll that has to be made may be made just before
+// the deadline even if its turn has not come.
 func (t Turn) Wait(ctx context.Context, until time.Time, hasTo bool) bool {
 	if !hasTo {
 		t.last = Never
 	}
-	return t.budget.Wait(ctx, t.likely, t.last, until)
+	return t.budget.wait(ctx, t.likely, t.last, until)
 }
 
-// Ask tells that a poll is being made.
+// Ask is called when a poll is made.
 func (r *Run) Ask() {
 	r.asked = time.Now()
 	r.polls++
 }
 
-// Running tells that the poll was answered, and that the run still goes on. Held
-// tells of an answer that was held back: then its time was no round trip.
+// Running is called when the answer to the poll says that the run has not ended. Held says
+// that the provider held the answer back, so that its time was no round trip.
 func (r *Run) Running(held bool) {
 	r.answered(held)
-	r.running = r.asked.Sub(r.accepted) // it was at the latest then that it had not ended
+	r.running = r.asked.Sub(r.accepted) // it may have ended since
 }
 
-// Throttled tells that the provider finds itself asked too often.
+// Throttled is called when the provider says that there are too many requests.
 func (r *Run) Throttled() {
 	if l, ok := r.plan.(*Learner); ok {
-		l.Throttled()
+		l.throttled()
 	}
 }
 
-// Done tells that the poll was answered, and that the run has ended after the
-// given time by the provider's clock; 0 if it did not say. Held is as with Running.
+// Done is called when the answer to the poll says that the run has ended, after the given
+// time by the provider's clock; 0 if it did not say. Held is as in Running.
 func (r *Run) Done(execution time.Duration, held bool) {
 	r.answered(held)
 	l, ok := r.plan.(*Learner)
@@ -145,14 +144,14 @@ func (r *Run) Done(execution time.Duration, held bool) {
 	c := Completion{Execution: execution, Running: r.running, Ended: time.Since(r.accepted), Polls: r.polls}
 	if r.resumed {
 		if execution <= 0 {
-			return // when it was looked at says nothing about it
+			return // the time of this poll says nothing about the run
 		}
-		c.Polls++ // nor does it that the end was only seen late
+		c.Polls++ // the first poll being late is no surprise
 	}
 	l.Done(c)
 }
 
-// answered takes the round trip into account.
+// answered updates the round trip.
 func (r *Run) answered(held bool) {
 	if held {
 		return

@@ -48,8 +48,8 @@ func chase(r polling.Run, p provider, atLeast time.Duration) (polls []time.Durat
 func TestRunLearns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		book := polling.NewBook(polling.Config{Random: middle, Run: func(f func()) { f() }})
-		learner := book.Learner(polling.Key{})
+		store := polling.NewStore(polling.Config{Random: middle, Run: func(f func()) { f() }})
+		learner := store.Learner(polling.Key{})
 		const roundTrip = 100 * ms
 		var counts []int
 		for range 40 {
@@ -75,7 +75,7 @@ func TestRunTellsWhatWasSeen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const roundTrip = 100 * ms
-		learner := polling.NewBook(polling.Config{Random: earliest, Run: func(func()) {}}).Learner(polling.Key{})
+		learner := polling.NewStore(polling.Config{Random: earliest, Run: func(func()) {}}).Learner(polling.Key{})
 		run := polling.Start(learner, nil, time.Now(), time.Time{})
 		time.Sleep(second)
 		run.Ask()
@@ -87,7 +87,7 @@ func TestRunTellsWhatWasSeen(t *testing.T) {
 		run.Ask()
 		time.Sleep(roundTrip)
 		run.Done(0, false)
-		if times := timesOf(t, learner.History()); len(times) != 1 || times[0] != 2.1 { // between 1 s and 3.2 s
+		if times := learner.History().Times(); len(times) != 1 || times[0] != 2.1 { // between 1 s and 3.2 s
 			t.Errorf("believed to have taken %v s, want 2.1", times)
 		}
 		// The next run knows of the round trip from the start: nothing can be asked as
@@ -112,7 +112,7 @@ func TestRunKeepsDeadline(t *testing.T) {
 		for _, plan := range []polling.Plan{
 			polling.Fixed{Interval: 300 * ms, Random: middle},
 			polling.Backoff{Initial: 100 * ms, Longest: second, Random: middle},
-			polling.NewBook(polling.Config{Random: middle}).Learner(polling.Key{}),
+			polling.NewStore(polling.Config{Random: middle}).Learner(polling.Key{}),
 		} {
 			now := time.Now()
 			polls := chase(polling.Start(plan, nil, now, now.Add(2*second)), provider{now.Add(time.Hour), 40 * ms}, 0)
@@ -127,7 +127,7 @@ func TestRunObeysTheProvider(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()
-		polls := chase(polling.Start(polling.NewBook(polling.Config{}).Learner(polling.Key{}), nil, now, now.Add(time.Minute)), provider{now.Add(time.Hour), 0}, 7*second)
+		polls := chase(polling.Start(polling.NewStore(polling.Config{}).Learner(polling.Key{}), nil, now, now.Add(time.Minute)), provider{now.Add(time.Hour), 0}, 7*second)
 		for i, at := range polls {
 			if gap := at - append([]time.Duration{0}, polls...)[i]; gap < 7*second {
 				t.Errorf("polls after %v, want 7 s between them", polls)
@@ -157,7 +157,7 @@ func TestRunIsHeldByTheBudget(t *testing.T) {
 
 func TestRunTellsOfThrottling(t *testing.T) {
 	t.Parallel()
-	learner := polling.NewBook(polling.Config{Run: func(f func()) { f() }}).Learner(polling.Key{})
+	learner := polling.NewStore(polling.Config{Run: func(f func()) { f() }}).Learner(polling.Key{})
 	run := polling.Start(learner, nil, time.Now(), time.Time{})
 	run.Ask()
 	run.Throttled()

@@ -1,7 +1,6 @@
 package polling
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -11,47 +10,33 @@ const (
 	// DefaultPrice is the price of a poll where none is given.
 	DefaultPrice = 20 * time.Millisecond
 
-	priorWeight = 2.0   // what the law for an unknown skill counts, in observations
-	priorStart  = 0.002 // seconds: where it starts
-	horizon     = 600.0 // and where it ends, unless runs take longer
+	priorStart = 0.002 // seconds: where the law for an unknown skill starts
+	horizon    = 600.0 // and where it ends, unless runs take longer
 
-	perOctave  = 8     // times of the grid
-	behind     = 0.004 // by how much a poll follows the execution time it is meant to find, and how far a time is spread at least
-	beyond     = 4     // times the longest execution: there the schedule ends
-	longEnough = 256   // polls, for a schedule not to be refined any further
-	tail       = 0.15  // of the time elapsed: the gaps after its end
-	coldScale  = 2.75  // times the price: where the first poll of an unknown skill is
-	merged     = 0.1   // of a gap: a poll that early was the one meant for its end
-	loneSpan   = 0.3   // how far the only execution time is spread
-	shortest   = 0.001 // seconds: what is shorter is taken for this
-	likely     = 0.25  // probability at which a run counts as likely to have ended: so most are noticed soonest, by simulation
+	tail      = 0.15 // of the time elapsed: the gaps after the end of a schedule
+	coldScale = 2.75 // times the price: the first poll of an unknown skill
+	merged    = 0.1  // of a gap: a poll that early was the one meant for its end
+	likely    = 0.25 // probability at which a run counts as likely to have ended: so most are noticed soonest, by simulation
 )
 
-// A Schedule says at which times after its start a run is best polled. It is
+// schedule says at which times after its start a run is best polled. It is
 // immutable.
-type Schedule struct {
+type schedule struct {
 	price float64   // seconds
 	times []float32 // seconds, ascending; nil: nothing is known
-	ended []float32 // the probability that a run has by each of them
+	ended []float32 // the probability that a run has ended by each of them
 }
 
-// NewSchedule makes the schedule of least cost for what is known. The price is
-// how much later the end of a run may be noticed if that saves one poll. The
-// history takes it that this schedule will be used.
-func NewSchedule(h *History, price time.Duration) *Schedule {
-	return new(planner).schedule(h.lessons(nil), price)
-}
-
-// Next returns when to poll next, counted like elapsed from the start of the run,
+// next returns when to poll next, counted like elapsed from the start of the run,
 // and the smaller of the gaps before and after that poll.
-func (s *Schedule) Next(elapsed time.Duration) (next, gap time.Duration) {
-	at, g := s.after(max(elapsed, 0).Seconds())
-	return seconds(at), seconds(g)
+func (s *schedule) next(elapsed time.Duration) (at, gap time.Duration) {
+	next, smaller := s.after(max(elapsed, 0).Seconds())
+	return seconds(next), seconds(smaller)
 }
 
-// Likely returns when a run is likely to have ended that was seen to be still going on at
-// some time, both counted from the start of the run.
-func (s *Schedule) Likely(running time.Duration) time.Duration {
+// likelyEnd returns when a run is likely to have ended that was still running at some time,
+// both counted from the start of the run.
+func (s *schedule) likelyEnd(running time.Duration) time.Duration {
 	at := max(running.Seconds(), priorStart)
 	if s.times == nil { // no scale is likelier than another
 		return seconds(at * math.Pow(max(horizon/at, 1+tail), likely))
@@ -67,7 +52,7 @@ func (s *Schedule) Likely(running time.Duration) time.Duration {
 }
 
 // by is the probability that a run has ended by a time, which is not after the i-th.
-func (s *Schedule) by(i int, at float64) float64 {
+func (s *schedule) by(i int, at float64) float64 {
 	switch i {
 	case 0:
 		return float64(s.ended[0]) * at / max(s.at(0), at)
@@ -78,7 +63,7 @@ func (s *Schedule) by(i int, at float64) float64 {
 	return from + (to-from)*(at-s.at(i-1))/(s.at(i)-s.at(i-1))
 }
 
-func (s *Schedule) after(elapsed float64) (next, gap float64) {
+func (s *schedule) after(elapsed float64) (next, gap float64) {
 	if s.times == nil {
 		scale := coldScale * s.price
 		k := math.Floor(math.Sqrt(elapsed/scale)+merged) + 1
@@ -96,7 +81,7 @@ func (s *Schedule) after(elapsed float64) (next, gap float64) {
 }
 
 // at is the i-th time of the schedule, with what lies before and after it.
-func (s *Schedule) at(i int) float64 {
+func (s *schedule) at(i int) float64 {
 	switch {
 	case i < 0:
 		return 0
@@ -109,220 +94,4 @@ func (s *Schedule) at(i int) float64 {
 // seconds converts to a duration that does not overflow.
 func seconds(s float64) time.Duration {
 	return time.Duration(min(s*float64(time.Second), float64(math.MaxInt64/2)))
-}
-
-// lessons is what a history has to say about the next run.
-type lessons struct {
-	times  []float64 // of execution, in seconds, oldest first
-	recent int       // so many of the newest may stand for the skill as it now is
-	belief float64   // that they do, from 0 to 1
-	first  float64   // the first poll is to come no later; 0: no such rule
-}
-
-// planner makes schedules. Its memory serves one after the other.
-type planner struct {
-	sorted     []float64
-	logs       []float64
-	edges      []edge
-	candidates []candidate
-	nodes      []node
-	times      []float32
-	ended      []float32
-}
-
-// edge is where the law's density, over the logarithm of time, changes.
-type edge struct{ at, slope float64 }
-
-// candidate is a time at which a poll may be.
-type candidate struct {
-	at, log     float64
-	probability float64 // that a run has ended by then
-}
-
-// node is a candidate, or the start of the run, in the search for the best times.
-type node struct {
-	at          float64
-	probability float64
-	moment      float64 // the mean execution time of runs that have ended by then, times their probability
-	delay       float64 // by which such runs are found here that were not found before, if none were; times their probability
-	cost        float64 // that, and the cost of all that follows, times the probability that it does
-	next        int
-}
-
-// schedule finds the best times.
-func (p *planner) schedule(l lessons, price time.Duration) *Schedule {
-	if price <= 0 {
-		price = DefaultPrice
-	}
-	s := &Schedule{price: price.Seconds()}
-	if len(l.times) == 0 {
-		return s
-	}
-	p.estimate(l)
-	p.optimise(s.price, l.first)
-	s.times, s.ended = p.best(s.price, beyond*p.sorted[len(p.sorted)-1])
-	return s
-}
-
-// best follows the nodes from the start to the end. Where the best next poll is
-// the very next candidate, more candidates could be better still: such a gap is
-// divided evenly, as Keller's density of polls says.
-func (p *planner) best(price, end float64) (times, ended []float32) {
-	p.times, p.ended = p.times[:0], p.ended[:0]
-	last := len(p.nodes) - 1
-	for j := 0; ; {
-		from, next := &p.nodes[j], p.nodes[j].next
-		if next == last || from.at > end {
-			return slices.Clone(p.times), slices.Clone(p.ended)
-		}
-		to := &p.nodes[next]
-		parts, gap := 1, to.at-from.at
-		left := p.nodes[last].probability - (from.probability+to.probability)/2
-		if next == j+1 && left > 0 && len(p.times) < longEnough {
-			hazard := (to.probability - from.probability) / left / gap
-			most := min(gap/shortestGap.Seconds(), longEnough)
-			parts = max(1, int(min(math.Round(gap*math.Sqrt(hazard/(2*price))), most)))
-		}
-		for k := 1; k <= parts; k++ {
-			part := float64(k) / float64(parts)
-			p.times = append(p.times, float32(from.at+gap*part))
-			p.ended = append(p.ended, float32(from.probability+(to.probability-from.probability)*part))
-		}
-		j = next
-	}
-}
-
-// estimate sets the candidates, and the probability of each by the law.
-func (p *planner) estimate(l lessons) {
-	times := l.times[len(l.times)-l.recent:]
-	older := (1 - l.belief) / (float64(len(l.times)) + priorWeight)
-	newer := l.belief / (float64(len(times)) + priorWeight)
-
-	p.sort(l.times)
-	end := max(horizon, beyond*p.sorted[len(p.sorted)-1])
-	p.choose(end)
-	p.spread(older)
-	if newer > 0 {
-		all := p.sorted
-		p.sorted = nil
-		p.sort(times)
-		p.spread(newer)
-		p.sorted = all
-	}
-	span := math.Log(end / priorStart)
-	start := math.Log(priorStart)
-	for i := range p.candidates {
-		c := &p.candidates[i]
-		c.probability += priorWeight * (older + newer) * (c.log - start) / span
-	}
-}
-
-// sort sets the sorted times and their logarithms.
-func (p *planner) sort(times []float64) {
-	p.sorted = p.sorted[:0]
-	for _, t := range times {
-		p.sorted = append(p.sorted, max(t, shortest))
-	}
-	slices.Sort(p.sorted)
-	p.logs = p.logs[:0]
-	for _, t := range p.sorted {
-		p.logs = append(p.logs, math.Log(t))
-	}
-}
-
-// choose sets the candidates: the sorted times and a grid, up to the end.
-func (p *planner) choose(end float64) {
-	const step = math.Ln2 / perOctave
-	first := math.Log(shortestGap.Seconds())
-	p.candidates = p.candidates[:0]
-	i := 0
-	for k := 0; ; k++ {
-		grid := first + float64(k)*step
-		grid = min(grid, math.Log(end))
-		for ; i < len(p.logs) && p.logs[i]+behind < grid; i++ {
-			if log := p.logs[i] + behind; log > first && (i == 0 || p.logs[i] > p.logs[i-1]) {
-				p.candidates = append(p.candidates, candidate{at: math.Exp(log), log: log})
-			}
-		}
-		p.candidates = append(p.candidates, candidate{at: math.Exp(grid), log: grid})
-		if grid == math.Log(end) {
-			return
-		}
-	}
-}
-
-// spread adds the sorted times to the probabilities of the candidates, each
-// with a weight, and each as far apart as its neighbours lie.
-func (p *planner) spread(weight float64) {
-	n := len(p.logs)
-	neighbours := min(n-1, 2+int(math.Round(math.Pow(float64(n), 2./3)/2)))
-	least := max(behind, loneSpan/float64(n*n))
-	p.edges = p.edges[:0]
-	from, to := 0, neighbours
-	for i, log := range p.logs {
-		// The window of the nearest neighbours only ever moves on.
-		for to+1 < n && (to < i || p.logs[to+1]-log < log-p.logs[from]) {
-			from, to = from+1, to+1
-		}
-		reach := max(least, log-p.logs[from], p.logs[to]-log)
-		slope := weight / (2 * reach)
-		p.edges = append(p.edges, edge{log - reach, slope}, edge{log + reach, -slope})
-	}
-	slices.SortFunc(p.edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
-
-	var mass, slope, at float64
-	i := 0
-	for k := range p.candidates {
-		c := &p.candidates[k]
-		for ; i < len(p.edges) && p.edges[i].at <= c.log; i++ {
-			mass += slope * (p.edges[i].at - at)
-			slope += p.edges[i].slope
-			at = p.edges[i].at
-		}
-		c.probability += mass + slope*(c.log-at)
-	}
-}
-
-// optimise finds for each node the next poll that leads to the least cost, from
-// the last node to the first.
-func (p *planner) optimise(price, first float64) {
-	p.nodes = append(p.nodes[:0], node{})
-	for _, c := range p.candidates {
-		before := p.nodes[len(p.nodes)-1]
-		probability := max(c.probability, before.probability)
-		moment := before.moment + (probability-before.probability)*(before.at+c.at)/2
-		p.nodes = append(p.nodes, node{at: c.at, probability: probability, moment: moment, delay: c.at*probability - moment})
-	}
-	last := len(p.nodes) - 1
-	end := &p.nodes[last]
-	end.next, end.cost = last, end.delay
-	earliest := last // the first node that is not too close
-	for j := last - 1; j >= 0; j-- {
-		from := &p.nodes[j]
-		soonest := from.at + shortestGap.Seconds()*(1-1e-9)
-		for earliest > j+1 && p.nodes[earliest-1].at >= soonest {
-			earliest--
-		}
-		latest := from.at + max(longestGap.Seconds(), longestPart*from.at)
-		if j == 0 && first > 0 {
-			latest = min(latest, first)
-		}
-		latest *= 1 + 1e-9
-		// Runs that end between the node and the poll at to are found late by
-		// to.delay - to.at*from.probability + from.moment in the mean, times
-		// their probability. What does not depend on the poll is added below.
-		best, next := math.Inf(1), last
-		for k := earliest; k <= last; k++ {
-			to := &p.nodes[k]
-			lost := to.at * from.probability
-			if to.delay-lost > best || to.at > latest && k > earliest {
-				break // the delay only grows with k
-			}
-			if cost := to.cost - lost; cost < best {
-				best, next = cost, k
-			}
-		}
-		from.next = next
-		from.cost = from.delay + best + from.moment + price*(end.probability-from.probability)
-	}
 }

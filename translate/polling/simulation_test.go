@@ -136,7 +136,7 @@ func TestProviderThatTellsNoTimes(t *testing.T) {
 	for i, l := range nine {
 		r := newRandom(i)
 		b := measure(backoff(r), l, 20000, r)
-		learner := shelf(t, polling.DefaultPrice, r).Learner(polling.Key{})
+		learner := newStore(t, polling.DefaultPrice, r).Learner(polling.Key{})
 		var f figures
 		for k := range 400 {
 			c := follow(learner, duration(l.draw(r)))

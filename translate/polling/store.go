@@ -1,181 +1,159 @@
 package polling
 
 import (
-	"encoding/binary"
-	"errors"
-	"hash/crc32"
-	"math"
+	"container/list"
+	"sync"
+	"sync/atomic"
+	"time"
 )
 
-// What is stored is two bytes that say what it is and of which version, the
-// content, and a checksum of all that.
-const (
-	historyKind  = 'h'
-	bookKind     = 'b'
-	version      = '1'
-	checksumSize = 4
-)
+// Key identifies a skill. A new version may take another time, and so is another skill.
+type Key struct{ Provider, Skill, Version string }
 
-var (
-	errDamaged = errors.New("polling: stored data is damaged")
-	errVersion = errors.New("polling: stored data is of another version")
-)
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-func seal(data []byte) []byte {
-	return binary.LittleEndian.AppendUint32(data, crc32.Checksum(data, castagnoli))
+// Config is the configuration of a [Store]. A zero field stands for its default.
+type Config struct {
+	// Price is how much later the end of a run may be noticed if that saves one
+	// poll: the higher, the fewer polls. Default: [DefaultPrice].
+	Price time.Duration
+	// Skills bounds how many skills are known. Default: 4096, at up to 3 KiB each.
+	Skills int
+	// Run runs a function that makes the schedules that are due, which takes a tenth
+	// of a millisecond each, and returns when none is left. The store calls Run again
+	// only after the function has returned. Default: the go statement.
+	Run func(f func())
+	// Now returns the time. Default: [time.Now].
+	Now func() time.Time
+	// Random returns numbers in [0, 1). Default: those of math/rand.
+	Random func() float64
 }
 
-// unseal returns the content.
-func unseal(data []byte, kind byte) ([]byte, error) {
-	if len(data) < 2+checksumSize {
-		return nil, errDamaged
+const defaultSkills = 4096
+
+// A Store holds what was learned of skills. If there are too many, it forgets the least
+// recently used one of the provider that has the most. It is safe for concurrent use.
+type Store struct {
+	config      Config
+	cold        *schedule
+	completions atomic.Uint64
+
+	mu        sync.Mutex
+	skills    map[Key]*list.Element // of entries
+	providers map[string]*list.List // their entries, the most recently used first
+
+	rebuilding struct {
+		sync.Mutex
+		due     []*Learner
+		running bool
 	}
-	content, sum := data[:len(data)-checksumSize], data[len(data)-checksumSize:]
-	switch {
-	case binary.LittleEndian.Uint32(sum) != crc32.Checksum(content, castagnoli):
-		return nil, errDamaged
-	case content[0] != kind || content[1] != version:
-		return nil, errVersion
+	planner planner // used by the function that Config.Run runs
+}
+
+type entry struct {
+	key     Key
+	learner *Learner
+}
+
+// NewStore returns an empty store.
+func NewStore(config Config) *Store {
+	if config.Price <= 0 {
+		config.Price = DefaultPrice
 	}
-	return content[2:], nil
-}
-
-// MarshalBinary implements [encoding.BinaryMarshaler].
-func (h *History) MarshalBinary() ([]byte, error) {
-	return seal(appendTimes([]byte{historyKind, version}, h.snapshot())), nil
-}
-
-// UnmarshalBinary implements [encoding.BinaryUnmarshaler]. After an error, the
-// history is what it was before.
-func (h *History) UnmarshalBinary(data []byte) error {
-	content, err := unseal(data, historyKind)
-	if err != nil {
-		return err
+	config.Price = min(config.Price, time.Hour)
+	if config.Skills <= 0 {
+		config.Skills = defaultSkills
 	}
-	times, rest, ok := cutTimes(content)
-	if !ok || len(rest) > 0 {
-		return errDamaged
+	if config.Run == nil {
+		config.Run = func(f func()) { go f() }
 	}
-	h.restore(times)
-	return nil
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	return &Store{
+		config: config, cold: &schedule{price: config.Price.Seconds()},
+		skills: make(map[Key]*list.Element), providers: make(map[string]*list.List),
+	}
 }
 
-func (h *History) snapshot() []float32 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.ordered(nil)
+// Learner returns the plan for a skill. It stays usable if the store forgets the skill.
+func (s *Store) Learner(key Key) *Learner {
+	s.mu.Lock()
+	l := s.learner(key)
+	s.mu.Unlock()
+	if l.stored.CompareAndSwap(true, false) {
+		s.rebuild(l)
+	}
+	return l
 }
 
-// restore begins anew with these times.
-func (h *History) restore(times []float32) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.times, h.next = times, 0
-	h.forget(len(times))
+// learner is Learner with s.mu held.
+func (s *Store) learner(key Key) *Learner {
+	if found := s.skills[key]; found != nil {
+		s.providers[key.Provider].MoveToFront(found)
+		return found.Value.(*entry).learner
+	}
+	if len(s.skills) >= s.config.Skills {
+		s.forget()
+	}
+	l := &Learner{store: s}
+	l.schedule.Store(s.cold)
+	entries := s.providers[key.Provider]
+	if entries == nil {
+		entries = list.New()
+		s.providers[key.Provider] = entries
+	}
+	s.skills[key] = entries.PushFront(&entry{key, l})
+	return l
 }
 
-// Save returns what is known, to be stored.
-func (b *Book) Save() []byte {
-	b.mu.Lock()
-	known := make([]*entry, 0, len(b.skills))
-	for _, shelf := range b.shelves {
-		for e := shelf.Back(); e != nil; e = e.Prev() { // the most recently used last
-			known = append(known, e.Value.(*entry))
+// forget makes room for a skill. With s.mu held.
+func (s *Store) forget() {
+	var most *list.List
+	for _, entries := range s.providers {
+		if most == nil || entries.Len() > most.Len() {
+			most = entries
 		}
 	}
-	b.mu.Unlock()
-
-	data := []byte{bookKind, version}
-	for _, e := range known {
-		times := e.learner.history.snapshot()
-		if len(times) == 0 {
-			continue
-		}
-		for _, s := range []string{e.key.Provider, e.key.Skill, e.key.Version} {
-			data = binary.AppendUvarint(data, uint64(len(s)))
-			data = append(data, s...)
-		}
-		data = appendTimes(data, times)
+	key := most.Remove(most.Back()).(*entry).key
+	delete(s.skills, key)
+	if most.Len() == 0 {
+		delete(s.providers, key.Provider)
 	}
-	return seal(data)
 }
 
-// Load takes over what was stored, but for skills of which something is known
-// already. After an error, the book is what it was before.
-func (b *Book) Load(data []byte) error {
-	content, err := unseal(data, bookKind)
-	if err != nil {
-		return err
-	}
-	type stored struct {
-		key   Key
-		times []float32
-	}
-	var all []stored
-	for len(content) > 0 {
-		var s stored
-		var ok bool
-		for _, field := range []*string{&s.key.Provider, &s.key.Skill, &s.key.Version} {
-			if *field, content, ok = cutString(content); !ok {
-				return errDamaged
-			}
-		}
-		if s.times, content, ok = cutTimes(content); !ok {
-			return errDamaged
-		}
-		all = append(all, s)
-	}
+// Completions returns how many executions were learned from. If it has not grown, there
+// is nothing new to save.
+func (s *Store) Completions() uint64 { return s.completions.Load() }
 
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, s := range all {
-		if l := b.learner(s.key); l.history.Len() == 0 {
-			l.history.restore(s.times)
-			l.stored.Store(true)
-		}
+// rebuild makes a new schedule for a skill, soon.
+func (s *Store) rebuild(l *Learner) {
+	if l.queued.Swap(true) {
+		return
 	}
-	return nil
+	r := &s.rebuilding
+	r.Lock()
+	r.due = append(r.due, l)
+	start := !r.running
+	r.running = true
+	r.Unlock()
+	if start {
+		s.config.Run(s.rebuildAll)
+	}
 }
 
-func appendTimes(data []byte, times []float32) []byte {
-	data = binary.AppendUvarint(data, uint64(len(times)))
-	for _, t := range times {
-		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(t))
-	}
-	return data
-}
-
-func cutTimes(data []byte) (times []float32, rest []byte, ok bool) {
-	n, data, ok := cutLength(data, remembered)
-	if !ok || len(data) < 4*n {
-		return nil, nil, false
-	}
-	times = make([]float32, n)
-	for i := range times {
-		t := math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
-		if math.IsNaN(float64(t)) || t < 0 || t > float32(longestExecution.Seconds()) {
-			return nil, nil, false
+// rebuildAll makes the schedules that are due.
+func (s *Store) rebuildAll() {
+	r := &s.rebuilding
+	for {
+		r.Lock()
+		if len(r.due) == 0 {
+			r.due, r.running = nil, false
+			r.Unlock()
+			return
 		}
-		times[i] = t
+		l := r.due[0]
+		r.due = r.due[1:]
+		r.Unlock()
+		l.queued.Store(false)
+		l.schedule.Store(s.planner.plan(&l.history, s.config.Price<<l.throttle.steps()))
 	}
-	return times, data[4*n:], true
-}
-
-func cutString(data []byte) (s string, rest []byte, ok bool) {
-	n, data, ok := cutLength(data, math.MaxInt32)
-	if !ok || len(data) < n {
-		return "", nil, false
-	}
-	return string(data[:n]), data[n:], true
-}
-
-// cutLength reads a length that is at most so much.
-func cutLength(data []byte, most int32) (n int, rest []byte, ok bool) {
-	length, size := binary.Uvarint(data)
-	if size <= 0 || length > uint64(max(most, 0)) {
-		return 0, nil, false
-	}
-	return int(length), data[size:], true //nolint:gosec // at most an int32
 }

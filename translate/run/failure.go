@@ -14,6 +14,8 @@ type Failure struct { //nolint:errname // it is what a call ends with, and an er
 	Phase   Phase
 	By      Party  // whose finding it is
 	Message string // for people; carries no secret
+	// Advice is a sentence for callers about what only the operator of the bridge can do; empty: nothing.
+	Advice string
 	// SkillID is the id of the skill's descriptor, once known.
 	SkillID string
 	// ExecutionID is set once the provider had accepted the run.
@@ -174,6 +176,14 @@ type ProviderError struct {
 // Error implements error.
 func (f *Failure) Error() string { return f.Kind.String() + ": " + f.Message }
 
+// Text is the message for callers, with the advice.
+func (f *Failure) Text() string {
+	if f.Advice == "" {
+		return f.Message
+	}
+	return f.Message + " " + f.Advice
+}
+
 // Unwrap gives access to the cause.
 func (f *Failure) Unwrap() error { return f.Cause }
 
@@ -222,7 +232,7 @@ func (f *Failure) Quotes() bool {
 // function, and each JSON value through another. What it shares with other failures
 // stays as it is.
 func (f *Failure) Rewrite(text func(string) string, value func(jsontext.Value) jsontext.Value) {
-	f.Message, f.URL = text(f.Message), text(f.URL)
+	f.Message, f.Advice, f.URL = text(f.Message), text(f.Advice), text(f.URL)
 	if f.Argument != nil {
 		a := *f.Argument
 		a.Name, a.Pointer, a.Value, a.Candidates = text(a.Name), text(a.Pointer), text(a.Value), nil

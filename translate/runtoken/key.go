@@ -12,26 +12,25 @@ import (
 	"golang.org/x/crypto/chacha20poly1305"
 )
 
-// KeyID tells keys apart. It is public: every token has one.
+// KeyID identifies a key. It is public: every token has one.
 type KeyID [4]byte
 
 // String implements [fmt.Stringer].
 func (id KeyID) String() string { return hex.EncodeToString(id[:]) }
 
-// Secret is what tokens are encrypted with.
+// Secret is the secret of a key. It formats as [redacted], however it is printed.
 type Secret [chacha20poly1305.KeySize]byte
 
-// Key is one secret, and what may be known about it.
+// Key encrypts tokens.
 type Key struct {
 	ID   KeyID
 	Made time.Time
-	// A function, so that no printer that finds a key deep in a struct, where it can't
-	// call methods, prints the secret either.
+	// It is a function because package fmt prints the unexported fields of structs without
+	// calling their methods.
 	secret func() Secret
 }
 
-// NewKey returns a key with a random secret. Whoever keeps several sees to it that
-// their ids differ.
+// NewKey returns a key with a random secret and a random id, which may be taken.
 func NewKey(made time.Time) Key {
 	var id KeyID
 	var secret Secret
@@ -40,12 +39,12 @@ func NewKey(made time.Time) Key {
 	return RestoreKey(id, secret, made)
 }
 
-// RestoreKey returns a key that was stored.
+// RestoreKey returns a stored key.
 func RestoreKey(id KeyID, secret Secret, made time.Time) Key {
 	return Key{ID: id, Made: made, secret: func() Secret { return secret }}
 }
 
-// Secret returns what is to be stored of a key, and to be shown to nobody.
+// Secret returns the secret for storing it.
 func (k Key) Secret() Secret {
 	if k.secret == nil {
 		return Secret{}
@@ -53,8 +52,7 @@ func (k Key) Secret() Secret {
 	return k.secret()
 }
 
-// aead is the cipher of a key. One without a secret has none: a secret of zeros would
-// be known to everybody.
+// aead is the cipher of a key. The zero Key has none, since everyone knows its secret.
 func (k Key) aead() (cipher.AEAD, error) {
 	if k.secret == nil {
 		return nil, errors.New("runtoken: a key without a secret")
@@ -81,18 +79,17 @@ func (Secret) GoString() string { return redacted }
 // LogValue implements [slog.LogValuer] without the secret.
 func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 
-// MarshalText implements [encoding.TextMarshaler] without the secret. What stores it
-// has to convert it before.
+// MarshalText implements [encoding.TextMarshaler] without the secret. To store a Secret,
+// convert it to an array of bytes.
 func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
 const redacted = "[redacted]"
 
-// Keys are what tokens are made with and opened with. They are safe for concurrent
-// use.
+// Keys has the keys for making and opening tokens. It is safe for concurrent use.
 type Keys interface {
-	// Current returns the key that new tokens are made with.
+	// Current returns the key for new tokens.
 	Current(ctx context.Context) (Key, error)
-	// Find returns a key by its id; ok is false if there is none. An error means that
-	// this can't be known now.
+	// Find returns a key by its id; ok is false if there is none. An error means that it
+	// is not known whether there is one.
 	Find(ctx context.Context, id KeyID) (key Key, ok bool, err error)
 }

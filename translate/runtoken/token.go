@@ -19,10 +19,10 @@ import (
 const (
 	// Lifetime is how long a token is valid.
 	Lifetime = 24 * time.Hour
-	// Skew is by how much the clocks of instances may differ. A token that would be
-	// valid for longer than Lifetime and Skew was made by a clock that is wrong, and is
-	// refused until it would not. A shorter Skew would gain nothing: only holders of a
-	// key make tokens.
+	// Skew is by how much the clocks of instances may differ. A token that is valid for
+	// longer than Lifetime and Skew comes from a wrong clock and is refused until its
+	// remaining time is shorter. A shorter Skew would not be safer: only holders of a key
+	// make tokens.
 	Skew = time.Hour
 	// MaxToken is the longest token, in characters.
 	MaxToken = 4096
@@ -33,35 +33,40 @@ const (
 	version    = 2
 	idEnd      = 1 + len(KeyID{})
 	nonceEnd   = idEnd + chacha20poly1305.NonceSizeX
-	expiryEnd  = 8
-	acceptEnd  = expiryEnd + 8
-	beforeEnd  = acceptEnd + 8
-	digestSize = 16 // nobody has two blocks to choose from: a second preimage would have to be found
-	bridgeEnd  = beforeEnd + digestSize
-	alikeEnd   = bridgeEnd + 1
-	siteEnd    = alikeEnd + digestSize
+	headerSize = 8 + 8 + 8 + digestSize + 1 + digestSize
+	digestSize = 16 // enough against second preimages, which is all that an attacker could use
 	lengthSize = 2
 )
 
+// header begins the plaintext. Its fields are written in this order, big-endian.
+type header struct {
+	Expiry    int64 // Unix seconds
+	Accepted  int64 // Unix milliseconds; 0: none
+	NotBefore int64 // like Accepted
+	Bridge    [digestSize]byte
+	Alike     bool
+	Site      [digestSize]byte
+}
+
 var (
-	// ErrInvalid refuses every token that is not valid, for whatever reason.
+	// ErrInvalid is the error for every invalid token; it does not say why.
 	ErrInvalid = errors.New("runtoken: the token is not valid")
-	// ErrUnsealable is about a run that no token can stand for, since what identifies
-	// it is missing or too long.
+	// ErrUnsealable is the error for a Ref of which a part is missing, or that is too long.
 	ErrUnsealable = errors.New("runtoken: no token can stand for this run")
 )
 
-// encoding has one text for each sequence of bytes. It still skips line breaks.
+// encoding has one text for each sequence of bytes, except that it skips line breaks.
 var encoding = base64.RawURLEncoding.Strict()
 
-// Block is what a token is bound to: the bridge that gives it out, as far as it
-// concerns the source of the run. The zero Block stands for a source that is not
-// there.
+// Block is the block of the configuration that a token is bound to: a bridge and one of
+// its sources. The zero Block means that there is no such source.
 type Block struct {
-	// Bridge identifies the bridge at all instances of it. Every token is bound to it.
+	// Bridge identifies the bridge and the source; it is the same at all instances.
+	// Every token is bound to it.
 	Bridge string
-	// Site tells bridges apart that have the same Bridge, though not at all instances. A token is bound to it if such
-	// bridges are Alike where it is made or where it is used.
+	// Site distinguishes several bridges of one instance with the same Bridge; it may
+	// differ between instances. A token is bound to it only if there are such bridges,
+	// which is Alike, at the instance that makes it or at the one that opens it.
 	Site  string
 	Alike bool
 }
@@ -80,11 +85,11 @@ func New(keys Keys, now func() time.Time) *Sealer {
 	return &Sealer{keys, now}
 }
 
-// Seal makes a token that this principal (empty: anonymous) may use while the block of
-// the run's source is what it is now.
+// Seal makes a token that this principal (empty: anonymous) may use as long as the block
+// of the run's source does not change.
 func (s *Sealer) Seal(ctx context.Context, ref run.Ref, block Block, principal string) (string, error) {
 	fields := [...]string{ref.Source, ref.SkillID, ref.Version, ref.ExecutionID}
-	length := nonceEnd + siteEnd + chacha20poly1305.Overhead
+	length := nonceEnd + headerSize + chacha20poly1305.Overhead
 	for _, field := range fields {
 		length += lengthSize + len(field)
 	}
@@ -104,35 +109,32 @@ func (s *Sealer) Seal(ctx context.Context, ref run.Ref, block Block, principal s
 	data = append(data, key.ID[:]...)
 	data = data[:nonceEnd]
 	_, _ = rand.Read(data[idEnd:]) // it never fails
-	bridge, site, alike := digestOf(block.Bridge), digestOf(block.Site), byte(0)
-	if block.Alike {
-		alike = 1
+	data, err = binary.Append(data, binary.BigEndian, header{
+		Expiry:   s.now().Add(Lifetime).Unix(),
+		Accepted: milliseconds(ref.Accepted), NotBefore: milliseconds(ref.NotBefore),
+		Bridge: digestOf(block.Bridge), Alike: block.Alike, Site: digestOf(block.Site),
+	})
+	if err != nil {
+		return "", err
 	}
-	data = binary.BigEndian.AppendUint64(data, uint64(s.now().Add(Lifetime).Unix())) //nolint:gosec // after 1970
-	data = binary.BigEndian.AppendUint64(data, uint64(milliseconds(ref.Accepted)))   //nolint:gosec // only read back
-	data = binary.BigEndian.AppendUint64(data, uint64(milliseconds(ref.NotBefore)))  //nolint:gosec // only read back
-	data = append(data, bridge[:]...)
-	data = append(data, alike)
-	data = append(data, site[:]...)
 	for _, field := range fields {
 		data = binary.BigEndian.AppendUint16(data, uint16(len(field))) //nolint:gosec // at most MaxToken
 		data = append(data, field...)
 	}
-	// Encrypted in place: nothing of the plaintext stays.
+	// It is encrypted in place, so that no plaintext stays in memory.
 	data = aead.Seal(data[:nonceEnd], data[idEnd:nonceEnd], data[nonceEnd:], additional(data, principal))
 	return encoding.EncodeToString(data), nil
 }
 
-// Open returns the run that a token stands for, or [ErrInvalid]. Block returns the
-// block of a source, the zero Block if there is none (any more). It is only asked
-// about sources that a Sealer once put into a token. Any other error comes from the
-// keys, and says nothing about the token.
+// Open returns the run of a token, or [ErrInvalid]. The function block returns the block
+// of a source that a Sealer once put into a token, or the zero Block if that source does
+// not exist any more. Other errors come from the keys and say nothing about the token.
 func (s *Sealer) Open(ctx context.Context, token string, block func(source string) Block, principal string) (run.Ref, error) {
 	if len(token) > MaxToken || strings.ContainsAny(token, "\r\n") {
 		return run.Ref{}, ErrInvalid
 	}
 	data, err := encoding.DecodeString(token)
-	if err != nil || len(data) < nonceEnd+siteEnd+chacha20poly1305.Overhead || data[0] != version {
+	if err != nil || len(data) < nonceEnd+headerSize+chacha20poly1305.Overhead || data[0] != version {
 		return run.Ref{}, ErrInvalid
 	}
 	key, ok, err := s.keys.Find(ctx, KeyID(data[1:idEnd]))
@@ -151,26 +153,29 @@ func (s *Sealer) Open(ctx context.Context, token string, block func(source strin
 		return run.Ref{}, ErrInvalid
 	}
 
-	// The rest is what a Sealer has written, though maybe of another time and place.
-	left := int64(binary.BigEndian.Uint64(plain)) - s.now().Unix() //nolint:gosec // as it was written
-	ref, ok := parse(plain[siteEnd:])
+	// A Sealer wrote the rest, but maybe long ago or for another bridge.
+	var h header
+	if _, err := binary.Decode(plain, binary.BigEndian, &h); err != nil {
+		return run.Ref{}, ErrInvalid
+	}
+	ref, ok := parse(plain[headerSize:])
+	left := h.Expiry - s.now().Unix()
 	if !ok || left <= 0 || left > int64((Lifetime+Skew)/time.Second) {
 		return run.Ref{}, ErrInvalid
 	}
 	now := block(ref.Source)
-	if now.Bridge == "" || !equals(plain[beforeEnd:bridgeEnd], now.Bridge) {
+	if now.Bridge == "" || !equals(h.Bridge, now.Bridge) {
 		return run.Ref{}, ErrInvalid
 	}
-	if alike := plain[bridgeEnd] != 0; (alike || now.Alike) && !equals(plain[alikeEnd:siteEnd], now.Site) {
+	if (h.Alike || now.Alike) && !equals(h.Site, now.Site) {
 		return run.Ref{}, ErrInvalid
 	}
-	ref.Accepted, ref.NotBefore = timeOf(plain[expiryEnd:]), timeOf(plain[acceptEnd:])
+	ref.Accepted, ref.NotBefore = timeOf(h.Accepted), timeOf(h.NotBefore)
 	return ref, nil
 }
 
-// timeOf reads what milliseconds has written.
-func timeOf(plain []byte) time.Time {
-	ms := int64(binary.BigEndian.Uint64(plain)) //nolint:gosec // as it was written
+// timeOf is the inverse of milliseconds.
+func timeOf(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
 	}
@@ -185,7 +190,7 @@ func milliseconds(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// parse reads the texts of a token, and nothing beyond.
+// parse reads the texts of a token. Bytes after them are an error.
 func parse(plain []byte) (ref run.Ref, ok bool) {
 	for _, field := range []*string{&ref.Source, &ref.SkillID, &ref.Version, &ref.ExecutionID} {
 		if len(plain) < lengthSize {
@@ -201,16 +206,16 @@ func parse(plain []byte) (ref run.Ref, ok bool) {
 	return ref, len(plain) == 0
 }
 
-// additional is what a token is authenticated with beside its plaintext. What stands
-// before the principal is always of the same length, so nothing runs into it.
+// additional is the additional data of the cipher. The principal begins at a fixed
+// place, so that no two principals have the same data.
 func additional(data []byte, principal string) []byte {
 	return append(append(make([]byte, 0, idEnd+len(principal)), data[:idEnd]...), principal...)
 }
 
 // equals reports whether a digest is that of a text.
-func equals(digest []byte, text string) bool {
+func equals(digest [digestSize]byte, text string) bool {
 	want := digestOf(text)
-	return subtle.ConstantTimeCompare(digest, want[:]) == 1
+	return subtle.ConstantTimeCompare(digest[:], want[:]) == 1
 }
 
 func digestOf(text string) [digestSize]byte {

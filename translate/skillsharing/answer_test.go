@@ -12,6 +12,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -25,49 +26,49 @@ func TestJudgeInvocationResponse(t *testing.T) {
 		status  int
 		body    string
 		knownID string
-		want    skillsharing.Response
+		want    document.Response
 	}{
-		{"accepted", 202, `{"execution_id":"exec-1","status":"accepted","skill_id":"a/b"}`, "", skillsharing.Response{ExecutionID: runID, State: run.Accepted, SkillID: "a/b"}},
-		{"accepted with 200", 200, `{"execution_id":"exec-1","status":"accepted"}`, "", skillsharing.Response{ExecutionID: runID, State: run.Accepted}},
-		{"running", 200, `{"execution_id":"exec-1","status":"running"}`, "", skillsharing.Response{ExecutionID: runID, State: run.Working}},
-		{"completed", 200, `{"execution_id":"exec-1","status":"completed","output":{"a":1.0}}`, "", skillsharing.Response{ExecutionID: runID, State: run.Completed, Output: []byte(`{"a":1.0}`)}},
-		{"raw output", 200, ` { "status" : "completed", "output" : [ 1e400, 0.10, "\u00e9" ] } `, "", skillsharing.Response{State: run.Completed, Output: []byte(`[ 1e400, 0.10, "\u00e9" ]`)}},
-		{"output null", 200, `{"execution_id":"exec-1","status":"completed","output":null}`, "", skillsharing.Response{ExecutionID: runID, State: run.Completed, Output: []byte("null")}},
-		{"output absent", 200, `{"execution_id":"exec-1","status":"completed"}`, "", skillsharing.Response{ExecutionID: runID, State: run.Completed}},
-		{"completed without id", 200, `{"status":"completed"}`, "", skillsharing.Response{State: run.Completed}},
-		{"completed, id null", 200, `{"execution_id":null,"status":"completed"}`, "", skillsharing.Response{State: run.Completed}},
-		{"completed, id empty", 200, `{"execution_id":"","status":"completed"}`, "", skillsharing.Response{State: run.Completed}},
-		{"completed, id a number", 200, `{"execution_id":42,"status":"completed"}`, "", skillsharing.Response{State: run.Completed}},
-		{"byte order mark", 200, "\ufeff" + `{"status":"completed"}`, "", skillsharing.Response{State: run.Completed}},
-		{"unusable id of a finished run", 200, `{"execution_id":"..","status":"completed"}`, "", skillsharing.Response{ExecutionID: "..", State: run.Completed}},
-		{"long id", 202, `{"execution_id":"` + long + `","status":"accepted"}`, "", skillsharing.Response{ExecutionID: long, State: run.Accepted}},
-		{"failed", 200, `{"execution_id":"exec-1","status":"failed"}`, "", skillsharing.Response{ExecutionID: runID, State: run.Failed, Error: &skillsharing.RunError{}}},
+		{"accepted", 202, `{"execution_id":"exec-1","status":"accepted","skill_id":"a/b"}`, "", document.Response{ExecutionID: runID, State: run.Accepted, SkillID: "a/b"}},
+		{"accepted with 200", 200, `{"execution_id":"exec-1","status":"accepted"}`, "", document.Response{ExecutionID: runID, State: run.Accepted}},
+		{"running", 200, `{"execution_id":"exec-1","status":"running"}`, "", document.Response{ExecutionID: runID, State: run.Working}},
+		{"completed", 200, `{"execution_id":"exec-1","status":"completed","output":{"a":1.0}}`, "", document.Response{ExecutionID: runID, State: run.Completed, Output: []byte(`{"a":1.0}`)}},
+		{"raw output", 200, ` { "status" : "completed", "output" : [ 1e400, 0.10, "\u00e9" ] } `, "", document.Response{State: run.Completed, Output: []byte(`[ 1e400, 0.10, "\u00e9" ]`)}},
+		{"output null", 200, `{"execution_id":"exec-1","status":"completed","output":null}`, "", document.Response{ExecutionID: runID, State: run.Completed, Output: []byte("null")}},
+		{"output absent", 200, `{"execution_id":"exec-1","status":"completed"}`, "", document.Response{ExecutionID: runID, State: run.Completed}},
+		{"completed without id", 200, `{"status":"completed"}`, "", document.Response{State: run.Completed}},
+		{"completed, id null", 200, `{"execution_id":null,"status":"completed"}`, "", document.Response{State: run.Completed}},
+		{"completed, id empty", 200, `{"execution_id":"","status":"completed"}`, "", document.Response{State: run.Completed}},
+		{"completed, id a number", 200, `{"execution_id":42,"status":"completed"}`, "", document.Response{State: run.Completed}},
+		{"byte order mark", 200, "\ufeff" + `{"status":"completed"}`, "", document.Response{State: run.Completed}},
+		{"unusable id of a finished run", 200, `{"execution_id":"..","status":"completed"}`, "", document.Response{ExecutionID: "..", State: run.Completed}},
+		{"long id", 202, `{"execution_id":"` + long + `","status":"accepted"}`, "", document.Response{ExecutionID: long, State: run.Accepted}},
+		{"failed", 200, `{"execution_id":"exec-1","status":"failed"}`, "", document.Response{ExecutionID: runID, State: run.Failed, Error: &document.RunError{}}},
 		{
 			"failed with error", 200, `{"execution_id":"exec-1","status":"failed","error":{"code":"NO_TABLE","message":"m","details":[1],"retry":{"max_attempts":1}}}`, "",
-			skillsharing.Response{ExecutionID: runID, State: run.Failed, Error: &skillsharing.RunError{Code: "NO_TABLE", Message: "m", Details: []byte("[1]"), Retry: []byte(`{"max_attempts":1}`)}},
+			document.Response{ExecutionID: runID, State: run.Failed, Error: &document.RunError{Code: "NO_TABLE", Message: "m", Details: []byte("[1]"), Retry: []byte(`{"max_attempts":1}`)}},
 		},
-		{"failed, error a string", 200, `{"execution_id":"exec-1","status":"failed","error":"no table"}`, "", skillsharing.Response{ExecutionID: runID, State: run.Failed, Error: &skillsharing.RunError{Message: "no table"}}},
-		{"failed, error of wrong types", 200, `{"execution_id":"exec-1","status":"failed","error":{"code":1,"message":[],"details":null,"retry":"soon"}}`, "", skillsharing.Response{ExecutionID: runID, State: run.Failed, Error: &skillsharing.RunError{}}},
-		{"timeout", 504, `{"execution_id":"exec-1","status":"timeout"}`, "", skillsharing.Response{ExecutionID: runID, State: run.TimedOut, Error: &skillsharing.RunError{}}},
-		{"error null", 200, `{"execution_id":"exec-1","status":"running","error":null}`, "", skillsharing.Response{ExecutionID: runID, State: run.Working}},
+		{"failed, error a string", 200, `{"execution_id":"exec-1","status":"failed","error":"no table"}`, "", document.Response{ExecutionID: runID, State: run.Failed, Error: &document.RunError{Message: "no table"}}},
+		{"failed, error of wrong types", 200, `{"execution_id":"exec-1","status":"failed","error":{"code":1,"message":[],"details":null,"retry":"soon"}}`, "", document.Response{ExecutionID: runID, State: run.Failed, Error: &document.RunError{}}},
+		{"timeout", 504, `{"execution_id":"exec-1","status":"timeout"}`, "", document.Response{ExecutionID: runID, State: run.TimedOut, Error: &document.RunError{}}},
+		{"error null", 200, `{"execution_id":"exec-1","status":"running","error":null}`, "", document.Response{ExecutionID: runID, State: run.Working}},
 
 		// It counts whatever the HTTP status, and before an error in it.
-		{"status 500", 500, `{"execution_id":"exec-1","status":"completed","output":1}`, "", skillsharing.Response{ExecutionID: runID, State: run.Completed, Output: []byte("1")}},
-		{"status 401", 401, `{"execution_id":"exec-1","status":"running"}`, "", skillsharing.Response{ExecutionID: runID, State: run.Working}},
-		{"status 302", 302, `{"execution_id":"exec-1","status":"running"}`, "", skillsharing.Response{ExecutionID: runID, State: run.Working}},
-		{"unified error in it", 403, `{"execution_id":"exec-1","status":"running","error":{"code":"PERMISSION_DENIED"}}`, "", skillsharing.Response{ExecutionID: runID, State: run.Working}},
+		{"status 500", 500, `{"execution_id":"exec-1","status":"completed","output":1}`, "", document.Response{ExecutionID: runID, State: run.Completed, Output: []byte("1")}},
+		{"status 401", 401, `{"execution_id":"exec-1","status":"running"}`, "", document.Response{ExecutionID: runID, State: run.Working}},
+		{"status 302", 302, `{"execution_id":"exec-1","status":"running"}`, "", document.Response{ExecutionID: runID, State: run.Working}},
+		{"unified error in it", 403, `{"execution_id":"exec-1","status":"running","error":{"code":"PERMISSION_DENIED"}}`, "", document.Response{ExecutionID: runID, State: run.Working}},
 
 		// What is known need not be said.
-		{"poll", 200, `{"execution_id":"exec-1","status":"running"}`, runID, skillsharing.Response{ExecutionID: runID, State: run.Working}},
-		{"poll without id", 200, `{"status":"running"}`, runID, skillsharing.Response{ExecutionID: runID, State: run.Working}},
-		{"poll, id null", 200, `{"execution_id":null,"status":"failed"}`, runID, skillsharing.Response{ExecutionID: runID, State: run.Failed, Error: &skillsharing.RunError{}}},
-		{"poll, id empty", 200, `{"execution_id":"","status":"completed"}`, runID, skillsharing.Response{ExecutionID: runID, State: run.Completed}},
-		{"poll, id escaped", 200, `{"execution_id":"exec\u002d1","status":"running"}`, runID, skillsharing.Response{ExecutionID: runID, State: run.Working}},
+		{"poll", 200, `{"execution_id":"exec-1","status":"running"}`, runID, document.Response{ExecutionID: runID, State: run.Working}},
+		{"poll without id", 200, `{"status":"running"}`, runID, document.Response{ExecutionID: runID, State: run.Working}},
+		{"poll, id null", 200, `{"execution_id":null,"status":"failed"}`, runID, document.Response{ExecutionID: runID, State: run.Failed, Error: &document.RunError{}}},
+		{"poll, id empty", 200, `{"execution_id":"","status":"completed"}`, runID, document.Response{ExecutionID: runID, State: run.Completed}},
+		{"poll, id escaped", 200, `{"execution_id":"exec\u002d1","status":"running"}`, runID, document.Response{ExecutionID: runID, State: run.Working}},
 
-		{"elapsed", 200, `{"status":"completed","timestamps":{"created_at":"2025-07-01T10:00:00Z","updated_at":"x","completed_at":"2025-07-01T12:00:05.5+02:00"}}`, "", skillsharing.Response{State: run.Completed, Elapsed: 5500 * time.Millisecond}},
-		{"elapsed backwards", 200, `{"status":"completed","timestamps":{"created_at":"2025-07-01T10:00:05Z","completed_at":"2025-07-01T10:00:00Z"}}`, "", skillsharing.Response{State: run.Completed}},
-		{"elapsed of nonsense", 200, `{"status":"completed","timestamps":{"created_at":5,"completed_at":"yesterday"}}`, "", skillsharing.Response{State: run.Completed}},
-		{"timestamps of a wrong type", 200, `{"status":"completed","timestamps":[]}`, "", skillsharing.Response{State: run.Completed}},
+		{"elapsed", 200, `{"status":"completed","timestamps":{"created_at":"2025-07-01T10:00:00Z","updated_at":"x","completed_at":"2025-07-01T12:00:05.5+02:00"}}`, "", document.Response{State: run.Completed, Elapsed: 5500 * time.Millisecond}},
+		{"elapsed backwards", 200, `{"status":"completed","timestamps":{"created_at":"2025-07-01T10:00:05Z","completed_at":"2025-07-01T10:00:00Z"}}`, "", document.Response{State: run.Completed}},
+		{"elapsed of nonsense", 200, `{"status":"completed","timestamps":{"created_at":5,"completed_at":"yesterday"}}`, "", document.Response{State: run.Completed}},
+		{"timestamps of a wrong type", 200, `{"status":"completed","timestamps":[]}`, "", document.Response{State: run.Completed}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			phase := run.PhaseInvoke
@@ -85,7 +86,7 @@ func TestJudgeInvocationResponse(t *testing.T) {
 	}
 }
 
-func describeResponse(r *skillsharing.Response) string {
+func describeResponse(r *document.Response) string {
 	s := fmt.Sprintf("%q %s %q output=%s(nil %t) elapsed=%v after=%v", r.ExecutionID, r.State, r.SkillID, r.Output, r.Output == nil, r.Elapsed, r.RetryAfter)
 	if r.Error != nil {
 		s += fmt.Sprintf(" error=%q %q %s %s", r.Error.Code, r.Error.Message, r.Error.Details, r.Error.Retry)

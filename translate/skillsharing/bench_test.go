@@ -15,6 +15,10 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // The hops of an invocation are measured from inside, each by itself and without
@@ -44,13 +48,13 @@ func benchAnswer(size int) []byte {
 }
 
 // benchSkill is a skill at a provider's own host.
-func benchSkill(b *testing.B, method string, auth AuthType) *Skill {
+func benchSkill(b *testing.B, method string, auth document.AuthType) *discovery.Skill {
 	b.Helper()
 	source, err := url.Parse("https://skills.example.com/forecast.json")
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, err := NewSkill([]byte(`{"protocol":{"version":"1.0.0"},"id":"acme/forecast","name":"Forecast","version":"1.0.0",
+	s, err := discovery.NewSkill([]byte(`{"protocol":{"version":"1.0.0"},"id":"acme/forecast","name":"Forecast","version":"1.0.0",
 		"capability_type":"api","description":"Tells the weather.","provider":{"name":"Acme"},
 		"endpoint":{"url":"https://skills.example.com/forecast","method":"`+method+`",
 			"status_url":"https://skills.example.com/status/{execution_id}","result_url":"https://skills.example.com/result/{execution_id}"},
@@ -62,26 +66,29 @@ func benchSkill(b *testing.B, method string, auth AuthType) *Skill {
 	return s
 }
 
-func benchClient(b *testing.B, s *Skill, transport http.RoundTripper) *Client {
+func benchClient(b *testing.B, s *discovery.Skill, transport http.RoundTripper) *Client {
 	b.Helper()
-	origin := &url.URL{Scheme: s.url.Scheme, Host: s.url.Host}
-	audience, err := NewAudience(origin, nil)
+	origin := &url.URL{Scheme: s.URL.Scheme, Host: s.URL.Host}
+	audience, err := credential.NewAllowedHosts(origin, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
 	return &Client{
-		Source: "acme", Origin: origin, Audience: audience, Credentials: benchKey{}, Transport: transport,
+		Reader: discovery.Reader{Sender: exchange.Sender{
+			Source: "acme", Origin: origin, AllowedHosts: audience, Credentials: benchKey{}, Transport: transport,
+			MaxResponseSize: 10 << 20, Observer: benchNobody{},
+		}},
 		Caller: Caller{ID: "skill-bridge", Type: "service"}, Priority: PriorityNormal,
-		Polling: Polling{Plan: polling.Backoff{Initial: time.Second, Longest: time.Second}}, MaxResponseSize: 10 << 20, Observer: benchNobody{},
+		Polling: Polling{Plan: polling.Backoff{Initial: time.Second, Longest: time.Second}},
 	}
 }
 
 // benchKey is an API key.
 type benchKey struct{}
 
-func (benchKey) Suits(*Auth) bool { return true }
+func (benchKey) Supports(*document.Auth) bool { return true }
 
-func (benchKey) Authenticate(_ context.Context, a *Authentication) error {
+func (benchKey) Authenticate(_ context.Context, a *credential.Authentication) error {
 	a.Request.Header["X-Api-Key"] = []string{"secret"}
 	return nil
 }
@@ -91,8 +98,8 @@ func (benchKey) Secrets() []string { return []string{"secret"} }
 // benchNobody observes nothing.
 type benchNobody struct{}
 
-func (benchNobody) Exchange(context.Context, *Exchange) {}
-func (benchNobody) Notice(context.Context, *Notice)     {}
+func (benchNobody) Exchange(context.Context, *exchange.Exchange) {}
+func (benchNobody) Notice(context.Context, *exchange.Notice)     {}
 
 // benchTransport answers every request alike, after it has read it.
 type benchTransport struct {
@@ -111,7 +118,7 @@ func (t *benchTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 func BenchmarkInvocation(b *testing.B) {
 	run := func(name, method, inputs string) {
 		b.Run(name, func(b *testing.B) {
-			s := benchSkill(b, method, AuthNone)
+			s := benchSkill(b, method, document.AuthNone)
 			c := benchClient(b, s, nil)
 			inv := &Invocation{Inputs: jsontext.Value(inputs), TraceID: "4bf92f3577b34da6a3ce929d0e0e4736", Timeout: 25 * time.Second}
 			b.SetBytes(int64(len(inputs)))
@@ -133,24 +140,24 @@ func BenchmarkJudge(b *testing.B) {
 	header := http.Header{"Content-Type": {"application/json"}}
 	for _, c := range benchSizes {
 		b.Run(c.name, func(b *testing.B) {
-			a := &answer{status: http.StatusOK, header: header, body: benchAnswer(c.size)}
-			client := &Client{Credentials: benchKey{}, Limits: DefaultLimits()}
-			b.SetBytes(int64(len(a.body)))
+			a := &exchange.Answer{Status: http.StatusOK, Header: header, Body: benchAnswer(c.size)}
+			client := &exchange.Sender{Credentials: benchKey{}, Limits: document.DefaultLimits()}
+			b.SetBytes(int64(len(a.Body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if r, e := client.judge(a, asked{phase: run.PhaseInvoke}); e != nil || r.State != run.Completed {
+				if r, e := client.Judge(a, document.Asked{Phase: run.PhaseInvoke}); e != nil || r.State != run.Completed {
 					b.Fatal(r, e)
 				}
 			}
 		})
 	}
 	b.Run("error", func(b *testing.B) {
-		a := &answer{status: http.StatusForbidden, header: header, body: []byte(`{"error":{"code":"PERMISSION_DENIED","message":"Insufficient permissions","details":{"required_scopes":["read:forecast"]}}}`)}
-		b.SetBytes(int64(len(a.body)))
+		a := &exchange.Answer{Status: http.StatusForbidden, Header: header, Body: []byte(`{"error":{"code":"PERMISSION_DENIED","message":"Insufficient permissions","details":{"required_scopes":["read:forecast"]}}}`)}
+		b.SetBytes(int64(len(a.Body)))
 		b.ReportAllocs()
-		client := &Client{Limits: DefaultLimits()}
+		client := &exchange.Sender{Limits: document.DefaultLimits()}
 		for b.Loop() {
-			if _, e := client.judge(a, asked{phase: run.PhaseInvoke}); e == nil || e.Kind != run.PermissionDenied {
+			if _, e := client.Judge(a, document.Asked{Phase: run.PhaseInvoke}); e == nil || e.Kind != run.PermissionDenied {
 				b.Fatal(e)
 			}
 		}
@@ -161,7 +168,7 @@ func BenchmarkJudge(b *testing.B) {
 // without a credential and with one, for which every URL of the skill is judged.
 func BenchmarkSubmitImmediate(b *testing.B) {
 	transport := &benchTransport{http.Header{"Content-Type": {"application/json"}}, benchAnswer(330)}
-	for _, auth := range []AuthType{AuthNone, AuthAPIKey} {
+	for _, auth := range []document.AuthType{document.AuthNone, document.AuthAPIKey} {
 		for _, size := range benchSizes {
 			b.Run(string(auth)+"/"+size.name, func(b *testing.B) {
 				s := benchSkill(b, http.MethodPost, auth)
@@ -171,7 +178,7 @@ func BenchmarkSubmitImmediate(b *testing.B) {
 				defer cancel()
 				b.ReportAllocs()
 				for b.Loop() {
-					if r, e := c.Submit(ctx, s, inv, new(Effort)); e != nil || r.State != run.Completed {
+					if r, e := c.Submit(ctx, s, inv, new(Stats)); e != nil || r.State != run.Completed {
 						b.Fatal(r, e)
 					}
 				}
@@ -184,15 +191,17 @@ func BenchmarkSubmitImmediate(b *testing.B) {
 // output, without a credential and with one.
 func BenchmarkFollow(b *testing.B) {
 	transport := &benchTransport{http.Header{"Content-Type": {"application/json"}}, benchAnswer(330)}
-	for _, auth := range []AuthType{AuthNone, AuthAPIKey} {
+	for _, auth := range []document.AuthType{document.AuthNone, document.AuthAPIKey} {
 		s := benchSkill(b, http.MethodPost, auth)
 		c := benchClient(b, s, transport)
-		ended := &Response{ExecutionID: "exec-a1b2c3d4", State: run.Completed}
-		awaited := &Awaited{ExecutionID: ended.ExecutionID, Resumed: true}
-		for name, ask := range map[string]func(context.Context) (*Response, *run.Failure){
-			"status": func(ctx context.Context) (*Response, *run.Failure) { return c.Follow(ctx, s, awaited, new(Effort)) },
-			"result": func(ctx context.Context) (*Response, *run.Failure) {
-				return c.Result(ctx, s, ended, awaited, new(Effort))
+		ended := &document.Response{ExecutionID: "exec-a1b2c3d4", State: run.Completed}
+		awaited := &FollowOptions{ExecutionID: ended.ExecutionID, Resumed: true}
+		for name, ask := range map[string]func(context.Context) (*document.Response, *run.Failure){
+			"status": func(ctx context.Context) (*document.Response, *run.Failure) {
+				return c.Follow(ctx, s, awaited, new(Stats))
+			},
+			"result": func(ctx context.Context) (*document.Response, *run.Failure) {
+				return c.Result(ctx, s, ended, awaited, new(Stats))
 			},
 		} {
 			b.Run(string(auth)+"/"+name, func(b *testing.B) {

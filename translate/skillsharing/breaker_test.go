@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +13,8 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -25,7 +26,7 @@ func breaking(tb testing.TB, answers ...scriptedAnswer) (*skillsharing.Client, *
 	tb.Helper()
 	transport := script(tb, answers...)
 	c := newClient(tb, acme, transport)
-	c.Breakers = skillsharing.NewBreakers(skillsharing.BreakerConfig{Failures: 3, Cooldown: 10 * time.Second, Patience: 5 * time.Second})
+	c.Breakers = exchange.NewBreakers(exchange.BreakerConfig{Failures: 3, Cooldown: 10 * time.Second, Patience: 5 * time.Second})
 	return c, transport
 }
 
@@ -69,7 +70,7 @@ func TestBreakerOpens(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, transport := breaking(t, tc.answer)
 				s := skillAt(t, acme)
-				c.RetryBudget = skillsharing.NewRetryBudget(0)
+				c.RetryBudget = exchange.NewRetryBudget(0)
 				try := func() *run.Failure {
 					ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 					defer cancel()
@@ -128,7 +129,7 @@ func TestBreakerRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := slices.Concat(times(4, unavailable), []scriptedAnswer{says(200, completes)})
 		c, transport := breaking(t, answers...)
-		c.RetryBudget = skillsharing.NewRetryBudget(0)
+		c.RetryBudget = exchange.NewRetryBudget(0)
 		s := skillAt(t, acme)
 		for range 40 { // one each second
 			_, _, _ = submit(t.Context(), c, s)
@@ -161,7 +162,7 @@ func TestBreakerProbes(t *testing.T) {
 			return says(200, completes)(r)
 		}
 		c, _ := breaking(t, slices.Concat(times(3, unavailable), []scriptedAnswer{slow, says(200, completes)})...)
-		c.RetryBudget = skillsharing.NewRetryBudget(0)
+		c.RetryBudget = exchange.NewRetryBudget(0)
 		s := skillAt(t, acme)
 		for range 3 {
 			_, _, _ = submit(t.Context(), c, s)
@@ -220,12 +221,12 @@ func TestBreakerHosts(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, e := c.Follow(ctx, s, &skillsharing.Awaited{ExecutionID: "exec-1"}, new(skillsharing.Effort)); isLeftAlone(e) {
+		if _, e := c.Follow(ctx, s, &skillsharing.FollowOptions{ExecutionID: "exec-1"}, new(skillsharing.Stats)); isLeftAlone(e) {
 			t.Errorf("a run is not followed: %v", e)
 		}
 		result, cancelResult := context.WithTimeout(t.Context(), time.Second)
 		defer cancelResult()
-		if _, e := c.Result(result, s, &skillsharing.Response{ExecutionID: "exec-1", State: run.Completed}, new(skillsharing.Awaited), new(skillsharing.Effort)); isLeftAlone(e) {
+		if _, e := c.Result(result, s, &document.Response{ExecutionID: "exec-1", State: run.Completed}, new(skillsharing.FollowOptions), new(skillsharing.Stats)); isLeftAlone(e) {
 			t.Errorf("a result is not fetched: %v", e)
 		}
 		// It answered, which proves it alive.
@@ -233,43 +234,6 @@ func TestBreakerHosts(t *testing.T) {
 			t.Errorf("still left alone: %v", e)
 		}
 	})
-}
-
-// TestBreakerFlood: documents choose hosts, and must not fill the memory.
-func TestBreakerFlood(t *testing.T) {
-	b := skillsharing.NewBreakers(skillsharing.BreakerConfig{Failures: 1, Cooldown: time.Hour, Patience: time.Second})
-	for i := range 10_000 {
-		skillsharing.FailHost(b, "https://host"+strconv.Itoa(i)+".example")
-	}
-	if n := skillsharing.HostsInTrouble(b); n != 4096 {
-		t.Errorf("%d hosts are kept in mind", n)
-	}
-}
-
-func TestRetryBudget(t *testing.T) {
-	for _, tc := range []struct {
-		share float64
-		calls int
-		want  int // of the calls, those that may repeat
-	}{{0, 100, 0}, {0.2, 1, 1}, {0.2, 10, 3}, {0.2, 100, 20}, {1, 100, 100}} {
-		b := skillsharing.NewRetryBudget(tc.share)
-		if got := skillsharing.Repeating(b, tc.calls); got != tc.want {
-			t.Errorf("share %v of %d calls: %d may repeat, want %d", tc.share, tc.calls, got, tc.want)
-		}
-		if got := skillsharing.Repeating(b, tc.calls); got != tc.want {
-			t.Errorf("share %v of %d calls, once more: %d may repeat, want %d", tc.share, tc.calls, got, tc.want)
-		}
-	}
-}
-
-// What the transport repeats is taken from the budget while its call goes on.
-func TestRetryBudgetOfTheTransport(t *testing.T) {
-	b := skillsharing.NewRetryBudget(0.2)
-	for _, tc := range []struct{ calls, others, want int }{{10, 0, 3}, {10, 2, 1}, {10, 5, 0}, {80, 20, 0}, {90, 10, 10}, {10, 0, 3}} {
-		if got := skillsharing.RepeatingBeside(b, tc.calls, tc.others); got != tc.want {
-			t.Errorf("%d calls beside %d that are repeated: %d may repeat, want %d", tc.calls, tc.others, got, tc.want)
-		}
-	}
 }
 
 // refusedThrice is a transport whose server refuses each request 3 times.
@@ -302,14 +266,14 @@ func TestRepeatsOfTheTransportAreAttempts(t *testing.T) {
 func TestRetryBudgetHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, transport := breaking(t, says(429, ""))
-		c.RetryBudget = skillsharing.NewRetryBudget(0)
+		c.RetryBudget = exchange.NewRetryBudget(0)
 		s := skillAt(t, acme, `/endpoint/retry={"max_attempts":5,"backoff_ms":10}`)
 		_, e, effort := submit(t.Context(), c, s)
 		wantError(t, e, run.RateLimited, run.ExecutedNo)
 		if effort.Attempts != 1 || len(transport.asked) != 1 {
 			t.Errorf("%d attempts, %d requests; want one", effort.Attempts, len(transport.asked))
 		}
-		c.RetryBudget = skillsharing.NewRetryBudget(0.2)
+		c.RetryBudget = exchange.NewRetryBudget(0.2)
 		if _, _, effort = submit(t.Context(), c, s); effort.Attempts != 5 {
 			t.Errorf("%d attempts of a single call, want 5", effort.Attempts)
 		}
@@ -320,11 +284,11 @@ func TestRetryBudgetHolds(t *testing.T) {
 func TestStopping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := breaking(t, says(200, runs))
-		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), skillsharing.StopKey{}, stopping{}))
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), run.StopKey{}, stopping{}))
 		time.AfterFunc(time.Minute, cancel)
-		_, e := c.Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: "exec-1"}, new(skillsharing.Effort))
+		_, e := c.Follow(ctx, skillAt(t, acme), &skillsharing.FollowOptions{ExecutionID: "exec-1"}, new(skillsharing.Stats))
 		wantError(t, e, run.Stopped, run.ExecutedYes)
-		if e.ExecutionID != "exec-1" || !errors.Is(e, skillsharing.ErrStopping) {
+		if e.ExecutionID != "exec-1" || !errors.Is(e, run.ErrStopping) {
 			t.Errorf("%+v", e)
 		}
 		if want := "The bridge was stopped before the skill had ended; the run goes on: follow it."; e.Message != want {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -28,8 +29,8 @@ func (r *room) Reserve(size int64) bool {
 // AnswerLimit implements skillsharing.AnswerBudget.
 func (r *room) AnswerLimit() (string, int64) { return "answer_size", r.most }
 
-func in(ctx context.Context, budget skillsharing.AnswerBudget) context.Context {
-	return context.WithValue(ctx, skillsharing.AnswerBudgetKey{}, budget)
+func in(ctx context.Context, budget exchange.AnswerBudget) context.Context {
+	return context.WithValue(ctx, exchange.AnswerBudgetKey{}, budget)
 }
 
 // TestSubmitWithoutRoom: of an answer for which there is no room, the beginning says
@@ -55,7 +56,7 @@ func TestSubmitWithoutRoom(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			transport := script(t, says(c.status, c.body))
 			client, s := newClient(t, acme, transport), skillAt(t, acme)
-			r, e := client.Submit(in(t.Context(), &room{most: c.most}), s, &skillsharing.Invocation{}, new(skillsharing.Effort))
+			r, e := client.Submit(in(t.Context(), &room{most: c.most}), s, &skillsharing.Invocation{}, new(skillsharing.Stats))
 			if c.executed == "" {
 				if e != nil || len(r.Output) < 100_000 {
 					t.Errorf("%v", e)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -69,15 +73,15 @@ func TestRegistry(t *testing.T) {
 	p := newProvider(t)
 	for _, c := range []struct {
 		base string
-		t    skillsharing.CapabilityType
+		t    document.CapabilityType
 		want string
 	}{
 		{"", "", "/skills"},
-		{"", skillsharing.API, "/skills?type=api"},
-		{"/", skillsharing.Task, "/skills?type=task"},
-		{"/v1", skillsharing.API, "/v1/skills?type=api"},
-		{"/v1/", skillsharing.API, "/v1/skills?type=api"},
-		{"/v1?tenant=a%26b", skillsharing.Plugin, "/v1/skills?tenant=a%26b&type=plugin"},
+		{"", document.API, "/skills?type=api"},
+		{"/", document.Task, "/skills?type=task"},
+		{"/v1", document.API, "/v1/skills?type=api"},
+		{"/v1/", document.API, "/v1/skills?type=api"},
+		{"/v1?tenant=a%26b", document.Plugin, "/v1/skills?tenant=a%26b&type=plugin"},
 	} {
 		p.on("GET "+parseURL(t, c.want).Path, answers(200, acmeIndex, "Content-Type", "application/json"))
 		client := newReader(t, p)
@@ -108,12 +112,12 @@ func TestSkillComesFromWhereItWasFound(t *testing.T) {
 		{p.URL + "/own.json#fragment", true, 0},
 		{p.URL + "/skill.json", false, 1},
 	} {
-		s, e := c.Skill(t.Context(), skillsharing.NewLocation(d.url))
+		s, e := c.Skill(t.Context(), discovery.NewLocation(d.url))
 		if e != nil {
 			t.Fatal(e)
 		}
-		if s.ID != "acme/forecast" || s.Hosts(c.Audience) != d.own || len(other.requests()) != d.seen {
-			t.Errorf("%s: secrets may go there: %t", d.url, s.Hosts(c.Audience))
+		if s.ID != "acme/forecast" || s.Hosts(c.AllowedHosts) != d.own || len(other.requests()) != d.seen {
+			t.Errorf("%s: secrets may go there: %t", d.url, s.Hosts(c.AllowedHosts))
 		}
 	}
 }
@@ -122,12 +126,12 @@ func TestSkillOfBadURL(t *testing.T) {
 	p := newProvider(t)
 	c := newReader(t, p)
 	for _, u := range []string{"", "/skill.json", "skill.json", "ftp://acme.example/", "https://user:pass@acme.example/", "https://", "://", "https:acme.example", "https://acme.example/%zz"} {
-		_, e := c.Skill(t.Context(), skillsharing.NewLocation(u))
+		_, e := c.Skill(t.Context(), discovery.NewLocation(u))
 		wantError(t, e, run.InvalidDocument, run.ExecutedNo)
 		if e.Kind != run.InvalidDocument || !strings.Contains(string(skillsprotocol.Details(e)), "/descriptor_url") {
 			t.Errorf("%q: %+v", u, e)
 		}
-		c.Forget(skillsharing.NewLocation(u)) // does nothing
+		c.Forget(discovery.NewLocation(u)) // does nothing
 	}
 }
 
@@ -163,7 +167,7 @@ func TestRedirects(t *testing.T) {
 			secure.on("GET /real.json", answers(200, forecast))
 			c.set(p, other, secure)
 			client := newReader(t, secure)
-			s, e := client.Skill(t.Context(), skillsharing.NewLocation(p.URL+"/skill.json"))
+			s, e := client.Skill(t.Context(), discovery.NewLocation(p.URL+"/skill.json"))
 			if len(p.requests()) != c.seen {
 				t.Errorf("%d requests, want %d", len(p.requests()), c.seen)
 			}
@@ -197,7 +201,7 @@ func TestRedirectToPlainHTTP(t *testing.T) {
 	c.AllowHTTP = false
 	_, e := c.Index(t.Context())
 	wantError(t, e, run.ProviderFault, run.ExecutedNo)
-	_, e = c.Skill(t.Context(), skillsharing.NewLocation(p.URL+"/skill.json?token=hush"))
+	_, e = c.Skill(t.Context(), discovery.NewLocation(p.URL+"/skill.json?token=hush"))
 	wantError(t, e, run.Unreachable, run.ExecutedNo)
 	if e.Refused == "" || strings.Contains(string(skillsprotocol.Details(e)), "hush") || len(p.requests()) != 0 {
 		t.Errorf("%+v, details %s, after %d requests", e, skillsprotocol.Details(e), len(p.requests()))
@@ -258,7 +262,7 @@ func TestDiscoveryCredentials(t *testing.T) {
 			client := newReader(t, p, trust...)
 			client.DiscoveryCredentials = &keyed{key: "k-123"}
 			client.Credentials = &keyed{key: "never"}
-			if _, e := client.Skill(t.Context(), skillsharing.NewLocation(c.read(p, other))); e != nil {
+			if _, e := client.Skill(t.Context(), discovery.NewLocation(c.read(p, other))); e != nil {
 				t.Fatal(e)
 			}
 			if got := keys(p); got != c.first {
@@ -358,7 +362,7 @@ func TestDocumentStatus(t *testing.T) {
 				if phase == run.PhaseDiscovery {
 					_, e = client.Index(t.Context())
 				} else {
-					_, e = client.Skill(t.Context(), skillsharing.NewLocation(p.URL+"/skill.json"))
+					_, e = client.Skill(t.Context(), discovery.NewLocation(p.URL+"/skill.json"))
 					what = "descriptor"
 				}
 				wantError(t, e, c.code, run.ExecutedNo)
@@ -412,7 +416,7 @@ func TestIndexMediaType(t *testing.T) {
 			}
 			_, _ = w.Write([]byte(forecast)) // the test sees whether it arrived
 		})
-		_, e := newReader(t, p).Skill(t.Context(), skillsharing.NewLocation(p.URL+"/forecast.json"))
+		_, e := newReader(t, p).Skill(t.Context(), discovery.NewLocation(p.URL+"/forecast.json"))
 		if c.fine && c.value != "" {
 			if e != nil {
 				t.Errorf("descriptor, %.50q: %v", c.value, e)
@@ -442,7 +446,7 @@ func TestInvalidDocuments(t *testing.T) {
 		c := newReader(t, p)
 		_, e := c.Index(t.Context())
 		wantError(t, e, run.InvalidDocument, run.ExecutedNo)
-		_, e2 := c.Skill(t.Context(), skillsharing.NewLocation(p.URL+"/skill.json"))
+		_, e2 := c.Skill(t.Context(), discovery.NewLocation(p.URL+"/skill.json"))
 		wantError(t, e2, run.InvalidDocument, run.ExecutedNo)
 		if e.Phase != run.PhaseDiscovery || e2.Phase != run.PhaseDescriptor || e.Kind != run.InvalidDocument || e2.Kind != run.InvalidDocument {
 			t.Errorf("%.20q: %+v, %+v", body, e, e2)
@@ -469,9 +473,9 @@ func TestConditionalRequests(t *testing.T) {
 		answers(304, "", "ETag", `"v1"`, "Cache-Control", "no-cache"),
 		answers(200, string(edited(t, forecast, `/version="3.0.0"`)), "ETag", `"v2"`, "Cache-Control", "no-cache"))
 	c := newReader(t, p)
-	var skills []*skillsharing.Skill
+	var skills []*discovery.Skill
 	for range 3 {
-		s, e := c.Skill(t.Context(), skillsharing.NewLocation(p.URL+"/skill.json"))
+		s, e := c.Skill(t.Context(), discovery.NewLocation(p.URL+"/skill.json"))
 		if e != nil {
 			t.Fatal(e)
 		}
@@ -518,7 +522,7 @@ func TestForget(t *testing.T) {
 	c.Partition = "p"
 	read := func() int {
 		t.Helper()
-		if _, e := c.Skill(t.Context(), skillsharing.NewLocation(p.URL+"/skill.json")); e != nil {
+		if _, e := c.Skill(t.Context(), discovery.NewLocation(p.URL+"/skill.json")); e != nil {
 			t.Fatal(e)
 		}
 		if _, e := c.Index(t.Context()); e != nil {
@@ -529,11 +533,11 @@ func TestForget(t *testing.T) {
 	if first, again := read(), read(); first != 2 || again != 2 {
 		t.Errorf("%d requests, then %d", first, again)
 	}
-	c.Forget(skillsharing.NewLocation(p.URL + "/other.json"))
+	c.Forget(discovery.NewLocation(p.URL + "/other.json"))
 	if n := read(); n != 2 {
 		t.Errorf("%d requests after another skill was forgotten", n)
 	}
-	c.Forget(skillsharing.NewLocation(p.URL + "/skill.json#fragment"))
+	c.Forget(discovery.NewLocation(p.URL + "/skill.json#fragment"))
 	if n := read(); n != 3 {
 		t.Errorf("%d requests after the skill was forgotten", n)
 	}
@@ -548,12 +552,12 @@ func TestOneURLForTwoKindsOfDocuments(t *testing.T) {
 	if _, e := c.Index(t.Context()); e != nil {
 		t.Fatal(e)
 	}
-	_, e := c.Skill(t.Context(), skillsharing.NewLocation(p.URL+wellKnown))
+	_, e := c.Skill(t.Context(), discovery.NewLocation(p.URL+wellKnown))
 	wantError(t, e, run.InvalidDocument, run.ExecutedNo)
 
 	p.on("GET "+wellKnown, answers(200, forecast, "Content-Type", "application/json", "Cache-Control", "max-age=60"))
 	c = newReader(t, p)
-	if _, e := c.Skill(t.Context(), skillsharing.NewLocation(p.URL+wellKnown)); e != nil {
+	if _, e := c.Skill(t.Context(), discovery.NewLocation(p.URL+wellKnown)); e != nil {
 		t.Fatal(e)
 	}
 	_, e = c.Index(t.Context())
@@ -568,13 +572,13 @@ func TestRememberedFailuresAreNotShared(t *testing.T) {
 	c := newReader(t, p)
 	c.Cache = newCache(t, time.Minute, time.Minute)
 	for _, path := range []string{"/skill.json", "/missing.json"} {
-		_, first := c.Skill(t.Context(), skillsharing.NewLocation(p.URL+path))
-		_, second := c.Skill(t.Context(), skillsharing.NewLocation(p.URL+path))
+		_, first := c.Skill(t.Context(), discovery.NewLocation(p.URL+path))
+		_, second := c.Skill(t.Context(), discovery.NewLocation(p.URL+path))
 		if first == nil || second == nil || first == second {
 			t.Fatalf("%v, %v", first, second)
 		}
 		first.SkillID, first.Message = "x", "x"
-		if _, third := c.Skill(t.Context(), skillsharing.NewLocation(p.URL+path)); third.SkillID != "" || third.Message != second.Message {
+		if _, third := c.Skill(t.Context(), discovery.NewLocation(p.URL+path)); third.SkillID != "" || third.Message != second.Message {
 			t.Errorf("%+v", third)
 		}
 	}
@@ -587,7 +591,7 @@ func TestUnreachableDocuments(t *testing.T) {
 	base := closedPort(t)
 	c := newClient(t, base, newTransport(t))
 	c.Cache = newCache(t, 0, 0)
-	_, e := c.Skill(t.Context(), skillsharing.NewLocation(base+"/skill.json?token=hush"))
+	_, e := c.Skill(t.Context(), discovery.NewLocation(base+"/skill.json?token=hush"))
 	wantError(t, e, run.Unreachable, run.ExecutedNo)
 	if want := `{"reason":"connection refused","url":"` + base + `/skill.json"}`; string(skillsprotocol.Details(e)) != want || retryOf(e) == nil || e.Phase != run.PhaseDescriptor {
 		t.Errorf("details %s, want %s", skillsprotocol.Details(e), want)
@@ -645,11 +649,11 @@ func TestDescriptorThatWaits(t *testing.T) {
 			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(forecast))}, nil
 		}))
 		client.Cache = newCache(t, time.Minute, time.Minute)
-		release := skillsharing.TakeDescriptorTurns()
+		release := takeDescriptorTurns(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		for range 2 { // the second one joins
-			_, e := client.Skill(ctx, skillsharing.NewLocation(acme+"/skill.json"))
+			_, e := client.Skill(ctx, discovery.NewLocation(acme+"/skill.json"))
 			wantError(t, e, run.RateLimited, run.ExecutedNo)
 			if e.By != run.Bridge || e.Phase != run.PhaseDescriptor || !strings.Contains(e.Message, "has arrived, but the bridge was too busy") || e.Retry == nil {
 				t.Errorf("%+v", e)
@@ -658,7 +662,7 @@ func TestDescriptorThatWaits(t *testing.T) {
 			defer cancel()
 		}
 		release()
-		if _, e := client.Skill(t.Context(), skillsharing.NewLocation(acme+"/skill.json")); e != nil {
+		if _, e := client.Skill(t.Context(), discovery.NewLocation(acme+"/skill.json")); e != nil {
 			t.Error(e)
 		}
 	})
@@ -681,4 +685,21 @@ func TestDiscoverySecretsAreScrubbed(t *testing.T) {
 	if told := fmt.Sprint(e.Message, string(skillsprotocol.Details(e)), e.Cause); strings.Contains(told, "k-123") {
 		t.Errorf("told %s", told)
 	}
+}
+
+// takeDescriptorTurns has no descriptor judged, until release is called.
+func takeDescriptorTurns(t *testing.T) (release func()) {
+	t.Helper()
+	held := make(chan struct{})
+	for range max(1, runtime.GOMAXPROCS(0)/4) {
+		go func() {
+			limits := document.DefaultLimits()
+			_, _ = limits.ReadDescriptor([]byte(forecast), func([]document.Parameter, []any) schema.Violations {
+				<-held
+				return nil
+			})
+		}()
+		synctest.Wait()
+	}
+	return func() { close(held) }
 }

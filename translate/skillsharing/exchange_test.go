@@ -13,6 +13,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -102,7 +103,7 @@ func TestStaleDocuments(t *testing.T) {
 // fetching are credentials that make a request of their own first.
 type fetching struct{ keyed }
 
-func (f *fetching) Authenticate(ctx context.Context, a *skillsharing.Authentication) error {
+func (f *fetching) Authenticate(ctx context.Context, a *credential.Authentication) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://token.example/token?x=y", http.NoBody)
 	if err != nil {
 		return err
@@ -159,7 +160,7 @@ func TestRefusedCredential(t *testing.T) {
 		c.Credentials = &keyed{key: "k-12345"}
 		_, e, _ := submit(t.Context(), c, skillAt(t, p.URL, "/auth="+auth))
 		wantError(t, e, run.AuthRequired, run.ExecutedNo)
-		if !strings.HasPrefix(e.Message, "No. (") || !strings.Contains(e.Message, "ask the operator of the bridge") || e.URL != p.URL+"/run" {
+		if !strings.HasPrefix(e.Message, "No. (") || !strings.Contains(e.Advice, "Ask the operator of the bridge") || e.URL != p.URL+"/run" {
 			t.Errorf("%s: %q at %q", auth, e.Message, e.URL)
 		}
 	}

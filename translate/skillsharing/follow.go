@@ -8,19 +8,23 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // Polling says when the state of a run is asked for.
 type Polling struct {
-	// Plan is the same for all runs. If it is nil, Book learns one for each skill.
-	Plan polling.Plan
-	Book *polling.Book
+	// Plan is the same for all runs. If it is nil, Store learns one for each skill.
+	Plan  polling.Plan
+	Store *polling.Store
 	// Budgets bound how often each host is asked, for whichever source; nil: they don't.
 	Budgets *polling.Budgets
 }
 
-// Awaited is a run whose end is awaited.
-type Awaited struct {
+// FollowOptions is a run whose end is awaited.
+type FollowOptions struct {
 	ExecutionID string
 	// RetryAfter is a delay that the provider has asked for.
 	RetryAfter time.Duration
@@ -35,6 +39,11 @@ type Awaited struct {
 	Until time.Time
 	// TraceParent is the traceparent header of all requests (W3C Trace Context, section 3.2); empty: they have none.
 	TraceParent string
+	// Show is called, by the goroutine that called Follow, each time that the run is in another state than Known, or than
+	// was shown last, and has not ended. However long it takes, others go on to follow the run. If it returns false,
+	// Follow returns that state. nil: no state but the last is of interest.
+	Show  func(*document.Response) bool
+	Known run.State
 }
 
 // resultDelays are those between requests for a result that should be there.
@@ -47,7 +56,7 @@ var resultDelays = polling.Backoff{Initial: 500 * time.Millisecond, Longest: 5 *
 // for it, the response is not final, and its RetryAfter says when it makes sense
 // to ask again. However many follow a run at the same time, one of them asks, and
 // the others hear of it: the response is shared, and must not be changed.
-func (c *Client) Follow(ctx context.Context, s *Skill, awaited *Awaited, effort *Effort) (*Response, *run.Failure) {
+func (c *Client) Follow(ctx context.Context, s *discovery.Skill, awaited *FollowOptions, stats *Stats) (*document.Response, *run.Failure) {
 	executionID := awaited.ExecutionID
 	if e := c.judgeURLs(ctx, s); e != nil {
 		e.ExecutionID, e.Executed = executionID, run.ExecutedYes
@@ -56,17 +65,27 @@ func (c *Client) Follow(ctx context.Context, s *Skill, awaited *Awaited, effort 
 	if s.Endpoint.StatusURL == "" && s.Endpoint.ResultURL == "" {
 		return nil, c.finish(s, unfollowable(run.PhasePoll, executionID, "the descriptor has neither a status nor a result URL"))
 	}
-	w := newWatcher(ctx, awaited, effort)
+	w := newWatcher(ctx, awaited, stats)
 	f, asks := c.followers.join(c, s, awaited, w)
-	return f.watch(w, asks)
+	for {
+		r, e := f.watch(w, asks)
+		if e != nil || r.State.Ended() || !w.looking {
+			return r, e
+		}
+		w.seen = r.State
+		back := false
+		if back, asks = f.show(w, r, awaited.Show); !back {
+			return r, nil
+		}
+	}
 }
 
 // Result fetches the output of a run that is known to have completed. Of the run that
 // was awaited, its id is not needed. If the output is not there by the time that the
 // caller waits for it, the response is not final.
-func (c *Client) Result(ctx context.Context, s *Skill, completed *Response, awaited *Awaited, effort *Effort) (*Response, *run.Failure) {
-	w := newWatcher(ctx, awaited, effort)
-	f := &follower{client: c, skill: s, executionID: completed.ExecutionID, asking: w, deadline: w.end()}
+func (c *Client) Result(ctx context.Context, s *discovery.Skill, completed *document.Response, awaited *FollowOptions, stats *Stats) (*document.Response, *run.Failure) {
+	w := newWatcher(ctx, awaited, stats)
+	f := &follower{client: c, skill: s, executionID: completed.ExecutionID, asking: w, deadline: w.End()}
 	f.seekResult(completed)
 	return f.watch(w, true)
 }
@@ -74,7 +93,7 @@ func (c *Client) Result(ctx context.Context, s *Skill, completed *Response, awai
 // unfollowable is the error of a run that exists but whose end can't be learned.
 func unfollowable(phase run.Phase, executionID, reason string) *run.Failure {
 	return &run.Failure{
-		Kind: run.ProviderFault, Phase: phase, By: run.Bridge, ExecutionID: clip(executionID, maxExecutionID), Executed: run.ExecutedYes,
+		Kind: run.ProviderFault, Phase: phase, By: run.Bridge, ExecutionID: safetext.Clip(executionID, document.MaxExecutionID), Executed: run.ExecutedYes,
 		Lost: true, Message: "The run was accepted, but can't be followed: " + reason + ".",
 	}
 }
@@ -95,28 +114,28 @@ func transient(e *run.Failure) bool {
 
 // RunError is the failure of a run that the provider reported as failed or timed
 // out.
-func (c *Client) RunError(s *Skill, r *Response) *run.Failure {
+func (c *Client) RunError(s *discovery.Skill, r *document.Response) *run.Failure {
 	e := &run.Failure{
 		Kind: run.RunFailed, Message: "The provider reported that the run failed.", Phase: run.PhasePoll,
 		By: run.Provider, ExecutionID: r.ExecutionID, Executed: run.ExecutedYes,
 	}
-	code, said := executionFailed, r.Error
+	code, said := document.ExecutionFailed, r.Error
 	if r.State == run.TimedOut {
-		code, e.Message = string(InvocationTimeout), "The provider reported that the run timed out."
+		code, e.Message = string(document.InvocationTimeout), "The provider reported that the run timed out."
 	}
 	if said == nil {
-		said = new(RunError)
+		said = new(document.RunError)
 	}
 	switch said.Code {
 	case "":
-	case executionTimeout:
-		code = string(InvocationTimeout)
+	case document.ExecutionTimeout:
+		code = string(document.InvocationTimeout)
 	default:
 		code = said.Code
 	}
 	e.Message = cmp.Or(said.Message, e.Message)
-	e.Provider = said.quoted(code)
+	e.Provider = said.Quoted(code)
 	e.SkillID = s.ID
-	scrub(e, c.Credentials, c.DiscoveryCredentials)
+	credential.ScrubFailure(e, c.Credentials, c.DiscoveryCredentials)
 	return e
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -44,12 +45,12 @@ func then(parts ...any) []scriptedAnswer {
 }
 
 // follow follows [run] at the provider of a transport, in a bubble of synctest.
-func follow(t *testing.T, edits []string, answers []scriptedAnswer, check func(t *testing.T, transport *scripted, r *skillsharing.Response, e *run.Failure)) {
+func follow(t *testing.T, edits []string, answers []scriptedAnswer, check func(t *testing.T, transport *scripted, r *document.Response, e *run.Failure)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		transport := script(t, answers...)
-		var effort skillsharing.Effort
-		r, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme, edits...), &skillsharing.Awaited{ExecutionID: runID}, &effort)
+		var effort skillsharing.Stats
+		r, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme, edits...), &skillsharing.FollowOptions{ExecutionID: runID}, &effort)
 		if effort.Attempts != 0 || effort.Polls != len(transport.asked) {
 			t.Errorf("%+v for %d requests", effort, len(transport.asked))
 		}
@@ -81,7 +82,7 @@ func TestFollowDelays(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				transport := script(t, c.answers...)
-				r, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID, RetryAfter: c.retryAfter}, new(skillsharing.Effort))
+				r, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme), &skillsharing.FollowOptions{ExecutionID: runID, RetryAfter: c.retryAfter}, new(skillsharing.Stats))
 				if e != nil || r.State != run.Completed {
 					t.Fatalf("%+v, %+v", r, e)
 				}
@@ -107,7 +108,7 @@ func TestFollowRestsAfterLargeAnswers(t *testing.T) {
 		transport := script(t, then(answer(200, 0), answer(200, 60_000), answer(200, 10_000_000), answer(503, 2_000_000), answer(200, 0), says(200, completes))...)
 		client := newClient(t, acme, transport)
 		client.MaxResponseSize, client.Polling.Plan = 16<<20, polling.Fixed{Interval: 100 * time.Millisecond}
-		r, e := client.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
+		r, e := client.Follow(t.Context(), skillAt(t, acme), &skillsharing.FollowOptions{ExecutionID: runID}, new(skillsharing.Stats))
 		if e != nil || r.State != run.Completed {
 			t.Fatalf("%+v, %+v", r, e)
 		}
@@ -131,7 +132,7 @@ func TestFollowHasItsOwnPace(t *testing.T) {
 		transport := script(t, then(times(3, says(200, runs)), says(200, completes))...)
 		c := newClient(t, acme, transport)
 		c.Polling.Plan = polling.Backoff{Initial: 2 * sec, Longest: 3 * sec}
-		if _, e := c.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort)); e != nil {
+		if _, e := c.Follow(t.Context(), skillAt(t, acme), &skillsharing.FollowOptions{ExecutionID: runID}, new(skillsharing.Stats)); e != nil {
 			t.Fatal(e)
 		}
 		wantDelays(t, transport.times(), 2*sec, []time.Duration{3 * sec, 3 * sec, 3 * sec})
@@ -142,7 +143,7 @@ func TestFollowHasItsOwnPace(t *testing.T) {
 // once that is known, and what was learned is of that version alone.
 func TestFollowLearns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		book := polling.NewBook(polling.Config{})
+		book := polling.NewStore(polling.Config{})
 		follow := func(version string) (late time.Duration, polls int) {
 			accepted := time.Now()
 			done := accepted.Add(2 * sec)
@@ -153,8 +154,8 @@ func TestFollowLearns(t *testing.T) {
 				return says(200, `{"execution_id":"exec-1","status":"completed","output":1,"timestamps":{"created_at":"2026-01-02T03:04:05Z","completed_at":"2026-01-02T03:04:07Z"}}`)(r)
 			})
 			c := newClient(t, acme, transport)
-			c.Polling = skillsharing.Polling{Book: book}
-			if _, e := c.Follow(t.Context(), skillAt(t, acme, `/version=`+quote(version)), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort)); e != nil {
+			c.Polling = skillsharing.Polling{Store: book}
+			if _, e := c.Follow(t.Context(), skillAt(t, acme, `/version=`+quote(version)), &skillsharing.FollowOptions{ExecutionID: runID}, new(skillsharing.Stats)); e != nil {
 				t.Fatal(e)
 			}
 			synctest.Wait() // for the schedule that is made of it
@@ -179,7 +180,7 @@ func TestFollowChangesDelaysByChance(t *testing.T) {
 		different := map[time.Duration]bool{}
 		for range 20 {
 			transport := script(t, says(200, completes))
-			if _, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort)); e != nil {
+			if _, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme), &skillsharing.FollowOptions{ExecutionID: runID}, new(skillsharing.Stats)); e != nil {
 				t.Fatal(e)
 			}
 			different[transport.asked[0].at] = true
@@ -232,8 +233,8 @@ func TestFollowToleratesFailures(t *testing.T) {
 		{"refused", func(*http.Request) (*http.Response, error) { return nil, refusal{} }, run.Unreachable, 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			wantEnd := func(polls, more int) func(*testing.T, *scripted, *skillsharing.Response, *run.Failure) {
-				return func(t *testing.T, transport *scripted, r *skillsharing.Response, e *run.Failure) {
+			wantEnd := func(polls, more int) func(*testing.T, *scripted, *document.Response, *run.Failure) {
+				return func(t *testing.T, transport *scripted, r *document.Response, e *run.Failure) {
 					t.Helper()
 					wantError(t, e, c.code, run.ExecutedYes)
 					if n := len(transport.asked); r != nil || n < polls || n > polls+more {
@@ -249,7 +250,7 @@ func TestFollowToleratesFailures(t *testing.T) {
 				return
 			}
 			follow(t, nil, then(c.answer), wantEnd(untilGivenUp, 1))
-			follow(t, nil, then(times(5, c.answer), good, times(5, c.answer), says(200, completes)), func(t *testing.T, transport *scripted, r *skillsharing.Response, e *run.Failure) {
+			follow(t, nil, then(times(5, c.answer), good, times(5, c.answer), says(200, completes)), func(t *testing.T, transport *scripted, r *document.Response, e *run.Failure) {
 				t.Helper()
 				if e != nil || r.State != run.Completed || len(transport.asked) != 12 {
 					t.Errorf("%+v after %d polls: %+v", r, len(transport.asked), e)
@@ -262,7 +263,7 @@ func TestFollowToleratesFailures(t *testing.T) {
 
 func TestFollowCountsAllFailures(t *testing.T) {
 	follow(t, nil, then(times(2, says(503, "")), cutOffAnswer, times(2, says(429, "")), says(500, ""), cutOffAnswer, times(6, says(502, ""))),
-		func(t *testing.T, transport *scripted, _ *skillsharing.Response, e *run.Failure) {
+		func(t *testing.T, transport *scripted, _ *document.Response, e *run.Failure) {
 			t.Helper()
 			wantError(t, e, run.Unreachable, run.ExecutedYes)
 			if n := len(transport.asked); n < untilGivenUp || n > untilGivenUp+1 {
@@ -275,7 +276,7 @@ func TestFollowCountsAllFailures(t *testing.T) {
 // in which it is usually asked about, and however long the provider has the bridge wait.
 func TestFollowGivesUp(t *testing.T) {
 	plans := map[string]skillsharing.Polling{
-		"adaptive": {Book: polling.NewBook(polling.Config{})}, "often": {Plan: polling.Fixed{Interval: 20 * time.Millisecond}},
+		"adaptive": {Store: polling.NewStore(polling.Config{})}, "often": {Plan: polling.Fixed{Interval: 20 * time.Millisecond}},
 		"seldom": {Plan: polling.Fixed{Interval: time.Minute}},
 	}
 	for name, plan := range plans {
@@ -290,7 +291,7 @@ func TestFollowGivesUp(t *testing.T) {
 				transport := script(t, says(503, "", "Retry-After", c.retryAfter))
 				client := newClient(t, acme, transport)
 				client.Polling = plan
-				_, e := client.Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
+				_, e := client.Follow(ctx, skillAt(t, acme), &skillsharing.FollowOptions{ExecutionID: runID}, new(skillsharing.Stats))
 				wantError(t, e, run.Unreachable, run.ExecutedYes)
 				times := transport.times()
 				span := times[len(times)-1] - times[0]
@@ -319,7 +320,7 @@ func TestFollowToleratesOneNotFound(t *testing.T) {
 			{then(good, missing, says(503, ""), missing, says(200, completes)), 0},
 			{then(missing, scriptedAnswer(cutOff), missing, says(500, ""), missing, missing, says(200, completes)), 6},
 		} {
-			follow(t, nil, c.answers, func(t *testing.T, transport *scripted, r *skillsharing.Response, e *run.Failure) {
+			follow(t, nil, c.answers, func(t *testing.T, transport *scripted, r *document.Response, e *run.Failure) {
 				t.Helper()
 				if c.polls == 0 {
 					if e != nil || r.State != run.Completed {
@@ -363,7 +364,7 @@ func TestFollowRenews(t *testing.T) {
 				client := newClient(t, acme, transport)
 				c.creds.key = "k-"
 				client.Credentials = c.creds
-				r, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
+				r, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`), &skillsharing.FollowOptions{ExecutionID: runID}, new(skillsharing.Stats))
 				var keys []string
 				for _, a := range transport.asked {
 					keys = append(keys, a.header.Get("X-Key"))
@@ -407,7 +408,7 @@ func TestFollowToleratesFailingCredentials(t *testing.T) {
 			client := newClient(t, acme, transport)
 			creds := &keyed{key: "k-123", err: c.err}
 			client.Credentials = creds
-			_, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
+			_, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`), &skillsharing.FollowOptions{ExecutionID: runID}, new(skillsharing.Stats))
 			wantError(t, e, c.code, run.ExecutedYes)
 			if n := len(creds.applied); n < c.tries || n > c.tries+c.tries/untilGivenUp || len(transport.asked) != 0 || e.ExecutionID != runID {
 				t.Errorf("%d tries, %d polls: %+v", len(creds.applied), len(transport.asked), e)
@@ -421,7 +422,7 @@ func TestFollowSendsNothingToUntrustedHosts(t *testing.T) {
 		transport := script(t, says(200, completes))
 		client := newClient(t, acme, transport)
 		client.Credentials = &keyed{key: "k-123"}
-		_, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`, edit), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
+		_, e := client.Follow(t.Context(), skillAt(t, acme, `/auth={"type":"api_key"}`, edit), &skillsharing.FollowOptions{ExecutionID: runID}, new(skillsharing.Stats))
 		wantError(t, e, run.AuthRequired, run.ExecutedYes)
 		if len(transport.asked) != 0 || e.ExecutionID != runID {
 			t.Errorf("%s: %d requests, %+v", edit, len(transport.asked), e)
@@ -459,7 +460,7 @@ func TestFollowToTheEnd(t *testing.T) {
 		{"completed with 500", nil, then(says(500, completes)), []string{status}, `{"ok":true}`, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			follow(t, c.edits, c.answers, func(t *testing.T, transport *scripted, r *skillsharing.Response, e *run.Failure) {
+			follow(t, c.edits, c.answers, func(t *testing.T, transport *scripted, r *document.Response, e *run.Failure) {
 				t.Helper()
 				if e != nil {
 					t.Fatal(e)
@@ -483,7 +484,7 @@ func TestFollowToTheEnd(t *testing.T) {
 func TestFollowToABadEnd(t *testing.T) {
 	for _, status := range []run.State{run.Failed, run.TimedOut} {
 		body := `{"execution_id":"exec-1","status":"` + status.String() + `","error":{"code":"X","message":"m"}}`
-		follow(t, nil, then(says(200, runs), says(504, body)), func(t *testing.T, transport *scripted, r *skillsharing.Response, e *run.Failure) {
+		follow(t, nil, then(says(200, runs), says(504, body)), func(t *testing.T, transport *scripted, r *document.Response, e *run.Failure) {
 			t.Helper()
 			if e != nil || r.State != status || r.Error.Code != "X" || len(transport.asked) != 2 {
 				t.Errorf("%+v, %+v", r, e)
@@ -517,7 +518,7 @@ func TestFollowWithoutResult(t *testing.T) {
 		{"the output itself", then(done, says(200, `{"answer":42}`)), 2, run.ProviderFault, 200, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			follow(t, nil, c.answers, func(t *testing.T, transport *scripted, _ *skillsharing.Response, e *run.Failure) {
+			follow(t, nil, c.answers, func(t *testing.T, transport *scripted, _ *document.Response, e *run.Failure) {
 				t.Helper()
 				wantError(t, e, c.code, run.ExecutedYes)
 				if n := len(transport.asked); n < c.asked || n > c.asked+c.asked/untilGivenUp || e.HTTPStatus != c.status || e.Lost != c.lost || e.Phase != run.PhaseResult || e.ExecutionID != runID || e.SkillID != "acme/forecast" {
@@ -531,8 +532,8 @@ func TestFollowWithoutResult(t *testing.T) {
 func TestResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport := script(t, says(503, ""), says(200, `{"output":1}`))
-		effort := skillsharing.Effort{Attempts: 1}
-		r, e := newClient(t, acme, transport).Result(t.Context(), skillAt(t, acme), &skillsharing.Response{ExecutionID: runID, State: run.Completed, Elapsed: sec}, new(skillsharing.Awaited), &effort)
+		effort := skillsharing.Stats{Attempts: 1}
+		r, e := newClient(t, acme, transport).Result(t.Context(), skillAt(t, acme), &document.Response{ExecutionID: runID, State: run.Completed, Elapsed: sec}, new(skillsharing.FollowOptions), &effort)
 		if e != nil || string(r.Output) != "1" || r.Elapsed != sec || r.ExecutionID != runID || effort.Attempts != 1 || effort.Polls != 2 || effort.Result < half-half/10 {
 			t.Errorf("%+v, %+v, %+v", r, e, effort)
 		}
@@ -554,7 +555,7 @@ func TestFollowWhatCannotBeFollowed(t *testing.T) {
 		{"huge id", strings.Repeat("x", 1<<20), []string{none}},
 	} {
 		transport := script(t, says(200, completes))
-		_, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme, c.edits...), &skillsharing.Awaited{ExecutionID: c.id}, new(skillsharing.Effort))
+		_, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme, c.edits...), &skillsharing.FollowOptions{ExecutionID: c.id}, new(skillsharing.Stats))
 		wantError(t, e, run.ProviderFault, run.ExecutedYes)
 		if len(transport.asked) != 0 || !e.Lost || e.By != run.Bridge || !strings.HasPrefix(c.id, strings.TrimSuffix(e.ExecutionID, "…")) || len(e.ExecutionID) > 600 {
 			t.Errorf("%s: %+v after %d requests", c.name, e, len(transport.asked))
@@ -584,7 +585,7 @@ func TestFollowUntilTheDeadline(t *testing.T) {
 				defer cancel()
 				transport := script(t, c.answers...)
 				start := time.Now()
-				_, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
+				_, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), &skillsharing.FollowOptions{ExecutionID: runID}, new(skillsharing.Stats))
 				if d := time.Since(start); d != deadline {
 					t.Errorf("it ended after %v", d)
 				}
@@ -609,7 +610,7 @@ func TestFollowCompletesAtTheDeadline(t *testing.T) {
 			<-r.Context().Done()
 			return says(200, completes)(r)
 		})
-		r, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
+		r, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), &skillsharing.FollowOptions{ExecutionID: runID}, new(skillsharing.Stats))
 		if e != nil || r.State != run.Completed {
 			t.Errorf("%+v, %+v", r, e)
 		}
@@ -633,7 +634,7 @@ func TestFollowStopsWhenTheCallerIsGone(t *testing.T) {
 				time.AfterFunc(c.cancel, cancel)
 				transport := script(t, c.answers...)
 				start := time.Now()
-				_, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
+				_, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), &skillsharing.FollowOptions{ExecutionID: runID}, new(skillsharing.Stats))
 				if d := time.Since(start); d != c.cancel || len(transport.asked) != c.polls {
 					t.Errorf("it ended after %v and %d polls, want %v, %d", d, len(transport.asked), c.cancel, c.polls)
 				}
@@ -649,7 +650,7 @@ func TestFollowStopsWhenTheCallerIsGone(t *testing.T) {
 		cancel()
 		transport := script(t, says(200, runs))
 		start := time.Now()
-		if _, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort)); e == nil || len(transport.asked) != 0 || time.Since(start) != 0 {
+		if _, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), &skillsharing.FollowOptions{ExecutionID: runID}, new(skillsharing.Stats)); e == nil || len(transport.asked) != 0 || time.Since(start) != 0 {
 			t.Errorf("%+v after %d polls", e, len(transport.asked))
 		}
 	})
@@ -659,7 +660,7 @@ func TestFollowEncodesTheExecutionID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const id = "../x?y#z@evil.example/é"
 		transport := script(t, says(200, `{"status":"completed","output":1}`))
-		r, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: id}, new(skillsharing.Effort))
+		r, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme), &skillsharing.FollowOptions{ExecutionID: id}, new(skillsharing.Stats))
 		if e != nil || r.ExecutionID != id {
 			t.Fatalf("%+v, %+v", r, e)
 		}
@@ -672,29 +673,29 @@ func TestFollowEncodesTheExecutionID(t *testing.T) {
 func TestRunError(t *testing.T) {
 	for _, c := range []struct {
 		name     string
-		response skillsharing.Response
-		code     skillsharing.ErrorCode
+		response document.Response
+		code     document.ErrorCode
 		message  string
 		details  string
 		retry    string
 	}{
-		{"failed", skillsharing.Response{State: run.Failed, Error: &skillsharing.RunError{}}, "EXECUTION_FAILED", "The provider reported that the run failed.", "", ""},
-		{"failed, no error", skillsharing.Response{State: run.Failed}, "EXECUTION_FAILED", "The provider reported that the run failed.", "", ""},
-		{"failed for a reason", skillsharing.Response{State: run.Failed, Error: &skillsharing.RunError{Code: "NO_TABLE", Message: "No tables.", Details: []byte(`{"a":1.0}`), Retry: []byte(`{"max_attempts":1}`)}}, "NO_TABLE", "No tables.", `{"a":1.0}`, `{"max_attempts":1}`},
-		{"failed, message only", skillsharing.Response{State: run.Failed, Error: &skillsharing.RunError{Message: "No tables."}}, "EXECUTION_FAILED", "No tables.", "", ""},
-		{"failed for want of access", skillsharing.Response{State: run.Failed, Error: &skillsharing.RunError{Code: "AUTH_REQUIRED"}}, skillsharing.AuthRequired, "The provider reported that the run failed.", "", ""},
-		{"timeout", skillsharing.Response{State: run.TimedOut, Error: &skillsharing.RunError{}}, skillsharing.InvocationTimeout, "The provider reported that the run timed out.", "", ""},
-		{"timeout by its other name", skillsharing.Response{State: run.TimedOut, Error: &skillsharing.RunError{Code: "EXECUTION_TIMEOUT", Message: "Too slow."}}, skillsharing.InvocationTimeout, "Too slow.", "", ""},
-		{"failed by a timeout", skillsharing.Response{State: run.Failed, Error: &skillsharing.RunError{Code: "EXECUTION_TIMEOUT"}}, skillsharing.InvocationTimeout, "The provider reported that the run failed.", "", ""},
-		{"timeout with a code", skillsharing.Response{State: run.TimedOut, Error: &skillsharing.RunError{Code: "QUEUE_FULL"}}, "QUEUE_FULL", "The provider reported that the run timed out.", "", ""},
+		{"failed", document.Response{State: run.Failed, Error: &document.RunError{}}, "EXECUTION_FAILED", "The provider reported that the run failed.", "", ""},
+		{"failed, no error", document.Response{State: run.Failed}, "EXECUTION_FAILED", "The provider reported that the run failed.", "", ""},
+		{"failed for a reason", document.Response{State: run.Failed, Error: &document.RunError{Code: "NO_TABLE", Message: "No tables.", Details: []byte(`{"a":1.0}`), Retry: []byte(`{"max_attempts":1}`)}}, "NO_TABLE", "No tables.", `{"a":1.0}`, `{"max_attempts":1}`},
+		{"failed, message only", document.Response{State: run.Failed, Error: &document.RunError{Message: "No tables."}}, "EXECUTION_FAILED", "No tables.", "", ""},
+		{"failed for want of access", document.Response{State: run.Failed, Error: &document.RunError{Code: "AUTH_REQUIRED"}}, document.AuthRequired, "The provider reported that the run failed.", "", ""},
+		{"timeout", document.Response{State: run.TimedOut, Error: &document.RunError{}}, document.InvocationTimeout, "The provider reported that the run timed out.", "", ""},
+		{"timeout by its other name", document.Response{State: run.TimedOut, Error: &document.RunError{Code: "EXECUTION_TIMEOUT", Message: "Too slow."}}, document.InvocationTimeout, "Too slow.", "", ""},
+		{"failed by a timeout", document.Response{State: run.Failed, Error: &document.RunError{Code: "EXECUTION_TIMEOUT"}}, document.InvocationTimeout, "The provider reported that the run failed.", "", ""},
+		{"timeout with a code", document.Response{State: run.TimedOut, Error: &document.RunError{Code: "QUEUE_FULL"}}, "QUEUE_FULL", "The provider reported that the run timed out.", "", ""},
 		{
 			"long code and message",
-			skillsharing.Response{State: run.Failed, Error: &skillsharing.RunError{Code: strings.Repeat("C", 300), Message: strings.Repeat("m", 5000)}},
-			skillsharing.ErrorCode(strings.Repeat("C", 200) + "…"), strings.Repeat("m", 4096) + "…", "", "",
+			document.Response{State: run.Failed, Error: &document.RunError{Code: strings.Repeat("C", 300), Message: strings.Repeat("m", 5000)}},
+			document.ErrorCode(strings.Repeat("C", 200) + "…"), strings.Repeat("m", 4096) + "…", "", "",
 		},
 		{
 			"long details",
-			skillsharing.Response{State: run.Failed, Error: &skillsharing.RunError{Details: []byte(`"` + strings.Repeat("x", 64<<10) + `"`)}},
+			document.Response{State: run.Failed, Error: &document.RunError{Details: []byte(`"` + strings.Repeat("x", 64<<10) + `"`)}},
 			"EXECUTION_FAILED", "The provider reported that the run failed.", `"65538 bytes of details, more than the 65536 that are passed on"`, "",
 		},
 	} {
@@ -702,8 +703,8 @@ func TestRunError(t *testing.T) {
 			c.response.ExecutionID = runID
 			e := newClient(t, acme, nil).RunError(skillAt(t, acme), &c.response)
 			wantError(t, e, run.RunFailed, run.ExecutedYes)
-			if skillsharing.CodeOf(e) != c.code || e.Message != c.message || string(skillsprotocol.Details(e)) != c.details || string(retryOf(e)) != c.retry {
-				t.Errorf("told %s %s %s %s", skillsharing.CodeOf(e), e.Message, skillsprotocol.Details(e), retryOf(e))
+			if document.CodeOf(e) != c.code || e.Message != c.message || string(skillsprotocol.Details(e)) != c.details || string(retryOf(e)) != c.retry {
+				t.Errorf("told %s %s %s %s", document.CodeOf(e), e.Message, skillsprotocol.Details(e), retryOf(e))
 			}
 			if e.By != run.Provider || e.ExecutionID != runID || e.SkillID != "acme/forecast" {
 				t.Errorf("%+v", e)

@@ -14,6 +14,9 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // A run is given up after so many failures in a row that span so much time.
@@ -40,7 +43,7 @@ type followed struct{ skillID, executionID string }
 // follower takes no goroutine, and ends with the last who watches.
 type follower struct {
 	client      *Client
-	skill       *Skill
+	skill       *discovery.Skill
 	executionID string
 
 	// For the one who asks, only.
@@ -59,17 +62,18 @@ type follower struct {
 	mu       sync.Mutex
 	asking   *watcher
 	waiting  crowd     // the others
+	looking  int       // further ones, that look at a state and come back
 	deadline time.Time // of the one who waits longest; zero: there is none
 	ended    bool      // nobody can join
 	phase    run.Phase // written by the one who asks
 	run      polling.Run
-	never    bool         // there is no request before the deadline
-	due      time.Time    // else the next one
-	known    run.State    // the newest; 0: none
-	trouble  *run.Failure // of the newest request
-	earliest time.Time    // when the provider wants to be asked again; zero: it has not said
-	response *Response    // the end
-	failure  *run.Failure // or why it can't be learned
+	never    bool               // there is no request before the deadline
+	due      time.Time          // else the next one
+	known    run.State          // the newest; 0: none
+	trouble  *run.Failure       // of the newest request
+	earliest time.Time          // when the provider wants to be asked again; zero: it has not said
+	response *document.Response // the end
+	failure  *run.Failure       // or why it can't be learned
 }
 
 // watcher waits for the end of a run.
@@ -78,10 +82,13 @@ type watcher struct {
 	until       time.Time // it wants to hear how the run is; zero: not before its end
 	patient     time.Time // so long it waits for the first answer in any case
 	traceParent string
-	effort      *Effort
+	stats       *Stats
 	woken       chan struct{} // nil: it has asked from the beginning
 	timer       *time.Timer
 	full        *run.Failure // it has no room for the end of the run, which others may have; nil: it has
+	shows       bool         // it looks at each state
+	seen        run.State    // the last that it knows
+	looking     bool         // it leaves to look at the newest state
 	place       int          // in the crowd that waits, from 1; 0: it is not in one
 }
 
@@ -90,7 +97,7 @@ type watcher struct {
 type crowd []*watcher
 
 func (c crowd) Len() int           { return len(c) }
-func (c crowd) Less(i, j int) bool { return later(c[i].end(), c[j].end()) }
+func (c crowd) Less(i, j int) bool { return later(c[i].End(), c[j].End()) }
 
 func (c crowd) Swap(i, j int) {
 	c[i], c[j] = c[j], c[i]
@@ -114,12 +121,15 @@ func (c *crowd) Pop() any {
 	return w
 }
 
-func newWatcher(ctx context.Context, awaited *Awaited, effort *Effort) *watcher {
-	return &watcher{ctx: ctx, until: awaited.Until, patient: time.Now().Add(patience), traceParent: awaited.TraceParent, effort: effort}
+func newWatcher(ctx context.Context, awaited *FollowOptions, stats *Stats) *watcher {
+	return &watcher{ctx: ctx, until: awaited.Until, patient: time.Now().Add(patience), traceParent: awaited.TraceParent, stats: stats, shows: awaited.Show != nil, seen: awaited.Known}
 }
 
-// end is when the watcher leaves at the latest; zero: with the run.
-func (w *watcher) end() time.Time {
+// wants reports whether the watcher looks at a state, which it has not seen.
+func (w *watcher) wants(state run.State) bool { return w.shows && state != 0 && state != w.seen }
+
+// End is when the watcher leaves at the latest; zero: with the run.
+func (w *watcher) End() time.Time {
 	deadline, bounded := w.ctx.Deadline()
 	if !w.until.IsZero() && (!bounded || w.until.Before(deadline)) {
 		return w.until
@@ -167,7 +177,7 @@ func (w *watcher) after(d time.Duration) <-chan time.Time {
 }
 
 // join returns the follower of a run, and whether the watcher is the one who asks.
-func (all *followers) join(c *Client, s *Skill, awaited *Awaited, w *watcher) (f *follower, asks bool) {
+func (all *followers) join(c *Client, s *discovery.Skill, awaited *FollowOptions, w *watcher) (f *follower, asks bool) {
 	key := followed{s.ID, awaited.ExecutionID}
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -175,23 +185,33 @@ func (all *followers) join(c *Client, s *Skill, awaited *Awaited, w *watcher) (f
 	if f != nil {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if !f.ended && f.skill.same(s) {
-			w.woken = make(chan struct{}, 1)
-			heap.Push(&f.waiting, w)
-			if end := w.end(); later(end, f.deadline) {
-				f.deadline = end
-				f.run.Until(end)
-			}
-			return f, false
+		if !f.ended && sameSkill(f.skill, s) {
+			return f, f.enter(w)
 		}
 	}
-	f = &follower{client: c, skill: s, executionID: awaited.ExecutionID, asking: w, deadline: w.end(), mustAsk: awaited.Resumed}
-	f.begin(w.ctx, awaited)
+	f = &follower{client: c, skill: s, executionID: awaited.ExecutionID, asking: w, deadline: w.End(), mustAsk: awaited.Resumed}
+	f.Begin(w.ctx, awaited)
 	if all.runs == nil {
 		all.runs = make(map[followed]*follower)
 	}
 	all.runs[key] = f
 	return f, true
+}
+
+// enter has a watcher wait, or ask if there is none that asks. The caller holds f.mu.
+func (f *follower) enter(w *watcher) (asks bool) {
+	asks = f.asking == nil
+	if asks {
+		f.asking = w
+	} else {
+		w.woken = make(chan struct{}, 1)
+		heap.Push(&f.waiting, w)
+	}
+	if end := w.End(); asks || later(end, f.deadline) {
+		f.deadline = end
+		f.run.Until(end)
+	}
+	return asks
 }
 
 // leave forgets a follower, unless another one has taken its place.
@@ -204,10 +224,10 @@ func (all *followers) leave(f *follower) {
 	}
 }
 
-// same reports whether two skills are read from the same document, so that whatever is
+// sameSkill reports whether two skills are read from the same document, so that whatever is
 // asked about a run of the one is asked in the same way about a run of the other.
-func (s *Skill) same(other *Skill) bool {
-	return s == other || sameOrigin(s.url, other.url) && slices.EqualFunc(s.way, other.way, sameOrigin) && bytes.Equal(s.Document, other.Document)
+func sameSkill(s, other *discovery.Skill) bool {
+	return s == other || sameOrigin(s.URL, other.URL) && slices.EqualFunc(s.Way, other.Way, sameOrigin) && bytes.Equal(s.Document, other.Document)
 }
 
 func sameOrigin(a, b *url.URL) bool {
@@ -215,12 +235,40 @@ func sameOrigin(a, b *url.URL) bool {
 }
 
 // watch waits for the end of the run, for as long as the watcher wants to.
-func (f *follower) watch(w *watcher, asks bool) (*Response, *run.Failure) {
+func (f *follower) watch(w *watcher, asks bool) (*document.Response, *run.Failure) {
 	if asks || f.await(w) {
-		defer f.handOver() // also if a transport panics
+		defer f.handOver(w) // also if a transport panics
 		f.ask(w)
+		f.locked(func() { f.look(w) })
 	}
 	return f.told(w)
+}
+
+// look notes that a watcher leaves to look at the newest state, if there is one. The caller
+// holds f.mu.
+func (f *follower) look(w *watcher) {
+	if f.response == nil && f.failure == nil && w.full == nil && w.wants(f.known) {
+		w.looking = true
+		f.looking++
+	}
+}
+
+// show lets a watcher look at a state. It reports whether the watcher comes back, and then
+// whether it asks.
+func (f *follower) show(w *watcher, r *document.Response, show func(*document.Response) bool) (back, asks bool) {
+	defer func() { // also if it panics
+		f.mu.Lock()
+		f.looking--
+		w.looking = false
+		if back && !f.ended {
+			asks = f.enter(w)
+		}
+		f.mu.Unlock()
+		if !back {
+			f.handOver(nil)
+		}
+	}()
+	return show(r), false
 }
 
 // await waits until it is the watcher's turn to ask, which it reports, or it leaves.
@@ -229,8 +277,9 @@ func (f *follower) await(w *watcher) (asks bool) {
 	for {
 		f.mu.Lock()
 		asking, ended, heard := f.asking == w, f.ended, f.known != 0 || f.trouble != nil
+		news := w.wants(f.known)
 		f.mu.Unlock()
-		if asking || ended {
+		if asking || ended || news {
 			return asking
 		}
 		var timeUp <-chan time.Time
@@ -264,31 +313,39 @@ func (f *follower) stopWaiting(w *watcher, asks *bool) {
 	if w.place > 0 {
 		heap.Remove(&f.waiting, w.place-1)
 	}
+	f.look(w)
 	f.mu.Unlock()
 	if asking {
-		f.handOver()
+		f.handOver(w)
 	}
 }
 
-// handOver lets another watcher ask, or ends the follower if the run has ended or there
-// is none.
-func (f *follower) handOver() {
-	if !f.passOn() {
+// handOver lets another watcher ask than from, or ends the follower if the run has ended or
+// there is none. If it is not from who asks, nothing changes.
+func (f *follower) handOver(from *watcher) {
+	if !f.passOn(from) {
 		f.client.followers.leave(f)
 	}
 }
 
 // passOn lets the watcher ask who waits longest, so that it need not be passed on as
 // often. It reports whether there is one, and something to ask.
-func (f *follower) passOn() bool {
+func (f *follower) passOn(from *watcher) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.asking != from {
+		return true
+	}
 	f.asking = nil
-	if f.response == nil && f.failure == nil && len(f.waiting) > 0 {
+	switch {
+	case f.response != nil, f.failure != nil:
+	case len(f.waiting) > 0:
 		f.asking = heap.Pop(&f.waiting).(*watcher)
-		f.deadline = f.asking.end()
+		f.deadline = f.asking.End()
 		f.run.Until(f.deadline)
 		f.asking.wake()
+		return true
+	case f.looking > 0: // the next that comes back, or joins, asks
 		return true
 	}
 	f.ended = true
@@ -309,7 +366,7 @@ func (w *watcher) wake() {
 }
 
 // told is what a watcher hears that does not wait any longer.
-func (f *follower) told(w *watcher) (*Response, *run.Failure) {
+func (f *follower) told(w *watcher) (*document.Response, *run.Failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch ctx := w.ctx; {
@@ -319,8 +376,9 @@ func (f *follower) told(w *watcher) (*Response, *run.Failure) {
 		return f.response, nil
 	case f.failure != nil:
 		return nil, f.copied(f.failure)
-	case w.until.IsZero(), ctx.Err() != nil && (!w.over() || !errors.Is(causeOf(ctx), context.DeadlineExceeded)):
-		return nil, f.client.finish(f.skill, interrupted(ctx, f.phase, f.executionID, run.ExecutedYes))
+	case w.looking:
+	case w.until.IsZero(), ctx.Err() != nil && (!w.over() || !errors.Is(run.CauseOf(ctx), context.DeadlineExceeded)):
+		return nil, f.client.finish(f.skill, document.Interrupted(ctx, f.phase, f.executionID, run.ExecutedYes))
 	case f.known == 0 && f.trouble != nil:
 		return nil, f.copied(f.trouble)
 	}
@@ -328,7 +386,7 @@ func (f *follower) told(w *watcher) (*Response, *run.Failure) {
 	if f.trouble != nil {
 		atLeast = max(atLeast, time.Until(f.due))
 	}
-	return &Response{
+	return &document.Response{
 		ExecutionID: f.executionID, State: cmp.Or(f.known, run.Working),
 		RetryAfter: f.run.Later(atLeast), NotBefore: f.earliest,
 	}, nil
@@ -340,8 +398,8 @@ func (f *follower) copied(shared *run.Failure) *run.Failure {
 	return f.client.finish(f.skill, &e)
 }
 
-// begin makes what is needed to ask about a run, before anyone else can watch it.
-func (f *follower) begin(ctx context.Context, awaited *Awaited) {
+// Begin makes what is needed to ask about a run, before anyone else can watch it.
+func (f *follower) Begin(ctx context.Context, awaited *FollowOptions) {
 	c, s := f.client, f.skill
 	f.bareOutput = s.Endpoint.StatusURL == ""
 	f.seek(run.PhasePoll, cmp.Or(s.Endpoint.StatusURL, s.Endpoint.ResultURL))
@@ -361,12 +419,12 @@ func (f *follower) begin(ctx context.Context, awaited *Awaited) {
 }
 
 // start begins to follow a run of a skill.
-func (p *Polling) start(c *Client, s *Skill, awaited *Awaited, deadline time.Time) polling.Run {
+func (p *Polling) start(c *Client, s *discovery.Skill, awaited *FollowOptions, deadline time.Time) polling.Run {
 	plan := p.Plan
 	if plan == nil {
-		plan = p.Book.Learner(polling.Key{Provider: c.Origin.String(), Skill: s.ID, Version: s.Version})
+		plan = p.Store.Learner(polling.Key{Provider: c.Origin.String(), Skill: s.ID, Version: s.Version})
 	}
-	budget := p.Budgets.Of(s.polled)
+	budget := p.Budgets.Of(s.Polled)
 	if awaited.Resumed {
 		return polling.Resume(plan, budget, awaited.Accepted, deadline)
 	}
@@ -374,7 +432,7 @@ func (p *Polling) start(c *Client, s *Skill, awaited *Awaited, deadline time.Tim
 }
 
 // seekResult has the output fetched of a run that has completed.
-func (f *follower) seekResult(completed *Response) {
+func (f *follower) seekResult(completed *document.Response) {
 	f.bareOutput, f.held = true, false
 	f.failures, f.missing, f.renewed = 0, 0, false
 	f.elapsed = completed.Elapsed // not the whole response: it is part of what holds the arguments
@@ -391,7 +449,7 @@ func (f *follower) seek(phase run.Phase, template string) {
 	f.mu.Lock()
 	f.phase = phase
 	f.mu.Unlock()
-	u, err := expandURL(template, f.executionID)
+	u, err := document.ExpandURL(template, f.executionID)
 	if err != nil {
 		f.fail(unfollowable(phase, f.executionID, err.Error()))
 		return
@@ -443,7 +501,7 @@ func (f *follower) ask(w *watcher) {
 
 func (f *follower) askForResult(w *watcher) {
 	start := time.Now()
-	defer func() { w.effort.Result += time.Since(start) }()
+	defer func() { w.stats.Result += time.Since(start) }()
 	f.askUntil(w)
 }
 
@@ -454,8 +512,8 @@ func (f *follower) askUntil(w *watcher) {
 			f.askIn(f.run.Next(time.Until(f.earliest)))
 		}
 	})
-	for phase := f.phase; phase == f.phase && f.failure == nil; {
-		if !f.pause(w) || !f.hold(w) || !f.poll(w) {
+	for phase := f.phase; phase == f.phase && f.failure == nil && !w.wants(f.known); {
+		if !f.Pause(w) || !f.hold(w) || !f.poll(w) {
 			return
 		}
 	}
@@ -470,11 +528,11 @@ func (f *follower) poll(w *watcher) bool {
 		defer cancel()
 		ctx = bounded
 	}
-	r, after, e := f.request(ctx, w)
+	r, after, e := f.NewRequest(ctx, w)
 	switch {
 	case e == nil && r.State.Ended():
 		return !f.finish(w, r)
-	case e != nil && errors.Is(e.Cause, errNoRoom):
+	case e != nil && errors.Is(e.Cause, exchange.ErrNoRoom):
 		w.full = e
 		return false
 	case w.brokeOff(e):
@@ -489,9 +547,9 @@ func (w *watcher) brokeOff(e *run.Failure) bool {
 	return w.ctx.Err() != nil || e != nil && w.over() && errors.Is(e.Cause, context.DeadlineExceeded)
 }
 
-// pause waits for the time of the next request. It reports whether the watcher waits
+// Pause waits for the time of the next request. It reports whether the watcher waits
 // for so long.
-func (f *follower) pause(w *watcher) bool {
+func (f *follower) Pause(w *watcher) bool {
 	d := time.Until(f.due)
 	if f.never {
 		d = polling.Never
@@ -522,8 +580,8 @@ func (f *follower) hold(w *watcher) bool {
 	return false
 }
 
-// request makes one request.
-func (f *follower) request(ctx context.Context, w *watcher) (*Response, time.Duration, *run.Failure) {
+// NewRequest makes one request.
+func (f *follower) NewRequest(ctx context.Context, w *watcher) (*document.Response, time.Duration, *run.Failure) {
 	f.locked(f.run.Ask)
 	f.held = false
 	c, wait := f.client, time.Duration(0)
@@ -532,31 +590,31 @@ func (f *follower) request(ctx context.Context, w *watcher) (*Response, time.Dur
 	}
 	start := time.Now()
 	req, e := c.skillRequest(ctx, f.skill, f.phase, http.MethodGet, f.url, nil, requestOptions{wait, w.traceParent})
-	if f.skill.needsCredential() {
-		w.effort.Credentials += time.Since(start)
+	if f.skill.NeedsCredential() {
+		w.stats.Credentials += time.Since(start)
 	}
 	if e != nil {
 		return nil, 0, f.about(e)
 	}
-	if f.skill.needsCredential() { // which may have to be renewed
+	if f.skill.NeedsCredential() { // which may have to be renewed
 		last := req.Request // without what else was made with it
 		f.last = &last
 	}
-	w.effort.Polls++
+	w.stats.Polls++
 	sent := time.Now()
-	a, err := c.exchange(f.phase, req)
+	a, err := c.Send(f.phase, req)
 	if f.phase == run.PhasePoll {
-		w.effort.Polling += time.Since(sent)
+		w.stats.Polling += time.Since(sent)
 	}
 	if err != nil {
-		return nil, 0, c.unreachable(err, f.phase, f.url, f.executionID)
+		return nil, 0, c.Unreachable(err, f.phase, f.url, f.executionID)
 	}
 	if wait > 0 && c.notePreference(ctx, a) {
 		f.held = time.Since(start) >= wait/2 // or it says so, and answers at once
 	}
-	r, e := c.judge(a, asked{phase: f.phase, executionID: f.executionID, skillID: f.skill.ID, mayBeBare: f.bareOutput})
+	r, e := c.Judge(a, document.Asked{Phase: f.phase, ExecutionID: f.executionID, SkillID: f.skill.ID, MayBeBare: f.bareOutput})
 	if e != nil {
-		return nil, max(retryAfter(a.header), suggestedDelay(e), rest(a)), e
+		return nil, max(exchange.RetryAfter(a.Header), exchange.SuggestedDelay(e), rest(a)), e
 	}
 	return r, max(r.RetryAfter, rest(a)), nil
 }
@@ -570,11 +628,11 @@ const (
 
 // rest is how long a run is not asked about after a large answer, so that one run takes no
 // more than a tenth of a processor.
-func rest(a *answer) time.Duration {
-	if len(a.body) < largeAnswer {
+func rest(a *exchange.Answer) time.Duration {
+	if len(a.Body) < largeAnswer {
 		return 0
 	}
-	return time.Duration(len(a.body)) * restPerByte
+	return time.Duration(len(a.Body)) * restPerByte
 }
 
 // about makes an error one about the run.
@@ -584,14 +642,14 @@ func (f *follower) about(e *run.Failure) *run.Failure {
 }
 
 // finish takes note of the end of the run. It reports whether nothing is missing.
-func (f *follower) finish(w *watcher, r *Response) bool {
+func (f *follower) finish(w *watcher, r *document.Response) bool {
 	switch {
 	case f.phase == run.PhaseResult:
 		r.Elapsed = cmp.Or(r.Elapsed, f.elapsed)
 	case r.State == run.Completed:
 		f.locked(func() { f.run.Done(r.Elapsed, f.held) })
 		if r.Elapsed > 0 && !f.accepted.IsZero() {
-			w.effort.Overshoot = max(0, time.Since(f.accepted)-r.Elapsed)
+			w.stats.Overshoot = max(0, time.Since(f.accepted)-r.Elapsed)
 		}
 		if r.Output == nil && !f.bareOutput && f.skill.Endpoint.ResultURL != "" {
 			f.seekResult(r)
@@ -606,7 +664,7 @@ func (f *follower) finish(w *watcher, r *Response) bool {
 
 // goOn decides what follows an answer that is not the last, or none. It reports whether
 // the watcher goes on asking.
-func (f *follower) goOn(ctx context.Context, w *watcher, r *Response, after time.Duration, e *run.Failure) bool {
+func (f *follower) goOn(ctx context.Context, w *watcher, r *document.Response, after time.Duration, e *run.Failure) bool {
 	again, final := false, (*run.Failure)(nil)
 	if e == nil || !deniesRun(e) {
 		f.missing = 0
@@ -634,9 +692,12 @@ func (f *follower) goOn(ctx context.Context, w *watcher, r *Response, after time
 		return true
 	}
 	f.trouble = e
-	if f.mustAsk { // the first news, for which others may have waited for longer than they want to
+	if f.mustAsk || e == nil && r.State != f.known {
 		for _, other := range f.waiting {
-			other.wake()
+			// The first answer, for which it may have waited for longer than it wants to; or one that it looks at.
+			if f.mustAsk || other.wants(r.State) {
+				other.wake()
+			}
 		}
 	}
 	f.mustAsk = false

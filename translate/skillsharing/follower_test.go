@@ -12,18 +12,21 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // told is what somebody heard who follows a run.
 type told struct {
-	response *skillsharing.Response
+	response *document.Response
 	err      *run.Failure
 	at       time.Duration
-	effort   skillsharing.Effort
+	effort   skillsharing.Stats
 }
 
 // watching follows [run] in the background.
-func watching(ctx context.Context, c *skillsharing.Client, s *skillsharing.Skill, awaited skillsharing.Awaited) <-chan told {
+func watching(ctx context.Context, c *skillsharing.Client, s *discovery.Skill, awaited skillsharing.FollowOptions) <-chan told {
 	heard, start := make(chan told, 1), time.Now()
 	awaited.ExecutionID = runID
 	go func() {
@@ -37,8 +40,8 @@ func watching(ctx context.Context, c *skillsharing.Client, s *skillsharing.Skill
 }
 
 // resumed is a run that somebody comes back to, and waits for so long.
-func resumed(wait time.Duration) skillsharing.Awaited {
-	return skillsharing.Awaited{Resumed: true, Until: time.Now().Add(wait)}
+func resumed(wait time.Duration) skillsharing.FollowOptions {
+	return skillsharing.FollowOptions{Resumed: true, Until: time.Now().Add(wait)}
 }
 
 // However many follow a run, one of them asks; each hears at its own time how the run is,
@@ -138,19 +141,19 @@ func TestFollowersMakeNoMoreRequests(t *testing.T) {
 func TestFollowersHandOver(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		first   skillsharing.Awaited
+		first   skillsharing.FollowOptions
 		leave   time.Duration // when the first one goes; 0: when its time is up
 		answers []scriptedAnswer
 		at      []time.Duration
 		status  run.State // for the first; empty: it is gone
 	}{
 		{"between requests", resumed(0), 600 * time.Millisecond, then(says(200, runs), says(200, completes)), []time.Duration{0, 750 * time.Millisecond}, 0},
-		{"time is up", skillsharing.Awaited{Resumed: true}, 0, then(times(2, says(200, runs)), says(200, completes)), []time.Duration{0, 690 * time.Millisecond, 1815 * time.Millisecond}, run.Working},
-		{"during the first", skillsharing.Awaited{Resumed: true}, 600 * time.Millisecond, then(scriptedAnswer(silent), says(200, completes)), []time.Duration{0, 600 * time.Millisecond}, 0},
-		{"during another", skillsharing.Awaited{Resumed: true}, sec, then(says(200, runs), scriptedAnswer(silent), says(200, completes)), []time.Duration{0, 750 * time.Millisecond, sec}, 0},
-		{"before the first", skillsharing.Awaited{}, 100 * time.Millisecond, then(says(200, completes)), []time.Duration{half}, 0},
-		{"later than there was time for", skillsharing.Awaited{Resumed: true}, 0, then(says(200, runs, "Retry-After", "5"), says(200, completes)), []time.Duration{0, 5 * sec}, run.Working},
-		{"in the result", skillsharing.Awaited{Resumed: true}, sec, then(says(200, `{"execution_id":"exec-1","status":"completed"}`), scriptedAnswer(silent), says(200, `{"output":1}`)), []time.Duration{0, 0, sec}, 0},
+		{"time is up", skillsharing.FollowOptions{Resumed: true}, 0, then(times(2, says(200, runs)), says(200, completes)), []time.Duration{0, 690 * time.Millisecond, 1815 * time.Millisecond}, run.Working},
+		{"during the first", skillsharing.FollowOptions{Resumed: true}, 600 * time.Millisecond, then(scriptedAnswer(silent), says(200, completes)), []time.Duration{0, 600 * time.Millisecond}, 0},
+		{"during another", skillsharing.FollowOptions{Resumed: true}, sec, then(says(200, runs), scriptedAnswer(silent), says(200, completes)), []time.Duration{0, 750 * time.Millisecond, sec}, 0},
+		{"before the first", skillsharing.FollowOptions{}, 100 * time.Millisecond, then(says(200, completes)), []time.Duration{half}, 0},
+		{"later than there was time for", skillsharing.FollowOptions{Resumed: true}, 0, then(says(200, runs, "Retry-After", "5"), says(200, completes)), []time.Duration{0, 5 * sec}, run.Working},
+		{"in the result", skillsharing.FollowOptions{Resumed: true}, sec, then(says(200, `{"execution_id":"exec-1","status":"completed"}`), scriptedAnswer(silent), says(200, `{"output":1}`)), []time.Duration{0, 0, sec}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -236,7 +239,7 @@ func TestFollowersOfOtherDocuments(t *testing.T) {
 		transport := script(t, silent)
 		client := newClient(t, acme, transport)
 		var all []<-chan told
-		for _, s := range []*skillsharing.Skill{skillAt(t, acme), skillAt(t, acme), skillAt(t, acme, `/endpoint/status_url="https://acme.example/elsewhere/{execution_id}"`)} {
+		for _, s := range []*discovery.Skill{skillAt(t, acme), skillAt(t, acme), skillAt(t, acme, `/endpoint/status_url="https://acme.example/elsewhere/{execution_id}"`)} {
 			all = append(all, watching(t.Context(), client, s, resumed(100*time.Millisecond)))
 		}
 		for _, heard := range all {
@@ -256,7 +259,7 @@ func TestFollowersOutliveAPanic(t *testing.T) {
 		panicked := make(chan any)
 		go func() {
 			defer func() { panicked <- recover() }()
-			_, _ = client.Follow(t.Context(), s, &skillsharing.Awaited{ExecutionID: runID, Resumed: true}, new(skillsharing.Effort))
+			_, _ = client.Follow(t.Context(), s, &skillsharing.FollowOptions{ExecutionID: runID, Resumed: true}, new(skillsharing.Stats))
 		}()
 		synctest.Wait()
 		other := watching(t.Context(), client, s, resumed(time.Hour))
@@ -285,14 +288,14 @@ func TestFollowersOutliveAPanicAtTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, s := newClient(t, acme, script(t, says(200, completes))), skillAt(t, acme)
 		client.Polling.Plan = new(panicking)
-		awaited := skillsharing.Awaited{ExecutionID: runID, RetryAfter: sec}
+		awaited := skillsharing.FollowOptions{ExecutionID: runID, RetryAfter: sec}
 		func() {
 			defer func() {
 				if recover() == nil {
 					t.Error("there was no panic")
 				}
 			}()
-			_, _ = client.Follow(t.Context(), s, &awaited, new(skillsharing.Effort))
+			_, _ = client.Follow(t.Context(), s, &awaited, new(skillsharing.Stats))
 		}()
 		if n := client.Followers(); n != 0 {
 			t.Errorf("%d runs are still followed", n)
@@ -328,7 +331,7 @@ func TestFollowersOutliveAPanicOfTheNext(t *testing.T) {
 		panicked := make(chan any)
 		go func() {
 			defer func() { panicked <- recover() }()
-			_, _ = client.Follow(t.Context(), s, &skillsharing.Awaited{ExecutionID: runID, Resumed: true}, new(skillsharing.Effort)) // it waits longest
+			_, _ = client.Follow(t.Context(), s, &skillsharing.FollowOptions{ExecutionID: runID, Resumed: true}, new(skillsharing.Stats)) // it waits longest
 		}()
 		synctest.Wait()
 		third := watching(t.Context(), client, s, resumed(time.Hour))
@@ -365,14 +368,14 @@ func (s *silentOnce) hang(ctx context.Context, what string) error {
 	return nil
 }
 
-func (s *silentOnce) Authenticate(ctx context.Context, a *skillsharing.Authentication) error {
+func (s *silentOnce) Authenticate(ctx context.Context, a *credential.Authentication) error {
 	if err := s.hang(ctx, "getting"); err != nil {
 		return err
 	}
 	return s.renewing.Authenticate(ctx, a)
 }
 
-func (s *silentOnce) Renew(ctx context.Context, a *skillsharing.Authentication) (bool, error) {
+func (s *silentOnce) Renew(ctx context.Context, a *credential.Authentication) (bool, error) {
 	if err := s.hang(ctx, "renewal"); err != nil {
 		return false, err
 	}
@@ -440,7 +443,7 @@ func TestFollowersLeaveBeforeTheResult(t *testing.T) {
 			all.Go(func() {
 				ctx, leave := context.WithTimeout(t.Context(), time.Duration(i+1)*50*time.Microsecond)
 				defer leave()
-				_, _ = client.Follow(ctx, s, &skillsharing.Awaited{ExecutionID: runID, Resumed: true}, new(skillsharing.Effort))
+				_, _ = client.Follow(ctx, s, &skillsharing.FollowOptions{ExecutionID: runID, Resumed: true}, new(skillsharing.Stats))
 			})
 		}
 		all.Wait()
@@ -452,12 +455,12 @@ func TestFollowersLeaveBeforeTheResult(t *testing.T) {
 func TestOvershoot(t *testing.T) {
 	const took = `{"execution_id":"exec-1","status":"completed","output":1,"timestamps":{"created_at":"2026-01-02T03:04:05.0Z","completed_at":"2026-01-02T03:04:05.3Z"}}`
 	for _, c := range []struct {
-		awaited skillsharing.Awaited
+		awaited skillsharing.FollowOptions
 		want    time.Duration
 	}{
-		{skillsharing.Awaited{}, 200 * time.Millisecond},
-		{skillsharing.Awaited{Resumed: true, Accepted: time.Now().Add(-time.Hour)}, 0},
-		{skillsharing.Awaited{Resumed: true}, 0},
+		{skillsharing.FollowOptions{}, 200 * time.Millisecond},
+		{skillsharing.FollowOptions{Resumed: true, Accepted: time.Now().Add(-time.Hour)}, 0},
+		{skillsharing.FollowOptions{Resumed: true}, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			client := newClient(t, acme, script(t, then(says(200, runs), says(200, took))...))
@@ -465,7 +468,7 @@ func TestOvershoot(t *testing.T) {
 				client = newClient(t, acme, script(t, says(200, took)))
 			}
 			c.awaited.ExecutionID = runID
-			var effort skillsharing.Effort
+			var effort skillsharing.Stats
 			if _, e := client.Follow(t.Context(), skillAt(t, acme), &c.awaited, &effort); e != nil || (effort.Overshoot-c.want).Abs() > c.want/5 {
 				t.Errorf("%+v: %v late, want %v; %v", c.awaited, effort.Overshoot, c.want, e)
 			}
@@ -479,15 +482,15 @@ func TestThrottledPolls(t *testing.T) {
 	for status, want := range map[int]time.Duration{429: 110 * time.Millisecond, 503: 110 * time.Millisecond, 500: 55 * time.Millisecond, 200: 55 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			client := newClient(t, acme, script(t, says(status, runsIf(status == 200))))
-			client.Polling = skillsharing.Polling{Book: polling.NewBook(polling.Config{})}
+			client.Polling = skillsharing.Polling{Store: polling.NewStore(polling.Config{})}
 			s := skillAt(t, acme)
 			ctx, leave := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer leave()
-			_, _ = client.Follow(ctx, s, &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
+			_, _ = client.Follow(ctx, s, &skillsharing.FollowOptions{ExecutionID: runID}, new(skillsharing.Stats))
 			synctest.Wait() // for the new schedule
 			transport := script(t, says(200, completes))
 			client.Transport = transport
-			if _, e := client.Follow(t.Context(), s, &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort)); e != nil {
+			if _, e := client.Follow(t.Context(), s, &skillsharing.FollowOptions{ExecutionID: runID}, new(skillsharing.Stats)); e != nil {
 				t.Fatal(e)
 			}
 			if at := transport.asked[0].at; at < want || at > want+want/10 {

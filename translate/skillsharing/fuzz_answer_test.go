@@ -15,6 +15,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -48,7 +49,7 @@ func FuzzJudge(f *testing.F) {
 			knownID = "" // there is no run yet
 		}
 		header := http.Header{"Retry-After": {after}}
-		var r *skillsharing.Response
+		var r *document.Response
 		var e *run.Failure
 		cheap(t, "judging", func() { r, e = skillsharing.Judge(status, header, string(body), phase, knownID) })
 		if (r == nil) == (e == nil) {
@@ -105,7 +106,7 @@ func (m answerMembers) isResponse(knownID string) bool {
 	return unnamed || id == knownID
 }
 
-func checkJudgedResponse(t *testing.T, r *skillsharing.Response, body []byte, knownID string) {
+func checkJudgedResponse(t *testing.T, r *document.Response, body []byte, knownID string) {
 	t.Helper()
 	said, strict := readAnswer(body)
 	if !strict && len(body) < 100 {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -25,9 +27,9 @@ func FuzzIndex(f *testing.F) {
 		f.Add([]byte(doc))
 	}
 	f.Fuzz(func(t *testing.T, doc []byte) {
-		index, err := skillsharing.ParseIndex(doc)
+		index, err := document.ParseIndex(doc)
 		checkIndex(t, index, err)
-		listed, err2 := skillsharing.ParseRegistry(doc)
+		listed, err2 := document.ParseRegistry(doc)
 		checkIndex(t, listed, err2)
 		if err == nil && (err2 != nil || !reflect.DeepEqual(listed.Skills, index.Skills)) {
 			t.Errorf("the index is read as %+v, and as a registry's answer as %+v: %v", index, listed, err2)
@@ -39,14 +41,14 @@ func FuzzIndex(f *testing.F) {
 		if stdjson.Unmarshal([]byte(strings.TrimPrefix(string(doc), "\ufeff")), &said) != nil {
 			return // it is the list itself
 		}
-		alone, err := skillsharing.ParseRegistry(said.Skills)
+		alone, err := document.ParseRegistry(said.Skills)
 		if err != nil || !reflect.DeepEqual(alone.Skills, listed.Skills) {
 			t.Errorf("the list is read as %+v, and alone as %+v: %v", listed, alone, err)
 		}
 	})
 }
 
-func checkIndex(t *testing.T, index *skillsharing.Index, err error) {
+func checkIndex(t *testing.T, index *document.Index, err error) {
 	t.Helper()
 	if (index == nil) == (err == nil) {
 		t.Fatalf("index %+v and error %v", index, err)
@@ -80,14 +82,14 @@ func FuzzURLsOfDescriptor(f *testing.F) {
 	source := parseURL(f, "https://acme.example/forecast.json")
 	f.Fuzz(func(t *testing.T, endpoint, status, result, header string) {
 		doc := edited(t, forecast, "/endpoint/url="+quoteText(endpoint), "/endpoint/status_url="+quoteText(status), "/endpoint/result_url="+quoteText(result), `/auth={"type":"api_key","header":`+quoteText(header)+`}`)
-		s, err := skillsharing.NewSkill(doc, source)
+		s, err := discovery.NewSkill(doc, source)
 		if err != nil {
 			if e := problem(t, err); e.Kind != run.InvalidDocument || !skillsprotocol.Details(e).IsValid() || len(skillsprotocol.Details(e)) > 1<<20 {
 				t.Errorf("error %+v", e)
 			}
 			return
 		}
-		if skillsharing.ForbiddenHeader(s.Auth.Header) {
+		if document.ForbiddenHeader(s.Auth.Header) {
 			t.Errorf("header %q", s.Auth.Header)
 		}
 		for _, template := range []string{s.Endpoint.URL, s.Endpoint.StatusURL, s.Endpoint.ResultURL} {

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 const fuzzedKey = "k-12345"
@@ -27,8 +27,8 @@ func FuzzForbiddenHeader(f *testing.F) {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		forbidden := skillsharing.ForbiddenHeader(name)
-		if strings.ToLower(name) != name && isASCII(name) && skillsharing.ForbiddenHeader(strings.ToLower(name)) != forbidden {
+		forbidden := document.ForbiddenHeader(name)
+		if strings.ToLower(name) != name && isASCII(name) && document.ForbiddenHeader(strings.ToLower(name)) != forbidden {
 			t.Fatalf("case matters to %q", name)
 		}
 		if forbidden {

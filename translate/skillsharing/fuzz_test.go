@@ -12,6 +12,9 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -32,11 +35,11 @@ func FuzzDescriptor(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		cheap(t, "index", func() {
-			_, _ = skillsharing.ParseIndex(doc)    // must not panic
-			_, _ = skillsharing.ParseRegistry(doc) // must not panic
+			_, _ = document.ParseIndex(doc)    // must not panic
+			_, _ = document.ParseRegistry(doc) // must not panic
 		})
-		cheap(t, "skill", func() { _, _ = skillsharing.NewSkill(doc, nil) }) // must not panic
-		d, err := skillsharing.ParseDescriptor(doc)
+		cheap(t, "skill", func() { _, _ = discovery.NewSkill(doc, nil) }) // must not panic
+		d, err := document.ParseDescriptor(doc)
 		if err != nil {
 			if e := problem(t, err); !skillsprotocol.Details(e).IsValid() || e.Message == "" || len(skillsprotocol.Details(e)) > 1<<20 {
 				t.Errorf("error %+v", e)
@@ -47,21 +50,21 @@ func FuzzDescriptor(f *testing.F) {
 		if err != nil {
 			t.Fatalf("serialize: %v", err)
 		}
-		again, err := skillsharing.ParseDescriptor(text)
+		again, err := document.ParseDescriptor(text)
 		if err != nil {
 			t.Fatalf("%v: %s", err, text)
 		}
 		if !reflect.DeepEqual(again, d) {
 			t.Errorf("got  %+v\nwant %+v", again, d)
 		}
-		if schema := skillsharing.InputSchema(d.Inputs); !schema.IsValid() {
+		if schema := inputs.InputSchema(d.Inputs); !schema.IsValid() {
 			t.Errorf("input schema %s", schema)
 		}
-		in, err := skillsharing.CompileInputs(d.Inputs)
+		in, err := inputs.CompileInputs(standard(), d.Inputs)
 		if err != nil {
 			t.Fatalf("inputs of a valid descriptor: %v", err)
 		}
-		_ = in.Check(jsontext.Value(doc)) // must not panic
+		_ = check(in, jsontext.Value(doc)) // must not panic
 	})
 }
 
@@ -82,11 +85,11 @@ func FuzzInputs(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, name, kind, schema string, args []byte) {
-		params := []skillsharing.Parameter{{Name: name, Type: kind, Required: true, Schema: jsontext.Value(schema)}, {Name: "w", Type: "number", Required: true}}
-		_ = skillsharing.InputSchema(params) // must not panic
-		var in *skillsharing.Inputs
+		params := []document.Parameter{{Name: name, Type: kind, Required: true, Schema: jsontext.Value(schema)}, {Name: "w", Type: "number", Required: true}}
+		_ = inputs.InputSchema(params) // must not panic
+		var in *inputs.Inputs
 		var err error
-		cheap(t, "schema", func() { in, err = skillsharing.CompileInputs(params) })
+		cheap(t, "schema", func() { in, err = inputs.CompileInputs(standard(), params) })
 		if err != nil {
 			if e := problem(t, err); e.Kind != run.InvalidDocument || !skillsprotocol.Details(e).IsValid() {
 				t.Errorf("error %+v", e)
@@ -94,14 +97,14 @@ func FuzzInputs(f *testing.F) {
 			return
 		}
 		var e *run.Failure
-		cheap(t, "check", func() { e = in.Check(args) })
+		cheap(t, "check", func() { e = check(in, args) })
 		if e == nil {
 			return
 		}
 		if e.Kind != run.InvalidArguments || e.Argument == nil || e.Executed != run.ExecutedNo || e.Message == "" || len(e.Message) > 4096 {
 			t.Errorf("error %+v", e)
 		}
-		if again := in.Check(args); again == nil || again.Message != e.Message {
+		if again := check(in, args); again == nil || again.Message != e.Message {
 			t.Errorf("got %v, then %v", e, again)
 		}
 	})

@@ -14,12 +14,12 @@ import (
 
 	"golang.org/x/net/publicsuffix"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
-// FuzzAudience compares which hosts may receive a secret with the rules as they
+// FuzzAllowedHosts compares which hosts may receive a secret with the rules as they
 // are told to operators, applied to the address that package net/http would dial.
-func FuzzAudience(f *testing.F) {
+func FuzzAllowedHosts(f *testing.F) {
 	origins := []string{
 		"https://example.com", "http://example.com", "https://Example.COM.", "https://example.com:8443", "http://example.com:8080", "https://api.example.com", "https://bücher.example", "https://xn--bcher-kva.example",
 		"https://localhost", "https://co.uk", "https://acme.co.uk", "https://github.io", "https://192.0.2.1", "https://[2001:db8::1]", "https://[::ffff:192.0.2.1]:443", "https://my_host.internal", "https://example.com:0443/a/b",
@@ -46,7 +46,7 @@ func FuzzAudience(f *testing.F) {
 		if trust != "" {
 			trusted = []string{trust}
 		}
-		audience, err := skillsharing.NewAudience(from, trusted)
+		audience, err := credential.NewAllowedHosts(from, trusted)
 		if err != nil {
 			return
 		}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 func TestForbiddenHeader(t *testing.T) {
@@ -12,7 +12,7 @@ func TestForbiddenHeader(t *testing.T) {
 		"Authorization", "authorization", "X-API-Key", "x-api-key", "X-Auth-Token", "Api-Key", "X-Signature", "Ocp-Apim-Subscription-Key",
 		"!#$%&'*+-.^_`|~09azAZ", strings.Repeat("x", 128),
 	} {
-		if skillsharing.ForbiddenHeader(name) {
+		if document.ForbiddenHeader(name) {
 			t.Errorf("%q is forbidden", name)
 		}
 	}
@@ -23,7 +23,7 @@ func TestForbiddenHeader(t *testing.T) {
 		"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Via", "Range", "If-Match", "If-None-Match", "If-Modified-Since",
 		"If-Unmodified-Since", "If-Range", "Date", "Origin", "Referer", "Traceparent", "X-HTTP-Method-Override", "Sec-WebSocket-Key", "HTTP2-Settings",
 	} {
-		if !skillsharing.ForbiddenHeader(name) {
+		if !document.ForbiddenHeader(name) {
 			t.Errorf("%q is not forbidden", name)
 		}
 	}

@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 )
 
 // property is an ordinary schema, the nth of some that differ.
@@ -113,11 +114,11 @@ func TestHonestDescriptors(t *testing.T) {
 			doc := []byte(withMember(t, forecast, "inputs", listOf(c.n, func(i int) string {
 				return fmt.Sprintf(`{"name":"p%d","type":"any","description":"d","required":false,"schema":%s}`, i, c.schema(i))
 			})))
-			s, err := skillsharing.NewSkill(doc, parseURL(t, acme+"/skill.json"))
+			s, err := discovery.NewSkill(doc, parseURL(t, acme+"/skill.json"))
 			if err != nil {
 				t.Fatalf("%d KiB: %.600s", len(doc)>>10, err)
 			}
-			if e := s.CheckInputs(t.Context(), "", []byte(`{"p0":[[]]}`), nil, nil); e == nil {
+			if e := s.CheckInputs(t.Context(), "", jsonrpc.Object{Text: []byte(`{"p0":[[]]}`)}, nil); e == nil {
 				t.Error("it is accepted as an argument")
 			}
 		})

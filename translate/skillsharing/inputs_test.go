@@ -2,6 +2,7 @@ package skillsharing_test
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,29 +12,29 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/rawobject"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
-func parameters(tb testing.TB, text string) []skillsharing.Parameter {
+func parameters(tb testing.TB, text string) []document.Parameter {
 	tb.Helper()
-	var params []skillsharing.Parameter
+	var params []document.Parameter
 	if err := json.Unmarshal([]byte(text), &params); err != nil {
 		tb.Fatal(err)
 	}
 	return params
 }
 
-func compile(tb testing.TB, text string) *skillsharing.Inputs {
+func compile(tb testing.TB, text string) *inputs.Inputs {
 	tb.Helper()
-	in, err := skillsharing.CompileInputs(parameters(tb, text))
+	in, err := inputs.CompileInputs(standard(), parameters(tb, text))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -125,9 +126,9 @@ func TestCheck(t *testing.T) {
 		{`]`, "", "type", `the arguments must be valid JSON: `},
 		{"{\"location\":\"\xff\"}", "", "type", `the arguments must be valid JSON: `},
 	} {
-		e := in.Check(jsontext.Value(c.args))
+		e := check(in, jsontext.Value(c.args))
 		if c.reason == "" || c.path != "" { // it is an object
-			if again := in.CheckMembers(membersOf(t, c.args)); !reflect.DeepEqual(e, again) {
+			if again := in.CheckMembers(t.Context(), document.Asker{}, membersOf(t, c.args), new(inputs.Checks)); !reflect.DeepEqual(e, again) {
 				t.Errorf("%s: %v, of its members: %v", c.args, e, again)
 			}
 		}
@@ -158,7 +159,7 @@ func TestCheck(t *testing.T) {
 }
 
 // membersOf takes an object apart, as whoever has read a request has done.
-func membersOf(t *testing.T, args string) (members []rawobject.Member) {
+func membersOf(t *testing.T, args string) (members []jsonrpc.Member) {
 	t.Helper()
 	dec := jsontext.NewDecoder(strings.NewReader(cmp.Or(args, "{}")), jsontext.AllowDuplicateNames(true))
 	_, err := dec.ReadToken()
@@ -168,7 +169,7 @@ func membersOf(t *testing.T, args string) (members []rawobject.Member) {
 			name = name.Clone()
 			value, err = dec.ReadValue()
 		}
-		members = append(members, rawobject.Member{Name: name, Value: value.Clone()})
+		members = append(members, jsonrpc.Member{Name: name, Value: value.Clone()})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +184,7 @@ func TestCheckIntegers(t *testing.T) {
 		"1.5e1": true, "10e-1": true, "1200e-2": true, "-1.20e1": true, "1e999999999999999999999": true, "12345678901234567890": true, "0.05e2": true, "1e000000000000": true,
 		"1.5": false, "-0.1": false, "1e-1": false, "1.25e1": false, "10e-2": false, "1e-999999999999999999999": false, "0.05e1": false, "1.5e000000000000": false,
 	} {
-		if got := in.Check(jsontext.Value(`{"n":`+number+`}`)) == nil; got != want {
+		if got := check(in, jsontext.Value(`{"n":`+number+`}`)) == nil; got != want {
 			t.Errorf("%s is an integer: %t", number, got)
 		}
 	}
@@ -199,7 +200,7 @@ func TestCheckOfManyInputs(t *testing.T) {
 	for i := range 99 {
 		args = append(args, fmt.Sprintf(`"p%d":%d`, i, i))
 	}
-	e := in.Check(jsontext.Value("{" + strings.Join(args, ",") + "}"))
+	e := check(in, jsontext.Value("{"+strings.Join(args, ",")+"}"))
 	if e == nil || skillsprotocol.Param(e.Argument) != "p99" {
 		t.Errorf("got %v", e)
 	}
@@ -256,7 +257,7 @@ func TestUnusableParameterSchemas(t *testing.T) {
 		{"id of the bridge's own", `{"$id":"https://parameter.invalid/other","$ref":"schema"}`, "", "must not refer to itself without end"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := skillsharing.CompileInputs(parameters(t, schemaInput(c.schema)))
+			_, err := inputs.CompileInputs(standard(), parameters(t, schemaInput(c.schema)))
 			e := problem(t, err)
 			var found []run.Violation
 			if err := json.Unmarshal(skillsprotocol.Details(e), &found); err != nil {
@@ -273,7 +274,7 @@ func TestUnusableParameterSchemas(t *testing.T) {
 			}
 			// The same is found when the whole document is read.
 			doc := strings.Replace(forecast, `"name": "days"`, `"schema":`+c.schema+`,"name": "days"`, 1)
-			if pointers := pointersOf(skillsharing.Validate(skillsharing.DefSkillDescriptor, []byte(doc))); !slices.Equal(pointers, []string{"/inputs/1/schema" + c.path}) {
+			if pointers := pointersOf(document.Validate(document.DefSkillDescriptor, []byte(doc))); !slices.Equal(pointers, []string{"/inputs/1/schema" + c.path}) {
 				t.Errorf("descriptor: violations at %q", pointers)
 			}
 		})
@@ -286,16 +287,16 @@ func TestCompileInputsRefuses(t *testing.T) {
 		"schema that is none": {`[{"name":"a","type":"","schema":true}]`, "/inputs/0/schema"},
 		"member twice":        {`[{"name":"b","type":""},{"name":"a","type":"","schema":7}]`, "/inputs/1/schema"},
 	} {
-		_, err := skillsharing.CompileInputs(parameters(t, c.params))
+		_, err := inputs.CompileInputs(standard(), parameters(t, c.params))
 		if e := problem(t, err); !strings.HasPrefix(string(skillsprotocol.Details(e)), `[{"path":"`+c.path+`"`) {
 			t.Errorf("%s: %s", name, skillsprotocol.Details(e))
 		}
 	}
-	_, err := skillsharing.CompileInputs([]skillsharing.Parameter{{Name: "a", Schema: jsontext.Value(`{"a":1,"a":2}`)}})
+	_, err := inputs.CompileInputs(standard(), []document.Parameter{{Name: "a", Schema: jsontext.Value(`{"a":1,"a":2}`)}})
 	if e := problem(t, err); !strings.HasPrefix(string(skillsprotocol.Details(e)), `[{"path":"/inputs/0/schema/a"`) {
 		t.Errorf("member twice: %s", skillsprotocol.Details(e))
 	}
-	_, err = skillsharing.CompileInputs([]skillsharing.Parameter{{Name: "a", Schema: jsontext.Value(`{`)}})
+	_, err = inputs.CompileInputs(standard(), []document.Parameter{{Name: "a", Schema: jsontext.Value(`{`)}})
 	if e := problem(t, err); !strings.HasPrefix(string(skillsprotocol.Details(e)), `[{"path":"/inputs/0/schema"`) {
 		t.Errorf("no JSON: %s", skillsprotocol.Details(e))
 	}
@@ -305,7 +306,7 @@ func TestCompileInputsRefuses(t *testing.T) {
 	for i := range 20 {
 		list = append(list, fmt.Sprintf(`{"name":"p%d","type":"","schema":{"enum":[%s0]}}`, i, strings.Repeat("0,", 1500)))
 	}
-	_, err = skillsharing.CompileInputs(parameters(t, "["+strings.Join(list, ",")+"]"))
+	_, err = inputs.CompileInputs(standard(), parameters(t, "["+strings.Join(list, ",")+"]"))
 	if e := problem(t, err); !strings.Contains(e.Message, "/inputs/10/schema must not make the schemas of all inputs larger than 16384 values") {
 		t.Errorf("many schemas: %s", e.Message)
 	}
@@ -317,7 +318,7 @@ func TestParameterSchemasReadNoFiles(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{"type":7}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := skillsharing.CompileInputs(parameters(t, schemaInput(`{"$ref":"file://`+filepath.ToSlash(file)+`"}`)))
+	_, err := inputs.CompileInputs(standard(), parameters(t, schemaInput(`{"$ref":"file://`+filepath.ToSlash(file)+`"}`)))
 	if e := problem(t, err); !strings.Contains(e.Message, "must not refer to anything outside of itself") {
 		t.Errorf("got %v", e)
 	}
@@ -359,13 +360,13 @@ func TestParameterSchemas(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := compile(t, schemaInput(c.schema))
-			if e := in.Check(jsontext.Value(`{"v":` + c.good + `}`)); e != nil {
+			if e := check(in, jsontext.Value(`{"v":`+c.good+`}`)); e != nil {
 				t.Errorf("%.60s: %v", c.good, e)
 			}
 			if c.bad == "" {
 				return
 			}
-			if e := in.Check(jsontext.Value(`{"v":` + c.bad + `}`)); e == nil || e.Argument.Reason != "schema" || len(e.Message) > 1000 {
+			if e := check(in, jsontext.Value(`{"v":`+c.bad+`}`)); e == nil || e.Argument.Reason != "schema" || len(e.Message) > 1000 {
 				t.Errorf("%.60s: %v", c.bad, e)
 			}
 		})
@@ -375,7 +376,7 @@ func TestParameterSchemas(t *testing.T) {
 // The type of a parameter stays checked when its schema can't be.
 func TestTypeIsCheckedWithoutTheSchema(t *testing.T) {
 	in := compile(t, `[{"name":"v","type":"string","description":"","required":false,"schema":{"pattern":"(?=a)"}}]`)
-	if e := in.Check(jsontext.Value(`{"v":1}`)); e == nil || e.Argument.Reason != "type" {
+	if e := check(in, jsontext.Value(`{"v":1}`)); e == nil || e.Argument.Reason != "type" {
 		t.Errorf("got %v", e)
 	}
 }
@@ -401,7 +402,7 @@ func TestArgumentsThatAreTooMuch(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := compile(t, schemaInput(c.schema))
-			e := in.Check(jsontext.Value(`{"v":` + c.value + `}`))
+			e := check(in, jsontext.Value(`{"v":`+c.value+`}`))
 			reason := run.WrongSchema
 			if e != nil && strings.Contains(e.Message, "(limits ") {
 				reason = run.OverLimit
@@ -416,48 +417,23 @@ func TestArgumentsThatAreTooMuch(t *testing.T) {
 // The calls of a batch have one budget: what exceeds it is refused by the name of the
 // limit, and not as a wrong argument.
 func TestChecksOfABatch(t *testing.T) {
-	limits := skillsharing.Limits{ArgumentComplexity: 1_000_000}
+	limits := document.Limits{ArgumentComplexity: 1_000_000}
 	text := `{"v":"` + strings.Repeat("a", 100_000) + `"}` // reading it takes half of that
-	in, err := limits.CompileInputs(parameters(t, schemaInput(`{"maxLength":200000}`)))
+	in, err := inputs.CompileInputs(&limits, parameters(t, schemaInput(`{"maxLength":200000}`)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var checks skillsharing.Checks
-	if e := in.CheckWith(t.Context(), jsontext.Value(text), &checks); e != nil {
+	var checks inputs.Checks
+	if e := in.Check(t.Context(), document.Asker{}, jsontext.Value(text), &checks); e != nil {
 		t.Fatalf("the first: %v", e)
 	}
-	e := in.CheckWith(t.Context(), jsontext.Value(text), &checks)
+	e := in.Check(t.Context(), document.Asker{}, jsontext.Value(text), &checks)
 	if e == nil || e.Argument.Reason != run.OverLimit || string(skillsprotocol.Details(e)) != `{"limit":"argument_complexity","max":1000000}` ||
 		e.Executed != run.ExecutedNo || !strings.Contains(e.Message, "send smaller arguments, or the calls of a batch by themselves (limits argument_complexity: 1000000)") {
 		t.Errorf("the second: %+v", e)
 	}
-	if e := in.CheckWith(t.Context(), jsontext.Value(text), new(skillsharing.Checks)); e != nil {
+	if e := in.Check(t.Context(), document.Asker{}, jsontext.Value(text), new(inputs.Checks)); e != nil {
 		t.Errorf("by itself: %v", e)
-	}
-}
-
-// What waits for a processor is what a request takes in all: an ordinary call never
-// does, however many others are checked, and one more in a large batch does.
-func TestChecksThatWait(t *testing.T) {
-	in, err := skillsharing.CompileInputs([]skillsharing.Parameter{{Name: "x", Type: "array", Schema: jsontext.Value(`{"items":{"type":"string","maxLength":20}}`)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	args := jsontext.Value(`{"x":[` + strings.Repeat(`"ten bytes.",`, 5000) + `1]}`) // 64 KiB
-	var checks skillsharing.Checks
-	judged := 0
-	for skillsharing.CheckWhileBusy(in, args, &checks) != nil {
-		if judged++; judged == 100 {
-			t.Fatal("100 calls of one request did not wait")
-		}
-	}
-	if judged < 4 {
-		t.Errorf("call %d of a request waited", judged+1)
-	}
-	e := skillsharing.CheckUntil(time.Now().Add(time.Millisecond), in, jsontext.Value(`{"x":[`+strings.Repeat(`"ten bytes.",`, 80_000)+`""]}`))
-	wantError(t, e, run.RateLimited, run.ExecutedNo)
-	if e.Argument != nil || e.By != run.Bridge || !strings.Contains(e.Message, "the bridge was busy") || e.Retry == nil {
-		t.Errorf("%+v", e)
 	}
 }
 
@@ -465,7 +441,7 @@ func TestCheckIsDeterministic(t *testing.T) {
 	in := compile(t, schemaInput(`{"properties":{"a":{"type":"string"},"b":{"type":"string"},"c":{"type":"string"}},"required":["x","y"],"propertyNames":{"maxLength":1}}`))
 	var first string
 	for range 50 {
-		e := in.Check(jsontext.Value(`{"v":{"c":1,"b":1,"a":1,"long":1}}`))
+		e := check(in, jsontext.Value(`{"v":{"c":1,"b":1,"a":1,"long":1}}`))
 		if e == nil {
 			t.Fatal("no error")
 		}
@@ -485,7 +461,7 @@ func TestInputsAreSafeForConcurrentUse(t *testing.T) {
 		wg.Go(func() {
 			args := jsontext.Value(fmt.Sprintf(`{"location":"Berlin","days":%d,"address":{"city":"City%d"}}`, i, i))
 			for range 200 {
-				if e := in.Check(args); e != nil {
+				if e := check(in, args); e != nil {
 					t.Error(e)
 					return
 				}
@@ -507,7 +483,7 @@ func BenchmarkCheck(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(args)))
 			for b.Loop() {
-				if e := in.Check(args); e != nil {
+				if e := check(in, args); e != nil {
 					b.Fatal(e)
 				}
 			}
@@ -519,7 +495,7 @@ func BenchmarkCompileInputs(b *testing.B) {
 	params := parameters(b, tripInputs)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := skillsharing.CompileInputs(params); err != nil {
+		if _, err := inputs.CompileInputs(standard(), params); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -528,8 +504,19 @@ func BenchmarkCompileInputs(b *testing.B) {
 func BenchmarkParseDescriptor(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := skillsharing.ParseDescriptor([]byte(forecast)); err != nil {
+		if _, err := document.ParseDescriptor([]byte(forecast)); err != nil {
 			b.Fatal(err)
 		}
 	}
+}
+
+// standard are the limits that hold where the operator has set none.
+func standard() *document.Limits {
+	limits := document.DefaultLimits()
+	return &limits
+}
+
+// check checks arguments by themselves.
+func check(in *inputs.Inputs, args jsontext.Value) *run.Failure {
+	return in.Check(context.Background(), document.Asker{}, args, new(inputs.Checks))
 }

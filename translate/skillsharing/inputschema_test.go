@@ -7,7 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 )
 
 func TestInputSchema(t *testing.T) {
@@ -39,7 +39,7 @@ func TestInputSchema(t *testing.T) {
 		{"escapes", `[{"name":"\"\n","type":"string","description":"<é>","required":true}]`, `{"type":"object","properties":{"\"\n":{"type":"string","description":"<é>"}},"required":["\"\n"]}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := skillsharing.InputSchema(parameters(t, c.params)); string(got) != c.want || !got.IsValid() {
+			if got := inputs.InputSchema(parameters(t, c.params)); string(got) != c.want || !got.IsValid() {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
@@ -52,7 +52,7 @@ func TestInputSchemaAgreesWithCheck(t *testing.T) {
 		{"name":"tree/1","type":"object","description":"A tree.","required":true,"schema":{"$defs":{"node":{"type":"object","required":["v"],"properties":{"next":{"$ref":"#/$defs/node"}}}},"$ref":"#/$defs/node"}},
 		{"name":"n","type":"integer","description":"","required":false}
 	]`)
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(skillsharing.InputSchema(params)))
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(inputs.InputSchema(params)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestInputSchemaAgreesWithCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := skillsharing.CompileInputs(params)
+	in, err := inputs.CompileInputs(standard(), params)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestInputSchemaAgreesWithCheck(t *testing.T) {
 		if got := schema.Validate(value) == nil; got != want {
 			t.Errorf("schema: %s: %t", args, got)
 		}
-		if got := in.Check(jsontext.Value(args)) == nil; got != want {
+		if got := check(in, jsontext.Value(args)) == nil; got != want {
 			t.Errorf("Check: %s: %t", args, got)
 		}
 	}

@@ -20,6 +20,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -38,7 +41,7 @@ var documentReaders = []struct {
 		return e
 	}},
 	{"descriptor", "/skill.json", forecast, func(ctx context.Context, c *skillsharing.Client) *run.Failure {
-		_, e := c.Skill(ctx, skillsharing.NewLocation(c.Origin.String()+"/skill.json"))
+		_, e := c.Skill(ctx, discovery.NewLocation(c.Origin.String()+"/skill.json"))
 		return e
 	}},
 }
@@ -193,12 +196,12 @@ func TestNumberOfEntries(t *testing.T) {
 }
 
 func TestDefaultNumberOfEntries(t *testing.T) {
-	if _, err := skillsharing.ParseIndex([]byte(withMember(t, acmeIndex, "skills", listOf(10_000, indexEntry)))); err != nil {
+	if _, err := document.ParseIndex([]byte(withMember(t, acmeIndex, "skills", listOf(10_000, indexEntry)))); err != nil {
 		t.Errorf("10,000 skills: %v", err)
 	}
 	for _, n := range []int{10_001, 1_000_000} {
 		for _, list := range []string{listOf(n, zero), withMember(t, acmeIndex, "skills", listOf(n, zero))} {
-			_, err := skillsharing.ParseRegistry([]byte(list))
+			_, err := document.ParseRegistry([]byte(list))
 			if e := problem(t, err); !strings.Contains(string(skillsprotocol.Details(e)), fmt.Sprintf(`"actual":%d`, n)) {
 				t.Errorf("%d skills: %s", n, skillsprotocol.Details(e))
 			}
@@ -206,8 +209,8 @@ func TestDefaultNumberOfEntries(t *testing.T) {
 	}
 	for n, valid := range map[int]bool{500: true, 501: false} {
 		list := listOf(n, inputDefinition)
-		_, err := skillsharing.ParseDescriptor([]byte(withMember(t, forecast, "inputs", list)))
-		_, err2 := skillsharing.CompileInputs(parameters(t, list))
+		_, err := document.ParseDescriptor([]byte(withMember(t, forecast, "inputs", list)))
+		_, err2 := inputs.CompileInputs(standard(), parameters(t, list))
 		if (err == nil) != valid || (err2 == nil) != valid {
 			t.Errorf("%d inputs: %v, %v", n, err, err2)
 		}
@@ -219,14 +222,14 @@ func TestDefaultNumberOfEntries(t *testing.T) {
 
 // A list of a million is refused before it takes the memory of one.
 func TestManyEntriesTakeLittleMemory(t *testing.T) {
-	document := []byte(withMember(t, acmeIndex, "skills", listOf(1_000_000, zero)))
+	text := []byte(withMember(t, acmeIndex, "skills", listOf(1_000_000, zero)))
 	used := allocated(func() {
-		if _, err := skillsharing.ParseIndex(document); err == nil {
+		if _, err := document.ParseIndex(text); err == nil {
 			t.Error("no error")
 		}
 	})
 	if used > 4<<20 {
-		t.Errorf("%d bytes were allocated for a document of %d", used, len(document))
+		t.Errorf("%d bytes were allocated for a document of %d", used, len(text))
 	}
 }
 
@@ -266,10 +269,10 @@ func TestSchemaLimits(t *testing.T) {
 		}
 		return append(list, more...)
 	}
-	small := skillsharing.Limits{SchemaSize: 1000, SchemaComplexity: 10}
+	small := document.Limits{SchemaSize: 1000, SchemaComplexity: 10}
 	for _, c := range []struct {
 		name    string
-		limits  skillsharing.Limits
+		limits  document.Limits
 		schemas []string
 		want    string // of the message; empty: they are accepted
 	}{
@@ -283,18 +286,18 @@ func TestSchemaLimits(t *testing.T) {
 		{"more values of all", small, repeated(4, values(62), values(3)), "/inputs/4/schema must not make the schemas of all inputs larger than 250 values (limits schema_size)"},
 		{"subschemas", small, []string{applied(10)}, ""},
 		{"more subschemas", small, []string{applied(11)}, "/inputs/0/schema must not apply so many subschemas to one value (limits schema_complexity)"},
-		{"subschemas of the default", skillsharing.Limits{}, []string{doubling(9, `{"allOf":[*,*]}`)}, ""}, // 2045
-		{"more subschemas than the default", skillsharing.Limits{}, []string{doubling(10, `{"allOf":[*,*]}`)}, "must not apply so many subschemas to one value (limits schema_complexity)"},
-		{"work", skillsharing.Limits{SchemaComplexity: 1000}, []string{unusual(300)}, ""},
-		{"more work", skillsharing.Limits{SchemaComplexity: 1000}, []string{unusual(900)}, "/inputs/0/schema must not take so much work to compile, together with the schemas of the inputs before it (limits schema_complexity)"},
-		{"work of all", skillsharing.Limits{SchemaComplexity: 1000}, repeated(2, unusual(400)), "/inputs/1/schema must not take so much work to compile"},
-		{"bytes of the default", skillsharing.Limits{}, []string{text(64 << 10)}, ""},
-		{"more bytes than the default", skillsharing.Limits{}, []string{text(64<<10 + 1)}, "65536 bytes"},
-		{"values of the default", skillsharing.Limits{}, []string{values(4096)}, ""},
-		{"more values than the default", skillsharing.Limits{}, []string{values(4097)}, "4096 values"},
-		{"values of all by default", skillsharing.Limits{}, repeated(4, values(4096)), ""},
-		{"more values of all than the default", skillsharing.Limits{}, repeated(4, values(4096), `{}`), "16384 values"},
-		{"beyond all bounds", skillsharing.Limits{SchemaSize: 1<<63 - 1, SchemaComplexity: 1<<63 - 1, Skills: 1<<63 - 1}, []string{text(1 << 19)}, ""},
+		{"subschemas of the default", document.Limits{}, []string{doubling(9, `{"allOf":[*,*]}`)}, ""}, // 2045
+		{"more subschemas than the default", document.Limits{}, []string{doubling(10, `{"allOf":[*,*]}`)}, "must not apply so many subschemas to one value (limits schema_complexity)"},
+		{"work", document.Limits{SchemaComplexity: 1000}, []string{unusual(300)}, ""},
+		{"more work", document.Limits{SchemaComplexity: 1000}, []string{unusual(900)}, "/inputs/0/schema must not take so much work to compile, together with the schemas of the inputs before it (limits schema_complexity)"},
+		{"work of all", document.Limits{SchemaComplexity: 1000}, repeated(2, unusual(400)), "/inputs/1/schema must not take so much work to compile"},
+		{"bytes of the default", document.Limits{}, []string{text(64 << 10)}, ""},
+		{"more bytes than the default", document.Limits{}, []string{text(64<<10 + 1)}, "65536 bytes"},
+		{"values of the default", document.Limits{}, []string{values(4096)}, ""},
+		{"more values than the default", document.Limits{}, []string{values(4097)}, "4096 values"},
+		{"values of all by default", document.Limits{}, repeated(4, values(4096)), ""},
+		{"more values of all than the default", document.Limits{}, repeated(4, values(4096), `{}`), "16384 values"},
+		{"beyond all bounds", document.Limits{SchemaSize: 1<<63 - 1, SchemaComplexity: 1<<63 - 1, Skills: 1<<63 - 1}, []string{text(1 << 19)}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			document := withMember(t, forecast, "inputs", listOf(len(c.schemas), func(i int) string {
@@ -304,7 +307,7 @@ func TestSchemaLimits(t *testing.T) {
 			p.on("GET /skill.json", answers(200, document))
 			client := newReader(t, p)
 			client.Limits = c.limits
-			_, e := client.Skill(t.Context(), skillsharing.NewLocation(p.URL+"/skill.json"))
+			_, e := client.Skill(t.Context(), discovery.NewLocation(p.URL+"/skill.json"))
 			if c.want == "" {
 				if e != nil {
 					t.Errorf("error %.300v", e)
@@ -363,17 +366,17 @@ func TestDocumentDepth(t *testing.T) {
 var asking = []struct {
 	name, route string
 	phase       run.Phase
-	ask         func(context.Context, *skillsharing.Client, *skillsharing.Skill) (*skillsharing.Response, *run.Failure)
+	ask         func(context.Context, *skillsharing.Client, *discovery.Skill) (*document.Response, *run.Failure)
 }{
-	{"invocation", "POST /run", run.PhaseInvoke, func(ctx context.Context, c *skillsharing.Client, s *skillsharing.Skill) (*skillsharing.Response, *run.Failure) {
+	{"invocation", "POST /run", run.PhaseInvoke, func(ctx context.Context, c *skillsharing.Client, s *discovery.Skill) (*document.Response, *run.Failure) {
 		r, e, _ := submit(ctx, c, s)
 		return r, e
 	}},
-	{"poll", "GET /status/" + runID, run.PhasePoll, func(ctx context.Context, c *skillsharing.Client, s *skillsharing.Skill) (*skillsharing.Response, *run.Failure) {
-		return c.Follow(ctx, s, &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
+	{"poll", "GET /status/" + runID, run.PhasePoll, func(ctx context.Context, c *skillsharing.Client, s *discovery.Skill) (*document.Response, *run.Failure) {
+		return c.Follow(ctx, s, &skillsharing.FollowOptions{ExecutionID: runID}, new(skillsharing.Stats))
 	}},
-	{"result", "GET /result/" + runID, run.PhaseResult, func(ctx context.Context, c *skillsharing.Client, s *skillsharing.Skill) (*skillsharing.Response, *run.Failure) {
-		return c.Result(ctx, s, &skillsharing.Response{ExecutionID: runID, State: run.Completed}, new(skillsharing.Awaited), new(skillsharing.Effort))
+	{"result", "GET /result/" + runID, run.PhaseResult, func(ctx context.Context, c *skillsharing.Client, s *discovery.Skill) (*document.Response, *run.Failure) {
+		return c.Result(ctx, s, &document.Response{ExecutionID: runID, State: run.Completed}, new(skillsharing.FollowOptions), new(skillsharing.Stats))
 	}},
 }
 
@@ -568,13 +571,13 @@ func TestStalledAnswers(t *testing.T) {
 	p, c = newAsker(t, "GET /status/"+runID, stalls(`{"execution_id"`))
 	p.on("GET /status/"+runID, stalls(`{"execution_id"`), breaksOff, stalls(""), answers(200, completes))
 	c.Limits.BodyTimeout = timeout
-	r, e := c.Follow(ctx, skillAt(t, p.URL), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
+	r, e := c.Follow(ctx, skillAt(t, p.URL), &skillsharing.FollowOptions{ExecutionID: runID}, new(skillsharing.Stats))
 	if e != nil || r.State != run.Completed {
 		t.Errorf("%+v", e)
 	}
 	p, c = newAsker(t, "GET /status/"+runID, stalls(`{"execution_id"`))
 	c.Limits.BodyTimeout = timeout
-	_, e = c.Follow(ctx, skillAt(t, p.URL), &skillsharing.Awaited{ExecutionID: runID, Resumed: true, Until: time.Now()}, new(skillsharing.Effort))
+	_, e = c.Follow(ctx, skillAt(t, p.URL), &skillsharing.FollowOptions{ExecutionID: runID, Resumed: true, Until: time.Now()}, new(skillsharing.Stats))
 	wantStalled(t, e, run.ExecutedYes)
 	if n := len(p.requests()); n != 1 || e.ExecutionID != runID {
 		t.Errorf("%+v after %d requests", e, n)

@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -28,30 +28,30 @@ func problem(tb testing.TB, err error) *run.Failure {
 }
 
 func TestParseDescriptor(t *testing.T) {
-	d, err := skillsharing.ParseDescriptor(edited(t, forecast, `/tags=["weather"]`, `/inputs/0/default=null`, `/endpoint/timeout_ms=1500.5`, `/x_new={"b":[1, 2]}`, `/endpoint/x=1`))
+	d, err := document.ParseDescriptor(edited(t, forecast, `/tags=["weather"]`, `/inputs/0/default=null`, `/endpoint/timeout_ms=1500.5`, `/x_new={"b":[1, 2]}`, `/endpoint/x=1`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &skillsharing.Descriptor{
-		Protocol:       skillsharing.ProtocolVersion{Version: "1.0.0", ChangelogURL: "https://example.com/changelog"},
+	want := &document.Descriptor{
+		Protocol:       document.ProtocolVersion{Version: "1.0.0", ChangelogURL: "https://example.com/changelog"},
 		ID:             "acme/forecast",
 		Name:           "Forecast",
 		Version:        "2.1.0",
-		CapabilityType: skillsharing.API,
+		CapabilityType: document.API,
 		Description:    "Tells the weather.",
-		Provider:       skillsharing.Provider{Name: "Acme Weather", URL: "https://acme.example", Contact: "ops@acme.example"},
-		Endpoint: skillsharing.Endpoint{
+		Provider:       document.Provider{Name: "Acme Weather", URL: "https://acme.example", Contact: "ops@acme.example"},
+		Endpoint: document.Endpoint{
 			URL: "https://api.acme.example/forecast", Method: "POST", ContentType: "application/json",
 			StatusURL: "https://api.acme.example/status/{execution_id}", ResultURL: "https://api.acme.example/result/{execution_id}",
 			TimeoutMS: 1500.5, Unknown: jsontext.Value(`{"x":1}`),
 		},
-		Inputs: []skillsharing.Parameter{
+		Inputs: []document.Parameter{
 			{Name: "location", Type: "string", Description: "A city.", Required: true, Default: jsontext.Value("null")},
 			{Name: "days", Type: "number", Description: "How many.", Default: jsontext.Value("7")},
 		},
-		Output:  skillsharing.Output{ContentType: "application/json"},
-		Auth:    skillsharing.Auth{Type: skillsharing.AuthNone},
-		Access:  skillsharing.Public,
+		Output:  document.Output{ContentType: "application/json"},
+		Auth:    document.Auth{Type: document.AuthNone},
+		Access:  document.Public,
 		Tags:    []string{"weather"},
 		Unknown: jsontext.Value(`{"x_new":{"b":[1,2]}}`),
 	}
@@ -84,7 +84,7 @@ func TestParseDescriptorJudgesTheVersionFirst(t *testing.T) {
 		{"the same MAJOR", string(edited(t, forecast, `/protocol/version="1.9.0"`, `-/id`)), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := skillsharing.ParseDescriptor([]byte(c.doc))
+			_, err := document.ParseDescriptor([]byte(c.doc))
 			e := problem(t, err)
 			if e.Phase != run.PhaseDescriptor || e.By != run.Bridge || e.Executed != run.ExecutedNo {
 				t.Errorf("got %+v", e)
@@ -104,13 +104,13 @@ func TestParseDescriptorJudgesTheVersionFirst(t *testing.T) {
 			}
 		})
 	}
-	if _, err := skillsharing.ParseDescriptor(edited(t, forecast, `/protocol/version="0.3.0"`)); err != nil {
+	if _, err := document.ParseDescriptor(edited(t, forecast, `/protocol/version="0.3.0"`)); err != nil {
 		t.Errorf("older MAJOR: %v", err)
 	}
 }
 
 func TestParseErrorListsTheViolations(t *testing.T) {
-	_, err := skillsharing.ParseDescriptor(edited(t, forecast, `/access="x"`, `-/name`, `-/id`))
+	_, err := document.ParseDescriptor(edited(t, forecast, `/access="x"`, `-/name`, `-/id`))
 	e := problem(t, err)
 	if want := "Invalid SkillDescriptor document: /access must be equal to one of the allowed values (and 2 more violations)"; e.Message != want {
 		t.Errorf("message %q, want %q", e.Message, want)
@@ -120,25 +120,25 @@ func TestParseErrorListsTheViolations(t *testing.T) {
 		t.Errorf("details %s, want %s", skillsprotocol.Details(e), want)
 	}
 
-	_, err = skillsharing.ParseDescriptor([]byte("<html>"))
+	_, err = document.ParseDescriptor([]byte("<html>"))
 	if e := problem(t, err); !strings.HasPrefix(e.Message, "Invalid SkillDescriptor document: the document is not JSON: ") {
 		t.Errorf("message %q", e.Message)
 	}
 }
 
 func TestParseIndex(t *testing.T) {
-	index, err := skillsharing.ParseIndex([]byte("\ufeff" + acmeIndex))
+	index, err := document.ParseIndex([]byte("\ufeff" + acmeIndex))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(index.Skills) != 2 || index.Provider.Name != "Acme" || index.Skills[1].ID != "acme/translate" || index.Skills[1].Access != skillsharing.Restricted || index.Skills[1].CapabilityType != skillsharing.Task {
+	if len(index.Skills) != 2 || index.Provider.Name != "Acme" || index.Skills[1].ID != "acme/translate" || index.Skills[1].Access != document.Restricted || index.Skills[1].CapabilityType != document.Task {
 		t.Errorf("got %+v", index)
 	}
-	if _, err := skillsharing.ParseIndex(edited(t, acmeIndex, `/protocol/version="7.0.0"`, `/new=[]`)); err != nil {
+	if _, err := document.ParseIndex(edited(t, acmeIndex, `/protocol/version="7.0.0"`, `/new=[]`)); err != nil {
 		t.Errorf("newer MAJOR: %v", err)
 	}
 	for _, edit := range []string{`/skills/1/id="acme/forecast"`, `/skills/1/access="x"`, `-/protocol`, `=[]`, `/provider/contact=1`} {
-		index, err := skillsharing.ParseIndex(edited(t, acmeIndex, edit))
+		index, err := document.ParseIndex(edited(t, acmeIndex, edit))
 		if e := problem(t, err); index != nil || e.Kind != run.InvalidDocument || e.Phase != run.PhaseDiscovery || e.By != run.Bridge || e.Executed != run.ExecutedNo {
 			t.Errorf("%s: got %+v, %+v", edit, index, e)
 		}
@@ -151,7 +151,7 @@ func TestParseRegistry(t *testing.T) {
 	for name, doc := range map[string]string{
 		"index": acmeIndex, "array": list, "object": `{"skills":` + list + `,"total":2}`, "with other members of any kind": `{"protocol":2,"provider":"x","skills":` + list + `}`,
 	} {
-		index, err := skillsharing.ParseRegistry([]byte(doc))
+		index, err := document.ParseRegistry([]byte(doc))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -163,17 +163,17 @@ func TestParseRegistry(t *testing.T) {
 	for doc, want := range map[string]string{
 		`{}`: "/skills must be an array of index entries", `{"skills":{}}`: "/skills must be an array of index entries",
 		`7`: "the document must be an array of index entries", `null`: "the document must be an array of index entries",
-		``:                          "the document is not JSON: unexpected EOF",
+		``:                          "the document is empty",
 		`{"skills":[],"skills":[]}`: "/skills must not appear twice in one object",
 	} {
-		_, err := skillsharing.ParseRegistry([]byte(doc))
+		_, err := document.ParseRegistry([]byte(doc))
 		place, rest, _ := strings.Cut(want, ", (")
 		e := problem(t, err)
 		if e.Kind != run.InvalidDocument || e.Phase != run.PhaseDiscovery || !strings.HasPrefix(e.Message, "Invalid registry document: "+place) || !strings.HasSuffix(e.Message, rest) {
 			t.Errorf("%.60s: got %v, want %s", doc, e, want)
 		}
 	}
-	if index, err := skillsharing.ParseRegistry([]byte(`[]`)); err != nil || len(index.Skills) != 0 {
+	if index, err := document.ParseRegistry([]byte(`[]`)); err != nil || len(index.Skills) != 0 {
 		t.Errorf("empty: %+v, %v", index, err)
 	}
 }
@@ -200,7 +200,7 @@ func TestParseRegistryLeavesOut(t *testing.T) {
 		"[" + strings.Repeat(`7,`, 5000) + list[1:]:                                              {[]string{first, second}, "", "/0 must be an object", 5000},
 		`{"skills":[` + strings.Repeat(`{"id":"a/b"},`, 500) + list[1:len(list)-1] + `],"x":[]}`: {[]string{first, second}, "a/b", "/skills/0/access is required", 500},
 	} {
-		index, err := skillsharing.ParseRegistry([]byte(doc))
+		index, err := document.ParseRegistry([]byte(doc))
 		if err != nil {
 			t.Errorf("%.60s: %v", doc, err)
 			continue
@@ -221,7 +221,7 @@ func TestSerialize(t *testing.T) {
 		`/tags=[]`, `/inputs/0/default=null`, `/inputs/1/default={"a": [1, 2], "b": "A"}`, `/inputs/0/schema={"type":"string","enum":["\u00e9"]}`, `/x={"deep":[{}, [], 1e3]}`, `/endpoint/y="<&>"`,
 		`/endpoint/retry={"max_attempts":3,"backoff_ms":250,"z":1}`, `/auth={"type":"oauth2","oauth2":`+oauth2Object+`,"custom":`+customObject+`,"header":"X-Key"}`)
 	for _, doc := range []string{forecast, string(rich), strings.Replace(forecast, `"default": 7`, `"default": 12345678901234567890123, "odd": "\u0041\/"`, 1)} {
-		d, err := skillsharing.ParseDescriptor([]byte(doc))
+		d, err := document.ParseDescriptor([]byte(doc))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +229,7 @@ func TestSerialize(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := skillsharing.ParseDescriptor(text)
+		again, err := document.ParseDescriptor(text)
 		if err != nil {
 			t.Fatalf("%v in %s", err, text)
 		}
@@ -241,7 +241,7 @@ func TestSerialize(t *testing.T) {
 		}
 	}
 
-	d, err := skillsharing.ParseDescriptor([]byte(forecast))
+	d, err := document.ParseDescriptor([]byte(forecast))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // preference is the wish that a provider answers when a run has ended, rather than
@@ -46,16 +48,16 @@ func prefer(header http.Header, wait time.Duration) {
 
 // notePreference learns from an answer to a request with the wish. It reports
 // whether it was fulfilled.
-func (c *Client) notePreference(ctx context.Context, a *answer) bool {
-	if a.status >= http.StatusBadRequest {
+func (c *Client) notePreference(ctx context.Context, a *exchange.Answer) bool {
+	if a.Status >= http.StatusBadRequest {
 		return false // it is about something else
 	}
-	if applied(a.header) {
+	if applied(a.Header) {
 		c.preference.ignored.Store(0)
 		return true
 	}
 	if c.preference.ignored.Add(1) == maxIgnored {
-		c.Observer.Notice(ctx, &Notice{
+		c.Observer.Notice(ctx, &exchange.Notice{
 			Level: slog.LevelInfo, Source: c.Source,
 			Message: "the provider does not say Preference-Applied: it is not asked to wait any more (prefer_wait)",
 		})

@@ -74,7 +74,7 @@ func TestPreferWait(t *testing.T) {
 				client.PreferWait = 20 * sec
 				ctx, cancel := context.WithTimeout(t.Context(), c.timeout)
 				defer cancel()
-				r, e := client.Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort))
+				r, e := client.Follow(ctx, skillAt(t, acme), &skillsharing.FollowOptions{ExecutionID: runID}, new(skillsharing.Stats))
 				if e != nil || r.State != run.Completed {
 					t.Fatalf("%+v, %v", r, e)
 				}
@@ -96,7 +96,7 @@ func TestPreferWaitUntil(t *testing.T) {
 		client := newClient(t, acme, p)
 		client.PreferWait = 20 * sec
 		start := time.Now()
-		r, e := client.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID, Until: start.Add(5 * sec)}, new(skillsharing.Effort))
+		r, e := client.Follow(t.Context(), skillAt(t, acme), &skillsharing.FollowOptions{ExecutionID: runID, Until: start.Add(5 * sec)}, new(skillsharing.Stats))
 		if e != nil || r.State != run.Working || time.Since(start) != 5*sec || p.wishes[0] != "wait=4" {
 			t.Errorf("%+v, %v after %v, %q", r, e, time.Since(start), p.wishes)
 		}
@@ -142,7 +142,7 @@ func TestIgnoredWishesAreCounted(t *testing.T) {
 				wishes := ""
 				for i := range 2 {
 					before := len(transport.asked)
-					if _, e := client.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort)); e != nil {
+					if _, e := client.Follow(t.Context(), skillAt(t, acme), &skillsharing.FollowOptions{ExecutionID: runID}, new(skillsharing.Stats)); e != nil {
 						t.Fatal(e)
 					}
 					if i > 0 {

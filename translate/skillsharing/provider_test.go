@@ -23,6 +23,10 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // provider is a real server that answers as a test says and remembers what it
@@ -245,24 +249,24 @@ const (
 // watcher is an Observer that remembers.
 type watcher struct {
 	mu        sync.Mutex
-	exchanges []skillsharing.Exchange
-	notices   []skillsharing.Notice
+	exchanges []exchange.Exchange
+	notices   []exchange.Notice
 }
 
-func (w *watcher) Exchange(_ context.Context, e *skillsharing.Exchange) {
+func (w *watcher) Exchange(_ context.Context, e *exchange.Exchange) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.exchanges = append(w.exchanges, *e)
 }
 
-func (w *watcher) Notice(_ context.Context, n *skillsharing.Notice) {
+func (w *watcher) Notice(_ context.Context, n *exchange.Notice) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.notices = append(w.notices, *n)
 }
 
 // attribute is one of a notice's.
-func attribute(n skillsharing.Notice, name string) string {
+func attribute(n exchange.Notice, name string) string {
 	for _, a := range n.Attrs {
 		if a.Key == name {
 			return a.Value.String()
@@ -276,16 +280,16 @@ type keyed struct {
 	mu      sync.Mutex
 	key     string
 	more    []string // further secrets
-	types   []skillsharing.AuthType
+	types   []document.AuthType
 	err     error
-	applied []skillsharing.Authentication
+	applied []credential.Authentication
 }
 
-func (k *keyed) Suits(auth *skillsharing.Auth) bool {
+func (k *keyed) Supports(auth *document.Auth) bool {
 	return auth == nil || k.types == nil || slices.Contains(k.types, auth.Type)
 }
 
-func (k *keyed) Authenticate(_ context.Context, a *skillsharing.Authentication) error {
+func (k *keyed) Authenticate(_ context.Context, a *credential.Authentication) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.applied = append(k.applied, *a)
@@ -308,7 +312,7 @@ type renewing struct {
 
 var errNoToken = errors.New("the token endpoint wants more than this")
 
-func (r *renewing) Renew(_ context.Context, a *skillsharing.Authentication) (bool, error) {
+func (r *renewing) Renew(_ context.Context, a *credential.Authentication) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a.Request == nil {
@@ -334,15 +338,17 @@ func newClient(tb testing.TB, origin string, transport http.RoundTripper, trust 
 	if err != nil {
 		tb.Fatal(err)
 	}
-	audience, err := skillsharing.NewAudience(u, trust)
+	audience, err := credential.NewAllowedHosts(u, trust)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return &skillsharing.Client{
-		Source: "acme", Origin: u, Audience: audience, Transport: transport,
+		Reader: discovery.Reader{Sender: exchange.Sender{
+			Source: "acme", Origin: u, AllowedHosts: audience, Transport: transport,
+			MaxResponseSize: 1 << 20, Limits: document.DefaultLimits(), AllowHTTP: true, Observer: new(watcher),
+		}},
 		Caller: skillsharing.Caller{ID: "edge-1", Type: "service"}, Priority: skillsharing.PriorityNormal,
-		Polling:         skillsharing.Polling{Plan: polling.Backoff{Initial: 500 * time.Millisecond, Longest: 5 * time.Second}},
-		MaxResponseSize: 1 << 20, Limits: skillsharing.DefaultLimits(), AllowHTTP: true, Observer: new(watcher),
+		Polling: skillsharing.Polling{Plan: polling.Backoff{Initial: 500 * time.Millisecond, Longest: 5 * time.Second}},
 	}
 }
 
@@ -358,7 +364,7 @@ func newTransport(tb testing.TB) *http.Transport {
 const acme = "https://acme.example"
 
 // skillAt makes a skill whose URLs are all below a base, with edits.
-func skillAt(tb testing.TB, base string, edits ...string) *skillsharing.Skill {
+func skillAt(tb testing.TB, base string, edits ...string) *discovery.Skill {
 	tb.Helper()
 	edits = append([]string{
 		"/endpoint/url=" + quote(base+"/run"),
@@ -370,7 +376,7 @@ func skillAt(tb testing.TB, base string, edits ...string) *skillsharing.Skill {
 		source = strings.TrimPrefix(edits[i], "source=")
 		edits = slices.Delete(edits, i, i+1)
 	}
-	skill, err := skillsharing.NewSkill(edited(tb, forecast, edits...), parseURL(tb, source))
+	skill, err := discovery.NewSkill(edited(tb, forecast, edits...), parseURL(tb, source))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -378,8 +384,8 @@ func skillAt(tb testing.TB, base string, edits ...string) *skillsharing.Skill {
 }
 
 // submit invokes a skill with no arguments to speak of.
-func submit(ctx context.Context, c *skillsharing.Client, s *skillsharing.Skill) (*skillsharing.Response, *run.Failure, skillsharing.Effort) {
-	var effort skillsharing.Effort
+func submit(ctx context.Context, c *skillsharing.Client, s *discovery.Skill) (*document.Response, *run.Failure, skillsharing.Stats) {
+	var effort skillsharing.Stats
 	r, e := c.Submit(ctx, s, &skillsharing.Invocation{Inputs: []byte(`{"location":"Tokyo"}`), TraceID: "t1", Timeout: time.Second}, &effort)
 	return r, e, effort
 }

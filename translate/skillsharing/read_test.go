@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -60,7 +60,7 @@ func TestReadScrubsTheHeader(t *testing.T) {
 	if e != nil {
 		t.Fatal(e)
 	}
-	fault := skillsharing.CheckDescriptorType(r.Header)
+	fault := discovery.CheckDescriptorType(r.Header)
 	if text := fault.Message + string(skillsprotocol.Details(fault)); strings.Contains(text, key) || !strings.Contains(text, "text/[redacted]") {
 		t.Errorf("got %s", text)
 	}

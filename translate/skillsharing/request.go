@@ -11,6 +11,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // Caller identifies who invokes skills (section 5.3). Credentials never travel in it.
@@ -50,12 +53,12 @@ type requestOptions struct {
 }
 
 // skillRequest makes an authenticated request to one of a skill's URLs.
-func (c *Client) skillRequest(ctx context.Context, s *Skill, phase run.Phase, method string, u *url.URL, body []byte, options requestOptions) (*outgoing, *run.Failure) {
-	header := sharedHeader
+func (c *Client) skillRequest(ctx context.Context, s *discovery.Skill, phase run.Phase, method string, u *url.URL, body []byte, options requestOptions) (*exchange.Request, *run.Failure) {
+	header := exchange.SharedHeader
 	if body != nil {
-		header = s.headerWithBody
+		header = s.HeaderWithBody
 	}
-	if s.needsCredential() || options != (requestOptions{}) { // which will be added
+	if s.NeedsCredential() || options != (requestOptions{}) { // which will be added
 		header = header.Clone()
 	}
 	if options.wait > 0 {
@@ -64,22 +67,30 @@ func (c *Client) skillRequest(ctx context.Context, s *Skill, phase run.Phase, me
 	if options.traceParent != "" {
 		header["Traceparent"] = []string{options.traceParent}
 	}
-	if e := c.permitted(ctx, u, run.PhaseInvoke); e != nil {
+	if e := c.Permitted(ctx, u, run.PhaseInvoke); e != nil {
 		return nil, e
 	}
-	req := c.request(ctx, phase, method, u, c.ofSkill(s), header, body)
+	req := c.NewRequest(ctx, phase, method, u, c.ofSkill(s), header, body)
 	return req, c.authenticate(ctx, s, &req.Request, body)
+}
+
+// ofSkill is the identity of the requests that a descriptor asks for.
+func (c *Client) ofSkill(s *discovery.Skill) exchange.Identity {
+	if c.Anonymous {
+		return exchange.Identity{}
+	}
+	return exchange.Identity{Hosts: c.AllowedHosts, Descriptor: s}
 }
 
 // invocation builds the URL and body of an invocation: an InvocationRequest, or
 // the inputs in the query where the method has no body.
-func (c *Client) invocation(s *Skill, inv *Invocation) (*url.URL, []byte, error) {
+func (c *Client) invocation(s *discovery.Skill, inv *Invocation) (*url.URL, []byte, error) {
 	inputs := inv.Inputs
 	if inputs == nil {
 		inputs = jsontext.Value("{}")
 	}
-	if !s.sendsBody() {
-		u, err := withQuery(s.endpoint, inputs)
+	if !s.SendsBody() {
+		u, err := withQuery(s.InvokeURL, inputs)
 		return u, nil, err
 	}
 	body := make([]byte, 0, len(inputs)+len(s.ID)+len(c.Caller.ID)+256)
@@ -97,7 +108,7 @@ func (c *Client) invocation(s *Skill, inv *Invocation) (*url.URL, []byte, error)
 	body = appendString(body, string(c.Priority))
 	body = append(body, `,"timeout_ms":`...)
 	body = strconv.AppendInt(body, max(1, inv.Timeout.Milliseconds()), 10)
-	return s.endpoint, append(body, "}}"...), nil
+	return s.InvokeURL, append(body, "}}"...), nil
 }
 
 // appendString appends a JSON string. What can't be encoded is replaced.
@@ -129,7 +140,7 @@ func withQuery(u *url.URL, inputs jsontext.Value) (*url.URL, error) {
 		if taken {
 			continue
 		}
-		plain, ok := text(value)
+		plain, ok := document.Text(value)
 		if !ok {
 			value = value.Clone()
 			if err := value.Compact(jsontext.AllowDuplicateNames(true)); err != nil {

@@ -3,18 +3,16 @@ package skillsharing
 import (
 	"context"
 	"errors"
-	"math"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // failedAttempt is why one request did not start a run, and whether it can have
@@ -42,18 +40,18 @@ const (
 
 // retryDelay says whether another attempt is in order after the given number of
 // attempts, and how long to wait before.
-func (s *Skill) retryDelay(f *failedAttempt, attempts int) (time.Duration, bool) {
+func retryDelay(s *discovery.Skill, f *failedAttempt, attempts int) (time.Duration, bool) {
 	if f.Refused != "" || f.Expired() && f.By == run.Bridge {
 		return 0, false
 	}
-	if _, open := errors.AsType[*circuitOpenError](f.Cause); open {
+	if _, open := errors.AsType[*exchange.CircuitOpenError](f.Cause); open {
 		return 0, false
 	}
 	neverWritten := f.neverWritten()
 	limit, initial := 1, dialRetryDelay
-	if consent := s.Endpoint.Retry; consent != nil && (neverWritten || s.mayRepeat(f)) {
+	if consent := s.Endpoint.Retry; consent != nil && (neverWritten || mayRepeat(s, f)) {
 		limit = int(min(consent.MaxAttempts, maxAttempts))
-		initial = max(milliseconds(consent.BackoffMS), minRetryDelay)
+		initial = max(document.Milliseconds(consent.BackoffMS), minRetryDelay)
 	}
 	if neverWritten {
 		limit = max(limit, dialAttempts)
@@ -70,7 +68,7 @@ func (s *Skill) retryDelay(f *failedAttempt, attempts int) (time.Duration, bool)
 
 // mayRepeat reports whether a provider's consent covers this failure: its answer
 // said that it was too busy, or the method is idempotent (RFC 9110, section 9.2.2).
-func (s *Skill) mayRepeat(f *failedAttempt) bool {
+func mayRepeat(s *discovery.Skill, f *failedAttempt) bool {
 	if slices.Contains([]int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable}, f.HTTPStatus) {
 		return f.Kind == run.RateLimited || f.Kind == run.Unreachable
 	}
@@ -107,60 +105,3 @@ func sleep(ctx context.Context, d time.Duration) bool {
 		return true
 	}
 }
-
-// milliseconds converts a document's number, which may be anything, to a
-// duration that does not overflow.
-func milliseconds(ms float64) time.Duration {
-	if math.IsNaN(ms) || ms <= 0 {
-		return 0
-	}
-	return time.Duration(min(ms, float64(math.MaxInt64/int64(time.Millisecond)/2)) * float64(time.Millisecond))
-}
-
-// suggestedDelay is when to try again at the earliest, by the provider or the bridge; 0:
-// neither says.
-func suggestedDelay(f *run.Failure) time.Duration {
-	retry := f.Says().Retry
-	switch {
-	case retry == nil && f.Retry != nil:
-		return f.Retry.After
-	case retry.Kind() != '{':
-		return 0
-	}
-	var r struct {
-		Delay jsontext.Value `json:"suggested_delay_ms"`
-	}
-	if err := json.Unmarshal(retry, &r); err != nil || r.Delay.Kind() != '0' {
-		return 0
-	}
-	ms, err := strconv.ParseFloat(string(r.Delay), 64)
-	if err != nil {
-		return 0
-	}
-	return min(milliseconds(ms), maxRetryAfter)
-}
-
-// maxRetryAfter bounds what a provider can ask for.
-const maxRetryAfter = 24 * time.Hour
-
-// retryAfter reads the field of RFC 9110, section 10.2.3: seconds or a date.
-// 0 if there is none that makes sense.
-func retryAfter(h http.Header) time.Duration {
-	value := strings.TrimSpace(h.Get("Retry-After"))
-	if value == "" {
-		return 0
-	}
-	if strings.Trim(value, "0123456789") == "" {
-		seconds, _ := strconv.ParseUint(value, 10, 32) // the largest there is if that is out of range
-		return min(time.Duration(seconds)*time.Second, maxRetryAfter)
-	}
-	date, err := http.ParseTime(value)
-	if err != nil {
-		return 0
-	}
-	return min(max(0, time.Until(date)), maxRetryAfter)
-}
-
-// RetryAfter reads the field of RFC 9110, section 10.2.3. It is 0 if there is none
-// that makes sense.
-func RetryAfter(h http.Header) time.Duration { return retryAfter(h) }

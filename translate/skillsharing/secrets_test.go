@@ -10,6 +10,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -105,7 +106,7 @@ func TestSecretsAreScrubbedEverywhere(t *testing.T) {
 			return e
 		}},
 		{"failed run", func() *run.Failure {
-			return client().RunError(s, &skillsharing.Response{State: run.Failed, Error: &skillsharing.RunError{
+			return client().RunError(s, &document.Response{State: run.Failed, Error: &document.RunError{
 				Code: "BAD_k-123", Message: "bad k-123", Details: jsontext.Value(rejected), Retry: jsontext.Value(rejected),
 			}})
 		}},

@@ -11,10 +11,15 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// Effort is what a run takes.
-type Effort struct {
+// Stats is what a run takes.
+type Stats struct {
 	Attempts int // requests to the invocation endpoint
 	Polls    int // requests to the status and result URLs
 
@@ -29,7 +34,7 @@ type Effort struct {
 // the last. It repeats the request only where nothing can have been executed,
 // or where the provider consents and the method allows it. It does not wait for
 // the run.
-func (c *Client) Submit(ctx context.Context, s *Skill, inv *Invocation, effort *Effort) (*Response, *run.Failure) {
+func (c *Client) Submit(ctx context.Context, s *discovery.Skill, inv *Invocation, stats *Stats) (*document.Response, *run.Failure) {
 	if e := c.judgeURLs(ctx, s); e != nil {
 		return nil, c.finish(s, e)
 	}
@@ -40,10 +45,10 @@ func (c *Client) Submit(ctx context.Context, s *Skill, inv *Invocation, effort *
 			Executed: run.ExecutedNo, Argument: &run.Argument{Reason: run.WrongSchema},
 		})
 	}
-	var call *spending
-	defer func() { call.end() }()
+	var call *exchange.Spending
+	defer func() { call.End() }()
 	renewed, executed := false, run.ExecutedNo
-	fail := func(e *run.Failure) (*Response, *run.Failure) {
+	fail := func(e *run.Failure) (*document.Response, *run.Failure) {
 		if executed == run.ExecutedMaybe { // by an earlier attempt
 			e.Executed = run.ExecutedMaybe
 		}
@@ -53,22 +58,22 @@ func (c *Client) Submit(ctx context.Context, s *Skill, inv *Invocation, effort *
 		wait := c.preferredWait(ctx, inv.Until)
 		start := time.Now()
 		req, e := c.skillRequest(ctx, s, run.PhaseInvoke, s.Endpoint.Method, u, body, requestOptions{wait, inv.TraceParent})
-		if s.needsCredential() {
-			effort.Credentials += time.Since(start)
+		if s.NeedsCredential() {
+			stats.Credentials += time.Since(start)
 		}
 		if e != nil {
 			return fail(e)
 		}
 		preventReplay(&req.Request)
 		if call == nil {
-			call = &req.first
-			c.RetryBudget.begin(call)
+			call = &req.First
+			c.RetryBudget.Begin(call)
 		}
-		req.call = call
-		effort.Attempts++
+		req.Call = call
+		stats.Attempts++
 		r, failed := c.submitOnce(ctx, s, req, wait > 0)
-		if again := int(req.sent.Load()) - 1; again > 0 { // by the transport
-			effort.Attempts += again
+		if again := int(req.Sent.Load()) - 1; again > 0 { // by the transport
+			stats.Attempts += again
 			attempt += again
 		}
 		if failed == nil {
@@ -88,8 +93,8 @@ func (c *Client) Submit(ctx context.Context, s *Skill, inv *Invocation, effort *
 				continue
 			}
 		}
-		delay, ok := s.retryDelay(failed, attempt)
-		if !ok || !failed.neverWritten() && !call.mayRepeat() || !pause(ctx, delay) {
+		delay, ok := retryDelay(s, failed, attempt)
+		if !ok || !failed.neverWritten() && !call.MayRepeat() || !pause(ctx, delay) {
 			return fail(failed.Failure)
 		}
 	}
@@ -110,47 +115,47 @@ func preventReplay(req *http.Request) {
 }
 
 // submitOnce makes one attempt.
-func (c *Client) submitOnce(ctx context.Context, s *Skill, req *outgoing, preferred bool) (*Response, *failedAttempt) {
-	a, err := c.exchange(run.PhaseInvoke, req)
+func (c *Client) submitOnce(ctx context.Context, s *discovery.Skill, req *exchange.Request, preferred bool) (*document.Response, *failedAttempt) {
+	a, err := c.Send(run.PhaseInvoke, req)
 	if err != nil {
-		failed, ok := errors.AsType[*exchangeError](err)
-		written := ok && failed.written
+		failed, ok := errors.AsType[*exchange.ExchangeError](err)
+		written := ok && failed.Written
 		if ctx.Err() != nil {
 			executed := run.ExecutedNo
 			if written {
 				executed = run.ExecutedMaybe
 			}
-			return nil, &failedAttempt{Failure: interrupted(ctx, run.PhaseInvoke, "", executed), written: written}
+			return nil, &failedAttempt{Failure: document.Interrupted(ctx, run.PhaseInvoke, "", executed), written: written}
 		}
-		return nil, &failedAttempt{Failure: c.unreachable(err, run.PhaseInvoke, req.URL, ""), dropped: true, written: written}
+		return nil, &failedAttempt{Failure: c.Unreachable(err, run.PhaseInvoke, req.URL, ""), dropped: true, written: written}
 	}
 	if preferred {
 		c.notePreference(ctx, a)
 	}
-	r, e := c.judge(a, asked{phase: run.PhaseInvoke, skillID: s.ID, followable: s.Followable()})
+	r, e := c.Judge(a, document.Asked{Phase: run.PhaseInvoke, SkillID: s.ID, Followable: s.Followable()})
 	if e != nil {
-		return nil, &failedAttempt{Failure: e, written: true, after: max(retryAfter(a.header), suggestedDelay(e))}
+		return nil, &failedAttempt{Failure: e, written: true, after: max(exchange.RetryAfter(a.Header), exchange.SuggestedDelay(e))}
 	}
-	if c.scrubText(r.ExecutionID) != r.ExecutionID {
+	if c.ScrubText(r.ExecutionID) != r.ExecutionID {
 		return nil, &failedAttempt{written: true, Failure: &run.Failure{
 			Kind: run.ProviderFault, Message: "The provider answered with an execution id that contains the bridge's credential.",
-			Phase: run.PhaseInvoke, By: run.Bridge, HTTPStatus: a.status, Executed: run.ExecutedMaybe,
+			Phase: run.PhaseInvoke, By: run.Bridge, HTTPStatus: a.Status, Executed: run.ExecutedMaybe,
 		}}
 	}
 	if r.SkillID != "" && r.SkillID != s.ID {
-		c.Observer.Notice(ctx, &Notice{
+		c.Observer.Notice(ctx, &exchange.Notice{
 			Level: slog.LevelDebug, Source: c.Source, Message: "the provider answered an invocation under another skill_id",
-			Attrs: []slog.Attr{slog.String("skill_id", s.ID), slog.String("answered", clip(c.scrubText(r.SkillID), 200))},
+			Attrs: []slog.Attr{slog.String("skill_id", s.ID), slog.String("answered", safetext.Clip(c.ScrubText(r.SkillID), 200))},
 		})
 	}
 	return r, nil
 }
 
 // finish completes an error with what is known of the skill, and removes secrets.
-func (c *Client) finish(s *Skill, e *run.Failure) *run.Failure {
+func (c *Client) finish(s *discovery.Skill, e *run.Failure) *run.Failure {
 	e.SkillID = s.ID
-	e.URL = cmp.Or(s.loggedURL(e.Phase), e.URL)
-	s.completeDemand(e)
-	scrub(e, c.Credentials, c.DiscoveryCredentials)
+	e.URL = cmp.Or(s.LoggedURL(e.Phase), e.URL)
+	completeDemand(s, e)
+	credential.ScrubFailure(e, c.Credentials, c.DiscoveryCredentials)
 	return e
 }

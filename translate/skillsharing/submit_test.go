@@ -22,6 +22,8 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -42,14 +44,14 @@ func TestSubmitSendsAnInvocationRequest(t *testing.T) {
 		client := newClient(t, p.URL, newTransport(t))
 		client.Caller = skillsharing.Caller{ID: `"edge"\`, Type: "über\xff"}
 		client.Priority = skillsharing.PriorityHigh
-		effort := skillsharing.Effort{Attempts: 5}
+		effort := skillsharing.Stats{Attempts: 5}
 		r, e := client.Submit(t.Context(), skillAt(t, p.URL, edits...), &skillsharing.Invocation{
 			Inputs: []byte(inputs), TraceID: "4bf92f3577b34da6a3ce929d0e0e4736", Timeout: 12345678 * time.Microsecond,
 		}, &effort)
 		if e != nil {
 			t.Fatal(e)
 		}
-		if r.State != run.Accepted || r.ExecutionID != runID || effort != (skillsharing.Effort{Attempts: 6}) {
+		if r.State != run.Accepted || r.ExecutionID != runID || effort != (skillsharing.Stats{Attempts: 6}) {
 			t.Errorf("%+v with %+v", r, effort)
 		}
 		seen := p.requests()
@@ -79,7 +81,7 @@ func wantSameHeader(tb testing.TB, got, want http.Header) {
 func TestSubmitWithoutArguments(t *testing.T) {
 	p := newProvider(t)
 	p.on("POST /run", answers(202, accepts))
-	if _, e := newClient(t, p.URL, newTransport(t)).Submit(t.Context(), skillAt(t, p.URL), &skillsharing.Invocation{}, new(skillsharing.Effort)); e != nil {
+	if _, e := newClient(t, p.URL, newTransport(t)).Submit(t.Context(), skillAt(t, p.URL), &skillsharing.Invocation{}, new(skillsharing.Stats)); e != nil {
 		t.Fatal(e)
 	}
 	if body := p.requests()[0].body; !strings.Contains(body, `"inputs":{},`) || !jsontext.Value(body).IsValid() {
@@ -105,7 +107,7 @@ func TestSubmitSendsAQuery(t *testing.T) {
 			s := skillAt(t, p.URL, "/endpoint/method="+quote(method), "/endpoint/url="+quote(p.URL+c.url))
 			client := newClient(t, p.URL, newTransport(t))
 			for range 2 { // the skill itself is not changed
-				if _, e := client.Submit(t.Context(), s, &skillsharing.Invocation{Inputs: []byte(c.inputs), TraceID: "t1"}, new(skillsharing.Effort)); e != nil {
+				if _, e := client.Submit(t.Context(), s, &skillsharing.Invocation{Inputs: []byte(c.inputs), TraceID: "t1"}, new(skillsharing.Stats)); e != nil {
 					t.Fatal(e)
 				}
 			}
@@ -240,9 +242,9 @@ func TestSubmitIsNotRepeatedOnAUsedConnection(t *testing.T) {
 // inDeclaredHeader are credentials that go where the descriptor says.
 type inDeclaredHeader struct{}
 
-func (inDeclaredHeader) Suits(*skillsharing.Auth) bool { return true }
-func (inDeclaredHeader) Secrets() []string             { return nil }
-func (inDeclaredHeader) Authenticate(_ context.Context, a *skillsharing.Authentication) error {
+func (inDeclaredHeader) Supports(*document.Auth) bool { return true }
+func (inDeclaredHeader) Secrets() []string            { return nil }
+func (inDeclaredHeader) Authenticate(_ context.Context, a *credential.Authentication) error {
 	a.Request.Header.Set(a.Auth.Header, "k-123")
 	return nil
 }
@@ -515,7 +517,7 @@ func TestSubmitRenewsOnce(t *testing.T) {
 	unreachable := &run.Failure{Kind: run.Unreachable, Message: "The token endpoint is down.", Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo}
 	for _, c := range []struct {
 		name     string
-		creds    skillsharing.Credentials
+		creds    credential.Credentials
 		auth     string
 		answers  []http.HandlerFunc
 		requests []string // the keys sent
@@ -614,9 +616,9 @@ func TestSubmitDoesNotShareURLs(t *testing.T) {
 // vandal are credentials that do what they must not.
 type vandal struct{}
 
-func (vandal) Suits(*skillsharing.Auth) bool { return true }
-func (vandal) Secrets() []string             { return nil }
-func (vandal) Authenticate(_ context.Context, a *skillsharing.Authentication) error {
+func (vandal) Supports(*document.Auth) bool { return true }
+func (vandal) Secrets() []string            { return nil }
+func (vandal) Authenticate(_ context.Context, a *credential.Authentication) error {
 	a.Request.URL.RawQuery += "x"
 	return nil
 }
@@ -731,11 +733,11 @@ func TestSubmitWithoutSuitableCredentials(t *testing.T) {
 		},
 	} {
 		for _, configured := range []struct {
-			creds  skillsharing.Credentials
+			creds  credential.Credentials
 			reason string
 		}{
 			{nil, none},
-			{&keyed{types: []skillsharing.AuthType{}, key: "k-123"}, other},
+			{&keyed{types: []document.AuthType{}, key: "k-123"}, other},
 		} {
 			transport := script(t, says(202, accepts))
 			client := newClient(t, acme, transport)

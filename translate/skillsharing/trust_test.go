@@ -4,7 +4,7 @@ import (
 	"net/url"
 	"testing"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
 func parseURL(tb testing.TB, text string) *url.URL {
@@ -22,7 +22,7 @@ const (
 	anything = "anything"
 )
 
-func TestAudience(t *testing.T) {
+func TestAllowedHosts(t *testing.T) {
 	const https, plain = "https://example.com", "http://example.com"
 	for _, c := range []struct {
 		origin string
@@ -167,7 +167,7 @@ func TestAudience(t *testing.T) {
 		{plain, []string{"*.example.com"}, "http://api.example.com/", nothing}, // 443 is meant
 		{"https://192.0.2.1", []string{"*.example.com"}, "https://api.example.com/", anything},
 	} {
-		a, err := skillsharing.NewAudience(parseURL(t, c.origin), c.trust)
+		a, err := credential.NewAllowedHosts(parseURL(t, c.origin), c.trust)
 		if err != nil {
 			t.Errorf("%s trusting %q: %v", c.origin, c.trust, err)
 			continue
@@ -182,7 +182,7 @@ func TestAudience(t *testing.T) {
 // TestNoAudience: what has no origin may send no secret anywhere.
 func TestNoAudience(t *testing.T) {
 	for _, target := range []string{"https://example.com/", "http://example.com/", "https://[::1]/", "https:///", "//example.com"} {
-		if new(skillsharing.Audience).Includes(parseURL(t, target)) {
+		if new(credential.AllowedHosts).Includes(parseURL(t, target)) {
 			t.Errorf("%s may have secrets", target)
 		}
 	}
@@ -193,7 +193,7 @@ func TestNewAudienceRefuses(t *testing.T) {
 		"ftp://example.com", "https://", "https://user@example.com", "https://[fe80::1%25eth0]", "https://example..com.",
 		"https://example.com:0", "https://example.com:65536", "/relative",
 	} {
-		if _, err := skillsharing.NewAudience(parseURL(t, origin), nil); err == nil {
+		if _, err := credential.NewAllowedHosts(parseURL(t, origin), nil); err == nil {
 			t.Errorf("origin %q was accepted", origin)
 		}
 	}
@@ -205,7 +205,7 @@ func TestNewAudienceRefuses(t *testing.T) {
 		"*.intranet", "*.192.0.2.1", "*.2.1", "*.1", "*.example.1", "*.[2001:db8::1]", "*.[::ffff:192.0.2.1]:443", "*.other.example/", "*.user@other.example", "*.other.example:0", "*.例え",
 		"other.example:http", "other.example:0", "other.example:65536", "2001:db8::1", "[2001:db8::1", "a b", ".",
 	} {
-		if _, err := skillsharing.NewAudience(origin, []string{"fine.example", trust}); err == nil {
+		if _, err := credential.NewAllowedHosts(origin, []string{"fine.example", trust}); err == nil {
 			t.Errorf("trusted host %q was accepted", trust)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 const forecast = `{
@@ -267,31 +267,31 @@ func TestValidate(t *testing.T) {
 	}
 	parameter := `{"name":"a","type":"string","description":"","required":true}`
 	for _, group := range []struct {
-		definition skillsharing.Definition
+		definition document.Definition
 		document   string
 		cases      []documentCase
 	}{
-		{skillsharing.DefSkillDescriptor, forecast, descriptorCases()},
-		{skillsharing.DefSkillIndex, acmeIndex, indexCases()},
-		{skillsharing.DefInvocationRequest, request, requests},
-		{skillsharing.DefInvocationResponse, response, responses},
+		{document.DefSkillDescriptor, forecast, descriptorCases()},
+		{document.DefSkillIndex, acmeIndex, indexCases()},
+		{document.DefInvocationRequest, request, requests},
+		{document.DefInvocationResponse, response, responses},
 		{
-			skillsharing.DefSkillIndexEntry, `{"id":"a","name":"","capability_type":"api","description":"","descriptor_url":"http://a/b","access":"public","version":"1.0.0"}`,
+			document.DefSkillIndexEntry, `{"id":"a","name":"","capability_type":"api","description":"","descriptor_url":"http://a/b","access":"public","version":"1.0.0"}`,
 			[]documentCase{valid("as it is"), invalid("/descriptor_url", `/descriptor_url="b"`)},
 		},
-		{skillsharing.DefProtocolVersion, `{"version":"1.0.0"}`, []documentCase{valid("as it is"), invalid("/version", `/version="1"`)}},
-		{skillsharing.DefCapabilityType, `"api"`, []documentCase{valid("as it is"), invalid("", `="x"`)}},
-		{skillsharing.DefAccessPolicy, `"public"`, []documentCase{valid("as it is"), invalid("", `="x"`)}},
-		{skillsharing.DefAuthType, `"none"`, []documentCase{valid("as it is"), invalid("", `="x"`)}},
-		{skillsharing.DefExecutionStatus, `"timeout"`, []documentCase{valid("as it is"), invalid("", `="x"`)}},
-		{skillsharing.DefParameterDefinition, parameter, []documentCase{valid("as it is"), invalid("/schema/type", `/schema={"type":"strong"}`)}},
-		{skillsharing.DefAuthConfig, `{"type":"none"}`, []documentCase{valid("as it is"), invalid("/header", `/header="Host"`)}},
-		{skillsharing.DefInvocationEndpoint, `{"url":"https://a/","method":"GET"}`, []documentCase{valid("as it is"), invalid("/url", `/url=""`)}},
-		{skillsharing.DefOutputDefinition, `{"content_type":"text/plain"}`, []documentCase{valid("as it is"), invalid("/description", `/description=1`)}},
+		{document.DefProtocolVersion, `{"version":"1.0.0"}`, []documentCase{valid("as it is"), invalid("/version", `/version="1"`)}},
+		{document.DefCapabilityType, `"api"`, []documentCase{valid("as it is"), invalid("", `="x"`)}},
+		{document.DefAccessPolicy, `"public"`, []documentCase{valid("as it is"), invalid("", `="x"`)}},
+		{document.DefAuthType, `"none"`, []documentCase{valid("as it is"), invalid("", `="x"`)}},
+		{document.DefExecutionStatus, `"timeout"`, []documentCase{valid("as it is"), invalid("", `="x"`)}},
+		{document.DefParameterDefinition, parameter, []documentCase{valid("as it is"), invalid("/schema/type", `/schema={"type":"strong"}`)}},
+		{document.DefAuthConfig, `{"type":"none"}`, []documentCase{valid("as it is"), invalid("/header", `/header="Host"`)}},
+		{document.DefInvocationEndpoint, `{"url":"https://a/","method":"GET"}`, []documentCase{valid("as it is"), invalid("/url", `/url=""`)}},
+		{document.DefOutputDefinition, `{"content_type":"text/plain"}`, []documentCase{valid("as it is"), invalid("/description", `/description=1`)}},
 	} {
 		for _, c := range group.cases {
 			t.Run(string(group.definition)+"/"+c.name, func(t *testing.T) {
-				found := skillsharing.Validate(group.definition, edited(t, group.document, c.edits...))
+				found := document.Validate(group.definition, edited(t, group.document, c.edits...))
 				if pointers := pointersOf(found); !slices.Equal(pointers, c.pointers) {
 					t.Fatalf("violations at %q, want %q: %+v", pointers, c.pointers, found)
 				}
@@ -307,7 +307,7 @@ func TestValidate(t *testing.T) {
 
 // Section 8.3.1 prints these very violations.
 func TestViolationsOfTheSpecification(t *testing.T) {
-	got, err := json.Marshal(skillsharing.Validate(skillsharing.DefSkillDescriptor, edited(t, forecast, `/capability_type="invalid_type"`, `/endpoint/method="PATCH"`)))
+	got, err := json.Marshal(document.Validate(document.DefSkillDescriptor, edited(t, forecast, `/capability_type="invalid_type"`, `/endpoint/method="PATCH"`)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +334,7 @@ func TestViolationSaysWhatWasExpectedAndFound(t *testing.T) {
 		{`/auth/header="Host"`, "must not name a header that belongs to the connection, the body or routing", `"a header for credentials, such as X-API-Key"`, `"Host"`},
 		{`/inputs/1/name="location"`, "must be unique, but /inputs/0/name is the same", `"a unique name"`, `"location"`},
 	} {
-		found := skillsharing.Validate(skillsharing.DefSkillDescriptor, edited(t, forecast, c.edit))
+		found := document.Validate(document.DefSkillDescriptor, edited(t, forecast, c.edit))
 		if len(found) != 1 {
 			t.Errorf("%s: %d violations: %+v", c.edit, len(found), found)
 			continue
@@ -349,8 +349,8 @@ func TestViolationSaysWhatWasExpectedAndFound(t *testing.T) {
 func TestValidateText(t *testing.T) {
 	insert := func(text string) string { return strings.Replace(forecast, `"access"`, text+`, "access"`, 1) }
 	for _, c := range []struct{ name, doc, pointer, message string }{
-		{"empty", "", "", "is not JSON: unexpected EOF"},
-		{"spaces", " \n", "", "is not JSON: unexpected EOF"},
+		{"empty", "", "", "is empty"},
+		{"spaces", " \n", "", "is empty"},
 		{"HTML", "<html>", "", "is not JSON: "},
 		{"cut off", forecast[:len(forecast)-2], "", "is not JSON: "},
 		{"more after it", forecast + "{}", "", "is not JSON: there is more after the value"},
@@ -369,19 +369,19 @@ func TestValidateText(t *testing.T) {
 		{"too long", `"` + strings.Repeat("x", 512<<10) + `"`, "", "must have at most 524288 bytes (limits schema_size)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			found := skillsharing.Validate(skillsharing.DefSkillDescriptor, []byte(c.doc))
+			found := document.Validate(document.DefSkillDescriptor, []byte(c.doc))
 			if len(found) != 1 || found[0].Path != c.pointer || !strings.HasPrefix(found[0].Message, c.message) {
 				t.Errorf("got %+v, want one at %q: %s", found, c.pointer, c.message)
 			}
 		})
 	}
-	if found := skillsharing.Validate(skillsharing.DefSkillDescriptor, []byte("\ufeff"+forecast)); found != nil {
+	if found := document.Validate(document.DefSkillDescriptor, []byte("\ufeff"+forecast)); found != nil {
 		t.Errorf("byte order mark: %+v", found)
 	}
-	if found := skillsharing.Validate(skillsharing.DefSkillDescriptor, []byte(insert(`"x":`+strings.Repeat("[", 99)+strings.Repeat("]", 99)))); found != nil {
+	if found := document.Validate(document.DefSkillDescriptor, []byte(insert(`"x":`+strings.Repeat("[", 99)+strings.Repeat("]", 99)))); found != nil {
 		t.Errorf("nested as deep as may be: %+v", found)
 	}
-	if found := skillsharing.Validate("Nonsense", []byte(`{}`)); len(found) != 1 {
+	if found := document.Validate("Nonsense", []byte(`{}`)); len(found) != 1 {
 		t.Errorf("unknown definition: %+v", found)
 	}
 }
@@ -392,17 +392,17 @@ func TestViolationsAreBoundedAndOrdered(t *testing.T) {
 		scopes = append(scopes, fmt.Sprintf(`"s%d":%d`, i, i))
 	}
 	doc := edited(t, forecast, `/auth={"type":"oauth2","oauth2":`+oauth2Object+`}`, `/auth/oauth2/scopes={`+strings.Join(scopes, ",")+`}`, `/inputs=[`+strings.Repeat("{},", 99)+`{}]`)
-	found := skillsharing.Validate(skillsharing.DefSkillDescriptor, doc)
+	found := document.Validate(document.DefSkillDescriptor, doc)
 	if len(found) != 50 || !slices.IsSorted(pointersOf(found)) {
 		t.Errorf("%d violations, at %q", len(found), pointersOf(found))
 	}
 	for range 20 {
-		if again := skillsharing.Validate(skillsharing.DefSkillDescriptor, doc); !slices.Equal(pointersOf(again), pointersOf(found)) {
+		if again := document.Validate(document.DefSkillDescriptor, doc); !slices.Equal(pointersOf(again), pointersOf(found)) {
 			t.Fatalf("another order: %q, then %q", pointersOf(found), pointersOf(again))
 		}
 	}
 	long := strings.Repeat("n", 3000)
-	for _, v := range skillsharing.Validate(skillsharing.DefSkillDescriptor, []byte(`{"`+long+`":1,"`+long+`":2}`)) {
+	for _, v := range document.Validate(document.DefSkillDescriptor, []byte(`{"`+long+`":1,"`+long+`":2}`)) {
 		if len(v.Path) > 1100 {
 			t.Errorf("a path of %d bytes", len(v.Path))
 		}
@@ -412,7 +412,7 @@ func TestViolationsAreBoundedAndOrdered(t *testing.T) {
 func TestIDsAreBounded(t *testing.T) {
 	for n, valid := range map[int]bool{512: true, 513: false} {
 		entry := `{"id":"` + strings.Repeat("x", n) + `","name":"n","capability_type":"api","description":"d","descriptor_url":"https://a.example/s","access":"public","version":"1.0.0"}`
-		if got := skillsharing.Validate(skillsharing.DefSkillIndexEntry, []byte(entry)); (got == nil) != valid {
+		if got := document.Validate(document.DefSkillIndexEntry, []byte(entry)); (got == nil) != valid {
 			t.Errorf("%d bytes: %+v", n, got)
 		}
 	}

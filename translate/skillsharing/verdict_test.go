@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 )
 
 // Clients of the same source share what they read, and each judges it by its own
@@ -26,7 +27,7 @@ func TestClientsJudgeForThemselves(t *testing.T) {
 	}
 	read := func(c *skillsharing.Client) []string {
 		var said []string
-		if _, e := c.Skill(t.Context(), skillsharing.NewLocation(p.URL+"/skill.json")); e != nil {
+		if _, e := c.Skill(t.Context(), discovery.NewLocation(p.URL+"/skill.json")); e != nil {
 			said = append(said, e.Message)
 		}
 		if _, e := c.Index(t.Context()); e != nil {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 func TestCompatibleVersion(t *testing.T) {
@@ -36,7 +36,7 @@ func TestCompatibleVersion(t *testing.T) {
 		{"1.0", "1.0.0", false},
 		{"1.0.0", "one", false},
 	} {
-		if got := skillsharing.CompatibleVersion(c.document, c.consumer); got != c.want {
+		if got := document.CompatibleVersion(c.document, c.consumer); got != c.want {
 			t.Errorf("CompatibleVersion(%q, %q) = %t", c.document, c.consumer, got)
 		}
 	}
@@ -54,10 +54,10 @@ func TestVersionGrammar(t *testing.T) {
 		"-1.2.3": false, "+1.2.3": false, "1.2.x": false, "１.2.3": false, "1.2.3\n": false,
 	}
 	for version, want := range versions {
-		if got := skillsharing.CompatibleVersion(version, strings.Repeat("9", 30)+".0.0"); got != want {
+		if got := document.CompatibleVersion(version, strings.Repeat("9", 30)+".0.0"); got != want {
 			t.Errorf("code: %q is a version: %t", version, got)
 		}
-		if got := skillsharing.Validate(skillsharing.DefSkillDescriptor, edited(t, forecast, "/version="+quote(version))) == nil; got != want {
+		if got := document.Validate(document.DefSkillDescriptor, edited(t, forecast, "/version="+quote(version))) == nil; got != want {
 			t.Errorf("schema: %q is a version: %t", version, got)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 )
 
 // TestFollowUntil: whoever does not want to wait hears how the run is.
@@ -29,7 +30,7 @@ func TestFollowUntil(t *testing.T) {
 			}
 		}
 	}
-	type awaited = skillsharing.Awaited
+	type awaited = skillsharing.FollowOptions
 	for _, c := range []struct {
 		name    string
 		wait    time.Duration
@@ -69,7 +70,7 @@ func TestFollowUntil(t *testing.T) {
 				c.run.ExecutionID, c.run.Until = runID, start.Add(c.wait)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				r, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), &c.run, new(skillsharing.Effort))
+				r, e := newClient(t, acme, transport).Follow(ctx, skillAt(t, acme), &c.run, new(skillsharing.Stats))
 				if d := time.Since(start); d < c.took-c.took/10 || d > c.took+c.took/10 || len(transport.asked) != c.polls {
 					t.Errorf("it took %v and %d polls, want %v, %d", d, len(transport.asked), c.took, c.polls)
 				}
@@ -94,7 +95,7 @@ func TestFollowUntilTheCallEnds(t *testing.T) {
 		ctx, cancel := context.WithDeadline(t.Context(), until)
 		defer cancel()
 		for _, answers := range [][]scriptedAnswer{then(says(200, runs)), then(silent)} {
-			r, e := newClient(t, acme, script(t, answers...)).Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID, Until: until}, new(skillsharing.Effort))
+			r, e := newClient(t, acme, script(t, answers...)).Follow(ctx, skillAt(t, acme), &skillsharing.FollowOptions{ExecutionID: runID, Until: until}, new(skillsharing.Stats))
 			if e != nil || r.State.Ended() {
 				t.Errorf("%+v, %v", r, e)
 			}
@@ -116,7 +117,7 @@ func TestFollowUntilWithoutBudget(t *testing.T) {
 			all.Go(func() {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				r, e := c.Follow(ctx, s, &skillsharing.Awaited{ExecutionID: fmt.Sprint("exec-", i), Until: start.Add(3 * sec)}, new(skillsharing.Effort))
+				r, e := c.Follow(ctx, s, &skillsharing.FollowOptions{ExecutionID: fmt.Sprint("exec-", i), Until: start.Add(3 * sec)}, new(skillsharing.Stats))
 				if d := time.Since(start); e != nil || r.State.Ended() || d != 3*sec {
 					t.Errorf("%+v, %v after %v", r, e, d)
 				}
@@ -133,9 +134,9 @@ func (stopping) Stopping() bool { return true }
 // Whoever is told that the bridge stops, or goes away himself, is not told that the run goes on.
 func TestFollowUntilInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), skillsharing.StopKey{}, stopping{}))
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), run.StopKey{}, stopping{}))
 		time.AfterFunc(sec, cancel)
-		_, e := newClient(t, acme, script(t, says(200, runs))).Follow(ctx, skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID, Until: time.Now().Add(time.Minute)}, new(skillsharing.Effort))
+		_, e := newClient(t, acme, script(t, says(200, runs))).Follow(ctx, skillAt(t, acme), &skillsharing.FollowOptions{ExecutionID: runID, Until: time.Now().Add(time.Minute)}, new(skillsharing.Stats))
 		wantError(t, e, run.Stopped, run.ExecutedYes)
 	})
 }
@@ -149,7 +150,7 @@ func TestResumedRunsKeepTheBudget(t *testing.T) {
 		start := time.Now()
 		for i := range 40 {
 			wait := time.Duration(i%4) * time.Millisecond
-			r, e := c.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID, Resumed: true, Until: time.Now().Add(wait)}, new(skillsharing.Effort))
+			r, e := c.Follow(t.Context(), skillAt(t, acme), &skillsharing.FollowOptions{ExecutionID: runID, Resumed: true, Until: time.Now().Add(wait)}, new(skillsharing.Stats))
 			if e != nil || r.State != run.Working {
 				t.Fatalf("%+v, %v", r, e)
 			}
@@ -158,7 +159,7 @@ func TestResumedRunsKeepTheBudget(t *testing.T) {
 			t.Errorf("%d polls in %v, want 2 in 60 ms", n, took)
 		}
 		// Who waits for long enough gets his turn.
-		if _, e := c.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID, Resumed: true, Until: time.Now().Add(sec)}, new(skillsharing.Effort)); e != nil || len(transport.asked) < 3 {
+		if _, e := c.Follow(t.Context(), skillAt(t, acme), &skillsharing.FollowOptions{ExecutionID: runID, Resumed: true, Until: time.Now().Add(sec)}, new(skillsharing.Stats)); e != nil || len(transport.asked) < 3 {
 			t.Errorf("%v, %d polls", e, len(transport.asked))
 		}
 	})
@@ -184,7 +185,7 @@ func TestResultUntil(t *testing.T) {
 				start := time.Now()
 				transport := script(t, c.answers...)
 				r, e := newClient(t, acme, transport).Follow(t.Context(), skillAt(t, acme),
-					&skillsharing.Awaited{ExecutionID: runID, Resumed: true, Until: start.Add(c.wait)}, new(skillsharing.Effort))
+					&skillsharing.FollowOptions{ExecutionID: runID, Resumed: true, Until: start.Add(c.wait)}, new(skillsharing.Stats))
 				if e != nil || r.State != c.status || len(transport.asked) < c.asked {
 					t.Fatalf("%+v, %v, %d requests", r, e, len(transport.asked))
 				}
@@ -199,16 +200,16 @@ func TestResultUntil(t *testing.T) {
 // When an agent comes back says nothing about how long a skill takes.
 func TestResumedRunsDoNotMislead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		book := polling.NewBook(polling.Config{})
+		book := polling.NewStore(polling.Config{})
 		c := newClient(t, acme, script(t, says(200, completes)))
-		c.Polling = skillsharing.Polling{Book: book}
-		_, e := c.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID, Resumed: true, Until: time.Now()}, new(skillsharing.Effort))
+		c.Polling = skillsharing.Polling{Store: book}
+		_, e := c.Follow(t.Context(), skillAt(t, acme), &skillsharing.FollowOptions{ExecutionID: runID, Resumed: true, Until: time.Now()}, new(skillsharing.Stats))
 		if e != nil || book.Completions() != 0 {
 			t.Errorf("%v; %d executions were learned from", e, book.Completions())
 		}
 		c = newClient(t, acme, script(t, says(200, `{"execution_id":"exec-1","status":"completed","output":1,"timestamps":{"created_at":"2026-01-02T03:04:05Z","completed_at":"2026-01-02T03:04:07Z"}}`)))
-		c.Polling = skillsharing.Polling{Book: book}
-		_, e = c.Follow(t.Context(), skillAt(t, acme), &skillsharing.Awaited{ExecutionID: runID, Resumed: true, Accepted: time.Now().Add(-time.Hour), Until: time.Now()}, new(skillsharing.Effort))
+		c.Polling = skillsharing.Polling{Store: book}
+		_, e = c.Follow(t.Context(), skillAt(t, acme), &skillsharing.FollowOptions{ExecutionID: runID, Resumed: true, Accepted: time.Now().Add(-time.Hour), Until: time.Now()}, new(skillsharing.Stats))
 		if e != nil || book.Completions() != 1 {
 			t.Errorf("%v; %d executions were learned from, want 1", e, book.Completions())
 		}
@@ -239,7 +240,7 @@ func TestSourcesShareTheBudgetOfAHost(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				clients := []struct {
 					source string
-					skill  *skillsharing.Skill
+					skill  *discovery.Skill
 				}{{acme, skillAt(t, acme)}, {"https://registry.example", skillAt(t, acme, c.other...)}}
 				budgets := polling.NewBudgets(perSecond, burst)
 				var transports []*scripted
@@ -251,7 +252,7 @@ func TestSourcesShareTheBudgetOfAHost(t *testing.T) {
 					client.Polling = skillsharing.Polling{Plan: polling.Fixed{Interval: 100 * time.Millisecond}, Budgets: budgets}
 					skill := clients[i%2].skill
 					running.Go(func() {
-						if r, e := client.Follow(t.Context(), skill, &skillsharing.Awaited{ExecutionID: runID}, new(skillsharing.Effort)); e != nil || r.State != run.Completed {
+						if r, e := client.Follow(t.Context(), skill, &skillsharing.FollowOptions{ExecutionID: runID}, new(skillsharing.Stats)); e != nil || r.State != run.Completed {
 							t.Errorf("%+v, %v", r, e)
 						}
 					})

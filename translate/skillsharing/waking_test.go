@@ -9,17 +9,19 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // gather has many watch one run, each for a moment longer than the one before it.
 func gather(size int) (*follower, []*watcher) {
-	c, s := &Client{Polling: Polling{Plan: polling.Fixed{Interval: time.Second}}}, &Skill{Descriptor: &Descriptor{ID: "acme/x", Endpoint: Endpoint{StatusURL: "https://acme.example/runs/{execution_id}"}}}
-	run, start := &Awaited{ExecutionID: "exec-1", Resumed: true}, time.Now()
+	c, s := &Client{Polling: Polling{Plan: polling.Fixed{Interval: time.Second}}}, &discovery.Skill{Descriptor: &document.Descriptor{ID: "acme/x", Endpoint: document.Endpoint{StatusURL: "https://acme.example/runs/{execution_id}"}}}
+	run, start := &FollowOptions{ExecutionID: "exec-1", Resumed: true}, time.Now()
 	all := make([]*watcher, size)
 	var f *follower
 	for i := range all {
 		run.Until = start.Add(time.Hour + time.Duration(i))
-		all[i] = newWatcher(context.Background(), run, new(Effort))
+		all[i] = newWatcher(context.Background(), run, new(Stats))
 		f, _ = c.followers.join(c, s, run, all[i])
 	}
 	return f, all
@@ -30,7 +32,7 @@ func gather(size int) (*follower, []*watcher) {
 func disperse(f *follower, all []*watcher, asking bool) {
 	if asking {
 		for range all {
-			f.handOver()
+			f.handOver(f.asking)
 		}
 		return
 	}
@@ -80,10 +82,10 @@ func BenchmarkLeave(b *testing.B) {
 // Those who wait are woken for the first news, and not for each answer.
 func TestWakesAreFew(t *testing.T) {
 	w, other := &watcher{ctx: t.Context()}, &watcher{ctx: t.Context(), woken: make(chan struct{}, 1)}
-	f := &follower{skill: new(Skill), phase: run.PhasePoll, mustAsk: true, waiting: crowd{other}}
+	f := &follower{skill: new(discovery.Skill), phase: run.PhasePoll, mustAsk: true, waiting: crowd{other}}
 	f.run = polling.Start(polling.Fixed{Interval: time.Second}, nil, time.Now(), time.Time{})
 	for i, want := range []int{1, 0, 0} {
-		r, e := &Response{State: run.Working}, (*run.Failure)(nil)
+		r, e := &document.Response{State: run.Working}, (*run.Failure)(nil)
 		if i == 1 {
 			r, e = nil, &run.Failure{Kind: run.Unreachable, HTTPStatus: http.StatusBadGateway}
 		}

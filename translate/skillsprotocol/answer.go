@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
 // Bounds of what is quoted in answers, in characters.
@@ -142,7 +142,7 @@ func failureError(f *run.Failure, about subject) *jsonrpc.Error {
 // sentence is the message of an error. Where a name or a version means nothing, it says so
 // in the words of the Skills Protocol.
 func sentence(f *run.Failure, otherwise string) string {
-	message, a := messageOf(f.Message, otherwise), f.Argument
+	message, a := messageOf(f.Text(), otherwise), f.Argument
 	if a == nil || f.Message == "" {
 		return message
 	}
@@ -163,7 +163,7 @@ const invalidParams = "Invalid params: "
 
 // argument adds which of the agent's params is at fault.
 func (b *builder) argument(a *run.Argument) {
-	b.text("param", clean(Param(a), maxName))
+	b.text("param", safetext.Line(Param(a), maxName))
 	b.text("reason", string(a.Reason))
 	b.optional("path", a.Pointer)
 	if len(a.Candidates) > 0 && a.Value == "" { // else these stand in the details
@@ -198,61 +198,10 @@ func (b *builder) missing(f *run.Failure, about subject) {
 
 // messageOf never returns an empty message.
 func messageOf(message, otherwise string) string {
-	if s := clean(message, maxMessage); strings.TrimSpace(s) != "" {
+	if s := safetext.Line(message, maxMessage); strings.TrimSpace(s) != "" {
 		return s
 	}
 	return otherwise
-}
-
-// clean makes one bounded line of a text: control characters and line breaks
-// become spaces, and characters that change the direction of text or can't be
-// seen at all are left out, since they hide what a reader should see. A text that goes
-// on and on with such is cut there.
-func clean(s string, limit int) string {
-	count, dirty := 0, false
-	for _, r := range s {
-		count++
-		if count > limit || breaksLine(r) || misleads(r) || r == unicode.ReplacementChar {
-			dirty = true
-			break
-		}
-	}
-	if !dirty {
-		return s
-	}
-	var b strings.Builder
-	count = 0
-	for i, r := range s {
-		unseen := misleads(r)
-		if unseen && i < 16*limit {
-			continue
-		}
-		if unseen || count == limit-1 {
-			b.WriteRune('…')
-			break
-		}
-		if breaksLine(r) {
-			r = ' '
-		}
-		b.WriteRune(r)
-		count++
-	}
-	return b.String()
-}
-
-func breaksLine(r rune) bool {
-	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
-}
-
-// misleads reports bidirectional controls, the byte order mark and tag characters.
-func misleads(r rune) bool {
-	switch {
-	case r >= '\u202a' && r <= '\u202e', r >= '\u2066' && r <= '\u2069':
-		return true
-	case r >= 0xe0000 && r <= 0xe007f:
-		return true
-	}
-	return r == '\u200e' || r == '\u200f' || r == '\u061c' || r == '\ufeff'
 }
 
 func appendString(b []byte, s string) []byte {

@@ -3,7 +3,7 @@ package skillsprotocol
 import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // Codes of the range that JSON-RPC leaves to servers (JSON-RPC 2.0, section
@@ -27,7 +27,7 @@ type codeRow struct {
 	// Code is the JSON-RPC code.
 	Code int
 	// Name is the code of the Skill Sharing Protocol, or empty where it has none.
-	Name skillsharing.ErrorCode
+	Name document.ErrorCode
 	// Meaning completes the guide's table, and stands in for a missing message.
 	Meaning string
 }
@@ -36,18 +36,18 @@ type codeRow struct {
 // guide is made from it too. RunFailed only has a message: a failed run is a result.
 var codes = [...]codeRow{
 	run.Internal:            {jsonrpc.CodeInternalError, "", "The bridge has failed; this is a bug of the bridge"},
-	run.InvalidArguments:    {jsonrpc.CodeInvalidParams, skillsharing.ValidationError, "The params or the skill's arguments are invalid"},
-	run.SkillNotFound:       {jsonrpc.CodeInvalidParams, skillsharing.SkillNotFound, "There is no skill of that name or version"},
-	run.AuthRequired:        {codeAuthRequired, skillsharing.AuthRequired, "A credential is missing or was refused"},
-	run.PermissionDenied:    {codePermissionDenied, skillsharing.PermissionDenied, "The credential does not permit this"},
-	run.DeadlineExceeded:    {codeInvocationTimeout, skillsharing.InvocationTimeout, "Time was up before the provider had accepted a run, or the bridge was stopped"},
-	run.Unreachable:         {codeEndpointUnreachable, skillsharing.EndpointUnreachable, "The provider can't be reached"},
-	run.VersionIncompatible: {codeVersionIncompatible, skillsharing.VersionIncompatible, "The skill needs a newer protocol than the bridge speaks"},
-	run.InvalidDocument:     {codeValidationError, skillsharing.ValidationError, "A document that the provider publishes is invalid"},
-	run.ProviderFault:       {codeProviderError, skillsharing.InvalidProviderResponse, "The provider answered something that can't be used"},
-	run.RateLimited:         {codeRateLimited, skillsharing.RateLimited, "Too many requests at once"},
-	run.Stopped:             {codeInvocationTimeout, skillsharing.InvocationTimeout, "The bridge was stopped before the run had ended"},
-	run.ClientGone:          {codeInvocationTimeout, skillsharing.InvocationTimeout, "The caller went away before the run had ended"},
+	run.InvalidArguments:    {jsonrpc.CodeInvalidParams, document.ValidationError, "The params or the skill's arguments are invalid"},
+	run.SkillNotFound:       {jsonrpc.CodeInvalidParams, document.SkillNotFound, "There is no skill of that name or version"},
+	run.AuthRequired:        {codeAuthRequired, document.AuthRequired, "A credential is missing or was refused"},
+	run.PermissionDenied:    {codePermissionDenied, document.PermissionDenied, "The credential does not permit this"},
+	run.DeadlineExceeded:    {codeInvocationTimeout, document.InvocationTimeout, "Time was up before the provider had accepted a run, or the bridge was stopped"},
+	run.Unreachable:         {codeEndpointUnreachable, document.EndpointUnreachable, "The provider can't be reached"},
+	run.VersionIncompatible: {codeVersionIncompatible, document.VersionIncompatible, "The skill needs a newer protocol than the bridge speaks"},
+	run.InvalidDocument:     {codeValidationError, document.ValidationError, "A document that the provider publishes is invalid"},
+	run.ProviderFault:       {codeProviderError, document.InvalidProviderResponse, "The provider answered something that can't be used"},
+	run.RateLimited:         {codeRateLimited, document.RateLimited, "Too many requests at once"},
+	run.Stopped:             {codeInvocationTimeout, document.InvocationTimeout, "The bridge was stopped before the run had ended"},
+	run.ClientGone:          {codeInvocationTimeout, document.InvocationTimeout, "The caller went away before the run had ended"},
 	run.RunFailed:           {Meaning: "The run failed and the provider gave no reason"},
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // describeSkill answers what is known about a skill. A summary is all that is
@@ -73,7 +73,7 @@ func (b *builder) manifest(d *translate.Description, withOutputSchema bool) {
 }
 
 // auth adds how the provider wants the bridge to authenticate.
-func (b *builder) auth(a *skillsharing.Auth) {
+func (b *builder) auth(a *document.Auth) {
 	b.openMember("auth")
 	b.text("type", string(a.Type))
 	b.optional("description", a.Description)
@@ -112,7 +112,7 @@ func (b *builder) scopes(scopes map[string]string) {
 
 // parameter adds what the operator has to supply for an authentication of the
 // provider's own.
-func (b *builder) parameter(p *skillsharing.Parameter) {
+func (b *builder) parameter(p *document.Parameter) {
 	b.open()
 	b.text("name", p.Name)
 	b.text("type", p.Type)

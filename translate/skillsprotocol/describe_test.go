@@ -16,7 +16,7 @@ import (
 	"github.com/yuin/goldmark/text"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 const weather = `{
@@ -35,9 +35,9 @@ const weather = `{
 }`
 
 // describe makes a Description of a descriptor document, as a bridge would.
-func describe(t *testing.T, document string) *translate.Description {
+func describe(t *testing.T, text string) *translate.Description {
 	t.Helper()
-	d := &translate.Description{Name: "example-corp.weather-forecast", Namespace: "example-corp", Descriptor: new(skillsharing.Descriptor), Document: jsontext.Value(document)}
+	d := &translate.Description{Name: "example-corp.weather-forecast", Namespace: "example-corp", Descriptor: new(document.Descriptor), Document: jsontext.Value(text)}
 	if err := json.Unmarshal(d.Document, d.Descriptor); err != nil {
 		t.Fatal(err)
 	}
@@ -303,8 +303,8 @@ func TestExampleIsBounded(t *testing.T) {
 		`{"type":17}`, `{"enum":[]}`, `{"required":["a","a"],"type":"object"}`, `{"anyOf":[]}`, `{"a":1,"a":2}`, `{"type":"object","required":"x"}`,
 		`{"enum":["` + strings.Repeat("x", 100_000) + `"]}`,
 	} {
-		d := &translate.Description{Name: "n", Descriptor: &skillsharing.Descriptor{
-			Inputs: []skillsharing.Parameter{{Name: "i", Type: "string", Required: true, Schema: jsontext.Value(schema)}},
+		d := &translate.Description{Name: "n", Descriptor: &document.Descriptor{
+			Inputs: []document.Parameter{{Name: "i", Type: "string", Required: true, Schema: jsontext.Value(schema)}},
 		}}
 		if args := exampleArgs(t, d); len(args) > 20_000 {
 			t.Errorf("%.60s: %d bytes", schema, len(args))

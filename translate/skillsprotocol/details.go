@@ -7,7 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // Details are what a failure knows beyond a message, in the shapes of the Skill Sharing
@@ -160,8 +160,8 @@ func (b *builder) violations(list []run.Violation) {
 func (b *builder) versions(v *run.Violation) {
 	b.open()
 	b.raw("descriptor_version", v.Actual)
-	b.text("consumer_version", skillsharing.ConsumerVersion)
-	b.integer("supported_major", skillsharing.ConsumerMajor)
+	b.text("consumer_version", document.ConsumerVersion)
+	b.integer("supported_major", document.ConsumerMajor)
 	b.raw("supported_range", v.Expected)
 	b.close()
 }

@@ -12,7 +12,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 )
 
 // executeSkill runs a skill to its end, or for as long as the agent waits.
@@ -27,7 +29,9 @@ func (f *Front) executeSkill(ctx context.Context, p *params) (jsontext.Value, *j
 			return nil, p.withoutTokens(run.ExecutedNo)
 		}
 	}
-	outcome := f.bridge(p).Execute(ctx, call)
+	execution := f.bridge(p).Start(ctx, call)
+	p.release()
+	outcome := execution.Wait()
 	return f.answerOutcome(ctx, p.request, &outcome, call.Name)
 }
 
@@ -38,15 +42,15 @@ func (f *Front) submitSkill(ctx context.Context, p *params) *jsonrpc.Error {
 	if p.failure != nil {
 		return p.refusal()
 	}
-	f.bridge(p).Submit(ctx, call)
+	f.bridge(p).Start(ctx, call).Leave()
 	return nil
 }
 
 // executeCall reads the params of execute_skill.
 func executeCall(ctx context.Context, p *params) translate.Call {
 	call := describeCall(ctx, p)
-	call.Args, call.Arguments, call.Memory = p.object(paramArgs), p.arguments, p.request
-	call.Checks, _ = ctx.Value(checksKey{}).(*skillsharing.Checks)
+	call.Inputs = p.inputs()
+	call.Checks, _ = ctx.Value(checksKey{}).(*inputs.Checks)
 	call.Timeout = p.milliseconds(paramTimeout)
 	p.noBlobs()
 	return call
@@ -136,7 +140,7 @@ func appendCompleted(to []byte, r *run.Run, skill string) jsontext.Value {
 	b.text("run_id", r.ExecutionID)
 	b.name("summary")
 	var sentence [256]byte // most fit, and so take no memory
-	summary := append(append(sentence[:0], "Skill "...), clean(skill, maxName)...)
+	summary := append(append(sentence[:0], "Skill "...), safetext.Line(skill, maxName)...)
 	summary = append(appendTook(append(summary, " completed"...), r.Elapsed), '.')
 	b.buf, _ = jsontext.AppendQuote(b.buf, summary)
 	if len(r.Output) == 0 {
@@ -165,13 +169,13 @@ func failed(f *run.Failure, state run.State, runID, skill, runToken string) json
 	if late {
 		verb, otherwise = " did not finish in time: ", "The run took longer than it may"
 	}
-	message := messageOf(f.Message, otherwise)
+	message := messageOf(f.Text(), otherwise)
 	b := builder{buf: make([]byte, 0, 320+2*len(message)+len(f.Says().Details)+len(runToken))}
 	b.open()
 	b.text("status", "failed")
 	b.text("run_id", runID)
 	b.optional("run_token", runToken)
-	b.text("summary", clean("Skill "+clean(skill, maxName)+verb+message, maxMessage))
+	b.text("summary", safetext.Line("Skill "+safetext.Line(skill, maxName)+verb+message, maxMessage))
 	b.openMember("error")
 	b.text("type", failureType(f.Says().Code, late))
 	b.text("message", message)
@@ -185,9 +189,9 @@ func failed(f *run.Failure, state run.State, runID, skill, runToken string) json
 func failureType(code string, late bool) string {
 	switch {
 	case code != "":
-		return clean(code, maxName)
+		return safetext.Line(code, maxName)
 	case late:
-		return string(skillsharing.InvocationTimeout)
+		return string(document.InvocationTimeout)
 	}
 	return executionFailed
 }

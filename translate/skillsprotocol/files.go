@@ -13,7 +13,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // The files that every skill has here.
@@ -118,7 +118,7 @@ func skillPage(d *translate.Description) (string, error) {
 	return b.String(), err
 }
 
-func rowOfInput(in *skillsharing.Parameter) inputRow {
+func rowOfInput(in *document.Parameter) inputRow {
 	row := inputRow{Name: cell(in.Name), Type: cell(in.Type), Required: "no", Default: cell(string(in.Default)), Description: prose(in.Description)}
 	if in.Required {
 		row.Required = "yes"
@@ -129,8 +129,8 @@ func rowOfInput(in *skillsharing.Parameter) inputRow {
 	return row
 }
 
-func authOf(a *skillsharing.Auth) authSection {
-	p := authSection{Needed: a.Type != skillsharing.AuthNone, Type: code(string(a.Type)), Header: code(a.Header), Text: prose(a.Description)}
+func authOf(a *document.Auth) authSection {
+	p := authSection{Needed: a.Type != document.AuthNone, Type: code(string(a.Type)), Header: code(a.Header), Text: prose(a.Description)}
 	if a.OAuth2 != nil {
 		p.Scopes = codeList(slices.Sorted(maps.Keys(a.OAuth2.Scopes)))
 	}

@@ -10,18 +10,18 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 )
 
 // Bridge is what a [Front] needs to answer. Implementations must be safe for
-// concurrent use and must not keep a call's Args after they return.
+// concurrent use.
 type Bridge interface {
-	// Execute runs a skill and waits for the end of the run, or for what keeps it from being known.
-	Execute(ctx context.Context, call translate.Call) run.Run
-	// Submit starts a run and does not follow it. Without a failure the reference tells where to ask for its end.
-	Submit(ctx context.Context, call translate.Call) (run.Ref, run.Run)
-	// Follow asks about a run that was submitted before, and waits for its end for as long as the call's Wait says.
-	Follow(ctx context.Context, ref run.Ref, call translate.Call) run.Run
+	// Start invokes a skill. The arguments are not used any more when it returns.
+	Start(ctx context.Context, call translate.Call) translate.Execution
+	// Resume finds a run that was accepted before.
+	Resume(ctx context.Context, ref run.Ref, call translate.Call) translate.Execution
 	// Report tells of a call that was answered without any of these; a nil failure means that it was answered well.
 	Report(ctx context.Context, call translate.Call, o translate.Operation, failure *run.Failure)
 	// List returns the skills that the query selects, in the byte order of their names.
@@ -81,7 +81,7 @@ type CallerContext struct {
 	context.Context
 	Caller Caller
 
-	checks skillsharing.Checks // of all calls of the request
+	checks inputs.Checks // of all calls of the request
 }
 
 // Value implements context.Context.
@@ -232,7 +232,7 @@ func (f *Front) report(ctx context.Context, method string, failure *run.Failure)
 // methodNotFound tells a method that the bridge can't offer from one that does
 // not exist.
 func methodNotFound(method string) (*jsonrpc.Error, *run.Failure) {
-	name := clean(method, maxName)
+	name := safetext.Line(method, maxName)
 	reason, next, message := reasonUnknown, run.NextFixParams,
 		"Method not found: load_skills_protocol_guide tells which methods exist"
 	if slices.Contains(unsupported, method) {
@@ -279,7 +279,7 @@ func tooLarge(req *jsonrpc.Request, fault *jsonrpc.Error) *jsonrpc.Error {
 	case methodGetRun:
 		executed = run.ExecutedYes
 	}
-	return failureError(skillsharing.NoRoom(req, "", "", executed, executed == run.ExecutedYes), subject{})
+	return failureError(exchange.NoRoom(req, "", "", executed, executed == run.ExecutedYes), subject{})
 }
 
 // withoutDetails is an error that has the limit, instead of its details, and nothing

@@ -3,6 +3,7 @@ package skillsprotocol_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -16,7 +17,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -30,7 +31,8 @@ type fakeBridge struct {
 
 	executed, submitted, described, followed []translate.Call
 
-	runs    []run.Ref // that were followed
+	runs    []run.Ref // that were resumed
+	waiting func()    // called when an execution is waited for; nil: nothing is
 	queries []translate.Query
 
 	reported []string // calls that were answered without any of these
@@ -47,19 +49,41 @@ func (b *fakeBridge) Report(_ context.Context, call translate.Call, o translate.
 	b.reported = append(b.reported, text)
 }
 
-func (b *fakeBridge) Execute(_ context.Context, call translate.Call) run.Run {
-	b.executed = append(b.executed, call)
-	return b.outcome
+func (b *fakeBridge) Start(_ context.Context, call translate.Call) translate.Execution {
+	return &fakeExecution{bridge: b, call: call}
 }
 
-func (b *fakeBridge) Submit(_ context.Context, call translate.Call) (run.Ref, run.Run) {
-	b.submitted = append(b.submitted, call)
-	return run.Ref{}, b.outcome
+func (b *fakeBridge) Resume(_ context.Context, ref run.Ref, call translate.Call) translate.Execution {
+	b.runs = append(b.runs, ref)
+	return &fakeExecution{bridge: b, call: call, resumed: true}
 }
 
-func (b *fakeBridge) Follow(_ context.Context, ref run.Ref, call translate.Call) run.Run {
-	b.followed, b.runs = append(b.followed, call), append(b.runs, ref)
-	return b.outcome
+// fakeExecution ends as its bridge is told.
+type fakeExecution struct {
+	bridge  *fakeBridge
+	call    translate.Call
+	resumed bool
+}
+
+func (x *fakeExecution) Wait() run.Run {
+	if x.bridge.waiting != nil {
+		x.bridge.waiting()
+	}
+	if b := x.bridge; x.resumed {
+		b.followed = append(b.followed, x.call)
+	} else {
+		b.executed = append(b.executed, x.call)
+	}
+	return x.bridge.outcome
+}
+
+func (x *fakeExecution) Watch() iter.Seq[run.Run] {
+	return func(yield func(run.Run) bool) { yield(x.Wait()) }
+}
+
+func (x *fakeExecution) Leave() run.Run {
+	x.bridge.submitted = append(x.bridge.submitted, x.call)
+	return x.bridge.outcome
 }
 
 func (b *fakeBridge) List(_ context.Context, q translate.Query) translate.Listing {
@@ -76,7 +100,7 @@ func (b *fakeBridge) Namespaces() []string { return b.namespaces }
 
 // calls counts everything the bridge was asked but its namespaces.
 func (b *fakeBridge) calls() int {
-	return len(b.executed) + len(b.submitted) + len(b.described) + len(b.queries) + len(b.followed)
+	return len(b.executed) + len(b.submitted) + len(b.described) + len(b.queries) + len(b.runs)
 }
 
 // TestEveryRequestIsReported, by whoever answers it, and once.
@@ -186,7 +210,7 @@ func TestNotifications(t *testing.T) {
 		if len(b.submitted) != c.submitted || b.calls() != c.submitted {
 			t.Errorf("%s %s: submitted %d, asked %d times", c.method, c.params, len(b.submitted), b.calls())
 		}
-		if c.submitted == 1 && (b.submitted[0].Name != "a.b" || string(b.submitted[0].Args) != `{"n":1}`) {
+		if c.submitted == 1 && (b.submitted[0].Name != "a.b" || string(b.submitted[0].Inputs.Text) != `{"n":1}`) {
 			t.Errorf("submitted %+v", b.submitted[0])
 		}
 	}
@@ -338,7 +362,7 @@ func TestExecuteCall(t *testing.T) {
 		{`{"n\u0061me":"\u00e4/b"}`, translate.Call{Name: "ä/b"}},
 		{
 			` { "name" : "a.b" , "args" : { "n" : 1.50, "n":12345678901234567890123 } } `,
-			translate.Call{Name: "a.b", Args: jsontext.Value(`{ "n" : 1.50, "n":12345678901234567890123 }`)},
+			translate.Call{Name: "a.b", Inputs: jsonrpc.Object{Text: jsontext.Value(`{ "n" : 1.50, "n":12345678901234567890123 }`)}},
 		},
 		{`{"name":"a.b","version":"1.0.0","timeout_ms":1500}`, translate.Call{Name: "a.b", Version: "1.0.0", Timeout: 1500 * time.Millisecond}},
 		{`{"name":"a.b","timeout_ms":0.5}`, translate.Call{Name: "a.b", Timeout: 500 * time.Microsecond}},
@@ -351,10 +375,10 @@ func TestExecuteCall(t *testing.T) {
 		b := &fakeBridge{outcome: done}
 		result(t, b, "execute_skill", c.params)
 		got := b.executed[0]
-		if got.Name != c.want.Name || got.Version != c.want.Version || got.Timeout != c.want.Timeout || string(got.Args) != string(c.want.Args) {
+		if got.Name != c.want.Name || got.Version != c.want.Version || got.Timeout != c.want.Timeout || string(got.Inputs.Text) != string(c.want.Inputs.Text) {
 			t.Errorf("%s: %+v", c.params, got)
 		}
-		if cap(got.Args) != len(got.Args) {
+		if cap(got.Inputs.Text) != len(got.Inputs.Text) {
 			t.Errorf("%s: appending to the arguments would overwrite the request", c.params)
 		}
 	}
@@ -391,7 +415,7 @@ func entries(n int) []translate.Entry {
 		number := strconv.Itoa(1000 + i)
 		list[i] = translate.Entry{
 			Name: "corp.skill-" + number, Namespace: "corp", Version: "1.0." + number, Description: "Does " + number + ".",
-			CapabilityType: skillsharing.API, Access: skillsharing.Public,
+			CapabilityType: document.API, Access: document.Public,
 		}
 	}
 	return list

@@ -11,7 +11,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 //go:embed guide.md.tmpl
@@ -33,7 +33,7 @@ func (f *Front) loadGuide(context.Context, *params) (jsontext.Value, *jsonrpc.Er
 	g := guide{
 		Page: defaultLimit, Limit: maxLimit,
 		Unsupported: codeList(unsupported),
-		Failed:      executionFailed, Late: string(skillsharing.InvocationTimeout),
+		Failed:      executionFailed, Late: string(document.InvocationTimeout),
 	}
 	for _, n := range f.Bridge.Namespaces() {
 		if c := code(n); c != "" {

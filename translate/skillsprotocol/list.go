@@ -10,6 +10,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
 // The sizes of a page of list_skills.
@@ -112,7 +113,7 @@ func (b *builder) unknownNamespace(namespace string, all []string) {
 	}
 	b.openMember("hint")
 	b.argument(&run.Argument{Field: run.FieldOther, Name: paramNames[paramNamespace], Reason: run.NotFound, Candidates: candidates})
-	b.text("message", "no source has the namespace '"+clean(namespace, maxName)+"'; "+others)
+	b.text("message", "no source has the namespace '"+safetext.Line(namespace, maxName)+"'; "+others)
 	b.close()
 }
 
@@ -120,7 +121,7 @@ func (b *builder) entry(e *translate.Entry, detail string) {
 	b.open()
 	b.text("name", e.Name)
 	b.text("version", e.Version)
-	b.text("description", clean(e.Description, maxMessage))
+	b.text("description", safetext.Line(e.Description, maxMessage))
 	if detail == detailSummary {
 		b.text("namespace", e.Namespace)
 		b.text("kind", kindAction)
@@ -137,7 +138,7 @@ func (b *builder) unavailable(sources []translate.Unavailable) {
 	for _, u := range sources {
 		row, message := codes[run.Internal], ""
 		if u.Failure != nil {
-			row, message = rowOf(u.Failure.Kind), u.Failure.Message
+			row, message = rowOf(u.Failure.Kind), u.Failure.Text()
 		}
 		code := string(row.Name)
 		if code == "" {

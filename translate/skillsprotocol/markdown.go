@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
 // markdown is text whose structure is this package's own: whatever a document of
@@ -23,7 +25,7 @@ const active = "\\`*_[]<>|~&"
 
 // prose makes one line of plain text that also fits a cell of a table.
 func prose(text string) markdown {
-	line := strings.Join(strings.Fields(clean(text, maxProse)), " ")
+	line := strings.Join(strings.Fields(safetext.Line(text, maxProse)), " ")
 	var b strings.Builder
 	for i, r := range line {
 		if strings.ContainsRune(active, r) || startsBlock(line, i) {
@@ -49,7 +51,7 @@ func startsBlock(line string, i int) bool {
 // code makes a code span of one line. Its fence is longer than any row of
 // backticks inside.
 func code(text string) markdown {
-	line := strings.Join(strings.Fields(clean(text, maxSpan)), " ")
+	line := strings.Join(strings.Fields(safetext.Line(text, maxSpan)), " ")
 	if line == "" {
 		return ""
 	}

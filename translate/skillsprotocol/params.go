@@ -13,8 +13,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/rawobject"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
 // Reasons for which a param is refused.
@@ -74,7 +74,7 @@ func paramOf(name []byte) param {
 // returned for it.
 type params struct {
 	values    [paramCount]jsontext.Value // nil: absent
-	arguments []rawobject.Member         // of args, if they were noted
+	arguments []jsonrpc.Member           // of args, if they were noted
 	request   *jsonrpc.Request           // that all this is part of
 	failure   *run.Failure               // why the request is answered without calling the bridge
 	called    bool                       // the bridge was, which reports calls by itself
@@ -100,14 +100,20 @@ func readParams(req *jsonrpc.Request) params {
 		}
 	}
 	if repeated := p.sort(members); repeated != "" {
-		name := clean(repeated, maxName)
+		name := safetext.Line(repeated, maxName)
 		p.failure = invalidParam(name, reasonDuplicate, "'"+name+"' stands in params more than once", nil)
 	}
 	return p
 }
 
+// release lets go of all values, so that what they take is free while a run is waited for.
+func (p *params) release() {
+	p.values, p.arguments = [paramCount]jsontext.Value{}, nil
+	p.request.Release()
+}
+
 // sort returns the first repeated name, if there is one.
-func (p *params) sort(members []rawobject.Member) (repeated string) {
+func (p *params) sort(members []jsonrpc.Member) (repeated string) {
 	var others map[string]bool // unknown names
 	for _, m := range members {
 		name := unquoted(m.Name)
@@ -134,12 +140,12 @@ func (p *params) sort(members []rawobject.Member) (repeated string) {
 }
 
 // takeApart returns the members of an object.
-func takeApart(raw jsontext.Value) ([]rawobject.Member, error) {
+func takeApart(raw jsontext.Value) ([]jsonrpc.Member, error) {
 	decoder := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true)) // duplicates inside of arguments are the provider's
 	if _, err := decoder.ReadToken(); err != nil {
 		return nil, err
 	}
-	var members []rawobject.Member
+	var members []jsonrpc.Member
 	for decoder.PeekKind() == '"' {
 		name, err := decoder.ReadValue()
 		if err != nil {
@@ -151,7 +157,7 @@ func takeApart(raw jsontext.Value) ([]rawobject.Member, error) {
 			return nil, err
 		}
 		end := decoder.InputOffset()
-		members = append(members, rawobject.Member{Name: name, Value: raw[end-int64(len(value)) : end : end]})
+		members = append(members, jsonrpc.Member{Name: name, Value: raw[end-int64(len(value)) : end : end]})
 	}
 	_, err := decoder.ReadToken()
 	return members, err
@@ -221,14 +227,13 @@ func (p *params) oneOf(id param, choices ...string) string {
 	return s
 }
 
-// object returns an object as it was sent, or nil if it is absent.
-func (p *params) object(id param) jsontext.Value {
-	value := p.values[id]
-	if value != nil && value.Kind() != '{' {
-		p.reject(id, reasonInvalid, "must be an object")
-		return nil
+// inputs returns the args as they were sent.
+func (p *params) inputs() jsonrpc.Object {
+	args := jsonrpc.Object{Text: p.values[paramArgs], Members: p.arguments}
+	if args.Text != nil && args.Text.Kind() != '{' {
+		p.reject(paramArgs, reasonInvalid, "must be an object")
 	}
-	return value
+	return args
 }
 
 // milliseconds returns a duration, or 0 if it is absent. A fraction counts, and

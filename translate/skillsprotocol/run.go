@@ -12,6 +12,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
 // getRun asks about a run that was started before.
@@ -30,8 +31,8 @@ func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc
 	if err != nil {
 		return nil, p.withoutTokens(run.ExecutedYes)
 	}
-	call.Memory, call.Answer = p.request, p.request
-	outcome := f.bridge(p).Follow(ctx, ref, call)
+	call.Answer = p.request
+	outcome := f.bridge(p).Resume(ctx, ref, call).Wait()
 	return f.answerOutcome(ctx, p.request, &outcome, ref.SkillID)
 }
 
@@ -42,7 +43,7 @@ func running(r *run.Run, skill, runToken string) jsontext.Value {
 	b.text("status", "running")
 	b.text("run_id", r.ExecutionID)
 	b.optional("run_token", runToken)
-	b.text("summary", "Skill "+clean(skill, maxName)+" is still running; "+methodGetRun+" with the run_token tells how it ends.")
+	b.text("summary", "Skill "+safetext.Line(skill, maxName)+" is still running; "+methodGetRun+" with the run_token tells how it ends.")
 	b.name("retry_after_ms")
 	b.buf = strconv.AppendInt(b.buf, roundUp(min(r.RetryAfter, longestRetry)).Milliseconds(), 10)
 	b.close()

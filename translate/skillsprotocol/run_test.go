@@ -3,9 +3,13 @@ package skillsprotocol_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -58,6 +62,28 @@ func TestRunning(t *testing.T) {
 	_ = result(t, b, "execute_skill", `{"name":"acme.slow"}`)
 	if b.followed[1].Wait != nil || b.executed[1].Wait != nil {
 		t.Error("a wait that nobody asked for")
+	}
+}
+
+// What a request takes is not held while its run is waited for.
+func TestArgumentsAreReleased(t *testing.T) {
+	var req *jsonrpc.Request
+	b := &fakeBridge{outcome: done}
+	b.waiting = func() {
+		if req.Params != nil || req.Members != nil || string(req.ID) != "1" {
+			t.Errorf("held while the run is waited for: %+v", req)
+		}
+	}
+	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}}
+	server := &jsonrpc.Server{Handler: jsonrpc.HandlerFunc(func(ctx context.Context, r *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+		req = r
+		return front.ServeRPC(ctx, r)
+	})}
+	body := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"a","args":{"x":1}}}`)
+	w := httptest.NewRecorder()
+	server.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", body))
+	if len(b.executed) != 1 || !strings.Contains(w.Body.String(), `"status":"completed"`) {
+		t.Errorf("%d executed: %s", len(b.executed), w.Body)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // Bounds of an example: schemas are the provider's, and may ask for anything.
@@ -22,7 +22,7 @@ const (
 )
 
 // sampleArgs makes arguments for an example: the inputs that are required.
-func sampleArgs(inputs []skillsharing.Parameter) jsontext.Value {
+func sampleArgs(inputs []document.Parameter) jsontext.Value {
 	s := sampler{nodes: maxSampleNodes, unread: maxSampleRead}
 	s.open()
 	for i := range inputs {

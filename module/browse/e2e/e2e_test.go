@@ -15,9 +15,10 @@ import (
 
 	_ "github.com/skill-bridge/caddy-skill-bridge/module"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
-func TestMain(m *testing.M) { hostile.Main(m) }
+func TestMain(m *testing.M) { testbed.Main(m) }
 
 // TestInBrowser gives a browser a real Caddy with real skills. What it does there,
 // and what it has to find, is in browse.test.mjs.
@@ -48,7 +49,7 @@ func TestInBrowser(t *testing.T) {
 	bridge := func(path string, lines ...string) string {
 		return "skill_bridge " + path + " {\n\tbrowse\n\tpoll fixed 50ms\n\tallow_http\n\tallow_networks 127.0.0.0/8\n" + strings.Join(lines, "\n") + "\n}"
 	}
-	c := hostile.StartCaddy(t, hostile.Site(
+	c := testbed.StartCaddy(t, testbed.Site(
 		bridge("/rpc",
 			"provider "+p.URL()+" {", "namespace acme", "}",
 			"provider "+other.URL()+" {", "namespace demo", "}",

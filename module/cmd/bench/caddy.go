@@ -17,13 +17,14 @@ import (
 )
 
 // buildCaddy builds Caddy with the bridge, unless there is one to use.
-func (b *bench) buildCaddy(ctx context.Context) error {
+func (b *bench) buildCaddy() error {
 	if b.caddy != "" {
 		return nil
 	}
 	b.say("building Caddy")
 	b.caddy = filepath.Join(b.dir, "caddy")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", b.caddy, "github.com/skill-bridge/caddy-skill-bridge/module/cmd/caddy") //nolint:gosec // of this repository
+	const program = "github.com/skill-bridge/caddy-skill-bridge/module/cmd/caddy"
+	cmd := exec.CommandContext(b.ctx, "go", "build", "-o", b.caddy, program) //nolint:gosec // of this repository
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building Caddy with the bridge (-caddy names one that is built): %w\n%s", err, text)
 	}
@@ -48,8 +49,8 @@ const (
 	holdPath   = "/hold"
 )
 
-// bridgeSite is one with the bridge, as restrictive as it comes: what is allowed here
-// is what the upstream needs to be reached.
+// bridgeSite is one with the bridge and its defaults. It allows only what it needs to
+// reach the upstream.
 func (u *upstream) bridgeSite(name string, options ...string) site {
 	lines := []string{
 		"skill_bridge " + bridgePath + " {",
@@ -63,7 +64,8 @@ func (u *upstream) bridgeSite(name string, options ...string) site {
 // proxySite is one with reverse_proxy, which keeps as many idle connections as the
 // bridge does.
 func (u *upstream) proxySite(name, path, versions string) site {
-	return site{name, fmt.Sprintf("reverse_proxy %s %s {\ntransport http {\nkeepalive_idle_conns_per_host 512\nversions %s\n}\n}", path, u.address, versions)}
+	const lines = "reverse_proxy %s %s {\ntransport http {\nkeepalive_idle_conns_per_host 512\nversions %s\n}\n}"
+	return site{name, fmt.Sprintf(lines, path, u.address, versions)}
 }
 
 // respondSite is one that answers by itself.
@@ -71,11 +73,9 @@ func respondSite(name string) site {
 	return site{name, "respond " + proxyPath + " `" + nowAnswer + "`"}
 }
 
-// caddyfile writes everything that Caddy is told. Its log is as detailed as it is
-// by default, with a line for each call of the bridge, but goes nowhere: disks differ.
-func caddyfile(dir, admin, logLevel string, ports []int, sites []site) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, `{
+// globalOptions are those of a Caddyfile. The log is as detailed as it is by default,
+// with a line for each call of the bridge, but goes nowhere: disks differ.
+const globalOptions = `{
 	admin unix/%s
 	auto_https off
 	persist_config off
@@ -95,66 +95,47 @@ func caddyfile(dir, admin, logLevel string, ports []int, sites []site) string {
 		protocols h1 h2c
 	}
 }
-`, admin, filepath.Join(dir, "storage"), logLevel)
-	for i, s := range sites {
-		fmt.Fprintf(&b, "http://:%d {\nbind 127.0.0.1\n%s\n}\n", ports[i], s.lines)
-	}
-	return b.String()
-}
+`
 
 // startCaddy starts one with some sites, and waits until it can be used.
-func (b *bench) startCaddy(ctx context.Context, sites ...site) (*caddy, error) {
-	return b.startCaddyWith(ctx, b.logLevel, nil, sites...)
-}
+func (b *bench) startCaddy(sites ...site) *caddy { return b.startCaddyWith("INFO", nil, sites...) }
 
 // startCaddyWith starts one with a level of its log and an environment of its own.
-func (b *bench) startCaddyWith(ctx context.Context, logLevel string, environment []string, sites ...site) (*caddy, error) {
-	dir, err := os.MkdirTemp(b.dir, "caddy-")
-	if err != nil {
-		return nil, err
-	}
-	ports, err := freePorts(len(sites))
-	if err != nil {
-		return nil, err
-	}
-	socket, config := filepath.Join(dir, "admin"), filepath.Join(dir, "Caddyfile")
-	if err := os.WriteFile(config, []byte(caddyfile(dir, socket, logLevel, ports, sites)), 0o600); err != nil {
-		return nil, fmt.Errorf("writing the Caddyfile: %w", err)
-	}
-	p, err := b.startWith(ctx, environment, nil, "Caddy", b.caddy, "run", "--config", config, "--adapter", "caddyfile")
-	if err != nil {
-		return nil, err
-	}
-	c := &caddy{process: p, addresses: map[string]string{}, admin: &http.Client{Timeout: patience, Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
-		},
-	}}}
+func (b *bench) startCaddyWith(logLevel string, environment []string, sites ...site) *caddy {
+	dir := must(os.MkdirTemp(b.dir, "caddy-"))
+	socket, file := filepath.Join(dir, "admin"), filepath.Join(dir, "Caddyfile")
+	text := fmt.Appendf(nil, globalOptions, socket, filepath.Join(dir, "storage"), logLevel)
+	addresses := map[string]string{}
+	ports := freePorts(len(sites))
 	for i, s := range sites {
-		c.addresses[s.name] = "127.0.0.1:" + strconv.Itoa(ports[i])
-		if err := p.ready(ctx, "tcp", c.addresses[s.name]); err != nil {
-			p.stop()
-			return nil, err
-		}
+		addresses[s.name] = "127.0.0.1:" + strconv.Itoa(ports[i])
+		text = fmt.Appendf(text, "http://:%d {\nbind 127.0.0.1\n%s\n}\n", ports[i], s.lines)
 	}
-	return c, nil
+	check(os.WriteFile(file, text, 0o600))
+	c := &caddy{
+		process: b.start(environment, nil, "Caddy", b.caddy, "run", "--config", file, "--adapter", "caddyfile"), addresses: addresses,
+		admin: &http.Client{Timeout: patience, Transport: &http.Transport{
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "unix", socket)
+			},
+		}},
+	}
+	for _, address := range addresses {
+		c.ready(b.ctx, address)
+	}
+	return c
 }
 
 // get asks Caddy's admin endpoint.
-func (c *caddy) get(path string) ([]byte, error) {
+func (c *caddy) get(path string) []byte {
 	resp, err := c.admin.Get("http://localhost" + path)
-	if err != nil {
-		return nil, fmt.Errorf("asking Caddy's admin endpoint: %w", err)
-	}
+	check(err)
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, fmt.Errorf("asking Caddy's admin endpoint: %w", err)
-	}
+	text := must(io.ReadAll(resp.Body))
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("asking Caddy's admin endpoint: HTTP %d %.300s", resp.StatusCode, text)
+		check(fmt.Errorf("the admin endpoint of Caddy: HTTP %d %.300s", resp.StatusCode, text))
 	}
-	return text, nil
+	return text
 }
 
 // allocated is what Caddy has allocated so far.
@@ -164,81 +145,46 @@ type allocated struct {
 	HeapAlloc  float64 `json:"HeapAlloc"` // less what was freed
 }
 
-func (c *caddy) allocated() (a allocated, err error) {
-	text, err := c.get("/debug/vars")
-	if err != nil {
-		return a, err
+func (c *caddy) allocated() allocated {
+	var variables struct {
+		Memory allocated `json:"memstats"`
 	}
-	variables := struct {
-		Memory *allocated `json:"memstats"`
-	}{&a}
-	return a, json.Unmarshal(text, &variables)
+	check(json.Unmarshal(c.get("/debug/vars"), &variables))
+	return variables.Memory
 }
 
 // goroutines is how many Caddy has.
-func (c *caddy) goroutines() (int, error) {
-	text, err := c.get("/debug/pprof/goroutine?debug=1")
-	if err != nil {
-		return 0, err
-	}
-	var n int
-	if _, err := fmt.Sscanf(string(text), "goroutine profile: total %d", &n); err != nil {
-		return 0, fmt.Errorf("counting Caddy's goroutines: %w", err)
-	}
-	return n, nil
-}
-
-// collect has Caddy collect its garbage.
-func (c *caddy) collect() error {
-	_, err := c.get("/debug/pprof/heap?gc=1")
-	return err
+func (c *caddy) goroutines() (n int) {
+	must(fmt.Sscanf(string(c.get("/debug/pprof/goroutine?debug=1")), "goroutine profile: total %d", &n))
+	return n
 }
 
 // settled is Caddy's memory when it has nothing more to do: its garbage is collected,
 // and what that freed had time to go back to the system.
-func (c *caddy) settled(ctx context.Context, wait time.Duration) (resident, heap float64, err error) {
+func (b *bench) settled(c *caddy, wait time.Duration) (resident, heap float64) {
 	for range 2 { // what has a finalizer or is in a pool goes with the second
-		if err := c.collect(); err != nil {
-			return 0, 0, err
-		}
+		c.get("/debug/pprof/heap?gc=1")
 	}
-	a, err := c.allocated()
-	if err != nil {
-		return 0, 0, err
-	}
-	if err := sleep(ctx, wait); err != nil {
-		return 0, 0, err
-	}
-	resident, err = residentMemory(c.pid())
-	return resident, a.HeapAlloc, err
+	heap = c.allocated().HeapAlloc
+	b.sleep(wait)
+	return c.residentMemory(), heap
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
-	}
-}
-
-// startNginx starts one that does what reverse_proxy does, if it is installed.
-func (b *bench) startNginx(ctx context.Context, u *upstream) (p *process, address string, pids []int, err error) {
+// startNginx starts one that does what reverse_proxy does, if it is installed. It
+// returns its address and its processes.
+func (b *bench) startNginx(u *upstream) (address string, pids []int) {
 	file, err := exec.LookPath("nginx")
 	if err != nil {
-		return nil, "", nil, nil //nolint:nilerr // then it isn't
+		return "", nil
 	}
-	ports, err := freePorts(1)
-	if err != nil {
-		return nil, "", nil, err
-	}
-	address = "127.0.0.1:" + strconv.Itoa(ports[0])
+	address = "127.0.0.1:" + strconv.Itoa(freePorts(1)[0])
 	config := filepath.Join(b.dir, "nginx.conf")
-	text := fmt.Sprintf(`daemon off; worker_processes auto; pid %[1]s/nginx.pid; error_log stderr;
+	check(os.WriteFile(config, fmt.Appendf(nil, `daemon off; worker_processes auto; pid %[1]s/nginx.pid; error_log stderr;
 events { worker_connections 4096; }
 http {
 	access_log off; keepalive_requests 1000000000;
-	client_body_temp_path %[1]s/nginx-body; proxy_temp_path %[1]s/nginx-proxy; fastcgi_temp_path %[1]s/nginx-f; uwsgi_temp_path %[1]s/nginx-u; scgi_temp_path %[1]s/nginx-s;
+	client_body_temp_path %[1]s/nginx-body; proxy_temp_path %[1]s/nginx-proxy; fastcgi_temp_path %[1]s/nginx-f;
+	uwsgi_temp_path %[1]s/nginx-u; scgi_temp_path %[1]s/nginx-s;
 	client_max_body_size 2m; client_body_buffer_size 256k;
 	upstream provider { server %[2]s; keepalive 512; keepalive_requests 1000000000; }
 	server {
@@ -246,22 +192,9 @@ http {
 		location %[4]s { proxy_pass http://provider; proxy_http_version 1.1; proxy_set_header Connection ""; }
 	}
 }
-`, b.dir, u.address, address, proxyPath)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		return nil, "", nil, fmt.Errorf("writing the configuration of nginx: %w", err)
-	}
-	if p, err = b.start(ctx, nil, "nginx", file, "-c", config, "-p", b.dir, "-e", "stderr"); err != nil {
-		return nil, "", nil, err
-	}
-	err = p.ready(ctx, "tcp", address)
-	if err == nil {
-		if _, err = once(http.MethodPost, address, proxyPath, []byte("{}")); err == nil { // by now its workers run
-			pids, err = children(p.pid())
-		}
-	}
-	if err != nil {
-		p.stop()
-		return nil, "", nil, err
-	}
-	return p, address, append(pids, p.pid()), nil
+`, b.dir, u.address, address, proxyPath), 0o600))
+	p := b.start(nil, nil, "nginx", file, "-c", config, "-p", b.dir, "-e", "stderr")
+	p.ready(b.ctx, address)
+	must(once(http.MethodPost, address, proxyPath, []byte("{}"))) // by now its workers run
+	return address, append(p.children(), p.pid())
 }

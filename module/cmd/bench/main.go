@@ -51,10 +51,10 @@ func main() {
 	}
 }
 
-// sections are what can be measured, in the order of the report.
+// sections are what can be measured. Each returns the values of its part of the report.
 var sections = []struct {
-	name string
-	run  func(*bench, context.Context) error
+	name    string
+	measure func(*bench) values
 }{
 	{"closed", (*bench).closed},
 	{"async", (*bench).async},
@@ -68,24 +68,26 @@ var sections = []struct {
 
 // options are what the command line says.
 type options struct {
-	short                bool
-	only                 []string
-	duration             time.Duration
-	pendingH1, pendingH2 int
-	output               string
-	caddy                string
-	logLevel             string
-	seed                 uint64
+	short    bool
+	only     []string
+	duration time.Duration
+	output   string
+	caddy    string
 }
+
+// seed is that of everything that is random: the order of slices, execution times, bootstraps.
+const seed = 1
 
 // bench is one run of the program.
 type bench struct {
 	options
+	ctx      context.Context
 	self     string // this program's file
 	dir      string // everything that is written, but for the report
 	random   *rand.Rand
-	report   *report
+	report   report
 	progress io.Writer
+	atEnd    []func() // of the section
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -93,7 +95,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	b := &bench{options: *o, random: rand.New(rand.NewPCG(o.seed, 1)), progress: stderr} //nolint:gosec // samples, no secret
+	b := &bench{options: *o, ctx: ctx, random: rand.New(rand.NewPCG(seed, 1)), progress: stderr} //nolint:gosec // samples, no secret
+	b.report.Sections = map[string]values{}
 	if b.self, err = os.Executable(); err != nil {
 		return fmt.Errorf("finding this program, to run it as the upstream: %w", err)
 	}
@@ -102,17 +105,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	defer os.RemoveAll(b.dir)
 
-	if err := b.buildCaddy(ctx); err != nil {
-		return b.interrupted(ctx, err)
+	if err := b.buildCaddy(); err != nil {
+		return b.interrupted(err)
 	}
-	b.report = new(report)
 	for _, s := range sections {
 		if !slices.Contains(b.only, s.name) {
 			continue
 		}
 		start := time.Now()
-		if err := s.run(b, ctx); err != nil {
-			return b.interrupted(ctx, fmt.Errorf("%s: %w", s.name, err))
+		if b.report.Sections[s.name], err = b.section(s.measure); err != nil {
+			return b.interrupted(fmt.Errorf("%s: %w", s.name, err))
 		}
 		b.say("%s took %s", s.name, time.Since(start).Round(time.Second))
 	}
@@ -130,6 +132,41 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
+// failure is an error with which a section ends at once: a measurement that has
+// lost a part of itself is worth nothing.
+type failure struct{ error }
+
+// check ends the section if there is an error.
+func check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+// must is a value, if there is no error.
+func must[T any](value T, err error) T {
+	check(err)
+	return value
+}
+
+// section measures something, and ends everything that was started for it.
+func (b *bench) section(measure func(*bench) values) (v values, err error) {
+	defer func() {
+		for _, end := range slices.Backward(b.atEnd) {
+			end()
+		}
+		b.atEnd = nil
+		switch cause := recover().(type) {
+		case nil:
+		case failure:
+			err = cause.error
+		default:
+			panic(cause)
+		}
+	}()
+	return measure(b), nil
+}
+
 func parse(args []string, stderr io.Writer) (*options, error) {
 	names := make([]string, len(sections))
 	for i, s := range sections {
@@ -141,12 +178,8 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	flags.BoolVar(&o.short, "short", false, "take seconds for each section: enough to see that everything works, and no more")
 	only := flags.String("only", strings.Join(names, ","), "the `sections` to run")
 	flags.DurationVar(&o.duration, "duration", 12*time.Second, "how long each target is measured, in each table")
-	flags.IntVar(&o.pendingH1, "pending-h1", 8000, "how many runs wait over HTTP/1.1")
-	flags.IntVar(&o.pendingH2, "pending-h2", 20000, "how many runs wait over HTTP/2")
 	flags.StringVar(&o.output, "o", "", "the `file` to write the report to (default: standard output)")
 	flags.StringVar(&o.caddy, "caddy", "", "the `file` of a Caddy that has the bridge (default: it is built)")
-	flags.StringVar(&o.logLevel, "log", "INFO", "the `level` of Caddy's log; at INFO, each call of the bridge is a line")
-	flags.Uint64Var(&o.seed, "seed", 1, "of everything that is random: the order of slices, execution times, bootstraps")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -159,26 +192,34 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 			return nil, fmt.Errorf("-only %s: there are %s", name, strings.Join(names, ", "))
 		}
 	}
-	if o.duration < time.Second || o.pendingH1 < 1 || o.pendingH2 < 1 {
-		return nil, errors.New("-duration is at least a second, -pending-h1 and -pending-h2 are at least 1")
+	if o.duration < time.Second {
+		return nil, errors.New("-duration is at least a second")
 	}
 	if o.short {
 		o.duration = time.Second
-		o.pendingH1, o.pendingH2 = min(o.pendingH1, 200), min(o.pendingH2, 400)
 	}
 	return o, nil
 }
 
 // interrupted makes an error clearer that only follows from an interrupt.
-func (b *bench) interrupted(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+func (b *bench) interrupted(err error) error {
+	if b.ctx.Err() != nil {
 		return fmt.Errorf("interrupted in %w", err)
 	}
 	return err
 }
 
-// say tells whoever watches how far the program has come.
+// say shows the progress.
 func (b *bench) say(format string, a ...any) { fmt.Fprintf(b.progress, format+"\n", a...) }
+
+// sleep waits, unless the program is interrupted.
+func (b *bench) sleep(d time.Duration) {
+	select {
+	case <-b.ctx.Done():
+		check(context.Cause(b.ctx))
+	case <-time.After(d):
+	}
+}
 
 // either is a number for a short or for a full run.
 func either[T any](b *bench, short, full T) T {

@@ -104,7 +104,7 @@ func TestShortRun(t *testing.T) {
 
 // With few of them, also what takes its time otherwise.
 func TestPending(t *testing.T) {
-	args, dir := program(t, "-only", "pending", "-pending-h1", "20", "-pending-h2", "210")
+	args, dir := program(t, "-only", "pending")
 	var found strings.Builder
 	if err := run(t.Context(), args, &found, t.Output()); err != nil {
 		t.Fatal(err)
@@ -130,7 +130,7 @@ func TestInterrupt(t *testing.T) {
 	args, dir := program(t, "-only", "closed")
 	ctx, cancel := context.WithCancel(t.Context())
 	err := run(ctx, args, io.Discard, onWrite(cancel)) // it is said when everything has been started
-	if err == nil || !strings.HasPrefix(err.Error(), "interrupted in closed: 0.3 KiB, 32 connections: ") {
+	if err == nil || !strings.HasPrefix(err.Error(), "interrupted in closed: ") {
 		t.Errorf("an interrupted run ended with: %v", err)
 	}
 	checkNothingLeft(t, dir)
@@ -140,8 +140,7 @@ func TestOptions(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ args, want string }{
 		{"-only open,shut", "-only shut: there are closed, async, watched, open, pending, idle, allocations, polling"},
-		{"-duration 1ms", "-duration is at least a second, -pending-h1 and -pending-h2 are at least 1"},
-		{"-pending-h1 0", "-duration is at least a second, -pending-h1 and -pending-h2 are at least 1"},
+		{"-duration 1ms", "-duration is at least a second"},
 		{"more", `unexpected argument "more"`},
 	} {
 		if _, err := parse(strings.Fields(tc.args), io.Discard); err == nil || err.Error() != tc.want {
@@ -149,7 +148,7 @@ func TestOptions(t *testing.T) {
 		}
 	}
 	o, err := parse([]string{"-short"}, io.Discard)
-	if err != nil || len(o.only) != len(sections) || o.pendingH1 != 200 {
+	if err != nil || len(o.only) != len(sections) || o.duration != time.Second {
 		t.Errorf("bench -short: %+v, %v", o, err)
 	}
 }
@@ -195,7 +194,7 @@ func TestWrongAnswers(t *testing.T) {
 			defer server.Close()
 			l, err := newLoad(&target{"the target", server.Listener.Addr().String(), tc.path, skillNow, nil}, 300, 1)
 			if err == nil {
-				closeAll(l.connections)
+				l.close()
 			}
 			if (err == nil) != (tc.want == "") || err != nil && !strings.HasPrefix(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
@@ -207,7 +206,7 @@ func TestWrongAnswers(t *testing.T) {
 // A target that goes wrong later is noticed, too.
 func TestWrongAnswerUnderLoad(t *testing.T) {
 	t.Parallel()
-	p := newProvider("http://example.com", 0, 1)
+	p := newProvider("http://example.com", 0)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -218,7 +217,7 @@ func TestWrongAnswerUnderLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer closeAll(l.connections)
+	defer l.close()
 	l.request = request(http.MethodGet, l.address, "/counts", nil)
 	const want = "the target: a wrong answer: {"
 	if _, err := l.run(time.Second); err == nil || !strings.HasPrefix(err.Error(), want) {

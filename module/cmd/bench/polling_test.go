@@ -80,9 +80,7 @@ func TestAgentPolls(t *testing.T) {
 				answers = answers[min(1, len(answers)-1):]
 			}))
 			defer server.Close()
-			s := &stream{law: 1, mode: mode{plan: func(law, *rand.Rand) func() polling.Plan {
-				return constant(polling.Fixed{Interval: time.Millisecond})
-			}}}
+			s := &stream{law: 1, mode: mode{plan: func(law, int, *rand.Rand) polling.Plan { return polling.Fixed{Interval: time.Millisecond} }}}
 			err := s.calls(t.Context(), server.Listener.Addr().String(), rand.New(rand.NewPCG(1, 1)), 5, 1)
 			if (err == nil) != (tc.want == "") || err != nil && !strings.HasPrefix(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
@@ -132,7 +130,7 @@ func TestFollow(t *testing.T) {
 func TestTaught(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 1))
-	plan := taught(polling.DefaultPrice, nine[0], 1, r)()
+	plan := taught(nine[0], 1, r)
 	if d := plan.Next(polling.Progress{Remaining: polling.NoDeadline}); d < 1800*time.Millisecond || d > 2200*time.Millisecond {
 		t.Errorf("the first poll of a run of 2 s comes after %s", d)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"debug/buildinfo"
 	_ "embed"
 	"fmt"
 	"io"
@@ -9,32 +10,29 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"text/template"
 	"time"
 )
 
-// notes say why targets are missed. Whoever changes that changes them.
+// reportText says how each figure is found, and why targets are missed.
 //
-//go:embed notes.md
-var notes string
+//go:embed report.tmpl
+var reportText string
 
-// report is what was found, in Markdown.
+// values are what a section adds to its text.
+type values map[string]any
+
+// report is what was found.
 type report struct {
-	body  strings.Builder
-	goals [][]string
+	Command, Machine string
+	Short            bool
+	Goals            [][]string
+	Sections         map[string]values // by their names; those that were not measured are missing
 }
-
-// section begins one, and tells how its figures are found.
-func (r *report) section(title, method string) {
-	fmt.Fprintf(&r.body, "\n## %s\n\n%s\n", title, wrap(method))
-}
-
-func (r *report) note(text string) { fmt.Fprintf(&r.body, "\n%s\n", wrap(text)) }
-
-func (r *report) table(t table) { fmt.Fprintf(&r.body, "\n%s", t.String()) }
 
 // goal notes a figure that is to be reached.
 func (r *report) goal(what, target, measured string) {
-	r.goals = append(r.goals, []string{what, target, measured})
+	r.Goals = append(r.Goals, []string{what, target, measured})
 }
 
 // table is one whose first column is text and whose others are numbers.
@@ -65,36 +63,11 @@ func number(v float64) string {
 	return text
 }
 
-// wrap breaks a paragraph into lines of the usual length.
-func wrap(text string) string {
-	const width = 120
-	var b strings.Builder
-	column := 0
-	for word := range strings.FieldsSeq(text) {
-		switch {
-		case column == 0:
-		case column+1+len(word) > width:
-			b.WriteByte('\n')
-			column = 0
-		default:
-			b.WriteByte(' ')
-			column++
-		}
-		b.WriteString(word)
-		column += len(word)
-	}
-	return b.String()
-}
-
 // write writes the whole report.
 func (b *bench) write(w io.Writer, args []string) error {
 	golang, caddy, err := versions(b.caddy)
 	if err != nil {
 		return err
-	}
-	model, err := field("/proc/cpuinfo", "model name")
-	if err != nil {
-		model = "unknown"
 	}
 	environment := func(name, standard string) string {
 		if value := os.Getenv(name); value != "" {
@@ -102,42 +75,46 @@ func (b *bench) write(w io.Writer, args []string) error {
 		}
 		return standard
 	}
-	var text strings.Builder
-	text.WriteString("# Benchmarks\n\n" + wrap(`What the bridge costs, beside Caddy's own reverse_proxy doing the same work, and how soon it notices that a run has ended. All limits and protections of the bridge are on, and so
-is its log (level `+b.logLevel+`, to /dev/null).`) + "\n\n")
-	command := strings.TrimSpace("go run ./module/cmd/bench " + strings.Join(args, " "))
-	text.WriteString("This file is the output of one run of\n\n```sh\n" + command + "\n```\n\n")
-	if b.short {
-		text.WriteString("**A short run: it shows that everything works, and its figures mean nothing.**\n\n")
+	model, kernel, nginx := "unknown", "unknown", "not installed"
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		_, rest, _ := strings.Cut(string(text), "model name")
+		model, _, _ = strings.Cut(strings.TrimLeft(rest, "\t :"), "\n")
+	}
+	if text, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		kernel = strings.TrimSpace(string(text))
+	}
+	if text, err := exec.Command("nginx", "-v").CombinedOutput(); err == nil {
+		nginx = strings.TrimSpace(strings.TrimPrefix(string(text), "nginx version:"))
 	}
 	facts := table{header: []string{"Machine", ""}}
 	facts.add("date", time.Now().UTC().Format("2 January 2006, 15:04 UTC"))
 	facts.add("processor", fmt.Sprintf("%s, %d cores, shared by loader, Caddy and provider", model, runtime.NumCPU()))
-	facts.add("system", runtime.GOOS+" "+kernel()+", loopback interface")
+	facts.add("system", runtime.GOOS+" "+kernel+", loopback interface")
 	facts.add("Caddy, Go", caddy+", "+golang)
-	facts.add("nginx", nginxVersion())
-	facts.add("GOGC, GOMEMLIMIT", environment("GOGC", "100 (default)")+", "+environment("GOMEMLIMIT", "not set (Caddy takes it from its container or system)"))
-	text.WriteString(strings.ReplaceAll(facts.String(), "--:", "---"))
-	text.WriteString("\n" + wrap(`Only ratios of one run are worth anything: an absolute figure is that of this machine, with whatever else it was doing, and another run of the same program may be a third off. Targets are
-therefore measured in turn, in short slices, so that a disturbance meets all of them. An interval in brackets holds 95 % of 1,000 bootstrap resamples of the rounds. Loader and provider speak HTTP/1.1 with hand-written code that takes a few
-microseconds for a request, so that what is measured is what is between them; each answer is checked for its output, and a wrong one ends the run. The program's source, in module/cmd/bench, is short
-enough to be read. `+"`-short`"+` takes less than a minute in all, `+"`-only`"+` runs some of the sections, `+"`-help`"+` tells the rest.`) + "\n")
-	if len(b.report.goals) > 0 {
-		goals := table{header: []string{"What", "target", "measured"}, rows: b.report.goals}
-		text.WriteString("\n## Summary\n\nThe targets are the project's own; the last part says what stands in the way of those that are missed.\n\n" + goals.String())
+	facts.add("nginx", nginx)
+	limit := environment("GOMEMLIMIT", "not set (Caddy takes it from its container or system)")
+	facts.add("GOGC, GOMEMLIMIT", environment("GOGC", "100 (default)")+", "+limit)
+	b.report.Machine = strings.ReplaceAll(facts.String(), "--:", "---")
+	b.report.Command = strings.TrimSpace("go run ./module/cmd/bench " + strings.Join(args, " "))
+	b.report.Short = b.short
+	text, err := template.New("report").Parse(reportText)
+	if err != nil {
+		return err
 	}
-	text.WriteString(b.report.body.String())
-	if !b.short {
-		text.WriteString(notes)
-	}
-	_, err = io.WriteString(w, text.String())
-	return err
+	return text.Execute(w, b.report)
 }
 
-func nginxVersion() string {
-	text, err := exec.Command("nginx", "-v").CombinedOutput()
+// versions are those of Go and Caddy that a binary was built with.
+func versions(file string) (golang, caddy string, err error) {
+	info, err := buildinfo.ReadFile(file)
 	if err != nil {
-		return "not installed"
+		return "", "", fmt.Errorf("reading what %s was built with: %w", file, err)
 	}
-	return strings.TrimSpace(strings.TrimPrefix(string(text), "nginx version:"))
+	caddy = "unknown"
+	for _, m := range info.Deps {
+		if m.Path == "github.com/caddyserver/caddy/v2" {
+			caddy = m.Version
+		}
+	}
+	return info.GoVersion, caddy, nil
 }

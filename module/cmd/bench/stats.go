@@ -23,21 +23,27 @@ const resamples = 1000
 // observations are drawn of these, with replacement (Efron, "Bootstrap methods",
 // The Annals of Statistics 7, 1979).
 func bootstrap(r *rand.Rand, n int, f func(indexes []int) float64) estimate {
-	indexes := make([]int, n)
-	for i := range indexes {
-		indexes[i] = i
-	}
-	e := estimate{value: f(indexes)}
+	chosen := indexes(n)
+	e := estimate{value: f(chosen)}
 	drawn := make([]float64, resamples)
 	for k := range drawn {
-		for i := range indexes {
-			indexes[i] = r.IntN(n)
+		for i := range chosen {
+			chosen[i] = r.IntN(n)
 		}
-		drawn[k] = f(indexes)
+		drawn[k] = f(chosen)
 	}
 	slices.Sort(drawn)
 	e.low, e.high = percentile(drawn, 2.5), percentile(drawn, 97.5)
 	return e
+}
+
+// indexes are those of n values.
+func indexes(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
 }
 
 // percentile is the least of the sorted values that p percent of them do not exceed.
@@ -45,15 +51,6 @@ func percentile[T any](sorted []T, p float64) T {
 	const rounding = 1e-9 // 99.9 % of a thousand are 999, and not a little more
 	rank := int(math.Ceil(p/100*float64(len(sorted)) - rounding))
 	return sorted[min(max(rank, 1), len(sorted))-1]
-}
-
-// medianOf is the median of the values with the given indexes.
-func medianOf(values []float64, indexes []int) float64 {
-	chosen := make([]float64, len(indexes))
-	for i, k := range indexes {
-		chosen[i] = values[k]
-	}
-	return median(chosen)
 }
 
 // median sorts the values.
@@ -86,4 +83,13 @@ func slope(x, y []float64) float64 {
 		xx += (x[i] - mx) * (x[i] - mx)
 	}
 	return xy / xx
+}
+
+// pollSlope is that of the values for the numbers of polls in pollCounts.
+func pollSlope(y []float64) float64 {
+	x := make([]float64, len(pollCounts))
+	for i, n := range pollCounts {
+		x[i] = float64(n)
+	}
+	return slope(x, y)
 }

@@ -377,26 +377,13 @@ func members(pointer any) []string {
 // TestManualsListsAsTheDocumentation compares the manual's listings, line by line
 // and without their comments, with those in the documentation of the parsers.
 func TestManualsListsAsTheDocumentation(t *testing.T) {
-	documented := documentedLines(t, "module/caddyfile.go")
-	if got := withoutComments(manuals.Listing(t, manuals.Configuration, "skill_bridge")); !slices.Equal(got, documented) {
-		t.Errorf("the manual has\n%s\nand the documentation of the parser\n%s", strings.Join(got, "\n"), strings.Join(documented, "\n"))
+	got := strings.Join(withoutComments(manuals.Listing(t, manuals.Configuration, "skill_bridge")), "\n")
+	if documented := documentedSyntax(t, "module/bridge/caddyfile.go"); !slices.Equal([]string{got}, documented) {
+		t.Errorf("the manual has\n%s\nand the documentation of the parser\n%s", got, documented)
 	}
 	written := strings.Split(strings.Join(withoutComments(manuals.Listing(t, manuals.Credentials, "credentials")), "\n"), "\ncredentials ")
 	written[0] = strings.TrimPrefix(written[0], "credentials ")
-	files, err := filepath.Glob(filepath.Join(repository, "module/credentials/*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []string
-	for _, file := range files {
-		relative, err := filepath.Rel(repository, file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if lines := documentedLines(t, relative); len(lines) > 0 {
-			all = append(all, strings.Join(lines, "\n"))
-		}
-	}
+	all := documentedSyntax(t, "module/credentials/caddyfile.go")
 	slices.Sort(all)
 	slices.Sort(written)
 	if !slices.Equal(written, all) {
@@ -404,27 +391,29 @@ func TestManualsListsAsTheDocumentation(t *testing.T) {
 	}
 }
 
-// documentedLines returns the lines of the example in the documentation of the
-// method UnmarshalCaddyfile in a file, or nothing where there is none.
-func documentedLines(t *testing.T, path string) []string {
+// documentedSyntax returns the examples in the documentation of a file's methods
+// UnmarshalCaddyfile.
+func documentedSyntax(t *testing.T, path string) []string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(repository, path), nil, parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var lines []string
+	var all []string
 	for _, declaration := range file.Decls {
 		f, ok := declaration.(*ast.FuncDecl)
-		if !ok || f.Name.Name != "UnmarshalCaddyfile" || strings.HasSuffix(path, "_test.go") {
+		if !ok || f.Name.Name != "UnmarshalCaddyfile" {
 			continue
 		}
+		var example strings.Builder
 		for line := range strings.Lines(f.Doc.Text()) {
 			if strings.HasPrefix(line, "\t") {
-				lines = append(lines, line)
+				example.WriteString(line)
 			}
 		}
+		all = append(all, strings.Join(withoutComments(example.String()), "\n"))
 	}
-	return withoutComments(strings.Join(lines, ""))
+	return all
 }
 
 // withoutComments returns the lines that hold more than a comment, their words

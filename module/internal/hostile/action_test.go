@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
 const soon = 20 * time.Second // for what takes no time, on a loaded machine
@@ -123,7 +124,7 @@ func TestActions(t *testing.T) {
 		"endless headers":   {hostile.EndlessHeaders(), says("exceeded")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			hostile.CheckLeaks(t)
+			testbed.CheckLeaks(t)
 			p := newEcho(t)
 			p.On("acme/echo", hostile.Invoke, tc.action)
 			ctx, cancel := context.WithTimeout(t.Context(), soon)
@@ -149,7 +150,7 @@ func TestHangs(t *testing.T) {
 		"raw":              hostile.RawOpen("HTTP/1.1 200 OK\r\n"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			hostile.CheckLeaks(t)
+			testbed.CheckLeaks(t)
 			p := newEcho(t)
 			p.On("acme/echo", hostile.Invoke, action)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -157,14 +158,14 @@ func TestHangs(t *testing.T) {
 			client := newClient(t)
 			done := make(chan got, 2)
 			go func() { done <- invoke(ctx, client, p.URLOf("acme/echo", hostile.Invoke), "c1") }()
-			hostile.Eventually(t, soon, func() bool { return p.Hanging() == 1 }, "the request hangs")
+			testbed.Eventually(t, soon, func() bool { return p.Hanging() == 1 }, "the request hangs")
 			cancel()
 			if g := <-done; !errors.Is(g.err, context.Canceled) {
 				t.Errorf("%+v", g)
 			}
-			hostile.Eventually(t, soon, func() bool { return p.Hanging() == 0 }, "it ends when the client goes")
+			testbed.Eventually(t, soon, func() bool { return p.Hanging() == 0 }, "it ends when the client goes")
 			go func() { done <- invoke(context.Background(), client, p.URLOf("acme/echo", hostile.Invoke), "c2") }()
-			hostile.Eventually(t, soon, func() bool { return p.Hanging() == 1 }, "another request hangs")
+			testbed.Eventually(t, soon, func() bool { return p.Hanging() == 1 }, "another request hangs")
 			t.Cleanup(func() { // after the provider's end would be too early: cleanups go backwards
 				p.Disconnect()
 				<-done
@@ -174,14 +175,14 @@ func TestHangs(t *testing.T) {
 }
 
 func TestProviderEndsHangs(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	done := make(chan got, 1)
 	t.Run("hanging", func(t *testing.T) {
 		p := newEcho(t)
 		p.On("acme/echo", hostile.Invoke, hostile.Hang())
 		client := new(http.Client)
 		go func() { done <- invoke(context.Background(), client, p.URLOf("acme/echo", hostile.Invoke), "c1") }()
-		hostile.Eventually(t, soon, func() bool { return p.Hanging() == 1 }, "the request hangs")
+		testbed.Eventually(t, soon, func() bool { return p.Hanging() == 1 }, "the request hangs")
 	})
 	if g := <-done; g.err == nil && g.status != http.StatusOK {
 		t.Errorf("%+v", g)
@@ -195,7 +196,7 @@ func TestGate(t *testing.T) {
 	p.On("acme/echo", hostile.Invoke, gate.Then(hostile.Complete(7)))
 	done := make(chan got)
 	go func() { done <- invoke(t.Context(), newClient(t), p.URLOf("acme/echo", hostile.Invoke), "c1") }()
-	hostile.Eventually(t, soon, func() bool { return gate.Waiting() == 1 }, "the request waits")
+	testbed.Eventually(t, soon, func() bool { return gate.Waiting() == 1 }, "the request waits")
 	gate.Open()
 	if g := <-done; !strings.Contains(g.body, `"output":7`) || gate.Waiting() != 0 {
 		t.Errorf("%+v", g)
@@ -320,7 +321,7 @@ func TestRecords(t *testing.T) {
 		seen[0].Status() != http.StatusOK || time.Since(seen[0].At) > time.Hour {
 		t.Errorf("%+v", seen)
 	}
-	hostile.Eventually(t, soon, func() bool { return seen[0].Sent() > 100 }, "what was sent is counted")
+	testbed.Eventually(t, soon, func() bool { return seen[0].Sent() > 100 }, "what was sent is counted")
 	for _, text := range []string{"secret1", "secret2", "secret3", "secret4", "pass word", url.QueryEscape("acme/echo"), base64.StdEncoding.EncodeToString([]byte("secret3"))[:8]} {
 		if len(p.Received(text)) != 1 {
 			t.Errorf("%s was not found", text)
@@ -374,7 +375,7 @@ func TestMustNotReceive(t *testing.T) {
 }
 
 func TestDownAndUp(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p := newEcho(t)
 	address := p.URLOf("acme/echo", hostile.Invoke)
 	client := newClient(t)
@@ -386,7 +387,7 @@ func TestDownAndUp(t *testing.T) {
 		t.Errorf("the connection should have stayed: %v", g.err)
 	}
 	p.Disconnect()
-	hostile.Eventually(t, soon, func() bool { return p.Open() == 0 }, "the connection is closed")
+	testbed.Eventually(t, soon, func() bool { return p.Open() == 0 }, "the connection is closed")
 	client.CloseIdleConnections()
 	if g := invoke(t.Context(), client, address, "c1"); !errors.Is(g.err, syscall.ECONNREFUSED) {
 		t.Errorf("%+v", g)
@@ -415,7 +416,7 @@ func TestEndlessStopsEarly(t *testing.T) {
 			client := newClient(t)
 			client.Transport.(*http.Transport).MaxResponseHeaderBytes = 1 << 20
 			invoke(t.Context(), client, p.URLOf("acme/echo", hostile.Invoke), "c1") // reads 1 MiB
-			hostile.Eventually(t, soon, func() bool { return p.Open() == 0 }, "the provider stops")
+			testbed.Eventually(t, soon, func() bool { return p.Open() == 0 }, "the provider stops")
 			if sent := p.Requests("acme/echo", hostile.Invoke)[0].Sent(); sent < 1<<20 || sent > 4<<20 {
 				t.Errorf("%d bytes were sent", sent)
 			} else {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Refused is an address that refuses connections, and that nobody else can get
+// Refused is an address that refuses connections, and that no other program can get
 // before the test ends: the near end of a connection, at which nothing listens.
 func Refused(tb testing.TB) (address string) {
 	tb.Helper()

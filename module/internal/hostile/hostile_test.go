@@ -2,19 +2,19 @@ package hostile_test
 
 import (
 	"net/http"
-	"os"
 	"testing"
 
 	_ "github.com/skill-bridge/caddy-skill-bridge/module"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
-func TestMain(m *testing.M) { hostile.Main(m) }
+func TestMain(m *testing.M) { testbed.Main(m) }
 
 func TestBridge(t *testing.T) {
-	hostile.CheckLeaks(t)
+	testbed.CheckLeaks(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/slow"})
-	c := hostile.StartCaddy(t, hostile.Bridge("poll_interval 10ms 20ms", "provider "+p.URL()+" {", "\tnamespace acme", "}"))
+	c := testbed.StartCaddy(t, testbed.Bridge("poll_interval 10ms 20ms", "provider "+p.URL()+" {", "\tnamespace acme", "}"))
 	if a := c.Execute("acme.echo", nil); a.Outcome() != "completed" || p.Executions(a.Call) != 1 {
 		t.Errorf("%v, %d executions", a, p.Executions(a.Call))
 	}
@@ -42,7 +42,7 @@ func TestBridge(t *testing.T) {
 // TestSources uses the other ways in which a bridge finds skills.
 func TestSources(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/hidden", Unlisted: true})
-	c := hostile.StartCaddy(t, hostile.Bridge(
+	c := testbed.StartCaddy(t, testbed.Bridge(
 		"registry "+p.URLOf("", hostile.Registry)+" {", "\tnamespace acme", "}",
 		"skill hidden "+p.URLOf("acme/hidden", hostile.Descriptor)))
 	for _, name := range []string{"acme.echo", "hidden"} {
@@ -54,7 +54,7 @@ func TestSources(t *testing.T) {
 		t.Errorf("%d requests to the registry, %d for the index", p.Count("", hostile.Registry), p.Count("", hostile.Index))
 	}
 	p.Withdraw("acme/hidden")
-	if a := hostile.NewClient(t, p.URL()).Send(http.MethodGet, p.URLOf("acme/hidden", hostile.Descriptor), ""); a.Status != http.StatusNotFound {
+	if a := testbed.NewClient(t, p.URL()).Send(http.MethodGet, p.URLOf("acme/hidden", hostile.Descriptor), ""); a.Status != http.StatusNotFound {
 		t.Errorf("%v", a)
 	}
 }
@@ -63,7 +63,7 @@ func TestSources(t *testing.T) {
 func TestTokens(t *testing.T) {
 	p := hostile.NewProvider(t)
 	p.Publish(hostile.Skill{ID: "acme/echo", Auth: hostile.OAuth2(p.TokenURL())})
-	c := hostile.StartCaddy(t, hostile.Bridge("allow_anonymous", "provider "+p.URL()+" {",
+	c := testbed.StartCaddy(t, testbed.Bridge("allow_anonymous", "provider "+p.URL()+" {",
 		"\tnamespace acme", "\tcredentials oauth2 {", "\t\tclient_id me", "\t\tclient_secret hush", "\t}", "}"))
 	if a := c.Execute("acme.echo", nil); a.Outcome() != "completed" {
 		t.Errorf("%v", a)
@@ -74,13 +74,4 @@ func TestTokens(t *testing.T) {
 	if r := p.Received("hush"); len(r) != 1 || r[0].Part != hostile.Token {
 		t.Errorf("%+v", r)
 	}
-}
-
-func readFile(t *testing.T, path string) string {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }

@@ -1,8 +1,6 @@
 package hostile
 
 import (
-	"encoding/binary"
-	"io"
 	"net"
 	"net/netip"
 	"strings"
@@ -10,17 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/dns/dnsmessage"
+	"github.com/miekg/dns"
 )
 
 // A NameServer answers questions for addresses over UDP and TCP as a test says. Names
-// that it was not told are NXDOMAIN.
+// that it does not know are NXDOMAIN.
 type NameServer struct {
-	tb   testing.TB
-	conn net.PacketConn
-	tcp  net.Listener  // on the same port
-	done chan struct{} // closed when the test ends
-	work sync.WaitGroup
+	address string
+	done    chan struct{} // closed when the test ends
 
 	mu        sync.Mutex
 	names     map[string]func(n int) Lookup
@@ -31,17 +26,16 @@ type NameServer struct {
 // each kind is counted for itself.
 type question struct {
 	name string
-	kind dnsmessage.Type
+	kind uint16
 }
 
 // A Lookup is what one question is answered.
 type Lookup struct {
 	addresses []netip.Addr
-	code      dnsmessage.RCode
+	code      int
 	silent    bool
 	truncated bool
 	delay     time.Duration
-	gate      *Gate
 }
 
 // Addresses answers with those of the addresses that are of the kind asked for, A
@@ -55,10 +49,10 @@ func Addresses(addresses ...string) Lookup {
 }
 
 // NXDomain answers that there is no such name.
-func NXDomain() Lookup { return Lookup{code: dnsmessage.RCodeNameError} }
+func NXDomain() Lookup { return Lookup{code: dns.RcodeNameError} }
 
 // ServFail answers that the server failed.
-func ServFail() Lookup { return Lookup{code: dnsmessage.RCodeServerFailure} }
+func ServFail() Lookup { return Lookup{code: dns.RcodeServerFailure} }
 
 // Silence never answers.
 func Silence() Lookup { return Lookup{silent: true} }
@@ -76,30 +70,26 @@ func Late(delay time.Duration, l Lookup) Lookup {
 	return l
 }
 
-// Behind answers when a gate is opened.
-func Behind(g *Gate, l Lookup) Lookup {
-	l.gate = g
-	return l
-}
-
 // NewNameServer starts a name server on a loopback port.
 func NewNameServer(tb testing.TB) *NameServer {
 	tb.Helper()
-	tcp, conn, err := listenTwice()
+	tcp, udp, err := listenTwice()
 	if err != nil {
 		tb.Fatal(err)
 	}
 	s := &NameServer{
-		tb: tb, conn: conn, tcp: tcp, done: make(chan struct{}),
+		address: udp.LocalAddr().String(), done: make(chan struct{}),
 		names: map[string]func(int) Lookup{}, questions: map[question]int{},
+	}
+	var serving sync.WaitGroup
+	for _, server := range []*dns.Server{{Listener: tcp, Handler: s}, {PacketConn: udp, Handler: s}} {
+		serving.Go(func() { _ = server.ActivateAndServe() }) // it ends with the listener
 	}
 	tb.Cleanup(func() {
 		close(s.done)
-		_, _ = conn.Close(), tcp.Close() // ends the goroutines
-		s.work.Wait()
+		_, _ = udp.Close(), tcp.Close() // ends the servers
+		serving.Wait()
 	})
-	s.work.Go(s.serve)
-	s.work.Go(s.serveTCP)
 	return s
 }
 
@@ -119,7 +109,7 @@ func listenTwice() (tcp net.Listener, udp net.PacketConn, err error) {
 }
 
 // Address is where the server listens.
-func (s *NameServer) Address() string { return s.conn.LocalAddr().String() }
+func (s *NameServer) Address() string { return s.address }
 
 // Transport is what a skill_bridge needs to use the server, with further lines of
 // the transport.
@@ -142,10 +132,10 @@ func (s *NameServer) Rotate(name string, lookups ...Lookup) {
 func (s *NameServer) Script(name string, choose func(n int) Lookup) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	name = canonical(name)
+	name = dns.CanonicalName(name)
 	s.names[name] = choose
-	delete(s.questions, question{name, dnsmessage.TypeA})
-	delete(s.questions, question{name, dnsmessage.TypeAAAA})
+	delete(s.questions, question{name, dns.TypeA})
+	delete(s.questions, question{name, dns.TypeAAAA})
 }
 
 // Questions is how often IPv4 addresses of a name were asked for since its
@@ -153,60 +143,13 @@ func (s *NameServer) Script(name string, choose func(n int) Lookup) {
 func (s *NameServer) Questions(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.questions[question{canonical(name), dnsmessage.TypeA}]
+	return s.questions[question{dns.CanonicalName(name), dns.TypeA}]
 }
 
-func canonical(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
-
-func (s *NameServer) serve() {
-	buffer := make([]byte, 4096)
-	for {
-		n, client, err := s.conn.ReadFrom(buffer)
-		if err != nil {
-			return
-		}
-		var m dnsmessage.Message
-		if m.Unpack(buffer[:n]) != nil || len(m.Questions) != 1 {
-			continue
-		}
-		lookup := s.lookup(m.Questions[0])
-		s.work.Go(func() {
-			if packet := s.answer(m, lookup, lookup.truncated); packet != nil {
-				_, _ = s.conn.WriteTo(packet, client) // a client that is gone asks again
-			}
-		})
-	}
-}
-
-// serveTCP answers one question on each connection.
-func (s *NameServer) serveTCP() {
-	for {
-		conn, err := s.tcp.Accept()
-		if err != nil {
-			return
-		}
-		s.work.Go(func() {
-			defer conn.Close()
-			_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
-			var length [2]byte
-			if _, err := io.ReadFull(conn, length[:]); err != nil {
-				return
-			}
-			packet := make([]byte, binary.BigEndian.Uint16(length[:]))
-			var m dnsmessage.Message
-			if _, err := io.ReadFull(conn, packet); err != nil || m.Unpack(packet) != nil || len(m.Questions) != 1 {
-				return
-			}
-			answer := s.answer(m, s.lookup(m.Questions[0]), false)
-			_, _ = conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(answer))), answer...)) //nolint:gosec // it is short
-		})
-	}
-}
-
-func (s *NameServer) lookup(q dnsmessage.Question) Lookup {
+func (s *NameServer) lookup(q dns.Question) Lookup {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := question{canonical(q.Name.String()), q.Type}
+	key := question{dns.CanonicalName(q.Name), q.Qtype}
 	s.questions[key]++
 	if choose := s.names[key.name]; choose != nil {
 		return choose(s.questions[key])
@@ -214,29 +157,27 @@ func (s *NameServer) lookup(q dnsmessage.Question) Lookup {
 	return NXDomain()
 }
 
-// answer is what a question is answered; nil: nothing.
-func (s *NameServer) answer(m dnsmessage.Message, l Lookup, truncated bool) []byte {
-	if l.silent || !Every(l.delay)(s.done) || l.gate != nil && !l.gate.pass(s.done) {
-		return nil
+// ServeDNS implements dns.Handler.
+func (s *NameServer) ServeDNS(w dns.ResponseWriter, m *dns.Msg) {
+	q := m.Question[0]
+	l := s.lookup(q)
+	if l.silent || !Every(l.delay)(s.done) {
+		return
 	}
-	q := m.Questions[0]
-	if truncated {
-		m.Truncated, l.addresses = true, nil
+	answer := new(dns.Msg).SetRcode(m, l.code)
+	answer.RecursionAvailable = true
+	answer.Truncated = l.truncated && w.LocalAddr().Network() == "udp"
+	if answer.Truncated {
+		l.addresses = nil
 	}
-	m.Response, m.RCode, m.RecursionAvailable, m.Additionals = true, l.code, true, nil
+	header := dns.RR_Header{Name: q.Name, Rrtype: q.Qtype, Class: q.Qclass}
 	for _, a := range l.addresses {
-		header := dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class}
 		switch {
-		case q.Type == dnsmessage.TypeA && a.Is4():
-			m.Answers = append(m.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AResource{A: a.As4()}})
-		case q.Type == dnsmessage.TypeAAAA && !a.Is4():
-			m.Answers = append(m.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AAAAResource{AAAA: a.As16()}})
+		case q.Qtype == dns.TypeA && a.Is4():
+			answer.Answer = append(answer.Answer, &dns.A{Hdr: header, A: a.AsSlice()})
+		case q.Qtype == dns.TypeAAAA && !a.Is4():
+			answer.Answer = append(answer.Answer, &dns.AAAA{Hdr: header, AAAA: a.AsSlice()})
 		}
 	}
-	packet, err := m.Pack()
-	if err != nil {
-		s.tb.Errorf("a name server's answer: %v", err)
-		return nil
-	}
-	return packet
+	_ = w.WriteMsg(answer) // a client that is gone asks again
 }

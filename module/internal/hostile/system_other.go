@@ -2,21 +2,13 @@
 
 package hostile
 
-import (
-	"errors"
-	"testing"
-)
+import "testing"
 
 // BlackHole skips the test: a listener here refuses what its queue has no place for.
 func BlackHole(tb testing.TB) (address string) {
 	tb.Helper()
 	tb.Skip("there is no address here at which connecting never ends")
 	return ""
-}
-
-// limitOpenFiles fails: there is no such limit here.
-func limitOpenFiles(uint64) error {
-	return errors.New("the number of open files can't be limited here")
 }
 
 // Pipe skips the test: it takes a kind of file that there is not here.

@@ -17,7 +17,7 @@ const (
 	Configuration = "module/README.md"
 	Credentials   = "module/credentials/README.md" //nolint:gosec // it is a path
 	Methods       = "translate/skillsprotocol/README.md"
-	CommandLine   = "module/cli/README.md"
+	CommandLine   = "module/command/README.md"
 	Page          = "module/browse/README.md"
 	Operation     = "module/OPERATION.md"
 	Monitoring    = "caddyfile-examples/monitoring/README.md"

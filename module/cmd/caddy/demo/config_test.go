@@ -16,11 +16,11 @@ func adapt(block string) (string, error) {
 }
 
 func TestCaddyfile(t *testing.T) {
-	config, err := adapt("{\n\torigin http://127.0.0.1:8081\n\tapi_key key\n\tclient a b\n\tclient c d\n\trun_time 1500ms\n\tannounce http://localhost:8080/rpc\n}")
+	config, err := adapt("{\n\torigin http://127.0.0.1:8081\n\tapi_key key\n\tclient a b\n\trun_time 1500ms\n\tannounce http://localhost:8080/rpc\n}")
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `"handle":[{"announce":"http://localhost:8080/rpc","api_key":"key","clients":[{"id":"a","secret":"b"},{"id":"c","secret":"d"}],` +
+	const want = `"handle":[{"announce":"http://localhost:8080/rpc","api_key":"key","client":{"id":"a","secret":"b"},` +
 		`"handler":"skill_bridge_demo","origin":"http://127.0.0.1:8081","run_time":1500000000},{"body":"no","handler":"static_response"}]`
 	if !strings.Contains(config, want) {
 		t.Errorf("config = %s, want it to contain %s", config, want)
@@ -29,20 +29,21 @@ func TestCaddyfile(t *testing.T) {
 
 func TestCaddyfileErrors(t *testing.T) {
 	for block, want := range map[string]string{
-		"/x y":                             "wrong argument count",
-		"{\n\torigin\n}":                   "origin takes one URL, got 0 arguments",
-		"{\n\torigin a b\n}":               "origin takes one URL, got 2 arguments",
+		"/x y":                             `skill_bridge_demo takes no argument, but has "y"`,
+		"{\n\torigin\n}":                   "origin takes one value (arguments given: 0)",
+		"{\n\torigin a b\n}":               "origin takes one value (arguments given: 2)",
 		"{\n\torigin a\n\torigin b\n}":     "origin is given twice",
-		"{\n\tapi_key\n}":                  "api_key takes one key, got 0 arguments",
+		"{\n\tapi_key\n}":                  "api_key takes one value (arguments given: 0)",
 		"{\n\tapi_key a\n\tapi_key b\n}":   "api_key is given twice",
-		"{\n\tannounce\n}":                 "announce takes one URL, got 0 arguments",
-		"{\n\tclient a\n}":                 "client takes an id and a secret, got 1 arguments",
-		"{\n\trun_time\n}":                 "run_time takes one duration, got 0 arguments",
-		"{\n\trun_time soon\n}":            "run_time: ",
-		"{\n\trun_time 0s\n}":              "run_time 0s is out of range",
-		"{\n\trun_time -1s\n}":             "run_time -1s is out of range",
-		"{\n\trun_time 11m\n}":             "run_time 11m is out of range",
-		"{\n\trun_time 1s\n\tkey value\n}": `unknown option "key"`,
+		"{\n\tannounce\n}":                 "announce takes one value (arguments given: 0)",
+		"{\n\tclient a\n}":                 "client takes an id and a secret (arguments given: 1)",
+		"{\n\tclient a b\n\tclient c d\n}": "client is given twice",
+		"{\n\trun_time\n}":                 "run_time takes a duration, such as 30s (arguments given: 0)",
+		"{\n\trun_time soon\n}":            `run_time "soon" is not a duration`,
+		"{\n\trun_time 0s\n}":              `run_time "0s" has to be longer than 0`,
+		"{\n\trun_time -1s\n}":             `run_time "-1s" has to be longer than 0`,
+		"{\n\trun_time 16s\n}":             "run_time 16s is out of range",
+		"{\n\trun_time 1s\n\tkey value\n}": `unknown option "key" of skill_bridge_demo: it has announce, api_key, client, origin, run_time`,
 	} {
 		_, err := adapt(block)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "Test.Caddyfile:") {
@@ -55,26 +56,24 @@ func TestConfigurationIsValidated(t *testing.T) {
 	valid := map[string]string{
 		"origin":  `"http://127.0.0.1:8081"`,
 		"api_key": `"key"`,
-		"clients": `[{"id": "a", "secret": "b"}]`,
+		"client":  `{"id": "a", "secret": "b"}`,
 	}
 	for name, test := range map[string]struct{ option, value, want string }{
 		"valid":              {"origin", valid["origin"], ""},
-		"no origin":          {"origin", `""`, "origin is required"},
-		"origin: path":       {"origin", `"http://localhost/"`, "scheme, host and port only"},
-		"origin: user":       {"origin", `"http://a@localhost"`, "scheme, host and port only"},
-		"origin: query":      {"origin", `"http://localhost?"`, "scheme, host and port only"},
-		"origin: no host":    {"origin", `"http://:80"`, "scheme, host and port only"},
-		"origin: scheme":     {"origin", `"localhost:8081"`, "must be http or https"},
-		"origin: not a URL":  {"origin", `"http://a b"`, "origin: "},
+		"no origin":          {"origin", `""`, `origin "": it must be a scheme, host and port`},
+		"origin: path":       {"origin", `"http://localhost/"`, "scheme, host and port"},
+		"origin: user":       {"origin", `"http://a@localhost"`, "scheme, host and port"},
+		"origin: query":      {"origin", `"http://localhost?"`, "scheme, host and port"},
+		"origin: no host":    {"origin", `"http://:80"`, "scheme, host and port"},
+		"origin: no scheme":  {"origin", `"localhost:8081"`, "scheme, host and port"},
+		"origin: not a URL":  {"origin", `"http://a b"`, "scheme, host and port"},
 		"no key":             {"api_key", `""`, "api_key is required"},
 		"key: unset":         {"api_key", `"{env.SKILL_BRIDGE_DEMO_UNSET}"`, "api_key: "},
-		"no client":          {"clients", `[]`, "a client (id and secret) is required"},
-		"client: no id":      {"clients", `[{"secret": "b"}]`, "clients[0]: both id and secret are required"},
-		"client: no secret":  {"clients", `[{"id": "a"}]`, "clients[0]: both id and secret are required"},
-		"client: unset":      {"clients", `[{"id": "a", "secret": "{env.SKILL_BRIDGE_DEMO_UNSET}"}]`, "clients[0]: secret: "},
-		"client: twice":      {"clients", `[{"id": "a", "secret": "b"}, {"id": "a", "secret": "c"}]`, "the same id"},
+		"client: no id":      {"client", `{"secret": "b"}`, "client is required, with its id and secret"},
+		"client: no secret":  {"client", `{"id": "a"}`, "client is required, with its id and secret"},
+		"client: unset":      {"client", `{"id": "a", "secret": "{env.SKILL_BRIDGE_DEMO_UNSET}"}`, "client: secret: "},
 		"run time: negative": {"run_time", `-1`, "run_time -1ns is out of range"},
-		"run time: too long": {"run_time", `600000000001`, "is out of range"},
+		"run time: too long": {"run_time", `15000000001`, "is out of range"},
 		"unknown option":     {"key", `1`, "key"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,113 +1,80 @@
 package demo
 
 import (
+	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"net/http"
-	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
-const keyHeader = "X-API-Key" // as the specification writes it
-
-// The scopes a token can have.
 const (
-	scopeRun  = "diff:run"
-	scopeRead = "diff:read"
+	scopeRun      = "diff:run"
+	tokenLifetime = 10 * time.Minute
 )
 
 // A protection says what a skill asks of its callers (section 7.2).
 type protection string
 
 const (
-	unprotected protection = "none"
-	byAPIKey    protection = "api_key"
-	byOAuth     protection = "oauth2"
+	byAPIKey protection = "api_key"
+	byOAuth  protection = "oauth2"
 )
 
-// A digest stands for a secret. Digests have one length, so comparing them
-// takes the same time however much of the secret was guessed.
-type digest [sha256.Size]byte
+// A secret is known to the clients, too.
+type secret string
 
-func digestOf(secret string) digest { return sha256.Sum256([]byte(secret)) }
-
-func (d digest) matches(secret string) bool {
-	other := digestOf(secret)
-	return subtle.ConstantTimeCompare(d[:], other[:]) == 1
+func (s secret) matches(sent string) bool {
+	return subtle.ConstantTimeCompare([]byte(s), []byte(sent)) == 1
 }
 
-// admit says who sends the request, or what its sender lacks. For a skill
-// behind OAuth 2.0 the token needs one of the scopes. The owner is empty for
-// a public skill, whose runs belong to whoever knows their id.
-func (h *Handler) admit(r *http.Request, by protection, scopes ...string) (owner string, lacking *problem) {
-	switch by {
+// token is an access token: the time at which it expires, signed with the client's
+// secret. So there is nothing to remember of it.
+func (s secret) token(expires time.Time) string {
+	text := strconv.FormatInt(expires.Unix(), 10)
+	mac := hmac.New(sha256.New, []byte(s))
+	mac.Write([]byte(text))
+	return text + "." + hex.EncodeToString(mac.Sum(nil))
+}
+
+func (s secret) accepts(token string, now time.Time) bool {
+	text, _, _ := strings.Cut(token, ".")
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	expires := time.Unix(seconds, 0)
+	return err == nil && now.Before(expires) && secret(s.token(expires)).matches(token)
+}
+
+// admit reports whether a request has what a skill asks for. If not, it answers.
+func (h *Handler) admit(w http.ResponseWriter, r *http.Request, s *skill) bool {
+	const realm = ` realm="skill-bridge-demo"`
+	details := object{"required_auth_type": s.descriptor.Auth.Type}
+	var challenge, message string
+	switch s.descriptor.Auth.Type {
 	case byAPIKey:
-		if !h.hasAPIKey(r) {
-			return "", h.keyRequired()
+		header := s.descriptor.Auth.Header
+		if h.apiKey.matches(r.Header.Get(header)) {
+			return true
 		}
-		return "api_key", nil
+		challenge, message = "ApiKey"+realm, "A valid API key is required in the "+header+" header"
+		details["header"] = header
 	case byOAuth:
-		return h.admitToken(r, scopes)
-	default:
-		return "", nil
-	}
-}
-
-func (h *Handler) hasAPIKey(r *http.Request) bool {
-	return h.apiKey.matches(sentKey(r))
-}
-
-func sentKey(r *http.Request) string {
-	return r.Header.Get(keyHeader) //nolint:canonicalheader // Get makes it canonical
-}
-
-func (h *Handler) keyRequired() *problem {
-	return &problem{
-		status:    http.StatusUnauthorized,
-		code:      codeAuth,
-		message:   "A valid API key is required in the " + keyHeader + " header",
-		details:   map[string]string{"required_auth_type": string(byAPIKey), "header": keyHeader},
-		retry:     &retry{MaxAttempts: 1},
-		challenge: `ApiKey realm="skill-bridge-demo"`,
-	}
-}
-
-func (h *Handler) admitToken(r *http.Request, scopes []string) (string, *problem) {
-	const realm = `Bearer realm="skill-bridge-demo"`
-
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return "", h.tokenRequired("Authentication is required to invoke this skill", realm)
-	}
-	granted, ok := h.state.tokens.lookUp(strings.TrimSpace(token))
-	if !ok {
-		return "", h.tokenRequired("The access token is unknown or has expired", realm+`, error="invalid_token"`)
-	}
-	if !slices.ContainsFunc(scopes, func(s string) bool { return slices.Contains(granted.scopes, s) }) {
-		return "", &problem{
-			status:  http.StatusForbidden,
-			code:    codePermission,
-			message: "Insufficient permissions to invoke this skill",
-			details: map[string][]string{"required_scopes": scopes, "granted_scopes": granted.scopes},
-			// RFC 6750, section 3.1
-			challenge: realm + `, error="insufficient_scope", scope="` + strings.Join(scopes, " ") + `"`,
+		scheme, token, sent := strings.Cut(r.Header.Get("Authorization"), " ")
+		if strings.EqualFold(scheme, "Bearer") && h.client.accepts(strings.TrimSpace(token), time.Now()) {
+			return true
 		}
+		challenge, message = "Bearer"+realm, "Authentication is required to invoke this skill"
+		if sent {
+			challenge, message = challenge+`, error="invalid_token"`, "The access token is unknown or has expired"
+		}
+		details["authorization_url"], details["token_url"] = h.Origin+"/authorize", h.Origin+"/token"
+		details["scopes"] = []string{scopeRun}
+	default:
+		return true
 	}
-	return granted.client, nil
-}
-
-func (h *Handler) tokenRequired(message, challenge string) *problem {
-	return &problem{
-		status:  http.StatusUnauthorized,
-		code:    codeAuth,
-		message: message,
-		details: map[string]any{
-			"required_auth_type": string(byOAuth),
-			"authorization_url":  h.Origin + "/authorize",
-			"token_url":          h.Origin + "/token",
-			"scopes":             []string{scopeRun},
-		},
-		retry:     &retry{MaxAttempts: 1},
-		challenge: challenge,
-	}
+	w.Header().Set("WWW-Authenticate", challenge) // a 401 must have one (RFC 9110, section 15.5.2)
+	refuse(w, http.StatusUnauthorized, runError{Code: codeAuth, Message: message, Details: details, Retry: &retry{MaxAttempts: 1}})
+	return false
 }

@@ -1,7 +1,6 @@
 package demo_test
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -24,8 +23,6 @@ const (
 	apiKey       = "test-key"
 	clientID     = "test client" // the space shows whether Basic is form-decoded
 	clientSecret = "s3cret:+%"
-	otherID      = "other"
-	otherSecret  = "other-secret"
 )
 
 // A server is a Caddy in this process with the demo provider in it.
@@ -36,8 +33,7 @@ type server struct {
 	client *http.Client
 }
 
-// start loads a configuration with the demo provider, which says "next" to
-// everything that is none of its own. The server stops with the test.
+// start loads a configuration with the demo provider. The server stops with the test.
 func start(t *testing.T, runTime time.Duration) *server {
 	t.Helper()
 	address := freeAddress(t)
@@ -49,18 +45,15 @@ func start(t *testing.T, runTime time.Duration) *server {
 		"apps": {"http": {"servers": {"demo": {
 			"listen": [%q],
 			"automatic_https": {"disable": true},
-			"routes": [
-				{"handle": [{
-					"handler": "skill_bridge_demo",
-					"origin": %q,
-					"api_key": %q,
-					"clients": [{"id": %q, "secret": %q}, {"id": %q, "secret": %q}],
-					"run_time": %d
-				}]},
-				{"handle": [{"handler": "static_response", "body": "next"}]}
-			]
+			"routes": [{"handle": [{
+				"handler": "skill_bridge_demo",
+				"origin": %q,
+				"api_key": %q,
+				"client": {"id": %q, "secret": %q},
+				"run_time": %d
+			}]}]
 		}}}}
-	}`, t.TempDir(), address, origin, apiKey, clientID, clientSecret, otherID, otherSecret, runTime)
+	}`, t.TempDir(), address, origin, apiKey, clientID, clientSecret, runTime)
 	if err := caddy.Load([]byte(config), true); err != nil {
 		t.Fatalf("loading Caddy: %v", err)
 	}
@@ -164,10 +157,10 @@ func (s *server) reconnect() {
 	s.t.Fatal(err)
 }
 
-// token returns the Authorization of the given client with this scope.
-func (s *server) token(id, secret, scope string) string {
+// token returns the Authorization of the client.
+func (s *server) token() string {
 	s.t.Helper()
-	form := url.Values{"grant_type": {"client_credentials"}, "client_id": {id}, "client_secret": {secret}, "scope": {scope}}
+	form := url.Values{"grant_type": {"client_credentials"}, "client_id": {clientID}, "client_secret": {clientSecret}, "scope": {"diff:run"}}
 	got := s.postForm(form.Encode())
 	if got.status != http.StatusOK {
 		s.t.Fatalf("token: %d %s", got.status, got.body)
@@ -255,20 +248,20 @@ func wantProblem(t *testing.T, got answer, status int, code string) jsontext.Val
 	return body.Error.Details
 }
 
-func TestUnknownPathsGoToTheNextHandler(t *testing.T) {
+func TestUnknownPaths(t *testing.T) {
 	s := start(t, time.Millisecond)
 	for _, path := range []string{
-		"/", "/skills", "/skills/", "/skills/.json", "/skills/summarize", "/skills/a/b.json", "/skills//executions",
-		"/executions", "/executions/", "/executions//result", "/executions/a/b", "/tokens", "/.well-known/other",
+		"/", "/skills", "/skills/", "/skills/.json", "/skills/summarize", "/skills/a/b.json", "/skills/nothing.json",
+		"/executions", "/executions/", "/executions/a/b", "/tokens", "/.well-known/other",
 	} {
-		if got := s.do(http.MethodGet, path, ""); !bytes.Equal(got.body, []byte("next")) {
-			t.Errorf("GET %s: %d %s, want the next handler", path, got.status, got.body)
+		if got := s.do(http.MethodGet, path, ""); got.status != http.StatusNotFound {
+			t.Errorf("GET %s: %d %s", path, got.status, got.body)
 		}
 	}
 }
 
 func TestStoppingLeavesNoGoroutine(t *testing.T) {
-	s := start(t, time.Minute)
+	s := start(t, longest)
 	// CertMagic looks after its storage lock in its own time
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent(), goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.keepLockfileFresh"))
 

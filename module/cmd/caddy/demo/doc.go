@@ -5,8 +5,9 @@
 // Its skills do small but real work. Between them they show the ways a skill
 // can behave: public and protected (API key, OAuth 2.0 client credentials),
 // immediate and asynchronous, with the output in the status or only at the
-// result URL, failing as a run, private, found by the descriptor's URL only, and declared for
-// a protocol version that is too new.
+// result URL, failing as a run, found by the descriptor's URL only, and declared
+// for a protocol version that is too new. The folder descriptors holds what the
+// provider publishes about them.
 //
 // On its origin it answers:
 //
@@ -16,9 +17,8 @@
 //	GET  /executions/<id>             the status of a run (section 5.4)
 //	GET  /executions/<id>/result      its result (section 5.4)
 //	POST /token                       an access token (RFC 6749, section 4.4)
-//	     /authorize                   an explanation: there is no one to ask
+//	GET  /authorize                   an explanation: only client credentials are granted
 //
-// Everything else goes to the next handler. Runs and tokens live in memory
-// and last for as long as a configuration has the same origin and secrets: they
-// survive reloads, but not a restart.
+// Runs live in memory. They survive reloads, as long as the origin and the secrets
+// stay the same, but not a restart.
 package demo

@@ -33,32 +33,11 @@ const (
 	publicIDs = "demo/summarize demo/markdown demo/qr-code demo/csv-to-json demo/telepathy"
 )
 
-func TestIndexHidesThePrivateSkill(t *testing.T) {
+func TestIndex(t *testing.T) {
 	s := start(t, runTime)
-
-	public := s.do(http.MethodGet, indexPath, "")
-	if got := decode[index](t, public); got.ids() != publicIDs || got.Protocol["version"] != "1.0.0" || got.Provider["url"] != s.origin {
-		t.Errorf("index = %s", public.body)
-	}
-	whole := s.do(http.MethodGet, indexPath, "", "X-API-Key", apiKey)
-	if got, want := decode[index](t, whole).ids(), publicIDs+" demo/internal-stats"; got != want {
-		t.Errorf("index with the key = %s, want %s", got, want)
-	}
-	for _, got := range []answer{public, whole} {
-		if got.header.Get("Vary") != "X-API-Key" {
-			t.Errorf("Vary = %q", got.header.Get("Vary"))
-		}
-	}
-	if !strings.Contains(whole.header.Get("Cache-Control"), "private") {
-		t.Errorf("Cache-Control with the key = %q", whole.header.Get("Cache-Control"))
-	}
-	wantProblem(t, s.do(http.MethodGet, indexPath, "", "X-API-Key", "guess"), http.StatusUnauthorized, "AUTH_REQUIRED")
-
-	const private = "/skills/internal-stats.json"
-	wantProblem(t, s.do(http.MethodGet, private, ""), http.StatusNotFound, "SKILL_NOT_FOUND")
-	wantProblem(t, s.do(http.MethodGet, private, "", "X-API-Key", "guess"), http.StatusNotFound, "SKILL_NOT_FOUND")
-	if got := s.do(http.MethodGet, private, "", "X-API-Key", apiKey); got.status != http.StatusOK {
-		t.Errorf("private descriptor with the key: %d %s", got.status, got.body)
+	answer := s.do(http.MethodGet, indexPath, "")
+	if got := decode[index](t, answer); got.ids() != publicIDs || got.Protocol["version"] != "1.0.0" || got.Provider["url"] != s.origin {
+		t.Errorf("index = %s", answer.body)
 	}
 }
 
@@ -127,19 +106,18 @@ type descriptor struct {
 func TestDescriptorsAgreeWithTheIndex(t *testing.T) {
 	s := start(t, runTime)
 	want := map[string]struct{ protocol, access, auth string }{
-		"demo/summarize":      {"1.0.0", "public", "none"},
-		"demo/markdown":       {"1.0.0", "public", "none"},
-		"demo/qr-code":        {"1.0.0", "public", "api_key"},
-		"demo/csv-to-json":    {"1.0.0", "public", "none"},
-		"demo/telepathy":      {"2.0.0", "public", "none"},
-		"demo/internal-stats": {"1.0.0", "private", "api_key"},
+		"demo/summarize":   {"1.0.0", "public", "none"},
+		"demo/markdown":    {"1.0.0", "public", "none"},
+		"demo/qr-code":     {"1.0.0", "public", "api_key"},
+		"demo/csv-to-json": {"1.0.0", "public", "none"},
+		"demo/telepathy":   {"2.0.0", "public", "none"},
 	}
-	for _, entry := range decode[index](t, s.do(http.MethodGet, indexPath, "", "X-API-Key", apiKey)).Skills {
+	for _, entry := range decode[index](t, s.do(http.MethodGet, indexPath, "")).Skills {
 		path, ok := strings.CutPrefix(entry.DescriptorURL, s.origin)
 		if !ok {
 			t.Fatalf("%s: descriptor_url %s is not at %s", entry.ID, entry.DescriptorURL, s.origin)
 		}
-		d := decode[descriptor](t, s.do(http.MethodGet, path, "", "X-API-Key", apiKey))
+		d := decode[descriptor](t, s.do(http.MethodGet, path, ""))
 		if d.ID != entry.ID || d.Name != entry.Name || d.Version != entry.Version || d.Access != entry.Access ||
 			d.CapabilityType != entry.CapabilityType || d.Description != entry.Description {
 			t.Errorf("%s: descriptor and index differ: %+v", entry.ID, d)
@@ -165,7 +143,7 @@ func TestDescriptorsAgreeWithTheIndex(t *testing.T) {
 // TestUnlistedSkill: no index has it, and its descriptor can be read by its URL.
 func TestUnlistedSkill(t *testing.T) {
 	s := start(t, runTime)
-	if ids := decode[index](t, s.do(http.MethodGet, indexPath, "", "X-API-Key", apiKey)).ids(); strings.Contains(ids, "demo/diff") {
+	if ids := decode[index](t, s.do(http.MethodGet, indexPath, "")).ids(); strings.Contains(ids, "demo/diff") {
 		t.Errorf("it is in the index: %s", ids)
 	}
 	d := decode[descriptor](t, s.do(http.MethodGet, "/skills/diff.json", ""))

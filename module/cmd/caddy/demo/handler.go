@@ -1,57 +1,57 @@
 package demo
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
-	"strings"
+	"os"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
 const (
 	defaultRunTime = 3 * time.Second
-	maxRunTime     = 10 * time.Minute
+	maxRunTime     = 15 * time.Second // half of the timeout_ms of the descriptors
 )
 
-// Handler is the demo provider. Origin, api_key and one client are required.
+// Handler is the demo provider. It answers every request: no handler comes after it.
 type Handler struct {
 	// The scheme, host and port under which clients reach this handler, for
 	// example `http://127.0.0.1:8081`. Every URL in the index and in the
 	// descriptors is built from it. Required; without path or trailing slash.
 	Origin string `json:"origin,omitempty"`
 
-	// The key that the skills behind an API key expect in `X-API-Key`, and
-	// that shows the private skill to whoever sends it with a request for
-	// the index. Required. Placeholders such as `{env.X}` are resolved when
-	// the configuration loads.
+	// The key that the skill behind an API key expects in `X-API-Key`. Required.
+	// Placeholders such as `{env.X}` are resolved when the configuration loads.
 	APIKey string `json:"api_key,omitempty"`
 
-	// The OAuth 2.0 clients that the token endpoint knows. One or more.
-	Clients []Client `json:"clients,omitempty"`
+	// The OAuth 2.0 client that the token endpoint knows. Required.
+	Client Client `json:"client,omitzero"`
 
 	// How long the asynchronous summary takes; the fast asynchronous skills
-	// take a tenth of it. Default: `3s`. At most `10m`.
+	// take a tenth of it. Default: `3s`. At most `15s`.
 	RunTime caddy.Duration `json:"run_time,omitempty"`
 
-	// The URL of a bridge to this provider. If it is set, standard output says
-	// when Caddy has started that the bridge is there.
+	// The URL of a bridge to this provider. If it is set, Caddy prints it on
+	// standard output when it has started.
 	Announce string `json:"announce,omitempty"`
 
-	catalog  *catalog
-	apiKey   digest
-	clients  map[string]digest
-	state    *state
+	mux      *http.ServeMux
+	apiKey   secret
+	client   secret // of the OAuth 2.0 client
+	skills   map[string]*skill
+	runs     *runs
 	stateKey string
 }
 
-// Client is one OAuth 2.0 client of the demo provider's token endpoint.
+// Client is the OAuth 2.0 client of the demo provider's token endpoint.
 type Client struct {
-	// The client identifier. Required, unique.
+	// The client identifier. Required.
 	ID string `json:"id,omitempty"`
 
 	// The client secret. Required. Placeholders such as `{env.X}` are
@@ -59,9 +59,10 @@ type Client struct {
 	Secret string `json:"secret,omitempty"`
 }
 
-func init() {
-	caddy.RegisterModule(new(Handler))
-}
+// states keeps the runs over reloads of the configuration.
+var states = caddy.NewUsagePool()
+
+func init() { caddy.RegisterModule(new(Handler)) }
 
 // CaddyModule returns the Caddy module information.
 func (*Handler) CaddyModule() caddy.ModuleInfo {
@@ -71,147 +72,111 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision resolves the secrets and builds the documents. It starts nothing.
+// Provision resolves the secrets and reads the documents. It starts nothing.
 func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.RunTime == 0 {
 		h.RunTime = caddy.Duration(defaultRunTime)
 	}
-
 	repl := caddy.NewReplacer()
 	key, err := repl.ReplaceOrErr(h.APIKey, true, true)
 	if err != nil {
 		return fmt.Errorf("api_key: %w", err)
 	}
-	h.apiKey = digestOf(key)
-
-	h.clients = make(map[string]digest, len(h.Clients))
-	for i, client := range h.Clients {
-		secret, err := repl.ReplaceOrErr(client.Secret, true, true)
-		if err != nil {
-			return fmt.Errorf("clients[%d]: secret: %w", i, err)
-		}
-		h.clients[client.ID] = digestOf(secret)
+	clientSecret, err := repl.ReplaceOrErr(h.Client.Secret, true, true)
+	if err != nil {
+		return fmt.Errorf("client: secret: %w", err)
 	}
-
-	h.stateKey = fmt.Sprint(h.Origin, h.apiKey, h.clients)
-	pooled, _, err := states.LoadOrNew(h.stateKey, func() (caddy.Destructor, error) { return newState(), nil })
+	h.apiKey, h.client = secret(key), secret(clientSecret)
+	h.stateKey = fmt.Sprintf("%q", []string{h.Origin, key, h.Client.ID, clientSecret})
+	pooled, _, err := states.LoadOrNew(h.stateKey, func() (caddy.Destructor, error) { return newRuns(), nil })
 	if err != nil {
 		return err
 	}
-	h.state = pooled.(*state)
-	if h.catalog, err = newCatalog(h.Origin, h.skills()); err != nil {
+	h.runs = pooled.(*runs)
+	if err := h.publish(); err != nil {
 		return err
 	}
 	return h.announceWhenStarted(ctx)
 }
 
-// Validate checks that the required options are there and make sense.
-func (h *Handler) Validate() error {
-	if err := checkOrigin(h.Origin); err != nil {
+// announceWhenStarted prints where the bridge is once Caddy listens. Caddy's log,
+// which goes to standard error, does not say so.
+func (h *Handler) announceWhenStarted(ctx caddy.Context) error {
+	if h.Announce == "" {
+		return nil
+	}
+	events, err := ctx.App("events")
+	if err != nil {
 		return err
 	}
+	return events.(*caddyevents.App).On("started", announcement(h.Announce))
+}
+
+// An announcement is the URL that is printed.
+type announcement string
+
+// Handle prints it.
+func (a announcement) Handle(context.Context, caddy.Event) error {
+	fmt.Fprintf(os.Stdout, "Skill Bridge listens on %s: open it in a browser, or POST JSON-RPC 2.0 to it.\n", a)
+	return nil
+}
+
+// Validate checks that the required options are there and make sense.
+func (h *Handler) Validate() error {
+	if u, err := url.Parse(h.Origin); err != nil || u.Hostname() == "" || h.Origin != u.Scheme+"://"+u.Host {
+		return fmt.Errorf("origin %q: it must be a scheme, host and port (for example http://127.0.0.1:8081)", h.Origin)
+	}
 	if h.APIKey == "" {
-		return errors.New("api_key is required: it is what the skills behind an API key ask for")
+		return errors.New("api_key is required: the skill behind an API key asks for it")
 	}
-	if len(h.Clients) == 0 {
-		return errors.New("a client (id and secret) is required: it is what the token endpoint asks for")
+	if h.Client.ID == "" || h.Client.Secret == "" {
+		return errors.New("client is required, with its id and secret: the token endpoint asks for them")
 	}
-	for i, client := range h.Clients {
-		if client.ID == "" || client.Secret == "" {
-			return fmt.Errorf("clients[%d]: both id and secret are required", i)
-		}
-	}
-	if len(h.clients) != len(h.Clients) {
-		return errors.New("clients: two clients have the same id")
-	}
+	return h.checkRunTime()
+}
+
+func (h *Handler) checkRunTime() error {
 	if h.RunTime < 0 || time.Duration(h.RunTime) > maxRunTime {
 		return fmt.Errorf("run_time %s is out of range: it must be positive and at most %s", time.Duration(h.RunTime), maxRunTime)
 	}
 	return nil
 }
 
-func checkOrigin(origin string) error {
-	if origin == "" {
-		return errors.New("origin is required: the URLs in the documents are built from it (for example http://127.0.0.1:8081)")
-	}
-	u, err := url.Parse(origin)
-	if err != nil {
-		return fmt.Errorf("origin: %w", err)
-	}
-	if u.Scheme != "http" && u.Scheme != "https" {
-		return fmt.Errorf("origin %q: the scheme must be http or https", origin)
-	}
-	if u.Hostname() == "" || origin != u.Scheme+"://"+u.Host {
-		return fmt.Errorf("origin %q: it must be scheme, host and port only (for example http://127.0.0.1:8081)", origin)
-	}
-	return nil
-}
-
-// Cleanup gives up the runs and tokens. Unless another configuration has the same
-// provider, every run ends, and their goroutines with it.
+// Cleanup ends every run, unless another configuration has the same provider.
 func (h *Handler) Cleanup() error {
-	if h.state == nil {
+	if h.runs == nil {
 		return nil
 	}
 	_, err := states.Delete(h.stateKey)
 	return err
 }
 
-// ServeHTTP answers the paths of the protocol and hands every other path to
-// the next handler.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	serve, methods := h.route(r.URL.Path)
-	if serve == nil {
-		return next.ServeHTTP(w, r)
+// publish reads the documents and says what is where.
+func (h *Handler) publish() error {
+	index, skills, err := readDocuments(h.Origin)
+	if err != nil {
+		return err
 	}
-	if methods != nil && !slices.Contains(methods, r.Method) {
-		w.Header().Set("Allow", strings.Join(methods, ", "))
-		return problem{
-			status:  http.StatusMethodNotAllowed,
-			code:    codeValidation,
-			message: "Method " + r.Method + " is not allowed here",
-			details: []fault{{Message: "wrong method", Expected: methods, Actual: r.Method}},
-		}.write(w)
+	h.skills, h.mux = skills, http.NewServeMux()
+	h.mux.HandleFunc("GET /.well-known/skill-sharing", index.ServeHTTP)
+	for slug, s := range skills {
+		h.mux.HandleFunc("GET /skills/"+slug+".json", s.document.ServeHTTP)
+		h.mux.HandleFunc("POST /skills/"+slug+"/executions", func(w http.ResponseWriter, r *http.Request) { h.serveInvocation(w, r, s) })
 	}
-	return serve(w, r)
+	h.mux.HandleFunc("GET /executions/{id}", func(w http.ResponseWriter, r *http.Request) { h.serveRun(w, r, false) })
+	h.mux.HandleFunc("GET /executions/{id}/result", func(w http.ResponseWriter, r *http.Request) { h.serveRun(w, r, true) })
+	h.mux.HandleFunc("POST /token", h.serveToken)
+	h.mux.HandleFunc("GET /authorize", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "This provider grants OAuth 2.0 client credentials only: POST to /token instead.", http.StatusBadRequest)
+	})
+	return nil
 }
 
-// An endpoint answers a request; its error is one of writing the answer.
-type endpoint func(http.ResponseWriter, *http.Request) error
-
-// route returns the endpoint of a path and the methods it takes: nil, if the
-// endpoint judges the method itself. Without endpoint the path is none of the
-// provider's.
-func (h *Handler) route(path string) (endpoint, []string) {
-	read, submit := []string{http.MethodGet, http.MethodHead}, []string{http.MethodPost}
-
-	switch path {
-	case "/.well-known/skill-sharing":
-		return h.serveIndex, read
-	case "/token":
-		return h.serveToken, nil
-	case "/authorize":
-		return serveAuthorize, nil
-	}
-	if rest, ok := strings.CutPrefix(path, "/skills/"); ok {
-		if slug, ok := strings.CutSuffix(rest, ".json"); ok && isSegment(slug) {
-			return func(w http.ResponseWriter, r *http.Request) error { return h.serveDescriptor(w, r, slug) }, read
-		}
-		if slug, ok := strings.CutSuffix(rest, "/executions"); ok && isSegment(slug) {
-			return func(w http.ResponseWriter, r *http.Request) error { return h.serveInvocation(w, r, slug) }, submit
-		}
-		return nil, nil
-	}
-	if rest, ok := strings.CutPrefix(path, "/executions/"); ok {
-		id, result := strings.CutSuffix(rest, "/result")
-		if isSegment(id) {
-			return func(w http.ResponseWriter, r *http.Request) error { return h.serveRun(w, r, id, result) }, read
-		}
-	}
-	return nil, nil
+// ServeHTTP answers a request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	h.mux.ServeHTTP(w, r)
+	return nil
 }
-
-func isSegment(s string) bool { return s != "" && !strings.Contains(s, "/") }
 
 // Interface guards
 var (

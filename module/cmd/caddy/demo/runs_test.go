@@ -9,31 +9,33 @@ import (
 )
 
 // slow is a skill whose runs take four seconds: one accepted, three running.
-var slow = &skill{slug: "slow", duration: 4 * time.Second, work: func(arguments) (any, *runError) { return "done", nil }}
+const slow = 4 * time.Second
 
-func (rs *runs) mustStart(t *testing.T, s *skill, in invocation) string {
+var done = &skill{work: func(arguments) (any, *runError) { return "done", nil }}
+
+func (rs *runs) mustStart(t *testing.T, s *skill, takes time.Duration, in invocation) string {
 	t.Helper()
-	first, err := rs.start(s, "", in, 1)
-	if err != nil {
-		t.Fatal(err)
+	first, ok := rs.start(s, takes, in, 1)
+	if !ok {
+		t.Fatal("there is no room")
 	}
 	return first.ExecutionID
 }
 
 func (rs *runs) statusOf(id string) status {
-	r, ok := rs.find(id)
+	_, r, ok := rs.find(id)
 	if !ok {
 		return "gone"
 	}
-	return r.report.Status
+	return r.Status
 }
 
 func TestRunPassesThroughItsStates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rs := newRuns()
-		defer rs.stop()
+		defer rs.Destruct()
 		begin := time.Now()
-		id := rs.mustStart(t, slow, invocation{})
+		id := rs.mustStart(t, done, slow, invocation{})
 		for _, step := range []struct {
 			at   time.Duration
 			want status
@@ -58,10 +60,10 @@ func TestRunPassesThroughItsStates(t *testing.T) {
 func TestTimeoutCutsARunShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rs := newRuns()
-		defer rs.stop()
-		early := rs.mustStart(t, slow, invocation{timeout: time.Second / 2})
-		late := rs.mustStart(t, slow, invocation{timeout: 3 * time.Second})
-		never := rs.mustStart(t, slow, invocation{timeout: 5 * time.Second})
+		defer rs.Destruct()
+		early := rs.mustStart(t, done, slow, invocation{timeout: time.Second / 2})
+		late := rs.mustStart(t, done, slow, invocation{timeout: 3 * time.Second})
+		never := rs.mustStart(t, done, slow, invocation{timeout: 5 * time.Second})
 		time.Sleep(6 * time.Second)
 		for id, want := range map[string]status{early: timedOut, late: timedOut, never: completed} {
 			if got := rs.statusOf(id); got != want {
@@ -74,15 +76,15 @@ func TestTimeoutCutsARunShort(t *testing.T) {
 func TestStopFailsWhatRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rs := newRuns()
-		id := rs.mustStart(t, slow, invocation{})
-		rs.stop()
-		rs.stop()
-		r, _ := rs.find(id)
-		if r.report.Status != failed || r.report.Error.Code != "PROVIDER_STOPPED" {
-			t.Errorf("%+v", r.report)
+		id := rs.mustStart(t, done, slow, invocation{})
+		rs.Destruct()
+		rs.Destruct()
+		_, r, _ := rs.find(id)
+		if r.Status != failed || r.Error.Code != "PROVIDER_STOPPED" {
+			t.Errorf("%+v", r)
 		}
-		if _, err := rs.start(slow, "", invocation{}, 1); !errors.Is(err, errStopped) {
-			t.Errorf("start after stop: %v", err)
+		if _, ok := rs.start(done, slow, invocation{}, 1); ok {
+			t.Error("a run has started after the end")
 		}
 	})
 }
@@ -90,41 +92,41 @@ func TestStopFailsWhatRuns(t *testing.T) {
 func TestRunsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rs := newRuns()
-		defer rs.stop()
-		oldest := rs.mustStart(t, slow, invocation{})
+		defer rs.Destruct()
+		oldest := rs.mustStart(t, done, slow, invocation{})
 		time.Sleep(5 * time.Second)
 		for range maxRuns { // the last takes the place of the one that has ended
-			rs.mustStart(t, slow, invocation{})
+			rs.mustStart(t, done, slow, invocation{})
 		}
 		if got := rs.statusOf(oldest); got != "gone" {
 			t.Errorf("the oldest ended run is %s", got)
 		}
-		if _, err := rs.start(slow, "", invocation{}, 1); !errors.Is(err, errFull) {
-			t.Errorf("start when all are running: %v", err)
+		if _, ok := rs.start(done, slow, invocation{}, 1); ok {
+			t.Error("a run has started while as many as may be are running")
 		}
 		time.Sleep(5 * time.Second)
-		rs.mustStart(t, slow, invocation{})
+		rs.mustStart(t, done, slow, invocation{})
 	})
 }
 
 func TestMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rs := newRuns()
-		defer rs.stop()
-		large := &skill{slug: "large", work: func(arguments) (any, *runError) { return strings.Repeat("x", maxOutput-2), nil }}
-		first := rs.mustStart(t, large, invocation{})
+		defer rs.Destruct()
+		large := &skill{work: func(arguments) (any, *runError) { return strings.Repeat("x", maxOutput-2), nil }}
+		first := rs.mustStart(t, large, 0, invocation{})
 		for range maxMemory/maxOutput - 1 {
-			rs.mustStart(t, large, invocation{})
+			rs.mustStart(t, large, 0, invocation{})
 		}
 		if rs.weight != maxMemory || rs.statusOf(first) != completed {
 			t.Fatalf("weight %d, first %s", rs.weight, rs.statusOf(first))
 		}
-		rs.mustStart(t, large, invocation{})
+		rs.mustStart(t, large, 0, invocation{})
 		if rs.weight > maxMemory || rs.statusOf(first) != "gone" {
 			t.Errorf("weight %d, first %s", rs.weight, rs.statusOf(first))
 		}
-		if _, err := rs.start(large, "", invocation{}, maxMemory+1); !errors.Is(err, errFull) {
-			t.Errorf("a request beyond all memory: %v", err)
+		if _, ok := rs.start(large, 0, invocation{}, maxMemory+1); ok {
+			t.Error("a request beyond all memory was accepted")
 		}
 		if rs.weight != 0 || len(rs.byID) != 0 {
 			t.Errorf("weight %d, %d runs", rs.weight, len(rs.byID))
@@ -143,9 +145,9 @@ func TestBadWorkFailsTheRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rs := newRuns()
-			got, err := rs.start(&skill{work: test.work}, "", invocation{}, 1)
-			if err != nil || got.Status != failed || got.Output != nil || got.Error.Code != test.code {
-				t.Errorf("%+v, %v", got, err)
+			got, ok := rs.start(&skill{work: test.work}, 0, invocation{}, 1)
+			if !ok || got.Status != failed || got.Output != nil || got.Error.Code != test.code {
+				t.Errorf("%+v, %v", got, ok)
 			}
 		})
 	}
@@ -164,28 +166,25 @@ func TestRenderingStopsAtTheLimit(t *testing.T) {
 	}
 }
 
-func TestTokensExpireAndAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ts := newTokens()
-		token := ts.issue("a", []string{scopeRun})
-		time.Sleep(tokenLifetime - 1)
-		if g, ok := ts.lookUp(token); !ok || g.client != "a" {
-			t.Errorf("before it expires: %+v %t", g, ok)
+func TestTokensExpire(t *testing.T) {
+	const client = secret("hush")
+	now := time.Unix(1_800_000_000, 0)
+	token := client.token(now.Add(tokenLifetime))
+	for name, test := range map[string]struct {
+		token string
+		by    secret
+		after time.Duration
+		want  bool
+	}{
+		"until its end":     {token, client, tokenLifetime - 1, true},
+		"at its end":        {token, client, tokenLifetime, false},
+		"of another secret": {token, "other", 0, false},
+		"with a later end":  {"9" + token, client, 0, false},
+		"without an end":    {"x", client, 0, false},
+		"empty":             {"", client, 0, false},
+	} {
+		if got := test.by.accepts(test.token, now.Add(test.after)); got != test.want {
+			t.Errorf("%s: %t", name, got)
 		}
-		time.Sleep(time.Nanosecond)
-		if _, ok := ts.lookUp(token); ok || ts.count() != 0 {
-			t.Error("the token outlived its lifetime")
-		}
-
-		oldest := ts.issue("a", nil)
-		second := ts.issue("a", nil)
-		for range maxTokens - 1 {
-			ts.issue("a", nil)
-		}
-		_, hasOldest := ts.lookUp(oldest)
-		_, hasSecond := ts.lookUp(second)
-		if hasOldest || !hasSecond || ts.count() != maxTokens {
-			t.Errorf("oldest %t, second %t, %d tokens", hasOldest, hasSecond, ts.count())
-		}
-	})
+	}
 }

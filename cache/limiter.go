@@ -1,0 +1,153 @@
+package cache
+
+import "slices"
+
+// limiter bounds how many flights of a [Request.Group] run at a time, and decides
+// which of the others starts next. Cache.mu guards it.
+type limiter struct {
+	running map[*flight]struct{}
+	shares  map[string]int // how many running flights have each share
+	queues  [][]*flight    // those that wait, by their shares, oldest first; the first queue is next
+}
+
+func newLimiter() *limiter {
+	return &limiter{running: make(map[*flight]struct{}), shares: make(map[string]int)}
+}
+
+func (l *limiter) empty() bool { return len(l.running) == 0 && len(l.queues) == 0 }
+
+func (l *limiter) enqueue(f *flight) {
+	f.queued = true
+	if i := l.queueOf(f); i >= 0 {
+		l.queues[i] = append(l.queues[i], f)
+		return
+	}
+	l.queues = append(l.queues, []*flight{f})
+}
+
+// queueOf is the index of the queue for the shares of a flight, or -1.
+func (l *limiter) queueOf(f *flight) int {
+	return slices.IndexFunc(l.queues, func(queue []*flight) bool { return slices.Equal(queue[0].req.Shares, f.req.Shares) })
+}
+
+// dequeue takes a flight out of its queue. The others of the queue have their turn last.
+func (l *limiter) dequeue(f *flight) {
+	f.queued = false
+	i := l.queueOf(f)
+	queue := l.queues[i]
+	l.queues = slices.Delete(l.queues, i, i+1)
+	i = slices.Index(queue, f)
+	if queue = slices.Delete(queue, i, i+1); len(queue) > 0 {
+		l.queues = append(l.queues, queue)
+	}
+}
+
+// next returns a flight to start, or nil if there is no room for any: the first of the
+// queue whose turn it is. For a flight that was overtaken, a place is reserved in the
+// last of its shares. Without it, a flight could wait for ever for two shares that have
+// room in turn.
+func (l *limiter) next() *flight {
+	reserved := make(map[string]int)
+	for i, queue := range l.queues {
+		f := queue[0]
+		if l.hasRoom(f, reserved) {
+			l.overtake(i)
+			l.dequeue(f)
+			l.running[f] = struct{}{}
+			for _, share := range f.req.Shares {
+				l.shares[share]++
+			}
+			return f
+		}
+		if f.overtaken {
+			reserved[f.req.Shares[len(f.req.Shares)-1]]++
+		}
+	}
+	return nil
+}
+
+// overtake marks the flights with several shares that wait before the i-th queue, whose
+// first flight starts now, if that has their first share.
+func (l *limiter) overtake(i int) {
+	starting := l.queues[i][0]
+	for _, queue := range l.queues[:i] {
+		if shares := queue[0].req.Shares; len(shares) > 1 && slices.Contains(starting.req.Shares, shares[0]) {
+			queue[0].overtaken = true
+		}
+	}
+}
+
+// hasRoom reports whether a flight may run beside those that do, and beside the places
+// that are reserved.
+func (l *limiter) hasRoom(f *flight, reserved map[string]int) bool {
+	isFull := func(share string) bool { return l.full(f, l.shares[share]+reserved[share]) }
+	return len(l.running) < f.req.AtOnce && !slices.ContainsFunc(f.req.Shares, isFull)
+}
+
+// full reports whether a share that so many flights have has no room for another flight.
+// Half of all places are for shares without a flight; of the others, a share takes no
+// more than it leaves free. So only many shares together can take all places.
+func (l *limiter) full(f *flight, inShare int) bool {
+	free := f.req.AtOnce - len(l.running)
+	return inShare > 0 && inShare >= free-f.req.AtOnce/2
+}
+
+// superfluous returns the running flights to abort, since they have no callers and
+// others wait for their room: one for each that waits, unless the end of a flight that
+// was aborted before makes room for it.
+func (l *limiter) superfluous() []*flight {
+	var aborted, left []*flight
+	for f := range l.running {
+		switch {
+		case f.ctx.Err() != nil:
+			aborted = append(aborted, f)
+		case f.callers == 0:
+			left = append(left, f)
+		}
+	}
+	before := len(aborted)
+	for _, queue := range l.queues {
+		if len(left) == 0 {
+			break
+		}
+		makesRoom := func(f *flight) bool { return l.makesRoom(f, queue[0]) }
+		if slices.ContainsFunc(aborted, makesRoom) {
+			continue
+		}
+		if i := slices.IndexFunc(left, makesRoom); i >= 0 {
+			aborted = append(aborted, left[i])
+			left = slices.Delete(left, i, i+1)
+		}
+	}
+	return aborted[before:]
+}
+
+// makesRoom reports whether there is more room for a flight that waits when a running
+// one has ended.
+func (l *limiter) makesRoom(running, waiting *flight) bool {
+	full := false // a share of the flight that waits
+	for _, share := range waiting.req.Shares {
+		if l.full(waiting, l.shares[share]) {
+			full = true
+			if slices.Contains(running.req.Shares, share) {
+				return true
+			}
+		}
+	}
+	return !full && len(l.running) >= waiting.req.AtOnce
+}
+
+// remove removes a flight. It reports whether others may have room now.
+func (l *limiter) remove(f *flight) bool {
+	if f.queued {
+		l.dequeue(f)
+		return f.overtaken // a place was reserved for it
+	}
+	delete(l.running, f)
+	for _, share := range f.req.Shares {
+		if l.shares[share]--; l.shares[share] == 0 {
+			delete(l.shares, share)
+		}
+	}
+	return true
+}

@@ -1,0 +1,441 @@
+package bridge
+
+import (
+	"encoding/json" // for Caddy's raw modules
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/browse"
+	"github.com/skill-bridge/caddy-skill-bridge/module/network"
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+)
+
+const directive = "skill_bridge"
+
+func init() {
+	httpcaddyfile.RegisterHandlerDirective(directive, parseCaddyfile)
+	httpcaddyfile.RegisterDirectiveOrder(directive, httpcaddyfile.Before, "reverse_proxy")
+}
+
+func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+	h := new(Handler)
+	return h, h.UnmarshalCaddyfile(helper.Dispenser)
+}
+
+// UnmarshalCaddyfile sets up the handler from Caddyfile tokens. Syntax:
+//
+//	skill_bridge [<matcher>] {
+//		provider <origin> {
+//			namespace             <name>
+//			alias                 <name> <skill-id>
+//			trust                 <host[:port]>...
+//			trust_registry        <namespace>...
+//			credentials           <module> ... { ... }
+//			discovery_credentials <module> ... { ... }
+//			capability_types      <type>...
+//			list_private
+//			prefer_wait           <duration>
+//			require_principal
+//			transport             http { ... }
+//		}
+//		skill <name> <descriptor-url> {
+//			trust             <host[:port]>...
+//			credentials       <module> ... { ... }
+//			prefer_wait       <duration>
+//			require_principal
+//			transport         http { ... }
+//		}
+//		registry <url> {
+//			namespace             <name>
+//			capability_types      <type>...
+//			discovery_credentials <module> ... { ... }
+//			require_principal
+//		}
+//
+//		name              <name>
+//		caller            <id> [<type>]
+//		principal         <placeholder>
+//		require_principal | allow_anonymous
+//		browse            [<template-file>]
+//		priority          low|normal|high
+//		timeout           <default> [<max>]
+//		poll              adaptive|fixed|backoff ...
+//		poll_interval     <initial> [<max>]
+//		cache {
+//			max_size       <size>
+//			ttl            <duration>
+//			max_ttl        <duration>
+//			stale_if_error <duration>
+//			negative_ttl   <duration>
+//		}
+//		max_request_size  <size>
+//		max_response_size <size>
+//		max_batch         <n>
+//		limits {
+//			depth             <n>
+//			document_size     <size>
+//			skills            <n>
+//			parameters        <n>
+//			schema_size       <size>
+//			schema_complexity <n>
+//			argument_complexity <n>
+//			output_size       <size>
+//			answer_size       <size>
+//			answers           <size>
+//			body_timeout      <duration>
+//			connection_overhead <size>
+//			runs              <n> [<per provider>]
+//			reads             <n>
+//			failed_reads      <n>
+//			polls             <n>
+//			waiting           <n>
+//		}
+//		circuit_breaker   off | {
+//			failures <n>
+//			cooldown <duration>
+//		}
+//		retry_budget      <percent>
+//		audit
+//		allow_http
+//		allow_networks    <cidr>...|private_ranges
+//		allow_ports       <port>...
+//		transport         http { ... }
+//	}
+//
+// A host of trust is *.example.com for all subdomains of example.com.
+//
+// The lines provider, skill, registry, alias, trust, trust_registry, capability_types,
+// allow_networks and allow_ports may be repeated. Every error names file and line.
+func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	p := parser{options.NewReader(d)}
+	if d.NextArg() {
+		return d.Errf("unexpected argument %q after %s: its options go into a block", d.Val(), directive)
+	}
+	if err := p.handler(h); err != nil {
+		return err
+	}
+	if fault := h.check(); fault != nil {
+		return p.At(fault.Path, fault.Err)
+	}
+	return nil
+}
+
+// parser reads the options that the handler has beside single values.
+type parser struct{ *options.Reader }
+
+func (p parser) handler(h *Handler) error {
+	return p.Block(directive, "", options.Targets{
+		"provider":          options.Repeatable(func() error { return p.provider(h) }),
+		"skill":             options.Repeatable(func() error { return p.skill(h) }),
+		"registry":          options.Repeatable(func() error { return p.registry(h) }),
+		"name":              &h.Name,
+		"caller":            func() error { return p.caller(&h.Caller) },
+		"principal":         &h.Principal,
+		"require_principal": &h.RequirePrincipal,
+		"allow_anonymous":   &h.AllowAnonymous,
+		"browse":            func() error { return p.browse(&h.Browse) },
+		"priority":          &h.Priority,
+		"timeout":           p.span("timeout", &h.Timeout, &h.MaxTimeout),
+		"poll":              func() error { return p.poll(&h.Poll) },
+		"poll_interval":     p.span("poll_interval", &h.PollInterval, &h.MaxPollInterval),
+		"cache":             func() error { return p.cache(&h.Cache) },
+		"max_request_size":  &h.MaxRequestSize,
+		"max_response_size": &h.MaxResponseSize,
+		"max_batch":         &h.MaxBatch,
+		"limits":            func() error { return p.limits(&h.Limits) },
+		"circuit_breaker":   func() error { return p.circuitBreaker(&h.CircuitBreaker) },
+		"retry_budget":      func() error { return p.retryBudget(&h.RetryBudget) },
+		"audit":             &h.Audit,
+		"allow_http":        &h.AllowHTTP,
+		"allow_networks":    options.Repeatable(func() error { return p.networks(&h.AllowNetworks) }),
+		"allow_ports":       options.Repeatable(func() error { return p.ports(&h.AllowPorts) }),
+		"transport":         p.transport(&h.TransportRaw),
+	})
+}
+
+func (p parser) provider(h *Handler) error {
+	v := new(Provider)
+	path := options.Element("providers", len(h.Providers))
+	p.Mark(path)
+	if err := p.Args("provider", "an origin, such as https://skills.example.com", 1, &v.Origin); err != nil {
+		return err
+	}
+	h.Providers = append(h.Providers, v)
+	return p.Block("provider", path, options.Targets{
+		"namespace": &v.Namespace,
+		"alias": options.Repeatable(func() error {
+			p.Mark(options.Element(path+".aliases", len(v.Aliases)))
+			var a Alias
+			err := p.Args("alias", "a name and a skill's id", 2, &a.Name, &a.SkillID)
+			v.Aliases = append(v.Aliases, a)
+			return err
+		}),
+		"trust":                 &v.Trust,
+		"trust_registry":        &v.TrustRegistry,
+		"credentials":           p.credentials(&v.CredentialsRaw),
+		"discovery_credentials": p.credentials(&v.DiscoveryCredentialsRaw),
+		"capability_types":      &v.CapabilityTypes,
+		"list_private":          &v.ListPrivate,
+		"prefer_wait":           &v.PreferWait,
+		"require_principal":     &v.RequirePrincipal,
+		"transport":             p.transport(&v.TransportRaw),
+	})
+}
+
+func (p parser) skill(h *Handler) error {
+	v := new(Skill)
+	path := options.Element("skills", len(h.Skills))
+	p.Mark(path)
+	if err := p.Args("skill", "a name and the URL of a descriptor", 2, &v.Name, &v.URL); err != nil {
+		return err
+	}
+	h.Skills = append(h.Skills, v)
+	return p.Block("skill", path, options.Targets{
+		"trust":             &v.Trust,
+		"credentials":       p.credentials(&v.CredentialsRaw),
+		"prefer_wait":       &v.PreferWait,
+		"require_principal": &v.RequirePrincipal,
+		"transport":         p.transport(&v.TransportRaw),
+	})
+}
+
+func (p parser) registry(h *Handler) error {
+	v := new(Registry)
+	path := options.Element("registries", len(h.Registries))
+	p.Mark(path)
+	if err := p.Args("registry", "a URL", 1, &v.URL); err != nil {
+		return err
+	}
+	h.Registries = append(h.Registries, v)
+	return p.Block("registry", path, options.Targets{
+		"namespace":             &v.Namespace,
+		"capability_types":      &v.CapabilityTypes,
+		"discovery_credentials": p.credentials(&v.DiscoveryCredentialsRaw),
+		"require_principal":     &v.RequirePrincipal,
+	})
+}
+
+func (p parser) caller(to **Caller) error {
+	c := new(Caller)
+	*to = c
+	return p.Args("caller", "an id and, if wanted, a type", 1, &c.ID, &c.Type)
+}
+
+func (p parser) browse(to **browse.Config) error {
+	b := new(browse.Config)
+	*to = b
+	if p.NextArg() {
+		if p.Val() == "" {
+			return p.Err("browse has an empty argument; leave it out to use the bridge's own template")
+		}
+		p.Prev()
+	}
+	return p.Args("browse", "the file of a template, if wanted", 0, &b.TemplateFile)
+}
+
+func (p parser) poll(to **Poll) error {
+	if !p.NextArg() {
+		return p.Errf("poll takes %s, %s or %s", pollAdaptive, pollFixed, pollBackoff)
+	}
+	v := &Poll{Mode: p.Val()}
+	*to = v
+	switch v.Mode {
+	case pollAdaptive:
+		return p.Args("poll adaptive", "a price, if wanted", 0, &v.Price)
+	case pollFixed:
+		return p.Args("poll fixed", "an interval", 1, &v.Interval)
+	case pollBackoff:
+		return p.Args("poll backoff", "an interval and, if wanted, a maximum", 1, &v.Interval, &v.MaxInterval)
+	}
+	p.RemainingArgs()
+	return nil // the check refuses the mode
+}
+
+func (p parser) cache(to **Cache) error {
+	c := new(Cache)
+	*to = c
+	if err := p.NoArgs(); err != nil {
+		return err
+	}
+	return p.Block("cache", "cache", options.Targets{
+		"max_size":       &c.MaxSize,
+		"ttl":            &c.TTL,
+		"max_ttl":        &c.MaxTTL,
+		"stale_if_error": &c.StaleIfError,
+		"negative_ttl":   &c.NegativeTTL,
+	})
+}
+
+func (p parser) limits(to **Limits) error {
+	l := new(Limits)
+	*to = l
+	if err := p.NoArgs(); err != nil {
+		return err
+	}
+	return p.Block("limits", "limits", options.Targets{
+		"depth":               &l.Depth,
+		"document_size":       &l.DocumentSize,
+		"skills":              &l.Skills,
+		"parameters":          &l.Parameters,
+		"schema_size":         &l.SchemaSize,
+		"argument_complexity": &l.ArgumentComplexity,
+		"schema_complexity":   &l.SchemaComplexity,
+		"output_size":         &l.OutputSize,
+		"answer_size":         &l.AnswerSize,
+		"answers":             &l.Answers,
+		"body_timeout":        &l.BodyTimeout,
+		"connection_overhead": &l.ConnectionOverhead,
+		"runs": func() error {
+			p.Mark("limits.runs_per_provider")
+			return p.Args("runs", "a number and, if wanted, another for each provider", 1, &l.Runs, &l.RunsPerProvider)
+		},
+		"reads":        &l.Reads,
+		"failed_reads": &l.FailedReads,
+		"polls":        &l.Polls,
+		"waiting":      &l.Waiting,
+	})
+}
+
+func (p parser) circuitBreaker(to **CircuitBreaker) error {
+	b := new(CircuitBreaker)
+	*to = b
+	args := p.RemainingArgs()
+	switch {
+	case len(args) == 1 && args[0] == "off":
+		b.Off = true
+		return nil // a block is unexpected then
+	case len(args) > 0:
+		return p.Errf("circuit_breaker takes either the word off or a block, but has %q", strings.Join(args, " "))
+	}
+	err := p.Block("circuit_breaker", "circuit_breaker", options.Targets{
+		"failures": &b.Failures,
+		"cooldown": &b.Cooldown,
+	})
+	if err == nil && *b == (CircuitBreaker{}) {
+		err = errors.New("circuit_breaker takes either the word off or a block with failures or cooldown; it has neither")
+		return p.At("circuit_breaker", err)
+	}
+	return err
+}
+
+// span reads a duration and, if it is there, the longest that is allowed.
+func (p parser) span(name string, to, limit *caddy.Duration) func() error {
+	return func() error {
+		p.Mark("max_" + name)
+		return p.Args(name, "a duration and, if wanted, a maximum", 1, to, limit)
+	}
+}
+
+// retryBudget reads a share in percent, with or without the sign. Zero is a share, too.
+func (p parser) retryBudget(to **int) error {
+	var text string
+	if err := p.Args("retry_budget", "a percentage, such as 20%", 1, &text); err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(strings.TrimSuffix(text, "%"))
+	if err != nil {
+		return p.Errf("retry_budget %q is not a percentage from 0 to 100, such as 20%%", text)
+	}
+	*to = &n
+	return nil
+}
+
+// networks reads CIDR ranges and the shortcut for some that Caddy's own options have, too.
+func (p parser) networks(to *[]string) error {
+	return p.Each("value", func(text string) error {
+		networks := []string{text}
+		if text == "private_ranges" {
+			networks = caddyhttp.PrivateRangesCIDR()
+		}
+		for _, network := range networks {
+			p.Mark(options.Element("allow_networks", len(*to)))
+			*to = append(*to, network)
+		}
+		return nil
+	})
+}
+
+func (p parser) ports(to *[]int) error {
+	return p.Each("port", func(text string) error {
+		port, err := strconv.Atoi(text)
+		if err != nil {
+			return fmt.Errorf("port %q is not a number from 1 to 65535", text)
+		}
+		p.Mark(options.Element("allow_ports", len(*to)))
+		*to = append(*to, port)
+		return nil
+	})
+}
+
+// credentials reads a module that authenticates requests.
+func (p parser) credentials(to *json.RawMessage) func() error {
+	return func() error {
+		option := p.Val()
+		if !p.NextArg() {
+			return p.Errf("%s takes a module, such as api_key", option)
+		}
+		name := p.Val()
+		if _, err := caddy.GetModule(credentialsNamespace + "." + name); err != nil {
+			return p.Errf("%s %q: no such module; there are %s", option, name, strings.Join(credentialModules(), ", "))
+		}
+		module, err := caddyfile.UnmarshalModule(p.Dispenser, credentialsNamespace+"."+name)
+		if err != nil {
+			return err
+		}
+		if _, ok := module.(credential.Credentials); !ok {
+			return p.Errf("%s %s: the module is no credentials", option, name)
+		}
+		return p.encode(to, module, "type", name)
+	}
+}
+
+// credentialModules names the kinds of credentials in this build.
+func credentialModules() []string {
+	modules := caddy.GetModules(credentialsNamespace)
+	names := make([]string, len(modules))
+	for i, m := range modules {
+		names[i] = m.ID.Name()
+	}
+	return names
+}
+
+func (p parser) transport(to *json.RawMessage) func() error {
+	return func() error {
+		if !p.NextArg() {
+			return p.Err("transport takes a module: http")
+		}
+		if name := p.Val(); name != network.TransportName {
+			return p.Errf("transport %s: %w", name, network.ErrTransport)
+		}
+		// Caddy's transport would ignore these.
+		if p.CountRemainingArgs() > 0 {
+			return p.Err("transport http takes no further argument: its options go into a block")
+		}
+		module, err := caddyfile.UnmarshalModule(p.Dispenser, network.TransportModule)
+		if err != nil {
+			return err
+		}
+		return p.encode(to, module, "protocol", network.TransportName)
+	}
+}
+
+// encode writes a guest module's configuration as JSON, with its name inline.
+func (p parser) encode(to *json.RawMessage, module caddyfile.Unmarshaler, key, name string) error {
+	var warnings []caddyconfig.Warning
+	*to = caddyconfig.JSONModuleObject(module, key, name, &warnings)
+	if len(warnings) > 0 {
+		return p.Errf("%s: %s", name, warnings[0].Message)
+	}
+	return nil
+}
+
+var _ caddyfile.Unmarshaler = (*Handler)(nil)

@@ -1,0 +1,412 @@
+package bridge
+
+import (
+	"cmp"
+	"encoding/json" // for Caddy's raw modules
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/network"
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+const (
+	maxNameSize = 256 // of skills and namespaces, in bytes
+
+	// A request is an object in an object, and the decoder reads no more levels than the most.
+	minDepth = 2
+	maxDepth = 10_000
+)
+
+// checker remembers the first fault of a configuration.
+type checker struct{ fault *options.ConfigError }
+
+func (c *checker) check(path string, err error) {
+	if err != nil && c.fault == nil {
+		c.fault = &options.ConfigError{Path: path, Err: err}
+	}
+}
+
+// check finds the first fault of a configuration that can be found without loading
+// modules. It checks what was written in JSON and what was written in a Caddyfile.
+func (h *Handler) check() *options.ConfigError {
+	c := new(checker)
+	for i, p := range h.Providers {
+		c.check(options.Element("providers", i), checkNotNull("provider", p == nil))
+	}
+	for i, s := range h.Skills {
+		c.check(options.Element("skills", i), checkNotNull("skill", s == nil))
+	}
+	for i, r := range h.Registries {
+		c.check(options.Element("registries", i), checkNotNull("registry", r == nil))
+	}
+	if c.fault != nil {
+		return c.fault
+	}
+	if h.Name != "" {
+		c.check("name", checkName("bridge", h.Name))
+		c.check("name", checkLiteral("bridge name", h.Name))
+	}
+	h.checkSources(c)
+	h.checkCallers(c)
+	h.checkAmounts(c)
+	h.checkLimits(c)
+	h.checkNetwork(c)
+	return c.fault
+}
+
+func checkNotNull(what string, null bool) error {
+	if null {
+		return errors.New(what + " is null")
+	}
+	return nil
+}
+
+func (h *Handler) checkSources(c *checker) {
+	names := make(map[string]string) // given by the operator, and what has them
+	namespaces := make(map[string]string)
+	registries := make(map[string]bool) // by their namespaces
+	sources := h.sources()
+	for _, s := range sources {
+		c.check(s.path+s.field, cmp.Or(s.err, h.checkScheme(s.URL)))
+		switch s.Kind {
+		case translate.SkillSource:
+			c.check(s.path+".name", cmp.Or(
+				checkName("skill", s.name), claim(names, "name", s.name, "skill"), claim(namespaces, "namespace", s.name, "skill "+s.name),
+			))
+		case translate.RegistrySource:
+			registries[s.Namespace] = true
+			checkNamespace(c, &s, "registry "+s.name, namespaces)
+		case translate.ProviderSource:
+			checkNamespace(c, &s, "provider "+s.name, namespaces)
+		}
+		for i, a := range s.Aliases {
+			at := options.Element(s.path+".aliases", i)
+			c.check(at+".name", cmp.Or(checkName("alias", a.Name), claim(names, "name", a.Name, "alias")))
+			if a.SkillID == "" {
+				c.check(at+".skill_id", fmt.Errorf("alias %q stands for no skill: its id is empty", a.Name))
+			}
+		}
+		for i, host := range s.Trust {
+			c.check(options.Element(s.path+".trust", i), checkHost(host))
+		}
+		checkCapabilityTypes(c, s.path+".capability_types", s.CapabilityTypes)
+		if s.PreferWait < 0 || s.PreferWait%time.Second != 0 { // RFC 7240, section 4.3
+			c.check(s.path+".prefer_wait", fmt.Errorf("prefer_wait %s is not a whole number of seconds", s.PreferWait))
+		}
+		c.check(s.path+".transport", checkTransport(s.transport))
+		c.check(s.path+".credentials", h.checkSecrets(s.credentials, s.RequirePrincipal))
+		c.check(s.path+".discovery_credentials", cmp.Or(h.checkSecrets(s.discovery, s.RequirePrincipal), checkTokenURL(s.discovery)))
+	}
+	for _, s := range sources {
+		for i, namespace := range s.TrustRegistries {
+			c.check(options.Element(s.path+".trust_registry", i), checkTrustRegistry(s.TrustRegistries[:i], namespace, registries))
+		}
+	}
+}
+
+func checkTrustRegistry(before []string, namespace string, registries map[string]bool) error {
+	known := "the skill_bridge has no registry"
+	if len(registries) > 0 {
+		known = "there are: " + strings.Join(slices.Sorted(maps.Keys(registries)), ", ")
+	}
+	switch {
+	case !registries[namespace]:
+		return fmt.Errorf("trust_registry %q is the namespace of no registry of this skill_bridge; %s", namespace, known)
+	case slices.Contains(before, namespace):
+		return fmt.Errorf("trust_registry %q is given twice", namespace)
+	}
+	return nil
+}
+
+// checkCallers checks who may call, and as whom.
+func (h *Handler) checkCallers(c *checker) {
+	if h.Principal != "" {
+		c.check("principal", checkPrincipal(h.Principal))
+	}
+	if h.RequirePrincipal && h.AllowAnonymous {
+		c.check("allow_anonymous", errors.New("require_principal and allow_anonymous exclude each other"))
+	}
+	switch skillsharing.Priority(h.Priority) {
+	case "", skillsharing.PriorityLow, skillsharing.PriorityNormal, skillsharing.PriorityHigh:
+	default:
+		c.check("priority", fmt.Errorf("priority %q is none of low, normal and high", h.Priority))
+	}
+}
+
+// checkAmounts checks each number, size and duration by itself, and durations with their maxima.
+func (h *Handler) checkAmounts(c *checker) {
+	cache := cmp.Or(h.Cache, new(Cache))
+	limits := cmp.Or(h.Limits, new(Limits))
+	breaker := cmp.Or(h.CircuitBreaker, new(CircuitBreaker))
+	for _, amount := range []struct {
+		path  string
+		value any
+	}{
+		{"timeout", h.Timeout},
+		{"poll_interval", h.PollInterval},
+		{"max_request_size", h.MaxRequestSize},
+		{"max_response_size", h.MaxResponseSize},
+		{"max_batch", h.MaxBatch},
+		{"cache.max_size", cache.MaxSize},
+		{"cache.ttl", cache.TTL},
+		{"cache.max_ttl", &cache.MaxTTL},
+		{"cache.stale_if_error", cache.StaleIfError},
+		{"cache.negative_ttl", cache.NegativeTTL},
+		{"limits.depth", limits.Depth},
+		{"limits.document_size", limits.DocumentSize},
+		{"limits.skills", limits.Skills},
+		{"limits.parameters", limits.Parameters},
+		{"limits.schema_size", limits.SchemaSize},
+		{"limits.schema_complexity", limits.SchemaComplexity},
+		{"limits.argument_complexity", limits.ArgumentComplexity},
+		{"limits.output_size", limits.OutputSize},
+		{"limits.answer_size", limits.AnswerSize},
+		{"limits.answers", limits.Answers},
+		{"limits.body_timeout", limits.BodyTimeout},
+		{"limits.connection_overhead", limits.ConnectionOverhead},
+		{"limits.runs", limits.Runs},
+		{"limits.runs_per_provider", limits.RunsPerProvider},
+		{"limits.reads", limits.Reads},
+		{"limits.failed_reads", limits.FailedReads},
+		{"limits.polls", limits.Polls},
+		{"limits.waiting", limits.Waiting},
+		{"circuit_breaker.failures", breaker.Failures},
+		{"circuit_breaker.cooldown", breaker.Cooldown},
+	} {
+		c.check(amount.path, checkAmount(amount.path[strings.LastIndex(amount.path, ".")+1:], amount.value))
+	}
+	checkSpan(c, "timeout", orDefault(h.Timeout, defaultTimeout), orDefault(h.MaxTimeout, defaultMaxTimeout))
+	checkSpan(c, "poll_interval", orDefault(h.PollInterval, defaultPollInterval), orDefault(h.MaxPollInterval, defaultMaxPollInterval))
+	c.check("poll", h.Poll.check())
+	if h.Poll != nil && (h.PollInterval != 0 || h.MaxPollInterval != 0) {
+		c.check("poll", errors.New("poll and poll_interval exclude each other: poll_interval is poll backoff"))
+	}
+	if ttl, longest := orDefaultPointer(cache.TTL, 0), orDefault(cache.MaxTTL, defaultMaxTTL); ttl > longest {
+		c.check("cache.ttl", fmt.Errorf("ttl %s is longer than max_ttl, which is %s%s, so it can't be reached",
+			ttl, longest, unlessSaid(cache.MaxTTL == 0)))
+	}
+	if breaker.Failures > math.MaxInt32 {
+		c.check("circuit_breaker.failures", fmt.Errorf("failures %d is too large", breaker.Failures))
+	}
+	if breaker.Off && (breaker.Failures != 0 || breaker.Cooldown != 0) {
+		c.check("circuit_breaker", errors.New("circuit_breaker is off, so it can have neither failures nor cooldown"))
+	}
+	if share := h.RetryBudget; share != nil && (*share < 0 || *share > 100) {
+		c.check("retry_budget", fmt.Errorf("retry_budget %d is out of range: it is a percentage from 0 to 100", *share))
+	}
+}
+
+// checkAmount checks a value of which 0 stands for the default.
+func checkAmount(name string, value any) error {
+	switch v := value.(type) {
+	case int:
+		if v < 0 {
+			return fmt.Errorf("%s %d is negative", name, v)
+		}
+	case int64:
+		switch {
+		case v < 0:
+			return fmt.Errorf("%s %d is negative", name, v)
+		case v == math.MaxInt64: // one more can always be counted
+			return fmt.Errorf("%s %d is too large", name, v)
+		}
+	case caddy.Duration:
+		if v != 0 && time.Duration(v) < time.Millisecond {
+			return fmt.Errorf("%s %s is too short: the least is 1ms", name, time.Duration(v))
+		}
+	case *caddy.Duration:
+		if v != nil && *v < 0 {
+			return fmt.Errorf("%s %s is negative", name, time.Duration(*v))
+		}
+	}
+	return nil
+}
+
+// checkSpan checks a duration beside its maximum.
+func checkSpan(c *checker, name string, value, limit time.Duration) {
+	switch {
+	case limit < time.Millisecond:
+		c.check("max_"+name, fmt.Errorf("maximum of %s %s is too short: the least is 1ms", name, limit))
+	case value > limit:
+		c.check(name, fmt.Errorf("%s %s is longer than its maximum of %s", name, value, limit))
+	}
+}
+
+// checkLimits checks limits beside each other.
+func (h *Handler) checkLimits(c *checker) {
+	l := h.Limits
+	if l == nil {
+		return
+	}
+	if l.Depth != 0 && (l.Depth < minDepth || l.Depth > maxDepth) {
+		c.check("limits.depth", fmt.Errorf("depth %d is out of range: it is %d to %d", l.Depth, minDepth, maxDepth))
+	}
+	if runs := cmp.Or(l.Runs, defaultMaxRuns); l.RunsPerProvider > runs {
+		c.check("limits.runs_per_provider", fmt.Errorf("%d runs per provider are more than the %d in all", l.RunsPerProvider, runs))
+	}
+	c.check("limits.waiting", l.checkWaiting())
+	if l.SchemaSize > math.MaxInt/4 { // all schemas of a skill have four times as much
+		c.check("limits.schema_size", fmt.Errorf("schema_size %d is too large", l.SchemaSize))
+	}
+	// Header fields, and what arrives before it is read, are part of the overhead.
+	if n := l.ConnectionOverhead; 0 < n && n < minConnectionOverhead {
+		c.check("limits.connection_overhead",
+			fmt.Errorf("connection_overhead %d is too small: the least is %d (256KiB)", n, minConnectionOverhead))
+	}
+	c.check("limits.document_size", h.checkReachable("document_size", l.DocumentSize))
+	c.check("limits.output_size", h.checkReachable("output_size", l.OutputSize))
+	c.check("limits.answer_size", h.checkAnswerSize())
+	c.check("limits.answers", h.checkAnswers())
+}
+
+// checkReachable checks that so large a document or output can be read at all.
+func (h *Handler) checkReachable(name string, size int64) error {
+	if size <= h.maxResponseSize() {
+		return nil
+	}
+	return fmt.Errorf("%s %d is more than max_response_size, which is %d%s, so it can't be reached",
+		name, size, h.maxResponseSize(), unlessSaid(h.MaxResponseSize == 0))
+}
+
+// unlessSaid says of a value that it is the default.
+func unlessSaid(byDefault bool) string {
+	if byDefault {
+		return " unless you say otherwise"
+	}
+	return ""
+}
+
+func (h *Handler) checkNetwork(c *checker) {
+	for i, text := range h.AllowNetworks {
+		_, err := parseNetwork(text)
+		c.check(options.Element("allow_networks", i), err)
+	}
+	for i, port := range h.AllowPorts {
+		if port < 1 || port > math.MaxUint16 {
+			c.check(options.Element("allow_ports", i), fmt.Errorf("port %d is out of range: ports are 1 to 65535", port))
+		}
+	}
+	c.check("transport", checkTransport(h.TransportRaw))
+}
+
+// checkSecrets checks that it is configured who may use a secret: in the provider, skill
+// or registry that has it, or in the handler.
+func (h *Handler) checkSecrets(credentials json.RawMessage, requirePrincipal bool) error {
+	switch {
+	case len(credentials) == 0:
+		return nil
+	case !jsontext.Value(credentials).IsValid():
+		return errors.New("credentials are not valid JSON, or have the same member twice")
+	case !requirePrincipal && !h.RequirePrincipal && !h.AllowAnonymous:
+		return errors.New("credentials need require_principal, here or for the whole bridge " +
+			"(only callers who have proved who they are may use them), or allow_anonymous for the whole bridge (everyone who reaches it may)")
+	}
+	return nil
+}
+
+// checkTokenURL finds what most often keeps oauth2 from reading documents. Whether
+// credentials can do that is asked of the module itself once it is loaded, but then the
+// line of the Caddyfile is not known any more.
+func checkTokenURL(credentials json.RawMessage) error {
+	var config struct {
+		Type     string `json:"type"`
+		TokenURL string `json:"token_url"`
+	}
+	if json.Unmarshal(credentials, &config) == nil && config.Type == "oauth2" && config.TokenURL == "" {
+		return errors.New("discovery_credentials oauth2 needs token_url: " +
+			"an index and a descriptor are read before any descriptor could name a token endpoint")
+	}
+	return nil
+}
+
+// checkTransport checks what can be known of a transport before it is loaded.
+func checkTransport(raw json.RawMessage) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	_, err := network.ParseTransport(raw)
+	return err
+}
+
+func checkCapabilityTypes(c *checker, path string, types []document.CapabilityType) {
+	known := []document.CapabilityType{document.Plugin, document.API, document.Knowledge, document.Task}
+	for i, t := range types {
+		at := options.Element(path, i)
+		if !slices.Contains(known, t) {
+			c.check(at, fmt.Errorf("capability type %q is none of plugin, api, knowledge and task", t))
+		}
+		if slices.Contains(types[:i], t) {
+			c.check(at, fmt.Errorf("capability type %q is given twice", t))
+		}
+	}
+}
+
+// checkNamespace checks the namespace of a source, which is its host where none is configured.
+func checkNamespace(c *checker, s *source, owner string, namespaces map[string]string) {
+	err := checkNamespaceText(s.Namespace)
+	if err != nil && s.URL != nil && s.Namespace == namespaceOf("", s.URL) {
+		err = fmt.Errorf("%s needs a namespace of its own, since its host can't be one: %w", owner, err)
+	}
+	c.check(s.path+".namespace", cmp.Or(err, claim(namespaces, "namespace", s.Namespace, owner)))
+}
+
+func checkNamespaceText(namespace string) error {
+	if len(namespace) > maxNameSize {
+		return fmt.Errorf("namespace %.20q… is longer than %d bytes", namespace, maxNameSize)
+	}
+	for _, r := range namespace {
+		if r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(".-_", r) {
+			return fmt.Errorf("namespace %q has the character %q; letters, digits, '.', '-' and '_' are allowed", namespace, r)
+		}
+	}
+	return nil
+}
+
+// checkName checks a name that the operator gives to a skill.
+func checkName(what, name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%s has an empty name", what)
+	case len(name) > maxNameSize:
+		return fmt.Errorf("%s name %.20q… is longer than %d bytes", what, name, maxNameSize)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("%s name %q is not valid UTF-8", what, name)
+	case strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }):
+		return fmt.Errorf("%s name %q has a space or a control character", what, name)
+	}
+	return nil
+}
+
+// claim takes a name for owner, unless it is taken.
+func claim(taken map[string]string, what, name, owner string) error {
+	if other, ok := taken[name]; ok {
+		return fmt.Errorf("%s %q is given twice: to %s and to %s; give one of them another", what, name, other, owner)
+	}
+	taken[name] = owner
+	return nil
+}
+
+// checkPrincipal checks that a principal is one placeholder and nothing else. Any
+// text around it would make a principal of those who have none.
+func checkPrincipal(text string) error {
+	name, isPlaceholder := strings.CutPrefix(text, "{")
+	name, closed := strings.CutSuffix(name, "}")
+	if !isPlaceholder || !closed || name == "" || strings.ContainsAny(name, "{}") {
+		return fmt.Errorf("principal %q has to be one placeholder, such as %s", text, defaultPrincipal)
+	}
+	return nil
+}

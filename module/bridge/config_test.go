@@ -1,0 +1,282 @@
+package bridge
+
+import (
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+)
+
+// configOf returns what the bridge is made of.
+func configOf(t *testing.T, text string) (*Handler, *translate.Config) {
+	t.Helper()
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
+	t.Cleanup(cancel)
+	h := &Handler{logger: zap.NewNop()}
+	if err := caddy.StrictUnmarshalJSON([]byte(text), h); err != nil {
+		t.Fatal(err)
+	}
+	config, _, err := h.config(ctx, observe.NewObserver(h.logger, false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h, config
+}
+
+func equal(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s is %v, want %v", what, got, want)
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	h, c := configOf(t, `{}`)
+	equal(t, "caller", c.Caller, skillsharing.Caller{ID: "skill-bridge", Type: "service"})
+	equal(t, "priority", c.Priority, skillsharing.PriorityNormal)
+	equal(t, "timeouts", []time.Duration{c.DefaultTimeout, c.MaxTimeout}, []time.Duration{25 * time.Second, 10 * time.Minute})
+	equal(t, "poll intervals", c.Polling.Plan, polling.Plan(nil))
+	equal(t, "response size", c.MaxResponseSize, int64(10<<20))
+	equal(t, "plain HTTP", c.AllowHTTP, false)
+	equal(t, "limits", c.Limits, document.Limits{
+		Depth: 512, DocumentSize: 4 << 20, Skills: 10_000, Parameters: 500, SchemaSize: 64 << 10, SchemaComplexity: 2048, ArgumentComplexity: 100_000_000,
+		OutputSize: 10 << 20, Reads: 64, FailedReads: 60, BodyTimeout: 30 * time.Second,
+	})
+	equal(t, "places", []int{c.MaxRunsPerSource, c.MaxWaiting}, []int{c.MaxRuns / 2, c.MaxRuns})
+	equal(t, "circuit breaker", h.breakerConfig(), exchange.BreakerConfig{
+		Failures: 20, Cooldown: 5 * time.Second, Patience: 5 * time.Second,
+	})
+	equal(t, "retry budget", c.RetryBudget, 0.2)
+	equal(t, "cache", h.cacheConfig(), cache.Config{
+		MaxSize: 64 << 20, TTL: 5 * time.Minute, MaxTTL: 24 * time.Hour, StaleIfError: time.Hour, NegativeTTL: 5 * time.Second,
+	})
+}
+
+// TestZeros: in JSON, an explicit 0 means the default where 0 has no meaning.
+func TestZeros(t *testing.T) {
+	_, standard := configOf(t, `{}`)
+	h, c := configOf(t, `{
+		"timeout":0, "max_timeout":0, "poll_interval":0, "max_poll_interval":0, "max_request_size":0, "max_response_size":0, "max_batch":0,
+		"cache":{"max_size":0,"max_ttl":0}, "circuit_breaker":{"failures":0,"cooldown":0},
+		"limits":{"depth":0,"document_size":0,"skills":0,"parameters":0,"schema_size":0,"schema_complexity":0,"argument_complexity":0,"output_size":0,"answer_size":0,"answers":0,"body_timeout":0,
+			"connection_overhead":0,"runs":0,"runs_per_provider":0,"waiting":0}
+	}`)
+	equal(t, "timeouts", []time.Duration{c.DefaultTimeout, c.MaxTimeout}, []time.Duration{standard.DefaultTimeout, standard.MaxTimeout})
+	equal(t, "poll intervals", c.Polling.Plan, standard.Polling.Plan)
+	equal(t, "response size", c.MaxResponseSize, standard.MaxResponseSize)
+	equal(t, "limits", c.Limits, standard.Limits)
+	equal(t, "places", []int{c.MaxRuns, c.MaxRunsPerSource, c.MaxWaiting}, []int{standard.MaxRuns, standard.MaxRunsPerSource, standard.MaxWaiting})
+	equal(t, "circuit breaker", h.breakerConfig(), new(Handler).breakerConfig())
+	equal(t, "cache", h.cacheConfig(), new(Handler).cacheConfig())
+	if w := call(mustLoad(t, `{"max_request_size":0,"max_batch":0}`), "["+listSkills+","+listSkills+"]", nil); strings.Count(w.Body.String(), `"result"`) != 2 {
+		t.Errorf("a batch of two: %d %s", w.Code, w.Body)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	h, c := configOf(t, `{
+		"caller":{"id":"us"}, "priority":"low", "timeout":"1s", "max_timeout":"2s", "poll_interval":"3ms", "max_poll_interval":"4ms",
+		"max_response_size":5, "allow_http":true, "cache":{"max_size":6,"ttl":0,"max_ttl":"7s","stale_if_error":0,"negative_ttl":0},
+		"limits":{"depth":8,"document_size":4,"skills":9,"parameters":10,"schema_size":11,"schema_complexity":12,"argument_complexity":20,"output_size":3,"answer_size":19,"answers":23,"body_timeout":"13s",
+			"runs":16,"runs_per_provider":14,"waiting":15},
+		"circuit_breaker":{"failures":17,"cooldown":"18s"}, "retry_budget":0
+	}`)
+	equal(t, "caller", c.Caller, skillsharing.Caller{ID: "us", Type: "service"})
+	equal(t, "priority", c.Priority, skillsharing.PriorityLow)
+	equal(t, "timeouts", []time.Duration{c.DefaultTimeout, c.MaxTimeout}, []time.Duration{time.Second, 2 * time.Second})
+	equal(t, "poll intervals", c.Polling.Plan, polling.Plan(polling.Backoff{Initial: 3 * time.Millisecond, Longest: 4 * time.Millisecond}))
+	equal(t, "response size", c.MaxResponseSize, int64(5))
+	equal(t, "plain HTTP", c.AllowHTTP, true)
+	equal(t, "cache", h.cacheConfig(), cache.Config{MaxSize: 6, MaxTTL: 7 * time.Second})
+	equal(t, "limits", c.Limits, document.Limits{
+		Depth: 8, DocumentSize: 4, Skills: 9, Parameters: 10, SchemaSize: 11, SchemaComplexity: 12, ArgumentComplexity: 20, OutputSize: 3, Reads: 64, FailedReads: 60, BodyTimeout: 13 * time.Second,
+	})
+	equal(t, "places", []int{c.MaxRuns, c.MaxRunsPerSource, c.MaxWaiting}, []int{16, 14, 15})
+	equal(t, "circuit breaker", h.breakerConfig(), exchange.BreakerConfig{
+		Failures: 17, Cooldown: 18 * time.Second, Patience: time.Second,
+	})
+	equal(t, "retry budget", c.RetryBudget, 0.0)
+	served := mustLoad(t, `{"max_response_size":5,"limits":{"answer_size":19,"body_timeout":"13s"}}`).server
+	equal(t, "server", []int64{served.MaxAnswerSize, int64(served.WriteTimeout)}, []int64{19, int64(13 * time.Second)})
+}
+
+// TestDependentLimits: what a limit is where it follows from another option.
+func TestDependentLimits(t *testing.T) {
+	_, c := configOf(t, `{"max_response_size":1000,"limits":{"runs":1}}`)
+	equal(t, "document size", c.Limits.DocumentSize, int64(1000))
+	equal(t, "output size", c.Limits.OutputSize, int64(1000))
+	equal(t, "places", []int{c.MaxRunsPerSource, c.MaxWaiting}, []int{1, 1})
+	for config, want := range map[string]int64{
+		`{}`: 20 << 20, `{"max_response_size":1000}`: 20 << 20, `{"max_response_size":20000000}`: 40_000_000,
+		`{"max_response_size":1000,"limits":{"answer_size":1000}}`: 1000,
+		`{"limits":{"output_size":999,"answer_size":1000}}`:        1000,
+	} {
+		equal(t, "answer size of "+config, mustLoad(t, config).server.MaxAnswerSize, want)
+	}
+}
+
+// TestFaultsOfLimits finds in JSON what the golden files find in a Caddyfile. The
+// fault is named by its place.
+func TestFaultsOfLimits(t *testing.T) {
+	faults := map[string]string{
+		`{"limits":{"depth":1}}`:                               "limits.depth: depth 1 is out of range: it is 2 to 10000",
+		`{"limits":{"depth":10001}}`:                           "limits.depth: depth 10001 is out of range",
+		`{"limits":{"schema_size":2305843009213693952}}`:       "limits.schema_size: schema_size 2305843009213693952 is too large",
+		`{"limits":{"body_timeout":-1}}`:                       "limits.body_timeout: body_timeout -1ns is too short",
+		`{"limits":{"body_timeout":"999us"}}`:                  "limits.body_timeout: body_timeout 999µs is too short",
+		`{"limits":{"connection_overhead":262143}}`:            "limits.connection_overhead: connection_overhead 262143 is too small",
+		`{"limits":{"runs":10,"runs_per_provider":11}}`:        "limits.runs_per_provider: 11 runs per provider are more than the 10 in all",
+		`{"limits":{"runs_per_provider":20001}}`:               "limits.runs_per_provider: 20001 runs per provider are more than the 20000 in all",
+		`{"limits":{"output_size":20},"max_response_size":10}`: "limits.output_size: output_size 20 is more than max_response_size",
+		`{"limits":{"answer_size":1000}}`:                      "limits.answer_size: answer_size 1000 is less than the 10485760 of max_response_size",
+		`{"limits":{"output_size":1001,"answer_size":1000}}`:   "limits.answer_size: answer_size 1000 is less than the 1001 of limits output_size",
+		`{"limits":{"run":1}}`:                                 "run",
+		`{"circuit_breaker":{"failures":-1}}`:                  "circuit_breaker.failures: failures -1 is negative",
+		`{"circuit_breaker":{"failures":2147483648}}`:          "circuit_breaker.failures: failures 2147483648 is too large",
+		`{"circuit_breaker":{"failures":9223372036854775808}}`: "circuit_breaker",
+		`{"circuit_breaker":{"cooldown":"-1s"}}`:               "circuit_breaker.cooldown: cooldown -1s is too short",
+		`{"circuit_breaker":{"cooldown":1}}`:                   "circuit_breaker.cooldown: cooldown 1ns is too short",
+		`{"circuit_breaker":{"off":true,"failures":5}}`:        "circuit_breaker: circuit_breaker is off, so it can have neither failures nor cooldown",
+		`{"circuit_breaker":{"off":true,"cooldown":"5s"}}`:     "circuit_breaker: circuit_breaker is off",
+		`{"retry_budget":-1}`:                                  "retry_budget: retry_budget -1 is out of range",
+		`{"retry_budget":101}`:                                 "retry_budget: retry_budget 101 is out of range",
+		`{"retry_budget":0.2}`:                                 "retry_budget",
+	}
+	for _, name := range []string{"depth", "skills", "parameters", "schema_complexity", "argument_complexity", "runs", "runs_per_provider", "waiting", "document_size", "schema_size", "output_size", "answer_size", "answers", "connection_overhead"} {
+		faults[`{"limits":{"`+name+`":-1}}`] = "limits." + name + ": " + name + " -1 is negative"
+		faults[`{"limits":{"`+name+`":9223372036854775808}}`] = name
+	}
+	for _, name := range []string{"document_size", "schema_size", "output_size", "answer_size", "answers", "connection_overhead"} {
+		faults[`{"limits":{"`+name+`":9223372036854775807}}`] = "limits." + name + ": " + name + " 9223372036854775807 is too large"
+	}
+	for config, want := range faults {
+		if _, err := load(t, config); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", config, err, want)
+		}
+	}
+	for _, config := range []string{
+		`{"limits":{"depth":2}}`, `{"limits":{"depth":10000}}`, `{"limits":{"body_timeout":"1ms"}}`, `{"limits":{"runs":10,"runs_per_provider":10}}`,
+		`{"limits":{"runs":20,"waiting":10}}`, `{"limits":{"document_size":10},"max_response_size":10}`, `{"limits":{"output_size":10},"max_response_size":10}`, `{"cache":{"ttl":"24h"}}`, `{"cache":{"max_ttl":"1m"}}`, `{"cache":{"ttl":"2m","max_ttl":"2m"}}`, `{"circuit_breaker":{"off":true}}`,
+		`{"circuit_breaker":{"cooldown":"1ms"}}`, `{"retry_budget":0}`, `{"retry_budget":100}`, `{"limits":null,"circuit_breaker":null,"retry_budget":null}`,
+	} {
+		if _, err := load(t, config); err != nil {
+			t.Errorf("%s: %v", config, err)
+		}
+	}
+}
+
+// TestWhoMayUseSecrets: whoever configures a secret says for whom it is, for all
+// or where the secret is.
+func TestWhoMayUseSecrets(t *testing.T) {
+	secret := `{"type":"api_key","key":"k"}`
+	for _, source := range []string{
+		`"providers":[{"origin":"https://a.example","credentials":` + secret + `%s}]`,
+		`"providers":[{"origin":"https://a.example","discovery_credentials":` + secret + `%s}]`,
+		`"skills":[{"name":"a","url":"https://a.example","credentials":` + secret + `%s}]`,
+		`"registries":[{"url":"https://a.example","discovery_credentials":` + secret + `%s}]`,
+	} {
+		for _, tc := range []struct {
+			own, all string
+			good     bool
+		}{
+			{"", "", false},
+			{`,"require_principal":true`, "", true},
+			{`,"require_principal":true`, `,"allow_anonymous":true`, true},
+			{`,"require_principal":true`, `,"require_principal":true`, true},
+			{"", `,"allow_anonymous":true`, true},
+			{"", `,"require_principal":true`, true},
+		} {
+			config := "{" + fmt.Sprintf(source, tc.own) + tc.all + "}"
+			_, err := load(t, config)
+			switch {
+			case tc.good && err != nil:
+				t.Errorf("%s: %v", config, err)
+			case !tc.good && (err == nil || !strings.Contains(err.Error(), "credentials need require_principal, here or for the whole bridge")):
+				t.Errorf("%s: %v", config, err)
+			}
+		}
+	}
+}
+
+func TestSources(t *testing.T) {
+	_, c := configOf(t, `{
+		"allow_anonymous":true, "allow_http":true,
+		"providers":[
+			{"origin":"https://A.example:8443/","aliases":[{"name":"n","skill_id":"i"}],"trust":["t.example"],"capability_types":["api"],"list_private":true,"require_principal":true,
+			 "credentials":{"type":"api_key","key":"one"},"discovery_credentials":{"type":"api_key","key":"two"},"transport":{"protocol":"http"}},
+			{"origin":"http://b.example","namespace":"bee"}],
+		"skills":[{"name":"s","url":"https://c.example/s.json?x=1","trust":["u.example"],"require_principal":true,"credentials":{"type":"api_key","key":"three"},"transport":{"protocol":"http"}}],
+		"registries":[{"url":"https://D.example/v1","capability_types":["task"],"discovery_credentials":{"type":"api_key","key":"four"}},
+			{"url":"https://e.example","namespace":"reg","require_principal":true}]
+	}`)
+	if len(c.Sources) != 5 {
+		t.Fatalf("%d sources", len(c.Sources))
+	}
+	standard := c.Sources[1].Transport
+	for i, want := range []string{
+		`0 a.example https://A.example:8443 [{n i}] [t.example] [one] [two] [api] private:true closed:true own:true`,
+		`0 bee http://b.example [] [] [] [] [] private:false closed:false own:false`,
+		`1 s https://c.example/s.json?x=1 [] [u.example] [three] [] [] private:false closed:true own:true`,
+		`2 a https://D.example/v1 [] [] [] [four] [task] private:false closed:false own:false`,
+		`2 reg https://e.example [] [] [] [] [] private:false closed:true own:false`,
+	} {
+		s := c.Sources[i]
+		if i == 3 {
+			equal(t, "default namespace of a registry", s.Namespace, "d.example")
+			s.Namespace = "a"
+		}
+		got := fmt.Sprint(s.Kind, " ", s.Namespace, " ", s.URL, " ", s.Aliases, " ", s.Trust, " ", secrets(s.Credentials), " ",
+			secrets(s.DiscoveryCredentials), " ", s.CapabilityTypes, " private:", s.ListPrivate, " closed:", s.RequirePrincipal, " own:", s.Transport != standard)
+		equal(t, "source", got, want)
+		if s.Transport == nil || len(s.Partition) != 64 {
+			t.Errorf("source %d: transport %v, partition %q", i, s.Transport, s.Partition)
+		}
+	}
+}
+
+func secrets(c credential.Credentials) []string {
+	if c == nil {
+		return nil
+	}
+	return c.Secrets()
+}
+
+func TestRequestLimits(t *testing.T) {
+	h := mustLoad(t, `{"max_request_size":100,"max_batch":2}`)
+	ping := `{"jsonrpc":"2.0","id":1,"method":"x"}`
+	if w := call(h, `["`+strings.Repeat("x", 200)+`"]`, nil); w.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("a large request: %d %s", w.Code, w.Body)
+	}
+	if w := call(h, "["+ping+","+ping+"]", nil); strings.Count(w.Body.String(), "-32601") != 2 {
+		t.Errorf("a batch of two: %d %s", w.Code, w.Body)
+	}
+	if w := call(mustLoad(t, `{"max_batch":2}`), "["+ping+","+ping+","+ping+"]", nil); !strings.Contains(w.Body.String(), "-32600") {
+		t.Errorf("a batch of three: %d %s", w.Code, w.Body)
+	}
+}
+
+// Each run may be asked about once a second unless the operator says otherwise.
+func TestDefaultPolls(t *testing.T) {
+	for config, want := range map[string]int{
+		`{}`: defaultMaxRuns, `{"limits":{"runs":5000}}`: 5000, `{"limits":{"runs":10}}`: 1000, `{"limits":{"runs":5000,"polls":7}}`: 7,
+	} {
+		h := mustLoad(t, config)
+		if got := h.limits().Polls; got != want {
+			t.Errorf("%s: %d polls a second, want %d", config, got, want)
+		}
+	}
+}

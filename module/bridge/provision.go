@@ -1,0 +1,174 @@
+package bridge
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"runtime/debug"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/module/network"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
+	"github.com/skill-bridge/caddy-skill-bridge/module/storage"
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
+)
+
+// Provision sets up the bridge. It makes no network call and writes nothing.
+func (h *Handler) Provision(ctx caddy.Context) (err error) {
+	config, o, err := h.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			h.usage.Leave()
+		}
+	}()
+	if err := lifetime.WatchStop(ctx); err != nil {
+		return err
+	}
+	bridge, err := translate.New(*config)
+	if err != nil {
+		return err
+	}
+	refused := func(ctx context.Context, method, reason string) { o.RefusedCaller(ctx, h.principal, method, reason) }
+	if h.browser, err = h.Browse.Handler(bridge, h.RequirePrincipal, refused); err != nil {
+		return &options.ConfigError{Path: "browse.template_file", Err: err}
+	}
+	profile := skillsprotocol.Profile(cmp.Or(h.MaxBatch, defaultMaxBatch))
+	profile.MaxDepth = config.Limits.Depth
+	h.server = &jsonrpc.Server{
+		Handler: &skillsprotocol.Front{
+			Bridge: bridge, Tokens: h.tokens, RequirePrincipal: h.RequirePrincipal, Refused: refused,
+		},
+		Profile:        profile,
+		MaxRequestSize: cmp.Or(h.MaxRequestSize, defaultMaxRequestSize),
+		MaxAnswerSize:  h.answerSize(),
+		MaxAnswers:     h.answers(debug.SetMemoryLimit(-1)),
+		WriteTimeout:   config.Limits.BodyTimeout,
+		OnUnread:       func(ctx context.Context, written int64) { o.Unread(ctx, written, config.Limits.BodyTimeout) },
+		OnPanic:        o.Panicked,
+	}
+	if err := observe.RegisterMetrics(ctx.GetMetricsRegistry()); err != nil {
+		return err
+	}
+	h.usage.OnRelease(o.Show(bridge, h.shared.breakers))
+	if len(config.Sources) == 0 {
+		h.logger.Warn("no provider, skill or registry is configured: the bridge knows no skill")
+	}
+	return nil
+}
+
+// begin makes the configuration of the bridge and its observer. If it returns no error,
+// the handler holds what they need until its usage ends.
+func (h *Handler) begin(ctx caddy.Context) (*translate.Config, *observe.Observer, error) {
+	h.logger = ctx.Logger(h)
+	if fault := h.check(); fault != nil {
+		return nil, nil, fault
+	}
+	h.principal = cmp.Or(h.Principal, defaultPrincipal)
+	o := observe.NewObserver(h.logger, h.Audit)
+	config, idle, err := h.config(ctx, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	h.usage = lifetime.NewUsage(idle...)
+	if err := h.hold(ctx, config, o); err != nil {
+		h.usage.Leave()
+		return nil, nil, err
+	}
+	return config, o, nil
+}
+
+// hold takes from the pools what survives reloads, for as long as the handler or a
+// request uses it.
+func (h *Handler) hold(ctx caddy.Context, config *translate.Config, o *observe.Observer) error {
+	var release func()
+	var err error
+	if h.shared, release, err = h.holdShared(); err != nil {
+		return err
+	}
+	h.usage.OnRelease(release)
+	keys, release, err := storage.HoldRunTokenKeys(ctx)
+	if err != nil {
+		return err
+	}
+	h.usage.OnRelease(release)
+	h.tokens = newTokens(ctx, h, config.Sources, keys)
+	config.Following = keys.Prepare
+	if err := h.holdPolling(ctx, &config.Polling); err != nil {
+		return err
+	}
+	config.Cache = h.shared.documents
+	config.Limits.Schemas = h.shared.schemas
+	if h.CircuitBreaker == nil || !h.CircuitBreaker.Off {
+		config.Breakers = h.shared.breakers
+	}
+	loud, err := observe.QuietWhileRunning(ctx)
+	if err != nil {
+		return err
+	}
+	h.usage.OnRelease(loud)
+	o.HoldHealth(h.poolKey(), config.Sources, h.usage)
+	return nil
+}
+
+// config makes the bridge's configuration from the operator's, which has been
+// checked. It also returns what closes the idle connections of all transports.
+func (h *Handler) config(ctx caddy.Context, o *observe.Observer) (*translate.Config, []func(), error) {
+	networks := make([]netip.Prefix, len(h.AllowNetworks))
+	for i, text := range h.AllowNetworks {
+		network, err := parseNetwork(text)
+		if err != nil {
+			return nil, nil, err
+		}
+		networks[i] = network
+	}
+	ports, err := h.ports()
+	if err != nil {
+		return nil, nil, err
+	}
+	report := func(source, host, address string, r *network.Refusal) { o.RefusedConnection(source, host, address, r) }
+	b := &builder{ctx: ctx, rules: network.NewRules(networks, ports, report), overhead: h.limits().ConnectionOverhead}
+	b.rules.Notice = o.Notice
+	sources, err := b.sources(h)
+	if err != nil {
+		return nil, nil, err
+	}
+	var secrets []credential.Credentials
+	for i := range sources {
+		secrets = append(secrets, sources[i].Credentials, sources[i].DiscoveryCredentials)
+	}
+	o.Protect(secrets)
+	b.warnRefused(h.logger, sources)
+	limits := h.limits()
+	caller := h.Caller
+	if caller == nil {
+		caller = new(Caller)
+	}
+	return &translate.Config{
+		Sources: sources,
+		Caller: skillsharing.Caller{
+			ID:   cmp.Or(caller.ID, defaultCallerID),
+			Type: cmp.Or(caller.Type, defaultCallerType),
+		},
+		Priority:        cmp.Or(skillsharing.Priority(h.Priority), skillsharing.PriorityNormal),
+		DefaultTimeout:  orDefault(h.Timeout, defaultTimeout),
+		MaxTimeout:      orDefault(h.MaxTimeout, defaultMaxTimeout),
+		Polling:         skillsharing.Polling{Plan: h.plan()},
+		MaxResponseSize: h.maxResponseSize(),
+		Limits:          h.readingLimits(),
+		MaxRuns:         limits.Runs, MaxRunsPerSource: limits.RunsPerProvider, MaxWaiting: limits.Waiting,
+		RetryBudget: h.retryBudget(),
+		AllowHTTP:   h.AllowHTTP,
+		Stop:        lifetime.Calls(),
+		Observer:    o,
+	}, b.idle, nil
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package bridge
+
+func init() { raceDetector = true }

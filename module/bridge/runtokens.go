@@ -1,0 +1,115 @@
+package bridge
+
+import (
+	"context"
+	"strconv"
+	"sync"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/module/storage"
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
+)
+
+// tokens makes and reads the run tokens of one handler.
+type tokens struct {
+	keys   *storage.RunTokenKeys
+	sealer *runtoken.Sealer
+	// name and principal are what the operator wrote, or the default of the principal.
+	name, principal string
+	// identities are what the handler has in common with others, for each of its sources.
+	identities []string
+	// nested are the modules that the handler is within, from the outermost; it is the last itself.
+	nested []caddy.Module
+	// blocks are what tokens are bound to, by the namespaces of sources.
+	blocks func() map[string]runtoken.Block
+}
+
+var _ skillsprotocol.Tokens = (*tokens)(nil)
+
+func newTokens(ctx caddy.Context, h *Handler, sources []translate.Source, keys *storage.RunTokenKeys) *tokens {
+	t := &tokens{keys: keys, sealer: runtoken.New(keys, nil), name: h.Name, principal: h.principal, nested: ctx.Modules()}
+	for _, s := range sources {
+		t.identities = append(t.identities, t.identity(&s))
+	}
+	// The first request is early enough: only then there are all handlers.
+	t.blocks = sync.OnceValue(func() map[string]runtoken.Block { return t.makeBlocks(ctx, sources) })
+	return t
+}
+
+// Ready implements skillsprotocol.Tokens.
+func (t *tokens) Ready(ctx context.Context) error {
+	_, err := t.keys.Current(ctx)
+	return err
+}
+
+// Seal implements skillsprotocol.Tokens.
+func (t *tokens) Seal(ctx context.Context, ref run.Ref, principal string) (string, error) {
+	return t.sealer.Seal(ctx, ref, t.blocks()[ref.Source], principal)
+}
+
+// Open implements skillsprotocol.Tokens.
+func (t *tokens) Open(ctx context.Context, token, principal string) (run.Ref, error) {
+	block := func(source string) runtoken.Block { return t.blocks()[source] }
+	return t.sealer.Open(ctx, token, block, principal)
+}
+
+// makeBlocks identifies the handler as far as it concerns each source: the blocks are the same
+// in every instance with this configuration, and after a reload that changes other
+// things than where the source is, who is asking, and how the handler is named or,
+// without a name, which hosts and matchers lead to it. The callers of other sites may
+// be others of the same names. Sites with the same hosts, or none, are told apart by
+// their ports as long as there are several: one alone may have another port at each
+// instance.
+func (t *tokens) makeBlocks(ctx caddy.Context, sources []translate.Source) map[string]runtoken.Block {
+	places := map[caddy.Module]place{}
+	if app, err := ctx.AppIfConfigured("http"); err == nil { // else the handler is used without Caddy's server
+		places = placesOf(app.(*caddyhttp.App))
+	}
+	here := placeOf(places, t.nested)
+	blocks := make(map[string]runtoken.Block, len(sources))
+	for i, s := range sources {
+		block := runtoken.Block{Bridge: t.bridge(i, here), Site: here.ports}
+		if t.name == "" {
+			block.Alike = !here.exact || hasAlike(places, block)
+		}
+		blocks[s.Namespace] = block
+	}
+	return blocks
+}
+
+// hasAlike reports whether there is another handler with the same block but for its
+// ports.
+func hasAlike(places map[caddy.Module]place, block runtoken.Block) bool {
+	for module, there := range places {
+		other, ok := module.(*Handler)
+		if !ok || there.ports == block.Site {
+			continue
+		}
+		for i := range other.tokens.identities {
+			if other.tokens.bridge(i, there) == block.Bridge {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// bridge identifies the handler as far as it concerns one of its sources.
+func (t *tokens) bridge(source int, p place) string {
+	if t.name != "" {
+		return lifetime.NewDigest(t.identities[source], "name", t.name).String()
+	}
+	return lifetime.NewDigest(t.identities[source], "place", p.matchers).String()
+}
+
+// identity is what a handler has in common with those that are alike as far as it
+// concerns a source.
+func (t *tokens) identity(s *translate.Source) string {
+	return lifetime.NewDigest(strconv.Itoa(int(s.Kind)), s.Namespace, s.URL.String(), t.principal).String()
+}

@@ -1,0 +1,100 @@
+package bridge
+
+import (
+	"bytes"
+	"encoding/json" // for Caddy's raw modules
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+)
+
+// credentialsNamespace is where modules that authenticate requests register.
+const credentialsNamespace = "http.skill_bridge.credentials" //nolint:gosec // a name, not a credential
+
+// loadDiscoveryCredentials is loadCredentials for those that are to authenticate
+// requests for documents.
+func loadDiscoveryCredentials(ctx caddy.Context, owner any, field string, raw json.RawMessage) (credential.Credentials, error) {
+	credentials, err := loadCredentials(ctx, owner, field, raw)
+	if err == nil && credentials != nil && !credentials.Supports(nil) {
+		return nil, errors.New("these credentials need a skill's descriptor to go by, and so can't be used to read one: use them as credentials, and others here")
+	}
+	return credentials, err
+}
+
+// loadCredentials loads the guest module in a field of a struct, or returns nil
+// if there is none.
+func loadCredentials(ctx caddy.Context, owner any, field string, raw json.RawMessage) (credential.Credentials, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	module, err := ctx.LoadModule(owner, field)
+	if err != nil {
+		return nil, err
+	}
+	credentials, ok := module.(credential.Credentials)
+	if !ok {
+		return nil, fmt.Errorf("module %T is no credentials", module)
+	}
+	return credentials, nil
+}
+
+// resolvedTexts returns the tokens of a guest module's configuration as texts,
+// with the placeholders of strings replaced, so that a secret that has changed
+// in its file makes a difference.
+func resolvedTexts(raw json.RawMessage) ([]string, error) {
+	var texts []string
+	replacer := caddy.NewReplacer()
+	decoder := jsontext.NewDecoder(bytes.NewReader(raw))
+	for {
+		token, err := decoder.ReadToken()
+		if errors.Is(err, io.EOF) {
+			return texts, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		text := token.String()
+		if token.Kind() == '"' {
+			text = replacer.ReplaceAll(text, "")
+		}
+		texts = append(texts, text)
+	}
+}
+
+// addPort adds the port that is written in a URL, if there is one.
+func addPort(ports map[uint16]bool, u *url.URL) {
+	if port, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
+		ports[uint16(port)] = true
+	}
+}
+
+// partition names the part of the cache for the documents of a source that were
+// read with the given credentials over the source's own transport. No two sources
+// share what they read: what one makes of a document, or does to its host, is
+// nothing to the other. It is the same source before and after a reload, and in
+// several sites, if it has the same name and URL. The trusted hosts decide which
+// requests carry discovery credentials, and so which of two answers is kept.
+func partition(s *translate.Source, credentials, transport json.RawMessage) (string, error) {
+	d := lifetime.NewDigest(strconv.Itoa(int(s.Kind)), s.Namespace, s.URL.String(), string(transport))
+	if len(credentials) == 0 && !s.Certificate {
+		return d.String(), nil
+	}
+	d.Add(strconv.Itoa(len(s.Trust)))
+	d.Add(slices.Sorted(slices.Values(s.Trust))...)
+	texts, err := resolvedTexts(credentials)
+	if err != nil {
+		return "", err
+	}
+	d.Add(texts...)
+	return d.String(), nil
+}

@@ -1,0 +1,134 @@
+package bridge
+
+import (
+	"net/http"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
+)
+
+// ServeHTTP answers every request; it never calls the next handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	arrived := time.Now()
+	h.usage.Acquire()
+	defer h.usage.Done()
+	h.timings.Use()
+	lifetime.BeginRequest()
+	defer lifetime.EndRequest()
+	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 && forwarded(r) {
+		// Package net/http does not tell whether there was a Content-Length, too, by which the proxy may have gone:
+		// what follows the request on this connection may be another client's, and is not to be believed (RFC 9112,
+		// section 6.1). Without a proxy all that comes on a connection is one client's anyway.
+		w.Header().Set("Connection", "close")
+	}
+	principal, ambiguous := h.principalOf(r)
+	if h.browser != nil && r.Method != http.MethodPost {
+		return h.browser.Serve(r.Context(), w, r, principal, ambiguous)
+	}
+	ctx := observe.NewRequest(w, r, skillsprotocol.Caller{
+		Caller:    run.Caller{Principal: principal, TraceID: traceID(r.Header["Traceparent"]), Arrived: arrived},
+		Ambiguous: ambiguous,
+	})
+	h.server.Serve(ctx, ctx.Writer(), r)
+	ctx.Log(r)
+	return nil
+}
+
+// forwarded reports whether a proxy sent the request, as far as that can be told: by its address, if the operator trusts it,
+// or because it says so, as a gateway must (RFC 9110, section 7.6.3).
+func forwarded(r *http.Request) bool {
+	if trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool); trusted {
+		return true
+	}
+	for _, name := range []string{"Via", "Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Real-Ip"} {
+		if r.Header[name] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// principalOf returns who is asking, as it was established in front; empty is
+// anonymous. Principals are compared as they are. One that can be mistaken for
+// another is not returned, but why.
+func (h *Handler) principalOf(r *http.Request) (principal, ambiguous string) {
+	replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return "", ""
+	}
+	if h.principal == defaultPrincipal {
+		principal, _ = replacer.GetString("http.auth.user.id") // there is nothing to replace around it
+	} else {
+		principal = replacer.ReplaceAll(h.principal, "")
+	}
+	if name, ok := strings.CutPrefix(h.principal, "{http.request.header."); ok && strings.Contains(principal, ",") {
+		switch lines := r.Header[http.CanonicalHeaderKey(strings.TrimSuffix(name, "}"))]; {
+		case strings.Trim(principal, ",") == "":
+			return "", "" // empty, more than once
+		case len(lines) > 1 || isJoined(principal):
+			return "", skillsprotocol.SeveralPrincipals
+		}
+	}
+	if strings.TrimFunc(principal, isInvisible) != principal || strings.ContainsFunc(principal, unicode.IsControl) {
+		return "", skillsprotocol.AmbiguousPrincipal
+	}
+	return principal, ""
+}
+
+// isJoined reports whether a header's value looks like several that Caddy has joined, as forward_auth does with what it
+// copies: by commas without a space. In distinguished names (RFC 4514), such commas are between the parts.
+func isJoined(value string) bool {
+	first, rest, _ := strings.Cut(value, ",")
+	if strings.Contains(first, "=") {
+		return false
+	}
+	for part := range strings.SplitSeq(rest, ",") {
+		if !strings.HasPrefix(part, " ") {
+			return true
+		}
+	}
+	return false
+}
+
+// isInvisible reports whether a character at the beginning or the end of a principal
+// can't be seen: a space of whatever kind, or one that only formats.
+func isInvisible(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) }
+
+// traceID returns the trace id of a traceparent header (W3C Trace Context,
+// section 3.2), or nothing where there is not exactly one valid header.
+func traceID(values []string) string {
+	if len(values) != 1 {
+		return ""
+	}
+	fields := strings.Split(values[0], "-")
+	if len(fields) != 4 || fields[0] != "00" || !isHex(fields[1], 32) || !isHex(fields[2], 16) || !isHex(fields[3], 2) {
+		return ""
+	}
+	if strings.Trim(fields[1], "0") == "" || strings.Trim(fields[2], "0") == "" {
+		return ""
+	}
+	return fields[1]
+}
+
+// isHex reports whether text has the given length and only digits and the
+// letters a to f.
+func isHex(text string, length int) bool {
+	return len(text) == length && strings.Trim(text, "0123456789abcdef") == ""
+}
+
+// Cleanup gives up what the handler holds. Requests that are still being served
+// go on undisturbed.
+func (h *Handler) Cleanup() error {
+	if h.usage != nil { // else Provision has failed
+		h.usage.Leave()
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package bridge
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
+)
+
+// sharedPool keeps over reloads what takes long to learn again. Its keys are digests
+// of the settings that shape it.
+var sharedPool = lifetime.NewPool[*shared]()
+
+// shared is what bridges with the same settings have in common.
+type shared struct {
+	documents *cache.Cache
+	breakers  *exchange.Breakers
+	schemas   *schema.Schemas
+	uncount   func() // ends that the documents are counted
+}
+
+// holdShared takes what is shared from the pool.
+func (h *Handler) holdShared() (*shared, func(), error) {
+	return sharedPool.Hold(h.poolKey(), func() (*shared, error) {
+		settings := h.cacheConfig()
+		documents, err := cache.New(settings)
+		if err != nil {
+			return nil, err
+		}
+		return &shared{documents, exchange.NewBreakers(h.breakerConfig()), schema.NewSchemas(settings.MaxSize), observe.CountCache(documents)}, nil
+	})
+}
+
+// Destruct implements caddy.Destructor.
+func (s *shared) Destruct() error {
+	s.uncount()
+	s.documents.Close()
+	return nil
+}
+
+// cacheConfig is the cache that the operator configured.
+func (h *Handler) cacheConfig() cache.Config {
+	c := h.Cache
+	if c == nil {
+		c = new(Cache)
+	}
+	return cache.Config{
+		MaxSize:      cmp.Or(c.MaxSize, defaultCacheSize),
+		TTL:          orDefaultPointer(c.TTL, defaultTTL),
+		MaxTTL:       orDefault(c.MaxTTL, defaultMaxTTL),
+		StaleIfError: orDefaultPointer(c.StaleIfError, defaultStaleIfError),
+		NegativeTTL:  orDefaultPointer(c.NegativeTTL, defaultNegativeTTL),
+	}
+}
+
+// breakerConfig is when circuit breakers open. A call's own time counts against a
+// host only if it was not shorter than what calls usually have.
+func (h *Handler) breakerConfig() exchange.BreakerConfig {
+	b := h.CircuitBreaker
+	if b == nil {
+		b = new(CircuitBreaker)
+	}
+	return exchange.BreakerConfig{
+		Failures: cmp.Or(b.Failures, defaultFailures),
+		Cooldown: orDefault(b.Cooldown, defaultCooldown),
+		Patience: min(orDefault(h.Timeout, defaultTimeout), maxPatience),
+	}
+}
+
+// maxPatience is how long a host has to have been waited for until that counts as
+// its failure.
+const maxPatience = 5 * time.Second
+
+// poolKey identifies the settings that decide what is shared: bridges that have
+// them in common may share it.
+func (h *Handler) poolKey() string {
+	return lifetime.NewDigest(
+		fmt.Sprintf("%+v %+v %d", h.cacheConfig(), h.breakerConfig(), h.maxResponseSize()),
+		fmt.Sprintf("%+v", h.readingLimits()), // decide which documents are valid
+		fmt.Sprintf("%t %q %d", h.AllowHTTP, h.AllowNetworks, h.AllowPorts),
+		string(h.TransportRaw),
+	).String()
+}

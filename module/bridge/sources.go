@@ -1,0 +1,203 @@
+package bridge
+
+import (
+	"encoding/json" // for Caddy's raw modules
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/module/network"
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// source is a provider, skill or registry as it is configured.
+type source struct {
+	translate.Source // without what has to be loaded
+
+	path  string // in the JSON config
+	name  string // in errors
+	field string // that has the URL
+	err   error  // why the URL is invalid; Source.URL is nil then
+
+	module                            any // *Provider, *Skill or *Registry, which have these modules
+	credentials, discovery, transport json.RawMessage
+}
+
+// sources returns the providers, skills and registries, none of which is nil.
+func (h *Handler) sources() []source {
+	all := make([]source, 0, len(h.Providers)+len(h.Skills)+len(h.Registries))
+	for i, p := range h.Providers {
+		s := source{
+			path: options.Element("providers", i), name: p.Origin, field: ".origin",
+			module: p, credentials: p.CredentialsRaw, discovery: p.DiscoveryCredentialsRaw, transport: p.TransportRaw,
+			Source: translate.Source{
+				Kind: translate.ProviderSource, Trust: p.Trust, TrustRegistries: p.TrustRegistry,
+				CapabilityTypes: capabilityTypes(p.CapabilityTypes), ListPrivate: p.ListPrivate,
+				RequirePrincipal: p.RequirePrincipal, PreferWait: time.Duration(p.PreferWait),
+			},
+		}
+		for _, a := range p.Aliases {
+			s.Aliases = append(s.Aliases, translate.Alias(a))
+		}
+		s.URL, s.err = parseOrigin(p.Origin)
+		s.Namespace = namespaceOf(p.Namespace, s.URL)
+		all = append(all, s)
+	}
+	for i, skill := range h.Skills {
+		s := source{
+			path: options.Element("skills", i), name: skill.Name, field: ".url",
+			module: skill, credentials: skill.CredentialsRaw, transport: skill.TransportRaw,
+			Source: translate.Source{
+				Kind: translate.SkillSource, Namespace: skill.Name, Trust: skill.Trust,
+				RequirePrincipal: skill.RequirePrincipal, PreferWait: time.Duration(skill.PreferWait),
+			},
+		}
+		s.URL, s.err = parseURL("descriptor URL", skill.URL)
+		all = append(all, s)
+	}
+	for i, r := range h.Registries {
+		s := source{
+			path: options.Element("registries", i), name: r.URL, field: ".url",
+			module: r, discovery: r.DiscoveryCredentialsRaw,
+			Source: translate.Source{
+				Kind: translate.RegistrySource, CapabilityTypes: capabilityTypes(r.CapabilityTypes), RequirePrincipal: r.RequirePrincipal,
+			},
+		}
+		s.URL, s.err = parseRegistry(r.URL)
+		s.Namespace = namespaceOf(r.Namespace, s.URL)
+		all = append(all, s)
+	}
+	return all
+}
+
+// namespaceOf is by default the host's name in lower case.
+func namespaceOf(namespace string, u *url.URL) string {
+	if namespace == "" && u != nil {
+		return strings.ToLower(u.Hostname())
+	}
+	return namespace
+}
+
+func capabilityTypes(texts []string) []document.CapabilityType {
+	types := make([]document.CapabilityType, len(texts))
+	for i, text := range texts {
+		types[i] = document.CapabilityType(text)
+	}
+	return types
+}
+
+// fault is what is wrong with a field of a source, "" for the source itself.
+func (s *source) fault(field string, err error) error {
+	return &options.ConfigError{Path: s.path + field, Owner: s.name, Err: err}
+}
+
+// builder loads the transports and credentials of sources.
+type builder struct {
+	ctx      caddy.Context
+	rules    *network.Rules
+	standard *network.Transport // of sources without one of their own
+	overhead int64              // of connections of HTTP/2
+	idle     []func()           // close the idle connections of all transports
+}
+
+func (b *builder) sources(h *Handler) ([]translate.Source, error) {
+	var err error
+	if b.standard, err = b.transport(h.TransportRaw); err != nil {
+		return nil, &options.ConfigError{Path: "transport", Err: err}
+	}
+	var sources []translate.Source
+	for _, s := range h.sources() {
+		if err := b.load(&s); err != nil {
+			return nil, err
+		}
+		sources = append(sources, s.Source)
+	}
+	return sources, nil
+}
+
+// load adds to a source what its modules are for.
+func (b *builder) load(s *source) (err error) {
+	if s.err != nil {
+		return s.fault(s.field, s.err)
+	}
+	t := b.standard
+	if len(s.transport) > 0 {
+		if t, err = b.transport(s.transport); err != nil {
+			return s.fault(".transport", err)
+		}
+	}
+	s.Transport, s.Certificate = t, t.HasCertificate()
+	if s.Partition, err = partition(&s.Source, s.discovery, s.transport); err != nil {
+		return s.fault(".discovery_credentials", err)
+	}
+	ctx := credentials.WithOwner(b.ctx, s.Namespace)
+	if s.Credentials, err = loadCredentials(ctx, s.module, "CredentialsRaw", s.credentials); err != nil {
+		return s.fault(".credentials", err)
+	}
+	s.DiscoveryCredentials, err = loadDiscoveryCredentials(ctx, s.module, "DiscoveryCredentialsRaw", s.discovery)
+	if err != nil {
+		return s.fault(".discovery_credentials", err)
+	}
+	return nil
+}
+
+func (b *builder) transport(raw json.RawMessage) (*network.Transport, error) {
+	t, err := network.NewTransport(b.ctx, raw, b.rules, b.overhead)
+	if err != nil {
+		return nil, err
+	}
+	b.idle = append(b.idle, t.CloseIdleConnections)
+	return t, nil
+}
+
+// warnRefused warns of sources that will never be reached, because the guard refuses
+// the address in their URLs. It is no error: a configuration may be checked on another
+// machine than the one that uses it.
+func (b *builder) warnRefused(logger *zap.Logger, sources []translate.Source) {
+	for _, s := range sources {
+		address, err := netip.ParseAddr(s.URL.Hostname())
+		if err != nil || b.rules.Allows(address) {
+			continue
+		}
+		logger.Warn("a source of skills will not be reached: its address is not public; if it may be reached, add the line below",
+			zap.String("source", s.Namespace),
+			zap.String("host", s.URL.Host),
+			zap.String("line", "allow_networks "+address.String()))
+	}
+}
+
+// ports are those that may be called: the standard ones, those allowed, and all
+// that are written in the configuration, also in that of credentials, which may name
+// URLs such as that of a token endpoint.
+func (h *Handler) ports() (map[uint16]bool, error) {
+	ports := map[uint16]bool{80: true, 443: true}
+	for _, port := range h.AllowPorts {
+		ports[uint16(port)] = true //nolint:gosec // in range: checked before
+	}
+	for _, s := range h.sources() {
+		urls := []string{s.URL.String()}
+		for _, host := range s.Trust {
+			urls = append(urls, "https://"+host)
+		}
+		for _, raw := range []json.RawMessage{s.credentials, s.discovery} {
+			texts, err := resolvedTexts(raw)
+			if err != nil {
+				return nil, err
+			}
+			urls = append(urls, texts...)
+		}
+		for _, text := range urls {
+			if u, err := url.Parse(text); err == nil && (u.Scheme == "https" || u.Scheme == "http") {
+				addPort(ports, u)
+			}
+		}
+	}
+	return ports, nil
+}

@@ -1,0 +1,141 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/network"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+)
+
+// parseOrigin reads a provider's origin.
+func parseOrigin(text string) (*url.URL, error) {
+	u, err := parseURL("provider origin", text)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case u.Path != "" && u.Path != "/":
+		return nil, fmt.Errorf("provider origin %q has a path; an origin is scheme, host and port only: "+
+			"the index is always under /.well-known/skill-sharing", text)
+	case u.RawQuery != "" || u.ForceQuery:
+		return nil, fmt.Errorf("provider origin %q has a query; an origin is scheme, host and port only", text)
+	}
+	u.Path = ""
+	return u, nil
+}
+
+// parseRegistry reads the URL of a registry.
+func parseRegistry(text string) (*url.URL, error) {
+	u, err := parseURL("registry URL", text)
+	if err == nil && (u.RawQuery != "" || u.ForceQuery) {
+		return nil, fmt.Errorf("registry URL %q has a query; /skills is appended to the URL, so it has to end with its path", text)
+	}
+	return u, err
+}
+
+// parseURL reads an absolute http or https URL.
+func parseURL(what, text string) (*url.URL, error) {
+	if text == "" {
+		return nil, fmt.Errorf("%s is empty", what)
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		// The error of url.Parse repeats the text, which may hold a password.
+		if e, ok := errors.AsType[*url.Error](err); ok {
+			err = e.Err
+		}
+		if !strings.Contains(text, "://") {
+			return nil, fmt.Errorf("%s has to start with https:// or http://", what)
+		}
+		return nil, fmt.Errorf("%s is not a URL: %w", what, err)
+	}
+	switch {
+	case u.Scheme != "https" && u.Scheme != "http":
+		return nil, fmt.Errorf("%s %q has to start with https:// or http://", what, u.Redacted())
+	case u.User != nil:
+		return nil, fmt.Errorf("%s %q has user information before its host; use credentials instead", what, u.Redacted())
+	case u.Host == "":
+		return nil, fmt.Errorf("%s %q has no host", what, text)
+	case u.Fragment != "" || strings.HasSuffix(text, "#"):
+		return nil, fmt.Errorf("%s %q has a fragment, which is never sent", what, text)
+	}
+	if err := checkAuthority(u); err != nil {
+		return nil, fmt.Errorf("%s %q: %w", what, text, err)
+	}
+	return u, nil
+}
+
+// checkScheme checks that a URL may be requested with the scheme that it has.
+func (h *Handler) checkScheme(u *url.URL) error {
+	if u != nil && u.Scheme == "http" && !h.AllowHTTP {
+		return fmt.Errorf("%s is not reached over TLS; write https://, or allow_http if that is meant", u)
+	}
+	return nil
+}
+
+// checkAuthority checks the host and port of a URL.
+func checkAuthority(u *url.URL) error {
+	if _, err := credential.NewAllowedHosts(u, nil); err != nil {
+		return err
+	}
+	if strings.HasSuffix(u.Host, ":") {
+		return errors.New("there is a colon without a port")
+	}
+	return network.CheckSpelling(u.Hostname())
+}
+
+// checkHost checks a host that may receive secrets.
+func checkHost(text string) error {
+	if err := checkLiteral("trusted host", text); err != nil {
+		return err
+	}
+	host := strings.TrimPrefix(text, "*.")
+	switch {
+	case strings.Contains(text, "://"):
+		return fmt.Errorf("trusted host %q has a scheme; write only the host and, if it is not 443, the port", text)
+	case strings.Contains(host, "*"):
+		return fmt.Errorf("trusted host %q has a wildcard that is not its first label; "+
+			"write *.example.com for all subdomains of example.com, or name each host", text)
+	case strings.Contains(text, "/"):
+		return fmt.Errorf("trusted host %q has a path; write only the host and, if it is not 443, the port", text)
+	case strings.Count(host, ":") > 1 && !strings.HasPrefix(host, "["):
+		return fmt.Errorf("trusted host %q: an IPv6 address has to stand in brackets", text)
+	}
+	u, err := url.Parse("https://" + host)
+	if err != nil {
+		return fmt.Errorf("trusted host %q is not a host with an optional port", text)
+	}
+	if err := checkAuthority(u); err != nil {
+		return fmt.Errorf("trusted host %q: %w", text, err)
+	}
+	_, err = credential.NewAllowedHosts(u, []string{text})
+	return err
+}
+
+// checkLiteral refuses placeholders in a text in which none is resolved: it would be taken literally.
+func checkLiteral(what, text string) error {
+	if strings.Contains(text, "{") {
+		return fmt.Errorf("%s %q has a placeholder, or a brace: placeholders are not resolved here; write the value itself", what, text)
+	}
+	return nil
+}
+
+// parseNetwork reads a network in CIDR notation, or a single address.
+func parseNetwork(text string) (netip.Prefix, error) {
+	prefix, err := caddyhttp.CIDRExpressionToPrefix(text)
+	switch {
+	case err != nil:
+		return netip.Prefix{}, fmt.Errorf("network %q is neither an address nor a CIDR range, such as 10.0.0.0/8", text)
+	case strings.Contains(text, "%"): // which Caddy drops
+		return netip.Prefix{}, fmt.Errorf("network %q has a zone", text)
+	case prefix.Addr().Is4In6():
+		return netip.Prefix{}, fmt.Errorf("network %q is an IPv4 network written as IPv6; write it as IPv4", text)
+	}
+	return prefix.Masked(), nil
+}

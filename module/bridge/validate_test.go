@@ -1,0 +1,138 @@
+package bridge_test
+
+import (
+	"encoding/json" // Caddy's config is made for encoding/json
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+)
+
+// validate does what "caddy validate" does with a Caddyfile.
+func validate(t *testing.T, caddyfile string) error {
+	t.Helper()
+	text, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), map[string]any{"filename": "Caddyfile"})
+	if err != nil {
+		return err
+	}
+	config := new(caddy.Config)
+	if err := json.Unmarshal(text, config); err != nil {
+		t.Fatal(err)
+	}
+	return caddy.Validate(config)
+}
+
+const siteStart = `{
+	admin off
+	auto_https off
+	persist_config off
+}
+
+:0 {
+	skill_bridge /rpc {
+`
+
+const siteEnd = `	}
+}
+`
+
+func TestValidate(t *testing.T) {
+	t.Setenv("SKILL_BRIDGE_TEST_KEY", "not a secret")
+	for name, tc := range map[string]struct{ options, want string }{
+		"nothing": {"", ""},
+		"good": {`
+		provider https://skills.example.com {
+			credentials api_key {env.SKILL_BRIDGE_TEST_KEY}
+			discovery_credentials headers {
+				X-Tenant {env.SKILL_BRIDGE_TEST_KEY}
+			}
+			transport http {
+				tls_server_name internal
+			}
+		}
+		skill a https://example.com/a.json
+		registry https://example.org
+		require_principal
+		allow_networks private_ranges
+		limits {
+			runs 100 10
+		}
+		circuit_breaker off
+		retry_budget 0
+`, ""},
+		"secret of a provider that requires a principal": {`
+		provider https://skills.example.com {
+			credentials api_key {env.SKILL_BRIDGE_TEST_KEY}
+			require_principal
+		}
+		provider https://open.example.com
+`, ""},
+		"secret that is not there": {`
+		provider https://skills.example.com {
+			credentials api_key {env.SKILL_BRIDGE_TEST_UNSET}
+		}
+		allow_anonymous
+`, "providers[0].credentials (https://skills.example.com): "},
+		"secret for everyone": {`
+		provider https://skills.example.com {
+			credentials api_key {env.SKILL_BRIDGE_TEST_KEY}
+		}
+`, "at Caddyfile:11"},
+		"secret beside one that is not for everyone": {`
+		provider https://skills.example.com {
+			credentials api_key {env.SKILL_BRIDGE_TEST_KEY}
+			require_principal
+		}
+		skill a https://example.com/a.json {
+			credentials api_key {env.SKILL_BRIDGE_TEST_KEY}
+		}
+`, "at Caddyfile:15"},
+		"limit out of range": {`
+		limits {
+			runs 10
+			depth 1
+		}
+`, "depth 1 is out of range: it is 2 to 10000, at Caddyfile:12"},
+		"documents that are larger than answers": {`
+		limits {
+			document_size 2MiB
+		}
+		max_response_size 1MiB
+`, "document_size 2097152 is more than max_response_size, which is 1048576, so it can't be reached, at Caddyfile:11"},
+		"documents that are larger than answers are by default": {`
+		limits {
+			document_size 20MiB
+		}
+`, "document_size 20971520 is more than max_response_size, which is 10485760 unless you say otherwise, so it can't be reached, at Caddyfile:11"},
+		"ttl over its maximum": {`
+		cache {
+			max_ttl 1h
+			ttl 61m
+		}
+`, "ttl 1h1m0s is longer than max_ttl, which is 1h0m0s, so it can't be reached, at Caddyfile:12"},
+		"ttl over the default maximum": {`
+		cache {
+			ttl 25h
+		}
+`, "ttl 25h0m0s is longer than max_ttl, which is 24h0m0s unless you say otherwise, so it can't be reached, at Caddyfile:11"},
+		"maxima below the defaults": {`
+		max_response_size 1MiB
+		cache {
+			max_ttl 1m
+		}
+`, ""},
+		"transport that can't be made": {`
+		transport http {
+			versions 7
+		}
+`, "unsupported HTTP version"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := validate(t, siteStart+tc.options+siteEnd)
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("%v, want %q", err, tc.want)
+			}
+		})
+	}
+}

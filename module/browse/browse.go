@@ -1,0 +1,186 @@
+package browse
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
+)
+
+// pageTemplate is the page that `browse` serves where its configuration names no
+// other: a template of package html/template, executed with a [Page].
+//
+//go:embed page.html
+var pageTemplate string
+
+// What the page is made of besides the template. Neither has anything of a
+// provider's in it.
+var (
+	//go:embed page.css
+	browseStyle string
+	//go:embed page.js
+	browseScript string
+)
+
+// Config configures a page about the skills, for people.
+type Config struct {
+	// The file of a template to use instead of the embedded one, in the syntax of
+	// Go's package html/template. It is executed with a `Page`. A style or
+	// script of its own needs the attribute `nonce="{{.Nonce}}"`. Default: the
+	// embedded template. Example: `/etc/caddy/skills.html`.
+	TemplateFile string `json:"template_file,omitempty"`
+}
+
+// Handler makes the handler of the page about a bridge; nil where there is no page.
+func (c *Config) Handler(bridge *translate.Bridge, requirePrincipal bool, refused func(ctx context.Context, method, reason string)) (*Handler, error) {
+	if c == nil {
+		return nil, nil //nolint:nilnil // see above
+	}
+	page, err := c.template()
+	if err != nil {
+		return nil, err
+	}
+	return &Handler{page, bridge, requirePrincipal, refused, standardPageLimits}, nil
+}
+
+// template reads the template and tries it, so that a fault in it is found when
+// the configuration loads. What the faults say begins with file and line.
+func (c *Config) template() (*template.Template, error) {
+	name, text := "page.html", pageTemplate
+	if c.TemplateFile != "" {
+		own, err := os.ReadFile(c.TemplateFile)
+		if err != nil {
+			return nil, err
+		}
+		name, text = c.TemplateFile, string(own)
+	}
+	parsed, err := template.New(name).Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	for _, page := range []*Page{{}, examplePage()} {
+		if err := parsed.Execute(io.Discard, page); err != nil {
+			return nil, err
+		}
+	}
+	return parsed, nil
+}
+
+// Handler answers the requests that are no calls.
+type Handler struct {
+	template         *template.Template
+	bridge           *translate.Bridge
+	requirePrincipal bool
+	refused          func(ctx context.Context, method, reason string)
+	limits           pageLimits
+}
+
+// Serve answers GET and HEAD with the page if the client would rather have HTML
+// than JSON, and all else as the endpoint always does.
+func (h *Handler) Serve(ctx context.Context, w http.ResponseWriter, r *http.Request, principal, ambiguous string) error {
+	header := w.Header()
+	header.Set("Cache-Control", "no-store")
+	header.Add("Vary", "Accept")
+	if r.Method != http.MethodGet && r.Method != http.MethodHead || !prefersHTML(r.Header["Accept"]) {
+		header.Set("Allow", "GET, POST")
+		http.Error(w, "JSON-RPC is served to POST requests only; a GET that prefers text/html is shown the skills.", http.StatusMethodNotAllowed)
+		return nil
+	}
+	page, status := h.page(ctx, r.URL.Query(), principal, ambiguous)
+	var body bytes.Buffer
+	if err := h.template.Execute(&body, page); err != nil {
+		return fmt.Errorf("executing the template of browse: %w", err)
+	}
+	guardPage(header, page.Nonce)
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Content-Length", strconv.Itoa(body.Len()))
+	w.WriteHeader(status)
+	_, _ = body.WriteTo(w) // the client may be gone
+	return nil
+}
+
+// page makes the page of those who may see one.
+func (h *Handler) page(ctx context.Context, query map[string][]string, principal, ambiguous string) (*Page, int) {
+	page := &Page{Principal: plain(principal, maxShownName), Nonce: rand.Text(), Style: template.CSS(browseStyle), Script: template.JS(browseScript)} //nolint:gosec // the module's own files
+	switch {
+	case ambiguous != "":
+		h.refused(ctx, "browse", ambiguous)
+		page.Problem = "This bridge can't tell who you are, and refuses who could be mistaken for another: " + ambiguous + ". Ask its operator."
+		return page, http.StatusForbidden
+	case h.requirePrincipal && principal == "":
+		h.refused(ctx, "browse", skillsprotocol.NoPrincipal)
+		page.Problem = "This bridge shows its skills to authenticated callers only. Authenticate as its operator has told you, and load this page again."
+		return page, http.StatusForbidden
+	}
+	m := &pageMaker{bridge: h.bridge, limits: h.limits, principal: principal, page: page}
+	if name := first(query["skill"]); name != "" {
+		return page, m.one(ctx, name)
+	}
+	return page, m.all(ctx, first(query["namespace"]))
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
+// guardPage sets the headers that keep what providers say from doing anything:
+// only what carries this answer's nonce is style or script, nothing is loaded from
+// anywhere, and only the page's own origin is asked (Content Security Policy
+// Level 3). Trusted types keep even the page's own script from making HTML of text.
+func guardPage(header http.Header, nonce string) {
+	header.Set("Content-Security-Policy", "default-src 'none'; script-src 'nonce-"+nonce+"'; style-src 'nonce-"+nonce+"'; "+
+		"connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'; "+
+		"require-trusted-types-for 'script'; trusted-types 'none'")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+}
+
+// prefersHTML reports whether text/html has a higher quality than JSON (RFC 9110,
+// section 12.5.1). It has with every browser, and never where all types are equal.
+func prefersHTML(accept []string) bool {
+	var html, json quality
+	for mediaRange := range strings.SplitSeq(strings.Join(accept, ","), ",") {
+		name, params, err := mime.ParseMediaType(mediaRange)
+		if err != nil {
+			continue
+		}
+		q := 1.0
+		if text, ok := params["q"]; ok {
+			if q, err = strconv.ParseFloat(text, 64); err != nil || !(q >= 0 && q <= 1) {
+				continue
+			}
+		}
+		html.consider(name, q, "text/html", "text/*")
+		json.consider(name, q, "application/json", "application/*")
+	}
+	return html.value > json.value
+}
+
+// quality is that of one media type, as the most specific range states it.
+type quality struct {
+	value       float64
+	specificity int
+}
+
+func (q *quality) consider(mediaRange string, value float64, exact, family string) {
+	specificity := map[string]int{exact: 3, family: 2, "*/*": 1}[mediaRange]
+	if specificity > q.specificity {
+		*q = quality{value, specificity}
+	}
+}

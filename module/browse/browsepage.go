@@ -1,0 +1,509 @@
+package browse
+
+import (
+	"cmp"
+	"context"
+	"html/template"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/net/idna"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// Page is what the template of `browse` is executed with. All texts of
+// providers in it are bounded and have neither control characters nor those that
+// change the direction of text; a template must go on to treat them as text.
+type Page struct {
+	// Problem says in words why nothing is shown; empty: there is none.
+	Problem string
+	// Groups are the skills that are shown, by the sources they are from.
+	Groups []Group
+	// Unavailable are the sources that could not be read.
+	Unavailable []Unavailable
+	// Skills is how many skills there are, also if not all are shown.
+	Skills int
+	// Hidden is how many of them are not shown, not even by their names: the sum of those of the groups.
+	Hidden int
+	// Skill is the one that the query ?skill= asks for, and Namespace that of ?namespace=; empty: all are shown.
+	Skill, Namespace string
+	// Principal is who is asking; empty: nobody has said.
+	Principal string
+	// Nonce is what a style or script of the page has to carry to have an effect.
+	Nonce string
+	// Style and Script are those of the embedded template.
+	Style  template.CSS
+	Script template.JS
+}
+
+// Group is the skills of one source. Each source with skills has one, even
+// where there is no room for any of them.
+type Group struct {
+	// Namespace is empty for the skills that were configured one by one.
+	Namespace string
+	// Skills are those that are shown.
+	Skills []Skill
+	// Total is how many there are. Hidden of them are not among Skills; Named of them are there only by their names, in
+	// the state listed.
+	Total, Hidden, Named int
+}
+
+// Unavailable is a source that could not be read.
+type Unavailable struct {
+	Namespace, Reason string
+}
+
+// The values of [Skill.State].
+const (
+	StateAvailable        = "available"         // it can be called
+	StateNeedsCredentials = "needs-credentials" //nolint:gosec // needs credentials that this bridge does not have, or may not send there
+	StateFaulty           = "faulty"            // its descriptor is invalid
+	StateIncompatible     = "incompatible"      // it needs a newer version of the protocol
+	StateUnreadable       = "unreadable"        // its descriptor can't be read at the moment
+	StateListed           = "listed"            // its descriptor was not looked at
+)
+
+// Skill is one skill.
+type Skill struct {
+	// Name is what a call has to say; Title is how the provider calls the skill, if that is known.
+	Name, Title, Namespace, Version, Description string
+	// CapabilityType and Access are the protocol's words.
+	CapabilityType, Access string
+	// State is one of available, needs-credentials, faulty, incompatible, unreadable and listed.
+	State string
+	// Reason says why a skill is not available, and Faults what is wrong with its descriptor.
+	Reason string
+	Faults []Fault
+
+	// All that follows is set for skills that are available or need credentials.
+
+	Inputs     []Input
+	MoreInputs int // that are not among Inputs
+	// OutputType is a media type.
+	OutputType, OutputDescription string
+	Auth                          Auth
+	Tags                          []string
+	Provider                      string
+	ProviderLink, Documentation   Link
+}
+
+// Fault is what is wrong at one place of a descriptor.
+type Fault struct {
+	Path, Message string // Path is a JSON Pointer
+}
+
+// Input is one input of a skill.
+type Input struct {
+	Name, Type, Description string
+	Required                bool
+	HasDefault              bool
+	Default                 string   // JSON
+	Choices                 []string // JSON; the values that are allowed, if they are listed
+}
+
+// Auth is how the bridge has to authenticate to the provider.
+type Auth struct {
+	Type string // none, api_key, oauth2 or custom
+	// Header is that of an API key, Scopes are those of OAuth 2.0.
+	Header string
+	Scopes []string
+	// Description and Instructions are the provider's words.
+	Description, Instructions string
+}
+
+// Link is a link that a provider has given: https or http, and nothing else.
+type Link struct {
+	URL  string // empty: there is none
+	Host string // where it leads to, in ASCII
+}
+
+// pageLimits bound what one page costs, here and at the providers. The sources of a
+// page share them fairly: none is kept short because of what another one has.
+type pageLimits struct {
+	described, named int           // skills with all that is known, and by name
+	text             int           // bytes of what providers say of the skills that are described
+	documents        int           // bytes of the descriptors that are read, beyond which no further one is
+	listing, whole   time.Duration // for reading indexes, and descriptors too
+}
+
+var standardPageLimits = pageLimits{described: 200, named: 2000, text: 2 << 20, documents: 8 << 20, listing: 6 * time.Second, whole: 10 * time.Second}
+
+// descriptorsAtOnce is how many descriptors of a source one page reads at a time.
+const descriptorsAtOnce = 4
+
+// Bounds of one text, in characters, and of lists.
+const (
+	maxShownName   = 200
+	maxShownText   = 1000
+	maxShownInputs = 100
+	maxShownList   = 20
+	maxShownLink   = 2000
+)
+
+// pageMaker fills a page with what one caller may see.
+type pageMaker struct {
+	bridge    *translate.Bridge
+	limits    pageLimits
+	principal string
+	page      *Page
+	used      int // bytes of texts
+}
+
+// one makes the page of a single skill and returns its HTTP status.
+func (m *pageMaker) one(ctx context.Context, name string) int {
+	ctx, cancel := context.WithTimeout(ctx, m.limits.whole)
+	defer cancel()
+	m.page.Skill = plain(name, maxShownName)
+	d, failure := m.bridge.Describe(ctx, translate.Call{Caller: run.Caller{Principal: m.principal}, Name: name})
+	if failure != nil && (failure.Kind == run.SkillNotFound || failure.Kind == run.InvalidArguments) {
+		m.page.Problem = m.reason(failure)
+		return http.StatusNotFound
+	}
+	if failure != nil && failure.Next() == run.NextAuthenticate {
+		m.page.Problem = m.reason(failure)
+		return http.StatusForbidden
+	}
+	skill := Skill{Name: m.page.Skill}
+	namespace := ""
+	if d != nil { // which it is also where the name leads to a skill that can't be read
+		namespace = groupOf(d.Name, d.Namespace)
+		skill.Name, skill.Namespace = m.text(d.Name, maxShownName), namespace
+	}
+	if failure == nil {
+		skill.CapabilityType, skill.Access = m.text(string(d.Descriptor.CapabilityType), maxShownName), m.text(string(d.Descriptor.Access), maxShownName)
+	}
+	m.describe(&skill, described{d, failure})
+	m.page.Skills = 1
+	m.page.Groups = []Group{{Namespace: namespace, Skills: []Skill{skill}, Total: 1}}
+	return http.StatusOK
+}
+
+// all makes the page of all skills, or of those of one namespace, and returns its
+// HTTP status.
+func (m *pageMaker) all(ctx context.Context, namespace string) int {
+	ctx, cancel := context.WithTimeout(ctx, m.limits.whole)
+	defer cancel()
+	ctx = translate.ReadIndexesOnce(ctx)
+	m.page.Namespace = plain(namespace, maxShownName)
+	listing := m.list(ctx, namespace)
+	for _, u := range listing.Unavailable {
+		m.page.Unavailable = append(m.page.Unavailable, Unavailable{m.text(u.Namespace, maxShownName), m.reason(u.Failure)})
+	}
+	if len(listing.Skills) == 0 && namespace != "" {
+		return m.nothing(listing.Unavailable)
+	}
+	m.page.Skills = len(listing.Skills)
+	portions := m.portions(listing.Skills)
+	m.describeAll(portions, m.read(ctx, portions))
+	return http.StatusOK
+}
+
+// nothing makes the page of a namespace without skills for this caller, and returns
+// its HTTP status. A source that has only skills which are not for him is told from
+// one that is not there no more than on the page of all.
+func (m *pageMaker) nothing(unavailable []translate.Unavailable) int {
+	if len(unavailable) == 0 {
+		m.page.Problem = "There is no source “" + m.page.Namespace + "” here with skills that you may see."
+		return http.StatusNotFound
+	}
+	for _, u := range unavailable {
+		if u.Failure.Next() == run.NextAuthenticate {
+			return http.StatusForbidden
+		}
+	}
+	return http.StatusOK
+}
+
+// portion is what the page shows of one source.
+type portion struct {
+	group     *Group
+	described []translate.Entry // the first skills of the group
+	done      int               // how many of them are
+	said      int               // bytes of text in these
+}
+
+// portions names the skills in groups, and says how many of each are to be
+// described.
+func (m *pageMaker) portions(entries []translate.Entry) []portion {
+	bySource := map[string][]translate.Entry{} // where they stay in the order of their names
+	for _, e := range entries {
+		namespace := groupOf(e.Name, e.Namespace)
+		bySource[namespace] = append(bySource[namespace], e)
+	}
+	namespaces := slices.Sorted(maps.Keys(bySource))
+	sizes := make([]int, len(namespaces))
+	for i, namespace := range namespaces {
+		sizes[i] = len(bySource[namespace])
+	}
+	named := fairShares(m.limits.named, sizes)
+	described := fairShares(m.limits.described, named)
+	m.page.Groups = make([]Group, len(namespaces))
+	portions := make([]portion, len(namespaces))
+	for i, namespace := range namespaces {
+		all, group := bySource[namespace], &m.page.Groups[i]
+		*group = Group{Namespace: namespace, Total: len(all), Hidden: len(all) - named[i], Named: named[i]}
+		for _, e := range all[:named[i]] {
+			group.Skills = append(group.Skills, Skill{
+				Name: plain(e.Name, maxShownName), Namespace: namespace, Version: plain(e.Version, maxShownName), State: StateListed,
+				CapabilityType: plain(string(e.CapabilityType), maxShownName), Access: plain(string(e.Access), maxShownName),
+			})
+		}
+		m.page.Hidden += group.Hidden
+		portions[i] = portion{group: group, described: all[:described[i]]}
+	}
+	return portions
+}
+
+// fairShares parts what there is among those who want some of it so that whoever
+// wants little has it, and the others have the same (max-min fairness).
+func fairShares(most int, wanted []int) []int {
+	shares, order := make([]int, len(wanted)), make([]int, len(wanted))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(wanted[i], wanted[j]) })
+	for n, i := range order {
+		shares[i] = min(wanted[i], most/(len(order)-n))
+		most -= shares[i]
+	}
+	return shares
+}
+
+func (m *pageMaker) list(ctx context.Context, namespace string) translate.Listing {
+	ctx, cancel := context.WithTimeout(ctx, m.limits.listing)
+	defer cancel()
+	return m.bridge.List(ctx, translate.Query{Caller: run.Caller{Principal: m.principal}, Namespace: namespace})
+}
+
+// described is the answer to the wish to know all about a skill.
+type described struct {
+	description *translate.Description
+	failure     *run.Failure // nil: the description is complete
+}
+
+// read reads the descriptors of the skills that are to be described: those of each
+// source by themselves, so that one that hangs holds up no other. Of a source whose
+// descriptors are large, some are left out.
+func (m *pageMaker) read(ctx context.Context, portions []portion) map[string]described {
+	known := make(map[string]described)
+	var (
+		mu      sync.Mutex
+		sources sync.WaitGroup
+	)
+	skills := 0
+	for i := range portions {
+		skills += len(portions[i].described)
+	}
+	for i := range portions {
+		sources.Go(func() {
+			var (
+				g    errgroup.Group
+				left atomic.Int64
+			)
+			g.SetLimit(descriptorsAtOnce)
+			left.Store(int64(m.limits.documents) * int64(len(portions[i].described)) / int64(max(skills, 1)))
+			for _, e := range portions[i].described {
+				g.Go(func() error {
+					if left.Load() < 0 {
+						return nil
+					}
+					description, failure := m.bridge.Describe(ctx, translate.Call{Caller: run.Caller{Principal: m.principal}, Name: e.Name})
+					if failure == nil {
+						left.Add(-int64(len(description.Document)))
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					known[e.Name] = described{description, failure}
+					return nil
+				})
+			}
+			_ = g.Wait() // failures are in known
+		})
+	}
+	sources.Wait()
+	return known
+}
+
+// groupOf is the namespace under which a skill is shown. Those that are configured
+// one by one have their own names for namespaces.
+func groupOf(name, namespace string) string {
+	if name == namespace {
+		return ""
+	}
+	return namespace
+}
+
+// describeAll describes skills for as long as there is room for more text: the next
+// one is always of the source that has said least so far, so that one that talks much
+// silences none.
+func (m *pageMaker) describeAll(portions []portion, known map[string]described) {
+	for most := m.used + m.limits.text; m.used < most; {
+		var least *portion
+		for i := range portions {
+			if p := &portions[i]; p.done < len(p.described) && (least == nil || p.said < least.said) {
+				least = p
+			}
+		}
+		if least == nil {
+			return
+		}
+		e, skill, before := &least.described[least.done], &least.group.Skills[least.done], m.used
+		skill.Description = m.text(e.Description, maxShownText)
+		if d, ok := known[e.Name]; ok {
+			m.describe(skill, d)
+			least.group.Named--
+		}
+		least.said += m.used - before
+		least.done++
+	}
+}
+
+// describe adds what a descriptor says, or why it says nothing.
+func (m *pageMaker) describe(s *Skill, known described) {
+	if failure := known.failure; failure != nil {
+		s.State, s.Reason = stateOf(failure), m.reason(failure)
+		if s.State == StateFaulty {
+			s.Faults = m.faults(failure.Violations)
+		}
+		return
+	}
+	s.State = StateAvailable
+	if denied := known.description.Denied; denied != nil {
+		s.State, s.Reason = StateNeedsCredentials, m.reason(denied)
+	}
+	v := known.description.Descriptor
+	s.Title, s.Version, s.Description = m.text(v.Name, maxShownName), m.text(v.Version, maxShownName), m.text(v.Description, maxShownText)
+	shown := v.Inputs[:min(len(v.Inputs), maxShownInputs)]
+	s.MoreInputs = len(v.Inputs) - len(shown)
+	for i := range shown {
+		s.Inputs = append(s.Inputs, m.input(&shown[i]))
+	}
+	s.OutputType, s.OutputDescription = m.text(v.Output.ContentType, maxShownName), m.text(v.Output.Description, maxShownText)
+	s.Auth = m.auth(&v.Auth)
+	for _, tag := range v.Tags[:min(len(v.Tags), maxShownList)] {
+		s.Tags = append(s.Tags, m.text(tag, maxShownName))
+	}
+	s.Provider, s.ProviderLink = m.text(v.Provider.Name, maxShownName), link(v.Provider.URL)
+	s.Documentation = link(v.DocumentationURL)
+}
+
+func stateOf(f *run.Failure) string {
+	switch f.Kind {
+	case run.InvalidDocument:
+		return StateFaulty
+	case run.VersionIncompatible:
+		return StateIncompatible
+	}
+	return StateUnreadable
+}
+
+// reason is a failure in words.
+func (m *pageMaker) reason(f *run.Failure) string {
+	if f.Kind == run.DeadlineExceeded { // the page's own bound, of which a failure of a call does not know
+		return "It did not answer in time."
+	}
+	return cmp.Or(m.text(f.Text(), maxShownText), "The bridge has failed; this is a bug of the bridge.")
+}
+
+// faults are what is wrong with an invalid document.
+func (m *pageMaker) faults(found []run.Violation) []Fault {
+	faults := make([]Fault, min(len(found), maxShownList))
+	for i := range faults {
+		faults[i] = Fault{m.text(found[i].Path, maxShownText), m.text(found[i].Message, maxShownText)}
+	}
+	return faults
+}
+
+func (m *pageMaker) input(p *document.Parameter) Input {
+	in := Input{
+		Name: m.text(p.Name, maxShownName), Type: m.text(p.Type, maxShownName), Description: m.text(p.Description, maxShownText),
+		Required: p.Required, HasDefault: len(p.Default) > 0, Default: m.text(string(p.Default), maxShownName),
+	}
+	var schema struct {
+		Enum []jsontext.Value `json:"enum"`
+	}
+	if p.Schema.Kind() == '{' {
+		_ = json.Unmarshal(p.Schema, &schema) // without a list there are no choices to show
+	}
+	for _, choice := range schema.Enum[:min(len(schema.Enum), maxShownList)] {
+		in.Choices = append(in.Choices, m.text(string(choice), maxShownName))
+	}
+	if len(schema.Enum) > maxShownList {
+		in.Choices = append(in.Choices, "…")
+	}
+	return in
+}
+
+func (m *pageMaker) auth(a *document.Auth) Auth {
+	auth := Auth{Type: m.text(string(a.Type), maxShownName), Description: m.text(a.Description, maxShownText)}
+	switch {
+	case a.Type == document.AuthAPIKey:
+		auth.Header = m.text(cmp.Or(a.Header, "X-API-Key"), maxShownName)
+	case a.OAuth2 != nil:
+		scopes := slices.Sorted(maps.Keys(a.OAuth2.Scopes))
+		for _, scope := range scopes[:min(len(scopes), maxShownList)] {
+			auth.Scopes = append(auth.Scopes, m.text(scope, maxShownName))
+		}
+	case a.Custom != nil:
+		auth.Instructions = m.text(a.Custom.Instructions, maxShownText)
+	}
+	return auth
+}
+
+// text is plain, and counts.
+func (m *pageMaker) text(s string, limit int) string {
+	s = plain(s, limit)
+	m.used += len(s)
+	return s
+}
+
+// plain makes one bounded line of a text.
+func plain(s string, limit int) string { return strings.TrimSpace(safetext.Line(s, limit)) }
+
+// link checks a link that a provider has given.
+func link(text string) Link {
+	if len(text) > maxShownLink {
+		return Link{}
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || plain(text, len(text)) != text {
+		return Link{}
+	}
+	host, err := idna.Lookup.ToASCII(u.Hostname())
+	if err != nil || host == "" {
+		return Link{}
+	}
+	return Link{u.String(), host}
+}
+
+// examplePage has something of everything that a template may ask for.
+func examplePage() *Page {
+	at := Link{"https://example.com/", "example.com"}
+	return &Page{
+		Problem: "example", Skills: 5, Hidden: 1, Skill: "example", Namespace: "example", Principal: "example", Nonce: "example",
+		Unavailable: []Unavailable{{"example", "example"}},
+		Groups: []Group{{Namespace: "example", Total: 5, Hidden: 1, Named: 1, Skills: []Skill{
+			{
+				Name: "example", State: StateAvailable, MoreInputs: 1, Tags: []string{"example"}, ProviderLink: at, Documentation: at,
+				Inputs: []Input{{Name: "example", Required: true, HasDefault: true, Default: "1", Choices: []string{"1"}}},
+				Auth:   Auth{Type: "oauth2", Scopes: []string{"example"}},
+			},
+			{Name: "closed", State: StateNeedsCredentials, Reason: "example", Auth: Auth{Type: "api_key", Header: "example"}},
+			{Name: "other", State: StateFaulty, Reason: "example", Faults: []Fault{{"/example", "example"}}},
+			{Name: "named", State: StateListed},
+		}}},
+	}
+}

@@ -1,0 +1,3 @@
+// Package browse serves a page on which people find skills and try them. Package bridge
+// serves it to browsers, beside the endpoint of agents.
+package browse

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// idle finds what descriptors take that are cached.
+func (b *bench) idle() values {
+	many := either(b, 500, 9990) // an index may have 10,000 skills, and there are some others in it
+	count := number(float64(many))
+	wait := either(b, time.Second, 15*time.Second)
+	b.say("idle: %s descriptors", count)
+	t := table{header: []string{"", "resident memory, MB", "more than plain Caddy, MB", "live heap, MB", "more than plain Caddy, MB"}}
+	var plain, plainHeap, resident, heap float64
+	for i, name := range []string{"plain Caddy", "bridge, 1 descriptor", "bridge, " + count + " descriptors"} {
+		skills := 0
+		if i == 2 {
+			skills = many
+		}
+		resident, heap = b.idleOf(skills, wait, i > 0)
+		if i == 0 {
+			plain, plainHeap = resident, heap
+		}
+		t.add(name, megabytes(resident), megabytes(resident-plain), megabytes(heap), megabytes(heap-plainHeap))
+	}
+	b.report.goal("Memory at rest with "+count+" cached descriptors over plain Caddy, MB", "≤ 60", megabytes(resident-plain))
+	return values{"table": t.String(), "count": count, "wait": wait}
+}
+
+func megabytes(bytes float64) string { return fmt.Sprintf("%.1f", bytes/1e6) }
+
+// idleOf is the memory of a Caddy that has done its work.
+func (b *bench) idleOf(many int, wait time.Duration, bridge bool) (resident, heap float64) {
+	u := b.startUpstream("-many", strconv.Itoa(many))
+	defer u.stop()
+	s, path := respondSite("site"), proxyPath
+	if bridge {
+		s, path = u.bridgeSite("site"), bridgePath
+	}
+	c := b.startCaddy(s)
+	defer c.stop()
+	t := &target{name: "the calls", address: c.addresses["site"], path: path, skill: skillNow}
+	b.warmUp(t)
+	b.executeAll(u, t, many)
+	return b.settled(c, wait)
+}
+
+// executeAll executes each of many skills twice. The second time, their descriptors
+// have to be known.
+func (b *bench) executeAll(u *upstream, t *target, many int) {
+	c := must(dial(t.address))
+	defer c.Close()
+	var seen [2]int
+	for round := range seen {
+		for n := range many {
+			check(context.Cause(b.ctx))
+			check(c.SetDeadline(time.Now().Add(patience)))
+			check(t.check(must(c.do(request(http.MethodPost, t.address, t.path, call(skillMany+strconv.Itoa(n), bodies[0].size))))))
+		}
+		seen[round] = u.counts().Descriptors
+	}
+	if seen[0] < many || seen[1]-seen[0] > many/100 {
+		check(fmt.Errorf("%d descriptors were asked for at first, and %d again: they are not all cached", seen[0], seen[1]-seen[0]))
+	}
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// law draws execution times, in seconds.
+type law struct {
+	name string
+	draw func(r *rand.Rand) float64
+}
+
+func lognormal(name string, median, sigma float64) law {
+	return law{name, func(r *rand.Rand) float64 { return median * math.Exp(sigma*r.NormFloat64()) }}
+}
+
+func normal(name string, mean, deviation float64) law {
+	return law{name, func(r *rand.Rand) float64 { return drawNormal(r, mean, deviation) }}
+}
+
+func drawNormal(r *rand.Rand, mean, deviation float64) float64 {
+	return max(mean/10, mean*(1+deviation*r.NormFloat64()))
+}
+
+func exponential(name string, mean float64) law {
+	return law{name, func(r *rand.Rand) float64 { return mean * r.ExpFloat64() }}
+}
+
+func bimodal(name string, often, seldom float64) law {
+	return law{name, func(r *rand.Rand) float64 {
+		if r.Float64() < 0.8 {
+			return drawNormal(r, often, 0.15)
+		}
+		return drawNormal(r, seldom, 0.15)
+	}}
+}
+
+func pareto(name string, alpha, least float64) law {
+	return law{name, func(r *rand.Rand) float64 { return least * math.Pow(1-r.Float64(), -1/alpha) }}
+}
+
+// nine laws, from one that needs a single poll to one that defies prediction.
+var nine = []law{
+	normal("2 s ± 2 %", 2, 0.02),
+	normal("2 s ± 15 %", 2, 0.15),
+	exponential("exponential, 0.2 s", 0.2),
+	exponential("exponential, 2 s", 2),
+	lognormal("log-normal, 2 s, σ 0.5", 2, 0.5),
+	lognormal("log-normal, 2 s, σ 1", 2, 1),
+	bimodal("0.2 s (80 %) or 8 s", 0.2, 8),
+	lognormal("log-normal, 30 s, σ 0.4", 30, 0.4),
+	pareto("Pareto, α 1.5, from 0.5 s", 1.5, 0.5),
+}
+
+// onTheWire are those of the nine that are also measured over HTTP.
+var onTheWire = []int{1, 3, 4}
+
+// quicker is how many times as fast as the law everything goes over HTTP: execution
+// times, intervals and the price of a poll.
+const quicker = 4
+
+// drawTime draws an execution time that is so many times as fast.
+func (l law) drawTime(r *rand.Rand, faster int) time.Duration {
+	return time.Duration(l.draw(r) * float64(time.Second) / float64(faster))
+}

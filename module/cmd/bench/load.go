@@ -1,0 +1,245 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// bodies are the sizes of requests.
+var bodies = []struct {
+	name string
+	size int
+	goal string // of the bridge's throughput
+}{{"0.3 KiB", 300, "≥ 1.1"}, {"4 KiB", 4 << 10, "≥ 0.95"}, {"64 KiB", 64 << 10, "≥ 0.28"}}
+
+// call is a request to the bridge of about a size; the other targets get the same.
+// What makes it large are arguments of many short members, the slowest to read.
+func call(skill string, size int) []byte {
+	var b strings.Builder
+	b.WriteString(`{"jsonrpc":"2.0","id":"req-000042","method":"execute_skill",` +
+		`"params":{"name":"bench.` + skill + `","args":{"location":"Tokyo","days":5`)
+	for i := 0; b.Len() < size-60; i++ {
+		b.WriteString(`,"item_` + strconv.Itoa(i) + `":{"city":"Kyoto","days":[1,2,3],"exact":true}`)
+	}
+	return []byte(b.String() + "}}}")
+}
+
+// target is something that requests are sent to.
+type target struct {
+	name    string
+	address string
+	path    string
+	skill   string
+	pids    []int // whose processor time counts
+}
+
+// check tells what is wrong with an answer. That it is HTTP 200 is known.
+func (t *target) check(answer []byte) error {
+	if t.path == bridgePath && !bytes.HasPrefix(answer, []byte(`{"jsonrpc":"2.0","id":"req-000042","result":{"status":"completed",`)) ||
+		!bytes.Contains(answer, []byte(`"output":`+output)) {
+		return fmt.Errorf("a wrong answer: %.300s", answer)
+	}
+	return nil
+}
+
+// load is one target under load.
+type load struct {
+	*target
+	request     []byte
+	connections []*connection
+	slices      []slice
+}
+
+// slice is what a target did in one slice of time, or in several.
+type slice struct{ answers, elapsed, processor float64 }
+
+func (s slice) rate() float64 { return s.answers / s.elapsed }
+func (s slice) cost() float64 { return s.processor / s.answers }
+
+// newLoad opens connections to a target, and checks its answer in full.
+func newLoad(t *target, size, connections int) (*load, error) {
+	l := &load{target: t, request: request(http.MethodPost, t.address, t.path, call(t.skill, size))}
+	for range connections {
+		c, err := dial(t.address)
+		if err != nil {
+			l.close()
+			return nil, fmt.Errorf("connecting to %s: %w", t.name, err)
+		}
+		l.connections = append(l.connections, c)
+	}
+	first := &load{target: t, connections: l.connections[:1]}
+	err := first.each(time.Now().Add(patience), func(_ int, c *connection) error {
+		answer, err := c.do(l.request)
+		if err == nil {
+			err = l.check(answer)
+		}
+		if err == nil && l.path != bridgePath && string(answer) != nowAnswer {
+			err = fmt.Errorf("an answer that is not the provider's: %.300s", answer)
+		}
+		return err
+	})
+	if err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *load) close() {
+	for _, c := range l.connections {
+		_ = c.Close()
+	}
+}
+
+// load opens connections to a target until the end of the section.
+func (b *bench) load(t *target, size, connections int) *load {
+	l := must(newLoad(t, size, connections))
+	b.atEnd = append(b.atEnd, l.close)
+	return l
+}
+
+// loads opens connections to several targets.
+func (b *bench) loads(targets []*target, size, connections int) []*load {
+	all := make([]*load, len(targets))
+	for i, t := range targets {
+		all[i] = b.load(t, size, connections)
+	}
+	return all
+}
+
+// each does something with all connections at the same time.
+func (l *load) each(deadline time.Time, do func(i int, c *connection) error) error {
+	errs := make([]error, len(l.connections))
+	var clients sync.WaitGroup
+	for i, c := range l.connections {
+		clients.Go(func() {
+			if errs[i] = c.SetDeadline(deadline); errs[i] == nil {
+				errs[i] = do(i, c)
+			}
+		})
+	}
+	clients.Wait()
+	if err := firstOf(errs); err != nil {
+		return fmt.Errorf("%s: %w", l.name, err)
+	}
+	return nil
+}
+
+// firstOf is the first error: the others say the same.
+func firstOf(errs []error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send sends the request and checks the answer.
+func (l *load) send(c *connection) error {
+	answer, err := c.do(l.request)
+	if err != nil {
+		return err
+	}
+	return l.check(answer)
+}
+
+// sendAll sends so many requests over each connection.
+func (l *load) sendAll(n int) error {
+	return l.each(time.Now().Add(2*patience), func(_ int, c *connection) (err error) {
+		for i := 0; i < n && err == nil; i++ {
+			err = l.send(c)
+		}
+		return err
+	})
+}
+
+// run has all connections send requests for some time, each the next one as soon as
+// the last was answered. Those under way at the end are waited for.
+func (l *load) run(length time.Duration) (s slice, err error) {
+	before, err := processorTime(l.pids)
+	if err != nil {
+		return s, err
+	}
+	start := time.Now()
+	end := start.Add(length)
+	answers := make([]int, len(l.connections))
+	err = l.each(end.Add(patience), func(i int, c *connection) (err error) {
+		for err == nil && time.Now().Before(end) {
+			err = l.send(c)
+			answers[i]++
+		}
+		return err
+	})
+	s.elapsed = time.Since(start).Seconds()
+	for _, n := range answers {
+		s.answers += float64(n)
+	}
+	after, failed := processorTime(l.pids)
+	s.processor = after - before
+	return s, errors.Join(failed, err)
+}
+
+// slice is how long a target is loaded at a time.
+func (b *bench) slice() time.Duration { return either(b, 50*time.Millisecond, 300*time.Millisecond) }
+
+// compare loads targets in turn, in short slices and each round in another order, so
+// that whatever else the machine does affects all alike.
+func (b *bench) compare(loads []*load, length time.Duration) {
+	rounds := either(b, 3, max(3, int(b.duration/length)))
+	for round := range rounds + 1 {
+		for _, i := range b.random.Perm(len(loads)) {
+			check(context.Cause(b.ctx))
+			s := must(loads[i].run(length))
+			if round > 0 { // the first is for warming up
+				loads[i].slices = append(loads[i].slices, s)
+			}
+		}
+	}
+}
+
+// total adds up the slices of some rounds.
+func (l *load) total(rounds []int) (t slice) {
+	for _, i := range rounds {
+		t.answers += l.slices[i].answers
+		t.elapsed += l.slices[i].elapsed
+		t.processor += l.slices[i].processor
+	}
+	return t
+}
+
+// all adds up all slices.
+func (l *load) all() slice { return l.total(indexes(len(l.slices))) }
+
+// ratio compares two targets.
+func (b *bench) ratio(of, to *load, value func(slice) float64) estimate {
+	return bootstrap(b.random, len(of.slices), func(rounds []int) float64 {
+		return value(of.total(rounds)) / value(to.total(rounds))
+	})
+}
+
+// sides are what requests are sent to, side by side: reverse_proxy comes first.
+func (b *bench) sides() []*target {
+	u := b.startUpstream()
+	c := b.startCaddy(u.proxySite("proxy", proxyPath, "1.1"), u.bridgeSite("bridge"), respondSite("respond"))
+	at := []int{c.pid()}
+	targets := []*target{
+		{"reverse_proxy", c.addresses["proxy"], proxyPath, skillNow, at},
+		{"bridge", c.addresses["bridge"], bridgePath, skillNow, at},
+		{"respond", c.addresses["respond"], proxyPath, skillNow, at},
+		{upstreamAlone, u.address, proxyPath, skillNow, []int{u.pid()}},
+	}
+	if address, pids := b.startNginx(u); address != "" {
+		targets = append(targets, &target{"nginx", address, proxyPath, skillNow, pids})
+	}
+	return targets
+}
+
+const upstreamAlone = "upstream alone"

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// runID is the id in the answer to an invocation.
+func runID(t *testing.T, p *provider, skill string) string {
+	t.Helper()
+	status, body := p.answer(nil, "/run/"+skill)
+	rest, ok := strings.CutPrefix(string(body), `{"execution_id":"`)
+	id, state, _ := strings.Cut(rest, `"`)
+	if status != http.StatusAccepted || !ok || state != `,"status":"accepted"}` {
+		t.Fatalf("%s: HTTP %d %s", skill, status, body)
+	}
+	return id
+}
+
+func state(t *testing.T, p *provider, id string) string {
+	t.Helper()
+	status, body := p.answer(nil, "/status/"+id)
+	if status != http.StatusOK || !strings.HasPrefix(string(body), `{"execution_id":"`+id+`","status":"`) {
+		t.Fatalf("%s: HTTP %d %s", id, status, body)
+	}
+	return string(body)
+}
+
+// A run has completed with as many polls as its skill says, and no sooner.
+func TestCountedRuns(t *testing.T) {
+	t.Parallel()
+	p := newProvider("http://example.com", 0)
+	for _, n := range pollCounts {
+		id, other := runID(t, p, skillPoll+strconv.Itoa(n)), runID(t, p, skillPoll+"8")
+		for range n - 1 {
+			if got := state(t, p, id); !strings.HasSuffix(got, `"status":"running"}`) {
+				t.Errorf("%d polls: %s", n, got)
+			}
+		}
+		if got := state(t, p, id); !strings.HasSuffix(got, `"status":"completed","output":`+output+"}") {
+			t.Errorf("%d polls: %s", n, got)
+		}
+		if got := state(t, p, other); !strings.HasSuffix(got, `"status":"running"}`) {
+			t.Errorf("another run: %s", got)
+		}
+	}
+}
+
+// A run that takes its time has completed when that has passed, and says so honestly.
+func TestTimedRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, same := newProvider("http://example.com", 0), newProvider("http://example.com", 0)
+		start := time.Now()
+		takes := same.executionTime(onTheWire[0])
+		id := runID(t, p, skillLaw+strconv.Itoa(onTheWire[0]))
+		time.Sleep(takes - time.Nanosecond)
+		if got := state(t, p, id); !strings.HasSuffix(got, `"status":"running"}`) {
+			t.Error(got)
+		}
+		time.Sleep(time.Nanosecond)
+		end := start.Add(takes)
+		want := `"status":"completed","timestamps":{"created_at":"` + start.UTC().Format(time.RFC3339Nano) + `","completed_at":"` + end.UTC().Format(time.RFC3339Nano) +
+			`"},"output":{"ended":` + strconv.FormatInt(end.UnixNano(), 10) + `,"polls":2}}`
+		if got := state(t, p, id); !strings.HasSuffix(got, want) {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
+// What is held goes on until it is released.
+func TestHeldRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newProvider("http://example.com", 0)
+		id := runID(t, p, skillHold)
+		answered := make(chan string, 1)
+		go func() {
+			_, body := p.answer(nil, holdPath)
+			answered <- string(body)
+		}()
+		synctest.Wait()
+		if got := state(t, p, id); !strings.HasSuffix(got, `"status":"running"}`) || len(answered) > 0 {
+			t.Errorf("before the release: %s, %d requests were answered", got, len(answered))
+		}
+		if _, body := p.answer(nil, "/counts"); string(body) != `{"descriptors":0,"runs":1,"held":1}` {
+			t.Errorf("counts: %s", body)
+		}
+		for range 2 {
+			p.answer(nil, "/release")
+		}
+		if got := <-answered; got != nowAnswer {
+			t.Error(got)
+		}
+		if got := state(t, p, id); !strings.HasSuffix(got, `"status":"completed","output":`+output+"}") {
+			t.Error(got)
+		}
+	})
+}
+
+// What nobody has started is not found.
+func TestUnknownPaths(t *testing.T) {
+	t.Parallel()
+	p := newProvider("http://example.com", 0)
+	for _, path := range []string{"/", "/run/law0", "/status/x", "/status/law-1-x-y"} {
+		if status, _ := p.answer(nil, path); status != http.StatusNotFound {
+			t.Errorf("%s: HTTP %d", path, status)
+		}
+	}
+}

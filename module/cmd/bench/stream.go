@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
+)
+
+// mode is a way to poll.
+type mode struct {
+	name   string
+	option string  // of the bridge, which polls so; empty: the agent does, with get_run
+	plan   planner // the same in the simulation, or the agent's own
+}
+
+// modes poll as in the simulation, and as much more often as runs are quicker.
+var modes = []mode{
+	{"fixed 250 ms", "poll fixed 250ms", fixed},
+	{"back-off 25 ms to 1.25 s", "poll backoff 25ms 1250ms", backOff},
+	{"adaptive", "poll adaptive 5ms", taught},
+	{"SDK waiter, by get_run", "", sdkWaiter},
+}
+
+// byAgent reports whether it is the agent who polls.
+func (m *mode) byAgent() bool { return m.option == "" }
+
+// manyPolls is an option with which all ways to poll together are not too many for the provider.
+const manyPolls = "limits {\npolls 100000\n}"
+
+// stream is one caller after the other of a skill, with one way to poll.
+type stream struct {
+	mode mode
+	law  int
+
+	mu            sync.Mutex
+	delays, polls []float64
+}
+
+// pollingHTTP measures what simulate simulates.
+func (b *bench) pollingHTTP(v values) {
+	u := b.startUpstream()
+	sites := make([]site, len(modes))
+	for i, m := range modes {
+		sites[i] = u.bridgeSite(m.name, m.option, manyPolls)
+	}
+	c := b.startCaddy(sites...)
+
+	const callers = 10
+	learning, counted := either(b, 3, 16), either(b, 2, 30)
+	streams := make([]*stream, 0, len(onTheWire)*len(modes))
+	for _, n := range onTheWire {
+		for _, m := range modes {
+			streams = append(streams, &stream{mode: m, law: n})
+		}
+	}
+	errs := make([]error, len(streams)*callers)
+	var running sync.WaitGroup
+	for i := range errs {
+		s := streams[i/callers]
+		r := rand.New(rand.NewPCG(seed, uint64(300+i))) //nolint:gosec // no secret
+		running.Go(func() {
+			if err := s.calls(b.ctx, c.addresses[s.mode.name], r, learning, counted); err != nil {
+				errs[i] = fmt.Errorf("%s, %s: %w", s.mode.name, nine[s.law].name, err)
+			}
+		})
+	}
+	running.Wait()
+	check(firstOf(errs))
+
+	t := table{header: []string{"execution time"}}
+	for _, m := range modes {
+		t.header = append(t.header, m.name)
+	}
+	for i, n := range onTheWire {
+		row, below := make([]string, 1+len(modes)), make([]string, 1+len(modes))
+		row[0], below[0] = nine[n].name+", "+strconv.Itoa(quicker)+" × as fast", "simulated"
+		for k, m := range modes {
+			s := streams[i*len(modes)+k]
+			delay := bootstrap(b.random, len(s.delays), func(runs []int) float64 { return meanOf(s.delays, runs) })
+			row[k+1] = fmt.Sprintf("%s / %.1f", delay.format("%.0f"), meanOf(s.polls, indexes(len(s.polls))))
+			r := rand.New(rand.NewPCG(seed, uint64(200+n))) //nolint:gosec // no secret
+			below[k+1] = m.plan.simulated(nine[n], quicker, either(b, 1, 20), either(b, 200, 2000), r).String()
+		}
+		t.add(row...)
+		t.add(below...)
+	}
+	v["http"], v["quicker"], v["callers"], v["learning"], v["counted"] = t.String(), quicker, callers, learning, counted
+}
+
+// runState is what is looked at in the result of execute_skill or get_run.
+type runState struct {
+	Status   string `json:"status"`
+	RunToken string `json:"run_token"`
+	Output   struct {
+		Ended int64   `json:"ended"`
+		Polls float64 `json:"polls"`
+	} `json:"output"`
+
+	arrived time.Time
+}
+
+// ask makes one call.
+func ask(c *connection, address string, body []byte) (*runState, error) {
+	if err := c.SetDeadline(time.Now().Add(2 * patience)); err != nil {
+		return nil, err
+	}
+	text, err := c.do(request(http.MethodPost, address, bridgePath, body))
+	if err != nil {
+		return nil, err
+	}
+	state := &runState{arrived: time.Now()}
+	answer := struct {
+		Result *runState `json:"result"`
+	}{state}
+	if err := json.Unmarshal(text, &answer); err != nil || answer.Result == nil ||
+		(state.Status != "completed" || state.Output.Ended == 0) && (state.Status != "running" || state.RunToken == "") {
+		return nil, fmt.Errorf("a wrong answer: %.300s", text)
+	}
+	return state, nil
+}
+
+// withoutWaiting has a call answered without waiting for the run's end.
+func withoutWaiting(call []byte) []byte {
+	return append(bytes.TrimSuffix(call, []byte("}}")), `,"wait_ms":0}}`...)
+}
+
+// getRun is a request for the state of a run.
+func getRun(token string) []byte {
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"get_run","params":{"run_token":"%s","wait_ms":0}}`, token)
+}
+
+// wait asks for a run until it has ended, as an agent does, by a plan.
+func (s *stream) wait(ctx context.Context, c *connection, address string, state *runState, plan polling.Plan) (*runState, error) {
+	polls := 0
+	for state.Status == "running" {
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(plan.Next(polling.Progress{Polls: polls, Remaining: polling.NoDeadline})):
+		}
+		polls++
+		var err error
+		if state, err = ask(c, address, getRun(state.RunToken)); err != nil {
+			return nil, err
+		}
+	}
+	if state.Output.Polls != float64(polls) {
+		return nil, fmt.Errorf("the provider was asked %.0f times about a run that the agent has asked about %d times", state.Output.Polls, polls)
+	}
+	return state, nil
+}
+
+// calls makes calls one after the other, and notes those that count.
+func (s *stream) calls(ctx context.Context, address string, r *rand.Rand, learning, counted int) error {
+	c, err := dial(address)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	text := call(skillLaw+strconv.Itoa(s.law), bodies[0].size)
+	var plan polling.Plan // of the agent
+	if s.mode.byAgent() {
+		text, plan, learning = withoutWaiting(text), s.mode.plan(nine[s.law], quicker, r), 0
+	}
+	for n := range learning + counted {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		state, err := ask(c, address, text)
+		if err == nil && plan != nil {
+			state, err = s.wait(ctx, c, address, state, plan)
+		}
+		if err != nil {
+			return err
+		}
+		if state.Status != "completed" {
+			return fmt.Errorf("the bridge did not wait for the end of a run, which is %s", state.Status)
+		}
+		if n < learning {
+			continue
+		}
+		s.mu.Lock()
+		s.delays = append(s.delays, float64(state.arrived.UnixNano()-state.Output.Ended)/1e6)
+		s.polls = append(s.polls, state.Output.Polls)
+		s.mu.Unlock()
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// closed compares throughput and processor time.
+func (b *bench) closed() values {
+	targets := b.sides()
+	var text strings.Builder
+	for _, body := range bodies {
+		for _, connections := range []int{32, 128} {
+			b.say("closed: %s, %d connections", body.name, connections)
+			loads := b.loads(targets, body.size, connections)
+			b.compare(loads, b.slice())
+			t := throughputTable(body.name, connections)
+			for _, l := range loads {
+				rate := b.row(&t, l, loads[0])
+				if l.name == upstreamAlone {
+					t.rows[len(t.rows)-1][4] = "" // of another process
+				}
+				if l.name == "bridge" && connections == 32 {
+					b.report.goal("Requests per second, ratio to reverse_proxy, "+body.name, body.goal, rate)
+				}
+				l.close()
+			}
+			if len(targets) == 4 {
+				t.add("nginx", "not installed", "", "", "")
+			}
+			text.WriteString("\n" + t.String())
+		}
+	}
+	return values{"tables": text.String(), "slice": b.slice()}
+}
+
+func throughputTable(body string, connections int) table {
+	name := body + ", " + strconv.Itoa(connections) + " connections"
+	return table{header: []string{name, "requests/s", "ratio", "processor time, µs/request", "ratio"}}
+}
+
+// row adds the throughput and the processor time of a target to a table, and their
+// ratios to those of another one. It returns the ratio of the throughputs.
+func (b *bench) row(t *table, l, to *load) (ratio string) {
+	all := l.all()
+	ratio = b.ratio(l, to, slice.rate).format("%.2f")
+	t.add(l.name, number(all.rate()), ratio, fmt.Sprintf("%.1f", all.cost()*1e6), b.ratio(l, to, slice.cost).format("%.2f"))
+	return ratio
+}
+
+// asyncConnections is how many there are for runs that are polled. Much of the time
+// of each is spent waiting.
+const asyncConnections = 256
+
+// busyPolls are options with which runs are polled as often as the bridge ever does.
+var busyPolls = []string{"poll fixed 1ms", "limits {\npolls 1000000\n}"}
+
+// polled are the bridge's skills, from the one that completes at once.
+func polled(address string, pids []int) []*target {
+	targets := make([]*target, 1+len(pollCounts))
+	targets[0] = &target{"bridge, completed at once", address, bridgePath, skillNow, pids}
+	for i, n := range pollCounts {
+		targets[i+1] = &target{fmt.Sprintf("bridge, polls: %d", n), address, bridgePath, skillPoll + strconv.Itoa(n), pids}
+	}
+	return targets
+}
+
+// async finds what a poll costs.
+func (b *bench) async() values {
+	u := b.startUpstream()
+	c := b.startCaddy(u.proxySite("proxy", proxyPath, "1.1"), u.bridgeSite("bridge", busyPolls...))
+	at := []int{c.pid()}
+	proxy := &target{"reverse_proxy", c.addresses["proxy"], proxyPath, skillNow, at}
+	targets := append([]*target{proxy}, polled(c.addresses["bridge"], at)...)
+	loads := b.loads(targets, bodies[0].size, asyncConnections)
+	for _, body := range bodies[1:] {
+		larger := []target{*proxy, *targets[2]}
+		for i := range larger {
+			larger[i].name += ", " + body.name
+		}
+		loads = append(loads, b.loads([]*target{&larger[0], &larger[1]}, body.size, asyncConnections)...)
+	}
+	b.say("async")
+	b.compare(loads, either(b, 200*time.Millisecond, time.Second))
+
+	t := table{header: []string{"", "calls/s", "processor time, µs/call", "ratio to a request of reverse_proxy"}}
+	to := loads[0]
+	for i, l := range loads {
+		if i == len(targets) {
+			small := loads[2:len(targets)]
+			poll := bootstrap(b.random, len(to.slices), func(rounds []int) float64 {
+				return pollCost(small, rounds) / loads[0].total(rounds).cost()
+			}).format("%.2f")
+			t.add("each poll", "", fmt.Sprintf("%.1f", pollCost(small, indexes(len(to.slices)))*1e6), poll)
+			b.report.goal("Processor time of a poll, ratio to a request of reverse_proxy", "≤ 0.33", poll)
+		}
+		if l.path == proxyPath {
+			to = l // for those that follow, with as large a request
+		}
+		all := l.all()
+		t.add(l.name, number(all.rate()), fmt.Sprintf("%.1f", all.cost()*1e6), b.ratio(l, to, slice.cost).format("%.2f"))
+	}
+	return values{"table": t.String(), "connections": asyncConnections}
+}
+
+// pollCost is the processor time of one more poll.
+func pollCost(loads []*load, rounds []int) float64 {
+	costs := make([]float64, len(loads))
+	for i, l := range loads {
+		costs[i] = l.total(rounds).cost()
+	}
+	return pollSlope(costs)
+}
+
+// watchedTargets are handlers with some of what lets an operator see what they do. They
+// begin, for each handler, with the one that its others are compared to. Each runs in a
+// process of its own, since the sampler of traces is that of a process.
+var watchedTargets = []struct {
+	name    string
+	path    string
+	level   string // of the log
+	sampled string // share of the traces; empty: there is no tracing directive
+	goal    string // what its throughput is a goal of; may be empty
+}{
+	{"bridge", bridgePath, "ERROR", "", ""},
+	{"bridge, log", bridgePath, "INFO", "", "Requests per second with log and metrics, ratio to without log"},
+	{"bridge, log and traces, 1 % sampled", bridgePath, "INFO", "0.01", "The same with traces too, of which 1 % are sampled"},
+	{"bridge, log and traces, all sampled", bridgePath, "INFO", "1", "The same, all sampled"},
+	{"reverse_proxy", proxyPath, "INFO", "", ""},
+	{"reverse_proxy, traces, 1 % sampled", proxyPath, "INFO", "0.01", ""},
+	{"reverse_proxy, traces, all sampled", proxyPath, "INFO", "1", ""},
+}
+
+// watched finds what it costs to see what the bridge does.
+func (b *bench) watched() values {
+	u := b.startUpstream()
+	var received atomic.Int64
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { // of OTLP over HTTP
+		n, _ := io.Copy(io.Discard, r.Body) // what is cut off counts as far as it came
+		received.Add(n)
+	}))
+	b.atEnd = append(b.atEnd, collector.CloseClientConnections, collector.Close)
+	targets := make([]*target, len(watchedTargets))
+	for i, w := range watchedTargets {
+		s := u.proxySite("site", proxyPath, "1.1")
+		if w.path == bridgePath {
+			s = u.bridgeSite("site")
+		}
+		environment := []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + collector.URL, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"}
+		if w.sampled != "" {
+			s.lines = "tracing\n" + s.lines
+			environment = append(environment, "OTEL_TRACES_SAMPLER=parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG="+w.sampled)
+		}
+		c := b.startCaddyWith(w.level, environment, s)
+		targets[i] = &target{w.name, c.addresses["site"], w.path, skillNow, []int{c.pid()}}
+	}
+	loads := b.loads(targets, bodies[0].size, 32)
+	b.say("watched")
+	b.compare(loads, b.slice())
+	if received.Load() == 0 && !b.short { // a short run may be over before the first are sent
+		check(errors.New("no traces have arrived"))
+	}
+	t := throughputTable(bodies[0].name, 32)
+	var off *load
+	for i, l := range loads {
+		if off == nil || l.path != off.path {
+			off = l
+		}
+		rate := b.row(&t, l, off)
+		if goal := watchedTargets[i].goal; goal != "" {
+			b.report.goal(goal, "≥ 0.9", rate)
+		}
+	}
+	return values{"table": t.String()}
+}

@@ -1,0 +1,195 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/json" // Caddy's admin API is made with it
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+)
+
+const adminHelp = `
+
+It asks the admin API of the running Caddy, at --address, or at the address that
+the configuration file --config names, or at localhost:2019.
+
+Exit status: 0 done, 1 wrong usage, no request was made, 5 Caddy did not answer or
+refused, or the result could not be written.`
+
+// addAdminFlags adds the flags that say where the admin API is.
+func addAdminFlags(cmd *cobra.Command) *adminFlags {
+	f := &adminFlags{FlagSet: pflag.NewFlagSet("", pflag.ContinueOnError)}
+	f.StringVar(&f.address, "address", "", "Address of the admin API, if it is not the one of the configuration")
+	f.StringVarP(&f.config, "config", "c", "", "Configuration file that names the address")
+	f.StringVarP(&f.adapter, "adapter", "a", "", "Adapter of the configuration file")
+	cmd.Flags().AddFlagSet(f.FlagSet)
+	return f
+}
+
+type adminFlags struct {
+	*pflag.FlagSet
+	address, config, adapter string
+}
+
+// adminClient asks a running Caddy.
+type adminClient struct {
+	address caddy.NetworkAddress
+	status  string // the command that shows its sources
+}
+
+// client finds out where the admin API is. An error is one of usage.
+func (f *adminFlags) client() (*adminClient, error) {
+	if f.adapter != "" && f.config == "" {
+		return nil, errors.New("--adapter is about the file that --config names, which is missing")
+	}
+	// Reading a configuration would be logged.
+	if _, err := caddy.ProvisionContext(&caddy.Config{Logging: new(reach).logging()}); err != nil {
+		return nil, err
+	}
+	text, err := caddycmd.DetermineAdminAPIAddress(f.address, nil, f.config, f.adapter)
+	if err != nil {
+		return nil, err
+	}
+	a, err := caddy.ParseNetworkAddress(text)
+	if err != nil || !a.IsUnixNetwork() && !a.IsFdNetwork() && (a.PortRangeSize() != 1 || a.StartPort == 0) {
+		return nil, fmt.Errorf("%q is not the address of an admin API, such as localhost:2019", text)
+	}
+	if a.IsUnixNetwork() {
+		a.Host, _, _ = strings.Cut(a.Host, "|") // the permissions of the socket
+	}
+	return &adminClient{a, cli.ShellCommand(append([]string{"caddy", "skill-bridge", "status"}, given(f.FlagSet)...)...)}, nil
+}
+
+// adminError is why there is no answer, and what to do about it.
+type adminError struct{ message, next string }
+
+func (e *adminError) Error() string { return e.message }
+
+// ask sends a request and decodes the answer.
+func (a *adminClient) ask(ctx context.Context, method, path string, body, answer any) *adminError {
+	resp, err := a.send(ctx, method, path, body)
+	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
+		reason := dial.Err
+		if system, ok := errors.AsType[*os.SyscallError](reason); ok {
+			reason = system.Err
+		}
+		return &adminError{
+			fmt.Sprintf("no admin API answers at %s: %v", a.address, reason),
+			"is Caddy running, and its admin API there? --address or --config says where; with «admin off» there is none",
+		}
+	}
+	if err != nil {
+		return a.notAdmin("it does not speak HTTP")
+	}
+	defer resp.Body.Close()
+	decoder := json.NewDecoder(resp.Body)
+	if resp.StatusCode == http.StatusOK {
+		if decoder.Decode(answer) != nil {
+			return a.notAdmin("what it answers is not JSON")
+		}
+		return nil
+	}
+	var refusal struct {
+		Error string `json:"error"`
+	}
+	if decoder.Decode(&refusal) != nil || refusal.Error == "" {
+		return a.notAdmin(fmt.Sprintf("HTTP %d", resp.StatusCode))
+	}
+	if resp.StatusCode == http.StatusNotFound {
+		return &adminError{refusal.Error, "see which sources and skills there are: " + a.status}
+	}
+	return &adminError{message: refusal.Error}
+}
+
+func (a *adminClient) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	origin := "http://127.0.0.1"
+	isTCP := !a.address.IsUnixNetwork() && !a.address.IsFdNetwork()
+	if isTCP {
+		origin = "http://" + a.address.JoinHostPort(0)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, origin+path, bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if isTCP {
+		req.Header.Set("Origin", origin) // enforce_origin demands it
+	}
+	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, a.address.Network, a.address.JoinHostPort(0))
+	}}}
+	return client.Do(req)
+}
+
+func (a *adminClient) notAdmin(reason string) *adminError {
+	return &adminError{
+		fmt.Sprintf("what listens on %s is not the admin API of a Caddy that has skill_bridge (%s)", a.address, reason),
+		"say with --address or --config where the admin API is; a site has another port",
+	}
+}
+
+// purgeRequest says what to forget; empty: everything.
+type purgeRequest struct {
+	Namespace string `json:"namespace,omitempty"`
+	SkillID   string `json:"skill_id,omitempty"`
+}
+
+func purgeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "purge --all | <namespace> [<skill-id>]",
+		Short: "Makes the running bridge forget documents",
+		Long: `Makes the running bridge forget the documents of all sources (--all), those of one,
+or one descriptor, so that the next call reads them anew.` + adminHelp,
+		Example: `  caddy skill-bridge purge --all
+  caddy skill-bridge purge acme
+  caddy skill-bridge purge acme acme/weather`,
+		Args:              arguments(0, 2),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := addAdminFlags(cmd)
+	all := cmd.Flags().Bool("all", false, "The documents of all sources")
+	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, args []string) (int, error) {
+		if *all == (len(args) > 0) {
+			return 0, errors.New("say what is to be forgotten: a namespace, a namespace and a skill's id, or --all")
+		}
+		var wanted purgeRequest
+		what := "all documents"
+		if len(args) > 0 {
+			wanted.Namespace = args[0]
+		}
+		if len(args) > 1 {
+			wanted.SkillID = args[1]
+			what = "the descriptor of " + args[1]
+		}
+		api, err := f.client()
+		if err != nil {
+			return 0, err
+		}
+		var answer struct {
+			Purged []string `json:"purged"` // namespaces
+		}
+		if e := api.ask(cmd.Context(), http.MethodPost, "/skill_bridge/purge", wanted, &answer); e != nil {
+			return screen.Fail(e, e.next), nil
+		}
+		for _, namespace := range answer.Purged {
+			fmt.Fprintf(screen.Out, "%s: %s forgotten\n", namespace, what)
+		}
+		return cli.OK, nil
+	})
+	return cmd
+}

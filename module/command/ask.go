@@ -1,0 +1,188 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+)
+
+const (
+	providerHelp = `
+
+The provider is given by its origin, such as https://skills.example.com. It is
+reached as by the bridge: only over TLS, only at public addresses, only on ports
+80, 443 and its own; --allow-http, --allow-networks and --allow-ports widen this.
+
+Names of skills are those of a bridge: the provider's namespace, which is its host
+name unless --namespace says otherwise, and the skill's id with dots. A name without
+the namespace, and the id itself, mean the same here.`
+	statusHelp = `
+
+Exit status: 0 done, 1 wrong usage, no request was made, 5 there is no result for
+another reason, or it could not be written, 130 interrupted.`
+	runStatusHelp = `
+
+Exit status: 0 done, 1 wrong usage, no request was made, 4 the provider reported that
+the run failed, 5 there is no result for another reason, or it could not be written,
+130 interrupted.`
+	outcomeHelp = `
+
+With --json, standard output has one object, however the call ends:
+{"status", "skill_id", "execution_id", "elapsed_ms", "output", "error": {"code",
+"message", "phase", "source", "http_status", "executed", "next", "details",
+"retry", "url"}, "follow"}. What does not apply is left out; "status" is the run's, or
+"error" if none was accepted, "follow" the command that follows the run further.`
+)
+
+// question is what a command asks a provider. It returns the exit status.
+type question func(ctx context.Context, p *cli.Provider) int
+
+// asking completes a command that asks a provider, whose URL is its first argument. The
+// function makes the question of flags and arguments; its error is one of usage.
+func asking(cmd *cobra.Command, jsonUsage string, question func(cmd *cobra.Command, args []string) (question, error)) *cobra.Command {
+	var r reach
+	r.addFlags(cmd, true)
+	addJSON(cmd, jsonUsage)
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
+	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, args []string) (int, error) {
+		ask, err := question(cmd, args)
+		if err != nil {
+			screen.Unusable(err)
+			return 0, err
+		}
+		h, err := r.handler(args[0])
+		if err != nil {
+			return 0, err
+		}
+		config, release, err := r.load(h)
+		if err != nil {
+			return 0, err
+		}
+		defer release()
+		denied := &cli.Denied{Observer: config.Observer}
+		config.Observer = denied
+		bridge, err := translate.New(*config)
+		if err != nil {
+			return 0, err
+		}
+		ctx, stop := interruptible(cmd.Context())
+		defer stop()
+		p := r.provider(cmd, screen, args[0])
+		p.Bridge, p.Denied = bridge, denied
+		return ask(ctx, p), nil
+	})
+	return cmd
+}
+
+func listCommand() *cobra.Command {
+	return asking(&cobra.Command{
+		Use:   "list <provider-url>",
+		Short: "Lists the skills of a provider",
+		Long: `Lists the skills of a provider, by the names that describe, call and a bridge's
+execute_skill accept. With --json, writes {"skills": [{"name", "version", "access",
+"capability_type", "description"}]}, or {"error": {"code", "message", …}}.` + providerHelp + statusHelp,
+		Example: `  caddy skill-bridge list https://skills.example.com
+  caddy skill-bridge list --json https://skills.example.com
+  ACME_KEY=... caddy skill-bridge list --api-key-env ACME_KEY --private https://skills.example.com
+  caddy skill-bridge list --allow-http --allow-networks 127.0.0.1 http://127.0.0.1:8081`,
+		Args: arguments(1, 1),
+	}, "Write JSON", func(*cobra.Command, []string) (question, error) {
+		return func(ctx context.Context, p *cli.Provider) int { return p.List(ctx) }, nil
+	})
+}
+
+func describeCommand() *cobra.Command {
+	return asking(&cobra.Command{
+		Use:   "describe <provider-url> <skill>",
+		Short: "Describes a skill: its inputs, output and authentication",
+		Long: `Describes a skill: its inputs, its output, and the authentication that it needs.
+With --json, writes {"descriptor", "input_schema"}: the descriptor as it is, and a
+JSON Schema of the inputs; or {"error": {"code", "message", …}}.` + providerHelp + statusHelp,
+		Example: `  caddy skill-bridge describe https://skills.example.com acme.weather
+  caddy skill-bridge describe --json https://skills.example.com acme.weather`,
+		Args: arguments(2, 2),
+	}, "Write the descriptor and the input schema as JSON", func(_ *cobra.Command, args []string) (question, error) {
+		return func(ctx context.Context, p *cli.Provider) int { return p.Describe(ctx, args[1]) }, nil
+	})
+}
+
+func callCommand() *cobra.Command {
+	var whole string
+	cmd := asking(&cobra.Command{
+		Use:   "call <provider-url> <skill> [<key>=<value> | <key>:=<json>]... [--args @<file>|-|<json>]",
+		Short: "Runs a skill and shows its output",
+		Long: `Runs a skill, follows the run to its end, and writes the output as JSON to standard
+output: indented on a terminal, else as it is. Standard error shows the progress.
+
+The arguments are key=value: a text where the skill takes a string, JSON (numbers,
+true, objects) elsewhere. key:=json is JSON in any case. --args gives all arguments
+in one JSON object: as such, from @file, or from - for standard input.
+
+Interrupting (Ctrl-C) does not end the run, for which the protocol has no way, but
+shows the command that follows it further. So does a --timeout that has passed.` + outcomeHelp + providerHelp + runStatusHelp,
+		Example: `  caddy skill-bridge call https://skills.example.com demo.summarize text="A long text." sentences=2
+  caddy skill-bridge call https://skills.example.com demo.summarize --args @arguments.json
+  jq '{text: .body}' letter.json | caddy skill-bridge call https://skills.example.com demo.summarize --args -
+  ACME_KEY=... caddy skill-bridge call --api-key-env ACME_KEY https://skills.example.com acme.weather place=Oslo`,
+		Args: arguments(2, -1),
+	}, outcomeUsage, func(cmd *cobra.Command, args []string) (question, error) {
+		timeout, err := timeoutOf(cmd)
+		if err != nil {
+			return nil, err
+		}
+		given, err := callArguments(args[2:], cmd.Flags().Changed("args"), whole)
+		return func(ctx context.Context, p *cli.Provider) int { return p.Call(ctx, args[1], given, timeout) }, err
+	})
+	addTimeout(cmd, "for the start what the skill says, or 25s, and for the run without end")
+	cmd.Flags().StringVar(&whole, "args", "", "All arguments: a JSON object, @file, or - for standard input")
+	return cmd
+}
+
+// callArguments reads the arguments of a call: words, or the value of --args.
+func callArguments(words []string, isWhole bool, whole string) (cli.Arguments, error) {
+	switch {
+	case !isWhole:
+		return cli.ParseArguments(words)
+	case len(words) > 0:
+		return cli.Arguments{}, errors.New("--args and key=value exclude each other")
+	}
+	return cli.ReadArguments(whole, os.Stdin)
+}
+
+func followCommand() *cobra.Command {
+	cmd := asking(&cobra.Command{
+		Use:   "follow <provider-url> <skill> <execution-id>",
+		Short: "Follows a run that was started before to its end",
+		Long: `Follows a run that call or another client has started to its end, and shows the same
+as call does. call shows the execution id when the run is accepted.` + outcomeHelp + providerHelp + runStatusHelp,
+		Example: `  caddy skill-bridge follow https://skills.example.com demo.summarize exec-qglhzn4mds74xetbofusrkds4r
+  caddy skill-bridge follow --timeout 5m https://skills.example.com demo.summarize exec-qglhzn4mds74xetbofusrkds4r`,
+		Args: arguments(3, 3),
+	}, outcomeUsage, func(cmd *cobra.Command, args []string) (question, error) {
+		timeout, err := timeoutOf(cmd)
+		return func(ctx context.Context, p *cli.Provider) int { return p.Follow(ctx, args[1], args[2], timeout) }, err
+	})
+	addTimeout(cmd, "until the run ends")
+	return cmd
+}
+
+const outcomeUsage = "Write the whole outcome, not only the output, as JSON"
+
+func addTimeout(cmd *cobra.Command, standard string) {
+	cmd.Flags().Duration("timeout", 0, "How long to wait at most, such as 90s (default: "+standard+")")
+}
+
+// timeoutOf reads the flag --timeout; 0: it is not given.
+func timeoutOf(cmd *cobra.Command) (time.Duration, error) {
+	timeout, err := cmd.Flags().GetDuration("timeout")
+	if err == nil && timeout < time.Millisecond && cmd.Flags().Changed("timeout") {
+		err = errors.New("--timeout is too short: the least is 1ms")
+	}
+	return timeout, err
+}

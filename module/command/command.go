@@ -1,0 +1,115 @@
+// Package command adds `caddy skill-bridge` to Caddy's command line: the commands, their
+// flags, and the bridge that they ask. Package cli does what they do.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+)
+
+func init() {
+	caddycmd.RegisterCommand(caddycmd.Command{
+		Name:  "skill-bridge",
+		Usage: "--provider <url> [--listen <address>] [--path <path>] [--api-key-env <name>] [--allow-http] [--allow-networks <cidr,...>]",
+		Short: "Runs a skill bridge without a config file, and asks providers of skills",
+		Long:  serveHelp,
+		CobraFunc: func(cmd *cobra.Command) {
+			serveCommand(cmd)
+			cmd.SetFlagErrorFunc(wrongUsage)
+			cmd.AddCommand(
+				validateCommand(), listCommand(), describeCommand(), callCommand(), followCommand(),
+				statusCommand(), purgeCommand(), helpCommand(),
+			)
+			for _, c := range append(cmd.Commands(), cmd) {
+				completeFlags(c)
+			}
+		},
+	})
+}
+
+// helpCommand is what cobra adds to the root command only.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "help [<command>]",
+		Short:             "Shows the help of a command, as its --help does",
+		Args:              arguments(0, 1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			wanted, further, err := cmd.Parent().Find(args)
+			if err != nil || len(further) > 0 {
+				return wrongUsage(cmd.Parent(), fmt.Errorf("there is no command %q", args[0]))
+			}
+			return wanted.Help()
+		},
+	}
+}
+
+// completeFlags keeps shells from offering files as values of flags that take none.
+func completeFlags(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Name != "config" && f.Name != "args" {
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.NoFileCompletions) // it fails only for unknown flags
+		}
+	})
+}
+
+// wrongUsage makes an error of usage, which cobra shows. The exit status is 1.
+func wrongUsage(cmd *cobra.Command, err error) error {
+	return fmt.Errorf("%w\nNext:  see %s --help", err, cmd.CommandPath())
+}
+
+// exits makes a function for cobra of one that returns an exit status. Its error is one of
+// usage; all other errors it has written itself.
+func exits(run func(cmd *cobra.Command, screen *cli.Screen, args []string) (int, error)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		asJSON, _ := cmd.Flags().GetBool("json") // false if there is no such flag
+		screen := cli.NewScreen(os.Stdout, os.Stderr, asJSON)
+		status, err := run(cmd, screen, args)
+		if err != nil {
+			return wrongUsage(cmd, err)
+		}
+		if status = screen.End(status); status == cli.OK {
+			return nil
+		}
+		cmd.SilenceErrors = true
+		if status == 1 { // WrapCommandFuncForCobra takes it for 0 without an error
+			return errors.New("exiting with status 1")
+		}
+		return caddycmd.WrapCommandFuncForCobra(func(caddycmd.Flags) (int, error) { return status, nil })(cmd, args)
+	}
+}
+
+// addJSON adds the flag that [exits] reads.
+func addJSON(cmd *cobra.Command, usage string) { cmd.Flags().Bool("json", false, usage) }
+
+// interruptible ends a context with the first SIGINT or SIGTERM. The second ends the process.
+func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
+// arguments checks the number of arguments; most is -1 for any number. A shell makes an
+// empty one of a variable that is not set.
+func arguments(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least, most >= 0 && len(args) > most:
+			return wrongUsage(cmd, fmt.Errorf("usage: %s", cmd.UseLine()))
+		case slices.Contains(args, ""):
+			return wrongUsage(cmd, fmt.Errorf("an argument is empty; usage: %s", cmd.UseLine()))
+		}
+		return nil
+	}
+}

@@ -1,0 +1,222 @@
+package command
+
+import (
+	"encoding/json" // Caddy's raw modules are made for encoding/json
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+)
+
+// reach are the flags that say how to reach a provider.
+type reach struct {
+	flags         *pflag.FlagSet // all, but for debug
+	allowHTTP     bool
+	allowNetworks []string
+	allowPorts    []int
+	trust         []string
+	keyEnv        string
+	keyHeader     string
+	private       bool
+	debug         bool
+	namespace     string
+}
+
+// addFlags adds the flags to a command. --namespace is for commands that know skills by name.
+func (r *reach) addFlags(cmd *cobra.Command, named bool) {
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.BoolVar(&r.allowHTTP, "allow-http", false, "Let the provider be reached without TLS")
+	f.StringSliceVar(&r.allowNetworks, "allow-networks", nil, "Addresses or CIDR ranges that are not public but may be called, such as 127.0.0.1, or private_ranges")
+	f.IntSliceVar(&r.allowPorts, "allow-ports", nil, "Ports that may be called beside 80, 443 and the provider's")
+	f.StringSliceVar(&r.trust, "trust", nil, "Further hosts that may receive the API key; *.example.com names the subdomains of example.com")
+	f.StringVar(&r.keyEnv, "api-key-env", "", "Environment variable that has the API key")
+	f.StringVar(&r.keyHeader, "api-key-header", "", "Header that carries the key (default: the descriptor's, else X-API-Key)")
+	f.BoolVar(&r.private, "private", false, "Send the key when reading the index and descriptors, too, to see private skills")
+	if named {
+		f.StringVar(&r.namespace, "namespace", "", "Namespace that names of skills start with (default: the provider's host name)")
+	}
+	r.flags = f
+	cmd.Flags().AddFlagSet(f)
+	cmd.Flags().BoolVar(&r.debug, "debug", false, "Log everything to standard error")
+}
+
+// given returns the flags that were given, for another command.
+func given(flags *pflag.FlagSet) []string {
+	var words []string
+	flags.VisitAll(func(f *pflag.Flag) {
+		list, isList := f.Value.(pflag.SliceValue)
+		switch {
+		case !f.Changed, f.Value.String() == "false":
+		case f.Value.Type() == "bool":
+			words = append(words, "--"+f.Name)
+		case isList:
+			words = append(words, "--"+f.Name, strings.Join(list.GetSlice(), ","))
+		default:
+			words = append(words, "--"+f.Name, f.Value.String())
+		}
+	})
+	return words
+}
+
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// handlerConfig is the part of the configuration of http.handlers.skill_bridge that
+// flags set.
+type handlerConfig struct {
+	AllowAnonymous bool             `json:"allow_anonymous,omitempty"`
+	AllowHTTP      bool             `json:"allow_http,omitempty"`
+	AllowNetworks  []string         `json:"allow_networks,omitempty"`
+	AllowPorts     []int            `json:"allow_ports,omitempty"`
+	Timeout        caddy.Duration   `json:"timeout,omitempty"`
+	MaxTimeout     caddy.Duration   `json:"max_timeout,omitempty"`
+	Providers      []providerConfig `json:"providers,omitempty"`
+	Skills         []skillConfig    `json:"skills,omitempty"`
+}
+
+type providerConfig struct {
+	Namespace            string          `json:"namespace,omitempty"`
+	Origin               string          `json:"origin"`
+	Credentials          json.RawMessage `json:"credentials,omitempty"`
+	DiscoveryCredentials json.RawMessage `json:"discovery_credentials,omitempty"`
+	Trust                []string        `json:"trust,omitempty"`
+	ListPrivate          bool            `json:"list_private,omitempty"`
+}
+
+type skillConfig struct {
+	Name string `json:"name"`
+	URL  string `json:"url"`
+}
+
+// handler is what the commands use of http.handlers.skill_bridge.
+type handler interface {
+	// Check reports what is wrong with the configuration.
+	Check() error
+	// Standalone makes the configuration of a bridge, and what releases it.
+	Standalone(ctx caddy.Context) (*translate.Config, func(), error)
+}
+
+// module makes the handler, which is registered by a package that imports this one.
+func (c *handlerConfig) module() (handler, error) {
+	info, err := caddy.GetModule("http.handlers.skill_bridge")
+	if err != nil {
+		return nil, err
+	}
+	h := info.New()
+	if err := caddy.StrictUnmarshalJSON(caddyconfig.JSON(c, nil), h); err != nil {
+		return nil, err
+	}
+	return h.(handler), nil
+}
+
+// check reports what is wrong with the configuration.
+func (c *handlerConfig) check() error {
+	h, err := c.module()
+	if err != nil {
+		return err
+	}
+	return h.Check()
+}
+
+// handler configures the handler as the flags say. The key is a placeholder there, so
+// that no log shows it.
+func (r *reach) handler(origins ...string) (*handlerConfig, error) {
+	c := &handlerConfig{AllowHTTP: r.allowHTTP, AllowPorts: r.allowPorts}
+	for _, network := range r.allowNetworks {
+		if network == "private_ranges" {
+			c.AllowNetworks = append(c.AllowNetworks, caddyhttp.PrivateRangesCIDR()...)
+			continue
+		}
+		c.AllowNetworks = append(c.AllowNetworks, network)
+	}
+	var key json.RawMessage
+	switch {
+	case r.keyEnv == "" && (r.private || r.keyHeader != "" || len(r.trust) > 0):
+		return nil, errors.New("--private, --api-key-header and --trust are about a key: --api-key-env is missing")
+	case r.keyEnv != "" && !envName.MatchString(r.keyEnv):
+		return nil, errors.New("--api-key-env takes the name of an environment variable, not the key itself")
+	case r.keyEnv != "" && os.Getenv(r.keyEnv) == "":
+		return nil, fmt.Errorf("--api-key-env: the environment variable %s is empty or not set", r.keyEnv)
+	case r.keyEnv != "":
+		key = caddyconfig.JSON(map[string]string{"type": "api_key", "key": "{env." + r.keyEnv + "}", "header": r.keyHeader}, nil)
+	}
+	for _, origin := range origins {
+		p := providerConfig{Namespace: r.namespaceOf(origin), Origin: origin, Credentials: key, Trust: r.trust, ListPrivate: true}
+		if r.private {
+			p.DiscoveryCredentials = key
+		}
+		if u, err := url.Parse(origin); err == nil && u.Scheme == "http" && u.Host != "" && !r.allowHTTP {
+			return nil, fmt.Errorf("%s is not reached over TLS: write https://, or add --allow-http if that is meant", u.Redacted())
+		}
+		c.Providers = append(c.Providers, p)
+	}
+	return c, nil
+}
+
+// namespaceOf is the namespace of a provider: the default of a configuration, so that
+// names mean the same to a command and to a bridge. What a namespace can't have, for
+// which a configuration has to name one, becomes a hyphen.
+func (r *reach) namespaceOf(origin string) string {
+	u, err := url.Parse(origin)
+	if r.namespace != "" || err != nil {
+		return r.namespace
+	}
+	return notNamespace.ReplaceAllString(strings.ToLower(u.Hostname()), "-")
+}
+
+var notNamespace = regexp.MustCompile(`[^A-Za-z0-9._-]`)
+
+// logging is that of commands which answer and end: without --debug they log
+// nothing. (That the log goes elsewhere would itself be a line.)
+func (r *reach) logging() *caddy.Logging {
+	level := zapcore.PanicLevel
+	if r.debug {
+		level = zapcore.DebugLevel
+	}
+	return &caddy.Logging{Logs: map[string]*caddy.CustomLog{
+		caddy.DefaultLoggerName: {BaseLog: caddy.BaseLog{Level: level.CapitalString()}},
+	}}
+}
+
+// load makes the configuration of a bridge that serves nothing. The function that it
+// returns releases what the bridge holds.
+func (r *reach) load(config *handlerConfig) (*translate.Config, func(), error) {
+	config.AllowAnonymous = true // the user of the command has the key
+	config.Timeout, config.MaxTimeout = caddy.Duration(cli.Usual), caddy.Duration(cli.Longest)
+	h, err := config.module()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := h.Check(); err != nil {
+		return nil, nil, err
+	}
+	ctx, err := caddy.ProvisionContext(&caddy.Config{Logging: r.logging()})
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := caddy.NewContext(ctx)
+	bridge, release, err := h.Standalone(ctx)
+	if err != nil {
+		cancel()
+		return nil, nil, err
+	}
+	return bridge, func() { release(); cancel() }, nil
+}
+
+// provider is what a command shows of a provider, and of further commands about it.
+func (r *reach) provider(cmd *cobra.Command, screen *cli.Screen, origin string) *cli.Provider {
+	return &cli.Provider{
+		Screen: screen, URL: origin, Command: cmd.Root().Name(), Flags: given(r.flags), Keyed: r.keyEnv != "", Private: r.private,
+	}
+}

@@ -1,0 +1,213 @@
+package command
+
+import (
+	"context"
+	"encoding/json" // Caddy's raw modules are made for encoding/json
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+)
+
+const serveHelp = `Runs a bridge without a config file: agents that speak JSON-RPC 2.0 use the skills of
+the given providers at one URL, which is printed when the bridge is ready.
+
+It listens on localhost:8080 unless --listen says otherwise, over plain HTTP. On
+localhost it answers only requests to localhost, so that no web page can reach it by
+another name. If another program listens there already, it ends with an error. It does
+not authenticate callers: everyone who reaches it may use it. The environment variable
+that --api-key-env names has the API key, which is sent to the one provider; if other
+machines can reach the bridge, that needs --allow-anonymous as well. For TLS,
+authentication and everything else, write a Caddyfile: this command is for trying and
+for development. Its admin API is off.
+
+Skills have the names that list shows. The subcommands ask a provider without a bridge
+running; status and purge ask a running Caddy.
+
+Exit status: 0 stopped, by Ctrl-C (SIGINT) or SIGTERM, 1 wrong usage, or it can't
+start.`
+
+// server are the flags of the bridge itself.
+type server struct {
+	reach
+	providers      []string
+	listen         string
+	path           string
+	allowAnonymous bool
+	accessLog      bool
+}
+
+func serveCommand(cmd *cobra.Command) {
+	var s server
+	cmd.Example = `  caddy skill-bridge --provider https://skills.example.com
+  ACME_KEY=... caddy skill-bridge --provider https://skills.example.com --api-key-env ACME_KEY
+  caddy skill-bridge --provider http://127.0.0.1:8081 --allow-http --allow-networks 127.0.0.1 --listen localhost:9000
+  caddy skill-bridge list https://skills.example.com
+  caddy skill-bridge call https://skills.example.com demo.markdown markdown='# Hello'
+  caddy skill-bridge validate descriptor.json`
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if err := cobra.NoArgs(cmd, args); err != nil {
+			return wrongUsage(cmd, err)
+		}
+		return nil
+	}
+	s.addFlags(cmd, true)
+	f := cmd.Flags()
+	f.StringArrayVar(&s.providers, "provider", nil, "Origin of a provider whose skills are offered; repeatable")
+	f.StringVarP(&s.listen, "listen", "l", "localhost:8080", "Address to listen on, such as :8080")
+	f.StringVar(&s.path, "path", "/rpc", "Path of the endpoint")
+	f.BoolVar(&s.allowAnonymous, "allow-anonymous", false, "Let everyone who reaches --listen use the API key")
+	f.BoolVar(&s.accessLog, "access-log", false, "Enable the access log")
+	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, _ []string) (int, error) {
+		return s.serve(cmd.Context(), screen)
+	})
+}
+
+// serve runs the bridge until a signal ends the process. An error is one of usage.
+func (s *server) serve(ctx context.Context, screen *cli.Screen) (int, error) {
+	if err := s.check(); err != nil {
+		return 0, err
+	}
+	address, err := s.address()
+	if err != nil {
+		return 0, err
+	}
+	config, err := s.config(address)
+	if err != nil {
+		return 0, err
+	}
+	if isTaken(ctx, address) {
+		screen.Complain("something listens on %s already, perhaps another bridge", s.listen)
+		another := strconv.FormatUint(uint64(address.StartPort%math.MaxUint16)+1, 10)
+		screen.Advise("stop it, or listen elsewhere, such as --listen " + net.JoinHostPort(address.Host, another))
+		return caddy.ExitCodeFailedStartup, nil
+	}
+	caddy.TrapSignals()
+	if err := caddy.Run(config); err != nil {
+		screen.Complain("%v", err)
+		return caddy.ExitCodeFailedStartup, nil
+	}
+	host := address.Host
+	if a, err := netip.ParseAddr(host); host == "" || err == nil && a.IsUnspecified() {
+		host = "localhost"
+	}
+	endpoint := "http://" + net.JoinHostPort(host, strconv.FormatUint(uint64(address.StartPort), 10)) + s.path
+	caddy.Log().Info("bridging skills", zap.Strings("providers", s.providers), zap.String("endpoint", endpoint))
+	fmt.Fprintln(os.Stdout, endpoint)
+	select {}
+}
+
+// isTaken reports whether a program listens on an address. Caddy would not notice: it
+// shares ports (SO_REUSEPORT), so that two of its processes would answer in turn.
+func isTaken(ctx context.Context, address caddy.NetworkAddress) bool {
+	hosts := []string{address.Host}
+	if address.Host == "localhost" {
+		hosts = []string{"127.0.0.1", "::1"} // of which clients may choose either
+	}
+	for _, host := range hosts {
+		address.Host = host
+		l, err := new(net.ListenConfig).Listen(ctx, address.Network, address.JoinHostPort(0))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return true
+		}
+		if err == nil {
+			_ = l.Close() // no connection was accepted
+		}
+	}
+	return false
+}
+
+// stopGrace is how long a stop waits for runs in progress.
+const stopGrace = 30 * time.Second
+
+func (s *server) check() error {
+	switch {
+	case len(s.providers) == 0:
+		return errors.New("--provider is required")
+	case len(s.providers) > 1 && s.namespace != "":
+		return errors.New("--namespace is for one --provider: several need a Caddyfile, where each has a namespace of its own")
+	case len(s.providers) > 1 && s.keyEnv != "":
+		return errors.New("--api-key-env is for one --provider: several need a Caddyfile, where each has credentials of its own")
+	case !strings.HasPrefix(s.path, "/") || strings.ContainsAny(s.path, "*?#{} "):
+		return fmt.Errorf("--path %q is not a plain path, such as /rpc", s.path)
+	}
+	return nil
+}
+
+// config makes the configuration of Caddy.
+func (s *server) config(address caddy.NetworkAddress) (*caddy.Config, error) {
+	local := isLoopback(address.Host)
+	if s.keyEnv != "" && !local && !s.allowAnonymous {
+		return nil, fmt.Errorf("everyone who reaches %s could use the API key: listen on localhost, or add --allow-anonymous if that is meant", s.listen)
+	}
+	h, err := s.handler(s.providers...)
+	if err != nil {
+		return nil, err
+	}
+	h.AllowAnonymous = local || s.allowAnonymous
+	for i, p := range h.Providers {
+		if slices.ContainsFunc(h.Providers[:i], func(other providerConfig) bool { return other.Namespace == p.Namespace }) {
+			return nil, fmt.Errorf("two providers would both have the namespace %q, that of their host: write a Caddyfile, where each has a namespace of its own", p.Namespace)
+		}
+	}
+	if err := h.check(); err != nil {
+		return nil, err
+	}
+	match := caddy.ModuleMap{"path": caddyconfig.JSON(caddyhttp.MatchPath{s.path}, nil)}
+	if local {
+		hosts := caddyhttp.MatchHost{"localhost", "127.0.0.1", "::1"}
+		if !slices.Contains(hosts, address.Host) {
+			hosts = append(hosts, address.Host)
+		}
+		match["host"] = caddyconfig.JSON(hosts, nil)
+	}
+	site := &caddyhttp.Server{
+		Listen:    []string{address.String()},
+		AutoHTTPS: &caddyhttp.AutoHTTPSConfig{Disabled: true},
+		Routes: caddyhttp.RouteList{
+			{MatcherSetsRaw: []caddy.ModuleMap{match}, HandlersRaw: []json.RawMessage{caddyconfig.JSONModuleObject(h, "handler", "skill_bridge", nil)}},
+			{HandlersRaw: []json.RawMessage{[]byte(`{"handler":"static_response","status_code":404}`)}},
+		},
+	}
+	if s.accessLog {
+		site.Logs = &caddyhttp.ServerLogConfig{}
+	}
+	app := caddyhttp.App{Servers: map[string]*caddyhttp.Server{"bridge": site}, GracePeriod: caddy.Duration(stopGrace)}
+	config := &caddy.Config{
+		Admin:   &caddy.AdminConfig{Disabled: true, Config: &caddy.ConfigSettings{Persist: new(bool)}},
+		AppsRaw: caddy.ModuleMap{"http": caddyconfig.JSON(app, nil)},
+	}
+	if s.debug {
+		config.Logging = s.logging()
+	}
+	return config, nil
+}
+
+// address is where to listen: one TCP address with a port.
+func (s *server) address() (caddy.NetworkAddress, error) {
+	a, err := caddy.ParseNetworkAddressWithDefaults(s.listen, "tcp", 8080)
+	if err != nil || !strings.HasPrefix(a.Network, "tcp") || a.PortRangeSize() != 1 || a.StartPort == 0 {
+		return a, fmt.Errorf("--listen %q is not one TCP address with a port, such as localhost:8080 or :8080", s.listen)
+	}
+	return a, nil
+}
+
+func isLoopback(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.IsLoopback()
+}

@@ -1,0 +1,301 @@
+package command
+
+import (
+	"encoding/json" // Caddy's admin API is made with it
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+)
+
+func statusCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Shows the providers, skills and calls in progress of the running bridge",
+		Long: `Shows each provider with its health and circuit breakers, how many of its skills have
+been read, those that have a fault, and the calls in progress. It reads no skill: those
+that were not read yet may have faults, too. If there are several bridges (handlers,
+and those of an earlier configuration while they have calls), each has a number. With
+--json, shows all that the admin API knows: {"providers", "skills", "unavailable",
+"left_out", "missing_aliases", "runs"}, or {"error": {"message"}} if Caddy did not answer.` + adminHelp,
+		Example: `  caddy skill-bridge status
+  caddy skill-bridge status --address localhost:2020 --json
+  caddy skill-bridge status --config /etc/caddy/Caddyfile`,
+		Args:              arguments(0, 0),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := addAdminFlags(cmd)
+	addJSON(cmd, "Write JSON")
+	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, _ []string) (int, error) {
+		api, err := f.client()
+		if err != nil {
+			return 0, err
+		}
+		var all wholeStatus
+		for _, part := range []struct {
+			path string
+			to   any
+		}{{"/skill_bridge/skills", &all}, {"/skill_bridge/providers", &all.Providers}, {"/skill_bridge/runs", &all.Runs}} {
+			if e := api.ask(cmd.Context(), http.MethodGet, part.path, nil, part.to); e != nil {
+				return screen.Fail(e, e.next), nil
+			}
+		}
+		if screen.AsJSON {
+			screen.JSON(all)
+			return cli.OK, nil
+		}
+		var status bridgeStatus
+		text, err := json.Marshal(all)
+		if err == nil {
+			err = json.Unmarshal(text, &status)
+		}
+		if err != nil {
+			e := api.notAdmin("what it answers is not the status of bridges")
+			return screen.Fail(e, e.next), nil
+		}
+		status.show(screen)
+		return cli.OK, nil
+	})
+	return cmd
+}
+
+// wholeStatus is all that the admin API shows.
+type wholeStatus struct {
+	Providers      jsontext.Value `json:"providers"`
+	Skills         jsontext.Value `json:"skills"`
+	Unavailable    jsontext.Value `json:"unavailable"`
+	LeftOut        jsontext.Value `json:"left_out"`
+	MissingAliases jsontext.Value `json:"missing_aliases"`
+	Runs           jsontext.Value `json:"runs"`
+}
+
+// bridgeStatus is what a table shows of it.
+type bridgeStatus struct {
+	Providers []providerStatus `json:"providers"`
+	Skills    []struct {
+		Bridge     int          `json:"bridge"`
+		Name       string       `json:"name"`
+		Namespace  string       `json:"namespace"`
+		Descriptor string       `json:"descriptor"`
+		Fault      *faultStatus `json:"fault"`
+	} `json:"skills"`
+	Unavailable []struct {
+		Bridge    int         `json:"bridge"`
+		Namespace string      `json:"namespace"`
+		Fault     faultStatus `json:"fault"`
+	} `json:"unavailable"`
+	LeftOut []struct {
+		Bridge    int    `json:"bridge"`
+		Namespace string `json:"namespace"`
+		Count     int    `json:"count"`
+		Entries   []struct {
+			ID      string `json:"id"`
+			Path    string `json:"path"`
+			Message string `json:"message"`
+		} `json:"entries"`
+	} `json:"left_out"`
+	MissingAliases []struct {
+		Bridge    int      `json:"bridge"`
+		Namespace string   `json:"namespace"`
+		Alias     string   `json:"alias"`
+		SkillID   string   `json:"skill_id"`
+		Near      []string `json:"near"`
+	} `json:"missing_aliases"`
+	Runs struct {
+		Total int `json:"total"`
+		Runs  []struct {
+			Bridge      int       `json:"bridge"`
+			Name        string    `json:"name"`
+			Arrived     time.Time `json:"arrived"`
+			ExecutionID string    `json:"execution_id"`
+			Principal   string    `json:"principal"`
+		} `json:"runs"`
+	} `json:"runs"`
+}
+
+type providerStatus struct {
+	Bridge      int    `json:"bridge"`
+	Namespace   string `json:"namespace"`
+	Kind        string `json:"kind"`
+	Health      string `json:"health"`
+	LastTrouble *struct {
+		At         time.Time `json:"at"`
+		Phase      string    `json:"phase"`
+		HTTPStatus int       `json:"http_status"`
+		Error      string    `json:"error"`
+	} `json:"last_trouble"`
+	CircuitBreakers []struct {
+		State string `json:"state"`
+	} `json:"circuit_breakers"`
+	CallsInProgress int64 `json:"calls_in_progress"`
+}
+
+type faultStatus struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// byBridge writes a table whose rows begin with the number of a bridge, which is left
+// out where there is only one.
+func (all *bridgeStatus) byBridge(s *cli.Screen, indent string, header []string, rows [][]string) {
+	header = append([]string{"BRIDGE"}, header...)
+	if !all.several() {
+		header = header[1:]
+		for i := range rows {
+			rows[i] = rows[i][1:]
+		}
+	}
+	s.Table(indent, header, rows)
+}
+
+// several reports whether there are several bridges.
+func (all *bridgeStatus) several() bool {
+	return slices.ContainsFunc(all.Providers, func(p providerStatus) bool { return p.Bridge != all.Providers[0].Bridge })
+}
+
+func (all *bridgeStatus) show(s *cli.Screen) {
+	rows := make([][]string, len(all.Providers))
+	counts := all.counts()
+	for i, p := range all.Providers {
+		trouble := ""
+		if t := p.LastTrouble; t != nil {
+			trouble = fmt.Sprintf("%s ago, %s: ", time.Since(t.At).Round(time.Second), t.Phase)
+			if t.Error != "" {
+				trouble += t.Error
+			} else {
+				trouble += "HTTP " + strconv.Itoa(t.HTTPStatus)
+			}
+		}
+		open := 0
+		for _, b := range p.CircuitBreakers {
+			if b.State == "open" {
+				open++
+			}
+		}
+		n, health, faulty := counts[sourceOf{p.Bridge, p.Namespace}], p.Health, "-" // nothing is known
+		if health == "unknown" {
+			health = "not asked yet"
+		}
+		if n.read > 0 {
+			faulty = strconv.Itoa(n.faulty)
+		}
+		rows[i] = []string{
+			strconv.Itoa(p.Bridge), p.Namespace, p.Kind, health, strconv.Itoa(n.skills), strconv.Itoa(n.read), faulty,
+			strconv.FormatInt(p.CallsInProgress, 10), strconv.Itoa(open), trouble,
+		}
+	}
+	all.byBridge(s, "", []string{"SOURCE", "KIND", "HEALTH", "SKILLS", "READ", "FAULTY", "CALLS", "OPEN BREAKERS", "LAST TROUBLE"}, rows)
+	all.showUnread(s, counts)
+	all.showFaults(s)
+	if all.Runs.Total == 0 {
+		return
+	}
+	rows = make([][]string, len(all.Runs.Runs))
+	for i, r := range all.Runs.Runs {
+		rows[i] = []string{strconv.Itoa(r.Bridge), r.Name, time.Since(r.Arrived).Round(time.Millisecond).String(), r.ExecutionID, r.Principal}
+	}
+	fmt.Fprintf(s.Out, "\n%d calls in progress:\n", all.Runs.Total)
+	all.byBridge(s, "  ", []string{"SKILL", "SINCE", "RUN", "PRINCIPAL"}, rows)
+}
+
+// sourceOf names a source: several bridges may have the same one.
+type sourceOf struct {
+	bridge    int
+	namespace string
+}
+
+// skillCounts says how many skills a source has, of how many the descriptor was
+// read, and how many of these can't be used.
+type skillCounts struct{ skills, read, faulty int }
+
+func (all *bridgeStatus) counts() map[sourceOf]skillCounts {
+	counts := map[sourceOf]skillCounts{}
+	for _, skill := range all.Skills {
+		source := sourceOf{skill.Bridge, skill.Namespace}
+		n := counts[source]
+		n.skills++
+		if skill.Descriptor != "not_cached" || skill.Fault != nil {
+			n.read++
+		}
+		if skill.Fault != nil {
+			n.faulty++
+		}
+		counts[source] = n
+	}
+	return counts
+}
+
+// showUnread says how many skills were not read yet, since no call needed them: that no
+// fault is known of them does not mean that they have none.
+func (all *bridgeStatus) showUnread(s *cli.Screen, counts map[sourceOf]skillCounts) {
+	unread := map[int]int{}
+	for source, n := range counts {
+		unread[source.bridge] += n.skills - n.read
+	}
+	var told []string
+	for _, bridge := range slices.Sorted(maps.Keys(unread)) {
+		switch n := unread[bridge]; {
+		case n == 0:
+		case all.several():
+			told = append(told, fmt.Sprintf("%d of bridge %d", n, bridge))
+		default:
+			told = append(told, strconv.Itoa(n))
+		}
+	}
+	if len(told) == 0 {
+		return
+	}
+	fmt.Fprintf(s.Out, "\nSkills that were not read yet, so that nothing is known of their faults: %s. The bridge reads one for a call,\n"+
+		"or for the page (browse). To read one without the bridge: caddy skill-bridge describe <provider-url> <skill>\n", strings.Join(told, ", "))
+}
+
+func (all *bridgeStatus) showFaults(s *cli.Screen) {
+	var rows [][]string
+	for _, u := range all.Unavailable {
+		rows = append(rows, []string{strconv.Itoa(u.Bridge), u.Namespace, u.Fault.Code, u.Fault.Message})
+	}
+	for _, skill := range all.Skills {
+		if skill.Fault != nil {
+			rows = append(rows, []string{strconv.Itoa(skill.Bridge), skill.Name, skill.Fault.Code, skill.Fault.Message})
+		}
+	}
+	if len(rows) > 0 {
+		fmt.Fprintln(s.Out, "\nWhat can't be used:")
+		all.byBridge(s, "  ", []string{"NAME", "CODE", "MESSAGE"}, rows)
+	}
+	for _, l := range all.LeftOut {
+		of := l.Namespace
+		if all.several() {
+			of += fmt.Sprintf(" (bridge %d)", l.Bridge)
+		}
+		fmt.Fprintf(s.Out, "\nSkills of %s that are left out: %d\n", of, l.Count)
+		var rows [][]string
+		for _, entry := range l.Entries[:min(len(l.Entries), shownLeftOut)] {
+			rows = append(rows, []string{entry.ID, entry.Path, entry.Message})
+		}
+		s.Table("  ", []string{"ID", "AT", "MESSAGE"}, rows)
+		if more := l.Count - len(rows); more > 0 {
+			fmt.Fprintf(s.Out, "  and %d more; --json shows up to 100\n", more)
+		}
+	}
+	if len(all.MissingAliases) == 0 {
+		return
+	}
+	fmt.Fprintln(s.Out, "\nAliases for skills that are not listed:")
+	rows = nil
+	for _, a := range all.MissingAliases {
+		rows = append(rows, []string{strconv.Itoa(a.Bridge), a.Namespace, a.Alias, a.SkillID, strings.Join(a.Near, ", ")})
+	}
+	all.byBridge(s, "  ", []string{"SOURCE", "ALIAS", "SKILL ID", "PERHAPS"}, rows)
+}
+
+// shownLeftOut is how many entries of one registry a person is shown.
+const shownLeftOut = 20

@@ -1,0 +1,129 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+)
+
+func validateCommand() *cobra.Command {
+	var r reach
+	var index, descriptor bool
+	cmd := &cobra.Command{
+		Use:   "validate <file-or-url>",
+		Short: "Validates an index or a descriptor, and shows each fault",
+		Long: `Validates an index of skills, with its entries, or a skill's descriptor as the bridge
+does before it uses one, and shows each fault (50 at most) with its JSON Pointer, what
+is expected and what is there. If there may be more than 50, it says so ("more").
+- is standard input. A URL without a path stands for its index. A document with an
+array "skills" is an index, unless --descriptor says otherwise.
+
+With --json it writes {"valid", "kind", "faults": [{"path", "message", "expected",
+"actual"}]}, or {"error": {"message", …}} if the document could not be read. A key
+is sent only to the origin of the URL, and to hosts of --trust, not to subdomains
+unless --trust names them (*.example.com).
+
+Exit status: 0 valid, 1 not valid, or wrong usage (then standard output is empty), 5
+the document could not be read, or the result not be written, 130 interrupted.`,
+		Example: `  caddy skill-bridge validate descriptor.json
+  caddy skill-bridge validate --json https://skills.example.com/.well-known/skill-sharing
+  caddy skill-bridge validate https://skills.example.com
+  generate-index | caddy skill-bridge validate --index -`,
+		Args: arguments(1, 1),
+		RunE: exits(func(cmd *cobra.Command, screen *cli.Screen, args []string) (int, error) {
+			kind := cli.Kind("")
+			switch {
+			case index && descriptor:
+				return 0, errors.New("--index and --descriptor exclude each other")
+			case index:
+				kind = cli.Index
+			case descriptor:
+				kind = cli.Descriptor
+			}
+			ctx, stop := interruptible(cmd.Context())
+			defer stop()
+			if !strings.Contains(args[0], "://") {
+				return screen.ValidateFile(ctx, args[0], kind), nil
+			}
+			if kind == "" && isOrigin(args[0]) {
+				kind = cli.Index
+			}
+			start := time.Now()
+			response, err := r.fetch(ctx, args[0])
+			failure, isFailure := errors.AsType[*run.Failure](err)
+			switch {
+			case ctx.Err() != nil:
+				return screen.Interrupted(), nil
+			case isFailure:
+				p := r.provider(cmd, screen, args[0])
+				p.Private = true
+				return p.Unreadable(failure, time.Since(start)), nil
+			case err != nil:
+				return 0, err
+			}
+			return screen.Validate(response.Body, kind, response.Header), nil
+		}),
+	}
+	r.addFlags(cmd, false)
+	addJSON(cmd, "Write JSON")
+	cmd.Flags().BoolVar(&index, "index", false, "Validate it as an index, whatever its members")
+	cmd.Flags().BoolVar(&descriptor, "descriptor", false, "Validate it as a descriptor, whatever its members")
+	return cmd
+}
+
+// isOrigin reports whether a URL has no path, and so stands for the index there.
+func isOrigin(from string) bool {
+	u, err := url.Parse(from)
+	return err == nil && u.Host != "" && (u.Path == "" || u.Path == "/")
+}
+
+// fetch reads a document as the bridge does.
+func (r *reach) fetch(ctx context.Context, from string) (*cache.Response, error) {
+	plain := handlerConfig{AllowHTTP: true, Skills: []skillConfig{{"document", from}}}
+	if err := plain.check(); err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(from)
+	if err != nil {
+		return nil, err
+	}
+	if isOrigin(from) {
+		u.Path = document.WellKnownPath
+	}
+	r.private = r.keyEnv != "" // a key can only be for reading the document
+	h, err := r.handler((&url.URL{Scheme: u.Scheme, Host: u.Host}).String())
+	if err != nil {
+		return nil, err
+	}
+	config, release, err := r.load(h)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	s := &config.Sources[0]
+	audience, err := credential.NewAllowedHosts(s.URL, s.Trust)
+	if err != nil {
+		return nil, err
+	}
+	client := &discovery.Reader{Sender: exchange.Sender{
+		Source: s.Namespace, Origin: s.URL, AllowedHosts: audience, DiscoveryCredentials: s.DiscoveryCredentials, Transport: s.Transport,
+		MaxResponseSize: config.MaxResponseSize, Limits: config.Limits, AllowHTTP: config.AllowHTTP, Observer: config.Observer,
+	}}
+	response, failure := client.Read(ctx, u)
+	if failure != nil {
+		return nil, failure
+	}
+	return response, nil
+}

@@ -1,0 +1,142 @@
+package hostile
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// A Certificate is what a provider has to show.
+type Certificate int
+
+// The kinds of certificates. They are for 127.0.0.1, ::1, localhost and the names
+// directly below example.com and example.test, except where they are wrong.
+const (
+	Valid            Certificate = iota // of the CA
+	Expired                             // of the CA, an hour ago
+	WrongHost                           // of the CA, for another host
+	SelfSigned                          // of no authority
+	TLS11                               // valid, over TLS 1.1 only
+	StalledHandshake                    // the client's first message is never answered
+)
+
+// A CA is a certificate authority of a test's own.
+type CA struct {
+	tb   testing.TB
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	file string
+}
+
+// NewCA makes a certificate authority that nothing trusts yet.
+func NewCA(tb testing.TB) *CA {
+	tb.Helper()
+	ca := &CA{tb: tb, file: filepath.Join(tb.TempDir(), "ca.pem")}
+	template := ca.template("Test CA")
+	template.IsCA, template.BasicConstraintsValid = true, true
+	template.KeyUsage = x509.KeyUsageCertSign
+	var raw []byte
+	raw, ca.key = ca.sign(template, nil)
+	var err error
+	if ca.cert, err = x509.ParseCertificate(raw); err != nil {
+		tb.Fatal(err)
+	}
+	if err := os.WriteFile(ca.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	return ca
+}
+
+// File is the CA's certificate in PEM, for tls_trust_pool.
+func (ca *CA) File() string { return ca.file }
+
+// Transport is what a skill_bridge needs to trust the CA.
+func (ca *CA) Transport() string {
+	return "transport http {\n\ttls_trust_pool file " + ca.file + "\n}"
+}
+
+// ClientCertificate makes a client certificate of the CA for a name, and returns the
+// files that it and its key are in.
+func (ca *CA) ClientCertificate(name string) (certificate, key string) {
+	ca.tb.Helper()
+	template := ca.template(name)
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	raw, private := ca.sign(template, ca.cert)
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		ca.tb.Fatal(err)
+	}
+	folder := ca.tb.TempDir()
+	for file, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: raw}, "key.pem": {Type: "PRIVATE KEY", Bytes: der}} {
+		if err := os.WriteFile(filepath.Join(folder, file), pem.EncodeToMemory(block), 0o600); err != nil {
+			ca.tb.Fatal(err)
+		}
+	}
+	return filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
+}
+
+func (ca *CA) template(name string) *x509.Certificate {
+	ca.tb.Helper()
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 64))
+	if err != nil {
+		ca.tb.Fatal(err)
+	}
+	return &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+}
+
+// sign signs a certificate for a new key: with that key if there is no parent.
+func (ca *CA) sign(template, parent *x509.Certificate) ([]byte, *ecdsa.PrivateKey) {
+	ca.tb.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		ca.tb.Fatal(err)
+	}
+	signer := ca.key
+	if parent == nil {
+		parent, signer = template, key
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	if err != nil {
+		ca.tb.Fatal(err)
+	}
+	return raw, key
+}
+
+func (ca *CA) serverConfig(kind Certificate) *tls.Config {
+	ca.tb.Helper()
+	template := ca.template("Test")
+	template.DNSNames = []string{"localhost", "example.com", "*.example.com", "example.test", "*.example.test"}
+	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+	parent := ca.cert
+	switch kind {
+	case Expired:
+		template.NotAfter = time.Now().Add(-time.Hour)
+	case WrongHost:
+		template.DNSNames, template.IPAddresses = []string{"other.example.org"}, nil
+	case SelfSigned:
+		parent = nil
+	}
+	raw, key := ca.sign(template, parent)
+	config := &tls.Config{
+		Certificates: []tls.Certificate{{Certificate: [][]byte{raw}, PrivateKey: key}},
+		ClientAuth:   tls.RequestClientCert, // which need not have one
+	}
+	if kind == TLS11 {
+		config.MinVersion, config.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
+	}
+	return config
+}

@@ -1,0 +1,75 @@
+package hostile
+
+import (
+	"strings"
+	"time"
+)
+
+// Hang never answers.
+func Hang() Action { return (*Exchange).hang }
+
+// A Tick waits until the next byte is due, and reports whether there is to be one.
+type Tick func(gone <-chan struct{}) bool
+
+// Every is a tick after each interval.
+func Every(interval time.Duration) Tick {
+	return func(gone <-chan struct{}) bool {
+		select {
+		case <-gone:
+			return false
+		default:
+		}
+		timer := time.NewTimer(interval)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return true
+		case <-gone:
+			return false
+		}
+	}
+}
+
+// Each is a tick for each value received, until the channel is closed.
+func Each(ticks <-chan struct{}) Tick {
+	return func(gone <-chan struct{}) bool {
+		select {
+		case _, more := <-ticks:
+			return more
+		case <-gone:
+			return false
+		}
+	}
+}
+
+// DripBody sends the headers of an answer at once and its body byte by byte. The
+// connection is cut when the ticks end before.
+func DripBody(tick Tick, status int, body string) Action {
+	return func(x *Exchange) {
+		head, rest, _ := strings.Cut(Wire(status, body), "\r\n\r\n")
+		x.take()
+		x.provider.answered(x.Request, status)
+		x.write(head + "\r\n\r\n")
+		x.drip(tick, rest)
+	}
+}
+
+// DripHeaders sends an answer byte by byte from its first one.
+func DripHeaders(tick Tick, status int, body string) Action {
+	return func(x *Exchange) {
+		x.take()
+		x.provider.answered(x.Request, status)
+		x.drip(tick, Wire(status, body))
+	}
+}
+
+func (x *Exchange) drip(tick Tick, text string) {
+	x.provider.hanging.Add(1)
+	defer x.provider.hanging.Add(-1)
+	for i := range len(text) {
+		if !tick(x.Gone()) {
+			return
+		}
+		x.write(text[i : i+1])
+	}
+}

@@ -1,0 +1,330 @@
+package testbed
+
+import (
+	"bytes"
+	"encoding/json" // for Caddy's own types
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"runtime/pprof"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/modules/caddypki"
+	"github.com/caddyserver/caddy/v2/modules/caddytls"
+	_ "github.com/caddyserver/caddy/v2/modules/standard" // so that every Caddyfile can be used
+)
+
+const loopback = "127.0.0.1"
+
+// object is a JSON object.
+type object = map[string]any
+
+// Bridge is a Caddyfile with a bridge at /rpc of {$PORT} that may call providers
+// on loopback addresses without TLS, and has these further lines. They are not
+// added to lines of the same names: a test that wants other networks uses [Site].
+func Bridge(lines ...string) string {
+	return Site("skill_bridge /rpc {\n\tallow_http\n\tallow_networks 127.0.0.0/8\n" + indent("\t", lines) + "}")
+}
+
+// Site is a Caddyfile with a site at {$PORT} that has these lines.
+func Site(lines ...string) string {
+	return "http://" + loopback + ":{$PORT} {\n" + indent("\t", lines) + "}\n"
+}
+
+// Password is that of all [Accounts].
+const Password = "hiccup"
+
+// Accounts is a basic_auth directive for users who all have the same [Password].
+func Accounts(users ...string) string {
+	var b strings.Builder
+	for _, user := range users {
+		b.WriteString("\t" + user + " $2a$04$axJcE8AhbmOn7iuRNBNOW.yKt5YO/Mmcb0k0IidkZO/9iUcT7oy1G\n") // quick to check
+	}
+	return "basic_auth {\n" + b.String() + "}"
+}
+
+func indent(by string, lines []string) string {
+	var b strings.Builder
+	for _, line := range lines {
+		for part := range strings.Lines(line) {
+			b.WriteString(by + strings.TrimRight(part, "\n") + "\n")
+		}
+	}
+	return b.String()
+}
+
+// ports are the free ports of the words of a Caddyfile.
+type ports map[string]string
+
+var portWord = regexp.MustCompile(`\{\$(PORT\w*|ADMIN)\}`)
+
+// fill replaces the words that stand for free ports.
+func (p ports) fill(tb testing.TB, text string) string {
+	tb.Helper()
+	return portWord.ReplaceAllStringFunc(text, func(word string) string {
+		name := portWord.FindStringSubmatch(word)[1]
+		if p[name] == "" {
+			p[name] = FreePort(tb)
+		}
+		return p[name]
+	})
+}
+
+// FreePort is a port of 127.0.0.1 on which nothing listened a moment ago.
+func FreePort(tb testing.TB) string {
+	tb.Helper()
+	listener, err := net.Listen("tcp", loopback+":0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer listener.Close()
+	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+}
+
+// server is what the ways to run Caddy have in common.
+type server struct {
+	*Client      // of http://127.0.0.1:{$PORT}/rpc
+	Log     *Log // all that it logged
+	tb      testing.TB
+	ports   ports
+}
+
+// Port is the one that a word of the Caddyfile stands for.
+func (s *server) Port(word string) string { return s.ports[word] }
+
+// Admin is the URL of the admin API. In this process the Caddyfile has to have it: see
+// [AdminAPI].
+func (s *server) Admin() string { return "http://" + net.JoinHostPort(loopback, s.Port("ADMIN")) }
+
+// InProgress is how many calls the bridges have not answered yet, by the admin API.
+func (s *server) InProgress() int {
+	s.tb.Helper()
+	var calls struct {
+		Total int `json:"total"`
+	}
+	a := s.With(Fresh()).Send(http.MethodGet, s.Admin()+"/skill_bridge/runs", "")
+	if err := json.Unmarshal(a.Body, &calls); err != nil {
+		s.tb.Fatalf("the admin API: %v: %v", err, a)
+	}
+	return calls.Total
+}
+
+// A Caddy runs in this process, of which there can be one at a time.
+type Caddy struct {
+	server
+	key     string
+	storage string
+	stop    func()
+}
+
+var (
+	running atomic.Bool // a Caddy is
+	keys    atomic.Int64
+)
+
+// StartCaddy runs a Caddyfile until the test ends. Its admin API is off unless the
+// Caddyfile has an admin option; it logs everything, in JSON; it stores things in
+// a temporary folder, and the certificate authorities that it makes for itself
+// stay out of what this machine trusts.
+func StartCaddy(tb testing.TB, caddyfile string) *Caddy {
+	tb.Helper()
+	if !running.CompareAndSwap(false, true) {
+		tb.Fatal("there is a Caddy in this process already")
+	}
+	c := &Caddy{server: server{Log: newLog(tb), tb: tb, ports: ports{}}, key: strconv.FormatInt(keys.Add(1), 10), storage: tempDir(tb)}
+	logs.Store(c.key, c.Log)
+	c.stop = sync.OnceFunc(func() {
+		// Stopping leaves the admin API alone; only another configuration ends it.
+		if err := caddy.Load([]byte(nothing), true); err != nil {
+			tb.Errorf("stopping the admin API: %v", err)
+		}
+		if err := caddy.Stop(); err != nil {
+			tb.Errorf("stopping Caddy: %v", err)
+		}
+		logs.Delete(c.key)
+		running.Store(false)
+	})
+	tb.Cleanup(c.stop)
+	err := c.Reload(caddyfile)
+	for attempt := 0; attempt < 3 && err != nil && strings.Contains(err.Error(), "address already in use"); attempt++ {
+		clear(c.ports) // someone else was faster
+		err = c.Reload(caddyfile)
+	}
+	if err != nil {
+		tb.Fatalf("starting Caddy: %v\n%s", err, caddyfile)
+	}
+	c.Client = NewClient(tb, "http://"+loopback+":"+c.Port("PORT")+"/rpc")
+	return c
+}
+
+// tempDir is a temporary folder in which a stopped Caddy may still be writing when
+// the test ends.
+func tempDir(tb testing.TB) string {
+	tb.Helper()
+	folder, err := os.MkdirTemp("", "testbed")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		Eventually(tb, 20*time.Second, func() bool {
+			return !obtaining() && os.RemoveAll(folder) == nil
+		}, "a temporary folder can be removed")
+	})
+	return folder
+}
+
+// obtaining reports whether a certificate is being made, which Caddy does not stop.
+func obtaining() bool {
+	var b bytes.Buffer
+	_ = pprof.Lookup("goroutine").WriteTo(&b, 1) // to memory
+	return strings.Contains(b.String(), "certmagic.(*jobManager).worker")
+}
+
+// nothing is a configuration that does nothing, and does not say so.
+const nothing = `{"admin":{"disabled":true,"config":{"persist":false}},"logging":{"logs":{"default":{"writer":{"output":"discard"}}}}}`
+
+// AdminAPI is the part of a Caddyfile, at its beginning, that makes Caddy's admin API
+// available, with metrics.
+const AdminAPI = "{\n\tadmin " + loopback + ":{$ADMIN}\n\tmetrics\n}\n"
+
+// Stop stops Caddy before the test ends.
+func (c *Caddy) Stop() { c.stop() }
+
+// Reload runs another Caddyfile, in which the words stand for the same ports, and
+// waits until the old one listens no more. On an error the old one goes on.
+func (c *Caddy) Reload(caddyfile string) error {
+	c.tb.Helper()
+	text := c.ports.fill(c.tb, caddyfile)
+	adapted, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})
+	if err != nil {
+		return err
+	}
+	for _, w := range warnings {
+		if !strings.Contains(w.Message, "not formatted") {
+			c.tb.Logf("adapting: %s", w)
+		}
+	}
+	config, err := c.settle(adapted)
+	if err != nil {
+		return err
+	}
+	if err := caddy.Load(config, true); err != nil {
+		return err
+	}
+	c.ports.settle(c.tb)
+	return nil
+}
+
+// settle waits until only one configuration listens on each port. While the last
+// one's listener closes, the kernel still gives it connections, which it loses
+// with any handler (they share the port with SO_REUSEPORT).
+func (p ports) settle(tb testing.TB) {
+	tb.Helper()
+	if !hasProc {
+		return
+	}
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		settled := true
+		for _, port := range p {
+			settled = settled && listeners(tb, port) <= 1
+		}
+		if settled {
+			return
+		}
+	}
+	tb.Log("an old configuration still listens after its reload")
+}
+
+// settle adds to a configuration what keeps it within the test.
+func (c *Caddy) settle(adapted []byte) ([]byte, error) {
+	config := new(caddy.Config)
+	if err := json.Unmarshal(adapted, config); err != nil {
+		return nil, err
+	}
+	if config.Admin == nil {
+		config.Admin = &caddy.AdminConfig{Disabled: true}
+	}
+	config.Admin.Config = &caddy.ConfigSettings{Persist: new(false)}
+	if config.StorageRaw == nil {
+		config.StorageRaw = caddyconfig.JSON(object{"module": "file_system", "root": c.storage}, nil)
+	}
+	if err := keepOut(config); err != nil {
+		return nil, err
+	}
+	if config.Logging == nil {
+		config.Logging = new(caddy.Logging)
+	}
+	if config.Logging.Logs == nil {
+		config.Logging.Logs = map[string]*caddy.CustomLog{}
+	}
+	if config.Logging.Logs["default"] == nil {
+		config.Logging.Logs["default"] = &caddy.CustomLog{BaseLog: caddy.BaseLog{Level: "DEBUG"}}
+	}
+	if config.Logging.Sink == nil { // what package net/http reports
+		config.Logging.Sink = new(caddy.SinkLog)
+	}
+	logs := []*caddy.BaseLog{&config.Logging.Sink.BaseLog}
+	for _, l := range config.Logging.Logs {
+		logs = append(logs, &l.BaseLog)
+	}
+	for _, l := range logs {
+		if l.WriterRaw == nil {
+			l.WriterRaw = caddyconfig.JSON(object{"output": "testbed", "key": c.key}, nil)
+		}
+		if l.EncoderRaw == nil {
+			l.EncoderRaw = caddyconfig.JSON(object{"format": "json"}, nil)
+		}
+	}
+	return json.Marshal(config)
+}
+
+// keepOut keeps Caddy's apps from what is outside of the test: the TLS app from
+// noting when it cleaned the storage, and, above all, certificate authorities from
+// getting into what this machine trusts.
+func keepOut(config *caddy.Config) error {
+	if config.AppsRaw == nil {
+		return errors.New("the Caddyfile has no site")
+	}
+	if err := distrust(config); err != nil {
+		return err
+	}
+	var app caddytls.TLS
+	if own := config.AppsRaw["tls"]; own != nil {
+		if err := json.Unmarshal(own, &app); err != nil {
+			return err
+		}
+	}
+	app.DisableStorageClean = true
+	config.AppsRaw["tls"] = caddyconfig.JSON(app, nil)
+	return nil
+}
+
+// distrust keeps Caddy from adding its authorities to what this machine trusts.
+func distrust(config *caddy.Config) error {
+	var app caddypki.PKI
+	if own := config.AppsRaw["pki"]; own != nil {
+		if err := json.Unmarshal(own, &app); err != nil {
+			return err
+		}
+	}
+	if app.CAs == nil {
+		app.CAs = map[string]*caddypki.CA{}
+	}
+	if app.CAs[caddypki.DefaultCAID] == nil {
+		app.CAs[caddypki.DefaultCAID] = new(caddypki.CA) // used where no other is named
+	}
+	for _, authority := range app.CAs {
+		authority.InstallTrust = new(false)
+	}
+	config.AppsRaw["pki"] = caddyconfig.JSON(app, nil)
+	return nil
+}

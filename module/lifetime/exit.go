@@ -1,0 +1,177 @@
+package lifetime
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+)
+
+// When Caddy exits, it waits for its HTTP servers for a grace period, and then ends
+// the requests that they still serve. So that no run is lost to its caller, shortly
+// before that the calls in progress are answered with the state of their runs and the
+// ids to find them by. This includes calls of earlier configurations, for which Caddy
+// may no longer wait.
+
+// lastMoment is how long before the end of the grace period calls are answered, but
+// at most half of the period.
+const lastMoment = time.Second
+
+// exit is the one of this process, for all configurations.
+var exit = newExiting()
+
+func init() { caddy.OnExit(func(context.Context) { exit.wait() }) }
+
+// Calls are the calls in progress, which are answered before the process exits.
+func Calls() *translate.Stop { return &exit.calls }
+
+// Ending returns a channel that is closed when there is only time left to write answers.
+func Ending() <-chan struct{} { return exit.ending }
+
+// BeforeExit adds a function to those that are called when the process begins to exit
+// while requests are in progress. It is called by init functions only, and must not block.
+func BeforeExit(prepare func()) { exit.preparations = append(exit.preparations, prepare) }
+
+// BeginRequest counts a request for which the exit of the process waits.
+func BeginRequest() {
+	exit.mu.Lock()
+	exit.requests++
+	exit.mu.Unlock()
+}
+
+// EndRequest ends what BeginRequest began.
+func EndRequest() {
+	exit.mu.Lock()
+	exit.requests--
+	exit.changed.Broadcast()
+	exit.mu.Unlock()
+}
+
+// WatchStop notes when the configuration stops, which is before its servers are
+// stopped. Without it the calls in progress are answered only once Caddy has stopped
+// everything else.
+func WatchStop(ctx caddy.Context) error {
+	app, err := ctx.AppIfConfigured("events")
+	if err != nil { // Caddy's HTTP app has one: without, nothing stops a server
+		return nil //nolint:nilerr // see above
+	}
+	return app.(*caddyevents.App).On("stopping", stopWatcher{ctx})
+}
+
+// stopWatcher is called when a configuration stops.
+type stopWatcher struct{ ctx caddy.Context }
+
+// Handle implements caddyevents.Handler.
+func (w stopWatcher) Handle(context.Context, caddy.Event) error {
+	app, err := w.ctx.AppIfConfigured("http")
+	if err != nil { // then requests are only those of earlier configurations
+		exit.begin(exit.lastGrace())
+		return nil //nolint:nilerr // see above
+	}
+	http := app.(*caddyhttp.App)
+	exit.begin(period{delay: time.Duration(http.ShutdownDelay), grace: time.Duration(http.GracePeriod)})
+	return nil
+}
+
+// exiting answers the calls in progress when the process exits.
+type exiting struct {
+	calls        translate.Stop
+	ending       chan struct{}
+	end          func() // closes ending; once
+	preparations []func()
+
+	mu       sync.Mutex
+	changed  sync.Cond // with mu: requests or over
+	requests int       // in progress
+	over     bool      // requests are no longer waited for
+	grace    period    // of the configuration that stopped last
+	begun    time.Time // when the process began to exit; zero: it has not
+}
+
+func newExiting() *exiting {
+	e := &exiting{ending: make(chan struct{})}
+	e.end = sync.OnceFunc(func() { close(e.ending) })
+	e.changed.L = &e.mu
+	return e
+}
+
+// period is what a configuration grants to requests when it stops.
+type period struct {
+	delay time.Duration // until new ones are refused
+	grace time.Duration // from then on; 0: without end
+}
+
+func (p period) whole() time.Duration { return p.delay + p.grace }
+
+// untilAnswers is when requests in progress are answered with the state of their runs.
+func (p period) untilAnswers() time.Duration { return p.whole() - p.lastMoment() }
+
+// untilEnding is when answers no longer wait for anything, such as Caddy's storage.
+func (p period) untilEnding() time.Duration { return p.whole() - p.lastMoment()/2 }
+
+func (p period) lastMoment() time.Duration { return min(lastMoment, p.grace/2) }
+
+// begin is called when a configuration stops, whether the process exits or not.
+func (e *exiting) begin(p period) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.grace = p
+	if !caddy.Exiting() || !e.begun.IsZero() {
+		return
+	}
+	e.begun = time.Now()
+	if e.requests > 0 {
+		for _, prepare := range e.preparations {
+			prepare()
+		}
+	}
+	if p.grace > 0 {
+		time.AfterFunc(p.untilAnswers(), e.answer)
+		time.AfterFunc(p.untilEnding(), e.end)
+		time.AfterFunc(p.whole(), e.giveUp)
+	}
+}
+
+func (e *exiting) lastGrace() period {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.grace
+}
+
+// answer has all calls in progress answered.
+func (e *exiting) answer() {
+	e.mu.Lock()
+	requests := e.requests
+	e.mu.Unlock()
+	if requests > 0 {
+		caddy.Log().Named("http.handlers.skill_bridge").Warn(
+			"the grace period is ending: requests that are under way are answered now; runs that were accepted go on at their providers",
+			zap.Int("requests", requests))
+	}
+	e.calls.Now()
+}
+
+// giveUp ends the waiting for requests that have not ended although they were answered.
+func (e *exiting) giveUp() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.over = true
+	e.changed.Broadcast()
+}
+
+// wait returns when no request is in progress any more. Caddy has waited for the
+// servers of the last configuration by then; there may be calls of earlier ones.
+func (e *exiting) wait() {
+	e.begin(e.lastGrace()) // unless the last configuration had no admin API and no bridge, it has been called already
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for e.requests > 0 && !e.over {
+		e.changed.Wait()
+	}
+}

@@ -1,0 +1,58 @@
+package lifetime
+
+import (
+	"iter"
+	"sync"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+// Pool keeps values over reloads, each by its key, for as long as someone holds it. A
+// value that implements [caddy.Destructor] is destructed when its last holder releases
+// it.
+type Pool[V any] struct{ values *caddy.UsagePool }
+
+// NewPool returns an empty pool.
+func NewPool[V any]() *Pool[V] { return &Pool[V]{caddy.NewUsagePool()} }
+
+// pooled is how a value is kept.
+type pooled[V any] struct{ value V }
+
+// Destruct implements caddy.Destructor.
+func (p *pooled[V]) Destruct() error {
+	if d, ok := any(p.value).(caddy.Destructor); ok {
+		return d.Destruct()
+	}
+	return nil
+}
+
+// Hold returns the value with a key, which has to be comparable, or makes it if nothing
+// holds one. The caller holds the value until it calls release, of which only the first
+// call counts.
+func (p *Pool[V]) Hold(key any, make func() (V, error)) (value V, release func(), err error) {
+	kept, _, err := p.values.LoadOrNew(key, func() (caddy.Destructor, error) {
+		made, err := make()
+		if err != nil {
+			return nil, err
+		}
+		return &pooled[V]{made}, nil
+	})
+	if err != nil {
+		return value, nil, err
+	}
+	release = sync.OnceFunc(func() { _, _ = p.values.Delete(key) }) // the values report their own errors
+	return kept.(*pooled[V]).value, release, nil
+}
+
+// References returns how many hold the value with a key.
+func (p *Pool[V]) References(key any) int {
+	n, _ := p.values.References(key)
+	return n
+}
+
+// All returns all values, in no particular order.
+func (p *Pool[V]) All() iter.Seq[V] {
+	return func(yield func(V) bool) {
+		p.values.Range(func(_, kept any) bool { return yield(kept.(*pooled[V]).value) })
+	}
+}

@@ -1,0 +1,414 @@
+package network
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json" // Caddy's types are made for encoding/json
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+)
+
+const (
+	TransportName   = "http"
+	TransportModule = "http.reverse_proxy.transport." + TransportName
+)
+
+// ErrTransport is why there is only one kind of transport.
+var ErrTransport = errors.New("only http is possible: only there can it be seen to that no forbidden address is called")
+
+// Transport carries requests to providers: Caddy's own, but it reaches only what
+// its guard allows, and no proxy that the operator did not write.
+type Transport struct {
+	*http.Transport
+	// unidentified carries the requests whose host must not be shown the client
+	// certificate, on connections of its own; nil: there is no certificate.
+	unidentified *Transport
+	guard        *guard
+	proxied      bool
+	// http2 tells of which schemes a request may be sent by HTTP/2.
+	http2    map[string]bool
+	overhead int64 // of a connection of HTTP/2, for each call
+	// anew is like the transport, but uses no connection twice.
+	anew func() *http.Transport
+}
+
+// ParseTransport reads and checks the configuration of a transport, and fills in
+// what the operator did not write. Caddy's own defaults are made for upstreams
+// that one knows.
+func ParseTransport(raw json.RawMessage) (*reverseproxy.HTTPTransport, error) {
+	config := new(reverseproxy.HTTPTransport)
+	if len(raw) > 0 {
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &members); err != nil {
+			return nil, fmt.Errorf("transport is not a JSON object: %w", err)
+		}
+		var protocol string
+		if err := json.Unmarshal(members["protocol"], &protocol); err != nil || protocol != TransportName {
+			return nil, fmt.Errorf("transport %q: %w", protocol, ErrTransport)
+		}
+		delete(members, "protocol")
+		rest, err := json.Marshal(members)
+		if err != nil {
+			return nil, err
+		}
+		if err := caddy.StrictUnmarshalJSON(rest, config); err != nil {
+			return nil, fmt.Errorf("transport: %w", err)
+		}
+	}
+	if err := checkGuardable(config); err != nil {
+		return nil, err
+	}
+	if config.TLS == nil {
+		config.TLS = new(reverseproxy.TLSConfig)
+	}
+	if config.KeepAlive == nil {
+		config.KeepAlive = new(reverseproxy.KeepAlive)
+	}
+	setDefault(&config.DialTimeout, caddy.Duration(5*time.Second))
+	setDefault(&config.TLS.HandshakeTimeout, caddy.Duration(5*time.Second))
+	setDefault(&config.ExpectContinueTimeout, caddy.Duration(time.Second))
+	setDefault(&config.MaxResponseHeaderSize, 64<<10)
+	setDefault(&config.KeepAlive.IdleConnTimeout, caddy.Duration(90*time.Second))
+	setDefault(&config.KeepAlive.MaxIdleConnsPerHost, 512)
+	return config, nil
+}
+
+func setDefault[T comparable](value *T, standard T) {
+	var unset T
+	if *value == unset {
+		*value = standard
+	}
+}
+
+// checkGuardable refuses what the guard can't work with, above all what makes
+// Caddy's transport dial in other ways than the one that is guarded.
+func checkGuardable(config *reverseproxy.HTTPTransport) error {
+	for name, d := range map[string]caddy.Duration{
+		"dial_timeout": config.DialTimeout, "response_header_timeout": config.ResponseHeaderTimeout,
+		"expect_continue_timeout": config.ExpectContinueTimeout, "read_timeout": config.ReadTimeout, "write_timeout": config.WriteTimeout,
+	} {
+		if d < 0 {
+			return fmt.Errorf("transport: %s %s is negative", name, time.Duration(d))
+		}
+	}
+	switch {
+	case config.MaxResponseHeaderSize < 0:
+		return fmt.Errorf("transport: max_response_header_size %d is negative", config.MaxResponseHeaderSize)
+	case config.TLS != nil && config.TLS.HandshakeTimeout < 0:
+		return fmt.Errorf("transport: handshake_timeout %s is negative", time.Duration(config.TLS.HandshakeTimeout))
+	case slices.Contains(config.Versions, "3"):
+		return errors.New("transport with HTTP/3 (versions 3) is not possible: its connections can't be guarded")
+	case config.ProxyProtocol != "":
+		return errors.New("transport with proxy_protocol is not possible: there is no client's address to send, and its TLS connections can't be guarded")
+	case config.TLS != nil && strings.Contains(config.TLS.ServerName, "{"):
+		return fmt.Errorf("transport with a placeholder in tls_server_name (%q) is not possible: its connections can't be guarded", config.TLS.ServerName)
+	}
+	_, err := nameServers(config.Resolver)
+	return err
+}
+
+// nameServers returns the addresses of a resolver, or none if there is no resolver.
+func nameServers(resolver *reverseproxy.UpstreamResolver) ([]caddy.NetworkAddress, error) {
+	if resolver == nil {
+		return nil, nil
+	}
+	if len(resolver.Addresses) == 0 {
+		return nil, errors.New("transport: resolver has no addresses")
+	}
+	servers := make([]caddy.NetworkAddress, len(resolver.Addresses))
+	for i, text := range resolver.Addresses {
+		server, err := caddy.ParseNetworkAddressWithDefaults(text, "udp", 53)
+		if err != nil {
+			return nil, fmt.Errorf("transport: resolver %q: %w", text, err)
+		}
+		if server.PortRangeSize() != 1 {
+			return nil, fmt.Errorf("transport: resolver %q: an address with one port is needed", text)
+		}
+		servers[i] = server
+	}
+	return servers, nil
+}
+
+// NewTransport provisions Caddy's transport and puts the guard into it.
+func NewTransport(ctx caddy.Context, raw json.RawMessage, allowed *Rules, overhead int64) (*Transport, error) {
+	config, err := ParseTransport(raw)
+	if err != nil {
+		return nil, err
+	}
+	t, err := provisionTransport(ctx, config, allowed, overhead)
+	if err != nil {
+		return nil, err
+	}
+	if config.TLS.InsecureSkipVerify {
+		ctx.Logger().Warn("certificates of providers are not verified: secrets may go to anyone on the way")
+	}
+	if config.TLS.ClientCertificateFile == "" && config.TLS.ClientCertificateAutomate == "" {
+		return t, nil
+	}
+	without := *config.TLS
+	without.ClientCertificateFile, without.ClientCertificateKeyFile, without.ClientCertificateAutomate = "", "", ""
+	config.TLS = &without
+	if t.unidentified, err = provisionTransport(ctx, config, allowed, overhead); err != nil {
+		return nil, err
+	}
+	t.unidentified.reportWithheld(allowed)
+	return t, nil
+}
+
+// reportWithheld has a transport without a certificate tell the operator of the hosts
+// that ask for one.
+func (t *Transport) reportWithheld(r *Rules) {
+	if t.TLSClientConfig == nil {
+		t.TLSClientConfig = new(tls.Config)
+	}
+	t.TLSClientConfig.GetClientCertificate = func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		if u, ok := asked.Context().Value(targetKey{}).(*url.URL); ok && r.Notice != nil {
+			r.Notice(asked.Context(), exchange.CertificateWithheld(asked.Context(), u))
+		}
+		return new(tls.Certificate), nil // which is none
+	}
+}
+
+// targetKey is the context key of the URL of a request without a certificate.
+type targetKey struct{}
+
+// CloseIdleConnections closes those of both kinds.
+func (t *Transport) CloseIdleConnections() {
+	t.Transport.CloseIdleConnections()
+	if t.unidentified != nil {
+		t.unidentified.CloseIdleConnections()
+	}
+}
+
+func provisionTransport(ctx caddy.Context, config *reverseproxy.HTTPTransport, allowed *Rules, overhead int64) (*Transport, error) {
+	lookup, err := newLookup(config)
+	if err != nil {
+		return nil, err
+	}
+	proxied := len(config.NetworkProxyRaw) > 0 || config.ForwardProxyURL != ""
+	filled, err := json.Marshal(config)
+	if err != nil {
+		return nil, err
+	}
+	module, err := ctx.LoadModuleByID(TransportModule, filled)
+	if err != nil {
+		return nil, fmt.Errorf("transport: %w", err)
+	}
+	inner := module.(*reverseproxy.HTTPTransport).Transport
+	t := &Transport{
+		Transport: inner,
+		guard: &guard{
+			Rules:   allowed,
+			lookup:  lookup,
+			next:    inner.DialContext,
+			timeout: time.Duration(config.DialTimeout),
+		},
+		proxied:  proxied,
+		http2:    schemesOfHTTP2(config.Versions),
+		overhead: overhead,
+	}
+	if t.http2["https"] {
+		inner.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: receiveWindow(overhead)}
+	}
+	if proxied {
+		inner.Proxy = rememberProxy(inner.Proxy)
+	} else {
+		inner.Proxy = nil // the environment's would hide the target from the guard
+	}
+	inner.Proxy = limitRepeats(inner.Proxy)
+	inner.DialContext = t.dial
+	t.anew = sync.OnceValue(func() *http.Transport { return withoutReuse(inner) })
+	return t, nil
+}
+
+// schemesOfHTTP2 says by the versions of HTTP that a transport may use, of which none
+// means 1.1 and 2, of which schemes requests may be sent by HTTP/2.
+func schemesOfHTTP2(versions []string) map[string]bool {
+	withoutTLS := slices.Contains(versions, "h2c")
+	return map[string]bool{"https": withoutTLS || len(versions) == 0 || slices.Contains(versions, "2"), "http": withoutTLS}
+}
+
+// switchError is the error of an answer 101 (Switching Protocols). With it
+// net/http gives away the connection, from which no deadline and no cancelling
+// would end a read any more; and the bridge asks for no other protocol.
+type switchError struct{}
+
+func (switchError) Error() string {
+	return "the answer is HTTP 101 (Switching Protocols), which was not asked for"
+}
+
+// Malformed says what was wrong with what came.
+func (e switchError) Malformed() string { return e.Error() }
+
+// StatusCode returns the status of the answer.
+func (switchError) StatusCode() int { return http.StatusSwitchingProtocols }
+
+// RoundTrip implements http.RoundTripper. Every request to a provider passes here.
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if t.unidentified != nil && !exchange.MayIdentify(r) {
+		return t.unidentified.RoundTrip(r.WithContext(context.WithValue(r.Context(), targetKey{}, r.URL)))
+	}
+	if t.DisableCompression { // by the operator; the client asks for it by itself
+		r = withoutCompression(r)
+	}
+	response, err := t.roundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode == http.StatusSwitchingProtocols {
+		_ = response.Body.Close() // closes the connection, about which nothing else is known
+		return nil, switchError{}
+	}
+	return response, nil
+}
+
+// withoutCompression returns a request that asks for no compressed answer.
+func withoutCompression(r *http.Request) *http.Request {
+	plain := *r
+	plain.Header = r.Header.Clone()
+	plain.Header.Del("Accept-Encoding")
+	return &plain
+}
+
+// roundTrip sends a request. A target that is to be reached through a proxy is
+// judged here, since only the proxy's address is dialed.
+func (t *Transport) roundTrip(r *http.Request) (*http.Response, error) {
+	if !t.proxied {
+		return t.send(r)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), t.guard.timeout)
+	_, err := t.guard.judge(ctx, hostport(r.URL))
+	cancel()
+	if err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close() // http.RoundTripper asks for it; err says more
+		}
+		return nil, err
+	}
+	r = r.WithContext(context.WithValue(r.Context(), proxyKey{}, new(atomic.Pointer[string])))
+	r.Host = r.URL.Host // what a proxy of plain HTTP is asked for
+	return t.send(r)
+}
+
+// send sends a request. What net/http would do by itself is bounded.
+func (t *Transport) send(r *http.Request) (*http.Response, error) {
+	return newTrip(r, t.http2[r.URL.Scheme]).send(t.Transport, t.anew)
+}
+
+// withoutReuse returns a transport like one that makes a connection for each request, to be
+// sent by HTTP/1.1.
+func withoutReuse(like *http.Transport) *http.Transport {
+	anew := like.Clone()
+	anew.DisableKeepAlives = true
+	anew.Protocols = new(http.Protocols)
+	anew.Protocols.SetHTTP1(true)
+	anew.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
+	if anew.TLSClientConfig != nil {
+		anew.TLSClientConfig.NextProtos = []string{"http/1.1"}
+	}
+	return anew
+}
+
+// Judge tells what is certain of a URL before anything is sent: nil, or an error
+// with a method Refused() string if the guard will refuse to connect because of
+// the port, of the host's spelling, or of an address written in place of a name.
+// It neither connects nor looks up names, which are judged when they are dialed.
+func (t *Transport) Judge(_ context.Context, source string, u *url.URL) error {
+	return t.guard.judgeURL(source, u)
+}
+
+// HasCertificate reports whether the transport has a client certificate.
+func (t *Transport) HasCertificate() bool { return t.unidentified != nil }
+
+func (t *Transport) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := t.dialGuarded(ctx, network, address)
+	if trip, ok := ctx.Value(tripKey{}).(*trip); ok && err == nil && trip.cancel != nil {
+		conn = newMeter(conn, t.overhead)
+	}
+	return conn, err
+}
+
+func (t *Transport) dialGuarded(ctx context.Context, network, address string) (net.Conn, error) {
+	// The operator's own proxy may be anywhere.
+	if proxy, ok := ctx.Value(proxyKey{}).(*atomic.Pointer[string]); ok {
+		if own := proxy.Load(); own != nil && *own == address {
+			return t.guard.next(ctx, network, address)
+		}
+	}
+	return t.guard.dial(ctx, network, address)
+}
+
+// proxyKey is the context key of the address of the proxy that a request uses.
+type proxyKey struct{}
+
+// rememberProxy wraps Caddy's choice of a proxy, so that the proxy's address is
+// known when it is dialed.
+func rememberProxy(choose func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
+	return func(r *http.Request) (*url.URL, error) {
+		// Caddy notes the proxy in the variables of the request being served, which
+		// are not made for the many requests of a batch at a time.
+		proxy, err := choose(r.WithContext(context.WithValue(r.Context(), caddyhttp.VarsCtxKey, nil)))
+		if err != nil || proxy == nil {
+			return proxy, err
+		}
+		if own, ok := r.Context().Value(proxyKey{}).(*atomic.Pointer[string]); ok {
+			own.Store(new(hostport(proxy)))
+		}
+		return proxy, nil
+	}
+}
+
+// defaultPorts are those of the schemes of targets and proxies.
+var defaultPorts = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}
+
+// hostport returns the address that net/http dials for a URL.
+func hostport(u *url.URL) string { return net.JoinHostPort(u.Hostname(), portOf(u)) }
+
+func portOf(u *url.URL) string {
+	if port := u.Port(); port != "" {
+		return port
+	}
+	return defaultPorts[u.Scheme]
+}
+
+// newLookup resolves names as Caddy's transport would.
+func newLookup(config *reverseproxy.HTTPTransport) (func(context.Context, string) ([]netip.Addr, error), error) {
+	servers, err := nameServers(config.Resolver)
+	if err != nil {
+		return nil, err
+	}
+	resolver := net.DefaultResolver
+	if len(servers) > 0 {
+		dialer := &net.Dialer{Timeout: time.Duration(config.DialTimeout)}
+		resolver = &net.Resolver{
+			PreferGo: true,
+			Dial: func(ctx context.Context, asked, _ string) (net.Conn, error) {
+				server := servers[rand.IntN(len(servers))] //nolint:gosec // spreads load, as Caddy does
+				network := server.Network
+				if asked == "tcp" { // for an answer that does not fit into a datagram
+					network = strings.Replace(network, "udp", "tcp", 1)
+				}
+				return dialer.DialContext(ctx, network, server.JoinHostPort(0))
+			},
+		}
+	}
+	return func(ctx context.Context, host string) ([]netip.Addr, error) {
+		return resolver.LookupNetIP(ctx, "ip", host)
+	}, nil
+}

@@ -1,0 +1,132 @@
+package observe
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
+)
+
+// Request is the context of a request. It collects what the line of the request in
+// Caddy's access log says of the calls in it.
+type Request struct {
+	skillsprotocol.CallerContext
+	calls servedCalls
+	to    answerWriter
+}
+
+// NewRequest returns the context of a request, whose answer is written to w.
+func NewRequest(w http.ResponseWriter, r *http.Request, caller skillsprotocol.Caller) *Request {
+	return &Request{
+		CallerContext: skillsprotocol.CallerContext{Context: r.Context(), Caller: caller},
+		to:            answerWriter{w, r.Context()},
+	}
+}
+
+// Writer is where the answer is to be written.
+func (c *Request) Writer() http.ResponseWriter { return &c.to }
+
+// answerWriter writes an answer. Where the client does not read it any more, the access
+// log shows that instead of a status that no client has seen.
+type answerWriter struct {
+	http.ResponseWriter
+	client context.Context //nolint:containedctx // of the request, which ends when the client goes
+}
+
+// statusClientGone is what Caddy's reverse_proxy shows then, too.
+const statusClientGone = 499
+
+// WriteHeader implements http.ResponseWriter.
+func (w *answerWriter) WriteHeader(status int) {
+	if w.client.Err() != nil {
+		status = statusClientGone
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *answerWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+type servedCallsKey struct{}
+
+// Value implements context.Context.
+func (c *Request) Value(key any) any {
+	if _, ok := key.(servedCallsKey); ok {
+		return &c.calls
+	}
+	return c.CallerContext.Value(key)
+}
+
+// servedCalls are the calls that came with one request.
+type servedCalls struct {
+	mu    sync.Mutex // those of a batch end at the same time
+	count int
+	first servedCall
+}
+
+type servedCall struct {
+	method, source, skill, outcome, executionID, traceID string
+}
+
+func (s *servedCalls) add(c *translate.Call, o *run.Run, stats *translate.Statistics) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.count++; s.count > 1 {
+		return
+	}
+	s.first = servedCall{method: c.Method, source: stats.Source, skill: o.SkillID, outcome: outcomeOf(o, stats), traceID: c.TraceID}
+	if o.State != 0 {
+		s.first.executionID = o.ExecutionID
+	}
+}
+
+// Log adds what is known to the access log.
+func (c *Request) Log(r *http.Request) {
+	extra, ok := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
+	if !ok || !logsAccess(r) {
+		return
+	}
+	for _, f := range c.calls.fields("skill_bridge_") {
+		extra.Add(f)
+	}
+}
+
+// fields are what is known, with names that start so: of a batch, the call that ended
+// first and how many there were.
+func (s *servedCalls) fields(prefix string) []zap.Field {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.count == 0 {
+		return nil
+	}
+	fields := make([]zap.Field, 0, 7)
+	for _, f := range []struct{ name, value string }{
+		{"method", s.first.method},
+		{"source", s.first.source},
+		{"skill", safetext.Field(s.first.skill, MaxLogged)},
+		{"outcome", s.first.outcome},
+		{"execution_id", safetext.Field(s.first.executionID, MaxLogged)},
+		{"trace_id", s.first.traceID},
+	} {
+		if f.value != "" {
+			fields = append(fields, zap.String(prefix+f.name, f.value))
+		}
+	}
+	if s.count > 1 {
+		fields = append(fields, zap.Int(prefix+"calls", s.count))
+	}
+	return fields
+}
+
+// logsAccess reports whether there is an access log.
+func logsAccess(r *http.Request) bool {
+	server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	return ok && server.Logs != nil
+}

@@ -1,0 +1,74 @@
+package observe
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+)
+
+// loggedError is what the log says of a failure: its message, or what the
+// provider answered, in words of the bridge. Where the agent's own arguments are at
+// fault, the name of the param says enough.
+func loggedError(f *run.Failure) string {
+	switch {
+	case !quotesArguments(f):
+		return safetext.Field(f.Message, MaxLoggedError)
+	case f.Kind == run.RunFailed, f.By == run.Provider:
+		return answered(f)
+	}
+	return ""
+}
+
+// answered says what a provider answered, about which skill, and what to do about it. It
+// has nothing of the provider's message, which may repeat arguments or an output.
+func answered(f *run.Failure) string {
+	what := "reported that the run failed"
+	if f.HTTPStatus != 0 {
+		status := strings.TrimSpace(strconv.Itoa(f.HTTPStatus) + " " + http.StatusText(f.HTTPStatus))
+		what = "answered " + askedFor[f.Phase] + "with HTTP " + status
+	}
+	of := ""
+	if f.SkillID != "" {
+		of = " of " + safetext.Field(f.SkillID, MaxLogged)
+	}
+	return fmt.Sprintf("the provider%s %s (%s): %s; its own message is in the agent's answer only", of, what, errorType(f), remedy(f))
+}
+
+// askedFor is what a provider was asked for.
+var askedFor = map[run.Phase]string{
+	run.PhaseDiscovery:  "the request for its index ",
+	run.PhaseDescriptor: "the request for the descriptor ",
+	run.PhaseInvoke:     "the invocation ",
+	run.PhasePoll:       "the request for the status of the run ",
+	run.PhaseResult:     "the request for the output of the run ",
+}
+
+// remedy is what an operator does about what a provider answered.
+func remedy(f *run.Failure) string {
+	remedies := remedies
+	if f.Phase == run.PhaseDiscovery || f.Phase == run.PhaseDescriptor {
+		remedies = documentRemedies
+	}
+	return cmp.Or(remedies[f.Kind], "if it lasts, ask the provider")
+}
+
+var documentRemedies = map[run.Kind]string{
+	run.AuthRequired:     "check the discovery_credentials of this source, or configure some",
+	run.PermissionDenied: "ask the provider to permit its documents to the discovery_credentials of this source, or configure others",
+	run.SkillNotFound:    "there is no such document: check its URL, or ask the provider",
+}
+
+var remedies = map[run.Kind]string{
+	run.InvalidArguments:    "the agent has to change its arguments",
+	run.SkillNotFound:       "if the provider has moved the skill, \"caddy skill-bridge purge\" has its descriptor read anew; else ask the provider",
+	run.AuthRequired:        "check the credentials that are configured for this source, or configure some",
+	run.PermissionDenied:    "ask the provider to permit the skill to the credentials that are configured for this source, or configure others",
+	run.VersionIncompatible: "the provider refuses the request, perhaps as one of another version of the protocol: ask the provider",
+	run.RateLimited:         "if it lasts, lower limits runs <n> [<per provider>], or ask the provider to permit more",
+	run.RunFailed:           "the agent decides whether to try it again",
+}

@@ -1,0 +1,65 @@
+package observe
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+)
+
+// TestRefusalsByProvidersAreExplained: the line of a call that a provider refuses says of
+// which skill, what the provider answered and what to do, and nothing of its message.
+func TestRefusalsByProvidersAreExplained(t *testing.T) {
+	const said = "No weather for the secret city."
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/a"}, hostile.Skill{ID: "acme/b"}, hostile.Skill{ID: "acme/run"}, hostile.Skill{ID: "acme/gone"})
+	c := testbed.StartCaddy(t, testbed.Bridge("circuit_breaker off", "provider "+p.URL()+" {", "namespace acme", "}"))
+	c.Log.MustNotShow("secret city")
+	const last = "; its own message is in the agent's answer only"
+	for _, tc := range []struct {
+		skill  string
+		answer hostile.Action
+		level  string
+		want   string
+	}{
+		{
+			"a", hostile.Problem(http.StatusUnauthorized, "AUTH_REQUIRED", said), "warn",
+			"the provider of acme/a answered the invocation with HTTP 401 Unauthorized (AUTH_REQUIRED): check the credentials that are configured for this source, or configure some",
+		},
+		{
+			"a", hostile.Problem(http.StatusForbidden, "PERMISSION_DENIED", said), "warn",
+			"the provider of acme/a answered the invocation with HTTP 403 Forbidden (PERMISSION_DENIED): ask the provider to permit the skill to the credentials that are configured for this source, or configure others",
+		},
+		{"b", hostile.Problem(http.StatusForbidden, "PERMISSION_DENIED", said), "warn", "the provider of acme/b answered the invocation with HTTP 403"}, // not hidden by the other skill's
+		{
+			"a", hostile.Respond(http.StatusUnprocessableEntity, `{"reason":"`+said+`"}`), "info",
+			"the provider of acme/a answered the invocation with HTTP 422 Unprocessable Entity (VALIDATION_ERROR): the agent has to change its arguments",
+		},
+		{
+			"a", hostile.Problem(http.StatusInternalServerError, said, said), "warn",
+			"the provider of acme/a answered the invocation with HTTP 500 Internal Server Error (INVALID_PROVIDER_RESPONSE): if it lasts, ask the provider",
+		},
+		{"a", hostile.Respond(599, said), "info", "the provider of acme/a answered the invocation with HTTP 599 (INVALID_PROVIDER_RESPONSE): if it lasts, ask the provider"},
+		{"a", hostile.Fail(said, said), "info", "the provider of acme/a reported that the run failed (EXECUTION_FAILED): the agent decides whether to try it again"},
+	} {
+		before := len(c.Log.Lines("call failed"))
+		p.On("acme/"+tc.skill, hostile.Invoke, tc.answer)
+		c.Execute("acme."+tc.skill, nil)
+		lines := c.Log.Lines("call failed")[before:]
+		if len(lines) != 1 || !strings.Contains(lines[0], `"level":"`+tc.level) || !strings.Contains(lines[0], `"error":"`+tc.want) || !strings.Contains(lines[0], last) {
+			t.Errorf("%s: %s", tc.want, lines)
+		}
+	}
+	p.On("acme/gone", hostile.Descriptor, hostile.Respond(http.StatusNotFound, `{"error":{"code":"SKILL_NOT_FOUND","message":"`+said+`"}}`))
+	c.Execute("acme.gone", nil)
+	if lines := c.Log.Lines(`"level":"warn"`, "the provider of acme/gone answered the request for the descriptor with HTTP 404 Not Found (SKILL_NOT_FOUND): there is no such document: check its URL, or ask the provider"); len(lines) != 1 {
+		t.Errorf("%s", c.Log.Lines("acme/gone"))
+	}
+	p.On("acme/run", hostile.Invoke, hostile.Accept(5))
+	p.On("acme/run", hostile.Status, hostile.Problem(http.StatusForbidden, "PERMISSION_DENIED", said))
+	c.Execute("acme.run", nil)
+	if lines := c.Log.Lines("the provider of acme/run answered the request for the status of the run with HTTP 403 Forbidden (PERMISSION_DENIED)"); len(lines) != 1 {
+		t.Errorf("%s", c.Log.Lines("acme/run"))
+	}
+}

@@ -1,0 +1,73 @@
+package observe
+
+import (
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+)
+
+// audit writes who had what executed, and which secrets were not sent, to a logger of
+// its own, so that it can be kept apart. A nil *audit writes nothing.
+type audit struct{ logger *zap.Logger }
+
+const auditName = "audit"
+
+// newAudit returns an audit below a handler's logger.
+func newAudit(logger *zap.Logger, wanted bool) *audit {
+	if !wanted {
+		return nil
+	}
+	return &audit{logger.Named(auditName)}
+}
+
+// called tells of a call about a run, and of each other that failed. That the whole
+// bridge is closed to a caller is told by refused.
+func (a *audit) called(c *translate.Call, o *run.Run, s *translate.Statistics) {
+	f := o.Failure
+	closed := f != nil && f.Demand != nil && s.Source == ""
+	if a == nil || closed || f == nil && !asksForRun(s) {
+		return
+	}
+	executed, executionID := run.ExecutedYes, ""
+	if o.Failure != nil {
+		executed = o.Failure.Executed
+	}
+	if o.State != 0 {
+		executionID = o.ExecutionID
+	}
+	a.logger.Info("call",
+		zap.String("principal", safetext.Field(c.Principal, MaxLogged)),
+		zap.String("operation", string(s.Operation)),
+		zap.String("name", safetext.Field(c.Name, MaxLogged)),
+		optional("source", s.Source),
+		optional("skill_id", safetext.Field(o.SkillID, MaxLogged)),
+		zap.String("outcome", outcomeOf(o, s)),
+		zap.String("executed", string(executed)),
+		optional("execution_id", safetext.Field(executionID, MaxLogged)),
+		zap.String("trace_id", c.TraceID))
+}
+
+// denied tells of a secret that was not sent, each time.
+func (a *audit) denied(c *translate.Call, n *exchange.Notice) {
+	if a == nil || !n.SecretDenied {
+		return
+	}
+	fields := []zap.Field{zap.String("source", n.Source)}
+	if c != nil {
+		fields = append(fields, zap.String("principal", safetext.Field(c.Principal, MaxLogged)), zap.String("name", safetext.Field(c.Name, MaxLogged)), zap.String("trace_id", c.TraceID))
+	}
+	for _, attr := range n.Attrs {
+		fields = append(fields, zap.Any(attr.Key, loggable(attr.Value)))
+	}
+	a.logger.Warn("secret denied", fields...)
+}
+
+// refused tells of a caller that was refused for its principal.
+func (a *audit) refused(method, reason string) {
+	if a != nil {
+		a.logger.Warn("caller refused", zap.String("method", safetext.Field(method, MaxLogged)), zap.String("reason", reason))
+	}
+}

@@ -1,0 +1,51 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"testing"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+)
+
+// Which exchanges are trouble that an operator has to know of.
+func TestHealthOfExchanges(t *testing.T) {
+	const ok, trouble, neither = "ok", "trouble", "neither"
+	invoke, poll, index, token := run.PhaseInvoke, run.PhasePoll, run.PhaseDiscovery, run.PhaseAuth
+	for _, c := range []struct {
+		exchange exchange.Exchange
+		want     string
+	}{
+		{exchange.Exchange{Phase: invoke, Status: http.StatusOK}, ok},
+		{exchange.Exchange{Phase: invoke, Status: http.StatusUnprocessableEntity}, ok}, // the arguments may be wrong
+		{exchange.Exchange{Phase: invoke, Status: http.StatusNotFound}, ok},
+		{exchange.Exchange{Phase: invoke, Status: http.StatusTooManyRequests}, trouble},
+		{exchange.Exchange{Phase: poll, Status: http.StatusTooManyRequests}, trouble},
+		{exchange.Exchange{Phase: invoke, Status: http.StatusUnauthorized}, trouble},
+		{exchange.Exchange{Phase: poll, Status: http.StatusServiceUnavailable}, trouble},
+		{exchange.Exchange{Phase: index, Status: http.StatusNotFound}, trouble},
+		{exchange.Exchange{Phase: token, Status: http.StatusBadRequest}, trouble},
+		{exchange.Exchange{Phase: invoke, Err: errors.New("connection refused")}, trouble},
+		{exchange.Exchange{Phase: poll, Err: context.DeadlineExceeded}, trouble},
+		{exchange.Exchange{Phase: poll, Err: context.Canceled, Abandoned: true}, neither},
+		{exchange.Exchange{Phase: invoke, Err: errors.New("the circuit breaker is open"), Withheld: true}, neither},
+	} {
+		known := new(sourceHealth)
+		c.exchange.Source, c.exchange.URL = "acme", new(url.URL)
+		health{"acme": known}.note(&c.exchange)
+		answered, newest, _ := known.state()
+		got := neither
+		switch {
+		case answered > 0 && newest == nil:
+			got = ok
+		case newest != nil && answered == 0:
+			got = trouble
+		}
+		if got != c.want {
+			t.Errorf("%s, HTTP %d, %v is %s, want %s", c.exchange.Phase, c.exchange.Status, c.exchange.Err, got, c.want)
+		}
+	}
+}

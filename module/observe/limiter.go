@@ -1,0 +1,121 @@
+package observe
+
+import (
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// lineInterval is how often equal lines are logged at most: what providers
+// publish and how often agents ask must not fill the log.
+const lineInterval = time.Minute
+
+// limiter keeps equal log lines apart in time.
+type limiter struct {
+	max int // how many different lines are told apart at a time
+
+	mu    sync.Mutex
+	lines map[string]*logged
+}
+
+// logged is a line that was logged.
+type logged struct {
+	last    time.Time
+	dropped int // equal ones since then
+}
+
+func newLimiter(limit int) *limiter {
+	return &limiter{max: limit, lines: make(map[string]*logged)}
+}
+
+// due tells whether a line is to be logged now, and how many equal ones were not
+// since the last that was.
+func (l *limiter) due(line string, now time.Time) (dropped int, due bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known, ok := l.lines[line]; ok {
+		if now.Sub(known.last) < lineInterval {
+			known.dropped++
+			return 0, false
+		}
+		dropped = known.dropped
+		known.last, known.dropped = now, 0
+		return dropped, true
+	}
+	if len(l.lines) >= l.max {
+		l.forget(now)
+	}
+	if len(l.lines) >= l.max {
+		return 0, false
+	}
+	l.lines[line] = &logged{last: now}
+	return 0, true
+}
+
+// forget makes room for other lines. With l.mu held.
+func (l *limiter) forget(now time.Time) {
+	for line, known := range l.lines {
+		if now.Sub(known.last) >= lineInterval {
+			delete(l.lines, line)
+		}
+	}
+}
+
+// knows reports whether a line was logged, or left out, lately.
+func (l *limiter) knows(line string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, known := l.lines[line]
+	return known
+}
+
+// Warnings logs equal warnings once a minute.
+type Warnings struct {
+	logger *zap.Logger
+	lines  *limiter
+}
+
+// NewWarnings returns Warnings that tell so many different ones apart at a time.
+func NewWarnings(logger *zap.Logger, limit int) *Warnings {
+	return &Warnings{logger, newLimiter(limit)}
+}
+
+// Warn logs a warning, if it is due.
+func (w *Warnings) Warn(message string, err error) {
+	if dropped, due := w.lines.due(message+"\n"+err.Error(), time.Now()); due {
+		w.logger.Warn(message, zap.Error(err), repeated(dropped))
+	}
+}
+
+// sourceLimiter is a limiter for each source, so that none of them takes the room of
+// another, whatever it publishes.
+type sourceLimiter struct {
+	each int // how many different lines of a source are told apart at a time
+
+	mu      sync.Mutex
+	sources map[string]*sourceLines // there are as many as in the configuration
+}
+
+type sourceLines struct{ lines, full *limiter }
+
+func newSourceLimiter(each int) *sourceLimiter {
+	return &sourceLimiter{each: each, sources: make(map[string]*sourceLines)}
+}
+
+// due is as with a limiter. Full tells that there is no room for the line: then it is
+// due to say so.
+func (s *sourceLimiter) due(source, line string, now time.Time) (dropped int, due, full bool) {
+	s.mu.Lock()
+	l := s.sources[source]
+	if l == nil {
+		l = &sourceLines{newLimiter(s.each), newLimiter(1)}
+		s.sources[source] = l
+	}
+	s.mu.Unlock()
+	if dropped, due = l.lines.due(line, now); due || l.lines.knows(line) {
+		return dropped, due, false
+	}
+	_, due = l.full.due("", now)
+	return 0, due, due
+}

@@ -1,0 +1,75 @@
+package observe
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+)
+
+// Bridge is what metrics and the admin API show of a handler.
+type Bridge struct {
+	*translate.Bridge
+	Number   int // see [Numbered]
+	Breakers *exchange.Breakers
+	Secrets  []credential.Credentials
+
+	health health
+}
+
+// Health returns when a source last answered, the zero time being never, its newest
+// trouble, and whether it still has that.
+func (b *Bridge) Health(namespace string) (answered time.Time, newest *Trouble, lasting bool) {
+	nanoseconds, newest, lasting := b.health[namespace].state()
+	if nanoseconds != 0 {
+		answered = time.Unix(0, nanoseconds).UTC()
+	}
+	return answered, newest, lasting
+}
+
+// live are the bridges of this process, including those of earlier configurations
+// whose requests are still being served.
+var live struct {
+	mu      sync.Mutex
+	last    int       // number that was assigned
+	bridges []*Bridge // in the order in which they were loaded
+}
+
+// Live returns the bridges of this process, in the order in which they were loaded.
+func Live() []*Bridge {
+	live.mu.Lock()
+	defer live.mu.Unlock()
+	return slices.Clone(live.bridges)
+}
+
+// Numbered is Live for those who show the bridges by number: it numbers, from 1, those
+// that have none yet. A bridge keeps its number, and one that was loaded later has a
+// larger one.
+func Numbered() []*Bridge {
+	live.mu.Lock()
+	defer live.mu.Unlock()
+	for _, b := range live.bridges {
+		if b.Number == 0 {
+			live.last++
+			b.Number = live.last
+		}
+	}
+	return slices.Clone(live.bridges)
+}
+
+// Show has metrics and the admin API show the observer's bridge until the function that
+// it returns is called.
+func (o *Observer) Show(bridge *translate.Bridge, breakers *exchange.Breakers) (end func()) {
+	b := &Bridge{Bridge: bridge, Breakers: breakers, Secrets: o.secrets, health: o.health}
+	live.mu.Lock()
+	defer live.mu.Unlock()
+	live.bridges = append(live.bridges, b)
+	return func() {
+		live.mu.Lock()
+		defer live.mu.Unlock()
+		live.bridges = slices.DeleteFunc(live.bridges, func(other *Bridge) bool { return other == b })
+	}
+}

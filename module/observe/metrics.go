@@ -1,0 +1,374 @@
+package observe
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+)
+
+// processMetrics are the metrics of this process. Caddy makes a new registry for
+// each configuration; that these are the same in all of them is why nothing
+// begins at zero again after a reload.
+var processMetrics = newMetrics()
+
+// metrics count what the bridges of a process do. They are one collector: part is
+// counted on the way, part is read when somebody asks.
+//
+// Every label is bounded. What an agent or a provider chooses is none, but for the
+// ids of skills that exist, of which only so many are told apart.
+type metrics struct {
+	calls         *prometheus.CounterVec
+	callDuration  *prometheus.HistogramVec
+	phaseDuration *prometheus.HistogramVec
+	pollsPerRun   *prometheus.HistogramVec
+	overshoot     *prometheus.HistogramVec
+	retries       *prometheus.CounterVec
+	tokenRequests *prometheus.CounterVec
+	refusals      *prometheus.CounterVec
+	counted       []prometheus.Collector // all of the above
+
+	phases phases
+	skills labelSet
+
+	mu      sync.Mutex
+	caches  map[*cache.Cache]struct{} // those in use
+	dropped cache.Statistics          // of those that were
+}
+
+// phases of a call, each with its histogram.
+type phases struct {
+	discovery, credentials, submit, run, polls, result prometheus.Observer
+}
+
+const (
+	metricsNamespace = "caddy"
+	metricsSubsystem = "skill_bridge"
+
+	labelProvider = "provider"
+	labelOutcome  = "outcome"
+
+	labelNone  = "none"  // where there is nothing to name
+	labelOther = "other" // of what is not told apart
+	// maxSkillLabels bounds how many skills are told apart, in the whole process.
+	maxSkillLabels = 200
+)
+
+// Bounds of the buckets of histograms.
+var (
+	callBuckets  = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 25, 60, 120, 300, 600}
+	phaseBuckets = []float64{.0001, .001, .005, .025, .1, .5, 1, 5, 25, 120, 600}
+	pollBuckets  = []float64{0, 1, 2, 3, 5, 8, 13, 21, 50, 100, 500}
+	lateBuckets  = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+)
+
+// What is read when somebody asks.
+var (
+	inProgressDesc = metricDesc("calls_in_progress", "Calls in progress that concern the provider.", labelProvider)
+	waitingDesc    = metricDesc("runs_waiting", "Calls in progress that wait for the end of a run.")
+	breakersDesc   = metricDesc("circuit_breakers_open", "Hosts of the provider that are left alone because they keep failing.", labelProvider)
+	documentsDesc  = metricDesc("cache_requests_total", "Requests for documents, by how each was obtained.", "result")
+	evictionsDesc  = metricDesc("cache_evictions_total", "Documents dropped from the cache, for want of room or because their time was up.")
+	cacheSizeDesc  = metricDesc("cache_bytes", "Size of the documents that are kept, roughly.")
+	readDescs      = []*prometheus.Desc{inProgressDesc, waitingDesc, breakersDesc, documentsDesc, evictionsDesc, cacheSizeDesc}
+)
+
+func metricDesc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(prometheus.BuildFQName(metricsNamespace, metricsSubsystem, name), help, labels, nil)
+}
+
+func newMetrics() *metrics {
+	m := &metrics{skills: labelSet{most: maxSkillLabels}, caches: make(map[*cache.Cache]struct{})}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: name, Help: help,
+		}, labels)
+		m.counted = append(m.counted, v)
+		return v
+	}
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: name, Help: help, Buckets: buckets,
+		}, labels)
+		m.counted = append(m.counted, v)
+		return v
+	}
+	m.calls = counter("calls_total", "Calls that have ended.", "front", "method", labelProvider, "skill", labelOutcome)
+	m.callDuration = histogram("call_duration_seconds", "Time from the arrival of a call to execute or follow a run to its outcome.", callBuckets, labelProvider, labelOutcome)
+	m.phaseDuration = histogram("phase_duration_seconds", "Time that a phase of a call took.", phaseBuckets, "phase")
+	m.pollsPerRun = histogram("polls_per_run", "Requests for the state of a run that a call made which waited for the run.", pollBuckets, labelProvider)
+	m.overshoot = histogram("overshoot_seconds", "Time from a run's end, by the provider's clock, until it was noticed.", lateBuckets, labelProvider)
+	m.retries = counter("retries_total", "Repeated invocations.", labelProvider)
+	m.tokenRequests = counter("token_requests_total", "Requests to token endpoints.", labelProvider, labelOutcome)
+	m.refusals = counter("refused_connections_total", "Connections that the operator's rules forbid.", "reason")
+	m.phases = phases{
+		discovery:   m.phaseDuration.WithLabelValues("discovery"),
+		credentials: m.phaseDuration.WithLabelValues("credentials"),
+		submit:      m.phaseDuration.WithLabelValues("submit"),
+		run:         m.phaseDuration.WithLabelValues("run"),
+		polls:       m.phaseDuration.WithLabelValues("polls"),
+		result:      m.phaseDuration.WithLabelValues("result"),
+	}
+	for _, reason := range []string{string(run.RuleAddress), string(run.RulePort), string(run.RuleHost)} {
+		m.refusals.WithLabelValues(reason)
+	}
+	return m
+}
+
+// RegisterMetrics lets a configuration's registry read the metrics. Another handler of
+// the configuration may have done so before.
+func RegisterMetrics(registry prometheus.Registerer) error {
+	err := registry.Register(processMetrics)
+	if _, known := errors.AsType[prometheus.AlreadyRegisteredError](err); known {
+		return nil
+	}
+	return err
+}
+
+// called counts a call that has ended.
+func (m *metrics) called(c *translate.Call, o *run.Run, s *translate.Statistics) {
+	provider, outcome := providerLabel(s.Source), outcomeOf(o, s)
+	m.calls.WithLabelValues(c.Front, c.Method, provider, m.skills.of(o.SkillID), outcome).Inc()
+	if !asksForRun(s) {
+		return // how long these take says nothing about the others
+	}
+	m.callDuration.WithLabelValues(provider, outcome).Observe(s.Duration.Seconds())
+	if n := s.Stats.Attempts - 1; n > 0 {
+		m.retries.WithLabelValues(provider).Add(float64(n))
+	}
+	m.observePhases(c, s)
+	if s.Followed.IsZero() {
+		return
+	}
+	m.pollsPerRun.WithLabelValues(provider).Observe(float64(s.Stats.Polls))
+	if s.Stats.Overshoot > 0 {
+		m.overshoot.WithLabelValues(provider).Observe(s.Stats.Overshoot.Seconds())
+	}
+}
+
+// observePhases notes how long the phases took that the call came through.
+func (m *metrics) observePhases(c *translate.Call, s *translate.Statistics) {
+	if s.Found.IsZero() {
+		return
+	}
+	m.phases.discovery.Observe(s.Found.Sub(c.Arrived).Seconds())
+	before := s.Found
+	if !s.Submitted.IsZero() && s.Stats.Attempts > 0 { // else nothing was submitted, or by an earlier call
+		m.phases.submit.Observe(s.Submitted.Sub(s.Found).Seconds())
+		before = s.Submitted
+	}
+	if !s.Followed.IsZero() {
+		m.phases.run.Observe(s.Followed.Sub(before).Seconds())
+	}
+	observeIfAny(m.phases.credentials, s.Stats.Credentials)
+	observeIfAny(m.phases.polls, s.Stats.Polling)
+	observeIfAny(m.phases.result, s.Stats.Result)
+}
+
+func observeIfAny(phase prometheus.Observer, d time.Duration) {
+	if d > 0 {
+		phase.Observe(d.Seconds())
+	}
+}
+
+// exchanged counts an exchange with a token endpoint. Others are seen in the
+// figures of their calls.
+func (m *metrics) exchanged(e *exchange.Exchange) {
+	if e.Phase != run.PhaseAuth || e.Abandoned {
+		return
+	}
+	m.tokenRequests.WithLabelValues(providerLabel(e.Source), tokenOutcome(e.Status)).Inc()
+}
+
+// tokenOutcome tells a token from a refusal, which waiting does not change, and
+// from trouble, which may pass.
+func tokenOutcome(status int) string {
+	switch {
+	case status >= 200 && status < 300:
+		return "ok"
+	case status == 0, status >= 500, status == http.StatusTooManyRequests, status == http.StatusRequestTimeout:
+		return "unavailable"
+	}
+	return "refused"
+}
+
+// refused counts a connection that the guard has refused. A name that does not exist
+// is not for the operator's rules to open.
+func (m *metrics) refused(r Refusal) {
+	if rule := r.Rule(); rule != run.RuleNoSuchHost {
+		m.refusals.WithLabelValues(string(rule)).Inc()
+	}
+}
+
+// providerLabel is a namespace of the configuration.
+func providerLabel(namespace string) string {
+	if namespace == "" {
+		return labelNone
+	}
+	return strings.ToValidUTF8(namespace, "\uFFFD")
+}
+
+// labelSet holds the values of a label that others choose, as they came, so far as
+// there is room. They stay, since series of metrics do.
+type labelSet struct {
+	most  int
+	mu    sync.RWMutex
+	known map[string]string
+}
+
+// of returns the label for a text.
+func (l *labelSet) of(text string) string {
+	if text == "" {
+		return labelNone
+	}
+	l.mu.RLock()
+	label, known := l.known[text]
+	full := len(l.known) >= l.most
+	l.mu.RUnlock()
+	switch {
+	case known:
+		return label
+	case full, len(text) > MaxLogged:
+		return labelOther
+	}
+	return l.add(text)
+}
+
+func (l *labelSet) add(text string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if label, known := l.known[text]; known {
+		return label
+	}
+	if len(l.known) >= l.most {
+		return labelOther
+	}
+	if l.known == nil {
+		l.known = make(map[string]string)
+	}
+	text = strings.Clone(text) // it may be part of a whole document
+	l.known[text] = strings.ToValidUTF8(text, "\uFFFD")
+	return l.known[text]
+}
+
+// CountCache has the statistics of a cache counted until the function that it returns
+// is called, which has to be done before the cache is closed.
+func CountCache(c *cache.Cache) (end func()) {
+	m := processMetrics
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.caches[c] = struct{}{}
+	return func() { m.drop(c) }
+}
+
+// drop keeps what was counted of a cache that is about to be closed: counters must
+// not go backwards.
+func (m *metrics) drop(c *cache.Cache) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.caches, c)
+	m.dropped = addStatistics(m.dropped, c.Statistics())
+	m.dropped.Bytes = 0
+}
+
+// cacheStatistics are those of all caches that there are or were.
+func (m *metrics) cacheStatistics() cache.Statistics {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := m.dropped
+	for c := range m.caches {
+		all = addStatistics(all, c.Statistics())
+	}
+	return all
+}
+
+func addStatistics(a, b cache.Statistics) cache.Statistics {
+	return cache.Statistics{
+		Hits: a.Hits + b.Hits, Fetched: a.Fetched + b.Fetched, Revalidated: a.Revalidated + b.Revalidated,
+		Stale: a.Stale + b.Stale, Failed: a.Failed + b.Failed, Remembered: a.Remembered + b.Remembered,
+		Evicted: a.Evicted + b.Evicted, Bytes: a.Bytes + b.Bytes,
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *metrics) Describe(descs chan<- *prometheus.Desc) {
+	for _, c := range m.counted {
+		c.Describe(descs)
+	}
+	for _, d := range readDescs {
+		descs <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *metrics) Collect(collected chan<- prometheus.Metric) {
+	for _, c := range m.counted {
+		c.Collect(collected)
+	}
+	send := func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+		collected <- prometheus.MustNewConstMetric(desc, kind, value, labels...)
+	}
+	s := m.cacheStatistics()
+	for result, n := range map[string]uint64{
+		"hit": s.Hits, "fetched": s.Fetched, "revalidated": s.Revalidated,
+		"stale": s.Stale, "failed": s.Failed, "remembered": s.Remembered,
+	} {
+		send(documentsDesc, prometheus.CounterValue, float64(n), result)
+	}
+	send(evictionsDesc, prometheus.CounterValue, float64(s.Evicted))
+	send(cacheSizeDesc, prometheus.GaugeValue, float64(s.Bytes))
+
+	running := activityOf(Live())
+	send(waitingDesc, prometheus.GaugeValue, float64(running.waiting))
+	for provider, p := range running.providers {
+		send(inProgressDesc, prometheus.GaugeValue, float64(p.calls), provider)
+		send(breakersDesc, prometheus.GaugeValue, float64(p.open), provider)
+	}
+}
+
+// activity is what bridges are doing.
+type activity struct {
+	waiting   int64
+	providers map[string]*providerActivity // by label
+}
+
+type providerActivity struct{ calls, open int64 }
+
+// activityOf is what these bridges are doing. Several may have a provider of the same
+// name, or the same circuit breakers.
+func activityOf(bridges []*Bridge) activity {
+	a := activity{providers: make(map[string]*providerActivity)}
+	breakers := make(map[*exchange.Breakers][]string) // with the providers that use them
+	for _, b := range bridges {
+		_, waiting := b.InProgress()
+		a.waiting += waiting
+		for _, s := range b.Sources() {
+			label := providerLabel(s.Namespace)
+			if a.providers[label] == nil {
+				a.providers[label] = new(providerActivity)
+			}
+			a.providers[label].calls += s.Runs
+			breakers[b.Breakers] = append(breakers[b.Breakers], s.Namespace)
+		}
+	}
+	for b, namespaces := range breakers {
+		for _, state := range b.States() {
+			// What was learned of a provider that is not configured any more stays, and would never change.
+			if state.Open && slices.Contains(namespaces, state.Source) {
+				a.providers[providerLabel(state.Source)].open++
+			}
+		}
+	}
+	return a
+}
+
+var _ prometheus.Collector = (*metrics)(nil)

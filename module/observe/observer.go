@@ -1,0 +1,461 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
+)
+
+// Bounds of texts from agents and providers, in bytes.
+const (
+	MaxLogged      = 256
+	MaxLoggedError = 1024 // of URLs and errors, which say what to do, or why
+)
+
+// Observer writes what the bridge reports to the log, counts it, and adds it to the
+// trace if there is one. It never sees arguments, outputs or secrets.
+type Observer struct {
+	logger   *zap.Logger
+	metrics  *metrics
+	notices  *sourceLimiter
+	failures *sourceLimiter // apart, so that none of them fills another's
+	refusals *sourceLimiter // providers choose the hosts
+	audit    *audit         // nil: there is none
+	health   health
+	secrets  []credential.Credentials // of all sources: a registry may list what another's provider serves
+}
+
+// NewObserver returns the observer of a handler, which writes an audit if that is wanted.
+func NewObserver(logger *zap.Logger, audited bool) *Observer {
+	return &Observer{
+		logger: logger, metrics: processMetrics, audit: newAudit(logger, audited),
+		notices: newSourceLimiter(64), failures: newSourceLimiter(64), refusals: newSourceLimiter(64),
+	}
+}
+
+// Protect names the secrets that are kept out of the log and of the admin API. Like
+// HoldHealth, it is called before the observer is used by several goroutines.
+func (o *Observer) Protect(secrets []credential.Credentials) { o.secrets = secrets }
+
+// HoldHealth takes from a pool what is known of the health of sources under the same
+// settings, for as long as it is used.
+func (o *Observer) HoldHealth(settings string, sources []translate.Source, use *lifetime.Usage) {
+	o.health = make(health, len(sources))
+	o.health.hold(settings, sources, use)
+}
+
+// Begin implements translate.Observer.
+func (*Observer) Begin(ctx context.Context, c *translate.Call) context.Context {
+	return beginTrace(ctx, c)
+}
+
+// Exchange implements skillsharing.Observer.
+func (o *Observer) Exchange(ctx context.Context, e *exchange.Exchange) {
+	o.health.note(e)
+	o.metrics.exchanged(e)
+	traceExchange(ctx, e)
+	line := o.logger.Check(zapcore.DebugLevel, "exchange with provider")
+	if line == nil {
+		return
+	}
+	trace := zap.Skip()
+	if call := translate.CallOf(ctx); call != nil {
+		trace = zap.String("trace_id", call.TraceID)
+	}
+	line.Write(
+		trace,
+		zap.String("source", e.Source),
+		zap.String("phase", string(e.Phase)),
+		zap.String("method", e.Method),
+		zap.String("url", safetext.Field(e.Address(), MaxLoggedError)),
+		zap.Int("status", e.Status),
+		zap.Duration("duration", e.Duration),
+		reason("error", e.Err),
+	)
+}
+
+// Notice implements skillsharing.Observer. Equal notices are logged once a minute.
+func (o *Observer) Notice(ctx context.Context, n *exchange.Notice) {
+	level := zapLevel(n.Level)
+	logged := o.logger.Core().Enabled(level)
+	if !logged && !n.SecretDenied && n.Unusable == nil {
+		return // it is read nowhere: some providers cause one in every call
+	}
+	n = o.scrubbed(n)
+	o.audit.denied(translate.CallOf(ctx), n)
+	if n.Unusable != nil {
+		o.health.unusable(n.Source, n.Unusable)
+	}
+	if !logged {
+		return
+	}
+	message := safetext.Field(n.Message, MaxLoggedError)
+	var line strings.Builder
+	line.WriteString(n.Source + "\n" + message)
+	fields := make([]zap.Field, 0, len(n.Attrs)+2)
+	if n.Source != "" {
+		fields = append(fields, zap.String("source", n.Source))
+	}
+	for _, a := range n.Attrs {
+		value := loggable(a.Value)
+		fields = append(fields, zap.Any(a.Key, value))
+		fmt.Fprintf(&line, "\n%v", value)
+	}
+	dropped, due, full := o.notices.due(n.Source, line.String(), time.Now())
+	switch {
+	case full:
+		o.logger.Log(level, "this source has more warnings than are logged; the admin API shows what is wrong with its skills", zap.String("source", n.Source))
+		return
+	case !due:
+		return
+	}
+	o.logger.Log(level, message, append(fields, repeated(dropped))...)
+}
+
+// scrub removes configured secrets from what a provider may have chosen.
+func (o *Observer) scrub(text string) string { return credential.Scrub(text, o.secrets...) }
+
+// scrubbed is a notice without configured secrets.
+func (o *Observer) scrubbed(n *exchange.Notice) *exchange.Notice {
+	clean := *n
+	clean.Message, clean.Attrs = o.scrub(n.Message), slices.Clone(n.Attrs)
+	for i := range clean.Attrs {
+		value := &clean.Attrs[i].Value
+		switch v := value.Resolve().Any().(type) {
+		case string:
+			*value = slog.StringValue(o.scrub(v))
+		case []string:
+			texts := slices.Clone(v)
+			for i, text := range texts {
+				texts[i] = o.scrub(text)
+			}
+			*value = slog.AnyValue(texts)
+		case error:
+			*value = slog.AnyValue(errors.New(o.scrub(v.Error())))
+		}
+	}
+	return &clean
+}
+
+// Refusal is why the guard refused a connection, as a rule of the operator's forbids it.
+type Refusal interface {
+	error
+	// Rule is the kind of the rule.
+	Rule() run.Rule
+	// Why says what only the operator may know.
+	Why() string
+}
+
+// RefusedConnection logs which connection the guard has refused. The address is empty if
+// the host name was not resolved.
+func (o *Observer) RefusedConnection(source, host, address string, r Refusal) {
+	o.metrics.refused(r)
+	host = safetext.Field(o.scrub(host), MaxLogged)
+	why := o.scrub(r.Why())
+	dropped, due, full := o.refusals.due(source, host+"\n"+why, time.Now())
+	switch {
+	case full:
+		o.logger.Warn("this source leads to more places that may not be reached than are logged; the metrics count them", optional("source", source))
+		return
+	case !due:
+		return
+	}
+	message, option := "did not connect: "+why, ""
+	switch r.Rule() {
+	case run.RuleAddress:
+		option = "allow_networks " + safetext.Field(address, MaxLogged)
+	case run.RulePort:
+		if _, port, _ := net.SplitHostPort(host); isPort(port) {
+			option = "allow_ports " + port
+		}
+	}
+	if option != "" {
+		message += "; if it may be reached, add the option below"
+	}
+	o.logger.Warn(message,
+		optional("source", source),
+		zap.String("host", host),
+		optional("address", safetext.Field(address, MaxLogged)),
+		optional("option", option),
+		repeated(dropped))
+}
+
+// isPort reports whether a text is the number of a port. A provider can write others,
+// such as a secret of digits.
+func isPort(text string) bool {
+	_, err := strconv.ParseUint(text, 10, 16)
+	return err == nil
+}
+
+// repeated says how many equal lines were left out since the last.
+func repeated(dropped int) zap.Field {
+	if dropped == 0 {
+		return zap.Skip()
+	}
+	return zap.Int("repeated", dropped)
+}
+
+// Called implements translate.Observer.
+func (o *Observer) Called(ctx context.Context, c *translate.Call, out *run.Run, s *translate.Statistics) {
+	endTrace(ctx, c, out, s)
+	if c.Front == "" && !asksForRun(s) {
+		return // from the page for browsers, or from a command: that is no call
+	}
+	o.metrics.called(c, out, s)
+	if f := out.Failure; f != nil && f.Kind == run.InvalidDocument && f.Phase == run.PhaseDiscovery {
+		o.health.unusable(s.Source, f)
+	}
+	o.audit.called(c, out, s)
+	if served, ok := ctx.Value(servedCallsKey{}).(*servedCalls); ok {
+		served.add(c, out, s)
+	}
+	level, message := zapcore.InfoLevel, "call completed"
+	switch {
+	case out.Failure != nil:
+		level, message = o.failureLevel(out.Failure, s.Source), "call failed"
+	case out.State == 0 && asksForRun(s): // by a panic, which is logged, too
+		message = "call failed"
+	}
+	line := o.logger.Check(level, message)
+	if line == nil {
+		return
+	}
+	fields := fieldLists.Get().(*[]zap.Field)
+	*fields = append((*fields)[:0],
+		optional("front", c.Front),
+		optional("method", c.Method),
+		zap.String("operation", string(s.Operation)),
+		zap.String("outcome", outcomeOf(out, s)),
+		optional("name", safetext.Field(c.Name, MaxLogged)),
+		optional("source", s.Source),
+		optional("skill_id", safetext.Field(out.SkillID, MaxLogged)),
+		optional("principal", safetext.Field(c.Principal, MaxLogged)),
+		zap.String("trace_id", c.TraceID),
+		zap.Duration("duration", s.Duration),
+	)
+	if asksForRun(s) {
+		*fields = append(*fields,
+			zap.Int("attempts", s.Stats.Attempts),
+			zap.Int("retries", max(s.Stats.Attempts-1, 0)),
+			zap.Int("polls", s.Stats.Polls))
+	}
+	if s.Operation == translate.OperationList {
+		*fields = append(*fields, zap.Int("skills", s.Listed), zap.Int("unavailable", s.Unavailable))
+	}
+	if s.Descriptor != 0 {
+		*fields = append(*fields, zap.String("descriptor", s.Descriptor.String()))
+	}
+	*fields = appendPhases(*fields, c, s)
+	if out.State != 0 {
+		*fields = append(*fields,
+			zap.String("execution_id", safetext.Field(out.ExecutionID, MaxLogged)),
+			zap.String("status", out.State.String()))
+	}
+	if out.Failure != nil {
+		*fields = append(*fields, failureFields(out.Failure)...)
+	}
+	line.Write(*fields...) // which keeps nothing of them
+	clear(*fields)
+	fieldLists.Put(fields)
+}
+
+// appendPhases adds how long the phases of a call took, as far as it came.
+func appendPhases(fields []zap.Field, c *translate.Call, s *translate.Statistics) []zap.Field {
+	last := c.Arrived
+	for _, phase := range []struct {
+		name string
+		end  time.Time
+	}{{"discovery", s.Found}, {"submission", s.Submitted}, {"run", s.Followed}} {
+		if !phase.end.IsZero() {
+			fields = append(fields, zap.Duration(phase.name, phase.end.Sub(last)))
+			last = phase.end
+		}
+	}
+	if s.Stats.Credentials > 0 {
+		fields = append(fields, zap.Duration("credentials", s.Stats.Credentials))
+	}
+	if s.Stats.Overshoot > 0 {
+		fields = append(fields, zap.Duration("overshoot", s.Stats.Overshoot))
+	}
+	return fields
+}
+
+// fieldLists are kept to be used again: one takes more memory than all else that a
+// call takes here.
+var fieldLists = sync.Pool{New: func() any { return new([]zap.Field) }}
+
+// RefusedCaller logs a caller that was refused for its principal: the placeholder that
+// the operator wrote may be the wrong one.
+func (o *Observer) RefusedCaller(ctx context.Context, placeholder, method, reason string) {
+	o.audit.refused(method, reason)
+	o.Notice(ctx, &exchange.Notice{
+		Level:   slog.LevelWarn,
+		Message: "a caller was refused: " + reason,
+		Attrs:   []slog.Attr{slog.String("principal", placeholder), slog.String("method", method)},
+	})
+}
+
+// Unread logs that a client did not read its answer within a time, after which its
+// connection was closed. The lines of its calls say how they ended.
+func (o *Observer) Unread(ctx context.Context, written int64, timeout time.Duration) {
+	fields := append(make([]zap.Field, 0, 8), zap.Int64("written", written), zap.Duration("body_timeout", timeout))
+	if served, ok := ctx.Value(servedCallsKey{}).(*servedCalls); ok {
+		fields = append(fields, served.fields("")...)
+	}
+	o.logger.Info("the client did not read its answer for so long that it was left (limits body_timeout)", fields...)
+}
+
+// Panicked logs a bug.
+func (o *Observer) Panicked(_ context.Context, value any, stack []byte) {
+	o.logger.Error("panic while serving a call; this is a bug, please report it",
+		zap.Any("panic", value), zap.ByteString("stack", stack))
+}
+
+// failureLevel separates what an operator should act on from what agents and
+// providers get wrong by themselves. Of equal warnings there is one a minute.
+func (o *Observer) failureLevel(f *run.Failure, source string) zapcore.Level {
+	if f.Kind == run.Internal {
+		return zapcore.ErrorLevel
+	}
+	if !actionable(f) || alreadyTold(f) {
+		return zapcore.InfoLevel
+	}
+	if _, due, _ := o.failures.due(source, f.Kind.String()+"\n"+string(f.Phase)+"\n"+f.SkillID+"\n"+f.URL, time.Now()); !due {
+		return zapcore.InfoLevel
+	}
+	return zapcore.WarnLevel
+}
+
+// actionable reports whether a failure is for the operator to look into: the configuration
+// or its secrets, or a provider that is down, gone or broken.
+func actionable(f *run.Failure) bool {
+	switch {
+	case f.Next() == run.NextAskOperator, overLimit(f), f.Refused != "", f.Gone():
+		return true
+	case f.Kind == run.InvalidDocument, f.Kind == run.Unreachable, f.Kind == run.ProviderFault:
+		return true
+	case f.Kind == run.RateLimited:
+		return f.By == run.Bridge
+	}
+	return false
+}
+
+// overLimit reports whether arguments exceed a limit of the operator's. The message
+// names that, and of the arguments no more than what the descriptor calls them.
+func overLimit(f *run.Failure) bool {
+	return f.Argument != nil && f.Argument.Reason == run.OverLimit
+}
+
+// alreadyTold reports whether another warning has said why a call failed, with more than is
+// known here.
+func alreadyTold(f *run.Failure) bool {
+	_, refused := errors.AsType[Refusal](f.Cause)
+	return refused || f.Demand != nil && f.Demand.Withheld
+}
+
+// optional is a field that is left out where there is nothing to say.
+func optional(name, value string) zap.Field {
+	if value == "" {
+		return zap.Skip()
+	}
+	return zap.String(name, value)
+}
+
+// reason is a field for an error, which may repeat what a provider says; it is
+// left out where there is none.
+func reason(name string, err error) zap.Field {
+	if err == nil {
+		return zap.Skip()
+	}
+	return zap.String(name, safetext.Field(err.Error(), MaxLoggedError))
+}
+
+func failureFields(f *run.Failure) []zap.Field {
+	code := string(document.CodeOf(f))
+	switch f.Kind {
+	case run.ClientGone: // no code was sent
+		code = ""
+	case run.RunFailed: // whose code may be any text of the provider's
+		code = errorType(f)
+	}
+	fields := []zap.Field{
+		optional("code", code),
+		optional("url", safetext.Field(f.URL, MaxLoggedError)),
+		zap.String("phase", string(f.Phase)),
+		zap.String("error_source", string(f.By)),
+		zap.String("executed", string(f.Executed)),
+		zap.String("next", string(f.Next())),
+		reason("cause", f.Cause),
+	}
+	if a := f.Argument; a != nil {
+		fields = append(fields, zap.String("param", safetext.Field(skillsprotocol.Param(a), MaxLogged)), zap.String("reason", safetext.Field(string(a.Reason), MaxLogged)))
+	}
+	if text := loggedError(f); text != "" {
+		fields = append(fields, zap.String("error", text))
+	}
+	if f.HTTPStatus != 0 {
+		fields = append(fields, zap.Int("http_status", f.HTTPStatus))
+	}
+	return fields
+}
+
+// quotesArguments reports whether a failure's message may repeat what an agent sent
+// or a run produced, which is no business of the log. Token endpoints are sent no
+// arguments, and the operator has to know why a credential was refused.
+func quotesArguments(f *run.Failure) bool {
+	if f.Phase == run.PhaseAuth || overLimit(f) {
+		return false
+	}
+	return f.By == run.Provider || f.Kind == run.InvalidArguments || f.Kind == run.RunFailed
+}
+
+func zapLevel(level slog.Level) zapcore.Level {
+	switch {
+	case level >= slog.LevelError:
+		return zapcore.ErrorLevel
+	case level >= slog.LevelWarn:
+		return zapcore.WarnLevel
+	case level >= slog.LevelInfo:
+		return zapcore.InfoLevel
+	}
+	return zapcore.DebugLevel
+}
+
+// loggable keeps the type of what zap knows, and bounds text.
+func loggable(v slog.Value) any {
+	switch v := v.Resolve().Any().(type) {
+	case string:
+		return safetext.Field(v, MaxLogged)
+	case []string:
+		clipped := make([]string, len(v))
+		for i, text := range v {
+			clipped[i] = safetext.Field(text, MaxLogged)
+		}
+		return clipped
+	case error:
+		return safetext.Field(v.Error(), MaxLoggedError)
+	default:
+		return v
+	}
+}
+
+var _ translate.Observer = (*Observer)(nil)

@@ -1,0 +1,134 @@
+package observe
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+)
+
+// Package net/http reports what a server sends against the rules to the standard
+// logger, from where it gets into Caddy's log: as often as a provider likes, and an
+// answer that was not asked for with its first bytes, which may be outputs or secrets.
+
+// reports are what begins such a report. The rest of it is not logged.
+var reports = [][]byte{
+	[]byte("Unsolicited response received on idle HTTP channel"),
+	[]byte("Transport: unhandled response frame type"),
+	[]byte("http2: Transport received unsolicited DATA frame"),
+	[]byte("http2: header list too large"),
+	[]byte("http2: invalid header"),
+	[]byte("http2: invalid pseudo headers"),
+	[]byte("http2: 1xx informational responses too large"),
+	[]byte("protocol error: received"),
+}
+
+// standardLog keeps these reports short and rare while a bridge runs. There is no
+// other way: package net/http has no option for it.
+var standardLog quietLog
+
+type quietLog struct {
+	mu      sync.Mutex
+	bridges int // that run, or whose requests are still served
+}
+
+// Quiet keeps these reports short and rare until the function that it returns is called.
+// With the last call, the writer is restored.
+func Quiet() (end func()) {
+	q := &standardLog
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.bridges++
+	q.install()
+	return sync.OnceFunc(q.end)
+}
+
+// KeepQuiet is called when a configuration is loaded, which replaces the writer.
+func KeepQuiet() {
+	q := &standardLog
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.bridges > 0 {
+		q.install()
+	}
+}
+
+func (*quietLog) install() {
+	if _, ok := log.Writer().(*quietWriter); !ok {
+		log.SetOutput(&quietWriter{log.Writer(), newLimiter(len(reports))})
+	}
+}
+
+func (q *quietLog) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.bridges--
+	if w, ok := log.Writer().(*quietWriter); ok && q.bridges == 0 {
+		log.SetOutput(w.Writer)
+	}
+}
+
+// quietWriter is the writer of the standard logger.
+type quietWriter struct {
+	io.Writer
+	limiter *limiter
+}
+
+// Write implements io.Writer.
+func (w *quietWriter) Write(line []byte) (int, error) {
+	for _, report := range reports {
+		before, _, found := bytes.Cut(line, report)
+		if !found {
+			continue
+		}
+		if _, due := w.limiter.due(string(report), time.Now()); due {
+			if _, err := w.Writer.Write(append(bytes.Clone(before), report...)); err != nil {
+				return 0, err
+			}
+		}
+		return len(line), nil
+	}
+	return w.Writer.Write(line)
+}
+
+// QuietWhileRunning keeps the standard logger quiet from when the configuration runs until
+// the function that it returns is called. A configuration that is only validated
+// never runs.
+func QuietWhileRunning(ctx caddy.Context) (end func(), err error) {
+	app, err := ctx.AppIfConfigured("events")
+	if err != nil {
+		return func() {}, nil //nolint:nilerr // the HTTP app has one: without, no bridge serves
+	}
+	KeepQuiet()
+	w := new(startWatcher)
+	return w.end, app.(*caddyevents.App).On("started", w)
+}
+
+// startWatcher is called when a configuration runs.
+type startWatcher struct {
+	mu   sync.Mutex
+	loud func() // ends that the standard logger is quiet; nil: it is not
+}
+
+// Handle implements caddyevents.Handler.
+func (w *startWatcher) Handle(context.Context, caddy.Event) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.loud == nil {
+		w.loud = Quiet()
+	}
+	return nil
+}
+
+func (w *startWatcher) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.loud != nil {
+		w.loud()
+	}
+}

@@ -1,0 +1,22 @@
+package options
+
+import "strconv"
+
+// ConfigError is what is wrong with a value of a configuration.
+type ConfigError struct {
+	Path  string // of the value in the JSON config, such as providers[0].origin
+	Owner string // how the operator calls what has the value; may be empty
+	Err   error
+}
+
+func (e *ConfigError) Error() string {
+	if e.Owner == "" {
+		return e.Path + ": " + e.Err.Error()
+	}
+	return e.Path + " (" + e.Owner + "): " + e.Err.Error()
+}
+
+func (e *ConfigError) Unwrap() error { return e.Err }
+
+// Element is the JSON path of one element of a list.
+func Element(path string, index int) string { return path + "[" + strconv.Itoa(index) + "]" }

@@ -1,0 +1,183 @@
+// Package options reads Caddyfile blocks whose lines are an option and its values. All
+// modules of the project read theirs with it, so that an unknown option, an option that
+// is given twice and a bad value are errors of the same form, with file and line.
+//
+//	func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+//		r := options.NewReader(d)
+//		if err := r.Block("limits", "limits", options.Targets{
+//			"depth":        &h.Depth,
+//			"body_timeout": &h.BodyTimeout,
+//		}); err != nil {
+//			return err
+//		}
+//		if fault := h.check(); fault != nil {
+//			return r.At(fault.Path, fault.Err)
+//		}
+//		return nil
+//	}
+//
+// What is wrong with a value in itself or beside others is found by the check of the
+// JSON config, which names the value's path there; the reader knows its line.
+package options
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+)
+
+// Reader reads the Caddyfile segment of one module.
+type Reader struct {
+	*caddyfile.Dispenser
+	lines map[string]*caddyfile.Dispenser // where the value of each JSON path is written
+}
+
+// NewReader returns a reader whose current token is the module's name.
+func NewReader(d *caddyfile.Dispenser) *Reader {
+	d.Next()
+	r := &Reader{d, make(map[string]*caddyfile.Dispenser)}
+	r.Mark("")
+	return r
+}
+
+// Targets has a block's options and where their values go. The type says what an option
+// takes:
+//
+//	*bool                      no value
+//	*string                    one value that is not empty
+//	*int                       a number of at least 1
+//	*int64                     a size of at least 1B
+//	*caddy.Duration            a duration that is longer than 0
+//	**caddy.Duration           a duration; 0 is not the default
+//	*[]string                  any number of values; the option may be repeated
+//	func() error, Repeatable   whatever the function reads
+type Targets map[string]any
+
+// Repeatable reads an option that may be given several times.
+type Repeatable func() error
+
+// Block reads a block, if there is one. Its owner is how errors call it; path is where
+// its values are in the JSON config, "" for the config itself.
+func (r *Reader) Block(owner, path string, targets Targets) error {
+	written := make(map[string]bool)
+	for nesting := r.Nesting(); r.NextBlock(nesting); {
+		name := r.Val()
+		target, ok := targets[name]
+		switch {
+		case !ok && (name == "{" || name == "}"):
+			return r.Errf("unexpected %q: the option before it takes no block", name)
+		case !ok:
+			known := slices.Sorted(maps.Keys(targets))
+			return r.Errf("unknown option %q of %s: it has %s", name, owner, strings.Join(known, ", "))
+		case written[name] && !repeatable(target):
+			return r.Errf("%s is given twice for %s", name, owner)
+		}
+		written[name] = true
+		at := strings.TrimPrefix(path+"."+name, ".")
+		r.Mark(at)
+		if err := r.option(name, at, target); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func repeatable(target any) bool {
+	switch target.(type) {
+	case *[]string, Repeatable:
+		return true
+	}
+	return false
+}
+
+func (r *Reader) option(name, path string, target any) error {
+	switch to := target.(type) {
+	case func() error:
+		return to()
+	case Repeatable:
+		return to()
+	case *bool:
+		*to = true
+		return r.NoArgs()
+	case *[]string:
+		return r.Each("value", func(value string) error {
+			r.Mark(Element(path, len(*to)))
+			*to = append(*to, value)
+			return nil
+		})
+	case *int:
+		return r.Args(name, "a number", 1, to)
+	case *int64:
+		return r.Args(name, "a size, such as 10MiB", 1, to)
+	case *caddy.Duration, **caddy.Duration:
+		return r.Args(name, "a duration, such as 30s", 1, to)
+	}
+	return r.Args(name, "one value", 1, target)
+}
+
+// NoArgs refuses an argument.
+func (r *Reader) NoArgs() error {
+	name := r.Val()
+	if r.NextArg() {
+		return r.Errf("%s takes no argument, but has %q", name, r.Val())
+	}
+	return nil
+}
+
+// Args reads arguments into single-valued targets, of which those after the least may be
+// left out. Name and what say in errors what takes which arguments.
+func (r *Reader) Args(name, what string, least int, targets ...any) error {
+	args := r.RemainingArgs()
+	if len(args) < least || len(args) > len(targets) {
+		return r.Errf("%s takes %s (arguments given: %d)", name, what, len(args))
+	}
+	if slices.Contains(args, "") {
+		return r.Errf("%s has an empty argument; it takes %s", name, what)
+	}
+	for i, target := range targets[:len(args)] {
+		if err := set(target, name, args[i]); err != nil {
+			return r.WrapErr(err)
+		}
+	}
+	return nil
+}
+
+// Each reads at least one argument and passes each to a function.
+func (r *Reader) Each(what string, read func(arg string) error) error {
+	name := r.Val()
+	args := r.RemainingArgs()
+	if len(args) == 0 {
+		return r.Errf("%s takes at least one %s", name, what)
+	}
+	for _, arg := range args {
+		if arg == "" {
+			return r.Errf("%s has an empty %s", name, what)
+		}
+		if err := read(arg); err != nil {
+			return r.WrapErr(err)
+		}
+	}
+	return nil
+}
+
+// Mark remembers that the value of a JSON path is written in this line.
+func (r *Reader) Mark(path string) {
+	line := caddyfile.NewDispenser([]caddyfile.Token{r.Token()})
+	line.Next()
+	r.lines[path] = line
+}
+
+// At adds file and line to an error, if there is one: those of the value with a JSON
+// path, or else of what the value is part of.
+func (r *Reader) At(path string, err error) error {
+	for err != nil {
+		if line, ok := r.lines[path]; ok {
+			return line.WrapErr(err)
+		}
+		path = path[:max(strings.LastIndexAny(path, ".["), 0)]
+	}
+	return nil
+}

@@ -1,5 +1,0 @@
-//go:build race
-
-package skillbridge
-
-func init() { raceDetector = true }

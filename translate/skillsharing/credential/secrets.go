@@ -1,0 +1,302 @@
+package credential
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"io"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+)
+
+const redacted = "[redacted]"
+
+// Bounds of what is passed on of a provider's own words, in bytes.
+const (
+	maxErrorMessage = 4 << 10
+	maxErrorCode    = 200
+)
+
+// ScrubFailure removes configured secrets, and tokens obtained with them, from all that
+// an answer or a log line is made of. Providers do echo them. Only then are texts
+// cut to their length: half a secret would not be found.
+func ScrubFailure(e *run.Failure, credentials ...Credentials) {
+	texts := make([]string, 0, 8)
+	if e.Cause != nil {
+		texts = append(texts, e.Cause.Error())
+	}
+	seen := *e
+	seen.Rewrite(func(text string) string {
+		texts = append(texts, text)
+		return text
+	}, func(v jsontext.Value) jsontext.Value {
+		texts = append(texts, string(v))
+		return v
+	})
+	r := RedactorFor(credentials, 1, texts...)
+	e.Rewrite(r.text, r.JSON)
+	if e.Cause != nil {
+		if text := r.text(texts[0]); text != texts[0] {
+			e.Cause = errors.New(text)
+		}
+	}
+	e.Message = safetext.Clip(e.Message, maxErrorMessage)
+	if said := e.Says(); len(said.Code) > maxErrorCode {
+		said.Code = safetext.Clip(said.Code, maxErrorCode)
+		e.Provider = &said
+	}
+}
+
+// Scrub removes the secrets of credentials, any of which may be nil, from a text for the log, whatever the case of their
+// letters: a document may spell a secret as a host, and hosts are compared and shown in lower case.
+func Scrub(text string, credentials ...Credentials) string {
+	r := RedactorFor(credentials, 1, text)
+	for _, secret := range r.Secrets {
+		text = replaceFold(text, secret)
+	}
+	r.Secrets = nil
+	return r.text(text)
+}
+
+// replaceFold replaces a secret in a text, and if it is long, also with its letters in another case.
+func replaceFold(text, secret string) string {
+	if len(secret) < MinOutputSecret {
+		return strings.ReplaceAll(text, secret, redacted)
+	}
+	var b strings.Builder
+	start := 0
+	for i := 0; i+len(secret) <= len(text); {
+		if !strings.EqualFold(text[i:i+len(secret)], secret) {
+			i++
+			continue
+		}
+		b.WriteString(text[start:i])
+		b.WriteString(redacted)
+		i += len(secret)
+		start = i
+	}
+	if start == 0 {
+		return text // without taking memory: there are such texts in every call
+	}
+	b.WriteString(text[start:])
+	return b.String()
+}
+
+// redactor replaces secrets in what a provider sent, in one pass however many of them
+// there are.
+type redactor struct {
+	Secrets    []string // longer ones first: one may be a part of another
+	Signatures []string // that stand in what it was made for; a provider may have got many, and repeat all
+	replacer   *strings.Replacer
+}
+
+// RedactorFor makes a redactor for texts, of secrets that have at least so many bytes.
+func RedactorFor[T ~string | ~[]byte](credentials []Credentials, least int, texts ...T) redactor {
+	r := redactor{Secrets: SecretsOf(credentials, least)}
+	for _, c := range credentials {
+		if signer, ok := c.(Signer); ok {
+			for _, text := range texts {
+				r.Signatures = append(r.Signatures, signaturesIn([]byte(text), signer)...)
+			}
+		}
+	}
+	return r
+}
+
+// SecretsOf lists all secrets that have at least so many bytes, longer ones first.
+func SecretsOf(credentials []Credentials, least int) []string {
+	var secrets []string
+	for _, c := range credentials {
+		if c != nil {
+			secrets = append(secrets, c.Secrets()...)
+		}
+	}
+	for _, s := range secrets {
+		if quoted := strconv.Quote(s); quoted != `"`+s+`"` { // as package net/http quotes what it can't read
+			secrets = append(secrets, quoted[1:len(quoted)-1])
+		}
+	}
+	secrets = slices.DeleteFunc(secrets, func(s string) bool { return len(s) < least })
+	slices.SortFunc(secrets, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	return secrets
+}
+
+// text is a text without secrets.
+func (r *redactor) text(text string) string {
+	for _, secret := range r.Secrets {
+		text = strings.ReplaceAll(text, secret, redacted)
+	}
+	if len(r.Signatures) == 0 {
+		return text
+	}
+	if r.replacer == nil {
+		pairs := make([]string, 0, 2*len(r.Signatures))
+		for _, s := range r.Signatures {
+			pairs = append(pairs, s, redacted)
+		}
+		r.replacer = strings.NewReplacer(pairs...)
+	}
+	return r.replacer.Replace(text)
+}
+
+// JSON is a JSON text without secrets, where some of their characters may be escaped,
+// or all be the digits of a number. A replacement never breaks the text's syntax: it
+// happens within strings, instead of a number, or not at all. A text without any stays
+// as it is, byte for byte.
+func (r *redactor) JSON(v jsontext.Value) jsontext.Value {
+	if len(v) == 0 || len(r.Signatures) == 0 && !RepeatsAny(v, r.Secrets) {
+		return v
+	}
+	return r.mapStrings(v)
+}
+
+// signaturesIn lists what a signer has sent lately and stands in a text, which may be
+// JSON.
+func signaturesIn(text []byte, signer Signer) []string {
+	found := signer.Sent(text)
+	for s := range escapedStrings(text) {
+		found = append(found, signer.Sent(s)...)
+	}
+	return found
+}
+
+// isDigits reports whether a secret may be taken for a number.
+func isDigits(secret string) bool { return secret != "" && strings.Trim(secret, "0123456789") == "" }
+
+// isSecret reports whether a number of a JSON text is one of the secrets, however it
+// is written: one who reads a key of digits as a number loses leading zeros, and digits
+// beyond those of a float. The digits of a longer secret may be a part of it.
+func isSecret(number string, secrets []string) bool {
+	value, _ := strconv.ParseFloat(number, 64) // infinite if it is too large
+	for _, s := range secrets {
+		if !isDigits(s) {
+			continue
+		}
+		if len(s) >= MinOutputSecret && strings.Contains(number, s) {
+			return true
+		}
+		// A secret of zeros has the value of every 0, which tells nothing of it.
+		if own, err := strconv.ParseFloat(s, 64); err == nil && own != 0 && (own == value || own == -value) {
+			return true
+		}
+	}
+	return false
+}
+
+// numberAny reports whether a number in JSON text is one of the secrets.
+func numberAny(v jsontext.Value, secrets []string) bool {
+	if !slices.ContainsFunc(secrets, isDigits) {
+		return false
+	}
+	for dec := jsontext.NewDecoder(bytes.NewReader(v), jsontext.AllowDuplicateNames(true)); ; {
+		token, err := dec.ReadToken()
+		switch {
+		case err != nil:
+			return false
+		case token.Kind() == '0' && isSecret(token.String(), secrets):
+			return true
+		}
+	}
+}
+
+// MinOutputSecret is the length of the shortest secret that is looked for in the
+// outputs of runs, in bytes. A shorter one may well stand in innocent data, which
+// replacing it would destroy.
+const MinOutputSecret = 6
+
+// RepeatsAny reports whether JSON text has one of the secrets in it.
+func RepeatsAny(v jsontext.Value, secrets []string) bool {
+	return containsAny(v, secrets) || escapedAny(v, secrets) || numberAny(v, secrets)
+}
+
+func containsAny(text []byte, secrets []string) bool {
+	return slices.ContainsFunc(secrets, func(secret string) bool { return bytes.Contains(text, []byte(secret)) })
+}
+
+// escapedAny reports whether a string with escapes, in valid JSON, has a secret in
+// it. Other strings are passed over: outputs can be large.
+func escapedAny(v jsontext.Value, secrets []string) bool {
+	if len(secrets) == 0 {
+		return false
+	}
+	for s := range escapedStrings(v) {
+		if containsAny(s, secrets) {
+			return true
+		}
+	}
+	return false
+}
+
+// escapedStrings are the strings with escapes, unquoted, of valid JSON. Each is good
+// until the next.
+func escapedStrings(v []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		var unquoted []byte
+		for {
+			escape := bytes.IndexByte(v, '\\')
+			if escape < 0 {
+				return
+			}
+			// Only strings have escapes, and before its first one a string has no quotation mark but the one it begins with.
+			start := bytes.LastIndexByte(v[:escape], '"')
+			if start < 0 {
+				return
+			}
+			end := stringEnd(v, escape)
+			unquoted, _ = jsontext.AppendUnquote(unquoted[:0], v[start:end])
+			if !yield(unquoted) {
+				return
+			}
+			v = v[end:]
+		}
+	}
+}
+
+// stringEnd returns where a JSON string ends, after its quotation mark, one of
+// whose escapes begins at i.
+func stringEnd(v jsontext.Value, i int) int {
+	for ; i < len(v); i++ {
+		switch v[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(v)
+}
+
+// mapStrings replaces secrets in every string of a JSON value, member names included,
+// and numbers that are secrets. A value that can't be rewritten, for example because two
+// of its members would have the same name, is dropped.
+func (r *redactor) mapStrings(v jsontext.Value) jsontext.Value {
+	dec := jsontext.NewDecoder(bytes.NewReader(v))
+	var out bytes.Buffer
+	enc := jsontext.NewEncoder(&out)
+	for {
+		token, err := dec.ReadToken()
+		if errors.Is(err, io.EOF) {
+			return bytes.TrimSpace(out.Bytes())
+		}
+		switch {
+		case err != nil:
+		case token.Kind() == '"':
+			token = jsontext.String(r.text(token.String()))
+		case token.Kind() == '0' && isSecret(token.String(), r.Secrets):
+			token = jsontext.String(redacted)
+		}
+		if err == nil {
+			err = enc.WriteToken(token)
+		}
+		if err != nil {
+			return jsontext.Value("null")
+		}
+	}
+}

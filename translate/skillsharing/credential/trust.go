@@ -1,0 +1,200 @@
+package credential
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/idna"
+	"golang.org/x/net/publicsuffix"
+)
+
+// AllowedHosts decides which hosts may receive the secrets of one source. It is the
+// only place where that is decided. The zero value lets nothing receive them.
+type AllowedHosts struct {
+	origin    Authority
+	trusted   map[Authority]bool
+	below     []Authority // whose subdomains are trusted, on that port
+	Plaintext bool        // the operator wrote the origin with http://
+}
+
+// Authority is a host in canonical form and a port.
+type Authority struct{ host, port string }
+
+// NewAllowedHosts returns the allowed hosts of a source whose origin (or descriptor URL)
+// the operator configured, with the further hosts that he trusts, each as
+// host or host:port, or *.host or *.host:port for all subdomains of a host.
+// Without a port, 443 is meant.
+func NewAllowedHosts(origin *url.URL, trust []string) (*AllowedHosts, error) {
+	own, err := AuthorityOf(origin)
+	if err != nil {
+		return nil, err
+	}
+	a := &AllowedHosts{origin: own, Plaintext: origin.Scheme == "http", trusted: make(map[Authority]bool, len(trust))}
+	for _, t := range trust {
+		if err := a.trust(t); err != nil {
+			return nil, fmt.Errorf("trusted host %q: %w", t, err)
+		}
+	}
+	return a, nil
+}
+
+func (a *AllowedHosts) trust(text string) error {
+	text, subdomains := strings.CutPrefix(text, "*.")
+	u, err := url.Parse("https://" + text)
+	if err != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("want a host name or address, optionally with a port")
+	}
+	host, err := AuthorityOf(u)
+	if err != nil {
+		return err
+	}
+	if !subdomains {
+		a.trusted[host] = true
+		return nil
+	}
+	if err := checkSubdomains(host.host); err != nil {
+		return err
+	}
+	a.below = append(a.below, host)
+	return nil
+}
+
+// Includes reports whether a secret of the source may be sent to u: to the
+// provider's own host and port, and the trusted hosts; over https, unless the
+// operator wrote the provider's origin with http.
+func (a *AllowedHosts) Includes(u *url.URL) bool {
+	if u.Scheme != "https" && (u.Scheme != "http" || !a.Plaintext) {
+		return false
+	}
+	target, err := AuthorityOf(u)
+	if err != nil {
+		return false
+	}
+	return target == a.origin || a.trusted[target] || slices.ContainsFunc(a.below, target.isBelow)
+}
+
+func (a Authority) isBelow(parent Authority) bool {
+	return a.port == parent.port && strings.HasSuffix(a.host, "."+parent.host)
+}
+
+// checkSubdomains says why the names below a host can't be trusted together: they
+// have to belong to the owner of the host.
+func checkSubdomains(host string) error {
+	const instead = "; name each host that may receive the secret"
+	last := host[strings.LastIndexByte(host, '.')+1:]
+	if _, err := netip.ParseAddr(host); err == nil || strings.Trim(last, "0123456789") == "" { // as the end of an address
+		return errors.New("an address has no subdomains" + instead)
+	}
+	if !strings.Contains(host, ".") {
+		return fmt.Errorf("%s is a single label, whose subdomains may belong to anyone"+instead, host)
+	}
+	if isPublicSuffix(host) || isPublicSuffix("x."+host) { // the list has *.compute.amazonaws.com, but not compute.amazonaws.com
+		return fmt.Errorf("%s is a public suffix, whose subdomains belong to different owners"+instead, host)
+	}
+	return nil
+}
+
+func isPublicSuffix(host string) bool {
+	suffix, _ := publicsuffix.PublicSuffix(host)
+	return suffix == host
+}
+
+// AuthorityOf returns the host and port of u in the form in which they are
+// compared: lower case ASCII without the root's dot, addresses in their shortest
+// form, the scheme's port where none is written.
+func AuthorityOf(u *url.URL) (Authority, error) {
+	if u.User != nil {
+		return Authority{}, fmt.Errorf("%q has user information before its host", u.Redacted())
+	}
+	standard, ok := map[string]string{"https": "443", "http": "80"}[u.Scheme]
+	if !ok {
+		return Authority{}, fmt.Errorf("scheme %q is neither https nor http", u.Scheme)
+	}
+	port := cmp.Or(u.Port(), standard)
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || number == 0 {
+		return Authority{}, fmt.Errorf("port %q is not between 1 and 65535", port)
+	}
+	port = strconv.FormatUint(number, 10)
+	host := u.Hostname()
+	if addr, err := netip.ParseAddr(host); err == nil {
+		if addr.Zone() != "" {
+			return Authority{}, fmt.Errorf("address %q has a zone", host)
+		}
+		return Authority{addr.Unmap().String(), port}, nil
+	}
+	name, ok := hostName(strings.TrimSuffix(host, "."))
+	if !ok {
+		return Authority{}, fmt.Errorf("%q is not a host name", host)
+	}
+	return Authority{name, port}, nil
+}
+
+// hostName returns a name as it is looked up. The underscore is in no standard's
+// host names, but in those of many container networks, so idna does not judge
+// names that are ASCII already.
+func hostName(name string) (string, bool) {
+	if strings.IndexFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) >= 0 {
+		ascii, err := idna.Lookup.ToASCII(name)
+		if err != nil {
+			return "", false
+		}
+		name = ascii
+	}
+	name = strings.ToLower(name)
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || len(label) > 63 || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+			return "", false
+		}
+	}
+	return name, len(name) <= 253
+}
+
+func (a Authority) String() string { return net.JoinHostPort(a.host, a.port) }
+
+// Lines are the trust lines that would let u have secrets.
+func (a *AllowedHosts) Lines(u *url.URL) []slog.Attr {
+	lines := []slog.Attr{slog.String("line", "trust "+trustLine(u))}
+	if line := a.subdomainsLine(u); line != "" {
+		lines = append(lines, slog.String("line_for_subdomains", "trust "+line))
+	}
+	return lines
+}
+
+// trustLine is the argument of the trust option that names u's host.
+func trustLine(u *url.URL) string {
+	a, err := AuthorityOf(u)
+	if err != nil {
+		return u.Host
+	}
+	return a.trustLine()
+}
+
+func (a Authority) trustLine() string {
+	if a.port != "443" {
+		return a.String()
+	}
+	if strings.Contains(a.host, ":") {
+		return "[" + a.host + "]"
+	}
+	return a.host
+}
+
+// subdomainsLine is the argument of the trust option that names all subdomains of
+// the source's own host, if u is at one of them; else it is empty.
+func (a *AllowedHosts) subdomainsLine(u *url.URL) string {
+	target, err := AuthorityOf(u)
+	if err != nil || checkSubdomains(a.origin.host) != nil || !strings.HasSuffix(target.host, "."+a.origin.host) {
+		return ""
+	}
+	return "*." + Authority{a.origin.host, target.port}.trustLine()
+}

@@ -1,0 +1,43 @@
+package discovery
+
+import (
+	neturl "net/url"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+)
+
+// Misses counts what fails at hosts that are not the source's own.
+type Misses struct{ misses }
+
+// NewMisses returns misses of which so many a minute are accepted, and so many at once of
+// URLs that have not failed.
+func NewMisses(perMinute, untried int) *Misses {
+	return &Misses{misses{perMinute: perMinute, untried: untried}}
+}
+
+// Begin counts a request that begins, unless it may not: then it says for how long. End
+// is to be called when it has landed.
+func (m *Misses) Begin(host, publisher, url string, kept bool) (end func(well bool), pause time.Duration) {
+	at, err := credential.AuthorityOf(&neturl.URL{Scheme: "https", Host: host})
+	if err != nil {
+		panic(err)
+	}
+	r, pause := m.misses.Begin(at, publisher, url, kept)
+	return func(well bool) {
+		how := landedBadly
+		if well {
+			how = landedWell
+		}
+		m.misses.End([]request{r}, 0, how)
+	}, pause
+}
+
+// Hosts is how many are kept in mind.
+func (m *Misses) Hosts() int { return len(m.hosts) }
+
+// URLs is how many that have failed are kept in mind.
+func (m *Misses) URLs() int { return m.urls }
+
+// Publishers is how many are kept in mind, for each host.
+func (m *Misses) Publishers() int { return m.publishers }

@@ -1,0 +1,98 @@
+package document
+
+import (
+	"net/http"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// ErrorCode is a code of the unified error (section 8.1), or one of the two
+// that the protocol has no word for.
+type ErrorCode string
+
+// The seven error categories of section 8.1.
+const (
+	ValidationError     ErrorCode = "VALIDATION_ERROR"
+	AuthRequired        ErrorCode = "AUTH_REQUIRED"
+	PermissionDenied    ErrorCode = "PERMISSION_DENIED"
+	SkillNotFound       ErrorCode = "SKILL_NOT_FOUND"
+	InvocationTimeout   ErrorCode = "INVOCATION_TIMEOUT"
+	EndpointUnreachable ErrorCode = "ENDPOINT_UNREACHABLE"
+	VersionIncompatible ErrorCode = "VERSION_INCOMPATIBLE"
+)
+
+// Two further codes, for what section 8.1 does not name.
+const (
+	// InvalidProviderResponse: the provider answered something that means nothing.
+	InvalidProviderResponse ErrorCode = "INVALID_PROVIDER_RESPONSE"
+	// RateLimited: too many requests (HTTP 429, RFC 6585, section 4).
+	RateLimited ErrorCode = "RATE_LIMITED"
+)
+
+const (
+	// ExecutionFailed is the code of a failed run whose provider named none.
+	ExecutionFailed = "EXECUTION_FAILED"
+	// ExecutionTimeout is what the protocol's other documents call a timeout.
+	ExecutionTimeout = "EXECUTION_TIMEOUT"
+)
+
+// Kinds says what the codes mean with which providers answer.
+var Kinds = map[ErrorCode]run.Kind{
+	ValidationError:     run.InvalidArguments,
+	AuthRequired:        run.AuthRequired,
+	PermissionDenied:    run.PermissionDenied,
+	SkillNotFound:       run.SkillNotFound,
+	InvocationTimeout:   run.DeadlineExceeded,
+	ExecutionTimeout:    run.DeadlineExceeded,
+	EndpointUnreachable: run.Unreachable,
+	VersionIncompatible: run.VersionIncompatible,
+	RateLimited:         run.RateLimited,
+}
+
+// KindOfStatus is what an HTTP status means where the body says nothing (section 8.1).
+func KindOfStatus(status int) run.Kind {
+	if kind, ok := statusKinds[status]; ok {
+		return kind
+	}
+	return run.ProviderFault
+}
+
+var statusKinds = map[int]run.Kind{
+	http.StatusUnauthorized:        run.AuthRequired,
+	http.StatusForbidden:           run.PermissionDenied,
+	http.StatusNotFound:            run.SkillNotFound,
+	http.StatusGone:                run.SkillNotFound,
+	http.StatusRequestTimeout:      run.DeadlineExceeded,
+	http.StatusGatewayTimeout:      run.DeadlineExceeded,
+	http.StatusBadGateway:          run.Unreachable,
+	http.StatusServiceUnavailable:  run.Unreachable,
+	http.StatusUnprocessableEntity: run.VersionIncompatible,
+	http.StatusTooManyRequests:     run.RateLimited,
+}
+
+// codes are the protocol's words for the kinds of failures.
+var codes = [...]ErrorCode{
+	run.Internal:            "",
+	run.InvalidArguments:    ValidationError,
+	run.SkillNotFound:       SkillNotFound,
+	run.AuthRequired:        AuthRequired,
+	run.PermissionDenied:    PermissionDenied,
+	run.DeadlineExceeded:    InvocationTimeout,
+	run.Unreachable:         EndpointUnreachable,
+	run.VersionIncompatible: VersionIncompatible,
+	run.InvalidDocument:     ValidationError,
+	run.ProviderFault:       InvalidProviderResponse,
+	run.RateLimited:         RateLimited,
+	run.Stopped:             InvocationTimeout,
+	run.ClientGone:          InvocationTimeout,
+	run.RunFailed:           ExecutionFailed,
+}
+
+// CodeOf is the protocol's word for a failure, or the provider's own for the end of a
+// run; empty: there is none.
+func CodeOf(f *run.Failure) ErrorCode {
+	if code := f.Says().Code; code != "" {
+		return ErrorCode(code)
+	}
+	return codes[f.Kind]
+}

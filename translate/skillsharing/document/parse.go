@@ -1,0 +1,228 @@
+package document
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
+)
+
+// ParseDescriptor validates and reads a descriptor (section 9.3, parse). Its
+// error is a [*run.Failure]: [run.VersionIncompatible] if the document follows a newer
+// MAJOR of the protocol, whatever else may be wrong with it by the rules of this
+// one (section 6.4), else [run.InvalidDocument] with the violations.
+func ParseDescriptor(doc []byte) (*Descriptor, error) { return Standard.parseDescriptor(doc) }
+
+func (l *Limits) parseDescriptor(doc []byte) (*Descriptor, error) {
+	return l.ReadDescriptor(doc, func(_ []Parameter, schemas []any) schema.Violations {
+		var found schema.Violations
+		l.schemaRules(&found, schemas)
+		return found
+	})
+}
+
+// ReadDescriptor validates and reads a descriptor. It leaves the schemas of the inputs to prepare, which gets the inputs and
+// the schema of each, or nil: such a schema is valid if it can be compiled, which is to be done once.
+func (l *Limits) ReadDescriptor(doc []byte, prepare func(params []Parameter, schemas []any) schema.Violations) (*Descriptor, error) {
+	doc = WithoutBOM(doc)
+	const def = DefSkillDescriptor
+	invalid := func(found []run.Violation) (*Descriptor, error) {
+		return nil, DocumentError(run.PhaseDescriptor, string(def), found)
+	}
+	if flaw := l.tooLarge(def, doc); flaw != nil {
+		return invalid([]run.Violation{*flaw})
+	}
+	descriptorTurns.Take(context.Background(), l.Owner, Asker{})
+	defer descriptorTurns.End(l.Owner)
+	if version := declaredVersion(doc); isNewer(version) {
+		return nil, versionError(version)
+	}
+	value, found := l.valueOf(def, doc)
+	if len(found) > 0 {
+		l.schemaRules(&found, schemasOf(value))
+		return invalid(found.Tidy())
+	}
+	descriptor := new(Descriptor)
+	if err := read(doc, descriptor); err != nil {
+		return nil, unreadable(run.PhaseDescriptor, string(def), err)
+	}
+	if flaws := prepare(descriptor.Inputs, schemasOf(value)); len(flaws) > 0 {
+		return invalid(flaws.Tidy())
+	}
+	return descriptor, nil
+}
+
+// ParseIndex validates and reads an index. Its error is a [*run.Failure] of the
+// kind [run.InvalidDocument] with the violations: one bad entry makes the index
+// invalid, as one id given twice does (section 4.3.4). The version of an index is
+// not judged: only descriptors are invoked.
+func ParseIndex(doc []byte) (*Index, error) { return Standard.ParseIndex(doc) }
+
+func (l *Limits) ParseIndex(doc []byte) (*Index, error) {
+	doc = WithoutBOM(doc)
+	if found := l.Validate(DefSkillIndex, doc); found != nil {
+		return nil, DocumentError(run.PhaseDiscovery, string(DefSkillIndex), found)
+	}
+	index := new(Index)
+	if err := read(doc, index); err != nil {
+		return nil, unreadable(run.PhaseDiscovery, string(DefSkillIndex), err)
+	}
+	return index, nil
+}
+
+// ParseRegistry reads the answer of a registry, whose form section 4.2 leaves
+// open: an object with an array "skills", whatever else it has, or such an array
+// itself. Its elements are judged as those of an index are, but one by one, since a
+// registry has them from many: what is invalid, or has the id of one before it, is
+// left out. Its error, if there is no such array, is like that of [ParseIndex]. Of
+// the index returned only Skills and what was left out is set.
+func ParseRegistry(doc []byte) (*Index, error) { return Standard.ParseRegistry(doc) }
+
+func (l *Limits) ParseRegistry(doc []byte) (*Index, error) {
+	const what = "registry"
+	doc = WithoutBOM(doc)
+	bounds := l.DocumentBounds(DefSkillIndex)
+	if jsontext.Value(doc).Kind() == '[' {
+		bounds.List.Path = ""
+	}
+	value, flaw := schema.ReadJSON(doc, bounds)
+	if flaw != nil {
+		return nil, DocumentError(run.PhaseDiscovery, what, []run.Violation{*flaw})
+	}
+	path := ""
+	list, isList := value.([]any)
+	if object, ok := value.(map[string]any); ok {
+		path = "/skills"
+		list, isList = object["skills"].([]any)
+		value = object["skills"]
+	}
+	if !isList {
+		var found schema.Violations
+		found.Add(path, "must be an array of index entries", "array", value)
+		return nil, DocumentError(run.PhaseDiscovery, what, found)
+	}
+	var texts []jsontext.Value
+	var err error
+	if path == "" {
+		err = read(doc, &texts)
+	} else {
+		var answer struct {
+			Skills []jsontext.Value `json:"skills"`
+		}
+		err = read(doc, &answer)
+		texts = answer.Skills
+	}
+	if err != nil {
+		return nil, unreadable(run.PhaseDiscovery, what, err)
+	}
+	return l.registryEntries(list, texts, path), nil
+}
+
+// maxLeftOut is how many entries that were left out of a registry's answer are reported.
+const maxLeftOut = 100
+
+// registryEntries reads those entries of a registry's answer that can be used.
+func (l *Limits) registryEntries(list []any, texts []jsontext.Value, path string) *Index {
+	index := &Index{Skills: make([]IndexEntry, 0, len(list))}
+	first := make(map[string]int, len(list))
+	for i, item := range list {
+		at := path + "/" + strconv.Itoa(i)
+		fault := l.entryFault(item, at)
+		var entry IndexEntry
+		if fault == nil {
+			if err := json.Unmarshal(texts[i], &entry); err != nil {
+				fault = &run.Violation{Path: at, Message: safetext.Clip("can't be read: "+err.Error(), schema.MaxMessage)}
+			}
+		}
+		if earlier, taken := first[entry.ID]; fault == nil && taken {
+			fault = &run.Violation{Path: at + "/id", Message: fmt.Sprintf("must be unique, but %s/%d/id is the same", path, earlier)}
+		}
+		if fault == nil {
+			first[entry.ID] = i
+			index.Skills = append(index.Skills, entry)
+			continue
+		}
+		if index.LeftOutCount++; len(index.LeftOut) < maxLeftOut {
+			object, _ := item.(map[string]any)
+			id, _ := object["id"].(string)
+			index.LeftOut = append(index.LeftOut, LeftOut{safetext.Clip(id, maxID), *fault})
+		}
+	}
+	return index
+}
+
+// entryFault is why an index entry can't be used; nil: it can.
+func (l *Limits) entryFault(entry any, path string) *run.Violation {
+	found := schema.ViolationsOf(schemas()[DefSkillIndexEntry].Validate(entry), entry, path)
+	entryRules(&found, entry, path)
+	if list := found.Tidy(); list != nil {
+		return &list[0]
+	}
+	return nil
+}
+
+// Serialize returns the descriptor as pretty-printed JSON, indented by two spaces
+// (section 9.3, serialize), unknown members included. [ParseDescriptor] reads an
+// equal descriptor from it.
+func (d *Descriptor) Serialize() ([]byte, error) {
+	text, err := json.Marshal(d, jsontext.WithIndent("  "), jsontext.PreserveRawStrings(true), json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("serialize descriptor %q: %w", safetext.Clip(d.ID, schema.MaxActual), err)
+	}
+	return text, nil
+}
+
+// read decodes a valid document. It is made compact first, so that the raw
+// values kept of it do not depend on how it was laid out.
+func read(doc []byte, into any) error {
+	compact := jsontext.Value(slices.Clone(doc))
+	twice := jsontext.AllowDuplicateNames(true) // which there are not in what is valid
+	if err := compact.Compact(twice); err != nil {
+		return err
+	}
+	return json.Unmarshal(compact, into, twice)
+}
+
+// declaredVersion returns protocol.version of a JSON document that may be invalid
+// in any other respect. It is empty where there is none.
+func declaredVersion(doc []byte) string {
+	lenient := jsontext.AllowDuplicateNames(true)
+	if !jsontext.Value(doc).IsValid(lenient) {
+		return ""
+	}
+	var declared struct {
+		Protocol jsontext.Value `json:"protocol"`
+	}
+	if err := json.Unmarshal(doc, &declared, lenient); err != nil {
+		return ""
+	}
+	var protocol struct {
+		Version jsontext.Value `json:"version"`
+	}
+	if err := json.Unmarshal(declared.Protocol, &protocol, lenient); err != nil {
+		return ""
+	}
+	var version string
+	if err := json.Unmarshal(protocol.Version, &version); err != nil {
+		return ""
+	}
+	return version
+}
+
+// isNewer reports whether a version is one, and too new for this consumer.
+func isNewer(version string) bool {
+	_, ok := majorOf(version)
+	return ok && !CompatibleVersion(version, ConsumerVersion)
+}
+
+// descriptorTurns bounds how many descriptors are judged at a time: that takes the processor for some 20 ms at most, and can't
+// be interrupted.
+var descriptorTurns = NewLimiter(max(1, runtime.GOMAXPROCS(0)/4))

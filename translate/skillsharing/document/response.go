@@ -1,0 +1,312 @@
+package document
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
+)
+
+// Response is an InvocationResponse (section 5.4), read leniently: only the
+// status and, while a run is under way, the execution id are insisted on.
+type Response struct {
+	ExecutionID string
+	State       run.State
+	SkillID     string
+	Output      jsontext.Value // nil: the member is absent, which "null" is not
+	Error       *RunError      // why a run failed, if the provider said
+	// Elapsed is the time between the run's creation and completion by the provider's clock; 0 when it did not say.
+	Elapsed time.Duration
+	// RetryAfter is how long the provider asks to wait before the next request.
+	RetryAfter time.Duration
+	// NotBefore is when the provider wants to be asked again at the earliest, of a run that is not waited for any longer;
+	// zero: it has not said.
+	NotBefore time.Time
+}
+
+// RunError is the error member of a [Response].
+type RunError struct {
+	Code    string
+	Message string
+	Details jsontext.Value // nil: none
+	Retry   jsontext.Value // nil: none
+}
+
+// Members are the top-level members of an answer that have a meaning in an
+// InvocationResponse or a unified error.
+type Members struct {
+	Valid       bool // the body is one JSON value
+	Status      jsontext.Value
+	executionID jsontext.Value
+	skillID     jsontext.Value
+	output      jsontext.Value
+	failure     jsontext.Value
+	timestamps  jsontext.Value
+}
+
+// ParseMembers never fails: a body that is not a JSON object has no members.
+func ParseMembers(body []byte) (m Members) {
+	body = WithoutBOM(body)
+	dec := BorrowDecoder(body, false)
+	defer dec.GiveBack()
+	if dec.PeekKind() != '{' {
+		_, err := dec.ReadValue()
+		m.Valid = err == nil && dec.atEnd()
+		return m
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return m
+	}
+	for dec.PeekKind() == '"' {
+		name, err := dec.ReadValue()
+		if err != nil {
+			return Members{}
+		}
+		field := m.field(name)
+		value, err := dec.ReadValue()
+		if err != nil {
+			return Members{}
+		}
+		if field != nil { // a slice of the body: outputs can be large
+			end := dec.InputOffset()
+			*field = body[end-int64(len(value)) : end]
+		}
+	}
+	if _, err := dec.ReadToken(); err != nil || !dec.atEnd() {
+		return Members{}
+	}
+	m.Valid = true
+	return m
+}
+
+// field is where the value of a member belongs, whose name may have escapes.
+func (m *Members) field(name jsontext.Value) *jsontext.Value {
+	if plain, ok := plainText(name); ok {
+		return m.fieldNamed(plain)
+	}
+	unquoted, _ := jsontext.AppendUnquote(nil, name) // it is valid
+	return m.fieldNamed(unquoted)
+}
+
+func (m *Members) fieldNamed(name []byte) *jsontext.Value {
+	switch string(name) {
+	case "status":
+		return &m.Status
+	case "execution_id":
+		return &m.executionID
+	case "skill_id":
+		return &m.skillID
+	case "output":
+		return &m.output
+	case "error":
+		return &m.failure
+	case "timestamps":
+		return &m.timestamps
+	}
+	return nil
+}
+
+// Response makes r the InvocationResponse that the members are, and returns it; nil
+// if they are none, or one about another run than the one that was asked about.
+func (m *Members) Response(r *Response, about Asked) (_ *Response, otherRun bool) {
+	state := StateOf(m.Status)
+	if state == 0 {
+		return nil, false
+	}
+	id, ok := m.answeredID(about.ExecutionID)
+	if !ok {
+		return nil, true
+	}
+	*r = Response{ExecutionID: id, State: state, Output: m.output}
+	if r.ExecutionID == "" && !r.State.Ended() {
+		return nil, false // nothing names the run that this is about
+	}
+	if plain, ok := plainText(m.skillID); ok && string(plain) == about.SkillID {
+		r.SkillID = about.SkillID // as it nearly always is
+	} else {
+		r.SkillID, _ = Text(m.skillID)
+	}
+	r.Elapsed = elapsed(m.timestamps)
+	if r.State == run.Failed || r.State == run.TimedOut {
+		r.Error = m.RunError()
+	}
+	return r, false
+}
+
+// BareOutput reads the short form of a result, an object with an output and
+// nothing that contradicts it. It returns nil if the members are not that.
+func (m *Members) BareOutput(knownID string) *Response {
+	id, ok := m.answeredID(knownID)
+	if m.output == nil || m.Status != nil || m.failure != nil && m.failure.Kind() != 'n' || !ok {
+		return nil
+	}
+	return &Response{ExecutionID: id, State: run.Completed, Output: m.output}
+}
+
+// answeredID is the id of the run that an answer is about, empty if it names
+// none. It is not ok if it names, or may name, another than the known one.
+func (m *Members) answeredID(knownID string) (id string, ok bool) {
+	if plain, ok := plainText(m.executionID); ok && knownID != "" && string(plain) == knownID {
+		return knownID, true // as it nearly always is
+	}
+	id, isText := Text(m.executionID)
+	switch {
+	case knownID == "", id == knownID:
+		return id, true
+	case m.executionID == nil, m.executionID.Kind() == 'n', isText && id == "":
+		return knownID, true
+	}
+	return "", false
+}
+
+// maxRetry bounds what is passed on of a provider's retry member, in bytes.
+const maxRetry = 1 << 10
+
+// RunError reads the error member, which is an object by the protocol but a
+// mere text with some providers. What is missing or of a wrong type is left out.
+func (m *Members) RunError() *RunError {
+	e := new(RunError)
+	if message, ok := Text(m.failure); ok {
+		e.Message = message
+		return e
+	}
+	if m.failure.Kind() != '{' {
+		return e
+	}
+	var parts struct {
+		Code    jsontext.Value `json:"code"`
+		Message jsontext.Value `json:"message"`
+		Details jsontext.Value `json:"details"`
+		Retry   jsontext.Value `json:"retry"`
+	}
+	if err := json.Unmarshal(m.failure, &parts); err != nil {
+		return e
+	}
+	e.Code, _ = Text(parts.Code)
+	e.Message, _ = Text(parts.Message)
+	if parts.Details.Kind() != 'n' {
+		e.Details = parts.Details
+	}
+	if parts.Retry.Kind() == '{' && len(parts.Retry) <= maxRetry {
+		e.Retry = parts.Retry
+	}
+	return e
+}
+
+// Text returns the text of a JSON string.
+func Text(v jsontext.Value) (string, bool) {
+	if plain, ok := plainText(v); ok {
+		return string(plain), true
+	}
+	if v.Kind() != '"' {
+		return "", false
+	}
+	b, err := jsontext.AppendUnquote(nil, v)
+	return string(b), err == nil
+}
+
+// plainText returns the text of a JSON string without escapes, as it stands there.
+func plainText(v jsontext.Value) ([]byte, bool) {
+	if v.Kind() != '"' || bytes.IndexByte(v, '\\') >= 0 {
+		return nil, false
+	}
+	return v[1 : len(v)-1], true
+}
+
+// statuses are the protocol's words for the states of a run (section 3.4.4), the most frequent first.
+var statuses = [...]struct {
+	word  string
+	state run.State
+}{
+	{"completed", run.Completed}, {"running", run.Working}, {"accepted", run.Accepted}, {"failed", run.Failed}, {"timeout", run.TimedOut},
+}
+
+// StateOf returns the state that a status stands for, 0 if it is none that the protocol knows.
+func StateOf(status jsontext.Value) run.State {
+	word, ok := plainText(status)
+	if !ok {
+		unquoted, _ := Text(status)
+		word = []byte(unquoted)
+	}
+	for i := range statuses {
+		if string(word) == statuses[i].word {
+			return statuses[i].state
+		}
+	}
+	return 0
+}
+
+// elapsed is how long a run took by the provider's own clock, 0 if it does not
+// say or contradicts itself.
+func elapsed(timestamps jsontext.Value) time.Duration {
+	if timestamps.Kind() != '{' {
+		return 0
+	}
+	dec := BorrowDecoder(timestamps, true)
+	defer dec.GiveBack()
+	var created, completed time.Time
+	_, err := dec.ReadToken()
+	for err == nil && dec.PeekKind() == '"' {
+		var name, value jsontext.Value
+		if name, err = dec.ReadValue(); err != nil {
+			break
+		}
+		var at *time.Time
+		switch string(name) {
+		case `"created_at"`:
+			at = &created
+		case `"completed_at"`:
+			at = &completed
+		}
+		if value, err = dec.ReadValue(); err == nil && at != nil {
+			if text, ok := plainText(value); ok {
+				_ = at.UnmarshalText(text) // or it stays zero
+			}
+		}
+	}
+	if created.IsZero() || completed.IsZero() {
+		return 0
+	}
+	took := completed.Sub(created)
+	if took < 0 || took > longestRun {
+		return 0
+	}
+	return took
+}
+
+// longestRun is the longest time that a run is believed to have taken.
+const longestRun = 7 * 24 * time.Hour
+
+// Asked is what an answer is about.
+type Asked struct {
+	Phase       run.Phase
+	ExecutionID string // of the run that was asked about; empty: it was an invocation
+	SkillID     string
+	MayBeBare   bool // a result may come bare: as an object that only has an output
+	Followable  bool // a run that was accepted can be asked about later
+}
+
+// maxDetails bounds what is passed on of a provider's error details, in bytes.
+const maxDetails = 64 << 10
+
+// Quoted is what is passed on of what a provider has said; nil: nothing.
+func (e *RunError) Quoted(code string) *run.ProviderError {
+	if code == "" && e.Details == nil && e.Retry == nil {
+		return nil
+	}
+	return &run.ProviderError{Code: code, Details: BoundedDetails(e.Details, maxDetails), Retry: e.Retry}
+}
+
+// BoundedDetails cuts nothing: details that are too large are named instead,
+// since half a JSON value is none.
+func BoundedDetails(details []byte, limit int) jsontext.Value {
+	if len(details) <= limit {
+		return details
+	}
+	return schema.MustMarshal(fmt.Sprintf("%d bytes of details, more than the %d that are passed on", len(details), limit))
+}

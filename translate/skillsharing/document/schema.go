@@ -1,0 +1,82 @@
+package document
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"regexp"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
+)
+
+// Definition names one of the definitions of the protocol's JSON Schema.
+type Definition string
+
+// The definitions of section 9.1.
+const (
+	DefSkillDescriptor     Definition = "SkillDescriptor"
+	DefSkillIndex          Definition = "SkillIndex"
+	DefSkillIndexEntry     Definition = "SkillIndexEntry"
+	DefInvocationRequest   Definition = "InvocationRequest"
+	DefInvocationResponse  Definition = "InvocationResponse"
+	DefProtocolVersion     Definition = "ProtocolVersion"
+	DefCapabilityType      Definition = "CapabilityType"
+	DefAccessPolicy        Definition = "AccessPolicy"
+	DefAuthType            Definition = "AuthType"
+	DefExecutionStatus     Definition = "ExecutionStatus"
+	DefParameterDefinition Definition = "ParameterDefinition"
+	DefAuthConfig          Definition = "AuthConfig"
+	DefInvocationEndpoint  Definition = "InvocationEndpoint"
+	DefOutputDefinition    Definition = "OutputDefinition"
+)
+
+var definitions = []Definition{
+	DefSkillDescriptor, DefSkillIndex, DefSkillIndexEntry, DefInvocationRequest, DefInvocationResponse,
+	DefProtocolVersion, DefCapabilityType, DefAccessPolicy, DefAuthType, DefExecutionStatus,
+	DefParameterDefinition, DefAuthConfig, DefInvocationEndpoint, DefOutputDefinition,
+}
+
+// protocolSchema is the protocol's JSON Schema (Draft 2020-12), written from the
+// tables of the specification. No object in it is closed: unknown members are
+// legal everywhere.
+//
+//go:embed schema.json
+var protocolSchema []byte
+
+const protocolSchemaURL = "https://skill-sharing.org/schema/draft/schema.json"
+
+// schemas returns the compiled definitions. They are compiled once, when first needed.
+var schemas = sync.OnceValue(func() map[Definition]*jsonschema.Schema {
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(protocolSchema))
+	if err != nil {
+		panic(fmt.Sprintf("embedded schema.json: %v", err))
+	}
+	compiler := schema.NewLibraryCompiler()
+	compiler.UseRegexpEngine(func(expression string) (jsonschema.Regexp, error) {
+		re, err := regexp.Compile(expression)
+		return version{re}, err
+	})
+	if err := compiler.AddResource(protocolSchemaURL, document); err != nil {
+		panic(fmt.Sprintf("embedded schema.json: %v", err))
+	}
+	compiled := make(map[Definition]*jsonschema.Schema, len(definitions))
+	for _, d := range definitions {
+		compiled[d] = compiler.MustCompile(protocolSchemaURL + "#/$defs/" + string(d))
+	}
+	return compiled
+})
+
+// version is the schema's only expression: that of a version (Semantic Versioning 2.0.0).
+type version struct{ *regexp.Regexp }
+
+// maxVersion is the longest version, in bytes.
+const maxVersion = 256
+
+// MatchString implements [jsonschema.Regexp].
+func (v version) MatchString(s string) bool { return len(s) <= maxVersion && v.Regexp.MatchString(s) }
+
+// String implements [jsonschema.Regexp].
+func (version) String() string { return schema.VersionForm }

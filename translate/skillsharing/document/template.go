@@ -1,0 +1,111 @@
+package document
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// executionIDPlaceholder stands for the execution id in the URL templates of an
+// endpoint (section 5.5).
+const executionIDPlaceholder = "{execution_id}"
+
+// MaxExecutionID is the longest execution id that is put into a URL, in bytes.
+const MaxExecutionID = 512
+
+// ExpandURL puts an execution id into a status or result URL, as one path
+// segment or query value whatever it contains. A template without the
+// placeholder gets the id as a further path segment.
+func ExpandURL(template, executionID string) (*url.URL, error) {
+	if err := checkExecutionID(executionID); err != nil {
+		return nil, err
+	}
+	if strings.Contains(schemeAndAuthority(template), executionIDPlaceholder) {
+		return nil, fmt.Errorf("%q lets the execution id choose the host", template)
+	}
+	template, _, _ = strings.Cut(template, "#") // what is never sent can't hold the id
+	escaped := escapeUnreserved(executionID)
+	if strings.Contains(template, executionIDPlaceholder) {
+		return ParseEndpointURL(strings.ReplaceAll(template, executionIDPlaceholder, escaped))
+	}
+	base, query, hasQuery := strings.Cut(template, "?")
+	expanded := strings.TrimSuffix(base, "/") + "/" + escaped
+	if hasQuery {
+		expanded += "?" + query
+	}
+	return ParseEndpointURL(expanded)
+}
+
+// checkExecutionID refuses ids that would change the meaning of a URL even when
+// they are escaped.
+func checkExecutionID(id string) error {
+	switch {
+	case id == "", id == ".", id == "..":
+		return fmt.Errorf("%q can't be used as an execution id", id)
+	case len(id) > MaxExecutionID:
+		return fmt.Errorf("an execution id of %d bytes is longer than %d", len(id), MaxExecutionID)
+	}
+	return nil
+}
+
+// escapeUnreserved percent-encodes everything but the unreserved characters of
+// RFC 3986, section 2.3.
+func escapeUnreserved(s string) string {
+	const hex = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := range len(s) {
+		c := s[i]
+		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0 {
+			b.WriteByte(c)
+			continue
+		}
+		b.WriteByte('%')
+		b.WriteByte(hex[c>>4])
+		b.WriteByte(hex[c&15])
+	}
+	return b.String()
+}
+
+// TemplateURL is the URL of a template before an id is known, for judging its
+// host. The placeholder stands for itself, so that nobody reads an invented id.
+func TemplateURL(template string) (*url.URL, error) {
+	return ExpandURL(template, executionIDPlaceholder)
+}
+
+// escapeForbidden percent-encodes what must not stand in a path or query (RFC 3986,
+// appendix A). Package net/url would do so, too, but then it would undo all other
+// escapes of a path before, among them those of an execution id.
+func escapeForbidden(s string) string {
+	allowed := func(c byte) bool { return c > ' ' && c < 0x7f && strings.IndexByte("\"<>\\^`{|}", c) < 0 }
+	if !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x7f || !allowed(byte(r)) }) { //nolint:gosec // it is ASCII
+		return s
+	}
+	var b strings.Builder
+	for i := range len(s) {
+		if c := s[i]; allowed(c) {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// ParseEndpointURL parses an absolute http(s) URL. Its fragment is dropped: it
+// is never sent.
+func ParseEndpointURL(text string) (*url.URL, error) {
+	head := schemeAndAuthority(text)
+	escaped := text // what is parsed stays a part of it, rather than of a copy
+	if rest := text[len(head):]; escapeForbidden(rest) != rest {
+		escaped = head + escapeForbidden(rest)
+	}
+	u, err := url.Parse(escaped)
+	if err != nil {
+		return nil, fmt.Errorf("%q is not a URL", text)
+	}
+	if u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.Opaque != "" {
+		return nil, fmt.Errorf("%q is not an absolute http(s) URL", text)
+	}
+	u.Fragment, u.RawFragment = "", ""
+	return u, nil
+}

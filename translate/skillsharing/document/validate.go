@@ -1,0 +1,254 @@
+package document
+
+import (
+	"bytes"
+	"fmt"
+	"mime"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
+)
+
+// Validate judges a document against a definition of the protocol's schema, and
+// by the rules that a schema can't state, such as unique ids (section 9.3,
+// validate). It returns nil if the document is valid, else up to 50 violations
+// in the order of their paths. A leading byte order mark is ignored. What is
+// larger or more complex than [DefaultLimits] allow is invalid, too.
+func Validate(def Definition, doc []byte) []run.Violation { return Standard.Validate(def, doc) }
+
+func (l *Limits) Validate(def Definition, doc []byte) []run.Violation {
+	if schemas()[def] == nil {
+		return []run.Violation{{Message: fmt.Sprintf("there is no definition %q", safetext.Clip(string(def), schema.MaxActual))}}
+	}
+	value, found := l.valueOf(def, WithoutBOM(doc))
+	switch def {
+	case DefSkillDescriptor:
+		l.schemaRules(&found, schemasOf(value))
+	case DefParameterDefinition:
+		schemaRule(&found, schema.NewCompiler(l.OfSchemas()), schemaOf(value), "/schema")
+	}
+	return found.Tidy()
+}
+
+// valueOf reads a document and judges it, but for the schemas of inputs. The value
+// is nil if it can't be read.
+func (l *Limits) valueOf(def Definition, doc []byte) (any, schema.Violations) {
+	if flaw := l.tooLarge(def, doc); flaw != nil {
+		return nil, schema.Violations{*flaw}
+	}
+	value, flaw := schema.ReadJSON(doc, l.DocumentBounds(def))
+	if flaw != nil {
+		return nil, schema.Violations{*flaw}
+	}
+	if flaw := l.tooMuchBesides(def, value); flaw != nil {
+		return nil, schema.Violations{*flaw}
+	}
+	found := schema.ViolationsOf(schemas()[def].Validate(value), value, "")
+	if check, ok := rules[def]; ok {
+		check(&found, value, "")
+	}
+	return value, found
+}
+
+func WithoutBOM(doc []byte) []byte { return bytes.TrimPrefix(doc, []byte("\ufeff")) }
+
+// rules are what the schema can't say. Each one judges only members of the right
+// type, since the schema judges the types.
+var rules = map[Definition]func(found *schema.Violations, value any, path string){
+	DefSkillDescriptor:    descriptorRules,
+	DefSkillIndex:         indexRules,
+	DefSkillIndexEntry:    entryRules,
+	DefInvocationEndpoint: endpointRules,
+	DefAuthConfig:         authRules,
+}
+
+func descriptorRules(found *schema.Violations, value any, path string) {
+	descriptor, _ := value.(map[string]any)
+	idRule(found, descriptor, path)
+	endpointRules(found, descriptor["endpoint"], path+"/endpoint")
+	authRules(found, descriptor["auth"], path+"/auth")
+	inputs, _ := descriptor["inputs"].([]any)
+	unique(found, inputs, "name", path+"/inputs")
+}
+
+func indexRules(found *schema.Violations, value any, path string) {
+	index, _ := value.(map[string]any)
+	skills, _ := index["skills"].([]any)
+	entriesRules(found, skills, path+"/skills")
+}
+
+func entriesRules(found *schema.Violations, entries []any, path string) {
+	for i, entry := range entries {
+		entryRules(found, entry, path+"/"+strconv.Itoa(i))
+	}
+	unique(found, entries, "id", path)
+}
+
+func entryRules(found *schema.Violations, value any, path string) {
+	entry, _ := value.(map[string]any)
+	idRule(found, entry, path)
+	urlRule(found, entry, "descriptor_url", path)
+}
+
+// maxID is the longest id of a skill, in bytes: ids become names, which agents
+// repeat and logs show.
+const maxID = 512
+
+func idRule(found *schema.Violations, object map[string]any, path string) {
+	if id, ok := object["id"].(string); ok && len(id) > maxID {
+		found.Add(path+"/id", fmt.Sprintf("must have at most %d bytes", maxID), fmt.Sprintf("at most %d bytes", maxID), id)
+	}
+}
+
+func endpointRules(found *schema.Violations, value any, path string) {
+	endpoint, _ := value.(map[string]any)
+	urlRule(found, endpoint, "url", path)
+	urlRule(found, endpoint, "status_url", path)
+	urlRule(found, endpoint, "result_url", path)
+	if contentType, ok := endpoint["content_type"].(string); ok && !isJSONType(contentType) {
+		found.Add(path+"/content_type", "must be a JSON media type: nothing else can be sent", "application/json", contentType)
+	}
+}
+
+func authRules(found *schema.Violations, value any, path string) {
+	auth, _ := value.(map[string]any)
+	if header, ok := auth["header"].(string); ok && ForbiddenHeader(header) {
+		message := "must not name a header that belongs to the connection, the body or routing"
+		if !fieldName(header) {
+			message = "must be the name of an HTTP header"
+		}
+		found.Add(path+"/header", message, "a header for credentials, such as X-API-Key", header)
+	}
+	oauth2, _ := auth["oauth2"].(map[string]any)
+	urlRule(found, oauth2, "authorization_url", path+"/oauth2")
+	urlRule(found, oauth2, "token_url", path+"/oauth2")
+}
+
+// schemaRules judges the schemas of a descriptor's inputs, until there are more
+// violations than are reported.
+func (l *Limits) schemaRules(found *schema.Violations, schemas []any) {
+	compiler := schema.NewCompiler(l.OfSchemas())
+	for i, own := range schemas {
+		if len(*found) > schema.MaxViolations {
+			return
+		}
+		schemaRule(found, compiler, own, "/inputs/"+strconv.Itoa(i)+"/schema")
+	}
+}
+
+func schemaRule(found *schema.Violations, compiler *schema.Compiler, schema any, path string) {
+	if object, ok := schema.(map[string]any); ok {
+		_, flaws := compiler.Compile(nil, object, path)
+		*found = append(*found, flaws...)
+	}
+}
+
+// schemasOf returns the schema of each input of a descriptor that readJSON returned; nil for an input without a schema.
+func schemasOf(value any) []any {
+	descriptor, _ := value.(map[string]any)
+	inputs, _ := descriptor["inputs"].([]any)
+	schemas := make([]any, len(inputs))
+	for i, input := range inputs {
+		schemas[i] = schemaOf(input)
+	}
+	return schemas
+}
+
+func schemaOf(input any) any {
+	parameter, _ := input.(map[string]any)
+	return parameter["schema"]
+}
+
+// unique demands that no two objects of a list have the same string in a member.
+// The later one is at fault.
+func unique(found *schema.Violations, list []any, member, path string) {
+	first := make(map[string]int, len(list))
+	for i, item := range list {
+		object, _ := item.(map[string]any)
+		s, ok := object[member].(string)
+		if !ok {
+			continue
+		}
+		if earlier, taken := first[s]; taken {
+			message := fmt.Sprintf("must be unique, but %s/%d/%s is the same", path, earlier, member)
+			found.Add(path+"/"+strconv.Itoa(i)+"/"+member, message, "a unique "+member, s)
+			continue
+		}
+		first[s] = i
+	}
+}
+
+func urlRule(found *schema.Violations, object map[string]any, member, path string) {
+	s, ok := object[member].(string)
+	if !ok {
+		return
+	}
+	if problem := urlProblem(s); problem != "" {
+		found.Add(path+"/"+member, problem, "an absolute http or https URL", s)
+	}
+}
+
+// maxURL is the longest URL that a document may contain, in bytes.
+const maxURL = 2048
+
+// urlProblem tells why a URL, or a template of one (section 5.5), can't be
+// requested. It is empty for absolute http and https URLs.
+func urlProblem(s string) string {
+	if len(s) > maxURL {
+		return fmt.Sprintf("must be a URL of at most %d bytes", maxURL)
+	}
+	if strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }) {
+		return "must not contain spaces or control characters"
+	}
+	if strings.Contains(schemeAndAuthority(s), executionIDPlaceholder) {
+		return "must have " + executionIDPlaceholder + " only in its path or query: the execution id must not choose the host"
+	}
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return "must be an absolute http or https URL with a host"
+	case u.User != nil:
+		return "must not contain a user name or password"
+	case !validPort(u.Port()):
+		return "must have a port between 1 and 65535, or none"
+	}
+	return ""
+}
+
+// schemeAndAuthority returns what stands before the path, query or fragment.
+func schemeAndAuthority(s string) string {
+	start := 0
+	if i := strings.Index(s, "//"); i >= 0 {
+		start = i + len("//")
+	}
+	if i := strings.IndexAny(s[start:], "/?#"); i >= 0 {
+		return s[:start+i]
+	}
+	return s
+}
+
+func validPort(port string) bool {
+	if port == "" {
+		return true
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0
+}
+
+// maxMediaType is the longest media type with its parameters, in bytes.
+const maxMediaType = 1024
+
+// isJSONType reports whether a media type, with or without parameters, is JSON:
+// application/json, text/json or one with the suffix +json (RFC 6839, section 3.1).
+func isJSONType(contentType string) bool {
+	if len(contentType) > maxMediaType || strings.ContainsFunc(contentType, unicode.IsControl) {
+		return false
+	}
+	mediaType, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (mediaType == "application/json" || mediaType == "text/json" || strings.HasSuffix(mediaType, "+json"))
+}

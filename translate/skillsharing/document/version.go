@@ -1,0 +1,53 @@
+package document
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
+)
+
+// CompatibleVersion reports whether a consumer of protocol version consumer can
+// use a document of version document: whether the MAJOR number of the document
+// is not the greater one (section 6.3), of whatever size the two are. Anything
+// but a SemVer version is compatible with nothing.
+func CompatibleVersion(document, consumer string) bool {
+	d, ok := majorOf(document)
+	if !ok {
+		return false
+	}
+	c, ok := majorOf(consumer)
+	return ok && compareDecimal(d, c) <= 0
+}
+
+// majorOf returns the digits of the MAJOR number of a version, if the version
+// is one as of Semantic Versioning 2.0.0, however large its numbers are.
+func majorOf(text string) (string, bool) {
+	major, _, _ := strings.Cut(text, ".")
+	pattern := schemas()[DefProtocolVersion].Properties["version"].Ref.Pattern.(version)
+	return major, pattern.Regexp.MatchString(text)
+}
+
+// compareDecimal compares two numbers without leading zeros.
+func compareDecimal(a, b string) int {
+	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+}
+
+// versionError is the answer to a document of a newer MAJOR (section 8.3.7).
+func versionError(document string) *run.Failure {
+	document = safetext.Clip(document, schema.MaxActual)
+	return &run.Failure{
+		Kind:     run.VersionIncompatible,
+		Message:  fmt.Sprintf("Protocol version %s is not compatible with consumer version %s", document, ConsumerVersion),
+		Phase:    run.PhaseDescriptor,
+		By:       run.Bridge,
+		Executed: run.ExecutedNo,
+		Violations: []run.Violation{{
+			Path: "/protocol/version", Message: "must be one that this consumer can use",
+			Expected: schema.Quoted(fmt.Sprintf(">=0.0.0 <%d.0.0", ConsumerMajor+1)), Actual: schema.Quoted(document),
+		}},
+	}
+}

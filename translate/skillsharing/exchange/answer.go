@@ -1,0 +1,197 @@
+package exchange
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// Answer is an HTTP answer whose body has been read.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+	// withoutRoom is the budget that had no room for more than the beginning of the body; nil: it is whole.
+	withoutRoom AnswerBudget
+
+	response document.Response // if it is one, here, so that it takes no memory of its own
+}
+
+// maxRejection bounds what is passed on of an answer that is no unified error at all, in bytes.
+const maxRejection = 2 << 10
+
+// Judge says what a provider's answer means. It is the only place where that is
+// decided: an InvocationResponse counts first, then a unified error (section
+// 8.2), then the HTTP status.
+func (c *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *run.Failure) {
+	phase, knownID := about.Phase, about.ExecutionID
+	if a.withoutRoom != nil {
+		return nil, c.noRoom(a, about)
+	}
+	if depth := c.Limits.MaxDepth(); jsonrpc.Deeper(a.Body, depth) {
+		e := invalidAnswer(a, phase, knownID, fmt.Sprintf("The provider's answer can't be used: the answer nests deeper than %d levels (limits depth).", depth))
+		e.Limit = document.LimitOf("depth", int64(depth))
+		if knownID != "" {
+			judgeRun(e)
+		}
+		return nil, e
+	}
+	m := document.ParseMembers(a.Body)
+	r, otherRun := m.Response(&a.response, about)
+	if otherRun {
+		return nil, invalidAnswer(a, phase, knownID, fmt.Sprintf("The provider answered about another run than %s.", knownID))
+	}
+	if r == nil && about.MayBeBare && a.Status < 300 {
+		r = m.BareOutput(knownID)
+	}
+	if r == nil {
+		return nil, JudgeError(a, &m, phase, knownID)
+	}
+	if most := c.Limits.OutputSize; r.State == run.Completed && most > 0 && int64(len(r.Output)) > most {
+		e := invalidAnswer(a, phase, safetext.Clip(c.ScrubText(r.ExecutionID), document.MaxExecutionID),
+			fmt.Sprintf("The run has completed, but its output of %d bytes is larger than the %d bytes that are accepted (limits output_size).", len(r.Output), most))
+		e.Executed, e.Lost = run.ExecutedYes, true // following it again brings the same
+		e.Limit = document.LimitOf("output_size", most)
+		return nil, e
+	}
+	r.Output = c.ScrubOutput(r.Output)
+	r.RetryAfter = RetryAfter(a.Header)
+	return r, nil
+}
+
+// isRun reports whether an answer to a request for a run says how it is: that, and
+// not the HTTP status, is then what counts.
+func (c *Sender) isRun(a *Answer) bool {
+	if a.Status < http.StatusInternalServerError || jsonrpc.Deeper(a.Body, c.Limits.MaxDepth()) {
+		return false
+	}
+	return document.StateOf(document.ParseMembers(a.Body).Status) != 0
+}
+
+// invalidAnswer is the error of an answer that can't be used, whatever it means.
+func invalidAnswer(a *Answer, phase run.Phase, executionID, message string) *run.Failure {
+	return &run.Failure{
+		Kind: run.ProviderFault, Phase: phase, By: run.Bridge, Message: message,
+		HTTPStatus: a.Status, ExecutionID: executionID, Executed: executed(a.Status, phase),
+	}
+}
+
+// JudgeError says what an answer means that is not an InvocationResponse.
+func JudgeError(a *Answer, m *document.Members, phase run.Phase, knownID string) *run.Failure {
+	said := m.RunError()
+	e := &run.Failure{
+		Phase: phase, By: run.Provider, HTTPStatus: a.Status, ExecutionID: knownID,
+		Executed: executed(a.Status, phase), Message: said.Message,
+	}
+	switch kind, known := document.Kinds[document.ErrorCode(said.Code)]; {
+	case known:
+		e.Kind = kind
+		if kind == run.InvalidArguments {
+			e.Argument = &run.Argument{Reason: run.Rejected}
+		}
+	case (a.Status == http.StatusBadRequest || a.Status == http.StatusUnprocessableEntity) && m.Valid:
+		e.Kind = run.InvalidArguments
+		e.Argument = &run.Argument{Reason: run.Rejected}
+		said.Details = document.BoundedDetails(bytes.TrimSpace(document.WithoutBOM(a.Body)), maxRejection)
+	default:
+		e.Kind = document.KindOfStatus(a.Status)
+	}
+	if knownID != "" {
+		judgeRun(e)
+	}
+	if e.Kind == run.ProviderFault && a.Status < 400 {
+		e.By = run.Bridge // the provider does not call it an error
+	}
+	e.Message = cmp.Or(e.Message, defaultMessage(e.Kind, a))
+	e.Provider = said.Quoted("")
+	if delay := RetryAfter(a.Header); said.Retry == nil && delay > 0 {
+		e.Retry = run.Again(delay, 1)
+	}
+	return e
+}
+
+// judgeRun turns failures that speak of the skill into what they mean for a run
+// that had been accepted: it exists, or it is lost.
+func judgeRun(e *run.Failure) {
+	if e.HTTPStatus == http.StatusNotFound || e.HTTPStatus == http.StatusGone || e.Kind == run.SkillNotFound {
+		e.Lost = true
+	}
+	switch e.Kind {
+	case run.SkillNotFound, run.VersionIncompatible, run.InvalidArguments:
+		e.Kind, e.Argument = run.ProviderFault, nil
+	}
+}
+
+// executed says what an HTTP status tells about the execution of a skill.
+func executed(status int, phase run.Phase) run.Executed {
+	if phase == run.PhasePoll || phase == run.PhaseResult {
+		return run.ExecutedYes
+	}
+	if phase != run.PhaseInvoke || slices.Contains(refusals, status) {
+		return run.ExecutedNo
+	}
+	return run.ExecutedMaybe
+}
+
+// refusals are the statuses with which an endpoint says that it did nothing.
+var refusals = []int{
+	http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
+	http.StatusGone, http.StatusUnprocessableEntity, http.StatusTooManyRequests,
+}
+
+func defaultMessage(kind run.Kind, a *Answer) string {
+	switch {
+	case a.Status >= 300 && a.Status < 400:
+		return fmt.Sprintf("The provider answered HTTP %d, and redirects are not followed here.", a.Status)
+	case kind == run.ProviderFault && a.Status < 300:
+		if fault := faultOf(a.Body); fault != "" {
+			return fmt.Sprintf("The provider answered HTTP %d with JSON that can't be used: %s.", a.Status, fault)
+		}
+		return fmt.Sprintf("The provider answered HTTP %d with something that is not an InvocationResponse.", a.Status)
+	case http.StatusText(a.Status) == "":
+		return fmt.Sprintf("The provider answered HTTP %d.", a.Status)
+	}
+	return fmt.Sprintf("The provider answered HTTP %d %s.", a.Status, http.StatusText(a.Status))
+}
+
+// faultOf says what about a text that looks like JSON is not, and where; empty: it is
+// JSON, or nothing like it. Other parsers take what is refused here for one thing or
+// another.
+func faultOf(text []byte) string {
+	dec := jsontext.NewDecoder(bytes.NewReader(text))
+	if kind := dec.PeekKind(); kind != '{' && kind != '[' {
+		return ""
+	}
+	_, err := dec.ReadValue()
+	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
+	if !ok {
+		return ""
+	}
+	what := "its syntax is wrong"
+	switch reason := syntax.Error(); {
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		what = "two members of an object have the same name"
+	case strings.Contains(reason, "UTF-8"):
+		what = "a text is not UTF-8"
+	case strings.Contains(reason, "surrogate"):
+		what = "a text has half of a surrogate pair (\\ud800 to \\udfff)"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		what = "it ends too early"
+	}
+	return fmt.Sprintf("%s, at %q (byte %d)", what, safetext.Clip(string(syntax.JSONPointer), maxPointer), syntax.ByteOffset)
+}
+
+// maxPointer bounds what is said of a place in a provider's answer, in bytes.
+const maxPointer = 100

@@ -1,0 +1,142 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
+)
+
+// AuthError turns what an implementation of Credentials returned into a failure.
+func (c *Sender) AuthError(ctx context.Context, auth *document.Auth, err error) *run.Failure {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return document.Interrupted(ctx, run.PhaseAuth, "", run.ExecutedNo)
+	}
+	if e, ok := errors.AsType[*run.Failure](err); ok {
+		copied := *e // it may be shared by concurrent calls
+		return &copied
+	}
+	e := AuthError(auth, run.Provider, err.Error())
+	e.Message = "The credential can't be applied: " + err.Error()
+	e.Cause = err
+	return e
+}
+
+func (c *Sender) Authentication(ctx context.Context, auth *document.Auth, req *http.Request, body []byte) *credential.Authentication {
+	return &credential.Authentication{
+		Request: req, Body: body, Auth: auth,
+		Origin:    c.Origin.Scheme + "://" + c.Origin.Host,
+		Transport: tokenTransport{c, ctx}, MaxResponseSize: c.MaxResponseSize,
+		MaySend: func(u *url.URL) error {
+			if e := c.Permitted(ctx, u, run.PhaseAuth); e != nil {
+				return e
+			}
+			if !c.AllowedHosts.Includes(u) {
+				e, notice := c.Untrusted(auth, u, "the descriptor's token URL is on a host that may not receive the client secret")
+				c.Observer.Notice(ctx, notice)
+				return e
+			}
+			return nil
+		},
+	}
+}
+
+// tokenTransport carries the requests that credentials make of their own, and
+// reports them with the context of the call that they were first made for: what
+// they bring may be shared, and so their own context is no call's.
+type tokenTransport struct {
+	client *Sender
+	call   context.Context
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	start := time.Now()
+	through, err := t.client.Breakers.enter(t.client.Source, t.client.Partition, req.URL, run.PhaseAuth)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(&requestContext{req.Context(), t.client.Source, Identity{Hosts: t.client.AllowedHosts}})
+	req.Header = req.Header.Clone()
+	req.Header.Set("Accept-Encoding", coding)
+	resp, err := t.client.Transport.RoundTrip(req)
+	if err == nil && isGzip(resp) {
+		resp.Body = inflatedBody(resp.Body, t.client.MaxResponseSize)
+		describeContent(resp)
+	}
+	status := 0
+	if resp != nil {
+		status = resp.StatusCode
+	}
+	if n := through.leave(req.Context(), status, err); n != nil {
+		t.client.Observer.Notice(t.call, n)
+	}
+	x := Exchange{Source: t.client.Source, Phase: run.PhaseAuth, Method: req.Method, URL: req.URL, Duration: time.Since(start), client: t.client}
+	if err != nil {
+		x.Err = t.client.scrubbed(withoutQuotes(err))
+	}
+	if resp != nil {
+		x.Status = resp.StatusCode
+	}
+	t.client.Observer.Exchange(t.call, &x)
+	return resp, err
+}
+
+// Untrusted is the error of a request that would carry a secret to a host that
+// may not have it. The host and what would allow it are for the log only.
+func (c *Sender) Untrusted(auth *document.Auth, u *url.URL, reason string) (*run.Failure, *Notice) {
+	notice := &Notice{
+		Level: slog.LevelWarn, Source: c.Source, SecretDenied: true,
+		Message: "a credential was not sent: " + reason + "; if you trust that host, add the line below to the provider",
+		Attrs:   append([]slog.Attr{slog.String("host", u.Host), slog.String("scheme", u.Scheme)}, c.AllowedHosts.Lines(u)...),
+	}
+	if u.Scheme != "https" && !c.AllowedHosts.Plaintext { // which trusting the host would not change
+		notice.Message = "a credential was not sent: " + reason + " without TLS"
+		notice.Attrs = notice.Attrs[:2]
+	}
+	e := AuthError(auth, run.Bridge, reason)
+	e.Message = "The skill needs a credential that may not be sent where its provider wants it: " + reason + "."
+	e.Advice = "Ask the operator of the bridge: the log names the host and the setting."
+	e.Demand.Withheld = true
+	return e, notice
+}
+
+// AuthError is an AUTH_REQUIRED of the bridge, with what section 8.3.2 wants to be told.
+func AuthError(auth *document.Auth, by run.Party, reason string) *run.Failure {
+	return &run.Failure{
+		Kind: run.AuthRequired, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Demand: DemandOf(auth, by, reason),
+	}
+}
+
+// DemandOf describes the authentication that a descriptor asks for; nil: there is none.
+func DemandOf(auth *document.Auth, by run.Party, reason string) *run.Demand {
+	d := &run.Demand{By: by, Reason: reason}
+	if auth == nil {
+		return d
+	}
+	d.Type, d.Quotes = string(auth.Type), auth.OAuth2 != nil || auth.Custom != nil // whose links and instructions are the provider's
+	switch {
+	case auth.Type == document.AuthAPIKey:
+		d.Header = auth.ApiKeyHeader()
+	case auth.Type == document.AuthOAuth2 && auth.OAuth2 != nil:
+		if d.Scopes = auth.OAuth2.Scopes; d.Scopes == nil {
+			d.Scopes = map[string]string{}
+		}
+		if by == run.Provider { // else it is the operator's to change, and the host may be one not to be told
+			d.AuthorizationURL, d.TokenURL = auth.OAuth2.AuthorizationURL, auth.OAuth2.TokenURL
+		}
+	case auth.Type == document.AuthCustom && auth.Custom != nil:
+		d.Instructions, d.Parameters = auth.Custom.Instructions, schema.MustMarshal(auth.Custom.Parameters)
+	}
+	return d
+}

@@ -1,0 +1,167 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+var errTooLarge = errors.New("the answer is too large")
+
+// answerSize is how large the body of an answer may be, and what of the client
+// limits it.
+func (c *Sender) answerSize(phase run.Phase) (size int64, limit string) {
+	if document.IsDocument(phase) {
+		if size := c.Limits.DocumentSize; 0 < size && size < c.MaxResponseSize {
+			return size, "limits document_size"
+		}
+	}
+	return c.MaxResponseSize, "max_response_size"
+}
+
+// readBody reads the body of an answer, but no more than is accepted in the phase,
+// and only as long as it keeps coming. Where it returns a budget, that had no room for
+// more of it than the beginning.
+func (c *Sender) readBody(phase run.Phase, o *Request, resp *http.Response) ([]byte, AnswerBudget, error) {
+	size, limit := c.answerSize(phase)
+	body := &o.watched
+	body.watch(o.Context(), resp, c.Limits.BodyTimeout, size)
+	defer body.End()
+	text := o.room[:0]
+	if resp.ContentLength > smallBody || document.IsDocument(phase) { // which is kept, and would keep the request
+		// One byte more than there is, so that the end is seen without growing.
+		text = make([]byte, 0, min(max(resp.ContentLength, smallBody), size, maxTrusted)+1)
+	}
+	for {
+		n, err := body.Read(text[len(text):cap(text)])
+		text = text[:len(text)+n]
+		switch {
+		case int64(len(text)) > size:
+			return nil, nil, fmt.Errorf("%w: more than %d bytes (%s)", errTooLarge, size, limit)
+		case errors.Is(err, io.EOF):
+			return text, nil, nil
+		case errors.Is(err, errTooLarge):
+			return nil, nil, fmt.Errorf("%w: more than %d bytes before decompression (%s)", err, size, limit)
+		case err != nil:
+			return nil, nil, err
+		case len(text) == cap(text):
+			if o.AdmitLarge != nil && len(text) >= largeDocument {
+				if err := o.AdmitLarge(o.Context()); err != nil {
+					return nil, nil, err
+				}
+			}
+			more := min(len(text), int(size)+1-len(text))
+			wanted := len(text) + more
+			if announced := int(min(resp.ContentLength, size)) + 1; announced > len(text) {
+				more, wanted = min(more, announced-len(text)), announced // at once, so that nothing is read in vain
+			}
+			if len(text)+more > maxTrusted {
+				if full := keep(o.Context(), phase, wanted); full != nil {
+					return text, full, nil
+				}
+			}
+			text = slices.Grow(text, more)
+		}
+	}
+}
+
+const (
+	// largeDocument is from how many bytes on a document is large.
+	largeDocument = 64 << 10
+	// smallBody is room for most answers, in bytes.
+	smallBody = 512
+	// maxTrusted is how much is set aside because a provider says it will send it, in bytes.
+	maxTrusted = 16 << 10
+)
+
+// errStalled is the error of a body that stands still.
+var errStalled error = stalledError{}
+
+// stalledError is a net.Error.
+type stalledError struct{}
+
+func (stalledError) Error() string   { return "its answer stopped coming" }
+func (stalledError) Timeout() bool   { return true }
+func (stalledError) Temporary() bool { return true }
+
+// watchedBody is a body that is closed when none of its content has come for some
+// time, or when the call's time is up. Compressed bytes count when something has
+// been decompressed of them.
+type watchedBody struct {
+	ctx      context.Context //nolint:containedctx // of the one request whose body this is
+	body     io.ReadCloser
+	content  io.Reader // what is in the body
+	inflater *inflater // nil: it is not compressed
+	timeout  time.Duration
+	deadline time.Time // of the call, if it is bounded
+	bounded  bool
+	timer    *time.Timer // nil: the call's own time is up before
+	stalled  atomic.Bool
+}
+
+// watch begins to watch a body, until end. With a timeout of 0 there is none but the
+// call's. Of a compressed body no more than about size bytes are read.
+func (w *watchedBody) watch(ctx context.Context, resp *http.Response, timeout time.Duration, size int64) {
+	if timeout <= 0 {
+		timeout = math.MaxInt64
+	}
+	w.ctx, w.body, w.content, w.timeout = ctx, resp.Body, resp.Body, timeout
+	if isGzip(resp) {
+		w.inflater = newInflater(resp.Body, size)
+		w.content = w.inflater
+		describeContent(resp)
+	}
+	w.deadline, w.bounded = ctx.Deadline()
+	patience := w.patience()
+	if patience < timeout && resp.StatusCode != http.StatusSwitchingProtocols {
+		return // the transport ends reading with the context, which saves most answers a timer
+	}
+	w.timer = time.AfterFunc(patience, w.stop)
+}
+
+// End frees what watching took.
+func (w *watchedBody) End() {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	if w.inflater != nil {
+		w.inflater.free()
+	}
+}
+
+// patience is how long the next byte is waited for.
+func (w *watchedBody) patience() time.Duration {
+	if w.bounded {
+		return min(w.timeout, time.Until(w.deadline))
+	}
+	return w.timeout
+}
+
+func (w *watchedBody) stop() {
+	if w.bounded && time.Until(w.deadline) <= 0 {
+		<-w.ctx.Done() // at this very moment: it says better why
+	}
+	w.stalled.Store(true)
+	_ = w.body.Close() // which ends the read that waits
+}
+
+// Read implements io.Reader.
+func (w *watchedBody) Read(p []byte) (int, error) {
+	n, err := w.content.Read(p)
+	if n > 0 && w.timer != nil {
+		w.timer.Reset(w.patience())
+	}
+	if err != nil && !errors.Is(err, io.EOF) && w.stalled.Load() {
+		err = errStalled
+	}
+	return n, err
+}

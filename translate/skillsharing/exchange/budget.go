@@ -1,0 +1,105 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// AnswerBudget bounds what is kept of answers: for calls that are answered together, and for all.
+// Implementations must be safe for concurrent use.
+type AnswerBudget interface {
+	// Reserve says how many bytes are kept for the call now, instead of what was kept before. It reports whether there is
+	// room for them; if not, nothing is reserved any more.
+	Reserve(size int64) bool
+	// AnswerLimit is the limit in which Reserve found no room: its name, and how many bytes it allows.
+	AnswerLimit() (name string, most int64)
+}
+
+// AnswerBudgetKey is the key of the [AnswerBudget] that the context of a call may have.
+type AnswerBudgetKey struct{}
+
+// ErrNoRoom is the cause of an [run.Failure] that is about the budget of one call, whatever it
+// was about that had no room.
+var ErrNoRoom = errors.New("there is no room in the answer")
+
+// keep reserves room for so much of an answer about a run. It returns the budget that
+// has none, or nil.
+func keep(ctx context.Context, phase run.Phase, size int) AnswerBudget {
+	if document.IsDocument(phase) { // which is kept for all
+		return nil
+	}
+	if budget, ok := ctx.Value(AnswerBudgetKey{}).(AnswerBudget); ok && !budget.Reserve(int64(size)) {
+		return budget
+	}
+	return nil
+}
+
+// NoRoom is the failure of a call for whose answer there is no room.
+// What was executed can only be had if the run can be followed.
+func NoRoom(budget AnswerBudget, phase run.Phase, executionID string, executed run.Executed, followable bool) *run.Failure {
+	limit, most := budget.AnswerLimit()
+	e := &run.Failure{
+		Kind: run.RateLimited, Cause: ErrNoRoom, Phase: phase, By: run.Bridge, ExecutionID: executionID, Executed: executed,
+		Message: fmt.Sprintf("There is no room for this answer beside the others (limits %s: %d bytes)", limit, most),
+		Limit:   document.LimitOf(limit, most),
+	}
+	switch {
+	case executed == run.ExecutedNo:
+		e.Message += "; send the request again, by itself."
+		e.Retry = run.Again(time.Second, 3)
+	case followable:
+		e.Message += "; ask for the run again, by itself."
+		e.Retry = run.Again(time.Second, 3)
+	default:
+		e.Message += ", and it can't be had again."
+		e.Lost = true
+	}
+	return e
+}
+
+// noRoom is the failure of an answer of which only the beginning was read.
+func (c *Sender) noRoom(a *Answer, about document.Asked) *run.Failure {
+	id, does := about.ExecutionID, executed(a.Status, about.Phase)
+	if id == "" {
+		if id = begunID(a.Body); c.ScrubText(id) != id {
+			id = ""
+		}
+	}
+	if id != "" {
+		does = run.ExecutedYes
+	}
+	e := NoRoom(a.withoutRoom, about.Phase, id, does, id != "" && (about.ExecutionID != "" || about.Followable))
+	e.HTTPStatus = a.Status
+	return e
+}
+
+// begunID is the execution id in the beginning of an InvocationResponse, or empty.
+func begunID(body []byte) string {
+	d := document.BorrowDecoder(document.WithoutBOM(body), true)
+	defer d.GiveBack()
+	if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
+		return ""
+	}
+	for {
+		name, err := d.ReadValue()
+		if err != nil {
+			return ""
+		}
+		isID := string(name) == `"execution_id"`
+		value, err := d.ReadValue()
+		if err != nil {
+			return ""
+		}
+		if isID {
+			if id, ok := document.Text(value); ok && len(id) <= document.MaxExecutionID {
+				return id
+			}
+			return ""
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package exchange
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/url"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+)
+
+// Identity says to which hosts the client certificate of a transport may be shown. The zero value includes no host.
+type Identity struct {
+	Hosts *credential.AllowedHosts
+	// Descriptor is what asked for the request; nil: the operator did.
+	Descriptor publication
+}
+
+// publication says which host had a part in a descriptor that may not receive secrets; nil: none had.
+type publication interface {
+	Stranger(a *credential.AllowedHosts) *url.URL
+}
+
+type identityKey struct{}
+
+// MayIdentify reports whether the bridge may show its client certificate to the host of a request. The certificate is a
+// secret of the source that the request is for: it goes where the source's other secrets go, and only if the descriptor came
+// from there. A transport has to ask for each request, and must not send a request that may not show the certificate on a
+// connection that was made with it.
+func MayIdentify(r *http.Request) bool {
+	who, ok := r.Context().Value(identityKey{}).(*Identity)
+	return ok && who.Hosts != nil && (who.Descriptor == nil || who.Descriptor.Stranger(who.Hosts) == nil) && who.Hosts.Includes(r.URL)
+}
+
+// CertificateWithheld is what to log when the host of a request asked
+// for a client certificate that it may not have.
+func CertificateWithheld(ctx context.Context, u *url.URL) *Notice {
+	n := &Notice{
+		Level: slog.LevelWarn, Source: SourceOf(ctx), SecretDenied: true,
+		Message: "a client certificate was not shown to a host that asked for one: the request comes from a document that may not use it",
+		Attrs:   []slog.Attr{slog.String("host", u.Host), slog.String("scheme", u.Scheme)},
+	}
+	who, ok := ctx.Value(identityKey{}).(*Identity)
+	if !ok || who.Hosts == nil {
+		return n
+	}
+	if !who.Hosts.Includes(u) {
+		n.Message = "a client certificate was not shown to a host that asked for one, but may not receive the provider's secrets; if you trust that host, add the line below to the provider"
+		n.Attrs = append(n.Attrs, who.Hosts.Lines(u)...)
+	}
+	return n
+}

@@ -1,0 +1,128 @@
+package exchange
+
+import (
+	"bufio"
+	"compress/gzip"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+// coding is the only content coding that is accepted (RFC 9110, section 8.4.1.3). It
+// is asked for and decoded here, since package net/http, which otherwise does both,
+// shows nothing of a body before it is decompressed: a body of which nothing comes
+// out would be read for as long as the call lasts.
+const coding = "gzip"
+
+// isGzip reports whether the body of an answer is compressed.
+func isGzip(resp *http.Response) bool {
+	return strings.EqualFold(resp.Header.Get("Content-Encoding"), coding)
+}
+
+// describeContent makes the header of an answer that of its decompressed body.
+func describeContent(resp *http.Response) {
+	resp.Header.Del("Content-Encoding")
+	resp.Header.Del("Content-Length")
+	resp.ContentLength, resp.Uncompressed = -1, true
+}
+
+// errHollow is the error of a compressed body that is larger than what is in it.
+var errHollow = errors.New("its compressed body is larger than its content")
+
+const (
+	// inflateAhead is how many bytes of a compressed body are read whatever comes out of them.
+	inflateAhead = 64 << 10
+	// inflateRatio is how many are read for each byte that has come out: an encoder that
+	// ends a block after every byte writes 7 for each.
+	inflateRatio = 8
+)
+
+// inflater decompresses a body. It reads no more of it than what has come out of it
+// so far accounts for: members of a file (RFC 1952, section 2.2) and blocks of a
+// stream (RFC 1951, section 3.2.3) may be empty, and there may be any number of them.
+type inflater struct {
+	source  io.Reader
+	size    int64 // that the body may have, in bytes
+	read    int64 // of the body
+	content int64 // that has come out
+
+	buffer *bufio.Reader
+	reader *gzip.Reader // nil before the first byte is wanted
+	err    error
+}
+
+// inflaters keeps what decompressing takes, some 45 KB.
+var inflaters = sync.Pool{New: func() any { return &inflater{buffer: bufio.NewReader(nil)} }}
+
+// newInflater returns an inflater of a body of about size bytes at most, to be freed.
+func newInflater(source io.Reader, size int64) *inflater {
+	z := inflaters.Get().(*inflater)
+	z.Begin(source, size)
+	return z
+}
+
+func (z *inflater) Begin(source io.Reader, size int64) {
+	z.source, z.size, z.read, z.content, z.err = source, size, 0, 0, nil
+	z.buffer.Reset((*compressed)(z))
+}
+
+// inflatedBody returns the content of a body of about size bytes at most, for those
+// who close it while they read.
+func inflatedBody(body io.ReadCloser, size int64) io.ReadCloser {
+	z := &inflater{buffer: bufio.NewReader(nil)}
+	z.Begin(body, size)
+	return struct {
+		io.Reader
+		io.Closer
+	}{z, body}
+}
+
+// free gives back what decompressing took. Nothing may be read any more.
+func (z *inflater) free() {
+	z.source, z.err = nil, io.ErrClosedPipe
+	inflaters.Put(z)
+}
+
+// Read implements [io.Reader].
+func (z *inflater) Read(p []byte) (int, error) {
+	if z.err == nil && z.content == 0 && z.read == 0 {
+		z.err = z.readHead()
+	}
+	if z.err != nil {
+		return 0, z.err
+	}
+	n, err := z.reader.Read(p)
+	z.content += int64(n)
+	z.err = err
+	return n, err
+}
+
+// readHead reads the head of the body. A body without a byte is empty.
+func (z *inflater) readHead() error {
+	if z.reader != nil {
+		return z.reader.Reset(z.buffer)
+	}
+	reader, err := gzip.NewReader(z.buffer)
+	if err == nil {
+		z.reader = reader
+	}
+	return err
+}
+
+// compressed is the body as it comes.
+type compressed inflater
+
+// Read implements [io.Reader].
+func (c *compressed) Read(p []byte) (int, error) {
+	switch most := c.size + inflateAhead; {
+	case c.read > most:
+		return 0, errTooLarge
+	case c.read > inflateRatio*c.content+inflateAhead:
+		return 0, errHollow
+	}
+	n, err := c.source.Read(p)
+	c.read += int64(n)
+	return n, err
+}

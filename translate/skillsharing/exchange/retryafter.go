@@ -1,0 +1,58 @@
+package exchange
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// SuggestedDelay is when to try again at the earliest, by the provider or the bridge; 0:
+// neither says.
+func SuggestedDelay(f *run.Failure) time.Duration {
+	retry := f.Says().Retry
+	switch {
+	case retry == nil && f.Retry != nil:
+		return f.Retry.After
+	case retry.Kind() != '{':
+		return 0
+	}
+	var r struct {
+		Delay jsontext.Value `json:"suggested_delay_ms"`
+	}
+	if err := json.Unmarshal(retry, &r); err != nil || r.Delay.Kind() != '0' {
+		return 0
+	}
+	ms, err := strconv.ParseFloat(string(r.Delay), 64)
+	if err != nil {
+		return 0
+	}
+	return min(document.Milliseconds(ms), maxRetryAfter)
+}
+
+// maxRetryAfter bounds what a provider can ask for.
+const maxRetryAfter = 24 * time.Hour
+
+// RetryAfter reads the field of RFC 9110, section 10.2.3: seconds or a date.
+// 0 if there is none that makes sense.
+func RetryAfter(h http.Header) time.Duration {
+	value := strings.TrimSpace(h.Get("Retry-After"))
+	if value == "" {
+		return 0
+	}
+	if strings.Trim(value, "0123456789") == "" {
+		seconds, _ := strconv.ParseUint(value, 10, 32) // the largest there is if that is out of range
+		return min(time.Duration(seconds)*time.Second, maxRetryAfter)
+	}
+	date, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	return min(max(0, time.Until(date)), maxRetryAfter)
+}

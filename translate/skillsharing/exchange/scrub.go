@@ -1,0 +1,43 @@
+package exchange
+
+import (
+	"errors"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+)
+
+// ScrubText removes configured secrets from a text.
+func (c *Sender) ScrubText(text string) string {
+	return credential.Scrub(text, c.allCredentials()...)
+}
+
+// scrubbed is an error for the log: package net/http quotes what a provider sent.
+func (c *Sender) scrubbed(err error) error { return errors.New(c.ScrubText(err.Error())) }
+
+func (c *Sender) allCredentials() []credential.Credentials {
+	return []credential.Credentials{c.Credentials, c.DiscoveryCredentials}
+}
+
+// ScrubOutput removes configured secrets from the output of a run, as [run.Failure.scrub]
+// does from the details of an error.
+func (c *Sender) ScrubOutput(output jsontext.Value) jsontext.Value {
+	if output == nil {
+		return nil
+	}
+	r := credential.RedactorFor(c.allCredentials(), credential.MinOutputSecret, output)
+	return r.JSON(output)
+}
+
+// RepeatsSecret reports whether a document repeats a credential: it would be shown
+// to all who ask for it.
+func (c *Sender) RepeatsSecret(document []byte) bool {
+	r := credential.RedactorFor(c.allCredentials(), credential.MinOutputSecret, document)
+	return len(r.Signatures) > 0 || credential.RepeatsAny(document, r.Secrets)
+}
+
+// LongSecrets are those that do not stand in innocent data.
+func (c *Sender) LongSecrets() []string {
+	return credential.SecretsOf(c.allCredentials(), credential.MinOutputSecret)
+}

@@ -1,0 +1,228 @@
+package exchange
+
+import (
+	"compress/flate"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// Unreachable turns the failure of an exchange into a failure.
+func (c *Sender) Unreachable(err error, phase run.Phase, u *url.URL, executionID string) *run.Failure {
+	e := &run.Failure{Phase: phase, By: run.Bridge, ExecutionID: executionID, Executed: run.ExecutedNo, URL: BareURL(u), Cause: err}
+	reason, refused := reasonOf(err)
+	failed, ok := errors.AsType[*ExchangeError](err)
+	if ok && failed.Written && !refused && phase == run.PhaseInvoke {
+		e.Executed = run.ExecutedMaybe
+	}
+	if executionID != "" {
+		e.Executed = run.ExecutedYes
+	}
+	if ok && failed.status != 0 {
+		e.HTTPStatus, e.Executed = failed.status, executed(failed.status, phase)
+	}
+	switch {
+	case ok && errors.Is(err, errTooLarge):
+		e.Kind = run.ProviderFault
+		size, limit := c.answerSize(phase)
+		e.Message = fmt.Sprintf("The provider's %s is larger than the %d bytes that are accepted (%s).", document.AnswerName(phase), size, limit)
+		e.Limit = document.LimitOf(limit, size)
+		return e
+	case ok && failed.malformed != "":
+		e.Kind = run.ProviderFault
+		e.Message = fmt.Sprintf("The provider answered something that is not HTTP as it should be: %s.", failed.malformed)
+		return e
+	}
+	e.Kind = run.Unreachable
+	if open, ok := errors.AsType[*CircuitOpenError](err); ok {
+		open.complete(e, BareURL(u))
+		return e
+	}
+	e.Message = fmt.Sprintf("The provider can't be reached: %s.", reason)
+	e.Reach = &run.Reach{URL: BareURL(u), Reason: reason}
+	if refused {
+		e.Refused = RuleOf(err)
+	} else {
+		e.Retry = run.Again(document.UnreachableDelay, document.RetryAttempts)
+	}
+	return e
+}
+
+// reasonOf names why there is no answer, in words that tell nothing about
+// addresses, and whether it was the bridge that refused to ask.
+func reasonOf(err error) (reason string, refused bool) {
+	if rule, refused := Refusal(err); refused {
+		return rule, true
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		if dns.IsNotFound {
+			return "its host name does not exist", false
+		}
+		return "its host name can't be resolved", false
+	}
+	if certificateError(err) {
+		return "its TLS certificate is not valid", true
+	}
+	var own interface{ Reason() string }
+	if errors.As(err, &own) {
+		return own.Reason(), false
+	}
+	for _, r := range reasons {
+		if errors.Is(err, r.err) {
+			return r.reason, false
+		}
+	}
+	var netErr net.Error
+	switch text := err.Error(); {
+	case errors.As(err, &netErr) && netErr.Timeout():
+		return "it did not answer in time", false
+	case strings.Contains(text, "tls: "):
+		return "the TLS handshake failed", false
+	case strings.Contains(text, "server gave HTTP response to HTTPS client"):
+		return "it does not speak HTTP as expected", false
+	}
+	return "the connection failed", false
+}
+
+var reasons = []struct {
+	err    error
+	reason string
+}{
+	{syscall.ECONNREFUSED, "connection refused"},
+	{syscall.ECONNRESET, "connection reset"},
+	{syscall.EPIPE, "connection reset"},
+	{syscall.EHOSTUNREACH, "no route to its host"},
+	{syscall.ENETUNREACH, "no route to its network"},
+	{errStalled, errStalled.Error()},
+	{context.DeadlineExceeded, "it did not answer in time"},
+	{io.ErrUnexpectedEOF, "the connection was dropped"},
+	{io.EOF, "the connection was dropped"},
+}
+
+// Refusal returns the rule of the bridge's own that an error is about.
+func Refusal(err error) (rule string, refused bool) {
+	var r interface{ Refused() string }
+	if errors.As(err, &r) {
+		return r.Refused(), true
+	}
+	return "", false
+}
+
+// RuleOf is the rule of the bridge's own that an error is about, as the operator learns it.
+func RuleOf(err error) run.Rule {
+	var r interface{ Rule() run.Rule }
+	switch {
+	case errors.As(err, &r):
+		return r.Rule()
+	case certificateError(err):
+		return run.RuleCertificate
+	}
+	return run.RuleOther
+}
+
+// malformedAnswer says what is wrong with an answer that package net/http could not
+// use, with its status if there was one; empty: nothing is.
+func malformedAnswer(err error) (status int, reason string) {
+	var s interface{ StatusCode() int }
+	if errors.As(err, &s) {
+		status = s.StatusCode()
+	}
+	var m interface{ Malformed() string }
+	if errors.As(err, &m) {
+		return status, m.Malformed()
+	}
+	text := err.Error()
+	if size := headerTooLarge.FindStringSubmatch(text); size != nil {
+		return status, fmt.Sprintf("its header fields are larger than the %s bytes that are accepted (max_response_header of the transport)", size[1])
+	}
+	for _, t := range malformedTexts {
+		if strings.Contains(text, t.text) {
+			return status, t.reason
+		}
+	}
+	return status, ""
+}
+
+// headerTooLarge is what package net/http says of too large a header.
+var headerTooLarge = regexp.MustCompile(`response headers exceeded (\d+) bytes`)
+
+// malformedTexts are what package net/http says of such answers, for which it has no
+// types. What it quotes of them is not repeated.
+var malformedTexts = []struct{ text, reason string }{
+	{"response header list larger than", "its header fields are larger than is accepted (max_response_header of the transport)"}, // HTTP/2
+	{"malformed HTTP", "its status line can't be read"},
+	{"too many 1xx", "it has too many interim answers (1xx)"},
+	{"Content-Length", "its Content-Length can't be right"},
+	{"unsupported transfer encoding", "its Transfer-Encoding is not chunked"},
+	{"too many transfer encodings", "it has more than one Transfer-Encoding"},
+}
+
+// errQuoting stands for an error of package net/http that quotes the answer which
+// it is about: that is no business of the log.
+var errQuoting = errors.New("the answer is malformed HTTP")
+
+// withoutQuotes is an error for the log.
+func withoutQuotes(err error) error {
+	text := err.Error()
+	if slices.ContainsFunc(quotingTexts, func(t string) bool { return strings.Contains(text, t) }) {
+		return errQuoting
+	}
+	return err
+}
+
+// quotingTexts are what package net/http says in such errors, for which it has no types.
+var quotingTexts = []string{
+	"malformed HTTP", "malformed MIME header", "malformed chunked encoding", "Content-Length",
+	"unsupported transfer encoding", "too many transfer encodings",
+}
+
+// corruptBody says what is wrong with a body that its Content-Encoding does not fit,
+// or that brought too much besides itself; empty: nothing is.
+func corruptBody(err error) string {
+	var m interface{ Malformed() string }
+	if errors.As(err, &m) {
+		return m.Malformed()
+	}
+	if errors.Is(err, errHollow) {
+		return errHollow.Error()
+	}
+	_, corrupt := errors.AsType[flate.CorruptInputError](err)
+	if corrupt || errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) {
+		return "its body is not gzip, as its Content-Encoding says"
+	}
+	return ""
+}
+
+// dialFailure reports an error that there can be only before a connection is used.
+func dialFailure(err error) bool {
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return true
+	}
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
+}
+
+// certificateError reports a certificate that no repetition will make valid.
+func certificateError(err error) bool {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[x509.HostnameError](err)
+	return ok
+}

@@ -1,0 +1,75 @@
+package inputs
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"sync/atomic"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// Checks counts what the checks of the arguments of one request have taken so far, in steps
+// of about 10 ns; a batch is one request. The zero value is ready for use.
+type Checks struct{ steps atomic.Int64 }
+
+// spend takes steps from those that a request may take at most. It reports whether
+// there were as many.
+func (c *Checks) spend(steps float64, most int64) bool {
+	if steps > float64(most) {
+		return false
+	}
+	if c.steps.Add(int64(steps)) > most {
+		c.steps.Add(-int64(steps))
+		return false
+	}
+	return true
+}
+
+const (
+	// stepsPerByte is what it takes to read an argument.
+	stepsPerByte = 5
+	// costly is from how many steps of one request on a check waits for its turn: about
+	// ten times those of 64 KiB with an ordinary schema.
+	costly = 10_000_000
+)
+
+// check is that of one argument.
+type check struct {
+	checks  *Checks
+	most    int64  // steps of the request
+	source  string // of the descriptor
+	asker   document.Asker
+	hasTurn bool
+}
+
+// takeTurn waits for a turn, if the request becomes costly with some more steps than it
+// has spent. It reports false if the call has ended before.
+func (c *check) takeTurn(ctx context.Context, more int) bool {
+	if !c.hasTurn && c.checks.steps.Load()+int64(more) > costly {
+		// Copies, so that what is checked without a turn need not be on the heap.
+		c.hasTurn = checkTurns.Take(ctx, strings.Clone(c.source), document.Asker{Principal: strings.Clone(c.asker.Principal), SkillID: strings.Clone(c.asker.SkillID)})
+		return c.hasTurn
+	}
+	return true
+}
+
+func (c *check) End() {
+	if c.hasTurn {
+		checkTurns.End(c.source)
+	}
+}
+
+// noTurn is the error of a call that has ended before its arguments had a turn to be
+// checked; nil: somebody else says why it has ended.
+func noTurn(ctx context.Context) *run.Failure {
+	if !errors.Is(run.CauseOf(ctx), context.DeadlineExceeded) {
+		return nil
+	}
+	return document.BusyError(run.PhaseInvoke, "The deadline passed before the arguments could be checked: they take long, and the bridge was busy with others that do; try again later, or with smaller arguments.")
+}
+
+// checkTurns bounds how many checks that take long are made at a time: up to a second each, and they can't be interrupted.
+var checkTurns = document.NewLimiter(max(2, runtime.GOMAXPROCS(0)/2))

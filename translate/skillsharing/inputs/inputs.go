@@ -1,0 +1,304 @@
+package inputs
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
+)
+
+// Inputs checks arguments against the inputs of a descriptor. It is immutable
+// and safe for concurrent use.
+type Inputs struct {
+	most   int64  // steps that checking the arguments of one request may take
+	source string // of the descriptor
+	inputs []input
+	byName map[string]int // nil for few, which are found sooner without
+}
+
+// manyInputs is from how many on a map is worth its memory.
+const manyInputs = 9
+
+type input struct {
+	name     string
+	required bool // and without a default
+	types    schema.TypeSet
+	schema   *schema.Schema // nil: none that could be applied here
+}
+
+// CompileInputs prepares the check of arguments. A parameter's schema that is
+// invalid, refers to anything outside of itself, or is too large or complex, and
+// a name given twice, are a [*run.Failure] of the kind [run.InvalidDocument] with
+// the violations. A schema with regular expressions that Go's engine does
+// not know, such as lookaround, is left to the provider.
+func CompileInputs(l *document.Limits, params []document.Parameter) (*Inputs, error) {
+	if list := l.DocumentBounds(document.DefSkillDescriptor).List; list.Most > 0 && len(params) > list.Most {
+		return nil, document.DocumentError(run.PhaseDescriptor, string(document.DefSkillDescriptor), []run.Violation{list.Violation(len(params))})
+	}
+	in, found := New(l, params, func(i int) (any, *run.Violation) {
+		return schema.ReadJSON(params[i].Schema, l.DocumentBounds(document.DefParameterDefinition))
+	})
+	if found != nil {
+		return nil, document.DocumentError(run.PhaseDescriptor, string(document.DefSkillDescriptor), found.Tidy())
+	}
+	return in, nil
+}
+
+// New prepares the check of arguments, given how to read the schema of a parameter.
+func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (any, *run.Violation)) (*Inputs, schema.Violations) {
+	in := &Inputs{most: l.ArgumentSteps(), source: l.Owner, inputs: make([]input, 0, len(params))}
+	if len(params) >= manyInputs {
+		in.byName = make(map[string]int, len(params))
+	}
+	compiler := schema.NewCompiler(l.OfSchemas())
+	var found schema.Violations
+	for i := range params {
+		if len(found) > schema.MaxViolations {
+			break
+		}
+		p, path := &params[i], "/inputs/"+strconv.Itoa(i)
+		if _, taken := in.named([]byte(p.Name)); taken {
+			found.Add(path+"/name", "must be unique", "a unique name", p.Name)
+		}
+		if in.byName != nil {
+			in.byName[p.Name] = i
+		}
+		in.inputs = append(in.inputs, input{name: p.Name, required: p.Required && p.Default == nil, types: schema.TypesNamed(p.Type)})
+		if p.Schema == nil {
+			continue
+		}
+		value, flaw := schemaOf(i)
+		if flaw != nil {
+			flaw.Path = safetext.Clip(path+"/schema"+flaw.Path, schema.MaxPath)
+			found = append(found, *flaw)
+			continue
+		}
+		object, ok := value.(map[string]any)
+		if !ok {
+			found.Add(path+"/schema", "must be an object", "object", value)
+			continue
+		}
+		compiled, flaws := compiler.Compile(p.Schema, object, path+"/schema")
+		found = append(found, flaws...)
+		in.inputs[i].schema = compiled
+		if own, stated := object["type"]; stated {
+			in.inputs[i].types = schema.TypesOf(own)
+		}
+	}
+	return in, found
+}
+
+// Check judges the arguments of a call; none at all count as {}. Required inputs
+// without a default must be there, values must have the declared JSON type, where
+// it is one, and match the parameter's schema, which decides about the type if it
+// states one. What the descriptor does not name passes.
+//
+// The error tells the first argument at fault: of the missing ones in the order
+// of the descriptor, else in the order of the arguments; or all of them, if args is no
+// object. It is nil, too, if the context ends before there was time to judge. What the check takes counts among checks;
+// checks that take long have turns: those of a source for one skill and principal after another.
+func (in *Inputs) Check(ctx context.Context, who document.Asker, args jsontext.Value, checks *Checks) *run.Failure {
+	if len(args) == 0 {
+		args = jsontext.Value("{}")
+	}
+	if name := schema.TypeName(args); name != "object" {
+		return notAnObject("must be an object, not " + schema.WithArticle(name))
+	}
+	dec := document.BorrowDecoder(args, true)
+	defer dec.GiveBack()
+
+	var few [64]bool // without an allocation
+	given := in.each(few[:])
+	var first *run.Failure    // of the arguments at fault
+	_, err := dec.ReadToken() // the brace
+	for err == nil && dec.PeekKind() != '}' {
+		var name, value jsontext.Value
+		if name, err = dec.ReadValue(); err != nil {
+			break
+		}
+		i, known := in.find(name)
+		if value, err = dec.ReadValue(); err != nil || !known {
+			continue
+		}
+		given[i] = true
+		if first == nil {
+			first = in.inputs[i].check(ctx, value, check{checks: checks, most: in.most, source: in.source, asker: who})
+		}
+	}
+	if err == nil {
+		_, err = dec.ReadToken() // the brace
+	}
+	if err == nil {
+		if _, err = dec.ReadToken(); errors.Is(err, io.EOF) {
+			err = nil
+		}
+	}
+	if err != nil {
+		return notAnObject("must be valid JSON: " + safetext.Clip(strings.TrimPrefix(err.Error(), "jsontext: "), schema.MaxActual))
+	}
+	return cmp.Or(in.missing(given), first)
+}
+
+// CheckMembers is [Inputs.Check] for the members of arguments that are known to be
+// a JSON object.
+func (in *Inputs) CheckMembers(ctx context.Context, who document.Asker, args []jsonrpc.Member, checks *Checks) *run.Failure {
+	var few [64]bool // without an allocation
+	given := in.each(few[:])
+	var first *run.Failure // of the arguments at fault
+	for _, m := range args {
+		i, known := in.find(m.Name)
+		if !known {
+			continue
+		}
+		given[i] = true
+		if first == nil {
+			first = in.inputs[i].check(ctx, m.Value, check{checks: checks, most: in.most, source: in.source, asker: who})
+		}
+	}
+	return cmp.Or(in.missing(given), first)
+}
+
+// each is room for a word on each input: few, if that will do.
+func (in *Inputs) each(few []bool) []bool {
+	if len(in.inputs) > len(few) {
+		return make([]bool, len(in.inputs))
+	}
+	return few
+}
+
+// missing is the error of the first required input that was not given.
+func (in *Inputs) missing(given []bool) *run.Failure {
+	for i := range in.inputs {
+		if in.inputs[i].required && !given[i] {
+			return in.inputs[i].fault(run.Required, "", "is required")
+		}
+	}
+	return nil
+}
+
+// find returns the input that a raw member name names.
+func (in *Inputs) find(raw jsontext.Value) (int, bool) {
+	name := raw[1 : len(raw)-1]
+	if bytes.IndexByte(name, '\\') >= 0 {
+		unquoted, err := jsontext.AppendUnquote(nil, raw)
+		if err != nil {
+			return 0, false
+		}
+		name = unquoted
+	}
+	return in.named(name)
+}
+
+// named returns the input of a name.
+func (in *Inputs) named(name []byte) (int, bool) {
+	if in.byName != nil {
+		i, ok := in.byName[string(name)]
+		return i, ok
+	}
+	for i := range in.inputs {
+		if in.inputs[i].name == string(name) {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+func (p *input) check(ctx context.Context, value jsontext.Value, c check) *run.Failure {
+	if p.types != 0 && !p.types.Include(value) {
+		advice := ""
+		if value.Kind() == 'n' && !p.required {
+			advice = "; leave it out if there is no value"
+		}
+		given := schema.WithArticle(schema.TypeName(value))
+		if p.types&schema.TypeNumber == 0 && value.Kind() == '0' && p.types&schema.TypeInteger != 0 {
+			given = safetext.Clip(string(value), 40)
+		}
+		return p.fault(run.WrongType, "", "must be "+schema.WithArticle(p.types.Names()...)+", not "+given+advice)
+	}
+	if p.schema == nil {
+		return nil
+	}
+	defer c.End()
+	if !c.checks.spend(stepsPerByte*float64(len(value)), c.most) {
+		return p.tooMuch(c.most)
+	}
+	if !c.takeTurn(ctx, 0) {
+		return noTurn(ctx)
+	}
+	decoded, flaw := schema.ReadJSON(value, schema.ArgumentBounds)
+	if flaw != nil {
+		return p.fault(run.WrongSchema, flaw.Path, flaw.Message)
+	}
+	var first *schema.Finding
+	var err error
+	compiled := p.schema.Ready()
+	if compiled == nil {
+		if !c.takeTurn(ctx, p.schema.Effort) { // before the lock, which others with a turn may be waiting for
+			return noTurn(ctx)
+		}
+		compiled, err = p.schema.CompileAgain()
+	}
+	if err == nil {
+		visits, steps := compiled.Cost(decoded)
+		if visits > schema.MaxVisits || compiled.Unique && schema.LongestArray(decoded) > schema.MaxUnique {
+			return p.fault(run.WrongSchema, "", fmt.Sprintf("is too large, or too deeply nested, to be checked against its schema: "+
+				"%d times may a subschema be applied to a value in it, and %d items be compared with each other", schema.MaxVisits, schema.MaxUnique))
+		}
+		if !c.checks.spend(steps, c.most) {
+			return p.tooMuch(c.most)
+		}
+		if !c.takeTurn(ctx, 0) {
+			return noTurn(ctx)
+		}
+		first, err = compiled.Validate(decoded)
+	}
+	if err != nil {
+		e := p.fault(run.WrongSchema, "", "can't be checked against its schema")
+		e.Cause = err
+		return e
+	}
+	if first == nil {
+		return nil
+	}
+	return p.fault(run.WrongSchema, schema.Pointer(first.Path), first.Sentence(decoded))
+}
+
+// tooMuch is the error of an argument that takes more to check than is left to the request.
+func (p *input) tooMuch(most int64) *run.Failure {
+	e := p.fault(run.OverLimit, "", fmt.Sprintf("would take too much work to be checked against its schema, together with what else the request has to be checked: "+
+		"send smaller arguments, or the calls of a batch by themselves (limits argument_complexity: %d)", most))
+	e.Limit = document.LimitOf("argument_complexity", most)
+	return e
+}
+
+// fault makes the error of an argument. The path is relative to its value.
+func (p *input) fault(reason run.Reason, path, problem string) *run.Failure {
+	subject := fmt.Sprintf("argument %q", safetext.Clip(p.name, schema.MaxActual))
+	path = safetext.Clip(schema.Pointer([]string{p.name})+path, schema.MaxPath)
+	if path != schema.Pointer([]string{p.name}) {
+		subject += ": " + path
+	}
+	return argumentError(run.Argument{Field: run.FieldInput, Name: safetext.Clip(p.name, schema.MaxActual), Pointer: path, Reason: reason}, subject+" "+problem)
+}
+
+func notAnObject(problem string) *run.Failure {
+	return argumentError(run.Argument{Reason: run.WrongType}, "the arguments "+problem)
+}
+
+func argumentError(a run.Argument, message string) *run.Failure {
+	return &run.Failure{
+		Kind: run.InvalidArguments, Message: message, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Argument: &a,
+	}
+}

@@ -1,0 +1,189 @@
+package inputs
+
+import (
+	"bytes"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
+)
+
+// InputSchema returns a JSON Schema (Draft 2020-12) of the arguments that a skill
+// takes: an object with a property per parameter, in the order of the descriptor,
+// as is wanted for the tools of a language model. A property is the parameter's
+// schema, with its type, if that is one of JSON Schema's and the schema states
+// none, its description, if it has one, and its default.
+//
+// The parameters are those of a valid descriptor.
+func InputSchema(params []document.Parameter) jsontext.Value {
+	dst := []byte(`{"type":"object","properties":{`)
+	for i := range params {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendName(dst, params[i].Name)
+		dst = appendProperty(dst, &params[i])
+	}
+	dst = append(dst, '}')
+	separator := `,"required":[`
+	for i := range params {
+		if params[i].Required {
+			dst = append(dst, separator...)
+			dst = append(dst, schema.Quoted(params[i].Name)...)
+			separator = ","
+		}
+	}
+	if separator == "," {
+		dst = append(dst, ']')
+	}
+	return append(dst, '}')
+}
+
+func appendName(dst []byte, name string) []byte {
+	return append(append(dst, schema.Quoted(name)...), ':')
+}
+
+func appendProperty(dst []byte, p *document.Parameter) []byte {
+	own := slices.Collect(membersOf(p.Schema))
+	stated := func(name string) bool {
+		return slices.ContainsFunc(own, func(m member) bool { return m.name == name })
+	}
+	// Embedded, the schema is no resource of its own, unless it says so: then
+	// references would start at the root of the whole, and $schema is not allowed.
+	isResource := stated("$id")
+	prefix := "#/properties/" + url.PathEscape(strings.TrimPrefix(schema.Pointer([]string{p.Name}), "/"))
+
+	dst = append(dst, '{')
+	start := len(dst)
+	put := func(name string, value []byte) {
+		if len(dst) > start {
+			dst = append(dst, ',')
+		}
+		dst = append(appendName(dst, name), value...)
+	}
+	if schema.TypesNamed(p.Type) != 0 && !stated("type") {
+		put("type", schema.Quoted(p.Type))
+	}
+	if p.Description != "" {
+		put("description", schema.Quoted(p.Description))
+	}
+	for _, m := range own {
+		switch {
+		case m.name == "description" && p.Description != "", m.name == "default" && p.Default != nil, m.name == "$schema" && !isResource:
+		case isResource:
+			put(m.name, m.value)
+		default:
+			put(m.name, rebaseKeyword(m, prefix))
+		}
+	}
+	if p.Default != nil {
+		put("default", p.Default)
+	}
+	return append(dst, '}')
+}
+
+// rebaseKeyword returns the value of a keyword with the references in it moved
+// below prefix: from the root of the parameter's schema to where that is now.
+func rebaseKeyword(m member, prefix string) jsontext.Value {
+	switch {
+	case m.name == "$ref":
+		var ref string
+		if unquoted, err := jsontext.AppendUnquote(nil, m.value); err == nil {
+			ref = string(unquoted)
+		}
+		if ref == "#" || strings.HasPrefix(ref, "#/") {
+			return schema.Quoted(prefix + ref[1:])
+		}
+	case slices.Contains(schema.SchemaKeywords, m.name):
+		return rebase(m.value, prefix)
+	case slices.Contains(schema.SchemaMapKeywords, m.name):
+		return rebaseMembers(m.value, func(m member) jsontext.Value { return rebase(m.value, prefix) })
+	}
+	return m.value
+}
+
+// rebase is rebaseKeyword for a schema, or an array of schemas. A schema with
+// an $id is a resource of its own and stays as it is.
+func rebase(value jsontext.Value, prefix string) jsontext.Value {
+	switch value.Kind() {
+	case '[':
+		dst := []byte{'['}
+		for item := range itemsOf(value) {
+			if len(dst) > 1 {
+				dst = append(dst, ',')
+			}
+			dst = append(dst, rebase(item, prefix)...)
+		}
+		return append(dst, ']')
+	case '{':
+		for m := range membersOf(value) {
+			if m.name == "$id" {
+				return value
+			}
+		}
+		return rebaseMembers(value, func(m member) jsontext.Value { return rebaseKeyword(m, prefix) })
+	default:
+		return value
+	}
+}
+
+func rebaseMembers(object jsontext.Value, change func(member) jsontext.Value) jsontext.Value {
+	dst := []byte{'{'}
+	for m := range membersOf(object) {
+		if len(dst) > 1 {
+			dst = append(dst, ',')
+		}
+		dst = append(appendName(dst, m.name), change(m)...)
+	}
+	return append(dst, '}')
+}
+
+// member is a member of a JSON object.
+type member struct {
+	name  string
+	value jsontext.Value
+}
+
+// membersOf yields the members of an object in their order; none of another value.
+func membersOf(object jsontext.Value) func(yield func(member) bool) {
+	return func(yield func(member) bool) {
+		dec := jsontext.NewDecoder(bytes.NewBuffer(object))
+		if object.Kind() != '{' {
+			return
+		}
+		if _, err := dec.ReadToken(); err != nil {
+			return
+		}
+		for dec.PeekKind() == '"' {
+			token, err := dec.ReadToken()
+			if err != nil {
+				return
+			}
+			name := token.String()
+			value, err := dec.ReadValue()
+			if err != nil || !yield(member{name, value.Clone()}) {
+				return
+			}
+		}
+	}
+}
+
+// itemsOf yields the items of an array.
+func itemsOf(array jsontext.Value) func(yield func(jsontext.Value) bool) {
+	return func(yield func(jsontext.Value) bool) {
+		dec := jsontext.NewDecoder(bytes.NewBuffer(array))
+		if _, err := dec.ReadToken(); err != nil {
+			return
+		}
+		for dec.PeekKind() != ']' {
+			item, err := dec.ReadValue()
+			if err != nil || !yield(item.Clone()) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,253 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json" //nolint:depguard // only for the exact number type of package jsonschema
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+)
+
+// number is the text of a JSON number, as package jsonschema wants it.
+type number = json.Number
+
+// Bounds limits what is read of an untrusted JSON text.
+type Bounds struct {
+	Depth  int    // objects and arrays within each other
+	Values int    // values in all
+	Limit  string // the name of the limit of values, in brackets and after a space, or nothing
+	List   ListBound
+}
+
+// ListBound limits the items of one array, before any of them is judged.
+type ListBound struct {
+	Path  string // a JSON Pointer of at most one token
+	Most  int    // 0: it has no bound of its own
+	Limit string // the name of the limit
+}
+
+// Violation is that of a list which has more items than it may.
+func (b ListBound) Violation(items int) run.Violation {
+	expected := fmt.Sprintf("at most %d entries", b.Most)
+	return run.Violation{
+		Path: b.Path, Message: fmt.Sprintf("must have %s (limits %s)", expected, b.Limit),
+		Expected: Quoted(expected), Actual: MustMarshal(items),
+	}
+}
+
+// Numbers whose exponent or length is beyond these are not read: exact
+// arithmetic with them would take as long as their author likes. Every finite
+// IEEE 754 double is within them (RFC 8259, section 6).
+const (
+	maxExponent     = 400
+	maxNumberLength = 1024
+)
+
+// ReadJSON reads one JSON text into the types that package jsonschema works on:
+// map[string]any, []any, string, number, bool and nil. It refuses what
+// another reader might understand differently: duplicate member names, invalid
+// UTF-8, and numbers that are not finite doubles.
+func ReadJSON(text []byte, b Bounds) (any, *run.Violation) {
+	r := reader{jsontext.NewDecoder(bytes.NewBuffer(text)), b, 0}
+	v, err := r.value(0)
+	if err == nil {
+		err = r.End()
+	}
+	if err == nil {
+		return v, nil
+	}
+	if flaw, ok := errors.AsType[*flawError](err); ok {
+		return nil, &flaw.Violation
+	}
+	return nil, syntaxViolation(text, err)
+}
+
+type reader struct {
+	dec    *jsontext.Decoder
+	bounds Bounds
+	values int
+}
+
+// flawError is a fault of a text that is JSON.
+type flawError struct{ run.Violation }
+
+func (e *flawError) Error() string { return e.Path + " " + e.Message }
+
+func (r *reader) flaw(format string, args ...any) error {
+	return &flawError{run.Violation{Path: safetext.Clip(string(r.dec.StackPointer()), MaxPath), Message: fmt.Sprintf(format, args...)}}
+}
+
+func (r *reader) value(depth int) (any, error) {
+	token, err := r.dec.ReadToken()
+	if err != nil {
+		return nil, err
+	}
+	if r.values++; r.values > r.bounds.Values {
+		return nil, &flawError{run.Violation{Message: fmt.Sprintf("must have at most %d values in all%s", r.bounds.Values, r.bounds.Limit)}}
+	}
+	switch token.Kind() {
+	case 'n':
+		return nil, nil
+	case 't', 'f':
+		return token.Bool(), nil
+	case '"':
+		return token.String(), nil
+	case '0':
+		n := token.String()
+		if !readableNumber(n) {
+			return nil, r.flaw("must be a number within the range of a double, written in at most %d characters", maxNumberLength)
+		}
+		return number(n), nil
+	default:
+		if depth == r.bounds.Depth {
+			return nil, r.flaw("must not be nested in more than %d objects and arrays", r.bounds.Depth)
+		}
+		if token.Kind() == '[' {
+			return r.array(depth)
+		}
+		return r.object(depth)
+	}
+}
+
+func (r *reader) array(depth int) (any, error) {
+	array := []any{}
+	most := r.mostItems(depth)
+	for r.dec.PeekKind() != ']' {
+		if len(array) == most {
+			return nil, r.excess(most)
+		}
+		v, err := r.value(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		array = append(array, v)
+	}
+	_, err := r.dec.ReadToken()
+	return array, err
+}
+
+// mostItems is how many items the array that has just begun may have.
+func (r *reader) mostItems(depth int) int {
+	list := r.bounds.List
+	if list.Most <= 0 || depth > 1 || string(r.dec.StackPointer()) != list.Path {
+		return math.MaxInt
+	}
+	return list.Most
+}
+
+// excess is the error of an array with further items after so many. They are
+// counted, and not kept.
+func (r *reader) excess(items int) error {
+	for ; r.dec.PeekKind() != ']'; items++ {
+		if err := r.dec.SkipValue(); err != nil {
+			return err
+		}
+	}
+	return &flawError{r.bounds.List.Violation(items)}
+}
+
+func (r *reader) object(depth int) (any, error) {
+	object := map[string]any{}
+	for r.dec.PeekKind() != '}' {
+		token, err := r.dec.ReadToken()
+		if err != nil {
+			return nil, err
+		}
+		name := token.String()
+		if object[name], err = r.value(depth + 1); err != nil {
+			return nil, err
+		}
+	}
+	_, err := r.dec.ReadToken()
+	return object, err
+}
+
+func (r *reader) End() error {
+	_, err := r.dec.ReadToken()
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err == nil:
+		return errors.New("there is more after the value")
+	default:
+		return err
+	}
+}
+
+func readableNumber(s string) bool {
+	if len(s) > maxNumberLength {
+		return false
+	}
+	if i := strings.IndexAny(s, "eE"); i >= 0 {
+		if exponent, err := strconv.Atoi(s[i+1:]); err != nil || exponent > maxExponent || exponent < -maxExponent {
+			return false
+		}
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	return err == nil && !math.IsInf(f, 0)
+}
+
+// syntaxViolation tells a text that is no JSON at all, whose violation has no
+// place in the document, from one that only I-JSON (RFC 7493) forbids.
+func syntaxViolation(text []byte, err error) *run.Violation {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return &run.Violation{Message: "is empty"}
+	}
+	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
+	lenient := jsontext.Value(text).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	switch {
+	case !ok || !lenient:
+		return &run.Violation{Message: safetext.Clip("is not JSON: "+strings.TrimPrefix(err.Error(), "jsontext: "), MaxActual)}
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return &run.Violation{Path: safetext.Clip(string(syntax.JSONPointer), MaxPath), Message: "must not appear twice in one object"}
+	default:
+		return &run.Violation{Path: safetext.Clip(string(syntax.JSONPointer), MaxPath), Message: "must be valid UTF-8"}
+	}
+}
+
+// level is what a JSON value holds at one depth.
+type level struct {
+	values int
+	bytes  int // of text: strings, numbers and member names
+}
+
+// measure returns the levels of a value that readJSON returned.
+func measure(v any) []level { return measureInto(nil, v, "", 0) }
+
+func measureInto(levels []level, v any, name string, depth int) []level {
+	if depth == len(levels) {
+		levels = append(levels, level{})
+	}
+	levels[depth].values++
+	levels[depth].bytes += len(name) + 1
+	switch v := v.(type) {
+	case string:
+		levels[depth].bytes += len(v)
+	case number:
+		levels[depth].bytes += len(v)
+	case []any:
+		for _, item := range v {
+			levels = measureInto(levels, item, "", depth+1)
+		}
+	case map[string]any:
+		for name, member := range v {
+			levels = measureInto(levels, member, name, depth+1)
+		}
+	}
+	return levels
+}
+
+func ValuesIn(v any) (n int) {
+	for _, l := range measure(v) {
+		n += l.values
+	}
+	return n
+}

@@ -1,0 +1,263 @@
+package schema
+
+import (
+	"slices"
+	"strings"
+)
+
+// effort is what judging the schemas of one descriptor may still take, in steps of
+// about 10 ns. What a step is has been measured: the library compiles a schema as a
+// whole, and can't be interrupted, so that its work is estimated before.
+type effort struct{ left int }
+
+// The limit schema_complexity in steps: some for any descriptor, and more for each
+// subschema.
+const (
+	stepsOfAny        = 250_000
+	stepsPerSubschema = 850
+)
+
+const errTooMuchWork ruleError = "must not take so much work to compile, together with the schemas of the inputs before it (limits schema_complexity)"
+
+// spend takes steps from what is left.
+func (e *effort) spend(steps int) error {
+	if steps > e.left {
+		e.left = 0
+		return errTooMuchWork
+	}
+	e.left -= steps
+	return nil
+}
+
+// What the library takes to compile a schema, in steps. An object or a boolean may
+// be a schema wherever it stands, since a reference may make it one.
+const (
+	stepsPerCompilation = 4000
+	stepsPerObject      = 1000
+	stepsPerBoolean     = 700
+	stepsPerArray       = 300
+	stepsPerText        = 200
+	stepsPerNumber      = 400
+	stepsPerDatum       = 60 // a value that is neither a schema nor looked into
+	stepsPerReference   = 500
+	// A reference that does not begin with "#" may lead to a metaschema, which is
+	// compiled once for each schema that refers to one.
+	stepsForMetaschemas = 400_000
+)
+
+// compilation is the estimate of what the library takes to compile a schema.
+type compilation struct {
+	effort     *effort
+	root       map[string]any
+	oldDraft   bool                // or may be: not all keywords of the newest count
+	references map[string]struct{} // as they are written
+	schemas    int                 // values that may be schemas
+	pointers   int                 // bytes of the pointers to these
+	resources  int                 // with an id of their own
+	anchors    int
+	outside    bool // a reference does not begin with "#"
+	values     int  // of all kinds
+	bytes      int  // of text
+	kept       int  // bytes of memory of values that are kept as they are
+	steps      int  // spent on the values
+}
+
+// estimate spends what the library will take to compile a schema, and returns the
+// memory of what it is compiled into, in bytes and but for its regular expressions.
+// The error is that of a schema that takes too much, or refers to what is elsewhere.
+func (e *effort) estimate(schema map[string]any) (memory int, err error) {
+	c := &compilation{effort: e, root: schema, references: map[string]struct{}{}}
+	if draft, ok := schema["$schema"].(string); ok {
+		c.oldDraft = !strings.Contains(draft, "/2019-09/") && !strings.Contains(draft, "/2020-12/")
+	}
+	if err := c.walk(schema, 0, 0); err != nil {
+		return 0, err
+	}
+	if c.outside {
+		if c.resources == 0 { // then it can't mean anything inside
+			return 0, errOutside
+		}
+		if err := e.spend(stepsForMetaschemas); err != nil {
+			return 0, err
+		}
+	}
+	// The library looks up each schema in a list of those before it, by comparing
+	// pointers, and each with an id in a map of all that have one.
+	quadratic := c.schemas*(c.schemas+len(c.references))/3 + c.schemas*c.pointers/500 + c.resources*(c.schemas+c.resources)*4 + c.anchors*c.anchors
+	if err := e.spend(stepsPerCompilation + 4*c.pointers + quadratic); err != nil {
+		return 0, err
+	}
+	return 2048 + 1024*c.schemas + 8*c.pointers + 64*c.values + 2*c.bytes + c.kept, c.elsewhere()
+}
+
+// walk counts what stands in a value at a depth, to which a pointer of some bytes
+// leads.
+func (c *compilation) walk(v any, depth, pointer int) error {
+	c.values++
+	var steps int
+	switch v := v.(type) {
+	case map[string]any:
+		c.schemas++
+		c.pointers += pointer
+		steps = stepsPerObject + 20*depth
+		for name, member := range v {
+			steps += c.member(name, member, depth)
+			c.bytes += len(name)
+			if slices.Contains(dataKeywords, name) {
+				steps += c.data(member)
+				continue
+			}
+			if err := c.walk(member, depth+1, pointer+1+len(name)); err != nil {
+				return err
+			}
+		}
+	case []any:
+		steps = stepsPerArray
+		for _, item := range v {
+			if err := c.walk(item, depth+1, pointer+4); err != nil {
+				return err
+			}
+		}
+	case bool:
+		c.schemas++
+		c.pointers += pointer
+		steps = stepsPerBoolean + 20*depth
+	case string:
+		steps = stepsPerText + len(v)/2
+		c.bytes += len(v)
+	case number:
+		steps = stepsPerNumber + 10*len(v)
+		c.bytes += len(v)
+	default:
+		steps = stepsPerNumber
+	}
+	c.steps += steps
+	return c.effort.spend(steps)
+}
+
+// dataKeywords are those whose values the library only keeps.
+var dataKeywords = []string{"const", "default", "enum", "examples"}
+
+// data counts values that are no schemas, unless a reference leads there.
+func (c *compilation) data(v any) int {
+	c.kept += valueBytes(v)
+	return ValuesIn(v) * stepsPerDatum
+}
+
+// member notes what a member may mean as a keyword, and returns what that takes.
+func (c *compilation) member(name string, v any, depth int) int {
+	text, isText := v.(string)
+	switch name {
+	case "$ref", "$dynamicRef", "$recursiveRef":
+		if !isText {
+			break
+		}
+		c.references[text] = struct{}{}
+		c.outside = c.outside || text != "" && text[0] != '#'
+		return stepsPerReference + 2*len(text)
+	case "$id", "id":
+		if isText {
+			c.resources++
+			return stepsPerReference + 2*len(text)
+		}
+	case "$anchor", "$dynamicAnchor":
+		c.anchors++
+	case "$schema":
+		c.oldDraft = c.oldDraft || depth > 0
+	case "enum", "required", "type": // some drafts want their items to be unique
+		list, _ := v.([]any)
+		return comparisons(list)
+	}
+	return len(name)
+}
+
+// comparisons is what it takes to find out whether the items of a list are unique:
+// up to 20 are compared with each other, more are hashed, in a way that lets many
+// that are arrays or objects have the same hash.
+func comparisons(list []any) int {
+	scalars, nested := 0, 0
+	for _, item := range list {
+		switch item.(type) {
+		case number:
+			scalars += 100
+		case []any, map[string]any:
+			for _, l := range measure(item) {
+				nested += 100 * l.values
+			}
+		default:
+			scalars += 5
+		}
+	}
+	if len(list) <= 20 {
+		return (scalars + nested) * len(list) / 2
+	}
+	return scalars + 20*nested
+}
+
+// elsewhere spends what references take that lead to where no keyword is: the
+// library then copies all that it knows about the schema, and validates what is there.
+func (c *compilation) elsewhere() error {
+	for reference := range c.references {
+		pointer, ok := strings.CutPrefix(fragment(reference), "/")
+		if !ok || c.leadsToSchema(strings.Split(pointer, "/")) {
+			continue
+		}
+		// What has an id is where pointers begin that stand in it.
+		if c.resources > 0 {
+			if err := c.effort.spend(c.steps); err != nil {
+				return err
+			}
+		} else {
+			target := &compilation{effort: c.effort, references: map[string]struct{}{}}
+			if err := target.walk(lookup(c.root, tokens(pointer)), 0, len(pointer)); err != nil {
+				return err
+			}
+		}
+		if err := c.effort.spend(2000 + 40*(c.schemas+c.anchors) + 200*c.resources + 2*c.pointers); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tokens are those of a JSON Pointer without its first slash.
+func tokens(pointer string) []string {
+	list := strings.Split(pointer, "/")
+	for i, token := range list {
+		list[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+	}
+	return list
+}
+
+// leadsToSchema reports whether a pointer leads by keywords to where a schema is,
+// as each draft has it.
+func (c *compilation) leadsToSchema(tokens []string) bool {
+	for len(tokens) > 0 {
+		word := tokens[0]
+		switch {
+		case c.oldDraft && !keywordsOfAll[word]:
+			return false
+		case slices.Contains(SchemaMapKeywords, word) && len(tokens) > 1:
+			tokens = tokens[2:]
+		case slices.Contains(SchemaKeywords, word):
+			tokens = tokens[1:]
+			if len(tokens) > 0 && isIndex(tokens[0]) {
+				tokens = tokens[1:]
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// keywordsOfAll are those with schemas that all drafts know.
+var keywordsOfAll = map[string]bool{
+	"definitions": true, "not": true, "allOf": true, "anyOf": true, "oneOf": true, "properties": true, "additionalProperties": true,
+	"patternProperties": true, "items": true, "additionalItems": true, "dependencies": true,
+}
+
+// isIndex reports whether a token is one of an array.
+func isIndex(token string) bool {
+	return token != "" && strings.Trim(token, "0123456789") == ""
+}

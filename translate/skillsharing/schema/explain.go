@@ -1,0 +1,382 @@
+package schema
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+)
+
+// What is told of a violation is bounded, in bytes, and so is the number of
+// violations of one document.
+const (
+	MaxPath       = 1024
+	MaxMessage    = 512
+	MaxActual     = 256
+	MaxViolations = 50
+)
+
+// Finding is one cause of a failed validation: where, and which rule.
+type Finding struct {
+	Path []string // the tokens of a JSON Pointer
+	kind jsonschema.ErrorKind
+}
+
+// findingsOf returns what made a validation fail, in the order of the paths and
+// no more than maxViolations. Of the library's tree of errors only the leaves
+// count: the nodes above them say which allOf, $ref or if led there.
+func findingsOf(err error) []Finding {
+	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
+		return nil
+	}
+	var found findings
+	found.addLeaves(invalid)
+	return found.first()
+}
+
+// findings are those that come first of all that are added, and some more. A
+// hostile document may have a million.
+type findings struct {
+	list []Finding
+	last *Finding // of as many as are ever told; nil: there were not more yet
+}
+
+func (l *findings) add(f Finding) {
+	if l.last != nil && f.compare(*l.last) >= 0 {
+		return
+	}
+	l.list = append(l.list, f)
+	if len(l.list) > 10*MaxViolations {
+		l.list = l.first()
+		l.last = &l.list[MaxViolations-1]
+	}
+}
+
+// first returns the findings that come first, no more than are ever told.
+func (l *findings) first() []Finding {
+	slices.SortStableFunc(l.list, Finding.compare)
+	return l.list[:min(len(l.list), MaxViolations)]
+}
+
+func (f Finding) compare(g Finding) int {
+	return cmp.Or(slices.Compare(f.Path, g.Path), slices.Compare(f.kind.KeywordPath(), g.kind.KeywordPath()))
+}
+
+func (l *findings) addLeaves(e *jsonschema.ValidationError) {
+	switch k := e.ErrorKind.(type) {
+	case nil: // where the library only wanted to know whether, not why
+		return
+	case *kind.Required: // all that is missing in one error, at the object
+		for _, name := range k.Missing {
+			path := append(slices.Clone(e.InstanceLocation), name)
+			l.add(Finding{path, &kind.Required{Missing: []string{name}}})
+		}
+		return
+	case *kind.PropertyNames: // the library may have overwritten its location
+		l.add(Finding{nil, k})
+		return
+	case *kind.Contains, *kind.MinContains: // why each item does not match is noise
+		l.add(Finding{e.InstanceLocation, k})
+		return
+	case *kind.AnyOf, *kind.OneOf:
+		for _, f := range alternatives(e) {
+			l.add(f)
+		}
+		return
+	}
+	if len(e.Causes) == 0 {
+		l.add(Finding{e.InstanceLocation, e.ErrorKind})
+	}
+	for _, cause := range e.Causes {
+		l.addLeaves(cause)
+	}
+}
+
+// alternatives explains why none of several alternatives fits: by the type, if
+// that rules out all of them; by the one alternative whose type fits; or not at
+// all, if there are several such.
+func alternatives(e *jsonschema.ValidationError) []Finding {
+	var types kind.Type
+	var fitting [][]Finding
+	for _, cause := range e.Causes {
+		var all findings
+		all.addLeaves(cause)
+		found := all.list
+		if len(found) == 1 && len(found[0].Path) == len(e.InstanceLocation) {
+			if t, ok := found[0].kind.(*kind.Type); ok {
+				types.Got = t.Got
+				types.Want = append(types.Want, t.Want...)
+				continue
+			}
+		}
+		fitting = append(fitting, found)
+	}
+	switch {
+	case len(fitting) == 1 && len(fitting[0]) > 0:
+		return fitting[0]
+	case len(fitting) == 0 && len(types.Want) > 0:
+		slices.Sort(types.Want)
+		types.Want = slices.Compact(types.Want)
+		return []Finding{{e.InstanceLocation, &types}}
+	default:
+		return []Finding{{e.InstanceLocation, e.ErrorKind}}
+	}
+}
+
+// ViolationsOf puts into words why a document, or what stands at path in one, is
+// invalid. A nil error has no violations.
+func ViolationsOf(err error, document any, path string) Violations {
+	found := findingsOf(err)
+	if err != nil && len(found) == 0 { // invalid without a reason is invalid, too
+		return Violations{{Path: safetext.Clip(path, MaxPath), Message: "must match its schema"}}
+	}
+	list := make(Violations, len(found))
+	for i, f := range found {
+		list[i] = f.Violation(document, path)
+	}
+	return list
+}
+
+// Violation puts a finding into words. The document is where it was found in,
+// prefix the pointer to that.
+func (f Finding) Violation(document any, prefix string) run.Violation {
+	message, expected := explain(f.kind)
+	v := run.Violation{Path: safetext.Clip(prefix+Pointer(f.Path), MaxPath), Message: safetext.Clip(message, MaxMessage), Expected: expected}
+	switch k := f.kind.(type) {
+	case *kind.Required:
+		v.Actual = Quoted("missing")
+	case *kind.Type:
+		v.Actual = Quoted(k.Got)
+	default:
+		v.Actual = actual(lookup(document, f.Path))
+	}
+	return v
+}
+
+// explain returns what a rule demands, as the end of a sentence, and the value or
+// type that it expects.
+func explain(k jsonschema.ErrorKind) (message string, expected jsontext.Value) {
+	switch k := k.(type) {
+	case *kind.Required:
+		return "is required", Quoted("required")
+	case *kind.Type:
+		if len(k.Want) == 1 {
+			return "must be " + WithArticle(k.Want...), Quoted(k.Want[0])
+		}
+		return "must be " + WithArticle(k.Want...), MustMarshal(k.Want)
+	case *kind.Enum:
+		return "must be equal to one of the allowed values", listed(k.Want)
+	case *kind.Const:
+		return "must be equal to the only allowed value", actual(k.Want)
+	case *kind.Pattern:
+		if k.Want == VersionForm {
+			return "must be a version of the form MAJOR.MINOR.PATCH (Semantic Versioning 2.0.0)", Quoted(VersionForm)
+		}
+		return "must match the pattern " + strconv.Quote(k.Want), Quoted(safetext.Clip(k.Want, MaxActual))
+	case *kind.Format: // only the metaschemas ask for one
+		return "must be a regular expression: " + k.Err.Error(), Quoted("regular expression")
+	case *kind.MinLength:
+		if k.Want == 1 {
+			return "must not be empty", Quoted("at least 1 character")
+		}
+		return limit("at least", k.Want, "character")
+	case *kind.MaxLength:
+		return limit("at most", k.Want, "character")
+	case *kind.MinItems:
+		return limit("at least", k.Want, "item")
+	case *kind.MaxItems:
+		return limit("at most", k.Want, "item")
+	case *kind.MinProperties:
+		return limit("at least", k.Want, "member")
+	case *kind.MaxProperties:
+		return limit("at most", k.Want, "member")
+	case *kind.Minimum:
+		return comparison("at least", k.Want)
+	case *kind.Maximum:
+		return comparison("at most", k.Want)
+	case *kind.ExclusiveMinimum:
+		return comparison("greater than", k.Want)
+	case *kind.ExclusiveMaximum:
+		return comparison("less than", k.Want)
+	case *kind.MultipleOf:
+		return comparison("a multiple of", k.Want)
+	case *kind.UniqueItems:
+		return fmt.Sprintf("must not have the same item twice, as at %d and %d", k.Duplicates[0], k.Duplicates[1]), Quoted("unique items")
+	case *kind.AdditionalProperties:
+		names := slices.Sorted(slices.Values(k.Properties))
+		return "must not have the member " + strconv.Quote(names[0]), nil
+	case *kind.AdditionalItems:
+		return fmt.Sprintf("must not have the last %d of its items", k.Count), nil
+	case *kind.PropertyNames:
+		return fmt.Sprintf("must not have a member named %q", k.Property), nil
+	case *kind.DependentRequired:
+		return dependency(k.Prop, k.Missing)
+	case *kind.Dependency:
+		return dependency(k.Prop, k.Missing)
+	case *kind.Contains:
+		return "must have an item of the required form", nil
+	case *kind.MinContains:
+		return fmt.Sprintf("must have at least %d items of the required form", k.Want), nil
+	case *kind.MaxContains:
+		return fmt.Sprintf("must have at most %d items of the restricted form", k.Want), nil
+	case *kind.AnyOf:
+		return "must match at least one of the alternatives in its schema", nil
+	case *kind.OneOf:
+		return "must match exactly one of the alternatives in its schema", nil
+	case *kind.Not:
+		return "must not match what its schema rules out", nil
+	case *kind.FalseSchema:
+		return "must not be there", nil
+	default:
+		return "must match the rule " + strconv.Quote(strings.Join(k.KeywordPath(), "/")) + " of its schema", nil
+	}
+}
+
+func limit(bound string, n int, unit string) (string, jsontext.Value) {
+	if n != 1 {
+		unit += "s"
+	}
+	want := fmt.Sprintf("%s %d %s", bound, n, unit)
+	return "must have " + want, Quoted(want)
+}
+
+func comparison(relation string, n *big.Rat) (string, jsontext.Value) {
+	text := n.RatString()
+	if decimals, exact := n.FloatPrec(); exact && !n.IsInt() {
+		text = n.FloatString(decimals)
+	}
+	want := relation + " " + safetext.Clip(text, MaxActual)
+	return "must be " + want, Quoted(want)
+}
+
+func dependency(name string, missing []string) (string, jsontext.Value) {
+	want := slices.Sorted(slices.Values(missing))
+	return fmt.Sprintf("must have the member %q when it has %q", want[0], name), nil
+}
+
+// actual returns a value as it is shown in a violation: long strings are cut and
+// end in an ellipsis, of arrays and objects only the type is told.
+func actual(v any) jsontext.Value {
+	switch v := v.(type) {
+	case string:
+		return Quoted(safetext.Clip(v, MaxActual))
+	case number:
+		if len(v) > MaxActual {
+			return Quoted("number")
+		}
+		return jsontext.Value(v)
+	case []any:
+		return Quoted("array")
+	case map[string]any:
+		return Quoted("object")
+	default:
+		return MustMarshal(v)
+	}
+}
+
+func listed(values []any) jsontext.Value {
+	const most = 50 // of what is allowed; a longer list explains nothing
+	list := make([]jsontext.Value, min(len(values), most))
+	for i := range list {
+		list[i] = actual(values[i])
+	}
+	return MustMarshal(list)
+}
+
+func Quoted(s string) jsontext.Value { return MustMarshal(s) }
+
+// Pointer returns the JSON Pointer (RFC 6901) of a path.
+func Pointer(path []string) string {
+	var p jsontext.Pointer
+	for _, token := range path {
+		p = p.AppendToken(token)
+	}
+	return string(p)
+}
+
+// lookup returns the value at a path, nil if there is none.
+func lookup(v any, path []string) any {
+	for _, token := range path {
+		switch parent := v.(type) {
+		case map[string]any:
+			v = parent[token]
+		case []any:
+			i, err := strconv.Atoi(token)
+			if err != nil || i < 0 || i >= len(parent) {
+				return nil
+			}
+			v = parent[i]
+		default:
+			return nil
+		}
+	}
+	return v
+}
+
+// Violations collects what is wrong with a document.
+type Violations []run.Violation
+
+func (v *Violations) Add(path, message, expected string, found any) {
+	*v = append(*v, run.Violation{Path: safetext.Clip(path, MaxPath), Message: message, Expected: Quoted(expected), Actual: actual(found)})
+}
+
+// Tidy returns the violations sorted, each once, no more than maxViolations; nil
+// if there are none.
+func (v *Violations) Tidy() []run.Violation {
+	if len(*v) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(*v, func(a, b run.Violation) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Message, b.Message))
+	})
+	list := slices.CompactFunc(*v, func(a, b run.Violation) bool { return a.Path == b.Path && a.Message == b.Message })
+	return list[:min(len(list), MaxViolations)]
+}
+
+// MustMarshal is for values made here of strings, numbers, lists and maps,
+// which always have a JSON form.
+func MustMarshal(v any) jsontext.Value {
+	b, err := json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		return jsontext.Value("null")
+	}
+	return b
+}
+
+// VersionForm is the text of an expression that a version must match (Semantic Versioning 2.0.0), which a sentence says better.
+const VersionForm = "MAJOR.MINOR.PATCH"
+
+// Sentence says what a value must be, and what it is, as the end of a sentence.
+func (f Finding) Sentence(document any) string {
+	message, expected := explain(f.kind)
+	switch k := f.kind.(type) {
+	case *kind.Required:
+		return message
+	case *kind.Type:
+		return message + ", not " + WithArticle(k.Got)
+	case *kind.Enum, *kind.Const:
+		message += " (" + safetext.Clip(string(expected), MaxActual) + ")"
+	}
+	message = safetext.Clip(message, MaxMessage)
+	switch v := lookup(document, f.Path).(type) {
+	case nil, []any, map[string]any:
+		return message
+	default:
+		if v == "" {
+			return message // an empty text shows nothing
+		}
+		return message + ", not " + safetext.Clip(string(actual(v)), 64)
+	}
+}

@@ -1,0 +1,323 @@
+package schema
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+)
+
+// The schemas of parameters are untrusted: a schema of some hundred bytes can
+// take years to apply. So they are bounded when they are read, and what it costs
+// to apply them is worked out before they are.
+const (
+	maxSchemaDepth = 32 // objects and arrays within each other, in one schema
+
+	// MaxVisits is how many subschemas may look at the values of an argument in
+	// all. The library keeps each failure, of some 250 bytes.
+	MaxVisits = 250_000
+	// MaxUnique is the longest array that is compared item by item.
+	MaxUnique = 10_000
+)
+
+// ArgumentBounds limits the arguments that are checked against a schema.
+var ArgumentBounds = Bounds{Depth: 32, Values: MaxVisits}
+
+// parameterSchemaURL is the base URI of every parameter's schema. Nothing is there (RFC 2606).
+const parameterSchemaURL = "https://parameter.invalid/schema"
+
+// parameterURLs leaves out of messages what only this package knows of.
+var parameterURLs = strings.NewReplacer(parameterSchemaURL, "", "https://parameter.invalid", "")
+
+// Limits bounds the schemas of one descriptor.
+type Limits struct {
+	Owner      string   // of the descriptor
+	Size       int      // bytes of the text of one schema
+	Complexity int      // subschemas that may apply to one value
+	Pool       *Schemas // keeps what they are compiled into; nil: with all others for which that is so
+}
+
+// Values bounds the values of one schema, bytesOfAll and valuesOfAll the schemas of a descriptor.
+func (l Limits) Values() int      { return max(1, l.Size/16) }
+func (l Limits) BytesOfAll() int  { return 4 * l.Size }
+func (l Limits) ValuesOfAll() int { return max(1, l.BytesOfAll()/16) }
+
+// effort bounds what it takes to judge all schemas of a descriptor.
+func (l Limits) effort() effort {
+	return effort{stepsOfAny + stepsPerSubschema*min(l.Complexity, MaxBound/stepsPerSubschema)}
+}
+
+// MaxBound is what larger bounds count as, so that multiples of them do not overflow.
+const MaxBound = math.MaxInt / 32
+
+// Compiler compiles the schemas of one descriptor.
+type Compiler struct {
+	limits        Limits
+	bytes, values int // used so far
+	effort        effort
+}
+
+func NewCompiler(l Limits) *Compiler {
+	return &Compiler{limits: l, effort: l.effort()}
+}
+
+// Compile returns the compiled schema, or why there is none. It returns nil and
+// no violations for a schema with regular expressions that can't be evaluated in
+// linear time: it may well be valid, but only the provider can apply it. With its
+// text, it is shared with all who have the same.
+func (c *Compiler) Compile(text jsontext.Value, schema map[string]any, path string) (*Schema, []run.Violation) {
+	if problem := c.reserve(schema); problem != "" {
+		return nil, []run.Violation{{Path: safetext.Clip(path, MaxPath), Message: problem}}
+	}
+	key, pool := schemaKey{c.limits.Owner, sha256.Sum256(text), c.limits.Complexity}, cmp.Or(c.limits.Pool, compiledSchemas)
+	if text != nil {
+		if p := pool.find(key); p != nil && c.effort.spend(p.Effort) == nil {
+			return p, nil
+		}
+	}
+	before := c.effort.left
+	compiled, err := compileSchema(schema, key.complexity, &c.effort)
+	if err != nil {
+		return nil, schemaViolations(schema, err, path)
+	}
+	if compiled == nil || text == nil {
+		return nil, nil
+	}
+	return pool.add(key, text, before-c.effort.left, compiled), nil
+}
+
+// compileSchema compiles a schema as far as the effort goes. It returns nil for one
+// that only the provider can apply.
+func compileSchema(schema map[string]any, complexity int, work *effort) (*compiledSchema, error) {
+	patterns := patternEngine{effort: work, known: map[string]compiledPattern{}}
+	compiled, estimated, err := compileOrdinary(schema, &patterns, work)
+	if errors.Is(err, errNotOrdinary) {
+		if estimated, err = work.estimate(schema); err != nil {
+			return nil, err
+		}
+		compiled, err = compileUntrusted(schema, &patterns)
+	}
+	if err != nil || patterns.unsupported {
+		return nil, err
+	}
+	costs, err := weigh(compiled, ArgumentBounds.Depth, complexity, work)
+	if err != nil {
+		return nil, err
+	}
+	const own = 256 // bytes of what is returned, and of what the pool knows of it
+	return &compiledSchema{
+		compiled, costs, uses(schema, "uniqueItems"), uses(schema, "unevaluatedItems", "unevaluatedProperties"),
+		own + estimated + patterns.bytes() + 32*len(costs),
+	}, nil
+}
+
+// reserve takes the size of a schema from what a descriptor may use.
+func (c *Compiler) reserve(schema map[string]any) string {
+	levels := measure(schema)
+	var size level
+	for _, l := range levels {
+		size.bytes += l.bytes
+		size.values += l.values
+	}
+	c.bytes += size.bytes
+	c.values += size.values
+	const limit = "(limits schema_size)"
+	switch l := c.limits; {
+	case len(levels) > maxSchemaDepth:
+		return fmt.Sprintf("must not be nested in more than %d objects and arrays", maxSchemaDepth)
+	case size.bytes > l.Size:
+		return fmt.Sprintf("must have at most %d bytes %s", l.Size, limit)
+	case size.values > l.Values():
+		return fmt.Sprintf("must have at most %d values %s", l.Values(), limit)
+	case c.bytes > l.BytesOfAll():
+		return fmt.Sprintf("must not make the schemas of all inputs longer than %d bytes %s", l.BytesOfAll(), limit)
+	case c.values > l.ValuesOfAll():
+		return fmt.Sprintf("must not make the schemas of all inputs larger than %d values %s", l.ValuesOfAll(), limit)
+	}
+	return ""
+}
+
+// compileUntrusted compiles a schema that somebody else wrote. That a library
+// might panic on it must not end the process.
+func compileUntrusted(schema map[string]any, patterns *patternEngine) (compiled *jsonschema.Schema, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("the schema makes the compiler fail: %v", cause)
+		}
+	}()
+	c := NewLibraryCompiler()
+	c.UseRegexpEngine(patterns.Compile)
+	for _, name := range assertedFormats {
+		c.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(any) error { return nil }})
+	}
+	if err := c.AddResource(parameterSchemaURL, schema); err != nil {
+		return nil, err
+	}
+	return c.Compile(parameterSchemaURL)
+}
+
+// assertedFormats are the formats that the library would check in schemas of
+// draft 7 and older. In none are they checked: the provider knows what it means.
+var assertedFormats = []string{
+	"json-pointer", "relative-json-pointer", "uuid", "duration", "period", "ipv4", "ipv6", "hostname", "email",
+	"date", "time", "date-time", "uri", "iri", "uri-reference", "iri-reference", "uri-template", "semver",
+}
+
+// schemaViolations tells why a schema can't be compiled.
+func schemaViolations(schema map[string]any, err error, path string) []run.Violation {
+	if invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
+		base := path + fragment(invalid.URL)
+		if found := ViolationsOf(invalid.Err, schema, base); len(found) > 0 {
+			return found
+		}
+	}
+	v := run.Violation{Path: safetext.Clip(path, MaxPath)}
+	if rule, ok := errors.AsType[ruleError](err); ok {
+		v.Message = rule.Error()
+		return []run.Violation{v}
+	}
+	if _, ok := errors.AsType[*jsonschema.LoadURLError](err); ok {
+		v.Message = errOutside.Error()
+		return []run.Violation{v}
+	}
+	v.Message = safetext.Clip("must be a JSON Schema: "+parameterURLs.Replace(err.Error()), MaxMessage)
+	return []run.Violation{v}
+}
+
+// fragment returns the JSON Pointer in a URL of the schema.
+func fragment(location string) string {
+	_, encoded, _ := strings.Cut(location, "#")
+	decoded, err := url.PathUnescape(encoded)
+	if err != nil {
+		return ""
+	}
+	return decoded
+}
+
+// Cost is what it takes to apply the schema to a value: visits, and steps.
+func (p *compiledSchema) Cost(v any) (visits, steps float64) {
+	levels := measure(v)
+	for depth, l := range levels {
+		if depth == len(p.costs) {
+			break
+		}
+		c := p.costs[depth]
+		if p.unevaluated && depth+1 < len(levels) {
+			steps += float64(levels[depth+1].values) * c.visits * stepsPerUnevaluated
+		}
+		visits += float64(l.values) * c.visits
+		steps += float64(l.values)*c.steps + float64(l.bytes)*c.perByte
+	}
+	if p.Unique {
+		more, _ := p.uniqueness(v, 0)
+		steps += more
+	}
+	return visits, steps
+}
+
+// uniqueness is what it takes to find out whether the items of arrays are unique. Up
+// to 20 are compared with each other, more are hashed, but many that are arrays, objects
+// or long numbers may have the same hash.
+func (p *compiledSchema) uniqueness(v any, depth int) (steps, values float64) {
+	values = 1
+	switch v := v.(type) {
+	case number:
+		values += float64(len(v) / 16)
+	case map[string]any:
+		for _, member := range v {
+			s, n := p.uniqueness(member, depth+1)
+			steps, values = steps+s, values+n
+		}
+	case []any:
+		for _, item := range v {
+			s, n := p.uniqueness(item, depth+1)
+			steps, values = steps+s, values+n
+		}
+		if depth < len(p.costs) {
+			count := float64(len(v))
+			compared := values * stepsPerRational
+			if len(v) <= 20 {
+				compared *= count / 2
+			} else if values > count+1 { // not only texts and short numbers
+				compared += count * count / 2 * stepsPerComparison * min(values/count, 100)
+			}
+			steps += compared * p.costs[depth].visits
+		}
+	}
+	return steps, values
+}
+
+// uses reports whether one of some keywords stands anywhere in a schema.
+func uses(schema any, keywords ...string) bool {
+	switch schema := schema.(type) {
+	case []any:
+		return slices.ContainsFunc(schema, func(item any) bool { return uses(item, keywords...) })
+	case map[string]any:
+		for name, member := range schema {
+			if slices.Contains(keywords, name) || uses(member, keywords...) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func LongestArray(v any) int {
+	longest := 0
+	switch v := v.(type) {
+	case []any:
+		longest = len(v)
+		for _, item := range v {
+			longest = max(longest, LongestArray(item))
+		}
+	case map[string]any:
+		for _, member := range v {
+			longest = max(longest, LongestArray(member))
+		}
+	}
+	return longest
+}
+
+// Validate applies the schema to a value and returns the first finding, if any.
+func (p *compiledSchema) Validate(v any) (first *Finding, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("the schema makes the validator fail: %v", cause)
+		}
+	}()
+	invalid := p.schema.Validate(v)
+	if invalid == nil {
+		return nil, nil
+	}
+	found := findingsOf(invalid)
+	if len(found) == 0 {
+		return nil, errors.New("the schema does not say why it rejects the value")
+	}
+	return &found[0], nil
+}
+
+// NewLibraryCompiler returns a compiler for Draft 2020-12 that can't be led to read
+// files or to fetch anything.
+func NewLibraryCompiler() *jsonschema.Compiler {
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.UseLoader(noLoader{})
+	return c
+}
+
+// noLoader loads nothing. The library's default opens file URLs.
+type noLoader struct{}
+
+var errNotLoaded = errors.New("schemas are not loaded from elsewhere")
+
+func (noLoader) Load(string) (any, error) { return nil, errNotLoaded }

@@ -1,0 +1,216 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// maxPattern is the longest regular expression, in bytes.
+const maxPattern = 4096
+
+// patternEngine compiles the regular expressions of a schema: with Go's engine,
+// which takes linear time but knows no lookaround and no backreferences.
+type patternEngine struct {
+	effort      *effort
+	known       map[string]compiledPattern
+	unsupported bool // an expression that is valid elsewhere was met
+}
+
+// bytes is the memory that the expressions take.
+func (e *patternEngine) bytes() (n int) {
+	for _, p := range e.known {
+		n += p.bytes
+	}
+	return n
+}
+
+type compiledPattern struct {
+	pattern
+	err error
+}
+
+// pattern is a compiled regular expression.
+type pattern struct {
+	*regexp.Regexp
+	expression   string // as it stands in the schema
+	instructions int
+	bytes        int // of memory, at most
+}
+
+func (p pattern) String() string { return p.expression }
+
+var errPatterns = errors.New("it is too complex, or all that the descriptor has are together (limits schema_complexity)")
+
+// anything stands for an expression that is not evaluated.
+var anything = pattern{Regexp: regexp.MustCompile(""), instructions: 1, bytes: 512}
+
+// Compile is a jsonschema.RegexpEngine.
+func (e *patternEngine) Compile(expression string) (jsonschema.Regexp, error) {
+	known, ok := e.known[expression]
+	if !ok {
+		known.pattern, known.err = e.compileNew(expression)
+		e.known[expression] = known
+	}
+	if known.err != nil {
+		return nil, known.err
+	}
+	return known.pattern, nil
+}
+
+// What expressions take, in steps.
+const (
+	stepsPerPattern     = 300
+	stepsPerPatternByte = 25
+	stepsPerInstruction = 10
+	stepsPerOnePass     = 20 // of an instruction, besides
+	// A class of Unicode has hundreds of ranges; they are sorted where many are
+	// together.
+	stepsPerClass          = 4500
+	stepsPerClassAndOthers = 150
+	mostOthers             = 80
+	// Where case does not matter, classes of many ranges come from short texts. Of a
+	// range, each character is folded, which takes a step.
+	stepsPerFoldedByte = 120
+)
+
+// parsing is what it takes to parse an expression, twice.
+func parsing(expression string) int {
+	steps := stepsPerPattern + len(expression)*stepsPerPatternByte
+	classes := strings.Count(expression, `\p`) + strings.Count(expression, `\P`)
+	steps += classes * (stepsPerClass + stepsPerClassAndOthers*min(classes, mostOthers))
+	if !folds(expression) {
+		return steps
+	}
+	steps += len(expression) * stepsPerFoldedByte
+	for rest := expression; ; {
+		before, after, found := strings.Cut(rest, "-")
+		if !found {
+			break
+		}
+		rest = after
+		first, _ := utf8.DecodeLastRuneInString(before)
+		last, _ := utf8.DecodeRuneInString(after)
+		if strings.HasPrefix(after, `\x{`) {
+			last = utf8.MaxRune
+		}
+		steps += max(0, int(last-first))
+	}
+	return steps
+}
+
+// folds reports whether case does not matter to a part of an expression, or may not.
+func folds(expression string) bool {
+	for rest := expression; ; {
+		_, after, found := strings.Cut(rest, "(?")
+		if !found {
+			return false
+		}
+		rest = after
+		if end := strings.IndexAny(rest, ":)"); strings.Contains(rest[:max(end, 0)], "i") {
+			return true
+		}
+	}
+}
+
+func (e *patternEngine) compileNew(expression string) (pattern, error) {
+	if len(expression) > maxPattern {
+		return pattern{}, fmt.Errorf("it has more than %d bytes", maxPattern)
+	}
+	if e.effort.spend(parsing(expression)) != nil {
+		return pattern{}, errPatterns
+	}
+	tree, err := syntax.Parse(expression, syntax.Perl)
+	if bad, ok := errors.AsType[*syntax.Error](err); ok && onlyElsewhere[bad.Code] {
+		e.unsupported = true
+		return anything, nil
+	}
+	if err != nil {
+		return pattern{}, err
+	}
+	size := sizeOf(tree)
+	size.instructions += 2 // a failure and the match
+	if size.instructions > maxInstructions || e.effort.spend(size.instructions*stepsPerInstruction) != nil {
+		return pattern{}, errPatterns
+	}
+	p := pattern{expression: expression, instructions: size.instructions, bytes: patternBytes + len(expression) + size.bytes()}
+	switch onePass := size.onePassBytes(); {
+	case !strings.Contains(expression, "^") && !strings.Contains(expression, `\A`):
+	case onePass <= maxOnePass:
+		p.bytes += onePass
+		if e.effort.spend(size.instructions*stepsPerOnePass) != nil {
+			return pattern{}, errPatterns
+		}
+	default:
+		// Package regexp copies the class of a character into each instruction that
+		// matches one, if an expression begins with ^. It does not if that stands in a group.
+		expression = "(" + expression + ")"
+	}
+	p.Regexp, err = regexp.Compile(expression)
+	return p, err
+}
+
+const (
+	// maxInstructions bounds one expression: matching takes memory for each.
+	maxInstructions = 20_000
+	// maxOnePass is the memory that an expression may take for being matched faster.
+	maxOnePass = 32 << 10
+)
+
+// patternSize bounds what a parsed expression is compiled into.
+type patternSize struct {
+	instructions int
+	runes        int // in classes and literals, which instructions share
+}
+
+// What package regexp takes, in bytes.
+const (
+	patternBytes     = 512
+	instructionBytes = 40
+	onePassBytes     = instructionBytes + 24
+)
+
+func (s patternSize) bytes() int { return s.instructions*instructionBytes + 4*s.runes }
+
+// onePassBytes is what a program takes in which each instruction has its own
+// ranges and, for each of these, what follows.
+func (s patternSize) onePassBytes() int { return s.instructions * (onePassBytes + 6*s.runes) }
+
+// sizeOf bounds a program before it is made, which repeats what is to be repeated.
+// More than maxInstructions may be any larger number.
+func sizeOf(tree *syntax.Regexp) patternSize {
+	size := patternSize{0, len(tree.Rune)}
+	for _, sub := range tree.Sub {
+		s := sizeOf(sub)
+		size.instructions += s.instructions
+		size.runes += s.runes
+	}
+	switch tree.Op {
+	case syntax.OpLiteral:
+		size.instructions += len(tree.Rune)
+	case syntax.OpRepeat:
+		size.instructions = (size.instructions+1)*max(tree.Min, tree.Max, 1) + 1
+	case syntax.OpConcat, syntax.OpAlternate:
+		size.instructions += len(tree.Sub)
+	case syntax.OpCapture:
+		size.instructions += 2
+	default:
+		size.instructions++
+	}
+	size.instructions = min(size.instructions, 2*maxInstructions)
+	return size
+}
+
+// onlyElsewhere are the complaints of Go's parser about expressions that ECMA-262
+// may allow: lookaround, backreferences, \u escapes, script classes, long repeats.
+var onlyElsewhere = map[syntax.ErrorCode]bool{
+	syntax.ErrInvalidPerlOp:     true,
+	syntax.ErrInvalidEscape:     true,
+	syntax.ErrInvalidCharRange:  true,
+	syntax.ErrInvalidRepeatSize: true,
+}

@@ -1,0 +1,212 @@
+package schema
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"unsafe"
+)
+
+// someLimits are those that hold where the operator has set none, for descriptors of an owner.
+func someLimits(room *Schemas, owner string) Limits {
+	return Limits{Owner: owner, Size: 64 << 10, Complexity: 2048, Pool: room}
+}
+
+// effortOf is the effort for the schemas of a descriptor.
+func effortOf(complexity int) int { return Limits{Complexity: complexity}.effort().left }
+
+// compiledBy compiles the text of a schema.
+func compiledBy(t *testing.T, c *Compiler, text string) (*Schema, bool) {
+	t.Helper()
+	value, flaw := ReadJSON([]byte(text), Bounds{Depth: maxSchemaDepth, Values: 10_000})
+	if flaw != nil {
+		t.Fatal(flaw)
+	}
+	s, flaws := c.Compile([]byte(text), value.(map[string]any), "")
+	return s, flaws == nil
+}
+
+// compiledAlone compiles the text of a schema that is the only one of its descriptor.
+func compiledAlone(t *testing.T, l Limits, text string) *Schema {
+	t.Helper()
+	s, valid := compiledBy(t, NewCompiler(l), text)
+	if !valid {
+		t.Fatalf("invalid: %s", text)
+	}
+	return s
+}
+
+// The compiled schemas of descriptors that are alike are shared, for as long as there is one.
+func TestSchemasAreShared(t *testing.T) {
+	compile := func(schema string) *Schema {
+		t.Helper()
+		return compiledAlone(t, someLimits(nil, ""), schema)
+	}
+	const text = `{"type":"string","pattern":"^shared-[a-z]+$"}`
+	one, two, other := compile(text), compile(text), compile(`{"type":"string","pattern":"^shared-[a-y]+$"}`)
+	if one != two || one == other {
+		t.Errorf("%p, %p, %p", one, two, other)
+	}
+	if strict := compiledAlone(t, Limits{Size: 64 << 10, Complexity: 100}, text); strict == one {
+		t.Error("shared with those that are held to another limit")
+	}
+	// One whose compiled form was given up for others is compiled again, and is still
+	// the one of all.
+	forgotten := one
+	for i := 0; forgotten.compiled.Load() != nil; i++ {
+		compile(fmt.Sprintf(`{"type":"string","pattern":"^(%s|%d){1,60}$"}`, strings.Repeat("[a-z]x", 40), i))
+	}
+	if again := compile(text); again != one || again.compiled.Load() != nil {
+		t.Errorf("%p, %p", again, one)
+	}
+	compiled, err := one.CompileAgain()
+	if err != nil || one.Ready() != compiled {
+		t.Fatalf("%v", err)
+	}
+	if f, err := compiled.Validate("shared-x"); f != nil || err != nil {
+		t.Errorf("%v, %v", f, err)
+	}
+	if f, err := compiled.Validate("x"); f == nil || err != nil {
+		t.Errorf("%v, %v", f, err)
+	}
+	if compiledSchemas.bytes > compiledSchemas.most || compiledSchemas.bytes == 0 {
+		t.Errorf("they take %d bytes", compiledSchemas.bytes)
+	}
+	runtime.KeepAlive(two)
+}
+
+// What a shared schema costs counts for each descriptor that has it.
+func TestSharedSchemasCount(t *testing.T) {
+	costly := fmt.Sprintf(`{"type":"string","pattern":"^(%s){1,20}$"}`, strings.Repeat("[a-z]x", 40))
+	kept := compiledAlone(t, someLimits(nil, ""), costly)
+	all, n := effortOf(2048), kept.Effort
+	if n < 10_000 || n > all/2 {
+		t.Fatalf("%d steps", n)
+	}
+	c, count := NewCompiler(someLimits(nil, "")), 0
+	for valid := true; valid; count++ {
+		if _, valid = compiledBy(t, c, costly); count > 2+all/n {
+			t.Fatal("there is no end to what a descriptor may use")
+		}
+	}
+	runtime.KeepAlive(kept)
+}
+
+// schemaOwnedBy returns a schema of a descriptor of an owner.
+func schemaOwnedBy(t *testing.T, room *Schemas, owner string, nth int) *Schema {
+	t.Helper()
+	return compiledAlone(t, someLimits(room, owner), fmt.Sprintf(`{"type":"string","title":"%d","pattern":"^(%s){1,20}$"}`, nth, strings.Repeat("[a-z]x", 40)))
+}
+
+// Those of 200 skills with 60 properties each have room in a cache of the default size,
+// and what they take is what they are said to.
+func TestWeightOfSchemas(t *testing.T) {
+	number := func(skill, i int) string {
+		return fmt.Sprintf(`{"type":"number","minimum":0,"maximum":1000000,"description":"Amount %d of %d."}`, i, skill)
+	}
+	for _, c := range []struct {
+		name     string
+		skills   int
+		fits     bool // all have room
+		property func(skill, i int) string
+	}{
+		{"numbers", 200, true, number},
+		{"texts", 200, true, func(skill, i int) string { return fmt.Sprintf(`{"type":"string","title":"%d %d"}`, skill, i) }},
+		{"lengths", 200, true, func(skill, _ int) string { return fmt.Sprintf(`{"minLength":1,"maxLength":%d}`, skill) }},
+		{"patterns", 20, false, func(skill, i int) string { return fmt.Sprintf(`{"pattern":"^[a-f]{%d}-%d$"}`, i, skill) }},
+		{"values", 50, true, func(skill, i int) string { return fmt.Sprintf(`{"enum":["a",%d,{"b":[%d]},null]}`, skill, i) }},
+		{"one after another", 100, false, func(int, int) string { return `{"not":{"items":{"if":{"required":["a","b"]}}}}` }},
+		{"maps", 50, false, func(int, int) string {
+			return `{"properties":{"a":true},"dependentRequired":{"b":["c"]},"patternProperties":{"x":false},"dependentSchemas":{"d":true}}`
+		}},
+		{"unusual keywords", 50, false, func(skill, _ int) string {
+			return fmt.Sprintf(`{"unevaluatedProperties":{"const":{"a":{"b":[%d]}}},"properties":{"a":{}}}`, skill)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			room := NewSchemas(64 << 20)
+			before := heapInUse()
+			var all []*Schema
+			for skill := range c.skills {
+				var properties []string
+				for i := range 60 {
+					properties = append(properties, fmt.Sprintf(`"amount_%d":%s`, i, c.property(skill, i)))
+				}
+				text := fmt.Sprintf(`{"title":"%d","properties":{%s}}`, skill, strings.Join(properties, ","))
+				all = append(all, compiledAlone(t, someLimits(room, ""), text))
+			}
+			taken, said, compiled := heapInUse()-before, room.bytes, 0
+			for _, s := range all {
+				taken -= int(unsafe.Sizeof(Schema{})) + len(s.text)
+				if s.compiled.Load() != nil {
+					compiled++
+				}
+			}
+			if c.fits && compiled < c.skills {
+				t.Errorf("%d of %d have room", compiled, c.skills)
+			}
+			t.Logf("%d skills: %d bytes, said to be %d", compiled, taken, said)
+			if said < taken*95/100 || said > 3*taken {
+				t.Errorf("%d bytes are said to be %d", taken, said)
+			}
+			runtime.KeepAlive(all)
+		})
+	}
+}
+
+// heapInUse is the memory in use.
+func heapInUse() int {
+	var now runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&now)
+	return int(now.HeapAlloc)
+}
+
+// What one source publishes takes the place of no other's compiled schemas, and of a
+// few more than there is room for, used in turn, most are found.
+func TestShareOfASource(t *testing.T) {
+	room := NewSchemas(0)
+	var quiet, loud []*Schema
+	for i := range 3 {
+		quiet = append(quiet, schemaOwnedBy(t, room, "quiet", i))
+	}
+	each := room.bytes / 3
+	for i := range room.most / each * 5 / 4 {
+		loud = append(loud, schemaOwnedBy(t, room, "loud", i))
+	}
+	for _, s := range quiet {
+		if s.compiled.Load() == nil {
+			t.Error("a schema of another source was given up")
+		}
+	}
+	found := 0
+	for range 4 {
+		for _, s := range loud {
+			if s.compiled.Load() != nil {
+				found++
+			}
+			if s.Ready() == nil {
+				if _, err := s.CompileAgain(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if found < 2*len(loud) {
+		t.Errorf("%d of %d were found", found, 4*len(loud))
+	}
+	if room.bytes > room.most {
+		t.Errorf("%d bytes", room.bytes)
+	}
+}
+
+// The room for compiled schemas follows the size of the cache.
+func TestRoomForSchemas(t *testing.T) {
+	for documents, want := range map[int64]int{1: 8 << 20, 60 << 20: 10 << 20, 600 << 20: 100 << 20} {
+		if got := NewSchemas(documents).most; got != want {
+			t.Errorf("%d: %d", documents, got)
+		}
+	}
+}

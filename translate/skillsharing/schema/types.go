@@ -1,0 +1,131 @@
+package schema
+
+import (
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// TypeSet is a set of JSON Schema's types. The empty set means that any will do.
+type TypeSet uint8
+
+const (
+	typeNull TypeSet = 1 << iota
+	typeBoolean
+	TypeInteger
+	TypeNumber
+	typeString
+	typeArray
+	typeObject
+)
+
+// typeNames are the names of the types, in the order of their bits.
+var typeNames = []string{"null", "boolean", "integer", "number", "string", "array", "object"}
+
+// TypesNamed returns the type with a name; none for names that JSON Schema does not have.
+func TypesNamed(name string) TypeSet {
+	for i, n := range typeNames {
+		if n == name {
+			return 1 << i
+		}
+	}
+	return 0
+}
+
+// TypesOf reads the keyword "type" of a schema that readJSON returned.
+func TypesOf(keyword any) TypeSet {
+	switch keyword := keyword.(type) {
+	case string:
+		return TypesNamed(keyword)
+	case []any:
+		var set TypeSet
+		for _, name := range keyword {
+			if name, ok := name.(string); ok {
+				set |= TypesNamed(name)
+			}
+		}
+		return set
+	default:
+		return 0
+	}
+}
+
+func (t TypeSet) Names() []string {
+	var names []string
+	for i, n := range typeNames {
+		if t&(1<<i) != 0 {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+func (t TypeSet) Include(value jsontext.Value) bool {
+	if t&TypesNamed(TypeName(value)) != 0 {
+		return true
+	}
+	return t&TypeInteger != 0 && value.Kind() == '0' && isInteger(string(value))
+}
+
+// TypeName returns the JSON type of a raw value.
+func TypeName(value jsontext.Value) string {
+	switch value.Kind() {
+	case 'n':
+		return "null"
+	case 't', 'f':
+		return "boolean"
+	case '0':
+		return "number"
+	case '"':
+		return "string"
+	case '[':
+		return "array"
+	default:
+		return "object"
+	}
+}
+
+// WithArticle lists JSON types as one would in a sentence.
+func WithArticle(types ...string) string {
+	named := make([]string, len(types))
+	for i, t := range types {
+		switch t {
+		case "null":
+			named[i] = t
+		case "array", "object", "integer":
+			named[i] = "an " + t
+		default:
+			named[i] = "a " + t
+		}
+	}
+	if len(named) < 2 {
+		return strings.Join(named, "")
+	}
+	return strings.Join(named[:len(named)-1], ", ") + " or " + named[len(named)-1]
+}
+
+// isInteger reports whether a JSON number has no fraction, as 1.0 and 1e2 (JSON
+// Schema 2020-12 Core, section 4.2.3), however large it is.
+func isInteger(number string) bool {
+	mantissa, exponent, _ := strings.Cut(strings.ToLower(strings.TrimPrefix(number, "-")), "e")
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	digits := strings.TrimRight(whole+fraction, "0")
+	if digits == "" {
+		return true // zero
+	}
+	// The value is digits * 10^(exponent + zeros), an integer if that power is not negative.
+	zeros := len(whole) - len(digits)
+	negative := strings.HasPrefix(exponent, "-")
+	shift := strings.TrimLeft(strings.TrimLeft(exponent, "+-"), "0")
+	if len(shift) > 9 { // beyond any number of digits
+		return !negative
+	}
+	n := 0
+	for i := range len(shift) {
+		n = n*10 + int(shift[i]-'0')
+	}
+	if negative {
+		n = -n
+	}
+	return n+zeros >= 0
+}
