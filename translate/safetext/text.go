@@ -18,27 +18,31 @@ func Clip(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + string(ellipsis)
 }
 
-// Line makes one line of a text, of at most so many characters and an ellipsis. Control characters and line breaks become spaces. What can't be
-// seen is left out, but for joiners, which scripts and emoji need. A text that goes on and on with what can't be seen is cut there.
+// Line makes one line of a text, of at most so many characters: the last is an ellipsis where there was more. Control characters and line breaks
+// become spaces. What can't be seen is left out, but for joiners, which scripts and emoji need. A text that goes on and on with what can't be seen is
+// cut there.
 func Line(s string, limit int) string {
 	if isSafe(s, limit) {
 		return s
 	}
-	var b strings.Builder
-	count := 0
+	var b []byte
+	count, last := 0, 0 // last is where the last character that fits begins
 	for i, r := range s {
 		r = safe(r)
 		if r == unseen && i < 16*limit {
 			continue
 		}
 		if r == unseen || count == limit {
-			b.WriteRune(ellipsis)
-			break
+			if count == limit {
+				b = b[:last]
+			}
+			return string(utf8.AppendRune(b, ellipsis))
 		}
-		b.WriteRune(r)
+		last = len(b)
+		b = utf8.AppendRune(b, r)
 		count++
 	}
-	return b.String()
+	return string(b)
 }
 
 // isSafe reports whether a text is a line of at most so many characters already.
