@@ -223,6 +223,65 @@ func TestFuzzTargets(t *testing.T) {
 	}
 }
 
+// TestGuards: each guard in the threat model of SECURITY.md is declared in the package
+// that stands before it.
+func TestGuards(t *testing.T) {
+	_, section, _ := strings.Cut(manuals.Read(t, "SECURITY.md"), "\n## Threat model\n")
+	guards := 0
+	for line := range strings.Lines(section) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 6 || strings.Contains(cells[3], ".ci/run") {
+			continue
+		}
+		var pkg, source string
+		for _, found := range regexp.MustCompile("`([\\w.]+)`").FindAllStringSubmatch(cells[3], -1) {
+			if text, isPackage := sourceOf(t, found[1]); isPackage {
+				pkg, source = found[1], text
+				continue
+			}
+			if guards++; !declares(source, found[1]) {
+				t.Errorf("package %q does not declare %s", pkg, found[1])
+			}
+		}
+	}
+	if guards < 40 {
+		t.Errorf("only %d guards are named", guards)
+	}
+}
+
+// sourceOf returns the code of a package by the name of its folder.
+func sourceOf(t *testing.T, name string) (source string, isPackage bool) {
+	t.Helper()
+	var all strings.Builder
+	for _, above := range []string{"", "module", "translate", "translate/skillsharing"} {
+		files, err := filepath.Glob(filepath.Join(manuals.Repository(t), above, name, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.Write(text)
+		}
+	}
+	return all.String(), all.Len() > 0
+}
+
+// declares tells whether code declares a type, a function, or a method or field of a type.
+func declares(source, name string) bool {
+	typ, member, isMember := strings.Cut(name, ".")
+	if !isMember {
+		return regexp.MustCompile(`(?m)^(?:func|type) ` + name + `\b`).MatchString(source)
+	}
+	if regexp.MustCompile(`(?m)^func \(\w* ?\*?` + typ + `\) ` + member + `\(`).MatchString(source) {
+		return true
+	}
+	body := regexp.MustCompile(`(?ms)^type ` + typ + ` struct \{$.*?^\}`).FindString(source)
+	return regexp.MustCompile(`(?m)^\t(?:\w+, )*` + member + `\b`).MatchString(body)
+}
+
 // testsOf returns the tests of a package.
 func testsOf(t *testing.T, folder string) string {
 	t.Helper()
