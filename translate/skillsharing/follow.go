@@ -73,10 +73,11 @@ func (c *Client) Follow(ctx context.Context, s *discovery.Skill, awaited *Follow
 			return r, e
 		}
 		w.seen = r.State
-		back := false
-		if back, asks = f.show(w, r, awaited.Show); !back {
+		back, asksAgain := f.show(w, r, awaited.Show)
+		if !back {
 			return r, nil
 		}
+		asks = asksAgain
 	}
 }
 
@@ -85,7 +86,7 @@ func (c *Client) Follow(ctx context.Context, s *discovery.Skill, awaited *Follow
 // caller waits for it, the response is not final.
 func (c *Client) Result(ctx context.Context, s *discovery.Skill, completed *document.Response, awaited *FollowOptions, stats *Stats) (*document.Response, *run.Failure) {
 	w := newWatcher(ctx, awaited, stats)
-	f := &follower{client: c, skill: s, executionID: completed.ExecutionID, asking: w, deadline: w.End()}
+	f := &follower{client: c, skill: s, executionID: completed.ExecutionID, asking: w, deadline: w.end()}
 	f.seekResult(completed)
 	return f.watch(w, true)
 }

@@ -97,7 +97,7 @@ type watcher struct {
 type crowd []*watcher
 
 func (c crowd) Len() int           { return len(c) }
-func (c crowd) Less(i, j int) bool { return later(c[i].End(), c[j].End()) }
+func (c crowd) Less(i, j int) bool { return later(c[i].end(), c[j].end()) }
 
 func (c crowd) Swap(i, j int) {
 	c[i], c[j] = c[j], c[i]
@@ -128,8 +128,8 @@ func newWatcher(ctx context.Context, awaited *FollowOptions, stats *Stats) *watc
 // wants reports whether the watcher looks at a state, which it has not seen.
 func (w *watcher) wants(state run.State) bool { return w.shows && state != 0 && state != w.seen }
 
-// End is when the watcher leaves at the latest; zero: with the run.
-func (w *watcher) End() time.Time {
+// end is when the watcher leaves at the latest; zero: with the run.
+func (w *watcher) end() time.Time {
 	deadline, bounded := w.ctx.Deadline()
 	if !w.until.IsZero() && (!bounded || w.until.Before(deadline)) {
 		return w.until
@@ -189,8 +189,8 @@ func (all *followers) join(c *Client, s *discovery.Skill, awaited *FollowOptions
 			return f, f.enter(w)
 		}
 	}
-	f = &follower{client: c, skill: s, executionID: awaited.ExecutionID, asking: w, deadline: w.End(), mustAsk: awaited.Resumed}
-	f.Begin(w.ctx, awaited)
+	f = &follower{client: c, skill: s, executionID: awaited.ExecutionID, asking: w, deadline: w.end(), mustAsk: awaited.Resumed}
+	f.begin(w.ctx, awaited)
 	if all.runs == nil {
 		all.runs = make(map[followed]*follower)
 	}
@@ -207,7 +207,7 @@ func (f *follower) enter(w *watcher) (asks bool) {
 		w.woken = make(chan struct{}, 1)
 		heap.Push(&f.waiting, w)
 	}
-	if end := w.End(); asks || later(end, f.deadline) {
+	if end := w.end(); asks || later(end, f.deadline) {
 		f.deadline = end
 		f.run.Until(end)
 	}
@@ -341,7 +341,7 @@ func (f *follower) passOn(from *watcher) bool {
 	case f.response != nil, f.failure != nil:
 	case len(f.waiting) > 0:
 		f.asking = heap.Pop(&f.waiting).(*watcher)
-		f.deadline = f.asking.End()
+		f.deadline = f.asking.end()
 		f.run.Until(f.deadline)
 		f.asking.wake()
 		return true
@@ -398,8 +398,8 @@ func (f *follower) copied(shared *run.Failure) *run.Failure {
 	return f.client.finish(f.skill, &e)
 }
 
-// Begin makes what is needed to ask about a run, before anyone else can watch it.
-func (f *follower) Begin(ctx context.Context, awaited *FollowOptions) {
+// begin makes what is needed to ask about a run, before anyone else can watch it.
+func (f *follower) begin(ctx context.Context, awaited *FollowOptions) {
 	c, s := f.client, f.skill
 	f.bareOutput = s.Endpoint.StatusURL == ""
 	f.seek(run.PhasePoll, cmp.Or(s.Endpoint.StatusURL, s.Endpoint.ResultURL))
@@ -513,7 +513,7 @@ func (f *follower) askUntil(w *watcher) {
 		}
 	})
 	for phase := f.phase; phase == f.phase && f.failure == nil && !w.wants(f.known); {
-		if !f.Pause(w) || !f.hold(w) || !f.poll(w) {
+		if !f.pause(w) || !f.hold(w) || !f.poll(w) {
 			return
 		}
 	}
@@ -528,7 +528,7 @@ func (f *follower) poll(w *watcher) bool {
 		defer cancel()
 		ctx = bounded
 	}
-	r, after, e := f.NewRequest(ctx, w)
+	r, after, e := f.request(ctx, w)
 	switch {
 	case e == nil && r.State.Ended():
 		return !f.finish(w, r)
@@ -547,9 +547,9 @@ func (w *watcher) brokeOff(e *run.Failure) bool {
 	return w.ctx.Err() != nil || e != nil && w.over() && errors.Is(e.Cause, context.DeadlineExceeded)
 }
 
-// Pause waits for the time of the next request. It reports whether the watcher waits
+// pause waits for the time of the next request. It reports whether the watcher waits
 // for so long.
-func (f *follower) Pause(w *watcher) bool {
+func (f *follower) pause(w *watcher) bool {
 	d := time.Until(f.due)
 	if f.never {
 		d = polling.Never
@@ -580,8 +580,8 @@ func (f *follower) hold(w *watcher) bool {
 	return false
 }
 
-// NewRequest makes one request.
-func (f *follower) NewRequest(ctx context.Context, w *watcher) (*document.Response, time.Duration, *run.Failure) {
+// request makes one request.
+func (f *follower) request(ctx context.Context, w *watcher) (*document.Response, time.Duration, *run.Failure) {
 	f.locked(f.run.Ask)
 	f.held = false
 	c, wait := f.client, time.Duration(0)

@@ -118,7 +118,7 @@ func preventReplay(req *http.Request) {
 func (c *Client) submitOnce(ctx context.Context, s *discovery.Skill, req *exchange.Request, preferred bool) (*document.Response, *failedAttempt) {
 	a, err := c.Send(run.PhaseInvoke, req)
 	if err != nil {
-		failed, ok := errors.AsType[*exchange.ExchangeError](err)
+		failed, ok := errors.AsType[*exchange.Error](err)
 		written := ok && failed.Written
 		if ctx.Err() != nil {
 			executed := run.ExecutedNo

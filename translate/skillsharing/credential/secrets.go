@@ -89,17 +89,16 @@ func replaceFold(text, secret string) string {
 	return b.String()
 }
 
-// redactor replaces secrets in what a provider sent, in one pass however many of them
-// there are.
-type redactor struct {
+// Redactor replaces secrets in what a provider sent.
+type Redactor struct {
 	Secrets    []string // longer ones first: one may be a part of another
 	Signatures []string // that stand in what it was made for; a provider may have got many, and repeat all
 	replacer   *strings.Replacer
 }
 
 // RedactorFor makes a redactor for texts, of secrets that have at least so many bytes.
-func RedactorFor[T ~string | ~[]byte](credentials []Credentials, least int, texts ...T) redactor {
-	r := redactor{Secrets: SecretsOf(credentials, least)}
+func RedactorFor[T ~string | ~[]byte](credentials []Credentials, least int, texts ...T) Redactor {
+	r := Redactor{Secrets: SecretsOf(credentials, least)}
 	for _, c := range credentials {
 		if signer, ok := c.(Signer); ok {
 			for _, text := range texts {
@@ -129,7 +128,7 @@ func SecretsOf(credentials []Credentials, least int) []string {
 }
 
 // text is a text without secrets.
-func (r *redactor) text(text string) string {
+func (r *Redactor) text(text string) string {
 	for _, secret := range r.Secrets {
 		text = strings.ReplaceAll(text, secret, redacted)
 	}
@@ -150,7 +149,7 @@ func (r *redactor) text(text string) string {
 // or all be the digits of a number. A replacement never breaks the text's syntax: it
 // happens within strings, instead of a number, or not at all. A text without any stays
 // as it is, byte for byte.
-func (r *redactor) JSON(v jsontext.Value) jsontext.Value {
+func (r *Redactor) JSON(v jsontext.Value) jsontext.Value {
 	if len(v) == 0 || len(r.Signatures) == 0 && !RepeatsAny(v, r.Secrets) {
 		return v
 	}
@@ -276,7 +275,7 @@ func stringEnd(v jsontext.Value, i int) int {
 // mapStrings replaces secrets in every string of a JSON value, member names included,
 // and numbers that are secrets. A value that can't be rewritten, for example because two
 // of its members would have the same name, is dropped.
-func (r *redactor) mapStrings(v jsontext.Value) jsontext.Value {
+func (r *Redactor) mapStrings(v jsontext.Value) jsontext.Value {
 	dec := jsontext.NewDecoder(bytes.NewReader(v))
 	var out bytes.Buffer
 	enc := jsontext.NewEncoder(&out)

@@ -94,9 +94,9 @@ func (m *misses) lasting(failed int) time.Duration {
 	return time.Duration(m.most(failed) / float64(m.perMinute) * float64(time.Minute))
 }
 
-// Begin counts a request that is about to be made; or says for how long it may not be.
+// begin counts a request that is about to be made; or says for how long it may not be.
 // Kept: there is a document from this URL.
-func (m *misses) Begin(host credential.Authority, publisher, url string, kept bool) (r request, pause time.Duration) {
+func (m *misses) begin(host credential.Authority, publisher, url string, kept bool) (r request, pause time.Duration) {
 	if m.perMinute <= 0 {
 		return request{host: host}, 0
 	}
@@ -119,7 +119,7 @@ func (m *misses) Begin(host credential.Authority, publisher, url string, kept bo
 		}
 	}
 	own := m.publisher(known, &r)
-	if pause := m.Pause(&known.tallies, own, r.failed, now); pause > 0 && !kept {
+	if pause := m.pause(&known.tallies, own, r.failed, now); pause > 0 && !kept {
 		m.drop(r, known)
 		return r, pause
 	}
@@ -128,10 +128,10 @@ func (m *misses) Begin(host credential.Authority, publisher, url string, kept bo
 	return r, 0
 }
 
-// Pause is for how long a publisher has to leave a host alone: until what is known of it,
+// pause is for how long a publisher has to leave a host alone: until what is known of it,
 // and of all publishers, counts no more than twice as much as may fail at once. So a
 // publisher by itself has half of that.
-func (m *misses) Pause(all, own *tallies, failed int, now time.Time) time.Duration {
+func (m *misses) pause(all, own *tallies, failed int, now time.Time) time.Duration {
 	lasting := m.lasting(failed)
 	counts := all[failed].settle(now, lasting) + own[failed].settle(now, lasting)
 	room := 2*m.most(failed) - 1 - float64(all[failed].underWay+own[failed].underWay)
@@ -153,9 +153,9 @@ const (
 	landedNowhere // it was ended here: that says nothing about the URL
 )
 
-// End says what became of requests. The first of them, so many as have passed, have led
+// end says what became of requests. The first of them, so many as have passed, have led
 // on to others: if these landed badly, that is not their fault.
-func (m *misses) End(requests []request, passed int, how landing) {
+func (m *misses) end(requests []request, passed int, how landing) {
 	if m.perMinute <= 0 {
 		return
 	}
@@ -376,7 +376,7 @@ func (r *reading) fetched(m *misses, how landing) {
 		r.returned = true
 		return
 	}
-	m.End(r.requests, r.passed, max(how, landedBadly)) // also of an answer that came too late
+	m.end(r.requests, r.passed, max(how, landedBadly)) // also of an answer that came too late
 	r.requests = nil
 }
 
@@ -385,7 +385,7 @@ func (r *reading) parsed(m *misses, value any, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {
-		m.End(r.requests, r.passed, landedBadly)
+		m.end(r.requests, r.passed, landedBadly)
 		r.requests = nil
 		return
 	}
@@ -402,7 +402,7 @@ func (r *reading) land(m *misses) {
 		if r.other {
 			how = landedBadly
 		}
-		m.End(r.requests, r.passed, how)
+		m.end(r.requests, r.passed, how)
 		r.requests = nil
 	}
 }
@@ -425,7 +425,7 @@ func (c *Reader) admitAway(way *reading, u *url.URL, first bool, phase run.Phase
 	if !away {
 		return nil
 	}
-	r, pause := c.constant().misses.Begin(host, publisherOf(way.id), u.String()+"#"+way.id, first && way.kept)
+	r, pause := c.constant().misses.begin(host, publisherOf(way.id), u.String()+"#"+way.id, first && way.kept)
 	if pause == 0 {
 		way.requests = append(way.requests, r)
 		return nil

@@ -23,13 +23,13 @@ func (m *Misses) Begin(host, publisher, url string, kept bool) (end func(well bo
 	if err != nil {
 		panic(err)
 	}
-	r, pause := m.misses.Begin(at, publisher, url, kept)
+	r, pause := m.misses.begin(at, publisher, url, kept)
 	return func(well bool) {
 		how := landedBadly
 		if well {
 			how = landedWell
 		}
-		m.misses.End([]request{r}, 0, how)
+		m.misses.end([]request{r}, 0, how)
 	}, pause
 }
 

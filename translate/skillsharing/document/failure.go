@@ -20,8 +20,8 @@ const (
 	RetryAttempts    = 3
 )
 
-// DocumentError is the answer to an invalid document (section 8.3.1).
-func DocumentError(phase run.Phase, what string, found []run.Violation) *run.Failure {
+// Invalid is the failure of a document with violations, at least one (section 8.3.1).
+func Invalid(phase run.Phase, what string, found []run.Violation) *run.Failure {
 	place := found[0].Path
 	if place == "" {
 		place = "the document"
@@ -46,7 +46,7 @@ func DocumentError(phase run.Phase, what string, found []run.Violation) *run.Fai
 // unreadable is for documents that are valid but do not fit the types that they
 // are read into, which only a mistake in one of the two can cause.
 func unreadable(phase run.Phase, what string, err error) *run.Failure {
-	e := DocumentError(phase, what, []run.Violation{{Message: safetext.Clip("can't be read: "+err.Error(), schema.MaxMessage)}})
+	e := Invalid(phase, what, []run.Violation{{Message: safetext.Clip("can't be read: "+err.Error(), schema.MaxMessage)}})
 	e.Cause = err
 	return e
 }

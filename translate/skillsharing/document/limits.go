@@ -75,6 +75,7 @@ func DefaultLimits() Limits {
 // Standard are the limits where the operator has set none.
 var Standard = DefaultLimits()
 
+// MaxDepth is how deep objects and arrays may nest in an answer.
 func (l *Limits) MaxDepth() int { return bound(l.Depth, Standard.Depth) }
 
 // OfSchemas are the limits of the schemas of a descriptor.
@@ -85,6 +86,7 @@ func (l *Limits) OfSchemas() schema.Limits {
 	}
 }
 
+// ArgumentSteps is how many steps of about 10 ns checking the arguments of one request may take.
 func (l *Limits) ArgumentSteps() int64 {
 	return int64(bound(l.ArgumentComplexity, Standard.ArgumentComplexity))
 }

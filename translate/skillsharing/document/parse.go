@@ -35,7 +35,7 @@ func (l *Limits) ReadDescriptor(doc []byte, prepare func(params []Parameter, sch
 	doc = WithoutBOM(doc)
 	const def = DefSkillDescriptor
 	invalid := func(found []run.Violation) (*Descriptor, error) {
-		return nil, DocumentError(run.PhaseDescriptor, string(def), found)
+		return nil, Invalid(run.PhaseDescriptor, string(def), found)
 	}
 	if flaw := l.tooLarge(def, doc); flaw != nil {
 		return invalid([]run.Violation{*flaw})
@@ -66,10 +66,11 @@ func (l *Limits) ReadDescriptor(doc []byte, prepare func(params []Parameter, sch
 // not judged: only descriptors are invoked.
 func ParseIndex(doc []byte) (*Index, error) { return Standard.ParseIndex(doc) }
 
+// ParseIndex is [ParseIndex] within other limits.
 func (l *Limits) ParseIndex(doc []byte) (*Index, error) {
 	doc = WithoutBOM(doc)
 	if found := l.Validate(DefSkillIndex, doc); found != nil {
-		return nil, DocumentError(run.PhaseDiscovery, string(DefSkillIndex), found)
+		return nil, Invalid(run.PhaseDiscovery, string(DefSkillIndex), found)
 	}
 	index := new(Index)
 	if err := read(doc, index); err != nil {
@@ -86,6 +87,7 @@ func (l *Limits) ParseIndex(doc []byte) (*Index, error) {
 // the index returned only Skills and what was left out is set.
 func ParseRegistry(doc []byte) (*Index, error) { return Standard.ParseRegistry(doc) }
 
+// ParseRegistry is [ParseRegistry] within other limits.
 func (l *Limits) ParseRegistry(doc []byte) (*Index, error) {
 	const what = "registry"
 	doc = WithoutBOM(doc)
@@ -95,7 +97,7 @@ func (l *Limits) ParseRegistry(doc []byte) (*Index, error) {
 	}
 	value, flaw := schema.ReadJSON(doc, bounds)
 	if flaw != nil {
-		return nil, DocumentError(run.PhaseDiscovery, what, []run.Violation{*flaw})
+		return nil, Invalid(run.PhaseDiscovery, what, []run.Violation{*flaw})
 	}
 	path := ""
 	list, isList := value.([]any)
@@ -107,7 +109,7 @@ func (l *Limits) ParseRegistry(doc []byte) (*Index, error) {
 	if !isList {
 		var found schema.Violations
 		found.Add(path, "must be an array of index entries", "array", value)
-		return nil, DocumentError(run.PhaseDiscovery, what, found)
+		return nil, Invalid(run.PhaseDiscovery, what, found)
 	}
 	var texts []jsontext.Value
 	var err error

@@ -21,6 +21,7 @@ import (
 // larger or more complex than [DefaultLimits] allow is invalid, too.
 func Validate(def Definition, doc []byte) []run.Violation { return Standard.Validate(def, doc) }
 
+// Validate is [Validate] within other limits.
 func (l *Limits) Validate(def Definition, doc []byte) []run.Violation {
 	if schemas()[def] == nil {
 		return []run.Violation{{Message: fmt.Sprintf("there is no definition %q", safetext.Clip(string(def), schema.MaxActual))}}
@@ -55,6 +56,7 @@ func (l *Limits) valueOf(def Definition, doc []byte) (any, schema.Violations) {
 	return value, found
 }
 
+// WithoutBOM returns a text without a leading byte order mark.
 func WithoutBOM(doc []byte) []byte { return bytes.TrimPrefix(doc, []byte("\ufeff")) }
 
 // rules are what the schema can't say. Each one judges only members of the right

@@ -32,6 +32,7 @@ func (c *Sender) AuthError(ctx context.Context, auth *document.Auth, err error) 
 	return e
 }
 
+// Authentication describes a request to the credentials that are to authenticate it.
 func (c *Sender) Authentication(ctx context.Context, auth *document.Auth, req *http.Request, body []byte) *credential.Authentication {
 	return &credential.Authentication{
 		Request: req, Body: body, Auth: auth,

@@ -35,7 +35,7 @@ func (c *Sender) readBody(phase run.Phase, o *Request, resp *http.Response) ([]b
 	size, limit := c.answerSize(phase)
 	body := &o.watched
 	body.watch(o.Context(), resp, c.Limits.BodyTimeout, size)
-	defer body.End()
+	defer body.end()
 	text := o.room[:0]
 	if resp.ContentLength > smallBody || document.IsDocument(phase) { // which is kept, and would keep the request
 		// One byte more than there is, so that the end is seen without growing.
@@ -129,7 +129,7 @@ func (w *watchedBody) watch(ctx context.Context, resp *http.Response, timeout ti
 }
 
 // End frees what watching took.
-func (w *watchedBody) End() {
+func (w *watchedBody) end() {
 	if w.timer != nil {
 		w.timer.Stop()
 	}

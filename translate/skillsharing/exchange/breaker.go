@@ -226,7 +226,7 @@ func (p *passage) waitedFor(ctx context.Context) bool {
 }
 
 func isMalformed(err error) bool {
-	if failed, ok := errors.AsType[*ExchangeError](err); ok {
+	if failed, ok := errors.AsType[*Error](err); ok {
 		return failed.malformed != ""
 	}
 	_, malformed := malformedAnswer(err)

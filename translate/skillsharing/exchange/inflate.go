@@ -59,11 +59,11 @@ var inflaters = sync.Pool{New: func() any { return &inflater{buffer: bufio.NewRe
 // newInflater returns an inflater of a body of about size bytes at most, to be freed.
 func newInflater(source io.Reader, size int64) *inflater {
 	z := inflaters.Get().(*inflater)
-	z.Begin(source, size)
+	z.begin(source, size)
 	return z
 }
 
-func (z *inflater) Begin(source io.Reader, size int64) {
+func (z *inflater) begin(source io.Reader, size int64) {
 	z.source, z.size, z.read, z.content, z.err = source, size, 0, 0, nil
 	z.buffer.Reset((*compressed)(z))
 }
@@ -72,7 +72,7 @@ func (z *inflater) Begin(source io.Reader, size int64) {
 // who close it while they read.
 func inflatedBody(body io.ReadCloser, size int64) io.ReadCloser {
 	z := &inflater{buffer: bufio.NewReader(nil)}
-	z.Begin(body, size)
+	z.begin(body, size)
 	return struct {
 		io.Reader
 		io.Closer

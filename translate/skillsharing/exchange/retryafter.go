@@ -1,12 +1,12 @@
 package exchange
 
 import (
-	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -26,7 +26,7 @@ func SuggestedDelay(f *run.Failure) time.Duration {
 	var r struct {
 		Delay jsontext.Value `json:"suggested_delay_ms"`
 	}
-	if err := json.Unmarshal(retry, &r); err != nil || r.Delay.Kind() != '0' {
+	if err := json.Unmarshal(retry, &r, jsontext.AllowDuplicateNames(true)); err != nil || r.Delay.Kind() != '0' {
 		return 0
 	}
 	ms, err := strconv.ParseFloat(string(r.Delay), 64)

@@ -57,8 +57,8 @@ const userAgent = "caddy-skill-bridge"
 // SharedHeader is what all requests have in common, but for a credential; not to be changed.
 var SharedHeader = http.Header{"Accept": {"application/json"}, "Accept-Encoding": {coding}, "User-Agent": {userAgent}}
 
-// ExchangeError says why a request has no usable answer.
-type ExchangeError struct {
+// Error says why a request has no usable answer.
+type Error struct {
 	err error
 	// Written: the request may have reached the provider. That is known of invocations only.
 	Written bool
@@ -68,12 +68,12 @@ type ExchangeError struct {
 	malformed string
 }
 
-func (e *ExchangeError) Error() string { return e.err.Error() }
-func (e *ExchangeError) Unwrap() error { return e.err }
+func (e *Error) Error() string { return e.err.Error() }
+func (e *Error) Unwrap() error { return e.err }
 
 // Permanent reports whether the error is a judgement and no passing trouble, so
 // that an old document must not be used instead.
-func (e *ExchangeError) Permanent() bool {
+func (e *Error) Permanent() bool {
 	if _, refused := Refusal(e.err); refused {
 		var passing interface{ Passing() bool }
 		return !errors.As(e.err, &passing) || !passing.Passing()
@@ -182,12 +182,12 @@ func (c *Sender) Send(phase run.Phase, o *Request) (a *Answer, err error) {
 		c.Observer.Exchange(ctx, &o.report)
 	}()
 	if err := ctx.Err(); err != nil {
-		return nil, &ExchangeError{err: err}
+		return nil, &Error{err: err}
 	}
 	through, err := c.Breakers.enter(c.Source, c.Partition, &o.url, phase)
 	if err != nil {
 		withheld = true
-		return nil, &ExchangeError{err: err}
+		return nil, &Error{err: err}
 	}
 	defer func() {
 		status := 0
@@ -203,7 +203,7 @@ func (c *Sender) Send(phase run.Phase, o *Request) (a *Answer, err error) {
 	}()
 	resp, err := c.Transport.RoundTrip(&o.Request)
 	if err != nil {
-		failed := &ExchangeError{err: err, Written: o.Sent.Load() > 0 || !o.traced.Load() && !dialFailure(err)}
+		failed := &Error{err: err, Written: o.Sent.Load() > 0 || !o.traced.Load() && !dialFailure(err)}
 		failed.status, failed.malformed = malformedAnswer(err)
 		failed.err = withoutQuotes(err)
 		return nil, failed
@@ -211,7 +211,7 @@ func (c *Sender) Send(phase run.Phase, o *Request) (a *Answer, err error) {
 	defer resp.Body.Close()
 	body, full, err := c.readBody(phase, o, resp)
 	if err != nil {
-		return nil, &ExchangeError{err: err, Written: true, status: resp.StatusCode, malformed: corruptBody(err)}
+		return nil, &Error{err: err, Written: true, status: resp.StatusCode, malformed: corruptBody(err)}
 	}
 	o.answer.Status, o.answer.Header, o.answer.Body = resp.StatusCode, resp.Header, bytes.TrimPrefix(body, []byte("\ufeff"))
 	o.answer.withoutRoom = full

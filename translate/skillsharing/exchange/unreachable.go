@@ -24,7 +24,7 @@ import (
 func (c *Sender) Unreachable(err error, phase run.Phase, u *url.URL, executionID string) *run.Failure {
 	e := &run.Failure{Phase: phase, By: run.Bridge, ExecutionID: executionID, Executed: run.ExecutedNo, URL: BareURL(u), Cause: err}
 	reason, refused := reasonOf(err)
-	failed, ok := errors.AsType[*ExchangeError](err)
+	failed, ok := errors.AsType[*Error](err)
 	if ok && failed.Written && !refused && phase == run.PhaseInvoke {
 		e.Executed = run.ExecutedMaybe
 	}

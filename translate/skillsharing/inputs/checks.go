@@ -56,7 +56,7 @@ func (c *check) takeTurn(ctx context.Context, more int) bool {
 	return true
 }
 
-func (c *check) End() {
+func (c *check) end() {
 	if c.hasTurn {
 		checkTurns.End(c.source)
 	}

@@ -45,13 +45,13 @@ type input struct {
 // not know, such as lookaround, is left to the provider.
 func CompileInputs(l *document.Limits, params []document.Parameter) (*Inputs, error) {
 	if list := l.DocumentBounds(document.DefSkillDescriptor).List; list.Most > 0 && len(params) > list.Most {
-		return nil, document.DocumentError(run.PhaseDescriptor, string(document.DefSkillDescriptor), []run.Violation{list.Violation(len(params))})
+		return nil, document.Invalid(run.PhaseDescriptor, string(document.DefSkillDescriptor), []run.Violation{list.Violation(len(params))})
 	}
 	in, found := New(l, params, func(i int) (any, *run.Violation) {
 		return schema.ReadJSON(params[i].Schema, l.DocumentBounds(document.DefParameterDefinition))
 	})
 	if found != nil {
-		return nil, document.DocumentError(run.PhaseDescriptor, string(document.DefSkillDescriptor), found.Tidy())
+		return nil, document.Invalid(run.PhaseDescriptor, string(document.DefSkillDescriptor), found.Tidy())
 	}
 	return in, nil
 }
@@ -230,7 +230,7 @@ func (p *input) check(ctx context.Context, value jsontext.Value, c check) *run.F
 	if p.schema == nil {
 		return nil
 	}
-	defer c.End()
+	defer c.end()
 	if !c.checks.spend(stepsPerByte*float64(len(value)), c.most) {
 		return p.tooMuch(c.most)
 	}

@@ -21,15 +21,15 @@ type Schema struct {
 	key      schemaKey
 	text     jsontext.Value
 	Effort   int // that it takes to compile it
-	compiled atomic.Pointer[compiledSchema]
+	compiled atomic.Pointer[Compiled]
 	used     atomic.Bool // since there was need for room
 
 	mu    sync.Mutex // held while it is compiled again
 	place int        // among those of its owner that are compiled, from 1, which the pool guards; 0: there is none
 }
 
-// compiledSchema is what arguments are checked with. It is immutable.
-type compiledSchema struct {
+// Compiled is what arguments are checked with. It is immutable.
+type Compiled struct {
 	schema *jsonschema.Schema
 	costs  []cost // for each byte or value, by its depth in the argument
 	Unique bool   // may use uniqueItems
@@ -47,7 +47,7 @@ type schemaKey struct {
 }
 
 // Ready returns what arguments are checked with; nil: there was no room for it, so that it has to be compiled again.
-func (p *Schema) Ready() *compiledSchema {
+func (p *Schema) Ready() *Compiled {
 	if !p.used.Load() { // not to write to memory that others read
 		p.used.Store(true)
 	}
@@ -56,7 +56,7 @@ func (p *Schema) Ready() *compiledSchema {
 
 // CompileAgain returns what arguments are checked with, once more. That there was no room for it is not for the request to
 // pay: it takes what reading the descriptor does, at most.
-func (p *Schema) CompileAgain() (*compiledSchema, error) {
+func (p *Schema) CompileAgain() (*Compiled, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if compiled := p.compiled.Load(); compiled != nil {
@@ -116,7 +116,7 @@ func (p *Schemas) find(k schemaKey) *Schema {
 }
 
 // add makes the schema of a text known, and returns it, or the one that is known.
-func (p *Schemas) add(k schemaKey, text jsontext.Value, effort int, c *compiledSchema) *Schema {
+func (p *Schemas) add(k schemaKey, text jsontext.Value, effort int, c *Compiled) *Schema {
 	p.mu.Lock()
 	s := p.known[k].Value()
 	if s == nil {
@@ -139,7 +139,7 @@ func (p *Schemas) forget(k schemaKey) {
 }
 
 // keep keeps what a schema was compiled into, and gives up others if there is no room.
-func (p *Schemas) keep(s *Schema, c *compiledSchema) {
+func (p *Schemas) keep(s *Schema, c *Compiled) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s.place > 0 {

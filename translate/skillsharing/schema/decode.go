@@ -59,7 +59,7 @@ func ReadJSON(text []byte, b Bounds) (any, *run.Violation) {
 	r := reader{jsontext.NewDecoder(bytes.NewBuffer(text)), b, 0}
 	v, err := r.value(0)
 	if err == nil {
-		err = r.End()
+		err = r.end()
 	}
 	if err == nil {
 		return v, nil
@@ -170,7 +170,7 @@ func (r *reader) object(depth int) (any, error) {
 	return object, err
 }
 
-func (r *reader) End() error {
+func (r *reader) end() error {
 	_, err := r.dec.ReadToken()
 	switch {
 	case errors.Is(err, io.EOF):
@@ -245,6 +245,7 @@ func measureInto(levels []level, v any, name string, depth int) []level {
 	return levels
 }
 
+// ValuesIn counts the values in one that [ReadJSON] returned, itself included.
 func ValuesIn(v any) (n int) {
 	for _, l := range measure(v) {
 		n += l.values

@@ -295,6 +295,7 @@ func listed(values []any) jsontext.Value {
 	return MustMarshal(list)
 }
 
+// Quoted returns a text as a JSON string.
 func Quoted(s string) jsontext.Value { return MustMarshal(s) }
 
 // Pointer returns the JSON Pointer (RFC 6901) of a path.
@@ -328,6 +329,7 @@ func lookup(v any, path []string) any {
 // Violations collects what is wrong with a document.
 type Violations []run.Violation
 
+// Add adds a violation: what stands at path, the value found, is not as expected.
 func (v *Violations) Add(path, message, expected string, found any) {
 	*v = append(*v, run.Violation{Path: safetext.Clip(path, MaxPath), Message: message, Expected: Quoted(expected), Actual: actual(found)})
 }

@@ -301,7 +301,7 @@ func (c *ordinaryCompiler) assertion(s *jsonschema.Schema, name string, v any) (
 			return errNotOrdinary
 		}
 	case "required":
-		s.Required, err = c.Names(v)
+		s.Required, err = c.names(v)
 	case "uniqueItems":
 		unique, ok := v.(bool)
 		if !ok {
@@ -458,7 +458,7 @@ func (c *ordinaryCompiler) dependentRequired(s *jsonschema.Schema, v any) error 
 	c.bytes += mapBytes(len(object), 40)
 	s.DependentRequired = make(map[string][]string, len(object))
 	for name, value := range object {
-		names, err := c.Names(value)
+		names, err := c.names(value)
 		if err != nil {
 			return err
 		}
@@ -494,7 +494,7 @@ func (c *ordinaryCompiler) enum(s *jsonschema.Schema, v any) error {
 		return errNotOrdinary
 	}
 	if c.draft < 2019 { // whose values must be unique
-		if _, err := c.Names(v); err != nil || len(list) == 0 {
+		if _, err := c.names(v); err != nil || len(list) == 0 {
 			return errNotOrdinary
 		}
 	}
@@ -506,8 +506,8 @@ func (c *ordinaryCompiler) enum(s *jsonschema.Schema, v any) error {
 	return nil
 }
 
-// Names returns a list of texts that are unique.
-func (c *ordinaryCompiler) Names(v any) ([]string, error) {
+// names returns a list of texts that are unique.
+func (c *ordinaryCompiler) names(v any) ([]string, error) {
 	list, ok := v.([]any)
 	if !ok {
 		return nil, errNotOrdinary

@@ -47,9 +47,13 @@ type Limits struct {
 	Pool       *Schemas // keeps what they are compiled into; nil: with all others for which that is so
 }
 
-// Values bounds the values of one schema, bytesOfAll and valuesOfAll the schemas of a descriptor.
-func (l Limits) Values() int      { return max(1, l.Size/16) }
-func (l Limits) BytesOfAll() int  { return 4 * l.Size }
+// Values bounds the values of one schema.
+func (l Limits) Values() int { return max(1, l.Size/16) }
+
+// BytesOfAll bounds the text of all schemas of a descriptor together.
+func (l Limits) BytesOfAll() int { return 4 * l.Size }
+
+// ValuesOfAll bounds the values of all schemas of a descriptor together.
 func (l Limits) ValuesOfAll() int { return max(1, l.BytesOfAll()/16) }
 
 // effort bounds what it takes to judge all schemas of a descriptor.
@@ -67,6 +71,7 @@ type Compiler struct {
 	effort        effort
 }
 
+// NewCompiler returns a compiler for the schemas of one descriptor.
 func NewCompiler(l Limits) *Compiler {
 	return &Compiler{limits: l, effort: l.effort()}
 }
@@ -98,7 +103,7 @@ func (c *Compiler) Compile(text jsontext.Value, schema map[string]any, path stri
 
 // compileSchema compiles a schema as far as the effort goes. It returns nil for one
 // that only the provider can apply.
-func compileSchema(schema map[string]any, complexity int, work *effort) (*compiledSchema, error) {
+func compileSchema(schema map[string]any, complexity int, work *effort) (*Compiled, error) {
 	patterns := patternEngine{effort: work, known: map[string]compiledPattern{}}
 	compiled, estimated, err := compileOrdinary(schema, &patterns, work)
 	if errors.Is(err, errNotOrdinary) {
@@ -115,7 +120,7 @@ func compileSchema(schema map[string]any, complexity int, work *effort) (*compil
 		return nil, err
 	}
 	const own = 256 // bytes of what is returned, and of what the pool knows of it
-	return &compiledSchema{
+	return &Compiled{
 		compiled, costs, uses(schema, "uniqueItems"), uses(schema, "unevaluatedItems", "unevaluatedProperties"),
 		own + estimated + patterns.bytes() + 32*len(costs),
 	}, nil
@@ -205,7 +210,7 @@ func fragment(location string) string {
 }
 
 // Cost is what it takes to apply the schema to a value: visits, and steps.
-func (p *compiledSchema) Cost(v any) (visits, steps float64) {
+func (p *Compiled) Cost(v any) (visits, steps float64) {
 	levels := measure(v)
 	for depth, l := range levels {
 		if depth == len(p.costs) {
@@ -228,7 +233,7 @@ func (p *compiledSchema) Cost(v any) (visits, steps float64) {
 // uniqueness is what it takes to find out whether the items of arrays are unique. Up
 // to 20 are compared with each other, more are hashed, but many that are arrays, objects
 // or long numbers may have the same hash.
-func (p *compiledSchema) uniqueness(v any, depth int) (steps, values float64) {
+func (p *Compiled) uniqueness(v any, depth int) (steps, values float64) {
 	values = 1
 	switch v := v.(type) {
 	case number:
@@ -272,6 +277,7 @@ func uses(schema any, keywords ...string) bool {
 	return false
 }
 
+// LongestArray is how many items the longest array in a value has.
 func LongestArray(v any) int {
 	longest := 0
 	switch v := v.(type) {
@@ -289,7 +295,7 @@ func LongestArray(v any) int {
 }
 
 // Validate applies the schema to a value and returns the first finding, if any.
-func (p *compiledSchema) Validate(v any) (first *Finding, err error) {
+func (p *Compiled) Validate(v any) (first *Finding, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("the schema makes the validator fail: %v", cause)

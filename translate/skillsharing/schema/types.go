@@ -9,6 +9,7 @@ import (
 // TypeSet is a set of JSON Schema's types. The empty set means that any will do.
 type TypeSet uint8
 
+// The types, in the order of typeNames.
 const (
 	typeNull TypeSet = 1 << iota
 	typeBoolean
@@ -50,6 +51,7 @@ func TypesOf(keyword any) TypeSet {
 	}
 }
 
+// Names returns the names of the types in the set.
 func (t TypeSet) Names() []string {
 	var names []string
 	for i, n := range typeNames {
@@ -60,6 +62,7 @@ func (t TypeSet) Names() []string {
 	return names
 }
 
+// Include reports whether a raw value has one of the types.
 func (t TypeSet) Include(value jsontext.Value) bool {
 	if t&TypesNamed(TypeName(value)) != 0 {
 		return true

@@ -51,7 +51,7 @@ func weigh(schema *jsonschema.Schema, depth, subschemas int, work *effort) ([]co
 	}
 	var costs []cost
 	for d := range depth + 1 {
-		c, err := w.Cost(schema, d)
+		c, err := w.cost(schema, d)
 		if err != nil {
 			return nil, err
 		}
@@ -123,9 +123,9 @@ func (w *weigher) look(s *jsonschema.Schema) (*facts, error) {
 	return f, nil
 }
 
-// Cost returns the most that it costs to apply s, counting only what any one
+// cost returns the most that it costs to apply s, counting only what any one
 // value depth levels below costs.
-func (w *weigher) Cost(s *jsonschema.Schema, depth int) (cost, error) {
+func (w *weigher) cost(s *jsonschema.Schema, depth int) (cost, error) {
 	f, err := w.look(s)
 	if err != nil || depth == 0 {
 		return f.ownCost(), err
@@ -204,7 +204,7 @@ func (w *weigher) sum(schemas []*jsonschema.Schema, depth int) (total cost, err 
 		return cost{}, err
 	}
 	for _, s := range schemas {
-		c, err := w.Cost(s, depth)
+		c, err := w.cost(s, depth)
 		if err != nil {
 			return cost{}, err
 		}
