@@ -85,7 +85,7 @@ func TestAdaptTables(t *testing.T) {
 				text := strings.TrimSuffix(string(c.Data), "\n")
 				last := strings.LastIndexByte(text, '\n') + 1
 				lines, want := text[:last], text[last:]
-				got := ""
+				var got string
 				if config, err := adapt(t, inBlock(lines)); err != nil {
 					message, found := strings.CutPrefix(err.Error(), errorPrefix)
 					if !found {

@@ -135,7 +135,9 @@ func (h *Handler) config(ctx caddy.Context, o *observe.Observer) (*translate.Con
 	if err != nil {
 		return nil, nil, err
 	}
-	report := func(source, host, address string, r *network.Refusal) { o.RefusedConnection(source, host, address, r) }
+	report := func(source, host, address string, r *network.RefusedError) {
+		o.RefusedConnection(source, host, address, r)
+	}
 	b := &builder{ctx: ctx, rules: network.NewRules(networks, ports, report), overhead: h.limits().ConnectionOverhead}
 	b.rules.Notice = o.Notice
 	sources, err := b.sources(h)

@@ -118,7 +118,7 @@ type refusal struct{ reason, message, advice string }
 // What the operator can do.
 const (
 	configureTokenURL = "configure token_url"
-	checkTokenURL     = "check token_url"
+	checkTokenURL     = "check token_url" //nolint:gosec // advice, not a credential
 	checkClient       = "check client_id, client_secret and scopes"
 )
 

@@ -2,6 +2,7 @@ package credentials
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -254,7 +255,7 @@ func (s *tokenStore) await(ctx context.Context, key audience, g *grant, f fetch)
 	s.mu.Unlock()
 	select {
 	case r := <-fetched:
-		if failure, ok := r.Err.(*run.Failure); ok {
+		if failure, ok := errors.AsType[*run.Failure](r.Err); ok {
 			return "", clone(failure)
 		}
 		return r.Val.(string), nil

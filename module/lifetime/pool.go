@@ -26,12 +26,12 @@ func (p *pooled[V]) Destruct() error {
 	return nil
 }
 
-// Hold returns the value with a key, which has to be comparable, or makes it if nothing
+// Hold returns the value with a key, which has to be comparable, or creates it if nothing
 // holds one. The caller holds the value until it calls release, of which only the first
 // call counts.
-func (p *Pool[V]) Hold(key any, make func() (V, error)) (value V, release func(), err error) {
+func (p *Pool[V]) Hold(key any, create func() (V, error)) (value V, release func(), err error) {
 	kept, _, err := p.values.LoadOrNew(key, func() (caddy.Destructor, error) {
-		made, err := make()
+		made, err := create()
 		if err != nil {
 			return nil, err
 		}

@@ -25,27 +25,27 @@ import (
 // dialing at least, as in package net.
 const minDialShare = 2 * time.Second
 
-// Refusal says which rule of the operator's forbids a connection. It names
+// RefusedError says which rule of the operator's forbids a connection. It names
 // neither the address nor what is behind it: its text may reach an agent.
-type Refusal struct {
+type RefusedError struct {
 	rule string
 	why  string   // for the operator only; empty: the rule says all
 	kind run.Rule // for the operator only; empty: the spelling of the host
 }
 
-func (r *Refusal) Error() string { return "refused: " + r.rule }
+func (r *RefusedError) Error() string { return "refused: " + r.rule }
 
 // Refused tells a refusal from a failure of the network. It returns the rule.
-func (r *Refusal) Refused() string { return r.rule }
+func (r *RefusedError) Refused() string { return r.rule }
 
 // Passing reports whether the refusal is about what a name leads to at the moment.
-func (r *Refusal) Passing() bool { return r.rule == errNowhere.Error() }
+func (r *RefusedError) Passing() bool { return r.rule == errNowhere.Error() }
 
 // Rule returns which kind of rule it is, which only the operator may see.
-func (r *Refusal) Rule() run.Rule { return cmp.Or(r.kind, run.RuleHost) }
+func (r *RefusedError) Rule() run.Rule { return cmp.Or(r.kind, run.RuleHost) }
 
 // Why returns what only the operator may see.
-func (r *Refusal) Why() string { return cmp.Or(r.why, r.rule) }
+func (r *RefusedError) Why() string { return cmp.Or(r.why, r.rule) }
 
 // What may be wrong with the addresses of a host. Which of the first two it is where a
 // name was looked up is for the log only, and the third is what is said to others:
@@ -75,12 +75,12 @@ type Rules struct {
 	// Notice tells the operator of anything else; nil: it does not.
 	Notice func(context.Context, *exchange.Notice)
 	// report tells the operator of a refusal, with what would allow it.
-	report func(source, host, address string, r *Refusal)
+	report func(source, host, address string, r *RefusedError)
 }
 
 // NewRules returns rules that allow public addresses and the given networks, on
 // the given ports.
-func NewRules(networks []netip.Prefix, ports map[uint16]bool, report func(source, host, address string, r *Refusal)) *Rules {
+func NewRules(networks []netip.Prefix, ports map[uint16]bool, report func(source, host, address string, r *RefusedError)) *Rules {
 	var v4, v6 []netip.Prefix
 	named := make(map[netip.Addr]bool)
 	for _, network := range networks {
@@ -116,7 +116,7 @@ type guard struct {
 func (g *guard) dial(ctx context.Context, network, hostport string) (net.Conn, error) {
 	// With this in the context, Caddy's transport would dial whatever it says.
 	if _, diverted := reverseproxy.GetDialInfo(ctx); diverted {
-		return nil, &Refusal{rule: "the request carries an upstream of reverse_proxy"}
+		return nil, &RefusedError{rule: "the request carries an upstream of reverse_proxy"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.timeout)
 	defer cancel()
@@ -183,7 +183,7 @@ func (g *guard) judge(ctx context.Context, hostport string) ([]netip.AddrPort, e
 func (r *Rules) target(source, hostport string) (host string, port uint16, err error) {
 	host, text, err := net.SplitHostPort(hostport)
 	if err != nil {
-		return "", 0, &Refusal{rule: "host and port can't be told apart"}
+		return "", 0, &RefusedError{rule: "host and port can't be told apart"}
 	}
 	port, err = r.check(host, text)
 	if err != nil {
@@ -258,8 +258,8 @@ func (r *Rules) allowedBits(address netip.Addr) int {
 	return bits
 }
 
-func (r *Rules) refuse(source, hostport, address string, rule, why error) *Refusal {
-	refused := &Refusal{rule: rule.Error(), why: why.Error()}
+func (r *Rules) refuse(source, hostport, address string, rule, why error) *RefusedError {
+	refused := &RefusedError{rule: rule.Error(), why: why.Error()}
 	if own, ok := errors.AsType[*ruleError](why); ok {
 		refused.kind = own.kind
 	}

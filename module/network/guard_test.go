@@ -73,7 +73,7 @@ func testRules(networks []netip.Prefix, ports ...uint16) *Rules {
 	for _, port := range ports {
 		allowed[port] = true
 	}
-	return NewRules(networks, allowed, func(string, string, string, *Refusal) {})
+	return NewRules(networks, allowed, func(string, string, string, *RefusedError) {})
 }
 
 // testTransport provisions a transport as a handler does.
@@ -357,7 +357,7 @@ func TestGuardFailures(t *testing.T) {
 	tr.guard.lookup = resolver("10.0.0.1")
 	private := get(t.Context(), tr, "http", "private.example:1")
 	for name, err := range map[string]error{"unknown": unknown, "without addresses": empty, "private": private} {
-		r, ok := errors.AsType[*Refusal](err)
+		r, ok := errors.AsType[*RefusedError](err)
 		if !ok || r.Refused() != noPublic || err.Error() != "refused: "+noPublic || !r.Passing() {
 			t.Errorf("a name that is %s: %v", name, err)
 		} else if wantWhy := map[bool]string{true: notPublic, false: "host name does not exist"}[name == "private"]; r.Why() != wantWhy {
@@ -380,7 +380,7 @@ func TestJudge(t *testing.T) {
 		`{"protocol": "http", "network_proxy": {"from": "url", "url": "http://127.0.0.1:1"}}`,
 	} {
 		var reports []string
-		r := NewRules(networks(t, "10.1.0.0/16"), map[uint16]bool{80: true, 443: true}, func(_, host, address string, r *Refusal) {
+		r := NewRules(networks(t, "10.1.0.0/16"), map[uint16]bool{80: true, 443: true}, func(_, host, address string, r *RefusedError) {
 			reports = append(reports, host+" "+address+" "+r.rule)
 		})
 		tr := testTransport(t, config, r)
@@ -430,7 +430,7 @@ func TestJudge(t *testing.T) {
 
 func TestGuardReports(t *testing.T) {
 	var reports []string
-	r := NewRules(nil, map[uint16]bool{443: true}, func(_, host, address string, r *Refusal) {
+	r := NewRules(nil, map[uint16]bool{443: true}, func(_, host, address string, r *RefusedError) {
 		reports = append(reports, host+" "+address+" "+r.Why())
 	})
 	g := &guard{Rules: r, lookup: resolver("10.0.0.1"), timeout: time.Minute}
@@ -447,7 +447,7 @@ func TestGuardReports(t *testing.T) {
 // TestRulesOfRefusals: which kind of rule forbids a connection.
 func TestRulesOfRefusals(t *testing.T) {
 	var refused []run.Rule
-	g := &guard{Rules: NewRules(nil, map[uint16]bool{443: true}, func(_, _, _ string, r *Refusal) { refused = append(refused, r.Rule()) }), timeout: time.Minute}
+	g := &guard{Rules: NewRules(nil, map[uint16]bool{443: true}, func(_, _, _ string, r *RefusedError) { refused = append(refused, r.Rule()) }), timeout: time.Minute}
 	for hostport, want := range map[string]run.Rule{
 		"example.com:80": run.RulePort, "example.com:x": run.RulePort, "1.2.3.4:0": run.RulePort,
 		"127.1:443": run.RuleHost, "a..b:443": run.RuleHost, "[fe80::1%eth0]:443": run.RuleHost, "[::ffff:1.2.3.4]:443": run.RuleHost,

@@ -24,6 +24,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
+// TransportName is the name of the transport in `transport http`, and TransportModule the ID of its module.
 const (
 	TransportName   = "http"
 	TransportModule = "http.reverse_proxy.transport." + TransportName

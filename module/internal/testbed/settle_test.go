@@ -13,9 +13,10 @@ import (
 func TestNothingIsTrusted(t *testing.T) {
 	c := &Caddy{server: server{tb: t}, key: "x", storage: t.TempDir()}
 	for text, authorities := range map[string][]string{
-		"http://127.0.0.1:1 {\n\trespond x\n}":                                                     {"local"},
-		"localhost:1 {\n\trespond x\n}":                                                            {"local"},
-		"http://localhost:1 {\n\tacme_server\n}":                                                   {"local"},
+		"http://127.0.0.1:1 {\n\trespond x\n}":   {"local"},
+		"localhost:1 {\n\trespond x\n}":          {"local"},
+		"http://localhost:1 {\n\tacme_server\n}": {"local"},
+
 		"{\n\tpki {\n\t\tca other {\n\t\t\tname Other\n\t\t}\n\t}\n}\nhttp://:1 {\n\trespond x\n}": {"local", "other"},
 	} {
 		adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})
