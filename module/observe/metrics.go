@@ -73,12 +73,12 @@ var (
 
 // What is read when somebody asks.
 var (
-	inProgressDesc = metricDesc("calls_in_progress", "Calls in progress that concern the provider.", labelProvider)
-	waitingDesc    = metricDesc("runs_waiting", "Calls in progress that wait for the end of a run.")
-	breakersDesc   = metricDesc("circuit_breakers_open", "Hosts of the provider that are left alone because they keep failing.", labelProvider)
-	documentsDesc  = metricDesc("cache_requests_total", "Requests for documents, by how each was obtained.", "result")
-	evictionsDesc  = metricDesc("cache_evictions_total", "Documents dropped from the cache, for want of room or because their time was up.")
-	cacheSizeDesc  = metricDesc("cache_bytes", "Size of the documents that are kept, roughly.")
+	inProgressDesc = metricDesc("calls_in_progress", "Calls in progress.", labelProvider)
+	waitingDesc    = metricDesc("runs_waiting", "Calls in progress that wait for a run to end.")
+	breakersDesc   = metricDesc("circuit_breakers_open", "Hosts of the provider whose circuit breaker is open.", labelProvider)
+	documentsDesc  = metricDesc("cache_requests_total", "Document requests by cache result.", "result")
+	evictionsDesc  = metricDesc("cache_evictions_total", "Documents removed from the cache because it was full or they had expired.")
+	cacheSizeDesc  = metricDesc("cache_bytes", "Approximate size of the cached documents.")
 	readDescs      = []*prometheus.Desc{inProgressDesc, waitingDesc, breakersDesc, documentsDesc, evictionsDesc, cacheSizeDesc}
 )
 
@@ -102,14 +102,14 @@ func newMetrics() *metrics {
 		m.counted = append(m.counted, v)
 		return v
 	}
-	m.calls = counter("calls_total", "Calls that have ended.", "front", "method", labelProvider, "skill", labelOutcome)
-	m.callDuration = histogram("call_duration_seconds", "Time from the arrival of a call to execute or follow a run to its outcome.", callBuckets, labelProvider, labelOutcome)
-	m.phaseDuration = histogram("phase_duration_seconds", "Time that a phase of a call took.", phaseBuckets, "phase")
-	m.pollsPerRun = histogram("polls_per_run", "Requests for the state of a run that a call made which waited for the run.", pollBuckets, labelProvider)
-	m.overshoot = histogram("overshoot_seconds", "Time from a run's end, by the provider's clock, until it was noticed.", lateBuckets, labelProvider)
+	m.calls = counter("calls_total", "Calls by outcome.", "front", "method", labelProvider, "skill", labelOutcome)
+	m.callDuration = histogram("call_duration_seconds", "Duration of calls that execute or follow a run.", callBuckets, labelProvider, labelOutcome)
+	m.phaseDuration = histogram("phase_duration_seconds", "Duration of the phases of calls that execute or follow a run.", phaseBuckets, "phase")
+	m.pollsPerRun = histogram("polls_per_run", "Status and result requests per call that followed a run.", pollBuckets, labelProvider)
+	m.overshoot = histogram("overshoot_seconds", "Time between the end of a run, by the provider's clock, and the answer in which the bridge read it.", lateBuckets, labelProvider)
 	m.retries = counter("retries_total", "Repeated invocations.", labelProvider)
 	m.tokenRequests = counter("token_requests_total", "Requests to token endpoints.", labelProvider, labelOutcome)
-	m.refusals = counter("refused_connections_total", "Connections that the operator's rules forbid.", "reason")
+	m.refusals = counter("refused_connections_total", "Connections that the configuration does not allow.", "reason")
 	m.phases = phases{
 		discovery:   m.phaseDuration.WithLabelValues("discovery"),
 		credentials: m.phaseDuration.WithLabelValues("credentials"),
