@@ -1,12 +1,14 @@
 package translate
 
 import (
-	"context"
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 )
 
 // places bounds how much is in progress at a time. There is no queue: a call that
@@ -29,39 +31,48 @@ func (p *places) take() bool {
 func (p *places) giveBack() { p.taken.Add(-1) }
 
 // busy is the failure of a call for which there is no place.
-func (p *places) busy() *run.Failure { return busy(p.name, p.most) }
+func (p *places) busy() *run.Failure {
+	return &run.Failure{
+		Kind: run.RateLimited, Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo,
+		Message: fmt.Sprintf("Too many calls are in progress here (limits %s: %d); try again later.", strings.ReplaceAll(p.name, "_", " "), p.most),
+		Limit:   &run.Limit{Name: p.name, Max: p.most},
+		Retry:   run.Again(time.Second, 5),
+	}
+}
 
-// admit takes a place for the call.
-func (x *execution) admit() *run.Failure { return x.take(&x.bridge.runs) }
+// admission is what a call was admitted to.
+type admission struct {
+	concerned *catalog.Section // the last one that a place was asked of
+	places    [4]*places       // that the call has taken
+	taken     int
+	stay      stay
+}
 
-// admitRun takes a place for a run that is about to be started, or followed: one
-// that was accepted can't be turned away any more.
-func (x *execution) admitRun() *run.Failure { return x.take(&x.bridge.waiting) }
-
-func (x *execution) take(p *places) *run.Failure {
+// take takes a place for the call.
+func (a *admission) take(p *places) *run.Failure {
 	if !p.take() {
 		return p.busy()
 	}
-	x.places[x.taken] = p
-	x.taken++
+	a.places[a.taken] = p
+	a.taken++
 	return nil
 }
 
+// leave gives back the places of the call.
+func (a *admission) leave() { a.stay.end(a.places[:a.taken]) }
+
 // admitTo takes a place for the call among those that concern a source. It also
 // says whether the caller may use the source at all.
-func (x *execution) admitTo(s *source) *run.Failure {
+func (x *execution) admitTo(s *catalog.Section) *run.Failure {
 	if s == nil || s == x.concerned {
 		return nil
 	}
 	x.concerned = s
-	if !s.admits(x.call.Principal) {
+	if !s.Admits(x.call.Principal) {
 		return anonymous()
 	}
-	return x.take(&s.runs)
+	return x.take(&x.bridge.sources[s.Place])
 }
-
-// leave gives back the places of the call.
-func (x *execution) leave() { x.stay.end(x.places[:x.taken]) }
 
 // stay is how long places are taken: until the call has ended, and each reading of a
 // document that it began. So no more is read than there are places, however short the
@@ -112,18 +123,4 @@ func (s *stay) leave() {
 			p.giveBack()
 		}
 	}
-}
-
-// stayContext is the context of a part of a call that takes a place of its own.
-type stayContext struct {
-	context.Context
-	stay *stay
-}
-
-// Value implements [context.Context].
-func (c *stayContext) Value(key any) any {
-	if key == (discovery.HoldKey{}) {
-		return c.stay
-	}
-	return c.Context.Value(key)
 }

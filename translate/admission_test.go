@@ -11,6 +11,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -19,7 +20,7 @@ import (
 )
 
 // limited makes a bridge with limits on what is in progress.
-func limited(t *testing.T, change func(*translate.Config), sources ...translate.Source) *translate.Bridge {
+func limited(t *testing.T, change func(*translate.Config), sources ...catalog.Source) *translate.Bridge {
 	t.Helper()
 	documents, err := cache.New(cache.Config{MaxSize: 8 << 20, TTL: time.Hour, MaxTTL: time.Hour})
 	if err != nil {
@@ -161,12 +162,12 @@ func TestPrincipalOfSource(t *testing.T) {
 	source := closed.source(t, "acme")
 	source.RequirePrincipal = true
 	source.Credentials = key("a-secret-key")
-	source.Aliases = []translate.Alias{{Name: "wx", SkillID: "closed/weather"}}
+	source.Aliases = []catalog.Alias{{Name: "wx", SkillID: "closed/weather"}}
 	single := closed.source(t, "single")
-	single.Kind, single.URL = translate.SkillSource, single.URL.JoinPath("skills/0.json")
+	single.Kind, single.URL = catalog.SkillSource, single.URL.JoinPath("skills/0.json")
 	single.RequirePrincipal = true
 	directory := registry.source(t, "directory")
-	directory.Kind = translate.RegistrySource
+	directory.Kind = catalog.RegistrySource
 	b := newBridge(t, source, open.source(t, "open"), single, directory)
 
 	for _, name := range []string{"acme.closed.weather", "acme/closed/weather", "acme.nothing", "wx", "single", "directory.closed.weather"} {

@@ -54,9 +54,9 @@ func TestAllocations(t *testing.T) {
 	call := Call{Caller: run.Caller{TraceID: "4bf92f3577b34da6a3ce929d0e0e4736"}, Name: "acme.skill-50", Inputs: jsonrpc.Object{Text: jsontext.Value(`{"location":"Tokyo","days":5}`)}}
 	of := func(provider http.RoundTripper, runs int) int {
 		bridge := newBenchBridge(t, call)
-		for _, s := range bridge.catalog.sources {
-			s.client.Transport = provider
-			s.client.Polling = skillsharing.Polling{Plan: polling.Fixed{Interval: time.Millisecond}}
+		for _, s := range bridge.Catalog().Sections() {
+			s.Client.Transport = provider
+			s.Client.Polling = skillsharing.Polling{Plan: polling.Fixed{Interval: time.Millisecond}}
 		}
 		return int(testing.AllocsPerRun(runs, func() {
 			if o := bridge.Start(t.Context(), call).Wait(); o.Failure != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -69,7 +70,7 @@ func newBenchBridge(tb testing.TB, call Call) *Bridge {
 	}
 	tb.Cleanup(documents.Close)
 	bridge, err := New(Config{
-		Sources: []Source{{
+		Sources: []catalog.Source{{
 			Namespace: "acme", URL: &url.URL{Scheme: "https", Host: "skills.example.com"}, Transport: benchProvider{},
 			Partition: strings.Repeat("0", 64),
 		}},
@@ -103,9 +104,9 @@ func BenchmarkResolve(b *testing.B) {
 			bridge := newBenchBridge(b, benchCall)
 			b.ReportAllocs()
 			for b.Loop() {
-				l, failure := bridge.catalog.resolve(b.Context(), c.name, "")
+				l, failure := bridge.Catalog().Resolve(b.Context(), c.name, "")
 				if failure == nil {
-					_, failure = bridge.read(b.Context(), l, "")
+					_, failure = bridge.Catalog().Read(b.Context(), l, "")
 				}
 				if (failure == nil) != c.found {
 					b.Fatal(failure)

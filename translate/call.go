@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -39,9 +40,9 @@ type Call struct {
 // Listing is the answer to a [Query].
 type Listing struct {
 	// Skills in the byte order of their names.
-	Skills []Entry
+	Skills []catalog.Entry
 	// Unavailable are the sources that could not be read.
-	Unavailable []Unavailable
+	Unavailable []catalog.Unavailable
 }
 
 // Query selects skills.
@@ -49,22 +50,6 @@ type Query struct {
 	run.Caller
 
 	Namespace string // only this one; empty: all
-}
-
-// Entry is a skill as its source lists it.
-type Entry struct {
-	Name           string // what [Call.Name] accepts
-	Namespace      string
-	Version        string
-	Description    string
-	CapabilityType document.CapabilityType
-	Access         document.AccessPolicy
-}
-
-// Unavailable is a source of skills that could not be read.
-type Unavailable struct {
-	Namespace string
-	Failure   *run.Failure
 }
 
 // Description is all that is known about one skill.

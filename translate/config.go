@@ -2,14 +2,12 @@ package translate
 
 import (
 	"context"
-	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
@@ -18,7 +16,7 @@ import (
 // reads it from an operator applies defaults and refuses nonsense before.
 type Config struct {
 	// Sources of skills, in the order in which they were configured.
-	Sources []Source
+	Sources []catalog.Source
 	// Cache keeps the documents. It may be shared with other bridges that reach the network in the same way.
 	Cache *cache.Cache
 	// Caller identifies the bridge towards providers.
@@ -52,63 +50,6 @@ type Config struct {
 	// Observer is told what happens; nil: nobody.
 	Observer Observer
 }
-
-// Source is one place where skills are found.
-type Source struct {
-	Kind SourceKind
-	// Namespace of a provider or registry; of a single skill, its name. Unique among all sources.
-	Namespace string
-	// URL is a provider's origin, a skill's descriptor or a registry's base.
-	URL *url.URL
-	// Faults are what is known against its skills; nil: nothing yet.
-	Faults *Faults
-	// Aliases are names of the operator's own, each with the id it stands for.
-	Aliases []Alias
-	// Trust lists further hosts, with or without a port, that may receive the source's secrets.
-	Trust []string
-	// TrustRegistries are the namespaces of registries whose skills may use the provider's credentials though its own
-	// index does not list them.
-	TrustRegistries []string
-	// Certificate tells that the transport may show a client certificate, which counts as a secret.
-	Certificate bool
-	// Credentials authenticate invocations; nil: none.
-	Credentials credential.Credentials
-	// DiscoveryCredentials authenticate requests for documents; nil: none.
-	DiscoveryCredentials credential.Credentials
-	// CapabilityTypes restricts the source to skills of these types; empty: all.
-	CapabilityTypes []document.CapabilityType
-	// ListPrivate shows private skills to every caller.
-	ListPrivate bool
-	// RequirePrincipal refuses anonymous callers whatever they ask of the source.
-	RequirePrincipal bool
-	// PreferWait is for how long the provider is asked to hold answers back until a run has ended, in whole seconds; 0: it is
-	// not.
-	PreferWait time.Duration
-	// Transport carries all requests to the source. It must refuse forbidden
-	// addresses, follow no redirects, and end with the context of a request, also
-	// while the body of its answer is read.
-	Transport http.RoundTripper
-	// Partition separates the source's documents from those read with other
-	// credentials or over another transport. It is a hash: no secret can be read from it.
-	Partition string
-}
-
-// Alias is a name of the operator's own for a skill.
-type Alias struct {
-	Name    string
-	SkillID string
-}
-
-// SourceKind says how a [Source] publishes its skills.
-type SourceKind uint8
-
-// The kinds of sources, one for each discovery path of the Skill Sharing
-// Protocol, section 4.2.
-const (
-	ProviderSource SourceKind = iota // an index under a well-known path
-	SkillSource                      // the URL of one descriptor
-	RegistrySource                   // a registry that is asked by capability type
-)
 
 // Observer is told what happens, for logs, metrics and traces. Its methods are
 // called on the path of a call: they must be quick, and safe for concurrent use.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
@@ -47,7 +48,7 @@ func TestDiscoveryIsBounded(t *testing.T) {
 			}
 			defer documents.Close()
 			bridge, err := translate.New(translate.Config{
-				Sources: []translate.Source{{Namespace: "p", URL: &url.URL{Scheme: "https", Host: "p.example"}, Transport: slowDocuments(c.each)}},
+				Sources: []catalog.Source{{Namespace: "p", URL: &url.URL{Scheme: "https", Host: "p.example"}, Transport: slowDocuments(c.each)}},
 				Cache:   documents, DefaultTimeout: time.Minute, MaxTimeout: time.Minute, MaxResponseSize: 1 << 20,
 			})
 			if err != nil {

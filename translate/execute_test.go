@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -24,7 +25,7 @@ import (
 const skillName = "acme.weather"
 
 // weather is a provider of one skill, with changes to its descriptor.
-func weather(t *testing.T, changes func(p *provider) object) (*provider, translate.Source) {
+func weather(t *testing.T, changes func(p *provider) object) (*provider, catalog.Source) {
 	t.Helper()
 	p := newProvider(t)
 	var c object

@@ -11,7 +11,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
@@ -25,12 +27,12 @@ type execution struct {
 	ctx     context.Context    // caller, or with a deadline
 	cancel  context.CancelFunc // of the deadline; may be nil
 	stop    stoppable
-	finding lazyContext
-	listed  *listed       // once the name is resolved
-	found   *found        // once the descriptor is read
-	reached found         // what found points to then
-	timeout time.Duration // the effective one
-	ref     run.Ref       // once the run is accepted
+	finding callContext
+	listed  *catalog.Listed // once the name is resolved
+	found   *catalog.Found  // once the descriptor is read
+	reached catalog.Found   // what found points to then
+	timeout time.Duration   // the effective one
+	ref     run.Ref         // once the run is accepted
 	outcome run.Run
 	figures Statistics
 
@@ -39,21 +41,18 @@ type execution struct {
 	operation Operation
 	begun     bool // its skill was invoked or its run found, or it is known why not
 
-	concerned *source    // the last one that a place was asked of
-	places    [4]*places // that it has taken
-	taken     int
-	stay      stay
+	admission
 }
 
-func (b *Bridge) begin(ctx context.Context, call Call) *execution {
+func (b *Bridge) begin(ctx context.Context, o Operation, call Call) *execution {
 	if call.Arrived.IsZero() {
 		call.Arrived = time.Now()
 	}
 	if call.TraceID == "" {
 		call.TraceID = newTraceID()
 	}
-	x := &execution{bridge: b, call: call}
-	x.caller = callContext{b.config.Observer.Begin(ctx, &x.call), &x.call, &x.stop, &x.stay}
+	x := &execution{bridge: b, call: call, operation: o}
+	x.caller.Context, x.caller.execution = b.config.Observer.Begin(ctx, &x.call), x
 	x.ctx = &x.caller
 	x.timeout = b.config.MaxTimeout
 	if call.Timeout > 0 {
@@ -64,44 +63,25 @@ func (b *Bridge) begin(ctx context.Context, call Call) *execution {
 	return x
 }
 
-type callKey struct{}
-
-// CallOf returns the call that a context was made for, so that an [Observer] can
-// tell to which call an exchange belongs; nil if there is none.
-func CallOf(ctx context.Context) *Call {
-	c, _ := ctx.Value(callKey{}).(*Call)
-	return c
-}
-
 // end gives up what the call holds, and reports it.
 func (x *execution) end() {
-	x.release()
-	x.report(x.operation)
-}
-
-// report tells the observer of the call.
-func (x *execution) report(o Operation) {
-	s := &x.figures
-	s.Operation, s.Duration = o, time.Since(x.call.Arrived)
-	if x.found != nil {
-		s.Descriptor = x.found.state
-	}
-	switch {
-	case x.listed != nil:
-		s.Source = x.listed.source.Namespace
-	case x.concerned != nil:
-		s.Source = x.concerned.Namespace
-	}
-	x.bridge.config.Observer.Called(x.ctx, &x.call, &x.outcome, s)
-}
-
-// release gives up what the call holds.
-func (x *execution) release() {
 	if x.cancel != nil {
 		x.cancel()
 	}
 	x.bridge.config.Stop.remove(&x.stop)
 	x.leave()
+	s := &x.figures
+	s.Operation, s.Duration = x.operation, time.Since(x.call.Arrived)
+	if x.found != nil {
+		s.Descriptor = x.found.State
+	}
+	switch {
+	case x.listed != nil:
+		s.Source = x.listed.Section.Namespace
+	case x.concerned != nil:
+		s.Source = x.concerned.Namespace
+	}
+	x.bridge.config.Observer.Called(x.ctx, &x.call, &x.outcome, s)
 }
 
 // setDeadline bounds what follows, counted from the call's arrival.
@@ -115,31 +95,32 @@ func (x *execution) deadline() time.Time { return x.call.Arrived.Add(x.timeout) 
 
 // submit finds the skill, checks the arguments and invokes it.
 func (x *execution) submit() *run.Failure {
-	if failure := x.admit(); failure != nil {
+	if failure := x.take(&x.bridge.runs); failure != nil {
 		return failure
 	}
-	if failure := x.find(); failure != nil {
+	if failure := x.discover(x.findByName); failure != nil {
 		return failure
 	}
 	x.figures.Found = time.Now()
 	f := x.found
 	x.setDeadline(x.effectiveTimeout())
-	if e := f.skill.CheckInputs(x.ctx, x.call.Principal, x.call.Inputs, x.call.Checks); e != nil {
+	if e := f.Skill.CheckInputs(x.ctx, x.call.Principal, x.call.Inputs, x.call.Checks); e != nil {
 		return e
 	}
 	if failure := x.withhold(); failure != nil {
 		return failure
 	}
-	if failure := x.admitRun(); failure != nil {
+	// A place is taken before the run is submitted or followed: one that was accepted can't be turned away any more.
+	if failure := x.take(&x.bridge.waiting); failure != nil {
 		return failure
 	}
-	response, err := f.invoker.client.Submit(x.ctx, f.skill, &skillsharing.Invocation{
+	response, err := f.Invoker.Client.Submit(x.ctx, f.Skill, &skillsharing.Invocation{
 		Inputs: x.call.Inputs.Text, TraceID: x.call.TraceID, Timeout: x.timeout, Until: x.until(), TraceParent: x.call.TraceParent,
 	}, &x.figures.Stats)
 	x.figures.Submitted = time.Now()
 	if err != nil {
 		if err.Gone() {
-			f.source.client.Forget(f.descriptor)
+			f.Forget()
 		}
 		if err.Executed == run.ExecutedYes && !err.Lost { // only the answer is missing
 			x.accept(&document.Response{ExecutionID: err.ExecutionID, State: run.Accepted})
@@ -156,7 +137,7 @@ func (x *execution) accept(r *document.Response) {
 	f := x.found
 	x.known = *r
 	x.ref = run.Ref{
-		Source: f.source.Namespace, SkillID: f.skill.ID, Version: shorten(f.skill.Version),
+		Source: f.Section.Namespace, SkillID: f.Skill.ID, Version: safetext.Clip(f.Skill.Version, 200),
 		ExecutionID: r.ExecutionID, Accepted: x.figures.Submitted,
 	}
 	x.stop.noteRun(x.ref)
@@ -166,30 +147,28 @@ func (x *execution) accept(r *document.Response) {
 // on to be read, and may be there for the next call.
 const discoveryTimeout = 10 * time.Second
 
-// find resolves the name and reads the descriptor.
-func (x *execution) find() *run.Failure { return x.inDiscoveryTime(x.discover) }
-
-// inDiscoveryTime bounds what finds a skill.
-func (x *execution) inDiscoveryTime(discover func(context.Context) *run.Failure) *run.Failure {
-	x.finding.Context, x.finding.deadline, x.finding.stop = x.ctx, time.Now().Add(discoveryTimeout), &x.stop
+// discover bounds what finds a skill.
+func (x *execution) discover(find func(context.Context) *run.Failure) *run.Failure {
+	x.finding.Context, x.finding.execution, x.finding.deadline = x.ctx, x, time.Now().Add(discoveryTimeout)
 	own := x.deadline()
 	if own.Before(x.finding.deadline) {
 		x.finding.deadline = own
 	}
 	defer x.finding.end()
-	failure := discover(&x.finding)
+	failure := find(&x.finding)
 	if failure != nil && failure.Kind == run.DeadlineExceeded && x.ctx.Err() == nil && time.Now().Before(own) {
 		return slowDiscovery(failure, x.bridge.config.Cache.NegativeTTL())
 	}
 	return failure
 }
 
-func (x *execution) discover(ctx context.Context) (failure *run.Failure) {
+// findByName resolves the name and reads the descriptor.
+func (x *execution) findByName(ctx context.Context) (failure *run.Failure) {
 	// A source that a name tells by itself is judged before it is read.
-	if failure = x.admitTo(x.bridge.catalog.owner(x.call.Name)); failure != nil {
+	if failure = x.admitTo(x.bridge.catalog.Owner(x.call.Name)); failure != nil {
 		return failure
 	}
-	if x.listed, failure = x.bridge.catalog.resolve(ctx, x.call.Name, x.call.Principal); failure != nil {
+	if x.listed, failure = x.bridge.catalog.Resolve(ctx, x.call.Name, x.call.Principal); failure != nil {
 		return failure
 	}
 	return x.read(ctx, x.call.Version)
@@ -198,14 +177,14 @@ func (x *execution) discover(ctx context.Context) (failure *run.Failure) {
 // read reads the descriptor of the skill that was found. Who lists a skill and
 // who runs it may be two sources, and both have a say.
 func (x *execution) read(ctx context.Context, version string) *run.Failure {
-	if failure := x.admitTo(x.listed.source); failure != nil {
+	if failure := x.admitTo(x.listed.Section); failure != nil {
 		return failure
 	}
-	found, failure := x.bridge.read(ctx, x.listed, version)
+	found, failure := x.bridge.catalog.Read(ctx, x.listed, version)
 	if failure != nil {
 		return failure
 	}
-	if failure := x.admitTo(found.invoker); failure != nil {
+	if failure := x.admitTo(found.Invoker); failure != nil {
 		return failure
 	}
 	x.reached = found
@@ -216,7 +195,7 @@ func (x *execution) read(ctx context.Context, version string) *run.Failure {
 // withhold is the failure of a call that would need a credential which its skill may
 // not use.
 func (x *execution) withhold() *run.Failure {
-	e, notice := x.found.withhold()
+	e, notice := x.found.Withhold()
 	if e == nil {
 		return nil
 	}
@@ -228,7 +207,7 @@ func (x *execution) withhold() *run.Failure {
 func (x *execution) effectiveTimeout() time.Duration {
 	timeout := x.call.Timeout
 	if timeout <= 0 {
-		timeout = x.found.skill.Timeout()
+		timeout = x.found.Skill.Timeout()
 	}
 	if timeout <= 0 {
 		timeout = x.bridge.config.DefaultTimeout
@@ -248,12 +227,12 @@ func (x *execution) findRun(ref run.Ref) (failure *run.Failure) {
 			failure = aboutRun(failure, ref.ExecutionID)
 		}
 	}()
-	if failure = x.admit(); failure != nil {
+	if failure = x.take(&x.bridge.runs); failure != nil {
 		return failure
 	}
-	failure = x.inDiscoveryTime(func(ctx context.Context) *run.Failure {
+	failure = x.discover(func(ctx context.Context) *run.Failure {
 		var failure *run.Failure
-		if x.listed, failure = x.bridge.catalog.byRef(ctx, ref); failure != nil {
+		if x.listed, failure = x.bridge.catalog.ByRef(ctx, ref); failure != nil {
 			return failure
 		}
 		return x.read(ctx, "")
@@ -265,7 +244,7 @@ func (x *execution) findRun(ref run.Ref) (failure *run.Failure) {
 	if failure = x.withhold(); failure != nil {
 		return failure
 	}
-	return x.admitRun()
+	return x.take(&x.bridge.waiting)
 }
 
 // until is when the agent wants to hear how the run is; zero: not before its end.
@@ -292,7 +271,7 @@ func (x *execution) fit(r *document.Response, failure *run.Failure) (*document.R
 	if budget.Reserve(int64(size)) {
 		return r, nil
 	}
-	skill, known := x.found.skill, *r
+	skill, known := x.found.Skill, *r
 	followable := known.ExecutionID != "" && skill.Followable()
 	e := exchange.NoRoom(budget, run.PhaseResult, known.ExecutionID, run.ExecutedYes, followable)
 	if !followable {
@@ -307,9 +286,9 @@ func (x *execution) judge(r *document.Response, failure *run.Failure) run.Run {
 	var o run.Run
 	switch {
 	case x.found != nil:
-		o.SkillID = x.found.skill.ID
+		o.SkillID = x.found.Skill.ID
 	case x.listed != nil:
-		o.SkillID = x.listed.id
+		o.SkillID = x.listed.ID
 	}
 	if failure != nil {
 		if (failure.Kind == run.DeadlineExceeded || failure.Kind == run.Unreachable) && failure.By == run.Bridge && x.left() {
@@ -334,7 +313,7 @@ func (x *execution) judge(r *document.Response, failure *run.Failure) run.Run {
 	case r.State == run.Completed && r.Output == nil:
 		o.Output = jsontext.Value("null")
 	case r.State == run.Failed, r.State == run.TimedOut:
-		e := x.found.invoker.client.RunError(x.found.skill, r)
+		e := x.found.Invoker.Client.RunError(x.found.Skill, r)
 		e.ExecutionID = o.ExecutionID
 		o.Failure = e
 	}

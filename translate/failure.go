@@ -8,21 +8,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 )
-
-// concernsSkill reports whether a failure to read a descriptor says anything about the
-// skill: that there was no time, or no place, does not.
-func concernsSkill(f *run.Failure) bool {
-	switch f.Kind {
-	case run.DeadlineExceeded, run.Stopped:
-		return false
-	case run.RateLimited:
-		return f.By == run.Provider
-	}
-	return true
-}
 
 // aboutRun makes a failure to find a skill one to follow a run of it.
 func aboutRun(f *run.Failure, executionID string) *run.Failure {
@@ -53,58 +39,12 @@ func withoutTimeout(ctx context.Context, f *run.Failure, executionID string) *ru
 	}
 }
 
-// notFound is the failure of a name that means nothing here.
-func notFound(name string, candidates []string, unread []string) *run.Failure {
-	name = shorten(name)
-	message := fmt.Sprintf("skill '%s' not found.", name)
-	if len(candidates) > 0 {
-		message += fmt.Sprintf(" Did you mean %s?", enumerate(candidates))
-	}
-	if len(unread) > 0 {
-		message += fmt.Sprintf(" (Not searched, because they can't be read right now: %s.)", enumerate(unread))
-	}
-	return &run.Failure{
-		Kind: run.SkillNotFound, Message: message, Phase: run.PhaseDiscovery, By: run.Bridge,
-		Executed: run.ExecutedNo, Argument: &run.Argument{Field: run.FieldSkill, Reason: run.NotFound, Value: name, Candidates: candidates},
-	}
-}
-
-// ambiguous is the failure of an id that is no name because there are several sources.
-func ambiguous(name string, candidates []string) *run.Failure {
-	name = shorten(name)
-	return &run.Failure{
-		Kind: run.InvalidArguments, Message: fmt.Sprintf("'%s' does not say which skill is meant; say %s.", name, enumerate(candidates)),
-		Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo,
-		Argument: &run.Argument{Field: run.FieldSkill, Reason: run.Ambiguous, Candidates: candidates},
-	}
-}
-
-// otherVersion is the error of a version that the provider does not offer.
-func otherVersion(s *discovery.Skill, wanted string) *run.Failure {
-	return &run.Failure{
-		Kind: run.SkillNotFound, Phase: run.PhaseDescriptor, By: run.Bridge, SkillID: s.ID,
-		Message:  fmt.Sprintf("skill '%s' has version %s, not %s.", s.ID, s.Version, wanted),
-		Executed: run.ExecutedNo,
-		Argument: &run.Argument{Field: run.FieldVersion, Reason: run.NotFound},
-	}
-}
-
 // anonymous is the failure of a caller who has not proved who he is to a source
 // that wants to know.
 func anonymous() *run.Failure {
 	return &run.Failure{
 		Kind: run.AuthRequired, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Demand: run.NoPrincipal(),
 		Message: "This bridge lets authenticated callers only use this provider: authenticate the HTTP request as its operator has told you.",
-	}
-}
-
-// busy is the failure of a call for which there is no place.
-func busy(limit string, most int64) *run.Failure {
-	return &run.Failure{
-		Kind: run.RateLimited, Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo,
-		Message: fmt.Sprintf("Too many calls are in progress here (limits %s: %d); try again later.", strings.ReplaceAll(limit, "_", " "), most),
-		Limit:   &run.Limit{Name: limit, Max: most},
-		Retry:   run.Again(time.Second, 5),
 	}
 }
 
@@ -135,18 +75,4 @@ func addTimeout(e *run.Failure, timeout time.Duration) {
 		e.Message = "The provider had not accepted the run when its " + after
 	}
 	e.Timeout = timeout
-}
-
-// maxQuotedName is how much of a name that means nothing is repeated, in bytes.
-const maxQuotedName = 200
-
-func shorten(name string) string { return safetext.Clip(name, maxQuotedName) }
-
-// enumerate makes a list for a sentence: 'a', 'b' or 'c'.
-func enumerate(names []string) string {
-	list := "'" + strings.Join(names, "', '") + "'"
-	if i := strings.LastIndex(list, "', '"); i >= 0 {
-		list = list[:i] + "' or '" + list[i+len("', '"):]
-	}
-	return list
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
@@ -33,7 +34,7 @@ func TestNames(t *testing.T) {
 	a := plain(t, "acme/weather", "plain", "acme/rooms/book", "x/y", "x.y", "other/stolen", "otherwise/fine")
 	b := plain(t, "other/news", "acme/weather")
 	sourceA, sourceB := a.source(t, "acme"), b.source(t, "other")
-	sourceA.Aliases = []translate.Alias{{Name: "forecast", SkillID: "acme/weather"}, {Name: "second", SkillID: "acme/weather"}, {Name: "nothing", SkillID: "acme/none"}}
+	sourceA.Aliases = []catalog.Alias{{Name: "forecast", SkillID: "acme/weather"}, {Name: "second", SkillID: "acme/weather"}, {Name: "nothing", SkillID: "acme/none"}}
 
 	type outcome struct{ runs, reason string } // the id that ran, or why none did
 	tests := []struct {
@@ -113,9 +114,9 @@ func TestEveryListedNameCanBeCalled(t *testing.T) {
 	b := plain(t, "other/news", "acme/weather")
 	direct := plain(t, "direct/skill")
 	sourceA, sourceB := a.source(t, "acme"), b.source(t, "other")
-	sourceA.Aliases = []translate.Alias{{Name: "first", SkillID: "acme/weather"}, {Name: "second", SkillID: "acme/weather"}, {Name: "acme.taken", SkillID: "plain"}}
+	sourceA.Aliases = []catalog.Alias{{Name: "first", SkillID: "acme/weather"}, {Name: "second", SkillID: "acme/weather"}, {Name: "acme.taken", SkillID: "plain"}}
 	skill := direct.source(t, "tool")
-	skill.Kind, skill.URL = translate.SkillSource, skill.URL.JoinPath("skills/0.json")
+	skill.Kind, skill.URL = catalog.SkillSource, skill.URL.JoinPath("skills/0.json")
 	bridge := newBridge(t, sourceA, sourceB, skill)
 
 	listing := bridge.List(t.Context(), translate.Query{})
@@ -168,7 +169,7 @@ func TestPrivateSkills(t *testing.T) {
 		t.Run(test.about, func(t *testing.T) {
 			s := p.source(t, "acme")
 			s.ListPrivate = test.listPrivate
-			s.Aliases = []translate.Alias{{Name: "mine", SkillID: "acme/named"}}
+			s.Aliases = []catalog.Alias{{Name: "mine", SkillID: "acme/named"}}
 			if test.credentials {
 				s.DiscoveryCredentials = key("k")
 			}
@@ -255,7 +256,7 @@ func TestRegistry(t *testing.T) {
 		answerJSON(200, entries)(w, r)
 	})
 	s := registry.source(t, "community")
-	s.Kind, s.URL = translate.RegistrySource, s.URL.JoinPath("v1")
+	s.Kind, s.URL = catalog.RegistrySource, s.URL.JoinPath("v1")
 	s.CapabilityTypes = []document.CapabilityType{document.API, document.Task}
 	// The provider whose host serves descriptor and endpoint lends its credential; nobody else's is used.
 	owner := acme.source(t, "owner")
@@ -306,7 +307,7 @@ func TestRegistrySkillIsInvokedWithTheCredentialThatSuits(t *testing.T) {
 		"access": "public", "version": "1.2.3",
 	}}))
 	listed := registry.source(t, "community")
-	listed.Kind = translate.RegistrySource
+	listed.Kind = catalog.RegistrySource
 	without, with := host.source(t, "without"), host.source(t, "with")
 	with.Credentials = key("k-12345")
 	if o := newBridge(t, listed, without, with).Start(t.Context(), translate.Call{Name: "community.acme.paid"}).Wait(); o.Failure != nil {
@@ -321,7 +322,7 @@ func TestAliasOfAnUnlistedSkillIsNoticed(t *testing.T) {
 	p := newProvider(t)
 	p.publish(p.descriptor("acme/weather", nil))
 	s := p.source(t, "acme")
-	s.Aliases = []translate.Alias{{Name: "forecast", SkillID: "acme/wether"}}
+	s.Aliases = []catalog.Alias{{Name: "forecast", SkillID: "acme/wether"}}
 	r := new(recorder)
 	newBridgeWith(t, r, s).List(t.Context(), translate.Query{})
 	if len(r.notices) != 1 || !strings.Contains(r.notices[0].Message, "alias") {
@@ -341,12 +342,12 @@ func TestLeftOutIsKnown(t *testing.T) {
 	}
 	p.publish(descriptors...)
 	s := p.source(t, "acme")
-	s.Aliases = []translate.Alias{{Name: "forecast", SkillID: "acme/wether"}}
+	s.Aliases = []catalog.Alias{{Name: "forecast", SkillID: "acme/wether"}}
 	bridge := newBridge(t, s, newProvider(t).source(t, "other"))
 	if list := bridge.List(t.Context(), translate.Query{Namespace: "acme"}); len(list.Skills) != 1 {
 		t.Errorf("listed: %+v", list.Skills)
 	}
-	left := bridge.LeftOut(t.Context())
+	left := bridge.Catalog().LeftOut(t.Context())
 	if len(left) != 1 || left[0].Count != 204 || len(left[0].First) != 100 {
 		t.Fatalf("%+v", left)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
@@ -166,21 +167,21 @@ func response(id, status string, more object) object {
 	}, more)
 }
 
-func (p *provider) source(t *testing.T, namespace string) translate.Source {
+func (p *provider) source(t *testing.T, namespace string) catalog.Source {
 	t.Helper()
 	u, err := url.Parse(p.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return translate.Source{Namespace: namespace, URL: u, Transport: p.Client().Transport}
+	return catalog.Source{Namespace: namespace, URL: u, Transport: p.Client().Transport}
 }
 
-func newBridge(t *testing.T, sources ...translate.Source) *translate.Bridge {
+func newBridge(t *testing.T, sources ...catalog.Source) *translate.Bridge {
 	t.Helper()
 	return newBridgeWith(t, nil, sources...)
 }
 
-func newBridgeWith(t *testing.T, observer translate.Observer, sources ...translate.Source) *translate.Bridge {
+func newBridgeWith(t *testing.T, observer translate.Observer, sources ...catalog.Source) *translate.Bridge {
 	t.Helper()
 	b, err := translate.New(bridgeConfig(t, observer, sources...))
 	if err != nil {
@@ -189,7 +190,7 @@ func newBridgeWith(t *testing.T, observer translate.Observer, sources ...transla
 	return b
 }
 
-func bridgeConfig(t *testing.T, observer translate.Observer, sources ...translate.Source) translate.Config {
+func bridgeConfig(t *testing.T, observer translate.Observer, sources ...catalog.Source) translate.Config {
 	t.Helper()
 	documents, err := cache.New(cache.Config{MaxSize: 8 << 20, TTL: time.Hour, MaxTTL: time.Hour, StaleIfError: time.Hour})
 	if err != nil {

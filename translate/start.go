@@ -28,8 +28,7 @@ type Execution interface {
 // or else the descriptor's, or else the default; never longer than the configured maximum. The clock
 // starts when the call arrives.
 func (b *Bridge) Start(ctx context.Context, call Call) Execution {
-	x := b.begin(ctx, call)
-	x.operation = OperationExecute
+	x := b.begin(ctx, OperationExecute, call)
 	defer x.endIfPanicking()
 	x.failure = x.submit()
 	x.call.Inputs = jsonrpc.Object{}
@@ -46,8 +45,8 @@ func (b *Bridge) Resume(ctx context.Context, ref run.Ref, call Call) Execution {
 	if call.Wait == nil {
 		call.Wait = &b.config.DefaultTimeout
 	}
-	x := b.begin(ctx, call)
-	x.operation, x.ref = OperationFollow, ref
+	x := b.begin(ctx, OperationFollow, call)
+	x.ref = ref
 	defer x.endIfPanicking()
 	x.stop.noteRun(ref)
 	x.setDeadline(b.config.MaxTimeout)
@@ -109,7 +108,7 @@ func (x *execution) await(show func(*document.Response) bool) {
 	case failure != nil:
 	case !r.State.Ended():
 		r, failure = x.follow(show)
-	case r.State == run.Completed && r.Output == nil && r.ExecutionID != "" && x.found.skill.Endpoint.ResultURL != "":
+	case r.State == run.Completed && r.Output == nil && r.ExecutionID != "" && x.found.Skill.Endpoint.ResultURL != "":
 		r, failure = x.fetchResult()
 	}
 	if x.operation == OperationFollow {
@@ -129,7 +128,7 @@ func (x *execution) follow(show func(*document.Response) bool) (*document.Respon
 	} else {
 		awaited.Known = x.known.State
 	}
-	r, failure := x.found.invoker.client.Follow(x.ctx, x.found.skill, &awaited, &x.figures.Stats)
+	r, failure := x.found.Invoker.Client.Follow(x.ctx, x.found.Skill, &awaited, &x.figures.Stats)
 	x.figures.Followed = time.Now()
 	if failure != nil {
 		return &document.Response{ExecutionID: x.known.ExecutionID, State: run.Accepted}, failure
@@ -140,7 +139,7 @@ func (x *execution) follow(show func(*document.Response) bool) (*document.Respon
 // fetchResult fetches the output of a run that completed in the first answer, which had none.
 func (x *execution) fetchResult() (*document.Response, *run.Failure) {
 	x.bridge.config.Following()
-	r, failure := x.found.invoker.client.Result(x.ctx, x.found.skill, &x.known, &skillsharing.FollowOptions{
+	r, failure := x.found.Invoker.Client.Result(x.ctx, x.found.Skill, &x.known, &skillsharing.FollowOptions{
 		Until: x.until(), TraceParent: x.call.TraceParent,
 	}, &x.figures.Stats)
 	if failure != nil {

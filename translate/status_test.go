@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -27,11 +28,11 @@ func TestPurge(t *testing.T) {
 	}
 	execute(1, 1)
 	execute(1, 1)
-	if !bridge.Purge(t.Context(), "acme", "acme/weather") || bridge.Purge(t.Context(), "acme", "acme/none") || bridge.Purge(t.Context(), "other", "") {
+	if !bridge.Catalog().Purge(t.Context(), "acme", "acme/weather") || bridge.Catalog().Purge(t.Context(), "acme", "acme/none") || bridge.Catalog().Purge(t.Context(), "other", "") {
 		t.Error("purged what is not there, or not what is")
 	}
 	execute(1, 2)
-	if !bridge.Purge(t.Context(), "acme", "") {
+	if !bridge.Catalog().Purge(t.Context(), "acme", "") {
 		t.Error("not purged")
 	}
 	execute(2, 3)
@@ -43,7 +44,7 @@ func TestPurgeByTheNextBridge(t *testing.T) {
 	p, s := weather(t, nil)
 	p.on("POST /run/weather", answerJSON(200, response("e", "completed", object{"output": 1})))
 	single := s
-	single.Kind, single.Namespace, single.URL = translate.SkillSource, "single", s.URL.JoinPath("skills/0.json")
+	single.Kind, single.Namespace, single.URL = catalog.SkillSource, "single", s.URL.JoinPath("skills/0.json")
 	config := bridgeConfig(t, nil, s, single)
 	next := func() *translate.Bridge {
 		t.Helper()
@@ -63,22 +64,22 @@ func TestPurgeByTheNextBridge(t *testing.T) {
 		p.received(t, "GET /skills/0.json", asked)
 	}
 	execute(next(), skillName, 1)
-	if b := next(); !b.Purge(t.Context(), "acme", "acme/weather") {
+	if b := next(); !b.Catalog().Purge(t.Context(), "acme", "acme/weather") {
 		t.Error("the skill is not known")
 	}
 	execute(next(), skillName, 1)
-	next().Purge(t.Context(), "acme", "")
+	next().Catalog().Purge(t.Context(), "acme", "")
 	p.received(t, "GET /.well-known/skill-sharing", 1)
 	execute(next(), skillName, 1)
 
 	execute(next(), "single", 0) // they share it
 	b := next()
-	if b.Purge(t.Context(), "single", "acme/other") {
+	if b.Catalog().Purge(t.Context(), "single", "acme/other") {
 		t.Error("purged another skill's descriptor")
 	}
 	execute(b, "single", 0)
 	for _, id := range []string{"acme/weather", "single"} {
-		if !b.Purge(t.Context(), "single", id) {
+		if !b.Catalog().Purge(t.Context(), "single", id) {
 			t.Errorf("%s is not known", id)
 		}
 		execute(b, "single", 1)
@@ -123,11 +124,11 @@ func TestInProgress(t *testing.T) {
 // are remembered.
 func TestInventoryKeepsFaults(t *testing.T) {
 	p, s := weather(t, nil)
-	s.Faults = new(translate.Faults)
+	s.Faults = new(catalog.Faults)
 	bridge := newBridge(t, s)
 	fault := func() *run.Failure {
 		t.Helper()
-		skills, unavailable := bridge.Inventory(t.Context())
+		skills, unavailable := bridge.Catalog().Inventory(t.Context())
 		if len(skills) != 1 || len(unavailable) != 0 {
 			t.Fatalf("%+v, %+v", skills, unavailable)
 		}
@@ -146,7 +147,7 @@ func TestInventoryKeepsFaults(t *testing.T) {
 		t.Errorf("incompatible, told by the next bridge: %+v", f)
 	}
 	p.publish(p.descriptor("acme/weather", nil))
-	bridge.Purge(t.Context(), "acme", "acme/weather")
+	bridge.Catalog().Purge(t.Context(), "acme", "acme/weather")
 	bridge.Start(t.Context(), call(`{"city":"x"}`)).Wait()
 	if f := fault(); f != nil {
 		t.Errorf("mended: %+v", f)
@@ -160,10 +161,10 @@ func TestInventoryKeepsFaults(t *testing.T) {
 
 	// A new version may have been mended.
 	p.publish(p.descriptor("acme/weather", object{"protocol": object{"version": "9.0.0"}}))
-	bridge.Purge(t.Context(), "acme", "")
+	bridge.Catalog().Purge(t.Context(), "acme", "")
 	bridge.Start(t.Context(), call(`{"city":"x"}`)).Wait()
 	p.publish(p.descriptor("acme/weather", object{"version": "7.0.0"}))
-	bridge.Purge(t.Context(), "acme", "")
+	bridge.Catalog().Purge(t.Context(), "acme", "")
 	if f := fault(); f != nil {
 		t.Errorf("listed with another version: %+v", f)
 	}
@@ -185,7 +186,7 @@ func TestDenied(t *testing.T) {
 	}}))
 	without, with, registry := p.source(t, "without"), p.source(t, "with"), p.source(t, "registry")
 	with.Credentials = key("k-12345")
-	registry.Kind, registry.URL = translate.RegistrySource, registry.URL.JoinPath("registry")
+	registry.Kind, registry.URL = catalog.RegistrySource, registry.URL.JoinPath("registry")
 	r := new(recorder)
 	bridge := newBridgeWith(t, r, without, with, registry)
 	want := map[string]string{
@@ -193,7 +194,7 @@ func TestDenied(t *testing.T) {
 		"with.acme.open": "", "with.acme.key": "", "with.acme.custom": "of another type", "with.acme.else": "may not be sent",
 		"registry.acme.key": "",
 	}
-	skills, _ := bridge.Inventory(t.Context())
+	skills, _ := bridge.Catalog().Inventory(t.Context())
 	for _, s := range skills {
 		if s.Fault != nil {
 			t.Errorf("%s, of which nothing was read: %+v", s.Name, s.Fault)
@@ -214,7 +215,7 @@ func TestDenied(t *testing.T) {
 		}
 		check(name, d.Denied)
 	}
-	if skills, _ = bridge.Inventory(t.Context()); len(skills) != len(want) {
+	if skills, _ = bridge.Catalog().Inventory(t.Context()); len(skills) != len(want) {
 		t.Errorf("%d skills, want %d", len(skills), len(want))
 	}
 	for _, s := range skills {

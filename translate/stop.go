@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // Stop tells calls that are in progress that they can't be waited for any longer,
@@ -88,30 +86,6 @@ func (s *Stop) InProgress(most int) (calls []CallInProgress, total int) {
 	}
 	slices.SortFunc(list, func(a, b CallInProgress) int { return a.Arrived.Compare(b.Arrived) })
 	return list[:min(len(list), most)], len(list)
-}
-
-// callContext is the context of the request that a call came with, and tells of
-// the call. It is part of something larger, so that it takes no memory of its own.
-type callContext struct {
-	context.Context
-	call *Call
-	stop *stoppable
-	stay *stay
-}
-
-// Value implements context.Context.
-func (c *callContext) Value(key any) any {
-	switch key.(type) {
-	case callKey:
-		return c.call
-	case run.StopKey:
-		return c.stop
-	case discovery.HoldKey:
-		return c.stay
-	case exchange.AnswerBudgetKey:
-		return c.call.Answer
-	}
-	return c.Context.Value(key)
 }
 
 // Now has all calls answered as they stand, those that come later too.

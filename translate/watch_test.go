@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
@@ -58,10 +59,10 @@ func (p *longProvider) status() string {
 		p.first = time.Now()
 	}
 	p.polls = append(p.polls, time.Since(p.first))
-	switch n := len(p.polls); {
-	case n == p.completes:
+	switch len(p.polls) {
+	case p.completes:
 		return `{"execution_id":"e1","status":"completed","output":"done"}`
-	case n == 1:
+	case 1:
 		return `{"execution_id":"e1","status":"accepted"}`
 	}
 	return `{"execution_id":"e1","status":"running"}`
@@ -77,8 +78,8 @@ func (p *longProvider) asked() int {
 // longBridge is a bridge to the provider, which asks it once a second.
 func longBridge(t *testing.T, p *longProvider, observer translate.Observer) *translate.Bridge {
 	t.Helper()
-	config := bridgeConfig(t, observer, translate.Source{
-		Kind: translate.SkillSource, Namespace: "long", URL: &url.URL{Scheme: "https", Host: "acme.example", Path: "/long.json"}, Transport: p,
+	config := bridgeConfig(t, observer, catalog.Source{
+		Kind: catalog.SkillSource, Namespace: "long", URL: &url.URL{Scheme: "https", Host: "acme.example", Path: "/long.json"}, Transport: p,
 	})
 	config.Polling = skillsharing.Polling{Plan: polling.Fixed{Interval: time.Second}}
 	config.DefaultTimeout, config.MaxTimeout = time.Hour, time.Hour
@@ -200,14 +201,17 @@ func TestWatchersDisturbNobody(t *testing.T) {
 	short := 2500 * time.Millisecond
 	for name, other := range map[string]func(t *testing.T, b *translate.Bridge, ref run.Ref){
 		"hangs up": func(t *testing.T, b *translate.Bridge, ref run.Ref) {
+			t.Helper()
 			ctx, cancel := context.WithTimeout(t.Context(), short)
 			t.Cleanup(cancel)
 			watch(b.Resume(ctx, ref, translate.Call{}), 0)
 		},
 		"waits for a while": func(t *testing.T, b *translate.Bridge, ref run.Ref) {
+			t.Helper()
 			watch(b.Resume(t.Context(), ref, translate.Call{Wait: &short}), 0)
 		},
 		"has seen enough": func(t *testing.T, b *translate.Bridge, ref run.Ref) {
+			t.Helper()
 			go func() {
 				for r := range b.Resume(t.Context(), ref, translate.Call{}).Watch() {
 					if r.State == run.Working {
@@ -217,6 +221,7 @@ func TestWatchersDisturbNobody(t *testing.T) {
 			}()
 		},
 		"is slow": func(t *testing.T, b *translate.Bridge, ref run.Ref) {
+			t.Helper()
 			watch(b.Resume(t.Context(), ref, translate.Call{}), 3*time.Second)
 		},
 	} {

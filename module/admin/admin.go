@@ -19,6 +19,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
@@ -127,8 +128,8 @@ type BreakerStatus struct {
 	Opened      *time.Time `json:"opened,omitempty"`
 }
 
-var sourceKinds = map[translate.SourceKind]string{
-	translate.ProviderSource: "provider", translate.SkillSource: "skill", translate.RegistrySource: "registry",
+var sourceKinds = map[catalog.SourceKind]string{
+	catalog.ProviderSource: "provider", catalog.SkillSource: "skill", catalog.RegistrySource: "registry",
 }
 
 func (adminAPI) providers(*http.Request) any {
@@ -243,7 +244,7 @@ func (adminAPI) skills(r *http.Request) any {
 	status := SkillsStatus{Skills: []SkillStatus{}, Unavailable: []SourceStatus{}, LeftOut: []LeftOutStatus{}, MissingAliases: []AliasStatus{}}
 	wanted := r.URL.Query().Get("namespace")
 	for _, b := range observe.Numbered() {
-		skills, unavailable := b.Inventory(r.Context())
+		skills, unavailable := b.Catalog().Inventory(r.Context())
 		for _, s := range skills {
 			if wanted == "" || wanted == s.Namespace {
 				status.Skills = append(status.Skills, skillStatus(b.Number, &s))
@@ -254,7 +255,7 @@ func (adminAPI) skills(r *http.Request) any {
 				status.Unavailable = append(status.Unavailable, SourceStatus{b.Number, u.Namespace, faultStatus(u.Failure)})
 			}
 		}
-		for _, l := range b.LeftOut(r.Context()) {
+		for _, l := range b.Catalog().LeftOut(r.Context()) {
 			if wanted == "" || wanted == l.Namespace {
 				status.add(b.Number, l)
 			}
@@ -264,7 +265,7 @@ func (adminAPI) skills(r *http.Request) any {
 }
 
 // add adds what is left out of a source's indexes.
-func (s *SkillsStatus) add(bridge int, l translate.LeftOut) {
+func (s *SkillsStatus) add(bridge int, l catalog.LeftOut) {
 	if l.Count > 0 {
 		status := LeftOutStatus{bridge, l.Namespace, l.Count, make([]LeftOutEntry, len(l.First))}
 		for i, e := range l.First {
@@ -281,7 +282,7 @@ func (s *SkillsStatus) add(bridge int, l translate.LeftOut) {
 	}
 }
 
-func skillStatus(bridge int, s *translate.SkillStatus) SkillStatus {
+func skillStatus(bridge int, s *catalog.SkillStatus) SkillStatus {
 	status := SkillStatus{
 		Bridge: bridge, Name: s.Name, Namespace: s.Namespace, ID: s.ID, Version: s.Version, Access: string(s.Access), Descriptor: "not_cached",
 	}
@@ -369,7 +370,7 @@ func (adminAPI) purge(w http.ResponseWriter, r *http.Request) error {
 				continue
 			}
 			known = true
-			if b.Purge(r.Context(), s.Namespace, wanted.SkillID) {
+			if b.Catalog().Purge(r.Context(), s.Namespace, wanted.SkillID) {
 				answer.Purged = append(answer.Purged, s.Namespace)
 			}
 		}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/network"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
@@ -83,14 +83,14 @@ func (h *Handler) checkSources(c *checker) {
 	for _, s := range sources {
 		c.check(s.path+s.field, cmp.Or(s.err, h.checkScheme(s.URL)))
 		switch s.Kind {
-		case translate.SkillSource:
+		case catalog.SkillSource:
 			c.check(s.path+".name", cmp.Or(
 				checkName("skill", s.name), claim(names, "name", s.name, "skill"), claim(namespaces, "namespace", s.name, "skill "+s.name),
 			))
-		case translate.RegistrySource:
+		case catalog.RegistrySource:
 			registries[s.Namespace] = true
 			checkNamespace(c, &s, "registry "+s.name, namespaces)
-		case translate.ProviderSource:
+		case catalog.ProviderSource:
 			checkNamespace(c, &s, "provider "+s.name, namespaces)
 		}
 		for i, a := range s.Aliases {

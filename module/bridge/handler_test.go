@@ -12,7 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
@@ -318,7 +318,7 @@ func TestPartition(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &translate.Source{Kind: kindOf(kind), Namespace: namespace, URL: u, Trust: trust}
+		s := &catalog.Source{Kind: kindOf(kind), Namespace: namespace, URL: u, Trust: trust}
 		p, err := partition(s, []byte(credentials), []byte(transport))
 		if err != nil {
 			t.Fatal(err)

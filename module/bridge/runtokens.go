@@ -10,7 +10,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/storage"
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
@@ -32,7 +32,7 @@ type tokens struct {
 
 var _ skillsprotocol.Tokens = (*tokens)(nil)
 
-func newTokens(ctx caddy.Context, h *Handler, sources []translate.Source, keys *storage.RunTokenKeys) *tokens {
+func newTokens(ctx caddy.Context, h *Handler, sources []catalog.Source, keys *storage.RunTokenKeys) *tokens {
 	t := &tokens{keys: keys, sealer: runtoken.New(keys, nil), name: h.Name, principal: h.principal, nested: ctx.Modules()}
 	for _, s := range sources {
 		t.identities = append(t.identities, t.identity(&s))
@@ -66,7 +66,7 @@ func (t *tokens) Open(ctx context.Context, token, principal string) (run.Ref, er
 // be others of the same names. Sites with the same hosts, or none, are told apart by
 // their ports as long as there are several: one alone may have another port at each
 // instance.
-func (t *tokens) makeBlocks(ctx caddy.Context, sources []translate.Source) map[string]runtoken.Block {
+func (t *tokens) makeBlocks(ctx caddy.Context, sources []catalog.Source) map[string]runtoken.Block {
 	places := map[caddy.Module]place{}
 	if app, err := ctx.AppIfConfigured("http"); err == nil { // else the handler is used without Caddy's server
 		places = placesOf(app.(*caddyhttp.App))
@@ -110,6 +110,6 @@ func (t *tokens) bridge(source int, p place) string {
 
 // identity is what a handler has in common with those that are alike as far as it
 // concerns a source.
-func (t *tokens) identity(s *translate.Source) string {
+func (t *tokens) identity(s *catalog.Source) string {
 	return lifetime.NewDigest(strconv.Itoa(int(s.Kind)), s.Namespace, s.URL.String(), t.principal).String()
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
@@ -84,7 +84,7 @@ func addPort(ports map[uint16]bool, u *url.URL) {
 // nothing to the other. It is the same source before and after a reload, and in
 // several sites, if it has the same name and URL. The trusted hosts decide which
 // requests carry discovery credentials, and so which of two answers is kept.
-func partition(s *translate.Source, credentials, transport json.RawMessage) (string, error) {
+func partition(s *catalog.Source, credentials, transport json.RawMessage) (string, error) {
 	d := lifetime.NewDigest(strconv.Itoa(int(s.Kind)), s.Namespace, s.URL.String(), string(transport))
 	if len(credentials) == 0 && !s.Certificate {
 		return d.String(), nil

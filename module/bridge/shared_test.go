@@ -10,10 +10,10 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 )
 
-func kindOf(n int) translate.SourceKind { return translate.SourceKind(n) }
+func kindOf(n int) catalog.SourceKind { return catalog.SourceKind(n) }
 
 // references counts who holds the cache that a handler uses.
 func references(t *testing.T, h *Handler) int {

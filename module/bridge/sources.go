@@ -13,13 +13,13 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
 	"github.com/skill-bridge/caddy-skill-bridge/module/network"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // source is a provider, skill or registry as it is configured.
 type source struct {
-	translate.Source // without what has to be loaded
+	catalog.Source // without what has to be loaded
 
 	path  string // in the JSON config
 	name  string // in errors
@@ -37,14 +37,14 @@ func (h *Handler) sources() []source {
 		s := source{
 			path: options.Element("providers", i), name: p.Origin, field: ".origin",
 			module: p, credentials: p.CredentialsRaw, discovery: p.DiscoveryCredentialsRaw, transport: p.TransportRaw,
-			Source: translate.Source{
-				Kind: translate.ProviderSource, Trust: p.Trust, TrustRegistries: p.TrustRegistry,
+			Source: catalog.Source{
+				Kind: catalog.ProviderSource, Trust: p.Trust, TrustRegistries: p.TrustRegistry,
 				CapabilityTypes: capabilityTypes(p.CapabilityTypes), ListPrivate: p.ListPrivate,
 				RequirePrincipal: p.RequirePrincipal, PreferWait: time.Duration(p.PreferWait),
 			},
 		}
 		for _, a := range p.Aliases {
-			s.Aliases = append(s.Aliases, translate.Alias(a))
+			s.Aliases = append(s.Aliases, catalog.Alias(a))
 		}
 		s.URL, s.err = parseOrigin(p.Origin)
 		s.Namespace = namespaceOf(p.Namespace, s.URL)
@@ -54,8 +54,8 @@ func (h *Handler) sources() []source {
 		s := source{
 			path: options.Element("skills", i), name: skill.Name, field: ".url",
 			module: skill, credentials: skill.CredentialsRaw, transport: skill.TransportRaw,
-			Source: translate.Source{
-				Kind: translate.SkillSource, Namespace: skill.Name, Trust: skill.Trust,
+			Source: catalog.Source{
+				Kind: catalog.SkillSource, Namespace: skill.Name, Trust: skill.Trust,
 				RequirePrincipal: skill.RequirePrincipal, PreferWait: time.Duration(skill.PreferWait),
 			},
 		}
@@ -66,8 +66,8 @@ func (h *Handler) sources() []source {
 		s := source{
 			path: options.Element("registries", i), name: r.URL, field: ".url",
 			module: r, discovery: r.DiscoveryCredentialsRaw,
-			Source: translate.Source{
-				Kind: translate.RegistrySource, CapabilityTypes: capabilityTypes(r.CapabilityTypes), RequirePrincipal: r.RequirePrincipal,
+			Source: catalog.Source{
+				Kind: catalog.RegistrySource, CapabilityTypes: capabilityTypes(r.CapabilityTypes), RequirePrincipal: r.RequirePrincipal,
 			},
 		}
 		s.URL, s.err = parseRegistry(r.URL)
@@ -107,12 +107,12 @@ type builder struct {
 	idle     []func()           // close the idle connections of all transports
 }
 
-func (b *builder) sources(h *Handler) ([]translate.Source, error) {
+func (b *builder) sources(h *Handler) ([]catalog.Source, error) {
 	var err error
 	if b.standard, err = b.transport(h.TransportRaw); err != nil {
 		return nil, &options.ConfigError{Path: "transport", Err: err}
 	}
-	var sources []translate.Source
+	var sources []catalog.Source
 	for _, s := range h.sources() {
 		if err := b.load(&s); err != nil {
 			return nil, err
@@ -160,7 +160,7 @@ func (b *builder) transport(raw json.RawMessage) (*network.Transport, error) {
 // warnRefused warns of sources that will never be reached, because the guard refuses
 // the address in their URLs. It is no error: a configuration may be checked on another
 // machine than the one that uses it.
-func (b *builder) warnRefused(logger *zap.Logger, sources []translate.Source) {
+func (b *builder) warnRefused(logger *zap.Logger, sources []catalog.Source) {
 	for _, s := range sources {
 		address, err := netip.ParseAddr(s.URL.Hostname())
 		if err != nil || b.rules.Allows(address) {

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -196,7 +197,7 @@ func (m *pageMaker) one(ctx context.Context, name string) int {
 func (m *pageMaker) all(ctx context.Context, namespace string) int {
 	ctx, cancel := context.WithTimeout(ctx, m.limits.whole)
 	defer cancel()
-	ctx = translate.ReadIndexesOnce(ctx)
+	ctx = catalog.ReadIndexesOnce(ctx)
 	m.page.Namespace = plain(namespace, maxShownName)
 	listing := m.list(ctx, namespace)
 	for _, u := range listing.Unavailable {
@@ -214,7 +215,7 @@ func (m *pageMaker) all(ctx context.Context, namespace string) int {
 // nothing makes the page of a namespace without skills for this caller, and returns
 // its HTTP status. A source that has only skills which are not for him is told from
 // one that is not there no more than on the page of all.
-func (m *pageMaker) nothing(unavailable []translate.Unavailable) int {
+func (m *pageMaker) nothing(unavailable []catalog.Unavailable) int {
 	if len(unavailable) == 0 {
 		m.page.Problem = "There is no source “" + m.page.Namespace + "” here with skills that you may see."
 		return http.StatusNotFound
@@ -230,15 +231,15 @@ func (m *pageMaker) nothing(unavailable []translate.Unavailable) int {
 // portion is what the page shows of one source.
 type portion struct {
 	group     *Group
-	described []translate.Entry // the first skills of the group
-	done      int               // how many of them are
-	said      int               // bytes of text in these
+	described []catalog.Entry // the first skills of the group
+	done      int             // how many of them are
+	said      int             // bytes of text in these
 }
 
 // portions names the skills in groups, and says how many of each are to be
 // described.
-func (m *pageMaker) portions(entries []translate.Entry) []portion {
-	bySource := map[string][]translate.Entry{} // where they stay in the order of their names
+func (m *pageMaker) portions(entries []catalog.Entry) []portion {
+	bySource := map[string][]catalog.Entry{} // where they stay in the order of their names
 	for _, e := range entries {
 		namespace := groupOf(e.Name, e.Namespace)
 		bySource[namespace] = append(bySource[namespace], e)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
@@ -17,7 +17,7 @@ import (
 type health map[string]*sourceHealth
 
 type sourceHealth struct {
-	faults   translate.Faults
+	faults   catalog.Faults
 	answered [healthKinds]atomic.Int64 // when it last did, in Unix nanoseconds; 0: never
 	trouble  atomic.Pointer[Trouble]
 }
@@ -65,7 +65,7 @@ type Trouble struct {
 var healthPool = lifetime.NewPool[*sourceHealth]()
 
 // hold takes what is known of the sources from the pool, for as long as it is used.
-func (h health) hold(settings string, sources []translate.Source, use *lifetime.Usage) {
+func (h health) hold(settings string, sources []catalog.Source, use *lifetime.Usage) {
 	for i, s := range sources {
 		key := lifetime.NewDigest(settings, s.Namespace, s.URL.String()).String()
 		known, release, _ := healthPool.Hold(key, func() (*sourceHealth, error) { return new(sourceHealth), nil }) // never fails

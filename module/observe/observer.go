@@ -17,6 +17,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
@@ -58,7 +59,7 @@ func (o *Observer) Protect(secrets []credential.Credentials) { o.secrets = secre
 
 // HoldHealth takes from a pool what is known of the health of sources under the same
 // settings, for as long as it is used.
-func (o *Observer) HoldHealth(settings string, sources []translate.Source, use *lifetime.Usage) {
+func (o *Observer) HoldHealth(settings string, sources []catalog.Source, use *lifetime.Usage) {
 	o.health = make(health, len(sources))
 	o.health.hold(settings, sources, use)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -409,11 +410,11 @@ func TestParamsNeverPanic(t *testing.T) {
 	}
 }
 
-func entries(n int) []translate.Entry {
-	list := make([]translate.Entry, n)
+func entries(n int) []catalog.Entry {
+	list := make([]catalog.Entry, n)
 	for i := range list {
 		number := strconv.Itoa(1000 + i)
-		list[i] = translate.Entry{
+		list[i] = catalog.Entry{
 			Name: "corp.skill-" + number, Namespace: "corp", Version: "1.0." + number, Description: "Does " + number + ".",
 			CapabilityType: document.API, Access: document.Public,
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
@@ -80,10 +81,10 @@ func (f *Front) listSkills(ctx context.Context, p *params) (jsontext.Value, *jso
 
 // pageAfter returns up to limit skills whose names come after a name, and
 // whether there are more.
-func pageAfter(skills []translate.Entry, after string, limit int) (page []translate.Entry, more bool) {
+func pageAfter(skills []catalog.Entry, after string, limit int) (page []catalog.Entry, more bool) {
 	start := 0
 	if after != "" {
-		at, found := slices.BinarySearchFunc(skills, after, func(e translate.Entry, name string) int {
+		at, found := slices.BinarySearchFunc(skills, after, func(e catalog.Entry, name string) int {
 			return strings.Compare(e.Name, name)
 		})
 		start = at
@@ -117,7 +118,7 @@ func (b *builder) unknownNamespace(namespace string, all []string) {
 	b.close()
 }
 
-func (b *builder) entry(e *translate.Entry, detail string) {
+func (b *builder) entry(e *catalog.Entry, detail string) {
 	b.open()
 	b.text("name", e.Name)
 	b.text("version", e.Version)
@@ -133,7 +134,7 @@ func (b *builder) entry(e *translate.Entry, detail string) {
 
 // unavailable names the sources that could not be read, so that an agent does
 // not take a missing skill for one that does not exist.
-func (b *builder) unavailable(sources []translate.Unavailable) {
+func (b *builder) unavailable(sources []catalog.Unavailable) {
 	b.openArray("unavailable")
 	for _, u := range sources {
 		row, message := codes[run.Internal], ""

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -72,15 +73,15 @@ func TestListPages(t *testing.T) {
 	all := entries(120)
 	for _, c := range []struct {
 		name   string
-		change func([]translate.Entry) []translate.Entry // between the pages
+		change func([]catalog.Entry) []catalog.Entry // between the pages
 		gone   string
 	}{
-		{"nothing changes", func(s []translate.Entry) []translate.Entry { return s }, ""},
-		{"the last skill of the first page vanishes", func(s []translate.Entry) []translate.Entry { return slices.Delete(s, 49, 50) }, ""},
-		{"a skill of the first page vanishes", func(s []translate.Entry) []translate.Entry { return slices.Delete(s, 3, 4) }, ""},
-		{"a skill of the second page vanishes", func(s []translate.Entry) []translate.Entry { return slices.Delete(s, 60, 61) }, all[60].Name},
-		{"one comes before", func(s []translate.Entry) []translate.Entry {
-			return slices.Insert(s, 0, translate.Entry{Name: "a"})
+		{"nothing changes", func(s []catalog.Entry) []catalog.Entry { return s }, ""},
+		{"the last skill of the first page vanishes", func(s []catalog.Entry) []catalog.Entry { return slices.Delete(s, 49, 50) }, ""},
+		{"a skill of the first page vanishes", func(s []catalog.Entry) []catalog.Entry { return slices.Delete(s, 3, 4) }, ""},
+		{"a skill of the second page vanishes", func(s []catalog.Entry) []catalog.Entry { return slices.Delete(s, 60, 61) }, all[60].Name},
+		{"one comes before", func(s []catalog.Entry) []catalog.Entry {
+			return slices.Insert(s, 0, catalog.Entry{Name: "a"})
 		}, ""},
 	} {
 		b := &fakeBridge{listing: translate.Listing{Skills: slices.Clone(all)}}
@@ -124,7 +125,7 @@ func TestListEverythingAfterVanished(t *testing.T) {
 func TestListUnavailable(t *testing.T) {
 	b := &fakeBridge{listing: translate.Listing{
 		Skills: entries(1),
-		Unavailable: []translate.Unavailable{
+		Unavailable: []catalog.Unavailable{
 			{Namespace: "down", Failure: &run.Failure{Kind: run.Unreachable, Message: "Can't\nconnect"}},
 			{Namespace: "broken", Failure: &run.Failure{Kind: run.InvalidDocument, Message: strings.Repeat("x", 5000)}},
 			{Namespace: "odd", Failure: &run.Failure{Kind: run.Internal}},

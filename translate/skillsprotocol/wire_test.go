@@ -18,6 +18,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
@@ -93,7 +94,7 @@ func newWire(t *testing.T, routes map[string]http.HandlerFunc, edits ...string) 
 		t.Fatal(err)
 	}
 	bridge, err := translate.New(translate.Config{
-		Sources: []translate.Source{{Namespace: "p", URL: u, Transport: new(http.Transport)}},
+		Sources: []catalog.Source{{Namespace: "p", URL: u, Transport: new(http.Transport)}},
 		Cache:   documents, Caller: skillsharing.Caller{ID: "c", Type: "service"}, Priority: skillsharing.PriorityNormal,
 		DefaultTimeout: 20 * time.Second, MaxTimeout: 20 * time.Second, Polling: skillsharing.Polling{Plan: polling.Backoff{Initial: time.Millisecond, Longest: 2 * time.Millisecond}},
 		MaxResponseSize: 64 << 10, AllowHTTP: true,

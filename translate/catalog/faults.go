@@ -1,4 +1,4 @@
-package translate
+package catalog
 
 import (
 	"container/list"
@@ -43,8 +43,8 @@ const (
 func (f *fault) size() int { return faultOverhead + 2*len(f.id) + textOf(f.failure) }
 
 // note notes why a skill that is listed can't be used; nil: it can.
-func (f *Faults) note(l *listed, failure *run.Failure) {
-	if l.source.Kind == SkillSource && l.id != "" {
+func (f *Faults) note(l *Listed, failure *run.Failure) {
+	if l.Section.Kind == SkillSource && l.ID != "" {
 		return // the skill of a run, and not what the source offers now
 	}
 	if failure == nil && f.count.Load() == 0 {
@@ -52,9 +52,9 @@ func (f *Faults) note(l *listed, failure *run.Failure) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.forget(l.id)
+	f.forget(l.ID)
 	if failure != nil {
-		f.add(&fault{strings.Clone(l.id), shortened(failure)})
+		f.add(&fault{strings.Clone(l.ID), shortened(failure)})
 	}
 	f.count.Store(int64(len(f.known)))
 }

@@ -1,4 +1,4 @@
-package translate
+package catalog
 
 import (
 	"context"
@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // shelf is a provider that publishes an index and nothing else.
@@ -54,30 +56,41 @@ func (anyKey) Supports(*document.Auth) bool                                   { 
 func (anyKey) Authenticate(context.Context, *credential.Authentication) error { return nil }
 func (anyKey) Secrets() []string                                              { return nil }
 
-func bridgeOf(t *testing.T, shelves []*shelf) *Bridge {
+func catalogOf(t *testing.T, shelves ...*shelf) *Catalog {
 	t.Helper()
 	documents, err := cache.New(cache.Config{MaxSize: 8 << 20, TTL: time.Hour, MaxTTL: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(documents.Close)
-	config := Config{Cache: documents, MaxTimeout: time.Minute, DefaultTimeout: time.Minute, MaxResponseSize: 1 << 20}
-	for _, s := range shelves {
-		source := Source{
-			Namespace: s.namespace, URL: &url.URL{Scheme: "https", Host: strings.ToLower(s.namespace) + ".example"}, Transport: s,
-			Aliases: s.aliases, ListPrivate: s.listPrivate, Partition: s.namespace,
-		}
+	var sections []*Section
+	for i, s := range shelves {
+		u := &url.URL{Scheme: "https", Host: strings.ToLower(s.namespace) + ".example"}
+		source := Source{Namespace: s.namespace, URL: u, Faults: new(Faults), Aliases: s.aliases, ListPrivate: s.listPrivate}
 		if s.credentials {
 			source.DiscoveryCredentials = anyKey{}
 		}
-		config.Sources = append(config.Sources, source)
+		hosts, err := credential.NewAllowedHosts(u, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sections = append(sections, &Section{Source: source, Place: i, Client: &skillsharing.Client{Reader: discovery.Reader{Cache: documents, Sender: exchange.Sender{
+			Source: s.namespace, Origin: u, AllowedHosts: hosts, Partition: s.namespace, DiscoveryCredentials: source.DiscoveryCredentials, Transport: s,
+			MaxResponseSize: 1 << 20, Observer: deaf{},
+		}}}})
 	}
-	bridge, err := New(config)
+	c, err := New(sections, deaf{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bridge
+	return c
 }
+
+// deaf is an observer of nothing.
+type deaf struct{}
+
+func (deaf) Exchange(context.Context, *exchange.Exchange) {}
+func (deaf) Notice(context.Context, *exchange.Notice)     {}
 
 // TestOneNameOneSkill: with whatever namespaces, ids and names of the operator, each
 // listed name is listed once, begins with its source's namespace unless the operator gave
@@ -105,27 +118,29 @@ func TestOneNameOneSkill(t *testing.T) {
 		return list
 	}
 	// listed returns the listed names of a caller and for which skill each of them is.
-	listed := func(bridge *Bridge, principal string) map[string]Entry {
+	listed := func(c *Catalog, principal string) map[string]Entry {
 		names := map[string]Entry{}
-		listing := bridge.List(t.Context(), Query{Caller: run.Caller{Principal: principal}})
-		if len(listing.Unavailable) > 0 {
-			t.Fatalf("%+v", listing.Unavailable[0].Failure)
-		}
-		for _, e := range listing.Skills {
-			if other, twice := names[e.Name]; twice {
-				t.Errorf("%s is listed for %s and for %s", e.Name, other.Description, e.Description)
+		for _, s := range c.Sections() {
+			entries, failure := c.List(t.Context(), s, principal)
+			if failure != nil {
+				t.Fatalf("%+v", failure)
 			}
-			names[e.Name] = e
+			for _, e := range entries {
+				if other, twice := names[e.Name]; twice {
+					t.Errorf("%s is listed for %s and for %s", e.Name, other.Description, e.Description)
+				}
+				names[e.Name] = e
+			}
 		}
 		return names
 	}
-	check := func(bridge *Bridge, principal, name string, want Entry) {
+	check := func(c *Catalog, principal, name string, want Entry) {
 		t.Helper()
-		l, failure := bridge.catalog.resolve(t.Context(), name, principal)
+		l, failure := c.Resolve(t.Context(), name, principal)
 		if failure != nil {
 			t.Errorf("%q, %s: %v", principal, name, failure)
-		} else if got := l.source.Namespace + " " + l.id; got != want.Description || l.name != name {
-			t.Errorf("%q, %s is listed for %s, but leads to %s as %s", principal, name, want.Description, got, l.name)
+		} else if got := l.Section.Namespace + " " + l.ID; got != want.Description || l.Name != name {
+			t.Errorf("%q, %s is listed for %s, but leads to %s as %s", principal, name, want.Description, got, l.Name)
 		}
 	}
 	for round := range 300 {
@@ -148,13 +163,13 @@ func TestOneNameOneSkill(t *testing.T) {
 			shelves = append(shelves, s)
 		}
 		r.Shuffle(len(shelves), func(i, j int) { shelves[i], shelves[j] = shelves[j], shelves[i] })
-		bridge := bridgeOf(t, shelves)
+		c := catalogOf(t, shelves...)
 		before := map[string]map[string]Entry{}
 		for _, principal := range []string{"", "alice"} {
-			names := listed(bridge, principal)
+			names := listed(c, principal)
 			before[principal] = names
 			for name, e := range names {
-				check(bridge, principal, name, e)
+				check(c, principal, name, e)
 				if rest, ok := strings.CutPrefix(name, e.Namespace); !taken[name] && (!ok || rest[0] != '.' && rest[0] != '/') {
 					t.Errorf("%s does not begin with its namespace %s", name, e.Namespace)
 				}
@@ -163,7 +178,7 @@ func TestOneNameOneSkill(t *testing.T) {
 		// Whatever does not claim the namespace of another is listed, unless the operator has given all its names away.
 		for _, s := range shelves {
 			for _, id := range s.ids {
-				owner := bridge.catalog.namespaceOf(dot(id))
+				owner := c.namespaceOf(dot(id))
 				isListed := false
 				for _, e := range before["alice"] {
 					isListed = isListed || e.Description == s.namespace+" "+id
@@ -180,7 +195,7 @@ func TestOneNameOneSkill(t *testing.T) {
 					grown.ids = append(slices.Clone(grown.ids), id)
 				}
 			}
-			after := bridgeOf(t, append([]*shelf{&grown}, shelves[1:]...))
+			after := catalogOf(t, append([]*shelf{&grown}, shelves[1:]...)...)
 			for principal, names := range before {
 				now := listed(after, principal)
 				for name, e := range names {
@@ -209,7 +224,7 @@ func TestLongestNamespace(t *testing.T) {
 	outer := &shelf{namespace: "acme", ids: []string{"weather/forecast", "news", "acme/weather/stolen"}}
 	inner := &shelf{namespace: "acme.weather", ids: []string{"forecast", "acme/weather/radar", "acme/news"}}
 	for _, shelves := range [][]*shelf{{outer, inner}, {inner, outer}} {
-		bridge := bridgeOf(t, shelves)
+		c := catalogOf(t, shelves...)
 		for name, want := range map[string]string{
 			"acme.weather.forecast": "acme.weather forecast", // and not that of acme
 			"acme.weather/forecast": "acme.weather forecast",
@@ -221,8 +236,8 @@ func TestLongestNamespace(t *testing.T) {
 			"acme.weather":          "",
 		} {
 			got := ""
-			if l, failure := bridge.catalog.resolve(t.Context(), name, ""); failure == nil {
-				got = l.source.Namespace + " " + l.id
+			if l, failure := c.Resolve(t.Context(), name, ""); failure == nil {
+				got = l.Section.Namespace + " " + l.ID
 			}
 			if got != want {
 				t.Errorf("%s leads to %q, want %q", name, got, want)
@@ -238,11 +253,11 @@ func TestLongNamesAreCheap(t *testing.T) {
 	for i := range 20 {
 		shelves = append(shelves, &shelf{namespace: string(rune('a'+i)) + ".x", ids: []string{"skill"}})
 	}
-	bridge := bridgeOf(t, shelves)
+	c := catalogOf(t, shelves...)
 	name := strings.Repeat(".", 1<<20)
 	start := time.Now()
 	for range 100 {
-		if bridge.catalog.namespaceOf(name) != nil || bridge.catalog.owner(name) != nil {
+		if c.namespaceOf(name) != nil || c.Owner(name) != nil {
 			t.Fatal("found")
 		}
 	}

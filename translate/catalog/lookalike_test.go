@@ -1,4 +1,4 @@
-package translate
+package catalog
 
 import (
 	"strings"
@@ -9,12 +9,12 @@ import (
 )
 
 func TestLookAlikes(t *testing.T) {
-	acme, corp, self := &source{Source: Source{Namespace: "acme"}}, &source{Source: Source{Namespace: "my.Corp-1"}}, &source{Source: Source{Namespace: "self"}}
+	acme, corp, self := &Section{Source: Source{Namespace: "acme"}}, &Section{Source: Source{Namespace: "my.Corp-1"}}, &Section{Source: Source{Namespace: "self"}}
 	var l lookAlikes
-	for _, s := range []*source{acme, corp, self} {
+	for _, s := range []*Section{acme, corp, self} {
 		l.add(s)
 	}
-	for id, want := range map[string]*source{
+	for id, want := range map[string]*Section{
 		// Cyrillic, Greek, Cherokee, full width, mathematical letters; other dots and slashes.
 		"\u0430cme/pay": acme, "acm\u0435.pay": acme, "\u0430\u0441m\u0435/pay": acme, "\u0410\u0421\u041c\u0415/pay": acme, "\uff41\uff43\uff4d\uff45/pay": acme,
 		"\U0001d41acme.pay": acme, "acme\u2024pay": acme, "acme\u2215pay": acme, "acme\uff0fpay": acme, "acme\uff0epay": acme, "A\u0421ME.pay": acme,
@@ -61,10 +61,10 @@ func TestHostileIDsAreCheap(t *testing.T) {
 		s.ids = append(s.ids, string(id))
 	}
 	longest := &shelf{namespace: strings.Repeat("a.", 120) + "a"}
-	bridge := bridgeOf(t, []*shelf{s, longest})
+	c := catalogOf(t, s, longest)
 	start := time.Now()
 	for _, id := range s.ids {
-		bridge.catalog.unusable(bridge.catalog.sources[0], id)
+		c.unusable(c.sections[0], id)
 	}
 	if d := time.Since(start); d > 3*time.Second {
 		t.Errorf("%s", d)

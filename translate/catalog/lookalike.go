@@ -1,4 +1,4 @@
-package translate
+package catalog
 
 import (
 	"strings"
@@ -13,17 +13,17 @@ import (
 // skeletons are the same (UTS #39, section 4), in which characters of all scripts that are
 // easily taken for one another are one.
 type lookAlikes struct {
-	sources map[string]*source // by the skeletons of their namespaces
-	longest int                // of these
+	sources map[string]*Section // by the skeletons of their namespaces
+	longest int                 // of these
 }
 
-func (l *lookAlikes) add(s *source) {
+func (l *lookAlikes) add(s *Section) {
 	var shape skeletons
 	for _, r := range s.Namespace {
 		shape.add(r)
 	}
 	if l.sources == nil {
-		l.sources = map[string]*source{}
+		l.sources = map[string]*Section{}
 	}
 	for _, skeleton := range shape {
 		l.sources[string(skeleton)] = s
@@ -33,7 +33,7 @@ func (l *lookAlikes) add(s *source) {
 
 // imitated returns another source than s whose namespace an id seems to begin with,
 // because of characters that are not ASCII; nil: there is none.
-func (l *lookAlikes) imitated(s *source, id string) *source {
+func (l *lookAlikes) imitated(s *Section, id string) *Section {
 	foreign := strings.IndexFunc(id, func(r rune) bool { return r >= utf8.RuneSelf })
 	if foreign < 0 {
 		return nil

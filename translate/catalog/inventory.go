@@ -1,4 +1,4 @@
-package translate
+package catalog
 
 import (
 	"context"
@@ -28,24 +28,24 @@ const inventoryTimeout = 2 * time.Second
 // Inventory returns what is known of all skills, private ones included, in the order
 // of the sources and of the names in each; and the sources that can't be read. It
 // reads indexes, if they are not cached, but no descriptors.
-func (b *Bridge) Inventory(ctx context.Context) ([]SkillStatus, []Unavailable) {
+func (c *Catalog) Inventory(ctx context.Context) ([]SkillStatus, []Unavailable) {
 	ctx, cancel := context.WithTimeout(ctx, inventoryTimeout)
 	defer cancel()
 	var skills []SkillStatus
 	var unavailable []Unavailable
-	for _, s := range b.catalog.sources {
+	for _, s := range c.sections {
 		if s.Kind == SkillSource {
-			skills = append(skills, b.status(ctx, b.catalog.operators[s.Namespace].listed, SkillStatus{Name: s.Namespace}))
+			skills = append(skills, c.status(ctx, c.operators[s.Namespace].listed, SkillStatus{Name: s.Namespace}))
 		}
 	}
-	loaded := b.catalog.loadAll(ctx, func(s *source) bool { return s.Kind != SkillSource })
+	loaded := c.loadAll(ctx, func(s *Section) bool { return s.Kind != SkillSource })
 	for _, l := range loaded {
 		if l.err != nil {
-			unavailable = append(unavailable, Unavailable{l.source.Namespace, l.err})
+			unavailable = append(unavailable, Unavailable{l.section.Namespace, l.err})
 			continue
 		}
 		for _, e := range l.table.entries {
-			skills = append(skills, b.status(ctx, e.listed, SkillStatus{Name: e.name, ID: e.ID, Version: e.Version, Access: e.Access}))
+			skills = append(skills, c.status(ctx, e.listed, SkillStatus{Name: e.name, ID: e.ID, Version: e.Version, Access: e.Access}))
 		}
 	}
 	return skills, unavailable
@@ -69,35 +69,35 @@ type MissingAlias struct {
 
 // LeftOut returns what is left out of the indexes of sources, as far as these have been
 // read: the sources of which something is, in order.
-func (b *Bridge) LeftOut(ctx context.Context) []LeftOut {
+func (c *Catalog) LeftOut(ctx context.Context) []LeftOut {
 	var list []LeftOut
-	for _, s := range b.catalog.sources {
+	for _, s := range c.sections {
 		if s.Kind == SkillSource {
 			continue
 		}
-		if t := b.catalog.known(ctx, s); t != nil && (t.left > 0 || len(t.missing) > 0) {
+		if t := c.known(ctx, s); t != nil && (t.left > 0 || len(t.missing) > 0) {
 			list = append(list, LeftOut{Namespace: s.Namespace, Count: t.left, First: t.leftOut, Missing: t.missing})
 		}
 	}
 	return list
 }
 
-func (b *Bridge) status(ctx context.Context, l *listed, status SkillStatus) SkillStatus {
-	status.Namespace = l.source.Namespace
-	doc, err := l.source.client.Peek(ctx, l.descriptor)
+func (c *Catalog) status(ctx context.Context, l *Listed, status SkillStatus) SkillStatus {
+	status.Namespace = l.Section.Namespace
+	doc, err := l.Section.Client.Peek(ctx, l.descriptor)
 	if doc != nil {
 		skill := doc.Value.(*discovery.Skill)
-		f := found{listed: l, skill: skill}
-		f.invoker, f.withheld, _ = b.invoker(ctx, l, skill, func(ctx context.Context, s *source) (*nameTable, *run.Failure) {
-			return b.catalog.known(ctx, s), nil
+		f := Found{Listed: l, Skill: skill}
+		f.Invoker, f.withheld, _ = c.invoker(ctx, l, skill, func(ctx context.Context, s *Section) (*nameTable, *run.Failure) {
+			return c.known(ctx, s), nil
 		})
-		status.Fault = f.denied()
+		status.Fault = f.Denied()
 		status.Cached, status.FetchedAt, status.ExpiresAt = true, doc.FetchedAt, doc.ExpiresAt
 		status.ID, status.Version, status.Access = skill.ID, skill.Version, skill.Access
 	}
 	if err != nil {
 		status.Fault = err
-	} else if fault := l.source.Faults.of(l.id); fault != nil {
+	} else if fault := l.Section.Faults.of(l.ID); fault != nil {
 		status.Fault = fault
 	}
 	return status

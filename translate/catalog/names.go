@@ -1,4 +1,4 @@
-package translate
+package catalog
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ import (
 // Names are compared byte by byte. Spellings that differ in case or in Unicode's
 // normalization are different names, all of them in the source's own namespace.
 type nameTable struct {
-	source   *source
+	section  *Section
 	indexes  []*document.Index
 	entries  []*entry // by name
 	byName   map[string]*entry
@@ -47,15 +47,15 @@ type entry struct {
 	name    string // the one that is shown
 	at      int    // where it is in the table's entries
 	aliased bool
-	listed  *listed
+	listed  *Listed
 }
 
 // hidden reports whether an entry is kept from anonymous callers' lists.
 func (e *entry) hidden() bool { return e.Access == document.Private && !e.aliased }
 
 // nameTable makes the names of a source's skills.
-func (c *catalog) nameTable(ctx context.Context, s *source, indexes []*document.Index) *nameTable {
-	t := &nameTable{source: s, indexes: indexes, byName: map[string]*entry{}, byID: map[string]*entry{}, byDotted: map[string][]*entry{}}
+func (c *Catalog) nameTable(ctx context.Context, s *Section, indexes []*document.Index) *nameTable {
+	t := &nameTable{section: s, indexes: indexes, byName: map[string]*entry{}, byID: map[string]*entry{}, byDotted: map[string][]*entry{}}
 	left := omissions{catalog: c, table: t}
 	for _, index := range indexes {
 		if index.LeftOutCount > 0 {
@@ -79,7 +79,7 @@ func (c *catalog) nameTable(ctx context.Context, s *source, indexes []*document.
 	left.report(ctx)
 	c.nameEntries(t)
 	for _, e := range t.entries {
-		e.listed = &listed{source: s, name: e.name, id: e.ID, descriptor: discovery.NewLocation(e.DescriptorURL)}
+		e.listed = &Listed{Section: s, Name: e.name, ID: e.ID, descriptor: discovery.NewLocation(e.DescriptorURL)}
 	}
 	var missing []Alias
 	for _, a := range slices.Backward(s.Aliases) { // the first of several is shown
@@ -89,7 +89,7 @@ func (c *catalog) nameTable(ctx context.Context, s *source, indexes []*document.
 			continue
 		}
 		e.name, e.aliased = a.Name, true // an addition: what it would be called without also leads to it
-		e.listed.name = a.Name
+		e.listed.Name = a.Name
 		t.byName[e.name] = e
 	}
 	t.entries = slices.DeleteFunc(t.entries, func(e *entry) bool {
@@ -120,19 +120,19 @@ func (c *catalog) nameTable(ctx context.Context, s *source, indexes []*document.
 
 // warnOfAliases tells the operator of aliases for skills that the source does not list, and
 // of ids that may have been meant.
-func (t *nameTable) warnOfAliases(ctx context.Context, observer Observer, missing []Alias) {
+func (t *nameTable) warnOfAliases(ctx context.Context, observer exchange.Observer, missing []Alias) {
 	if len(missing) == 0 {
 		return
 	}
 	all := newNearIndex(names(t.entries)) // private ones, too
 	for _, a := range missing {
-		ids := near(t.source.nameOf(a.SkillID), all)
+		ids := near(t.section.nameOf(a.SkillID), all)
 		for i, name := range ids {
 			ids[i] = t.byName[name].ID
 		}
-		t.missing = append(t.missing, MissingAlias{a, t.source.Namespace, ids})
+		t.missing = append(t.missing, MissingAlias{a, t.section.Namespace, ids})
 		observer.Notice(ctx, &exchange.Notice{
-			Level: slog.LevelWarn, Source: t.source.Namespace, Message: "an alias stands for a skill that the source does not list",
+			Level: slog.LevelWarn, Source: t.section.Namespace, Message: "an alias stands for a skill that the source does not list",
 			Attrs: []slog.Attr{slog.String("alias", a.Name), slog.String("skill_id", a.SkillID), slog.Any("near", ids)},
 		})
 	}
@@ -148,15 +148,15 @@ func (t *nameTable) warnOfAliases(ctx context.Context, observer Observer, missin
 //     no slash, so that none is longer.
 //
 // Plain names give way to exact ones.
-func (c *catalog) nameEntries(t *nameTable) {
+func (c *Catalog) nameEntries(t *nameTable) {
 	var exact []*entry
 	sharing := map[string]int{}
 	for _, e := range t.entries {
-		e.name = t.source.nameOf(e.ID)
+		e.name = t.section.nameOf(e.ID)
 		sharing[e.name]++
 	}
 	for _, e := range t.entries {
-		if sharing[e.name] > 1 || !c.leadsTo(t.source, e.name) {
+		if sharing[e.name] > 1 || !c.leadsTo(t.section, e.name) {
 			exact = append(exact, e)
 		} else {
 			t.byName[e.name] = e
@@ -164,11 +164,11 @@ func (c *catalog) nameEntries(t *nameTable) {
 	}
 	for i := 0; i < len(exact); i++ { // which grows
 		e := exact[i]
-		e.name = t.source.Namespace + "." + e.ID
-		if !c.leadsTo(t.source, e.name) {
-			e.name = t.source.Namespace + "/" + e.ID
+		e.name = t.section.Namespace + "." + e.ID
+		if !c.leadsTo(t.section, e.name) {
+			e.name = t.section.Namespace + "/" + e.ID
 		}
-		if !c.leadsTo(t.source, e.name) {
+		if !c.leadsTo(t.section, e.name) {
 			e.name = ""
 			continue
 		}
@@ -180,13 +180,13 @@ func (c *catalog) nameEntries(t *nameTable) {
 }
 
 // leadsTo reports whether a name, as long as no other source has it, is resolved to the source.
-func (c *catalog) leadsTo(s *source, name string) bool {
+func (c *Catalog) leadsTo(s *Section, name string) bool {
 	_, taken := c.operators[name]
 	return !taken && c.namespaceOf(name) == s
 }
 
 // nameOf is the plain name of an id: dotted, within the namespace.
-func (s *source) nameOf(id string) string {
+func (s *Section) nameOf(id string) string {
 	name := dot(id)
 	if rest, ok := strings.CutPrefix(name, s.Namespace); ok && strings.HasPrefix(rest, ".") {
 		return name
@@ -201,7 +201,7 @@ func dot(id string) string { return strings.ReplaceAll(id, "/", ".") }
 // same with / read as .
 func (t *nameTable) find(name string) []*entry {
 	e := cmp.Or(t.byName[name], t.byID[name])
-	if rest, ok := strings.CutPrefix(name, t.source.Namespace); e == nil && ok && rest != "" && (rest[0] == '.' || rest[0] == '/') {
+	if rest, ok := strings.CutPrefix(name, t.section.Namespace); e == nil && ok && rest != "" && (rest[0] == '.' || rest[0] == '/') {
 		e = t.byID[rest[1:]]
 	}
 	if e == nil {
@@ -235,7 +235,7 @@ const (
 
 // unusable says why the skill of an id is not listed, and with whose namespace it is
 // concerned; nothing: it is.
-func (c *catalog) unusable(s *source, id string) (why string, owner *source) {
+func (c *Catalog) unusable(s *Section, id string) (why string, owner *Section) {
 	switch {
 	case !safetext.Printable(id):
 		return invisible, nil
@@ -253,7 +253,7 @@ func (c *catalog) unusable(s *source, id string) (why string, owner *source) {
 
 // omissions are the skills of an index that are left out.
 type omissions struct {
-	catalog *catalog
+	catalog *Catalog
 	table   *nameTable
 	count   map[string]int // by the reason
 }
@@ -261,7 +261,7 @@ type omissions struct {
 // maxOmissions is how many skills that are left out for one reason are named in the log.
 const maxOmissions = 10
 
-func (o *omissions) note(ctx context.Context, why, id string, owner *source) {
+func (o *omissions) note(ctx context.Context, why, id string, owner *Section) {
 	if o.count == nil {
 		o.count = map[string]int{}
 	}
@@ -274,7 +274,7 @@ func (o *omissions) report(ctx context.Context) {
 	for _, why := range []string{spaced, invisible, claims, imitates} {
 		if more := o.count[why] - maxOmissions; more > 0 {
 			o.catalog.observer.Notice(ctx, &exchange.Notice{
-				Level: slog.LevelWarn, Source: o.table.source.Namespace, Message: "more skills were left out than are named: " + why,
+				Level: slog.LevelWarn, Source: o.table.section.Namespace, Message: "more skills were left out than are named: " + why,
 				Attrs: []slog.Attr{slog.Int("more", more)},
 			})
 		}
@@ -282,7 +282,7 @@ func (o *omissions) report(ctx context.Context) {
 }
 
 // leftOut notes a skill that is not listed, and has it logged if it is to be.
-func (c *catalog) leftOut(ctx context.Context, t *nameTable, why, id string, owner *source, logs bool) {
+func (c *Catalog) leftOut(ctx context.Context, t *nameTable, why, id string, owner *Section, logs bool) {
 	fault := run.Violation{Message: why}
 	attrs := []slog.Attr{slog.String("skill_id", quoted(id))}
 	if owner != nil {
@@ -294,7 +294,7 @@ func (c *catalog) leftOut(ctx context.Context, t *nameTable, why, id string, own
 	if !logs {
 		return
 	}
-	c.observer.Notice(ctx, &exchange.Notice{Level: slog.LevelWarn, Source: t.source.Namespace, Message: "a skill was left out: " + why, Attrs: attrs})
+	c.observer.Notice(ctx, &exchange.Notice{Level: slog.LevelWarn, Source: t.section.Namespace, Message: "a skill was left out: " + why, Attrs: attrs})
 }
 
 // quoted shows an id to the operator: what is not ASCII in it by its numbers, and spaces at
@@ -308,7 +308,7 @@ func quoted(id string) string {
 }
 
 // leftOut tells the operator of entries of a registry that can't be used.
-func leftOut(s *source, index *document.Index) *exchange.Notice {
+func leftOut(s *Section, index *document.Index) *exchange.Notice {
 	const shown = 5
 	first := make([]string, 0, shown)
 	for _, l := range index.LeftOut[:min(len(index.LeftOut), shown)] {

@@ -1,0 +1,234 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+)
+
+// Catalog knows which skill a name means. It is safe for concurrent use.
+type Catalog struct {
+	sections   []*Section
+	observer   exchange.Observer
+	namespaces map[string]*Section // of providers and registries
+	longest    int                 // length of the longest of them
+	lookAlikes lookAlikes          // of the namespaces
+	operators  map[string]operatorName
+}
+
+// Sections returns the sources, in the order in which they were configured.
+func (c *Catalog) Sections() []*Section { return c.sections }
+
+// operatorName is a name that the operator gave: of a skill of an index, or, where
+// id is empty, of a directly configured skill.
+type operatorName struct {
+	section *Section
+	id      string
+	listed  *Listed // of a directly configured skill
+}
+
+// New makes a catalog of sources, in the order in which they were configured. Source, Client
+// and Faults of each have to be set. An error names what contradicts itself.
+func New(sections []*Section, observer exchange.Observer) (*Catalog, error) {
+	c := &Catalog{
+		sections: sections, observer: observer,
+		namespaces: map[string]*Section{}, operators: map[string]operatorName{},
+	}
+	given := map[*Section][]string{}
+	add := func(name string, n operatorName) error {
+		if _, taken := c.operators[name]; taken {
+			return fmt.Errorf("the name %q is given to two skills", name)
+		}
+		c.operators[name] = n
+		given[n.section] = append(given[n.section], name)
+		return nil
+	}
+	for _, s := range sections {
+		if s.Kind == SkillSource {
+			if err := add(s.Namespace, operatorName{section: s, listed: directly(s)}); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if c.namespaces[s.Namespace] != nil {
+			return nil, fmt.Errorf("the namespace %q is given to two sources", s.Namespace)
+		}
+		c.namespaces[s.Namespace] = s
+		c.longest = max(c.longest, len(s.Namespace))
+		c.lookAlikes.add(s)
+		for _, a := range s.Aliases {
+			if err := add(a.Name, operatorName{section: s, id: a.SkillID}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, s := range sections {
+		s.near = newNearIndex(slices.Sorted(slices.Values(given[s])))
+	}
+	return c, nil
+}
+
+// Resolve finds the skill that a name means. The operator's names come first;
+// then a namespace decides, even while its source is down; and a bare id counts
+// only where there is a single source, so that no name changes its meaning when
+// a source comes or goes.
+func (c *Catalog) Resolve(ctx context.Context, name, principal string) (*Listed, *run.Failure) {
+	if o, ok := c.operators[name]; ok {
+		if o.id == "" {
+			return o.listed, nil
+		}
+		return c.lookUpID(ctx, o.section, name, o.id)
+	}
+	s := c.namespaceOf(name)
+	if s == nil {
+		s = c.onlySource()
+	}
+	if s != nil {
+		return c.lookUp(ctx, s, name, principal)
+	}
+	return nil, c.unqualified(ctx, name, principal)
+}
+
+// Owner returns the one source that decides a name, nil if that takes reading all.
+func (c *Catalog) Owner(name string) *Section {
+	if o, ok := c.operators[name]; ok {
+		return o.section
+	}
+	if s := c.namespaceOf(name); s != nil {
+		return s
+	}
+	return c.onlySource()
+}
+
+// lookUp finds a name in one source. What it returns beside a failure says no
+// more than which source that was.
+func (c *Catalog) lookUp(ctx context.Context, s *Section, name, principal string) (*Listed, *run.Failure) {
+	t, err := c.load(ctx, s)
+	if err != nil {
+		return &Listed{Section: s, Name: name}, err
+	}
+	found := s.visible(t.find(name), principal, maxAmbiguous)
+	switch len(found) {
+	case 0:
+		return &Listed{Section: s, Name: name}, notFound(name, near(name, t.near), nil)
+	case 1:
+		return found[0].listed, nil
+	}
+	return &Listed{Section: s, Name: name}, ambiguous(name, names(found))
+}
+
+// lookUpID finds an exact id in one source, as lookUp does a name.
+func (c *Catalog) lookUpID(ctx context.Context, s *Section, name, id string) (*Listed, *run.Failure) {
+	t, err := c.load(ctx, s)
+	if err != nil {
+		return &Listed{Section: s, Name: name}, err
+	}
+	e := t.byID[id]
+	if e == nil {
+		return &Listed{Section: s, Name: name}, notFound(name, near(name, t.near), nil)
+	}
+	return e.listed, nil
+}
+
+// unqualified is why a name without a namespace leads nowhere where there are several
+// sources: it does not say which skill is meant, or no source has such a skill.
+func (c *Catalog) unqualified(ctx context.Context, name, principal string) *run.Failure {
+	var found, unread []string
+	var known []*nearIndex
+	loaded := c.loadAll(ctx, func(s *Section) bool { return s.Kind != SkillSource && s.Admits(principal) })
+	for _, r := range loaded {
+		if r.err != nil {
+			unread = append(unread, r.section.Namespace)
+			continue
+		}
+		found = append(found, names(r.section.visible(r.table.find(name), principal, max(1, maxAmbiguous/len(loaded))))...)
+		known = append(known, r.table.near)
+	}
+	if len(found) > 0 {
+		slices.Sort(found)
+		return ambiguous(name, found[:min(len(found), maxAmbiguous)])
+	}
+	for _, s := range c.sections {
+		if s.Admits(principal) {
+			known = append(known, s.near)
+		}
+	}
+	return notFound(name, near(name, known...), unread)
+}
+
+// maxAmbiguous is how many skills an ambiguous name is said to stand for. A provider can
+// list thousands whose ids differ in nothing but their separators.
+const maxAmbiguous = 20
+
+// namespaceOf returns the source with the longest namespace that name starts with.
+func (c *Catalog) namespaceOf(name string) *Section {
+	for i := min(len(name)-1, c.longest); i > 0; i-- {
+		if name[i] == '.' || name[i] == '/' {
+			if s := c.namespaces[name[:i]]; s != nil {
+				return s
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Catalog) onlySource() *Section {
+	if len(c.namespaces) != 1 {
+		return nil
+	}
+	for _, s := range c.namespaces {
+		return s
+	}
+	return nil
+}
+
+// ByRef finds the skill of a run, by its exact id.
+func (c *Catalog) ByRef(ctx context.Context, ref run.Ref) (*Listed, *run.Failure) {
+	for _, s := range c.sections {
+		switch {
+		case s.Namespace != ref.Source:
+		case s.Kind == SkillSource:
+			l := directly(s)
+			l.ID = ref.SkillID
+			return l, nil
+		default:
+			return c.lookUpID(ctx, s, ref.SkillID, ref.SkillID)
+		}
+	}
+	return nil, notFound(ref.SkillID, nil, nil)
+}
+
+// Namespaces lists the namespaces of the configured providers and registries and
+// the names of the directly configured skills, in order.
+func (c *Catalog) Namespaces() []string {
+	list := slices.Collect(maps.Keys(c.namespaces))
+	for _, s := range c.sections {
+		if s.Kind == SkillSource {
+			list = append(list, s.Namespace)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Purge forgets the documents of a source, so that the next call reads them anew:
+// its index or answers and the descriptors it lists, or, of a skill, its
+// descriptor; or only the descriptor of the skill with an id or name, if it is not empty.
+// It reports whether there is such a source, and such a skill.
+func (c *Catalog) Purge(ctx context.Context, namespace, skillID string) bool {
+	for _, s := range c.sections {
+		switch {
+		case s.Namespace != namespace:
+		case skillID != "":
+			return c.purgeSkill(ctx, s, skillID)
+		default:
+			c.purge(ctx, s)
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,93 @@
+package catalog
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// concernsSkill reports whether a failure to read a descriptor says anything about the
+// skill: that there was no time, or no place, does not.
+func concernsSkill(f *run.Failure) bool {
+	switch f.Kind {
+	case run.DeadlineExceeded, run.Stopped:
+		return false
+	case run.RateLimited:
+		return f.By == run.Provider
+	}
+	return true
+}
+
+// notFound is the failure of a name that means nothing here.
+func notFound(name string, candidates []string, unread []string) *run.Failure {
+	name = shorten(name)
+	message := fmt.Sprintf("skill '%s' not found.", name)
+	if len(candidates) > 0 {
+		message += fmt.Sprintf(" Did you mean %s?", enumerate(candidates))
+	}
+	if len(unread) > 0 {
+		message += fmt.Sprintf(" (Not searched, because they can't be read right now: %s.)", enumerate(unread))
+	}
+	return &run.Failure{
+		Kind: run.SkillNotFound, Message: message, Phase: run.PhaseDiscovery, By: run.Bridge,
+		Executed: run.ExecutedNo, Argument: &run.Argument{Field: run.FieldSkill, Reason: run.NotFound, Value: name, Candidates: candidates},
+	}
+}
+
+// ambiguous is the failure of an id that is no name because there are several sources.
+func ambiguous(name string, candidates []string) *run.Failure {
+	name = shorten(name)
+	return &run.Failure{
+		Kind: run.InvalidArguments, Message: fmt.Sprintf("'%s' does not say which skill is meant; say %s.", name, enumerate(candidates)),
+		Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo,
+		Argument: &run.Argument{Field: run.FieldSkill, Reason: run.Ambiguous, Candidates: candidates},
+	}
+}
+
+// otherVersion is the error of a version that the provider does not offer.
+func otherVersion(s *discovery.Skill, wanted string) *run.Failure {
+	return &run.Failure{
+		Kind: run.SkillNotFound, Phase: run.PhaseDescriptor, By: run.Bridge, SkillID: s.ID,
+		Message:  fmt.Sprintf("skill '%s' has version %s, not %s.", s.ID, s.Version, wanted),
+		Executed: run.ExecutedNo,
+		Argument: &run.Argument{Field: run.FieldVersion, Reason: run.NotFound},
+	}
+}
+
+// wrongID is the error of a descriptor that describes another skill than the one
+// its index entry names.
+func wrongID(s *discovery.Skill, listed string) *run.Failure {
+	e := document.InvalidDescriptor(
+		fmt.Sprintf("The descriptor of skill %s describes another skill, %s.", listed, s.ID),
+		run.Violation{
+			Path: "/id", Message: "must be the id of the index entry",
+			Expected: asJSON(listed), Actual: asJSON(s.ID),
+		})
+	e.SkillID = listed
+	return e
+}
+
+func asJSON(text string) jsontext.Value {
+	value, _ := jsontext.AppendQuote(nil, text) // the only error is bad UTF-8, which is replaced
+	return value
+}
+
+// maxQuotedName is how much of a name that means nothing is repeated, in bytes.
+const maxQuotedName = 200
+
+func shorten(name string) string { return safetext.Clip(name, maxQuotedName) }
+
+// enumerate makes a list for a sentence: 'a', 'b' or 'c'.
+func enumerate(names []string) string {
+	list := "'" + strings.Join(names, "', '") + "'"
+	if i := strings.LastIndex(list, "', '"); i >= 0 {
+		list = list[:i] + "' or '" + list[i+len("', '"):]
+	}
+	return list
+}

@@ -1,0 +1,54 @@
+package catalog
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// What is remembered is bounded, however many faults there are and whatever they say, and
+// forgotten with the skills.
+func TestFaultsTakeBoundedMemory(t *testing.T) {
+	var f Faults
+	const skills = 3000
+	for n := range skills {
+		l := &Listed{Section: new(Section), ID: fmt.Sprintf("acme/%04d-%s", n, strings.Repeat("x", 200))}
+		f.note(l, &run.Failure{
+			Kind: run.PermissionDenied, Message: strings.Repeat("no ", 1000), HTTPStatus: http.StatusForbidden,
+			Provider: &run.ProviderError{Details: jsontext.Value(`"` + strings.Repeat("b", 900) + `"`)},
+		})
+	}
+	if known := f.order.Len(); known < 300 || known == skills || known != len(f.known) || f.size > maxFaults {
+		t.Errorf("%d faults in %d bytes", known, f.size)
+	}
+	f.keep(&nameTable{}, nil)
+	if known := f.order.Len(); known+f.size != 0 {
+		t.Errorf("%d faults in %d bytes of skills that are gone", known, f.size)
+	}
+}
+
+// Runs of skills that a descriptor does not describe any more say nothing about the
+// skill that it describes now.
+func TestFaultsOfRuns(t *testing.T) {
+	c := catalogOf(t, &shelf{namespace: "forecast"})
+	s := c.sections[0]
+	s.Kind, s.URL = SkillSource, &url.URL{Scheme: "https", Host: "forecast.example", Path: "/d"}
+	for n := range 10 {
+		l, failure := c.ByRef(t.Context(), run.Ref{Source: "forecast", SkillID: fmt.Sprintf("acme/old%d", n)})
+		if failure != nil {
+			t.Fatal(failure)
+		}
+		if _, failure = c.Read(t.Context(), l, ""); failure == nil || !concernsSkill(failure) {
+			t.Fatalf("%v", failure)
+		}
+	}
+	if known := s.Faults.order.Len(); known != 0 {
+		t.Errorf("%d faults", known)
+	}
+}

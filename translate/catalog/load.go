@@ -1,0 +1,190 @@
+package catalog
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// loaded is the result of loading one source.
+type loaded struct {
+	section *Section
+	table   *nameTable
+	err     *run.Failure
+}
+
+// loadAll loads the wanted sources at the same time.
+func (c *Catalog) loadAll(ctx context.Context, wanted func(*Section) bool) []loaded {
+	var results []loaded
+	for _, s := range c.sections {
+		if wanted(s) {
+			results = append(results, loaded{section: s})
+		}
+	}
+	var wg sync.WaitGroup
+	for i := range results {
+		wg.Go(func() { results[i].table, results[i].err = c.load(ctx, results[i].section) })
+	}
+	wg.Wait()
+	return results
+}
+
+// onceKey is the key of what [ReadIndexesOnce] keeps, a *sync.Map from sources to their names.
+type onceKey struct{}
+
+// ReadIndexesOnce returns a context for several requests that are made for one answer: an
+// index that one of them has read is not read again for those that begin later.
+func ReadIndexesOnce(ctx context.Context) context.Context {
+	return context.WithValue(ctx, onceKey{}, new(sync.Map))
+}
+
+// load reads the indexes of a source and makes its names.
+func (c *Catalog) load(ctx context.Context, s *Section) (*nameTable, *run.Failure) {
+	once, _ := ctx.Value(onceKey{}).(*sync.Map)
+	if once == nil {
+		return c.read(ctx, s)
+	}
+	if known, ok := once.Load(s); ok {
+		return known.(*nameTable), nil
+	}
+	t, err := c.read(ctx, s)
+	if err == nil {
+		once.Store(s, t)
+	}
+	return t, err
+}
+
+// read is load, for this once.
+func (c *Catalog) read(ctx context.Context, s *Section) (*nameTable, *run.Failure) {
+	known := s.table.Load()
+	if s.Kind == ProviderSource {
+		index, err := s.Client.Index(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if known != nil && known.indexes[0] == index {
+			return known, nil
+		}
+		return c.renew(ctx, s, []*document.Index{index}), nil
+	}
+	indexes, err := s.answers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if known != nil && slices.Equal(known.indexes, indexes) {
+		return known, nil
+	}
+	return c.renew(ctx, s, indexes), nil
+}
+
+// renew makes the names of a source anew.
+func (c *Catalog) renew(ctx context.Context, s *Section, indexes []*document.Index) *nameTable {
+	t := c.nameTable(ctx, s, indexes)
+	s.Faults.keep(t, s.table.Swap(t))
+	return t
+}
+
+// known returns the names of a source as far as they are known without asking it; nil:
+// they are not.
+func (c *Catalog) known(ctx context.Context, s *Section) *nameTable {
+	if t := s.table.Load(); t != nil {
+		return t
+	}
+	var indexes []*document.Index // which an earlier configuration may have read
+	if s.Kind == ProviderSource {
+		indexes = []*document.Index{s.Client.PeekIndex()}
+	} else {
+		for _, t := range s.types() {
+			indexes = append(indexes, s.Client.PeekRegistry(t))
+		}
+	}
+	if slices.Contains(indexes, nil) {
+		return nil
+	}
+	return c.renew(ctx, s, indexes)
+}
+
+// purge forgets a source's documents.
+func (c *Catalog) purge(ctx context.Context, s *Section) {
+	if s.Kind != SkillSource {
+		if t := c.known(ctx, s); t != nil {
+			for _, e := range t.entries {
+				s.Client.Forget(e.listed.descriptor)
+			}
+		}
+	}
+	switch s.Kind {
+	case ProviderSource:
+		s.Client.ForgetIndex()
+	case RegistrySource:
+		for _, t := range s.types() {
+			s.Client.ForgetRegistry(t)
+		}
+	case SkillSource:
+		s.Client.Forget(directly(s).descriptor)
+	}
+}
+
+// purgeSkill forgets one descriptor, by the skill's id or name. It reports whether
+// the source is known to have it.
+func (c *Catalog) purgeSkill(ctx context.Context, s *Section, id string) bool {
+	if s.Kind == SkillSource {
+		l := directly(s)
+		known := id == s.Namespace
+		if doc, _ := s.Client.Peek(ctx, l.descriptor); doc != nil {
+			known = known || doc.Value.(*discovery.Skill).ID == id
+		}
+		if known {
+			s.Client.Forget(l.descriptor)
+		}
+		return known
+	}
+	t := c.known(ctx, s)
+	if t == nil {
+		return false
+	}
+	found := t.find(id)
+	for _, e := range found {
+		s.Client.Forget(e.listed.descriptor)
+	}
+	return len(found) > 0
+}
+
+// answers reads the answers of a registry for each of the wanted types.
+func (s *Section) answers(ctx context.Context) ([]*document.Index, *run.Failure) {
+	types := s.types()
+	indexes := make([]*document.Index, len(types))
+	errs := make([]*run.Failure, len(types))
+	var g errgroup.Group
+	for i, t := range types {
+		g.Go(func() error {
+			indexes[i], errs[i] = s.Client.Registry(ctx, t)
+			return nil
+		})
+	}
+	_ = g.Wait() // errors are in errs
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return indexes, nil
+}
+
+// lists reports whether an index has a skill of a registry, with the same descriptor.
+func (t *nameTable) lists(l *Listed) bool {
+	for _, index := range t.indexes {
+		for i := range index.Skills {
+			if e := &index.Skills[i]; e.ID == l.ID {
+				return discovery.NewLocation(e.DescriptorURL) == l.descriptor
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,103 @@
+package translate
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+)
+
+// callContext is the context of a call, or of a part of it that has a deadline of its own.
+// It is part of the execution, and makes a timer only when something waits for the deadline:
+// it takes no memory of its own where all that is needed is in the cache.
+type callContext struct {
+	context.Context
+	execution *execution
+	deadline  time.Time // zero: it has none of its own
+
+	mu     sync.Mutex
+	timed  context.Context // nil: nothing waits for the deadline
+	cancel context.CancelFunc
+}
+
+type callKey struct{}
+
+// CallOf returns the call that a context was made for, so that an [Observer] can
+// tell to which call an exchange belongs; nil if there is none.
+func CallOf(ctx context.Context) *Call {
+	c, _ := ctx.Value(callKey{}).(*Call)
+	return c
+}
+
+// Value implements [context.Context].
+func (c *callContext) Value(key any) any {
+	switch key.(type) {
+	case callKey:
+		return &c.execution.call
+	case run.StopKey:
+		return &c.execution.stop
+	case discovery.HoldKey:
+		return &c.execution.stay
+	case exchange.AnswerBudgetKey:
+		return c.execution.call.Answer
+	}
+	return c.Context.Value(key)
+}
+
+// Deadline implements [context.Context].
+func (c *callContext) Deadline() (time.Time, bool) {
+	d, ok := c.Context.Deadline()
+	if c.deadline.IsZero() || ok && d.Before(c.deadline) {
+		return d, ok
+	}
+	return c.deadline, true
+}
+
+// Done implements [context.Context].
+func (c *callContext) Done() <-chan struct{} {
+	if c.deadline.IsZero() {
+		return c.Context.Done()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timed == nil {
+		c.timed, c.cancel = context.WithDeadline(c.Context, c.deadline)
+		c.execution.stop.waitFor(c.cancel)
+	}
+	return c.timed.Done()
+}
+
+// Err implements [context.Context].
+func (c *callContext) Err() error {
+	if c.deadline.IsZero() {
+		return c.Context.Err()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timed != nil {
+		return c.timed.Err()
+	}
+	if err := c.Context.Err(); err != nil {
+		return err
+	}
+	if c.execution.stop.Stopping() {
+		return context.Canceled
+	}
+	if !time.Now().Before(c.deadline) {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// end stops the timer.
+func (c *callContext) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cancel != nil {
+		c.execution.stop.waitFor(nil)
+		c.cancel()
+	}
+}
