@@ -14,7 +14,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/network"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
@@ -61,10 +60,15 @@ func (h *Handler) check() *options.ConfigError {
 		c.check("name", checkLiteral("bridge name", h.Name))
 	}
 	h.checkSources(c)
-	h.checkCallers(c)
+	h.Callers.check(c)
+	switch skillsharing.Priority(h.Priority) {
+	case "", skillsharing.PriorityLow, skillsharing.PriorityNormal, skillsharing.PriorityHigh:
+	default:
+		c.check("priority", fmt.Errorf("priority %q is none of low, normal and high", h.Priority))
+	}
 	h.checkAmounts(c)
-	h.checkLimits(c)
-	h.checkNetwork(c)
+	h.Bounds.check(c)
+	h.Network.check(c)
 	return c.fault
 }
 
@@ -132,21 +136,6 @@ func checkTrustRegistry(before []string, namespace string, registries map[string
 	return nil
 }
 
-// checkCallers checks who may call, and as whom.
-func (h *Handler) checkCallers(c *checker) {
-	if h.Principal != "" {
-		c.check("principal", checkPrincipal(h.Principal))
-	}
-	if h.RequirePrincipal && h.AllowAnonymous {
-		c.check("allow_anonymous", errors.New("require_principal and allow_anonymous exclude each other"))
-	}
-	switch skillsharing.Priority(h.Priority) {
-	case "", skillsharing.PriorityLow, skillsharing.PriorityNormal, skillsharing.PriorityHigh:
-	default:
-		c.check("priority", fmt.Errorf("priority %q is none of low, normal and high", h.Priority))
-	}
-}
-
 // checkAmounts checks each number, size and duration by itself, and durations with their maxima.
 func (h *Handler) checkAmounts(c *checker) {
 	cache := cmp.Or(h.Cache, new(Cache))
@@ -189,12 +178,7 @@ func (h *Handler) checkAmounts(c *checker) {
 	} {
 		c.check(amount.path, checkAmount(amount.path[strings.LastIndex(amount.path, ".")+1:], amount.value))
 	}
-	checkSpan(c, "timeout", orDefault(h.Timeout, defaultTimeout), orDefault(h.MaxTimeout, defaultMaxTimeout))
-	checkSpan(c, "poll_interval", orDefault(h.PollInterval, defaultPollInterval), orDefault(h.MaxPollInterval, defaultMaxPollInterval))
-	c.check("poll", h.Poll.check())
-	if h.Poll != nil && (h.PollInterval != 0 || h.MaxPollInterval != 0) {
-		c.check("poll", errors.New("poll and poll_interval exclude each other: poll_interval is poll backoff"))
-	}
+	h.Timing.check(c)
 	if ttl, longest := orDefaultPointer(cache.TTL, 0), orDefault(cache.MaxTTL, defaultMaxTTL); ttl > longest {
 		c.check("cache.ttl", fmt.Errorf("ttl %s is longer than max_ttl, which is %s%s, so it can't be reached",
 			ttl, longest, unlessSaid(cache.MaxTTL == 0)))
@@ -246,76 +230,12 @@ func checkSpan(c *checker, name string, value, limit time.Duration) {
 	}
 }
 
-// checkLimits checks limits beside each other.
-func (h *Handler) checkLimits(c *checker) {
-	l := h.Limits
-	if l == nil {
-		return
-	}
-	if l.Depth != 0 && (l.Depth < minDepth || l.Depth > maxDepth) {
-		c.check("limits.depth", fmt.Errorf("depth %d is out of range: it is %d to %d", l.Depth, minDepth, maxDepth))
-	}
-	if runs := cmp.Or(l.Runs, defaultMaxRuns); l.RunsPerProvider > runs {
-		c.check("limits.runs_per_provider", fmt.Errorf("%d runs per provider are more than the %d in all", l.RunsPerProvider, runs))
-	}
-	c.check("limits.waiting", l.checkWaiting())
-	if l.SchemaSize > math.MaxInt/4 { // all schemas of a skill have four times as much
-		c.check("limits.schema_size", fmt.Errorf("schema_size %d is too large", l.SchemaSize))
-	}
-	// Header fields, and what arrives before it is read, are part of the overhead.
-	if n := l.ConnectionOverhead; 0 < n && n < minConnectionOverhead {
-		c.check("limits.connection_overhead",
-			fmt.Errorf("connection_overhead %d is too small: the least is %d (256KiB)", n, minConnectionOverhead))
-	}
-	c.check("limits.document_size", h.checkReachable("document_size", l.DocumentSize))
-	c.check("limits.output_size", h.checkReachable("output_size", l.OutputSize))
-	c.check("limits.answer_size", h.checkAnswerSize())
-	c.check("limits.answers", h.checkAnswers())
-}
-
-// checkReachable checks that so large a document or output can be read at all.
-func (h *Handler) checkReachable(name string, size int64) error {
-	if size <= h.maxResponseSize() {
-		return nil
-	}
-	return fmt.Errorf("%s %d is more than max_response_size, which is %d%s, so it can't be reached",
-		name, size, h.maxResponseSize(), unlessSaid(h.MaxResponseSize == 0))
-}
-
 // unlessSaid says of a value that it is the default.
 func unlessSaid(byDefault bool) string {
 	if byDefault {
 		return " unless you say otherwise"
 	}
 	return ""
-}
-
-func (h *Handler) checkNetwork(c *checker) {
-	for i, text := range h.AllowNetworks {
-		_, err := parseNetwork(text)
-		c.check(options.Element("allow_networks", i), err)
-	}
-	for i, port := range h.AllowPorts {
-		if port < 1 || port > math.MaxUint16 {
-			c.check(options.Element("allow_ports", i), fmt.Errorf("port %d is out of range: ports are 1 to 65535", port))
-		}
-	}
-	c.check("transport", checkTransport(h.TransportRaw))
-}
-
-// checkSecrets checks that it is configured who may use a secret: in the provider, skill
-// or registry that has it, or in the handler.
-func (h *Handler) checkSecrets(credentials json.RawMessage, requirePrincipal bool) error {
-	switch {
-	case len(credentials) == 0:
-		return nil
-	case !jsontext.Value(credentials).IsValid():
-		return errors.New("credentials are not valid JSON, or have the same member twice")
-	case !requirePrincipal && !h.RequirePrincipal && !h.AllowAnonymous:
-		return errors.New("credentials need require_principal, here or for the whole bridge " +
-			"(only callers who have proved who they are may use them), or allow_anonymous for the whole bridge (everyone who reaches it may)")
-	}
-	return nil
 }
 
 // checkTokenURL finds what most often keeps oauth2 from reading documents. Whether
@@ -397,16 +317,5 @@ func claim(taken map[string]string, what, name, owner string) error {
 		return fmt.Errorf("%s %q is given twice: to %s and to %s; give one of them another", what, name, other, owner)
 	}
 	taken[name] = owner
-	return nil
-}
-
-// checkPrincipal checks that a principal is one placeholder and nothing else. Any
-// text around it would make a principal of those who have none.
-func checkPrincipal(text string) error {
-	name, isPlaceholder := strings.CutPrefix(text, "{")
-	name, closed := strings.CutSuffix(name, "}")
-	if !isPlaceholder || !closed || name == "" || strings.ContainsAny(name, "{}") {
-		return fmt.Errorf("principal %q has to be one placeholder, such as %s", text, defaultPrincipal)
-	}
 	return nil
 }

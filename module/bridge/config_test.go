@@ -61,7 +61,7 @@ func TestDefaults(t *testing.T) {
 		Failures: 20, Cooldown: 5 * time.Second, Patience: 5 * time.Second,
 	})
 	equal(t, "retry budget", c.RetryBudget, 0.2)
-	equal(t, "cache", h.cacheConfig(), cache.Config{
+	equal(t, "cache", h.Cache.config(), cache.Config{
 		MaxSize: 64 << 20, TTL: 5 * time.Minute, MaxTTL: 24 * time.Hour, StaleIfError: time.Hour, NegativeTTL: 5 * time.Second,
 	})
 }
@@ -81,7 +81,7 @@ func TestZeros(t *testing.T) {
 	equal(t, "limits", c.Limits, standard.Limits)
 	equal(t, "places", []int{c.MaxRuns, c.MaxRunsPerSource, c.MaxWaiting}, []int{standard.MaxRuns, standard.MaxRunsPerSource, standard.MaxWaiting})
 	equal(t, "circuit breaker", h.breakerConfig(), new(Handler).breakerConfig())
-	equal(t, "cache", h.cacheConfig(), new(Handler).cacheConfig())
+	equal(t, "cache", h.Cache.config(), new(Handler).Cache.config())
 	if w := call(mustLoad(t, `{"max_request_size":0,"max_batch":0}`), "["+listSkills+","+listSkills+"]", nil); strings.Count(w.Body.String(), `"result"`) != 2 {
 		t.Errorf("a batch of two: %d %s", w.Code, w.Body)
 	}
@@ -101,7 +101,7 @@ func TestSettings(t *testing.T) {
 	equal(t, "poll intervals", c.Polling.Plan, polling.Plan(polling.Backoff{Initial: 3 * time.Millisecond, Longest: 4 * time.Millisecond}))
 	equal(t, "response size", c.MaxResponseSize, int64(5))
 	equal(t, "plain HTTP", c.AllowHTTP, true)
-	equal(t, "cache", h.cacheConfig(), cache.Config{MaxSize: 6, MaxTTL: 7 * time.Second})
+	equal(t, "cache", h.Cache.config(), cache.Config{MaxSize: 6, MaxTTL: 7 * time.Second})
 	equal(t, "limits", c.Limits, document.Limits{
 		Depth: 8, DocumentSize: 4, Skills: 9, Parameters: 10, SchemaSize: 11, SchemaComplexity: 12, ArgumentComplexity: 20, OutputSize: 3, Reads: 64, FailedReads: 60, BodyTimeout: 13 * time.Second,
 	})

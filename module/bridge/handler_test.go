@@ -281,16 +281,15 @@ func init() {
 }
 
 func TestPorts(t *testing.T) {
-	h := &Handler{
+	sources := &Sources{
 		Providers: []*Provider{{
 			Origin: "https://a.example:8443", Trust: []string{"b.example", "c.example:8444", "[::1]:8445"},
 			CredentialsRaw: []byte(`{"type":"oauth2","client_id":"a:99","token_url":"https://d.example:8446/token"}`),
 		}, {Origin: "https://a.example"}},
 		Skills:     []*Skill{{URL: "http://e.example:8080/s.json"}},
 		Registries: []*Registry{{URL: "https://f.example:8447"}},
-		AllowPorts: []int{9000},
 	}
-	got, err := h.ports()
+	got, err := (&Network{AllowPorts: []int{9000}}).portsOf(sources.sources())
 	if err != nil {
 		t.Fatal(err)
 	}

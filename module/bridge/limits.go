@@ -9,14 +9,34 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
+// Bounds are how much the bridge reads and does.
+type Bounds struct {
+	// The largest request accepted from an agent, in bytes. In JSON, 0 means the
+	// default. Default: 1048576 (1 MiB).
+	MaxRequestSize int64 `json:"max_request_size,omitempty"`
+
+	// The largest answer accepted from a provider, in bytes, after
+	// decompression. In JSON, 0 means the default. Default: 10485760
+	// (10 MiB).
+	MaxResponseSize int64 `json:"max_response_size,omitempty"`
+
+	// How many requests a batch may have. They all start at once. In JSON, 0 means the
+	// default. Default: 50.
+	MaxBatch int `json:"max_batch,omitempty"`
+
+	// Further bounds of what the bridge reads and of how much it does at a time.
+	// Example: `{"runs": 2000, "runs_per_provider": 500, "skills": 1000}`.
+	Limits *Limits `json:"limits,omitempty"`
+}
+
 // runMemory is what a call is reckoned with when memory is limited, in bytes.
 const runMemory = 64 << 10
 
 // limits are those that the operator configured, and the defaults of the others.
-func (h *Handler) limits() Limits {
+func (b *Bounds) limits() Limits {
 	var l Limits
-	if h.Limits != nil {
-		l = *h.Limits
+	if b.Limits != nil {
+		l = *b.Limits
 	}
 	l.Runs = cmp.Or(l.Runs, affordableRuns(debug.SetMemoryLimit(-1)))
 	l.RunsPerProvider = cmp.Or(l.RunsPerProvider, max(1, l.Runs/2))
@@ -48,17 +68,17 @@ func affordableRuns(memory int64) int {
 }
 
 // readingLimits are those of documents and answers.
-func (h *Handler) readingLimits() document.Limits {
-	l, standard := h.limits(), document.DefaultLimits()
+func (b *Bounds) readingLimits() document.Limits {
+	l, standard := b.limits(), document.DefaultLimits()
 	return document.Limits{
 		Depth:              cmp.Or(l.Depth, standard.Depth),
-		DocumentSize:       min(cmp.Or(l.DocumentSize, standard.DocumentSize), h.maxResponseSize()),
+		DocumentSize:       min(cmp.Or(l.DocumentSize, standard.DocumentSize), b.maxResponseSize()),
 		Skills:             cmp.Or(l.Skills, standard.Skills),
 		Parameters:         cmp.Or(l.Parameters, standard.Parameters),
 		SchemaSize:         int(cmp.Or(l.SchemaSize, int64(standard.SchemaSize))),
 		SchemaComplexity:   cmp.Or(l.SchemaComplexity, standard.SchemaComplexity),
 		ArgumentComplexity: cmp.Or(l.ArgumentComplexity, standard.ArgumentComplexity),
-		OutputSize:         cmp.Or(l.OutputSize, h.maxResponseSize()),
+		OutputSize:         cmp.Or(l.OutputSize, b.maxResponseSize()),
 		Reads:              cmp.Or(l.Reads, standard.Reads),
 		FailedReads:        cmp.Or(l.FailedReads, standard.FailedReads),
 		BodyTimeout:        orDefault(l.BodyTimeout, standard.BodyTimeout),
@@ -66,55 +86,82 @@ func (h *Handler) readingLimits() document.Limits {
 }
 
 // maxResponseSize bounds what is read of any answer, in bytes.
-func (h *Handler) maxResponseSize() int64 { return cmp.Or(h.MaxResponseSize, defaultMaxResponseSize) }
+func (b *Bounds) maxResponseSize() int64 { return cmp.Or(b.MaxResponseSize, defaultMaxResponseSize) }
 
 // answerSize bounds the answer to a batch, in bytes.
-func (h *Handler) answerSize() int64 {
-	if h.Limits != nil && h.Limits.AnswerSize > 0 {
-		return h.Limits.AnswerSize
+func (b *Bounds) answerSize() int64 {
+	if b.Limits != nil && b.Limits.AnswerSize > 0 {
+		return b.Limits.AnswerSize
 	}
-	return max(defaultAnswerSize, 2*min(h.maxResponseSize(), math.MaxInt64/2))
+	return max(defaultAnswerSize, 2*min(b.maxResponseSize(), math.MaxInt64/2))
 }
 
 // answers bounds all answers that are kept at a time, in bytes, under a memory limit.
-func (h *Handler) answers(memory int64) int64 {
-	if h.Limits != nil && h.Limits.Answers > 0 {
-		return h.Limits.Answers
+func (b *Bounds) answers(memory int64) int64 {
+	if b.Limits != nil && b.Limits.Answers > 0 {
+		return b.Limits.Answers
 	}
 	if memory == math.MaxInt64 { // there is none
 		memory = 4 * defaultAnswers
 	}
-	return max(memory/4, h.answerSize())
+	return max(memory/4, b.answerSize())
 }
 
 // checkAnswers checks that the largest answer to a batch fits among all answers.
-func (h *Handler) checkAnswers() error {
-	if h.Limits == nil || h.Limits.Answers == 0 || h.Limits.Answers >= h.answerSize() {
+func (b *Bounds) checkAnswers() error {
+	if b.Limits == nil || b.Limits.Answers == 0 || b.Limits.Answers >= b.answerSize() {
 		return nil
 	}
-	return fmt.Errorf("answers %d is less than the %d of limits answer_size, so an answer of that size would never be given", h.Limits.Answers, h.answerSize())
+	return fmt.Errorf("answers %d is less than the %d of limits answer_size, so an answer of that size would never be given", b.Limits.Answers, b.answerSize())
 }
 
 // checkAnswerSize checks that the largest output fits into an answer.
-func (h *Handler) checkAnswerSize() error {
-	if h.Limits == nil || h.Limits.AnswerSize == 0 {
+func (b *Bounds) checkAnswerSize() error {
+	if b.Limits == nil || b.Limits.AnswerSize == 0 {
 		return nil
 	}
-	name, output := "limits output_size", h.Limits.OutputSize
+	name, output := "limits output_size", b.Limits.OutputSize
 	if output == 0 {
-		name, output = "max_response_size", h.maxResponseSize()
+		name, output = "max_response_size", b.maxResponseSize()
 	}
-	if h.Limits.AnswerSize < output {
-		return fmt.Errorf("answer_size %d is less than the %d of %s, so an output of that size would never be answered", h.Limits.AnswerSize, output, name)
+	if b.Limits.AnswerSize < output {
+		return fmt.Errorf("answer_size %d is less than the %d of %s, so an output of that size would never be answered", b.Limits.AnswerSize, output, name)
 	}
 	return nil
 }
 
-// retryBudget is a share of calls, from 0 to 1.
-func (h *Handler) retryBudget() float64 {
-	percent := defaultRetryBudget
-	if h.RetryBudget != nil {
-		percent = *h.RetryBudget
+// check checks limits beside each other.
+func (b *Bounds) check(c *checker) {
+	l := b.Limits
+	if l == nil {
+		return
 	}
-	return float64(percent) / 100
+	if l.Depth != 0 && (l.Depth < minDepth || l.Depth > maxDepth) {
+		c.check("limits.depth", fmt.Errorf("depth %d is out of range: it is %d to %d", l.Depth, minDepth, maxDepth))
+	}
+	if runs := cmp.Or(l.Runs, defaultMaxRuns); l.RunsPerProvider > runs {
+		c.check("limits.runs_per_provider", fmt.Errorf("%d runs per provider are more than the %d in all", l.RunsPerProvider, runs))
+	}
+	c.check("limits.waiting", l.checkWaiting())
+	if l.SchemaSize > math.MaxInt/4 { // all schemas of a skill have four times as much
+		c.check("limits.schema_size", fmt.Errorf("schema_size %d is too large", l.SchemaSize))
+	}
+	// Header fields, and what arrives before it is read, are part of the overhead.
+	if n := l.ConnectionOverhead; 0 < n && n < minConnectionOverhead {
+		c.check("limits.connection_overhead",
+			fmt.Errorf("connection_overhead %d is too small: the least is %d (256KiB)", n, minConnectionOverhead))
+	}
+	c.check("limits.document_size", b.checkReachable("document_size", l.DocumentSize))
+	c.check("limits.output_size", b.checkReachable("output_size", l.OutputSize))
+	c.check("limits.answer_size", b.checkAnswerSize())
+	c.check("limits.answers", b.checkAnswers())
+}
+
+// checkReachable checks that so large a document or output can be read at all.
+func (b *Bounds) checkReachable(name string, size int64) error {
+	if size <= b.maxResponseSize() {
+		return nil
+	}
+	return fmt.Errorf("%s %d is more than max_response_size, which is %d%s, so it can't be reached",
+		name, size, b.maxResponseSize(), unlessSaid(b.MaxResponseSize == 0))
 }

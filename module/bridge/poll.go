@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -21,18 +22,51 @@ const (
 	pollBackoff  = "backoff"
 )
 
+// Timing is how long a call may take, and when the bridge asks for the status of its run.
+type Timing struct {
+	// How long a call may take, from its arrival to its answer, if neither the caller nor
+	// the skill's descriptor says. In JSON, 0 means the default. Default: `25s`.
+	Timeout caddy.Duration `json:"timeout,omitempty"`
+
+	// How long any call may take, whatever the caller or the descriptor asks for. In JSON, 0
+	// means the default. Default: `10m`.
+	MaxTimeout caddy.Duration `json:"max_timeout,omitempty"`
+
+	// When the bridge asks for the status of a run. Default: when the run is likely to have
+	// ended, judged by earlier runs of the skill.
+	Poll *Poll `json:"poll,omitempty"`
+
+	// Poll at intervals that grow from this one; the same as `{"mode": "backoff"}` of `poll`.
+	// In JSON, 0 means that `poll` decides.
+	PollInterval caddy.Duration `json:"poll_interval,omitempty"`
+
+	// The longest of these intervals, unless the provider asks for more. In JSON, 0
+	// means the default. Default: `5s`.
+	MaxPollInterval caddy.Duration `json:"max_poll_interval,omitempty"`
+}
+
 // plan is the same for all runs, or nil if it is learned.
-func (h *Handler) plan() polling.Plan {
-	poll := cmp.Or(h.Poll, new(Poll))
+func (t *Timing) plan() polling.Plan {
+	poll := cmp.Or(t.Poll, new(Poll))
 	switch {
-	case h.PollInterval != 0 || h.MaxPollInterval != 0:
-		return polling.Backoff{Initial: orDefault(h.PollInterval, defaultPollInterval), Longest: orDefault(h.MaxPollInterval, defaultMaxPollInterval)}
+	case t.PollInterval != 0 || t.MaxPollInterval != 0:
+		return polling.Backoff{Initial: orDefault(t.PollInterval, defaultPollInterval), Longest: orDefault(t.MaxPollInterval, defaultMaxPollInterval)}
 	case poll.Mode == pollFixed:
 		return polling.Fixed{Interval: orDefault(poll.Interval, defaultPollInterval)}
 	case poll.Mode == pollBackoff:
 		return polling.Backoff{Initial: orDefault(poll.Interval, defaultPollInterval), Longest: orDefault(poll.MaxInterval, defaultMaxPollInterval)}
 	}
 	return nil
+}
+
+// check checks durations beside their maxima, and the mode of polling.
+func (t *Timing) check(c *checker) {
+	checkSpan(c, "timeout", orDefault(t.Timeout, defaultTimeout), orDefault(t.MaxTimeout, defaultMaxTimeout))
+	checkSpan(c, "poll_interval", orDefault(t.PollInterval, defaultPollInterval), orDefault(t.MaxPollInterval, defaultMaxPollInterval))
+	c.check("poll", t.Poll.check())
+	if t.Poll != nil && (t.PollInterval != 0 || t.MaxPollInterval != 0) {
+		c.check("poll", errors.New("poll and poll_interval exclude each other: poll_interval is poll backoff"))
+	}
 }
 
 // budgetPool keeps over reloads how often hosts were asked about runs. Its keys are how

@@ -3,7 +3,6 @@ package bridge
 import (
 	"cmp"
 	"context"
-	"net/netip"
 	"runtime/debug"
 
 	"github.com/caddyserver/caddy/v2"
@@ -12,6 +11,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/network"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
+	"github.com/skill-bridge/caddy-skill-bridge/module/runtokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/storage"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
@@ -101,7 +101,7 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, o *observe.O
 		return err
 	}
 	h.usage.OnRelease(release)
-	h.tokens = newTokens(ctx, h, config.Sources, keys)
+	h.tokens = runtokens.New(ctx, h.Name, h.principal, config.Sources, keys, tokensOf)
 	config.Following = keys.Prepare
 	if err := h.holdPolling(ctx, &config.Polling); err != nil {
 		return err
@@ -120,18 +120,22 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, o *observe.O
 	return nil
 }
 
+// tokensOf returns the run tokens of a handler of the bridge; nil: the module is none.
+func tokensOf(module caddy.Module) *runtokens.Tokens {
+	if h, ok := module.(*Handler); ok {
+		return h.tokens
+	}
+	return nil
+}
+
 // config makes the bridge's configuration from the operator's, which has been
 // checked. It also returns what closes the idle connections of all transports.
 func (h *Handler) config(ctx caddy.Context, o *observe.Observer) (*translate.Config, []func(), error) {
-	networks := make([]netip.Prefix, len(h.AllowNetworks))
-	for i, text := range h.AllowNetworks {
-		network, err := parseNetwork(text)
-		if err != nil {
-			return nil, nil, err
-		}
-		networks[i] = network
+	networks, err := h.networks()
+	if err != nil {
+		return nil, nil, err
 	}
-	ports, err := h.ports()
+	ports, err := h.portsOf(h.sources())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -151,10 +155,7 @@ func (h *Handler) config(ctx caddy.Context, o *observe.Observer) (*translate.Con
 	o.Protect(secrets)
 	b.warnRefused(h.logger, sources)
 	limits := h.limits()
-	caller := h.Caller
-	if caller == nil {
-		caller = new(Caller)
-	}
+	caller := cmp.Or(h.Caller, new(Caller))
 	return &translate.Config{
 		Sources: sources,
 		Caller: skillsharing.Caller{

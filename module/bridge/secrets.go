@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"slices"
 	"strconv"
 
@@ -68,13 +67,6 @@ func resolvedTexts(raw json.RawMessage) ([]string, error) {
 			text = replacer.ReplaceAll(text, "")
 		}
 		texts = append(texts, text)
-	}
-}
-
-// addPort adds the port that is written in a URL, if there is one.
-func addPort(ports map[uint16]bool, u *url.URL) {
-	if port, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
-		ports[uint16(port)] = true
 	}
 }
 

@@ -27,7 +27,7 @@ type shared struct {
 // holdShared takes what is shared from the pool.
 func (h *Handler) holdShared() (*shared, func(), error) {
 	return sharedPool.Hold(h.poolKey(), func() (*shared, error) {
-		settings := h.cacheConfig()
+		settings := h.Cache.config()
 		documents, err := cache.New(settings)
 		if err != nil {
 			return nil, err
@@ -43,12 +43,9 @@ func (s *shared) Destruct() error {
 	return nil
 }
 
-// cacheConfig is the cache that the operator configured.
-func (h *Handler) cacheConfig() cache.Config {
-	c := h.Cache
-	if c == nil {
-		c = new(Cache)
-	}
+// config is the cache that the operator configured.
+func (c *Cache) config() cache.Config {
+	c = cmp.Or(c, new(Cache))
 	return cache.Config{
 		MaxSize:      cmp.Or(c.MaxSize, defaultCacheSize),
 		TTL:          orDefaultPointer(c.TTL, defaultTTL),
@@ -61,10 +58,7 @@ func (h *Handler) cacheConfig() cache.Config {
 // breakerConfig is when circuit breakers open. A call's own time counts against a
 // host only if it was not shorter than what calls usually have.
 func (h *Handler) breakerConfig() exchange.BreakerConfig {
-	b := h.CircuitBreaker
-	if b == nil {
-		b = new(CircuitBreaker)
-	}
+	b := cmp.Or(h.CircuitBreaker, new(CircuitBreaker))
 	return exchange.BreakerConfig{
 		Failures: cmp.Or(b.Failures, defaultFailures),
 		Cooldown: orDefault(b.Cooldown, defaultCooldown),
@@ -80,9 +74,18 @@ const maxPatience = 5 * time.Second
 // them in common may share it.
 func (h *Handler) poolKey() string {
 	return lifetime.NewDigest(
-		fmt.Sprintf("%+v %+v %d", h.cacheConfig(), h.breakerConfig(), h.maxResponseSize()),
+		fmt.Sprintf("%+v %+v %d", h.Cache.config(), h.breakerConfig(), h.maxResponseSize()),
 		fmt.Sprintf("%+v", h.readingLimits()), // decide which documents are valid
 		fmt.Sprintf("%t %q %d", h.AllowHTTP, h.AllowNetworks, h.AllowPorts),
 		string(h.TransportRaw),
 	).String()
+}
+
+// retryBudget is a share of calls, from 0 to 1.
+func (h *Handler) retryBudget() float64 {
+	percent := defaultRetryBudget
+	if h.RetryBudget != nil {
+		percent = *h.RetryBudget
+	}
+	return float64(percent) / 100
 }

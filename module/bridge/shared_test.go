@@ -85,7 +85,7 @@ func TestCleanupWhileServing(t *testing.T) {
 }
 
 func TestFailedProvisionHoldsNothing(t *testing.T) {
-	h := &Handler{Providers: []*Provider{{Origin: "https://a.example", TransportRaw: []byte(`{"protocol":"http","versions":["5"]}`)}}}
+	h := &Handler{Sources: Sources{Providers: []*Provider{{Origin: "https://a.example", TransportRaw: []byte(`{"protocol":"http","versions":["5"]}`)}}}}
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
 	defer cancel()
 	if err := h.Provision(ctx); err == nil {
@@ -105,8 +105,8 @@ func TestCacheKey(t *testing.T) {
 	base := new(Handler).poolKey()
 	for name, h := range map[string]*Handler{
 		"defaults written": {Cache: &Cache{MaxSize: 64 << 20, MaxTTL: caddy.Duration(24 * time.Hour)}},
-		"providers":        {Providers: []*Provider{{Origin: "https://a.example:8443"}}},
-		"limits":           {Timeout: 10 * second, MaxBatch: 3, MaxRequestSize: 7, Limits: &Limits{Runs: 3, Depth: 512}},
+		"providers":        {Sources: Sources{Providers: []*Provider{{Origin: "https://a.example:8443"}}}},
+		"limits":           {Timing: Timing{Timeout: 10 * second}, Bounds: Bounds{MaxBatch: 3, MaxRequestSize: 7, Limits: &Limits{Runs: 3, Depth: 512}}},
 	} {
 		if h.poolKey() != base {
 			t.Errorf("%s keeps handlers from sharing a cache", name)
@@ -114,21 +114,21 @@ func TestCacheKey(t *testing.T) {
 	}
 	seen := map[string]string{base: "the default"}
 	for name, h := range map[string]*Handler{
-		"transport":       {TransportRaw: []byte("{}")},
-		"depth":           {Limits: &Limits{Depth: 3}},
+		"transport":       {Network: Network{TransportRaw: []byte("{}")}},
+		"depth":           {Bounds: Bounds{Limits: &Limits{Depth: 3}}},
 		"failures":        {CircuitBreaker: &CircuitBreaker{Failures: 3}},
 		"cooldown":        {CircuitBreaker: &CircuitBreaker{Cooldown: second}},
-		"timeout":         {Timeout: second},
-		"max_response":    {MaxResponseSize: 1 << 20},
+		"timeout":         {Timing: Timing{Timeout: second}},
+		"max_response":    {Bounds: Bounds{MaxResponseSize: 1 << 20}},
 		"max_size":        {Cache: &Cache{MaxSize: 1 << 20}},
 		"ttl":             {Cache: &Cache{TTL: &second}},
 		"max_ttl":         {Cache: &Cache{MaxTTL: second}},
 		"stale_if_error":  {Cache: &Cache{StaleIfError: &second}},
 		"negative_ttl":    {Cache: &Cache{NegativeTTL: &second}},
-		"allow_http":      {AllowHTTP: true},
-		"allow_networks":  {AllowNetworks: []string{"10.0.0.0/8"}},
-		"allow_networks2": {AllowNetworks: []string{"10.0.0.0/8", "8080"}},
-		"allow_ports":     {AllowPorts: []int{8080}},
+		"allow_http":      {Network: Network{AllowHTTP: true}},
+		"allow_networks":  {Network: Network{AllowNetworks: []string{"10.0.0.0/8"}}},
+		"allow_networks2": {Network: Network{AllowNetworks: []string{"10.0.0.0/8", "8080"}}},
+		"allow_ports":     {Network: Network{AllowPorts: []int{8080}}},
 	} {
 		key := h.poolKey()
 		if other, ok := seen[key]; ok {

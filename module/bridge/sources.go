@@ -17,6 +17,21 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
+// Sources are where skills come from.
+type Sources struct {
+	// Services whose skills are offered. Default: none.
+	// Example: `[{"origin": "https://skills.example.com"}]`.
+	Providers []*Provider `json:"providers,omitempty"`
+
+	// Single skills that are offered. Default: none.
+	// Example: `[{"name": "translate", "url": "https://example.com/skills/translate.json"}]`.
+	Skills []*Skill `json:"skills,omitempty"`
+
+	// Directories whose skills are offered. Default: none.
+	// Example: `[{"url": "https://registry.example.org/v1", "capability_types": ["api"]}]`.
+	Registries []*Registry `json:"registries,omitempty"`
+}
+
 // source is a provider, skill or registry as it is configured.
 type source struct {
 	catalog.Source // without what has to be loaded
@@ -31,9 +46,9 @@ type source struct {
 }
 
 // sources returns the providers, skills and registries, none of which is nil.
-func (h *Handler) sources() []source {
-	all := make([]source, 0, len(h.Providers)+len(h.Skills)+len(h.Registries))
-	for i, p := range h.Providers {
+func (from *Sources) sources() []source {
+	all := make([]source, 0, len(from.Providers)+len(from.Skills)+len(from.Registries))
+	for i, p := range from.Providers {
 		s := source{
 			path: options.Element("providers", i), name: p.Origin, field: ".origin",
 			module: p, credentials: p.CredentialsRaw, discovery: p.DiscoveryCredentialsRaw, transport: p.TransportRaw,
@@ -50,7 +65,7 @@ func (h *Handler) sources() []source {
 		s.Namespace = namespaceOf(p.Namespace, s.URL)
 		all = append(all, s)
 	}
-	for i, skill := range h.Skills {
+	for i, skill := range from.Skills {
 		s := source{
 			path: options.Element("skills", i), name: skill.Name, field: ".url",
 			module: skill, credentials: skill.CredentialsRaw, transport: skill.TransportRaw,
@@ -62,7 +77,7 @@ func (h *Handler) sources() []source {
 		s.URL, s.err = parseURL("descriptor URL", skill.URL)
 		all = append(all, s)
 	}
-	for i, r := range h.Registries {
+	for i, r := range from.Registries {
 		s := source{
 			path: options.Element("registries", i), name: r.URL, field: ".url",
 			module: r, discovery: r.DiscoveryCredentialsRaw,
@@ -171,33 +186,4 @@ func (b *builder) warnRefused(logger *zap.Logger, sources []catalog.Source) {
 			zap.String("host", s.URL.Host),
 			zap.String("line", "allow_networks "+address.String()))
 	}
-}
-
-// ports are those that may be called: the standard ones, those allowed, and all
-// that are written in the configuration, also in that of credentials, which may name
-// URLs such as that of a token endpoint.
-func (h *Handler) ports() (map[uint16]bool, error) {
-	ports := map[uint16]bool{80: true, 443: true}
-	for _, port := range h.AllowPorts {
-		ports[uint16(port)] = true //nolint:gosec // in range: checked before
-	}
-	for _, s := range h.sources() {
-		urls := []string{s.URL.String()}
-		for _, host := range s.Trust {
-			urls = append(urls, "https://"+host)
-		}
-		for _, raw := range []json.RawMessage{s.credentials, s.discovery} {
-			texts, err := resolvedTexts(raw)
-			if err != nil {
-				return nil, err
-			}
-			urls = append(urls, texts...)
-		}
-		for _, text := range urls {
-			if u, err := url.Parse(text); err == nil && (u.Scheme == "https" || u.Scheme == "http") {
-				addPort(ports, u)
-			}
-		}
-	}
-	return ports, nil
 }

@@ -84,15 +84,17 @@ func TestRefusedSourcesAreWarnedOf(t *testing.T) {
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
 	defer cancel()
 	h := &Handler{
-		logger: zap.New(core), AllowNetworks: []string{"10.1.0.0/16"}, AllowHTTP: true,
-		Providers: []*Provider{
-			{Origin: "http://127.0.0.1:9000", Namespace: "loop"},
-			{Origin: "https://10.1.2.3", Namespace: "allowed"},
-			{Origin: "https://8.8.8.8", Namespace: "public"},
-			{Origin: "https://name.example", Namespace: "name"},
+		logger: zap.New(core), Network: Network{AllowNetworks: []string{"10.1.0.0/16"}, AllowHTTP: true},
+		Sources: Sources{
+			Providers: []*Provider{
+				{Origin: "http://127.0.0.1:9000", Namespace: "loop"},
+				{Origin: "https://10.1.2.3", Namespace: "allowed"},
+				{Origin: "https://8.8.8.8", Namespace: "public"},
+				{Origin: "https://name.example", Namespace: "name"},
+			},
+			Skills:     []*Skill{{Name: "private", URL: "https://192.168.1.2/s.json?key=secret"}},
+			Registries: []*Registry{{URL: "https://[fd00::1]:8443/v1", Namespace: "six"}},
 		},
-		Skills:     []*Skill{{Name: "private", URL: "https://192.168.1.2/s.json?key=secret"}},
-		Registries: []*Registry{{URL: "https://[fd00::1]:8443/v1", Namespace: "six"}},
 	}
 	if fault := h.check(); fault != nil {
 		t.Fatal(fault)

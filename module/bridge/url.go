@@ -3,11 +3,8 @@ package bridge
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"net/url"
 	"strings"
-
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/network"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
@@ -71,14 +68,6 @@ func parseURL(what, text string) (*url.URL, error) {
 	return u, nil
 }
 
-// checkScheme checks that a URL may be requested with the scheme that it has.
-func (h *Handler) checkScheme(u *url.URL) error {
-	if u != nil && u.Scheme == "http" && !h.AllowHTTP {
-		return fmt.Errorf("%s is not reached over TLS; write https://, or allow_http if that is meant", u)
-	}
-	return nil
-}
-
 // checkAuthority checks the host and port of a URL.
 func checkAuthority(u *url.URL) error {
 	if _, err := credential.NewAllowedHosts(u, nil); err != nil {
@@ -124,18 +113,4 @@ func checkLiteral(what, text string) error {
 		return fmt.Errorf("%s %q has a placeholder, or a brace: placeholders are not resolved here; write the value itself", what, text)
 	}
 	return nil
-}
-
-// parseNetwork reads a network in CIDR notation, or a single address.
-func parseNetwork(text string) (netip.Prefix, error) {
-	prefix, err := caddyhttp.CIDRExpressionToPrefix(text)
-	switch {
-	case err != nil:
-		return netip.Prefix{}, fmt.Errorf("network %q is neither an address nor a CIDR range, such as 10.0.0.0/8", text)
-	case strings.Contains(text, "%"): // which Caddy drops
-		return netip.Prefix{}, fmt.Errorf("network %q has a zone", text)
-	case prefix.Addr().Is4In6():
-		return netip.Prefix{}, fmt.Errorf("network %q is an IPv4 network written as IPv6; write it as IPv4", text)
-	}
-	return prefix.Masked(), nil
 }

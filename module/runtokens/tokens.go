@@ -1,4 +1,4 @@
-package bridge
+package runtokens
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
-// tokens makes and reads the run tokens of one handler.
-type tokens struct {
+// Tokens makes and reads the run tokens of one handler.
+type Tokens struct {
 	keys   *storage.RunTokenKeys
 	sealer *runtoken.Sealer
 	// name and principal are what the operator wrote, or the default of the principal.
@@ -26,14 +26,19 @@ type tokens struct {
 	identities []string
 	// nested are the modules that the handler is within, from the outermost; it is the last itself.
 	nested []caddy.Module
+	// of returns the tokens of another handler of the bridge; nil: the module is none.
+	of func(caddy.Module) *Tokens
 	// blocks are what tokens are bound to, by the namespaces of sources.
 	blocks func() map[string]runtoken.Block
 }
 
-var _ skillsprotocol.Tokens = (*tokens)(nil)
+var _ skillsprotocol.Tokens = (*Tokens)(nil)
 
-func newTokens(ctx caddy.Context, h *Handler, sources []catalog.Source, keys *storage.RunTokenKeys) *tokens {
-	t := &tokens{keys: keys, sealer: runtoken.New(keys, nil), name: h.Name, principal: h.principal, nested: ctx.Modules()}
+// New returns the tokens of the handler that is provisioned with ctx. Its name and its
+// principal are as the operator wrote them. The function of returns the tokens of a
+// module if it is a handler of the bridge, and otherwise nil.
+func New(ctx caddy.Context, name, principal string, sources []catalog.Source, keys *storage.RunTokenKeys, of func(caddy.Module) *Tokens) *Tokens {
+	t := &Tokens{keys: keys, sealer: runtoken.New(keys, nil), name: name, principal: principal, nested: ctx.Modules(), of: of}
 	for _, s := range sources {
 		t.identities = append(t.identities, t.identity(&s))
 	}
@@ -43,18 +48,18 @@ func newTokens(ctx caddy.Context, h *Handler, sources []catalog.Source, keys *st
 }
 
 // Ready implements skillsprotocol.Tokens.
-func (t *tokens) Ready(ctx context.Context) error {
+func (t *Tokens) Ready(ctx context.Context) error {
 	_, err := t.keys.Current(ctx)
 	return err
 }
 
 // Seal implements skillsprotocol.Tokens.
-func (t *tokens) Seal(ctx context.Context, ref run.Ref, principal string) (string, error) {
+func (t *Tokens) Seal(ctx context.Context, ref run.Ref, principal string) (string, error) {
 	return t.sealer.Seal(ctx, ref, t.blocks()[ref.Source], principal)
 }
 
 // Open implements skillsprotocol.Tokens.
-func (t *tokens) Open(ctx context.Context, token, principal string) (run.Ref, error) {
+func (t *Tokens) Open(ctx context.Context, token, principal string) (run.Ref, error) {
 	block := func(source string) runtoken.Block { return t.blocks()[source] }
 	return t.sealer.Open(ctx, token, block, principal)
 }
@@ -66,7 +71,7 @@ func (t *tokens) Open(ctx context.Context, token, principal string) (run.Ref, er
 // be others of the same names. Sites with the same hosts, or none, are told apart by
 // their ports as long as there are several: one alone may have another port at each
 // instance.
-func (t *tokens) makeBlocks(ctx caddy.Context, sources []catalog.Source) map[string]runtoken.Block {
+func (t *Tokens) makeBlocks(ctx caddy.Context, sources []catalog.Source) map[string]runtoken.Block {
 	places := map[caddy.Module]place{}
 	if app, err := ctx.AppIfConfigured("http"); err == nil { // else the handler is used without Caddy's server
 		places = placesOf(app.(*caddyhttp.App))
@@ -76,7 +81,7 @@ func (t *tokens) makeBlocks(ctx caddy.Context, sources []catalog.Source) map[str
 	for i, s := range sources {
 		block := runtoken.Block{Bridge: t.bridge(i, here), Site: here.ports}
 		if t.name == "" {
-			block.Alike = !here.exact || hasAlike(places, block)
+			block.Alike = !here.exact || t.hasAlike(places, block)
 		}
 		blocks[s.Namespace] = block
 	}
@@ -85,14 +90,14 @@ func (t *tokens) makeBlocks(ctx caddy.Context, sources []catalog.Source) map[str
 
 // hasAlike reports whether there is another handler with the same block but for its
 // ports.
-func hasAlike(places map[caddy.Module]place, block runtoken.Block) bool {
+func (t *Tokens) hasAlike(places map[caddy.Module]place, block runtoken.Block) bool {
 	for module, there := range places {
-		other, ok := module.(*Handler)
-		if !ok || there.ports == block.Site {
+		other := t.of(module)
+		if other == nil || there.ports == block.Site {
 			continue
 		}
-		for i := range other.tokens.identities {
-			if other.tokens.bridge(i, there) == block.Bridge {
+		for i := range other.identities {
+			if other.bridge(i, there) == block.Bridge {
 				return true
 			}
 		}
@@ -101,7 +106,7 @@ func hasAlike(places map[caddy.Module]place, block runtoken.Block) bool {
 }
 
 // bridge identifies the handler as far as it concerns one of its sources.
-func (t *tokens) bridge(source int, p place) string {
+func (t *Tokens) bridge(source int, p place) string {
 	if t.name != "" {
 		return lifetime.NewDigest(t.identities[source], "name", t.name).String()
 	}
@@ -110,6 +115,6 @@ func (t *tokens) bridge(source int, p place) string {
 
 // identity is what a handler has in common with those that are alike as far as it
 // concerns a source.
-func (t *tokens) identity(s *catalog.Source) string {
+func (t *Tokens) identity(s *catalog.Source) string {
 	return lifetime.NewDigest(strconv.Itoa(int(s.Kind)), s.Namespace, s.URL.String(), t.principal).String()
 }

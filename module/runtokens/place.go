@@ -1,4 +1,4 @@
-package bridge
+package runtokens
 
 import (
 	"encoding/json" // Caddy's matchers are made for it

@@ -1,0 +1,132 @@
+package bridge
+
+import (
+	"encoding/json" // for Caddy's raw modules
+	"fmt"
+	"math"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
+)
+
+// Network is what may be connected to, and how.
+type Network struct {
+	// Allow connections to providers without TLS. Anyone on the network path can then read
+	// and change what is exchanged; secrets are still sent over plain HTTP only if the
+	// provider's own URL is written with `http://` here. Default: false.
+	AllowHTTP bool `json:"allow_http,omitempty"`
+
+	// Addresses that are not public and may be connected to: networks in CIDR notation, or
+	// single addresses. Documents of providers choose among them, so allow the smallest
+	// networks possible. Metadata addresses of clouds have to be listed individually. For an
+	// address behind the prefix of a translator (NAT64) or tunnel, the IPv4 address in it has
+	// to be allowed, too. (In the Caddyfile, `private_ranges` stands for all private IPv4 and
+	// IPv6 ranges.) Default: none. Example: `["10.1.2.0/24", "fd00:1::7"]`.
+	AllowNetworks []string `json:"allow_networks,omitempty"`
+
+	// Ports that may be connected to besides 80, 443 and those in the URLs and hosts of this
+	// configuration. Default: none. Example: `[8443]`.
+	AllowPorts []int `json:"allow_ports,omitempty"`
+
+	// Transport for all outgoing requests: Caddy's own, as in `reverse_proxy`. Only `http` is
+	// possible, because the bridge can check the addresses of its connections. Differences to
+	// `reverse_proxy`: proxies of the environment are ignored (with `network_proxy`, the
+	// target's addresses are resolved and checked here); `dial_timeout` and
+	// `handshake_timeout` are `5s`, `expect_continue_timeout` is `1s`,
+	// `max_response_header_size` is 64 KiB, and 512 idle connections are kept per host for
+	// `90s`, unless configured otherwise. A client certificate is presented only to hosts
+	// that may receive the secrets of a provider, skill or registry. HTTP/3, the PROXY
+	// protocol and placeholders in the TLS server name are refused.
+	// Example: `{"protocol": "http", "resolver": {"addresses": ["10.0.0.53"]}}`.
+	TransportRaw json.RawMessage `json:"transport,omitempty" caddy:"namespace=http.reverse_proxy.transport inline_key=protocol"`
+}
+
+// check checks each network, port and transport by itself.
+func (n *Network) check(c *checker) {
+	for i, text := range n.AllowNetworks {
+		_, err := parseNetwork(text)
+		c.check(options.Element("allow_networks", i), err)
+	}
+	for i, port := range n.AllowPorts {
+		if port < 1 || port > math.MaxUint16 {
+			c.check(options.Element("allow_ports", i), fmt.Errorf("port %d is out of range: ports are 1 to 65535", port))
+		}
+	}
+	c.check("transport", checkTransport(n.TransportRaw))
+}
+
+// checkScheme checks that a URL may be requested with the scheme that it has.
+func (n *Network) checkScheme(u *url.URL) error {
+	if u != nil && u.Scheme == "http" && !n.AllowHTTP {
+		return fmt.Errorf("%s is not reached over TLS; write https://, or allow_http if that is meant", u)
+	}
+	return nil
+}
+
+// networks returns the networks that are allowed.
+func (n *Network) networks() ([]netip.Prefix, error) {
+	networks := make([]netip.Prefix, len(n.AllowNetworks))
+	for i, text := range n.AllowNetworks {
+		network, err := parseNetwork(text)
+		if err != nil {
+			return nil, err
+		}
+		networks[i] = network
+	}
+	return networks, nil
+}
+
+// portsOf returns those that may be called: the standard ones, those allowed, and all
+// that are written in the configuration, also in that of credentials, which may name
+// URLs such as that of a token endpoint.
+func (n *Network) portsOf(sources []source) (map[uint16]bool, error) {
+	ports := map[uint16]bool{80: true, 443: true}
+	for _, port := range n.AllowPorts {
+		ports[uint16(port)] = true //nolint:gosec // in range: checked before
+	}
+	for _, s := range sources {
+		urls := []string{s.URL.String()}
+		for _, host := range s.Trust {
+			urls = append(urls, "https://"+host)
+		}
+		for _, raw := range []json.RawMessage{s.credentials, s.discovery} {
+			texts, err := resolvedTexts(raw)
+			if err != nil {
+				return nil, err
+			}
+			urls = append(urls, texts...)
+		}
+		for _, text := range urls {
+			if u, err := url.Parse(text); err == nil && (u.Scheme == "https" || u.Scheme == "http") {
+				addPort(ports, u)
+			}
+		}
+	}
+	return ports, nil
+}
+
+// addPort adds the port that is written in a URL, if there is one.
+func addPort(ports map[uint16]bool, u *url.URL) {
+	if port, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
+		ports[uint16(port)] = true
+	}
+}
+
+// parseNetwork reads a network in CIDR notation, or a single address.
+func parseNetwork(text string) (netip.Prefix, error) {
+	prefix, err := caddyhttp.CIDRExpressionToPrefix(text)
+	switch {
+	case err != nil:
+		return netip.Prefix{}, fmt.Errorf("network %q is neither an address nor a CIDR range, such as 10.0.0.0/8", text)
+	case strings.Contains(text, "%"): // which Caddy drops
+		return netip.Prefix{}, fmt.Errorf("network %q has a zone", text)
+	case prefix.Addr().Is4In6():
+		return netip.Prefix{}, fmt.Errorf("network %q is an IPv4 network written as IPv6; write it as IPv4", text)
+	}
+	return prefix.Masked(), nil
+}
