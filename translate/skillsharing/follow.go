@@ -3,7 +3,6 @@ package skillsharing
 import (
 	"cmp"
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
@@ -86,7 +85,7 @@ func (c *Client) Follow(ctx context.Context, s *discovery.Skill, awaited *Follow
 // caller waits for it, the response is not final.
 func (c *Client) Result(ctx context.Context, s *discovery.Skill, completed *document.Response, awaited *FollowOptions, stats *Stats) (*document.Response, *run.Failure) {
 	w := newWatcher(ctx, awaited, stats)
-	f := &follower{client: c, skill: s, executionID: completed.ExecutionID, asking: w, deadline: w.end()}
+	f := newFollower(c, s, completed.ExecutionID, w)
 	f.seekResult(completed)
 	return f.watch(w, true)
 }
@@ -97,20 +96,6 @@ func unfollowable(phase run.Phase, executionID, reason string) *run.Failure {
 		Kind: run.ProviderFault, Phase: phase, By: run.Bridge, ExecutionID: safetext.Clip(executionID, document.MaxExecutionID), Executed: run.ExecutedYes,
 		Lost: true, Message: "The run was accepted, but can't be followed: " + reason + ".",
 	}
-}
-
-// transient reports whether the same request may well succeed later.
-func transient(e *run.Failure) bool {
-	if e.Refused != "" {
-		return false
-	}
-	switch {
-	case e.HTTPStatus == http.StatusTooManyRequests, e.HTTPStatus == http.StatusRequestTimeout, e.HTTPStatus >= 500:
-		return true
-	case e.HTTPStatus == 0, e.By == run.Bridge: // no answer or half of one, or no credential for the moment
-		return e.Kind == run.Unreachable
-	}
-	return false
 }
 
 // RunError is the failure of a run that the provider reported as failed or timed

@@ -82,8 +82,8 @@ func BenchmarkLeave(b *testing.B) {
 // Those who wait are woken for the first news, and not for each answer.
 func TestWakesAreFew(t *testing.T) {
 	w, other := &watcher{ctx: t.Context()}, &watcher{ctx: t.Context(), woken: make(chan struct{}, 1)}
-	f := &follower{skill: new(discovery.Skill), phase: run.PhasePoll, mustAsk: true, waiting: crowd{other}}
-	f.run = polling.Start(polling.Fixed{Interval: time.Second}, nil, time.Now(), time.Time{})
+	f := &follower{poller: poller{skill: new(discovery.Skill), phase: run.PhasePoll}, mustAsk: true, waiting: crowd{other}}
+	f.schedule.run = polling.Start(polling.Fixed{Interval: time.Second}, nil, time.Now(), time.Time{})
 	for i, want := range []int{1, 0, 0} {
 		r, e := &document.Response{State: run.Working}, (*run.Failure)(nil)
 		if i == 1 {

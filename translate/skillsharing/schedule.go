@@ -1,0 +1,59 @@
+package skillsharing
+
+import (
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+)
+
+// schedule says when the next request about a run is due.
+type schedule struct {
+	run      polling.Run
+	deadline time.Time // of the watcher that stays longest; zero: there is none
+	never    bool      // there is no request before the deadline
+	due      time.Time // else the next one
+	earliest time.Time // when the provider wants to be asked again; zero: it has not said
+}
+
+// until sets the deadline.
+func (s *schedule) until(end time.Time) {
+	s.deadline = end
+	s.run.Until(end)
+}
+
+// in says that the next request is due in d.
+func (s *schedule) in(d time.Duration) {
+	if s.never = d == polling.Never; !s.never {
+		s.due = time.Now().Add(d)
+	}
+}
+
+// left is the time until the next request.
+func (s *schedule) left() time.Duration {
+	if s.never {
+		return polling.Never
+	}
+	return time.Until(s.due)
+}
+
+// hear notes for how long the provider does not want to be asked.
+func (s *schedule) hear(after time.Duration) {
+	s.earliest = time.Time{}
+	if after > 0 {
+		s.earliest = time.Now().Add(after)
+	}
+}
+
+// planFor begins the schedule of a run of a skill.
+func (p *Polling) planFor(c *Client, s *discovery.Skill, awaited *FollowOptions, deadline time.Time) polling.Run {
+	plan := p.Plan
+	if plan == nil {
+		plan = p.Store.Learner(polling.Key{Provider: c.Origin.String(), Skill: s.ID, Version: s.Version})
+	}
+	budget := p.Budgets.Of(s.Polled)
+	if awaited.Resumed {
+		return polling.Resume(plan, budget, awaited.Accepted, deadline)
+	}
+	return polling.Start(plan, budget, time.Now(), deadline)
+}
