@@ -1,18 +1,13 @@
 package discovery
 
 import (
-	"fmt"
 	"hash/maphash"
 	"math"
-	"net/url"
 	"sync"
 	"time"
 
-	"github.com/skill-bridge/caddy-skill-bridge/cache"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // misses count the requests for documents that brought none, at hosts that are not the
@@ -333,118 +328,4 @@ func (t *tally) settle(now time.Time, lasting time.Duration) float64 {
 		t.count = 0
 	}
 	return t.count
-}
-
-// reading is one way to a document.
-type reading struct {
-	large bool // it has a place among the large ones
-
-	id       string    // of the skill that is wanted; empty: any
-	kept     bool      // there was its document from its URL
-	requests []request // to hosts that are not the source's own
-	passed   int       // how many of them have led on to others
-
-	mu       sync.Mutex // for what reads may be left behind
-	returned bool       // it has got an answer, which may be a document
-	other    bool       // the document is another skill's: as good as none
-	landed   bool
-}
-
-// again begins to ask; also once more, if the first answer is of no use.
-// Known is the document that is kept, or nil.
-func (r *reading) again(known *cache.Document) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.other = known != nil && r.isOther(known.Value)
-	r.kept, r.returned = known != nil && !r.other, false
-	r.passOn()
-}
-
-// passOn says that the requests so far have been answered with where to ask instead.
-func (r *reading) passOn() { r.passed = len(r.requests) }
-
-func (r *reading) isOther(value any) bool {
-	s, ok := value.(*Skill)
-	return ok && r.id != "" && s.ID != r.id
-}
-
-// fetched says how asking has ended.
-func (r *reading) fetched(m *misses, how landing) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if how == landedWell && !r.landed {
-		r.returned = true
-		return
-	}
-	m.end(r.requests, r.passed, max(how, landedBadly)) // also of an answer that came too late
-	r.requests = nil
-}
-
-// parsed says what the answer is, if it is one that was not known.
-func (r *reading) parsed(m *misses, value any, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err != nil {
-		m.end(r.requests, r.passed, landedBadly)
-		r.requests = nil
-		return
-	}
-	r.other = r.isOther(value)
-}
-
-// land says that no more comes of it.
-func (r *reading) land(m *misses) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.landed = true
-	if r.returned {
-		how := landedWell
-		if r.other {
-			how = landedBadly
-		}
-		m.end(r.requests, r.passed, how)
-		r.requests = nil
-	}
-}
-
-// away returns the host of a URL if it is not one that the operator has named.
-func (c *Reader) away(u *url.URL) (host credential.Authority, away bool) {
-	if c.AllowedHosts.Includes(u) || sameAuthority(u, c.Origin) {
-		return credential.Authority{}, false
-	}
-	host, err := credential.AuthorityOf(u)
-	return host, err == nil
-}
-
-// admitAway says whether a URL may be asked for a document, and counts it. The first of
-// a reading is where its document was found before, if there is one. What is known of a
-// URL is known for one skill: an entry that lists another's URL as its own proves nothing
-// about that one.
-func (c *Reader) admitAway(way *reading, u *url.URL, first bool, phase run.Phase) *run.Failure {
-	host, away := c.away(u)
-	if !away {
-		return nil
-	}
-	r, pause := c.constant().misses.begin(host, publisherOf(way.id), u.String()+"#"+way.id, first && way.kept)
-	if pause == 0 {
-		way.requests = append(way.requests, r)
-		return nil
-	}
-	return &run.Failure{
-		Kind: run.RateLimited, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo, URL: exchange.BareURL(u),
-		Message: fmt.Sprintf("Too many requests for the provider's %s, or for others at the same host, which is not the provider's own, have brought no document (limits failed_reads: %d a minute); try again later.",
-			document.AnswerName(phase), c.Limits.FailedReads),
-		Limit: document.LimitOf("failed_reads", int64(c.Limits.FailedReads)),
-		Retry: run.Again(pause.Truncate(time.Millisecond)+time.Millisecond, document.RetryAttempts),
-	}
-}
-
-// withdraw takes the last request back: it was not made.
-func (c *Reader) withdraw(way *reading, u *url.URL) {
-	if _, away := c.away(u); !away {
-		return
-	}
-	last := len(way.requests) - 1
-	c.constant().misses.withdraw(way.requests[last])
-	way.requests = way.requests[:last]
 }

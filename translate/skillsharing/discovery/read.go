@@ -2,12 +2,18 @@ package discovery
 
 import (
 	"context"
+	"fmt"
+	"mime"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
 )
 
 // Read reads a document as [Client.Index] and [Client.Skill] do, by the same rules
@@ -16,7 +22,7 @@ import (
 func (c *Reader) Read(ctx context.Context, u *url.URL) (*cache.Response, *run.Failure) {
 	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
 	defer cancel()
-	r, err := c.fetch(ctx, run.PhaseDescriptor, u, exchange.SharedHeader)
+	r, err := (&retrieval{Reader: c, phase: run.PhaseDescriptor, first: u}).get(ctx, exchange.SharedHeader)
 	if err == nil && r.StatusCode != http.StatusOK {
 		err = &cache.StatusError{StatusCode: r.StatusCode, Header: r.Header, Body: r.Body}
 	}
@@ -40,3 +46,26 @@ func CheckIndexType(h http.Header) *run.Failure { return checkMediaType(run.Phas
 
 // CheckDescriptorType is CheckIndexType for a descriptor.
 func CheckDescriptorType(h http.Header) *run.Failure { return checkMediaType(run.PhaseDescriptor, h) }
+
+// checkMediaType: documents are JSON by their media type (section 4.3.1). That keeps a
+// file that users may upload to a provider's host, such as an image, from being
+// a descriptor; there are hosts that serve such files without a type, so a descriptor
+// needs one. An index is where only its host can put it, and may have none.
+func checkMediaType(phase run.Phase, h http.Header) *run.Failure {
+	value := h.Get("Content-Type")
+	if value == "" && phase == run.PhaseDiscovery {
+		return nil
+	}
+	if mediaType, _, err := mime.ParseMediaType(value); err == nil && (mediaType == "application/json" || strings.HasSuffix(mediaType, "+json")) {
+		return nil
+	}
+	served := "without a media type"
+	if value != "" {
+		served = fmt.Sprintf("as %q", safetext.Clip(value, 100))
+	}
+	return &run.Failure{
+		Kind: run.InvalidDocument, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo,
+		Message:    fmt.Sprintf("The provider's %s is served %s, not as application/json.", document.AnswerName(phase), served),
+		Violations: []run.Violation{{Message: "must be served as application/json", Expected: schema.Quoted("application/json"), Actual: schema.Quoted(safetext.Clip(value, 100))}},
+	}
+}

@@ -16,12 +16,12 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// verdicts are what clients think of a document that they share: whether their own
+// verdicts are the judgements of clients on a document that they share: whether their own
 // rules let them read it, and whether it repeats a secret of theirs. Each client
 // judges a document once.
 type verdicts struct {
 	known atomic.Pointer[[]verdict]
-	mu    sync.Mutex // held by who judges
+	mu    sync.Mutex // held while a client judges
 }
 
 // keptIndex is an index as the cache keeps it.
@@ -39,7 +39,22 @@ type verdict struct {
 // and after reloads, and in several sites. Further ones judge more than once.
 const maxVerdicts = 16
 
-func (v *verdicts) of(by uint64) (verdict, bool) {
+// of returns the verdict of a client, which judges the document if it has not yet.
+func (v *verdicts) of(by uint64, judge func() *run.Failure) verdict {
+	if last, known := v.find(by); known {
+		return last
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if last, known := v.find(by); known {
+		return last
+	}
+	last := verdict{by, judge()}
+	v.add(last)
+	return last
+}
+
+func (v *verdicts) find(by uint64) (verdict, bool) {
 	if known := v.known.Load(); known != nil {
 		for i := range *known {
 			if (*known)[i].by == by {
@@ -63,12 +78,7 @@ func (v *verdicts) add(last verdict) {
 // judgeDocument says whether the client may use a document that it or another client of the
 // same source has read; nil: it may.
 func (c *Reader) judgeDocument(ctx context.Context, kind documentKind, asked string, doc *cache.Document) *run.Failure {
-	by := c.constant().number
-	v := verdictsOf(doc)
-	last, known := v.of(by)
-	if !known {
-		last = c.judgeAnew(ctx, kind, asked, doc, v, by)
-	}
+	last := verdictsOf(doc).of(c.constant().number, func() *run.Failure { return c.mayUse(ctx, kind, asked, doc) })
 	if last.err == nil {
 		return nil
 	}
@@ -86,17 +96,6 @@ func verdictsOf(doc *cache.Document) *verdicts {
 	return &doc.Value.(*Skill).verdicts
 }
 
-func (c *Reader) judgeAnew(ctx context.Context, kind documentKind, asked string, doc *cache.Document, v *verdicts, by uint64) verdict {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if last, known := v.of(by); known {
-		return last
-	}
-	last := verdict{by, c.mayUse(ctx, kind, asked, doc)}
-	v.add(last)
-	return last
-}
-
 // mayUse judges a document by what the client may request, and by its secrets.
 func (c *Reader) mayUse(ctx context.Context, kind documentKind, asked string, doc *cache.Document) *run.Failure {
 	for _, text := range slices.Compact(append([]string{asked, doc.URL}, doc.Via...)) {
@@ -110,19 +109,16 @@ func (c *Reader) mayUse(ctx context.Context, kind documentKind, asked string, do
 			return e
 		}
 	}
-	if c.repeated(doc.Value) {
+	repeated := false
+	if s, ok := doc.Value.(*Skill); ok {
+		repeated = c.RepeatsSecret(s.Document)
+	} else if secrets := c.LongSecrets(); len(secrets) > 0 {
+		repeated = repeats(doc.Value.(*keptIndex).Index, secrets)
+	}
+	if repeated {
 		return secretError(kind.phase())
 	}
 	return nil
-}
-
-// repeated reports whether what was made of a document repeats a credential.
-func (c *Reader) repeated(value any) bool {
-	if s, ok := value.(*Skill); ok {
-		return c.RepeatsSecret(s.Document)
-	}
-	secrets := c.LongSecrets()
-	return len(secrets) > 0 && repeats(value.(*keptIndex).Index, secrets)
 }
 
 // repeats reports whether a text of the index has a secret in it.

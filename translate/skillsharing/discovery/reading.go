@@ -1,0 +1,183 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+)
+
+// document reads a document through the cache, where it is known by the text of its URL.
+// The id, if it is not empty, is that of the skill that is expected.
+func (c *Reader) document(ctx context.Context, kind documentKind, u *url.URL, text, id string, parse func(*cache.Response) (any, error)) (*cache.Document, *run.Failure) {
+	atOnce, shares := 0, []string(nil) // of indexes there are few, and without them there are no descriptors
+	if kind == descriptorDocument {
+		atOnce, shares = c.Limits.Reads, sharesOf(u, id)
+	}
+	m := &c.constant().misses
+	r := &reading{id: id} // of the flight, if this call begins it
+	release := hold(ctx)
+	doc, err := c.Cache.Get(ctx, cache.Request{
+		Group: c.Partition, AtOnce: atOnce, Shares: shares,
+		Done: func() {
+			r.land(m)
+			release()
+		},
+		URL:       text,
+		Partition: c.partition(kind),
+		Owner:     c.constant().number,
+		Timeout:   discoveryTimeout,
+		Fetch: func(ctx context.Context, conditions http.Header) (*cache.Response, error) {
+			how := landedBadly // also if it panics
+			defer func() { r.fetched(m, how) }()
+			known, _ := c.Cache.Peek(text, c.partition(kind), c.constant().number)
+			r.again(known)
+			header := exchange.SharedHeader.Clone()
+			maps.Copy(header, conditions)
+			response, err := (&retrieval{Reader: c, phase: kind.phase(), first: u, reading: r}).get(ctx, header)
+			switch {
+			case errors.Is(err, context.Canceled):
+				how = landedNowhere
+			case err == nil && (response.StatusCode == http.StatusOK || response.StatusCode == http.StatusNotModified):
+				how = landedWell
+			}
+			if err == nil && response.StatusCode == http.StatusOK && c.RepeatsSecret(response.Body) {
+				how = landedBadly
+				return nil, &cache.OwnError{Err: secretError(kind.phase())}
+			}
+			return response, ownError(err)
+		},
+		// It depends on nothing but the answer and the limits, which all clients that share the cache have in common.
+		Parse: func(response *cache.Response) (any, int64, error) {
+			value, err := parse(response)
+			r.parsed(m, value, err)
+			return value, documentCost(response.Body), err
+		},
+	})
+	if err != nil {
+		return nil, c.documentFailure(ctx, kind.phase(), u, err)
+	}
+	if e := c.judgeDocument(ctx, kind, text, doc); e != nil {
+		return nil, e
+	}
+	if doc.State == cache.Stale {
+		c.warnOfStale(ctx, kind.phase(), u, doc.Err)
+	}
+	return doc, nil
+}
+
+// documentCost estimates the memory that a parsed document takes, in bytes.
+func documentCost(body []byte) int64 { return 2<<10 + 4*int64(len(body)) }
+
+// reading is one way to a document.
+type reading struct {
+	large bool // it has a place among the large ones
+
+	id       string    // of the skill that is wanted; empty: any
+	kept     bool      // there was its document from its URL
+	requests []request // to hosts that are not the source's own
+	passed   int       // how many of them have led on to others
+
+	mu       sync.Mutex // for what reads may be left behind
+	returned bool       // it has got an answer, which may be a document
+	other    bool       // the document is another skill's: as good as none
+	landed   bool
+}
+
+// again begins to ask; also once more, if the first answer is of no use.
+// Known is the document that is kept, or nil.
+func (r *reading) again(known *cache.Document) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.other = known != nil && r.isOther(known.Value)
+	r.kept, r.returned = known != nil && !r.other, false
+	r.passOn()
+}
+
+// passOn says that the requests so far have been answered with where to ask instead.
+func (r *reading) passOn() { r.passed = len(r.requests) }
+
+func (r *reading) isOther(value any) bool {
+	s, ok := value.(*Skill)
+	return ok && r.id != "" && s.ID != r.id
+}
+
+// fetched says how asking has ended.
+func (r *reading) fetched(m *misses, how landing) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if how == landedWell && !r.landed {
+		r.returned = true
+		return
+	}
+	m.end(r.requests, r.passed, max(how, landedBadly)) // also of an answer that came too late
+	r.requests = nil
+}
+
+// parsed says what the answer is, if it is one that was not known.
+func (r *reading) parsed(m *misses, value any, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		m.end(r.requests, r.passed, landedBadly)
+		r.requests = nil
+		return
+	}
+	r.other = r.isOther(value)
+}
+
+// land says that no more comes of it.
+func (r *reading) land(m *misses) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.landed = true
+	if r.returned {
+		how := landedWell
+		if r.other {
+			how = landedBadly
+		}
+		m.end(r.requests, r.passed, how)
+		r.requests = nil
+	}
+}
+
+// sharesOf are the shares of a source's reads that a descriptor counts in: of its host,
+// and of the publisher of the skill. So one host that hangs, and one publisher with any
+// number of hosts that do, leave room for others.
+func sharesOf(u *url.URL, id string) []string {
+	shares := []string{"host " + u.Hostname()}
+	if publisher := publisherOf(id); publisher != "" {
+		shares = append(shares, "publisher "+publisher)
+	}
+	return shares
+}
+
+// publisherOf is the publisher of a skill, by its id: acme of acme/pay,
+// com.example of com.example.pay, and acme of acme.pay. A registry gives different
+// publishers different ones, if it gives them names at all.
+func publisherOf(id string) string {
+	if name, _, found := strings.Cut(id, "/"); found {
+		return name
+	}
+	labels := strings.SplitN(id, ".", 3)
+	return strings.Join(labels[:max(1, len(labels)-1)], ".")
+}
+
+// HoldKey is the key of a value that the context of a call may have. The value has a
+// method Hold() (release func()). Hold is called before a document is read, and release
+// when that has ended, which may be after the call.
+type HoldKey struct{}
+
+func hold(ctx context.Context) (release func()) {
+	if h, ok := ctx.Value(HoldKey{}).(interface{ Hold() (release func()) }); ok {
+		return h.Hold()
+	}
+	return func() {}
+}

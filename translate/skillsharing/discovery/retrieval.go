@@ -1,0 +1,220 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+)
+
+// maxRedirects bounds the redirects on the way to a document.
+const maxRedirects = 3
+
+// retrieval gets one document, through redirects. Each URL is judged anew, and a
+// credential goes to the first host only, and not again after a redirect to another one:
+// what redirects back to the first host asks for what another host has chosen.
+type retrieval struct {
+	*Reader
+	phase   run.Phase
+	first   *url.URL
+	reading *reading // counts the requests; nil: they do not count
+	left    bool     // a redirect has led to another host
+	renewed bool     // the credential has been exchanged
+	via     []string // where it was redirected to, but for the last
+}
+
+// get returns the first answer that is no redirect.
+func (t *retrieval) get(ctx context.Context, header http.Header) (*cache.Response, error) {
+	u := t.first
+	for hop := 0; ; hop++ {
+		a, err := t.ask(ctx, u, header, hop == 0)
+		if err != nil {
+			return nil, err
+		}
+		target := redirectTarget(a)
+		if target == "" {
+			return &cache.Response{StatusCode: a.Status, Header: a.Header, Body: a.Body, URL: u.String(), Via: t.via}, nil
+		}
+		if hop == maxRedirects {
+			return nil, redirectError(t.phase, a.Status, fmt.Sprintf("it is redirected more than %d times", maxRedirects))
+		}
+		next, err := u.Parse(target)
+		if err == nil {
+			next, err = document.ParseEndpointURL(next.String())
+		}
+		if err != nil {
+			return nil, redirectError(t.phase, a.Status, "it is redirected to something that is not an http(s) URL")
+		}
+		if u.Scheme == "https" && next.Scheme == "http" {
+			return nil, redirectError(t.phase, a.Status, "it is redirected from https to http")
+		}
+		if t.reading != nil {
+			t.reading.passOn()
+		}
+		if hop > 0 {
+			t.via = append(t.via, u.String())
+		}
+		t.left = t.left || !sameAuthority(next, t.first)
+		u = next
+	}
+}
+
+// ask makes one request, and repeats it once with a fresh credential if the first is refused.
+func (t *retrieval) ask(ctx context.Context, u *url.URL, header http.Header, first bool) (*exchange.Answer, error) {
+	for {
+		if e := t.Permitted(ctx, u, t.phase); e != nil {
+			return nil, e
+		}
+		if e := t.admit(u, first); e != nil {
+			return nil, e
+		}
+		req := t.NewRequest(ctx, t.phase, http.MethodGet, u, t.identity(), header.Clone(), nil)
+		if t.reading != nil {
+			req.AdmitLarge = t.admitLarge
+		}
+		authenticated := t.DiscoveryCredentials != nil && !t.left && t.AllowedHosts.Includes(u)
+		if authenticated {
+			if err := t.DiscoveryCredentials.Authenticate(ctx, t.Authentication(ctx, nil, &req.Request, nil)); err != nil {
+				return nil, t.credentialError(ctx, err)
+			}
+		}
+		a, err := t.Send(t.phase, req)
+		if err != nil {
+			if neverMade(err) {
+				t.withdraw(u)
+			}
+			return nil, err
+		}
+		renewer, ok := t.DiscoveryCredentials.(credential.Renewer)
+		if !ok || a.Status != http.StatusUnauthorized || !authenticated || t.renewed {
+			return a, nil
+		}
+		t.renewed = true
+		if again, err := renewer.Renew(ctx, t.Authentication(ctx, nil, &req.Request, nil)); err != nil {
+			return nil, t.credentialError(ctx, err)
+		} else if !again {
+			return a, nil
+		}
+	}
+}
+
+// identity is that of the next request: like a credential, it goes to the first host only.
+func (t *retrieval) identity() exchange.Identity {
+	if t.left {
+		return exchange.Identity{}
+	}
+	return exchange.Identity{Hosts: t.AllowedHosts}
+}
+
+// neverMade reports whether the circuit breaker or the guard kept a request back.
+func neverMade(err error) bool {
+	_, open := errors.AsType[*exchange.CircuitOpenError](err)
+	_, refused := exchange.Refusal(err)
+	return open || refused
+}
+
+// credentialError is the error of a document that needs a credential which can't be
+// applied. If the context has ended, that says nothing about the credential.
+func (t *retrieval) credentialError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	return t.AuthError(ctx, nil, err)
+}
+
+// away returns the host of a URL if the operator has not named it.
+func (t *retrieval) away(u *url.URL) (host credential.Authority, away bool) {
+	if t.reading == nil || t.AllowedHosts.Includes(u) || sameAuthority(u, t.Origin) {
+		return credential.Authority{}, false
+	}
+	host, err := credential.AuthorityOf(u)
+	return host, err == nil
+}
+
+// admit says whether a URL may be asked for a document, and counts it. The first of
+// a reading is where its document was found before, if there is one. What is known of a
+// URL is known for one skill: an entry that lists another's URL as its own proves nothing
+// about that one.
+func (t *retrieval) admit(u *url.URL, first bool) *run.Failure {
+	host, away := t.away(u)
+	if !away {
+		return nil
+	}
+	r, pause := t.constant().misses.begin(host, publisherOf(t.reading.id), u.String()+"#"+t.reading.id, first && t.reading.kept)
+	if pause == 0 {
+		t.reading.requests = append(t.reading.requests, r)
+		return nil
+	}
+	return &run.Failure{
+		Kind: run.RateLimited, Phase: t.phase, By: run.Bridge, Executed: run.ExecutedNo, URL: exchange.BareURL(u),
+		Message: fmt.Sprintf("Too many requests for the provider's %s, or for others at the same host, which is not the provider's own, have brought no document (limits failed_reads: %d a minute); try again later.",
+			document.AnswerName(t.phase), t.Limits.FailedReads),
+		Limit: document.LimitOf("failed_reads", int64(t.Limits.FailedReads)),
+		Retry: run.Again(pause.Truncate(time.Millisecond)+time.Millisecond, document.RetryAttempts),
+	}
+}
+
+// withdraw takes the last request back: it was not made.
+func (t *retrieval) withdraw(u *url.URL) {
+	if _, away := t.away(u); !away {
+		return
+	}
+	last := len(t.reading.requests) - 1
+	t.constant().misses.withdraw(t.reading.requests[last])
+	t.reading.requests = t.reading.requests[:last]
+}
+
+// maxLarge is how many large indexes, and how many large descriptors, of a source are read and parsed at a time: parsing
+// takes many times their size in memory.
+const maxLarge = 2
+
+func newLarge() map[run.Phase]chan struct{} {
+	return map[run.Phase]chan struct{}{run.PhaseDiscovery: make(chan struct{}, maxLarge), run.PhaseDescriptor: make(chan struct{}, maxLarge)}
+}
+
+// admitLarge waits for a place for a document that turns out to be large. The place is free
+// again when the context ends, which is when the document has been parsed.
+func (t *retrieval) admitLarge(ctx context.Context) error {
+	if t.reading.large {
+		return nil
+	}
+	places := t.constant().large[t.phase]
+	select {
+	case places <- struct{}{}:
+		t.reading.large = true
+		context.AfterFunc(ctx, func() { <-places })
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func redirectError(phase run.Phase, status int, reason string) *run.Failure {
+	return &run.Failure{
+		Kind: run.ProviderFault, Phase: phase, By: run.Bridge, HTTPStatus: status, Executed: run.ExecutedNo,
+		Message: "The provider's document can't be read: " + reason + ".",
+	}
+}
+
+// redirectTarget is where a redirect leads; empty if the answer is none.
+func redirectTarget(a *exchange.Answer) string {
+	switch a.Status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return a.Header.Get("Location")
+	}
+	return ""
+}
+
+func sameAuthority(a, b *url.URL) bool {
+	x, err1 := credential.AuthorityOf(a)
+	y, err2 := credential.AuthorityOf(b)
+	return err1 == nil && err2 == nil && x == y && a.Scheme == b.Scheme
+}
