@@ -1,12 +1,18 @@
 package bridge
 
 import (
+	"cmp"
 	"encoding/json" // for Caddy's raw modules
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
+	"unicode"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // Callers are who may call, and as whom.
@@ -30,24 +36,24 @@ type Callers struct {
 }
 
 // check checks who may call, and as whom.
-func (p *Callers) check(c *checker) {
-	if p.Principal != "" {
-		c.check("principal", checkPrincipal(p.Principal))
+func (c *Callers) check(k *checker) {
+	if c.Principal != "" {
+		k.check("principal", checkPrincipal(c.Principal))
 	}
-	if p.RequirePrincipal && p.AllowAnonymous {
-		c.check("allow_anonymous", errors.New("require_principal and allow_anonymous exclude each other"))
+	if c.RequirePrincipal && c.AllowAnonymous {
+		k.check("allow_anonymous", errors.New("require_principal and allow_anonymous exclude each other"))
 	}
 }
 
 // checkSecrets checks that it is configured who may use a secret: in the provider, skill
 // or registry that has it, or in the handler.
-func (p *Callers) checkSecrets(credentials json.RawMessage, requirePrincipal bool) error {
+func (c *Callers) checkSecrets(credentials json.RawMessage, requirePrincipal bool) error {
 	switch {
 	case len(credentials) == 0:
 		return nil
 	case !jsontext.Value(credentials).IsValid():
 		return errors.New("credentials are not valid JSON, or have the same member twice")
-	case !requirePrincipal && !p.RequirePrincipal && !p.AllowAnonymous:
+	case !requirePrincipal && !c.RequirePrincipal && !c.AllowAnonymous:
 		return errors.New("credentials need require_principal, here or for the whole bridge " +
 			"(only callers who have proved who they are may use them), or allow_anonymous for the whole bridge (everyone who reaches it may)")
 	}
@@ -64,3 +70,53 @@ func checkPrincipal(text string) error {
 	}
 	return nil
 }
+
+// placeholder returns the placeholder whose value is the caller's principal.
+func (c *Callers) placeholder() string { return cmp.Or(c.Principal, defaultPrincipal) }
+
+// principalOf returns who is asking, as it was established in front; empty is
+// anonymous. Principals are compared as they are. One that can be mistaken for
+// another is not returned, but why.
+func (c *Callers) principalOf(r *http.Request) (principal, ambiguous string) {
+	placeholder := c.placeholder()
+	replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return "", ""
+	}
+	if placeholder == defaultPrincipal {
+		principal, _ = replacer.GetString("http.auth.user.id") // there is nothing to replace around it
+	} else {
+		principal = replacer.ReplaceAll(placeholder, "")
+	}
+	if name, ok := strings.CutPrefix(placeholder, "{http.request.header."); ok && strings.Contains(principal, ",") {
+		switch lines := r.Header[http.CanonicalHeaderKey(strings.TrimSuffix(name, "}"))]; {
+		case strings.Trim(principal, ",") == "":
+			return "", "" // empty, more than once
+		case len(lines) > 1 || isJoined(principal):
+			return "", skillsprotocol.SeveralPrincipals
+		}
+	}
+	if strings.TrimFunc(principal, isInvisible) != principal || strings.ContainsFunc(principal, unicode.IsControl) {
+		return "", skillsprotocol.AmbiguousPrincipal
+	}
+	return principal, ""
+}
+
+// isJoined reports whether a header's value looks like several that Caddy has joined, as forward_auth does with what it
+// copies: by commas without a space. In distinguished names (RFC 4514), such commas are between the parts.
+func isJoined(value string) bool {
+	first, rest, _ := strings.Cut(value, ",")
+	if strings.Contains(first, "=") {
+		return false
+	}
+	for part := range strings.SplitSeq(rest, ",") {
+		if !strings.HasPrefix(part, " ") {
+			return true
+		}
+	}
+	return false
+}
+
+// isInvisible reports whether a character at the beginning or the end of a principal
+// can't be seen: a space of whatever kind, or one that only formats.
+func isInvisible(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) }

@@ -50,7 +50,7 @@ func effectiveOf(t *testing.T, lines string) (effective, error) {
 	}
 	config.Observer, config.Stop = nil, nil
 	e := effective{
-		config: *config, limits: h.limits(), principal: h.principal,
+		config: *config, limits: h.limits(), principal: h.placeholder(),
 		requests: h.server.MaxRequestSize, batch: int64(h.server.Profile.MaxBatch), answer: h.server.MaxAnswerSize, answers: h.server.MaxAnswers,
 		shared: h.shared,
 	}

@@ -77,14 +77,13 @@ type Handler struct {
 
 	Network
 
-	logger    *zap.Logger
-	principal string
-	server    *jsonrpc.Server
-	browser   *browse.Handler // nil: there is no page
-	shared    *shared
-	usage     *lifetime.Usage
-	timings   *storage.Timings // nil: nothing is learned
-	tokens    *runtokens.Tokens
+	logger  *zap.Logger
+	server  *jsonrpc.Server
+	browser *browse.Handler // nil: there is no page
+	shared  *shared
+	usage   *lifetime.Usage
+	timings *storage.Timings // nil: nothing is learned
+	tokens  *runtokens.Tokens
 }
 
 // CaddyModule returns the Caddy module information.

@@ -38,7 +38,9 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	refused := func(ctx context.Context, method, reason string) { o.RefusedCaller(ctx, h.principal, method, reason) }
+	refused := func(ctx context.Context, method, reason string) {
+		o.RefusedCaller(ctx, h.placeholder(), method, reason)
+	}
 	if h.browser, err = h.Browse.Handler(bridge, h.RequirePrincipal, refused); err != nil {
 		return &options.ConfigError{Path: "browse.template_file", Err: err}
 	}
@@ -73,7 +75,6 @@ func (h *Handler) begin(ctx caddy.Context) (*translate.Config, *observe.Observer
 	if fault := h.check(); fault != nil {
 		return nil, nil, fault
 	}
-	h.principal = cmp.Or(h.Principal, defaultPrincipal)
 	o := observe.NewObserver(h.logger, h.Audit)
 	config, idle, err := h.config(ctx, o)
 	if err != nil {
@@ -101,7 +102,7 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, o *observe.O
 		return err
 	}
 	h.usage.OnRelease(release)
-	h.tokens = runtokens.New(ctx, h.Name, h.principal, config.Sources, keys, tokensOf)
+	h.tokens = runtokens.New(ctx, h.Name, h.placeholder(), config.Sources, keys, tokensOf)
 	config.Following = keys.Prepare
 	if err := h.holdPolling(ctx, &config.Polling); err != nil {
 		return err

@@ -4,9 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
-	"unicode"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
@@ -55,52 +53,6 @@ func forwarded(r *http.Request) bool {
 	}
 	return false
 }
-
-// principalOf returns who is asking, as it was established in front; empty is
-// anonymous. Principals are compared as they are. One that can be mistaken for
-// another is not returned, but why.
-func (h *Handler) principalOf(r *http.Request) (principal, ambiguous string) {
-	replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	if !ok {
-		return "", ""
-	}
-	if h.principal == defaultPrincipal {
-		principal, _ = replacer.GetString("http.auth.user.id") // there is nothing to replace around it
-	} else {
-		principal = replacer.ReplaceAll(h.principal, "")
-	}
-	if name, ok := strings.CutPrefix(h.principal, "{http.request.header."); ok && strings.Contains(principal, ",") {
-		switch lines := r.Header[http.CanonicalHeaderKey(strings.TrimSuffix(name, "}"))]; {
-		case strings.Trim(principal, ",") == "":
-			return "", "" // empty, more than once
-		case len(lines) > 1 || isJoined(principal):
-			return "", skillsprotocol.SeveralPrincipals
-		}
-	}
-	if strings.TrimFunc(principal, isInvisible) != principal || strings.ContainsFunc(principal, unicode.IsControl) {
-		return "", skillsprotocol.AmbiguousPrincipal
-	}
-	return principal, ""
-}
-
-// isJoined reports whether a header's value looks like several that Caddy has joined, as forward_auth does with what it
-// copies: by commas without a space. In distinguished names (RFC 4514), such commas are between the parts.
-func isJoined(value string) bool {
-	first, rest, _ := strings.Cut(value, ",")
-	if strings.Contains(first, "=") {
-		return false
-	}
-	for part := range strings.SplitSeq(rest, ",") {
-		if !strings.HasPrefix(part, " ") {
-			return true
-		}
-	}
-	return false
-}
-
-// isInvisible reports whether a character at the beginning or the end of a principal
-// can't be seen: a space of whatever kind, or one that only formats.
-func isInvisible(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) }
 
 // traceID returns the trace id of a traceparent header (W3C Trace Context,
 // section 3.2), or nothing where there is not exactly one valid header.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// allocations counts what Caddy allocates for a call.
-func (b *bench) allocations() values {
+// measureAllocations counts what Caddy allocates for a call.
+func measureAllocations(b *bench) values {
 	u := b.startUpstream()
 	c := b.startCaddy(u.proxySite("proxy", proxyPath, "1.1"), u.bridgeSite("bridge", busyPolls...), respondSite("respond"))
 	b.say("allocations")

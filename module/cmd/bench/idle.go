@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// idle finds what descriptors take that are cached.
-func (b *bench) idle() values {
+// measureIdle finds what descriptors take that are cached.
+func measureIdle(b *bench) values {
 	many := either(b, 500, 9990) // an index may have 10,000 skills, and there are some others in it
 	count := number(float64(many))
 	wait := either(b, time.Second, 15*time.Second)

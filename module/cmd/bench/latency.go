@@ -15,8 +15,8 @@ const (
 // quantiles are those of latencies that are reported, in percent.
 var quantiles = []float64{50, 99, 99.9}
 
-// open compares latencies at a constant rate.
-func (b *bench) open() values {
+// measureOpen compares latencies at a constant rate.
+func measureOpen(b *bench) values {
 	targets := b.sides()
 	loads := b.loads(targets, bodies[0].size, openConnections)
 	rounds, length := either(b, 2, 9), either(b, b.duration/2, b.duration/3)

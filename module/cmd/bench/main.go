@@ -56,14 +56,14 @@ var sections = []struct {
 	name    string
 	measure func(*bench) values
 }{
-	{"closed", (*bench).closed},
-	{"async", (*bench).async},
-	{"watched", (*bench).watched},
-	{"open", (*bench).open},
-	{"pending", (*bench).pending},
-	{"idle", (*bench).idle},
-	{"allocations", (*bench).allocations},
-	{"polling", (*bench).polling},
+	{"closed", measureClosed},
+	{"async", measureAsync},
+	{"watched", measureWatched},
+	{"open", measureOpen},
+	{"pending", measurePending},
+	{"idle", measureIdle},
+	{"allocations", measureAllocations},
+	{"polling", measurePolling},
 }
 
 // options are what the command line says.

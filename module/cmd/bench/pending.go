@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// pending finds what it takes to wait for a run.
-func (b *bench) pending() values {
+// measurePending finds what it takes to wait for a run.
+func measurePending(b *bench) values {
 	t := table{header: []string{"", "requests that wait", "resident memory of each, KB", "goroutines of each"}}
 	// The runtime of Go has raised the soft limit to the hard one, here and in Caddy.
 	files := must(must(procfs.Self()).Limits()).OpenFiles

@@ -9,12 +9,12 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 )
 
-// polling compares ways to find out that a run has ended.
-func (b *bench) polling() values {
+// measurePolling compares ways to find out that a run has ended.
+func measurePolling(b *bench) values {
 	b.say("polling: simulation")
-	v := b.simulate()
+	v := simulate(b)
 	b.say("polling: over HTTP")
-	b.pollingHTTP(v)
+	pollingHTTP(b, v)
 	return v
 }
 
@@ -102,7 +102,7 @@ func (p planner) simulated(l law, faster, plans, runs int, r *rand.Rand) (mean c
 }
 
 // simulate compares plans over the nine laws.
-func (b *bench) simulate() values {
+func simulate(b *bench) values {
 	plans, runs := either(b, 2, 20), either(b, 200, 5000)
 	planners := []planner{fixed, backOff, sdkWaiter, taught}
 	t := table{header: []string{"execution time", "every second", "back-off", "SDK waiter", "bridge"}}

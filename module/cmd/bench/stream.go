@@ -46,7 +46,7 @@ type stream struct {
 }
 
 // pollingHTTP measures what simulate simulates.
-func (b *bench) pollingHTTP(v values) {
+func pollingHTTP(b *bench, v values) {
 	u := b.startUpstream()
 	sites := make([]site, len(modes))
 	for i, m := range modes {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// closed compares throughput and processor time.
-func (b *bench) closed() values {
+// measureClosed compares throughput and processor time.
+func measureClosed(b *bench) values {
 	targets := b.sides()
 	var text strings.Builder
 	for _, body := range bodies {
@@ -72,8 +72,8 @@ func polled(address string, pids []int) []*target {
 	return targets
 }
 
-// async finds what a poll costs.
-func (b *bench) async() values {
+// measureAsync finds what a poll costs.
+func measureAsync(b *bench) values {
 	u := b.startUpstream()
 	c := b.startCaddy(u.proxySite("proxy", proxyPath, "1.1"), u.bridgeSite("bridge", busyPolls...))
 	at := []int{c.pid()}
@@ -138,8 +138,8 @@ var watchedTargets = []struct {
 	{"reverse_proxy, traces, all sampled", proxyPath, "INFO", "1", ""},
 }
 
-// watched finds what it costs to see what the bridge does.
-func (b *bench) watched() values {
+// measureWatched finds what it costs to see what the bridge does.
+func measureWatched(b *bench) values {
 	u := b.startUpstream()
 	var received atomic.Int64
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { // of OTLP over HTTP
