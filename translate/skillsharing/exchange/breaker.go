@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/sony/gobreaker/v2"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -23,10 +22,10 @@ import (
 type BreakerConfig struct {
 	// Failures in a row open it. At least 1.
 	Failures int
-	// Cooldown is how long it then stays open, before one request at a time may try whether the host is back. More than 0.
+	// Cooldown is how long it then stays open, before one request at a time may find out whether the host is back. More than 0.
 	Cooldown time.Duration
-	// Patience is how long a host must have been waited for until the end of a call's own time counts as its failure:
-	// that a caller was in a hurry proves nothing.
+	// Patience is how long a request must have waited before the end of its caller's time counts as a failure of the
+	// host: a caller that allows less time proves nothing.
 	Patience time.Duration
 }
 
@@ -42,12 +41,12 @@ type Breakers struct {
 	breakers map[hostKey]*breaker // of the hosts that have failed since they last answered
 }
 
-// NewBreakers returns breakers for hosts none of which is in trouble yet.
+// NewBreakers returns breakers of hosts none of which has failed yet.
 func NewBreakers(config BreakerConfig) *Breakers {
 	return &Breakers{config: config, breakers: make(map[hostKey]*breaker)}
 }
 
-// BreakerState is how the circuit breaker of one host is. Hosts that have not failed
+// BreakerState is the state of the circuit breaker of one host. Hosts that have not failed
 // since they last answered have none.
 type BreakerState struct {
 	Source, Partition, Host string
@@ -65,16 +64,12 @@ func (b *Breakers) States() []BreakerState {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	maps.DeleteFunc(b.breakers, func(_ hostKey, known *breaker) bool { // documents may not name the host any more
+		return time.Since(known.asked) > max(forgottenAfter, 10*b.config.Cooldown)
+	})
 	states := make([]BreakerState, 0, len(b.breakers))
 	for key, known := range b.breakers {
-		known.mu.Lock()
-		if time.Since(known.asked) > max(forgottenAfter, 10*b.config.Cooldown) {
-			delete(b.breakers, key) // nobody asks it any more: its documents may name another
-			known.mu.Unlock()
-			continue
-		}
 		states = append(states, BreakerState{key.source, key.partition, key.host, !known.opened.IsZero(), known.failures, known.reason, known.opened})
-		known.mu.Unlock()
 	}
 	slices.SortFunc(states, func(x, y BreakerState) int {
 		return cmp.Or(strings.Compare(x.Source, y.Source), strings.Compare(x.Host, y.Host))
@@ -82,10 +77,10 @@ func (b *Breakers) States() []BreakerState {
 	return states
 }
 
-// forgottenAfter is after how long a host that nobody asks is not reported any more.
+// forgottenAfter is how long a host is reported that is not asked any more.
 const forgottenAfter = 5 * time.Minute
 
-// maxBreakers bounds how many hosts are kept in mind: documents choose them.
+// maxBreakers bounds the number of hosts that have breakers: documents choose them.
 const maxBreakers = 4096
 
 // hostKey is a host as one source sees it. Sources of the same name may share what is
@@ -94,48 +89,56 @@ type hostKey struct{ source, partition, scheme, host string }
 
 // breaker is the circuit breaker of one host.
 type breaker struct {
-	circuit *gobreaker.TwoStepCircuitBreaker[struct{}]
-
-	mu       sync.Mutex
 	failures int       // in a row
 	reason   string    // of the last failure
 	opened   time.Time // zero: it is closed
-	probed   time.Time // when a request was last let through to see whether the host is back
-	asked    time.Time // when somebody last wanted to send a request
+	probed   time.Time // when a request was last let through to find out whether the host is back; zero: none is under way
+	asked    time.Time // when a request was last to be sent
 }
 
-// passage is a request's way through a breaker.
-type passage struct {
+// admission is what a request may do, and what to tell the breaker when it has ended.
+type admission struct {
 	breakers *Breakers
 	key      hostKey
-	breaker  *breaker    // nil: the host was not in trouble
-	done     func(error) // nil: the breaker does not count the request
+	breaker  *breaker  // nil: the host had not failed
+	probe    time.Time // when the breaker opened that the request is to close; zero: the request is no probe
 	start    time.Time
 }
 
 // enter asks whether a request may be sent. If not, the error is a
-// *circuitOpenError. A request about a run that exists may always be: what
-// became of it has to be known.
-func (b *Breakers) enter(source, partition string, u *url.URL, phase run.Phase) (passage, error) {
-	p := passage{breakers: b, key: hostKey{source, partition, u.Scheme, u.Host}, start: time.Now()}
+// [*CircuitOpenError]. A request about a run that exists may always be sent: its caller needs
+// to know the state of the run.
+func (b *Breakers) enter(source, partition string, u *url.URL, phase run.Phase) (admission, error) {
+	a := admission{breakers: b, key: hostKey{source, partition, u.Scheme, u.Host}, start: time.Now()}
 	if b == nil {
-		return p, nil
+		return a, nil
 	}
 	b.mu.RLock()
-	p.breaker = b.breakers[p.key]
+	a.breaker = b.breakers[a.key]
 	b.mu.RUnlock()
-	if p.breaker == nil {
-		return p, nil
+	if a.breaker == nil {
+		return a, nil
 	}
-	p.breaker.mu.Lock()
-	p.breaker.asked = p.start
-	p.breaker.mu.Unlock()
-	done, err := p.breaker.circuit.Allow()
-	if err != nil && phase != run.PhasePoll && phase != run.PhaseResult && !p.breaker.mayProbe(err, b.config.Cooldown) {
-		return p, p.breaker.refusal(b.config.Cooldown)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if a.breaker.admit(&a, b.config.Cooldown) || phase == run.PhasePoll || phase == run.PhaseResult {
+		return a, nil
 	}
-	p.done = done
-	return p, nil
+	return a, a.breaker.refusal(b.config.Cooldown)
+}
+
+// admit reports whether the breaker is closed, or the request may find out if the host is back: one at a
+// time, or one for each cooldown, since a request may take as long as a call may.
+func (b *breaker) admit(a *admission, cooldown time.Duration) bool {
+	b.asked = a.start
+	if b.opened.IsZero() {
+		return true
+	}
+	if a.start.Sub(b.opened) <= cooldown || a.start.Sub(b.probed) < cooldown {
+		return false
+	}
+	b.probed, a.probe = a.start, b.opened
+	return true
 }
 
 // Pause is for how long a host is left alone from now on; 0: it is not.
@@ -144,63 +147,44 @@ func (b *Breakers) Pause(source, partition string, u *url.URL) time.Duration {
 		return 0
 	}
 	b.mu.RLock()
+	defer b.mu.RUnlock()
 	known := b.breakers[hostKey{source, partition, u.Scheme, u.Host}]
-	b.mu.RUnlock()
-	if known == nil || !known.wasOpen() {
+	if known == nil || known.opened.IsZero() {
 		return 0
 	}
 	return known.refusal(b.config.Cooldown).after
 }
 
-// mayProbe reports whether a request may find out if the host is back though
-// another one is at it: that one may take as long as a call may.
-func (b *breaker) mayProbe(err error, cooldown time.Duration) bool {
-	if !errors.Is(err, gobreaker.ErrTooManyRequests) {
-		return false
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if time.Since(b.probed) < cooldown {
-		return false
-	}
-	b.probed = time.Now()
-	return true
-}
-
-// leave tells the breaker what came of the request. It returns what an operator
+// leave tells the breaker how the request has ended. It returns what an operator
 // should know of that, if anything.
-func (p *passage) leave(ctx context.Context, status int, err error) *Notice {
-	if p.breakers == nil {
+func (a *admission) leave(ctx context.Context, status int, err error) *Notice {
+	if a.breakers == nil {
 		return nil
 	}
-	switch failure, alive := p.verdict(ctx, status, err); {
+	switch failure, alive := a.verdict(ctx, status, err); {
 	case alive:
-		if p.breaker != nil && p.breakers.forget(p.key, p.breaker) && p.breaker.wasOpen() {
-			return p.notice(slog.LevelInfo, "a host is back: its circuit breaker is closed")
+		if a.breaker != nil && a.breakers.close(a.key, a.breaker) {
+			return a.notice(slog.LevelInfo, "a host is back: its circuit breaker is closed")
 		}
 	case failure != "":
-		if p.fail(failure) {
-			return p.notice(slog.LevelWarn, "a host keeps failing and is left alone for a while: its circuit breaker is open", slog.String("last_failure", failure))
+		if a.fail(failure) {
+			return a.notice(slog.LevelWarn, "a host keeps failing and is left alone for a while: its circuit breaker is open", slog.String("last_failure", failure))
 		}
-	case p.done != nil:
-		p.done(errNeither)
+	case !a.probe.IsZero():
+		a.breakers.mu.Lock()
+		a.breaker.probed = time.Time{} // the request has found out nothing
+		a.breakers.mu.Unlock()
 	}
 	return nil
 }
 
-func (p *passage) notice(level slog.Level, message string, attrs ...slog.Attr) *Notice {
-	return &Notice{Level: level, Source: p.key.source, Message: message, Attrs: append(attrs, slog.String("host", p.key.host))}
+func (a *admission) notice(level slog.Level, message string, attrs ...slog.Attr) *Notice {
+	return &Notice{Level: level, Source: a.key.source, Message: message, Attrs: append(attrs, slog.String("host", a.key.host))}
 }
 
-func (b *breaker) wasOpen() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return !b.opened.IsZero()
-}
-
-// verdict says what a request tells about its host: that it is alive, in what way
-// it failed, or neither.
-func (p *passage) verdict(ctx context.Context, status int, err error) (failure string, alive bool) {
+// verdict is what a request says about its host: that it is alive, how it
+// failed, or neither.
+func (a *admission) verdict(ctx context.Context, status int, err error) (failure string, alive bool) {
 	if err == nil {
 		switch status {
 		case 0: // the transport has panicked
@@ -213,16 +197,16 @@ func (p *passage) verdict(ctx context.Context, status int, err error) (failure s
 	if errors.Is(err, errTooLarge) || isMalformed(err) {
 		return "", true
 	}
-	if _, refused := Refusal(err); refused || ctx.Err() != nil && !p.waitedFor(ctx) {
+	if _, refused := Refusal(err); refused || ctx.Err() != nil && !a.waitedFor(ctx) {
 		return "", false
 	}
 	reason, _ := reasonOf(err)
 	return reason, false
 }
 
-// waitedFor reports whether a call whose time is up has given its host enough of it.
-func (p *passage) waitedFor(ctx context.Context) bool {
-	return errors.Is(ctx.Err(), context.DeadlineExceeded) && time.Since(p.start) >= p.breakers.config.Patience
+// waitedFor reports whether a request whose deadline has passed has waited long enough to blame its host.
+func (a *admission) waitedFor(ctx context.Context) bool {
+	return errors.Is(ctx.Err(), context.DeadlineExceeded) && time.Since(a.start) >= a.breakers.config.Patience
 }
 
 func isMalformed(err error) bool {
@@ -233,91 +217,61 @@ func isMalformed(err error) bool {
 	return malformed != ""
 }
 
-// errNeither stands for an outcome that says nothing about the host.
-var errNeither = errors.New("the request says nothing about the host")
-
-// fail counts a failure, and reports whether that opened the breaker. A host that
-// fails for the first time gets its breaker.
-func (p *passage) fail(reason string) (opened bool) {
-	b := p.breaker
+// fail counts a failure, and reports whether that opened the breaker, or opened it again after a
+// cooldown. A host that fails for the first time gets its breaker.
+func (a *admission) fail(reason string) (opened bool) {
+	a.breakers.mu.Lock()
+	defer a.breakers.mu.Unlock()
+	b := a.breaker
 	if b == nil {
-		if b = p.breakers.of(p.key); b == nil {
+		if b = a.breakers.of(a.key); b == nil {
 			return false
 		}
-		p.done, _ = b.circuit.Allow() // it counts, unless others have opened the breaker already
 	}
-	b.mu.Lock()
 	b.failures++
 	b.reason = reason
-	before := b.opened
-	b.mu.Unlock()
-	if p.done != nil {
-		p.done(errors.New(reason))
+	if b.opened.IsZero() {
+		opened = b.failures >= a.breakers.config.Failures
+	} else {
+		opened = a.probe.Equal(b.opened)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.opened.After(before)
+	if opened {
+		b.opened, b.probed = time.Now(), time.Time{}
+	}
+	return opened
 }
 
-// of returns the breaker of a host, which it makes if need be; nil if there are
-// too many.
+// of returns the breaker of a host, which it makes if there is none; nil if there are
+// too many. The caller holds b.mu.
 func (b *Breakers) of(key hostKey) *breaker {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	if known := b.breakers[key]; known != nil {
 		return known
 	}
-	if len(b.breakers) >= maxBreakers {
-		b.makeRoom()
+	if len(b.breakers) >= maxBreakers { // without those that are closed, or that no request has closed for a while
+		maps.DeleteFunc(b.breakers, func(_ hostKey, known *breaker) bool {
+			return known.opened.IsZero() || time.Since(known.opened) > 2*b.config.Cooldown
+		})
 	}
 	if len(b.breakers) >= maxBreakers {
 		return nil
 	}
 	made := &breaker{asked: time.Now()}
-	made.circuit = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
-		MaxRequests: 1,
-		Timeout:     b.config.Cooldown,
-		ReadyToTrip: func(counts gobreaker.Counts) bool { return counts.ConsecutiveFailures >= uint32(b.config.Failures) }, //nolint:gosec // a small number
-		IsExcluded:  func(err error) bool { return errors.Is(err, errNeither) },
-		OnStateChange: func(_ string, _, to gobreaker.State) {
-			made.mu.Lock()
-			defer made.mu.Unlock()
-			switch to {
-			case gobreaker.StateOpen:
-				made.opened = time.Now()
-			case gobreaker.StateHalfOpen:
-				made.probed = time.Now()
-			}
-		},
-	})
 	b.breakers[key] = made
 	return made
 }
 
-// makeRoom forgets hosts that are not left alone, and those that nobody has asked
-// for a while. With b.mu held.
-func (b *Breakers) makeRoom() {
-	for key, known := range b.breakers {
-		known.mu.Lock()
-		if known.opened.IsZero() || time.Since(known.opened) > 2*b.config.Cooldown {
-			delete(b.breakers, key)
-		}
-		known.mu.Unlock()
-	}
-}
-
-// forget closes the breaker of a host that has answered, unless that has been done.
-func (b *Breakers) forget(key hostKey, known *breaker) bool {
+// close removes the breaker of a host that has answered. It reports whether that was open.
+func (b *Breakers) close(key hostKey, known *breaker) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.breakers[key] != known {
 		return false
 	}
 	delete(b.breakers, key)
-	return true
+	return !known.opened.IsZero()
 }
 
-// CircuitOpenError says that a host is left alone for now.
+// CircuitOpenError says that the circuit breaker of a host is open.
 type CircuitOpenError struct {
 	failures int
 	reason   string        // of the last failure
@@ -329,8 +283,6 @@ func (e *CircuitOpenError) Error() string {
 }
 
 func (b *breaker) refusal(cooldown time.Duration) *CircuitOpenError {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	after := time.Until(b.opened.Add(cooldown))
 	if after <= 0 { // it is being tried
 		after = min(cooldown, time.Second)
