@@ -14,9 +14,9 @@ import (
 func aboutRun(f *run.Failure, executionID string) *run.Failure {
 	if f.Kind == run.SkillNotFound {
 		return &run.Failure{
-			Kind: run.ProviderFault, Phase: f.Phase, By: run.Bridge, SkillID: f.SkillID,
-			Message:     "The run can't be followed: its skill is not offered any more.",
-			ExecutionID: executionID, Executed: run.ExecutedYes, Lost: true,
+			Kind: run.ProviderFault, Phase: f.Phase, By: run.Bridge, Ref: run.Ref{SkillID: f.SkillID, ExecutionID: executionID},
+			Message:  "The run can't be followed: its skill is not offered any more.",
+			Executed: run.ExecutedYes, Lost: true,
 		}
 	}
 	about := *f // it may be shared
@@ -25,22 +25,21 @@ func aboutRun(f *run.Failure, executionID string) *run.Failure {
 	return &about
 }
 
-// withoutTimeout is the failure of a call that only asked how a run is:
-// that there was no time to find out says nothing about the run.
+// withoutTimeout replaces the deadline failure of a call that follows a run: failing
+// to read the status in time does not mean that the run failed.
 func withoutTimeout(ctx context.Context, f *run.Failure, executionID string) *run.Failure {
 	if f == nil || f.Kind != run.DeadlineExceeded || f.By != run.Bridge || !errors.Is(ctx.Err(), context.DeadlineExceeded) && ctx.Err() != nil {
 		return f
 	}
 	return &run.Failure{
-		Kind: run.Unreachable, Phase: f.Phase, By: run.Bridge, SkillID: f.SkillID, URL: f.URL,
+		Kind: run.Unreachable, Phase: f.Phase, By: run.Bridge, Ref: run.Ref{SkillID: f.SkillID, ExecutionID: executionID}, URL: f.URL,
 		Message: "How the run is could not be learned in time; it may still be going on.",
 		Reach:   &run.Reach{Reason: "it did not answer in time"}, Retry: f.Retry,
-		ExecutionID: executionID, Executed: run.ExecutedYes, Cause: f.Cause,
+		Executed: run.ExecutedYes, Cause: f.Cause,
 	}
 }
 
-// anonymous is the failure of a caller who has not proved who he is to a source
-// that wants to know.
+// anonymous is the failure of a call without a principal to a source that requires one.
 func anonymous() *run.Failure {
 	return &run.Failure{
 		Kind: run.AuthRequired, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Demand: run.NoPrincipal(),

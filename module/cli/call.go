@@ -87,7 +87,7 @@ func (s *Screen) Unusable(err error) {
 func unusable(skillID string, err error) *run.Failure {
 	return &run.Failure{
 		Kind: run.InvalidArguments, Message: err.Error(), Phase: run.PhaseInvoke,
-		By: run.Bridge, SkillID: skillID, Executed: run.ExecutedNo,
+		By: run.Bridge, Ref: run.Ref{SkillID: skillID}, Executed: run.ExecutedNo,
 	}
 }
 

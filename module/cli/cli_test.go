@@ -228,7 +228,7 @@ func TestNext(t *testing.T) {
 		{"no name server", Provider{}, failed(run.Unreachable, run.NextRetry, run.Failure{Cause: &net.DNSError{}}), "try again later"},
 		{"refused", Provider{}, failed(run.Unreachable, run.NextRetry, run.Failure{Cause: syscall.ECONNREFUSED}), "check the host and the port"},
 		{"POST without an answer", Provider{}, failed(run.DeadlineExceeded, run.NextNone, run.Failure{Executed: run.ExecutedMaybe}), "it is not known whether"},
-		{"the run exists", Provider{}, failed(run.DeadlineExceeded, run.NextFollowRun, run.Failure{Executed: run.ExecutedYes, ExecutionID: "run-1"}), "the run exists, do not start another"},
+		{"the run exists", Provider{}, failed(run.DeadlineExceeded, run.NextFollowRun, run.Failure{Executed: run.ExecutedYes, Ref: run.Ref{ExecutionID: "run-1"}}), "the run exists, do not start another"},
 		{"index", Provider{}, failed(run.InvalidDocument, run.NextOtherSkill, run.Failure{Phase: run.PhaseDiscovery}), "check that this is the origin"},
 		{"no index", Provider{}, failed(run.SkillNotFound, run.NextOtherSkill, run.Failure{Phase: run.PhaseDiscovery, By: run.Provider}), "check that this is the origin"},
 		{"descriptor", Provider{}, failed(run.InvalidDocument, run.NextOtherSkill, run.Failure{Phase: run.PhaseDescriptor}), "this skill can't be used until"},
@@ -244,7 +244,7 @@ func TestNext(t *testing.T) {
 		{"key not for documents", keyed, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseDescriptor}), "add --private"},
 		{"key wrong", private, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseDescriptor}), "check the key"},
 		{"OAuth", keyed, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseAuth, Demand: &run.Demand{Type: "oauth2"}}), "this skill needs oauth2, which takes a Caddyfile"},
-		{"key expired", keyed, failed(run.AuthRequired, run.NextFollowRun, run.Failure{Phase: run.PhasePoll, Executed: run.ExecutedYes, ExecutionID: "run-1"}), "check the key in the variable that --api-key-env names, and --api-key-header; then follow the run: caddy skill-bridge follow https://a.example a/b run-1"},
+		{"key expired", keyed, failed(run.AuthRequired, run.NextFollowRun, run.Failure{Phase: run.PhasePoll, Executed: run.ExecutedYes, Ref: run.Ref{ExecutionID: "run-1"}}), "check the key in the variable that --api-key-env names, and --api-key-header; then follow the run: caddy skill-bridge follow https://a.example a/b run-1"},
 	} {
 		p := tc.p
 		p.Command, p.URL = "caddy", "https://a.example"

@@ -12,31 +12,20 @@ import (
 
 // Catalog knows which skill a name means. It is safe for concurrent use.
 type Catalog struct {
-	sections   []*Section
-	observer   exchange.Observer
-	namespaces map[string]*Section // of providers and registries
-	longest    int                 // length of the longest of them
-	lookAlikes lookAlikes          // of the namespaces
-	operators  map[string]operatorName
+	namespaces
+	sections []*Section
+	observer exchange.Observer
 }
 
 // Sections returns the sources, in the order in which they were configured.
 func (c *Catalog) Sections() []*Section { return c.sections }
-
-// operatorName is a name that the operator gave: of a skill of an index, or, where
-// id is empty, of a directly configured skill.
-type operatorName struct {
-	section *Section
-	id      string
-	listed  *Listed // of a directly configured skill
-}
 
 // New makes a catalog of sources, in the order in which they were configured. Source, Client
 // and Faults of each have to be set. An error names what contradicts itself.
 func New(sections []*Section, observer exchange.Observer) (*Catalog, error) {
 	c := &Catalog{
 		sections: sections, observer: observer,
-		namespaces: map[string]*Section{}, operators: map[string]operatorName{},
+		namespaces: namespaces{sources: map[string]*Section{}, operators: map[string]operatorName{}},
 	}
 	given := map[*Section][]string{}
 	add := func(name string, n operatorName) error {
@@ -54,12 +43,10 @@ func New(sections []*Section, observer exchange.Observer) (*Catalog, error) {
 			}
 			continue
 		}
-		if c.namespaces[s.Namespace] != nil {
+		if c.sources[s.Namespace] != nil {
 			return nil, fmt.Errorf("the namespace %q is given to two sources", s.Namespace)
 		}
-		c.namespaces[s.Namespace] = s
-		c.longest = max(c.longest, len(s.Namespace))
-		c.lookAlikes.add(s)
+		c.namespaces.add(s)
 		for _, a := range s.Aliases {
 			if err := add(a.Name, operatorName{section: s, id: a.SkillID}); err != nil {
 				return nil, err
@@ -91,17 +78,6 @@ func (c *Catalog) Resolve(ctx context.Context, name, principal string) (*Listed,
 		return c.lookUp(ctx, s, name, principal)
 	}
 	return nil, c.unqualified(ctx, name, principal)
-}
-
-// Owner returns the one source that decides a name, nil if that takes reading all.
-func (c *Catalog) Owner(name string) *Section {
-	if o, ok := c.operators[name]; ok {
-		return o.section
-	}
-	if s := c.namespaceOf(name); s != nil {
-		return s
-	}
-	return c.onlySource()
 }
 
 // lookUp finds a name in one source. What it returns beside a failure says no
@@ -164,28 +140,6 @@ func (c *Catalog) unqualified(ctx context.Context, name, principal string) *run.
 // list thousands whose ids differ in nothing but their separators.
 const maxAmbiguous = 20
 
-// namespaceOf returns the source with the longest namespace that name starts with.
-func (c *Catalog) namespaceOf(name string) *Section {
-	for i := min(len(name)-1, c.longest); i > 0; i-- {
-		if name[i] == '.' || name[i] == '/' {
-			if s := c.namespaces[name[:i]]; s != nil {
-				return s
-			}
-		}
-	}
-	return nil
-}
-
-func (c *Catalog) onlySource() *Section {
-	if len(c.namespaces) != 1 {
-		return nil
-	}
-	for _, s := range c.namespaces {
-		return s
-	}
-	return nil
-}
-
 // ByRef finds the skill of a run, by its exact id.
 func (c *Catalog) ByRef(ctx context.Context, ref run.Ref) (*Listed, *run.Failure) {
 	for _, s := range c.sections {
@@ -205,7 +159,7 @@ func (c *Catalog) ByRef(ctx context.Context, ref run.Ref) (*Listed, *run.Failure
 // Namespaces lists the namespaces of the configured providers and registries and
 // the names of the directly configured skills, in order.
 func (c *Catalog) Namespaces() []string {
-	list := slices.Collect(maps.Keys(c.namespaces))
+	list := slices.Collect(maps.Keys(c.sources))
 	for _, s := range c.sections {
 		if s.Kind == SkillSource {
 			list = append(list, s.Namespace)

@@ -53,7 +53,7 @@ func ambiguous(name string, candidates []string) *run.Failure {
 // otherVersion is the error of a version that the provider does not offer.
 func otherVersion(s *discovery.Skill, wanted string) *run.Failure {
 	return &run.Failure{
-		Kind: run.SkillNotFound, Phase: run.PhaseDescriptor, By: run.Bridge, SkillID: s.ID,
+		Kind: run.SkillNotFound, Phase: run.PhaseDescriptor, By: run.Bridge, Ref: run.Ref{SkillID: s.ID},
 		Message:  fmt.Sprintf("skill '%s' has version %s, not %s.", s.ID, s.Version, wanted),
 		Executed: run.ExecutedNo,
 		Argument: &run.Argument{Field: run.FieldVersion, Reason: run.NotFound},

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
@@ -138,53 +137,6 @@ func (t *nameTable) warnOfAliases(ctx context.Context, observer exchange.Observe
 	}
 }
 
-// nameEntries gives each entry a name that no other has, begins with the source's
-// namespace, and is resolved to the source. That is, where it can be:
-//
-//   - the plain name: the id with / read as ., within the namespace, if no other id has it;
-//   - else the namespace, a dot and the exact id, of which there can't be two;
-//   - and where that is the operator's name of another skill, or begins with the longer
-//     namespace of another source, the namespace, a slash and the exact id: namespaces have
-//     no slash, so that none is longer.
-//
-// Plain names give way to exact ones.
-func (c *Catalog) nameEntries(t *nameTable) {
-	var exact []*entry
-	sharing := map[string]int{}
-	for _, e := range t.entries {
-		e.name = t.section.nameOf(e.ID)
-		sharing[e.name]++
-	}
-	for _, e := range t.entries {
-		if sharing[e.name] > 1 || !c.leadsTo(t.section, e.name) {
-			exact = append(exact, e)
-		} else {
-			t.byName[e.name] = e
-		}
-	}
-	for i := 0; i < len(exact); i++ { // which grows
-		e := exact[i]
-		e.name = t.section.Namespace + "." + e.ID
-		if !c.leadsTo(t.section, e.name) {
-			e.name = t.section.Namespace + "/" + e.ID
-		}
-		if !c.leadsTo(t.section, e.name) {
-			e.name = ""
-			continue
-		}
-		if other := t.byName[e.name]; other != nil { // whose plain name it is
-			exact = append(exact, other)
-		}
-		t.byName[e.name] = e
-	}
-}
-
-// leadsTo reports whether a name, as long as no other source has it, is resolved to the source.
-func (c *Catalog) leadsTo(s *Section, name string) bool {
-	_, taken := c.operators[name]
-	return !taken && c.namespaceOf(name) == s
-}
-
 // nameOf is the plain name of an id: dotted, within the namespace.
 func (s *Section) nameOf(id string) string {
 	name := dot(id)
@@ -223,32 +175,6 @@ func names(entries []*entry) []string {
 	}
 	slices.Sort(list)
 	return list
-}
-
-// Why an id can't be used.
-const (
-	spaced    = "its id begins or ends with a space, so that it could be mistaken for another"
-	invisible = "its id has characters that can't be seen, or that turn text around"
-	claims    = "its id claims the namespace of another source"
-	imitates  = "its id begins with what looks like the namespace of another source"
-)
-
-// unusable says why the skill of an id is not listed, and with whose namespace it is
-// concerned; nothing: it is.
-func (c *Catalog) unusable(s *Section, id string) (why string, owner *Section) {
-	switch {
-	case !safetext.Printable(id):
-		return invisible, nil
-	case strings.TrimSpace(id) != id:
-		return spaced, nil
-	}
-	if owner = c.namespaceOf(dot(id)); owner != nil && owner != s {
-		return claims, owner
-	}
-	if owner = c.lookAlikes.imitated(s, id); owner != nil {
-		return imitates, owner
-	}
-	return "", nil
 }
 
 // omissions are the skills of an index that are left out.

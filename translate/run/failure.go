@@ -16,11 +16,9 @@ type Failure struct { //nolint:errname // it is what a call ends with, and an er
 	Message string // for people; carries no secret
 	// Advice is a sentence for callers about what only the operator of the bridge can do; empty: nothing.
 	Advice string
-	// SkillID is the id of the skill's descriptor, once known.
-	SkillID string
-	// ExecutionID is set once the provider had accepted the run.
-	ExecutionID string
-	Executed    Executed
+	// Ref has the id of the skill's descriptor, once known, and the execution id, once the provider had accepted the run.
+	Ref
+	Executed Executed
 	// HTTPStatus is the provider's, 0 when it did not answer.
 	HTTPStatus int
 	// URL is that of the document or endpoint at fault, without userinfo and query, if there is one. It is for logs.

@@ -93,7 +93,7 @@ func (c *Client) Result(ctx context.Context, s *discovery.Skill, completed *docu
 // unfollowable is the error of a run that exists but whose end can't be learned.
 func unfollowable(phase run.Phase, executionID, reason string) *run.Failure {
 	return &run.Failure{
-		Kind: run.ProviderFault, Phase: phase, By: run.Bridge, ExecutionID: safetext.Clip(executionID, document.MaxExecutionID), Executed: run.ExecutedYes,
+		Kind: run.ProviderFault, Phase: phase, By: run.Bridge, Ref: run.Ref{ExecutionID: safetext.Clip(executionID, document.MaxExecutionID)}, Executed: run.ExecutedYes,
 		Lost: true, Message: "The run was accepted, but can't be followed: " + reason + ".",
 	}
 }
@@ -103,7 +103,7 @@ func unfollowable(phase run.Phase, executionID, reason string) *run.Failure {
 func (c *Client) RunError(s *discovery.Skill, r *document.Response) *run.Failure {
 	e := &run.Failure{
 		Kind: run.RunFailed, Message: "The provider reported that the run failed.", Phase: run.PhasePoll,
-		By: run.Provider, ExecutionID: r.ExecutionID, Executed: run.ExecutedYes,
+		By: run.Provider, Ref: run.Ref{ExecutionID: r.ExecutionID}, Executed: run.ExecutedYes,
 	}
 	code, said := document.ExecutionFailed, r.Error
 	if r.State == run.TimedOut {

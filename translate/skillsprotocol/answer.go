@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
@@ -18,68 +16,8 @@ const (
 	maxName    = 200
 )
 
-// builder appends JSON. Members stand in the order in which they are added, and
-// raw values are copied as they are.
-type builder struct{ buf []byte }
-
-// next puts a comma where one is due: no JSON value ends in an opening bracket.
-func (b *builder) next() {
-	if n := len(b.buf); n > 0 && b.buf[n-1] != '{' && b.buf[n-1] != '[' {
-		b.buf = append(b.buf, ',')
-	}
-}
-
-func (b *builder) open()       { b.next(); b.buf = append(b.buf, '{') }
-func (b *builder) close()      { b.buf = append(b.buf, '}') }
-func (b *builder) closeArray() { b.buf = append(b.buf, ']') }
-
-// name adds a member's name, which must need no escaping.
-func (b *builder) name(name string) {
-	b.next()
-	b.buf = append(b.buf, '"')
-	b.buf = append(b.buf, name...)
-	b.buf = append(b.buf, '"', ':')
-}
-
-func (b *builder) openMember(name string) {
-	b.name(name)
-	b.buf = append(b.buf, '{')
-}
-
-func (b *builder) openArray(name string) {
-	b.name(name)
-	b.buf = append(b.buf, '[')
-}
-
-func (b *builder) text(name, value string) {
-	b.name(name)
-	b.buf = appendString(b.buf, value)
-}
-
-// optional adds a text unless it is empty.
-func (b *builder) optional(name, value string) {
-	if value != "" {
-		b.text(name, value)
-	}
-}
-
-// texts adds an array of texts.
-func (b *builder) texts(name string, values []string) {
-	b.openArray(name)
-	for _, v := range values {
-		b.next()
-		b.buf = appendString(b.buf, v)
-	}
-	b.closeArray()
-}
-
-// raw adds a value unless there is none.
-func (b *builder) raw(name string, value jsontext.Value) {
-	if len(value) > 0 {
-		b.name(name)
-		b.buf = append(b.buf, value...)
-	}
-}
+// builder appends what the answers of several methods have in common.
+type builder struct{ writer }
 
 // advice adds the three members that every error has.
 func (b *builder) advice(source run.Party, executed run.Executed, next run.Next) {
@@ -115,7 +53,7 @@ func failureError(f *run.Failure, about subject) *jsonrpc.Error {
 		// A run's end is answered as a result; where no run can have been, the bridge erred.
 		row = codes[run.Internal]
 	}
-	b := builder{buf: make([]byte, 0, 256+len(f.Says().Details))}
+	b := builder{writer{buf: make([]byte, 0, 256+len(f.Says().Details))}}
 	b.open()
 	if row.Name != "" && named(f.Kind, f.By) {
 		b.text("code", string(row.Name))
@@ -202,9 +140,4 @@ func messageOf(message, otherwise string) string {
 		return s
 	}
 	return otherwise
-}
-
-func appendString(b []byte, s string) []byte {
-	b, _ = jsontext.AppendQuote(b, s) // the only error is bad UTF-8, which is replaced
-	return b
 }

@@ -26,7 +26,7 @@ func (f *Front) describeSkill(ctx context.Context, p *params) (jsontext.Value, *
 	if failure != nil {
 		return nil, failureError(failure, subject{name: call.Name})
 	}
-	b := builder{buf: make([]byte, 0, 1024+len(d.InputSchema))}
+	b := builder{writer{buf: make([]byte, 0, 1024+len(d.InputSchema))}}
 	b.open()
 	b.openMember("skill")
 	b.manifest(d, detail != detailSummary)

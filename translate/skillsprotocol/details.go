@@ -1,8 +1,6 @@
 package skillsprotocol
 
 import (
-	"strconv"
-
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -76,11 +74,6 @@ func Param(a *run.Argument) string {
 		return paramNames[paramArgs]
 	}
 	return a.Name
-}
-
-func (b *builder) integer(name string, n int64) {
-	b.name(name)
-	b.buf = strconv.AppendInt(b.buf, n, 10)
 }
 
 // limitDetails say which option of the operator's was exceeded.

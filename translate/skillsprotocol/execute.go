@@ -134,7 +134,7 @@ func (f *Front) tokenOf(ctx context.Context, r *run.Run) string {
 
 // appendCompleted appends the result of a run that brought what was asked for.
 func appendCompleted(to []byte, r *run.Run, skill string) jsontext.Value {
-	b := builder{buf: slices.Grow(to, 160+len(r.ExecutionID)+2*len(skill)+len(r.Output))}
+	b := builder{writer{buf: slices.Grow(to, 160+len(r.ExecutionID)+2*len(skill)+len(r.Output))}}
 	b.open()
 	b.text("status", "completed")
 	b.text("run_id", r.ExecutionID)
@@ -170,7 +170,7 @@ func failed(f *run.Failure, state run.State, runID, skill, runToken string) json
 		verb, otherwise = " did not finish in time: ", "The run took longer than it may"
 	}
 	message := messageOf(f.Text(), otherwise)
-	b := builder{buf: make([]byte, 0, 320+2*len(message)+len(f.Says().Details)+len(runToken))}
+	b := builder{writer{buf: make([]byte, 0, 320+2*len(message)+len(f.Says().Details)+len(runToken))}}
 	b.open()
 	b.text("status", "failed")
 	b.text("run_id", runID)

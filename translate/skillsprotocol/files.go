@@ -45,7 +45,7 @@ func (f *Front) readSkillFile(ctx context.Context, p *params) (jsontext.Value, *
 		}
 		content = page
 	}
-	b := builder{buf: make([]byte, 0, 128+len(content)+len(content)/8)}
+	b := builder{writer{buf: make([]byte, 0, 128+len(content)+len(content)/8)}}
 	b.open()
 	b.text("name", d.Name)
 	b.text("path", path)

@@ -57,7 +57,7 @@ func (f *Front) listSkills(ctx context.Context, p *params) (jsontext.Value, *jso
 	if !p.request.Reserve(int64(size)) {
 		return nil, tooLarge(p.request, nil)
 	}
-	b := builder{buf: make([]byte, 0, size)}
+	b := builder{writer{buf: make([]byte, 0, size)}}
 	b.open()
 	b.openArray("skills")
 	for i := range page {

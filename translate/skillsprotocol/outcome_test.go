@@ -143,7 +143,7 @@ func TestArgumentErrors(t *testing.T) {
 		{"nobody knows", run.InvalidArguments, run.Failure{}, `{"param":"args","reason":"invalid",` + advice},
 		{
 			"version", run.SkillNotFound,
-			run.Failure{SkillID: "corp/x", Argument: &run.Argument{Field: run.FieldVersion, Reason: run.NotFound}},
+			run.Failure{Ref: run.Ref{SkillID: "corp/x"}, Argument: &run.Argument{Field: run.FieldVersion, Reason: run.NotFound}},
 			`{"code":"SKILL_NOT_FOUND","param":"version","reason":"not_found","skill_id":"corp/x","details":{"skill_id":"corp/x"},` + advice,
 		},
 		{
@@ -179,7 +179,7 @@ func TestDetailsSource(t *testing.T) {
 func TestTimeoutAfterAcceptance(t *testing.T) {
 	failure := &run.Failure{
 		Kind: run.DeadlineExceeded, Message: "Time was up after 5000 ms.", By: run.Bridge,
-		Phase: run.PhasePoll, ExecutionID: "exec-1", Executed: run.ExecutedYes, Timeout: 5 * time.Second,
+		Phase: run.PhasePoll, Ref: run.Ref{ExecutionID: "exec-1"}, Executed: run.ExecutedYes, Timeout: 5 * time.Second,
 	}
 	const want = `{"status":"failed","run_id":"exec-1","summary":"Skill corp/skill did not finish in time: Time was up after 5000 ms.",` +
 		`"error":{"type":"INVOCATION_TIMEOUT","message":"Time was up after 5000 ms.","details":{"timeout_ms":5000,"execution_id":"exec-1"},` +

@@ -38,7 +38,7 @@ func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc
 
 // running is the result of a run that goes on.
 func running(r *run.Run, skill, runToken string) jsontext.Value {
-	b := builder{buf: make([]byte, 0, 256+len(r.ExecutionID)+2*len(skill)+len(runToken))}
+	b := builder{writer{buf: make([]byte, 0, 256+len(r.ExecutionID)+2*len(skill)+len(runToken))}}
 	b.open()
 	b.text("status", "running")
 	b.text("run_id", r.ExecutionID)

@@ -141,7 +141,7 @@ func TestRunTokenInFailures(t *testing.T) {
 	for _, kind := range []run.Kind{run.DeadlineExceeded, run.Stopped, run.Unreachable, run.ProviderFault, run.RateLimited} {
 		o := goesOn()
 		o.Failure = &run.Failure{
-			Kind: kind, Executed: run.ExecutedYes, By: run.Bridge, ExecutionID: "exec-1",
+			Kind: kind, Executed: run.ExecutedYes, By: run.Bridge, Ref: run.Ref{ExecutionID: "exec-1"},
 		}
 		got, fault := ask(t, &fakeBridge{outcome: o}, "execute_skill", `{"name":"a"}`)
 		if fault != nil {

@@ -77,7 +77,7 @@ func Interrupted(ctx context.Context, phase run.Phase, executionID string, e run
 		advice = adviceOnStop(executionID, e)
 	}
 	return &run.Failure{
-		Kind: kind, Message: end + " before " + awaited + advice + ".", Phase: phase, By: run.Bridge, ExecutionID: executionID,
+		Kind: kind, Message: end + " before " + awaited + advice + ".", Phase: phase, By: run.Bridge, Ref: run.Ref{ExecutionID: executionID},
 		Executed: e, Retry: run.Again(TimeoutDelay, RetryAttempts), Cause: cause,
 	}
 }

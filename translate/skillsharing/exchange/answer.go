@@ -84,7 +84,7 @@ func (c *Sender) isRun(a *Answer) bool {
 func invalidAnswer(a *Answer, phase run.Phase, executionID, message string) *run.Failure {
 	return &run.Failure{
 		Kind: run.ProviderFault, Phase: phase, By: run.Bridge, Message: message,
-		HTTPStatus: a.Status, ExecutionID: executionID, Executed: executed(a.Status, phase),
+		HTTPStatus: a.Status, Ref: run.Ref{ExecutionID: executionID}, Executed: executed(a.Status, phase),
 	}
 }
 
@@ -92,7 +92,7 @@ func invalidAnswer(a *Answer, phase run.Phase, executionID, message string) *run
 func JudgeError(a *Answer, m *document.Members, phase run.Phase, knownID string) *run.Failure {
 	said := m.RunError()
 	e := &run.Failure{
-		Phase: phase, By: run.Provider, HTTPStatus: a.Status, ExecutionID: knownID,
+		Phase: phase, By: run.Provider, HTTPStatus: a.Status, Ref: run.Ref{ExecutionID: knownID},
 		Executed: executed(a.Status, phase), Message: said.Message,
 	}
 	switch kind, known := document.Kinds[document.ErrorCode(said.Code)]; {

@@ -44,7 +44,7 @@ func keep(ctx context.Context, phase run.Phase, size int) AnswerBudget {
 func NoRoom(budget AnswerBudget, phase run.Phase, executionID string, executed run.Executed, followable bool) *run.Failure {
 	limit, most := budget.AnswerLimit()
 	e := &run.Failure{
-		Kind: run.RateLimited, Cause: ErrNoRoom, Phase: phase, By: run.Bridge, ExecutionID: executionID, Executed: executed,
+		Kind: run.RateLimited, Cause: ErrNoRoom, Phase: phase, By: run.Bridge, Ref: run.Ref{ExecutionID: executionID}, Executed: executed,
 		Message: fmt.Sprintf("There is no room for this answer beside the others (limits %s: %d bytes)", limit, most),
 		Limit:   document.LimitOf(limit, most),
 	}

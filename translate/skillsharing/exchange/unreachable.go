@@ -22,7 +22,7 @@ import (
 
 // Unreachable turns the failure of an exchange into a failure.
 func (c *Sender) Unreachable(err error, phase run.Phase, u *url.URL, executionID string) *run.Failure {
-	e := &run.Failure{Phase: phase, By: run.Bridge, ExecutionID: executionID, Executed: run.ExecutedNo, URL: BareURL(u), Cause: err}
+	e := &run.Failure{Phase: phase, By: run.Bridge, Ref: run.Ref{ExecutionID: executionID}, Executed: run.ExecutedNo, URL: BareURL(u), Cause: err}
 	reason, refused := reasonOf(err)
 	failed, ok := errors.AsType[*Error](err)
 	if ok && failed.Written && !refused && phase == run.PhaseInvoke {
