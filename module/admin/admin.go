@@ -390,9 +390,9 @@ func readPurgeRequest(body io.Reader) (wanted PurgeRequest, err error) {
 	}
 	switch text := jsontext.Value(data); {
 	case len(bytes.TrimSpace(data)) == 0:
-		return wanted, errors.New("the body is empty: {} forgets all documents")
+		return wanted, errors.New("the body is empty; {} removes all documents")
 	case text.Kind() != jsontext.KindBeginObject:
-		return wanted, errors.New("the body is not a JSON object: {} forgets all documents")
+		return wanted, errors.New("the body is not a JSON object; {} removes all documents")
 	}
 	var members struct {
 		Namespace jsontext.Value            `json:"namespace"`
@@ -400,11 +400,11 @@ func readPurgeRequest(body io.Reader) (wanted PurgeRequest, err error) {
 		Others    map[string]jsontext.Value `json:",embed"`
 	}
 	if err := jsonv2.Unmarshal(data, &members); err != nil {
-		return wanted, errors.New("the body is not a JSON object with each member once: {} forgets all documents")
+		return wanted, errors.New("the body is not a JSON object, or has a duplicate member; {} removes all documents")
 	}
 	if len(members.Others) > 0 {
 		name := slices.Min(slices.Collect(maps.Keys(members.Others)))
-		return wanted, fmt.Errorf("unknown member %q: there are namespace and skill_id", safetext.Field(name, observe.MaxLogged))
+		return wanted, fmt.Errorf("unknown member %q; the members are namespace and skill_id", safetext.Field(name, observe.MaxLogged))
 	}
 	if wanted.Namespace, err = purgeMember("namespace", members.Namespace); err != nil {
 		return wanted, err
@@ -413,7 +413,7 @@ func readPurgeRequest(body io.Reader) (wanted PurgeRequest, err error) {
 		return wanted, err
 	}
 	if wanted.SkillID != "" && wanted.Namespace == "" {
-		return wanted, errors.New("skill_id without namespace: say which source the skill is from")
+		return wanted, errors.New("skill_id without namespace: name the source of the skill")
 	}
 	return wanted, nil
 }
@@ -427,7 +427,7 @@ func purgeMember(name string, value jsontext.Value) (text string, err error) {
 		err = jsonv2.Unmarshal(value, &text)
 	}
 	if err != nil || text == "" {
-		return "", fmt.Errorf("%s is not a text, or empty: leave it out if all are meant", name)
+		return "", fmt.Errorf("%s is empty or not a string; leave it out to select all", name)
 	}
 	return text, nil
 }
@@ -435,7 +435,7 @@ func purgeMember(name string, value jsontext.Value) (text string, err error) {
 // notPurged is why there is nothing to be forgotten.
 func notPurged(wanted *PurgeRequest, known bool) error {
 	if known {
-		return fmt.Errorf("nothing is kept of a skill %q of source %q: it has no such skill, or was not asked for it yet", wanted.SkillID, wanted.Namespace)
+		return fmt.Errorf("no document of a skill %q of source %q is cached: there is no such skill, or it was not requested yet", wanted.SkillID, wanted.Namespace)
 	}
 	return fmt.Errorf("there is no source %q", wanted.Namespace)
 }

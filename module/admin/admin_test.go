@@ -322,12 +322,12 @@ func TestAdminPurge(t *testing.T) {
 // TestPurgeRequest names what is wrong with a body, in the words of the admin API.
 func TestPurgeRequest(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"skill":"x"}`:                     `unknown member "skill": there are namespace and skill_id`,
-		`{"namespace":"a","z":1,"b":2}`:     `unknown member "b": there are namespace and skill_id`,
-		`{"namespace":"a","namespace":"a"}`: "the body is not a JSON object with each member once: {} forgets all documents",
-		`{} junk`:                           "the body is not a JSON object with each member once: {} forgets all documents",
-		`{"skill_id":"a/b"}`:                "skill_id without namespace: say which source the skill is from",
-		`{"namespace":7}`:                   "namespace is not a text, or empty: leave it out if all are meant",
+		`{"skill":"x"}`:                     `unknown member "skill"; the members are namespace and skill_id`,
+		`{"namespace":"a","z":1,"b":2}`:     `unknown member "b"; the members are namespace and skill_id`,
+		`{"namespace":"a","namespace":"a"}`: "the body is not a JSON object, or has a duplicate member; {} removes all documents",
+		`{} junk`:                           "the body is not a JSON object, or has a duplicate member; {} removes all documents",
+		`{"skill_id":"a/b"}`:                "skill_id without namespace: name the source of the skill",
+		`{"namespace":7}`:                   "namespace is empty or not a string; leave it out to select all",
 	} {
 		if _, err := readPurgeRequest(strings.NewReader(body)); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", body, err, want)

@@ -130,8 +130,8 @@ func mustBeRefused(t *testing.T, a testbed.Answer) {
 
 // rules are what a refusal may tell: the rule, never what is behind the address.
 var rules = []string{
-	"address is not public", "host name leads to no address that may be called", "address has a zone", "address is IPv4 written as IPv6", "address is not written in its usual form",
-	"host is neither a name (xn--… if it is not ASCII) nor an address in its usual form",
+	"address is not public", "host name has no address that may be called", "address has a zone", "address is IPv4 written as IPv6", "address is not in canonical form",
+	"host is neither a host name (xn--… if it is not ASCII) nor an address in canonical form",
 }
 
 // mustBeKept fails the test unless the bridge kept a secret from a host, told the

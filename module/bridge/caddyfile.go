@@ -392,7 +392,7 @@ func (p parser) credentials(to *json.RawMessage) func() error {
 			return err
 		}
 		if _, ok := module.(credential.Credentials); !ok {
-			return p.Errf("%s %s: the module is no credentials", option, name)
+			return p.Errf("%s %s: this module does not provide credentials", option, name)
 		}
 		return p.encode(to, module, "type", name)
 	}
@@ -418,7 +418,7 @@ func (p parser) transport(to *json.RawMessage) func() error {
 		}
 		// Caddy's transport would ignore these.
 		if p.CountRemainingArgs() > 0 {
-			return p.Err("transport http takes no further argument: its options go into a block")
+			return p.Err("transport http takes no more arguments: its options go into a block")
 		}
 		module, err := caddyfile.UnmarshalModule(p.Dispenser, network.TransportModule)
 		if err != nil {

@@ -52,10 +52,10 @@ func (c *Callers) checkSecrets(credentials json.RawMessage, requirePrincipal boo
 	case len(credentials) == 0:
 		return nil
 	case !jsontext.Value(credentials).IsValid():
-		return errors.New("credentials are not valid JSON, or have the same member twice")
+		return errors.New("credentials are not valid JSON, or have a duplicate member")
 	case !requirePrincipal && !c.RequirePrincipal && !c.AllowAnonymous:
 		return errors.New("credentials need require_principal, here or for the whole bridge " +
-			"(only callers who have proved who they are may use them), or allow_anonymous for the whole bridge (everyone who reaches it may)")
+			"(only authenticated callers may use them), or allow_anonymous for the whole bridge (everyone who can reach it may use them)")
 	}
 	return nil
 }

@@ -101,7 +101,7 @@ func (h *Handler) checkSources(c *checker) {
 			at := options.Element(s.path+".aliases", i)
 			c.check(at+".name", cmp.Or(checkName("alias", a.Name), claim(names, "name", a.Name, "alias")))
 			if a.SkillID == "" {
-				c.check(at+".skill_id", fmt.Errorf("alias %q stands for no skill: its id is empty", a.Name))
+				c.check(at+".skill_id", fmt.Errorf("alias %q has an empty skill id", a.Name))
 			}
 		}
 		for i, host := range s.Trust {
@@ -123,13 +123,13 @@ func (h *Handler) checkSources(c *checker) {
 }
 
 func checkTrustRegistry(before []string, namespace string, registries map[string]bool) error {
-	known := "the skill_bridge has no registry"
+	known := "this skill_bridge has no registry"
 	if len(registries) > 0 {
 		known = "there are: " + strings.Join(slices.Sorted(maps.Keys(registries)), ", ")
 	}
 	switch {
 	case !registries[namespace]:
-		return fmt.Errorf("trust_registry %q is the namespace of no registry of this skill_bridge; %s", namespace, known)
+		return fmt.Errorf("trust_registry %q is not the namespace of a registry in this skill_bridge; %s", namespace, known)
 	case slices.Contains(before, namespace):
 		return fmt.Errorf("trust_registry %q is given twice", namespace)
 	}
@@ -180,7 +180,7 @@ func (h *Handler) checkAmounts(c *checker) {
 	}
 	h.Timing.check(c)
 	if ttl, longest := orDefaultPointer(cache.TTL, 0), orDefault(cache.MaxTTL, defaultMaxTTL); ttl > longest {
-		c.check("cache.ttl", fmt.Errorf("ttl %s is longer than max_ttl, which is %s%s, so it can't be reached",
+		c.check("cache.ttl", fmt.Errorf("ttl %s is longer than max_ttl, which is %s%s, so it has no effect",
 			ttl, longest, unlessSaid(cache.MaxTTL == 0)))
 	}
 	if breaker.Failures > math.MaxInt32 {
@@ -233,7 +233,7 @@ func checkSpan(c *checker, name string, value, limit time.Duration) {
 // unlessSaid says of a value that it is the default.
 func unlessSaid(byDefault bool) string {
 	if byDefault {
-		return " unless you say otherwise"
+		return " by default"
 	}
 	return ""
 }
@@ -248,7 +248,7 @@ func checkTokenURL(credentials json.RawMessage) error {
 	}
 	if json.Unmarshal(credentials, &config) == nil && config.Type == "oauth2" && config.TokenURL == "" {
 		return errors.New("discovery_credentials oauth2 needs token_url: " +
-			"an index and a descriptor are read before any descriptor could name a token endpoint")
+			"the index and descriptors are read before a descriptor can name a token endpoint")
 	}
 	return nil
 }
@@ -279,7 +279,7 @@ func checkCapabilityTypes(c *checker, path string, types []document.CapabilityTy
 func checkNamespace(c *checker, s *source, owner string, namespaces map[string]string) {
 	err := checkNamespaceText(s.Namespace)
 	if err != nil && s.URL != nil && s.Namespace == namespaceOf("", s.URL) {
-		err = fmt.Errorf("%s needs a namespace of its own, since its host can't be one: %w", owner, err)
+		err = fmt.Errorf("%s needs a namespace option, since its host name is not a valid namespace: %w", owner, err)
 	}
 	c.check(s.path+".namespace", cmp.Or(err, claim(namespaces, "namespace", s.Namespace, owner)))
 }

@@ -237,7 +237,7 @@ func TestLoadErrors(t *testing.T) {
 		`{"allow_anonymous":true,"providers":[{"origin":"https://a.example","credentials":{"type":"magic"}}]}`:                                                "providers[0].credentials (https://a.example): ",
 		`{"allow_anonymous":true,"providers":[{"origin":"https://a.example","credentials":{"key":"k"}}]}`:                                                     "providers[0].credentials (https://a.example): ",
 		`{"allow_anonymous":true,"providers":[{"origin":"https://a.example","credentials":{"type":"api_key","key":"{env.SKILL_BRIDGE_TEST_UNSET}"}}]}`:        "providers[0].credentials (https://a.example): ",
-		`{"allow_anonymous":true,"providers":[{"origin":"https://a.example","discovery_credentials":{"type":"no_credentials"}}]}`:                             "providers[0].discovery_credentials (https://a.example): module *bridge.noCredentials is no credentials",
+		`{"allow_anonymous":true,"providers":[{"origin":"https://a.example","discovery_credentials":{"type":"no_credentials"}}]}`:                             "providers[0].discovery_credentials (https://a.example): module *bridge.noCredentials does not provide credentials",
 		`{"allow_anonymous":true,"skills":[{"name":"a","url":"https://a.example","credentials":{"type":"no_credentials"}}]}`:                                  "skills[0].credentials (a): ",
 		`{"allow_anonymous":true,"registries":[{"url":"https://a.example","discovery_credentials":{"type":"no_credentials"}}]}`:                               "registries[0].discovery_credentials (https://a.example): ",
 		`{"providers":[{"origin":"https://a.example","transport":{"protocol":"http","tls":{"curves":["square"]}}}]}`:                                          "providers[0].transport (https://a.example): ",
@@ -245,8 +245,8 @@ func TestLoadErrors(t *testing.T) {
 		`{"allow_anonymous":true,"providers":[{"origin":"https://a.example","credentials":{"type":"api_key","key":"one","key":"two"}}],"timeout":"30s"}`:      "providers[0].credentials: credentials are not valid JSON",
 		`{"allow_anonymous":true,"providers":[{"origin":"https://a.example","discovery_credentials":{"type":"oauth2","client_id":"c","client_secret":"s"}}]}`: "providers[0].discovery_credentials: discovery_credentials oauth2 needs token_url",
 		`{"allow_anonymous":true,"registries":[{"url":"https://a.example","discovery_credentials":{"type":"oauth2","client_id":"c","client_secret":"s"}}]}`:   "registries[0].discovery_credentials: discovery_credentials oauth2 needs token_url",
-		`{"allow_anonymous":true,"providers":[{"origin":"https://a.example","discovery_credentials":{"type":"for_skills_only"}}]}`:                            "providers[0].discovery_credentials (https://a.example): these credentials need a skill's descriptor",
-		`{"allow_anonymous":true,"registries":[{"url":"https://a.example","discovery_credentials":{"type":"for_skills_only"}}]}`:                              "registries[0].discovery_credentials (https://a.example): these credentials need a skill's descriptor",
+		`{"allow_anonymous":true,"providers":[{"origin":"https://a.example","discovery_credentials":{"type":"for_skills_only"}}]}`:                            "providers[0].discovery_credentials (https://a.example): credentials of this kind need a skill's descriptor",
+		`{"allow_anonymous":true,"registries":[{"url":"https://a.example","discovery_credentials":{"type":"for_skills_only"}}]}`:                              "registries[0].discovery_credentials (https://a.example): credentials of this kind need a skill's descriptor",
 		`{"transport":{"protocol":"http","resolver":{"addresses":["10.0.0.53:dns"]}}}`:                                                                        "transport: transport: resolver \"10.0.0.53:dns\"",
 	} {
 		if _, err := load(t, config); err == nil || !strings.Contains(err.Error(), want) {

@@ -52,9 +52,9 @@ func (b *Bounds) limits() Limits {
 func (l *Limits) checkWaiting() error {
 	switch {
 	case l.Runs == 0 && l.Waiting > defaultMaxRuns:
-		return fmt.Errorf("waiting %d is more than runs, which are %d at most unless you say otherwise, so it can't be reached", l.Waiting, defaultMaxRuns)
+		return fmt.Errorf("waiting %d is more than runs, which is %d by default, so it has no effect", l.Waiting, defaultMaxRuns)
 	case l.Runs > 0 && l.Waiting > l.Runs:
-		return fmt.Errorf("waiting %d is more than runs %d, so it can't be reached", l.Waiting, l.Runs)
+		return fmt.Errorf("waiting %d is more than runs %d, so it has no effect", l.Waiting, l.Runs)
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func (b *Bounds) checkAnswers() error {
 	if b.Limits == nil || b.Limits.Answers == 0 || b.Limits.Answers >= b.answerSize() {
 		return nil
 	}
-	return fmt.Errorf("answers %d is less than the %d of limits answer_size, so an answer of that size would never be given", b.Limits.Answers, b.answerSize())
+	return fmt.Errorf("answers %d is less than limits answer_size %d, so an answer of that size would always be refused", b.Limits.Answers, b.answerSize())
 }
 
 // checkAnswerSize checks that the largest output fits into an answer.
@@ -125,7 +125,7 @@ func (b *Bounds) checkAnswerSize() error {
 		name, output = "max_response_size", b.maxResponseSize()
 	}
 	if b.Limits.AnswerSize < output {
-		return fmt.Errorf("answer_size %d is less than the %d of %s, so an output of that size would never be answered", b.Limits.AnswerSize, output, name)
+		return fmt.Errorf("answer_size %d is less than the %d of %s, so an output of that size would always be refused", b.Limits.AnswerSize, output, name)
 	}
 	return nil
 }
@@ -140,7 +140,7 @@ func (b *Bounds) check(c *checker) {
 		c.check("limits.depth", fmt.Errorf("depth %d is out of range: it is %d to %d", l.Depth, minDepth, maxDepth))
 	}
 	if runs := cmp.Or(l.Runs, defaultMaxRuns); l.RunsPerProvider > runs {
-		c.check("limits.runs_per_provider", fmt.Errorf("%d runs per provider are more than the %d in all", l.RunsPerProvider, runs))
+		c.check("limits.runs_per_provider", fmt.Errorf("%d runs per provider are more than the total of %d", l.RunsPerProvider, runs))
 	}
 	c.check("limits.waiting", l.checkWaiting())
 	if l.SchemaSize > math.MaxInt/4 { // all schemas of a skill have four times as much
@@ -162,6 +162,6 @@ func (b *Bounds) checkReachable(name string, size int64) error {
 	if size <= b.maxResponseSize() {
 		return nil
 	}
-	return fmt.Errorf("%s %d is more than max_response_size, which is %d%s, so it can't be reached",
+	return fmt.Errorf("%s %d is more than max_response_size, which is %d%s, so it has no effect",
 		name, size, b.maxResponseSize(), unlessSaid(b.MaxResponseSize == 0))
 }

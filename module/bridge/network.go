@@ -63,7 +63,7 @@ func (n *Network) check(c *checker) {
 // checkScheme checks that a URL may be requested with the scheme that it has.
 func (n *Network) checkScheme(u *url.URL) error {
 	if u != nil && u.Scheme == "http" && !n.AllowHTTP {
-		return fmt.Errorf("%s is not reached over TLS; write https://, or allow_http if that is meant", u)
+		return fmt.Errorf("%s does not use TLS; write https://, or add allow_http", u)
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	}
 	h.usage.OnRelease(o.Show(bridge, h.shared.breakers))
 	if len(config.Sources) == 0 {
-		h.logger.Warn("no provider, skill or registry is configured: the bridge knows no skill")
+		h.logger.Warn("no provider, skill or registry is configured, so there are no skills")
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ const credentialsNamespace = "http.skill_bridge.credentials" //nolint:gosec // a
 func loadDiscoveryCredentials(ctx caddy.Context, owner any, field string, raw json.RawMessage) (credential.Credentials, error) {
 	credentials, err := loadCredentials(ctx, owner, field, raw)
 	if err == nil && credentials != nil && !credentials.Supports(nil) {
-		return nil, errors.New("these credentials need a skill's descriptor to go by, and so can't be used to read one: use them as credentials, and others here")
+		return nil, errors.New("credentials of this kind need a skill's descriptor, so they can't be used for reading one: use them in credentials, and another kind here")
 	}
 	return credentials, err
 }
@@ -42,7 +42,7 @@ func loadCredentials(ctx caddy.Context, owner any, field string, raw json.RawMes
 	}
 	credentials, ok := module.(credential.Credentials)
 	if !ok {
-		return nil, fmt.Errorf("module %T is no credentials", module)
+		return nil, fmt.Errorf("module %T does not provide credentials", module)
 	}
 	return credentials, nil
 }

@@ -181,7 +181,7 @@ func (b *builder) warnRefused(logger *zap.Logger, sources []catalog.Source) {
 		if err != nil || b.rules.Allows(address) {
 			continue
 		}
-		logger.Warn("a source of skills will not be reached: its address is not public; if it may be reached, add the line below",
+		logger.Warn("the bridge will not connect to a source of skills, because its address is not public; to allow the connection, add the line below",
 			zap.String("source", s.Namespace),
 			zap.String("host", s.URL.Host),
 			zap.String("line", "allow_networks "+address.String()))

@@ -74,7 +74,7 @@ func checkAuthority(u *url.URL) error {
 		return err
 	}
 	if strings.HasSuffix(u.Host, ":") {
-		return errors.New("there is a colon without a port")
+		return errors.New("the port after the colon is missing")
 	}
 	return network.CheckSpelling(u.Hostname())
 }
@@ -94,7 +94,7 @@ func checkHost(text string) error {
 	case strings.Contains(text, "/"):
 		return fmt.Errorf("trusted host %q has a path; write only the host and, if it is not 443, the port", text)
 	case strings.Count(host, ":") > 1 && !strings.HasPrefix(host, "["):
-		return fmt.Errorf("trusted host %q: an IPv6 address has to stand in brackets", text)
+		return fmt.Errorf("trusted host %q: write an IPv6 address in brackets", text)
 	}
 	u, err := url.Parse("https://" + host)
 	if err != nil {

@@ -99,23 +99,23 @@ func TestValidate(t *testing.T) {
 			document_size 2MiB
 		}
 		max_response_size 1MiB
-`, "document_size 2097152 is more than max_response_size, which is 1048576, so it can't be reached, at Caddyfile:11"},
+`, "document_size 2097152 is more than max_response_size, which is 1048576, so it has no effect, at Caddyfile:11"},
 		"documents that are larger than answers are by default": {`
 		limits {
 			document_size 20MiB
 		}
-`, "document_size 20971520 is more than max_response_size, which is 10485760 unless you say otherwise, so it can't be reached, at Caddyfile:11"},
+`, "document_size 20971520 is more than max_response_size, which is 10485760 by default, so it has no effect, at Caddyfile:11"},
 		"ttl over its maximum": {`
 		cache {
 			max_ttl 1h
 			ttl 61m
 		}
-`, "ttl 1h1m0s is longer than max_ttl, which is 1h0m0s, so it can't be reached, at Caddyfile:12"},
+`, "ttl 1h1m0s is longer than max_ttl, which is 1h0m0s, so it has no effect, at Caddyfile:12"},
 		"ttl over the default maximum": {`
 		cache {
 			ttl 25h
 		}
-`, "ttl 25h0m0s is longer than max_ttl, which is 24h0m0s unless you say otherwise, so it can't be reached, at Caddyfile:11"},
+`, "ttl 25h0m0s is longer than max_ttl, which is 24h0m0s by default, so it has no effect, at Caddyfile:11"},
 		"maxima below the defaults": {`
 		max_response_size 1MiB
 		cache {

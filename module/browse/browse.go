@@ -94,7 +94,7 @@ func (h *Handler) Serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	header.Add("Vary", "Accept")
 	if r.Method != http.MethodGet && r.Method != http.MethodHead || !prefersHTML(r.Header["Accept"]) {
 		header.Set("Allow", "GET, POST")
-		http.Error(w, "JSON-RPC is served to POST requests only; a GET that prefers text/html is shown the skills.", http.StatusMethodNotAllowed)
+		http.Error(w, "JSON-RPC needs a POST request; a GET request that prefers text/html gets the page.", http.StatusMethodNotAllowed)
 		return nil
 	}
 	page, status := h.page(ctx, r.URL.Query(), principal, ambiguous)
@@ -116,11 +116,11 @@ func (h *Handler) page(ctx context.Context, query map[string][]string, principal
 	switch {
 	case ambiguous != "":
 		h.refused(ctx, "browse", ambiguous)
-		page.Problem = "This bridge can't tell who you are, and refuses who could be mistaken for another: " + ambiguous + ". Ask its operator."
+		page.Problem = "This bridge refuses callers whose identity is ambiguous: " + ambiguous + ". Ask its operator."
 		return page, http.StatusForbidden
 	case h.requirePrincipal && principal == "":
 		h.refused(ctx, "browse", skillsprotocol.NoPrincipal)
-		page.Problem = "This bridge shows its skills to authenticated callers only. Authenticate as its operator has told you, and load this page again."
+		page.Problem = "This bridge shows its skills only to authenticated callers. Authenticate as its operator told you, and load this page again."
 		return page, http.StatusForbidden
 	}
 	m := &pageMaker{bridge: h.bridge, limits: h.limits, principal: principal, page: page}

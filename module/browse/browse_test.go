@@ -534,7 +534,7 @@ func TestBrowseOfAClosedBridge(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
 	c := browsing(t, p, "require_principal")
 	for _, query := range []string{"", "?skill=acme.echo", "?namespace=acme"} {
-		if got := look(t, c.URL+query); got.status != http.StatusForbidden || len(got.shown(t)) != 0 || !strings.Contains(got.visible(t), "authenticated callers only") {
+		if got := look(t, c.URL+query); got.status != http.StatusForbidden || len(got.shown(t)) != 0 || !strings.Contains(got.visible(t), "only to authenticated callers") {
 			t.Errorf("%s: %d %s", query, got.status, got.visible(t))
 		}
 	}

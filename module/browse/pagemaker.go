@@ -309,7 +309,7 @@ func (m *pageMaker) reason(f *run.Failure) string {
 	if f.Kind == run.DeadlineExceeded { // the page's own bound, of which a failure of a call does not know
 		return "It did not answer in time."
 	}
-	return cmp.Or(m.text(f.Text(), maxShownText), "The bridge has failed; this is a bug of the bridge.")
+	return cmp.Or(m.text(f.Text(), maxShownText), "The bridge failed because of a bug.")
 }
 
 // faults are what is wrong with an invalid document.

@@ -157,7 +157,7 @@ func (r *reach) handler(origins ...string) (*handlerConfig, error) {
 			p.DiscoveryCredentials = key
 		}
 		if u, err := url.Parse(origin); err == nil && u.Scheme == "http" && u.Host != "" && !r.allowHTTP {
-			return nil, fmt.Errorf("%s is not reached over TLS: write https://, or add --allow-http if that is meant", u.Redacted())
+			return nil, fmt.Errorf("%s does not use TLS: write https://, or add --allow-http", u.Redacted())
 		}
 		c.Providers = append(c.Providers, p)
 	}

@@ -94,7 +94,7 @@ func (k *APIKey) Authenticate(_ context.Context, a *credential.Authentication) e
 	if document.ForbiddenHeader(header) {
 		return &run.Failure{
 			Kind:     run.AuthRequired,
-			Message:  "the descriptor wants the API key in a header that must not carry one; the operator can configure another",
+			Message:  "the descriptor asks for the API key in a header that must not carry one; the operator can configure another header",
 			Phase:    run.PhaseAuth,
 			By:       run.Bridge,
 			Executed: run.ExecutedNo,

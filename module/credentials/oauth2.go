@@ -264,7 +264,7 @@ func (o *OAuth2) checkOrigin(origin string) error {
 	}
 	return refused(o.client().tokenURL, refusal{
 		"token_url_insecure",
-		"The configured token_url is an http:// address, which is used only for providers that are configured with http:// themselves.",
+		"The configured token_url is an http:// address, which is allowed only for providers whose origin begins with http://.",
 		"configure an https:// address as token_url",
 	})
 }

@@ -29,9 +29,9 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		"another":       {400, `{"error":"unauthorized_client"}`, "The token endpoint refused to issue a token to the bridge (unauthorized_client)." + client},
 		"no reason":     {403, "no", "The token endpoint refused to issue a token to the bridge (HTTP status 403)." + client},
 		"redirect":      {307, "", "The token endpoint answered with a redirect, which is not followed." + address},
-		"nonsense":      {200, "hello", "The token endpoint's answer is no token response." + address},
-		"another type":  {200, `{"access_token":"x","token_type":"mac"}`, "The token endpoint issued a token of another type than Bearer." + address},
-		"no valid text": {200, `{"access_token":"ü","token_type":"Bearer"}`, "The token endpoint issued a token that fits in no header." + address},
+		"nonsense":      {200, "hello", "The token endpoint's answer is not a token response." + address},
+		"another type":  {200, `{"access_token":"x","token_type":"mac"}`, "The token endpoint issued a token whose type is not Bearer." + address},
+		"no valid text": {200, `{"access_token":"ü","token_type":"Bearer"}`, "The token endpoint issued a token that can't be sent in a header." + address},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := oauth2(t)

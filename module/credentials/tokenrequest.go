@@ -79,11 +79,11 @@ func (r tokenRequest) do(ctx context.Context, refresh string) (grantedToken, *ru
 // unusable says why a token cannot be sent; empty: it can.
 func unusable(token *oauth2.Token) refusal {
 	if token.TokenType != "" && !strings.EqualFold(token.TokenType, "Bearer") {
-		return refusal{"unsupported_token_type", "The token endpoint issued a token of another type than Bearer.", checkTokenURL}
+		return refusal{"unsupported_token_type", "The token endpoint issued a token whose type is not Bearer.", checkTokenURL}
 	}
 	illegal := func(r rune) bool { return r <= ' ' || r >= 0x7f }
 	if len(token.AccessToken) > maxAccessToken || strings.ContainsFunc(token.AccessToken, illegal) {
-		return refusal{"unusable_token", "The token endpoint issued a token that fits in no header.", checkTokenURL}
+		return refusal{"unusable_token", "The token endpoint issued a token that can't be sent in a header.", checkTokenURL}
 	}
 	return refusal{}
 }
@@ -135,7 +135,7 @@ func (r tokenRequest) refusal(ex *tokenExchange, err error) refusal {
 	case ex.tooLarge():
 		return refusal{"invalid_response", "The token endpoint's answer is too large.", checkTokenURL}
 	}
-	return refusal{"invalid_response", "The token endpoint's answer is no token response.", checkTokenURL}
+	return refusal{"invalid_response", "The token endpoint's answer is not a token response.", checkTokenURL}
 }
 
 // refusalOf describes an error code (RFC 6749, section 5.2).
@@ -222,7 +222,7 @@ func askLater(delay time.Duration) *run.Retry {
 // rejected the previous one: it is not replaced so soon.
 func rejectedAgain(tokenURL string, early time.Duration) *run.Failure {
 	e := authRequired(run.Provider, tokenURL, refusal{"token_rejected", fmt.Sprintf(
-		"The provider refuses the access tokens that its token endpoint issues, the newest too; the next one is fetched in %s at the earliest.",
+		"The provider refuses all access tokens that its token endpoint issues; the bridge fetches the next one in %s at the earliest.",
 		early.Round(time.Second)), checkClient})
 	e.HTTPStatus = http.StatusUnauthorized
 	e.Retry = askLater(early)

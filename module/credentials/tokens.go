@@ -298,7 +298,7 @@ func guarded(ctx context.Context, f fetch, newest refreshToken) (granted granted
 		if value := recover(); value != nil {
 			granted = grantedToken{refresh: newest}
 			err = &run.Failure{
-				Kind: run.Internal, Message: "Fetching a token failed unexpectedly; this is a bug.",
+				Kind: run.Internal, Message: "Fetching a token failed because of a bug in the bridge.",
 				Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo,
 				Cause: fmt.Errorf("panic: %v\n%s", value, debug.Stack()),
 			}

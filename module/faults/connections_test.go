@@ -130,9 +130,9 @@ func TestR03Names(t *testing.T) {
 		lookup hostile.Lookup
 		reason string // of ENDPOINT_UNREACHABLE; none: it completes
 	}{
-		"missing":  {hostile.NXDomain(), "leads to no address"},
-		"empty":    {hostile.Addresses(), "leads to no address"},
-		"private":  {hostile.Addresses("10.0.0.1"), "leads to no address"},
+		"missing":  {hostile.NXDomain(), "host name has no address"},
+		"empty":    {hostile.Addresses(), "host name has no address"},
+		"private":  {hostile.Addresses("10.0.0.1"), "host name has no address"},
 		"failing":  {hostile.ServFail(), "can't be resolved"},
 		"silent":   {hostile.Silence(), "can't be resolved"},
 		"too late": {hostile.Late(time.Hour, hostile.Addresses("127.0.0.1")), "can't be resolved"},

@@ -58,7 +58,7 @@ func TestR42Panic(t *testing.T) {
 		want{executed: "maybe", next: "none", source: "bridge"}.check(t, a)
 	}
 	want{outcome: "completed"}.check(t, c.Execute("acme.echo", nil))
-	if n := len(c.Log.Lines("panic while serving a call")); n != 40 {
+	if n := len(c.Log.Lines("panic in a call")); n != 40 {
 		t.Errorf("%d panics were logged", n)
 	}
 

@@ -151,7 +151,7 @@ func (e *exiting) answer() {
 	e.mu.Unlock()
 	if requests > 0 {
 		caddy.Log().Named("http.handlers.skill_bridge").Warn(
-			"the grace period is ending: requests that are under way are answered now; runs that were accepted go on at their providers",
+			"the grace period is ending: requests in progress are answered now; accepted runs continue at their providers",
 			zap.Int("requests", requests))
 	}
 	e.calls.Now()

@@ -53,7 +53,7 @@ func (r *RefusedError) Why() string { return cmp.Or(r.why, r.rule) }
 var (
 	errNotPublic  = &ruleError{run.RuleAddress, "address is not public"}
 	errNoSuchHost = &ruleError{run.RuleNoSuchHost, "host name does not exist"}
-	errNowhere    = errors.New("host name leads to no address that may be called")
+	errNowhere    = errors.New("host name has no address that may be called")
 )
 
 // ruleError says which rule forbids a host or a port.
@@ -183,7 +183,7 @@ func (g *guard) judge(ctx context.Context, hostport string) ([]netip.AddrPort, e
 func (r *Rules) target(source, hostport string) (host string, port uint16, err error) {
 	host, text, err := net.SplitHostPort(hostport)
 	if err != nil {
-		return "", 0, &RefusedError{rule: "host and port can't be told apart"}
+		return "", 0, &RefusedError{rule: "host and port can't be separated"}
 	}
 	port, err = r.check(host, text)
 	if err != nil {
@@ -287,12 +287,12 @@ func CheckSpelling(host string) error {
 	var last string
 	for label := range strings.SplitSeq(name, ".") {
 		if label == "" || len(label) > 63 || strings.Trim(label, labelCharacters) != "" {
-			return errors.New("host is neither a name (xn--… if it is not ASCII) nor an address in its usual form")
+			return errors.New("host is neither a host name (xn--… if it is not ASCII) nor an address in canonical form")
 		}
 		last = label
 	}
 	if isNumber(last) {
-		return errors.New("address is not written in its usual form")
+		return errors.New("address is not in canonical form")
 	}
 	return nil
 }

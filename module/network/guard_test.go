@@ -115,11 +115,11 @@ func refusedBy(err error) string {
 
 const (
 	notPublic = "address is not public"
-	noPublic  = "host name leads to no address that may be called"
+	noPublic  = "host name has no address that may be called"
 	zone      = "address has a zone"
 	mapped    = "address is IPv4 written as IPv6"
-	unusual   = "address is not written in its usual form"
-	noHost    = "host is neither a name (xn--… if it is not ASCII) nor an address in its usual form"
+	unusual   = "address is not in canonical form"
+	noHost    = "host is neither a host name (xn--… if it is not ASCII) nor an address in canonical form"
 )
 
 // TestGuardSpellings tries to reach a server on the loopback interface under all

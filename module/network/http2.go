@@ -28,12 +28,12 @@ func (e connectionError) Reason() string { return string(e) }
 
 const (
 	// errRefusedAgain is the error of a request that was sent so often.
-	errRefusedAgain connectionError = "it refused the request each of the 3 times that it was sent, or ended the connection"
+	errRefusedAgain connectionError = "it refused the request all 3 times, or closed the connection"
 	// errClosedAgain is the error of a request that needs a new connection.
-	errClosedAgain connectionError = "the connections that were used before are closed"
+	errClosedAgain connectionError = "the used connections are closed"
 	// errClosedBefore is the error of a request that was given a connection which the
 	// bridge has just closed; nothing of it was sent.
-	errClosedBefore connectionError = "the connection was closed before"
+	errClosedBefore connectionError = "the connection was already closed"
 )
 
 // overheadError is the error of a connection on which more came than was asked for.
@@ -43,7 +43,7 @@ func (e *overheadError) Error() string { return e.Malformed() }
 
 // Malformed says what was wrong with what came.
 func (e *overheadError) Malformed() string {
-	return fmt.Sprintf("its HTTP/2 connection carried more than %d bytes beside the content of answers (limits connection_overhead)", e.overhead)
+	return fmt.Sprintf("its HTTP/2 connection carried more than %d bytes other than the content of answers (limits connection_overhead)", e.overhead)
 }
 
 // meter bounds what a server sends on a connection of HTTP/2. There, anything may

@@ -31,7 +31,7 @@ const (
 )
 
 // ErrTransport is why there is only one kind of transport.
-var ErrTransport = errors.New("only http is possible: only there can it be seen to that no forbidden address is called")
+var ErrTransport = errors.New("only http is possible: the bridge can't check the addresses that other transports connect to")
 
 // Transport carries requests to providers: Caddy's own, but it reaches only what
 // its guard allows, and no proxy that the operator did not write.
@@ -114,11 +114,11 @@ func checkGuardable(config *reverseproxy.HTTPTransport) error {
 	case config.TLS != nil && config.TLS.HandshakeTimeout < 0:
 		return fmt.Errorf("transport: handshake_timeout %s is negative", time.Duration(config.TLS.HandshakeTimeout))
 	case slices.Contains(config.Versions, "3"):
-		return errors.New("transport with HTTP/3 (versions 3) is not possible: its connections can't be guarded")
+		return errors.New("transport with HTTP/3 (versions 3) is not possible: its connections can't be checked")
 	case config.ProxyProtocol != "":
-		return errors.New("transport with proxy_protocol is not possible: there is no client's address to send, and its TLS connections can't be guarded")
+		return errors.New("transport with proxy_protocol is not possible: there is no client address to send, and its TLS connections can't be checked")
 	case config.TLS != nil && strings.Contains(config.TLS.ServerName, "{"):
-		return fmt.Errorf("transport with a placeholder in tls_server_name (%q) is not possible: its connections can't be guarded", config.TLS.ServerName)
+		return fmt.Errorf("transport with a placeholder in tls_server_name (%q) is not possible: its connections can't be checked", config.TLS.ServerName)
 	}
 	_, err := nameServers(config.Resolver)
 	return err
@@ -157,7 +157,7 @@ func NewTransport(ctx caddy.Context, raw json.RawMessage, allowed *Rules, overhe
 		return nil, err
 	}
 	if config.TLS.InsecureSkipVerify {
-		ctx.Logger().Warn("certificates of providers are not verified: secrets may go to anyone on the way")
+		ctx.Logger().Warn("certificates of providers are not verified: anyone on the network path can read secrets")
 	}
 	if config.TLS.ClientCertificateFile == "" && config.TLS.ClientCertificateAutomate == "" {
 		return t, nil
@@ -251,7 +251,7 @@ func schemesOfHTTP2(versions []string) map[string]bool {
 type switchError struct{}
 
 func (switchError) Error() string {
-	return "the answer is HTTP 101 (Switching Protocols), which was not asked for"
+	return "the answer is HTTP 101 (Switching Protocols), which was not requested"
 }
 
 // Malformed says what was wrong with what came.

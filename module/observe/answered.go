@@ -36,7 +36,7 @@ func answered(f *run.Failure) string {
 	if f.SkillID != "" {
 		of = " of " + safetext.Field(f.SkillID, MaxLogged)
 	}
-	return fmt.Sprintf("the provider%s %s (%s): %s; its own message is in the agent's answer only", of, what, errorType(f), remedy(f))
+	return fmt.Sprintf("the provider%s %s (%s): %s; only the agent's answer has the provider's message", of, what, errorType(f), remedy(f))
 }
 
 // askedFor is what a provider was asked for.
@@ -54,21 +54,21 @@ func remedy(f *run.Failure) string {
 	if f.Phase == run.PhaseDiscovery || f.Phase == run.PhaseDescriptor {
 		remedies = documentRemedies
 	}
-	return cmp.Or(remedies[f.Kind], "if it lasts, ask the provider")
+	return cmp.Or(remedies[f.Kind], "if this continues, ask the provider")
 }
 
 var documentRemedies = map[run.Kind]string{
-	run.AuthRequired:     "check the discovery_credentials of this source, or configure some",
-	run.PermissionDenied: "ask the provider to permit its documents to the discovery_credentials of this source, or configure others",
+	run.AuthRequired:     "check the discovery_credentials of this source, or add some",
+	run.PermissionDenied: "ask the provider to allow the discovery_credentials of this source to read its documents, or use others",
 	run.SkillNotFound:    "there is no such document: check its URL, or ask the provider",
 }
 
 var remedies = map[run.Kind]string{
-	run.InvalidArguments:    "the agent has to change its arguments",
-	run.SkillNotFound:       "if the provider has moved the skill, \"caddy skill-bridge purge\" has its descriptor read anew; else ask the provider",
-	run.AuthRequired:        "check the credentials that are configured for this source, or configure some",
-	run.PermissionDenied:    "ask the provider to permit the skill to the credentials that are configured for this source, or configure others",
-	run.VersionIncompatible: "the provider refuses the request, perhaps as one of another version of the protocol: ask the provider",
-	run.RateLimited:         "if it lasts, lower limits runs <n> [<per provider>], or ask the provider to permit more",
-	run.RunFailed:           "the agent decides whether to try it again",
+	run.InvalidArguments:    "the agent must change its arguments",
+	run.SkillNotFound:       "if the provider has moved the skill, run \"caddy skill-bridge purge\" so that its descriptor is read again; otherwise ask the provider",
+	run.AuthRequired:        "check the credentials of this source, or add some",
+	run.PermissionDenied:    "ask the provider to allow the credentials of this source to use the skill, or use others",
+	run.VersionIncompatible: "the provider refuses the request, perhaps because it uses another version of the protocol: ask the provider",
+	run.RateLimited:         "if this continues, lower limits runs <n> [<per provider>], or ask the provider for a higher limit",
+	run.RunFailed:           "the agent decides whether to repeat the call",
 }

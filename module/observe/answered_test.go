@@ -16,7 +16,7 @@ func TestRefusalsByProvidersAreExplained(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/a"}, hostile.Skill{ID: "acme/b"}, hostile.Skill{ID: "acme/run"}, hostile.Skill{ID: "acme/gone"})
 	c := testbed.StartCaddy(t, testbed.Bridge("circuit_breaker off", "provider "+p.URL()+" {", "namespace acme", "}"))
 	c.Log.MustNotShow("secret city")
-	const last = "; its own message is in the agent's answer only"
+	const last = "; only the agent's answer has the provider's message"
 	for _, tc := range []struct {
 		skill  string
 		answer hostile.Action
@@ -25,23 +25,23 @@ func TestRefusalsByProvidersAreExplained(t *testing.T) {
 	}{
 		{
 			"a", hostile.Problem(http.StatusUnauthorized, "AUTH_REQUIRED", said), "warn",
-			"the provider of acme/a answered the invocation with HTTP 401 Unauthorized (AUTH_REQUIRED): check the credentials that are configured for this source, or configure some",
+			"the provider of acme/a answered the invocation with HTTP 401 Unauthorized (AUTH_REQUIRED): check the credentials of this source, or add some",
 		},
 		{
 			"a", hostile.Problem(http.StatusForbidden, "PERMISSION_DENIED", said), "warn",
-			"the provider of acme/a answered the invocation with HTTP 403 Forbidden (PERMISSION_DENIED): ask the provider to permit the skill to the credentials that are configured for this source, or configure others",
+			"the provider of acme/a answered the invocation with HTTP 403 Forbidden (PERMISSION_DENIED): ask the provider to allow the credentials of this source to use the skill, or use others",
 		},
 		{"b", hostile.Problem(http.StatusForbidden, "PERMISSION_DENIED", said), "warn", "the provider of acme/b answered the invocation with HTTP 403"}, // not hidden by the other skill's
 		{
 			"a", hostile.Respond(http.StatusUnprocessableEntity, `{"reason":"`+said+`"}`), "info",
-			"the provider of acme/a answered the invocation with HTTP 422 Unprocessable Entity (VALIDATION_ERROR): the agent has to change its arguments",
+			"the provider of acme/a answered the invocation with HTTP 422 Unprocessable Entity (VALIDATION_ERROR): the agent must change its arguments",
 		},
 		{
 			"a", hostile.Problem(http.StatusInternalServerError, said, said), "warn",
-			"the provider of acme/a answered the invocation with HTTP 500 Internal Server Error (INVALID_PROVIDER_RESPONSE): if it lasts, ask the provider",
+			"the provider of acme/a answered the invocation with HTTP 500 Internal Server Error (INVALID_PROVIDER_RESPONSE): if this continues, ask the provider",
 		},
-		{"a", hostile.Respond(599, said), "info", "the provider of acme/a answered the invocation with HTTP 599 (INVALID_PROVIDER_RESPONSE): if it lasts, ask the provider"},
-		{"a", hostile.Fail(said, said), "info", "the provider of acme/a reported that the run failed (EXECUTION_FAILED): the agent decides whether to try it again"},
+		{"a", hostile.Respond(599, said), "info", "the provider of acme/a answered the invocation with HTTP 599 (INVALID_PROVIDER_RESPONSE): if this continues, ask the provider"},
+		{"a", hostile.Fail(said, said), "info", "the provider of acme/a reported that the run failed (EXECUTION_FAILED): the agent decides whether to repeat the call"},
 	} {
 		before := len(c.Log.Lines("call failed"))
 		p.On("acme/"+tc.skill, hostile.Invoke, tc.answer)

@@ -122,7 +122,7 @@ func (o *Observer) Notice(ctx context.Context, n *exchange.Notice) {
 	dropped, due, full := o.notices.due(n.Source, line.String(), time.Now())
 	switch {
 	case full:
-		o.logger.Log(level, "this source has more warnings than are logged; the admin API shows what is wrong with its skills", zap.String("source", n.Source))
+		o.logger.Log(level, "further warnings about this source are not logged; the admin API shows what is wrong with its skills", zap.String("source", n.Source))
 		return
 	case !due:
 		return
@@ -173,7 +173,7 @@ func (o *Observer) RefusedConnection(source, host, address string, r Refusal) {
 	dropped, due, full := o.refusals.due(source, host+"\n"+why, time.Now())
 	switch {
 	case full:
-		o.logger.Warn("this source leads to more places that may not be reached than are logged; the metrics count them", optional("source", source))
+		o.logger.Warn("further refused connections of this source are not logged; the metrics count them", optional("source", source))
 		return
 	case !due:
 		return
@@ -188,7 +188,7 @@ func (o *Observer) RefusedConnection(source, host, address string, r Refusal) {
 		}
 	}
 	if option != "" {
-		message += "; if it may be reached, add the option below"
+		message += "; to allow the connection, add the option below"
 	}
 	o.logger.Warn(message,
 		optional("source", source),
@@ -320,12 +320,12 @@ func (o *Observer) Unread(ctx context.Context, written int64, timeout time.Durat
 	if served, ok := ctx.Value(servedCallsKey{}).(*servedCalls); ok {
 		fields = append(fields, served.fields("")...)
 	}
-	o.logger.Info("the client did not read its answer for so long that it was left (limits body_timeout)", fields...)
+	o.logger.Info("the client did not read its answer in time, so its connection is closed (limits body_timeout)", fields...)
 }
 
 // Panicked logs a bug.
 func (o *Observer) Panicked(_ context.Context, value any, stack []byte) {
-	o.logger.Error("panic while serving a call; this is a bug, please report it",
+	o.logger.Error("panic in a call; this is a bug in the bridge, please report it",
 		zap.Any("panic", value), zap.ByteString("stack", stack))
 }
 

@@ -289,7 +289,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 		if n := logs.Len(); n == 0 || n > 100 {
 			t.Errorf("%d lines", n)
 		}
-		if last := logs.All()[logs.Len()-1]; !strings.Contains(last.Message, "than are logged") {
+		if last := logs.All()[logs.Len()-1]; !strings.Contains(last.Message, "are not logged") {
 			t.Errorf("nothing says that there is more: %v", last)
 		}
 		o.RefusedConnection("other", "host:443", "10.0.0.1", &refused{why: "address is not public", rule: run.RuleAddress})

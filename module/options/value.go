@@ -32,7 +32,7 @@ func set(target any, name, text string) error {
 		*to = &d
 		return err
 	}
-	return fmt.Errorf("%s: no value can be read into a %T", name, target)
+	return fmt.Errorf("%s: values of type %T are not supported", name, target)
 }
 
 func setNumber(to *int, name, text string) (err error) {

@@ -212,7 +212,7 @@ func (r *RunTokenKeys) look(ctx context.Context) error {
 		r.keep(keys)
 	}
 	if r.looked, r.lookErr = time.Now(), err; err != nil {
-		r.warnings.Warn("run tokens of other instances can't be opened", err)
+		r.warnings.Warn("the keys of run tokens can't be read: run tokens of other instances are refused", err)
 	}
 	return err
 }
@@ -240,7 +240,7 @@ func (r *RunTokenKeys) renew(ctx context.Context) error {
 	}
 	r.failed, r.makeErr = time.Now(), err
 	if _, age, ok := newestKey(*r.keys.Load(), now); ok && age < runTokenKeyUse {
-		r.warnings.Warn("the key of run tokens can't be replaced; the old one is used on", err)
+		r.warnings.Warn("the key of run tokens can't be replaced; the old one remains in use", err)
 	} else {
 		r.warnings.Warn("run tokens can't be made", err)
 	}

@@ -344,7 +344,7 @@ func TestRotationFails(t *testing.T) {
 		if n := i.storage.locks.Load(); n != 2 {
 			t.Errorf("the lock was tried %d times, want once a second", n-1)
 		}
-		i.expectLogs(t, "the key of run tokens can't be replaced; the old one is used on")
+		i.expectLogs(t, "the key of run tokens can't be replaced; the old one remains in use")
 		time.Sleep(runTokenInterval)
 		_ = i.seal(t)
 		synctest.Wait()
@@ -356,7 +356,7 @@ func TestRotationFails(t *testing.T) {
 		time.Sleep(runTokenKeyUse - runTokenKeyAge - 2*time.Second)
 		last := i.seal(t)
 		synctest.Wait()
-		i.expectLogs(t, "the key of run tokens can't be replaced; the old one is used on")
+		i.expectLogs(t, "the key of run tokens can't be replaced; the old one remains in use")
 		time.Sleep(time.Second)
 		if token, err := i.Seal(t.Context(), followed, runtoken.Block{Bridge: "bridge"}, "alice"); err == nil || !strings.Contains(err.Error(), "read-only") {
 			t.Errorf("%q of a key that is too old, error %v", token, err)
@@ -422,7 +422,7 @@ func TestForgedTokensDoNotReachTheStorage(t *testing.T) {
 		if n := i.storage.loads.Load() - before; n != 4 {
 			t.Errorf("the storage was read %d times, want 4", n)
 		}
-		i.expectLogs(t, "run tokens of other instances can't be opened")
+		i.expectLogs(t, "the keys of run tokens can't be read: run tokens of other instances are refused")
 		if other.storage.loads.Load() != 0 {
 			t.Error("somebody else's storage was read")
 		}
@@ -526,7 +526,7 @@ func TestDamagedRunTokenKeys(t *testing.T) {
 					t.Errorf("logged %q, %v", line.Message, line.ContextMap())
 				}
 			}
-			i.expectLogs(t, "run tokens of other instances can't be opened", "run tokens can't be made")
+			i.expectLogs(t, "the keys of run tokens can't be read: run tokens of other instances are refused", "run tokens can't be made")
 			if !bytes.Equal(storedTokenKeys(t, folder), []byte(c.data)) {
 				t.Error("it was overwritten")
 			}
@@ -550,7 +550,7 @@ func TestDamagedAtRotation(t *testing.T) {
 		token := i.seal(t)
 		synctest.Wait()
 		i.mustOpen(t, "a token of the old key", token)
-		i.expectLogs(t, "the key of run tokens can't be replaced; the old one is used on")
+		i.expectLogs(t, "the key of run tokens can't be replaced; the old one remains in use")
 		if string(storedTokenKeys(t, folder)) != "damaged" {
 			t.Error("it was overwritten")
 		}
@@ -665,7 +665,7 @@ func TestRotationHangs(t *testing.T) {
 		}
 		time.Sleep(storageTimeout)
 		synctest.Wait()
-		i.expectLogs(t, "the key of run tokens can't be replaced; the old one is used on")
+		i.expectLogs(t, "the key of run tokens can't be replaced; the old one remains in use")
 	})
 }
 

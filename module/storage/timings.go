@@ -101,7 +101,7 @@ func (b *book) load() {
 		err = b.Load(data)
 	}
 	if err != nil {
-		b.logger.Warn("what was learned of execution times before can't be used; it is learned anew", zap.Error(err))
+		b.logger.Warn("the stored execution times can't be used; learning starts again", zap.Error(err))
 	}
 }
 
@@ -112,7 +112,7 @@ func (b *book) save() {
 	completions := b.Completions()
 	b.savedAt.Store(time.Now().Unix())
 	if err := b.store(ctx, *b.storage.Load()); err != nil {
-		b.logger.Warn("what was learned of execution times can't be stored; a restart will forget it", zap.Error(err))
+		b.logger.Warn("the learned execution times can't be stored; they are lost at a restart", zap.Error(err))
 		return
 	}
 	b.saved.Store(completions)

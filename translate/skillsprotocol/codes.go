@@ -35,7 +35,7 @@ type codeRow struct {
 // codes is the one table from what went wrong to how this protocol says it. The
 // guide is made from it too. RunFailed only has a message: a failed run is a result.
 var codes = [...]codeRow{
-	run.Internal:            {jsonrpc.CodeInternalError, "", "The bridge has failed; this is a bug of the bridge"},
+	run.Internal:            {jsonrpc.CodeInternalError, "", "The bridge failed because of a bug"},
 	run.InvalidArguments:    {jsonrpc.CodeInvalidParams, document.ValidationError, "The params or the skill's arguments are invalid"},
 	run.SkillNotFound:       {jsonrpc.CodeInvalidParams, document.SkillNotFound, "There is no skill of that name or version"},
 	run.AuthRequired:        {codeAuthRequired, document.AuthRequired, "A credential is missing or was refused"},

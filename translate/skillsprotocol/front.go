@@ -312,7 +312,7 @@ func (f *Front) admit(caller Caller) (reason string, refused *run.Failure) {
 	switch {
 	case caller.Ambiguous != "":
 		return caller.Ambiguous, principalFailure(&run.Demand{By: run.Bridge, Reason: caller.Ambiguous},
-			"This bridge can't tell who you are, and refuses who could be mistaken for another: "+caller.Ambiguous+"; ask its operator")
+			"This bridge refuses callers whose identity is ambiguous: "+caller.Ambiguous+"; ask its operator")
 	case f.RequirePrincipal && caller.Principal == "":
 		return NoPrincipal, principalFailure(run.NoPrincipal(),
 			"This bridge answers authenticated callers only: authenticate the HTTP request as its operator has told you")
