@@ -18,7 +18,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -694,7 +694,7 @@ func takeDescriptorTurns(t *testing.T) (release func()) {
 	for range max(1, runtime.GOMAXPROCS(0)/4) {
 		go func() {
 			limits := document.DefaultLimits()
-			_, _ = limits.ReadDescriptor([]byte(forecast), func([]document.Parameter, []any) schema.Violations {
+			_, _ = limits.ReadDescriptor([]byte(forecast), func([]document.Parameter, []any) jsonvalue.Violations {
 				<-held
 				return nil
 			})

@@ -13,7 +13,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
 // Read reads a document as [Client.Index] and [Client.Skill] do, by the same rules
@@ -66,6 +66,6 @@ func checkMediaType(phase run.Phase, h http.Header) *run.Failure {
 	return &run.Failure{
 		Kind: run.InvalidDocument, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo,
 		Message:    fmt.Sprintf("The provider's %s is served %s, not as application/json.", document.AnswerName(phase), served),
-		Violations: []run.Violation{{Message: "must be served as application/json", Expected: schema.Quoted("application/json"), Actual: schema.Quoted(safetext.Clip(value, 100))}},
+		Violations: []run.Violation{{Message: "must be served as application/json", Expected: jsonvalue.Quoted("application/json"), Actual: jsonvalue.Quoted(safetext.Clip(value, 100))}},
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
 // Skill is a valid descriptor, made ready to be used many times.
@@ -60,7 +60,7 @@ func NewSkill(text []byte, source *url.URL) (*Skill, error) {
 // newSkill is NewSkill for a descriptor that way led to by redirects.
 func newSkill(l *document.Limits, text []byte, source *url.URL, way ...*url.URL) (*Skill, error) {
 	var checked *inputs.Inputs
-	d, err := l.ReadDescriptor(text, func(params []document.Parameter, schemas []any) (flaws schema.Violations) {
+	d, err := l.ReadDescriptor(text, func(params []document.Parameter, schemas []any) (flaws jsonvalue.Violations) {
 		checked, flaws = inputs.New(l, params, func(i int) (any, *run.Violation) { return schemas[i], nil })
 		return flaws
 	})

@@ -9,7 +9,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
 // What callers are told to wait before they try again, as in the examples of
@@ -46,7 +46,7 @@ func Invalid(phase run.Phase, what string, found []run.Violation) *run.Failure {
 // unreadable is for documents that are valid but do not fit the types that they
 // are read into, which only a mistake in one of the two can cause.
 func unreadable(phase run.Phase, what string, err error) *run.Failure {
-	e := Invalid(phase, what, []run.Violation{{Message: safetext.Clip("can't be read: "+err.Error(), schema.MaxMessage)}})
+	e := Invalid(phase, what, []run.Violation{{Message: safetext.Clip("can't be read: "+err.Error(), jsonvalue.MaxMessage)}})
 	e.Cause = err
 	return e
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
 )
 
@@ -117,16 +118,16 @@ const (
 )
 
 // DocumentBounds are those of a document that is read as def.
-func (l *Limits) DocumentBounds(def Definition) schema.Bounds {
-	b := schema.Bounds{
+func (l *Limits) DocumentBounds(def Definition) jsonvalue.Bounds {
+	b := jsonvalue.Bounds{
 		Depth:  min(maxDocumentDepth, l.MaxDepth()),
 		Values: max(maxDocumentValues, 20*min(l.Skills, schema.MaxBound), 3*l.OfSchemas().Size),
 	}
 	switch def {
 	case DefSkillIndex:
-		b.List = schema.ListBound{Path: "/skills", Most: l.Skills, Limit: "skills"}
+		b.List = jsonvalue.ListBound{Path: "/skills", Most: l.Skills, Limit: "skills"}
 	case DefSkillDescriptor:
-		b.List = schema.ListBound{Path: "/inputs", Most: l.Parameters, Limit: "parameters"}
+		b.List = jsonvalue.ListBound{Path: "/inputs", Most: l.Parameters, Limit: "parameters"}
 		if l.Parameters > 0 {
 			b.Values, b.Limit = l.descriptorValues(), " (limits schema_size)"
 		}
@@ -137,7 +138,7 @@ func (l *Limits) DocumentBounds(def Definition) schema.Bounds {
 // tooLarge is what is wrong with a document that is longer than it may be.
 func (l *Limits) tooLarge(def Definition, doc []byte) *run.Violation {
 	if most := l.descriptorBytes(); def == DefSkillDescriptor && l.Parameters > 0 && len(doc) > most {
-		return &run.Violation{Message: fmt.Sprintf("must have at most %d bytes (limits schema_size)", most), Actual: schema.MustMarshal(len(doc))}
+		return &run.Violation{Message: fmt.Sprintf("must have at most %d bytes (limits schema_size)", most), Actual: jsonvalue.Marshal(len(doc))}
 	}
 	return nil
 }
@@ -149,12 +150,12 @@ func (l *Limits) tooMuchBesides(def Definition, value any) *run.Violation {
 		return nil
 	}
 	schemas := schemasOf(value)
-	most, values := l.besides(len(schemas)), schema.ValuesIn(value)
+	most, values := l.besides(len(schemas)), jsonvalue.ValuesIn(value)
 	for _, own := range schemas {
-		values -= schema.ValuesIn(own)
+		values -= jsonvalue.ValuesIn(own)
 	}
 	if values <= most {
 		return nil
 	}
-	return &run.Violation{Message: fmt.Sprintf("must have at most %d values besides the schemas of its inputs (limits schema_size)", most), Actual: schema.MustMarshal(values)}
+	return &run.Violation{Message: fmt.Sprintf("must have at most %d values besides the schemas of its inputs (limits schema_size)", most), Actual: jsonvalue.Marshal(values)}
 }

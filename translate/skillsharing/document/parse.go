@@ -12,6 +12,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
 )
 
@@ -22,8 +23,8 @@ import (
 func ParseDescriptor(doc []byte) (*Descriptor, error) { return Standard.parseDescriptor(doc) }
 
 func (l *Limits) parseDescriptor(doc []byte) (*Descriptor, error) {
-	return l.ReadDescriptor(doc, func(_ []Parameter, schemas []any) schema.Violations {
-		var found schema.Violations
+	return l.ReadDescriptor(doc, func(_ []Parameter, schemas []any) jsonvalue.Violations {
+		var found jsonvalue.Violations
 		l.schemaRules(&found, schemas)
 		return found
 	})
@@ -31,7 +32,7 @@ func (l *Limits) parseDescriptor(doc []byte) (*Descriptor, error) {
 
 // ReadDescriptor validates and reads a descriptor. It leaves the schemas of the inputs to prepare, which gets the inputs and
 // the schema of each, or nil: such a schema is valid if it can be compiled, which is to be done once.
-func (l *Limits) ReadDescriptor(doc []byte, prepare func(params []Parameter, schemas []any) schema.Violations) (*Descriptor, error) {
+func (l *Limits) ReadDescriptor(doc []byte, prepare func(params []Parameter, schemas []any) jsonvalue.Violations) (*Descriptor, error) {
 	doc = WithoutBOM(doc)
 	const def = DefSkillDescriptor
 	invalid := func(found []run.Violation) (*Descriptor, error) {
@@ -95,7 +96,7 @@ func (l *Limits) ParseRegistry(doc []byte) (*Index, error) {
 	if jsontext.Value(doc).Kind() == '[' {
 		bounds.List.Path = ""
 	}
-	value, flaw := schema.ReadJSON(doc, bounds)
+	value, flaw := jsonvalue.Read(doc, bounds)
 	if flaw != nil {
 		return nil, Invalid(run.PhaseDiscovery, what, []run.Violation{*flaw})
 	}
@@ -107,7 +108,7 @@ func (l *Limits) ParseRegistry(doc []byte) (*Index, error) {
 		value = object["skills"]
 	}
 	if !isList {
-		var found schema.Violations
+		var found jsonvalue.Violations
 		found.Add(path, "must be an array of index entries", "array", value)
 		return nil, Invalid(run.PhaseDiscovery, what, found)
 	}
@@ -141,7 +142,7 @@ func (l *Limits) registryEntries(list []any, texts []jsontext.Value, path string
 		var entry IndexEntry
 		if fault == nil {
 			if err := json.Unmarshal(texts[i], &entry); err != nil {
-				fault = &run.Violation{Path: at, Message: safetext.Clip("can't be read: "+err.Error(), schema.MaxMessage)}
+				fault = &run.Violation{Path: at, Message: safetext.Clip("can't be read: "+err.Error(), jsonvalue.MaxMessage)}
 			}
 		}
 		if earlier, taken := first[entry.ID]; fault == nil && taken {
@@ -177,7 +178,7 @@ func (l *Limits) entryFault(entry any, path string) *run.Violation {
 func (d *Descriptor) Serialize() ([]byte, error) {
 	text, err := json.Marshal(d, jsontext.WithIndent("  "), jsontext.PreserveRawStrings(true), json.Deterministic(true))
 	if err != nil {
-		return nil, fmt.Errorf("serialize descriptor %q: %w", safetext.Clip(d.ID, schema.MaxActual), err)
+		return nil, fmt.Errorf("serialize descriptor %q: %w", safetext.Clip(d.ID, jsonvalue.MaxActual), err)
 	}
 	return text, nil
 }

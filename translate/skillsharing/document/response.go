@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
 // Response is an InvocationResponse (section 5.4), read leniently: only the
@@ -308,5 +308,5 @@ func BoundedDetails(details []byte, limit int) jsontext.Value {
 	if len(details) <= limit {
 		return details
 	}
-	return schema.MustMarshal(fmt.Sprintf("%d bytes of details, more than the %d that are passed on", len(details), limit))
+	return jsonvalue.Marshal(fmt.Sprintf("%d bytes of details, more than the %d that are passed on", len(details), limit))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
 )
 
@@ -24,7 +25,7 @@ func Validate(def Definition, doc []byte) []run.Violation { return Standard.Vali
 // Validate is [Validate] within other limits.
 func (l *Limits) Validate(def Definition, doc []byte) []run.Violation {
 	if schemas()[def] == nil {
-		return []run.Violation{{Message: fmt.Sprintf("there is no definition %q", safetext.Clip(string(def), schema.MaxActual))}}
+		return []run.Violation{{Message: fmt.Sprintf("there is no definition %q", safetext.Clip(string(def), jsonvalue.MaxActual))}}
 	}
 	value, found := l.valueOf(def, WithoutBOM(doc))
 	switch def {
@@ -38,16 +39,16 @@ func (l *Limits) Validate(def Definition, doc []byte) []run.Violation {
 
 // valueOf reads a document and judges it, but for the schemas of inputs. The value
 // is nil if it can't be read.
-func (l *Limits) valueOf(def Definition, doc []byte) (any, schema.Violations) {
+func (l *Limits) valueOf(def Definition, doc []byte) (any, jsonvalue.Violations) {
 	if flaw := l.tooLarge(def, doc); flaw != nil {
-		return nil, schema.Violations{*flaw}
+		return nil, jsonvalue.Violations{*flaw}
 	}
-	value, flaw := schema.ReadJSON(doc, l.DocumentBounds(def))
+	value, flaw := jsonvalue.Read(doc, l.DocumentBounds(def))
 	if flaw != nil {
-		return nil, schema.Violations{*flaw}
+		return nil, jsonvalue.Violations{*flaw}
 	}
 	if flaw := l.tooMuchBesides(def, value); flaw != nil {
-		return nil, schema.Violations{*flaw}
+		return nil, jsonvalue.Violations{*flaw}
 	}
 	found := schema.ViolationsOf(schemas()[def].Validate(value), value, "")
 	if check, ok := rules[def]; ok {
@@ -61,7 +62,7 @@ func WithoutBOM(doc []byte) []byte { return bytes.TrimPrefix(doc, []byte("\ufeff
 
 // rules are what the schema can't say. Each one judges only members of the right
 // type, since the schema judges the types.
-var rules = map[Definition]func(found *schema.Violations, value any, path string){
+var rules = map[Definition]func(found *jsonvalue.Violations, value any, path string){
 	DefSkillDescriptor:    descriptorRules,
 	DefSkillIndex:         indexRules,
 	DefSkillIndexEntry:    entryRules,
@@ -69,7 +70,7 @@ var rules = map[Definition]func(found *schema.Violations, value any, path string
 	DefAuthConfig:         authRules,
 }
 
-func descriptorRules(found *schema.Violations, value any, path string) {
+func descriptorRules(found *jsonvalue.Violations, value any, path string) {
 	descriptor, _ := value.(map[string]any)
 	idRule(found, descriptor, path)
 	endpointRules(found, descriptor["endpoint"], path+"/endpoint")
@@ -78,20 +79,20 @@ func descriptorRules(found *schema.Violations, value any, path string) {
 	unique(found, inputs, "name", path+"/inputs")
 }
 
-func indexRules(found *schema.Violations, value any, path string) {
+func indexRules(found *jsonvalue.Violations, value any, path string) {
 	index, _ := value.(map[string]any)
 	skills, _ := index["skills"].([]any)
 	entriesRules(found, skills, path+"/skills")
 }
 
-func entriesRules(found *schema.Violations, entries []any, path string) {
+func entriesRules(found *jsonvalue.Violations, entries []any, path string) {
 	for i, entry := range entries {
 		entryRules(found, entry, path+"/"+strconv.Itoa(i))
 	}
 	unique(found, entries, "id", path)
 }
 
-func entryRules(found *schema.Violations, value any, path string) {
+func entryRules(found *jsonvalue.Violations, value any, path string) {
 	entry, _ := value.(map[string]any)
 	idRule(found, entry, path)
 	urlRule(found, entry, "descriptor_url", path)
@@ -101,13 +102,13 @@ func entryRules(found *schema.Violations, value any, path string) {
 // repeat and logs show.
 const maxID = 512
 
-func idRule(found *schema.Violations, object map[string]any, path string) {
+func idRule(found *jsonvalue.Violations, object map[string]any, path string) {
 	if id, ok := object["id"].(string); ok && len(id) > maxID {
 		found.Add(path+"/id", fmt.Sprintf("must have at most %d bytes", maxID), fmt.Sprintf("at most %d bytes", maxID), id)
 	}
 }
 
-func endpointRules(found *schema.Violations, value any, path string) {
+func endpointRules(found *jsonvalue.Violations, value any, path string) {
 	endpoint, _ := value.(map[string]any)
 	urlRule(found, endpoint, "url", path)
 	urlRule(found, endpoint, "status_url", path)
@@ -117,7 +118,7 @@ func endpointRules(found *schema.Violations, value any, path string) {
 	}
 }
 
-func authRules(found *schema.Violations, value any, path string) {
+func authRules(found *jsonvalue.Violations, value any, path string) {
 	auth, _ := value.(map[string]any)
 	if header, ok := auth["header"].(string); ok && ForbiddenHeader(header) {
 		message := "must not name a header that belongs to the connection, the body or routing"
@@ -133,17 +134,17 @@ func authRules(found *schema.Violations, value any, path string) {
 
 // schemaRules judges the schemas of a descriptor's inputs, until there are more
 // violations than are reported.
-func (l *Limits) schemaRules(found *schema.Violations, schemas []any) {
+func (l *Limits) schemaRules(found *jsonvalue.Violations, schemas []any) {
 	compiler := schema.NewCompiler(l.OfSchemas())
 	for i, own := range schemas {
-		if len(*found) > schema.MaxViolations {
+		if len(*found) > jsonvalue.MaxViolations {
 			return
 		}
 		schemaRule(found, compiler, own, "/inputs/"+strconv.Itoa(i)+"/schema")
 	}
 }
 
-func schemaRule(found *schema.Violations, compiler *schema.Compiler, schema any, path string) {
+func schemaRule(found *jsonvalue.Violations, compiler *schema.Compiler, schema any, path string) {
 	if object, ok := schema.(map[string]any); ok {
 		_, flaws := compiler.Compile(nil, object, path)
 		*found = append(*found, flaws...)
@@ -168,7 +169,7 @@ func schemaOf(input any) any {
 
 // unique demands that no two objects of a list have the same string in a member.
 // The later one is at fault.
-func unique(found *schema.Violations, list []any, member, path string) {
+func unique(found *jsonvalue.Violations, list []any, member, path string) {
 	first := make(map[string]int, len(list))
 	for i, item := range list {
 		object, _ := item.(map[string]any)
@@ -185,7 +186,7 @@ func unique(found *schema.Violations, list []any, member, path string) {
 	}
 }
 
-func urlRule(found *schema.Violations, object map[string]any, member, path string) {
+func urlRule(found *jsonvalue.Violations, object map[string]any, member, path string) {
 	s, ok := object[member].(string)
 	if !ok {
 		return

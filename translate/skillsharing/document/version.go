@@ -7,7 +7,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
 // CompatibleVersion reports whether a consumer of protocol version consumer can
@@ -38,7 +38,7 @@ func compareDecimal(a, b string) int {
 
 // versionError is the answer to a document of a newer MAJOR (section 8.3.7).
 func versionError(document string) *run.Failure {
-	document = safetext.Clip(document, schema.MaxActual)
+	document = safetext.Clip(document, jsonvalue.MaxActual)
 	return &run.Failure{
 		Kind:     run.VersionIncompatible,
 		Message:  fmt.Sprintf("Protocol version %s is not compatible with consumer version %s", document, ConsumerVersion),
@@ -47,7 +47,7 @@ func versionError(document string) *run.Failure {
 		Executed: run.ExecutedNo,
 		Violations: []run.Violation{{
 			Path: "/protocol/version", Message: "must be one that this consumer can use",
-			Expected: schema.Quoted(fmt.Sprintf(">=0.0.0 <%d.0.0", ConsumerMajor+1)), Actual: schema.Quoted(document),
+			Expected: jsonvalue.Quoted(fmt.Sprintf(">=0.0.0 <%d.0.0", ConsumerMajor+1)), Actual: jsonvalue.Quoted(document),
 		}},
 	}
 }

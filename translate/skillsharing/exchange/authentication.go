@@ -11,7 +11,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
 // AuthError turns what an implementation of Credentials returned into a failure.
@@ -137,7 +137,7 @@ func DemandOf(auth *document.Auth, by run.Party, reason string) *run.Demand {
 			d.AuthorizationURL, d.TokenURL = auth.OAuth2.AuthorizationURL, auth.OAuth2.TokenURL
 		}
 	case auth.Type == document.AuthCustom && auth.Custom != nil:
-		d.Instructions, d.Parameters = auth.Custom.Instructions, schema.MustMarshal(auth.Custom.Parameters)
+		d.Instructions, d.Parameters = auth.Custom.Instructions, jsonvalue.Marshal(auth.Custom.Parameters)
 	}
 	return d
 }

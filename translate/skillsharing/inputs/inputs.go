@@ -16,6 +16,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
 )
 
@@ -34,7 +35,7 @@ const manyInputs = 9
 type input struct {
 	name     string
 	required bool // and without a default
-	types    schema.TypeSet
+	types    jsonvalue.TypeSet
 	schema   *schema.Schema // nil: none that could be applied here
 }
 
@@ -48,7 +49,7 @@ func CompileInputs(l *document.Limits, params []document.Parameter) (*Inputs, er
 		return nil, document.Invalid(run.PhaseDescriptor, string(document.DefSkillDescriptor), []run.Violation{list.Violation(len(params))})
 	}
 	in, found := New(l, params, func(i int) (any, *run.Violation) {
-		return schema.ReadJSON(params[i].Schema, l.DocumentBounds(document.DefParameterDefinition))
+		return jsonvalue.Read(params[i].Schema, l.DocumentBounds(document.DefParameterDefinition))
 	})
 	if found != nil {
 		return nil, document.Invalid(run.PhaseDescriptor, string(document.DefSkillDescriptor), found.Tidy())
@@ -57,15 +58,15 @@ func CompileInputs(l *document.Limits, params []document.Parameter) (*Inputs, er
 }
 
 // New prepares the check of arguments, given how to read the schema of a parameter.
-func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (any, *run.Violation)) (*Inputs, schema.Violations) {
+func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (any, *run.Violation)) (*Inputs, jsonvalue.Violations) {
 	in := &Inputs{most: l.ArgumentSteps(), source: l.Owner, inputs: make([]input, 0, len(params))}
 	if len(params) >= manyInputs {
 		in.byName = make(map[string]int, len(params))
 	}
 	compiler := schema.NewCompiler(l.OfSchemas())
-	var found schema.Violations
+	var found jsonvalue.Violations
 	for i := range params {
-		if len(found) > schema.MaxViolations {
+		if len(found) > jsonvalue.MaxViolations {
 			break
 		}
 		p, path := &params[i], "/inputs/"+strconv.Itoa(i)
@@ -75,13 +76,13 @@ func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (
 		if in.byName != nil {
 			in.byName[p.Name] = i
 		}
-		in.inputs = append(in.inputs, input{name: p.Name, required: p.Required && p.Default == nil, types: schema.TypesNamed(p.Type)})
+		in.inputs = append(in.inputs, input{name: p.Name, required: p.Required && p.Default == nil, types: jsonvalue.TypesNamed(p.Type)})
 		if p.Schema == nil {
 			continue
 		}
 		value, flaw := schemaOf(i)
 		if flaw != nil {
-			flaw.Path = safetext.Clip(path+"/schema"+flaw.Path, schema.MaxPath)
+			flaw.Path = safetext.Clip(path+"/schema"+flaw.Path, jsonvalue.MaxPath)
 			found = append(found, *flaw)
 			continue
 		}
@@ -94,7 +95,7 @@ func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (
 		found = append(found, flaws...)
 		in.inputs[i].schema = compiled
 		if own, stated := object["type"]; stated {
-			in.inputs[i].types = schema.TypesOf(own)
+			in.inputs[i].types = jsonvalue.TypesOf(own)
 		}
 	}
 	return in, found
@@ -113,8 +114,8 @@ func (in *Inputs) Check(ctx context.Context, who document.Asker, args jsontext.V
 	if len(args) == 0 {
 		args = jsontext.Value("{}")
 	}
-	if name := schema.TypeName(args); name != "object" {
-		return notAnObject("must be an object, not " + schema.WithArticle(name))
+	if name := jsonvalue.TypeName(args); name != "object" {
+		return notAnObject("must be an object, not " + jsonvalue.WithArticle(name))
 	}
 	dec := document.BorrowDecoder(args, true)
 	defer dec.GiveBack()
@@ -146,7 +147,7 @@ func (in *Inputs) Check(ctx context.Context, who document.Asker, args jsontext.V
 		}
 	}
 	if err != nil {
-		return notAnObject("must be valid JSON: " + safetext.Clip(strings.TrimPrefix(err.Error(), "jsontext: "), schema.MaxActual))
+		return notAnObject("must be valid JSON: " + safetext.Clip(strings.TrimPrefix(err.Error(), "jsontext: "), jsonvalue.MaxActual))
 	}
 	return cmp.Or(in.missing(given), first)
 }
@@ -221,11 +222,11 @@ func (p *input) check(ctx context.Context, value jsontext.Value, c check) *run.F
 		if value.Kind() == 'n' && !p.required {
 			advice = "; leave it out if there is no value"
 		}
-		given := schema.WithArticle(schema.TypeName(value))
-		if p.types&schema.TypeNumber == 0 && value.Kind() == '0' && p.types&schema.TypeInteger != 0 {
+		given := jsonvalue.WithArticle(jsonvalue.TypeName(value))
+		if p.types&jsonvalue.TypeNumber == 0 && value.Kind() == '0' && p.types&jsonvalue.TypeInteger != 0 {
 			given = safetext.Clip(string(value), 40)
 		}
-		return p.fault(run.WrongType, "", "must be "+schema.WithArticle(p.types.Names()...)+", not "+given+advice)
+		return p.fault(run.WrongType, "", "must be "+jsonvalue.WithArticle(p.types.Names()...)+", not "+given+advice)
 	}
 	if p.schema == nil {
 		return nil
@@ -237,7 +238,7 @@ func (p *input) check(ctx context.Context, value jsontext.Value, c check) *run.F
 	if !c.takeTurn(ctx, 0) {
 		return noTurn(ctx)
 	}
-	decoded, flaw := schema.ReadJSON(value, schema.ArgumentBounds)
+	decoded, flaw := jsonvalue.Read(value, schema.ArgumentBounds)
 	if flaw != nil {
 		return p.fault(run.WrongSchema, flaw.Path, flaw.Message)
 	}
@@ -252,7 +253,7 @@ func (p *input) check(ctx context.Context, value jsontext.Value, c check) *run.F
 	}
 	if err == nil {
 		visits, steps := compiled.Cost(decoded)
-		if visits > schema.MaxVisits || compiled.Unique && schema.LongestArray(decoded) > schema.MaxUnique {
+		if visits > schema.MaxVisits || compiled.Unique && jsonvalue.LongestArray(decoded) > schema.MaxUnique {
 			return p.fault(run.WrongSchema, "", fmt.Sprintf("is too large, or too deeply nested, to be checked against its schema: "+
 				"%d times may a subschema be applied to a value in it, and %d items be compared with each other", schema.MaxVisits, schema.MaxUnique))
 		}
@@ -272,7 +273,7 @@ func (p *input) check(ctx context.Context, value jsontext.Value, c check) *run.F
 	if first == nil {
 		return nil
 	}
-	return p.fault(run.WrongSchema, schema.Pointer(first.Path), first.Sentence(decoded))
+	return p.fault(run.WrongSchema, jsonvalue.Pointer(first.Path), first.Sentence(decoded))
 }
 
 // tooMuch is the error of an argument that takes more to check than is left to the request.
@@ -285,12 +286,12 @@ func (p *input) tooMuch(most int64) *run.Failure {
 
 // fault makes the error of an argument. The path is relative to its value.
 func (p *input) fault(reason run.Reason, path, problem string) *run.Failure {
-	subject := fmt.Sprintf("argument %q", safetext.Clip(p.name, schema.MaxActual))
-	path = safetext.Clip(schema.Pointer([]string{p.name})+path, schema.MaxPath)
-	if path != schema.Pointer([]string{p.name}) {
+	subject := fmt.Sprintf("argument %q", safetext.Clip(p.name, jsonvalue.MaxActual))
+	path = safetext.Clip(jsonvalue.Pointer([]string{p.name})+path, jsonvalue.MaxPath)
+	if path != jsonvalue.Pointer([]string{p.name}) {
 		subject += ": " + path
 	}
-	return argumentError(run.Argument{Field: run.FieldInput, Name: safetext.Clip(p.name, schema.MaxActual), Pointer: path, Reason: reason}, subject+" "+problem)
+	return argumentError(run.Argument{Field: run.FieldInput, Name: safetext.Clip(p.name, jsonvalue.MaxActual), Pointer: path, Reason: reason}, subject+" "+problem)
 }
 
 func notAnObject(problem string) *run.Failure {

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
 )
 
@@ -33,7 +34,7 @@ func InputSchema(params []document.Parameter) jsontext.Value {
 	for i := range params {
 		if params[i].Required {
 			dst = append(dst, separator...)
-			dst = append(dst, schema.Quoted(params[i].Name)...)
+			dst = append(dst, jsonvalue.Quoted(params[i].Name)...)
 			separator = ","
 		}
 	}
@@ -44,7 +45,7 @@ func InputSchema(params []document.Parameter) jsontext.Value {
 }
 
 func appendName(dst []byte, name string) []byte {
-	return append(append(dst, schema.Quoted(name)...), ':')
+	return append(append(dst, jsonvalue.Quoted(name)...), ':')
 }
 
 func appendProperty(dst []byte, p *document.Parameter) []byte {
@@ -55,7 +56,7 @@ func appendProperty(dst []byte, p *document.Parameter) []byte {
 	// Embedded, the schema is no resource of its own, unless it says so: then
 	// references would start at the root of the whole, and $schema is not allowed.
 	isResource := stated("$id")
-	prefix := "#/properties/" + url.PathEscape(strings.TrimPrefix(schema.Pointer([]string{p.Name}), "/"))
+	prefix := "#/properties/" + url.PathEscape(strings.TrimPrefix(jsonvalue.Pointer([]string{p.Name}), "/"))
 
 	dst = append(dst, '{')
 	start := len(dst)
@@ -65,11 +66,11 @@ func appendProperty(dst []byte, p *document.Parameter) []byte {
 		}
 		dst = append(appendName(dst, name), value...)
 	}
-	if schema.TypesNamed(p.Type) != 0 && !stated("type") {
-		put("type", schema.Quoted(p.Type))
+	if jsonvalue.TypesNamed(p.Type) != 0 && !stated("type") {
+		put("type", jsonvalue.Quoted(p.Type))
 	}
 	if p.Description != "" {
-		put("description", schema.Quoted(p.Description))
+		put("description", jsonvalue.Quoted(p.Description))
 	}
 	for _, m := range own {
 		switch {
@@ -96,7 +97,7 @@ func rebaseKeyword(m member, prefix string) jsontext.Value {
 			ref = string(unquoted)
 		}
 		if ref == "#" || strings.HasPrefix(ref, "#/") {
-			return schema.Quoted(prefix + ref[1:])
+			return jsonvalue.Quoted(prefix + ref[1:])
 		}
 	case slices.Contains(schema.SchemaKeywords, m.name):
 		return rebase(m.value, prefix)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
 // Schema is a valid schema of a parameter. It keeps the text: what that
@@ -62,7 +64,7 @@ func (p *Schema) CompileAgain() (*Compiled, error) {
 	if compiled := p.compiled.Load(); compiled != nil {
 		return compiled, nil
 	}
-	schema, flaw := ReadJSON(p.text, Bounds{Depth: 2 * maxSchemaDepth, Values: MaxBound})
+	schema, flaw := jsonvalue.Read(p.text, jsonvalue.Bounds{Depth: 2 * maxSchemaDepth, Values: MaxBound})
 	if flaw != nil {
 		return nil, errors.New(flaw.Message)
 	}

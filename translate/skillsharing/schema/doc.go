@@ -1,6 +1,8 @@
-// Package schema reads the JSON that strangers publish, and compiles, bounds, applies and explains the JSON Schemas of it.
+// Package schema compiles the JSON Schemas of a skill's inputs, bounds what they cost, applies them to arguments, and says in
+// English why an argument does not fit.
 //
-// A schema of some hundred bytes can take years to compile or to apply. So a schema is bounded when it is read, what it costs
-// is worked out before it is compiled and before it is applied, and what does not fit is refused. Package document uses it for
-// the documents of the protocol, package inputs for the arguments of calls.
+// A [Compiler] compiles the schemas of one descriptor into a [Schema] each. A schema of some hundred bytes can take years to
+// compile or to apply. So the compiler estimates the work before it begins, and the cost of applying the schema before it
+// is used, and refuses what exceeds [Limits]. [Schemas] keeps the compiled ones in a bounded memory. The violations of the
+// protocol's own documents get their words here, too ([ViolationsOf]).
 package schema

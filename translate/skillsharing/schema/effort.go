@@ -3,6 +3,8 @@ package schema
 import (
 	"slices"
 	"strings"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
 // effort is what judging the schemas of one descriptor may still take, in steps of
@@ -125,7 +127,7 @@ func (c *compilation) walk(v any, depth, pointer int) error {
 	case string:
 		steps = stepsPerText + len(v)/2
 		c.bytes += len(v)
-	case number:
+	case jsonvalue.Number:
 		steps = stepsPerNumber + 10*len(v)
 		c.bytes += len(v)
 	default:
@@ -141,7 +143,7 @@ var dataKeywords = []string{"const", "default", "enum", "examples"}
 // data counts values that are no schemas, unless a reference leads there.
 func (c *compilation) data(v any) int {
 	c.kept += valueBytes(v)
-	return ValuesIn(v) * stepsPerDatum
+	return jsonvalue.ValuesIn(v) * stepsPerDatum
 }
 
 // member notes what a member may mean as a keyword, and returns what that takes.
@@ -178,11 +180,11 @@ func comparisons(list []any) int {
 	scalars, nested := 0, 0
 	for _, item := range list {
 		switch item.(type) {
-		case number:
+		case jsonvalue.Number:
 			scalars += 100
 		case []any, map[string]any:
-			for _, l := range measure(item) {
-				nested += 100 * l.values
+			for _, l := range jsonvalue.Levels(item) {
+				nested += 100 * l.Values
 			}
 		default:
 			scalars += 5
@@ -209,7 +211,7 @@ func (c *compilation) elsewhere() error {
 			}
 		} else {
 			target := &compilation{effort: c.effort, references: map[string]struct{}{}}
-			if err := target.walk(lookup(c.root, tokens(pointer)), 0, len(pointer)); err != nil {
+			if err := target.walk(jsonvalue.Lookup(c.root, tokens(pointer)), 0, len(pointer)); err != nil {
 				return err
 			}
 		}

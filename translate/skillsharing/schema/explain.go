@@ -9,22 +9,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
-)
-
-// What is told of a violation is bounded, in bytes, and so is the number of
-// violations of one document.
-const (
-	MaxPath       = 1024
-	MaxMessage    = 512
-	MaxActual     = 256
-	MaxViolations = 50
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
 // Finding is one cause of a failed validation: where, and which rule.
@@ -58,16 +49,16 @@ func (l *findings) add(f Finding) {
 		return
 	}
 	l.list = append(l.list, f)
-	if len(l.list) > 10*MaxViolations {
+	if len(l.list) > 10*jsonvalue.MaxViolations {
 		l.list = l.first()
-		l.last = &l.list[MaxViolations-1]
+		l.last = &l.list[jsonvalue.MaxViolations-1]
 	}
 }
 
 // first returns the findings that come first, no more than are ever told.
 func (l *findings) first() []Finding {
 	slices.SortStableFunc(l.list, Finding.compare)
-	return l.list[:min(len(l.list), MaxViolations)]
+	return l.list[:min(len(l.list), jsonvalue.MaxViolations)]
 }
 
 func (f Finding) compare(g Finding) int {
@@ -137,12 +128,12 @@ func alternatives(e *jsonschema.ValidationError) []Finding {
 
 // ViolationsOf puts into words why a document, or what stands at path in one, is
 // invalid. A nil error has no violations.
-func ViolationsOf(err error, document any, path string) Violations {
+func ViolationsOf(err error, document any, path string) jsonvalue.Violations {
 	found := findingsOf(err)
 	if err != nil && len(found) == 0 { // invalid without a reason is invalid, too
-		return Violations{{Path: safetext.Clip(path, MaxPath), Message: "must match its schema"}}
+		return jsonvalue.Violations{{Path: safetext.Clip(path, jsonvalue.MaxPath), Message: "must match its schema"}}
 	}
-	list := make(Violations, len(found))
+	list := make(jsonvalue.Violations, len(found))
 	for i, f := range found {
 		list[i] = f.Violation(document, path)
 	}
@@ -153,14 +144,14 @@ func ViolationsOf(err error, document any, path string) Violations {
 // prefix the pointer to that.
 func (f Finding) Violation(document any, prefix string) run.Violation {
 	message, expected := explain(f.kind)
-	v := run.Violation{Path: safetext.Clip(prefix+Pointer(f.Path), MaxPath), Message: safetext.Clip(message, MaxMessage), Expected: expected}
+	v := run.Violation{Path: safetext.Clip(prefix+jsonvalue.Pointer(f.Path), jsonvalue.MaxPath), Message: safetext.Clip(message, jsonvalue.MaxMessage), Expected: expected}
 	switch k := f.kind.(type) {
 	case *kind.Required:
-		v.Actual = Quoted("missing")
+		v.Actual = jsonvalue.Quoted("missing")
 	case *kind.Type:
-		v.Actual = Quoted(k.Got)
+		v.Actual = jsonvalue.Quoted(k.Got)
 	default:
-		v.Actual = actual(lookup(document, f.Path))
+		v.Actual = jsonvalue.Shown(jsonvalue.Lookup(document, f.Path))
 	}
 	return v
 }
@@ -170,26 +161,26 @@ func (f Finding) Violation(document any, prefix string) run.Violation {
 func explain(k jsonschema.ErrorKind) (message string, expected jsontext.Value) {
 	switch k := k.(type) {
 	case *kind.Required:
-		return "is required", Quoted("required")
+		return "is required", jsonvalue.Quoted("required")
 	case *kind.Type:
 		if len(k.Want) == 1 {
-			return "must be " + WithArticle(k.Want...), Quoted(k.Want[0])
+			return "must be " + jsonvalue.WithArticle(k.Want...), jsonvalue.Quoted(k.Want[0])
 		}
-		return "must be " + WithArticle(k.Want...), MustMarshal(k.Want)
+		return "must be " + jsonvalue.WithArticle(k.Want...), jsonvalue.Marshal(k.Want)
 	case *kind.Enum:
 		return "must be equal to one of the allowed values", listed(k.Want)
 	case *kind.Const:
-		return "must be equal to the only allowed value", actual(k.Want)
+		return "must be equal to the only allowed value", jsonvalue.Shown(k.Want)
 	case *kind.Pattern:
 		if k.Want == VersionForm {
-			return "must be a version of the form MAJOR.MINOR.PATCH (Semantic Versioning 2.0.0)", Quoted(VersionForm)
+			return "must be a version of the form MAJOR.MINOR.PATCH (Semantic Versioning 2.0.0)", jsonvalue.Quoted(VersionForm)
 		}
-		return "must match the pattern " + strconv.Quote(k.Want), Quoted(safetext.Clip(k.Want, MaxActual))
+		return "must match the pattern " + strconv.Quote(k.Want), jsonvalue.Quoted(safetext.Clip(k.Want, jsonvalue.MaxActual))
 	case *kind.Format: // only the metaschemas ask for one
-		return "must be a regular expression: " + k.Err.Error(), Quoted("regular expression")
+		return "must be a regular expression: " + k.Err.Error(), jsonvalue.Quoted("regular expression")
 	case *kind.MinLength:
 		if k.Want == 1 {
-			return "must not be empty", Quoted("at least 1 character")
+			return "must not be empty", jsonvalue.Quoted("at least 1 character")
 		}
 		return limit("at least", k.Want, "character")
 	case *kind.MaxLength:
@@ -213,7 +204,7 @@ func explain(k jsonschema.ErrorKind) (message string, expected jsontext.Value) {
 	case *kind.MultipleOf:
 		return comparison("a multiple of", k.Want)
 	case *kind.UniqueItems:
-		return fmt.Sprintf("must not have the same item twice, as at %d and %d", k.Duplicates[0], k.Duplicates[1]), Quoted("unique items")
+		return fmt.Sprintf("must not have the same item twice, as at %d and %d", k.Duplicates[0], k.Duplicates[1]), jsonvalue.Quoted("unique items")
 	case *kind.AdditionalProperties:
 		names := slices.Sorted(slices.Values(k.Properties))
 		return "must not have the member " + strconv.Quote(names[0]), nil
@@ -249,7 +240,7 @@ func limit(bound string, n int, unit string) (string, jsontext.Value) {
 		unit += "s"
 	}
 	want := fmt.Sprintf("%s %d %s", bound, n, unit)
-	return "must have " + want, Quoted(want)
+	return "must have " + want, jsonvalue.Quoted(want)
 }
 
 func comparison(relation string, n *big.Rat) (string, jsontext.Value) {
@@ -257,8 +248,8 @@ func comparison(relation string, n *big.Rat) (string, jsontext.Value) {
 	if decimals, exact := n.FloatPrec(); exact && !n.IsInt() {
 		text = n.FloatString(decimals)
 	}
-	want := relation + " " + safetext.Clip(text, MaxActual)
-	return "must be " + want, Quoted(want)
+	want := relation + " " + safetext.Clip(text, jsonvalue.MaxActual)
+	return "must be " + want, jsonvalue.Quoted(want)
 }
 
 func dependency(name string, missing []string) (string, jsontext.Value) {
@@ -266,95 +257,13 @@ func dependency(name string, missing []string) (string, jsontext.Value) {
 	return fmt.Sprintf("must have the member %q when it has %q", want[0], name), nil
 }
 
-// actual returns a value as it is shown in a violation: long strings are cut and
-// end in an ellipsis, of arrays and objects only the type is told.
-func actual(v any) jsontext.Value {
-	switch v := v.(type) {
-	case string:
-		return Quoted(safetext.Clip(v, MaxActual))
-	case number:
-		if len(v) > MaxActual {
-			return Quoted("number")
-		}
-		return jsontext.Value(v)
-	case []any:
-		return Quoted("array")
-	case map[string]any:
-		return Quoted("object")
-	default:
-		return MustMarshal(v)
-	}
-}
-
 func listed(values []any) jsontext.Value {
 	const most = 50 // of what is allowed; a longer list explains nothing
 	list := make([]jsontext.Value, min(len(values), most))
 	for i := range list {
-		list[i] = actual(values[i])
+		list[i] = jsonvalue.Shown(values[i])
 	}
-	return MustMarshal(list)
-}
-
-// Quoted returns a text as a JSON string.
-func Quoted(s string) jsontext.Value { return MustMarshal(s) }
-
-// Pointer returns the JSON Pointer (RFC 6901) of a path.
-func Pointer(path []string) string {
-	var p jsontext.Pointer
-	for _, token := range path {
-		p = p.AppendToken(token)
-	}
-	return string(p)
-}
-
-// lookup returns the value at a path, nil if there is none.
-func lookup(v any, path []string) any {
-	for _, token := range path {
-		switch parent := v.(type) {
-		case map[string]any:
-			v = parent[token]
-		case []any:
-			i, err := strconv.Atoi(token)
-			if err != nil || i < 0 || i >= len(parent) {
-				return nil
-			}
-			v = parent[i]
-		default:
-			return nil
-		}
-	}
-	return v
-}
-
-// Violations collects what is wrong with a document.
-type Violations []run.Violation
-
-// Add adds a violation: what stands at path, the value found, is not as expected.
-func (v *Violations) Add(path, message, expected string, found any) {
-	*v = append(*v, run.Violation{Path: safetext.Clip(path, MaxPath), Message: message, Expected: Quoted(expected), Actual: actual(found)})
-}
-
-// Tidy returns the violations sorted, each once, no more than maxViolations; nil
-// if there are none.
-func (v *Violations) Tidy() []run.Violation {
-	if len(*v) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(*v, func(a, b run.Violation) int {
-		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Message, b.Message))
-	})
-	list := slices.CompactFunc(*v, func(a, b run.Violation) bool { return a.Path == b.Path && a.Message == b.Message })
-	return list[:min(len(list), MaxViolations)]
-}
-
-// MustMarshal is for values made here of strings, numbers, lists and maps,
-// which always have a JSON form.
-func MustMarshal(v any) jsontext.Value {
-	b, err := json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
-	if err != nil {
-		return jsontext.Value("null")
-	}
-	return b
+	return jsonvalue.Marshal(list)
 }
 
 // VersionForm is the text of an expression that a version must match (Semantic Versioning 2.0.0), which a sentence says better.
@@ -367,18 +276,18 @@ func (f Finding) Sentence(document any) string {
 	case *kind.Required:
 		return message
 	case *kind.Type:
-		return message + ", not " + WithArticle(k.Got)
+		return message + ", not " + jsonvalue.WithArticle(k.Got)
 	case *kind.Enum, *kind.Const:
-		message += " (" + safetext.Clip(string(expected), MaxActual) + ")"
+		message += " (" + safetext.Clip(string(expected), jsonvalue.MaxActual) + ")"
 	}
-	message = safetext.Clip(message, MaxMessage)
-	switch v := lookup(document, f.Path).(type) {
+	message = safetext.Clip(message, jsonvalue.MaxMessage)
+	switch v := jsonvalue.Lookup(document, f.Path).(type) {
 	case nil, []any, map[string]any:
 		return message
 	default:
 		if v == "" {
 			return message // an empty text shows nothing
 		}
-		return message + ", not " + safetext.Clip(string(actual(v)), 64)
+		return message + ", not " + safetext.Clip(string(jsonvalue.Shown(v)), 64)
 	}
 }

@@ -3,32 +3,30 @@ package schema
 import (
 	"errors"
 	"math/big"
-	"math/bits"
 	"net/url"
 	"reflect"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-// The library validates each schema against the metaschemas and looks for identifiers
-// in it, which takes 20 times as long as to make what arguments are checked with, and
-// can't be interrupted. Most schemas need neither: what is made here of the keywords
-// that nearly all of them have is what the library would make. A schema with anything
-// else in it, or anything wrong, is left to the library.
-
 // ordinaryCompiler compiles one schema, if that is an ordinary one.
+//
+// The library validates each schema against the metaschemas and looks for identifiers
+// in it. That takes 20 times as long as compiling it, and can't be interrupted. Most
+// schemas have none but the usual keywords. Of these the ordinaryCompiler makes what the
+// library would make. It leaves a schema with any other keyword, or with a mistake, to the library.
 type ordinaryCompiler struct {
 	patterns *patternEngine
 	draft    int // 7, 2019 or 2020
 	root     map[string]any
-	objects  map[uintptr]*jsonschema.Schema // what has been made of an object, by its address
+	objects  map[uintptr]*jsonschema.Schema // what an object was compiled into, by its address
 	targets  []target
-	bounds   map[number]*big.Rat // which are the same in many places
-	bytes    int                 // of memory, but for regular expressions
-	steps    int                 // that it took, but for regular expressions
+	bounds   map[jsonvalue.Number]*big.Rat // which are the same in many places
+	bytes    int                           // of memory, but for regular expressions
+	steps    int                           // that it took, but for regular expressions
 }
 
 // target is a place that a schema refers to.
@@ -59,7 +57,7 @@ var ordinaryDrafts = map[any]int{
 // compileOrdinary returns what a schema is compiled into, and the memory of that in bytes
 // and but for its regular expressions. The error is errNotOrdinary or a rule for schemas.
 func compileOrdinary(schema map[string]any, patterns *patternEngine, work *effort) (*jsonschema.Schema, int, error) {
-	c := &ordinaryCompiler{patterns: patterns, root: schema, objects: map[uintptr]*jsonschema.Schema{}, bounds: map[number]*big.Rat{}}
+	c := &ordinaryCompiler{patterns: patterns, root: schema, objects: map[uintptr]*jsonschema.Schema{}, bounds: map[jsonvalue.Number]*big.Rat{}}
 	declared, isText := schema["$schema"].(string)
 	if isText {
 		c.draft = ordinaryDrafts[declared]
@@ -119,7 +117,7 @@ func newBoolean(v bool) *jsonschema.Schema {
 // one that says nothing.
 func newTypes() map[string]*jsonschema.Schema {
 	all := map[string]*jsonschema.Schema{"": newOrdinary(2020)}
-	for _, name := range typeNames {
+	for _, name := range jsonvalue.TypeNames {
 		s := newOrdinary(2020)
 		s.Types = new(jsonschema.Types)
 		s.Types.Add(name)
@@ -132,7 +130,7 @@ func newTypes() map[string]*jsonschema.Schema {
 // from outside of the library.
 var ofAnyType = func() jsonschema.Enum {
 	c := NewLibraryCompiler()
-	if err := c.AddResource(parameterSchemaURL, map[string]any{"enum": []any{nil, true, number("0"), "", []any{}, map[string]any{}}}); err != nil {
+	if err := c.AddResource(parameterSchemaURL, map[string]any{"enum": []any{nil, true, jsonvalue.Number("0"), "", []any{}, map[string]any{}}}); err != nil {
 		panic(err)
 	}
 	return *c.MustCompile(parameterSchemaURL).Enum
@@ -185,40 +183,6 @@ func onlyType(object map[string]any) (name string, only bool) {
 	}
 	return name, true
 }
-
-// isAnnotation reports whether a member of a schema is a valid one that does not count
-// when values are checked.
-func isAnnotation(name string, v any) bool {
-	switch name {
-	case "title", "description", "$comment", "contentEncoding", "contentMediaType":
-		_, ok := v.(string)
-		return ok
-	case "readOnly", "writeOnly", "deprecated":
-		_, ok := v.(bool)
-		return ok
-	case "examples":
-		_, ok := v.([]any)
-		return ok
-	case "default":
-		return true
-	}
-	return !isKeyword[name]
-}
-
-// isKeyword says of the keywords of all drafts whether they are more than annotations.
-var isKeyword = func() map[string]bool {
-	all := map[string]bool{}
-	for _, names := range [][]string{SchemaKeywords, SchemaMapKeywords, {
-		"$anchor", "$dynamicAnchor", "$dynamicRef", "$id", "$recursiveAnchor", "$recursiveRef", "$ref", "$schema", "$vocabulary", "id",
-		"const", "dependentRequired", "enum", "exclusiveMaximum", "exclusiveMinimum", "format", "maxContains", "maxItems", "maxLength",
-		"maxProperties", "maximum", "minContains", "minItems", "minLength", "minProperties", "minimum", "multipleOf", "pattern", "required", "type", "uniqueItems",
-	}} {
-		for _, name := range names {
-			all[name] = true
-		}
-	}
-	return all
-}()
 
 // keyword compiles a member of a schema.
 func (c *ordinaryCompiler) keyword(s *jsonschema.Schema, object map[string]any, name string, v any) (err error) {
@@ -275,67 +239,6 @@ func (c *ordinaryCompiler) keyword(s *jsonschema.Schema, object map[string]any, 
 		err = c.dependentRequired(s, v)
 	default:
 		err = c.assertion(s, name, v)
-	}
-	return err
-}
-
-// assertion compiles a keyword that applies no other schema.
-func (c *ordinaryCompiler) assertion(s *jsonschema.Schema, name string, v any) (err error) {
-	switch name {
-	case "type":
-		s.Types, err = c.types(v)
-	case "enum":
-		err = c.enum(s, v)
-	case "const":
-		only := v
-		s.Const = &only
-		c.keep(v)
-	case "pattern":
-		text, ok := v.(string)
-		if !ok {
-			return errNotOrdinary
-		}
-		s.Pattern, err = c.pattern(text)
-	case "format":
-		if text, ok := v.(string); !ok || text == "regex" && c.draft == 7 {
-			return errNotOrdinary
-		}
-	case "required":
-		s.Required, err = c.names(v)
-	case "uniqueItems":
-		unique, ok := v.(bool)
-		if !ok {
-			return errNotOrdinary
-		}
-		s.UniqueItems = unique
-	case "minLength":
-		s.MinLength, err = c.count(v)
-	case "maxLength":
-		s.MaxLength, err = c.count(v)
-	case "minItems":
-		s.MinItems, err = c.count(v)
-	case "maxItems":
-		s.MaxItems, err = c.count(v)
-	case "minProperties":
-		s.MinProperties, err = c.count(v)
-	case "maxProperties":
-		s.MaxProperties, err = c.count(v)
-	case "minimum":
-		s.Minimum, err = c.bound(v)
-	case "maximum":
-		s.Maximum, err = c.bound(v)
-	case "exclusiveMinimum":
-		s.ExclusiveMinimum, err = c.bound(v)
-	case "exclusiveMaximum":
-		s.ExclusiveMaximum, err = c.bound(v)
-	case "multipleOf":
-		if s.MultipleOf, err = c.bound(v); err == nil && s.MultipleOf.Sign() <= 0 {
-			err = errNotOrdinary
-		}
-	default:
-		if !isAnnotation(name, v) {
-			err = errNotOrdinary
-		}
 	}
 	return err
 }
@@ -466,143 +369,4 @@ func (c *ordinaryCompiler) dependentRequired(s *jsonschema.Schema, v any) error 
 		s.DependentRequired[name] = names
 	}
 	return nil
-}
-
-func (c *ordinaryCompiler) types(v any) (*jsonschema.Types, error) {
-	names := []any{v}
-	if list, ok := v.([]any); ok {
-		names = list
-	}
-	types := new(jsonschema.Types)
-	for _, name := range names {
-		text, ok := name.(string)
-		before := *types
-		if types.Add(text); !ok || *types == before { // unknown, or there already
-			return nil, errNotOrdinary
-		}
-	}
-	if types.IsEmpty() {
-		return nil, errNotOrdinary
-	}
-	c.bytes += 8
-	return types, nil
-}
-
-func (c *ordinaryCompiler) enum(s *jsonschema.Schema, v any) error {
-	list, ok := v.([]any)
-	if !ok {
-		return errNotOrdinary
-	}
-	if c.draft < 2019 { // whose values must be unique
-		if _, err := c.names(v); err != nil || len(list) == 0 {
-			return errNotOrdinary
-		}
-	}
-	enum := ofAnyType
-	enum.Values = list
-	s.Enum = &enum
-	c.bytes += 32
-	c.keep(list)
-	return nil
-}
-
-// names returns a list of texts that are unique.
-func (c *ordinaryCompiler) names(v any) ([]string, error) {
-	list, ok := v.([]any)
-	if !ok {
-		return nil, errNotOrdinary
-	}
-	c.steps += stepsPerItem * (1 + bits.Len(uint(len(list)))) * len(list)
-	var names []string
-	for _, item := range list {
-		name, ok := item.(string)
-		if !ok {
-			return nil, errNotOrdinary
-		}
-		names = append(names, name)
-		c.bytes += textBytes(name) + 32
-	}
-	sorted := slices.Sorted(slices.Values(names))
-	if len(slices.Compact(sorted)) < len(names) {
-		return nil, errNotOrdinary
-	}
-	return names, nil
-}
-
-// count is a number that is at least 0.
-func (c *ordinaryCompiler) count(v any) (*int, error) {
-	text, _ := v.(number)
-	n, err := strconv.ParseUint(string(text), 10, 31)
-	if err != nil {
-		return nil, errNotOrdinary
-	}
-	c.bytes += 8
-	count := int(n)
-	return &count, nil
-}
-
-func (c *ordinaryCompiler) bound(v any) (*big.Rat, error) {
-	text, ok := v.(number)
-	if !ok || len(text) > 40 || strings.ContainsAny(string(text), "eE") {
-		return nil, errNotOrdinary
-	}
-	c.steps += stepsPerBound
-	if known := c.bounds[text]; known != nil {
-		return known, nil
-	}
-	bound, ok := new(big.Rat).SetString(string(text))
-	if !ok {
-		return nil, errNotOrdinary
-	}
-	c.bounds[text] = bound
-	c.bytes += rationalBytes + 3*len(text)
-	return bound, nil
-}
-
-// keep counts a value that is kept as it was read, and looked at when the schema is weighed.
-func (c *ordinaryCompiler) keep(v any) {
-	n := valueBytes(v)
-	c.bytes += n + 16
-	c.steps += n / bytesPerStep
-}
-
-// What compiled schemas take, in bytes, as memory is allocated.
-const (
-	schemaBytes      = 768
-	rationalBytes    = 112
-	patternHeadBytes = 64
-)
-
-func textBytes(s string) int { return (len(s) + 15) &^ 15 }
-
-// mapBytes is the memory of a map that was made for some entries.
-func mapBytes(entries, each int) int {
-	slots := 8
-	if entries > 8 {
-		slots = 1 << bits.Len(uint(entries*8/7))
-	}
-	return 128 + slots*(each+8)
-}
-
-// valueBytes is the memory of a value that readJSON returned.
-func valueBytes(v any) int {
-	const interfaceBytes = 16
-	n := 0
-	switch v := v.(type) {
-	case string:
-		n = 16 + textBytes(v)
-	case number:
-		n = 16 + textBytes(string(v))
-	case []any:
-		n = 24 + 2*interfaceBytes*len(v) // as it grew
-		for _, item := range v {
-			n += valueBytes(item)
-		}
-	case map[string]any:
-		n = 2 * mapBytes(len(v), 32) // as it grew
-		for name, member := range v {
-			n += textBytes(name) + valueBytes(member)
-		}
-	}
-	return n
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
 // ordinarySchemas are compiled without the library's help, extraordinary ones not.
@@ -47,7 +49,7 @@ var valuesForSchemas = []string{
 // both compiles a schema in both ways. The first is nil if it is not ordinary.
 func both(t *testing.T, text string) (ordinary, library *jsonschema.Schema, unsupported bool, invalid error) {
 	t.Helper()
-	value, flaw := ReadJSON([]byte(text), Bounds{Depth: 100, Values: 10_000})
+	value, flaw := jsonvalue.Read([]byte(text), jsonvalue.Bounds{Depth: 100, Values: 10_000})
 	object, ok := value.(map[string]any)
 	if flaw != nil || !ok {
 		t.Skip("no object")
@@ -70,14 +72,14 @@ func both(t *testing.T, text string) (ordinary, library *jsonschema.Schema, unsu
 // told is what a schema says of a value.
 func told(t *testing.T, s *jsonschema.Schema, value string) string {
 	t.Helper()
-	v, flaw := ReadJSON([]byte(value), ArgumentBounds)
+	v, flaw := jsonvalue.Read([]byte(value), ArgumentBounds)
 	if flaw != nil {
 		t.Skip(flaw.Message)
 	}
 	err := s.Validate(v)
 	var all []string
 	for _, f := range findingsOf(err) {
-		all = append(all, fmt.Sprintf("%s %T %s", Pointer(f.Path), f.kind, f.Sentence(v)))
+		all = append(all, fmt.Sprintf("%s %T %s", jsonvalue.Pointer(f.Path), f.kind, f.Sentence(v)))
 	}
 	slices.Sort(all) // names of members come in any order
 	return fmt.Sprintf("%t %s", err == nil, strings.Join(all, "\n"))

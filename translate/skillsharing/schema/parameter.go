@@ -15,6 +15,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
 // The schemas of parameters are untrusted: a schema of some hundred bytes can
@@ -31,7 +32,7 @@ const (
 )
 
 // ArgumentBounds limits the arguments that are checked against a schema.
-var ArgumentBounds = Bounds{Depth: 32, Values: MaxVisits}
+var ArgumentBounds = jsonvalue.Bounds{Depth: 32, Values: MaxVisits}
 
 // parameterSchemaURL is the base URI of every parameter's schema. Nothing is there (RFC 2606).
 const parameterSchemaURL = "https://parameter.invalid/schema"
@@ -82,7 +83,7 @@ func NewCompiler(l Limits) *Compiler {
 // text, it is shared with all who have the same.
 func (c *Compiler) Compile(text jsontext.Value, schema map[string]any, path string) (*Schema, []run.Violation) {
 	if problem := c.reserve(schema); problem != "" {
-		return nil, []run.Violation{{Path: safetext.Clip(path, MaxPath), Message: problem}}
+		return nil, []run.Violation{{Path: safetext.Clip(path, jsonvalue.MaxPath), Message: problem}}
 	}
 	key, pool := schemaKey{c.limits.Owner, sha256.Sum256(text), c.limits.Complexity}, cmp.Or(c.limits.Pool, compiledSchemas)
 	if text != nil {
@@ -128,21 +129,21 @@ func compileSchema(schema map[string]any, complexity int, work *effort) (*Compil
 
 // reserve takes the size of a schema from what a descriptor may use.
 func (c *Compiler) reserve(schema map[string]any) string {
-	levels := measure(schema)
-	var size level
+	levels := jsonvalue.Levels(schema)
+	var size jsonvalue.Level
 	for _, l := range levels {
-		size.bytes += l.bytes
-		size.values += l.values
+		size.Bytes += l.Bytes
+		size.Values += l.Values
 	}
-	c.bytes += size.bytes
-	c.values += size.values
+	c.bytes += size.Bytes
+	c.values += size.Values
 	const limit = "(limits schema_size)"
 	switch l := c.limits; {
 	case len(levels) > maxSchemaDepth:
 		return fmt.Sprintf("must not be nested in more than %d objects and arrays", maxSchemaDepth)
-	case size.bytes > l.Size:
+	case size.Bytes > l.Size:
 		return fmt.Sprintf("must have at most %d bytes %s", l.Size, limit)
-	case size.values > l.Values():
+	case size.Values > l.Values():
 		return fmt.Sprintf("must have at most %d values %s", l.Values(), limit)
 	case c.bytes > l.BytesOfAll():
 		return fmt.Sprintf("must not make the schemas of all inputs longer than %d bytes %s", l.BytesOfAll(), limit)
@@ -186,7 +187,7 @@ func schemaViolations(schema map[string]any, err error, path string) []run.Viola
 			return found
 		}
 	}
-	v := run.Violation{Path: safetext.Clip(path, MaxPath)}
+	v := run.Violation{Path: safetext.Clip(path, jsonvalue.MaxPath)}
 	if rule, ok := errors.AsType[ruleError](err); ok {
 		v.Message = rule.Error()
 		return []run.Violation{v}
@@ -195,7 +196,7 @@ func schemaViolations(schema map[string]any, err error, path string) []run.Viola
 		v.Message = errOutside.Error()
 		return []run.Violation{v}
 	}
-	v.Message = safetext.Clip("must be a JSON Schema: "+parameterURLs.Replace(err.Error()), MaxMessage)
+	v.Message = safetext.Clip("must be a JSON Schema: "+parameterURLs.Replace(err.Error()), jsonvalue.MaxMessage)
 	return []run.Violation{v}
 }
 
@@ -211,17 +212,17 @@ func fragment(location string) string {
 
 // Cost is what it takes to apply the schema to a value: visits, and steps.
 func (p *Compiled) Cost(v any) (visits, steps float64) {
-	levels := measure(v)
+	levels := jsonvalue.Levels(v)
 	for depth, l := range levels {
 		if depth == len(p.costs) {
 			break
 		}
 		c := p.costs[depth]
 		if p.unevaluated && depth+1 < len(levels) {
-			steps += float64(levels[depth+1].values) * c.visits * stepsPerUnevaluated
+			steps += float64(levels[depth+1].Values) * c.visits * stepsPerUnevaluated
 		}
-		visits += float64(l.values) * c.visits
-		steps += float64(l.values)*c.steps + float64(l.bytes)*c.perByte
+		visits += float64(l.Values) * c.visits
+		steps += float64(l.Values)*c.steps + float64(l.Bytes)*c.perByte
 	}
 	if p.Unique {
 		more, _ := p.uniqueness(v, 0)
@@ -236,7 +237,7 @@ func (p *Compiled) Cost(v any) (visits, steps float64) {
 func (p *Compiled) uniqueness(v any, depth int) (steps, values float64) {
 	values = 1
 	switch v := v.(type) {
-	case number:
+	case jsonvalue.Number:
 		values += float64(len(v) / 16)
 	case map[string]any:
 		for _, member := range v {
@@ -275,23 +276,6 @@ func uses(schema any, keywords ...string) bool {
 		}
 	}
 	return false
-}
-
-// LongestArray is how many items the longest array in a value has.
-func LongestArray(v any) int {
-	longest := 0
-	switch v := v.(type) {
-	case []any:
-		longest = len(v)
-		for _, item := range v {
-			longest = max(longest, LongestArray(item))
-		}
-	case map[string]any:
-		for _, member := range v {
-			longest = max(longest, LongestArray(member))
-		}
-	}
-	return longest
 }
 
 // Validate applies the schema to a value and returns the first finding, if any.

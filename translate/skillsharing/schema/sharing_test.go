@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unsafe"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
 // someLimits are those that hold where the operator has set none, for descriptors of an owner.
@@ -19,7 +21,7 @@ func effortOf(complexity int) int { return Limits{Complexity: complexity}.effort
 // compiledBy compiles the text of a schema.
 func compiledBy(t *testing.T, c *Compiler, text string) (*Schema, bool) {
 	t.Helper()
-	value, flaw := ReadJSON([]byte(text), Bounds{Depth: maxSchemaDepth, Values: 10_000})
+	value, flaw := jsonvalue.Read([]byte(text), jsonvalue.Bounds{Depth: maxSchemaDepth, Values: 10_000})
 	if flaw != nil {
 		t.Fatal(flaw)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
 // cost is what it takes to apply a schema to one value: how many subschemas look
@@ -384,15 +386,15 @@ func requiredBy(s *jsonschema.Schema) int {
 
 // comparing is what it takes to compare a value with that of a schema.
 func comparing(v any) (steps float64) {
-	for _, l := range measure(v) {
-		steps += stepsPerComparison * float64(l.values)
+	for _, l := range jsonvalue.Levels(v) {
+		steps += stepsPerComparison * float64(l.Values)
 	}
 	return steps + stepsPerRational*float64(numbersIn(v))
 }
 
 func numbersIn(v any) (n int) {
 	switch v := v.(type) {
-	case number:
+	case jsonvalue.Number:
 		return 1
 	case []any:
 		for _, item := range v {

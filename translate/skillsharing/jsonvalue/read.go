@@ -1,4 +1,4 @@
-package schema
+package jsonvalue
 
 import (
 	"bytes"
@@ -16,8 +16,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
-// number is the text of a JSON number, as package jsonschema wants it.
-type number = json.Number
+// Number is the text of a JSON number, as package jsonschema wants it.
+type Number = json.Number
 
 // Bounds limits what is read of an untrusted JSON text.
 type Bounds struct {
@@ -34,28 +34,28 @@ type ListBound struct {
 	Limit string // the name of the limit
 }
 
-// Violation is that of a list which has more items than it may.
+// Violation is that of a list which has too many items.
 func (b ListBound) Violation(items int) run.Violation {
 	expected := fmt.Sprintf("at most %d entries", b.Most)
 	return run.Violation{
 		Path: b.Path, Message: fmt.Sprintf("must have %s (limits %s)", expected, b.Limit),
-		Expected: Quoted(expected), Actual: MustMarshal(items),
+		Expected: Quoted(expected), Actual: Marshal(items),
 	}
 }
 
-// Numbers whose exponent or length is beyond these are not read: exact
-// arithmetic with them would take as long as their author likes. Every finite
+// Numbers whose exponent or length is beyond these are refused: exact
+// arithmetic with them could take any time. Every finite
 // IEEE 754 double is within them (RFC 8259, section 6).
 const (
 	maxExponent     = 400
 	maxNumberLength = 1024
 )
 
-// ReadJSON reads one JSON text into the types that package jsonschema works on:
-// map[string]any, []any, string, number, bool and nil. It refuses what
+// Read reads one JSON text into the types that package jsonschema works on:
+// map[string]any, []any, string, Number, bool and nil. It refuses what
 // another reader might understand differently: duplicate member names, invalid
 // UTF-8, and numbers that are not finite doubles.
-func ReadJSON(text []byte, b Bounds) (any, *run.Violation) {
+func Read(text []byte, b Bounds) (any, *run.Violation) {
 	r := reader{jsontext.NewDecoder(bytes.NewBuffer(text)), b, 0}
 	v, err := r.value(0)
 	if err == nil {
@@ -105,7 +105,7 @@ func (r *reader) value(depth int) (any, error) {
 		if !readableNumber(n) {
 			return nil, r.flaw("must be a number within the range of a double, written in at most %d characters", maxNumberLength)
 		}
-		return number(n), nil
+		return Number(n), nil
 	default:
 		if depth == r.bounds.Depth {
 			return nil, r.flaw("must not be nested in more than %d objects and arrays", r.bounds.Depth)
@@ -211,44 +211,4 @@ func syntaxViolation(text []byte, err error) *run.Violation {
 	default:
 		return &run.Violation{Path: safetext.Clip(string(syntax.JSONPointer), MaxPath), Message: "must be valid UTF-8"}
 	}
-}
-
-// level is what a JSON value holds at one depth.
-type level struct {
-	values int
-	bytes  int // of text: strings, numbers and member names
-}
-
-// measure returns the levels of a value that readJSON returned.
-func measure(v any) []level { return measureInto(nil, v, "", 0) }
-
-func measureInto(levels []level, v any, name string, depth int) []level {
-	if depth == len(levels) {
-		levels = append(levels, level{})
-	}
-	levels[depth].values++
-	levels[depth].bytes += len(name) + 1
-	switch v := v.(type) {
-	case string:
-		levels[depth].bytes += len(v)
-	case number:
-		levels[depth].bytes += len(v)
-	case []any:
-		for _, item := range v {
-			levels = measureInto(levels, item, "", depth+1)
-		}
-	case map[string]any:
-		for name, member := range v {
-			levels = measureInto(levels, member, name, depth+1)
-		}
-	}
-	return levels
-}
-
-// ValuesIn counts the values in one that [ReadJSON] returned, itself included.
-func ValuesIn(v any) (n int) {
-	for _, l := range measure(v) {
-		n += l.values
-	}
-	return n
 }

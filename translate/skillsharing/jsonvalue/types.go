@@ -1,4 +1,4 @@
-package schema
+package jsonvalue
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 // TypeSet is a set of JSON Schema's types. The empty set means that any will do.
 type TypeSet uint8
 
-// The types, in the order of typeNames.
+// The types, in the order of TypeNames.
 const (
 	typeNull TypeSet = 1 << iota
 	typeBoolean
@@ -20,12 +20,12 @@ const (
 	typeObject
 )
 
-// typeNames are the names of the types, in the order of their bits.
-var typeNames = []string{"null", "boolean", "integer", "number", "string", "array", "object"}
+// TypeNames are the names of the types, in the order of their bits.
+var TypeNames = []string{"null", "boolean", "integer", "number", "string", "array", "object"}
 
 // TypesNamed returns the type with a name; none for names that JSON Schema does not have.
 func TypesNamed(name string) TypeSet {
-	for i, n := range typeNames {
+	for i, n := range TypeNames {
 		if n == name {
 			return 1 << i
 		}
@@ -33,7 +33,7 @@ func TypesNamed(name string) TypeSet {
 	return 0
 }
 
-// TypesOf reads the keyword "type" of a schema that readJSON returned.
+// TypesOf reads the keyword "type" of a schema that [Read] returned.
 func TypesOf(keyword any) TypeSet {
 	switch keyword := keyword.(type) {
 	case string:
@@ -54,7 +54,7 @@ func TypesOf(keyword any) TypeSet {
 // Names returns the names of the types in the set.
 func (t TypeSet) Names() []string {
 	var names []string
-	for i, n := range typeNames {
+	for i, n := range TypeNames {
 		if t&(1<<i) != 0 {
 			names = append(names, n)
 		}
@@ -88,7 +88,7 @@ func TypeName(value jsontext.Value) string {
 	}
 }
 
-// WithArticle lists JSON types as one would in a sentence.
+// WithArticle lists JSON types as in a sentence: "a string, an array or null".
 func WithArticle(types ...string) string {
 	named := make([]string, len(types))
 	for i, t := range types {
@@ -109,8 +109,8 @@ func WithArticle(types ...string) string {
 
 // isInteger reports whether a JSON number has no fraction, as 1.0 and 1e2 (JSON
 // Schema 2020-12 Core, section 4.2.3), however large it is.
-func isInteger(number string) bool {
-	mantissa, exponent, _ := strings.Cut(strings.ToLower(strings.TrimPrefix(number, "-")), "e")
+func isInteger(Number string) bool {
+	mantissa, exponent, _ := strings.Cut(strings.ToLower(strings.TrimPrefix(Number, "-")), "e")
 	whole, fraction, _ := strings.Cut(mantissa, ".")
 	digits := strings.TrimRight(whole+fraction, "0")
 	if digits == "" {
@@ -120,7 +120,7 @@ func isInteger(number string) bool {
 	zeros := len(whole) - len(digits)
 	negative := strings.HasPrefix(exponent, "-")
 	shift := strings.TrimLeft(strings.TrimLeft(exponent, "+-"), "0")
-	if len(shift) > 9 { // beyond any number of digits
+	if len(shift) > 9 { // beyond any Number of digits
 		return !negative
 	}
 	n := 0
