@@ -234,7 +234,7 @@ func TestGuards(t *testing.T) {
 			continue
 		}
 		var pkg, source string
-		for _, found := range regexp.MustCompile("`([\\w.]+)`").FindAllStringSubmatch(cells[3], -1) {
+		for _, found := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(cells[3], -1) {
 			if text, isPackage := sourceOf(t, found[1]); isPackage {
 				pkg, source = found[1], text
 				continue
@@ -269,17 +269,9 @@ func sourceOf(t *testing.T, name string) (source string, isPackage bool) {
 	return all.String(), all.Len() > 0
 }
 
-// declares tells whether code declares a type, a function, or a method or field of a type.
+// declares tells whether code declares a type, a function or a method of a name.
 func declares(source, name string) bool {
-	typ, member, isMember := strings.Cut(name, ".")
-	if !isMember {
-		return regexp.MustCompile(`(?m)^(?:func|type) ` + name + `\b`).MatchString(source)
-	}
-	if regexp.MustCompile(`(?m)^func \(\w* ?\*?` + typ + `\) ` + member + `\(`).MatchString(source) {
-		return true
-	}
-	body := regexp.MustCompile(`(?ms)^type ` + typ + ` struct \{$.*?^\}`).FindString(source)
-	return regexp.MustCompile(`(?m)^\t(?:\w+, )*` + member + `\b`).MatchString(body)
+	return regexp.MustCompile(`(?m)^(?:type |func (?:\([^)]*\) )?)` + name + `\b`).MatchString(source)
 }
 
 // testsOf returns the tests of a package.
