@@ -11,116 +11,116 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// places bounds how much is in progress at a time. There is no queue: a call that
-// finds no place fails at once.
-type places struct {
-	name  string // of the limit, for the error
-	most  int64  // 0: no bound
-	taken atomic.Int64
+// limiter bounds how many calls are in progress at a time. There is no queue: a call
+// above the limit fails at once.
+type limiter struct {
+	name string // of the option, for the error
+	most int64  // 0: no bound
+	held atomic.Int64
 }
 
-// take takes a place. It reports whether there was one.
-func (p *places) take() bool {
-	if n := p.taken.Add(1); p.most > 0 && n > p.most {
-		p.taken.Add(-1)
+// acquire reports whether one more call is within the limit. If so, the caller has to release it.
+func (l *limiter) acquire() bool {
+	if n := l.held.Add(1); l.most > 0 && n > l.most {
+		l.held.Add(-1)
 		return false
 	}
 	return true
 }
 
-func (p *places) giveBack() { p.taken.Add(-1) }
+func (l *limiter) release() { l.held.Add(-1) }
 
-// busy is the failure of a call for which there is no place.
-func (p *places) busy() *run.Failure {
+// exceeded is the failure of a call above the limit.
+func (l *limiter) exceeded() *run.Failure {
 	return &run.Failure{
 		Kind: run.RateLimited, Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo,
-		Message: fmt.Sprintf("Too many calls are in progress here (limits %s: %d); try again later.", strings.ReplaceAll(p.name, "_", " "), p.most),
-		Limit:   &run.Limit{Name: p.name, Max: p.most},
+		Message: fmt.Sprintf("Too many calls are in progress here (limits %s: %d); try again later.", strings.ReplaceAll(l.name, "_", " "), l.most),
+		Limit:   &run.Limit{Name: l.name, Max: l.most},
 		Retry:   run.Again(time.Second, 5),
 	}
 }
 
-// admission is what a call was admitted to.
+// admission holds the limiters that a call has acquired.
 type admission struct {
-	concerned *catalog.Section // the last one that a place was asked of
-	places    [4]*places       // that the call has taken
-	taken     int
-	stay      stay
+	source   *catalog.Section // the last one that the call was admitted to
+	limiters [4]*limiter
+	acquired int
+	hold     hold
 }
 
-// take takes a place for the call.
-func (a *admission) take(p *places) *run.Failure {
-	if !p.take() {
-		return p.busy()
+// acquire acquires a limiter for the call.
+func (a *admission) acquire(l *limiter) *run.Failure {
+	if !l.acquire() {
+		return l.exceeded()
 	}
-	a.places[a.taken] = p
-	a.taken++
+	a.limiters[a.acquired] = l
+	a.acquired++
 	return nil
 }
 
-// leave gives back the places of the call.
-func (a *admission) leave() { a.stay.end(a.places[:a.taken]) }
+// release releases the limiters of the call, as soon as no reading that it began goes on.
+func (a *admission) release() { a.hold.end(a.limiters[:a.acquired]) }
 
-// admitTo takes a place for the call among those that concern a source. It also
-// says whether the caller may use the source at all.
+// admitTo acquires the limiter of a source for the call, unless the caller may not use the source.
 func (x *execution) admitTo(s *catalog.Section) *run.Failure {
-	if s == nil || s == x.concerned {
+	if s == nil || s == x.source {
 		return nil
 	}
-	x.concerned = s
+	x.source = s
 	if !s.Admits(x.call.Principal) {
 		return anonymous()
 	}
-	return x.take(&x.bridge.sources[s.Place])
+	return x.acquire(&x.bridge.sources[s.Place])
 }
 
-// stay is how long places are taken: until the call has ended, and each reading of a
-// document that it began. So no more is read than there are places, however short the
+// hold keeps limiters acquired until the call has ended, and each reading of a document that
+// it began. So the limits also bound how many documents are read at a time, however short the
 // calls are.
-type stay struct {
-	within *stay // nil: there is none
+type hold struct {
+	within *hold // that ends later; nil: there is none
 
-	mu     sync.Mutex
-	others int // readings that go on
-	ended  bool
-	places []*places // once the call has ended
+	mu       sync.Mutex
+	readings int // that go on
+	ended    bool
+	limiters []*limiter // of a call that has ended
 }
 
-// Hold keeps the places until release is called.
-func (s *stay) Hold() (release func()) {
-	s.mu.Lock()
-	s.others++
-	s.mu.Unlock()
+// Hold keeps the limiters until
+// release is called.
+func (h *hold) Hold() (release func()) {
+	h.mu.Lock()
+	h.readings++
+	h.mu.Unlock()
 	outer := func() {}
-	if s.within != nil {
-		outer = s.within.Hold()
+	if h.within != nil {
+		outer = h.within.Hold()
 	}
 	return func() {
-		s.mu.Lock()
-		s.others--
-		s.leave()
+		h.mu.Lock()
+		h.readings--
+		h.releaseIfOver()
 		outer()
 	}
 }
 
-// end tells that the call has ended, and which places it had.
-func (s *stay) end(places []*places) {
-	s.mu.Lock()
-	s.ended, s.places = true, places
-	s.leave()
+// end says that the call has ended, and which limiters it had.
+func (h *hold) end(limiters []*limiter) {
+	h.mu.Lock()
+	h.ended, h.limiters = true, limiters
+	h.releaseIfOver()
 }
 
-// leave gives the places back if nothing needs them any more. It unlocks s.mu.
-func (s *stay) leave() {
-	places := s.places
-	over := s.ended && s.others == 0
+// releaseIfOver releases the limiters once the call and its readings have ended. It unlocks h.mu.
+func (h *hold) releaseIfOver() {
+	limiters := h.limiters
+	over := h.ended && h.readings == 0
 	if over {
-		s.places = nil
+		h.limiters = nil
 	}
-	s.mu.Unlock()
+	h.mu.Unlock()
 	if over {
-		for _, p := range places {
-			p.giveBack()
+		for _, l := range limiters {
+			l.release()
 		}
 	}
 }

@@ -15,21 +15,21 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 )
 
-// Bridge executes calls. It is safe for concurrent use, keeps nothing of a
-// call that has ended, and needs no closing: what it is made of belongs to its maker.
+// Bridge executes calls. It is safe for concurrent use and keeps no state of a
+// call that has ended. It has no Close: the caller of [New] owns what the [Config] holds.
 type Bridge struct {
 	config  Config
 	catalog *catalog.Catalog
-	runs    places   // calls in progress
-	sources []places // calls in progress that concern a source, by its place in the configuration
-	waiting places   // runs whose end is awaited
+	runs    limiter   // calls in progress
+	sources []limiter // calls in progress that concern a source, in the order of the configuration
+	waiting limiter   // calls that wait for the end of their run
 }
 
-// New makes a bridge. An error means that the configuration contradicts itself
-// and names what is wrong. It makes no network call.
+// New makes a bridge. It makes no network call. An error names what in the configuration
+// contradicts something else in it.
 func New(config Config) (*Bridge, error) {
 	if config.Observer == nil {
-		config.Observer = nobody{}
+		config.Observer = noObserver{}
 	}
 	if config.Stop == nil {
 		config.Stop = new(Stop)
@@ -42,13 +42,13 @@ func New(config Config) (*Bridge, error) {
 	}
 	b := &Bridge{
 		config:  config,
-		runs:    places{name: "runs", most: int64(config.MaxRuns)},
-		sources: make([]places, len(config.Sources)),
-		waiting: places{name: "waiting", most: int64(config.MaxWaiting)},
+		runs:    limiter{name: "runs", most: int64(config.MaxRuns)},
+		sources: make([]limiter, len(config.Sources)),
+		waiting: limiter{name: "waiting", most: int64(config.MaxWaiting)},
 	}
 	sections := make([]*catalog.Section, len(config.Sources))
 	for i, s := range config.Sources {
-		audience, err := credential.NewAllowedHosts(s.URL, s.Trust)
+		hosts, err := credential.NewAllowedHosts(s.URL, s.Trust)
 		if err != nil {
 			return nil, fmt.Errorf("source %q: %w", s.Namespace, err)
 		}
@@ -58,7 +58,7 @@ func New(config Config) (*Bridge, error) {
 		b.sources[i].name, b.sources[i].most = "runs_per_provider", int64(config.MaxRunsPerSource)
 		sections[i] = &catalog.Section{Source: s, Place: i, Client: &skillsharing.Client{
 			Reader: discovery.Reader{Cache: config.Cache, Sender: exchange.Sender{
-				Source: s.Namespace, Origin: s.URL, AllowedHosts: audience, Partition: s.Partition,
+				Source: s.Namespace, Origin: s.URL, AllowedHosts: hosts, Partition: s.Partition,
 				Credentials: s.Credentials, DiscoveryCredentials: s.DiscoveryCredentials, Transport: s.Transport,
 				MaxResponseSize: config.MaxResponseSize, Limits: config.Limits,
 				Breakers: config.Breakers, AllowHTTP: config.AllowHTTP, Observer: config.Observer,
@@ -74,43 +74,43 @@ func New(config Config) (*Bridge, error) {
 	return b, nil
 }
 
-// Catalog returns what the bridge knows of the skills of its sources.
+// Catalog returns the catalog of the configured sources.
 func (b *Bridge) Catalog() *catalog.Catalog { return b.catalog }
 
-// Namespaces returns those of the catalog.
+// Namespaces returns those of the configured sources, in order.
 func (b *Bridge) Namespaces() []string { return b.catalog.Namespaces() }
 
-// SourceStatus is how busy a source is.
+// SourceStatus tells how many calls of a source are in progress.
 type SourceStatus struct {
 	Namespace string
 	Kind      catalog.SourceKind
-	URL       string // without what may be secret in it
-	Partition string // that of the [catalog.Source]
+	URL       string // without userinfo, query and fragment
+	Partition string // of the [catalog.Source]
 	Runs      int64  // calls in progress that concern it
 }
 
-// Sources returns how busy each source is, in the order in which they were configured.
+// Sources returns the status of each source, in the order of the configuration.
 func (b *Bridge) Sources() []SourceStatus {
 	list := make([]SourceStatus, len(b.sources))
 	for i, s := range b.catalog.Sections() {
 		u := url.URL{Scheme: s.URL.Scheme, Host: s.URL.Host, Path: s.URL.Path, RawPath: s.URL.RawPath}
-		list[i] = SourceStatus{s.Namespace, s.Kind, u.String(), s.Partition, b.sources[i].taken.Load()}
+		list[i] = SourceStatus{s.Namespace, s.Kind, u.String(), s.Partition, b.sources[i].held.Load()}
 	}
 	return list
 }
 
-// InProgress returns how many calls are in progress, and how many of them have a
-// run that was submitted and has not ended.
+// InProgress returns how many calls are in progress, and how many of them wait for the
+// end of a submitted run.
 func (b *Bridge) InProgress() (calls, waiting int64) {
-	return b.runs.taken.Load(), b.waiting.taken.Load()
+	return b.runs.held.Load(), b.waiting.held.Load()
 }
 
-// Describe returns all that is known about a skill. Beside a failure, it is no more
-// than where the name leads to, if it leads anywhere.
+// Describe returns the descriptor of a skill and what the bridge knows about it. With a
+// failure, the description has no more than Name and Namespace, or is nil if no source has the name.
 func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *run.Failure) {
 	x := b.begin(ctx, OperationDescribe, call)
 	defer x.end()
-	failure := x.take(&b.runs)
+	failure := x.acquire(&b.runs)
 	if failure == nil {
 		failure = x.discover(x.findByName)
 	}
@@ -131,18 +131,18 @@ func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *run.Fa
 	}, nil
 }
 
-// Report tells the observer of a call that was answered without asking the bridge; a
-// nil failure means that it was answered well.
+// Report reports a call to the observer that a front answered without the bridge. A nil
+// failure reports a success.
 func (b *Bridge) Report(ctx context.Context, call Call, o Operation, failure *run.Failure) {
 	x := b.begin(ctx, o, call)
 	defer x.end()
 	x.outcome.Failure = failure
 }
 
-// nobody observes nothing.
-type nobody struct{}
+// noObserver ignores all reports.
+type noObserver struct{}
 
-func (nobody) Begin(ctx context.Context, _ *Call) context.Context   { return ctx }
-func (nobody) Exchange(context.Context, *exchange.Exchange)         {}
-func (nobody) Notice(context.Context, *exchange.Notice)             {}
-func (nobody) Called(context.Context, *Call, *run.Run, *Statistics) {}
+func (noObserver) Begin(ctx context.Context, _ *Call) context.Context   { return ctx }
+func (noObserver) Exchange(context.Context, *exchange.Exchange)         {}
+func (noObserver) Notice(context.Context, *exchange.Notice)             {}
+func (noObserver) Called(context.Context, *Call, *run.Run, *Statistics) {}

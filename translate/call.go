@@ -13,46 +13,43 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 )
 
-// Call is an agent's wish to have a skill executed, free of the words of the
-// protocol it arrived in.
+// Call asks the bridge to execute, describe or follow something, in no front's words.
 type Call struct {
 	run.Caller
 
-	// Name is the skill's name as the agent wrote it. A name that the operator gave comes first; then a namespace
-	// at its beginning says which source decides; and a bare id counts only where there is a single source.
+	// Name is the skill's name as the agent wrote it; [catalog.Catalog.Resolve] says how it is resolved.
 	Name string
-	// Inputs are those of the skill, and sent as they are; no text is an empty object. They are not used any more when
-	// [Bridge.Start] returns.
+	// Inputs are sent to the provider as they are; no text is an empty object. [Bridge.Start] does not keep them.
 	Inputs jsonrpc.Object
-	// Checks counts what checking arguments takes, for all calls of one request; nil: for this one alone.
+	// Checks bounds the cost of checking inputs, for all calls of one request; nil: for this call alone.
 	Checks *inputs.Checks
-	// Answer bounds what is kept for the answer, which it shares with those of other calls; nil: nothing does.
+	// Answer bounds the memory of the answer; calls may share it. nil: there is no bound.
 	Answer exchange.AnswerBudget
-	// Version, if not empty, must be the one the provider offers.
+	// Version is the version that the skill must have; empty: any.
 	Version string
-	// Timeout is the agent's own; 0 when it stated none.
+	// Timeout is the one that the agent asked for; 0: it asked for none.
 	Timeout time.Duration
-	// Wait, if not nil, is how long the agent waits, from the call's arrival, for a run that was accepted. If it has not
-	// ended by then, that is the answer, and no failure. The call's timeout bounds it.
+	// Wait is how long the agent waits for the end of an accepted run, from the call's arrival, within the timeout. A run
+	// that has not ended by then is the answer, and no failure. nil: until the timeout.
 	Wait *time.Duration
 }
 
 // Listing is the answer to a [Query].
 type Listing struct {
-	// Skills in the byte order of their names.
+	// Skills are in the byte order of their names.
 	Skills []catalog.Entry
 	// Unavailable are the sources that could not be read.
 	Unavailable []catalog.Unavailable
 }
 
-// Query selects skills.
+// Query selects the skills of a [Listing].
 type Query struct {
 	run.Caller
 
 	Namespace string // only this one; empty: all
 }
 
-// Description is all that is known about one skill.
+// Description is what the bridge knows about one skill.
 type Description struct {
 	Name       string // what [Call.Name] accepts
 	Namespace  string
@@ -61,7 +58,6 @@ type Description struct {
 	Document jsontext.Value
 	// InputSchema is a JSON Schema object for the arguments, made from the descriptor's inputs.
 	InputSchema jsontext.Value
-	// Denied is why a call would be refused for want of a credential, before anything is sent; nil: nothing is known
-	// against it.
+	// Denied is the failure of a call because the bridge has no usable credential for the skill; nil: it has one, or needs none.
 	Denied *run.Failure
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// Config is what a [Bridge] is made of. All of it is used as it is: whoever
-// reads it from an operator applies defaults and refuses nonsense before.
+// Config configures a [Bridge]. [New] applies no defaults and checks few values: that is
+// up to the code that reads the operator's configuration.
 type Config struct {
 	// Sources of skills, in the order in which they were configured.
 	Sources []catalog.Source
-	// Cache keeps the documents. It may be shared with other bridges that reach the network in the same way.
+	// Cache keeps the documents. Bridges that reach the network in the same way may share it.
 	Cache *cache.Cache
 	// Caller identifies the bridge towards providers.
 	Caller skillsharing.Caller
@@ -27,36 +27,36 @@ type Config struct {
 	DefaultTimeout time.Duration
 	// MaxTimeout bounds every call.
 	MaxTimeout time.Duration
-	// Polling says when the state of runs is asked for. What it learns may be shared with other bridges.
+	// Polling decides when the state of runs is asked for. Bridges may share what it learns.
 	Polling skillsharing.Polling
 	// MaxResponseSize bounds every answer of a provider after decompression, in bytes.
 	MaxResponseSize int64
-	// Limits bounds what else is read of documents and answers.
+	// Limits bounds the parts of documents and answers.
 	Limits document.Limits
-	// MaxRuns bounds the calls that are in progress, in all and for each source; MaxWaiting those of them that have a
-	// run submitted. 0: no bound.
+	// MaxRuns and MaxRunsPerSource bound the calls in progress, MaxWaiting those that wait for the end of a submitted
+	// run. 0: no bound.
 	MaxRuns, MaxRunsPerSource, MaxWaiting int
-	// Breakers keep calls from hosts that are in trouble; nil: none are kept. They may be shared like the cache.
+	// Breakers are the circuit breakers of the hosts; nil: there are none. Bridges may share them, like the cache.
 	Breakers *exchange.Breakers
-	// RetryBudget is the share of the calls to a source, from 0 to 1, that may be repeating their invocation at a time.
+	// RetryBudget is the share of the calls to a source, from 0 to 1, that may be retries at any time.
 	RetryBudget float64
 	// AllowHTTP lets providers be reached without TLS.
 	AllowHTTP bool
-	// Stop answers the calls in progress as they stand, with [Stopped], when the process can't wait any longer; nil: never.
+	// Stop ends the calls in progress before the process exits; nil: nothing does.
 	Stop *Stop
-	// Following is called before a run's end, or its output, is waited for, so that what an answer about it takes can be
-	// got ready. It must not block; nil: it is not called.
+	// Following is called before the bridge waits for the end or the output of a run, so that a front can prepare its
+	// answer in the meantime. It must not block; nil: it is not called.
 	Following func()
-	// Observer is told what happens; nil: nobody.
+	// Observer receives reports; nil: nothing is reported.
 	Observer Observer
 }
 
-// Observer is told what happens, for logs, metrics and traces. Its methods are
-// called on the path of a call: they must be quick, and safe for concurrent use.
+// Observer receives reports, for logs, metrics and traces. Calls wait for its methods, so these
+// must be quick. They must be safe for concurrent use.
 type Observer interface {
 	exchange.Observer
-	// Begin is told of a call that begins, and may complete it. The context that it returns is that of the call, which all
-	// other reports about it come with.
+	// Begin reports a call that begins, and may complete it. The context that it returns becomes the context of the call
+	// and of all other reports about it.
 	Begin(ctx context.Context, c *Call) context.Context
 	// Called reports a call that has ended.
 	Called(ctx context.Context, c *Call, o *run.Run, s *Statistics)
@@ -69,18 +69,18 @@ type Statistics struct {
 	Duration  time.Duration // from arrival to outcome
 	Stats     skillsharing.Stats
 
-	// How the skill's descriptor was obtained; 0: it was not.
+	// Descriptor says how the skill's descriptor was obtained; 0: it was not.
 	Descriptor cache.State
-	// When the phases of the call ended that follow one another; zero: it did not come so far.
+	// Found, Submitted and Followed are when these phases of the call ended; zero: it did not reach the end of that phase.
 	Found, Submitted, Followed time.Time
-	// Of a list: how many skills are in it, and how many sources could not be read.
+	// Listed and Unavailable are how many skills a list has, and how many sources could not be read for it.
 	Listed, Unavailable int
 }
 
-// Operation is what was asked of a [Bridge].
+// Operation is what a call asks of a [Bridge].
 type Operation string
 
-// The operations that an [Observer] hears of.
+// The operations.
 const (
 	OperationExecute  Operation = "execute"
 	OperationSubmit   Operation = "submit"

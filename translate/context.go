@@ -40,7 +40,7 @@ func (c *callContext) Value(key any) any {
 	case run.StopKey:
 		return &c.execution.stop
 	case discovery.HoldKey:
-		return &c.execution.stay
+		return &c.execution.hold
 	case exchange.AnswerBudgetKey:
 		return c.execution.call.Answer
 	}

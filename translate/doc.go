@@ -1,9 +1,8 @@
-// Package translate is the bridge itself, free of Caddy and of any agent's
-// protocol: a [Call] goes in, a [run.Run] comes out.
+// Package translate executes calls of skills: a [Call] goes in, a [run.Run] comes out. It knows
+// neither Caddy nor the protocol of any agent.
 //
-// A front (such as package skillsprotocol) turns the words of its protocol into
-// calls and outcomes back into its answers. Package skillsharing knows how to
-// read a provider's documents and how to invoke, follow and judge a run. What
-// lies between is here: which skill a name means, in which order things happen,
-// how long they may take, and what a failure means for the agent.
+// A front, such as package skillsprotocol, turns requests of its protocol into calls, and runs into
+// its answers. Package catalog finds the skill that a name means. Package skillsharing reads the
+// documents of providers, invokes skills and follows runs. This package decides in which order that
+// happens, within which limits and timeouts, and what a failure means for the agent.
 package translate

@@ -19,27 +19,27 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// execution is one call on its way.
+// execution is a call in progress. It implements [Execution].
 type execution struct {
 	bridge  *Bridge
 	call    Call
 	caller  callContext
-	ctx     context.Context    // caller, or with a deadline
-	cancel  context.CancelFunc // of the deadline; may be nil
+	ctx     context.Context    // caller, with a deadline once that is known
+	cancel  context.CancelFunc // of the deadline; nil: there is none yet
 	stop    stoppable
 	finding callContext
 	listed  *catalog.Listed // once the name is resolved
 	found   *catalog.Found  // once the descriptor is read
-	reached catalog.Found   // what found points to then
-	timeout time.Duration   // the effective one
+	reached catalog.Found   // that found points to
+	timeout time.Duration   // that applies to the call
 	ref     run.Ref         // once the run is accepted
 	outcome run.Run
 	figures Statistics
 
-	known     document.Response // of the run; no state: none was accepted
+	known     document.Response // the newest about the run; no state: none was accepted
 	failure   *run.Failure
 	operation Operation
-	begun     bool // its skill was invoked or its run found, or it is known why not
+	begun     bool // Start or Resume returns it, so that one of its methods will end it
 
 	admission
 }
@@ -63,13 +63,13 @@ func (b *Bridge) begin(ctx context.Context, o Operation, call Call) *execution {
 	return x
 }
 
-// end gives up what the call holds, and reports it.
+// end releases what the call holds, and reports the call.
 func (x *execution) end() {
 	if x.cancel != nil {
 		x.cancel()
 	}
 	x.bridge.config.Stop.remove(&x.stop)
-	x.leave()
+	x.release()
 	s := &x.figures
 	s.Operation, s.Duration = x.operation, time.Since(x.call.Arrived)
 	if x.found != nil {
@@ -78,13 +78,13 @@ func (x *execution) end() {
 	switch {
 	case x.listed != nil:
 		s.Source = x.listed.Section.Namespace
-	case x.concerned != nil:
-		s.Source = x.concerned.Namespace
+	case x.source != nil:
+		s.Source = x.source.Namespace
 	}
 	x.bridge.config.Observer.Called(x.ctx, &x.call, &x.outcome, s)
 }
 
-// setDeadline bounds what follows, counted from the call's arrival.
+// setDeadline sets the deadline of the call, counted from its arrival.
 func (x *execution) setDeadline(timeout time.Duration) {
 	x.timeout = timeout
 	x.ctx, x.cancel = context.WithDeadline(&x.caller, x.deadline())
@@ -95,7 +95,7 @@ func (x *execution) deadline() time.Time { return x.call.Arrived.Add(x.timeout) 
 
 // submit finds the skill, checks the arguments and invokes it.
 func (x *execution) submit() *run.Failure {
-	if failure := x.take(&x.bridge.runs); failure != nil {
+	if failure := x.acquire(&x.bridge.runs); failure != nil {
 		return failure
 	}
 	if failure := x.discover(x.findByName); failure != nil {
@@ -110,8 +110,8 @@ func (x *execution) submit() *run.Failure {
 	if failure := x.withhold(); failure != nil {
 		return failure
 	}
-	// A place is taken before the run is submitted or followed: one that was accepted can't be turned away any more.
-	if failure := x.take(&x.bridge.waiting); failure != nil {
+	// The limiter is acquired before the run is submitted: an accepted run can't be refused any more.
+	if failure := x.acquire(&x.bridge.waiting); failure != nil {
 		return failure
 	}
 	response, err := f.Invoker.Client.Submit(x.ctx, f.Skill, &skillsharing.Invocation{
@@ -122,7 +122,7 @@ func (x *execution) submit() *run.Failure {
 		if err.Gone() {
 			f.Forget()
 		}
-		if err.Executed == run.ExecutedYes && !err.Lost { // only the answer is missing
+		if err.Executed == run.ExecutedYes && !err.Lost { // it can be followed
 			x.accept(&document.Response{ExecutionID: err.ExecutionID, State: run.Accepted})
 		}
 		return err
@@ -131,8 +131,7 @@ func (x *execution) submit() *run.Failure {
 	return nil
 }
 
-// accept notes which run the call is about. The response is copied: what it is part of holds the
-// arguments.
+// accept notes the run of the call. It copies the response, which is part of something that holds the inputs.
 func (x *execution) accept(r *document.Response) {
 	f := x.found
 	x.known = *r
@@ -143,11 +142,11 @@ func (x *execution) accept(r *document.Response) {
 	x.stop.noteRun(x.ref)
 }
 
-// discoveryTimeout bounds what it takes to find a skill. What is being read goes
-// on to be read, and may be there for the next call.
+// discoveryTimeout bounds how long a call waits for the documents of a skill. The reading itself goes
+// on, so that the documents may be cached for the next call.
 const discoveryTimeout = 10 * time.Second
 
-// discover bounds what finds a skill.
+// discover calls find within the discovery timeout and the deadline of the call.
 func (x *execution) discover(find func(context.Context) *run.Failure) *run.Failure {
 	x.finding.Context, x.finding.execution, x.finding.deadline = x.ctx, x, time.Now().Add(discoveryTimeout)
 	own := x.deadline()
@@ -164,7 +163,7 @@ func (x *execution) discover(find func(context.Context) *run.Failure) *run.Failu
 
 // findByName resolves the name and reads the descriptor.
 func (x *execution) findByName(ctx context.Context) (failure *run.Failure) {
-	// A source that a name tells by itself is judged before it is read.
+	// If the name alone tells the source, the call is admitted to it before it is read.
 	if failure = x.admitTo(x.bridge.catalog.Owner(x.call.Name)); failure != nil {
 		return failure
 	}
@@ -174,8 +173,8 @@ func (x *execution) findByName(ctx context.Context) (failure *run.Failure) {
 	return x.read(ctx, x.call.Version)
 }
 
-// read reads the descriptor of the skill that was found. Who lists a skill and
-// who runs it may be two sources, and both have a say.
+// read reads the descriptor of the listed skill. A registry's skill may be invoked with the credentials
+// of a provider: then the call has to be admitted to both.
 func (x *execution) read(ctx context.Context, version string) *run.Failure {
 	if failure := x.admitTo(x.listed.Section); failure != nil {
 		return failure
@@ -192,8 +191,7 @@ func (x *execution) read(ctx context.Context, version string) *run.Failure {
 	return nil
 }
 
-// withhold is the failure of a call that would need a credential which its skill may
-// not use.
+// withhold is the failure of a call whose skill needs a credential that it may not use.
 func (x *execution) withhold() *run.Failure {
 	e, notice := x.found.Withhold()
 	if e == nil {
@@ -203,7 +201,7 @@ func (x *execution) withhold() *run.Failure {
 	return e
 }
 
-// effectiveTimeout is the caller's, else the descriptor's, else the default.
+// effectiveTimeout is the agent's timeout, else the descriptor's, else the default, within the bounds.
 func (x *execution) effectiveTimeout() time.Duration {
 	timeout := x.call.Timeout
 	if timeout <= 0 {
@@ -215,19 +213,17 @@ func (x *execution) effectiveTimeout() time.Duration {
 	return min(max(timeout, minTimeout), x.bridge.config.MaxTimeout)
 }
 
-// minTimeout is the shortest timeout, one unit of those that agents and
-// descriptors state.
+// minTimeout is the shortest timeout: agents and descriptors state whole milliseconds.
 const minTimeout = time.Millisecond
 
-// findRun finds the skill of a run that was submitted before. Whatever keeps it
-// from being found, the run exists.
+// findRun finds the skill of a run that was accepted before. Its failures say that the run exists.
 func (x *execution) findRun(ref run.Ref) (failure *run.Failure) {
 	defer func() {
 		if failure != nil {
 			failure = aboutRun(failure, ref.ExecutionID)
 		}
 	}()
-	if failure = x.take(&x.bridge.runs); failure != nil {
+	if failure = x.acquire(&x.bridge.runs); failure != nil {
 		return failure
 	}
 	failure = x.discover(func(ctx context.Context) *run.Failure {
@@ -244,10 +240,10 @@ func (x *execution) findRun(ref run.Ref) (failure *run.Failure) {
 	if failure = x.withhold(); failure != nil {
 		return failure
 	}
-	return x.take(&x.bridge.waiting)
+	return x.acquire(&x.bridge.waiting)
 }
 
-// until is when the agent wants to hear how the run is; zero: not before its end.
+// until is when the agent's wait ends; zero: with the run, or the timeout.
 func (x *execution) until() time.Time {
 	if x.call.Wait == nil {
 		return time.Time{}
@@ -255,10 +251,10 @@ func (x *execution) until() time.Time {
 	return x.call.Arrived.Add(min(*x.call.Wait, x.timeout))
 }
 
-// answerMembers is more than what stands around the output of a run in an answer, in bytes.
+// answerMembers is an upper bound of the size of an answer without the output of the run, in bytes.
 const answerMembers = 2 << 10
 
-// fit sees to it that there is room for what is known of a run in the answer.
+// fit reserves room in the answer for the response of a run that has ended, or fails.
 func (x *execution) fit(r *document.Response, failure *run.Failure) (*document.Response, *run.Failure) {
 	budget := x.call.Answer
 	if budget == nil || failure != nil || !r.State.Ended() {
@@ -277,11 +273,11 @@ func (x *execution) fit(r *document.Response, failure *run.Failure) (*document.R
 	if !followable {
 		return nil, e
 	}
-	known.Output, known.Error = nil, nil // what it was read from is not kept either
+	known.Output, known.Error = nil, nil // so that the buffer behind them is freed
 	return &known, e
 }
 
-// judge makes the outcome of a run's last known state.
+// judge makes a Run of the newest response about it and of the failure of the call, if there is one.
 func (x *execution) judge(r *document.Response, failure *run.Failure) run.Run {
 	var o run.Run
 	switch {
@@ -292,7 +288,7 @@ func (x *execution) judge(r *document.Response, failure *run.Failure) run.Run {
 	}
 	if failure != nil {
 		if (failure.Kind == run.DeadlineExceeded || failure.Kind == run.Unreachable) && failure.By == run.Bridge && x.left() {
-			failure.Kind = run.ClientGone // whatever it was that could not be waited for
+			failure.Kind = run.ClientGone
 		}
 		if failure.SkillID == "" {
 			failure.SkillID = o.SkillID
@@ -320,12 +316,12 @@ func (x *execution) judge(r *document.Response, failure *run.Failure) run.Run {
 	return o
 }
 
-// left reports whether the agent has hung up.
+// left reports whether the agent has closed its connection.
 func (x *execution) left() bool {
 	return errors.Is(x.ctx.Err(), context.Canceled) && !x.stop.Stopping()
 }
 
-// newRunID invents an id for a run that completed without having one.
+// newRunID makes an id for a run that completed in the first answer and has none.
 func newRunID() string { return "run_" + rand.Text() }
 
 // newTraceID makes a W3C trace id.

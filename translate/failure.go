@@ -10,7 +10,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// aboutRun makes a failure to find a skill one to follow a run of it.
+// aboutRun turns a failure to find a skill into a failure to follow a run of it.
 func aboutRun(f *run.Failure, executionID string) *run.Failure {
 	if f.Kind == run.SkillNotFound {
 		return &run.Failure{
@@ -47,9 +47,9 @@ func anonymous() *run.Failure {
 	}
 }
 
-// slowDiscovery is the error of a source whose documents took too long, though the
-// call itself still had time. The reading fails at about the same time, which is
-// remembered for a while.
+// slowDiscovery is the failure of a call that waited for documents until the discovery timeout, though its own
+// deadline had not passed. The reading fails at about the same time, and that failure is cached: a retry makes sense after
+// that.
 func slowDiscovery(e *run.Failure, remembered time.Duration) *run.Failure {
 	return &run.Failure{
 		Kind: run.Unreachable, Phase: e.Phase, By: run.Bridge, Executed: run.ExecutedNo,
@@ -59,7 +59,7 @@ func slowDiscovery(e *run.Failure, remembered time.Duration) *run.Failure {
 	}
 }
 
-// addTimeout completes the error of a passed deadline with what the deadline was.
+// addTimeout adds the timeout to a failure that says that the deadline has passed.
 func addTimeout(e *run.Failure, timeout time.Duration) {
 	if e.Kind != run.DeadlineExceeded || e.By != run.Bridge || !errors.Is(e.Cause, context.DeadlineExceeded) {
 		return

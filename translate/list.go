@@ -14,13 +14,12 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// List returns the skills that the principal may see. Sources that can't be read
-// are named; they keep nothing from the others.
+// List returns the skills that the principal may see, and the sources that can't be read.
 func (b *Bridge) List(ctx context.Context, q Query) Listing {
 	x := b.begin(ctx, OperationList, Call{Caller: q.Caller})
 	defer x.end()
 	x.setDeadline(b.config.MaxTimeout)
-	refused := x.take(&b.runs)
+	refused := x.acquire(&b.runs)
 	var (
 		listing Listing
 		mu      sync.Mutex
@@ -31,7 +30,7 @@ func (b *Bridge) List(ctx context.Context, q Query) Listing {
 			continue
 		}
 		if q.Namespace != "" {
-			x.figures.Source = q.Namespace // which agents can't make up
+			x.figures.Source = q.Namespace // which is configured, so that agents can't add labels to metrics
 		}
 		if refused != nil {
 			listing.Unavailable = append(listing.Unavailable, catalog.Unavailable{Namespace: s.Namespace, Failure: refused})
@@ -57,21 +56,21 @@ func (b *Bridge) List(ctx context.Context, q Query) Listing {
 	return listing
 }
 
-// list lists one source, for which it takes a place. It is called for several sources at a time.
+// list lists one source, within the source's limit. It is called for several sources at a time.
 func (x *execution) list(s *catalog.Section) ([]catalog.Entry, *run.Failure) {
 	if !s.Admits(x.call.Principal) {
 		return nil, anonymous()
 	}
-	place := &x.bridge.sources[s.Place]
-	if !place.take() {
-		return nil, place.busy()
+	l := &x.bridge.sources[s.Place]
+	if !l.acquire() {
+		return nil, l.exceeded()
 	}
-	own := &stay{within: &x.stay}
-	defer own.end([]*places{place})
+	own := &hold{within: &x.hold}
+	defer own.end([]*limiter{l})
 	return x.bridge.catalog.List(context.WithValue(x.ctx, discovery.HoldKey{}, own), s, x.call.Principal)
 }
 
-// unreadable tells the operator why the skills of a source are missing from a list.
+// unreadable is the notice that the skills of a source are missing from a list.
 func unreadable(s *catalog.Section, f *run.Failure) *exchange.Notice {
 	return &exchange.Notice{
 		Level: slog.LevelWarn, Source: s.Namespace, Message: "the skills of a source can't be listed", Unusable: f,

@@ -11,22 +11,21 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// Execution is a call that has started a run, or has found one, or says why it could not. One of
-// its methods has to be called, once. That ends the call, which is then reported to the [Observer].
+// Execution is a call after [Bridge.Start] or [Bridge.Resume]: it has a run, or a failure. Exactly one of
+// its methods has to be called, once: that ends the call and reports it to the [Observer].
 type Execution interface {
-	// Wait waits for the end of the run, and for its output: until the deadline of the call, or for as long as its Wait
-	// says. However many wait for the same run, the provider is asked as often as for one of them.
+	// Wait waits for the end of the run and for its output, until the deadline or the Wait of the call. All who wait for
+	// the same run share its polls.
 	Wait() run.Run
-	// Watch is Wait, and yields each state of the run: first that in which it was accepted, last what Wait returns. Other
-	// calls that wait for the run do not depend on how long a state is looked at.
+	// Watch yields each state of the run: first that in which it was accepted, last what Wait would return. A slow loop
+	// body delays no other watcher of the run.
 	Watch() iter.Seq[run.Run]
-	// Leave does not wait. The Run is as it was when it was accepted or found.
+	// Leave does not wait. It returns the Run as it was when it was accepted or found.
 	Leave() run.Run
 }
 
-// Start finds a skill, checks the arguments and invokes it. The deadline of the call is its timeout,
-// or else the descriptor's, or else the default; never longer than the configured maximum. The clock
-// starts when the call arrives.
+// Start finds a skill, checks the inputs and invokes it. The timeout of the call counts from its arrival: it is
+// the agent's, else the descriptor's, else the default, and at most the configured maximum.
 func (b *Bridge) Start(ctx context.Context, call Call) Execution {
 	x := b.begin(ctx, OperationExecute, call)
 	defer x.endIfPanicking()
@@ -36,10 +35,9 @@ func (b *Bridge) Start(ctx context.Context, call Call) Execution {
 	return x
 }
 
-// Resume finds the skill of a run that was accepted before, here or elsewhere. Whether the caller may
-// ask about the run has to be judged before. Of the call, the name and the arguments are not needed. If
-// it does not say for how long it waits, that is the default timeout; that the run has not ended by then
-// is no failure.
+// Resume finds the skill of a run that was accepted before, by this bridge or another. The front has to
+// check before that the caller may ask about the run. The call needs no Name and no Inputs; its Wait is the default
+// timeout if it has none.
 func (b *Bridge) Resume(ctx context.Context, ref run.Ref, call Call) Execution {
 	call.Name = ref.SkillID
 	if call.Wait == nil {
@@ -56,7 +54,7 @@ func (b *Bridge) Resume(ctx context.Context, ref run.Ref, call Call) Execution {
 	return x
 }
 
-// endIfPanicking ends a call that will not be waited for.
+// endIfPanicking ends a call if Start or Resume panics.
 func (x *execution) endIfPanicking() {
 	if !x.begun {
 		x.end()
@@ -100,8 +98,8 @@ func (x *execution) Leave() run.Run {
 	return x.outcome
 }
 
-// await waits for the end of the run, or for as long as the agent does, and has each state
-// before it shown; show may be nil.
+// await waits for the end of the run, or of the agent's wait. It calls show, which may be nil, with each state before the
+// last.
 func (x *execution) await(show func(*document.Response) bool) {
 	r, failure := &x.known, x.failure
 	switch {
@@ -117,7 +115,7 @@ func (x *execution) await(show func(*document.Response) bool) {
 	x.outcome = x.judge(x.fit(r, failure))
 }
 
-// follow asks about the run until it has ended.
+// follow polls the run until it has ended.
 func (x *execution) follow(show func(*document.Response) bool) (*document.Response, *run.Failure) {
 	x.bridge.config.Following()
 	awaited := skillsharing.FollowOptions{
@@ -136,7 +134,7 @@ func (x *execution) follow(show func(*document.Response) bool) (*document.Respon
 	return r, nil
 }
 
-// fetchResult fetches the output of a run that completed in the first answer, which had none.
+// fetchResult fetches the output of a run that completed in the first answer, where that had no output.
 func (x *execution) fetchResult() (*document.Response, *run.Failure) {
 	x.bridge.config.Following()
 	r, failure := x.found.Invoker.Client.Result(x.ctx, x.found.Skill, &x.known, &skillsharing.FollowOptions{

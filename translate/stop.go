@@ -9,27 +9,26 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// Stop tells calls that are in progress that they can't be waited for any longer,
-// because the process is about to end. It may be shared by many bridges, and its
-// zero value is ready for use.
+// Stop ends the calls in progress when the process is about to exit. Bridges may share it. Its zero
+// value is ready for use.
 type Stop struct {
 	mu      sync.Mutex
 	stopped bool
 	waiting map[*stoppable]struct{}
 }
 
-// stoppable is what a Stop ends: whatever a call is waiting for.
+// stoppable is a call that a Stop can end.
 type stoppable struct {
-	call   *Call // its name, principal, arrival and trace do not change
+	call   *Call // whose name, principal, arrival and trace do not change
 	bridge *Bridge
 
 	mu      sync.Mutex
 	run     run.Ref // once it is accepted
 	stopped bool
-	cancel  context.CancelFunc // of what is waited for; nil: nothing is
+	cancel  context.CancelFunc // of what the call waits for; nil: it does not wait
 }
 
-// Stopping reports whether the call can't be waited for any longer.
+// Stopping reports whether the Stop has ended the call.
 func (w *stoppable) Stopping() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -46,7 +45,7 @@ func (w *stoppable) stop() {
 	}
 }
 
-// waitFor says how to end what is waited for from now on.
+// waitFor sets how to cancel what the call waits for from now on.
 func (w *stoppable) waitFor(cancel context.CancelFunc) {
 	w.mu.Lock()
 	w.cancel = cancel
@@ -57,14 +56,14 @@ func (w *stoppable) waitFor(cancel context.CancelFunc) {
 	}
 }
 
-// noteRun tells that a run was accepted.
+// noteRun notes the accepted run of the call.
 func (w *stoppable) noteRun(ref run.Ref) {
 	w.mu.Lock()
 	w.run = ref
 	w.mu.Unlock()
 }
 
-// CallInProgress is a call that has not been answered yet.
+// CallInProgress describes a call that has not been answered yet.
 type CallInProgress struct {
 	Bridge                   *Bridge // that was called
 	Name, Principal, TraceID string
@@ -73,8 +72,7 @@ type CallInProgress struct {
 	Run                      run.Ref // empty: none was accepted yet
 }
 
-// InProgress returns the calls that are in progress, the oldest first, but not more
-// than so many, and how many there are.
+// InProgress returns the oldest calls in progress, at most so many, and how many there are in all.
 func (s *Stop) InProgress(most int) (calls []CallInProgress, total int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +86,7 @@ func (s *Stop) InProgress(most int) (calls []CallInProgress, total int) {
 	return list[:min(len(list), most)], len(list)
 }
 
-// Now has all calls answered as they stand, those that come later too.
+// Now ends all calls, and those that begin later: each is answered with the run as it is, or with the kind [run.Stopped].
 func (s *Stop) Now() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
