@@ -24,7 +24,7 @@ func (p *Provider) next(f *run.Failure) string {
 	case f.Refused != "":
 		return widening(f)
 	case f.Lost && (f.HTTPStatus == http.StatusNotFound || f.HTTPStatus == http.StatusGone):
-		return "check the execution id and the skill: the provider does not know such a run, or no longer. Only the provider can say how the run ended"
+		return "check the execution id and the skill: the provider does not know such a run, or has deleted it. Only the provider can say how the run ended"
 	case f.Lost:
 		return "the run was accepted, so do not start another: ask the provider how it ended"
 	}
@@ -42,7 +42,7 @@ func (p *Provider) next(f *run.Failure) string {
 	case next == run.NextOtherSkill:
 		return p.unusableAdvice(f)
 	case f.Executed == run.ExecutedMaybe:
-		return "it is not known whether the skill was executed: find that out before you call it again, which may execute it twice"
+		return "the skill may have been executed: find out before you call it again, which may execute it twice"
 	}
 	return ""
 }
@@ -55,21 +55,21 @@ func (p *Provider) unusableAdvice(f *run.Failure) string {
 	case f.Phase == run.PhaseDiscovery:
 		return "check that this is the origin of a provider of skills, and its port; if it is, its index has to be corrected there"
 	case f.Phase == run.PhaseDescriptor && f.Gone():
-		return "the index names a descriptor that is not there, which its provider has to correct; other skills: " + p.command("list")
+		return "the index names a descriptor that does not exist; its provider must correct that. Other skills: " + p.command("list")
 	case f.Phase == run.PhaseDescriptor:
-		return "this skill can't be used until its provider has corrected its descriptor"
+		return "this skill can't be used until its provider corrects its descriptor"
 	case f.Gone():
-		return "the provider does not run this skill any more; see which others there are: " + p.command("list")
+		return "the provider no longer runs this skill; list the others: " + p.command("list")
 	}
-	return "nothing was executed; tell the provider, whose answer is at fault"
+	return "nothing was executed; tell the provider that its answer is invalid"
 }
 
-const lateDocument = "try again later: nothing was executed. No flag makes it wait longer for documents, since the bridge does not, either"
+const lateDocument = "try again later: nothing was executed. The time for reading documents is fixed, as it is for the bridge"
 
 // retryAdvice is about failures that may pass.
 func retryAdvice(f *run.Failure) string {
 	if errors.Is(f.Cause, syscall.ECONNREFUSED) {
-		return "check the host and the port, on which no program listens, or try again later"
+		return "check the host and the port: no program listens there; or try again later"
 	}
 	return "try again later"
 }
@@ -99,14 +99,14 @@ func widening(f *run.Failure) string {
 	}
 	switch f.Refused {
 	case run.RulePlainHTTP:
-		return "if that is meant, add --allow-http"
+		return "to allow that, add --allow-http"
 	case run.RuleNoSuchHost:
 		return "check the host name"
 	case run.RuleAddress:
-		return "if this address may be called, add --allow-networks " + network(refused.Hostname())
+		return "to allow this address, add --allow-networks " + network(refused.Hostname())
 	case run.RulePort:
 		if port := refused.Port(); port != "" {
-			return "if this port may be called, add --allow-ports " + port
+			return "to allow this port, add --allow-ports " + port
 		}
 	}
 	return ""
@@ -136,19 +136,19 @@ func (p *Provider) credentialAdvice(f *run.Failure) string {
 		case ofDocument && p.Keyed && !p.Private:
 			return private
 		case ofDocument && !p.Keyed:
-			return "if there is a key that opens it, add --api-key-env NAME --private"
+			return "if you have a key for it, add --api-key-env NAME --private"
 		case !p.Keyed:
-			return "if there is a key that may use the skill, add --api-key-env NAME; else only the provider can permit it"
+			return "if you have a key that may use the skill, add --api-key-env NAME; otherwise only the provider can allow it"
 		}
-		return "ask the provider to permit it to this key, or name another key with --api-key-env"
+		return "ask the provider to allow it for this key, or name another key with --api-key-env"
 	}
 	switch {
 	case denied != "":
 		return denied
 	case wanted == string(document.AuthNone):
-		return "tell the provider: its descriptor has to say which authentication the skill needs"
+		return "tell the provider: its descriptor must say which authentication the skill needs"
 	case wanted != "" && wanted != string(document.AuthAPIKey):
-		return "this skill needs " + wanted + ", which takes a Caddyfile with `credentials`"
+		return "this skill needs " + wanted + ", for which you need a Caddyfile with `credentials`"
 	case ofDocument && !p.Keyed:
 		return "name the environment variable that has the API key, and send it for documents: --api-key-env NAME --private"
 	case ofDocument && !p.Private:

@@ -43,7 +43,7 @@ func ParseArguments(words []string) (Arguments, error) {
 		case slices.ContainsFunc(a.pairs, func(p pair) bool { return p.key == key }):
 			return a, fmt.Errorf("argument %q is given twice", key)
 		case isJSON && !jsontext.Value(text).IsValid():
-			return a, fmt.Errorf("argument %q: %q is not valid JSON; write key=value for a text", key, text)
+			return a, fmt.Errorf("argument %q: %q is not valid JSON; write key=value for a string", key, text)
 		}
 		a.pairs = append(a.pairs, pair{key, text, isJSON})
 	}
@@ -84,7 +84,7 @@ func jsonFault(text []byte) string {
 			return ""
 		}
 		if err == nil {
-			err = errors.New("there is something behind the value")
+			err = errors.New("there is data after the value")
 		}
 	}
 	at, reason := decoder.InputOffset(), err

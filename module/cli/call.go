@@ -172,18 +172,18 @@ func (f *following) report(ctx context.Context, r run.Run, elapsed string) int {
 		}
 		return FailedRun
 	case ctx.Err() != nil && r.State != 0: // the protocol has no way to cancel a run
-		s.note("interrupted; the run goes on. Follow it with")
+		s.note("interrupted; the run continues. Follow it with")
 		s.note("  " + safetext.Escape(f.command("follow", r.SkillID, r.ExecutionID), ""))
 		return Interrupted
 	case ctx.Err() != nil && failure.Executed == run.ExecutedMaybe:
-		s.note("interrupted before the provider answered; it is not known whether the skill was executed")
+		s.note("interrupted before the provider answered; the skill may have been executed")
 		return Interrupted
 	case ctx.Err() != nil:
 		s.note("interrupted; nothing was executed")
 		return Interrupted
 	case failure == nil:
 		s.Complain("the run had not ended after %s", elapsed)
-		s.Advise("it goes on; follow it: " + f.command("follow", r.SkillID, r.ExecutionID))
+		s.Advise("it continues; follow it: " + f.command("follow", r.SkillID, r.ExecutionID))
 	case isLate(failure) && f.timeout > 0 && failure.Executed == run.ExecutedNo:
 		f.explain(failure, "nothing was executed; a longer --timeout gives it more time")
 	default:

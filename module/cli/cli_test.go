@@ -224,26 +224,26 @@ func TestNext(t *testing.T) {
 		want    string
 	}{
 		{"no such host", Provider{}, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleNoSuchHost}), "check the host name"},
-		{"a name that is private", Provider{}, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleAddress, URL: "https://localhost/x"}), "if this address may be called, add --allow-networks 127.0.0.1,::1"},
+		{"a name that is private", Provider{}, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleAddress, URL: "https://localhost/x"}), "to allow this address, add --allow-networks 127.0.0.1,::1"},
 		{"no name server", Provider{}, failed(run.Unreachable, run.NextRetry, run.Failure{Cause: &net.DNSError{}}), "try again later"},
 		{"refused", Provider{}, failed(run.Unreachable, run.NextRetry, run.Failure{Cause: syscall.ECONNREFUSED}), "check the host and the port"},
-		{"POST without an answer", Provider{}, failed(run.DeadlineExceeded, run.NextNone, run.Failure{Executed: run.ExecutedMaybe}), "it is not known whether"},
+		{"POST without an answer", Provider{}, failed(run.DeadlineExceeded, run.NextNone, run.Failure{Executed: run.ExecutedMaybe}), "the skill may have been executed"},
 		{"the run exists", Provider{}, failed(run.DeadlineExceeded, run.NextFollowRun, run.Failure{Executed: run.ExecutedYes, Ref: run.Ref{ExecutionID: "run-1"}}), "the run exists, do not start another"},
 		{"index", Provider{}, failed(run.InvalidDocument, run.NextOtherSkill, run.Failure{Phase: run.PhaseDiscovery}), "check that this is the origin"},
 		{"no index", Provider{}, failed(run.SkillNotFound, run.NextOtherSkill, run.Failure{Phase: run.PhaseDiscovery, By: run.Provider}), "check that this is the origin"},
 		{"descriptor", Provider{}, failed(run.InvalidDocument, run.NextOtherSkill, run.Failure{Phase: run.PhaseDescriptor}), "this skill can't be used until"},
-		{"no descriptor", Provider{}, failed(run.SkillNotFound, run.NextOtherSkill, run.Failure{Phase: run.PhaseDescriptor, By: run.Provider}), "the index names a descriptor that is not there, which its provider has to correct; other skills: " + list},
-		{"no skill", Provider{}, failed(run.SkillNotFound, run.NextOtherSkill, run.Failure{Phase: run.PhaseInvoke, By: run.Provider}), "the provider does not run this skill any more"},
+		{"no descriptor", Provider{}, failed(run.SkillNotFound, run.NextOtherSkill, run.Failure{Phase: run.PhaseDescriptor, By: run.Provider}), "the index names a descriptor that does not exist; its provider must correct that. Other skills: " + list},
+		{"no skill", Provider{}, failed(run.SkillNotFound, run.NextOtherSkill, run.Failure{Phase: run.PhaseInvoke, By: run.Provider}), "the provider no longer runs this skill"},
 		{"version", Provider{}, failed(run.VersionIncompatible, run.NextOtherSkill, run.Failure{Phase: run.PhaseDescriptor}), "the skill follows another version"},
 		{"run unknown", Provider{}, failed(run.ProviderFault, run.NextNone, run.Failure{Executed: run.ExecutedYes, Lost: true, HTTPStatus: 404}), "check the execution id"},
 		{"run lost", Provider{}, failed(run.ProviderFault, run.NextNone, run.Failure{Executed: run.ExecutedYes, Lost: true}), "the run was accepted, so do not start another"},
-		{"forbidden", Provider{}, failed(run.PermissionDenied, run.NextAskOperator, run.Failure{Phase: run.PhaseInvoke}), "if there is a key that may use the skill"},
-		{"forbidden to the key", keyed, failed(run.PermissionDenied, run.NextAskOperator, run.Failure{Phase: run.PhaseInvoke}), "ask the provider to permit it to this key"},
+		{"forbidden", Provider{}, failed(run.PermissionDenied, run.NextAskOperator, run.Failure{Phase: run.PhaseInvoke}), "if you have a key that may use the skill"},
+		{"forbidden to the key", keyed, failed(run.PermissionDenied, run.NextAskOperator, run.Failure{Phase: run.PhaseInvoke}), "ask the provider to allow it for this key"},
 		{"forbidden document", keyed, failed(run.PermissionDenied, run.NextAskOperator, run.Failure{Phase: run.PhaseDiscovery}), "add --private"},
 		{"document", Provider{}, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseDescriptor}), "name the environment variable that has the API key, and send it for documents: --api-key-env NAME --private"},
 		{"key not for documents", keyed, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseDescriptor}), "add --private"},
 		{"key wrong", private, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseDescriptor}), "check the key"},
-		{"OAuth", keyed, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseAuth, Demand: &run.Demand{Type: "oauth2"}}), "this skill needs oauth2, which takes a Caddyfile"},
+		{"OAuth", keyed, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseAuth, Demand: &run.Demand{Type: "oauth2"}}), "this skill needs oauth2, for which you need a Caddyfile"},
 		{"key expired", keyed, failed(run.AuthRequired, run.NextFollowRun, run.Failure{Phase: run.PhasePoll, Executed: run.ExecutedYes, Ref: run.Ref{ExecutionID: "run-1"}}), "check the key in the variable that --api-key-env names, and --api-key-header; then follow the run: caddy skill-bridge follow https://a.example a/b run-1"},
 	} {
 		p := tc.p
@@ -268,7 +268,7 @@ func TestDenied(t *testing.T) {
 	for line, want := range map[string]string{
 		"trust b.example:8443":     "add --trust b.example:8443",
 		"trust [2001:db8::1]:8443": "add --trust '[2001:db8::1]:8443'",
-		"":                         "which is not reached over TLS: tell the provider",
+		"":                         "which does not use TLS: tell the provider",
 	} {
 		n := &exchange.Notice{SecretDenied: true, Attrs: []slog.Attr{slog.String("host", "b.example")}}
 		if line != "" {

@@ -37,7 +37,7 @@ func (d *Denied) advice() string {
 	advice := "the key was not sent to " + attrs["host"]
 	option, host, permits := strings.Cut(attrs["line"], " ") // of a Caddyfile
 	if !permits {
-		return advice + ", which is not reached over TLS: tell the provider"
+		return advice + ", which does not use TLS: tell the provider"
 	}
-	return advice + ", which is not the provider's own host; if that host may have it, add --" + option + " " + quote(host)
+	return advice + ", which is not the provider's own host; to send it there, add --" + option + " " + quote(host)
 }

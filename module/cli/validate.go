@@ -91,7 +91,7 @@ func (s *Screen) Validate(document []byte, kind Kind, header http.Header) int {
 		}
 		fmt.Fprintf(s.Out, "invalid %s: %d fault%s\n%s", v.Kind, len(v.Faults), plural, faultLines(v.Faults))
 		if v.More {
-			fmt.Fprintf(s.Out, "  and perhaps more: after %d it stops; correct these and validate again\n", maxFaults)
+			fmt.Fprintf(s.Out, "  and perhaps more: only %d are shown; correct these and validate again\n", maxFaults)
 		}
 	}
 	if v.Valid {

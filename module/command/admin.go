@@ -21,17 +21,17 @@ import (
 
 const adminHelp = `
 
-It asks the admin API of the running Caddy, at --address, or at the address that
-the configuration file --config names, or at localhost:2019.
+It uses the admin API of the running Caddy: at --address, or at the address in the
+configuration file --config, or at localhost:2019.
 
-Exit status: 0 done, 1 wrong usage, no request was made, 5 Caddy did not answer or
-refused, or the result could not be written.`
+Exit status: 0 success, 1 wrong usage, no request was sent, 5 Caddy did not answer or
+refused, or writing the result failed.`
 
 // addAdminFlags adds the flags that say where the admin API is.
 func addAdminFlags(cmd *cobra.Command) *adminFlags {
 	f := &adminFlags{FlagSet: pflag.NewFlagSet("", pflag.ContinueOnError)}
-	f.StringVar(&f.address, "address", "", "Address of the admin API, if it is not the one of the configuration")
-	f.StringVarP(&f.config, "config", "c", "", "Configuration file that names the address")
+	f.StringVar(&f.address, "address", "", "Address of the admin API (default: the one in --config)")
+	f.StringVarP(&f.config, "config", "c", "", "Configuration file with the address of the admin API")
 	f.StringVarP(&f.adapter, "adapter", "a", "", "Adapter of the configuration file")
 	cmd.Flags().AddFlagSet(f.FlagSet)
 	return f
@@ -51,7 +51,7 @@ type adminClient struct {
 // client finds out where the admin API is. An error is one of usage.
 func (f *adminFlags) client() (*adminClient, error) {
 	if f.adapter != "" && f.config == "" {
-		return nil, errors.New("--adapter is about the file that --config names, which is missing")
+		return nil, errors.New("--adapter needs --config")
 	}
 	// Reading a configuration would be logged.
 	if _, err := caddy.ProvisionContext(&caddy.Config{Logging: new(reach).logging()}); err != nil {
@@ -86,7 +86,7 @@ func (a *adminClient) ask(ctx context.Context, method, path string, body, answer
 		}
 		return &adminError{
 			fmt.Sprintf("no admin API answers at %s: %v", a.address, reason),
-			"is Caddy running, and its admin API there? --address or --config says where; with «admin off» there is none",
+			"check that Caddy is running, and name the address of its admin API with --address or --config; with «admin off» there is none",
 		}
 	}
 	if err != nil {
@@ -96,7 +96,7 @@ func (a *adminClient) ask(ctx context.Context, method, path string, body, answer
 	decoder := json.NewDecoder(resp.Body)
 	if resp.StatusCode == http.StatusOK {
 		if decoder.Decode(answer) != nil {
-			return a.notAdmin("what it answers is not JSON")
+			return a.notAdmin("its answer is not JSON")
 		}
 		return nil
 	}
@@ -138,8 +138,8 @@ func (a *adminClient) send(ctx context.Context, method, path string, body any) (
 
 func (a *adminClient) notAdmin(reason string) *adminError {
 	return &adminError{
-		fmt.Sprintf("what listens on %s is not the admin API of a Caddy that has skill_bridge (%s)", a.address, reason),
-		"say with --address or --config where the admin API is; a site has another port",
+		fmt.Sprintf("the server at %s is not the admin API of a Caddy with skill_bridge (%s)", a.address, reason),
+		"name the address of the admin API with --address or --config; it differs from the addresses of sites",
 	}
 }
 
@@ -152,9 +152,9 @@ type purgeRequest struct {
 func purgeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "purge --all | <namespace> [<skill-id>]",
-		Short: "Makes the running bridge forget documents",
-		Long: `Makes the running bridge forget the documents of all sources (--all), those of one,
-or one descriptor, so that the next call reads them anew.` + adminHelp,
+		Short: "Removes documents from the cache of the running bridge",
+		Long: `Removes the documents of all sources (--all), the documents of one source, or one
+descriptor from the cache of the running bridge. The next call reads them again.` + adminHelp,
 		Example: `  caddy skill-bridge purge --all
   caddy skill-bridge purge acme
   caddy skill-bridge purge acme acme/weather`,
@@ -165,7 +165,7 @@ or one descriptor, so that the next call reads them anew.` + adminHelp,
 	all := cmd.Flags().Bool("all", false, "The documents of all sources")
 	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, args []string) (int, error) {
 		if *all == (len(args) > 0) {
-			return 0, errors.New("say what is to be forgotten: a namespace, a namespace and a skill's id, or --all")
+			return 0, errors.New("name what to remove: a namespace, a namespace and a skill's id, or --all")
 		}
 		var wanted purgeRequest
 		what := "all documents"

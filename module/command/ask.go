@@ -15,29 +15,30 @@ import (
 const (
 	providerHelp = `
 
-The provider is given by its origin, such as https://skills.example.com. It is
-reached as by the bridge: only over TLS, only at public addresses, only on ports
-80, 443 and its own; --allow-http, --allow-networks and --allow-ports widen this.
+The provider is an origin, such as https://skills.example.com. Like the bridge, the
+command connects only over TLS, to public addresses, on ports 80, 443 and the port of
+the origin; --allow-http, --allow-networks and --allow-ports allow more.
 
-Names of skills are those of a bridge: the provider's namespace, which is its host
-name unless --namespace says otherwise, and the skill's id with dots. A name without
-the namespace, and the id itself, mean the same here.`
+Names of skills are those of a bridge: the provider's namespace (its host name, or
+--namespace), a dot, and the skill's id with dots for slashes. You can leave out the
+namespace, or use the id.`
 	statusHelp = `
 
-Exit status: 0 done, 1 wrong usage, no request was made, 5 there is no result for
-another reason, or it could not be written, 130 interrupted.`
+Exit status: 0 success, 1 wrong usage, no request was sent, 5 there is no result for
+another reason, or writing it failed, 130 interrupted.`
 	runStatusHelp = `
 
-Exit status: 0 done, 1 wrong usage, no request was made, 4 the provider reported that
-the run failed, 5 there is no result for another reason, or it could not be written,
+Exit status: 0 success, 1 wrong usage, no request was sent, 4 the provider reported
+that the run failed, 5 there is no result for another reason, or writing it failed,
 130 interrupted.`
 	outcomeHelp = `
 
-With --json, standard output has one object, however the call ends:
+With --json, standard output has one object, whether the call succeeds or not:
 {"status", "skill_id", "execution_id", "elapsed_ms", "output", "error": {"code",
 "message", "phase", "source", "http_status", "executed", "next", "details",
-"retry", "url"}, "follow"}. What does not apply is left out; "status" is the run's, or
-"error" if none was accepted, "follow" the command that follows the run further.`
+"retry", "url"}, "follow"}. Members that do not apply are absent. "status" is the
+status of the run, or "error" if none was accepted; "follow" is the command with which
+to continue following the run.`
 )
 
 // question is what a command asks a provider. It returns the exit status.
@@ -84,7 +85,7 @@ func listCommand() *cobra.Command {
 	return asking(&cobra.Command{
 		Use:   "list <provider-url>",
 		Short: "Lists the skills of a provider",
-		Long: `Lists the skills of a provider, by the names that describe, call and a bridge's
+		Long: `Lists the skills of a provider, under the names that describe, call and a bridge's
 execute_skill accept. With --json, writes {"skills": [{"name", "version", "access",
 "capability_type", "description"}]}, or {"error": {"code", "message", …}}.` + providerHelp + statusHelp,
 		Example: `  caddy skill-bridge list https://skills.example.com
@@ -102,7 +103,7 @@ func describeCommand() *cobra.Command {
 		Use:   "describe <provider-url> <skill>",
 		Short: "Describes a skill: its inputs, output and authentication",
 		Long: `Describes a skill: its inputs, its output, and the authentication that it needs.
-With --json, writes {"descriptor", "input_schema"}: the descriptor as it is, and a
+With --json, writes {"descriptor", "input_schema"}: the unchanged descriptor and a
 JSON Schema of the inputs; or {"error": {"code", "message", …}}.` + providerHelp + statusHelp,
 		Example: `  caddy skill-bridge describe https://skills.example.com acme.weather
   caddy skill-bridge describe --json https://skills.example.com acme.weather`,
@@ -118,14 +119,14 @@ func callCommand() *cobra.Command {
 		Use:   "call <provider-url> <skill> [<key>=<value> | <key>:=<json>]... [--args @<file>|-|<json>]",
 		Short: "Runs a skill and shows its output",
 		Long: `Runs a skill, follows the run to its end, and writes the output as JSON to standard
-output: indented on a terminal, else as it is. Standard error shows the progress.
+output, indented if that is a terminal. Standard error shows the progress.
 
-The arguments are key=value: a text where the skill takes a string, JSON (numbers,
-true, objects) elsewhere. key:=json is JSON in any case. --args gives all arguments
-in one JSON object: as such, from @file, or from - for standard input.
+Arguments are key=value: a string if the input is a string, otherwise JSON (numbers,
+true, objects). key:=json is always JSON. --args takes all arguments as one JSON
+object: literally, from @file, or from standard input (-).
 
-Interrupting (Ctrl-C) does not end the run, for which the protocol has no way, but
-shows the command that follows it further. So does a --timeout that has passed.` + outcomeHelp + providerHelp + runStatusHelp,
+Ctrl-C and the end of --timeout stop the command, not the run, which the protocol
+can't cancel. The command then shows the follow command with which to continue.` + outcomeHelp + providerHelp + runStatusHelp,
 		Example: `  caddy skill-bridge call https://skills.example.com demo.summarize text="A long text." sentences=2
   caddy skill-bridge call https://skills.example.com demo.summarize --args @arguments.json
   jq '{text: .body}' letter.json | caddy skill-bridge call https://skills.example.com demo.summarize --args -
@@ -139,7 +140,7 @@ shows the command that follows it further. So does a --timeout that has passed.`
 		given, err := callArguments(args[2:], cmd.Flags().Changed("args"), whole)
 		return func(ctx context.Context, p *cli.Provider) int { return p.Call(ctx, args[1], given, timeout) }, err
 	})
-	addTimeout(cmd, "for the start what the skill says, or 25s, and for the run without end")
+	addTimeout(cmd, "the skill's own timeout or 25s until the run is accepted, then without limit")
 	cmd.Flags().StringVar(&whole, "args", "", "All arguments: a JSON object, @file, or - for standard input")
 	return cmd
 }
@@ -158,9 +159,9 @@ func callArguments(words []string, isWhole bool, whole string) (cli.Arguments, e
 func followCommand() *cobra.Command {
 	cmd := asking(&cobra.Command{
 		Use:   "follow <provider-url> <skill> <execution-id>",
-		Short: "Follows a run that was started before to its end",
-		Long: `Follows a run that call or another client has started to its end, and shows the same
-as call does. call shows the execution id when the run is accepted.` + outcomeHelp + providerHelp + runStatusHelp,
+		Short: "Follows an earlier run to its end",
+		Long: `Follows a run that call or another client has started to its end, with the same output
+as call. call shows the execution id when the run is accepted.` + outcomeHelp + providerHelp + runStatusHelp,
 		Example: `  caddy skill-bridge follow https://skills.example.com demo.summarize exec-qglhzn4mds74xetbofusrkds4r
   caddy skill-bridge follow --timeout 5m https://skills.example.com demo.summarize exec-qglhzn4mds74xetbofusrkds4r`,
 		Args: arguments(3, 3),
@@ -172,7 +173,7 @@ as call does. call shows the execution id when the run is accepted.` + outcomeHe
 	return cmd
 }
 
-const outcomeUsage = "Write the whole outcome, not only the output, as JSON"
+const outcomeUsage = "Write the whole result, not only the output, as JSON"
 
 func addTimeout(cmd *cobra.Command, standard string) {
 	cmd.Flags().Duration("timeout", 0, "How long to wait at most, such as 90s (default: "+standard+")")
@@ -182,7 +183,7 @@ func addTimeout(cmd *cobra.Command, standard string) {
 func timeoutOf(cmd *cobra.Command) (time.Duration, error) {
 	timeout, err := cmd.Flags().GetDuration("timeout")
 	if err == nil && timeout < time.Millisecond && cmd.Flags().Changed("timeout") {
-		err = errors.New("--timeout is too short: the least is 1ms")
+		err = errors.New("--timeout is too short: the minimum is 1ms")
 	}
 	return timeout, err
 }

@@ -22,7 +22,7 @@ func init() {
 	caddycmd.RegisterCommand(caddycmd.Command{
 		Name:  "skill-bridge",
 		Usage: "--provider <url> [--listen <address>] [--path <path>] [--api-key-env <name>] [--allow-http] [--allow-networks <cidr,...>]",
-		Short: "Runs a skill bridge without a config file, and asks providers of skills",
+		Short: "Runs a bridge without a config file; subcommands list and call skills",
 		Long:  serveHelp,
 		CobraFunc: func(cmd *cobra.Command) {
 			serveCommand(cmd)
@@ -42,7 +42,7 @@ func init() {
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "help [<command>]",
-		Short:             "Shows the help of a command, as its --help does",
+		Short:             "Shows the help of a command, like its --help",
 		Args:              arguments(0, 1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {

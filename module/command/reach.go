@@ -37,15 +37,15 @@ type reach struct {
 // addFlags adds the flags to a command. --namespace is for commands that know skills by name.
 func (r *reach) addFlags(cmd *cobra.Command, named bool) {
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
-	f.BoolVar(&r.allowHTTP, "allow-http", false, "Let the provider be reached without TLS")
-	f.StringSliceVar(&r.allowNetworks, "allow-networks", nil, "Addresses or CIDR ranges that are not public but may be called, such as 127.0.0.1, or private_ranges")
-	f.IntSliceVar(&r.allowPorts, "allow-ports", nil, "Ports that may be called beside 80, 443 and the provider's")
+	f.BoolVar(&r.allowHTTP, "allow-http", false, "Allow connections to the provider without TLS")
+	f.StringSliceVar(&r.allowNetworks, "allow-networks", nil, "Non-public addresses or CIDR ranges to allow, such as 127.0.0.1, or private_ranges")
+	f.IntSliceVar(&r.allowPorts, "allow-ports", nil, "Ports to allow in addition to 80, 443 and the provider's")
 	f.StringSliceVar(&r.trust, "trust", nil, "Further hosts that may receive the API key; *.example.com names the subdomains of example.com")
-	f.StringVar(&r.keyEnv, "api-key-env", "", "Environment variable that has the API key")
-	f.StringVar(&r.keyHeader, "api-key-header", "", "Header that carries the key (default: the descriptor's, else X-API-Key)")
-	f.BoolVar(&r.private, "private", false, "Send the key when reading the index and descriptors, too, to see private skills")
+	f.StringVar(&r.keyEnv, "api-key-env", "", "Environment variable that contains the API key")
+	f.StringVar(&r.keyHeader, "api-key-header", "", "Header for the key (default: the descriptor's, else X-API-Key)")
+	f.BoolVar(&r.private, "private", false, "Also send the key when reading the index and descriptors, to see private skills")
 	if named {
-		f.StringVar(&r.namespace, "namespace", "", "Namespace that names of skills start with (default: the provider's host name)")
+		f.StringVar(&r.namespace, "namespace", "", "Namespace with which names of skills begin (default: the provider's host name)")
 	}
 	r.flags = f
 	cmd.Flags().AddFlagSet(f)
@@ -143,7 +143,7 @@ func (r *reach) handler(origins ...string) (*handlerConfig, error) {
 	var key json.RawMessage
 	switch {
 	case r.keyEnv == "" && (r.private || r.keyHeader != "" || len(r.trust) > 0):
-		return nil, errors.New("--private, --api-key-header and --trust are about a key: --api-key-env is missing")
+		return nil, errors.New("--private, --api-key-header and --trust need --api-key-env")
 	case r.keyEnv != "" && !envName.MatchString(r.keyEnv):
 		return nil, errors.New("--api-key-env takes the name of an environment variable, not the key itself")
 	case r.keyEnv != "" && os.Getenv(r.keyEnv) == "":

@@ -205,7 +205,7 @@ func TestInterrupt(t *testing.T) {
 			"call", syscall.SIGINT,
 			[]string{"call", "@", "acme.never"},
 			polled, "",
-			"accepted run-1\ninterrupted; the run goes on. Follow it with\n" +
+			"accepted run-1\ninterrupted; the run continues. Follow it with\n" +
 				"  caddy skill-bridge follow --allow-http --allow-networks 127.0.0.1 " + p.URL() + " acme/never run-1\n",
 		},
 		{
@@ -218,13 +218,13 @@ func TestInterrupt(t *testing.T) {
 			"follow", syscall.SIGTERM,
 			[]string{"follow", "@", "acme/never", "run-1"},
 			polled, "",
-			"following run-1\ninterrupted; the run goes on.",
+			"following run-1\ninterrupted; the run continues.",
 		},
 		{
 			"before it is accepted", syscall.SIGINT,
 			[]string{"call", "@", "acme.silent"},
 			func() bool { return p.Hanging() > 0 }, "",
-			"interrupted before the provider answered; it is not known whether the skill was executed\n",
+			"interrupted before the provider answered; the skill may have been executed\n",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -373,7 +373,7 @@ func serveTaken(t *testing.T, listen string) {
 	command.Stdout, command.Stderr = &out, &errs
 	failed, ok := errors.AsType[*exec.ExitError](command.Run())
 	if !ok || failed.ExitCode() != 1 || out.Len() > 0 ||
-		!strings.HasPrefix(errs.String(), "Error: something listens on "+listen+" already") || !strings.Contains(errs.String(), "\nNext:  stop it, or listen elsewhere, such as --listen ") {
+		!strings.HasPrefix(errs.String(), "Error: "+listen+" is in use") || !strings.Contains(errs.String(), "\nNext:  stop that program, or use another port, such as --listen ") {
 		t.Errorf("--listen %s: %v, %q and %q", listen, failed, &out, &errs)
 	}
 }

@@ -27,19 +27,18 @@ import (
 const serveHelp = `Runs a bridge without a config file: agents that speak JSON-RPC 2.0 use the skills of
 the given providers at one URL, which is printed when the bridge is ready.
 
-It listens on localhost:8080 unless --listen says otherwise, over plain HTTP. On
-localhost it answers only requests to localhost, so that no web page can reach it by
-another name. If another program listens there already, it ends with an error. It does
-not authenticate callers: everyone who reaches it may use it. The environment variable
-that --api-key-env names has the API key, which is sent to the one provider; if other
-machines can reach the bridge, that needs --allow-anonymous as well. For TLS,
-authentication and everything else, write a Caddyfile: this command is for trying and
-for development. Its admin API is off.
+It listens on localhost:8080, or --listen, over plain HTTP. On localhost it answers
+only requests whose host is localhost, so that web pages can't call it by another
+name. If the port is in use, it ends with an error. It does not authenticate callers:
+everyone who can reach it may use it. --api-key-env names the environment variable
+with the API key for the provider; if other machines can reach the bridge, the key
+also needs --allow-anonymous. Its admin API is off. This command is for trials and
+development; for TLS, authentication and everything else, write a Caddyfile.
 
-Skills have the names that list shows. The subcommands ask a provider without a bridge
-running; status and purge ask a running Caddy.
+Skills have the names that list shows. status and purge ask a running Caddy; all
+other subcommands ask a provider and need no running bridge.
 
-Exit status: 0 stopped, by Ctrl-C (SIGINT) or SIGTERM, 1 wrong usage, or it can't
+Exit status: 0 stopped by Ctrl-C (SIGINT) or SIGTERM, 1 wrong usage, or it can't
 start.`
 
 // server are the flags of the bridge itself.
@@ -68,10 +67,10 @@ func serveCommand(cmd *cobra.Command) {
 	}
 	s.addFlags(cmd, true)
 	f := cmd.Flags()
-	f.StringArrayVar(&s.providers, "provider", nil, "Origin of a provider whose skills are offered; repeatable")
+	f.StringArrayVar(&s.providers, "provider", nil, "Origin of a provider; repeatable")
 	f.StringVarP(&s.listen, "listen", "l", "localhost:8080", "Address to listen on, such as :8080")
 	f.StringVar(&s.path, "path", "/rpc", "Path of the endpoint")
-	f.BoolVar(&s.allowAnonymous, "allow-anonymous", false, "Let everyone who reaches --listen use the API key")
+	f.BoolVar(&s.allowAnonymous, "allow-anonymous", false, "Let everyone who can reach --listen use the API key")
 	f.BoolVar(&s.accessLog, "access-log", false, "Enable the access log")
 	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, _ []string) (int, error) {
 		return s.serve(cmd.Context(), screen)
@@ -92,9 +91,9 @@ func (s *server) serve(ctx context.Context, screen *cli.Screen) (int, error) {
 		return 0, err
 	}
 	if isTaken(ctx, address) {
-		screen.Complain("something listens on %s already, perhaps another bridge", s.listen)
+		screen.Complain("%s is in use, perhaps by another bridge", s.listen)
 		another := strconv.FormatUint(uint64(address.StartPort%math.MaxUint16)+1, 10)
-		screen.Advise("stop it, or listen elsewhere, such as --listen " + net.JoinHostPort(address.Host, another))
+		screen.Advise("stop that program, or use another port, such as --listen " + net.JoinHostPort(address.Host, another))
 		return caddy.ExitCodeFailedStartup, nil
 	}
 	caddy.TrapSignals()
@@ -140,9 +139,9 @@ func (s *server) check() error {
 	case len(s.providers) == 0:
 		return errors.New("--provider is required")
 	case len(s.providers) > 1 && s.namespace != "":
-		return errors.New("--namespace is for one --provider: several need a Caddyfile, where each has a namespace of its own")
+		return errors.New("--namespace needs exactly one --provider; for several, write a Caddyfile with a namespace for each")
 	case len(s.providers) > 1 && s.keyEnv != "":
-		return errors.New("--api-key-env is for one --provider: several need a Caddyfile, where each has credentials of its own")
+		return errors.New("--api-key-env needs exactly one --provider; for several, write a Caddyfile with credentials for each")
 	case !strings.HasPrefix(s.path, "/") || strings.ContainsAny(s.path, "*?#{} "):
 		return fmt.Errorf("--path %q is not a plain path, such as /rpc", s.path)
 	}
@@ -153,7 +152,7 @@ func (s *server) check() error {
 func (s *server) config(address caddy.NetworkAddress) (*caddy.Config, error) {
 	local := isLoopback(address.Host)
 	if s.keyEnv != "" && !local && !s.allowAnonymous {
-		return nil, fmt.Errorf("everyone who reaches %s could use the API key: listen on localhost, or add --allow-anonymous if that is meant", s.listen)
+		return nil, fmt.Errorf("everyone who can reach %s could use the API key: listen on localhost, or add --allow-anonymous", s.listen)
 	}
 	h, err := s.handler(s.providers...)
 	if err != nil {
@@ -162,7 +161,7 @@ func (s *server) config(address caddy.NetworkAddress) (*caddy.Config, error) {
 	h.AllowAnonymous = local || s.allowAnonymous
 	for i, p := range h.Providers {
 		if slices.ContainsFunc(h.Providers[:i], func(other providerConfig) bool { return other.Namespace == p.Namespace }) {
-			return nil, fmt.Errorf("two providers would both have the namespace %q, that of their host: write a Caddyfile, where each has a namespace of its own", p.Namespace)
+			return nil, fmt.Errorf("two providers have the same host and so the same namespace %q: write a Caddyfile with a namespace for each", p.Namespace)
 		}
 	}
 	if err := h.check(); err != nil {

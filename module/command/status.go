@@ -20,11 +20,11 @@ func statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Shows the providers, skills and calls in progress of the running bridge",
-		Long: `Shows each provider with its health and circuit breakers, how many of its skills have
-been read, those that have a fault, and the calls in progress. It reads no skill: those
-that were not read yet may have faults, too. If there are several bridges (handlers,
-and those of an earlier configuration while they have calls), each has a number. With
---json, shows all that the admin API knows: {"providers", "skills", "unavailable",
+		Long: `Shows each provider with its health and circuit breakers, how many of its skills the
+bridge has read, which of them have faults, and the calls in progress. The command
+reads no skills: those that were not read yet may have faults, too. If there are
+several bridges (handlers, including those of an earlier configuration while they have
+calls), each has a number. With --json, shows all that the admin API returns: {"providers", "skills", "unavailable",
 "left_out", "missing_aliases", "runs"}, or {"error": {"message"}} if Caddy did not answer.` + adminHelp,
 		Example: `  caddy skill-bridge status
   caddy skill-bridge status --address localhost:2020 --json
@@ -58,7 +58,7 @@ and those of an earlier configuration while they have calls), each has a number.
 			err = json.Unmarshal(text, &status)
 		}
 		if err != nil {
-			e := api.notAdmin("what it answers is not the status of bridges")
+			e := api.notAdmin("its answer is not the status of bridges")
 			return screen.Fail(e, e.next), nil
 		}
 		status.show(screen)
@@ -192,7 +192,7 @@ func (all *bridgeStatus) show(s *cli.Screen) {
 			strconv.FormatInt(p.CallsInProgress, 10), strconv.Itoa(open), trouble,
 		}
 	}
-	all.byBridge(s, "", []string{"SOURCE", "KIND", "HEALTH", "SKILLS", "READ", "FAULTY", "CALLS", "OPEN BREAKERS", "LAST TROUBLE"}, rows)
+	all.byBridge(s, "", []string{"SOURCE", "KIND", "HEALTH", "SKILLS", "READ", "FAULTY", "CALLS", "OPEN BREAKERS", "LAST FAILURE"}, rows)
 	all.showUnread(s, counts)
 	all.showFaults(s)
 	if all.Runs.Total == 0 {
@@ -253,7 +253,7 @@ func (all *bridgeStatus) showUnread(s *cli.Screen, counts map[sourceOf]skillCoun
 	if len(told) == 0 {
 		return
 	}
-	fmt.Fprintf(s.Out, "\nSkills that were not read yet, so that nothing is known of their faults: %s. The bridge reads one for a call,\n"+
+	fmt.Fprintf(s.Out, "\nSkills that were not read yet, and may have faults: %s. The bridge reads a skill for a call\n"+
 		"or for the page (browse). To read one without the bridge: caddy skill-bridge describe <provider-url> <skill>\n", strings.Join(told, ", "))
 }
 
@@ -276,7 +276,7 @@ func (all *bridgeStatus) showFaults(s *cli.Screen) {
 		if all.several() {
 			of += fmt.Sprintf(" (bridge %d)", l.Bridge)
 		}
-		fmt.Fprintf(s.Out, "\nSkills of %s that are left out: %d\n", of, l.Count)
+		fmt.Fprintf(s.Out, "\nSkills of %s that are not listed: %d\n", of, l.Count)
 		var rows [][]string
 		for _, entry := range l.Entries[:min(len(l.Entries), shownLeftOut)] {
 			rows = append(rows, []string{entry.ID, entry.Path, entry.Message})

@@ -93,7 +93,7 @@ func TestStatusShowsWhatIsLeftOut(t *testing.T) {
 	a := admin{t, "127.0.0.1:" + c.Port("ADMIN")}
 	text := a.status().text
 	for _, want := range []string{
-		`(?m)^Skills of acme that are left out: 2$`,
+		`(?m)^Skills of acme that are not listed: 2$`,
 		`(?m)^  "acme/echo " +its id begins or ends with a space, so that it could be mistaken for another$`,
 		`(?m)^  "\\tacme/echo" +its id has characters that can't be seen`,
 		`(?m)^Aliases for skills that are not listed:$`, `(?m)^  acme +nowhere +acme/eco +acme/echo$`,

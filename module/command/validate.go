@@ -24,19 +24,19 @@ func validateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate <file-or-url>",
 		Short: "Validates an index or a descriptor, and shows each fault",
-		Long: `Validates an index of skills, with its entries, or a skill's descriptor as the bridge
-does before it uses one, and shows each fault (50 at most) with its JSON Pointer, what
-is expected and what is there. If there may be more than 50, it says so ("more").
-- is standard input. A URL without a path stands for its index. A document with an
-array "skills" is an index, unless --descriptor says otherwise.
+		Long: `Validates an index with its entries, or a skill's descriptor, by the rules of the
+bridge, and shows each fault (50 at most) with its JSON Pointer, the expected and the
+actual value. "more" says that there may be further faults. - is standard input. For a
+URL without a path, it reads the index there. A document with an array "skills" is an
+index, unless --descriptor is set.
 
 With --json it writes {"valid", "kind", "faults": [{"path", "message", "expected",
 "actual"}]}, or {"error": {"message", …}} if the document could not be read. A key
-is sent only to the origin of the URL, and to hosts of --trust, not to subdomains
-unless --trust names them (*.example.com).
+is sent only to the origin of the URL and to hosts of --trust; to subdomains only if
+--trust names them (*.example.com).
 
 Exit status: 0 valid, 1 not valid, or wrong usage (then standard output is empty), 5
-the document could not be read, or the result not be written, 130 interrupted.`,
+reading the document or writing the result failed, 130 interrupted.`,
 		Example: `  caddy skill-bridge validate descriptor.json
   caddy skill-bridge validate --json https://skills.example.com/.well-known/skill-sharing
   caddy skill-bridge validate https://skills.example.com
@@ -78,8 +78,8 @@ the document could not be read, or the result not be written, 130 interrupted.`,
 	}
 	r.addFlags(cmd, false)
 	addJSON(cmd, "Write JSON")
-	cmd.Flags().BoolVar(&index, "index", false, "Validate it as an index, whatever its members")
-	cmd.Flags().BoolVar(&descriptor, "descriptor", false, "Validate it as a descriptor, whatever its members")
+	cmd.Flags().BoolVar(&index, "index", false, "Validate the document as an index")
+	cmd.Flags().BoolVar(&descriptor, "descriptor", false, "Validate the document as a descriptor")
 	return cmd
 }
 
