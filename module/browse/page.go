@@ -46,12 +46,12 @@ type Unavailable struct {
 
 // The values of [Skill.State].
 const (
-	StateAvailable        = "available"         // it can be called
-	StateNeedsCredentials = "needs-credentials" //nolint:gosec // needs credentials that this bridge does not have, or may not send there
-	StateFaulty           = "faulty"            // its descriptor is invalid
-	StateIncompatible     = "incompatible"      // it needs a newer version of the protocol
-	StateUnreadable       = "unreadable"        // its descriptor can't be read at the moment
-	StateListed           = "listed"            // its descriptor was not looked at
+	stateAvailable        = "available"         // it can be called
+	stateNeedsCredentials = "needs-credentials" //nolint:gosec // needs credentials that this bridge does not have, or may not send there
+	stateFaulty           = "faulty"            // its descriptor is invalid
+	stateIncompatible     = "incompatible"      // it needs a newer version of the protocol
+	stateUnreadable       = "unreadable"        // its descriptor can't be read at the moment
+	stateListed           = "listed"            // its descriptor was not looked at
 )
 
 // Skill is one skill.
@@ -116,13 +116,13 @@ func examplePage() *Page {
 		Unavailable: []Unavailable{{"example", "example"}},
 		Groups: []Group{{Namespace: "example", Total: 5, Hidden: 1, Named: 1, Skills: []Skill{
 			{
-				Name: "example", State: StateAvailable, MoreInputs: 1, Tags: []string{"example"}, ProviderLink: at, Documentation: at,
+				Name: "example", State: stateAvailable, MoreInputs: 1, Tags: []string{"example"}, ProviderLink: at, Documentation: at,
 				Inputs: []Input{{Name: "example", Required: true, HasDefault: true, Default: "1", Choices: []string{"1"}}},
 				Auth:   Auth{Type: "oauth2", Scopes: []string{"example"}},
 			},
-			{Name: "closed", State: StateNeedsCredentials, Reason: "example", Auth: Auth{Type: "api_key", Header: "example"}},
-			{Name: "other", State: StateFaulty, Reason: "example", Faults: []Fault{{"/example", "example"}}},
-			{Name: "named", State: StateListed},
+			{Name: "closed", State: stateNeedsCredentials, Reason: "example", Auth: Auth{Type: "api_key", Header: "example"}},
+			{Name: "other", State: stateFaulty, Reason: "example", Faults: []Fault{{"/example", "example"}}},
+			{Name: "named", State: stateListed},
 		}}},
 	}
 }

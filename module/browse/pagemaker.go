@@ -151,7 +151,7 @@ func (m *pageMaker) portions(entries []catalog.Entry) []portion {
 		*group = Group{Namespace: namespace, Total: len(all), Hidden: len(all) - named[i], Named: named[i]}
 		for _, e := range all[:named[i]] {
 			group.Skills = append(group.Skills, Skill{
-				Name: plain(e.Name, maxShownName), Namespace: namespace, Version: plain(e.Version, maxShownName), State: StateListed,
+				Name: plain(e.Name, maxShownName), Namespace: namespace, Version: plain(e.Version, maxShownName), State: stateListed,
 				CapabilityType: plain(string(e.CapabilityType), maxShownName), Access: plain(string(e.Access), maxShownName),
 			})
 		}
@@ -269,14 +269,14 @@ func (m *pageMaker) describeAll(portions []portion, known map[string]described) 
 func (m *pageMaker) describe(s *Skill, known described) {
 	if failure := known.failure; failure != nil {
 		s.State, s.Reason = stateOf(failure), m.reason(failure)
-		if s.State == StateFaulty {
+		if s.State == stateFaulty {
 			s.Faults = m.faults(failure.Violations)
 		}
 		return
 	}
-	s.State = StateAvailable
+	s.State = stateAvailable
 	if denied := known.description.Denied; denied != nil {
-		s.State, s.Reason = StateNeedsCredentials, m.reason(denied)
+		s.State, s.Reason = stateNeedsCredentials, m.reason(denied)
 	}
 	v := known.description.Descriptor
 	s.Title, s.Version, s.Description = m.text(v.Name, maxShownName), m.text(v.Version, maxShownName), m.text(v.Description, maxShownText)
@@ -297,11 +297,11 @@ func (m *pageMaker) describe(s *Skill, known described) {
 func stateOf(f *run.Failure) string {
 	switch f.Kind {
 	case run.InvalidDocument:
-		return StateFaulty
+		return stateFaulty
 	case run.VersionIncompatible:
-		return StateIncompatible
+		return stateIncompatible
 	}
-	return StateUnreadable
+	return stateUnreadable
 }
 
 // reason is a failure in words.
