@@ -60,8 +60,8 @@ func (c *Callers) checkSecrets(credentials json.RawMessage, requirePrincipal boo
 	return nil
 }
 
-// checkPrincipal checks that a principal is one placeholder and nothing else. Any
-// text around it would make a principal of those who have none.
+// checkPrincipal checks that a principal is one placeholder and nothing else. With text
+// around it, an anonymous caller would have a principal.
 func checkPrincipal(text string) error {
 	name, isPlaceholder := strings.CutPrefix(text, "{")
 	name, closed := strings.CutSuffix(name, "}")
@@ -74,9 +74,9 @@ func checkPrincipal(text string) error {
 // placeholder returns the placeholder whose value is the caller's principal.
 func (c *Callers) placeholder() string { return cmp.Or(c.Principal, defaultPrincipal) }
 
-// principalOf returns who is asking, as it was established in front; empty is
-// anonymous. Principals are compared as they are. One that can be mistaken for
-// another is not returned, but why.
+// principalOf returns the caller's principal, which a handler in front has established;
+// empty is anonymous. For a value that could be mistaken for another principal it returns
+// only the reason.
 func (c *Callers) principalOf(r *http.Request) (principal, ambiguous string) {
 	placeholder := c.placeholder()
 	replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)

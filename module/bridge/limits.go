@@ -29,7 +29,7 @@ type Bounds struct {
 	Limits *Limits `json:"limits,omitempty"`
 }
 
-// runMemory is what a call is reckoned with when memory is limited, in bytes.
+// runMemory is the estimated memory of a call, in bytes.
 const runMemory = 64 << 10
 
 // limits are those that the operator configured, and the defaults of the others.
@@ -46,9 +46,9 @@ func (b *Bounds) limits() Limits {
 	return l
 }
 
-// checkWaiting checks that waiting can be reached: who waits is one of runs. Where
-// runs is not given, it is measured by the largest default, so that a configuration
-// is not valid on one machine and invalid on another that has less memory.
+// checkWaiting checks that waiting is at most runs, of which it is a part. Without runs it
+// is compared with the largest default, so that a configuration is not valid on one machine
+// and invalid on another that has less memory.
 func (l *Limits) checkWaiting() error {
 	switch {
 	case l.Runs == 0 && l.Waiting > defaultMaxRuns:

@@ -81,9 +81,9 @@ func (n *Network) networks() ([]netip.Prefix, error) {
 	return networks, nil
 }
 
-// portsOf returns those that may be called: the standard ones, those allowed, and all
-// that are written in the configuration, also in that of credentials, which may name
-// URLs such as that of a token endpoint.
+// portsOf returns the ports that may be connected to: 80, 443, allow_ports, and the ports of
+// all URLs in the configuration of the sources, credentials included: they may name a token
+// endpoint.
 func (n *Network) portsOf(sources []source) (map[uint16]bool, error) {
 	ports := map[uint16]bool{80: true, 443: true}
 	for _, port := range n.AllowPorts {

@@ -45,7 +45,7 @@ type Timing struct {
 	MaxPollInterval caddy.Duration `json:"max_poll_interval,omitempty"`
 }
 
-// plan is the same for all runs, or nil if it is learned.
+// plan returns the plan of all runs, or nil if it is learned from earlier runs.
 func (t *Timing) plan() polling.Plan {
 	poll := cmp.Or(t.Poll, new(Poll))
 	switch {
@@ -69,11 +69,11 @@ func (t *Timing) check(c *checker) {
 	}
 }
 
-// budgetPool keeps over reloads how often hosts were asked about runs. Its keys are how
-// often they may be, per second: those who have it in common share each host's budget.
+// budgetPool keeps the poll budgets of hosts over reloads. Its keys are the limit of polls
+// per second: handlers with the same limit share each host's budget.
 var budgetPool = lifetime.NewPool[*polling.Budgets]()
 
-// holdPolling takes from the pools what decides when runs are asked about.
+// holdPolling takes the poll budgets and the learned execution times from their pools.
 func (h *Handler) holdPolling(ctx caddy.Context, p *skillsharing.Polling) error {
 	polls := h.limits().Polls
 	budgets, release, err := budgetPool.Hold(polls, func() (*polling.Budgets, error) { return polling.NewBudgets(float64(polls), polls), nil })

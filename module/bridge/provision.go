@@ -68,8 +68,8 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	return nil
 }
 
-// begin makes the configuration of the bridge and its observer. If it returns no error,
-// the handler holds what they need until its usage ends.
+// begin makes the configuration of the bridge and its observer. Without an error, the
+// handler holds their pooled values until its usage ends.
 func (h *Handler) begin(ctx caddy.Context) (*translate.Config, *observe.Observer, error) {
 	h.logger = ctx.Logger(h)
 	if fault := h.check(); fault != nil {
@@ -88,8 +88,8 @@ func (h *Handler) begin(ctx caddy.Context) (*translate.Config, *observe.Observer
 	return config, o, nil
 }
 
-// hold takes from the pools what survives reloads, for as long as the handler or a
-// request uses it.
+// hold takes what survives reloads from its pools, until the handler and its last request
+// have released it.
 func (h *Handler) hold(ctx caddy.Context, config *translate.Config, o *observe.Observer) error {
 	var release func()
 	var err error

@@ -20,8 +20,8 @@ import (
 // credentialsNamespace is where modules that authenticate requests register.
 const credentialsNamespace = "http.skill_bridge.credentials" //nolint:gosec // a name, not a credential
 
-// loadDiscoveryCredentials is loadCredentials for those that are to authenticate
-// requests for documents.
+// loadDiscoveryCredentials is loadCredentials for credentials of requests for documents,
+// which have to work without a descriptor.
 func loadDiscoveryCredentials(ctx caddy.Context, owner any, field string, raw json.RawMessage) (credential.Credentials, error) {
 	credentials, err := loadCredentials(ctx, owner, field, raw)
 	if err == nil && credentials != nil && !credentials.Supports(nil) {
@@ -70,12 +70,12 @@ func resolvedTexts(raw json.RawMessage) ([]string, error) {
 	}
 }
 
-// partition names the part of the cache for the documents of a source that were
-// read with the given credentials over the source's own transport. No two sources
-// share what they read: what one makes of a document, or does to its host, is
-// nothing to the other. It is the same source before and after a reload, and in
-// several sites, if it has the same name and URL. The trusted hosts decide which
-// requests carry discovery credentials, and so which of two answers is kept.
+// partition names the part of the cache for the documents of a source that were read with
+// the given credentials over the source's own transport. Two sources never share a
+// partition, so that the failures of one, and its judgement of a document, do not affect
+// the other. A source with the same kind, namespace and URL has the same partition after a
+// reload and in several sites. The trusted hosts are part of it, because they decide which
+// requests carry discovery credentials, and so which answer is kept.
 func partition(s *catalog.Source, credentials, transport json.RawMessage) (string, error) {
 	d := lifetime.NewDigest(strconv.Itoa(int(s.Kind)), s.Namespace, s.URL.String(), string(transport))
 	if len(credentials) == 0 && !s.Certificate {

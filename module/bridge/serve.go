@@ -22,9 +22,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 	lifetime.BeginRequest()
 	defer lifetime.EndRequest()
 	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 && forwarded(r) {
-		// Package net/http does not tell whether there was a Content-Length, too, by which the proxy may have gone:
-		// what follows the request on this connection may be another client's, and is not to be believed (RFC 9112,
-		// section 6.1). Without a proxy all that comes on a connection is one client's anyway.
+		// Package net/http hides whether there was a Content-Length, too. If the proxy used that, what follows on
+		// this connection may be another client's request (request smuggling, RFC 9112, section 6.1). Without a proxy
+		// all requests of a connection are one client's.
 		w.Header().Set("Connection", "close")
 	}
 	principal, ambiguous := h.principalOf(r)
@@ -76,8 +76,7 @@ func isHex(text string, length int) bool {
 	return len(text) == length && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-// Cleanup gives up what the handler holds. Requests that are still being served
-// go on undisturbed.
+// Cleanup ends the handler's own use of what it holds. Requests in progress keep theirs.
 func (h *Handler) Cleanup() error {
 	if h.usage != nil { // else Provision has failed
 		h.usage.Leave()

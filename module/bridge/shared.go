@@ -12,11 +12,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
 )
 
-// sharedPool keeps over reloads what takes long to learn again. Its keys are digests
-// of the settings that shape it.
+// sharedPool keeps documents, breakers and schemas over reloads. Its keys are digests of
+// the settings that shape them.
 var sharedPool = lifetime.NewPool[*shared]()
 
-// shared is what bridges with the same settings have in common.
+// shared is what handlers with the same settings share.
 type shared struct {
 	documents *cache.Cache
 	breakers  *exchange.Breakers
@@ -55,8 +55,8 @@ func (c *Cache) config() cache.Config {
 	}
 }
 
-// breakerConfig is when circuit breakers open. A call's own time counts against a
-// host only if it was not shorter than what calls usually have.
+// breakerConfig is when circuit breakers open. A call that ended at its own, shorter
+// deadline is no failure of the host.
 func (h *Handler) breakerConfig() exchange.BreakerConfig {
 	b := cmp.Or(h.CircuitBreaker, new(CircuitBreaker))
 	return exchange.BreakerConfig{
@@ -66,12 +66,11 @@ func (h *Handler) breakerConfig() exchange.BreakerConfig {
 	}
 }
 
-// maxPatience is how long a host has to have been waited for until that counts as
-// its failure.
+// maxPatience is the longest time that a call waits for a host before the wait counts as a
+// failure of the host.
 const maxPatience = 5 * time.Second
 
-// poolKey identifies the settings that decide what is shared: bridges that have
-// them in common may share it.
+// poolKey identifies the settings that shape what is shared.
 func (h *Handler) poolKey() string {
 	return lifetime.NewDigest(
 		fmt.Sprintf("%+v %+v %d", h.Cache.config(), h.breakerConfig(), h.maxResponseSize()),

@@ -32,7 +32,7 @@ type Sources struct {
 	Registries []*Registry `json:"registries,omitempty"`
 }
 
-// source is a provider, skill or registry as it is configured.
+// source is a configured provider, skill or registry.
 type source struct {
 	catalog.Source // without what has to be loaded
 
@@ -108,7 +108,7 @@ func capabilityTypes(texts []string) []document.CapabilityType {
 	return types
 }
 
-// fault is what is wrong with a field of a source, "" for the source itself.
+// fault returns an error about a field of a source; the empty field is the source itself.
 func (s *source) fault(field string, err error) error {
 	return &options.ConfigError{Path: s.path + field, Owner: s.name, Err: err}
 }
@@ -137,7 +137,7 @@ func (b *builder) sources(h *Handler) ([]catalog.Source, error) {
 	return sources, nil
 }
 
-// load adds to a source what its modules are for.
+// load loads the transport and the credentials of a source.
 func (b *builder) load(s *source) (err error) {
 	if s.err != nil {
 		return s.fault(s.field, s.err)
@@ -172,9 +172,8 @@ func (b *builder) transport(raw json.RawMessage) (*network.Transport, error) {
 	return t, nil
 }
 
-// warnRefused warns of sources that will never be reached, because the guard refuses
-// the address in their URLs. It is no error: a configuration may be checked on another
-// machine than the one that uses it.
+// warnRefused warns of sources whose URLs have an address that the guard refuses. That is
+// no error: a configuration may be checked on another machine than the one that uses it.
 func (b *builder) warnRefused(logger *zap.Logger, sources []catalog.Source) {
 	for _, s := range sources {
 		address, err := netip.ParseAddr(s.URL.Hostname())

@@ -18,7 +18,7 @@ type Page struct {
 	Hidden int
 	// Skill is the one that the query ?skill= asks for, and Namespace that of ?namespace=; empty: all are shown.
 	Skill, Namespace string
-	// Principal is who is asking; empty: nobody has said.
+	// Principal is the caller; empty: anonymous.
 	Principal string
 	// Nonce is what a style or script of the page has to carry to have an effect.
 	Nonce string

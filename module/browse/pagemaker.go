@@ -106,8 +106,8 @@ func (m *pageMaker) all(ctx context.Context, namespace string) int {
 }
 
 // nothing makes the page of a namespace without skills for this caller, and returns
-// its HTTP status. A source that has only skills which are not for him is told from
-// one that is not there no more than on the page of all.
+// its HTTP status. A source whose skills are all hidden from the caller has the same
+// answer as a namespace that does not exist.
 func (m *pageMaker) nothing(unavailable []catalog.Unavailable) int {
 	if len(unavailable) == 0 {
 		m.page.Problem = "There is no source “" + m.page.Namespace + "” here with skills that you may see."
@@ -161,8 +161,8 @@ func (m *pageMaker) portions(entries []catalog.Entry) []portion {
 	return portions
 }
 
-// fairShares parts what there is among those who want some of it so that whoever
-// wants little has it, and the others have the same (max-min fairness).
+// fairShares divides most among sources by max-min fairness: a source gets all that it
+// wanted if that is no more than an equal share, and the others get equal shares.
 func fairShares(most int, wanted []int) []int {
 	shares, order := make([]int, len(wanted)), make([]int, len(wanted))
 	for i := range order {

@@ -46,14 +46,14 @@ func (e *overheadError) Malformed() string {
 	return fmt.Sprintf("its HTTP/2 connection carried more than %d bytes other than the content of answers (limits connection_overhead)", e.overhead)
 }
 
-// meter bounds what a server sends on a connection of HTTP/2. There, anything may
-// come at any time: frames of unknown types, pings, settings, answers that were
-// cancelled (RFC 9113, sections 4.1 and 5.1). Each costs time, which no body and no
-// deadline bounds, and goes on while nobody waits for anything.
+// meter bounds what a server sends on an HTTP/2 connection. A server may send frames of
+// unknown types, pings, settings and data of cancelled requests at any time (RFC 9113,
+// sections 4.1 and 5.1), also while no call uses the connection. Reading them takes time
+// that no limit of a body and no deadline bounds.
 //
-// What may come is twice the content that is read, and for each call that uses the
-// connection the overhead, in which is also what comes before it is read. A
-// connection that no call uses may carry a sixteenth of that.
+// The bound is twice the content that calls have read, and the overhead for each call
+// that uses the connection. A connection that no call uses may carry a sixteenth of the
+// overhead.
 type meter struct {
 	net.Conn
 	overhead int64 // for each call, in bytes

@@ -23,8 +23,8 @@ func newAudit(logger *zap.Logger, wanted bool) *audit {
 	return &audit{logger.Named(auditName)}
 }
 
-// called tells of a call about a run, and of each other that failed. That the whole
-// bridge is closed to a caller is told by refused.
+// called logs each call about a run, and each other call that failed. Callers that the
+// whole bridge refuses are logged by refused.
 func (a *audit) called(c *translate.Call, o *run.Run, s *translate.Statistics) {
 	f := o.Failure
 	closed := f != nil && f.Demand != nil && s.Source == ""

@@ -66,19 +66,18 @@ type callSpan struct {
 	result    time.Time // when its output was first asked for
 }
 
-// beginTrace starts the span of a call if there is a tracing directive in front of
-// the bridge, whose span is recorded, and has the call tell providers of it. A
-// trace that is not sampled is told to them, too: else they would begin traces of
-// their own.
+// beginTrace starts the span of a call if a tracing directive in front of the bridge
+// records one, and passes the trace context on to providers. It passes on a context that
+// is not sampled, too: otherwise providers would begin traces of their own.
 //
-// The span's kind is server, as the conventions for JSON-RPC say: in a batch,
-// several calls arrive in one HTTP request, whose span is theirs in common.
+// The span's kind is server, as the conventions for JSON-RPC say: the calls of a batch
+// arrive in one HTTP request and have its span as their parent.
 func beginTrace(ctx context.Context, c *translate.Call) context.Context {
 	request := trace.SpanFromContext(ctx)
 	if !request.SpanContext().IsValid() {
 		return ctx
 	}
-	if request.IsRecording() && c.Front != "" { // else the page for browsers wants to know
+	if request.IsRecording() && c.Front != "" { // else it is a request of the page for browsers
 		tracer := tracerOf(request)
 		_, span := tracer.Start(ctx, c.Method, trace.WithTimestamp(c.Arrived), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
 			semconv.RPCSystemNameJSONRPC, semconv.JSONRPCProtocolVersion("2.0"), semconv.RPCMethod(c.Method), frontKey.String(c.Front)))

@@ -13,20 +13,20 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 )
 
-// place is where in the routes of Caddy's HTTP app a handler is: what the operator
-// wrote to lead requests there. Neither the names of servers nor the order of sites
-// and routes are part of it, since these change when others are added or removed.
+// place identifies the route of a handler in Caddy's HTTP app, by what the operator wrote.
+// The names of servers and the order of sites and routes are not part of it, because they
+// change when other sites and routes are added or removed.
 type place struct {
-	// hosts and further matchers of the routes that lead there, from the outermost to the innermost
+	// matchers of the routes that lead to the handler, hosts included, from the outermost to the innermost
 	matchers string
 	// ports that are listened on, and sockets
 	ports string
-	// exact: it is known of each handler whether it is there
+	// exact: the place is the handler's own, not that of a module around it
 	exact bool
 }
 
-// placesOf returns the places of all handlers in an HTTP app's routes, but for those
-// inside of other handlers than subroutes.
+// placesOf returns the places of all handlers in an HTTP app's routes and subroutes.
+// Handlers inside other modules have none.
 func placesOf(app *caddyhttp.App) map[caddy.Module]place {
 	places := make(map[caddy.Module]place)
 	for _, s := range app.Servers {
@@ -60,7 +60,7 @@ func addPlaces(places map[caddy.Module]place, routes caddyhttp.RouteList, path [
 	}
 }
 
-// placeOf returns the place of the innermost of nested modules that has one.
+// placeOf returns the place of the innermost module that has one.
 func placeOf(places map[caddy.Module]place, nested []caddy.Module) place {
 	for i, module := range slices.Backward(nested) {
 		if reflect.TypeOf(module).Kind() != reflect.Pointer {
@@ -74,8 +74,8 @@ func placeOf(places map[caddy.Module]place, nested []caddy.Module) place {
 	return place{}
 }
 
-// matcherSetsText is the same for matchers that were written alike, in whichever
-// order: Caddy keeps those of a set in none.
+// matcherSetsText is the same for the same matchers in any order: Caddy keeps the matchers
+// of a set in random order.
 func matcherSetsText(sets caddyhttp.MatcherSets) string {
 	texts := make([]string, len(sets))
 	for i, set := range sets {
@@ -90,7 +90,7 @@ func matcherSetsText(sets caddyhttp.MatcherSets) string {
 	return strings.Join(texts, "\n\n")
 }
 
-// matcherText is a matcher as the operator wrote it, as far as it keeps that.
+// matcherText is a matcher's configuration, as far as the matcher keeps it.
 func matcherText(matcher any) string {
 	var written any
 	switch m := matcher.(type) {
@@ -98,7 +98,7 @@ func matcherText(matcher any) string {
 		hosts := slices.Clone(*m)
 		slices.Sort(hosts)
 		written = hosts
-	case *caddyhttp.MatchNot: // it does not keep its text
+	case *caddyhttp.MatchNot: // it does not keep its configuration
 		written = matcherSetsText(m.MatcherSets)
 	default:
 		written = m
@@ -107,12 +107,12 @@ func matcherText(matcher any) string {
 	if module, ok := matcher.(caddy.Module); ok {
 		name = string(module.CaddyModule().ID)
 	}
-	text, _ := json.Marshal(written) // what can't be written is told apart by its kind only
+	text, _ := json.Marshal(written) // a matcher without JSON is identified by its module only
 	return name + " " + string(text)
 }
 
-// portsOf returns the ports of addresses, without the hosts, which may be an
-// instance's own, and the sockets.
+// portsOf returns the ports and the sockets of addresses. Hosts are left out: they may
+// differ between instances.
 func portsOf(addresses []string) string {
 	ports := make([]string, 0, len(addresses))
 	for _, text := range addresses {

@@ -22,13 +22,13 @@ type Tokens struct {
 	sealer *runtoken.Sealer
 	// name and principal are what the operator wrote, or the default of the principal.
 	name, principal string
-	// identities are what the handler has in common with others, for each of its sources.
+	// identities identify each source together with the handler's principal.
 	identities []string
-	// nested are the modules that the handler is within, from the outermost; it is the last itself.
+	// nested are the modules around the handler, from the outermost to the handler itself.
 	nested []caddy.Module
 	// of returns the tokens of another handler of the bridge; nil: the module is none.
 	of func(caddy.Module) *Tokens
-	// blocks are what tokens are bound to, by the namespaces of sources.
+	// blocks returns what tokens are bound to, by the namespace of the source.
 	blocks func() map[string]runtoken.Block
 }
 
@@ -42,7 +42,7 @@ func New(ctx caddy.Context, name, principal string, sources []catalog.Source, ke
 	for _, s := range sources {
 		t.identities = append(t.identities, t.identity(&s))
 	}
-	// The first request is early enough: only then there are all handlers.
+	// At the first request all handlers have been provisioned.
 	t.blocks = sync.OnceValue(func() map[string]runtoken.Block { return t.makeBlocks(ctx, sources) })
 	return t
 }
@@ -64,13 +64,12 @@ func (t *Tokens) Open(ctx context.Context, token, principal string) (run.Ref, er
 	return t.sealer.Open(ctx, token, block, principal)
 }
 
-// makeBlocks identifies the handler as far as it concerns each source: the blocks are the same
-// in every instance with this configuration, and after a reload that changes other
-// things than where the source is, who is asking, and how the handler is named or,
-// without a name, which hosts and matchers lead to it. The callers of other sites may
-// be others of the same names. Sites with the same hosts, or none, are told apart by
-// their ports as long as there are several: one alone may have another port at each
-// instance.
+// makeBlocks returns what the tokens of each source are bound to. Blocks are the same in
+// all instances with this configuration. A reload changes a block only if it changes the
+// source's URL, the principal, or the handler's name (without a name, the hosts and
+// matchers that lead to the handler): at another site, the same principal may be another
+// caller. If several sites have the same hosts, or none, their ports are compared too; a
+// single one may have another port at each instance.
 func (t *Tokens) makeBlocks(ctx caddy.Context, sources []catalog.Source) map[string]runtoken.Block {
 	places := map[caddy.Module]place{}
 	if app, err := ctx.AppIfConfigured("http"); err == nil { // else the handler is used without Caddy's server
@@ -88,8 +87,7 @@ func (t *Tokens) makeBlocks(ctx caddy.Context, sources []catalog.Source) map[str
 	return blocks
 }
 
-// hasAlike reports whether there is another handler with the same block but for its
-// ports.
+// hasAlike reports whether another handler's block differs only in its ports.
 func (t *Tokens) hasAlike(places map[caddy.Module]place, block runtoken.Block) bool {
 	for module, there := range places {
 		other := t.of(module)
@@ -105,7 +103,7 @@ func (t *Tokens) hasAlike(places map[caddy.Module]place, block runtoken.Block) b
 	return false
 }
 
-// bridge identifies the handler as far as it concerns one of its sources.
+// bridge identifies the handler for one of its sources.
 func (t *Tokens) bridge(source int, p place) string {
 	if t.name != "" {
 		return lifetime.NewDigest(t.identities[source], "name", t.name).String()
@@ -113,8 +111,7 @@ func (t *Tokens) bridge(source int, p place) string {
 	return lifetime.NewDigest(t.identities[source], "place", p.matchers).String()
 }
 
-// identity is what a handler has in common with those that are alike as far as it
-// concerns a source.
+// identity identifies a source together with the handler's principal.
 func (t *Tokens) identity(s *catalog.Source) string {
 	return lifetime.NewDigest(strconv.Itoa(int(s.Kind)), s.Namespace, s.URL.String(), t.principal).String()
 }

@@ -21,37 +21,36 @@ import (
 )
 
 const (
-	// runTokenKeysKey is where the keys of run tokens are stored, for all instances with
-	// the same storage. It is the name of the lock, too, under which they are written.
+	// runTokenKeysKey is the storage key of the run-token keys of all instances with the
+	// same storage, and the name of the lock that is held while they are written.
 	runTokenKeysKey = "skill_bridge/run_token_keys.json"
-	// maxRunTokenKeys bounds what is read there, in bytes. It is some hundred keys.
+	// maxRunTokenKeys is the largest file that is read, in bytes: some hundred keys.
 	maxRunTokenKeys = 64 << 10
 
-	// runTokenKeyAge is after how long there is to be a new key.
+	// runTokenKeyAge is the age at which a key is replaced.
 	runTokenKeyAge = 24 * time.Hour
-	// runTokenKeyUse is how long tokens are made with a key if none can be stored.
+	// runTokenKeyUse is the age up to which tokens are made with a key that can't be replaced.
 	runTokenKeyUse = 2 * runTokenKeyAge
-	// runTokenKeyLife is how long there may be a token that was made with a key.
+	// runTokenKeyLife is the age of a key at which no token made with it is valid any more.
 	runTokenKeyLife = runTokenKeyUse + runtoken.Lifetime + runtoken.Skew
 
-	// runTokenInterval is how often keys are looked for in the storage at most, and how
-	// soon one that could not be made is tried again: agents can ask for either as
-	// often as they like.
+	// runTokenInterval is the shortest time between two reads of the storage, and between
+	// two attempts to make a key: agents can cause either as often as they like.
 	runTokenInterval = time.Second
 )
 
-// HoldRunTokenKeys takes the keys of run tokens from the pool.
+// HoldRunTokenKeys returns the run-token keys in the storage of a configuration. They
+// stay in the pool until release is called.
 func HoldRunTokenKeys(ctx caddy.Context) (keys *RunTokenKeys, release func(), err error) {
 	storage, logger := storageOf(ctx), ctx.Logger()
 	return runTokenPool.Hold(storageKey(storage), func() (*RunTokenKeys, error) { return newRunTokenKeys(storage, logger), nil })
 }
 
-// runTokenPool has the keys for each storage, and over reloads, those that are
-// stored nowhere.
+// runTokenPool keeps the keys of each storage over reloads, also those that are kept in
+// memory only.
 var runTokenPool = lifetime.NewPool[*RunTokenKeys]()
 
-// A key that is made when the process begins to exit serves the answers that are given
-// last.
+// A key is made when the process begins to exit: the last answers may need one.
 func init() {
 	lifetime.BeforeExit(func() {
 		for keys := range runTokenPool.All() {
@@ -69,31 +68,31 @@ func storageOf(ctx caddy.Context) certmagic.Storage {
 	return ctx.Storage()
 }
 
-// storageKey identifies a storage. A reload makes a new one unless it is the
-// default, even if it leads to the same place: then what is there is read once more.
-// What it leads to can't be told for sure, and the old one may have been closed.
+// storageKey identifies a storage in the pool. A reload creates a new storage unless it
+// is the default one, even if both are the same place: then the keys are read once more.
+// Whether two storages are the same place is unknown, and the old one may be closed.
 func storageKey(storage certmagic.Storage) any {
 	if storage != nil && !reflect.ValueOf(storage).Comparable() {
-		return new(byte) // shared with nobody
+		return new(byte) // equal to no other key
 	}
 	return storage
 }
 
-// RunTokenKeys are the keys of run tokens: those in Caddy's storage, as they were
-// when it was last looked at. It implements [runtoken.Keys]. Nothing is read or
-// written before the first token is to be made or opened.
+// RunTokenKeys are the keys of run tokens in Caddy's storage, as they were when they were
+// last read. It implements [runtoken.Keys]. Nothing is read or written before the first
+// token is made or opened.
 type RunTokenKeys struct {
 	storage  certmagic.Storage // nil: none
 	warnings *observe.Warnings
 
 	keys atomic.Pointer[[]runtoken.Key] // never nil
-	// turn is held by who uses the storage, and what follows. It is a channel so that
-	// nobody has to wait for it longer than for a storage.
+	// turn is held by the goroutine that uses the storage and the fields below. It is a
+	// channel, not a mutex, so that waiting for it can time out.
 	turn    chan struct{}
-	ending  <-chan struct{} // closed when what is still under way has to be answered at once
-	looked  time.Time       // for keys of others
+	ending  <-chan struct{} // closed when all calls in progress have to be answered at once
+	looked  time.Time       // when the keys of other instances were last read
 	lookErr error
-	failed  time.Time // to make one
+	failed  time.Time // when making a key last failed
 	makeErr error
 }
 
@@ -103,8 +102,8 @@ func newRunTokenKeys(storage certmagic.Storage, logger *zap.Logger) *RunTokenKey
 	return r
 }
 
-// Prepare has a key made, or read, in the background if no fresh one is known, so that
-// there is one by the time a token is needed.
+// Prepare reads or makes a key in the background if no fresh one is known, so that there
+// is one when a token is needed.
 func (r *RunTokenKeys) Prepare() {
 	if fresh(*r.keys.Load(), time.Now()) {
 		return
@@ -115,12 +114,12 @@ func (r *RunTokenKeys) Prepare() {
 			defer r.yield()
 			_ = r.renew(context.Background()) // it has been logged
 		}()
-	default: // it is being done
+	default: // another goroutine is at it
 	}
 }
 
-// Current implements runtoken.Keys. That a new key is due makes nobody wait while
-// there is one that will do.
+// Current implements runtoken.Keys. It does not wait for a new key while an older one may
+// still be used.
 func (r *RunTokenKeys) Current(ctx context.Context) (runtoken.Key, error) {
 	now := time.Now()
 	key, age, ok := newestKey(*r.keys.Load(), now)
@@ -137,8 +136,8 @@ func (r *RunTokenKeys) Current(ctx context.Context) (runtoken.Key, error) {
 	return key, nil
 }
 
-// inTurn uses the storage with the turn. It waits no longer than the context and the
-// process last; the use goes on, for the next ones in turn.
+// inTurn calls use while it holds the turn. If the context or the process ends first, it
+// returns, and use goes on in the background for the calls that wait.
 func (r *RunTokenKeys) inTurn(ctx context.Context, use func(context.Context) error) error {
 	if err := r.take(ctx); err != nil {
 		return err
@@ -161,8 +160,8 @@ func (r *RunTokenKeys) inTurn(ctx context.Context, use func(context.Context) err
 // errExiting is the error of calls that wait for the keys when the process is about to end.
 var errExiting = errors.New("waiting for the keys of run tokens: the process ends")
 
-// Find implements runtoken.Keys. Those who ask for a key that is not known wait for
-// each other, and one look at the storage is enough for all of them.
+// Find implements runtoken.Keys. Calls that look for an unknown key wait for each other,
+// and one read of the storage answers all of them.
 func (r *RunTokenKeys) Find(ctx context.Context, id runtoken.KeyID) (runtoken.Key, bool, error) {
 	key, ok := findKey(*r.keys.Load(), id)
 	if ok || r.storage == nil {
@@ -170,7 +169,7 @@ func (r *RunTokenKeys) Find(ctx context.Context, id runtoken.KeyID) (runtoken.Ke
 	}
 	asked := time.Now()
 	err := r.inTurn(ctx, func(storing context.Context) error {
-		if r.looked.Before(asked) { // else another call has looked for this one, too
+		if r.looked.Before(asked) { // else another call has read the storage meanwhile
 			if err := r.pauseUntil(ctx, r.looked.Add(runTokenInterval)); err != nil {
 				return err
 			}
@@ -200,7 +199,7 @@ func (r *RunTokenKeys) take(ctx context.Context) error {
 
 func (r *RunTokenKeys) yield() { <-r.turn }
 
-// look reads the keys that others may have made. With the turn.
+// look reads the keys that other instances may have made. The caller holds the turn.
 func (r *RunTokenKeys) look(ctx context.Context) error {
 	if justNow(r.looked) {
 		return r.lookErr
@@ -217,12 +216,12 @@ func (r *RunTokenKeys) look(ctx context.Context) error {
 	return err
 }
 
-// renew sees to it that there is a key that new tokens can be made with, be it
-// another's. With the turn.
+// renew reads a fresh key that another instance has made, or makes one. The caller holds
+// the turn.
 func (r *RunTokenKeys) renew(ctx context.Context) error {
 	keys, now := *r.keys.Load(), time.Now()
 	if fresh(keys, now) {
-		return nil // since the last one's turn
+		return nil // another goroutine has renewed it
 	}
 	if r.storage == nil {
 		r.keep(withNewKey(keys, now))
@@ -249,8 +248,7 @@ func (r *RunTokenKeys) renew(ctx context.Context) error {
 
 func (r *RunTokenKeys) keep(keys []runtoken.Key) { r.keys.Store(&keys) }
 
-// stored returns the stored keys, with a fresh one among them, which it adds if
-// nobody else did.
+// stored returns the stored keys. It adds a fresh one unless another instance did.
 func (r *RunTokenKeys) stored(ctx context.Context, now time.Time) ([]runtoken.Key, error) {
 	keys, err := r.read(ctx)
 	if err != nil || fresh(keys, now) {
@@ -260,7 +258,7 @@ func (r *RunTokenKeys) stored(ctx context.Context, now time.Time) ([]runtoken.Ke
 		return nil, fmt.Errorf("locking %s in Caddy's storage: %w", runTokenKeysKey, err)
 	}
 	defer r.unlock(ctx)
-	keys, err = r.read(ctx) // as it was left by who had the lock before
+	keys, err = r.read(ctx) // another instance may have written while this one waited for the lock
 	if err != nil || fresh(keys, now) {
 		return keys, err
 	}
@@ -275,7 +273,7 @@ func (r *RunTokenKeys) stored(ctx context.Context, now time.Time) ([]runtoken.Ke
 	return keys, nil
 }
 
-// unlock has to be tried even if there is no time left.
+// unlock releases the lock, even if the context has ended.
 func (r *RunTokenKeys) unlock(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storageTimeout)
 	defer cancel()
@@ -284,7 +282,7 @@ func (r *RunTokenKeys) unlock(ctx context.Context) {
 	}
 }
 
-// read returns the keys in the storage; none if nobody made one yet.
+// read returns the keys in the storage; none if no instance has made one yet.
 func (r *RunTokenKeys) read(ctx context.Context) ([]runtoken.Key, error) {
 	data, err := r.storage.Load(ctx, runTokenKeysKey)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -310,11 +308,11 @@ func (r *RunTokenKeys) pauseUntil(ctx context.Context, at time.Time) error {
 	}
 }
 
-// justNow tells whether something happened less than an interval ago.
+// justNow reports whether something happened less than runTokenInterval ago.
 func justNow(then time.Time) bool { return time.Since(then) < runTokenInterval }
 
-// newestKey returns the key to make tokens with, and its age. One that is of a
-// future which no clock of ours should know is left to who made it.
+// newestKey returns the key to make tokens with, and its age. It ignores keys from the
+// future, beyond the skew that clocks of instances may have.
 func newestKey(keys []runtoken.Key, now time.Time) (newest runtoken.Key, age time.Duration, ok bool) {
 	for _, key := range keys {
 		if now.Sub(key.Made) >= -runtoken.Skew && (!ok || key.Made.After(newest.Made)) {
@@ -324,7 +322,7 @@ func newestKey(keys []runtoken.Key, now time.Time) (newest runtoken.Key, age tim
 	return newest, now.Sub(newest.Made), ok
 }
 
-// fresh tells whether no new key is due.
+// fresh reports whether the newest key need not be replaced yet.
 func fresh(keys []runtoken.Key, now time.Time) bool {
 	_, age, ok := newestKey(keys, now)
 	return ok && age < runTokenKeyAge
@@ -338,7 +336,7 @@ func findKey(keys []runtoken.Key, id runtoken.KeyID) (runtoken.Key, bool) {
 	return keys[i], true
 }
 
-// withNewKey adds a key, and leaves out those of which no token can be valid.
+// withNewKey adds a key, and removes those with which no valid token can have been made.
 func withNewKey(keys []runtoken.Key, now time.Time) []runtoken.Key {
 	kept := make([]runtoken.Key, 0, len(keys)+1)
 	for _, key := range keys {
@@ -354,7 +352,7 @@ func withNewKey(keys []runtoken.Key, now time.Time) []runtoken.Key {
 	}
 }
 
-// runTokenFile is what is stored.
+// runTokenFile is the stored JSON.
 type runTokenFile struct {
 	Version int              `json:"version"`
 	Keys    []storedTokenKey `json:"keys"`
@@ -368,9 +366,9 @@ type storedTokenKey struct {
 
 const runTokenFileVersion = 1
 
-// What is stored is never overwritten unless it is understood: that would make
-// other instances' tokens worthless. These errors say what to do instead. They
-// have no cause, since those of package json quote what they have read.
+// A file that can't be read is never overwritten: that would invalidate the tokens of
+// other instances. These errors say what to do instead. They do not wrap errors of
+// package json, which quote what was read.
 var (
 	errRunTokenKeysVersion = errors.New(runTokenKeysKey + " in Caddy's storage was written by another version of the bridge: use that version, or remove it, which makes all run tokens invalid")
 	errRunTokenKeysDamaged = errors.New(runTokenKeysKey + " in Caddy's storage is damaged: restore it, or remove it, which makes all run tokens invalid")
