@@ -10,7 +10,7 @@ import (
 
 const ellipsis = '…'
 
-// Clip shortens a text to at most n bytes and an ellipsis. It takes nothing else out.
+// Clip shortens a text to at most n bytes and an ellipsis. It changes nothing else.
 func Clip(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -18,9 +18,9 @@ func Clip(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + string(ellipsis)
 }
 
-// Line makes one line of a text, of at most so many characters: the last is an ellipsis where there was more. Control characters and line breaks
-// become spaces. What can't be seen is left out, but for joiners, which scripts and emoji need. A text that goes on and on with what can't be seen is
-// cut there.
+// Line returns a text as one line of at most limit characters; a longer text ends in an ellipsis. Control characters and line
+// breaks become spaces. Line leaves out invisible characters, except joiners, which scripts and emoji need. It also cuts a
+// text after very many invisible ones.
 func Line(s string, limit int) string {
 	if isSafe(s, limit) {
 		return s
@@ -45,7 +45,7 @@ func Line(s string, limit int) string {
 	return string(b)
 }
 
-// isSafe reports whether a text is a line of at most so many characters already.
+// isSafe reports whether Line has nothing to change.
 func isSafe(s string, limit int) bool {
 	count := 0
 	for _, r := range s {
@@ -56,11 +56,11 @@ func isSafe(s string, limit int) bool {
 	return true
 }
 
-// Field makes a text fit for a field of a log line: at most so many bytes and an ellipsis. Control characters become spaces, and
-// what can't be seen, or is no UTF-8, becomes U+FFFD, so that the log shows that there was something.
+// Field returns a text for a field of a log line: at most limit bytes and an ellipsis. Control characters become spaces.
+// Invisible characters, and bytes that are no UTF-8, become U+FFFD, so that the log shows that they were there.
 func Field(s string, limit int) string {
 	if len(s) <= limit && isPlainASCII(s) {
-		return s // as nearly always, and there are many in a line
+		return s // nearly every field, and a line has many
 	}
 	if len(s) > limit {
 		return strings.Map(marked, strings.ToValidUTF8(s[:limit], "")) + string(ellipsis) // the cut may be in the middle of a character
@@ -76,7 +76,7 @@ func marked(r rune) rune {
 	return r
 }
 
-// isPlainASCII reports whether a text has nothing but what can be seen, and spaces.
+// isPlainASCII reports whether a text has visible ASCII characters and spaces only.
 func isPlainASCII(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' {
@@ -86,7 +86,7 @@ func isPlainASCII(s string) bool {
 	return true
 }
 
-// unseen stands for characters that can't be seen.
+// unseen stands for invisible characters.
 const unseen = -1
 
 // safe is what a character becomes in a line.
@@ -102,7 +102,7 @@ func safe(r rune) rune {
 	return r
 }
 
-// Escape writes what a terminal doesn't print as JSON does, so that JSON stays the same, but for the characters in except.
+// Escape replaces characters that a terminal doesn't print, other than those in except, by JSON's escapes. JSON keeps its meaning.
 func Escape(s, except string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -118,8 +118,8 @@ func Escape(s, except string) string {
 }
 
 // Printable reports whether each character of a text can be seen and stays where it is:
-// letters, marks, numbers, punctuation, symbols and plain spaces, but none that Unicode
-// wants to be ignored.
+// letters, marks, numbers, punctuation, symbols and plain spaces, but none that
+// Unicode says to ignore.
 func Printable(s string) bool {
 	for _, r := range s {
 		switch {

@@ -14,8 +14,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// judgeURLs looks at every URL of a skill before anything is submitted: a run
-// that could be started but not followed must not be started.
+// judgeURLs checks every URL of a skill before anything is submitted: a run
+// that can't be followed must not be started.
 func (c *Client) judgeURLs(ctx context.Context, s *discovery.Skill) *run.Failure {
 	for _, u := range s.URLs {
 		if e := c.Permitted(ctx, u, run.PhaseInvoke); e != nil {
@@ -31,9 +31,9 @@ func (c *Client) judgeURLs(ctx context.Context, s *discovery.Skill) *run.Failure
 	return nil
 }
 
-// WithoutCredential says why calls of a skill are answered AUTH_REQUIRED before
-// anything is sent; nil: by what is known without asking anybody, they are not. It
-// reports nothing: nobody has called the skill.
+// WithoutCredential says why a call of a skill would fail for want of a credential before
+// anything is sent; nil: it would not, as far as that is known without a request. It
+// reports nothing to the observer: it is no call.
 func (c *Client) WithoutCredential(s *discovery.Skill) *run.Failure {
 	if !s.NeedsCredential() {
 		return nil
@@ -56,8 +56,8 @@ func (c *Client) mayAuthenticate(ctx context.Context, s *discovery.Skill, u *url
 	return e
 }
 
-// denial is why the configured credential may not be sent to u on behalf of s, and
-// what the log is to be told of it; nil: it may.
+// denial is why the configured credential may not be sent to u on behalf of s, and a
+// notice for the log; nil: it may.
 func (c *Client) denial(s *discovery.Skill, u *url.URL) (*run.Failure, *exchange.Notice) {
 	if c.Credentials == nil {
 		return missingCredential(s, "no credentials are configured for its provider"), nil

@@ -1,21 +1,19 @@
-// Package skillsharing is the consumer's side of the Skill Sharing Protocol
-// 1.0.0: it reads and validates a provider's documents, decides where secrets
-// may go, invokes skills, follows runs to their end and judges every answer on
-// the way.
+// Package skillsharing invokes skills by the Skill Sharing Protocol 1.0.0, as a consumer, and follows their runs to the end.
 //
 // A [Client] talks to one provider:
 //
-//	index, err := client.Index(ctx)                        // section 4
-//	skill, err := client.Skill(ctx, index.Skills[0].DescriptorURL)
+//	index, failure := client.Index(ctx)                        // section 4
+//	skill, failure := client.Skill(ctx, discovery.NewLocation(index.Skills[0].DescriptorURL))
 //	var stats Stats
-//	run, err := client.Submit(ctx, skill, &Invocation{…}, &stats) // section 5
-//	if !run.Status.Final() {
-//		run, err = client.Follow(ctx, skill, &FollowOptions{…}, &stats)
+//	r, failure := client.Submit(ctx, skill, &Invocation{…}, &stats) // section 5
+//	if failure == nil && !r.State.Ended() {
+//		r, failure = client.Follow(ctx, skill, &FollowOptions{ExecutionID: r.ExecutionID}, &stats)
 //	}
 //
-// Submitting and following are separate, so that a run can be followed later,
-// from another request or another process. Every error is a [*run.Failure].
+// Submitting and following are separate, so that a run can be followed later, from another request or another process. Every
+// error is a [run.Failure].
 //
-// What a remote document says is untrusted. It is validated where it enters, it
-// is bounded, and it never decides where a secret goes: [AllowedHosts] does.
+// The packages below it do the rest: discovery reads documents through a cache, document reads and validates each of them,
+// inputs checks arguments, exchange sends a request and judges the answer, and credential decides where secrets may go. What a
+// remote document says is untrusted. It is validated and bounded where it enters, and it never decides where a secret goes.
 package skillsharing

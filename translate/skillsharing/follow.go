@@ -22,39 +22,37 @@ type Polling struct {
 	Budgets *polling.Budgets
 }
 
-// FollowOptions is a run whose end is awaited.
+// FollowOptions says which run to follow, and how.
 type FollowOptions struct {
 	ExecutionID string
 	// RetryAfter is a delay that the provider has asked for.
 	RetryAfter time.Duration
-	// Resumed tells that the run was not accepted just now, but followed before or by
-	// somebody else: then it is asked about at once.
+	// Resumed says that the run was not accepted just now: then it is asked about at once.
 	Resumed bool
 	// Accepted is when a resumed run was accepted; zero: that is not known.
 	Accepted time.Time
-	// NotBefore is when the provider wants to be asked about a resumed run at the earliest; zero: it has not said.
+	// NotBefore is the earliest time at which the provider asks to be asked about a resumed run; zero: it has not said.
 	NotBefore time.Time
-	// Until is when whoever waits wants to hear how the run is, ended or not; zero: not before it has ended.
+	// Until is when the caller needs an answer, whether the run has ended or not; zero: when it has ended.
 	Until time.Time
 	// TraceParent is the traceparent header of all requests (W3C Trace Context, section 3.2); empty: they have none.
 	TraceParent string
-	// Show is called, by the goroutine that called Follow, each time that the run is in another state than Known, or than
-	// was shown last, and has not ended. However long it takes, others go on to follow the run. If it returns false,
-	// Follow returns that state. nil: no state but the last is of interest.
+	// Show is called, by the goroutine that called Follow, for each state before the last that differs from Known, or from
+	// the state shown before. It may take any time: other callers go on to follow the run. If it returns false,
+	// Follow returns that state. nil: Follow returns the last state only.
 	Show  func(*document.Response) bool
 	Known run.State
 }
 
-// resultDelays are those between requests for a result that should be there.
+// resultDelays are the delays between requests for the result of a completed run.
 var resultDelays = polling.Backoff{Initial: 500 * time.Millisecond, Longest: 5 * time.Second}
 
 // Follow asks for a run's status until it has ended, and for its output if that
 // is published elsewhere (section 5.5). It ends with the context at the latest.
-// Skill and execution id are all that is needed, so a run can be followed by
-// whoever knows them. If the run has not ended by the time that the caller waits
-// for it, the response is not final, and its RetryAfter says when it makes sense
-// to ask again. However many follow a run at the same time, one of them asks, and
-// the others hear of it: the response is shared, and must not be changed.
+// Skill and execution id are all that it needs. If the run has not ended at [FollowOptions.Until],
+// the response is not final, and its RetryAfter says when it makes sense
+// to ask again. Callers that follow one run at the same time share its requests and the response, which
+// must not be changed.
 func (c *Client) Follow(ctx context.Context, s *discovery.Skill, awaited *FollowOptions, stats *Stats) (*document.Response, *run.Failure) {
 	executionID := awaited.ExecutionID
 	if e := c.judgeURLs(ctx, s); e != nil {
@@ -80,9 +78,8 @@ func (c *Client) Follow(ctx context.Context, s *discovery.Skill, awaited *Follow
 	}
 }
 
-// Result fetches the output of a run that is known to have completed. Of the run that
-// was awaited, its id is not needed. If the output is not there by the time that the
-// caller waits for it, the response is not final.
+// Result fetches the output of a run that is known to have completed. It ignores the options' execution id.
+// If there is no output at [FollowOptions.Until], the response is not final.
 func (c *Client) Result(ctx context.Context, s *discovery.Skill, completed *document.Response, awaited *FollowOptions, stats *Stats) (*document.Response, *run.Failure) {
 	w := newWatcher(ctx, awaited, stats)
 	f := newFollower(c, s, completed.ExecutionID, w)
@@ -90,7 +87,7 @@ func (c *Client) Result(ctx context.Context, s *discovery.Skill, completed *docu
 	return f.watch(w, true)
 }
 
-// unfollowable is the error of a run that exists but whose end can't be learned.
+// unfollowable is the error of a run that was accepted, but whose end can't be learned.
 func unfollowable(phase run.Phase, executionID, reason string) *run.Failure {
 	return &run.Failure{
 		Kind: run.ProviderFault, Phase: phase, By: run.Bridge, Ref: run.Ref{ExecutionID: safetext.Clip(executionID, document.MaxExecutionID)}, Executed: run.ExecutedYes,

@@ -110,7 +110,7 @@ func (f *follower) begin(ctx context.Context, awaited *FollowOptions) {
 		return
 	}
 	f.accepted, f.known = now, run.Accepted
-	f.schedule.hear(awaited.RetryAfter)
+	f.schedule.rest(awaited.RetryAfter)
 	if awaited.RetryAfter > 0 || c.preferredWait(ctx, awaited.Until) == 0 {
 		f.schedule.in(f.schedule.run.Next(awaited.RetryAfter))
 	}
@@ -432,7 +432,7 @@ func (f *follower) goOn(ctx context.Context, w *watcher, r *document.Response, a
 		}
 	}
 	f.mustAsk = false
-	f.schedule.hear(after)
+	f.schedule.rest(after)
 	if e != nil {
 		f.schedule.in(f.schedule.run.Retry(f.poller.failures, after))
 		return true

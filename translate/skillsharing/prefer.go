@@ -12,21 +12,21 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// preference is the wish that a provider answers when a run has ended, rather than
-// at once that it goes on (RFC 7240, section 4.3).
+// preference counts how a provider reacts to Prefer: wait, which asks it to answer when a run has
+// ended, rather than at once that it goes on (RFC 7240, section 4.3).
 type preference struct {
-	ignored atomic.Int32 // answers in a row without a word of it
+	ignored atomic.Int32 // answers in a row without Preference-Applied
 }
 
 const (
-	// maxIgnored is after how many such answers the wish is not repeated.
+	// maxIgnored is how many such answers end the use of Prefer.
 	maxIgnored = 3
-	// answerReserve is what is kept of the time that is left, for the answer.
+	// answerReserve is the part of a caller's time that is kept for the answer.
 	answerReserve = 500 * time.Millisecond
 )
 
-// preferredWait is for how long a provider may hold an answer back now, in whole
-// seconds; 0: it is not asked to.
+// preferredWait is for how long to ask a provider to hold its answer back, in whole
+// seconds; 0: not at all.
 func (c *Client) preferredWait(ctx context.Context, until time.Time) time.Duration {
 	if c.PreferWait <= 0 || c.preference.ignored.Load() >= maxIgnored {
 		return 0
@@ -41,16 +41,16 @@ func (c *Client) preferredWait(ctx context.Context, until time.Time) time.Durati
 	return max(wait, 0).Truncate(time.Second)
 }
 
-// prefer adds the wish to a header, which must be the request's own.
+// prefer adds Prefer to a header, which must be the request's own.
 func prefer(header http.Header, wait time.Duration) {
 	header["Prefer"] = []string{"wait=" + strconv.FormatInt(int64(wait/time.Second), 10)}
 }
 
-// notePreference learns from an answer to a request with the wish. It reports
-// whether it was fulfilled.
+// notePreference learns from an answer to a request with Prefer. It reports
+// whether the provider has applied it.
 func (c *Client) notePreference(ctx context.Context, a *exchange.Answer) bool {
 	if a.Status >= http.StatusBadRequest {
-		return false // it is about something else
+		return false // an error says nothing about the preference
 	}
 	if applied(a.Header) {
 		c.preference.ignored.Store(0)
@@ -65,7 +65,7 @@ func (c *Client) notePreference(ctx context.Context, a *exchange.Answer) bool {
 	return false
 }
 
-// applied reports whether an answer says that it was held back as was wished (RFC
+// applied reports whether an answer says that the provider has applied Prefer: wait (RFC
 // 7240, section 3).
 func applied(header http.Header) bool {
 	for _, line := range header["Preference-Applied"] {

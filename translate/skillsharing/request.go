@@ -32,7 +32,7 @@ const (
 	PriorityHigh   Priority = "high"
 )
 
-// Invocation is what is asked of a skill (section 5.3).
+// Invocation is one call of a skill (section 5.3).
 type Invocation struct {
 	// Inputs is a JSON object, sent as it is; nil is an empty one.
 	Inputs jsontext.Value
@@ -42,11 +42,11 @@ type Invocation struct {
 	Timeout time.Duration
 	// TraceParent is the traceparent header of the invocation (W3C Trace Context, section 3.2); empty: it has none.
 	TraceParent string
-	// Until is when whoever waits wants to hear of the run, ended or not; zero: not before it has ended.
+	// Until is when the caller needs an answer, whether the run has ended or not; zero: when it has ended.
 	Until time.Time
 }
 
-// requestOptions are what not all requests have.
+// requestOptions are parts that only some requests have.
 type requestOptions struct {
 	wait        time.Duration // for which the provider is asked to hold the answer back
 	traceParent string        // header

@@ -15,7 +15,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// failedAttempt is why one request did not start a run, and whether it can have
+// failedAttempt is why one request did not start a run, and whether it may have
 // reached the provider.
 type failedAttempt struct { //nolint:errname // as the failure that it is made of
 	*run.Failure
@@ -24,8 +24,8 @@ type failedAttempt struct { //nolint:errname // as the failure that it is made o
 	after   time.Duration // the provider asks not to try again before
 }
 
-// neverWritten reports whether nothing of the request has left: then the provider
-// has nothing to do with it, and repeating it costs it nothing.
+// neverWritten reports whether no part of the request was sent: then repeating it costs the
+// provider nothing.
 func (f *failedAttempt) neverWritten() bool { return f.dropped && !f.written }
 
 // Limits of what a descriptor can make the bridge do.
@@ -38,7 +38,7 @@ const (
 	retryRandomness = 0.2 // of a delay, so that callers do not come back together
 )
 
-// retryDelay says whether another attempt is in order after the given number of
+// retryDelay says whether to make another attempt after the given number of
 // attempts, and how long to wait before.
 func retryDelay(s *discovery.Skill, f *failedAttempt, attempts int) (time.Duration, bool) {
 	if f.Refused != "" || f.Expired() && f.By == run.Bridge {

@@ -13,7 +13,7 @@ type schedule struct {
 	deadline time.Time // of the watcher that stays longest; zero: there is none
 	never    bool      // there is no request before the deadline
 	due      time.Time // else the next one
-	earliest time.Time // when the provider wants to be asked again; zero: it has not said
+	earliest time.Time // when the provider asks to be asked again; zero: it has not said
 }
 
 // until sets the deadline.
@@ -37,8 +37,8 @@ func (s *schedule) left() time.Duration {
 	return time.Until(s.due)
 }
 
-// hear notes for how long the provider does not want to be asked.
-func (s *schedule) hear(after time.Duration) {
+// rest notes for how long the provider asks to be left alone.
+func (s *schedule) rest(after time.Duration) {
 	s.earliest = time.Time{}
 	if after > 0 {
 		s.earliest = time.Now().Add(after)

@@ -18,7 +18,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// Stats is what a run takes.
+// Stats says what a run took.
 type Stats struct {
 	Attempts int // requests to the invocation endpoint
 	Polls    int // requests to the status and result URLs
@@ -26,7 +26,7 @@ type Stats struct {
 	Credentials time.Duration // until requests had their credentials
 	Polling     time.Duration // until polls were answered
 	Result      time.Duration // until the output was fetched
-	// Overshoot is how long ago a run had ended, by the provider's clock, when that was noticed; 0: that is not known.
+	// Overshoot is the time between the end of a run, by the provider's clock, and the poll that learned it; 0: not known.
 	Overshoot time.Duration
 }
 

@@ -1,3 +1,3 @@
-// Package credential holds what concerns the secrets of a source of skills: the interface that credentials implement, the hosts
-// that may receive them, and how they are removed from what is shown. Package module/credentials implements the interface.
+// Package credential keeps the secrets of a source of skills where they belong: [Credentials] is the interface that
+// authenticates requests, [AllowedHosts] says which hosts may receive secrets, and [Scrub] removes them from texts. Package module/credentials implements the interface.
 package credential

@@ -24,9 +24,8 @@ const (
 	maxErrorCode    = 200
 )
 
-// ScrubFailure removes configured secrets, and tokens obtained with them, from all that
-// an answer or a log line is made of. Providers do echo them. Only then are texts
-// cut to their length: half a secret would not be found.
+// ScrubFailure removes configured secrets, and tokens obtained with them, from all texts of a failure:
+// providers do echo them. After that it cuts texts to their length, since half a secret would not be found.
 func ScrubFailure(e *run.Failure, credentials ...Credentials) {
 	texts := make([]string, 0, 8)
 	if e.Cause != nil {

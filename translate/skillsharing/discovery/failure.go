@@ -17,8 +17,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// documentFailure is the error of a call that could not have a document. What it
-// advises is true: as long as the failure is remembered, trying again is no use.
+// documentFailure is the error of a call that needs a document which can't be read. It advises to
+// try again when the cache has forgotten the failure.
 func (c *Reader) documentFailure(ctx context.Context, phase run.Phase, u *url.URL, err error) *run.Failure {
 	e := c.documentError(ctx, phase, u, err)
 	e.URL = exchange.BareURL(u)
@@ -41,7 +41,7 @@ func raiseRetry(e *run.Failure, delay time.Duration) {
 	}
 }
 
-// documentError says why a document could not be had.
+// documentError says why a document could not be read.
 func (c *Reader) documentError(ctx context.Context, phase run.Phase, u *url.URL, err error) *run.Failure {
 	if e, ok := errors.AsType[*run.Failure](err); ok {
 		copied := *e // it may be shared by concurrent calls, or remembered

@@ -59,7 +59,7 @@ type dead struct {
 }
 
 const (
-	maxMissedHosts = 1024    // kept in mind
+	maxMissedHosts = 1024    // that are remembered
 	maxDead        = 1 << 14 // URLs, at all hosts, and one at each; and as many publishers
 	maxDeadPause   = 5 * time.Minute
 )
@@ -139,16 +139,16 @@ func (m *misses) pause(all, own *tallies, failed int, now time.Time) time.Durati
 	return max(time.Second/10, time.Duration(float64(lasting)*math.Log(counts/room))+time.Millisecond)
 }
 
-// landing is what became of a request.
+// landing is how a request has ended.
 type landing int
 
 const (
 	landedWell landing = iota
 	landedBadly
-	landedNowhere // it was ended here: that says nothing about the URL
+	landedNowhere // the bridge ended it: that says nothing about the URL
 )
 
-// end says what became of requests. The first of them, so many as have passed, have led
+// end says how requests have ended. The first of them, as many as passed says, have led
 // on to others: if these landed badly, that is not their fault.
 func (m *misses) end(requests []request, passed int, how landing) {
 	if m.perMinute <= 0 {

@@ -17,8 +17,8 @@ import (
 )
 
 // Read reads a document as [Client.Index] and [Client.Skill] do, by the same rules
-// and within the same limits, but neither judges what it says nor keeps it: that
-// is for those who want to see what is wrong with it.
+// and within the same limits, but neither judges the document nor keeps it: that is for a command
+// that shows what is wrong with it.
 func (c *Reader) Read(ctx context.Context, u *url.URL) (*cache.Response, *run.Failure) {
 	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
 	defer cancel()

@@ -83,8 +83,8 @@ func (c *Reader) index(ctx context.Context, kind documentKind, u *url.URL, parse
 // many of them, so that it is no more than the text that the descriptor is cached by.
 type Location string
 
-// NewLocation reads the URL of a descriptor. What is wrong with it is found when
-// the descriptor is wanted.
+// NewLocation reads the URL of a descriptor. A URL that can't be used is an error
+// when the descriptor is read.
 func NewLocation(descriptorURL string) Location {
 	u, err := document.ParseEndpointURL(descriptorURL)
 	if err != nil {
@@ -153,8 +153,8 @@ func (c *Reader) SkillDocument(ctx context.Context, at Location, id string) (*Sk
 	return doc.Value.(*Skill), doc.State, nil
 }
 
-// Peek tells what is known of a descriptor without asking for it: the document that is
-// kept, or nil; and why it can't be had at the moment, or nil.
+// Peek returns what is known of a descriptor without a request: the document that the cache
+// has, or nil; and why it can't be read at the moment, or nil.
 func (c *Reader) Peek(ctx context.Context, at Location) (*cache.Document, *run.Failure) {
 	u, e := at.parse()
 	if e != nil {
@@ -225,7 +225,7 @@ func (k documentKind) phase() run.Phase {
 	return run.PhaseDiscovery
 }
 
-// constant is what does not change from one request for a document to the next.
+// constant is what the requests of one reader have in common.
 type constant struct {
 	number     uint64 // tells the client from others whose documents are in the same partition
 	index      string // its URL
@@ -234,7 +234,7 @@ type constant struct {
 	misses     misses
 }
 
-// clients numbers those that have read a document.
+// clients is how many readers have been used so far.
 var clients atomic.Uint64
 
 func (c *Reader) constant() *constant {
@@ -253,7 +253,7 @@ func (c *Reader) constant() *constant {
 
 func (c *Reader) partition(kind documentKind) string { return c.constant().partitions[kind] }
 
-// fresh returns a document from the cache if it need not be asked for.
+// fresh returns a document from the cache that is fresh, or nil.
 func (c *Reader) fresh(kind documentKind, url string) *cache.Document {
 	return c.Cache.Fresh(url, c.partition(kind))
 }

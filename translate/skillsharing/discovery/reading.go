@@ -76,23 +76,23 @@ func (c *Reader) document(ctx context.Context, kind documentKind, u *url.URL, te
 // documentCost estimates the memory that a parsed document takes, in bytes.
 func documentCost(body []byte) int64 { return 2<<10 + 4*int64(len(body)) }
 
-// reading is one way to a document.
+// reading counts the requests of one retrieval of a document.
 type reading struct {
 	large bool // it has a place among the large ones
 
 	id       string    // of the skill that is wanted; empty: any
-	kept     bool      // there was its document from its URL
+	kept     bool      // the cache has its document from its URL
 	requests []request // to hosts that are not the source's own
 	passed   int       // how many of them have led on to others
 
-	mu       sync.Mutex // for what reads may be left behind
+	mu       sync.Mutex // a request may outlast the reading
 	returned bool       // it has got an answer, which may be a document
 	other    bool       // the document is another skill's: as good as none
 	landed   bool
 }
 
-// again begins to ask; also once more, if the first answer is of no use.
-// Known is the document that is kept, or nil.
+// again begins to ask, perhaps after an answer that was of no use.
+// Known is the document in the cache, or nil.
 func (r *reading) again(known *cache.Document) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,7 +101,7 @@ func (r *reading) again(known *cache.Document) {
 	r.passOn()
 }
 
-// passOn says that the requests so far have been answered with where to ask instead.
+// passOn says that the requests so far were answered with redirects.
 func (r *reading) passOn() { r.passed = len(r.requests) }
 
 func (r *reading) isOther(value any) bool {
@@ -133,7 +133,7 @@ func (r *reading) parsed(m *misses, value any, err error) {
 	r.other = r.isOther(value)
 }
 
-// land says that no more comes of it.
+// land ends the reading.
 func (r *reading) land(m *misses) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

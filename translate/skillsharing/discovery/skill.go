@@ -32,9 +32,9 @@ type Skill struct {
 	InvokeURL *url.URL
 	URLs      []*url.URL // of the endpoint, and of status and result if these are elsewhere
 	inputs    *inputs.Inputs
-	// Polled is who is asked about runs, with the port: the host of the status URL or else of the result URL, spelled in
-	// the same way wherever it is named. If the descriptor comes from elsewhere, that is named before it: whoever
-	// publishes skills that ask another's host takes nothing of what that host's own may ask. Empty: runs can't be followed.
+	// Polled is the host that is asked about runs, with the port: the host of the status URL or else of the result URL, spelled in
+	// the same way wherever it is named. If the descriptor comes from another host, its name
+	// stands before it, so that such skills have a polling budget of their own. Empty: runs can't be followed.
 	Polled string
 
 	HeaderWithBody http.Header // of requests with a body, but for a credential; not to be changed
@@ -124,9 +124,9 @@ func invalidURL(pointer string, err error) *run.Failure {
 }
 
 // CheckInputs judges arguments by the descriptor's input definitions. It returns
-// nil if they fit, or if the context ends before there was time to judge. Their members
-// may be given, if they are at hand. What it takes counts among checks; nil: alone.
-// Checks that take long have turns: those of a source for one skill and principal after another.
+// nil if they fit, or if the context ends before there was time to judge. Arguments may come
+// as a text or as members. The work counts in checks, which a request shares; nil: it has none.
+// Checks that take long wait for turns, which a source's skills and principals get one after another.
 func (s *Skill) CheckInputs(ctx context.Context, principal string, args jsonrpc.Object, checks *inputs.Checks) *run.Failure {
 	if checks == nil {
 		checks = new(inputs.Checks)

@@ -12,7 +12,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-// What callers are told to wait before they try again, as in the examples of
+// How long callers are asked to wait before they try again, as in the examples of
 // section 8.3.
 const (
 	UnreachableDelay = 2 * time.Second

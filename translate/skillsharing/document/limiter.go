@@ -6,10 +6,9 @@ import (
 	"sync"
 )
 
-// Limiter bounds how many pieces of work are done at a time. Those that wait are taken from
-// one source after another, and of a source from one line after another. A source never
-// has all places, unless there is one only: however much it has to do, others wait no
-// longer than for one piece of each source.
+// Limiter bounds how many pieces of work run at a time. The sources that wait get turns one
+// after another, and so do the lines of a source. If there are several places, one source never
+// has all of them: so another source waits no longer than for one piece of each source.
 type Limiter struct {
 	atOnce int
 
@@ -18,7 +17,7 @@ type Limiter struct {
 	sources []*sourceTurns // that have work, the one whose turn is next first
 }
 
-// sourceTurns is the work of a source.
+// sourceTurns is the work of one source.
 type sourceTurns struct {
 	name    string
 	working int
@@ -32,7 +31,7 @@ type turnLine struct {
 	waiting []chan struct{}
 }
 
-// Asker is for whom work of a source is done; it may be empty.
+// Asker names a line: the principal and the skill that work of a source is for. It may be empty.
 type Asker struct{ Principal, SkillID string }
 
 // NewLimiter returns a limiter of so many pieces of work at a time.

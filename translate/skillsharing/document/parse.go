@@ -70,7 +70,7 @@ func ParseIndex(doc []byte) (*Index, error) { return Standard.ParseIndex(doc) }
 // ParseIndex is [ParseIndex] within other limits.
 func (l *Limits) ParseIndex(doc []byte) (*Index, error) {
 	doc = WithoutBOM(doc)
-	if found := l.Validate(DefSkillIndex, doc); found != nil {
+	if found := l.validate(DefSkillIndex, doc); found != nil {
 		return nil, Invalid(run.PhaseDiscovery, string(DefSkillIndex), found)
 	}
 	index := new(Index)

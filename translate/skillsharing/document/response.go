@@ -24,7 +24,7 @@ type Response struct {
 	Elapsed time.Duration
 	// RetryAfter is how long the provider asks to wait before the next request.
 	RetryAfter time.Duration
-	// NotBefore is when the provider wants to be asked again at the earliest, of a run that is not waited for any longer;
+	// NotBefore is the earliest time at which the provider asks to be asked again about a run that no caller waits for;
 	// zero: it has not said.
 	NotBefore time.Time
 }

@@ -67,7 +67,7 @@ func escapeUnreserved(s string) string {
 }
 
 // TemplateURL is the URL of a template before an id is known, for judging its
-// host. The placeholder stands for itself, so that nobody reads an invented id.
+// host. The placeholder stands for itself, so that no log shows an invented id.
 func TemplateURL(template string) (*url.URL, error) {
 	return ExpandURL(template, executionIDPlaceholder)
 }

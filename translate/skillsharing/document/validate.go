@@ -20,10 +20,10 @@ import (
 // validate). It returns nil if the document is valid, else up to 50 violations
 // in the order of their paths. A leading byte order mark is ignored. What is
 // larger or more complex than [DefaultLimits] allow is invalid, too.
-func Validate(def Definition, doc []byte) []run.Violation { return Standard.Validate(def, doc) }
+func Validate(def Definition, doc []byte) []run.Violation { return Standard.validate(def, doc) }
 
-// Validate is [Validate] within other limits.
-func (l *Limits) Validate(def Definition, doc []byte) []run.Violation {
+// validate is [Validate] within other limits.
+func (l *Limits) validate(def Definition, doc []byte) []run.Violation {
 	if schemas()[def] == nil {
 		return []run.Violation{{Message: fmt.Sprintf("there is no definition %q", safetext.Clip(string(def), jsonvalue.MaxActual))}}
 	}

@@ -112,7 +112,7 @@ func (c *Sender) Untrusted(auth *document.Auth, u *url.URL, reason string) (*run
 	return e, notice
 }
 
-// AuthError is an AUTH_REQUIRED of the bridge, with what section 8.3.2 wants to be told.
+// AuthError is an AUTH_REQUIRED of the bridge, with the details that section 8.3.2 requires.
 func AuthError(auth *document.Auth, by run.Party, reason string) *run.Failure {
 	return &run.Failure{
 		Kind: run.AuthRequired, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Demand: DemandOf(auth, by, reason),

@@ -40,7 +40,7 @@ func keep(ctx context.Context, phase run.Phase, size int) AnswerBudget {
 }
 
 // NoRoom is the failure of a call for whose answer there is no room.
-// What was executed can only be had if the run can be followed.
+// If the skill was executed, its output can be fetched later only if the run can be followed.
 func NoRoom(budget AnswerBudget, phase run.Phase, executionID string, executed run.Executed, followable bool) *run.Failure {
 	limit, most := budget.AnswerLimit()
 	e := &run.Failure{

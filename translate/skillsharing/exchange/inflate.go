@@ -69,7 +69,7 @@ func (z *inflater) begin(source io.Reader, size int64) {
 }
 
 // inflatedBody returns the content of a body of about size bytes at most, for those
-// who close it while they read.
+// that close it while they read.
 func inflatedBody(body io.ReadCloser, size int64) io.ReadCloser {
 	z := &inflater{buffer: bufio.NewReader(nil)}
 	z.begin(body, size)

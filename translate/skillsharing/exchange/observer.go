@@ -9,7 +9,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// Observer is told what happens between the bridge and providers. Its methods
+// Observer gets reports of what happens between the bridge and providers. Its methods
 // must be quick, and safe for concurrent use.
 type Observer interface {
 	// Exchange reports an HTTP exchange that has ended, well or not.
@@ -18,7 +18,7 @@ type Observer interface {
 	Notice(ctx context.Context, n *Notice)
 }
 
-// Exchange is one HTTP request to a provider and what came of it.
+// Exchange is one HTTP request to a provider and how it ended.
 type Exchange struct {
 	Source   string // namespace of the source
 	Phase    run.Phase
@@ -27,8 +27,8 @@ type Exchange struct {
 	Status   int      // 0: no answer
 	Duration time.Duration
 	Err      error // why there is no usable answer
-	// Abandoned tells that the caller went away, or could not wait any longer because the bridge stops: that there is
-	// no usable answer then says nothing about the provider.
+	// Abandoned says that the caller went away, or that the bridge stops: then a missing answer says nothing about the
+	// provider.
 	Abandoned bool
 	Withheld  bool // nothing was sent, since the host's circuit breaker is open
 

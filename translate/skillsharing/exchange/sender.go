@@ -38,17 +38,17 @@ type Sender struct {
 	// called counts as one that may have reached the provider. A client certificate
 	// may be shown only to a host of which [MayIdentify] says so.
 	Transport http.RoundTripper
-	// Partition keeps what is known of the source apart from what is known of others: documents and circuit breakers.
+	// Partition separates the documents and circuit breakers of the source from those of others.
 	Partition string
 	// MaxResponseSize bounds every answer after decompression, in bytes.
 	MaxResponseSize int64
 	// Limits bounds the rest of what is read.
 	Limits document.Limits
-	// Breakers keep requests from hosts that are in trouble; nil: none is kept.
+	// Breakers refuse requests to hosts that keep failing; nil: none is refused.
 	Breakers *Breakers
 	// AllowHTTP permits URLs without TLS.
 	AllowHTTP bool
-	// Observer is told what happens.
+	// Observer gets a report of each request.
 	Observer Observer
 }
 
@@ -81,8 +81,7 @@ func (e *Error) Permanent() bool {
 	return e.malformed != "" || errors.Is(e.err, errTooLarge)
 }
 
-// Request is a request on its way and what is known of it. All that takes memory
-// is made in one piece.
+// Request is a request and all that sending it needs, in one piece of memory.
 type Request struct {
 	http.Request
 	context requestContext

@@ -11,12 +11,12 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// Checks counts what the checks of the arguments of one request have taken so far, in steps
+// Checks counts the work of checking the arguments of one request so far, in steps
 // of about 10 ns; a batch is one request. The zero value is ready for use.
 type Checks struct{ steps atomic.Int64 }
 
-// spend takes steps from those that a request may take at most. It reports whether
-// there were as many.
+// spend takes steps from the most that a request may take. It reports false if there are
+// not enough left.
 func (c *Checks) spend(steps float64, most int64) bool {
 	if steps > float64(most) {
 		return false
@@ -31,12 +31,12 @@ func (c *Checks) spend(steps float64, most int64) bool {
 const (
 	// stepsPerByte is what it takes to read an argument.
 	stepsPerByte = 5
-	// costly is from how many steps of one request on a check waits for its turn: about
+	// costly is how many steps a request takes without waiting for a turn: about
 	// ten times those of 64 KiB with an ordinary schema.
 	costly = 10_000_000
 )
 
-// check is that of one argument.
+// check is the check of one argument.
 type check struct {
 	checks  *Checks
 	most    int64  // steps of the request
@@ -49,7 +49,7 @@ type check struct {
 // has spent. It reports false if the call has ended before.
 func (c *check) takeTurn(ctx context.Context, more int) bool {
 	if !c.hasTurn && c.checks.steps.Load()+int64(more) > costly {
-		// Copies, so that what is checked without a turn need not be on the heap.
+		// Copies, so that a check without a turn takes no memory on the heap.
 		c.hasTurn = checkTurns.Take(ctx, strings.Clone(c.source), document.Asker{Principal: strings.Clone(c.asker.Principal), SkillID: strings.Clone(c.asker.SkillID)})
 		return c.hasTurn
 	}
@@ -63,7 +63,7 @@ func (c *check) end() {
 }
 
 // noTurn is the error of a call that has ended before its arguments had a turn to be
-// checked; nil: somebody else says why it has ended.
+// checked; nil: it has ended for another reason than its deadline, which its caller reports.
 func noTurn(ctx context.Context) *run.Failure {
 	if !errors.Is(run.CauseOf(ctx), context.DeadlineExceeded) {
 		return nil

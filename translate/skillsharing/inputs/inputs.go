@@ -106,10 +106,10 @@ func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (
 // it is one, and match the parameter's schema, which decides about the type if it
 // states one. What the descriptor does not name passes.
 //
-// The error tells the first argument at fault: of the missing ones in the order
+// The error is that of the first argument at fault: of the missing ones in the order
 // of the descriptor, else in the order of the arguments; or all of them, if args is no
-// object. It is nil, too, if the context ends before there was time to judge. What the check takes counts among checks;
-// checks that take long have turns: those of a source for one skill and principal after another.
+// object. It is nil, too, if the context ends before there was time to judge. The work counts in checks.
+// Checks that take long wait for turns, which a source's skills and principals get one after another.
 func (in *Inputs) Check(ctx context.Context, who document.Asker, args jsontext.Value, checks *Checks) *run.Failure {
 	if len(args) == 0 {
 		args = jsontext.Value("{}")
@@ -171,7 +171,7 @@ func (in *Inputs) CheckMembers(ctx context.Context, who document.Asker, args []j
 	return cmp.Or(in.missing(given), first)
 }
 
-// each is room for a word on each input: few, if that will do.
+// each returns room for a flag of each input: few, if that is enough.
 func (in *Inputs) each(few []bool) []bool {
 	if len(in.inputs) > len(few) {
 		return make([]bool, len(in.inputs))

@@ -16,7 +16,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
-// Number is the text of a JSON number, as package jsonschema wants it.
+// Number is the text of a JSON number, as package jsonschema takes it.
 type Number = json.Number
 
 // Bounds limits what is read of an untrusted JSON text.

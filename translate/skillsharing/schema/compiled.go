@@ -15,22 +15,21 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-// Schema is a valid schema of a parameter. It keeps the text: what that
-// is compiled into takes ten times the memory, and is made again when it is needed
-// after it was given up for others.
+// Schema is a valid schema of a parameter. It always keeps the text. The compiled schema takes
+// ten times the memory: the pool may drop it for others, and then it is compiled again when needed.
 type Schema struct {
 	pool     *Schemas
 	key      schemaKey
 	text     jsontext.Value
-	Effort   int // that it takes to compile it
+	Effort   int // steps that it takes to compile it
 	compiled atomic.Pointer[Compiled]
-	used     atomic.Bool // since there was need for room
+	used     atomic.Bool // since the pool was last full
 
 	mu    sync.Mutex // held while it is compiled again
 	place int        // among those of its owner that are compiled, from 1, which the pool guards; 0: there is none
 }
 
-// Compiled is what arguments are checked with. It is immutable.
+// Compiled checks arguments. It is immutable.
 type Compiled struct {
 	schema *jsonschema.Schema
 	costs  []cost // for each byte or value, by its depth in the argument
@@ -41,23 +40,23 @@ type Compiled struct {
 	bytes       int // of memory, about
 }
 
-// schemaKey is what decides how a schema is compiled, and for whom.
+// schemaKey identifies a compiled schema.
 type schemaKey struct {
 	owner      string
 	digest     [sha256.Size]byte // of its text
 	complexity int               // the limit that it was held to
 }
 
-// Ready returns what arguments are checked with; nil: there was no room for it, so that it has to be compiled again.
+// Ready returns the compiled schema; nil: the pool has dropped it.
 func (p *Schema) Ready() *Compiled {
-	if !p.used.Load() { // not to write to memory that others read
+	if !p.used.Load() { // a write would slow down concurrent readers
 		p.used.Store(true)
 	}
 	return p.compiled.Load()
 }
 
-// CompileAgain returns what arguments are checked with, once more. That there was no room for it is not for the request to
-// pay: it takes what reading the descriptor does, at most.
+// CompileAgain compiles a schema again that the pool has dropped. This does not count against the request: it takes no
+// longer than reading the descriptor did.
 func (p *Schema) CompileAgain() (*Compiled, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,9 +76,8 @@ func (p *Schema) CompileAgain() (*Compiled, error) {
 	return compiled, nil
 }
 
-// Schemas are the compiled schemas of descriptors, as many as there is room for, with
-// an equal share for each source of descriptors. Providers often make theirs alike, so
-// that one may be that of many.
+// Schemas keeps compiled schemas in a bounded memory, with an equal share for each source
+// of descriptors. Equal texts of one source share a Schema.
 type Schemas struct {
 	most int // bytes of memory
 
@@ -95,7 +93,7 @@ type schemaOwner struct {
 	bytes    int
 }
 
-// leastSchemas is the memory of compiled schemas that there is at least, in bytes.
+// leastSchemas is the smallest memory for compiled schemas, in bytes.
 const leastSchemas = 8 << 20
 
 // NewSchemas makes room for compiled schemas beside a cache of documents of some bytes:
@@ -107,7 +105,7 @@ func NewSchemas(documents int64) *Schemas {
 	}
 }
 
-// compiledSchemas are those of who has none of his own.
+// compiledSchemas keeps the schemas of descriptors whose [Limits] name no pool.
 var compiledSchemas = NewSchemas(0)
 
 // find returns the schema of a text, or nil.
@@ -117,7 +115,7 @@ func (p *Schemas) find(k schemaKey) *Schema {
 	return p.known[k].Value()
 }
 
-// add makes the schema of a text known, and returns it, or the one that is known.
+// add returns the schema of a text: a new one, or the one that is known.
 func (p *Schemas) add(k schemaKey, text jsontext.Value, effort int, c *Compiled) *Schema {
 	p.mu.Lock()
 	s := p.known[k].Value()
@@ -131,7 +129,7 @@ func (p *Schemas) add(k schemaKey, text jsontext.Value, effort int, c *Compiled)
 	return s
 }
 
-// forget is called when a schema is not used any more. There may be a newer one.
+// forget removes a schema that was garbage collected, unless there is a newer one with its key.
 func (p *Schemas) forget(k schemaKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,7 +138,7 @@ func (p *Schemas) forget(k schemaKey) {
 	}
 }
 
-// keep keeps what a schema was compiled into, and gives up others if there is no room.
+// keep keeps a compiled schema, and drops others if there is no room.
 func (p *Schemas) keep(s *Schema, c *Compiled) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -161,9 +159,9 @@ func (p *Schemas) keep(s *Schema, c *Compiled) {
 	}
 }
 
-// giveUp gives up one of the owner who has most. Which one is left to chance, so that
-// of a few more than there is room for, used in turn, nearly all are found; one that
-// was used since the last need for room is spared once.
+// giveUp drops a compiled schema of the owner that has most. The choice is random, so that of a few
+// more than there is room for, used in turn, nearly all are found. One that
+// was used since the pool was last full is spared once.
 func (p *Schemas) giveUp() {
 	var name string
 	var o *schemaOwner

@@ -7,9 +7,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-// effort is what judging the schemas of one descriptor may still take, in steps of
-// about 10 ns. What a step is has been measured: the library compiles a schema as a
-// whole, and can't be interrupted, so that its work is estimated before.
+// effort is how many steps of about 10 ns compiling the schemas of one descriptor may still take. The library
+// compiles a schema as a whole and can't be interrupted, so that its work is estimated before. The
+// constants are measured.
 type effort struct{ left int }
 
 // The limit schema_complexity in steps: some for any descriptor, and more for each
@@ -166,14 +166,14 @@ func (c *compilation) member(name string, v any, depth int) int {
 		c.anchors++
 	case "$schema":
 		c.oldDraft = c.oldDraft || depth > 0
-	case "enum", "required", "type": // some drafts want their items to be unique
+	case "enum", "required", "type": // some drafts require unique items
 		list, _ := v.([]any)
 		return comparisons(list)
 	}
 	return len(name)
 }
 
-// comparisons is what it takes to find out whether the items of a list are unique:
+// comparisons estimates the steps that finding equal items of a list takes:
 // up to 20 are compared with each other, more are hashed, in a way that lets many
 // that are arrays or objects have the same hash.
 func comparisons(list []any) int {

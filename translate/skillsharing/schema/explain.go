@@ -37,11 +37,11 @@ func findingsOf(err error) []Finding {
 	return found.first()
 }
 
-// findings are those that come first of all that are added, and some more. A
+// findings collects the findings that come first, and some more. A
 // hostile document may have a million.
 type findings struct {
 	list []Finding
-	last *Finding // of as many as are ever told; nil: there were not more yet
+	last *Finding // of those that are reported; nil: there are not more yet
 }
 
 func (l *findings) add(f Finding) {
@@ -55,7 +55,7 @@ func (l *findings) add(f Finding) {
 	}
 }
 
-// first returns the findings that come first, no more than are ever told.
+// first returns the findings that come first, no more than are reported.
 func (l *findings) first() []Finding {
 	slices.SortStableFunc(l.list, Finding.compare)
 	return l.list[:min(len(l.list), jsonvalue.MaxViolations)]
@@ -135,14 +135,14 @@ func ViolationsOf(err error, document any, path string) jsonvalue.Violations {
 	}
 	list := make(jsonvalue.Violations, len(found))
 	for i, f := range found {
-		list[i] = f.Violation(document, path)
+		list[i] = f.violation(document, path)
 	}
 	return list
 }
 
-// Violation puts a finding into words. The document is where it was found in,
+// violation puts a finding into words. The document is where it was found in,
 // prefix the pointer to that.
-func (f Finding) Violation(document any, prefix string) run.Violation {
+func (f Finding) violation(document any, prefix string) run.Violation {
 	message, expected := explain(f.kind)
 	v := run.Violation{Path: safetext.Clip(prefix+jsonvalue.Pointer(f.Path), jsonvalue.MaxPath), Message: safetext.Clip(message, jsonvalue.MaxMessage), Expected: expected}
 	switch k := f.kind.(type) {

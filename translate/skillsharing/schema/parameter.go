@@ -18,9 +18,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-// The schemas of parameters are untrusted: a schema of some hundred bytes can
-// take years to apply. So they are bounded when they are read, and what it costs
-// to apply them is worked out before they are.
 const (
 	maxSchemaDepth = 32 // objects and arrays within each other, in one schema
 
@@ -37,7 +34,7 @@ var ArgumentBounds = jsonvalue.Bounds{Depth: 32, Values: MaxVisits}
 // parameterSchemaURL is the base URI of every parameter's schema. Nothing is there (RFC 2606).
 const parameterSchemaURL = "https://parameter.invalid/schema"
 
-// parameterURLs leaves out of messages what only this package knows of.
+// parameterURLs removes the base URI from messages.
 var parameterURLs = strings.NewReplacer(parameterSchemaURL, "", "https://parameter.invalid", "")
 
 // Limits bounds the schemas of one descriptor.
@@ -57,12 +54,12 @@ func (l Limits) BytesOfAll() int { return 4 * l.Size }
 // ValuesOfAll bounds the values of all schemas of a descriptor together.
 func (l Limits) ValuesOfAll() int { return max(1, l.BytesOfAll()/16) }
 
-// effort bounds what it takes to judge all schemas of a descriptor.
+// effort bounds the work of compiling all schemas of a descriptor.
 func (l Limits) effort() effort {
 	return effort{stepsOfAny + stepsPerSubschema*min(l.Complexity, MaxBound/stepsPerSubschema)}
 }
 
-// MaxBound is what larger bounds count as, so that multiples of them do not overflow.
+// MaxBound replaces larger bounds, so that multiples of them do not overflow.
 const MaxBound = math.MaxInt / 32
 
 // Compiler compiles the schemas of one descriptor.
@@ -79,8 +76,8 @@ func NewCompiler(l Limits) *Compiler {
 
 // Compile returns the compiled schema, or why there is none. It returns nil and
 // no violations for a schema with regular expressions that can't be evaluated in
-// linear time: it may well be valid, but only the provider can apply it. With its
-// text, it is shared with all who have the same.
+// linear time: it may well be valid, but only the provider can apply it. Descriptors
+// of one source share the schemas that have the same text.
 func (c *Compiler) Compile(text jsontext.Value, schema map[string]any, path string) (*Schema, []run.Violation) {
 	if problem := c.reserve(schema); problem != "" {
 		return nil, []run.Violation{{Path: safetext.Clip(path, jsonvalue.MaxPath), Message: problem}}
@@ -153,8 +150,8 @@ func (c *Compiler) reserve(schema map[string]any) string {
 	return ""
 }
 
-// compileUntrusted compiles a schema that somebody else wrote. That a library
-// might panic on it must not end the process.
+// compileUntrusted compiles a schema with the library. A panic of the library on an unforeseen
+// schema becomes an error.
 func compileUntrusted(schema map[string]any, patterns *patternEngine) (compiled *jsonschema.Schema, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -179,7 +176,7 @@ var assertedFormats = []string{
 	"date", "time", "date-time", "uri", "iri", "uri-reference", "iri-reference", "uri-template", "semver",
 }
 
-// schemaViolations tells why a schema can't be compiled.
+// schemaViolations says why a schema can't be compiled.
 func schemaViolations(schema map[string]any, err error, path string) []run.Violation {
 	if invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
 		base := path + fragment(invalid.URL)
@@ -210,7 +207,7 @@ func fragment(location string) string {
 	return decoded
 }
 
-// Cost is what it takes to apply the schema to a value: visits, and steps.
+// Cost estimates what applying the schema to a value takes: visits, and steps of about 10 ns.
 func (p *Compiled) Cost(v any) (visits, steps float64) {
 	levels := jsonvalue.Levels(v)
 	for depth, l := range levels {
@@ -231,7 +228,7 @@ func (p *Compiled) Cost(v any) (visits, steps float64) {
 	return visits, steps
 }
 
-// uniqueness is what it takes to find out whether the items of arrays are unique. Up
+// uniqueness estimates the steps that finding equal items of arrays takes. Up
 // to 20 are compared with each other, more are hashed, but many that are arrays, objects
 // or long numbers may have the same hash.
 func (p *Compiled) uniqueness(v any, depth int) (steps, values float64) {
@@ -296,8 +293,7 @@ func (p *Compiled) Validate(v any) (first *Finding, err error) {
 	return &found[0], nil
 }
 
-// NewLibraryCompiler returns a compiler for Draft 2020-12 that can't be led to read
-// files or to fetch anything.
+// NewLibraryCompiler returns a compiler for Draft 2020-12 that loads neither files nor URLs.
 func NewLibraryCompiler() *jsonschema.Compiler {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)

@@ -11,8 +11,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-// cost is what it takes to apply a schema to one value: how many subschemas look
-// at it, and how many steps of about 10 ns these take, and take for each byte of it.
+// cost is that of applying a schema to one value: how many subschemas look
+// at it, and how many steps of about 10 ns these take, by themselves and for each byte of it.
 // It may be enormous.
 type cost struct{ visits, steps, perByte float64 }
 
@@ -40,12 +40,11 @@ const (
 	errDynamic    ruleError = "must not use $dynamicRef or $recursiveRef"
 )
 
-// weigh works out what a schema costs: for each depth, the most that any value at
-// that depth below the value that it is applied to can cost. So a schema which
-// refers to one subschema twice, which does so with another, and so on, costs
-// what it does, and one that describes a tree costs no more for large trees.
-// No more than so many subschemas may apply to one value. What it takes to find
-// out is taken from the effort.
+// weigh computes what a schema costs: for each depth below the value that it is applied
+// to, the most that any one value at that depth can cost. So the cost of a schema which
+// refers to one subschema twice, which does so with another, and so on, is exponential as it
+// should be, and that of one which describes a tree does not grow with the tree.
+// At most so many subschemas may apply to one value. weigh spends what it takes from work.
 func weigh(schema *jsonschema.Schema, depth, subschemas int, work *effort) ([]cost, error) {
 	w := weigher{
 		most: float64(subschemas), effort: work,
@@ -337,7 +336,7 @@ func hasChildren(s *jsonschema.Schema) bool {
 // What the library takes to apply a schema, in steps.
 const (
 	stepsPerVisit       = 60
-	stepsPerName        = 40  // of a member that is required, whose absence is told
+	stepsPerName        = 40  // of a required member, whose absence is reported
 	stepsPerNameVisit   = 250 // of the name of a member
 	stepsPerUnevaluated = 30  // of a member or item, in each subschema that applies to its parent
 	stepsPerComparison  = 3   // of a text
