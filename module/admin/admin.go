@@ -97,21 +97,21 @@ func writeAdmin(w http.ResponseWriter, v any) error {
 	return json.NewEncoder(w).Encode(v)
 }
 
-// ProviderStatus is one source of skills, as the admin API shows it.
-type ProviderStatus struct {
+// providerStatus is one source of skills, as the admin API shows it.
+type providerStatus struct {
 	Bridge          int             `json:"bridge"`
 	Namespace       string          `json:"namespace"`
 	Kind            string          `json:"kind"` // provider, skill or registry
 	URL             string          `json:"url"`
 	Health          string          `json:"health"` // ok, trouble or unknown
 	LastAnswer      *time.Time      `json:"last_answer,omitempty"`
-	LastTrouble     *TroubleStatus  `json:"last_trouble,omitempty"`
-	CircuitBreakers []BreakerStatus `json:"circuit_breakers"`
+	LastTrouble     *troubleStatus  `json:"last_trouble,omitempty"`
+	CircuitBreakers []breakerStatus `json:"circuit_breakers"`
 	CallsInProgress int64           `json:"calls_in_progress"`
 }
 
-// TroubleStatus is an exchange that went wrong.
-type TroubleStatus struct {
+// troubleStatus is an exchange that went wrong.
+type troubleStatus struct {
 	At         time.Time `json:"at"`
 	Phase      string    `json:"phase"`
 	URL        string    `json:"url"`
@@ -119,8 +119,8 @@ type TroubleStatus struct {
 	Error      string    `json:"error,omitempty"`
 }
 
-// BreakerStatus is the circuit breaker of a host that has failed since it last answered.
-type BreakerStatus struct {
+// breakerStatus is the circuit breaker of a host that has failed since it last answered.
+type breakerStatus struct {
 	Host        string     `json:"host"`
 	State       string     `json:"state"` // open or closed
 	Failures    int        `json:"failures"`
@@ -133,20 +133,20 @@ var sourceKinds = map[catalog.SourceKind]string{
 }
 
 func (adminAPI) providers(*http.Request) any {
-	list := []ProviderStatus{}
+	list := []providerStatus{}
 	for _, b := range observe.Numbered() {
 		breakers := b.Breakers.States()
 		for _, s := range b.Sources() {
-			list = append(list, providerStatus(b, s, breakers))
+			list = append(list, newProviderStatus(b, s, breakers))
 		}
 	}
 	return list
 }
 
-func providerStatus(bridge *observe.Bridge, s translate.SourceStatus, breakers []exchange.BreakerState) ProviderStatus {
-	p := ProviderStatus{
+func newProviderStatus(bridge *observe.Bridge, s translate.SourceStatus, breakers []exchange.BreakerState) providerStatus {
+	p := providerStatus{
 		Bridge: bridge.Number, Namespace: s.Namespace, Kind: sourceKinds[s.Kind], URL: s.URL,
-		Health: "unknown", CircuitBreakers: []BreakerStatus{}, CallsInProgress: s.Runs,
+		Health: "unknown", CircuitBreakers: []breakerStatus{}, CallsInProgress: s.Runs,
 	}
 	answered, troubled, lasting := bridge.Health(s.Namespace)
 	if !answered.IsZero() {
@@ -156,13 +156,13 @@ func providerStatus(bridge *observe.Bridge, s translate.SourceStatus, breakers [
 		if lasting {
 			p.Health = "trouble"
 		}
-		p.LastTrouble = &TroubleStatus{t.At.UTC(), string(t.Phase), t.Address, t.Status, t.Reason}
+		p.LastTrouble = &troubleStatus{t.At.UTC(), string(t.Phase), t.Address, t.Status, t.Reason}
 	}
 	for _, b := range breakers {
 		if b.Source != s.Namespace || b.Partition != s.Partition {
 			continue
 		}
-		status := BreakerStatus{Host: credential.Scrub(b.Host, bridge.Secrets...), State: "closed", Failures: b.Failures, LastFailure: b.LastFailure}
+		status := breakerStatus{Host: credential.Scrub(b.Host, bridge.Secrets...), State: "closed", Failures: b.Failures, LastFailure: b.LastFailure}
 		if b.Open {
 			status.State, status.Opened = "open", new(b.Opened.UTC())
 			p.Health = "trouble"
@@ -172,18 +172,18 @@ func providerStatus(bridge *observe.Bridge, s translate.SourceStatus, breakers [
 	return p
 }
 
-// SkillsStatus is what the admin API shows of skills.
-type SkillsStatus struct {
-	Skills      []SkillStatus  `json:"skills"`
-	Unavailable []SourceStatus `json:"unavailable"`
+// skillsStatus is what the admin API shows of skills.
+type skillsStatus struct {
+	Skills      []skillStatus  `json:"skills"`
+	Unavailable []sourceStatus `json:"unavailable"`
 	// Entries of indexes and registries that can't be used.
-	LeftOut []LeftOutStatus `json:"left_out"`
+	LeftOut []leftOutStatus `json:"left_out"`
 	// Aliases for skills that their sources do not list.
-	MissingAliases []AliasStatus `json:"missing_aliases"`
+	MissingAliases []aliasStatus `json:"missing_aliases"`
 }
 
-// AliasStatus is an alias for a skill that its source does not list.
-type AliasStatus struct {
+// aliasStatus is an alias for a skill that its source does not list.
+type aliasStatus struct {
 	Bridge    int      `json:"bridge"`
 	Namespace string   `json:"namespace"`
 	Alias     string   `json:"alias"`
@@ -191,23 +191,23 @@ type AliasStatus struct {
 	Near      []string `json:"near,omitempty"` // ids that may have been meant
 }
 
-// LeftOutStatus are the entries of an index, or of a registry, that were left out.
-type LeftOutStatus struct {
+// leftOutStatus are the entries of an index, or of a registry, that were left out.
+type leftOutStatus struct {
 	Bridge    int            `json:"bridge"`
 	Namespace string         `json:"namespace"`
 	Count     int            `json:"count"`
-	Entries   []LeftOutEntry `json:"entries"` // the first of them, at most 100 of each answer
+	Entries   []leftOutEntry `json:"entries"` // the first of them, at most 100 of each answer
 }
 
-// LeftOutEntry is an entry that is invalid, there twice, or has an id that can't be used.
-type LeftOutEntry struct {
+// leftOutEntry is an entry that is invalid, there twice, or has an id that can't be used.
+type leftOutEntry struct {
 	ID      string `json:"id,omitempty"`
 	Path    string `json:"path,omitempty"` // JSON Pointer into a registry's answer
 	Message string `json:"message"`
 }
 
-// SkillStatus is one skill.
-type SkillStatus struct {
+// skillStatus is one skill.
+type skillStatus struct {
 	Bridge    int    `json:"bridge"`
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
@@ -218,41 +218,41 @@ type SkillStatus struct {
 	Descriptor string       `json:"descriptor"`
 	FetchedAt  *time.Time   `json:"fetched_at,omitempty"`
 	ExpiresAt  *time.Time   `json:"expires_at,omitempty"`
-	Fault      *FaultStatus `json:"fault,omitempty"`
+	Fault      *faultStatus `json:"fault,omitempty"`
 }
 
-// SourceStatus is a source that can't be read.
-type SourceStatus struct {
+// sourceStatus is a source that can't be read.
+type sourceStatus struct {
 	Bridge    int         `json:"bridge"`
 	Namespace string      `json:"namespace"`
-	Fault     FaultStatus `json:"fault"`
+	Fault     faultStatus `json:"fault"`
 }
 
-// FaultStatus is why a document can't be had.
-type FaultStatus struct {
+// faultStatus is why a document can't be had.
+type faultStatus struct {
 	Code    string          `json:"code"`
 	Message string          `json:"message"`
 	URL     string          `json:"url,omitempty"`
 	Details json.RawMessage `json:"details,omitempty"`
 }
 
-func faultStatus(f *run.Failure) FaultStatus {
-	return FaultStatus{string(document.CodeOf(f)), safetext.Field(f.Message, observe.MaxLoggedError), safetext.Field(f.URL, observe.MaxLoggedError), json.RawMessage(skillsprotocol.Details(f))}
+func newFaultStatus(f *run.Failure) faultStatus {
+	return faultStatus{string(document.CodeOf(f)), safetext.Field(f.Message, observe.MaxLoggedError), safetext.Field(f.URL, observe.MaxLoggedError), json.RawMessage(skillsprotocol.Details(f))}
 }
 
 func (adminAPI) skills(r *http.Request) any {
-	status := SkillsStatus{Skills: []SkillStatus{}, Unavailable: []SourceStatus{}, LeftOut: []LeftOutStatus{}, MissingAliases: []AliasStatus{}}
+	status := skillsStatus{Skills: []skillStatus{}, Unavailable: []sourceStatus{}, LeftOut: []leftOutStatus{}, MissingAliases: []aliasStatus{}}
 	wanted := r.URL.Query().Get("namespace")
 	for _, b := range observe.Numbered() {
 		skills, unavailable := b.Catalog().Inventory(r.Context())
 		for _, s := range skills {
 			if wanted == "" || wanted == s.Namespace {
-				status.Skills = append(status.Skills, skillStatus(b.Number, &s))
+				status.Skills = append(status.Skills, newSkillStatus(b.Number, &s))
 			}
 		}
 		for _, u := range unavailable {
 			if wanted == "" || wanted == u.Namespace {
-				status.Unavailable = append(status.Unavailable, SourceStatus{b.Number, u.Namespace, faultStatus(u.Failure)})
+				status.Unavailable = append(status.Unavailable, sourceStatus{b.Number, u.Namespace, newFaultStatus(u.Failure)})
 			}
 		}
 		for _, l := range b.Catalog().LeftOut(r.Context()) {
@@ -265,11 +265,11 @@ func (adminAPI) skills(r *http.Request) any {
 }
 
 // add adds what is left out of a source's indexes.
-func (s *SkillsStatus) add(bridge int, l catalog.LeftOut) {
+func (s *skillsStatus) add(bridge int, l catalog.LeftOut) {
 	if l.Count > 0 {
-		status := LeftOutStatus{bridge, l.Namespace, l.Count, make([]LeftOutEntry, len(l.First))}
+		status := leftOutStatus{bridge, l.Namespace, l.Count, make([]leftOutEntry, len(l.First))}
 		for i, e := range l.First {
-			status.Entries[i] = LeftOutEntry{safetext.Field(e.ID, observe.MaxLogged), safetext.Field(e.Fault.Path, observe.MaxLogged), safetext.Field(e.Fault.Message, observe.MaxLoggedError)}
+			status.Entries[i] = leftOutEntry{safetext.Field(e.ID, observe.MaxLogged), safetext.Field(e.Fault.Path, observe.MaxLogged), safetext.Field(e.Fault.Message, observe.MaxLoggedError)}
 		}
 		s.LeftOut = append(s.LeftOut, status)
 	}
@@ -278,12 +278,12 @@ func (s *SkillsStatus) add(bridge int, l catalog.LeftOut) {
 		for i, id := range m.Near {
 			near[i] = safetext.Field(id, observe.MaxLogged)
 		}
-		s.MissingAliases = append(s.MissingAliases, AliasStatus{bridge, l.Namespace, m.Name, m.SkillID, near})
+		s.MissingAliases = append(s.MissingAliases, aliasStatus{bridge, l.Namespace, m.Name, m.SkillID, near})
 	}
 }
 
-func skillStatus(bridge int, s *catalog.SkillStatus) SkillStatus {
-	status := SkillStatus{
+func newSkillStatus(bridge int, s *catalog.SkillStatus) skillStatus {
+	status := skillStatus{
 		Bridge: bridge, Name: s.Name, Namespace: s.Namespace, ID: s.ID, Version: s.Version, Access: string(s.Access), Descriptor: "not_cached",
 	}
 	if s.Cached {
@@ -293,19 +293,19 @@ func skillStatus(bridge int, s *catalog.SkillStatus) SkillStatus {
 		}
 	}
 	if s.Fault != nil {
-		status.Fault = new(faultStatus(s.Fault))
+		status.Fault = new(newFaultStatus(s.Fault))
 	}
 	return status
 }
 
-// RunsStatus is what the admin API shows of calls in progress.
-type RunsStatus struct {
+// runsStatus is what the admin API shows of calls in progress.
+type runsStatus struct {
 	Total int         `json:"total"`
-	Runs  []RunStatus `json:"runs"` // at most 1000, the oldest
+	Runs  []runStatus `json:"runs"` // at most 1000, the oldest
 }
 
-// RunStatus is a call in progress.
-type RunStatus struct {
+// runStatus is a call in progress.
+type runStatus struct {
 	Bridge      int        `json:"bridge"`
 	Method      string     `json:"method"`
 	Name        string     `json:"name"`
@@ -327,9 +327,9 @@ func (adminAPI) runs(*http.Request) any {
 	for _, b := range observe.Numbered() {
 		numbers[b.Bridge] = b.Number
 	}
-	status := RunsStatus{Total: total, Runs: make([]RunStatus, len(list))}
+	status := runsStatus{Total: total, Runs: make([]runStatus, len(list))}
 	for i, c := range list {
-		status.Runs[i] = RunStatus{
+		status.Runs[i] = runStatus{
 			Bridge: numbers[c.Bridge], // 0: the call has ended by now
 			Method: c.Method, Name: safetext.Field(c.Name, observe.MaxLogged), Principal: safetext.Field(c.Principal, observe.MaxLogged), TraceID: c.TraceID, Arrived: c.Arrived.UTC(),
 			Namespace: c.Run.Source, SkillID: safetext.Field(c.Run.SkillID, observe.MaxLogged), ExecutionID: safetext.Field(c.Run.ExecutionID, observe.MaxLogged),
@@ -341,15 +341,15 @@ func (adminAPI) runs(*http.Request) any {
 	return status
 }
 
-// PurgeRequest is what is to be forgotten: a descriptor, the documents of a source, or,
+// purgeRequest is what is to be forgotten: a descriptor, the documents of a source, or,
 // if both are empty, all documents.
-type PurgeRequest struct {
+type purgeRequest struct {
 	Namespace string `json:"namespace,omitempty"`
 	SkillID   string `json:"skill_id,omitempty"`
 }
 
-// PurgeAnswer tells whose documents were forgotten.
-type PurgeAnswer struct {
+// purgeAnswer tells whose documents were forgotten.
+type purgeAnswer struct {
 	Purged []string `json:"purged"` // namespaces
 }
 
@@ -363,7 +363,7 @@ func (adminAPI) purge(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: err}
 	}
-	answer, known := PurgeAnswer{Purged: []string{}}, false
+	answer, known := purgeAnswer{Purged: []string{}}, false
 	for _, b := range observe.Live() {
 		for _, s := range b.Sources() {
 			if wanted.Namespace != "" && wanted.Namespace != s.Namespace {
@@ -383,7 +383,7 @@ func (adminAPI) purge(w http.ResponseWriter, r *http.Request) error {
 
 // readPurgeRequest reads what is to be forgotten, exactly: what a mistake in a script
 // sends, such as null for a variable that is not set, must not mean everything.
-func readPurgeRequest(body io.Reader) (wanted PurgeRequest, err error) {
+func readPurgeRequest(body io.Reader) (wanted purgeRequest, err error) {
 	data, err := io.ReadAll(body)
 	if err != nil {
 		return wanted, fmt.Errorf("reading the body: %w", err)
@@ -433,7 +433,7 @@ func purgeMember(name string, value jsontext.Value) (text string, err error) {
 }
 
 // notPurged is why there is nothing to be forgotten.
-func notPurged(wanted *PurgeRequest, known bool) error {
+func notPurged(wanted *purgeRequest, known bool) error {
 	if known {
 		return fmt.Errorf("no document of a skill %q of source %q is cached: there is no such skill, or it was not requested yet", wanted.SkillID, wanted.Namespace)
 	}
