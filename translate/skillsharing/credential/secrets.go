@@ -169,7 +169,7 @@ func signaturesIn(text []byte, signer Signer) []string {
 func isDigits(secret string) bool { return secret != "" && strings.Trim(secret, "0123456789") == "" }
 
 // isSecret reports whether a number of a JSON text is one of the secrets, however it
-// is written: one who reads a key of digits as a number loses leading zeros, and digits
+// is written: a reader that takes a key of digits for a number loses leading zeros, and digits
 // beyond those of a float. The digits of a longer secret may be a part of it.
 func isSecret(number string, secrets []string) bool {
 	value, _ := strconv.ParseFloat(number, 64) // infinite if it is too large
@@ -204,9 +204,9 @@ func numberAny(v jsontext.Value, secrets []string) bool {
 	}
 }
 
-// MinOutputSecret is the length of the shortest secret that is looked for in the
-// outputs of runs, in bytes. A shorter one may well stand in innocent data, which
-// replacing it would destroy.
+// MinOutputSecret is the length of the shortest secret that is removed from the
+// outputs of runs, in bytes. A shorter one may stand there by chance, and replacing
+// it would destroy data.
 const MinOutputSecret = 6
 
 // RepeatsAny reports whether JSON text has one of the secrets in it.
@@ -219,7 +219,7 @@ func containsAny(text []byte, secrets []string) bool {
 }
 
 // escapedAny reports whether a string with escapes, in valid JSON, has a secret in
-// it. Other strings are passed over: outputs can be large.
+// it. It skips other strings: outputs can be large.
 func escapedAny(v jsontext.Value, secrets []string) bool {
 	if len(secrets) == 0 {
 		return false

@@ -23,8 +23,8 @@ func ExpandURL(template, executionID string) (*url.URL, error) {
 	if strings.Contains(schemeAndAuthority(template), executionIDPlaceholder) {
 		return nil, fmt.Errorf("%q lets the execution id choose the host", template)
 	}
-	template, _, _ = strings.Cut(template, "#") // what is never sent can't hold the id
-	escaped := escapeUnreserved(executionID)
+	template, _, _ = strings.Cut(template, "#")                             // what is never sent can't hold the id
+	escaped := strings.ReplaceAll(url.QueryEscape(executionID), "+", "%20") // all but the unreserved characters of RFC 3986, section 2.3
 	if strings.Contains(template, executionIDPlaceholder) {
 		return ParseEndpointURL(strings.ReplaceAll(template, executionIDPlaceholder, escaped))
 	}
@@ -48,33 +48,15 @@ func checkExecutionID(id string) error {
 	return nil
 }
 
-// escapeUnreserved percent-encodes everything but the unreserved characters of
-// RFC 3986, section 2.3.
-func escapeUnreserved(s string) string {
-	const hex = "0123456789ABCDEF"
-	var b strings.Builder
-	for i := range len(s) {
-		c := s[i]
-		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0 {
-			b.WriteByte(c)
-			continue
-		}
-		b.WriteByte('%')
-		b.WriteByte(hex[c>>4])
-		b.WriteByte(hex[c&15])
-	}
-	return b.String()
-}
-
 // TemplateURL is the URL of a template before an id is known, for judging its
 // host. The placeholder stands for itself, so that no log shows an invented id.
 func TemplateURL(template string) (*url.URL, error) {
 	return ExpandURL(template, executionIDPlaceholder)
 }
 
-// escapeForbidden percent-encodes what must not stand in a path or query (RFC 3986,
-// appendix A). Package net/url would do so, too, but then it would undo all other
-// escapes of a path before, among them those of an execution id.
+// escapeForbidden percent-encodes characters that a path or query must not have (RFC 3986,
+// appendix A). Package net/url does so, too, but undoes all other
+// escapes of a path before, such as those of an execution id.
 func escapeForbidden(s string) string {
 	allowed := func(c byte) bool { return c > ' ' && c < 0x7f && strings.IndexByte("\"<>\\^`{|}", c) < 0 }
 	if !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x7f || !allowed(byte(r)) }) { //nolint:gosec // it is ASCII

@@ -17,8 +17,7 @@ import (
 
 var errTooLarge = errors.New("the answer is too large")
 
-// answerSize is how large the body of an answer may be, and what of the client
-// limits it.
+// answerSize is how large the body of an answer may be, and the name of the limit.
 func (c *Sender) answerSize(phase run.Phase) (size int64, limit string) {
 	if document.IsDocument(phase) {
 		if size := c.Limits.DocumentSize; 0 < size && size < c.MaxResponseSize {
@@ -28,9 +27,8 @@ func (c *Sender) answerSize(phase run.Phase) (size int64, limit string) {
 	return c.MaxResponseSize, "max_response_size"
 }
 
-// readBody reads the body of an answer, but no more than is accepted in the phase,
-// and only as long as it keeps coming. Where it returns a budget, that had no room for
-// more of it than the beginning.
+// readBody reads the body of an answer, up to the limit of the phase, for as long as data
+// arrives. If it returns a budget, that has no room for more than the beginning of the body.
 func (c *Sender) readBody(phase run.Phase, o *Request, resp *http.Response) ([]byte, AnswerBudget, error) {
 	size, limit := c.answerSize(phase)
 	body := &o.watched
@@ -62,7 +60,7 @@ func (c *Sender) readBody(phase run.Phase, o *Request, resp *http.Response) ([]b
 			more := min(len(text), int(size)+1-len(text))
 			wanted := len(text) + more
 			if announced := int(min(resp.ContentLength, size)) + 1; announced > len(text) {
-				more, wanted = min(more, announced-len(text)), announced // at once, so that nothing is read in vain
+				more, wanted = min(more, announced-len(text)), announced // at once, so that nothing is read if there is no room
 			}
 			if len(text)+more > maxTrusted {
 				if full := keep(o.Context(), phase, wanted); full != nil {
@@ -79,7 +77,7 @@ const (
 	largeDocument = 64 << 10
 	// smallBody is room for most answers, in bytes.
 	smallBody = 512
-	// maxTrusted is how much is set aside because a provider says it will send it, in bytes.
+	// maxTrusted is how much memory a Content-Length alone may take, in bytes.
 	maxTrusted = 16 << 10
 )
 
@@ -93,9 +91,9 @@ func (stalledError) Error() string   { return "its answer stopped coming" }
 func (stalledError) Timeout() bool   { return true }
 func (stalledError) Temporary() bool { return true }
 
-// watchedBody is a body that is closed when none of its content has come for some
-// time, or when the call's time is up. Compressed bytes count when something has
-// been decompressed of them.
+// watchedBody is a body that is closed when no content has arrived for some
+// time, or at the call's deadline. Compressed bytes count when they have
+// been decompressed to something.
 type watchedBody struct {
 	ctx      context.Context //nolint:containedctx // of the one request whose body this is
 	body     io.ReadCloser
@@ -104,7 +102,7 @@ type watchedBody struct {
 	timeout  time.Duration
 	deadline time.Time // of the call, if it is bounded
 	bounded  bool
-	timer    *time.Timer // nil: the call's own time is up before
+	timer    *time.Timer // nil: the call's deadline is earlier
 	stalled  atomic.Bool
 }
 
@@ -128,7 +126,7 @@ func (w *watchedBody) watch(ctx context.Context, resp *http.Response, timeout ti
 	w.timer = time.AfterFunc(patience, w.stop)
 }
 
-// End frees what watching took.
+// end stops the timer, and frees the inflater.
 func (w *watchedBody) end() {
 	if w.timer != nil {
 		w.timer.Stop()
@@ -138,7 +136,7 @@ func (w *watchedBody) end() {
 	}
 }
 
-// patience is how long the next byte is waited for.
+// patience is how long to wait for the next byte.
 func (w *watchedBody) patience() time.Duration {
 	if w.bounded {
 		return min(w.timeout, time.Until(w.deadline))
@@ -148,7 +146,7 @@ func (w *watchedBody) patience() time.Duration {
 
 func (w *watchedBody) stop() {
 	if w.bounded && time.Until(w.deadline) <= 0 {
-		<-w.ctx.Done() // at this very moment: it says better why
+		<-w.ctx.Done() // its error says why
 	}
 	w.stalled.Store(true)
 	_ = w.body.Close() // which ends the read that waits

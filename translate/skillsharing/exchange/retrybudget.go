@@ -2,21 +2,21 @@ package exchange
 
 import "sync/atomic"
 
-// RetryBudget bounds how many of the calls to a source may be repeating their
-// invocation at a time: without it, a source in trouble gets the more requests
-// the less it can serve. It is safe for concurrent use.
+// RetryBudget bounds how many calls to a source repeat their
+// invocation at a time: without it, an overloaded source gets even more
+// requests. It is safe for concurrent use.
 type RetryBudget struct {
 	share     float64
 	calls     atomic.Int64 // in progress
 	repeating atomic.Int64 // of them
 }
 
-// minRepeating is how many calls may be repeating whatever the share, so that a
-// single one can.
+// minRepeating is how many calls may repeat at a time if the share is not 0, so that a
+// single call can.
 const minRepeating = 3
 
-// NewRetryBudget returns a budget that is a share, from 0 to 1, of the calls in
-// progress. With 0, nothing is ever repeated; else a few calls always may be.
+// NewRetryBudget returns a budget of a share, from 0 to 1, of the calls in
+// progress. With 0, no call repeats; else a few calls always may.
 func NewRetryBudget(share float64) *RetryBudget { return &RetryBudget{share: share} }
 
 // Begin counts a call, until its end.
@@ -27,7 +27,7 @@ func (b *RetryBudget) Begin(call *Spending) {
 	}
 }
 
-// Spending is what one call takes from a budget.
+// Spending is the part of one call in a budget.
 type Spending struct {
 	budget *RetryBudget
 	may    bool         // repeat its invocation
@@ -42,7 +42,7 @@ const (
 )
 
 // repeat notes that the call repeats its invocation, whether it may or not. It reports
-// whether that was not known.
+// whether it had not noted that before.
 func (s *Spending) repeat() bool {
 	if s.budget == nil || !s.state.CompareAndSwap(callOnce, callRepeating) {
 		return false

@@ -20,8 +20,8 @@ func (c *Sender) allCredentials() []credential.Credentials {
 	return []credential.Credentials{c.Credentials, c.DiscoveryCredentials}
 }
 
-// ScrubOutput removes configured secrets from the output of a run, as [run.Failure.scrub]
-// does from the details of an error.
+// ScrubOutput removes configured secrets from the output of a run, as [credential.ScrubFailure]
+// does from a failure.
 func (c *Sender) ScrubOutput(output jsontext.Value) jsontext.Value {
 	if output == nil {
 		return nil
@@ -30,14 +30,14 @@ func (c *Sender) ScrubOutput(output jsontext.Value) jsontext.Value {
 	return r.JSON(output)
 }
 
-// RepeatsSecret reports whether a document repeats a credential: it would be shown
-// to all who ask for it.
+// RepeatsSecret reports whether a document repeats a credential: every caller could
+// read it there.
 func (c *Sender) RepeatsSecret(document []byte) bool {
 	r := credential.RedactorFor(c.allCredentials(), credential.MinOutputSecret, document)
 	return len(r.Signatures) > 0 || credential.RepeatsAny(document, r.Secrets)
 }
 
-// LongSecrets are those that do not stand in innocent data.
+// LongSecrets are the secrets that are long enough not to stand in other data by chance.
 func (c *Sender) LongSecrets() []string {
 	return credential.SecretsOf(c.allCredentials(), credential.MinOutputSecret)
 }

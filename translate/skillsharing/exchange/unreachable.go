@@ -61,8 +61,8 @@ func (c *Sender) Unreachable(err error, phase run.Phase, u *url.URL, executionID
 	return e
 }
 
-// reasonOf names why there is no answer, in words that tell nothing about
-// addresses, and whether it was the bridge that refused to ask.
+// reasonOf says why there is no answer, in words without
+// addresses, and whether the bridge refused to send the request.
 func reasonOf(err error) (reason string, refused bool) {
 	if rule, refused := Refusal(err); refused {
 		return rule, true
@@ -112,7 +112,7 @@ var reasons = []struct {
 	{io.EOF, "the connection was dropped"},
 }
 
-// Refusal returns the rule of the bridge's own that an error is about.
+// Refusal returns the rule of the bridge that an error is about.
 func Refusal(err error) (rule string, refused bool) {
 	var r interface{ Refused() string }
 	if errors.As(err, &r) {
@@ -121,7 +121,7 @@ func Refusal(err error) (rule string, refused bool) {
 	return "", false
 }
 
-// RuleOf is the rule of the bridge's own that an error is about, as the operator learns it.
+// RuleOf returns the rule of the bridge that an error is about, as logs and metrics name it.
 func RuleOf(err error) run.Rule {
 	var r interface{ Rule() run.Rule }
 	switch {
@@ -134,7 +134,7 @@ func RuleOf(err error) run.Rule {
 }
 
 // malformedAnswer says what is wrong with an answer that package net/http could not
-// use, with its status if there was one; empty: nothing is.
+// use, with its status if there was one; empty: nothing is wrong.
 func malformedAnswer(err error) (status int, reason string) {
 	var s interface{ StatusCode() int }
 	if errors.As(err, &s) {
@@ -156,11 +156,11 @@ func malformedAnswer(err error) (status int, reason string) {
 	return status, ""
 }
 
-// headerTooLarge is what package net/http says of too large a header.
+// headerTooLarge matches the error of package net/http about a header that is too large.
 var headerTooLarge = regexp.MustCompile(`response headers exceeded (\d+) bytes`)
 
-// malformedTexts are what package net/http says of such answers, for which it has no
-// types. What it quotes of them is not repeated.
+// malformedTexts are parts of the errors of package net/http about such answers, which have no
+// types. The reasons quote nothing of the answer.
 var malformedTexts = []struct{ text, reason string }{
 	{"response header list larger than", "its header fields are larger than is accepted (max_response_header of the transport)"}, // HTTP/2
 	{"malformed HTTP", "its status line can't be read"},
@@ -170,8 +170,8 @@ var malformedTexts = []struct{ text, reason string }{
 	{"too many transfer encodings", "it has more than one Transfer-Encoding"},
 }
 
-// errQuoting stands for an error of package net/http that quotes the answer which
-// it is about: that is no business of the log.
+// errQuoting replaces an error of package net/http that quotes the provider's answer, which
+// does not belong in the log.
 var errQuoting = errors.New("the answer is malformed HTTP")
 
 // withoutQuotes is an error for the log.
@@ -183,14 +183,14 @@ func withoutQuotes(err error) error {
 	return err
 }
 
-// quotingTexts are what package net/http says in such errors, for which it has no types.
+// quotingTexts are parts of such errors, which have no types.
 var quotingTexts = []string{
 	"malformed HTTP", "malformed MIME header", "malformed chunked encoding", "Content-Length",
 	"unsupported transfer encoding", "too many transfer encodings",
 }
 
 // corruptBody says what is wrong with a body that its Content-Encoding does not fit,
-// or that brought too much besides itself; empty: nothing is.
+// or that has too much besides content; empty: nothing is wrong.
 func corruptBody(err error) string {
 	var m interface{ Malformed() string }
 	if errors.As(err, &m) {
@@ -206,7 +206,7 @@ func corruptBody(err error) string {
 	return ""
 }
 
-// dialFailure reports an error that there can be only before a connection is used.
+// dialFailure reports whether an error occurred before a connection was used.
 func dialFailure(err error) bool {
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return true
@@ -215,7 +215,7 @@ func dialFailure(err error) bool {
 	return ok && op.Op == "dial"
 }
 
-// certificateError reports a certificate that no repetition will make valid.
+// certificateError reports whether an error is about an invalid certificate, which no repetition makes valid.
 func certificateError(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return true
