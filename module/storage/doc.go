@@ -1,3 +1,3 @@
-// Package storage keeps data in Caddy's storage: the keys of run tokens and what was
-// learned of execution times. Package bridge holds both for as long as it runs.
+// Package storage keeps data in Caddy's storage: the keys of run tokens, the learned
+// execution times, and the records of runs. Package bridge holds the first two while it runs.
 package storage

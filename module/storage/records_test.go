@@ -1,0 +1,242 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+	"github.com/google/uuid"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// newID makes an id whose time is the given one.
+func newID(t *testing.T, at time.Time, n byte) string {
+	t.Helper()
+	var u uuid.UUID
+	ms := at.UnixMilli()
+	for i := range 6 {
+		u[i] = byte(ms >> (40 - 8*i))
+	}
+	u[6], u[8], u[15] = 0x70, 0x80, n
+	return u.String()
+}
+
+func records(t *testing.T) (s *Records, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	return NewRecords(&certmagic.FileStorage{Path: dir}), dir
+}
+
+func mustPut(t *testing.T, s *Records, owner, id string, event uint64) {
+	t.Helper()
+	data := fmt.Appendf(nil, `{"event":%d}`, event)
+	if err := s.Put(t.Context(), &run.Record{Owner: owner, ID: id, Event: event, At: time.Unix(int64(event), 0), Data: data}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRecordWithHighestEventHolds(t *testing.T) {
+	s, _ := records(t)
+	id := newID(t, time.Now(), 1)
+	for _, event := range []uint64{1, 2, 10, 9} { // another instance may be late
+		mustPut(t, s, "ada", id, event)
+	}
+	r, err := s.Get(t.Context(), "ada", id)
+	if err != nil || r.Owner != "ada" || r.ID != id || r.Event != 10 || string(r.Data) != `{"event":10}` || !r.At.Equal(time.Unix(10, 0)) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, owner := range []string{"", "bob", "ada/", "../ada"} {
+		if r, err := s.Get(t.Context(), owner, id); !errors.Is(err, run.ErrNoRecord) {
+			t.Errorf("%q: %+v, %v", owner, r, err)
+		}
+	}
+	for _, other := range []string{"", "x", "../" + id, strings.ToUpper(id), newID(t, time.Now(), 2), uuid.NewString()} {
+		if r, err := s.Get(t.Context(), "ada", other); !errors.Is(err, run.ErrNoRecord) {
+			t.Errorf("%q: %+v, %v", other, r, err)
+		}
+	}
+}
+
+func TestRecordsAreRefused(t *testing.T) {
+	s, dir := records(t)
+	id := newID(t, time.Now(), 1)
+	for about, r := range map[string]*run.Record{
+		"a random id":          {ID: uuid.NewString(), Event: 1, Data: []byte("1")},
+		"a path":               {ID: "../../" + id, Event: 1, Data: []byte("1")},
+		"data that is no JSON": {ID: id, Event: 1, Data: []byte("{")},
+	} {
+		if err := s.Put(t.Context(), r); err == nil {
+			t.Errorf("%s is stored", about)
+		}
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 0 {
+		t.Errorf("%v", left)
+	}
+}
+
+func TestRecordsAreListedByOwner(t *testing.T) {
+	s, _ := records(t)
+	start := time.Date(2026, 1, 30, 12, 0, 0, 0, time.UTC)
+	var want []string
+	for i := range byte(9) { // of three days
+		id := newID(t, start.Add(time.Duration(i)*8*time.Hour), i)
+		want = append(want, id)
+		for event := range uint64(3) {
+			mustPut(t, s, "ada", id, event+1)
+		}
+	}
+	mustPut(t, s, "bob", newID(t, start, 100), 1)
+	if err := s.Name(t.Context(), "ada", "mine", want[0]); err != nil {
+		t.Fatal(err)
+	}
+	slices.Reverse(want)
+	for limit := 1; limit < 12; limit++ {
+		var got []string
+		before := ""
+		for range 20 {
+			ids, err := s.List(t.Context(), "ada", before, limit)
+			if err != nil || len(ids) > limit {
+				t.Fatal(ids, err)
+			}
+			if len(ids) == 0 {
+				break
+			}
+			got, before = append(got, ids...), ids[len(ids)-1]
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("by %d: %v, want %v", limit, got, want)
+		}
+	}
+	if ids, err := s.List(t.Context(), "eve", "", 10); err != nil || len(ids) != 0 {
+		t.Errorf("%v, %v", ids, err)
+	}
+	if _, err := s.List(t.Context(), "ada", "x", 10); err == nil {
+		t.Error("a cursor that is no id is accepted")
+	}
+}
+
+func TestNamesOfRecords(t *testing.T) {
+	s, _ := records(t)
+	id := newID(t, time.Now(), 1)
+	for _, name := range []string{"task-1", "", "../../x", strings.Repeat("n", 10000)} {
+		if err := s.Name(t.Context(), "ada", name, id); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Named(t.Context(), "ada", name); got != id || err != nil {
+			t.Errorf("%.20q: %s, %v", name, got, err)
+		}
+		if got, err := s.Named(t.Context(), "bob", name); !errors.Is(err, run.ErrNoRecord) {
+			t.Errorf("%.20q: %s, %v", name, got, err)
+		}
+	}
+	if err := s.Name(t.Context(), "ada", "n", "x"); err == nil {
+		t.Error("a name of something that is no id is stored")
+	}
+}
+
+// A record that was cut off, or swapped with another, is not taken for the truth: the one before it holds.
+func TestDamagedRecords(t *testing.T) {
+	s, dir := records(t)
+	id, other := newID(t, time.Now(), 1), newID(t, time.Now(), 2)
+	mustPut(t, s, "ada", id, 1)
+	mustPut(t, s, "ada", id, 2)
+	mustPut(t, s, "ada", other, 2)
+	files, err := filepath.Glob(filepath.Join(dir, recordsKey, "*", "*", id+".2"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	swapped, err := os.ReadFile(filepath.Join(filepath.Dir(files[0]), other+".2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for about, text := range map[string]string{"empty": "", "cut off": `{"id":"` + id + `","event":2,"at":`, "swapped": string(swapped)} {
+		if err := os.WriteFile(files[0], []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := s.Get(t.Context(), "ada", id); err != nil || r.Event != 1 {
+			t.Errorf("%s: %+v, %v", about, r, err)
+		}
+	}
+	if err := os.Remove(strings.TrimSuffix(files[0], "2") + "1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Get(t.Context(), "ada", id); err == nil || errors.Is(err, run.ErrNoRecord) || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("only a damaged one: %v", err)
+	}
+}
+
+func TestRecordsAreSwept(t *testing.T) {
+	s, dir := records(t)
+	now := time.Now()
+	day := 24 * time.Hour
+	old, changed, young := newID(t, now.Add(-5*day), 1), newID(t, now.Add(-4*day), 2), newID(t, now, 3)
+	for _, id := range []string{old, changed, young} {
+		mustPut(t, s, "ada", id, 1)
+		if err := s.Name(t.Context(), "ada", "name of "+id, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(dir, recordsKey, "*", "*", "*"))
+	if err != nil || len(files) != 6 {
+		t.Fatal(files, err)
+	}
+	for _, f := range files {
+		if strings.Contains(f, young) {
+			continue
+		}
+		if err := os.Chtimes(f, now, now.Add(-3*day)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustPut(t, s, "ada", changed, 2) // today
+	if err := s.Name(t.Context(), "ada", "name of "+young, young); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Sweep(t.Context(), now.Add(-2*day)); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]error{old: run.ErrNoRecord, changed: nil, young: nil} {
+		if _, err := s.Get(t.Context(), "ada", id); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", id, err, want)
+		}
+	}
+	for id, want := range map[string]error{old: run.ErrNoRecord, changed: run.ErrNoRecord, young: nil} {
+		if _, err := s.Named(t.Context(), "ada", "name of "+id); !errors.Is(err, want) {
+			t.Errorf("name of %s: %v, want %v", id, err, want)
+		}
+	}
+	if err := NewRecords(&certmagic.FileStorage{Path: t.TempDir()}).Sweep(t.Context(), now); err != nil {
+		t.Errorf("an empty storage: %v", err)
+	}
+}
+
+// A storage that can't be written or read says so: the caller must not be told of what is not kept.
+func TestRecordsWithoutStorage(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := NewRecords(&certmagic.FileStorage{Path: file}) // which is no folder
+	id := newID(t, time.Now(), 1)
+	if err := s.Put(t.Context(), &run.Record{ID: id, Event: 1, Data: []byte("1")}); err == nil {
+		t.Error("a record is stored in no folder")
+	}
+	if err := s.Name(t.Context(), "", "n", id); err == nil {
+		t.Error("a name is stored in no folder")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	good, _ := records(t)
+	mustPut(t, good, "ada", id, 1)
+	if _, err := good.List(ctx, "ada", "", 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
