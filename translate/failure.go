@@ -15,7 +15,7 @@ func aboutRun(f *run.Failure, executionID string) *run.Failure {
 	if f.Kind == run.SkillNotFound {
 		return &run.Failure{
 			Kind: run.ProviderFault, Phase: f.Phase, By: run.Bridge, Ref: run.Ref{SkillID: f.SkillID, ExecutionID: executionID},
-			Message:  "The run can't be followed: its skill is not offered any more.",
+			Message:  "The run can't be followed: its skill is no longer offered.",
 			Executed: run.ExecutedYes, Lost: true,
 		}
 	}
@@ -33,7 +33,7 @@ func withoutTimeout(ctx context.Context, f *run.Failure, executionID string) *ru
 	}
 	return &run.Failure{
 		Kind: run.Unreachable, Phase: f.Phase, By: run.Bridge, Ref: run.Ref{SkillID: f.SkillID, ExecutionID: executionID}, URL: f.URL,
-		Message: "How the run is could not be learned in time; it may still be going on.",
+		Message: "The status of the run could not be read in time; the run may be continuing.",
 		Reach:   &run.Reach{Reason: "it did not answer in time"}, Retry: f.Retry,
 		Executed: run.ExecutedYes, Cause: f.Cause,
 	}

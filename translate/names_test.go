@@ -356,7 +356,7 @@ func TestLeftOutIsKnown(t *testing.T) {
 		reasons[l.ID] = l.Fault.Message
 	}
 	for id, reason := range map[string]string{
-		`"acme/weather "`: "begins or ends with a space", `" acme/weather"`: "begins or ends with a space", `"acme/\u202exyz"`: "can't be seen", "other/stolen": "claims the namespace of another source: other",
+		`"acme/weather "`: "begins or ends with a space", `" acme/weather"`: "begins or ends with a space", `"acme/\u202exyz"`: "invisible characters", "other/stolen": "claims the namespace of another source: other",
 	} {
 		if !strings.Contains(reasons[id], reason) {
 			t.Errorf("%q: %q, want %q", id, reasons[id], reason)

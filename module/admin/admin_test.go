@@ -245,7 +245,7 @@ func TestStaleDocumentsAreTold(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
 	c := testbed.StartCaddy(t, "{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n"+testbed.Bridge("provider "+p.URL()+" {", "namespace acme", "}", "cache {\n\tttl 1ms\n\tnegative_ttl 1ms\n}"))
 	const list = `{"jsonrpc":"2.0","id":1,"method":"list_skills"}`
-	if c.Post(list); c.Log.Has("not fresh any more") {
+	if c.Post(list); c.Log.Has("uses stale documents") {
 		t.Error("told of a fresh one")
 	}
 	p.On("", hostile.Index, hostile.Respond(http.StatusServiceUnavailable, ""))
@@ -253,7 +253,7 @@ func TestStaleDocumentsAreTold(t *testing.T) {
 		if a := c.Post(list); !strings.Contains(string(a.Body), "acme.echo") {
 			t.Errorf("%s", a.Body)
 		}
-		return c.Log.Has("not fresh any more")
+		return c.Log.Has("uses stale documents")
 	}, "the operator is told")
 	if a := c.Execute("acme.echo", nil); a.Outcome() != "completed" {
 		t.Error(a)
@@ -263,7 +263,7 @@ func TestStaleDocumentsAreTold(t *testing.T) {
 	if s := providers[0]; s.Health != "trouble" || s.LastTrouble.HTTPStatus != http.StatusServiceUnavailable {
 		t.Errorf("though calls go on, its index can't be read: %+v", s)
 	}
-	if lines := c.Log.Lines("not fresh any more"); len(lines) != 1 || !strings.Contains(lines[0], "HTTP 503") {
+	if lines := c.Log.Lines("uses stale documents"); len(lines) != 1 || !strings.Contains(lines[0], "HTTP 503") {
 		t.Errorf("%s", lines)
 	}
 }

@@ -139,7 +139,7 @@ func TestS54NamesShowWhatTheyAre(t *testing.T) {
 			}
 		}
 	}
-	for _, part := range []string{"can't be seen", "looks like the namespace of another source"} {
+	for _, part := range []string{"invisible characters", "looks like the namespace of another source"} {
 		lines := c.Log.Lines(part)
 		if len(lines) == 0 || len(lines) > 25 {
 			t.Errorf("%d warnings: %q", len(lines), part)
@@ -164,7 +164,7 @@ func TestS54NamesShowWhatTheyAre(t *testing.T) {
 	c.Stop()
 	c = testbed.StartCaddy(t, testbed.Bridge(provider(evil.URL(), "evil")))
 	c.Names()
-	if lines := c.Log.Lines("left out"); len(lines) == 0 || len(lines) > 25 {
+	if lines := c.Log.Lines("not listed"); len(lines) == 0 || len(lines) > 25 {
 		t.Errorf("%d warnings about 5000 ids", len(lines))
 	}
 }

@@ -256,7 +256,7 @@ func TestS48ClientCertificate(t *testing.T) {
 			t.Errorf("%s of %s was shown %q, want %q", want.part, want.skill, got, want.name)
 		}
 	}
-	if len(c.Log.Lines("a client certificate was not shown", `"line":"trust b.example.test:`+port+`"`)) == 0 {
+	if len(c.Log.Lines("the client certificate was not presented", `"line":"trust b.example.test:`+port+`"`)) == 0 {
 		t.Error("the operator is not told what to trust")
 	}
 	c.Stop()

@@ -267,7 +267,7 @@ func TestBrowseShowsWhatDescriptorsSay(t *testing.T) {
 		"acme.faulty 1.0.0 faulty", "/endpoint is required",
 		"acme.newer 1.0.0 incompatible", "Protocol version 2.0.0 is not compatible",
 		"acme.lost 1.0.0 unreadable",
-		"needs JavaScript",
+		"need JavaScript",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in %s", want, text)
@@ -504,7 +504,7 @@ func TestBrowseTellsWhatACallWouldMeet(t *testing.T) {
 	for namespace, lacking := range map[string][]string{"none": {"key", "custom", "token", "sent", "followed"}, "key": {"custom", "token", "sent", "followed"}} {
 		for _, s := range skills {
 			name := namespace + "." + s.ID
-			badge := name + " 1.0.0 needs credentials Does something. Needs credentials that this bridge does not have for it. "
+			badge := name + " 1.0.0 needs credentials Does something. This skill needs credentials that the bridge does not have. "
 			if got := strings.Contains(text, badge); got != slices.Contains(lacking, s.ID) {
 				t.Errorf("%s needs credentials: %t; %s", name, got, text)
 			}

@@ -42,12 +42,12 @@
 			text = await response.text();
 		} catch (e) {
 			if (signal?.aborted) throw e;
-			throw new Trouble("The bridge could not be reached. If you were signed in, that may have ended: load this page again.");
+			throw new Trouble("The bridge could not be reached. Your sign-in may have expired: load this page again.");
 		}
 		try {
 			return JSON.parse(text, exact);
 		} catch {
-			throw new Trouble(`The bridge, or something in front of it, answered with HTTP status ${response.status} and no JSON.`);
+			throw new Trouble(`The bridge, or a proxy in front of it, answered with HTTP status ${response.status} and no JSON.`);
 		}
 	}
 
@@ -128,26 +128,26 @@
 		let value;
 		try { value = JSON.parse(text); } catch { return "This is not valid JSON."; }
 		const is = Array.isArray(value) ? "array" : value === null ? "null" : typeof value;
-		return (kind === "array" || kind === "object") && is !== kind ? `This has to be an ${kind}.` : "";
+		return (kind === "array" || kind === "object") && is !== kind ? `This must be an ${kind}.` : "";
 	}
 
 	// What a failure means, in words.
 	const titles = {
-		AUTH_REQUIRED: "A credential is missing or was refused", PERMISSION_DENIED: "The credential does not suffice",
-		SKILL_NOT_FOUND: "There is no such skill", INVOCATION_TIMEOUT: "The time was up",
+		AUTH_REQUIRED: "A credential is missing or was refused", PERMISSION_DENIED: "The credential does not have the necessary rights",
+		SKILL_NOT_FOUND: "There is no such skill", INVOCATION_TIMEOUT: "The deadline passed",
 		ENDPOINT_UNREACHABLE: "The provider can’t be reached", VERSION_INCOMPATIBLE: "The skill needs a newer protocol",
-		VALIDATION_ERROR: "Something is not valid", INVALID_PROVIDER_RESPONSE: "The provider’s answer can’t be used", RATE_LIMITED: "Too many requests",
+		VALIDATION_ERROR: "The input or a document is invalid", INVALID_PROVIDER_RESPONSE: "The provider’s answer can’t be used", RATE_LIMITED: "Too many requests",
 	};
 	const next = {
-		retry: "Nothing is wrong with what you entered: try again in a moment.",
-		fix_params: "Correct what you entered and run it again.",
-		authenticate: "You have to act: authenticate to this bridge as its operator has told you, then load this page again.",
-		ask_operator: "Only the operator of this bridge can mend this: tell them what is missing.",
-		follow_run: "The run exists. Do not start another; ask how it ends.",
-		other_skill: "This skill can’t be used as it is; its provider has to correct it.",
-		none: "Nothing is known that would help.",
+		retry: "Your input is correct: try again in a moment.",
+		fix_params: "Correct your input and run the skill again.",
+		authenticate: "Authenticate to this bridge as its operator told you, then load this page again.",
+		ask_operator: "Only the operator of this bridge can fix this: tell them what is missing.",
+		follow_run: "The run exists. Do not start another; follow it.",
+		other_skill: "This skill can’t be used until its provider corrects it.",
+		none: "No remedy is known.",
 	};
-	const executed = { no: "The skill was not run.", maybe: "The skill may have been run: think before you run it again.", yes: "The skill was run, or still is." };
+	const executed = { no: "The skill has not run.", maybe: "The skill may have run: find out before you run it again.", yes: "The skill has run, or is still running." };
 
 	// missing says which credential a provider wants.
 	function missing(details) {
@@ -196,7 +196,7 @@
 		const state = element("div", { className: "state", hidden: true }, dot, element("span", { role: "status" }, words), clock);
 		const result = element("div", { className: "result" });
 		const form = element("form", { noValidate: true, "aria-label": `Try ${plain(name)}` }, ...fields.map((f) => f.block), element("div", { className: "actions" }, run, stop));
-		panel.replaceChildren(element("h4", {}, "Try it"), fields.length ? "" : element("p", {}, "It takes no inputs."), form, state, result);
+		panel.replaceChildren(element("h4", {}, "Try it"), fields.length ? "" : element("p", {}, "The skill has no inputs."), form, state, result);
 		(fields[0]?.control || run).focus();
 
 		form.addEventListener("keydown", (e) => { if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) form.requestSubmit(); });
@@ -232,14 +232,14 @@
 					}
 					token = done.run_token || token;
 					say("busy", `Accepted as ${plain(done.run_id)}; running…`);
-					if (!token) throw new Trouble("The run goes on, but can’t be followed from here.");
+					if (!token) throw new Trouble("The run continues, but this page can’t follow it.");
 					[method, params] = ["get_run", `{"run_token":${JSON.stringify(token)},"wait_ms":${nextWait}}`];
 					await new Promise((r) => { setTimeout(r, Math.min(Math.max(Number(done.retry_after_ms) || 0, 250), 5000)); abort.signal.addEventListener("abort", r); });
 				}
 			} catch (e) {
 				if (!abort.signal.aborted && !(e instanceof Trouble)) throw e;
 				say("bad", abort.signal.aborted ? "You stopped waiting." : "No answer.");
-				const about = token ? "The run goes on." : method === "execute_skill" ? executed.maybe : "";
+				const about = token ? "The run continues." : method === "execute_skill" ? executed.maybe : "";
 				result.append(element("div", { className: "notice" }, element("p", {}, [abort.signal.aborted ? "" : e.message, about].filter(Boolean).join(" "))));
 				offer(token);
 			} finally {

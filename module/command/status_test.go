@@ -95,7 +95,7 @@ func TestStatusShowsWhatIsLeftOut(t *testing.T) {
 	for _, want := range []string{
 		`(?m)^Skills of acme that are not listed: 2$`,
 		`(?m)^  "acme/echo " +its id begins or ends with a space, so that it could be mistaken for another$`,
-		`(?m)^  "\\tacme/echo" +its id has characters that can't be seen`,
+		`(?m)^  "\\tacme/echo" +its id has invisible characters`,
 		`(?m)^Aliases for skills that are not listed:$`, `(?m)^  acme +nowhere +acme/eco +acme/echo$`,
 	} {
 		if !regexp.MustCompile(want).MatchString(text) {

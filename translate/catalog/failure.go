@@ -32,7 +32,7 @@ func notFound(name string, candidates []string, unread []string) *run.Failure {
 		message += fmt.Sprintf(" Did you mean %s?", enumerate(candidates))
 	}
 	if len(unread) > 0 {
-		message += fmt.Sprintf(" (Not searched, because they can't be read right now: %s.)", enumerate(unread))
+		message += fmt.Sprintf(" (Not searched, because they can't be read at the moment: %s.)", enumerate(unread))
 	}
 	return &run.Failure{
 		Kind: run.SkillNotFound, Message: message, Phase: run.PhaseDiscovery, By: run.Bridge,

@@ -93,7 +93,7 @@ func (c *Catalog) nameTable(ctx context.Context, s *Section, indexes []*document
 	}
 	t.entries = slices.DeleteFunc(t.entries, func(e *entry) bool {
 		if e.name == "" {
-			c.leftOut(ctx, t, "the operator has given all its names to other skills; give it an alias", e.ID, nil, true)
+			c.leftOut(ctx, t, "all names that it could have are names of other skills; give it an alias", e.ID, nil, true)
 		}
 		return e.name == ""
 	})
@@ -131,7 +131,7 @@ func (t *nameTable) warnOfAliases(ctx context.Context, observer exchange.Observe
 		}
 		t.missing = append(t.missing, MissingAlias{a, t.section.Namespace, ids})
 		observer.Notice(ctx, &exchange.Notice{
-			Level: slog.LevelWarn, Source: t.section.Namespace, Message: "an alias stands for a skill that the source does not list",
+			Level: slog.LevelWarn, Source: t.section.Namespace, Message: "an alias is for a skill that the source does not list",
 			Attrs: []slog.Attr{slog.String("alias", a.Name), slog.String("skill_id", a.SkillID), slog.Any("near", ids)},
 		})
 	}
@@ -200,7 +200,7 @@ func (o *omissions) report(ctx context.Context) {
 	for _, why := range []string{spaced, invisible, claims, imitates} {
 		if more := o.count[why] - maxOmissions; more > 0 {
 			o.catalog.observer.Notice(ctx, &exchange.Notice{
-				Level: slog.LevelWarn, Source: o.table.section.Namespace, Message: "more skills were left out than are named: " + why,
+				Level: slog.LevelWarn, Source: o.table.section.Namespace, Message: "further skills are not listed, and not named here: " + why,
 				Attrs: []slog.Attr{slog.Int("more", more)},
 			})
 		}
@@ -220,7 +220,7 @@ func (c *Catalog) leftOut(ctx context.Context, t *nameTable, why, id string, own
 	if !logs {
 		return
 	}
-	c.observer.Notice(ctx, &exchange.Notice{Level: slog.LevelWarn, Source: t.section.Namespace, Message: "a skill was left out: " + why, Attrs: attrs})
+	c.observer.Notice(ctx, &exchange.Notice{Level: slog.LevelWarn, Source: t.section.Namespace, Message: "a skill is not listed: " + why, Attrs: attrs})
 }
 
 // quoted shows an id to the operator: what is not ASCII in it by its numbers, and spaces at
@@ -241,7 +241,7 @@ func leftOut(s *Section, index *document.Index) *exchange.Notice {
 		first = append(first, strings.TrimSpace(quoted(l.ID)+" "+l.Fault.Path+" "+l.Fault.Message))
 	}
 	return &exchange.Notice{
-		Level: slog.LevelWarn, Source: s.Namespace, Message: "entries of a registry were left out, since they are invalid or there twice; the command status shows them",
+		Level: slog.LevelWarn, Source: s.Namespace, Message: "entries of a registry are ignored because they are invalid or duplicates; caddy skill-bridge status shows them",
 		Attrs: []slog.Attr{slog.Int("count", index.LeftOutCount), slog.Any("first", first)},
 	}
 }

@@ -111,7 +111,7 @@ func (n *namespaces) leadsTo(s *Section, name string) bool {
 // Why an id can't be used.
 const (
 	spaced    = "its id begins or ends with a space, so that it could be mistaken for another"
-	invisible = "its id has characters that can't be seen, or that turn text around"
+	invisible = "its id has invisible characters, or characters that change the direction of text"
 	claims    = "its id claims the namespace of another source"
 	imitates  = "its id begins with what looks like the namespace of another source"
 )

@@ -24,7 +24,7 @@ type answer struct {
 // call runs the handler for one valid request and survives its panics.
 func (s *Server) call(ctx context.Context, req *Request) (a answer) {
 	if ctx.Err() != nil {
-		return answer{err: s.Profile.fault(CodeInternalError, "not started, since the HTTP request was cancelled")}
+		return answer{err: s.Profile.fault(CodeInternalError, "not started, because the HTTP request was cancelled")}
 	}
 	defer func() {
 		value := recover()
@@ -38,7 +38,7 @@ func (s *Server) call(ctx context.Context, req *Request) (a answer) {
 		if s.OnPanic != nil {
 			s.OnPanic(ctx, value, debug.Stack())
 		}
-		a = answer{err: s.Profile.fault(CodeInternalError, "the method failed unexpectedly"), panicked: true}
+		a = answer{err: s.Profile.fault(CodeInternalError, "the method failed because of a bug"), panicked: true}
 	}()
 	result, err := s.Handler.ServeRPC(ctx, req)
 	return answer{result: result, err: err}

@@ -23,7 +23,7 @@ func (f *refusal) write(w http.ResponseWriter) {
 var (
 	refusedMethod = &refusal{
 		http.StatusMethodNotAllowed,
-		"JSON-RPC is served to POST requests only.",
+		"JSON-RPC needs a POST request.",
 		"Allow", http.MethodPost,
 	}
 	refusedType = &refusal{

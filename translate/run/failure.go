@@ -111,7 +111,7 @@ type Demand struct {
 
 // NoPrincipal is what a bridge demands of a caller who has not said who is asking.
 func NoPrincipal() *Demand {
-	return &Demand{By: Bridge, OfCaller: true, Reason: "the request names no principal"}
+	return &Demand{By: Bridge, OfCaller: true, Reason: "the request has no principal"}
 }
 
 // Violation is one reason why a document is invalid.

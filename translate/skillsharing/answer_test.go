@@ -221,7 +221,7 @@ func TestJudgeError(t *testing.T) {
 		{"", 302, ``, run.PhasePoll, run.ProviderFault, run.Bridge, run.ExecutedYes, "", ""},
 		{"garbage", 200, `garbage`, run.PhasePoll, run.ProviderFault, run.Bridge, run.ExecutedYes, "", ""},
 		{"unknown status", 200, `{"status":"queued"}`, run.PhasePoll, run.ProviderFault, run.Bridge, run.ExecutedYes, "", ""},
-		{"another run", 200, `{"execution_id":"exec-2","status":"completed"}`, run.PhasePoll, run.ProviderFault, run.Bridge, run.ExecutedYes, "", "The provider answered about another run than exec-1.   "},
+		{"another run", 200, `{"execution_id":"exec-2","status":"completed"}`, run.PhasePoll, run.ProviderFault, run.Bridge, run.ExecutedYes, "", "The provider's answer is about a run other than exec-1.   "},
 		{"another run", 200, `{"execution_id":"exec-2","status":"running"}`, run.PhaseResult, run.ProviderFault, run.Bridge, run.ExecutedYes, "", ""},
 		{"a numbered run", 200, `{"execution_id":1,"status":"completed"}`, run.PhasePoll, run.ProviderFault, run.Bridge, run.ExecutedYes, "", ""},
 	} {

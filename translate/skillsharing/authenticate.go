@@ -68,7 +68,7 @@ func (c *Client) denial(s *discovery.Skill, u *url.URL) (*run.Failure, *exchange
 	if u := s.Stranger(c.AllowedHosts); u != nil {
 		reason := "the descriptor comes from a host that may not receive the provider's credentials"
 		if u != s.URL {
-			reason = "a host redirected to the descriptor that may not receive the provider's credentials"
+			reason = "a host that may not receive the provider's credentials redirected to the descriptor"
 		}
 		return c.Untrusted(&s.Auth, u, reason)
 	}
@@ -82,7 +82,7 @@ func (c *Client) denial(s *discovery.Skill, u *url.URL) (*run.Failure, *exchange
 // the client's provider, though its hosts would allow it: anyone who can put a file on
 // such a host can have a registry list it. The notice is for the log.
 func (c *Client) Unlisted(s *discovery.Skill, registry string) (*run.Failure, *exchange.Notice) {
-	const reason = "a registry lists the skill, and the own index of the provider that hosts it does not"
+	const reason = "a registry lists the skill, but the index of the provider that hosts it does not"
 	e := exchange.AuthError(&s.Auth, run.Bridge, reason)
 	e.Message = "The skill needs a credential that may not be sent: " + reason + "."
 	e.Advice = "Ask the operator of the bridge: the log names the setting."

@@ -655,7 +655,7 @@ func TestDescriptorThatWaits(t *testing.T) {
 		for range 2 { // the second one joins
 			_, e := client.Skill(ctx, discovery.NewLocation(acme+"/skill.json"))
 			wantError(t, e, run.RateLimited, run.ExecutedNo)
-			if e.By != run.Bridge || e.Phase != run.PhaseDescriptor || !strings.Contains(e.Message, "has arrived, but the bridge was too busy") || e.Retry == nil {
+			if e.By != run.Bridge || e.Phase != run.PhaseDescriptor || !strings.Contains(e.Message, "was read, but the bridge was too busy") || e.Retry == nil {
 				t.Errorf("%+v", e)
 			}
 			ctx, cancel = context.WithTimeout(t.Context(), time.Minute)

@@ -65,7 +65,7 @@ func TestCompressedAnswers(t *testing.T) {
 		"members without content":    {strings.Repeat(gzipped(t), 10_000), "larger than its content"},
 		"blocks without content":     {hollow(60_000), "larger than its content"},
 		"more than may be on a wire": {gzipped(t, dense, strings.Repeat(" ", 2<<20)), "(max_response_size)"},
-		"nothing":                    {"", "not"},
+		"nothing":                    {"", "without"},
 	} {
 		p := newProvider(t)
 		p.on("POST /run", answers(200, test.body, "Content-Encoding", "gzip"))

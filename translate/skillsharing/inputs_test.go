@@ -429,7 +429,7 @@ func TestChecksOfABatch(t *testing.T) {
 	}
 	e := in.Check(t.Context(), document.Asker{}, jsontext.Value(text), &checks)
 	if e == nil || e.Argument.Reason != run.OverLimit || string(skillsprotocol.Details(e)) != `{"limit":"argument_complexity","max":1000000}` ||
-		e.Executed != run.ExecutedNo || !strings.Contains(e.Message, "send smaller arguments, or the calls of a batch by themselves (limits argument_complexity: 1000000)") {
+		e.Executed != run.ExecutedNo || !strings.Contains(e.Message, "send smaller arguments, or send the calls of a batch one by one (limits argument_complexity: 1000000)") {
 		t.Errorf("the second: %+v", e)
 	}
 	if e := in.Check(t.Context(), document.Asker{}, jsontext.Value(text), new(inputs.Checks)); e != nil {

@@ -541,7 +541,7 @@ func stalls(begin string) http.HandlerFunc {
 func wantStalled(tb testing.TB, e *run.Failure, executed run.Executed) {
 	tb.Helper()
 	wantError(tb, e, run.Unreachable, executed)
-	if e != nil && (e.Cause == nil || !strings.Contains(e.Cause.Error(), "its answer stopped coming") || retryOf(e) == nil) {
+	if e != nil && (e.Cause == nil || !strings.Contains(e.Cause.Error(), "its answer stopped") || retryOf(e) == nil) {
 		tb.Errorf("%+v", e)
 	}
 }

@@ -115,7 +115,7 @@ func (p *poller) note(ctx context.Context, e *run.Failure) (again bool, trouble,
 		again, final = p.failed(ctx, e)
 	case p.phase == run.PhaseResult: // the run has completed, so that there must be a result soon
 		p.missing = 0
-		e = unfollowable(p.phase, p.executionID, "its result URL keeps saying that it has not ended, after its status URL said that it has")
+		e = unfollowable(p.phase, p.executionID, "its result URL says that it has not ended, although its status URL said that it has")
 		final = p.countFailure(e)
 	default:
 		p.failures, p.missing, p.renewed = 0, 0, false

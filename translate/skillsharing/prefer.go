@@ -59,7 +59,7 @@ func (c *Client) notePreference(ctx context.Context, a *exchange.Answer) bool {
 	if c.preference.ignored.Add(1) == maxIgnored {
 		c.Observer.Notice(ctx, &exchange.Notice{
 			Level: slog.LevelInfo, Source: c.Source,
-			Message: "the provider does not say Preference-Applied: it is not asked to wait any more (prefer_wait)",
+			Message: "the provider does not support prefer_wait (no Preference-Applied in its answers), so the bridge no longer sends it",
 		})
 	}
 	return false

@@ -25,7 +25,7 @@ func TestRead(t *testing.T) {
 		{"in trouble", answers(503, ""), "HTTP 503", run.Unreachable},
 		{"too large", answers(200, strings.Repeat("x", 1001)), "1000 bytes", run.ProviderFault},
 		{"largest", answers(200, strings.Repeat("x", 1000)), "xxx", 0},
-		{"a secret", answers(200, "your key is "+key), "repeats a credential", run.InvalidDocument},
+		{"a secret", answers(200, "your key is "+key), "contains a credential", run.InvalidDocument},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := newProvider(t)

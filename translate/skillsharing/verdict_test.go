@@ -43,10 +43,10 @@ func TestClientsJudgeForThemselves(t *testing.T) {
 				t.Errorf("%q", said)
 			}
 		}
-		if said := read(holder); len(said) != 1 || !strings.Contains(said[0], "index repeats a credential") {
+		if said := read(holder); len(said) != 1 || !strings.Contains(said[0], "index is not used") {
 			t.Errorf("an index that repeats the secret: %q", said)
 		}
-		if said := read(skills); len(said) != 2 || !strings.Contains(said[0], "descriptor repeats a credential") {
+		if said := read(skills); len(said) != 2 || !strings.Contains(said[0], "descriptor is not used") {
 			t.Errorf("a descriptor that repeats the secret: %q", said)
 		}
 	}

@@ -302,7 +302,7 @@ func withoutDetails(fault *jsonrpc.Error, req *jsonrpc.Request) *jsonrpc.Error {
 // Why a caller is refused, for the operator.
 const (
 	NoPrincipal        = "require_principal is set and the principal is empty"
-	AmbiguousPrincipal = "the principal begins or ends with a space or with a character that can't be seen, or has control characters"
+	AmbiguousPrincipal = "the principal begins or ends with a space or an invisible character, or contains control characters"
 	SeveralPrincipals  = "the header that names the principal has several values"
 )
 

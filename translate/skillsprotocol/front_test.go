@@ -218,7 +218,7 @@ func TestNotifications(t *testing.T) {
 }
 
 func TestRequirePrincipal(t *testing.T) {
-	const data = `{"code":"AUTH_REQUIRED","phase":"auth","details":{"reason":"the request names no principal","required_by":"bridge"},` +
+	const data = `{"code":"AUTH_REQUIRED","phase":"auth","details":{"reason":"the request has no principal","required_by":"bridge"},` +
 		`"source":"bridge","executed":"no","next":"authenticate"}`
 	for _, method := range []string{"execute_skill", "list_skills", "describe_skill", "read_skill_file", "load_skills_protocol_guide"} {
 		b := &fakeBridge{outcome: done, namespaces: []string{"secret"}}

@@ -25,7 +25,7 @@ func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc
 	}
 	ref, err := f.Tokens.Open(ctx, token, caller.Principal)
 	if errors.Is(err, runtoken.ErrInvalid) {
-		p.reject(paramRunToken, reasonInvalid, "is not valid: it has expired, was changed on the way, or was made for another caller or by another bridge; send the run_token exactly as you got it, as the same caller to the same bridge, within 24 hours")
+		p.reject(paramRunToken, reasonInvalid, "is not valid: it has expired, was changed, or was made for another caller or by another bridge; send the run_token exactly as you got it, as the same caller to the same bridge, within 24 hours")
 		return nil, p.refusal()
 	}
 	if err != nil {

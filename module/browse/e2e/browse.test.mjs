@@ -118,7 +118,7 @@ test("shows at the field what the bridge finds", async (t) => {
 	await fill(s);
 	await s.getByLabel("code").fill("abc");
 	await s.getByRole("button", { name: "Run" }).click();
-	await s.getByText("Correct what you entered").waitFor();
+	await s.getByText("Correct your input").waitFor();
 	assert.match(await s.innerText(), /The skill was not run\./);
 	assert.equal(await s.getByLabel("code").getAttribute("aria-invalid"), "true");
 	assert.ok(await s.getByLabel("code").evaluate((e) => e === document.activeElement), "the field at fault has no focus");
@@ -153,7 +153,7 @@ test("shows every source, however many skills another has", async (t) => {
 	assert.equal(await page.locator(".group:visible").count(), 3);
 	await big.getByRole("link", { name: "Show only big" }).click();
 	await page.getByText("2100 skills of big").waitFor();
-	assert.equal(await page.getByText("And 100 more, which list_skills tells.").count(), 1);
+	assert.equal(await page.getByText("And 100 more, see list_skills.").count(), 1);
 });
 
 test("says which source there is not", async (t) => {
@@ -177,7 +177,7 @@ test("explains AUTH_REQUIRED", async (t) => {
 	const text = await notice.innerText();
 	assert.match(text, /A credential is missing or was refused/);
 	assert.match(text, /API key, sent in the header X-Acme-Key/);
-	assert.match(text, /Only the operator of this bridge can mend this/);
+	assert.match(text, /Only the operator of this bridge can fix this/);
 	assert.match(text, /The skill was not run\./);
 });
 
@@ -202,7 +202,7 @@ test("follows a long run, and comes back to it", async (t) => {
 	assert.match(await s.locator(".clock").innerText(), /^\d+(\.\d)? m?s$/);
 	await shot(page, "running-light-1440");
 	await s.getByRole("button", { name: "Stop waiting" }).click();
-	await s.getByText("The run goes on.").waitFor();
+	await s.getByText("The run continues.").waitFor();
 	await s.getByRole("button", { name: "Follow the run" }).click();
 	await s.getByText("Asking about the run").waitFor();
 	await fetch(CONTROL + "/release");

@@ -54,7 +54,7 @@ func (c *Reader) documentError(ctx context.Context, phase run.Phase, u *url.URL,
 		return tooManyReads(phase, c.Limits.Reads)
 	}
 	if errors.Is(err, cache.ErrParsing) && errors.Is(err, context.DeadlineExceeded) {
-		return document.BusyError(phase, fmt.Sprintf("The provider's %s has arrived, but the bridge was too busy to judge it in time; try again later.", document.AnswerName(phase)))
+		return document.BusyError(phase, fmt.Sprintf("The provider's %s was read, but the bridge was too busy to check it in time; try again later.", document.AnswerName(phase)))
 	}
 	if ctx.Err() != nil {
 		return document.Interrupted(ctx, phase, "", run.ExecutedNo)
@@ -94,7 +94,7 @@ func statusError(phase run.Phase, s *cache.StatusError, depth int) *run.Failure 
 		e.Retry = run.Again(document.UnreachableDelay, document.RetryAttempts)
 	}
 	if e.Kind == run.ProviderFault && s.StatusCode < http.StatusBadRequest {
-		e.Message = "that is not an answer with a document."
+		e.Message = "the answer contains no document."
 	}
 	e.Message = fmt.Sprintf("The provider's %s could not be read (HTTP %d): %s", document.AnswerName(phase), s.StatusCode, e.Message)
 	return e
@@ -129,7 +129,7 @@ func (c *Reader) warnOfStale(ctx context.Context, phase run.Phase, u *url.URL, e
 	credential.ScrubFailure(e, c.DiscoveryCredentials)
 	c.Observer.Notice(ctx, &exchange.Notice{
 		Level: slog.LevelWarn, Source: c.Source,
-		Message: "what is known of a source is not fresh any more, since its " + document.AnswerName(phase) + " can't be read anew; calls go on until stale_if_error has passed",
+		Message: "the bridge uses stale documents of a source, because its " + document.AnswerName(phase) + " can't be renewed; calls fail when stale_if_error has passed",
 		Attrs:   []slog.Attr{slog.String("code", string(document.CodeOf(e))), slog.String("error", e.Message)},
 	})
 }
@@ -138,7 +138,7 @@ func (c *Reader) warnOfStale(ctx context.Context, phase run.Phase, u *url.URL, e
 func secretError(phase run.Phase) *run.Failure {
 	return &run.Failure{
 		Kind: run.InvalidDocument, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo,
-		Message:    fmt.Sprintf("The provider's %s repeats a credential of the bridge, and so is not used.", document.AnswerName(phase)),
-		Violations: []run.Violation{{Message: "must not repeat the bridge's credential"}},
+		Message:    fmt.Sprintf("The provider's %s is not used, because it contains a credential of the bridge.", document.AnswerName(phase)),
+		Violations: []run.Violation{{Message: "must not contain the bridge's credential"}},
 	}
 }

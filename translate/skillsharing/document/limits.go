@@ -157,5 +157,5 @@ func (l *Limits) tooMuchBesides(def Definition, value any) *run.Violation {
 	if values <= most {
 		return nil
 	}
-	return &run.Violation{Message: fmt.Sprintf("must have at most %d values besides the schemas of its inputs (limits schema_size)", most), Actual: jsonvalue.Marshal(values)}
+	return &run.Violation{Message: fmt.Sprintf("must have at most %d values in addition to the schemas of its inputs (limits schema_size)", most), Actual: jsonvalue.Marshal(values)}
 }

@@ -114,7 +114,7 @@ func endpointRules(found *jsonvalue.Violations, value any, path string) {
 	urlRule(found, endpoint, "status_url", path)
 	urlRule(found, endpoint, "result_url", path)
 	if contentType, ok := endpoint["content_type"].(string); ok && !isJSONType(contentType) {
-		found.Add(path+"/content_type", "must be a JSON media type: nothing else can be sent", "application/json", contentType)
+		found.Add(path+"/content_type", "must be a JSON media type: the bridge sends only JSON", "application/json", contentType)
 	}
 }
 

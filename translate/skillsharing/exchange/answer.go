@@ -51,7 +51,7 @@ func (c *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *ru
 	m := document.ParseMembers(a.Body)
 	r, otherRun := m.Response(&a.response, about)
 	if otherRun {
-		return nil, invalidAnswer(a, phase, knownID, fmt.Sprintf("The provider answered about another run than %s.", knownID))
+		return nil, invalidAnswer(a, phase, knownID, fmt.Sprintf("The provider's answer is about a run other than %s.", knownID))
 	}
 	if r == nil && about.MayBeBare && a.Status < 300 {
 		r = m.BareOutput(knownID)
@@ -159,7 +159,7 @@ func defaultMessage(kind run.Kind, a *Answer) string {
 		if fault := faultOf(a.Body); fault != "" {
 			return fmt.Sprintf("The provider answered HTTP %d with JSON that can't be used: %s.", a.Status, fault)
 		}
-		return fmt.Sprintf("The provider answered HTTP %d with something that is not an InvocationResponse.", a.Status)
+		return fmt.Sprintf("The provider answered HTTP %d without an InvocationResponse.", a.Status)
 	case http.StatusText(a.Status) == "":
 		return fmt.Sprintf("The provider answered HTTP %d.", a.Status)
 	}

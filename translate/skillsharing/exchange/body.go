@@ -87,7 +87,7 @@ var errStalled error = stalledError{}
 // stalledError is a net.Error.
 type stalledError struct{}
 
-func (stalledError) Error() string   { return "its answer stopped coming" }
+func (stalledError) Error() string   { return "its answer stopped" }
 func (stalledError) Timeout() bool   { return true }
 func (stalledError) Temporary() bool { return true }
 

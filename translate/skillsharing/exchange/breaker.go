@@ -164,11 +164,11 @@ func (a *admission) leave(ctx context.Context, status int, err error) *Notice {
 	switch failure, alive := a.verdict(ctx, status, err); {
 	case alive:
 		if a.breaker != nil && a.breakers.close(a.key, a.breaker) {
-			return a.notice(slog.LevelInfo, "a host is back: its circuit breaker is closed")
+			return a.notice(slog.LevelInfo, "a host answers again: its circuit breaker is closed")
 		}
 	case failure != "":
 		if a.fail(failure) {
-			return a.notice(slog.LevelWarn, "a host keeps failing and is left alone for a while: its circuit breaker is open", slog.String("last_failure", failure))
+			return a.notice(slog.LevelWarn, "a host keeps failing: its circuit breaker is open", slog.String("last_failure", failure))
 		}
 	case !a.probe.IsZero():
 		a.breakers.mu.Lock()
@@ -292,7 +292,7 @@ func (b *breaker) refusal(cooldown time.Duration) *CircuitOpenError {
 
 // complete makes an open breaker visible in the details of an error.
 func (e *CircuitOpenError) complete(target *run.Failure, url string) {
-	target.Message = fmt.Sprintf("The provider is left alone for now, since it failed %d times in a row (last: %s).", e.failures, e.reason)
+	target.Message = fmt.Sprintf("The provider is not called at the moment, because it failed %d times in a row (last: %s).", e.failures, e.reason)
 	target.Reach = &run.Reach{URL: url, Reason: "its circuit breaker is open", Failures: e.failures, LastFailure: e.reason}
 	target.Retry = run.Again(max(e.after, time.Millisecond), document.RetryAttempts)
 }

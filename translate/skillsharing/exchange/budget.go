@@ -45,18 +45,18 @@ func NoRoom(budget AnswerBudget, phase run.Phase, executionID string, executed r
 	limit, most := budget.AnswerLimit()
 	e := &run.Failure{
 		Kind: run.RateLimited, Cause: ErrNoRoom, Phase: phase, By: run.Bridge, Ref: run.Ref{ExecutionID: executionID}, Executed: executed,
-		Message: fmt.Sprintf("There is no room for this answer beside the others (limits %s: %d bytes)", limit, most),
+		Message: fmt.Sprintf("There is no room for this answer (limits %s: %d bytes)", limit, most),
 		Limit:   document.LimitOf(limit, most),
 	}
 	switch {
 	case executed == run.ExecutedNo:
-		e.Message += "; send the request again, by itself."
+		e.Message += "; send the call again outside of a batch."
 		e.Retry = run.Again(time.Second, 3)
 	case followable:
-		e.Message += "; ask for the run again, by itself."
+		e.Message += "; get the run again outside of a batch."
 		e.Retry = run.Again(time.Second, 3)
 	default:
-		e.Message += ", and it can't be had again."
+		e.Message += ", and it can't be read again."
 		e.Lost = true
 	}
 	return e

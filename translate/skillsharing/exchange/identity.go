@@ -37,7 +37,7 @@ func MayIdentify(r *http.Request) bool {
 func CertificateWithheld(ctx context.Context, u *url.URL) *Notice {
 	n := &Notice{
 		Level: slog.LevelWarn, Source: SourceOf(ctx), SecretDenied: true,
-		Message: "a client certificate was not shown to a host that asked for one: the request comes from a document that may not use it",
+		Message: "the client certificate was not presented to a host that asked for one, because the document that names the host may not use it",
 		Attrs:   []slog.Attr{slog.String("host", u.Host), slog.String("scheme", u.Scheme)},
 	}
 	who, ok := ctx.Value(identityKey{}).(*Identity)
@@ -45,7 +45,7 @@ func CertificateWithheld(ctx context.Context, u *url.URL) *Notice {
 		return n
 	}
 	if !who.Hosts.Includes(u) {
-		n.Message = "a client certificate was not shown to a host that asked for one, but may not receive the provider's secrets; if you trust that host, add the line below to the provider"
+		n.Message = "the client certificate was not presented to a host that asked for one, because the host may not receive the provider's secrets; if you trust that host, add the line below to the provider"
 		n.Attrs = append(n.Attrs, who.Hosts.Lines(u)...)
 	}
 	return n

@@ -230,7 +230,7 @@ func (c *Sender) Permitted(ctx context.Context, u *url.URL, phase run.Phase) *ru
 	if u.Scheme != "https" && !c.AllowHTTP {
 		return &run.Failure{
 			Kind: run.Unreachable, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo, Refused: run.RulePlainHTTP, URL: BareURL(u),
-			Message: "The provider's URL is without TLS, which this bridge does not allow.",
+			Message: "The provider's URL does not use TLS, which this bridge requires.",
 			Reach:   &run.Reach{URL: BareURL(u), Reason: "plain http is not allowed"},
 		}
 	}

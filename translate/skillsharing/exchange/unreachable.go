@@ -43,7 +43,7 @@ func (c *Sender) Unreachable(err error, phase run.Phase, u *url.URL, executionID
 		return e
 	case ok && failed.malformed != "":
 		e.Kind = run.ProviderFault
-		e.Message = fmt.Sprintf("The provider answered something that is not HTTP as it should be: %s.", failed.malformed)
+		e.Message = fmt.Sprintf("The provider's answer is not valid HTTP: %s.", failed.malformed)
 		return e
 	}
 	e.Kind = run.Unreachable
@@ -165,7 +165,7 @@ var malformedTexts = []struct{ text, reason string }{
 	{"response header list larger than", "its header fields are larger than is accepted (max_response_header of the transport)"}, // HTTP/2
 	{"malformed HTTP", "its status line can't be read"},
 	{"too many 1xx", "it has too many interim answers (1xx)"},
-	{"Content-Length", "its Content-Length can't be right"},
+	{"Content-Length", "its Content-Length is invalid"},
 	{"unsupported transfer encoding", "its Transfer-Encoding is not chunked"},
 	{"too many transfer encodings", "it has more than one Transfer-Encoding"},
 }

@@ -68,7 +68,7 @@ func noTurn(ctx context.Context) *run.Failure {
 	if !errors.Is(run.CauseOf(ctx), context.DeadlineExceeded) {
 		return nil
 	}
-	return document.BusyError(run.PhaseInvoke, "The deadline passed before the arguments could be checked: they take long, and the bridge was busy with others that do; try again later, or with smaller arguments.")
+	return document.BusyError(run.PhaseInvoke, "The deadline passed before the arguments could be checked: their check takes long, and the bridge was busy with others; try again later, or with smaller arguments.")
 }
 
 // checkTurns bounds how many checks that take long are made at a time: up to a second each, and they can't be interrupted.

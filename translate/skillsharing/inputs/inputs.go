@@ -254,8 +254,8 @@ func (p *input) check(ctx context.Context, value jsontext.Value, c check) *run.F
 	if err == nil {
 		visits, steps := compiled.Cost(decoded)
 		if visits > schema.MaxVisits || compiled.Unique && jsonvalue.LongestArray(decoded) > schema.MaxUnique {
-			return p.fault(run.WrongSchema, "", fmt.Sprintf("is too large, or too deeply nested, to be checked against its schema: "+
-				"%d times may a subschema be applied to a value in it, and %d items be compared with each other", schema.MaxVisits, schema.MaxUnique))
+			return p.fault(run.WrongSchema, "", fmt.Sprintf("is too large or too deeply nested to check against its schema: "+
+				"at most %d applications of subschemas to its values and %d comparisons of items are allowed", schema.MaxVisits, schema.MaxUnique))
 		}
 		if !c.checks.spend(steps, c.most) {
 			return p.tooMuch(c.most)
@@ -278,8 +278,8 @@ func (p *input) check(ctx context.Context, value jsontext.Value, c check) *run.F
 
 // tooMuch is the error of an argument that takes more to check than is left to the request.
 func (p *input) tooMuch(most int64) *run.Failure {
-	e := p.fault(run.OverLimit, "", fmt.Sprintf("would take too much work to be checked against its schema, together with what else the request has to be checked: "+
-		"send smaller arguments, or the calls of a batch by themselves (limits argument_complexity: %d)", most))
+	e := p.fault(run.OverLimit, "", fmt.Sprintf("would take too much work to check against its schema, together with the other arguments of the request: "+
+		"send smaller arguments, or send the calls of a batch one by one (limits argument_complexity: %d)", most))
 	e.Limit = document.LimitOf("argument_complexity", most)
 	return e
 }

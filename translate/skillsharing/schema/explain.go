@@ -229,7 +229,7 @@ func explain(k jsonschema.ErrorKind) (message string, expected jsontext.Value) {
 	case *kind.Not:
 		return "must not match what its schema rules out", nil
 	case *kind.FalseSchema:
-		return "must not be there", nil
+		return "must be absent", nil
 	default:
 		return "must match the rule " + strconv.Quote(strings.Join(k.KeywordPath(), "/")) + " of its schema", nil
 	}

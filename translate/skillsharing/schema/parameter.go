@@ -288,7 +288,7 @@ func (p *Compiled) Validate(v any) (first *Finding, err error) {
 	}
 	found := findingsOf(invalid)
 	if len(found) == 0 {
-		return nil, errors.New("the schema does not say why it rejects the value")
+		return nil, errors.New("the schema rejects the value without a reason")
 	}
 	return &found[0], nil
 }
@@ -304,6 +304,6 @@ func NewLibraryCompiler() *jsonschema.Compiler {
 // noLoader loads nothing. The library's default opens file URLs.
 type noLoader struct{}
 
-var errNotLoaded = errors.New("schemas are not loaded from elsewhere")
+var errNotLoaded = errors.New("schemas are not loaded from URLs")
 
 func (noLoader) Load(string) (any, error) { return nil, errNotLoaded }

@@ -45,7 +45,7 @@ type pattern struct {
 
 func (p pattern) String() string { return p.expression }
 
-var errPatterns = errors.New("it is too complex, or all that the descriptor has are together (limits schema_complexity)")
+var errPatterns = errors.New("it is too complex, or all patterns of the descriptor together are (limits schema_complexity)")
 
 // anything stands for an expression that is not evaluated.
 var anything = pattern{Regexp: regexp.MustCompile(""), instructions: 1, bytes: 512}
