@@ -2,9 +2,9 @@ package network
 
 import "net/netip"
 
-// metadata are the addresses under which clouds hand out the credentials of the
-// machine, or what else is for it alone. Some lie in networks that are allowed for
-// other reasons, so each may be reached only if the operator names it by itself.
+// metadata are the addresses of clouds' metadata services, which give credentials to the
+// machine. Some are in networks that are allowed for other reasons, so each may be reached
+// only if the operator allows it individually.
 var metadata = map[netip.Addr]bool{
 	netip.MustParseAddr("169.254.169.254"):    true, // AWS, Azure, Google Cloud, DigitalOcean, Oracle and others
 	netip.MustParseAddr("169.254.169.252"):    true, // Google Kubernetes Engine, credentials of workloads
@@ -38,9 +38,9 @@ var (
 	isatapUniversal = [4]byte{2, 0, 0x5e, 0xfe}
 )
 
-// embedded returns the IPv4 addresses that a connection to an IPv6 address may end
-// at, through a translator or a tunnel. Bits is the length of the network in which
-// the operator has allowed the address: no prefix of its translators is shorter.
+// embedded returns the IPv4 addresses that a translator or a tunnel may connect to for an
+// IPv6 address. Bits is the length of the network in which the operator has allowed the
+// address: no prefix of its translators is shorter.
 func embedded(address netip.Addr, bits int) []netip.Addr {
 	if address.Is4In6() {
 		return []netip.Addr{address.Unmap()}
@@ -80,8 +80,8 @@ func embedded(address netip.Addr, bits int) []netip.Addr {
 	return nil
 }
 
-// leadsSomewhere reports whether there can be a host with an IPv4 address: not in
-// 0.0.0.0/8 and 240.0.0.0/4.
+// leadsSomewhere reports whether a host can have an IPv4 address: not in 0.0.0.0/8 and
+// 240.0.0.0/4.
 func leadsSomewhere(address netip.Addr) bool {
 	first := address.As4()[0]
 	return 0 < first && first < 240

@@ -21,12 +21,12 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// minDialShare is what one of several addresses of a host gets of the time for
-// dialing at least, as in package net.
+// minDialShare is the least share of the dial timeout that each of several addresses of a
+// host gets, as in package net.
 const minDialShare = 2 * time.Second
 
-// RefusedError says which rule of the operator's forbids a connection. It names
-// neither the address nor what is behind it: its text may reach an agent.
+// RefusedError says which rule of the operator forbids a connection. Its text may reach an
+// agent, so it does not contain the address.
 type RefusedError struct {
 	rule string
 	why  string   // for the operator only; empty: the rule says all
@@ -35,21 +35,21 @@ type RefusedError struct {
 
 func (r *RefusedError) Error() string { return "refused: " + r.rule }
 
-// Refused tells a refusal from a failure of the network. It returns the rule.
+// Refused returns the rule. Errors without this method are failures of the network.
 func (r *RefusedError) Refused() string { return r.rule }
 
-// Passing reports whether the refusal is about what a name leads to at the moment.
+// Passing reports whether another answer of the name servers would end the refusal.
 func (r *RefusedError) Passing() bool { return r.rule == errNowhere.Error() }
 
-// Rule returns which kind of rule it is, which only the operator may see.
+// Rule returns the kind of the rule, for the operator only.
 func (r *RefusedError) Rule() run.Rule { return cmp.Or(r.kind, run.RuleHost) }
 
-// Why returns what only the operator may see.
+// Why returns the reason, for the operator only.
 func (r *RefusedError) Why() string { return cmp.Or(r.why, r.rule) }
 
-// What may be wrong with the addresses of a host. Which of the first two it is where a
-// name was looked up is for the log only, and the third is what is said to others:
-// else they could find out which names there are in the operator's network.
+// Reasons to refuse the addresses of a host. After a name was looked up, only the log has
+// one of the first two, and the text of the error is always the third: otherwise a caller
+// could find out which names exist in the operator's network.
 var (
 	errNotPublic  = &ruleError{run.RuleAddress, "address is not public"}
 	errNoSuchHost = &ruleError{run.RuleNoSuchHost, "host name does not exist"}
@@ -64,17 +64,17 @@ type ruleError struct {
 
 func (e *ruleError) Error() string { return e.text }
 
-// Rules say what may be reached over the network. All transports of a handler
-// have the same.
+// Rules are the hosts and ports that may be connected to. All transports of a handler share
+// them.
 type Rules struct {
 	addresses *ssrf.Guardian
 	networks  []netip.Prefix // that the operator allowed
 	// named are the single addresses that the operator allowed.
 	named map[netip.Addr]bool
 	ports map[uint16]bool
-	// Notice tells the operator of anything else; nil: it does not.
+	// Notice reports anything but refusals to the operator; nil: it is not reported.
 	Notice func(context.Context, *exchange.Notice)
-	// report tells the operator of a refusal, with what would allow it.
+	// report reports a refusal to the operator.
 	report func(source, host, address string, r *RefusedError)
 }
 
@@ -102,9 +102,8 @@ func NewRules(networks []netip.Prefix, ports map[uint16]bool, report func(source
 	}
 }
 
-// guard judges what a transport dials. It resolves names itself and dials the
-// addresses it has judged, so that no name can mean one address when it is
-// judged and another when it is dialed.
+// guard checks the addresses that a transport dials. It resolves names itself and dials the
+// addresses that it has checked, so that DNS rebinding can't replace them in between.
 type guard struct {
 	*Rules
 	lookup  func(ctx context.Context, host string) ([]netip.Addr, error)
@@ -114,7 +113,7 @@ type guard struct {
 
 // dial connects to a host and port if an address of the host may be reached.
 func (g *guard) dial(ctx context.Context, network, hostport string) (net.Conn, error) {
-	// With this in the context, Caddy's transport would dial whatever it says.
+	// Caddy's transport dials the address in this context value, if there is one.
 	if _, diverted := reverseproxy.GetDialInfo(ctx); diverted {
 		return nil, &RefusedError{rule: "the request carries an upstream of reverse_proxy"}
 	}
@@ -157,8 +156,8 @@ func (g *guard) dialAddress(ctx context.Context, network string, address netip.A
 	return conn, err
 }
 
-// judge returns the addresses of a host that may be reached on its port. There
-// is at least one, or an error: a *refusal or a failure to resolve.
+// judge returns the addresses of a host that may be reached on its port: at least one, or
+// a *RefusedError or an error of the resolver.
 func (g *guard) judge(ctx context.Context, hostport string) ([]netip.AddrPort, error) {
 	source := exchange.SourceOf(ctx)
 	host, port, err := g.target(source, hostport)
@@ -178,8 +177,8 @@ func (g *guard) judge(ctx context.Context, hostport string) ([]netip.AddrPort, e
 	return g.reachable(source, hostport, port, candidates, errNowhere)
 }
 
-// target takes a host and port apart and judges what can be judged of them
-// without knowing the host's addresses. An error is a *refusal.
+// target splits a host and port and checks them without looking up the host. An error is
+// a *RefusedError.
 func (r *Rules) target(source, hostport string) (host string, port uint16, err error) {
 	host, text, err := net.SplitHostPort(hostport)
 	if err != nil {
@@ -192,8 +191,7 @@ func (r *Rules) target(source, hostport string) (host string, port uint16, err e
 	return host, port, nil
 }
 
-// judgeURL judges what can be judged of a URL without looking up names. An error is a
-// *refusal.
+// judgeURL checks a URL without looking up its host. An error is a *RefusedError.
 func (r *Rules) judgeURL(source string, u *url.URL) error {
 	host, port := u.Hostname(), portOf(u)
 	if _, fault := r.check(host, port); fault != nil {
@@ -205,8 +203,7 @@ func (r *Rules) judgeURL(source string, u *url.URL) error {
 	return nil
 }
 
-// check judges a port and how a host is spelled. The error says which rule forbids
-// them.
+// check checks a port and the spelling of a host. The error says which rule forbids them.
 func (r *Rules) check(host, portText string) (port uint16, err error) {
 	n, err := strconv.ParseUint(portText, 10, 16)
 	if err != nil {
@@ -218,12 +215,12 @@ func (r *Rules) check(host, portText string) (port uint16, err error) {
 	return uint16(n), CheckSpelling(host)
 }
 
-// reachable returns those of a host's addresses, of which there is at least one,
-// that may be reached. If there are none, the error is a *refusal by that rule.
+// reachable returns those addresses of a host that may be reached. If there are none, the
+// error is a *RefusedError.
 func (r *Rules) reachable(source, hostport string, port uint16, candidates []netip.Addr, rule error) ([]netip.AddrPort, error) {
 	var allowed []netip.AddrPort
 	for _, address := range candidates {
-		// Resolvers may hand out IPv4 addresses as IPv6 ones.
+		// Resolvers may return IPv4 addresses as IPv6 addresses.
 		if address = address.Unmap(); r.Allows(address) {
 			allowed = append(allowed, netip.AddrPortFrom(address, port))
 		}
@@ -234,8 +231,8 @@ func (r *Rules) reachable(source, hostport string, port uint16, candidates []net
 	return allowed, nil
 }
 
-// Allows reports whether an address may be reached, and the IPv4 addresses that it
-// may lead to. What the operator has named by itself may be.
+// Allows reports whether an address and the IPv4 addresses embedded in it may be reached.
+// An address that the operator allows individually always may.
 func (r *Rules) Allows(address netip.Addr) bool {
 	if address.Zone() != "" || r.addresses.SafeAddr(address) != nil {
 		return false
@@ -267,9 +264,9 @@ func (r *Rules) refuse(source, hostport, address string, rule, why error) *Refus
 	return refused
 }
 
-// CheckSpelling checks that a host is an address in its usual form, or a name.
-// There are systems that take 127.1, 0x7f.0.0.1 and 2130706433 for 127.0.0.1, so
-// a name whose last part is a number is neither (WHATWG URL Standard, section 3.5).
+// CheckSpelling checks that a host is an address in its usual form, or a name. Some systems
+// read 127.1, 0x7f.0.0.1 and 2130706433 as 127.0.0.1, so a name whose last part is a number
+// is refused (WHATWG URL Standard, section 3.5).
 func CheckSpelling(host string) error {
 	if address, err := netip.ParseAddr(host); err == nil {
 		switch {

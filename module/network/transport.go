@@ -30,11 +30,11 @@ const (
 	TransportModule = "http.reverse_proxy.transport." + TransportName
 )
 
-// ErrTransport is why there is only one kind of transport.
+// ErrTransport is the error for all transports but http.
 var ErrTransport = errors.New("only http is possible: the bridge can't check the addresses that other transports connect to")
 
-// Transport carries requests to providers: Caddy's own, but it reaches only what
-// its guard allows, and no proxy that the operator did not write.
+// Transport sends requests to providers. It is Caddy's transport with a guard that checks
+// each address, and without the proxies of the environment.
 type Transport struct {
 	*http.Transport
 	// unidentified carries the requests whose host must not be shown the client
@@ -42,16 +42,15 @@ type Transport struct {
 	unidentified *Transport
 	guard        *guard
 	proxied      bool
-	// http2 tells of which schemes a request may be sent by HTTP/2.
+	// http2 are the schemes of requests that may be sent by HTTP/2.
 	http2    map[string]bool
 	overhead int64 // of a connection of HTTP/2, for each call
-	// anew is like the transport, but uses no connection twice.
+	// anew is like the transport, but opens a connection for each request.
 	anew func() *http.Transport
 }
 
-// ParseTransport reads and checks the configuration of a transport, and fills in
-// what the operator did not write. Caddy's own defaults are made for upstreams
-// that one knows.
+// ParseTransport reads and checks the configuration of a transport and sets defaults that
+// suit unknown servers; Caddy's own are for trusted upstreams.
 func ParseTransport(raw json.RawMessage) (*reverseproxy.HTTPTransport, error) {
 	config := new(reverseproxy.HTTPTransport)
 	if len(raw) > 0 {
@@ -97,8 +96,8 @@ func setDefault[T comparable](value *T, standard T) {
 	}
 }
 
-// checkGuardable refuses what the guard can't work with, above all what makes
-// Caddy's transport dial in other ways than the one that is guarded.
+// checkGuardable refuses options with which Caddy's transport would not dial through the
+// guard, and others that the guard does not support.
 func checkGuardable(config *reverseproxy.HTTPTransport) error {
 	for name, d := range map[string]caddy.Duration{
 		"dial_timeout": config.DialTimeout, "response_header_timeout": config.ResponseHeaderTimeout,
@@ -172,8 +171,7 @@ func NewTransport(ctx caddy.Context, raw json.RawMessage, allowed *Rules, overhe
 	return t, nil
 }
 
-// reportWithheld has a transport without a certificate tell the operator of the hosts
-// that ask for one.
+// reportWithheld makes a transport without a certificate report the hosts that ask for one.
 func (t *Transport) reportWithheld(r *Rules) {
 	if t.TLSClientConfig == nil {
 		t.TLSClientConfig = new(tls.Config)
@@ -182,14 +180,14 @@ func (t *Transport) reportWithheld(r *Rules) {
 		if u, ok := asked.Context().Value(targetKey{}).(*url.URL); ok && r.Notice != nil {
 			r.Notice(asked.Context(), exchange.CertificateWithheld(asked.Context(), u))
 		}
-		return new(tls.Certificate), nil // which is none
+		return new(tls.Certificate), nil // an empty one: none is sent
 	}
 }
 
 // targetKey is the context key of the URL of a request without a certificate.
 type targetKey struct{}
 
-// CloseIdleConnections closes those of both kinds.
+// CloseIdleConnections closes the idle connections with and without the client certificate.
 func (t *Transport) CloseIdleConnections() {
 	t.Transport.CloseIdleConnections()
 	if t.unidentified != nil {
@@ -238,29 +236,29 @@ func provisionTransport(ctx caddy.Context, config *reverseproxy.HTTPTransport, a
 	return t, nil
 }
 
-// schemesOfHTTP2 says by the versions of HTTP that a transport may use, of which none
-// means 1.1 and 2, of which schemes requests may be sent by HTTP/2.
+// schemesOfHTTP2 returns the schemes of requests that may be sent by HTTP/2, for the versions
+// of a transport. No version means 1.1 and 2.
 func schemesOfHTTP2(versions []string) map[string]bool {
 	withoutTLS := slices.Contains(versions, "h2c")
 	return map[string]bool{"https": withoutTLS || len(versions) == 0 || slices.Contains(versions, "2"), "http": withoutTLS}
 }
 
-// switchError is the error of an answer 101 (Switching Protocols). With it
-// net/http gives away the connection, from which no deadline and no cancelling
-// would end a read any more; and the bridge asks for no other protocol.
+// switchError is the error of an answer 101 (Switching Protocols), which the bridge never
+// asks for. After it, net/http hands over the connection, and neither a deadline nor a
+// cancelled context ends a read any more.
 type switchError struct{}
 
 func (switchError) Error() string {
 	return "the answer is HTTP 101 (Switching Protocols), which was not requested"
 }
 
-// Malformed says what was wrong with what came.
+// Malformed describes the error of the server.
 func (e switchError) Malformed() string { return e.Error() }
 
 // StatusCode returns the status of the answer.
 func (switchError) StatusCode() int { return http.StatusSwitchingProtocols }
 
-// RoundTrip implements http.RoundTripper. Every request to a provider passes here.
+// RoundTrip implements http.RoundTripper. All requests to providers go through it.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.unidentified != nil && !exchange.MayIdentify(r) {
 		return t.unidentified.RoundTrip(r.WithContext(context.WithValue(r.Context(), targetKey{}, r.URL)))
@@ -287,8 +285,8 @@ func withoutCompression(r *http.Request) *http.Request {
 	return &plain
 }
 
-// roundTrip sends a request. A target that is to be reached through a proxy is
-// judged here, since only the proxy's address is dialed.
+// roundTrip sends a request. If it goes through a proxy, the target is checked here, because
+// the guard sees only the address of the proxy.
 func (t *Transport) roundTrip(r *http.Request) (*http.Response, error) {
 	if !t.proxied {
 		return t.send(r)
@@ -312,8 +310,8 @@ func (t *Transport) send(r *http.Request) (*http.Response, error) {
 	return newTrip(r, t.http2[r.URL.Scheme]).send(t.Transport, t.anew)
 }
 
-// withoutReuse returns a transport like one that makes a connection for each request, to be
-// sent by HTTP/1.1.
+// withoutReuse returns a copy of a transport that opens an HTTP/1.1 connection for each
+// request.
 func withoutReuse(like *http.Transport) *http.Transport {
 	anew := like.Clone()
 	anew.DisableKeepAlives = true
@@ -326,10 +324,9 @@ func withoutReuse(like *http.Transport) *http.Transport {
 	return anew
 }
 
-// Judge tells what is certain of a URL before anything is sent: nil, or an error
-// with a method Refused() string if the guard will refuse to connect because of
-// the port, of the host's spelling, or of an address written in place of a name.
-// It neither connects nor looks up names, which are judged when they are dialed.
+// Judge checks the port of a URL, the spelling of its host, and an address in place of a
+// name. Its error has a method Refused() string. Judge neither connects nor looks up names:
+// these are checked when they are dialed.
 func (t *Transport) Judge(_ context.Context, source string, u *url.URL) error {
 	return t.guard.judgeURL(source, u)
 }
@@ -346,7 +343,7 @@ func (t *Transport) dial(ctx context.Context, network, address string) (net.Conn
 }
 
 func (t *Transport) dialGuarded(ctx context.Context, network, address string) (net.Conn, error) {
-	// The operator's own proxy may be anywhere.
+	// The operator's own proxy may have any address.
 	if proxy, ok := ctx.Value(proxyKey{}).(*atomic.Pointer[string]); ok {
 		if own := proxy.Load(); own != nil && *own == address {
 			return t.guard.next(ctx, network, address)
@@ -362,8 +359,8 @@ type proxyKey struct{}
 // known when it is dialed.
 func rememberProxy(choose func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
 	return func(r *http.Request) (*url.URL, error) {
-		// Caddy notes the proxy in the variables of the request being served, which
-		// are not made for the many requests of a batch at a time.
+		// Caddy stores the proxy in the variables of the served request, which are not
+		// safe for the concurrent requests of a batch.
 		proxy, err := choose(r.WithContext(context.WithValue(r.Context(), caddyhttp.VarsCtxKey, nil)))
 		if err != nil || proxy == nil {
 			return proxy, err

@@ -33,14 +33,14 @@ func NewRequest(w http.ResponseWriter, r *http.Request, caller skillsprotocol.Ca
 // Writer is where the answer is to be written.
 func (c *Request) Writer() http.ResponseWriter { return &c.to }
 
-// answerWriter writes an answer. Where the client does not read it any more, the access
-// log shows that instead of a status that no client has seen.
+// answerWriter writes an answer. If the client has left, the access log shows
+// statusClientGone instead of a status that no client has seen.
 type answerWriter struct {
 	http.ResponseWriter
 	client context.Context //nolint:containedctx // of the request, which ends when the client goes
 }
 
-// statusClientGone is what Caddy's reverse_proxy shows then, too.
+// statusClientGone is the status that Caddy's reverse_proxy logs, too, when the client has left.
 const statusClientGone = 499
 
 // WriteHeader implements http.ResponseWriter.
@@ -64,7 +64,7 @@ func (c *Request) Value(key any) any {
 	return c.CallerContext.Value(key)
 }
 
-// servedCalls are the calls that came with one request.
+// servedCalls are the calls of one HTTP request.
 type servedCalls struct {
 	mu    sync.Mutex // those of a batch end at the same time
 	count int

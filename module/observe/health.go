@@ -12,8 +12,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// health is how the exchanges with each source went, by namespaces. The map is made
-// before it is used by several, and not changed any more.
+// health is the health of each source, by namespace. The map does not change after the
+// handler was provisioned.
 type health map[string]*sourceHealth
 
 type sourceHealth struct {
@@ -22,7 +22,7 @@ type sourceHealth struct {
 	trouble  atomic.Pointer[Trouble]
 }
 
-// What a source is asked for: that one of them works again says nothing about the others.
+// Kinds of requests to a source. That one kind works again says nothing about the others.
 const (
 	indexHealth = iota
 	descriptorHealth
@@ -59,12 +59,11 @@ type Trouble struct {
 	Reason  string
 }
 
-// healthPool keeps over reloads how sources are, for as long as a configuration has
-// them. Its keys are digests of what makes a source the same: the settings that
-// bridges have to have in common to share anything, its namespace and its URL.
+// healthPool keeps the health of sources over reloads, as long as a configuration has them.
+// Its keys are digests of the handler's shared settings, the namespace and the URL.
 var healthPool = lifetime.NewPool[*sourceHealth]()
 
-// hold takes what is known of the sources from the pool, for as long as it is used.
+// hold takes the health of the sources from the pool until use ends.
 func (h health) hold(settings string, sources []catalog.Source, use *lifetime.Usage) {
 	for i, s := range sources {
 		key := lifetime.NewDigest(settings, s.Namespace, s.URL.String()).String()
@@ -75,8 +74,8 @@ func (h health) hold(settings string, sources []catalog.Source, use *lifetime.Us
 	}
 }
 
-// troubled reports whether an answer is one that an operator has to know of. HTTP 4xx to
-// an invocation may be about its arguments; a document or a token should always be there.
+// troubled reports whether the operator should know of an answer. HTTP 4xx to an invocation
+// may be about its arguments; requests for documents and tokens should always succeed.
 func troubled(e *exchange.Exchange) bool {
 	switch e.Phase {
 	case run.PhaseDiscovery, run.PhaseDescriptor, run.PhaseAuth:
@@ -85,14 +84,14 @@ func troubled(e *exchange.Exchange) bool {
 	return e.Status >= http.StatusInternalServerError || e.Status == http.StatusUnauthorized || e.Status == http.StatusTooManyRequests
 }
 
-// unusable notes why a source can't be used although it answers.
+// unusable records why a source that answers can't be used.
 func (h health) unusable(source string, e *run.Failure) {
 	if s := h[source]; s != nil {
 		s.trouble.Store(&Trouble{At: time.Now(), Phase: e.Phase, Address: safetext.Field(e.URL, MaxLoggedError), Status: e.HTTPStatus, Reason: safetext.Field(e.Message, MaxLoggedError)})
 	}
 }
 
-// note notes how an exchange with a source went.
+// note records the result of an exchange with a source.
 func (h health) note(e *exchange.Exchange) {
 	s := h[e.Source]
 	switch {

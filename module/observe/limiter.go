@@ -7,11 +7,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// lineInterval is how often equal lines are logged at most: what providers
-// publish and how often agents ask must not fill the log.
+// lineInterval is the shortest time between two equal log lines, so that neither providers
+// nor agents can fill the log.
 const lineInterval = time.Minute
 
-// limiter keeps equal log lines apart in time.
+// limiter limits how often equal lines are logged.
 type limiter struct {
 	max int // how many different lines are told apart at a time
 
@@ -29,8 +29,8 @@ func newLimiter(limit int) *limiter {
 	return &limiter{max: limit, lines: make(map[string]*logged)}
 }
 
-// due tells whether a line is to be logged now, and how many equal ones were not
-// since the last that was.
+// due reports whether a line is to be logged now, and how many equal lines were dropped
+// since the last one.
 func (l *limiter) due(line string, now time.Time) (dropped int, due bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,7 +53,7 @@ func (l *limiter) due(line string, now time.Time) (dropped int, due bool) {
 	return 0, true
 }
 
-// forget makes room for other lines. With l.mu held.
+// forget makes room for other lines. The caller holds l.mu.
 func (l *limiter) forget(now time.Time) {
 	for line, known := range l.lines {
 		if now.Sub(known.last) >= lineInterval {
@@ -62,7 +62,7 @@ func (l *limiter) forget(now time.Time) {
 	}
 }
 
-// knows reports whether a line was logged, or left out, lately.
+// knows reports whether a line was logged or dropped within the interval.
 func (l *limiter) knows(line string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,7 +76,7 @@ type Warnings struct {
 	lines  *limiter
 }
 
-// NewWarnings returns Warnings that tell so many different ones apart at a time.
+// NewWarnings returns Warnings that remember so many different ones at a time.
 func NewWarnings(logger *zap.Logger, limit int) *Warnings {
 	return &Warnings{logger, newLimiter(limit)}
 }
@@ -88,8 +88,8 @@ func (w *Warnings) Warn(message string, err error) {
 	}
 }
 
-// sourceLimiter is a limiter for each source, so that none of them takes the room of
-// another, whatever it publishes.
+// sourceLimiter is a limiter for each source, so that the lines of one source can't
+// displace those of another.
 type sourceLimiter struct {
 	each int // how many different lines of a source are told apart at a time
 
@@ -103,8 +103,8 @@ func newSourceLimiter(each int) *sourceLimiter {
 	return &sourceLimiter{each: each, sources: make(map[string]*sourceLines)}
 }
 
-// due is as with a limiter. Full tells that there is no room for the line: then it is
-// due to say so.
+// due is like limiter.due. Full reports that the source has too many different lines, once
+// per interval.
 func (s *sourceLimiter) due(source, line string, now time.Time) (dropped int, due, full bool) {
 	s.mu.Lock()
 	l := s.sources[source]

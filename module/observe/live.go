@@ -45,9 +45,8 @@ func Live() []*Bridge {
 	return slices.Clone(live.bridges)
 }
 
-// Numbered is Live for those who show the bridges by number: it numbers, from 1, those
-// that have none yet. A bridge keeps its number, and one that was loaded later has a
-// larger one.
+// Numbered is like Live, and gives each bridge without a number the next one, from 1. A
+// bridge keeps its number; bridges that are loaded later have larger ones.
 func Numbered() []*Bridge {
 	live.mu.Lock()
 	defer live.mu.Unlock()
@@ -60,8 +59,8 @@ func Numbered() []*Bridge {
 	return slices.Clone(live.bridges)
 }
 
-// Show has metrics and the admin API show the observer's bridge until the function that
-// it returns is called.
+// Show shows the observer's bridge in metrics and the admin API until the function that it
+// returns is called.
 func (o *Observer) Show(bridge *translate.Bridge, breakers *exchange.Breakers) (end func()) {
 	b := &Bridge{Bridge: bridge, Breakers: breakers, Secrets: o.secrets, health: o.health}
 	live.mu.Lock()

@@ -12,11 +12,11 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 )
 
-// Package net/http reports what a server sends against the rules to the standard
-// logger, from where it gets into Caddy's log: as often as a provider likes, and an
-// answer that was not asked for with its first bytes, which may be outputs or secrets.
+// Package net/http writes violations of HTTP by servers to the standard logger, and so to
+// Caddy's log. A provider can cause any number of these lines, and the line about an
+// unsolicited answer quotes its first bytes, which may be outputs or secrets.
 
-// reports are what begins such a report. The rest of it is not logged.
+// reports are the beginnings of such lines. The rest of a line is not logged.
 var reports = [][]byte{
 	[]byte("Unsolicited response received on idle HTTP channel"),
 	[]byte("Transport: unhandled response frame type"),
@@ -28,8 +28,8 @@ var reports = [][]byte{
 	[]byte("protocol error: received"),
 }
 
-// standardLog keeps these reports short and rare while a bridge runs. There is no
-// other way: package net/http has no option for it.
+// standardLog shortens and limits these lines while a bridge runs. It replaces the writer of
+// the standard logger, because package net/http has no option for it.
 var standardLog quietLog
 
 type quietLog struct {
@@ -37,8 +37,8 @@ type quietLog struct {
 	bridges int // that run, or whose requests are still served
 }
 
-// Quiet keeps these reports short and rare until the function that it returns is called.
-// With the last call, the writer is restored.
+// Quiet shortens and limits these lines until the function that it returns is called. The
+// last such call restores the writer.
 func Quiet() (end func()) {
 	q := &standardLog
 	q.mu.Lock()
