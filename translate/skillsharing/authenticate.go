@@ -80,7 +80,7 @@ func (c *Client) denial(s *discovery.Skill, u *url.URL) (*run.Failure, *exchange
 
 // Unlisted is the error of a skill of a registry that may not use the credentials of
 // the client's provider, though its hosts would allow it: anyone who can put a file on
-// such a host can have a registry list it. The notice is for the log.
+// such a host can make a registry list it. The notice is for the log.
 func (c *Client) Unlisted(s *discovery.Skill, registry string) (*run.Failure, *exchange.Notice) {
 	const reason = "a registry lists the skill, but the index of the provider that hosts it does not"
 	e := exchange.AuthError(&s.Auth, run.Bridge, reason)
@@ -97,7 +97,7 @@ func (c *Client) Unlisted(s *discovery.Skill, registry string) (*run.Failure, *e
 	}
 }
 
-// missingCredential is the error of a skill that needs what was not configured.
+// missingCredential is the failure of a skill that needs a credential which is not configured.
 func missingCredential(s *discovery.Skill, reason string) *run.Failure {
 	e := exchange.AuthError(&s.Auth, run.Provider, reason)
 	e.Message = fmt.Sprintf("Skill %s needs authentication (%s), and %s.", safetext.Clip(s.ID, 200), s.Auth.Type, reason)

@@ -174,8 +174,7 @@ func parametersOf(query string) map[string]bool {
 	return names
 }
 
-// parameterName is what the names of parameters that a server may take for one have in
-// common: some servers don't tell upper from lower case, and some read a[], a[b], " a"
+// parameterName is the same for all names that a server may take for one parameter: some servers don't tell upper from lower case, and some read a[], a[b], " a"
 // as a, and a.b and "a b" as a_b.
 func parameterName(name string) string {
 	name = strings.TrimSpace(name)

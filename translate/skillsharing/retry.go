@@ -35,7 +35,7 @@ const (
 	maxRetryDelay   = 30 * time.Second
 	dialAttempts    = 3 // a request that was never written is repeated twice in any case
 	dialRetryDelay  = 25 * time.Millisecond
-	retryRandomness = 0.2 // of a delay, so that callers do not come back together
+	retryRandomness = 0.2 // of a delay, so that callers do not repeat at the same moment
 )
 
 // retryDelay says whether to make another attempt after the given number of

@@ -17,7 +17,7 @@ import (
 // implementation must ask [Authentication.MaySend] first and must use
 // [Authentication.Transport], which cannot be led to forbidden addresses.
 type Credentials interface {
-	// Supports tells whether this kind of credentials can satisfy auth. For
+	// Supports says whether this kind of credentials can satisfy auth. For
 	// discovery requests, which no descriptor describes, auth is nil.
 	Supports(auth *document.Auth) bool
 
@@ -27,9 +27,8 @@ type Credentials interface {
 	// becomes AUTH_REQUIRED, with the error's text.
 	Authenticate(ctx context.Context, a *Authentication) error
 
-	// Secrets lists every text that must never be seen by anyone but the
-	// provider, such as keys and the tokens obtained with them. They are
-	// scrubbed from messages, details and logs.
+	// Secrets lists the texts that only the provider may see, such as keys and
+	// the tokens obtained with them. They are removed from messages, details and logs.
 	Secrets() []string
 }
 
@@ -45,7 +44,7 @@ type Renewer interface {
 // Signer is implemented by credentials that send something else with every request,
 // which is not listed among their secrets.
 type Signer interface {
-	// Sent returns what was sent lately and stands in text. It is scrubbed like a secret.
+	// Sent returns what was sent lately and stands in text. It is removed like a secret.
 	Sent(text []byte) []string
 }
 
@@ -64,10 +63,10 @@ type Authentication struct {
 	Origin string
 	// Transport carries requests of the implementation's own. It follows no redirects.
 	Transport http.RoundTripper
-	// MaySend tells whether a long-lived secret (client secret, refresh token)
+	// MaySend says whether a long-lived secret (client secret, refresh token)
 	// may go to a URL that a document names: nil or a *run.Failure that says why not.
 	// URLs that the operator configured need not be asked about.
 	MaySend func(u *url.URL) error
-	// MaxResponseSize bounds what is read of an answer, in bytes.
+	// MaxResponseSize bounds the answer to such a request, in bytes.
 	MaxResponseSize int64
 }

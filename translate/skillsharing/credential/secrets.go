@@ -18,7 +18,7 @@ import (
 
 const redacted = "[redacted]"
 
-// Bounds of what is passed on of a provider's own words, in bytes.
+// Bounds of a provider's texts in a failure, in bytes.
 const (
 	maxErrorMessage = 4 << 10
 	maxErrorCode    = 200
@@ -91,7 +91,7 @@ func replaceFold(text, secret string) string {
 // Redactor replaces secrets in what a provider sent.
 type Redactor struct {
 	Secrets    []string // longer ones first: one may be a part of another
-	Signatures []string // that stand in what it was made for; a provider may have got many, and repeat all
+	Signatures []string // that stand in its texts; a provider may have got many, and repeat all
 	replacer   *strings.Replacer
 }
 
@@ -232,7 +232,7 @@ func escapedAny(v jsontext.Value, secrets []string) bool {
 	return false
 }
 
-// escapedStrings are the strings with escapes, unquoted, of valid JSON. Each is good
+// escapedStrings are the strings with escapes, unquoted, of valid JSON. Each is valid
 // until the next.
 func escapedStrings(v []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
@@ -257,8 +257,8 @@ func escapedStrings(v []byte) iter.Seq[[]byte] {
 	}
 }
 
-// stringEnd returns where a JSON string ends, after its quotation mark, one of
-// whose escapes begins at i.
+// stringEnd returns where a JSON string ends, after its quotation mark. One of
+// its escapes begins at i.
 func stringEnd(v jsontext.Value, i int) int {
 	for ; i < len(v); i++ {
 		switch v[i] {

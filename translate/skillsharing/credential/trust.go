@@ -30,7 +30,7 @@ type AllowedHosts struct {
 type Authority struct{ host, port string }
 
 // NewAllowedHosts returns the allowed hosts of a source whose origin (or descriptor URL)
-// the operator configured, with the further hosts that he trusts, each as
+// the operator configured, with the further hosts that the operator trusts, each as
 // host or host:port, or *.host or *.host:port for all subdomains of a host.
 // Without a port, 443 is meant.
 func NewAllowedHosts(origin *url.URL, trust []string) (*AllowedHosts, error) {
@@ -139,8 +139,8 @@ func AuthorityOf(u *url.URL) (Authority, error) {
 	return Authority{name, port}, nil
 }
 
-// hostName returns a name as it is looked up. The underscore is in no standard's
-// host names, but in those of many container networks, so idna does not judge
+// hostName returns a name as it is looked up. No standard allows the underscore in
+// host names, but many container networks use it, so idna does not judge
 // names that are ASCII already.
 func hostName(name string) (string, bool) {
 	if strings.IndexFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) >= 0 {
@@ -161,7 +161,7 @@ func hostName(name string) (string, bool) {
 
 func (a Authority) String() string { return net.JoinHostPort(a.host, a.port) }
 
-// Lines are the trust lines that would let u have secrets.
+// Lines are the trust lines that allow secrets to go to u.
 func (a *AllowedHosts) Lines(u *url.URL) []slog.Attr {
 	lines := []slog.Attr{slog.String("line", "trust "+trustLine(u))}
 	if line := a.subdomainsLine(u); line != "" {

@@ -37,12 +37,12 @@ type Skill struct {
 	// stands before it, so that such skills have a polling budget of their own. Empty: runs can't be followed.
 	Polled string
 
-	HeaderWithBody http.Header // of requests with a body, but for a credential; not to be changed
+	HeaderWithBody http.Header // of requests with a body, without a credential; not to be changed
 
 	verdicts verdicts
 }
 
-// sharedHeaderWithJSON is what all requests with JSON in their bodies have in common, but for a credential; not to be changed.
+// sharedHeaderWithJSON is the header of requests with JSON in their bodies, without a credential; not to be changed.
 var sharedHeaderWithJSON = withContentType("application/json")
 
 func withContentType(mediaType string) http.Header {
@@ -111,7 +111,7 @@ func newSkill(l *document.Limits, text []byte, source *url.URL, way ...*url.URL)
 func hostOf(u *url.URL) string {
 	host, err := credential.AuthorityOf(u)
 	if err != nil {
-		return u.Host // which can hardly be reached
+		return u.Host // no request can reach it
 	}
 	if canonical := host.String(); canonical != u.Host {
 		return canonical
@@ -149,8 +149,8 @@ func (s *Skill) Hosts(a *credential.AllowedHosts) bool {
 	return s.Stranger(a) == nil && a.Includes(s.InvokeURL)
 }
 
-// Stranger is what decided about the descriptor, though a may receive no secrets there: where
-// it came from, or what redirected there. It is nil if there is none.
+// Stranger is a URL outside of a that decided about the descriptor: where
+// it came from, or what redirected there; nil: there is none.
 func (s *Skill) Stranger(a *credential.AllowedHosts) *url.URL {
 	if !a.Includes(s.URL) {
 		return s.URL
@@ -176,11 +176,11 @@ func (s *Skill) SendsBody() bool {
 	return !slices.Contains([]string{"GET", "DELETE"}, s.Endpoint.Method)
 }
 
-// Timeout is the one that the descriptor states, 0 if it states none.
+// Timeout is the timeout in the descriptor, 0 if there is none.
 func (s *Skill) Timeout() time.Duration { return document.Milliseconds(s.Endpoint.TimeoutMS) }
 
-// LoggedURL is the URL that a phase is about, the same for all runs and without
-// its query; empty if that is none of the skill's.
+// LoggedURL is the URL of a phase as logs show it, the same for all runs and without
+// a query; empty if the phase has none of the skill's.
 func (s *Skill) LoggedURL(phase run.Phase) string {
 	template := ""
 	switch phase {

@@ -42,9 +42,9 @@ type Index struct {
 	Skills   []IndexEntry    `json:"skills"`
 	Unknown  jsontext.Value  `json:",embed"`
 
-	// LeftOut are entries of a registry's answer that are not in Skills, since they can't be used: the first of them.
+	// LeftOut are the first entries of a registry's answer that can't be used, and so are not in Skills.
 	LeftOut []LeftOut `json:"-"`
-	// LeftOutCount is how many there are.
+	// LeftOutCount is how many such entries there are.
 	LeftOutCount int `json:"-"`
 }
 

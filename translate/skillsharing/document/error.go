@@ -7,7 +7,7 @@ import (
 )
 
 // ErrorCode is a code of the unified error (section 8.1), or one of the two
-// that the protocol has no word for.
+// further codes below.
 type ErrorCode string
 
 // The seven error categories of section 8.1.
@@ -23,7 +23,7 @@ const (
 
 // Two further codes, for what section 8.1 does not name.
 const (
-	// InvalidProviderResponse: the provider answered something that means nothing.
+	// InvalidProviderResponse: the provider's answer has no meaning in the protocol.
 	InvalidProviderResponse ErrorCode = "INVALID_PROVIDER_RESPONSE"
 	// RateLimited: too many requests (HTTP 429, RFC 6585, section 4).
 	RateLimited ErrorCode = "RATE_LIMITED"
@@ -36,7 +36,7 @@ const (
 	ExecutionTimeout = "EXECUTION_TIMEOUT"
 )
 
-// Kinds says what the codes mean with which providers answer.
+// Kinds are the kinds of failure that the codes in providers' answers stand for.
 var Kinds = map[ErrorCode]run.Kind{
 	ValidationError:     run.InvalidArguments,
 	AuthRequired:        run.AuthRequired,
@@ -49,7 +49,7 @@ var Kinds = map[ErrorCode]run.Kind{
 	RateLimited:         run.RateLimited,
 }
 
-// KindOfStatus is what an HTTP status means where the body says nothing (section 8.1).
+// KindOfStatus is the kind of failure that an HTTP status stands for if the body has no code (section 8.1).
 func KindOfStatus(status int) run.Kind {
 	if kind, ok := statusKinds[status]; ok {
 		return kind

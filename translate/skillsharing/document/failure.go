@@ -43,8 +43,8 @@ func Invalid(phase run.Phase, what string, found []run.Violation) *run.Failure {
 	}
 }
 
-// unreadable is for documents that are valid but do not fit the types that they
-// are read into, which only a mistake in one of the two can cause.
+// unreadable is the failure of a document that is valid, but does not fit its Go type. Only a mistake in
+// the schema or the type can cause it.
 func unreadable(phase run.Phase, what string, err error) *run.Failure {
 	e := Invalid(phase, what, []run.Violation{{Message: safetext.Clip("can't be read: "+err.Error(), jsonvalue.MaxMessage)}})
 	e.Cause = err
@@ -93,7 +93,7 @@ func adviceOnStop(executionID string, e run.Executed) string {
 	return "; the skill may have been executed: find that out before you try again"
 }
 
-// BusyError is the error of a call whose time was up while the bridge was busy.
+// BusyError is the failure of a call whose deadline passed while the bridge was busy.
 func BusyError(phase run.Phase, message string) *run.Failure {
 	return &run.Failure{
 		Kind: run.RateLimited, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo, Message: message,
@@ -101,12 +101,12 @@ func BusyError(phase run.Phase, message string) *run.Failure {
 	}
 }
 
-// LimitOf is a limit of the operator's, by the name of its option.
+// LimitOf describes a limit by the name of its option.
 func LimitOf(option string, most int64) *run.Limit {
 	return &run.Limit{Name: strings.TrimPrefix(option, "limits "), Max: most}
 }
 
-// IsDocument reports whether the answers of a phase are documents, which are kept for all calls.
+// IsDocument reports whether the answers of a phase are documents, which all calls share.
 func IsDocument(phase run.Phase) bool {
 	return phase == run.PhaseDiscovery || phase == run.PhaseDescriptor
 }

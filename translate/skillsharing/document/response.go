@@ -124,7 +124,7 @@ func (m *Members) Response(r *Response, about Asked) (_ *Response, otherRun bool
 	}
 	*r = Response{ExecutionID: id, State: state, Output: m.output}
 	if r.ExecutionID == "" && !r.State.Ended() {
-		return nil, false // nothing names the run that this is about
+		return nil, false // it does not name its run
 	}
 	if plain, ok := plainText(m.skillID); ok && string(plain) == about.SkillID {
 		r.SkillID = about.SkillID // as it nearly always is
@@ -164,11 +164,11 @@ func (m *Members) answeredID(knownID string) (id string, ok bool) {
 	return "", false
 }
 
-// maxRetry bounds what is passed on of a provider's retry member, in bytes.
+// maxRetry bounds a provider's retry member, in bytes.
 const maxRetry = 1 << 10
 
 // RunError reads the error member, which is an object by the protocol but a
-// mere text with some providers. What is missing or of a wrong type is left out.
+// mere text with some providers. It leaves out members of a wrong type.
 func (m *Members) RunError() *RunError {
 	e := new(RunError)
 	if message, ok := Text(m.failure); ok {
@@ -279,10 +279,10 @@ func elapsed(timestamps jsontext.Value) time.Duration {
 	return took
 }
 
-// longestRun is the longest time that a run is believed to have taken.
+// longestRun is the longest plausible time of a run.
 const longestRun = 7 * 24 * time.Hour
 
-// Asked is what an answer is about.
+// Asked says what an answer is to be about.
 type Asked struct {
 	Phase       run.Phase
 	ExecutionID string // of the run that was asked about; empty: it was an invocation
@@ -291,10 +291,10 @@ type Asked struct {
 	Followable  bool // a run that was accepted can be asked about later
 }
 
-// maxDetails bounds what is passed on of a provider's error details, in bytes.
+// maxDetails bounds a provider's error details, in bytes.
 const maxDetails = 64 << 10
 
-// Quoted is what is passed on of what a provider has said; nil: nothing.
+// Quoted is the part of the error that callers get; nil: there is none.
 func (e *RunError) Quoted(code string) *run.ProviderError {
 	if code == "" && e.Details == nil && e.Retry == nil {
 		return nil
@@ -302,8 +302,8 @@ func (e *RunError) Quoted(code string) *run.ProviderError {
 	return &run.ProviderError{Code: code, Details: BoundedDetails(e.Details, maxDetails), Retry: e.Retry}
 }
 
-// BoundedDetails cuts nothing: details that are too large are named instead,
-// since half a JSON value is none.
+// BoundedDetails returns details, or a sentence in their place if they are too large: half a
+// JSON value is none.
 func BoundedDetails(details []byte, limit int) jsontext.Value {
 	if len(details) <= limit {
 		return details

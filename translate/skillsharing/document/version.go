@@ -12,8 +12,8 @@ import (
 
 // CompatibleVersion reports whether a consumer of protocol version consumer can
 // use a document of version document: whether the MAJOR number of the document
-// is not the greater one (section 6.3), of whatever size the two are. Anything
-// but a SemVer version is compatible with nothing.
+// is not the greater one (section 6.3). The numbers may have any size, which no
+// library for versions allows. What is no version (Semantic Versioning 2.0.0) is compatible with nothing.
 func CompatibleVersion(document, consumer string) bool {
 	d, ok := majorOf(document)
 	if !ok {

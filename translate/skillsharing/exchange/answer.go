@@ -23,13 +23,13 @@ type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
-	// withoutRoom is the budget that had no room for more than the beginning of the body; nil: it is whole.
+	// withoutRoom is the budget that has no room for the whole body, of which Body is the beginning; nil: it is whole.
 	withoutRoom AnswerBudget
 
-	response document.Response // if it is one, here, so that it takes no memory of its own
+	response document.Response // the answer read as one; here, so that it takes no memory of its own
 }
 
-// maxRejection bounds what is passed on of an answer that is no unified error at all, in bytes.
+// maxRejection bounds the details of an answer that is no unified error, in bytes.
 const maxRejection = 2 << 10
 
 // Judge says what a provider's answer means. It is the only place where that is
@@ -71,8 +71,8 @@ func (c *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *ru
 	return r, nil
 }
 
-// isRun reports whether an answer to a request for a run says how it is: that, and
-// not the HTTP status, is then what counts.
+// isRun reports whether an answer states the state of a run. Then the state counts,
+// not the HTTP status.
 func (c *Sender) isRun(a *Answer) bool {
 	if a.Status < http.StatusInternalServerError || jsonrpc.Deeper(a.Body, c.Limits.MaxDepth()) {
 		return false
@@ -122,8 +122,8 @@ func JudgeError(a *Answer, m *document.Members, phase run.Phase, knownID string)
 	return e
 }
 
-// judgeRun turns failures that speak of the skill into what they mean for a run
-// that had been accepted: it exists, or it is lost.
+// judgeRun changes a failure that is about the skill into one about a run
+// that was accepted: it exists, or it is lost.
 func judgeRun(e *run.Failure) {
 	if e.HTTPStatus == http.StatusNotFound || e.HTTPStatus == http.StatusGone || e.Kind == run.SkillNotFound {
 		e.Lost = true
@@ -166,9 +166,8 @@ func defaultMessage(kind run.Kind, a *Answer) string {
 	return fmt.Sprintf("The provider answered HTTP %d %s.", a.Status, http.StatusText(a.Status))
 }
 
-// faultOf says what about a text that looks like JSON is not, and where; empty: it is
-// JSON, or nothing like it. Other parsers take what is refused here for one thing or
-// another.
+// faultOf says what is wrong with a text that looks like JSON, and where; empty: it is
+// JSON, or does not look like it. Other parsers accept such texts, and differ in what they read.
 func faultOf(text []byte) string {
 	dec := jsontext.NewDecoder(bytes.NewReader(text))
 	if kind := dec.PeekKind(); kind != '{' && kind != '[' {
@@ -193,5 +192,5 @@ func faultOf(text []byte) string {
 	return fmt.Sprintf("%s, at %q (byte %d)", what, safetext.Clip(string(syntax.JSONPointer), maxPointer), syntax.ByteOffset)
 }
 
-// maxPointer bounds what is said of a place in a provider's answer, in bytes.
+// maxPointer bounds a JSON Pointer into a provider's answer, in bytes.
 const maxPointer = 100

@@ -52,9 +52,9 @@ func (c *Sender) Authentication(ctx context.Context, auth *document.Auth, req *h
 	}
 }
 
-// tokenTransport carries the requests that credentials make of their own, and
-// reports them with the context of the call that they were first made for: what
-// they bring may be shared, and so their own context is no call's.
+// tokenTransport sends the requests that credentials make of their own, and
+// reports them with the context of the call that first needed them: calls share
+// tokens, so that the requests' own context is no call's.
 type tokenTransport struct {
 	client *Sender
 	call   context.Context
@@ -93,8 +93,8 @@ func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// Untrusted is the error of a request that would carry a secret to a host that
-// may not have it. The host and what would allow it are for the log only.
+// Untrusted is the failure of a request that would send a secret to a host that
+// may not have it, and a notice for the log, which alone names the host and the setting that allows it.
 func (c *Sender) Untrusted(auth *document.Auth, u *url.URL, reason string) (*run.Failure, *Notice) {
 	notice := &Notice{
 		Level: slog.LevelWarn, Source: c.Source, SecretDenied: true,

@@ -93,7 +93,7 @@ type breaker struct {
 	reason   string    // of the last failure
 	opened   time.Time // zero: it is closed
 	probed   time.Time // when a request was last let through to find out whether the host is back; zero: none is under way
-	asked    time.Time // when a request was last to be sent
+	asked    time.Time // when a request last asked to be sent
 }
 
 // admission is what a request may do, and what to tell the breaker when it has ended.

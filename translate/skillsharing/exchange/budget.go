@@ -10,7 +10,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// AnswerBudget bounds what is kept of answers: for calls that are answered together, and for all.
+// AnswerBudget bounds the memory of answers: of calls that are answered together, and of all calls.
 // Implementations must be safe for concurrent use.
 type AnswerBudget interface {
 	// Reserve says how many bytes are kept for the call now, instead of what was kept before. It reports whether there is
@@ -23,14 +23,13 @@ type AnswerBudget interface {
 // AnswerBudgetKey is the key of the [AnswerBudget] that the context of a call may have.
 type AnswerBudgetKey struct{}
 
-// ErrNoRoom is the cause of an [run.Failure] that is about the budget of one call, whatever it
-// was about that had no room.
+// ErrNoRoom is the cause of a [run.Failure] that is about an [AnswerBudget].
 var ErrNoRoom = errors.New("there is no room in the answer")
 
-// keep reserves room for so much of an answer about a run. It returns the budget that
-// has none, or nil.
+// keep reserves room for an answer about a run. It returns the budget that
+// has no room, or nil.
 func keep(ctx context.Context, phase run.Phase, size int) AnswerBudget {
-	if document.IsDocument(phase) { // which is kept for all
+	if document.IsDocument(phase) { // which all calls share
 		return nil
 	}
 	if budget, ok := ctx.Value(AnswerBudgetKey{}).(AnswerBudget); ok && !budget.Reserve(int64(size)) {

@@ -12,7 +12,7 @@ import (
 // Identity says to which hosts the client certificate of a transport may be shown. The zero value includes no host.
 type Identity struct {
 	Hosts *credential.AllowedHosts
-	// Descriptor is what asked for the request; nil: the operator did.
+	// Descriptor is the document that the request is made for; nil: the operator configured it.
 	Descriptor publication
 }
 

@@ -10,10 +10,9 @@ import (
 	"sync"
 )
 
-// coding is the only content coding that is accepted (RFC 9110, section 8.4.1.3). It
-// is asked for and decoded here, since package net/http, which otherwise does both,
-// shows nothing of a body before it is decompressed: a body of which nothing comes
-// out would be read for as long as the call lasts.
+// coding is the only content coding that is accepted (RFC 9110, section 8.4.1.3). This
+// package decodes it, and not package net/http, which hides how much of the compressed
+// body it has read: it would read a body without content for as long as the call lasts.
 const coding = "gzip"
 
 // isGzip reports whether the body of an answer is compressed.
@@ -28,32 +27,32 @@ func describeContent(resp *http.Response) {
 	resp.ContentLength, resp.Uncompressed = -1, true
 }
 
-// errHollow is the error of a compressed body that is larger than what is in it.
+// errHollow is the error of a compressed body that is larger than its content.
 var errHollow = errors.New("its compressed body is larger than its content")
 
 const (
-	// inflateAhead is how many bytes of a compressed body are read whatever comes out of them.
+	// inflateAhead is how many bytes of a compressed body are read even if there is no content.
 	inflateAhead = 64 << 10
-	// inflateRatio is how many are read for each byte that has come out: an encoder that
+	// inflateRatio is how many are read for each byte of content: an encoder that
 	// ends a block after every byte writes 7 for each.
 	inflateRatio = 8
 )
 
-// inflater decompresses a body. It reads no more of it than what has come out of it
+// inflater decompresses a body. It reads no more of it than the content
 // so far accounts for: members of a file (RFC 1952, section 2.2) and blocks of a
 // stream (RFC 1951, section 3.2.3) may be empty, and there may be any number of them.
 type inflater struct {
 	source  io.Reader
 	size    int64 // that the body may have, in bytes
 	read    int64 // of the body
-	content int64 // that has come out
+	content int64 // decompressed so far
 
 	buffer *bufio.Reader
-	reader *gzip.Reader // nil before the first byte is wanted
+	reader *gzip.Reader // nil before the first byte is read
 	err    error
 }
 
-// inflaters keeps what decompressing takes, some 45 KB.
+// inflaters keeps inflaters, of some 45 KB each, for use by other bodies.
 var inflaters = sync.Pool{New: func() any { return &inflater{buffer: bufio.NewReader(nil)} }}
 
 // newInflater returns an inflater of a body of about size bytes at most, to be freed.
@@ -79,7 +78,7 @@ func inflatedBody(body io.ReadCloser, size int64) io.ReadCloser {
 	}{z, body}
 }
 
-// free gives back what decompressing took. Nothing may be read any more.
+// free gives the inflater back. It must not be read any more.
 func (z *inflater) free() {
 	z.source, z.err = nil, io.ErrClosedPipe
 	inflaters.Put(z)

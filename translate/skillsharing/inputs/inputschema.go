@@ -15,7 +15,7 @@ import (
 
 // InputSchema returns a JSON Schema (Draft 2020-12) of the arguments that a skill
 // takes: an object with a property per parameter, in the order of the descriptor,
-// as is wanted for the tools of a language model. A property is the parameter's
+// as the tools of a language model need it. A property is the parameter's
 // schema, with its type, if that is one of JSON Schema's and the schema states
 // none, its description, if it has one, and its default.
 //

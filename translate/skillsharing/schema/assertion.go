@@ -164,15 +164,15 @@ func (c *ordinaryCompiler) bound(v any) (*big.Rat, error) {
 	return bound, nil
 }
 
-// keep counts a value that is kept as it was read, and looked at when the schema is weighed.
+// keep counts the memory and the weighing of a value that is kept as it was read.
 func (c *ordinaryCompiler) keep(v any) {
 	n := valueBytes(v)
 	c.bytes += n + 16
 	c.steps += n / bytesPerStep
 }
 
-// isAnnotation reports whether a member of a schema is a valid one that does not count
-// when values are checked.
+// isAnnotation reports whether a member of a schema is valid and has no effect on
+// which values are valid.
 func isAnnotation(name string, v any) bool {
 	switch name {
 	case "title", "description", "$comment", "contentEncoding", "contentMediaType":
@@ -190,7 +190,7 @@ func isAnnotation(name string, v any) bool {
 	return !isKeyword[name]
 }
 
-// isKeyword says of the keywords of all drafts whether they are more than annotations.
+// isKeyword are the keywords of all drafts that are more than annotations.
 var isKeyword = func() map[string]bool {
 	all := map[string]bool{}
 	for _, names := range [][]string{SchemaKeywords, SchemaMapKeywords, {

@@ -31,7 +31,7 @@ func (e *effort) spend(steps int) error {
 	return nil
 }
 
-// What the library takes to compile a schema, in steps. An object or a boolean may
+// The work of the library for a schema, in steps. An object or a boolean may
 // be a schema wherever it stands, since a reference may make it one.
 const (
 	stepsPerCompilation = 4000
@@ -47,7 +47,7 @@ const (
 	stepsForMetaschemas = 400_000
 )
 
-// compilation is the estimate of what the library takes to compile a schema.
+// compilation estimates the work of the library for a schema.
 type compilation struct {
 	effort     *effort
 	root       map[string]any
@@ -64,9 +64,9 @@ type compilation struct {
 	steps      int  // spent on the values
 }
 
-// estimate spends what the library will take to compile a schema, and returns the
-// memory of what it is compiled into, in bytes and but for its regular expressions.
-// The error is that of a schema that takes too much, or refers to what is elsewhere.
+// estimate spends the steps that the library will take for a schema, and returns the
+// memory of the compiled schema in bytes, without that of regular expressions.
+// The error is that of a schema that takes too much, or refers to other documents.
 func (e *effort) estimate(schema map[string]any) (memory int, err error) {
 	c := &compilation{effort: e, root: schema, references: map[string]struct{}{}}
 	if draft, ok := schema["$schema"].(string); ok {
@@ -76,7 +76,7 @@ func (e *effort) estimate(schema map[string]any) (memory int, err error) {
 		return 0, err
 	}
 	if c.outside {
-		if c.resources == 0 { // then it can't mean anything inside
+		if c.resources == 0 { // so that it can't refer to the schema itself
 			return 0, errOutside
 		}
 		if err := e.spend(stepsForMetaschemas); err != nil {
@@ -196,8 +196,8 @@ func comparisons(list []any) int {
 	return scalars + 20*nested
 }
 
-// elsewhere spends what references take that lead to where no keyword is: the
-// library then copies all that it knows about the schema, and validates what is there.
+// elsewhere spends the steps of references to places without a keyword: for each, the
+// library copies all that it knows about the schema, and validates that place.
 func (c *compilation) elsewhere() error {
 	for reference := range c.references {
 		pointer, ok := strings.CutPrefix(fragment(reference), "/")

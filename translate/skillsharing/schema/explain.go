@@ -24,8 +24,8 @@ type Finding struct {
 	kind jsonschema.ErrorKind
 }
 
-// findingsOf returns what made a validation fail, in the order of the paths and
-// no more than maxViolations. Of the library's tree of errors only the leaves
+// findingsOf returns why a validation failed, in the order of the paths and
+// no more than [jsonvalue.MaxViolations]. Of the library's tree of errors only the leaves
 // count: the nodes above them say which allOf, $ref or if led there.
 func findingsOf(err error) []Finding {
 	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
@@ -67,7 +67,7 @@ func (f Finding) compare(g Finding) int {
 
 func (l *findings) addLeaves(e *jsonschema.ValidationError) {
 	switch k := e.ErrorKind.(type) {
-	case nil: // where the library only wanted to know whether, not why
+	case nil: // the library has kept no reason
 		return
 	case *kind.Required: // all that is missing in one error, at the object
 		for _, name := range k.Missing {
@@ -78,7 +78,7 @@ func (l *findings) addLeaves(e *jsonschema.ValidationError) {
 	case *kind.PropertyNames: // the library may have overwritten its location
 		l.add(Finding{nil, k})
 		return
-	case *kind.Contains, *kind.MinContains: // why each item does not match is noise
+	case *kind.Contains, *kind.MinContains: // without why each item does not match
 		l.add(Finding{e.InstanceLocation, k})
 		return
 	case *kind.AnyOf, *kind.OneOf:
@@ -140,8 +140,8 @@ func ViolationsOf(err error, document any, path string) jsonvalue.Violations {
 	return list
 }
 
-// violation puts a finding into words. The document is where it was found in,
-// prefix the pointer to that.
+// violation puts a finding into words. The finding is in document,
+// and prefix is the pointer to that.
 func (f Finding) violation(document any, prefix string) run.Violation {
 	message, expected := explain(f.kind)
 	v := run.Violation{Path: safetext.Clip(prefix+jsonvalue.Pointer(f.Path), jsonvalue.MaxPath), Message: safetext.Clip(message, jsonvalue.MaxMessage), Expected: expected}
@@ -176,7 +176,7 @@ func explain(k jsonschema.ErrorKind) (message string, expected jsontext.Value) {
 			return "must be a version of the form MAJOR.MINOR.PATCH (Semantic Versioning 2.0.0)", jsonvalue.Quoted(VersionForm)
 		}
 		return "must match the pattern " + strconv.Quote(k.Want), jsonvalue.Quoted(safetext.Clip(k.Want, jsonvalue.MaxActual))
-	case *kind.Format: // only the metaschemas ask for one
+	case *kind.Format: // only the metaschemas have one
 		return "must be a regular expression: " + k.Err.Error(), jsonvalue.Quoted("regular expression")
 	case *kind.MinLength:
 		if k.Want == 1 {
@@ -266,7 +266,7 @@ func listed(values []any) jsontext.Value {
 	return jsonvalue.Marshal(list)
 }
 
-// VersionForm is the text of an expression that a version must match (Semantic Versioning 2.0.0), which a sentence says better.
+// VersionForm stands for the regular expression of a version (Semantic Versioning 2.0.0), which would say little in a message.
 const VersionForm = "MAJOR.MINOR.PATCH"
 
 // Sentence says what a value must be, and what it is, as the end of a sentence.

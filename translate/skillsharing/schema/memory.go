@@ -6,7 +6,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-// What compiled schemas take, in bytes, as memory is allocated.
+// The memory of compiled schemas, in bytes.
 const (
 	schemaBytes      = 768
 	rationalBytes    = 112
@@ -15,7 +15,7 @@ const (
 
 func textBytes(s string) int { return (len(s) + 15) &^ 15 }
 
-// mapBytes is the memory of a map that was made for some entries.
+// mapBytes is the memory of a map that is made for some entries.
 func mapBytes(entries, each int) int {
 	slots := 8
 	if entries > 8 {

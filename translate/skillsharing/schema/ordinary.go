@@ -24,9 +24,9 @@ type ordinaryCompiler struct {
 	root     map[string]any
 	objects  map[uintptr]*jsonschema.Schema // what an object was compiled into, by its address
 	targets  []target
-	bounds   map[jsonvalue.Number]*big.Rat // which are the same in many places
-	bytes    int                           // of memory, but for regular expressions
-	steps    int                           // that it took, but for regular expressions
+	bounds   map[jsonvalue.Number]*big.Rat // many places share one
+	bytes    int                           // of memory, without regular expressions
+	steps    int                           // taken so far, without regular expressions
 }
 
 // target is a place that a schema refers to.
@@ -35,10 +35,10 @@ type target struct {
 	place any
 }
 
-// errNotOrdinary: the library is to compile the schema.
+// errNotOrdinary says that the library is to compile the schema.
 var errNotOrdinary = errors.New("not an ordinary schema")
 
-// What it takes, in steps.
+// The work of the ordinaryCompiler, in steps.
 const (
 	stepsPerOrdinary = 100 // an object that is a schema
 	stepsPerKeyword  = 15
@@ -48,14 +48,14 @@ const (
 	bytesPerStep     = 8   // of a value that is kept
 )
 
-// ordinaryDrafts are the values of $schema that mean a draft whose keywords are known here.
+// ordinaryDrafts are the drafts by the value of $schema.
 var ordinaryDrafts = map[any]int{
 	nil: 2020, "https://json-schema.org/draft/2020-12/schema": 2020, "https://json-schema.org/draft/2019-09/schema": 2019,
 	"http://json-schema.org/draft-07/schema#": 7, "http://json-schema.org/draft-07/schema": 7,
 }
 
-// compileOrdinary returns what a schema is compiled into, and the memory of that in bytes
-// and but for its regular expressions. The error is errNotOrdinary or a rule for schemas.
+// compileOrdinary compiles a schema, and returns its memory in bytes, without that of
+// regular expressions. The error is errNotOrdinary or a rule for schemas.
 func compileOrdinary(schema map[string]any, patterns *patternEngine, work *effort) (*jsonschema.Schema, int, error) {
 	c := &ordinaryCompiler{patterns: patterns, root: schema, objects: map[uintptr]*jsonschema.Schema{}, bounds: map[jsonvalue.Number]*big.Rat{}}
 	declared, isText := schema["$schema"].(string)
@@ -100,7 +100,7 @@ func newOrdinary(draft int) *jsonschema.Schema {
 	return &jsonschema.Schema{Location: parameterSchemaURL + "#", DraftVersion: draft}
 }
 
-// Those that are the same wherever they stand.
+// Schemas that all others share.
 var (
 	anyValue = newBoolean(true)
 	noValue  = newBoolean(false)
@@ -113,8 +113,8 @@ func newBoolean(v bool) *jsonschema.Schema {
 	return s
 }
 
-// newTypes returns for each name of a type the schema that says no more, and for none the
-// one that says nothing.
+// newTypes returns a schema for each name of a type, which has no other keyword, and one without
+// keywords for the empty name.
 func newTypes() map[string]*jsonschema.Schema {
 	all := map[string]*jsonschema.Schema{"": newOrdinary(2020)}
 	for _, name := range jsonvalue.TypeNames {
@@ -126,8 +126,8 @@ func newTypes() map[string]*jsonschema.Schema {
 	return all
 }
 
-// ofAnyType is an enum that says that its values may be of all types; that can't be said
-// from outside of the library.
+// ofAnyType is an enum whose values may be of all types. Only the library can
+// set that.
 var ofAnyType = func() jsonschema.Enum {
 	c := NewLibraryCompiler()
 	if err := c.AddResource(parameterSchemaURL, map[string]any{"enum": []any{nil, true, jsonvalue.Number("0"), "", []any{}, map[string]any{}}}); err != nil {
@@ -136,7 +136,7 @@ var ofAnyType = func() jsonschema.Enum {
 	return *c.MustCompile(parameterSchemaURL).Enum
 }()
 
-// schema compiles what stands where a schema is to be.
+// schema compiles a value that is to be a schema.
 func (c *ordinaryCompiler) schema(v any) (*jsonschema.Schema, error) {
 	object, ok := v.(map[string]any)
 	switch {
@@ -166,8 +166,8 @@ func (c *ordinaryCompiler) schema(v any) (*jsonschema.Schema, error) {
 	return s, nil
 }
 
-// onlyType reports whether a schema says no more than what type a value has, and which;
-// empty: not even that.
+// onlyType reports whether type is the only keyword of a schema, and the type; empty: it has
+// no keyword.
 func onlyType(object map[string]any) (name string, only bool) {
 	for keyword, v := range object {
 		switch {
@@ -328,7 +328,7 @@ func (c *ordinaryCompiler) patternProperties(s *jsonschema.Schema, v any) error 
 func (c *ordinaryCompiler) pattern(expression string) (jsonschema.Regexp, error) {
 	re, err := c.patterns.Compile(expression)
 	if err != nil {
-		return nil, errNotOrdinary // the library knows where it stands
+		return nil, errNotOrdinary // the library says where it stands
 	}
 	c.bytes += patternHeadBytes
 	return re, nil

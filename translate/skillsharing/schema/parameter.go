@@ -42,7 +42,7 @@ type Limits struct {
 	Owner      string   // of the descriptor
 	Size       int      // bytes of the text of one schema
 	Complexity int      // subschemas that may apply to one value
-	Pool       *Schemas // keeps what they are compiled into; nil: with all others for which that is so
+	Pool       *Schemas // keeps the compiled schemas; nil: one for all such limits
 }
 
 // Values bounds the values of one schema.
@@ -99,7 +99,7 @@ func (c *Compiler) Compile(text jsontext.Value, schema map[string]any, path stri
 	return pool.add(key, text, before-c.effort.left, compiled), nil
 }
 
-// compileSchema compiles a schema as far as the effort goes. It returns nil for one
+// compileSchema compiles a schema if work is enough. It returns nil for one
 // that only the provider can apply.
 func compileSchema(schema map[string]any, complexity int, work *effort) (*Compiled, error) {
 	patterns := patternEngine{effort: work, known: map[string]compiledPattern{}}
@@ -169,8 +169,8 @@ func compileUntrusted(schema map[string]any, patterns *patternEngine) (compiled 
 	return c.Compile(parameterSchemaURL)
 }
 
-// assertedFormats are the formats that the library would check in schemas of
-// draft 7 and older. In none are they checked: the provider knows what it means.
+// assertedFormats are the formats that the library checks in schemas of
+// draft 7 and older. The bridge checks none: the provider knows what it means.
 var assertedFormats = []string{
 	"json-pointer", "relative-json-pointer", "uuid", "duration", "period", "ipv4", "ipv6", "hostname", "email",
 	"date", "time", "date-time", "uri", "iri", "uri-reference", "iri-reference", "uri-template", "semver",

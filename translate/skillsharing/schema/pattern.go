@@ -19,7 +19,7 @@ const maxPattern = 4096
 type patternEngine struct {
 	effort      *effort
 	known       map[string]compiledPattern
-	unsupported bool // an expression that is valid elsewhere was met
+	unsupported bool // there was an expression that is valid elsewhere only
 }
 
 // bytes is the memory that the expressions take.
@@ -63,7 +63,7 @@ func (e *patternEngine) Compile(expression string) (jsonschema.Regexp, error) {
 	return known.pattern, nil
 }
 
-// What expressions take, in steps.
+// The work of compiling expressions, in steps.
 const (
 	stepsPerPattern     = 300
 	stepsPerPatternByte = 25
@@ -79,7 +79,7 @@ const (
 	stepsPerFoldedByte = 120
 )
 
-// parsing is what it takes to parse an expression, twice.
+// parsing estimates the steps of parsing an expression twice.
 func parsing(expression string) int {
 	steps := stepsPerPattern + len(expression)*stepsPerPatternByte
 	classes := strings.Count(expression, `\p`) + strings.Count(expression, `\P`)
@@ -158,7 +158,7 @@ func (e *patternEngine) compileNew(expression string) (pattern, error) {
 const (
 	// maxInstructions bounds one expression: matching takes memory for each.
 	maxInstructions = 20_000
-	// maxOnePass is the memory that an expression may take for being matched faster.
+	// maxOnePass is the memory that an expression may take to be matched in one pass.
 	maxOnePass = 32 << 10
 )
 
@@ -168,7 +168,7 @@ type patternSize struct {
 	runes        int // in classes and literals, which instructions share
 }
 
-// What package regexp takes, in bytes.
+// The memory of a compiled expression, in bytes.
 const (
 	patternBytes     = 512
 	instructionBytes = 40
@@ -177,8 +177,8 @@ const (
 
 func (s patternSize) bytes() int { return s.instructions*instructionBytes + 4*s.runes }
 
-// onePassBytes is what a program takes in which each instruction has its own
-// ranges and, for each of these, what follows.
+// onePassBytes is the memory of a program in which each instruction has its own
+// ranges and, for each of these, the next instruction.
 func (s patternSize) onePassBytes() int { return s.instructions * (onePassBytes + 6*s.runes) }
 
 // sizeOf bounds a program before it is made, which repeats what is to be repeated.
@@ -206,7 +206,7 @@ func sizeOf(tree *syntax.Regexp) patternSize {
 	return size
 }
 
-// onlyElsewhere are the complaints of Go's parser about expressions that ECMA-262
+// onlyElsewhere are the errors of Go's parser for expressions that ECMA-262
 // may allow: lookaround, backreferences, \u escapes, script classes, long repeats.
 var onlyElsewhere = map[syntax.ErrorCode]bool{
 	syntax.ErrInvalidPerlOp:     true,
