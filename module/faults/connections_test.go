@@ -157,7 +157,7 @@ func TestR03Names(t *testing.T) {
 				return
 			}
 			next, attempts := "retry", 3
-			if strings.HasPrefix(test.reason, "leads") {
+			if strings.HasPrefix(test.reason, "host name") {
 				next, attempts = "ask_operator", 1
 			}
 			want{"ENDPOINT_UNREACHABLE", "invoke", "no", next, "bridge"}.check(t, a)
