@@ -62,7 +62,7 @@ func (l *limiter) forget(now time.Time) {
 	}
 }
 
-// knows reports whether a line was logged or dropped within the interval.
+// knows reports whether a line is remembered.
 func (l *limiter) knows(line string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

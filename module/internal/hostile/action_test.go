@@ -139,9 +139,21 @@ func TestActions(t *testing.T) {
 	}
 }
 
+// each is a tick for each value received.
+func each(ticks <-chan struct{}) hostile.Tick {
+	return func(gone <-chan struct{}) bool {
+		select {
+		case <-ticks:
+			return true
+		case <-gone:
+			return false
+		}
+	}
+}
+
 // TestHangs checks that what hangs ends with the client, and with the test.
 func TestHangs(t *testing.T) {
-	never := hostile.Each(nil)
+	never := each(nil)
 	for name, action := range map[string]hostile.Action{
 		"hang":             hostile.Hang(),
 		"in the body":      hostile.HangMidBody(),
@@ -206,7 +218,7 @@ func TestGate(t *testing.T) {
 func TestDripIsDriven(t *testing.T) {
 	p := newEcho(t)
 	ticks := make(chan struct{})
-	p.On("acme/echo", hostile.Invoke, hostile.DripBody(hostile.Each(ticks), http.StatusOK, "abc"))
+	p.On("acme/echo", hostile.Invoke, hostile.DripBody(each(ticks), http.StatusOK, "abc"))
 	response, err := newClient(t).Post(p.URLOf("acme/echo", hostile.Invoke), "application/json", strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)

@@ -30,18 +30,6 @@ func Every(interval time.Duration) Tick {
 	}
 }
 
-// Each is a tick for each value received, until the channel is closed.
-func Each(ticks <-chan struct{}) Tick {
-	return func(gone <-chan struct{}) bool {
-		select {
-		case _, more := <-ticks:
-			return more
-		case <-gone:
-			return false
-		}
-	}
-}
-
 // DripBody sends the headers of an answer at once and its body byte by byte. The
 // connection is cut when the ticks end before.
 func DripBody(tick Tick, status int, body string) Action {
