@@ -14,16 +14,15 @@ import (
 )
 
 // When Caddy exits, it waits for its HTTP servers for a grace period, and then ends
-// the requests that they still serve. So that no run is lost to its caller, shortly
-// before that the calls in progress are answered with the state of their runs and the
-// ids to find them by. This includes calls of earlier configurations, for which Caddy
-// may no longer wait.
+// the requests that they still serve. Shortly before that, the calls in progress are
+// answered with the states and ids of their runs, so that no caller loses a run. This
+// includes calls of earlier configurations, for which Caddy may no longer wait.
 
 // lastMoment is how long before the end of the grace period calls are answered, but
 // at most half of the period.
 const lastMoment = time.Second
 
-// exit is the one of this process, for all configurations.
+// exit is shared by all configurations of this process.
 var exit = newExiting()
 
 func init() { caddy.OnExit(func(context.Context) { exit.wait() }) }
@@ -45,7 +44,7 @@ func BeginRequest() {
 	exit.mu.Unlock()
 }
 
-// EndRequest ends what BeginRequest began.
+// EndRequest is called once for each BeginRequest.
 func EndRequest() {
 	exit.mu.Lock()
 	exit.requests--
@@ -53,12 +52,12 @@ func EndRequest() {
 	exit.mu.Unlock()
 }
 
-// WatchStop notes when the configuration stops, which is before its servers are
-// stopped. Without it the calls in progress are answered only once Caddy has stopped
-// everything else.
+// WatchStop registers a handler for the stop of the configuration, which comes before the
+// stop of its servers. Without it the calls in progress are answered only after Caddy has
+// stopped everything else.
 func WatchStop(ctx caddy.Context) error {
 	app, err := ctx.AppIfConfigured("events")
-	if err != nil { // Caddy's HTTP app has one: without, nothing stops a server
+	if err != nil { // Caddy's HTTP app loads the events app: without it there is no server to stop
 		return nil //nolint:nilerr // see above
 	}
 	return app.(*caddyevents.App).On("stopping", stopWatcher{ctx})
@@ -101,18 +100,18 @@ func newExiting() *exiting {
 	return e
 }
 
-// period is what a configuration grants to requests when it stops.
+// period is how long requests may go on when a configuration stops.
 type period struct {
-	delay time.Duration // until new ones are refused
-	grace time.Duration // from then on; 0: without end
+	delay time.Duration // until new requests are refused
+	grace time.Duration // from then on; 0: unlimited
 }
 
 func (p period) whole() time.Duration { return p.delay + p.grace }
 
-// untilAnswers is when requests in progress are answered with the state of their runs.
+// untilAnswers is the time until requests in progress are answered with the states of their runs.
 func (p period) untilAnswers() time.Duration { return p.whole() - p.lastMoment() }
 
-// untilEnding is when answers no longer wait for anything, such as Caddy's storage.
+// untilEnding is the time until answers wait for nothing any more, such as Caddy's storage.
 func (p period) untilEnding() time.Duration { return p.whole() - p.lastMoment()/2 }
 
 func (p period) lastMoment() time.Duration { return min(lastMoment, p.grace/2) }
@@ -144,7 +143,7 @@ func (e *exiting) lastGrace() period {
 	return e.grace
 }
 
-// answer has all calls in progress answered.
+// answer answers all calls in progress.
 func (e *exiting) answer() {
 	e.mu.Lock()
 	requests := e.requests
@@ -157,7 +156,7 @@ func (e *exiting) answer() {
 	e.calls.Now()
 }
 
-// giveUp ends the waiting for requests that have not ended although they were answered.
+// giveUp stops waiting for requests that were answered and have not ended.
 func (e *exiting) giveUp() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -165,8 +164,8 @@ func (e *exiting) giveUp() {
 	e.changed.Broadcast()
 }
 
-// wait returns when no request is in progress any more. Caddy has waited for the
-// servers of the last configuration by then; there may be calls of earlier ones.
+// wait returns when no request is in progress any more. Caddy has already waited for the
+// requests of the last configuration; those of earlier ones may still be in progress.
 func (e *exiting) wait() {
 	e.begin(e.lastGrace()) // unless the last configuration had no admin API and no bridge, it has been called already
 	e.mu.Lock()

@@ -7,9 +7,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// Pool keeps values over reloads, each by its key, for as long as someone holds it. A
-// value that implements [caddy.Destructor] is destructed when its last holder releases
-// it.
+// Pool keeps values by key over reloads, each until its last holder releases it. Then a
+// value that implements [caddy.Destructor] is destructed.
 type Pool[V any] struct{ values *caddy.UsagePool }
 
 // NewPool returns an empty pool.
@@ -44,7 +43,7 @@ func (p *Pool[V]) Hold(key any, create func() (V, error)) (value V, release func
 	return kept.(*pooled[V]).value, release, nil
 }
 
-// References returns how many hold the value with a key.
+// References returns how many holders the value with a key has.
 func (p *Pool[V]) References(key any) int {
 	n, _ := p.values.References(key)
 	return n

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// Usage counts who uses what a handler holds: the handler itself until its Cleanup, and
-// every request while it is served. Caddy calls Cleanup while requests are still served,
-// and may serve further ones after it.
+// Usage counts the users of what a handler holds: the handler itself until its Cleanup, and
+// each request while it is served. Caddy calls Cleanup while requests are still served,
+// and may serve further requests after it.
 type Usage struct {
 	users    atomic.Int64
 	leave    func()

@@ -9,8 +9,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// audit writes who had what executed, and which secrets were not sent, to a logger of
-// its own, so that it can be kept apart. A nil *audit writes nothing.
+// audit logs who executed which skill, and which secrets were not sent, with a logger of
+// its own, so that these lines can be kept separately. A nil *audit logs nothing.
 type audit struct{ logger *zap.Logger }
 
 const auditName = "audit"
@@ -50,7 +50,7 @@ func (a *audit) called(c *translate.Call, o *run.Run, s *translate.Statistics) {
 		zap.String("trace_id", c.TraceID))
 }
 
-// denied tells of a secret that was not sent, each time.
+// denied logs each time that a secret was not sent.
 func (a *audit) denied(c *translate.Call, n *exchange.Notice) {
 	if a == nil || !n.SecretDenied {
 		return
@@ -65,7 +65,7 @@ func (a *audit) denied(c *translate.Call, n *exchange.Notice) {
 	a.logger.Warn("secret denied", fields...)
 }
 
-// refused tells of a caller that was refused for its principal.
+// refused logs a caller that was refused for its principal.
 func (a *audit) refused(method, reason string) {
 	if a != nil {
 		a.logger.Warn("caller refused", zap.String("method", safetext.Field(method, MaxLogged)), zap.String("reason", reason))
