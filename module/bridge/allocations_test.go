@@ -109,7 +109,7 @@ func TestAllocations(t *testing.T) {
 			t.Fatal(err)
 		}
 	}))
-	if got != 81 {
-		t.Errorf("a call takes %d allocations, want 81", got)
+	if got != 86 {
+		t.Errorf("a call takes %d allocations, want 86", got)
 	}
 }

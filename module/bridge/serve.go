@@ -31,12 +31,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 	if h.browser != nil && r.Method != http.MethodPost {
 		return h.browser.Serve(r.Context(), w, r, principal, ambiguous)
 	}
-	ctx := observe.NewRequest(w, r, skillsprotocol.Caller{
+	ctx, served := observe.NewRequest(w, r, skillsprotocol.Caller{
 		Caller:    run.Caller{Principal: principal, TraceID: traceID(r.Header["Traceparent"]), Arrived: arrived},
 		Ambiguous: ambiguous,
 	})
-	h.server.Serve(ctx, ctx.Writer(), r)
-	ctx.Log(r)
+	h.server.Serve(ctx, served.Writer(), r)
+	served.Log(r)
 	return nil
 }
 

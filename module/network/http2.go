@@ -169,12 +169,11 @@ func meterOf(conn net.Conn) *meter {
 	return m
 }
 
-// trip is a request, from the first time that it is sent until its answer was read. It is
-// the context of the request, too.
+// trip is a request, from the first time that it is sent until its answer was read.
 type trip struct {
-	context.Context
+	ctx     context.Context         //nolint:containedctx // of the request, before it is sent
 	cancel  context.CancelCauseFunc // nil: it can't be sent by HTTP/2
-	request http.Request            // with this context
+	request http.Request            // with a context that has the trip
 	trace   httptrace.ClientTrace
 
 	mu    sync.Mutex
@@ -184,27 +183,19 @@ type trip struct {
 	ended bool
 }
 
-// tripKey is the context key that tells dialers, and those who choose a proxy, of a trip.
+// tripKey is the context key by which dialers, and the function that chooses a proxy, find the trip of a request.
 type tripKey struct{}
-
-// Value implements [context.Context].
-func (t *trip) Value(key any) any {
-	if key == (tripKey{}) {
-		return t
-	}
-	return t.Context.Value(key)
-}
 
 // newTrip returns a request that is watched, to be sent once.
 func newTrip(r *http.Request, http2 bool) *trip {
-	t := &trip{Context: r.Context()}
-	if !http2 { // which costs little, then
-		t.request = *r.WithContext(t)
+	t := &trip{ctx: r.Context()}
+	if !http2 {
+		t.request = *r.WithContext(context.WithValue(t.ctx, tripKey{}, t))
 		return t
 	}
-	t.Context, t.cancel = context.WithCancelCause(t.Context)
+	t.ctx, t.cancel = context.WithCancelCause(t.ctx)
 	t.trace.GotConn = t.gotConn
-	t.request = *r.WithContext(httptrace.WithClientTrace(t, &t.trace))
+	t.request = *r.WithContext(httptrace.WithClientTrace(context.WithValue(t.ctx, tripKey{}, t), &t.trace))
 	return t
 }
 
@@ -288,7 +279,7 @@ func (t *trip) send(by http.RoundTripper, anew func() *http.Transport) (*http.Re
 		return response, err
 	}
 	if err != nil {
-		if own, ok := errors.AsType[connectionError](context.Cause(t.Context)); ok {
+		if own, ok := errors.AsType[connectionError](context.Cause(t.ctx)); ok {
 			err = own
 		}
 		t.end(true)

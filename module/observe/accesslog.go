@@ -14,20 +14,16 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
-// Request is the context of a request. It collects what the line of the request in
-// Caddy's access log says of the calls in it.
+// Request collects what the line of a request in Caddy's access log says of the calls in it.
 type Request struct {
-	skillsprotocol.CallerContext
 	calls servedCalls
 	to    answerWriter
 }
 
-// NewRequest returns the context of a request, whose answer is written to w.
-func NewRequest(w http.ResponseWriter, r *http.Request, caller skillsprotocol.Caller) *Request {
-	return &Request{
-		CallerContext: skillsprotocol.CallerContext{Context: r.Context(), Caller: caller},
-		to:            answerWriter{w, r.Context()},
-	}
+// NewRequest returns the context for the calls of a request, whose answer is to be written to the request's Writer.
+func NewRequest(w http.ResponseWriter, r *http.Request, caller skillsprotocol.Caller) (context.Context, *Request) {
+	served := &Request{to: answerWriter{w, r.Context()}}
+	return context.WithValue(skillsprotocol.WithCaller(r.Context(), caller), servedCallsKey{}, &served.calls), served
 }
 
 // Writer is where the answer is to be written.
@@ -55,14 +51,6 @@ func (w *answerWriter) WriteHeader(status int) {
 func (w *answerWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 type servedCallsKey struct{}
-
-// Value implements context.Context.
-func (c *Request) Value(key any) any {
-	if _, ok := key.(servedCallsKey); ok {
-		return &c.calls
-	}
-	return c.CallerContext.Value(key)
-}
 
 // servedCalls are the calls of one HTTP request.
 type servedCalls struct {

@@ -14,7 +14,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 )
 
 // executeSkill runs a skill to its end, or for as long as the agent waits.
@@ -50,7 +49,7 @@ func (f *Front) submitSkill(ctx context.Context, p *params) *jsonrpc.Error {
 func executeCall(ctx context.Context, p *params) translate.Call {
 	call := describeCall(ctx, p)
 	call.Inputs = p.inputs()
-	call.Checks, _ = ctx.Value(checksKey{}).(*inputs.Checks)
+	call.Checks = &requestOf(ctx).checks
 	call.Timeout = p.milliseconds(paramTimeout)
 	p.noBlobs()
 	return call
@@ -125,7 +124,7 @@ func (f *Front) tokenOf(ctx context.Context, r *run.Run) string {
 		return ""
 	}
 	// Also for a caller who is gone: the context may have ended together with the call.
-	token, err := f.Tokens.Seal(context.WithoutCancel(ctx), r.Ref, callerOf(ctx).Principal)
+	token, err := f.Tokens.Seal(context.WithoutCancel(ctx), r.Ref, requestOf(ctx).caller.Principal)
 	if err != nil {
 		return "" // the answer is worth more than the token; whoever keeps the keys logs it
 	}

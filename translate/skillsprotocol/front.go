@@ -70,47 +70,31 @@ type Caller struct {
 	Ambiguous string
 }
 
-type (
-	callerKey struct{}
-	checksKey struct{}
-)
-
-// CallerContext is the context that [WithCaller] returns, for those who need more of
-// it and want all in one piece.
-type CallerContext struct {
-	context.Context
-	Caller Caller
-
-	checks inputs.Checks // of all calls of the request
+// request is what the calls of one HTTP request share.
+type request struct {
+	caller Caller
+	checks inputs.Checks
 }
 
-// Value implements context.Context.
-func (c *CallerContext) Value(key any) any {
-	if _, ok := key.(callerKey); ok {
-		return &c.Caller
-	}
-	if _, ok := key.(checksKey); ok {
-		return &c.checks
-	}
-	return c.Context.Value(key)
-}
+type requestKey struct{}
 
 // WithCaller returns a context that tells [Front.ServeRPC] who is asking.
 // Without it a caller is anonymous.
 func WithCaller(ctx context.Context, c Caller) context.Context {
-	return &CallerContext{Context: ctx, Caller: c}
+	return context.WithValue(ctx, requestKey{}, &request{caller: c})
 }
 
-func callerOf(ctx context.Context) Caller {
-	if c, ok := ctx.Value(callerKey{}).(*Caller); ok {
-		return *c
+// requestOf never returns nil.
+func requestOf(ctx context.Context) *request {
+	if r, ok := ctx.Value(requestKey{}).(*request); ok {
+		return r
 	}
-	return Caller{}
+	return new(request)
 }
 
 // asker is who calls a method.
 func asker(ctx context.Context, method string) run.Caller {
-	who := callerOf(ctx).Caller
+	who := requestOf(ctx).caller.Caller
 	who.Front, who.Method = frontName, method
 	return who
 }
@@ -160,7 +144,7 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 		f.report(ctx, methodUnknown, failure)
 		return nil, fault
 	}
-	if reason, failure := f.admit(callerOf(ctx)); failure != nil {
+	if reason, failure := f.admit(&requestOf(ctx).caller); failure != nil {
 		if f.Refused != nil {
 			f.Refused(ctx, req.Method, reason)
 		}
@@ -308,7 +292,7 @@ const (
 
 // admit says why a caller is refused for its principal, to the operator and to the
 // caller; a nil failure admits it.
-func (f *Front) admit(caller Caller) (reason string, refused *run.Failure) {
+func (f *Front) admit(caller *Caller) (reason string, refused *run.Failure) {
 	switch {
 	case caller.Ambiguous != "":
 		return caller.Ambiguous, principalFailure(&run.Demand{By: run.Bridge, Reason: caller.Ambiguous},

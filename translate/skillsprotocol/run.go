@@ -18,7 +18,7 @@ import (
 // getRun asks about a run that was started before.
 func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.Error) {
 	token := p.required(paramRunToken, "the run_token of an earlier answer")
-	caller := callerOf(ctx)
+	caller := requestOf(ctx).caller
 	call := translate.Call{Caller: asker(ctx, p.request.Method), Wait: p.wait()}
 	if p.failure != nil {
 		return nil, p.refusal()

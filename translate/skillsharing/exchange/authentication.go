@@ -67,7 +67,7 @@ func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	req = req.WithContext(&requestContext{req.Context(), t.client.Source, Identity{Hosts: t.client.AllowedHosts}})
+	req = req.WithContext(context.WithValue(req.Context(), purposeKey{}, &purpose{t.client.Source, Identity{Hosts: t.client.AllowedHosts}}))
 	req.Header = req.Header.Clone()
 	req.Header.Set("Accept-Encoding", coding)
 	resp, err := t.client.Transport.RoundTrip(req)

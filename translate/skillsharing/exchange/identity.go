@@ -21,15 +21,13 @@ type publication interface {
 	Stranger(a *credential.AllowedHosts) *url.URL
 }
 
-type identityKey struct{}
-
 // MayIdentify reports whether the bridge may show its client certificate to the host of a request. The certificate is a
 // secret of the source that the request is for: it goes where the source's other secrets go, and only if the descriptor came
 // from there. A transport has to ask for each request, and must not send a request that may not show the certificate on a
 // connection that was made with it.
 func MayIdentify(r *http.Request) bool {
-	who, ok := r.Context().Value(identityKey{}).(*Identity)
-	return ok && who.Hosts != nil && (who.Descriptor == nil || who.Descriptor.Stranger(who.Hosts) == nil) && who.Hosts.Includes(r.URL)
+	who := purposeOf(r.Context()).identity
+	return who.Hosts != nil && (who.Descriptor == nil || who.Descriptor.Stranger(who.Hosts) == nil) && who.Hosts.Includes(r.URL)
 }
 
 // CertificateWithheld is what to log when the host of a request asked
@@ -40,8 +38,8 @@ func CertificateWithheld(ctx context.Context, u *url.URL) *Notice {
 		Message: "the client certificate was not presented to a host that asked for one, because the document that names the host may not use it",
 		Attrs:   []slog.Attr{slog.String("host", u.Host), slog.String("scheme", u.Scheme)},
 	}
-	who, ok := ctx.Value(identityKey{}).(*Identity)
-	if !ok || who.Hosts == nil {
+	who := purposeOf(ctx).identity
+	if who.Hosts == nil {
 		return n
 	}
 	if !who.Hosts.Includes(u) {

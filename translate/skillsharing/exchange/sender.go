@@ -84,7 +84,7 @@ func (e *Error) Permanent() bool {
 // Request is a request and all that sending it needs, in one piece of memory.
 type Request struct {
 	http.Request
-	context requestContext
+	purpose purpose
 	url     url.URL // its own: the one that it was made of is shared by concurrent calls
 	body    bytes.Reader
 
@@ -108,31 +108,23 @@ type Request struct {
 	report  Exchange
 }
 
-// requestContext is the context of a request, which tells transports whose it is.
-type requestContext struct {
-	context.Context
+// purpose tells transports, in the context of a request, for whom it is sent.
+type purpose struct {
 	source   string
 	identity Identity
 }
 
-type sourceKey struct{}
+type purposeKey struct{}
 
-// Value implements [context.Context].
-func (c *requestContext) Value(key any) any {
-	switch key {
-	case sourceKey{}:
-		return c.source
-	case identityKey{}:
-		return &c.identity
+func purposeOf(ctx context.Context) purpose {
+	if p, ok := ctx.Value(purposeKey{}).(*purpose); ok {
+		return *p
 	}
-	return c.Context.Value(key)
+	return purpose{}
 }
 
 // SourceOf returns the source that a request with this context is for; empty: it is for none.
-func SourceOf(ctx context.Context) string {
-	source, _ := ctx.Value(sourceKey{}).(string)
-	return source
-}
+func SourceOf(ctx context.Context) string { return purposeOf(ctx).source }
 
 func (o *Request) noteConnection(string) { o.traced.Store(true) }
 
@@ -149,8 +141,8 @@ var blank = http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 // NewRequest makes a request with everything but a credential. The header may be
 // shared: it is not changed.
 func (c *Sender) NewRequest(ctx context.Context, phase run.Phase, method string, u *url.URL, who Identity, header http.Header, body []byte) *Request {
-	o := &Request{url: *u, context: requestContext{ctx, c.Source, who}}
-	ctx = &o.context
+	o := &Request{url: *u, purpose: purpose{c.Source, who}}
+	ctx = context.WithValue(ctx, purposeKey{}, &o.purpose)
 	if phase == run.PhaseInvoke { // nothing else is executed, and so need not be traced
 		o.trace.GetConn, o.trace.WroteHeaders = o.noteConnection, o.noteHeaders
 		ctx = httptrace.WithClientTrace(ctx, &o.trace)
