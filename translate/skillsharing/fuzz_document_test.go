@@ -29,7 +29,7 @@ func FuzzIndex(f *testing.F) {
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		index, err := document.ParseIndex(doc)
 		checkIndex(t, index, err)
-		listed, err2 := document.ParseRegistry(doc)
+		listed, err2 := document.Standard.ParseRegistry(doc)
 		checkIndex(t, listed, err2)
 		if err == nil && (err2 != nil || !reflect.DeepEqual(listed.Skills, index.Skills)) {
 			t.Errorf("the index is read as %+v, and as a registry's answer as %+v: %v", index, listed, err2)
@@ -41,7 +41,7 @@ func FuzzIndex(f *testing.F) {
 		if stdjson.Unmarshal([]byte(strings.TrimPrefix(string(doc), "\ufeff")), &said) != nil {
 			return // it is the list itself
 		}
-		alone, err := document.ParseRegistry(said.Skills)
+		alone, err := document.Standard.ParseRegistry(said.Skills)
 		if err != nil || !reflect.DeepEqual(alone.Skills, listed.Skills) {
 			t.Errorf("the list is read as %+v, and alone as %+v: %v", listed, alone, err)
 		}

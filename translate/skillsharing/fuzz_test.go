@@ -35,8 +35,8 @@ func FuzzDescriptor(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		cheap(t, "index", func() {
-			_, _ = document.ParseIndex(doc)    // must not panic
-			_, _ = document.ParseRegistry(doc) // must not panic
+			_, _ = document.ParseIndex(doc)             // must not panic
+			_, _ = document.Standard.ParseRegistry(doc) // must not panic
 		})
 		cheap(t, "skill", func() { _, _ = discovery.NewSkill(doc, nil) }) // must not panic
 		d, err := document.ParseDescriptor(doc)

@@ -201,7 +201,7 @@ func TestDefaultNumberOfEntries(t *testing.T) {
 	}
 	for _, n := range []int{10_001, 1_000_000} {
 		for _, list := range []string{listOf(n, zero), withMember(t, acmeIndex, "skills", listOf(n, zero))} {
-			_, err := document.ParseRegistry([]byte(list))
+			_, err := document.Standard.ParseRegistry([]byte(list))
 			if e := problem(t, err); !strings.Contains(string(skillsprotocol.Details(e)), fmt.Sprintf(`"actual":%d`, n)) {
 				t.Errorf("%d skills: %s", n, skillsprotocol.Details(e))
 			}

@@ -151,7 +151,7 @@ func TestParseRegistry(t *testing.T) {
 	for name, doc := range map[string]string{
 		"index": acmeIndex, "array": list, "object": `{"skills":` + list + `,"total":2}`, "with other members of any kind": `{"protocol":2,"provider":"x","skills":` + list + `}`,
 	} {
-		index, err := document.ParseRegistry([]byte(doc))
+		index, err := document.Standard.ParseRegistry([]byte(doc))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -166,14 +166,14 @@ func TestParseRegistry(t *testing.T) {
 		``:                          "the document is empty",
 		`{"skills":[],"skills":[]}`: "/skills must not appear twice in one object",
 	} {
-		_, err := document.ParseRegistry([]byte(doc))
+		_, err := document.Standard.ParseRegistry([]byte(doc))
 		place, rest, _ := strings.Cut(want, ", (")
 		e := problem(t, err)
 		if e.Kind != run.InvalidDocument || e.Phase != run.PhaseDiscovery || !strings.HasPrefix(e.Message, "Invalid registry document: "+place) || !strings.HasSuffix(e.Message, rest) {
 			t.Errorf("%.60s: got %v, want %s", doc, e, want)
 		}
 	}
-	if index, err := document.ParseRegistry([]byte(`[]`)); err != nil || len(index.Skills) != 0 {
+	if index, err := document.Standard.ParseRegistry([]byte(`[]`)); err != nil || len(index.Skills) != 0 {
 		t.Errorf("empty: %+v, %v", index, err)
 	}
 }
@@ -200,7 +200,7 @@ func TestParseRegistryLeavesOut(t *testing.T) {
 		"[" + strings.Repeat(`7,`, 5000) + list[1:]:                                              {[]string{first, second}, "", "/0 must be an object", 5000},
 		`{"skills":[` + strings.Repeat(`{"id":"a/b"},`, 500) + list[1:len(list)-1] + `],"x":[]}`: {[]string{first, second}, "a/b", "/skills/0/access is required", 500},
 	} {
-		index, err := document.ParseRegistry([]byte(doc))
+		index, err := document.Standard.ParseRegistry([]byte(doc))
 		if err != nil {
 			t.Errorf("%.60s: %v", doc, err)
 			continue

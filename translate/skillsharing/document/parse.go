@@ -86,9 +86,6 @@ func (l *Limits) ParseIndex(doc []byte) (*Index, error) {
 // registry has them from many: what is invalid, or has the id of one before it, is
 // left out. Its error, if there is no such array, is like that of [ParseIndex]. Of
 // the index returned only Skills and what was left out is set.
-func ParseRegistry(doc []byte) (*Index, error) { return Standard.ParseRegistry(doc) }
-
-// ParseRegistry is [ParseRegistry] within other limits.
 func (l *Limits) ParseRegistry(doc []byte) (*Index, error) {
 	const what = "registry"
 	doc = WithoutBOM(doc)

@@ -33,12 +33,6 @@ const (
 	DefOutputDefinition    Definition = "OutputDefinition"
 )
 
-var definitions = []Definition{
-	DefSkillDescriptor, DefSkillIndex, DefSkillIndexEntry, DefInvocationRequest, DefInvocationResponse,
-	DefProtocolVersion, DefCapabilityType, DefAccessPolicy, DefAuthType, DefExecutionStatus,
-	DefParameterDefinition, DefAuthConfig, DefInvocationEndpoint, DefOutputDefinition,
-}
-
 // protocolSchema is the protocol's JSON Schema (Draft 2020-12), written from the
 // tables of the specification. No object in it is closed: unknown members are
 // legal everywhere.
@@ -62,9 +56,10 @@ var schemas = sync.OnceValue(func() map[Definition]*jsonschema.Schema {
 	if err := compiler.AddResource(protocolSchemaURL, document); err != nil {
 		panic(fmt.Sprintf("embedded schema.json: %v", err))
 	}
+	definitions, _ := document.(map[string]any)["$defs"].(map[string]any)
 	compiled := make(map[Definition]*jsonschema.Schema, len(definitions))
-	for _, d := range definitions {
-		compiled[d] = compiler.MustCompile(protocolSchemaURL + "#/$defs/" + string(d))
+	for name := range definitions {
+		compiled[Definition(name)] = compiler.MustCompile(protocolSchemaURL + "#/$defs/" + name)
 	}
 	return compiled
 })
