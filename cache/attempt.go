@@ -15,15 +15,15 @@ import (
 const (
 	// defaultTimeout bounds a flight whose request states no timeout.
 	defaultTimeout = 30 * time.Second
-	// grace is for how long Fetch may go on after its context has ended: its own
-	// error says more than that the time was up.
+	// grace is how long Fetch may continue after its context has ended, because its error
+	// says more than the error of the context.
 	grace = time.Second
 )
 
 // errGoexit is the error of a Fetch or Parse that ends its goroutine.
 var errGoexit = errors.New("cache: Fetch or Parse called runtime.Goexit")
 
-// attempt asks the origin for a document, and turns its answer into an outcome.
+// attempt requests a document from its origin and makes an outcome of the answer.
 type attempt struct {
 	config  Config
 	key     key
@@ -43,7 +43,7 @@ type outcome struct {
 // reply is an answer of the origin.
 type reply struct {
 	*Response
-	url                 string // that the answer is from
+	url                 string // of the answer, after redirects
 	conditional         bool   // the request was
 	requested, received time.Time
 }
@@ -73,7 +73,7 @@ func (a *attempt) run(ctx context.Context) outcome {
 
 func (r reply) renews() bool { return r.conditional && r.StatusCode == http.StatusNotModified }
 
-// isFrom reports whether the answer comes from where a document was found.
+// isFrom reports whether the answer comes from the URL of a document.
 func (r reply) isFrom(base *kept) bool {
 	return r.url == base.hit.URL && slices.Equal(r.Via, base.hit.Via)
 }
@@ -200,8 +200,8 @@ func (a *attempt) fail(err error, base *kept) outcome {
 	return o
 }
 
-// trouble is the outcome of an error that says nothing about the document: that stays
-// known, and base is served in place of the error if it is not too old.
+// trouble is the outcome of an error that says nothing about the document: the document is
+// kept, and base is served instead of the error if it is not too old.
 func (a *attempt) trouble(err error, base *kept) outcome {
 	o := outcome{doc: base.staleFor(err), next: a.known}
 	if f := a.failure(err); f != nil {
@@ -224,8 +224,8 @@ func (a *attempt) refuse(err error) outcome {
 	return outcome{err: f.first(), next: &entry{key: a.key, failure: f}}
 }
 
-// failure is what is remembered of an error; nil: nothing. A canceled context says
-// nothing about the document.
+// failure is the error to remember, or nil. A canceled context is not remembered, because it
+// says nothing about the document.
 func (a *attempt) failure(err error) *failure {
 	own, isOwn := errors.AsType[*OwnError](err)
 	if a.config.NegativeTTL == 0 || errors.Is(err, context.Canceled) || isOwn && own.Passing {

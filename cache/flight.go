@@ -17,7 +17,7 @@ type flight struct {
 
 	// Guarded by Cache.mu.
 	callers   int
-	disowned  bool     // its outcome is not to be kept
+	disowned  bool     // its outcome is not kept
 	limiter   *limiter // nil: it has no group
 	queued    bool     // in the limiter: it has not started
 	overtaken bool     // while it was queued, a later flight started in its first share
@@ -49,8 +49,8 @@ func (c *Cache) join(ctx context.Context, k key, req Request, known *entry) (f *
 	return f, true
 }
 
-// proceed starts the flights for which there is room, and aborts flights without
-// callers that take the room of others. With c.mu held.
+// proceed starts the flights that have room, and aborts flights without callers for which
+// others wait. With c.mu held.
 func (c *Cache) proceed(l *limiter) {
 	for f := l.next(); f != nil; f = l.next() {
 		go c.fly(f)
@@ -81,9 +81,9 @@ func (c *Cache) fly(f *flight) {
 	f.outcome = o
 }
 
-// leave is called by a caller whose context has ended, and returns its error. The
-// flight goes on, as its document may be needed again, unless it has not started, the
-// cache is closed or others need its room.
+// leave removes a caller whose context has ended, and returns its error. The flight
+// continues, because its document may be needed again, unless it has not started, the cache
+// is closed or others wait for its place.
 func (c *Cache) leave(f *flight, err error) error {
 	c.mu.Lock()
 	queued := f.queued
@@ -115,8 +115,7 @@ func (c *Cache) abort(f *flight) {
 	f.cancel()
 }
 
-// disown keeps callers from joining a flight, and its outcome from being kept. With
-// c.mu held.
+// disown prevents that callers join a flight and that its outcome is kept. With c.mu held.
 func (c *Cache) disown(f *flight) {
 	f.disowned = true
 	if c.open[f.key] == f {

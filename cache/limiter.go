@@ -2,12 +2,12 @@ package cache
 
 import "slices"
 
-// limiter bounds how many flights of a [Request.Group] run at a time, and decides
-// which of the others starts next. Cache.mu guards it.
+// limiter bounds how many flights of a [Request.Group] run at a time, and chooses the next
+// flight to start. Cache.mu guards it.
 type limiter struct {
 	running map[*flight]struct{}
 	shares  map[string]int // how many running flights have each share
-	queues  [][]*flight    // those that wait, by their shares, oldest first; the first queue is next
+	queues  [][]*flight    // waiting flights, one queue for each set of shares, oldest first; the first queue is next
 }
 
 func newLimiter() *limiter {
@@ -30,7 +30,7 @@ func (l *limiter) queueOf(f *flight) int {
 	return slices.IndexFunc(l.queues, func(queue []*flight) bool { return slices.Equal(queue[0].req.Shares, f.req.Shares) })
 }
 
-// dequeue takes a flight out of its queue. The others of the queue have their turn last.
+// dequeue takes a flight out of its queue, and puts the rest of the queue last.
 func (l *limiter) dequeue(f *flight) {
 	f.queued = false
 	i := l.queueOf(f)
@@ -42,10 +42,10 @@ func (l *limiter) dequeue(f *flight) {
 	}
 }
 
-// next returns a flight to start, or nil if there is no room for any: the first of the
-// queue whose turn it is. For a flight that was overtaken, a place is reserved in the
-// last of its shares. Without it, a flight could wait for ever for two shares that have
-// room in turn.
+// next returns the flight to start, or nil if there is no room: the first flight that has
+// room, in the order of the queues. A flight that was overtaken has a reserved place in
+// the last of its shares. Without that, a flight with two shares could wait forever if only
+// one of them has room at any time.
 func (l *limiter) next() *flight {
 	reserved := make(map[string]int)
 	for i, queue := range l.queues {
@@ -77,24 +77,23 @@ func (l *limiter) overtake(i int) {
 	}
 }
 
-// hasRoom reports whether a flight may run beside those that do, and beside the places
-// that are reserved.
+// hasRoom reports whether a flight may run in addition to the running flights and the
+// reserved places.
 func (l *limiter) hasRoom(f *flight, reserved map[string]int) bool {
 	isFull := func(share string) bool { return l.full(f, l.shares[share]+reserved[share]) }
 	return len(l.running) < f.req.AtOnce && !slices.ContainsFunc(f.req.Shares, isFull)
 }
 
-// full reports whether a share that so many flights have has no room for another flight.
-// Half of all places are for shares without a flight; of the others, a share takes no
-// more than it leaves free. So only many shares together can take all places.
+// full reports whether a share with inShare flights has no room for another one. Half of all
+// places are for shares without a flight; of the others, one share may take at most as many
+// as remain free. So only many shares together can take all places.
 func (l *limiter) full(f *flight, inShare int) bool {
 	free := f.req.AtOnce - len(l.running)
 	return inShare > 0 && inShare >= free-f.req.AtOnce/2
 }
 
-// superfluous returns the running flights to abort, since they have no callers and
-// others wait for their room: one for each that waits, unless the end of a flight that
-// was aborted before makes room for it.
+// superfluous returns the running flights to abort: for each waiting flight one that has no
+// callers, unless a flight that was aborted earlier will make room.
 func (l *limiter) superfluous() []*flight {
 	var aborted, left []*flight
 	for f := range l.running {
@@ -122,10 +121,9 @@ func (l *limiter) superfluous() []*flight {
 	return aborted[before:]
 }
 
-// makesRoom reports whether there is more room for a flight that waits when a running
-// one has ended.
+// makesRoom reports whether the end of a running flight makes room for a waiting one.
 func (l *limiter) makesRoom(running, waiting *flight) bool {
-	full := false // a share of the flight that waits
+	full := false // a share of the waiting flight
 	for _, share := range waiting.req.Shares {
 		if l.full(waiting, l.shares[share]) {
 			full = true

@@ -26,7 +26,7 @@ func NewRequest(w http.ResponseWriter, r *http.Request, caller skillsprotocol.Ca
 	return context.WithValue(skillsprotocol.WithCaller(r.Context(), caller), servedCallsKey{}, &served.calls), served
 }
 
-// Writer is where the answer is to be written.
+// Writer returns the writer for the answer.
 func (c *Request) Writer() http.ResponseWriter { return &c.to }
 
 // answerWriter writes an answer. If the client has left, the access log shows
@@ -75,7 +75,7 @@ func (s *servedCalls) add(c *translate.Call, o *run.Run, stats *translate.Statis
 	}
 }
 
-// Log adds what is known to the access log.
+// Log adds the calls to the access log.
 func (c *Request) Log(r *http.Request) {
 	extra, ok := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
 	if !ok || !logsAccess(r) {
@@ -86,8 +86,8 @@ func (c *Request) Log(r *http.Request) {
 	}
 }
 
-// fields are what is known, with names that start so: of a batch, the call that ended
-// first and how many there were.
+// fields returns the fields, whose names begin with a prefix. For a batch, they describe the
+// call that ended first and the number of calls.
 func (s *servedCalls) fields(prefix string) []zap.Field {
 	s.mu.Lock()
 	defer s.mu.Unlock()

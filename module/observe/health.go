@@ -22,7 +22,7 @@ type sourceHealth struct {
 	trouble  atomic.Pointer[Trouble]
 }
 
-// Kinds of requests to a source. That one kind works again says nothing about the others.
+// Kinds of requests to a source. Success of one kind does not end a failure of another.
 const (
 	indexHealth = iota
 	descriptorHealth
@@ -50,7 +50,7 @@ func (s *sourceHealth) state() (answered int64, newest *Trouble, lasting bool) {
 	return answered, newest, newest != nil && newest.At.UnixNano() > s.answered[healthKindOf(newest.Phase)].Load()
 }
 
-// Trouble is the newest exchange that went wrong.
+// Trouble is the newest exchange that failed.
 type Trouble struct {
 	At      time.Time
 	Phase   run.Phase
@@ -95,7 +95,7 @@ func (h health) unusable(source string, e *run.Failure) {
 func (h health) note(e *exchange.Exchange) {
 	s := h[e.Source]
 	switch {
-	case s == nil, e.Withheld, e.Abandoned: // for a reason that is known already, or that lies elsewhere
+	case s == nil, e.Withheld, e.Abandoned: // the cause is known already, or is not the source
 	case e.Err == nil && !troubled(e):
 		s.answered[healthKindOf(e.Phase)].Store(time.Now().UnixNano())
 	default:

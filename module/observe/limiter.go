@@ -13,7 +13,7 @@ const lineInterval = time.Minute
 
 // limiter limits how often equal lines are logged.
 type limiter struct {
-	max int // how many different lines are told apart at a time
+	max int // how many different lines are remembered
 
 	mu    sync.Mutex
 	lines map[string]*logged
@@ -76,7 +76,7 @@ type Warnings struct {
 	lines  *limiter
 }
 
-// NewWarnings returns Warnings that remember so many different ones at a time.
+// NewWarnings returns Warnings that remember up to limit different warnings.
 func NewWarnings(logger *zap.Logger, limit int) *Warnings {
 	return &Warnings{logger, newLimiter(limit)}
 }
@@ -91,7 +91,7 @@ func (w *Warnings) Warn(message string, err error) {
 // sourceLimiter is a limiter for each source, so that the lines of one source can't
 // displace those of another.
 type sourceLimiter struct {
-	each int // how many different lines of a source are told apart at a time
+	each int // how many different lines of a source are remembered
 
 	mu      sync.Mutex
 	sources map[string]*sourceLines // there are as many as in the configuration

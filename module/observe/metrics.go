@@ -16,16 +16,15 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// processMetrics are the metrics of this process. Caddy makes a new registry for
-// each configuration; that these are the same in all of them is why nothing
-// begins at zero again after a reload.
+// processMetrics are the metrics of this process. Caddy makes a new registry for each
+// configuration; all of them get these metrics, so that a reload resets nothing.
 var processMetrics = newMetrics()
 
-// metrics count what the bridges of a process do. They are one collector: part is
-// counted on the way, part is read when somebody asks.
+// metrics count what the bridges of a process do. They are one collector: some are counted
+// as calls end, others are read when the metrics are collected.
 //
-// Every label is bounded. What an agent or a provider chooses is none, but for the
-// ids of skills that exist, of which only so many are told apart.
+// The number of label values is bounded. Texts of agents and providers are not labels,
+// except the ids of existing skills, up to maxSkillLabels.
 type metrics struct {
 	calls         *prometheus.CounterVec
 	callDuration  *prometheus.HistogramVec
@@ -57,9 +56,9 @@ const (
 	labelProvider = "provider"
 	labelOutcome  = "outcome"
 
-	labelNone  = "none"  // where there is nothing to name
-	labelOther = "other" // of what is not told apart
-	// maxSkillLabels bounds how many skills are told apart, in the whole process.
+	labelNone  = "none"  // there is no such provider or skill
+	labelOther = "other" // the skill is beyond maxSkillLabels
+	// maxSkillLabels is how many skills of the process have their own label.
 	maxSkillLabels = 200
 )
 
@@ -71,7 +70,7 @@ var (
 	lateBuckets  = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 )
 
-// What is read when somebody asks.
+// Metrics that are read when they are collected.
 var (
 	inProgressDesc = metricDesc("calls_in_progress", "Calls in progress.", labelProvider)
 	waitingDesc    = metricDesc("runs_waiting", "Calls in progress that wait for a run to end.")
@@ -124,8 +123,8 @@ func newMetrics() *metrics {
 	return m
 }
 
-// RegisterMetrics lets a configuration's registry read the metrics. Another handler of
-// the configuration may have done so before.
+// RegisterMetrics registers the metrics with a configuration's registry, unless another
+// handler of the configuration has.
 func RegisterMetrics(registry prometheus.Registerer) error {
 	err := registry.Register(processMetrics)
 	if _, known := errors.AsType[prometheus.AlreadyRegisteredError](err); known {
@@ -139,7 +138,7 @@ func (m *metrics) called(c *translate.Call, o *run.Run, s *translate.Statistics)
 	provider, outcome := providerLabel(s.Source), outcomeOf(o, s)
 	m.calls.WithLabelValues(c.Front, c.Method, provider, m.skills.of(o.SkillID), outcome).Inc()
 	if !asksForRun(s) {
-		return // how long these take says nothing about the others
+		return // their durations would distort those of runs
 	}
 	m.callDuration.WithLabelValues(provider, outcome).Observe(s.Duration.Seconds())
 	if n := s.Stats.Attempts - 1; n > 0 {
@@ -155,7 +154,7 @@ func (m *metrics) called(c *translate.Call, o *run.Run, s *translate.Statistics)
 	}
 }
 
-// observePhases notes how long the phases took that the call came through.
+// observePhases records the durations of the phases that the call reached.
 func (m *metrics) observePhases(c *translate.Call, s *translate.Statistics) {
 	if s.Found.IsZero() {
 		return
@@ -180,8 +179,8 @@ func observeIfAny(phase prometheus.Observer, d time.Duration) {
 	}
 }
 
-// exchanged counts an exchange with a token endpoint. Others are seen in the
-// figures of their calls.
+// exchanged counts an exchange with a token endpoint. Other exchanges are in the metrics
+// of their calls.
 func (m *metrics) exchanged(e *exchange.Exchange) {
 	if e.Phase != run.PhaseAuth || e.Abandoned {
 		return
@@ -189,8 +188,8 @@ func (m *metrics) exchanged(e *exchange.Exchange) {
 	m.tokenRequests.WithLabelValues(providerLabel(e.Source), tokenOutcome(e.Status)).Inc()
 }
 
-// tokenOutcome tells a token from a refusal, which waiting does not change, and
-// from trouble, which may pass.
+// tokenOutcome is ok for a token, refused for a permanent error, and unavailable for a
+// temporary one.
 func tokenOutcome(status int) string {
 	switch {
 	case status >= 200 && status < 300:
@@ -201,8 +200,8 @@ func tokenOutcome(status int) string {
 	return "refused"
 }
 
-// refused counts a connection that the guard has refused. A name that does not exist
-// is not for the operator's rules to open.
+// refused counts a connection that the guard has refused. It does not count names that do
+// not exist, which no rule could allow.
 func (m *metrics) refused(r Refusal) {
 	if rule := r.Rule(); rule != run.RuleNoSuchHost {
 		m.refusals.WithLabelValues(string(rule)).Inc()
@@ -217,8 +216,8 @@ func providerLabel(namespace string) string {
 	return strings.ToValidUTF8(namespace, "\uFFFD")
 }
 
-// labelSet holds the values of a label that others choose, as they came, so far as
-// there is room. They stay, since series of metrics do.
+// labelSet holds the first values of a label that others choose, up to a maximum. They are
+// never removed, because metric series are not either.
 type labelSet struct {
 	most  int
 	mu    sync.RWMutex
@@ -260,8 +259,8 @@ func (l *labelSet) add(text string) string {
 	return l.known[text]
 }
 
-// CountCache has the statistics of a cache counted until the function that it returns
-// is called, which has to be done before the cache is closed.
+// CountCache adds the statistics of a cache to the metrics until the returned function is
+// called. Call it before the cache is closed.
 func CountCache(c *cache.Cache) (end func()) {
 	m := processMetrics
 	m.mu.Lock()
@@ -280,7 +279,7 @@ func (m *metrics) drop(c *cache.Cache) {
 	m.dropped.Bytes = 0
 }
 
-// cacheStatistics are those of all caches that there are or were.
+// cacheStatistics are the sums over all caches, closed ones included.
 func (m *metrics) cacheStatistics() cache.Statistics {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -362,7 +361,7 @@ func activityOf(bridges []*Bridge) activity {
 	}
 	for b, namespaces := range breakers {
 		for _, state := range b.States() {
-			// What was learned of a provider that is not configured any more stays, and would never change.
+			// The breakers of a provider that was removed stay in the pool, and would never change.
 			if state.Open && slices.Contains(namespaces, state.Source) {
 				a.providers[providerLabel(state.Source)].open++
 			}

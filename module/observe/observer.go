@@ -36,14 +36,14 @@ type Observer struct {
 	logger   *zap.Logger
 	metrics  *metrics
 	notices  *sourceLimiter
-	failures *sourceLimiter // apart, so that none of them fills another's
+	failures *sourceLimiter // separate, so that they do not displace each other
 	refusals *sourceLimiter // providers choose the hosts
 	audit    *audit         // nil: there is none
 	health   health
 	secrets  []credential.Credentials // of all sources: a registry may list what another's provider serves
 }
 
-// NewObserver returns the observer of a handler, which writes an audit if that is wanted.
+// NewObserver returns the observer of a handler. If audited is set, it writes an audit log.
 func NewObserver(logger *zap.Logger, audited bool) *Observer {
 	return &Observer{
 		logger: logger, metrics: processMetrics, audit: newAudit(logger, audited),
@@ -55,8 +55,8 @@ func NewObserver(logger *zap.Logger, audited bool) *Observer {
 // HoldHealth, it is called before the observer is used by several goroutines.
 func (o *Observer) Protect(secrets []credential.Credentials) { o.secrets = secrets }
 
-// HoldHealth takes from a pool what is known of the health of sources under the same
-// settings, for as long as it is used.
+// HoldHealth takes the health of the sources from a pool, which keeps it across reloads
+// with the same settings, until the use ends.
 func (o *Observer) HoldHealth(settings string, sources []catalog.Source, use *lifetime.Usage) {
 	o.health = make(health, len(sources))
 	o.health.hold(settings, sources, use)
@@ -67,7 +67,7 @@ func (*Observer) Begin(ctx context.Context, c *translate.Call) context.Context {
 	return beginTrace(ctx, c)
 }
 
-// Exchange implements skillsharing.Observer.
+// Exchange implements exchange.Observer.
 func (o *Observer) Exchange(ctx context.Context, e *exchange.Exchange) {
 	o.health.note(e)
 	o.metrics.exchanged(e)
@@ -92,12 +92,12 @@ func (o *Observer) Exchange(ctx context.Context, e *exchange.Exchange) {
 	)
 }
 
-// Notice implements skillsharing.Observer. Equal notices are logged once a minute.
+// Notice implements exchange.Observer. Equal notices are logged once a minute.
 func (o *Observer) Notice(ctx context.Context, n *exchange.Notice) {
 	level := zapLevel(n.Level)
 	logged := o.logger.Core().Enabled(level)
 	if !logged && !n.SecretDenied && n.Unusable == nil {
-		return // it is read nowhere: some providers cause one in every call
+		return // not logged at this level: some providers cause one in every call
 	}
 	n = o.scrubbed(n)
 	o.audit.denied(translate.CallOf(ctx), n)
@@ -130,7 +130,7 @@ func (o *Observer) Notice(ctx context.Context, n *exchange.Notice) {
 	o.logger.Log(level, message, append(fields, repeated(dropped))...)
 }
 
-// scrub removes configured secrets from what a provider may have chosen.
+// scrub removes configured secrets from a text that a provider may have chosen.
 func (o *Observer) scrub(text string) string { return credential.Scrub(text, o.secrets...) }
 
 // scrubbed is a notice without configured secrets.
@@ -155,16 +155,16 @@ func (o *Observer) scrubbed(n *exchange.Notice) *exchange.Notice {
 	return &clean
 }
 
-// Refusal is why the guard refused a connection, as a rule of the operator's forbids it.
+// Refusal says which rule of the operator made the guard refuse a connection.
 type Refusal interface {
 	error
 	// Rule is the kind of the rule.
 	Rule() run.Rule
-	// Why says what only the operator may know.
+	// Why returns the reason, for the operator only.
 	Why() string
 }
 
-// RefusedConnection logs which connection the guard has refused. The address is empty if
+// RefusedConnection logs a connection that the guard has refused. The address is empty if
 // the host name was not resolved.
 func (o *Observer) RefusedConnection(source, host, address string, r Refusal) {
 	o.metrics.refused(r)
@@ -205,7 +205,7 @@ func isPort(text string) bool {
 	return err == nil
 }
 
-// repeated says how many equal lines were left out since the last.
+// repeated is the field with the number of equal lines that were dropped since the last one.
 func repeated(dropped int) zap.Field {
 	if dropped == 0 {
 		return zap.Skip()
@@ -217,7 +217,7 @@ func repeated(dropped int) zap.Field {
 func (o *Observer) Called(ctx context.Context, c *translate.Call, out *run.Run, s *translate.Statistics) {
 	endTrace(ctx, c, out, s)
 	if c.Front == "" && !asksForRun(s) {
-		return // from the page for browsers, or from a command: that is no call
+		return // a query of the page or of a command is not a call
 	}
 	o.metrics.called(c, out, s)
 	if f := out.Failure; f != nil && f.Kind == run.InvalidDocument && f.Phase == run.PhaseDiscovery {
@@ -272,12 +272,12 @@ func (o *Observer) Called(ctx context.Context, c *translate.Call, out *run.Run, 
 	if out.Failure != nil {
 		*fields = append(*fields, failureFields(out.Failure)...)
 	}
-	line.Write(*fields...) // which keeps nothing of them
+	line.Write(*fields...) // which does not retain them
 	clear(*fields)
 	fieldLists.Put(fields)
 }
 
-// appendPhases adds how long the phases of a call took, as far as it came.
+// appendPhases adds the durations of the phases that the call reached.
 func appendPhases(fields []zap.Field, c *translate.Call, s *translate.Statistics) []zap.Field {
 	last := c.Arrived
 	for _, phase := range []struct {
@@ -298,8 +298,7 @@ func appendPhases(fields []zap.Field, c *translate.Call, s *translate.Statistics
 	return fields
 }
 
-// fieldLists are kept to be used again: one takes more memory than all else that a
-// call takes here.
+// fieldLists pools the lists of fields, which take more memory than everything else here.
 var fieldLists = sync.Pool{New: func() any { return new([]zap.Field) }}
 
 // RefusedCaller logs a caller that was refused for its principal: the placeholder that
@@ -313,8 +312,8 @@ func (o *Observer) RefusedCaller(ctx context.Context, placeholder, method, reaso
 	})
 }
 
-// Unread logs that a client did not read its answer within a time, after which its
-// connection was closed. The lines of its calls say how they ended.
+// Unread logs that a connection was closed because its client did not read the answer in
+// time. The lines of its calls say how they ended.
 func (o *Observer) Unread(ctx context.Context, written int64, timeout time.Duration) {
 	fields := append(make([]zap.Field, 0, 8), zap.Int64("written", written), zap.Duration("body_timeout", timeout))
 	if served, ok := ctx.Value(servedCallsKey{}).(*servedCalls); ok {
@@ -329,7 +328,7 @@ func (o *Observer) Panicked(_ context.Context, value any, stack []byte) {
 		zap.Any("panic", value), zap.ByteString("stack", stack))
 }
 
-// optional is a field that is left out where there is nothing to say.
+// optional is a text field that is left out if the text is empty.
 func optional(name, value string) zap.Field {
 	if value == "" {
 		return zap.Skip()
@@ -337,8 +336,8 @@ func optional(name, value string) zap.Field {
 	return zap.String(name, value)
 }
 
-// reason is a field for an error, which may repeat what a provider says; it is
-// left out where there is none.
+// reason is the field of an error, which may quote a provider; without an error it is left
+// out.
 func reason(name string, err error) zap.Field {
 	if err == nil {
 		return zap.Skip()
@@ -358,7 +357,7 @@ func zapLevel(level slog.Level) zapcore.Level {
 	return zapcore.DebugLevel
 }
 
-// loggable keeps the type of what zap knows, and bounds text.
+// loggable returns a value with its type if zap knows the type, and bounds texts.
 func loggable(v slog.Value) any {
 	switch v := v.Resolve().Any().(type) {
 	case string:

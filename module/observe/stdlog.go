@@ -112,7 +112,7 @@ func QuietWhileRunning(ctx caddy.Context) (end func(), err error) {
 // startWatcher is called when a configuration runs.
 type startWatcher struct {
 	mu   sync.Mutex
-	loud func() // ends that the standard logger is quiet; nil: it is not
+	loud func() // restores the standard logger; nil: it is unchanged
 }
 
 // Handle implements caddyevents.Handler.

@@ -27,7 +27,7 @@ import (
 // tracerName is the instrumentation scope of all spans.
 const tracerName = "github.com/skill-bridge/caddy-skill-bridge/module"
 
-// What the OpenTelemetry semantic conventions have no names for.
+// Attributes for which the OpenTelemetry semantic conventions have no names.
 const (
 	frontKey       = attribute.Key("skill_bridge.front")
 	nameKey        = attribute.Key("skill_bridge.name") // as the agent wrote it
@@ -37,11 +37,11 @@ const (
 	statusKey      = attribute.Key("skill_bridge.status")               // of the run
 	descriptorKey  = attribute.Key("skill_bridge.descriptor")           // how it was obtained
 	pollKey        = attribute.Key("skill_bridge.poll")                 // its number
-	credentialsKey = attribute.Key("skill_bridge.credentials.duration") // seconds until requests had theirs, which other calls may have fetched
+	credentialsKey = attribute.Key("skill_bridge.credentials.duration") // seconds; another call may have fetched them
 )
 
-// requestNames say what a request to a provider is for. Beside the method they
-// name its span: its path, which a descriptor chooses, could be anything.
+// requestNames are the second words of the names of request spans, after the method. The
+// path is not used, because descriptors choose it.
 var requestNames = map[run.Phase]string{
 	run.PhaseDiscovery:  "index",
 	run.PhaseDescriptor: "descriptor",
@@ -58,10 +58,10 @@ type callSpan struct {
 	arrived time.Time
 
 	mu        sync.Mutex // requests for documents and tokens may outlive the call
-	discovery trace.Span // nil: nothing had to be waited for
+	discovery trace.Span // nil: all documents were cached
 	submits   int
 	submitted time.Time  // when the newest invocation was answered
-	run       trace.Span // nil: it was not asked about
+	run       trace.Span // nil: the run was not polled
 	polls     int
 	result    time.Time // when its output was first asked for
 }
@@ -90,15 +90,14 @@ func beginTrace(ctx context.Context, c *translate.Call) context.Context {
 	return ctx
 }
 
-// tracerOf makes spans that end up where a span does. Caddy sets no global tracer
+// tracerOf returns a tracer of the provider of a span, because Caddy sets no global tracer
 // provider.
 func tracerOf(s trace.Span) trace.Tracer {
 	return s.TracerProvider().Tracer(tracerName, trace.WithSchemaURL(semconv.SchemaURL))
 }
 
-// traceExchange adds an exchange with a provider to the trace that its context
-// belongs to. Documents and tokens that several calls wait for are in that of the
-// first of them.
+// traceExchange adds an exchange with a provider to the trace of its context. Requests for
+// documents and tokens that several calls wait for are in the trace of the first call.
 func traceExchange(ctx context.Context, e *exchange.Exchange) {
 	current := trace.SpanFromContext(ctx)
 	if call, ok := current.(*callSpan); ok {
@@ -153,8 +152,8 @@ func (s *callSpan) poll(e *exchange.Exchange, start, end time.Time) {
 	s.run.AddEvent("poll", trace.WithTimestamp(end), trace.WithAttributes(appendAnswer(attributes, e)...))
 }
 
-// startDiscovery starts the span of the discovery if there is none yet. A request that
-// outlives its call finds one: the call did not get what it asked for.
+// startDiscovery starts the span of the discovery if there is none yet. There is one if the
+// request outlives its call, which then failed in the discovery.
 func (s *callSpan) startDiscovery() {
 	if s.discovery == nil {
 		s.discovery = s.start("discovery", s.arrived)
@@ -183,8 +182,8 @@ func addRequest(t trace.Tracer, parent trace.Span, e *exchange.Exchange, start, 
 	span.End(trace.WithTimestamp(end))
 }
 
-// appendAddress appends where a request went. What was secret in the address has
-// been removed from it; then it may not be a URL any more.
+// appendAddress appends the address of a request. Secrets were removed from it, so it may
+// no longer be a URL.
 func appendAddress(attributes []attribute.KeyValue, address string) []attribute.KeyValue {
 	attributes = append(attributes, semconv.URLFull(safetext.Field(address, MaxLoggedError)))
 	u, err := url.Parse(address)
@@ -199,7 +198,7 @@ func appendAddress(attributes []attribute.KeyValue, address string) []attribute.
 	return attributes
 }
 
-// appendAnswer appends what came of a request.
+// appendAnswer appends the result of a request.
 func appendAnswer(attributes []attribute.KeyValue, e *exchange.Exchange) []attribute.KeyValue {
 	if e.Status != 0 {
 		attributes = append(attributes, semconv.HTTPResponseStatusCode(e.Status))
@@ -254,8 +253,8 @@ func endTrace(ctx context.Context, c *translate.Call, out *run.Run, figures *tra
 	s.End(trace.WithTimestamp(end))
 }
 
-// endDiscovery ends the span of the discovery. Where all that it takes is in the
-// cache there is none: it would cost more than the discovery.
+// endDiscovery ends the span of the discovery. If all documents are cached there is no
+// span, because it would cost more than the discovery.
 func (s *callSpan) endDiscovery(out *run.Run, figures *translate.Statistics, end time.Time) {
 	f := out.Failure
 	failed := f != nil && (f.Phase == run.PhaseDiscovery || f.Phase == run.PhaseDescriptor)
@@ -275,7 +274,7 @@ func (s *callSpan) endDiscovery(out *run.Run, figures *translate.Statistics, end
 	s.discovery.End(trace.WithTimestamp(end))
 }
 
-// endRun ends the span of the run, after which its output may have been fetched.
+// endRun ends the span of the run. Reading the output may follow it.
 func (s *callSpan) endRun(out *run.Run, figures *translate.Statistics) {
 	if figures.Followed.IsZero() {
 		return
@@ -297,10 +296,10 @@ func (s *callSpan) endRun(out *run.Run, figures *translate.Statistics) {
 	s.run.End(trace.WithTimestamp(end))
 }
 
-// fail notes why a span is of something that failed.
+// fail records the failure in a span.
 func fail(span trace.Span, f *run.Failure) {
 	if f.Kind == run.ClientGone {
-		span.SetAttributes(semconv.ErrorTypeKey.String(f.Kind.String())) // which is no error of anybody here
+		span.SetAttributes(semconv.ErrorTypeKey.String(f.Kind.String())) // the run failed, not the call
 		return
 	}
 	message := ""
@@ -311,7 +310,7 @@ func fail(span trace.Span, f *run.Failure) {
 	span.SetAttributes(semconv.ErrorTypeKey.String(errorType(f)))
 }
 
-// errorType is one of few: failed runs have codes that providers make up.
+// errorType is one of a bounded number of texts: providers invent codes of failed runs.
 func errorType(f *run.Failure) string {
 	code := document.CodeOf(f)
 	switch {
