@@ -70,7 +70,7 @@ func (x *execution) admitTo(s *catalog.Section) *run.Failure {
 	if !s.Admits(x.call.Principal) {
 		return anonymous()
 	}
-	return x.acquire(&x.bridge.sources[s.Place])
+	return x.acquire(&x.bridge.sources[s.Index])
 }
 
 // hold keeps limiters acquired until the call has ended, and each reading of a document that

@@ -56,7 +56,7 @@ func New(config Config) (*Bridge, error) {
 			s.Faults = new(catalog.Faults)
 		}
 		b.sources[i].name, b.sources[i].most = "runs_per_provider", int64(config.MaxRunsPerSource)
-		sections[i] = &catalog.Section{Source: s, Place: i, Client: &skillsharing.Client{
+		sections[i] = &catalog.Section{Source: s, Index: i, Client: &skillsharing.Client{
 			Reader: discovery.Reader{Cache: config.Cache, Sender: exchange.Sender{
 				Source: s.Namespace, Origin: s.URL, AllowedHosts: hosts, Partition: s.Partition,
 				Credentials: s.Credentials, DiscoveryCredentials: s.DiscoveryCredentials, Transport: s.Transport,

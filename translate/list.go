@@ -61,7 +61,7 @@ func (x *execution) list(s *catalog.Section) ([]catalog.Entry, *run.Failure) {
 	if !s.Admits(x.call.Principal) {
 		return nil, anonymous()
 	}
-	l := &x.bridge.sources[s.Place]
+	l := &x.bridge.sources[s.Index]
 	if !l.acquire() {
 		return nil, l.exceeded()
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// Catalog knows which skill a name means. It is safe for concurrent use.
+// Catalog finds skills by their names. It is safe for concurrent use.
 type Catalog struct {
 	namespaces
 	sections []*Section
@@ -20,8 +20,8 @@ type Catalog struct {
 // Sections returns the sources, in the order in which they were configured.
 func (c *Catalog) Sections() []*Section { return c.sections }
 
-// New makes a catalog of sources, in the order in which they were configured. Source, Client
-// and Faults of each have to be set. An error names what contradicts itself.
+// New returns a catalog of sources, which are in the order of the configuration. Source, Client
+// and Faults of each have to be set. New fails if two skills or two sources have the same name.
 func New(sections []*Section, observer exchange.Observer) (*Catalog, error) {
 	c := &Catalog{
 		sections: sections, observer: observer,
@@ -38,7 +38,7 @@ func New(sections []*Section, observer exchange.Observer) (*Catalog, error) {
 	}
 	for _, s := range sections {
 		if s.Kind == SkillSource {
-			if err := add(s.Namespace, operatorName{section: s, listed: directly(s)}); err != nil {
+			if err := add(s.Namespace, operatorName{section: s, listed: directSkill(s)}); err != nil {
 				return nil, err
 			}
 			continue
@@ -59,10 +59,10 @@ func New(sections []*Section, observer exchange.Observer) (*Catalog, error) {
 	return c, nil
 }
 
-// Resolve finds the skill that a name means. The operator's names come first;
-// then a namespace decides, even while its source is down; and a bare id counts
-// only where there is a single source, so that no name changes its meaning when
-// a source comes or goes.
+// Resolve finds the skill of a name: by the names that the operator configured, else in the
+// source whose namespace the name starts with, even if that source can't be read. A name
+// without a namespace is found only if there is a single source, so that a second source
+// does not change the meaning of names.
 func (c *Catalog) Resolve(ctx context.Context, name, principal string) (*Listed, *run.Failure) {
 	if o, ok := c.operators[name]; ok {
 		if o.id == "" {
@@ -80,8 +80,8 @@ func (c *Catalog) Resolve(ctx context.Context, name, principal string) (*Listed,
 	return nil, c.unqualified(ctx, name, principal)
 }
 
-// lookUp finds a name in one source. What it returns beside a failure says no
-// more than which source that was.
+// lookUp finds a name in one source. With a failure, it also returns a [Listed] that has only
+// the source and the name.
 func (c *Catalog) lookUp(ctx context.Context, s *Section, name, principal string) (*Listed, *run.Failure) {
 	t, err := c.load(ctx, s)
 	if err != nil {
@@ -97,7 +97,7 @@ func (c *Catalog) lookUp(ctx context.Context, s *Section, name, principal string
 	return &Listed{Section: s, Name: name}, ambiguous(name, names(found))
 }
 
-// lookUpID finds an exact id in one source, as lookUp does a name.
+// lookUpID is lookUp by an exact id.
 func (c *Catalog) lookUpID(ctx context.Context, s *Section, name, id string) (*Listed, *run.Failure) {
 	t, err := c.load(ctx, s)
 	if err != nil {
@@ -110,8 +110,8 @@ func (c *Catalog) lookUpID(ctx context.Context, s *Section, name, id string) (*L
 	return e.listed, nil
 }
 
-// unqualified is why a name without a namespace leads nowhere where there are several
-// sources: it does not say which skill is meant, or no source has such a skill.
+// unqualified returns the failure for a name without a namespace if there are several
+// sources: the name is ambiguous, or no source has such a skill.
 func (c *Catalog) unqualified(ctx context.Context, name, principal string) *run.Failure {
 	var found, unread []string
 	var known []*nearIndex
@@ -136,8 +136,8 @@ func (c *Catalog) unqualified(ctx context.Context, name, principal string) *run.
 	return notFound(name, near(name, known...), unread)
 }
 
-// maxAmbiguous is how many skills an ambiguous name is said to stand for. A provider can
-// list thousands whose ids differ in nothing but their separators.
+// maxAmbiguous bounds the candidates for an ambiguous name. A provider can list thousands of
+// ids that differ only in their separators.
 const maxAmbiguous = 20
 
 // ByRef finds the skill of a run, by its exact id.
@@ -146,7 +146,7 @@ func (c *Catalog) ByRef(ctx context.Context, ref run.Ref) (*Listed, *run.Failure
 		switch {
 		case s.Namespace != ref.Source:
 		case s.Kind == SkillSource:
-			l := directly(s)
+			l := directSkill(s)
 			l.ID = ref.SkillID
 			return l, nil
 		default:
@@ -156,8 +156,8 @@ func (c *Catalog) ByRef(ctx context.Context, ref run.Ref) (*Listed, *run.Failure
 	return nil, notFound(ref.SkillID, nil, nil)
 }
 
-// Namespaces lists the namespaces of the configured providers and registries and
-// the names of the directly configured skills, in order.
+// Namespaces returns the namespaces of the providers and registries and the names of the
+// directly configured skills, sorted.
 func (c *Catalog) Namespaces() []string {
 	list := slices.Collect(maps.Keys(c.sources))
 	for _, s := range c.sections {
@@ -169,10 +169,9 @@ func (c *Catalog) Namespaces() []string {
 	return list
 }
 
-// Purge forgets the documents of a source, so that the next call reads them anew:
-// its index or answers and the descriptors it lists, or, of a skill, its
-// descriptor; or only the descriptor of the skill with an id or name, if it is not empty.
-// It reports whether there is such a source, and such a skill.
+// Purge removes the documents of a source from the cache: its indexes and descriptors or, if
+// skillID is not empty, only the descriptor of the skill with this id or name. It reports
+// whether the source and the skill exist.
 func (c *Catalog) Purge(ctx context.Context, namespace, skillID string) bool {
 	for _, s := range c.sections {
 		switch {

@@ -1,12 +1,12 @@
-// Package catalog knows which skill a name means.
+// Package catalog gives skills names and finds skills by their names.
 //
-// A [Source] publishes skills: a provider in an index, a registry in its answers, or a
-// single descriptor. A [Catalog] gives each listed skill one name and finds it again by
-// that name ([Catalog.Resolve]): the operator's names come first, then a namespace at the
-// beginning of the name decides, and a bare id counts only where there is a single
-// source. So no source can take a name from another. [Catalog.Read] then reads the
-// descriptor, and tells with whose credentials the skill is invoked.
+// A [Source] is a provider with an index, a registry, or the URL of a single descriptor. A
+// [Catalog] gives each listed skill one name. [Catalog.Resolve] finds the skill of a name, in
+// this order: a name that the operator configured; the source whose namespace the name starts
+// with; and, if there is only one source, the skill with this id. So no source can take a
+// name from another. [Catalog.Read] then reads the descriptor and selects the source whose
+// credentials are used.
 //
-// The catalog keeps no documents: they are in the cache. It keeps the names that it made
-// of them for as long as they do not change, and why skills could not be used ([Faults]).
+// The cache holds the documents. The catalog holds the names of the skills until the
+// documents change, and the newest failure of each skill ([Faults]).
 package catalog

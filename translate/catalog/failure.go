@@ -12,9 +12,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// concernsSkill reports whether a failure to read a descriptor says anything about the
-// skill: that there was no time, or no place, does not.
-func concernsSkill(f *run.Failure) bool {
+// isSkillFault reports whether a failure to read a descriptor is a fault of the skill or its
+// provider. A deadline, a stop and a limit of the bridge are not.
+func isSkillFault(f *run.Failure) bool {
 	switch f.Kind {
 	case run.DeadlineExceeded, run.Stopped:
 		return false
@@ -24,7 +24,7 @@ func concernsSkill(f *run.Failure) bool {
 	return true
 }
 
-// notFound is the failure of a name that means nothing here.
+// notFound returns the failure for an unknown name. Unread are the sources that could not be searched.
 func notFound(name string, candidates []string, unread []string) *run.Failure {
 	name = shorten(name)
 	message := fmt.Sprintf("skill '%s' not found.", name)
@@ -40,7 +40,8 @@ func notFound(name string, candidates []string, unread []string) *run.Failure {
 	}
 }
 
-// ambiguous is the failure of an id that is no name because there are several sources.
+// ambiguous returns the failure for a name that several skills match, or that has no namespace
+// although there are several sources.
 func ambiguous(name string, candidates []string) *run.Failure {
 	name = shorten(name)
 	return &run.Failure{
@@ -50,7 +51,7 @@ func ambiguous(name string, candidates []string) *run.Failure {
 	}
 }
 
-// otherVersion is the error of a version that the provider does not offer.
+// otherVersion returns the failure for a version that the provider does not offer.
 func otherVersion(s *discovery.Skill, wanted string) *run.Failure {
 	return &run.Failure{
 		Kind: run.SkillNotFound, Phase: run.PhaseDescriptor, By: run.Bridge, Ref: run.Ref{SkillID: s.ID},
@@ -60,8 +61,7 @@ func otherVersion(s *discovery.Skill, wanted string) *run.Failure {
 	}
 }
 
-// wrongID is the error of a descriptor that describes another skill than the one
-// its index entry names.
+// wrongID returns the failure for a descriptor whose id is not the one of its index entry.
 func wrongID(s *discovery.Skill, listed string) *run.Failure {
 	e := document.InvalidDescriptor(
 		fmt.Sprintf("The descriptor of skill %s describes another skill, %s.", listed, s.ID),
@@ -78,12 +78,12 @@ func asJSON(text string) jsontext.Value {
 	return value
 }
 
-// maxQuotedName is how much of a name that means nothing is repeated, in bytes.
+// maxQuotedName bounds an unknown name in a message, in bytes.
 const maxQuotedName = 200
 
 func shorten(name string) string { return safetext.Clip(name, maxQuotedName) }
 
-// enumerate makes a list for a sentence: 'a', 'b' or 'c'.
+// enumerate joins names for a sentence: 'a', 'b' or 'c'.
 func enumerate(names []string) string {
 	list := "'" + strings.Join(names, "', '") + "'"
 	if i := strings.LastIndex(list, "', '"); i >= 0 {

@@ -12,27 +12,26 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
-// Faults remember why skills of a source could not be used when that was last tried:
-// the newest of them, in a bounded room. They may outlive a [Bridge]: the caller that makes
-// another with the same source can hand them on to it. They are safe for concurrent
-// use, and the zero value is empty.
+// Faults holds the newest failure of each skill of a source whose descriptor could not be read.
+// Its size is bounded; the oldest failures are dropped first. After a reload of the
+// configuration, the new [Section] can take over the Faults of the old one. It is safe for
+// concurrent use; the zero value is empty.
 type Faults struct {
-	count atomic.Int64 // of those known, since most calls find none
+	count atomic.Int64 // len(known), readable without the lock
 
 	mu    sync.Mutex
-	known map[string]*list.Element // by the skills' ids
-	order list.List                // of faults, the oldest first
-	size  int                      // of all, in bytes
+	known map[string]*list.Element // by skill id
+	order list.List                // of faults, oldest first
+	size  int                      // in bytes
 }
 
-// fault is why one skill could not be used.
+// fault is the newest failure of one skill.
 type fault struct {
 	id      string
 	failure *run.Failure
 }
 
-// Bounds of what is remembered, in bytes: documents choose the ids and most of what is
-// said about them.
+// Bounds in bytes. They are needed because documents supply the ids and most of the texts.
 const (
 	maxFaults       = 1 << 20 // of one source
 	maxFaultText    = 500
@@ -40,12 +39,12 @@ const (
 	faultOverhead   = 512
 )
 
-func (f *fault) size() int { return faultOverhead + 2*len(f.id) + textOf(f.failure) }
+func (f *fault) size() int { return faultOverhead + 2*len(f.id) + textSize(f.failure) }
 
-// note notes why a skill that is listed can't be used; nil: it can.
+// note stores the failure of a listed skill; nil removes it.
 func (f *Faults) note(l *Listed, failure *run.Failure) {
 	if l.Section.Kind == SkillSource && l.ID != "" {
-		return // the skill of a run, and not what the source offers now
+		return // l is the skill of an earlier run; the source may offer another one now
 	}
 	if failure == nil && f.count.Load() == 0 {
 		return
@@ -59,21 +58,21 @@ func (f *Faults) note(l *Listed, failure *run.Failure) {
 	f.count.Store(int64(len(f.known)))
 }
 
-// shortened is what is remembered of a failure: what is shown of it. What is too long is
-// left out.
+// shortened returns a copy of a failure with only what is shown. Parts that are too long are
+// cut or left out.
 func shortened(failure *run.Failure) *run.Failure {
 	short := *failure
 	short.SkillID, short.ExecutionID = strings.Clone(short.SkillID), ""
-	short.Cause, short.Message, short.URL = nil, cut(short.Message, maxFaultText), cut(short.URL, maxFaultText)
-	if textOf(&short)-len(short.Message)-len(short.URL) > maxFaultDetails {
+	short.Cause, short.Message, short.URL = nil, clip(short.Message, maxFaultText), clip(short.URL, maxFaultText)
+	if textSize(&short)-len(short.Message)-len(short.URL) > maxFaultDetails {
 		short.Demand, short.Violations, short.Reach, short.Provider = nil, nil, nil, nil
 	}
-	short.Rewrite(strings.Clone, jsontext.Value.Clone) // which keep no document in memory
+	short.Rewrite(strings.Clone, jsontext.Value.Clone) // else the texts would keep their documents in memory
 	return &short
 }
 
-// textOf is how much text there is in a failure, in bytes.
-func textOf(failure *run.Failure) int {
+// textSize returns the size of the texts of a failure, in bytes.
+func textSize(failure *run.Failure) int {
 	size, seen := 0, *failure
 	seen.Rewrite(func(text string) string {
 		size += len(text)
@@ -85,8 +84,8 @@ func textOf(failure *run.Failure) int {
 	return size
 }
 
-// cut is a text of so many bytes at most, which keeps no longer one in memory.
-func cut(text string, most int) string {
+// clip returns a copy of the first bytes of a text, at most so many.
+func clip(text string, most int) string {
 	if len(text) <= most {
 		return strings.Clone(text)
 	}
@@ -114,8 +113,8 @@ func (f *Faults) forget(id string) {
 	delete(f.known, id)
 }
 
-// of returns why a skill could not be used; nil: it could, or that was not tried.
-func (f *Faults) of(id string) *run.Failure {
+// get returns the failure of a skill; nil: there is none.
+func (f *Faults) get(id string) *run.Failure {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if known := f.known[id]; known != nil {
@@ -124,9 +123,9 @@ func (f *Faults) of(id string) *run.Failure {
 	return nil
 }
 
-// keep forgets those of the skills that a source does not list any more, or lists with
-// another version than before, if that is known: they may have been mended.
-func (f *Faults) keep(now, before *nameTable) {
+// prune removes the failures of skills that the source does not list any more, and of those
+// whose listed version has changed. Before is nil if the earlier list is not known.
+func (f *Faults) prune(now, before *nameTable) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for id := range f.known {

@@ -27,7 +27,7 @@ func TestFaultsTakeBoundedMemory(t *testing.T) {
 	if known := f.order.Len(); known < 300 || known == skills || known != len(f.known) || f.size > maxFaults {
 		t.Errorf("%d faults in %d bytes", known, f.size)
 	}
-	f.keep(&nameTable{}, nil)
+	f.prune(&nameTable{}, nil)
 	if known := f.order.Len(); known+f.size != 0 {
 		t.Errorf("%d faults in %d bytes of skills that are gone", known, f.size)
 	}
@@ -44,7 +44,7 @@ func TestFaultsOfRuns(t *testing.T) {
 		if failure != nil {
 			t.Fatal(failure)
 		}
-		if _, failure = c.Read(t.Context(), l, ""); failure == nil || !concernsSkill(failure) {
+		if _, failure = c.Read(t.Context(), l, ""); failure == nil || !isSkillFault(failure) {
 			t.Fatalf("%v", failure)
 		}
 	}

@@ -9,25 +9,26 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// SkillStatus is what is known of one skill.
+// SkillStatus is the status of one skill.
 type SkillStatus struct {
 	Name, Namespace, ID, Version string
 	Access                       document.AccessPolicy
-	// Cached tells that its descriptor is kept, FetchedAt since when, and ExpiresAt until when it is fresh.
+	// Cached reports whether the descriptor is in the cache, FetchedAt when it was read, and ExpiresAt until when it is
+	// fresh.
 	Cached               bool
 	FetchedAt, ExpiresAt time.Time
-	// Fault is why it can't be called: its descriptor can't be had at the moment, or there is no credential for it. nil:
-	// nothing is known against it.
+	// Fault says why the skill can't be called: its descriptor can't be read, or there is no credential for it. nil: no
+	// reason is known.
 	Fault *run.Failure
 }
 
-// inventoryTimeout bounds what it takes to read the indexes that are not cached: who
-// asks how things are does not want to wait for a provider that hangs.
+// inventoryTimeout bounds the reading of indexes that are not cached, so that the status of
+// all sources is shown soon even if one provider does not answer.
 const inventoryTimeout = 2 * time.Second
 
-// Inventory returns what is known of all skills, private ones included, in the order
-// of the sources and of the names in each; and the sources that can't be read. It
-// reads indexes, if they are not cached, but no descriptors.
+// Inventory returns the status of all skills, private ones included, and the sources that
+// can't be read. Directly configured skills come first, then the others by source and name.
+// It reads indexes that are not cached, but no descriptors.
 func (c *Catalog) Inventory(ctx context.Context) ([]SkillStatus, []Unavailable) {
 	ctx, cancel := context.WithTimeout(ctx, inventoryTimeout)
 	defer cancel()
@@ -51,12 +52,12 @@ func (c *Catalog) Inventory(ctx context.Context) ([]SkillStatus, []Unavailable) 
 	return skills, unavailable
 }
 
-// LeftOut is what a source's indexes have that is not listed, and what the operator wants
-// of them that they do not have.
+// LeftOut says which entries of a source's indexes are not listed, and which aliases stand for
+// skills that the source does not have.
 type LeftOut struct {
 	Namespace string
-	Count     int                // of entries that are not listed
-	First     []document.LeftOut // the first of them
+	Count     int                // of the entries that are not listed
+	First     []document.LeftOut // the first of these entries
 	Missing   []MissingAlias
 }
 
@@ -64,19 +65,19 @@ type LeftOut struct {
 type MissingAlias struct {
 	Alias
 	Namespace string
-	Near      []string // ids that may have been meant
+	Near      []string // similar ids
 }
 
-// LeftOut returns what is left out of the indexes of sources, as far as these have been
-// read: the sources of which something is, in order.
+// LeftOut returns the sources that have entries that are not listed or aliases without a skill,
+// in the order of the configuration. It reads nothing: sources that were not read yet are left out.
 func (c *Catalog) LeftOut(ctx context.Context) []LeftOut {
 	var list []LeftOut
 	for _, s := range c.sections {
 		if s.Kind == SkillSource {
 			continue
 		}
-		if t := c.known(ctx, s); t != nil && (t.left > 0 || len(t.missing) > 0) {
-			list = append(list, LeftOut{Namespace: s.Namespace, Count: t.left, First: t.leftOut, Missing: t.missing})
+		if t := c.peek(ctx, s); t != nil && (t.omittedCount > 0 || len(t.missing) > 0) {
+			list = append(list, LeftOut{Namespace: s.Namespace, Count: t.omittedCount, First: t.omitted, Missing: t.missing})
 		}
 	}
 	return list
@@ -88,8 +89,8 @@ func (c *Catalog) status(ctx context.Context, l *Listed, status SkillStatus) Ski
 	if doc != nil {
 		skill := doc.Value.(*discovery.Skill)
 		f := Found{Listed: l, Skill: skill}
-		f.Invoker, f.withheld, _ = c.invoker(ctx, l, skill, func(ctx context.Context, s *Section) (*nameTable, *run.Failure) {
-			return c.known(ctx, s), nil
+		f.Invoker, f.unlistedBy, _ = c.invoker(ctx, l, skill, func(ctx context.Context, s *Section) (*nameTable, *run.Failure) {
+			return c.peek(ctx, s), nil
 		})
 		status.Fault = f.Denied()
 		status.Cached, status.FetchedAt, status.ExpiresAt = true, doc.FetchedAt, doc.ExpiresAt
@@ -97,7 +98,7 @@ func (c *Catalog) status(ctx context.Context, l *Listed, status SkillStatus) Ski
 	}
 	if err != nil {
 		status.Fault = err
-	} else if fault := l.Section.Faults.of(l.ID); fault != nil {
+	} else if fault := l.Section.Faults.get(l.ID); fault != nil {
 		status.Fault = fault
 	}
 	return status

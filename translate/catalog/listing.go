@@ -9,7 +9,7 @@ import (
 
 // Entry is a skill as its source lists it.
 type Entry struct {
-	Name           string // by which it can be called
+	Name           string // for calls
 	Namespace      string
 	Version        string
 	Description    string
@@ -26,7 +26,7 @@ type Unavailable struct {
 // List returns the skills of one source that a caller may see.
 func (c *Catalog) List(ctx context.Context, s *Section, principal string) ([]Entry, *run.Failure) {
 	if s.Kind == SkillSource {
-		skill, err := s.Client.Skill(ctx, directly(s).descriptor)
+		skill, err := s.Client.Skill(ctx, directSkill(s).descriptor)
 		if err != nil {
 			return nil, err
 		}

@@ -19,7 +19,7 @@ type loaded struct {
 	err     *run.Failure
 }
 
-// loadAll loads the wanted sources at the same time.
+// loadAll loads the wanted sources concurrently.
 func (c *Catalog) loadAll(ctx context.Context, wanted func(*Section) bool) []loaded {
 	var results []loaded
 	for _, s := range c.sections {
@@ -35,16 +35,16 @@ func (c *Catalog) loadAll(ctx context.Context, wanted func(*Section) bool) []loa
 	return results
 }
 
-// onceKey is the key of what [ReadIndexesOnce] keeps, a *sync.Map from sources to their names.
+// onceKey is the context key of [ReadIndexesOnce]. The value is a *sync.Map from *Section to *nameTable.
 type onceKey struct{}
 
-// ReadIndexesOnce returns a context for several requests that are made for one answer: an
-// index that one of them has read is not read again for those that begin later.
+// ReadIndexesOnce returns a context in which each source is read at most once by calls that
+// follow one another. It is for several calls that contribute to one answer.
 func ReadIndexesOnce(ctx context.Context) context.Context {
 	return context.WithValue(ctx, onceKey{}, new(sync.Map))
 }
 
-// load reads the indexes of a source and makes its names.
+// load returns the names of a source, whose indexes it reads if they are not cached.
 func (c *Catalog) load(ctx context.Context, s *Section) (*nameTable, *run.Failure) {
 	once, _ := ctx.Value(onceKey{}).(*sync.Map)
 	if once == nil {
@@ -60,7 +60,7 @@ func (c *Catalog) load(ctx context.Context, s *Section) (*nameTable, *run.Failur
 	return t, err
 }
 
-// read is load, for this once.
+// read is load regardless of [ReadIndexesOnce].
 func (c *Catalog) read(ctx context.Context, s *Section) (*nameTable, *run.Failure) {
 	known := s.table.Load()
 	if s.Kind == ProviderSource {
@@ -73,7 +73,7 @@ func (c *Catalog) read(ctx context.Context, s *Section) (*nameTable, *run.Failur
 		}
 		return c.renew(ctx, s, []*document.Index{index}), nil
 	}
-	indexes, err := s.answers(ctx)
+	indexes, err := s.readRegistry(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -83,20 +83,19 @@ func (c *Catalog) read(ctx context.Context, s *Section) (*nameTable, *run.Failur
 	return c.renew(ctx, s, indexes), nil
 }
 
-// renew makes the names of a source anew.
+// renew builds the name table of a source from its indexes and stores it.
 func (c *Catalog) renew(ctx context.Context, s *Section, indexes []*document.Index) *nameTable {
 	t := c.nameTable(ctx, s, indexes)
-	s.Faults.keep(t, s.table.Swap(t))
+	s.Faults.prune(t, s.table.Swap(t))
 	return t
 }
 
-// known returns the names of a source as far as they are known without asking it; nil:
-// they are not.
-func (c *Catalog) known(ctx context.Context, s *Section) *nameTable {
+// peek returns the names of a source from memory; nil: its indexes are not cached.
+func (c *Catalog) peek(ctx context.Context, s *Section) *nameTable {
 	if t := s.table.Load(); t != nil {
 		return t
 	}
-	var indexes []*document.Index // which an earlier configuration may have read
+	var indexes []*document.Index // that an earlier configuration may have read
 	if s.Kind == ProviderSource {
 		indexes = []*document.Index{s.Client.PeekIndex()}
 	} else {
@@ -110,10 +109,10 @@ func (c *Catalog) known(ctx context.Context, s *Section) *nameTable {
 	return c.renew(ctx, s, indexes)
 }
 
-// purge forgets a source's documents.
+// purge removes the documents of a source from the cache.
 func (c *Catalog) purge(ctx context.Context, s *Section) {
 	if s.Kind != SkillSource {
-		if t := c.known(ctx, s); t != nil {
+		if t := c.peek(ctx, s); t != nil {
 			for _, e := range t.entries {
 				s.Client.Forget(e.listed.descriptor)
 			}
@@ -127,15 +126,15 @@ func (c *Catalog) purge(ctx context.Context, s *Section) {
 			s.Client.ForgetRegistry(t)
 		}
 	case SkillSource:
-		s.Client.Forget(directly(s).descriptor)
+		s.Client.Forget(directSkill(s).descriptor)
 	}
 }
 
-// purgeSkill forgets one descriptor, by the skill's id or name. It reports whether
-// the source is known to have it.
+// purgeSkill removes one descriptor from the cache, by the skill's id or name. It reports
+// whether the source is known to have the skill.
 func (c *Catalog) purgeSkill(ctx context.Context, s *Section, id string) bool {
 	if s.Kind == SkillSource {
-		l := directly(s)
+		l := directSkill(s)
 		known := id == s.Namespace
 		if doc, _ := s.Client.Peek(ctx, l.descriptor); doc != nil {
 			known = known || doc.Value.(*discovery.Skill).ID == id
@@ -145,7 +144,7 @@ func (c *Catalog) purgeSkill(ctx context.Context, s *Section, id string) bool {
 		}
 		return known
 	}
-	t := c.known(ctx, s)
+	t := c.peek(ctx, s)
 	if t == nil {
 		return false
 	}
@@ -156,8 +155,8 @@ func (c *Catalog) purgeSkill(ctx context.Context, s *Section, id string) bool {
 	return len(found) > 0
 }
 
-// answers reads the answers of a registry for each of the wanted types.
-func (s *Section) answers(ctx context.Context) ([]*document.Index, *run.Failure) {
+// readRegistry reads the skills of a registry, one index for each wanted type.
+func (s *Section) readRegistry(ctx context.Context) ([]*document.Index, *run.Failure) {
 	types := s.types()
 	indexes := make([]*document.Index, len(types))
 	errs := make([]*run.Failure, len(types))
@@ -177,7 +176,7 @@ func (s *Section) answers(ctx context.Context) ([]*document.Index, *run.Failure)
 	return indexes, nil
 }
 
-// lists reports whether an index has a skill of a registry, with the same descriptor.
+// lists reports whether the source also lists a registry's skill, with the same descriptor URL.
 func (t *nameTable) lists(l *Listed) bool {
 	for _, index := range t.indexes {
 		for i := range index.Skills {

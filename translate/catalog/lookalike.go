@@ -9,12 +9,12 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// lookAlikes knows sources by what their namespaces look like: texts look alike if their
-// skeletons are the same (UTS #39, section 4), in which characters of all scripts that are
-// easily taken for one another are one.
+// lookAlikes finds sources by the skeletons of their namespaces. Two texts look alike if their
+// skeletons (UTS #39, section 4) are equal. A skeleton replaces each character by a
+// representative of all characters that look like it.
 type lookAlikes struct {
 	sources map[string]*Section // by the skeletons of their namespaces
-	longest int                 // of these
+	longest int                 // length of the longest skeleton
 }
 
 func (l *lookAlikes) add(s *Section) {
@@ -31,8 +31,8 @@ func (l *lookAlikes) add(s *Section) {
 	}
 }
 
-// imitated returns another source than s whose namespace an id seems to begin with,
-// because of characters that are not ASCII; nil: there is none.
+// imitated returns the source, other than s, whose namespace looks like the beginning of the id;
+// nil: there is none. An id in ASCII imitates no namespace.
 func (l *lookAlikes) imitated(s *Section, id string) *Section {
 	foreign := strings.IndexFunc(id, func(r rune) bool { return r >= utf8.RuneSelf })
 	if foreign < 0 {
@@ -57,9 +57,9 @@ func (l *lookAlikes) imitated(s *Section, id string) *Section {
 	return nil
 }
 
-// skeletons are what a text looks like, with / as ., in whatever case it is written: as if it
-// were written in lower case, and as if the capital letters that it looks like were. (Capital
-// and small letters of a script may look like different ones of another.)
+// skeletons are the two skeletons of a text, in lower case and with / as a dot: the first is made
+// of the text in lower case, the second is the skeleton of the text as it is, then in lower case.
+// They differ because a capital letter may look like another letter than its small form does.
 type skeletons [2][]byte
 
 func (s *skeletons) add(r rune) {

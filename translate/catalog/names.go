@@ -14,57 +14,57 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// nameTable holds the names of the skills that a source lists. It is made anew when one
-// of its indexes has changed. It depends on nothing that another source lists.
+// nameTable holds the names of the skills that a source lists. It is immutable: if an index
+// changes, a new one replaces it. It does not depend on the indexes of other sources.
 //
-// Names are compared byte by byte. Spellings that differ in case or in Unicode's
-// normalization are different names, all of them in the source's own namespace.
+// Names are compared byte by byte. Spellings that differ in case or in Unicode normalization
+// are different names.
 type nameTable struct {
-	section  *Section
-	indexes  []*document.Index
-	entries  []*entry // by name
-	byName   map[string]*entry
-	byID     map[string]*entry
-	byDotted map[string][]*entry // by id with / read as ., with the namespace and without, if that is no name
-	near     *nearIndex          // of the names that may be suggested to any caller
-	leftOut  []document.LeftOut  // of the indexes: the first of them
-	left     int                 // how many there are
-	missing  []MissingAlias
+	section      *Section
+	indexes      []*document.Index
+	entries      []*entry // by name
+	byName       map[string]*entry
+	byID         map[string]*entry
+	byDotted     map[string][]*entry // by id with / as a dot, with and without the namespace, unless that is a key of byName
+	near         *nearIndex          // of the names that may be suggested to any caller: those of public skills
+	omitted      []document.LeftOut  // of the indexes: the first of them
+	omittedCount int                 // how many there are
+	missing      []MissingAlias
 }
 
-// omit notes what is left out of the indexes.
+// omit adds entries that are not listed, as long as there are not too many.
 func (t *nameTable) omit(left ...document.LeftOut) {
-	t.leftOut = append(t.leftOut, left[:min(len(left), max(maxLeftOut-len(t.leftOut), 0))]...)
+	t.omitted = append(t.omitted, left[:min(len(left), max(maxOmitted-len(t.omitted), 0))]...)
 }
 
-// maxLeftOut is how many entries that are left out of a source's indexes are kept.
-const maxLeftOut = 100
+// maxOmitted bounds nameTable.omitted.
+const maxOmitted = 100
 
 // entry is a skill that an index lists.
 type entry struct {
 	*document.IndexEntry
-	name    string // the one that is shown
-	at      int    // where it is in the table's entries
+	name    string // in lists
+	at      int    // index in nameTable.entries
 	aliased bool
 	listed  *Listed
 }
 
-// hidden reports whether an entry is kept from anonymous callers' lists.
+// hidden reports whether lists for anonymous callers lack the entry.
 func (e *entry) hidden() bool { return e.Access == document.Private && !e.aliased }
 
-// nameTable makes the names of a source's skills.
+// nameTable builds the name table of a source from its indexes.
 func (c *Catalog) nameTable(ctx context.Context, s *Section, indexes []*document.Index) *nameTable {
 	t := &nameTable{section: s, indexes: indexes, byName: map[string]*entry{}, byID: map[string]*entry{}, byDotted: map[string][]*entry{}}
 	left := omissions{catalog: c, table: t}
 	for _, index := range indexes {
 		if index.LeftOutCount > 0 {
-			c.observer.Notice(ctx, leftOut(s, index))
-			t.left += index.LeftOutCount
+			c.observer.Notice(ctx, omittedNotice(s, index))
+			t.omittedCount += index.LeftOutCount
 			t.omit(index.LeftOut...)
 		}
 		for i := range index.Skills {
 			e := &entry{IndexEntry: &index.Skills[i]}
-			if t.byID[e.ID] != nil || !s.wants(e.CapabilityType) {
+			if t.byID[e.ID] != nil || !s.accepts(e.CapabilityType) {
 				continue
 			}
 			if why, owner := c.unusable(s, e.ID); why != "" {
@@ -81,19 +81,19 @@ func (c *Catalog) nameTable(ctx context.Context, s *Section, indexes []*document
 		e.listed = &Listed{Section: s, Name: e.name, ID: e.ID, descriptor: discovery.NewLocation(e.DescriptorURL)}
 	}
 	var missing []Alias
-	for _, a := range slices.Backward(s.Aliases) { // the first of several is shown
+	for _, a := range slices.Backward(s.Aliases) { // lists show the first alias of a skill
 		e := t.byID[a.SkillID]
 		if e == nil {
 			missing = append(missing, a)
 			continue
 		}
-		e.name, e.aliased = a.Name, true // an addition: what it would be called without also leads to it
+		e.name, e.aliased = a.Name, true // byName still has the name without the alias
 		e.listed.Name = a.Name
 		t.byName[e.name] = e
 	}
 	t.entries = slices.DeleteFunc(t.entries, func(e *entry) bool {
 		if e.name == "" {
-			c.leftOut(ctx, t, "all names that it could have are names of other skills; give it an alias", e.ID, nil, true)
+			c.omit(ctx, t, "all names that it could have are names of other skills; give it an alias", e.ID, nil, true)
 		}
 		return e.name == ""
 	})
@@ -117,8 +117,7 @@ func (c *Catalog) nameTable(ctx context.Context, s *Section, indexes []*document
 	return t
 }
 
-// warnOfAliases tells the operator of aliases for skills that the source does not list, and
-// of ids that may have been meant.
+// warnOfAliases logs the aliases for skills that the source does not list, with similar ids.
 func (t *nameTable) warnOfAliases(ctx context.Context, observer exchange.Observer, missing []Alias) {
 	if len(missing) == 0 {
 		return
@@ -137,7 +136,8 @@ func (t *nameTable) warnOfAliases(ctx context.Context, observer exchange.Observe
 	}
 }
 
-// nameOf is the plain name of an id: dotted, within the namespace.
+// nameOf returns the plain name of an id: the namespace, a dot and the id with / as a dot. If the
+// id begins with the namespace, it is not repeated.
 func (s *Section) nameOf(id string) string {
 	name := dot(id)
 	if rest, ok := strings.CutPrefix(name, s.Namespace); ok && strings.HasPrefix(rest, ".") {
@@ -148,9 +148,9 @@ func (s *Section) nameOf(id string) string {
 
 func dot(id string) string { return strings.ReplaceAll(id, "/", ".") }
 
-// find returns the entries that a name means within the source: the one that is shown so;
-// else that of an exact id, with the namespace before it or without; else those that are the
-// same with / read as .
+// find returns the entries that a name matches: the entry with this name, else the one with
+// this exact id, with or without the namespace, else all whose ids are equal if / is read as
+// a dot.
 func (t *nameTable) find(name string) []*entry {
 	e := cmp.Or(t.byName[name], t.byID[name])
 	if rest, ok := strings.CutPrefix(name, t.section.Namespace); e == nil && ok && rest != "" && (rest[0] == '.' || rest[0] == '/') {
@@ -177,28 +177,28 @@ func names(entries []*entry) []string {
 	return list
 }
 
-// omissions are the skills of an index that are left out.
+// omissions counts the skills that are not listed and logs the first of each reason.
 type omissions struct {
 	catalog *Catalog
 	table   *nameTable
-	count   map[string]int // by the reason
+	count   map[string]int // by reason
 }
 
-// maxOmissions is how many skills that are left out for one reason are named in the log.
-const maxOmissions = 10
+// maxLogged bounds the skills that the log names for one reason.
+const maxLogged = 10
 
 func (o *omissions) note(ctx context.Context, why, id string, owner *Section) {
 	if o.count == nil {
 		o.count = map[string]int{}
 	}
 	o.count[why]++
-	o.catalog.leftOut(ctx, o.table, why, id, owner, o.count[why] <= maxOmissions)
+	o.catalog.omit(ctx, o.table, why, id, owner, o.count[why] <= maxLogged)
 }
 
-// report tells the operator of those that were not named.
+// report logs how many skills the log does not name.
 func (o *omissions) report(ctx context.Context) {
 	for _, why := range []string{spaced, invisible, claims, imitates} {
-		if more := o.count[why] - maxOmissions; more > 0 {
+		if more := o.count[why] - maxLogged; more > 0 {
 			o.catalog.observer.Notice(ctx, &exchange.Notice{
 				Level: slog.LevelWarn, Source: o.table.section.Namespace, Message: "further skills are not listed, and not named here: " + why,
 				Attrs: []slog.Attr{slog.Int("more", more)},
@@ -207,25 +207,25 @@ func (o *omissions) report(ctx context.Context) {
 	}
 }
 
-// leftOut notes a skill that is not listed, and has it logged if it is to be.
-func (c *Catalog) leftOut(ctx context.Context, t *nameTable, why, id string, owner *Section, logs bool) {
+// omit adds a skill that is not listed to the table, and logs it if logs is true.
+func (c *Catalog) omit(ctx context.Context, t *nameTable, why, id string, owner *Section, logs bool) {
 	fault := run.Violation{Message: why}
-	attrs := []slog.Attr{slog.String("skill_id", quoted(id))}
+	attrs := []slog.Attr{slog.String("skill_id", quoteID(id))}
 	if owner != nil {
 		fault.Message += ": " + owner.Namespace
 		attrs = append(attrs, slog.String("namespace", owner.Namespace))
 	}
-	t.left++
-	t.omit(document.LeftOut{ID: quoted(id), Fault: fault})
+	t.omittedCount++
+	t.omit(document.LeftOut{ID: quoteID(id), Fault: fault})
 	if !logs {
 		return
 	}
 	c.observer.Notice(ctx, &exchange.Notice{Level: slog.LevelWarn, Source: t.section.Namespace, Message: "a skill is not listed: " + why, Attrs: attrs})
 }
 
-// quoted shows an id to the operator: what is not ASCII in it by its numbers, and spaces at
-// its ends.
-func quoted(id string) string {
+// quoteID quotes an id for the operator, with escapes for what is not ASCII. A plain ASCII id
+// without spaces at its ends stays as it is.
+func quoteID(id string) string {
 	text := strconv.QuoteToASCII(id)
 	if text[1:len(text)-1] == id && strings.TrimSpace(id) == id {
 		return id
@@ -233,12 +233,12 @@ func quoted(id string) string {
 	return text
 }
 
-// leftOut tells the operator of entries of a registry that can't be used.
-func leftOut(s *Section, index *document.Index) *exchange.Notice {
+// omittedNotice is the log entry about the invalid entries of a registry.
+func omittedNotice(s *Section, index *document.Index) *exchange.Notice {
 	const shown = 5
 	first := make([]string, 0, shown)
 	for _, l := range index.LeftOut[:min(len(index.LeftOut), shown)] {
-		first = append(first, strings.TrimSpace(quoted(l.ID)+" "+l.Fault.Path+" "+l.Fault.Message))
+		first = append(first, strings.TrimSpace(quoteID(l.ID)+" "+l.Fault.Path+" "+l.Fault.Message))
 	}
 	return &exchange.Notice{
 		Level: slog.LevelWarn, Source: s.Namespace, Message: "entries of a registry are ignored because they are invalid or duplicates; caddy skill-bridge status shows them",

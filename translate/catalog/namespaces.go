@@ -6,7 +6,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
-// namespaces say which source decides a name. They depend on the configuration alone, and on nothing that a source publishes.
+// namespaces finds the source of a name. It depends on the configuration only, not on what sources publish.
 type namespaces struct {
 	sources    map[string]*Section // providers and registries by their namespaces
 	longest    int                 // length of the longest namespace
@@ -20,8 +20,8 @@ func (n *namespaces) add(s *Section) {
 	n.lookAlikes.add(s)
 }
 
-// operatorName is a name that the operator gave: of a skill of an index, or, where
-// id is empty, of a directly configured skill.
+// operatorName is what a name in the configuration stands for: an alias of a listed skill, or, if
+// id is empty, a directly configured skill.
 type operatorName struct {
 	section *Section
 	id      string
@@ -50,7 +50,8 @@ func (n *namespaces) onlySource() *Section {
 	return nil
 }
 
-// Owner returns the one source that decides a name, nil if that takes reading all.
+// Owner returns the source that a name belongs to by the configuration alone. It returns nil if
+// there are several sources and the name has no namespace.
 func (n *namespaces) Owner(name string) *Section {
 	if o, ok := n.operators[name]; ok {
 		return o.section
@@ -61,16 +62,16 @@ func (n *namespaces) Owner(name string) *Section {
 	return n.onlySource()
 }
 
-// nameEntries gives each entry a name that no other has, begins with the source's
-// namespace, and is resolved to the source. That is, where it can be:
+// nameEntries gives each entry a unique name that begins with the source's namespace and
+// resolves to the source. It is the first of these that does so:
 //
-//   - the plain name: the id with / read as ., within the namespace, if no other id has it;
-//   - else the namespace, a dot and the exact id, of which there can't be two;
-//   - and where that is the operator's name of another skill, or begins with the longer
-//     namespace of another source, the namespace, a slash and the exact id: namespaces have
-//     no slash, so that none is longer.
+//   - the plain name, if no other entry has it (see nameOf);
+//   - the namespace, a dot and the exact id;
+//   - the namespace, a slash and the exact id. It can't begin with the longer namespace of
+//     another source, since namespaces have no slash.
 //
-// Plain names give way to exact ones.
+// If the exact name of one entry is the plain name of another, the other gets its exact name,
+// too. An entry without such a name gets none.
 func (n *namespaces) nameEntries(t *nameTable) {
 	var exact []*entry
 	sharing := map[string]int{}
@@ -79,36 +80,36 @@ func (n *namespaces) nameEntries(t *nameTable) {
 		sharing[e.name]++
 	}
 	for _, e := range t.entries {
-		if sharing[e.name] > 1 || !n.leadsTo(t.section, e.name) {
+		if sharing[e.name] > 1 || !n.resolvesTo(t.section, e.name) {
 			exact = append(exact, e)
 		} else {
 			t.byName[e.name] = e
 		}
 	}
-	for i := 0; i < len(exact); i++ { // which grows
+	for i := 0; i < len(exact); i++ { // exact grows
 		e := exact[i]
 		e.name = t.section.Namespace + "." + e.ID
-		if !n.leadsTo(t.section, e.name) {
+		if !n.resolvesTo(t.section, e.name) {
 			e.name = t.section.Namespace + "/" + e.ID
 		}
-		if !n.leadsTo(t.section, e.name) {
+		if !n.resolvesTo(t.section, e.name) {
 			e.name = ""
 			continue
 		}
-		if other := t.byName[e.name]; other != nil { // whose plain name it is
+		if other := t.byName[e.name]; other != nil { // it is the plain name of other
 			exact = append(exact, other)
 		}
 		t.byName[e.name] = e
 	}
 }
 
-// leadsTo reports whether a name, as long as no other source has it, is resolved to the source.
-func (n *namespaces) leadsTo(s *Section, name string) bool {
+// resolvesTo reports whether Owner would return the source for a name that the operator did not configure.
+func (n *namespaces) resolvesTo(s *Section, name string) bool {
 	_, taken := n.operators[name]
 	return !taken && n.namespaceOf(name) == s
 }
 
-// Why an id can't be used.
+// Reasons not to list a skill.
 const (
 	spaced    = "its id begins or ends with a space, so that it could be mistaken for another"
 	invisible = "its id has invisible characters, or characters that change the direction of text"
@@ -116,8 +117,8 @@ const (
 	imitates  = "its id begins with what looks like the namespace of another source"
 )
 
-// unusable says why the skill of an id is not listed, and with whose namespace it is
-// concerned; nothing: it is.
+// unusable returns why the skill with an id is not listed, and the source whose namespace the id
+// begins with or imitates. An empty reason means that the skill is listed.
 func (n *namespaces) unusable(s *Section, id string) (why string, owner *Section) {
 	switch {
 	case !safetext.Printable(id):

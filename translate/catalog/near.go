@@ -8,40 +8,41 @@ import (
 	"sync"
 )
 
-// Bounds of the search for names that may have been meant. An agent chooses the
-// one name, and providers choose the others.
+// Bounds of the search for similar names. They are needed because agents and providers choose
+// the names.
 const (
 	maxCandidates = 5
-	maxNearName   = 64 // bytes; a longer name has no near ones
+	maxNearName   = 64 // bytes; longer names have no similar ones
 
-	// maxScanned is how many names and last segments of names are looked at for one mistyped
-	// name, in all sources together, and maxCompared how many bytes of them are compared with
-	// it letter by letter. What is likely to be near is compared first.
+	// maxScanned bounds how many signatures are compared for one unknown name, in all sources
+	// together, and maxCompared how many bytes of names. Names with similar signatures are
+	// compared first.
 	maxScanned  = 400_000
 	maxCompared = 8_000
 )
 
-// nearIndex finds names that are like another one. It takes some 150 bytes a name.
+// nearIndex is an index of names by similarity. It takes some 150 bytes a name.
 type nearIndex struct {
 	names         []string
 	folded        []string
-	last          []uint8      // where the last segments begin in them
-	lasts, wholes [][]nearForm // of the last segments and of the whole names, by their lengths
+	last          []uint8       // where the last segment of each begins
+	lasts, wholes [][]signature // of the last segments and of the whole names, by length
 }
 
-// nearForm is what tells at a glance that a text is not near: the set of its bytes, and
-// that of its pairs of neighbouring bytes, each hashed to 64 bits. A letter that is
-// changed, added or left out adds and removes one member of the one at most, and two of
-// the other; two neighbours that are swapped none of the one, and three of the other.
-type nearForm struct {
+// signature gives a lower bound of the edit distance of two texts. It is the set of the bytes
+// and the set of the pairs of neighbouring bytes of a text, each hashed to 64 bits. Changing,
+// adding or removing a byte adds and removes at most one member of the first set and two of
+// the second. Swapping two neighbours changes nothing in the first set, and adds and removes
+// at most three members of the second.
+type signature struct {
 	bytes, pairs uint64
-	at           uint32 // in the names
+	at           uint32 // index of the name
 }
 
-// newNearIndex makes an index of names that are given in their order.
+// newNearIndex returns the index of sorted names.
 func newNearIndex(names []string) *nearIndex {
 	ix := &nearIndex{names: names, folded: make([]string, len(names)), last: make([]uint8, len(names))}
-	var all strings.Builder // one text, since what stands side by side is read faster
+	var all strings.Builder // one text for all: adjacent memory is read faster
 	for i, name := range names {
 		if len(name) <= maxNearName {
 			folded := fold(name)
@@ -55,25 +56,25 @@ func newNearIndex(names []string) *nearIndex {
 		end := len(text)
 		ix.folded[i] = all.String()[start:end]
 		if end > start {
-			ix.lasts = addForm(ix.lasts, ix.folded[i][ix.last[i]:], i)
-			ix.wholes = addForm(ix.wholes, ix.folded[i], i)
+			ix.lasts = addSignature(ix.lasts, ix.folded[i][ix.last[i]:], i)
+			ix.wholes = addSignature(ix.wholes, ix.folded[i], i)
 		}
 		start = end
 	}
 	return ix
 }
 
-func addForm(to [][]nearForm, text string, at int) [][]nearForm {
+func addSignature(to [][]signature, text string, at int) [][]signature {
 	if n := len(text) + 1 - len(to); n > 0 {
-		to = append(to, make([][]nearForm, n)...)
+		to = append(to, make([][]signature, n)...)
 	}
-	f := formOf(text)
+	f := signatureOf(text)
 	f.at = uint32(at) //nolint:gosec // there are not so many
 	to[len(text)] = append(to[len(text)], f)
 	return to
 }
 
-func formOf(text string) (f nearForm) {
+func signatureOf(text string) (f signature) {
 	for i := range len(text) {
 		f.bytes |= 1 << (text[i] & 63)
 		if i > 0 {
@@ -83,24 +84,23 @@ func formOf(text string) (f nearForm) {
 	return f
 }
 
-// differing is the larger number of members that one of two sets has and the other has not.
+// differing returns how many members one of two sets has that the other lacks, the larger of both numbers.
 func differing(a, b uint64) int {
 	return max(bits.OnesCount64(a&^b), bits.OnesCount64(b&^a))
 }
 
-// nearSearch looks for the names that may have been meant instead of one, in one index
-// after the other.
+// nearSearch is the search for names that are similar to one name.
 type nearSearch struct {
 	last, whole pattern
-	before      string     // what stands before the last segment
-	limit       int        // how many letters may differ
-	found       []nearName // at most maxCandidates, the nearest first
+	before      string     // the text before the last segment
+	limit       int        // the largest distance
+	found       []nearName // at most maxCandidates, nearest first
 }
 
-// nearName is a name that is near.
+// nearName is a similar name.
 type nearName struct {
 	name     string
-	distance int // of the last segments if that is within the limit, or else of the whole names
+	distance int // of the last segments if that is within the limit, else of the whole names
 	whole    int // of the whole names
 }
 
@@ -114,18 +114,19 @@ func (a nearName) nearer(b nearName) bool {
 	return a.name < b.name
 }
 
-// near returns the names of the indexes that may have been meant instead of name, the
-// nearest first: those that differ in a few letters, as a whole or after their namespace.
+// near returns the names of the indexes that are similar to a name, nearest first: those at a
+// small edit distance, as a whole or in the last segment.
 func near(name string, indexes ...*nearIndex) []string {
 	list, _, _ := search(name, indexes)
 	return list
 }
 
-// search is near, and says how many names were looked at, and how many bytes of them
-// were compared. Each index has an equal share of both, so that no source can keep the
-// names of another from being found; what one leaves goes to the larger ones after it.
+// search is near. It also returns how many signatures and bytes were compared. Each index gets
+// an equal share of both bounds, so that a source with many names does not prevent names of
+// another from being found. Indexes are searched in the order of their size; the larger ones
+// share what the smaller ones do not use.
 func search(name string, indexes []*nearIndex) (list []string, scanned, compared int) {
-	if len(name) > 3*maxNearName { // folding leaves a third of it at least
+	if len(name) > 3*maxNearName { // a folded name has at least a third of the bytes
 		return nil, 0, 0
 	}
 	folded := fold(name)
@@ -139,7 +140,7 @@ func search(name string, indexes []*nearIndex) (list []string, scanned, compared
 	bySize := slices.SortedFunc(slices.Values(indexes), func(a, b *nearIndex) int { return len(a.names) - len(b.names) })
 	for i, ix := range bySize {
 		share := len(bySize) - i
-		names, letters := s.in(ix, (maxScanned-scanned)/share, (maxCompared-compared)/share)
+		names, letters := s.searchIndex(ix, (maxScanned-scanned)/share, (maxCompared-compared)/share)
 		scanned, compared = scanned+names, compared+letters
 	}
 	for _, f := range s.found {
@@ -148,25 +149,25 @@ func search(name string, indexes []*nearIndex) (list []string, scanned, compared
 	return list, scanned, compared
 }
 
-// leasts lends memory for how near each name of an index can be at best.
-var leasts = sync.Pool{New: func() any { return new([]uint8) }}
+// bounds pools the lower bounds of the distances of the names of an index.
+var bounds = sync.Pool{New: func() any { return new([]uint8) }}
 
-// tooFar is the distance of a name that is not near.
+// tooFar is the distance of names that are not similar.
 const tooFar = 255
 
-// in looks for near names in one index: at no more of its forms than scan says, until it
-// has compared as many bytes of its names as compare says. Those that can be nearest are
-// compared first, and the others only as long as they can still be among the nearest.
-func (s *nearSearch) in(ix *nearIndex, scan, compare int) (scanned, compared int) {
-	lent := leasts.Get().(*[]uint8)
-	defer leasts.Put(lent)
-	least := slices.Grow((*lent)[:0], len(ix.names))[:len(ix.names)]
-	*lent = least
+// searchIndex searches one index. It compares at most scan signatures, and names until compare
+// bytes are compared: those with the least lower bound first, and only those that can still be
+// among the nearest.
+func (s *nearSearch) searchIndex(ix *nearIndex, scan, compare int) (scanned, compared int) {
+	pooled := bounds.Get().(*[]uint8)
+	defer bounds.Put(pooled)
+	least := slices.Grow((*pooled)[:0], len(ix.names))[:len(ix.names)]
+	*pooled = least
 	for i := range least {
 		least[i] = tooFar
 	}
-	scanned = s.last.glance(ix.lasts, least, s.limit, scan/2)
-	scanned += s.whole.glance(ix.wholes, least, s.limit, scan-scanned)
+	scanned = s.last.lowerBounds(ix.lasts, least, s.limit, scan/2)
+	scanned += s.whole.lowerBounds(ix.wholes, least, s.limit, scan-scanned)
 	for d := range s.limit + 1 {
 		for at := 0; compared < compare && !s.fullWith(d-1); at++ {
 			next := bytes.IndexByte(least[at:], uint8(d))
@@ -180,13 +181,13 @@ func (s *nearSearch) in(ix *nearIndex, scan, compare int) (scanned, compared int
 	return scanned, compared
 }
 
-// fullWith reports whether enough names are found that are no farther than d.
+// fullWith reports whether enough names within the distance d are found.
 func (s *nearSearch) fullWith(d int) bool {
 	return len(s.found) == maxCandidates && s.found[maxCandidates-1].distance <= d
 }
 
-// consider compares a name that is no nearer than least, unless it can't be among the
-// nearest, and returns how many bytes that took.
+// consider adds a name to the found ones if it is among the nearest. Least is a lower bound of
+// its distance. It returns how many bytes were compared.
 func (s *nearSearch) consider(ix *nearIndex, at, least int) (compared int) {
 	name, folded := ix.names[at], ix.folded[at]
 	before, last := folded[:ix.last[at]], folded[ix.last[at]:]
@@ -208,7 +209,7 @@ func (s *nearSearch) consider(ix *nearIndex, at, least int) (compared int) {
 	case full && n.distance == s.found[maxCandidates-1].distance:
 		most = s.found[maxCandidates-1].whole
 	}
-	if before == s.before { // what is the same at the beginning of both makes no difference
+	if before == s.before { // the distance of the whole names is that of the last segments
 		n.whole = n.distance
 	} else {
 		var more int
@@ -236,34 +237,34 @@ func abs(n int) int { return max(n, -n) }
 
 var folder = strings.NewReplacer("/", ".", "_", "-")
 
-// fold makes spellings equal that differ in case or separators only.
+// fold maps spellings that differ only in case or separators to one.
 func fold(name string) string { return folder.Replace(strings.ToLower(name)) }
 
 func lastSegment(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
-// pattern is a text of at most 64 bytes whose distance from others is wanted: how many
-// bytes have to be changed, added, left out, or swapped with their neighbours, each once
-// (optimal string alignment). Comparing takes a few instructions for each of their bytes,
-// by the bit-vector algorithm of Hyyrö (2003): the differences between neighbours in a
-// column of the usual table are bits of a word, so that a column takes one step. It goes
-// from the ends of the texts, since names have more in common at their beginnings.
+// pattern computes the distances of other texts from a text of at most 64 bytes: how many
+// bytes have to be changed, added, removed or swapped with their neighbours, each at most once
+// (optimal string alignment). It uses the bit-vector algorithm of Hyyrö (2003), which takes a
+// few instructions for each byte: the differences between neighbours in a column of the usual
+// table are bits of a word, so that a column takes one step. It starts at the ends of the
+// texts, since names differ more there.
 type pattern struct {
-	text string
-	form nearForm
-	at   [256]uint64 // where each byte stands, counted from the end
+	text      string
+	signature signature
+	at        [256]uint64 // positions of each byte, counted from the end
 }
 
 func (p *pattern) set(text string) {
-	p.text, p.form = text, formOf(text)
+	p.text, p.signature = text, signatureOf(text)
 	for i := range len(text) {
 		p.at[text[i]] |= 1 << (len(text) - 1 - i)
 	}
 }
 
-// glance notes for each name what its distance is at least, as far as that is within the
-// limit, those first that are as long as the pattern. It looks at no more than so many, and
-// returns at how many.
-func (p *pattern) glance(forms [][]nearForm, least []uint8, limit, most int) (seen int) {
+// lowerBounds lowers the elements of least to the lower bounds of the distances of the names, if
+// they are within the limit. It compares at most so many signatures, those of texts of similar
+// length first, and returns how many it has compared.
+func (p *pattern) lowerBounds(forms [][]signature, least []uint8, limit, most int) (seen int) {
 	for i := range 2*limit + 1 {
 		by := (i + 1) / 2
 		length := len(p.text) + by
@@ -278,11 +279,11 @@ func (p *pattern) glance(forms [][]nearForm, least []uint8, limit, most int) (se
 		seen += len(some)
 		for j := range some {
 			f := &some[j]
-			if bits.OnesCount64(p.form.bytes^f.bytes) > 2*limit {
+			if bits.OnesCount64(p.signature.bytes^f.bytes) > 2*limit {
 				continue
 			}
-			d := max(by, differing(p.form.bytes, f.bytes)) // without swapped ones
-			if swapped := (differing(p.form.pairs, f.pairs) - 2*d + 2) / 3; swapped > 0 {
+			d := max(by, differing(p.signature.bytes, f.bytes)) // swaps are added below
+			if swapped := (differing(p.signature.pairs, f.pairs) - 2*d + 2) / 3; swapped > 0 {
 				d += swapped
 			}
 			if d <= limit && d < int(least[f.at]) {
@@ -293,14 +294,14 @@ func (p *pattern) glance(forms [][]nearForm, least []uint8, limit, most int) (se
 	return seen
 }
 
-// distance is the distance of a text. It stops, with some greater number, as soon as it is
-// more than most. It also returns how many bytes of text it took.
+// distance returns the distance of a text, or some number above most if the distance is above
+// most. It also returns how many bytes it has compared.
 func (p *pattern) distance(text string, most int) (distance, compared int) {
 	if p.text == "" {
 		return len(text), 1
 	}
 	up, down, end := ^uint64(0), uint64(0), uint64(1)<<(len(p.text)-1)
-	var diagonal, last uint64 // of the column before: which diagonals have steps that cost nothing, and where its byte stands
+	var diagonal, last uint64 // of the column before: the diagonals with steps of no cost, and the positions of its byte
 	distance = len(p.text)
 	for i := len(text) - 1; i >= 0; i-- {
 		equal := p.at[text[i]]
@@ -312,7 +313,7 @@ func (p *pattern) distance(text string, most int) (distance, compared int) {
 		case left&end != 0:
 			distance--
 		}
-		if distance-i > most { // each of the i bytes that are left makes it less by one at most
+		if distance-i > most { // each of the i remaining bytes lowers it by at most one
 			return distance - i, len(text) - i
 		}
 		right, left = right<<1|1, left<<1

@@ -74,7 +74,7 @@ func catalogOf(t *testing.T, shelves ...*shelf) *Catalog {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sections = append(sections, &Section{Source: source, Place: i, Client: &skillsharing.Client{Reader: discovery.Reader{Cache: documents, Sender: exchange.Sender{
+		sections = append(sections, &Section{Source: source, Index: i, Client: &skillsharing.Client{Reader: discovery.Reader{Cache: documents, Sender: exchange.Sender{
 			Source: s.namespace, Origin: u, AllowedHosts: hosts, Partition: s.namespace, DiscoveryCredentials: source.DiscoveryCredentials, Transport: s,
 			MaxResponseSize: 1 << 20, Observer: deaf{},
 		}}}})

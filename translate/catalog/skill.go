@@ -13,43 +13,43 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// Listed is where a name leads to.
+// Listed is a skill whose name was resolved and whose descriptor may not have been read.
 type Listed struct {
 	Section *Section
-	Name    string // under which the skill is listed
+	Name    string // in lists
 	ID      string // that the descriptor must have; empty: any
 
 	descriptor discovery.Location
 }
 
-// directly is where the name of a directly configured skill leads to.
-func directly(s *Section) *Listed {
+// directSkill returns the skill of a [SkillSource].
+func directSkill(s *Section) *Listed {
 	return &Listed{Section: s, Name: s.Namespace, descriptor: discovery.NewLocation(s.URL.String())}
 }
 
-// Found is a skill that a name led to, and the source whose credentials it is
-// invoked with.
+// Found is a skill whose descriptor was read, and the source whose credentials it is invoked with.
 type Found struct {
 	*Listed
 	Skill   *discovery.Skill
 	Invoker *Section
 	State   cache.State // of the descriptor
-	// withheld is a provider whose credential the skill, which a registry lists, does not get; nil: there is none.
-	withheld *Section
+	// unlistedBy is a provider that has a credential for a registry's skill, but does not list the skill, so that the
+	// credential is not used. nil: there is none.
+	unlistedBy *Section
 }
 
-// Withhold is why a credential is not used for a skill of a registry; nil: it may be.
+// Withhold returns the failure of calls of a registry's skill whose credential must not be used; nil: there is none.
 func (f *Found) Withhold() (*run.Failure, *exchange.Notice) {
-	if f.withheld == nil {
+	if f.unlistedBy == nil {
 		return nil, nil
 	}
-	return f.withheld.Client.Unlisted(f.Skill, f.Section.Namespace)
+	return f.unlistedBy.Client.Unlisted(f.Skill, f.Section.Namespace)
 }
 
-// Forget has the descriptor read anew by the next call.
+// Forget removes the descriptor from the cache.
 func (f *Found) Forget() { f.Section.Client.Forget(f.descriptor) }
 
-// Denied is why calls are refused for want of a credential; nil: they are not.
+// Denied returns the failure of calls for lack of a credential; nil: they don't fail so.
 func (f *Found) Denied() *run.Failure {
 	if e, _ := f.Withhold(); e != nil {
 		return e
@@ -57,8 +57,8 @@ func (f *Found) Denied() *run.Failure {
 	return f.Invoker.Client.WithoutCredential(f.Skill)
 }
 
-// Read reads the descriptor of a listed skill and checks that it is the one
-// meant. An empty version is any.
+// Read reads the descriptor of a listed skill and checks its id and version. An empty version
+// matches any.
 func (c *Catalog) Read(ctx context.Context, l *Listed, version string) (Found, *run.Failure) {
 	skill, state, err := l.Section.Client.SkillDocument(ctx, l.descriptor, l.ID)
 	switch {
@@ -68,7 +68,7 @@ func (c *Catalog) Read(ctx context.Context, l *Listed, version string) (Found, *
 		err = wrongID(skill, l.ID)
 	}
 	if err != nil {
-		if concernsSkill(err) {
+		if isSkillFault(err) {
 			l.Section.Faults.note(l, err)
 		}
 		return Found{}, err
@@ -78,20 +78,20 @@ func (c *Catalog) Read(ctx context.Context, l *Listed, version string) (Found, *
 		return Found{}, otherVersion(skill, version)
 	}
 	f := Found{Listed: l, Skill: skill, State: state}
-	if f.Invoker, f.withheld, err = c.invoker(ctx, l, skill, c.load); err != nil {
+	if f.Invoker, f.unlistedBy, err = c.invoker(ctx, l, skill, c.load); err != nil {
 		err.SkillID = l.ID
 		return Found{}, err
 	}
 	return f, nil
 }
 
-// invoker is the source as which a skill may be invoked. A registry has no secrets
-// of its own: its skills are invoked with those of a provider whose hosts allow that,
-// if the provider's own index lists the same skill with the same descriptor, or the
-// operator trusts the registry with them; else with none. Of the provider that has a
-// credential for the skill but does not list it, withheld is the one. The indexes are
-// read with table, which returns nil where an index is not known and the caller does
-// not wait for it. An error means that it can't be told.
+// invoker returns the source whose credentials a skill is invoked with. A registry has no
+// credentials. Its skills are invoked with those of a provider that may send them to the
+// skill's hosts, if the provider's index lists the same skill with the same descriptor or the
+// operator trusts the registry; else with none. Withheld is the first provider that has
+// credentials for the skill but does not list it. Table returns the names of a provider, or nil
+// if they are not known and should not be waited for. An error means that an index could not be
+// read.
 func (c *Catalog) invoker(ctx context.Context, l *Listed, skill *discovery.Skill, table loadTable) (invoker, withheld *Section, err *run.Failure) {
 	if l.Section.Kind != RegistrySource {
 		return l.Section, nil, nil
@@ -103,7 +103,7 @@ func (c *Catalog) invoker(ctx context.Context, l *Listed, skill *discovery.Skill
 		defer cancel()
 	}
 	for _, p := range c.sections {
-		if p.Kind != ProviderSource || !skill.Hosts(p.Client.AllowedHosts) || !p.identifies(skill) {
+		if p.Kind != ProviderSource || !skill.Hosts(p.Client.AllowedHosts) || !p.hasCredentials(skill) {
 			continue
 		}
 		if slices.Contains(p.TrustRegistries, l.Section.Namespace) {
@@ -120,7 +120,7 @@ func (c *Catalog) invoker(ctx context.Context, l *Listed, skill *discovery.Skill
 		}
 	}
 	if !protected {
-		return l.Section, nil, nil // it needs none
+		return l.Section, nil, nil // it needs no credential
 	}
 	return l.Section, withheld, err
 }

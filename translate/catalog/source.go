@@ -13,23 +13,23 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// Source is one place where skills are found.
+// Source is a configured source of skills.
 type Source struct {
 	Kind SourceKind
 	// Namespace of a provider or registry; of a single skill, its name. Unique among all sources.
 	Namespace string
 	// URL is a provider's origin, a skill's descriptor or a registry's base.
 	URL *url.URL
-	// Faults are what is known against its skills; nil: nothing yet.
+	// Faults holds the failures of its skills; nil: the bridge makes one.
 	Faults *Faults
-	// Aliases are names of the operator's own, each with the id it stands for.
+	// Aliases are names that the operator gives to skills.
 	Aliases []Alias
 	// Trust lists further hosts, with or without a port, that may receive the source's secrets.
 	Trust []string
 	// TrustRegistries are the namespaces of registries whose skills may use the provider's credentials though its own
 	// index does not list them.
 	TrustRegistries []string
-	// Certificate tells that the transport may show a client certificate, which counts as a secret.
+	// Certificate says that the transport may show a client certificate, which counts as a secret.
 	Certificate bool
 	// Credentials authenticate invocations; nil: none.
 	Credentials credential.Credentials
@@ -39,10 +39,10 @@ type Source struct {
 	CapabilityTypes []document.CapabilityType
 	// ListPrivate shows private skills to every caller.
 	ListPrivate bool
-	// RequirePrincipal refuses anonymous callers whatever they ask of the source.
+	// RequirePrincipal refuses all calls of anonymous callers.
 	RequirePrincipal bool
-	// PreferWait is for how long the provider is asked to hold answers back until a run has ended, in whole seconds; 0: it is
-	// not.
+	// PreferWait is how long the provider may hold back an answer until the run has ended (Prefer: wait), in whole
+	// seconds; 0: there is no such header.
 	PreferWait time.Duration
 	// Transport carries all requests to the source. It must refuse forbidden
 	// addresses, follow no redirects, and end with the context of a request, also
@@ -53,7 +53,7 @@ type Source struct {
 	Partition string
 }
 
-// Alias is a name of the operator's own for a skill.
+// Alias is a name that the operator gives to a skill.
 type Alias struct {
 	Name    string
 	SkillID string
@@ -67,23 +67,23 @@ type SourceKind uint8
 const (
 	ProviderSource SourceKind = iota // an index under a well-known path
 	SkillSource                      // the URL of one descriptor
-	RegistrySource                   // a registry that is asked by capability type
+	RegistrySource                   // a registry, queried by capability type
 )
 
-// Section is a [Source] in use: what it lists, and how it is reached.
+// Section is a [Source] with its client and its names.
 type Section struct {
 	Source
 	Client *skillsharing.Client
-	// Place is its place in the order of the configuration.
-	Place int
+	// Index is the index of the source in the order of the configuration.
+	Index int
 
 	table atomic.Pointer[nameTable]
-	near  *nearIndex // of the names that the operator gave
+	near  *nearIndex // of the names in the configuration
 }
 
-// visible returns at most so many of the entries that a caller may learn of. Private ones
-// that were read with the operator's credentials are kept from anonymous callers, unless the
-// operator gave them a name or lists them.
+// visible returns the entries that a caller may see, at most so many. Anonymous callers do not
+// see private skills of an index that was read with credentials, unless the operator gave the
+// skill an alias or set ListPrivate.
 func (s *Section) visible(entries []*entry, principal string, most int) []*entry {
 	all := principal != "" || s.ListPrivate || s.DiscoveryCredentials == nil
 	if len(entries) == 1 && (all || !entries[0].hidden()) {
@@ -104,7 +104,7 @@ func (s *Section) visible(entries []*entry, principal string, most int) []*entry
 // Admits reports whether a caller may use the source at all.
 func (s *Section) Admits(principal string) bool { return principal != "" || !s.RequirePrincipal }
 
-// types are those that a registry is asked for; the empty one is all.
+// types returns the capability types of the queries to a registry; the empty type is all.
 func (s *Section) types() []document.CapabilityType {
 	if len(s.CapabilityTypes) == 0 {
 		return []document.CapabilityType{""}
@@ -112,12 +112,12 @@ func (s *Section) types() []document.CapabilityType {
 	return s.CapabilityTypes
 }
 
-// wants reports whether the source is restricted to other types than t.
-func (s *Section) wants(t document.CapabilityType) bool {
+// accepts reports whether skills of a type are listed.
+func (s *Section) accepts(t document.CapabilityType) bool {
 	return len(s.CapabilityTypes) == 0 || slices.Contains(s.CapabilityTypes, t)
 }
 
-// identifies reports whether a provider has credentials that show who calls the skill.
-func (s *Section) identifies(skill *discovery.Skill) bool {
+// hasCredentials reports whether the source has a client certificate, or credentials that suit the skill.
+func (s *Section) hasCredentials(skill *discovery.Skill) bool {
 	return s.Certificate || skill.Auth.Type != document.AuthNone && s.Credentials != nil && s.Credentials.Supports(&skill.Auth)
 }
