@@ -36,7 +36,7 @@ func (l *limiter) exceeded() *run.Failure {
 		Kind: run.RateLimited, Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo,
 		Message: fmt.Sprintf("Too many calls are in progress here (limits %s: %d); try again later.", strings.ReplaceAll(l.name, "_", " "), l.most),
 		Limit:   &run.Limit{Name: l.name, Max: l.most},
-		Retry:   run.Again(time.Second, 5),
+		Retry:   run.RetryIn(time.Second, 5),
 	}
 }
 

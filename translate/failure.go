@@ -20,7 +20,7 @@ func aboutRun(f *run.Failure, executionID string) *run.Failure {
 		}
 	}
 	about := *f // it may be shared
-	about.Retry = f.Again()
+	about.Retry = f.RetryHint()
 	about.ExecutionID, about.Executed = executionID, run.ExecutedYes
 	return &about
 }
@@ -55,7 +55,7 @@ func slowDiscovery(e *run.Failure, remembered time.Duration) *run.Failure {
 		Kind: run.Unreachable, Phase: e.Phase, By: run.Bridge, Executed: run.ExecutedNo,
 		Message: fmt.Sprintf("The provider's documents could not be read within %s.", discoveryTimeout),
 		Reach:   &run.Reach{Reason: "it did not answer in time"}, Timeout: discoveryTimeout, URL: e.URL,
-		Retry: run.Again(max(2*time.Second, remembered+time.Second), 3),
+		Retry: run.RetryIn(max(2*time.Second, remembered+time.Second), 3),
 	}
 }
 

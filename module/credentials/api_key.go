@@ -101,7 +101,7 @@ func (k *APIKey) Authenticate(_ context.Context, a *credential.Authentication) e
 			Refused:  run.RuleCredential,
 			Demand: &run.Demand{
 				By: run.Bridge, Type: string(document.AuthAPIKey), Header: header[:min(len(header), maxHeaderName)],
-				Reason: "forbidden_header", Quotes: true,
+				Reason: "forbidden_header", FromProvider: true,
 			},
 		}
 	}

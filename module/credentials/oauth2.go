@@ -233,7 +233,7 @@ func describe(err error, auth *document.Auth) error {
 		return err
 	}
 	d := *e.Demand
-	d.AuthorizationURL, d.Scopes, d.Quotes = auth.OAuth2.AuthorizationURL, auth.OAuth2.Scopes, true
+	d.AuthorizationURL, d.Scopes, d.FromProvider = auth.OAuth2.AuthorizationURL, auth.OAuth2.Scopes, true
 	e.Demand = &d
 	return e
 }
@@ -307,10 +307,10 @@ func (o *OAuth2) fetcher(endpoint string, a *credential.Authentication) fetch {
 // quoting notes that a descriptor has chosen the address that a failure names.
 func quoting(e *run.Failure) {
 	if e.Demand != nil {
-		e.Demand.Quotes = true
+		e.Demand.FromProvider = true
 	}
 	if e.Reach != nil {
-		e.Reach.Quotes = true
+		e.Reach.FromProvider = true
 	}
 }
 

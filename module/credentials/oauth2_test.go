@@ -212,7 +212,7 @@ func TestTokenURLOfTheDescriptor(t *testing.T) {
 	// What is known of an address that a document chose is that document's.
 	a = authentication(t, oauth2Auth("https://skills.example.com/other"))
 	a.Transport = &tokenEndpoint{answer: func(int, *http.Request) (*reply, error) { return response(400, ""), nil }}
-	if e := failure(t, m, a); !e.Quotes() {
+	if e := failure(t, m, a); !e.HasProviderText() {
 		t.Errorf("got %+v", e)
 	}
 }

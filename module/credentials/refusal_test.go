@@ -102,8 +102,8 @@ func TestRefusalsDescribeWhatIsMissing(t *testing.T) {
 			// The other descriptor's turn is between the two.
 			failure(t, m, withTransport(authentication(t, oauth2Auth("https://third.example.com/")), e))
 			for _, got := range []*run.Failure{renewing, failure(t, m, withTransport(authentication(t, test.auth), e))} {
-				if string(skillsprotocol.Details(got)) != test.want || got.Quotes() != test.quotes {
-					t.Errorf("got  %s, the provider's %t\nwant %s", skillsprotocol.Details(got), got.Quotes(), test.want)
+				if string(skillsprotocol.Details(got)) != test.want || got.HasProviderText() != test.quotes {
+					t.Errorf("got  %s, the provider's %t\nwant %s", skillsprotocol.Details(got), got.HasProviderText(), test.want)
 				}
 			}
 			if e.count() != 2 {

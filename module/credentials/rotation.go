@@ -77,7 +77,7 @@ func (r rotation) lock(ctx context.Context) (unlock func(), failure *run.Failure
 			Phase:    run.PhaseAuth,
 			By:       run.Bridge,
 			Executed: run.ExecutedNo,
-			Retry:    run.Again(2*time.Second, 3),
+			Retry:    run.RetryIn(2*time.Second, 3),
 			Reach:    &run.Reach{URL: redactURL(r.endpoint), Reason: "locked"},
 			Cause:    err,
 		}

@@ -168,7 +168,7 @@ var errorCodeSyntax = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
 // unreachable is the error of a token endpoint that did not answer, or failed.
 func (r tokenRequest) unreachable(ex *tokenExchange) *run.Failure {
-	retry := run.Again(2*time.Second, 3)
+	retry := run.RetryIn(2*time.Second, 3)
 	if ex.after > 0 {
 		retry = askLater(min(ex.after, longestWait))
 	}
@@ -215,7 +215,7 @@ func (r tokenRequest) unreachable(ex *tokenExchange) *run.Failure {
 
 // askLater suggests to try again once, not before a delay.
 func askLater(delay time.Duration) *run.Retry {
-	return run.Again(max(delay, time.Millisecond), 1)
+	return run.RetryIn(max(delay, time.Millisecond), 1)
 }
 
 // rejectedAgain is the error of a token that a provider has rejected shortly after it

@@ -2,16 +2,16 @@ package run
 
 import "time"
 
-// Caller says who asks, since when, and how.
+// Caller is who makes a call, when and how.
 type Caller struct {
-	// Principal was established in front of the bridge; empty is anonymous.
+	// Principal is the authenticated user; empty: anonymous.
 	Principal string
-	// TraceID is the trace the call belongs to (W3C Trace Context, 32 hexadecimal digits); empty: a new one is made.
+	// TraceID is the trace id of the call (W3C Trace Context, 32 hexadecimal digits); empty: a new one is made.
 	TraceID string
-	// TraceParent is the traceparent header of requests to the provider; empty: they have none.
+	// TraceParent is the traceparent header for requests to the provider; empty: none.
 	TraceParent string
-	// Arrived is when the call reached the bridge: deadlines count from there. Zero: when its call starts.
+	// Arrived is when the call reached the bridge. Deadlines count from it. Zero: the time at which the bridge starts it.
 	Arrived time.Time
-	// Front and Method are the protocol and the method by which the call came, for reports.
+	// Front and Method are the protocol and the method of the call, for reports.
 	Front, Method string
 }

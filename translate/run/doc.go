@@ -1,7 +1,6 @@
-// Package run has the words in which everything here speaks of runs. Fronts,
-// providers and the bridge between them share these types; each front translates
-// them into the words of its own protocol, and no other package knows those.
+// Package run has the types for runs, which the fronts, the bridge and the providers' side share.
+// Each front translates them into its own protocol.
 //
-// A [Ref] says which run is meant, a [State] how it is, a [Failure] why it or what came
-// before it failed, and a [Caller] who asks.
+// A [Ref] identifies a run, a [Run] is its outcome so far, a [State] its state, a [Failure] an
+// error of a call or run, and a [Caller] is who makes a call.
 package run

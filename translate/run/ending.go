@@ -5,15 +5,14 @@ import (
 	"errors"
 )
 
-// StopKey is the key of a value that the context of a call may have. The value has a
-// method Stopping() bool, which tells, once the context is cancelled, whether that is
-// because the bridge stops and can't wait for the call any longer.
+// StopKey is the key of a context value with the method Stopping() bool, which reports whether
+// the context was cancelled because the bridge is being stopped.
 type StopKey struct{}
 
-// ErrStopping is the cause of the errors of such calls.
+// ErrStopping is the cause of a context that was cancelled because the bridge is being stopped.
 var ErrStopping = errors.New("the bridge is being stopped")
 
-// CauseOf says why a context has ended.
+// CauseOf is [context.Cause], or [ErrStopping] if the bridge is being stopped.
 func CauseOf(ctx context.Context) error {
 	if s, ok := ctx.Value(StopKey{}).(interface{ Stopping() bool }); ok && s.Stopping() {
 		return ErrStopping

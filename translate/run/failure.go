@@ -6,58 +6,59 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Failure is all that is known about why a skill could not be found, read, invoked
-// or followed, or how a run failed. Fronts say it in their own words. What it points
-// to may be shared with others, and must not be changed.
-type Failure struct { //nolint:errname // it is what a call ends with, and an error only where it is passed as one
+// Failure says why a skill could not be found, read, invoked or followed, or how a run failed.
+// Each front translates it into an error of its protocol. Failures may share what their
+// pointers, slices and maps point to, so that it must not be changed.
+type Failure struct { //nolint:errname // it is a result first, and an error second
 	Kind    Kind
 	Phase   Phase
-	By      Party  // whose finding it is
+	By      Party  // that found it
 	Message string // for people; carries no secret
-	// Advice is a sentence for callers about what only the operator of the bridge can do; empty: nothing.
+	// Advice is a sentence about what the operator of the bridge can do; empty: there is none.
 	Advice string
-	// Ref has the id of the skill's descriptor, once known, and the execution id, once the provider had accepted the run.
+	// Ref has the skill's id, once it is known, and the execution id, once the provider has accepted the run.
 	Ref
 	Executed Executed
-	// HTTPStatus is the provider's, 0 when it did not answer.
+	// HTTPStatus is the status of the provider's answer; 0: there was none.
 	HTTPStatus int
-	// URL is that of the document or endpoint at fault, without userinfo and query, if there is one. It is for logs.
+	// URL is the URL of the document or endpoint, without userinfo and query, for logs.
 	URL string
 
-	// Argument is what the caller's request has to be corrected in; nil: in nothing.
+	// Argument is the part of the caller's request that is wrong; nil: none is.
 	Argument *Argument
-	// Demand is the credential that is missing or was refused; nil: it is about none.
+	// Demand is the credential that is missing or was refused; nil: none.
 	Demand *Demand
-	// Violations are what is wrong with a document.
+	// Violations are the reasons why a document is invalid.
 	Violations []Violation
-	// Limit is the operator's that was exceeded; nil: none was.
+	// Limit is the operator's limit that was exceeded; nil: none was.
 	Limit *Limit
-	// Refused is the bridge's own rule that forbids the request, which only its operator can change; empty: none does.
+	// Refused is the bridge's rule that forbids the request to the provider; empty: none does. Only the operator can
+	// change it.
 	Refused Rule
-	// Reach is why something can't be reached; nil: that is not the reason.
+	// Reach says why the provider can't be reached; nil: there is another reason.
 	Reach *Reach
-	// Timeout is the time that was not enough; 0: it was, or is not known.
+	// Timeout is the timeout that has passed; 0: none has, or it is not known.
 	Timeout time.Duration
-	// Lost tells that the run was accepted, but can't be followed to its end.
+	// Lost means that the run was accepted, but can't be followed to its end.
 	Lost bool
-	// Retry suggests to try again; nil: nothing does, or the provider.
+	// Retry is the bridge's suggestion to try again; nil: there is none.
 	Retry *Retry
-	// Provider is what the provider itself has said; nil: nothing.
+	// Provider is the provider's own error; nil: there is none.
 	Provider *ProviderError
 
 	// Cause is for logs, never for answers.
 	Cause error
 }
 
-// Argument tells what is at fault in a caller's request.
+// Argument is a part of a caller's request that is wrong.
 type Argument struct {
 	Field   Field
 	Name    string // of the input, or of a field that only a front knows
 	Pointer string // JSON Pointer into the arguments
 	Reason  Reason
-	// Value is what the caller has sent, shortened, if that is repeated.
+	// Value is what the caller has sent, shortened; empty: answers don't repeat it.
 	Value string
-	// Candidates are what may have been meant. May be nil.
+	// Candidates are values that would be right. May be nil.
 	Candidates []string
 }
 
@@ -67,106 +68,105 @@ type Field uint8
 // The parts of a request.
 const (
 	FieldInputs  Field = iota // the arguments as a whole
-	FieldInput                // one of them, by its name
+	FieldInput                // one argument; Name is its name
 	FieldSkill                // the skill's name
-	FieldVersion              // the version that is wanted
-	FieldOther                // something that only a front knows, by its name
+	FieldVersion              // the skill's version
+	FieldOther                // a field that only the front knows; Name is its name
 )
 
 // Reason says what is wrong with a part of a request.
 type Reason string
 
-// What can be wrong. Fronts have reasons of their own, too.
+// The reasons that are not specific to one front.
 const (
 	Required    Reason = "required"
 	WrongType   Reason = "type"
 	WrongSchema Reason = "schema"               // it does not match its schema
-	NotFound    Reason = "not_found"            // it names something that is not there
-	Ambiguous   Reason = "ambiguous"            // it names several things
-	Rejected    Reason = "rejected_by_provider" // the provider does not say it more exactly
-	// OverLimit is that of arguments that may well be right, but exceed a limit of the operator's.
+	NotFound    Reason = "not_found"            // it names something that does not exist
+	Ambiguous   Reason = "ambiguous"            // it matches several things
+	Rejected    Reason = "rejected_by_provider" // the provider gives no other reason
+	// OverLimit is for arguments that exceed a limit of the operator.
 	OverLimit Reason = "limit"
-	// Unsupported is that of a request which no correction helps.
+	// Unsupported is for requests that the bridge can't execute, however they are corrected.
 	Unsupported Reason = "not_supported_by_bridge"
 )
 
-// Demand is a credential that is asked for.
+// Demand is a demand for a credential.
 type Demand struct {
-	By Party // who asks for it
-	// OfCaller tells that the caller has to prove who is asking; else the operator of the bridge has to act.
-	OfCaller bool
-	// Withheld tells that the bridge has it, but may not send it where it is wanted.
+	By Party // that demands it
+	// CallerActs means that the caller has to authenticate; else the operator of the bridge has to act.
+	CallerActs bool
+	// Withheld means that the bridge has the credential, but must not send it to this host.
 	Withheld bool
 	Reason   string
-	// Quotes tells that the provider has written or chosen some of what follows.
-	Quotes bool
+	// FromProvider means that the provider supplied some of the fields below.
+	FromProvider bool
 
-	Type                       string // as the descriptor calls it; empty: that is not known
-	Header                     string // that carries an API key
+	Type                       string // auth type of the descriptor; empty: it is not known
+	Header                     string // for an API key
 	AuthorizationURL, TokenURL string
-	Scopes                     map[string]string // name to description; nil: there are none to tell
+	Scopes                     map[string]string // descriptions by name; nil: there are none
 	Instructions               string
-	Parameters                 jsontext.Value // what a custom authentication takes, as the descriptor has it; nil: it is none
+	Parameters                 jsontext.Value // of a custom authentication, as in the descriptor; nil: it is another type
 }
 
-// NoPrincipal is what a bridge demands of a caller who has not said who is asking.
+// NoPrincipal is the demand of a bridge that refuses anonymous callers.
 func NoPrincipal() *Demand {
-	return &Demand{By: Bridge, OfCaller: true, Reason: "the request has no principal"}
+	return &Demand{By: Bridge, CallerActs: true, Reason: "the request has no principal"}
 }
 
 // Violation is one reason why a document is invalid.
 type Violation struct {
-	// Path is a JSON Pointer to the member at fault. For a required member that
-	// is missing it is the pointer that the member would have.
+	// Path is a JSON Pointer to the invalid member, also if the member is missing.
 	Path    string `json:"path"`
 	Message string `json:"message"`
 	// Expected is the expected value, type or form. May be nil.
 	Expected jsontext.Value `json:"expected,omitzero"`
-	// Actual is what was found: a scalar, or the name of its type. Long strings are cut and end in an ellipsis. May be nil.
+	// Actual is the actual value if it is a scalar, else its type. Long strings are cut and end in an ellipsis. May be nil.
 	Actual jsontext.Value `json:"actual,omitzero"`
 }
 
-// Limit is one of the operator's.
+// Limit is a limit that the operator has set.
 type Limit struct {
 	Name string // of its option
 	Max  int64
 }
 
-// Rule is one of the bridge's own about requests.
+// Rule is a rule of the bridge about requests to providers.
 type Rule string
 
-// The rules.
+// The rules, by what they forbid.
 const (
 	RulePlainHTTP   Rule = "plain_http"  // URLs without TLS
 	RuleAddress     Rule = "address"     // addresses that are not public
 	RulePort        Rule = "port"        // ports that are not allowed
-	RuleHost        Rule = "host"        // hosts whose spelling others may read otherwise
-	RuleNoSuchHost  Rule = "no_host"     // names that do not exist
-	RuleCertificate Rule = "certificate" // TLS certificates that are not valid
-	RuleCredential  Rule = "credential"  // where and how credentials are used
+	RuleHost        Rule = "host"        // hosts whose spelling is ambiguous
+	RuleNoSuchHost  Rule = "no_host"     // hosts that do not exist
+	RuleCertificate Rule = "certificate" // invalid TLS certificates
+	RuleCredential  Rule = "credential"  // credentials for a host or in a form that is not allowed
 	RuleOther       Rule = "other"       // of the transport
 )
 
-// Reach is why something can't be reached.
+// Reach says why a URL can't be reached.
 type Reach struct {
-	URL    string // without userinfo and query; empty: it is not told
+	URL    string // without userinfo and query; empty: it is not shown
 	Reason string
-	// Quotes tells that the provider has chosen the URL.
-	Quotes bool
-	// Failures is how many in a row have opened the circuit breaker of the host; 0: it is not open.
+	// FromProvider means that the provider has chosen the URL.
+	FromProvider bool
+	// Failures is the number of consecutive failures that opened the circuit breaker of the host; 0: it is not open.
 	Failures    int
-	LastFailure string // of these
+	LastFailure string
 }
 
-// Retry is when and how often to try again.
+// Retry is a suggestion to try again: after a delay, at most so many times.
 type Retry struct {
 	After    time.Duration
 	Attempts int
 }
 
-// ProviderError is what a provider has said of a failure, as it was sent.
+// ProviderError is the error in a provider's answer, as it was sent.
 type ProviderError struct {
-	Code    string         // of a run that failed
+	Code    string         // of a failed run
 	Details jsontext.Value // nil: none
 	Retry   jsontext.Value // an object; nil: none
 }
@@ -174,7 +174,7 @@ type ProviderError struct {
 // Error implements error.
 func (f *Failure) Error() string { return f.Kind.String() + ": " + f.Message }
 
-// Text is the message for callers, with the advice.
+// Text returns the message and the advice.
 func (f *Failure) Text() string {
 	if f.Advice == "" {
 		return f.Message
@@ -182,19 +182,20 @@ func (f *Failure) Text() string {
 	return f.Message + " " + f.Advice
 }
 
-// Unwrap gives access to the cause.
+// Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Cause }
 
-// Gone reports whether the provider says that there is no such document or skill any more.
+// Gone reports whether the provider has answered that the document or skill does not exist.
 func (f *Failure) Gone() bool { return f.Kind == SkillNotFound && f.By == Provider }
 
-// Expired reports whether the time of the call was up, or it can't be waited for any longer.
+// Expired reports whether the call ended before there was an answer: by its deadline, a stop of the
+// bridge, or because the caller is gone.
 func (f *Failure) Expired() bool {
 	return f.Kind == DeadlineExceeded || f.Kind == Stopped || f.Kind == ClientGone
 }
 
-// Permanent reports whether the failure is a judgement and no passing trouble: what
-// was known before must not be used instead.
+// Permanent reports whether the failure is not temporary, so that a stale document must not be
+// used instead.
 func (f *Failure) Permanent() bool {
 	if f.Expired() || f.Kind == Unreachable || f.Kind == RateLimited {
 		return f.Refused != ""
@@ -202,33 +203,32 @@ func (f *Failure) Permanent() bool {
 	return true
 }
 
-// Again is when and how often to try again; where nothing was executed and time may
-// help, but neither the provider nor the failure says when, 3 times after 2 seconds; nil:
-// that does not help, or the provider itself says it.
-func (f *Failure) Again() *Retry {
-	if f.Retry == nil && f.Says().Retry == nil && f.Next() == NextRetry {
-		return Again(2*time.Second, 3)
+// RetryHint returns the bridge's suggestion to try again: Retry, or 3 times after 2 seconds if
+// the next step is to retry and there is no other suggestion. nil: there is none, or the
+// provider has made one.
+func (f *Failure) RetryHint() *Retry {
+	if f.Retry == nil && f.ProviderSaid().Retry == nil && f.Next() == NextRetry {
+		return RetryIn(2*time.Second, 3)
 	}
 	return f.Retry
 }
 
-// Says returns what the provider itself has said, also if that is nothing.
-func (f *Failure) Says() ProviderError {
+// ProviderSaid returns the provider's error, or a zero one.
+func (f *Failure) ProviderSaid() ProviderError {
 	if f.Provider == nil {
 		return ProviderError{}
 	}
 	return *f.Provider
 }
 
-// Quotes reports whether what the failure says beyond its message holds links,
-// instructions or other text of the provider's.
-func (f *Failure) Quotes() bool {
-	return f.Says().Details != nil || f.Demand != nil && f.Demand.Quotes || f.Reach != nil && f.Reach.Quotes
+// HasProviderText reports whether the details of the failure have links, instructions or other text
+// of the provider.
+func (f *Failure) HasProviderText() bool {
+	return f.ProviderSaid().Details != nil || f.Demand != nil && f.Demand.FromProvider || f.Reach != nil && f.Reach.FromProvider
 }
 
-// Rewrite passes each text of the failure, but for those of its cause, through one
-// function, and each JSON value through another. What it shares with other failures
-// stays as it is.
+// Rewrite replaces each text and each JSON value of the failure by the result of a function. It
+// leaves the cause, and copies what the failure may share with others.
 func (f *Failure) Rewrite(text func(string) string, value func(jsontext.Value) jsontext.Value) {
 	f.Message, f.Advice, f.URL = text(f.Message), text(f.Advice), text(f.URL)
 	if f.Argument != nil {
@@ -268,5 +268,5 @@ func (f *Failure) Rewrite(text func(string) string, value func(jsontext.Value) j
 	}
 }
 
-// Again suggests to try again.
-func Again(after time.Duration, attempts int) *Retry { return &Retry{after, attempts} }
+// RetryIn returns a [Retry].
+func RetryIn(after time.Duration, attempts int) *Retry { return &Retry{after, attempts} }

@@ -1,27 +1,27 @@
 package run
 
-// Kind classifies failures. Fronts map kinds to their own codes.
+// Kind classifies failures. Each front maps kinds to its error codes.
 type Kind uint8
 
 // The kinds of failures.
 const (
 	Internal            Kind = iota // a bug of the bridge
-	InvalidArguments                // the caller's own request; Argument says what in it
+	InvalidArguments                // the caller's request is wrong; Argument says where
 	SkillNotFound                   // no skill has that name or version
 	AuthRequired                    // a credential is missing or was refused
 	PermissionDenied                // the credential does not suffice
 	DeadlineExceeded                // the deadline passed
 	Unreachable                     // the provider can't be reached
-	VersionIncompatible             // the provider speaks a newer protocol
+	VersionIncompatible             // the skill needs a newer version of the protocol
 	InvalidDocument                 // an index or descriptor is invalid
-	ProviderFault                   // the provider's answer means nothing
+	ProviderFault                   // the provider's answer is invalid
 	RateLimited                     // too many requests
-	Stopped                         // the bridge is being stopped, and can't wait for the end
-	ClientGone                      // the caller does not wait for the answer any more
-	RunFailed                       // the provider reported the end of the run as failed or timed out
+	Stopped                         // the bridge is being stopped
+	ClientGone                      // the caller has disconnected
+	RunFailed                       // the run ended, but not with an output
 )
 
-// kindNames are what logs, metrics and traces call the kinds.
+// kindNames are the names of the kinds in logs, metrics and traces.
 var kindNames = [...]string{
 	Internal:            "internal",
 	InvalidArguments:    "invalid_arguments",
@@ -39,7 +39,7 @@ var kindNames = [...]string{
 	RunFailed:           "failed",
 }
 
-// String implements [fmt.Stringer] in the words of logs, metrics and traces.
+// String implements [fmt.Stringer] with the name in logs, metrics and traces.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
@@ -56,11 +56,11 @@ const (
 	PhaseDescriptor Phase = "descriptor" // reading a descriptor
 	PhaseAuth       Phase = "auth"       // obtaining or applying a credential
 	PhaseInvoke     Phase = "invoke"     // submitting the run
-	PhasePoll       Phase = "poll"       // asking for its status
-	PhaseResult     Phase = "result"     // fetching its output
+	PhasePoll       Phase = "poll"       // reading its status
+	PhaseResult     Phase = "result"     // reading its output
 )
 
-// Party is one of the two that a caller does not know from each other.
+// Party is the bridge or the provider. A caller can't tell them apart otherwise.
 type Party string
 
 // The parties.
@@ -74,7 +74,7 @@ type Executed string
 
 // The degrees of certainty about an execution.
 const (
-	ExecutedNo    Executed = "no"    // nothing reached the endpoint, or it refused outright
-	ExecutedMaybe Executed = "maybe" // the request was written; nothing else is known
+	ExecutedNo    Executed = "no"    // no request reached the endpoint, or the endpoint refused it
+	ExecutedMaybe Executed = "maybe" // the request was sent, but there was no usable answer
 	ExecutedYes   Executed = "yes"   // the provider accepted the run
 )

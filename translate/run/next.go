@@ -5,13 +5,13 @@ type Next string
 
 // What an agent can do next.
 const (
-	NextRetry        Next = "retry"        // the same again, later: nothing was executed
+	NextRetry        Next = "retry"        // send the same request later: nothing was executed
 	NextFixParams    Next = "fix_params"   // correct the request
-	NextAuthenticate Next = "authenticate" // prove who is asking to the bridge
-	NextAskOperator  Next = "ask_operator" // only the bridge's operator can change it
-	NextFollowRun    Next = "follow_run"   // the run exists: ask for its end, do not start another
-	NextOtherSkill   Next = "other_skill"  // this skill can't be used
-	NextNone         Next = "none"         // nothing that helps is known
+	NextAuthenticate Next = "authenticate" // authenticate to the bridge
+	NextAskOperator  Next = "ask_operator" // ask the bridge's operator for a change
+	NextFollowRun    Next = "follow_run"   // follow the run, which exists; do not start another
+	NextOtherSkill   Next = "other_skill"  // use another skill
+	NextNone         Next = "none"         // nothing is known to help
 )
 
 // Next says what an agent should do about the failure.
@@ -22,23 +22,23 @@ func (f *Failure) Next() Next {
 	case f.Executed != ExecutedYes:
 		return f.remedy()
 	}
-	if next := f.remedy(); f.unasked() && next != NextNone {
-		return next // has to be done first
+	if next := f.remedy(); f.beforeRequest() && next != NextNone {
+		return next // it has to be done before the run can be followed
 	}
 	return NextFollowRun
 }
 
-// unasked reports whether the endpoint was not asked anything, about a run neither.
-func (f *Failure) unasked() bool {
+// beforeRequest reports whether the call failed before it sent a request to the endpoint.
+func (f *Failure) beforeRequest() bool {
 	return f.Phase == PhaseDiscovery || f.Phase == PhaseDescriptor || f.Phase == PhaseAuth
 }
 
-// remedy says what helps against the cause of the failure.
+// remedy returns the next step by the cause of the failure, whether there is a run or not.
 func (f *Failure) remedy() Next {
 	switch {
 	case f.Refused != "":
 		return NextAskOperator
-	case f.Demand != nil && f.Demand.OfCaller:
+	case f.Demand != nil && f.Demand.CallerActs:
 		return NextAuthenticate
 	case f.Gone():
 		return NextOtherSkill
@@ -61,7 +61,7 @@ func (f *Failure) remedy() Next {
 			return NextRetry
 		}
 	case ProviderFault:
-		if f.Executed == ExecutedNo || f.unasked() {
+		if f.Executed == ExecutedNo || f.beforeRequest() {
 			return NextOtherSkill
 		}
 	}

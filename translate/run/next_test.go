@@ -33,7 +33,7 @@ func TestNext(t *testing.T) {
 		{"a descriptor of a run", run.Failure{Kind: run.InvalidDocument, Executed: yes, Phase: run.PhaseDescriptor}, run.NextOtherSkill},
 		{"an index of a run that is down", run.Failure{Kind: run.Unreachable, Executed: yes, Phase: run.PhaseDiscovery}, run.NextFollowRun},
 		{"a bug", run.Failure{Executed: no}, run.NextNone},
-		{"a bug that passes", run.Failure{Executed: no, Retry: run.Again(1, 1)}, run.NextRetry},
+		{"a bug that passes", run.Failure{Executed: no, Retry: run.RetryIn(1, 1)}, run.NextRetry},
 	} {
 		if next := c.failure.Next(); next != c.want {
 			t.Errorf("%s: %s, want %s", c.about, next, c.want)

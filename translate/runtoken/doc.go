@@ -1,5 +1,5 @@
 // Package runtoken seals a [run.Ref] into a token that an agent keeps, so that no
-// instance of the bridge has to keep a table of runs.
+// instance of the bridge has to store runs.
 //
 // # Use
 //
@@ -11,8 +11,8 @@
 //	…
 //	ref, err := sealer.Open(ctx, token, block, principal)
 //	switch {
-//	case errors.Is(err, runtoken.ErrInvalid): // it is invalid for ever
-//	case err != nil: // the keys are not available now
+//	case errors.Is(err, runtoken.ErrInvalid): // the token is invalid
+//	case err != nil: // the keys can't be read at the moment
 //	}
 //
 // # Format
@@ -28,8 +28,8 @@
 //	digest of the bridge (16) || whether bridges are alike (1) || digest of the site (16) ||
 //	source || skill id || version || execution id
 //
-// with each text after its length (2 bytes). Integers are big-endian. Without the key, a
-// token reveals its length and which other tokens were made with the same key.
+// Each text follows its length (2 bytes). Integers are big-endian. Without the key, a
+// token reveals only its length and which other tokens have the same key.
 //
 // # Validity
 //

@@ -25,12 +25,12 @@ type Secret [chacha20poly1305.KeySize]byte
 type Key struct {
 	ID   KeyID
 	Made time.Time
-	// It is a function because package fmt prints the unexported fields of structs without
-	// calling their methods.
+	// secret is a function because package fmt prints unexported fields without calling their
+	// String methods.
 	secret func() Secret
 }
 
-// NewKey returns a key with a random secret and a random id, which may be taken.
+// NewKey returns a key with a random secret and a random id. Another key may have the same id.
 func NewKey(made time.Time) Key {
 	var id KeyID
 	var secret Secret
@@ -52,7 +52,7 @@ func (k Key) Secret() Secret {
 	return k.secret()
 }
 
-// aead is the cipher of a key. The zero Key has none, since everyone knows its secret.
+// aead returns the cipher of a key. The zero Key has none, since its secret is public.
 func (k Key) aead() (cipher.AEAD, error) {
 	if k.secret == nil {
 		return nil, errors.New("runtoken: a key without a secret")

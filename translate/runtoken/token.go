@@ -34,7 +34,7 @@ const (
 	idEnd      = 1 + len(KeyID{})
 	nonceEnd   = idEnd + chacha20poly1305.NonceSizeX
 	headerSize = 8 + 8 + 8 + digestSize + 1 + digestSize
-	digestSize = 16 // enough against second preimages, which is all that an attacker could use
+	digestSize = 16 // enough against second preimages; collisions are of no use to an attacker
 	lengthSize = 2
 )
 
@@ -58,16 +58,17 @@ var (
 // encoding has one text for each sequence of bytes, except that it skips line breaks.
 var encoding = base64.RawURLEncoding.Strict()
 
-// Block is the block of the configuration that a token is bound to: a bridge and one of
-// its sources. The zero Block means that there is no such source.
+// Block identifies the part of the configuration that a token is bound to: a bridge and one
+// of its sources. The zero Block means that there is no such source.
 type Block struct {
-	// Bridge identifies the bridge and the source; it is the same at all instances.
+	// Bridge identifies the bridge and the source. It is the same at all instances.
 	// Every token is bound to it.
 	Bridge string
-	// Site distinguishes several bridges of one instance with the same Bridge; it may
-	// differ between instances. A token is bound to it only if there are such bridges,
-	// which is Alike, at the instance that makes it or at the one that opens it.
-	Site  string
+	// Site distinguishes the bridges of one instance that have the same Bridge. It may
+	// differ between instances. A token is bound to it only if Alike is set at the instance
+	// that makes the token or at the one that opens it.
+	Site string
+	// Alike says that several bridges of this instance have the same Bridge.
 	Alike bool
 }
 
@@ -127,8 +128,8 @@ func (s *Sealer) Seal(ctx context.Context, ref run.Ref, block Block, principal s
 }
 
 // Open returns the run of a token, or [ErrInvalid]. The function block returns the block
-// of a source that a Sealer once put into a token, or the zero Block if that source does
-// not exist any more. Other errors come from the keys and say nothing about the token.
+// of the source that the token names, or the zero Block if there is no such source. Any
+// other error means that the key could not be read.
 func (s *Sealer) Open(ctx context.Context, token string, block func(source string) Block, principal string) (run.Ref, error) {
 	if len(token) > MaxToken || strings.ContainsAny(token, "\r\n") {
 		return run.Ref{}, ErrInvalid
@@ -153,7 +154,7 @@ func (s *Sealer) Open(ctx context.Context, token string, block func(source strin
 		return run.Ref{}, ErrInvalid
 	}
 
-	// A Sealer wrote the rest, but maybe long ago or for another bridge.
+	// The plaintext is authentic, but it may be old or for another bridge.
 	var h header
 	if _, err := binary.Decode(plain, binary.BigEndian, &h); err != nil {
 		return run.Ref{}, ErrInvalid
@@ -206,13 +207,13 @@ func parse(plain []byte) (ref run.Ref, ok bool) {
 	return ref, len(plain) == 0
 }
 
-// additional is the additional data of the cipher. The principal begins at a fixed
-// place, so that no two principals have the same data.
+// additional returns the additional data of the cipher. The principal begins at a fixed
+// offset, so that different principals have different data.
 func additional(data []byte, principal string) []byte {
 	return append(append(make([]byte, 0, idEnd+len(principal)), data[:idEnd]...), principal...)
 }
 
-// equals reports whether a digest is that of a text.
+// equals reports whether a digest is the digest of a text.
 func equals(digest [digestSize]byte, text string) bool {
 	want := digestOf(text)
 	return subtle.ConstantTimeCompare(digest[:], want[:]) == 1

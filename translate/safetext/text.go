@@ -10,7 +10,7 @@ import (
 
 const ellipsis = '…'
 
-// Clip shortens a text to at most n bytes and an ellipsis. It changes nothing else.
+// Clip cuts a text that is longer than n bytes and appends an ellipsis. It changes nothing else.
 func Clip(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -18,21 +18,22 @@ func Clip(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + string(ellipsis)
 }
 
-// Line returns a text as one line of at most limit characters; a longer text ends in an ellipsis. Control characters and line
-// breaks become spaces. Line leaves out invisible characters, except joiners, which scripts and emoji need. It also cuts a
-// text after very many invisible ones.
+// Line returns a text as one line of at most limit characters. If the text is cut, the last one
+// is an ellipsis. Control characters and line breaks become spaces. Invisible characters are left
+// out, except for joiners, which scripts and emoji need. A text with very many invisible
+// characters is cut at one of them.
 func Line(s string, limit int) string {
 	if isSafe(s, limit) {
 		return s
 	}
 	var b []byte
-	count, last := 0, 0 // last is where the last character that fits begins
+	count, last := 0, 0 // last is the offset of the last character in b
 	for i, r := range s {
-		r = safe(r)
-		if r == unseen && i < 16*limit {
+		r = replaceInLine(r)
+		if r == invisible && i < 16*limit {
 			continue
 		}
-		if r == unseen || count == limit {
+		if r == invisible || count == limit {
 			if count == limit {
 				b = b[:last]
 			}
@@ -45,38 +46,39 @@ func Line(s string, limit int) string {
 	return string(b)
 }
 
-// isSafe reports whether Line has nothing to change.
+// isSafe reports whether Line would not change a text.
 func isSafe(s string, limit int) bool {
 	count := 0
 	for _, r := range s {
-		if count++; count > limit || safe(r) != r || r == utf8.RuneError {
+		if count++; count > limit || replaceInLine(r) != r || r == utf8.RuneError {
 			return false
 		}
 	}
 	return true
 }
 
-// Field returns a text for a field of a log line: at most limit bytes and an ellipsis. Control characters become spaces.
-// Invisible characters, and bytes that are no UTF-8, become U+FFFD, so that the log shows that they were there.
+// Field returns a text for a field of a log line: at most limit bytes and an ellipsis. Control
+// characters become spaces. Invisible characters and invalid UTF-8 become U+FFFD, so that the log
+// shows where they were.
 func Field(s string, limit int) string {
 	if len(s) <= limit && isPlainASCII(s) {
-		return s // nearly every field, and a line has many
+		return s // the common case, without an allocation
 	}
 	if len(s) > limit {
-		return strings.Map(marked, strings.ToValidUTF8(s[:limit], "")) + string(ellipsis) // the cut may be in the middle of a character
+		return strings.Map(replaceInField, strings.ToValidUTF8(s[:limit], "")) + string(ellipsis) // the cut may be in the middle of a character
 	}
-	return strings.Map(marked, strings.ToValidUTF8(s, string(unicode.ReplacementChar)))
+	return strings.Map(replaceInField, strings.ToValidUTF8(s, string(unicode.ReplacementChar)))
 }
 
-// marked is what a character becomes in the log.
-func marked(r rune) rune {
-	if r = safe(r); r == unseen {
+// replaceInField returns the character that [Field] puts in the place of another.
+func replaceInField(r rune) rune {
+	if r = replaceInLine(r); r == invisible {
 		return unicode.ReplacementChar
 	}
 	return r
 }
 
-// isPlainASCII reports whether a text has visible ASCII characters and spaces only.
+// isPlainASCII reports whether a text has only printable ASCII characters.
 func isPlainASCII(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' {
@@ -86,23 +88,24 @@ func isPlainASCII(s string) bool {
 	return true
 }
 
-// unseen stands for invisible characters.
-const unseen = -1
+// invisible stands for a character without a visible form.
+const invisible = -1
 
-// safe is what a character becomes in a line.
-func safe(r rune) rune {
+// replaceInLine returns the character that [Line] puts in the place of another, or invisible.
+func replaceInLine(r rune) rune {
 	switch {
 	case ' ' <= r && r <= '~', r == '\u200c', r == '\u200d':
 		return r
 	case unicode.Is(unicode.Cf, r):
-		return unseen
+		return invisible
 	case unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp):
 		return ' '
 	}
 	return r
 }
 
-// Escape replaces characters that a terminal doesn't print, other than those in except, by JSON's escapes. JSON keeps its meaning.
+// Escape replaces each character that is not printable by its JSON escape (\u0000), except for those
+// in except. So JSON keeps its meaning.
 func Escape(s, except string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -117,9 +120,9 @@ func Escape(s, except string) string {
 	return b.String()
 }
 
-// Printable reports whether each character of a text can be seen and stays where it is:
-// letters, marks, numbers, punctuation, symbols and plain spaces, but none that
-// Unicode says to ignore.
+// Printable reports whether all characters of a text are visible: letters, marks, numbers,
+// punctuation, symbols and spaces, except for those that Unicode renders as nothing
+// (Default_Ignorable_Code_Point).
 func Printable(s string) bool {
 	for _, r := range s {
 		switch {

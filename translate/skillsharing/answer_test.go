@@ -247,7 +247,7 @@ func TestJudgeError(t *testing.T) {
 			if e.HTTPStatus != c.status || e.Phase != c.phase || e.ExecutionID != knownID {
 				t.Errorf("HTTP %d in phase %s about run %q", e.HTTPStatus, e.Phase, e.ExecutionID)
 			}
-			details := e.Says().Details
+			details := e.ProviderSaid().Details
 			if details == nil {
 				details = skillsprotocol.Details(e)
 			}
@@ -255,8 +255,8 @@ func TestJudgeError(t *testing.T) {
 			if c.told != "" && told != c.told || e.Message == "" {
 				t.Errorf("told:\n got %s\nwant %s", told, c.told)
 			}
-			if want := skillsprotocol.Details(e) != nil && !strings.Contains(string(skillsprotocol.Details(e)), `{"limit":"depth"`); e.Quotes() != want {
-				t.Errorf("the details are the provider's: %t, want %t", e.Quotes(), want)
+			if want := skillsprotocol.Details(e) != nil && !strings.Contains(string(skillsprotocol.Details(e)), `{"limit":"depth"`); e.HasProviderText() != want {
+				t.Errorf("the details are the provider's: %t, want %t", e.HasProviderText(), want)
 			}
 		})
 	}
@@ -385,7 +385,7 @@ func TestRetryMemberBeforeRetryAfter(t *testing.T) {
 
 // retryOf is when the provider or this package says to try again; nil: neither does.
 func retryOf(e *run.Failure) jsontext.Value {
-	if e.Retry == nil && e.Says().Retry == nil {
+	if e.Retry == nil && e.ProviderSaid().Retry == nil {
 		return nil
 	}
 	return skillsprotocol.Retry(e)

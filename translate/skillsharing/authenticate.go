@@ -118,7 +118,7 @@ func completeDemand(s *discovery.Skill, e *run.Failure) {
 	if e.Demand != nil {
 		*d = *e.Demand
 	}
-	d.By, d.Quotes = run.Provider, true
+	d.By, d.FromProvider = run.Provider, true
 	e.Demand = d
 }
 

@@ -163,7 +163,7 @@ func checkJudgedError(t *testing.T, e *run.Failure, status int, phase run.Phase,
 	if knownID != "" && (e.Argument != nil || slices.Contains([]run.Kind{run.SkillNotFound, run.InvalidArguments, run.VersionIncompatible}, e.Kind)) {
 		t.Errorf("the error of a run blames the skill or the arguments: %+v", e)
 	}
-	if !validOrNil(skillsprotocol.Details(e)) || len(skillsprotocol.Details(e)) > 65<<10 || skillsprotocol.Details(e) != nil && !e.Quotes() && e.Limit == nil || !validOrNil(retryOf(e)) || len(retryOf(e)) > 2<<10 {
+	if !validOrNil(skillsprotocol.Details(e)) || len(skillsprotocol.Details(e)) > 65<<10 || skillsprotocol.Details(e) != nil && !e.HasProviderText() && e.Limit == nil || !validOrNil(retryOf(e)) || len(retryOf(e)) > 2<<10 {
 		t.Errorf("details %.200s, retry %.200s", skillsprotocol.Details(e), retryOf(e))
 	}
 }

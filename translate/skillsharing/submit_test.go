@@ -752,8 +752,8 @@ func TestSubmitWithoutSuitableCredentials(t *testing.T) {
 				t.Fatal(err)
 			}
 			linked := strings.Contains(c.auth, "oauth2") || strings.Contains(c.auth, "custom")
-			if e.Quotes() != linked {
-				t.Errorf("the details are the provider's: %t, want %t", e.Quotes(), linked)
+			if e.HasProviderText() != linked {
+				t.Errorf("the details are the provider's: %t, want %t", e.HasProviderText(), linked)
 			}
 			if want := fmt.Sprintf(c.details, configured.reason); string(details) != want {
 				t.Errorf("details\n got %s\nwant %s", details, want)
@@ -780,7 +780,7 @@ func TestSubmitCompletesTheDetailsOfA401(t *testing.T) {
 		client.Credentials = &keyed{key: "k-123"}
 		_, e, _ := submit(t.Context(), client, skillAt(t, acme, `/auth={"type":"api_key"}`))
 		wantError(t, e, run.AuthRequired, run.ExecutedNo)
-		if string(skillsprotocol.Details(e)) != c.want || !e.Quotes() || e.HTTPStatus != 401 {
+		if string(skillsprotocol.Details(e)) != c.want || !e.HasProviderText() || e.HTTPStatus != 401 {
 			t.Errorf("%s: details %s, want %s (%+v)", c.body, skillsprotocol.Details(e), c.want, e)
 		}
 	}

@@ -30,7 +30,7 @@ func (b *builder) advice(source run.Party, executed run.Executed, next run.Next)
 func (b *builder) findings(f *run.Failure) {
 	if details := Details(f); details != nil {
 		b.raw("details", details)
-		if f.Quotes() {
+		if f.HasProviderText() {
 			b.text("details_source", string(run.Provider))
 		}
 	}
@@ -53,7 +53,7 @@ func failureError(f *run.Failure, about subject) *jsonrpc.Error {
 		// A run's end is answered as a result; where no run can have been, the bridge erred.
 		row = codes[run.Internal]
 	}
-	b := builder{writer{buf: make([]byte, 0, 256+len(f.Says().Details))}}
+	b := builder{writer{buf: make([]byte, 0, 256+len(f.ProviderSaid().Details))}}
 	b.open()
 	if row.Name != "" && named(f.Kind, f.By) {
 		b.text("code", string(row.Name))

@@ -12,7 +12,7 @@ import (
 // Protocol, section 8.3, or the provider's own; nil: nothing.
 func Details(f *run.Failure) jsontext.Value {
 	var b builder
-	if said := f.Says().Details; said != nil {
+	if said := f.ProviderSaid().Details; said != nil {
 		if f.Kind == run.AuthRequired && f.By == run.Provider && said.Kind() == '{' {
 			return requiredByProvider(said)
 		}
@@ -48,10 +48,10 @@ func Details(f *run.Failure) jsontext.Value {
 // Retry is the suggestion to try again (Skill Sharing Protocol, section 8.2), the
 // provider's own or the bridge's; nil: there is none.
 func Retry(f *run.Failure) jsontext.Value {
-	if said := f.Says().Retry; said != nil {
+	if said := f.ProviderSaid().Retry; said != nil {
 		return said
 	}
-	again := f.Again()
+	again := f.RetryHint()
 	if again == nil {
 		return nil
 	}

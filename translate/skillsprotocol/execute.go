@@ -169,14 +169,14 @@ func failed(f *run.Failure, state run.State, runID, skill, runToken string) json
 		verb, otherwise = " did not finish in time: ", "The run took longer than it may"
 	}
 	message := messageOf(f.Text(), otherwise)
-	b := builder{writer{buf: make([]byte, 0, 320+2*len(message)+len(f.Says().Details)+len(runToken))}}
+	b := builder{writer{buf: make([]byte, 0, 320+2*len(message)+len(f.ProviderSaid().Details)+len(runToken))}}
 	b.open()
 	b.text("status", "failed")
 	b.text("run_id", runID)
 	b.optional("run_token", runToken)
 	b.text("summary", safetext.Line("Skill "+safetext.Line(skill, maxName)+verb+message, maxMessage))
 	b.openMember("error")
-	b.text("type", failureType(f.Says().Code, late))
+	b.text("type", failureType(f.ProviderSaid().Code, late))
 	b.text("message", message)
 	b.findings(f)
 	b.close()

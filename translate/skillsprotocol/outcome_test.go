@@ -168,7 +168,7 @@ func TestArgumentErrors(t *testing.T) {
 func TestDetailsSource(t *testing.T) {
 	for _, quotes := range []bool{false, true} {
 		_, fault := execute(t, run.Run{Failure: &run.Failure{
-			Kind: run.AuthRequired, By: run.Bridge, Demand: &run.Demand{By: run.Bridge, Quotes: quotes},
+			Kind: run.AuthRequired, By: run.Bridge, Demand: &run.Demand{By: run.Bridge, FromProvider: quotes},
 		}})
 		if strings.Contains(string(fault.Data), `"details_source":"provider"`) != quotes {
 			t.Errorf("%t: %s", quotes, fault.Data)

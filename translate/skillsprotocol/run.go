@@ -64,7 +64,7 @@ func roundUp(d time.Duration) time.Duration {
 // withoutTokens is the error where the keys of run tokens can't be had.
 func (p *params) withoutTokens(executed run.Executed) *jsonrpc.Error {
 	p.failure = &run.Failure{
-		Kind: run.Internal, By: run.Bridge, Executed: executed, Retry: run.Again(2*time.Second, 5),
+		Kind: run.Internal, By: run.Bridge, Executed: executed, Retry: run.RetryIn(2*time.Second, 5),
 		Message: "Internal error: the bridge can't read its keys for run tokens at the moment; try again later",
 	}
 	var b builder

@@ -47,7 +47,7 @@ func ScrubFailure(e *run.Failure, credentials ...Credentials) {
 		}
 	}
 	e.Message = safetext.Clip(e.Message, maxErrorMessage)
-	if said := e.Says(); len(said.Code) > maxErrorCode {
+	if said := e.ProviderSaid(); len(said.Code) > maxErrorCode {
 		said.Code = safetext.Clip(said.Code, maxErrorCode)
 		e.Provider = &said
 	}

@@ -33,9 +33,9 @@ func (c *Reader) documentFailure(ctx context.Context, phase run.Phase, u *url.UR
 // again may help at all.
 func raiseRetry(e *run.Failure, delay time.Duration) {
 	temporary := (e.Kind == run.Unreachable || e.Kind == run.RateLimited) && e.Refused == ""
-	said := e.Says()
+	said := e.ProviderSaid()
 	if (temporary || e.Retry != nil || said.Retry != nil) && exchange.SuggestedDelay(e) < delay {
-		e.Retry = run.Again(delay.Truncate(time.Millisecond)+time.Millisecond, document.RetryAttempts)
+		e.Retry = run.RetryIn(delay.Truncate(time.Millisecond)+time.Millisecond, document.RetryAttempts)
 		said.Retry = nil
 		e.Provider = &said
 	}
@@ -69,7 +69,7 @@ func tooManyReads(phase run.Phase, most int) *run.Failure {
 		Kind: run.RateLimited, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo,
 		Message: fmt.Sprintf("Too many descriptors of the provider, or of one host or publisher, are being read here (limits reads: %d); try again later.", most),
 		Limit:   document.LimitOf("reads", int64(most)),
-		Retry:   run.Again(document.TimeoutDelay, document.RetryAttempts),
+		Retry:   run.RetryIn(document.TimeoutDelay, document.RetryAttempts),
 	}
 }
 
@@ -90,8 +90,8 @@ func statusError(phase run.Phase, s *cache.StatusError, depth int) *run.Failure 
 	case e.Kind == run.InvalidArguments, e.Kind == run.VersionIncompatible:
 		e.Kind, e.Argument = run.ProviderFault, nil
 	}
-	if e.Kind == run.Unreachable && e.Retry == nil && e.Says().Retry == nil {
-		e.Retry = run.Again(document.UnreachableDelay, document.RetryAttempts)
+	if e.Kind == run.Unreachable && e.Retry == nil && e.ProviderSaid().Retry == nil {
+		e.Retry = run.RetryIn(document.UnreachableDelay, document.RetryAttempts)
 	}
 	if e.Kind == run.ProviderFault && s.StatusCode < http.StatusBadRequest {
 		e.Message = "the answer contains no document."

@@ -91,7 +91,7 @@ var codes = [...]ErrorCode{
 // CodeOf is the protocol's word for a failure, or the provider's own for the end of a
 // run; empty: there is none.
 func CodeOf(f *run.Failure) ErrorCode {
-	if code := f.Says().Code; code != "" {
+	if code := f.ProviderSaid().Code; code != "" {
 		return ErrorCode(code)
 	}
 	return codes[f.Kind]

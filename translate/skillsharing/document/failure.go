@@ -78,7 +78,7 @@ func Interrupted(ctx context.Context, phase run.Phase, executionID string, e run
 	}
 	return &run.Failure{
 		Kind: kind, Message: end + " before " + awaited + advice + ".", Phase: phase, By: run.Bridge, Ref: run.Ref{ExecutionID: executionID},
-		Executed: e, Retry: run.Again(TimeoutDelay, RetryAttempts), Cause: cause,
+		Executed: e, Retry: run.RetryIn(TimeoutDelay, RetryAttempts), Cause: cause,
 	}
 }
 
@@ -97,7 +97,7 @@ func adviceOnStop(executionID string, e run.Executed) string {
 func BusyError(phase run.Phase, message string) *run.Failure {
 	return &run.Failure{
 		Kind: run.RateLimited, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo, Message: message,
-		Reach: &run.Reach{Reason: "the bridge is busy"}, Retry: run.Again(TimeoutDelay, RetryAttempts),
+		Reach: &run.Reach{Reason: "the bridge is busy"}, Retry: run.RetryIn(TimeoutDelay, RetryAttempts),
 	}
 }
 

@@ -117,7 +117,7 @@ func JudgeError(a *Answer, m *document.Members, phase run.Phase, knownID string)
 	e.Message = cmp.Or(e.Message, defaultMessage(e.Kind, a))
 	e.Provider = said.Quoted("")
 	if delay := RetryAfter(a.Header); said.Retry == nil && delay > 0 {
-		e.Retry = run.Again(delay, 1)
+		e.Retry = run.RetryIn(delay, 1)
 	}
 	return e
 }

@@ -125,7 +125,7 @@ func DemandOf(auth *document.Auth, by run.Party, reason string) *run.Demand {
 	if auth == nil {
 		return d
 	}
-	d.Type, d.Quotes = string(auth.Type), auth.OAuth2 != nil || auth.Custom != nil // whose links and instructions are the provider's
+	d.Type, d.FromProvider = string(auth.Type), auth.OAuth2 != nil || auth.Custom != nil // whose links and instructions are the provider's
 	switch {
 	case auth.Type == document.AuthAPIKey:
 		d.Header = auth.ApiKeyHeader()

@@ -50,10 +50,10 @@ func NoRoom(budget AnswerBudget, phase run.Phase, executionID string, executed r
 	switch {
 	case executed == run.ExecutedNo:
 		e.Message += "; send the call again outside of a batch."
-		e.Retry = run.Again(time.Second, 3)
+		e.Retry = run.RetryIn(time.Second, 3)
 	case followable:
 		e.Message += "; get the run again outside of a batch."
-		e.Retry = run.Again(time.Second, 3)
+		e.Retry = run.RetryIn(time.Second, 3)
 	default:
 		e.Message += ", and it can't be read again."
 		e.Lost = true

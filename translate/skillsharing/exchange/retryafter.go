@@ -16,7 +16,7 @@ import (
 // SuggestedDelay is when to try again at the earliest, by the provider or the bridge; 0:
 // neither says.
 func SuggestedDelay(f *run.Failure) time.Duration {
-	retry := f.Says().Retry
+	retry := f.ProviderSaid().Retry
 	switch {
 	case retry == nil && f.Retry != nil:
 		return f.Retry.After
