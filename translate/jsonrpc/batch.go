@@ -6,48 +6,50 @@ import (
 	"sync"
 )
 
-// share is how much of the answer to a batch each element has for itself, in bytes: what
-// others keep never leaves it without a word.
-const share = 8 << 10
+// minShare is the part of the answer to a batch that is reserved for each element, in bytes, so
+// that even if other elements use up the rest, it can be answered with an error.
+const minShare = 8 << 10
 
-// batch is the elements of a batch on their way.
+// batch is a batch in progress.
 type batch struct {
 	server   *Server
 	elements []Element
-	answers  []answer // each is its element's until that has ended
-	ended    chan int // the indexes of elements that have
-	known    []bool   // of which elements that is known
-	aborted  bool     // an element was: nothing is answered any more
+	answers  []answer // by element; each is set before the element's index is sent to ended
+	ended    chan int // the indexes of elements that have ended
+	received []bool   // whether an index was received from ended, or the element is invalid
+	aborted  bool     // an element was aborted, so that nothing more is answered
 	cancel   context.CancelFunc
 
 	mu    sync.Mutex
-	share int64 // that each element has for itself
-	left  int64 // beyond the shares; only if there is a limit
+	share int64 // reserved for each element
+	left  int64 // of MaxAnswerSize, without the shares and what elements have reserved beyond them
 
-	held, pooled int64 // what is kept for all elements, and how much of it counts among all answers; guarded by server.mu
+	// held is what all elements together have reserved, and pooled the part of it that counts for MaxAnswers. Both are
+	// guarded by server.mu.
+	held, pooled int64
 }
 
-// serveBatch serves all elements at the same time, and writes their answers in order.
-// It returns when the last one ended, so that nothing uses the body afterwards.
+// serveBatch serves all elements concurrently and writes their answers in order.
+// It returns when all have ended, so that nothing uses the body afterwards.
 func (s *Server) serveBatch(o *output, elements []Element) {
 	ctx, cancel := context.WithCancel(o.ctx)
 	defer cancel()
 	b := &batch{
 		server: s, elements: elements, answers: make([]answer, len(elements)),
-		ended: make(chan int, len(elements)), known: make([]bool, len(elements)), cancel: cancel,
+		ended: make(chan int, len(elements)), received: make([]bool, len(elements)), cancel: cancel,
 	}
-	b.share = min(share, s.MaxAnswerSize/int64(len(elements)))
+	b.share = min(minShare, s.MaxAnswerSize/int64(len(elements)))
 	b.left = s.MaxAnswerSize - b.share*int64(len(elements))
 	for i := range elements {
 		if elements[i].Err != nil {
-			b.answers[i], b.known[i] = answer{err: elements[i].Err}, true
+			b.answers[i], b.received[i] = answer{err: elements[i].Err}, true
 			continue
 		}
 		elements[i].Request.batch, elements[i].Request.server = b, s
 		defer elements[i].Request.hold(0)
 		go b.serve(ctx, i)
 	}
-	w := batchWriter{output: *o, batch: b, buffer: takeBuffer()}
+	w := batchWriter{output: *o, batch: b, buffer: getBuffer()}
 	for i := range elements {
 		w.add(i)
 	}
@@ -55,12 +57,12 @@ func (s *Server) serveBatch(o *output, elements []Element) {
 		panic(http.ErrAbortHandler)
 	}
 	w.end()
-	giveBuffer(w.buffer)
+	putBuffer(w.buffer)
 }
 
 // serve serves one element.
 func (b *batch) serve(ctx context.Context, i int) {
-	defer func() { b.ended <- i }() // also where the handler ends its goroutine
+	defer func() { b.ended <- i }() // deferred, since the handler may call runtime.Goexit
 	req := &b.elements[i].Request
 	a := b.server.call(ctx, req)
 	if fault := a.fault(&b.server.Profile); !a.aborted && !req.IsNotification() && !req.Reserve(a.size(req, fault)) {
@@ -69,7 +71,7 @@ func (b *batch) serve(ctx context.Context, i int) {
 	b.answers[i] = a
 }
 
-// size is how long the answer will be, up to a few bytes.
+// size returns the length of the answer, up to a few bytes.
 func (a *answer) size(req *Request, fault *Error) int64 {
 	const envelope = 64
 	if fault != nil {
@@ -95,46 +97,46 @@ func (b *batch) reserve(r *Request, size int64) bool {
 	return true
 }
 
-// await waits until one more element has ended.
+// await waits until another element has ended.
 func (b *batch) await() {
 	i := <-b.ended
-	b.known[i] = true
+	b.received[i] = true
 	if b.answers[i].aborted {
 		b.aborted = true
 		b.cancel() // the client will not see the other answers
 	}
 }
 
-// batchWriter writes the answers to a batch: in one piece if that is short, else as
-// they come.
+// batchWriter writes the answer to a batch: at once if it is short, else in parts while
+// elements end.
 type batchWriter struct {
-	output output
-	batch  *batch
-	buffer *[]byte // what is still to be written
-	owed   bool    // there was an answer
-	begun  bool    // the header is written
-	ready  bool    // all that can be written is
+	output   output
+	batch    *batch
+	buffer   *[]byte // to be written
+	answered bool    // an element was answered
+	started  bool    // the header was written
+	flushed  bool    // nothing was written since the last flush
 }
 
-// add writes the answer to an element, once it has ended.
+// add waits for the end of an element and writes its answer.
 func (w *batchWriter) add(i int) {
 	b := w.batch
-	for !b.known[i] {
+	for !b.received[i] {
 		if len(b.ended) == 0 {
 			w.pause()
 		}
 		b.await()
 	}
 	element, a := &b.elements[i], b.answers[i]
-	b.answers[i] = answer{} // what was written is not kept
+	b.answers[i] = answer{} // frees the memory once it is written
 	if b.aborted || element.Err == nil && element.Request.IsNotification() {
 		return
 	}
 	separator := byte('[')
-	if w.owed {
+	if w.answered {
 		separator = ','
 	}
-	w.owed = true
+	w.answered = true
 	*w.buffer = append(*w.buffer, separator)
 	fault := a.fault(&b.server.Profile)
 	switch {
@@ -142,12 +144,12 @@ func (w *batchWriter) add(i int) {
 		*w.buffer = AppendError(*w.buffer, element.Request.ID, fault)
 	case len(a.result) < pieceSize:
 		*w.buffer = AppendResult(*w.buffer, element.Request.ID, a.result)
-	default: // need not be copied
-		// But for its beginning: an encoder in front judges by the first piece whether it is worth its while.
+	default: // not copied
+		// Only its beginning is, since an encoder in front decides by the size of the first write whether to compress.
 		*w.buffer = append(appendHead(*w.buffer, element.Request.ID), `,"result":`...)
-		*w.buffer = append(*w.buffer, a.result[:beginning]...)
+		*w.buffer = append(*w.buffer, a.result[:firstWrite]...)
 		w.write()
-		w.output.write(a.result[beginning:])
+		w.output.write(a.result[firstWrite:])
 		*w.buffer = append(*w.buffer, '}')
 	}
 	if len(*w.buffer) >= pieceSize {
@@ -155,39 +157,38 @@ func (w *batchWriter) add(i int) {
 	}
 }
 
-// write writes what is there to be written.
+// write writes the buffer.
 func (w *batchWriter) write() {
-	if !w.begun {
-		w.begun = true
+	if !w.started {
+		w.started = true
 		w.output.header(http.StatusOK, "")
 	}
 	w.output.write(*w.buffer)
 	*w.buffer = (*w.buffer)[:0]
-	w.ready = false
+	w.flushed = false
 	if w.output.err != nil {
-		w.batch.cancel() // the client is gone, or as good as that
+		w.batch.cancel() // the client is gone or does not read
 	}
 }
 
-// pause passes on what there is of an answer that has begun, since the rest is not
-// there yet.
+// pause flushes an answer that has started, before waiting for the next element.
 func (w *batchWriter) pause() {
-	if !w.begun || w.ready {
+	if !w.started || w.flushed {
 		return
 	}
 	w.write()
 	w.output.pause()
-	w.ready = true
+	w.flushed = true
 }
 
-// end completes the answer. An empty array is never sent (JSON-RPC 2.0, section 6).
+// end writes the end of the answer. A batch of notifications has none (JSON-RPC 2.0, section 6).
 func (w *batchWriter) end() {
-	if !w.owed {
-		w.output.nothing()
+	if !w.answered {
+		w.output.noContent()
 		return
 	}
 	*w.buffer = append(*w.buffer, ']')
-	if w.begun {
+	if w.started {
 		w.write()
 	} else {
 		w.output.whole(http.StatusOK, *w.buffer)

@@ -8,24 +8,24 @@ import (
 )
 
 const (
-	// minBuffer is room for most requests and answers.
+	// minBuffer is enough for most requests and answers.
 	minBuffer = 4 << 10
-	// maxTrusted is how much is set aside because a client says it will send it.
+	// maxTrusted bounds how much memory is allocated for a declared Content-Length.
 	maxTrusted = 64 << 10
-	// maxPooled is the largest buffer worth keeping.
+	// maxPooled is the largest capacity of a buffer that is put back into the pool.
 	maxPooled = 256 << 10
 )
 
-// buffers holds the memory of bodies and answers.
+// buffers pools the buffers of bodies and answers.
 var buffers = sync.Pool{New: func() any {
 	b := make([]byte, 0, minBuffer)
 	return &b
 }}
 
-func takeBuffer() *[]byte { return buffers.Get().(*[]byte) }
+func getBuffer() *[]byte { return buffers.Get().(*[]byte) }
 
-// giveBuffer must only be called when nothing uses the memory any more.
-func giveBuffer(b *[]byte) {
+// putBuffer puts a buffer back. Nothing may use its memory afterwards.
+func putBuffer(b *[]byte) {
 	if cap(*b) > maxPooled {
 		return
 	}
@@ -33,11 +33,10 @@ func giveBuffer(b *[]byte) {
 	buffers.Put(b)
 }
 
-// appendBody appends all of r to dst, which is empty. announced is the length the
-// client declared, or -1. Handlers in front may have put more in its place, so that
-// the limit is held whatever was announced.
+// appendBody appends all of r to dst, which is empty. announced is the Content-Length, or -1.
+// The limit applies regardless of it, since a handler in front may have replaced the body.
 func appendBody(dst []byte, r io.Reader, announced, limit int64) ([]byte, error) {
-	// One byte more, so that the end is seen without growing.
+	// One byte more, so that reading the end needs no larger buffer.
 	dst = slices.Grow(dst, int(min(max(announced, 0), maxTrusted))+1)
 	for {
 		if len(dst) == cap(dst) {

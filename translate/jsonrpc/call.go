@@ -9,19 +9,19 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// answer is what became of one element. Its zero value is an element whose
-// handler never returned.
+// answer is the outcome of one element. The zero value means that the handler has not
+// returned.
 type answer struct {
 	result jsontext.Value
 	err    *Error
-	// panicked means err stands for a panic.
+	// panicked means that the handler panicked, and err is the internal error for it.
 	panicked bool
-	// aborted means the handler panicked with [http.ErrAbortHandler]: there is to
-	// be no answer at all.
+	// aborted means that the handler panicked with [http.ErrAbortHandler], so that the
+	// HTTP request must not be answered.
 	aborted bool
 }
 
-// call runs the handler for one valid request and survives its panics.
+// call runs the handler for one valid request and recovers its panics.
 func (s *Server) call(ctx context.Context, req *Request) (a answer) {
 	if ctx.Err() != nil {
 		return answer{err: s.Profile.fault(CodeInternalError, "not started, because the HTTP request was cancelled")}
@@ -44,8 +44,8 @@ func (s *Server) call(ctx context.Context, req *Request) (a answer) {
 	return answer{result: result, err: err}
 }
 
-// fault returns the error to answer with, nil for a result. The look at the
-// result is no more than a look at how it starts.
+// fault returns the error to answer with; nil: the answer is the result. It checks only how
+// the result starts.
 func (a *answer) fault(p *Profile) *Error {
 	if a.err == nil && a.result.Kind() == jsontext.KindInvalid {
 		return p.fault(CodeInternalError, "the method returned no result")

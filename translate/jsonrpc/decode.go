@@ -12,79 +12,78 @@ import (
 
 // Message is a decoded body.
 type Message struct {
-	// Batch tells an array of one element from that element alone.
+	// Batch says that the body is an array, possibly of one element.
 	Batch bool
-	// Elements has one entry unless Batch is set, and is never empty.
+	// Elements has at least one element, and exactly one unless Batch is set.
 	Elements []Element
 
-	single [1]Element
-	noted  *noted
-	body   *[]byte  // from the pool; nil: none, or given back already
-	room   *[]byte  // from the pool, for the result; nil: none was wanted
-	id     [64]byte // room for the id of a single request, when its text is given back before it is answered
+	single  [1]Element
+	members *memberBuffers
+	body    *[]byte  // from the pool; nil: there is none any more
+	result  *[]byte  // from the pool, for ResultBuffer; nil: it was not called
+	id      [64]byte // holds the id of a request after releaseText
 }
 
-// noted are the members of all params, and those of the objects in them.
-type noted struct {
+// memberBuffers hold the members of all params (outer) and of the objects in them (inner).
+type memberBuffers struct {
 	outer, inner []Member
 }
 
-// maxNoted bounds how many members are noted of a message: they take more memory
-// than the text that they stand for, and who sends more can be read again.
-const maxNoted = 2048
+// maxMembers bounds the members of a message that are collected, since they take more memory than
+// their text. If there are more, the handler has to parse the params.
+const maxMembers = 2048
 
-func (n *noted) full() bool { return len(n.outer)+len(n.inner) >= maxNoted }
+func (n *memberBuffers) full() bool { return len(n.outer)+len(n.inner) >= maxMembers }
 
-// messages and notes are kept to be used again: a large request has many members.
+// The pools of messages and member buffers.
 var (
-	messages = sync.Pool{New: func() any { return new(Message) }}
-	notes    = sync.Pool{New: func() any { return new(noted) }}
+	messagePool = sync.Pool{New: func() any { return new(Message) }}
+	memberPool  = sync.Pool{New: func() any { return new(memberBuffers) }}
 )
 
-// release gives a message back without its hold on the text.
+// release puts a message and its buffers back into their pools.
 func (m *Message) release() {
 	m.releaseText()
-	if m.room != nil {
-		giveBuffer(m.room)
+	if m.result != nil {
+		putBuffer(m.result)
 	}
 	*m = Message{}
-	messages.Put(m)
+	messagePool.Put(m)
 }
 
-// releaseText gives back the text and what was noted of it.
+// releaseText puts the buffers of the text and of its members back into their pools.
 func (m *Message) releaseText() {
-	if n := m.noted; n != nil {
-		m.noted = nil
+	if n := m.members; n != nil {
+		m.members = nil
 		clear(n.outer)
 		clear(n.inner)
-		*n = noted{n.outer[:0], n.inner[:0]}
-		notes.Put(n)
+		*n = memberBuffers{n.outer[:0], n.inner[:0]}
+		memberPool.Put(n)
 	}
 	if m.body != nil {
-		giveBuffer(m.body)
+		putBuffer(m.body)
 		m.body = nil
 	}
 }
 
-// Element is one request of a body, or what is wrong with it.
+// Element is one request of a body, or the error that answers it.
 type Element struct {
-	// Request is valid if Err is nil. Otherwise only its ID matters: the id to
-	// answer with, nil meaning null.
+	// Request is valid if Err is nil. Otherwise only its ID is set: the id of the
+	// error; nil means null.
 	Request Request
-	// Err is an Invalid Request error, which is to be answered.
+	// Err is an Invalid Request error.
 	Err *Error
 }
 
-// Decode reads a body. It returns the requests in it, or the one error (with id
-// null) that answers the body as a whole: a parse error where it is not exactly
-// one JSON text of valid UTF-8 within the allowed depth, an Invalid Request where
-// it is an empty batch or one with too many elements. One leading byte order
-// mark is skipped (RFC 8259, section 8.1).
+// Decode parses a body. It returns its requests, or the error (with id null) that
+// answers the whole body: a parse error if the body is not exactly one JSON text of
+// valid UTF-8 within the allowed depth, an Invalid Request if it is an empty batch or
+// has too many elements. One leading byte order mark is skipped (RFC 8259, section 8.1).
 //
-// Everything raw in the message is a slice of body, which must not be changed
-// while the message is in use. Decode does not change it either.
+// The raw values of the message are slices of body, which must not be changed while
+// the message is in use.
 func Decode(body []byte, p *Profile) (*Message, *Error) {
-	msg := &Message{noted: new(noted)}
+	msg := &Message{members: new(memberBuffers)}
 	return msg, msg.decode(body, p)
 }
 
@@ -109,7 +108,7 @@ func (m *Message) decode(body []byte, p *Profile) *Error {
 	return nil
 }
 
-// syntaxReason describes a failed parse without repeating the text.
+// syntaxReason describes a syntax error without quoting the text.
 func syntaxReason(err error, skipped int) string {
 	if errors.Is(err, io.EOF) {
 		return "the body is empty"
@@ -128,7 +127,7 @@ func syntaxReason(err error, skipped int) string {
 	return what + " at byte " + strconv.FormatInt(syntactic.ByteOffset+int64(skipped), 10)
 }
 
-// scanner is a parser and the text under it, kept together to be used again.
+// scanner is a parser with its text. Scanners are pooled.
 type scanner struct {
 	text    []byte
 	message *Message
@@ -138,7 +137,7 @@ type scanner struct {
 
 var scanners = sync.Pool{New: func() any { return new(scanner) }}
 
-// scanOptions leave duplicate names to the envelope and to the handler.
+// scanOptions allow duplicate names, which the envelope and the handler check.
 var scanOptions = []jsontext.Options{jsontext.AllowDuplicateNames(true)}
 
 func (s *scanner) reset(text []byte, m *Message) {
@@ -147,13 +146,13 @@ func (s *scanner) reset(text []byte, m *Message) {
 	s.decoder.Reset(&s.source, scanOptions...)
 }
 
-// release gives the scanner back without its hold on the text.
+// release puts the scanner back into its pool without the text.
 func (s *scanner) release() {
 	s.reset(nil, nil)
 	scanners.Put(s)
 }
 
-// read reads the whole text. err is a fault of syntax.
+// read reads the whole text. err is a syntax error.
 func (s *scanner) read(p *Profile) (fault *Error, err error) {
 	if s.decoder.PeekKind() == '[' {
 		s.message.Batch = true
@@ -168,8 +167,8 @@ func (s *scanner) read(p *Profile) (fault *Error, err error) {
 	return fault, s.end()
 }
 
-// batch reads an array to its end even where it has too many elements: what is
-// not JSON is a parse error first.
+// batch reads an array to its end, even if it has too many elements, since a syntax error
+// takes precedence.
 func (s *scanner) batch(p *Profile) (*Error, error) {
 	if _, err := s.decoder.ReadToken(); err != nil {
 		return nil, err
@@ -193,7 +192,7 @@ func (s *scanner) batch(p *Profile) (*Error, error) {
 	return nil, nil
 }
 
-// oversized reads what is left of an array that is refused.
+// oversized reads the rest of an array with too many elements.
 func (s *scanner) oversized(p *Profile) (*Error, error) {
 	for s.decoder.PeekKind() != ']' {
 		if _, err := s.value(); err != nil {
@@ -210,7 +209,7 @@ func (s *scanner) oversized(p *Profile) (*Error, error) {
 	return p.exceeded(CodeInvalidRequest, reason, Limit{p.LimitNames.Batch, int64(p.MaxBatch)}), nil
 }
 
-// element reads one value that should be a Request object.
+// element reads one element, which should be a Request object.
 func (s *scanner) element(p *Profile) (Element, error) {
 	if s.decoder.PeekKind() != '{' {
 		if _, err := s.value(); err != nil {
@@ -230,7 +229,7 @@ func (s *scanner) element(p *Profile) (Element, error) {
 		var value jsontext.Value
 		member := memberOf(name)
 		if member == memberParams && s.decoder.PeekKind() == '{' {
-			value, found.members, err = s.object(&s.message.noted.outer, true)
+			value, found.members, err = s.object(&s.message.members.outer, true)
 		} else {
 			value, err = s.value()
 		}
@@ -245,8 +244,8 @@ func (s *scanner) element(p *Profile) (Element, error) {
 	return found.element(p), nil
 }
 
-// object reads an object and notes its members, and theirs of those that are
-// objects if that is wanted. It returns no members if there were too many.
+// object reads an object and appends its members to a buffer. If nested is true, it also
+// collects the members of members that are objects. It returns nil members if there are too many.
 func (s *scanner) object(to *[]Member, nested bool) (jsontext.Value, []Member, error) {
 	if _, err := s.decoder.ReadToken(); err != nil {
 		return nil, nil, err
@@ -259,14 +258,14 @@ func (s *scanner) object(to *[]Member, nested bool) (jsontext.Value, []Member, e
 			return nil, nil, err
 		}
 		if nested && s.decoder.PeekKind() == '{' {
-			m.Value, m.Members, err = s.object(&s.message.noted.inner, false)
+			m.Value, m.Members, err = s.object(&s.message.members.inner, false)
 		} else {
 			m.Value, err = s.value()
 		}
 		if err != nil {
 			return nil, nil, err
 		}
-		if !s.message.noted.full() {
+		if !s.message.members.full() {
 			*to = append(*to, m)
 		}
 	}
@@ -275,14 +274,14 @@ func (s *scanner) object(to *[]Member, nested bool) (jsontext.Value, []Member, e
 	}
 	end := s.decoder.InputOffset()
 	members := (*to)[first:len(*to):len(*to)]
-	if s.message.noted.full() { // some may be missing
+	if s.message.members.full() { // some may be missing
 		members = nil
 	}
 	return s.text[start:end:end], members, nil
 }
 
-// value reads the next value (or member name) as a slice of the text. The
-// parser's own slice is good only until its next step, offsets are good for ever.
+// value reads the next value or member name and returns a slice of the text. The slice that
+// the parser returns is only valid until its next call.
 func (s *scanner) value() (jsontext.Value, error) {
 	v, err := s.decoder.ReadValue()
 	if err != nil {
@@ -294,7 +293,7 @@ func (s *scanner) value() (jsontext.Value, error) {
 
 var errTrailing = errors.New("data after the JSON text")
 
-// end insists that nothing but white space is left.
+// end returns an error unless only white space is left.
 func (s *scanner) end() error {
 	offset := s.decoder.InputOffset()
 	if _, err := s.decoder.ReadToken(); errors.Is(err, io.EOF) {

@@ -6,9 +6,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// AppendResult appends the answer of a request that succeeded (JSON-RPC 2.0,
-// section 5). id and result are copied as they are and must be valid JSON; a nil
-// id means null.
+// AppendResult appends the answer with a result (JSON-RPC 2.0, section 5). id and
+// result must be valid JSON; a nil id means null.
 func AppendResult(dst []byte, id, result jsontext.Value) []byte {
 	dst = appendHead(dst, id)
 	dst = append(dst, `,"result":`...)
@@ -16,15 +15,15 @@ func AppendResult(dst []byte, id, result jsontext.Value) []byte {
 	return append(dst, '}')
 }
 
-// AppendError appends the answer of a request that failed (JSON-RPC 2.0, section
-// 5.1). id and e.Data are copied as they are and must be valid JSON; a nil id
-// means null, empty data no member. Bad UTF-8 in the message is replaced.
+// AppendError appends the answer with an error (JSON-RPC 2.0, section 5.1). id and
+// e.Data must be valid JSON; a nil id means null, and empty data is left out. Invalid
+// UTF-8 in the message is replaced.
 func AppendError(dst []byte, id jsontext.Value, e *Error) []byte {
 	dst = appendHead(dst, id)
 	dst = append(dst, `,"error":{"code":`...)
 	dst = strconv.AppendInt(dst, int64(e.Code), 10)
 	dst = append(dst, `,"message":`...)
-	// The error only tells that bad UTF-8 was replaced.
+	// The only error is that invalid UTF-8 was replaced.
 	dst, _ = jsontext.AppendQuote(dst, e.Message)
 	if e.Data.Kind() != jsontext.KindInvalid {
 		dst = append(dst, `,"data":`...)

@@ -6,7 +6,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// member is one of the members of a Request object that mean something.
+// member is a member of a Request object that the specification defines.
 type member int
 
 const (
@@ -18,12 +18,12 @@ const (
 	memberCount
 )
 
-// maxQuotedName is the longest text of a member name that can matter: each
-// character of "jsonrpc" escaped, and the quotes.
+// maxQuotedName is the length of the longest spelling of a known member name: "jsonrpc"
+// with all characters escaped.
 const maxQuotedName = len("jsonrpc")*len(`\u0000`) + 2
 
-// memberOf reads a quoted member name. Names are case-sensitive, and an escaped
-// name counts as what it decodes to.
+// memberOf returns the member with a quoted name. Names are case-sensitive and may have
+// escapes.
 func memberOf(quoted []byte) member {
 	if len(quoted) > maxQuotedName {
 		return memberUnknown
@@ -51,11 +51,11 @@ func unquoted(quoted []byte) []byte {
 	return text
 }
 
-// envelope gathers the members of one object.
+// envelope holds the members of one Request object while it is read.
 type envelope struct {
 	values   [memberCount]jsontext.Value
 	repeated [memberCount]bool
-	members  []Member // of the params
+	members  []Member // of params
 }
 
 func (e *envelope) add(m member, value jsontext.Value) {
@@ -66,7 +66,7 @@ func (e *envelope) add(m member, value jsontext.Value) {
 	e.values[m] = value
 }
 
-// element judges the object (JSON-RPC 2.0, section 4).
+// element returns the request, or an error if the object is invalid (JSON-RPC 2.0, section 4).
 func (e *envelope) element(p *Profile) Element {
 	id := e.values[memberID]
 	reason := e.fault(p)
@@ -84,7 +84,7 @@ func (e *envelope) element(p *Profile) Element {
 	return Element{Request: Request{ID: id}, Err: p.fault(CodeInvalidRequest, reason)}
 }
 
-// fault says what keeps the object from being a Request object, or nothing.
+// fault returns why the object is not a valid Request object; empty: it is.
 func (e *envelope) fault(p *Profile) string {
 	for m, repeated := range e.repeated {
 		if repeated {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// refusal is an answer to an HTTP request that is not for JSON-RPC to judge.
+// refusal is the answer to an HTTP request whose body is not read.
 type refusal struct {
 	status int
 	text   string
-	// header and value tell the client how to do better.
+	// header and value say what the server accepts.
 	header, value string
 }
 
@@ -38,7 +38,7 @@ var (
 	}
 )
 
-// refuse judges a request before its body is read; nil means it may be read.
+// refuse returns why the body of a request is not read; nil: it is.
 func refuse(r *http.Request) *refusal {
 	if r.Method != http.MethodPost {
 		return refusedMethod
@@ -52,10 +52,11 @@ func refuse(r *http.Request) *refusal {
 	return nil
 }
 
-// acceptable judges the media type. Being strict is a protection: a web page can
-// post text or a form to any server without being asked, but not JSON (Fetch
-// Standard, "CORS-safelisted request-header"). A body without a declared type
-// is something a page can send as well, so it is taken from other clients only.
+// acceptable reports whether the media type is JSON. This protects against web pages of
+// other origins: without a CORS preflight, they can post text or a form to any server,
+// but not JSON (Fetch Standard, "CORS-safelisted request-header"). They can also post a
+// body without a media type, so that this is accepted only from clients that are not
+// browsers.
 func acceptable(h http.Header) bool {
 	types := h["Content-Type"]
 	switch len(types) {

@@ -2,18 +2,17 @@ package jsonrpc
 
 import "bytes"
 
-// Deeper reports whether arrays and objects nest deeper than limit, the outermost
-// counting as 1. It is asked before parsing, because parsers recurse, and their
-// own bounds are far higher. For text that is not JSON the answer may be wrong
-// either way, but never for the part of it up to the first fault, which is all a
-// parser descends into.
+// Deeper reports whether arrays and objects nest deeper than limit; the outermost has the
+// depth 1. It is for use before parsing, since parsers recurse and have far higher bounds.
+// For text that is not JSON, it is right about the part before the first syntax error,
+// where a parser stops.
 func Deeper(text []byte, limit int) bool {
-	// Most texts have fewer brackets than the limit, and counting is cheap.
+	// Most texts have fewer brackets than the limit. Counting is cheap.
 	if bytes.Count(text, []byte{'['})+bytes.Count(text, []byte{'{'}) <= limit {
 		return false
 	}
 	if text = bytes.TrimLeft(text, " \t\r\n"); len(text) == 0 || text[0] != '[' && text[0] != '{' {
-		return false // it is a scalar, or no JSON, such as a page of HTML
+		return false // a scalar, or not JSON
 	}
 	depth := 0
 	for i := 0; i < len(text); i++ {
@@ -32,8 +31,8 @@ func Deeper(text []byte, limit int) bool {
 	return false
 }
 
-// stringEnd returns the place of the quote that closes the one at start, or
-// the end of the text.
+// stringEnd returns the index of the quote that closes the one at start, or
+// the length of the text.
 func stringEnd(text []byte, start int) int {
 	for i := start + 1; i < len(text); i++ {
 		switch text[i] {

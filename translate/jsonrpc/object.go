@@ -2,19 +2,18 @@ package jsonrpc
 
 import "github.com/go-json-experiment/json/jsontext"
 
-// Object is a JSON object as it was sent. Its members travel with it where they are known:
-// to read a large object once more costs more than all else that is done with it.
+// Object is a JSON object as it was sent, with its members if they were collected, so that
+// a large object does not have to be parsed again.
 type Object struct {
 	Text jsontext.Value // nil: there is none
-	// Members are those of Text, in their order, if it is known to be an object that has some; nil: they have to be read.
+	// Members are the members of Text, in order; nil: Text was not parsed, or is empty or not an object.
 	Members []Member
 }
 
-// Member is a member of an [Object]. Names and values are slices of the text that it was
-// read from.
+// Member is a member of an [Object]. Names and values are slices of the object's text.
 type Member struct {
-	Name  jsontext.Value // with its quotation marks and escapes
+	Name  jsontext.Value // with quotation marks and escapes
 	Value jsontext.Value
-	// Members are those of Value, as in an Object.
+	// Members are the members of Value, as in Object.
 	Members []Member
 }

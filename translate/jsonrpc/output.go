@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// pieceSize is what a client has to take in the time it has.
+	// pieceSize is how much of an answer is copied into a buffer, and kept without counting for MaxAnswers.
 	pieceSize = 64 << 10
-	// portion is how much is written at a time, so that a client that reads slowly is seen
-	// to read.
-	portion = pieceSize / 2
-	// beginning is more than what encoders in front want to see, which is 512 by default.
-	beginning = 4 << 10
-	// unhurried is what package net/http keeps until the handler has returned, over
-	// HTTP/1.1: writing it never waits for the client.
-	unhurried = 2 << 10
+	// writeSize bounds the size of a write. The client has the write timeout for each, so that
+	// one that reads slowly is not disconnected.
+	writeSize = pieceSize / 2
+	// firstWrite is above the minimum length for compression of encoders in front, which is 512 by default.
+	firstWrite = 4 << 10
+	// serverBuffer is how much package net/http buffers over HTTP/1.1 until the handler has
+	// returned: so much is written without waiting for the client.
+	serverBuffer = 2 << 10
 )
 
 // output writes the answer to one HTTP request.
@@ -32,38 +32,38 @@ type output struct {
 	request *http.Request
 	arrived time.Time
 
-	deadline time.Time // of what is being written
-	written  int64
-	unsent   int   // what a handler in front may hold back, which has been written
-	err      error // of a client that can't be written to
+	deadline  time.Time // of the current write; zero: none was set
+	written   int64
+	unflushed int   // bytes written that a handler in front may buffer
+	err       error // of a write
 }
 
 func (o *output) error(status int, id jsontext.Value, e *Error) {
-	buffer := takeBuffer()
+	buffer := getBuffer()
 	*buffer = AppendError(*buffer, id, e)
 	o.whole(status, *buffer)
-	giveBuffer(buffer)
+	putBuffer(buffer)
 }
 
-// whole writes an answer that has ended.
+// whole writes a complete answer.
 func (o *output) whole(status int, body []byte) {
 	o.header(status, strconv.Itoa(len(body)))
-	if len(body) <= unhurried && o.request.ProtoMajor == 1 {
-		_, _ = o.w.Write(body) // a client that is gone gets no error
+	if len(body) <= serverBuffer && o.request.ProtoMajor == 1 {
+		_, _ = o.w.Write(body) // an error would mean that the client is gone
 		return
 	}
 	o.write(body)
 }
 
-// nothing answers where no answer is owed.
-func (o *output) nothing() {
+// noContent answers notifications.
+func (o *output) noContent() {
 	o.w.Header().Set("Cache-Control", "no-store")
 	o.w.WriteHeader(http.StatusNoContent)
 }
 
-// header begins an answer. length is empty if it is not known yet.
+// header writes the header. length is empty if it is not known.
 func (o *output) header(status int, length string) {
-	// In one piece, but not shared with other answers: handlers in front may write to them.
+	// One allocation for all values. Answers don't share it, since handlers in front may change it.
 	values := [...]string{"application/json", length, "no-store", "nosniff"}
 	h := o.w.Header()
 	h["Content-Type"] = values[0:1:1]
@@ -75,61 +75,61 @@ func (o *output) header(status int, length string) {
 	o.w.WriteHeader(status)
 }
 
-// write writes in pieces, for each of which the client has time anew.
+// write writes a text in pieces of at most writeSize bytes, each with a new deadline.
 func (o *output) write(text []byte) {
 	for len(text) > 0 && o.err == nil {
-		piece := text[:min(len(text), portion)]
-		if o.unsent > 0 && o.unsent+len(piece) > portion {
-			o.flush() // or an encoder writes more at a time than the client has time for
+		piece := text[:min(len(text), writeSize)]
+		if o.unflushed > 0 && o.unflushed+len(piece) > writeSize {
+			o.flush() // else an encoder may buffer more than one piece, and write it under one deadline
 			if o.err != nil {
 				return
 			}
 		}
-		o.hurry()
+		o.extendDeadline()
 		n, err := o.w.Write(piece)
 		o.written += int64(n)
-		o.unsent += n
-		o.note(err)
+		o.unflushed += n
+		o.fail(err)
 		text = text[len(piece):]
 	}
 }
 
-// flush passes on what was written.
+// flush flushes what was written to the client.
 func (o *output) flush() {
-	o.hurry()
-	o.unsent = 0
+	o.extendDeadline()
+	o.unflushed = 0
 	if err := http.NewResponseController(o.w).Flush(); !errors.Is(err, http.ErrNotSupported) {
-		o.note(err)
+		o.fail(err)
 	}
 }
 
-// pause passes on what was written, and stops the clock: nothing is to be written for a while.
+// pause flushes what was written and removes the deadline, since the next write may be much later.
 func (o *output) pause() {
 	if o.err != nil {
 		return
 	}
 	o.flush()
 	if !o.deadline.IsZero() && o.err == nil {
-		_ = http.NewResponseController(o.w).SetWriteDeadline(o.latest()) // as it was set before
+		_ = http.NewResponseController(o.w).SetWriteDeadline(o.serverDeadline()) // an error would have occurred before
 	}
 }
 
-// hurry gives the client so long to take what is written next.
-func (o *output) hurry() {
+// extendDeadline sets the write deadline to the write timeout from now, but not after that of the HTTP server.
+func (o *output) extendDeadline() {
 	if o.server.WriteTimeout <= 0 {
 		return
 	}
 	o.deadline = time.Now().Add(o.server.WriteTimeout)
-	if latest := o.latest(); !latest.IsZero() && latest.Before(o.deadline) {
+	if latest := o.serverDeadline(); !latest.IsZero() && latest.Before(o.deadline) {
 		o.deadline = latest
 	}
 	if http.NewResponseController(o.w).SetWriteDeadline(o.deadline) != nil {
-		o.deadline = time.Time{} // a handler in front buffers the answer, or the server is not that of package net/http
+		o.deadline = time.Time{} // it is not supported: a handler in front buffers, or the server is not of net/http
 	}
 }
 
-// latest is the write deadline of the HTTP server; zero: there is none.
-func (o *output) latest() time.Time {
+// serverDeadline returns the write deadline of the HTTP server; zero: there is none.
+func (o *output) serverDeadline() time.Time {
 	server, ok := o.request.Context().Value(http.ServerContextKey).(*http.Server)
 	if !ok || server.WriteTimeout <= 0 {
 		return time.Time{}
@@ -137,13 +137,13 @@ func (o *output) latest() time.Time {
 	return o.arrived.Add(server.WriteTimeout)
 }
 
-// note notes why writing failed.
-func (o *output) note(err error) {
+// fail stores the error of a write and reports a client that did not read in time.
+func (o *output) fail(err error) {
 	if err == nil {
 		return
 	}
 	o.err = err
-	// Over HTTP/2 the error says no more than that the stream has ended.
+	// Over HTTP/2, the error says only that the stream was closed.
 	unread := errors.Is(err, os.ErrDeadlineExceeded) || !o.deadline.IsZero() && !time.Now().Before(o.deadline)
 	if unread && o.server.OnUnread != nil {
 		o.server.OnUnread(o.ctx, o.written)

@@ -7,48 +7,46 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// defaultMaxDepth bounds nesting where a profile says nothing. Real documents
-// stay below 100; parsers recurse, so a bound has to exist.
+// defaultMaxDepth is the default of [Profile.MaxDepth]. Real documents stay below 100. There has
+// to be a bound because parsers recurse.
 const defaultMaxDepth = 512
 
-// Profile is what differs between the protocols that ride on JSON-RPC.
+// Profile has the differences between protocols that use JSON-RPC. Its functions are called
+// from several goroutines at a time.
 type Profile struct {
 	// MaxBatch is the largest number of elements in a batch. A larger batch is
-	// one Invalid Request; with 0 every batch is.
+	// answered with one Invalid Request error. 0: there are no batches.
 	MaxBatch int
-	// NullID makes "id":null a request that is answered with id null; otherwise
-	// it is an Invalid Request.
+	// NullID makes "id":null an id like any other; otherwise it is an Invalid Request.
 	NullID bool
-	// MaxDepth is how deep arrays and objects may nest, the outermost counting as
-	// 1; a deeper body is a parse error. 0 means 512; the parser itself stops at
-	// 10,000.
+	// MaxDepth is how deep arrays and objects may nest; the outermost has the depth 1.
+	// A deeper body is a parse error. 0: 512. The parser's own limit is 10,000.
 	MaxDepth int
-	// Methods are names of methods that need not be copied from each request: those
-	// that exist, all or some.
+	// Methods are names of methods for which requests share one string, to save
+	// memory. The list may be incomplete.
 	Methods []string
-	// ErrorData supplies the data member of the errors found here rather than by
-	// the handler (-32700, -32600, -32603). reason is one short English phrase
-	// that says what was wrong and where; it quotes at most a few characters of
-	// the body. limit is the one that was exceeded, if that was wrong, else nil. The
-	// answer must be valid JSON. Nil, or a nil answer, means no data.
-	// It is called from several goroutines at a time.
+	// ErrorData returns the data member of errors of this package (-32700, -32600,
+	// -32603). reason is a short English phrase that says what is wrong and where; it
+	// quotes at most a few characters of the body. limit is the limit that was
+	// exceeded, or nil. The value must be valid JSON; nil means no data. ErrorData may
+	// be nil.
 	ErrorData func(code int, reason string, limit *Limit) jsontext.Value
-	// LimitNames say in errors which limit was exceeded.
+	// LimitNames are the names of the limits in errors.
 	LimitNames LimitNames
-	// TooLarge supplies the answer to an element for whose own there is no room left
-	// in the answer to its batch; fault is the error that would have been its answer,
-	// nil for a result. What it returns is answered in any case, so it must be short.
-	// Nil means an internal error. It is called from several goroutines at a time.
+	// TooLarge returns the error for a request whose answer exceeds MaxAnswerSize or
+	// MaxAnswers; fault is the error that it would have been answered with, nil for a
+	// result. The error must be short, since no limit applies to it. Nil: an internal
+	// error.
 	TooLarge func(req *Request, fault *Error) *Error
-	// ErrorStatus is the HTTP status of a single answered error; nil, or 0 from
-	// it, means 200. It is not asked about parse errors (400), bodies that are too
-	// large (413), panics (500) and errors inside a batch (200).
+	// ErrorStatus returns the HTTP status of an error outside of a batch. Nil or 0: 200.
+	// It is not called for parse errors (400), bodies that are too large (413) and
+	// panics (500).
 	ErrorStatus func(code int) int
 }
 
-// Limit is a bound that a request exceeded.
+// Limit is a limit that a request exceeded.
 type Limit struct {
-	Name string // of the option that sets it; empty: it has no name
+	Name string // of its option; empty: it has no option
 	Max  int64
 }
 
@@ -68,7 +66,7 @@ func (p *Profile) maxDepth() int {
 	return p.MaxDepth
 }
 
-// method is the name of a method, which takes no memory if it is known.
+// method returns a name as a string, without an allocation if it is one of Methods.
 func (p *Profile) method(name []byte) string {
 	for _, known := range p.Methods {
 		if known == string(name) {
@@ -78,8 +76,8 @@ func (p *Profile) method(name []byte) string {
 	return string(name)
 }
 
-// fault makes an error of the envelope. The message is the specification's; the
-// reason goes where the profile wants it.
+// fault returns an error with the message of the specification, and the data that the
+// profile makes of the reason.
 func (p *Profile) fault(code int, reason string) *Error {
 	e := &Error{Code: code, Message: faultMessages[code]}
 	if p.ErrorData != nil {
@@ -88,8 +86,8 @@ func (p *Profile) fault(code int, reason string) *Error {
 	return e
 }
 
-// exceeded makes an error of a request that exceeds a limit. The message says which
-// one it is, too: for many clients that is all they show.
+// exceeded returns the error for a request that exceeds a limit. The message names the limit,
+// too, since many clients show only the message.
 func (p *Profile) exceeded(code int, reason string, limit Limit) *Error {
 	e := &Error{Code: code, Message: faultMessages[code]}
 	if limit.Name != "" {
@@ -102,7 +100,7 @@ func (p *Profile) exceeded(code int, reason string, limit Limit) *Error {
 	return e
 }
 
-// tooLarge is the answer to an element for whose own there is no room.
+// tooLarge returns the error for a request whose answer exceeds a limit.
 func (p *Profile) tooLarge(req *Request, fault *Error) *Error {
 	if p.TooLarge == nil {
 		return p.fault(CodeInternalError, "the answer to the batch is too large")

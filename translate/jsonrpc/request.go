@@ -8,30 +8,30 @@ import (
 )
 
 // Request is one valid Request object (JSON-RPC 2.0, section 4). Params and ID
-// are slices of the body it was decoded from.
+// are slices of the body.
 type Request struct {
 	// Method is the decoded name; it may be empty.
 	Method string
 	// Params is nil when absent, else an object or an array exactly as sent.
 	Params jsontext.Value
-	// Members are those of Params, and theirs of those that are objects; nil where Params is no object, or has so many
-	// that they were not noted.
+	// Members are the members of Params and of the objects in them; nil if Params is not an object or has too many
+	// members.
 	Members []Member
 	// ID is nil for a notification, else the exact text that was sent: a string,
 	// a number or null.
 	ID jsontext.Value
 
-	message *Message // that the request alone is; nil: its memory is shared
-	batch   *batch   // that it is part of; nil: it came alone
-	server  *Server  // that answers it
-	kept    int64    // bytes of the batch's answer that are for this one
-	held    int64    // bytes of the batch that are for this one, among all answers of the server
-	pooled  int64    // bytes of all answers of the server that are for this one, if it came alone
-	full    Limit    // that Reserve found no room in
+	message  *Message // nil if the request is part of a batch, which shares the memory of the message
+	batch    *batch   // nil: the request is no part of a batch
+	server   *Server
+	kept     int64 // bytes of the batch's MaxAnswerSize that are reserved beyond the share
+	held     int64 // bytes of the batch's held that are reserved
+	pooled   int64 // bytes of the server's MaxAnswers that are reserved, if there is no batch
+	exceeded Limit // of the last Reserve that failed
 }
 
-// Release tells that nobody uses Params and Members any more. What they take is
-// then free for other requests while a method waits. ID stays.
+// Release frees the memory of Params and Members, which must not be used afterwards, for other
+// requests. It is for methods that wait for long. ID stays valid.
 func (r *Request) Release() {
 	if r.message == nil {
 		return
@@ -43,45 +43,44 @@ func (r *Request) Release() {
 	r.message.releaseText()
 }
 
-// Room returns memory that the result may be appended to, once. It is used again when
-// the request has been answered.
-func (r *Request) Room() []byte {
-	if r.message == nil || r.message.room != nil {
+// ResultBuffer returns an empty buffer that the result may be appended to. It is reused once the
+// request is answered. Further calls return nil.
+func (r *Request) ResultBuffer() []byte {
+	if r.message == nil || r.message.result != nil {
 		return nil
 	}
-	r.message.room = takeBuffer()
-	return *r.message.room
+	r.message.result = getBuffer()
+	return *r.message.result
 }
 
-// Reserve says that what the request keeps for its answer is now so many bytes long, and
-// not what it was before. It reports whether there is room for that in the answer to its
-// batch, if it is part of one, and among all answers that the server keeps; if not, nothing
-// is reserved any more.
+// Reserve replaces the number of bytes that the request has reserved for its answer. It reports
+// whether the number is within [Server.MaxAnswerSize], if the request is part of a batch, and
+// [Server.MaxAnswers]. If it is not, nothing is reserved any more.
 //
-// A method that reserves what it is about to keep, before it does, bounds what is kept at
-// a time. The length of the answer itself is reserved by the server.
+// A method should call Reserve before it reads or makes something long, so that the limits bound
+// the memory of all answers. The server itself calls it with the length of the answer.
 func (r *Request) Reserve(size int64) bool {
 	if r.batch != nil && !r.batch.reserve(r, size) {
-		r.full = Limit{r.server.Profile.LimitNames.Answer, r.server.MaxAnswerSize}
+		r.exceeded = Limit{r.server.Profile.LimitNames.Answer, r.server.MaxAnswerSize}
 		r.hold(0)
 		return false
 	}
 	if r.hold(size) {
 		return true
 	}
-	r.full = Limit{r.server.Profile.LimitNames.Answers, r.server.MaxAnswers}
+	r.exceeded = Limit{r.server.Profile.LimitNames.Answers, r.server.MaxAnswers}
 	if r.batch != nil {
 		r.batch.reserve(r, 0)
 	}
 	return false
 }
 
-// AnswerLimit is the limit that Reserve found no room in.
-func (r *Request) AnswerLimit() (name string, most int64) { return r.full.Name, r.full.Max }
+// AnswerLimit returns the limit that the last failed Reserve exceeded.
+func (r *Request) AnswerLimit() (name string, most int64) { return r.exceeded.Name, r.exceeded.Max }
 
-// hold takes room for the answer among all that the server keeps, or gives it back. Of
-// what one HTTP request is answered, the first 64 KiB take none: of a batch, those of all
-// its elements together.
+// hold replaces the number of bytes that the request has reserved of MaxAnswers. It reports whether
+// it is within the limit. The first 64 KiB of the answer to an HTTP request, which may be a batch,
+// do not count.
 func (r *Request) hold(size int64) bool {
 	s := r.server
 	if s == nil || s.MaxAnswers <= 0 || r.batch == nil && size <= pieceSize && atomic.LoadInt64(&r.pooled) == 0 {
@@ -107,17 +106,17 @@ func (r *Request) hold(size int64) bool {
 	return fits
 }
 
-// IsNotification reports whether the request came without an id and is
-// therefore never answered (JSON-RPC 2.0, section 4.1).
+// IsNotification reports whether the request has no id, so that it is not
+// answered (JSON-RPC 2.0, section 4.1).
 func (r *Request) IsNotification() bool { return r.ID == nil }
 
 // Handler runs methods.
 type Handler interface {
-	// ServeRPC answers one request, or handles one notification, whose return
-	// values are dropped. The result must be one valid JSON value: an empty one
-	// is answered as an internal error, others are trusted and copied as they
-	// are. With an error the result is ignored. All elements of a batch are served at
-	// the same time. req, Params and ID must not be kept after the return.
+	// ServeRPC answers one request, or handles one notification, for which the
+	// return values are ignored. The result must be one valid JSON value: an empty
+	// one is answered as an internal error, others are not checked. With an error,
+	// the result is ignored. The elements of a batch are served concurrently. req,
+	// Params and ID must not be kept after the return.
 	ServeRPC(ctx context.Context, req *Request) (jsontext.Value, *Error)
 }
 

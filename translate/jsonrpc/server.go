@@ -9,43 +9,41 @@ import (
 	"time"
 )
 
-// defaultMaxRequestSize bounds a body where a server says nothing.
+// defaultMaxRequestSize is the default of [Server.MaxRequestSize].
 const defaultMaxRequestSize = 1 << 20
 
-// Server answers JSON-RPC 2.0 over HTTP. Its fields must not change once it
+// Server answers JSON-RPC 2.0 over HTTP. Its fields must not be changed while it
 // serves.
 type Server struct {
 	// Handler runs the methods. It is required.
 	Handler Handler
-	// Profile is the protocol's say in how the envelope is treated.
+	// Profile has the properties of the protocol.
 	Profile Profile
-	// MaxRequestSize is the largest body, in bytes; 0 means 1 MiB.
+	// MaxRequestSize is the largest body, in bytes. 0: 1 MiB.
 	MaxRequestSize int64
-	// MaxAnswerSize is how long the answer to a batch may be, in bytes, but for the ids in it. An element for which there is
-	// no room left is answered with an error. 0: as long as it gets.
+	// MaxAnswerSize bounds the answer to a batch without its ids, in bytes. An element whose answer exceeds it is
+	// answered with an error. 0: no limit.
 	MaxAnswerSize int64
-	// MaxAnswers is how many bytes all answers may have that are kept at a time, for as long as they are being made and
-	// written, but for the first 64 KiB of each, a batch's being one. A request for whose answer there is no room left is answered with an error.
-	// 0: as many as there are.
+	// MaxAnswers bounds the answers that are in memory at any time, in bytes. The first 64 KiB of each HTTP answer do
+	// not count. A request whose answer exceeds it is answered with an error. 0: no limit.
 	MaxAnswers int64
-	// WriteTimeout is how long a client may take nothing of its answer before it is left. Short answers over HTTP/1.1, which
-	// never wait for the client, and the HTTP server's own WriteTimeout are as they are without it. 0: there is no such bound.
+	// WriteTimeout is how long a client may read nothing of its answer before it is disconnected. It does not apply to
+	// short answers over HTTP/1.1, whose writing never waits for the client. It does not extend the WriteTimeout of the
+	// HTTP server. 0: no limit.
 	WriteTimeout time.Duration
-	// OnUnread is called when a client did not read its answer and was disconnected, with how many bytes had been written
-	// of that. May be nil.
+	// OnUnread is called after a client was disconnected because of WriteTimeout, with the number of bytes that were
+	// written. May be nil.
 	OnUnread func(ctx context.Context, written int64)
-	// OnPanic is told of a panic of the handler, on the goroutine where it
-	// happened, with that goroutine's stack. It must not panic itself. May be nil.
-	// It is not told of [http.ErrAbortHandler], which is passed on to the HTTP
-	// server as usual.
+	// OnPanic is called after a panic of the handler, on the goroutine of the panic, with
+	// its stack. It must not panic. May be nil. It is not called for
+	// [http.ErrAbortHandler], which is passed on to the HTTP server.
 	OnPanic func(ctx context.Context, value any, stack []byte)
 
 	mu      sync.Mutex
-	answers int64 // of MaxAnswers, those that are kept
+	answers int64 // bytes that count for MaxAnswers
 }
 
-// ServeHTTP answers one HTTP request: see the package documentation for the
-// statuses.
+// ServeHTTP answers one HTTP request. The package documentation lists the statuses.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.Serve(r.Context(), w, r)
 }
@@ -65,24 +63,24 @@ func (s *Server) Serve(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		o.tooLarge(limit, true)
 		return
 	}
-	buffer := takeBuffer()
+	buffer := getBuffer()
 	var err error
 	body := r.Body
-	if r.ContentLength < 0 { // the limit may be exceeded, and then the connection should not be used again
+	if r.ContentLength < 0 { // if the body is too large, the connection should be closed
 		body = http.MaxBytesReader(w, body, limit)
 	}
 	*buffer, err = appendBody(*buffer, body, r.ContentLength, limit)
 	if err != nil {
 		o.unreadable(err, limit)
-		giveBuffer(buffer)
+		putBuffer(buffer)
 		return
 	}
 	s.serveBody(&o, buffer)
 }
 
 func (s *Server) serveBody(o *output, body *[]byte) {
-	msg := messages.Get().(*Message)
-	msg.body, msg.noted = body, notes.Get().(*noted)
+	msg := messagePool.Get().(*Message)
+	msg.body, msg.members = body, memberPool.Get().(*memberBuffers)
 	fault := msg.decode(*body, &s.Profile)
 	switch {
 	case fault != nil:
@@ -93,8 +91,7 @@ func (s *Server) serveBody(o *output, body *[]byte) {
 		msg.Elements[0].Request.message = msg
 		s.serveSingle(o, &msg.Elements[0])
 	}
-	// At the end rather than deferred: while a panic unwinds nobody knows who still
-	// reads the body.
+	// Not deferred: after a panic, goroutines may still use the body.
 	msg.release()
 }
 
@@ -111,7 +108,7 @@ func (s *Server) serveSingle(o *output, element *Element) {
 		panic(http.ErrAbortHandler)
 	}
 	if req.IsNotification() {
-		o.nothing()
+		o.noContent()
 		return
 	}
 	fault := a.fault(&s.Profile)
@@ -124,34 +121,34 @@ func (s *Server) serveSingle(o *output, element *Element) {
 		o.error(http.StatusInternalServerError, req.ID, fault)
 	case fault != nil:
 		o.error(s.Profile.status(fault), req.ID, fault)
-	case len(a.result) >= pieceSize: // need not be copied
-		buffer := takeBuffer()
+	case len(a.result) >= pieceSize: // not copied
+		buffer := getBuffer()
 		*buffer = append(appendHead(*buffer, req.ID), `,"result":`...)
 		o.header(http.StatusOK, strconv.Itoa(len(*buffer)+len(a.result)+1))
 		o.write(*buffer)
 		o.write(a.result)
 		o.write([]byte{'}'})
-		giveBuffer(buffer)
+		putBuffer(buffer)
 	default:
-		buffer := takeBuffer()
+		buffer := getBuffer()
 		*buffer = AppendResult(*buffer, req.ID, a.result)
 		o.whole(http.StatusOK, *buffer)
-		giveBuffer(buffer)
+		putBuffer(buffer)
 	}
 }
 
-// unreadable answers a body that did not arrive. Handlers in front may have
-// set a limit of their own, smaller than this server's.
+// unreadable answers a body that could not be read to its end. A handler in front may
+// have set a smaller limit than this server.
 func (o *output) unreadable(err error, limit int64) {
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		o.tooLarge(tooLarge.Limit, tooLarge.Limit == limit)
 		return
 	}
-	// The client is most likely gone, and its reason no business of anyone else.
+	// Most likely the client is gone. The error is not shown: it may describe the connection.
 	o.error(http.StatusBadRequest, nil, o.server.Profile.fault(CodeParseError, "the body could not be read to its end"))
 }
 
-// tooLarge answers a body that is larger than a limit, which is this server's own or not.
+// tooLarge answers a body that exceeds a limit. Own says that it is MaxRequestSize.
 func (o *output) tooLarge(limit int64, own bool) {
 	p, name := &o.server.Profile, ""
 	if own {

@@ -184,8 +184,8 @@ func TestReleasedRequests(t *testing.T) {
 		if req.Method != "release" {
 			return toys(ctx, req)
 		}
-		result := append(req.Room(), `"in its room"`...)
-		if req.Room() != nil {
+		result := append(req.ResultBuffer(), `"in its room"`...)
+		if req.ResultBuffer() != nil {
 			t.Error("there is room twice")
 		}
 		req.Release()

@@ -26,8 +26,8 @@ func (b *builder) advice(source run.Party, executed run.Executed, next run.Next)
 	b.text("next", string(cmp.Or(next, run.NextNone)))
 }
 
-// findings adds what a failure knows beyond a code and a message.
-func (b *builder) findings(f *run.Failure) {
+// failure adds what a failure knows beyond a code and a message.
+func (b *builder) failure(f *run.Failure) {
 	if details := Details(f); details != nil {
 		b.raw("details", details)
 		if f.HasProviderText() {
@@ -70,16 +70,16 @@ func failureError(f *run.Failure, about subject) *jsonrpc.Error {
 	b.optional("execution_id", cmp.Or(f.ExecutionID, about.executionID))
 	b.optional("run_token", about.runToken)
 	if f.Kind == run.SkillNotFound && Details(f) == nil {
-		b.missing(f, about)
+		b.notFoundDetails(f, about)
 	}
-	b.findings(f)
+	b.failure(f)
 	b.close()
-	return &jsonrpc.Error{Code: row.Code, Message: sentence(f, row.Meaning), Data: b.buf}
+	return &jsonrpc.Error{Code: row.Code, Message: errorMessage(f, row.Meaning), Data: b.buf}
 }
 
-// sentence is the message of an error. Where a name or a version means nothing, it says so
+// errorMessage is the message of an error. Where a name or a version means nothing, it says so
 // in the words of the Skills Protocol.
-func sentence(f *run.Failure, otherwise string) string {
+func errorMessage(f *run.Failure, otherwise string) string {
 	message, a := messageOf(f.Text(), otherwise), f.Argument
 	if a == nil || f.Message == "" {
 		return message
@@ -122,9 +122,9 @@ func argumentOf(f *run.Failure) *run.Argument {
 	return &run.Argument{Reason: reasonInvalid}
 }
 
-// missing adds the details of SKILL_NOT_FOUND (Skill Sharing Protocol, section
+// notFoundDetails adds the details of SKILL_NOT_FOUND (Skill Sharing Protocol, section
 // 8.3.4) where an error came without.
-func (b *builder) missing(f *run.Failure, about subject) {
+func (b *builder) notFoundDetails(f *run.Failure, about subject) {
 	b.openMember("details")
 	if id := cmp.Or(f.SkillID, about.skillID); id != "" {
 		b.text("skill_id", id)

@@ -25,7 +25,7 @@ func (f *Front) executeSkill(ctx context.Context, p *params) (jsontext.Value, *j
 	}
 	if call.Wait != nil { // a run that nobody could come back to must not be started
 		if err := f.Tokens.Ready(ctx); err != nil {
-			return nil, p.withoutTokens(run.ExecutedNo)
+			return nil, p.tokensUnavailable(run.ExecutedNo)
 		}
 	}
 	execution := f.bridge(p).Start(ctx, call)
@@ -58,7 +58,7 @@ func executeCall(ctx context.Context, p *params) translate.Call {
 // describeCall reads the params that select a skill.
 func describeCall(ctx context.Context, p *params) translate.Call {
 	return translate.Call{
-		Caller:  asker(ctx, p.request.Method),
+		Caller:  callerFor(ctx, p.request.Method),
 		Answer:  p.request,
 		Name:    p.required(paramName, "the name of a skill as list_skills shows it"),
 		Version: p.text(paramVersion),
@@ -77,7 +77,7 @@ func (f *Front) answerOutcome(ctx context.Context, req *jsonrpc.Request, r *run.
 		case run.Accepted, run.Working:
 			return running(r, cmp.Or(r.SkillID, name), f.tokenOf(ctx, r)), nil
 		}
-		return appendCompleted(req.Room(), r, cmp.Or(r.SkillID, name)), nil
+		return appendCompleted(req.ResultBuffer(), r, cmp.Or(r.SkillID, name)), nil
 	}
 	failure := r.Failure
 	about := subject{name: name, skillID: r.SkillID, executionID: r.ExecutionID}
@@ -178,7 +178,7 @@ func failed(f *run.Failure, state run.State, runID, skill, runToken string) json
 	b.openMember("error")
 	b.text("type", failureType(f.ProviderSaid().Code, late))
 	b.text("message", message)
-	b.findings(f)
+	b.failure(f)
 	b.close()
 	b.close()
 	return b.buf

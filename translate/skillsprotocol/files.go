@@ -63,8 +63,8 @@ var skillTemplate = template.Must(template.New(fileSkill).Parse(skillText))
 // to descriptor.json.
 const maxSchemaBlock = 4000
 
-// sheet is what SKILL.md is rendered from.
-type sheet struct {
+// pageData is what SKILL.md is rendered from.
+type pageData struct {
 	Title, Description          markdown
 	Name, ID, Version           markdown
 	Capability, Access          markdown
@@ -94,7 +94,7 @@ func skillPage(d *translate.Description) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	p := sheet{
+	p := pageData{
 		Title: prose(s.Name), Description: prose(s.Description),
 		Name: code(d.Name), ID: code(s.ID), Version: code(s.Version),
 		Capability: code(string(s.CapabilityType)), Access: code(string(s.Access)),

@@ -92,8 +92,8 @@ func requestOf(ctx context.Context) *request {
 	return new(request)
 }
 
-// asker is who calls a method.
-func asker(ctx context.Context, method string) run.Caller {
+// callerFor is who calls a method.
+func callerFor(ctx context.Context, method string) run.Caller {
 	who := requestOf(ctx).caller.Caller
 	who.Front, who.Method = frontName, method
 	return who
@@ -210,7 +210,7 @@ func (f *Front) report(ctx context.Context, method string, failure *run.Failure)
 	case methodList:
 		operation = translate.OperationList
 	}
-	f.Bridge.Report(ctx, translate.Call{Caller: asker(ctx, method)}, operation, failure)
+	f.Bridge.Report(ctx, translate.Call{Caller: callerFor(ctx, method)}, operation, failure)
 }
 
 // methodNotFound tells a method that the bridge can't offer from one that does
@@ -271,7 +271,7 @@ func tooLarge(req *jsonrpc.Request, fault *jsonrpc.Error) *jsonrpc.Error {
 func withoutDetails(fault *jsonrpc.Error, req *jsonrpc.Request) *jsonrpc.Error {
 	var b builder
 	b.open()
-	members, _ := takeApart(fault.Data) // which was made here
+	members, _ := membersOf(fault.Data) // which was made here
 	for _, m := range members {
 		name := string(unquoted(m.Name))
 		if name != "details" && name != "details_source" && len(m.Value) <= maxMessage {

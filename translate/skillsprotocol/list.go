@@ -42,7 +42,7 @@ func (f *Front) listSkills(ctx context.Context, p *params) (jsontext.Value, *jso
 		return nil, p.refusal()
 	}
 	listing := f.bridge(p).List(ctx, translate.Query{
-		Caller:    asker(ctx, p.request.Method),
+		Caller:    callerFor(ctx, p.request.Method),
 		Namespace: namespace,
 	})
 	page, more := pageAfter(listing.Skills, after, limit)

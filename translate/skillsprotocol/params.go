@@ -94,12 +94,12 @@ func readParams(req *jsonrpc.Request) params {
 	members := req.Members
 	if members == nil { // there are none, or too many to have been noted
 		var err error
-		if members, err = takeApart(req.Params); err != nil {
+		if members, err = membersOf(req.Params); err != nil {
 			p.failure = invalidParam("params", reasonInvalid, "params are not a JSON object", nil)
 			return p
 		}
 	}
-	if repeated := p.sort(members); repeated != "" {
+	if repeated := p.assign(members); repeated != "" {
 		name := safetext.Line(repeated, maxName)
 		p.failure = invalidParam(name, reasonDuplicate, "'"+name+"' stands in params more than once", nil)
 	}
@@ -112,8 +112,8 @@ func (p *params) release() {
 	p.request.Release()
 }
 
-// sort returns the first repeated name, if there is one.
-func (p *params) sort(members []jsonrpc.Member) (repeated string) {
+// assign returns the first repeated name, if there is one.
+func (p *params) assign(members []jsonrpc.Member) (repeated string) {
 	var others map[string]bool // unknown names
 	for _, m := range members {
 		name := unquoted(m.Name)
@@ -139,8 +139,8 @@ func (p *params) sort(members []jsonrpc.Member) (repeated string) {
 	return ""
 }
 
-// takeApart returns the members of an object.
-func takeApart(raw jsontext.Value) ([]jsonrpc.Member, error) {
+// membersOf returns the members of an object.
+func membersOf(raw jsontext.Value) ([]jsonrpc.Member, error) {
 	decoder := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true)) // duplicates inside of arguments are the provider's
 	if _, err := decoder.ReadToken(); err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ import (
 func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.Error) {
 	token := p.required(paramRunToken, "the run_token of an earlier answer")
 	caller := requestOf(ctx).caller
-	call := translate.Call{Caller: asker(ctx, p.request.Method), Wait: p.wait()}
+	call := translate.Call{Caller: callerFor(ctx, p.request.Method), Wait: p.wait()}
 	if p.failure != nil {
 		return nil, p.refusal()
 	}
@@ -29,7 +29,7 @@ func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc
 		return nil, p.refusal()
 	}
 	if err != nil {
-		return nil, p.withoutTokens(run.ExecutedYes)
+		return nil, p.tokensUnavailable(run.ExecutedYes)
 	}
 	call.Answer = p.request
 	outcome := f.bridge(p).Resume(ctx, ref, call).Wait()
@@ -61,8 +61,8 @@ func roundUp(d time.Duration) time.Duration {
 	return max(d, 0)
 }
 
-// withoutTokens is the error where the keys of run tokens can't be had.
-func (p *params) withoutTokens(executed run.Executed) *jsonrpc.Error {
+// tokensUnavailable is the error where the keys of run tokens can't be had.
+func (p *params) tokensUnavailable(executed run.Executed) *jsonrpc.Error {
 	p.failure = &run.Failure{
 		Kind: run.Internal, By: run.Bridge, Executed: executed, Retry: run.RetryIn(2*time.Second, 5),
 		Message: "Internal error: the bridge can't read its keys for run tokens at the moment; try again later",
@@ -70,7 +70,7 @@ func (p *params) withoutTokens(executed run.Executed) *jsonrpc.Error {
 	var b builder
 	b.open()
 	b.text("reason", "the keys of run tokens can't be read from the storage")
-	b.findings(p.failure)
+	b.failure(p.failure)
 	b.close()
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: p.failure.Message, Data: b.buf}
 }
