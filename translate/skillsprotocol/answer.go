@@ -10,23 +10,23 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
-// Bounds of what is quoted in answers, in characters.
+// Bounds of texts in answers, in characters.
 const (
 	maxMessage = 1000
 	maxName    = 200
 )
 
-// builder appends what the answers of several methods have in common.
+// builder appends parts that the answers of several methods have.
 type builder struct{ writer }
 
-// advice adds the three members that every error has.
+// advice adds the three members of all errors.
 func (b *builder) advice(source run.Party, executed run.Executed, next run.Next) {
 	b.text("source", string(cmp.Or(source, run.Bridge)))
 	b.text("executed", string(cmp.Or(executed, run.ExecutedMaybe)))
 	b.text("next", string(cmp.Or(next, run.NextNone)))
 }
 
-// failure adds what a failure knows beyond a code and a message.
+// failure adds the members of errors and of failed runs that a failure has beyond code and message.
 func (b *builder) failure(f *run.Failure) {
 	if details := Details(f); details != nil {
 		b.raw("details", details)
@@ -38,19 +38,19 @@ func (b *builder) failure(f *run.Failure) {
 	b.advice(f.By, f.Executed, f.Next())
 }
 
-// subject is what a failure is about, as far as the failure itself may not say.
+// subject is the skill and run of a call, which the failure may not have.
 type subject struct {
 	name        string // as the agent wrote it
 	skillID     string
 	executionID string
-	runToken    string // for coming back to the run; may be empty
+	runToken    string // may be empty
 }
 
-// failureError makes the error of a call.
+// failureError returns the error of a call.
 func failureError(f *run.Failure, about subject) *jsonrpc.Error {
 	row := rowOf(f.Kind)
 	if f.Kind == run.RunFailed {
-		// A run's end is answered as a result; where no run can have been, the bridge erred.
+		// The end of a run is a result. Without a run, this kind is a bug of the bridge.
 		row = codes[run.Internal]
 	}
 	b := builder{writer{buf: make([]byte, 0, 256+len(f.ProviderSaid().Details))}}
@@ -77,8 +77,8 @@ func failureError(f *run.Failure, about subject) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: row.Code, Message: errorMessage(f, row.Meaning), Data: b.buf}
 }
 
-// errorMessage is the message of an error. Where a name or a version means nothing, it says so
-// in the words of the Skills Protocol.
+// errorMessage returns the message of an error. For an unknown name or version, it has the words of
+// the Skills Protocol.
 func errorMessage(f *run.Failure, otherwise string) string {
 	message, a := messageOf(f.Text(), otherwise), f.Argument
 	if a == nil || f.Message == "" {
@@ -96,20 +96,20 @@ func errorMessage(f *run.Failure, otherwise string) string {
 	return message
 }
 
-// invalidParams begins the messages of errors with that code.
+// invalidParams begins the messages of errors with the code -32602.
 const invalidParams = "Invalid params: "
 
-// argument adds which of the agent's params is at fault.
+// argument adds which param is wrong.
 func (b *builder) argument(a *run.Argument) {
 	b.text("param", safetext.Line(Param(a), maxName))
 	b.text("reason", string(a.Reason))
 	b.optional("path", a.Pointer)
-	if len(a.Candidates) > 0 && a.Value == "" { // else these stand in the details
+	if len(a.Candidates) > 0 && a.Value == "" { // else they are in the details
 		b.texts("candidates", a.Candidates)
 	}
 }
 
-// argumentOf is the argument at fault, also where the failure does not name it.
+// argumentOf returns the argument that is wrong, also if the failure has none.
 func argumentOf(f *run.Failure) *run.Argument {
 	switch {
 	case f.Argument != nil:
@@ -123,7 +123,7 @@ func argumentOf(f *run.Failure) *run.Argument {
 }
 
 // notFoundDetails adds the details of SKILL_NOT_FOUND (Skill Sharing Protocol, section
-// 8.3.4) where an error came without.
+// 8.3.4) to an error without details.
 func (b *builder) notFoundDetails(f *run.Failure, about subject) {
 	b.openMember("details")
 	if id := cmp.Or(f.SkillID, about.skillID); id != "" {
@@ -134,7 +134,7 @@ func (b *builder) notFoundDetails(f *run.Failure, about subject) {
 	b.close()
 }
 
-// messageOf never returns an empty message.
+// messageOf returns a message as one line of bounded length, or otherwise if it is empty.
 func messageOf(message, otherwise string) string {
 	if s := safetext.Line(message, maxMessage); strings.TrimSpace(s) != "" {
 		return s

@@ -19,21 +19,21 @@ const (
 	codeRateLimited         = -32057
 )
 
-// executionFailed is the type of a failed run whose provider named none.
+// executionFailed is the type of a failed run for which the provider sent no code.
 const executionFailed = "EXECUTION_FAILED"
 
-// codeRow says how a kind of failure is answered.
+// codeRow is the error for one kind of failure.
 type codeRow struct {
 	// Code is the JSON-RPC code.
 	Code int
-	// Name is the code of the Skill Sharing Protocol, or empty where it has none.
+	// Name is the code of the Skill Sharing Protocol; empty: it has none.
 	Name document.ErrorCode
-	// Meaning completes the guide's table, and stands in for a missing message.
+	// Meaning is for the guide's table, and the message of failures without one.
 	Meaning string
 }
 
-// codes is the one table from what went wrong to how this protocol says it. The
-// guide is made from it too. RunFailed only has a message: a failed run is a result.
+// codes maps kinds of failures to errors of this protocol. The guide has it as a table.
+// RunFailed has only a message, since a failed run is a result.
 var codes = [...]codeRow{
 	run.Internal:            {jsonrpc.CodeInternalError, "", "The bridge failed because of a bug"},
 	run.InvalidArguments:    {jsonrpc.CodeInvalidParams, document.ValidationError, "The params or the skill's arguments are invalid"},
@@ -51,7 +51,7 @@ var codes = [...]codeRow{
 	run.RunFailed:           {Meaning: "The run failed and the provider gave no reason"},
 }
 
-// rowOf never fails: a kind that is not in the table is a bug of the bridge.
+// rowOf returns the row of a kind. A kind that is not in the table is a bug of the bridge.
 func rowOf(kind run.Kind) codeRow {
 	if int(kind) >= len(codes) {
 		return codes[run.Internal]
@@ -59,9 +59,8 @@ func rowOf(kind run.Kind) codeRow {
 	return codes[kind]
 }
 
-// named reports whether a failure is answered with the name of its row. The
-// bridge's own finding about arguments has none: the Skills Protocol says
-// it with param and reason.
+// named reports whether an error has the name of its row. Errors of the bridge about
+// arguments have none: they have param and reason, by the Skills Protocol.
 func named(kind run.Kind, by run.Party) bool {
 	return kind != run.InvalidArguments || by == run.Provider
 }

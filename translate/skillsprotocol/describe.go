@@ -13,9 +13,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// describeSkill answers what is known about a skill. A summary is all that is
-// needed to call it and can stand as an LLM's tool definition; a manifest adds the
-// schema of the output, which can be long, and full adds the text of SKILL.md.
+// describeSkill answers describe_skill. A summary is sufficient for calls and for an
+// LLM's tool definition. A manifest adds the schema of the output, which can be long, and
+// full adds the text of SKILL.md.
 func (f *Front) describeSkill(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.Error) {
 	call := describeCall(ctx, p)
 	detail := p.oneOf(paramDetail, detailSummary, detailManifest, detailFull)
@@ -42,7 +42,7 @@ func (f *Front) describeSkill(ctx context.Context, p *params) (jsontext.Value, *
 	return b.buf, nil
 }
 
-// manifest adds what a descriptor says, in the words of the Skills Protocol.
+// manifest adds a descriptor as a manifest of the Skills Protocol.
 func (b *builder) manifest(d *translate.Description, withOutputSchema bool) {
 	s := d.Descriptor
 	b.openMember("manifest")
@@ -72,7 +72,7 @@ func (b *builder) manifest(d *translate.Description, withOutputSchema bool) {
 	b.close()
 }
 
-// auth adds how the provider wants the bridge to authenticate.
+// auth adds how the bridge authenticates to the provider.
 func (b *builder) auth(a *document.Auth) {
 	b.openMember("auth")
 	b.text("type", string(a.Type))
@@ -98,8 +98,8 @@ func (b *builder) auth(a *document.Auth) {
 	b.close()
 }
 
-// scopes adds each scope with its description. The names are the provider's, so
-// unlike the names of this package they may need escaping.
+// scopes adds the descriptions of scopes by name. It escapes the names, which the provider
+// has chosen.
 func (b *builder) scopes(scopes map[string]string) {
 	b.openMember("scopes")
 	for _, name := range slices.Sorted(maps.Keys(scopes)) {
@@ -110,8 +110,7 @@ func (b *builder) scopes(scopes map[string]string) {
 	b.close()
 }
 
-// parameter adds what the operator has to supply for an authentication of the
-// provider's own.
+// parameter adds a parameter of a custom authentication.
 func (b *builder) parameter(p *document.Parameter) {
 	b.open()
 	b.text("name", p.Name)
@@ -126,7 +125,7 @@ func (b *builder) parameter(p *document.Parameter) {
 	b.close()
 }
 
-// internalError is the answer to a fault of this package.
+// internalError returns the error for a bug of this package.
 func internalError(err error) *jsonrpc.Error {
 	return failureError(&run.Failure{Cause: err}, subject{})
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// Details are what a failure knows beyond a message, in the shapes of the Skill Sharing
-// Protocol, section 8.3, or the provider's own; nil: nothing.
+// Details returns the details of a failure: the provider's, else those of the Skill Sharing
+// Protocol, section 8.3; nil: there are none.
 func Details(f *run.Failure) jsontext.Value {
 	var b builder
 	if said := f.ProviderSaid().Details; said != nil {
@@ -45,8 +45,8 @@ func Details(f *run.Failure) jsontext.Value {
 	return b.buf
 }
 
-// Retry is the suggestion to try again (Skill Sharing Protocol, section 8.2), the
-// provider's own or the bridge's; nil: there is none.
+// Retry returns the suggestion to try again (Skill Sharing Protocol, section 8.2), the
+// provider's or else the bridge's; nil: there is none.
 func Retry(f *run.Failure) jsontext.Value {
 	if said := f.ProviderSaid().Retry; said != nil {
 		return said
@@ -63,7 +63,7 @@ func Retry(f *run.Failure) jsontext.Value {
 	return b.buf
 }
 
-// Param is the name of the param that an argument is, or stands in.
+// Param returns the name of the param for an argument.
 func Param(a *run.Argument) string {
 	switch a.Field {
 	case run.FieldSkill:
@@ -76,7 +76,7 @@ func Param(a *run.Argument) string {
 	return a.Name
 }
 
-// limitDetails say which option of the operator's was exceeded.
+// limitDetails returns the details of a request that exceeds a limit.
 func limitDetails(option string, most int64) jsontext.Value {
 	var b builder
 	b.open()
@@ -119,8 +119,9 @@ func (b *builder) demand(d *run.Demand) {
 	b.close()
 }
 
-// requiredByProvider is an object that says who asks for authentication. What the
-// provider itself says about that does not count: an agent trusts its bridge with more.
+// requiredByProvider returns the provider's details of AUTH_REQUIRED with required_by set
+// to provider. It replaces the provider's value: an agent would give the bridge credentials
+// that it would not give the provider.
 func requiredByProvider(said jsontext.Value) jsontext.Value {
 	members := map[string]jsontext.Value{}
 	if err := json.Unmarshal(said, &members); err != nil {
@@ -134,7 +135,7 @@ func requiredByProvider(said jsontext.Value) jsontext.Value {
 	return object
 }
 
-// violations adds those of a document (section 8.3.1).
+// violations adds the violations of a document (section 8.3.1).
 func (b *builder) violations(list []run.Violation) {
 	b.buf = append(b.buf, '[')
 	for i := range list {

@@ -16,14 +16,14 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// executeSkill runs a skill to its end, or for as long as the agent waits.
+// executeSkill answers execute_skill: it runs a skill and waits for its end or until wait_ms is over.
 func (f *Front) executeSkill(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.Error) {
 	call := executeCall(ctx, p)
 	call.Wait = p.wait()
 	if p.failure != nil {
 		return nil, p.refusal()
 	}
-	if call.Wait != nil { // a run that nobody could come back to must not be started
+	if call.Wait != nil { // without a run token, the agent could not follow the run
 		if err := f.Tokens.Ready(ctx); err != nil {
 			return nil, p.tokensUnavailable(run.ExecutedNo)
 		}
@@ -34,7 +34,7 @@ func (f *Front) executeSkill(ctx context.Context, p *params) (jsontext.Value, *j
 	return f.answerOutcome(ctx, p.request, &outcome, call.Name)
 }
 
-// submitSkill starts a run whose end nobody waits for.
+// submitSkill handles execute_skill without an id: it starts a run and does not follow it.
 func (f *Front) submitSkill(ctx context.Context, p *params) *jsonrpc.Error {
 	call := executeCall(ctx, p)
 	p.wait()
@@ -55,7 +55,7 @@ func executeCall(ctx context.Context, p *params) translate.Call {
 	return call
 }
 
-// describeCall reads the params that select a skill.
+// describeCall reads the params name and version.
 func describeCall(ctx context.Context, p *params) translate.Call {
 	return translate.Call{
 		Caller:  callerFor(ctx, p.request.Method),
@@ -65,10 +65,9 @@ func describeCall(ctx context.Context, p *params) translate.Call {
 	}
 }
 
-// answerOutcome decides the level of an answer: a run that is known to have
-// ended, that goes on, or that outlives its deadline, is a result; all else is an
-// error. Where a run was accepted that may not have ended, there is a token with
-// which to come back.
+// answerOutcome answers with a result if the run has ended, goes on or did not end before
+// the deadline, else with an error. If a run was accepted and may go on, the answer has a
+// run token.
 func (f *Front) answerOutcome(ctx context.Context, req *jsonrpc.Request, r *run.Run, name string) (jsontext.Value, *jsonrpc.Error) {
 	if r.Failure == nil {
 		switch r.State {
@@ -93,7 +92,7 @@ func (f *Front) answerOutcome(ctx context.Context, req *jsonrpc.Request, r *run.
 	return nil, failureError(failure, about)
 }
 
-// runIDOf is the id of a run, if it was accepted.
+// runIDOf returns the id of a run, or nothing if none was accepted.
 func runIDOf(r *run.Run) string {
 	switch {
 	case r.ExecutionID != "":
@@ -104,8 +103,8 @@ func runIDOf(r *run.Run) string {
 	return ""
 }
 
-// CodeOf returns the code of the JSON-RPC error with which a call is answered; 0 means
-// that it is answered with a result.
+// CodeOf returns the code of the JSON-RPC error that a call is answered with; 0: it is
+// answered with a result.
 func CodeOf(c *translate.Call, o *run.Run) int {
 	f := o.Failure
 	if c.Method == methodUnknown {
@@ -117,28 +116,27 @@ func CodeOf(c *translate.Call, o *run.Run) int {
 	return rowOf(f.Kind).Code
 }
 
-// tokenOf makes the token of a run whose end, or output, is still to come, or returns
-// nothing.
+// tokenOf returns the token of a run, or nothing if none was accepted or the token can't be made.
 func (f *Front) tokenOf(ctx context.Context, r *run.Run) string {
 	if r.ExecutionID == "" || r.Source == "" {
 		return ""
 	}
-	// Also for a caller who is gone: the context may have ended together with the call.
+	// The context may have ended with the call.
 	token, err := f.Tokens.Seal(context.WithoutCancel(ctx), r.Ref, requestOf(ctx).caller.Principal)
 	if err != nil {
-		return "" // the answer is worth more than the token; whoever keeps the keys logs it
+		return "" // the answer is sent without it; the implementation of Tokens logs the error
 	}
 	return token
 }
 
-// appendCompleted appends the result of a run that brought what was asked for.
+// appendCompleted appends the result of a completed run.
 func appendCompleted(to []byte, r *run.Run, skill string) jsontext.Value {
 	b := builder{writer{buf: slices.Grow(to, 160+len(r.ExecutionID)+2*len(skill)+len(r.Output))}}
 	b.open()
 	b.text("status", "completed")
 	b.text("run_id", r.ExecutionID)
 	b.name("summary")
-	var sentence [256]byte // most fit, and so take no memory
+	var sentence [256]byte // on the stack; most summaries fit
 	summary := append(append(sentence[:0], "Skill "...), safetext.Line(skill, maxName)...)
 	summary = append(appendTook(append(summary, " completed"...), r.Elapsed), '.')
 	b.buf, _ = jsontext.AppendQuote(b.buf, summary)
@@ -150,7 +148,7 @@ func appendCompleted(to []byte, r *run.Run, skill string) jsontext.Value {
 	return b.buf
 }
 
-// appendTook says how long a run took, in the unit that suits, or nothing.
+// appendTook appends how long a run took, in milliseconds or seconds, unless it is not known.
 func appendTook(text []byte, d time.Duration) []byte {
 	switch {
 	case d < time.Millisecond:
@@ -161,7 +159,7 @@ func appendTook(text []byte, d time.Duration) []byte {
 	return append(strconv.AppendFloat(append(text, " in "...), d.Seconds(), 'f', 1, 64), " s"...)
 }
 
-// failed is the result of a run that ended badly or not in time.
+// failed returns the result of a run that failed or did not end in time.
 func failed(f *run.Failure, state run.State, runID, skill, runToken string) jsontext.Value {
 	late := state == run.TimedOut
 	verb, otherwise := " failed: ", rowOf(run.RunFailed).Meaning
@@ -184,7 +182,7 @@ func failed(f *run.Failure, state run.State, runID, skill, runToken string) json
 	return b.buf
 }
 
-// failureType is the provider's own code of a failure, or the protocol's.
+// failureType returns the provider's error code, else one of the protocol.
 func failureType(code string, late bool) string {
 	switch {
 	case code != "":

@@ -16,14 +16,14 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// The files that every skill has here.
+// The files of each skill.
 const (
 	fileSkill      = "SKILL.md"
 	fileDescriptor = "descriptor.json"
 )
 
-// readSkillFile answers one of the two files. Providers publish none: one is
-// rendered from the descriptor, the other is the descriptor as published.
+// readSkillFile answers read_skill_file. SKILL.md is rendered from the descriptor;
+// descriptor.json is the descriptor as published.
 func (f *Front) readSkillFile(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.Error) {
 	call := describeCall(ctx, p)
 	path := p.required(paramPath, fileSkill+" or "+fileDescriptor)
@@ -59,11 +59,11 @@ var skillText string
 
 var skillTemplate = template.Must(template.New(fileSkill).Parse(skillText))
 
-// maxSchemaBlock bounds a schema within a page, in bytes. A longer one is left
-// to descriptor.json.
+// maxSchemaBlock bounds a schema in SKILL.md, in bytes. A longer one is only in
+// descriptor.json.
 const maxSchemaBlock = 4000
 
-// pageData is what SKILL.md is rendered from.
+// pageData is the data for the template of SKILL.md.
 type pageData struct {
 	Title, Description          markdown
 	Name, ID, Version           markdown
@@ -75,7 +75,7 @@ type pageData struct {
 	Auth                        authSection
 	Provider, URL, Contact, Doc markdown
 	Tags                        markdown
-	Descriptor                  markdown // the name of the file that has everything
+	Descriptor                  markdown // name of the file
 }
 
 type inputRow struct {
@@ -87,7 +87,7 @@ type authSection struct {
 	Type, Header, Text, Scopes, Prose markdown
 }
 
-// skillPage renders SKILL.md, for a reader who is to use the skill.
+// skillPage renders SKILL.md.
 func skillPage(d *translate.Description) (string, error) {
 	s := d.Descriptor
 	example, err := block(exampleRequest(d))
@@ -140,7 +140,7 @@ func authOf(a *document.Auth) authSection {
 	return p
 }
 
-// codeList makes a list for a sentence.
+// codeList joins code spans with commas.
 func codeList(texts []string) markdown {
 	var list []string
 	for _, t := range texts {
@@ -151,7 +151,7 @@ func codeList(texts []string) markdown {
 	return markdown(strings.Join(list, ", "))
 }
 
-// exampleRequest is a whole request that executes the skill.
+// exampleRequest returns an example request of execute_skill.
 func exampleRequest(d *translate.Description) jsontext.Value {
 	var b builder
 	b.open()

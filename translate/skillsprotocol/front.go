@@ -15,62 +15,60 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 )
 
-// Bridge is what a [Front] needs to answer. Implementations must be safe for
-// concurrent use.
+// Bridge executes calls for a [Front]. Implementations must be safe for concurrent use.
 type Bridge interface {
-	// Start invokes a skill. The arguments are not used any more when it returns.
+	// Start invokes a skill. It does not use call.Inputs after it returns.
 	Start(ctx context.Context, call translate.Call) translate.Execution
 	// Resume finds a run that was accepted before.
 	Resume(ctx context.Context, ref run.Ref, call translate.Call) translate.Execution
-	// Report tells of a call that was answered without any of these; a nil failure means that it was answered well.
+	// Report reports a call that was answered without the other methods; a nil failure means success.
 	Report(ctx context.Context, call translate.Call, o translate.Operation, failure *run.Failure)
 	// List returns the skills that the query selects, in the byte order of their names.
 	List(ctx context.Context, q translate.Query) translate.Listing
-	// Describe tells all about the skill that the call's Name, Version and Principal select, or why it can't:
-	// exactly one of the two is not nil.
+	// Describe describes the skill that the call's Name, Version and Principal select. Exactly one of its values is
+	// not nil.
 	Describe(ctx context.Context, call translate.Call) (*translate.Description, *run.Failure)
-	// Namespaces lists the configured ones in byte order.
+	// Namespaces returns the configured namespaces in byte order.
 	Namespaces() []string
 }
 
-// Front answers the methods of the Skills Protocol. Its fields must not change
-// once it serves.
+// Front answers the methods of the Skills Protocol. Its fields must not be changed
+// while it serves.
 type Front struct {
-	// Bridge does the work. It is required.
+	// Bridge executes the calls. It is required.
 	Bridge Bridge
-	// RequirePrincipal refuses anonymous callers, in every method, with AUTH_REQUIRED.
+	// RequirePrincipal refuses anonymous callers with AUTH_REQUIRED, whatever the method.
 	RequirePrincipal bool
-	// Tokens makes the run tokens by which agents come back to runs. It is required.
+	// Tokens makes and opens run tokens. It is required.
 	Tokens Tokens
-	// Refused is called for each caller that was refused for its principal, with the reason; nil: nothing is.
+	// Refused is called for each call that was refused because of its principal, with the reason. May be nil.
 	Refused func(ctx context.Context, method, reason string)
 }
 
 var _ jsonrpc.Handler = (*Front)(nil)
 
-// Tokens makes and reads run tokens: what an agent gets about a run that it may
-// come back to, and what nobody else can use. Implementations must be safe for
-// concurrent use.
+// Tokens makes and opens run tokens, with which an agent follows a run by further calls.
+// A token is valid for one principal only. Implementations must be safe for concurrent use.
 type Tokens interface {
 	// Ready returns an error if no token can be made at the moment.
 	Ready(ctx context.Context) error
 	// Seal makes the token of a run for a principal.
 	Seal(ctx context.Context, ref run.Ref, principal string) (string, error)
-	// Open returns the run that a token was made for. The error is [runtoken.ErrInvalid] for whatever is not a token that
-	// was made here for this principal and is still valid. Any other means that this can't be told at the moment.
+	// Open returns the run of a token. The error is [runtoken.ErrInvalid] unless the token was made by this bridge for
+	// this principal and has not expired. Any other error means that the keys can't be read at the moment.
 	Open(ctx context.Context, token, principal string) (run.Ref, error)
 }
 
-// Caller says who is asking and since when.
+// Caller is who makes the calls of an HTTP request.
 type Caller struct {
 	run.Caller
 
-	// Ambiguous says why a principal can be mistaken for another; empty: it can't. Such a caller is refused, in every
-	// method, and Principal is empty.
+	// Ambiguous says why the principal could be mistaken for another; empty: it can't. An ambiguous caller has no
+	// Principal and is refused, whatever the method.
 	Ambiguous string
 }
 
-// request is what the calls of one HTTP request share.
+// request has the values that all calls of one HTTP request share.
 type request struct {
 	caller Caller
 	checks inputs.Checks
@@ -84,7 +82,7 @@ func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, requestKey{}, &request{caller: c})
 }
 
-// requestOf never returns nil.
+// requestOf returns the request of a context, or an empty one.
 func requestOf(ctx context.Context) *request {
 	if r, ok := ctx.Value(requestKey{}).(*request); ok {
 		return r
@@ -92,15 +90,15 @@ func requestOf(ctx context.Context) *request {
 	return new(request)
 }
 
-// callerFor is who calls a method.
+// callerFor returns the caller of a method, for the bridge.
 func callerFor(ctx context.Context, method string) run.Caller {
 	who := requestOf(ctx).caller.Caller
 	who.Front, who.Method = frontName, method
 	return who
 }
 
-// Profile is how the Skills Protocol wants the JSON-RPC envelope treated:
-// batches of up to maxBatch elements, and null as an id like any other.
+// Profile returns the JSON-RPC profile of the Skills Protocol: batches have up to maxBatch
+// elements, and null is a valid id.
 func Profile(maxBatch int) jsonrpc.Profile {
 	return jsonrpc.Profile{
 		MaxBatch:  maxBatch,
@@ -108,14 +106,14 @@ func Profile(maxBatch int) jsonrpc.Profile {
 		Methods:   methods,
 		ErrorData: envelopeData,
 		TooLarge:  tooLarge,
-		// As the operator writes them.
+		// The names of the options.
 		LimitNames: jsonrpc.LimitNames{
 			Depth: "limits depth", Batch: "max_batch", Request: "max_request_size", Answer: "answer_size", Answers: "answers",
 		},
 	}
 }
 
-// frontName is what this front is called in reports.
+// frontName is the name of this front in reports.
 const frontName = "skills_protocol"
 
 const (
@@ -126,14 +124,14 @@ const (
 	methodReadFile = "read_skill_file"
 	methodGuide    = "load_skills_protocol_guide"
 
-	methodUnknown = "unknown" // stands in reports for what is none
+	methodUnknown = "unknown" // any other method, in reports
 )
 
-// methods are those that exist here.
+// methods are the supported methods.
 var methods = []string{methodExecute, methodGetRun, methodList, methodDescribe, methodReadFile, methodGuide}
 
-// unsupported are the methods of the Skills Protocol for which the Skill Sharing
-// Protocol has nothing.
+// unsupported are the methods of the Skills Protocol without a counterpart in the Skill
+// Sharing Protocol.
 var unsupported = []string{"run_code", "create_blob", "read_blob"}
 
 // ServeRPC answers one request. A notification of execute_skill starts a run
@@ -171,8 +169,8 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 	return result, fault
 }
 
-// serve answers a request of a method that exists. Functions in a table would have the
-// params of every call take memory of their own.
+// serve answers a request of a supported method. A table of functions would move the params of each call
+// to the heap.
 func (f *Front) serve(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.Error) {
 	switch p.request.Method {
 	case methodExecute:
@@ -192,14 +190,13 @@ func (f *Front) serve(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.
 	return nil, fault
 }
 
-// bridge is for calling the bridge, which reports the call then.
+// bridge returns the bridge for a call, which the bridge will report.
 func (f *Front) bridge(p *params) Bridge {
 	p.called = true
 	return f.Bridge
 }
 
-// report has the bridge report a request that was answered without calling it; a nil
-// failure means that it was answered well.
+// report reports a call that was answered without the bridge; a nil failure means success.
 func (f *Front) report(ctx context.Context, method string, failure *run.Failure) {
 	operation := translate.OperationDescribe
 	switch method {
@@ -213,8 +210,8 @@ func (f *Front) report(ctx context.Context, method string, failure *run.Failure)
 	f.Bridge.Report(ctx, translate.Call{Caller: callerFor(ctx, method)}, operation, failure)
 }
 
-// methodNotFound tells a method that the bridge can't offer from one that does
-// not exist.
+// methodNotFound returns the error and the failure for a method that is unsupported or
+// unknown.
 func methodNotFound(method string) (*jsonrpc.Error, *run.Failure) {
 	name := safetext.Line(method, maxName)
 	reason, next, message := reasonUnknown, run.NextFixParams,
@@ -232,8 +229,7 @@ func methodNotFound(method string) (*jsonrpc.Error, *run.Failure) {
 	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: message, Data: b.buf}, invalidParam("", reason, message, nil)
 }
 
-// envelopeData is the data of errors that are found before a method is known,
-// or after it broke down.
+// envelopeData returns the data of errors of package jsonrpc: invalid requests and panics.
 func envelopeData(code int, reason string, limit *jsonrpc.Limit) jsontext.Value {
 	executed, next := run.ExecutedNo, run.NextFixParams
 	if code == jsonrpc.CodeInternalError {
@@ -250,14 +246,14 @@ func envelopeData(code int, reason string, limit *jsonrpc.Limit) jsontext.Value 
 	return b.buf
 }
 
-// tooLarge answers where there is no room for an answer, in that to its batch or among all. Of an
-// error the details are left out, of which alone there can be much.
+// tooLarge returns the error for an answer that exceeds a limit. If the answer is an error, it is
+// that error without its details, which can be long.
 func tooLarge(req *jsonrpc.Request, fault *jsonrpc.Error) *jsonrpc.Error {
 	if fault != nil {
 		return withoutDetails(fault, req)
 	}
 	executed := run.ExecutedNo
-	switch req.Method { // whose outputs are reserved before
+	switch req.Method {
 	case methodExecute:
 		executed = run.ExecutedMaybe
 	case methodGetRun:
@@ -266,12 +262,12 @@ func tooLarge(req *jsonrpc.Request, fault *jsonrpc.Error) *jsonrpc.Error {
 	return failureError(exchange.NoRoom(req, "", "", executed, executed == run.ExecutedYes), subject{})
 }
 
-// withoutDetails is an error that has the limit, instead of its details, and nothing
-// else that is long.
+// withoutDetails returns an error with the limit in place of its details, and without other
+// long members.
 func withoutDetails(fault *jsonrpc.Error, req *jsonrpc.Request) *jsonrpc.Error {
 	var b builder
 	b.open()
-	members, _ := membersOf(fault.Data) // which was made here
+	members, _ := membersOf(fault.Data) // this package made the data
 	for _, m := range members {
 		name := string(unquoted(m.Name))
 		if name != "details" && name != "details_source" && len(m.Value) <= maxMessage {
@@ -283,14 +279,14 @@ func withoutDetails(fault *jsonrpc.Error, req *jsonrpc.Request) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: fault.Code, Message: fault.Message, Data: b.buf}
 }
 
-// Why a caller is refused, for the operator.
+// Reasons to refuse a caller, for the operator.
 const (
 	NoPrincipal        = "require_principal is set and the principal is empty"
 	AmbiguousPrincipal = "the principal begins or ends with a space or an invisible character, or contains control characters"
 	SeveralPrincipals  = "the header that names the principal has several values"
 )
 
-// admit says why a caller is refused for its principal, to the operator and to the
+// admit returns why a caller is refused because of its principal, for the operator and for the
 // caller; a nil failure admits it.
 func (f *Front) admit(caller *Caller) (reason string, refused *run.Failure) {
 	switch {
@@ -304,7 +300,7 @@ func (f *Front) admit(caller *Caller) (reason string, refused *run.Failure) {
 	return "", nil
 }
 
-// principalFailure refuses a caller for its principal.
+// principalFailure returns the failure of a caller that is refused because of its principal.
 func principalFailure(demand *run.Demand, message string) *run.Failure {
 	return &run.Failure{
 		Kind: run.AuthRequired, Message: message, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Demand: demand,

@@ -19,16 +19,16 @@ var guideText string
 
 var guideTemplate = template.Must(template.New("guide").Parse(guideText))
 
-// guide is what the guide is rendered from.
+// guide is the data for the template of the guide.
 type guide struct {
 	Namespaces   []markdown
 	Codes        []codeRow
 	Page, Limit  int
 	Unsupported  markdown
-	Failed, Late string // types of failed runs that the bridge itself uses
+	Failed, Late string // types of failed runs, if the provider sends none
 }
 
-// loadGuide answers the guide with which an agent starts.
+// loadGuide answers load_skills_protocol_guide.
 func (f *Front) loadGuide(context.Context, *params) (jsontext.Value, *jsonrpc.Error) {
 	g := guide{
 		Page: defaultLimit, Limit: maxLimit,
@@ -41,7 +41,7 @@ func (f *Front) loadGuide(context.Context, *params) (jsontext.Value, *jsonrpc.Er
 		}
 	}
 	for kind, row := range codes {
-		if k := run.Kind(kind); k != run.RunFailed && k != run.Stopped && k != run.ClientGone { // which have codes of others, or that nobody reads
+		if k := run.Kind(kind); k != run.RunFailed && k != run.Stopped && k != run.ClientGone { // their codes are in other rows
 			g.Codes = append(g.Codes, codeRow{row.Code, cmp.Or(row.Name, "none"), row.Meaning})
 		}
 	}

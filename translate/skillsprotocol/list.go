@@ -20,7 +20,7 @@ const (
 	maxLimit     = 1000
 )
 
-// The values of detail. The Skills Protocol gives each method a default.
+// The values of detail. Its default depends on the method.
 const (
 	detailNames    = "names"
 	detailSummary  = "summary"
@@ -28,11 +28,10 @@ const (
 	detailFull     = "full"
 )
 
-// kindAction is the Skills Protocol's word for a skill that can be executed.
-// There are no others on a bridge.
+// kindAction is the kind of skills that can be executed, as all skills of a bridge.
 const kindAction = "action"
 
-// listSkills answers one page of the skills, in the byte order of their names.
+// listSkills answers list_skills with one page of skills, in the byte order of their names.
 func (f *Front) listSkills(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.Error) {
 	namespace := p.text(paramNamespace)
 	detail := p.oneOf(paramDetail, detailNames, detailSummary)
@@ -79,8 +78,8 @@ func (f *Front) listSkills(ctx context.Context, p *params) (jsontext.Value, *jso
 	return b.buf, nil
 }
 
-// pageAfter returns up to limit skills whose names come after a name, and
-// whether there are more.
+// pageAfter returns the first skills after a name, at most limit, and whether there are
+// more.
 func pageAfter(skills []catalog.Entry, after string, limit int) (page []catalog.Entry, more bool) {
 	start := 0
 	if after != "" {
@@ -99,11 +98,11 @@ func pageAfter(skills []catalog.Entry, after string, limit int) (page []catalog.
 	return rest[:limit], true
 }
 
-// maxNamespaces is how many namespaces are named where one is unknown.
+// maxNamespaces bounds the namespaces in the hint about an unknown one.
 const maxNamespaces = 20
 
-// unknownNamespace adds a hint if no source has the namespace. That is no error: a filter
-// that matches nothing has an empty result.
+// unknownNamespace adds a hint if no source has the namespace. This is not an error: the
+// namespace is a filter, and a filter may match nothing.
 func (b *builder) unknownNamespace(namespace string, all []string) {
 	if slices.Contains(all, namespace) {
 		return
@@ -132,8 +131,8 @@ func (b *builder) entry(e *catalog.Entry, detail string) {
 	b.close()
 }
 
-// unavailable names the sources that could not be read, so that an agent does
-// not take a missing skill for one that does not exist.
+// unavailable adds the sources that could not be read, so that an agent does not conclude
+// that their skills do not exist.
 func (b *builder) unavailable(sources []catalog.Unavailable) {
 	b.openArray("unavailable")
 	for _, u := range sources {

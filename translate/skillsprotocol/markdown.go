@@ -8,22 +8,21 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
-// markdown is text whose structure is this package's own: whatever a document of
-// a provider contributed to it has been escaped. Only the functions of this file
-// make it from other text (CommonMark 0.31.2; tables as in GitHub Flavored
-// Markdown, section 4.10).
+// markdown is Markdown in which text of providers is escaped (CommonMark 0.31.2; tables
+// as in GitHub Flavored Markdown, section 4.10). Only the functions of this file make it
+// from other text.
 type markdown string
 
-// Bounds of a text of a descriptor within a page, in characters.
+// Bounds of a text of a descriptor, in characters.
 const (
 	maxProse = 4000
 	maxSpan  = 1000
 )
 
-// active are the characters that can start something other than text.
+// active are the characters that have a meaning in Markdown.
 const active = "\\`*_[]<>|~&"
 
-// prose makes one line of plain text that also fits a cell of a table.
+// prose returns a text as one line, escaped, also for cells of tables.
 func prose(text string) markdown {
 	line := strings.Join(strings.Fields(safetext.Line(text, maxProse)), " ")
 	var b strings.Builder
@@ -36,8 +35,8 @@ func prose(text string) markdown {
 	return markdown(b.String())
 }
 
-// startsBlock reports whether the character at i would make a heading, a list or
-// a rule of the line. The number of an item has nine digits at most.
+// startsBlock reports whether the character at i would make the line a heading, a list item
+// or a thematic break. The number of a list item has at most nine digits.
 func startsBlock(line string, i int) bool {
 	switch line[i] {
 	case '#', '-', '+', '=':
@@ -48,8 +47,8 @@ func startsBlock(line string, i int) bool {
 	return false
 }
 
-// code makes a code span of one line. Its fence is longer than any row of
-// backticks inside.
+// code returns a text as a code span of one line. Its fence is longer than any sequence of
+// backticks in the text.
 func code(text string) markdown {
 	line := strings.Join(strings.Fields(safetext.Line(text, maxSpan)), " ")
 	if line == "" {
@@ -62,7 +61,7 @@ func code(text string) markdown {
 	return markdown(fence + line + fence)
 }
 
-// cell makes a code span within a table, where only a pipe needs escaping.
+// cell returns a text as a code span in a cell of a table, where pipes are escaped.
 func cell(text string) markdown {
 	return markdown(strings.ReplaceAll(string(code(text)), "|", `\|`))
 }
@@ -80,8 +79,8 @@ func longestRun(s string, c byte) int {
 	return longest
 }
 
-// block makes a code block of a JSON value. No line of formatted JSON starts with
-// a backtick, so that none can end the block.
+// block returns a JSON value as a code block. No line of formatted JSON starts with a
+// backtick, so that the value can't end the block.
 func block(value jsontext.Value) (markdown, error) {
 	text, err := jsontext.AppendFormat([]byte(nil), value, jsontext.Multiline(true), jsontext.WithIndent("  "), jsontext.AllowDuplicateNames(true))
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 	reasonUnknown     run.Reason = "unknown" // of methods
 )
 
-// param is a member of params that some method knows.
+// param is a known member of params.
 type param int
 
 const (
@@ -69,19 +69,18 @@ func paramOf(name []byte) param {
 	return paramUnknown
 }
 
-// params are the named params of one request. Each method asks for those it
-// knows; the first one that is wrong becomes the failure, and the zero value is
-// returned for it.
+// params are the named params of one request. Each method reads those that it knows.
+// The first wrong one sets failure, and its value is the zero value.
 type params struct {
 	values    [paramCount]jsontext.Value // nil: absent
-	arguments []jsonrpc.Member           // of args, if they were noted
-	request   *jsonrpc.Request           // that all this is part of
-	failure   *run.Failure               // why the request is answered without calling the bridge
-	called    bool                       // the bridge was, which reports calls by itself
+	arguments []jsonrpc.Member           // members of args, if they are known
+	request   *jsonrpc.Request
+	failure   *run.Failure // why the request is answered without calling the bridge
+	called    bool         // the bridge was called, so that it reports the call
 }
 
-// readParams sorts params by their names, which must be unique; what stands inside
-// of the values is left as it is. Values are slices of the request's.
+// readParams reads the names of params, which must be unique. It does not parse the values,
+// which are slices of the request's Params.
 func readParams(req *jsonrpc.Request) params {
 	p := params{request: req}
 	if len(req.Params) == 0 {
@@ -92,7 +91,7 @@ func readParams(req *jsonrpc.Request) params {
 		return p
 	}
 	members := req.Members
-	if members == nil { // there are none, or too many to have been noted
+	if members == nil { // there are none or too many
 		var err error
 		if members, err = membersOf(req.Params); err != nil {
 			p.failure = invalidParam("params", reasonInvalid, "params are not a JSON object", nil)
@@ -106,13 +105,13 @@ func readParams(req *jsonrpc.Request) params {
 	return p
 }
 
-// release lets go of all values, so that what they take is free while a run is waited for.
+// release frees the memory of all values, before a method waits for a run.
 func (p *params) release() {
 	p.values, p.arguments = [paramCount]jsontext.Value{}, nil
 	p.request.Release()
 }
 
-// assign returns the first repeated name, if there is one.
+// assign sets the values. It returns the first repeated name, if there is one.
 func (p *params) assign(members []jsonrpc.Member) (repeated string) {
 	var others map[string]bool // unknown names
 	for _, m := range members {
@@ -141,7 +140,7 @@ func (p *params) assign(members []jsonrpc.Member) (repeated string) {
 
 // membersOf returns the members of an object.
 func membersOf(raw jsontext.Value) ([]jsonrpc.Member, error) {
-	decoder := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true)) // duplicates inside of arguments are the provider's
+	decoder := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true)) // the bridge checks the names of arguments
 	if _, err := decoder.ReadToken(); err != nil {
 		return nil, err
 	}
@@ -172,18 +171,18 @@ func unquoted(quoted []byte) []byte {
 	return text
 }
 
-// reject remembers the first param that is wrong. problem completes a sentence
-// that starts with its name.
+// reject sets the failure, unless another param was rejected before. problem completes a
+// sentence that starts with the name of the param.
 func (p *params) reject(id param, reason run.Reason, problem string, candidates ...string) {
 	if p.failure == nil {
 		p.failure = invalidParam(paramNames[id], reason, "'"+paramNames[id]+"' "+problem, candidates)
 	}
 }
 
-// refusal is the error of a request that is answered without calling the bridge.
+// refusal returns the error of a request that is answered without calling the bridge.
 func (p *params) refusal() *jsonrpc.Error { return failureError(p.failure, subject{}) }
 
-// invalidParam is the failure of one param (Skills Protocol, JSON-RPC
+// invalidParam returns the failure for a wrong param (Skills Protocol, JSON-RPC
 // Conventions, "Standard error codes").
 func invalidParam(name string, reason run.Reason, message string, candidates []string) *run.Failure {
 	return &run.Failure{
@@ -207,7 +206,7 @@ func (p *params) text(id param) string {
 	return ""
 }
 
-// required returns a string that must be there. what says what it is.
+// required returns a string that must not be absent. what describes it for the message.
 func (p *params) required(id param, what string) string {
 	if p.values[id] == nil {
 		p.reject(id, run.Required, "is required: "+what)
@@ -215,7 +214,7 @@ func (p *params) required(id param, what string) string {
 	return p.text(id)
 }
 
-// oneOf returns one of the choices, the first if there is none.
+// oneOf returns one of the choices, or the first if the param is absent.
 func (p *params) oneOf(id param, choices ...string) string {
 	if p.values[id] == nil {
 		return choices[0]
@@ -227,7 +226,7 @@ func (p *params) oneOf(id param, choices ...string) string {
 	return s
 }
 
-// inputs returns the args as they were sent.
+// inputs returns args as they were sent.
 func (p *params) inputs() jsonrpc.Object {
 	args := jsonrpc.Object{Text: p.values[paramArgs], Members: p.arguments}
 	if args.Text != nil && args.Text.Kind() != '{' {
@@ -236,8 +235,8 @@ func (p *params) inputs() jsonrpc.Object {
 	return args
 }
 
-// milliseconds returns a duration, or 0 if it is absent. A fraction counts, and
-// what is longer than can be expressed becomes the longest there is.
+// milliseconds returns a duration, or 0 if it is absent. It may have a fraction. If it is
+// too long for a time.Duration, it is the longest one.
 func (p *params) milliseconds(id param) time.Duration {
 	value := p.values[id]
 	if value == nil {
@@ -249,12 +248,12 @@ func (p *params) milliseconds(id param) time.Duration {
 		return 0
 	}
 	if ns := ms * float64(time.Millisecond); ns < math.MaxInt64 {
-		return max(time.Duration(ns), 1) // 0 would mean that none is stated
+		return max(time.Duration(ns), 1) // 0 would mean that it is absent
 	}
 	return math.MaxInt64
 }
 
-// wait returns for how long the agent wants to wait, or nil if it does not say.
+// wait returns wait_ms, or nil if it is absent.
 func (p *params) wait() *time.Duration {
 	value := p.values[paramWait]
 	if value == nil {
@@ -288,7 +287,7 @@ func (p *params) integer(id param, low, high, otherwise int) int {
 	return int(n)
 }
 
-// number returns infinity for what is too large.
+// number returns a JSON number. If it is too large, it is infinity.
 func number(value jsontext.Value) (float64, bool) {
 	if value.Kind() != '0' {
 		return 0, false
@@ -297,7 +296,7 @@ func number(value jsontext.Value) (float64, bool) {
 	return n, true
 }
 
-// noBlobs refuses blobs, for which there is no way to a provider.
+// noBlobs rejects blobs, which the Skill Sharing Protocol does not have.
 func (p *params) noBlobs() {
 	value := p.values[paramBlobs]
 	switch {
@@ -309,10 +308,10 @@ func (p *params) noBlobs() {
 	}
 }
 
-// cursorVersion is the first byte of a cursor, so that its form can change.
+// cursorVersion is the first byte of a cursor, so that its format can change.
 const cursorVersion = 1
 
-// cursor returns the name after which a list goes on, or "" for its beginning.
+// cursor returns the name after which a page starts, or "" for the first page.
 func (p *params) cursor() string {
 	text := p.text(paramCursor)
 	if text == "" {
@@ -326,8 +325,8 @@ func (p *params) cursor() string {
 	return string(raw[1:])
 }
 
-// cursorAfter makes the cursor of a list that goes on after a name. It holds the
-// name rather than a position, so that skills may come and go between pages.
+// cursorAfter returns the cursor of the page that starts after a name. It has the name and
+// not an index, since skills may be added or removed between pages.
 func cursorAfter(name string) string {
 	return base64.RawURLEncoding.EncodeToString(append([]byte{cursorVersion}, name...))
 }

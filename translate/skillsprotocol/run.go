@@ -15,7 +15,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
-// getRun asks about a run that was started before.
+// getRun answers get_run.
 func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.Error) {
 	token := p.required(paramRunToken, "the run_token of an earlier answer")
 	caller := requestOf(ctx).caller
@@ -36,7 +36,7 @@ func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc
 	return f.answerOutcome(ctx, p.request, &outcome, ref.SkillID)
 }
 
-// running is the result of a run that goes on.
+// running returns the result of a run that goes on.
 func running(r *run.Run, skill, runToken string) jsontext.Value {
 	b := builder{writer{buf: make([]byte, 0, 256+len(r.ExecutionID)+2*len(skill)+len(runToken))}}
 	b.open()
@@ -50,10 +50,10 @@ func running(r *run.Run, skill, runToken string) jsontext.Value {
 	return b.buf
 }
 
-// longestRetry is well within the life of the token to come back with.
+// longestRetry bounds retry_after_ms, so that the run token is still valid then.
 const longestRetry = runtoken.Lifetime - time.Hour
 
-// roundUp returns whole milliseconds.
+// roundUp rounds up to whole milliseconds.
 func roundUp(d time.Duration) time.Duration {
 	if whole := d.Truncate(time.Millisecond); whole < d {
 		return whole + time.Millisecond
@@ -61,7 +61,7 @@ func roundUp(d time.Duration) time.Duration {
 	return max(d, 0)
 }
 
-// tokensUnavailable is the error where the keys of run tokens can't be had.
+// tokensUnavailable returns the error for keys of run tokens that can't be read.
 func (p *params) tokensUnavailable(executed run.Executed) *jsonrpc.Error {
 	p.failure = &run.Failure{
 		Kind: run.Internal, By: run.Bridge, Executed: executed, Retry: run.RetryIn(2*time.Second, 5),

@@ -12,16 +12,16 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// Bounds of an example: schemas are the provider's, and may ask for anything.
+// Bounds of example arguments. They are needed because the schemas are the provider's.
 const (
 	maxSampleDepth = 8
 	maxSampleNodes = 200
 	maxSampleText  = 200
-	maxSampleSize  = 16 << 10  // bytes, beyond which arrays and objects stay short
-	maxSampleRead  = 256 << 10 // bytes of schemas that are looked at, those within others again
+	maxSampleSize  = 16 << 10  // bytes; above it, arrays and objects get no further elements
+	maxSampleRead  = 256 << 10 // bytes of schemas that are parsed; nested schemas count for each level
 )
 
-// sampleArgs makes arguments for an example: the inputs that are required.
+// sampleArgs returns example arguments for the required inputs.
 func sampleArgs(inputs []document.Parameter) jsontext.Value {
 	s := sampler{nodes: maxSampleNodes, unread: maxSampleRead}
 	s.open()
@@ -42,18 +42,18 @@ func sampleArgs(inputs []document.Parameter) jsontext.Value {
 	return s.buf
 }
 
-// sampler makes values that satisfy a JSON Schema where that is easily done.
-// Patterns, references and contradictions are beyond it.
+// sampler makes values for JSON Schemas. It supports common keywords, but not patterns and
+// references, so that a value may not match its schema.
 type sampler struct {
 	builder
 	nodes  int // values that may still be made
 	unread int // bytes of schemas that may still be read
 }
 
-// full reports that the example is large enough.
+// full reports whether the example has reached a bound.
 func (s *sampler) full() bool { return s.nodes <= 0 || len(s.buf) > maxSampleSize }
 
-// shape is what a sampler reads of a schema (JSON Schema 2020-12, Validation).
+// shape has the keywords of a schema that a sampler supports (JSON Schema 2020-12, Validation).
 type shape struct {
 	Const            jsontext.Value            `json:"const"`
 	Default          jsontext.Value            `json:"default"`
@@ -82,7 +82,7 @@ func (s *sampler) value(schema jsontext.Value, kind string, depth int) {
 	var f shape
 	if schema.Kind() == '{' && len(schema) <= s.unread {
 		s.unread -= len(schema)
-		// What can't be read leaves the fields read so far: a worse example.
+		// If the schema is invalid, the fields read so far are used.
 		_ = json.Unmarshal(schema, &f)
 	}
 	if fixed := f.fixed(); len(fixed) > 0 {
@@ -131,7 +131,7 @@ func (s *sampler) object(f *shape, deeper bool, depth int) {
 	s.close()
 }
 
-// array makes one item, and repeats it as often as there have to be some.
+// array appends an array of minItems equal items, or of one.
 func (s *sampler) array(f *shape, deeper bool, depth int) {
 	s.buf = append(s.buf, '[')
 	if deeper {
@@ -147,7 +147,7 @@ func (s *sampler) array(f *shape, deeper bool, depth int) {
 	s.closeArray()
 }
 
-// fixed returns a value that the schema itself offers.
+// fixed returns a value that the schema contains, if it is not too long.
 func (f *shape) fixed() jsontext.Value {
 	for _, offer := range slices.Concat([]jsontext.Value{f.Const, f.Default}, f.Examples, f.Enum) {
 		if 0 < len(offer) && len(offer) <= maxMessage {
@@ -157,7 +157,7 @@ func (f *shape) fixed() jsontext.Value {
 	return nil
 }
 
-// kind returns the type to make, "" if anything will do.
+// kind returns the type of the value, "" if any type matches.
 func (f *shape) kind(otherwise string) string {
 	var one string
 	if json.Unmarshal(f.Type, &one) == nil {
@@ -178,7 +178,7 @@ func (f *shape) kind(otherwise string) string {
 	return ""
 }
 
-// number returns a number that fits what the schema states, or 1.
+// number returns a number that matches the bounds of the schema, or 1.
 func (f *shape) number(whole bool) string {
 	low, high := f.bounds()
 	step := f.MultipleOf
@@ -195,7 +195,7 @@ func (f *shape) number(whole bool) string {
 	return "1"
 }
 
-// bounds returns the lower and upper end, infinite where there is none.
+// bounds returns the lower and the upper bound; infinity means that there is none.
 func (f *shape) bounds() (low, high float64) {
 	low, high = math.Inf(-1), math.Inf(1)
 	for _, n := range []*float64{f.Minimum, f.ExclusiveMinimum} {
@@ -211,15 +211,15 @@ func (f *shape) bounds() (low, high float64) {
 	return low, high
 }
 
-// onSteps returns the multiples of step around n, without the noise that
-// binary fractions leave behind; n itself if there is no step.
+// onSteps returns the multiples of step next to n, rounded to the digits of a float64, or n
+// if there is no step.
 func onSteps(n, step float64) []float64 {
 	if step <= 0 {
 		return []float64{n}
 	}
 	list := []float64{math.Ceil(n/step) * step, math.Floor(n/step) * step}
 	for i, c := range list {
-		// Fifteen digits are what a float64 always holds.
+		// A float64 has at least fifteen significant decimal digits.
 		list[i], _ = strconv.ParseFloat(strconv.FormatFloat(c, 'g', 15, 64), 64)
 	}
 	return list
@@ -238,8 +238,8 @@ func (f *shape) fits(n float64) bool {
 	return true
 }
 
-// formats are examples of the formats that agents meet (JSON Schema 2020-12,
-// Validation, section 7.3), with the names reserved for documentation (RFC 2606).
+// formats has examples of common formats (JSON Schema 2020-12, Validation, section 7.3),
+// with names that are reserved for documentation (RFC 2606).
 var formats = map[string]string{
 	"date":          "2025-07-01",
 	"date-time":     "2025-07-01T12:00:00Z",
@@ -255,7 +255,7 @@ var formats = map[string]string{
 	"uuid":          "3f2b8c1e-7c1d-4e0a-9b57-0d5e6a1f2c34",
 }
 
-// text returns a string of a length and format that the schema states.
+// text returns a string that matches the format or the length of the schema.
 func (f *shape) text() string {
 	if example, ok := formats[f.Format]; ok {
 		return example

@@ -6,11 +6,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// writer appends JSON. Members stand in the order in which they are added, and
-// raw values are copied as they are.
+// writer appends JSON. Members are in the order in which they are added. Raw values are copied.
 type writer struct{ buf []byte }
 
-// next puts a comma where one is due: no JSON value ends in an opening bracket.
+// next appends a comma unless the buffer is empty or ends in an opening bracket, which no JSON
+// value does.
 func (w *writer) next() {
 	if n := len(w.buf); n > 0 && w.buf[n-1] != '{' && w.buf[n-1] != '[' {
 		w.buf = append(w.buf, ',')
@@ -21,7 +21,7 @@ func (w *writer) open()       { w.next(); w.buf = append(w.buf, '{') }
 func (w *writer) close()      { w.buf = append(w.buf, '}') }
 func (w *writer) closeArray() { w.buf = append(w.buf, ']') }
 
-// name adds a member's name, which must need no escaping.
+// name adds a member's name. It does not escape it.
 func (w *writer) name(name string) {
 	w.next()
 	w.buf = append(w.buf, '"')
@@ -61,7 +61,7 @@ func (w *writer) texts(name string, values []string) {
 	w.closeArray()
 }
 
-// raw adds a value unless there is none.
+// raw adds a value unless it is empty.
 func (w *writer) raw(name string, value jsontext.Value) {
 	if len(value) > 0 {
 		w.name(name)
