@@ -9,8 +9,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Budgets bound how many polls per second each host gets. They are safe for
-// concurrent use. A nil *Budgets bounds nothing.
+// Budgets bound the polls per second of each host. They are safe for concurrent use. A
+// nil *Budgets sets no bound.
 type Budgets struct {
 	perSecond rate.Limit
 	burst     int
@@ -23,12 +23,12 @@ type Budgets struct {
 // firstSweep is the number of budgets at which unused ones are first dropped.
 const firstSweep = 1024
 
-// NewBudgets returns budgets of so many polls per second, with bursts of so many.
+// NewBudgets returns budgets with a rate and a burst, as in package rate.
 func NewBudgets(perSecond float64, burst int) *Budgets {
 	return &Budgets{perSecond: rate.Limit(perSecond), burst: max(burst, 1), budgets: make(map[string]*Budget), sweepAt: firstSweep}
 }
 
-// Of returns a host's budget.
+// Of returns the budget of a host.
 func (b *Budgets) Of(host string) *Budget {
 	if b == nil {
 		return nil
@@ -51,7 +51,7 @@ func (b *Budgets) of(host string) *Budget {
 	return made
 }
 
-// sweep drops the budgets that are full: a new one is the same.
+// sweep drops the budgets that are full, since a new one is equal to them.
 func (b *Budgets) sweep() {
 	now := time.Now()
 	for host, budget := range b.budgets {
@@ -62,26 +62,27 @@ func (b *Budgets) sweep() {
 	b.sweepAt = max(firstSweep, 2*len(b.budgets))
 }
 
-// A Budget bounds how many polls per second one host gets. It is safe for concurrent
-// use. A nil *Budget bounds nothing.
+// A Budget bounds the polls per second of one host. It is safe for concurrent use. A nil
+// *Budget sets no bound.
 //
-// Further polls queue. The next one is that of the run whose likely end is earliest, since
-// it finds most. No poll waits for ever: polls that come after its run's likely end,
-// which is never far away, queue behind it.
+// Polls above the rate wait in a queue, ordered by the likely ends of their runs, since the
+// poll with the earliest likely end is the most likely one to find a run ended. No poll
+// waits for ever: its likely end is near (see Run.Turn), and polls that arrive after it
+// queue behind the poll.
 type Budget struct {
-	all     *Budgets // its lock guards what follows
+	all     *Budgets // all.mu guards the fields below
 	host    string
 	limiter *rate.Limiter
-	last    *rate.Limiter // of polls that can't wait for their turn
+	last    *rate.Limiter // of polls right before their deadlines
 	queue   queue
-	head    *waiter // the first of the queue, which wakes when its turn comes
+	head    *waiter // first in the queue when it was last notified; it wakes when the next poll may be made
 	order   uint64
 }
 
-// wait waits for the turn of a poll until the context ends, or the given time if it is not
-// zero. It reports whether the poll may be made. Likely is when the run is likely to have
-// ended. A poll whose turn has not come after most may be made then, outside of the queue,
-// but no more of these than of the others. If most is [Never], it is not made.
+// wait waits for the turn of a poll until the context ends, or until the given time if it is
+// not zero. It reports whether the poll may be made. Likely is when the run has likely ended.
+// If the poll's turn does not come within most, it leaves the queue and may be made then, at
+// the same rate as the polls of the queue in addition to them; if most is [Never], it may not.
 func (b *Budget) wait(ctx context.Context, likely time.Time, most time.Duration, until time.Time) bool {
 	if b == nil {
 		return ctx.Err() == nil
@@ -89,7 +90,7 @@ func (b *Budget) wait(ctx context.Context, likely time.Time, most time.Duration,
 	now := time.Now()
 	b.all.mu.Lock()
 	defer b.all.mu.Unlock()
-	b = b.all.of(b.host) // b may have been dropped, and another one made since
+	b = b.all.of(b.host) // b may have been dropped and replaced
 	b.serve(now)
 	if len(b.queue) == 0 && b.limiter.AllowN(now, 1) {
 		return ctx.Err() == nil
@@ -101,7 +102,7 @@ func (b *Budget) wait(ctx context.Context, likely time.Time, most time.Duration,
 	b.order++
 	p := &waiter{likely: likely, order: b.order, wake: make(chan struct{}, 1)}
 	heap.Push(&b.queue, p)
-	defer b.leave(p)
+	defer b.remove(p)
 	for {
 		b.serve(now)
 		switch left := end.Sub(now); {
@@ -135,7 +136,7 @@ type waiter struct {
 func (b *Budget) sleep(ctx context.Context, p *waiter, left time.Duration) {
 	if b.queue[0] == p {
 		next := b.limiter.ReserveN(time.Now(), 1)
-		left = min(left, next.Delay()+time.Microsecond) // since delays are rounded
+		left = min(left, next.Delay()+time.Microsecond) // the delay is rounded
 		next.Cancel()
 	}
 	b.all.mu.Unlock()
@@ -149,13 +150,12 @@ func (b *Budget) sleep(ctx context.Context, p *waiter, left time.Duration) {
 	}
 }
 
-// serve lets the polls go whose turn it is, and wakes the first of the others if it was
-// not the first before.
+// serve marks the polls whose turn it is as served, and wakes the new head of the queue.
 func (b *Budget) serve(now time.Time) {
 	for len(b.queue) > 0 && b.limiter.AllowN(now, 1) {
 		first := heap.Pop(&b.queue).(*waiter)
 		first.served = true
-		first.rouse()
+		first.notify()
 	}
 	b.wakeHead()
 }
@@ -163,12 +163,12 @@ func (b *Budget) serve(now time.Time) {
 func (b *Budget) wakeHead() {
 	if len(b.queue) > 0 && b.queue[0] != b.head {
 		b.head = b.queue[0]
-		b.head.rouse()
+		b.head.notify()
 	}
 }
 
-// leave takes a waiter out of the queue.
-func (b *Budget) leave(p *waiter) {
+// remove removes a waiter from the queue.
+func (b *Budget) remove(p *waiter) {
 	if !p.served {
 		heap.Remove(&b.queue, p.index)
 		p.served = true
@@ -179,10 +179,10 @@ func (b *Budget) leave(p *waiter) {
 	b.wakeHead()
 }
 
-func (p *waiter) rouse() {
+func (p *waiter) notify() {
 	select {
 	case p.wake <- struct{}{}:
-	default: // it is awake already
+	default: // it was notified already
 	}
 }
 

@@ -10,21 +10,21 @@ import (
 const (
 	remembered       = 128            // execution times of a skill
 	longestExecution = 24 * time.Hour // longer ones count as this
-	rebuildEvery     = 16             // executions a new schedule is made, once many are known
-	surprises        = 3              // make the first poll early
-	surprisingRank   = 0.03           // part of the execution times that are surprisingly short
+	rebuildEvery     = 16             // executions from one schedule to the next, once many are known
+	surprises        = 3              // for so many, the first poll is early
+	surprisingRank   = 0.03           // execution times of a lower rank are a surprise
 )
 
 // history holds the newest execution times of one skill. It is safe for concurrent use.
 type history struct {
 	mu    sync.Mutex
 	times []float32 // seconds; a ring once it is full
-	next  int       // where the ring goes on
+	next  int       // index of the oldest time in the ring
 
 	faster, slower drift
 	surprised      int  // surprises since the skill may have become faster
 	learned        int  // executions since the history was last cut
-	scheduled      int  // of these, when the last schedule was made
+	scheduled      int  // value of learned when the last schedule was made
 	unsettled      bool // the last schedule was made while the skill may have changed
 }
 
@@ -33,17 +33,17 @@ type Completion struct {
 	// Execution is how long the run took by the provider's clock; 0 or less if
 	// it did not say.
 	Execution time.Duration
-	// Running is the time after the start of the last poll that found the run still
+	// Running is the time from the start to the last poll that found the run still
 	// running; 0 if there was none.
 	Running time.Duration
-	// Ended is the time after the start at which a poll found that it had ended.
+	// Ended is the time from the start to the poll that found the end.
 	Ended time.Duration
-	// Polls counts the polls, the one that found the end included.
+	// Polls counts the polls, including the one that found the end.
 	Polls int
 }
 
-// time is how long the run took, by the provider's statement within the bounds that the
-// polls set.
+// time returns how long the run took: the provider's statement, within the bounds that the
+// polls set, or the middle between these bounds.
 func (c Completion) time() time.Duration {
 	ended := min(max(c.Ended, 0), longestExecution)
 	running := min(max(c.Running, 0), ended)
@@ -84,7 +84,7 @@ func (h *history) add(c Completion) (due bool) {
 	return changed || surprise || h.unsettled || h.changing() || h.learned-h.scheduled >= wanted
 }
 
-// push puts a time in the place of the oldest.
+// push replaces the oldest time if the ring is full.
 func (h *history) push(x float32) {
 	if len(h.times) < remembered {
 		h.times = append(h.times, x)
@@ -94,11 +94,11 @@ func (h *history) push(x float32) {
 	h.next = (h.next + 1) % remembered
 }
 
-// rank is the part of the execution times, without the newest ones, that are shorter
-// than x.
+// rank returns the share of the execution times that are shorter than x, without the newest
+// ones.
 func (h *history) rank(x float32, newest int) float64 {
 	older := len(h.times) - newest
-	if older < fewest {
+	if older < minRanked {
 		return 0.5
 	}
 	shorter := 0.5
@@ -132,14 +132,14 @@ func (h *history) forget(but int) {
 // ordered returns the execution times, oldest first.
 func (h *history) ordered() []float32 { return slices.Concat(h.times[h.next:], h.times[:h.next]) }
 
-// snapshot is ordered for callers without the lock.
+// snapshot is ordered, with the lock.
 func (h *history) snapshot() []float32 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.ordered()
 }
 
-// restore sets the execution times, unless some are known. It reports whether it has.
+// restore sets the execution times if none are known. It reports whether it has done so.
 func (h *history) restore(times []float32) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -153,13 +153,13 @@ func (h *history) restore(times []float32) bool {
 // changing reports whether the skill may have changed.
 func (h *history) changing() bool { return h.faster.likely() || h.slower.likely() }
 
-// lessons returns what a schedule is made of. It takes it that the schedule will be used,
-// and overwrites lent.
-func (h *history) lessons(lent []float64) lessons {
+// sample returns the data for a schedule and notes that a schedule was made. It overwrites
+// buffer.
+func (h *history) sample(buffer []float64) sample {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := len(h.times)
-	l := lessons{times: lent[:0]}
+	l := sample{times: buffer[:0]}
 	for i := range n {
 		l.times = append(l.times, float64(h.times[(h.next+i)%n]))
 	}
@@ -178,19 +178,18 @@ func (h *history) lessons(lent []float64) lessons {
 	return l
 }
 
-// drift is the evidence that a skill has changed: a cumulative sum of the log
-// likelihood of low ranks over that of equally likely ones. It starts again
-// whenever it falls to 0.
+// drift is the evidence that a skill has changed: a cumulative sum of log likelihood
+// ratios, of low ranks against equally likely ones. It restarts when it falls to 0.
 type drift struct {
 	sum   float64
 	lasts int // executions since it started
 }
 
 const (
-	fewest        = 4    // older execution times that a rank needs
+	minRanked     = 4    // older execution times that a rank needs
 	concentration = 0.2  // a changed skill's ranks have the density a·u^(a-1)
 	certainty     = 9.0  // evidence at which older times are forgotten
-	even          = 5.3  // evidence at which a change is as likely as none: one in 200 executions is the first after one
+	evenOdds      = 5.3  // evidence at which a change is as likely as none: one in 200 executions is the first after one
 	doubt         = -2.5 // from even: below, a change is not worth considering
 )
 
@@ -203,5 +202,5 @@ func (d *drift) add(rank float64) {
 }
 
 func (d *drift) certain() bool   { return d.sum >= certainty }
-func (d *drift) likely() bool    { return d.sum > even+doubt }
-func (d *drift) belief() float64 { return 1 / (1 + math.Exp(even-d.sum)) }
+func (d *drift) likely() bool    { return d.sum > evenOdds+doubt }
+func (d *drift) belief() float64 { return 1 / (1 + math.Exp(evenOdds-d.sum)) }

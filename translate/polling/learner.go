@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Learner is the [Plan] for one skill, by the execution times of its earlier runs. It
+// A Learner is the [Plan] for one skill by the execution times of its earlier runs. It
 // is safe for concurrent use.
 type Learner struct {
 	store   *Store
@@ -14,7 +14,7 @@ type Learner struct {
 
 	schedule  atomic.Pointer[schedule]
 	queued    atomic.Bool  // for a new schedule
-	stored    atomic.Bool  // the history is from a snapshot, and there is no schedule of it yet
+	stored    atomic.Bool  // the history is from a snapshot, and no schedule was made of it yet
 	roundTrip atomic.Int64 // of the newest run
 
 	throttle throttle
@@ -27,7 +27,7 @@ func (l *Learner) Next(p Progress) time.Duration {
 	}
 	elapsed, half := max(p.Elapsed, 0), max(p.RoundTrip, 0)/2
 	next, gap := l.schedule.Load().next(elapsed + half)
-	// Only later: a poll is placed just after the moment at which runs end, and one just before it finds nothing.
+	// The delay only gets longer: a poll is planned just after the time at which runs end, and would be useless before.
 	delay := next - elapsed - half + time.Duration(randomness*float64(gap)*draw(l.store.config.Random))
 	longest := max(longestGap, time.Duration(longestPart*float64(elapsed)))
 	return p.bound(min(delay, longest), l.store.config.Random)
@@ -50,17 +50,17 @@ func (l *Learner) throttled() {
 
 const (
 	maxThrottle     = 6           // doublings of the price
-	throttleStorm   = time.Second // several such answers within it count as one
+	throttleStorm   = time.Second // several answers of 429 or 503 within it count as one
 	throttleHalving = time.Minute // without such an answer, the price is halved
 )
 
 // throttle counts how often the price of a poll is doubled.
 type throttle struct {
-	raised atomic.Bool // doubled > 0, without the lock
+	raised atomic.Bool // doubled > 0, readable without the lock
 
 	mu      sync.Mutex
 	doubled int
-	since   time.Time // when that last changed
+	since   time.Time // when doubled last changed
 }
 
 // raise doubles the price. It reports whether that changed anything.
@@ -77,7 +77,7 @@ func (t *throttle) raise(now time.Time) bool {
 	return t.doubled != before
 }
 
-// relax halves the price if it is time. It reports whether it has.
+// relax halves the price if it is time for that. It reports whether it has done so.
 func (t *throttle) relax(now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A Plan says when a run is polled. Plans are safe for concurrent use, and one
-// can serve any number of runs.
+// A Plan says when runs are polled. Plans are safe for concurrent use, and any number
+// of runs can use one.
 type Plan interface {
 	// Next returns the delay until the next poll, or [Never].
 	Next(p Progress) time.Duration
@@ -17,7 +17,7 @@ type Plan interface {
 type Progress struct {
 	// Elapsed is the time since the run began, or since its acceptance arrived.
 	Elapsed time.Duration
-	// Polls is how many were made.
+	// Polls is the number of polls so far.
 	Polls int
 	// RoundTrip is how long a poll takes to be answered; 0 if that is not known.
 	RoundTrip time.Duration
@@ -28,7 +28,7 @@ type Progress struct {
 }
 
 const (
-	// Never is the delay if there is no further poll, as the deadline comes first.
+	// Never is the delay if there is no further poll before the deadline.
 	Never time.Duration = math.MaxInt64
 	// NoDeadline is [Progress.Remaining] of a run without a deadline.
 	NoDeadline time.Duration = math.MaxInt64
@@ -36,11 +36,11 @@ const (
 
 const (
 	shortestGap    = 20 * time.Millisecond // between an answer and the next poll
-	longestGap     = 5 * time.Second       // of a learner, or
-	longestPart    = 0.25                  // of the time elapsed
+	longestGap     = 5 * time.Second       // between polls of a learner, or
+	longestPart    = 0.25                  // of the elapsed time if that is longer
 	randomness     = 0.05                  // of a delay
 	growth         = 1.5                   // of the delays of a Backoff
-	minimumReserve = 10 * time.Millisecond // for the last poll, over a round trip
+	minimumReserve = 10 * time.Millisecond // between the last poll and the deadline, in addition to a round trip
 )
 
 // Fixed is the plan to poll at fixed intervals.
@@ -85,14 +85,14 @@ func draw(random func() float64) float64 {
 	return random()
 }
 
-// bound applies the rules that hold for every plan to a delay.
+// bound applies the rules of all plans to a delay.
 func (p Progress) bound(delay time.Duration, random func() float64) time.Duration {
 	delay = max(delay, shortestGap)
 	if p.AtLeast > delay {
 		if p.AtLeast > Never/2 {
 			return Never
 		}
-		// Callers that got the same Retry-After must not come back at once.
+		// Callers with the same Retry-After must not poll at the same time.
 		delay = p.AtLeast + time.Duration(randomness*float64(p.AtLeast)*draw(random))
 	}
 	if p.Remaining == NoDeadline {
@@ -100,7 +100,7 @@ func (p Progress) bound(delay time.Duration, random func() float64) time.Duratio
 	}
 	last := p.last()
 	switch {
-	case delay <= last-shortestGap: // else there would be no poll at the last moment
+	case delay <= last-shortestGap: // else there could be no last poll
 		return delay
 	case last >= max(shortestGap, p.AtLeast):
 		return last

@@ -8,26 +8,26 @@ import (
 )
 
 const (
-	priorWeight = 2.0   // of the law for an unknown skill, in observations
+	priorWeight = 2.0   // of the distribution for an unknown skill, in observations
 	perOctave   = 8     // times of the grid
-	behind      = 0.004 // by how much a poll follows the execution time it is meant to find, and how far a time is spread at least
-	beyond      = 4     // times the longest execution: there the schedule ends
-	longEnough  = 256   // polls, for a schedule not to be refined any further
-	loneSpan    = 0.3   // how far the only execution time is spread
-	shortest    = 0.001 // seconds: shorter times count as this
+	behind      = 0.004 // logarithm: from an execution time to the poll for it; also the least spread of a time
+	beyond      = 4     // times the longest execution: the end of the schedule
+	longEnough  = 256   // polls; a longer schedule is not refined
+	loneSpan    = 0.3   // logarithm: spread of a single execution time
+	shortest    = 0.001 // seconds; shorter times count as this
 )
 
-// lessons are what a schedule is made of.
-type lessons struct {
-	times  []float64 // of execution, in seconds, oldest first
-	recent int       // how many of the newest may be from after a change of the skill
-	belief float64   // that they are, from 0 to 1
-	first  float64   // the latest first poll; 0: there is no such rule
+// sample is the data for a schedule.
+type sample struct {
+	times  []float64 // execution times in seconds, oldest first
+	recent int       // number of the newest ones that are from after a possible change of the skill
+	belief float64   // probability of that change
+	first  float64   // latest time of the first poll; 0: any
 }
 
-// planner makes schedules, one at a time. It keeps its buffers for the next one.
+// planner makes schedules, one at a time. It reuses its buffers.
 type planner struct {
-	lent       []float64 // for the times of lessons
+	buffer     []float64 // for sample.times
 	sorted     []float64
 	logs       []float64
 	edges      []edge
@@ -37,29 +37,29 @@ type planner struct {
 	ended      []float32
 }
 
-// edge is where the law's density, over the logarithm of time, changes.
+// edge is a change of the probability density over the logarithm of time.
 type edge struct{ at, slope float64 }
 
-// candidate is a time at which a poll may be.
+// candidate is a possible time of a poll.
 type candidate struct {
 	at, log     float64
-	probability float64 // that a run has ended by then
+	probability float64 // that a run has ended by this time
 }
 
-// node is a candidate, or the start of the run, in the search for the best times.
+// node is a candidate or the start of the run, in the dynamic programming.
 type node struct {
 	at          float64
 	probability float64
-	moment      float64 // the mean execution time of runs that have ended by then, times their probability
-	delay       float64 // by which such runs are found here that were not found before, if none were; times their probability
-	cost        float64 // that, and the cost of all that follows, times the probability that it does
-	next        int
+	moment      float64 // mean execution time of runs that have ended by this time, times their probability
+	delay       float64 // mean delay of these runs if this is the first poll, times their probability
+	cost        float64 // least cost from this poll on, as if it were the first one
+	next        int     // node of the next poll
 }
 
 // plan makes the schedule of least cost for a history.
 func (p *planner) plan(h *history, price time.Duration) *schedule {
-	l := h.lessons(p.lent)
-	p.lent = l.times
+	l := h.sample(p.buffer)
+	p.buffer = l.times
 	s := &schedule{price: price.Seconds()}
 	if len(l.times) == 0 {
 		return s
@@ -70,9 +70,9 @@ func (p *planner) plan(h *history, price time.Duration) *schedule {
 	return s
 }
 
-// best follows the nodes from the start to the end. Where the best next poll is
-// the very next candidate, more candidates could be better still: such a gap is
-// divided evenly, as Keller's density of polls says.
+// best returns the polls from the start to the end, and the probabilities that a run has
+// ended by then. If the next poll is the next candidate, more candidates could be better:
+// then the gap is divided evenly, with Keller's density of polls.
 func (p *planner) best(price, end float64) (times, ended []float32) {
 	p.times, p.ended = p.times[:0], p.ended[:0]
 	last := len(p.nodes) - 1
@@ -98,8 +98,8 @@ func (p *planner) best(price, end float64) (times, ended []float32) {
 	}
 }
 
-// estimate sets the candidates, and the probability of each by the law.
-func (p *planner) estimate(l lessons) {
+// estimate sets the candidates and their probabilities.
+func (p *planner) estimate(l sample) {
 	times := l.times[len(l.times)-l.recent:]
 	older := (1 - l.belief) / (float64(len(l.times)) + priorWeight)
 	newer := l.belief / (float64(len(times)) + priorWeight)
@@ -157,8 +157,8 @@ func (p *planner) choose(end float64) {
 	}
 }
 
-// spread adds the sorted times to the probabilities of the candidates, each
-// with a weight, and each as far apart as its neighbours lie.
+// spread adds the sorted times to the probabilities of the candidates. Each has the same
+// weight and is spread as far as its nearest neighbours.
 func (p *planner) spread(weight float64) {
 	n := len(p.logs)
 	neighbours := min(n-1, 2+int(math.Round(math.Pow(float64(n), 2./3)/2)))
@@ -166,7 +166,7 @@ func (p *planner) spread(weight float64) {
 	p.edges = p.edges[:0]
 	from, to := 0, neighbours
 	for i, log := range p.logs {
-		// The window of the nearest neighbours only ever moves on.
+		// The window of the nearest neighbours only moves forward.
 		for to+1 < n && (to < i || p.logs[to+1]-log < log-p.logs[from]) {
 			from, to = from+1, to+1
 		}
@@ -189,8 +189,8 @@ func (p *planner) spread(weight float64) {
 	}
 }
 
-// optimise finds for each node the next poll that leads to the least cost, from
-// the last node to the first.
+// optimise finds the next poll of least cost for each node, from the last node to the
+// first.
 func (p *planner) optimise(price, first float64) {
 	p.nodes = append(p.nodes[:0], node{})
 	for _, c := range p.candidates {
@@ -214,9 +214,9 @@ func (p *planner) optimise(price, first float64) {
 			latest = min(latest, first)
 		}
 		latest *= 1 + 1e-9
-		// Runs that end between the node and the poll at to are found late by
-		// to.delay - to.at*from.probability + from.moment in the mean, times
-		// their probability. What does not depend on the poll is added below.
+		// Runs that end between the polls from and to have the mean delay
+		// to.delay - to.at*from.probability + from.moment, times their
+		// probability. The terms without to are added below.
 		best, next := math.Inf(1), last
 		for k := earliest; k <= last; k++ {
 			to := &p.nodes[k]

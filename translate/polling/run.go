@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// A Run tells when to poll one run. It is not safe for concurrent use.
+// A Run says when to poll one run. It is not safe for concurrent use.
 type Run struct {
 	plan      Plan
 	budget    *Budget
 	accepted  time.Time
 	resumed   bool
 	deadline  time.Time     // zero: none
-	asked     time.Time     // the newest poll
-	running   time.Duration // when the run was last seen to be running
+	asked     time.Time     // when the newest poll was made
+	running   time.Duration // from the start to the newest poll that found the run running
 	roundTrip time.Duration
 	polls     int
 }
 
-// Start returns the Run for a run by the time of its acceptance. A zero deadline is
-// none. The budget may be nil.
+// Start returns the Run for a run that was just accepted. A zero deadline means none. The
+// budget may be nil.
 func Start(plan Plan, budget *Budget, accepted, deadline time.Time) Run {
 	r := Run{plan: plan, budget: budget, accepted: accepted, deadline: deadline}
 	if l, ok := plan.(*Learner); ok {
@@ -28,8 +28,8 @@ func Start(plan Plan, budget *Budget, accepted, deadline time.Time) Run {
 	return r
 }
 
-// Resume is [Start] for a run that was not polled all the time since its acceptance.
-// Accepted is zero if it is not known.
+// Resume is [Start] for a run that was accepted earlier. Accepted is zero if it is not
+// known.
 func Resume(plan Plan, budget *Budget, accepted, deadline time.Time) Run {
 	if now := time.Now(); accepted.IsZero() || accepted.After(now) {
 		accepted = now
@@ -45,8 +45,8 @@ func (r *Run) Next(atLeast time.Duration) time.Duration {
 	return r.plan.Next(r.progress(atLeast))
 }
 
-// Retry is Next after so many polls in a row that failed temporarily. It does not ask the
-// plan: how long a run takes says nothing about how long a failure lasts.
+// Retry is Next after consecutive polls that failed temporarily. It does not use the plan,
+// since execution times say nothing about how long a failure lasts.
 func (r *Run) Retry(failures int, atLeast time.Duration) time.Duration {
 	p := r.progress(atLeast)
 	p.Polls = max(failures-1, 0)
@@ -75,8 +75,8 @@ func (r *Run) progress(atLeast time.Duration) Progress {
 	return p
 }
 
-// Turn returns the turn in its host's budget that a poll has to wait for after the delay
-// that Next returned.
+// Turn returns the turn that a poll has to wait for in the budget of its host, after the
+// delay that Next returned.
 func (r *Run) Turn() Turn {
 	if r.budget == nil {
 		return Turn{}
@@ -86,8 +86,8 @@ func (r *Run) Turn() Turn {
 		t.last = r.progress(0).last()
 	}
 	if l, ok := r.plan.(*Learner); ok {
-		// It may be wrong, since it is made of what providers say. So a run gains nothing from a time that has long
-		// passed, and loses little by a late one.
+		// The likely end may be wrong, since providers state the execution times. So it is never in the past, and its
+		// distance is bounded.
 		elapsed := t.likely.Sub(r.accepted)
 		latest := max(longestGap, time.Duration(longestPart*float64(elapsed)))
 		t.likely = t.likely.Add(min(max(l.schedule.Load().likelyEnd(r.running)-elapsed, 0), latest))
@@ -95,16 +95,16 @@ func (r *Run) Turn() Turn {
 	return t
 }
 
-// A Turn is the place of one poll among those of its host.
+// A Turn is the turn of one poll in the budget of its host.
 type Turn struct {
 	budget *Budget
 	likely time.Time
 	last   time.Duration // after which the poll can just be answered by the deadline
 }
 
-// Wait waits for the turn until the context ends, or the given time if it is not zero. It
-// reports whether the poll may be made. A poll that has to be made may be made just before
-// the deadline even if its turn has not come.
+// Wait waits for the turn until the context ends, or until the given time if it is not
+// zero. It reports whether the poll may be made. If hasTo is true, the poll may be made just
+// before the deadline even if its turn has not come.
 func (t Turn) Wait(ctx context.Context, until time.Time, hasTo bool) bool {
 	if !hasTo {
 		t.last = Never
@@ -119,10 +119,11 @@ func (r *Run) Ask() {
 }
 
 // Running is called when the answer to the poll says that the run has not ended. Held says
-// that the provider held the answer back, so that its time was no round trip.
+// that the provider held the answer back (Prefer: wait), so that it does not measure a round
+// trip.
 func (r *Run) Running(held bool) {
 	r.answered(held)
-	r.running = r.asked.Sub(r.accepted) // it may have ended since
+	r.running = r.asked.Sub(r.accepted) // not the time of the answer: the run may have ended since the poll
 }
 
 // Throttled is called when the provider says that there are too many requests.
@@ -144,14 +145,14 @@ func (r *Run) Done(execution time.Duration, held bool) {
 	c := Completion{Execution: execution, Running: r.running, Ended: time.Since(r.accepted), Polls: r.polls}
 	if r.resumed {
 		if execution <= 0 {
-			return // the time of this poll says nothing about the run
+			return // the execution time is unknown
 		}
-		c.Polls++ // the first poll being late is no surprise
+		c.Polls++ // a late first poll is no surprise
 	}
 	l.Done(c)
 }
 
-// answered updates the round trip.
+// answered updates the mean round trip.
 func (r *Run) answered(held bool) {
 	if held {
 		return

@@ -7,20 +7,19 @@ import (
 )
 
 const (
-	// DefaultPrice is the price of a poll where none is given.
+	// DefaultPrice is the default price of a poll.
 	DefaultPrice = 20 * time.Millisecond
 
-	priorStart = 0.002 // seconds: where the law for an unknown skill starts
-	horizon    = 600.0 // and where it ends, unless runs take longer
+	priorStart = 0.002 // seconds: start of the distribution for an unknown skill
+	horizon    = 600.0 // seconds: its end, unless runs take longer
 
-	tail      = 0.15 // of the time elapsed: the gaps after the end of a schedule
-	coldScale = 2.75 // times the price: the first poll of an unknown skill
-	merged    = 0.1  // of a gap: a poll that early was the one meant for its end
-	likely    = 0.25 // probability at which a run counts as likely to have ended: so most are noticed soonest, by simulation
+	tail      = 0.15 // of the elapsed time: gaps after the end of a schedule
+	coldScale = 2.75 // times the price: first poll of an unknown skill
+	merged    = 0.1  // of a gap: if a planned poll is nearer than this, the next one is used
+	likely    = 0.25 // probability at which a run has likely ended; the best value by simulation
 )
 
-// schedule says at which times after its start a run is best polled. It is
-// immutable.
+// schedule has the times, counted from the start, at which a run is polled. It is immutable.
 type schedule struct {
 	price float64   // seconds
 	times []float32 // seconds, ascending; nil: nothing is known
@@ -34,11 +33,11 @@ func (s *schedule) next(elapsed time.Duration) (at, gap time.Duration) {
 	return seconds(next), seconds(smaller)
 }
 
-// likelyEnd returns when a run is likely to have ended that was still running at some time,
-// both counted from the start of the run.
+// likelyEnd returns when a run has likely ended that was still running at a given time, both
+// counted from its start.
 func (s *schedule) likelyEnd(running time.Duration) time.Duration {
 	at := max(running.Seconds(), priorStart)
-	if s.times == nil { // no scale is likelier than another
+	if s.times == nil { // the distribution for an unknown skill
 		return seconds(at * math.Pow(max(horizon/at, 1+tail), likely))
 	}
 	i, _ := slices.BinarySearch(s.times, float32(at))
@@ -51,7 +50,8 @@ func (s *schedule) likelyEnd(running time.Duration) time.Duration {
 	return seconds(max(at, s.at(len(s.times)-1)) * (1 + tail))
 }
 
-// by is the probability that a run has ended by a time, which is not after the i-th.
+// by returns the probability that a run has ended by a time, which is between the polls i-1
+// and i.
 func (s *schedule) by(i int, at float64) float64 {
 	switch i {
 	case 0:
@@ -80,7 +80,7 @@ func (s *schedule) after(elapsed float64) (next, gap float64) {
 	return s.at(i), min(s.at(i)-s.at(i-1), s.at(i+1)-s.at(i))
 }
 
-// at is the i-th time of the schedule, with what lies before and after it.
+// at returns the time of poll i, the start if i is -1, and one more time after the last poll.
 func (s *schedule) at(i int) float64 {
 	switch {
 	case i < 0:

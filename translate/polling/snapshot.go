@@ -22,7 +22,7 @@ var (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Save returns a snapshot of what is known.
+// Save returns a snapshot of all execution times.
 func (s *Store) Save() []byte {
 	s.mu.Lock()
 	known := make([]*entry, 0, len(s.skills))
@@ -48,8 +48,8 @@ func (s *Store) Save() []byte {
 	return binary.LittleEndian.AppendUint32(data, crc32.Checksum(data, castagnoli))
 }
 
-// Load adds the skills of a snapshot of which nothing is known yet. After an error,
-// the store is unchanged.
+// Load adds the execution times of a snapshot, for skills without any. After an error, the
+// store is unchanged.
 func (s *Store) Load(data []byte) error {
 	if len(data) < len(snapshotFormat)+checksumSize {
 		return errDamaged
@@ -122,7 +122,7 @@ func cutString(data []byte) (s string, rest []byte, ok bool) {
 	return string(data[:n]), data[n:], true
 }
 
-// cutLength cuts off a length, which may not be more than most.
+// cutLength cuts off a length, which must be at most most.
 func cutLength(data []byte, most int32) (n int, rest []byte, ok bool) {
 	length, size := binary.Uvarint(data)
 	if size <= 0 || length > uint64(max(most, 0)) {

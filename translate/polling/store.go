@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// Key identifies a skill. A new version may take another time, and so is another skill.
+// Key identifies a skill. Versions are different skills, since they may differ in execution time.
 type Key struct{ Provider, Skill, Version string }
 
 // Config is the configuration of a [Store]. A zero field stands for its default.
 type Config struct {
-	// Price is how much later the end of a run may be noticed if that saves one
+	// Price is how much later the end of a run may be found if that saves one
 	// poll: the higher, the fewer polls. Default: [DefaultPrice].
 	Price time.Duration
-	// Skills bounds how many skills are known. Default: 4096, at up to 3 KiB each.
+	// Skills bounds the number of skills. Default: 4096, at up to 3 KiB each.
 	Skills int
-	// Run runs a function that makes the schedules that are due, which takes a tenth
-	// of a millisecond each, and returns when none is left. The store calls Run again
-	// only after the function has returned. Default: the go statement.
+	// Run calls a function that makes the schedules that are due, in a tenth of a
+	// millisecond each, and returns when none is left. The function is not called
+	// again before it has returned. Default: in a new goroutine.
 	Run func(f func())
 	// Now returns the time. Default: [time.Now].
 	Now func() time.Time
@@ -29,16 +29,16 @@ type Config struct {
 
 const defaultSkills = 4096
 
-// A Store holds what was learned of skills. If there are too many, it forgets the least
-// recently used one of the provider that has the most. It is safe for concurrent use.
+// A Store holds the execution times of skills. If there are too many skills, it deletes the
+// least recently used one of the provider that has the most. It is safe for concurrent use.
 type Store struct {
 	config      Config
 	cold        *schedule
 	completions atomic.Uint64
 
 	mu        sync.Mutex
-	skills    map[Key]*list.Element // of entries
-	providers map[string]*list.List // their entries, the most recently used first
+	skills    map[Key]*list.Element // values are *entry
+	providers map[string]*list.List // of *entry, the most recently used first
 
 	rebuilding struct {
 		sync.Mutex
@@ -74,7 +74,7 @@ func NewStore(config Config) *Store {
 	}
 }
 
-// Learner returns the plan for a skill. It stays usable if the store forgets the skill.
+// Learner returns the plan for a skill. It stays usable after the store has deleted the skill.
 func (s *Store) Learner(key Key) *Learner {
 	s.mu.Lock()
 	l := s.learner(key)
@@ -105,7 +105,7 @@ func (s *Store) learner(key Key) *Learner {
 	return l
 }
 
-// forget makes room for a skill. With s.mu held.
+// forget deletes a skill to make space for another. It is called with s.mu held.
 func (s *Store) forget() {
 	var most *list.List
 	for _, entries := range s.providers {
@@ -120,11 +120,11 @@ func (s *Store) forget() {
 	}
 }
 
-// Completions returns how many executions were learned from. If it has not grown, there
+// Completions returns the number of executions that were added. If it has not grown, there
 // is nothing new to save.
 func (s *Store) Completions() uint64 { return s.completions.Load() }
 
-// rebuild makes a new schedule for a skill, soon.
+// rebuild queues a skill for a new schedule.
 func (s *Store) rebuild(l *Learner) {
 	if l.queued.Swap(true) {
 		return

@@ -140,7 +140,7 @@ func (p *params) assign(members []jsonrpc.Member) (repeated string) {
 
 // membersOf returns the members of an object.
 func membersOf(raw jsontext.Value) ([]jsonrpc.Member, error) {
-	decoder := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true)) // the bridge checks the names of arguments
+	decoder := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true)) // nested duplicates are allowed
 	if _, err := decoder.ReadToken(); err != nil {
 		return nil, err
 	}
