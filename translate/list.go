@@ -74,6 +74,6 @@ func (x *execution) list(s *catalog.Section) ([]catalog.Entry, *run.Failure) {
 func unreadable(s *catalog.Section, f *run.Failure) *exchange.Notice {
 	return &exchange.Notice{
 		Level: slog.LevelWarn, Source: s.Namespace, Message: "the skills of a source can't be listed", Unusable: f,
-		Attrs: []slog.Attr{slog.String("code", string(document.CodeOf(f))), slog.String("url", f.URL), slog.String("error", f.Message)},
+		Attrs: []slog.Attr{slog.String("code", string(document.CodeOf(f))), slog.String("url", f.URL), slog.String("error", f.Text())},
 	}
 }

@@ -237,7 +237,7 @@ type faultStatus struct {
 }
 
 func newFaultStatus(f *run.Failure) faultStatus {
-	return faultStatus{string(document.CodeOf(f)), safetext.Field(f.Message, observe.MaxLoggedError), safetext.Field(f.URL, observe.MaxLoggedError), json.RawMessage(skillsprotocol.Details(f))}
+	return faultStatus{string(document.CodeOf(f)), safetext.Field(f.Text(), observe.MaxLoggedError), safetext.Field(f.URL, observe.MaxLoggedError), json.RawMessage(skillsprotocol.Details(f))}
 }
 
 func (adminAPI) skills(r *http.Request) any {

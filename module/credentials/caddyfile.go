@@ -79,7 +79,11 @@ func (h *Headers) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	h.Headers = make(map[string]string)
 	for r.NextBlock(0) {
 		name := r.Val()
-		if _, ok := h.Headers[name]; ok {
+		_, twice := h.Headers[name]
+		switch {
+		case name == "{" || name == "}":
+			return r.Errf("unexpected %q: a header takes no block", name)
+		case twice:
 			return r.Errf("%s is given twice for headers", name)
 		}
 		var value string

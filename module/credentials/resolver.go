@@ -147,7 +147,7 @@ func seal[T any](value T) sealed[T] { return func() T { return value } }
 // checkPresent refuses the empty text for an option that has no default.
 func checkPresent(text string) error {
 	if text == "" {
-		return errors.New("is missing")
+		return errors.New("must be set")
 	}
 	return nil
 }

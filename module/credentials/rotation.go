@@ -82,7 +82,7 @@ func (r rotation) lock(ctx context.Context) (unlock func(), failure *run.Failure
 			Cause:    err,
 		}
 	}
-	r.logger.Warn("the refresh token could not be locked in Caddy's storage; it is used without a lock a lock", zap.Error(err))
+	r.logger.Warn("the refresh token could not be locked in Caddy's storage; it is used without a lock", zap.Error(err))
 	return func() {}, nil
 }
 

@@ -316,7 +316,7 @@ func TestProvisionErrors(t *testing.T) {
 		module caddy.Module
 		want   string
 	}{
-		"no key":               {&credentials.APIKey{}, "key: is missing"},
+		"no key":               {&credentials.APIKey{}, "key: must be set"},
 		"empty variable":       {&credentials.APIKey{Key: "{env.BRIDGE_EMPTY}"}, "key: placeholder {env.BRIDGE_EMPTY} is empty"},
 		"unset variable":       {&credentials.APIKey{Key: "{env.BRIDGE_UNSET}"}, "key: placeholder {env.BRIDGE_UNSET} is empty"},
 		"unknown placeholder":  {&credentials.APIKey{Key: "{http.request.host}"}, "key: placeholder {http.request.host} is empty or not known"},
@@ -336,14 +336,14 @@ func TestProvisionErrors(t *testing.T) {
 		"unknown in a header":    {&credentials.Headers{Headers: map[string]string{"X-A": "{env.BRIDGE_UNSET}"}}, "X-A: placeholder {env.BRIDGE_UNSET}"},
 		"line break in a header": {&credentials.Headers{Headers: map[string]string{"X-A": "{env.BRIDGE_LINES}"}}, "X-A: contains a line break"},
 
-		"no signing secret":        {&credentials.HMAC{}, "secret: is missing"},
+		"no signing secret":        {&credentials.HMAC{}, "secret: must be set"},
 		"unset signing secret":     {&credentials.HMAC{Secret: "{env.BRIDGE_UNSET}"}, "secret: placeholder {env.BRIDGE_UNSET}"},
 		"forbidden signature":      {&credentials.HMAC{Secret: "{env.BRIDGE_SECRET}", Header: "Content-Type"}, `"Content-Type" must not carry`},
 		"encoding":                 {&credentials.HMAC{Secret: "{env.BRIDGE_SECRET}", Encoding: "HEX"}, "encoding: must be hex or base64"},
 		"control in a hmac prefix": {&credentials.HMAC{Secret: "{env.BRIDGE_SECRET}", Prefix: "\x00"}, "prefix: contains a line break"},
 
-		"no client_id":     {&credentials.OAuth2{ClientSecret: "{env.BRIDGE_SECRET}"}, "client_id: is missing"},
-		"no client_secret": {&credentials.OAuth2{ClientID: "me"}, "client_secret: is missing"},
+		"no client_id":     {&credentials.OAuth2{ClientSecret: "{env.BRIDGE_SECRET}"}, "client_id: must be set"},
+		"no client_secret": {&credentials.OAuth2{ClientID: "me"}, "client_secret: must be set"},
 		"unset secret":     {&credentials.OAuth2{ClientID: "me", ClientSecret: "{env.BRIDGE_UNSET}"}, "client_secret: placeholder {env.BRIDGE_UNSET}"},
 		"unset refresh token": {
 			&credentials.OAuth2{ClientID: "me", ClientSecret: "{env.BRIDGE_SECRET}", RefreshToken: "{env.BRIDGE_UNSET}"},

@@ -11,13 +11,13 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
-// loggedError is what the log says of a failure: its message, or what the
+// loggedError is what the log says of a failure: its text, or what the
 // provider answered, in words of the bridge. Where the agent's own arguments are at
 // fault, the name of the param says enough.
 func loggedError(f *run.Failure) string {
 	switch {
 	case !quotesArguments(f):
-		return safetext.Field(f.Message, MaxLoggedError)
+		return safetext.Field(f.Text(), MaxLoggedError)
 	case f.Kind == run.RunFailed, f.By == run.Provider:
 		return answered(f)
 	}

@@ -81,7 +81,7 @@ func asJSON(text string) jsontext.Value {
 // maxQuotedName bounds an unknown name in a message, in bytes.
 const maxQuotedName = 200
 
-func shorten(name string) string { return safetext.Clip(name, maxQuotedName) }
+func shorten(name string) string { return safetext.Field(name, maxQuotedName) }
 
 // enumerate joins names for a sentence: 'a', 'b' or 'c'.
 func enumerate(names []string) string {

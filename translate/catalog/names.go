@@ -200,7 +200,7 @@ func (o *omissions) report(ctx context.Context) {
 	for _, why := range []string{spaced, invisible, claims, imitates} {
 		if more := o.count[why] - maxLogged; more > 0 {
 			o.catalog.observer.Notice(ctx, &exchange.Notice{
-				Level: slog.LevelWarn, Source: o.table.section.Namespace, Message: "further skills are not listed, and not named here: " + why,
+				Level: slog.LevelWarn, Source: o.table.section.Namespace, Message: "further skills are not listed for a reason that others of the source have been logged for: " + why,
 				Attrs: []slog.Attr{slog.Int("more", more)},
 			})
 		}

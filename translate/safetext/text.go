@@ -96,6 +96,8 @@ func replaceInLine(r rune) rune {
 	switch {
 	case ' ' <= r && r <= '~', r == '\u200c', r == '\u200d':
 		return r
+	case unicode.Is(unicode.Prepended_Concatenation_Mark, r): // visible, unlike the rest of Cf
+		return r
 	case unicode.Is(unicode.Cf, r):
 		return invisible
 	case unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp):

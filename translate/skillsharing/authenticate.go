@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
@@ -124,6 +125,9 @@ func completeDemand(s *discovery.Skill, e *run.Failure) {
 
 // explainRefusal adds to a provider's refusal what the bridge has sent.
 func explainRefusal(s *discovery.Skill, e *run.Failure) {
+	if e.Message != "" && !strings.ContainsAny(e.Message[len(e.Message)-1:], ".!?") {
+		e.Message += "."
+	}
 	if s.NeedsCredential() {
 		e.Message += " (The provider refused the bridge's credential.)"
 		e.Advice = "Ask the operator of the bridge to check it."

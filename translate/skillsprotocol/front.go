@@ -213,7 +213,7 @@ func (f *Front) report(ctx context.Context, method string, failure *run.Failure)
 // methodNotFound returns the error and the failure for a method that is unsupported or
 // unknown.
 func methodNotFound(method string) (*jsonrpc.Error, *run.Failure) {
-	name := safetext.Line(method, maxName)
+	name := safetext.Field(method, maxName)
 	reason, next, message := reasonUnknown, run.NextFixParams,
 		"Method not found: load_skills_protocol_guide tells which methods exist"
 	if slices.Contains(unsupported, method) {
