@@ -12,8 +12,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// What is remembered is bounded, however many faults there are and whatever they say, and
-// forgotten with the skills.
+// The memory of Faults is bounded for any number and size of failures. The failures of skills that
+// are not listed any more are removed.
 func TestFaultsTakeBoundedMemory(t *testing.T) {
 	var f Faults
 	const skills = 3000
@@ -33,10 +33,10 @@ func TestFaultsTakeBoundedMemory(t *testing.T) {
 	}
 }
 
-// Runs of skills that a descriptor does not describe any more say nothing about the
-// skill that it describes now.
+// A failure of a run of an earlier skill of a descriptor is not stored for the skill that the
+// descriptor has now.
 func TestFaultsOfRuns(t *testing.T) {
-	c := catalogOf(t, &shelf{namespace: "forecast"})
+	c := catalogOf(t, &indexProvider{namespace: "forecast"})
 	s := c.sections[0]
 	s.Kind, s.URL = SkillSource, &url.URL{Scheme: "https", Host: "forecast.example", Path: "/d"}
 	for n := range 10 {

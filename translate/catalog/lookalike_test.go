@@ -19,8 +19,8 @@ func TestLookAlikes(t *testing.T) {
 		"\u0430cme/pay": acme, "acm\u0435.pay": acme, "\u0430\u0441m\u0435/pay": acme, "\u0410\u0421\u041c\u0415/pay": acme, "\uff41\uff43\uff4d\uff45/pay": acme,
 		"\U0001d41acme.pay": acme, "acme\u2024pay": acme, "acme\u2215pay": acme, "acme\uff0fpay": acme, "acme\uff0epay": acme, "A\u0421ME.pay": acme,
 		"\u13df\u13dfcme.pay": nil, "m\u0443.corp-1/x": corp, "my.\u0421orp-1/x": corp, "my\u2024Corp-1/x": corp, "my.corp-\u04cf/x": corp, "my.corp\u20101/x": corp,
-		"s\u0435lf/x": nil, // one's own
-		// What looks like nothing else, and what is ASCII.
+		"s\u0435lf/x": nil, // looks like the namespace of the source itself
+		// Texts that look like no other, and ASCII.
 		"acme": nil, "\u0430cme": nil, "acme/\u0430": nil, "acrne/\u65e5\u672c": nil, "ACME/pay": nil, "acm\u00e9/pay": nil, "\u00e1cme/pay": nil,
 		"\u65e5\u672c\u8a9e/\u5929\u6c17": nil, "\u0442\u0435\u0441\u0442/\u043f\u043e\u0433\u043e\u0434\u0430": nil, "x/\u0430cme/pay": nil, "my/\u0430": nil, "": nil, "/": nil, "\u0430": nil,
 		strings.Repeat("\u0430", 500): nil, strings.Repeat("\u0430.", 250): nil, strings.Repeat("\ufdfa", 170): nil,
@@ -50,9 +50,9 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-// The longest index of the worst ids is judged in no time that counts beside reading it.
+// Checking the ids of the longest index of the slowest ids takes less time than reading the index.
 func TestHostileIDsAreCheap(t *testing.T) {
-	s := &shelf{namespace: "evil"}
+	s := &indexProvider{namespace: "evil"}
 	for i := range 7000 { // of 4 MiB
 		id := []byte(strings.Repeat([]string{"\u0430.", "\ufdfa.", "\u0430\u0430", "a./"}[i%4], 120))
 		for n := i; n > 0; n /= 26 {
@@ -60,7 +60,7 @@ func TestHostileIDsAreCheap(t *testing.T) {
 		}
 		s.ids = append(s.ids, string(id))
 	}
-	longest := &shelf{namespace: strings.Repeat("a.", 120) + "a"}
+	longest := &indexProvider{namespace: strings.Repeat("a.", 120) + "a"}
 	c := catalogOf(t, s, longest)
 	start := time.Now()
 	for _, id := range s.ids {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// nearByHand compares a name with each of the known ones.
+// nearByHand compares a name with each of the names, without an index.
 func nearByHand(name string, known []string) []nearName {
 	wanted := fold(name)
 	if len(wanted) > maxNearName {
@@ -41,7 +41,7 @@ func nearByHand(name string, known []string) []nearName {
 	return found[:min(len(found), maxCandidates)]
 }
 
-// alignment is the distance by the book, or some number greater than limit.
+// alignment returns the distance by the usual table, or some number greater than limit.
 func alignment(a, b string, limit int) int {
 	if by := abs(len(a) - len(b)); by > limit {
 		return by
@@ -128,10 +128,9 @@ func mistype(r *rand.Rand, name string) string {
 	return string(b)
 }
 
-// What is found is what a comparison with every name finds, as it was done before there
-// was an index: among names that are equally near, those come first now that are nearer
-// as a whole. Of large catalogs with thousands of names alike, the last of the five may be
-// missed.
+// The search finds the same names as a comparison with every name. Names at the same distance are
+// in the order of the distance of the whole names. In large catalogs with thousands of similar
+// names, it may miss the last of the five.
 func TestNearFindsAll(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, tc := range []struct{ size, misses int }{{1, 0}, {3, 0}, {50, 0}, {1000, 0}, {10_000, 5}} {
@@ -157,7 +156,7 @@ func TestNearFindsAll(t *testing.T) {
 	}
 }
 
-// Two letters that are swapped are one mistake.
+// Two swapped letters count as one mistake.
 func TestNearOfSwappedLetters(t *testing.T) {
 	ix := newNearIndex([]string{"acme.csv", "acme.pdf", "acme.weather", "acme.weights"})
 	for name, want := range map[string]string{
@@ -170,7 +169,7 @@ func TestNearOfSwappedLetters(t *testing.T) {
 	}
 }
 
-// Any bytes, whatever they are.
+// The search works for names of any bytes.
 func TestNearOfAnyBytes(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	text := func() string {
@@ -202,8 +201,8 @@ func TestNearOfAnyBytes(t *testing.T) {
 	}
 }
 
-// alike are names of which most are as near to one another as they can be.
-func alike(n int) []string {
+// similarNames returns names of which most are at the least distance from others.
+func similarNames(n int) []string {
 	names := make([]string, n)
 	for i := range names {
 		names[i] = "evil." + strings.Repeat("ab", 20) + strings.Map(func(r rune) rune { return 'a' + (r-'0')%2 }, fmt.Sprintf("%014b", i))
@@ -212,12 +211,11 @@ func alike(n int) []string {
 	return names
 }
 
-// However many names there are and however alike, the work is bounded, and each source
-// has its share of it.
+// The work is bounded for any number of similar names, and each source gets its share of it.
 func TestNearIsBounded(t *testing.T) {
 	var many []*nearIndex
 	for range 40 {
-		many = append(many, newNearIndex(alike(10_000)))
+		many = append(many, newNearIndex(similarNames(10_000)))
 	}
 	name := "evil." + strings.Repeat("ab", 20) + "babababa"
 	list, scanned, compared := search(name, many)
@@ -246,8 +244,8 @@ func BenchmarkNear(b *testing.B) {
 	}{
 		"real":      {names, func() string { return mistype(r, names[r.IntN(len(names))]) }},
 		"nothing":   {names, func() string { return "acme.qqqqqqqqqqqqqqqqqqqq" }},
-		"alike":     {alike(10_000), func() string { return "evil." + strings.Repeat("ab", 20) + "babababababab" }},
-		"alikelong": {alike(10_000), func() string { return strings.Repeat("ba", 32) }},
+		"alike":     {similarNames(10_000), func() string { return "evil." + strings.Repeat("ab", 20) + "babababababab" }},
+		"alikelong": {similarNames(10_000), func() string { return strings.Repeat("ba", 32) }},
 	} {
 		b.Run(about, func(b *testing.B) {
 			b.ReportAllocs()

@@ -20,8 +20,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// shelf is a provider that publishes an index and nothing else.
-type shelf struct {
+// indexProvider is a provider that publishes only an index.
+type indexProvider struct {
 	namespace   string
 	ids         []string
 	private     map[string]bool
@@ -30,7 +30,7 @@ type shelf struct {
 	listPrivate bool
 }
 
-func (s *shelf) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s *indexProvider) RoundTrip(r *http.Request) (*http.Response, error) {
 	skills := []map[string]any{}
 	for _, id := range s.ids {
 		access := document.Public
@@ -56,7 +56,7 @@ func (anyKey) Supports(*document.Auth) bool                                   { 
 func (anyKey) Authenticate(context.Context, *credential.Authentication) error { return nil }
 func (anyKey) Secrets() []string                                              { return nil }
 
-func catalogOf(t *testing.T, shelves ...*shelf) *Catalog {
+func catalogOf(t *testing.T, shelves ...*indexProvider) *Catalog {
 	t.Helper()
 	documents, err := cache.New(cache.Config{MaxSize: 8 << 20, TTL: time.Hour, MaxTTL: time.Hour})
 	if err != nil {
@@ -76,26 +76,26 @@ func catalogOf(t *testing.T, shelves ...*shelf) *Catalog {
 		}
 		sections = append(sections, &Section{Source: source, Index: i, Client: &skillsharing.Client{Reader: discovery.Reader{Cache: documents, Sender: exchange.Sender{
 			Source: s.namespace, Origin: u, AllowedHosts: hosts, Partition: s.namespace, DiscoveryCredentials: source.DiscoveryCredentials, Transport: s,
-			MaxResponseSize: 1 << 20, Observer: deaf{},
+			MaxResponseSize: 1 << 20, Observer: noObserver{},
 		}}}})
 	}
-	c, err := New(sections, deaf{})
+	c, err := New(sections, noObserver{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-// deaf is an observer of nothing.
-type deaf struct{}
+// noObserver is an observer that ignores all reports.
+type noObserver struct{}
 
-func (deaf) Exchange(context.Context, *exchange.Exchange) {}
-func (deaf) Notice(context.Context, *exchange.Notice)     {}
+func (noObserver) Exchange(context.Context, *exchange.Exchange) {}
+func (noObserver) Notice(context.Context, *exchange.Notice)     {}
 
-// TestOneNameOneSkill: with whatever namespaces, ids and names of the operator, each
-// listed name is listed once, begins with its source's namespace unless the operator gave
-// it, and is resolved to the skill that it is listed for; for all callers. Nothing that a
-// source adds changes what names another lists, or where they lead to.
+// TestOneNameOneSkill: for random namespaces, ids and aliases, and for all callers, each name
+// is listed once, begins with the namespace of its source unless it is an alias, and
+// resolves to the skill that it is listed for. Skills that one source adds change neither
+// the names of another nor what they resolve to.
 func TestOneNameOneSkill(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	word := func() string {
@@ -117,7 +117,7 @@ func TestOneNameOneSkill(t *testing.T) {
 		}
 		return list
 	}
-	// listed returns the listed names of a caller and for which skill each of them is.
+	// listed returns the entries that a caller sees, by name.
 	listed := func(c *Catalog, principal string) map[string]Entry {
 		names := map[string]Entry{}
 		for _, s := range c.Sections() {
@@ -144,13 +144,13 @@ func TestOneNameOneSkill(t *testing.T) {
 		}
 	}
 	for round := range 300 {
-		var shelves []*shelf
+		var shelves []*indexProvider
 		taken := map[string]bool{}
 		for _, namespace := range []string{"a", "b", "a.b", "a.b.c", "A", "x.a"} {
 			if r.IntN(2) == 0 {
 				continue
 			}
-			s := &shelf{namespace: namespace, ids: words(12), private: map[string]bool{}, credentials: r.IntN(2) == 0, listPrivate: r.IntN(4) == 0}
+			s := &indexProvider{namespace: namespace, ids: words(12), private: map[string]bool{}, credentials: r.IntN(2) == 0, listPrivate: r.IntN(4) == 0}
 			for _, id := range s.ids {
 				s.private[id] = r.IntN(4) == 0
 			}
@@ -175,7 +175,7 @@ func TestOneNameOneSkill(t *testing.T) {
 				}
 			}
 		}
-		// Whatever does not claim the namespace of another is listed, unless the operator has given all its names away.
+		// An id that does not claim the namespace of another source is listed, unless all its names are aliases.
 		for _, s := range shelves {
 			for _, id := range s.ids {
 				owner := c.namespaceOf(dot(id))
@@ -195,7 +195,7 @@ func TestOneNameOneSkill(t *testing.T) {
 					grown.ids = append(slices.Clone(grown.ids), id)
 				}
 			}
-			after := catalogOf(t, append([]*shelf{&grown}, shelves[1:]...)...)
+			after := catalogOf(t, append([]*indexProvider{&grown}, shelves[1:]...)...)
 			for principal, names := range before {
 				now := listed(after, principal)
 				for name, e := range names {
@@ -218,12 +218,12 @@ func TestOneNameOneSkill(t *testing.T) {
 	}
 }
 
-// TestLongestNamespace: where namespaces begin with one another, the longest one that a
-// name begins with decides, whichever was configured first.
+// TestLongestNamespace: if a name begins with several namespaces, the longest one decides,
+// regardless of the order of the configuration.
 func TestLongestNamespace(t *testing.T) {
-	outer := &shelf{namespace: "acme", ids: []string{"weather/forecast", "news", "acme/weather/stolen"}}
-	inner := &shelf{namespace: "acme.weather", ids: []string{"forecast", "acme/weather/radar", "acme/news"}}
-	for _, shelves := range [][]*shelf{{outer, inner}, {inner, outer}} {
+	outer := &indexProvider{namespace: "acme", ids: []string{"weather/forecast", "news", "acme/weather/stolen"}}
+	inner := &indexProvider{namespace: "acme.weather", ids: []string{"forecast", "acme/weather/radar", "acme/news"}}
+	for _, shelves := range [][]*indexProvider{{outer, inner}, {inner, outer}} {
 		c := catalogOf(t, shelves...)
 		for name, want := range map[string]string{
 			"acme.weather.forecast": "acme.weather forecast", // and not that of acme
@@ -246,12 +246,12 @@ func TestLongestNamespace(t *testing.T) {
 	}
 }
 
-// TestLongNamesAreCheap: what it takes to find the namespace of a name does not grow with
-// the name.
+// TestLongNamesAreCheap: the time to find the namespace of a name does not grow with the
+// length of the name.
 func TestLongNamesAreCheap(t *testing.T) {
-	var shelves []*shelf
+	var shelves []*indexProvider
 	for i := range 20 {
-		shelves = append(shelves, &shelf{namespace: string(rune('a'+i)) + ".x", ids: []string{"skill"}})
+		shelves = append(shelves, &indexProvider{namespace: string(rune('a'+i)) + ".x", ids: []string{"skill"}})
 	}
 	c := catalogOf(t, shelves...)
 	name := strings.Repeat(".", 1<<20)

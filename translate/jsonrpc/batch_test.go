@@ -26,7 +26,7 @@ func batch(n int) string {
 	return `[` + strings.Join(elements, ",") + `]`
 }
 
-// gate is a handler that lets a test say when which request ends.
+// gate is a handler with which a test decides when each request ends.
 type gate struct {
 	mu    sync.Mutex
 	doors map[string]chan struct{}
@@ -52,7 +52,7 @@ func (g *gate) started() []string {
 	return ids
 }
 
-// ServeRPC waits for the door of a request.
+// ServeRPC waits until the test lets the request end.
 func (g *gate) ServeRPC(_ context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 	<-g.door(string(req.ID))
 	return req.ID, nil
@@ -86,8 +86,8 @@ func TestBatchStartsAtOnce(t *testing.T) {
 	})
 }
 
-// TestLargeBatchIsWrittenAsItEnds: what is large is passed on as soon as it is its turn,
-// and the small answers that were ready with it.
+// TestLargeBatchIsWrittenAsItEnds: a large answer is written as soon as the ones before it
+// have ended, together with small answers that are waiting.
 func TestLargeBatchIsWrittenAsItEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{doors: map[string]chan struct{}{}}
@@ -130,8 +130,8 @@ func TestLargeBatchIsWrittenAsItEnds(t *testing.T) {
 	})
 }
 
-// TestBatchHasRoom: an answer is as long as it may be, each element has some room for
-// itself, and what was reserved and not used is there for others.
+// TestBatchHasRoom: an answer may have exactly the length of the limit, each element has a
+// share, and other elements can use what was reserved and not used.
 func TestBatchHasRoom(t *testing.T) {
 	const most, elements = 200_000, 10
 	large := jsontext.Value(`"` + strings.Repeat("x", 50_000) + `"`)
@@ -164,7 +164,7 @@ func TestBatchHasRoom(t *testing.T) {
 	if got := strings.Count(w.Body.String(), `"no room"`); got != 6 || w.Body.Len() > most {
 		t.Errorf("no room for %d of %d; %d bytes", got, elements, w.Body.Len())
 	}
-	s = &jsonrpc.Server{MaxAnswerSize: 100, Handler: s.Handler, Profile: s.Profile} // less than the room that each has otherwise
+	s = &jsonrpc.Server{MaxAnswerSize: 100, Handler: s.Handler, Profile: s.Profile} // less than minShare
 	s.Handler = jsonrpc.HandlerFunc(func(context.Context, *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) { return large, nil })
 	s.Profile.TooLarge = func(*jsonrpc.Request, *jsonrpc.Error) *jsonrpc.Error {
 		return &jsonrpc.Error{Code: 1, Message: "no room"}
@@ -210,8 +210,8 @@ func TestNotificationsOfABatchRun(t *testing.T) {
 	}
 }
 
-// TestBuffersAreNotMixedUp has many bodies in flight whose answers echo slices
-// of them.
+// TestBuffersAreNotMixedUp sends many requests concurrently, whose answers are slices of
+// their bodies.
 func TestBuffersAreNotMixedUp(t *testing.T) {
 	s := newToyServer()
 	var clients sync.WaitGroup

@@ -10,7 +10,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 
-// answerOf is the envelope's text with an error of the code, byte for byte.
+// answerOf returns the exact text of an error answer with the code.
 func answerOf(id string, code int) string {
 	switch code {
 	case jsonrpc.CodeParseError:
@@ -24,8 +24,8 @@ func answerOf(id string, code int) string {
 	}
 }
 
-// envelopes are single bodies, the code they are answered with by a server that
-// knows no method of theirs, and the text of the id in the answer.
+// envelopes are bodies of single requests, the error code of a server that has none of
+// their methods, and the text of the id in the answer.
 var envelopes = []struct {
 	name, body string
 	code       int
@@ -117,7 +117,7 @@ var envelopes = []struct {
 	{"100,000 nested objects", strings.Repeat(`{"a":`, 100_000), -32700, `null`},
 }
 
-// nested is a request whose params nest so deep that the whole is one deeper.
+// nested returns a request whose params nest to a depth, so that the request is one deeper.
 func nested(depth int) string {
 	return `{"jsonrpc":"2.0","method":"x","id":1,"params":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}`
 }
@@ -233,7 +233,7 @@ func TestMaxDepthProfile(t *testing.T) {
 	}
 }
 
-// TestReasons pins what a profile gets to say about faults of the envelope.
+// TestReasons checks the reasons that a profile's ErrorData is called with.
 func TestReasons(t *testing.T) {
 	for _, c := range []struct{ body, reason string }{
 		{``, `the body is empty`},

@@ -2,7 +2,7 @@ package jsonrpc_test
 
 import (
 	"bytes"
-	stdjson "encoding/json" // a second opinion on what is JSON
+	stdjson "encoding/json" // for comparison
 	"reflect"
 	"testing"
 	"unicode/utf8"
@@ -107,8 +107,8 @@ func checkElement(t *testing.T, raw []byte, element *jsonrpc.Element) {
 	mustBeJSON(t, jsonrpc.AppendResult(nil, req.ID, jsontext.Value(`null`)))
 }
 
-// checkMembers compares the members that were noted with what encoding/json reads,
-// which knows the last of those with one name.
+// checkMembers compares the collected members with the result of encoding/json, which
+// keeps the last member of each name.
 func checkMembers(t *testing.T, object []byte, noted []jsonrpc.Member) {
 	t.Helper()
 	if noted == nil {

@@ -41,7 +41,7 @@ func TestDeeper(t *testing.T) {
 	}
 }
 
-// FuzzDeeper compares the answer with how deep a parser really descends.
+// FuzzDeeper compares Deeper with the depth that a parser finds.
 func FuzzDeeper(f *testing.F) {
 	for _, text := range []string{`[[{"a":["\"["]}]]`, `{"\\":[`, `]]]][[`, `"[[["`, ` [1,{}] x`, "[\xff["} {
 		f.Add([]byte(text), 2)

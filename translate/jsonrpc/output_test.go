@@ -17,8 +17,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 
-// clocked is a ResponseWriter whose client takes a piece after some time each.
-type clocked struct {
+// slowWriter is a ResponseWriter whose client takes some time to read each piece.
+type slowWriter struct {
 	header   http.Header
 	pace     time.Duration
 	deadline time.Time
@@ -26,15 +26,15 @@ type clocked struct {
 	pieces   int
 }
 
-func (c *clocked) Header() http.Header { return c.header }
-func (c *clocked) WriteHeader(int)     {}
+func (c *slowWriter) Header() http.Header { return c.header }
+func (c *slowWriter) WriteHeader(int)     {}
 
-func (c *clocked) SetWriteDeadline(t time.Time) error {
+func (c *slowWriter) SetWriteDeadline(t time.Time) error {
 	c.deadline = t
 	return nil
 }
 
-func (c *clocked) Write(p []byte) (int, error) {
+func (c *slowWriter) Write(p []byte) (int, error) {
 	if late := time.Until(c.deadline); !c.deadline.IsZero() && late < c.pace {
 		time.Sleep(max(late, 0))
 		return 0, errors.New("HTTP/2 does not say why")
@@ -45,16 +45,16 @@ func (c *clocked) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (c *clocked) FlushError() error {
+func (c *slowWriter) FlushError() error {
 	if !c.deadline.IsZero() && !time.Now().Before(c.deadline) {
 		return errors.New("too late")
 	}
 	return nil
 }
 
-// TestClientHasTimeForEachPiece: a client that reads slowly gets its answer; one that
-// reads nothing for a while is left; while there is nothing to be written its time
-// does not run.
+// TestClientHasTimeForEachPiece: a client that reads slowly gets its answer; one that reads
+// nothing for the write timeout is disconnected; there is no timeout while there is nothing
+// to write.
 func TestClientHasTimeForEachPiece(t *testing.T) {
 	const size = 1_000_000
 	large := jsontext.Value(`"` + strings.Repeat("x", size) + `"`)
@@ -90,7 +90,7 @@ func TestClientHasTimeForEachPiece(t *testing.T) {
 					}),
 					OnUnread: func(_ context.Context, written int64) { unread = int(written) },
 				}
-				w := &clocked{header: http.Header{}, pace: test.pace}
+				w := &slowWriter{header: http.Header{}, pace: test.pace}
 				ctx := context.WithValue(t.Context(), http.ServerContextKey, &http.Server{WriteTimeout: test.server})
 				r, err := http.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(test.body))
 				if err != nil {
@@ -114,8 +114,8 @@ func TestClientHasTimeForEachPiece(t *testing.T) {
 	}
 }
 
-// TestConnectionOfUnread: with package net/http, the connection is closed, and what has
-// not been begun is not. A client that goes is none that does not read.
+// TestConnectionOfUnread: with package net/http, the connection of a client that does not read
+// is closed. A client that disconnects is not reported as unread.
 func TestConnectionOfUnread(t *testing.T) {
 	for _, goes := range []bool{false, true} {
 		unread := make(chan int64, 1)
@@ -144,7 +144,7 @@ func TestConnectionOfUnread(t *testing.T) {
 			t.Fatal(err)
 		}
 		if goes {
-			_ = conn.Close() // that it goes is the test
+			_ = conn.Close() // the client disconnects
 		}
 		<-ended
 		select {

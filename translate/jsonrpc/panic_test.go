@@ -14,8 +14,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 
-// newFragileServer panics in the method "panic" and aborts in "abort"; it counts
-// the panics it was told of.
+// newFragileServer returns a server that panics in the method "panic" and aborts in
+// "abort". It counts the calls of OnPanic.
 func newFragileServer(t *testing.T, told *atomic.Int32) *jsonrpc.Server {
 	t.Helper()
 	return &jsonrpc.Server{
@@ -126,7 +126,7 @@ func TestAbortEndsTheBatch(t *testing.T) {
 			if string(req.ID) == "1" {
 				panic(http.ErrAbortHandler)
 			}
-			<-ctx.Done() // for nobody will see the answer
+			<-ctx.Done() // cancelled, since no answer will be sent
 			return req.ID, nil
 		}),
 	}

@@ -107,7 +107,7 @@ func TestAnswerHeaders(t *testing.T) {
 	}
 }
 
-// counter counts what is read of an endless body.
+// counter is an endless body that counts the bytes read.
 type counter struct{ read int }
 
 func (c *counter) Read(p []byte) (int, error) {
@@ -118,7 +118,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// failing is a body that breaks off with an error.
+// failing is a body that ends with an error.
 type failing struct {
 	text string
 	err  error
@@ -172,7 +172,7 @@ func TestBody(t *testing.T) {
 	}
 }
 
-// What a request has given back may be overwritten while it is still being served.
+// The memory that a request has released may be overwritten while the request is being served.
 func TestReleasedRequests(t *testing.T) {
 	s := newToyServer()
 	post := func(body string) string {
@@ -226,7 +226,7 @@ func TestErrorStatus(t *testing.T) {
 	s := newToyServer()
 	s.Profile.ErrorStatus = func(code int) int {
 		return map[int]int{
-			jsonrpc.CodeParseError:     499, // must not be asked
+			jsonrpc.CodeParseError:     499, // must not be called for it
 			jsonrpc.CodeInvalidRequest: http.StatusBadRequest,
 			jsonrpc.CodeMethodNotFound: http.StatusNotFound,
 		}[code]
@@ -276,7 +276,7 @@ func TestErrorData(t *testing.T) {
 	}
 }
 
-// TestLimitsAreNamed: where limits have names, errors say which one was exceeded.
+// TestLimitsAreNamed: if limits have names, errors name the limit that was exceeded.
 func TestLimitsAreNamed(t *testing.T) {
 	s := newToyServer()
 	s.MaxRequestSize = 100
@@ -318,7 +318,7 @@ func TestLimitsAreNamed(t *testing.T) {
 	}
 }
 
-// TestResults has handlers that return what they should not.
+// TestResults checks the answers for handlers that return unusual results.
 func TestResults(t *testing.T) {
 	failed := answerOf(`1`, jsonrpc.CodeInternalError)
 	for _, c := range []struct {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSpecification sends the messages of JSON-RPC 2.0, section 7 as they are
-// printed there and compares with the answers printed there.
+// TestSpecification sends the examples of JSON-RPC 2.0, section 7, and compares the answers
+// with those of the specification.
 func TestSpecification(t *testing.T) {
 	const (
 		parseError     = `{"jsonrpc": "2.0", "error": {"code": -32700, "message": "Parse error"}, "id": null}`

@@ -15,7 +15,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 
-// profile is generous, so that a test narrows what it is about.
+// profile has large limits; tests lower the one that they are about.
 var profile = jsonrpc.Profile{MaxBatch: 50, NullID: true, MaxDepth: 512}
 
 // toys are the methods that the examples of JSON-RPC 2.0, section 7 call.

@@ -41,7 +41,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// Rewrite changes nothing that a failure shares with others.
+// Rewrite does not change data that a failure shares with others.
 func TestRewrite(t *testing.T) {
 	shared := run.Failure{
 		Message: "a", Argument: &run.Argument{Name: "a", Candidates: []string{"a"}}, Demand: &run.Demand{Header: "a", Scopes: map[string]string{"a": "a"}},

@@ -23,8 +23,8 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkOpenForged is what somebody can make the bridge do who has no key, but
-// knows a key's id.
+// BenchmarkOpenForged measures the work that an attacker without a key, but with the id of
+// one, can cause.
 func BenchmarkOpenForged(b *testing.B) {
 	s, _, _ := newSealer()
 	token := mustSeal(b, s, aRun, principal)

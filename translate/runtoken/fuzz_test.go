@@ -9,8 +9,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
 
-// FuzzOpen: no text but one that was sealed is a token, and there is no other text
-// for the same.
+// FuzzOpen: only a text that was sealed is a token, and no other text stands for the same
+// bytes.
 func FuzzOpen(f *testing.F) {
 	s, _, _ := newSealer()
 	good := encrypted(f, written(start.Add(time.Hour), block, "acme", "acme/forecast", "1.2.3", "exec-42"), principal)
@@ -31,7 +31,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// FuzzPlaintext gives a Sealer what only a holder of the key could.
+// FuzzPlaintext opens tokens of any plaintext, which only a holder of the key can make.
 func FuzzPlaintext(f *testing.F) {
 	s, _, now := newSealer()
 	good := written(start.Add(time.Hour), block, "acme", "acme/forecast", "1.2.3", "exec-42")
@@ -49,14 +49,14 @@ func FuzzPlaintext(f *testing.F) {
 			}
 			return
 		}
-		// Nothing was left out or read twice: the texts are all of it but what is of fixed size.
+		// All bytes of the plaintext were read once: it has the texts and parts of fixed size.
 		if n := len(ref.Source) + len(ref.SkillID) + len(ref.Version) + len(ref.ExecutionID) + 4*2 + 57; n != len(plain) || ref.Source != aRun.Source {
 			t.Errorf("%q: %+v at %v", plain, ref, now.Time)
 		}
 	})
 }
 
-// FuzzRoundTrip: what goes in comes out, or does not go in.
+// FuzzRoundTrip: a run is opened as it was sealed, or sealing fails.
 func FuzzRoundTrip(f *testing.F) {
 	s, _, _ := newSealer()
 	f.Add("acme", "acme/forecast", "1.2.3", "exec-42", principal)

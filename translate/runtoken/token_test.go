@@ -21,7 +21,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
 
-// ring is keys in memory, the last of which is current.
+// ring holds keys in memory. The last one is current.
 type ring struct {
 	keys []runtoken.Key
 	err  error
@@ -62,7 +62,7 @@ const principal = "alice"
 
 var block = runtoken.Block{Bridge: "https://acme.example", Site: ":443"}
 
-// blocks knows the block of one source.
+// blocks returns the block of one source.
 func blocks(source string) runtoken.Block {
 	if source == aRun.Source {
 		return block
@@ -84,16 +84,16 @@ func mustSeal(tb testing.TB, s *runtoken.Sealer, ref run.Ref, principal string) 
 	return token
 }
 
-// refuse expects a token to be refused, and as every other one is.
+// refuse checks that a token is refused with the same error as every other one.
 func refuse(tb testing.TB, s *runtoken.Sealer, what, token, principal string) {
 	tb.Helper()
 	ref, err := s.Open(tb.Context(), token, blocks, principal)
-	if err != runtoken.ErrInvalid || ref != (run.Ref{}) { // the very same: nothing may tell them apart
+	if err != runtoken.ErrInvalid || ref != (run.Ref{}) { // the same error value, so that refusals can't be told apart
 		tb.Errorf("%s: %+v, error %v", what, ref, err)
 	}
 }
 
-// written is a plaintext as the documentation of the package has it.
+// written returns a plaintext as the package documentation describes it.
 func written(expiry time.Time, block runtoken.Block, fields ...string) []byte {
 	bridge, site := sha256.Sum256([]byte(block.Bridge)), sha256.Sum256([]byte(block.Site))
 	plain := binary.BigEndian.AppendUint64(nil, uint64(expiry.Unix()))
@@ -108,13 +108,13 @@ func written(expiry time.Time, block runtoken.Block, fields ...string) []byte {
 	return plain
 }
 
-// encrypted makes a token of any plaintext.
+// encrypted returns a token of any plaintext.
 func encrypted(tb testing.TB, plain []byte, principal string) string {
 	tb.Helper()
 	return encryptedAs(tb, 2, plain, principal)
 }
 
-// encryptedAs makes one of any version.
+// encryptedAs returns a token of any plaintext and version.
 func encryptedAs(tb testing.TB, version byte, plain []byte, principal string) string {
 	tb.Helper()
 	secret := testKey.Secret()
@@ -152,7 +152,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestFormat: what is documented is what is made, and what is taken.
+// TestFormat: Seal and Open use the documented format.
 func TestFormat(t *testing.T) {
 	s, _, _ := newSealer()
 	data, err := base64.RawURLEncoding.DecodeString(mustSeal(t, s, aRun, principal))
@@ -174,7 +174,7 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestTokensDiffer: equal runs have different tokens, in which nothing can be read.
+// TestTokensDiffer: tokens of equal runs differ and do not contain the texts.
 func TestTokensDiffer(t *testing.T) {
 	s, _, _ := newSealer()
 	one, two := mustSeal(t, s, aRun, principal), mustSeal(t, s, aRun, principal)
@@ -225,8 +225,8 @@ func TestMutations(t *testing.T) {
 	}
 }
 
-// TestCanonical: the last character of a token has bits that stand for nothing, for
-// two lengths out of three.
+// TestCanonical: for two lengths out of three, the last character of a token has unused bits,
+// which must be zero.
 func TestCanonical(t *testing.T) {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	s, _, _ := newSealer()
@@ -268,12 +268,12 @@ func TestBinding(t *testing.T) {
 			t.Errorf("block %q: %+v, error %v", other, ref, err)
 		}
 	}
-	// A source that is gone has no block, which must not be the block of a token.
+	// A source that was removed has a zero block, which must match no token.
 	refuse(t, s, "no block", encrypted(t, written(start.Add(time.Hour), runtoken.Block{}, "gone", "acme/forecast", "1", "e"), principal), principal)
 }
 
-// TestAlikeBridges: the site decides where there is another bridge like this one, and
-// for tokens of when there was.
+// TestAlikeBridges: the site has to match if there is another bridge with the same Bridge, or was
+// one when the token was made.
 func TestAlikeBridges(t *testing.T) {
 	s, _, _ := newSealer()
 	const bridge, here, there = "bridge", ":443", ":8443"
@@ -301,8 +301,7 @@ func TestAlikeBridges(t *testing.T) {
 	}
 }
 
-// TestPrincipalDoesNotRunOver moves characters between a principal and what stands
-// next to it.
+// TestPrincipalDoesNotRunOver moves bytes between the principal and the data before it.
 func TestPrincipalDoesNotRunOver(t *testing.T) {
 	s, keys, _ := newSealer()
 	data, err := base64.RawURLEncoding.DecodeString(mustSeal(t, s, aRun, principal))
@@ -310,7 +309,7 @@ func TestPrincipalDoesNotRunOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := 1; n < 5; n++ {
-		// Version and key id cut short, and what is missing put before the principal.
+		// Version and key id are shortened, and the missing bytes are put before the principal.
 		head := string(data[5-n : 5])
 		moved := base64.RawURLEncoding.EncodeToString(slices.Concat(data[:5-n], data[5:]))
 		refuse(t, s, fmt.Sprintf("%d bytes of the head moved", n), moved, head+principal)
@@ -399,7 +398,7 @@ func TestUnsealable(t *testing.T) {
 	}
 }
 
-// TestLongest: what can be sealed can be opened, to the last byte.
+// TestLongest: the longest run that can be sealed can be opened.
 func TestLongest(t *testing.T) {
 	s, _, _ := newSealer()
 	ref, longest := aRun, 0
@@ -419,7 +418,7 @@ func TestLongest(t *testing.T) {
 	}
 }
 
-// TestPlaintextIsReadStrictly: nothing but what a Sealer writes is a run, even with
+// TestPlaintextIsReadStrictly: a plaintext that a Sealer would not write is refused, even with
 // the right key.
 func TestPlaintextIsReadStrictly(t *testing.T) {
 	s, _, _ := newSealer()
@@ -437,7 +436,7 @@ func TestPlaintextIsReadStrictly(t *testing.T) {
 	refuse(t, s, "one text more", encrypted(t, written(start.Add(time.Hour), block, "acme", "acme/forecast", "1.2.3", "exec-42", ""), principal), principal)
 }
 
-// TestSecretsAreNotPrinted, however a key gets into a log line.
+// TestSecretsAreNotPrinted: no formatting of a key shows its secret.
 func TestSecretsAreNotPrinted(t *testing.T) {
 	secret := runtoken.Secret(bytes.Repeat([]byte("S3cr"), 8))
 	key := runtoken.RestoreKey(runtoken.KeyID{1, 2, 3, 4}, secret, start)

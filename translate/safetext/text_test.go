@@ -32,7 +32,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// FuzzLine holds what the readers of a line rely on, whatever the text.
+// FuzzLine checks the guarantees of Line for any text.
 func FuzzLine(f *testing.F) {
 	f.Add("a\u202eb\r\n\xff", 3)
 	f.Fuzz(func(t *testing.T, s string, limit int) {

@@ -10,7 +10,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// The hops are measured from inside, each by itself.
+// Each benchmark measures one step of a call.
 
 func BenchmarkDecodeExecute(b *testing.B) {
 	raw := jsontext.Value(`{"name":"example-corp.weather-forecast","args":{"location":"Tokyo","days":5,"units":["c","mm"]},"timeout_ms":30000}`)

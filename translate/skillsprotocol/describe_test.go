@@ -158,7 +158,7 @@ func TestSkillFile(t *testing.T) {
 	}
 }
 
-// hostile tries to break out of wherever it is put.
+// hostile tries to break out of any Markdown construct.
 const hostile = "a | b\n\n# Owned\n\n- item\n```\n~~~ `x` <b>html</b> [l](http://e.example) ![i](x) **bold** \\| \\# &lt; | --- |\u202e\n1. one"
 
 func TestSkillFileKeepsItsStructure(t *testing.T) {
@@ -197,7 +197,7 @@ func TestSkillFileKeepsItsStructure(t *testing.T) {
 	}
 }
 
-// What a document says can still be read, to the letter.
+// The text of a document is rendered unchanged.
 func TestSkillFileKeepsItsText(t *testing.T) {
 	quoted, err := jsontext.AppendQuote(nil, hostile)
 	if err != nil {
@@ -222,8 +222,8 @@ func TestSkillFileKeepsItsText(t *testing.T) {
 	}
 }
 
-// outline names the blocks of a page, and the inlines that only a page's author
-// may use.
+// outline returns the names of the blocks of a page, and of the inlines that texts of a
+// provider must not contain.
 func outline(t *testing.T, page string) string {
 	t.Helper()
 	source := []byte(page)
@@ -293,7 +293,7 @@ func TestExampleSatisfiesItsSchema(t *testing.T) {
 	}
 }
 
-// Schemas that ask for too much, or for nothing that can be, still give a page.
+// Schemas that demand too much or contradict themselves still give a page.
 func TestExampleIsBounded(t *testing.T) {
 	deep := strings.Repeat(`{"type":"array","minItems":1000000,"items":`, 30) + "{}" + strings.Repeat("}", 30)
 	for _, schema := range []string{

@@ -22,7 +22,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
-// fakeBridge answers as it is told and remembers what it was asked.
+// fakeBridge returns configured answers and records the calls.
 type fakeBridge struct {
 	outcome     run.Run
 	listing     translate.Listing
@@ -59,7 +59,7 @@ func (b *fakeBridge) Resume(_ context.Context, ref run.Ref, call translate.Call)
 	return &fakeExecution{bridge: b, call: call, resumed: true}
 }
 
-// fakeExecution ends as its bridge is told.
+// fakeExecution ends with the outcome that its bridge has.
 type fakeExecution struct {
 	bridge  *fakeBridge
 	call    translate.Call
@@ -99,12 +99,12 @@ func (b *fakeBridge) Describe(_ context.Context, call translate.Call) (*translat
 
 func (b *fakeBridge) Namespaces() []string { return b.namespaces }
 
-// calls counts everything the bridge was asked but its namespaces.
+// calls counts all calls of the bridge except Namespaces.
 func (b *fakeBridge) calls() int {
 	return len(b.executed) + len(b.submitted) + len(b.described) + len(b.queries) + len(b.runs)
 }
 
-// TestEveryRequestIsReported, by whoever answers it, and once.
+// TestEveryRequestIsReported: each request is reported once, by the front or by the bridge.
 func TestEveryRequestIsReported(t *testing.T) {
 	for _, c := range []struct{ method, params, want string }{
 		{"execute_skill", `{"name":"a"}`, ""},
@@ -223,7 +223,7 @@ func TestRequirePrincipal(t *testing.T) {
 	for _, method := range []string{"execute_skill", "list_skills", "describe_skill", "read_skill_file", "load_skills_protocol_guide"} {
 		b := &fakeBridge{outcome: done, namespaces: []string{"secret"}}
 		front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, RequirePrincipal: true}
-		// Params are not judged before the caller is known.
+		// Callers are checked before params.
 		for _, params := range []string{`{"name":"a.b","path":"SKILL.md"}`, `[]`} {
 			_, fault := front.ServeRPC(t.Context(), request(method, params))
 			if fault == nil || fault.Code != -32050 || string(fault.Data) != data {
@@ -385,7 +385,7 @@ func TestExecuteCall(t *testing.T) {
 	}
 }
 
-// All calls of a request have the same budget for checks, and those of another have another.
+// All calls of an HTTP request share one budget for checks; each HTTP request has its own.
 func TestChecksAreOfARequest(t *testing.T) {
 	b := &fakeBridge{outcome: done}
 	for range 2 {
@@ -422,8 +422,8 @@ func entries(n int) []catalog.Entry {
 	return list
 }
 
-// TestTooLarge: whatever there is no room for in the answer to a batch, the error that
-// stands there instead is short, names the limit, and keeps what an agent needs most.
+// TestTooLarge: the error in place of an answer that exceeds a limit is short, names the limit
+// and keeps the members that an agent needs most.
 func TestTooLarge(t *testing.T) {
 	const details = `"details":{"limit":"answer_size","max":100000}`
 	s := &jsonrpc.Server{

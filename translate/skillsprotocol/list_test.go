@@ -32,7 +32,7 @@ func TestListDetails(t *testing.T) {
 	}
 }
 
-// A namespace that no source has is told from one that has no skills.
+// The answers for an unknown namespace and for a namespace without skills differ.
 func TestListUnknownNamespace(t *testing.T) {
 	b := &fakeBridge{namespaces: []string{"acme", "corp"}}
 	if got := result(t, b, "list_skills", `{"namespace":"corp"}`); got != `{"skills":[],"next_cursor":null}` {

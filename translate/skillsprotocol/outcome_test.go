@@ -12,7 +12,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// execute sends execute_skill to a bridge that has o ready.
+// execute sends execute_skill to a bridge that returns o.
 func execute(t *testing.T, o run.Run) (jsontext.Value, *jsonrpc.Error) {
 	t.Helper()
 	return ask(t, &fakeBridge{outcome: o}, "execute_skill", `{"name":"asked.for"}`)
@@ -48,7 +48,7 @@ func TestCompleted(t *testing.T) {
 	}
 }
 
-// rows is the error table: how each kind is answered, before and after a run was accepted.
+// rows is the error table: the answer for each kind, before and after a run was accepted.
 var rows = []struct {
 	kind  run.Kind
 	code  int
@@ -101,7 +101,7 @@ func TestErrorTable(t *testing.T) {
 	}
 }
 
-// An error that says nothing still answers with everything that is promised.
+// The answer to an empty failure has all members that errors must have.
 func TestBareErrors(t *testing.T) {
 	for _, row := range rows {
 		failure := &run.Failure{Kind: row.kind, Message: " \n"}
@@ -268,7 +268,7 @@ func TestMessagesAreClean(t *testing.T) {
 	}
 }
 
-// Errors of the other methods come from the same table.
+// The errors of the other methods are made by the same table.
 func TestDescribeFailures(t *testing.T) {
 	for _, row := range rows {
 		for method, params := range map[string]string{
@@ -285,7 +285,7 @@ func TestDescribeFailures(t *testing.T) {
 	}
 }
 
-// TestNoneNear: where there is no candidate, the agent learns where the names are.
+// TestNoneNear: without candidates, the message says which method lists the names.
 func TestNoneNear(t *testing.T) {
 	for near, want := range map[string]string{"a.b": "Invalid params: No.", "": "Invalid params: No. list_skills tells which names there are."} {
 		_, fault := execute(t, run.Run{Failure: &run.Failure{

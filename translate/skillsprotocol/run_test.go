@@ -17,7 +17,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
-// fakeTokens are tokens that say what they are made of.
+// fakeTokens makes tokens that contain their run and principal in clear text.
 type fakeTokens struct{ broken error }
 
 func (f fakeTokens) Ready(context.Context) error { return f.broken }
@@ -39,16 +39,16 @@ func (f fakeTokens) Open(_ context.Context, token, principal string) (run.Ref, e
 
 var ref = run.Ref{Source: "acme", SkillID: "acme/slow", Version: "1.0.0", ExecutionID: "exec-1"}
 
-// goesOn is a run that has not ended.
-func goesOn() run.Run {
+// runningRun returns a run that has not ended.
+func runningRun() run.Run {
 	return run.Run{Ref: ref, State: run.Accepted, RetryAfter: 1500 * time.Microsecond}
 }
 
-// Who says for how long he waits hears of a run that has not ended, and how to come back to it.
+// If wait_ms is over before the run ends, the answer has the status running and a run token.
 func TestRunning(t *testing.T) {
 	const want = `{"status":"running","run_id":"exec-1","run_token":"acme|acme/slow|1.0.0|exec-1|",` +
 		`"summary":"Skill acme/slow is still running; get_run with the run_token tells how it ends.","retry_after_ms":2}`
-	b := &fakeBridge{outcome: goesOn()}
+	b := &fakeBridge{outcome: runningRun()}
 	if got := result(t, b, "execute_skill", `{"name":"acme.slow","wait_ms":0}`); got != want {
 		t.Errorf("execute_skill: %s, want %s", got, want)
 	}
@@ -65,7 +65,7 @@ func TestRunning(t *testing.T) {
 	}
 }
 
-// What a request takes is not held while its run is waited for.
+// The memory of a request is freed before the front waits for its run.
 func TestArgumentsAreReleased(t *testing.T) {
 	var req *jsonrpc.Request
 	b := &fakeBridge{outcome: done}
@@ -105,13 +105,13 @@ func TestWaitIsChecked(t *testing.T) {
 		{"get_run", `{"run_token":7}`, `{"param":"run_token","reason":"invalid",`},
 		{"get_run", `{"run_token":""}`, `{"param":"run_token","reason":"invalid",`},
 	} {
-		b := &fakeBridge{outcome: goesOn()}
+		b := &fakeBridge{outcome: runningRun()}
 		_, fault := ask(t, b, c.method, c.params)
 		if fault == nil || fault.Code != jsonrpc.CodeInvalidParams || !strings.HasPrefix(string(fault.Data), c.data) || b.calls() != 0 {
 			t.Errorf("%s %s: %+v", c.method, c.params, fault)
 		}
 	}
-	b := &fakeBridge{outcome: goesOn()}
+	b := &fakeBridge{outcome: runningRun()}
 	_ = result(t, b, "execute_skill", `{"name":"a","wait_ms":1e300}`)
 	if *b.executed[0].Wait < 24*time.Hour {
 		t.Errorf("a wait of %v", *b.executed[0].Wait)
@@ -119,7 +119,7 @@ func TestWaitIsChecked(t *testing.T) {
 }
 
 func TestRunTokenOfAnother(t *testing.T) {
-	b := &fakeBridge{outcome: goesOn()}
+	b := &fakeBridge{outcome: runningRun()}
 	ctx := skillsprotocol.WithCaller(t.Context(), skillsprotocol.Caller{Caller: run.Caller{Principal: "bob"}})
 	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}}
 	for _, token := range []string{"acme|acme/slow|1.0.0|exec-1|alice", "acme|acme/slow|1.0.0|exec-1|", "x"} {
@@ -134,12 +134,11 @@ func TestRunTokenOfAnother(t *testing.T) {
 	}
 }
 
-// Every answer about a run that was accepted and may not have ended says how to
-// come back to it.
+// Every answer about a run that was accepted and may not have ended has a run token.
 func TestRunTokenInFailures(t *testing.T) {
 	const token = `"run_token":"acme|acme/slow|1.0.0|exec-1|"`
 	for _, kind := range []run.Kind{run.DeadlineExceeded, run.Stopped, run.Unreachable, run.ProviderFault, run.RateLimited} {
-		o := goesOn()
+		o := runningRun()
 		o.Failure = &run.Failure{
 			Kind: kind, Executed: run.ExecutedYes, By: run.Bridge, Ref: run.Ref{ExecutionID: "exec-1"},
 		}
@@ -151,7 +150,7 @@ func TestRunTokenInFailures(t *testing.T) {
 			t.Errorf("%v: no token in %s", kind, got)
 		}
 	}
-	o := goesOn() // it has completed, but its output can't be had
+	o := runningRun() // it has completed, but its output can't be read
 	o.State, o.Failure = run.Completed, &run.Failure{Kind: run.Unreachable}
 	if _, fault := ask(t, &fakeBridge{outcome: o}, "execute_skill", `{"name":"a"}`); fault == nil || strings.Count(string(fault.Data), token) != 1 {
 		t.Errorf("no token in %+v", fault)
@@ -162,17 +161,17 @@ func TestRunTokenInFailures(t *testing.T) {
 	}
 }
 
-// Without keys, no run is started to which nobody could come back.
+// Without keys, no run is started that an agent could follow only by a run token.
 func TestRunTokensUnavailable(t *testing.T) {
 	for method, params := range map[string]string{"execute_skill": `{"name":"a","wait_ms":0}`, "get_run": `{"run_token":"x"}`} {
-		b := &fakeBridge{outcome: goesOn()}
+		b := &fakeBridge{outcome: runningRun()}
 		front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{broken: errors.New("storage: secret path")}}
 		_, fault := front.ServeRPC(t.Context(), request(method, params))
 		if fault == nil || fault.Code != jsonrpc.CodeInternalError || b.calls() != 0 || strings.Contains(string(fault.Data)+fault.Message, "secret") {
 			t.Errorf("%s: %+v", method, fault)
 		}
 	}
-	b := &fakeBridge{outcome: goesOn()}
+	b := &fakeBridge{outcome: runningRun()}
 	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{broken: errors.New("storage")}}
 	if got, fault := front.ServeRPC(t.Context(), request("execute_skill", `{"name":"a"}`)); fault != nil || strings.Contains(string(got), `"run_token"`) {
 		t.Errorf("%s %v", got, fault)

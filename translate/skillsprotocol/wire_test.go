@@ -25,7 +25,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
-// wire is a provider of one skill, with the real bridge before it.
+// wire is a provider of one skill and a real bridge in front of it.
 type wire struct {
 	provider *httptest.Server
 	mu       sync.Mutex
@@ -106,11 +106,11 @@ func newWire(t *testing.T, routes map[string]http.HandlerFunc, edits ...string) 
 	return w
 }
 
-// comesBack stands for the params of an agent that does not wait for its run, and then
-// asks how it is: who waits until the deadline only hears that it has passed.
+// comesBack stands for the params of an agent that does not wait for its run, and then calls
+// get_run. If it waited until the deadline, the answer would be the deadline failure.
 const comesBack = "get_run"
 
-// verdict is what an agent acts on, in one line.
+// verdict returns the members that an agent uses, in one line.
 func (w *wire) verdict(t *testing.T, params string) string {
 	t.Helper()
 	method := "execute_skill"
@@ -161,9 +161,9 @@ func (w *wire) verdict(t *testing.T, params string) string {
 	return fmt.Sprintf("%s %s %s %s %s %s", run.Status, run.RunID, data.Type, data.Source, data.Executed, data.Next)
 }
 
-// TestErrorTableOnTheWire holds each row of the error table from the provider's
-// answer to what the agent reads: code, name, http_status, phase, source,
-// executed, next, and the execution id or parameter.
+// TestErrorTableOnTheWire checks the error table from the provider's answer to the
+// agent's: code, name, http_status, phase, source, executed, next, and the execution id
+// or param.
 func TestErrorTableOnTheWire(t *testing.T) {
 	t.Parallel()
 	invoke := func(answer http.HandlerFunc) map[string]http.HandlerFunc {
@@ -293,8 +293,8 @@ func TestErrorTableOnTheWire(t *testing.T) {
 	})
 }
 
-// A provider that switches protocols keeps the connection, and package net/http
-// no longer ends reads with the context. The call ends all the same.
+// After a provider has switched protocols, package net/http does not end reads when the
+// context ends. The call ends nevertheless.
 func TestSwitchingProtocolsDoesNotHoldACall(t *testing.T) {
 	switches := func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
