@@ -84,7 +84,7 @@ func textSize(failure *run.Failure) int {
 	return size
 }
 
-// clip returns a copy of the first bytes of a text, at most so many.
+// clip returns a copy of a text, cut after most bytes.
 func clip(text string, most int) string {
 	if len(text) <= most {
 		return strings.Clone(text)

@@ -44,7 +44,7 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
-// BenchmarkRun is what following one run costs in all, with four polls.
+// BenchmarkRun measures following one run with four polls.
 func BenchmarkRun(b *testing.B) {
 	learner := taught(b, polling.DefaultPrice, nine[4], 128, newRandom(1))
 	budget := polling.NewBudgets(1e9, 1e9).Of("acme")

@@ -12,8 +12,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 )
 
-// queuing waits for turns in the background, one after the other, and tells when they
-// came.
+// queuing waits for turns in the background and records their order and times.
 type queuing struct {
 	budget *polling.Budget
 	start  time.Time
@@ -36,15 +35,15 @@ func (q *queuing) add(name string, likely, most time.Duration) {
 	synctest.Wait()
 }
 
-// newQueuing is one for the budget of a host with ten turns a second, of which the first
-// is gone.
+// newQueuing returns a queuing for the budget of a host with ten turns a second. The first turn
+// was used.
 func newQueuing() *queuing {
 	q := &queuing{budget: polling.NewBudgets(10, 1).Of("acme"), start: time.Now()}
 	q.add("first", 0, polling.Never)
 	return q
 }
 
-// mustHave waits until all have gone, and checks which turns they had.
+// mustHave waits for all and checks which turns they had.
 func (q *queuing) mustHave(t *testing.T, want ...string) {
 	t.Helper()
 	q.wait.Wait()
@@ -81,7 +80,7 @@ func TestBudgetDelays(t *testing.T) {
 	})
 }
 
-// The next turn is that of the earliest likely end; of equal ones, of the first to come.
+// The poll with the earliest likely end has the next turn. Of equal ones, it is the first to arrive.
 func TestBudgetOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -96,7 +95,7 @@ func TestBudgetOrder(t *testing.T) {
 	})
 }
 
-// Polls that come after the likely end of a run queue behind its poll.
+// Polls that arrive after the likely end of a run queue behind its poll.
 func TestBudgetDoesNotStarve(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -113,8 +112,8 @@ func TestBudgetDoesNotStarve(t *testing.T) {
 	})
 }
 
-// A poll that can't wait is made, and does not make others wait longer; but of those
-// there are no more than of the others.
+// A poll right before its deadline is made without a turn and does not delay others. The rate
+// of such polls is bounded, too.
 func TestBudgetAtTheLastMoment(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -129,7 +128,7 @@ func TestBudgetAtTheLastMoment(t *testing.T) {
 	})
 }
 
-// A waiter that leaves uses no turn, and the others go on.
+// A waiter whose context ends uses no turn, and the others get theirs.
 func TestBudgetWaitersLeave(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -187,8 +186,7 @@ func TestBudgetsAreBounded(t *testing.T) {
 	})
 }
 
-// A run that was left alone until its host's budget was dropped counts together with
-// those that came later.
+// A run whose budget was dropped and replaced uses the new one.
 func TestDroppedBudgetsAreNotSpent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -216,7 +214,7 @@ func TestDroppedBudgetsAreNotSpent(t *testing.T) {
 	})
 }
 
-// Many at once never get more than there are.
+// Concurrent polls never exceed the rate.
 func TestBudgetIsSafe(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,15 +10,15 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 )
 
-// crowd is what came of many runs of one host: how long they took in the mean until it
-// was noticed that they had ended, and how many polls each took.
+// crowd has the means over many runs of one host: the time until the end was found, and the
+// number of polls.
 type crowd struct {
 	took, polls float64
 	runs        int
 }
 
-// crowds keeps so many runs of each law under way, and follows them for a while, after one
-// for learning.
+// crowds keeps a number of runs of each distribution running and returns the means over a
+// period that follows a period for learning.
 func crowds(t *testing.T, polls, each int, learning, while time.Duration, laws ...law) (all []crowd) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -72,8 +72,8 @@ func crowds(t *testing.T, polls, each int, learning, while time.Duration, laws .
 	return all
 }
 
-// P12: 8,000 runs of one host that take three seconds are noticed in time with the budget
-// that is the default, which is as many polls per second as there may be runs.
+// P12: the ends of 8,000 runs of one host that take three seconds are found in time with the
+// default budget, which is as many polls per second as there may be runs.
 func TestP12Crowd(t *testing.T) {
 	simulate(t)
 	for _, polls := range []int{1000, 20_000} {
@@ -85,10 +85,9 @@ func TestP12Crowd(t *testing.T) {
 	}
 }
 
-// Where there are too few polls, those go first that are likely to tell something: so the
-// runs of a skill that takes three seconds, give or take little, do not wait for polls of
-// runs that hardly have ended yet, which come to no harm. First come, first asked, they
-// took 4.85 s, and the others 4.3 and 32.2 s.
+// If the budget is too small, polls whose runs have likely ended go first. So the runs of a skill
+// that takes about three seconds do not wait for polls of runs that have hardly ended yet, and
+// these do not suffer. In the order of arrival, they took 4.85 s, and the others 4.3 and 32.2 s.
 func TestP12Mixed(t *testing.T) {
 	simulate(t)
 	most := []float64{3.6, 5, 36.5}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// History is what a learner knows of a skill.
+// History is the history of a skill.
 type History = history
 
 // Add adds an execution. It reports whether a new schedule is due.
@@ -20,7 +20,7 @@ func (h *history) Len() int { return len(h.snapshot()) }
 // Schedule says when a run is polled.
 type Schedule = schedule
 
-// NewSchedule makes the schedule for a history. A price of 0 is the default.
+// NewSchedule returns the schedule for a history. A price of 0 is the default.
 func NewSchedule(h *History, price time.Duration) *Schedule { return new(Planner).Schedule(h, price) }
 
 // Times returns the polls of a schedule.
@@ -35,7 +35,7 @@ func (s *schedule) Times() []time.Duration {
 // Price returns the price that a schedule was made for.
 func (s *schedule) Price() time.Duration { return seconds(s.price) }
 
-// History returns what the learner knows.
+// History returns the history of the learner.
 func (l *Learner) History() *History { return &l.history }
 
 // Schedule returns the schedule that is in use.
@@ -63,7 +63,7 @@ func (b *Budget) Wait(ctx context.Context, likely time.Time, most time.Duration,
 	return b.wait(ctx, likely, most, until)
 }
 
-// Planner makes schedules over and over, as a store does.
+// Planner makes schedules with the same buffers, as a store does.
 type Planner struct{ planner planner }
 
 // Schedule makes a schedule.

@@ -11,7 +11,7 @@ const (
 	remembered       = 128            // execution times of a skill
 	longestExecution = 24 * time.Hour // longer ones count as this
 	rebuildEvery     = 16             // executions from one schedule to the next, once many are known
-	surprises        = 3              // for so many, the first poll is early
+	surprises        = 3              // number of surprises for which the first poll is early
 	surprisingRank   = 0.03           // execution times of a lower rank are a surprise
 )
 

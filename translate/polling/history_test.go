@@ -9,7 +9,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 )
 
-// kept is what a history keeps of one completion.
+// kept returns the time that a history keeps of one completion.
 func kept(t *testing.T, c polling.Completion) time.Duration {
 	t.Helper()
 	var h polling.History
@@ -94,7 +94,7 @@ func TestSchedulesAreDue(t *testing.T) {
 	}
 }
 
-// A skill that does not change is very seldom taken for changed.
+// The history of a skill that does not change is very seldom cut.
 func TestSteadySkillIsNotForgotten(t *testing.T) {
 	t.Parallel()
 	for i, l := range nine {
@@ -116,8 +116,7 @@ func TestSteadySkillIsNotForgotten(t *testing.T) {
 	}
 }
 
-// After a lasting change, the older times are forgotten; after single outliers they
-// are not.
+// After a lasting change, the older times are deleted; after single outliers, they are not.
 func TestChangedSkillIsForgotten(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

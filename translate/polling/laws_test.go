@@ -50,7 +50,7 @@ func (l law) times(factor float64) law {
 	return law{l.name, func(r *rand.Rand) float64 { return factor * l.draw(r) }}
 }
 
-// nine laws, from one that needs a single poll to one that defies prediction.
+// nine distributions, from one that needs a single poll to one that can't be predicted.
 var nine = []law{
 	normal(2, 0.02).named("2 s ± 2 %"),
 	normal(2, 0.15).named("2 s ± 15 %"),
@@ -67,7 +67,8 @@ func newRandom(seed int) *rand.Rand { return rand.New(rand.NewPCG(uint64(seed), 
 
 func duration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 
-// newStore makes a store that learns without goroutines and has its own randomness.
+// newStore returns a store that makes schedules without goroutines and has a fixed source of
+// random numbers.
 func newStore(tb testing.TB, price time.Duration, r *rand.Rand) *polling.Store {
 	tb.Helper()
 	return polling.NewStore(polling.Config{
@@ -76,8 +77,7 @@ func newStore(tb testing.TB, price time.Duration, r *rand.Rand) *polling.Store {
 	})
 }
 
-// taught is a learner that has seen so many executions, and makes a schedule only
-// of all of them.
+// taught returns a learner with a number of executions and one schedule made of all of them.
 func taught(tb testing.TB, price time.Duration, l law, executions int, r *rand.Rand) *polling.Learner {
 	tb.Helper()
 	var due func()
@@ -115,7 +115,7 @@ func follow(plan polling.Plan, d time.Duration) polling.Completion {
 // figures are means over runs.
 type figures struct{ delay, polls float64 }
 
-// measure follows runs.
+// measure returns the means over a number of runs.
 func measure(plan polling.Plan, l law, runs int, r *rand.Rand) (f figures) {
 	for range runs {
 		c := follow(plan, duration(l.draw(r)))

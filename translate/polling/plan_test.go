@@ -13,10 +13,10 @@ const (
 	second = time.Second
 )
 
-// middle is what does not vary at all.
+// middle is the random number at which delays do not vary.
 func middle() float64 { return 0.5 }
 
-// earliest is the chance at which a learner polls when its schedule says.
+// earliest is the random number at which a learner polls exactly at the times of its schedule.
 func earliest() float64 { return 0 }
 
 func TestFixed(t *testing.T) {
@@ -107,7 +107,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// Whatever is asked for, a delay keeps the rules.
+// Delays keep the rules for any progress.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	r := newRandom(1)
@@ -160,7 +160,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// A run that never ends is polled for the last time right before the deadline.
+// The last poll of a run that does not end is right before the deadline.
 func TestLastPoll(t *testing.T) {
 	t.Parallel()
 	const roundTrip = 40 * ms
@@ -185,7 +185,7 @@ func TestLastPoll(t *testing.T) {
 	}
 }
 
-// Where polls lie close together they vary little, else by a twentieth of the gap.
+// Polls vary by a twentieth of the smaller gap.
 func TestLearnerVariesByTheSmallerGap(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

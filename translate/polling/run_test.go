@@ -10,7 +10,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 )
 
-// provider is one whose run ends at some time, and whose answers take theirs.
+// provider has one run, which ends at some time, and answers after a round trip.
 type provider struct {
 	ends      time.Time
 	roundTrip time.Duration
@@ -23,7 +23,7 @@ func (p provider) poll() bool {
 	return !time.Now().Before(p.ends)
 }
 
-// chase follows a run as the documentation says, and returns the times of the polls.
+// chase follows a run as the package documentation shows, and returns the times of the polls.
 func chase(r polling.Run, p provider, atLeast time.Duration) (polls []time.Duration) {
 	start := time.Now()
 	for {
@@ -69,8 +69,8 @@ func TestRunLearns(t *testing.T) {
 	})
 }
 
-// A provider that tells no times is believed to have taken until halfway between
-// the last two polls.
+// Without a time from the provider, the end of a run is taken to be in the middle between the last
+// two polls.
 func TestRunTellsWhatWasSeen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

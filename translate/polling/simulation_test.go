@@ -9,8 +9,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 )
 
-// raceDetector is set where it runs. The simulations have nothing for it to find,
-// and take a minute with it.
+// raceDetector is true under the race detector. The simulations have no concurrency, and take a
+// minute with it.
 var raceDetector bool
 
 func simulate(t *testing.T) {
@@ -25,8 +25,8 @@ func backoff(r *rand.Rand) polling.Plan {
 	return polling.Backoff{Initial: 100 * time.Millisecond, Longest: 5 * time.Second, Random: r.Float64}
 }
 
-// P8: over nine laws, the news of a run's end comes in a third of the time that
-// exponential back-off takes, for as many polls.
+// P8: over nine distributions, the mean delay until the end of a run is found is a third of that
+// of exponential back-off, with as many polls.
 func TestP8Delay(t *testing.T) {
 	simulate(t)
 	const histories, runs = 20, 2000
@@ -64,7 +64,8 @@ func TestP8Delay(t *testing.T) {
 	}
 }
 
-// P9: for a skill without memory, a fixed interval is best, and is nearly found.
+// P9: for exponentially distributed times, a fixed interval is best, and the schedule is nearly
+// as good.
 func TestP9Memoryless(t *testing.T) {
 	simulate(t)
 	for i, mean := range []float64{0.2, 2, 20} {
@@ -79,7 +80,7 @@ func TestP9Memoryless(t *testing.T) {
 	}
 }
 
-// P10: a skill that changes is known again after eight executions.
+// P10: eight executions after a change of a skill, its schedule is good again.
 func TestP10Change(t *testing.T) {
 	simulate(t)
 	const repeats = 100
@@ -129,8 +130,7 @@ func mean(x []float64) (m float64) {
 	return m
 }
 
-// A provider that tells no times is learned from all the same, by when its runs
-// were seen to go on and to have ended.
+// Without times from the provider, execution times are learned from the polls.
 func TestProviderThatTellsNoTimes(t *testing.T) {
 	simulate(t)
 	for i, l := range nine {
@@ -154,8 +154,8 @@ func TestProviderThatTellsNoTimes(t *testing.T) {
 	}
 }
 
-// A round trip costs no more than it has to: the run has ended, on average, half a
-// round trip before the poll that finds it could have been sent.
+// A round trip adds only the delay that can't be avoided: half a round trip, on average, from the
+// end of a run to the earliest poll that could find it.
 func TestRoundTripIsTakenIntoAccount(t *testing.T) {
 	t.Parallel()
 	const roundTrip = 200 * time.Millisecond

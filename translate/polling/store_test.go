@@ -167,7 +167,7 @@ func sealed(content []byte) []byte {
 	return binary.LittleEndian.AppendUint32(slices.Clone(content), crc32.Checksum(content, crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// A snapshot has the execution times in their order, however many there were.
+// A snapshot has the execution times in their order, for any number of them.
 func TestSnapshotOfManyTimes(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 5, 127, 128, 129, 200} {
@@ -209,7 +209,7 @@ func TestCompletionsAreCounted(t *testing.T) {
 	}
 }
 
-// One function at a time makes the schedules, and ends when none is due.
+// Only one function at a time makes schedules. It returns when none is due.
 func TestRunIsCalledForOneAtATime(t *testing.T) {
 	t.Parallel()
 	var running, most, calls atomic.Int64
@@ -254,7 +254,7 @@ func TestRunIsCalledForOneAtATime(t *testing.T) {
 	}
 }
 
-// Without Run, a goroutine makes the schedules, and ends.
+// Without Run, a goroutine makes the schedules and ends.
 func TestSchedulesAreMadeInTheBackground(t *testing.T) {
 	t.Parallel()
 	l := polling.NewStore(polling.Config{}).Learner(skill("acme", 1))
@@ -268,8 +268,8 @@ func TestSchedulesAreMadeInTheBackground(t *testing.T) {
 	}
 }
 
-// A provider's statements about a skill change nothing for another skill, and that skill
-// is still polled by the rules.
+// False execution times of one skill do not change the polls of another, and the polls of the
+// skill itself keep the rules.
 func TestProviderThatLies(t *testing.T) {
 	t.Parallel()
 	const actual = 3 * second
@@ -347,7 +347,7 @@ func TestThrottledSkillsArePolledLess(t *testing.T) {
 	if got := other.Schedule().Price(); got != 20*ms {
 		t.Errorf("another skill has the price %v", got)
 	}
-	// The price shows in the polls, for a skill that is known as for one that is not.
+	// A higher price leads to fewer polls, for known and for unknown skills.
 	learn(learner, second, 20)
 	before := follow(learner, 20*second)
 	learner.Throttled()

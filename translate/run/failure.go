@@ -158,7 +158,7 @@ type Reach struct {
 	LastFailure string
 }
 
-// Retry is a suggestion to try again: after a delay, at most so many times.
+// Retry is a suggestion to try again after a delay.
 type Retry struct {
 	After    time.Duration
 	Attempts int

@@ -70,7 +70,7 @@ func Field(s string, limit int) string {
 	return strings.Map(replaceInField, strings.ToValidUTF8(s, string(unicode.ReplacementChar)))
 }
 
-// replaceInField returns the character that [Field] puts in the place of another.
+// replaceInField returns the character that replaces another in [Field].
 func replaceInField(r rune) rune {
 	if r = replaceInLine(r); r == invisible {
 		return unicode.ReplacementChar
@@ -91,7 +91,7 @@ func isPlainASCII(s string) bool {
 // invisible stands for a character without a visible form.
 const invisible = -1
 
-// replaceInLine returns the character that [Line] puts in the place of another, or invisible.
+// replaceInLine returns the character that replaces another in [Line], or invisible.
 func replaceInLine(r rune) rune {
 	switch {
 	case ' ' <= r && r <= '~', r == '\u200c', r == '\u200d':

@@ -76,7 +76,7 @@ type request struct {
 
 type requestKey struct{}
 
-// WithCaller returns a context that tells [Front.ServeRPC] who is asking.
+// WithCaller returns a context with the caller for [Front.ServeRPC].
 // Without it a caller is anonymous.
 func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, requestKey{}, &request{caller: c})
