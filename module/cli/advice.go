@@ -11,8 +11,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// next says what to do about a failure, with commands and flags. It never advises to call
-// a skill again that may have been executed.
+// next returns the advice about a failure, with commands and flags; empty: there is none. It
+// does not advise a second call of a skill that may have been executed.
 func (p *Provider) next(f *run.Failure) string {
 	switch {
 	case f.Kind == run.AuthRequired, f.Kind == run.PermissionDenied:
@@ -22,7 +22,7 @@ func (p *Provider) next(f *run.Failure) string {
 		}
 		return advice
 	case f.Refused != "":
-		return widening(f)
+		return allowAdvice(f)
 	case f.Lost && (f.HTTPStatus == http.StatusNotFound || f.HTTPStatus == http.StatusGone):
 		return "check the execution id and the skill: the provider does not know such a run, or has deleted it. Only the provider can say how the run ended"
 	case f.Lost:
@@ -47,7 +47,7 @@ func (p *Provider) next(f *run.Failure) string {
 	return ""
 }
 
-// unusableAdvice is about skills that can't be used until their providers correct them.
+// unusableAdvice returns the advice about a skill that can't be used until its provider corrects it.
 func (p *Provider) unusableAdvice(f *run.Failure) string {
 	switch {
 	case f.Kind == run.VersionIncompatible:
@@ -66,7 +66,7 @@ func (p *Provider) unusableAdvice(f *run.Failure) string {
 
 const lateDocument = "try again later: nothing was executed. The time for reading documents is fixed, as it is for the bridge"
 
-// retryAdvice is about failures that may pass.
+// retryAdvice returns the advice about a failure that may be temporary.
 func retryAdvice(f *run.Failure) string {
 	if errors.Is(f.Cause, syscall.ECONNREFUSED) {
 		return "check the host and the port: no program listens there; or try again later"
@@ -74,11 +74,11 @@ func retryAdvice(f *run.Failure) string {
 	return "try again later"
 }
 
-// unreadAdvice says what to do if a document can't be read that is to be validated.
+// unreadAdvice returns the advice about a document that validate could not read.
 func (p *Provider) unreadAdvice(f *run.Failure) string {
 	switch {
 	case f.Refused != "":
-		return widening(f)
+		return allowAdvice(f)
 	case f.Gone():
 		return "check the URL: there is no such document"
 	case f.Kind == run.AuthRequired, f.Kind == run.PermissionDenied:
@@ -91,8 +91,8 @@ func (p *Provider) unreadAdvice(f *run.Failure) string {
 	return ""
 }
 
-// widening names the flag that would permit a request.
-func widening(f *run.Failure) string {
+// allowAdvice names the flag that allows a refused request.
+func allowAdvice(f *run.Failure) string {
 	refused, err := url.Parse(f.URL)
 	if err != nil {
 		refused = new(url.URL)
@@ -112,7 +112,7 @@ func widening(f *run.Failure) string {
 	return ""
 }
 
-// network is the smallest network that a host is in, if its name shows that.
+// network returns the value of --allow-networks for a host, or a placeholder if its address is unknown.
 func network(host string) string {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return host
@@ -123,13 +123,12 @@ func network(host string) string {
 	return "<its network, such as 10.1.2.0/24>"
 }
 
-// credentialAdvice is about a provider that demands a credential, or refuses the one that
-// it got, or all.
+// credentialAdvice returns the advice about a missing, refused or insufficient credential.
 func (p *Provider) credentialAdvice(f *run.Failure) string {
 	const private = "add --private, which sends the key for documents, too"
-	ofDocument, wanted, denied := isDocument(f), "", p.Denied.advice()
+	ofDocument, authType, denied := isDocument(f), "", p.Denied.advice()
 	if f.Demand != nil {
-		wanted = f.Demand.Type
+		authType = f.Demand.Type
 	}
 	if f.Kind == run.PermissionDenied {
 		switch {
@@ -145,10 +144,10 @@ func (p *Provider) credentialAdvice(f *run.Failure) string {
 	switch {
 	case denied != "":
 		return denied
-	case wanted == string(document.AuthNone):
+	case authType == string(document.AuthNone):
 		return "tell the provider: its descriptor must say which authentication the skill needs"
-	case wanted != "" && wanted != string(document.AuthAPIKey):
-		return "this skill needs " + wanted + ", for which you need a Caddyfile with `credentials`"
+	case authType != "" && authType != string(document.AuthAPIKey):
+		return "this skill needs " + authType + ", for which you need a Caddyfile with `credentials`"
 	case ofDocument && !p.Keyed:
 		return "name the environment variable that has the API key, and send it for documents: --api-key-env NAME --private"
 	case ofDocument && !p.Private:

@@ -16,20 +16,20 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// Arguments are those of a call as they stand on a command line.
+// Arguments are the skill inputs of a command line.
 type Arguments struct {
 	pairs []pair
-	whole jsontext.Value // all of them; nil: the pairs
+	whole jsontext.Value // the value of --args; nil: there are only pairs
 }
 
-// A pair is key=value, or key:=json.
+// A pair is key=value or key:=json.
 type pair struct {
 	key, text string
-	isJSON    bool // whatever the skill wants
+	isJSON    bool // key:=json
 }
 
-// ParseArguments reads pairs, as far as they can be judged before it is known what
-// the skill wants.
+// ParseArguments parses pairs. Whether key=value is a string or JSON depends on the
+// skill's inputs, and is decided later.
 func ParseArguments(words []string) (Arguments, error) {
 	var a Arguments
 	for _, word := range words {
@@ -74,8 +74,7 @@ func ReadArguments(text string, stdin io.Reader) (Arguments, error) {
 	return Arguments{whole: value}, nil
 }
 
-// jsonFault says what keeps a text from being one JSON value, and where; empty if it
-// is one.
+// jsonFault returns why and where a text is not one JSON value; empty: it is one.
 func jsonFault(text []byte) string {
 	decoder := jsontext.NewDecoder(bytes.NewReader(text))
 	_, err := decoder.ReadValue()
@@ -100,8 +99,8 @@ func jsonFault(text []byte) string {
 	return fmt.Sprintf("line %d, column %d: %v", line, column, reason)
 }
 
-// object makes the JSON object of the arguments. Values are strings where the
-// skill wants strings, else JSON.
+// object returns the arguments as a JSON object. The value of key=value is a string if the input
+// accepts strings or is unknown, otherwise JSON. unknown are the keys that are not inputs.
 func (a Arguments) object(inputs []document.Parameter) (object jsontext.Value, unknown []string, err error) {
 	if a.whole != nil {
 		return a.whole, nil, nil
@@ -114,7 +113,7 @@ func (a Arguments) object(inputs []document.Parameter) (object jsontext.Value, u
 		}
 		value := jsontext.Value(p.text)
 		switch {
-		case !p.isJSON && (at < 0 || takesString(&inputs[at])):
+		case !p.isJSON && (at < 0 || acceptsString(&inputs[at])):
 			value, err = jsontext.AppendQuote(nil, p.text)
 		case !value.IsValid():
 			err = fmt.Errorf("argument %q: %q is not valid JSON, and this input is of type %s", p.key, p.text, strings.Join(types(&inputs[at]), " or "))
@@ -133,16 +132,16 @@ func (a Arguments) object(inputs []document.Parameter) (object jsontext.Value, u
 	return append(object, '}'), unknown, nil
 }
 
-// takesString reports whether a bare text is a value of the parameter.
-func takesString(p *document.Parameter) bool {
+// acceptsString reports whether a parameter accepts strings.
+func acceptsString(p *document.Parameter) bool {
 	return slices.ContainsFunc(types(p), func(t string) bool { return !slices.Contains(notStrings, t) })
 }
 
-// notStrings are the other types that JSON Schema has.
+// notStrings are the types of JSON Schema other than string.
 var notStrings = []string{"null", "boolean", "integer", "number", "array", "object"}
 
-// types are the JSON types of a parameter: those that its schema states, else its
-// own, which need not be one of JSON's.
+// types returns the types of a parameter's schema, or else the type that the descriptor states,
+// which may be no type of JSON Schema.
 func types(p *document.Parameter) []string {
 	var schema struct {
 		Type jsontext.Value `json:"type"`

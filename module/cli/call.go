@@ -17,16 +17,14 @@ import (
 )
 
 const (
-	// Longest is how long a run is followed at a time, and the maximum timeout that the
-	// bridge needs.
-	Longest = 24 * time.Hour
-	// Usual is how long a provider may take to accept a run, and the default timeout that
-	// the bridge needs.
-	Usual = 25 * time.Second
+	// MaxTimeout is the max_timeout of the bridge, and how long one call follows a run.
+	MaxTimeout = 24 * time.Hour
+	// DefaultTimeout is the timeout of the bridge: how long a provider may take to accept a run.
+	DefaultTimeout = 25 * time.Second
 )
 
-// Call runs a skill and follows the run to its end. The timeout is 0 for the skill's for
-// the invocation, and for none after that.
+// Call runs a skill, follows the run to its end, and returns the exit status. With timeout 0,
+// the skill's timeout applies to the invocation, and none to the rest of the run.
 func (p *Provider) Call(ctx context.Context, skill string, args Arguments, timeout time.Duration) int {
 	f := p.following(timeout)
 	defer f.progress.end()
@@ -36,19 +34,19 @@ func (p *Provider) Call(ctx context.Context, skill string, args Arguments, timeo
 	}
 	object, unknown, err := args.object(d.Descriptor.Inputs)
 	if err != nil {
-		return f.end(ctx, run.Run{Ref: run.Ref{SkillID: d.Descriptor.ID}, Failure: unusable(d.Descriptor.ID, err)})
+		return f.end(ctx, run.Run{Ref: run.Ref{SkillID: d.Descriptor.ID}, Failure: invalidArguments(d.Descriptor.ID, err)})
 	}
 	for _, name := range unknown {
 		f.progress.line(fmt.Sprintf("note: the skill does not name an input %q", name))
 	}
-	// The provider learns only an invocation timeout that exceeds the skill's own.
+	// Only a timeout that exceeds the skill's is sent to the provider.
 	longer := time.Duration(0)
-	if timeout > cmp.Or(time.Duration(d.Descriptor.Endpoint.TimeoutMS*float64(time.Millisecond)), Usual) {
+	if timeout > cmp.Or(time.Duration(d.Descriptor.Endpoint.TimeoutMS*float64(time.Millisecond)), DefaultTimeout) {
 		longer = f.left()
 	}
 	starting, cancel := context.WithTimeout(ctx, f.left())
 	defer cancel()
-	// It does not wait for an accepted run, so that the run's id can be shown.
+	// Wait is 0, so that the id of an accepted run can be shown at once.
 	r := p.Bridge.Start(starting, translate.Call{Name: skill, Inputs: jsonrpc.Object{Text: object}, Timeout: longer, Wait: new(time.Duration)}).Wait()
 	if r.Failure == nil && !r.State.Ended() {
 		f.progress.running("accepted " + r.ExecutionID)
@@ -59,13 +57,13 @@ func (p *Provider) Call(ctx context.Context, skill string, args Arguments, timeo
 	return f.end(ctx, r)
 }
 
-// Follow follows a run that was started before to its end. The timeout is 0 for none.
+// Follow follows an earlier run to its end and returns the exit status. With timeout 0, there is none.
 func (p *Provider) Follow(ctx context.Context, skill, executionID string, timeout time.Duration) int {
 	f := p.following(timeout)
 	defer f.progress.end()
 	d, failure := p.Bridge.Describe(ctx, translate.Call{Name: skill, Timeout: timeout})
 	if failure != nil {
-		about := *failure // of a run that exists, so that no advice says to start another
+		about := *failure // says that a run exists, so that no advice is to start another
 		about.ExecutionID, about.Executed, about.SkillID = executionID, run.ExecutedYes, cmp.Or(about.SkillID, skill)
 		return f.end(ctx, run.Run{Ref: run.Ref{SkillID: skill}, Failure: &about})
 	}
@@ -75,23 +73,23 @@ func (p *Provider) Follow(ctx context.Context, skill, executionID string, timeou
 	}))
 }
 
-// Unusable writes, as JSON only, why arguments of the command can't be used.
-func (s *Screen) Unusable(err error) {
+// InvalidArguments writes an error of usage as JSON if the screen is for JSON.
+func (s *Screen) InvalidArguments(err error) {
 	if s.AsJSON {
-		f := unusable("", err)
+		f := invalidArguments("", err)
 		s.JSON(wholeOutcome{Status: "error", Error: newWholeError(f, f.Next())})
 		s.End(WrongUsage)
 	}
 }
 
-func unusable(skillID string, err error) *run.Failure {
+func invalidArguments(skillID string, err error) *run.Failure {
 	return &run.Failure{
 		Kind: run.InvalidArguments, Message: err.Error(), Phase: run.PhaseInvoke,
 		By: run.Bridge, Ref: run.Ref{SkillID: skillID}, Executed: run.ExecutedNo,
 	}
 }
 
-// following is a command that follows a run.
+// following is the state of a command that follows a run.
 type following struct {
 	*Provider
 	timeout  time.Duration // 0: none
@@ -103,15 +101,15 @@ func (p *Provider) following(timeout time.Duration) *following {
 	return &following{p, timeout, newProgress(p.Screen), time.Now()}
 }
 
-// left is how long the command may still wait.
+// left returns how long the command may still wait.
 func (f *following) left() time.Duration {
 	if f.timeout == 0 {
-		return Longest
+		return MaxTimeout
 	}
-	return min(Longest, f.timeout-time.Since(f.start))
+	return min(MaxTimeout, f.timeout-time.Since(f.start))
 }
 
-// pause waits as long as the provider asks for, and reports whether there is time left.
+// pause waits for d, but not beyond the timeout. It reports whether there is time left.
 func (f *following) pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(min(d, f.left()))
 	defer timer.Stop()
@@ -133,14 +131,14 @@ func (f *following) follow(ctx context.Context, ref run.Ref) run.Run {
 	}
 }
 
-// end shows how a call ended and returns the exit status.
+// end writes the result of a call and returns the exit status.
 func (f *following) end(ctx context.Context, r run.Run) int {
 	f.progress.end()
 	elapsed := time.Since(f.start)
 	if ctx.Err() == nil {
 		waited := elapsed
 		if f.timeout > 0 {
-			waited = min(elapsed, f.timeout) // noticing the timeout takes time, too
+			waited = min(elapsed, f.timeout) // the timer fires a little late
 		}
 		r.Failure = late(r.Failure, waited)
 	}
@@ -158,7 +156,7 @@ func (f *following) end(ctx context.Context, r run.Run) int {
 	return status
 }
 
-// report writes to Err how a call ended and returns the exit status.
+// report writes the outcome of a call to Err and returns the exit status.
 func (f *following) report(ctx context.Context, r run.Run, elapsed string) int {
 	s, failure := f.Screen, r.Failure
 	switch {
@@ -171,7 +169,7 @@ func (f *following) report(ctx context.Context, r run.Run, elapsed string) int {
 			s.note("       details: " + printable(string(details)))
 		}
 		return FailedRun
-	case ctx.Err() != nil && r.State != 0: // the protocol has no way to cancel a run
+	case ctx.Err() != nil && r.State != 0: // the protocol can't cancel a run
 		s.note("interrupted; the run continues. Follow it with")
 		s.note("  " + safetext.Escape(f.command("follow", r.SkillID, r.ExecutionID), ""))
 		return Interrupted
@@ -192,15 +190,15 @@ func (f *following) report(ctx context.Context, r run.Run, elapsed string) int {
 	return ProtocolError
 }
 
-// wholeOutcome is an outcome as JSON.
+// wholeOutcome is the result of a call as JSON.
 type wholeOutcome struct {
-	Status      string         `json:"status"` // a run's; "error" if none was accepted
+	Status      string         `json:"status"` // of the run; "error" if none was accepted
 	SkillID     string         `json:"skill_id,omitzero"`
 	ExecutionID string         `json:"execution_id,omitzero"`
 	ElapsedMS   int64          `json:"elapsed_ms"`
 	Output      jsontext.Value `json:"output,omitzero"`
 	Error       *wholeError    `json:"error,omitzero"`
-	Follow      string         `json:"follow,omitzero"` // the command that follows a run which has not ended
+	Follow      string         `json:"follow,omitzero"` // the command that follows the unfinished run
 }
 
 func (f *following) whole(ctx context.Context, r run.Run, elapsed time.Duration) wholeOutcome {
@@ -212,7 +210,7 @@ func (f *following) whole(ctx context.Context, r run.Run, elapsed time.Duration)
 	if unfinished && (r.Failure == nil || ctx.Err() != nil || r.Failure.Next() == run.NextFollowRun) {
 		w.Follow = f.command("follow", r.SkillID, r.ExecutionID)
 	}
-	if r.Failure != nil && (ctx.Err() == nil || !unfinished) { // else the command was interrupted, the run goes on
+	if r.Failure != nil && (ctx.Err() == nil || !unfinished) { // else the command was interrupted, and the run continues
 		w.Error = newWholeError(r.Failure, r.Failure.Next())
 	}
 	return w

@@ -39,7 +39,7 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// TestCommand shows that an id of a provider's can't become a flag.
+// TestCommand: an id that a provider chose can't become a flag.
 func TestCommand(t *testing.T) {
 	p := &Provider{Command: "caddy", URL: "https://a.example", Flags: []string{"--allow-http"}}
 	if got, want := p.command("follow", "a/b", "run 1"), "caddy skill-bridge follow --allow-http https://a.example a/b 'run 1'"; got != want {
@@ -67,8 +67,8 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-// TestJSONOnTerminal shows that what can't be seen is escaped only where that
-// matters, and means the same.
+// TestJSONOnTerminal: invisible characters are escaped only on terminals, and the JSON stays
+// equivalent.
 func TestJSONOnTerminal(t *testing.T) {
 	value := jsontext.Value("{\"a\":\"\u009b2J\"}")
 	for terminal, want := range map[bool]string{
@@ -129,26 +129,25 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// TestJudgeMediaType: documents are served as JSON, of which only an index need not
-// say so.
-func TestJudgeMediaType(t *testing.T) {
+// TestValidateMediaType: the media type must be JSON; only for an index may it be absent.
+func TestValidateMediaType(t *testing.T) {
 	header := http.Header{"Content-Type": {"text/html"}}
 	index := []byte(`{"protocol":{"version":"1.0.0"},"provider":{"name":"Acme"},"skills":[]}`)
-	if v := judge(index, "", header); v.Valid || len(v.Faults) != 1 || string(v.Faults[0].Actual) != `"text/html"` {
+	if v := validate(index, "", header); v.Valid || len(v.Faults) != 1 || string(v.Faults[0].Actual) != `"text/html"` {
 		t.Errorf("%+v", v)
 	}
-	if v := judge(index, "", nil); !v.Valid {
+	if v := validate(index, "", nil); !v.Valid {
 		t.Errorf("%+v", v)
 	}
-	if v := judge(index, "", http.Header{}); !v.Valid {
+	if v := validate(index, "", http.Header{}); !v.Valid {
 		t.Errorf("%+v", v)
 	}
 	for _, h := range []http.Header{header, {}} {
-		if v := judge([]byte(`{}`), Descriptor, h); len(v.Faults) < 2 || !strings.Contains(v.Faults[0].Message, "served") {
+		if v := validate([]byte(`{}`), Descriptor, h); len(v.Faults) < 2 || !strings.Contains(v.Faults[0].Message, "served") {
 			t.Errorf("%+v", v)
 		}
 	}
-	if v := judge([]byte(`{}`), Descriptor, nil); len(v.Faults) == 0 || strings.Contains(v.Faults[0].Message, "served") {
+	if v := validate([]byte(`{}`), Descriptor, nil); len(v.Faults) == 0 || strings.Contains(v.Faults[0].Message, "served") {
 		t.Errorf("%+v", v)
 	}
 }
@@ -161,7 +160,7 @@ func TestTypes(t *testing.T) {
 	}{
 		{"string", "", "string", true},
 		{"number", "", "number", false},
-		{"file", "", "file", true}, // not one of JSON Schema's
+		{"file", "", "file", true}, // no type of JSON Schema
 		{"number", `{"type":"string"}`, "string", true},
 		{"string", `{"type":"integer"}`, "integer", false},
 		{"object", `{"type":["null","string"]}`, "null|string", true},
@@ -173,8 +172,8 @@ func TestTypes(t *testing.T) {
 		if tc.schema != "" {
 			p.Schema = jsontext.Value(tc.schema)
 		}
-		if got := strings.Join(types(p), "|"); got != tc.want || takesString(p) != tc.text {
-			t.Errorf("%s %s: %s, text %t", tc.own, tc.schema, got, takesString(p))
+		if got := strings.Join(types(p), "|"); got != tc.want || acceptsString(p) != tc.text {
+			t.Errorf("%s %s: %s, text %t", tc.own, tc.schema, got, acceptsString(p))
 		}
 	}
 }
@@ -202,8 +201,8 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestNext shows that there is the right advice about a failure, and none to call a
-// skill again that may have been executed.
+// TestNext checks the advice about failures. None is to call a skill again that may have been
+// executed.
 func TestNext(t *testing.T) {
 	const list = "caddy skill-bridge list https://a.example"
 	failed := func(kind run.Kind, next run.Next, e run.Failure) *run.Failure {
@@ -300,8 +299,7 @@ func TestJSONFault(t *testing.T) {
 	}
 }
 
-// TestTableIsBounded: what one entry of an index has must not be there again for each
-// of the others.
+// TestTableIsBounded: a long cell does not widen the rows of other entries.
 func TestTableIsBounded(t *testing.T) {
 	var out bytes.Buffer
 	rows := [][]string{{"long", strings.Repeat("1", 1<<20), strings.Repeat("é", 1<<20)}, {strings.Repeat("n", maxPadding+1), "2", "wide"}}
@@ -327,10 +325,10 @@ func TestTableIsBounded(t *testing.T) {
 	}
 }
 
-// TestEmptyDocument: what breaks off is not empty.
+// TestEmptyDocument: an incomplete document is not reported as empty.
 func TestEmptyDocument(t *testing.T) {
 	for document, empty := range map[string]bool{"": true, " \n": true, `{"skills":[`: false, `"a`: false, "tru": false, "{": false} {
-		if v := judge([]byte(document), Index, nil); (v.Faults[0].Message == "is empty") != empty {
+		if v := validate([]byte(document), Index, nil); (v.Faults[0].Message == "is empty") != empty {
 			t.Errorf("%q: %+v", document, v.Faults)
 		}
 	}

@@ -9,15 +9,15 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// Denied is an observer that remembers which host was last denied the credential.
-// Failures do not name it, since agents read them.
+// Denied is an observer that keeps the last notice of a credential that was not sent to a host.
+// Failures do not name the host, because agents read them.
 type Denied struct {
 	translate.Observer
 
 	last atomic.Pointer[exchange.Notice]
 }
 
-// Notice implements skillsharing.Observer.
+// Notice implements exchange.Observer.
 func (d *Denied) Notice(ctx context.Context, n *exchange.Notice) {
 	d.Observer.Notice(ctx, n)
 	if n.SecretDenied {
@@ -25,7 +25,7 @@ func (d *Denied) Notice(ctx context.Context, n *exchange.Notice) {
 	}
 }
 
-// advice says what would let the host receive the credential; empty if none was denied it.
+// advice names the flag that lets the host receive the credential; empty: every host received it.
 func (d *Denied) advice() string {
 	if d == nil || d.last.Load() == nil {
 		return ""

@@ -11,7 +11,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
-// wholeError is a failure as JSON. What is not known is left out.
+// wholeError is a failure as JSON. Unknown members are left out.
 type wholeError struct {
 	Code       document.ErrorCode `json:"code,omitzero"`
 	Message    string             `json:"message"`
@@ -35,18 +35,18 @@ func newWholeError(f *run.Failure, next run.Next) *wholeError {
 	}
 }
 
-// failedOutcome is what a command writes as JSON if it has no other result.
+// failedOutcome is the JSON result of a command that failed.
 type failedOutcome struct {
 	Error *wholeError `json:"error"`
 }
 
-// late gives a timeout that the bridge has measured the time of the command, which is not
-// that of agents.
+// late returns the failure with how long the command waited, if the failure is a timeout of the
+// bridge: the bridge has measured only one of the command's calls.
 func late(f *run.Failure, waited time.Duration) *run.Failure {
 	if !isLate(f) {
 		return f
 	}
-	own := *f // which may be shared
+	own := *f // f may be shared
 	own.Timeout = waited
 	switch {
 	case isDocument(f):
@@ -59,6 +59,7 @@ func late(f *run.Failure, waited time.Duration) *run.Failure {
 	return &own
 }
 
+// isLate reports whether a failure is a timeout of the bridge.
 func isLate(f *run.Failure) bool {
 	return f != nil && f.Kind == run.DeadlineExceeded && f.By == run.Bridge
 }
@@ -68,7 +69,7 @@ func isDocument(f *run.Failure) bool {
 	return f.Phase == run.PhaseDiscovery || f.Phase == run.PhaseDescriptor
 }
 
-// explain writes a failure, and what to do about it.
+// explain writes a failure and the advice about it.
 func (p *Provider) explain(f *run.Failure, next string) {
 	p.Screen.Complain("%s", f.Message)
 	about := string(document.CodeOf(f))

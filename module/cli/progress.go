@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// progress shows how far a call is: on a terminal in one line that changes every
-// second, elsewhere in a line for each event.
+// progress shows the progress of a call: on a terminal in one line that changes every
+// second, otherwise in a line for each event.
 type progress struct {
 	screen *Screen
 	start  time.Time
-	end    func() // removes the line that changes; only the first call counts
+	end    func() // erases the changing line; further calls do nothing
 
 	mu   sync.Mutex
 	verb string
@@ -34,7 +34,7 @@ func newProgress(s *Screen) *progress {
 	return p
 }
 
-// eraseLine goes to the beginning of the line and erases it (ECMA-48: CR, EL).
+// eraseLine moves the cursor to the beginning of the line and erases the line (ECMA-48: CR, EL).
 const eraseLine = "\r\x1b[K"
 
 func (p *progress) tick(ended <-chan struct{}) {
@@ -52,7 +52,7 @@ func (p *progress) tick(ended <-chan struct{}) {
 	}
 }
 
-// line writes a line that stays.
+// line writes a line that is not erased.
 func (p *progress) line(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,7 +62,7 @@ func (p *progress) line(text string) {
 	p.screen.note(printable(text))
 }
 
-// running writes a line that stays, and that there is a run from now on.
+// running writes a line that is not erased. After it, the changing line says "running".
 func (p *progress) running(text string) {
 	p.line(text)
 	p.mu.Lock()

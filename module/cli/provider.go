@@ -17,21 +17,21 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// Provider is a provider that a command asks.
+// Provider is the provider of a command.
 type Provider struct {
 	Bridge *translate.Bridge // with one provider
 	Screen *Screen
 	URL    string // as the user wrote it
-	// Command is the name of this program, and Flags are those needed to reach the
-	// provider. Further commands are made of them.
+	// Command is the name of this program, and Flags are the flags that it needs to reach the
+	// provider. The commands in advice contain both.
 	Command string
 	Flags   []string
-	Keyed   bool    // there is a credential
-	Private bool    // which is used for documents, too
-	Denied  *Denied // knows which credential was not sent; may be nil
+	Keyed   bool    // there is an API key
+	Private bool    // requests for documents carry it, too
+	Denied  *Denied // may be nil
 }
 
-// List shows the provider's skills.
+// List writes the provider's skills and returns the exit status.
 func (p *Provider) List(ctx context.Context) int {
 	start := time.Now()
 	listing := p.Bridge.List(ctx, translate.Query{})
@@ -59,7 +59,7 @@ func (p *Provider) List(ctx context.Context) int {
 	return OK
 }
 
-// Describe shows the descriptor of a skill.
+// Describe writes the descriptor of a skill and returns the exit status.
 func (p *Provider) Describe(ctx context.Context, skill string) int {
 	start := time.Now()
 	d, failure := p.Bridge.Describe(ctx, translate.Call{Name: skill})
@@ -145,7 +145,7 @@ func authentication(a *document.Auth) string {
 	return text
 }
 
-// fail writes a failure and what to do about it, and returns the exit status.
+// fail writes a failure and the advice about it, and returns the exit status.
 func (p *Provider) fail(ctx context.Context, f *run.Failure, start time.Time) int {
 	status := ProtocolError
 	if ctx.Err() != nil {
@@ -158,7 +158,7 @@ func (p *Provider) fail(ctx context.Context, f *run.Failure, start time.Time) in
 	return status
 }
 
-// Unreadable writes why a document could not be read and what to do about it, and returns
+// Unreadable writes why a document could not be read and the advice about it, and returns
 // the exit status.
 func (p *Provider) Unreadable(f *run.Failure, waited time.Duration) int {
 	f = late(f, waited)
@@ -175,7 +175,7 @@ func (p *Provider) failJSON(f *run.Failure, next run.Next) {
 	}
 }
 
-// command is a further command about the provider, to be copied into a shell.
+// command returns a command about the provider, quoted for a shell.
 func (p *Provider) command(name string, args ...string) string {
 	words := append([]string{p.Command, "skill-bridge", name}, p.Flags...)
 	args = append([]string{p.URL}, args...)
@@ -185,7 +185,7 @@ func (p *Provider) command(name string, args ...string) string {
 	return ShellCommand(append(words, args...)...)
 }
 
-// ShellCommand is a command to be copied into a shell.
+// ShellCommand returns a command, quoted for a shell.
 func ShellCommand(words ...string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
@@ -196,7 +196,7 @@ func ShellCommand(words ...string) string {
 
 var unquoted = regexp.MustCompile(`^[-\w./:@%+,=]+$`)
 
-// quote makes one word of a text for a POSIX shell.
+// quote quotes a word for a POSIX shell.
 func quote(word string) string {
 	if unquoted.MatchString(word) {
 		return word

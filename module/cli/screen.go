@@ -16,20 +16,20 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
-// Screen is where a command writes to: results to Out, all else to Err.
+// Screen is the output of a command: results go to Out, everything else to Err.
 type Screen struct {
-	Out    *bufio.Writer // remembers the first error: a disk may be full
+	Out    *bufio.Writer // keeps the first error until End
 	Err    io.Writer
 	AsJSON bool // results are JSON
 
 	outTerminal bool
 	errTerminal bool
-	width       int    // of Out in characters; 0: without a bound
-	lost        error  // why there is no result
-	ifLost      string // what to do then
+	width       int    // of Out in characters; 0: unlimited
+	lost        error  // why the result could not be written
+	ifLost      string // advice for that case
 }
 
-// NewScreen makes a screen of standard output and standard error.
+// NewScreen returns a screen that writes results to out and everything else to err.
 func NewScreen(out, err *os.File, asJSON bool) *Screen {
 	s := &Screen{
 		Out: bufio.NewWriter(out), Err: err, AsJSON: asJSON,
@@ -41,8 +41,8 @@ func NewScreen(out, err *os.File, asJSON bool) *Screen {
 	return s
 }
 
-// End returns the exit status of a command, which did not succeed if its result could not
-// be written. (Writing into a closed pipe ends the process by SIGPIPE.)
+// End flushes Out and returns the exit status of a command: a failure if the result could not
+// be written. Writing into a closed pipe ends the process by SIGPIPE.
 func (s *Screen) End(status int) int {
 	if err := s.Out.Flush(); err != nil {
 		s.lost = err
@@ -58,12 +58,12 @@ func (s *Screen) End(status int) int {
 	return ProtocolError
 }
 
-// Complain writes what went wrong. The text may be a provider's.
+// Complain writes an error. The text may contain a provider's.
 func (s *Screen) Complain(format string, args ...any) {
 	s.note("Error: " + printable(fmt.Sprintf(format, args...)))
 }
 
-// Advise writes what to do about it, if there is something.
+// Advise writes what to do about an error, unless the text is empty.
 func (s *Screen) Advise(text string) {
 	if text != "" {
 		s.note("Next:  " + safetext.Escape(text, ""))
@@ -73,13 +73,13 @@ func (s *Screen) Advise(text string) {
 // note writes a line to Err.
 func (s *Screen) note(line string) { fmt.Fprintln(s.Err, line) }
 
-// Interrupted returns the exit status of a command that was interrupted.
+// Interrupted says that the command was interrupted, and returns the exit status.
 func (s *Screen) Interrupted() int {
 	s.note("interrupted")
 	return Interrupted
 }
 
-// Fail writes why there is no result and what to do about it, and returns the exit status.
+// Fail writes an error and the advice about it, and returns the exit status.
 func (s *Screen) Fail(err error, next string) int {
 	s.Complain("%v", err)
 	s.Advise(next)
@@ -106,16 +106,15 @@ func (s *Screen) JSON(value any) {
 }
 
 const (
-	// maxCell is how many characters of a cell a table shows: a provider may write a cell
-	// as long as its whole index.
+	// maxCell is the maximum length of a cell in characters: a provider may send a text as
+	// long as its whole index.
 	maxCell = 500
-	// maxPadding is how wide a column is made for the cells below it: one long cell must
-	// not widen all rows.
+	// maxPadding is the maximum width of a column, so that one long cell does not widen all rows.
 	maxPadding = 60
 )
 
-// Table writes rows below a header, with the last column cut where the terminal
-// ends. A cell that is wider than its column moves the rest of its row.
+// Table writes rows below a header, and cuts lines at the width of the terminal. A cell that is
+// wider than its column moves the rest of its row.
 func (s *Screen) Table(indent string, header []string, rows [][]string) {
 	all := append([][]string{header}, rows...)
 	widths := make([]int, len(header))
@@ -137,7 +136,7 @@ func (s *Screen) Table(indent string, header []string, rows [][]string) {
 	}
 }
 
-// cut shortens a text to so many characters; 0: not at all.
+// cut shortens a text to width characters; 0: it does not.
 func cut(text string, width int) string {
 	if width == 0 || utf8.RuneCountInString(text) <= width {
 		return text
@@ -145,13 +144,13 @@ func cut(text string, width int) string {
 	return string([]rune(text)[:width-1]) + "…"
 }
 
-// printable makes one line of a text of unknown origin: control characters could change
-// what a terminal shows.
+// printable returns a text of unknown origin as one line without control characters, which
+// could change what a terminal shows.
 func printable(text string) string {
 	return safetext.Escape(strings.Join(strings.Fields(text), " "), "")
 }
 
-// seconds writes a duration for people.
+// seconds formats a duration for people.
 func seconds(d time.Duration) string {
 	switch {
 	case d < time.Second:

@@ -19,7 +19,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// Kind is that of a document.
+// Kind is the kind of a document.
 type Kind string
 
 // The kinds of documents (Skill Sharing Protocol, sections 3 and 4.3.2).
@@ -28,21 +28,21 @@ const (
 	Descriptor Kind = "descriptor"
 )
 
-// verdict says whether a document is valid, and if not, why.
-type verdict struct {
+// validation is the result of validating a document.
+type validation struct {
 	Valid  bool            `json:"valid"`
 	Kind   Kind            `json:"kind"`
 	Faults []run.Violation `json:"faults"`
-	// More means that there may be further faults.
+	// More says that there may be further faults.
 	More bool `json:"more,omitzero"`
 }
 
-// maxFaults is how many faults of one document are written.
+// maxFaults is the maximum number of faults of a document that are reported.
 const maxFaults = 50
 
 // ValidateFile validates a file, or standard input for "-", and returns the exit status.
 func (s *Screen) ValidateFile(ctx context.Context, name string, kind Kind) int {
-	// Opening or reading a pipe may block for ever, and can't be interrupted.
+	// Opening or reading a pipe may block forever, and no context interrupts it.
 	finished := context.AfterFunc(ctx, func() { os.Exit(s.Interrupted()) })
 	document, err := readFile(name)
 	finished()
@@ -56,7 +56,8 @@ func (s *Screen) ValidateFile(ctx context.Context, name string, kind Kind) int {
 	return s.Validate(document, kind, nil)
 }
 
-// readFile reads no more than what shows that a document is too large.
+// readFile reads a file, or standard input for "-". It fails if the file exceeds the size limit
+// of documents.
 func readFile(name string) ([]byte, error) {
 	file := os.Stdin
 	if name != "-" {
@@ -74,11 +75,10 @@ func readFile(name string) ([]byte, error) {
 	return document, err
 }
 
-// Validate validates a document as the bridge does before it uses one, writes its faults,
-// and returns the exit status. The header is that of the response with the document; nil
-// if there was none.
+// Validate validates a document by the rules of the bridge, writes its faults, and returns the
+// exit status. The header is the response's; nil: the document was read from a file.
 func (s *Screen) Validate(document []byte, kind Kind, header http.Header) int {
-	v := judge(document, kind, header)
+	v := validate(document, kind, header)
 	switch {
 	case s.AsJSON:
 		s.JSON(v)
@@ -100,11 +100,11 @@ func (s *Screen) Validate(document []byte, kind Kind, header http.Header) int {
 	return Invalid
 }
 
-func judge(document []byte, kind Kind, header http.Header) verdict {
+func validate(document []byte, kind Kind, header http.Header) validation {
 	if kind == "" {
 		kind = kindOf(document)
 	}
-	v := verdict{Kind: kind}
+	v := validation{Kind: kind}
 	checkType, parse := discovery.CheckDescriptorType, parseDescriptor
 	if kind == Index {
 		checkType, parse = discovery.CheckIndexType, parseIndex
@@ -132,7 +132,7 @@ func parseDescriptor(text []byte) error {
 	return err
 }
 
-// kindOf recognizes an index by its skills, which a descriptor does not have.
+// kindOf returns Index for a document with the member skills, else Descriptor.
 func kindOf(document []byte) Kind {
 	decoder := jsontext.NewDecoder(bytes.NewReader(bytes.TrimPrefix(document, []byte("\ufeff"))), jsontext.AllowDuplicateNames(true))
 	if t, err := decoder.ReadToken(); err != nil || t.Kind() != '{' {
@@ -156,19 +156,19 @@ func kindOf(document []byte) Kind {
 	}
 }
 
-// faults are the violations of a document.
+// faults returns the violations of a document.
 func faults(f *run.Failure) []run.Violation {
 	if f.Kind != run.VersionIncompatible {
 		return f.Violations
 	}
 	list := slices.Clone(f.Violations)
 	for i := range list {
-		list[i].Message = f.Message // they have none of their own
+		list[i].Message = f.Message // these violations have no message
 	}
 	return list
 }
 
-// faultLines writes violations for people.
+// faultLines formats violations for people.
 func faultLines(faults []run.Violation) string {
 	var b strings.Builder
 	for _, f := range faults {

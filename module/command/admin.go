@@ -3,7 +3,7 @@ package command
 import (
 	"bytes"
 	"context"
-	"encoding/json" // Caddy's admin API is made with it
+	"encoding/json" // as Caddy's admin API
 	"errors"
 	"fmt"
 	"net"
@@ -42,19 +42,19 @@ type adminFlags struct {
 	address, config, adapter string
 }
 
-// adminClient asks a running Caddy.
+// adminClient sends requests to the admin API of a running Caddy.
 type adminClient struct {
 	address caddy.NetworkAddress
-	status  string // the command that shows its sources
+	status  string // the command that shows the status of this Caddy
 }
 
-// client finds out where the admin API is. An error is one of usage.
+// client returns a client of the admin API. An error is one of usage.
 func (f *adminFlags) client() (*adminClient, error) {
 	if f.adapter != "" && f.config == "" {
 		return nil, errors.New("--adapter needs --config")
 	}
-	// Reading a configuration would be logged.
-	if _, err := caddy.ProvisionContext(&caddy.Config{Logging: new(reach).logging()}); err != nil {
+	// DetermineAdminAPIAddress logs to the default logger.
+	if _, err := caddy.ProvisionContext(&caddy.Config{Logging: new(providerFlags).logging()}); err != nil {
 		return nil, err
 	}
 	text, err := caddycmd.DetermineAdminAPIAddress(f.address, nil, f.config, f.adapter)
@@ -66,12 +66,12 @@ func (f *adminFlags) client() (*adminClient, error) {
 		return nil, fmt.Errorf("%q is not the address of an admin API, such as localhost:2019", text)
 	}
 	if a.IsUnixNetwork() {
-		a.Host, _, _ = strings.Cut(a.Host, "|") // the permissions of the socket
+		a.Host, _, _ = strings.Cut(a.Host, "|") // without the permissions of the socket
 	}
 	return &adminClient{a, cli.ShellCommand(append([]string{"caddy", "skill-bridge", "status"}, given(f.FlagSet)...)...)}, nil
 }
 
-// adminError is why there is no answer, and what to do about it.
+// adminError is the error of an admin request, and the advice about it.
 type adminError struct{ message, next string }
 
 func (e *adminError) Error() string { return e.message }
@@ -128,7 +128,7 @@ func (a *adminClient) send(ctx context.Context, method, path string, body any) (
 	}
 	req.Header.Set("Content-Type", "application/json")
 	if isTCP {
-		req.Header.Set("Origin", origin) // enforce_origin demands it
+		req.Header.Set("Origin", origin) // required by enforce_origin
 	}
 	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, a.address.Network, a.address.JoinHostPort(0))
@@ -143,7 +143,7 @@ func (a *adminClient) notAdmin(reason string) *adminError {
 	}
 }
 
-// purgeRequest says what to forget; empty: everything.
+// purgeRequest says which documents to remove; empty: all.
 type purgeRequest struct {
 	Namespace string `json:"namespace,omitempty"`
 	SkillID   string `json:"skill_id,omitempty"`

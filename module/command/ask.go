@@ -41,20 +41,20 @@ status of the run, or "error" if none was accepted; "follow" is the command with
 to continue following the run.`
 )
 
-// question is what a command asks a provider. It returns the exit status.
-type question func(ctx context.Context, p *cli.Provider) int
+// action is what a command does with a provider. It returns the exit status.
+type action func(ctx context.Context, p *cli.Provider) int
 
-// asking completes a command that asks a provider, whose URL is its first argument. The
-// function makes the question of flags and arguments; its error is one of usage.
-func asking(cmd *cobra.Command, jsonUsage string, question func(cmd *cobra.Command, args []string) (question, error)) *cobra.Command {
-	var r reach
+// withProvider completes a command whose first argument is the URL of a provider. parse makes
+// the action from flags and arguments; its error is one of usage.
+func withProvider(cmd *cobra.Command, jsonUsage string, parse func(cmd *cobra.Command, args []string) (action, error)) *cobra.Command {
+	var r providerFlags
 	r.addFlags(cmd, true)
 	addJSON(cmd, jsonUsage)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, args []string) (int, error) {
-		ask, err := question(cmd, args)
+		act, err := parse(cmd, args)
 		if err != nil {
-			screen.Unusable(err)
+			screen.InvalidArguments(err)
 			return 0, err
 		}
 		h, err := r.handler(args[0])
@@ -76,13 +76,13 @@ func asking(cmd *cobra.Command, jsonUsage string, question func(cmd *cobra.Comma
 		defer stop()
 		p := r.provider(cmd, screen, args[0])
 		p.Bridge, p.Denied = bridge, denied
-		return ask(ctx, p), nil
+		return act(ctx, p), nil
 	})
 	return cmd
 }
 
 func listCommand() *cobra.Command {
-	return asking(&cobra.Command{
+	return withProvider(&cobra.Command{
 		Use:   "list <provider-url>",
 		Short: "Lists the skills of a provider",
 		Long: `Lists the skills of a provider, under the names that describe, call and a bridge's
@@ -93,13 +93,13 @@ execute_skill accept. With --json, writes {"skills": [{"name", "version", "acces
   ACME_KEY=... caddy skill-bridge list --api-key-env ACME_KEY --private https://skills.example.com
   caddy skill-bridge list --allow-http --allow-networks 127.0.0.1 http://127.0.0.1:8081`,
 		Args: arguments(1, 1),
-	}, "Write JSON", func(*cobra.Command, []string) (question, error) {
+	}, "Write JSON", func(*cobra.Command, []string) (action, error) {
 		return func(ctx context.Context, p *cli.Provider) int { return p.List(ctx) }, nil
 	})
 }
 
 func describeCommand() *cobra.Command {
-	return asking(&cobra.Command{
+	return withProvider(&cobra.Command{
 		Use:   "describe <provider-url> <skill>",
 		Short: "Describes a skill: its inputs, output and authentication",
 		Long: `Describes a skill: its inputs, its output, and the authentication that it needs.
@@ -108,14 +108,14 @@ JSON Schema of the inputs; or {"error": {"code", "message", …}}.` + providerHe
 		Example: `  caddy skill-bridge describe https://skills.example.com acme.weather
   caddy skill-bridge describe --json https://skills.example.com acme.weather`,
 		Args: arguments(2, 2),
-	}, "Write the descriptor and the input schema as JSON", func(_ *cobra.Command, args []string) (question, error) {
+	}, "Write the descriptor and the input schema as JSON", func(_ *cobra.Command, args []string) (action, error) {
 		return func(ctx context.Context, p *cli.Provider) int { return p.Describe(ctx, args[1]) }, nil
 	})
 }
 
 func callCommand() *cobra.Command {
 	var whole string
-	cmd := asking(&cobra.Command{
+	cmd := withProvider(&cobra.Command{
 		Use:   "call <provider-url> <skill> [<key>=<value> | <key>:=<json>]... [--args @<file>|-|<json>]",
 		Short: "Runs a skill and shows its output",
 		Long: `Runs a skill, follows the run to its end, and writes the output as JSON to standard
@@ -132,7 +132,7 @@ can't cancel. The command then shows the follow command with which to continue.`
   jq '{text: .body}' letter.json | caddy skill-bridge call https://skills.example.com demo.summarize --args -
   ACME_KEY=... caddy skill-bridge call --api-key-env ACME_KEY https://skills.example.com acme.weather place=Oslo`,
 		Args: arguments(2, -1),
-	}, outcomeUsage, func(cmd *cobra.Command, args []string) (question, error) {
+	}, outcomeUsage, func(cmd *cobra.Command, args []string) (action, error) {
 		timeout, err := timeoutOf(cmd)
 		if err != nil {
 			return nil, err
@@ -157,7 +157,7 @@ func callArguments(words []string, isWhole bool, whole string) (cli.Arguments, e
 }
 
 func followCommand() *cobra.Command {
-	cmd := asking(&cobra.Command{
+	cmd := withProvider(&cobra.Command{
 		Use:   "follow <provider-url> <skill> <execution-id>",
 		Short: "Follows an earlier run to its end",
 		Long: `Follows a run that call or another client has started to its end, with the same output
@@ -165,7 +165,7 @@ as call. call shows the execution id when the run is accepted.` + outcomeHelp + 
 		Example: `  caddy skill-bridge follow https://skills.example.com demo.summarize exec-qglhzn4mds74xetbofusrkds4r
   caddy skill-bridge follow --timeout 5m https://skills.example.com demo.summarize exec-qglhzn4mds74xetbofusrkds4r`,
 		Args: arguments(3, 3),
-	}, outcomeUsage, func(cmd *cobra.Command, args []string) (question, error) {
+	}, outcomeUsage, func(cmd *cobra.Command, args []string) (action, error) {
 		timeout, err := timeoutOf(cmd)
 		return func(ctx context.Context, p *cli.Provider) int { return p.Follow(ctx, args[1], args[2], timeout) }, err
 	})
@@ -179,7 +179,7 @@ func addTimeout(cmd *cobra.Command, standard string) {
 	cmd.Flags().Duration("timeout", 0, "How long to wait at most, such as 90s (default: "+standard+")")
 }
 
-// timeoutOf reads the flag --timeout; 0: it is not given.
+// timeoutOf returns the flag --timeout; 0: it is not set.
 func timeoutOf(cmd *cobra.Command) (time.Duration, error) {
 	timeout, err := cmd.Flags().GetDuration("timeout")
 	if err == nil && timeout < time.Millisecond && cmd.Flags().Changed("timeout") {

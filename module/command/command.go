@@ -38,7 +38,7 @@ func init() {
 	})
 }
 
-// helpCommand is what cobra adds to the root command only.
+// helpCommand is the command help, which cobra adds only to the root command.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "help [<command>]",
@@ -64,13 +64,13 @@ func completeFlags(cmd *cobra.Command) {
 	})
 }
 
-// wrongUsage makes an error of usage, which cobra shows. The exit status is 1.
+// wrongUsage returns an error of usage, which cobra prints. The exit status is 1.
 func wrongUsage(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w\nNext:  see %s --help", err, cmd.CommandPath())
 }
 
-// exits makes a function for cobra of one that returns an exit status. Its error is one of
-// usage; all other errors it has written itself.
+// exits adapts a function that returns an exit status to cobra. The function writes its errors
+// itself, except errors of usage, which it returns.
 func exits(run func(cmd *cobra.Command, screen *cli.Screen, args []string) (int, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		asJSON, _ := cmd.Flags().GetBool("json") // false if there is no such flag
@@ -83,7 +83,7 @@ func exits(run func(cmd *cobra.Command, screen *cli.Screen, args []string) (int,
 			return nil
 		}
 		cmd.SilenceErrors = true
-		if status == 1 { // WrapCommandFuncForCobra takes it for 0 without an error
+		if status == 1 { // without an error, WrapCommandFuncForCobra makes it 0
 			return errors.New("exiting with status 1")
 		}
 		return caddycmd.WrapCommandFuncForCobra(func(caddycmd.Flags) (int, error) { return status, nil })(cmd, args)
@@ -100,8 +100,8 @@ func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// arguments checks the number of arguments; most is -1 for any number. A shell makes an
-// empty one of a variable that is not set.
+// arguments checks the number of arguments; most is -1 for any number. It refuses empty
+// arguments: a shell passes one for a quoted variable that is not set.
 func arguments(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {

@@ -94,7 +94,7 @@ func newProvider(t *testing.T) *hostile.Provider {
 	p.On("acme/never", hostile.Invoke, hostile.Accept(1_000_000))
 	p.On("acme/silent", hostile.Invoke, hostile.Hang())
 	p.On("acme/unread", hostile.Descriptor, hostile.Hang())
-	p.On("acme/timeouts", hostile.Invoke, func(x *hostile.Exchange) { // answers what it was told
+	p.On("acme/timeouts", hostile.Invoke, func(x *hostile.Exchange) {
 		var body struct {
 			Context struct {
 				Timeout jsontext.Value `json:"timeout_ms"`
@@ -121,7 +121,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 "../../testdata/scripts",
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
-			p := newProvider(t) // of its own, for the sake of the numbers of runs
+			p := newProvider(t) // per script, because scripts count the runs
 			e.Setenv("PROVIDER", p.URL())
 			empty := hostile.NewProvider(t)
 			empty.On("", hostile.Index, hostile.Respond(http.StatusOK, "", "Content-Type", "application/json"))
@@ -138,15 +138,15 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "asks": asks, "await": await,
-			"execute": func(_ *testscript.TestScript, _ bool, args []string) { // a skill of the bridge at an address, as an agent does
+			"execute": func(_ *testscript.TestScript, _ bool, args []string) { // calls a skill over JSON-RPC, as an agent does
 				testbed.NewClient(t, "http://"+args[0]+"/rpc").Execute(args[1], nil)
 			},
 		},
 	})
 }
 
-// exits runs caddy skill-bridge with the rest of the words and demands an exit
-// status.
+// exits runs caddy skill-bridge with the arguments after the first, which is the exit status that
+// it requires.
 func exits(ts *testscript.TestScript, _ bool, args []string) {
 	err := ts.Exec("caddy", append([]string{"skill-bridge"}, args[1:]...)...)
 	status := 0
@@ -160,18 +160,17 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// asks is exits for commands that ask the provider on its loopback address: its URL
-// stands after the command's name.
+// asks is exits with the provider's URL inserted after the command's name.
 func asks(ts *testscript.TestScript, neg bool, args []string) {
-	reach := []string{args[0], args[1], "--allow-http", "--allow-networks=127.0.0.1", ts.Getenv("PROVIDER")}
-	exits(ts, neg, append(reach, args[2:]...))
+	words := []string{args[0], args[1], "--allow-http", "--allow-networks=127.0.0.1", ts.Getenv("PROVIDER")}
+	exits(ts, neg, append(words, args[2:]...))
 }
 
-// await waits until somebody listens on a port.
+// await waits until a program listens on a port.
 func await(ts *testscript.TestScript, _ bool, args []string) {
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		if c, err := net.Dial("tcp", "127.0.0.1:"+args[0]); err == nil {
-			_ = c.Close() // nothing was said
+			_ = c.Close() // nothing was sent
 			return
 		} else if time.Now().After(deadline) {
 			ts.Fatalf("%v", err)
@@ -244,7 +243,7 @@ func TestInterrupt(t *testing.T) {
 				t.Fatal(err)
 			}
 			lines := bufio.NewReader(stderr)
-			if !strings.HasPrefix(tc.name, "before") { // the line means that the signal is heeded and the run known
+			if !strings.HasPrefix(tc.name, "before") { // the line appears after the signal handler was set and the run is known
 				first, err := lines.ReadString('\n')
 				if err != nil {
 					t.Fatal(err)
@@ -283,7 +282,7 @@ func TestInterruptReading(t *testing.T) {
 		{"FIFO", fifo, syscall.SIGINT},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // else it would wait for ever if it were not interrupted
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // ends the command if the interrupt does not
 			defer cancel()
 			command := exec.CommandContext(ctx, "caddy", "skill-bridge", "validate", tc.from)
 			var out, errs strings.Builder
@@ -296,13 +295,13 @@ func TestInterruptReading(t *testing.T) {
 			if err := command.Start(); err != nil {
 				t.Fatal(err)
 			}
-			if tc.from == fifo { // which is opened when the command has opened it, too
+			if tc.from == fifo { // opening it blocks until the command has opened it
 				file, err := os.OpenFile(fifo, os.O_WRONLY, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer file.Close()
-			} else if _, err := stdin.Write(make([]byte, 1<<20)); err != nil { // more than a pipe holds: somebody reads
+			} else if _, err := stdin.Write(make([]byte, 1<<20)); err != nil { // more than a pipe buffers, so the command reads
 				t.Fatal(err)
 			}
 			if err := command.Process.Signal(tc.signal); err != nil {
@@ -316,7 +315,7 @@ func TestInterruptReading(t *testing.T) {
 	}
 }
 
-// TestClosedPipe: who does not read on hears nothing.
+// TestClosedPipe: a command whose output is closed ends without an error message.
 func TestClosedPipe(t *testing.T) {
 	p := newProvider(t)
 	for name, args := range map[string][]string{
@@ -342,11 +341,11 @@ func TestClosedPipe(t *testing.T) {
 	}
 }
 
-// TestServeTaken starts bridges where somebody listens already.
+// TestServeTaken starts bridges on ports that are in use.
 func TestServeTaken(t *testing.T) {
 	for _, tc := range []struct{ taken, listen string }{
 		{"127.0.0.1:", "localhost:"},
-		{"[::1]:", "localhost:"}, // which clients may choose
+		{"[::1]:", "localhost:"}, // clients may use either
 		{"127.0.0.1:", ":"},
 		{":", "127.0.0.1:"},
 	} {
@@ -363,10 +362,10 @@ func TestServeTaken(t *testing.T) {
 	}
 }
 
-// serveTaken starts a bridge that must not start.
+// serveTaken starts a bridge on a port that is in use, and requires that it fails.
 func serveTaken(t *testing.T, listen string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // else it would run for ever if it did start
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // ends a bridge that starts
 	defer cancel()
 	command := exec.CommandContext(ctx, "caddy", "skill-bridge", "--provider", "https://skills.example.com", "--listen", listen)
 	var out, errs strings.Builder
@@ -429,7 +428,7 @@ func TestServe(t *testing.T) {
 			t.Errorf("%s as %s: %d %s (%v)", tc.url, tc.host, w.StatusCode, body, err)
 		}
 	}
-	serveTaken(t, "127.0.0.1:"+port) // by a Caddy, whose ports another could share
+	serveTaken(t, "127.0.0.1:"+port) // Caddy shares ports between its processes
 	sameNames(t, p, endpoint)
 	http.DefaultClient.CloseIdleConnections()
 	if err := command.Process.Signal(os.Interrupt); err != nil {
@@ -443,8 +442,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// sameNames shows that the names of the command list are those of a bridge, and that
-// both take them.
+// sameNames requires that the command list and a bridge list the same names, and that both
+// accept them.
 func sameNames(t *testing.T, p *hostile.Provider, endpoint string) {
 	t.Helper()
 	run := func(command string, further ...string) []byte {

@@ -2,7 +2,7 @@ package command
 
 import (
 	"context"
-	"encoding/json" // Caddy's raw modules are made for encoding/json
+	"encoding/json" // for Caddy's raw modules
 	"errors"
 	"fmt"
 	"math"
@@ -41,9 +41,9 @@ other subcommands ask a provider and need no running bridge.
 Exit status: 0 stopped by Ctrl-C (SIGINT) or SIGTERM, 1 wrong usage, or it can't
 start.`
 
-// server are the flags of the bridge itself.
+// server are the flags of the command that serves.
 type server struct {
-	reach
+	providerFlags
 	providers      []string
 	listen         string
 	path           string
@@ -116,7 +116,7 @@ func (s *server) serve(ctx context.Context, screen *cli.Screen) (int, error) {
 func isTaken(ctx context.Context, address caddy.NetworkAddress) bool {
 	hosts := []string{address.Host}
 	if address.Host == "localhost" {
-		hosts = []string{"127.0.0.1", "::1"} // of which clients may choose either
+		hosts = []string{"127.0.0.1", "::1"} // clients may use either
 	}
 	for _, host := range hosts {
 		address.Host = host
@@ -125,7 +125,7 @@ func isTaken(ctx context.Context, address caddy.NetworkAddress) bool {
 			return true
 		}
 		if err == nil {
-			_ = l.Close() // no connection was accepted
+			_ = l.Close() // there is nothing to flush
 		}
 	}
 	return false

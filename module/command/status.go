@@ -1,7 +1,7 @@
 package command
 
 import (
-	"encoding/json" // Caddy's admin API is made with it
+	"encoding/json" // as Caddy's admin API
 	"fmt"
 	"maps"
 	"net/http"
@@ -67,7 +67,7 @@ calls), each has a number. With --json, shows all that the admin API returns: {"
 	return cmd
 }
 
-// wholeStatus is all that the admin API shows.
+// wholeStatus is the output with --json: the answers of the admin API.
 type wholeStatus struct {
 	Providers      jsontext.Value `json:"providers"`
 	Skills         jsontext.Value `json:"skills"`
@@ -77,7 +77,7 @@ type wholeStatus struct {
 	Runs           jsontext.Value `json:"runs"`
 }
 
-// bridgeStatus is what a table shows of it.
+// bridgeStatus is the part of a wholeStatus that the tables show.
 type bridgeStatus struct {
 	Providers []providerStatus `json:"providers"`
 	Skills    []struct {
@@ -143,9 +143,9 @@ type faultStatus struct {
 	Message string `json:"message"`
 }
 
-// byBridge writes a table whose rows begin with the number of a bridge, which is left
-// out where there is only one.
-func (all *bridgeStatus) byBridge(s *cli.Screen, indent string, header []string, rows [][]string) {
+// table writes a table whose first column is the number of the bridge, without that column
+// if there is only one bridge.
+func (all *bridgeStatus) table(s *cli.Screen, indent string, header []string, rows [][]string) {
 	header = append([]string{"BRIDGE"}, header...)
 	if !all.several() {
 		header = header[1:]
@@ -180,7 +180,7 @@ func (all *bridgeStatus) show(s *cli.Screen) {
 				open++
 			}
 		}
-		n, health, faulty := counts[sourceOf{p.Bridge, p.Namespace}], p.Health, "-" // nothing is known
+		n, health, faulty := counts[sourceKey{p.Bridge, p.Namespace}], p.Health, "-" // no skill was read
 		if health == "unknown" {
 			health = "not asked yet"
 		}
@@ -192,7 +192,7 @@ func (all *bridgeStatus) show(s *cli.Screen) {
 			strconv.FormatInt(p.CallsInProgress, 10), strconv.Itoa(open), trouble,
 		}
 	}
-	all.byBridge(s, "", []string{"SOURCE", "KIND", "HEALTH", "SKILLS", "READ", "FAULTY", "CALLS", "OPEN BREAKERS", "LAST FAILURE"}, rows)
+	all.table(s, "", []string{"SOURCE", "KIND", "HEALTH", "SKILLS", "READ", "FAULTY", "CALLS", "OPEN BREAKERS", "LAST FAILURE"}, rows)
 	all.showUnread(s, counts)
 	all.showFaults(s)
 	if all.Runs.Total == 0 {
@@ -203,23 +203,23 @@ func (all *bridgeStatus) show(s *cli.Screen) {
 		rows[i] = []string{strconv.Itoa(r.Bridge), r.Name, time.Since(r.Arrived).Round(time.Millisecond).String(), r.ExecutionID, r.Principal}
 	}
 	fmt.Fprintf(s.Out, "\n%d calls in progress:\n", all.Runs.Total)
-	all.byBridge(s, "  ", []string{"SKILL", "SINCE", "RUN", "PRINCIPAL"}, rows)
+	all.table(s, "  ", []string{"SKILL", "SINCE", "RUN", "PRINCIPAL"}, rows)
 }
 
-// sourceOf names a source: several bridges may have the same one.
-type sourceOf struct {
+// sourceKey identifies a source: several bridges may have the same namespace.
+type sourceKey struct {
 	bridge    int
 	namespace string
 }
 
-// skillCounts says how many skills a source has, of how many the descriptor was
-// read, and how many of these can't be used.
+// skillCounts are the numbers of a source's skills: all, those with a descriptor that was read,
+// and those of them that can't be used.
 type skillCounts struct{ skills, read, faulty int }
 
-func (all *bridgeStatus) counts() map[sourceOf]skillCounts {
-	counts := map[sourceOf]skillCounts{}
+func (all *bridgeStatus) counts() map[sourceKey]skillCounts {
+	counts := map[sourceKey]skillCounts{}
 	for _, skill := range all.Skills {
-		source := sourceOf{skill.Bridge, skill.Namespace}
+		source := sourceKey{skill.Bridge, skill.Namespace}
 		n := counts[source]
 		n.skills++
 		if skill.Descriptor != "not_cached" || skill.Fault != nil {
@@ -233,28 +233,28 @@ func (all *bridgeStatus) counts() map[sourceOf]skillCounts {
 	return counts
 }
 
-// showUnread says how many skills were not read yet, since no call needed them: that no
-// fault is known of them does not mean that they have none.
-func (all *bridgeStatus) showUnread(s *cli.Screen, counts map[sourceOf]skillCounts) {
+// showUnread writes how many skills were not read yet, because no call needed them. They may
+// have faults that are not known.
+func (all *bridgeStatus) showUnread(s *cli.Screen, counts map[sourceKey]skillCounts) {
 	unread := map[int]int{}
 	for source, n := range counts {
 		unread[source.bridge] += n.skills - n.read
 	}
-	var told []string
+	var unreadCounts []string
 	for _, bridge := range slices.Sorted(maps.Keys(unread)) {
 		switch n := unread[bridge]; {
 		case n == 0:
 		case all.several():
-			told = append(told, fmt.Sprintf("%d of bridge %d", n, bridge))
+			unreadCounts = append(unreadCounts, fmt.Sprintf("%d of bridge %d", n, bridge))
 		default:
-			told = append(told, strconv.Itoa(n))
+			unreadCounts = append(unreadCounts, strconv.Itoa(n))
 		}
 	}
-	if len(told) == 0 {
+	if len(unreadCounts) == 0 {
 		return
 	}
 	fmt.Fprintf(s.Out, "\nSkills that were not read yet, and may have faults: %s. The bridge reads a skill for a call\n"+
-		"or for the page (browse). To read one without the bridge: caddy skill-bridge describe <provider-url> <skill>\n", strings.Join(told, ", "))
+		"or for the page (browse). To read one without the bridge: caddy skill-bridge describe <provider-url> <skill>\n", strings.Join(unreadCounts, ", "))
 }
 
 func (all *bridgeStatus) showFaults(s *cli.Screen) {
@@ -269,7 +269,7 @@ func (all *bridgeStatus) showFaults(s *cli.Screen) {
 	}
 	if len(rows) > 0 {
 		fmt.Fprintln(s.Out, "\nWhat can't be used:")
-		all.byBridge(s, "  ", []string{"NAME", "CODE", "MESSAGE"}, rows)
+		all.table(s, "  ", []string{"NAME", "CODE", "MESSAGE"}, rows)
 	}
 	for _, l := range all.LeftOut {
 		of := l.Namespace
@@ -294,8 +294,8 @@ func (all *bridgeStatus) showFaults(s *cli.Screen) {
 	for _, a := range all.MissingAliases {
 		rows = append(rows, []string{strconv.Itoa(a.Bridge), a.Namespace, a.Alias, a.SkillID, strings.Join(a.Near, ", ")})
 	}
-	all.byBridge(s, "  ", []string{"SOURCE", "ALIAS", "SKILL ID", "PERHAPS"}, rows)
+	all.table(s, "  ", []string{"SOURCE", "ALIAS", "SKILL ID", "PERHAPS"}, rows)
 }
 
-// shownLeftOut is how many entries of one registry a person is shown.
+// shownLeftOut is the maximum number of unlisted entries of one source in a table.
 const shownLeftOut = 20

@@ -17,8 +17,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
-// TestAdminTellsBridgesApart, though they have sources of the same namespace, and
-// though one is of an earlier configuration.
+// TestAdminTellsBridgesApart: bridges with sources of the same namespace have separate rows, also
+// a bridge of an earlier configuration.
 func TestAdminTellsBridgesApart(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/broken"}, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/slow"})
 	q := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
@@ -82,8 +82,8 @@ func TestAdminTellsBridgesApart(t *testing.T) {
 	}
 }
 
-// TestStatusShowsWhatIsLeftOut: skills whose ids can't be used, and aliases that lead to
-// no skill.
+// TestStatusShowsWhatIsLeftOut: status shows skills with unusable ids, and aliases of
+// skills that are not listed.
 func TestStatusShowsWhatIsLeftOut(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/echo "}, hostile.Skill{ID: "\tacme/echo"})
 	c := testbed.StartCaddy(t, "{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n"+testbed.Bridge("provider "+p.URL()+" {", "namespace acme", "alias nowhere acme/eco", "}"))
@@ -104,7 +104,7 @@ func TestStatusShowsWhatIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestStatusFailsInJSON, if JSON was asked for.
+// TestStatusFailsInJSON: with --json, an error is JSON, too.
 func TestStatusFailsInJSON(t *testing.T) {
 	var out, complaint strings.Builder
 	command := exec.CommandContext(t.Context(), "caddy", "skill-bridge", "status", "--address", "127.0.0.1:1", "--json")
@@ -128,7 +128,7 @@ type admin struct {
 	address string
 }
 
-// run is what the command status writes.
+// run returns the output of the command status.
 func (a admin) run(flags ...string) string {
 	a.Helper()
 	args := append([]string{"skill-bridge", "status", "--address", a.address}, flags...)
@@ -164,7 +164,7 @@ func (a admin) status() *bridges {
 	return &b
 }
 
-// numbers are those of the bridges that have a source of this URL.
+// numbers returns the numbers of the bridges that have a source with this URL.
 func (b *bridges) numbers(url string) (numbers []int) {
 	for _, p := range b.Providers {
 		if p.URL == url {
@@ -174,7 +174,7 @@ func (b *bridges) numbers(url string) (numbers []int) {
 	return numbers
 }
 
-// mustShow demands that the source acme of a bridge has a row with these numbers.
+// mustShow requires that the source acme of a bridge has a row with these numbers.
 func (b *bridges) mustShow(t *testing.T, bridge, skills, read int, faulty string, calls int, health string) {
 	t.Helper()
 	row := fmt.Sprintf(`(?m)^%d +acme +provider +%s +%d +%d +%s +%d +0`, bridge, health, skills, read, faulty, calls)

@@ -19,7 +19,7 @@ import (
 )
 
 func validateCommand() *cobra.Command {
-	var r reach
+	var r providerFlags
 	var index, descriptor bool
 	cmd := &cobra.Command{
 		Use:   "validate <file-or-url>",
@@ -83,14 +83,14 @@ reading the document or writing the result failed, 130 interrupted.`,
 	return cmd
 }
 
-// isOrigin reports whether a URL has no path, and so stands for the index there.
+// isOrigin reports whether a URL has no path. Such a URL stands for the index there.
 func isOrigin(from string) bool {
 	u, err := url.Parse(from)
 	return err == nil && u.Host != "" && (u.Path == "" || u.Path == "/")
 }
 
 // fetch reads a document as the bridge does.
-func (r *reach) fetch(ctx context.Context, from string) (*cache.Response, error) {
+func (r *providerFlags) fetch(ctx context.Context, from string) (*cache.Response, error) {
 	plain := handlerConfig{AllowHTTP: true, Skills: []skillConfig{{"document", from}}}
 	if err := plain.check(); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (r *reach) fetch(ctx context.Context, from string) (*cache.Response, error)
 	if isOrigin(from) {
 		u.Path = document.WellKnownPath
 	}
-	r.private = r.keyEnv != "" // a key can only be for reading the document
+	r.private = r.keyEnv != "" // the only use of a key is to read the document
 	h, err := r.handler((&url.URL{Scheme: u.Scheme, Host: u.Host}).String())
 	if err != nil {
 		return nil, err
@@ -113,12 +113,12 @@ func (r *reach) fetch(ctx context.Context, from string) (*cache.Response, error)
 	}
 	defer release()
 	s := &config.Sources[0]
-	audience, err := credential.NewAllowedHosts(s.URL, s.Trust)
+	hosts, err := credential.NewAllowedHosts(s.URL, s.Trust)
 	if err != nil {
 		return nil, err
 	}
 	client := &discovery.Reader{Sender: exchange.Sender{
-		Source: s.Namespace, Origin: s.URL, AllowedHosts: audience, DiscoveryCredentials: s.DiscoveryCredentials, Transport: s.Transport,
+		Source: s.Namespace, Origin: s.URL, AllowedHosts: hosts, DiscoveryCredentials: s.DiscoveryCredentials, Transport: s.Transport,
 		MaxResponseSize: config.MaxResponseSize, Limits: config.Limits, AllowHTTP: config.AllowHTTP, Observer: config.Observer,
 	}}
 	response, failure := client.Read(ctx, u)

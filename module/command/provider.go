@@ -1,7 +1,7 @@
 package command
 
 import (
-	"encoding/json" // Caddy's raw modules are made for encoding/json
+	"encoding/json" // for Caddy's raw modules
 	"errors"
 	"fmt"
 	"net/url"
@@ -20,9 +20,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 )
 
-// reach are the flags that say how to reach a provider.
-type reach struct {
-	flags         *pflag.FlagSet // all, but for debug
+// providerFlags are the flags about the connection to a provider.
+type providerFlags struct {
+	flags         *pflag.FlagSet // all except debug
 	allowHTTP     bool
 	allowNetworks []string
 	allowPorts    []int
@@ -34,8 +34,8 @@ type reach struct {
 	namespace     string
 }
 
-// addFlags adds the flags to a command. --namespace is for commands that know skills by name.
-func (r *reach) addFlags(cmd *cobra.Command, named bool) {
+// addFlags adds the flags to a command. named adds --namespace, for commands that use names of skills.
+func (r *providerFlags) addFlags(cmd *cobra.Command, named bool) {
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.BoolVar(&r.allowHTTP, "allow-http", false, "Allow connections to the provider without TLS")
 	f.StringSliceVar(&r.allowNetworks, "allow-networks", nil, "Non-public addresses or CIDR ranges to allow, such as 127.0.0.1, or private_ranges")
@@ -52,7 +52,7 @@ func (r *reach) addFlags(cmd *cobra.Command, named bool) {
 	cmd.Flags().BoolVar(&r.debug, "debug", false, "Log everything to standard error")
 }
 
-// given returns the flags that were given, for another command.
+// given returns the flags that are set, as arguments of another command.
 func given(flags *pflag.FlagSet) []string {
 	var words []string
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -99,15 +99,15 @@ type skillConfig struct {
 	URL  string `json:"url"`
 }
 
-// handler is what the commands use of http.handlers.skill_bridge.
+// handler is the interface of http.handlers.skill_bridge that the commands use.
 type handler interface {
-	// Check reports what is wrong with the configuration.
+	// Check returns the first fault of the configuration.
 	Check() error
-	// Standalone makes the configuration of a bridge, and what releases it.
+	// Standalone returns the configuration of a bridge, and a function that releases what it holds.
 	Standalone(ctx caddy.Context) (*translate.Config, func(), error)
 }
 
-// module makes the handler, which is registered by a package that imports this one.
+// module returns the handler. Another package registers it, because that package imports this one.
 func (c *handlerConfig) module() (handler, error) {
 	info, err := caddy.GetModule("http.handlers.skill_bridge")
 	if err != nil {
@@ -120,7 +120,7 @@ func (c *handlerConfig) module() (handler, error) {
 	return h.(handler), nil
 }
 
-// check reports what is wrong with the configuration.
+// check returns the first fault of the configuration.
 func (c *handlerConfig) check() error {
 	h, err := c.module()
 	if err != nil {
@@ -129,9 +129,9 @@ func (c *handlerConfig) check() error {
 	return h.Check()
 }
 
-// handler configures the handler as the flags say. The key is a placeholder there, so
-// that no log shows it.
-func (r *reach) handler(origins ...string) (*handlerConfig, error) {
+// handler returns the configuration that the flags stand for. It has the key as a placeholder, so
+// that no log shows the key.
+func (r *providerFlags) handler(origins ...string) (*handlerConfig, error) {
 	c := &handlerConfig{AllowHTTP: r.allowHTTP, AllowPorts: r.allowPorts}
 	for _, network := range r.allowNetworks {
 		if network == "private_ranges" {
@@ -164,10 +164,10 @@ func (r *reach) handler(origins ...string) (*handlerConfig, error) {
 	return c, nil
 }
 
-// namespaceOf is the namespace of a provider: the default of a configuration, so that
-// names mean the same to a command and to a bridge. What a namespace can't have, for
-// which a configuration has to name one, becomes a hyphen.
-func (r *reach) namespaceOf(origin string) string {
+// namespaceOf returns the namespace of a provider: the same default as in a configuration, so that
+// commands and bridges use the same names. Characters that a namespace can't have become hyphens;
+// a configuration needs the option namespace then.
+func (r *providerFlags) namespaceOf(origin string) string {
 	u, err := url.Parse(origin)
 	if r.namespace != "" || err != nil {
 		return r.namespace
@@ -177,9 +177,9 @@ func (r *reach) namespaceOf(origin string) string {
 
 var notNamespace = regexp.MustCompile(`[^A-Za-z0-9._-]`)
 
-// logging is that of commands which answer and end: without --debug they log
-// nothing. (That the log goes elsewhere would itself be a line.)
-func (r *reach) logging() *caddy.Logging {
+// logging returns the logging configuration: without --debug, nothing is logged. It sets a level
+// and not another output, because Caddy logs a change of the output.
+func (r *providerFlags) logging() *caddy.Logging {
 	level := zapcore.PanicLevel
 	if r.debug {
 		level = zapcore.DebugLevel
@@ -189,11 +189,11 @@ func (r *reach) logging() *caddy.Logging {
 	}}
 }
 
-// load makes the configuration of a bridge that serves nothing. The function that it
-// returns releases what the bridge holds.
-func (r *reach) load(config *handlerConfig) (*translate.Config, func(), error) {
+// load returns the configuration of a bridge without a server, and a function that releases what
+// the bridge holds.
+func (r *providerFlags) load(config *handlerConfig) (*translate.Config, func(), error) {
 	config.AllowAnonymous = true // the user of the command has the key
-	config.Timeout, config.MaxTimeout = caddy.Duration(cli.Usual), caddy.Duration(cli.Longest)
+	config.Timeout, config.MaxTimeout = caddy.Duration(cli.DefaultTimeout), caddy.Duration(cli.MaxTimeout)
 	h, err := config.module()
 	if err != nil {
 		return nil, nil, err
@@ -214,8 +214,8 @@ func (r *reach) load(config *handlerConfig) (*translate.Config, func(), error) {
 	return bridge, func() { release(); cancel() }, nil
 }
 
-// provider is what a command shows of a provider, and of further commands about it.
-func (r *reach) provider(cmd *cobra.Command, screen *cli.Screen, origin string) *cli.Provider {
+// provider returns the provider of a command, without a bridge.
+func (r *providerFlags) provider(cmd *cobra.Command, screen *cli.Screen, origin string) *cli.Provider {
 	return &cli.Provider{
 		Screen: screen, URL: origin, Command: cmd.Root().Name(), Flags: given(r.flags), Keyed: r.keyEnv != "", Private: r.private,
 	}
