@@ -178,26 +178,10 @@ func (f *shape) kind(otherwise string) string {
 	return ""
 }
 
-// number returns a number that matches the bounds of the schema, or 1.
+// number returns a number that satisfies most schemas: between the bounds and a multiple of the
+// step, if there is one between them.
 func (f *shape) number(whole bool) string {
-	low, high := f.bounds()
-	step := f.MultipleOf
-	if step <= 0 && whole {
-		step = 1
-	}
-	for _, n := range []float64{1, low, high, low + 1, high - 1, low/2 + high/2} {
-		for _, c := range onSteps(n, step) {
-			if f.fits(c) {
-				return strconv.FormatFloat(c, 'f', -1, 64)
-			}
-		}
-	}
-	return "1"
-}
-
-// bounds returns the lower and the upper bound; infinity means that there is none.
-func (f *shape) bounds() (low, high float64) {
-	low, high = math.Inf(-1), math.Inf(1)
+	low, high := math.Inf(-1), math.Inf(1)
 	for _, n := range []*float64{f.Minimum, f.ExclusiveMinimum} {
 		if n != nil {
 			low = max(low, *n)
@@ -208,34 +192,23 @@ func (f *shape) bounds() (low, high float64) {
 			high = min(high, *n)
 		}
 	}
-	return low, high
-}
-
-// onSteps returns the multiples of step next to n, rounded to the digits of a float64, or n
-// if there is no step.
-func onSteps(n, step float64) []float64 {
-	if step <= 0 {
-		return []float64{n}
-	}
-	list := []float64{math.Ceil(n/step) * step, math.Floor(n/step) * step}
-	for i, c := range list {
-		// A float64 has at least fifteen significant decimal digits.
-		list[i], _ = strconv.ParseFloat(strconv.FormatFloat(c, 'g', 15, 64), 64)
-	}
-	return list
-}
-
-// fits reports whether n is finite, of a writable length and within the bounds.
-func (f *shape) fits(n float64) bool {
+	n := low/2 + high/2
 	switch {
-	case math.IsNaN(n), math.Abs(n) > 1e18:
-		return false
-	case f.Minimum != nil && n < *f.Minimum, f.Maximum != nil && n > *f.Maximum:
-		return false
-	case f.ExclusiveMinimum != nil && n <= *f.ExclusiveMinimum, f.ExclusiveMaximum != nil && n >= *f.ExclusiveMaximum:
-		return false
+	case math.IsInf(high, 1):
+		n = max(1, low+1)
+	case math.IsInf(low, -1):
+		n = min(1, high-1)
 	}
-	return true
+	if step := f.MultipleOf; step > 0 {
+		n = math.Round(n/step) * step
+		n, _ = strconv.ParseFloat(strconv.FormatFloat(n, 'g', 15, 64), 64) // 3*0.1 is 0.30000000000000004
+	} else if whole {
+		n = math.Round(n)
+	}
+	if math.IsNaN(n) || math.Abs(n) > 1e18 { // it would take hundreds of digits
+		n = 1
+	}
+	return strconv.FormatFloat(n, 'f', -1, 64)
 }
 
 // formats has examples of common formats (JSON Schema 2020-12, Validation, section 7.3),
