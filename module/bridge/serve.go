@@ -10,7 +10,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // ServeHTTP answers every request; it never calls the next handler.
@@ -31,9 +30,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 	if h.browser != nil && r.Method != http.MethodPost {
 		return h.browser.Serve(r.Context(), w, r, principal, ambiguous)
 	}
-	ctx, served := observe.NewRequest(w, r, skillsprotocol.Caller{
-		Caller:    run.Caller{Principal: principal, TraceID: traceID(r.Header["Traceparent"]), Arrived: arrived},
-		Ambiguous: ambiguous,
+	ctx, served := observe.NewRequest(w, r, run.Caller{
+		Principal: principal, Ambiguous: ambiguous, TraceID: traceID(r.Header["Traceparent"]), Arrived: arrived,
 	})
 	h.server.Serve(ctx, served.Writer(), r)
 	served.Log(r)

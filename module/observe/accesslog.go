@@ -21,7 +21,7 @@ type Request struct {
 }
 
 // NewRequest returns the context for the calls of a request, whose answer is to be written to the request's Writer.
-func NewRequest(w http.ResponseWriter, r *http.Request, caller skillsprotocol.Caller) (context.Context, *Request) {
+func NewRequest(w http.ResponseWriter, r *http.Request, caller run.Caller) (context.Context, *Request) {
 	served := &Request{to: answerWriter{w, r.Context()}}
 	return context.WithValue(skillsprotocol.WithCaller(r.Context(), caller), servedCallsKey{}, &served.calls), served
 }

@@ -6,6 +6,9 @@ import "time"
 type Caller struct {
 	// Principal is the authenticated user; empty: anonymous.
 	Principal string
+	// Ambiguous says why the principal that was sent could be mistaken for another; empty: it can't. Fronts refuse an ambiguous
+	// caller. Its Principal is empty.
+	Ambiguous string
 	// TraceID is the trace id of the call (W3C Trace Context, 32 hexadecimal digits); empty: a new one is made.
 	TraceID string
 	// TraceParent is the traceparent header for requests to the provider; empty: none.

@@ -14,7 +14,7 @@ import (
 
 func BenchmarkDecodeExecute(b *testing.B) {
 	raw := jsontext.Value(`{"name":"example-corp.weather-forecast","args":{"location":"Tokyo","days":5,"units":["c","mm"]},"timeout_ms":30000}`)
-	ctx := WithCaller(b.Context(), Caller{Caller: run.Caller{Principal: "ada"}})
+	ctx := WithCaller(b.Context(), run.Caller{Principal: "ada"})
 	b.ReportAllocs()
 	b.SetBytes(int64(len(raw)))
 	for b.Loop() {

@@ -59,18 +59,9 @@ type Tokens interface {
 	Open(ctx context.Context, token, principal string) (run.Ref, error)
 }
 
-// Caller is who makes the calls of an HTTP request.
-type Caller struct {
-	run.Caller
-
-	// Ambiguous says why the principal could be mistaken for another; empty: it can't. An ambiguous caller has no
-	// Principal and is refused, whatever the method.
-	Ambiguous string
-}
-
 // request has the values that all calls of one HTTP request share.
 type request struct {
-	caller Caller
+	caller run.Caller
 	checks inputs.Checks
 }
 
@@ -78,7 +69,7 @@ type requestKey struct{}
 
 // WithCaller returns a context with the caller for [Front.ServeRPC].
 // Without it a caller is anonymous.
-func WithCaller(ctx context.Context, c Caller) context.Context {
+func WithCaller(ctx context.Context, c run.Caller) context.Context {
 	return context.WithValue(ctx, requestKey{}, &request{caller: c})
 }
 
@@ -92,7 +83,7 @@ func requestOf(ctx context.Context) *request {
 
 // callerFor returns the caller of a method, for the bridge.
 func callerFor(ctx context.Context, method string) run.Caller {
-	who := requestOf(ctx).caller.Caller
+	who := requestOf(ctx).caller
 	who.Front, who.Method = frontName, method
 	return who
 }
@@ -288,7 +279,7 @@ const (
 
 // admit returns why a caller is refused because of its principal, for the operator and for the
 // caller; a nil failure admits it.
-func (f *Front) admit(caller *Caller) (reason string, refused *run.Failure) {
+func (f *Front) admit(caller *run.Caller) (reason string, refused *run.Failure) {
 	switch {
 	case caller.Ambiguous != "":
 		return caller.Ambiguous, principalFailure(&run.Demand{By: run.Bridge, Reason: caller.Ambiguous},
