@@ -129,7 +129,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// parser reads the options that the handler has beside single values.
+// parser parses the options of the handler.
 type parser struct{ *options.Reader }
 
 func (p parser) handler(h *Handler) error {
@@ -227,7 +227,7 @@ func (p parser) registry(h *Handler) error {
 func (p parser) caller(to **Caller) error {
 	c := new(Caller)
 	*to = c
-	return p.Args("caller", "an id and, if wanted, a type", 1, &c.ID, &c.Type)
+	return p.Args("caller", "an id and optionally a type", 1, &c.ID, &c.Type)
 }
 
 func (p parser) browse(to **browse.Config) error {
@@ -239,7 +239,7 @@ func (p parser) browse(to **browse.Config) error {
 		}
 		p.Prev()
 	}
-	return p.Args("browse", "the file of a template, if wanted", 0, &b.TemplateFile)
+	return p.Args("browse", "optionally the file of a template", 0, &b.TemplateFile)
 }
 
 func (p parser) poll(to **Poll) error {
@@ -250,11 +250,11 @@ func (p parser) poll(to **Poll) error {
 	*to = v
 	switch v.Mode {
 	case pollAdaptive:
-		return p.Args("poll adaptive", "a price, if wanted", 0, &v.Price)
+		return p.Args("poll adaptive", "optionally a price", 0, &v.Price)
 	case pollFixed:
 		return p.Args("poll fixed", "an interval", 1, &v.Interval)
 	case pollBackoff:
-		return p.Args("poll backoff", "an interval and, if wanted, a maximum", 1, &v.Interval, &v.MaxInterval)
+		return p.Args("poll backoff", "an interval and optionally a maximum", 1, &v.Interval, &v.MaxInterval)
 	}
 	p.RemainingArgs()
 	return nil // the check refuses the mode
@@ -296,7 +296,7 @@ func (p parser) limits(to **Limits) error {
 		"connection_overhead": &l.ConnectionOverhead,
 		"runs": func() error {
 			p.Mark("limits.runs_per_provider")
-			return p.Args("runs", "a number and, if wanted, another for each provider", 1, &l.Runs, &l.RunsPerProvider)
+			return p.Args("runs", "a number and optionally another for each provider", 1, &l.Runs, &l.RunsPerProvider)
 		},
 		"reads":        &l.Reads,
 		"failed_reads": &l.FailedReads,
@@ -312,7 +312,7 @@ func (p parser) circuitBreaker(to **CircuitBreaker) error {
 	switch {
 	case len(args) == 1 && args[0] == "off":
 		b.Off = true
-		return nil // a block is unexpected then
+		return nil // a block after it is a syntax error
 	case len(args) > 0:
 		return p.Errf("circuit_breaker takes either the word off or a block, but has %q", strings.Join(args, " "))
 	}
@@ -327,15 +327,16 @@ func (p parser) circuitBreaker(to **CircuitBreaker) error {
 	return err
 }
 
-// span reads a duration and, if it is there, the longest that is allowed.
+// span parses a duration and an optional maximum.
 func (p parser) span(name string, to, limit *caddy.Duration) func() error {
 	return func() error {
 		p.Mark("max_" + name)
-		return p.Args(name, "a duration and, if wanted, a maximum", 1, to, limit)
+		return p.Args(name, "a duration and optionally a maximum", 1, to, limit)
 	}
 }
 
-// retryBudget reads a share in percent, with or without the sign. Zero is a share, too.
+// retryBudget parses a percentage, with or without the sign. The target is a pointer, because
+// 0 is not the default.
 func (p parser) retryBudget(to **int) error {
 	var text string
 	if err := p.Args("retry_budget", "a percentage, such as 20%", 1, &text); err != nil {
@@ -349,7 +350,7 @@ func (p parser) retryBudget(to **int) error {
 	return nil
 }
 
-// networks reads CIDR ranges and the shortcut for some that Caddy's own options have, too.
+// networks parses CIDR ranges and Caddy's shortcut private_ranges.
 func (p parser) networks(to *[]string) error {
 	return p.Each("value", func(text string) error {
 		networks := []string{text}
@@ -376,7 +377,7 @@ func (p parser) ports(to *[]int) error {
 	})
 }
 
-// credentials reads a module that authenticates requests.
+// credentials parses a credentials module.
 func (p parser) credentials(to *json.RawMessage) func() error {
 	return func() error {
 		option := p.Val()
@@ -398,7 +399,7 @@ func (p parser) credentials(to *json.RawMessage) func() error {
 	}
 }
 
-// credentialModules names the kinds of credentials in this build.
+// credentialModules returns the names of the registered credentials modules.
 func credentialModules() []string {
 	modules := caddy.GetModules(credentialsNamespace)
 	names := make([]string, len(modules))
@@ -416,7 +417,7 @@ func (p parser) transport(to *json.RawMessage) func() error {
 		if name := p.Val(); name != network.TransportName {
 			return p.Errf("transport %s: %w", name, network.ErrTransport)
 		}
-		// Caddy's transport would ignore these.
+		// Caddy's parser would ignore further arguments.
 		if p.CountRemainingArgs() > 0 {
 			return p.Err("transport http takes no more arguments: its options go into a block")
 		}

@@ -25,12 +25,12 @@ import (
 const (
 	maxNameSize = 256 // of skills and namespaces, in bytes
 
-	// A request is an object in an object, and the decoder reads no more levels than the most.
+	// A request needs two levels: an object in an object. The decoder's maximum is 10,000.
 	minDepth = 2
 	maxDepth = 10_000
 )
 
-// checker remembers the first fault of a configuration.
+// checker keeps the first fault of a configuration.
 type checker struct{ fault *options.ConfigError }
 
 func (c *checker) check(path string, err error) {
@@ -39,8 +39,8 @@ func (c *checker) check(path string, err error) {
 	}
 }
 
-// check finds the first fault of a configuration that can be found without loading
-// modules. It checks what was written in JSON and what was written in a Caddyfile.
+// check returns the first fault of a configuration that can be found without loading modules,
+// whether the configuration was written in JSON or in a Caddyfile.
 func (h *Handler) check() *options.ConfigError {
 	c := new(checker)
 	for i, p := range h.Providers {
@@ -80,9 +80,9 @@ func checkNotNull(what string, null bool) error {
 }
 
 func (h *Handler) checkSources(c *checker) {
-	names := make(map[string]string) // given by the operator, and what has them
+	names := make(map[string]string) // of skills and aliases, with their owners
 	namespaces := make(map[string]string)
-	registries := make(map[string]bool) // by their namespaces
+	registries := make(map[string]bool) // by namespace
 	sources := h.sources()
 	for _, s := range sources {
 		c.check(s.path+s.field, cmp.Or(s.err, h.checkScheme(s.URL)))
@@ -136,7 +136,7 @@ func checkTrustRegistry(before []string, namespace string, registries map[string
 	return nil
 }
 
-// checkAmounts checks each number, size and duration by itself, and durations with their maxima.
+// checkAmounts checks numbers, sizes and durations, and durations against their maxima.
 func (h *Handler) checkAmounts(c *checker) {
 	cache := cmp.Or(h.Cache, new(Cache))
 	limits := cmp.Or(h.Limits, new(Limits))
@@ -181,7 +181,7 @@ func (h *Handler) checkAmounts(c *checker) {
 	h.Timing.check(c)
 	if ttl, longest := orDefaultPointer(cache.TTL, 0), orDefault(cache.MaxTTL, defaultMaxTTL); ttl > longest {
 		c.check("cache.ttl", fmt.Errorf("ttl %s is longer than max_ttl, which is %s%s, so it has no effect",
-			ttl, longest, unlessSaid(cache.MaxTTL == 0)))
+			ttl, longest, byDefaultText(cache.MaxTTL == 0)))
 	}
 	if breaker.Failures > math.MaxInt32 {
 		c.check("circuit_breaker.failures", fmt.Errorf("failures %d is too large", breaker.Failures))
@@ -205,12 +205,12 @@ func checkAmount(name string, value any) error {
 		switch {
 		case v < 0:
 			return fmt.Errorf("%s %d is negative", name, v)
-		case v == math.MaxInt64: // one more can always be counted
+		case v == math.MaxInt64: // so that limit+1 does not overflow
 			return fmt.Errorf("%s %d is too large", name, v)
 		}
 	case caddy.Duration:
 		if v != 0 && time.Duration(v) < time.Millisecond {
-			return fmt.Errorf("%s %s is too short: the least is 1ms", name, time.Duration(v))
+			return fmt.Errorf("%s %s is too short: the minimum is 1ms", name, time.Duration(v))
 		}
 	case *caddy.Duration:
 		if v != nil && *v < 0 {
@@ -220,27 +220,27 @@ func checkAmount(name string, value any) error {
 	return nil
 }
 
-// checkSpan checks a duration beside its maximum.
+// checkSpan checks a duration against its maximum.
 func checkSpan(c *checker, name string, value, limit time.Duration) {
 	switch {
 	case limit < time.Millisecond:
-		c.check("max_"+name, fmt.Errorf("maximum of %s %s is too short: the least is 1ms", name, limit))
+		c.check("max_"+name, fmt.Errorf("maximum of %s %s is too short: the minimum is 1ms", name, limit))
 	case value > limit:
 		c.check(name, fmt.Errorf("%s %s is longer than its maximum of %s", name, value, limit))
 	}
 }
 
-// unlessSaid says of a value that it is the default.
-func unlessSaid(byDefault bool) string {
+// byDefaultText returns the text that says that a value is the default.
+func byDefaultText(byDefault bool) string {
 	if byDefault {
 		return " by default"
 	}
 	return ""
 }
 
-// checkTokenURL finds what most often keeps oauth2 from reading documents. Whether
-// credentials can do that is asked of the module itself once it is loaded, but then the
-// line of the Caddyfile is not known any more.
+// checkTokenURL finds discovery credentials of kind oauth2 without a token_url. The module itself
+// reports whether it supports discovery, but only after it was loaded, when the line of the
+// Caddyfile is no longer known.
 func checkTokenURL(credentials json.RawMessage) error {
 	var config struct {
 		Type     string `json:"type"`
@@ -253,7 +253,7 @@ func checkTokenURL(credentials json.RawMessage) error {
 	return nil
 }
 
-// checkTransport checks what can be known of a transport before it is loaded.
+// checkTransport checks a transport as far as possible without loading it.
 func checkTransport(raw json.RawMessage) error {
 	if len(raw) == 0 {
 		return nil
@@ -275,7 +275,7 @@ func checkCapabilityTypes(c *checker, path string, types []document.CapabilityTy
 	}
 }
 
-// checkNamespace checks the namespace of a source, which is its host where none is configured.
+// checkNamespace checks the namespace of a source. The default is its host name.
 func checkNamespace(c *checker, s *source, owner string, namespaces map[string]string) {
 	err := checkNamespaceText(s.Namespace)
 	if err != nil && s.URL != nil && s.Namespace == namespaceOf("", s.URL) {
@@ -311,7 +311,7 @@ func checkName(what, name string) error {
 	return nil
 }
 
-// claim takes a name for owner, unless it is taken.
+// claim registers a name for owner. It fails if the name has another owner.
 func claim(taken map[string]string, what, name, owner string) error {
 	if other, ok := taken[name]; ok {
 		return fmt.Errorf("%s %q is given twice: to %s and to %s; give one of them another", what, name, other, owner)

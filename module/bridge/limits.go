@@ -149,7 +149,7 @@ func (b *Bounds) check(c *checker) {
 	// Header fields, and what arrives before it is read, are part of the overhead.
 	if n := l.ConnectionOverhead; 0 < n && n < minConnectionOverhead {
 		c.check("limits.connection_overhead",
-			fmt.Errorf("connection_overhead %d is too small: the least is %d (256KiB)", n, minConnectionOverhead))
+			fmt.Errorf("connection_overhead %d is too small: the minimum is %d (256KiB)", n, minConnectionOverhead))
 	}
 	c.check("limits.document_size", b.checkReachable("document_size", l.DocumentSize))
 	c.check("limits.output_size", b.checkReachable("output_size", l.OutputSize))
@@ -163,5 +163,5 @@ func (b *Bounds) checkReachable(name string, size int64) error {
 		return nil
 	}
 	return fmt.Errorf("%s %d is more than max_response_size, which is %d%s, so it has no effect",
-		name, size, b.maxResponseSize(), unlessSaid(b.MaxResponseSize == 0))
+		name, size, b.maxResponseSize(), byDefaultText(b.MaxResponseSize == 0))
 }

@@ -110,7 +110,7 @@ func (p *Poll) check() error {
 		switch {
 		case d.value == 0:
 		case time.Duration(d.value) < time.Millisecond:
-			return fmt.Errorf("%s %s of poll is too short: the least is 1ms", d.name, time.Duration(d.value))
+			return fmt.Errorf("%s %s of poll is too short: the minimum is 1ms", d.name, time.Duration(d.value))
 		case !slices.Contains(d.modes, mode):
 			return fmt.Errorf("poll %s has no %s", mode, d.name)
 		}

@@ -68,8 +68,8 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	return nil
 }
 
-// begin makes the configuration of the bridge and its observer. Without an error, the
-// handler holds their pooled values until its usage ends.
+// begin returns the configuration of the bridge and its observer. Without an error, the handler
+// holds pooled values until its usage ends.
 func (h *Handler) begin(ctx caddy.Context) (*translate.Config, *observe.Observer, error) {
 	h.logger = ctx.Logger(h)
 	if fault := h.check(); fault != nil {
@@ -88,7 +88,7 @@ func (h *Handler) begin(ctx caddy.Context) (*translate.Config, *observe.Observer
 	return config, o, nil
 }
 
-// hold takes what survives reloads from its pools, until the handler and its last request
+// hold takes the state that survives reloads from its pools, until the handler and its last request
 // have released it.
 func (h *Handler) hold(ctx caddy.Context, config *translate.Config, o *observe.Observer) error {
 	var release func()
@@ -121,7 +121,7 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, o *observe.O
 	return nil
 }
 
-// tokensOf returns the run tokens of a handler of the bridge; nil: the module is none.
+// tokensOf returns the run tokens of a bridge handler; nil for other modules.
 func tokensOf(module caddy.Module) *runtokens.Tokens {
 	if h, ok := module.(*Handler); ok {
 		return h.tokens
@@ -129,8 +129,8 @@ func tokensOf(module caddy.Module) *runtokens.Tokens {
 	return nil
 }
 
-// config makes the bridge's configuration from the operator's, which has been
-// checked. It also returns what closes the idle connections of all transports.
+// config returns the bridge's configuration, and functions that close the idle connections of all
+// transports. The handler's configuration must be checked.
 func (h *Handler) config(ctx caddy.Context, o *observe.Observer) (*translate.Config, []func(), error) {
 	networks, err := h.networks()
 	if err != nil {

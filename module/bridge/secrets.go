@@ -17,11 +17,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
-// credentialsNamespace is where modules that authenticate requests register.
+// credentialsNamespace is the namespace of credentials modules.
 const credentialsNamespace = "http.skill_bridge.credentials" //nolint:gosec // a name, not a credential
 
-// loadDiscoveryCredentials is loadCredentials for credentials of requests for documents,
-// which have to work without a descriptor.
+// loadDiscoveryCredentials loads credentials for requests for documents. They have to work without
+// a descriptor.
 func loadDiscoveryCredentials(ctx caddy.Context, owner any, field string, raw json.RawMessage) (credential.Credentials, error) {
 	credentials, err := loadCredentials(ctx, owner, field, raw)
 	if err == nil && credentials != nil && !credentials.Supports(nil) {
@@ -47,9 +47,8 @@ func loadCredentials(ctx caddy.Context, owner any, field string, raw json.RawMes
 	return credentials, nil
 }
 
-// resolvedTexts returns the tokens of a guest module's configuration as texts,
-// with the placeholders of strings replaced, so that a secret that has changed
-// in its file makes a difference.
+// resolvedTexts returns the tokens of a guest module's configuration as texts, with the placeholders
+// of strings replaced, so that the texts differ after a secret was changed in its file.
 func resolvedTexts(raw json.RawMessage) ([]string, error) {
 	var texts []string
 	replacer := caddy.NewReplacer()
@@ -70,12 +69,11 @@ func resolvedTexts(raw json.RawMessage) ([]string, error) {
 	}
 }
 
-// partition names the part of the cache for the documents of a source that were read with
-// the given credentials over the source's own transport. Two sources never share a
-// partition, so that the failures of one, and its judgement of a document, do not affect
-// the other. A source with the same kind, namespace and URL has the same partition after a
-// reload and in several sites. The trusted hosts are part of it, because they decide which
-// requests carry discovery credentials, and so which answer is kept.
+// partition returns the cache partition of a source that reads documents with these credentials over
+// this transport. Different sources have different partitions, so that failures and validation
+// results of one do not affect the other. The same source has the same partition after a reload
+// and in several sites. The trusted hosts are part of the key, because they decide which requests
+// carry discovery credentials.
 func partition(s *catalog.Source, credentials, transport json.RawMessage) (string, error) {
 	d := lifetime.NewDigest(strconv.Itoa(int(s.Kind)), s.Namespace, s.URL.String(), string(transport))
 	if len(credentials) == 0 && !s.Certificate {

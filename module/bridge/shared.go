@@ -12,19 +12,18 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
 )
 
-// sharedPool keeps documents, breakers and schemas over reloads. Its keys are digests of
-// the settings that shape them.
+// sharedPool keeps the shared state of handlers across reloads. Its keys are those of poolKey.
 var sharedPool = lifetime.NewPool[*shared]()
 
-// shared is what handlers with the same settings share.
+// shared is the state that handlers with the same settings share.
 type shared struct {
 	documents *cache.Cache
 	breakers  *exchange.Breakers
 	schemas   *schema.Schemas
-	uncount   func() // ends that the documents are counted
+	uncount   func() // removes documents from the metrics
 }
 
-// holdShared takes what is shared from the pool.
+// holdShared takes the shared state from the pool, and returns a function that releases it.
 func (h *Handler) holdShared() (*shared, func(), error) {
 	return sharedPool.Hold(h.poolKey(), func() (*shared, error) {
 		settings := h.Cache.config()
@@ -43,7 +42,7 @@ func (s *shared) Destruct() error {
 	return nil
 }
 
-// config is the cache that the operator configured.
+// config returns the cache settings, with defaults.
 func (c *Cache) config() cache.Config {
 	c = cmp.Or(c, new(Cache))
 	return cache.Config{
@@ -55,8 +54,7 @@ func (c *Cache) config() cache.Config {
 	}
 }
 
-// breakerConfig is when circuit breakers open. A call that ended at its own, shorter
-// deadline is no failure of the host.
+// breakerConfig returns the settings of the circuit breakers, with defaults.
 func (h *Handler) breakerConfig() exchange.BreakerConfig {
 	b := cmp.Or(h.CircuitBreaker, new(CircuitBreaker))
 	return exchange.BreakerConfig{
@@ -66,21 +64,21 @@ func (h *Handler) breakerConfig() exchange.BreakerConfig {
 	}
 }
 
-// maxPatience is the longest time that a call waits for a host before the wait counts as a
-// failure of the host.
+// maxPatience is the maximum time after which an unanswered request counts as a failure of its
+// host. Requests that end earlier, at the deadline of their call, do not count.
 const maxPatience = 5 * time.Second
 
-// poolKey identifies the settings that shape what is shared.
+// poolKey returns a digest of the settings that the shared state depends on.
 func (h *Handler) poolKey() string {
 	return lifetime.NewDigest(
 		fmt.Sprintf("%+v %+v %d", h.Cache.config(), h.breakerConfig(), h.maxResponseSize()),
-		fmt.Sprintf("%+v", h.readingLimits()), // decide which documents are valid
+		fmt.Sprintf("%+v", h.readingLimits()), // documents are valid within these limits
 		fmt.Sprintf("%t %q %d", h.AllowHTTP, h.AllowNetworks, h.AllowPorts),
 		string(h.TransportRaw),
 	).String()
 }
 
-// retryBudget is a share of calls, from 0 to 1.
+// retryBudget returns the share of calls that may be retried, from 0 to 1.
 func (h *Handler) retryBudget() float64 {
 	percent := defaultRetryBudget
 	if h.RetryBudget != nil {

@@ -32,20 +32,20 @@ type Sources struct {
 	Registries []*Registry `json:"registries,omitempty"`
 }
 
-// source is a configured provider, skill or registry.
+// source is a provider, skill or registry in the configuration.
 type source struct {
-	catalog.Source // without what has to be loaded
+	catalog.Source // without transport and credentials until load
 
 	path  string // in the JSON config
 	name  string // in errors
-	field string // that has the URL
+	field string // path of the URL below path
 	err   error  // why the URL is invalid; Source.URL is nil then
 
-	module                            any // *Provider, *Skill or *Registry, which have these modules
+	module                            any // the *Provider, *Skill or *Registry with these guest modules
 	credentials, discovery, transport json.RawMessage
 }
 
-// sources returns the providers, skills and registries, none of which is nil.
+// sources returns the providers, skills and registries. None of them may be nil.
 func (from *Sources) sources() []source {
 	all := make([]source, 0, len(from.Providers)+len(from.Skills)+len(from.Registries))
 	for i, p := range from.Providers {
@@ -92,7 +92,7 @@ func (from *Sources) sources() []source {
 	return all
 }
 
-// namespaceOf is by default the host's name in lower case.
+// namespaceOf returns the configured namespace, or the host name in lower case by default.
 func namespaceOf(namespace string, u *url.URL) string {
 	if namespace == "" && u != nil {
 		return strings.ToLower(u.Hostname())
@@ -108,7 +108,7 @@ func capabilityTypes(texts []string) []document.CapabilityType {
 	return types
 }
 
-// fault returns an error about a field of a source; the empty field is the source itself.
+// fault returns an error about a field of a source; the empty field stands for the source.
 func (s *source) fault(field string, err error) error {
 	return &options.ConfigError{Path: s.path + field, Owner: s.name, Err: err}
 }
@@ -117,8 +117,8 @@ func (s *source) fault(field string, err error) error {
 type builder struct {
 	ctx      caddy.Context
 	rules    *network.Rules
-	standard *network.Transport // of sources without one of their own
-	overhead int64              // of connections of HTTP/2
+	standard *network.Transport // of sources without the option transport
+	overhead int64              // limits connection_overhead
 	idle     []func()           // close the idle connections of all transports
 }
 
@@ -172,8 +172,8 @@ func (b *builder) transport(raw json.RawMessage) (*network.Transport, error) {
 	return t, nil
 }
 
-// warnRefused warns of sources whose URLs have an address that the guard refuses. That is
-// no error: a configuration may be checked on another machine than the one that uses it.
+// warnRefused logs warnings about sources whose URLs have an address that the guard refuses. It is
+// not an error, because a configuration may be validated on another machine.
 func (b *builder) warnRefused(logger *zap.Logger, sources []catalog.Source) {
 	for _, s := range sources {
 		address, err := netip.ParseAddr(s.URL.Hostname())

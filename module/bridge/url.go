@@ -10,7 +10,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
-// parseOrigin reads a provider's origin.
+// parseOrigin parses a provider's origin.
 func parseOrigin(text string) (*url.URL, error) {
 	u, err := parseURL("provider origin", text)
 	if err != nil {
@@ -27,7 +27,7 @@ func parseOrigin(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// parseRegistry reads the URL of a registry.
+// parseRegistry parses the URL of a registry.
 func parseRegistry(text string) (*url.URL, error) {
 	u, err := parseURL("registry URL", text)
 	if err == nil && (u.RawQuery != "" || u.ForceQuery) {
@@ -36,7 +36,7 @@ func parseRegistry(text string) (*url.URL, error) {
 	return u, err
 }
 
-// parseURL reads an absolute http or https URL.
+// parseURL parses an absolute http or https URL.
 func parseURL(what, text string) (*url.URL, error) {
 	if text == "" {
 		return nil, fmt.Errorf("%s is empty", what)
@@ -107,7 +107,7 @@ func checkHost(text string) error {
 	return err
 }
 
-// checkLiteral refuses placeholders in a text in which none is resolved: it would be taken literally.
+// checkLiteral refuses placeholders in a text in which they are not resolved.
 func checkLiteral(what, text string) error {
 	if strings.Contains(text, "{") {
 		return fmt.Errorf("%s %q has a placeholder, or a brace: placeholders are not resolved here; write the value itself", what, text)

@@ -13,13 +13,13 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
-// failureLevel separates what an operator should act on from what agents and
-// providers get wrong by themselves. Of equal warnings there is one a minute.
+// failureLevel returns the level of a failed call's line: WARN if the operator has to act, at most
+// once a minute for equal failures, otherwise INFO.
 func (o *Observer) failureLevel(f *run.Failure, source string) zapcore.Level {
 	if f.Kind == run.Internal {
 		return zapcore.ErrorLevel
 	}
-	if !actionable(f) || alreadyTold(f) {
+	if !actionable(f) || hasOwnWarning(f) {
 		return zapcore.InfoLevel
 	}
 	if _, due, _ := o.failures.due(source, f.Kind.String()+"\n"+string(f.Phase)+"\n"+f.SkillID+"\n"+f.URL, time.Now()); !due {
@@ -28,8 +28,8 @@ func (o *Observer) failureLevel(f *run.Failure, source string) zapcore.Level {
 	return zapcore.WarnLevel
 }
 
-// actionable reports whether a failure is for the operator to look into: the configuration
-// or its secrets, or a provider that is down, gone or broken.
+// actionable reports whether the operator has to act: on the configuration or its secrets, or
+// because a provider is unreachable, gone or broken.
 func actionable(f *run.Failure) bool {
 	switch {
 	case f.Next() == run.NextAskOperator, overLimit(f), f.Refused != "", f.Gone():
@@ -42,15 +42,14 @@ func actionable(f *run.Failure) bool {
 	return false
 }
 
-// overLimit reports whether arguments exceed a limit of the operator's. The message
-// names that, and of the arguments no more than what the descriptor calls them.
+// overLimit reports whether arguments exceed a configured limit. The message of such a failure
+// has names of inputs, but no values.
 func overLimit(f *run.Failure) bool {
 	return f.Argument != nil && f.Argument.Reason == run.OverLimit
 }
 
-// alreadyTold reports whether another warning has said why a call failed, with more than is
-// known here.
-func alreadyTold(f *run.Failure) bool {
+// hasOwnWarning reports whether the cause of a failure is already logged, with more details.
+func hasOwnWarning(f *run.Failure) bool {
 	_, refused := errors.AsType[Refusal](f.Cause)
 	return refused || f.Demand != nil && f.Demand.Withheld
 }
@@ -58,9 +57,9 @@ func alreadyTold(f *run.Failure) bool {
 func failureFields(f *run.Failure) []zap.Field {
 	code := string(document.CodeOf(f))
 	switch f.Kind {
-	case run.ClientGone: // no code was sent
+	case run.ClientGone: // the agent got no code
 		code = ""
-	case run.RunFailed: // whose code may be any text of the provider's
+	case run.RunFailed: // the provider's code may be any text
 		code = errorType(f)
 	}
 	fields := []zap.Field{
@@ -84,9 +83,8 @@ func failureFields(f *run.Failure) []zap.Field {
 	return fields
 }
 
-// quotesArguments reports whether a failure's message may repeat what an agent sent
-// or a run produced, which is no business of the log. Token endpoints are sent no
-// arguments, and the operator has to know why a credential was refused.
+// quotesArguments reports whether a failure's message may repeat arguments or an output, which are
+// not logged. Answers of token endpoints can't repeat either.
 func quotesArguments(f *run.Failure) bool {
 	if f.Phase == run.PhaseAuth || overLimit(f) {
 		return false

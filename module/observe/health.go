@@ -12,17 +12,16 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// health is the health of each source, by namespace. The map does not change after the
-// handler was provisioned.
+// health is the health of each source, by namespace. The map does not change after Provision.
 type health map[string]*sourceHealth
 
 type sourceHealth struct {
 	faults   catalog.Faults
-	answered [healthKinds]atomic.Int64 // when it last did, in Unix nanoseconds; 0: never
+	answered [healthKinds]atomic.Int64 // time of the last success, in Unix nanoseconds; 0: never
 	trouble  atomic.Pointer[Trouble]
 }
 
-// Kinds of requests to a source. Success of one kind does not end a failure of another.
+// Kinds of requests to a source. A success ends only a failure of the same kind.
 const (
 	indexHealth = iota
 	descriptorHealth
@@ -40,8 +39,8 @@ func healthKindOf(p run.Phase) int {
 	return runHealth
 }
 
-// state returns when the source last answered, in Unix nanoseconds, 0 being never, its
-// newest trouble, and whether it still has that.
+// state returns when the source last answered (in Unix nanoseconds; 0: never), its newest failure,
+// and whether no success has followed that.
 func (s *sourceHealth) state() (answered int64, newest *Trouble, lasting bool) {
 	for i := range s.answered {
 		answered = max(answered, s.answered[i].Load())
@@ -50,7 +49,7 @@ func (s *sourceHealth) state() (answered int64, newest *Trouble, lasting bool) {
 	return answered, newest, newest != nil && newest.At.UnixNano() > s.answered[healthKindOf(newest.Phase)].Load()
 }
 
-// Trouble is the newest exchange that failed.
+// Trouble is a failed exchange with a source.
 type Trouble struct {
 	At      time.Time
 	Phase   run.Phase
@@ -59,11 +58,11 @@ type Trouble struct {
 	Reason  string
 }
 
-// healthPool keeps the health of sources over reloads, as long as a configuration has them.
-// Its keys are digests of the handler's shared settings, the namespace and the URL.
+// healthPool keeps the health of configured sources across reloads. Its keys are digests of the
+// handler's shared settings, the namespace and the URL.
 var healthPool = lifetime.NewPool[*sourceHealth]()
 
-// hold takes the health of the sources from the pool until use ends.
+// hold takes the health of the sources from the pool until the use ends.
 func (h health) hold(settings string, sources []catalog.Source, use *lifetime.Usage) {
 	for i, s := range sources {
 		key := lifetime.NewDigest(settings, s.Namespace, s.URL.String()).String()
@@ -74,9 +73,9 @@ func (h health) hold(settings string, sources []catalog.Source, use *lifetime.Us
 	}
 }
 
-// troubled reports whether the operator should know of an answer. HTTP 4xx to an invocation
-// may be about its arguments; requests for documents and tokens should always succeed.
-func troubled(e *exchange.Exchange) bool {
+// isTrouble reports whether the status of an answer is a fault of the source. Most HTTP 4xx of an
+// invocation are faults of its arguments; requests for documents and tokens should always succeed.
+func isTrouble(e *exchange.Exchange) bool {
 	switch e.Phase {
 	case run.PhaseDiscovery, run.PhaseDescriptor, run.PhaseAuth:
 		return e.Status >= http.StatusBadRequest
@@ -84,7 +83,7 @@ func troubled(e *exchange.Exchange) bool {
 	return e.Status >= http.StatusInternalServerError || e.Status == http.StatusUnauthorized || e.Status == http.StatusTooManyRequests
 }
 
-// unusable records why a source that answers can't be used.
+// unusable records why a source can't be used although it answers.
 func (h health) unusable(source string, e *run.Failure) {
 	if s := h[source]; s != nil {
 		s.trouble.Store(&Trouble{At: time.Now(), Phase: e.Phase, Address: safetext.Field(e.URL, MaxLoggedError), Status: e.HTTPStatus, Reason: safetext.Field(e.Message, MaxLoggedError)})
@@ -95,8 +94,8 @@ func (h health) unusable(source string, e *run.Failure) {
 func (h health) note(e *exchange.Exchange) {
 	s := h[e.Source]
 	switch {
-	case s == nil, e.Withheld, e.Abandoned: // the cause is known already, or is not the source
-	case e.Err == nil && !troubled(e):
+	case s == nil, e.Withheld, e.Abandoned: // the request was not sent, or the caller canceled it
+	case e.Err == nil && !isTrouble(e):
 		s.answered[healthKindOf(e.Phase)].Store(time.Now().UnixNano())
 	default:
 		t := &Trouble{At: time.Now(), Phase: e.Phase, Address: safetext.Field(e.Address(), MaxLoggedError), Status: e.Status}

@@ -20,8 +20,8 @@ import (
 // configuration; all of them get these metrics, so that a reload resets nothing.
 var processMetrics = newMetrics()
 
-// metrics count what the bridges of a process do. They are one collector: some are counted
-// as calls end, others are read when the metrics are collected.
+// metrics is the collector of all bridges of a process. It counts calls as they end, and reads
+// the other metrics (readDescs) when they are collected.
 //
 // The number of label values is bounded. Texts of agents and providers are not labels,
 // except the ids of existing skills, up to maxSkillLabels.
@@ -34,17 +34,17 @@ type metrics struct {
 	retries       *prometheus.CounterVec
 	tokenRequests *prometheus.CounterVec
 	refusals      *prometheus.CounterVec
-	counted       []prometheus.Collector // all of the above
+	counted       []prometheus.Collector // the vectors above
 
 	phases phases
 	skills labelSet
 
 	mu      sync.Mutex
-	caches  map[*cache.Cache]struct{} // those in use
-	dropped cache.Statistics          // of those that were
+	caches  map[*cache.Cache]struct{} // open caches
+	dropped cache.Statistics          // sums of the closed caches
 }
 
-// phases of a call, each with its histogram.
+// phases are the histograms of a call's phases.
 type phases struct {
 	discovery, credentials, submit, run, polls, result prometheus.Observer
 }
@@ -58,16 +58,16 @@ const (
 
 	labelNone  = "none"  // there is no such provider or skill
 	labelOther = "other" // the skill is beyond maxSkillLabels
-	// maxSkillLabels is how many skills of the process have their own label.
+	// maxSkillLabels is how many skills of the process get a label of their own.
 	maxSkillLabels = 200
 )
 
-// Bounds of the buckets of histograms.
+// Bucket bounds of the histograms.
 var (
-	callBuckets  = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 25, 60, 120, 300, 600}
-	phaseBuckets = []float64{.0001, .001, .005, .025, .1, .5, 1, 5, 25, 120, 600}
-	pollBuckets  = []float64{0, 1, 2, 3, 5, 8, 13, 21, 50, 100, 500}
-	lateBuckets  = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+	callBuckets      = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 25, 60, 120, 300, 600}
+	phaseBuckets     = []float64{.0001, .001, .005, .025, .1, .5, 1, 5, 25, 120, 600}
+	pollBuckets      = []float64{0, 1, 2, 3, 5, 8, 13, 21, 50, 100, 500}
+	overshootBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 )
 
 // Metrics that are read when they are collected.
@@ -105,7 +105,7 @@ func newMetrics() *metrics {
 	m.callDuration = histogram("call_duration_seconds", "Duration of calls that execute or follow a run.", callBuckets, labelProvider, labelOutcome)
 	m.phaseDuration = histogram("phase_duration_seconds", "Duration of the phases of calls that execute or follow a run.", phaseBuckets, "phase")
 	m.pollsPerRun = histogram("polls_per_run", "Status and result requests per call that followed a run.", pollBuckets, labelProvider)
-	m.overshoot = histogram("overshoot_seconds", "Time between the end of a run, by the provider's clock, and the answer in which the bridge read it.", lateBuckets, labelProvider)
+	m.overshoot = histogram("overshoot_seconds", "Time between the end of a run, by the provider's clock, and the answer in which the bridge read it.", overshootBuckets, labelProvider)
 	m.retries = counter("retries_total", "Repeated invocations.", labelProvider)
 	m.tokenRequests = counter("token_requests_total", "Requests to token endpoints.", labelProvider, labelOutcome)
 	m.refusals = counter("refused_connections_total", "Connections that the configuration does not allow.", "reason")
@@ -138,7 +138,7 @@ func (m *metrics) called(c *translate.Call, o *run.Run, s *translate.Statistics)
 	provider, outcome := providerLabel(s.Source), outcomeOf(o, s)
 	m.calls.WithLabelValues(c.Front, c.Method, provider, m.skills.of(o.SkillID), outcome).Inc()
 	if !asksForRun(s) {
-		return // their durations would distort those of runs
+		return // only calls with a run count in the histograms
 	}
 	m.callDuration.WithLabelValues(provider, outcome).Observe(s.Duration.Seconds())
 	if n := s.Stats.Attempts - 1; n > 0 {
@@ -154,14 +154,14 @@ func (m *metrics) called(c *translate.Call, o *run.Run, s *translate.Statistics)
 	}
 }
 
-// observePhases records the durations of the phases that the call reached.
+// observePhases records the durations of the phases that the call completed.
 func (m *metrics) observePhases(c *translate.Call, s *translate.Statistics) {
 	if s.Found.IsZero() {
 		return
 	}
 	m.phases.discovery.Observe(s.Found.Sub(c.Arrived).Seconds())
 	before := s.Found
-	if !s.Submitted.IsZero() && s.Stats.Attempts > 0 { // else nothing was submitted, or by an earlier call
+	if !s.Submitted.IsZero() && s.Stats.Attempts > 0 { // else this call submitted nothing
 		m.phases.submit.Observe(s.Submitted.Sub(s.Found).Seconds())
 		before = s.Submitted
 	}
@@ -179,8 +179,7 @@ func observeIfAny(phase prometheus.Observer, d time.Duration) {
 	}
 }
 
-// exchanged counts an exchange with a token endpoint. Other exchanges are in the metrics
-// of their calls.
+// exchanged counts a token request. Other exchanges count in the metrics of their calls.
 func (m *metrics) exchanged(e *exchange.Exchange) {
 	if e.Phase != run.PhaseAuth || e.Abandoned {
 		return
@@ -188,8 +187,8 @@ func (m *metrics) exchanged(e *exchange.Exchange) {
 	m.tokenRequests.WithLabelValues(providerLabel(e.Source), tokenOutcome(e.Status)).Inc()
 }
 
-// tokenOutcome is ok for a token, refused for a permanent error, and unavailable for a
-// temporary one.
+// tokenOutcome returns the outcome label of a token request: refused is a permanent error,
+// unavailable a temporary one.
 func tokenOutcome(status int) string {
 	switch {
 	case status >= 200 && status < 300:
@@ -200,15 +199,15 @@ func tokenOutcome(status int) string {
 	return "refused"
 }
 
-// refused counts a connection that the guard has refused. It does not count names that do
-// not exist, which no rule could allow.
+// refused counts a connection that the guard refused. It does not count names that do not
+// exist, because no option would allow these connections.
 func (m *metrics) refused(r Refusal) {
 	if rule := r.Rule(); rule != run.RuleNoSuchHost {
 		m.refusals.WithLabelValues(string(rule)).Inc()
 	}
 }
 
-// providerLabel is a namespace of the configuration.
+// providerLabel returns the label of a configured namespace; "none" for the empty one.
 func providerLabel(namespace string) string {
 	if namespace == "" {
 		return labelNone
@@ -216,15 +215,15 @@ func providerLabel(namespace string) string {
 	return strings.ToValidUTF8(namespace, "\uFFFD")
 }
 
-// labelSet holds the first values of a label that others choose, up to a maximum. They are
-// never removed, because metric series are not either.
+// labelSet bounds the values of a label that providers choose: the first values up to a maximum
+// are kept, all others become "other". Values are never removed, like the series of a vector.
 type labelSet struct {
 	most  int
 	mu    sync.RWMutex
 	known map[string]string
 }
 
-// of returns the label for a text.
+// of returns the label of a text.
 func (l *labelSet) of(text string) string {
 	if text == "" {
 		return labelNone
@@ -254,7 +253,7 @@ func (l *labelSet) add(text string) string {
 	if l.known == nil {
 		l.known = make(map[string]string)
 	}
-	text = strings.Clone(text) // it may be part of a whole document
+	text = strings.Clone(text) // text may be a substring of a document
 	l.known[text] = strings.ToValidUTF8(text, "\uFFFD")
 	return l.known[text]
 }
@@ -269,8 +268,8 @@ func CountCache(c *cache.Cache) (end func()) {
 	return func() { m.drop(c) }
 }
 
-// drop keeps what was counted of a cache that is about to be closed: counters must
-// not go backwards.
+// drop adds the counters of a cache that will be closed to those of the closed caches: a
+// counter must not decrease.
 func (m *metrics) drop(c *cache.Cache) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -279,7 +278,7 @@ func (m *metrics) drop(c *cache.Cache) {
 	m.dropped.Bytes = 0
 }
 
-// cacheStatistics are the sums over all caches, closed ones included.
+// cacheStatistics returns the sums over all caches, including closed ones.
 func (m *metrics) cacheStatistics() cache.Statistics {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -334,7 +333,7 @@ func (m *metrics) Collect(collected chan<- prometheus.Metric) {
 	}
 }
 
-// activity is what bridges are doing.
+// activity has the numbers of calls and open circuit breakers of some bridges.
 type activity struct {
 	waiting   int64
 	providers map[string]*providerActivity // by label
@@ -342,8 +341,8 @@ type activity struct {
 
 type providerActivity struct{ calls, open int64 }
 
-// activityOf is what these bridges are doing. Several may have a provider of the same
-// name, or the same circuit breakers.
+// activityOf returns the sums over bridges. Several bridges may have the same provider or share
+// circuit breakers, which count once.
 func activityOf(bridges []*Bridge) activity {
 	a := activity{providers: make(map[string]*providerActivity)}
 	breakers := make(map[*exchange.Breakers][]string) // with the providers that use them
@@ -361,7 +360,7 @@ func activityOf(bridges []*Bridge) activity {
 	}
 	for b, namespaces := range breakers {
 		for _, state := range b.States() {
-			// The breakers of a provider that was removed stay in the pool, and would never change.
+			// The breakers of a removed provider stay in the pool without changing, so they do not count.
 			if state.Open && slices.Contains(namespaces, state.Source) {
 				a.providers[providerLabel(state.Source)].open++
 			}

@@ -27,20 +27,20 @@ import (
 // Bounds of texts from agents and providers, in bytes.
 const (
 	MaxLogged      = 256
-	MaxLoggedError = 1024 // of URLs and errors, which say what to do, or why
+	MaxLoggedError = 1024 // of URLs and errors
 )
 
-// Observer writes what the bridge reports to the log, counts it, and adds it to the
-// trace if there is one. It never sees arguments, outputs or secrets.
+// Observer writes the reports of the bridge to the log, the metrics, the trace of the request and
+// the audit log. Reports have no arguments, outputs or secrets.
 type Observer struct {
 	logger   *zap.Logger
 	metrics  *metrics
 	notices  *sourceLimiter
-	failures *sourceLimiter // separate, so that they do not displace each other
-	refusals *sourceLimiter // providers choose the hosts
-	audit    *audit         // nil: there is none
+	failures *sourceLimiter
+	refusals *sourceLimiter
+	audit    *audit // nil: there is no audit log
 	health   health
-	secrets  []credential.Credentials // of all sources: a registry may list what another's provider serves
+	secrets  []credential.Credentials // of all sources: a document of one source may contain a secret of another
 }
 
 // NewObserver returns the observer of a handler. If audited is set, it writes an audit log.
@@ -51,12 +51,12 @@ func NewObserver(logger *zap.Logger, audited bool) *Observer {
 	}
 }
 
-// Protect names the secrets that are kept out of the log and of the admin API. Like
-// HoldHealth, it is called before the observer is used by several goroutines.
+// Protect sets the secrets that are redacted in the log and in the admin API. Call it, like
+// HoldHealth, before several goroutines use the observer.
 func (o *Observer) Protect(secrets []credential.Credentials) { o.secrets = secrets }
 
-// HoldHealth takes the health of the sources from a pool, which keeps it across reloads
-// with the same settings, until the use ends.
+// HoldHealth takes the health of the sources from a pool until the use ends. The pool keeps it
+// across reloads with the same settings.
 func (o *Observer) HoldHealth(settings string, sources []catalog.Source, use *lifetime.Usage) {
 	o.health = make(health, len(sources))
 	o.health.hold(settings, sources, use)
@@ -97,7 +97,7 @@ func (o *Observer) Notice(ctx context.Context, n *exchange.Notice) {
 	level := zapLevel(n.Level)
 	logged := o.logger.Core().Enabled(level)
 	if !logged && !n.SecretDenied && n.Unusable == nil {
-		return // not logged at this level: some providers cause one in every call
+		return // avoids work: some providers cause a notice in every call
 	}
 	n = o.scrubbed(n)
 	o.audit.denied(translate.CallOf(ctx), n)
@@ -133,7 +133,7 @@ func (o *Observer) Notice(ctx context.Context, n *exchange.Notice) {
 // scrub removes configured secrets from a text that a provider may have chosen.
 func (o *Observer) scrub(text string) string { return credential.Scrub(text, o.secrets...) }
 
-// scrubbed is a notice without configured secrets.
+// scrubbed returns a copy of a notice without configured secrets.
 func (o *Observer) scrubbed(n *exchange.Notice) *exchange.Notice {
 	clean := *n
 	clean.Message, clean.Attrs = o.scrub(n.Message), slices.Clone(n.Attrs)
@@ -155,10 +155,10 @@ func (o *Observer) scrubbed(n *exchange.Notice) *exchange.Notice {
 	return &clean
 }
 
-// Refusal says which rule of the operator made the guard refuse a connection.
+// Refusal is the error of a connection that the guard refused.
 type Refusal interface {
 	error
-	// Rule is the kind of the rule.
+	// Rule returns the kind of the rule that refused it.
 	Rule() run.Rule
 	// Why returns the reason, for the operator only.
 	Why() string
@@ -198,14 +198,14 @@ func (o *Observer) RefusedConnection(source, host, address string, r Refusal) {
 		repeated(dropped))
 }
 
-// isPort reports whether a text is the number of a port. A provider can write others,
-// such as a secret of digits.
+// isPort reports whether a text is a valid port number. The text may be a provider's, and may be
+// a secret that consists of digits.
 func isPort(text string) bool {
 	_, err := strconv.ParseUint(text, 10, 16)
 	return err == nil
 }
 
-// repeated is the field with the number of equal lines that were dropped since the last one.
+// repeated returns the field with the number of equal lines that were dropped since the last one.
 func repeated(dropped int) zap.Field {
 	if dropped == 0 {
 		return zap.Skip()
@@ -217,7 +217,7 @@ func repeated(dropped int) zap.Field {
 func (o *Observer) Called(ctx context.Context, c *translate.Call, out *run.Run, s *translate.Statistics) {
 	endTrace(ctx, c, out, s)
 	if c.Front == "" && !asksForRun(s) {
-		return // a query of the page or of a command is not a call
+		return // the page and commands list and describe skills without a call of an agent
 	}
 	o.metrics.called(c, out, s)
 	if f := out.Failure; f != nil && f.Kind == run.InvalidDocument && f.Phase == run.PhaseDiscovery {
@@ -231,7 +231,7 @@ func (o *Observer) Called(ctx context.Context, c *translate.Call, out *run.Run, 
 	switch {
 	case out.Failure != nil:
 		level, message = o.failureLevel(out.Failure, s.Source), "call failed"
-	case out.State == 0 && asksForRun(s): // by a panic, which is logged, too
+	case out.State == 0 && asksForRun(s): // after a panic, which has its own line
 		message = "call failed"
 	}
 	line := o.logger.Check(level, message)
@@ -272,12 +272,12 @@ func (o *Observer) Called(ctx context.Context, c *translate.Call, out *run.Run, 
 	if out.Failure != nil {
 		*fields = append(*fields, failureFields(out.Failure)...)
 	}
-	line.Write(*fields...) // which does not retain them
+	line.Write(*fields...) // does not keep the slice
 	clear(*fields)
 	fieldLists.Put(fields)
 }
 
-// appendPhases adds the durations of the phases that the call reached.
+// appendPhases appends the durations of the phases that the call completed.
 func appendPhases(fields []zap.Field, c *translate.Call, s *translate.Statistics) []zap.Field {
 	last := c.Arrived
 	for _, phase := range []struct {
@@ -298,11 +298,11 @@ func appendPhases(fields []zap.Field, c *translate.Call, s *translate.Statistics
 	return fields
 }
 
-// fieldLists pools the lists of fields, which take more memory than everything else here.
+// fieldLists pools the lists of fields, the largest allocation of a call's line.
 var fieldLists = sync.Pool{New: func() any { return new([]zap.Field) }}
 
-// RefusedCaller logs a caller that was refused for its principal: the placeholder that
-// the operator wrote may be the wrong one.
+// RefusedCaller logs a caller that was refused because of its principal, with the configured
+// placeholder, which may be wrong.
 func (o *Observer) RefusedCaller(ctx context.Context, placeholder, method, reason string) {
 	o.audit.refused(method, reason)
 	o.Notice(ctx, &exchange.Notice{
@@ -313,7 +313,7 @@ func (o *Observer) RefusedCaller(ctx context.Context, placeholder, method, reaso
 }
 
 // Unread logs that a connection was closed because its client did not read the answer in
-// time. The lines of its calls say how they ended.
+// time. The lines of its calls have their outcomes.
 func (o *Observer) Unread(ctx context.Context, written int64, timeout time.Duration) {
 	fields := append(make([]zap.Field, 0, 8), zap.Int64("written", written), zap.Duration("body_timeout", timeout))
 	if served, ok := ctx.Value(servedCallsKey{}).(*servedCalls); ok {
@@ -322,13 +322,13 @@ func (o *Observer) Unread(ctx context.Context, written int64, timeout time.Durat
 	o.logger.Info("the client did not read its answer in time, so its connection is closed (limits body_timeout)", fields...)
 }
 
-// Panicked logs a bug.
+// Panicked logs a panic in a call.
 func (o *Observer) Panicked(_ context.Context, value any, stack []byte) {
 	o.logger.Error("panic in a call; this is a bug in the bridge, please report it",
 		zap.Any("panic", value), zap.ByteString("stack", stack))
 }
 
-// optional is a text field that is left out if the text is empty.
+// optional returns a text field, or no field for an empty text.
 func optional(name, value string) zap.Field {
 	if value == "" {
 		return zap.Skip()
@@ -336,8 +336,7 @@ func optional(name, value string) zap.Field {
 	return zap.String(name, value)
 }
 
-// reason is the field of an error, which may quote a provider; without an error it is left
-// out.
+// reason returns a field with an error, whose text may be a provider's; no field without an error.
 func reason(name string, err error) zap.Field {
 	if err == nil {
 		return zap.Skip()
@@ -357,7 +356,7 @@ func zapLevel(level slog.Level) zapcore.Level {
 	return zapcore.DebugLevel
 }
 
-// loggable returns a value with its type if zap knows the type, and bounds texts.
+// loggable returns a value for zap.Any, with texts cut to their maximum size.
 func loggable(v slog.Value) any {
 	switch v := v.Resolve().Any().(type) {
 	case string:

@@ -40,8 +40,8 @@ const (
 	credentialsKey = attribute.Key("skill_bridge.credentials.duration") // seconds; another call may have fetched them
 )
 
-// requestNames are the second words of the names of request spans, after the method. The
-// path is not used, because descriptors choose it.
+// requestNames follow the method in the names of request spans. The path is not used, because
+// descriptors choose it.
 var requestNames = map[run.Phase]string{
 	run.PhaseDiscovery:  "index",
 	run.PhaseDescriptor: "descriptor",
@@ -50,8 +50,8 @@ var requestNames = map[run.Phase]string{
 	run.PhaseResult:     "result",
 }
 
-// callSpan is the span of a call, with those of its phases. It is the current span
-// of the call's context.
+// callSpan is the span of a call, with the spans of its phases. It is the current span of the
+// call's context.
 type callSpan struct {
 	trace.Span
 	tracer  trace.Tracer
@@ -63,21 +63,21 @@ type callSpan struct {
 	submitted time.Time  // when the newest invocation was answered
 	run       trace.Span // nil: the run was not polled
 	polls     int
-	result    time.Time // when its output was first asked for
+	result    time.Time // when the first request for its output began
 }
 
-// beginTrace starts the span of a call if a tracing directive in front of the bridge
-// records one, and passes the trace context on to providers. It passes on a context that
-// is not sampled, too: otherwise providers would begin traces of their own.
+// beginTrace starts the span of a call if a tracing directive in front of the bridge records
+// spans, and sets the trace context that is sent to providers. It also sets a context that is not
+// sampled: without one, providers would begin new traces.
 //
-// The span's kind is server, as the conventions for JSON-RPC say: the calls of a batch
-// arrive in one HTTP request and have its span as their parent.
+// The span's kind is server, as in the conventions for JSON-RPC: all calls of a batch have the
+// span of the HTTP request as their parent.
 func beginTrace(ctx context.Context, c *translate.Call) context.Context {
 	request := trace.SpanFromContext(ctx)
 	if !request.SpanContext().IsValid() {
 		return ctx
 	}
-	if request.IsRecording() && c.Front != "" { // else it is a request of the page for browsers
+	if request.IsRecording() && c.Front != "" { // not for the page for browsers
 		tracer := tracerOf(request)
 		_, span := tracer.Start(ctx, c.Method, trace.WithTimestamp(c.Arrived), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
 			semconv.RPCSystemNameJSONRPC, semconv.JSONRPCProtocolVersion("2.0"), semconv.RPCMethod(c.Method), frontKey.String(c.Front)))
@@ -90,8 +90,7 @@ func beginTrace(ctx context.Context, c *translate.Call) context.Context {
 	return ctx
 }
 
-// tracerOf returns a tracer of the provider of a span, because Caddy sets no global tracer
-// provider.
+// tracerOf returns a tracer of the span's tracer provider, because Caddy sets no global one.
 func tracerOf(s trace.Span) trace.Tracer {
 	return s.TracerProvider().Tracer(tracerName, trace.WithSchemaURL(semconv.SchemaURL))
 }
@@ -139,7 +138,7 @@ func (s *callSpan) exchange(e *exchange.Exchange) {
 	}
 }
 
-// poll adds an event to the span of the run, which keeps a bounded number of them.
+// poll adds an event to the span of the run. The SDK bounds the number of events of a span.
 func (s *callSpan) poll(e *exchange.Exchange, start, end time.Time) {
 	if s.run == nil {
 		if !s.submitted.IsZero() {
@@ -152,8 +151,8 @@ func (s *callSpan) poll(e *exchange.Exchange, start, end time.Time) {
 	s.run.AddEvent("poll", trace.WithTimestamp(end), trace.WithAttributes(appendAnswer(attributes, e)...))
 }
 
-// startDiscovery starts the span of the discovery if there is none yet. There is one if the
-// request outlives its call, which then failed in the discovery.
+// startDiscovery starts the span of the discovery unless there is one. There is one already for a
+// request that outlives its call.
 func (s *callSpan) startDiscovery() {
 	if s.discovery == nil {
 		s.discovery = s.start("discovery", s.arrived)
@@ -166,7 +165,7 @@ func (s *callSpan) start(phase string, at time.Time) trace.Span {
 	return span
 }
 
-// addRequest adds the span of an HTTP request that has ended.
+// addRequest adds a span for an HTTP request that has ended.
 func addRequest(t trace.Tracer, parent trace.Span, e *exchange.Exchange, start, end time.Time, more ...attribute.KeyValue) {
 	attributes := append(make([]attribute.KeyValue, 0, 8), semconv.HTTPRequestMethodKey.String(e.Method))
 	attributes = append(appendAnswer(appendAddress(attributes, e.Address()), e), more...)
@@ -182,8 +181,8 @@ func addRequest(t trace.Tracer, parent trace.Span, e *exchange.Exchange, start, 
 	span.End(trace.WithTimestamp(end))
 }
 
-// appendAddress appends the address of a request. Secrets were removed from it, so it may
-// no longer be a URL.
+// appendAddress appends the attributes of a request's address. The address may not be a valid URL,
+// because secrets were removed from it.
 func appendAddress(attributes []attribute.KeyValue, address string) []attribute.KeyValue {
 	attributes = append(attributes, semconv.URLFull(safetext.Field(address, MaxLoggedError)))
 	u, err := url.Parse(address)
@@ -198,7 +197,7 @@ func appendAddress(attributes []attribute.KeyValue, address string) []attribute.
 	return attributes
 }
 
-// appendAnswer appends the result of a request.
+// appendAnswer appends the attributes of a request's result.
 func appendAnswer(attributes []attribute.KeyValue, e *exchange.Exchange) []attribute.KeyValue {
 	if e.Status != 0 {
 		attributes = append(attributes, semconv.HTTPResponseStatusCode(e.Status))
@@ -253,8 +252,8 @@ func endTrace(ctx context.Context, c *translate.Call, out *run.Run, figures *tra
 	s.End(trace.WithTimestamp(end))
 }
 
-// endDiscovery ends the span of the discovery. If all documents are cached there is no
-// span, because it would cost more than the discovery.
+// endDiscovery ends the span of the discovery. There is no span if all documents were cached,
+// because it would take longer than the discovery.
 func (s *callSpan) endDiscovery(out *run.Run, figures *translate.Statistics, end time.Time) {
 	f := out.Failure
 	failed := f != nil && (f.Phase == run.PhaseDiscovery || f.Phase == run.PhaseDescriptor)
@@ -274,7 +273,7 @@ func (s *callSpan) endDiscovery(out *run.Run, figures *translate.Statistics, end
 	s.discovery.End(trace.WithTimestamp(end))
 }
 
-// endRun ends the span of the run. Reading the output may follow it.
+// endRun ends the span of the run at the end of polling, before the output is read.
 func (s *callSpan) endRun(out *run.Run, figures *translate.Statistics) {
 	if figures.Followed.IsZero() {
 		return
@@ -296,10 +295,10 @@ func (s *callSpan) endRun(out *run.Run, figures *translate.Statistics) {
 	s.run.End(trace.WithTimestamp(end))
 }
 
-// fail records the failure in a span.
+// fail records a failure in a span.
 func fail(span trace.Span, f *run.Failure) {
 	if f.Kind == run.ClientGone {
-		span.SetAttributes(semconv.ErrorTypeKey.String(f.Kind.String())) // the run failed, not the call
+		span.SetAttributes(semconv.ErrorTypeKey.String(f.Kind.String())) // no error of the bridge or the provider
 		return
 	}
 	message := ""
@@ -310,7 +309,8 @@ func fail(span trace.Span, f *run.Failure) {
 	span.SetAttributes(semconv.ErrorTypeKey.String(errorType(f)))
 }
 
-// errorType is one of a bounded number of texts: providers invent codes of failed runs.
+// errorType returns the error.type of a failure. The set of its values is bounded: codes that
+// providers choose become EXECUTION_FAILED.
 func errorType(f *run.Failure) string {
 	code := document.CodeOf(f)
 	switch {
@@ -322,7 +322,7 @@ func errorType(f *run.Failure) string {
 	return semconv.ErrorTypeOther.Value.AsString()
 }
 
-// runCodes are those of failed runs that are the protocol's own.
+// runCodes are the codes of failed runs that the protocol defines.
 var runCodes = []document.ErrorCode{
 	document.ValidationError, document.AuthRequired, document.PermissionDenied, document.SkillNotFound,
 	document.InvocationTimeout, document.EndpointUnreachable, document.VersionIncompatible,

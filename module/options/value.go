@@ -52,7 +52,7 @@ func setSize(to *int64, name, text string) error {
 	case err != nil:
 		return fmt.Errorf("%s %q is not a size, such as 10MiB: %w", name, text, err)
 	case size == 0:
-		return fmt.Errorf("%s %q is too small: the least is 1B", name, text)
+		return fmt.Errorf("%s %q is too small: the minimum is 1B", name, text)
 	case size > math.MaxInt64:
 		return fmt.Errorf("%s %q is too large", name, text)
 	}

@@ -247,7 +247,7 @@ func TestUnusableParameterSchemas(t *testing.T) {
 		{"dynamic reference", `{"$dynamicRef":"#a","$defs":{"x":{"$dynamicAnchor":"a"}}}`, "", "must not use $dynamicRef"},
 		{"recursive reference", `{"$schema":"https://json-schema.org/draft/2019-09/schema","items":{"$recursiveRef":"#"}}`, "", "must not use $dynamicRef"},
 		{"two of an id", `{"$defs":{"a":{"$id":"x"},"b":{"$id":"x"}}}`, "", "must be a JSON Schema: "},
-		{"too deep", nest(16, `{"not":{"items":*}}`, `{"type":"string"}`), "", "must not be nested in more than 32"},
+		{"too deep", nest(16, `{"not":{"items":*}}`, `{"type":"string"}`), "", "must not be nested more than 32 levels deep"},
 		{"too long", `{"description":"` + strings.Repeat("x", 64<<10) + `"}`, "", "must have at most 65536 bytes"},
 		{"too many values", `{"enum":[` + strings.Repeat("0,", 4096) + `0]}`, "", "must have at most 4096 values"},
 		{"doubling", doubling(30, `{"allOf":[*,*]}`), "", "must not apply so many subschemas to one value"},

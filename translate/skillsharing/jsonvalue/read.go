@@ -108,7 +108,7 @@ func (r *reader) value(depth int) (any, error) {
 		return Number(n), nil
 	default:
 		if depth == r.bounds.Depth {
-			return nil, r.flaw("must not be nested in more than %d objects and arrays", r.bounds.Depth)
+			return nil, r.flaw("must not be nested more than %d levels deep", r.bounds.Depth)
 		}
 		if token.Kind() == '[' {
 			return r.array(depth)

@@ -137,7 +137,7 @@ func (c *Compiler) reserve(schema map[string]any) string {
 	const limit = "(limits schema_size)"
 	switch l := c.limits; {
 	case len(levels) > maxSchemaDepth:
-		return fmt.Sprintf("must not be nested in more than %d objects and arrays", maxSchemaDepth)
+		return fmt.Sprintf("must not be nested more than %d levels deep", maxSchemaDepth)
 	case size.Bytes > l.Size:
 		return fmt.Sprintf("must have at most %d bytes %s", l.Size, limit)
 	case size.Values > l.Values():

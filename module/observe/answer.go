@@ -11,26 +11,26 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
-// loggedError is what the log says of a failure: its text, or what the
-// provider answered, in words of the bridge. Where the agent's own arguments are at
-// fault, the name of the param says enough.
+// loggedError returns the field error of a failure: its text, or a description of the provider's
+// answer if the text may repeat arguments. It is empty for invalid arguments: the fields param and
+// reason describe these.
 func loggedError(f *run.Failure) string {
 	switch {
 	case !quotesArguments(f):
 		return safetext.Field(f.Text(), MaxLoggedError)
 	case f.Kind == run.RunFailed, f.By == run.Provider:
-		return answered(f)
+		return describeAnswer(f)
 	}
 	return ""
 }
 
-// answered says what a provider answered, about which skill, and what to do about it. It
-// has nothing of the provider's message, which may repeat arguments or an output.
-func answered(f *run.Failure) string {
+// describeAnswer describes a provider's answer, and says what to do about it. It contains nothing of
+// the provider's message, which may repeat arguments or an output.
+func describeAnswer(f *run.Failure) string {
 	what := "reported that the run failed"
 	if f.HTTPStatus != 0 {
 		status := strings.TrimSpace(strconv.Itoa(f.HTTPStatus) + " " + http.StatusText(f.HTTPStatus))
-		what = "answered " + askedFor[f.Phase] + "with HTTP " + status
+		what = "answered " + requestTexts[f.Phase] + "with HTTP " + status
 	}
 	of := ""
 	if f.SkillID != "" {
@@ -39,8 +39,8 @@ func answered(f *run.Failure) string {
 	return fmt.Sprintf("the provider%s %s (%s): %s; only the agent's answer has the provider's message", of, what, errorType(f), remedy(f))
 }
 
-// askedFor is what a provider was asked for.
-var askedFor = map[run.Phase]string{
+// requestTexts name the requests of phases in describeAnswer.
+var requestTexts = map[run.Phase]string{
 	run.PhaseDiscovery:  "the request for its index ",
 	run.PhaseDescriptor: "the request for the descriptor ",
 	run.PhaseInvoke:     "the invocation ",
@@ -48,7 +48,7 @@ var askedFor = map[run.Phase]string{
 	run.PhaseResult:     "the request for the output of the run ",
 }
 
-// remedy is what an operator does about what a provider answered.
+// remedy returns what the operator can do about a provider's answer.
 func remedy(f *run.Failure) string {
 	remedies := remedies
 	if f.Phase == run.PhaseDiscovery || f.Phase == run.PhaseDescriptor {
