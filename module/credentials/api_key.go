@@ -15,20 +15,20 @@ import (
 
 func init() { caddy.RegisterModule(APIKey{}) }
 
-// defaultKeyHeader carries a key where neither the operator nor the descriptor
-// names a header: the one of every example in the Skill Sharing Protocol.
+// defaultKeyHeader is the header if neither the configuration nor the descriptor names one. It is
+// the header of the examples in the Skill Sharing Protocol.
 const defaultKeyHeader = "X-API-Key"
 
-// maxHeaderName bounds the header names of documents that errors repeat, in bytes.
+// maxHeaderName bounds a descriptor's header name in an error, in bytes.
 const maxHeaderName = 128
 
 // APIKey sends a key in a header of every request (Skill Sharing Protocol,
-// section 7.2.1). It suits skills whose `auth.type` is `api_key`, and the
-// reading of indexes and descriptors.
+// section 7.2.1). It supports skills whose `auth.type` is `api_key`, and requests
+// for indexes and descriptors.
 type APIKey struct {
 	// The key. Placeholders such as `{env.NAME}` and `{file./path}` are
-	// replaced when the configuration loads; a key without any works, with a
-	// warning.
+	// replaced when the configuration loads; a key without a placeholder causes
+	// a warning.
 	Key string `json:"key"`
 
 	// The header that carries the key. By default it is the one that the
@@ -68,7 +68,7 @@ func (k *APIKey) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// check finds what is wrong with the options before placeholders are replaced.
+// check checks the options before placeholders are replaced.
 func (k *APIKey) check() *options.ConfigError {
 	return cmp.Or(
 		fault("key", checkPresent(k.Key)),
@@ -83,8 +83,8 @@ func (*APIKey) Supports(auth *document.Auth) bool {
 	return auth == nil || auth.Type == document.AuthAPIKey
 }
 
-// Authenticate sets the header. It fails with AUTH_REQUIRED where the
-// descriptor names a header that must not carry a credential.
+// Authenticate sets the header. It fails with AUTH_REQUIRED if the descriptor names a header that
+// must not carry a credential.
 func (k *APIKey) Authenticate(_ context.Context, a *credential.Authentication) error {
 	header := k.Header
 	if header == "" && a.Auth != nil {
@@ -109,7 +109,7 @@ func (k *APIKey) Authenticate(_ context.Context, a *credential.Authentication) e
 	return nil
 }
 
-// Secrets returns the key, and its parts that others may repeat by themselves.
+// Secrets returns the key and the parts of it that are redacted separately.
 func (k *APIKey) Secrets() []string { return slices.Clone(k.secrets()) }
 
 // Interface guards

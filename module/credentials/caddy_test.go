@@ -3,7 +3,7 @@ package credentials_test
 import (
 	"bytes"
 	"context"
-	"encoding/json" // Caddy reads configurations with it
+	"encoding/json" // as Caddy's configurations
 	"errors"
 	"fmt"
 	"io/fs"
@@ -37,7 +37,7 @@ type host struct {
 	Credentials []json.RawMessage `json:"credentials" caddy:"namespace=http.skill_bridge.credentials inline_key=type"`
 }
 
-// loaded are the modules of the running configuration.
+// loaded are the credentials of the running configuration.
 var loaded []credential.Credentials
 
 func (host) CaddyModule() caddy.ModuleInfo {
@@ -59,7 +59,7 @@ func (h *host) Provision(ctx caddy.Context) error {
 func (*host) Start() error { return nil }
 func (*host) Stop() error  { return nil }
 
-// load runs Caddy with the modules, replacing the configuration that runs.
+// load runs Caddy with a configuration with these modules.
 func load(t *testing.T, storage string, modules ...string) []credential.Credentials {
 	t.Helper()
 	if err := tryLoad(storage, "", modules...); err != nil {
@@ -85,7 +85,7 @@ func stop(t *testing.T) {
 	}
 }
 
-// fileStorage is a new storage of Caddy's default kind.
+// fileStorage returns the configuration of a new file storage.
 func fileStorage(t *testing.T) string {
 	t.Helper()
 	return fmt.Sprintf(`{"module":"file_system","root":%q}`, t.TempDir())
@@ -93,7 +93,7 @@ func fileStorage(t *testing.T) string {
 
 // memory is a storage in memory that can fail.
 type memory struct {
-	// Name of the test that it belongs to.
+	// The test's name.
 	Name string `json:"name"`
 }
 
@@ -119,7 +119,7 @@ type memoryStorage struct {
 	failSave error
 }
 
-// memoryOf makes the storage of a test.
+// memoryOf returns the storage of a test, and its configuration.
 func memoryOf(t *testing.T) (*memoryStorage, string) {
 	t.Helper()
 	s := &memoryStorage{locked: make(chan struct{}, 1), values: make(map[string][]byte)}
@@ -184,8 +184,7 @@ func (s *memoryStorage) set(value string) {
 	}
 }
 
-// rotating is a token endpoint that accepts only the newest refresh token:
-// refresh-0 at first.
+// rotating returns a token endpoint that accepts only the newest refresh token, at first refresh-0.
 func rotating() *tokenEndpoint {
 	e := new(tokenEndpoint)
 	newest := 0
@@ -205,7 +204,7 @@ func rotating() *tokenEndpoint {
 const refreshing = `{"type":"oauth2","client_id":"me","client_secret":"{env.BRIDGE_SECRET}","refresh_token":"{env.BRIDGE_REFRESH}",` +
 	`"scopes":["read"],"params":{"audience":["x"]}}`
 
-// use authenticates with m after the token before has been rejected.
+// use authenticates with m after the previous token was rejected.
 func use(t *testing.T, m credential.Credentials, e *tokenEndpoint, before string) (string, error) {
 	t.Helper()
 	a := rejected(t, e, before)
@@ -244,7 +243,7 @@ func TestRefreshTokenGrant(t *testing.T) {
 		}
 	}
 
-	// Another instance uses the token meanwhile; this one takes it up from there.
+	// Another instance replaces the token; this one then uses the new one.
 	newer := rotating()
 	for i := range 2 {
 		newer.forms = append(newer.forms, map[string][]string{"grant_type": {"refresh_token"}, "refresh_token": {fmt.Sprintf("refresh-%d", i)}})
@@ -318,8 +317,7 @@ func TestBrokenStorage(t *testing.T) {
 			if got := e.forms[0].Get("refresh_token"); got != test.used {
 				t.Errorf("used %s", got)
 			}
-			// In memory, the newest is known in any case, unless what is
-			// stored may be newer.
+			// Without a restart, the newest token is in memory.
 			if memory.failLoad == nil {
 				if _, err := use(t, loaded[0], e, "access-1"); err != nil || e.forms[1].Get("refresh_token") != "next-1" {
 					t.Errorf("used %s: %v", e.forms[1].Get("refresh_token"), err)
@@ -342,9 +340,9 @@ func TestARefreshTokenInUseElsewhere(t *testing.T) {
 	m := load(t, storage, refreshing)[0].(*credentials.OAuth2)
 	defer stop(t)
 	synctest.Test(t, func(t *testing.T) {
-		memory.locked = make(chan struct{}, 1) // of this bubble
+		memory.locked = make(chan struct{}, 1) // created in this bubble
 		memory.locked <- struct{}{}
-		a := authentication(t, oauth2Auth(tokenURL)) // whose transport expects no request
+		a := authentication(t, oauth2Auth(tokenURL)) // its transport fails the test on a request
 		e := failure(t, m, a)
 		if d := details(t, e); e.Kind != run.Unreachable || d["reason"] != "locked" || d["url"] != tokenURL || skillsprotocol.Retry(e) == nil {
 			t.Errorf("got %+v %s", e, skillsprotocol.Details(e))
@@ -360,7 +358,7 @@ func TestConcurrentInstancesUseARefreshTokenInTurn(t *testing.T) {
 	defer stop(t)
 	e := rotating()
 	var wg sync.WaitGroup
-	for i := range 20 { // each with tokens of its own, as in another process
+	for i := range 20 { // each with an own token store, as in another process
 		wg.Go(func() {
 			a := authentication(t, oauth2Auth(tokenURL))
 			a.Transport, a.Origin = e, fmt.Sprintf("https://%d.example.com", i)
@@ -387,7 +385,7 @@ func TestReloadingCaddyKeepsTokens(t *testing.T) {
 			t.Errorf("got %s", token)
 		}
 	}
-	// A configuration that fails to load gives back what it took.
+	// A configuration that fails to load releases its tokens.
 	if err := tryLoad(storage, "", module, `{"type":"api_key"}`); err == nil {
 		t.Error("a key is missing, and nobody complains")
 	}

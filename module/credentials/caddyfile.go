@@ -6,7 +6,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 )
 
-// UnmarshalCaddyfile reads
+// UnmarshalCaddyfile parses
 //
 //	api_key <key> {
 //		header <name>
@@ -23,7 +23,7 @@ func (k *APIKey) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	}))
 }
 
-// UnmarshalCaddyfile reads
+// UnmarshalCaddyfile parses
 //
 //	oauth2 {
 //		client_id     <id>
@@ -66,7 +66,7 @@ func (o *OAuth2) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	}))
 }
 
-// UnmarshalCaddyfile reads
+// UnmarshalCaddyfile parses
 //
 //	headers {
 //		<name> <value>
@@ -96,7 +96,7 @@ func (h *Headers) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return finish(r, h.check, nil)
 }
 
-// UnmarshalCaddyfile reads
+// UnmarshalCaddyfile parses
 //
 //	hmac {
 //		secret   <secret>
@@ -119,7 +119,7 @@ func (h *HMAC) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	}))
 }
 
-// finish checks a module after its block was read without an error.
+// finish checks the options of a module, unless parsing its block failed with err.
 func finish(r *options.Reader, check func() *options.ConfigError, err error) error {
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func finish(r *options.Reader, check func() *options.ConfigError, err error) err
 	return nil
 }
 
-// fault returns what is wrong with an option, if err is not nil.
+// fault returns an error about an option; nil if err is nil.
 func fault(option string, err error) *options.ConfigError {
 	if err == nil {
 		return nil

@@ -9,8 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// unmarshal reads a Caddyfile fragment as the handler does, and returns the
-// module's JSON.
+// unmarshal parses a Caddyfile fragment like the handler, and returns the module's JSON.
 func unmarshal(t *testing.T, text string) (string, error) {
 	t.Helper()
 	d := caddyfile.NewTestDispenser(text)

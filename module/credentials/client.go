@@ -22,7 +22,7 @@ type client struct {
 	style        oauth2.AuthStyle
 	refreshToken string
 	params       url.Values
-	parts        []string // of secrets and parameters that are secrets of their own
+	parts        []string // parts of secrets and parameters that are redacted separately
 }
 
 // resolve replaces the placeholders of the options.
@@ -69,22 +69,22 @@ func (o *OAuth2) resolve(r *resolver) (*client, error) {
 	return c, nil
 }
 
-// digest identifies the configuration as a whole without revealing it.
-func (c *client) digest() string { return digest(fmt.Sprintf("%#v", *c)) } // it sorts maps
+// digest returns a hash of the whole configuration.
+func (c *client) digest() string { return digest(fmt.Sprintf("%#v", *c)) } // %#v sorts maps
 
-// rotationName names the record of a client's refresh token at a token endpoint.
+// rotationName returns the name of the record of this client's refresh token at a token endpoint.
 func (c *client) rotationName(endpoint string) string {
 	return digest(c.id, endpoint, c.refreshToken)
 }
 
-// digest identifies texts without revealing them.
+// digest returns a hash of texts.
 func digest(texts ...string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q", texts))
 	return hex.EncodeToString(sum[:])
 }
 
-// formsOf are the forms in which a secret is sent: as it is, and encoded for the
-// body of a token request (RFC 6749, appendix B).
+// formsOf returns the forms in which a secret is sent: unchanged, and encoded for the body of a token
+// request (RFC 6749, appendix B).
 func formsOf(secret string) []string {
 	if encoded := url.QueryEscape(secret); encoded != secret {
 		return []string{secret, encoded}
@@ -92,10 +92,9 @@ func formsOf(secret string) []string {
 	return []string{secret}
 }
 
-// secrets are the configured secrets, in all the forms in which they are sent.
-// In HTTP Basic authentication, both parts are encoded before they are joined
-// (RFC 6749, section 2.3.1); not every server reads it so, and what one shows
-// may have been joined otherwise.
+// secrets returns the configured secrets, in all forms in which they are sent. In HTTP Basic
+// authentication, id and secret are encoded before they are joined (RFC 6749, section 2.3.1). The
+// form without encoding is included, because a server may show it.
 func (c *client) secrets() []string {
 	var secrets []string
 	if c.secret != "" {
@@ -114,7 +113,7 @@ func (c *client) secrets() []string {
 	return secrets
 }
 
-// basic is the credential of HTTP Basic authentication (RFC 7617, section 2).
+// basic returns the credentials of HTTP Basic authentication (RFC 7617, section 2).
 func basic(id, secret string) string {
 	return base64.StdEncoding.EncodeToString([]byte(id + ":" + secret))
 }

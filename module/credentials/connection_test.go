@@ -19,9 +19,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
-// rawEndpoint is a token endpoint that answers with whatever text, and then
-// waits for its client to hang up. It returns its address, and a channel that is
-// closed when the client has.
+// rawEndpoint starts a token endpoint that answers with any text, and then waits until its client
+// closes the connection. It returns its address, and a channel that is closed then.
 func rawEndpoint(t *testing.T, answer func(r *http.Request, body string) string) (address string, hungUp <-chan struct{}) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -63,7 +62,7 @@ func rawEndpoint(t *testing.T, answer func(r *http.Request, body string) string)
 	return "http://" + listener.Addr().String() + "/token", closed
 }
 
-// overTheWire authenticates with m at a real token endpoint.
+// overTheWire authenticates with m over a network connection.
 func overTheWire(t *testing.T, m *credentials.OAuth2) *run.Failure {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -80,8 +79,8 @@ func overTheWire(t *testing.T, m *credentials.OAuth2) *run.Failure {
 	return e
 }
 
-// TestSwitchingProtocols: what follows a 101 is a connection, of which no end of
-// a context ends a read.
+// TestSwitchingProtocols: after a 101, the body is the connection, and the end of a context does not
+// end a read of it.
 func TestSwitchingProtocols(t *testing.T) {
 	address, hungUp := rawEndpoint(t, func(*http.Request, string) string {
 		return "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: token\r\n\r\n"
@@ -94,8 +93,7 @@ func TestSwitchingProtocols(t *testing.T) {
 	<-hungUp
 }
 
-// TestABodyThatNeverEnds: a body whose reads do not heed the context is closed
-// when the context ends.
+// TestABodyThatNeverEnds: when the context ends, a body whose reads ignore the context is closed.
 func TestABodyThatNeverEnds(t *testing.T) {
 	for name, status := range map[string]int{"200": 200, "400": 400} {
 		t.Run(name, func(t *testing.T) {
@@ -139,7 +137,7 @@ func (c closing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// awkward are texts that look different in each form in which they are sent.
+// These texts differ in each form in which they are sent.
 const (
 	awkwardID     = "me/acme"
 	awkwardSecret = `s3cr+t"/%\` + canary
@@ -164,8 +162,8 @@ func TestSecretsInAllForms(t *testing.T) {
 	}
 }
 
-// TestRefreshTokensAreSecretsAtOnce: also one from storage, before the request
-// that carries it has been answered.
+// TestRefreshTokensAreSecretsAtOnce: a refresh token from storage is redacted before its request was
+// answered.
 func TestRefreshTokensAreSecretsAtOnce(t *testing.T) {
 	t.Setenv("BRIDGE_SECRET", canary)
 	t.Setenv("BRIDGE_REFRESH", "configured/1")
@@ -184,12 +182,11 @@ func TestRefreshTokensAreSecretsAtOnce(t *testing.T) {
 			return response(200, `{"access_token":"x","refresh_token":"stored/1"}`), nil
 		}}
 		bearerOf(t, m, e)
-		stop(t) // and with it all that is in memory
+		stop(t) // which drops the tokens in memory
 	}
 }
 
-// TestCausesShowNoSecret has a token endpoint send back what it was sent where
-// net/http quotes it.
+// TestCausesShowNoSecret: a token endpoint repeats its request where net/http quotes the answer.
 func TestCausesShowNoSecret(t *testing.T) {
 	for name, test := range map[string]struct {
 		style string

@@ -1,28 +1,25 @@
-// Package credentials holds the Caddy modules that authenticate the bridge towards
-// providers, in the namespace http.skill_bridge.credentials:
+// Package credentials has the Caddy modules that authenticate requests to providers, in the namespace http.skill_bridge.credentials:
 //
 //   - api_key sends a key in a header,
 //   - oauth2 obtains access tokens and sends them as bearer tokens,
 //   - headers sends fixed headers,
 //   - hmac signs each request.
 //
-// # Writing another kind
+// # Writing a credentials module
 //
-// Another kind of credentials is a Caddy module of the same namespace that implements
-// [credential.Credentials], as the example shows. A Caddy built with it accepts its name
-// after the options credentials and discovery_credentials, and in JSON as the member type.
+// A credentials module is a Caddy module of this namespace that implements
+// [credential.Credentials], as in the example. A Caddy built with it accepts its name after the
+// options credentials and discovery_credentials, and in JSON as the member type.
 //
-// Before the bridge calls Authenticate, it has judged whether the request may carry a
-// secret. A module sends its own requests, for example to a token endpoint, through
-// [credential.Authentication.Transport]. If a document named their URL, it first asks
-// [credential.Authentication.MaySend]. It treats everything that a provider or a document
-// says as untrusted.
+// The bridge calls Authenticate only for requests that may carry a secret. A module sends its own requests, for example to a token endpoint, through
+// [credential.Authentication.Transport]. If their URL is from a document, the module calls
+// [credential.Authentication.MaySend] first. It treats all data of providers and documents as
+// untrusted.
 //
-// Credentials that can be renewed when a provider refuses them also implement
+// A module that can replace credentials after a provider has refused them also implements
 // [credential.Renewer].
 //
-// Provision sends nothing and writes nothing, since caddy validate calls it. It resolves
-// Caddy's placeholders; the values stay out of exported fields, errors and logs. When a
-// configuration is replaced, Caddy calls Cleanup while requests still use the module, so
-// its methods work afterwards, too.
+// Provision sends nothing and writes nothing, because caddy validate calls it. It resolves Caddy's
+// placeholders, but does not store their values in exported fields, errors or logs. After a reload,
+// Caddy calls Cleanup while requests still use the module, so its methods must work after Cleanup.
 package credentials

@@ -33,9 +33,8 @@ func (Tenant) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Supports implements credential.Credentials. A descriptor asks for authentication
-// that the protocol does not define with the type "custom"; auth is nil for requests
-// for documents.
+// Supports implements credential.Credentials. The type "custom" is for authentication that the
+// protocol does not define; auth is nil for requests for documents.
 func (*Tenant) Supports(auth *document.Auth) bool {
 	return auth == nil || auth.Type == document.AuthCustom
 }
@@ -49,7 +48,7 @@ func (t *Tenant) Authenticate(_ context.Context, a *credential.Authentication) e
 // Secrets implements credential.Credentials. A tenant's name is no secret.
 func (*Tenant) Secrets() []string { return nil }
 
-// UnmarshalCaddyfile reads "credentials tenant <name>".
+// UnmarshalCaddyfile parses "credentials tenant <name>".
 func (t *Tenant) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the module's name
 	if !d.AllArgs(&t.Name) {
@@ -58,8 +57,7 @@ func (t *Tenant) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// A credential module of another kind: a Caddy that is built with it accepts
-// "credentials tenant <name>".
+// A Caddy that is built with this module accepts "credentials tenant <name>".
 func Example() {
 	tenant := &Tenant{}
 	if err := tenant.UnmarshalCaddyfile(caddyfile.NewTestDispenser("tenant acme")); err != nil {

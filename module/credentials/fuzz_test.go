@@ -16,7 +16,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
-// saying is a token endpoint that always answers the same.
+// saying is a token endpoint that always sends the same answer.
 type saying struct {
 	status      int
 	contentType string
@@ -31,9 +31,8 @@ func (s saying) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// FuzzTokenAnswer: whatever a token endpoint answers, there is a token that fits
-// in a header, or an error that repeats no secret and nothing else of the answer
-// but an error code.
+// FuzzTokenAnswer: any answer of a token endpoint gives a token that can be sent in a header, or an
+// error that contains no secret, and of the answer only an error code.
 func FuzzTokenAnswer(f *testing.F) {
 	const id, secret, refresh = "the-client", "s3cret/+~ value", "r3fresh_value"
 	for _, body := range []string{

@@ -19,13 +19,13 @@ import (
 
 func init() { caddy.RegisterModule(Headers{}) }
 
-// Headers sends fixed headers with every request. It suits skills whose
-// `auth.type` is `custom` (Skill Sharing Protocol, section 7.2.3), and the
-// reading of indexes and descriptors.
+// Headers sends fixed headers with every request. It supports skills whose
+// `auth.type` is `custom` (Skill Sharing Protocol, section 7.2.3), and requests
+// for indexes and descriptors.
 type Headers struct {
 	// Header names and their values. Placeholders such as `{env.NAME}` and
 	// `{file./path}` in values are replaced when the configuration loads;
-	// values without any work, with a warning.
+	// values without a placeholder cause a warning.
 	Headers map[string]string `json:"headers"`
 
 	resolved sealed[map[string]string] // by canonical name
@@ -57,7 +57,7 @@ func (h *Headers) Provision(ctx caddy.Context) error {
 		}
 		resolved[http.CanonicalHeaderKey(name)] = value
 	}
-	if _, credentials, ok := strings.Cut(resolved["Authorization"], " "); ok { // whatever its length
+	if _, credentials, ok := strings.Cut(resolved["Authorization"], " "); ok { // even if shorter than minPart
 		r.keep(credentials)
 	}
 	h.resolved, h.secrets = seal(resolved), seal(r.secrets)
@@ -65,7 +65,7 @@ func (h *Headers) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// check finds what is wrong with the headers before placeholders are replaced.
+// check checks the headers before placeholders are replaced.
 func (h *Headers) check() *options.ConfigError {
 	if len(h.Headers) == 0 {
 		return fault("headers", errors.New("at least one is needed"))
@@ -105,7 +105,7 @@ func (h *Headers) Authenticate(_ context.Context, a *credential.Authentication) 
 	return nil
 }
 
-// Secrets returns the values, and their parts that others may repeat by themselves.
+// Secrets returns the values and the parts of them that are redacted separately.
 func (h *Headers) Secrets() []string { return slices.Clone(h.secrets()) }
 
 // Interface guards

@@ -29,27 +29,26 @@ var encodings = map[string]func([]byte) string{
 	"base64": base64.StdEncoding.EncodeToString,
 }
 
-// What a signature covers: the values of [HMAC.Signed].
+// The values of [HMAC.Signed].
 const (
 	signedRequest = "method,path,body"
 	signedBody    = "body"
 )
 
-// HMAC signs every request with HMAC-SHA256 (RFC 2104). It suits skills whose
+// HMAC signs every request with HMAC-SHA256 (RFC 2104). It supports skills whose
 // `auth.type` is `custom`, as in the example of the Skill Sharing Protocol, section
-// 7.2.3, and the reading of indexes and descriptors.
+// 7.2.3, and requests for indexes and descriptors.
 //
-// What is signed is the method, a line feed (0x0A), the path with the query as they
-// stand in the request (its target in origin form, RFC 9112, section 3.2.1), a line
-// feed, and the bytes of the body, of which requests for documents, states and results
-// have none:
+// The signed text is the method, a line feed (0x0A), the path with the query as in
+// the request line (origin form, RFC 9112, section 3.2.1), a line feed, and the bytes
+// of the body. Requests for documents, states and results have no body:
 //
 //	POST\n/skills/run?tenant=7\n{"caller":…}
 //	GET\n/skills/status/run-17\n
 type HMAC struct {
 	// The secret, whose bytes are the signing key. Placeholders such as
 	// `{env.NAME}` and `{file./path}` are replaced when the configuration
-	// loads; a secret without any works, with a warning.
+	// loads; a secret without a placeholder causes a warning.
 	Secret string `json:"secret"`
 
 	// The header that carries the signature. Default: `X-Signature`.
@@ -63,8 +62,8 @@ type HMAC struct {
 	Prefix string `json:"prefix,omitempty"`
 
 	// What is signed: `method,path,body` (the default), or only the `body`, as in the
-	// protocol's example. Then the signature of requests without a body is always the
-	// same, so that anyone who has seen one can send any other such request.
+	// protocol's example. With `body`, all requests without a body have the same
+	// signature, so that anyone who has seen one can send any other such request.
 	Signed string `json:"signed,omitempty"`
 
 	resolved sealed[string]
@@ -96,7 +95,7 @@ func (h *HMAC) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// check finds what is wrong with the options before placeholders are replaced.
+// check checks the options before placeholders are replaced.
 func (h *HMAC) check() *options.ConfigError {
 	return cmp.Or(
 		fault("header", checkHeaderName(h.Header)),
@@ -140,9 +139,9 @@ func (h *HMAC) Authenticate(_ context.Context, a *credential.Authentication) err
 }
 
 // Sent implements [credential.Signer].
-func (h *HMAC) Sent(text []byte) []string { return h.sent.in(text) }
+func (h *HMAC) Sent(text []byte) []string { return h.sent.find(text) }
 
-// Secrets returns the secret, and its parts that others may repeat by themselves.
+// Secrets returns the secret and the parts of it that are redacted separately.
 func (h *HMAC) Secrets() []string { return slices.Clone(h.secrets()) }
 
 // Interface guards

@@ -25,16 +25,15 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.keepLockfileFresh"))
 }
 
-// canary is a secret that must not be seen anywhere but in requests.
+// canary is a secret that may be only in requests.
 const canary = "c4n4ry-s3cr3t"
 
-// roundTrip is a transport made of a function.
+// roundTrip is a function as an http.RoundTripper.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// provisioned makes a module that is ready for use without a running Caddy, and
-// cleans it up after the test.
+// provisioned provisions a module without a running Caddy, and cleans it up after the test.
 func provisioned[M any, P interface {
 	*M
 	caddy.Module
@@ -50,7 +49,7 @@ func provisioned[M any, P interface {
 	return m
 }
 
-// provision does to a module what Caddy does when it loads a configuration.
+// provision provisions a module like Caddy when it loads a configuration.
 func provision(t *testing.T, m caddy.Module) error {
 	t.Helper()
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
@@ -73,7 +72,7 @@ func provision(t *testing.T, m caddy.Module) error {
 	return nil
 }
 
-// authentication is a request to a provider that needs a credential.
+// authentication returns a request that needs a credential.
 func authentication(t *testing.T, auth *document.Auth) *credential.Authentication {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://skills.example.com/run", http.NoBody)
@@ -93,7 +92,7 @@ func authentication(t *testing.T, auth *document.Auth) *credential.Authenticatio
 	}
 }
 
-// details decodes the details of an error: the texts among them.
+// details decodes those details of an error that are texts.
 func details(t *testing.T, e *run.Failure) map[string]string {
 	t.Helper()
 	var all map[string]any

@@ -26,20 +26,19 @@ import (
 func init() { caddy.RegisterModule(OAuth2{}) }
 
 // OAuth2 obtains access tokens from an OAuth 2.0 token endpoint (RFC 6749) and
-// sends them as bearer tokens (RFC 6750). It suits skills whose `auth.type` is
-// `oauth2` (Skill Sharing Protocol, section 7.2.2), and the reading of indexes
-// and descriptors where `token_url` is configured.
+// sends them as bearer tokens (RFC 6750). It supports skills whose `auth.type` is
+// `oauth2` (Skill Sharing Protocol, section 7.2.2), and requests for indexes
+// and descriptors if `token_url` is configured.
 //
-// There is no user to ask for consent, so the grant is that of client
-// credentials (RFC 6749, section 4.4), or that of a refresh token
-// (section 6) if one is configured.
+// The grant is client credentials (RFC 6749, section 4.4), or the configured
+// refresh token (section 6). Grants that need a user are not supported.
 //
 // Tokens are kept in memory until shortly before they expire, also across
 // reloads, separately for each provider. After a provider has answered 401, one
-// new token is fetched. Where a token endpoint replaces the refresh token with
-// every use, the newest is kept in Caddy's storage, so that restarts and
-// further instances with the same storage go on with it; configuring another
-// `refresh_token` takes precedence over the stored one.
+// new token is fetched. If a token endpoint replaces the refresh token, the new
+// one is kept in Caddy's storage for restarts and for other instances with the
+// same storage. If another `refresh_token` is configured later, the stored one
+// is ignored.
 type OAuth2 struct {
 	// The client's identifier at the token endpoint. May contain placeholders
 	// such as `{env.NAME}`, which are replaced when the configuration loads.
@@ -47,57 +46,56 @@ type OAuth2 struct {
 
 	// The client's secret. Placeholders such as `{env.NAME}` and
 	// `{file./path}` are replaced when the configuration loads; a secret
-	// without any works, with a warning. It may be absent only beside a
-	// `refresh_token`, for public clients, which then name themselves in the
-	// request's body.
+	// without a placeholder causes a warning. It is optional if there is a
+	// `refresh_token`, for public clients: they send `client_id` in the body.
 	ClientSecret string `json:"client_secret,omitempty"`
 
 	// The token endpoint. By default it is the one that the skill's
-	// descriptor names, provided that its host is the provider's own or
-	// trusted. An endpoint without TLS is used only for providers that are
-	// themselves configured with `http://`. May contain placeholders.
+	// descriptor names, if that is at the provider's host or a trusted one. An
+	// endpoint without TLS is used only for providers whose origin begins with
+	// `http://`. May contain placeholders.
 	TokenURL string `json:"token_url,omitempty"`
 
-	// The scopes to ask for. By default none is named, and the token endpoint
-	// decides.
+	// The requested scopes. By default, the request has none, and the token
+	// endpoint decides.
 	Scopes []string `json:"scopes,omitempty"`
 
 	// How the client authenticates at the token endpoint (RFC 6749, section
 	// 2.3.1): `header` (HTTP Basic authentication, the default) or `params`
-	// (in the request's body). Only this one is tried.
+	// (in the request's body).
 	AuthStyle string `json:"auth_style,omitempty"`
 
-	// A refresh token, to be used instead of the client credentials grant.
+	// A refresh token. If it is set, its grant replaces client credentials.
 	// Placeholders are replaced as in `client_secret`.
 	RefreshToken string `json:"refresh_token,omitempty"`
 
 	// Further parameters of token requests, for example `audience` or
 	// `resource` (RFC 8707), each with one or several values. Values may
-	// contain placeholders; what these stand for is a secret, but for
-	// `audience` and `resource`, which name the provider.
+	// contain placeholders. The values of placeholders are redacted in logs and
+	// answers, except in `audience` and `resource`.
 	Params map[string][]string `json:"params,omitempty"`
 
 	client sealed[*client]
 	tokens sealed[*tokenStore]
 
-	release func() // of the tokens; nil: there are none
+	release func() // releases tokens; nil: Provision failed
 	storage certmagic.Storage
 	logger  *zap.Logger
 }
 
-// tokenPool holds the tokens obtained with each configuration, by its digest.
-// They outlive the modules, which are made anew with every reload.
+// tokenPool keeps the tokens of each configuration across reloads. Its keys are digests of the
+// configuration.
 var tokenPool = lifetime.NewPool[*tokenStore]()
 
-// authStyles are the values of [OAuth2.AuthStyle]. There is none for trying both, since
-// that would send the secret twice.
+// authStyles are the values of [OAuth2.AuthStyle]. The library's automatic detection is not among
+// them, because it may send the secret twice.
 var authStyles = map[string]oauth2.AuthStyle{
 	"header": oauth2.AuthStyleInHeader,
 	"params": oauth2.AuthStyleInParams,
 }
 
-// reservedParams are the parameters of token requests that have options of
-// their own, or none because the module decides.
+// reservedParams are the parameters of token requests that params can't set: there are options for
+// them, or the module sets them.
 var reservedParams = []string{"client_id", "client_secret", "code", "grant_type", "refresh_token", "scope"}
 
 // CaddyModule returns the Caddy module information.
@@ -108,8 +106,7 @@ func (OAuth2) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision resolves the settings and finds the tokens that an earlier
-// configuration obtained with the same ones.
+// Provision resolves the settings and takes the tokens of the same settings from the pool.
 func (o *OAuth2) Provision(ctx caddy.Context) error {
 	o.logger = logger(ctx)
 	if fault := o.check(); fault != nil {
@@ -133,7 +130,7 @@ func (o *OAuth2) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// check finds what is wrong with the options before placeholders are replaced.
+// check checks the options before placeholders are replaced.
 func (o *OAuth2) check() *options.ConfigError {
 	for _, scope := range o.Scopes {
 		if err := checkScope(scope); err != nil {
@@ -160,10 +157,9 @@ func (o *OAuth2) check() *options.ConfigError {
 	return found
 }
 
-// Cleanup releases the tokens. Requests of the replaced configuration, which
-// may still run, go on using them.
+// Cleanup releases the tokens. Requests of the replaced configuration may still use them.
 func (o *OAuth2) Cleanup() error {
-	if o.release != nil { // else Provision has failed
+	if o.release != nil {
 		o.release()
 	}
 	return nil
@@ -177,17 +173,16 @@ func (o *OAuth2) Supports(auth *document.Auth) bool {
 	return auth.Type == document.AuthOAuth2
 }
 
-// Authenticate sends an access token, which it fetches if there is none, as a
-// bearer token. It fails with AUTH_REQUIRED when the token endpoint may not be
-// asked, refuses or answers something else than a token, with
-// ENDPOINT_UNREACHABLE when it does not answer or says that it is in trouble,
-// and with INVOCATION_TIMEOUT when ctx ends first.
+// Authenticate adds an access token as a bearer token, and fetches one if there is none. It fails
+// with AUTH_REQUIRED if the token endpoint may not be used, refuses, or answers with something
+// else than a token; with ENDPOINT_UNREACHABLE if it does not answer or answers with a temporary
+// error; and with INVOCATION_TIMEOUT if ctx ends first.
 func (o *OAuth2) Authenticate(ctx context.Context, a *credential.Authentication) error {
 	endpoint, err := o.endpoint(a)
 	if err != nil {
 		return err
 	}
-	token, err := o.tokens().get(ctx, audience{endpoint, a.Origin}, o.fetcher(endpoint, a))
+	token, err := o.tokens().get(ctx, grantKey{endpoint, a.Origin}, o.fetcher(endpoint, a))
 	if err != nil {
 		return describe(err, a.Auth)
 	}
@@ -195,27 +190,26 @@ func (o *OAuth2) Authenticate(ctx context.Context, a *credential.Authentication)
 	return nil
 }
 
-// bearer is how a token is sent (RFC 6750, section 2.1).
+// bearer is the prefix of a token in the header (RFC 6750, section 2.1).
 const bearer = "Bearer "
 
-// Renew implements [credential.Renewer]: it fetches a new access token unless
-// that has happened since the rejected request was authenticated. It fails as
-// Authenticate does.
+// Renew implements [credential.Renewer]. It fetches a new access token, unless the rejected one was
+// replaced already. Its errors are those of Authenticate.
 func (o *OAuth2) Renew(ctx context.Context, a *credential.Authentication) (bool, error) {
 	endpoint, err := o.endpoint(a)
 	if err != nil {
 		return false, err
 	}
 	rejected := strings.TrimPrefix(a.Request.Header.Get("Authorization"), bearer)
-	renewed, err := o.tokens().renew(ctx, audience{endpoint, a.Origin}, rejected, o.fetcher(endpoint, a))
+	renewed, err := o.tokens().renew(ctx, grantKey{endpoint, a.Origin}, rejected, o.fetcher(endpoint, a))
 	if err != nil {
 		return false, describe(err, a.Auth)
 	}
 	return renewed, nil
 }
 
-// Secrets returns the client secret, the refresh tokens and the access tokens,
-// in all the forms in which they are sent.
+// Secrets returns the client secret, the refresh tokens and the access tokens, in all forms in which
+// they are sent.
 func (o *OAuth2) Secrets() []string {
 	access, refresh := o.tokens().secrets()
 	secrets := append(o.client().secrets(), access...)
@@ -225,8 +219,8 @@ func (o *OAuth2) Secrets() []string {
 	return secrets
 }
 
-// describe adds to a refused token request what the descriptor says about it:
-// callers with different descriptors share the refusal.
+// describe adds the descriptor's authorization URL and scopes to the failure of a token request.
+// Calls of skills with different descriptors share such failures.
 func describe(err error, auth *document.Auth) error {
 	e, ok := errors.AsType[*run.Failure](err)
 	if !ok || e.Demand == nil || auth == nil || auth.OAuth2 == nil {
@@ -238,7 +232,7 @@ func describe(err error, auth *document.Auth) error {
 	return e
 }
 
-// endpoint is the token endpoint to ask on behalf of a. The secret may go there.
+// endpoint returns the token endpoint of a request. It fails if the secret may not be sent there.
 func (o *OAuth2) endpoint(a *credential.Authentication) (string, error) {
 	if o.client().tokenURL != "" {
 		return o.client().tokenURL, o.checkOrigin(a.Origin)
@@ -256,8 +250,8 @@ func (o *OAuth2) endpoint(a *credential.Authentication) (string, error) {
 	return u.String(), nil
 }
 
-// checkOrigin lets a configured token endpoint without TLS be used only for
-// providers that the operator reaches without TLS as well.
+// checkOrigin refuses a configured token endpoint without TLS, unless the provider's origin is
+// without TLS, too.
 func (o *OAuth2) checkOrigin(origin string) error {
 	if !hasScheme(o.client().tokenURL, "http") || hasScheme(origin, "http") {
 		return nil
@@ -274,27 +268,27 @@ func hasScheme(address, scheme string) bool {
 	return ok && strings.EqualFold(s, scheme)
 }
 
-// refused is the error of a token request that is not made.
+// refused returns the error of a token request that is not sent.
 func refused(tokenURL string, r refusal) *run.Failure {
 	e := authRequired(run.Bridge, tokenURL, r)
 	e.Refused = run.RuleCredential
 	return e
 }
 
-// fetcher makes the function that obtains a token for a. The function may run longer than
-// the call that a belongs to, and so keeps nothing else of it.
+// fetcher returns the function that obtains a token for a. The function may outlive the call of a,
+// so it holds nothing else of it.
 func (o *OAuth2) fetcher(endpoint string, a *credential.Authentication) fetch {
 	f := tokenRequest{client: o.client(), endpoint: endpoint, transport: a.Transport, limit: a.MaxResponseSize, credentials: o}
-	key := audience{endpoint, a.Origin}
+	key := grantKey{endpoint, a.Origin}
 	return func(ctx context.Context, newest refreshToken) (grantedToken, *run.Failure) {
-		// Caddy's HTTP transport takes the replacer of its placeholders from here.
+		// Caddy's HTTP transport needs a replacer in the context.
 		ctx = context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer())
 		granted, err := o.obtain(ctx, f, key, newest)
 		if err != nil {
 			if o.client().tokenURL == "" {
-				quoting(err)
+				markFromProvider(err)
 			}
-			o.logger.Debug("no access token was obtained", // the report of the call warns
+			o.logger.Debug("no access token was obtained", // the line of the call has level WARN
 				zap.String("token_url", credential.Scrub(redactURL(endpoint), o)),
 				zap.String("code", string(document.CodeOf(err))),
 				zap.Int("status", err.HTTPStatus),
@@ -304,8 +298,8 @@ func (o *OAuth2) fetcher(endpoint string, a *credential.Authentication) fetch {
 	}
 }
 
-// quoting notes that a descriptor has chosen the address that a failure names.
-func quoting(e *run.Failure) {
+// markFromProvider marks the address in a failure as a descriptor's.
+func markFromProvider(e *run.Failure) {
 	if e.Demand != nil {
 		e.Demand.FromProvider = true
 	}
@@ -314,8 +308,8 @@ func quoting(e *run.Failure) {
 	}
 }
 
-// obtain makes the token request of the configured grant.
-func (o *OAuth2) obtain(ctx context.Context, f tokenRequest, key audience, newest refreshToken) (grantedToken, *run.Failure) {
+// obtain sends the token request of the configured grant.
+func (o *OAuth2) obtain(ctx context.Context, f tokenRequest, key grantKey, newest refreshToken) (grantedToken, *run.Failure) {
 	if o.client().refreshToken == "" {
 		return f.do(ctx, "")
 	}
@@ -332,8 +326,8 @@ func (o *OAuth2) obtain(ctx context.Context, f tokenRequest, key audience, newes
 	})
 }
 
-// parseTokenURL accepts what can be the address of a token endpoint (RFC 6749,
-// section 3.2). The error does not repeat it.
+// parseTokenURL parses the address of a token endpoint (RFC 6749, section 3.2). The error does not
+// contain the address.
 func parseTokenURL(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Hostname() == "" || (u.Scheme != "https" && u.Scheme != "http") {
@@ -350,7 +344,7 @@ func parseTokenURL(address string) (*url.URL, error) {
 	return u, nil
 }
 
-// redactURL is address without its query, which may hold secrets.
+// redactURL returns the address without its query, which may contain secrets.
 func redactURL(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -366,7 +360,7 @@ func checkAuthStyle(name string) error {
 	return nil
 }
 
-// checkScope accepts a scope-token (RFC 6749, section 3.3).
+// checkScope checks a scope-token (RFC 6749, section 3.3).
 func checkScope(scope string) error {
 	illegal := func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' }
 	if scope == "" || strings.ContainsFunc(scope, illegal) {
@@ -375,7 +369,7 @@ func checkScope(scope string) error {
 	return nil
 }
 
-// noRedirects keeps a token endpoint from forwarding the secret to another address.
+// noRedirects follows no redirect, which could send the secret to another address.
 func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Interface guards

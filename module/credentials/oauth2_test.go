@@ -24,7 +24,7 @@ import (
 
 const tokenURL = "https://id.example.com/token"
 
-// tokenEndpoint is a token endpoint whose answers the test decides.
+// tokenEndpoint is a token endpoint with the answers of a test.
 type tokenEndpoint struct {
 	answer func(n int, r *http.Request) (*reply, error) // n counts from 1
 
@@ -60,7 +60,7 @@ func (e *tokenEndpoint) count() int {
 	return len(e.requests)
 }
 
-// reply is what a token endpoint answers.
+// reply is the answer of a token endpoint.
 type reply struct {
 	status int
 	header http.Header
@@ -72,7 +72,7 @@ func response(status int, body string) *reply {
 	return &reply{status, http.Header{"Content-Type": {"application/json"}}, strings.NewReader(body)}
 }
 
-// issue answers with tokens named token-1, token-2 and so on.
+// issue returns answers with the tokens token-1, token-2 and so on.
 func issue(lifetime time.Duration) func(int, *http.Request) (*reply, error) {
 	return func(n int, _ *http.Request) (*reply, error) {
 		body := fmt.Sprintf(`{"access_token":"token-%d","token_type":"Bearer","expires_in":%d}`, n, int(lifetime.Seconds()))
@@ -83,7 +83,7 @@ func issue(lifetime time.Duration) func(int, *http.Request) (*reply, error) {
 	}
 }
 
-// oauth2 is a module with the canary for a secret.
+// oauth2 returns a module whose secret is the canary.
 func oauth2(t *testing.T, change ...func(*credentials.OAuth2)) *credentials.OAuth2 {
 	t.Helper()
 	t.Setenv("BRIDGE_SECRET", canary)
@@ -94,7 +94,7 @@ func oauth2(t *testing.T, change ...func(*credentials.OAuth2)) *credentials.OAut
 	return provisioned(t, m)
 }
 
-// oauth2Auth is what a descriptor asks for.
+// oauth2Auth returns the auth of a descriptor.
 func oauth2Auth(tokenURL string) *document.Auth {
 	return &document.Auth{
 		Type:   document.AuthOAuth2,
@@ -102,7 +102,7 @@ func oauth2Auth(tokenURL string) *document.Auth {
 	}
 }
 
-// bearerOf authenticates a request with m and returns the token it then carries.
+// bearerOf authenticates a request with m and returns its token.
 func bearerOf(t *testing.T, m *credentials.OAuth2, e *tokenEndpoint) string {
 	t.Helper()
 	a := authentication(t, oauth2Auth(tokenURL))
@@ -117,7 +117,7 @@ func bearerOf(t *testing.T, m *credentials.OAuth2, e *tokenEndpoint) string {
 	return token
 }
 
-// failure is the error of authenticating with m.
+// failure returns the error of authenticating with m.
 func failure(t *testing.T, m *credentials.OAuth2, a *credential.Authentication) *run.Failure {
 	t.Helper()
 	err := m.Authenticate(t.Context(), a)
@@ -194,7 +194,7 @@ func TestTokenURLOfTheDescriptor(t *testing.T) {
 		t.Errorf("asked about %s, sent to %s", asked, e.requests[0].URL)
 	}
 
-	// The refusal is passed on as it is, even though a token is at hand.
+	// The refusal is returned unchanged, although there is a token.
 	refusal := &run.Failure{Kind: run.AuthRequired, Message: "no"}
 	a = authentication(t, oauth2Auth("https://skills.example.com/token?tenant=1"))
 	a.Transport = e
@@ -209,7 +209,7 @@ func TestTokenURLOfTheDescriptor(t *testing.T) {
 		t.Errorf("%d token requests", e.count())
 	}
 
-	// What is known of an address that a document chose is that document's.
+	// The address of this token endpoint is a document's.
 	a = authentication(t, oauth2Auth("https://skills.example.com/other"))
 	a.Transport = &tokenEndpoint{answer: func(int, *http.Request) (*reply, error) { return response(400, ""), nil }}
 	if e := failure(t, m, a); !e.HasProviderText() {
@@ -403,7 +403,7 @@ func TestTokenEndpointFailures(t *testing.T) {
 					t.Errorf("details %s, retry %s", skillsprotocol.Details(err), skillsprotocol.Retry(err))
 				}
 
-				// Only a refusal is worth remembering, and not for long.
+				// Only a refusal is kept, and only for a short time.
 				err.SkillID = "changed by a caller"
 				for range map[bool]int{true: 2, false: 1}[test.cached] {
 					again := try()
@@ -416,7 +416,7 @@ func TestTokenEndpointFailures(t *testing.T) {
 					t.Errorf("%d token requests, want %d", e.count(), want)
 				}
 				before := e.count()
-				time.Sleep(5 * time.Second) // of the bubble's clock
+				time.Sleep(5 * time.Second) // the bubble's time
 				try()
 				if e.count() != before+1 {
 					t.Errorf("%d token requests, want %d", e.count(), before+1)
@@ -622,7 +622,7 @@ func TestRenew(t *testing.T) {
 		if e.count() != 2 {
 			t.Errorf("%d token requests", e.count())
 		}
-		// Someone who comes late finds it done.
+		// A later caller gets the token that is there already.
 		if ok, err := m.Renew(t.Context(), rejected(t, e, first)); !ok || err != nil || e.count() != 2 {
 			t.Errorf("got %v, %v after %d token requests", ok, err, e.count())
 		}
@@ -644,7 +644,7 @@ func TestRenewFails(t *testing.T) {
 		return response(401, `{"error":"invalid_client"}`), nil
 	}}
 	first := bearerOf(t, m, e)
-	for range 2 { // the second finds the refusal in memory
+	for range 2 { // the second time, the refusal is in memory
 		ok, err := m.Renew(t.Context(), rejected(t, e, first))
 		if e, isError := errors.AsType[*run.Failure](err); ok || !isError || e.Kind != run.AuthRequired {
 			t.Errorf("got %v, %v", ok, err)
@@ -705,8 +705,8 @@ func TestReload(t *testing.T) {
 	old := oauth2(t)
 	first := bearerOf(t, old, e)
 
-	same := oauth2(t) // Caddy provisions the new before it cleans up the old
-	for range 2 {     // the second time does not release what others hold
+	same := oauth2(t) // Caddy provisions the new module before it cleans up the old one
+	for range 2 {     // the second Cleanup must not release the other's tokens
 		if err := old.Cleanup(); err != nil {
 			t.Fatal(err)
 		}
@@ -759,8 +759,8 @@ func TestAFileThatChangedMakesAnotherConfiguration(t *testing.T) {
 	}
 }
 
-// A provider that accepts no token does not have one fetched for every call, but it is
-// tried again and again; and every token that may still be used is a secret.
+// A provider that rejects all tokens does not cause a token request for each call, but further
+// tokens are fetched from time to time. All tokens that may still be valid are redacted.
 func TestRejectedTokensAreNotReplacedForEver(t *testing.T) {
 	m := oauth2(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -798,7 +798,7 @@ func TestRejectedTokensAreNotReplacedForEver(t *testing.T) {
 		if secrets := m.Secrets(); slices.Contains(secrets, "access-1") || !slices.Contains(secrets, current) {
 			t.Errorf("after a day: %d secrets", len(secrets))
 		}
-		// A token that was good for long is replaced at once.
+		// A token that was accepted for a long time is replaced at once.
 		if renewed, err := m.Renew(t.Context(), rejected(t, e, current)); !renewed || err != nil {
 			t.Errorf("%v, %v", renewed, err)
 		}

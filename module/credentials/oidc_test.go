@@ -24,9 +24,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
-// authorizationServer is an OpenID provider, which nobody of this project has
-// written, with its own example of a storage. Its service user is sid1 with the
-// secret verysecret.
+// authorizationServer is an OpenID provider of another project, with the storage of that project's
+// example. Its service user is sid1 with the secret verysecret.
 type authorizationServer struct {
 	*httptest.Server
 	storage  *storage.Storage
@@ -80,7 +79,7 @@ func (r *statusRecorder) WriteHeader(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
-// authentication is a request to a provider beside this server.
+// authentication returns a request to a provider that uses this server.
 func (s *authorizationServer) authentication(t *testing.T) *credential.Authentication {
 	t.Helper()
 	a := authentication(t, oauth2Auth(s.URL+serverPath))
@@ -89,7 +88,7 @@ func (s *authorizationServer) authentication(t *testing.T) *credential.Authentic
 	return a
 }
 
-// subject is whom the server issued a token to.
+// subject returns the subject of the token that the server issued.
 func subject(t *testing.T, provider op.OpenIDProvider, a *credential.Authentication) string {
 	t.Helper()
 	token := strings.TrimPrefix(a.Request.Header.Get("Authorization"), "Bearer ")
@@ -162,8 +161,7 @@ func TestAuthorizationServerIsDown(t *testing.T) {
 	}
 }
 
-// TestAuthorizationServerExpiresTokens runs the server in the process and with
-// the module on one clock, which can be turned.
+// TestAuthorizationServerExpiresTokens runs the server and the module in one synctest bubble.
 func TestAuthorizationServerExpiresTokens(t *testing.T) {
 	t.Setenv("BRIDGE_SECRET", "verysecret")
 	m := provisioned(t, credentials.OAuth2{ClientID: "sid1", ClientSecret: "{env.BRIDGE_SECRET}", TokenURL: "https://id.example.com" + serverPath})
@@ -199,7 +197,7 @@ func TestAuthorizationServerExpiresTokens(t *testing.T) {
 	})
 }
 
-// refreshToken makes the server issue one, as it does after a user's consent.
+// refreshToken makes the server issue a refresh token, as after a user's consent.
 func (s *authorizationServer) refreshToken(t *testing.T) string {
 	t.Helper()
 	request, err := s.storage.CreateAuthRequest(t.Context(), &oidc.AuthRequest{
@@ -251,7 +249,7 @@ func TestAuthorizationServerRotatesRefreshTokens(t *testing.T) {
 		t.Errorf("%d requests were refused", s.refused.Load())
 	}
 
-	// The first token has been used up: without the stored one, it is refused.
+	// The first token was replaced: without the stored one, the request is refused.
 	m := load(t, fileStorage(t), module)[0].(*credentials.OAuth2)
 	defer stop(t)
 	err := m.Authenticate(t.Context(), s.authentication(t))

@@ -58,8 +58,8 @@ func TestARefusedRefreshToken(t *testing.T) {
 	}
 }
 
-// TestRefusalsDescribeWhatIsMissing: callers share a refusal, but each gets what
-// its own descriptor says.
+// TestRefusalsDescribeWhatIsMissing: calls share a refusal, but each gets the URL and the scopes of
+// its own descriptor.
 func TestRefusalsDescribeWhatIsMissing(t *testing.T) {
 	const known = `"reason":"invalid_client","required_auth_type":"oauth2","required_by":"provider",`
 	for name, test := range map[string]struct {
@@ -99,7 +99,7 @@ func TestRefusalsDescribeWhatIsMissing(t *testing.T) {
 			if !ok {
 				t.Fatalf("got %v", err)
 			}
-			// The other descriptor's turn is between the two.
+			// A call with another descriptor is between the two.
 			failure(t, m, withTransport(authentication(t, oauth2Auth("https://third.example.com/")), e))
 			for _, got := range []*run.Failure{renewing, failure(t, m, withTransport(authentication(t, test.auth), e))} {
 				if string(skillsprotocol.Details(got)) != test.want || got.HasProviderText() != test.quotes {

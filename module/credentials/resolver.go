@@ -15,22 +15,21 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// resolver replaces the placeholders of settings and remembers which secrets
-// had none.
+// resolver replaces the placeholders of options, and collects the secrets among their values.
 type resolver struct {
 	replacer *caddy.Replacer
-	literal  []string // options whose secret is written in the configuration itself
-	secrets  []string // the values of secret settings, and the parts of them that are secrets of their own
+	literal  []string // secret options without a placeholder
+	secrets  []string // values of secret options, and their parts that are redacted separately
 }
 
 func newResolver() *resolver { return &resolver{replacer: caddy.NewReplacer()} }
 
-// minPart is the length of the shortest part of a value that counts as a secret of its
-// own, in bytes. A shorter one may be a word, and would be removed from unrelated texts.
+// minPart is the minimum length of a part of a value that is redacted separately, in bytes. A
+// shorter part may be a word that occurs in unrelated texts.
 const minPart = 6
 
-// keep records a text as a secret, and also its part after a scheme (RFC 9110, section
-// 11.4), which a peer may repeat alone.
+// keep adds a text to the secrets, and also its part after an authentication scheme (RFC 9110,
+// section 11.4), because a provider may repeat that part alone.
 func (r *resolver) keep(text string) {
 	texts := []string{text}
 	if credentials := strings.TrimSpace(text[len(scheme.FindString(text)):]); len(credentials) >= minPart {
@@ -43,7 +42,7 @@ func (r *resolver) keep(text string) {
 	}
 }
 
-// keepParts records the values of placeholders.
+// keepParts adds the values of placeholders to the secrets.
 func (r *resolver) keepParts(parts []string) {
 	for _, part := range parts {
 		if len(part) >= minPart {
@@ -52,22 +51,21 @@ func (r *resolver) keepParts(parts []string) {
 	}
 }
 
-// scheme matches the schemes of credentials. Other words do not count, so that
-// passphrases stay whole.
+// scheme matches known authentication schemes. Other first words are parts of passphrases.
 var scheme = regexp.MustCompile(`(?i)^(basic|bearer|token|key|api-?key|oauth|dpop|privatetoken) +`)
 
-// placeholderName matches names that an error may repeat: a secret with braces in it
-// does not look like one.
+// placeholderName matches the names of placeholders that an error may contain. A secret with braces
+// in it does not match.
 var placeholderName = regexp.MustCompile(`^[a-z_]+\.[\w./\\:-]+$`)
 
-// text resolves the placeholders of a setting. The error names the option and
-// the placeholder, never a value.
+// text replaces the placeholders of an option. The error names the option and the placeholder,
+// but no value.
 func (r *resolver) text(option, text string) (string, error) {
 	value, _, err := r.replace(option, text)
 	return value, err
 }
 
-// secret is like text, for settings that must stay secret.
+// secret is like text, for options whose whole value is secret.
 func (r *resolver) secret(option, text string) (string, error) {
 	value, parts, err := r.replace(option, text)
 	if err != nil {
@@ -81,19 +79,19 @@ func (r *resolver) secret(option, text string) (string, error) {
 	return value, nil
 }
 
-// mixed is like text, for settings in which only the values of placeholders are secret.
+// mixed is like text, for options in which only the values of placeholders are secret.
 func (r *resolver) mixed(option, text string) (string, error) {
 	value, parts, err := r.replace(option, text)
 	r.keepParts(parts)
 	return value, err
 }
 
-// replace also returns the values of the placeholders.
+// replace replaces the placeholders of an option, and also returns their values.
 func (r *resolver) replace(option, text string) (value string, parts []string, err error) {
 	value, err = r.replacer.ReplaceFunc(text, func(name string, val any) (any, error) {
 		s := caddy.ToString(val)
 		if strings.HasPrefix(name, "file.") {
-			s = strings.TrimRight(s, "\r\n") // files end in a line break, secrets do not
+			s = strings.TrimRight(s, "\r\n") // the line break at the end of a file
 		}
 		if s != "" {
 			parts = append(parts, s)
@@ -113,14 +111,14 @@ func (r *resolver) replace(option, text string) (value string, parts []string, e
 // ownerKey is the context key of the owner of credentials.
 type ownerKey struct{}
 
-// WithOwner returns a context whose credentials name their owner in log lines: the
-// namespace of a provider or registry, or the name of a skill.
+// WithOwner returns a context for loading the credentials of a source. The lines that they log have
+// the owner: the namespace of a provider or registry, or the name of a skill.
 func WithOwner(ctx caddy.Context, owner string) caddy.Context {
 	ctx.Context = context.WithValue(ctx.Context, ownerKey{}, owner)
 	return ctx
 }
 
-// logger is the one of ctx's module, with the owner in each line.
+// logger returns the logger of ctx's module, with the owner in each line.
 func logger(ctx caddy.Context) *zap.Logger {
 	if owner, ok := ctx.Value(ownerKey{}).(string); ok {
 		return ctx.Logger().With(zap.String("source", owner))
@@ -128,7 +126,7 @@ func logger(ctx caddy.Context) *zap.Logger {
 	return ctx.Logger()
 }
 
-// warn logs once which secrets stand in the configuration itself.
+// warn logs which secret options have no placeholder, so that the configuration contains the secret.
 func (r *resolver) warn(logger *zap.Logger) {
 	if len(r.literal) == 0 {
 		return
@@ -137,14 +135,13 @@ func (r *resolver) warn(logger *zap.Logger) {
 		zap.Strings("options", r.literal))
 }
 
-// sealed holds a value that printing does not show: the functions of package fmt
-// look through structs, maps and pointers, exported or not, whatever methods
-// those have.
+// sealed is a value that package fmt can't print. It prints unexported fields of structs without
+// calling their methods, but not what a function returns.
 type sealed[T any] func() T
 
 func seal[T any](value T) sealed[T] { return func() T { return value } }
 
-// checkPresent refuses the empty text for an option that has no default.
+// checkPresent refuses an empty option that has no default.
 func checkPresent(text string) error {
 	if text == "" {
 		return errors.New("must be set")
@@ -152,8 +149,8 @@ func checkPresent(text string) error {
 	return nil
 }
 
-// checkHeaderName refuses names of headers that must not carry a credential.
-// An empty name stands for the default.
+// checkHeaderName refuses headers that must not carry a credential. The empty name stands for the
+// default.
 func checkHeaderName(name string) error {
 	if name != "" && document.ForbiddenHeader(name) {
 		return fmt.Errorf("header %q must not carry a credential", name)
@@ -161,8 +158,8 @@ func checkHeaderName(name string) error {
 	return nil
 }
 
-// checkHeaderValue refuses texts that cannot be the value of a header (RFC 9110,
-// section 5.5). The error does not repeat it.
+// checkHeaderValue refuses texts that can't be the value of a header (RFC 9110, section 5.5). The
+// error does not contain the text.
 func checkHeaderValue(option, value string) error {
 	if err := checkHeaderText(value); err != nil {
 		return fmt.Errorf("%s: %w", option, err)
@@ -170,8 +167,7 @@ func checkHeaderValue(option, value string) error {
 	return nil
 }
 
-// checkHeaderText is [checkHeaderValue] without the option's name. It also checks texts
-// with placeholders: no value of a placeholder makes an invalid text valid.
+// checkHeaderText is [checkHeaderValue] without the option's name, also for texts with placeholders.
 func checkHeaderText(text string) error {
 	if !httpguts.ValidHeaderFieldValue(text) {
 		return errors.New("contains a line break or another control character")

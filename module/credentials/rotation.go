@@ -13,34 +13,33 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// saveTimeout bounds the storing of a rotated refresh token, apart from the
-// fetch: once the token endpoint has issued it, the one before is lost.
+// saveTimeout bounds storing a new refresh token. It does not depend on the time left for the
+// fetch, because the token endpoint no longer accepts the previous token.
 const saveTimeout = 5 * time.Second
 
-// rotation uses the newest refresh token: a token endpoint may replace it with every
-// use (RFC 6749, section 6), and may treat the use of an older one as theft (RFC 9700,
-// section 4.14.2). So the newest is kept in Caddy's storage, and one instance at a time
-// uses it.
+// rotation sends token requests with the newest refresh token. A token endpoint may replace the
+// token with every use (RFC 6749, section 6), and may treat the use of an older one as theft (RFC
+// 9700, section 4.14.2). So the newest is in Caddy's storage, and a lock there lets one instance at
+// a time use it.
 type rotation struct {
 	storage    certmagic.Storage
 	logger     *zap.Logger
 	endpoint   string
 	name       string // of the record and of its lock
-	configured string // the operator's refresh token
+	configured string // the configured refresh token
 }
 
-// record is what storage holds.
+// record is the JSON in Caddy's storage.
 type record struct {
 	// RefreshToken is the newest one.
 	RefreshToken string `json:"refresh_token"`
-	// Configured is the digest of the configured one that it descends from.
+	// Configured is the digest of the configured token that RefreshToken has replaced.
 	Configured string `json:"configured"`
 }
 
 func (r rotation) key() string { return "skill_bridge/oauth2/" + r.name + ".json" }
 
-// do makes a token request with the newest refresh token, and stores the one in the
-// response.
+// do sends a token request with the newest refresh token, and stores the one in the response.
 func (r rotation) do(ctx context.Context, newest refreshToken,
 	request func(context.Context, string) (grantedToken, *run.Failure),
 ) (grantedToken, *run.Failure) {
@@ -94,8 +93,8 @@ func (r rotation) unlock(name string) {
 	}
 }
 
-// newest is the refresh token to use: the stored one, which another instance may have
-// replaced, unless storing the known one has failed.
+// newest returns the refresh token to use: the stored one, which may be another instance's, unless
+// the known one could not be stored.
 func (r rotation) newest(ctx context.Context, known refreshToken) refreshToken {
 	if known.unsaved {
 		return known
@@ -109,7 +108,7 @@ func (r rotation) newest(ctx context.Context, known refreshToken) refreshToken {
 	return known
 }
 
-// load reads the stored refresh token; "": there is none that can be used.
+// load returns the stored refresh token; "": there is no usable one.
 func (r rotation) load(ctx context.Context) string {
 	b, err := r.storage.Load(ctx, r.key())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -121,7 +120,7 @@ func (r rotation) load(ctx context.Context) string {
 	}
 	var rec record
 	if err := json.Unmarshal(b, &rec); err != nil || rec.RefreshToken == "" || rec.Configured == "" {
-		// The error is not logged: it may quote the record.
+		// The error may contain the record, so it is not logged.
 		r.logger.Warn("a damaged refresh token in Caddy's storage is ignored", zap.String("key", r.key()))
 		return ""
 	}

@@ -7,27 +7,27 @@ import (
 	"sync/atomic"
 )
 
-// maxSignatures is how many of the newest signatures are known.
+// maxSignatures is how many signatures are kept.
 const maxSignatures = 16 << 10
 
-// signatures are the newest that were sent, without their padding. Requests about one run
-// have the same one.
+// signatures are the newest signatures that were sent, without padding. All have the same length.
+// Equal requests, such as those for the status of a run, have equal signatures.
 type signatures struct {
 	size atomic.Int64 // of each, in bytes; 0 before the first
 
 	mu     sync.Mutex
 	known  map[string]bool
-	newest []string // a ring
-	next   int      // the oldest of a full ring
+	newest []string // a ring buffer
+	next   int      // index of the oldest in a full ring
 
-	// begun counts the known signatures by their beginnings, so that a search takes the
-	// lock at almost no position of a text.
-	begun [1 << 16]atomic.Int32
+	// hashes counts the known signatures by their prefixHash, so that a search takes the lock at
+	// few positions of a text.
+	hashes [1 << 16]atomic.Int32
 }
 
 func newSignatures() *signatures { return &signatures{known: make(map[string]bool)} }
 
-// add makes a signature known. All of one signer are of the same length.
+// add adds a signature, and removes the oldest if there are too many.
 func (s *signatures) add(signature string) {
 	signature = strings.TrimRight(signature, "=")
 	s.mu.Lock()
@@ -40,22 +40,22 @@ func (s *signatures) add(signature string) {
 	default:
 		oldest := s.newest[s.next]
 		delete(s.known, oldest)
-		s.begun[beginning([]byte(oldest))].Add(-1)
+		s.hashes[prefixHash([]byte(oldest))].Add(-1)
 		s.newest[s.next] = signature
 		s.next = (s.next + 1) % maxSignatures
 	}
 	s.known[signature] = true
-	s.begun[beginning([]byte(signature))].Add(1)
+	s.hashes[prefixHash([]byte(signature))].Add(1)
 	s.size.Store(int64(len(signature)))
 }
 
-// in returns the known signatures that a text contains.
-func (s *signatures) in(text []byte) (found []string) {
+// find returns the known signatures that a text contains.
+func (s *signatures) find(text []byte) (found []string) {
 	size := int(s.size.Load())
 	if size == 0 {
 		return nil
 	}
-	run := 0 // how many characters before this one may belong to a signature
+	run := 0 // number of consecutive characters that a signature can have
 	for i, c := range text {
 		if !inSignature[c] {
 			run = 0
@@ -65,7 +65,7 @@ func (s *signatures) in(text []byte) (found []string) {
 			continue
 		}
 		candidate := text[i+1-size : i+1]
-		if s.begun[beginning(candidate)].Load() > 0 && s.has(candidate) {
+		if s.hashes[prefixHash(candidate)].Load() > 0 && s.has(candidate) {
 			found = append(found, string(candidate))
 			run = 0
 		}
@@ -79,13 +79,13 @@ func (s *signatures) has(candidate []byte) bool {
 	return s.known[string(candidate)]
 }
 
-// beginning is 16 bits that depend on the first 8 bytes of a signature.
-func beginning(signature []byte) uint64 {
-	const multiplier = 0x9E3779B97F4A7C15 // spreads the differences of characters over the highest bits
+// prefixHash returns a 16-bit hash of the first 8 bytes of a signature.
+func prefixHash(signature []byte) uint64 {
+	const multiplier = 0x9E3779B97F4A7C15 // mixes all bytes into the highest bits
 	return binary.LittleEndian.Uint64(signature) * multiplier >> 48
 }
 
-// inSignature are the characters of which signatures are made, but for padding.
+// inSignature are the characters of hexadecimal and base64 signatures, without padding.
 var inSignature = func() (set [256]bool) {
 	for _, c := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/" {
 		set[c] = true

@@ -120,9 +120,8 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestPartsAreSecrets: what a placeholder stands for, and what follows a scheme, others may
-// repeat without what is around it. Words that are short are left alone, and so is what is
-// no secret by its option.
+// TestPartsAreSecrets: the value of a placeholder, and the part after an authentication scheme, are
+// redacted separately. Short values and values of options that are not secret are not redacted.
 func TestPartsAreSecrets(t *testing.T) {
 	t.Setenv("BRIDGE_KEY", canary)
 	t.Setenv("BRIDGE_BEARER", "bearer  "+canary)
@@ -203,7 +202,7 @@ func TestHMAC(t *testing.T) {
 			[]byte(body), "X-Mac", "v1=" + base64.StdEncoding.EncodeToString(raw),
 		},
 		"the body with a prefix": {credentials.HMAC{Secret: "{env.BRIDGE_SECRET}", Signed: "body", Encoding: "hex", Prefix: "sha256="}, []byte(body), "X-Signature", "sha256=" + mac},
-		// The well-known value for the key "key" and no data.
+		// The published test value for the key "key" and no data.
 		"the body that there is not": {credentials.HMAC{Secret: "key", Signed: "body"}, nil, "X-Signature", "5d5d139563c95b5967b9bd9a8c9b233a9dedb45072794cd232dc1b74832607d0"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -241,7 +240,7 @@ func TestHMAC(t *testing.T) {
 	}
 }
 
-// The path is signed as it stands in the request, with its query.
+// The path is signed as in the request, with its query.
 func TestHMACOfPath(t *testing.T) {
 	m := provisioned(t, credentials.HMAC{Secret: "Jefe"})
 	a := authentication(t, &document.Auth{Type: document.AuthCustom})
@@ -258,7 +257,7 @@ func TestHMACOfPath(t *testing.T) {
 	}
 }
 
-// Only the newest signatures are known.
+// Only the newest signatures are kept.
 func TestSignaturesAreForgotten(t *testing.T) {
 	m := provisioned(t, credentials.HMAC{Secret: "k", Signed: "body"})
 	sign := func(i int) string {

@@ -22,23 +22,23 @@ import (
 )
 
 const (
-	// maxTokenResponse bounds the answer of a token endpoint, in bytes.
+	// maxTokenResponse is the maximum size of a token response, in bytes.
 	maxTokenResponse = 1 << 20
-	// maxAccessToken bounds an access token, in bytes: a header has to hold it.
+	// maxAccessToken is the maximum size of an access token, in bytes. It is sent in a header.
 	maxAccessToken = 32 << 10
 )
 
-// tokenRequest has the parts of a request to a token endpoint.
+// tokenRequest has the parameters of a token request.
 type tokenRequest struct {
 	client      *client
 	endpoint    string
 	transport   http.RoundTripper
-	limit       int64   // bytes to read of the answer
-	credentials *OAuth2 // whose secrets stay out of errors
+	limit       int64   // size of the answer in bytes; 0: the default
+	credentials *OAuth2 // its secrets are removed from errors
 }
 
-// do asks for a token (RFC 6749, section 4.4.2), with the grant of the refresh
-// token if there is one (section 6).
+// do sends a token request: of the client credentials grant (RFC 6749, section 4.4.2), or with a
+// refresh token (section 6).
 func (r tokenRequest) do(ctx context.Context, refresh string) (grantedToken, *run.Failure) {
 	config := clientcredentials.Config{
 		ClientID:       r.client.id,
@@ -49,8 +49,8 @@ func (r tokenRequest) do(ctx context.Context, refresh string) (grantedToken, *ru
 		AuthStyle:      r.client.style,
 	}
 	if refresh != "" {
-		// This configuration lets the grant be replaced; the library's other
-		// one cannot send parameters or scopes along with a refresh token.
+		// clientcredentials lets a parameter replace the grant. The library's
+		// oauth2.Config can't send parameters or scopes with a refresh token.
 		config.EndpointParams.Set("grant_type", "refresh_token")
 		config.EndpointParams.Set("refresh_token", refresh)
 	}
@@ -62,9 +62,9 @@ func (r tokenRequest) do(ctx context.Context, refresh string) (grantedToken, *ru
 	asked := time.Now()
 	token, err := config.Token(ctx)
 	if err != nil {
-		return grantedToken{after: ex.after}, r.judge(ex, err)
+		return grantedToken{after: ex.after}, r.failure(ex, err)
 	}
-	if refusal := unusable(token); refusal.reason != "" {
+	if refusal := checkToken(token); refusal.reason != "" {
 		e := authRequired(run.Provider, r.endpoint, refusal)
 		e.HTTPStatus = ex.status
 		return grantedToken{}, e
@@ -76,8 +76,8 @@ func (r tokenRequest) do(ctx context.Context, refresh string) (grantedToken, *ru
 	return granted, nil
 }
 
-// unusable says why a token cannot be sent; empty: it can.
-func unusable(token *oauth2.Token) refusal {
+// checkToken returns why a token can't be sent as a bearer token; empty: it can.
+func checkToken(token *oauth2.Token) refusal {
 	if token.TokenType != "" && !strings.EqualFold(token.TokenType, "Bearer") {
 		return refusal{"unsupported_token_type", "The token endpoint issued a token whose type is not Bearer.", checkTokenURL}
 	}
@@ -88,16 +88,11 @@ func unusable(token *oauth2.Token) refusal {
 	return refusal{}
 }
 
-// judge makes the error of a token request that failed. Of the response it repeats the
-// status and a well-formed error code only; the error of the library contains the whole
-// body.
-func (r tokenRequest) judge(ex *tokenExchange, err error) *run.Failure {
+// failure returns the error of a failed token request. It contains only the status and a well-formed
+// error code of the response; the error of the library contains the whole body.
+func (r tokenRequest) failure(ex *tokenExchange, err error) *run.Failure {
 	switch {
-	case ex.status == 0:
-		return r.unreachable(ex)
-	case mayAskToWait(ex.status):
-		return r.unreachable(ex)
-	case ex.status < 300 && ex.err != nil && !ex.tooLarge():
+	case ex.status == 0, isTemporary(ex.status), ex.status < 300 && ex.err != nil && !ex.tooLarge():
 		return r.unreachable(ex)
 	}
 	e := authRequired(run.Provider, r.endpoint, r.refusal(ex, err))
@@ -105,24 +100,23 @@ func (r tokenRequest) judge(ex *tokenExchange, err error) *run.Failure {
 	return e
 }
 
-// mayAskToWait reports whether Retry-After is obeyed: with a status that says that the
-// token endpoint is overloaded or fails.
-func mayAskToWait(status int) bool {
+// isTemporary reports whether a status means that the token endpoint is overloaded or broken. Only
+// with such a status is Retry-After obeyed.
+func isTemporary(status int) bool {
 	return status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout
 }
 
-// refusal says why there is no token: for programs, for people, and what the operator can
-// do for the provider.
+// refusal is why there is no token, as a code and as a message, and what the operator can do.
 type refusal struct{ reason, message, advice string }
 
-// What the operator can do.
+// The advice of refusals.
 const (
 	configureTokenURL = "configure token_url"
 	checkTokenURL     = "check token_url" //nolint:gosec // advice, not a credential
 	checkClient       = "check client_id, client_secret and scopes"
 )
 
-// refusal describes a response without a token.
+// refusal returns the refusal of a response without a token.
 func (r tokenRequest) refusal(ex *tokenExchange, err error) refusal {
 	code := r.errorCode(err)
 	switch {
@@ -138,7 +132,7 @@ func (r tokenRequest) refusal(ex *tokenExchange, err error) refusal {
 	return refusal{"invalid_response", "The token endpoint's answer is not a token response.", checkTokenURL}
 }
 
-// refusalOf describes an error code (RFC 6749, section 5.2).
+// refusalOf returns the refusal of an error code (RFC 6749, section 5.2).
 func (r tokenRequest) refusalOf(code string) refusal {
 	switch {
 	case code == "invalid_client":
@@ -151,8 +145,8 @@ func (r tokenRequest) refusalOf(code string) refusal {
 	return refusal{code, fmt.Sprintf("The token endpoint refused to issue a token to the bridge (%s).", code), checkClient}
 }
 
-// errorCode is the error code of a token endpoint (RFC 6749, section 5.2),
-// provided that it looks like one and repeats no secret.
+// errorCode returns the error code of a token response (RFC 6749, section 5.2); empty if it is not
+// well-formed or contains a secret.
 func (r tokenRequest) errorCode(err error) string {
 	retrieve, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok || !errorCodeSyntax.MatchString(retrieve.ErrorCode) {
@@ -166,11 +160,12 @@ func (r tokenRequest) errorCode(err error) string {
 
 var errorCodeSyntax = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
-// unreachable is the error of a token endpoint that did not answer, or failed.
+// unreachable returns the error of a token endpoint that did not answer, or answered with a
+// temporary error.
 func (r tokenRequest) unreachable(ex *tokenExchange) *run.Failure {
 	retry := run.RetryIn(2*time.Second, 3)
 	if ex.after > 0 {
-		retry = askLater(min(ex.after, longestWait))
+		retry = retryOnceAfter(min(ex.after, maxRetryAfter))
 	}
 	e := &run.Failure{
 		Kind:       run.Unreachable,
@@ -197,14 +192,14 @@ func (r tokenRequest) unreachable(ex *tokenExchange) *run.Failure {
 	if r, refused := errors.AsType[interface {
 		error
 		Refused() string
-	}](ex.err); refused { // what the bridge itself forbids will not change by waiting
+	}](ex.err); refused { // by the dial guard, so a retry would fail, too
 		reason, e.Refused, e.Retry = r.Refused(), exchange.RuleOf(ex.err), nil
 	}
 	e.Reach = &run.Reach{URL: redactURL(r.endpoint), Reason: reason}
 	if own, ok := errors.AsType[*run.Failure](ex.err); ok {
 		e.Kind, e.Message, e.Advice, e.Refused, e.Retry, e.Cause = own.Kind, own.Message, own.Advice, own.Refused, own.Retry, own.Cause
 	}
-	// net/http quotes answers that it cannot read, and a peer may answer with a secret.
+	// Errors of net/http quote invalid answers, and an answer may contain a secret.
 	if cause := e.Cause; cause != nil {
 		if text := credential.Scrub(cause.Error(), r.credentials); text != cause.Error() {
 			e.Cause = errors.New(text)
@@ -213,19 +208,19 @@ func (r tokenRequest) unreachable(ex *tokenExchange) *run.Failure {
 	return e
 }
 
-// askLater suggests to try again once, not before a delay.
-func askLater(delay time.Duration) *run.Retry {
+// retryOnceAfter returns the advice to try again once after a delay.
+func retryOnceAfter(delay time.Duration) *run.Retry {
 	return run.RetryIn(max(delay, time.Millisecond), 1)
 }
 
-// rejectedAgain is the error of a token that a provider has rejected shortly after it
-// rejected the previous one: it is not replaced so soon.
+// rejectedAgain returns the error of a token that was rejected so soon after the previous one that
+// it is not replaced yet.
 func rejectedAgain(tokenURL string, early time.Duration) *run.Failure {
 	e := authRequired(run.Provider, tokenURL, refusal{"token_rejected", fmt.Sprintf(
 		"The provider refuses all access tokens that its token endpoint issues; the bridge fetches the next one in %s at the earliest.",
 		early.Round(time.Second)), checkClient})
 	e.HTTPStatus = http.StatusUnauthorized
-	e.Retry = askLater(early)
+	e.Retry = retryOnceAfter(early)
 	return e
 }
 
@@ -237,7 +232,7 @@ func timedOut(err error) bool {
 	return ok && n.Timeout()
 }
 
-// authRequired is the error of a token that can't be obtained, found by a party.
+// authRequired returns the error of a token that can't be obtained.
 func authRequired(by run.Party, tokenURL string, r refusal) *run.Failure {
 	return &run.Failure{
 		Kind:     run.AuthRequired,
@@ -256,14 +251,14 @@ func authRequired(by run.Party, tokenURL string, r refusal) *run.Failure {
 	}
 }
 
-// tokenExchange sends one token request and records the result, which the library's errors
-// do not contain.
+// tokenExchange sends one token request and records its result, because the library's errors do not
+// contain it.
 type tokenExchange struct {
 	transport http.RoundTripper
 	limit     int64         // bytes
 	status    int           // 0: no answer
 	err       error         // of the transport, or of reading the answer
-	after     time.Duration // for which it must not be asked again
+	after     time.Duration // Retry-After; 0: none
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -276,11 +271,11 @@ func (e *tokenExchange) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	e.status = resp.StatusCode
-	if mayAskToWait(e.status) {
+	if isTemporary(e.status) {
 		e.after = exchange.RetryAfter(resp.Header)
 	}
 	if resp.StatusCode < http.StatusOK {
-		// After 101, the body would be the connection itself, which only the peer ends.
+		// After 101, the body is the connection, which may never end.
 		_ = resp.Body.Close() // its content is not needed
 		resp.Body = http.NoBody
 		return resp, nil
@@ -295,15 +290,15 @@ func (e *tokenExchange) tooLarge() bool {
 	return ok
 }
 
-// watch closes a body when ctx ends, which ends a read in progress.
+// watch returns a body that is closed when ctx ends, so that a blocked Read returns.
 func (e *tokenExchange) watch(ctx context.Context, body io.ReadCloser) io.ReadCloser {
 	stop := context.AfterFunc(ctx, func() {
-		_ = body.Close() // the error says nothing about the read
+		_ = body.Close() // only to end Read
 	})
 	return &watchedBody{ReadCloser: body, ctx: ctx, unwatch: stop, err: &e.err}
 }
 
-// watchedBody records why a body could not be read.
+// watchedBody records the error of reading a body.
 type watchedBody struct {
 	io.ReadCloser
 	ctx     context.Context // of the exchange
@@ -317,7 +312,7 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 		return n, err
 	}
 	if ended := b.ctx.Err(); ended != nil {
-		err = ended // the closing has changed the error
+		err = ended // instead of the error of a closed body
 	}
 	*b.err = err
 	return n, err

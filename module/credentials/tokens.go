@@ -14,59 +14,58 @@ import (
 )
 
 const (
-	// fetchTimeout bounds the fetching of a token.
+	// fetchTimeout bounds fetching a token.
 	fetchTimeout = 10 * time.Second
-	// failureLifetime is for how long a refusal of the token endpoint answers later
-	// calls, and a failed early refresh is not repeated.
+	// failureLifetime is how long a refusal of the token endpoint is the answer to later calls,
+	// and how long after a failed early refresh the next one starts.
 	failureLifetime = 5 * time.Second
-	// firstRenewal is for how long a token that replaced a rejected one is not replaced,
-	// though it is rejected, too. It doubles each time, up to lastRenewal: if a provider
-	// rejects token after token, they are not the reason. Calls go on trying the token.
+	// firstRenewal is the minimum time between two replacements of rejected tokens. It doubles
+	// each time, up to lastRenewal, because a provider that rejects all tokens would otherwise
+	// cause a token request for each call. Until then, calls use the rejected token.
 	firstRenewal = 5 * time.Second
 	lastRenewal  = time.Minute
-	// longestWait bounds what a token endpoint can ask for (Retry-After).
-	longestWait = 10 * time.Minute
-	// replacedLifetime is for how long a replaced token without an expiry counts as a
-	// secret, and maxReplaced is how many of a grant do: more than are replaced in two
-	// hours if each is rejected.
+	// maxRetryAfter bounds the Retry-After of a token endpoint.
+	maxRetryAfter = 10 * time.Minute
+	// replacedLifetime is how long a replaced token without an expiry is redacted, and
+	// maxReplaced how many replaced tokens of a grant are: more than are replaced in two hours
+	// if each is rejected.
 	replacedLifetime = 24 * time.Hour
 	maxReplaced      = 128
-	// maxEarly is how long before its expiry a token is replaced at most.
+	// maxEarly is the maximum time before its expiry at which a token is replaced.
 	maxEarly = 60 * time.Second
-	// maxGrants bounds the audiences of one configuration, since documents can
-	// name token endpoints.
+	// maxGrants bounds the grants of one configuration, because documents can name token
+	// endpoints.
 	maxGrants = 64
 )
 
-// tokenStore holds the tokens obtained with one configuration. It is shared by
-// all modules with this configuration and outlives each of them, so it keeps
-// data only.
+// tokenStore holds the tokens of one configuration. All modules with this configuration share it,
+// and it outlives each of them, so it holds only data.
 type tokenStore struct {
 	mu      sync.Mutex
-	grants  map[audience]*grant
-	fetches singleflight.Group // keyed by audience
+	grants  map[grantKey]*grant
+	fetches singleflight.Group // by grantKey
 }
 
-func newTokenStore() *tokenStore { return &tokenStore{grants: make(map[audience]*grant)} }
+func newTokenStore() *tokenStore { return &tokenStore{grants: make(map[grantKey]*grant)} }
 
-// audience is the token endpoint that issues a token and the origin that it is sent to.
-type audience struct{ tokenURL, origin string }
+// grantKey identifies a grant: the token endpoint, and the origin of the provider that gets the token.
+type grantKey struct{ tokenURL, origin string }
 
-// grant is the state of one audience. The store's lock guards it.
+// grant is the state of the tokens from one endpoint for one provider. The store's lock guards it.
 type grant struct {
 	token    *accessToken  // nil: none, or rejected
-	replaced []accessToken // the tokens before, oldest first, which runs and providers may still use
+	replaced []accessToken // earlier tokens, oldest first, which providers may still accept
 	refresh  refreshToken
 
-	failure   *run.Failure  // of the last fetch, if it answers calls until then
-	until     time.Time     // when the token endpoint is asked again; zero: at once
-	renewable time.Time     // when a rejected token may be replaced again
-	renewal   time.Duration // how long that was delayed
+	failure   *run.Failure  // of the last fetch, the answer to calls before until; may be nil
+	until     time.Time     // of the next token request at the earliest; zero: now
+	renewable time.Time     // of the next replacement of a rejected token at the earliest
+	renewal   time.Duration // the current minimum time between replacements
 	fetching  bool
 }
 
-// replace puts a token in the place of another, or none. The one before remains a
-// secret for as long as it can be used.
+// replace sets the token; nil: there is none. The previous token is redacted as long as it may be
+// valid.
 func (g *grant) replace(token *accessToken, now time.Time) {
 	if g.token != nil {
 		g.replaced = append(g.replaced, *g.token)
@@ -77,37 +76,35 @@ func (g *grant) replace(token *accessToken, now time.Time) {
 	g.token = token
 }
 
-// putOff records that a rejected token is being replaced, and delays the next
-// replacement.
-func (g *grant) putOff(now time.Time) {
+// delayRenewal sets the minimum time until the next replacement of a rejected token.
+func (g *grant) delayRenewal(now time.Time) {
 	if g.token.obtained.IsZero() || now.Sub(g.token.obtained) > 2*g.renewal {
-		g.renewal = 0 // the rejected token was accepted for a while
+		g.renewal = 0 // the provider had accepted the rejected token
 	}
 	g.renewal = min(max(firstRenewal, 2*g.renewal), lastRenewal)
 	g.renewable = now.Add(g.renewal)
 }
 
-// waiting returns the failure that answers a call instead of the token endpoint; nil: the
-// endpoint is asked.
-func (g *grant) waiting(now time.Time) *run.Failure {
+// recentFailure returns the failure of the last fetch if it is still the answer to calls, otherwise nil.
+func (g *grant) recentFailure(now time.Time) *run.Failure {
 	if g.failure == nil || !now.Before(g.until) {
 		return nil
 	}
 	e := clone(g.failure)
 	if e.Retry != nil {
-		e.Retry = askLater(g.until.Sub(now))
+		e.Retry = retryOnceAfter(g.until.Sub(now))
 	}
 	return e
 }
 
-// accessToken is a token and its life time.
+// accessToken is a token and its lifetime.
 type accessToken struct {
 	value    string
 	obtained time.Time
-	expires  time.Time // zero: not stated, so used until it is rejected
+	expires  time.Time // zero: unknown, so used until it is rejected
 }
 
-// usable reports whether a provider may still accept a token that was replaced.
+// usable reports whether a provider may still accept a replaced token.
 func (t *accessToken) usable(now time.Time) bool {
 	if t.expires.IsZero() {
 		return now.Sub(t.obtained) < replacedLifetime
@@ -119,9 +116,9 @@ func (t *accessToken) valid(now time.Time) bool {
 	return t != nil && (t.expires.IsZero() || now.Before(t.expires))
 }
 
-// ageing reports whether it is time to replace the token: in the last tenth of its
-// life, or its last minute if that is shorter.
-func (t *accessToken) ageing(now time.Time) bool {
+// refreshDue reports whether the token should be replaced: in the last tenth of its lifetime, or in
+// its last minute if that is shorter.
+func (t *accessToken) refreshDue(now time.Time) bool {
 	if t.expires.IsZero() {
 		return false
 	}
@@ -132,29 +129,29 @@ func (t *accessToken) ageing(now time.Time) bool {
 // refreshToken is the newest refresh token of a grant.
 type refreshToken struct {
 	value   string // "": the configured or the stored one
-	unsaved bool   // storage holds an older one
+	unsaved bool   // it could not be stored
 }
 
 // grantedToken is the result of a token request.
 type grantedToken struct {
 	access  accessToken
 	refresh refreshToken
-	after   time.Duration // Retry-After of a response that is an error
+	after   time.Duration // Retry-After of an error response
 }
 
-// fetch obtains a token. newest is the refresh token that the fetch before
-// returned, and the new one is returned even beside an error.
+// fetch obtains a token. newest is the refresh token that the previous fetch returned. The result
+// has a refresh token even with an error.
 type fetch func(ctx context.Context, newest refreshToken) (grantedToken, *run.Failure)
 
-// get returns a token for key: the known one while it is valid, else one that f obtains.
-// Shortly before the token expires, it starts to replace it, without waiting.
-func (s *tokenStore) get(ctx context.Context, key audience, f fetch) (string, error) {
+// get returns a token: the known one if it is valid, otherwise one that f obtains. Shortly before
+// the known token expires, get starts a fetch without waiting for it.
+func (s *tokenStore) get(ctx context.Context, key grantKey, f fetch) (string, error) {
 	now := time.Now()
 	s.mu.Lock()
 	g := s.grant(key)
 	if g.token.valid(now) {
 		token := g.token.value
-		if g.token.ageing(now) && !now.Before(g.until) {
+		if g.token.refreshDue(now) && !now.Before(g.until) {
 			s.fetch(key, g, f)
 		}
 		s.mu.Unlock()
@@ -163,10 +160,9 @@ func (s *tokenStore) get(ctx context.Context, key audience, f fetch) (string, er
 	return s.await(ctx, key, g, f)
 }
 
-// renew replaces the rejected token of key, unless that has happened already, and reports
-// whether there is another one now. It fails if a token was renewed shortly before: a
-// provider that accepts no token must not cause a token request for every call.
-func (s *tokenStore) renew(ctx context.Context, key audience, rejected string, f fetch) (bool, error) {
+// renew replaces a rejected token, unless it was replaced already, and reports whether there is
+// another one now. It fails if the previous replacement was too recent (see firstRenewal).
+func (s *tokenStore) renew(ctx context.Context, key grantKey, rejected string, f fetch) (bool, error) {
 	now := time.Now()
 	s.mu.Lock()
 	g := s.grant(key)
@@ -179,16 +175,15 @@ func (s *tokenStore) renew(ctx context.Context, key audience, rejected string, f
 			s.mu.Unlock()
 			return false, rejectedAgain(key.tokenURL, early)
 		}
-		g.putOff(now)
+		g.delayRenewal(now)
 		g.replace(nil, now)
 	}
 	token, err := s.await(ctx, key, g, f)
 	return err == nil && token != rejected, err
 }
 
-// use records the refresh token that a request is about to send: it is a secret from
-// then on, not only once the response has come.
-func (s *tokenStore) use(key audience, refresh string) {
+// use records the refresh token of a request before it is sent, so that it is redacted from then on.
+func (s *tokenStore) use(key grantKey, refresh string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if g, ok := s.grants[key]; ok {
@@ -196,7 +191,7 @@ func (s *tokenStore) use(key audience, refresh string) {
 	}
 }
 
-// secrets returns all tokens that may still be in use.
+// secrets returns all tokens that may still be valid.
 func (s *tokenStore) secrets() (access, refresh []string) {
 	now := time.Now()
 	s.mu.Lock()
@@ -217,8 +212,8 @@ func (s *tokenStore) secrets() (access, refresh []string) {
 	return access, refresh
 }
 
-// grant finds the grant of key or makes one. The caller holds the lock.
-func (s *tokenStore) grant(key audience) *grant {
+// grant returns the grant of key, which it creates if there is none. The caller holds the lock.
+func (s *tokenStore) grant(key grantKey) *grant {
 	if g, ok := s.grants[key]; ok {
 		return g
 	}
@@ -230,9 +225,9 @@ func (s *tokenStore) grant(key audience) *grant {
 	return g
 }
 
-// evict makes room: it drops a grant without a valid token, or else any.
+// evict removes a grant without a valid token, or else any grant.
 func (s *tokenStore) evict(now time.Time) {
-	var victim audience
+	var victim grantKey
 	for key, g := range s.grants {
 		victim = key
 		if !g.token.valid(now) && !g.fetching {
@@ -242,11 +237,11 @@ func (s *tokenStore) evict(now time.Time) {
 	delete(s.grants, victim)
 }
 
-// await returns the token of the fetch in progress, or of a new one, unless a failure still
-// stands for it, or ctx ends before. The caller holds the lock, which await releases.
-func (s *tokenStore) await(ctx context.Context, key audience, g *grant, f fetch) (string, error) {
+// await waits for the fetch in progress, or for a new one, and returns its token. It fails at once
+// with a recent failure, and when ctx ends. The caller holds the lock; await releases it.
+func (s *tokenStore) await(ctx context.Context, key grantKey, g *grant, f fetch) (string, error) {
 	if !g.fetching {
-		if failure := g.waiting(time.Now()); failure != nil {
+		if failure := g.recentFailure(time.Now()); failure != nil {
 			s.mu.Unlock()
 			return "", failure
 		}
@@ -271,19 +266,19 @@ func (s *tokenStore) await(ctx context.Context, key audience, g *grant, f fetch)
 	}
 }
 
-// fetch starts a fetch unless one is in progress. It goes on when its callers end, since
-// others may be waiting for it, and when the configuration ends: the token endpoint may
-// just be replacing a refresh token, which would be lost. The caller holds the lock.
-func (s *tokenStore) fetch(key audience, g *grant, f fetch) <-chan singleflight.Result {
+// fetch starts a fetch unless one is in progress. The fetch continues after its callers and the
+// configuration have ended, because others may wait for it, and because a new refresh token in the
+// response would be lost. The caller holds the lock.
+func (s *tokenStore) fetch(key grantKey, g *grant, f fetch) <-chan singleflight.Result {
 	g.fetching = true
 	newest := g.refresh
 	return s.fetches.DoChan(key.tokenURL+" "+key.origin, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
 		defer cancel()
-		granted, failure := guarded(ctx, f, newest)
+		granted, failure := recovering(ctx, f, newest)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		g.land(granted, failure)
+		g.finish(granted, failure)
 		if failure != nil {
 			return nil, failure
 		}
@@ -291,9 +286,9 @@ func (s *tokenStore) fetch(key audience, g *grant, f fetch) <-chan singleflight.
 	})
 }
 
-// guarded turns a panic, which a storage module may cause, into an error: nothing else
+// recovering calls f and turns a panic, for example in a storage module, into an error. Nothing else
 // recovers in this goroutine.
-func guarded(ctx context.Context, f fetch, newest refreshToken) (granted grantedToken, err *run.Failure) {
+func recovering(ctx context.Context, f fetch, newest refreshToken) (granted grantedToken, err *run.Failure) {
 	defer func() {
 		if value := recover(); value != nil {
 			granted = grantedToken{refresh: newest}
@@ -307,8 +302,8 @@ func guarded(ctx context.Context, f fetch, newest refreshToken) (granted granted
 	return f(ctx, newest)
 }
 
-// land records the result of a fetch. The caller holds the lock.
-func (g *grant) land(granted grantedToken, err *run.Failure) {
+// finish records the result of a fetch. The caller holds the lock.
+func (g *grant) finish(granted grantedToken, err *run.Failure) {
 	now := time.Now()
 	g.fetching = false
 	g.refresh = granted.refresh
@@ -317,19 +312,19 @@ func (g *grant) land(granted grantedToken, err *run.Failure) {
 		g.replace(&granted.access, now)
 		return
 	}
-	g.until = now.Add(min(max(failureLifetime, granted.after), longestWait)) // also of an early refresh
+	g.until = now.Add(min(max(failureLifetime, granted.after), maxRetryAfter)) // also after a failed early refresh
 	if granted.after > 0 || cacheable(err) {
 		g.failure = err
 	}
 }
 
-// cacheable reports whether a failure is kept: the token endpoint has refused. A network
-// or a server that fails may recover at any time.
+// cacheable reports whether a failure is the answer to later calls for some time: refusals of the
+// token endpoint are. Temporary failures are not.
 func cacheable(err *run.Failure) bool {
 	return err.Kind == run.AuthRequired && err.HTTPStatus >= 400 && err.HTTPStatus < 500
 }
 
-// clone gives each caller an error of its own, to add to.
+// clone copies a failure, because callers change theirs.
 func clone(err *run.Failure) *run.Failure {
 	e := *err
 	return &e
