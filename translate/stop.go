@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -65,11 +64,11 @@ func (w *stoppable) noteRun(ref run.Ref) {
 
 // CallInProgress describes a call that has not been answered yet.
 type CallInProgress struct {
-	Bridge                   *Bridge // that was called
-	Name, Principal, TraceID string
-	Method                   string
-	Arrived                  time.Time
-	Run                      run.Ref // empty: none was accepted yet
+	run.Caller
+
+	Bridge *Bridge // that was called
+	Name   string  // of the skill, as the agent wrote it
+	Run    run.Ref // empty: none was accepted yet
 }
 
 // InProgress returns the oldest calls in progress, at most so many, and how many there are in all.
@@ -79,7 +78,7 @@ func (s *Stop) InProgress(most int) (calls []CallInProgress, total int) {
 	list := make([]CallInProgress, 0, len(s.waiting))
 	for w := range s.waiting {
 		w.mu.Lock()
-		list = append(list, CallInProgress{w.bridge, w.call.Name, w.call.Principal, w.call.TraceID, w.call.Method, w.call.Arrived, w.run})
+		list = append(list, CallInProgress{w.call.Caller, w.bridge, w.call.Name, w.run})
 		w.mu.Unlock()
 	}
 	slices.SortFunc(list, func(a, b CallInProgress) int { return a.Arrived.Compare(b.Arrived) })

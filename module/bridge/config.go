@@ -295,7 +295,7 @@ type Limits struct {
 	// publishers there are; half are reserved for hosts and publishers of which no other
 	// descriptor is being read. Further reads wait; a call whose time ends meanwhile is
 	// answered RATE_LIMITED. A read continues after its call has ended, and counts here and
-	// in `runs`, until another call needs its place. Default: 64.
+	// in `runs`; it is cancelled if another call would exceed the limit. Default: 64.
 	Reads int `json:"reads,omitempty"`
 
 	// How many requests, at once and per minute, may be sent to URLs whose last request

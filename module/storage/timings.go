@@ -18,30 +18,30 @@ import (
 // Timings are what was learned of execution times. Configurations share them, and store
 // them in their own storage.
 type Timings struct {
-	*book
+	*executionTimes
 	storage *certmagic.Storage // nil: none
 }
 
-// bookPool keeps over reloads what was learned of execution times. Its keys are the
-// prices of a poll: those who have it in common learn together.
-var bookPool = lifetime.NewPool[*book]()
+// executionTimesPool keeps over reloads what was learned of execution times. Its keys are the
+// prices of a poll: handlers with the same price learn together.
+var executionTimesPool = lifetime.NewPool[*executionTimes]()
 
 // HoldTimings takes what was learned from the pool, for as long as it is used.
 func HoldTimings(ctx caddy.Context, price time.Duration, use *lifetime.Usage) (*Timings, error) {
-	learned, release, err := bookPool.Hold(price, func() (*book, error) { return newBook(ctx, price), nil })
+	learned, release, err := executionTimesPool.Hold(price, func() (*executionTimes, error) { return newExecutionTimes(ctx, price), nil })
 	if err != nil {
 		return nil, err
 	}
 	use.OnRelease(release)
-	t := &Timings{book: learned}
+	t := &Timings{executionTimes: learned}
 	if storage := storageOf(ctx); storage != nil {
 		t.storage = &storage
 	}
 	return t, nil
 }
 
-// book is what was learned, and where it is stored.
-type book struct {
+// executionTimes are those that were learned, and where they are stored.
+type executionTimes struct {
 	*polling.Store
 	storage atomic.Pointer[certmagic.Storage] // of the configuration that served last; nil: none
 	key     string
@@ -60,13 +60,13 @@ const (
 	storageTimeout = 5 * time.Second
 )
 
-func newBook(ctx caddy.Context, price time.Duration) *book {
-	b := &book{
+func newExecutionTimes(ctx caddy.Context, price time.Duration) *executionTimes {
+	e := &executionTimes{
 		Store: polling.NewStore(polling.Config{Price: price}),
 		key:   "skill_bridge/execution_times_" + price.String(), logger: ctx.Logger(),
 	}
-	b.savedAt.Store(time.Now().Unix())
-	return b
+	e.savedAt.Store(time.Now().Unix())
+	return e
 }
 
 // Use is called with every request. The first reads what was stored, since loading a
@@ -76,64 +76,64 @@ func (t *Timings) Use() {
 	if t == nil || t.storage == nil {
 		return
 	}
-	b := t.book
-	if b.storage.Load() != t.storage {
-		b.storage.Store(t.storage)
+	e := t.executionTimes
+	if e.storage.Load() != t.storage {
+		e.storage.Store(t.storage)
 	}
-	if !b.loading.Swap(true) {
-		go b.load()
+	if !e.loading.Swap(true) {
+		go e.load()
 		return
 	}
-	due := time.Now().Unix()-b.savedAt.Load() >= int64(saveInterval/time.Second)
-	if due && b.Completions() != b.saved.Load() && !b.saving.Swap(true) {
-		go b.save()
+	due := time.Now().Unix()-e.savedAt.Load() >= int64(saveInterval/time.Second)
+	if due && e.Completions() != e.saved.Load() && !e.saving.Swap(true) {
+		go e.save()
 	}
 }
 
-func (b *book) load() {
+func (e *executionTimes) load() {
 	ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
 	defer cancel()
-	data, err := (*b.storage.Load()).Load(ctx, b.key)
+	data, err := (*e.storage.Load()).Load(ctx, e.key)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	if err == nil {
-		err = b.Load(data)
+		err = e.Load(data)
 	}
 	if err != nil {
-		b.logger.Warn("the stored execution times can't be used; learning starts again", zap.Error(err))
+		e.logger.Warn("the stored execution times can't be used; learning starts again", zap.Error(err))
 	}
 }
 
-func (b *book) save() {
-	defer b.saving.Store(false)
+func (e *executionTimes) save() {
+	defer e.saving.Store(false)
 	ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
 	defer cancel()
-	completions := b.Completions()
-	b.savedAt.Store(time.Now().Unix())
-	if err := b.store(ctx, *b.storage.Load()); err != nil {
-		b.logger.Warn("the learned execution times can't be stored; they are lost at a restart", zap.Error(err))
+	completions := e.Completions()
+	e.savedAt.Store(time.Now().Unix())
+	if err := e.store(ctx, *e.storage.Load()); err != nil {
+		e.logger.Warn("the learned execution times can't be stored; they are lost at a restart", zap.Error(err))
 		return
 	}
-	b.saved.Store(completions)
+	e.saved.Store(completions)
 }
 
 // store adds what other instances have learned, and stores all of it.
-func (b *book) store(ctx context.Context, storage certmagic.Storage) error {
-	if err := storage.Lock(ctx, b.key); err != nil {
+func (e *executionTimes) store(ctx context.Context, storage certmagic.Storage) error {
+	if err := storage.Lock(ctx, e.key); err != nil {
 		return err
 	}
-	defer func() { _ = storage.Unlock(context.WithoutCancel(ctx), b.key) }() // it ends by itself, too
-	if data, err := storage.Load(ctx, b.key); err == nil {
-		_ = b.Load(data) // what is damaged is replaced
+	defer func() { _ = storage.Unlock(context.WithoutCancel(ctx), e.key) }() // it ends by itself, too
+	if data, err := storage.Load(ctx, e.key); err == nil {
+		_ = e.Load(data) // what is damaged is replaced
 	}
-	return storage.Store(ctx, b.key, b.Save())
+	return storage.Store(ctx, e.key, e.Save())
 }
 
 // Destruct implements caddy.Destructor.
-func (b *book) Destruct() error {
-	if b.storage.Load() != nil && b.Completions() != b.saved.Load() && !b.saving.Swap(true) {
-		b.save()
+func (e *executionTimes) Destruct() error {
+	if e.storage.Load() != nil && e.Completions() != e.saved.Load() && !e.saving.Swap(true) {
+		e.save()
 	}
 	return nil
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 )
 
-// storedBook is a book that is stored in a folder, and what it logs.
-func storedBook(folder string) (*book, *zaptest.ObservedLogs) {
+// storedTimes returns execution times that are stored in a folder, and what they log.
+func storedTimes(folder string) (*executionTimes, *zaptest.ObservedLogs) {
 	core, logs := zaptest.New(zap.WarnLevel)
 	var storage certmagic.Storage = &certmagic.FileStorage{Path: folder}
-	b := &book{Store: polling.NewStore(polling.Config{}), key: "skill_bridge/execution_times_20ms", logger: zap.New(core)}
+	b := &executionTimes{Store: polling.NewStore(polling.Config{}), key: "skill_bridge/execution_times_20ms", logger: zap.New(core)}
 	b.storage.Store(&storage)
 	return b, logs
 }
@@ -29,7 +29,7 @@ var learned = polling.Key{Provider: "https://acme.example", Skill: "acme/forecas
 
 func TestWhatIsLearnedSurvives(t *testing.T) {
 	folder := t.TempDir()
-	b, logs := storedBook(folder)
+	b, logs := storedTimes(folder)
 	b.load() // nothing is there, which is no fault
 	if err := b.Destruct(); err != nil || logs.Len() != 0 {
 		t.Fatal(err, logs.All())
@@ -43,7 +43,7 @@ func TestWhatIsLearnedSurvives(t *testing.T) {
 	if err := b.Destruct(); err != nil || logs.Len() != 0 {
 		t.Fatal(err, logs.All())
 	}
-	again, logs := storedBook(folder)
+	again, logs := storedTimes(folder)
 	again.load()
 	if !bytes.Equal(again.Save(), b.Save()) || logs.Len() != 0 {
 		t.Errorf("%q was saved, and %q was loaded (%v)", b.Save(), again.Save(), logs.All())
@@ -53,7 +53,7 @@ func TestWhatIsLearnedSurvives(t *testing.T) {
 	if err := os.WriteFile(file, []byte("damaged"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	damaged, logs := storedBook(folder)
+	damaged, logs := storedTimes(folder)
 	damaged.load()
 	if nothing := polling.NewStore(polling.Config{}).Save(); !bytes.Equal(damaged.Save(), nothing) || logs.Len() != 1 {
 		t.Errorf("%q was loaded of a damaged file, %v", damaged.Save(), logs.All())
@@ -63,18 +63,18 @@ func TestWhatIsLearnedSurvives(t *testing.T) {
 // Instances that share a storage do not forget what others have learned.
 func TestWhatOthersHaveLearnedStays(t *testing.T) {
 	folder := t.TempDir()
-	one, _ := storedBook(folder)
-	other, _ := storedBook(folder)
+	one, _ := storedTimes(folder)
+	other, _ := storedTimes(folder)
 	theirs := learned
 	theirs.Skill = "acme/other"
 	one.Learner(learned).Done(polling.Completion{Execution: 2 * time.Second, Ended: 3 * time.Second, Polls: 2})
 	other.Learner(theirs).Done(polling.Completion{Execution: 2 * time.Second, Ended: 3 * time.Second, Polls: 2})
-	for _, b := range []*book{one, other} {
+	for _, b := range []*executionTimes{one, other} {
 		if err := b.Destruct(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	again, logs := storedBook(folder)
+	again, logs := storedTimes(folder)
 	again.load()
 	for _, skill := range []string{learned.Skill, theirs.Skill} {
 		if !bytes.Contains(again.Save(), []byte(skill)) || logs.Len() != 0 {
@@ -104,7 +104,7 @@ func TestTimingsAreShared(t *testing.T) {
 	for _, use := range uses {
 		use.Leave()
 	}
-	if n := bookPool.References(price); n != 0 {
+	if n := executionTimesPool.References(price); n != 0 {
 		t.Errorf("%d references are left", n)
 	}
 }
