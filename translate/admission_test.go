@@ -12,11 +12,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // limited makes a bridge with limits on what is in progress.
@@ -92,7 +92,7 @@ func TestPlaces(t *testing.T) {
 			}
 			o := b.Start(t.Context(), call(city)).Wait()
 			if f := o.Failure; f == nil || f.Kind != run.RateLimited || f.Next() != run.NextRetry || f.Executed != run.ExecutedNo ||
-				f.By != run.Bridge || skillsprotocol.Retry(f) == nil || !strings.Contains(string(skillsprotocol.Details(f)), `{"limit":"`+tc.limit+`","max":2}`) {
+				f.By != run.Bridge || front.Retry(f) == nil || !strings.Contains(string(front.Details(f)), `{"limit":"`+tc.limit+`","max":2}`) {
 				t.Errorf("a call without a place: %+v", o.Failure)
 			}
 			if _, failure := b.Describe(t.Context(), call("")); failure == nil || failure.Kind != run.RateLimited {
@@ -127,7 +127,7 @@ func TestWaitingPlaces(t *testing.T) {
 	under.Go(func() { b.Start(t.Context(), call(`{"city":"Tokyo"}`)).Wait() })
 	<-h.arrived
 	o := b.Start(t.Context(), call(`{"city":"Tokyo"}`)).Wait()
-	if f := o.Failure; f == nil || f.Kind != run.RateLimited || !strings.Contains(string(skillsprotocol.Details(f)), `"waiting"`) {
+	if f := o.Failure; f == nil || f.Kind != run.RateLimited || !strings.Contains(string(front.Details(f)), `"waiting"`) {
 		t.Errorf("%+v", o.Failure)
 	}
 	close(h.release)
@@ -174,7 +174,7 @@ func TestPrincipalOfSource(t *testing.T) {
 		for principal, want := range map[string]bool{"": false, "alice": true} {
 			o := b.Start(t.Context(), translate.Call{Caller: run.Caller{Principal: principal}, Name: name, Inputs: jsonrpc.Object{Text: jsontext.Value(`{"city":"Tokyo"}`)}}).Wait()
 			refused := o.Failure != nil && o.Failure.Kind == run.AuthRequired && o.Failure.Next() == run.NextAuthenticate &&
-				strings.Contains(string(skillsprotocol.Details(o.Failure)), `"required_by":"bridge"`)
+				strings.Contains(string(front.Details(o.Failure)), `"required_by":"bridge"`)
 			if refused == want {
 				t.Errorf("%s by %q: %+v", name, principal, o.Failure)
 			}
@@ -188,7 +188,7 @@ func TestPrincipalOfSource(t *testing.T) {
 	}
 	for _, name := range []string{"closed/weather", "closed.weather", "wy"} {
 		o := b.Start(t.Context(), translate.Call{Name: name}).Wait()
-		if text := o.Failure.Message + string(skillsprotocol.Details(o.Failure)); strings.Contains(text, "acme.closed") || strings.Contains(text, "'wx'") {
+		if text := o.Failure.Message + string(front.Details(o.Failure)); strings.Contains(text, "acme.closed") || strings.Contains(text, "'wx'") {
 			t.Errorf("%s tells anyone of the source: %s", name, text)
 		}
 	}

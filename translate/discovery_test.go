@@ -13,8 +13,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // slowDocuments answers each request after a while.
@@ -60,7 +60,7 @@ func TestDiscoveryIsBounded(t *testing.T) {
 				t.Errorf("%s each, timeout %s: %+v after %s", c.each, c.timeout, o.Failure, took)
 			}
 			// Trying again makes sense when the failure is not remembered any more.
-			if retry := string(skillsprotocol.Retry(o.Failure)); c.kind == run.Unreachable && !strings.Contains(retry, `"suggested_delay_ms":6000,`) {
+			if retry := string(front.Retry(o.Failure)); c.kind == run.Unreachable && !strings.Contains(retry, `"suggested_delay_ms":6000,`) {
 				t.Errorf("%s each: %s", c.each, retry)
 			}
 			time.Sleep(time.Minute) // what is being read goes on

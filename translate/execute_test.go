@@ -15,6 +15,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -186,7 +187,7 @@ func TestDescriptorOfAnotherSkill(t *testing.T) {
 	p, s := weather(t, nil)
 	p.on("GET /skills/0.json", answerJSON(200, p.descriptor("acme/other", nil)))
 	o := newBridge(t, s).Start(t.Context(), call(`{"city":"x"}`)).Wait()
-	if o.Failure == nil || o.Failure.Kind != run.InvalidDocument || !strings.Contains(string(skillsprotocol.Details(o.Failure)), `"path":"/id"`) {
+	if o.Failure == nil || o.Failure.Kind != run.InvalidDocument || !strings.Contains(string(front.Details(o.Failure)), `"path":"/id"`) {
 		t.Errorf("got %+v", o.Failure)
 	}
 }
@@ -264,8 +265,8 @@ func TestDeadline(t *testing.T) {
 			if test.run {
 				want = `{"timeout_ms":1000,"execution_id":"e1"}`
 			}
-			if string(skillsprotocol.Details(f)) != want || test.run != (o.State != 0) || skillsprotocol.Retry(f) == nil {
-				t.Errorf("details %s, retry %s, run %+v; want details %s", skillsprotocol.Details(f), skillsprotocol.Retry(f), o, want)
+			if string(front.Details(f)) != want || test.run != (o.State != 0) || front.Retry(f) == nil {
+				t.Errorf("details %s, retry %s, run %+v; want details %s", front.Details(f), front.Retry(f), o, want)
 			}
 		})
 	}
@@ -440,7 +441,7 @@ func TestShortTimeoutsAreOneMillisecond(t *testing.T) {
 	p, s := weather(t, func(*provider) object { return object{"endpoint": object{"timeout_ms": 0.0001}} })
 	p.on("POST /run/weather", hang)
 	o := newBridge(t, s).Start(t.Context(), call(`{"city":"x"}`)).Wait()
-	if o.Failure == nil || string(skillsprotocol.Details(o.Failure)) != `{"timeout_ms":1}` {
-		t.Errorf("got %+v: %s", o.Failure, skillsprotocol.Details(o.Failure))
+	if o.Failure == nil || string(front.Details(o.Failure)) != `{"timeout_ms":1}` {
+		t.Errorf("got %+v: %s", o.Failure, front.Details(o.Failure))
 	}
 }

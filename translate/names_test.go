@@ -9,6 +9,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
@@ -202,7 +203,7 @@ func TestNearNames(t *testing.T) {
 	p := newProvider(t)
 	p.publish(p.descriptor("acme/weather", nil), p.descriptor("acme/weathers", object{"access": "private"}), p.descriptor("acme/translate", nil))
 	o := newBridge(t, p.source(t, "acme")).Start(t.Context(), translate.Call{Name: "acme.wether"}).Wait()
-	if o.Failure == nil || string(skillsprotocol.Details(o.Failure)) != `{"skill_id":"acme.wether","candidates":["acme.weather"]}` {
+	if o.Failure == nil || string(front.Details(o.Failure)) != `{"skill_id":"acme.wether","candidates":["acme.weather"]}` {
 		t.Errorf("got %+v", o.Failure)
 	}
 }
@@ -374,11 +375,11 @@ func TestNearNamesAreBounded(t *testing.T) {
 	p.publish(p.descriptor("acme/"+long+"1", nil), p.descriptor("acme/weather", nil))
 	bridge := newBridge(t, p.source(t, "acme"))
 	o := bridge.Start(t.Context(), translate.Call{Name: "acme." + long + "2"}).Wait()
-	if o.Failure == nil || o.Failure.Kind != run.SkillNotFound || strings.Contains(string(skillsprotocol.Details(o.Failure)), "candidates") {
+	if o.Failure == nil || o.Failure.Kind != run.SkillNotFound || strings.Contains(string(front.Details(o.Failure)), "candidates") {
 		t.Errorf("got %+v", o.Failure)
 	}
 	o = bridge.Start(t.Context(), translate.Call{Name: "acme." + strings.Repeat("y", 1<<20)}).Wait()
-	if o.Failure == nil || len(o.Failure.Message) > 1000 || len(skillsprotocol.Details(o.Failure)) > 1000 {
+	if o.Failure == nil || len(o.Failure.Message) > 1000 || len(front.Details(o.Failure)) > 1000 {
 		t.Errorf("a long name is repeated: %d bytes", len(o.Failure.Message))
 	}
 }

@@ -20,12 +20,12 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 func init() { caddy.RegisterModule(adminAPI{}) }
@@ -237,7 +237,7 @@ type faultStatus struct {
 }
 
 func newFaultStatus(f *run.Failure) faultStatus {
-	return faultStatus{string(document.CodeOf(f)), safetext.Field(f.Text(), observe.MaxLoggedError), safetext.Field(f.URL, observe.MaxLoggedError), json.RawMessage(skillsprotocol.Details(f))}
+	return faultStatus{string(document.CodeOf(f)), safetext.Field(f.Text(), observe.MaxLoggedError), safetext.Field(f.URL, observe.MaxLoggedError), json.RawMessage(front.Details(f))}
 }
 
 func (adminAPI) skills(r *http.Request) any {

@@ -9,11 +9,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 const (
@@ -165,7 +165,7 @@ func (f *following) report(ctx context.Context, r run.Run, elapsed string) int {
 		return OK
 	case failure != nil && failure.Kind == run.RunFailed:
 		s.Complain("failed after %s: %s: %s", elapsed, document.CodeOf(failure), failure.Message)
-		if details := skillsprotocol.Details(failure); details != nil {
+		if details := front.Details(failure); details != nil {
 			s.note("       details: " + printable(string(details)))
 		}
 		return FailedRun

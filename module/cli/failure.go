@@ -6,9 +6,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // wholeError is a failure as JSON. Unknown members are left out.
@@ -26,12 +26,12 @@ type wholeError struct {
 }
 
 func newWholeError(f *run.Failure, next run.Next) *wholeError {
-	details := skillsprotocol.Details(f)
+	details := front.Details(f)
 	if isLate(f) {
 		details = fmt.Appendf(nil, `{"waited_ms":%d}`, f.Timeout.Milliseconds())
 	}
 	return &wholeError{
-		document.CodeOf(f), f.Message, f.Phase, f.By, f.HTTPStatus, f.Executed, next, details, skillsprotocol.Retry(f), f.URL,
+		document.CodeOf(f), f.Message, f.Phase, f.By, f.HTTPStatus, f.Executed, next, details, front.Retry(f), f.URL,
 	}
 }
 

@@ -22,9 +22,9 @@ import (
 	"github.com/caddyserver/certmagic"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 func init() {
@@ -344,8 +344,8 @@ func TestARefreshTokenInUseElsewhere(t *testing.T) {
 		memory.locked <- struct{}{}
 		a := authentication(t, oauth2Auth(tokenURL)) // its transport fails the test on a request
 		e := failure(t, m, a)
-		if d := details(t, e); e.Kind != run.Unreachable || d["reason"] != "locked" || d["url"] != tokenURL || skillsprotocol.Retry(e) == nil {
-			t.Errorf("got %+v %s", e, skillsprotocol.Details(e))
+		if d := details(t, e); e.Kind != run.Unreachable || d["reason"] != "locked" || d["url"] != tokenURL || front.Retry(e) == nil {
+			t.Errorf("got %+v %s", e, front.Details(e))
 		}
 	})
 }

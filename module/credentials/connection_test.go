@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // rawEndpoint starts a token endpoint that answers with any text, and then waits until its client
@@ -88,7 +88,7 @@ func TestSwitchingProtocols(t *testing.T) {
 	m := oauth2(t, func(m *credentials.OAuth2) { m.TokenURL = address })
 	e := overTheWire(t, m)
 	if e.Kind != run.AuthRequired || e.HTTPStatus != 101 || details(t, e)["reason"] != "invalid_response" {
-		t.Fatalf("got %v %s with status %d", e, skillsprotocol.Details(e), e.HTTPStatus)
+		t.Fatalf("got %v %s with status %d", e, front.Details(e), e.HTTPStatus)
 	}
 	<-hungUp
 }
@@ -116,7 +116,7 @@ func TestABodyThatNeverEnds(t *testing.T) {
 				}
 				if got.Kind == run.Unreachable && details(t, got)["reason"] != "timeout" ||
 					(got.Kind == run.Unreachable) != (status == 200) {
-					t.Errorf("got %v %s", got, skillsprotocol.Details(got))
+					t.Errorf("got %v %s", got, front.Details(got))
 				}
 			})
 		})

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/oauth2"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // saying is a token endpoint that always sends the same answer.
@@ -80,10 +80,10 @@ func FuzzTokenAnswer(f *testing.F) {
 func checkTokenError(t *testing.T, e *run.Failure, secrets []string, body string) {
 	t.Helper()
 	if !slices.Contains([]run.Kind{run.AuthRequired, run.Unreachable}, e.Kind) || e.Executed != run.ExecutedNo || e.Message == "" ||
-		len(e.Message) > 1000 || !skillsprotocol.Details(e).IsValid() || skillsprotocol.Retry(e) != nil && !skillsprotocol.Retry(e).IsValid() {
+		len(e.Message) > 1000 || !front.Details(e).IsValid() || front.Retry(e) != nil && !front.Retry(e).IsValid() {
 		t.Errorf("error %+v", e)
 	}
-	told := e.Message + string(skillsprotocol.Details(e)) + string(skillsprotocol.Retry(e))
+	told := e.Message + string(front.Details(e)) + string(front.Retry(e))
 	for _, text := range append(secrets, "tenant=1", "evil.example") {
 		if strings.Contains(told, text) {
 			t.Errorf("%q is told: %s", text, told)

@@ -12,10 +12,10 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.uber.org/goleak"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 func TestMain(m *testing.M) {
@@ -96,8 +96,8 @@ func authentication(t *testing.T, auth *document.Auth) *credential.Authenticatio
 func details(t *testing.T, e *run.Failure) map[string]string {
 	t.Helper()
 	var all map[string]any
-	if err := json.Unmarshal(skillsprotocol.Details(e), &all); err != nil {
-		t.Fatalf("details %s: %v", skillsprotocol.Details(e), err)
+	if err := json.Unmarshal(front.Details(e), &all); err != nil {
+		t.Fatalf("details %s: %v", front.Details(e), err)
 	}
 	texts := make(map[string]string)
 	for name, value := range all {

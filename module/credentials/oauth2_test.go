@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 const tokenURL = "https://id.example.com/token"
@@ -131,7 +131,7 @@ func failure(t *testing.T, m *credentials.OAuth2, a *credential.Authentication) 
 	if len(a.Request.Header) > 0 {
 		t.Errorf("the request has %v", a.Request.Header)
 	}
-	assertNoCanary(t, err.Error(), string(skillsprotocol.Details(e)), fmt.Sprintf("%+v", e.Cause))
+	assertNoCanary(t, err.Error(), string(front.Details(e)), fmt.Sprintf("%+v", e.Cause))
 	return e
 }
 
@@ -242,7 +242,7 @@ func TestTokenURLRefused(t *testing.T) {
 				t.Errorf("got %+v", e)
 			}
 			if d := details(t, e); d["reason"] != test.reason || d["required_auth_type"] != "oauth2" || d["required_by"] != "bridge" {
-				t.Errorf("details %s", skillsprotocol.Details(e))
+				t.Errorf("details %s", front.Details(e))
 			}
 		})
 	}
@@ -393,14 +393,14 @@ func TestTokenEndpointFailures(t *testing.T) {
 				}
 				d := details(t, err)
 				if d["reason"] != test.reason {
-					t.Errorf("details %s", skillsprotocol.Details(err))
+					t.Errorf("details %s", front.Details(err))
 				}
 				if test.code == run.AuthRequired {
-					if d["token_url"] != tokenURL || d["required_auth_type"] != "oauth2" || d["required_by"] != "provider" || skillsprotocol.Retry(err) != nil {
-						t.Errorf("details %s, retry %s", skillsprotocol.Details(err), skillsprotocol.Retry(err))
+					if d["token_url"] != tokenURL || d["required_auth_type"] != "oauth2" || d["required_by"] != "provider" || front.Retry(err) != nil {
+						t.Errorf("details %s, retry %s", front.Details(err), front.Retry(err))
 					}
-				} else if d["url"] != tokenURL || string(skillsprotocol.Retry(err)) != retry {
-					t.Errorf("details %s, retry %s", skillsprotocol.Details(err), skillsprotocol.Retry(err))
+				} else if d["url"] != tokenURL || string(front.Retry(err)) != retry {
+					t.Errorf("details %s, retry %s", front.Details(err), front.Retry(err))
 				}
 
 				// Only a refusal is kept, and only for a short time.
@@ -436,7 +436,7 @@ func TestWhatTheTransportForbidsIsNotWorthRepeating(t *testing.T) {
 	a := authentication(t, oauth2Auth(tokenURL))
 	a.Transport = roundTrip(func(*http.Request) (*http.Response, error) { return nil, fmt.Errorf("dial: %w", forbidden) })
 	e := failure(t, m, a)
-	if e.Kind != forbidden.Kind || e.Message != forbidden.Message || e.Refused != forbidden.Refused || skillsprotocol.Retry(e) != nil {
+	if e.Kind != forbidden.Kind || e.Message != forbidden.Message || e.Refused != forbidden.Refused || front.Retry(e) != nil {
 		t.Errorf("got %+v", e)
 	}
 }
@@ -448,7 +448,7 @@ func TestAnErrorCodeThatRepeatsTheSecret(t *testing.T) {
 		return response(400, `{"error":"bad_s3cr3t_sent"}`), nil
 	}}
 	if e := failure(t, m, a); details(t, e)["reason"] != "refused" || strings.Contains(e.Message, "s3cr3t") {
-		t.Errorf("got %v %s", e, skillsprotocol.Details(e))
+		t.Errorf("got %v %s", e, front.Details(e))
 	}
 }
 
@@ -772,7 +772,7 @@ func TestRejectedTokensAreNotReplacedForEver(t *testing.T) {
 			a := rejected(t, e, current)
 			if current != "" {
 				renewed, err := m.Renew(t.Context(), a)
-				if refusal, ok := errors.AsType[*run.Failure](err); ok && (renewed || skillsprotocol.Retry(refusal) == nil || details(t, refusal)["reason"] != "token_rejected") {
+				if refusal, ok := errors.AsType[*run.Failure](err); ok && (renewed || front.Retry(refusal) == nil || details(t, refusal)["reason"] != "token_rejected") {
 					t.Errorf("%v, %+v", renewed, refusal)
 				}
 			}

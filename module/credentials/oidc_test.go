@@ -19,9 +19,9 @@ import (
 	"github.com/zitadel/oidc/v3/pkg/op"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // authorizationServer is an OpenID provider of another project, with the storage of that project's
@@ -142,7 +142,7 @@ func TestAuthorizationServerRefuses(t *testing.T) {
 	for range 3 {
 		e := failure(t, m, s.authentication(t))
 		if e.Kind != run.AuthRequired || e.HTTPStatus < 400 || e.HTTPStatus > 499 || details(t, e)["reason"] != "invalid_client" {
-			t.Errorf("got %+v %s", e, skillsprotocol.Details(e))
+			t.Errorf("got %+v %s", e, front.Details(e))
 		}
 	}
 	if n := s.requests.Load(); n != 1 {

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 func TestRefusalsSayWhatToDo(t *testing.T) {
@@ -102,8 +102,8 @@ func TestRefusalsDescribeWhatIsMissing(t *testing.T) {
 			// A call with another descriptor is between the two.
 			failure(t, m, withTransport(authentication(t, oauth2Auth("https://third.example.com/")), e))
 			for _, got := range []*run.Failure{renewing, failure(t, m, withTransport(authentication(t, test.auth), e))} {
-				if string(skillsprotocol.Details(got)) != test.want || got.HasProviderText() != test.quotes {
-					t.Errorf("got  %s, the provider's %t\nwant %s", skillsprotocol.Details(got), got.HasProviderText(), test.want)
+				if string(front.Details(got)) != test.want || got.HasProviderText() != test.quotes {
+					t.Errorf("got  %s, the provider's %t\nwant %s", front.Details(got), got.HasProviderText(), test.want)
 				}
 			}
 			if e.count() != 2 {

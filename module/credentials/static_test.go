@@ -14,10 +14,10 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 func TestAPIKey(t *testing.T) {
@@ -93,12 +93,12 @@ func TestAPIKeyInAForbiddenHeader(t *testing.T) {
 			t.Errorf("%q: got %+v", header, e)
 		}
 		if d := details(t, e); d["required_auth_type"] != "api_key" || d["reason"] != "forbidden_header" || len(d["header"]) > 256 {
-			t.Errorf("%q: details %s", header, skillsprotocol.Details(e))
+			t.Errorf("%q: details %s", header, front.Details(e))
 		}
 		if len(a.Request.Header) > 0 {
 			t.Errorf("%q: got %v", header, a.Request.Header)
 		}
-		assertNoCanary(t, err.Error(), string(skillsprotocol.Details(e)))
+		assertNoCanary(t, err.Error(), string(front.Details(e)))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -249,13 +250,13 @@ func TestJudgeError(t *testing.T) {
 			}
 			details := e.ProviderSaid().Details
 			if details == nil {
-				details = skillsprotocol.Details(e)
+				details = front.Details(e)
 			}
 			told := fmt.Sprintf("%s %s %s ", e.Message, string(details), string(retryOf(e)))
 			if c.told != "" && told != c.told || e.Message == "" {
 				t.Errorf("told:\n got %s\nwant %s", told, c.told)
 			}
-			if want := skillsprotocol.Details(e) != nil && !strings.Contains(string(skillsprotocol.Details(e)), `{"limit":"depth"`); e.HasProviderText() != want {
+			if want := front.Details(e) != nil && !strings.Contains(string(front.Details(e)), `{"limit":"depth"`); e.HasProviderText() != want {
 				t.Errorf("the details are the provider's: %t, want %t", e.HasProviderText(), want)
 			}
 		})
@@ -307,8 +308,8 @@ func TestJudgeBoundsDetails(t *testing.T) {
 			t.Errorf("%s: no error", c.name)
 			continue
 		}
-		if passed := string(skillsprotocol.Details(e)) == details; passed != c.passed || len(skillsprotocol.Details(e)) > c.size || !skillsprotocol.Details(e).IsValid() {
-			t.Errorf("%s: %d bytes, %.60s…", c.name, len(skillsprotocol.Details(e)), skillsprotocol.Details(e))
+		if passed := string(front.Details(e)) == details; passed != c.passed || len(front.Details(e)) > c.size || !front.Details(e).IsValid() {
+			t.Errorf("%s: %d bytes, %.60s…", c.name, len(front.Details(e)), front.Details(e))
 		}
 	}
 }
@@ -388,5 +389,5 @@ func retryOf(e *run.Failure) jsontext.Value {
 	if e.Retry == nil && e.ProviderSaid().Retry == nil {
 		return nil
 	}
-	return skillsprotocol.Retry(e)
+	return front.Retry(e)
 }

@@ -11,11 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // unavailable is what a proxy answers whose upstream is down.
@@ -32,7 +32,7 @@ func breaking(tb testing.TB, answers ...scriptedAnswer) (*skillsharing.Client, *
 
 // isLeftAlone reports whether a call was answered without asking its host.
 func isLeftAlone(e *run.Failure) bool {
-	return e != nil && e.Kind == run.Unreachable && strings.Contains(string(skillsprotocol.Details(e)), `"circuit_breaker"`)
+	return e != nil && e.Kind == run.Unreachable && strings.Contains(string(front.Details(e)), `"circuit_breaker"`)
 }
 
 func TestBreakerOpens(t *testing.T) {
@@ -109,14 +109,14 @@ func TestBreakerAnswer(t *testing.T) {
 		_, e, effort := submit(t.Context(), c, s) // with its two repetitions
 		wantError(t, e, run.Unreachable, run.ExecutedNo)
 		if effort.Attempts != 3 || isLeftAlone(e) {
-			t.Fatalf("%d attempts, %s", effort.Attempts, skillsprotocol.Details(e))
+			t.Fatalf("%d attempts, %s", effort.Attempts, front.Details(e))
 		}
 		time.Sleep(4 * time.Second)
 		_, e, _ = submit(t.Context(), c, s)
 		wantError(t, e, run.Unreachable, run.ExecutedNo)
 		want := `{"circuit_breaker":{"failures":3,"last_failure":"connection refused","state":"open"},"reason":"its circuit breaker is open","url":"https://acme.example/run"}`
-		if string(skillsprotocol.Details(e)) != want || string(retryOf(e)) != `{"suggested_delay_ms":6000,"max_attempts":3}` || e.By != run.Bridge {
-			t.Errorf("%s %s from %s, want %s", skillsprotocol.Details(e), retryOf(e), e.By, want)
+		if string(front.Details(e)) != want || string(retryOf(e)) != `{"suggested_delay_ms":6000,"max_attempts":3}` || e.By != run.Bridge {
+			t.Errorf("%s %s from %s, want %s", front.Details(e), retryOf(e), e.By, want)
 		}
 		if len(transport.asked) != 3 {
 			t.Errorf("%d requests, want 3", len(transport.asked))

@@ -7,10 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // room is a budget of one call.
@@ -64,7 +64,7 @@ func TestSubmitWithoutRoom(t *testing.T) {
 				return
 			}
 			wantError(t, e, run.RateLimited, c.executed)
-			if e.ExecutionID != c.id || string(skillsprotocol.Details(e)) != `{"limit":"answer_size","max":50000}` || !strings.Contains(e.Message, "limits answer_size: 50000 bytes") || len(transport.asked) != 1 {
+			if e.ExecutionID != c.id || string(front.Details(e)) != `{"limit":"answer_size","max":50000}` || !strings.Contains(e.Message, "limits answer_size: 50000 bytes") || len(transport.asked) != 1 {
 				t.Errorf("%+v", e)
 			}
 		})

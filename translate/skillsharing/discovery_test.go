@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 const wellKnown = "/.well-known/skill-sharing"
@@ -128,7 +128,7 @@ func TestSkillOfBadURL(t *testing.T) {
 	for _, u := range []string{"", "/skill.json", "skill.json", "ftp://acme.example/", "https://user:pass@acme.example/", "https://", "://", "https:acme.example", "https://acme.example/%zz"} {
 		_, e := c.Skill(t.Context(), discovery.NewLocation(u))
 		wantError(t, e, run.InvalidDocument, run.ExecutedNo)
-		if e.Kind != run.InvalidDocument || !strings.Contains(string(skillsprotocol.Details(e)), "/descriptor_url") {
+		if e.Kind != run.InvalidDocument || !strings.Contains(string(front.Details(e)), "/descriptor_url") {
 			t.Errorf("%q: %+v", u, e)
 		}
 		c.Forget(discovery.NewLocation(u)) // does nothing
@@ -203,8 +203,8 @@ func TestRedirectToPlainHTTP(t *testing.T) {
 	wantError(t, e, run.ProviderFault, run.ExecutedNo)
 	_, e = c.Skill(t.Context(), discovery.NewLocation(p.URL+"/skill.json?token=hush"))
 	wantError(t, e, run.Unreachable, run.ExecutedNo)
-	if e.Refused == "" || strings.Contains(string(skillsprotocol.Details(e)), "hush") || len(p.requests()) != 0 {
-		t.Errorf("%+v, details %s, after %d requests", e, skillsprotocol.Details(e), len(p.requests()))
+	if e.Refused == "" || strings.Contains(string(front.Details(e)), "hush") || len(p.requests()) != 0 {
+		t.Errorf("%+v, details %s, after %d requests", e, front.Details(e), len(p.requests()))
 	}
 }
 
@@ -370,8 +370,8 @@ func TestDocumentStatus(t *testing.T) {
 				if strings.Contains(details, "%s") {
 					details = fmt.Sprintf(details, what)
 				}
-				if string(skillsprotocol.Details(e)) != details || (retryOf(e) != nil) != c.retry || e.Gone() != c.gone {
-					t.Errorf("details %s, retry %s, gone %t; want %s, %t, %t", skillsprotocol.Details(e), retryOf(e), e.Gone(), details, c.retry, c.gone)
+				if string(front.Details(e)) != details || (retryOf(e) != nil) != c.retry || e.Gone() != c.gone {
+					t.Errorf("details %s, retry %s, gone %t; want %s, %t, %t", front.Details(e), retryOf(e), e.Gone(), details, c.retry, c.gone)
 				}
 				if e.Phase != phase || e.HTTPStatus != c.status || e.Argument != nil || !strings.Contains(e.Message, what) {
 					t.Errorf("%+v", e)
@@ -432,8 +432,8 @@ func TestIndexMediaType(t *testing.T) {
 			continue
 		}
 		wantError(t, e, run.InvalidDocument, run.ExecutedNo)
-		if e.Kind != run.InvalidDocument || e.Phase != run.PhaseDiscovery || !skillsprotocol.Details(e).IsValid() || len(e.Message)+len(skillsprotocol.Details(e)) > 1000 {
-			t.Errorf("%.50q: %+v, details %s", c.value, e, skillsprotocol.Details(e))
+		if e.Kind != run.InvalidDocument || e.Phase != run.PhaseDiscovery || !front.Details(e).IsValid() || len(e.Message)+len(front.Details(e)) > 1000 {
+			t.Errorf("%.50q: %+v, details %s", c.value, e, front.Details(e))
 		}
 	}
 }
@@ -593,8 +593,8 @@ func TestUnreachableDocuments(t *testing.T) {
 	c.Cache = newCache(t, 0, 0)
 	_, e := c.Skill(t.Context(), discovery.NewLocation(base+"/skill.json?token=hush"))
 	wantError(t, e, run.Unreachable, run.ExecutedNo)
-	if want := `{"reason":"connection refused","url":"` + base + `/skill.json"}`; string(skillsprotocol.Details(e)) != want || retryOf(e) == nil || e.Phase != run.PhaseDescriptor {
-		t.Errorf("details %s, want %s", skillsprotocol.Details(e), want)
+	if want := `{"reason":"connection refused","url":"` + base + `/skill.json"}`; string(front.Details(e)) != want || retryOf(e) == nil || e.Phase != run.PhaseDescriptor {
+		t.Errorf("details %s, want %s", front.Details(e), want)
 	}
 
 	c = newClient(t, acme, roundTripper(func(*http.Request) (*http.Response, error) { return nil, refusal{} }))
@@ -675,14 +675,14 @@ func TestDiscoverySecretsAreScrubbed(t *testing.T) {
 	c.DiscoveryCredentials = &keyed{key: "k-123"}
 	_, e := c.Index(t.Context())
 	wantError(t, e, run.PermissionDenied, run.ExecutedNo)
-	if told := e.Message + string(skillsprotocol.Details(e)); strings.Contains(told, "k-123") || string(skillsprotocol.Details(e)) != `{"[redacted]":"[redacted]"}` {
+	if told := e.Message + string(front.Details(e)); strings.Contains(told, "k-123") || string(front.Details(e)) != `{"[redacted]":"[redacted]"}` {
 		t.Errorf("told %s", told)
 	}
 
 	c.DiscoveryCredentials = &keyed{key: "k-123", err: errors.New("bad k-123")}
 	_, e = c.Index(t.Context())
 	wantError(t, e, run.AuthRequired, run.ExecutedNo)
-	if told := fmt.Sprint(e.Message, string(skillsprotocol.Details(e)), e.Cause); strings.Contains(told, "k-123") {
+	if told := fmt.Sprint(e.Message, string(front.Details(e)), e.Cause); strings.Contains(told, "k-123") {
 		t.Errorf("told %s", told)
 	}
 }

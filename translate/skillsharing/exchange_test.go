@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // An answer that came but can't be used is the provider's fault and has a status;
@@ -57,8 +57,8 @@ func TestURLsAreJudgedBeforeAnythingIsSent(t *testing.T) {
 		c := newClient(t, p.URL, fencing{newTransport(t)})
 		_, e, effort := submit(t.Context(), c, skillAt(t, p.URL, "/endpoint/"+member+"="+quote("http://forbidden.example/run")))
 		wantError(t, e, run.Unreachable, run.ExecutedNo)
-		if member != "url" && !strings.Contains(string(skillsprotocol.Details(e)), "http://forbidden.example/run/%7Bexecution_id%7D") {
-			t.Errorf("%s: details %s", member, skillsprotocol.Details(e))
+		if member != "url" && !strings.Contains(string(front.Details(e)), "http://forbidden.example/run/%7Bexecution_id%7D") {
+			t.Errorf("%s: details %s", member, front.Details(e))
 		}
 		if len(p.requests()) != 0 || effort.Attempts != 0 || e.Refused == "" {
 			t.Errorf("%s: %d requests, %+v", member, len(p.requests()), e)

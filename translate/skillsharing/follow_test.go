@@ -11,11 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 const (
@@ -703,8 +703,8 @@ func TestRunError(t *testing.T) {
 			c.response.ExecutionID = runID
 			e := newClient(t, acme, nil).RunError(skillAt(t, acme), &c.response)
 			wantError(t, e, run.RunFailed, run.ExecutedYes)
-			if document.CodeOf(e) != c.code || e.Message != c.message || string(skillsprotocol.Details(e)) != c.details || string(retryOf(e)) != c.retry {
-				t.Errorf("told %s %s %s %s", document.CodeOf(e), e.Message, skillsprotocol.Details(e), retryOf(e))
+			if document.CodeOf(e) != c.code || e.Message != c.message || string(front.Details(e)) != c.details || string(retryOf(e)) != c.retry {
+				t.Errorf("told %s %s %s %s", document.CodeOf(e), e.Message, front.Details(e), retryOf(e))
 			}
 			if e.By != run.Provider || e.ExecutionID != runID || e.SkillID != "acme/forecast" {
 				t.Errorf("%+v", e)

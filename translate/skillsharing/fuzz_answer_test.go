@@ -13,10 +13,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // FuzzJudge: whatever an endpoint, a status or a result URL answers, judging it
@@ -163,8 +163,8 @@ func checkJudgedError(t *testing.T, e *run.Failure, status int, phase run.Phase,
 	if knownID != "" && (e.Argument != nil || slices.Contains([]run.Kind{run.SkillNotFound, run.InvalidArguments, run.VersionIncompatible}, e.Kind)) {
 		t.Errorf("the error of a run blames the skill or the arguments: %+v", e)
 	}
-	if !validOrNil(skillsprotocol.Details(e)) || len(skillsprotocol.Details(e)) > 65<<10 || skillsprotocol.Details(e) != nil && !e.HasProviderText() && e.Limit == nil || !validOrNil(retryOf(e)) || len(retryOf(e)) > 2<<10 {
-		t.Errorf("details %.200s, retry %.200s", skillsprotocol.Details(e), retryOf(e))
+	if !validOrNil(front.Details(e)) || len(front.Details(e)) > 65<<10 || front.Details(e) != nil && !e.HasProviderText() && e.Limit == nil || !validOrNil(retryOf(e)) || len(retryOf(e)) > 2<<10 {
+		t.Errorf("details %.200s, retry %.200s", front.Details(e), retryOf(e))
 	}
 }
 

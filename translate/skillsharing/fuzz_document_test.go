@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // FuzzIndex: an index or a registry's answer is refused as a whole or read in full,
@@ -54,7 +54,7 @@ func checkIndex(t *testing.T, index *document.Index, err error) {
 		t.Fatalf("index %+v and error %v", index, err)
 	}
 	if err != nil {
-		if e := problem(t, err); e.Kind != run.InvalidDocument || !skillsprotocol.Details(e).IsValid() || e.Message == "" || len(skillsprotocol.Details(e)) > 1<<20 || e.Executed != run.ExecutedNo {
+		if e := problem(t, err); e.Kind != run.InvalidDocument || !front.Details(e).IsValid() || e.Message == "" || len(front.Details(e)) > 1<<20 || e.Executed != run.ExecutedNo {
 			t.Errorf("error %+v", e)
 		}
 		return
@@ -84,7 +84,7 @@ func FuzzURLsOfDescriptor(f *testing.F) {
 		doc := edited(t, forecast, "/endpoint/url="+quoteText(endpoint), "/endpoint/status_url="+quoteText(status), "/endpoint/result_url="+quoteText(result), `/auth={"type":"api_key","header":`+quoteText(header)+`}`)
 		s, err := discovery.NewSkill(doc, source)
 		if err != nil {
-			if e := problem(t, err); e.Kind != run.InvalidDocument || !skillsprotocol.Details(e).IsValid() || len(skillsprotocol.Details(e)) > 1<<20 {
+			if e := problem(t, err); e.Kind != run.InvalidDocument || !front.Details(e).IsValid() || len(front.Details(e)) > 1<<20 {
 				t.Errorf("error %+v", e)
 			}
 			return

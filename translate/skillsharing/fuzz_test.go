@@ -10,12 +10,12 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // FuzzDescriptor: whatever a provider serves, reading it neither panics nor takes
@@ -41,7 +41,7 @@ func FuzzDescriptor(f *testing.F) {
 		cheap(t, "skill", func() { _, _ = discovery.NewSkill(doc, nil) }) // must not panic
 		d, err := document.ParseDescriptor(doc)
 		if err != nil {
-			if e := problem(t, err); !skillsprotocol.Details(e).IsValid() || e.Message == "" || len(skillsprotocol.Details(e)) > 1<<20 {
+			if e := problem(t, err); !front.Details(e).IsValid() || e.Message == "" || len(front.Details(e)) > 1<<20 {
 				t.Errorf("error %+v", e)
 			}
 			return
@@ -91,7 +91,7 @@ func FuzzInputs(f *testing.F) {
 		var err error
 		cheap(t, "schema", func() { in, err = inputs.CompileInputs(standard(), params) })
 		if err != nil {
-			if e := problem(t, err); e.Kind != run.InvalidDocument || !skillsprotocol.Details(e).IsValid() {
+			if e := problem(t, err); e.Kind != run.InvalidDocument || !front.Details(e).IsValid() {
 				t.Errorf("error %+v", e)
 			}
 			return

@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -260,14 +261,14 @@ func TestUnusableParameterSchemas(t *testing.T) {
 			_, err := inputs.CompileInputs(standard(), parameters(t, schemaInput(c.schema)))
 			e := problem(t, err)
 			var found []run.Violation
-			if err := json.Unmarshal(skillsprotocol.Details(e), &found); err != nil {
+			if err := json.Unmarshal(front.Details(e), &found); err != nil {
 				t.Fatal(err)
 			}
 			if e.Kind != run.InvalidDocument || e.Phase != run.PhaseDescriptor || e.Executed != run.ExecutedNo {
 				t.Errorf("got %+v", e)
 			}
 			if len(found) != 1 || found[0].Path != "/inputs/0/schema"+c.path || !strings.HasPrefix(found[0].Message, c.message) {
-				t.Errorf("got %s, want %s: %s", skillsprotocol.Details(e), c.path, c.message)
+				t.Errorf("got %s, want %s: %s", front.Details(e), c.path, c.message)
 			}
 			if strings.Contains(e.Message, "parameter.invalid") && !strings.Contains(c.schema, "parameter.invalid") {
 				t.Errorf("the message tells of the bridge: %s", e.Message)
@@ -288,17 +289,17 @@ func TestCompileInputsRefuses(t *testing.T) {
 		"member twice":        {`[{"name":"b","type":""},{"name":"a","type":"","schema":7}]`, "/inputs/1/schema"},
 	} {
 		_, err := inputs.CompileInputs(standard(), parameters(t, c.params))
-		if e := problem(t, err); !strings.HasPrefix(string(skillsprotocol.Details(e)), `[{"path":"`+c.path+`"`) {
-			t.Errorf("%s: %s", name, skillsprotocol.Details(e))
+		if e := problem(t, err); !strings.HasPrefix(string(front.Details(e)), `[{"path":"`+c.path+`"`) {
+			t.Errorf("%s: %s", name, front.Details(e))
 		}
 	}
 	_, err := inputs.CompileInputs(standard(), []document.Parameter{{Name: "a", Schema: jsontext.Value(`{"a":1,"a":2}`)}})
-	if e := problem(t, err); !strings.HasPrefix(string(skillsprotocol.Details(e)), `[{"path":"/inputs/0/schema/a"`) {
-		t.Errorf("member twice: %s", skillsprotocol.Details(e))
+	if e := problem(t, err); !strings.HasPrefix(string(front.Details(e)), `[{"path":"/inputs/0/schema/a"`) {
+		t.Errorf("member twice: %s", front.Details(e))
 	}
 	_, err = inputs.CompileInputs(standard(), []document.Parameter{{Name: "a", Schema: jsontext.Value(`{`)}})
-	if e := problem(t, err); !strings.HasPrefix(string(skillsprotocol.Details(e)), `[{"path":"/inputs/0/schema"`) {
-		t.Errorf("no JSON: %s", skillsprotocol.Details(e))
+	if e := problem(t, err); !strings.HasPrefix(string(front.Details(e)), `[{"path":"/inputs/0/schema"`) {
+		t.Errorf("no JSON: %s", front.Details(e))
 	}
 
 	// Many small schemas are as much work as one large one.
@@ -428,7 +429,7 @@ func TestChecksOfABatch(t *testing.T) {
 		t.Fatalf("the first: %v", e)
 	}
 	e := in.Check(t.Context(), document.Asker{}, jsontext.Value(text), &checks)
-	if e == nil || e.Argument.Reason != run.OverLimit || string(skillsprotocol.Details(e)) != `{"limit":"argument_complexity","max":1000000}` ||
+	if e == nil || e.Argument.Reason != run.OverLimit || string(front.Details(e)) != `{"limit":"argument_complexity","max":1000000}` ||
 		e.Executed != run.ExecutedNo || !strings.Contains(e.Message, "send smaller arguments, or send the calls of a batch one by one (limits argument_complexity: 1000000)") {
 		t.Errorf("the second: %+v", e)
 	}

@@ -17,13 +17,13 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // documentReaders are the ways to read a document, each with its path and a
@@ -102,8 +102,8 @@ func TestDocumentSize(t *testing.T) {
 				if strings.Contains(c.want, "document_size") {
 					limit, most = "document_size", c.document
 				}
-				if want := fmt.Sprintf(`{"limit":%q,"max":%d}`, limit, most); string(skillsprotocol.Details(e)) != want {
-					t.Errorf("details %s, want %s", skillsprotocol.Details(e), want)
+				if want := fmt.Sprintf(`{"limit":%q,"max":%d}`, limit, most); string(front.Details(e)) != want {
+					t.Errorf("details %s, want %s", front.Details(e), want)
 				}
 			})
 		}
@@ -187,8 +187,8 @@ func TestNumberOfEntries(t *testing.T) {
 					return
 				}
 				wantError(t, e, run.InvalidDocument, run.ExecutedNo)
-				if string(skillsprotocol.Details(e)) != d.details {
-					t.Errorf("got %s, want %s", skillsprotocol.Details(e), d.details)
+				if string(front.Details(e)) != d.details {
+					t.Errorf("got %s, want %s", front.Details(e), d.details)
 				}
 			})
 		}
@@ -202,8 +202,8 @@ func TestDefaultNumberOfEntries(t *testing.T) {
 	for _, n := range []int{10_001, 1_000_000} {
 		for _, list := range []string{listOf(n, zero), withMember(t, acmeIndex, "skills", listOf(n, zero))} {
 			_, err := document.Standard.ParseRegistry([]byte(list))
-			if e := problem(t, err); !strings.Contains(string(skillsprotocol.Details(e)), fmt.Sprintf(`"actual":%d`, n)) {
-				t.Errorf("%d skills: %s", n, skillsprotocol.Details(e))
+			if e := problem(t, err); !strings.Contains(string(front.Details(e)), fmt.Sprintf(`"actual":%d`, n)) {
+				t.Errorf("%d skills: %s", n, front.Details(e))
 			}
 		}
 	}
@@ -214,8 +214,8 @@ func TestDefaultNumberOfEntries(t *testing.T) {
 		if (err == nil) != valid || (err2 == nil) != valid {
 			t.Errorf("%d inputs: %v, %v", n, err, err2)
 		}
-		if !valid && string(skillsprotocol.Details(problem(t, err))) != string(skillsprotocol.Details(problem(t, err2))) {
-			t.Errorf("%s, but %s", skillsprotocol.Details(problem(t, err)), skillsprotocol.Details(problem(t, err2)))
+		if !valid && string(front.Details(problem(t, err))) != string(front.Details(problem(t, err2))) {
+			t.Errorf("%s, but %s", front.Details(problem(t, err)), front.Details(problem(t, err2)))
 		}
 	}
 }
@@ -432,8 +432,8 @@ func TestAnswerDepth(t *testing.T) {
 						}
 						return
 					}
-					if string(skillsprotocol.Details(e)) != `{"limit":"depth","max":20}` {
-						t.Errorf("details %s", skillsprotocol.Details(e))
+					if string(front.Details(e)) != `{"limit":"depth","max":20}` {
+						t.Errorf("details %s", front.Details(e))
 					}
 					want := run.ExecutedYes
 					if a.phase == run.PhaseInvoke {
@@ -493,7 +493,7 @@ func TestOutputSize(t *testing.T) {
 				}
 				wantError(t, e, run.ProviderFault, run.ExecutedYes)
 				if e.ExecutionID != id || !strings.Contains(e.Message, "100 bytes is larger than the 99 bytes that are accepted (limits output_size)") || e.Phase != a.phase || !e.Lost ||
-					string(skillsprotocol.Details(e)) != `{"limit":"output_size","max":99}` {
+					string(front.Details(e)) != `{"limit":"output_size","max":99}` {
 					t.Errorf("%+v", e)
 				}
 				if n := len(p.requests()); n != 1 {

@@ -11,9 +11,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 func quote(s string) string { return strconv.Quote(s) }
@@ -96,8 +96,8 @@ func TestParseDescriptorJudgesTheVersionFirst(t *testing.T) {
 				return
 			}
 			want := `{"descriptor_version":"` + c.version + `","consumer_version":"1.0.0","supported_major":1,"supported_range":">=0.0.0 <2.0.0"}`
-			if e.Kind != run.VersionIncompatible || string(skillsprotocol.Details(e)) != want {
-				t.Errorf("got %v, details %s", e, skillsprotocol.Details(e))
+			if e.Kind != run.VersionIncompatible || string(front.Details(e)) != want {
+				t.Errorf("got %v, details %s", e, front.Details(e))
 			}
 			if want := "Protocol version " + c.version + " is not compatible with consumer version 1.0.0"; e.Message != want {
 				t.Errorf("message %q, want %q", e.Message, want)
@@ -116,8 +116,8 @@ func TestParseErrorListsTheViolations(t *testing.T) {
 		t.Errorf("message %q, want %q", e.Message, want)
 	}
 	if want := `[{"path":"/access","message":"must be equal to one of the allowed values","expected":["public","restricted","private"],"actual":"x"},` +
-		`{"path":"/id","message":"is required","expected":"required","actual":"missing"},{"path":"/name","message":"is required","expected":"required","actual":"missing"}]`; string(skillsprotocol.Details(e)) != want {
-		t.Errorf("details %s, want %s", skillsprotocol.Details(e), want)
+		`{"path":"/id","message":"is required","expected":"required","actual":"missing"},{"path":"/name","message":"is required","expected":"required","actual":"missing"}]`; string(front.Details(e)) != want {
+		t.Errorf("details %s, want %s", front.Details(e), want)
 	}
 
 	_, err = document.ParseDescriptor([]byte("<html>"))

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 func TestRead(t *testing.T) {
@@ -61,7 +61,7 @@ func TestReadScrubsTheHeader(t *testing.T) {
 		t.Fatal(e)
 	}
 	fault := discovery.CheckDescriptorType(r.Header)
-	if text := fault.Message + string(skillsprotocol.Details(fault)); strings.Contains(text, key) || !strings.Contains(text, "text/[redacted]") {
+	if text := fault.Message + string(front.Details(fault)); strings.Contains(text, key) || !strings.Contains(text, "text/[redacted]") {
 		t.Errorf("got %s", text)
 	}
 }

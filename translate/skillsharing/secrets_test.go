@@ -8,10 +8,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 func TestSecretsAreScrubbed(t *testing.T) {
@@ -63,11 +63,11 @@ func TestSecretsAreScrubbed(t *testing.T) {
 				if e == nil {
 					t.Fatal("no error")
 				}
-				if got := e.Message + " " + string(skillsprotocol.Details(e)); got != c.want {
+				if got := e.Message + " " + string(front.Details(e)); got != c.want {
 					t.Errorf("told\n got %.5000s\nwant %.5000s", got, c.want)
 				}
-				if !skillsprotocol.Details(e).IsValid() {
-					t.Errorf("details are no JSON: %s", skillsprotocol.Details(e))
+				if !front.Details(e).IsValid() {
+					t.Errorf("details are no JSON: %s", front.Details(e))
 				}
 			}
 		})
@@ -77,7 +77,7 @@ func TestSecretsAreScrubbed(t *testing.T) {
 func TestSecretsAreScrubbedEverywhere(t *testing.T) {
 	const key = "k-123"
 	told := func(e *run.Failure) string {
-		return fmt.Sprint(e.Kind, e.Message, string(skillsprotocol.Details(e)), string(retryOf(e)), e.Cause)
+		return fmt.Sprint(e.Kind, e.Message, string(front.Details(e)), string(retryOf(e)), e.Cause)
 	}
 	client := func(answers ...scriptedAnswer) *skillsharing.Client {
 		c := newClient(t, acme, script(t, answers...))

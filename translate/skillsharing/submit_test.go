@@ -20,11 +20,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/goleak"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 func TestSubmitSendsAnInvocationRequest(t *testing.T) {
@@ -284,8 +284,8 @@ func TestSubmitRepeatsWhatWasNeverWritten(t *testing.T) {
 			t.Errorf("%s: %d attempts, want %d", c.retry, effort.Attempts, c.want)
 		}
 		want := `{"reason":"connection refused","url":"` + base + `/run"}`
-		if string(skillsprotocol.Details(e)) != want || retryOf(e) == nil || e.Phase != run.PhaseInvoke || e.By != run.Bridge || e.SkillID != "acme/forecast" {
-			t.Errorf("%+v, details %s, want %s", e, skillsprotocol.Details(e), want)
+		if string(front.Details(e)) != want || retryOf(e) == nil || e.Phase != run.PhaseInvoke || e.By != run.Bridge || e.SkillID != "acme/forecast" {
+			t.Errorf("%+v, details %s, want %s", e, front.Details(e), want)
 		}
 	}
 }
@@ -321,10 +321,10 @@ func TestSubmitWithoutConnection(t *testing.T) {
 			if effort.Attempts != c.attempts || dials != c.attempts || (e.Refused != "") != c.refused {
 				t.Errorf("%d attempts, %d dials, refused %q; want %d, %t", effort.Attempts, dials, e.Refused, c.attempts, c.refused)
 			}
-			if want := `{"reason":"` + c.reason + `","url":"https://acme.example/run"}`; string(skillsprotocol.Details(e)) != want {
-				t.Errorf("details %s, want %s", skillsprotocol.Details(e), want)
+			if want := `{"reason":"` + c.reason + `","url":"https://acme.example/run"}`; string(front.Details(e)) != want {
+				t.Errorf("details %s, want %s", front.Details(e), want)
 			}
-			if told := e.Message + string(skillsprotocol.Details(e)); strings.Contains(told, "10.0.0.7") {
+			if told := e.Message + string(front.Details(e)); strings.Contains(told, "10.0.0.7") {
 				t.Errorf("an address is told: %s", told)
 			}
 		})
@@ -653,17 +653,17 @@ func TestSubmitSendsNothingToUntrustedHosts(t *testing.T) {
 			if len(transport.asked) != 0 || effort.Attempts != 0 || len(creds.applied) != 0 {
 				t.Errorf("%d requests, %d attempts, %d credentials", len(transport.asked), effort.Attempts, len(creds.applied))
 			}
-			if e.By != run.Bridge || member(t, skillsprotocol.Details(e), "required_by") != `"bridge"` {
-				t.Errorf("%+v, details %s", e, skillsprotocol.Details(e))
+			if e.By != run.Bridge || member(t, front.Details(e), "required_by") != `"bridge"` {
+				t.Errorf("%+v, details %s", e, front.Details(e))
 			}
 			notices := client.Observer.(*watcher).notices
 			if len(notices) != 1 || attribute(notices[0], "line") != c.line || attribute(notices[0], "host") == "" || notices[0].Level != slog.LevelWarn {
 				t.Fatalf("notices %+v", notices)
 			}
-			told := strings.ToLower(e.Message + string(skillsprotocol.Details(e)))
+			told := strings.ToLower(e.Message + string(front.Details(e)))
 			for _, host := range []string{"evil", "8443", "cher", "2001", "trust "} {
 				if strings.Contains(told, host) {
-					t.Errorf("the answer tells %q: %s %s", host, e.Message, skillsprotocol.Details(e))
+					t.Errorf("the answer tells %q: %s %s", host, e.Message, front.Details(e))
 				}
 			}
 			if c.line == "" {
@@ -747,7 +747,7 @@ func TestSubmitWithoutSuitableCredentials(t *testing.T) {
 			if effort.Attempts != 0 || len(transport.asked) != 0 {
 				t.Errorf("%d requests", len(transport.asked))
 			}
-			details := skillsprotocol.Details(e).Clone()
+			details := front.Details(e).Clone()
 			if err := details.Canonicalize(); err != nil {
 				t.Fatal(err)
 			}
@@ -780,8 +780,8 @@ func TestSubmitCompletesTheDetailsOfA401(t *testing.T) {
 		client.Credentials = &keyed{key: "k-123"}
 		_, e, _ := submit(t.Context(), client, skillAt(t, acme, `/auth={"type":"api_key"}`))
 		wantError(t, e, run.AuthRequired, run.ExecutedNo)
-		if string(skillsprotocol.Details(e)) != c.want || !e.HasProviderText() || e.HTTPStatus != 401 {
-			t.Errorf("%s: details %s, want %s (%+v)", c.body, skillsprotocol.Details(e), c.want, e)
+		if string(front.Details(e)) != c.want || !e.HasProviderText() || e.HTTPStatus != 401 {
+			t.Errorf("%s: details %s, want %s (%+v)", c.body, front.Details(e), c.want, e)
 		}
 	}
 }
@@ -817,8 +817,8 @@ func TestSubmitWithoutTLS(t *testing.T) {
 		client.AllowHTTP = false
 		_, e, effort := submit(t.Context(), client, skillAt(t, acme, edit))
 		wantError(t, e, run.Unreachable, run.ExecutedNo)
-		if len(transport.asked) != 0 || effort.Attempts != 0 || e.Refused == "" || e.By != run.Bridge || strings.Contains(string(skillsprotocol.Details(e)), "hush") {
-			t.Errorf("%s: %+v after %d requests, details %s", edit, e, len(transport.asked), skillsprotocol.Details(e))
+		if len(transport.asked) != 0 || effort.Attempts != 0 || e.Refused == "" || e.By != run.Bridge || strings.Contains(string(front.Details(e)), "hush") {
+			t.Errorf("%s: %+v after %d requests, details %s", edit, e, len(transport.asked), front.Details(e))
 		}
 	}
 }

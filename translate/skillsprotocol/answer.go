@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
@@ -17,24 +18,24 @@ const (
 )
 
 // builder appends parts that the answers of several methods have.
-type builder struct{ writer }
+type builder struct{ front.Writer }
 
 // advice adds the three members of all errors.
 func (b *builder) advice(source run.Party, executed run.Executed, next run.Next) {
-	b.text("source", string(cmp.Or(source, run.Bridge)))
-	b.text("executed", string(cmp.Or(executed, run.ExecutedMaybe)))
-	b.text("next", string(cmp.Or(next, run.NextNone)))
+	b.Text("source", string(cmp.Or(source, run.Bridge)))
+	b.Text("executed", string(cmp.Or(executed, run.ExecutedMaybe)))
+	b.Text("next", string(cmp.Or(next, run.NextNone)))
 }
 
 // failure adds the members of errors and of failed runs that a failure has beyond code and message.
 func (b *builder) failure(f *run.Failure) {
-	if details := Details(f); details != nil {
-		b.raw("details", details)
+	if details := front.Details(f); details != nil {
+		b.Raw("details", details)
 		if f.HasProviderText() {
-			b.text("details_source", string(run.Provider))
+			b.Text("details_source", string(run.Provider))
 		}
 	}
-	b.raw("retry", Retry(f))
+	b.Raw("retry", front.Retry(f))
 	b.advice(f.By, f.Executed, f.Next())
 }
 
@@ -53,28 +54,28 @@ func failureError(f *run.Failure, about subject) *jsonrpc.Error {
 		// The end of a run is a result. Without a run, this kind is a bug of the bridge.
 		row = codes[run.Internal]
 	}
-	b := builder{writer{buf: make([]byte, 0, 256+len(f.ProviderSaid().Details))}}
-	b.open()
-	if row.Name != "" && named(f.Kind, f.By) {
-		b.text("code", string(row.Name))
+	b := builder{front.Writer{Buf: make([]byte, 0, 256+len(f.ProviderSaid().Details))}}
+	b.Open()
+	if f.Kind != run.InvalidArguments || f.By == run.Provider { // else it has param and reason, by the Skills Protocol
+		b.Optional("code", string(nameOf(f.Kind)))
 	}
 	if row.Code == jsonrpc.CodeInvalidParams {
 		b.argument(argumentOf(f))
 	}
-	b.optional("skill_id", cmp.Or(f.SkillID, about.skillID))
+	b.Optional("skill_id", cmp.Or(f.SkillID, about.skillID))
 	if f.HTTPStatus != 0 {
-		b.name("http_status")
-		b.buf = strconv.AppendInt(b.buf, int64(f.HTTPStatus), 10)
+		b.Name("http_status")
+		b.Buf = strconv.AppendInt(b.Buf, int64(f.HTTPStatus), 10)
 	}
-	b.optional("phase", string(f.Phase))
-	b.optional("execution_id", cmp.Or(f.ExecutionID, about.executionID))
-	b.optional("run_token", about.runToken)
-	if f.Kind == run.SkillNotFound && Details(f) == nil {
+	b.Optional("phase", string(f.Phase))
+	b.Optional("execution_id", cmp.Or(f.ExecutionID, about.executionID))
+	b.Optional("run_token", about.runToken)
+	if f.Kind == run.SkillNotFound && front.Details(f) == nil {
 		b.notFoundDetails(f, about)
 	}
 	b.failure(f)
-	b.close()
-	return &jsonrpc.Error{Code: row.Code, Message: errorMessage(f, row.Meaning), Data: b.buf}
+	b.Close()
+	return &jsonrpc.Error{Code: row.Code, Message: errorMessage(f, row.Meaning), Data: b.Buf}
 }
 
 // errorMessage returns the message of an error. For an unknown name or version, it has the words of
@@ -101,11 +102,11 @@ const invalidParams = "Invalid params: "
 
 // argument adds which param is wrong.
 func (b *builder) argument(a *run.Argument) {
-	b.text("param", safetext.Line(Param(a), maxName))
-	b.text("reason", string(a.Reason))
-	b.optional("path", a.Pointer)
+	b.Text("param", safetext.Line(Param(a), maxName))
+	b.Text("reason", string(a.Reason))
+	b.Optional("path", a.Pointer)
 	if len(a.Candidates) > 0 && a.Value == "" { // else they are in the details
-		b.texts("candidates", a.Candidates)
+		b.Texts("candidates", a.Candidates)
 	}
 }
 
@@ -125,13 +126,13 @@ func argumentOf(f *run.Failure) *run.Argument {
 // notFoundDetails adds the details of SKILL_NOT_FOUND (Skill Sharing Protocol, section
 // 8.3.4) to an error without details.
 func (b *builder) notFoundDetails(f *run.Failure, about subject) {
-	b.openMember("details")
+	b.OpenMember("details")
 	if id := cmp.Or(f.SkillID, about.skillID); id != "" {
-		b.text("skill_id", id)
+		b.Text("skill_id", id)
 	} else {
-		b.text("name", about.name)
+		b.Text("name", about.name)
 	}
-	b.close()
+	b.Close()
 }
 
 // messageOf returns a message as one line of bounded length, or otherwise if it is empty.

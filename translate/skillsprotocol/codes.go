@@ -19,15 +19,10 @@ const (
 	codeRateLimited         = -32057
 )
 
-// executionFailed is the type of a failed run for which the provider sent no code.
-const executionFailed = "EXECUTION_FAILED"
-
 // codeRow is the error for one kind of failure.
 type codeRow struct {
 	// Code is the JSON-RPC code.
 	Code int
-	// Name is the code of the Skill Sharing Protocol; empty: it has none.
-	Name document.ErrorCode
 	// Meaning is for the guide's table, and the message of failures without one.
 	Meaning string
 }
@@ -35,19 +30,19 @@ type codeRow struct {
 // codes maps kinds of failures to errors of this protocol. The guide has it as a table.
 // RunFailed has only a message, since a failed run is a result.
 var codes = [...]codeRow{
-	run.Internal:            {jsonrpc.CodeInternalError, "", "The bridge failed because of a bug"},
-	run.InvalidArguments:    {jsonrpc.CodeInvalidParams, document.ValidationError, "The params or the skill's arguments are invalid"},
-	run.SkillNotFound:       {jsonrpc.CodeInvalidParams, document.SkillNotFound, "There is no skill of that name or version"},
-	run.AuthRequired:        {codeAuthRequired, document.AuthRequired, "A credential is missing or was refused"},
-	run.PermissionDenied:    {codePermissionDenied, document.PermissionDenied, "The credential does not allow this"},
-	run.DeadlineExceeded:    {codeInvocationTimeout, document.InvocationTimeout, "The deadline passed before the provider accepted a run, or the bridge was stopped"},
-	run.Unreachable:         {codeEndpointUnreachable, document.EndpointUnreachable, "The provider can't be reached"},
-	run.VersionIncompatible: {codeVersionIncompatible, document.VersionIncompatible, "The skill needs a newer protocol than the bridge speaks"},
-	run.InvalidDocument:     {codeValidationError, document.ValidationError, "A document that the provider publishes is invalid"},
-	run.ProviderFault:       {codeProviderError, document.InvalidProviderResponse, "The provider's answer is invalid"},
-	run.RateLimited:         {codeRateLimited, document.RateLimited, "Too many requests at once"},
-	run.Stopped:             {codeInvocationTimeout, document.InvocationTimeout, "The bridge was stopped before the run had ended"},
-	run.ClientGone:          {codeInvocationTimeout, document.InvocationTimeout, "The caller disconnected before the run ended"},
+	run.Internal:            {jsonrpc.CodeInternalError, "The bridge failed because of a bug"},
+	run.InvalidArguments:    {jsonrpc.CodeInvalidParams, "The params or the skill's arguments are invalid"},
+	run.SkillNotFound:       {jsonrpc.CodeInvalidParams, "There is no skill of that name or version"},
+	run.AuthRequired:        {codeAuthRequired, "A credential is missing or was refused"},
+	run.PermissionDenied:    {codePermissionDenied, "The credential does not allow this"},
+	run.DeadlineExceeded:    {codeInvocationTimeout, "The deadline passed before the provider accepted a run, or the bridge was stopped"},
+	run.Unreachable:         {codeEndpointUnreachable, "The provider can't be reached"},
+	run.VersionIncompatible: {codeVersionIncompatible, "The skill needs a newer protocol than the bridge speaks"},
+	run.InvalidDocument:     {codeValidationError, "A document that the provider publishes is invalid"},
+	run.ProviderFault:       {codeProviderError, "The provider's answer is invalid"},
+	run.RateLimited:         {codeRateLimited, "Too many requests at once"},
+	run.Stopped:             {codeInvocationTimeout, "The bridge was stopped before the run had ended"},
+	run.ClientGone:          {codeInvocationTimeout, "The caller disconnected before the run ended"},
 	run.RunFailed:           {Meaning: "The run failed and the provider gave no reason"},
 }
 
@@ -59,8 +54,10 @@ func rowOf(kind run.Kind) codeRow {
 	return codes[kind]
 }
 
-// named reports whether an error has the name of its row. Errors of the bridge about
-// arguments have none: they have param and reason, by the Skills Protocol.
-func named(kind run.Kind, by run.Party) bool {
-	return kind != run.InvalidArguments || by == run.Provider
+// nameOf returns the code of the Skill Sharing Protocol for a kind of errors; empty: it has none.
+func nameOf(kind run.Kind) document.ErrorCode {
+	if kind == run.RunFailed || int(kind) >= len(codes) {
+		return ""
+	}
+	return document.CodeOf(&run.Failure{Kind: kind})
 }

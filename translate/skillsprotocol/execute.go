@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
@@ -131,21 +132,21 @@ func (f *Front) tokenOf(ctx context.Context, r *run.Run) string {
 
 // appendCompleted appends the result of a completed run.
 func appendCompleted(to []byte, r *run.Run, skill string) jsontext.Value {
-	b := builder{writer{buf: slices.Grow(to, 160+len(r.ExecutionID)+2*len(skill)+len(r.Output))}}
-	b.open()
-	b.text("status", "completed")
-	b.text("run_id", r.ExecutionID)
-	b.name("summary")
+	b := builder{front.Writer{Buf: slices.Grow(to, 160+len(r.ExecutionID)+2*len(skill)+len(r.Output))}}
+	b.Open()
+	b.Text("status", "completed")
+	b.Text("run_id", r.ExecutionID)
+	b.Name("summary")
 	var sentence [256]byte // on the stack; most summaries fit
 	summary := append(append(sentence[:0], "Skill "...), safetext.Line(skill, maxName)...)
 	summary = append(appendTook(append(summary, " completed"...), r.Elapsed), '.')
-	b.buf, _ = jsontext.AppendQuote(b.buf, summary)
+	b.Buf, _ = jsontext.AppendQuote(b.Buf, summary)
 	if len(r.Output) == 0 {
-		b.raw("output", jsontext.Value("null"))
+		b.Raw("output", jsontext.Value("null"))
 	}
-	b.raw("output", r.Output)
-	b.close()
-	return b.buf
+	b.Raw("output", r.Output)
+	b.Close()
+	return b.Buf
 }
 
 // appendTook appends how long a run took, in milliseconds or seconds, unless it is not known.
@@ -167,19 +168,19 @@ func failed(f *run.Failure, state run.State, runID, skill, runToken string) json
 		verb, otherwise = " did not finish in time: ", "The run took longer than it may"
 	}
 	message := messageOf(f.Text(), otherwise)
-	b := builder{writer{buf: make([]byte, 0, 320+2*len(message)+len(f.ProviderSaid().Details)+len(runToken))}}
-	b.open()
-	b.text("status", "failed")
-	b.text("run_id", runID)
-	b.optional("run_token", runToken)
-	b.text("summary", safetext.Line("Skill "+safetext.Line(skill, maxName)+verb+message, maxMessage))
-	b.openMember("error")
-	b.text("type", failureType(f.ProviderSaid().Code, late))
-	b.text("message", message)
+	b := builder{front.Writer{Buf: make([]byte, 0, 320+2*len(message)+len(f.ProviderSaid().Details)+len(runToken))}}
+	b.Open()
+	b.Text("status", "failed")
+	b.Text("run_id", runID)
+	b.Optional("run_token", runToken)
+	b.Text("summary", safetext.Line("Skill "+safetext.Line(skill, maxName)+verb+message, maxMessage))
+	b.OpenMember("error")
+	b.Text("type", failureType(f.ProviderSaid().Code, late))
+	b.Text("message", message)
 	b.failure(f)
-	b.close()
-	b.close()
-	return b.buf
+	b.Close()
+	b.Close()
+	return b.Buf
 }
 
 // failureType returns the provider's error code, else one of the protocol.
@@ -190,5 +191,5 @@ func failureType(code string, late bool) string {
 	case late:
 		return string(document.InvocationTimeout)
 	}
-	return executionFailed
+	return document.ExecutionFailed
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -45,13 +46,13 @@ func (f *Front) readSkillFile(ctx context.Context, p *params) (jsontext.Value, *
 		}
 		content = page
 	}
-	b := builder{writer{buf: make([]byte, 0, 128+len(content)+len(content)/8)}}
-	b.open()
-	b.text("name", d.Name)
-	b.text("path", path)
-	b.text("content", content)
-	b.close()
-	return b.buf, nil
+	b := builder{front.Writer{Buf: make([]byte, 0, 128+len(content)+len(content)/8)}}
+	b.Open()
+	b.Text("name", d.Name)
+	b.Text("path", path)
+	b.Text("content", content)
+	b.Close()
+	return b.Buf, nil
 }
 
 //go:embed skill.md.tmpl
@@ -154,14 +155,14 @@ func codeList(texts []string) markdown {
 // exampleRequest returns an example request of execute_skill.
 func exampleRequest(d *translate.Description) jsontext.Value {
 	var b builder
-	b.open()
-	b.text("jsonrpc", "2.0")
-	b.text("id", "1")
-	b.text("method", methodExecute)
-	b.openMember("params")
-	b.text("name", d.Name)
-	b.raw("args", sampleArgs(d.Descriptor.Inputs))
-	b.close()
-	b.close()
-	return b.buf
+	b.Open()
+	b.Text("jsonrpc", "2.0")
+	b.Text("id", "1")
+	b.Text("method", methodExecute)
+	b.OpenMember("params")
+	b.Text("name", d.Name)
+	b.Raw("args", sampleArgs(d.Descriptor.Inputs))
+	b.Close()
+	b.Close()
+	return b.Buf
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
@@ -212,12 +213,12 @@ func methodNotFound(method string) (*jsonrpc.Error, *run.Failure) {
 		message = "Method not found: this bridge executes remote skills only and does not support " + name
 	}
 	var b builder
-	b.open()
-	b.text("method", name)
-	b.text("reason", string(reason))
+	b.Open()
+	b.Text("method", name)
+	b.Text("reason", string(reason))
 	b.advice(run.Bridge, run.ExecutedNo, next)
-	b.close()
-	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: message, Data: b.buf}, invalidParam("", reason, message, nil)
+	b.Close()
+	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: message, Data: b.Buf}, invalidParam("", reason, message, nil)
 }
 
 // envelopeData returns the data of errors of package jsonrpc: invalid requests and panics.
@@ -227,14 +228,14 @@ func envelopeData(code int, reason string, limit *jsonrpc.Limit) jsontext.Value 
 		executed, next = run.ExecutedMaybe, run.NextNone
 	}
 	var b builder
-	b.open()
-	b.text("reason", reason)
+	b.Open()
+	b.Text("reason", reason)
 	if limit != nil && limit.Name != "" {
-		b.raw("details", limitDetails(strings.TrimPrefix(limit.Name, "limits "), limit.Max))
+		b.Raw("details", front.LimitDetails(strings.TrimPrefix(limit.Name, "limits "), limit.Max))
 	}
 	b.advice(run.Bridge, executed, next)
-	b.close()
-	return b.buf
+	b.Close()
+	return b.Buf
 }
 
 // tooLarge returns the error for an answer that exceeds a limit. If the answer is an error, it is
@@ -257,17 +258,17 @@ func tooLarge(req *jsonrpc.Request, fault *jsonrpc.Error) *jsonrpc.Error {
 // long members.
 func withoutDetails(fault *jsonrpc.Error, req *jsonrpc.Request) *jsonrpc.Error {
 	var b builder
-	b.open()
+	b.Open()
 	members, _ := membersOf(fault.Data) // this package made the data
 	for _, m := range members {
 		name := string(unquoted(m.Name))
 		if name != "details" && name != "details_source" && len(m.Value) <= maxMessage {
-			b.raw(name, m.Value)
+			b.Raw(name, m.Value)
 		}
 	}
-	b.raw("details", limitDetails(req.AnswerLimit()))
-	b.close()
-	return &jsonrpc.Error{Code: fault.Code, Message: fault.Message, Data: b.buf}
+	b.Raw("details", front.LimitDetails(req.AnswerLimit()))
+	b.Close()
+	return &jsonrpc.Error{Code: fault.Code, Message: fault.Message, Data: b.Buf}
 }
 
 // Reasons to refuse a caller, for the operator.

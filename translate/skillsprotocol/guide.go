@@ -22,10 +22,16 @@ var guideTemplate = template.Must(template.New("guide").Parse(guideText))
 // guide is the data for the template of the guide.
 type guide struct {
 	Namespaces   []markdown
-	Codes        []codeRow
+	Codes        []guideCode
 	Page, Limit  int
 	Unsupported  markdown
 	Failed, Late string // types of failed runs, if the provider sends none
+}
+
+// guideCode is a row of the guide's table of codes.
+type guideCode struct {
+	codeRow
+	Name document.ErrorCode
 }
 
 // loadGuide answers load_skills_protocol_guide.
@@ -33,7 +39,7 @@ func (f *Front) loadGuide(context.Context, *params) (jsontext.Value, *jsonrpc.Er
 	g := guide{
 		Page: defaultLimit, Limit: maxLimit,
 		Unsupported: codeList(unsupported),
-		Failed:      executionFailed, Late: string(document.InvocationTimeout),
+		Failed:      document.ExecutionFailed, Late: string(document.InvocationTimeout),
 	}
 	for _, n := range f.Bridge.Namespaces() {
 		if c := code(n); c != "" {
@@ -42,7 +48,7 @@ func (f *Front) loadGuide(context.Context, *params) (jsontext.Value, *jsonrpc.Er
 	}
 	for kind, row := range codes {
 		if k := run.Kind(kind); k != run.RunFailed && k != run.Stopped && k != run.ClientGone { // their codes are in other rows
-			g.Codes = append(g.Codes, codeRow{row.Code, cmp.Or(row.Name, "none"), row.Meaning})
+			g.Codes = append(g.Codes, guideCode{row, cmp.Or(nameOf(k), "none")})
 		}
 	}
 	var text strings.Builder
@@ -50,8 +56,8 @@ func (f *Front) loadGuide(context.Context, *params) (jsontext.Value, *jsonrpc.Er
 		return nil, internalError(err)
 	}
 	var b builder
-	b.open()
-	b.text("content", text.String())
-	b.close()
-	return b.buf, nil
+	b.Open()
+	b.Text("content", text.String())
+	b.Close()
+	return b.Buf, nil
 }

@@ -1,6 +1,7 @@
 package skillsprotocol
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
@@ -56,17 +58,17 @@ func (f *Front) listSkills(ctx context.Context, p *params) (jsontext.Value, *jso
 	if !p.request.Reserve(int64(size)) {
 		return nil, tooLarge(p.request, nil)
 	}
-	b := builder{writer{buf: make([]byte, 0, size)}}
-	b.open()
-	b.openArray("skills")
+	b := builder{front.Writer{Buf: make([]byte, 0, size)}}
+	b.Open()
+	b.OpenArray("skills")
 	for i := range page {
 		b.entry(&page[i], detail)
 	}
-	b.closeArray()
+	b.CloseArray()
 	if more {
-		b.text("next_cursor", cursorAfter(page[len(page)-1].Name))
+		b.Text("next_cursor", cursorAfter(page[len(page)-1].Name))
 	} else {
-		b.raw("next_cursor", jsontext.Value("null"))
+		b.Raw("next_cursor", jsontext.Value("null"))
 	}
 	if len(listing.Unavailable) > 0 {
 		b.unavailable(listing.Unavailable)
@@ -74,8 +76,8 @@ func (f *Front) listSkills(ctx context.Context, p *params) (jsontext.Value, *jso
 	if namespace != "" {
 		b.unknownNamespace(namespace, f.Bridge.Namespaces())
 	}
-	b.close()
-	return b.buf, nil
+	b.Close()
+	return b.Buf, nil
 }
 
 // pageAfter returns the first skills after a name, at most limit, and whether there are
@@ -111,44 +113,40 @@ func (b *builder) unknownNamespace(namespace string, all []string) {
 	if len(all) > maxNamespaces {
 		others, candidates = methodGuide+" names the namespaces", nil
 	}
-	b.openMember("hint")
+	b.OpenMember("hint")
 	b.argument(&run.Argument{Field: run.FieldOther, Name: paramNames[paramNamespace], Reason: run.NotFound, Candidates: candidates})
-	b.text("message", "no source has the namespace '"+safetext.Line(namespace, maxName)+"'; "+others)
-	b.close()
+	b.Text("message", "no source has the namespace '"+safetext.Line(namespace, maxName)+"'; "+others)
+	b.Close()
 }
 
 func (b *builder) entry(e *catalog.Entry, detail string) {
-	b.open()
-	b.text("name", e.Name)
-	b.text("version", e.Version)
-	b.text("description", safetext.Line(e.Description, maxMessage))
+	b.Open()
+	b.Text("name", e.Name)
+	b.Text("version", e.Version)
+	b.Text("description", safetext.Line(e.Description, maxMessage))
 	if detail == detailSummary {
-		b.text("namespace", e.Namespace)
-		b.text("kind", kindAction)
-		b.text("capability_type", string(e.CapabilityType))
-		b.text("access", string(e.Access))
+		b.Text("namespace", e.Namespace)
+		b.Text("kind", kindAction)
+		b.Text("capability_type", string(e.CapabilityType))
+		b.Text("access", string(e.Access))
 	}
-	b.close()
+	b.Close()
 }
 
 // unavailable adds the sources that could not be read, so that an agent does not conclude
 // that their skills do not exist.
 func (b *builder) unavailable(sources []catalog.Unavailable) {
-	b.openArray("unavailable")
+	b.OpenArray("unavailable")
 	for _, u := range sources {
-		row, message := codes[run.Internal], ""
+		kind, message := run.Internal, ""
 		if u.Failure != nil {
-			row, message = rowOf(u.Failure.Kind), u.Failure.Text()
+			kind, message = u.Failure.Kind, u.Failure.Text()
 		}
-		code := string(row.Name)
-		if code == "" {
-			code = "INTERNAL_ERROR"
-		}
-		b.open()
-		b.text("namespace", u.Namespace)
-		b.text("code", code)
-		b.text("message", messageOf(message, row.Meaning))
-		b.close()
+		b.Open()
+		b.Text("namespace", u.Namespace)
+		b.Text("code", string(cmp.Or(nameOf(kind), "INTERNAL_ERROR")))
+		b.Text("message", messageOf(message, rowOf(kind).Meaning))
+		b.Close()
 	}
-	b.closeArray()
+	b.CloseArray()
 }

@@ -330,3 +330,16 @@ func (p *params) cursor() string {
 func cursorAfter(name string) string {
 	return base64.RawURLEncoding.EncodeToString(append([]byte{cursorVersion}, name...))
 }
+
+// Param returns the name of the param for an argument.
+func Param(a *run.Argument) string {
+	switch a.Field {
+	case run.FieldSkill:
+		return paramNames[paramName]
+	case run.FieldVersion:
+		return paramNames[paramVersion]
+	case run.FieldInputs:
+		return paramNames[paramArgs]
+	}
+	return a.Name
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
@@ -38,16 +39,16 @@ func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc
 
 // running returns the result of a run that goes on.
 func running(r *run.Run, skill, runToken string) jsontext.Value {
-	b := builder{writer{buf: make([]byte, 0, 256+len(r.ExecutionID)+2*len(skill)+len(runToken))}}
-	b.open()
-	b.text("status", "running")
-	b.text("run_id", r.ExecutionID)
-	b.optional("run_token", runToken)
-	b.text("summary", "Skill "+safetext.Line(skill, maxName)+" is still running; "+methodGetRun+" with the run_token tells how it ends.")
-	b.name("retry_after_ms")
-	b.buf = strconv.AppendInt(b.buf, roundUp(min(r.RetryAfter, longestRetry)).Milliseconds(), 10)
-	b.close()
-	return b.buf
+	b := builder{front.Writer{Buf: make([]byte, 0, 256+len(r.ExecutionID)+2*len(skill)+len(runToken))}}
+	b.Open()
+	b.Text("status", "running")
+	b.Text("run_id", r.ExecutionID)
+	b.Optional("run_token", runToken)
+	b.Text("summary", "Skill "+safetext.Line(skill, maxName)+" is still running; "+methodGetRun+" with the run_token tells how it ends.")
+	b.Name("retry_after_ms")
+	b.Buf = strconv.AppendInt(b.Buf, roundUp(min(r.RetryAfter, longestRetry)).Milliseconds(), 10)
+	b.Close()
+	return b.Buf
 }
 
 // longestRetry bounds retry_after_ms, so that the run token is still valid then.
@@ -68,9 +69,9 @@ func (p *params) tokensUnavailable(executed run.Executed) *jsonrpc.Error {
 		Message: "Internal error: the bridge can't read its keys for run tokens at the moment; try again later",
 	}
 	var b builder
-	b.open()
-	b.text("reason", "the keys of run tokens can't be read from the storage")
+	b.Open()
+	b.Text("reason", "the keys of run tokens can't be read from the storage")
 	b.failure(p.failure)
-	b.close()
-	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: p.failure.Message, Data: b.buf}
+	b.Close()
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: p.failure.Message, Data: b.Buf}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
@@ -24,22 +25,22 @@ const (
 // sampleArgs returns example arguments for the required inputs.
 func sampleArgs(inputs []document.Parameter) jsontext.Value {
 	s := sampler{nodes: maxSampleNodes, unread: maxSampleRead}
-	s.open()
+	s.Open()
 	for i := range inputs {
 		input := &inputs[i]
 		if !input.Required {
 			continue
 		}
-		s.builder.next()
-		s.buf = append(appendString(s.buf, input.Name), ':')
+		s.Next()
+		s.Buf = append(front.AppendText(s.Buf, input.Name), ':')
 		if len(input.Default) > 0 {
-			s.buf = append(s.buf, input.Default...)
+			s.Buf = append(s.Buf, input.Default...)
 			continue
 		}
 		s.value(input.Schema, input.Type, 0)
 	}
-	s.close()
-	return s.buf
+	s.Close()
+	return s.Buf
 }
 
 // sampler makes values for JSON Schemas. It supports common keywords, but not patterns and
@@ -51,7 +52,7 @@ type sampler struct {
 }
 
 // full reports whether the example has reached a bound.
-func (s *sampler) full() bool { return s.nodes <= 0 || len(s.buf) > maxSampleSize }
+func (s *sampler) full() bool { return s.nodes <= 0 || len(s.Buf) > maxSampleSize }
 
 // shape has the keywords of a schema that a sampler supports (JSON Schema 2020-12, Validation).
 type shape struct {
@@ -86,7 +87,7 @@ func (s *sampler) value(schema jsontext.Value, kind string, depth int) {
 		_ = json.Unmarshal(schema, &f)
 	}
 	if fixed := f.fixed(); len(fixed) > 0 {
-		s.buf = append(s.buf, fixed...)
+		s.Buf = append(s.Buf, fixed...)
 		return
 	}
 	kind = f.kind(kind)
@@ -103,20 +104,20 @@ func (s *sampler) value(schema jsontext.Value, kind string, depth int) {
 	case "array":
 		s.array(&f, deeper, depth)
 	case "integer":
-		s.buf = append(s.buf, f.number(true)...)
+		s.Buf = append(s.Buf, f.number(true)...)
 	case "number":
-		s.buf = append(s.buf, f.number(false)...)
+		s.Buf = append(s.Buf, f.number(false)...)
 	case "boolean":
-		s.buf = append(s.buf, "true"...)
+		s.Buf = append(s.Buf, "true"...)
 	case "null":
-		s.buf = append(s.buf, "null"...)
+		s.Buf = append(s.Buf, "null"...)
 	default:
-		s.buf = appendString(s.buf, f.text())
+		s.Buf = front.AppendText(s.Buf, f.text())
 	}
 }
 
 func (s *sampler) object(f *shape, deeper bool, depth int) {
-	s.buf = append(s.buf, '{')
+	s.Buf = append(s.Buf, '{')
 	for i, name := range f.Required[:min(len(f.Required), maxSampleNodes)] {
 		if !deeper || s.full() {
 			break
@@ -124,27 +125,27 @@ func (s *sampler) object(f *shape, deeper bool, depth int) {
 		if slices.Contains(f.Required[:i], name) {
 			continue
 		}
-		s.builder.next()
-		s.buf = append(appendString(s.buf, name), ':')
+		s.Next()
+		s.Buf = append(front.AppendText(s.Buf, name), ':')
 		s.value(f.Properties[name], "", depth+1)
 	}
-	s.close()
+	s.Close()
 }
 
 // array appends an array of minItems equal items, or of one.
 func (s *sampler) array(f *shape, deeper bool, depth int) {
-	s.buf = append(s.buf, '[')
+	s.Buf = append(s.Buf, '[')
 	if deeper {
-		start, nodes := len(s.buf), s.nodes
+		start, nodes := len(s.Buf), s.nodes
 		s.value(f.Items, "", depth+1)
-		item := s.buf[start:]
+		item := s.Buf[start:]
 		nodes -= s.nodes
 		for n := 1.0; n < f.MinItems && s.nodes >= nodes && !s.full(); n++ {
 			s.nodes -= nodes
-			s.buf = append(append(s.buf, ','), item...)
+			s.Buf = append(append(s.Buf, ','), item...)
 		}
 	}
-	s.closeArray()
+	s.CloseArray()
 }
 
 // fixed returns a value that the schema contains, if it is not too long.

@@ -1,4 +1,4 @@
-package skillsprotocol
+package front
 
 import (
 	"github.com/go-json-experiment/json"
@@ -11,7 +11,7 @@ import (
 // Details returns the details of a failure: the provider's, else those of the Skill Sharing
 // Protocol, section 8.3; nil: there are none.
 func Details(f *run.Failure) jsontext.Value {
-	var b builder
+	var b details
 	if said := f.ProviderSaid().Details; said != nil {
 		if f.Kind == run.AuthRequired && f.By == run.Provider && said.Kind() == '{' {
 			return requiredByProvider(said)
@@ -24,25 +24,25 @@ func Details(f *run.Failure) jsontext.Value {
 	case f.Violations != nil:
 		b.violations(f.Violations)
 	case f.Limit != nil:
-		return limitDetails(f.Limit.Name, f.Limit.Max)
+		return LimitDetails(f.Limit.Name, f.Limit.Max)
 	case f.Demand != nil:
 		b.demand(f.Demand)
 	case f.Reach != nil:
 		b.reach(f.Reach)
 	case f.Timeout > 0:
-		b.open()
-		b.integer("timeout_ms", f.Timeout.Milliseconds())
-		b.optional("execution_id", f.ExecutionID)
-		b.close()
+		b.Open()
+		b.Integer("timeout_ms", f.Timeout.Milliseconds())
+		b.Optional("execution_id", f.ExecutionID)
+		b.Close()
 	case f.Kind == run.SkillNotFound && a != nil && a.Value != "":
-		b.open()
-		b.text("skill_id", a.Value)
+		b.Open()
+		b.Text("skill_id", a.Value)
 		if len(a.Candidates) > 0 {
-			b.texts("candidates", a.Candidates)
+			b.Texts("candidates", a.Candidates)
 		}
-		b.close()
+		b.Close()
 	}
-	return b.buf
+	return b.Buf
 }
 
 // Retry returns the suggestion to try again (Skill Sharing Protocol, section 8.2), the
@@ -55,68 +55,58 @@ func Retry(f *run.Failure) jsontext.Value {
 	if again == nil {
 		return nil
 	}
-	var b builder
-	b.open()
-	b.integer("suggested_delay_ms", again.After.Milliseconds())
-	b.integer("max_attempts", int64(again.Attempts))
-	b.close()
-	return b.buf
+	var b details
+	b.Open()
+	b.Integer("suggested_delay_ms", again.After.Milliseconds())
+	b.Integer("max_attempts", int64(again.Attempts))
+	b.Close()
+	return b.Buf
 }
 
-// Param returns the name of the param for an argument.
-func Param(a *run.Argument) string {
-	switch a.Field {
-	case run.FieldSkill:
-		return paramNames[paramName]
-	case run.FieldVersion:
-		return paramNames[paramVersion]
-	case run.FieldInputs:
-		return paramNames[paramArgs]
-	}
-	return a.Name
+// details writes the details of a failure.
+type details struct{ Writer }
+
+// LimitDetails returns the details of a request that exceeds a limit.
+func LimitDetails(option string, most int64) jsontext.Value {
+	var b details
+	b.Open()
+	b.Text("limit", option)
+	b.Integer("max", most)
+	b.Close()
+	return b.Buf
 }
 
-// limitDetails returns the details of a request that exceeds a limit.
-func limitDetails(option string, most int64) jsontext.Value {
-	var b builder
-	b.open()
-	b.text("limit", option)
-	b.integer("max", most)
-	b.close()
-	return b.buf
-}
-
-func (b *builder) reach(r *run.Reach) {
-	b.open()
+func (b *details) reach(r *run.Reach) {
+	b.Open()
 	if r.Failures > 0 {
-		b.openMember("circuit_breaker")
-		b.integer("failures", int64(r.Failures))
-		b.text("last_failure", r.LastFailure)
-		b.text("state", "open")
-		b.close()
+		b.OpenMember("circuit_breaker")
+		b.Integer("failures", int64(r.Failures))
+		b.Text("last_failure", r.LastFailure)
+		b.Text("state", "open")
+		b.Close()
 	}
-	b.text("reason", r.Reason)
-	b.optional("url", r.URL)
-	b.close()
+	b.Text("reason", r.Reason)
+	b.Optional("url", r.URL)
+	b.Close()
 }
 
 // demand adds the details of AUTH_REQUIRED (section 8.3.2).
-func (b *builder) demand(d *run.Demand) {
-	b.open()
-	b.optional("authorization_url", d.AuthorizationURL)
-	b.optional("header", d.Header)
+func (b *details) demand(d *run.Demand) {
+	b.Open()
+	b.Optional("authorization_url", d.AuthorizationURL)
+	b.Optional("header", d.Header)
 	if d.Parameters != nil {
-		b.text("instructions", d.Instructions)
-		b.raw("parameters", d.Parameters)
+		b.Text("instructions", d.Instructions)
+		b.Raw("parameters", d.Parameters)
 	}
-	b.optional("reason", d.Reason)
-	b.optional("required_auth_type", d.Type)
-	b.text("required_by", string(d.By))
+	b.Optional("reason", d.Reason)
+	b.Optional("required_auth_type", d.Type)
+	b.Text("required_by", string(d.By))
 	if d.Scopes != nil {
-		b.scopes(d.Scopes)
+		b.TextMap("scopes", d.Scopes)
 	}
-	b.optional("token_url", d.TokenURL)
-	b.close()
+	b.Optional("token_url", d.TokenURL)
+	b.Close()
 }
 
 // requiredByProvider returns the provider's details of AUTH_REQUIRED with required_by set
@@ -136,26 +126,26 @@ func requiredByProvider(said jsontext.Value) jsontext.Value {
 }
 
 // violations adds the violations of a document (section 8.3.1).
-func (b *builder) violations(list []run.Violation) {
-	b.buf = append(b.buf, '[')
+func (b *details) violations(list []run.Violation) {
+	b.Buf = append(b.Buf, '[')
 	for i := range list {
 		v := &list[i]
-		b.open()
-		b.text("path", v.Path)
-		b.text("message", v.Message)
-		b.raw("expected", v.Expected)
-		b.raw("actual", v.Actual)
-		b.close()
+		b.Open()
+		b.Text("path", v.Path)
+		b.Text("message", v.Message)
+		b.Raw("expected", v.Expected)
+		b.Raw("actual", v.Actual)
+		b.Close()
 	}
-	b.closeArray()
+	b.CloseArray()
 }
 
 // versions adds the details of VERSION_INCOMPATIBLE (section 8.3.7).
-func (b *builder) versions(v *run.Violation) {
-	b.open()
-	b.raw("descriptor_version", v.Actual)
-	b.text("consumer_version", document.ConsumerVersion)
-	b.integer("supported_major", document.ConsumerMajor)
-	b.raw("supported_range", v.Expected)
-	b.close()
+func (b *details) versions(v *run.Violation) {
+	b.Open()
+	b.Raw("descriptor_version", v.Actual)
+	b.Text("consumer_version", document.ConsumerVersion)
+	b.Integer("supported_major", document.ConsumerMajor)
+	b.Raw("supported_range", v.Expected)
+	b.Close()
 }
