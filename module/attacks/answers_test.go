@@ -182,7 +182,7 @@ func TestS40LogInjection(t *testing.T) {
 			c := testbed.StartCaddy(t, "{\n\tlog {\n\t\tlevel DEBUG\n\t\tformat "+format+"\n\t}\n}\n"+
 				strings.Replace(testbed.Bridge("circuit_breaker off", provider(p.URL(), "acme")), "\tskill_bridge", "\tlog\n\tskill_bridge", 1))
 			for _, action := range []hostile.Action{
-				hostile.Usual(), hostile.Fail(evil, evil), hostile.Lie(evil), hostile.State(evil),
+				hostile.Usual(), hostile.Fail(evil, evil), hostile.CompleteAs(evil), hostile.State(evil),
 				func(x *hostile.Exchange) {
 					x.JSON(http.StatusOK, x.Body("completed", hostile.Object{"skill_id": evil}))
 				},

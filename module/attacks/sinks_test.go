@@ -213,7 +213,7 @@ func repeating() []hostile.Action {
 		func(_ *hostile.Exchange, echo string) hostile.Action {
 			return hostile.Respond(http.StatusUnauthorized, "", "Www-Authenticate", headerSafe(echo))
 		},
-		func(_ *hostile.Exchange, echo string) hostile.Action { return hostile.Lie(echo) },
+		func(_ *hostile.Exchange, echo string) hostile.Action { return hostile.CompleteAs(echo) },
 		func(x *hostile.Exchange, echo string) hostile.Action {
 			return body(x, "accepted", hostile.Object{"execution_id": echo})
 		},
@@ -251,7 +251,7 @@ func repeating() []hostile.Action {
 		func(*hostile.Exchange, string) hostile.Action { return hostile.HangMidBody() },
 		func(*hostile.Exchange, string) hostile.Action { return hostile.Accept(1) },
 		func(*hostile.Exchange, string) hostile.Action { return hostile.AcceptForResult(0) },
-		func(*hostile.Exchange, string) hostile.Action { return hostile.Deep(5000) },
+		func(*hostile.Exchange, string) hostile.Action { return hostile.NestedOutput(5000) },
 	}
 	actions := make([]hostile.Action, len(list))
 	for i, a := range list {

@@ -382,8 +382,8 @@ func TestR18Depth(t *testing.T) {
 		}}
 	}
 	p.Publish(deep("acme/document", 90), deep("acme/deep-document", 200), deep("acme/answer", 0), deep("acme/deep-answer", 0))
-	p.On("acme/answer", hostile.Invoke, hostile.Deep(500))
-	p.On("acme/deep-answer", hostile.Invoke, hostile.Deep(600))
+	p.On("acme/answer", hostile.Invoke, hostile.NestedOutput(500))
+	p.On("acme/deep-answer", hostile.Invoke, hostile.NestedOutput(600))
 	c := testbed.StartCaddy(t, withProvider(p))
 	for name, w := range map[string]want{
 		"acme.document":      {outcome: "completed"},

@@ -338,7 +338,7 @@ func TestR14Flapping(t *testing.T) {
 		"running at once":     {running0, []hostile.Action{done}, "completed", 1},
 		"unknown state":       {hostile.Accept(0), []hostile.Action{hostile.State("sleeping"), done}, "INVALID_PROVIDER_RESPONSE", 1},
 		"unknown at once":     {hostile.State("sleeping"), []hostile.Action{done}, "INVALID_PROVIDER_RESPONSE", 0},
-		"another run":         {hostile.Accept(0), []hostile.Action{hostile.Lie("run-999"), done}, "INVALID_PROVIDER_RESPONSE", 1},
+		"another run":         {hostile.Accept(0), []hostile.Action{hostile.CompleteAs("run-999"), done}, "INVALID_PROVIDER_RESPONSE", 1},
 		"another run running": {hostile.Accept(0), []hostile.Action{hostile.Handle(otherRun), done}, "INVALID_PROVIDER_RESPONSE", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -392,7 +392,7 @@ func TestR15Result(t *testing.T) {
 		"not found":           {hostile.AcceptForResult(0), []hostile.Action{hostile.Respond(404, "")}, "INVALID_PROVIDER_RESPONSE", "none", 2},
 		"not found, at once":  {atOnce, []hostile.Action{hostile.Respond(404, "")}, "INVALID_PROVIDER_RESPONSE", "none", 2},
 		"running, then there": {hostile.AcceptForResult(0), []hostile.Action{hostile.State("running"), hostile.State("running"), hostile.Usual()}, "completed", "", 3},
-		"of another run":      {hostile.AcceptForResult(0), []hostile.Action{hostile.Lie("run-999")}, "INVALID_PROVIDER_RESPONSE", "follow_run", 1},
+		"of another run":      {hostile.AcceptForResult(0), []hostile.Action{hostile.CompleteAs("run-999")}, "INVALID_PROVIDER_RESPONSE", "follow_run", 1},
 		"no JSON":             {hostile.AcceptForResult(0), []hostile.Action{hostile.Respond(200, "done")}, "INVALID_PROVIDER_RESPONSE", "follow_run", 1},
 		"failed":              {hostile.AcceptForResult(0), []hostile.Action{hostile.Fail("OUT_OF_PAPER", "No.")}, "failed OUT_OF_PAPER", "none", 1},
 	} {

@@ -326,7 +326,7 @@ func TestUnfinishedRunsCanBeFollowed(t *testing.T) {
 		"forbidden":   {hostile.Respond(403, ""), nil, nil, "PERMISSION_DENIED"},
 		"redirected":  {hostile.Redirect(302, "https://example.com/"), nil, nil, "INVALID_PROVIDER_RESPONSE"},
 		"no JSON":     {hostile.Respond(200, "<p>"), nil, nil, "INVALID_PROVIDER_RESPONSE"},
-		"another run": {hostile.Lie("run-of-another"), nil, nil, "INVALID_PROVIDER_RESPONSE"},
+		"another run": {hostile.CompleteAs("run-of-another"), nil, nil, "INVALID_PROVIDER_RESPONSE"},
 		"no result":   {nil, hostile.Respond(404, ""), nil, "INVALID_PROVIDER_RESPONSE"},
 	}
 	p := hostile.NewProvider(t)

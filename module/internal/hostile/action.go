@@ -9,10 +9,10 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// An Action is what happens to one request.
+// An Action answers one request.
 type Action func(*Exchange)
 
-// Usual does what a proper provider does.
+// Usual answers like a correct provider.
 func Usual() Action { return usual }
 
 func usual(x *Exchange) {
@@ -43,7 +43,7 @@ func usual(x *Exchange) {
 			x.JSON(http.StatusOK, x.Body(state, nil))
 		}
 	case Result:
-		if run, ok := p.ended(r.Execution); ok {
+		if run, ok := p.result(r.Execution); ok {
 			x.JSON(http.StatusOK, x.Body("completed", Object{"output": output(run.skill, run.call)}))
 			return
 		}
@@ -55,7 +55,7 @@ func usual(x *Exchange) {
 	}
 }
 
-// IssuedToken is the access token that token endpoints usually issue.
+// IssuedToken is the access token of [Usual].
 const IssuedToken = "an-access-token"
 
 // Issue answers a token request (RFC 6749, section 5.1).
@@ -65,8 +65,8 @@ func Issue(token string, lifetime time.Duration) Action {
 	}
 }
 
-// Respond answers with a status, a body, and names and values of header fields. A
-// body is JSON unless the fields say otherwise.
+// Respond answers with a status, a body, and header fields (names and values in turn). The
+// default Content-Type of a body is JSON.
 func Respond(status int, body string, header ...string) Action {
 	return func(x *Exchange) {
 		h := x.Writer.Header()
@@ -83,8 +83,8 @@ func Respond(status int, body string, header ...string) Action {
 	}
 }
 
-// Handle answers as an HTTP handler does. The request's body has been read: it is
-// in the [Request] of [Provider.Requests].
+// Handle answers with an HTTP handler. The request's body was already read; it is in the [Request]
+// of [Provider.Requests].
 func Handle(handler http.HandlerFunc) Action {
 	return func(x *Exchange) { handler(x.Writer, x.HTTP) }
 }
@@ -94,7 +94,7 @@ func Redirect(status int, location string) Action {
 	return Respond(status, "", "Location", location)
 }
 
-// Complete says that the run is completed. A nil output is the usual one.
+// Complete answers that the run is completed. For a nil output, it sends that of [Usual].
 func Complete(result any) Action {
 	return func(x *Exchange) {
 		result := result
@@ -105,14 +105,14 @@ func Complete(result any) Action {
 	}
 }
 
-// Fail says that the run failed.
+// Fail answers that the run failed.
 func Fail(code, message string) Action {
 	return func(x *Exchange) {
 		x.JSON(http.StatusOK, x.Body("failed", Object{"error": Object{"code": code, "message": message}}))
 	}
 }
 
-// State says that the run is in a state, and nothing else.
+// State answers with a state of the run, without an output.
 func State(state string) Action {
 	return func(x *Exchange) { x.JSON(http.StatusOK, x.Body(state, nil)) }
 }
@@ -124,14 +124,14 @@ func Problem(status int, code, message string) Action {
 	}
 }
 
-// Accept accepts an invocation: 202, then so many polls find it running, the next
-// one completed.
+// Accept accepts an invocation with 202. The given number of polls then answers "running", the next
+// one "completed".
 func Accept(running int) Action { return accept(run{running: running}) }
 
-// AcceptFailing is [Accept] of a run that fails in the end.
+// AcceptFailing is [Accept] with a run that ends as failed.
 func AcceptFailing(running int) Action { return accept(run{running: running, failing: true}) }
 
-// AcceptForResult is [Accept] of a run whose output is at the result URL only.
+// AcceptForResult is [Accept] with a run whose output is only at the result URL.
 func AcceptForResult(running int) Action { return accept(run{running: running, viaResult: true}) }
 
 func accept(template run) Action {
@@ -140,8 +140,8 @@ func accept(template run) Action {
 	}
 }
 
-// Lie is [Complete] under another execution id.
-func Lie(executionID string) Action {
+// CompleteAs is [Complete] with another execution id.
+func CompleteAs(executionID string) Action {
 	return func(x *Exchange) {
 		x.JSON(http.StatusOK, x.Body("completed", Object{
 			"execution_id": executionID, "output": output(x.Request.Skill, x.Request.Call),
@@ -149,7 +149,7 @@ func Lie(executionID string) Action {
 	}
 }
 
-// RawOutput is [Complete] with an output that is written as it is, JSON or not.
+// RawOutput is [Complete] with any text in place of the JSON of the output.
 func RawOutput(text string) Action {
 	return func(x *Exchange) {
 		head, tail := x.around()
@@ -157,14 +157,14 @@ func RawOutput(text string) Action {
 	}
 }
 
-// Deep is [Complete] with an output of so many nested arrays.
-func Deep(depth int) Action {
+// NestedOutput is [Complete] with an output of depth nested arrays.
+func NestedOutput(depth int) Action {
 	return RawOutput(strings.Repeat("[", depth) + strings.Repeat("]", depth))
 }
 
-// around is what stands around the output of a completed run.
+// around returns the text before and after the output of a completed run.
 func (x *Exchange) around() (head, tail string) {
-	body, _ := json.Marshal(x.Body("completed", Object{"output": "#"})) // it is plain
+	body, _ := json.Marshal(x.Body("completed", Object{"output": "#"})) // can't fail for this type
 	head, tail, _ = strings.Cut(string(body), `"#"`)
 	return head, tail
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
-const soon = 20 * time.Second // for what takes no time, on a loaded machine
+const soon = 20 * time.Second // bounds waits on a loaded machine
 
-// got is what a plain client makes of an answer.
+// got is an answer as net/http returns it.
 type got struct {
 	status int
 	header http.Header
@@ -30,7 +30,7 @@ type got struct {
 	err    error // of the request, or of reading the body
 }
 
-// newClient is a plain client with connections of its own.
+// newClient returns an HTTP client with its own connections.
 func newClient(t *testing.T) *http.Client {
 	t.Helper()
 	transport := new(http.Transport)
@@ -44,7 +44,7 @@ func invoke(ctx context.Context, client *http.Client, url, call string) got {
 	if err != nil {
 		return got{err: err}
 	}
-	r.GetBody = nil // as it may not be sent twice
+	r.GetBody = nil // so that net/http does not repeat the request
 	r.Header.Set("Content-Type", "application/json")
 	response, err := client.Do(r)
 	if err != nil {
@@ -52,7 +52,7 @@ func invoke(ctx context.Context, client *http.Client, url, call string) got {
 	}
 	defer response.Body.Close()
 	if response.StatusCode == http.StatusSwitchingProtocols {
-		return got{status: response.StatusCode} // its body is the connection, which no context ends
+		return got{status: response.StatusCode} // the body is the connection, and the end of a context does not close it
 	}
 	read, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 	return got{response.StatusCode, response.Header, string(read), err}
@@ -86,8 +86,8 @@ func TestActions(t *testing.T) {
 		"complete":     {hostile.Complete(7), has(`"output":7`)},
 		"fail":         {hostile.Fail("OOPS", "It broke."), has(`"failed"`, `"code":"OOPS"`)},
 		"state":        {hostile.State("perhaps"), has(`"status":"perhaps"`)},
-		"lie":          {hostile.Lie("other"), has(`"execution_id":"other"`)},
-		"deep":         {hostile.Deep(500), has(strings.Repeat("[", 500) + strings.Repeat("]", 500))},
+		"lie":          {hostile.CompleteAs("other"), has(`"execution_id":"other"`)},
+		"deep":         {hostile.NestedOutput(500), has(strings.Repeat("[", 500) + strings.Repeat("]", 500))},
 		"raw output":   {hostile.RawOutput(`{"a":1,"a":2}`), has(`"output":{"a":1,"a":2}`)},
 		"dripped body": {hostile.DripBody(hostile.Every(0), http.StatusOK, "abc"), has("abc")},
 		"dripped head": {hostile.DripHeaders(hostile.Every(0), http.StatusOK, "abc"), has("abc")},
@@ -139,7 +139,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// each is a tick for each value received.
+// each returns a tick for each received value.
 func each(ticks <-chan struct{}) hostile.Tick {
 	return func(gone <-chan struct{}) bool {
 		select {
@@ -151,7 +151,7 @@ func each(ticks <-chan struct{}) hostile.Tick {
 	}
 }
 
-// TestHangs checks that what hangs ends with the client, and with the test.
+// TestHangs: an action that hangs ends with the client's connection, and with the test.
 func TestHangs(t *testing.T) {
 	never := each(nil)
 	for name, action := range map[string]hostile.Action{
@@ -178,7 +178,7 @@ func TestHangs(t *testing.T) {
 			testbed.Eventually(t, soon, func() bool { return p.Hanging() == 0 }, "it ends when the client goes")
 			go func() { done <- invoke(context.Background(), client, p.URLOf("acme/echo", hostile.Invoke), "c2") }()
 			testbed.Eventually(t, soon, func() bool { return p.Hanging() == 1 }, "another request hangs")
-			t.Cleanup(func() { // after the provider's end would be too early: cleanups go backwards
+			t.Cleanup(func() { // cleanups run in reverse order, so this one runs after the provider's
 				p.Disconnect()
 				<-done
 			})
@@ -233,7 +233,7 @@ func TestDripIsDriven(t *testing.T) {
 	}
 }
 
-// TestBombIsSmall checks that the harness does not hold what a bomb expands to.
+// TestBombIsSmall: the provider does not allocate the expanded size of a bomb.
 func TestBombIsSmall(t *testing.T) {
 	const size = 100 << 20
 	p := newEcho(t)
@@ -352,7 +352,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// failing is a test whose failure is what is wanted.
+// failing is a testing.TB that records failures.
 type failing struct {
 	testing.TB
 	failures []string
@@ -419,7 +419,7 @@ func TestDownAndUp(t *testing.T) {
 	}
 }
 
-// TestEndlessStopsEarly checks that what was sent tells about how much was read.
+// TestEndlessStopsEarly: the number of sent bytes is close to the number of bytes that were read.
 func TestEndlessStopsEarly(t *testing.T) {
 	for name, action := range map[string]hostile.Action{"body": hostile.EndlessBody(), "headers": hostile.EndlessHeaders()} {
 		t.Run(name, func(t *testing.T) {

@@ -5,19 +5,19 @@ import (
 	"testing"
 )
 
-// Refused is an address that refuses connections, and that no other program can get
-// before the test ends: the near end of a connection, at which nothing listens.
+// Refused returns an address that refuses connections. It is the local address of an open connection,
+// so that no other program can listen there before the test ends.
 func Refused(tb testing.TB) (address string) {
 	tb.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _ = l.Close() }) // nothing can be done about it
+	tb.Cleanup(func() { _ = l.Close() }) // the error does not matter
 	c, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _ = c.Close() }) // nothing can be done about it
+	tb.Cleanup(func() { _ = c.Close() }) // the error does not matter
 	return c.LocalAddr().String()
 }

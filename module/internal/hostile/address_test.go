@@ -112,7 +112,7 @@ func TestBrokenTLSConnections(t *testing.T) {
 	}
 }
 
-// trusting is the configuration of a client that trusts the CA.
+// trusting returns the configuration of a client that trusts the CA.
 func trusting(t *testing.T, ca *hostile.CA) *tls.Config {
 	t.Helper()
 	text, err := os.ReadFile(ca.File())
@@ -124,7 +124,7 @@ func trusting(t *testing.T, ca *hostile.CA) *tls.Config {
 }
 
 func TestCanary(t *testing.T) {
-	c := hostile.NewCanary(&failing{TB: t}) // it is reached on purpose
+	c := hostile.NewCanary(&failing{TB: t}) // this test connects to it
 	for want := range 3 {
 		if n := c.Connections(); n != want {
 			t.Errorf("%d connections, want %d", n, want)

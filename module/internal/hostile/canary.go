@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// A Canary is a listener that must not be reached. It fails the test if it was.
+// A Canary is a listener that fails the test if a client has connected to it.
 type Canary struct {
 	tb       testing.TB
 	listener net.Listener
 	mu       sync.Mutex
-	from     []string // the addresses of clients
-	heard    []string // what they said first
+	from     []string // addresses of the clients
+	heard    []string // the first bytes of each connection
 	work     sync.WaitGroup
 }
 
@@ -43,12 +43,12 @@ func NewCanaryAt(tb testing.TB, address string) *Canary {
 	return c
 }
 
-// Address is where the canary listens.
+// Address returns the canary's address.
 func (c *Canary) Address() string { return c.listener.Addr().String() }
 
-// Port is where the canary listens.
+// Port returns the canary's port.
 func (c *Canary) Port() string {
-	_, port, _ := net.SplitHostPort(c.Address()) // it is one
+	_, port, _ := net.SplitHostPort(c.Address()) // a valid address
 	return port
 }
 
@@ -65,10 +65,10 @@ func (c *Canary) accept() {
 	}
 }
 
-// hear reads what a client says first.
+// hear records the first bytes of a connection.
 func (c *Canary) hear(conn net.Conn) {
 	defer conn.Close()
-	_ = conn.SetReadDeadline(time.Now().Add(time.Second)) // of an open connection
+	_ = conn.SetReadDeadline(time.Now().Add(time.Second)) // can't fail on an open connection
 	said := make([]byte, 1024)
 	if n, _ := conn.Read(said); n > 0 {
 		c.mu.Lock()
@@ -77,8 +77,8 @@ func (c *Canary) hear(conn net.Conn) {
 	}
 }
 
-// Connections is how many there were. It connects itself first: what came before
-// that has been counted then, for connections are accepted in order.
+// Connections returns the number of connections. It connects to the canary first: connections are
+// accepted in order, so all earlier ones are counted then.
 func (c *Canary) Connections() int {
 	c.tb.Helper()
 	own, err := net.DialTimeout("tcp", c.Address(), 10*time.Second)
@@ -103,7 +103,7 @@ func (c *Canary) Connections() int {
 	return 0
 }
 
-// Heard is what clients said first.
+// Heard returns the first bytes of each connection.
 func (c *Canary) Heard() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,21 +16,21 @@ import (
 	"time"
 )
 
-// A Certificate is what a provider has to show.
+// A Certificate is a kind of server certificate.
 type Certificate int
 
-// The kinds of certificates. They are for 127.0.0.1, ::1, localhost and the names
-// directly below example.com and example.test, except where they are wrong.
+// The kinds of certificates. Except WrongHost, they are for 127.0.0.1, ::1, localhost and the names
+// directly below example.com and example.test.
 const (
 	Valid            Certificate = iota // of the CA
-	Expired                             // of the CA, an hour ago
+	Expired                             // of the CA, expired an hour ago
 	WrongHost                           // of the CA, for another host
 	SelfSigned                          // of no authority
 	TLS11                               // valid, over TLS 1.1 only
 	StalledHandshake                    // the client's first message is never answered
 )
 
-// A CA is a certificate authority of a test's own.
+// A CA is the certificate authority of a test.
 type CA struct {
 	tb   testing.TB
 	cert *x509.Certificate
@@ -38,7 +38,7 @@ type CA struct {
 	file string
 }
 
-// NewCA makes a certificate authority that nothing trusts yet.
+// NewCA returns a new certificate authority.
 func NewCA(tb testing.TB) *CA {
 	tb.Helper()
 	ca := &CA{tb: tb, file: filepath.Join(tb.TempDir(), "ca.pem")}
@@ -57,16 +57,16 @@ func NewCA(tb testing.TB) *CA {
 	return ca
 }
 
-// File is the CA's certificate in PEM, for tls_trust_pool.
+// File returns the path of the CA's certificate in PEM, for tls_trust_pool.
 func (ca *CA) File() string { return ca.file }
 
-// Transport is what a skill_bridge needs to trust the CA.
+// Transport returns the transport option of a skill_bridge that trusts the CA.
 func (ca *CA) Transport() string {
 	return "transport http {\n\ttls_trust_pool file " + ca.file + "\n}"
 }
 
-// ClientCertificate makes a client certificate of the CA for a name, and returns the
-// files that it and its key are in.
+// ClientCertificate creates a client certificate of the CA for a name, and returns the paths of the
+// certificate and of its key.
 func (ca *CA) ClientCertificate(name string) (certificate, key string) {
 	ca.tb.Helper()
 	template := ca.template(name)
@@ -98,7 +98,8 @@ func (ca *CA) template(name string) *x509.Certificate {
 	}
 }
 
-// sign signs a certificate for a new key: with that key if there is no parent.
+// sign creates a key and signs a certificate for it, with the CA's key, or with the new key if parent
+// is nil.
 func (ca *CA) sign(template, parent *x509.Certificate) ([]byte, *ecdsa.PrivateKey) {
 	ca.tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -133,7 +134,7 @@ func (ca *CA) serverConfig(kind Certificate) *tls.Config {
 	raw, key := ca.sign(template, parent)
 	config := &tls.Config{
 		Certificates: []tls.Certificate{{Certificate: [][]byte{raw}, PrivateKey: key}},
-		ClientAuth:   tls.RequestClientCert, // which need not have one
+		ClientAuth:   tls.RequestClientCert, // optional
 	}
 	if kind == TLS11 {
 		config.MinVersion, config.MaxVersion = tls.VersionTLS10, tls.VersionTLS11

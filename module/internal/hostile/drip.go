@@ -8,10 +8,10 @@ import (
 // Hang never answers.
 func Hang() Action { return (*Exchange).hang }
 
-// A Tick waits until the next byte is due, and reports whether there is to be one.
+// A Tick waits until the next byte has to be sent, and reports whether to send it.
 type Tick func(gone <-chan struct{}) bool
 
-// Every is a tick after each interval.
+// Every returns a tick after each interval.
 func Every(interval time.Duration) Tick {
 	return func(gone <-chan struct{}) bool {
 		select {
@@ -30,8 +30,8 @@ func Every(interval time.Duration) Tick {
 	}
 }
 
-// DripBody sends the headers of an answer at once and its body byte by byte. The
-// connection is cut when the ticks end before.
+// DripBody sends the headers of an answer at once and its body byte by byte. If the ticks end early,
+// it closes the connection.
 func DripBody(tick Tick, status int, body string) Action {
 	return func(x *Exchange) {
 		head, rest, _ := strings.Cut(Wire(status, body), "\r\n\r\n")
@@ -42,7 +42,7 @@ func DripBody(tick Tick, status int, body string) Action {
 	}
 }
 
-// DripHeaders sends an answer byte by byte from its first one.
+// DripHeaders sends a whole answer byte by byte.
 func DripHeaders(tick Tick, status int, body string) Action {
 	return func(x *Exchange) {
 		x.take()

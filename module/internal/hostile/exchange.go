@@ -9,19 +9,19 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// An Exchange is a request and its answer, as an [Action] sees them.
+// An Exchange is the request and the answer of an [Action].
 type Exchange struct {
-	Number  int // of the request among those for the same part of the same skill, from 1
+	Number  int // of the request among those for this part of this skill, from 1
 	Request *Request
-	HTTP    *http.Request // its body has been read
+	HTTP    *http.Request // its body was read already
 	Writer  http.ResponseWriter
 
 	provider *Provider
-	taken    *conn         // the connection, after Conn
-	gone     chan struct{} // the client is, after Conn
+	taken    *conn         // after Conn
+	gone     chan struct{} // after Conn; closed with the connection
 }
 
-// Gone is closed when the client goes or the test ends.
+// Gone returns a channel that is closed when the client disconnects or the test ends.
 func (x *Exchange) Gone() <-chan struct{} {
 	if x.gone != nil {
 		return x.gone
@@ -29,8 +29,7 @@ func (x *Exchange) Gone() <-chan struct{} {
 	return x.HTTP.Context().Done()
 }
 
-// Conn takes the connection over, for what is no proper HTTP. It is closed when
-// the action returns.
+// Conn hijacks the connection, for invalid HTTP. It is closed when the action returns.
 func (x *Exchange) Conn() net.Conn { return x.take() }
 
 func (x *Exchange) take() *conn {
@@ -39,21 +38,21 @@ func (x *Exchange) take() *conn {
 	}
 	c, _, err := http.NewResponseController(x.Writer).Hijack()
 	if err != nil {
-		panic(http.ErrAbortHandler) // the client is gone already
+		panic(http.ErrAbortHandler) // the client has disconnected
 	}
 	x.taken = c.(*conn)
 	x.gone = make(chan struct{})
 	x.provider.work.Go(func() {
 		defer close(x.gone)
-		_, _ = io.Copy(io.Discard, x.taken) // until the client goes or the connection is closed
+		_, _ = io.Copy(io.Discard, x.taken) // until the client closes the connection or the connection is closed
 	})
 	return x.taken
 }
 
-// finish ends an exchange, however its action ended.
+// finish closes a hijacked connection after its action has returned or panicked.
 func (x *Exchange) finish() {
 	if x.taken != nil {
-		_ = x.taken.Close() // nothing can be done about it
+		_ = x.taken.Close() // the error does not matter
 	}
 }
 
@@ -63,12 +62,12 @@ func (x *Exchange) hang() {
 	<-x.Gone()
 }
 
-// write sends bytes on a connection that was taken over.
+// write sends bytes on a hijacked connection.
 func (x *Exchange) write(text string) {
 	_, _ = io.WriteString(x.taken, text) // the client may be gone
 }
 
-// writer notes the status of an answer.
+// writer records the status of an answer.
 type writer struct {
 	http.ResponseWriter
 	exchange *Exchange
@@ -102,8 +101,8 @@ func (x *Exchange) JSON(status int, value any) {
 	Respond(status, string(body))(x)
 }
 
-// Body is an InvocationResponse about the run of this exchange, in a state and
-// with further members. An invocation that no run was made for is run-0.
+// Body returns an InvocationResponse about the run of this exchange, with a state and further
+// members. The execution id is run-0 for an invocation without a run.
 func (x *Exchange) Body(state string, members Object) Object {
 	id := x.Request.Execution
 	if id == "" {
@@ -118,5 +117,5 @@ func (x *Exchange) Body(state string, members Object) Object {
 	return body
 }
 
-// output is what a skill says unless a test wants something else.
+// output returns the default output of a skill.
 func output(skill, call string) Object { return Object{"skill": skill, "call": call} }

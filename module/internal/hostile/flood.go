@@ -8,7 +8,7 @@ import (
 	"net/http"
 )
 
-// EndlessBody answers with a JSON string that never ends, in chunks.
+// EndlessBody answers with an endless JSON string, in chunks.
 func EndlessBody() Action {
 	return func(x *Exchange) {
 		x.narrow()
@@ -20,7 +20,7 @@ func EndlessBody() Action {
 	}
 }
 
-// EndlessHeaders answers with header fields that never end.
+// EndlessHeaders answers with endless header fields.
 func EndlessHeaders() Action {
 	return func(x *Exchange) {
 		x.narrow()
@@ -36,12 +36,13 @@ func EndlessHeaders() Action {
 
 var filling = bytes.Repeat([]byte("a"), 32<<10)
 
-// narrow keeps little of what a client does not read.
+// narrow makes the send buffer of the connection small, so that little is sent that a client does not
+// read.
 func (x *Exchange) narrow() {
-	_ = x.Request.conn.tcp.SetWriteBuffer(16 << 10) // of an open connection
+	_ = x.Request.conn.tcp.SetWriteBuffer(16 << 10) // can't fail on an open connection
 }
 
-// Bomb answers with a completed run, compressed, that has n bytes of output.
+// Bomb answers with a compressed completed run whose output has n bytes.
 func Bomb(n int64) Action {
 	return func(x *Exchange) {
 		x.narrow()
@@ -49,7 +50,7 @@ func Bomb(n int64) Action {
 		h.Set("Content-Type", "application/json")
 		h.Set("Content-Encoding", "gzip")
 		head, tail := x.around()
-		z, _ := gzip.NewWriterLevel(x.Writer, gzip.BestSpeed) // a level that exists
+		z, _ := gzip.NewWriterLevel(x.Writer, gzip.BestSpeed) // a valid level
 		_, err := io.WriteString(z, head+`"`)
 		for left := n; left > 0 && err == nil; left -= int64(len(filling)) {
 			_, err = z.Write(filling[:min(left, int64(len(filling)))])
@@ -59,8 +60,8 @@ func Bomb(n int64) Action {
 	}
 }
 
-// Interim sends so many interim answers, 103 (Early Hints), before another
-// action: endlessly many if n is negative.
+// Interim sends n interim answers, 103 (Early Hints), before another action; endlessly many if n is
+// negative.
 func Interim(n int, then Action) Action {
 	return func(x *Exchange) {
 		for i := 0; i != n; i++ {

@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// A Gate holds requests up until it is opened. The end of the test opens it.
+// A Gate blocks requests until it is opened. The end of the test opens it.
 type Gate struct {
 	opened  chan struct{}
 	once    sync.Once
 	waiting atomic.Int64
 }
 
-// NewGate makes a gate that is closed.
+// NewGate returns a closed gate.
 func NewGate(tb testing.TB) *Gate {
 	tb.Helper()
 	g := &Gate{opened: make(chan struct{})}
@@ -21,7 +21,7 @@ func NewGate(tb testing.TB) *Gate {
 	return g
 }
 
-// Then is an action that waits for the gate, unless the client goes first.
+// Then returns an action that waits until the gate is open, or until the client disconnects.
 func (g *Gate) Then(action Action) Action {
 	return func(x *Exchange) {
 		if g.pass(x.Gone()) {
@@ -30,7 +30,7 @@ func (g *Gate) Then(action Action) Action {
 	}
 }
 
-// pass waits for the gate, and reports whether it was opened before done was closed.
+// pass waits until the gate is open, or until done is closed. It reports whether the gate is open.
 func (g *Gate) pass(done <-chan struct{}) bool {
 	g.waiting.Add(1)
 	defer g.waiting.Add(-1)
@@ -42,8 +42,8 @@ func (g *Gate) pass(done <-chan struct{}) bool {
 	}
 }
 
-// Open lets through what waits and what will come.
+// Open unblocks all waiting and later requests.
 func (g *Gate) Open() { g.once.Do(func() { close(g.opened) }) }
 
-// Waiting is how many are held up now.
+// Waiting returns the number of blocked requests.
 func (g *Gate) Waiting() int { return int(g.waiting.Load()) }

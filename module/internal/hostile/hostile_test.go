@@ -39,7 +39,7 @@ func TestBridge(t *testing.T) {
 	}
 }
 
-// TestSources uses the other ways in which a bridge finds skills.
+// TestSources: a bridge finds skills by descriptor URL and in a registry.
 func TestSources(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/hidden", Unlisted: true})
 	c := testbed.StartCaddy(t, testbed.Bridge(

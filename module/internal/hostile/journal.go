@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// journal holds the requests that a provider received, or at least their numbers.
+// journal records the requests of a provider, or only their numbers after Lean.
 type journal struct {
 	tb testing.TB
 
@@ -19,7 +19,7 @@ type journal struct {
 	isLean    bool
 }
 
-// tally is how often a call arrived, and was executed.
+// tally counts the invocations and the executions of a call.
 type tally struct{ posts, executions int }
 
 func newJournal(tb testing.TB) *journal {
@@ -27,7 +27,7 @@ func newJournal(tb testing.TB) *journal {
 	return &journal{tb: tb, counts: map[target]int{}, calls: map[string]tally{}}
 }
 
-// record adds a request. It returns how many there were for its part of its skill.
+// record adds a request. It returns the number of requests for its part of its skill.
 func (j *journal) record(q *Request) (*Request, int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -48,8 +48,7 @@ func (j *journal) record(q *Request) (*Request, int) {
 	return q, j.counts[t]
 }
 
-// executes tells, of the status of an answer, whether it leaves open that the
-// skill was executed.
+// executes reports whether the skill may have been executed if the answer has this status.
 func executes(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
@@ -59,7 +58,7 @@ func executes(status int) bool {
 	return true
 }
 
-// answered notes the status of an answer.
+// answered records the status of an answer.
 func (j *journal) answered(r *Request, status int) {
 	r.status.Store(int64(status))
 	if r.Part != Invoke || executes(status) {
@@ -72,31 +71,30 @@ func (j *journal) answered(r *Request, status int) {
 	}
 }
 
-// Requests returns those for a part of a skill, in the order in which they came.
+// Requests returns the requests for a part of a skill, in order.
 func (j *journal) Requests(id string, part Part) []*Request {
 	return slices.DeleteFunc(j.All(), func(r *Request) bool { return r.Skill != id || r.Part != part })
 }
 
-// All returns all requests, in the order in which they came.
+// All returns all requests, in order.
 func (j *journal) All() []*Request {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Clone(j.requests)
 }
 
-// Count is how many requests there were for a part of a skill.
+// Count returns the number of requests for a part of a skill.
 func (j *journal) Count(id string, part Part) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.counts[target{id, part}]
 }
 
-// Posts is how many invocations of one call arrived.
+// Posts returns the number of invocations of a call.
 func (j *journal) Posts(call string) int { return j.tally(call).posts }
 
-// Executions is how many times one call was executed, as far as the provider's
-// answers leave that open: all that arrived, but those answered with 401, 403,
-// 404, 405, 410, 422 or 429.
+// Executions returns how often a call may have been executed: its invocations, except those that
+// were answered with 401, 403, 404, 405, 410, 422 or 429.
 func (j *journal) Executions(call string) int { return j.tally(call).executions }
 
 func (j *journal) tally(call string) tally {
@@ -105,8 +103,8 @@ func (j *journal) tally(call string) tally {
 	return j.calls[call]
 }
 
-// Duplicates returns the calls that were executed more than once, with how often.
-// Invocations without an id of a call are not among them.
+// Duplicates returns the calls that were executed more than once, with their numbers of executions.
+// Invocations without a call id are not among them.
 func (j *journal) Duplicates() map[string]int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -119,7 +117,7 @@ func (j *journal) Duplicates() map[string]int {
 	return found
 }
 
-// Forget drops what is known of a call and returns how many times it was executed.
+// Forget removes the counts of a call and returns how often it was executed.
 func (j *journal) Forget(call string) (executions int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -133,8 +131,8 @@ func (j *journal) lean() {
 	j.isLean, j.requests = true, nil
 }
 
-// MustNotReceive fails the test when a request has one of the texts in its URL,
-// a header (credentials of basic authentication decoded) or its body, now or later.
+// MustNotReceive fails the test if an earlier or a later request has one of the texts in its URL, a
+// header (with decoded basic authentication) or its body.
 func (j *journal) MustNotReceive(texts ...string) {
 	j.tb.Helper()
 	j.mu.Lock()
@@ -147,7 +145,7 @@ func (j *journal) MustNotReceive(texts ...string) {
 	}
 }
 
-// Received returns the requests that have a text anywhere.
+// Received returns the requests that contain a text.
 func (j *journal) Received(text string) []*Request {
 	return slices.DeleteFunc(j.All(), func(r *Request) bool { return r.find(text) == "" })
 }

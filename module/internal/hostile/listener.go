@@ -12,12 +12,12 @@ import (
 	"testing"
 )
 
-// listener accepts a provider's connections, and remembers them.
+// listener accepts and records a provider's connections.
 type listener struct {
 	tb      testing.TB
 	server  *http.Server
 	tls     *tls.Config
-	stalled bool // TLS handshakes are
+	stalled bool // TLS handshakes never end
 
 	mu       sync.Mutex
 	port     string
@@ -43,19 +43,19 @@ func (l *listener) Up() {
 		l.tb.Fatalf("a provider can't listen: %v", err)
 	}
 	l.socket = socket
-	_, l.port, _ = net.SplitHostPort(socket.Addr().String()) // it is one
-	go l.server.Serve(acceptor{socket, l})                   //nolint:errcheck // it ends with the socket
+	_, l.port, _ = net.SplitHostPort(socket.Addr().String()) // a valid address
+	go l.server.Serve(acceptor{socket, l})                   //nolint:errcheck // returns when the socket is closed
 }
 
-// Down stops listening, so that connections are refused. Those that exist stay:
-// see [Provider.Disconnect].
+// Down stops listening, so that new connections are refused. [Provider.Disconnect] closes existing
+// ones.
 func (l *listener) Down() {
 	l.mu.Lock()
 	socket := l.socket
 	l.socket = nil
 	l.mu.Unlock()
 	if socket != nil {
-		_ = socket.Close() // nothing can be done about it
+		_ = socket.Close() // the error does not matter
 	}
 }
 
@@ -65,42 +65,40 @@ func (l *listener) Disconnect() {
 	open := slices.Collect(maps.Keys(l.open))
 	l.mu.Unlock()
 	for _, c := range open {
-		_ = c.Close() // nothing can be done about it
+		_ = c.Close() // the error does not matter
 	}
 }
 
-// OnConnection calls hook with each new connection and its number, before
-// anything is read. It reports whether the connection is to be served; if not, it
-// is closed.
+// OnConnection calls hook with each new connection and its number, before anything is read. If hook
+// returns false, the connection is closed.
 func (l *listener) OnConnection(hook func(n int, c net.Conn) (serve bool)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.hook = hook
 }
 
-// Port is the provider's.
+// Port returns the provider's port.
 func (l *listener) Port() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.port
 }
 
-// Connections is how many were accepted.
+// Connections returns the number of accepted connections.
 func (l *listener) Connections() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.accepted
 }
 
-// Open is how many connections are open.
+// Open returns the number of open connections.
 func (l *listener) Open() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.open)
 }
 
-// Captured returns the first 64 KiB that each connection received, byte for byte and
-// without TLS.
+// Captured returns the first 64 KiB of each connection, without TLS.
 func (l *listener) Captured() []string {
 	l.mu.Lock()
 	conns := slices.Clone(l.captured)
@@ -121,7 +119,7 @@ func (l *listener) lean() {
 	l.captured = nil
 }
 
-// acceptor is a socket whose connections are remembered.
+// acceptor is a socket that records its connections.
 type acceptor struct {
 	net.Listener
 	listener *listener
@@ -136,8 +134,8 @@ func (a acceptor) Accept() (net.Conn, error) {
 	l := a.listener
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.socket != a.Listener { // it went down meanwhile
-		_ = raw.Close() // nothing can be done about it
+	if l.socket != a.Listener { // Down was called in the meantime
+		_ = raw.Close() // the error does not matter
 		return nil, net.ErrClosed
 	}
 	l.accepted++
@@ -155,32 +153,32 @@ func (a acceptor) Accept() (net.Conn, error) {
 // connKey is the context key of a request's connection.
 type connKey struct{}
 
-// maxCaptured is how many of the bytes that a connection received are kept.
+// maxCaptured is how many bytes of a connection are recorded.
 const maxCaptured = 64 << 10
 
-// conn is a connection that keeps the first bytes it received, and counts those it sent.
+// conn is a connection that records the first received bytes and counts the sent ones.
 type conn struct {
-	net.Conn // over TLS if there is TLS
+	net.Conn // the TLS connection if there is TLS
 	tcp      *net.TCPConn
 	listener *listener
 	number   int
 	hook     func(n int, c net.Conn) bool
 	begun    sync.Once
-	last     *Request // used by one request at a time
+	last     *Request // there is one request at a time
 
 	mu      sync.Mutex
 	read    []byte
 	written int64
 }
 
-// begin does what comes before the first byte is read. The server gives each
-// connection a goroutine before it reads, so that a hook may wait.
+// begin runs before the first byte is read, in the connection's own goroutine, so that a hook may
+// block.
 func (c *conn) begin() {
 	if c.hook != nil && !c.hook(c.number, c.tcp) {
-		_ = c.Close() // nothing can be done about it
+		_ = c.Close() // the error does not matter
 	}
 	if c.listener.stalled {
-		_, _ = io.Copy(io.Discard, c.tcp) // until the client goes or the test ends
+		_, _ = io.Copy(io.Discard, c.tcp) // until the client closes the connection or the test ends
 	}
 }
 
@@ -205,15 +203,14 @@ func (c *conn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// sent is how many bytes were written until now.
+// sent returns the number of written bytes.
 func (c *conn) sent() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.written
 }
 
-// Close closes the connection at once, without the end of TLS, which would wait for
-// the peer to read.
+// Close closes the connection without a TLS close_notify, which could block until the peer reads.
 func (c *conn) Close() error {
 	c.listener.mu.Lock()
 	delete(c.listener.open, c)
@@ -223,6 +220,6 @@ func (c *conn) Close() error {
 
 // reset closes the connection with an RST.
 func (c *conn) reset() {
-	_ = c.tcp.SetLinger(0) // of an open connection
-	_ = c.Close()          // nothing can be done about it
+	_ = c.tcp.SetLinger(0) // can't fail on an open connection
+	_ = c.Close()          // the error does not matter
 }

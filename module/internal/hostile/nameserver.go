@@ -11,8 +11,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// A NameServer answers questions for addresses over UDP and TCP as a test says. Names
-// that it does not know are NXDOMAIN.
+// A NameServer is a DNS server over UDP and TCP with the answers of a test. The answer for other names
+// is NXDOMAIN.
 type NameServer struct {
 	address string
 	done    chan struct{} // closed when the test ends
@@ -22,14 +22,14 @@ type NameServer struct {
 	questions map[question]int
 }
 
-// question is what was asked. Clients ask for both kinds of addresses at once, so
-// each kind is counted for itself.
+// question is a name and a type. Clients send questions of both address types at once, so they are
+// counted separately.
 type question struct {
 	name string
 	kind uint16
 }
 
-// A Lookup is what one question is answered.
+// A Lookup is the answer to one question.
 type Lookup struct {
 	addresses []netip.Addr
 	code      int
@@ -38,8 +38,7 @@ type Lookup struct {
 	delay     time.Duration
 }
 
-// Addresses answers with those of the addresses that are of the kind asked for, A
-// or AAAA, and with a TTL of 0.
+// Addresses answers with the addresses of the requested type, A or AAAA, and a TTL of 0.
 func Addresses(addresses ...string) Lookup {
 	var l Lookup
 	for _, text := range addresses {
@@ -57,14 +56,13 @@ func ServFail() Lookup { return Lookup{code: dns.RcodeServerFailure} }
 // Silence never answers.
 func Silence() Lookup { return Lookup{silent: true} }
 
-// Truncated answers over UDP that the addresses don't fit into the answer, and over TCP
-// with them.
+// Truncated sends a truncated answer over UDP, and the addresses over TCP.
 func Truncated(l Lookup) Lookup {
 	l.truncated = true
 	return l
 }
 
-// Late answers after some time.
+// Late answers after a delay.
 func Late(delay time.Duration, l Lookup) Lookup {
 	l.delay = delay
 	return l
@@ -83,7 +81,7 @@ func NewNameServer(tb testing.TB) *NameServer {
 	}
 	var serving sync.WaitGroup
 	for _, server := range []*dns.Server{{Listener: tcp, Handler: s}, {PacketConn: udp, Handler: s}} {
-		serving.Go(func() { _ = server.ActivateAndServe() }) // it ends with the listener
+		serving.Go(func() { _ = server.ActivateAndServe() }) // returns when the listener is closed
 	}
 	tb.Cleanup(func() {
 		close(s.done)
@@ -93,8 +91,7 @@ func NewNameServer(tb testing.TB) *NameServer {
 	return s
 }
 
-// listenTwice listens on a port of TCP and the same one of UDP, which another program may
-// have taken.
+// listenTwice listens on the same port with TCP and UDP. It fails if the port is in use with UDP.
 func listenTwice() (tcp net.Listener, udp net.PacketConn, err error) {
 	for range 10 {
 		if tcp, err = net.Listen("tcp", loopback+":0"); err != nil {
@@ -108,11 +105,10 @@ func listenTwice() (tcp net.Listener, udp net.PacketConn, err error) {
 	return nil, nil, err
 }
 
-// Address is where the server listens.
+// Address returns the server's address.
 func (s *NameServer) Address() string { return s.address }
 
-// Transport is what a skill_bridge needs to use the server, with further lines of
-// the transport.
+// Transport returns the transport option of a skill_bridge that uses the server, with further lines.
 func (s *NameServer) Transport(lines ...string) string {
 	return "transport http {\n\tresolvers " + s.Address() + "\n\t" + strings.Join(append(lines, "}"), "\n")
 }
@@ -122,13 +118,13 @@ func (s *NameServer) Set(name string, lookups ...Lookup) {
 	s.Script(name, func(n int) Lookup { return lookups[min(n, len(lookups))-1] })
 }
 
-// Rotate answers the questions for a name in order, over and over again.
+// Rotate answers the questions for a name in order, and starts again after the last answer.
 func (s *NameServer) Rotate(name string, lookups ...Lookup) {
 	s.Script(name, func(n int) Lookup { return lookups[(n-1)%len(lookups)] })
 }
 
-// Script chooses the answers to questions for a name by their number, which is
-// from 1 for each of A and AAAA. Choose is not called concurrently.
+// Script chooses the answers for a name by the number of the question, from 1 for each of A and AAAA.
+// Choose is not called concurrently.
 func (s *NameServer) Script(name string, choose func(n int) Lookup) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,8 +134,7 @@ func (s *NameServer) Script(name string, choose func(n int) Lookup) {
 	delete(s.questions, question{name, dns.TypeAAAA})
 }
 
-// Questions is how often IPv4 addresses of a name were asked for since its
-// answers were set.
+// Questions returns the number of A questions for a name since its answers were set.
 func (s *NameServer) Questions(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,5 +174,5 @@ func (s *NameServer) ServeDNS(w dns.ResponseWriter, m *dns.Msg) {
 			answer.Answer = append(answer.Answer, &dns.AAAA{Hdr: header, AAAA: a.AsSlice()})
 		}
 	}
-	_ = w.WriteMsg(answer) // a client that is gone asks again
+	_ = w.WriteMsg(answer) // a client without an answer repeats its question
 }

@@ -12,11 +12,10 @@ import (
 	"testing"
 )
 
-// A Part is one of the things that a provider is asked for.
+// A Part is a kind of URL of a provider.
 type Part string
 
-// The parts of a provider. Index, Registry and Token belong to no skill: their id
-// is empty.
+// The parts of a provider. Index, Registry and Token belong to no skill; their skill id is empty.
 const (
 	Index      Part = "index"
 	Descriptor Part = "descriptors"
@@ -24,7 +23,7 @@ const (
 	Status     Part = "status"
 	Result     Part = "result"
 	Token      Part = "token"
-	Registry   Part = "registry" // lists what the index does; its URL is the base of GET <url>/skills
+	Registry   Part = "registry" // has the skills of the index; its URL is the base of GET <url>/skills
 )
 
 const (
@@ -32,8 +31,8 @@ const (
 	loopback  = "127.0.0.1"
 )
 
-// A Provider publishes skills on a loopback port as the Skill Sharing Protocol
-// says, and misbehaves as a test says.
+// A Provider publishes skills on a loopback port with the Skill Sharing Protocol, and misbehaves as
+// a test configures it.
 type Provider struct {
 	*listener
 	*journal
@@ -80,7 +79,7 @@ func newProvider(tb testing.TB, scheme string, l *listener, skills []Skill) *Pro
 		listener: l, journal: newJournal(tb), runs: newRuns(),
 		tb: tb, scheme: scheme, host: loopback, scripts: map[target]*script{},
 	}
-	server := &http.Server{ //nolint:gosec // clients that are slow are a test's business
+	server := &http.Server{ //nolint:gosec // tests may use slow clients
 		Handler:     http.HandlerFunc(p.serve),
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
@@ -94,7 +93,7 @@ func newProvider(tb testing.TB, scheme string, l *listener, skills []Skill) *Pro
 		p.mu.Unlock()
 		cancel()
 		p.Down()
-		_ = server.Close() // what it can't close is closed below
+		_ = server.Close() // Disconnect closes hijacked connections
 		p.Disconnect()
 		p.work.Wait()
 	})
@@ -102,15 +101,14 @@ func newProvider(tb testing.TB, scheme string, l *listener, skills []Skill) *Pro
 	return p
 }
 
-// URL is the provider's origin, below which its documents are.
+// URL returns the provider's origin.
 func (p *Provider) URL() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.scheme + "://" + net.JoinHostPort(p.host, p.Port())
 }
 
-// As gives the provider another host than 127.0.0.1 in its own documents and in
-// [Provider.URL].
+// As sets the host in the provider's documents and in [Provider.URL]. The default is 127.0.0.1.
 func (p *Provider) As(host string) *Provider {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,7 +116,7 @@ func (p *Provider) As(host string) *Provider {
 	return p
 }
 
-// URLOf is where a part of a skill is.
+// URLOf returns the URL of a part of a skill.
 func (p *Provider) URLOf(id string, part Part) string {
 	switch part {
 	case Index:
@@ -130,10 +128,10 @@ func (p *Provider) URLOf(id string, part Part) string {
 	}
 }
 
-// TokenURL is the provider's token endpoint.
+// TokenURL returns the URL of the provider's token endpoint.
 func (p *Provider) TokenURL() string { return p.URLOf("", Token) }
 
-// Publish adds skills, or replaces those of the same id.
+// Publish adds skills, or replaces skills with the same ids.
 func (p *Provider) Publish(skills ...Skill) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,7 +140,7 @@ func (p *Provider) Publish(skills ...Skill) {
 	}
 }
 
-// Withdraw takes a skill away.
+// Withdraw removes a skill.
 func (p *Provider) Withdraw(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,8 +169,8 @@ func (p *Provider) index() Object {
 	return Object{"protocol": Object{"version": "1.0.0"}, "provider": Object{"name": "Test"}, "skills": entries}
 }
 
-// On sets what happens to the requests for a part of a skill, in order. The last
-// action is repeated; without any, everything is as usual again.
+// On sets the actions for the requests for a part of a skill, in order. The last action is repeated.
+// Without actions, [Usual] answers again.
 func (p *Provider) On(id string, part Part, actions ...Action) {
 	p.tb.Helper()
 	if len(actions) == 0 {
@@ -181,8 +179,8 @@ func (p *Provider) On(id string, part Part, actions ...Action) {
 	p.Script(id, part, func(n int) Action { return actions[min(n, len(actions))-1] })
 }
 
-// Script chooses what happens to a request for a part of a skill by its number,
-// which starts anew with 1. Choose may be called concurrently.
+// Script chooses the action of a request for a part of a skill by the number of the request since
+// this call, from 1. Choose may be called concurrently.
 func (p *Provider) Script(id string, part Part, choose func(n int) Action) {
 	p.tb.Helper()
 	if ofSkill := part != Index && part != Token && part != Registry; ofSkill != (id != "") || ofSkill && p.skill(id) == nil {
@@ -193,8 +191,8 @@ func (p *Provider) Script(id string, part Part, choose func(n int) Action) {
 	p.scripts[target{id, part}] = &script{choose: choose}
 }
 
-// action chooses what happens to a request, of which n have come until now. It
-// returns the request's number for the action.
+// action returns the action of the nth request for a target, and the number of the request for that
+// action.
 func (p *Provider) action(t target, n int) (Action, int) {
 	p.mu.Lock()
 	s := p.scripts[t]
@@ -209,18 +207,18 @@ func (p *Provider) action(t target, n int) (Action, int) {
 	return s.choose(n), n
 }
 
-// Hanging is how many requests are in [Hang], [HangMidBody] and their like now.
+// Hanging returns the number of requests that are in [Hang], [HangMidBody] and similar actions.
 func (p *Provider) Hanging() int { return int(p.hanging.Load()) }
 
-// Lean keeps no requests from now on, nor runs that have ended, nor the bytes that
-// connections receive: only numbers, so that a long test can measure memory.
+// Lean stops recording requests, ended runs and received bytes, so that a long test can measure
+// memory. Requests are still counted.
 func (p *Provider) Lean() {
 	p.listener.lean()
 	p.journal.lean()
 	p.runs.lean()
 }
 
-// begin counts a request as work, unless the test has ended.
+// begin registers a request with work. It reports false if the test has ended.
 func (p *Provider) begin() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -230,7 +228,7 @@ func (p *Provider) begin() bool {
 	return !p.closed
 }
 
-// maxRead is the most that is read of a request's body.
+// maxRead is the maximum number of bytes that are read of a request's body.
 const maxRead = 64 << 20
 
 func (p *Provider) serve(w http.ResponseWriter, r *http.Request) {
@@ -240,7 +238,7 @@ func (p *Provider) serve(w http.ResponseWriter, r *http.Request) {
 	defer p.work.Done()
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxRead))
 	if err != nil {
-		panic(http.ErrAbortHandler) // the client gave up
+		panic(http.ErrAbortHandler) // the client has disconnected
 	}
 	request, n := p.record(newRequest(r, body))
 	x := &Exchange{HTTP: r, Request: request, provider: p}

@@ -12,30 +12,30 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// A Request is what a provider received.
+// A Request is a request that a provider received.
 type Request struct {
-	Part      Part   // empty: a path that is none of the provider's
+	Part      Part   // empty: no path of the provider
 	Skill     string // its id
 	Execution string // the execution id, if the part is Status or Result
-	Call      string // which call it belongs to, if the part is Invoke
+	Call      string // the call id, if the part is Invoke
 	Method    string
-	Target    string // path and query, as they were sent
+	Target    string // path and query as sent
 	Host      string
 	Header    http.Header
 	Body      string
 	At        time.Time
 	Remote    string // the client's address
-	Client    string // the name in the client's certificate; empty: it has shown none
+	Client    string // name in the client's certificate; empty: there was none
 
 	conn   *conn
-	from   int64        // what the connection had written before
-	to     atomic.Int64 // and until the next request; 0: there is none yet
+	from   int64        // bytes that the connection had sent before
+	to     atomic.Int64 // bytes sent at the next request; 0: there is none yet
 	status atomic.Int64
 }
 
-// Sent is how many bytes of the answer the kernel has taken from the provider until now.
-// What the client has not read of them is in the buffers of the kernel, which
-// [EndlessBody], [EndlessHeaders] and [Bomb] keep small on the provider's side.
+// Sent returns how many bytes of the answer were written to the socket. Bytes that the client has not
+// read are in the kernel's buffers; [EndlessBody], [EndlessHeaders] and [Bomb] make the send buffer
+// small.
 func (r *Request) Sent() int64 {
 	if to := r.to.Load(); to > 0 {
 		return to - r.from
@@ -43,10 +43,10 @@ func (r *Request) Sent() int64 {
 	return r.conn.sent() - r.from
 }
 
-// Status is that of the answer, or 0 as long as there is none, or none that is HTTP.
+// Status returns the status of the answer; 0: there is none yet, or it is not HTTP.
 func (r *Request) Status() int { return int(r.status.Load()) }
 
-// newRequest notes what has come.
+// newRequest returns the record of an HTTP request.
 func newRequest(r *http.Request, body []byte) *Request {
 	c := r.Context().Value(connKey{}).(*conn)
 	q := &Request{
@@ -62,14 +62,14 @@ func newRequest(r *http.Request, body []byte) *Request {
 		c.last.to.Store(q.from)
 	}
 	c.last = q
-	q.Part, q.Skill, q.Execution = place(r.URL.EscapedPath())
+	q.Part, q.Skill, q.Execution = parsePath(r.URL.EscapedPath())
 	if q.Part == Invoke {
 		q.Call = callOf(r.URL, body)
 	}
 	return q
 }
 
-// callOf is the id that a client gave a call, in its argument "call".
+// callOf returns the call id, which clients send as the argument "call".
 func callOf(u *url.URL, body []byte) string {
 	var invocation struct {
 		Inputs struct {
@@ -82,7 +82,7 @@ func callOf(u *url.URL, body []byte) string {
 	return u.Query().Get("call")
 }
 
-// find tells where in a request a text is, also if it is encoded there.
+// find returns where a request contains a text, also in encoded form; empty: nowhere.
 func (r *Request) find(text string) (where string) {
 	holds := func(s string) bool {
 		if strings.Contains(s, text) {

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// runs are the executions that a provider accepted.
+// runs are the accepted runs of a provider.
 type runs struct {
 	mu     sync.Mutex
 	byID   map[string]*run
@@ -14,17 +14,17 @@ type runs struct {
 	isLean bool
 }
 
-// run is an execution that was accepted.
+// run is an accepted run.
 type run struct {
 	id, skill, call string
-	running         int  // polls that still find it running
-	failing         bool // how it ends
-	viaResult       bool // its output is only at the result URL
+	running         int  // number of polls until it ends
+	failing         bool // it ends as failed
+	viaResult       bool // the output is only at the result URL
 }
 
 func newRuns() *runs { return &runs{byID: map[string]*run{}} }
 
-// add accepts a run like r for a request, and returns its id.
+// add adds a copy of r as the run of a request, and returns its id.
 func (rs *runs) add(r run, request *Request) (id string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -34,7 +34,7 @@ func (rs *runs) add(r run, request *Request) (id string) {
 	return r.id
 }
 
-// poll returns the state of a run after one more poll; empty: there is none.
+// poll counts a poll and returns the run and its state; empty: there is no such run.
 func (rs *runs) poll(id string) (r run, state string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -55,8 +55,8 @@ func (rs *runs) poll(id string) (r run, state string) {
 	return *found, "completed"
 }
 
-// ended returns a run that was accepted.
-func (rs *runs) ended(id string) (r run, ok bool) {
+// result returns a run whose result is read.
+func (rs *runs) result(id string) (r run, ok bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	found := rs.byID[id]
@@ -69,14 +69,14 @@ func (rs *runs) ended(id string) (r run, ok bool) {
 	return *found, true
 }
 
-// Runs is how many were accepted.
+// Runs returns the number of accepted runs.
 func (rs *runs) Runs() int {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	return rs.made
 }
 
-// Accepted returns the ids of the runs that were accepted for a call.
+// Accepted returns the ids of the accepted runs of a call.
 func (rs *runs) Accepted(call string) (ids []string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 // Object is a JSON object.
 type Object = map[string]any
 
-// A Skill is what a provider publishes. Only the ID is needed. The URLs are the
-// provider's own where they are empty, and may be any text.
+// A Skill is a published skill. Only the ID is required. An empty URL stands for the provider's; any
+// text is allowed.
 type Skill struct {
 	ID            string
 	Version       string // default: 1.0.0
@@ -20,16 +20,16 @@ type Skill struct {
 	Endpoint      string
 	StatusURL     string
 	ResultURL     string
-	Unlisted      bool // not in the index, as for a skill that is configured by its URL
+	Unlisted      bool // not in the index, for a skill that is configured by its URL
 
-	Edit      func(descriptor Object) // changes the descriptor before it is served
-	EditEntry func(entry Object)      // changes the index entry before it is served
+	Edit      func(descriptor Object) // changes the descriptor that is sent
+	EditEntry func(entry Object)      // changes the index entry that is sent
 }
 
-// APIKey is the auth of a skill behind an API key in a header.
+// APIKey returns the auth of a skill that needs an API key in a header.
 func APIKey(header string) Object { return Object{"type": "api_key", "header": header} }
 
-// OAuth2 is the auth of a skill behind OAuth 2.0.
+// OAuth2 returns the auth of a skill that needs OAuth 2.0.
 func OAuth2(tokenURL string) Object {
 	return Object{"type": "oauth2", "oauth2": Object{
 		"authorization_url": "https://login.example.com/authorize", "token_url": tokenURL,
@@ -37,7 +37,7 @@ func OAuth2(tokenURL string) Object {
 	}}
 }
 
-// summary is what an index entry and a descriptor have in common.
+// summary returns the common members of an index entry and a descriptor.
 func (s *Skill) summary() Object {
 	return Object{
 		"id": s.ID, "name": s.ID, "description": "Does something.", "version": cmp.Or(s.Version, "1.0.0"),
@@ -45,7 +45,7 @@ func (s *Skill) summary() Object {
 	}
 }
 
-// at is the path of a part of a skill.
+// at returns the path of a part of a skill.
 func at(part Part, id string) string { return "/" + string(part) + "/" + url.PathEscape(id) }
 
 func (s *Skill) entry(base string) Object {
@@ -78,8 +78,8 @@ func (s *Skill) descriptor(base string) Object {
 	return d
 }
 
-// place tells which part of which skill a path is, and of which run.
-func place(escapedPath string) (part Part, id, execution string) {
+// parsePath returns the part, the skill and the execution id of a path.
+func parsePath(escapedPath string) (part Part, id, execution string) {
 	if escapedPath == indexPath {
 		return Index, "", ""
 	}

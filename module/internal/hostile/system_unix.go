@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// BlackHole is an address at which connecting itself never ends: that of a
-// listener that accepts nothing and whose queue is full, so that the kernel drops
-// what else comes. The test is skipped where kernels refuse it instead.
+// BlackHole returns an address to which connecting never ends: a listener that accepts nothing and
+// whose queue is full, so that the kernel drops connections. The test is skipped if the kernel refuses
+// them instead.
 func BlackHole(tb testing.TB) (address string) {
 	tb.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _ = l.Close() }) // nothing can be done about it
+	tb.Cleanup(func() { _ = l.Close() }) // the error does not matter
 	raw, err := l.(*net.TCPListener).SyscallConn()
 	if err != nil {
 		tb.Fatal(err)
@@ -33,13 +33,13 @@ func BlackHole(tb testing.TB) (address string) {
 		if err != nil {
 			return l.Addr().String()
 		}
-		tb.Cleanup(func() { _ = c.Close() }) // nothing can be done about it
+		tb.Cleanup(func() { _ = c.Close() }) // the error does not matter
 	}
 	tb.Fatal("the queue of a listener does not get full: there is no black hole here")
 	return ""
 }
 
-// Pipe is the path of a file whose opening never ends.
+// Pipe returns the path of a named pipe, which blocks on opening.
 func Pipe(tb testing.TB) (path string) {
 	tb.Helper()
 	path = filepath.Join(tb.TempDir(), "pipe")

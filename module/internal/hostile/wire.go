@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Wire is an answer as it is on the wire.
+// Wire returns the bytes of an HTTP answer.
 func Wire(status int, body string, header ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\n", status, http.StatusText(status))
@@ -21,7 +21,7 @@ func Wire(status int, body string, header ...string) string {
 	return b.String()
 }
 
-// Raw sends bytes as they are and closes the connection with a FIN.
+// Raw sends bytes and closes the connection with a FIN.
 func Raw(text string) Action {
 	return func(x *Exchange) {
 		x.take()
@@ -29,8 +29,8 @@ func Raw(text string) Action {
 	}
 }
 
-// RawOpen sends bytes as they are and leaves the connection open until the client
-// closes it. Further requests on it are in [Provider.Captured] only.
+// RawOpen sends bytes and keeps the connection open until the client closes it. Only
+// [Provider.Captured] has further requests on the connection.
 func RawOpen(text string) Action {
 	return func(x *Exchange) {
 		x.take()
@@ -39,15 +39,15 @@ func RawOpen(text string) Action {
 	}
 }
 
-// Garbage answers with something that is not HTTP.
+// Garbage answers with bytes that are not HTTP.
 func Garbage() Action { return Raw("\x15\x03\x01\x00\x02\x02\x50 is not HTTP\r\n\r\n") }
 
-// TwoResponses answers properly, and at once sends a second answer that was not
-// asked for, whose output is poison.
+// TwoResponses sends a valid answer and, without a second request, a second answer whose output is
+// poison.
 func TwoResponses(poison string) Action {
 	return func(x *Exchange) {
 		body := func(result any) string {
-			text, _ := json.Marshal(x.Body("completed", Object{"output": result})) // it is plain
+			text, _ := json.Marshal(x.Body("completed", Object{"output": result})) // can't fail for this type
 			return string(text)
 		}
 		proper := body(output(x.Request.Skill, x.Request.Call))
@@ -55,7 +55,7 @@ func TwoResponses(poison string) Action {
 	}
 }
 
-// SwitchProtocols answers 101 to a client that did not ask for it.
+// SwitchProtocols answers 101 without an Upgrade in the request.
 func SwitchProtocols() Action {
 	return RawOpen("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n" + Wire(http.StatusOK, "{}"))
 }
@@ -66,8 +66,8 @@ func Reset() Action { return func(x *Exchange) { x.take().reset() } }
 // Close ends the connection with a FIN instead of an answer.
 func Close() Action { return func(x *Exchange) { x.take() } }
 
-// begun is the beginning of an answer whose body never becomes complete.
-func begun(x *Exchange, framing string) string {
+// incomplete returns the beginning of an answer, without the end of its body.
+func incomplete(x *Exchange, framing string) string {
 	start, _, _ := strings.Cut(Wire(http.StatusOK, ""), "Content-Length")
 	part := `{"execution_id":` + strconv.Quote(x.Body("", nil)["execution_id"].(string)) + `,"status":"compl`
 	if framing == chunked {
@@ -85,7 +85,7 @@ const (
 func ResetMidBody() Action {
 	return func(x *Exchange) {
 		c := x.take()
-		x.write(begun(x, lengthy))
+		x.write(incomplete(x, lengthy))
 		c.reset()
 	}
 }
@@ -94,7 +94,7 @@ func ResetMidBody() Action {
 func Truncate() Action {
 	return func(x *Exchange) {
 		x.take()
-		x.write(begun(x, lengthy))
+		x.write(incomplete(x, lengthy))
 	}
 }
 
@@ -102,12 +102,11 @@ func Truncate() Action {
 func TruncateChunked() Action {
 	return func(x *Exchange) {
 		x.take()
-		x.write(begun(x, chunked))
+		x.write(incomplete(x, chunked))
 	}
 }
 
-// ThenClose answers as if the connection would be kept, and then closes it with a
-// FIN: a client that wants to use it again is too late.
+// ThenClose answers without Connection: close, and then closes the connection with a FIN.
 func ThenClose(action Action) Action {
 	return func(x *Exchange) {
 		written, own := httptest.NewRecorder(), x.Writer
@@ -124,7 +123,7 @@ func ThenClose(action Action) Action {
 func HangMidBody() Action {
 	return func(x *Exchange) {
 		x.take()
-		x.write(begun(x, lengthy))
+		x.write(incomplete(x, lengthy))
 		x.hang()
 	}
 }

@@ -1,5 +1,5 @@
-// Package manuals reads the project's manuals for the tests that hold them to the
-// code. Only tests import it.
+// Package manuals reads the project's manuals for tests that compare them with the code. Only tests
+// import it.
 package manuals
 
 import (
@@ -15,7 +15,7 @@ const (
 	README        = "README.md"
 	Contributing  = "CONTRIBUTING.md"
 	Configuration = "module/README.md"
-	Credentials   = "module/credentials/README.md" //nolint:gosec // it is a path
+	Credentials   = "module/credentials/README.md" //nolint:gosec // a path
 	Methods       = "translate/skillsprotocol/README.md"
 	CommandLine   = "module/command/README.md"
 	Page          = "module/browse/README.md"
@@ -23,11 +23,10 @@ const (
 	Monitoring    = "caddyfile-examples/monitoring/README.md"
 )
 
-// All are all manuals.
+// All has all manuals.
 var All = []string{README, Contributing, Configuration, Credentials, Methods, CommandLine, Page, Operation, Monitoring}
 
-// Repository returns the folder with the module's go.mod, which is the folder of the
-// test or one above it.
+// Repository returns the folder with go.mod.
 func Repository(t *testing.T) string {
 	t.Helper()
 	folder, err := os.Getwd()
@@ -59,13 +58,13 @@ func Read(t *testing.T, file string) string {
 // A Block is a code block of a manual.
 type Block struct {
 	File     string
-	Language string // empty: none is written
+	Language string // empty: the block has none
 	Text     string
 }
 
 var fence = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
 
-// Blocks returns the code blocks of some manuals, or of all if none is named.
+// Blocks returns the code blocks of some manuals, or of all without files.
 func Blocks(t *testing.T, files ...string) []Block {
 	t.Helper()
 	if len(files) == 0 {
@@ -80,7 +79,7 @@ func Blocks(t *testing.T, files ...string) []Block {
 	return blocks
 }
 
-// In returns the blocks in a language, of which there has to be one.
+// In returns the blocks in a language. It fails the test if there is none.
 func In(t *testing.T, language string, files ...string) []Block {
 	t.Helper()
 	var in []Block

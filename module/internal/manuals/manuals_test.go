@@ -11,8 +11,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
 )
 
-// TestLengths: the README and its recipes can be read in one go, and a long manual
-// begins with its contents.
+// TestLengths: the README and its recipes are short, and a long manual begins with a table of
+// contents.
 func TestLengths(t *testing.T) {
 	for _, recipe := range manuals.In(t, "caddyfile", manuals.README) {
 		if lines := strings.Count(recipe.Text, "\n"); lines > 12 {
@@ -40,8 +40,8 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-// TestEveryDocumentIsAManual: a new document has to be in the list, so that the
-// tests read it, or be known here.
+// TestEveryDocumentIsAManual: a new document has to be in manuals.All, so that the tests read it, or
+// in the list here.
 func TestEveryDocumentIsAManual(t *testing.T) {
 	others := []string{"BENCHMARKS.md", "CHANGELOG.md", "SECURITY.md", "testdata/README.md"}
 	if documents := append(others, manuals.All...); !slices.Equal(documentsOf(t), sorted(documents)) {
@@ -54,7 +54,7 @@ func sorted(files []string) []string {
 	return files
 }
 
-// documentsOf returns all documents of the repository, by their paths.
+// documentsOf returns the paths of all documents of the repository.
 func documentsOf(t *testing.T) []string {
 	t.Helper()
 	root := manuals.Repository(t)
@@ -83,13 +83,13 @@ var (
 	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
 )
 
-// anchor is the fragment with which GitHub links to a heading.
+// anchor returns GitHub's fragment of a heading.
 func anchor(heading string) string {
 	kept := regexp.MustCompile(`[^\p{L}\p{N}_ -]`).ReplaceAllString(strings.ToLower(heading), "")
 	return strings.ReplaceAll(kept, " ", "-")
 }
 
-// TestLinks follows the relative links of all documents, to files and to headings.
+// TestLinks: the relative links of all documents lead to files and headings.
 func TestLinks(t *testing.T) {
 	root := manuals.Repository(t)
 	linked := make(map[string]bool)
@@ -147,8 +147,7 @@ func TestPicture(t *testing.T) {
 	}
 }
 
-// TestLayout checks that the drawing has all folders of translate and module, and
-// that those that it has exist.
+// TestLayout: the layout in CONTRIBUTING.md has all folders of translate and module, and no others.
 func TestLayout(t *testing.T) {
 	root := manuals.Repository(t)
 	var folders, drawn []string
@@ -223,8 +222,8 @@ func TestFuzzTargets(t *testing.T) {
 	}
 }
 
-// TestGuards: each guard in the threat model of SECURITY.md is declared in the package
-// that stands before it.
+// TestGuards: each guard in the threat model of SECURITY.md is declared in the package that is named
+// before it.
 func TestGuards(t *testing.T) {
 	_, section, _ := strings.Cut(manuals.Read(t, "SECURITY.md"), "\n## Threat model\n")
 	guards := 0
@@ -249,7 +248,7 @@ func TestGuards(t *testing.T) {
 	}
 }
 
-// sourceOf returns the code of a package by the name of its folder.
+// sourceOf returns the code of the package in a folder of this name.
 func sourceOf(t *testing.T, name string) (source string, isPackage bool) {
 	t.Helper()
 	var all strings.Builder
@@ -269,7 +268,7 @@ func sourceOf(t *testing.T, name string) (source string, isPackage bool) {
 	return all.String(), all.Len() > 0
 }
 
-// declares tells whether code declares a type, a function or a method of a name.
+// declares reports whether code declares a type, a function or a method with this name.
 func declares(source, name string) bool {
 	return regexp.MustCompile(`(?m)^(?:type |func (?:\([^)]*\) )?)` + name + `\b`).MatchString(source)
 }

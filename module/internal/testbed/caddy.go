@@ -20,7 +20,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/modules/caddypki"
 	"github.com/caddyserver/caddy/v2/modules/caddytls"
-	_ "github.com/caddyserver/caddy/v2/modules/standard" // so that every Caddyfile can be used
+	_ "github.com/caddyserver/caddy/v2/modules/standard" // for all directives of Caddyfiles
 )
 
 const loopback = "127.0.0.1"
@@ -28,26 +28,25 @@ const loopback = "127.0.0.1"
 // object is a JSON object.
 type object = map[string]any
 
-// Bridge is a Caddyfile with a bridge at /rpc of {$PORT} that may call providers
-// on loopback addresses without TLS, and has these further lines. They are not
-// added to lines of the same names: a test that wants other networks uses [Site].
+// Bridge returns a Caddyfile with a bridge at /rpc of {$PORT} and these further lines. The bridge may
+// call providers on loopback addresses without TLS. Use [Site] for a bridge with other networks.
 func Bridge(lines ...string) string {
 	return Site("skill_bridge /rpc {\n\tallow_http\n\tallow_networks 127.0.0.0/8\n" + indent("\t", lines) + "}")
 }
 
-// Site is a Caddyfile with a site at {$PORT} that has these lines.
+// Site returns a Caddyfile with a site at {$PORT} that has these lines.
 func Site(lines ...string) string {
 	return "http://" + loopback + ":{$PORT} {\n" + indent("\t", lines) + "}\n"
 }
 
-// Password is that of all [Accounts].
+// Password is the password of all [Accounts].
 const Password = "hiccup"
 
-// Accounts is a basic_auth directive for users who all have the same [Password].
+// Accounts returns a basic_auth directive for users with the [Password].
 func Accounts(users ...string) string {
 	var b strings.Builder
 	for _, user := range users {
-		b.WriteString("\t" + user + " $2a$04$axJcE8AhbmOn7iuRNBNOW.yKt5YO/Mmcb0k0IidkZO/9iUcT7oy1G\n") // quick to check
+		b.WriteString("\t" + user + " $2a$04$axJcE8AhbmOn7iuRNBNOW.yKt5YO/Mmcb0k0IidkZO/9iUcT7oy1G\n") // low cost, for speed
 	}
 	return "basic_auth {\n" + b.String() + "}"
 }
@@ -62,12 +61,12 @@ func indent(by string, lines []string) string {
 	return b.String()
 }
 
-// ports are the free ports of the words of a Caddyfile.
+// ports are the free ports of a Caddyfile's placeholders.
 type ports map[string]string
 
 var portWord = regexp.MustCompile(`\{\$(PORT\w*|ADMIN)\}`)
 
-// fill replaces the words that stand for free ports.
+// fill replaces the placeholders of free ports.
 func (p ports) fill(tb testing.TB, text string) string {
 	tb.Helper()
 	return portWord.ReplaceAllStringFunc(text, func(word string) string {
@@ -79,7 +78,7 @@ func (p ports) fill(tb testing.TB, text string) string {
 	})
 }
 
-// FreePort is a port of 127.0.0.1 on which nothing listened a moment ago.
+// FreePort returns a port of 127.0.0.1 that was free at the time of the call.
 func FreePort(tb testing.TB) string {
 	tb.Helper()
 	listener, err := net.Listen("tcp", loopback+":0")
@@ -90,22 +89,21 @@ func FreePort(tb testing.TB) string {
 	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 }
 
-// server is what the ways to run Caddy have in common.
+// server has the common fields of Caddy and Process.
 type server struct {
 	*Client      // of http://127.0.0.1:{$PORT}/rpc
-	Log     *Log // all that it logged
+	Log     *Log // its log
 	tb      testing.TB
 	ports   ports
 }
 
-// Port is the one that a word of the Caddyfile stands for.
+// Port returns the port of a placeholder, such as "ADMIN".
 func (s *server) Port(word string) string { return s.ports[word] }
 
-// Admin is the URL of the admin API. In this process the Caddyfile has to have it: see
-// [AdminAPI].
+// Admin returns the URL of the admin API. With [StartCaddy], the Caddyfile needs [AdminAPI].
 func (s *server) Admin() string { return "http://" + net.JoinHostPort(loopback, s.Port("ADMIN")) }
 
-// InProgress is how many calls the bridges have not answered yet, by the admin API.
+// InProgress returns the number of calls in progress, from the admin API.
 func (s *server) InProgress() int {
 	s.tb.Helper()
 	var calls struct {
@@ -118,7 +116,7 @@ func (s *server) InProgress() int {
 	return calls.Total
 }
 
-// A Caddy runs in this process, of which there can be one at a time.
+// A Caddy runs in this process. There can be only one at a time.
 type Caddy struct {
 	server
 	key     string
@@ -127,14 +125,13 @@ type Caddy struct {
 }
 
 var (
-	running atomic.Bool // a Caddy is
+	running atomic.Bool // whether there is a Caddy
 	keys    atomic.Int64
 )
 
-// StartCaddy runs a Caddyfile until the test ends. Its admin API is off unless the
-// Caddyfile has an admin option; it logs everything, in JSON; it stores things in
-// a temporary folder, and the certificate authorities that it makes for itself
-// stay out of what this machine trusts.
+// StartCaddy runs a Caddyfile until the test ends. The admin API is off unless the Caddyfile has an
+// admin option. The log has all levels, in JSON. The storage is a temporary folder, and Caddy's
+// certificate authorities are not added to the trust store of this machine.
 func StartCaddy(tb testing.TB, caddyfile string) *Caddy {
 	tb.Helper()
 	if !running.CompareAndSwap(false, true) {
@@ -143,7 +140,7 @@ func StartCaddy(tb testing.TB, caddyfile string) *Caddy {
 	c := &Caddy{server: server{Log: newLog(tb), tb: tb, ports: ports{}}, key: strconv.FormatInt(keys.Add(1), 10), storage: tempDir(tb)}
 	logs.Store(c.key, c.Log)
 	c.stop = sync.OnceFunc(func() {
-		// Stopping leaves the admin API alone; only another configuration ends it.
+		// caddy.Stop does not stop the admin API; another configuration does.
 		if err := caddy.Load([]byte(nothing), true); err != nil {
 			tb.Errorf("stopping the admin API: %v", err)
 		}
@@ -156,7 +153,7 @@ func StartCaddy(tb testing.TB, caddyfile string) *Caddy {
 	tb.Cleanup(c.stop)
 	err := c.Reload(caddyfile)
 	for attempt := 0; attempt < 3 && err != nil && strings.Contains(err.Error(), "address already in use"); attempt++ {
-		clear(c.ports) // someone else was faster
+		clear(c.ports) // another program has taken a port
 		err = c.Reload(caddyfile)
 	}
 	if err != nil {
@@ -166,8 +163,7 @@ func StartCaddy(tb testing.TB, caddyfile string) *Caddy {
 	return c
 }
 
-// tempDir is a temporary folder in which a stopped Caddy may still be writing when
-// the test ends.
+// tempDir returns a temporary folder. When it is removed, a stopped Caddy may still write to it.
 func tempDir(tb testing.TB) string {
 	tb.Helper()
 	folder, err := os.MkdirTemp("", "testbed")
@@ -182,25 +178,24 @@ func tempDir(tb testing.TB) string {
 	return folder
 }
 
-// obtaining reports whether a certificate is being made, which Caddy does not stop.
+// obtaining reports whether a certificate is being created, which caddy.Stop does not cancel.
 func obtaining() bool {
 	var b bytes.Buffer
 	_ = pprof.Lookup("goroutine").WriteTo(&b, 1) // to memory
 	return strings.Contains(b.String(), "certmagic.(*jobManager).worker")
 }
 
-// nothing is a configuration that does nothing, and does not say so.
+// nothing is a configuration without apps, log and admin API.
 const nothing = `{"admin":{"disabled":true,"config":{"persist":false}},"logging":{"logs":{"default":{"writer":{"output":"discard"}}}}}`
 
-// AdminAPI is the part of a Caddyfile, at its beginning, that makes Caddy's admin API
-// available, with metrics.
+// AdminAPI is the first block of a Caddyfile with Caddy's admin API and metrics.
 const AdminAPI = "{\n\tadmin " + loopback + ":{$ADMIN}\n\tmetrics\n}\n"
 
 // Stop stops Caddy before the test ends.
 func (c *Caddy) Stop() { c.stop() }
 
-// Reload runs another Caddyfile, in which the words stand for the same ports, and
-// waits until the old one listens no more. On an error the old one goes on.
+// Reload runs another Caddyfile with the same ports, and waits until the listeners of the old one are
+// closed. On an error, the old one continues.
 func (c *Caddy) Reload(caddyfile string) error {
 	c.tb.Helper()
 	text := c.ports.fill(c.tb, caddyfile)
@@ -224,9 +219,8 @@ func (c *Caddy) Reload(caddyfile string) error {
 	return nil
 }
 
-// settle waits until only one configuration listens on each port. While the last
-// one's listener closes, the kernel still gives it connections, which it loses
-// with any handler (they share the port with SO_REUSEPORT).
+// settle waits until only one configuration listens on each port. The listeners of both share the
+// port (SO_REUSEPORT), and connections that the kernel gives to the closing one are lost.
 func (p ports) settle(tb testing.TB) {
 	tb.Helper()
 	if !hasProc {
@@ -244,7 +238,7 @@ func (p ports) settle(tb testing.TB) {
 	tb.Log("an old configuration still listens after its reload")
 }
 
-// settle adds to a configuration what keeps it within the test.
+// settle changes a configuration so that it does not affect this machine.
 func (c *Caddy) settle(adapted []byte) ([]byte, error) {
 	config := new(caddy.Config)
 	if err := json.Unmarshal(adapted, config); err != nil {
@@ -269,7 +263,7 @@ func (c *Caddy) settle(adapted []byte) ([]byte, error) {
 	if config.Logging.Logs["default"] == nil {
 		config.Logging.Logs["default"] = &caddy.CustomLog{BaseLog: caddy.BaseLog{Level: "DEBUG"}}
 	}
-	if config.Logging.Sink == nil { // what package net/http reports
+	if config.Logging.Sink == nil { // the messages of net/http
 		config.Logging.Sink = new(caddy.SinkLog)
 	}
 	logs := []*caddy.BaseLog{&config.Logging.Sink.BaseLog}
@@ -287,9 +281,8 @@ func (c *Caddy) settle(adapted []byte) ([]byte, error) {
 	return json.Marshal(config)
 }
 
-// keepOut keeps Caddy's apps from what is outside of the test: the TLS app from
-// noting when it cleaned the storage, and, above all, certificate authorities from
-// getting into what this machine trusts.
+// keepOut keeps Caddy's apps from writing outside of the test: the TLS app does not write when it has
+// cleaned the storage, and certificate authorities are not added to the trust store of this machine.
 func keepOut(config *caddy.Config) error {
 	if config.AppsRaw == nil {
 		return errors.New("the Caddyfile has no site")
@@ -308,7 +301,7 @@ func keepOut(config *caddy.Config) error {
 	return nil
 }
 
-// distrust keeps Caddy from adding its authorities to what this machine trusts.
+// distrust keeps Caddy from adding its certificate authorities to the trust store of this machine.
 func distrust(config *caddy.Config) error {
 	var app caddypki.PKI
 	if own := config.AppsRaw["pki"]; own != nil {
@@ -320,7 +313,7 @@ func distrust(config *caddy.Config) error {
 		app.CAs = map[string]*caddypki.CA{}
 	}
 	if app.CAs[caddypki.DefaultCAID] == nil {
-		app.CAs[caddypki.DefaultCAID] = new(caddypki.CA) // used where no other is named
+		app.CAs[caddypki.DefaultCAID] = new(caddypki.CA) // the default authority
 	}
 	for _, authority := range app.CAs {
 		authority.InstallTrust = new(false)

@@ -15,7 +15,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
-// bridgeTo is the Caddyfile of a bridge to a provider.
+// bridgeTo returns the Caddyfile of a bridge to a provider.
 func bridgeTo(p *hostile.Provider, lines ...string) string {
 	return testbed.Bridge(append(lines, "poll_interval 10ms 20ms", "provider "+p.URL()+" {", "\tnamespace acme", "}")...)
 }
@@ -54,7 +54,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestLeaks uses what Caddy leaves goroutines behind for.
+// TestLeaks uses features for which Caddy leaves goroutines behind.
 func TestLeaks(t *testing.T) {
 	testbed.CheckLeaks(t)
 	ca := hostile.NewCA(t)

@@ -18,18 +18,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A Client calls a bridge as an agent does. It is safe for concurrent use.
+// A Client calls a bridge like an agent. It is safe for concurrent use.
 type Client struct {
 	URL    string
 	HTTP   *http.Client
 	tb     testing.TB
 	header http.Header
-	ctx    context.Context // an option of each call
+	ctx    context.Context // of each call
 	params object
 	fresh  bool
 }
 
-// NewClient makes a client of the bridge at a URL, with connections of its own.
+// NewClient returns a client of the bridge at a URL, with its own connections.
 func NewClient(tb testing.TB, url string) *Client {
 	tb.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 1024}
@@ -40,7 +40,7 @@ func NewClient(tb testing.TB, url string) *Client {
 // An Option changes what a client sends.
 type Option func(*Client)
 
-// With returns a client that differs in some options, and shares the connections.
+// With returns a copy of the client with further options. It shares the connections.
 func (c *Client) With(options ...Option) *Client {
 	other := *c
 	other.header = c.header.Clone()
@@ -62,11 +62,11 @@ func BasicAuth(user, password string) Option {
 	}
 }
 
-// Fresh uses a new connection for each call. Caddy closes idle ones when it
-// reloads, as any server may: a call that is just being sent on one is lost.
+// Fresh uses a new connection for each call. A reload closes idle connections, and a call that is
+// just being sent on one is lost.
 func Fresh() Option { return func(c *Client) { c.fresh = true } }
 
-// Context bounds the calls. It is the test's if nothing else is said.
+// Context sets the context of the calls. The default is the test's.
 func Context(ctx context.Context) Option { return func(c *Client) { c.ctx = ctx } }
 
 // Timeout sends timeout_ms with each execute_skill.
@@ -82,10 +82,10 @@ func Param(name string, value any) Option {
 	}
 }
 
-// An Answer is what a call was answered.
+// An Answer is the answer to a call.
 type Answer struct {
-	Call   string // the call's id in the provider's counts, for Execute
-	Err    error  // there was no HTTP answer, or not all of it; nothing else is set then but Took
+	Call   string // the call id in the provider's counts, for Execute
+	Err    error  // the HTTP answer is missing or incomplete; then only Took is set, too
 	Status int    // of HTTP
 	Header http.Header
 	Body   []byte
@@ -114,7 +114,7 @@ type Data struct {
 	Raw         jsontext.Value `json:"-"`
 }
 
-// Retry is when to try again.
+// Retry is the retry advice of an error.
 type Retry struct {
 	SuggestedDelayMS float64 `json:"suggested_delay_ms"`
 	MaxAttempts      int     `json:"max_attempts"`
@@ -140,14 +140,13 @@ type Run struct {
 // Run decodes the result of execute_skill.
 func (a Answer) Run() Run {
 	var r Run
-	_ = json.Unmarshal(a.Result, &r) // what is missing is seen
+	_ = json.Unmarshal(a.Result, &r) // missing members fail the test later
 	return r
 }
 
-// Outcome is the outcome of a call in one word: "completed"; "failed " and the error
-// type of the run; the code in an error's data, or its number; "http " and the
-// status of an answer without JSON-RPC; "gone" if the client gave up; "broken" if
-// the connection did.
+// Outcome returns the outcome of a call: "completed"; "failed " and the error type of the run; the
+// code in an error's data, or the JSON-RPC code; "http " and the status of an answer without JSON-RPC;
+// "gone" if the client canceled the call; "broken" if the connection failed.
 func (a Answer) Outcome() string {
 	switch {
 	case errors.Is(a.Err, context.Canceled), errors.Is(a.Err, context.DeadlineExceeded):
@@ -171,7 +170,7 @@ func (a Answer) Outcome() string {
 	}
 }
 
-// String shows an answer in a test's messages.
+// String returns a text for a test's messages.
 func (a Answer) String() string {
 	if a.Err != nil {
 		return a.Outcome() + ": " + a.Err.Error()
@@ -179,13 +178,13 @@ func (a Answer) String() string {
 	return a.Outcome() + ": " + strconv.Itoa(a.Status) + " " + string(a.Body)
 }
 
-// calls numbers the calls of a process.
+// calls counts the calls of this process.
 var calls atomic.Int64
 
-// NewCall is an id for one call, of which there is no second.
+// NewCall returns a unique call id.
 func NewCall() string { return "call-" + strconv.FormatInt(calls.Add(1), 10) }
 
-// Batch is a batch of n calls of a skill, whose ids count from 0, to be sent by Post.
+// Batch returns a batch of n calls of a skill for Post. Their ids count from 0.
 func Batch(n int, skill string) string {
 	elements := make([]string, n)
 	for i := range elements {
@@ -194,8 +193,7 @@ func Batch(n int, skill string) string {
 	return "[" + strings.Join(elements, ",") + "]"
 }
 
-// Execute calls execute_skill. The arguments get a "call" with an id of its own,
-// unless they have one.
+// Execute calls execute_skill. It adds a new call id to arguments without "call".
 func (c *Client) Execute(name string, args object) Answer {
 	args = maps.Clone(args)
 	if args == nil {
@@ -213,7 +211,7 @@ func (c *Client) Execute(name string, args object) Answer {
 	return a
 }
 
-// Names lists the names of all skills.
+// Names returns the names of all skills.
 func (c *Client) Names() []string {
 	var names []string
 	cursor := any(nil)
@@ -243,7 +241,7 @@ func (c *Client) Names() []string {
 	}
 }
 
-// Call calls a method. Params are anything that can be JSON; nil: there are none.
+// Call calls a method. nil params are left out.
 func (c *Client) Call(method string, params any) Answer {
 	request := object{"jsonrpc": "2.0", "id": 1, "method": method}
 	if params != nil {
@@ -256,11 +254,11 @@ func (c *Client) Call(method string, params any) Answer {
 	return c.Post(string(body))
 }
 
-// Post sends a body as it is. The result and the error are decoded if the answer
-// is one JSON-RPC response.
+// Post sends a body to the bridge. If the answer is one JSON-RPC response, Result, Code, Message and
+// Data are set.
 func (c *Client) Post(body string) Answer { return c.Send(http.MethodPost, c.URL, body) }
 
-// Send sends a request anywhere.
+// Send sends a request to any URL.
 func (c *Client) Send(method, url, body string) Answer {
 	start := time.Now()
 	a := c.send(method, url, body)
@@ -306,6 +304,6 @@ func (a *Answer) decode() {
 		return
 	}
 	a.Result, a.Code, a.Message = response.Result, response.Error.Code, response.Error.Message
-	_ = json.Unmarshal(response.Error.Data, &a.Data) // what is missing is seen
+	_ = json.Unmarshal(response.Error.Data, &a.Data) // missing members fail the test later
 	a.Data.Raw = response.Error.Data
 }

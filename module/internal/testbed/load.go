@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// A Load is many calls by several workers at a time.
+// A Load makes calls with several concurrent workers.
 type Load struct {
 	Workers int                              // default: 1
-	Calls   int                              // in all; 0: as many as there is time for
-	For     time.Duration                    // 0: as long as it takes
+	Calls   int                              // total; 0: unlimited
+	For     time.Duration                    // 0: unlimited
 	Pace    time.Duration                    // before each call of a worker; 0: none
 	Do      func(worker, call int) Answer    // makes a call; calls are numbered from 0
 	Done    func(worker, call int, a Answer) // sees each answer; may be nil
 
-	ended chan struct{} // closed: no more calls
+	ended chan struct{} // closed by stop; may be nil
 }
 
 // A Report has the outcomes of a [Load].
@@ -32,7 +32,7 @@ type Report struct {
 	Elapsed  time.Duration
 }
 
-// samples is how many answers of each outcome are kept.
+// samples is the number of answers that are kept of each outcome.
 const samples = 3
 
 // Run makes the calls and returns the outcomes.
@@ -44,8 +44,8 @@ func (l Load) Run(tb testing.TB) *Report {
 	return l.begin(tb)()
 }
 
-// Start begins to make the calls. What it returns ends that, waits for the calls
-// under way and returns all outcomes; the end of the test ends it too.
+// Start starts the calls. stop ends them, waits for the calls in progress, and returns the outcomes.
+// The end of the test stops them, too.
 func (l Load) Start(tb testing.TB) (stop func() *Report) {
 	tb.Helper()
 	ended := make(chan struct{})
@@ -62,7 +62,7 @@ func (l Load) Start(tb testing.TB) (stop func() *Report) {
 	}
 }
 
-// begin starts the workers. What it returns waits for them.
+// begin starts the workers. finish waits for them.
 func (l Load) begin(tb testing.TB) (finish func() *Report) {
 	tb.Helper()
 	report := &Report{Outcomes: map[string]int{}, Samples: map[string][]Answer{}}
@@ -94,7 +94,7 @@ func (l Load) begin(tb testing.TB) (finish func() *Report) {
 	})
 }
 
-// stopped waits for the next call to be due, and reports whether there is to be none.
+// stopped waits for Pace before the next call. It reports whether the load was stopped.
 func (l Load) stopped() bool {
 	select {
 	case <-l.ended:
@@ -118,7 +118,7 @@ func (r *Report) add(a Answer) {
 	}
 }
 
-// Only fails the test if there were other outcomes than these.
+// Only fails the test if there are other outcomes than these.
 func (r *Report) Only(tb testing.TB, outcomes ...string) {
 	tb.Helper()
 	for outcome, n := range r.Outcomes {
@@ -128,7 +128,7 @@ func (r *Report) Only(tb testing.TB, outcomes ...string) {
 	}
 }
 
-// String shows a report in a test's messages.
+// String returns a text for a test's messages.
 func (r *Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d calls in %s:", r.Total, r.Elapsed.Round(time.Millisecond))

@@ -14,14 +14,14 @@ func init() {
 	caddy.RegisterModule(logWriter{})
 }
 
-// maxLog is how much of a log is kept: its newest part.
+// maxLog is the maximum size of a log in memory. The oldest part is dropped.
 const maxLog = 64 << 20
 
-// A Log is what Caddy logged, at every level.
+// A Log is Caddy's log, with all levels.
 type Log struct {
 	tb        testing.TB
 	mu        sync.Mutex
-	rest      []byte // the line being written
+	rest      []byte // the incomplete last line
 	lines     bytes.Buffer
 	forbidden []string
 	ended     bool
@@ -69,23 +69,23 @@ func (l *Log) add(line string) {
 	l.lines.WriteString(line)
 }
 
-// shows reports whether a line has a text, other than the one in which Caddy
-// itself logs its configuration as it is written.
+// shows reports whether a line contains a text. The line in which Caddy logs its configuration does
+// not count.
 func shows(line, text string) bool {
 	return strings.Contains(line, text) && !strings.Contains(line, `"logger":"http.auto_https","msg":"adjusted config"`)
 }
 
-// Text is what was logged until now.
+// Text returns the log.
 func (l *Log) Text() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.lines.String() + string(l.rest)
 }
 
-// Has reports whether a text was logged.
+// Has reports whether the log contains a text.
 func (l *Log) Has(text string) bool { return strings.Contains(l.Text(), text) }
 
-// Lines returns the lines that have all of the texts.
+// Lines returns the lines that contain all texts.
 func (l *Log) Lines(texts ...string) []string {
 	var found []string
 lines:
@@ -100,7 +100,7 @@ lines:
 	return found
 }
 
-// MustNotShow fails the test when one of the texts is logged, now or later.
+// MustNotShow fails the test if one of the texts was logged or is logged later.
 func (l *Log) MustNotShow(texts ...string) {
 	l.tb.Helper()
 	l.mu.Lock()
@@ -115,8 +115,8 @@ func (l *Log) MustNotShow(texts ...string) {
 	}
 }
 
-// Lean keeps no lines from now on, so that a long test can measure memory. They
-// are still searched for what must not be shown.
+// Lean stops keeping lines, so that a long test can measure memory. New lines are still searched for
+// the texts of MustNotShow.
 func (l *Log) Lean() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,10 +124,10 @@ func (l *Log) Lean() {
 	l.lines = bytes.Buffer{}
 }
 
-// logs are those that a running Caddy writes to, by their key.
+// logs are the logs of running Caddys, by key.
 var logs sync.Map
 
-// logWriter is a Caddy log writer into a [Log].
+// logWriter is the Caddy module that writes to a [Log].
 type logWriter struct {
 	Key string `json:"key"`
 }
@@ -147,7 +147,7 @@ func (w logWriter) OpenWriter() (io.WriteCloser, error) {
 	return unclosed{io.Discard}, nil
 }
 
-// unclosed is a log that is still read after Caddy has closed it.
+// unclosed ignores Close, because the log is read after Caddy has closed it.
 type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }

@@ -12,8 +12,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Eventually waits for something to become true, and fails the test if it does
-// not in time.
+// Eventually waits until a condition holds, and fails the test if it does not in time.
 func Eventually(tb testing.TB, atMost time.Duration, holds func() bool, what string) {
 	tb.Helper()
 	for deadline := time.Now().Add(atMost); !holds(); time.Sleep(time.Millisecond) {
@@ -23,9 +22,8 @@ func Eventually(tb testing.TB, atMost time.Duration, holds func() bool, what str
 	}
 }
 
-// CheckLeaks fails the test if goroutines are left over when it has ended, other
-// than those there are now and those that Caddy leaves behind. It is called before
-// anything else, so that it looks after everything else has ended.
+// CheckLeaks fails the test if it leaves goroutines behind, except those that exist now and those of
+// [CaddyGoroutines]. Call it first in a test, because cleanups run in reverse order.
 func CheckLeaks(tb testing.TB) {
 	tb.Helper()
 	options := append([]goleak.Option{goleak.IgnoreCurrent()}, CaddyGoroutines()...)
@@ -36,40 +34,39 @@ func CheckLeaks(tb testing.TB) {
 	})
 }
 
-// CaddyGoroutines ignores what a stopped Caddy leaves behind.
+// CaddyGoroutines ignores the goroutines that a stopped Caddy leaves behind.
 func CaddyGoroutines() []goleak.Option {
 	return []goleak.Option{
-		// The file storage refreshes a lock until it notices, after some seconds,
-		// that it has been released.
+		// The file storage refreshes a released lock for some more seconds.
 		goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.keepLockfileFresh"),
 	}
 }
 
-// HeapInUse is how much memory is in use after all garbage was collected.
+// HeapInUse returns the size of the heap after a garbage collection.
 func HeapInUse() int64 {
-	debug.FreeOSMemory() // collects twice as much as a collection: finalizers' too
+	debug.FreeOSMemory() // also frees memory of finalized objects
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc) //nolint:gosec // fits
 }
 
-// OpenFiles is how many files this process has open.
+// OpenFiles returns the number of open files of this process.
 func OpenFiles(tb testing.TB) int {
 	tb.Helper()
 	return measure(tb, os.Getpid(), procfs.Proc.FileDescriptorsLen)
 }
 
-// CPU is the processor time that a process has used, to 10 ms.
+// CPU returns the processor time of a process, in steps of 10 ms.
 func CPU(tb testing.TB, pid int) time.Duration {
 	tb.Helper()
 	return time.Duration(measure(tb, pid, procfs.Proc.Stat).CPUTime() * float64(time.Second))
 }
 
-// hasProc is whether processes and sockets can be measured: Linux lists them in /proc.
+// hasProc says whether there is /proc, from which processes and sockets are measured.
 const hasProc = runtime.GOOS == "linux"
 
-// measure reads something about a process. It skips the test where there is no /proc.
+// measure reads a value about a process. It skips the test on systems without /proc.
 func measure[T any](tb testing.TB, pid int, read func(procfs.Proc) (T, error)) T {
 	tb.Helper()
 	if !hasProc {
@@ -86,14 +83,14 @@ func measure[T any](tb testing.TB, pid int, read func(procfs.Proc) (T, error)) T
 	return found
 }
 
-// listeners is how many sockets listen on a TCP port.
+// listeners returns the number of sockets that listen on a TCP port.
 func listeners(tb testing.TB, port string) (count int) {
 	tb.Helper()
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	for _, table := range []func() (procfs.NetTCP, error){fs.NetTCP, fs.NetTCP6} { //nolint:staticcheck // netlink is far more code
+	for _, table := range []func() (procfs.NetTCP, error){fs.NetTCP, fs.NetTCP6} { //nolint:staticcheck // netlink needs far more code
 		sockets, err := table()
 		if err != nil {
 			tb.Fatal(err)

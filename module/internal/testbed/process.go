@@ -1,7 +1,7 @@
 package testbed
 
 import (
-	"encoding/json" // for the names of package runtime
+	"encoding/json" // for the member names of runtime.MemStats
 	"errors"
 	"io"
 	"net"
@@ -20,14 +20,13 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// The environment variables that make a test binary a Caddy.
+// Environment variables of a test binary that runs Caddy.
 const (
 	asCaddy   = "TESTBED_CADDY"
-	openFiles = "TESTBED_OPEN_FILES" // how many it may have open
+	openFiles = "TESTBED_OPEN_FILES" // the limit of open files
 )
 
-// Main is a TestMain that runs the tests, or Caddy in a process that
-// [StartProcess] started.
+// Main is a TestMain. It runs the tests, or Caddy in a process of [StartProcess].
 func Main(m interface{ Run() int }) {
 	if os.Getenv(asCaddy) == "" {
 		os.Exit(m.Run())
@@ -42,7 +41,7 @@ func Main(m interface{ Run() int }) {
 		}
 	}
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // until the tests' process ends
+		_, _ = io.Copy(io.Discard, os.Stdin) // ends with the test process
 		os.Exit(3)
 	}()
 	caddycmd.Main()
@@ -51,11 +50,11 @@ func Main(m interface{ Run() int }) {
 
 // Limits bound a process.
 type Limits struct {
-	OpenFiles int      // 0: as many as this process may have
+	OpenFiles int      // 0: the limit of this process
 	Env       []string // for example GOMEMLIMIT=100MiB
 }
 
-// A Process is a Caddy in a process of its own.
+// A Process is Caddy in a child process.
 type Process struct {
 	server
 	command *exec.Cmd
@@ -63,11 +62,10 @@ type Process struct {
 	exited  chan struct{}
 }
 
-// StartProcess runs a Caddyfile in a process of its own until the test ends, and
-// returns when {$PORT} is listened on. It has an admin API at {$ADMIN}, logs
-// everything, in JSON, stores things in a temporary folder, and keeps its
-// certificate authorities out of what this machine trusts: the Caddyfile has no
-// global options but those given here, each as one or more lines.
+// StartProcess runs a Caddyfile in a child process until the test ends. It returns when Caddy listens
+// on {$PORT}. The admin API is at {$ADMIN}, the log has all levels, in JSON, the storage is a
+// temporary folder, and Caddy's certificate authorities are not added to the trust store of this
+// machine. Global options have to be passed as options, not in the Caddyfile.
 func StartProcess(tb testing.TB, limits Limits, caddyfile string, options ...string) *Process {
 	tb.Helper()
 	if runtime.GOOS == "windows" && limits.OpenFiles > 0 {
@@ -91,7 +89,7 @@ func StartProcess(tb testing.TB, limits Limits, caddyfile string, options ...str
 	}
 	p.command.Env = append(p.command.Env, limits.Env...)
 	p.command.Stderr = p.Log
-	// The process ends itself when its input does, as it does when this one dies.
+	// The child process exits at the end of its input, also if this process is killed.
 	stdin, err := p.command.StdinPipe()
 	if err != nil {
 		tb.Fatal(err)
@@ -101,12 +99,12 @@ func StartProcess(tb testing.TB, limits Limits, caddyfile string, options ...str
 	}
 	go func() {
 		defer close(p.exited)
-		_ = p.command.Wait() // the state has it
+		_ = p.command.Wait() // ProcessState has the result
 	}()
 	tb.Cleanup(sync.OnceFunc(func() {
-		_ = p.command.Process.Kill() // it may have ended
+		_ = p.command.Process.Kill() // it may have exited already
 		<-p.exited
-		_ = stdin.Close() // nothing can be done about it
+		_ = stdin.Close() // the error does not matter
 	}))
 	p.Client = NewClient(tb, "http://"+loopback+":"+p.ports.fill(tb, "{$PORT}")+"/rpc")
 	p.awaitListener()
@@ -122,7 +120,7 @@ func (p *Process) write(caddyfile string, options []string) {
 	}
 }
 
-// awaitListener waits until the port is listened on.
+// awaitListener waits until Caddy listens on the port.
 func (p *Process) awaitListener() {
 	p.tb.Helper()
 	address := net.JoinHostPort(loopback, p.Port("PORT"))
@@ -140,12 +138,11 @@ func (p *Process) awaitListener() {
 	p.tb.Fatalf("nothing listens on %s\n%s", address, p.Log.Text())
 }
 
-// PID is the process's id.
+// PID returns the process id.
 func (p *Process) PID() int { return p.command.Process.Pid }
 
-// Reload runs another Caddyfile, in which the words stand for the same ports,
-// with global options as in [StartProcess], and waits until the old one listens no
-// more. On an error the old one goes on.
+// Reload runs another Caddyfile with the same ports, with options as in [StartProcess], and waits
+// until the listeners of the old one are closed. On an error, the old one continues.
 func (p *Process) Reload(caddyfile string, options ...string) error {
 	p.tb.Helper()
 	p.write(caddyfile, options)
@@ -164,7 +161,7 @@ func (p *Process) Reload(caddyfile string, options ...string) error {
 	return nil
 }
 
-// Signal sends a signal. The test is skipped where processes take none.
+// Signal sends a signal. It skips the test on systems without signals.
 func (p *Process) Signal(s os.Signal) {
 	p.tb.Helper()
 	if runtime.GOOS == "windows" {
@@ -175,11 +172,11 @@ func (p *Process) Signal(s os.Signal) {
 	}
 }
 
-// Exited is closed when the process has ended.
+// Exited returns a channel that is closed when the process has exited.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Wait waits for the process to end and returns its exit status, or -1 for a
-// signal. It fails the test if that takes longer.
+// Wait waits until the process has exited, and returns its exit status, or -1 for a signal. It fails
+// the test after atMost.
 func (p *Process) Wait(atMost time.Duration) int {
 	p.tb.Helper()
 	select {
@@ -191,13 +188,13 @@ func (p *Process) Wait(atMost time.Duration) int {
 	}
 }
 
-// RSS is the memory that the process occupies, in bytes.
+// RSS returns the resident memory of the process, in bytes.
 func (p *Process) RSS() int64 {
 	p.tb.Helper()
 	return int64(measure(p.tb, p.PID(), procfs.Proc.NewStatus).VmRSS) //nolint:gosec // fits
 }
 
-// InUse is how many bytes of its heap and stacks the process uses after all garbage was collected.
+// InUse returns the size of heap and stacks after a garbage collection, in bytes.
 func (p *Process) InUse() int64 {
 	p.tb.Helper()
 	var variables struct {
@@ -211,13 +208,13 @@ func (p *Process) InUse() int64 {
 	return int64(variables.Memory.HeapAlloc + variables.Memory.StackInuse) //nolint:gosec // fits
 }
 
-// CPU is the processor time that the process has used.
+// CPU returns the processor time of the process.
 func (p *Process) CPU() time.Duration {
 	p.tb.Helper()
 	return CPU(p.tb, p.PID())
 }
 
-// OpenFiles is how many files the process has open.
+// OpenFiles returns the number of open files of the process.
 func (p *Process) OpenFiles() int {
 	p.tb.Helper()
 	return measure(p.tb, p.PID(), procfs.Proc.FileDescriptorsLen)

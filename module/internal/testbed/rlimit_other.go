@@ -4,7 +4,7 @@ package testbed
 
 import "errors"
 
-// limitOpenFiles fails: there is no such limit here.
+// limitOpenFiles fails: this system has no such limit.
 func limitOpenFiles(uint64) error {
 	return errors.New("the number of open files can't be limited here")
 }

@@ -4,7 +4,7 @@ package testbed
 
 import "syscall"
 
-// limitOpenFiles bounds how many files this process may have open.
+// limitOpenFiles sets the limit of open files of this process.
 func limitOpenFiles(n uint64) error {
 	var limit syscall.Rlimit
 	setNumber(&limit.Cur, n)
@@ -12,5 +12,5 @@ func limitOpenFiles(n uint64) error {
 	return syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
 }
 
-// setNumber sets a number that has another type in FreeBSD than in Linux.
+// setNumber sets a field whose type differs between FreeBSD and Linux.
 func setNumber[T int64 | uint64](to *T, n uint64) { *to = T(n) }

@@ -8,8 +8,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 )
 
-// TestNothingIsTrusted checks, without running them, that no Caddyfile gets a
-// certificate authority of a test into what this machine trusts.
+// TestNothingIsTrusted: no configuration adds a certificate authority to the trust store of this
+// machine. It does not run the configurations.
 func TestNothingIsTrusted(t *testing.T) {
 	c := &Caddy{server: server{tb: t}, key: "x", storage: t.TempDir()}
 	for text, authorities := range map[string][]string{

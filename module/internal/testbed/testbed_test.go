@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { testbed.Main(m) }
 
-const soon = 20 * time.Second // for what takes no time, on a loaded machine
+const soon = 20 * time.Second // bounds waits on a loaded machine
 
 func newEcho(t *testing.T) *hostile.Provider {
 	t.Helper()
@@ -30,7 +30,7 @@ func readFile(t *testing.T, path string) string {
 	return string(text)
 }
 
-// failing is a test whose failure is what is wanted.
+// failing is a testing.TB that records failures.
 type failing struct {
 	testing.TB
 	failures []string
