@@ -28,9 +28,10 @@ const minDialShare = 2 * time.Second
 // RefusedError says which rule of the operator forbids a connection. Its text may reach an
 // agent, so it does not contain the address.
 type RefusedError struct {
-	rule string
-	why  string   // for the operator only; empty: the rule says all
-	kind run.Rule // for the operator only; empty: the spelling of the host
+	rule    string
+	why     string   // for the operator only; empty: the rule says all
+	kind    run.Rule // for the operator only; empty: the spelling of the host
+	passing bool
 }
 
 func (r *RefusedError) Error() string { return "refused: " + r.rule }
@@ -39,7 +40,7 @@ func (r *RefusedError) Error() string { return "refused: " + r.rule }
 func (r *RefusedError) Refused() string { return r.rule }
 
 // Passing reports whether another answer of the name servers would end the refusal.
-func (r *RefusedError) Passing() bool { return r.rule == errNowhere.Error() }
+func (r *RefusedError) Passing() bool { return r.passing }
 
 // Rule returns the kind of the rule, for the operator only.
 func (r *RefusedError) Rule() run.Rule { return cmp.Or(r.kind, run.RuleHost) }
@@ -256,7 +257,7 @@ func (r *Rules) allowedBits(address netip.Addr) int {
 }
 
 func (r *Rules) refuse(source, hostport, address string, rule, why error) *RefusedError {
-	refused := &RefusedError{rule: rule.Error(), why: why.Error()}
+	refused := &RefusedError{rule: rule.Error(), why: why.Error(), passing: errors.Is(rule, errNowhere)}
 	if own, ok := errors.AsType[*ruleError](why); ok {
 		refused.kind = own.kind
 	}

@@ -152,6 +152,7 @@ func StartCaddy(tb testing.TB, caddyfile string) *Caddy {
 	})
 	tb.Cleanup(c.stop)
 	err := c.Reload(caddyfile)
+	// Caddy does not wrap the error of the listener, so its text decides.
 	for attempt := 0; attempt < 3 && err != nil && strings.Contains(err.Error(), "address already in use"); attempt++ {
 		clear(c.ports) // another program has taken a port
 		err = c.Reload(caddyfile)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -179,18 +178,27 @@ func faultOf(text []byte) string {
 		return ""
 	}
 	what := "its syntax is wrong"
-	switch reason := syntax.Error(); {
+	switch {
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		what = "two members of an object have the same name"
-	case strings.Contains(reason, "UTF-8"):
-		what = "a text is not UTF-8"
-	case strings.Contains(reason, "surrogate"):
-		what = "a text has half of a surrogate pair (\\ud800 to \\udfff)"
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		what = "it ends too early"
+	case !isEncodingError(text, syntax.ByteOffset):
+	case text[syntax.ByteOffset] == '\\':
+		what = "a text has half of a surrogate pair (\\ud800 to \\udfff)"
+	default:
+		what = "a text is not UTF-8"
 	}
 	return fmt.Sprintf("%s, at %q (byte %d)", what, safetext.Clip(string(syntax.JSONPointer), maxPointer), syntax.ByteOffset)
 }
 
 // maxPointer bounds a JSON Pointer into a provider's answer, in bytes.
 const maxPointer = 100
+
+// isEncodingError reports whether the syntax error at an offset disappears if strings need not be valid Unicode. Package
+// jsontext exports no error for this.
+func isEncodingError(text []byte, offset int64) bool {
+	_, err := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowInvalidUTF8(true)).ReadValue()
+	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
+	return !ok || syntax.ByteOffset != offset
+}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -86,12 +87,12 @@ func reasonOf(err error) (reason string, refused bool) {
 		}
 	}
 	var netErr net.Error
-	switch text := err.Error(); {
+	switch {
 	case errors.As(err, &netErr) && netErr.Timeout():
 		return "it did not answer in time", false
-	case strings.Contains(text, "tls: "):
+	case strings.Contains(err.Error(), "tls: "): // package crypto/tls exports types for only a few of these errors
 		return "the TLS handshake failed", false
-	case strings.Contains(text, "server gave HTTP response to HTTPS client"):
+	case errors.Is(err, http.ErrSchemeMismatch):
 		return "it does not speak HTTP as expected", false
 	}
 	return "the connection failed", false
@@ -156,11 +157,12 @@ func malformedAnswer(err error) (status int, reason string) {
 	return status, ""
 }
 
-// headerTooLarge matches the error of package net/http about a header that is too large.
+// headerTooLarge matches the error of package net/http about a header that is too large, which
+// has no type.
 var headerTooLarge = regexp.MustCompile(`response headers exceeded (\d+) bytes`)
 
-// malformedTexts are parts of the errors of package net/http about such answers, which have no
-// types. The reasons quote nothing of the answer.
+// malformedTexts are parts of the errors of package net/http about malformed answers. These errors have
+// no types. The reasons quote nothing of the answer.
 var malformedTexts = []struct{ text, reason string }{
 	{"response header list larger than", "its header fields are larger than is accepted (max_response_header of the transport)"}, // HTTP/2
 	{"malformed HTTP", "its status line can't be read"},
@@ -183,7 +185,8 @@ func withoutQuotes(err error) error {
 	return err
 }
 
-// quotingTexts are parts of such errors, which have no types.
+// quotingTexts are parts of the errors of package net/http that quote the answer. These errors have no
+// types.
 var quotingTexts = []string{
 	"malformed HTTP", "malformed MIME header", "malformed chunked encoding", "Content-Length",
 	"unsupported transfer encoding", "too many transfer encodings",
