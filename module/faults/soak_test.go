@@ -366,6 +366,9 @@ func (s *soak) do(worker, call int) testbed.Answer {
 	if outcome == "broken" { // of the connections that Caddy loses with a reload, which nothing can have come of
 		allowed = s.posts(a.Call) == 0
 	}
+	if outcome == "RATE_LIMITED" && strings.Contains(a.Message, "too busy to check it") { // as this machine may be: nothing was sent
+		allowed = s.posts(a.Call) == 0
+	}
 	if !allowed && len(s.wrong) < 20 {
 		s.wrong = append(s.wrong, fmt.Sprintf("%s: %v", kind.name, a))
 	}
