@@ -1,14 +1,13 @@
 package bridge
 
 import (
-	"encoding/json" // for Caddy's raw modules
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -16,7 +15,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/browse"
 	"github.com/skill-bridge/caddy-skill-bridge/module/network"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
 const directive = "skill_bridge"
@@ -133,10 +131,8 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 type parser struct{ *options.Reader }
 
 func (p parser) handler(h *Handler) error {
-	return p.Block(directive, "", options.Targets{
-		"provider":          options.Repeatable(func() error { return p.provider(h) }),
-		"skill":             options.Repeatable(func() error { return p.skill(h) }),
-		"registry":          options.Repeatable(func() error { return p.registry(h) }),
+	targets := h.Sources.Targets(p.Reader)
+	maps.Copy(targets, options.Targets{
 		"name":              &h.Name,
 		"caller":            func() error { return p.caller(&h.Caller) },
 		"principal":         &h.Principal,
@@ -158,70 +154,9 @@ func (p parser) handler(h *Handler) error {
 		"allow_http":        &h.AllowHTTP,
 		"allow_networks":    options.Repeatable(func() error { return p.networks(&h.AllowNetworks) }),
 		"allow_ports":       options.Repeatable(func() error { return p.ports(&h.AllowPorts) }),
-		"transport":         p.transport(&h.TransportRaw),
+		"transport":         network.ReadTransport(p.Reader, &h.TransportRaw),
 	})
-}
-
-func (p parser) provider(h *Handler) error {
-	v := new(Provider)
-	path := options.Element("providers", len(h.Providers))
-	p.Mark(path)
-	if err := p.Args("provider", "an origin, such as https://skills.example.com", 1, &v.Origin); err != nil {
-		return err
-	}
-	h.Providers = append(h.Providers, v)
-	return p.Block("provider", path, options.Targets{
-		"namespace": &v.Namespace,
-		"alias": options.Repeatable(func() error {
-			p.Mark(options.Element(path+".aliases", len(v.Aliases)))
-			var a Alias
-			err := p.Args("alias", "a name and a skill's id", 2, &a.Name, &a.SkillID)
-			v.Aliases = append(v.Aliases, a)
-			return err
-		}),
-		"trust":                 &v.Trust,
-		"trust_registry":        &v.TrustRegistry,
-		"credentials":           p.credentials(&v.CredentialsRaw),
-		"discovery_credentials": p.credentials(&v.DiscoveryCredentialsRaw),
-		"capability_types":      &v.CapabilityTypes,
-		"list_private":          &v.ListPrivate,
-		"prefer_wait":           &v.PreferWait,
-		"require_principal":     &v.RequirePrincipal,
-		"transport":             p.transport(&v.TransportRaw),
-	})
-}
-
-func (p parser) skill(h *Handler) error {
-	v := new(Skill)
-	path := options.Element("skills", len(h.Skills))
-	p.Mark(path)
-	if err := p.Args("skill", "a name and the URL of a descriptor", 2, &v.Name, &v.URL); err != nil {
-		return err
-	}
-	h.Skills = append(h.Skills, v)
-	return p.Block("skill", path, options.Targets{
-		"trust":             &v.Trust,
-		"credentials":       p.credentials(&v.CredentialsRaw),
-		"prefer_wait":       &v.PreferWait,
-		"require_principal": &v.RequirePrincipal,
-		"transport":         p.transport(&v.TransportRaw),
-	})
-}
-
-func (p parser) registry(h *Handler) error {
-	v := new(Registry)
-	path := options.Element("registries", len(h.Registries))
-	p.Mark(path)
-	if err := p.Args("registry", "a URL", 1, &v.URL); err != nil {
-		return err
-	}
-	h.Registries = append(h.Registries, v)
-	return p.Block("registry", path, options.Targets{
-		"namespace":             &v.Namespace,
-		"capability_types":      &v.CapabilityTypes,
-		"discovery_credentials": p.credentials(&v.DiscoveryCredentialsRaw),
-		"require_principal":     &v.RequirePrincipal,
-	})
+	return p.Block(directive, "", targets)
 }
 
 func (p parser) caller(to **Caller) error {
@@ -375,68 +310,6 @@ func (p parser) ports(to *[]int) error {
 		*to = append(*to, port)
 		return nil
 	})
-}
-
-// credentials parses a credentials module.
-func (p parser) credentials(to *json.RawMessage) func() error {
-	return func() error {
-		option := p.Val()
-		if !p.NextArg() {
-			return p.Errf("%s takes a module, such as api_key", option)
-		}
-		name := p.Val()
-		if _, err := caddy.GetModule(credentialsNamespace + "." + name); err != nil {
-			return p.Errf("%s %q: no such module; there are %s", option, name, strings.Join(credentialModules(), ", "))
-		}
-		module, err := caddyfile.UnmarshalModule(p.Dispenser, credentialsNamespace+"."+name)
-		if err != nil {
-			return err
-		}
-		if _, ok := module.(credential.Credentials); !ok {
-			return p.Errf("%s %s: this module does not provide credentials", option, name)
-		}
-		return p.encode(to, module, "type", name)
-	}
-}
-
-// credentialModules returns the names of the registered credentials modules.
-func credentialModules() []string {
-	modules := caddy.GetModules(credentialsNamespace)
-	names := make([]string, len(modules))
-	for i, m := range modules {
-		names[i] = m.ID.Name()
-	}
-	return names
-}
-
-func (p parser) transport(to *json.RawMessage) func() error {
-	return func() error {
-		if !p.NextArg() {
-			return p.Err("transport takes a module: http")
-		}
-		if name := p.Val(); name != network.TransportName {
-			return p.Errf("transport %s: %w", name, network.ErrTransport)
-		}
-		// Caddy's parser would ignore further arguments.
-		if p.CountRemainingArgs() > 0 {
-			return p.Err("transport http takes no more arguments: its options go into a block")
-		}
-		module, err := caddyfile.UnmarshalModule(p.Dispenser, network.TransportModule)
-		if err != nil {
-			return err
-		}
-		return p.encode(to, module, "protocol", network.TransportName)
-	}
-}
-
-// encode writes a guest module's configuration as JSON, with its name inline.
-func (p parser) encode(to *json.RawMessage, module caddyfile.Unmarshaler, key, name string) error {
-	var warnings []caddyconfig.Warning
-	*to = caddyconfig.JSONModuleObject(module, key, name, &warnings)
-	if len(warnings) > 0 {
-		return p.Errf("%s: %s", name, warnings[0].Message)
-	}
-	return nil
 }
 
 var _ caddyfile.Unmarshaler = (*Handler)(nil)

@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"cmp"
-	"encoding/json" // for Caddy's raw modules
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,8 +9,8 @@ import (
 	"unicode"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -35,29 +34,16 @@ type Callers struct {
 	AllowAnonymous bool `json:"allow_anonymous,omitempty"`
 }
 
+const defaultPrincipal = "{http.auth.user.id}"
+
 // check checks who may call, and as whom.
-func (c *Callers) check(k *checker) {
+func (c *Callers) check(k *options.Checker) {
 	if c.Principal != "" {
-		k.check("principal", checkPrincipal(c.Principal))
+		k.Check("principal", checkPrincipal(c.Principal))
 	}
 	if c.RequirePrincipal && c.AllowAnonymous {
-		k.check("allow_anonymous", errors.New("require_principal and allow_anonymous exclude each other"))
+		k.Check("allow_anonymous", errors.New("require_principal and allow_anonymous exclude each other"))
 	}
-}
-
-// checkSecrets checks that it is configured who may use a secret: in the provider, skill
-// or registry that has it, or in the handler.
-func (c *Callers) checkSecrets(credentials json.RawMessage, requirePrincipal bool) error {
-	switch {
-	case len(credentials) == 0:
-		return nil
-	case !jsontext.Value(credentials).IsValid():
-		return errors.New("credentials are not valid JSON, or have a duplicate member")
-	case !requirePrincipal && !c.RequirePrincipal && !c.AllowAnonymous:
-		return errors.New("credentials need require_principal, here or for the whole bridge " +
-			"(only authenticated callers may use them), or allow_anonymous for the whole bridge (everyone who can reach it may use them)")
-	}
-	return nil
 }
 
 // checkPrincipal checks that a principal is one placeholder and nothing else. With text

@@ -3,7 +3,7 @@
 // through the Skills Protocol (JSON-RPC 2.0).
 //
 // It reads the configuration ([Handler], in JSON or as the directive skill_bridge of the
-// Caddyfile), gives the bridge its transports and its cache, serves requests, and keeps
+// Caddyfile; providers, skills and registries are in package sources), gives the bridge its transports and its cache, serves requests, and keeps
 // over reloads what configurations share. What a call means is decided in package
 // translate, which knows no Caddy.
 package bridge

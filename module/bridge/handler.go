@@ -8,6 +8,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/browse"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/runtokens"
+	"github.com/skill-bridge/caddy-skill-bridge/module/sources"
 	"github.com/skill-bridge/caddy-skill-bridge/module/storage"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
@@ -36,7 +37,7 @@ type Handler struct {
 	// name, its earlier tokens become invalid. Default: none. Example: `agents`.
 	Name string `json:"name,omitempty"`
 
-	Sources
+	sources.Sources
 
 	// The identity of the bridge in requests to providers. Default: `skill-bridge`, a
 	// `service`.

@@ -5,14 +5,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/module/sources"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
@@ -259,14 +258,14 @@ func TestLoadErrors(t *testing.T) {
 type noCredentials struct{}
 
 func (*noCredentials) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: credentialsNamespace + ".no_credentials", New: func() caddy.Module { return new(noCredentials) }}
+	return caddy.ModuleInfo{ID: "http.skill_bridge.credentials.no_credentials", New: func() caddy.Module { return new(noCredentials) }}
 }
 
 // forSkillsOnly are credentials that can't read documents.
 type forSkillsOnly struct{}
 
 func (*forSkillsOnly) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: credentialsNamespace + ".for_skills_only", New: func() caddy.Module { return new(forSkillsOnly) }}
+	return caddy.ModuleInfo{ID: "http.skill_bridge.credentials.for_skills_only", New: func() caddy.Module { return new(forSkillsOnly) }}
 }
 
 func (*forSkillsOnly) Supports(auth *document.Auth) bool { return auth != nil }
@@ -281,15 +280,15 @@ func init() {
 }
 
 func TestPorts(t *testing.T) {
-	sources := &Sources{
-		Providers: []*Provider{{
+	configured := &sources.Sources{
+		Providers: []*sources.Provider{{
 			Origin: "https://a.example:8443", Trust: []string{"b.example", "c.example:8444", "[::1]:8445"},
 			CredentialsRaw: []byte(`{"type":"oauth2","client_id":"a:99","token_url":"https://d.example:8446/token"}`),
 		}, {Origin: "https://a.example"}},
-		Skills:     []*Skill{{URL: "http://e.example:8080/s.json"}},
-		Registries: []*Registry{{URL: "https://f.example:8447"}},
+		Skills:     []*sources.Skill{{URL: "http://e.example:8080/s.json"}},
+		Registries: []*sources.Registry{{URL: "https://f.example:8447"}},
 	}
-	got, err := (&Network{AllowPorts: []int{9000}}).portsOf(sources.sources())
+	got, err := (&Network{AllowPorts: []int{9000}}).ports(configured)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -301,70 +300,5 @@ func TestPorts(t *testing.T) {
 	}
 	if len(got) != len(want) {
 		t.Errorf("allowed are %v, want %v", got, want)
-	}
-}
-
-func TestPartition(t *testing.T) {
-	secret := t.TempDir() + "/secret"
-	write := func(text string) {
-		if err := os.WriteFile(secret, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	namespace := "acme"
-	from := func(kind int, origin string, trust []string, credentials, transport string) string {
-		u, err := parseOrigin(origin)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := &catalog.Source{Kind: kindOf(kind), Namespace: namespace, URL: u, Trust: trust}
-		p, err := partition(s, []byte(credentials), []byte(transport))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
-	}
-	of := func(kind int, credentials, transport string) string {
-		return from(kind, "https://a.example", nil, credentials, transport)
-	}
-	credentials := `{"type":"api_key","key":"{file.` + secret + `}"}`
-	write("one")
-	one := of(0, credentials, "")
-	if again := of(0, credentials, ""); again != one {
-		t.Error("the same settings have two partitions")
-	}
-	if from(0, "https://a.example", []string{"t.example"}, "", "") != of(0, "", "") {
-		t.Error("without credentials, trusted hosts make a difference")
-	}
-	trusting := from(0, "https://a.example", []string{"t.example", "u.example"}, `{"type":"api_key","key":"x"}`, "")
-	if from(0, "https://a.example", []string{"u.example", "t.example"}, `{"type":"api_key","key":"x"}`, "") != trusting {
-		t.Error("the order of trusted hosts makes a difference")
-	}
-	namespace = "other"
-	other := of(0, credentials, "")
-	namespace = "acme"
-	write("two")
-	seen := map[string]string{one: "one"}
-	for name, p := range map[string]string{
-		"other namespace":  other,
-		"changed file":     of(0, credentials, ""),
-		"no credentials":   of(0, "", ""),
-		"other kind":       of(1, "", ""),
-		"own transport":    of(0, "", `{"protocol":"http"}`),
-		"other credential": of(0, `{"type":"api_key","key":"x"}`, ""),
-		"other origin":     from(0, "https://b.example", nil, `{"type":"api_key","key":"x"}`, ""),
-		"no credentials b": from(0, "https://b.example", nil, "", ""),
-		"other scheme":     from(0, "http://a.example", nil, `{"type":"api_key","key":"x"}`, ""),
-		"trusted hosts":    trusting,
-		"other trusted":    from(0, "https://a.example", []string{"t.example", "v.example"}, `{"type":"api_key","key":"x"}`, ""),
-		"one trusted host": from(0, "https://a.example", []string{"t.example"}, `{"type":"api_key","key":"x"}`, ""),
-	} {
-		if other, ok := seen[p]; ok {
-			t.Errorf("%s shares the partition of %s", name, other)
-		}
-		if len(p) != 64 || strings.Contains(p, "one") {
-			t.Errorf("%s: %q is no digest", name, p)
-		}
-		seen[p] = name
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"math"
 	"runtime/debug"
 
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
@@ -28,6 +31,132 @@ type Bounds struct {
 	// Example: `{"runs": 2000, "runs_per_provider": 500, "skills": 1000}`.
 	Limits *Limits `json:"limits,omitempty"`
 }
+
+// Limits bounds what the bridge reads and how much it does at a time. In JSON, 0 means
+// the default everywhere. What exceeds a limit is answered with an error that names the
+// limit; nothing is truncated.
+type Limits struct {
+	// How deep arrays and objects may nest in requests and in answers of
+	// providers (in documents at most 100 levels), from 2 to 10000. Default: 512.
+	Depth int `json:"depth,omitempty"`
+
+	// The largest index or descriptor accepted, in bytes after decompression.
+	// At most `max_response_size`. Default: 4194304 (4 MiB), or `max_response_size` if that is less.
+	DocumentSize int64 `json:"document_size,omitempty"`
+
+	// How many skills an index, or a registry's answer, may list. Default: 10000.
+	Skills int `json:"skills,omitempty"`
+
+	// How many inputs a skill may have. Default: 500.
+	Parameters int `json:"parameters,omitempty"`
+
+	// The largest JSON Schema of one input, in bytes. All inputs of a skill together may
+	// have four times as much, and its descriptor twice that. Default: 65536 (64 KiB).
+	SchemaSize int64 `json:"schema_size,omitempty"`
+
+	// How many subschemas of an input's JSON Schema may apply to one value. It also bounds
+	// the estimated time and memory for compiling all schemas of a skill, regular
+	// expressions included: the default allows about 20 ms. 500 inputs with ordinary
+	// schemas need a quarter of that, an input with 400 ordinary properties a fifth, and
+	// one with 300 properties with unusual keywords (such as unevaluatedProperties or
+	// $anchor) three quarters. Default: 2048.
+	SchemaComplexity int `json:"schema_complexity,omitempty"`
+
+	// How much work one request (a batch is one) may cause when its arguments are checked
+	// against schemas, in steps of about 10 ns. An ordinary schema takes 10 to 40 steps for
+	// each byte. Default: 100000000.
+	ArgumentComplexity int `json:"argument_complexity,omitempty"`
+
+	// The largest output of a run, in bytes of JSON. At most `max_response_size`.
+	// Default: `max_response_size`.
+	OutputSize int64 `json:"output_size,omitempty"`
+
+	// The largest answer to a batch, in bytes, not counting ids. Calls whose output does not
+	// fit are answered RATE_LIMITED; if the run was executed, with a run token for reading
+	// the output later. Answers of a batch that wait for others are bounded by it, too. At
+	// least `output_size`. Default: twice `max_response_size`, or 20971520 (20 MiB) if that
+	// is more.
+	AnswerSize int64 `json:"answer_size,omitempty"`
+
+	// How many bytes all answers may have together that agents have not read yet. The first
+	// 64 KiB of each answer do not count; a batch is one answer. Calls whose output does not
+	// fit are answered RATE_LIMITED, as with `answer_size`. While an answer is written, up to
+	// twice as much memory is in use. At least `answer_size`. Default: a quarter of
+	// GOMEMLIMIT, which Caddy takes from its container or system, or 1073741824 (1 GiB)
+	// where there is none; never less than `answer_size`.
+	Answers int64 `json:"answers,omitempty"`
+
+	// How long reading the body of a provider's answer, or writing an answer to an agent,
+	// may go on without progress before the connection is closed. (For connecting and
+	// TLS there are `dial_timeout` and `handshake_timeout` of the transport, and for waiting
+	// for the header `response_header_timeout`; every call ends at its deadline. For agents
+	// there are also the `timeouts` of Caddy's servers.) Default: `30s`.
+	BodyTimeout caddy.Duration `json:"body_timeout,omitempty"`
+
+	// How many bytes a provider may send on an HTTP/2 connection besides the content of its
+	// answers, for each call that uses the connection (and a sixteenth of that while no call
+	// does): empty frames, pings, header fields, data of cancelled requests. If it sends
+	// more, the connection is closed. At least 262144 (256 KiB). Default: 4194304 (4 MiB).
+	ConnectionOverhead int64 `json:"connection_overhead,omitempty"`
+
+	// How many calls may be in progress at a time. Further calls are answered RATE_LIMITED
+	// at once. Default: 20000, or one for each 64 KiB of half of GOMEMLIMIT if that is fewer
+	// (Caddy takes GOMEMLIMIT from its container or system).
+	Runs int `json:"runs,omitempty"`
+
+	// How many of these calls may be for one provider, skill or registry, so that none can
+	// use up all `runs`. (In the Caddyfile, the second number after `runs`.) Default: half
+	// of `runs`.
+	RunsPerProvider int `json:"runs_per_provider,omitempty"`
+
+	// How many descriptors of one provider or registry are read at a time. One host and one
+	// publisher (skills whose ids begin alike: up to the first slash, or with the same first
+	// two labels) get at most a quarter of them, at least one, and fewer the more hosts and
+	// publishers there are; half are reserved for hosts and publishers of which no other
+	// descriptor is being read. Further reads wait; a call whose time ends meanwhile is
+	// answered RATE_LIMITED. A read continues after its call has ended, and counts here and
+	// in `runs`, until another read waits: then it is cancelled. Default: 64.
+	Reads int `json:"reads,omitempty"`
+
+	// How many requests, at once and per minute, may be sent to URLs whose last request
+	// brought no document, at hosts that only the provider's documents name (not its own
+	// host, nor one in `trust`). A failed URL is not requested again for 1 s to 5 min. URLs
+	// without a recent failure have a limit of their own: four times as many (or four times
+	// `reads`, if that is more) may fail at once, and as many per minute. Each publisher of a
+	// registry (as in `reads`) has these limits, and all together twice as much. Beyond them
+	// the host is not requested: the answer is RATE_LIMITED, or a stale document; cached
+	// documents are still revalidated. Default: 60.
+	FailedReads int `json:"failed_reads,omitempty"`
+
+	// How many status requests per second one host may get for all runs together. The host
+	// is that of the status URL, or of the result URL if there is no other. Beyond that,
+	// requests are delayed: runs that have probably ended are asked about first, and runs
+	// near their deadline just before it, these at most as often as all others. All
+	// providers, skills, registries and handlers with the same number here share a host's
+	// limit, also across a reload; skills that another host publishes have a limit of their
+	// own. Default: `runs`, which is one request per second for each run, and at least 1000.
+	Polls int `json:"polls,omitempty"`
+
+	// How many of the calls in progress may wait for a run that was submitted and has not
+	// ended. Default: `runs`.
+	Waiting int `json:"waiting,omitempty"`
+}
+
+const (
+	defaultMaxRequestSize     = 1 << 20
+	defaultMaxResponseSize    = 10 << 20
+	defaultMaxBatch           = 50
+	defaultAnswerSize         = 20 << 20
+	defaultAnswers            = 1 << 30
+	defaultConnectionOverhead = 4 << 20
+	minConnectionOverhead     = 256 << 10
+	defaultMaxRuns            = 20_000
+	defaultPolls              = 1000
+
+	// A request needs two levels: an object in an object. The decoder's maximum is 10,000.
+	minDepth = 2
+	maxDepth = 10_000
+)
 
 // runMemory is the estimated memory of a call, in bytes.
 const runMemory = 64 << 10
@@ -131,30 +260,53 @@ func (b *Bounds) checkAnswerSize() error {
 }
 
 // check checks limits beside each other.
-func (b *Bounds) check(c *checker) {
+func (b *Bounds) check(c *options.Checker) {
+	checkAmounts(c, []amount{
+		{"max_request_size", b.MaxRequestSize}, {"max_response_size", b.MaxResponseSize}, {"max_batch", b.MaxBatch},
+	})
 	l := b.Limits
 	if l == nil {
 		return
 	}
+	checkAmounts(c, []amount{
+		{"limits.depth", l.Depth},
+		{"limits.document_size", l.DocumentSize},
+		{"limits.skills", l.Skills},
+		{"limits.parameters", l.Parameters},
+		{"limits.schema_size", l.SchemaSize},
+		{"limits.schema_complexity", l.SchemaComplexity},
+		{"limits.argument_complexity", l.ArgumentComplexity},
+		{"limits.output_size", l.OutputSize},
+		{"limits.answer_size", l.AnswerSize},
+		{"limits.answers", l.Answers},
+		{"limits.body_timeout", l.BodyTimeout},
+		{"limits.connection_overhead", l.ConnectionOverhead},
+		{"limits.runs", l.Runs},
+		{"limits.runs_per_provider", l.RunsPerProvider},
+		{"limits.reads", l.Reads},
+		{"limits.failed_reads", l.FailedReads},
+		{"limits.polls", l.Polls},
+		{"limits.waiting", l.Waiting},
+	})
 	if l.Depth != 0 && (l.Depth < minDepth || l.Depth > maxDepth) {
-		c.check("limits.depth", fmt.Errorf("depth %d is out of range: it is %d to %d", l.Depth, minDepth, maxDepth))
+		c.Check("limits.depth", fmt.Errorf("depth %d is out of range: it is %d to %d", l.Depth, minDepth, maxDepth))
 	}
 	if runs := cmp.Or(l.Runs, defaultMaxRuns); l.RunsPerProvider > runs {
-		c.check("limits.runs_per_provider", fmt.Errorf("%d runs per provider are more than the total of %d", l.RunsPerProvider, runs))
+		c.Check("limits.runs_per_provider", fmt.Errorf("%d runs per provider are more than the total of %d", l.RunsPerProvider, runs))
 	}
-	c.check("limits.waiting", l.checkWaiting())
+	c.Check("limits.waiting", l.checkWaiting())
 	if l.SchemaSize > math.MaxInt/4 { // all schemas of a skill have four times as much
-		c.check("limits.schema_size", fmt.Errorf("schema_size %d is too large", l.SchemaSize))
+		c.Check("limits.schema_size", fmt.Errorf("schema_size %d is too large", l.SchemaSize))
 	}
 	// Header fields, and what arrives before it is read, are part of the overhead.
 	if n := l.ConnectionOverhead; 0 < n && n < minConnectionOverhead {
-		c.check("limits.connection_overhead",
+		c.Check("limits.connection_overhead",
 			fmt.Errorf("connection_overhead %d is too small: the minimum is %d (256KiB)", n, minConnectionOverhead))
 	}
-	c.check("limits.document_size", b.checkReachable("document_size", l.DocumentSize))
-	c.check("limits.output_size", b.checkReachable("output_size", l.OutputSize))
-	c.check("limits.answer_size", b.checkAnswerSize())
-	c.check("limits.answers", b.checkAnswers())
+	c.Check("limits.document_size", b.checkReachable("document_size", l.DocumentSize))
+	c.Check("limits.output_size", b.checkReachable("output_size", l.OutputSize))
+	c.Check("limits.answer_size", b.checkAnswerSize())
+	c.Check("limits.answers", b.checkAnswers())
 }
 
 // checkReachable checks that so large a document or output can be read at all.

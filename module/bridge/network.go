@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
-	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/network"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
+	"github.com/skill-bridge/caddy-skill-bridge/module/sources"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 )
 
 // Network is what may be connected to, and how.
@@ -47,25 +49,17 @@ type Network struct {
 }
 
 // check checks each network, port and transport by itself.
-func (n *Network) check(c *checker) {
+func (n *Network) check(c *options.Checker) {
 	for i, text := range n.AllowNetworks {
 		_, err := parseNetwork(text)
-		c.check(options.Element("allow_networks", i), err)
+		c.Check(options.Element("allow_networks", i), err)
 	}
 	for i, port := range n.AllowPorts {
 		if port < 1 || port > math.MaxUint16 {
-			c.check(options.Element("allow_ports", i), fmt.Errorf("port %d is out of range: ports are 1 to 65535", port))
+			c.Check(options.Element("allow_ports", i), fmt.Errorf("port %d is out of range: ports are 1 to 65535", port))
 		}
 	}
-	c.check("transport", checkTransport(n.TransportRaw))
-}
-
-// checkScheme checks that a URL may be requested with the scheme that it has.
-func (n *Network) checkScheme(u *url.URL) error {
-	if u != nil && u.Scheme == "http" && !n.AllowHTTP {
-		return fmt.Errorf("%s does not use TLS; write https://, or add allow_http", u)
-	}
-	return nil
+	c.Check("transport", network.CheckTransport(n.TransportRaw))
 }
 
 // networks returns the networks that are allowed.
@@ -81,39 +75,28 @@ func (n *Network) networks() ([]netip.Prefix, error) {
 	return networks, nil
 }
 
-// portsOf returns the ports that may be connected to: 80, 443, allow_ports, and the ports of
-// all URLs in the configuration of the sources, credentials included: they may name a token
-// endpoint.
-func (n *Network) portsOf(sources []source) (map[uint16]bool, error) {
+// ports returns the ports that may be connected to: 80, 443, allow_ports, and those of all URLs in
+// the configuration of the sources.
+func (n *Network) ports(from *sources.Sources) (map[uint16]bool, error) {
 	ports := map[uint16]bool{80: true, 443: true}
 	for _, port := range n.AllowPorts {
 		ports[uint16(port)] = true //nolint:gosec // in range: checked before
 	}
-	for _, s := range sources {
-		urls := []string{s.URL.String()}
-		for _, host := range s.Trust {
-			urls = append(urls, "https://"+host)
-		}
-		for _, raw := range []json.RawMessage{s.credentials, s.discovery} {
-			texts, err := resolvedTexts(raw)
-			if err != nil {
-				return nil, err
-			}
-			urls = append(urls, texts...)
-		}
-		for _, text := range urls {
-			if u, err := url.Parse(text); err == nil && (u.Scheme == "https" || u.Scheme == "http") {
-				addPort(ports, u)
-			}
-		}
-	}
-	return ports, nil
+	return ports, from.AddPorts(ports)
 }
 
-// addPort adds the port that is written in a URL, if there is one.
-func addPort(ports map[uint16]bool, u *url.URL) {
-	if port, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
-		ports[uint16(port)] = true
+// warnRefused logs warnings about sources whose URLs have an address that the guard refuses. It is
+// not an error, because a configuration may be validated on another machine.
+func warnRefused(logger *zap.Logger, rules *network.Rules, loaded []catalog.Source) {
+	for _, s := range loaded {
+		address, err := netip.ParseAddr(s.URL.Hostname())
+		if err != nil || rules.Allows(address) {
+			continue
+		}
+		logger.Warn("the bridge will not connect to a source of skills, because its address is not public; to allow the connection, add the line below",
+			zap.String("source", s.Namespace),
+			zap.String("host", s.URL.Host),
+			zap.String("line", "allow_networks "+address.String()))
 	}
 }
 

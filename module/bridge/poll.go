@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -15,86 +14,35 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
+// Poll is when the bridge asks for the status of a run. In every mode it waits as long
+// as the provider's Retry-After says and at least 20 ms after the last answer, and it
+// asks one last time just before the call's deadline.
+type Poll struct {
+	// `adaptive`: when the run is likely to have ended, judged by the execution times of
+	// earlier runs of the same version of the skill, which survive reloads and restarts.
+	// `fixed`: at equal intervals. `backoff`: at intervals that grow by half each time.
+	// Default: `adaptive`.
+	Mode string `json:"mode,omitempty"`
+
+	// For `adaptive`: by how much the bridge may learn later of a run's end to save one
+	// request. A longer time means fewer requests. In JSON, 0 means the default.
+	// Default: `20ms`.
+	Price caddy.Duration `json:"price,omitempty"`
+
+	// For `fixed`: the interval; for `backoff`: the first one. In JSON, 0 means the
+	// default. Default: `500ms`.
+	Interval caddy.Duration `json:"interval,omitempty"`
+
+	// For `backoff`: the longest interval. In JSON, 0 means the default. Default: `5s`.
+	MaxInterval caddy.Duration `json:"max_interval,omitempty"`
+}
+
 // The modes of polling.
 const (
 	pollAdaptive = "adaptive"
 	pollFixed    = "fixed"
 	pollBackoff  = "backoff"
 )
-
-// Timing is how long a call may take, and when the bridge asks for the status of its run.
-type Timing struct {
-	// How long a call may take, from its arrival to its answer, if neither the caller nor
-	// the skill's descriptor says. In JSON, 0 means the default. Default: `25s`.
-	Timeout caddy.Duration `json:"timeout,omitempty"`
-
-	// How long any call may take, whatever the caller or the descriptor asks for. In JSON, 0
-	// means the default. Default: `10m`.
-	MaxTimeout caddy.Duration `json:"max_timeout,omitempty"`
-
-	// When the bridge asks for the status of a run. Default: when the run is likely to have
-	// ended, judged by earlier runs of the skill.
-	Poll *Poll `json:"poll,omitempty"`
-
-	// Poll at intervals that grow from this one; the same as `{"mode": "backoff"}` of `poll`.
-	// In JSON, 0 means that `poll` decides.
-	PollInterval caddy.Duration `json:"poll_interval,omitempty"`
-
-	// The longest of these intervals, unless the provider asks for more. In JSON, 0
-	// means the default. Default: `5s`.
-	MaxPollInterval caddy.Duration `json:"max_poll_interval,omitempty"`
-}
-
-// plan returns the plan of all runs, or nil if it is learned from earlier runs.
-func (t *Timing) plan() polling.Plan {
-	poll := cmp.Or(t.Poll, new(Poll))
-	switch {
-	case t.PollInterval != 0 || t.MaxPollInterval != 0:
-		return polling.Backoff{Initial: orDefault(t.PollInterval, defaultPollInterval), Longest: orDefault(t.MaxPollInterval, defaultMaxPollInterval)}
-	case poll.Mode == pollFixed:
-		return polling.Fixed{Interval: orDefault(poll.Interval, defaultPollInterval)}
-	case poll.Mode == pollBackoff:
-		return polling.Backoff{Initial: orDefault(poll.Interval, defaultPollInterval), Longest: orDefault(poll.MaxInterval, defaultMaxPollInterval)}
-	}
-	return nil
-}
-
-// check checks durations beside their maxima, and the mode of polling.
-func (t *Timing) check(c *checker) {
-	checkSpan(c, "timeout", orDefault(t.Timeout, defaultTimeout), orDefault(t.MaxTimeout, defaultMaxTimeout))
-	checkSpan(c, "poll_interval", orDefault(t.PollInterval, defaultPollInterval), orDefault(t.MaxPollInterval, defaultMaxPollInterval))
-	c.check("poll", t.Poll.check())
-	if t.Poll != nil && (t.PollInterval != 0 || t.MaxPollInterval != 0) {
-		c.check("poll", errors.New("poll and poll_interval exclude each other: poll_interval is poll backoff"))
-	}
-}
-
-// budgetPool keeps the poll budgets of hosts over reloads. Its keys are the limit of polls
-// per second: handlers with the same limit share each host's budget.
-var budgetPool = lifetime.NewPool[*polling.Budgets]()
-
-// holdPolling takes the poll budgets and the learned execution times from their pools.
-func (h *Handler) holdPolling(ctx caddy.Context, p *skillsharing.Polling) error {
-	polls := h.limits().Polls
-	budgets, release, err := budgetPool.Hold(polls, func() (*polling.Budgets, error) { return polling.NewBudgets(float64(polls), polls), nil })
-	if err != nil {
-		return err
-	}
-	h.usage.OnRelease(release)
-	p.Budgets = budgets
-	if p.Plan != nil {
-		return nil
-	}
-	price := polling.DefaultPrice
-	if h.Poll != nil {
-		price = orDefault(h.Poll.Price, price)
-	}
-	if h.timings, err = storage.HoldTimings(ctx, price, h.usage); err != nil {
-		return err
-	}
-	p.Store = h.timings.Store
-	return nil
-}
 
 // check finds the first fault of the option.
 func (p *Poll) check() error {
@@ -125,4 +73,31 @@ func (p *Poll) check() error {
 		return nil
 	}
 	return fmt.Errorf("poll %q is none of %s, %s and %s", p.Mode, pollAdaptive, pollFixed, pollBackoff)
+}
+
+// budgetPool keeps the poll budgets of hosts over reloads. Its keys are the limit of polls
+// per second: handlers with the same limit share each host's budget.
+var budgetPool = lifetime.NewPool[*polling.Budgets]()
+
+// holdPolling takes the poll budgets and the learned execution times from their pools.
+func (h *Handler) holdPolling(ctx caddy.Context, p *skillsharing.Polling) error {
+	polls := h.limits().Polls
+	budgets, release, err := budgetPool.Hold(polls, func() (*polling.Budgets, error) { return polling.NewBudgets(float64(polls), polls), nil })
+	if err != nil {
+		return err
+	}
+	h.usage.OnRelease(release)
+	p.Budgets = budgets
+	if p.Plan != nil {
+		return nil
+	}
+	price := polling.DefaultPrice
+	if h.Poll != nil {
+		price = orDefault(h.Poll.Price, price)
+	}
+	if h.timings, err = storage.HoldTimings(ctx, price, h.usage); err != nil {
+		return err
+	}
+	p.Store = h.timings.Store
+	return nil
 }

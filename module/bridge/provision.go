@@ -136,29 +136,29 @@ func (h *Handler) config(ctx caddy.Context, o *observe.Observer) (*translate.Con
 	if err != nil {
 		return nil, nil, err
 	}
-	ports, err := h.portsOf(h.sources())
+	ports, err := h.ports(&h.Sources)
 	if err != nil {
 		return nil, nil, err
 	}
 	report := func(source, host, address string, r *network.RefusedError) {
 		o.RefusedConnection(source, host, address, r)
 	}
-	b := &builder{ctx: ctx, rules: network.NewRules(networks, ports, report), overhead: h.limits().ConnectionOverhead}
-	b.rules.Notice = o.Notice
-	sources, err := b.sources(h)
+	limits := h.limits()
+	rules := network.NewRules(networks, ports, report)
+	rules.Notice = o.Notice
+	loaded, idle, err := h.Sources.Load(ctx, rules, limits.ConnectionOverhead, h.TransportRaw)
 	if err != nil {
 		return nil, nil, err
 	}
 	var secrets []credential.Credentials
-	for i := range sources {
-		secrets = append(secrets, sources[i].Credentials, sources[i].DiscoveryCredentials)
+	for i := range loaded {
+		secrets = append(secrets, loaded[i].Credentials, loaded[i].DiscoveryCredentials)
 	}
 	o.Protect(secrets)
-	b.warnRefused(h.logger, sources)
-	limits := h.limits()
+	warnRefused(h.logger, rules, loaded)
 	caller := cmp.Or(h.Caller, new(Caller))
 	return &translate.Config{
-		Sources: sources,
+		Sources: loaded,
 		Caller: skillsharing.Caller{
 			ID:   cmp.Or(caller.ID, defaultCallerID),
 			Type: cmp.Or(caller.Type, defaultCallerType),
@@ -174,5 +174,16 @@ func (h *Handler) config(ctx caddy.Context, o *observe.Observer) (*translate.Con
 		AllowHTTP:   h.AllowHTTP,
 		Stop:        lifetime.Calls(),
 		Observer:    o,
-	}, b.idle, nil
+	}, idle, nil
+}
+
+const defaultRetryBudget = 20 // percent
+
+// retryBudget returns the share of calls that may be retried, from 0 to 1.
+func (h *Handler) retryBudget() float64 {
+	percent := defaultRetryBudget
+	if h.RetryBudget != nil {
+		percent = *h.RetryBudget
+	}
+	return float64(percent) / 100
 }

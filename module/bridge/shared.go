@@ -1,9 +1,7 @@
 package bridge
 
 import (
-	"cmp"
 	"fmt"
-	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
@@ -42,32 +40,6 @@ func (s *shared) Destruct() error {
 	return nil
 }
 
-// config returns the cache settings, with defaults.
-func (c *Cache) config() cache.Config {
-	c = cmp.Or(c, new(Cache))
-	return cache.Config{
-		MaxSize:      cmp.Or(c.MaxSize, defaultCacheSize),
-		TTL:          orDefaultPointer(c.TTL, defaultTTL),
-		MaxTTL:       orDefault(c.MaxTTL, defaultMaxTTL),
-		StaleIfError: orDefaultPointer(c.StaleIfError, defaultStaleIfError),
-		NegativeTTL:  orDefaultPointer(c.NegativeTTL, defaultNegativeTTL),
-	}
-}
-
-// breakerConfig returns the settings of the circuit breakers, with defaults.
-func (h *Handler) breakerConfig() exchange.BreakerConfig {
-	b := cmp.Or(h.CircuitBreaker, new(CircuitBreaker))
-	return exchange.BreakerConfig{
-		Failures: cmp.Or(b.Failures, defaultFailures),
-		Cooldown: orDefault(b.Cooldown, defaultCooldown),
-		Patience: min(orDefault(h.Timeout, defaultTimeout), maxPatience),
-	}
-}
-
-// maxPatience is the maximum time after which an unanswered request counts as a failure of its
-// host. Requests that end earlier, at the deadline of their call, do not count.
-const maxPatience = 5 * time.Second
-
 // poolKey returns a digest of the settings that the shared state depends on.
 func (h *Handler) poolKey() string {
 	return lifetime.NewDigest(
@@ -76,13 +48,4 @@ func (h *Handler) poolKey() string {
 		fmt.Sprintf("%t %q %d", h.AllowHTTP, h.AllowNetworks, h.AllowPorts),
 		string(h.TransportRaw),
 	).String()
-}
-
-// retryBudget returns the share of calls that may be retried, from 0 to 1.
-func (h *Handler) retryBudget() float64 {
-	percent := defaultRetryBudget
-	if h.RetryBudget != nil {
-		percent = *h.RetryBudget
-	}
-	return float64(percent) / 100
 }

@@ -10,10 +10,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/module/sources"
 )
-
-func kindOf(n int) catalog.SourceKind { return catalog.SourceKind(n) }
 
 // references counts who holds the cache that a handler uses.
 func references(t *testing.T, h *Handler) int {
@@ -85,7 +83,7 @@ func TestCleanupWhileServing(t *testing.T) {
 }
 
 func TestFailedProvisionHoldsNothing(t *testing.T) {
-	h := &Handler{Sources: Sources{Providers: []*Provider{{Origin: "https://a.example", TransportRaw: []byte(`{"protocol":"http","versions":["5"]}`)}}}}
+	h := &Handler{Sources: sources.Sources{Providers: []*sources.Provider{{Origin: "https://a.example", TransportRaw: []byte(`{"protocol":"http","versions":["5"]}`)}}}}
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
 	defer cancel()
 	if err := h.Provision(ctx); err == nil {
@@ -105,7 +103,7 @@ func TestCacheKey(t *testing.T) {
 	base := new(Handler).poolKey()
 	for name, h := range map[string]*Handler{
 		"defaults written": {Cache: &Cache{MaxSize: 64 << 20, MaxTTL: caddy.Duration(24 * time.Hour)}},
-		"providers":        {Sources: Sources{Providers: []*Provider{{Origin: "https://a.example:8443"}}}},
+		"providers":        {Sources: sources.Sources{Providers: []*sources.Provider{{Origin: "https://a.example:8443"}}}},
 		"limits":           {Timing: Timing{Timeout: 10 * second}, Bounds: Bounds{MaxBatch: 3, MaxRequestSize: 7, Limits: &Limits{Runs: 3, Depth: 512}}},
 	} {
 		if h.poolKey() != base {

@@ -15,6 +15,7 @@ import (
 	zapobserver "go.uber.org/zap/zaptest/observer"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/module/sources"
 )
 
 // twoProviders returns a handler with the providers a and b, which have the same
@@ -85,15 +86,15 @@ func TestRefusedSourcesAreWarnedOf(t *testing.T) {
 	defer cancel()
 	h := &Handler{
 		logger: zap.New(core), Network: Network{AllowNetworks: []string{"10.1.0.0/16"}, AllowHTTP: true},
-		Sources: Sources{
-			Providers: []*Provider{
+		Sources: sources.Sources{
+			Providers: []*sources.Provider{
 				{Origin: "http://127.0.0.1:9000", Namespace: "loop"},
 				{Origin: "https://10.1.2.3", Namespace: "allowed"},
 				{Origin: "https://8.8.8.8", Namespace: "public"},
 				{Origin: "https://name.example", Namespace: "name"},
 			},
-			Skills:     []*Skill{{Name: "private", URL: "https://192.168.1.2/s.json?key=secret"}},
-			Registries: []*Registry{{URL: "https://[fd00::1]:8443/v1", Namespace: "six"}},
+			Skills:     []*sources.Skill{{Name: "private", URL: "https://192.168.1.2/s.json?key=secret"}},
+			Registries: []*sources.Registry{{URL: "https://[fd00::1]:8443/v1", Namespace: "six"}},
 		},
 	}
 	if fault := h.check(); fault != nil {

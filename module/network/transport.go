@@ -49,9 +49,15 @@ type Transport struct {
 	anew func() *http.Transport
 }
 
-// ParseTransport reads and checks the configuration of a transport and sets defaults that
+// CheckTransport checks the configuration of a transport as far as possible without loading it.
+func CheckTransport(raw json.RawMessage) error {
+	_, err := parseTransport(raw)
+	return err
+}
+
+// parseTransport reads and checks the configuration of a transport and sets defaults that
 // suit unknown servers; Caddy's own are for trusted upstreams.
-func ParseTransport(raw json.RawMessage) (*reverseproxy.HTTPTransport, error) {
+func parseTransport(raw json.RawMessage) (*reverseproxy.HTTPTransport, error) {
 	config := new(reverseproxy.HTTPTransport)
 	if len(raw) > 0 {
 		var members map[string]json.RawMessage
@@ -147,7 +153,7 @@ func nameServers(resolver *reverseproxy.UpstreamResolver) ([]caddy.NetworkAddres
 
 // NewTransport provisions Caddy's transport and puts the guard into it.
 func NewTransport(ctx caddy.Context, raw json.RawMessage, allowed *Rules, overhead int64) (*Transport, error) {
-	config, err := ParseTransport(raw)
+	config, err := parseTransport(raw)
 	if err != nil {
 		return nil, err
 	}

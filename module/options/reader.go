@@ -21,11 +21,13 @@
 package options
 
 import (
+	"encoding/json" // for Caddy's raw modules
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
@@ -178,6 +180,16 @@ func (r *Reader) At(path string, err error) error {
 			return line.WrapErr(err)
 		}
 		path = path[:max(strings.LastIndexAny(path, ".["), 0)]
+	}
+	return nil
+}
+
+// Encode writes a guest module's configuration as JSON, with its name inline.
+func (r *Reader) Encode(to *json.RawMessage, module caddyfile.Unmarshaler, key, name string) error {
+	var warnings []caddyconfig.Warning
+	*to = caddyconfig.JSONModuleObject(module, key, name, &warnings)
+	if len(warnings) > 0 {
+		return r.Errf("%s: %s", name, warnings[0].Message)
 	}
 	return nil
 }

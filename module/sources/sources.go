@@ -1,17 +1,11 @@
-package bridge
+package sources
 
 import (
 	"encoding/json" // for Caddy's raw modules
-	"net/netip"
 	"net/url"
 	"strings"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
-	"go.uber.org/zap"
-
-	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
-	"github.com/skill-bridge/caddy-skill-bridge/module/network"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -111,78 +105,4 @@ func capabilityTypes(texts []string) []document.CapabilityType {
 // fault returns an error about a field of a source; the empty field stands for the source.
 func (s *source) fault(field string, err error) error {
 	return &options.ConfigError{Path: s.path + field, Owner: s.name, Err: err}
-}
-
-// builder loads the transports and credentials of sources.
-type builder struct {
-	ctx      caddy.Context
-	rules    *network.Rules
-	standard *network.Transport // of sources without the option transport
-	overhead int64              // limits connection_overhead
-	idle     []func()           // close the idle connections of all transports
-}
-
-func (b *builder) sources(h *Handler) ([]catalog.Source, error) {
-	var err error
-	if b.standard, err = b.transport(h.TransportRaw); err != nil {
-		return nil, &options.ConfigError{Path: "transport", Err: err}
-	}
-	var sources []catalog.Source
-	for _, s := range h.sources() {
-		if err := b.load(&s); err != nil {
-			return nil, err
-		}
-		sources = append(sources, s.Source)
-	}
-	return sources, nil
-}
-
-// load loads the transport and the credentials of a source.
-func (b *builder) load(s *source) (err error) {
-	if s.err != nil {
-		return s.fault(s.field, s.err)
-	}
-	t := b.standard
-	if len(s.transport) > 0 {
-		if t, err = b.transport(s.transport); err != nil {
-			return s.fault(".transport", err)
-		}
-	}
-	s.Transport, s.Certificate = t, t.HasCertificate()
-	if s.Partition, err = partition(&s.Source, s.discovery, s.transport); err != nil {
-		return s.fault(".discovery_credentials", err)
-	}
-	ctx := credentials.WithOwner(b.ctx, s.Namespace)
-	if s.Credentials, err = loadCredentials(ctx, s.module, "CredentialsRaw", s.credentials); err != nil {
-		return s.fault(".credentials", err)
-	}
-	s.DiscoveryCredentials, err = loadDiscoveryCredentials(ctx, s.module, "DiscoveryCredentialsRaw", s.discovery)
-	if err != nil {
-		return s.fault(".discovery_credentials", err)
-	}
-	return nil
-}
-
-func (b *builder) transport(raw json.RawMessage) (*network.Transport, error) {
-	t, err := network.NewTransport(b.ctx, raw, b.rules, b.overhead)
-	if err != nil {
-		return nil, err
-	}
-	b.idle = append(b.idle, t.CloseIdleConnections)
-	return t, nil
-}
-
-// warnRefused logs warnings about sources whose URLs have an address that the guard refuses. It is
-// not an error, because a configuration may be validated on another machine.
-func (b *builder) warnRefused(logger *zap.Logger, sources []catalog.Source) {
-	for _, s := range sources {
-		address, err := netip.ParseAddr(s.URL.Hostname())
-		if err != nil || b.rules.Allows(address) {
-			continue
-		}
-		logger.Warn("the bridge will not connect to a source of skills, because its address is not public; to allow the connection, add the line below",
-			zap.String("source", s.Namespace),
-			zap.String("host", s.URL.Host),
-			zap.String("line", "allow_networks "+address.String()))
-	}
 }

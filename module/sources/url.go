@@ -1,4 +1,4 @@
-package bridge
+package sources
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/network"
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
@@ -81,7 +82,7 @@ func checkAuthority(u *url.URL) error {
 
 // checkHost checks a host that may receive secrets.
 func checkHost(text string) error {
-	if err := checkLiteral("trusted host", text); err != nil {
+	if err := options.CheckLiteral("trusted host", text); err != nil {
 		return err
 	}
 	host := strings.TrimPrefix(text, "*.")
@@ -105,12 +106,4 @@ func checkHost(text string) error {
 	}
 	_, err = credential.NewAllowedHosts(u, []string{text})
 	return err
-}
-
-// checkLiteral refuses placeholders in a text in which they are not resolved.
-func checkLiteral(what, text string) error {
-	if strings.Contains(text, "{") {
-		return fmt.Errorf("%s %q has a placeholder, or a brace: placeholders are not resolved here; write the value itself", what, text)
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-package bridge
+package sources
 
 import (
 	"bytes"
@@ -6,14 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strconv"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
@@ -69,22 +65,32 @@ func resolvedTexts(raw json.RawMessage) ([]string, error) {
 	}
 }
 
-// partition returns the cache partition of a source that reads documents with these credentials over
-// this transport. Different sources have different partitions, so that failures and validation
-// results of one do not affect the other. The same source has the same partition after a reload
-// and in several sites. The trusted hosts are part of the key, because they decide which requests
-// carry discovery credentials.
-func partition(s *catalog.Source, credentials, transport json.RawMessage) (string, error) {
-	d := lifetime.NewDigest(strconv.Itoa(int(s.Kind)), s.Namespace, s.URL.String(), string(transport))
-	if len(credentials) == 0 && !s.Certificate {
-		return d.String(), nil
+// checkSecrets checks credentials. Restricted says that the provider, skill or registry that has
+// them, or the handler, configures who may use them.
+func checkSecrets(credentials json.RawMessage, restricted bool) error {
+	switch {
+	case len(credentials) == 0:
+		return nil
+	case !jsontext.Value(credentials).IsValid():
+		return errors.New("credentials are not valid JSON, or have a duplicate member")
+	case !restricted:
+		return errors.New("credentials need require_principal, here or for the whole bridge " +
+			"(only authenticated callers may use them), or allow_anonymous for the whole bridge (everyone who can reach it may use them)")
 	}
-	d.Add(strconv.Itoa(len(s.Trust)))
-	d.Add(slices.Sorted(slices.Values(s.Trust))...)
-	texts, err := resolvedTexts(credentials)
-	if err != nil {
-		return "", err
+	return nil
+}
+
+// checkTokenURL finds discovery credentials of kind oauth2 without a token_url. The module itself
+// reports whether it supports discovery, but only after it was loaded, when the line of the
+// Caddyfile is no longer known.
+func checkTokenURL(credentials json.RawMessage) error {
+	var config struct {
+		Type     string `json:"type"`
+		TokenURL string `json:"token_url"`
 	}
-	d.Add(texts...)
-	return d.String(), nil
+	if json.Unmarshal(credentials, &config) == nil && config.Type == "oauth2" && config.TokenURL == "" {
+		return errors.New("discovery_credentials oauth2 needs token_url: " +
+			"the index and descriptors are read before a descriptor can name a token endpoint")
+	}
+	return nil
 }

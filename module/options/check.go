@@ -1,0 +1,44 @@
+package options
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxNameSize is the maximum size of a name that an operator gives, in bytes.
+const MaxNameSize = 256
+
+// Checker keeps the first fault of a configuration.
+type Checker struct{ Fault *ConfigError }
+
+// Check keeps an error about the value at a JSON path, if it is the first.
+func (c *Checker) Check(path string, err error) {
+	if err != nil && c.Fault == nil {
+		c.Fault = &ConfigError{Path: path, Err: err}
+	}
+}
+
+// CheckName checks a name that an operator gives.
+func CheckName(what, name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%s has an empty name", what)
+	case len(name) > MaxNameSize:
+		return fmt.Errorf("%s name %.20q… is longer than %d bytes", what, name, MaxNameSize)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("%s name %q is not valid UTF-8", what, name)
+	case strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }):
+		return fmt.Errorf("%s name %q has a space or a control character", what, name)
+	}
+	return nil
+}
+
+// CheckLiteral refuses placeholders in a text in which they are not resolved.
+func CheckLiteral(what, text string) error {
+	if strings.Contains(text, "{") {
+		return fmt.Errorf("%s %q has a placeholder, or a brace: placeholders are not resolved here; write the value itself", what, text)
+	}
+	return nil
+}

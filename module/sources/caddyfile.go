@@ -1,0 +1,120 @@
+package sources
+
+import (
+	"encoding/json" // for Caddy's raw modules
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/network"
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+)
+
+// Targets returns the options provider, skill and registry of a block.
+func (from *Sources) Targets(r *options.Reader) options.Targets {
+	p := parser{r}
+	return options.Targets{
+		"provider": options.Repeatable(func() error { return p.provider(from) }),
+		"skill":    options.Repeatable(func() error { return p.skill(from) }),
+		"registry": options.Repeatable(func() error { return p.registry(from) }),
+	}
+}
+
+// parser parses sources.
+type parser struct{ *options.Reader }
+
+func (p parser) provider(to *Sources) error {
+	v := new(Provider)
+	path := options.Element("providers", len(to.Providers))
+	p.Mark(path)
+	if err := p.Args("provider", "an origin, such as https://skills.example.com", 1, &v.Origin); err != nil {
+		return err
+	}
+	to.Providers = append(to.Providers, v)
+	return p.Block("provider", path, options.Targets{
+		"namespace": &v.Namespace,
+		"alias": options.Repeatable(func() error {
+			p.Mark(options.Element(path+".aliases", len(v.Aliases)))
+			var a Alias
+			err := p.Args("alias", "a name and a skill's id", 2, &a.Name, &a.SkillID)
+			v.Aliases = append(v.Aliases, a)
+			return err
+		}),
+		"trust":                 &v.Trust,
+		"trust_registry":        &v.TrustRegistry,
+		"credentials":           p.credentials(&v.CredentialsRaw),
+		"discovery_credentials": p.credentials(&v.DiscoveryCredentialsRaw),
+		"capability_types":      &v.CapabilityTypes,
+		"list_private":          &v.ListPrivate,
+		"prefer_wait":           &v.PreferWait,
+		"require_principal":     &v.RequirePrincipal,
+		"transport":             network.ReadTransport(p.Reader, &v.TransportRaw),
+	})
+}
+
+func (p parser) skill(to *Sources) error {
+	v := new(Skill)
+	path := options.Element("skills", len(to.Skills))
+	p.Mark(path)
+	if err := p.Args("skill", "a name and the URL of a descriptor", 2, &v.Name, &v.URL); err != nil {
+		return err
+	}
+	to.Skills = append(to.Skills, v)
+	return p.Block("skill", path, options.Targets{
+		"trust":             &v.Trust,
+		"credentials":       p.credentials(&v.CredentialsRaw),
+		"prefer_wait":       &v.PreferWait,
+		"require_principal": &v.RequirePrincipal,
+		"transport":         network.ReadTransport(p.Reader, &v.TransportRaw),
+	})
+}
+
+func (p parser) registry(to *Sources) error {
+	v := new(Registry)
+	path := options.Element("registries", len(to.Registries))
+	p.Mark(path)
+	if err := p.Args("registry", "a URL", 1, &v.URL); err != nil {
+		return err
+	}
+	to.Registries = append(to.Registries, v)
+	return p.Block("registry", path, options.Targets{
+		"namespace":             &v.Namespace,
+		"capability_types":      &v.CapabilityTypes,
+		"discovery_credentials": p.credentials(&v.DiscoveryCredentialsRaw),
+		"require_principal":     &v.RequirePrincipal,
+	})
+}
+
+// credentials parses a credentials module.
+func (p parser) credentials(to *json.RawMessage) func() error {
+	return func() error {
+		option := p.Val()
+		if !p.NextArg() {
+			return p.Errf("%s takes a module, such as api_key", option)
+		}
+		name := p.Val()
+		if _, err := caddy.GetModule(credentialsNamespace + "." + name); err != nil {
+			return p.Errf("%s %q: no such module; there are %s", option, name, strings.Join(credentialModules(), ", "))
+		}
+		module, err := caddyfile.UnmarshalModule(p.Dispenser, credentialsNamespace+"."+name)
+		if err != nil {
+			return err
+		}
+		if _, ok := module.(credential.Credentials); !ok {
+			return p.Errf("%s %s: this module does not provide credentials", option, name)
+		}
+		return p.Encode(to, module, "type", name)
+	}
+}
+
+// credentialModules returns the names of the registered credentials modules.
+func credentialModules() []string {
+	modules := caddy.GetModules(credentialsNamespace)
+	names := make([]string, len(modules))
+	for i, m := range modules {
+		names[i] = m.ID.Name()
+	}
+	return names
+}

@@ -1,0 +1,151 @@
+package sources
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/network"
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// Check reports the first fault that can be found without loading modules to c. Plain HTTP needs
+// allowHTTP; credentials need allowCredentials, unless their source requires a principal.
+func (from *Sources) Check(c *options.Checker, allowHTTP, allowCredentials bool) {
+	if from.checkNull(c); c.Fault != nil {
+		return
+	}
+	names := make(map[string]string) // of skills and aliases, with their owners
+	namespaces := make(map[string]string)
+	registries := make(map[string]bool) // by namespace
+	all := from.sources()
+	for _, s := range all {
+		c.Check(s.path+s.field, cmp.Or(s.err, checkScheme(s.URL, allowHTTP)))
+		switch s.Kind {
+		case catalog.SkillSource:
+			c.Check(s.path+".name", cmp.Or(
+				options.CheckName("skill", s.name), claim(names, "name", s.name, "skill"), claim(namespaces, "namespace", s.name, "skill "+s.name),
+			))
+		case catalog.RegistrySource:
+			registries[s.Namespace] = true
+			checkNamespace(c, &s, "registry "+s.name, namespaces)
+		case catalog.ProviderSource:
+			checkNamespace(c, &s, "provider "+s.name, namespaces)
+		}
+		for i, a := range s.Aliases {
+			at := options.Element(s.path+".aliases", i)
+			c.Check(at+".name", cmp.Or(options.CheckName("alias", a.Name), claim(names, "name", a.Name, "alias")))
+			if a.SkillID == "" {
+				c.Check(at+".skill_id", fmt.Errorf("alias %q has an empty skill id", a.Name))
+			}
+		}
+		for i, host := range s.Trust {
+			c.Check(options.Element(s.path+".trust", i), checkHost(host))
+		}
+		checkCapabilityTypes(c, s.path+".capability_types", s.CapabilityTypes)
+		if s.PreferWait < 0 || s.PreferWait%time.Second != 0 { // RFC 7240, section 4.3
+			c.Check(s.path+".prefer_wait", fmt.Errorf("prefer_wait %s is not a whole number of seconds", s.PreferWait))
+		}
+		c.Check(s.path+".transport", network.CheckTransport(s.transport))
+		c.Check(s.path+".credentials", checkSecrets(s.credentials, allowCredentials || s.RequirePrincipal))
+		c.Check(s.path+".discovery_credentials", cmp.Or(checkSecrets(s.discovery, allowCredentials || s.RequirePrincipal), checkTokenURL(s.discovery)))
+	}
+	for _, s := range all {
+		for i, namespace := range s.TrustRegistries {
+			c.Check(options.Element(s.path+".trust_registry", i), checkTrustRegistry(s.TrustRegistries[:i], namespace, registries))
+		}
+	}
+}
+
+// checkNull checks that no provider, skill or registry is null.
+func (from *Sources) checkNull(c *options.Checker) {
+	for i, p := range from.Providers {
+		c.Check(options.Element("providers", i), checkNotNull("provider", p == nil))
+	}
+	for i, s := range from.Skills {
+		c.Check(options.Element("skills", i), checkNotNull("skill", s == nil))
+	}
+	for i, r := range from.Registries {
+		c.Check(options.Element("registries", i), checkNotNull("registry", r == nil))
+	}
+}
+
+func checkNotNull(what string, null bool) error {
+	if null {
+		return errors.New(what + " is null")
+	}
+	return nil
+}
+
+// checkScheme checks that a URL may be requested with the scheme that it has.
+func checkScheme(u *url.URL, allowHTTP bool) error {
+	if u != nil && u.Scheme == "http" && !allowHTTP {
+		return fmt.Errorf("%s does not use TLS; write https://, or add allow_http", u)
+	}
+	return nil
+}
+
+func checkTrustRegistry(before []string, namespace string, registries map[string]bool) error {
+	known := "this skill_bridge has no registry"
+	if len(registries) > 0 {
+		known = "there are: " + strings.Join(slices.Sorted(maps.Keys(registries)), ", ")
+	}
+	switch {
+	case !registries[namespace]:
+		return fmt.Errorf("trust_registry %q is not the namespace of a registry in this skill_bridge; %s", namespace, known)
+	case slices.Contains(before, namespace):
+		return fmt.Errorf("trust_registry %q is given twice", namespace)
+	}
+	return nil
+}
+
+func checkCapabilityTypes(c *options.Checker, path string, types []document.CapabilityType) {
+	known := []document.CapabilityType{document.Plugin, document.API, document.Knowledge, document.Task}
+	for i, t := range types {
+		at := options.Element(path, i)
+		if !slices.Contains(known, t) {
+			c.Check(at, fmt.Errorf("capability type %q is none of plugin, api, knowledge and task", t))
+		}
+		if slices.Contains(types[:i], t) {
+			c.Check(at, fmt.Errorf("capability type %q is given twice", t))
+		}
+	}
+}
+
+// checkNamespace checks the namespace of a source. The default is its host name.
+func checkNamespace(c *options.Checker, s *source, owner string, namespaces map[string]string) {
+	err := checkNamespaceText(s.Namespace)
+	if err != nil && s.URL != nil && s.Namespace == namespaceOf("", s.URL) {
+		err = fmt.Errorf("%s needs a namespace option, since its host name is not a valid namespace: %w", owner, err)
+	}
+	c.Check(s.path+".namespace", cmp.Or(err, claim(namespaces, "namespace", s.Namespace, owner)))
+}
+
+func checkNamespaceText(namespace string) error {
+	if len(namespace) > options.MaxNameSize {
+		return fmt.Errorf("namespace %.20q… is longer than %d bytes", namespace, options.MaxNameSize)
+	}
+	for _, r := range namespace {
+		if r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(".-_", r) {
+			return fmt.Errorf("namespace %q has the character %q; letters, digits, '.', '-' and '_' are allowed", namespace, r)
+		}
+	}
+	return nil
+}
+
+// claim registers a name for owner. It fails if the name has another owner.
+func claim(taken map[string]string, what, name, owner string) error {
+	if other, ok := taken[name]; ok {
+		return fmt.Errorf("%s %q is given twice: to %s and to %s; give one of them another", what, name, other, owner)
+	}
+	taken[name] = owner
+	return nil
+}

@@ -1,0 +1,92 @@
+package sources
+
+import (
+	"encoding/json" // for Caddy's raw modules
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+// Provider is a service that offers skills and publishes an index of them
+// under `/.well-known/skill-sharing` (Skill Sharing Protocol, section 4.3).
+type Provider struct {
+	// Where the provider is: scheme, host and, if it is not the scheme's default,
+	// port, without a path. `http` needs `allow_http`; secrets are sent over plain HTTP
+	// only to a provider whose origin is written with `http://`. Required.
+	// Example: `https://skills.example.com`.
+	Origin string `json:"origin"`
+
+	// The first part of the names of the provider's skills, and the provider's name in
+	// the log. Letters, digits, `.`, `-` and `_`; unique within the handler.
+	// Default: the origin's host name in lower case. Example: `acme`.
+	Namespace string `json:"namespace,omitempty"`
+
+	// Your own names for skills of this provider. An alias takes precedence over all
+	// other skills of that name, and makes a private skill known to every caller.
+	// Default: none.
+	Aliases []Alias `json:"aliases,omitempty"`
+
+	// Further hosts that may receive the secrets configured here, each with an optional
+	// port (default 443), an IPv6 address in brackets. `*.example.com` means all
+	// subdomains of example.com, but not example.com itself; it is refused for addresses,
+	// single labels and public suffixes. The provider's own host, on the port of its
+	// origin, may always receive them; its subdomains only if they are listed. Every host
+	// listed here can read your secrets. Default: none.
+	// Example: `["api.example.net", "auth.example.com:8443", "*.skills.example.com"]`.
+	Trust []string `json:"trust,omitempty"`
+
+	// Namespaces of registries in this handler. Their skills may use the secrets configured
+	// here even if the provider's own index does not list them. Without it, a skill from a
+	// registry uses them only if the index lists the skill with the same descriptor URL. In
+	// both cases the descriptor and the endpoint have to be on hosts that may receive the
+	// secrets. Anyone who can put a file on such a host can make a trusted registry send
+	// your secrets to any path there. Default: none. Example: `["community"]`.
+	TrustRegistry []string `json:"trust_registry,omitempty"`
+
+	// How to authenticate when invoking a skill and when reading its status and result.
+	// Secrets are sent only to hosts that may receive them, and only for skills that
+	// require this type of authentication. Needs `require_principal`, here or in the
+	// handler, or the handler's `allow_anonymous`. Default: none.
+	// Example: `{"type": "api_key", "key": "{env.ACME_KEY}"}`.
+	CredentialsRaw json.RawMessage `json:"credentials,omitempty" caddy:"namespace=http.skill_bridge.credentials inline_key=type"`
+
+	// How to authenticate when reading the index and the descriptors. Private skills found
+	// this way are hidden from anonymous callers unless `list_private` is set. Needs
+	// `require_principal` or `allow_anonymous`, as `credentials` does. Default: none.
+	DiscoveryCredentialsRaw json.RawMessage `json:"discovery_credentials,omitempty" caddy:"namespace=http.skill_bridge.credentials inline_key=type"`
+
+	// Use only skills of these types: `plugin`, `api`, `knowledge`, `task`.
+	// Default: all. Example: `["api", "task"]`.
+	CapabilityTypes []string `json:"capability_types,omitempty"`
+
+	// Show private skills to anonymous callers, too. Default: false.
+	ListPrivate bool `json:"list_private,omitempty"`
+
+	// Answer callers without a principal with AUTH_REQUIRED for all skills of this
+	// provider, and hide these skills from their lists, even if the handler has
+	// `allow_anonymous`. Other providers, skills and registries are not affected.
+	// Default: false.
+	RequirePrincipal bool `json:"require_principal,omitempty"`
+
+	// Ask the provider to hold its answers back for up to this time, in whole seconds,
+	// until a run has ended (`Prefer: wait`, RFC 7240). The bridge then learns of the end
+	// at once and sends fewer requests, but each request occupies a connection for that
+	// time (a stream with HTTP/2). A provider that answers three times without
+	// `Preference-Applied` is not asked again. Default: not asked. Example: `30s`.
+	PreferWait caddy.Duration `json:"prefer_wait,omitempty"`
+
+	// Transport for all requests to this provider, instead of the handler's. A client
+	// certificate is presented only to hosts that may receive the provider's secrets.
+	// Example: `{"protocol": "http", "tls": {"client_certificate_automate": "bridge.example.com"}}`.
+	TransportRaw json.RawMessage `json:"transport,omitempty" caddy:"namespace=http.reverse_proxy.transport inline_key=protocol"`
+}
+
+// Alias is the operator's own name for a skill.
+type Alias struct {
+	// What agents call the skill. No spaces, no control characters, at most 256
+	// bytes; unique within the handler. Required. Example: `weather`.
+	Name string `json:"name"`
+
+	// The id of the skill in the provider's index. Required.
+	// Example: `com.example/forecast`.
+	SkillID string `json:"skill_id"`
+}
