@@ -35,7 +35,7 @@ func (p *Provider) next(f *run.Failure) string {
 		return "see what the skill takes: " + p.command("describe", f.SkillID)
 	case next == run.NextFollowRun && f.ExecutionID != "":
 		return "the run exists, do not start another; follow it: " + p.command("follow", f.SkillID, f.ExecutionID)
-	case next == run.NextRetry && isDocument(f) && (f.Timeout > 0 || f.Kind == run.DeadlineExceeded):
+	case next == run.NextRetry && document.IsDocument(f.Phase) && (f.Timeout > 0 || f.Kind == run.DeadlineExceeded):
 		return lateDocument
 	case next == run.NextRetry:
 		return retryAdvice(f) + ": nothing was executed"
@@ -126,7 +126,7 @@ func network(host string) string {
 // credentialAdvice returns the advice about a missing, refused or insufficient credential.
 func (p *Provider) credentialAdvice(f *run.Failure) string {
 	const private = "add --private, which sends the key for documents, too"
-	ofDocument, authType, denied := isDocument(f), "", p.Denied.advice()
+	ofDocument, authType, denied := document.IsDocument(f.Phase), "", p.Denied.advice()
 	if f.Demand != nil {
 		authType = f.Demand.Type
 	}

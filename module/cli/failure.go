@@ -49,7 +49,7 @@ func late(f *run.Failure, waited time.Duration) *run.Failure {
 	own := *f // f may be shared
 	own.Timeout = waited
 	switch {
-	case isDocument(f):
+	case document.IsDocument(f.Phase):
 		own.Message = fmt.Sprintf("The provider's documents could not be read within %s.", seconds(waited))
 	case f.ExecutionID != "":
 		own.Message = fmt.Sprintf("The run had not ended after %s.", seconds(waited))
@@ -62,11 +62,6 @@ func late(f *run.Failure, waited time.Duration) *run.Failure {
 // isLate reports whether a failure is a timeout of the bridge.
 func isLate(f *run.Failure) bool {
 	return f != nil && f.Kind == run.DeadlineExceeded && f.By == run.Bridge
-}
-
-// isDocument reports whether a failure is about reading an index or a descriptor.
-func isDocument(f *run.Failure) bool {
-	return f.Phase == run.PhaseDiscovery || f.Phase == run.PhaseDescriptor
 }
 
 // explain writes a failure and the advice about it.

@@ -28,7 +28,7 @@ func memberOf(quoted []byte) member {
 	if len(quoted) > maxQuotedName {
 		return memberUnknown
 	}
-	switch string(unquoted(quoted)) {
+	switch string(Unquote(quoted)) {
 	case "jsonrpc":
 		return memberVersion
 	case "method":
@@ -41,8 +41,8 @@ func memberOf(quoted []byte) member {
 	return memberUnknown
 }
 
-// unquoted decodes a JSON string that is known to be valid.
-func unquoted(quoted []byte) []byte {
+// Unquote returns the text of a valid JSON string. It shares the memory of quoted, if that has no escapes.
+func Unquote(quoted []byte) []byte {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return quoted[1 : len(quoted)-1]
 	}
@@ -72,7 +72,7 @@ func (e *envelope) element(p *Profile) Element {
 	reason := e.fault(p)
 	if reason == "" {
 		return Element{Request: Request{
-			Method:  p.method(unquoted(e.values[memberMethod])),
+			Method:  p.method(Unquote(e.values[memberMethod])),
 			Params:  e.values[memberParams],
 			Members: e.members,
 			ID:      id,
@@ -93,7 +93,7 @@ func (e *envelope) fault(p *Profile) string {
 	}
 	id := e.values[memberID]
 	switch {
-	case e.values[memberVersion].Kind() != '"' || string(unquoted(e.values[memberVersion])) != "2.0":
+	case e.values[memberVersion].Kind() != '"' || string(Unquote(e.values[memberVersion])) != "2.0":
 		return `jsonrpc must be the string "2.0"`
 	case e.values[memberMethod].Kind() != '"':
 		return "method must be a string"

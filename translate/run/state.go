@@ -3,7 +3,9 @@ package run
 // State is the state of a run. The zero value means that no run was accepted.
 type State uint8
 
-// The states of a run. All but the first two are final.
+// The states of a run. All but the first two are final. Canceled and Lost are for the records of fronts:
+// a [Run] that the bridge returns has neither, since the Skill Sharing Protocol has no cancellation and Failure.Lost
+// says that a run can't be followed.
 const (
 	Accepted  State = iota + 1 // it has not started yet
 	Working                    // it is running

@@ -19,7 +19,7 @@ type Record struct {
 	Data jsontext.Value
 }
 
-// Store keeps records, also over restarts and for other instances of the bridge. A record belongs to the
+// Store keeps records for fronts whose runs outlive a request, also over restarts and for other instances of the bridge. A record belongs to the
 // principal that made it: for another one it does not exist. A record is written once and not changed after
 // that, since storages have no compare-and-swap; the one with the highest event holds.
 type Store interface {

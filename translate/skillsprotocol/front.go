@@ -261,7 +261,7 @@ func withoutDetails(fault *jsonrpc.Error, req *jsonrpc.Request) *jsonrpc.Error {
 	b.Open()
 	members, _ := membersOf(fault.Data) // this package made the data
 	for _, m := range members {
-		name := string(unquoted(m.Name))
+		name := string(jsonrpc.Unquote(m.Name))
 		if name != "details" && name != "details_source" && len(m.Value) <= maxMessage {
 			b.Raw(name, m.Value)
 		}

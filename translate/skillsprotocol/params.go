@@ -115,7 +115,7 @@ func (p *params) release() {
 func (p *params) assign(members []jsonrpc.Member) (repeated string) {
 	var others map[string]bool // unknown names
 	for _, m := range members {
-		name := unquoted(m.Name)
+		name := jsonrpc.Unquote(m.Name)
 		id := paramOf(name)
 		if id != paramUnknown {
 			if p.values[id] != nil {
@@ -162,15 +162,6 @@ func membersOf(raw jsontext.Value) ([]jsonrpc.Member, error) {
 	return members, err
 }
 
-// unquoted decodes a JSON string that is known to be valid.
-func unquoted(quoted []byte) []byte {
-	if bytes.IndexByte(quoted, '\\') < 0 {
-		return quoted[1 : len(quoted)-1]
-	}
-	text, _ := jsontext.AppendUnquote(nil, quoted) // a valid string can't fail here
-	return text
-}
-
 // reject sets the failure, unless another param was rejected before. problem completes a
 // sentence that starts with the name of the param.
 func (p *params) reject(id param, reason run.Reason, problem string, candidates ...string) {
@@ -198,7 +189,7 @@ func (p *params) text(id param) string {
 		return ""
 	}
 	if value.Kind() == '"' {
-		if s := unquoted(value); len(s) > 0 {
+		if s := jsonrpc.Unquote(value); len(s) > 0 {
 			return string(s)
 		}
 	}
