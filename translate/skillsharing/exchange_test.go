@@ -13,7 +13,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
@@ -162,15 +161,6 @@ func TestRefusedCredential(t *testing.T) {
 		wantError(t, e, run.AuthRequired, run.ExecutedNo)
 		if !strings.HasPrefix(e.Message, "No. (") || !strings.Contains(e.Advice, "Ask the operator of the bridge") || e.URL != p.URL+"/run" {
 			t.Errorf("%s: %q at %q", auth, e.Message, e.URL)
-		}
-	}
-}
-
-func TestRetryMemberIsBounded(t *testing.T) {
-	for n, kept := range map[int]bool{100: true, 5 << 10: false} {
-		_, e := skillsharing.Judge(503, nil, `{"error":{"code":"ENDPOINT_UNREACHABLE","message":"m","retry":{"x":"`+strings.Repeat("x", n)+`"}}}`, run.PhaseInvoke, "")
-		if (retryOf(e) != nil) != kept {
-			t.Errorf("%d bytes: %d kept", n, len(retryOf(e)))
 		}
 	}
 }

@@ -466,7 +466,7 @@ func TestFollowToTheEnd(t *testing.T) {
 					t.Fatal(e)
 				}
 				if r.State != run.Completed || r.ExecutionID != runID || string(r.Output) != c.output || r.Elapsed != c.elapsed {
-					t.Errorf("%s", describeResponse(r))
+					t.Errorf("%+v", r)
 				}
 				var routes []string
 				for _, a := range transport.asked {

@@ -7,44 +7,14 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/internal/sample"
 )
-
-// property is an ordinary schema, the nth of some that differ.
-func property(n int) string {
-	const about = `,"description":"What it is, in a sentence that helps to fill it in."}`
-	switch n % 12 {
-	case 0:
-		return `{"type":"string","title":"Name","minLength":1,"maxLength":` + fmt.Sprint(n+10) + about
-	case 1:
-		return `{"type":"string","pattern":"^[A-Z]{2}-[0-9]{1,` + fmt.Sprint(n%90+2) + `}$","examples":["DE-1"]` + about
-	case 2:
-		return `{"type":"number","minimum":0,"maximum":` + fmt.Sprint(n*1000) + `,"default":0.5` + about
-	case 3:
-		return `{"type":"string","enum":["new","open","paid","sent","lost","v` + fmt.Sprint(n) + `"],"default":"new"` + about
-	case 4:
-		return `{"type":"array","items":{"type":"string","format":"date"},"minItems":1,"maxItems":50,"uniqueItems":true` + about
-	case 5:
-		return `{"type":"object","required":["street","city"],"properties":{"street":{"type":"string"},"city":{"type":"string","maxLength":100},"country":{"type":"string","pattern":"^[A-Z]{2}$"}}` + about
-	case 6:
-		return `{"type":["integer","null"],"exclusiveMinimum":-1,"multipleOf":5` + about
-	case 7:
-		return `{"type":"boolean","default":false` + about
-	case 8:
-		return `{"oneOf":[{"type":"string","format":"email"},{"type":"object","properties":{"id":{"type":"integer","minimum":1}},"required":["id"]}]` + about
-	case 9:
-		return `{"type":"string","format":"date-time","nullable":true,"example":"2026-01-01T00:00:00Z"` + about
-	case 10:
-		return `{"type":"object","additionalProperties":{"type":"string"},"maxProperties":20` + about
-	default:
-		return `{"type":"array","items":{"type":"object","properties":{"sku":{"type":"string"},"count":{"type":"integer","minimum":1}},"required":["sku"],"additionalProperties":false}` + about
-	}
-}
 
 // record is a schema of an object with n properties, of which the first is the nth.
 func record(first, n int, more string) string {
 	var all []string
 	for i := range n {
-		all = append(all, fmt.Sprintf(`"field_%d":%s`, i, property(first+i)))
+		all = append(all, fmt.Sprintf(`"field_%d":%s`, i, sample.Property(first+i)))
 	}
 	return `{` + more + `"type":"object","properties":{` + strings.Join(all, ",") + `}}`
 }
@@ -58,10 +28,10 @@ var honest = []struct {
 }{
 	{"220 inputs of a type and a length", 220, func(i int) string { return fmt.Sprintf(`{"type":"string","maxLength":%d}`, i+1) }},
 	{"500 inputs of a type and a length", 500, func(i int) string { return fmt.Sprintf(`{"type":"string","maxLength":%d}`, i+1) }},
-	{"500 inputs of all kinds", 500, property},
-	{"500 inputs of numbers", 500, func(i int) string { return property(12*i + 2) }},
-	{"500 inputs of values", 500, func(i int) string { return property(12*i + 3) }},
-	{"500 inputs of lists", 500, func(i int) string { return property(12*i + 11) }},
+	{"500 inputs of all kinds", 500, sample.Property},
+	{"500 inputs of numbers", 500, func(i int) string { return sample.Property(12*i + 2) }},
+	{"500 inputs of values", 500, func(i int) string { return sample.Property(12*i + 3) }},
+	{"500 inputs of lists", 500, func(i int) string { return sample.Property(12*i + 11) }},
 	{"500 inputs with patterns", 500, func(i int) string {
 		return fmt.Sprintf(`{"type":"string","pattern":"^a%d-[a-z][a-z0-9_.-]{0,%d}$"}`, i, i%63+1)
 	}},
@@ -88,14 +58,14 @@ var honest = []struct {
 	{"a schema with references", 1, func(int) string {
 		var defs []string
 		for i := range 100 {
-			defs = append(defs, fmt.Sprintf(`"type_%d":{"type":"object","properties":{"a":%s,"b":{"$ref":"#/$defs/type_%d"},"c":{"type":"array","items":{"$ref":"#/$defs/type_%d"}}},"required":["a"]}`, i, property(i), (i+1)%100, (i+7)%100))
+			defs = append(defs, fmt.Sprintf(`"type_%d":{"type":"object","properties":{"a":%s,"b":{"$ref":"#/$defs/type_%d"},"c":{"type":"array","items":{"$ref":"#/$defs/type_%d"}}},"required":["a"]}`, i, sample.Property(i), (i+1)%100, (i+7)%100))
 		}
 		return `{"$schema":"https://json-schema.org/draft/2020-12/schema","$ref":"#/$defs/type_0","$defs":{` + strings.Join(defs, ",") + `}}`
 	}},
 	{"as from OpenAPI", 1, func(int) string {
 		var schemas []string
 		for i := range 80 {
-			schemas = append(schemas, fmt.Sprintf(`"Model%d":{"type":"object","x-order":%d,"allOf":[{"$ref":"#/components/schemas/Base"}],"properties":{"p":%s,"q":%s,"next":{"$ref":"#/components/schemas/Model%d"}},"xml":{"name":"m"}}`, i, i, property(i), property(i+5), (i+1)%80))
+			schemas = append(schemas, fmt.Sprintf(`"Model%d":{"type":"object","x-order":%d,"allOf":[{"$ref":"#/components/schemas/Base"}],"properties":{"p":%s,"q":%s,"next":{"$ref":"#/components/schemas/Model%d"}},"xml":{"name":"m"}}`, i, i, sample.Property(i), sample.Property(i+5), (i+1)%80))
 		}
 		return `{"$ref":"#/components/schemas/Model0","components":{"schemas":{"Base":{"type":"object","required":["p"],"discriminator":{"propertyName":"kind"}},` + strings.Join(schemas, ",") + `}}}`
 	}},

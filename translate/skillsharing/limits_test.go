@@ -15,15 +15,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/internal/sample"
 )
 
 // documentReaders are the ways to read a document, each with its path and a
@@ -210,12 +208,8 @@ func TestDefaultNumberOfEntries(t *testing.T) {
 	for n, valid := range map[int]bool{500: true, 501: false} {
 		list := listOf(n, inputDefinition)
 		_, err := document.ParseDescriptor([]byte(withMember(t, forecast, "inputs", list)))
-		_, err2 := inputs.CompileInputs(standard(), parameters(t, list))
-		if (err == nil) != valid || (err2 == nil) != valid {
-			t.Errorf("%d inputs: %v, %v", n, err, err2)
-		}
-		if !valid && string(front.Details(problem(t, err))) != string(front.Details(problem(t, err2))) {
-			t.Errorf("%s, but %s", front.Details(problem(t, err)), front.Details(problem(t, err2)))
+		if (err == nil) != valid {
+			t.Errorf("%d inputs: %v", n, err)
 		}
 	}
 }
@@ -286,8 +280,8 @@ func TestSchemaLimits(t *testing.T) {
 		{"more values of all", small, repeated(4, values(62), values(3)), "/inputs/4/schema must not make the schemas of all inputs larger than 250 values (limits schema_size)"},
 		{"subschemas", small, []string{applied(10)}, ""},
 		{"more subschemas", small, []string{applied(11)}, "/inputs/0/schema must not apply so many subschemas to one value (limits schema_complexity)"},
-		{"subschemas of the default", document.Limits{}, []string{doubling(9, `{"allOf":[*,*]}`)}, ""}, // 2045
-		{"more subschemas than the default", document.Limits{}, []string{doubling(10, `{"allOf":[*,*]}`)}, "must not apply so many subschemas to one value (limits schema_complexity)"},
+		{"subschemas of the default", document.Limits{}, []string{sample.Doubling(9, `{"allOf":[*,*]}`)}, ""}, // 2045
+		{"more subschemas than the default", document.Limits{}, []string{sample.Doubling(10, `{"allOf":[*,*]}`)}, "must not apply so many subschemas to one value (limits schema_complexity)"},
 		{"work", document.Limits{SchemaComplexity: 1000}, []string{unusual(300)}, ""},
 		{"more work", document.Limits{SchemaComplexity: 1000}, []string{unusual(900)}, "/inputs/0/schema must not take so much work to compile, together with the schemas of the inputs before it (limits schema_complexity)"},
 		{"work of all", document.Limits{SchemaComplexity: 1000}, repeated(2, unusual(400)), "/inputs/1/schema must not take so much work to compile"},
@@ -447,12 +441,6 @@ func TestAnswerDepth(t *testing.T) {
 			}
 		}
 	}
-}
-
-// A page of HTML is no JSON, whatever its style sheet is like.
-func TestBracketsThatAreNoJSON(t *testing.T) {
-	_, e := skillsharing.Judge(503, nil, "<style>"+strings.Repeat("a{", 1000), run.PhaseInvoke, "")
-	wantError(t, e, run.Unreachable, run.ExecutedMaybe)
 }
 
 // R17: the output of a run is bounded by itself.
@@ -768,42 +756,5 @@ func TestSecretsInOutputs(t *testing.T) {
 	r, e := asking[2].ask(t.Context(), client, skillAt(t, p.URL))
 	if e != nil || string(r.Output) != `"[redacted]"` {
 		t.Errorf("bare: %s, %v", r.Output, e)
-	}
-}
-
-// An output without a secret is neither copied nor changed, whatever its size.
-func TestOutputsWithoutSecretsAreNotCopied(t *testing.T) {
-	output := []byte(listOf(20_000, func(i int) string {
-		return fmt.Sprintf(`{"id":%d,"path":"C:\\dir\\%d","text":"line\nline \u00e9","plain":"%d"}`, i, i, i)
-	}))
-	used := allocated(func() {
-		if got := skillsharing.ScrubOutput(output, "secret-key"); &got[0] != &output[0] || len(got) != len(output) {
-			t.Error("it is another one")
-		}
-	})
-	if used > 64<<10 {
-		t.Errorf("%d bytes were allocated for %d", used, len(output))
-	}
-	if !jsontext.Value(output).IsValid() {
-		t.Error("the test's output is no JSON")
-	}
-}
-
-func BenchmarkScrubOutput(b *testing.B) {
-	for name, item := range map[string]string{
-		"plain":      `{"id":1,"path":"C:/dir","text":"some words and others"}`,
-		"backslash":  `{"id":1,"path":"C:\\dir","text":"some words\nand others"}`,
-		"all escape": `"` + strings.Repeat(`\u00e9\n`, 100) + `"`,
-	} {
-		output := []byte(listOf(1<<20/len(item), func(int) string { return item }))
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(output)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if len(skillsharing.ScrubOutput(output, "secret-key")) != len(output) {
-					b.Fatal("changed")
-				}
-			}
-		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
@@ -27,7 +31,46 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/internal/sample"
 )
+
+const (
+	forecast  = sample.Descriptor
+	acmeIndex = sample.Index
+)
+
+var edited = sample.Edited
+
+func quote(s string) string { return strconv.Quote(s) }
+
+func problem(tb testing.TB, err error) *run.Failure {
+	tb.Helper()
+	e, ok := errors.AsType[*run.Failure](err)
+	if !ok {
+		tb.Fatalf("got %v, want a *run.Failure", err)
+	}
+	return e
+}
+
+func parseURL(tb testing.TB, text string) *url.URL {
+	tb.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return u
+}
+
+// runID is the id of the run that polls ask about.
+const runID = "exec-1"
+
+// retryOf is when the provider or this package says to try again; nil: neither does.
+func retryOf(e *run.Failure) jsontext.Value {
+	if e.Retry == nil && e.ProviderSaid().Retry == nil {
+		return nil
+	}
+	return front.Retry(e)
+}
 
 // provider is a real server that answers as a test says and remembers what it
 // was asked.

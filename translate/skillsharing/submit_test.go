@@ -25,6 +25,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/internal/sample"
 )
 
 func TestSubmitSendsAnInvocationRequest(t *testing.T) {
@@ -724,11 +725,11 @@ func TestSubmitWithoutSuitableCredentials(t *testing.T) {
 		{`{"type":"api_key"}`, `{"header":"X-API-Key","reason":%q,"required_auth_type":"api_key","required_by":"provider"}`},
 		{`{"type":"api_key","header":"X-Acme"}`, `{"header":"X-Acme","reason":%q,"required_auth_type":"api_key","required_by":"provider"}`},
 		{
-			`{"type":"oauth2","oauth2":` + oauth2Object + `}`,
+			`{"type":"oauth2","oauth2":` + sample.OAuth2 + `}`,
 			`{"authorization_url":"https://login.acme.example/authorize","reason":%q,"required_auth_type":"oauth2","required_by":"provider","scopes":{"read":"Read"},"token_url":"https://login.acme.example/token"}`,
 		},
 		{
-			`{"type":"custom","custom":` + customObject + `}`,
+			`{"type":"custom","custom":` + sample.CustomAuth + `}`,
 			`{"instructions":"Sign the body.","parameters":[{"description":"Key.","name":"key","required":true,"type":"string"}],"reason":%q,"required_auth_type":"custom","required_by":"provider"}`,
 		},
 	} {

@@ -1,6 +1,7 @@
 package manuals_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -161,7 +162,7 @@ func TestLayout(t *testing.T) {
 			t.Errorf("%s is no folder: %v", path, err)
 		}
 	}
-	for _, room := range []string{"module", "translate"} {
+	for _, room := range []string{"module", "translate", filepath.Join("translate", "skillsharing")} {
 		entries, err := os.ReadDir(filepath.Join(root, room))
 		if err != nil {
 			t.Fatal(err)
@@ -201,24 +202,37 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-// TestFuzzTargets: each target of the table is in its package.
+// TestFuzzTargets: each target of the table is in its package, and the table has all targets.
 func TestFuzzTargets(t *testing.T) {
 	_, section, _ := strings.Cut(manuals.Read(t, manuals.Contributing), "\n## Fuzz the parsers\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	targets := 0
+	var targets []string
 	for _, row := range regexp.MustCompile("(?m)^\\| (`\\./.*) \\| (.*) \\|$").FindAllStringSubmatch(section, -1) {
 		var source strings.Builder
 		for _, found := range regexp.MustCompile("`\\./([^`]+)`").FindAllStringSubmatch(row[1], -1) {
 			source.WriteString(testsOf(t, found[1]))
 		}
 		for _, found := range regexp.MustCompile("`(Fuzz\\w+)`").FindAllStringSubmatch(row[2], -1) {
-			if targets++; !strings.Contains(source.String(), "\nfunc "+found[1]+"(f *testing.F)") {
+			if targets = append(targets, found[1]); !strings.Contains(source.String(), "\nfunc "+found[1]+"(f *testing.F)") {
 				t.Errorf("%s is not in %s", found[1], row[1])
 			}
 		}
 	}
-	if targets < 10 {
-		t.Errorf("only %d targets are named", targets)
+	var all []string
+	err := filepath.WalkDir(manuals.Repository(t), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, found := range regexp.MustCompile(`(?m)^func (Fuzz\w+)\(f \*testing\.F\)`).FindAllStringSubmatch(string(text), -1) {
+			all = append(all, found[1])
+		}
+		return err
+	})
+	slices.Sort(all)
+	slices.Sort(targets)
+	if err != nil || !slices.Equal(targets, all) {
+		t.Errorf("the table has the targets %q, and there are %q: %v", targets, all, err)
 	}
 }
 

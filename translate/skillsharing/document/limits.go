@@ -117,16 +117,16 @@ const (
 	maxDocumentValues = 200_000
 )
 
-// DocumentBounds are those of a document that is read as def.
-func (l *Limits) DocumentBounds(def Definition) jsonvalue.Bounds {
+// documentBounds are those of a document that is read as def.
+func (l *Limits) documentBounds(def definition) jsonvalue.Bounds {
 	b := jsonvalue.Bounds{
 		Depth:  min(maxDocumentDepth, l.MaxDepth()),
 		Values: max(maxDocumentValues, 20*min(l.Skills, schema.MaxBound), 3*l.OfSchemas().Size),
 	}
 	switch def {
-	case DefSkillIndex:
+	case defSkillIndex:
 		b.List = jsonvalue.ListBound{Path: "/skills", Most: l.Skills, Limit: "skills"}
-	case DefSkillDescriptor:
+	case defSkillDescriptor:
 		b.List = jsonvalue.ListBound{Path: "/inputs", Most: l.Parameters, Limit: "parameters"}
 		if l.Parameters > 0 {
 			b.Values, b.Limit = l.descriptorValues(), " (limits schema_size)"
@@ -136,8 +136,8 @@ func (l *Limits) DocumentBounds(def Definition) jsonvalue.Bounds {
 }
 
 // tooLarge is what is wrong with a document that is longer than it may be.
-func (l *Limits) tooLarge(def Definition, doc []byte) *run.Violation {
-	if most := l.descriptorBytes(); def == DefSkillDescriptor && l.Parameters > 0 && len(doc) > most {
+func (l *Limits) tooLarge(def definition, doc []byte) *run.Violation {
+	if most := l.descriptorBytes(); def == defSkillDescriptor && l.Parameters > 0 && len(doc) > most {
 		return &run.Violation{Message: fmt.Sprintf("must have at most %d bytes (limits schema_size)", most), Actual: jsonvalue.Marshal(len(doc))}
 	}
 	return nil
@@ -145,8 +145,8 @@ func (l *Limits) tooLarge(def Definition, doc []byte) *run.Violation {
 
 // tooMuchBesides is what is wrong with a descriptor that has more values than it may
 // besides the schemas of its inputs.
-func (l *Limits) tooMuchBesides(def Definition, value any) *run.Violation {
-	if def != DefSkillDescriptor || l.Parameters <= 0 {
+func (l *Limits) tooMuchBesides(def definition, value any) *run.Violation {
+	if def != defSkillDescriptor || l.Parameters <= 0 {
 		return nil
 	}
 	schemas := schemasOf(value)

@@ -34,7 +34,7 @@ func (l *Limits) parseDescriptor(doc []byte) (*Descriptor, error) {
 // the schema of each, or nil: such a schema is valid if it can be compiled, which is to be done once.
 func (l *Limits) ReadDescriptor(doc []byte, prepare func(params []Parameter, schemas []any) jsonvalue.Violations) (*Descriptor, error) {
 	doc = WithoutBOM(doc)
-	const def = DefSkillDescriptor
+	const def = defSkillDescriptor
 	invalid := func(found []run.Violation) (*Descriptor, error) {
 		return nil, Invalid(run.PhaseDescriptor, string(def), found)
 	}
@@ -70,12 +70,12 @@ func ParseIndex(doc []byte) (*Index, error) { return Standard.ParseIndex(doc) }
 // ParseIndex is [ParseIndex] within other limits.
 func (l *Limits) ParseIndex(doc []byte) (*Index, error) {
 	doc = WithoutBOM(doc)
-	if found := l.validate(DefSkillIndex, doc); found != nil {
-		return nil, Invalid(run.PhaseDiscovery, string(DefSkillIndex), found)
+	if found := l.validate(defSkillIndex, doc); found != nil {
+		return nil, Invalid(run.PhaseDiscovery, string(defSkillIndex), found)
 	}
 	index := new(Index)
 	if err := read(doc, index); err != nil {
-		return nil, unreadable(run.PhaseDiscovery, string(DefSkillIndex), err)
+		return nil, unreadable(run.PhaseDiscovery, string(defSkillIndex), err)
 	}
 	return index, nil
 }
@@ -89,7 +89,7 @@ func (l *Limits) ParseIndex(doc []byte) (*Index, error) {
 func (l *Limits) ParseRegistry(doc []byte) (*Index, error) {
 	const what = "registry"
 	doc = WithoutBOM(doc)
-	bounds := l.DocumentBounds(DefSkillIndex)
+	bounds := l.documentBounds(defSkillIndex)
 	if jsontext.Value(doc).Kind() == '[' {
 		bounds.List.Path = ""
 	}
@@ -161,7 +161,7 @@ func (l *Limits) registryEntries(list []any, texts []jsontext.Value, path string
 
 // entryFault is why an index entry can't be used; nil: it can.
 func (l *Limits) entryFault(entry any, path string) *run.Violation {
-	found := schema.ViolationsOf(schemas()[DefSkillIndexEntry].Validate(entry), entry, path)
+	found := schema.ViolationsOf(schemas()[defSkillIndexEntry].Validate(entry), entry, path)
 	entryRules(&found, entry, path)
 	if list := found.Tidy(); list != nil {
 		return &list[0]
@@ -220,7 +220,7 @@ func declaredVersion(doc []byte) string {
 // isNewer reports whether a version is one, and too new for this consumer.
 func isNewer(version string) bool {
 	_, ok := majorOf(version)
-	return ok && !CompatibleVersion(version, ConsumerVersion)
+	return ok && !compatibleVersion(version, ConsumerVersion)
 }
 
 // descriptorTurns bounds how many descriptors are judged at a time: that takes the processor for some 20 ms at most, and can't

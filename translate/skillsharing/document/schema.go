@@ -12,25 +12,18 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
 )
 
-// Definition names one of the definitions of the protocol's JSON Schema.
-type Definition string
+// definition names one of the definitions of the protocol's JSON Schema.
+type definition string
 
-// The definitions of section 9.1.
+// The definitions that the code names, of those of section 9.1.
 const (
-	DefSkillDescriptor     Definition = "SkillDescriptor"
-	DefSkillIndex          Definition = "SkillIndex"
-	DefSkillIndexEntry     Definition = "SkillIndexEntry"
-	DefInvocationRequest   Definition = "InvocationRequest"
-	DefInvocationResponse  Definition = "InvocationResponse"
-	DefProtocolVersion     Definition = "ProtocolVersion"
-	DefCapabilityType      Definition = "CapabilityType"
-	DefAccessPolicy        Definition = "AccessPolicy"
-	DefAuthType            Definition = "AuthType"
-	DefExecutionStatus     Definition = "ExecutionStatus"
-	DefParameterDefinition Definition = "ParameterDefinition"
-	DefAuthConfig          Definition = "AuthConfig"
-	DefInvocationEndpoint  Definition = "InvocationEndpoint"
-	DefOutputDefinition    Definition = "OutputDefinition"
+	defSkillDescriptor     definition = "SkillDescriptor"
+	defParameterDefinition definition = "ParameterDefinition"
+	defSkillIndex          definition = "SkillIndex"
+	defSkillIndexEntry     definition = "SkillIndexEntry"
+	defProtocolVersion     definition = "ProtocolVersion"
+	defAuthConfig          definition = "AuthConfig"
+	defInvocationEndpoint  definition = "InvocationEndpoint"
 )
 
 // protocolSchema is the protocol's JSON Schema (Draft 2020-12), written from the
@@ -43,7 +36,7 @@ var protocolSchema []byte
 const protocolSchemaURL = "https://skill-sharing.org/schema/draft/schema.json"
 
 // schemas returns the compiled definitions. They are compiled once, when first needed.
-var schemas = sync.OnceValue(func() map[Definition]*jsonschema.Schema {
+var schemas = sync.OnceValue(func() map[definition]*jsonschema.Schema {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(protocolSchema))
 	if err != nil {
 		panic(fmt.Sprintf("embedded schema.json: %v", err))
@@ -57,9 +50,9 @@ var schemas = sync.OnceValue(func() map[Definition]*jsonschema.Schema {
 		panic(fmt.Sprintf("embedded schema.json: %v", err))
 	}
 	definitions, _ := document.(map[string]any)["$defs"].(map[string]any)
-	compiled := make(map[Definition]*jsonschema.Schema, len(definitions))
+	compiled := make(map[definition]*jsonschema.Schema, len(definitions))
 	for name := range definitions {
-		compiled[Definition(name)] = compiler.MustCompile(protocolSchemaURL + "#/$defs/" + name)
+		compiled[definition(name)] = compiler.MustCompile(protocolSchemaURL + "#/$defs/" + name)
 	}
 	return compiled
 })

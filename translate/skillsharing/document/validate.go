@@ -15,23 +15,20 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
 )
 
-// Validate judges a document against a definition of the protocol's schema, and
+// validate judges a document against a definition of the protocol's schema, and
 // by the rules that a schema can't state, such as unique ids (section 9.3,
 // validate). It returns nil if the document is valid, else up to 50 violations
 // in the order of their paths. A leading byte order mark is ignored. What is
-// larger or more complex than [DefaultLimits] allow is invalid, too.
-func Validate(def Definition, doc []byte) []run.Violation { return Standard.validate(def, doc) }
-
-// validate is [Validate] within other limits.
-func (l *Limits) validate(def Definition, doc []byte) []run.Violation {
+// larger or more complex than the limits allow is invalid, too.
+func (l *Limits) validate(def definition, doc []byte) []run.Violation {
 	if schemas()[def] == nil {
 		return []run.Violation{{Message: fmt.Sprintf("there is no definition %q", safetext.Clip(string(def), jsonvalue.MaxActual))}}
 	}
 	value, found := l.valueOf(def, WithoutBOM(doc))
 	switch def {
-	case DefSkillDescriptor:
+	case defSkillDescriptor:
 		l.schemaRules(&found, schemasOf(value))
-	case DefParameterDefinition:
+	case defParameterDefinition:
 		schemaRule(&found, schema.NewCompiler(l.OfSchemas()), schemaOf(value), "/schema")
 	}
 	return found.Tidy()
@@ -39,11 +36,11 @@ func (l *Limits) validate(def Definition, doc []byte) []run.Violation {
 
 // valueOf reads a document and judges it, but for the schemas of inputs. The value
 // is nil if it can't be read.
-func (l *Limits) valueOf(def Definition, doc []byte) (any, jsonvalue.Violations) {
+func (l *Limits) valueOf(def definition, doc []byte) (any, jsonvalue.Violations) {
 	if flaw := l.tooLarge(def, doc); flaw != nil {
 		return nil, jsonvalue.Violations{*flaw}
 	}
-	value, flaw := jsonvalue.Read(doc, l.DocumentBounds(def))
+	value, flaw := jsonvalue.Read(doc, l.documentBounds(def))
 	if flaw != nil {
 		return nil, jsonvalue.Violations{*flaw}
 	}
@@ -62,12 +59,12 @@ func WithoutBOM(doc []byte) []byte { return bytes.TrimPrefix(doc, []byte("\ufeff
 
 // rules are what the schema can't say. Each one judges only members of the right
 // type, since the schema judges the types.
-var rules = map[Definition]func(found *jsonvalue.Violations, value any, path string){
-	DefSkillDescriptor:    descriptorRules,
-	DefSkillIndex:         indexRules,
-	DefSkillIndexEntry:    entryRules,
-	DefInvocationEndpoint: endpointRules,
-	DefAuthConfig:         authRules,
+var rules = map[definition]func(found *jsonvalue.Violations, value any, path string){
+	defSkillDescriptor:    descriptorRules,
+	defSkillIndex:         indexRules,
+	defSkillIndexEntry:    entryRules,
+	defInvocationEndpoint: endpointRules,
+	defAuthConfig:         authRules,
 }
 
 func descriptorRules(found *jsonvalue.Violations, value any, path string) {

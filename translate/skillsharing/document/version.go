@@ -10,11 +10,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-// CompatibleVersion reports whether a consumer of protocol version consumer can
+// compatibleVersion reports whether a consumer of protocol version consumer can
 // use a document of version document: whether the MAJOR number of the document
 // is not the greater one (section 6.3). The numbers may have any size, which no
 // library for versions allows. What is no version (Semantic Versioning 2.0.0) is compatible with nothing.
-func CompatibleVersion(document, consumer string) bool {
+func compatibleVersion(document, consumer string) bool {
 	d, ok := majorOf(document)
 	if !ok {
 		return false
@@ -27,7 +27,7 @@ func CompatibleVersion(document, consumer string) bool {
 // is one as of Semantic Versioning 2.0.0, however large its numbers are.
 func majorOf(text string) (string, bool) {
 	major, _, _ := strings.Cut(text, ".")
-	pattern := schemas()[DefProtocolVersion].Properties["version"].Ref.Pattern.(version)
+	pattern := schemas()[defProtocolVersion].Properties["version"].Ref.Pattern.(version)
 	return major, pattern.Regexp.MatchString(text)
 }
 

@@ -65,7 +65,7 @@ func (c *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *ru
 		e.Limit = document.LimitOf("output_size", most)
 		return nil, e
 	}
-	r.Output = c.ScrubOutput(r.Output)
+	r.Output = c.scrubOutput(r.Output)
 	r.RetryAfter = RetryAfter(a.Header)
 	return r, nil
 }

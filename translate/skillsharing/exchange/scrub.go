@@ -20,9 +20,9 @@ func (c *Sender) allCredentials() []credential.Credentials {
 	return []credential.Credentials{c.Credentials, c.DiscoveryCredentials}
 }
 
-// ScrubOutput removes configured secrets from the output of a run, as [credential.ScrubFailure]
+// scrubOutput removes configured secrets from the output of a run, as [credential.ScrubFailure]
 // does from a failure.
-func (c *Sender) ScrubOutput(output jsontext.Value) jsontext.Value {
+func (c *Sender) scrubOutput(output jsontext.Value) jsontext.Value {
 	if output == nil {
 		return nil
 	}

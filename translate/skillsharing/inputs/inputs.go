@@ -39,25 +39,9 @@ type input struct {
 	schema   *schema.Schema // nil: none that could be applied here
 }
 
-// CompileInputs prepares the check of arguments. A parameter's schema that is
-// invalid, refers to anything outside of itself, or is too large or complex, and
-// a name given twice, are a [*run.Failure] of the kind [run.InvalidDocument] with
-// the violations. A schema with regular expressions that Go's engine does
-// not know, such as lookaround, is left to the provider.
-func CompileInputs(l *document.Limits, params []document.Parameter) (*Inputs, error) {
-	if list := l.DocumentBounds(document.DefSkillDescriptor).List; list.Most > 0 && len(params) > list.Most {
-		return nil, document.Invalid(run.PhaseDescriptor, string(document.DefSkillDescriptor), []run.Violation{list.Violation(len(params))})
-	}
-	in, found := New(l, params, func(i int) (any, *run.Violation) {
-		return jsonvalue.Read(params[i].Schema, l.DocumentBounds(document.DefParameterDefinition))
-	})
-	if found != nil {
-		return nil, document.Invalid(run.PhaseDescriptor, string(document.DefSkillDescriptor), found.Tidy())
-	}
-	return in, nil
-}
-
-// New prepares the check of arguments, given how to read the schema of a parameter.
+// New prepares the check of arguments, given how to read the schema of a parameter. A schema that is invalid, refers to
+// anything outside of itself, or is too large or complex, and a name given twice, are violations. A schema with regular
+// expressions that Go's engine does not know, such as lookaround, is left to the provider.
 func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (any, *run.Violation)) (*Inputs, jsonvalue.Violations) {
 	in := &Inputs{most: l.ArgumentSteps(), source: l.Owner, inputs: make([]input, 0, len(params))}
 	if len(params) >= manyInputs {

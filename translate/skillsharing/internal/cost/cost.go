@@ -1,4 +1,5 @@
-package skillsharing_test
+// Package cost measures, in tests, what one input of a parser takes.
+package cost
 
 import (
 	"runtime/metrics"
@@ -13,9 +14,9 @@ const (
 	mostTime      = 300 * time.Millisecond
 )
 
-// cheap fails the test if a function takes too much, of which the least of some runs
+// Cheap fails the test if a function takes too much, of which the least of some runs
 // counts: whatever else the machine does only adds to it.
-func cheap(t *testing.T, what string, f func()) {
+func Cheap(t *testing.T, what string, f func()) {
 	t.Helper()
 	least, allocs := time.Hour, ^uint64(0)
 	for range 5 {

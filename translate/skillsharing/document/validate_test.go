@@ -1,100 +1,26 @@
-package skillsharing_test
+package document_test
 
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/internal/sample"
 )
-
-const forecast = `{
-	"protocol": {"version": "1.0.0", "changelog_url": "https://example.com/changelog"},
-	"id": "acme/forecast", "name": "Forecast", "version": "2.1.0", "capability_type": "api", "description": "Tells the weather.",
-	"provider": {"name": "Acme Weather", "url": "https://acme.example", "contact": "ops@acme.example"},
-	"endpoint": {
-		"url": "https://api.acme.example/forecast", "method": "POST", "content_type": "application/json",
-		"status_url": "https://api.acme.example/status/{execution_id}", "result_url": "https://api.acme.example/result/{execution_id}"
-	},
-	"inputs": [
-		{"name": "location", "type": "string", "description": "A city.", "required": true},
-		{"name": "days", "type": "number", "description": "How many.", "required": false, "default": 7}
-	],
-	"output": {"content_type": "application/json"},
-	"auth": {"type": "none"},
-	"access": "public"
-}`
-
-const acmeIndex = `{
-	"protocol": {"version": "1.0.0"},
-	"provider": {"name": "Acme", "url": "https://acme.example"},
-	"skills": [
-		{"id": "acme/forecast", "name": "Forecast", "capability_type": "api", "description": "Tells the weather.",
-		 "descriptor_url": "https://acme.example/skills/forecast.json", "access": "public", "version": "2.1.0"},
-		{"id": "acme/translate", "name": "Translate", "capability_type": "task", "description": "Translates.",
-		 "descriptor_url": "https://acme.example/skills/translate.json", "access": "restricted", "version": "1.3.0"}
-	]
-}`
 
 const (
-	oauth2Object = `{"authorization_url":"https://login.acme.example/authorize","token_url":"https://login.acme.example/token","scopes":{"read":"Read"}}`
-	customObject = `{"instructions":"Sign the body.","parameters":[{"name":"key","type":"string","description":"Key.","required":true}]}`
+	forecast     = sample.Descriptor
+	acmeIndex    = sample.Index
+	oauth2Object = sample.OAuth2
+	customObject = sample.CustomAuth
 )
 
-// edited returns a document with edits applied, each "pointer=JSON" to set a
-// member or "-pointer" to remove one.
-func edited(tb testing.TB, doc string, edits ...string) []byte {
-	tb.Helper()
-	var root any
-	if err := json.Unmarshal([]byte(doc), &root); err != nil {
-		tb.Fatal(err)
-	}
-	for _, edit := range edits {
-		path, text, set := strings.Cut(edit, "=")
-		var value any
-		if set {
-			if err := json.Unmarshal([]byte(text), &value); err != nil {
-				tb.Fatalf("edit %s: %v", edit, err)
-			}
-			if path == "" {
-				root = value
-				continue
-			}
-		}
-		tokens := slices.Collect(jsontext.Pointer(strings.TrimPrefix(path, "-")).Tokens())
-		parent := root
-		for _, token := range tokens[:len(tokens)-1] {
-			if list, ok := parent.([]any); ok {
-				i, _ := strconv.Atoi(token)
-				parent = list[i]
-				continue
-			}
-			parent = parent.(map[string]any)[token]
-		}
-		last := tokens[len(tokens)-1]
-		if list, ok := parent.([]any); ok {
-			i, _ := strconv.Atoi(last)
-			list[i] = value
-			continue
-		}
-		if set {
-			parent.(map[string]any)[last] = value
-		} else {
-			delete(parent.(map[string]any), last)
-		}
-	}
-	text, err := json.Marshal(root, json.Deterministic(true))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return text
-}
+var edited = sample.Edited
 
 // documentCase is a document, as edits of a valid one, and the pointers of its
 // violations. None: it is valid.
@@ -267,30 +193,30 @@ func TestValidate(t *testing.T) {
 	}
 	parameter := `{"name":"a","type":"string","description":"","required":true}`
 	for _, group := range []struct {
-		definition document.Definition
+		definition string
 		document   string
 		cases      []documentCase
 	}{
-		{document.DefSkillDescriptor, forecast, descriptorCases()},
-		{document.DefSkillIndex, acmeIndex, indexCases()},
-		{document.DefInvocationRequest, request, requests},
-		{document.DefInvocationResponse, response, responses},
+		{"SkillDescriptor", forecast, descriptorCases()},
+		{"SkillIndex", acmeIndex, indexCases()},
+		{"InvocationRequest", request, requests},
+		{"InvocationResponse", response, responses},
 		{
-			document.DefSkillIndexEntry, `{"id":"a","name":"","capability_type":"api","description":"","descriptor_url":"http://a/b","access":"public","version":"1.0.0"}`,
+			"SkillIndexEntry", `{"id":"a","name":"","capability_type":"api","description":"","descriptor_url":"http://a/b","access":"public","version":"1.0.0"}`,
 			[]documentCase{valid("as it is"), invalid("/descriptor_url", `/descriptor_url="b"`)},
 		},
-		{document.DefProtocolVersion, `{"version":"1.0.0"}`, []documentCase{valid("as it is"), invalid("/version", `/version="1"`)}},
-		{document.DefCapabilityType, `"api"`, []documentCase{valid("as it is"), invalid("", `="x"`)}},
-		{document.DefAccessPolicy, `"public"`, []documentCase{valid("as it is"), invalid("", `="x"`)}},
-		{document.DefAuthType, `"none"`, []documentCase{valid("as it is"), invalid("", `="x"`)}},
-		{document.DefExecutionStatus, `"timeout"`, []documentCase{valid("as it is"), invalid("", `="x"`)}},
-		{document.DefParameterDefinition, parameter, []documentCase{valid("as it is"), invalid("/schema/type", `/schema={"type":"strong"}`)}},
-		{document.DefAuthConfig, `{"type":"none"}`, []documentCase{valid("as it is"), invalid("/header", `/header="Host"`)}},
-		{document.DefInvocationEndpoint, `{"url":"https://a/","method":"GET"}`, []documentCase{valid("as it is"), invalid("/url", `/url=""`)}},
-		{document.DefOutputDefinition, `{"content_type":"text/plain"}`, []documentCase{valid("as it is"), invalid("/description", `/description=1`)}},
+		{"ProtocolVersion", `{"version":"1.0.0"}`, []documentCase{valid("as it is"), invalid("/version", `/version="1"`)}},
+		{"CapabilityType", `"api"`, []documentCase{valid("as it is"), invalid("", `="x"`)}},
+		{"AccessPolicy", `"public"`, []documentCase{valid("as it is"), invalid("", `="x"`)}},
+		{"AuthType", `"none"`, []documentCase{valid("as it is"), invalid("", `="x"`)}},
+		{"ExecutionStatus", `"timeout"`, []documentCase{valid("as it is"), invalid("", `="x"`)}},
+		{"ParameterDefinition", parameter, []documentCase{valid("as it is"), invalid("/schema/type", `/schema={"type":"strong"}`)}},
+		{"AuthConfig", `{"type":"none"}`, []documentCase{valid("as it is"), invalid("/header", `/header="Host"`)}},
+		{"InvocationEndpoint", `{"url":"https://a/","method":"GET"}`, []documentCase{valid("as it is"), invalid("/url", `/url=""`)}},
+		{"OutputDefinition", `{"content_type":"text/plain"}`, []documentCase{valid("as it is"), invalid("/description", `/description=1`)}},
 	} {
 		for _, c := range group.cases {
-			t.Run(string(group.definition)+"/"+c.name, func(t *testing.T) {
+			t.Run(group.definition+"/"+c.name, func(t *testing.T) {
 				found := document.Validate(group.definition, edited(t, group.document, c.edits...))
 				if pointers := pointersOf(found); !slices.Equal(pointers, c.pointers) {
 					t.Fatalf("violations at %q, want %q: %+v", pointers, c.pointers, found)
@@ -307,7 +233,7 @@ func TestValidate(t *testing.T) {
 
 // Section 8.3.1 prints these very violations.
 func TestViolationsOfTheSpecification(t *testing.T) {
-	got, err := json.Marshal(document.Validate(document.DefSkillDescriptor, edited(t, forecast, `/capability_type="invalid_type"`, `/endpoint/method="PATCH"`)))
+	got, err := json.Marshal(document.Validate("SkillDescriptor", edited(t, forecast, `/capability_type="invalid_type"`, `/endpoint/method="PATCH"`)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +260,7 @@ func TestViolationSaysWhatWasExpectedAndFound(t *testing.T) {
 		{`/auth/header="Host"`, "must not name a header that belongs to the connection, the body or routing", `"a header for credentials, such as X-API-Key"`, `"Host"`},
 		{`/inputs/1/name="location"`, "must be unique, but /inputs/0/name is the same", `"a unique name"`, `"location"`},
 	} {
-		found := document.Validate(document.DefSkillDescriptor, edited(t, forecast, c.edit))
+		found := document.Validate("SkillDescriptor", edited(t, forecast, c.edit))
 		if len(found) != 1 {
 			t.Errorf("%s: %d violations: %+v", c.edit, len(found), found)
 			continue
@@ -369,16 +295,16 @@ func TestValidateText(t *testing.T) {
 		{"too long", `"` + strings.Repeat("x", 512<<10) + `"`, "", "must have at most 524288 bytes (limits schema_size)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			found := document.Validate(document.DefSkillDescriptor, []byte(c.doc))
+			found := document.Validate("SkillDescriptor", []byte(c.doc))
 			if len(found) != 1 || found[0].Path != c.pointer || !strings.HasPrefix(found[0].Message, c.message) {
 				t.Errorf("got %+v, want one at %q: %s", found, c.pointer, c.message)
 			}
 		})
 	}
-	if found := document.Validate(document.DefSkillDescriptor, []byte("\ufeff"+forecast)); found != nil {
+	if found := document.Validate("SkillDescriptor", []byte("\ufeff"+forecast)); found != nil {
 		t.Errorf("byte order mark: %+v", found)
 	}
-	if found := document.Validate(document.DefSkillDescriptor, []byte(insert(`"x":`+strings.Repeat("[", 99)+strings.Repeat("]", 99)))); found != nil {
+	if found := document.Validate("SkillDescriptor", []byte(insert(`"x":`+strings.Repeat("[", 99)+strings.Repeat("]", 99)))); found != nil {
 		t.Errorf("nested as deep as may be: %+v", found)
 	}
 	if found := document.Validate("Nonsense", []byte(`{}`)); len(found) != 1 {
@@ -392,17 +318,17 @@ func TestViolationsAreBoundedAndOrdered(t *testing.T) {
 		scopes = append(scopes, fmt.Sprintf(`"s%d":%d`, i, i))
 	}
 	doc := edited(t, forecast, `/auth={"type":"oauth2","oauth2":`+oauth2Object+`}`, `/auth/oauth2/scopes={`+strings.Join(scopes, ",")+`}`, `/inputs=[`+strings.Repeat("{},", 99)+`{}]`)
-	found := document.Validate(document.DefSkillDescriptor, doc)
+	found := document.Validate("SkillDescriptor", doc)
 	if len(found) != 50 || !slices.IsSorted(pointersOf(found)) {
 		t.Errorf("%d violations, at %q", len(found), pointersOf(found))
 	}
 	for range 20 {
-		if again := document.Validate(document.DefSkillDescriptor, doc); !slices.Equal(pointersOf(again), pointersOf(found)) {
+		if again := document.Validate("SkillDescriptor", doc); !slices.Equal(pointersOf(again), pointersOf(found)) {
 			t.Fatalf("another order: %q, then %q", pointersOf(found), pointersOf(again))
 		}
 	}
 	long := strings.Repeat("n", 3000)
-	for _, v := range document.Validate(document.DefSkillDescriptor, []byte(`{"`+long+`":1,"`+long+`":2}`)) {
+	for _, v := range document.Validate("SkillDescriptor", []byte(`{"`+long+`":1,"`+long+`":2}`)) {
 		if len(v.Path) > 1100 {
 			t.Errorf("a path of %d bytes", len(v.Path))
 		}
@@ -412,7 +338,7 @@ func TestViolationsAreBoundedAndOrdered(t *testing.T) {
 func TestIDsAreBounded(t *testing.T) {
 	for n, valid := range map[int]bool{512: true, 513: false} {
 		entry := `{"id":"` + strings.Repeat("x", n) + `","name":"n","capability_type":"api","description":"d","descriptor_url":"https://a.example/s","access":"public","version":"1.0.0"}`
-		if got := document.Validate(document.DefSkillIndexEntry, []byte(entry)); (got == nil) != valid {
+		if got := document.Validate("SkillIndexEntry", []byte(entry)); (got == nil) != valid {
 			t.Errorf("%d bytes: %+v", n, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package skillsharing_test
+package exchange_test
 
 import (
 	"bytes"
@@ -15,8 +15,9 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/internal/cost"
 )
 
 // FuzzJudge: whatever an endpoint, a status or a result URL answers, judging it
@@ -51,11 +52,11 @@ func FuzzJudge(f *testing.F) {
 		header := http.Header{"Retry-After": {after}}
 		var r *document.Response
 		var e *run.Failure
-		cheap(t, "judging", func() { r, e = skillsharing.Judge(status, header, string(body), phase, knownID) })
+		cost.Cheap(t, "judging", func() { r, e = exchange.Judge(status, header, string(body), phase, knownID) })
 		if (r == nil) == (e == nil) {
 			t.Fatalf("response %+v and error %+v", r, e)
 		}
-		if again, eAgain := skillsharing.Judge(status, nil, string(body), phase, knownID); (again == nil) != (r == nil) || (eAgain == nil) != (e == nil) {
+		if again, eAgain := exchange.Judge(status, nil, string(body), phase, knownID); (again == nil) != (r == nil) || (eAgain == nil) != (e == nil) {
 			t.Fatalf("first %+v, %v, then %+v, %v", r, e, again, eAgain)
 		}
 		if said, strict := readAnswer(body); strict && said.isResponse(knownID) != (r != nil) {
@@ -184,7 +185,7 @@ func FuzzRetryAfter(f *testing.F) {
 	digits := regexp.MustCompile(`^[0-9]+$`)
 	f.Fuzz(func(t *testing.T, value string) {
 		before := time.Now()
-		r, e := skillsharing.Judge(202, http.Header{"Retry-After": {value}}, `{"execution_id":"exec-1","status":"accepted"}`, run.PhaseInvoke, "")
+		r, e := exchange.Judge(202, http.Header{"Retry-After": {value}}, `{"execution_id":"exec-1","status":"accepted"}`, run.PhaseInvoke, "")
 		after := time.Now()
 		if e != nil {
 			t.Fatal(e)
@@ -203,7 +204,7 @@ func FuzzRetryAfter(f *testing.F) {
 		if r.RetryAfter < least || r.RetryAfter > longest {
 			t.Errorf("%q: %v, want %v to %v", value, r.RetryAfter, least, longest)
 		}
-		_, e = skillsharing.Judge(429, http.Header{"Retry-After": {value}}, ``, run.PhaseInvoke, "")
+		_, e = exchange.Judge(429, http.Header{"Retry-After": {value}}, ``, run.PhaseInvoke, "")
 		if (retryOf(e) != nil) != (r.RetryAfter > 0) && least == longest {
 			t.Errorf("%q: %v, suggested %s", value, r.RetryAfter, retryOf(e))
 		}

@@ -1,15 +1,16 @@
-package skillsharing_test
+package document_test
 
 import (
 	"bufio"
 	"bytes"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // FuzzExpandURL: whatever a descriptor has for a template, and whatever the
@@ -28,10 +29,10 @@ func FuzzExpandURL(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, template, id string) {
-		if _, err := skillsharing.ExpandURL(template, "{execution_id}"); err != nil || strings.ContainsFunc(template, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+		if _, err := document.ExpandURL(template, "{execution_id}"); err != nil || strings.ContainsFunc(template, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
 			return // such a descriptor is refused before there is a run
 		}
-		u, err := skillsharing.ExpandURL(template, id)
+		u, err := document.ExpandURL(template, id)
 		if usable := id != "" && id != "." && id != ".." && len(id) <= 512; usable != (err == nil) {
 			t.Fatalf("id %q in %q: %v", id, template, err)
 		}
@@ -48,7 +49,7 @@ func FuzzExpandURL(f *testing.F) {
 		for strings.Contains(template, marker) {
 			marker += "MARK"
 		}
-		other, err := skillsharing.ExpandURL(template, marker)
+		other, err := document.ExpandURL(template, marker)
 		if err != nil {
 			t.Fatalf("%q: %v", template, err)
 		}
@@ -112,3 +113,6 @@ func checkPlaces(t *testing.T, got, marked []string, marker, id string, unescape
 		}
 	}
 }
+
+// nameSyntax is that of the names of hosts.
+var nameSyntax = regexp.MustCompile(`^[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*$`)

@@ -1,13 +1,13 @@
-package skillsharing_test
+package inputs_test
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +21,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/internal/sample"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -219,15 +220,6 @@ func nest(n int, outer, inner string) string {
 	return inner
 }
 
-// doubling is a schema of n definitions each of which applies the next one twice.
-func doubling(n int, apply string) string {
-	var defs []string
-	for i := range n {
-		defs = append(defs, fmt.Sprintf(`"d%d":%s`, i, strings.ReplaceAll(apply, "*", fmt.Sprintf(`{"$ref":"#/$defs/d%d"}`, i+1))))
-	}
-	return fmt.Sprintf(`{"$ref":"#/$defs/d0","$defs":{%s,"d%d":{"type":"string"}}}`, strings.Join(defs, ","), n)
-}
-
 func TestUnusableParameterSchemas(t *testing.T) {
 	for _, c := range []struct{ name, schema, path, message string }{
 		{"no type", `{"type":"strong"}`, "/type", "must be equal to one of the allowed values"},
@@ -251,8 +243,8 @@ func TestUnusableParameterSchemas(t *testing.T) {
 		{"too deep", nest(16, `{"not":{"items":*}}`, `{"type":"string"}`), "", "must not be nested more than 32 levels deep"},
 		{"too long", `{"description":"` + strings.Repeat("x", 64<<10) + `"}`, "", "must have at most 65536 bytes"},
 		{"too many values", `{"enum":[` + strings.Repeat("0,", 4096) + `0]}`, "", "must have at most 4096 values"},
-		{"doubling", doubling(30, `{"allOf":[*,*]}`), "", "must not apply so many subschemas to one value"},
-		{"doubling by other means", doubling(30, `{"anyOf":[*],"oneOf":[*],"dependentSchemas":{"a":*},"if":*}`), "", "must not apply so many subschemas to one value"},
+		{"doubling", sample.Doubling(30, `{"allOf":[*,*]}`), "", "must not apply so many subschemas to one value"},
+		{"doubling by other means", sample.Doubling(30, `{"anyOf":[*],"oneOf":[*],"dependentSchemas":{"a":*},"if":*}`), "", "must not apply so many subschemas to one value"},
 		{"pattern too long", `{"pattern":"` + strings.Repeat("a", 4097) + `"}`, "/pattern", "must be a regular expression: it has more than 4096 bytes"},
 		{"pattern too complex", `{"pattern":"` + strings.Repeat("[ab]{999}", 100) + `"}`, "/pattern", "must be a regular expression: it is too complex"},
 		{"id of the bridge's own", `{"$id":"https://parameter.invalid/other","$ref":"schema"}`, "", "must not refer to itself without end"},
@@ -274,9 +266,10 @@ func TestUnusableParameterSchemas(t *testing.T) {
 				t.Errorf("the message tells of the bridge: %s", e.Message)
 			}
 			// The same is found when the whole document is read.
-			doc := strings.Replace(forecast, `"name": "days"`, `"schema":`+c.schema+`,"name": "days"`, 1)
-			if pointers := pointersOf(document.Validate(document.DefSkillDescriptor, []byte(doc))); !slices.Equal(pointers, []string{"/inputs/1/schema" + c.path}) {
-				t.Errorf("descriptor: violations at %q", pointers)
+			doc := strings.Replace(sample.Descriptor, `"name": "days"`, `"schema":`+c.schema+`,"name": "days"`, 1)
+			_, err = document.ParseDescriptor([]byte(doc))
+			if again := problem(t, err).Violations; len(again) != 1 || again[0].Path != "/inputs/1/schema"+c.path {
+				t.Errorf("descriptor: violations %+v", again)
 			}
 		})
 	}
@@ -505,7 +498,7 @@ func BenchmarkCompileInputs(b *testing.B) {
 func BenchmarkParseDescriptor(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := document.ParseDescriptor([]byte(forecast)); err != nil {
+		if _, err := document.ParseDescriptor([]byte(sample.Descriptor)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -520,4 +513,14 @@ func standard() *document.Limits {
 // check checks arguments by themselves.
 func check(in *inputs.Inputs, args jsontext.Value) *run.Failure {
 	return in.Check(context.Background(), document.Asker{}, args, new(inputs.Checks))
+}
+
+// problem is the failure that an error is.
+func problem(tb testing.TB, err error) *run.Failure {
+	tb.Helper()
+	e, ok := errors.AsType[*run.Failure](err)
+	if !ok {
+		tb.Fatalf("got %v, want a *run.Failure", err)
+	}
+	return e
 }

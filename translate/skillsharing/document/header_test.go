@@ -1,4 +1,4 @@
-package skillsharing_test
+package document_test
 
 import (
 	"strings"

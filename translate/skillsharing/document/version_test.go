@@ -1,4 +1,4 @@
-package skillsharing_test
+package document_test
 
 import (
 	"strings"
@@ -57,7 +57,7 @@ func TestVersionGrammar(t *testing.T) {
 		if got := document.CompatibleVersion(version, strings.Repeat("9", 30)+".0.0"); got != want {
 			t.Errorf("code: %q is a version: %t", version, got)
 		}
-		if got := document.Validate(document.DefSkillDescriptor, edited(t, forecast, "/version="+quote(version))) == nil; got != want {
+		if got := document.Validate("SkillDescriptor", edited(t, forecast, "/version="+quote(version))) == nil; got != want {
 			t.Errorf("schema: %q is a version: %t", version, got)
 		}
 	}

@@ -1,11 +1,11 @@
-package skillsharing_test
+package document_test
 
 import (
 	"net/url"
 	"strings"
 	"testing"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 func TestExpandURL(t *testing.T) {
@@ -53,7 +53,7 @@ func TestExpandURL(t *testing.T) {
 		{"https://api.example/s/{execution_id}", strings.Repeat("x", 512), "https://api.example/s/" + strings.Repeat("x", 512)},
 		{"https://api.example/s/{execution_id}", strings.Repeat("é", 256), "https://api.example/s/" + strings.Repeat("%C3%A9", 256)},
 	} {
-		u, err := skillsharing.ExpandURL(c.template, c.id)
+		u, err := document.ExpandURL(c.template, c.id)
 		if err != nil {
 			t.Errorf("%s with %.40q: %v", c.template, c.id, err)
 			continue
@@ -88,7 +88,7 @@ func TestExpandURLRefuses(t *testing.T) {
 		{"https:{execution_id}", "exec-1"},
 		{"", "exec-1"},
 	} {
-		if u, err := skillsharing.ExpandURL(c.template, c.id); err == nil {
+		if u, err := document.ExpandURL(c.template, c.id); err == nil {
 			t.Errorf("%q with %.40q leads to %s", c.template, c.id, u)
 		}
 	}

@@ -1,4 +1,4 @@
-package skillsharing_test
+package document_test
 
 import (
 	stdjson "encoding/json" // a second opinion on what a document says
@@ -7,10 +7,13 @@ import (
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/internal/cost"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/internal/sample"
 )
 
 // FuzzIndex: an index or a registry's answer is refused as a whole or read in full,
@@ -68,48 +71,52 @@ func checkIndex(t *testing.T, index *document.Index, err error) {
 	}
 }
 
-// FuzzURLsOfDescriptor: a descriptor that can be used names only absolute http(s)
-// URLs, and a header that may carry a credential.
-func FuzzURLsOfDescriptor(f *testing.F) {
-	for _, u := range []string{
-		"https://api.acme.example/run", "http://10.0.0.1:22/", "https://user@acme.example/", "file:///etc/passwd", "gopher://x/", "//acme.example/", "https:///", "https://acme.example:99999/", "https://[::1%25eth0]/", "https://acme.example/\r\nX: y", "javascript:alert(1)",
-		"https://acme.example/{execution_id}", "https://{execution_id}/", "https://acme.example/%{execution_id}", "{execution_id}", "HTTPS://ACME.EXAMPLE/#f", "https://acme.example\\@evil.example/",
-	} {
-		f.Add(u, u, u, "X-API-Key")
-		f.Add("https://api.acme.example/run", u, "", "Host")
-		f.Add(u, "", u, "X-Key\r\nEvil: 1")
+// FuzzDescriptor: whatever a provider serves, reading it neither panics nor takes
+// much, and what was read survives being serialized.
+func FuzzDescriptor(f *testing.F) {
+	for _, c := range descriptorCases() {
+		f.Add(edited(f, forecast, c.edits...))
 	}
-	source := parseURL(f, "https://acme.example/forecast.json")
-	f.Fuzz(func(t *testing.T, endpoint, status, result, header string) {
-		doc := edited(t, forecast, "/endpoint/url="+quoteText(endpoint), "/endpoint/status_url="+quoteText(status), "/endpoint/result_url="+quoteText(result), `/auth={"type":"api_key","header":`+quoteText(header)+`}`)
-		s, err := discovery.NewSkill(doc, source)
+	for _, c := range indexCases() {
+		f.Add(edited(f, acmeIndex, c.edits...))
+	}
+	for _, schema := range []string{`{"$ref":"#"}`, `{"items":{"$ref":"#"},"pattern":"a+"}`, sample.Doubling(5, `{"allOf":[*,*]}`), `{"$schema":"http://json-schema.org/draft-07/schema#","dependencies":{"a":["b"]}}`} {
+		f.Add(edited(f, forecast, `/inputs/0/schema=`+schema, `/inputs/1/default=null`, `/x={"y":[1]}`))
+	}
+	for i := range 12 {
+		f.Add(edited(f, forecast, `/inputs/0/schema=`+sample.Property(i)))
+	}
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		cost.Cheap(t, "index", func() {
+			_, _ = document.ParseIndex(doc)             // must not panic
+			_, _ = document.Standard.ParseRegistry(doc) // must not panic
+		})
+		cost.Cheap(t, "skill", func() { _, _ = discovery.NewSkill(doc, nil) }) // must not panic
+		d, err := document.ParseDescriptor(doc)
 		if err != nil {
-			if e := problem(t, err); e.Kind != run.InvalidDocument || !front.Details(e).IsValid() || len(front.Details(e)) > 1<<20 {
+			if e := problem(t, err); !front.Details(e).IsValid() || e.Message == "" || len(front.Details(e)) > 1<<20 {
 				t.Errorf("error %+v", e)
 			}
 			return
 		}
-		if document.ForbiddenHeader(s.Auth.Header) {
-			t.Errorf("header %q", s.Auth.Header)
+		text, err := d.Serialize()
+		if err != nil {
+			t.Fatalf("serialize: %v", err)
 		}
-		for _, template := range []string{s.Endpoint.URL, s.Endpoint.StatusURL, s.Endpoint.ResultURL} {
-			if template == "" {
-				continue
-			}
-			if _, err := skillsharing.ExpandURL(template, "exec-1"); err != nil && template != s.Endpoint.URL {
-				t.Errorf("template %q: %v", template, err)
-			}
-			if lower := strings.ToLower(template); !strings.HasPrefix(lower, "https://") && !strings.HasPrefix(lower, "http://") || hasUserInfo(template) {
-				t.Errorf("URL %q", template)
-			}
+		again, err := document.ParseDescriptor(text)
+		if err != nil {
+			t.Fatalf("%v: %s", err, text)
 		}
+		if !reflect.DeepEqual(again, d) {
+			t.Errorf("got  %+v\nwant %+v", again, d)
+		}
+		if schema := inputs.InputSchema(d.Inputs); !schema.IsValid() {
+			t.Errorf("input schema %s", schema)
+		}
+		s, err := discovery.NewSkill(doc, nil)
+		if err != nil {
+			t.Fatalf("skill of a valid descriptor: %v", err)
+		}
+		_ = s.CheckInputs(t.Context(), "", jsonrpc.Object{Text: doc}, nil) // must not panic
 	})
-}
-
-func quoteText(s string) string {
-	text, err := stdjson.Marshal(s)
-	if err != nil {
-		panic(err)
-	}
-	return string(text)
 }

@@ -1,4 +1,4 @@
-package skillsharing_test
+package inputs_test
 
 import (
 	"bytes"

@@ -1,18 +1,16 @@
-package skillsharing_test
+package document_test
 
 import (
 	"os"
 	"testing"
 
 	"github.com/go-json-experiment/json"
-
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // The schema file holds the fourteen definitions of section 9.1, is about the
 // descriptor at its root, and closes no object.
 func TestSchemaFile(t *testing.T) {
-	text, err := os.ReadFile("document/schema.json")
+	text, err := os.ReadFile("schema.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,12 +26,12 @@ func TestSchemaFile(t *testing.T) {
 	if schema.Dialect != "https://json-schema.org/draft/2020-12/schema" || schema.ID != "https://skill-sharing.org/schema/draft/schema.json" || schema.Root != "#/$defs/SkillDescriptor" {
 		t.Errorf("$schema %q, $id %q, $ref %q", schema.Dialect, schema.ID, schema.Root)
 	}
-	definitions := []document.Definition{
-		document.DefSkillDescriptor, document.DefSkillIndex, document.DefSkillIndexEntry, document.DefInvocationRequest, document.DefInvocationResponse, document.DefProtocolVersion, document.DefCapabilityType,
-		document.DefAccessPolicy, document.DefAuthType, document.DefExecutionStatus, document.DefParameterDefinition, document.DefAuthConfig, document.DefInvocationEndpoint, document.DefOutputDefinition,
+	definitions := []string{
+		"SkillDescriptor", "SkillIndex", "SkillIndexEntry", "InvocationRequest", "InvocationResponse", "ProtocolVersion", "CapabilityType",
+		"AccessPolicy", "AuthType", "ExecutionStatus", "ParameterDefinition", "AuthConfig", "InvocationEndpoint", "OutputDefinition",
 	}
 	for _, d := range definitions {
-		if schema.Defs[string(d)] == nil {
+		if schema.Defs[d] == nil {
 			t.Errorf("no definition %s", d)
 		}
 	}

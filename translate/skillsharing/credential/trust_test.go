@@ -1,4 +1,4 @@
-package skillsharing_test
+package credential_test
 
 import (
 	"net/url"

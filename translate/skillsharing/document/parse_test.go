@@ -1,4 +1,4 @@
-package skillsharing_test
+package document_test
 
 import (
 	"encoding/json" // for Indent, to see what the other implementation makes of the output

@@ -1,0 +1,18 @@
+package inputs
+
+import (
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
+)
+
+// CompileInputs is [New] for schemas that are still to be read.
+func CompileInputs(l *document.Limits, params []document.Parameter) (*Inputs, error) {
+	in, found := New(l, params, func(i int) (any, *run.Violation) {
+		return jsonvalue.Read(params[i].Schema, jsonvalue.Bounds{Depth: 100, Values: 200_000})
+	})
+	if found != nil {
+		return nil, document.Invalid(run.PhaseDescriptor, "SkillDescriptor", found.Tidy())
+	}
+	return in, nil
+}
