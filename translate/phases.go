@@ -1,0 +1,269 @@
+package translate
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	mathrand "math/rand/v2"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+)
+
+// setDeadline sets the deadline of the call, counted from its arrival.
+func (x *execution) setDeadline(timeout time.Duration) {
+	x.timeout = timeout
+	x.ctx, x.cancel = context.WithDeadline(&x.caller, x.deadline())
+	x.stop.waitFor(x.cancel)
+}
+
+func (x *execution) deadline() time.Time { return x.call.Arrived.Add(x.timeout) }
+
+// submit finds the skill, checks the arguments and invokes it.
+func (x *execution) submit() *run.Failure {
+	if failure := x.acquire(&x.bridge.runs); failure != nil {
+		return failure
+	}
+	if failure := x.discover(x.findByName); failure != nil {
+		return failure
+	}
+	x.figures.Found = time.Now()
+	f := x.found
+	x.setDeadline(x.effectiveTimeout())
+	if e := f.Skill.CheckInputs(x.ctx, x.call.Principal, x.call.Inputs, x.call.Checks); e != nil {
+		return e
+	}
+	if failure := x.withhold(); failure != nil {
+		return failure
+	}
+	// The limiter is acquired before the run is submitted: an accepted run can't be refused any more.
+	if failure := x.acquire(&x.bridge.waiting); failure != nil {
+		return failure
+	}
+	response, err := f.Invoker.Client.Submit(x.ctx, f.Skill, &skillsharing.Invocation{
+		Inputs: x.call.Inputs.Text, TraceID: x.call.TraceID, Timeout: x.timeout, Until: x.until(), TraceParent: x.call.TraceParent,
+	}, &x.figures.Stats)
+	x.figures.Submitted = time.Now()
+	if err != nil {
+		if err.Gone() {
+			f.Forget()
+		}
+		if err.Executed == run.ExecutedYes && !err.Lost { // it can be followed
+			x.accept(&document.Response{ExecutionID: err.ExecutionID, State: run.Accepted})
+		}
+		return err
+	}
+	x.accept(response)
+	return nil
+}
+
+// accept notes the run of the call. It copies the response, which is part of something that holds the inputs.
+func (x *execution) accept(r *document.Response) {
+	f := x.found
+	x.known = *r
+	x.ref = run.Ref{
+		Source: f.Section.Namespace, SkillID: f.Skill.ID, Version: safetext.Clip(f.Skill.Version, 200),
+		ExecutionID: r.ExecutionID, Accepted: x.figures.Submitted,
+	}
+	x.stop.noteRun(x.ref)
+}
+
+// discoveryTimeout bounds how long a call waits for the documents of a skill. The reading itself goes
+// on, so that the documents may be cached for the next call.
+const discoveryTimeout = 10 * time.Second
+
+// discover calls find within the discovery timeout and the deadline of the call.
+func (x *execution) discover(find func(context.Context) *run.Failure) *run.Failure {
+	x.finding.Context, x.finding.execution, x.finding.deadline = x.ctx, x, time.Now().Add(discoveryTimeout)
+	own := x.deadline()
+	if own.Before(x.finding.deadline) {
+		x.finding.deadline = own
+	}
+	defer x.finding.end()
+	failure := find(&x.finding)
+	if failure != nil && failure.Kind == run.DeadlineExceeded && x.ctx.Err() == nil && time.Now().Before(own) {
+		return slowDiscovery(failure, x.bridge.config.Cache.NegativeTTL())
+	}
+	return failure
+}
+
+// findByName resolves the name and reads the descriptor.
+func (x *execution) findByName(ctx context.Context) (failure *run.Failure) {
+	// If the name alone tells the source, the call is admitted to it before it is read.
+	if failure = x.admitTo(x.bridge.catalog.Owner(x.call.Name)); failure != nil {
+		return failure
+	}
+	if x.listed, failure = x.bridge.catalog.Resolve(ctx, x.call.Name, x.call.Principal); failure != nil {
+		return failure
+	}
+	return x.read(ctx, x.call.Version)
+}
+
+// read reads the descriptor of the listed skill. A registry's skill may be invoked with the credentials
+// of a provider: then the call has to be admitted to both.
+func (x *execution) read(ctx context.Context, version string) *run.Failure {
+	if failure := x.admitTo(x.listed.Section); failure != nil {
+		return failure
+	}
+	found, failure := x.bridge.catalog.Read(ctx, x.listed, version)
+	if failure != nil {
+		return failure
+	}
+	if failure := x.admitTo(found.Invoker); failure != nil {
+		return failure
+	}
+	x.reached = found
+	x.found = &x.reached
+	return nil
+}
+
+// withhold is the failure of a call whose skill needs a credential that it may not use.
+func (x *execution) withhold() *run.Failure {
+	e, notice := x.found.Withhold()
+	if e == nil {
+		return nil
+	}
+	x.bridge.config.Observer.Notice(x.ctx, notice)
+	return e
+}
+
+// effectiveTimeout is the agent's timeout, else the descriptor's, else the default, within the bounds.
+func (x *execution) effectiveTimeout() time.Duration {
+	timeout := x.call.Timeout
+	if timeout <= 0 {
+		timeout = x.found.Skill.Timeout()
+	}
+	if timeout <= 0 {
+		timeout = x.bridge.config.DefaultTimeout
+	}
+	return min(max(timeout, minTimeout), x.bridge.config.MaxTimeout)
+}
+
+// minTimeout is the shortest timeout: agents and descriptors state whole milliseconds.
+const minTimeout = time.Millisecond
+
+// findRun finds the skill of a run that was accepted before. Its failures say that the run exists.
+func (x *execution) findRun(ref run.Ref) (failure *run.Failure) {
+	defer func() {
+		if failure != nil {
+			failure = aboutRun(failure, ref.ExecutionID)
+		}
+	}()
+	if failure = x.acquire(&x.bridge.runs); failure != nil {
+		return failure
+	}
+	failure = x.discover(func(ctx context.Context) *run.Failure {
+		var failure *run.Failure
+		if x.listed, failure = x.bridge.catalog.ByRef(ctx, ref); failure != nil {
+			return failure
+		}
+		return x.read(ctx, "")
+	})
+	if failure != nil {
+		return failure
+	}
+	x.figures.Found = time.Now()
+	if failure = x.withhold(); failure != nil {
+		return failure
+	}
+	return x.acquire(&x.bridge.waiting)
+}
+
+// until is when the agent's wait ends; zero: with the run, or the timeout.
+func (x *execution) until() time.Time {
+	if x.call.Wait == nil {
+		return time.Time{}
+	}
+	return x.call.Arrived.Add(min(*x.call.Wait, x.timeout))
+}
+
+// answerMembers is an upper bound of the size of an answer without the output of the run, in bytes.
+const answerMembers = 2 << 10
+
+// fit reserves room in the answer for the response of a run that has ended, or fails.
+func (x *execution) fit(r *document.Response, failure *run.Failure) (*document.Response, *run.Failure) {
+	budget := x.call.Answer
+	if budget == nil || failure != nil || !r.State.Ended() {
+		return r, failure
+	}
+	size := len(r.Output) + answerMembers
+	if r.Error != nil {
+		size += len(r.Error.Details)
+	}
+	if budget.Reserve(int64(size)) {
+		return r, nil
+	}
+	skill, known := x.found.Skill, *r
+	followable := known.ExecutionID != "" && skill.Followable()
+	e := exchange.NoRoom(budget, run.PhaseResult, known.ExecutionID, run.ExecutedYes, followable)
+	if !followable {
+		return nil, e
+	}
+	known.Output, known.Error = nil, nil // so that the buffer behind them is freed
+	return &known, e
+}
+
+// judge makes a Run of the newest response about it and of the failure of the call, if there is one.
+func (x *execution) judge(r *document.Response, failure *run.Failure) run.Run {
+	var o run.Run
+	switch {
+	case x.found != nil:
+		o.SkillID = x.found.Skill.ID
+	case x.listed != nil:
+		o.SkillID = x.listed.ID
+	}
+	if failure != nil {
+		if (failure.Kind == run.DeadlineExceeded || failure.Kind == run.Unreachable) && failure.By == run.Bridge && x.left() {
+			failure.Kind = run.ClientGone
+		}
+		if failure.SkillID == "" {
+			failure.SkillID = o.SkillID
+		}
+		addTimeout(failure, x.timeout)
+		o.Failure = failure
+	}
+	if r == nil || r.State == 0 {
+		return o
+	}
+	x.ref.NotBefore = r.NotBefore
+	o.Ref, o.State, o.Output, o.Elapsed, o.RetryAfter = x.ref, r.State, r.Output, r.Elapsed, r.RetryAfter
+	if o.ExecutionID == "" {
+		o.ExecutionID = newRunID()
+	}
+	switch {
+	case failure != nil:
+	case r.State == run.Completed && r.Output == nil:
+		o.Output = jsontext.Value("null")
+	case r.State == run.Failed, r.State == run.TimedOut:
+		e := x.found.Invoker.Client.RunError(x.found.Skill, r)
+		e.ExecutionID = o.ExecutionID
+		o.Failure = e
+	}
+	return o
+}
+
+// left reports whether the agent has closed its connection.
+func (x *execution) left() bool {
+	return errors.Is(x.ctx.Err(), context.Canceled) && !x.stop.Stopping()
+}
+
+// newRunID makes an id for a run that completed in the first answer and has none.
+func newRunID() string { return "run_" + rand.Text() }
+
+// newTraceID makes a W3C trace id.
+func newTraceID() string {
+	var id [16]byte
+	var text [2 * len(id)]byte
+	binary.NativeEndian.PutUint64(id[:8], mathrand.Uint64()|1) //nolint:gosec // unique, and never all zeros; no secret
+	binary.NativeEndian.PutUint64(id[8:], mathrand.Uint64())   //nolint:gosec // as above
+	hex.Encode(text[:], id[:])
+	return string(text[:])
+}
