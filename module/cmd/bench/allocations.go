@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// measureAllocations counts what Caddy allocates for a call.
+// measureAllocations measures the allocations per call.
 func measureAllocations(b *bench) values {
 	u := b.startUpstream()
 	c := b.startCaddy(u.proxySite("proxy", proxyPath, "1.1"), u.bridgeSite("bridge", busyPolls...), respondSite("respond"))
@@ -20,7 +20,7 @@ func measureAllocations(b *bench) values {
 		check(context.Cause(b.ctx))
 		const connections = 64
 		l := b.load(target, bodies[0].size, connections)
-		check(l.sendAll(3)) // connections are opened and pools filled
+		check(l.sendAll(3)) // opens connections and fills pools
 		each := either(b, 4, 50)
 		before := c.allocated()
 		check(l.sendAll(each))

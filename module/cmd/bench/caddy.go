@@ -16,7 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// buildCaddy builds Caddy with the bridge, unless there is one to use.
+// buildCaddy builds Caddy with the bridge, unless -caddy names a binary.
 func (b *bench) buildCaddy() error {
 	if b.caddy != "" {
 		return nil
@@ -31,15 +31,14 @@ func (b *bench) buildCaddy() error {
 	return nil
 }
 
-// caddy is one that runs. Each of its sites listens at an address of its own, so
-// that a request finds its handler with as little as it can.
+// caddy is a running Caddy. Each site has its own port, so that routing takes little time.
 type caddy struct {
 	*process
-	addresses map[string]string // by the names of the sites
+	addresses map[string]string // by name of the site
 	admin     *http.Client
 }
 
-// site is one of Caddy's: the lines that are in its block of the Caddyfile.
+// site is a site of the Caddyfile, with the lines in its block.
 type site struct{ name, lines string }
 
 // Paths of sites.
@@ -49,8 +48,8 @@ const (
 	holdPath   = "/hold"
 )
 
-// bridgeSite is one with the bridge and its defaults. It allows only what it needs to
-// reach the upstream.
+// bridgeSite returns a site with the bridge and its defaults, except what it needs to connect to the
+// upstream.
 func (u *upstream) bridgeSite(name string, options ...string) site {
 	lines := []string{
 		"skill_bridge " + bridgePath + " {",
@@ -61,20 +60,19 @@ func (u *upstream) bridgeSite(name string, options ...string) site {
 	return site{name, strings.Join(append(lines, "}"), "\n")}
 }
 
-// proxySite is one with reverse_proxy, which keeps as many idle connections as the
-// bridge does.
+// proxySite returns a site with reverse_proxy, with as many idle connections as the bridge.
 func (u *upstream) proxySite(name, path, versions string) site {
 	const lines = "reverse_proxy %s %s {\ntransport http {\nkeepalive_idle_conns_per_host 512\nversions %s\n}\n}"
 	return site{name, fmt.Sprintf(lines, path, u.address, versions)}
 }
 
-// respondSite is one that answers by itself.
+// respondSite returns a site with a static answer.
 func respondSite(name string) site {
 	return site{name, "respond " + proxyPath + " `" + nowAnswer + "`"}
 }
 
-// globalOptions are those of a Caddyfile. The log is as detailed as it is by default,
-// with a line for each call of the bridge, but goes nowhere: disks differ.
+// globalOptions are the global options of the Caddyfile. The log has the default level, with a line
+// for each call of the bridge, but is written to /dev/null, because disks differ.
 const globalOptions = `{
 	admin unix/%s
 	auto_https off
@@ -97,10 +95,10 @@ const globalOptions = `{
 }
 `
 
-// startCaddy starts one with some sites, and waits until it can be used.
+// startCaddy starts Caddy with these sites, and waits until it listens.
 func (b *bench) startCaddy(sites ...site) *caddy { return b.startCaddyWith("INFO", nil, sites...) }
 
-// startCaddyWith starts one with a level of its log and an environment of its own.
+// startCaddyWith is startCaddy with a log level and further environment variables.
 func (b *bench) startCaddyWith(logLevel string, environment []string, sites ...site) *caddy {
 	dir := must(os.MkdirTemp(b.dir, "caddy-"))
 	socket, file := filepath.Join(dir, "admin"), filepath.Join(dir, "Caddyfile")
@@ -126,7 +124,7 @@ func (b *bench) startCaddyWith(logLevel string, environment []string, sites ...s
 	return c
 }
 
-// get asks Caddy's admin endpoint.
+// get sends a GET to Caddy's admin API.
 func (c *caddy) get(path string) []byte {
 	resp, err := c.admin.Get("http://localhost" + path)
 	check(err)
@@ -138,11 +136,11 @@ func (c *caddy) get(path string) []byte {
 	return text
 }
 
-// allocated is what Caddy has allocated so far.
+// allocated has Caddy's memory statistics.
 type allocated struct {
 	Mallocs    float64 `json:"Mallocs"`
 	TotalAlloc float64 `json:"TotalAlloc"`
-	HeapAlloc  float64 `json:"HeapAlloc"` // less what was freed
+	HeapAlloc  float64 `json:"HeapAlloc"` // without freed memory
 }
 
 func (c *caddy) allocated() allocated {
@@ -153,16 +151,16 @@ func (c *caddy) allocated() allocated {
 	return variables.Memory
 }
 
-// goroutines is how many Caddy has.
+// goroutines returns the number of Caddy's goroutines.
 func (c *caddy) goroutines() (n int) {
 	must(fmt.Sscanf(string(c.get("/debug/pprof/goroutine?debug=1")), "goroutine profile: total %d", &n))
 	return n
 }
 
-// settled is Caddy's memory when it has nothing more to do: its garbage is collected,
-// and what that freed had time to go back to the system.
+// settled returns Caddy's memory when it is idle: after garbage collections, and after a wait in which
+// the runtime returns freed memory to the system.
 func (b *bench) settled(c *caddy, wait time.Duration) (resident, heap float64) {
-	for range 2 { // what has a finalizer or is in a pool goes with the second
+	for range 2 { // the second one frees objects with finalizers and in pools
 		c.get("/debug/pprof/heap?gc=1")
 	}
 	heap = c.allocated().HeapAlloc
@@ -170,8 +168,8 @@ func (b *bench) settled(c *caddy, wait time.Duration) (resident, heap float64) {
 	return c.residentMemory(), heap
 }
 
-// startNginx starts one that does what reverse_proxy does, if it is installed. It
-// returns its address and its processes.
+// startNginx starts nginx as a reverse proxy, if it is installed. It returns its address and its
+// processes.
 func (b *bench) startNginx(u *upstream) (address string, pids []int) {
 	file, err := exec.LookPath("nginx")
 	if err != nil {
@@ -195,6 +193,6 @@ http {
 `, b.dir, u.address, address, proxyPath), 0o600))
 	p := b.start(nil, nil, "nginx", file, "-c", config, "-p", b.dir, "-e", "stderr")
 	p.ready(b.ctx, address)
-	must(once(http.MethodPost, address, proxyPath, []byte("{}"))) // by now its workers run
+	must(once(http.MethodPost, address, proxyPath, []byte("{}"))) // starts its workers
 	return address, append(p.children(), p.pid())
 }

@@ -12,14 +12,13 @@ import (
 	"time"
 )
 
-// The loader and the provider speak HTTP/1.1 without net/http, which takes several
-// times the processor time: on a machine of few cores, that would be measured too.
-// They understand what they get here and no more.
+// The loader and the provider implement HTTP/1.1 without net/http, whose processor time would affect
+// the measurement on a machine with few cores. They support only the messages of this program.
 
-// patience is how long anything may take that takes moments.
+// patience is the timeout of operations that take milliseconds.
 const patience = 30 * time.Second
 
-// readHeader reads a header up to the empty line, and returns how long the body is.
+// readHeader reads a header up to the empty line, and returns the length of the body.
 func readHeader(r *bufio.Reader) (length int, err error) {
 	for {
 		line, err := r.ReadSlice('\n')
@@ -41,7 +40,7 @@ func readHeader(r *bufio.Reader) (length int, err error) {
 	}
 }
 
-// connection is one to a target. It carries one request at a time.
+// connection is a connection to a target, with one request at a time.
 type connection struct {
 	net.Conn
 	r    *bufio.Reader
@@ -56,8 +55,8 @@ func dial(address string) (*connection, error) {
 	return &connection{Conn: c, r: bufio.NewReaderSize(c, 2<<10)}, nil
 }
 
-// do sends a request and returns the body of the answer, which has to be HTTP 200.
-// It is valid until the next one.
+// do sends a request and returns the body of the answer, which is valid until the next request. It
+// fails if the status is not 200.
 func (c *connection) do(request []byte) ([]byte, error) {
 	if _, err := c.Write(request); err != nil {
 		return nil, fmt.Errorf("sending a request: %w", err)
@@ -89,7 +88,7 @@ func (c *connection) answer() ([]byte, error) {
 	return c.body, nil
 }
 
-// request is all that is sent for one.
+// request returns the bytes of a request.
 func request(method, address, path string, body []byte) []byte {
 	head := method + " " + path + " HTTP/1.1\r\nHost: " + address + "\r\n"
 	if method == http.MethodPost {
@@ -98,7 +97,7 @@ func request(method, address, path string, body []byte) []byte {
 	return append([]byte(head+"\r\n"), body...)
 }
 
-// once sends a single request over a connection of its own.
+// once sends one request over a new connection.
 func once(method, address, path string, body []byte) ([]byte, error) {
 	c, err := dial(address)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// measureIdle finds what descriptors take that are cached.
+// measureIdle measures the memory of cached descriptors.
 func measureIdle(b *bench) values {
-	many := either(b, 500, 9990) // an index may have 10,000 skills, and there are some others in it
+	many := either(b, 500, 9990) // the maximum of an index is 10,000 skills, of which some are other skills
 	count := number(float64(many))
 	wait := either(b, time.Second, 15*time.Second)
 	b.say("idle: %s descriptors", count)
@@ -33,7 +33,7 @@ func measureIdle(b *bench) values {
 
 func megabytes(bytes float64) string { return fmt.Sprintf("%.1f", bytes/1e6) }
 
-// idleOf is the memory of a Caddy that has done its work.
+// idleOf returns the memory of Caddy after the calls.
 func (b *bench) idleOf(many int, wait time.Duration, bridge bool) (resident, heap float64) {
 	u := b.startUpstream("-many", strconv.Itoa(many))
 	defer u.stop()
@@ -49,8 +49,8 @@ func (b *bench) idleOf(many int, wait time.Duration, bridge bool) (resident, hea
 	return b.settled(c, wait)
 }
 
-// executeAll executes each of many skills twice. The second time, their descriptors
-// have to be known.
+// executeAll executes each of many skills twice. The second time, their descriptors have to be
+// cached.
 func (b *bench) executeAll(u *upstream, t *target, many int) {
 	c := must(dial(t.address))
 	defer c.Close()

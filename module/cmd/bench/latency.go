@@ -12,7 +12,7 @@ const (
 	openConnections = 64
 )
 
-// quantiles are those of latencies that are reported, in percent.
+// quantiles are the reported quantiles of latencies, in percent.
 var quantiles = []float64{50, 99, 99.9}
 
 // measureOpen compares latencies at a constant rate.
@@ -28,7 +28,7 @@ func measureOpen(b *bench) values {
 		b.say("open: round %d of %d", round, rounds)
 		for _, i := range b.random.Perm(len(loads)) {
 			check(context.Cause(b.ctx))
-			if round == 0 { // for warming up
+			if round == 0 { // warm-up
 				must(loads[i].pace(length / 4))
 				continue
 			}
@@ -78,8 +78,8 @@ func measureOpen(b *bench) values {
 	}
 }
 
-// pace sends requests at a constant rate for some time, and returns how long after it
-// was due each was answered.
+// pace sends requests at a constant rate for some time. It returns the time of each answer since the
+// scheduled time of its request.
 func (l *load) pace(length time.Duration) ([]time.Duration, error) {
 	const each = openConnections * time.Second / openRate // between two requests of a connection
 	found := make([][]time.Duration, openConnections)

@@ -16,11 +16,11 @@ import (
 var bodies = []struct {
 	name string
 	size int
-	goal string // of the bridge's throughput
+	goal string // name of the goal for the bridge's throughput
 }{{"0.3 KiB", 300, "≥ 1.1"}, {"4 KiB", 4 << 10, "≥ 0.95"}, {"64 KiB", 64 << 10, "≥ 0.28"}}
 
-// call is a request to the bridge of about a size; the other targets get the same.
-// What makes it large are arguments of many short members, the slowest to read.
+// call returns a request to the bridge of about this size. All targets get the same request. Large
+// ones have arguments with many short members, which take longest to parse.
 func call(skill string, size int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"jsonrpc":"2.0","id":"req-000042","method":"execute_skill",` +
@@ -31,16 +31,16 @@ func call(skill string, size int) []byte {
 	return []byte(b.String() + "}}}")
 }
 
-// target is something that requests are sent to.
+// target is a server under measurement.
 type target struct {
 	name    string
 	address string
 	path    string
 	skill   string
-	pids    []int // whose processor time counts
+	pids    []int // processes whose processor time counts
 }
 
-// check tells what is wrong with an answer. That it is HTTP 200 is known.
+// check checks the body of an answer with HTTP 200.
 func (t *target) check(answer []byte) error {
 	if t.path == bridgePath && !bytes.HasPrefix(answer, []byte(`{"jsonrpc":"2.0","id":"req-000042","result":{"status":"completed",`)) ||
 		!bytes.Contains(answer, []byte(`"output":`+output)) {
@@ -49,7 +49,7 @@ func (t *target) check(answer []byte) error {
 	return nil
 }
 
-// load is one target under load.
+// load is the load of one target.
 type load struct {
 	*target
 	request     []byte
@@ -57,13 +57,13 @@ type load struct {
 	slices      []slice
 }
 
-// slice is what a target did in one slice of time, or in several.
+// slice has the results of one or more slices of time.
 type slice struct{ answers, elapsed, processor float64 }
 
 func (s slice) rate() float64 { return s.answers / s.elapsed }
 func (s slice) cost() float64 { return s.processor / s.answers }
 
-// newLoad opens connections to a target, and checks its answer in full.
+// newLoad opens connections to a target, and checks its first answer completely.
 func newLoad(t *target, size, connections int) (*load, error) {
 	l := &load{target: t, request: request(http.MethodPost, t.address, t.path, call(t.skill, size))}
 	for range connections {
@@ -98,7 +98,7 @@ func (l *load) close() {
 	}
 }
 
-// load opens connections to a target until the end of the section.
+// load opens connections to a target. They are closed at the end of the section.
 func (b *bench) load(t *target, size, connections int) *load {
 	l := must(newLoad(t, size, connections))
 	b.atEnd = append(b.atEnd, l.close)
@@ -114,7 +114,7 @@ func (b *bench) loads(targets []*target, size, connections int) []*load {
 	return all
 }
 
-// each does something with all connections at the same time.
+// each calls do concurrently for all connections.
 func (l *load) each(deadline time.Time, do func(i int, c *connection) error) error {
 	errs := make([]error, len(l.connections))
 	var clients sync.WaitGroup
@@ -132,7 +132,7 @@ func (l *load) each(deadline time.Time, do func(i int, c *connection) error) err
 	return nil
 }
 
-// firstOf is the first error: the others say the same.
+// firstOf returns the first error; the others have the same cause.
 func firstOf(errs []error) error {
 	for _, err := range errs {
 		if err != nil {
@@ -142,7 +142,7 @@ func firstOf(errs []error) error {
 	return nil
 }
 
-// send sends the request and checks the answer.
+// send sends one request and checks the answer.
 func (l *load) send(c *connection) error {
 	answer, err := c.do(l.request)
 	if err != nil {
@@ -151,7 +151,7 @@ func (l *load) send(c *connection) error {
 	return l.check(answer)
 }
 
-// sendAll sends so many requests over each connection.
+// sendAll sends n requests over each connection.
 func (l *load) sendAll(n int) error {
 	return l.each(time.Now().Add(2*patience), func(_ int, c *connection) (err error) {
 		for i := 0; i < n && err == nil; i++ {
@@ -161,8 +161,8 @@ func (l *load) sendAll(n int) error {
 	})
 }
 
-// run has all connections send requests for some time, each the next one as soon as
-// the last was answered. Those under way at the end are waited for.
+// run sends requests over all connections for some time, each after the answer to the previous one.
+// It waits for the last answers.
 func (l *load) run(length time.Duration) (s slice, err error) {
 	before, err := processorTime(l.pids)
 	if err != nil {
@@ -187,25 +187,25 @@ func (l *load) run(length time.Duration) (s slice, err error) {
 	return s, errors.Join(failed, err)
 }
 
-// slice is how long a target is loaded at a time.
+// slice returns the length of a slice.
 func (b *bench) slice() time.Duration { return either(b, 50*time.Millisecond, 300*time.Millisecond) }
 
-// compare loads targets in turn, in short slices and each round in another order, so
-// that whatever else the machine does affects all alike.
+// compare loads the targets in turn, in short slices and random order, so that other work of the
+// machine affects all of them equally.
 func (b *bench) compare(loads []*load, length time.Duration) {
 	rounds := either(b, 3, max(3, int(b.duration/length)))
 	for round := range rounds + 1 {
 		for _, i := range b.random.Perm(len(loads)) {
 			check(context.Cause(b.ctx))
 			s := must(loads[i].run(length))
-			if round > 0 { // the first is for warming up
+			if round > 0 { // the first round is a warm-up
 				loads[i].slices = append(loads[i].slices, s)
 			}
 		}
 	}
 }
 
-// total adds up the slices of some rounds.
+// total returns the sum of the slices of some rounds.
 func (l *load) total(rounds []int) (t slice) {
 	for _, i := range rounds {
 		t.answers += l.slices[i].answers
@@ -215,17 +215,17 @@ func (l *load) total(rounds []int) (t slice) {
 	return t
 }
 
-// all adds up all slices.
+// all returns the sum of all slices.
 func (l *load) all() slice { return l.total(indexes(len(l.slices))) }
 
-// ratio compares two targets.
+// ratio estimates the ratio of a value of two targets.
 func (b *bench) ratio(of, to *load, value func(slice) float64) estimate {
 	return bootstrap(b.random, len(of.slices), func(rounds []int) float64 {
 		return value(of.total(rounds)) / value(to.total(rounds))
 	})
 }
 
-// sides are what requests are sent to, side by side: reverse_proxy comes first.
+// sides returns the compared targets, reverse_proxy first.
 func (b *bench) sides() []*target {
 	u := b.startUpstream()
 	c := b.startCaddy(u.proxySite("proxy", proxyPath, "1.1"), u.bridgeSite("bridge"), respondSite("respond"))

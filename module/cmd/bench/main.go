@@ -1,15 +1,13 @@
-// Command bench measures the bridge against Caddy's own reverse_proxy, and writes
-// what it finds as Markdown: [BENCHMARKS.md] is its output.
+// Command bench compares the bridge with Caddy's reverse_proxy, and writes a report in Markdown:
+// [BENCHMARKS.md].
 //
 //	go run ./module/cmd/bench [-o BENCHMARKS.md]
 //
-// It builds Caddy with the bridge, and runs it, a provider of skills and nginx, if
-// that is installed, as processes of their own on the loopback interface. Nothing
-// stays behind. It reads /proc, so it needs Linux.
+// It builds Caddy with the bridge, and runs it, a provider and nginx (if installed) as processes on
+// the loopback interface. It removes all its files. It reads /proc, so it needs Linux.
 //
-// The program says in its output how each figure is found. With -short, every
-// section takes seconds: that shows whether everything works, and no figure of it
-// means much.
+// The report describes each measurement. With -short, every section takes seconds: this tests the
+// program, and the figures are not meaningful.
 //
 // [BENCHMARKS.md]: https://github.com/skill-bridge/caddy-skill-bridge/blob/main/BENCHMARKS.md
 package main
@@ -47,11 +45,11 @@ func main() {
 	if err != nil {
 		stop()
 		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1) //nolint:gocritic // everything was stopped when run returned
+		os.Exit(1) //nolint:gocritic // run has stopped everything
 	}
 }
 
-// sections are what can be measured. Each returns the values of its part of the report.
+// sections are the measurements. Each returns the values of its part of the report.
 var sections = []struct {
 	name    string
 	measure func(*bench) values
@@ -66,7 +64,7 @@ var sections = []struct {
 	{"polling", measurePolling},
 }
 
-// options are what the command line says.
+// options are the flags.
 type options struct {
 	short    bool
 	only     []string
@@ -75,19 +73,19 @@ type options struct {
 	caddy    string
 }
 
-// seed is that of everything that is random: the order of slices, execution times, bootstraps.
+// seed is the seed of all random numbers: order of slices, execution times, bootstraps.
 const seed = 1
 
 // bench is one run of the program.
 type bench struct {
 	options
 	ctx      context.Context
-	self     string // this program's file
-	dir      string // everything that is written, but for the report
+	self     string // path of this program
+	dir      string // for all files except the report
 	random   *rand.Rand
 	report   report
 	progress io.Writer
-	atEnd    []func() // of the section
+	atEnd    []func() // functions that run at the end of the section
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -126,30 +124,30 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		_, err := stdout.Write(text.Bytes())
 		return err
 	}
-	if err := os.WriteFile(b.output, text.Bytes(), 0o644); err != nil { //nolint:gosec // a document for everybody
+	if err := os.WriteFile(b.output, text.Bytes(), 0o644); err != nil { //nolint:gosec // a public document
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	return nil
 }
 
-// failure is an error with which a section ends at once: a measurement that has
-// lost a part of itself is worth nothing.
+// failure is the panic value with which an error ends a section, because an incomplete measurement
+// is useless.
 type failure struct{ error }
 
-// check ends the section if there is an error.
+// check panics with a failure if err is not nil.
 func check(err error) {
 	if err != nil {
 		panic(failure{err})
 	}
 }
 
-// must is a value, if there is no error.
+// must returns the value, and panics with a failure if err is not nil.
 func must[T any](value T, err error) T {
 	check(err)
 	return value
 }
 
-// section measures something, and ends everything that was started for it.
+// section runs a measurement, and stops everything that it has started.
 func (b *bench) section(measure func(*bench) values) (v values, err error) {
 	defer func() {
 		for _, end := range slices.Backward(b.atEnd) {
@@ -201,7 +199,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	return o, nil
 }
 
-// interrupted makes an error clearer that only follows from an interrupt.
+// interrupted replaces errors that an interrupt has caused.
 func (b *bench) interrupted(err error) error {
 	if b.ctx.Err() != nil {
 		return fmt.Errorf("interrupted in %w", err)
@@ -209,10 +207,10 @@ func (b *bench) interrupted(err error) error {
 	return err
 }
 
-// say shows the progress.
+// say writes the progress.
 func (b *bench) say(format string, a ...any) { fmt.Fprintf(b.progress, format+"\n", a...) }
 
-// sleep waits, unless the program is interrupted.
+// sleep waits, and fails if the program is interrupted.
 func (b *bench) sleep(d time.Duration) {
 	select {
 	case <-b.ctx.Done():
@@ -221,7 +219,7 @@ func (b *bench) sleep(d time.Duration) {
 	}
 }
 
-// either is a number for a short or for a full run.
+// either returns the value for a short or for a full run.
 func either[T any](b *bench, short, full T) T {
 	if b.short {
 		return short

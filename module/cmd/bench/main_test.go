@@ -19,8 +19,7 @@ import (
 	_ "github.com/skill-bridge/caddy-skill-bridge/module"
 )
 
-// The test's binary is also the two programs that it starts, so that nothing has to
-// be built for it.
+// The test's binary is also Caddy and the upstream, so that the test builds no programs.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -35,15 +34,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program is this one, as it is started in a test: with the test's binary for Caddy,
-// and with a place of its own for what it writes.
+// program returns arguments with the test's binary as Caddy, and the temporary folder for all files.
 func program(t *testing.T, args ...string) (full []string, dir string) {
 	t.Helper()
 	binary, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err = os.MkdirTemp("", "test-") // shorter than that of the test: a socket's path has at most 107 bytes
+	dir, err = os.MkdirTemp("", "test-") // t.TempDir is too long: a socket's path has at most 107 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +50,7 @@ func program(t *testing.T, args ...string) (full []string, dir string) {
 	return append([]string{"-short", "-caddy", binary}, args...), dir
 }
 
-// checkNothingLeft checks that no file and no process stayed behind.
+// checkNothingLeft checks that no file and no process is left.
 func checkNothingLeft(t *testing.T, dir string) {
 	t.Helper()
 	files, err := os.ReadDir(dir)
@@ -73,8 +71,7 @@ func checkNothingLeft(t *testing.T, dir string) {
 	}
 }
 
-// Every section can be run from the command line, and says something. The tests have
-// the quick ones.
+// Each section writes a part of the report. The tests run the quick sections.
 func TestShortRun(t *testing.T) {
 	args, dir := program(t, "-only", "closed,async,watched,allocations,polling", "-o", filepath.Join(t.TempDir(), "found.md"))
 	if err := run(t.Context(), args, io.Discard, t.Output()); err != nil {
@@ -102,7 +99,7 @@ func TestShortRun(t *testing.T) {
 	}
 }
 
-// With few of them, also what takes its time otherwise.
+// The section of pending runs, with few of them.
 func TestPending(t *testing.T) {
 	args, dir := program(t, "-only", "pending")
 	var found strings.Builder
@@ -117,7 +114,7 @@ func TestPending(t *testing.T) {
 	}
 }
 
-// onWrite runs a function when something is said.
+// onWrite calls a function on each Write.
 type onWrite func()
 
 func (f onWrite) Write(p []byte) (int, error) {
@@ -125,11 +122,11 @@ func (f onWrite) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// An interrupt ends everything.
+// An interrupt stops everything.
 func TestInterrupt(t *testing.T) {
 	args, dir := program(t, "-only", "closed")
 	ctx, cancel := context.WithCancel(t.Context())
-	err := run(ctx, args, io.Discard, onWrite(cancel)) // it is said when everything has been started
+	err := run(ctx, args, io.Discard, onWrite(cancel)) // the first message follows after everything was started
 	if err == nil || !strings.HasPrefix(err.Error(), "interrupted in closed: ") {
 		t.Errorf("an interrupted run ended with: %v", err)
 	}
@@ -153,7 +150,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// A Caddy that can't be started, or is none, is named with what it says.
+// The error of a Caddy that does not start has its output.
 func TestCaddyThatDoesNotStart(t *testing.T) {
 	caddy := filepath.Join(t.TempDir(), "caddy")
 	args, dir := program(t, "-only", "allocations")
@@ -167,14 +164,14 @@ func TestCaddyThatDoesNotStart(t *testing.T) {
 	checkNothingLeft(t, dir)
 }
 
-// Whatever is not the answer that was expected ends a run.
+// A wrong answer ends a run.
 func TestWrongAnswers(t *testing.T) {
 	t.Parallel()
 	const completed = `{"jsonrpc":"2.0","id":"req-000042","result":{"status":"completed","run_id":"r","summary":"s","output":`
 	for _, tc := range []struct {
 		name, path, answer string
 		status             int
-		want               string // empty: it is right
+		want               string // empty: the answer is correct
 	}{
 		{"the bridge's", bridgePath, completed + output + "}}", http.StatusOK, ""},
 		{"the provider's", proxyPath, nowAnswer, http.StatusOK, ""},
@@ -203,7 +200,7 @@ func TestWrongAnswers(t *testing.T) {
 	}
 }
 
-// A target that goes wrong later is noticed, too.
+// Answers that become wrong later end a run, too.
 func TestWrongAnswerUnderLoad(t *testing.T) {
 	t.Parallel()
 	p := newProvider("http://example.com", 0)

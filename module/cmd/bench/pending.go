@@ -13,12 +13,12 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// measurePending finds what it takes to wait for a run.
+// measurePending measures the memory of a call that waits for its run.
 func measurePending(b *bench) values {
 	t := table{header: []string{"", "requests that wait", "resident memory of each, KB", "goroutines of each"}}
-	// The runtime of Go has raised the soft limit to the hard one, here and in Caddy.
+	// Go's runtime sets the soft limit to the hard one, here and in Caddy.
 	files := must(must(procfs.Self()).Limits()).OpenFiles
-	affordable := int(min(files-500, 1<<20) / 2) // reverse_proxy has two connections for each
+	affordable := int(min(files-500, 1<<20) / 2) // reverse_proxy needs two connections for each
 	few := 0
 	for _, h2 := range []bool{false, true} {
 		n, version, goal := either(b, 20, 8000), "HTTP/1.1", "≤ 45"
@@ -41,7 +41,7 @@ func measurePending(b *bench) values {
 	return values{"table": t.String(), "files": files, "few": few}
 }
 
-// pendingOf holds n requests at one target, and returns what each takes.
+// pendingOf holds n requests at one target, and returns memory and goroutines per request.
 func (b *bench) pendingOf(n int, h2, proxy bool) (resident, goroutines float64) {
 	arguments, version := []string{}, "1.1"
 	if h2 {
@@ -52,7 +52,7 @@ func (b *bench) pendingOf(n int, h2, proxy bool) (resident, goroutines float64) 
 	path, warmPath := bridgePath, bridgePath
 	if proxy {
 		s, path, warmPath = u.proxySite("site", holdPath, version), holdPath, proxyPath
-		s.lines += "\n" + u.proxySite("", proxyPath, version).lines // for warming up
+		s.lines += "\n" + u.proxySite("", proxyPath, version).lines // warm-up
 	}
 	c := b.startCaddy(s)
 	defer c.stop()
@@ -68,7 +68,7 @@ func (b *bench) pendingOf(n int, h2, proxy bool) (resident, goroutines float64) 
 	}
 	next, wait, end := hold(b.ctx, &target{name: "the pending calls", address: address, path: path, skill: skillHold}, n)
 	defer end()
-	const ahead = 64 // how many requests are under way to the upstream at a time
+	const ahead = 64 // maximum number of requests that have not reached the upstream
 	for i := range n {
 		check(next(i))
 		if i%ahead == ahead-1 || i == n-1 {
@@ -86,15 +86,15 @@ func (b *bench) pendingOf(n int, h2, proxy bool) (resident, goroutines float64) 
 	return resident, goroutines
 }
 
-// warmUp has some requests answered.
+// warmUp sends some requests.
 func (b *bench) warmUp(t *target) {
 	l := b.load(t, bodies[0].size, 4)
 	check(l.sendAll(50))
 	l.close()
 }
 
-// holdH1 returns functions that send a request over a connection of its own, wait for
-// right answers to all n of them, and close the connections.
+// holdH1 returns functions that send a request over a new connection, wait for correct answers to all
+// n requests, and close the connections.
 func holdH1(_ context.Context, t *target, n int) (next func(i int) error, wait func() error, end func()) {
 	text := request(http.MethodPost, t.address, t.path, call(t.skill, bodies[0].size))
 	l := &load{target: t, request: text, connections: make([]*connection, 0, n)}
@@ -119,7 +119,7 @@ func holdH1(_ context.Context, t *target, n int) (next func(i int) error, wait f
 	return next, wait, l.close
 }
 
-// holdH2 is holdH1 with 200 requests over each connection.
+// holdH2 is holdH1 with 200 requests per connection.
 func holdH2(ctx context.Context, t *target, n int) (next func(i int) error, wait func() error, end func()) {
 	const streams = 200
 	body := call(t.skill, bodies[0].size)

@@ -9,7 +9,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 )
 
-// measurePolling compares ways to find out that a run has ended.
+// measurePolling compares polling strategies.
 func measurePolling(b *bench) values {
 	b.say("polling: simulation")
 	v := simulate(b)
@@ -18,11 +18,10 @@ func measurePolling(b *bench) values {
 	return v
 }
 
-// waiter polls as the waiters of Amazon's SDKs do, with the delays that they have
-// unless an operation says otherwise: at once, and then after a random time of at
-// least two seconds and at most that times two to the number of polls, up to two
-// minutes (https://smithy.io/2.0/additional-specs/waiters.html#waiter-retries). All
-// that may be so many times as fast.
+// waiter polls like the waiters of Amazon's SDKs with their default delays: at once, and then after a
+// random time between two seconds and two seconds times two to the number of polls, at most two
+// minutes (https://smithy.io/2.0/additional-specs/waiters.html#waiter-retries). All times are divided
+// by faster.
 type waiter struct {
 	random *rand.Rand
 	faster int
@@ -35,19 +34,19 @@ func (w waiter) Next(p polling.Progress) time.Duration {
 		return 0
 	}
 	longest := most
-	if p.Polls < 7 { // the seventh would be longer
+	if p.Polls < 7 { // the seventh would exceed the maximum
 		longest = least << (p.Polls - 1)
 	}
 	return least + time.Duration(w.random.Float64()*float64(longest-least))
 }
 
-// cost is what following a run to its end takes: how much later than it the answer
-// comes, in seconds, and how many polls. Or their means.
+// cost is the cost of following a run: the delay between its end and the answer, in seconds, and the
+// number of polls; or the means of these.
 type cost struct{ delay, polls float64 }
 
 func (c cost) String() string { return fmt.Sprintf("%.0f / %.1f", c.delay*1e3, c.polls) }
 
-// follow follows a run that takes d, with polls that are answered at once.
+// follow simulates following a run that takes d. Polls take no time.
 func follow(plan polling.Plan, d time.Duration) cost {
 	var now time.Duration
 	for polls := 1; ; polls++ {
@@ -58,8 +57,8 @@ func follow(plan polling.Plan, d time.Duration) cost {
 	}
 }
 
-// A planner makes a plan for the runs of a law that are so many times as fast. What a
-// plan learns, it keeps.
+// A planner returns a plan for the runs of a law, with times divided by faster. The plan may learn
+// from runs.
 type planner func(l law, faster int, r *rand.Rand) polling.Plan
 
 func fixed(_ law, faster int, r *rand.Rand) polling.Plan {
@@ -73,12 +72,12 @@ func backOff(_ law, faster int, r *rand.Rand) polling.Plan {
 
 func sdkWaiter(_ law, faster int, r *rand.Rand) polling.Plan { return waiter{r, faster} }
 
-// taught makes a plan that has learned of 128 executions.
-func taught(l law, faster int, r *rand.Rand) polling.Plan {
+// learned returns a plan that has learned from 128 executions.
+func learned(l law, faster int, r *rand.Rand) polling.Plan {
 	var due func()
 	learner := polling.NewStore(polling.Config{
 		Price: polling.DefaultPrice / time.Duration(faster), Random: r.Float64, Now: func() time.Time { return time.Time{} },
-		Run: func(f func()) { due = f }, // once is enough, at the end
+		Run: func(f func()) { due = f }, // run once, after all executions
 	}).Learner(polling.Key{Skill: l.name})
 	for range 128 {
 		d := l.drawTime(r, faster)
@@ -88,7 +87,7 @@ func taught(l law, faster int, r *rand.Rand) polling.Plan {
 	return learner
 }
 
-// simulated are the means over many runs, with several plans.
+// simulated returns the mean costs over many runs and several plans.
 func (p planner) simulated(l law, faster, plans, runs int, r *rand.Rand) (mean cost) {
 	for range plans {
 		plan := p(l, faster, r)
@@ -101,13 +100,13 @@ func (p planner) simulated(l law, faster, plans, runs int, r *rand.Rand) (mean c
 	return mean
 }
 
-// simulate compares plans over the nine laws.
+// simulate compares plans over all laws.
 func simulate(b *bench) values {
 	plans, runs := either(b, 2, 20), either(b, 200, 5000)
-	planners := []planner{fixed, backOff, sdkWaiter, taught}
+	planners := []planner{fixed, backOff, sdkWaiter, learned}
 	t := table{header: []string{"execution time", "every second", "back-off", "SDK waiter", "bridge"}}
 	var ratios [4]cost // logarithms
-	for i, l := range nine {
+	for i, l := range laws {
 		r := rand.New(rand.NewPCG(seed, uint64(i))) //nolint:gosec // no secret
 		row, costs := make([]string, 1+len(planners)), make([]cost, len(planners))
 		row[0] = l.name
@@ -116,8 +115,8 @@ func simulate(b *bench) values {
 			row[k+1] = costs[k].String()
 		}
 		for k, c := range costs {
-			ratios[k].delay += math.Log(c.delay/costs[1].delay) / float64(len(nine))
-			ratios[k].polls += math.Log(c.polls/costs[1].polls) / float64(len(nine))
+			ratios[k].delay += math.Log(c.delay/costs[1].delay) / float64(len(laws))
+			ratios[k].polls += math.Log(c.polls/costs[1].polls) / float64(len(laws))
 		}
 		t.add(row...)
 	}
@@ -130,9 +129,9 @@ func simulate(b *bench) values {
 	b.report.goal("Polling, delay and polls as ratios to back-off, simulated", "≤ 0.35, 1.05",
 		fmt.Sprintf("%.2f, %.2f", math.Exp(ratios[3].delay), math.Exp(ratios[3].polls)))
 
-	// With interval p, the number of polls is 1/(1-exp(-p/mean)) in the mean.
-	l, mean := nine[3], 2.0
-	c := planner(taught).simulated(l, 1, 2*plans, runs, rand.New(rand.NewPCG(seed, 100))) //nolint:gosec // no secret
+	// With interval p, the mean number of polls is 1/(1-exp(-p/mean)).
+	l, mean := laws[3], 2.0
+	c := planner(learned).simulated(l, 1, 2*plans, runs, rand.New(rand.NewPCG(seed, 100))) //nolint:gosec // no secret
 	interval := -mean * math.Log(1-1/c.polls)
 	best := interval*c.polls - mean
 	ratio := fmt.Sprintf("%.2f", c.delay/best)

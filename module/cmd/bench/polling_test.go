@@ -39,20 +39,19 @@ func TestWaiter(t *testing.T) {
 	}
 }
 
-// One that is so many times as fast waits for as much less.
+// A faster waiter divides its delays.
 func TestWaiterThatIsFaster(t *testing.T) {
 	t.Parallel()
-	usual, quick := waiter{rand.New(rand.NewPCG(1, 1)), 1}, waiter{rand.New(rand.NewPCG(1, 1)), quicker}
+	usual, quick := waiter{rand.New(rand.NewPCG(1, 1)), 1}, waiter{rand.New(rand.NewPCG(1, 1)), httpSpeed}
 	for polls := range 10 {
 		p := polling.Progress{Polls: polls}
-		if d, want := quick.Next(p), usual.Next(p)/quicker; (d - want).Abs() > time.Microsecond {
+		if d, want := quick.Next(p), usual.Next(p)/httpSpeed; (d - want).Abs() > time.Microsecond {
 			t.Errorf("after %d polls it waits for %s, want %s", polls, d, want)
 		}
 	}
 }
 
-// The agent who polls asks until the run has ended, and what he has counted has to be
-// what the provider has.
+// An agent that polls counts the same polls as the provider.
 func TestAgentPolls(t *testing.T) {
 	t.Parallel()
 	const running, ended = `{"status":"running","run_token":"token"}`, `{"status":"completed","output":{"ended":1,"polls":3}}`
@@ -60,7 +59,7 @@ func TestAgentPolls(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		answers []string // the last one is repeated
-		want    string   // empty: it is right
+		want    string   // empty: the answer is correct
 	}{
 		{"three polls", []string{running, running, running, ended}, ""},
 		{"a poll that the bridge did not pass on", []string{running, running, running, running, ended}, "the provider was asked 3 times about a run that the agent has asked about 4 times"},
@@ -74,7 +73,7 @@ func TestAgentPolls(t *testing.T) {
 			var bodies []string
 			answers := tc.answers
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				body, _ := io.ReadAll(r.Body) // what is missing is seen
+				body, _ := io.ReadAll(r.Body) // missing bytes fail the check
 				bodies = append(bodies, string(body))
 				fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":`+answers[0]+`}`)
 				answers = answers[min(1, len(answers)-1):]
@@ -95,7 +94,7 @@ func TestAgentPolls(t *testing.T) {
 	}
 }
 
-// A bridge that polls is not to come back before the run has ended.
+// It is an error if a bridge that polls answers before the run has ended.
 func TestBridgeThatDoesNotWait(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -108,7 +107,7 @@ func TestBridgeThatDoesNotWait(t *testing.T) {
 	}
 }
 
-// A run's end is found by the first poll that is not before it.
+// The first poll at or after a run's end finds the end.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	every := polling.Fixed{Interval: time.Second, Random: func() float64 { return 0.5 }}
@@ -126,27 +125,27 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// The bridge has learned when it is compared: it waits for what it knows will take two seconds.
+// A learned plan waits for the known execution time of two seconds.
 func TestTaught(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 1))
-	plan := taught(nine[0], 1, r)
+	plan := learned(laws[0], 1, r)
 	if d := plan.Next(polling.Progress{Remaining: polling.NoDeadline}); d < 1800*time.Millisecond || d > 2200*time.Millisecond {
 		t.Errorf("the first poll of a run of 2 s comes after %s", d)
 	}
 }
 
-// The laws have the middle that their names say.
+// The medians or means of the laws are those in their names.
 func TestLaws(t *testing.T) {
 	t.Parallel()
 	for i, want := range []float64{2, 2, 0.2 * math.Ln2, 2 * math.Ln2, 2, 2, 0.21, 30, 0.5 * math.Pow(2, 1/1.5)} {
 		r := rand.New(rand.NewPCG(uint64(i), 1))
 		drawn := make([]float64, 20001)
 		for k := range drawn {
-			drawn[k] = nine[i].draw(r)
+			drawn[k] = laws[i].draw(r)
 		}
 		if got := median(drawn); math.Abs(got/want-1) > 0.05 {
-			t.Errorf("%s: the median is %.3f s, want %.3f s", nine[i].name, got, want)
+			t.Errorf("%s: the median is %.3f s, want %.3f s", laws[i].name, got, want)
 		}
 	}
 }

@@ -16,23 +16,23 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// process is another program that was started.
+// process is a child process.
 type process struct {
 	name   string
 	cmd    *exec.Cmd
-	stdin  io.Closer // the program may end with it
+	stdin  io.Closer // the program may exit when it is closed
 	errors *tail
 	ended  chan struct{}
 }
 
-// start starts a program with something more in its environment. It is stopped at the
-// end of the section.
+// start starts a program with additional environment variables. It is stopped at the end of the
+// section.
 func (b *bench) start(environment []string, stdout io.Writer, name, file string, args ...string) *process {
 	p := &process{name: name, cmd: exec.CommandContext(b.ctx, file, args...), errors: new(tail), ended: make(chan struct{})}
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
 	p.cmd.WaitDelay = 5 * time.Second
 	p.cmd.Stdout, p.cmd.Stderr = stdout, p.errors
-	p.cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+b.dir, "XDG_CONFIG_HOME="+b.dir) // what Caddy writes is left nowhere else
+	p.cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+b.dir, "XDG_CONFIG_HOME="+b.dir) // for Caddy's files
 	p.cmd.Env = append(p.cmd.Env, environment...)
 	stdin, err := p.cmd.StdinPipe()
 	if err = errors.Join(err, p.cmd.Start()); err != nil {
@@ -40,14 +40,14 @@ func (b *bench) start(environment []string, stdout io.Writer, name, file string,
 	}
 	p.stdin = stdin
 	go func() {
-		_ = p.cmd.Wait() // how it ended is of no interest, but that it did
+		_ = p.cmd.Wait() // the exit status does not matter
 		close(p.ended)
 	}()
 	b.atEnd = append(b.atEnd, p.stop)
 	return p
 }
 
-// stop stops the program and waits for its end.
+// stop stops the process and waits until it has exited.
 func (p *process) stop() {
 	_ = p.stdin.Close()
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
@@ -59,7 +59,7 @@ func (p *process) stop() {
 	}
 }
 
-// ready waits until something listens at an address of the program.
+// ready waits until the process listens on an address.
 func (p *process) ready(ctx context.Context, address string) {
 	deadline := time.After(patience)
 	for {
@@ -82,7 +82,7 @@ func (p *process) ready(ctx context.Context, address string) {
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
-// tail keeps the end of what is written to it.
+// tail is a writer that keeps the last bytes.
 type tail struct {
 	mu   sync.Mutex
 	text []byte
@@ -104,18 +104,18 @@ func (t *tail) String() string {
 	return strings.TrimSpace(string(t.text))
 }
 
-// freePorts are some that nothing listens at on the loopback interface.
+// freePorts returns n free ports of the loopback interface.
 func freePorts(n int) []int {
 	ports := make([]int, n)
 	for i := range ports {
 		l := must(net.Listen("tcp", "127.0.0.1:0"))
-		defer l.Close() // all at the end, so that they differ
+		defer l.Close() // after the loop, so that the ports differ
 		ports[i] = l.Addr().(*net.TCPAddr).Port
 	}
 	return ports
 }
 
-// processorTime is how much of it some processes have used so far, in seconds.
+// processorTime returns the sum of the processor times of some processes, in seconds.
 func processorTime(pids []int) (s float64, err error) {
 	for _, pid := range pids {
 		threads, err := procfs.AllThreads(pid)
@@ -123,7 +123,7 @@ func processorTime(pids []int) (s float64, err error) {
 			return 0, err
 		}
 		for _, thread := range threads {
-			if used, err := thread.Schedstat(); err == nil { // else it has just ended
+			if used, err := thread.Schedstat(); err == nil { // otherwise it has just exited
 				s += float64(used.RunningNanoseconds) / 1e9
 			}
 		}
@@ -131,15 +131,15 @@ func processorTime(pids []int) (s float64, err error) {
 	return s, nil
 }
 
-// residentMemory is that of a process, in bytes.
+// residentMemory returns the resident memory of the process, in bytes.
 func (p *process) residentMemory() float64 {
 	return float64(must(must(procfs.NewProc(p.pid())).NewStatus()).VmRSS)
 }
 
-// children are the processes that a process has started.
+// children returns the ids of the child processes.
 func (p *process) children() (pids []int) {
 	for _, other := range must(procfs.AllProcs()) {
-		if stat, err := other.Stat(); err == nil && stat.PPID == p.pid() { // else it has just ended
+		if stat, err := other.Stat(); err == nil && stat.PPID == p.pid() { // otherwise it has just exited
 			pids = append(pids, other.PID)
 		}
 	}

@@ -18,47 +18,47 @@ import (
 	"time"
 )
 
-// output is that of all runs but those whose end is timed.
+// output is the output of all runs except those of skillLaw.
 const output = `{"location":"Tokyo","forecasts":[{"date":"2026-01-02","high":11,"low":4},{"date":"2026-01-03","high":9,"low":3,"condition":"sunny"}]}`
 
-// nowAnswer is the answer of a run that has completed at once, of the usual size.
+// nowAnswer is the answer for a run that completes at once, of typical size.
 const nowAnswer = `{"execution_id":"exec-a1b2c3d4","status":"completed","skill_id":"bench/now",` +
 	`"timestamps":{"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:08Z","completed_at":"2026-01-02T03:04:08Z"},"output":` + output + `}`
 
-// The skills of the provider.
+// The skills of the provider. Some names have a number at the end.
 const (
 	skillNow  = "now"  // completes at once
-	skillPoll = "poll" // and a number: has completed with that many requests for its status
-	skillHold = "hold" // goes on until /release
-	skillLaw  = "law"  // and a number: takes as long as that law says, quickened
-	skillMany = "many" // and a number: as now; there are as many as are asked for
+	skillPoll = "poll" // with a number: completes with this number of polls
+	skillHold = "hold" // runs until /release
+	skillLaw  = "law"  // with a number: takes an execution time of this law, divided by httpSpeed
+	skillMany = "many" // with a number: like skillNow; a flag sets how many there are
 )
 
-// pollCounts are the numbers of polls that there are skills for.
+// pollCounts are the numbers of the skills skillPoll.
 var pollCounts = []int{1, 2, 4, 8}
 
-// provider publishes skills and runs them, for as little processor time as it can.
+// provider publishes skills and runs them, with little processor time.
 type provider struct {
 	origin string
 	many   int
 
 	index       []byte
 	descriptors atomic.Int64
-	runs        atomic.Uint64 // that were started
+	runs        atomic.Uint64 // started runs
 	held        atomic.Int64  // requests that wait for the release
 	released    chan struct{}
 	release     sync.Once
 
-	// polls counts those of each run, or counts them down. A run has the element of
-	// its number; there are never as many at a time as there are elements.
+	// polls counts the polls of each run, up or down. The index is the number of the run modulo the
+	// length; fewer runs are active at a time.
 	polls [1 << 16]atomic.Int32
 
 	drawing sync.Mutex
 	random  *rand.Rand
 }
 
-// runUpstream runs a provider until its standard input ends, so that it does not
-// outlive the program that started it. The first line that it writes is its address.
+// runUpstream runs a provider until the end of its standard input, so that it exits with its parent
+// process. The first line of its output is its address.
 func runUpstream(args []string, stdin io.Reader, stdout io.Writer) error {
 	flags := flag.NewFlagSet("upstream", flag.ContinueOnError)
 	many := flags.Int("many", 0, "how many further skills to publish")
@@ -73,7 +73,7 @@ func runUpstream(args []string, stdin io.Reader, stdout io.Writer) error {
 	defer listener.Close()
 	p := newProvider("http://"+listener.Addr().String(), *many)
 	if *h2c {
-		go p.serveH2C(listener) //nolint:errcheck // it ends with the process
+		go p.serveH2C(listener) //nolint:errcheck // runs until the process exits
 	} else {
 		go p.serve(listener)
 	}
@@ -86,12 +86,12 @@ func runUpstream(args []string, stdin io.Reader, stdout io.Writer) error {
 
 func newProvider(origin string, many int) *provider {
 	p := &provider{origin: origin, many: many, released: make(chan struct{}), random: rand.New(rand.NewPCG(seed, 2))} //nolint:gosec // no secret
-	skills := make([]string, 0, 2+len(pollCounts)+len(onTheWire)+many)
+	skills := make([]string, 0, 2+len(pollCounts)+len(httpLaws)+many)
 	skills = append(skills, skillNow, skillHold)
 	for _, n := range pollCounts {
 		skills = append(skills, skillPoll+strconv.Itoa(n))
 	}
-	for _, n := range onTheWire {
+	for _, n := range httpLaws {
 		skills = append(skills, skillLaw+strconv.Itoa(n))
 	}
 	for n := range many {
@@ -106,7 +106,7 @@ func newProvider(origin string, many int) *provider {
 	return p
 }
 
-// serve answers requests of HTTP/1.1.
+// serve answers HTTP/1.1 requests.
 func (p *provider) serve(listener net.Listener) {
 	for {
 		c, err := listener.Accept()
@@ -131,7 +131,7 @@ func (p *provider) serveConnection(c net.Conn) {
 		if !ok {
 			return
 		}
-		target := string(path) // the line is overwritten by what follows
+		target := string(path) // the next read overwrites the line
 		length, err := readHeader(r)
 		if err != nil {
 			return
@@ -153,7 +153,7 @@ func (p *provider) serveConnection(c net.Conn) {
 	}
 }
 
-// serveH2C answers requests of HTTP/2 and HTTP/1.1.
+// serveH2C answers HTTP/2 and HTTP/1.1 requests.
 func (p *provider) serveH2C(listener net.Listener) error {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -204,9 +204,8 @@ const descriptor = `{"protocol":{"version":"1.0.0"},"id":"bench/%[2]s","name":"S
 	`{"name":"days","type":"number","description":"How many days to look ahead.","required":false,"schema":{"minimum":1,"maximum":14}}],` +
 	`"output":{"content_type":"application/json"},"auth":{"type":"none"},"access":"public"}`
 
-// run starts a run. What is to be known of it later is in its id, so that there is
-// nothing to look up: the kind, its number among the runs, and of a run that takes
-// its time the beginning and the end.
+// run starts a run. Its id has its whole state, so that nothing is looked up: the kind, the number,
+// and for skillLaw the times of its beginning and end.
 func (p *provider) run(to []byte, skill string) (status int, body []byte) {
 	kind := strings.TrimRight(skill, "0123456789")
 	n, _ := strconv.Atoi(skill[len(kind):])
@@ -221,7 +220,7 @@ func (p *provider) run(to []byte, skill string) (status int, body []byte) {
 	case skillPoll:
 		element.Store(int32(n)) //nolint:gosec // one of pollCounts
 	case skillLaw:
-		if !slices.Contains(onTheWire, n) {
+		if !slices.Contains(httpLaws, n) {
 			return http.StatusNotFound, to[:0]
 		}
 		element.Store(0)
@@ -236,10 +235,10 @@ func (p *provider) run(to []byte, skill string) (status int, body []byte) {
 func (p *provider) executionTime(n int) time.Duration {
 	p.drawing.Lock()
 	defer p.drawing.Unlock()
-	return nine[n].drawTime(p.random, quicker)
+	return laws[n].drawTime(p.random, httpSpeed)
 }
 
-// status tells how far a run has come.
+// status answers with the status of a run.
 func (p *provider) status(to []byte, id string) (status int, body []byte) {
 	head := func(state string) []byte {
 		return append(append(append(append(to, `{"execution_id":"`...), id...), `","status":"`...), state...)
@@ -270,7 +269,7 @@ func (p *provider) status(to []byte, id string) (status int, body []byte) {
 	return http.StatusOK, append(head("running"), `"}`...)
 }
 
-// parseID reads what run has written.
+// parseID parses the id of a run.
 func parseID(id string) (kind string, number uint64, times [2]time.Time, err error) {
 	kind, rest, _ := strings.Cut(id, "-")
 	text, rest, timed := strings.Cut(rest, "-")

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// runID is the id in the answer to an invocation.
+// runID invokes a skill and returns the id of the run.
 func runID(t *testing.T, p *provider, skill string) string {
 	t.Helper()
 	status, body := p.answer(nil, "/run/"+skill)
@@ -30,7 +30,7 @@ func state(t *testing.T, p *provider, id string) string {
 	return string(body)
 }
 
-// A run has completed with as many polls as its skill says, and no sooner.
+// A run completes with the number of polls in the name of its skill.
 func TestCountedRuns(t *testing.T) {
 	t.Parallel()
 	p := newProvider("http://example.com", 0)
@@ -50,14 +50,14 @@ func TestCountedRuns(t *testing.T) {
 	}
 }
 
-// A run that takes its time has completed when that has passed, and says so honestly.
+// A timed run completes after its execution time, and its timestamps say so.
 func TestTimedRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, same := newProvider("http://example.com", 0), newProvider("http://example.com", 0)
 		start := time.Now()
-		takes := same.executionTime(onTheWire[0])
-		id := runID(t, p, skillLaw+strconv.Itoa(onTheWire[0]))
+		takes := same.executionTime(httpLaws[0])
+		id := runID(t, p, skillLaw+strconv.Itoa(httpLaws[0]))
 		time.Sleep(takes - time.Nanosecond)
 		if got := state(t, p, id); !strings.HasSuffix(got, `"status":"running"}`) {
 			t.Error(got)
@@ -72,7 +72,7 @@ func TestTimedRuns(t *testing.T) {
 	})
 }
 
-// What is held goes on until it is released.
+// A held run continues until it is released.
 func TestHeldRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestHeldRuns(t *testing.T) {
 	})
 }
 
-// What nobody has started is not found.
+// Unknown runs are not found.
 func TestUnknownPaths(t *testing.T) {
 	t.Parallel()
 	p := newProvider("http://example.com", 0)

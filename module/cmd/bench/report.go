@@ -14,28 +14,28 @@ import (
 	"time"
 )
 
-// reportText says how each figure is found, and why targets are missed.
+// reportText is the template of the report.
 //
 //go:embed report.tmpl
 var reportText string
 
-// values are what a section adds to its text.
+// values are the values of a section in the template.
 type values map[string]any
 
-// report is what was found.
+// report has the results of a run.
 type report struct {
 	Command, Machine string
 	Short            bool
 	Goals            [][]string
-	Sections         map[string]values // by their names; those that were not measured are missing
+	Sections         map[string]values // by name; sections that did not run are missing
 }
 
-// goal notes a figure that is to be reached.
+// goal adds a target and its measured value to the summary.
 func (r *report) goal(what, target, measured string) {
 	r.Goals = append(r.Goals, []string{what, target, measured})
 }
 
-// table is one whose first column is text and whose others are numbers.
+// table is a table with texts in the first column and numbers in the others.
 type table struct {
 	header []string
 	rows   [][]string
@@ -54,7 +54,7 @@ func (t *table) String() string {
 	return b.String()
 }
 
-// number writes a whole number with commas.
+// number formats a whole number with commas.
 func number(v float64) string {
 	text := strconv.FormatFloat(v, 'f', 0, 64)
 	for i := len(text) - 3; i > 0; i -= 3 {
@@ -104,7 +104,7 @@ func (b *bench) write(w io.Writer, args []string) error {
 	return text.Execute(w, b.report)
 }
 
-// versions are those of Go and Caddy that a binary was built with.
+// versions returns the versions of Go and Caddy in a binary.
 func versions(file string) (golang, caddy string, err error) {
 	info, err := buildinfo.ReadFile(file)
 	if err != nil {

@@ -7,21 +7,20 @@ import (
 	"slices"
 )
 
-// estimate is a figure with its 95 % interval.
+// estimate is a value with its 95 % interval.
 type estimate struct{ value, low, high float64 }
 
-// format writes the figure, and its interval in brackets.
+// format formats the value, and its interval in brackets.
 func (e estimate) format(verb string) string {
 	return fmt.Sprintf(verb+" ["+verb+", "+verb+"]", e.value, e.low, e.high)
 }
 
-// resamples is how many a bootstrap makes.
+// resamples is the number of resamples of a bootstrap.
 const resamples = 1000
 
-// bootstrap estimates a statistic of n observations, which f computes of those with
-// the given indexes. The interval is where the middle 95 % of it lie when as many
-// observations are drawn of these, with replacement (Efron, "Bootstrap methods",
-// The Annals of Statistics 7, 1979).
+// bootstrap estimates a statistic of n observations. f computes it for the observations with the given
+// indexes. The interval has the middle 95 % of the statistics of resamples with replacement (Efron,
+// "Bootstrap methods", The Annals of Statistics 7, 1979).
 func bootstrap(r *rand.Rand, n int, f func(indexes []int) float64) estimate {
 	chosen := indexes(n)
 	e := estimate{value: f(chosen)}
@@ -37,7 +36,7 @@ func bootstrap(r *rand.Rand, n int, f func(indexes []int) float64) estimate {
 	return e
 }
 
-// indexes are those of n values.
+// indexes returns the numbers from 0 to n-1.
 func indexes(n int) []int {
 	all := make([]int, n)
 	for i := range all {
@@ -46,14 +45,14 @@ func indexes(n int) []int {
 	return all
 }
 
-// percentile is the least of the sorted values that p percent of them do not exceed.
+// percentile returns the smallest of the sorted values that at least p percent of them do not exceed.
 func percentile[T any](sorted []T, p float64) T {
-	const rounding = 1e-9 // 99.9 % of a thousand are 999, and not a little more
+	const rounding = 1e-9 // so that 99.9 % of 1000 is exactly 999
 	rank := int(math.Ceil(p/100*float64(len(sorted)) - rounding))
 	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
-// median sorts the values.
+// median returns the median. It sorts the values.
 func median(values []float64) float64 {
 	slices.Sort(values)
 	half := len(values) / 2
@@ -63,7 +62,7 @@ func median(values []float64) float64 {
 	return (values[half-1] + values[half]) / 2
 }
 
-// meanOf is the mean of the values with the given indexes.
+// meanOf returns the mean of the values with the given indexes.
 func meanOf(values []float64, indexes []int) (m float64) {
 	for _, k := range indexes {
 		m += values[k] / float64(len(indexes))
@@ -71,7 +70,7 @@ func meanOf(values []float64, indexes []int) (m float64) {
 	return m
 }
 
-// slope is that of the straight line which fits the points best (least squares).
+// slope returns the slope of the least-squares line through the points.
 func slope(x, y []float64) float64 {
 	var mx, my, xy, xx float64
 	for i := range x {
@@ -85,7 +84,7 @@ func slope(x, y []float64) float64 {
 	return xy / xx
 }
 
-// pollSlope is that of the values for the numbers of polls in pollCounts.
+// pollSlope returns the slope of values over the numbers of polls in pollCounts.
 func pollSlope(y []float64) float64 {
 	x := make([]float64, len(pollCounts))
 	for i, n := range pollCounts {

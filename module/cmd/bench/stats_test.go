@@ -56,7 +56,7 @@ func TestSlope(t *testing.T) {
 	}
 }
 
-// An interval holds the true value about as often as it says.
+// About 95 % of the intervals contain the true value.
 func TestBootstrap(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 1))

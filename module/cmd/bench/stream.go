@@ -15,28 +15,28 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 )
 
-// mode is a way to poll.
+// mode is a polling strategy.
 type mode struct {
 	name   string
-	option string  // of the bridge, which polls so; empty: the agent does, with get_run
-	plan   planner // the same in the simulation, or the agent's own
+	option string  // the bridge's option; empty: the agent polls with get_run
+	plan   planner // for the simulation, or the agent's plan
 }
 
-// modes poll as in the simulation, and as much more often as runs are quicker.
+// modes are the strategies of the simulation, with times divided by httpSpeed.
 var modes = []mode{
 	{"fixed 250 ms", "poll fixed 250ms", fixed},
 	{"back-off 25 ms to 1.25 s", "poll backoff 25ms 1250ms", backOff},
-	{"adaptive", "poll adaptive 5ms", taught},
+	{"adaptive", "poll adaptive 5ms", learned},
 	{"SDK waiter, by get_run", "", sdkWaiter},
 }
 
-// byAgent reports whether it is the agent who polls.
+// byAgent reports whether the agent polls.
 func (m *mode) byAgent() bool { return m.option == "" }
 
-// manyPolls is an option with which all ways to poll together are not too many for the provider.
+// manyPolls is an option that allows the polls of all strategies together.
 const manyPolls = "limits {\npolls 100000\n}"
 
-// stream is one caller after the other of a skill, with one way to poll.
+// stream makes calls of a skill one after the other, with one polling strategy.
 type stream struct {
 	mode mode
 	law  int
@@ -45,7 +45,7 @@ type stream struct {
 	delays, polls []float64
 }
 
-// pollingHTTP measures what simulate simulates.
+// pollingHTTP measures over HTTP what simulate simulates.
 func pollingHTTP(b *bench, v values) {
 	u := b.startUpstream()
 	sites := make([]site, len(modes))
@@ -56,8 +56,8 @@ func pollingHTTP(b *bench, v values) {
 
 	const callers = 10
 	learning, counted := either(b, 3, 16), either(b, 2, 30)
-	streams := make([]*stream, 0, len(onTheWire)*len(modes))
-	for _, n := range onTheWire {
+	streams := make([]*stream, 0, len(httpLaws)*len(modes))
+	for _, n := range httpLaws {
 		for _, m := range modes {
 			streams = append(streams, &stream{mode: m, law: n})
 		}
@@ -69,7 +69,7 @@ func pollingHTTP(b *bench, v values) {
 		r := rand.New(rand.NewPCG(seed, uint64(300+i))) //nolint:gosec // no secret
 		running.Go(func() {
 			if err := s.calls(b.ctx, c.addresses[s.mode.name], r, learning, counted); err != nil {
-				errs[i] = fmt.Errorf("%s, %s: %w", s.mode.name, nine[s.law].name, err)
+				errs[i] = fmt.Errorf("%s, %s: %w", s.mode.name, laws[s.law].name, err)
 			}
 		})
 	}
@@ -80,23 +80,23 @@ func pollingHTTP(b *bench, v values) {
 	for _, m := range modes {
 		t.header = append(t.header, m.name)
 	}
-	for i, n := range onTheWire {
+	for i, n := range httpLaws {
 		row, below := make([]string, 1+len(modes)), make([]string, 1+len(modes))
-		row[0], below[0] = nine[n].name+", "+strconv.Itoa(quicker)+" × as fast", "simulated"
+		row[0], below[0] = laws[n].name+", "+strconv.Itoa(httpSpeed)+" × as fast", "simulated"
 		for k, m := range modes {
 			s := streams[i*len(modes)+k]
 			delay := bootstrap(b.random, len(s.delays), func(runs []int) float64 { return meanOf(s.delays, runs) })
 			row[k+1] = fmt.Sprintf("%s / %.1f", delay.format("%.0f"), meanOf(s.polls, indexes(len(s.polls))))
 			r := rand.New(rand.NewPCG(seed, uint64(200+n))) //nolint:gosec // no secret
-			below[k+1] = m.plan.simulated(nine[n], quicker, either(b, 1, 20), either(b, 200, 2000), r).String()
+			below[k+1] = m.plan.simulated(laws[n], httpSpeed, either(b, 1, 20), either(b, 200, 2000), r).String()
 		}
 		t.add(row...)
 		t.add(below...)
 	}
-	v["http"], v["quicker"], v["callers"], v["learning"], v["counted"] = t.String(), quicker, callers, learning, counted
+	v["http"], v["httpSpeed"], v["callers"], v["learning"], v["counted"] = t.String(), httpSpeed, callers, learning, counted
 }
 
-// runState is what is looked at in the result of execute_skill or get_run.
+// runState has the used members of a result of execute_skill or get_run.
 type runState struct {
 	Status   string `json:"status"`
 	RunToken string `json:"run_token"`
@@ -128,17 +128,17 @@ func ask(c *connection, address string, body []byte) (*runState, error) {
 	return state, nil
 }
 
-// withoutWaiting has a call answered without waiting for the run's end.
+// withoutWaiting adds wait_ms 0 to a call.
 func withoutWaiting(call []byte) []byte {
 	return append(bytes.TrimSuffix(call, []byte("}}")), `,"wait_ms":0}}`...)
 }
 
-// getRun is a request for the state of a run.
+// getRun returns a request for the state of a run.
 func getRun(token string) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"get_run","params":{"run_token":"%s","wait_ms":0}}`, token)
 }
 
-// wait asks for a run until it has ended, as an agent does, by a plan.
+// wait polls a run with get_run until it has ended, like an agent, with a plan.
 func (s *stream) wait(ctx context.Context, c *connection, address string, state *runState, plan polling.Plan) (*runState, error) {
 	polls := 0
 	for state.Status == "running" {
@@ -159,7 +159,7 @@ func (s *stream) wait(ctx context.Context, c *connection, address string, state 
 	return state, nil
 }
 
-// calls makes calls one after the other, and notes those that count.
+// calls makes calls one after the other. It records those after the learning ones.
 func (s *stream) calls(ctx context.Context, address string, r *rand.Rand, learning, counted int) error {
 	c, err := dial(address)
 	if err != nil {
@@ -167,9 +167,9 @@ func (s *stream) calls(ctx context.Context, address string, r *rand.Rand, learni
 	}
 	defer c.Close()
 	text := call(skillLaw+strconv.Itoa(s.law), bodies[0].size)
-	var plan polling.Plan // of the agent
+	var plan polling.Plan // the agent's
 	if s.mode.byAgent() {
-		text, plan, learning = withoutWaiting(text), s.mode.plan(nine[s.law], quicker, r), 0
+		text, plan, learning = withoutWaiting(text), s.mode.plan(laws[s.law], httpSpeed, r), 0
 	}
 	for n := range learning + counted {
 		if ctx.Err() != nil {

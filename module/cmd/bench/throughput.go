@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// measureClosed compares throughput and processor time.
+// measureClosed compares throughput and processor time with a fixed number of connections.
 func measureClosed(b *bench) values {
 	targets := b.sides()
 	var text strings.Builder
@@ -25,7 +25,7 @@ func measureClosed(b *bench) values {
 			for _, l := range loads {
 				rate := b.row(&t, l, loads[0])
 				if l.name == upstreamAlone {
-					t.rows[len(t.rows)-1][4] = "" // of another process
+					t.rows[len(t.rows)-1][4] = "" // it is the time of another process
 				}
 				if l.name == "bridge" && connections == 32 {
 					b.report.goal("Requests per second, ratio to reverse_proxy, "+body.name, body.goal, rate)
@@ -46,8 +46,8 @@ func throughputTable(body string, connections int) table {
 	return table{header: []string{name, "requests/s", "ratio", "processor time, µs/request", "ratio"}}
 }
 
-// row adds the throughput and the processor time of a target to a table, and their
-// ratios to those of another one. It returns the ratio of the throughputs.
+// row adds the throughput and the processor time of a target to a table, with their ratios to those
+// of another target. It returns the ratio of the throughputs.
 func (b *bench) row(t *table, l, to *load) (ratio string) {
 	all := l.all()
 	ratio = b.ratio(l, to, slice.rate).format("%.2f")
@@ -55,14 +55,13 @@ func (b *bench) row(t *table, l, to *load) (ratio string) {
 	return ratio
 }
 
-// asyncConnections is how many there are for runs that are polled. Much of the time
-// of each is spent waiting.
+// asyncConnections is the number of connections for polled runs, which wait most of the time.
 const asyncConnections = 256
 
-// busyPolls are options with which runs are polled as often as the bridge ever does.
+// busyPolls are options with the shortest polling interval.
 var busyPolls = []string{"poll fixed 1ms", "limits {\npolls 1000000\n}"}
 
-// polled are the bridge's skills, from the one that completes at once.
+// polled returns the bridge's skills by number of polls, first the one that completes at once.
 func polled(address string, pids []int) []*target {
 	targets := make([]*target, 1+len(pollCounts))
 	targets[0] = &target{"bridge, completed at once", address, bridgePath, skillNow, pids}
@@ -72,7 +71,7 @@ func polled(address string, pids []int) []*target {
 	return targets
 }
 
-// measureAsync finds what a poll costs.
+// measureAsync measures the cost of a poll.
 func measureAsync(b *bench) values {
 	u := b.startUpstream()
 	c := b.startCaddy(u.proxySite("proxy", proxyPath, "1.1"), u.bridgeSite("bridge", busyPolls...))
@@ -102,7 +101,7 @@ func measureAsync(b *bench) values {
 			b.report.goal("Processor time of a poll, ratio to a request of reverse_proxy", "≤ 0.33", poll)
 		}
 		if l.path == proxyPath {
-			to = l // for those that follow, with as large a request
+			to = l // the reference of the next targets, which have requests of the same size
 		}
 		all := l.all()
 		t.add(l.name, number(all.rate()), fmt.Sprintf("%.1f", all.cost()*1e6), b.ratio(l, to, slice.cost).format("%.2f"))
@@ -110,7 +109,7 @@ func measureAsync(b *bench) values {
 	return values{"table": t.String(), "connections": asyncConnections}
 }
 
-// pollCost is the processor time of one more poll.
+// pollCost returns the processor time of one more poll.
 func pollCost(loads []*load, rounds []int) float64 {
 	costs := make([]float64, len(loads))
 	for i, l := range loads {
@@ -119,15 +118,14 @@ func pollCost(loads []*load, rounds []int) float64 {
 	return pollSlope(costs)
 }
 
-// watchedTargets are handlers with some of what lets an operator see what they do. They
-// begin, for each handler, with the one that its others are compared to. Each runs in a
-// process of its own, since the sampler of traces is that of a process.
+// watchedTargets are handlers with log, metrics and traces. The first target of each handler is the
+// reference of its others. Each runs in its own process, because the trace sampler is global.
 var watchedTargets = []struct {
 	name    string
 	path    string
 	level   string // of the log
-	sampled string // share of the traces; empty: there is no tracing directive
-	goal    string // what its throughput is a goal of; may be empty
+	sampled string // share of sampled traces; empty: no tracing directive
+	goal    string // name of the goal for its throughput; may be empty
 }{
 	{"bridge", bridgePath, "ERROR", "", ""},
 	{"bridge, log", bridgePath, "INFO", "", "Requests per second with log and metrics, ratio to without log"},
@@ -138,12 +136,12 @@ var watchedTargets = []struct {
 	{"reverse_proxy, traces, all sampled", proxyPath, "INFO", "1", ""},
 }
 
-// measureWatched finds what it costs to see what the bridge does.
+// measureWatched measures the cost of log, metrics and traces.
 func measureWatched(b *bench) values {
 	u := b.startUpstream()
 	var received atomic.Int64
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { // of OTLP over HTTP
-		n, _ := io.Copy(io.Discard, r.Body) // what is cut off counts as far as it came
+		n, _ := io.Copy(io.Discard, r.Body) // incomplete bodies count, too
 		received.Add(n)
 	}))
 	b.atEnd = append(b.atEnd, collector.CloseClientConnections, collector.Close)
@@ -164,7 +162,7 @@ func measureWatched(b *bench) values {
 	loads := b.loads(targets, bodies[0].size, 32)
 	b.say("watched")
 	b.compare(loads, b.slice())
-	if received.Load() == 0 && !b.short { // a short run may be over before the first are sent
+	if received.Load() == 0 && !b.short { // a short run may end before the first export
 		check(errors.New("no traces have arrived"))
 	}
 	t := throughputTable(bodies[0].name, 32)

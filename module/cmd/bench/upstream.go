@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// upstream is a provider that runs as a process of its own.
+// upstream is a provider in a child process.
 type upstream struct {
 	*process
 	address string
@@ -34,7 +34,7 @@ func (b *bench) startUpstream(args ...string) *upstream {
 	return &upstream{p, strings.TrimSpace(address)}
 }
 
-// counts are what an upstream has seen.
+// counts are the counters of an upstream.
 type counts struct {
 	Descriptors int `json:"descriptors"`
 	Runs        int `json:"runs"`
@@ -46,10 +46,10 @@ func (u *upstream) counts() (c counts) {
 	return c
 }
 
-// release lets everything end that was held.
+// release ends all held requests and runs.
 func (u *upstream) release() { must(once(http.MethodPost, u.address, "/release", nil)) }
 
-// reached waits until so many runs have started, or requests are held.
+// reached waits until n runs have started or n requests are held.
 func (u *upstream) reached(ctx context.Context, n int) {
 	deadline := time.Now().Add(patience)
 	for {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// law draws execution times, in seconds.
+// law is a distribution of execution times, in seconds.
 type law struct {
 	name string
 	draw func(r *rand.Rand) float64
@@ -41,8 +41,8 @@ func pareto(name string, alpha, least float64) law {
 	return law{name, func(r *rand.Rand) float64 { return least * math.Pow(1-r.Float64(), -1/alpha) }}
 }
 
-// nine laws, from one that needs a single poll to one that defies prediction.
-var nine = []law{
+// laws are the distributions of the simulation, from easy to hard to predict.
+var laws = []law{
 	normal("2 s ± 2 %", 2, 0.02),
 	normal("2 s ± 15 %", 2, 0.15),
 	exponential("exponential, 0.2 s", 0.2),
@@ -54,14 +54,13 @@ var nine = []law{
 	pareto("Pareto, α 1.5, from 0.5 s", 1.5, 0.5),
 }
 
-// onTheWire are those of the nine that are also measured over HTTP.
-var onTheWire = []int{1, 3, 4}
+// httpLaws are the indexes of the laws that are also measured over HTTP.
+var httpLaws = []int{1, 3, 4}
 
-// quicker is how many times as fast as the law everything goes over HTTP: execution
-// times, intervals and the price of a poll.
-const quicker = 4
+// httpSpeed divides execution times, intervals and the price of a poll in the measurement over HTTP.
+const httpSpeed = 4
 
-// drawTime draws an execution time that is so many times as fast.
+// drawTime draws an execution time and divides it by faster.
 func (l law) drawTime(r *rand.Rand, faster int) time.Duration {
 	return time.Duration(l.draw(r) * float64(time.Second) / float64(faster))
 }
