@@ -56,7 +56,7 @@ func TestAdminAPI(t *testing.T) {
 		"provider "+p.URL()+" {", "namespace acme", "credentials api_key "+secret, "}", "allow_anonymous", "poll_interval 5ms 20ms", "circuit_breaker {", "failures 2", "}"))
 	a := admin{t, "http://127.0.0.1:" + c.Port("ADMIN")}
 
-	var providers []providerStatus
+	var providers []Provider
 	a.ask(http.MethodGet, "/skill_bridge/providers", "", http.StatusOK, &providers)
 	if len(providers) != 1 || providers[0].Health != "unknown" || providers[0].URL != p.URL() || providers[0].Kind != "provider" {
 		t.Errorf("before any call: %+v", providers)
@@ -69,7 +69,7 @@ func TestAdminAPI(t *testing.T) {
 	testbed.Eventually(t, 10*time.Second, func() bool { return gate.Waiting() > 0 }, "the run is followed")
 
 	var shown []string
-	var runs runsStatus
+	var runs Runs
 	shown = append(shown, a.ask(http.MethodGet, "/skill_bridge/runs", "", http.StatusOK, &runs))
 	if runs.Total != 1 || runs.Runs[0].Name != "acme.slow" || runs.Runs[0].ExecutionID == "" || runs.Runs[0].Namespace != "acme" || runs.Runs[0].Accepted == nil || runs.Runs[0].Method != "execute_skill" {
 		t.Errorf("runs: %+v", runs)
@@ -89,7 +89,7 @@ func TestAdminAPI(t *testing.T) {
 		t.Errorf("in trouble: %+v", providers[0])
 	}
 
-	var skills skillsStatus
+	var skills Inventory
 	shown = append(shown, a.ask(http.MethodGet, "/skill_bridge/skills?namespace=acme", "", http.StatusOK, &skills))
 	states := map[string]string{}
 	for _, s := range skills.Skills {
@@ -123,17 +123,17 @@ func TestHealthSurvivesReloads(t *testing.T) {
 	acme, beta := []string{"provider " + p.URL() + " {", "namespace acme", "}"}, []string{"provider " + q.URL() + " {", "namespace beta", "}"}
 	c := testbed.StartCaddy(t, config("first", slices.Concat(acme, beta)...))
 	client := c.With(testbed.Fresh())
-	healths := func() map[string]providerStatus {
+	healths := func() map[string]Provider {
 		t.Helper()
-		var providers []providerStatus
+		var providers []Provider
 		admin{t, "http://127.0.0.1:" + c.Port("ADMIN")}.ask(http.MethodGet, "/skill_bridge/providers", "", http.StatusOK, &providers)
-		known := make(map[string]providerStatus, len(providers))
+		known := make(map[string]Provider, len(providers))
 		for _, p := range providers {
 			known[p.Namespace] = p
 		}
 		return known
 	}
-	reload := func(caddyfile string, sources int) map[string]providerStatus {
+	reload := func(caddyfile string, sources int) map[string]Provider {
 		t.Helper()
 		if err := c.Reload(caddyfile); err != nil {
 			t.Fatal(err)
@@ -206,7 +206,7 @@ func TestHealthOfAnswers(t *testing.T) {
 					continue
 				}
 				ask()
-				var providers []providerStatus
+				var providers []Provider
 				admin{t, "http://127.0.0.1:" + c.Port("ADMIN")}.ask(http.MethodGet, "/skill_bridge/providers", "", http.StatusOK, &providers)
 				if s := providers[0]; s.Health != tc.health || (s.Health == "trouble") != (s.LastTrouble != nil) {
 					t.Errorf("after %s: %+v, %+v", what, s, s.LastTrouble)
@@ -231,7 +231,7 @@ func TestPurgeAfterReload(t *testing.T) {
 			if err := c.Reload(config("after" + strconv.Itoa(want))); err != nil {
 				t.Fatal(err)
 			}
-			admin{t, "http://127.0.0.1:" + c.Port("ADMIN")}.ask(http.MethodPost, "/skill_bridge/purge", body, http.StatusOK, new(purgeAnswer))
+			admin{t, "http://127.0.0.1:" + c.Port("ADMIN")}.ask(http.MethodPost, "/skill_bridge/purge", body, http.StatusOK, new(PurgeAnswer))
 		}
 		want++
 		if a := client.Execute("acme.echo", nil); a.Outcome() != "completed" || p.Count("acme/echo", hostile.Descriptor) != want {
@@ -258,7 +258,7 @@ func TestStaleDocumentsAreTold(t *testing.T) {
 	if a := c.Execute("acme.echo", nil); a.Outcome() != "completed" {
 		t.Error(a)
 	}
-	var providers []providerStatus
+	var providers []Provider
 	admin{t, "http://127.0.0.1:" + c.Port("ADMIN")}.ask(http.MethodGet, "/skill_bridge/providers", "", http.StatusOK, &providers)
 	if s := providers[0]; s.Health != "trouble" || s.LastTrouble.HTTPStatus != http.StatusServiceUnavailable {
 		t.Errorf("though calls go on, its index can't be read: %+v", s)
@@ -276,7 +276,7 @@ func TestAdminShowsWhatLacksCredentials(t *testing.T) {
 	for _, name := range []string{"acme.echo", "acme.key"} {
 		c.Call("describe_skill", hostile.Object{"name": name})
 	}
-	var skills skillsStatus
+	var skills Inventory
 	admin{t, "http://127.0.0.1:" + c.Port("ADMIN")}.ask(http.MethodGet, "/skill_bridge/skills", "", http.StatusOK, &skills)
 	if len(skills.Skills) != 2 || skills.Skills[0].Fault != nil || skills.Skills[1].Descriptor != "fresh" ||
 		skills.Skills[1].Fault == nil || skills.Skills[1].Fault.Code != "AUTH_REQUIRED" || !strings.Contains(skills.Skills[1].Fault.Message, "no credentials are configured") {
@@ -297,7 +297,7 @@ func TestAdminPurge(t *testing.T) {
 		}
 	}
 	read(1, 1, 1)
-	var answer purgeAnswer
+	var answer PurgeAnswer
 	a.ask(http.MethodPost, "/skill_bridge/purge", `{"namespace":"acme","skill_id":"acme/echo"}`, http.StatusOK, &answer)
 	read(1, 2, 1)
 	a.ask(http.MethodPost, "/skill_bridge/purge", `{"namespace":"acme"}`, http.StatusOK, &answer)

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/admin"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
 )
 
@@ -143,12 +144,6 @@ func (a *adminClient) notAdmin(reason string) *adminError {
 	}
 }
 
-// purgeRequest says which documents to remove; empty: all.
-type purgeRequest struct {
-	Namespace string `json:"namespace,omitempty"`
-	SkillID   string `json:"skill_id,omitempty"`
-}
-
 func purgeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "purge --all | <namespace> [<skill-id>]",
@@ -167,7 +162,7 @@ descriptor from the cache of the running bridge. The next call reads them again.
 		if *all == (len(args) > 0) {
 			return 0, errors.New("name what to remove: a namespace, a namespace and a skill's id, or --all")
 		}
-		var wanted purgeRequest
+		var wanted admin.PurgeRequest
 		what := "all documents"
 		if len(args) > 0 {
 			wanted.Namespace = args[0]
@@ -180,9 +175,7 @@ descriptor from the cache of the running bridge. The next call reads them again.
 		if err != nil {
 			return 0, err
 		}
-		var answer struct {
-			Purged []string `json:"purged"` // namespaces
-		}
+		var answer admin.PurgeAnswer
 		if e := api.ask(cmd.Context(), http.MethodPost, "/skill_bridge/purge", wanted, &answer); e != nil {
 			return screen.Fail(e, e.next), nil
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/admin"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
 )
 
@@ -77,70 +78,11 @@ type wholeStatus struct {
 	Runs           jsontext.Value `json:"runs"`
 }
 
-// bridgeStatus is the part of a wholeStatus that the tables show.
+// bridgeStatus is a wholeStatus, decoded for the tables.
 type bridgeStatus struct {
-	Providers []providerStatus `json:"providers"`
-	Skills    []struct {
-		Bridge     int          `json:"bridge"`
-		Name       string       `json:"name"`
-		Namespace  string       `json:"namespace"`
-		Descriptor string       `json:"descriptor"`
-		Fault      *faultStatus `json:"fault"`
-	} `json:"skills"`
-	Unavailable []struct {
-		Bridge    int         `json:"bridge"`
-		Namespace string      `json:"namespace"`
-		Fault     faultStatus `json:"fault"`
-	} `json:"unavailable"`
-	LeftOut []struct {
-		Bridge    int    `json:"bridge"`
-		Namespace string `json:"namespace"`
-		Count     int    `json:"count"`
-		Entries   []struct {
-			ID      string `json:"id"`
-			Path    string `json:"path"`
-			Message string `json:"message"`
-		} `json:"entries"`
-	} `json:"left_out"`
-	MissingAliases []struct {
-		Bridge    int      `json:"bridge"`
-		Namespace string   `json:"namespace"`
-		Alias     string   `json:"alias"`
-		SkillID   string   `json:"skill_id"`
-		Near      []string `json:"near"`
-	} `json:"missing_aliases"`
-	Runs struct {
-		Total int `json:"total"`
-		Runs  []struct {
-			Bridge      int       `json:"bridge"`
-			Name        string    `json:"name"`
-			Arrived     time.Time `json:"arrived"`
-			ExecutionID string    `json:"execution_id"`
-			Principal   string    `json:"principal"`
-		} `json:"runs"`
-	} `json:"runs"`
-}
-
-type providerStatus struct {
-	Bridge      int    `json:"bridge"`
-	Namespace   string `json:"namespace"`
-	Kind        string `json:"kind"`
-	Health      string `json:"health"`
-	LastTrouble *struct {
-		At         time.Time `json:"at"`
-		Phase      string    `json:"phase"`
-		HTTPStatus int       `json:"http_status"`
-		Error      string    `json:"error"`
-	} `json:"last_trouble"`
-	CircuitBreakers []struct {
-		State string `json:"state"`
-	} `json:"circuit_breakers"`
-	CallsInProgress int64 `json:"calls_in_progress"`
-}
-
-type faultStatus struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
+	admin.Inventory
+	Providers []admin.Provider `json:"providers"`
+	Runs      admin.Runs       `json:"runs"`
 }
 
 // table writes a table whose first column is the number of the bridge, without that column
@@ -158,7 +100,7 @@ func (all *bridgeStatus) table(s *cli.Screen, indent string, header []string, ro
 
 // several reports whether there are several bridges.
 func (all *bridgeStatus) several() bool {
-	return slices.ContainsFunc(all.Providers, func(p providerStatus) bool { return p.Bridge != all.Providers[0].Bridge })
+	return slices.ContainsFunc(all.Providers, func(p admin.Provider) bool { return p.Bridge != all.Providers[0].Bridge })
 }
 
 func (all *bridgeStatus) show(s *cli.Screen) {

@@ -1,0 +1,139 @@
+package admin
+
+import (
+	"encoding/json" // for the details of a fault
+	"net/http"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// Inventory is what the admin API shows of skills.
+type Inventory struct {
+	Skills      []Skill       `json:"skills"`
+	Unavailable []Unavailable `json:"unavailable"`
+	// LeftOut are entries of indexes and registries that can't be used.
+	LeftOut []LeftOut `json:"left_out"`
+	// MissingAliases are aliases for skills that their sources do not list.
+	MissingAliases []MissingAlias `json:"missing_aliases"`
+}
+
+// Skill is one skill.
+type Skill struct {
+	Bridge    int    `json:"bridge"`
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	ID        string `json:"id"`
+	Version   string `json:"version,omitempty"`
+	Access    string `json:"access,omitempty"`
+	// Descriptor is fresh, stale, or not_cached until a call has read it.
+	Descriptor string     `json:"descriptor"`
+	FetchedAt  *time.Time `json:"fetched_at,omitempty"`
+	ExpiresAt  *time.Time `json:"expires_at,omitempty"`
+	Fault      *Fault     `json:"fault,omitempty"`
+}
+
+// Unavailable is a source that can't be read.
+type Unavailable struct {
+	Bridge    int    `json:"bridge"`
+	Namespace string `json:"namespace"`
+	Fault     Fault  `json:"fault"`
+}
+
+// LeftOut are the entries of an index, or of a registry, that were left out.
+type LeftOut struct {
+	Bridge    int            `json:"bridge"`
+	Namespace string         `json:"namespace"`
+	Count     int            `json:"count"`
+	Entries   []LeftOutEntry `json:"entries"` // the first of them, at most 100 of each answer
+}
+
+// LeftOutEntry is an entry that is invalid, there twice, or has an id that can't be used.
+type LeftOutEntry struct {
+	ID      string `json:"id,omitempty"`
+	Path    string `json:"path,omitempty"` // JSON Pointer into a registry's answer
+	Message string `json:"message"`
+}
+
+// MissingAlias is an alias for a skill that its source does not list.
+type MissingAlias struct {
+	Bridge    int      `json:"bridge"`
+	Namespace string   `json:"namespace"`
+	Alias     string   `json:"alias"`
+	SkillID   string   `json:"skill_id"`
+	Near      []string `json:"near,omitempty"` // ids that may have been meant
+}
+
+// Fault is why a document can't be read.
+type Fault struct {
+	Code    string          `json:"code"`
+	Message string          `json:"message"`
+	URL     string          `json:"url,omitempty"`
+	Details json.RawMessage `json:"details,omitempty"`
+}
+
+func (adminAPI) skills(r *http.Request) any {
+	status := Inventory{Skills: []Skill{}, Unavailable: []Unavailable{}, LeftOut: []LeftOut{}, MissingAliases: []MissingAlias{}}
+	wanted := r.URL.Query().Get("namespace")
+	for _, b := range observe.Numbered() {
+		skills, unavailable := b.Catalog().Inventory(r.Context())
+		for _, s := range skills {
+			if wanted == "" || wanted == s.Namespace {
+				status.Skills = append(status.Skills, newSkill(b.Number, &s))
+			}
+		}
+		for _, u := range unavailable {
+			if wanted == "" || wanted == u.Namespace {
+				status.Unavailable = append(status.Unavailable, Unavailable{b.Number, u.Namespace, newFault(u.Failure)})
+			}
+		}
+		for _, l := range b.Catalog().LeftOut(r.Context()) {
+			if wanted == "" || wanted == l.Namespace {
+				status.add(b.Number, l)
+			}
+		}
+	}
+	return status
+}
+
+// add adds what is left out of a source's indexes.
+func (s *Inventory) add(bridge int, l catalog.LeftOut) {
+	if l.Count > 0 {
+		status := LeftOut{bridge, l.Namespace, l.Count, make([]LeftOutEntry, len(l.First))}
+		for i, e := range l.First {
+			status.Entries[i] = LeftOutEntry{shown(e.ID), shown(e.Fault.Path), shownError(e.Fault.Message)}
+		}
+		s.LeftOut = append(s.LeftOut, status)
+	}
+	for _, m := range l.Missing {
+		near := make([]string, len(m.Near))
+		for i, id := range m.Near {
+			near[i] = shown(id)
+		}
+		s.MissingAliases = append(s.MissingAliases, MissingAlias{bridge, l.Namespace, m.Name, m.SkillID, near})
+	}
+}
+
+func newSkill(bridge int, s *catalog.SkillStatus) Skill {
+	status := Skill{
+		Bridge: bridge, Name: s.Name, Namespace: s.Namespace, ID: s.ID, Version: s.Version, Access: string(s.Access), Descriptor: "not_cached",
+	}
+	if s.Cached {
+		status.Descriptor, status.FetchedAt, status.ExpiresAt = "stale", new(s.FetchedAt.UTC()), new(s.ExpiresAt.UTC())
+		if time.Now().Before(s.ExpiresAt) {
+			status.Descriptor = "fresh"
+		}
+	}
+	if s.Fault != nil {
+		status.Fault = new(newFault(s.Fault))
+	}
+	return status
+}
+
+func newFault(f *run.Failure) Fault {
+	return Fault{string(document.CodeOf(f)), shownError(f.Text()), shownError(f.URL), json.RawMessage(front.Details(f))}
+}
