@@ -17,7 +17,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
-// soakFor is how long the mixed load goes on, after a warm-up: a minute under the
+// soakFor is how long the mixed load goes on, after a warm-up: half a minute under the
 // race detector, else a few seconds, unless SKILL_BRIDGE_SOAK says otherwise.
 func soakFor(t *testing.T) time.Duration {
 	t.Helper()
@@ -29,7 +29,7 @@ func soakFor(t *testing.T) time.Duration {
 		return d
 	}
 	if raced {
-		return time.Minute
+		return 30 * time.Second
 	}
 	return 5 * time.Second
 }
