@@ -2,7 +2,6 @@ package translate
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,10 +13,23 @@ import (
 // limiter bounds how many calls are in progress at a time. There is no queue: a call
 // above the limit fails at once.
 type limiter struct {
-	name string // of the option, for the error
-	most int64  // 0: no bound
+	limitName
+	most int64 // 0: no bound
 	held atomic.Int64
 }
+
+// limitName is the name of a limit in errors.
+type limitName struct {
+	option string // of the configuration
+	text   string // in messages
+}
+
+// The names of the limits.
+var (
+	runsLimit          = limitName{"runs", "runs"}
+	runsPerSourceLimit = limitName{"runs_per_provider", "runs per provider"} // the second argument of runs in a Caddyfile
+	waitingLimit       = limitName{"waiting", "waiting"}
+)
 
 // acquire reports whether one more call is within the limit. If so, the caller has to release it.
 func (l *limiter) acquire() bool {
@@ -34,8 +46,8 @@ func (l *limiter) release() { l.held.Add(-1) }
 func (l *limiter) exceeded() *run.Failure {
 	return &run.Failure{
 		Kind: run.RateLimited, Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo,
-		Message: fmt.Sprintf("Too many calls are in progress here (limits %s: %d); try again later.", strings.ReplaceAll(l.name, "_", " "), l.most),
-		Limit:   &run.Limit{Name: l.name, Max: l.most},
+		Message: fmt.Sprintf("Too many calls are in progress here (limits %s: %d); try again later.", l.text, l.most),
+		Limit:   &run.Limit{Name: l.option, Max: l.most},
 		Retry:   run.RetryIn(time.Second, 5),
 	}
 }

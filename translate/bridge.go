@@ -42,9 +42,9 @@ func New(config Config) (*Bridge, error) {
 	}
 	b := &Bridge{
 		config:  config,
-		runs:    limiter{name: "runs", most: int64(config.MaxRuns)},
+		runs:    limiter{limitName: runsLimit, most: int64(config.MaxRuns)},
 		sources: make([]limiter, len(config.Sources)),
-		waiting: limiter{name: "waiting", most: int64(config.MaxWaiting)},
+		waiting: limiter{limitName: waitingLimit, most: int64(config.MaxWaiting)},
 	}
 	sections := make([]*catalog.Section, len(config.Sources))
 	for i, s := range config.Sources {
@@ -55,7 +55,7 @@ func New(config Config) (*Bridge, error) {
 		if s.Faults == nil {
 			s.Faults = new(catalog.Faults)
 		}
-		b.sources[i].name, b.sources[i].most = "runs_per_provider", int64(config.MaxRunsPerSource)
+		b.sources[i].limitName, b.sources[i].most = runsPerSourceLimit, int64(config.MaxRunsPerSource)
 		sections[i] = &catalog.Section{Source: s, Index: i, Client: &skillsharing.Client{
 			Reader: discovery.Reader{Cache: config.Cache, Sender: exchange.Sender{
 				Source: s.Namespace, Origin: s.URL, AllowedHosts: hosts, Partition: s.Partition,

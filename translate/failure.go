@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // aboutRun turns a failure to find a skill into a failure to follow a run of it.
@@ -69,7 +69,7 @@ func addTimeout(e *run.Failure, timeout time.Duration) {
 	case e.Executed == run.ExecutedYes:
 		e.Message = "The skill had not finished when its " + after + " The run may still be going on: ask for its end before you start another one."
 	case e.Phase == run.PhaseDiscovery || e.Phase == run.PhaseDescriptor:
-		e.Message = strings.TrimSuffix(e.Message, ".") + ": " + after
+		e.Message = fmt.Sprintf("The deadline passed before the provider's %s had been read: %s", document.AnswerName(e.Phase), after)
 	default:
 		e.Message = "The provider had not accepted the run when its " + after
 	}

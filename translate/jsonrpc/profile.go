@@ -46,17 +46,30 @@ type Profile struct {
 
 // Limit is a limit that a request exceeded.
 type Limit struct {
-	Name string // of its option; empty: it has no option
-	Max  int64
+	LimitName
+	Max int64
+}
+
+// LimitName is the name of the option that sets a limit.
+type LimitName struct {
+	Block string // of options that the option is in; empty: none
+	Name  string // empty: there is no option
+}
+
+func (n LimitName) String() string {
+	if n.Block == "" {
+		return n.Name
+	}
+	return n.Block + " " + n.Name
 }
 
 // LimitNames are the names of the options that set the limits of requests.
 type LimitNames struct {
-	Depth   string // MaxDepth
-	Batch   string // MaxBatch
-	Request string // MaxRequestSize
-	Answer  string // MaxAnswerSize
-	Answers string // MaxAnswers
+	Depth   LimitName // MaxDepth
+	Batch   LimitName // MaxBatch
+	Request LimitName // MaxRequestSize
+	Answer  LimitName // MaxAnswerSize
+	Answers LimitName // MaxAnswers
 }
 
 func (p *Profile) maxDepth() int {
@@ -91,7 +104,7 @@ func (p *Profile) fault(code int, reason string) *Error {
 func (p *Profile) exceeded(code int, reason string, limit Limit) *Error {
 	e := &Error{Code: code, Message: faultMessages[code]}
 	if limit.Name != "" {
-		reason += " (" + limit.Name + ": " + strconv.FormatInt(limit.Max, 10) + ")"
+		reason += " (" + limit.String() + ": " + strconv.FormatInt(limit.Max, 10) + ")"
 		e.Message += ": " + reason
 	}
 	if p.ErrorData != nil {

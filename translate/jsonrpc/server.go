@@ -150,7 +150,7 @@ func (o *output) unreadable(err error, limit int64) {
 
 // tooLarge answers a body that exceeds a limit. Own says that it is MaxRequestSize.
 func (o *output) tooLarge(limit int64, own bool) {
-	p, name := &o.server.Profile, ""
+	p, name := &o.server.Profile, LimitName{}
 	if own {
 		name = p.LimitNames.Request
 	}

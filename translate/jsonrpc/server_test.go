@@ -281,7 +281,9 @@ func TestLimitsAreNamed(t *testing.T) {
 	s := newToyServer()
 	s.MaxRequestSize = 100
 	s.Profile.MaxBatch, s.Profile.MaxDepth = 2, 5
-	s.Profile.LimitNames = jsonrpc.LimitNames{Depth: "depth", Batch: "batch", Request: "size"}
+	s.Profile.LimitNames = jsonrpc.LimitNames{
+		Depth: jsonrpc.LimitName{Block: "limits", Name: "depth"}, Batch: jsonrpc.LimitName{Name: "batch"}, Request: jsonrpc.LimitName{Name: "size"},
+	}
 	s.Profile.ErrorData = func(_ int, _ string, limit *jsonrpc.Limit) jsontext.Value {
 		if limit == nil {
 			return nil
@@ -301,7 +303,7 @@ func TestLimitsAreNamed(t *testing.T) {
 		body    string
 		answer  string
 	}{
-		{"depth", nil, `[[[[[[]]]]]]`, answer(-32700, "Parse error: nested deeper than 5 levels (depth: 5)", "depth 5")},
+		{"depth", nil, `[[[[[[]]]]]]`, answer(-32700, "Parse error: nested deeper than 5 levels (limits depth: 5)", "depth 5")},
 		{"batch", nil, `[1,2,3]`, answer(-32600, "Invalid Request: the batch has more than 2 elements: send several smaller ones (batch: 2)", "batch 2")},
 		{"size", nil, strings.Repeat(" ", 101), answer(-32600, "Invalid Request: the body is larger than 100 bytes (size: 100)", "size 100")},
 		{"size of chunks", chunked, "", answer(-32600, "Invalid Request: the body is larger than 100 bytes (size: 100)", "size 100")},

@@ -125,16 +125,15 @@ func completeDemand(s *discovery.Skill, e *run.Failure) {
 
 // explainRefusal adds to a provider's refusal what the bridge has sent.
 func explainRefusal(s *discovery.Skill, e *run.Failure) {
+	sent, advice := "The provider refused the bridge's credential.", "check it"
+	if !s.NeedsCredential() {
+		sent, advice = "The skill's descriptor asks for no authentication, so the bridge sent none.", "tell the provider"
+	}
 	if e.Message != "" && !strings.ContainsAny(e.Message[len(e.Message)-1:], ".!?") {
-		e.Message += "."
+		e.Message += "." // the sentence is the provider's
 	}
-	if s.NeedsCredential() {
-		e.Message += " (The provider refused the bridge's credential.)"
-		e.Advice = "Ask the operator of the bridge to check it."
-		return
-	}
-	e.Message += " (The skill's descriptor asks for no authentication, so the bridge sent none.)"
-	e.Advice = "Ask the operator of the bridge to tell the provider."
+	e.Message += " (" + sent + ")"
+	e.Advice = "Ask the operator of the bridge to " + advice + "."
 }
 
 // authenticate adds the credential to a request for an invocation, its status

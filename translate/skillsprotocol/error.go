@@ -2,6 +2,7 @@ package skillsprotocol
 
 import (
 	"cmp"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // Bounds of texts in answers, in characters.
@@ -81,7 +83,7 @@ func failureError(f *run.Failure, about subject) *jsonrpc.Error {
 // errorMessage returns the message of an error. For an unknown name or version, it has the words of
 // the Skills Protocol.
 func errorMessage(f *run.Failure, otherwise string) string {
-	message, a := messageOf(f.Text(), otherwise), f.Argument
+	message, a := messageOf(textOf(f), otherwise), f.Argument
 	if a == nil || f.Message == "" {
 		return message
 	}
@@ -95,6 +97,19 @@ func errorMessage(f *run.Failure, otherwise string) string {
 		message += " " + methodList + " tells which names there are."
 	}
 	return message
+}
+
+// textOf returns the text of a failure. If its limit applies to all calls of a batch together, the text advises
+// against batches.
+func textOf(f *run.Failure) string {
+	own := *f
+	switch {
+	case f.Argument != nil && f.Argument.Reason == run.OverLimit:
+		own.Message += ", or send the calls of a batch one by one"
+	case errors.Is(f.Cause, exchange.ErrNoRoom) && !f.Lost:
+		own.Message += " outside of a batch."
+	}
+	return own.Text()
 }
 
 // invalidParams begins the messages of errors with the code -32602.

@@ -3,7 +3,6 @@ package skillsprotocol
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -98,9 +97,12 @@ func Profile(maxBatch int) jsonrpc.Profile {
 		Methods:   methods,
 		ErrorData: envelopeData,
 		TooLarge:  tooLarge,
-		// The names of the options.
 		LimitNames: jsonrpc.LimitNames{
-			Depth: "limits depth", Batch: "max_batch", Request: "max_request_size", Answer: "answer_size", Answers: "answers",
+			Batch:   jsonrpc.LimitName{Name: "max_batch"},
+			Request: jsonrpc.LimitName{Name: "max_request_size"},
+			Depth:   jsonrpc.LimitName{Block: "limits", Name: "depth"},
+			Answer:  jsonrpc.LimitName{Block: "limits", Name: "answer_size"},
+			Answers: jsonrpc.LimitName{Block: "limits", Name: "answers"},
 		},
 	}
 }
@@ -231,7 +233,7 @@ func envelopeData(code int, reason string, limit *jsonrpc.Limit) jsontext.Value 
 	b.Open()
 	b.Text("reason", reason)
 	if limit != nil && limit.Name != "" {
-		b.Raw("details", front.LimitDetails(strings.TrimPrefix(limit.Name, "limits "), limit.Max))
+		b.Raw("details", front.LimitDetails(limit.Name, limit.Max))
 	}
 	b.advice(run.Bridge, executed, next)
 	b.Close()

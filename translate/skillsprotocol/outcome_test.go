@@ -10,6 +10,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // execute sends execute_skill to a bridge that returns o.
@@ -164,6 +165,29 @@ func TestArgumentErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestLimitsOfBatches: messages advise against batches if a limit applies to all calls of a batch together.
+func TestLimitsOfBatches(t *testing.T) {
+	for want, failure := range map[string]*run.Failure{
+		"There is no room for this answer (limits answer_size: 9 bytes); send the call again outside of a batch.": exchange.NoRoom(room{}, run.PhaseInvoke, "", run.ExecutedNo, true),
+		"There is no room for this answer (limits answer_size: 9 bytes); get the run again outside of a batch.":   exchange.NoRoom(room{}, run.PhaseInvoke, "e", run.ExecutedYes, true),
+		"There is no room for this answer (limits answer_size: 9 bytes), and it can't be read again.":             exchange.NoRoom(room{}, run.PhaseInvoke, "e", run.ExecutedYes, false),
+		"m: send smaller arguments, or send the calls of a batch one by one (limits argument_complexity: 7)": {
+			Kind: run.InvalidArguments, Argument: &run.Argument{Reason: run.OverLimit},
+			Message: "m: send smaller arguments", Advice: "(limits argument_complexity: 7)",
+		},
+	} {
+		if _, fault := execute(t, run.Run{Failure: failure}); fault == nil || fault.Message != want {
+			t.Errorf("%+v, want %s", fault, want)
+		}
+	}
+}
+
+// room is an [exchange.AnswerBudget] that is spent.
+type room struct{}
+
+func (room) Reserve(int64) bool           { return false }
+func (room) AnswerLimit() (string, int64) { return "answer_size", 9 }
 
 func TestDetailsSource(t *testing.T) {
 	for _, quotes := range []bool{false, true} {

@@ -68,7 +68,7 @@ func tooManyReads(phase run.Phase, most int) *run.Failure {
 	return &run.Failure{
 		Kind: run.RateLimited, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo,
 		Message: fmt.Sprintf("Too many descriptors of the provider, or of one host or publisher, are being read here (limits reads: %d); try again later.", most),
-		Limit:   document.LimitOf("reads", int64(most)),
+		Limit:   &run.Limit{Name: "reads", Max: int64(most)},
 		Retry:   run.RetryIn(document.TimeoutDelay, document.RetryAttempts),
 	}
 }

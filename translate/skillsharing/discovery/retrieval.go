@@ -157,7 +157,7 @@ func (t *retrieval) admit(u *url.URL, first bool) *run.Failure {
 		Kind: run.RateLimited, Phase: t.phase, By: run.Bridge, Executed: run.ExecutedNo, URL: exchange.BareURL(u),
 		Message: fmt.Sprintf("Too many requests for the provider's %s, or for others at the same host, which is not the provider's own, have failed (limits failed_reads: %d a minute); try again later.",
 			document.AnswerName(t.phase), t.Limits.FailedReads),
-		Limit: document.LimitOf("failed_reads", int64(t.Limits.FailedReads)),
+		Limit: &run.Limit{Name: "failed_reads", Max: int64(t.Limits.FailedReads)},
 		Retry: run.RetryIn(pause.Truncate(time.Millisecond)+time.Millisecond, document.RetryAttempts),
 	}
 }

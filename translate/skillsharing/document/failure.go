@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -99,11 +98,6 @@ func BusyError(phase run.Phase, message string) *run.Failure {
 		Kind: run.RateLimited, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo, Message: message,
 		Reach: &run.Reach{Reason: "the bridge is busy"}, Retry: run.RetryIn(TimeoutDelay, RetryAttempts),
 	}
-}
-
-// LimitOf describes a limit by the name of its option.
-func LimitOf(option string, most int64) *run.Limit {
-	return &run.Limit{Name: strings.TrimPrefix(option, "limits "), Max: most}
 }
 
 // IsDocument reports whether the answers of a phase are documents, which all calls share.

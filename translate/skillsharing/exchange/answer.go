@@ -41,7 +41,7 @@ func (c *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *ru
 	}
 	if depth := c.Limits.MaxDepth(); jsonrpc.Deeper(a.Body, depth) {
 		e := invalidAnswer(a, phase, knownID, fmt.Sprintf("The provider's answer can't be used: the answer nests deeper than %d levels (limits depth).", depth))
-		e.Limit = document.LimitOf("depth", int64(depth))
+		e.Limit = &run.Limit{Name: "depth", Max: int64(depth)}
 		if knownID != "" {
 			judgeRun(e)
 		}
@@ -62,7 +62,7 @@ func (c *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *ru
 		e := invalidAnswer(a, phase, safetext.Clip(c.ScrubText(r.ExecutionID), document.MaxExecutionID),
 			fmt.Sprintf("The run has completed, but its output of %d bytes is larger than the %d bytes that are accepted (limits output_size).", len(r.Output), most))
 		e.Executed, e.Lost = run.ExecutedYes, true // following it again brings the same
-		e.Limit = document.LimitOf("output_size", most)
+		e.Limit = &run.Limit{Name: "output_size", Max: most}
 		return nil, e
 	}
 	r.Output = c.scrubOutput(r.Output)

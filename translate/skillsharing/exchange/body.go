@@ -17,20 +17,22 @@ import (
 
 var errTooLarge = errors.New("the answer is too large")
 
-// answerSize is how large the body of an answer may be, and the name of the limit.
-func (c *Sender) answerSize(phase run.Phase) (size int64, limit string) {
+// answerSize returns how large the body of an answer may be, and the option that sets this limit, as messages name it.
+func (c *Sender) answerSize(phase run.Phase) (limit run.Limit, option string) {
+	const documentSize, maxResponseSize = "document_size", "max_response_size"
 	if document.IsDocument(phase) {
 		if size := c.Limits.DocumentSize; 0 < size && size < c.MaxResponseSize {
-			return size, "limits document_size"
+			return run.Limit{Name: documentSize, Max: size}, "limits " + documentSize
 		}
 	}
-	return c.MaxResponseSize, "max_response_size"
+	return run.Limit{Name: maxResponseSize, Max: c.MaxResponseSize}, maxResponseSize
 }
 
 // readBody reads the body of an answer, up to the limit of the phase, for as long as data
 // arrives. If it returns a budget, that has no room for more than the beginning of the body.
 func (c *Sender) readBody(phase run.Phase, o *Request, resp *http.Response) ([]byte, AnswerBudget, error) {
-	size, limit := c.answerSize(phase)
+	limit, option := c.answerSize(phase)
+	size := limit.Max
 	body := &o.watched
 	body.watch(o.Context(), resp, c.Limits.BodyTimeout, size)
 	defer body.end()
@@ -44,11 +46,11 @@ func (c *Sender) readBody(phase run.Phase, o *Request, resp *http.Response) ([]b
 		text = text[:len(text)+n]
 		switch {
 		case int64(len(text)) > size:
-			return nil, nil, fmt.Errorf("%w: more than %d bytes (%s)", errTooLarge, size, limit)
+			return nil, nil, fmt.Errorf("%w: more than %d bytes (%s)", errTooLarge, size, option)
 		case errors.Is(err, io.EOF):
 			return text, nil, nil
 		case errors.Is(err, errTooLarge):
-			return nil, nil, fmt.Errorf("%w: more than %d bytes before decompression (%s)", err, size, limit)
+			return nil, nil, fmt.Errorf("%w: more than %d bytes before decompression (%s)", err, size, option)
 		case err != nil:
 			return nil, nil, err
 		case len(text) == cap(text):

@@ -45,14 +45,14 @@ func NoRoom(budget AnswerBudget, phase run.Phase, executionID string, executed r
 	e := &run.Failure{
 		Kind: run.RateLimited, Cause: ErrNoRoom, Phase: phase, By: run.Bridge, Ref: run.Ref{ExecutionID: executionID}, Executed: executed,
 		Message: fmt.Sprintf("There is no room for this answer (limits %s: %d bytes)", limit, most),
-		Limit:   document.LimitOf(limit, most),
+		Limit:   &run.Limit{Name: limit, Max: most},
 	}
 	switch {
 	case executed == run.ExecutedNo:
-		e.Message += "; send the call again outside of a batch."
+		e.Message += "; send the call again"
 		e.Retry = run.RetryIn(time.Second, 3)
 	case followable:
-		e.Message += "; get the run again outside of a batch."
+		e.Message += "; get the run again"
 		e.Retry = run.RetryIn(time.Second, 3)
 	default:
 		e.Message += ", and it can't be read again."

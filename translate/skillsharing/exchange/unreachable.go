@@ -38,9 +38,9 @@ func (c *Sender) Unreachable(err error, phase run.Phase, u *url.URL, executionID
 	switch {
 	case ok && errors.Is(err, errTooLarge):
 		e.Kind = run.ProviderFault
-		size, limit := c.answerSize(phase)
-		e.Message = fmt.Sprintf("The provider's %s is larger than the %d bytes that are accepted (%s).", document.AnswerName(phase), size, limit)
-		e.Limit = document.LimitOf(limit, size)
+		limit, option := c.answerSize(phase)
+		e.Message = fmt.Sprintf("The provider's %s is larger than the %d bytes that are accepted (%s).", document.AnswerName(phase), limit.Max, option)
+		e.Limit = &limit
 		return e
 	case ok && failed.malformed != "":
 		e.Kind = run.ProviderFault

@@ -11,8 +11,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// Checks counts the work of checking the arguments of one request so far, in steps
-// of about 10 ns; a batch is one request. The zero value is ready for use.
+// Checks counts the work of checking arguments for one request so far, in steps of about
+// 10 ns. Several calls may share the request. The zero value is ready for use.
 type Checks struct{ steps atomic.Int64 }
 
 // spend takes steps from the most that a request may take. It reports false if there are

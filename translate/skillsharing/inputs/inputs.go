@@ -262,9 +262,9 @@ func (p *input) check(ctx context.Context, value jsontext.Value, c check) *run.F
 
 // tooMuch is the error of an argument that takes more to check than is left to the request.
 func (p *input) tooMuch(most int64) *run.Failure {
-	e := p.fault(run.OverLimit, "", fmt.Sprintf("would take too much work to check against its schema, together with the other arguments of the request: "+
-		"send smaller arguments, or send the calls of a batch one by one (limits argument_complexity: %d)", most))
-	e.Limit = document.LimitOf("argument_complexity", most)
+	e := p.fault(run.OverLimit, "", "would take too much work to check against its schema, together with the other arguments of the request: send smaller arguments")
+	e.Advice = fmt.Sprintf("(limits argument_complexity: %d)", most)
+	e.Limit = &run.Limit{Name: "argument_complexity", Max: most}
 	return e
 }
 

@@ -398,7 +398,7 @@ func TestArgumentsThatAreTooMuch(t *testing.T) {
 			in := compile(t, schemaInput(c.schema))
 			e := check(in, jsontext.Value(`{"v":`+c.value+`}`))
 			reason := run.WrongSchema
-			if e != nil && strings.Contains(e.Message, "(limits ") {
+			if e != nil && strings.Contains(e.Text(), "(limits ") {
 				reason = run.OverLimit
 			}
 			if e == nil || e.Argument.Reason != reason || !strings.HasPrefix(e.Argument.Pointer, "/v") {
@@ -408,9 +408,9 @@ func TestArgumentsThatAreTooMuch(t *testing.T) {
 	}
 }
 
-// The calls of a batch have one budget: what exceeds it is refused by the name of the
+// The calls of a request share one budget: what exceeds it is refused by the name of the
 // limit, and not as a wrong argument.
-func TestChecksOfABatch(t *testing.T) {
+func TestChecksOfARequest(t *testing.T) {
 	limits := document.Limits{ArgumentComplexity: 1_000_000}
 	text := `{"v":"` + strings.Repeat("a", 100_000) + `"}` // reading it takes half of that
 	in, err := inputs.CompileInputs(&limits, parameters(t, schemaInput(`{"maxLength":200000}`)))
@@ -423,7 +423,7 @@ func TestChecksOfABatch(t *testing.T) {
 	}
 	e := in.Check(t.Context(), document.Asker{}, jsontext.Value(text), &checks)
 	if e == nil || e.Argument.Reason != run.OverLimit || string(front.Details(e)) != `{"limit":"argument_complexity","max":1000000}` ||
-		e.Executed != run.ExecutedNo || !strings.Contains(e.Message, "send smaller arguments, or send the calls of a batch one by one (limits argument_complexity: 1000000)") {
+		e.Executed != run.ExecutedNo || !strings.HasSuffix(e.Text(), ": send smaller arguments (limits argument_complexity: 1000000)") {
 		t.Errorf("the second: %+v", e)
 	}
 	if e := in.Check(t.Context(), document.Asker{}, jsontext.Value(text), new(inputs.Checks)); e != nil {
