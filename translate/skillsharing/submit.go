@@ -125,7 +125,7 @@ func (c *Client) submitOnce(ctx context.Context, s *discovery.Skill, req *exchan
 			if written {
 				executed = run.ExecutedMaybe
 			}
-			return nil, &failedAttempt{Failure: document.Interrupted(ctx, run.PhaseInvoke, "", executed), written: written}
+			return nil, &failedAttempt{Failure: exchange.Interrupted(ctx, run.PhaseInvoke, "", executed), written: written}
 		}
 		return nil, &failedAttempt{Failure: c.Unreachable(err, run.PhaseInvoke, req.URL, ""), dropped: true, written: written}
 	}

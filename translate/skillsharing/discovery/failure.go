@@ -15,6 +15,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
 )
 
 // documentFailure is the error of a call that needs a document which can't be read. It advises to
@@ -35,7 +36,7 @@ func raiseRetry(e *run.Failure, delay time.Duration) {
 	temporary := (e.Kind == run.Unreachable || e.Kind == run.RateLimited) && e.Refused == ""
 	said := e.ProviderSaid()
 	if (temporary || e.Retry != nil || said.Retry != nil) && exchange.SuggestedDelay(e) < delay {
-		e.Retry = run.RetryIn(delay.Truncate(time.Millisecond)+time.Millisecond, document.RetryAttempts)
+		e.Retry = run.RetryIn(delay.Truncate(time.Millisecond)+time.Millisecond, exchange.RetryAttempts)
 		said.Retry = nil
 		e.Provider = &said
 	}
@@ -54,10 +55,10 @@ func (c *Reader) documentError(ctx context.Context, phase run.Phase, u *url.URL,
 		return tooManyReads(phase, c.Limits.Reads)
 	}
 	if errors.Is(err, cache.ErrParsing) && errors.Is(err, context.DeadlineExceeded) {
-		return document.BusyError(phase, fmt.Sprintf("The provider's %s was read, but the bridge was too busy to check it in time; try again later.", document.AnswerName(phase)))
+		return turns.BusyError(phase, fmt.Sprintf("The provider's %s was read, but the bridge was too busy to check it in time; try again later.", document.AnswerName(phase)))
 	}
 	if ctx.Err() != nil {
-		return document.Interrupted(ctx, phase, "", run.ExecutedNo)
+		return exchange.Interrupted(ctx, phase, "", run.ExecutedNo)
 	}
 	return c.Unreachable(err, phase, u, "")
 }
@@ -69,7 +70,7 @@ func tooManyReads(phase run.Phase, most int) *run.Failure {
 		Kind: run.RateLimited, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo,
 		Message: fmt.Sprintf("Too many descriptors of the provider, or of one host or publisher, are being read here (limits reads: %d); try again later.", most),
 		Limit:   &run.Limit{Name: "reads", Max: int64(most)},
-		Retry:   run.RetryIn(document.TimeoutDelay, document.RetryAttempts),
+		Retry:   run.RetryIn(exchange.TimeoutDelay, exchange.RetryAttempts),
 	}
 }
 
@@ -91,7 +92,7 @@ func statusError(phase run.Phase, s *cache.StatusError, depth int) *run.Failure 
 		e.Kind, e.Argument = run.ProviderFault, nil
 	}
 	if e.Kind == run.Unreachable && e.Retry == nil && e.ProviderSaid().Retry == nil {
-		e.Retry = run.RetryIn(document.UnreachableDelay, document.RetryAttempts)
+		e.Retry = run.RetryIn(exchange.UnreachableDelay, exchange.RetryAttempts)
 	}
 	if e.Kind == run.ProviderFault && s.StatusCode < http.StatusBadRequest {
 		e.Message = "the answer contains no document."

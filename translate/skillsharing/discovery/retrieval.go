@@ -158,7 +158,7 @@ func (t *retrieval) admit(u *url.URL, first bool) *run.Failure {
 		Message: fmt.Sprintf("Too many requests for the provider's %s, or for others at the same host, which is not the provider's own, have failed (limits failed_reads: %d a minute); try again later.",
 			document.AnswerName(t.phase), t.Limits.FailedReads),
 		Limit: &run.Limit{Name: "failed_reads", Max: int64(t.Limits.FailedReads)},
-		Retry: run.RetryIn(pause.Truncate(time.Millisecond)+time.Millisecond, document.RetryAttempts),
+		Retry: run.RetryIn(pause.Truncate(time.Millisecond)+time.Millisecond, exchange.RetryAttempts),
 	}
 }
 

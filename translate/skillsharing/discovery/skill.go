@@ -19,6 +19,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
 )
 
 // Skill is a valid descriptor, made ready to be used many times.
@@ -133,9 +134,9 @@ func (s *Skill) CheckInputs(ctx context.Context, principal string, args jsonrpc.
 	}
 	var e *run.Failure
 	if args.Members != nil {
-		e = s.inputs.CheckMembers(ctx, document.Asker{Principal: principal, SkillID: s.ID}, args.Members, checks)
+		e = s.inputs.CheckMembers(ctx, turns.Line{Principal: principal, SkillID: s.ID}, args.Members, checks)
 	} else {
-		e = s.inputs.Check(ctx, document.Asker{Principal: principal, SkillID: s.ID}, args.Text, checks)
+		e = s.inputs.Check(ctx, turns.Line{Principal: principal, SkillID: s.ID}, args.Text, checks)
 	}
 	if e != nil {
 		e.SkillID = s.ID

@@ -14,6 +14,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
 )
 
 // ParseDescriptor validates and reads a descriptor (section 9.3, parse). Its
@@ -41,7 +42,7 @@ func (l *Limits) ReadDescriptor(doc []byte, prepare func(params []Parameter, sch
 	if flaw := l.tooLarge(def, doc); flaw != nil {
 		return invalid([]run.Violation{*flaw})
 	}
-	descriptorTurns.Take(context.Background(), l.Owner, Asker{})
+	descriptorTurns.Take(context.Background(), l.Owner, turns.Line{})
 	defer descriptorTurns.End(l.Owner)
 	if version := declaredVersion(doc); isNewer(version) {
 		return nil, versionError(version)
@@ -225,4 +226,4 @@ func isNewer(version string) bool {
 
 // descriptorTurns bounds how many descriptors are judged at a time: that takes the processor for some 20 ms at most, and can't
 // be interrupted.
-var descriptorTurns = NewLimiter(max(1, runtime.GOMAXPROCS(0)/4))
+var descriptorTurns = turns.NewQueue(max(1, runtime.GOMAXPROCS(0)/4))

@@ -52,11 +52,11 @@ type Members struct {
 // ParseMembers never fails: a body that is not a JSON object has no members.
 func ParseMembers(body []byte) (m Members) {
 	body = WithoutBOM(body)
-	dec := BorrowDecoder(body, false)
+	dec := jsonvalue.BorrowDecoder(body, false)
 	defer dec.GiveBack()
 	if dec.PeekKind() != '{' {
 		_, err := dec.ReadValue()
-		m.Valid = err == nil && dec.atEnd()
+		m.Valid = err == nil && dec.AtEnd()
 		return m
 	}
 	if _, err := dec.ReadToken(); err != nil {
@@ -77,7 +77,7 @@ func ParseMembers(body []byte) (m Members) {
 			*field = body[end-int64(len(value)) : end]
 		}
 	}
-	if _, err := dec.ReadToken(); err != nil || !dec.atEnd() {
+	if _, err := dec.ReadToken(); err != nil || !dec.AtEnd() {
 		return Members{}
 	}
 	m.Valid = true
@@ -247,7 +247,7 @@ func elapsed(timestamps jsontext.Value) time.Duration {
 	if timestamps.Kind() != '{' {
 		return 0
 	}
-	dec := BorrowDecoder(timestamps, true)
+	dec := jsonvalue.BorrowDecoder(timestamps, true)
 	defer dec.GiveBack()
 	var created, completed time.Time
 	_, err := dec.ReadToken()

@@ -20,7 +20,7 @@ func (c *Sender) AuthError(ctx context.Context, auth *document.Auth, err error) 
 		return nil
 	}
 	if ctx.Err() != nil {
-		return document.Interrupted(ctx, run.PhaseAuth, "", run.ExecutedNo)
+		return Interrupted(ctx, run.PhaseAuth, "", run.ExecutedNo)
 	}
 	if e, ok := errors.AsType[*run.Failure](err); ok {
 		copied := *e // it may be shared by concurrent calls

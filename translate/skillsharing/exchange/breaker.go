@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // BreakerConfig says when a circuit breaker opens and for how long.
@@ -294,5 +293,5 @@ func (b *breaker) refusal(cooldown time.Duration) *CircuitOpenError {
 func (e *CircuitOpenError) complete(target *run.Failure, url string) {
 	target.Message = fmt.Sprintf("The provider is not called at the moment, because it failed %d times in a row (last: %s).", e.failures, e.reason)
 	target.Reach = &run.Reach{URL: url, Reason: "its circuit breaker is open", Failures: e.failures, LastFailure: e.reason}
-	target.Retry = run.RetryIn(max(e.after, time.Millisecond), document.RetryAttempts)
+	target.Retry = run.RetryIn(max(e.after, time.Millisecond), RetryAttempts)
 }

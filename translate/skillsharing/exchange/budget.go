@@ -8,6 +8,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
 // AnswerBudget bounds the memory of answers: of calls that are answered together, and of all calls.
@@ -79,7 +80,7 @@ func (c *Sender) noRoom(a *Answer, about document.Asked) *run.Failure {
 
 // begunID is the execution id in the beginning of an InvocationResponse, or empty.
 func begunID(body []byte) string {
-	d := document.BorrowDecoder(document.WithoutBOM(body), true)
+	d := jsonvalue.BorrowDecoder(document.WithoutBOM(body), true)
 	defer d.GiveBack()
 	if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
 		return ""

@@ -57,7 +57,7 @@ func (c *Sender) Unreachable(err error, phase run.Phase, u *url.URL, executionID
 	if refused {
 		e.Refused = RuleOf(err)
 	} else {
-		e.Retry = run.RetryIn(document.UnreachableDelay, document.RetryAttempts)
+		e.Retry = run.RetryIn(UnreachableDelay, RetryAttempts)
 	}
 	return e
 }

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
 )
 
 // Checks counts the work of checking arguments for one request so far, in steps of about
@@ -41,7 +41,7 @@ type check struct {
 	checks  *Checks
 	most    int64  // steps of the request
 	source  string // of the descriptor
-	asker   document.Asker
+	asker   turns.Line
 	hasTurn bool
 }
 
@@ -50,7 +50,7 @@ type check struct {
 func (c *check) takeTurn(ctx context.Context, more int) bool {
 	if !c.hasTurn && c.checks.steps.Load()+int64(more) > costly {
 		// Copies, so that a check without a turn takes no memory on the heap.
-		c.hasTurn = checkTurns.Take(ctx, strings.Clone(c.source), document.Asker{Principal: strings.Clone(c.asker.Principal), SkillID: strings.Clone(c.asker.SkillID)})
+		c.hasTurn = checkTurns.Take(ctx, strings.Clone(c.source), turns.Line{Principal: strings.Clone(c.asker.Principal), SkillID: strings.Clone(c.asker.SkillID)})
 		return c.hasTurn
 	}
 	return true
@@ -68,8 +68,8 @@ func noTurn(ctx context.Context) *run.Failure {
 	if !errors.Is(run.CauseOf(ctx), context.DeadlineExceeded) {
 		return nil
 	}
-	return document.BusyError(run.PhaseInvoke, "The deadline passed before the arguments could be checked: their check takes long, and the bridge was busy with others; try again later, or with smaller arguments.")
+	return turns.BusyError(run.PhaseInvoke, "The deadline passed before the arguments could be checked: their check takes long, and the bridge was busy with others; try again later, or with smaller arguments.")
 }
 
 // checkTurns bounds how many checks that take long are made at a time: up to a second each, and they can't be interrupted.
-var checkTurns = document.NewLimiter(max(2, runtime.GOMAXPROCS(0)/2))
+var checkTurns = turns.NewQueue(max(2, runtime.GOMAXPROCS(0)/2))

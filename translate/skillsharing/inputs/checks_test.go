@@ -14,6 +14,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
 )
 
 // What waits for a processor is what a request takes in all: an ordinary call never
@@ -45,7 +46,7 @@ func TestChecksThatWait(t *testing.T) {
 func takeCheckTurns() (release func()) {
 	n := max(2, runtime.GOMAXPROCS(0)/2)
 	for i := range n {
-		checkTurns.Take(context.Background(), strconv.Itoa(i), document.Asker{})
+		checkTurns.Take(context.Background(), strconv.Itoa(i), turns.Line{})
 	}
 	return func() {
 		for i := range n {
@@ -60,7 +61,7 @@ func checkWhileBusy(in *Inputs, args jsontext.Value, checks *Checks) *run.Failur
 	defer takeCheckTurns()()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	return in.Check(ctx, document.Asker{}, args, checks)
+	return in.Check(ctx, turns.Line{}, args, checks)
 }
 
 // checkUntil checks arguments while all processors for checks that take long are taken.
@@ -68,7 +69,7 @@ func checkUntil(deadline time.Time, in *Inputs, args jsontext.Value) *run.Failur
 	defer takeCheckTurns()()
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
-	return in.Check(ctx, document.Asker{}, args, new(Checks))
+	return in.Check(ctx, turns.Line{}, args, new(Checks))
 }
 
 // That a schema was given up for others does not make a request dearer: its checks are
@@ -91,7 +92,7 @@ func TestCompilingAgainIsFree(t *testing.T) {
 	checked := func() int64 {
 		t.Helper()
 		var checks Checks
-		if e := in.Check(t.Context(), document.Asker{}, []byte(`{"a":"x"}`), &checks); e == nil || e.Argument.Reason != "schema" {
+		if e := in.Check(t.Context(), turns.Line{}, []byte(`{"a":"x"}`), &checks); e == nil || e.Argument.Reason != "schema" {
 			t.Fatalf("%v", e)
 		}
 		return checks.steps.Load()

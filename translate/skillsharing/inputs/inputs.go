@@ -18,6 +18,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
 )
 
 // Inputs checks arguments against the inputs of a descriptor. It is immutable
@@ -94,14 +95,14 @@ func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (
 // of the descriptor, else in the order of the arguments; or all of them, if args is no
 // object. It is nil, too, if the context ends before there was time to judge. The work counts in checks.
 // Checks that take long wait for turns, which a source's skills and principals get one after another.
-func (in *Inputs) Check(ctx context.Context, who document.Asker, args jsontext.Value, checks *Checks) *run.Failure {
+func (in *Inputs) Check(ctx context.Context, who turns.Line, args jsontext.Value, checks *Checks) *run.Failure {
 	if len(args) == 0 {
 		args = jsontext.Value("{}")
 	}
 	if name := jsonvalue.TypeName(args); name != "object" {
 		return notAnObject("must be an object, not " + jsonvalue.WithArticle(name))
 	}
-	dec := document.BorrowDecoder(args, true)
+	dec := jsonvalue.BorrowDecoder(args, true)
 	defer dec.GiveBack()
 
 	var few [64]bool // without an allocation
@@ -138,7 +139,7 @@ func (in *Inputs) Check(ctx context.Context, who document.Asker, args jsontext.V
 
 // CheckMembers is [Inputs.Check] for the members of arguments that are known to be
 // a JSON object.
-func (in *Inputs) CheckMembers(ctx context.Context, who document.Asker, args []jsonrpc.Member, checks *Checks) *run.Failure {
+func (in *Inputs) CheckMembers(ctx context.Context, who turns.Line, args []jsonrpc.Member, checks *Checks) *run.Failure {
 	var few [64]bool // without an allocation
 	given := in.each(few[:])
 	var first *run.Failure // of the arguments at fault

@@ -22,6 +22,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/internal/sample"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -130,7 +131,7 @@ func TestCheck(t *testing.T) {
 	} {
 		e := check(in, jsontext.Value(c.args))
 		if c.reason == "" || c.path != "" { // it is an object
-			if again := in.CheckMembers(t.Context(), document.Asker{}, membersOf(t, c.args), new(inputs.Checks)); !reflect.DeepEqual(e, again) {
+			if again := in.CheckMembers(t.Context(), turns.Line{}, membersOf(t, c.args), new(inputs.Checks)); !reflect.DeepEqual(e, again) {
 				t.Errorf("%s: %v, of its members: %v", c.args, e, again)
 			}
 		}
@@ -418,15 +419,15 @@ func TestChecksOfARequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	var checks inputs.Checks
-	if e := in.Check(t.Context(), document.Asker{}, jsontext.Value(text), &checks); e != nil {
+	if e := in.Check(t.Context(), turns.Line{}, jsontext.Value(text), &checks); e != nil {
 		t.Fatalf("the first: %v", e)
 	}
-	e := in.Check(t.Context(), document.Asker{}, jsontext.Value(text), &checks)
+	e := in.Check(t.Context(), turns.Line{}, jsontext.Value(text), &checks)
 	if e == nil || e.Argument.Reason != run.OverLimit || string(front.Details(e)) != `{"limit":"argument_complexity","max":1000000}` ||
 		e.Executed != run.ExecutedNo || !strings.HasSuffix(e.Text(), ": send smaller arguments (limits argument_complexity: 1000000)") {
 		t.Errorf("the second: %+v", e)
 	}
-	if e := in.Check(t.Context(), document.Asker{}, jsontext.Value(text), new(inputs.Checks)); e != nil {
+	if e := in.Check(t.Context(), turns.Line{}, jsontext.Value(text), new(inputs.Checks)); e != nil {
 		t.Errorf("by itself: %v", e)
 	}
 }
@@ -512,7 +513,7 @@ func standard() *document.Limits {
 
 // check checks arguments by themselves.
 func check(in *inputs.Inputs, args jsontext.Value) *run.Failure {
-	return in.Check(context.Background(), document.Asker{}, args, new(inputs.Checks))
+	return in.Check(context.Background(), turns.Line{}, args, new(inputs.Checks))
 }
 
 // problem is the failure that an error is.

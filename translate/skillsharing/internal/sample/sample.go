@@ -99,7 +99,7 @@ func Edited(tb testing.TB, doc string, edits ...string) []byte {
 
 // Doubling is a schema of n definitions each of which applies the next one twice.
 func Doubling(n int, apply string) string {
-	var defs []string
+	defs := make([]string, 0, n)
 	for i := range n {
 		defs = append(defs, fmt.Sprintf(`"d%d":%s`, i, strings.ReplaceAll(apply, "*", fmt.Sprintf(`{"$ref":"#/$defs/d%d"}`, i+1))))
 	}
@@ -111,13 +111,13 @@ func Property(n int) string {
 	const about = `,"description":"What it is, in a sentence that helps to fill it in."}`
 	switch n % 12 {
 	case 0:
-		return `{"type":"string","title":"Name","minLength":1,"maxLength":` + fmt.Sprint(n+10) + about
+		return `{"type":"string","title":"Name","minLength":1,"maxLength":` + strconv.Itoa(n+10) + about
 	case 1:
-		return `{"type":"string","pattern":"^[A-Z]{2}-[0-9]{1,` + fmt.Sprint(n%90+2) + `}$","examples":["DE-1"]` + about
+		return `{"type":"string","pattern":"^[A-Z]{2}-[0-9]{1,` + strconv.Itoa(n%90+2) + `}$","examples":["DE-1"]` + about
 	case 2:
-		return `{"type":"number","minimum":0,"maximum":` + fmt.Sprint(n*1000) + `,"default":0.5` + about
+		return `{"type":"number","minimum":0,"maximum":` + strconv.Itoa(n*1000) + `,"default":0.5` + about
 	case 3:
-		return `{"type":"string","enum":["new","open","paid","sent","lost","v` + fmt.Sprint(n) + `"],"default":"new"` + about
+		return `{"type":"string","enum":["new","open","paid","sent","lost","v` + strconv.Itoa(n) + `"],"default":"new"` + about
 	case 4:
 		return `{"type":"array","items":{"type":"string","format":"date"},"minItems":1,"maxItems":50,"uniqueItems":true` + about
 	case 5:

@@ -1,4 +1,4 @@
-package document
+package jsonvalue
 
 import (
 	"bytes"
@@ -42,8 +42,8 @@ func (d *RawDecoder) GiveBack() {
 	rawDecoders.Put(d)
 }
 
-// atEnd reports whether there is nothing more.
-func (d *RawDecoder) atEnd() bool {
+// AtEnd reports whether there is nothing more.
+func (d *RawDecoder) AtEnd() bool {
 	_, err := d.ReadToken()
 	return errors.Is(err, io.EOF)
 }

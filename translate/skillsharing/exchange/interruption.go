@@ -1,0 +1,52 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// How long callers are asked to wait before they try again, as in the examples of
+// section 8.3.
+const (
+	UnreachableDelay = 2 * time.Second
+	TimeoutDelay     = time.Second
+	RetryAttempts    = 3
+)
+
+// Interrupted is the failure of a call whose context has ended.
+func Interrupted(ctx context.Context, phase run.Phase, executionID string, e run.Executed) *run.Failure {
+	end, kind, cause := "The deadline passed", run.DeadlineExceeded, run.CauseOf(ctx)
+	switch {
+	case errors.Is(cause, run.ErrStopping):
+		end, kind = "The bridge was stopped", run.Stopped
+	case errors.Is(ctx.Err(), context.Canceled):
+		end = "The caller went away"
+	}
+	awaited := "the skill had ended"
+	if document.IsDocument(phase) {
+		awaited = "the provider's " + document.AnswerName(phase) + " had been read"
+	}
+	advice := ""
+	if kind == run.Stopped {
+		advice = adviceOnStop(executionID, e)
+	}
+	return &run.Failure{
+		Kind: kind, Message: end + " before " + awaited + advice + ".", Phase: phase, By: run.Bridge, Ref: run.Ref{ExecutionID: executionID},
+		Executed: e, Retry: run.RetryIn(TimeoutDelay, RetryAttempts), Cause: cause,
+	}
+}
+
+// adviceOnStop says what to do about a call that ended because the bridge was stopped.
+func adviceOnStop(executionID string, e run.Executed) string {
+	switch {
+	case executionID != "":
+		return "; the run goes on: follow it"
+	case e == run.ExecutedNo:
+		return "; try again"
+	}
+	return "; the skill may have been executed: find that out before you try again"
+}
