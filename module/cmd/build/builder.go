@@ -12,9 +12,8 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// readBuilder reads an xcaddy.Builder strictly: a member that Builder does
-// not have would otherwise be a wish that silently stays unfulfilled. Relative
-// paths in the file are relative to its folder, wherever the command runs.
+// readBuilder reads an xcaddy.Builder from a file. Unknown members are an error. Relative paths in the
+// file are relative to its folder.
 func readBuilder(path string) (xcaddy.Builder, error) {
 	var builder xcaddy.Builder
 	content, err := os.ReadFile(path)
@@ -23,7 +22,7 @@ func readBuilder(path string) (xcaddy.Builder, error) {
 	}
 	err = json.Unmarshal(content, &builder,
 		json.RejectUnknownMembers(true),
-		jsonv1.FormatDurationAsNano(true)) // as encoding/json does, for which Builder is made
+		jsonv1.FormatDurationAsNano(true)) // like encoding/json
 	if err != nil {
 		return builder, fmt.Errorf("%s is not an xcaddy.Builder: %w", path, err)
 	}
@@ -40,8 +39,7 @@ func readBuilder(path string) (xcaddy.Builder, error) {
 	return builder, nil
 }
 
-// anchor makes the relative paths of a builder absolute, since xcaddy builds
-// in a temporary folder of its own.
+// anchor makes the relative paths of a builder absolute, because xcaddy builds in a temporary folder.
 func anchor(builder *xcaddy.Builder, folder string) error {
 	for i, replacement := range builder.Replacements {
 		if replacement.Old == "" || replacement.New == "" {
@@ -65,8 +63,8 @@ func anchor(builder *xcaddy.Builder, folder string) error {
 	return nil
 }
 
-// isLocal tells a folder from a module path by Go's own rule: a folder begins
-// with ./ or ../ or is rooted (Go Modules Reference, replace directive).
+// isLocal reports whether a replacement is a folder: it begins with ./ or ../ or is absolute (Go
+// Modules Reference, replace directive).
 func isLocal(path string) bool {
 	slashed := filepath.ToSlash(path)
 	return slashed == "." || slashed == ".." ||

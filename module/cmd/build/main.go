@@ -1,11 +1,10 @@
-// Command build builds Caddy as xcaddy.json says. The file is one JSON value
-// of type xcaddy.Builder; xcaddy's own command line cannot read it.
+// Command build builds Caddy from xcaddy.json, a JSON value of type xcaddy.Builder. The command line of
+// xcaddy can't read such a file.
 //
 //	go run ./module/cmd/build [-config xcaddy.json] [-o caddy]
 //
-// The builder runs the go command, which inherits the environment: where
-// module downloads are restricted, GOPROXY, GOSUMDB and GOFLAGS have their
-// usual meaning.
+// The builder runs the go command with the environment of this command, such as GOPROXY, GOSUMDB and
+// GOFLAGS.
 package main
 
 import (

@@ -14,8 +14,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
 )
 
-// These tests hold together what is written in several places: the versions
-// of xcaddy.json, go.mod, Caddy's own go.mod and the manual.
+// These tests compare the versions in xcaddy.json, go.mod, Caddy's go.mod and the manual.
 
 const (
 	repository = "../../.."
@@ -23,7 +22,7 @@ const (
 	caddy      = "github.com/caddyserver/caddy/v2"
 )
 
-// requirements returns the versions a go.mod requires, by module path.
+// requirements returns the required versions of a go.mod, by module path.
 func requirements(t *testing.T, path string) map[string]string {
 	t.Helper()
 	var file struct {

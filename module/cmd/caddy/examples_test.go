@@ -22,7 +22,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
 )
 
-// exercises show, for each example, that it does what it is an example of.
+// exercises test, for each example, the feature that it shows.
 var exercises = map[string]func(*example){
 	"api-key":             exerciseAPIKey,
 	"basic-auth":          exerciseBasicAuth,
@@ -43,7 +43,7 @@ func exampleNames(t *testing.T) []string {
 	var names []string
 	for _, file := range files {
 		if filepath.Base(file) == "monitoring" {
-			continue // what other programs need
+			continue // files of other programs
 		}
 		name, isCaddyfile := strings.CutSuffix(filepath.Base(file), ".Caddyfile")
 		if !isCaddyfile {
@@ -82,8 +82,8 @@ func TestExamplesAreFormatted(t *testing.T) {
 	}
 }
 
-// TestExamplesValidate does what "caddy validate" does with the files as they
-// are. It makes no network call, not even to look up a name, and stores nothing.
+// TestExamplesValidate validates the unchanged files like "caddy validate". Validation must send
+// nothing and write nothing.
 func TestExamplesValidate(t *testing.T) {
 	var lookups atomic.Int64
 	usual := net.DefaultResolver
@@ -105,8 +105,8 @@ func TestExamplesValidate(t *testing.T) {
 	}
 }
 
-// TestExamplesValidateWithoutConnections validates the examples with all that
-// they might call in one place, where it would be noticed.
+// TestExamplesValidateWithoutConnections validates the examples with all URLs replaced by that of a
+// listener, which must not be reached.
 func TestExamplesValidateWithoutConnections(t *testing.T) {
 	var connections atomic.Int64
 	everything := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -129,7 +129,7 @@ func TestExamplesValidateWithoutConnections(t *testing.T) {
 			if !strings.Contains(e.text, "allow_http") {
 				e.onLoopback()
 			}
-			if name == "quickstart" { // whose demo provider has the address now
+			if name == "quickstart" { // its demo provider has the address now
 				e.replace("\n"+everything.URL+" {", "\nhttp://127.0.0.1:8081 {")
 			}
 			if name == "forward-auth" {
@@ -168,8 +168,8 @@ func validate(t *testing.T, e *example) {
 	}
 }
 
-// Hashes of the password that the examples name. The one in the files has the
-// cost that "caddy hash-password" chooses, which is too slow to be used often.
+// Hashes of the examples' password. The one in the files has the cost of "caddy hash-password",
+// which is slow.
 const (
 	password      = "hiccup"
 	writtenHash   = "$2a$14$Zkx19XLiW6VYouLHR5NmfOFU0z2GTNmpkT/5qqR7hx4IjWJPDhjvG"
@@ -356,7 +356,7 @@ func exerciseBasicAuth(e *example) {
 	}
 }
 
-// refuses checks that nobody gets past basic_auth without the right password.
+// refuses checks that basic_auth refuses wrong passwords.
 func refuses(t *testing.T, b *bridge) {
 	t.Helper()
 	const call = `{"jsonrpc":"2.0","id":1,"method":"list_skills"}`
@@ -492,14 +492,13 @@ func exerciseQuickstart(e *example) {
 	}
 }
 
-// What listens where in the quickstart, beside the bridge.
+// Addresses of the demo provider and of the admin API in the quickstart.
 const (
 	quickstartProvider = "127.0.0.1:8081"
 	quickstartAdmin    = "localhost:8082"
 )
 
-// startQuickstart starts the quickstart with a demo provider that works fast, and
-// a bridge that polls it often.
+// startQuickstart starts the quickstart with short run times and polling intervals.
 func startQuickstart(e *example) *bridge {
 	e.t.Helper()
 	e.secrets = append(e.secrets, "demo-key", "demo-secret")

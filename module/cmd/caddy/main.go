@@ -4,9 +4,8 @@
 //
 //	go run ./module/cmd/caddy run --config caddyfile-examples/quickstart.Caddyfile
 //
-// needs nothing but Go. A Caddy for production is built with xcaddy, from the
-// module package alone: the demo provider is imported only here and in tests,
-// so that no such build contains it.
+// needs only Go. For production, build Caddy with xcaddy and package module, which does not import
+// the demo provider.
 package main
 
 import (

@@ -23,7 +23,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
 )
 
-// shellLines returns the lines of the shell blocks of some manuals, or of all.
+// shellLines returns the lines of the shell blocks of some manuals, or of all without files.
 func shellLines(t *testing.T, files ...string) []string {
 	t.Helper()
 	var lines []string
@@ -39,14 +39,14 @@ func TestREADMENamesTheTestCommand(t *testing.T) {
 	}
 }
 
-// What differs from run to run is a run's id and how long it took.
+// These parts of an answer differ each time.
 var (
 	runID   = regexp.MustCompile(`"run_id":"exec-[a-z2-7]{26}"`)
 	elapsed = regexp.MustCompile(` completed in (\d+ ms|\d+\.\d s)\.`)
 )
 
-// sameAnswer compares answers but for that. A run that is over at once may have
-// taken a millisecond, which is said, or less, which is not.
+// sameAnswer compares answers without run ids and times. A run of less than a millisecond has no
+// time in its answer.
 func sameAnswer(got, printed string) bool {
 	if elapsed.MatchString(printed) && !elapsed.MatchString(got) {
 		return false
@@ -59,8 +59,8 @@ func normalized(answer string) string {
 	return elapsed.ReplaceAllString(answer, " completed.")
 }
 
-// TestManualsCommands sends what the manuals send and compares the answers with
-// those printed there; once with --json and once as for an older curl.
+// TestManualsCommands sends the requests of the manuals and compares the answers with the printed
+// ones; once with --json, once with the options of an older curl.
 func TestManualsCommands(t *testing.T) {
 	e := open(t, "quickstart")
 	b := startQuickstart(e)
@@ -78,7 +78,7 @@ func TestManualsCommands(t *testing.T) {
 			command, want, _ := strings.Cut(exchange, "\n")
 			if strings.HasPrefix(command, "caddy ") {
 				here := strings.NewReplacer(quickstartProvider, e.provider, quickstartAdmin, e.admin).Replace(command)
-				if got := runCaddy(t, here); told(got) != told(want) {
+				if got := runCaddy(t, here); comparableOutput(got) != comparableOutput(want) {
 					t.Errorf("%s\ngot  %s\nwant %s", command, got, want)
 				}
 				continue
@@ -103,7 +103,7 @@ func TestManualsCommands(t *testing.T) {
 	}
 }
 
-// asCaddy is set where the test binary is to be Caddy.
+// asCaddy is the environment variable that makes the test binary run Caddy.
 const asCaddy = "SKILL_BRIDGE_TEST_AS_CADDY"
 
 func TestMain(m *testing.M) {
@@ -114,7 +114,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runCaddy runs a command line of caddy, and returns all that it writes.
+// runCaddy runs a command line of caddy, and returns its output.
 func runCaddy(t *testing.T, command string) string {
 	t.Helper()
 	words, err := shellWords(command)
@@ -128,7 +128,7 @@ func runCaddy(t *testing.T, command string) string {
 	return string(text)
 }
 
-// asCaddyCommand makes a command of this program, which is Caddy then.
+// asCaddyCommand returns a command that runs Caddy in the test binary.
 func asCaddyCommand(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	caddy := exec.CommandContext(t.Context(), os.Args[0], args...)
@@ -141,13 +141,13 @@ var (
 	completed = regexp.MustCompile(`completed in (\d+ ms|\d+\.\d s)`)
 )
 
-// told is what a command tells, but for what differs each time.
-func told(text string) string {
+// comparableOutput returns the output of a command without the parts that differ each time.
+func comparableOutput(text string) string {
 	text = accepted.ReplaceAllString(text, "accepted exec-…")
 	return strings.TrimSpace(completed.ReplaceAllString(text, "completed"))
 }
 
-// A curl is what a command line of curl sends.
+// A curl is the request of a curl command line.
 type curl struct {
 	url, body string
 	header    []string // names and values
@@ -192,8 +192,8 @@ func parseCurl(command string) (*curl, error) {
 	return c, nil
 }
 
-// shellWords splits a command line as a shell does. It knows single quotes, and
-// refuses what else has a meaning to a shell.
+// shellWords splits a command line like a shell. It supports single quotes, and refuses other shell
+// syntax.
 func shellWords(line string) ([]string, error) {
 	var words []string
 	var word strings.Builder
@@ -249,11 +249,11 @@ func TestManualsCaddyfiles(t *testing.T) {
 	}
 }
 
-// A listing names the options of each block, by the block's name.
+// A listing has the options of each block, by the block's name.
 type listing map[string][]string
 
-// options reads a listing of options as the manuals have it: an option per line,
-// blocks indented, comments after #.
+// options parses a listing of options in a manual: an option per line, indented blocks, comments
+// after #.
 func options(text string) listing {
 	l := make(listing)
 	var blocks []string
@@ -285,8 +285,8 @@ func options(text string) listing {
 	return l
 }
 
-// TestManualsOptions compares the manual's options with those that the parser
-// says it knows when it meets one that it does not know.
+// TestManualsOptions compares the manual's options with those in the parser's error about an unknown
+// option.
 func TestManualsOptions(t *testing.T) {
 	in := map[string]string{
 		"skill_bridge":    "unknown",
@@ -330,9 +330,8 @@ func adaptError(option string) error {
 	return err
 }
 
-// TestManualsCredentials compares the manual's options of credentials with the
-// members that the modules have in JSON, which are the same; and the manual with
-// the modules that there are.
+// TestManualsCredentials compares the manual's credentials modules with the registered ones, and
+// their options with their JSON members, which have the same names.
 func TestManualsCredentials(t *testing.T) {
 	const namespace = "http.skill_bridge.credentials"
 	written := options(manuals.Listing(t, manuals.Credentials, "credentials"))
@@ -343,7 +342,7 @@ func TestManualsCredentials(t *testing.T) {
 		case "headers":
 			known = []string{"<name>"}
 		case "api_key":
-			known = slices.DeleteFunc(known, func(option string) bool { return option == "key" }) // is written in the first line
+			known = slices.DeleteFunc(known, func(option string) bool { return option == "key" }) // an argument in the first line
 		}
 		slices.Sort(known)
 		got := slices.Sorted(slices.Values(written[name]))
@@ -363,7 +362,7 @@ func TestManualsCredentials(t *testing.T) {
 	}
 }
 
-// members returns the names of a struct's members in JSON.
+// members returns the JSON names of a struct's fields.
 func members(pointer any) []string {
 	var names []string
 	for _, field := range reflect.VisibleFields(reflect.TypeOf(pointer).Elem()) {
@@ -374,8 +373,8 @@ func members(pointer any) []string {
 	return names
 }
 
-// TestManualsListsAsTheDocumentation compares the manual's listings, line by line
-// and without their comments, with those in the documentation of the parsers.
+// TestManualsListsAsTheDocumentation compares the manual's listings, without comments, with those in
+// the doc comments of the parsers.
 func TestManualsListsAsTheDocumentation(t *testing.T) {
 	got := strings.Join(withoutComments(manuals.Listing(t, manuals.Configuration, "skill_bridge")), "\n")
 	if documented := documentedSyntax(t, "module/bridge/caddyfile.go"); !slices.Equal([]string{got}, documented) {
@@ -391,8 +390,7 @@ func TestManualsListsAsTheDocumentation(t *testing.T) {
 	}
 }
 
-// documentedSyntax returns the examples in the documentation of a file's methods
-// UnmarshalCaddyfile.
+// documentedSyntax returns the listings in the doc comments of a file's UnmarshalCaddyfile methods.
 func documentedSyntax(t *testing.T, path string) []string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(repository, path), nil, parser.ParseComments)
@@ -416,8 +414,8 @@ func documentedSyntax(t *testing.T, path string) []string {
 	return all
 }
 
-// withoutComments returns the lines that hold more than a comment, their words
-// separated by single spaces.
+// withoutComments returns the lines without comments and empty lines, with single spaces between
+// words.
 func withoutComments(text string) []string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -435,7 +433,7 @@ var (
 	quoted    = regexp.MustCompile("`([a-z_]+)`")
 )
 
-// readGuide returns the text that load_skills_protocol_guide answers.
+// readGuide returns the text of load_skills_protocol_guide.
 func readGuide(b *bridge) string {
 	b.t.Helper()
 	type guide struct {
@@ -444,8 +442,7 @@ func readGuide(b *bridge) string {
 	return decode[guide](b.t, string(b.call("load_skills_protocol_guide", "{}").Result)).Content
 }
 
-// TestManualsErrors compares the manual's codes, and what it says that next can
-// be, with the guide that agents read.
+// TestManualsErrors compares the manual's codes and values of next with the guide for agents.
 func TestManualsErrors(t *testing.T) {
 	manual := manuals.Read(t, manuals.Methods)
 	guide := readGuide(startQuickstart(open(t, "quickstart")))
@@ -480,7 +477,7 @@ func codesIn(text string) []string {
 	for _, found := range codeRow.FindAllStringSubmatch(text, -1) {
 		codes = append(codes, strings.TrimSpace(found[1]+" "+found[2]))
 	}
-	// A code that has names need not stand there without one as well.
+	// A code with names may also be there without one.
 	slices.Sort(codes)
 	codes = slices.Compact(codes)
 	return slices.DeleteFunc(codes, func(code string) bool {
@@ -488,8 +485,8 @@ func codesIn(text string) []string {
 	})
 }
 
-// TestManualsMethods calls every method that the manual has in its table, and the
-// ones that it says do not exist.
+// TestManualsMethods calls each method in the manual's table, and those that the manual says do not
+// exist.
 func TestManualsMethods(t *testing.T) {
 	b := startQuickstart(open(t, "quickstart"))
 	_, section, _ := strings.Cut(manuals.Read(t, manuals.Methods), "\n## Methods\n")

@@ -15,8 +15,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
 )
 
-// monitoringCaddyfile returns the Caddyfile of the manual that has a line, as an
-// example with a provider on this machine.
+// monitoringCaddyfile returns the Caddyfile of the manual with this line, as an example with a
+// provider on this machine.
 func monitoringCaddyfile(t *testing.T, line string) *example {
 	t.Helper()
 	for _, block := range manuals.In(t, "caddyfile", manuals.Monitoring) {
@@ -34,8 +34,8 @@ func monitoringCaddyfile(t *testing.T, line string) *example {
 	return nil
 }
 
-// TestManualsAudit: what is audited is in the file that the manual shows, and nowhere
-// else: Caddy leaves out of the default log what another one includes.
+// TestManualsAudit: audit lines are only in the manual's file, because the default log excludes
+// loggers that another log includes.
 func TestManualsAudit(t *testing.T) {
 	e := monitoringCaddyfile(t, "\t\taudit")
 	b := e.start()
@@ -49,13 +49,13 @@ func TestManualsAudit(t *testing.T) {
 	}
 }
 
-// TestManualsTracing: the variables that the manual names do what it says. Caddy is a
-// process of its own each time, since some of them are read only once.
+// TestManualsTracing: the manual's environment variables work as described. Each case starts a
+// process, because some variables are read only once.
 func TestManualsTracing(t *testing.T) {
 	manual := manuals.Read(t, manuals.Monitoring)
 	for name, tc := range map[string]struct {
 		variables map[string]string
-		service   string // that spans are of; empty: none are sent
+		service   string // service name of the spans; empty: no spans are sent
 	}{
 		"defaults":     {map[string]string{}, "unknown_service:"},
 		"a service":    {map[string]string{"OTEL_SERVICE_NAME": "bridge"}, "bridge"},
@@ -81,7 +81,7 @@ func TestManualsTracing(t *testing.T) {
 			e.text = "{\n\tadmin off\n\tpersist_config off\n}\n" + e.text
 			caddy := runCaddyfile(e, "Caddyfile")
 			bridgeAt(t, address).execute("acme.translate", "acme/translate")
-			stopCaddy(t, caddy) // when it has sent all
+			stopCaddy(t, caddy) // sends the remaining spans
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			if sent := slices.Contains(c.spans, "execute_skill"); sent != (tc.service != "") || !strings.HasPrefix(c.service, tc.service) {
@@ -91,7 +91,7 @@ func TestManualsTracing(t *testing.T) {
 	}
 }
 
-// traces is what a collector was sent.
+// traces are the spans that a collector received.
 type traces struct {
 	mu      sync.Mutex
 	service string

@@ -17,15 +17,15 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
 )
 
-// aShell runs lines of the manuals' shell blocks, against the quickstart.
+// aShell runs lines of the manuals' shell blocks with the quickstart.
 type aShell struct {
 	t        *testing.T
-	folder   string // where commands run, with the files that they name
+	folder   string // working directory, with the files of the commands
 	provider string // address of the demo provider
-	run      string // the id of a run of its
+	run      string // the id of a run of the demo provider
 }
 
-// runners run the lines that begin so. What is not here is excused, or nobody runs it.
+// runners run the lines with these prefixes.
 var runners = []struct {
 	prefix string
 	run    func(*aShell, string)
@@ -36,14 +36,13 @@ var runners = []struct {
 	{"caddy skill-bridge ", (*aShell).ask},
 }
 
-// An excuse is why a line that begins so is not run, and what has to be so for that to
-// hold.
+// An excuse is a line that is not run, with the reason, and a check of the reason.
 type excuse struct {
 	line, reason string
 	holds        func(*testing.T, string) bool
 }
 
-// excused are the lines that no test of this package runs.
+// excused are the lines that are not run.
 var excused = []excuse{
 	{"go test ./...", "it would run this test; continuous integration reads it here and runs it", func(t *testing.T, _ string) bool {
 		t.Helper()
@@ -61,8 +60,8 @@ var excused = []excuse{
 	}},
 }
 
-// sameAsPinned reports whether a command of xcaddy says what xcaddy.json does, from
-// which continuous integration builds.
+// sameAsPinned reports whether an xcaddy command has the versions of xcaddy.json, which continuous
+// integration builds.
 func sameAsPinned(t *testing.T, line string) bool {
 	t.Helper()
 	type pins struct {
@@ -89,7 +88,7 @@ func sameAsPinned(t *testing.T, line string) bool {
 	return line == strings.Join(words, " ") && strings.Contains(readFile(t, ".ci/run"), "go run ./module/cmd/build -o ")
 }
 
-// runner returns what runs a line; nil if nothing does.
+// runner returns the function that runs a line; nil: there is none.
 func runner(line string) func(*aShell, string) {
 	for _, r := range runners {
 		if strings.HasPrefix(line, r.prefix) {
@@ -99,8 +98,7 @@ func runner(line string) func(*aShell, string) {
 	return nil
 }
 
-// TestManualsShell runs every line of the manuals' shell blocks, but for those that
-// are excused.
+// TestManualsShell runs the lines of the manuals' shell blocks, except the excused ones.
 func TestManualsShell(t *testing.T) {
 	shell := newShell(t)
 	missing := make(map[string]bool)
@@ -139,8 +137,8 @@ func TestNobodyRuns(t *testing.T) {
 	}
 }
 
-// TestManualsBlocks checks that no block of the manuals escapes the tests, by its
-// language or for want of one.
+// TestManualsBlocks: each code block of the manuals has a language that a test reads, or is listed
+// here.
 func TestManualsBlocks(t *testing.T) {
 	for _, file := range manuals.All {
 		fences := regexp.MustCompile("(?m)^ *(```|~~~)").FindAllString(manuals.Read(t, file), -1)
@@ -148,8 +146,8 @@ func TestManualsBlocks(t *testing.T) {
 			t.Errorf("%s has %d fences, of which the tests find %d", file, len(fences), 2*len(blocks))
 		}
 	}
-	// Which blocks without a language, or of another one, tests read: the listings of
-	// options, the folders, a page's template, and what Prometheus reads.
+	// Other blocks that tests read: listings of options, folders, a template of the page, and
+	// configuration of Prometheus.
 	readElsewhere := []string{
 		manuals.Configuration + " skill_bridge", manuals.Credentials + " credentials", manuals.Contributing + " module/",
 		manuals.Page + " <!doctype", manuals.Monitoring + " #",
@@ -158,7 +156,7 @@ func TestManualsBlocks(t *testing.T) {
 		switch block.Language {
 		case "sh", "console", "caddyfile":
 		case "python", "ts", "json":
-			if block.File != manuals.README { // for TestREADMEPrograms and TestREADMEPublishes
+			if block.File != manuals.README { // TestREADMEPrograms and TestREADMEPublishes read them
 				t.Errorf("no test reads the block in %s of %s", block.Language, block.File)
 			}
 		default:
@@ -197,15 +195,15 @@ const namedProvider = "https://skills.example.com"
 
 var namedRun = regexp.MustCompile(`exec-[a-z2-7]{26}`)
 
-// command makes a command of a line. What the line names is replaced by what is
-// there: the demo provider, and a run of its.
+// command returns the command of a line, with the demo provider and a run of it in place of the
+// names in the line.
 func (s *aShell) command(line string, further ...string) *exec.Cmd {
 	s.t.Helper()
 	words, err := shellWords(namedRun.ReplaceAllString(line, s.run))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if words[0] == "ACME_KEY=..." { // which is set
+	if words[0] == "ACME_KEY=..." { // the variable is set already
 		words = words[1:]
 	}
 	if i := slices.Index(words, namedProvider); i >= 0 {
@@ -217,10 +215,10 @@ func (s *aShell) command(line string, further ...string) *exec.Cmd {
 	return command
 }
 
-// ask runs a command that ends by itself.
+// ask runs a command that exits by itself.
 func (s *aShell) ask(line string) { s.output(line) }
 
-// output is all that a command writes, which has to succeed.
+// output runs a command and returns its output. The command has to succeed.
 func (s *aShell) output(line string) string {
 	s.t.Helper()
 	text, err := s.command(line).CombinedOutput()
@@ -230,7 +228,7 @@ func (s *aShell) output(line string) string {
 	return string(text)
 }
 
-// serve runs a bridge that says where it is, asks it for its skills, and stops it.
+// serve runs a bridge, reads its address from its output, lists its skills, and stops it.
 func (s *aShell) serve(line string) {
 	s.t.Helper()
 	address := "localhost:" + freePort(s.t)
@@ -251,7 +249,7 @@ func (s *aShell) serve(line string) {
 	stopCaddy(s.t, command)
 }
 
-// lists asks a bridge for its skills.
+// lists checks that a bridge lists a skill.
 func (s *aShell) lists(address, name string) {
 	s.t.Helper()
 	if names := bridgeAt(s.t, address).names("{}"); !slices.Contains(names, name) {
@@ -259,10 +257,10 @@ func (s *aShell) lists(address, name string) {
 	}
 }
 
-// bridgeAt is a bridge of another process.
+// bridgeAt returns a bridge in another process.
 func bridgeAt(t *testing.T, address string) *bridge {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // so that it can stop at once
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // so that no idle connection delays its stop
 	return &bridge{t: t, endpoint: "http://" + address + "/rpc", client: client}
 }
 
@@ -276,14 +274,14 @@ func stopCaddy(t *testing.T, command *exec.Cmd) {
 	}
 }
 
-// runCaddyfile runs Caddy as a process of its own, with a Caddyfile of a name, until
-// stopCaddy. It listens when the function returns. The file is the last argument.
+// runCaddyfile starts Caddy in a process with a Caddyfile of this name, and waits until it listens.
+// stopCaddy stops it. The file is the last argument.
 func runCaddyfile(e *example, name string) *exec.Cmd {
 	e.t.Helper()
 	return runCaddyfileTo(e, name, io.Discard)
 }
 
-// runCaddyfileTo does the same, and has its standard output written to w.
+// runCaddyfileTo is runCaddyfile with a writer for the standard output.
 func runCaddyfileTo(e *example, name string, w io.Writer) *exec.Cmd {
 	e.t.Helper()
 	file := filepath.Join(e.t.TempDir(), name)
@@ -307,11 +305,11 @@ func runCaddyfileTo(e *example, name string, w io.Writer) *exec.Cmd {
 			e.t.Fatalf("it does not start: %v\n%s", err, &lines)
 		}
 	}
-	go func() { _, _ = io.Copy(io.Discard, log) }() // until it ends, so that it is never kept waiting
+	go func() { _, _ = io.Copy(io.Discard, log) }() // so that writing the log never blocks
 	return command
 }
 
-// runQuickstart runs Caddy with the file that a line names, on other ports.
+// runQuickstart runs Caddy with the file of a line, on other ports.
 func (s *aShell) runQuickstart(line string) {
 	s.t.Helper()
 	_, file, found := strings.Cut(line, "--config ")

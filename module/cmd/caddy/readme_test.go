@@ -16,12 +16,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
 )
 
-// typed matches the types in the README's TypeScript, which Node.js before 22.18 does
-// not read.
+// typed matches the types in the README's TypeScript, which Node.js before 22.18 does not support.
 var typed = regexp.MustCompile(`\)?: (Promise<any>|string|object\[\]|object|any\[\]|HeadersInit|Record<string, string>)`)
 
-// TestREADMEPrograms runs the programs of the README with the quickstart and an LLM
-// that calls one tool and says what it was answered.
+// TestREADMEPrograms runs the programs of the README with the quickstart and an LLM that calls one
+// tool and returns its answer.
 func TestREADMEPrograms(t *testing.T) {
 	const quickstartEndpoint = "http://localhost:8080/rpc"
 	b := startQuickstart(open(t, "quickstart"))
@@ -54,8 +53,8 @@ func TestREADMEPrograms(t *testing.T) {
 	}
 }
 
-// answerAsLLM is an API as OpenAI's: it answers the user with a call of the tool
-// demo_markdown, and what a tool has answered with the same text.
+// answerAsLLM answers like OpenAI's API: a user message with a call of the tool demo_markdown, and a
+// tool message with its text.
 func answerAsLLM(w http.ResponseWriter, r *http.Request) {
 	type message struct {
 		Role       string `json:"role"`
@@ -94,11 +93,10 @@ func answerAsLLM(w http.ResponseWriter, r *http.Request) {
 		answer["content"] = last.Content
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.MarshalWrite(w, object{"choices": []object{{"message": answer}}}) // the program would fail
+	_ = json.MarshalWrite(w, object{"choices": []object{{"message": answer}}}) // the program fails then
 }
 
-// TestREADMEPublishes: a provider that serves what the README shows, as it says,
-// has valid documents, and the bridge executes its skill.
+// TestREADMEPublishes: the README's documents are valid, and the bridge executes their skill.
 func TestREADMEPublishes(t *testing.T) {
 	const origin = "https://skills.example.com"
 	blocks := manuals.In(t, "json", manuals.README)
@@ -109,7 +107,7 @@ func TestREADMEPublishes(t *testing.T) {
 	document := func(block int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(w, strings.ReplaceAll(blocks[block].Text, origin, server.URL)) // the call would fail
+			_, _ = io.WriteString(w, strings.ReplaceAll(blocks[block].Text, origin, server.URL)) // the call fails then
 		}
 	}
 	provider := http.NewServeMux()

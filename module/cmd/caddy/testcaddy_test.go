@@ -26,25 +26,24 @@ func readFile(t *testing.T, path string) string {
 	return string(text)
 }
 
-// An example is a Caddyfile whose words may be replaced before it is started.
+// An example is a Caddyfile with replacements for the test.
 type example struct {
 	t        *testing.T
 	text     string
-	secrets  []string // that no log may show
-	logs     []string // where the file says it logs to, first the default log; empty: it does not say
-	provider string   // of the quickstart: its address
+	secrets  []string // that no log may contain
+	logs     []string // log files of the Caddyfile, first the default log; empty: there are none
+	provider string   // address of the quickstart's provider
 	admin    string   // address of the admin API; empty: there is none
 }
 
-// open reads a Caddyfile of the examples.
+// open reads an example.
 func open(t *testing.T, name string) *example {
 	t.Helper()
 	return newExample(t, readFile(t, "caddyfile-examples/"+name+".Caddyfile"))
 }
 
-// newExample makes an example of a Caddyfile. What lies outside of the repository is
-// replaced: environment variables and files of secrets get values, and logs go to a
-// temporary folder.
+// newExample returns a Caddyfile as an example. It sets environment variables, and replaces files of
+// secrets and log files by temporary files.
 func newExample(t *testing.T, text string) *example {
 	t.Helper()
 	e := &example{t: t, text: text}
@@ -66,7 +65,7 @@ func newExample(t *testing.T, text string) *example {
 	return e
 }
 
-// secret is the value of the environment variable or file of that name.
+// secret returns the value of the environment variable or file of this name.
 func (e *example) secret(name string) string {
 	value := "value-of-" + name
 	if !slices.Contains(e.secrets, value) {
@@ -75,7 +74,7 @@ func (e *example) secret(name string) string {
 	return value
 }
 
-// replace replaces every occurrence, of which there has to be one.
+// replace replaces all occurrences. It fails the test if there is none.
 func (e *example) replace(old, replacement string) {
 	e.t.Helper()
 	if !strings.Contains(e.text, old) {
@@ -92,15 +91,14 @@ func (e *example) option(line string) {
 	e.replace(opening, opening+"\n\t\t"+line)
 }
 
-// onLoopback lets the bridge call the providers of a test, which are neither
-// public nor reached over TLS.
+// onLoopback lets the bridge call the providers of a test on loopback addresses without TLS.
 func (e *example) onLoopback() {
 	e.t.Helper()
 	e.option("allow_http")
 	e.option("allow_networks 127.0.0.1/32")
 }
 
-// adapt turns a Caddyfile into Caddy's configuration, without a warning.
+// adapt adapts a Caddyfile. It fails the test on warnings.
 func adapt(t *testing.T, text string) *caddy.Config {
 	t.Helper()
 	adapted, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})
@@ -117,7 +115,7 @@ func adapt(t *testing.T, text string) *caddy.Config {
 	return config
 }
 
-// withStorage says where a configuration is to store things.
+// withStorage sets the storage folder of a configuration.
 func withStorage(t *testing.T, config *caddy.Config, folder string) {
 	t.Helper()
 	config.StorageRaw = module(t, object{"module": "file_system", "root": folder})
@@ -132,8 +130,8 @@ func module(t *testing.T, settings object) json.RawMessage {
 	return raw
 }
 
-// start runs Caddy with the example until the test ends, and checks then that
-// its log shows no secret. The endpoint's port is a free one.
+// start runs Caddy with the example on a free port until the test ends, and then checks that the log
+// has no secret.
 func (e *example) start() *bridge {
 	e.t.Helper()
 	port := freePort(e.t)
@@ -144,7 +142,7 @@ func (e *example) start() *bridge {
 	if config.AppsRaw["tls"] != nil {
 		e.t.Fatal("the configuration has a TLS app: these tests would have to change it")
 	}
-	config.AppsRaw["tls"] = module(e.t, object{"disable_storage_clean": true}) // it writes outside of the storage
+	config.AppsRaw["tls"] = module(e.t, object{"disable_storage_clean": true}) // cleaning writes outside of the storage
 	if len(e.logs) == 0 {
 		e.logs = []string{filepath.Join(e.t.TempDir(), "caddy.log")}
 		config.Logging = &caddy.Logging{Logs: map[string]*caddy.CustomLog{"default": {BaseLog: caddy.BaseLog{
@@ -172,8 +170,7 @@ func (e *example) start() *bridge {
 	return b
 }
 
-// checkLog checks that no line has a secret, but for the one with which Caddy
-// itself logs its configuration as it is written.
+// checkLog checks that no line has a secret, except the line in which Caddy logs its configuration.
 func (e *example) checkLog(log string) {
 	e.t.Helper()
 	for line := range strings.Lines(log) {

@@ -11,21 +11,21 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A bridge is a Caddy in this process.
+// A bridge is a bridge in a Caddy in this process.
 type bridge struct {
 	t        *testing.T
 	endpoint string
 	client   *http.Client
-	logs     []string // their files
+	logs     []string // log files
 }
 
-// logged returns what was logged until now.
+// logged returns all logs.
 func (b *bridge) logged() string {
 	b.t.Helper()
 	return b.loggedTo(0)
 }
 
-// loggedTo returns what one of several logs has.
+// loggedTo returns one of the logs.
 func (b *bridge) loggedTo(log int) string {
 	b.t.Helper()
 	text, err := os.ReadFile(b.logs[log])
@@ -44,7 +44,7 @@ type answer struct {
 	body   string
 }
 
-// send sends a request, with pairs of further header names and values.
+// send sends a request, with header names and values in turn.
 func (b *bridge) send(method, url, body string, header ...string) answer {
 	b.t.Helper()
 	r, err := http.NewRequestWithContext(b.t.Context(), method, url, strings.NewReader(body))
@@ -72,7 +72,7 @@ func (b *bridge) post(body string, header ...string) answer {
 	return b.send(http.MethodPost, b.endpoint, body, append(header, "Content-Type", "application/json")...)
 }
 
-// An outcome is what a call was answered.
+// An outcome is the answer to a call.
 type outcome struct {
 	Result jsontext.Value `json:"result"`
 	Error  struct {
@@ -85,7 +85,7 @@ type outcome struct {
 	} `json:"error"`
 }
 
-// call makes one call, which has to be answered as JSON-RPC.
+// call makes one call. It fails the test if the answer is not JSON-RPC.
 func (b *bridge) call(method, params string, header ...string) outcome {
 	b.t.Helper()
 	a := b.post(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`, header...)
@@ -95,10 +95,10 @@ func (b *bridge) call(method, params string, header ...string) outcome {
 	return decode[outcome](b.t, a.body)
 }
 
-// argument is what every skill is given.
+// argument is the argument of all calls.
 const argument = "an-argument-of-the-caller"
 
-// execute runs a skill of a provider of a test and checks that it is the one meant.
+// execute executes a skill and checks by its output that it is the right one.
 func (b *bridge) execute(name, skillID string, header ...string) {
 	b.t.Helper()
 	o := b.call("execute_skill", `{"name":"`+name+`","args":{"text":"`+argument+`"}}`, header...)
@@ -116,7 +116,7 @@ func (b *bridge) execute(name, skillID string, header ...string) {
 	}
 }
 
-// names lists the skills.
+// names returns the names of the listed skills.
 func (b *bridge) names(params string, header ...string) []string {
 	b.t.Helper()
 	type listing struct {

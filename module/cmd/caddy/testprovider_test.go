@@ -13,22 +13,21 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// A provider publishes skills on a loopback port as the Skill Sharing Protocol
-// says, lists them as a registry does, issues access tokens, and remembers what
-// it was asked.
+// A provider publishes skills on a loopback port with an index and a registry, issues access tokens,
+// and records requests.
 type provider struct {
 	*httptest.Server
 	t         *testing.T
-	reader    string // the API key that reveals private skills; empty: nobody's
+	reader    string // the API key for private skills; empty: none
 	mu        sync.Mutex
 	published []skill
 	seen      []request
 }
 
-// A skill is completed by the first answer. Its output names the skill.
+// A skill completes at once. Its output has its id.
 type skill struct {
 	id         string
-	path       string // of its descriptor; default: one made of the id
+	path       string // of its descriptor; the default is derived from the id
 	capability string // default: api
 	access     string // default: public
 	auth       object // default: none
@@ -37,17 +36,17 @@ type skill struct {
 
 type object = map[string]any
 
-// A request is what a provider received. Its route is method, path and query.
+// A request is a received request. Its route is method, path and query.
 type request struct {
 	route  string
 	header http.Header
 	body   string
 }
 
-// apiKey is the auth of a skill behind an API key.
+// apiKey returns the auth of a skill that needs an API key.
 func apiKey() object { return object{"type": "api_key", "header": "X-API-Key"} }
 
-// oauth2 is the auth of a skill behind OAuth 2.0.
+// oauth2 returns the auth of a skill that needs OAuth 2.0.
 func oauth2(tokenURL string) object {
 	return object{"type": "oauth2", "oauth2": object{
 		"authorization_url": "https://login.example.com/authorize", "token_url": tokenURL, "scopes": object{"skills:run": "Run skills"},
@@ -62,7 +61,7 @@ func newProvider(t *testing.T, skills ...skill) *provider {
 	return p
 }
 
-// publish adds skills; it is for those whose documents name the provider itself.
+// publish adds skills whose documents contain the provider's URL.
 func (p *provider) publish(skills ...skill) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +107,7 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// issuedToken is the access token that every provider issues.
+// issuedToken is the access token of all token endpoints.
 const issuedToken = "an-access-token"
 
 func (p *provider) answer(w http.ResponseWriter, content object) {
@@ -142,7 +141,7 @@ func (p *provider) descriptor(s skill) object {
 	return d
 }
 
-// summary is what an index entry and a descriptor have in common.
+// summary returns the common members of an index entry and a descriptor.
 func (s skill) summary() object {
 	return object{
 		"id": s.id, "name": s.id, "description": "Does something.", "version": "1.0.0",
@@ -152,21 +151,21 @@ func (s skill) summary() object {
 
 func (s skill) location() string { return cmp.Or(s.path, "/descriptors/"+s.id+".json") }
 
-// requests returns what was received on a route.
+// requests returns the requests of a route.
 func (p *provider) requests(route string) []request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(p.seen), func(r request) bool { return r.route != route })
 }
 
-// received returns how many requests there were.
+// received returns the number of requests.
 func (p *provider) received() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.seen)
 }
 
-// only returns the one request that was received on a route.
+// only returns the request of a route. It fails the test if there is not exactly one.
 func (p *provider) only(route string) request {
 	p.t.Helper()
 	got := p.requests(route)
@@ -176,7 +175,7 @@ func (p *provider) only(route string) request {
 	return got[0]
 }
 
-// neverReceived checks that no request held a secret, wherever it might be.
+// neverReceived checks that no request contained a secret.
 func (p *provider) neverReceived(secret string) {
 	p.t.Helper()
 	p.mu.Lock()

@@ -16,7 +16,7 @@ const (
 	tokenLifetime = 10 * time.Minute
 )
 
-// A protection says what a skill asks of its callers (section 7.2).
+// A protection is the authentication type of a skill (section 7.2).
 type protection string
 
 const (
@@ -24,15 +24,15 @@ const (
 	byOAuth  protection = "oauth2"
 )
 
-// A secret is known to the clients, too.
+// A secret is an API key or a client secret.
 type secret string
 
 func (s secret) matches(sent string) bool {
 	return subtle.ConstantTimeCompare([]byte(s), []byte(sent)) == 1
 }
 
-// token is an access token: the time at which it expires, signed with the client's
-// secret. So there is nothing to remember of it.
+// token returns an access token: its expiry time, signed with the client's secret. So the provider
+// stores no tokens.
 func (s secret) token(expires time.Time) string {
 	text := strconv.FormatInt(expires.Unix(), 10)
 	mac := hmac.New(sha256.New, []byte(s))
@@ -47,7 +47,7 @@ func (s secret) accepts(token string, now time.Time) bool {
 	return err == nil && now.Before(expires) && secret(s.token(expires)).matches(token)
 }
 
-// admit reports whether a request has what a skill asks for. If not, it answers.
+// admit reports whether a request is authenticated for a skill. If not, it sends an error.
 func (h *Handler) admit(w http.ResponseWriter, r *http.Request, s *skill) bool {
 	const realm = ` realm="skill-bridge-demo"`
 	details := object{"required_auth_type": s.descriptor.Auth.Type}
@@ -74,7 +74,7 @@ func (h *Handler) admit(w http.ResponseWriter, r *http.Request, s *skill) bool {
 	default:
 		return true
 	}
-	w.Header().Set("WWW-Authenticate", challenge) // a 401 must have one (RFC 9110, section 15.5.2)
+	w.Header().Set("WWW-Authenticate", challenge) // required for 401 (RFC 9110, section 15.5.2)
 	refuse(w, http.StatusUnauthorized, runError{Code: codeAuth, Message: message, Details: details, Retry: &retry{MaxAttempts: 1}})
 	return false
 }

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// readCSV answers with the columns once and rows of plain fields: an object
-// per row would repeat the names, and a few long names could make a small
-// input into a huge output.
+// readCSV returns the columns once, and rows as arrays. Objects would repeat the column names in each
+// row, so that a small input could have a huge output.
 func readCSV(in arguments) (any, *runError) {
 	records, err := csv.NewReader(strings.NewReader(in.text("csv"))).ReadAll()
 	if fault, ok := errors.AsType[*csv.ParseError](err); ok {

@@ -21,11 +21,11 @@ import (
 
 const (
 	apiKey       = "test-key"
-	clientID     = "test client" // the space shows whether Basic is form-decoded
+	clientID     = "test client" // has a space to test the form decoding of Basic
 	clientSecret = "s3cret:+%"
 )
 
-// A server is a Caddy in this process with the demo provider in it.
+// A server is a Caddy in this process with the demo provider.
 type server struct {
 	t      *testing.T
 	origin string
@@ -33,7 +33,7 @@ type server struct {
 	client *http.Client
 }
 
-// start loads a configuration with the demo provider. The server stops with the test.
+// start runs Caddy with the demo provider until the test ends.
 func start(t *testing.T, runTime time.Duration) *server {
 	t.Helper()
 	address := freeAddress(t)
@@ -73,7 +73,7 @@ func freeAddress(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = listener.Close() }() // only its number is wanted
+	defer func() { _ = listener.Close() }() // only its port is used
 	return listener.Addr().String()
 }
 
@@ -118,7 +118,7 @@ func invocation(slug, inputs string) string {
 	return fmt.Sprintf(`{"caller": {"id": "test", "type": "service"}, "skill_id": "demo/%s", "inputs": %s}`, slug, inputs)
 }
 
-// finish polls a run until it has ended, and checks that it never goes back.
+// finish polls a run until it has ended, and checks the order of its states.
 func (s *server) finish(id string, header ...string) report {
 	s.t.Helper()
 	for ran := false; ; {
@@ -138,8 +138,8 @@ func (s *server) finish(id string, header ...string) report {
 	}
 }
 
-// reconnect gets a connection to the server that runs after a reload: Caddy drops
-// those that the one before had not accepted yet.
+// reconnect connects to the server after a reload. Connections that the old server has not accepted
+// are lost.
 func (s *server) reconnect() {
 	s.t.Helper()
 	s.client.CloseIdleConnections()
@@ -157,7 +157,7 @@ func (s *server) reconnect() {
 	s.t.Fatal(err)
 }
 
-// token returns the Authorization of the client.
+// token returns the client's Authorization header.
 func (s *server) token() string {
 	s.t.Helper()
 	form := url.Values{"grant_type": {"client_credentials"}, "client_id": {clientID}, "client_secret": {clientSecret}, "scope": {"diff:run"}}
@@ -262,7 +262,7 @@ func TestUnknownPaths(t *testing.T) {
 
 func TestStoppingLeavesNoGoroutine(t *testing.T) {
 	s := start(t, longest)
-	// CertMagic looks after its storage lock in its own time
+	// CertMagic refreshes a released storage lock for some more seconds
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent(), goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.keepLockfileFresh"))
 
 	if got := s.invoke("summarize", `{"text": "One."}`); got.status != http.StatusAccepted {

@@ -1,13 +1,10 @@
-// Package demo is a provider of the Skill Sharing Protocol 1.0.0 as a Caddy
-// handler, http.handlers.skill_bridge_demo: something real for the bridge to
-// discover, authenticate to, invoke and poll, without an account anywhere.
+// Package demo is a demo provider of the Skill Sharing Protocol 1.0.0, the Caddy handler
+// http.handlers.skill_bridge_demo.
 //
-// Its skills do small but real work. Between them they show the ways a skill
-// can behave: public and protected (API key, OAuth 2.0 client credentials),
-// immediate and asynchronous, with the output in the status or only at the
-// result URL, failing as a run, found by the descriptor's URL only, and declared
-// for a protocol version that is too new. The folder descriptors holds what the
-// provider publishes about them.
+// Its skills do small but real work. They cover the features of the protocol: public and protected
+// (API key, OAuth 2.0 client credentials), immediate and asynchronous, with the output in the status
+// or only at the result URL, failing runs, a skill that is only reachable by its descriptor's URL,
+// and one for an unsupported protocol version. The folder descriptors has their descriptors.
 //
 // On its origin it answers:
 //
@@ -19,6 +16,5 @@
 //	POST /token                       an access token (RFC 6749, section 4.4)
 //	GET  /authorize                   an explanation: only client credentials are granted
 //
-// Runs live in memory. They survive reloads, as long as the origin and the secrets
-// stay the same, but not a restart.
+// Runs are in memory. They survive reloads with the same origin and secrets, but not a restart.
 package demo

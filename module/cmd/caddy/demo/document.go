@@ -22,7 +22,7 @@ var descriptors embed.FS
 // An object is a JSON object.
 type object = map[string]any
 
-// A document is one body and the entity tag that stands for it.
+// A document is a body with its entity tag.
 type document struct {
 	body []byte
 	etag string
@@ -33,7 +33,7 @@ func newDocument(body []byte) document {
 	return document{body, `"` + hex.EncodeToString(sum[:16]) + `"`}
 }
 
-// ServeHTTP sends the document, or says that it has not changed.
+// ServeHTTP sends the document, or 304 if it has not changed.
 func (d document) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "max-age=60")
@@ -41,8 +41,7 @@ func (d document) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(d.body))
 }
 
-// A summary is an entry of the index (section 4.3), and the part of a descriptor
-// that it repeats.
+// A summary has the members of an index entry (section 4.3), which a descriptor has, too.
 type summary struct {
 	ID             string `json:"id"`
 	Name           string `json:"name"`
@@ -53,7 +52,7 @@ type summary struct {
 	Version        string `json:"version"`
 }
 
-// A descriptor is what the provider itself reads of one (section 3).
+// A descriptor has the members of a descriptor (section 3) that the provider uses.
 type descriptor struct {
 	summary
 	Protocol struct {
@@ -71,7 +70,7 @@ type descriptor struct {
 	} `json:"inputs"`
 }
 
-// readDocuments returns the index, and the skills by their slugs.
+// readDocuments returns the index, and the skills by slug.
 func readDocuments(origin string) (index document, bySlug map[string]*skill, err error) {
 	bySlug = make(map[string]*skill, len(skills))
 	var entries []summary
@@ -98,6 +97,6 @@ func readDocuments(origin string) (index document, bySlug map[string]*skill, err
 		"protocol": object{"version": protocolOfIndex},
 		"provider": object{"name": "Skill Bridge Demo", "url": origin},
 		"skills":   entries,
-	}, json.Deterministic(true), jsontext.WithIndent("  ")) // as section 9.3 says
+	}, json.Deterministic(true), jsontext.WithIndent("  ")) // as in section 9.3
 	return newDocument(body), bySlug, err
 }

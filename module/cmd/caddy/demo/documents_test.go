@@ -61,8 +61,7 @@ func TestDocumentsCanBeCached(t *testing.T) {
 	}
 }
 
-// descriptor has every member of section 3.5, so that a member outside the
-// protocol is found by strict decoding.
+// descriptor has all members of section 3.5, so that strict decoding finds other members.
 type descriptor struct {
 	Protocol       map[string]string `json:"protocol"`
 	ID             string            `json:"id"`
@@ -140,7 +139,7 @@ func TestDescriptorsAgreeWithTheIndex(t *testing.T) {
 	}
 }
 
-// TestUnlistedSkill: no index has it, and its descriptor can be read by its URL.
+// TestUnlistedSkill: the index does not have the skill, but its descriptor can be read by URL.
 func TestUnlistedSkill(t *testing.T) {
 	s := start(t, runTime)
 	if ids := decode[index](t, s.do(http.MethodGet, indexPath, "")).ids(); strings.Contains(ids, "demo/diff") {

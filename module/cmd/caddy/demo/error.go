@@ -7,7 +7,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// The error codes this provider uses, of those in section 8.1.
+// The error codes of section 8.1 that this provider uses.
 const (
 	codeValidation   = "VALIDATION_ERROR"
 	codeAuth         = "AUTH_REQUIRED"
@@ -17,7 +17,7 @@ const (
 	codeIncompatible = "VERSION_INCOMPATIBLE"
 )
 
-// A runError is the error member of an error answer and of a failed run (section 8.2).
+// A runError is the member error of an error answer and of a failed run (section 8.2).
 type runError struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -30,7 +30,7 @@ type retry struct {
 	MaxAttempts      int `json:"max_attempts"`
 }
 
-// refuse answers in the unified error format.
+// refuse sends an error in the unified error format.
 func refuse(w http.ResponseWriter, status int, e runError) {
 	if e.Retry != nil && e.Retry.SuggestedDelayMS >= 1000 {
 		w.Header().Set("Retry-After", strconv.Itoa(e.Retry.SuggestedDelayMS/1000))

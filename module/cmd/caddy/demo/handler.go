@@ -19,7 +19,7 @@ const (
 	maxRunTime     = 15 * time.Second // half of the timeout_ms of the descriptors
 )
 
-// Handler is the demo provider. It answers every request: no handler comes after it.
+// Handler is the demo provider. It answers all requests and calls no next handler.
 type Handler struct {
 	// The scheme, host and port under which clients reach this handler, for
 	// example `http://127.0.0.1:8081`. Every URL in the index and in the
@@ -59,7 +59,7 @@ type Client struct {
 	Secret string `json:"secret,omitempty"`
 }
 
-// states keeps the runs over reloads of the configuration.
+// states keeps the runs across reloads.
 var states = caddy.NewUsagePool()
 
 func init() { caddy.RegisterModule(new(Handler)) }
@@ -72,7 +72,7 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision resolves the secrets and reads the documents. It starts nothing.
+// Provision resolves the secrets and reads the documents.
 func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.RunTime == 0 {
 		h.RunTime = caddy.Duration(defaultRunTime)
@@ -99,8 +99,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	return h.announceWhenStarted(ctx)
 }
 
-// announceWhenStarted prints where the bridge is once Caddy listens. Caddy's log,
-// which goes to standard error, does not say so.
+// announceWhenStarted prints the URL of the bridge on standard output when Caddy has started.
 func (h *Handler) announceWhenStarted(ctx caddy.Context) error {
 	if h.Announce == "" {
 		return nil
@@ -112,16 +111,16 @@ func (h *Handler) announceWhenStarted(ctx caddy.Context) error {
 	return events.(*caddyevents.App).On("started", announcement(h.Announce))
 }
 
-// An announcement is the URL that is printed.
+// An announcement is the URL of the bridge.
 type announcement string
 
-// Handle prints it.
+// Handle prints the URL.
 func (a announcement) Handle(context.Context, caddy.Event) error {
 	fmt.Fprintf(os.Stdout, "Skill Bridge listens on %s: open it in a browser, or POST JSON-RPC 2.0 to it.\n", a)
 	return nil
 }
 
-// Validate checks that the required options are there and make sense.
+// Validate checks the options.
 func (h *Handler) Validate() error {
 	if u, err := url.Parse(h.Origin); err != nil || u.Hostname() == "" || h.Origin != u.Scheme+"://"+u.Host {
 		return fmt.Errorf("origin %q: it must be a scheme, host and port (for example http://127.0.0.1:8081)", h.Origin)
@@ -142,7 +141,7 @@ func (h *Handler) checkRunTime() error {
 	return nil
 }
 
-// Cleanup ends every run, unless another configuration has the same provider.
+// Cleanup ends all runs, unless another configuration has the same provider.
 func (h *Handler) Cleanup() error {
 	if h.runs == nil {
 		return nil
@@ -151,7 +150,7 @@ func (h *Handler) Cleanup() error {
 	return err
 }
 
-// publish reads the documents and says what is where.
+// publish reads the documents and registers the routes.
 func (h *Handler) publish() error {
 	index, skills, err := readDocuments(h.Origin)
 	if err != nil {

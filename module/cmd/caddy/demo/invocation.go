@@ -16,13 +16,13 @@ import (
 
 const maxRequest = 1 << 20 // bytes
 
-// An invocation is what matters of a checked InvocationRequest (section 5.3).
+// An invocation has the used members of a valid InvocationRequest (section 5.3).
 type invocation struct {
 	arguments arguments
-	timeout   time.Duration // 0: the caller named none
+	timeout   time.Duration // 0: none in the request
 }
 
-// Arguments are the inputs of a run by name, with the defaults filled in.
+// Arguments are the inputs of a run by name, with defaults.
 type arguments object
 
 func (a arguments) text(name string) string {
@@ -35,7 +35,7 @@ func (a arguments) number(name string) int {
 	return int(n)
 }
 
-// requestSchema is that of the requests for a skill.
+// requestSchema returns the schema of a skill's requests.
 func (s *skill) requestSchema() (*jsonschema.Schema, error) {
 	inputs, required := object{}, []any{}
 	for _, in := range s.descriptor.Inputs {
@@ -46,7 +46,7 @@ func (s *skill) requestSchema() (*jsonschema.Schema, error) {
 	}
 	text, name := object{"type": "string"}, object{"type": "string", "minLength": 1.0}
 	c := jsonschema.NewCompiler()
-	c.UseLoader(jsonschema.SchemeURLLoader{}) // no schema refers to another one
+	c.UseLoader(jsonschema.SchemeURLLoader{}) // the schemas have no references
 	err := c.AddResource("urn:request", object{
 		"type": "object", "required": []any{"caller", "skill_id", "inputs"},
 		"properties": object{
@@ -69,14 +69,13 @@ func (s *skill) requestSchema() (*jsonschema.Schema, error) {
 	return c.Compile("urn:request")
 }
 
-// A fault is one entry in the details of a validation error (section 8.3.1).
+// A fault is an entry in the details of a validation error (section 8.3.1).
 type fault struct {
 	Path    string `json:"path"`
 	Message string `json:"message"`
 }
 
-// readInvocation checks an InvocationRequest against the protocol and against
-// the inputs of the skill.
+// readInvocation parses and validates an InvocationRequest.
 func (s *skill) readInvocation(body []byte) (in invocation, faults []fault) {
 	var request any
 	if json.Unmarshal(body, &request) != nil {
@@ -102,13 +101,13 @@ func (s *skill) readInvocation(body []byte) (in invocation, faults []fault) {
 	}
 	context, _ := members["context"].(object)
 	ms, _ := context["timeout_ms"].(float64)
-	// No run takes as long as twice maxRunTime, so a longer timeout has no effect.
+	// All runs are shorter than twice maxRunTime, so a longer timeout has no effect.
 	in.timeout = time.Duration(min(ms, float64(2*maxRunTime.Milliseconds())) * float64(time.Millisecond))
 	return in, nil
 }
 
-// serveInvocation takes an InvocationRequest and answers with the first
-// report of a run (sections 5.3 and 5.4).
+// serveInvocation starts a run for an InvocationRequest and answers with its first report (sections
+// 5.3 and 5.4).
 func (h *Handler) serveInvocation(w http.ResponseWriter, r *http.Request, s *skill) {
 	if !h.admit(w, r, s) {
 		return
@@ -138,7 +137,7 @@ func (h *Handler) serveInvocation(w http.ResponseWriter, r *http.Request, s *ski
 	first, ok := h.runs.start(s, s.takes(time.Duration(h.RunTime)), in, len(body))
 	switch {
 	case !ok:
-		// None of the protocol's codes says "too many"; this one says "later".
+		// The protocol has no code for too many runs.
 		refuse(w, http.StatusTooManyRequests, runError{
 			Code:    codeUnreachable,
 			Message: "Too many skills are running at once",
@@ -151,8 +150,8 @@ func (h *Handler) serveInvocation(w http.ResponseWriter, r *http.Request, s *ski
 	}
 }
 
-// serveRun answers with the state of a run. Its output comes with the status
-// too, unless the skill keeps it for the result.
+// serveRun answers with the status of a run, and with its output, unless that is only at the result
+// URL.
 func (h *Handler) serveRun(w http.ResponseWriter, r *http.Request, result bool) {
 	id := r.PathValue("id")
 	s, rep, ok := h.runs.find(id)

@@ -8,16 +8,13 @@ import (
 	"github.com/yuin/goldmark/extension"
 )
 
-// markdown renders in goldmark's safe mode: without html.WithUnsafe it leaves
-// out raw HTML and links such as javascript:.
+// markdown renders without html.WithUnsafe, which omits raw HTML and links such as javascript:.
 var markdown = goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.TaskList))
 
 var errTooLarge = errors.New("output too large")
 
-// A limitedBuffer refuses what goes beyond maxOutput: a long reference, used
-// many times, makes HTML out of all proportion to its Markdown.
-//
-// The buffer is not embedded, so that Write is the only way in.
+// A limitedBuffer is a buffer of at most maxOutput bytes: a long reference that is used many times
+// expands to much more HTML. The buffer is not embedded, so that there are no other methods to write.
 type limitedBuffer struct{ html bytes.Buffer }
 
 func (b *limitedBuffer) Write(p []byte) (int, error) {

@@ -33,16 +33,16 @@ func (h *Handler) serveToken(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuseToken is the error answer of RFC 6749, section 5.2.
+// refuseToken sends the error answer of RFC 6749, section 5.2.
 func refuseToken(w http.ResponseWriter, status int, code, description string) {
 	writeJSON(w, status, object{"error": code, "error_description": description})
 }
 
-// isClient takes client_secret_basic and client_secret_post (RFC 6749, section 2.3.1).
+// isClient checks client_secret_basic and client_secret_post (RFC 6749, section 2.3.1).
 func (h *Handler) isClient(r *http.Request) bool {
 	id, sent := r.PostForm.Get("client_id"), r.PostForm.Get("client_secret")
 	if basicID, basicSecret, ok := r.BasicAuth(); ok {
-		// Both are form-encoded before they are joined. What is not gives an empty text.
+		// Both are form-encoded. Invalid encoding gives an empty text, which is refused.
 		id, _ = url.QueryUnescape(basicID)
 		sent, _ = url.QueryUnescape(basicSecret)
 	}

@@ -11,8 +11,7 @@ import (
 	"github.com/boombuler/barcode/qr"
 )
 
-// quietZone is how many light modules a QR code needs on each side (ISO/IEC
-// 18004, section 5.3.8).
+// quietZone is the width of the border of a QR code in modules (ISO/IEC 18004, section 5.3.8).
 const quietZone = 4
 
 func drawQRCode(in arguments) (any, *runError) {

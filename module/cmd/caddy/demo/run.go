@@ -16,9 +16,9 @@ import (
 
 const (
 	maxRuns   = 1000
-	maxMemory = 64 << 20         // bytes of all inputs and outputs held
+	maxMemory = 64 << 20         // bytes of all inputs and outputs in memory
 	maxOutput = 1 << 20          // bytes of one output
-	keepEnded = 10 * time.Minute // how long a run can be asked for after it ended
+	keepEnded = 10 * time.Minute // how long an ended run is kept
 )
 
 // A status is an ExecutionStatus (section 3.4.4).
@@ -50,15 +50,14 @@ type timestamps struct {
 	CompletedAt time.Time `json:"completed_at,omitzero"`
 }
 
-// A run is one execution of a skill. Its report and weight change under the lock of
-// the runs it is in.
+// A run is one execution of a skill. The lock of runs guards its report and weight.
 type run struct {
 	skill  *skill
 	report report
-	weight int // bytes held
+	weight int // bytes in memory
 }
 
-// runs holds the executions of a provider in bounded memory.
+// runs holds the runs of a provider in bounded memory.
 type runs struct {
 	ctx     context.Context // ends with the provider
 	stop    context.CancelFunc
@@ -66,7 +65,7 @@ type runs struct {
 
 	mu     sync.Mutex
 	byID   map[string]*run
-	ended  []*run // in the order in which they ended
+	ended  []*run // in the order of their ends
 	weight int
 }
 
@@ -76,18 +75,17 @@ func newRuns() *runs {
 	return rs
 }
 
-// Destruct ends what still runs and waits for it. It implements caddy.Destructor.
+// Destruct implements caddy.Destructor. It cancels unfinished runs and waits for them.
 func (rs *runs) Destruct() error {
-	rs.mu.Lock() // so that no run is being added
+	rs.mu.Lock() // so that no run is added meanwhile
 	rs.stop()
 	rs.mu.Unlock()
 	rs.follows.Wait()
 	return nil
 }
 
-// start begins a run that takes some time and returns its first report: the final
-// one if it takes none. The size is that of the inputs in bytes. It reports false if
-// there is no room for the run.
+// start starts a run and returns its first report, which is the final one if takes is 0. The size is
+// that of the inputs in bytes. It reports false if the memory is full.
 func (rs *runs) start(s *skill, takes time.Duration, in invocation, size int) (first report, ok bool) {
 	now := timestamp()
 	r := &run{skill: s, weight: size, report: report{
@@ -113,8 +111,8 @@ func (rs *runs) start(s *skill, takes time.Duration, in invocation, size int) (f
 	return first, ok
 }
 
-// makeRoom forgets the runs that ended too long ago, and those that ended first as
-// long as there is no room for so many more runs and bytes.
+// makeRoom removes runs that ended too long ago, and further ended runs, oldest first, until there is
+// room for more runs and bytes.
 func (rs *runs) makeRoom(more, bytes int) bool {
 	limit := time.Now().Add(-keepEnded)
 	for {
@@ -123,15 +121,14 @@ func (rs *runs) makeRoom(more, bytes int) bool {
 			return !full
 		}
 		oldest := rs.ended[0]
-		rs.ended[0] = nil // the array behind the slice outlives the run
+		rs.ended[0] = nil // for the garbage collector
 		rs.ended = rs.ended[1:]
 		rs.weight -= oldest.weight
 		delete(rs.byID, oldest.report.ExecutionID)
 	}
 }
 
-// follow takes an accepted run to its end: a quarter of its time it waits to
-// be started, the rest it runs.
+// follow executes an accepted run. A quarter of the time it is accepted, the rest running.
 func (rs *runs) follow(r *run, takes time.Duration, in invocation) {
 	ctx := rs.ctx
 	if in.timeout > 0 {
@@ -160,7 +157,7 @@ func (rs *runs) follow(r *run, takes time.Duration, in invocation) {
 	})
 }
 
-// sleep reports false if the context ended first.
+// sleep waits. It reports false if the context ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -172,7 +169,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// perform does the work and ends the run with its outcome.
+// perform does the work of a run and records its outcome.
 func (rs *runs) perform(r *run, args arguments) report {
 	out, failure := r.skill.try(args)
 	if failure != nil {
@@ -182,8 +179,7 @@ func (rs *runs) perform(r *run, args arguments) report {
 }
 
 func (s *skill) try(args arguments) (out jsontext.Value, failure *runError) {
-	// The work of an asynchronous run has a goroutine of its own: a library
-	// that panics there, on an unforeseen input, would end the process.
+	// An asynchronous run has its own goroutine, where a panic in a library would end the process.
 	defer func() {
 		if cause := recover(); cause != nil {
 			logger().Error("skill panicked", zap.String("skill", s.descriptor.ID), zap.Any("cause", cause), zap.Stack("stack"))
@@ -212,7 +208,7 @@ func outputTooLarge() *runError {
 	}
 }
 
-// update notes a new state of a run.
+// update records a new state of a run.
 func (rs *runs) update(r *run, s status, out jsontext.Value, failure *runError) report {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -223,7 +219,7 @@ func (rs *runs) update(r *run, s status, out jsontext.Value, failure *runError) 
 		return r.report
 	}
 	r.report.Timestamps.CompletedAt = now
-	rs.weight += len(out) - r.weight // the inputs are no longer held
+	rs.weight += len(out) - r.weight // the inputs are no longer in memory
 	r.weight = len(out)
 	rs.ended = append(rs.ended, r)
 	rs.makeRoom(0, 0)
@@ -234,7 +230,7 @@ func (rs *runs) update(r *run, s status, out jsontext.Value, failure *runError) 
 	return r.report
 }
 
-// find returns the skill and the report of the run with this id.
+// find returns the skill and the report of a run.
 func (rs *runs) find(id string) (*skill, report, bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -246,8 +242,8 @@ func (rs *runs) find(id string) (*skill, report, bool) {
 	return r.skill, r.report, true
 }
 
-// logger is the one of the present configuration; a run may outlive the one it
-// was started under.
+// logger returns the logger of the current configuration. A run may outlive the configuration that it
+// was started with.
 func logger() *zap.Logger { return caddy.Log().Named("http.handlers.skill_bridge_demo") }
 
 func timestamp() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// slow is a skill whose runs take four seconds: one accepted, three running.
+// slow is the duration of runs: one second accepted, three running.
 const slow = 4 * time.Second
 
 var done = &skill{work: func(arguments) (any, *runError) { return "done", nil }}
@@ -95,7 +95,7 @@ func TestRunsAreBounded(t *testing.T) {
 		defer rs.Destruct()
 		oldest := rs.mustStart(t, done, slow, invocation{})
 		time.Sleep(5 * time.Second)
-		for range maxRuns { // the last takes the place of the one that has ended
+		for range maxRuns { // the last one replaces the ended one
 			rs.mustStart(t, done, slow, invocation{})
 		}
 		if got := rs.statusOf(oldest); got != "gone" {

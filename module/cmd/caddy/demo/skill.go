@@ -6,21 +6,20 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// A skill is what its descriptor says and what it does.
+// A skill is a descriptor and its implementation.
 type skill struct {
 	slug       string
 	work       work
-	unlisted   bool // found by its descriptor's URL only: no index has it
-	resultOnly bool // the output is at the result URL, not in the status
-	share      int  // a run takes the run time of the configuration divided by this; 0: the first answer is the last
+	unlisted   bool // not in the index
+	resultOnly bool // the output is only at the result URL
+	share      int  // divisor of the configured run time; 0: runs complete at once
 
 	descriptor descriptor
 	document   document
 	request    *jsonschema.Schema
 }
 
-// A work turns checked inputs into an output that can be marshaled, or says
-// why the run fails.
+// A work computes an output for valid inputs, or returns the error of the run.
 type work func(arguments) (any, *runError)
 
 // skills lists what the provider offers, in the order of its index.
@@ -30,10 +29,10 @@ var skills = []skill{
 	{slug: "qr-code", work: drawQRCode, share: 10},
 	{slug: "diff", work: diffTexts, unlisted: true},
 	{slug: "csv-to-json", work: readCSV, share: 10},
-	{slug: "telepathy"}, // for a later version of the protocol: no invocation is accepted
+	{slug: "telepathy"}, // for an unsupported protocol version: the bridge refuses it
 }
 
-// takes is how long a run goes on.
+// takes returns the duration of a run.
 func (s *skill) takes(runTime time.Duration) time.Duration {
 	if s.share == 0 {
 		return 0

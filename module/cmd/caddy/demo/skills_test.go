@@ -231,7 +231,7 @@ func TestTelepathyIsForALaterProtocol(t *testing.T) {
 	}
 }
 
-// A reload of the configuration loses no run.
+// Runs survive a reload.
 func TestRunsSurviveAReload(t *testing.T) {
 	s := start(t, runTime)
 	accepted := decode[report](t, s.invoke("summarize", `{"text": "One. Two. Three."}`))

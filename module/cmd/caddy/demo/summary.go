@@ -11,7 +11,7 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// commonWords say little about what an English text is about.
+// commonWords are English stop words.
 const commonWords = ` a about after all also an and any are as at be because been but by can could
  did do for from had has have he her his how i if in into is it its just like may me more most my no
  not of on one only or other our out over she so some such than that the their them then there these
@@ -19,16 +19,16 @@ const commonWords = ` a about after all also an and any are as at be because bee
 
 var blankLine = regexp.MustCompile(`\n[ \t\r]*\n`)
 
-// A sentence is one candidate for the summary.
+// A sentence is a candidate for the summary.
 type sentence struct {
 	text  string
-	words []string // the telling ones, each once
+	words []string // without stop words and repetitions
 	taken bool
 }
 
-// summarize keeps the sentences whose words are frequent in the text and not
-// yet said (SumBasic: Nenkova and Vanderwende, "The Impact of Frequency on
-// Summarization", 2005), with Unicode's own idea of words and sentences (UAX #29).
+// summarize selects the sentences whose words are frequent in the text and not yet in the summary
+// (SumBasic: Nenkova and Vanderwende, "The Impact of Frequency on Summarization", 2005), with the
+// word and sentence boundaries of Unicode (UAX #29).
 func summarize(in arguments) (any, *runError) {
 	sentences, frequency := readSentences(in.text("text"))
 	want := min(in.number("sentences"), len(sentences))
@@ -41,7 +41,7 @@ func summarize(in arguments) (any, *runError) {
 		}
 		sentences[best].taken = true
 		for _, word := range sentences[best].words {
-			frequency[word] *= frequency[word] // said once, it counts for less
+			frequency[word] *= frequency[word] // words in the summary count less
 		}
 	}
 
@@ -58,8 +58,8 @@ func summarize(in arguments) (any, *runError) {
 	}{strings.Join(kept, " "), len(kept), len(sentences)}, nil
 }
 
-// readSentences takes a text apart and returns how often each telling word
-// occurs in it, as a share of all.
+// readSentences splits a text into sentences, and returns the relative frequency of each word that is
+// not a stop word.
 func readSentences(text string) ([]sentence, map[string]float64) {
 	texts := splitSentences(text)
 	sentences := make([]sentence, 0, len(texts))
@@ -83,7 +83,7 @@ func readSentences(text string) ([]sentence, map[string]float64) {
 func splitSentences(text string) []string {
 	var sentences []string
 	for _, paragraph := range blankLine.Split(text, -1) {
-		// to Unicode every line break ends a sentence; here it may just wrap a line
+		// In Unicode, a line break ends a sentence; here it may wrap a line.
 		rest := strings.Join(strings.Fields(paragraph), " ")
 		for state := -1; rest != ""; {
 			var s string
@@ -110,7 +110,7 @@ func tellingWords(text string) []string {
 	return words
 }
 
-// score is the mean frequency of the telling words.
+// score returns the mean frequency of a sentence's words.
 func (s sentence) score(frequency map[string]float64) float64 {
 	if len(s.words) == 0 {
 		return 0
