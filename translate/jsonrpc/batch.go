@@ -13,7 +13,7 @@ const minShare = 8 << 10
 // batch is a batch in progress.
 type batch struct {
 	server   *Server
-	elements []Element
+	elements []element
 	answers  []answer // by element; each is set before the element's index is sent to ended
 	ended    chan int // the indexes of elements that have ended
 	received []bool   // whether an index was received from ended, or the element is invalid
@@ -31,7 +31,7 @@ type batch struct {
 
 // serveBatch serves all elements concurrently and writes their answers in order.
 // It returns when all have ended, so that nothing uses the body afterwards.
-func (s *Server) serveBatch(o *output, elements []Element) {
+func (s *Server) serveBatch(o *output, elements []element) {
 	ctx, cancel := context.WithCancel(o.ctx)
 	defer cancel()
 	b := &batch{
@@ -141,9 +141,9 @@ func (w *batchWriter) add(i int) {
 	fault := a.fault(&b.server.Profile)
 	switch {
 	case fault != nil:
-		*w.buffer = AppendError(*w.buffer, element.Request.ID, fault)
+		*w.buffer = appendError(*w.buffer, element.Request.ID, fault)
 	case len(a.result) < pieceSize:
-		*w.buffer = AppendResult(*w.buffer, element.Request.ID, a.result)
+		*w.buffer = appendResult(*w.buffer, element.Request.ID, a.result)
 	default: // not copied
 		// Only its beginning is, since an encoder in front decides by the size of the first write whether to compress.
 		*w.buffer = append(appendHead(*w.buffer, element.Request.ID), `,"result":`...)

@@ -10,14 +10,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Message is a decoded body.
-type Message struct {
+// message is a decoded body.
+type message struct {
 	// Batch says that the body is an array, possibly of one element.
 	Batch bool
 	// Elements has at least one element, and exactly one unless Batch is set.
-	Elements []Element
+	Elements []element
 
-	single  [1]Element
+	single  [1]element
 	members *memberBuffers
 	body    *[]byte  // from the pool; nil: there is none any more
 	result  *[]byte  // from the pool, for ResultBuffer; nil: it was not called
@@ -37,22 +37,22 @@ func (n *memberBuffers) full() bool { return len(n.outer)+len(n.inner) >= maxMem
 
 // The pools of messages and member buffers.
 var (
-	messagePool = sync.Pool{New: func() any { return new(Message) }}
+	messagePool = sync.Pool{New: func() any { return new(message) }}
 	memberPool  = sync.Pool{New: func() any { return new(memberBuffers) }}
 )
 
 // release puts a message and its buffers back into their pools.
-func (m *Message) release() {
+func (m *message) release() {
 	m.releaseText()
 	if m.result != nil {
 		putBuffer(m.result)
 	}
-	*m = Message{}
+	*m = message{}
 	messagePool.Put(m)
 }
 
 // releaseText puts the buffers of the text and of its members back into their pools.
-func (m *Message) releaseText() {
+func (m *message) releaseText() {
 	if n := m.members; n != nil {
 		m.members = nil
 		clear(n.outer)
@@ -66,8 +66,8 @@ func (m *Message) releaseText() {
 	}
 }
 
-// Element is one request of a body, or the error that answers it.
-type Element struct {
+// element is one request of a body, or the error that answers it.
+type element struct {
 	// Request is valid if Err is nil. Otherwise only its ID is set: the id of the
 	// error; nil means null.
 	Request Request
@@ -75,19 +75,14 @@ type Element struct {
 	Err *Error
 }
 
-// Decode parses a body. It returns its requests, or the error (with id null) that
-// answers the whole body: a parse error if the body is not exactly one JSON text of
-// valid UTF-8 within the allowed depth, an Invalid Request if it is an empty batch or
-// has too many elements. One leading byte order mark is skipped (RFC 8259, section 8.1).
+// decode parses a body. It returns the error (with id null) that answers the whole
+// body: a parse error if the body is not exactly one JSON text of valid UTF-8 within
+// the allowed depth, an Invalid Request if it is an empty batch or has too many
+// elements. One leading byte order mark is skipped (RFC 8259, section 8.1).
 //
 // The raw values of the message are slices of body, which must not be changed while
 // the message is in use.
-func Decode(body []byte, p *Profile) (*Message, *Error) {
-	msg := &Message{members: new(memberBuffers)}
-	return msg, msg.decode(body, p)
-}
-
-func (m *Message) decode(body []byte, p *Profile) *Error {
+func (m *message) decode(body []byte, p *Profile) *Error {
 	text := bytes.TrimPrefix(body, []byte("\ufeff"))
 	if Deeper(text, p.maxDepth()) {
 		depth := p.maxDepth()
@@ -130,7 +125,7 @@ func syntaxReason(err error, skipped int) string {
 // scanner is a parser with its text. Scanners are pooled.
 type scanner struct {
 	text    []byte
-	message *Message
+	message *message
 	source  bytes.Buffer
 	decoder jsontext.Decoder
 }
@@ -140,7 +135,7 @@ var scanners = sync.Pool{New: func() any { return new(scanner) }}
 // scanOptions allow duplicate names, which the envelope and the handler check.
 var scanOptions = []jsontext.Options{jsontext.AllowDuplicateNames(true)}
 
-func (s *scanner) reset(text []byte, m *Message) {
+func (s *scanner) reset(text []byte, m *message) {
 	s.text, s.message = text, m
 	s.source = *bytes.NewBuffer(text)
 	s.decoder.Reset(&s.source, scanOptions...)
@@ -210,21 +205,21 @@ func (s *scanner) oversized(p *Profile) (*Error, error) {
 }
 
 // element reads one element, which should be a Request object.
-func (s *scanner) element(p *Profile) (Element, error) {
+func (s *scanner) element(p *Profile) (element, error) {
 	if s.decoder.PeekKind() != '{' {
 		if _, err := s.value(); err != nil {
-			return Element{}, err
+			return element{}, err
 		}
-		return Element{Err: p.fault(CodeInvalidRequest, "a request must be an object")}, nil
+		return element{Err: p.fault(CodeInvalidRequest, "a request must be an object")}, nil
 	}
 	if _, err := s.decoder.ReadToken(); err != nil {
-		return Element{}, err
+		return element{}, err
 	}
 	var found envelope
 	for s.decoder.PeekKind() != '}' {
 		name, err := s.value()
 		if err != nil {
-			return Element{}, err
+			return element{}, err
 		}
 		var value jsontext.Value
 		member := memberOf(name)
@@ -234,12 +229,12 @@ func (s *scanner) element(p *Profile) (Element, error) {
 			value, err = s.value()
 		}
 		if err != nil {
-			return Element{}, err
+			return element{}, err
 		}
 		found.add(member, value)
 	}
 	if _, err := s.decoder.ReadToken(); err != nil {
-		return Element{}, err
+		return element{}, err
 	}
 	return found.element(p), nil
 }

@@ -2,7 +2,7 @@
 // notifications, ids and the error object. It knows no method.
 //
 // A [Server] is an [http.Handler]. It checks the HTTP request, reads the body
-// up to a limit, decodes it in one pass with [Decode], calls a [Handler] for each
+// up to a limit, decodes it in one pass, calls a [Handler] for each
 // request and writes the answers:
 //
 //	server := &jsonrpc.Server{

@@ -6,19 +6,19 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// AppendResult appends the answer with a result (JSON-RPC 2.0, section 5). id and
+// appendResult appends the answer with a result (JSON-RPC 2.0, section 5). id and
 // result must be valid JSON; a nil id means null.
-func AppendResult(dst []byte, id, result jsontext.Value) []byte {
+func appendResult(dst []byte, id, result jsontext.Value) []byte {
 	dst = appendHead(dst, id)
 	dst = append(dst, `,"result":`...)
 	dst = append(dst, result...)
 	return append(dst, '}')
 }
 
-// AppendError appends the answer with an error (JSON-RPC 2.0, section 5.1). id and
+// appendError appends the answer with an error (JSON-RPC 2.0, section 5.1). id and
 // e.Data must be valid JSON; a nil id means null, and empty data is left out. Invalid
 // UTF-8 in the message is replaced.
-func AppendError(dst []byte, id jsontext.Value, e *Error) []byte {
+func appendError(dst []byte, id jsontext.Value, e *Error) []byte {
 	dst = appendHead(dst, id)
 	dst = append(dst, `,"error":{"code":`...)
 	dst = strconv.AppendInt(dst, int64(e.Code), 10)

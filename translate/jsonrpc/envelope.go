@@ -67,11 +67,11 @@ func (e *envelope) add(m member, value jsontext.Value) {
 }
 
 // element returns the request, or an error if the object is invalid (JSON-RPC 2.0, section 4).
-func (e *envelope) element(p *Profile) Element {
+func (e *envelope) element(p *Profile) element {
 	id := e.values[memberID]
 	reason := e.fault(p)
 	if reason == "" {
-		return Element{Request: Request{
+		return element{Request: Request{
 			Method:  p.method(Unquote(e.values[memberMethod])),
 			Params:  e.values[memberParams],
 			Members: e.members,
@@ -81,7 +81,7 @@ func (e *envelope) element(p *Profile) Element {
 	if e.repeated[memberID] || !isID(id) {
 		id = nil
 	}
-	return Element{Request: Request{ID: id}, Err: p.fault(CodeInvalidRequest, reason)}
+	return element{Request: Request{ID: id}, Err: p.fault(CodeInvalidRequest, reason)}
 }
 
 // fault returns why the object is not a valid Request object; empty: it is.

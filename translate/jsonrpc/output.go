@@ -40,7 +40,7 @@ type output struct {
 
 func (o *output) error(status int, id jsontext.Value, e *Error) {
 	buffer := getBuffer()
-	*buffer = AppendError(*buffer, id, e)
+	*buffer = appendError(*buffer, id, e)
 	o.whole(status, *buffer)
 	putBuffer(buffer)
 }

@@ -21,7 +21,7 @@ type Request struct {
 	// a number or null.
 	ID jsontext.Value
 
-	message  *Message // nil if the request is part of a batch, which shares the memory of the message
+	message  *message // nil if the request is part of a batch, which shares the memory of the message
 	batch    *batch   // nil: the request is no part of a batch
 	server   *Server
 	kept     int64 // bytes of the batch's MaxAnswerSize that are reserved beyond the share

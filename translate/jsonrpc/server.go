@@ -79,7 +79,7 @@ func (s *Server) Serve(ctx context.Context, w http.ResponseWriter, r *http.Reque
 }
 
 func (s *Server) serveBody(o *output, body *[]byte) {
-	msg := messagePool.Get().(*Message)
+	msg := messagePool.Get().(*message)
 	msg.body, msg.members = body, memberPool.Get().(*memberBuffers)
 	fault := msg.decode(*body, &s.Profile)
 	switch {
@@ -95,7 +95,7 @@ func (s *Server) serveBody(o *output, body *[]byte) {
 	msg.release()
 }
 
-func (s *Server) serveSingle(o *output, element *Element) {
+func (s *Server) serveSingle(o *output, element *element) {
 	req := &element.Request
 	if element.Err != nil {
 		o.error(s.Profile.status(element.Err), req.ID, element.Err)
@@ -131,7 +131,7 @@ func (s *Server) serveSingle(o *output, element *Element) {
 		putBuffer(buffer)
 	default:
 		buffer := getBuffer()
-		*buffer = AppendResult(*buffer, req.ID, a.result)
+		*buffer = appendResult(*buffer, req.ID, a.result)
 		o.whole(http.StatusOK, *buffer)
 		putBuffer(buffer)
 	}

@@ -24,8 +24,8 @@ const (
 	// remaining time is shorter. A shorter Skew would not be safer: only holders of a key
 	// make tokens.
 	Skew = time.Hour
-	// MaxToken is the longest token, in characters.
-	MaxToken = 4096
+	// maxToken is the longest token, in characters.
+	maxToken = 4096
 )
 
 // The layout of a token; see the documentation of the package.
@@ -51,8 +51,8 @@ type header struct {
 var (
 	// ErrInvalid is the error for every invalid token; it does not say why.
 	ErrInvalid = errors.New("runtoken: the token is not valid")
-	// ErrUnsealable is the error for a Ref of which a part is missing, or that is too long.
-	ErrUnsealable = errors.New("runtoken: no token can stand for this run")
+	// errUnsealable is the error for a Ref of which a part is missing, or that is too long.
+	errUnsealable = errors.New("runtoken: no token can stand for this run")
 )
 
 // encoding has one text for each sequence of bytes, except that it skips line breaks.
@@ -94,8 +94,8 @@ func (s *Sealer) Seal(ctx context.Context, ref run.Ref, block Block, principal s
 	for _, field := range fields {
 		length += lengthSize + len(field)
 	}
-	if block.Bridge == "" || ref.Source == "" || ref.SkillID == "" || ref.ExecutionID == "" || encoding.EncodedLen(length) > MaxToken {
-		return "", ErrUnsealable
+	if block.Bridge == "" || ref.Source == "" || ref.SkillID == "" || ref.ExecutionID == "" || encoding.EncodedLen(length) > maxToken {
+		return "", errUnsealable
 	}
 	key, err := s.keys.Current(ctx)
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *Sealer) Seal(ctx context.Context, ref run.Ref, block Block, principal s
 		return "", err
 	}
 	for _, field := range fields {
-		data = binary.BigEndian.AppendUint16(data, uint16(len(field))) //nolint:gosec // at most MaxToken
+		data = binary.BigEndian.AppendUint16(data, uint16(len(field))) //nolint:gosec // at most maxToken
 		data = append(data, field...)
 	}
 	// It is encrypted in place, so that no plaintext stays in memory.
@@ -131,7 +131,7 @@ func (s *Sealer) Seal(ctx context.Context, ref run.Ref, block Block, principal s
 // of the source that the token names, or the zero Block if there is no such source. Any
 // other error means that the key could not be read.
 func (s *Sealer) Open(ctx context.Context, token string, block func(source string) Block, principal string) (run.Ref, error) {
-	if len(token) > MaxToken || strings.ContainsAny(token, "\r\n") {
+	if len(token) > maxToken || strings.ContainsAny(token, "\r\n") {
 		return run.Ref{}, ErrInvalid
 	}
 	data, err := encoding.DecodeString(token)

@@ -1,0 +1,5 @@
+package runtoken
+
+const MaxToken = maxToken
+
+var ErrUnsealable = errUnsealable
