@@ -39,7 +39,7 @@ func ParseArguments(words []string) (Arguments, error) {
 		case !utf8.ValidString(word):
 			return a, fmt.Errorf("argument %q is not valid UTF-8", word)
 		case !found || key == "":
-			return a, fmt.Errorf("argument %q has no name: write key=value, or key:=json", word)
+			return a, fmt.Errorf("argument %q is not of the form key=value or key:=json", word)
 		case slices.ContainsFunc(a.pairs, func(p pair) bool { return p.key == key }):
 			return a, fmt.Errorf("argument %q is given twice", key)
 		case isJSON && !jsontext.Value(text).IsValid():

@@ -100,6 +100,9 @@ func (r *resolver) replace(option, text string) (value string, parts []string, e
 		if !placeholderName.MatchString(name) {
 			return nil, errors.New(`a placeholder is not known; write \{ for a brace that belongs to the text`)
 		}
+		if variable, ok := strings.CutPrefix(name, "env."); ok {
+			return nil, fmt.Errorf("placeholder {%s} is empty: set the environment variable %s", name, variable)
+		}
 		return nil, fmt.Errorf("placeholder {%s} is empty or not known", name)
 	})
 	if err != nil {
