@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -151,6 +152,30 @@ func (c *Reader) SkillDocument(ctx context.Context, at Location, id string) (*Sk
 		return nil, 0, e
 	}
 	return doc.Value.(*Skill), doc.State, nil
+}
+
+// Read reads a document as [Reader.Index] and [Reader.Skill] do, by the same rules
+// and within the same limits, but neither judges the document nor keeps it: that is for a command
+// that shows what is wrong with it.
+func (c *Reader) Read(ctx context.Context, u *url.URL) (*cache.Response, *run.Failure) {
+	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
+	defer cancel()
+	r, err := (&retrieval{Reader: c, phase: run.PhaseDescriptor, first: u}).get(ctx, exchange.SharedHeader)
+	if err == nil && r.StatusCode != http.StatusOK {
+		err = &cache.StatusError{StatusCode: r.StatusCode, Header: r.Header, Body: r.Body}
+	}
+	if err == nil && c.RepeatsSecret(r.Body) {
+		err = secretError(run.PhaseDescriptor)
+	}
+	if err != nil {
+		return nil, c.documentFailure(ctx, run.PhaseDescriptor, u, err)
+	}
+	for _, values := range r.Header { // which are shown if they are not as they should be
+		for i := range values {
+			values[i] = c.ScrubText(values[i])
+		}
+	}
+	return r, nil
 }
 
 // Peek returns what is known of a descriptor without a request: the document that the cache

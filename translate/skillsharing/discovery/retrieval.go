@@ -25,7 +25,7 @@ type retrieval struct {
 	*Reader
 	phase   run.Phase
 	first   *url.URL
-	reading *reading // counts the requests; nil: they do not count
+	lookup  *lookup  // counts the requests; nil: they do not count
 	left    bool     // a redirect has led to another host
 	renewed bool     // the credential has been exchanged
 	via     []string // where it was redirected to, but for the last
@@ -56,8 +56,8 @@ func (t *retrieval) get(ctx context.Context, header http.Header) (*cache.Respons
 		if u.Scheme == "https" && next.Scheme == "http" {
 			return nil, redirectError(t.phase, a.Status, "it is redirected from https to http")
 		}
-		if t.reading != nil {
-			t.reading.passOn()
+		if t.lookup != nil {
+			t.lookup.passOn()
 		}
 		if hop > 0 {
 			t.via = append(t.via, u.String())
@@ -77,7 +77,7 @@ func (t *retrieval) ask(ctx context.Context, u *url.URL, header http.Header, fir
 			return nil, e
 		}
 		req := t.NewRequest(ctx, t.phase, http.MethodGet, u, t.identity(), header.Clone(), nil)
-		if t.reading != nil {
+		if t.lookup != nil {
 			req.AdmitLarge = t.admitLarge
 		}
 		authenticated := t.DiscoveryCredentials != nil && !t.left && t.AllowedHosts.Includes(u)
@@ -132,7 +132,7 @@ func (t *retrieval) credentialError(ctx context.Context, err error) error {
 
 // away returns the host of a URL if the operator has not named it.
 func (t *retrieval) away(u *url.URL) (host credential.Authority, away bool) {
-	if t.reading == nil || t.AllowedHosts.Includes(u) || sameAuthority(u, t.Origin) {
+	if t.lookup == nil || t.AllowedHosts.Includes(u) || sameAuthority(u, t.Origin) {
 		return credential.Authority{}, false
 	}
 	host, err := credential.AuthorityOf(u)
@@ -140,7 +140,7 @@ func (t *retrieval) away(u *url.URL) (host credential.Authority, away bool) {
 }
 
 // admit says whether a URL may be asked for a document, and counts it. The first of
-// a reading is where its document was found before, if there is one. What is known of a
+// a look-up is where its document was found before, if there is one. What is known of a
 // URL is known for one skill: an entry that lists another's URL as its own proves nothing
 // about that one.
 func (t *retrieval) admit(u *url.URL, first bool) *run.Failure {
@@ -148,9 +148,9 @@ func (t *retrieval) admit(u *url.URL, first bool) *run.Failure {
 	if !away {
 		return nil
 	}
-	r, pause := t.constant().misses.begin(host, publisherOf(t.reading.id), u.String()+"#"+t.reading.id, first && t.reading.kept)
+	r, pause := t.constant().misses.begin(host, publisherOf(t.lookup.id), u.String()+"#"+t.lookup.id, first && t.lookup.kept)
 	if pause == 0 {
-		t.reading.requests = append(t.reading.requests, r)
+		t.lookup.requests = append(t.lookup.requests, r)
 		return nil
 	}
 	return &run.Failure{
@@ -167,9 +167,9 @@ func (t *retrieval) withdraw(u *url.URL) {
 	if _, away := t.away(u); !away {
 		return
 	}
-	last := len(t.reading.requests) - 1
-	t.constant().misses.withdraw(t.reading.requests[last])
-	t.reading.requests = t.reading.requests[:last]
+	last := len(t.lookup.requests) - 1
+	t.constant().misses.withdraw(t.lookup.requests[last])
+	t.lookup.requests = t.lookup.requests[:last]
 }
 
 // maxLarge is how many large indexes, and how many large descriptors, of a source are read and parsed at a time: parsing
@@ -183,13 +183,13 @@ func newLarge() map[run.Phase]chan struct{} {
 // admitLarge waits for a place for a document that turns out to be large. The place is free
 // again when the context ends, which is when the document has been parsed.
 func (t *retrieval) admitLarge(ctx context.Context) error {
-	if t.reading.large {
+	if t.lookup.large {
 		return nil
 	}
 	places := t.constant().large[t.phase]
 	select {
 	case places <- struct{}{}:
-		t.reading.large = true
+		t.lookup.large = true
 		context.AfterFunc(ctx, func() { <-places })
 		return nil
 	case <-ctx.Done():

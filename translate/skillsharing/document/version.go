@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
@@ -50,4 +53,36 @@ func versionError(document string) *run.Failure {
 			Expected: jsonvalue.Quoted(fmt.Sprintf(">=0.0.0 <%d.0.0", ConsumerMajor+1)), Actual: jsonvalue.Quoted(document),
 		}},
 	}
+}
+
+// declaredVersion returns protocol.version of a JSON document that may be invalid
+// in any other respect. It is empty where there is none.
+func declaredVersion(doc []byte) string {
+	lenient := jsontext.AllowDuplicateNames(true)
+	if !jsontext.Value(doc).IsValid(lenient) {
+		return ""
+	}
+	var declared struct {
+		Protocol jsontext.Value `json:"protocol"`
+	}
+	if err := json.Unmarshal(doc, &declared, lenient); err != nil {
+		return ""
+	}
+	var protocol struct {
+		Version jsontext.Value `json:"version"`
+	}
+	if err := json.Unmarshal(declared.Protocol, &protocol, lenient); err != nil {
+		return ""
+	}
+	var version string
+	if err := json.Unmarshal(protocol.Version, &version); err != nil {
+		return ""
+	}
+	return version
+}
+
+// isNewer reports whether a version is one, and too new for this consumer.
+func isNewer(version string) bool {
+	_, ok := majorOf(version)
+	return ok && !compatibleVersion(version, ConsumerVersion)
 }

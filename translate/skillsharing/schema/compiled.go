@@ -1,33 +1,13 @@
 package schema
 
 import (
-	"crypto/sha256"
 	"errors"
-	"math/rand/v2"
-	"runtime"
-	"sync"
-	"sync/atomic"
-	"weak"
+	"fmt"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
-
-// Schema is a valid schema of a parameter. It always keeps the text. The compiled schema takes
-// ten times the memory: the pool may drop it for others, and then it is compiled again when needed.
-type Schema struct {
-	pool     *Schemas
-	key      schemaKey
-	text     jsontext.Value
-	Effort   int // steps that it takes to compile it
-	compiled atomic.Pointer[Compiled]
-	used     atomic.Bool // since the pool was last full
-
-	mu    sync.Mutex // held while it is compiled again
-	place int        // among those of its owner that are compiled, from 1, which the pool guards; 0: there is none
-}
 
 // Compiled checks arguments. It is immutable.
 type Compiled struct {
@@ -40,150 +20,73 @@ type Compiled struct {
 	bytes       int // of memory, about
 }
 
-// schemaKey identifies a compiled schema.
-type schemaKey struct {
-	owner      string
-	digest     [sha256.Size]byte // of its text
-	complexity int               // the limit that it was held to
+// Cost estimates what applying the schema to a value takes: visits, and steps of about 10 ns.
+func (p *Compiled) Cost(v any) (visits, steps float64) {
+	levels := jsonvalue.Levels(v)
+	for depth, l := range levels {
+		if depth == len(p.costs) {
+			break
+		}
+		c := p.costs[depth]
+		if p.unevaluated && depth+1 < len(levels) {
+			steps += float64(levels[depth+1].Values) * c.visits * stepsPerUnevaluated
+		}
+		visits += float64(l.Values) * c.visits
+		steps += float64(l.Values)*c.steps + float64(l.Bytes)*c.perByte
+	}
+	if p.Unique {
+		more, _ := p.uniqueness(v, 0)
+		steps += more
+	}
+	return visits, steps
 }
 
-// Ready returns the compiled schema; nil: the pool has dropped it.
-func (p *Schema) Ready() *Compiled {
-	if !p.used.Load() { // a write would slow down concurrent readers
-		p.used.Store(true)
-	}
-	return p.compiled.Load()
-}
-
-// CompileAgain compiles a schema again that the pool has dropped. This does not count against the request: it takes no
-// longer than reading the descriptor did.
-func (p *Schema) CompileAgain() (*Compiled, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if compiled := p.compiled.Load(); compiled != nil {
-		return compiled, nil
-	}
-	schema, flaw := jsonvalue.Read(p.text, jsonvalue.Bounds{Depth: 2 * maxSchemaDepth, Values: MaxBound})
-	if flaw != nil {
-		return nil, errors.New(flaw.Message)
-	}
-	object, _ := schema.(map[string]any)
-	compiled, err := compileSchema(object, p.key.complexity, &effort{2 * p.Effort})
-	if err != nil {
-		return nil, err
-	}
-	p.pool.keep(p, compiled)
-	return compiled, nil
-}
-
-// Schemas keeps compiled schemas in a bounded memory, with an equal share for each source
-// of descriptors. Equal texts of one source share a Schema.
-type Schemas struct {
-	most int // bytes of memory
-
-	mu     sync.Mutex
-	known  map[schemaKey]weak.Pointer[Schema] // those of descriptors in use
-	owners map[string]*schemaOwner            // that have compiled ones
-	bytes  int                                // of all that are compiled
-}
-
-// schemaOwner is a source of descriptors.
-type schemaOwner struct {
-	compiled []*Schema
-	bytes    int
-}
-
-// leastSchemas is the smallest memory for compiled schemas, in bytes.
-const leastSchemas = 8 << 20
-
-// NewSchemas makes room for compiled schemas beside a cache of documents of some bytes:
-// a sixth of it, or 8 MiB if that is more.
-func NewSchemas(documents int64) *Schemas {
-	return &Schemas{
-		most:  int(max(leastSchemas, min(documents/6, MaxBound))),
-		known: map[schemaKey]weak.Pointer[Schema]{}, owners: map[string]*schemaOwner{},
-	}
-}
-
-// compiledSchemas keeps the schemas of descriptors whose [Limits] name no pool.
-var compiledSchemas = NewSchemas(0)
-
-// find returns the schema of a text, or nil.
-func (p *Schemas) find(k schemaKey) *Schema {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.known[k].Value()
-}
-
-// add returns the schema of a text: a new one, or the one that is known.
-func (p *Schemas) add(k schemaKey, text jsontext.Value, effort int, c *Compiled) *Schema {
-	p.mu.Lock()
-	s := p.known[k].Value()
-	if s == nil {
-		s = &Schema{pool: p, key: k, text: text, Effort: effort}
-		p.known[k] = weak.Make(s)
-		runtime.AddCleanup(s, p.forget, k)
-	}
-	p.mu.Unlock()
-	p.keep(s, c)
-	return s
-}
-
-// forget removes a schema that was garbage collected, unless there is a newer one with its key.
-func (p *Schemas) forget(k schemaKey) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.known[k].Value() == nil {
-		delete(p.known, k)
-	}
-}
-
-// keep keeps a compiled schema, and drops others if there is no room.
-func (p *Schemas) keep(s *Schema, c *Compiled) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if s.place > 0 {
-		return
-	}
-	o := p.owners[s.key.owner]
-	if o == nil {
-		o = new(schemaOwner)
-		p.owners[s.key.owner] = o
-	}
-	s.compiled.Store(c)
-	o.compiled = append(o.compiled, s)
-	s.place = len(o.compiled)
-	o.bytes += c.bytes
-	for p.bytes += c.bytes; p.bytes > p.most; {
-		p.giveUp()
-	}
-}
-
-// giveUp drops a compiled schema of the owner that has most. The choice is random, so that of a few
-// more than there is room for, used in turn, nearly all are found. One that
-// was used since the pool was last full is spared once.
-func (p *Schemas) giveUp() {
-	var name string
-	var o *schemaOwner
-	for n, other := range p.owners {
-		if o == nil || other.bytes > o.bytes {
-			name, o = n, other
+// uniqueness estimates the steps that finding equal items of arrays takes. Up
+// to 20 are compared with each other, more are hashed, but many that are arrays, objects
+// or long numbers may have the same hash.
+func (p *Compiled) uniqueness(v any, depth int) (steps, values float64) {
+	values = 1
+	switch v := v.(type) {
+	case jsonvalue.Number:
+		values += float64(len(v) / 16)
+	case map[string]any:
+		for _, member := range v {
+			s, n := p.uniqueness(member, depth+1)
+			steps, values = steps+s, values+n
+		}
+	case []any:
+		for _, item := range v {
+			s, n := p.uniqueness(item, depth+1)
+			steps, values = steps+s, values+n
+		}
+		if depth < len(p.costs) {
+			count := float64(len(v))
+			compared := values * stepsPerRational
+			if len(v) <= 20 {
+				compared *= count / 2
+			} else if values > count+1 { // not only texts and short numbers
+				compared += count * count / 2 * stepsPerComparison * min(values/count, 100)
+			}
+			steps += compared * p.costs[depth].visits
 		}
 	}
-	i := rand.IntN(len(o.compiled)) //nolint:gosec // so that a provider can hardly choose what is given up; no secret
-	if o.compiled[i].used.Swap(false) {
-		i = rand.IntN(len(o.compiled)) //nolint:gosec // as above
+	return steps, values
+}
+
+// Validate applies the schema to a value and returns the first finding, if any.
+func (p *Compiled) Validate(v any) (first *Finding, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("the schema makes the validator fail: %v", cause)
+		}
+	}()
+	invalid := p.schema.Validate(v)
+	if invalid == nil {
+		return nil, nil
 	}
-	s, last := o.compiled[i], len(o.compiled)-1
-	o.compiled[i] = o.compiled[last]
-	o.compiled[i].place = i + 1
-	o.compiled[last] = nil
-	o.compiled = o.compiled[:last]
-	s.place = 0
-	bytes := s.compiled.Swap(nil).bytes
-	o.bytes -= bytes
-	p.bytes -= bytes
-	if last == 0 {
-		delete(p.owners, name)
+	found := findingsOf(invalid)
+	if len(found) == 0 {
+		return nil, errors.New("the schema rejects the value without a reason")
 	}
+	return &found[0], nil
 }

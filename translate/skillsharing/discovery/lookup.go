@@ -22,12 +22,12 @@ func (c *Reader) document(ctx context.Context, kind documentKind, u *url.URL, te
 		atOnce, shares = c.Limits.Reads, sharesOf(u, id)
 	}
 	m := &c.constant().misses
-	r := &reading{id: id} // of the flight, if this call begins it
+	l := &lookup{id: id} // of the flight, if this call begins it
 	release := hold(ctx)
 	doc, err := c.Cache.Get(ctx, cache.Request{
 		Group: c.Partition, AtOnce: atOnce, Shares: shares,
 		Done: func() {
-			r.land(m)
+			l.land(m)
 			release()
 		},
 		URL:       text,
@@ -36,12 +36,12 @@ func (c *Reader) document(ctx context.Context, kind documentKind, u *url.URL, te
 		Timeout:   discoveryTimeout,
 		Fetch: func(ctx context.Context, conditions http.Header) (*cache.Response, error) {
 			how := landedBadly // also if it panics
-			defer func() { r.fetched(m, how) }()
+			defer func() { l.fetched(m, how) }()
 			known, _ := c.Cache.Peek(text, c.partition(kind), c.constant().number)
-			r.again(known)
+			l.again(known)
 			header := exchange.SharedHeader.Clone()
 			maps.Copy(header, conditions)
-			response, err := (&retrieval{Reader: c, phase: kind.phase(), first: u, reading: r}).get(ctx, header)
+			response, err := (&retrieval{Reader: c, phase: kind.phase(), first: u, lookup: l}).get(ctx, header)
 			switch {
 			case errors.Is(err, context.Canceled):
 				how = landedNowhere
@@ -57,7 +57,7 @@ func (c *Reader) document(ctx context.Context, kind documentKind, u *url.URL, te
 		// It depends on nothing but the answer and the limits, which all clients that share the cache have in common.
 		Parse: func(response *cache.Response) (any, int64, error) {
 			value, err := parse(response)
-			r.parsed(m, value, err)
+			l.parsed(m, value, err)
 			return value, documentCost(response.Body), err
 		},
 	})
@@ -76,8 +76,8 @@ func (c *Reader) document(ctx context.Context, kind documentKind, u *url.URL, te
 // documentCost estimates the memory that a parsed document takes, in bytes.
 func documentCost(body []byte) int64 { return 2<<10 + 4*int64(len(body)) }
 
-// reading counts the requests of one retrieval of a document.
-type reading struct {
+// lookup counts the requests that one look-up of a document in the cache makes.
+type lookup struct {
 	large bool // it has a place among the large ones
 
 	id       string    // of the skill that is wanted; empty: any
@@ -85,7 +85,7 @@ type reading struct {
 	requests []request // to hosts that are not the source's own
 	passed   int       // how many of them have led on to others
 
-	mu       sync.Mutex // a request may outlast the reading
+	mu       sync.Mutex // a request may outlast the look-up
 	returned bool       // it has got an answer, which may be a document
 	other    bool       // the document is another skill's: as good as none
 	landed   bool
@@ -93,58 +93,58 @@ type reading struct {
 
 // again begins to ask, perhaps after an answer that was of no use.
 // Known is the document in the cache, or nil.
-func (r *reading) again(known *cache.Document) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.other = known != nil && r.isOther(known.Value)
-	r.kept, r.returned = known != nil && !r.other, false
-	r.passOn()
+func (l *lookup) again(known *cache.Document) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.other = known != nil && l.isOther(known.Value)
+	l.kept, l.returned = known != nil && !l.other, false
+	l.passOn()
 }
 
 // passOn says that the requests so far were answered with redirects.
-func (r *reading) passOn() { r.passed = len(r.requests) }
+func (l *lookup) passOn() { l.passed = len(l.requests) }
 
-func (r *reading) isOther(value any) bool {
+func (l *lookup) isOther(value any) bool {
 	s, ok := value.(*Skill)
-	return ok && r.id != "" && s.ID != r.id
+	return ok && l.id != "" && s.ID != l.id
 }
 
 // fetched says how asking has ended.
-func (r *reading) fetched(m *misses, how landing) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if how == landedWell && !r.landed {
-		r.returned = true
+func (l *lookup) fetched(m *misses, how landing) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if how == landedWell && !l.landed {
+		l.returned = true
 		return
 	}
-	m.end(r.requests, r.passed, max(how, landedBadly)) // also of an answer that came too late
-	r.requests = nil
+	m.end(l.requests, l.passed, max(how, landedBadly)) // also of an answer that came too late
+	l.requests = nil
 }
 
 // parsed says what the answer is, if it is one that was not known.
-func (r *reading) parsed(m *misses, value any, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (l *lookup) parsed(m *misses, value any, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if err != nil {
-		m.end(r.requests, r.passed, landedBadly)
-		r.requests = nil
+		m.end(l.requests, l.passed, landedBadly)
+		l.requests = nil
 		return
 	}
-	r.other = r.isOther(value)
+	l.other = l.isOther(value)
 }
 
-// land ends the reading.
-func (r *reading) land(m *misses) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.landed = true
-	if r.returned {
+// land ends the look-up.
+func (l *lookup) land(m *misses) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.landed = true
+	if l.returned {
 		how := landedWell
-		if r.other {
+		if l.other {
 			how = landedBadly
 		}
-		m.end(r.requests, r.passed, how)
-		r.requests = nil
+		m.end(l.requests, l.passed, how)
+		l.requests = nil
 	}
 }
 

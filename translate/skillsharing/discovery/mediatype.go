@@ -1,44 +1,16 @@
 package discovery
 
 import (
-	"context"
 	"fmt"
 	"mime"
 	"net/http"
-	"net/url"
 	"strings"
 
-	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
-
-// Read reads a document as [Client.Index] and [Client.Skill] do, by the same rules
-// and within the same limits, but neither judges the document nor keeps it: that is for a command
-// that shows what is wrong with it.
-func (c *Reader) Read(ctx context.Context, u *url.URL) (*cache.Response, *run.Failure) {
-	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
-	defer cancel()
-	r, err := (&retrieval{Reader: c, phase: run.PhaseDescriptor, first: u}).get(ctx, exchange.SharedHeader)
-	if err == nil && r.StatusCode != http.StatusOK {
-		err = &cache.StatusError{StatusCode: r.StatusCode, Header: r.Header, Body: r.Body}
-	}
-	if err == nil && c.RepeatsSecret(r.Body) {
-		err = secretError(run.PhaseDescriptor)
-	}
-	if err != nil {
-		return nil, c.documentFailure(ctx, run.PhaseDescriptor, u, err)
-	}
-	for _, values := range r.Header { // which are shown if they are not as they should be
-		for i := range values {
-			values[i] = c.ScrubText(values[i])
-		}
-	}
-	return r, nil
-}
 
 // CheckIndexType judges the media type that an index is served with (section
 // 4.3.1). It returns nil if that will do.

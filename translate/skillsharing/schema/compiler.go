@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"math"
 	"net/url"
 	"slices"
 	"strings"
@@ -18,49 +17,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-const (
-	maxSchemaDepth = 32 // objects and arrays within each other, in one schema
-
-	// MaxVisits is how many subschemas may look at the values of an argument in
-	// all. The library keeps each failure, of some 250 bytes.
-	MaxVisits = 250_000
-	// MaxUnique is the longest array that is compared item by item.
-	MaxUnique = 10_000
-)
-
-// ArgumentBounds limits the arguments that are checked against a schema.
-var ArgumentBounds = jsonvalue.Bounds{Depth: 32, Values: MaxVisits}
-
 // parameterSchemaURL is the base URI of every parameter's schema. Nothing is there (RFC 2606).
 const parameterSchemaURL = "https://parameter.invalid/schema"
 
 // parameterURLs removes the base URI from messages.
 var parameterURLs = strings.NewReplacer(parameterSchemaURL, "", "https://parameter.invalid", "")
-
-// Limits bounds the schemas of one descriptor.
-type Limits struct {
-	Owner      string   // of the descriptor
-	Size       int      // bytes of the text of one schema
-	Complexity int      // subschemas that may apply to one value
-	Pool       *Schemas // keeps the compiled schemas; nil: one for all such limits
-}
-
-// Values bounds the values of one schema.
-func (l Limits) Values() int { return max(1, l.Size/16) }
-
-// BytesOfAll bounds the text of all schemas of a descriptor together.
-func (l Limits) BytesOfAll() int { return 4 * l.Size }
-
-// ValuesOfAll bounds the values of all schemas of a descriptor together.
-func (l Limits) ValuesOfAll() int { return max(1, l.BytesOfAll()/16) }
-
-// effort bounds the work of compiling all schemas of a descriptor.
-func (l Limits) effort() effort {
-	return effort{stepsOfAny + stepsPerSubschema*min(l.Complexity, MaxBound/stepsPerSubschema)}
-}
-
-// MaxBound replaces larger bounds, so that multiples of them do not overflow.
-const MaxBound = math.MaxInt / 32
 
 // Compiler compiles the schemas of one descriptor.
 type Compiler struct {
@@ -207,59 +168,6 @@ func fragment(location string) string {
 	return decoded
 }
 
-// Cost estimates what applying the schema to a value takes: visits, and steps of about 10 ns.
-func (p *Compiled) Cost(v any) (visits, steps float64) {
-	levels := jsonvalue.Levels(v)
-	for depth, l := range levels {
-		if depth == len(p.costs) {
-			break
-		}
-		c := p.costs[depth]
-		if p.unevaluated && depth+1 < len(levels) {
-			steps += float64(levels[depth+1].Values) * c.visits * stepsPerUnevaluated
-		}
-		visits += float64(l.Values) * c.visits
-		steps += float64(l.Values)*c.steps + float64(l.Bytes)*c.perByte
-	}
-	if p.Unique {
-		more, _ := p.uniqueness(v, 0)
-		steps += more
-	}
-	return visits, steps
-}
-
-// uniqueness estimates the steps that finding equal items of arrays takes. Up
-// to 20 are compared with each other, more are hashed, but many that are arrays, objects
-// or long numbers may have the same hash.
-func (p *Compiled) uniqueness(v any, depth int) (steps, values float64) {
-	values = 1
-	switch v := v.(type) {
-	case jsonvalue.Number:
-		values += float64(len(v) / 16)
-	case map[string]any:
-		for _, member := range v {
-			s, n := p.uniqueness(member, depth+1)
-			steps, values = steps+s, values+n
-		}
-	case []any:
-		for _, item := range v {
-			s, n := p.uniqueness(item, depth+1)
-			steps, values = steps+s, values+n
-		}
-		if depth < len(p.costs) {
-			count := float64(len(v))
-			compared := values * stepsPerRational
-			if len(v) <= 20 {
-				compared *= count / 2
-			} else if values > count+1 { // not only texts and short numbers
-				compared += count * count / 2 * stepsPerComparison * min(values/count, 100)
-			}
-			steps += compared * p.costs[depth].visits
-		}
-	}
-	return steps, values
-}
-
 // uses reports whether one of some keywords stands anywhere in a schema.
 func uses(schema any, keywords ...string) bool {
 	switch schema := schema.(type) {
@@ -273,24 +181,6 @@ func uses(schema any, keywords ...string) bool {
 		}
 	}
 	return false
-}
-
-// Validate applies the schema to a value and returns the first finding, if any.
-func (p *Compiled) Validate(v any) (first *Finding, err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = fmt.Errorf("the schema makes the validator fail: %v", cause)
-		}
-	}()
-	invalid := p.schema.Validate(v)
-	if invalid == nil {
-		return nil, nil
-	}
-	found := findingsOf(invalid)
-	if len(found) == 0 {
-		return nil, errors.New("the schema rejects the value without a reason")
-	}
-	return &found[0], nil
 }
 
 // NewLibraryCompiler returns a compiler for Draft 2020-12 that loads neither files nor URLs.

@@ -1,0 +1,87 @@
+package document
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
+)
+
+// ParseDescriptor validates and reads a descriptor (section 9.3, parse). Its
+// error is a [*run.Failure]: [run.VersionIncompatible] if the document follows a newer
+// MAJOR of the protocol, whatever else may be wrong with it by the rules of this
+// one (section 6.4), else [run.InvalidDocument] with the violations.
+func ParseDescriptor(doc []byte) (*Descriptor, error) { return Standard.parseDescriptor(doc) }
+
+func (l *Limits) parseDescriptor(doc []byte) (*Descriptor, error) {
+	return l.ReadDescriptor(doc, func(_ []Parameter, schemas []any) jsonvalue.Violations {
+		var found jsonvalue.Violations
+		l.schemaRules(&found, schemas)
+		return found
+	})
+}
+
+// ReadDescriptor validates and reads a descriptor. It leaves the schemas of the inputs to prepare, which gets the inputs and
+// the schema of each, or nil: such a schema is valid if it can be compiled, which is to be done once.
+func (l *Limits) ReadDescriptor(doc []byte, prepare func(params []Parameter, schemas []any) jsonvalue.Violations) (*Descriptor, error) {
+	doc = WithoutBOM(doc)
+	const def = defSkillDescriptor
+	invalid := func(found []run.Violation) (*Descriptor, error) {
+		return nil, Invalid(run.PhaseDescriptor, string(def), found)
+	}
+	if flaw := l.tooLarge(def, doc); flaw != nil {
+		return invalid([]run.Violation{*flaw})
+	}
+	descriptorTurns.Take(context.Background(), l.Owner, turns.Line{})
+	defer descriptorTurns.End(l.Owner)
+	if version := declaredVersion(doc); isNewer(version) {
+		return nil, versionError(version)
+	}
+	value, found := l.valueOf(def, doc)
+	if len(found) > 0 {
+		l.schemaRules(&found, schemasOf(value))
+		return invalid(found.Tidy())
+	}
+	descriptor := new(Descriptor)
+	if err := read(doc, descriptor); err != nil {
+		return nil, unreadable(run.PhaseDescriptor, string(def), err)
+	}
+	if flaws := prepare(descriptor.Inputs, schemasOf(value)); len(flaws) > 0 {
+		return invalid(flaws.Tidy())
+	}
+	return descriptor, nil
+}
+
+// Serialize returns the descriptor as pretty-printed JSON, indented by two spaces
+// (section 9.3, serialize), unknown members included. [ParseDescriptor] reads an
+// equal descriptor from it.
+func (d *Descriptor) Serialize() ([]byte, error) {
+	text, err := json.Marshal(d, jsontext.WithIndent("  "), jsontext.PreserveRawStrings(true), json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("serialize descriptor %q: %w", safetext.Clip(d.ID, jsonvalue.MaxActual), err)
+	}
+	return text, nil
+}
+
+// read decodes a valid document. It is made compact first, so that the raw
+// values kept of it do not depend on how it was laid out.
+func read(doc []byte, into any) error {
+	compact := jsontext.Value(slices.Clone(doc))
+	twice := jsontext.AllowDuplicateNames(true) // which there are not in what is valid
+	if err := compact.Compact(twice); err != nil {
+		return err
+	}
+	return json.Unmarshal(compact, into, twice)
+}
+
+// descriptorTurns bounds how many descriptors are judged at a time: that takes the processor for some 20 ms at most, and can't
+// be interrupted.
+var descriptorTurns = turns.NewQueue(max(1, runtime.GOMAXPROCS(0)/4))

@@ -1,0 +1,100 @@
+package document_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+func TestParseIndex(t *testing.T) {
+	index, err := document.ParseIndex([]byte("\ufeff" + acmeIndex))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(index.Skills) != 2 || index.Provider.Name != "Acme" || index.Skills[1].ID != "acme/translate" || index.Skills[1].Access != document.Restricted || index.Skills[1].CapabilityType != document.Task {
+		t.Errorf("got %+v", index)
+	}
+	if _, err := document.ParseIndex(edited(t, acmeIndex, `/protocol/version="7.0.0"`, `/new=[]`)); err != nil {
+		t.Errorf("newer MAJOR: %v", err)
+	}
+	for _, edit := range []string{`/skills/1/id="acme/forecast"`, `/skills/1/access="x"`, `-/protocol`, `=[]`, `/provider/contact=1`} {
+		index, err := document.ParseIndex(edited(t, acmeIndex, edit))
+		if e := problem(t, err); index != nil || e.Kind != run.InvalidDocument || e.Phase != run.PhaseDiscovery || e.By != run.Bridge || e.Executed != run.ExecutedNo {
+			t.Errorf("%s: got %+v, %+v", edit, index, e)
+		}
+	}
+}
+
+func TestParseRegistry(t *testing.T) {
+	start, end := strings.Index(acmeIndex, "["), strings.LastIndex(acmeIndex, "]")+1
+	list := acmeIndex[start:end]
+	for name, doc := range map[string]string{
+		"index": acmeIndex, "array": list, "object": `{"skills":` + list + `,"total":2}`, "with other members of any kind": `{"protocol":2,"provider":"x","skills":` + list + `}`,
+	} {
+		index, err := document.Standard.ParseRegistry([]byte(doc))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if len(index.Skills) != 2 || index.Skills[0].DescriptorURL != "https://acme.example/skills/forecast.json" {
+			t.Errorf("%s: got %+v", name, index)
+		}
+	}
+	for doc, want := range map[string]string{
+		`{}`: "/skills must be an array of index entries", `{"skills":{}}`: "/skills must be an array of index entries",
+		`7`: "the document must be an array of index entries", `null`: "the document must be an array of index entries",
+		``:                          "the document is empty",
+		`{"skills":[],"skills":[]}`: "/skills must not appear twice in one object",
+	} {
+		_, err := document.Standard.ParseRegistry([]byte(doc))
+		place, rest, _ := strings.Cut(want, ", (")
+		e := problem(t, err)
+		if e.Kind != run.InvalidDocument || e.Phase != run.PhaseDiscovery || !strings.HasPrefix(e.Message, "Invalid registry document: "+place) || !strings.HasSuffix(e.Message, rest) {
+			t.Errorf("%.60s: got %v, want %s", doc, e, want)
+		}
+	}
+	if index, err := document.Standard.ParseRegistry([]byte(`[]`)); err != nil || len(index.Skills) != 0 {
+		t.Errorf("empty: %+v, %v", index, err)
+	}
+}
+
+// TestParseRegistryLeavesOut: entries of a registry are judged one by one.
+func TestParseRegistryLeavesOut(t *testing.T) {
+	list := acmeIndex[strings.Index(acmeIndex, "[") : strings.LastIndex(acmeIndex, "]")+1]
+	first, second := "acme/forecast", "acme/translate"
+	for doc, want := range map[string]struct {
+		skills []string
+		id     string
+		fault  string
+		count  int
+	}{
+		`[7]`:             {nil, "", "/0 must be an object", 1},
+		`[{}]`:            {nil, "", "/0/access is required", 1},
+		`{"skills":[{}]}`: {nil, "", "/skills/0/access is required", 1},
+		string(edited(t, acmeIndex, `/skills/1/id="acme/forecast"`)):                             {[]string{first}, first, "/skills/1/id must be unique, but /skills/0/id is the same", 1},
+		string(edited(t, list, `/1/id="acme/forecast"`)):                                         {[]string{first}, first, "/1/id must be unique, but /0/id is the same", 1},
+		string(edited(t, list, `/1/id="acme/forecast"`, `/0/descriptor_url=7`)):                  {[]string{first}, first, "/0/descriptor_url must be a string", 1},
+		string(edited(t, list, `/1/descriptor_url="translate.json"`)):                            {[]string{first}, second, "/1/descriptor_url must be an absolute http or https URL with a host", 1},
+		string(edited(t, list, `/0/id=7`)):                                                       {[]string{second}, "", "/0/id must be a string", 1},
+		string(edited(t, list, `/0/id="`+strings.Repeat("x", 600)+`"`)):                          {[]string{second}, strings.Repeat("x", 512) + "…", "/0/id must have at most 512 bytes", 1},
+		"[" + strings.Repeat(`7,`, 5000) + list[1:]:                                              {[]string{first, second}, "", "/0 must be an object", 5000},
+		`{"skills":[` + strings.Repeat(`{"id":"a/b"},`, 500) + list[1:len(list)-1] + `],"x":[]}`: {[]string{first, second}, "a/b", "/skills/0/access is required", 500},
+	} {
+		index, err := document.Standard.ParseRegistry([]byte(doc))
+		if err != nil {
+			t.Errorf("%.60s: %v", doc, err)
+			continue
+		}
+		var got []string
+		for _, s := range index.Skills {
+			got = append(got, s.ID)
+		}
+		left := index.LeftOut[0]
+		if !slices.Equal(got, want.skills) || index.LeftOutCount != want.count || len(index.LeftOut) != min(want.count, 100) || left.ID != want.id || left.Fault.Path+" "+left.Fault.Message != want.fault {
+			t.Errorf("%.60s: got %q, %d left out, the first is %+v", doc, got, index.LeftOutCount, left)
+		}
+	}
+}

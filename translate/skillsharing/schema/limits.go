@@ -1,0 +1,45 @@
+package schema
+
+import (
+	"math"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
+)
+
+const (
+	maxSchemaDepth = 32 // objects and arrays within each other, in one schema
+
+	// MaxVisits is how many subschemas may look at the values of an argument in
+	// all. The library keeps each failure, of some 250 bytes.
+	MaxVisits = 250_000
+	// MaxUnique is the longest array that is compared item by item.
+	MaxUnique = 10_000
+)
+
+// ArgumentBounds limits the arguments that are checked against a schema.
+var ArgumentBounds = jsonvalue.Bounds{Depth: 32, Values: MaxVisits}
+
+// Limits bounds the schemas of one descriptor.
+type Limits struct {
+	Owner      string   // of the descriptor
+	Size       int      // bytes of the text of one schema
+	Complexity int      // subschemas that may apply to one value
+	Pool       *Schemas // keeps the compiled schemas; nil: one for all such limits
+}
+
+// Values bounds the values of one schema.
+func (l Limits) Values() int { return max(1, l.Size/16) }
+
+// BytesOfAll bounds the text of all schemas of a descriptor together.
+func (l Limits) BytesOfAll() int { return 4 * l.Size }
+
+// ValuesOfAll bounds the values of all schemas of a descriptor together.
+func (l Limits) ValuesOfAll() int { return max(1, l.BytesOfAll()/16) }
+
+// effort bounds the work of compiling all schemas of a descriptor.
+func (l Limits) effort() effort {
+	return effort{stepsOfAny + stepsPerSubschema*min(l.Complexity, MaxBound/stepsPerSubschema)}
+}
+
+// MaxBound replaces larger bounds, so that multiples of them do not overflow.
+const MaxBound = math.MaxInt / 32
