@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/certmagic"
-	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
@@ -24,8 +24,6 @@ const (
 	// runTokenKeysKey is the storage key of the run-token keys of all instances with the
 	// same storage, and the name of the lock that is held while they are written.
 	runTokenKeysKey = "skill_bridge/run_token_keys.json"
-	// maxRunTokenKeys is the largest file that is read, in bytes: some hundred keys.
-	maxRunTokenKeys = 64 << 10
 
 	// runTokenKeyAge is the age at which a key is replaced.
 	runTokenKeyAge = 24 * time.Hour
@@ -86,7 +84,7 @@ type RunTokenKeys struct {
 	warnings *observe.Warnings
 
 	keys atomic.Pointer[[]runtoken.Key] // never nil
-	// turn is held by the goroutine that uses the storage and the fields below. It is a
+	// turn is empty while a goroutine uses the storage and the fields below. It is a
 	// channel, not a mutex, so that waiting for it can time out.
 	turn    chan struct{}
 	ending  <-chan struct{} // closed when all calls in progress have to be answered at once
@@ -99,6 +97,7 @@ type RunTokenKeys struct {
 func newRunTokenKeys(storage certmagic.Storage, logger *zap.Logger) *RunTokenKeys {
 	r := &RunTokenKeys{storage: storage, warnings: observe.NewWarnings(logger, 16), turn: make(chan struct{}, 1), ending: lifetime.Ending()}
 	r.keys.Store(new([]runtoken.Key))
+	r.yield()
 	return r
 }
 
@@ -109,7 +108,7 @@ func (r *RunTokenKeys) Prepare() {
 		return
 	}
 	select {
-	case r.turn <- struct{}{}:
+	case <-r.turn:
 		go func() {
 			defer r.yield()
 			_ = r.renew(context.Background()) // it has been logged
@@ -147,14 +146,8 @@ func (r *RunTokenKeys) inTurn(ctx context.Context, use func(context.Context) err
 		defer r.yield()
 		used <- use(context.WithoutCancel(ctx))
 	}()
-	select {
-	case err := <-used:
-		return err
-	case <-ctx.Done():
-		return fmt.Errorf("waiting for the keys of run tokens: %w", ctx.Err())
-	case <-r.ending:
-		return errExiting
-	}
+	failure, err := await(ctx, r.ending, used)
+	return cmp.Or(err, failure)
 }
 
 // errExiting is the error of calls that wait for the keys when the process is about to end.
@@ -170,7 +163,7 @@ func (r *RunTokenKeys) Find(ctx context.Context, id runtoken.KeyID) (runtoken.Ke
 	asked := time.Now()
 	err := r.inTurn(ctx, func(storing context.Context) error {
 		if r.looked.Before(asked) { // else another call has read the storage meanwhile
-			if err := r.pauseUntil(ctx, r.looked.Add(runTokenInterval)); err != nil {
+			if _, err := await(ctx, r.ending, time.After(time.Until(r.looked.Add(runTokenInterval)))); err != nil {
 				return err
 			}
 		}
@@ -187,17 +180,23 @@ func (r *RunTokenKeys) Find(ctx context.Context, id runtoken.KeyID) (runtoken.Ke
 func (r *RunTokenKeys) take(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storageTimeout)
 	defer cancel()
-	select {
-	case r.turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("waiting for the keys of run tokens: %w", ctx.Err())
-	case <-r.ending:
-		return errExiting
-	}
+	_, err := await(ctx, r.ending, r.turn)
+	return err
 }
 
-func (r *RunTokenKeys) yield() { <-r.turn }
+func (r *RunTokenKeys) yield() { r.turn <- struct{}{} }
+
+// await receives from a channel, unless the context or the process ends before.
+func await[T any](ctx context.Context, ending <-chan struct{}, from <-chan T) (received T, err error) {
+	select {
+	case received = <-from:
+	case <-ctx.Done():
+		err = fmt.Errorf("waiting for the keys of run tokens: %w", ctx.Err())
+	case <-ending:
+		err = errExiting
+	}
+	return received, err
+}
 
 // look reads the keys that other instances may have made. The caller holds the turn.
 func (r *RunTokenKeys) look(ctx context.Context) error {
@@ -294,20 +293,6 @@ func (r *RunTokenKeys) read(ctx context.Context) ([]runtoken.Key, error) {
 	return parseRunTokenKeys(data)
 }
 
-// pauseUntil waits, unless the context or the process ends before.
-func (r *RunTokenKeys) pauseUntil(ctx context.Context, at time.Time) error {
-	timer := time.NewTimer(time.Until(at))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-r.ending:
-		return errExiting
-	}
-}
-
 // justNow reports whether something happened less than runTokenInterval ago.
 func justNow(then time.Time) bool { return time.Since(then) < runTokenInterval }
 
@@ -350,62 +335,4 @@ func withNewKey(keys []runtoken.Key, now time.Time) []runtoken.Key {
 			return append(kept, made)
 		}
 	}
-}
-
-// runTokenFile is the stored JSON.
-type runTokenFile struct {
-	Version int              `json:"version"`
-	Keys    []storedTokenKey `json:"keys"`
-}
-
-type storedTokenKey struct {
-	ID     [4]byte   `json:"id"`     // in base64
-	Secret [32]byte  `json:"secret"` // not of the type that hides it
-	Made   time.Time `json:"made"`
-}
-
-const runTokenFileVersion = 1
-
-// A file that can't be read is never overwritten: that would invalidate the tokens of
-// other instances. These errors say what to do instead. They do not wrap errors of
-// package json, which quote what was read.
-var (
-	errRunTokenKeysVersion = errors.New(runTokenKeysKey + " in Caddy's storage was written by another version of the bridge: use that version, or remove it, which makes all run tokens invalid")
-	errRunTokenKeysDamaged = errors.New(runTokenKeysKey + " in Caddy's storage is damaged: restore it, or remove it, which makes all run tokens invalid")
-)
-
-func marshalRunTokenKeys(keys []runtoken.Key) ([]byte, error) {
-	file := runTokenFile{Version: runTokenFileVersion}
-	for _, key := range keys {
-		file.Keys = append(file.Keys, storedTokenKey{key.ID, key.Secret(), key.Made})
-	}
-	return json.Marshal(file)
-}
-
-func parseRunTokenKeys(data []byte) ([]runtoken.Key, error) {
-	if len(data) > maxRunTokenKeys {
-		return nil, errRunTokenKeysDamaged
-	}
-	var other struct {
-		Version int `json:"version"`
-	}
-	if json.Unmarshal(data, &other) != nil || other.Version < runTokenFileVersion {
-		return nil, errRunTokenKeysDamaged
-	}
-	if other.Version > runTokenFileVersion {
-		return nil, errRunTokenKeysVersion
-	}
-	var file runTokenFile
-	if json.Unmarshal(data, &file, json.RejectUnknownMembers(true)) != nil || len(file.Keys) == 0 {
-		return nil, errRunTokenKeysDamaged
-	}
-	keys := make([]runtoken.Key, 0, len(file.Keys))
-	for _, stored := range file.Keys {
-		_, twice := findKey(keys, stored.ID)
-		if twice || stored.Secret == [32]byte{} || stored.Made.IsZero() {
-			return nil, errRunTokenKeysDamaged
-		}
-		keys = append(keys, runtoken.RestoreKey(stored.ID, stored.Secret, stored.Made))
-	}
-	return keys, nil
 }

@@ -497,7 +497,7 @@ func TestDamagedRunTokenKeys(t *testing.T) {
 		"no time":         {edit(`,"made":"2026-05-04T10:00:00Z"`, ``), damaged},
 		"secret as time":  {edit("2026-05-04T10:00:00Z", secret), damaged},
 		"secret as name":  {edit(`"made"`, `"`+secret+`"`), damaged},
-		"very long":       {strings.Repeat(" ", maxRunTokenKeys) + good, damaged},
+		"very long":       {strings.Repeat(" ", maxRunTokenFile) + good, damaged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
@@ -678,7 +678,7 @@ func TestCallerLeaves(t *testing.T) {
 		return ctx
 	}
 	usedToTheEnd := func() {
-		i.turn <- struct{}{}
+		<-i.turn
 		i.yield()
 	}
 	if _, _, err := i.Find(leaving(), runtoken.KeyID{7}); err != nil && !errors.Is(err, context.Canceled) {
@@ -696,7 +696,7 @@ func TestCallerLeaves(t *testing.T) {
 
 	gone := leaving()
 	i.storage.Storage.(contextStorage).leave()
-	i.turn <- struct{}{}
+	<-i.turn
 	if _, _, err := i.Find(gone, runtoken.KeyID{7}); !errors.Is(err, context.Canceled) {
 		t.Errorf("who has left waits: %v", err)
 	}
@@ -728,7 +728,7 @@ func TestWithoutStorage(t *testing.T) {
 		if err := i.opens(t, strings.Repeat("A", 200)); !errors.Is(err, runtoken.ErrInvalid) {
 			t.Error(err)
 		}
-		i.turn <- struct{}{}
+		<-i.turn
 		var busy sync.WaitGroup
 		for range 8 {
 			busy.Go(func() { i.seal(t) })
