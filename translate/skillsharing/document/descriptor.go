@@ -35,7 +35,7 @@ func (l *Limits) ReadDescriptor(doc []byte, prepare func(params []Parameter, sch
 	doc = WithoutBOM(doc)
 	const def = defSkillDescriptor
 	invalid := func(found []run.Violation) (*Descriptor, error) {
-		return nil, Invalid(run.PhaseDescriptor, string(def), found)
+		return nil, invalidDocument(run.PhaseDescriptor, string(def), found)
 	}
 	if flaw := l.tooLarge(def, doc); flaw != nil {
 		return invalid([]run.Violation{*flaw})

@@ -8,8 +8,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-// Invalid is the failure of a document with violations, at least one (section 8.3.1).
-func Invalid(phase run.Phase, what string, found []run.Violation) *run.Failure {
+// invalidDocument is the failure of a document with violations, at least one (section 8.3.1).
+func invalidDocument(phase run.Phase, what string, found []run.Violation) *run.Failure {
 	place := found[0].Path
 	if place == "" {
 		place = "the document"
@@ -34,7 +34,7 @@ func Invalid(phase run.Phase, what string, found []run.Violation) *run.Failure {
 // unreadable is the failure of a document that is valid, but does not fit its Go type. Only a mistake in
 // the schema or the type can cause it.
 func unreadable(phase run.Phase, what string, err error) *run.Failure {
-	e := Invalid(phase, what, []run.Violation{{Message: safetext.Clip("can't be read: "+err.Error(), jsonvalue.MaxMessage)}})
+	e := invalidDocument(phase, what, []run.Violation{{Message: safetext.Clip("can't be read: "+err.Error(), jsonvalue.MaxMessage)}})
 	e.Cause = err
 	return e
 }

@@ -23,7 +23,7 @@ func ParseIndex(doc []byte) (*Index, error) { return Standard.ParseIndex(doc) }
 func (l *Limits) ParseIndex(doc []byte) (*Index, error) {
 	doc = WithoutBOM(doc)
 	if found := l.validate(defSkillIndex, doc); found != nil {
-		return nil, Invalid(run.PhaseDiscovery, string(defSkillIndex), found)
+		return nil, invalidDocument(run.PhaseDiscovery, string(defSkillIndex), found)
 	}
 	index := new(Index)
 	if err := read(doc, index); err != nil {
@@ -47,7 +47,7 @@ func (l *Limits) ParseRegistry(doc []byte) (*Index, error) {
 	}
 	value, flaw := jsonvalue.Read(doc, bounds)
 	if flaw != nil {
-		return nil, Invalid(run.PhaseDiscovery, what, []run.Violation{*flaw})
+		return nil, invalidDocument(run.PhaseDiscovery, what, []run.Violation{*flaw})
 	}
 	path := ""
 	list, isList := value.([]any)
@@ -59,7 +59,7 @@ func (l *Limits) ParseRegistry(doc []byte) (*Index, error) {
 	if !isList {
 		var found jsonvalue.Violations
 		found.Add(path, "must be an array of index entries", "array", value)
-		return nil, Invalid(run.PhaseDiscovery, what, found)
+		return nil, invalidDocument(run.PhaseDiscovery, what, found)
 	}
 	var texts []jsontext.Value
 	var err error

@@ -12,7 +12,7 @@ func CompileInputs(l *document.Limits, params []document.Parameter) (*Inputs, er
 		return jsonvalue.Read(params[i].Schema, jsonvalue.Bounds{Depth: 100, Values: 200_000})
 	})
 	if found != nil {
-		return nil, document.Invalid(run.PhaseDescriptor, "SkillDescriptor", found.Tidy())
+		return nil, &run.Failure{Kind: run.InvalidDocument, Phase: run.PhaseDescriptor, By: run.Bridge, Executed: run.ExecutedNo, Message: found[0].Message, Violations: found.Tidy()}
 	}
 	return in, nil
 }

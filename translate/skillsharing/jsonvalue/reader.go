@@ -34,8 +34,8 @@ type ListBound struct {
 	Limit string // the name of the limit
 }
 
-// Violation is that of a list which has too many items.
-func (b ListBound) Violation(items int) run.Violation {
+// violation is that of a list which has too many items.
+func (b ListBound) violation(items int) run.Violation {
 	expected := fmt.Sprintf("at most %d entries", b.Most)
 	return run.Violation{
 		Path: b.Path, Message: fmt.Sprintf("must have %s (limits %s)", expected, b.Limit),
@@ -151,7 +151,7 @@ func (r *reader) excess(items int) error {
 			return err
 		}
 	}
-	return &flawError{r.bounds.List.Violation(items)}
+	return &flawError{r.bounds.List.violation(items)}
 }
 
 func (r *reader) object(depth int) (any, error) {
