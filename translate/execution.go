@@ -184,15 +184,15 @@ func (x *execution) await(show func(*document.Response) bool) {
 // follow polls the run until it has ended.
 func (x *execution) follow(show func(*document.Response) bool) (*document.Response, *run.Failure) {
 	x.bridge.config.Following()
-	awaited := skillsharing.FollowOptions{
+	options := skillsharing.FollowOptions{
 		ExecutionID: x.known.ExecutionID, RetryAfter: x.known.RetryAfter, Until: x.until(), TraceParent: x.call.TraceParent, Show: show,
 	}
 	if x.operation == OperationFollow {
-		awaited.Resumed, awaited.Accepted, awaited.NotBefore = true, x.ref.Accepted, x.ref.NotBefore
+		options.Resumed, options.Accepted, options.NotBefore = true, x.ref.Accepted, x.ref.NotBefore
 	} else {
-		awaited.Known = x.known.State
+		options.Known = x.known.State
 	}
-	r, failure := x.found.Invoker.Client.Follow(x.ctx, x.found.Skill, &awaited, &x.figures.Stats)
+	r, failure := x.found.Invoker.Client.Follow(x.ctx, x.found.Skill, &options, &x.figures.Stats)
 	x.figures.Followed = time.Now()
 	if failure != nil {
 		return &document.Response{ExecutionID: x.known.ExecutionID, State: run.Accepted}, failure

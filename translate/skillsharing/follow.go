@@ -53,8 +53,8 @@ var resultDelays = polling.Backoff{Initial: 500 * time.Millisecond, Longest: 5 *
 // the response is not final, and its RetryAfter says when it makes sense
 // to ask again. Callers that follow one run at the same time share its requests and the response, which
 // must not be changed.
-func (c *Client) Follow(ctx context.Context, s *discovery.Skill, awaited *FollowOptions, stats *Stats) (*document.Response, *run.Failure) {
-	executionID := awaited.ExecutionID
+func (c *Client) Follow(ctx context.Context, s *discovery.Skill, options *FollowOptions, stats *Stats) (*document.Response, *run.Failure) {
+	executionID := options.ExecutionID
 	if e := c.judgeURLs(ctx, s); e != nil {
 		e.ExecutionID, e.Executed = executionID, run.ExecutedYes
 		return nil, c.finish(s, e)
@@ -62,15 +62,15 @@ func (c *Client) Follow(ctx context.Context, s *discovery.Skill, awaited *Follow
 	if s.Endpoint.StatusURL == "" && s.Endpoint.ResultURL == "" {
 		return nil, c.finish(s, unfollowable(run.PhasePoll, executionID, "the descriptor has neither a status nor a result URL"))
 	}
-	w := newWatcher(ctx, awaited, stats)
-	f, asks := c.followers.join(c, s, awaited, w)
+	w := newWatcher(ctx, options, stats)
+	f, asks := c.followers.join(c, s, options, w)
 	for {
 		r, e := f.watch(w, asks)
 		if e != nil || r.State.Ended() || !w.looking {
 			return r, e
 		}
 		w.seen = r.State
-		back, asksAgain := f.show(w, r, awaited.Show)
+		back, asksAgain := f.show(w, r, options.Show)
 		if !back {
 			return r, nil
 		}
@@ -80,8 +80,8 @@ func (c *Client) Follow(ctx context.Context, s *discovery.Skill, awaited *Follow
 
 // Result fetches the output of a run that is known to have completed. It ignores the options' execution id.
 // If there is no output at [FollowOptions.Until], the response is not final.
-func (c *Client) Result(ctx context.Context, s *discovery.Skill, completed *document.Response, awaited *FollowOptions, stats *Stats) (*document.Response, *run.Failure) {
-	w := newWatcher(ctx, awaited, stats)
+func (c *Client) Result(ctx context.Context, s *discovery.Skill, completed *document.Response, options *FollowOptions, stats *Stats) (*document.Response, *run.Failure) {
+	w := newWatcher(ctx, options, stats)
 	f := newFollower(c, s, completed.ExecutionID, w)
 	f.seekResult(completed)
 	return f.watch(w, true)

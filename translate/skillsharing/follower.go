@@ -50,8 +50,8 @@ type follower struct {
 }
 
 // join returns the follower of a run, and whether the watcher is the one that asks.
-func (all *followers) join(c *Client, s *discovery.Skill, awaited *FollowOptions, w *watcher) (f *follower, asks bool) {
-	key := followed{s.ID, awaited.ExecutionID}
+func (all *followers) join(c *Client, s *discovery.Skill, options *FollowOptions, w *watcher) (f *follower, asks bool) {
+	key := followed{s.ID, options.ExecutionID}
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	f = all.runs[key]
@@ -62,9 +62,9 @@ func (all *followers) join(c *Client, s *discovery.Skill, awaited *FollowOptions
 			return f, f.enter(w)
 		}
 	}
-	f = newFollower(c, s, awaited.ExecutionID, w)
-	f.mustAsk = awaited.Resumed
-	f.begin(w.ctx, awaited)
+	f = newFollower(c, s, options.ExecutionID, w)
+	f.mustAsk = options.Resumed
+	f.begin(w.ctx, options)
 	if all.runs == nil {
 		all.runs = make(map[followed]*follower)
 	}
@@ -97,22 +97,22 @@ func newFollower(c *Client, s *discovery.Skill, executionID string, w *watcher) 
 }
 
 // begin plans the first request, before another watcher can join.
-func (f *follower) begin(ctx context.Context, awaited *FollowOptions) {
+func (f *follower) begin(ctx context.Context, options *FollowOptions) {
 	c, s := f.poller.client, f.poller.skill
 	f.poller.bareOutput = s.Endpoint.StatusURL == ""
 	f.failure = f.poller.seek(run.PhasePoll, cmp.Or(s.Endpoint.StatusURL, s.Endpoint.ResultURL))
 	now := time.Now()
-	f.schedule.run = c.Polling.planFor(c, s, awaited, f.schedule.deadline)
-	if awaited.Resumed {
-		if early := awaited.NotBefore.Sub(now); early > 0 {
-			f.mustAsk, f.known, f.schedule.earliest, f.schedule.due = false, run.Working, awaited.NotBefore, awaited.NotBefore
+	f.schedule.run = c.Polling.planFor(c, s, options, f.schedule.deadline)
+	if options.Resumed {
+		if early := options.NotBefore.Sub(now); early > 0 {
+			f.mustAsk, f.known, f.schedule.earliest, f.schedule.due = false, run.Working, options.NotBefore, options.NotBefore
 		}
 		return
 	}
 	f.accepted, f.known = now, run.Accepted
-	f.schedule.rest(awaited.RetryAfter)
-	if awaited.RetryAfter > 0 || c.preferredWait(ctx, awaited.Until) == 0 {
-		f.schedule.in(f.schedule.run.Next(awaited.RetryAfter))
+	f.schedule.rest(options.RetryAfter)
+	if options.RetryAfter > 0 || c.preferredWait(ctx, options.Until) == 0 {
+		f.schedule.in(f.schedule.run.Next(options.RetryAfter))
 	}
 }
 

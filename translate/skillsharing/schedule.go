@@ -46,14 +46,14 @@ func (s *schedule) rest(after time.Duration) {
 }
 
 // planFor begins the schedule of a run of a skill.
-func (p *Polling) planFor(c *Client, s *discovery.Skill, awaited *FollowOptions, deadline time.Time) polling.Run {
+func (p *Polling) planFor(c *Client, s *discovery.Skill, options *FollowOptions, deadline time.Time) polling.Run {
 	plan := p.Plan
 	if plan == nil {
 		plan = p.Store.Learner(polling.Key{Provider: c.Origin.String(), Skill: s.ID, Version: s.Version})
 	}
 	budget := p.Budgets.Of(s.Polled)
-	if awaited.Resumed {
-		return polling.Resume(plan, budget, awaited.Accepted, deadline)
+	if options.Resumed {
+		return polling.Resume(plan, budget, options.Accepted, deadline)
 	}
 	return polling.Start(plan, budget, time.Now(), deadline)
 }

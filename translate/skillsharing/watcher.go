@@ -28,8 +28,8 @@ type watcher struct {
 	place       int          // in the crowd that waits, from 1; 0: it is in none
 }
 
-func newWatcher(ctx context.Context, awaited *FollowOptions, stats *Stats) *watcher {
-	return &watcher{ctx: ctx, until: awaited.Until, patient: time.Now().Add(firstAnswer), traceParent: awaited.TraceParent, stats: stats, shows: awaited.Show != nil, seen: awaited.Known}
+func newWatcher(ctx context.Context, options *FollowOptions, stats *Stats) *watcher {
+	return &watcher{ctx: ctx, until: options.Until, patient: time.Now().Add(firstAnswer), traceParent: options.TraceParent, stats: stats, shows: options.Show != nil, seen: options.Known}
 }
 
 // wants reports whether the watcher shows a state that its caller does not know.

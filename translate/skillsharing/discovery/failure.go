@@ -18,20 +18,20 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
 )
 
-// documentFailure is the error of a call that needs a document which can't be read. It advises to
-// try again when the cache has forgotten the failure.
-func (c *Reader) documentFailure(ctx context.Context, phase run.Phase, u *url.URL, err error) *run.Failure {
-	e := c.documentError(ctx, phase, u, err)
+// documentFailure returns the failure of a call that needs a document which can't be read. Its retry delay ends when
+// the cache no longer remembers the failure.
+func (r *Reader) documentFailure(ctx context.Context, phase run.Phase, u *url.URL, err error) *run.Failure {
+	e := r.documentError(ctx, phase, u, err)
 	e.URL = exchange.BareURL(u)
 	if failed, ok := errors.AsType[*cache.FailureError](err); ok {
-		raiseRetry(e, max(time.Until(failed.RetryAt), c.Breakers.Pause(c.Source, c.Partition, u)))
+		raiseRetry(e, max(time.Until(failed.RetryAt), r.Breakers.Pause(r.Source, r.Partition, u)))
 	}
-	credential.ScrubFailure(e, c.Credentials, c.DiscoveryCredentials)
+	credential.ScrubFailure(e, r.Credentials, r.DiscoveryCredentials)
 	return e
 }
 
-// raiseRetry has callers wait at least for so long before they try again, if trying
-// again may help at all.
+// raiseRetry raises the suggested retry delay of a failure to at least delay, if a retry may
+// help.
 func raiseRetry(e *run.Failure, delay time.Duration) {
 	temporary := (e.Kind == run.Unreachable || e.Kind == run.RateLimited) && e.Refused == ""
 	said := e.ProviderSaid()
@@ -42,17 +42,17 @@ func raiseRetry(e *run.Failure, delay time.Duration) {
 	}
 }
 
-// documentError says why a document could not be read.
-func (c *Reader) documentError(ctx context.Context, phase run.Phase, u *url.URL, err error) *run.Failure {
+// documentError returns why a document could not be read.
+func (r *Reader) documentError(ctx context.Context, phase run.Phase, u *url.URL, err error) *run.Failure {
 	if e, ok := errors.AsType[*run.Failure](err); ok {
 		copied := *e // it may be shared by concurrent calls, or remembered
 		return &copied
 	}
 	if status, ok := errors.AsType[*cache.StatusError](err); ok {
-		return statusError(phase, status, c.Limits.MaxDepth())
+		return statusError(phase, status, r.Limits.MaxDepth())
 	}
 	if errors.Is(err, cache.ErrQueued) && errors.Is(err, context.DeadlineExceeded) {
-		return tooManyReads(phase, c.Limits.Reads)
+		return tooManyReads(phase, r.Limits.Reads)
 	}
 	if errors.Is(err, cache.ErrParsing) && errors.Is(err, context.DeadlineExceeded) {
 		return turns.BusyError(phase, fmt.Sprintf("The provider's %s was read, but the bridge was too busy to check it in time; try again later.", document.AnswerName(phase)))
@@ -60,11 +60,11 @@ func (c *Reader) documentError(ctx context.Context, phase run.Phase, u *url.URL,
 	if ctx.Err() != nil {
 		return exchange.Interrupted(ctx, phase, "", run.ExecutedNo)
 	}
-	return c.Unreachable(err, phase, u, "")
+	return r.Unreachable(err, phase, u, "")
 }
 
-// tooManyReads is the error of a call whose time was up while others had their
-// documents read.
+// tooManyReads returns the failure of a call whose deadline passed while it waited for other
+// reads.
 func tooManyReads(phase run.Phase, most int) *run.Failure {
 	return &run.Failure{
 		Kind: run.RateLimited, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo,
@@ -74,8 +74,8 @@ func tooManyReads(phase run.Phase, most int) *run.Failure {
 	}
 }
 
-// statusError judges an HTTP status that a document was answered with. A body that nests
-// deeper than depth is not read.
+// statusError returns the failure for the HTTP status of an answer that is not a document. It does not parse a body that
+// nests deeper than depth.
 func statusError(phase run.Phase, s *cache.StatusError, depth int) *run.Failure {
 	a := &exchange.Answer{Status: s.StatusCode, Header: s.Header, Body: s.Body}
 	said := new(document.Members)
@@ -101,9 +101,9 @@ func statusError(phase run.Phase, s *cache.StatusError, depth int) *run.Failure 
 	return e
 }
 
-// ownError marks an error that is about this reader, so that the cache gives it to no
-// other one: what the guard, the rules for URLs and the discovery credentials refuse,
-// and, for as long as they do, a circuit breaker and the limits.
+// ownError marks an error that concerns only this reader, so that the cache does not return it to
+// others: refusals of the guard, of the rules for URLs and of the discovery credentials. Refusals of
+// a circuit breaker or a limit are temporary, and the cache does not remember them.
 func ownError(err error) error {
 	if _, open := errors.AsType[*exchange.CircuitOpenError](err); open {
 		return &cache.OwnError{Err: err, Passing: true}
@@ -123,19 +123,19 @@ func ownError(err error) error {
 	return err
 }
 
-// warnOfStale tells the operator why a document is used that is not fresh any more.
-// Of all the documents of a kind it says the same, so that it is said once.
-func (c *Reader) warnOfStale(ctx context.Context, phase run.Phase, u *url.URL, err error) {
-	e := c.documentError(ctx, phase, u, err)
-	credential.ScrubFailure(e, c.DiscoveryCredentials)
-	c.Observer.Notice(ctx, &exchange.Notice{
-		Level: slog.LevelWarn, Source: c.Source,
+// warnOfStale reports to the operator why a stale document is used. The message is the same for
+// all documents of a kind, so that it is logged once.
+func (r *Reader) warnOfStale(ctx context.Context, phase run.Phase, u *url.URL, err error) {
+	e := r.documentError(ctx, phase, u, err)
+	credential.ScrubFailure(e, r.DiscoveryCredentials)
+	r.Observer.Notice(ctx, &exchange.Notice{
+		Level: slog.LevelWarn, Source: r.Source,
 		Message: "the bridge uses stale documents of a source, because its " + document.AnswerName(phase) + " can't be renewed; calls fail when stale_if_error has passed",
 		Attrs:   []slog.Attr{slog.String("code", string(document.CodeOf(e))), slog.String("error", e.Message)},
 	})
 }
 
-// secretError is the error of a document that repeats a credential.
+// secretError returns the failure for a document that repeats a credential.
 func secretError(phase run.Phase) *run.Failure {
 	return &run.Failure{
 		Kind: run.InvalidDocument, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo,

@@ -14,47 +14,47 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// document reads a document through the cache, where it is known by the text of its URL.
+// document reads a document through the cache, whose key is the text of the URL.
 // The id, if it is not empty, is that of the skill that is expected.
-func (c *Reader) document(ctx context.Context, kind documentKind, u *url.URL, text, id string, parse func(*cache.Response) (any, error)) (*cache.Document, *run.Failure) {
-	atOnce, shares := 0, []string(nil) // of indexes there are few, and without them there are no descriptors
+func (r *Reader) document(ctx context.Context, kind documentKind, u *url.URL, text, id string, parse func(*cache.Response) (any, error)) (*cache.Document, *run.Failure) {
+	atOnce, shares := 0, []string(nil) // indexes are not limited: there are few, and descriptors depend on them
 	if kind == descriptorDocument {
-		atOnce, shares = c.Limits.Reads, sharesOf(u, id)
+		atOnce, shares = r.Limits.Reads, sharesOf(u, id)
 	}
-	m := &c.constant().misses
-	l := &lookup{id: id} // of the flight, if this call begins it
+	m := &r.constant().misses
+	l := &lookup{id: id} // used if this call begins the cache's request
 	release := hold(ctx)
-	doc, err := c.Cache.Get(ctx, cache.Request{
-		Group: c.Partition, AtOnce: atOnce, Shares: shares,
+	doc, err := r.Cache.Get(ctx, cache.Request{
+		Group: r.Partition, AtOnce: atOnce, Shares: shares,
 		Done: func() {
-			l.land(m)
+			l.end(m)
 			release()
 		},
 		URL:       text,
-		Partition: c.partition(kind),
-		Owner:     c.constant().number,
+		Partition: r.partition(kind),
+		Owner:     r.constant().number,
 		Timeout:   discoveryTimeout,
 		Fetch: func(ctx context.Context, conditions http.Header) (*cache.Response, error) {
-			how := landedBadly // also if it panics
+			how := outcomeFailure // also after a panic
 			defer func() { l.fetched(m, how) }()
-			known, _ := c.Cache.Peek(text, c.partition(kind), c.constant().number)
+			known, _ := r.Cache.Peek(text, r.partition(kind), r.constant().number)
 			l.again(known)
 			header := exchange.SharedHeader.Clone()
 			maps.Copy(header, conditions)
-			response, err := (&retrieval{Reader: c, phase: kind.phase(), first: u, lookup: l}).get(ctx, header)
+			response, err := (&retrieval{Reader: r, phase: kind.phase(), first: u, lookup: l}).get(ctx, header)
 			switch {
 			case errors.Is(err, context.Canceled):
-				how = landedNowhere
+				how = outcomeNone
 			case err == nil && (response.StatusCode == http.StatusOK || response.StatusCode == http.StatusNotModified):
-				how = landedWell
+				how = outcomeSuccess
 			}
-			if err == nil && response.StatusCode == http.StatusOK && c.RepeatsSecret(response.Body) {
-				how = landedBadly
+			if err == nil && response.StatusCode == http.StatusOK && r.RepeatsSecret(response.Body) {
+				how = outcomeFailure
 				return nil, &cache.OwnError{Err: secretError(kind.phase())}
 			}
 			return response, ownError(err)
 		},
-		// It depends on nothing but the answer and the limits, which all clients that share the cache have in common.
+		// The result depends only on the answer and the limits, which are the same for all readers that share the cache.
 		Parse: func(response *cache.Response) (any, int64, error) {
 			value, err := parse(response)
 			l.parsed(m, value, err)
@@ -62,13 +62,13 @@ func (c *Reader) document(ctx context.Context, kind documentKind, u *url.URL, te
 		},
 	})
 	if err != nil {
-		return nil, c.documentFailure(ctx, kind.phase(), u, err)
+		return nil, r.documentFailure(ctx, kind.phase(), u, err)
 	}
-	if e := c.judgeDocument(ctx, kind, text, doc); e != nil {
+	if e := r.judgeDocument(ctx, kind, text, doc); e != nil {
 		return nil, e
 	}
 	if doc.State == cache.Stale {
-		c.warnOfStale(ctx, kind.phase(), u, doc.Err)
+		r.warnOfStale(ctx, kind.phase(), u, doc.Err)
 	}
 	return doc, nil
 }
@@ -78,79 +78,79 @@ func documentCost(body []byte) int64 { return 2<<10 + 4*int64(len(body)) }
 
 // lookup counts the requests that one look-up of a document in the cache makes.
 type lookup struct {
-	large bool // it has a place among the large ones
+	large bool // it has a slot for large documents
 
-	id       string    // of the skill that is wanted; empty: any
-	kept     bool      // the cache has its document from its URL
-	requests []request // to hosts that are not the source's own
-	passed   int       // how many of them have led on to others
+	id        string    // of the expected skill; empty: any
+	kept      bool      // the cache has the document from this URL
+	requests  []request // to hosts that are not the source's own
+	redirects int       // how many of them were answered with redirects
 
 	mu       sync.Mutex // a request may outlast the look-up
-	returned bool       // it has got an answer, which may be a document
-	other    bool       // the document is another skill's: as good as none
-	landed   bool
+	returned bool       // there is an answer, which may be a document
+	other    bool       // the document is another skill's, which counts as a failure
+	ended    bool
 }
 
-// again begins to ask, perhaps after an answer that was of no use.
+// again begins a fetch, which may be a repetition after an answer that could not be used.
 // Known is the document in the cache, or nil.
 func (l *lookup) again(known *cache.Document) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.other = known != nil && l.isOther(known.Value)
 	l.kept, l.returned = known != nil && !l.other, false
-	l.passOn()
+	l.redirected()
 }
 
-// passOn says that the requests so far were answered with redirects.
-func (l *lookup) passOn() { l.passed = len(l.requests) }
+// redirected notes that all requests so far were answered with redirects.
+func (l *lookup) redirected() { l.redirects = len(l.requests) }
 
 func (l *lookup) isOther(value any) bool {
 	s, ok := value.(*Skill)
 	return ok && l.id != "" && s.ID != l.id
 }
 
-// fetched says how asking has ended.
-func (l *lookup) fetched(m *misses, how landing) {
+// fetched notes the outcome of a fetch.
+func (l *lookup) fetched(m *misses, how outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if how == landedWell && !l.landed {
+	if how == outcomeSuccess && !l.ended {
 		l.returned = true
 		return
 	}
-	m.end(l.requests, l.passed, max(how, landedBadly)) // also of an answer that came too late
+	m.end(l.requests, l.redirects, max(how, outcomeFailure)) // also if the answer came after the end of the look-up
 	l.requests = nil
 }
 
-// parsed says what the answer is, if it is one that was not known.
+// parsed notes the result of parsing a new answer.
 func (l *lookup) parsed(m *misses, value any, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
-		m.end(l.requests, l.passed, landedBadly)
+		m.end(l.requests, l.redirects, outcomeFailure)
 		l.requests = nil
 		return
 	}
 	l.other = l.isOther(value)
 }
 
-// land ends the look-up.
-func (l *lookup) land(m *misses) {
+// end ends the look-up, and counts its outcome.
+func (l *lookup) end(m *misses) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.landed = true
+	l.ended = true
 	if l.returned {
-		how := landedWell
+		how := outcomeSuccess
 		if l.other {
-			how = landedBadly
+			how = outcomeFailure
 		}
-		m.end(l.requests, l.passed, how)
+		m.end(l.requests, l.redirects, how)
 		l.requests = nil
 	}
 }
 
-// sharesOf are the shares of a source's reads that a descriptor counts in: of its host,
-// and of the publisher of the skill. So one host that hangs, and one publisher with any
-// number of hosts that do, leave room for others.
+// sharesOf returns the shares of a source's reads in which a descriptor counts: its host's
+// and its publisher's. So neither a host that does not answer, nor a publisher with any
+// number of such hosts, can use up all reads.
 func sharesOf(u *url.URL, id string) []string {
 	shares := []string{"host " + u.Hostname()}
 	if publisher := publisherOf(id); publisher != "" {
@@ -159,9 +159,9 @@ func sharesOf(u *url.URL, id string) []string {
 	return shares
 }
 
-// publisherOf is the publisher of a skill, by its id: acme of acme/pay,
-// com.example of com.example.pay, and acme of acme.pay. A registry gives different
-// publishers different ones, if it gives them names at all.
+// publisherOf returns the publisher in the id of a skill: acme in acme/pay,
+// com.example in com.example.pay, and acme in acme.pay. If a registry has names for publishers,
+// they differ.
 func publisherOf(id string) string {
 	if name, _, found := strings.Cut(id, "/"); found {
 		return name

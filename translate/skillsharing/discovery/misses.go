@@ -10,72 +10,71 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// misses count the requests for documents that brought none, at hosts that are not the
-// source's own: documents choose these hosts, and could have any third party asked
-// without end. A request that is under way counts until it has landed well.
+// misses limits the failed requests for documents at hosts other than the source's own.
+// Documents choose these hosts, and without a limit they could make the bridge send any number
+// of requests to a third party. A request in progress counts as failed until it succeeds.
 //
-// What has failed counts apart from what has not: a URL that fails again and again is
-// left alone for longer and longer, and at a host, a publisher has no more than perMinute
-// requests at once, and as many a minute, for URLs that have failed lately. Other URLs
-// have a bound of their own: a document can name any number of them, so that at most
-// untried may fail at once, and perMinute a minute. A URL whose document is kept is
-// always asked, until it fails.
+// There are two limits for each host and publisher, with separate counts:
+//   - for URLs that have failed lately: perMinute requests at once, and perMinute a minute. The
+//     pause before the next request for such a URL doubles with each failure;
+//   - for other URLs, of which a document can name any number: untried failures at once, and
+//     perMinute a minute. A URL whose document is in the cache is exempt until it fails.
 //
-// All publishers have twice as much together, and none more than it leaves to others: a
-// publisher's dead URLs don't take another's documents on the same host away.
+// All publishers of a host together have twice these limits, and each publisher has at most half of what
+// the others leave. So the failures of one publisher do not prevent requests for
+// another publisher's documents on the same host.
 type misses struct {
-	perMinute int // 0: there is no bound
-	untried   int // of URLs that have not failed, at once; more than what is read at a time
+	perMinute int // 0: there is no limit
+	untried   int // failures at once of URLs that have not failed; more than Limits.Reads
 
 	mu         sync.Mutex
 	seed       maphash.Seed
-	hosts      map[credential.Authority]*missed
-	urls       int // known to have failed, at all hosts
-	publishers int // of which anything is known, at all hosts
+	hosts      map[credential.Authority]*hostMisses
+	urls       int // failed URLs of all hosts
+	publishers int // with counts, of all hosts
 }
 
-// missed is what is known of a host.
-type missed struct {
+// hostMisses are the counts of one host.
+type hostMisses struct {
 	tallies
 	publishers map[uint64]*tallies
-	urls       map[uint64]dead
+	urls       map[uint64]failedURL
 }
 
-// tallies are those of URLs that have not failed, and of those that have.
+// tallies are the counts of URLs that have not failed, and of URLs that have.
 type tallies [2]tally
 
-// tally is how many requests have failed, less those that time has made up for, and how
-// many are under way.
+// tally counts failed requests, and requests in progress. The count of failures decays exponentially.
 type tally struct {
 	count    float64
-	since    time.Time
+	since    time.Time // when count was computed
 	underWay int
 }
 
-// dead is a URL that has failed, so many times in a row.
-type dead struct {
-	times int
-	until time.Time // it is left alone
+// failedURL is a URL that has failed.
+type failedURL struct {
+	times int       // in a row
+	until time.Time // until then it is not requested
 }
 
 const (
-	maxMissedHosts = 1024    // that are remembered
-	maxDead        = 1 << 14 // URLs, at all hosts, and one at each; and as many publishers
-	maxDeadPause   = 5 * time.Minute
+	maxHosts      = 1024    // with counts
+	maxFailedURLs = 1 << 14 // of all hosts, and at least one of each; also the limit of publishers
+	maxPause      = 5 * time.Minute
 )
 
-// untriedReads is how many requests for URLs that have not failed may fail at once: more
-// than reads with all their redirects, which count while they are under way.
+// untriedReads returns how many requests for URLs that have not failed may fail at once. It is at least
+// the requests of all concurrent reads with their redirects, since requests in progress count.
 func untriedReads(l *document.Limits) int { return (maxRedirects + 1) * max(l.FailedReads, l.Reads) }
 
-// request is one to a host that is not the source's own.
+// request is a request to a host other than the source's own.
 type request struct {
 	host           credential.Authority
 	publisher, url uint64
 	failed         int // 1: the URL had failed before
 }
 
-// most is how many requests of a publisher may fail at once.
+// most returns how many requests of a publisher may fail at once.
 func (m *misses) most(failed int) float64 {
 	if failed == 1 {
 		return float64(m.perMinute)
@@ -83,14 +82,14 @@ func (m *misses) most(failed int) float64 {
 	return float64(m.untried)
 }
 
-// lasting is how long it takes until e times fewer failures count: if as many do as may
-// of a publisher, perMinute fewer in a minute.
-func (m *misses) lasting(failed int) time.Duration {
+// decayTime returns the time constant of the decay: after it, a count has fallen to 1/e. It is such
+// that a count of most falls at a rate of perMinute.
+func (m *misses) decayTime(failed int) time.Duration {
 	return time.Duration(m.most(failed) / float64(m.perMinute) * float64(time.Minute))
 }
 
-// begin counts a request that is about to be made; or says for how long it may not be.
-// Kept: there is a document from this URL.
+// begin counts a request that is about to be sent. If the pause is not 0, the request must not be sent
+// before it has passed, and is not counted. Kept means that the cache has a document from this URL.
 func (m *misses) begin(host credential.Authority, publisher, url string, kept bool) (r request, pause time.Duration) {
 	if m.perMinute <= 0 {
 		return request{host: host}, 0
@@ -107,7 +106,7 @@ func (m *misses) begin(host credential.Authority, publisher, url string, kept bo
 		switch {
 		case now.Before(d.until):
 			return r, d.until.Sub(now)
-		case now.Before(d.until.Add(maxDeadPause)):
+		case now.Before(d.until.Add(maxPause)):
 			r.failed, kept = 1, false
 		default:
 			m.forget(known, r.url)
@@ -123,12 +122,12 @@ func (m *misses) begin(host credential.Authority, publisher, url string, kept bo
 	return r, 0
 }
 
-// pause is for how long a publisher has to leave a host alone: until what is known of it,
-// and of all publishers, counts no more than twice as much as may fail at once. So a
-// publisher by itself has half of that.
+// pause returns how long a publisher must send no request to a host: until the publisher's count plus
+// the count of all publishers is at most twice most. Failures of the publisher are in both counts,
+// so that the limit of a publisher alone is most.
 func (m *misses) pause(all, own *tallies, failed int, now time.Time) time.Duration {
-	lasting := m.lasting(failed)
-	counts := all[failed].settle(now, lasting) + own[failed].settle(now, lasting)
+	decayTime := m.decayTime(failed)
+	counts := all[failed].decay(now, decayTime) + own[failed].decay(now, decayTime)
 	room := 2*m.most(failed) - 1 - float64(all[failed].underWay+own[failed].underWay)
 	switch {
 	case counts <= room:
@@ -136,21 +135,21 @@ func (m *misses) pause(all, own *tallies, failed int, now time.Time) time.Durati
 	case room <= 0:
 		return time.Second
 	}
-	return max(time.Second/10, time.Duration(float64(lasting)*math.Log(counts/room))+time.Millisecond)
+	return max(time.Second/10, time.Duration(float64(decayTime)*math.Log(counts/room))+time.Millisecond)
 }
 
-// landing is how a request has ended.
-type landing int
+// outcome is how a request has ended.
+type outcome int
 
 const (
-	landedWell landing = iota
-	landedBadly
-	landedNowhere // the bridge ended it: that says nothing about the URL
+	outcomeSuccess outcome = iota
+	outcomeFailure
+	outcomeNone // the bridge cancelled the request, which says nothing about the URL
 )
 
-// end says how requests have ended. The first of them, as many as passed says, have led
-// on to others: if these landed badly, that is not their fault.
-func (m *misses) end(requests []request, passed int, how landing) {
+// end counts the outcome of requests. The first of them, as many as redirects says, were answered with
+// redirects: their URLs do not count as failed if the target of the redirect fails.
+func (m *misses) end(requests []request, redirects int, how outcome) {
 	if m.perMinute <= 0 {
 		return
 	}
@@ -161,22 +160,22 @@ func (m *misses) end(requests []request, passed int, how landing) {
 		known := m.hosts[r.host]
 		for _, t := range []*tallies{&known.tallies, known.publishers[r.publisher]} {
 			t[r.failed].underWay--
-			if how != landedWell {
-				t[r.failed].settle(now, m.lasting(r.failed))
+			if how != outcomeSuccess {
+				t[r.failed].decay(now, m.decayTime(r.failed))
 				t[r.failed].count++
 			}
 		}
 		switch {
-		case how == landedWell:
+		case how == outcomeSuccess:
 			m.forget(known, r.url)
-		case how == landedBadly && i >= passed:
+		case how == outcomeFailure && i >= redirects:
 			m.mark(known, r.url, now)
 		}
 		m.drop(r, known)
 	}
 }
 
-// withdraw takes back a request that was not made.
+// withdraw removes a request that was not sent from the counts.
 func (m *misses) withdraw(r request) {
 	if m.perMinute <= 0 {
 		return
@@ -189,56 +188,56 @@ func (m *misses) withdraw(r request) {
 	m.drop(r, known)
 }
 
-// mark remembers a URL that has failed. With m.mu held.
-func (m *misses) mark(known *missed, url uint64, now time.Time) {
+// mark stores that a URL has failed. The caller holds m.mu.
+func (m *misses) mark(known *hostMisses, url uint64, now time.Time) {
 	d, again := known.urls[url]
 	if !again {
-		if m.urls >= maxDead {
-			for other := range known.urls { // any: it has failed less often than it will
+		if m.urls >= maxFailedURLs {
+			for other := range known.urls { // any one of the host's
 				m.forget(known, other)
 				break
 			}
 		}
 		if known.urls == nil {
-			known.urls = make(map[uint64]dead)
+			known.urls = make(map[uint64]failedURL)
 		}
 		m.urls++
 	}
 	d.times++
 	d.until = now
 	if d.times > 1 {
-		d.until = now.Add(min(time.Second<<min(d.times-2, 20), maxDeadPause))
+		d.until = now.Add(min(time.Second<<min(d.times-2, 20), maxPause))
 	}
 	known.urls[url] = d
 }
 
-// forget drops a URL that has failed. With m.mu held.
-func (m *misses) forget(known *missed, url uint64) {
+// forget removes a URL from the failed ones. The caller holds m.mu.
+func (m *misses) forget(known *hostMisses, url uint64) {
 	if _, ok := known.urls[url]; ok {
 		delete(known.urls, url)
 		m.urls--
 	}
 }
 
-// host returns what is known of a host, or nil if there is no room for it. With m.mu held.
-func (m *misses) host(host credential.Authority) *missed {
+// host returns the counts of a host, or nil if there are too many hosts. The caller holds m.mu.
+func (m *misses) host(host credential.Authority) *hostMisses {
 	if known := m.hosts[host]; known != nil {
 		return known
 	}
-	if len(m.hosts) >= maxMissedHosts && !m.makeRoom() {
+	if len(m.hosts) >= maxHosts && !m.makeRoom() {
 		return nil
 	}
 	if m.hosts == nil {
-		m.hosts = make(map[credential.Authority]*missed)
+		m.hosts = make(map[credential.Authority]*hostMisses)
 	}
-	known := &missed{publishers: make(map[uint64]*tallies)}
+	known := &hostMisses{publishers: make(map[uint64]*tallies)}
 	m.hosts[host] = known
 	return known
 }
 
-// makeRoom forgets the host where least has failed of those that are not being asked:
-// documents that name hosts without number neither keep others from being asked, nor
-// have one forgotten that was asked in vain more often. With m.mu held.
+// makeRoom removes the host with the fewest failures that has no request in progress. So a document that
+// names very many hosts neither blocks requests to other hosts, nor makes the bridge forget a host
+// with more failures. makeRoom reports false if all hosts have requests in progress. The caller holds m.mu.
 func (m *misses) makeRoom() bool {
 	var least credential.Authority
 	fewest, now := math.Inf(1), time.Now()
@@ -246,7 +245,7 @@ func (m *misses) makeRoom() bool {
 		if known.tallies[0].underWay+known.tallies[1].underWay > 0 {
 			continue
 		}
-		if n := known.tallies[0].settle(now, m.lasting(0)) + known.tallies[1].settle(now, m.lasting(1)); n < fewest {
+		if n := known.tallies[0].decay(now, m.decayTime(0)) + known.tallies[1].decay(now, m.decayTime(1)); n < fewest {
 			if least, fewest = host, n; n == 0 {
 				break
 			}
@@ -259,26 +258,26 @@ func (m *misses) makeRoom() bool {
 	return true
 }
 
-func (m *misses) remove(host credential.Authority, known *missed) {
+func (m *misses) remove(host credential.Authority, known *hostMisses) {
 	m.urls -= len(known.urls)
 	m.publishers -= len(known.publishers)
 	delete(m.hosts, host)
 }
 
-// publisher returns what is known of the one whose request that is. If there are too many
-// publishers, further ones count as one. With m.mu held.
-func (m *misses) publisher(known *missed, r *request) *tallies {
+// publisher returns the counts of the publisher of a request. If there are too many
+// publishers, further ones share their counts. The caller holds m.mu.
+func (m *misses) publisher(known *hostMisses, r *request) *tallies {
 	if own := known.publishers[r.publisher]; own != nil {
 		return own
 	}
 	now := time.Now()
 	for other, own := range known.publishers {
-		if m.settled(own, now) {
+		if m.isForgotten(own, now) {
 			delete(known.publishers, other)
 			m.publishers--
 		}
 	}
-	if m.publishers >= maxDead {
+	if m.publishers >= maxFailedURLs {
 		r.publisher = 0
 		if own := known.publishers[0]; own != nil {
 			return own
@@ -290,15 +289,14 @@ func (m *misses) publisher(known *missed, r *request) *tallies {
 	return own
 }
 
-// drop forgets the publisher of a request, and its host, if nothing of it has failed. With
-// m.mu held.
-func (m *misses) drop(r request, known *missed) {
+// drop removes the counts of a request's publisher and host if they are 0. The caller holds m.mu.
+func (m *misses) drop(r request, known *hostMisses) {
 	now := time.Now()
-	if m.settled(known.publishers[r.publisher], now) {
+	if m.isForgotten(known.publishers[r.publisher], now) {
 		delete(known.publishers, r.publisher)
 		m.publishers--
 	}
-	if len(known.urls) == 0 && m.settled(&known.tallies, now) {
+	if len(known.urls) == 0 && m.isForgotten(&known.tallies, now) {
 		m.remove(r.host, known)
 	}
 }
@@ -310,19 +308,20 @@ func (m *misses) hash(text string) uint64 {
 	return maphash.String(m.seed, text)
 }
 
-func (m *misses) settled(t *tallies, now time.Time) bool {
+// isForgotten reports whether all counts are 0.
+func (m *misses) isForgotten(t *tallies, now time.Time) bool {
 	for i := range t {
-		if t[i].underWay > 0 || t[i].settle(now, m.lasting(i)) > 0 {
+		if t[i].underWay > 0 || t[i].decay(now, m.decayTime(i)) > 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// settle makes up for what has failed, as time passes. All tallies lose the same share
-// of theirs, so that those of the publishers stay what makes up that of the host.
-func (t *tally) settle(now time.Time, lasting time.Duration) float64 {
-	t.count *= math.Exp(-float64(now.Sub(t.since)) / float64(lasting))
+// decay lowers the count by the time that has passed, and returns it. All counts fall at the
+// same relative rate, so that the counts of the publishers still add up to the count of the host.
+func (t *tally) decay(now time.Time, decayTime time.Duration) float64 {
+	t.count *= math.Exp(-float64(now.Sub(t.since)) / float64(decayTime))
 	t.since = now
 	if t.count < 0.5 {
 		t.count = 0

@@ -16,8 +16,7 @@ func NewMisses(perMinute, untried int) *Misses {
 	return &Misses{misses{perMinute: perMinute, untried: untried}}
 }
 
-// Begin counts a request that begins, unless it may not: then it says for how long. End
-// is to be called when it has landed.
+// Begin counts a request, unless the pause is not 0. End must be called with the outcome of the request.
 func (m *Misses) Begin(host, publisher, url string, kept bool) (end func(well bool), pause time.Duration) {
 	at, err := credential.AuthorityOf(&neturl.URL{Scheme: "https", Host: host})
 	if err != nil {
@@ -25,9 +24,9 @@ func (m *Misses) Begin(host, publisher, url string, kept bool) (end func(well bo
 	}
 	r, pause := m.misses.begin(at, publisher, url, kept)
 	return func(well bool) {
-		how := landedBadly
+		how := outcomeFailure
 		if well {
-			how = landedWell
+			how = outcomeSuccess
 		}
 		m.misses.end([]request{r}, 0, how)
 	}, pause

@@ -28,24 +28,24 @@ type Reader struct {
 }
 
 // Index returns the index of the provider (section 4.3).
-func (c *Reader) Index(ctx context.Context) (*document.Index, *run.Failure) {
-	if doc := c.fresh(indexDocument, c.constant().index); doc != nil {
-		if e := c.judgeDocument(ctx, indexDocument, c.constant().index, doc); e != nil {
+func (r *Reader) Index(ctx context.Context) (*document.Index, *run.Failure) {
+	if doc := r.fresh(indexDocument, r.constant().index); doc != nil {
+		if e := r.judgeDocument(ctx, indexDocument, r.constant().index, doc); e != nil {
 			return nil, e
 		}
 		return doc.Value.(*keptIndex).Index, nil
 	}
-	return c.index(ctx, indexDocument, c.below(document.WellKnownPath), c.Limits.ParseIndex)
+	return r.index(ctx, indexDocument, r.below(document.WellKnownPath), r.Limits.ParseIndex)
 }
 
-// Registry returns what the registry at the client's origin lists (section 4.2).
-// An empty type asks for all skills.
-func (c *Reader) Registry(ctx context.Context, t document.CapabilityType) (*document.Index, *run.Failure) {
-	return c.index(ctx, registryDocument, c.registryURL(t), c.Limits.ParseRegistry)
+// Registry returns what the registry at the source's origin lists (section 4.2).
+// With an empty type, it lists all skills.
+func (r *Reader) Registry(ctx context.Context, t document.CapabilityType) (*document.Index, *run.Failure) {
+	return r.index(ctx, registryDocument, r.registryURL(t), r.Limits.ParseRegistry)
 }
 
-func (c *Reader) registryURL(t document.CapabilityType) *url.URL {
-	u := c.below("skills")
+func (r *Reader) registryURL(t document.CapabilityType) *url.URL {
+	u := r.below("skills")
 	if t != "" {
 		q := u.Query()
 		q.Set("type", string(t))
@@ -54,21 +54,21 @@ func (c *Reader) registryURL(t document.CapabilityType) *url.URL {
 	return u
 }
 
-// below is a URL under the client's origin.
-func (c *Reader) below(path string) *url.URL {
-	base := *c.Origin
+// below returns a URL under the source's origin.
+func (r *Reader) below(path string) *url.URL {
+	base := *r.Origin
 	if !strings.HasPrefix(base.Path, "/") {
 		base.Path = "/" + base.Path // else JoinPath makes a relative path
 	}
 	return base.JoinPath(path)
 }
 
-func (c *Reader) index(ctx context.Context, kind documentKind, u *url.URL, parse func([]byte) (*document.Index, error)) (*document.Index, *run.Failure) {
-	doc, err := c.document(ctx, kind, u, u.String(), "", func(r *cache.Response) (any, error) {
-		if e := checkMediaType(run.PhaseDiscovery, r.Header); e != nil {
+func (r *Reader) index(ctx context.Context, kind documentKind, u *url.URL, parse func([]byte) (*document.Index, error)) (*document.Index, *run.Failure) {
+	doc, err := r.document(ctx, kind, u, u.String(), "", func(response *cache.Response) (any, error) {
+		if e := checkMediaType(run.PhaseDiscovery, response.Header); e != nil {
 			return nil, e
 		}
-		index, err := parse(r.Body)
+		index, err := parse(response.Body)
 		if err != nil {
 			return nil, err
 		}
@@ -80,12 +80,12 @@ func (c *Reader) index(ctx context.Context, kind documentKind, u *url.URL, parse
 	return doc.Value.(*keptIndex).Index, nil
 }
 
-// Location is where a descriptor is published, to be read many times. There may be
-// many of them, so that it is no more than the text that the descriptor is cached by.
+// Location is the URL of a descriptor, in the form in which it is the key of the cache. To save memory
+// with many skills, it is only a text.
 type Location string
 
-// NewLocation reads the URL of a descriptor. A URL that can't be used is an error
-// when the descriptor is read.
+// NewLocation returns the location for a URL. If the URL can't be used, reading the descriptor
+// fails.
 func NewLocation(descriptorURL string) Location {
 	u, err := document.ParseEndpointURL(descriptorURL)
 	if err != nil {
@@ -107,16 +107,16 @@ func (l Location) parse() (*url.URL, *run.Failure) {
 
 // Skill returns the skill whose descriptor is published at a location (section
 // 4.2).
-func (c *Reader) Skill(ctx context.Context, at Location) (*Skill, *run.Failure) {
-	s, _, e := c.SkillDocument(ctx, at, "")
+func (r *Reader) Skill(ctx context.Context, at Location) (*Skill, *run.Failure) {
+	s, _, e := r.SkillDocument(ctx, at, "")
 	return s, e
 }
 
-// SkillDocument is Skill, and says whether the descriptor came from the cache. The id, if it is not
-// empty, is that of the skill that is expected; another one is for the caller to judge.
-func (c *Reader) SkillDocument(ctx context.Context, at Location, id string) (*Skill, cache.State, *run.Failure) {
-	if doc := c.fresh(descriptorDocument, string(at)); doc != nil {
-		if e := c.judgeDocument(ctx, descriptorDocument, string(at), doc); e != nil {
+// SkillDocument is Skill, and also returns whether the descriptor came from the cache. The id, if it is not
+// empty, is that of the expected skill. The result may have another id: the caller must check it.
+func (r *Reader) SkillDocument(ctx context.Context, at Location, id string) (*Skill, cache.State, *run.Failure) {
+	if doc := r.fresh(descriptorDocument, string(at)); doc != nil {
+		if e := r.judgeDocument(ctx, descriptorDocument, string(at), doc); e != nil {
 			return nil, 0, e
 		}
 		return doc.Value.(*Skill), cache.Hit, nil
@@ -125,28 +125,28 @@ func (c *Reader) SkillDocument(ctx context.Context, at Location, id string) (*Sk
 	if e != nil {
 		return nil, 0, e
 	}
-	doc, e := c.document(ctx, descriptorDocument, u, string(at), id, func(r *cache.Response) (any, error) {
-		if e := checkMediaType(run.PhaseDescriptor, r.Header); e != nil {
+	doc, e := r.document(ctx, descriptorDocument, u, string(at), id, func(response *cache.Response) (any, error) {
+		if e := checkMediaType(run.PhaseDescriptor, response.Header); e != nil {
 			return nil, e
 		}
 		source, way := u, []*url.URL(nil)
-		if r.URL != string(at) { // it was redirected
+		if response.URL != string(at) { // it was redirected
 			var err error
-			if source, err = url.Parse(r.URL); err != nil {
+			if source, err = url.Parse(response.URL); err != nil {
 				return nil, err
 			}
 			way = append(way, u)
 		}
-		for _, text := range r.Via {
+		for _, text := range response.Via {
 			hop, err := url.Parse(text)
 			if err != nil {
 				return nil, err
 			}
 			way = append(way, hop)
 		}
-		limits := c.Limits
-		limits.Owner = c.partition(descriptorDocument)
-		return newSkill(&limits, r.Body, source, way...)
+		limits := r.Limits
+		limits.Owner = r.partition(descriptorDocument)
+		return newSkill(&limits, response.Body, source, way...)
 	})
 	if e != nil {
 		return nil, 0, e
@@ -154,61 +154,61 @@ func (c *Reader) SkillDocument(ctx context.Context, at Location, id string) (*Sk
 	return doc.Value.(*Skill), doc.State, nil
 }
 
-// Read reads a document as [Reader.Index] and [Reader.Skill] do, by the same rules
-// and within the same limits, but neither judges the document nor keeps it: that is for a command
-// that shows what is wrong with it.
-func (c *Reader) Read(ctx context.Context, u *url.URL) (*cache.Response, *run.Failure) {
+// Read reads a document by the same rules and within the same limits as [Reader.Index] and
+// [Reader.Skill], but neither validates nor caches it. It is for a command that shows what is wrong
+// with the document.
+func (r *Reader) Read(ctx context.Context, u *url.URL) (*cache.Response, *run.Failure) {
 	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
 	defer cancel()
-	r, err := (&retrieval{Reader: c, phase: run.PhaseDescriptor, first: u}).get(ctx, exchange.SharedHeader)
-	if err == nil && r.StatusCode != http.StatusOK {
-		err = &cache.StatusError{StatusCode: r.StatusCode, Header: r.Header, Body: r.Body}
+	response, err := (&retrieval{Reader: r, phase: run.PhaseDescriptor, first: u}).get(ctx, exchange.SharedHeader)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = &cache.StatusError{StatusCode: response.StatusCode, Header: response.Header, Body: response.Body}
 	}
-	if err == nil && c.RepeatsSecret(r.Body) {
+	if err == nil && r.RepeatsSecret(response.Body) {
 		err = secretError(run.PhaseDescriptor)
 	}
 	if err != nil {
-		return nil, c.documentFailure(ctx, run.PhaseDescriptor, u, err)
+		return nil, r.documentFailure(ctx, run.PhaseDescriptor, u, err)
 	}
-	for _, values := range r.Header { // which are shown if they are not as they should be
+	for _, values := range response.Header { // which the command may show
 		for i := range values {
-			values[i] = c.ScrubText(values[i])
+			values[i] = r.ScrubText(values[i])
 		}
 	}
-	return r, nil
+	return response, nil
 }
 
-// Peek returns what is known of a descriptor without a request: the document that the cache
-// has, or nil; and why it can't be read at the moment, or nil.
-func (c *Reader) Peek(ctx context.Context, at Location) (*cache.Document, *run.Failure) {
+// Peek returns, without a request, the document that the cache has at a location, or nil; and the failure
+// to read it that the cache remembers, or nil.
+func (r *Reader) Peek(ctx context.Context, at Location) (*cache.Document, *run.Failure) {
 	u, e := at.parse()
 	if e != nil {
 		return nil, e
 	}
-	doc, err := c.Cache.Peek(string(at), c.partition(descriptorDocument), c.constant().number)
+	doc, err := r.Cache.Peek(string(at), r.partition(descriptorDocument), r.constant().number)
 	if doc != nil {
-		if e := c.judgeDocument(ctx, descriptorDocument, string(at), doc); e != nil {
+		if e := r.judgeDocument(ctx, descriptorDocument, string(at), doc); e != nil {
 			return nil, e
 		}
 	}
 	if err == nil {
 		return doc, nil
 	}
-	return doc, c.documentFailure(ctx, run.PhaseDescriptor, u, err)
+	return doc, r.documentFailure(ctx, run.PhaseDescriptor, u, err)
 }
 
-// PeekIndex returns the index of a provider that is kept, fresh or not, or nil.
-func (c *Reader) PeekIndex() *document.Index {
-	return c.peekIndex(c.below(document.WellKnownPath), indexDocument)
+// PeekIndex returns the index of a provider from the cache, fresh or not, or nil.
+func (r *Reader) PeekIndex() *document.Index {
+	return r.peekIndex(r.below(document.WellKnownPath), indexDocument)
 }
 
-// PeekRegistry returns a registry's answer that is kept, fresh or not, or nil.
-func (c *Reader) PeekRegistry(t document.CapabilityType) *document.Index {
-	return c.peekIndex(c.registryURL(t), registryDocument)
+// PeekRegistry returns a registry's answer from the cache, fresh or not, or nil.
+func (r *Reader) PeekRegistry(t document.CapabilityType) *document.Index {
+	return r.peekIndex(r.registryURL(t), registryDocument)
 }
 
-func (c *Reader) peekIndex(u *url.URL, kind documentKind) *document.Index {
-	doc, _ := c.Cache.Peek(u.String(), c.partition(kind), c.constant().number) // a failure to renew it changes nothing
+func (r *Reader) peekIndex(u *url.URL, kind documentKind) *document.Index {
+	doc, _ := r.Cache.Peek(u.String(), r.partition(kind), r.constant().number) // a failure to renew it changes nothing
 	if doc == nil {
 		return nil
 	}
@@ -216,22 +216,22 @@ func (c *Reader) peekIndex(u *url.URL, kind documentKind) *document.Index {
 }
 
 // ForgetIndex drops the index of a provider from the cache.
-func (c *Reader) ForgetIndex() {
-	c.Cache.Delete(c.below(document.WellKnownPath).String(), c.partition(indexDocument))
+func (r *Reader) ForgetIndex() {
+	r.Cache.Delete(r.below(document.WellKnownPath).String(), r.partition(indexDocument))
 }
 
 // ForgetRegistry drops a registry's answer from the cache.
-func (c *Reader) ForgetRegistry(t document.CapabilityType) {
-	c.Cache.Delete(c.registryURL(t).String(), c.partition(registryDocument))
+func (r *Reader) ForgetRegistry(t document.CapabilityType) {
+	r.Cache.Delete(r.registryURL(t).String(), r.partition(registryDocument))
 }
 
-// Forget drops a descriptor from the cache: the provider has denied the skill.
-func (c *Reader) Forget(at Location) {
-	c.Cache.Delete(string(at), c.partition(descriptorDocument))
+// Forget drops a descriptor from the cache, after the provider has said that the skill does not exist.
+func (r *Reader) Forget(at Location) {
+	r.Cache.Delete(string(at), r.partition(descriptorDocument))
 }
 
-// documentKind says what a document is read as. A hostile index can name any URL
-// as that of a descriptor, its own too, so the cache keeps the kinds apart.
+// documentKind is the type that a document is parsed as. The cache keeps the kinds apart, since a hostile
+// index can name any URL, even its own, as that of a descriptor.
 type documentKind int
 
 const (
@@ -252,33 +252,33 @@ func (k documentKind) phase() run.Phase {
 
 // constant is what the requests of one reader have in common.
 type constant struct {
-	number     uint64 // tells the client from others whose documents are in the same partition
-	index      string // its URL
+	number     uint64 // of the reader; readers with the same partition share documents
+	index      string // URL of the index
 	partitions [documentKinds]string
-	large      map[run.Phase]chan struct{} // with room for the large documents that may be read at a time
+	large      map[run.Phase]chan struct{} // slots for large documents
 	misses     misses
 }
 
-// clients is how many readers have been used so far.
-var clients atomic.Uint64
+// readers is how many readers have been used so far.
+var readers atomic.Uint64
 
-func (c *Reader) constant() *constant {
-	if known := c.constants.Load(); known != nil {
+func (r *Reader) constant() *constant {
+	if known := r.constants.Load(); known != nil {
 		return known
 	}
-	made := &constant{number: clients.Add(1), index: c.below(document.WellKnownPath).String(), large: newLarge(), misses: misses{perMinute: c.Limits.FailedReads, untried: untriedReads(&c.Limits)}}
+	made := &constant{number: readers.Add(1), index: r.below(document.WellKnownPath).String(), large: newLarge(), misses: misses{perMinute: r.Limits.FailedReads, untried: untriedReads(&r.Limits)}}
 	for kind, name := range documentKindNames {
-		made.partitions[kind] = name + " " + c.Partition
+		made.partitions[kind] = name + " " + r.Partition
 	}
-	if !c.constants.CompareAndSwap(nil, made) {
-		return c.constants.Load() // another call was faster
+	if !r.constants.CompareAndSwap(nil, made) {
+		return r.constants.Load() // a concurrent call has stored them
 	}
 	return made
 }
 
-func (c *Reader) partition(kind documentKind) string { return c.constant().partitions[kind] }
+func (r *Reader) partition(kind documentKind) string { return r.constant().partitions[kind] }
 
-// fresh returns a document from the cache that is fresh, or nil.
-func (c *Reader) fresh(kind documentKind, url string) *cache.Document {
-	return c.Cache.Fresh(url, c.partition(kind))
+// fresh returns a document from the cache if it is fresh, or nil.
+func (r *Reader) fresh(kind documentKind, url string) *cache.Document {
+	return r.Cache.Fresh(url, r.partition(kind))
 }

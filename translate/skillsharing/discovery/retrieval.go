@@ -18,20 +18,20 @@ import (
 // maxRedirects bounds the redirects on the way to a document.
 const maxRedirects = 3
 
-// retrieval gets one document, through redirects. Each URL is judged anew, and a
-// credential goes to the first host only, and not again after a redirect to another one:
-// what redirects back to the first host asks for what another host has chosen.
+// retrieval gets one document and follows redirects. It checks each URL. It sends the
+// credential to the first host only, and no more after a redirect to another host, even if that host
+// redirects back: then the other host has chosen the URL.
 type retrieval struct {
 	*Reader
 	phase   run.Phase
 	first   *url.URL
-	lookup  *lookup  // counts the requests; nil: they do not count
+	lookup  *lookup  // counts the requests; nil: they are not counted
 	left    bool     // a redirect has led to another host
-	renewed bool     // the credential has been exchanged
-	via     []string // where it was redirected to, but for the last
+	renewed bool     // the credential has been renewed
+	via     []string // URLs that it was redirected to, without the last
 }
 
-// get returns the first answer that is no redirect.
+// get returns the first answer that is not a redirect.
 func (t *retrieval) get(ctx context.Context, header http.Header) (*cache.Response, error) {
 	u := t.first
 	for hop := 0; ; hop++ {
@@ -57,7 +57,7 @@ func (t *retrieval) get(ctx context.Context, header http.Header) (*cache.Respons
 			return nil, redirectError(t.phase, a.Status, "it is redirected from https to http")
 		}
 		if t.lookup != nil {
-			t.lookup.passOn()
+			t.lookup.redirected()
 		}
 		if hop > 0 {
 			t.via = append(t.via, u.String())
@@ -67,7 +67,7 @@ func (t *retrieval) get(ctx context.Context, header http.Header) (*cache.Respons
 	}
 }
 
-// ask makes one request, and repeats it once with a fresh credential if the first is refused.
+// ask sends one request. If the provider refuses the credential, ask renews it and sends the request again.
 func (t *retrieval) ask(ctx context.Context, u *url.URL, header http.Header, first bool) (*exchange.Answer, error) {
 	for {
 		if e := t.Permitted(ctx, u, t.phase); e != nil {
@@ -106,7 +106,7 @@ func (t *retrieval) ask(ctx context.Context, u *url.URL, header http.Header, fir
 	}
 }
 
-// identity is that of the next request: like a credential, it goes to the first host only.
+// identity returns the identity for the next request. Like a credential, it is for the first host only.
 func (t *retrieval) identity() exchange.Identity {
 	if t.left {
 		return exchange.Identity{}
@@ -114,15 +114,15 @@ func (t *retrieval) identity() exchange.Identity {
 	return exchange.Identity{Hosts: t.AllowedHosts}
 }
 
-// neverMade reports whether the circuit breaker or the guard kept a request back.
+// neverMade reports whether the circuit breaker or the guard refused to send a request.
 func neverMade(err error) bool {
 	_, open := errors.AsType[*exchange.CircuitOpenError](err)
 	_, refused := exchange.Refusal(err)
 	return open || refused
 }
 
-// credentialError is the error of a document that needs a credential which can't be
-// applied. If the context has ended, that says nothing about the credential.
+// credentialError returns the error for a credential that can't be applied. If the context has ended, the
+// cause is not the credential.
 func (t *retrieval) credentialError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err
@@ -130,7 +130,7 @@ func (t *retrieval) credentialError(ctx context.Context, err error) error {
 	return t.AuthError(ctx, nil, err)
 }
 
-// away returns the host of a URL if the operator has not named it.
+// away returns the host of a URL if the operator has neither configured nor trusted it.
 func (t *retrieval) away(u *url.URL) (host credential.Authority, away bool) {
 	if t.lookup == nil || t.AllowedHosts.Includes(u) || sameAuthority(u, t.Origin) {
 		return credential.Authority{}, false
@@ -139,10 +139,9 @@ func (t *retrieval) away(u *url.URL) (host credential.Authority, away bool) {
 	return host, err == nil
 }
 
-// admit says whether a URL may be asked for a document, and counts it. The first of
-// a look-up is where its document was found before, if there is one. What is known of a
-// URL is known for one skill: an entry that lists another's URL as its own proves nothing
-// about that one.
+// admit checks whether a URL may be requested, and counts the request. Only the first URL of
+// a look-up can have a document in the cache. Counts of URLs are separate for each skill: an index entry
+// with the descriptor URL of another skill fails without an effect on that skill.
 func (t *retrieval) admit(u *url.URL, first bool) *run.Failure {
 	host, away := t.away(u)
 	if !away {
@@ -162,7 +161,7 @@ func (t *retrieval) admit(u *url.URL, first bool) *run.Failure {
 	}
 }
 
-// withdraw takes the last request back: it was not made.
+// withdraw removes the last request, which was not sent, from the counts.
 func (t *retrieval) withdraw(u *url.URL) {
 	if _, away := t.away(u); !away {
 		return
@@ -172,7 +171,7 @@ func (t *retrieval) withdraw(u *url.URL) {
 	t.lookup.requests = t.lookup.requests[:last]
 }
 
-// maxLarge is how many large indexes, and how many large descriptors, of a source are read and parsed at a time: parsing
+// maxLarge is how many large indexes, and how many large descriptors, of a source are read and parsed at a time. Parsing
 // takes many times their size in memory.
 const maxLarge = 2
 
@@ -180,17 +179,17 @@ func newLarge() map[run.Phase]chan struct{} {
 	return map[run.Phase]chan struct{}{run.PhaseDiscovery: make(chan struct{}, maxLarge), run.PhaseDescriptor: make(chan struct{}, maxLarge)}
 }
 
-// admitLarge waits for a place for a document that turns out to be large. The place is free
-// again when the context ends, which is when the document has been parsed.
+// admitLarge waits for a slot for a document that turns out to be large. The slot is released
+// when the context ends, which is after the document was parsed.
 func (t *retrieval) admitLarge(ctx context.Context) error {
 	if t.lookup.large {
 		return nil
 	}
-	places := t.constant().large[t.phase]
+	slots := t.constant().large[t.phase]
 	select {
-	case places <- struct{}{}:
+	case slots <- struct{}{}:
 		t.lookup.large = true
-		context.AfterFunc(ctx, func() { <-places })
+		context.AfterFunc(ctx, func() { <-slots })
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -204,7 +203,7 @@ func redirectError(phase run.Phase, status int, reason string) *run.Failure {
 	}
 }
 
-// redirectTarget is where a redirect leads; empty if the answer is none.
+// redirectTarget returns the target of a redirect; empty: the answer is not a redirect.
 func redirectTarget(a *exchange.Answer) string {
 	switch a.Status {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:

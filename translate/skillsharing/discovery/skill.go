@@ -22,20 +22,20 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
 )
 
-// Skill is a valid descriptor, made ready to be used many times.
+// Skill is a valid descriptor with the values that are computed from it once.
 type Skill struct {
 	*document.Descriptor
 	// Document is the descriptor as published.
 	Document jsontext.Value
 
 	URL       *url.URL   // scheme, host and port are those that the descriptor came from, after redirects
-	Way       []*url.URL // what redirected there, from elsewhere: it chose which document there is the descriptor
+	Way       []*url.URL // URLs on other hosts that redirected to the descriptor, and so decided which document it is
 	InvokeURL *url.URL
-	URLs      []*url.URL // of the endpoint, and of status and result if these are elsewhere
+	URLs      []*url.URL // of the endpoint, and of status and result if these are on other hosts
 	inputs    *inputs.Inputs
-	// Polled is the host that is asked about runs, with the port: the host of the status URL or else of the result URL, spelled in
-	// the same way wherever it is named. If the descriptor comes from another host, its name
-	// stands before it, so that such skills have a polling budget of their own. Empty: runs can't be followed.
+	// Polled is the key of the skill's polling budget: the host and port of the status URL or else of the result URL, in
+	// canonical form. If the descriptor comes from another host, that host precedes it, so that such skills have a
+	// budget of their own. Empty: runs can't be followed.
 	Polled string
 
 	HeaderWithBody http.Header // of requests with a body, without a credential; not to be changed
@@ -52,13 +52,13 @@ func withContentType(mediaType string) http.Header {
 	return header
 }
 
-// NewSkill validates a descriptor that was read from source; nil: it is only to be
-// validated. The error is a [*run.Failure].
+// NewSkill validates a descriptor that was read from source, which is nil if the skill is not to be
+// invoked. The error is a [*run.Failure].
 func NewSkill(text []byte, source *url.URL) (*Skill, error) {
 	return newSkill(&document.Standard, text, source)
 }
 
-// newSkill is NewSkill for a descriptor that way led to by redirects.
+// newSkill is NewSkill for a descriptor to which the URLs in way redirected.
 func newSkill(l *document.Limits, text []byte, source *url.URL, way ...*url.URL) (*Skill, error) {
 	var checked *inputs.Inputs
 	d, err := l.ReadDescriptor(text, func(params []document.Parameter, schemas []any) (flaws jsonvalue.Violations) {
@@ -73,7 +73,7 @@ func newSkill(l *document.Limits, text []byte, source *url.URL, way ...*url.URL)
 		return nil, invalidURL("/endpoint/url", err)
 	}
 	if source == nil || source.Scheme == s.InvokeURL.Scheme && source.Host == s.InvokeURL.Host {
-		s.URL = s.InvokeURL // nothing else of it counts, and there may be many skills
+		s.URL = s.InvokeURL // only these parts are used; one copy saves memory
 	}
 	for _, u := range way {
 		if !sameAuthority(u, source) {
@@ -108,7 +108,7 @@ func newSkill(l *document.Limits, text []byte, source *url.URL, way ...*url.URL)
 	return s, nil
 }
 
-// hostOf is the canonical host and port of a URL.
+// hostOf returns the canonical host and port of a URL.
 func hostOf(u *url.URL) string {
 	host, err := credential.AuthorityOf(u)
 	if err != nil {
@@ -117,26 +117,26 @@ func hostOf(u *url.URL) string {
 	if canonical := host.String(); canonical != u.Host {
 		return canonical
 	}
-	return u.Host // one copy is enough: there may be many skills
+	return u.Host // the same text, without a copy
 }
 
 func invalidURL(pointer string, err error) *run.Failure {
 	return document.InvalidDescriptor("The descriptor has an unusable URL.", run.Violation{Path: pointer, Message: err.Error()})
 }
 
-// CheckInputs judges arguments by the descriptor's input definitions. It returns
-// nil if they fit, or if the context ends before there was time to judge. Arguments may come
-// as a text or as members. The work counts in checks, which a request shares; nil: it has none.
-// Checks that take long wait for turns, which a source's skills and principals get one after another.
-func (s *Skill) CheckInputs(ctx context.Context, principal string, args jsonrpc.Object, checks *inputs.Checks) *run.Failure {
+// CheckInputs checks arguments by the descriptor's input definitions. It returns
+// nil if they are valid, or if the context ends before they were checked. checks counts the work of all
+// checks for one request; nil: this is the only one. Checks that take long wait for turns, which
+// the skills and principals of a source get one after another.
+func (s *Skill) CheckInputs(ctx context.Context, principal string, arguments jsonrpc.Object, checks *inputs.Checks) *run.Failure {
 	if checks == nil {
 		checks = new(inputs.Checks)
 	}
 	var e *run.Failure
-	if args.Members != nil {
-		e = s.inputs.CheckMembers(ctx, turns.Line{Principal: principal, SkillID: s.ID}, args.Members, checks)
+	if arguments.Members != nil {
+		e = s.inputs.CheckMembers(ctx, turns.Line{Principal: principal, SkillID: s.ID}, arguments.Members, checks)
 	} else {
-		e = s.inputs.Check(ctx, turns.Line{Principal: principal, SkillID: s.ID}, args.Text, checks)
+		e = s.inputs.Check(ctx, turns.Line{Principal: principal, SkillID: s.ID}, arguments.Text, checks)
 	}
 	if e != nil {
 		e.SkillID = s.ID
@@ -144,14 +144,13 @@ func (s *Skill) CheckInputs(ctx context.Context, principal string, args jsonrpc.
 	return e
 }
 
-// Hosts reports whether a may receive secrets for both the descriptor and the
-// endpoint of the skill.
+// Hosts reports whether a includes the hosts of both the descriptor and the endpoint of the skill.
 func (s *Skill) Hosts(a *credential.AllowedHosts) bool {
 	return s.Stranger(a) == nil && a.Includes(s.InvokeURL)
 }
 
-// Stranger is a URL outside of a that decided about the descriptor: where
-// it came from, or what redirected there; nil: there is none.
+// Stranger returns a URL that a does not include and that the descriptor came from or was
+// redirected by; nil: there is none.
 func (s *Skill) Stranger(a *credential.AllowedHosts) *url.URL {
 	if !a.Includes(s.URL) {
 		return s.URL
@@ -170,18 +169,17 @@ func (s *Skill) NeedsCredential() bool { return s.Auth.Type != document.AuthNone
 // Followable reports whether an accepted run can be followed.
 func (s *Skill) Followable() bool { return s.Endpoint.StatusURL != "" || s.Endpoint.ResultURL != "" }
 
-// SendsBody reports whether the invocation carries an InvocationRequest. GET and
-// DELETE give a body no meaning (RFC 9110, section 9.3): they carry the inputs
-// in the query.
+// SendsBody reports whether the body of the invocation is an InvocationRequest. In GET and DELETE, a body
+// has no meaning (RFC 9110, section 9.3): the inputs are in the query.
 func (s *Skill) SendsBody() bool {
 	return !slices.Contains([]string{"GET", "DELETE"}, s.Endpoint.Method)
 }
 
-// Timeout is the timeout in the descriptor, 0 if there is none.
+// Timeout returns the timeout in the descriptor, or 0 if there is none.
 func (s *Skill) Timeout() time.Duration { return document.Milliseconds(s.Endpoint.TimeoutMS) }
 
-// LoggedURL is the URL of a phase as logs show it, the same for all runs and without
-// a query; empty if the phase has none of the skill's.
+// LoggedURL returns the URL of a phase for logs: the same for all runs, and without
+// a query; empty: the skill has no URL for the phase.
 func (s *Skill) LoggedURL(phase run.Phase) string {
 	template := ""
 	switch phase {

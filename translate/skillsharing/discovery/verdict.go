@@ -16,12 +16,12 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// verdicts are the judgements of clients on a document that they share: whether their own
-// rules let them read it, and whether it repeats a secret of theirs. Each client
-// judges a document once.
+// verdicts are the results of the checks of a document by the readers that share it: whether a reader's
+// rules permit the document's URLs, and whether the document repeats one of its secrets. Each reader
+// checks a document once.
 type verdicts struct {
 	known atomic.Pointer[[]verdict]
-	mu    sync.Mutex // held while a client judges
+	mu    sync.Mutex // held during a check
 }
 
 // keptIndex is an index as the cache keeps it.
@@ -31,15 +31,15 @@ type keptIndex struct {
 }
 
 type verdict struct {
-	by  uint64       // number of a client
-	err *run.Failure // nil: it may use the document
+	by  uint64       // number of the reader
+	err *run.Failure // nil: the reader may use the document
 }
 
-// maxVerdicts bounds how many clients are remembered: those of the same source before
-// and after reloads, and in several sites. Further ones judge more than once.
+// maxVerdicts limits how many readers' verdicts are kept. A source has several readers if it is
+// configured in several sites, and after reloads. If there are more, they check a document again.
 const maxVerdicts = 16
 
-// of returns the verdict of a client, which judges the document if it has not yet.
+// of returns the verdict of a reader. If there is none, judge makes it.
 func (v *verdicts) of(by uint64, judge func() *run.Failure) verdict {
 	if last, known := v.find(by); known {
 		return last
@@ -65,7 +65,7 @@ func (v *verdicts) find(by uint64) (verdict, bool) {
 	return verdict{}, false
 }
 
-// add remembers a verdict, and forgets the oldest if there are too many.
+// add adds a verdict, and removes the oldest if there are too many.
 func (v *verdicts) add(last verdict) {
 	var all []verdict
 	if known := v.known.Load(); known != nil {
@@ -75,15 +75,15 @@ func (v *verdicts) add(last verdict) {
 	v.known.Store(&all)
 }
 
-// judgeDocument says whether the client may use a document that it or another client of the
+// judgeDocument checks whether the reader may use a document that it or another reader of the
 // same source has read; nil: it may.
-func (c *Reader) judgeDocument(ctx context.Context, kind documentKind, asked string, doc *cache.Document) *run.Failure {
-	last := verdictsOf(doc).of(c.constant().number, func() *run.Failure { return c.mayUse(ctx, kind, asked, doc) })
+func (r *Reader) judgeDocument(ctx context.Context, kind documentKind, asked string, doc *cache.Document) *run.Failure {
+	last := verdictsOf(doc).of(r.constant().number, func() *run.Failure { return r.mayUse(ctx, kind, asked, doc) })
 	if last.err == nil {
 		return nil
 	}
-	if last.err.Kind == run.InvalidDocument && time.Since(doc.FetchedAt) >= c.Cache.NegativeTTL() {
-		c.Cache.Delete(asked, c.partition(kind)) // it may have been corrected: the next call has it read anew
+	if last.err.Kind == run.InvalidDocument && time.Since(doc.FetchedAt) >= r.Cache.NegativeTTL() {
+		r.Cache.Delete(asked, r.partition(kind)) // it may have been corrected: the next call has it read anew
 	}
 	e := *last.err
 	return &e
@@ -96,23 +96,23 @@ func verdictsOf(doc *cache.Document) *verdicts {
 	return &doc.Value.(*Skill).verdicts
 }
 
-// mayUse judges a document by what the client may request, and by its secrets.
-func (c *Reader) mayUse(ctx context.Context, kind documentKind, asked string, doc *cache.Document) *run.Failure {
+// mayUse checks a document: its URLs by what the reader may request, and its text for secrets.
+func (r *Reader) mayUse(ctx context.Context, kind documentKind, asked string, doc *cache.Document) *run.Failure {
 	for _, text := range slices.Compact(append([]string{asked, doc.URL}, doc.Via...)) {
 		u, err := url.Parse(text)
 		if err != nil {
-			return c.Unreachable(err, kind.phase(), c.Origin, "")
+			return r.Unreachable(err, kind.phase(), r.Origin, "")
 		}
-		if e := c.Permitted(ctx, u, kind.phase()); e != nil {
+		if e := r.Permitted(ctx, u, kind.phase()); e != nil {
 			e.URL = exchange.BareURL(u)
-			credential.ScrubFailure(e, c.Credentials, c.DiscoveryCredentials)
+			credential.ScrubFailure(e, r.Credentials, r.DiscoveryCredentials)
 			return e
 		}
 	}
 	repeated := false
 	if s, ok := doc.Value.(*Skill); ok {
-		repeated = c.RepeatsSecret(s.Document)
-	} else if secrets := c.LongSecrets(); len(secrets) > 0 {
+		repeated = r.RepeatsSecret(s.Document)
+	} else if secrets := r.LongSecrets(); len(secrets) > 0 {
 		repeated = repeats(doc.Value.(*keptIndex).Index, secrets)
 	}
 	if repeated {
@@ -121,7 +121,7 @@ func (c *Reader) mayUse(ctx context.Context, kind documentKind, asked string, do
 	return nil
 }
 
-// repeats reports whether a text of the index has a secret in it.
+// repeats reports whether a text of the index contains a secret.
 func repeats(x *document.Index, secrets []string) bool {
 	in := func(texts ...string) bool {
 		return slices.ContainsFunc(texts, func(text string) bool {

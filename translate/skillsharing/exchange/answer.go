@@ -34,12 +34,12 @@ const maxRejection = 2 << 10
 // Judge says what a provider's answer means. It is the only place where that is
 // decided: an InvocationResponse counts first, then a unified error (section
 // 8.2), then the HTTP status.
-func (c *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *run.Failure) {
+func (s *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *run.Failure) {
 	phase, knownID := about.Phase, about.ExecutionID
 	if a.withoutRoom != nil {
-		return nil, c.noRoom(a, about)
+		return nil, s.noRoom(a, about)
 	}
-	if depth := c.Limits.MaxDepth(); jsonrpc.Deeper(a.Body, depth) {
+	if depth := s.Limits.MaxDepth(); jsonrpc.Deeper(a.Body, depth) {
 		e := invalidAnswer(a, phase, knownID, fmt.Sprintf("The provider's answer can't be used: the answer nests deeper than %d levels (limits depth).", depth))
 		e.Limit = &run.Limit{Name: "depth", Max: int64(depth)}
 		if knownID != "" {
@@ -58,22 +58,22 @@ func (c *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *ru
 	if r == nil {
 		return nil, JudgeError(a, &m, phase, knownID)
 	}
-	if most := c.Limits.OutputSize; r.State == run.Completed && most > 0 && int64(len(r.Output)) > most {
-		e := invalidAnswer(a, phase, safetext.Clip(c.ScrubText(r.ExecutionID), document.MaxExecutionID),
+	if most := s.Limits.OutputSize; r.State == run.Completed && most > 0 && int64(len(r.Output)) > most {
+		e := invalidAnswer(a, phase, safetext.Clip(s.ScrubText(r.ExecutionID), document.MaxExecutionID),
 			fmt.Sprintf("The run has completed, but its output of %d bytes is larger than the %d bytes that are accepted (limits output_size).", len(r.Output), most))
 		e.Executed, e.Lost = run.ExecutedYes, true // following it again brings the same
 		e.Limit = &run.Limit{Name: "output_size", Max: most}
 		return nil, e
 	}
-	r.Output = c.scrubOutput(r.Output)
+	r.Output = s.scrubOutput(r.Output)
 	r.RetryAfter = RetryAfter(a.Header)
 	return r, nil
 }
 
 // isRun reports whether an answer states the state of a run. Then the state counts,
 // not the HTTP status.
-func (c *Sender) isRun(a *Answer) bool {
-	if a.Status < http.StatusInternalServerError || jsonrpc.Deeper(a.Body, c.Limits.MaxDepth()) {
+func (s *Sender) isRun(a *Answer) bool {
+	if a.Status < http.StatusInternalServerError || jsonrpc.Deeper(a.Body, s.Limits.MaxDepth()) {
 		return false
 	}
 	return document.StateOf(document.ParseMembers(a.Body).Status) != 0

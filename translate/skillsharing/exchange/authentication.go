@@ -15,7 +15,7 @@ import (
 )
 
 // AuthError turns what an implementation of Credentials returned into a failure.
-func (c *Sender) AuthError(ctx context.Context, auth *document.Auth, err error) *run.Failure {
+func (s *Sender) AuthError(ctx context.Context, auth *document.Auth, err error) *run.Failure {
 	if err == nil {
 		return nil
 	}
@@ -33,18 +33,18 @@ func (c *Sender) AuthError(ctx context.Context, auth *document.Auth, err error) 
 }
 
 // Authentication describes a request to the credentials that are to authenticate it.
-func (c *Sender) Authentication(ctx context.Context, auth *document.Auth, req *http.Request, body []byte) *credential.Authentication {
+func (s *Sender) Authentication(ctx context.Context, auth *document.Auth, req *http.Request, body []byte) *credential.Authentication {
 	return &credential.Authentication{
 		Request: req, Body: body, Auth: auth,
-		Origin:    c.Origin.Scheme + "://" + c.Origin.Host,
-		Transport: tokenTransport{c, ctx}, MaxResponseSize: c.MaxResponseSize,
+		Origin:    s.Origin.Scheme + "://" + s.Origin.Host,
+		Transport: tokenTransport{s, ctx}, MaxResponseSize: s.MaxResponseSize,
 		MaySend: func(u *url.URL) error {
-			if e := c.Permitted(ctx, u, run.PhaseAuth); e != nil {
+			if e := s.Permitted(ctx, u, run.PhaseAuth); e != nil {
 				return e
 			}
-			if !c.AllowedHosts.Includes(u) {
-				e, notice := c.Untrusted(auth, u, "the descriptor's token URL is on a host that may not receive the client secret")
-				c.Observer.Notice(ctx, notice)
+			if !s.AllowedHosts.Includes(u) {
+				e, notice := s.Untrusted(auth, u, "the descriptor's token URL is on a host that may not receive the client secret")
+				s.Observer.Notice(ctx, notice)
 				return e
 			}
 			return nil
@@ -56,23 +56,23 @@ func (c *Sender) Authentication(ctx context.Context, auth *document.Auth, req *h
 // reports them with the context of the call that first needed them: calls share
 // tokens, so that the requests' own context is no call's.
 type tokenTransport struct {
-	client *Sender
+	sender *Sender
 	call   context.Context
 }
 
 // RoundTrip implements http.RoundTripper.
 func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	start := time.Now()
-	through, err := t.client.Breakers.enter(t.client.Source, t.client.Partition, req.URL, run.PhaseAuth)
+	through, err := t.sender.Breakers.enter(t.sender.Source, t.sender.Partition, req.URL, run.PhaseAuth)
 	if err != nil {
 		return nil, err
 	}
-	req = req.WithContext(context.WithValue(req.Context(), purposeKey{}, &purpose{t.client.Source, Identity{Hosts: t.client.AllowedHosts}}))
+	req = req.WithContext(context.WithValue(req.Context(), purposeKey{}, &purpose{t.sender.Source, Identity{Hosts: t.sender.AllowedHosts}}))
 	req.Header = req.Header.Clone()
 	req.Header.Set("Accept-Encoding", coding)
-	resp, err := t.client.Transport.RoundTrip(req)
+	resp, err := t.sender.Transport.RoundTrip(req)
 	if err == nil && isGzip(resp) {
-		resp.Body = inflatedBody(resp.Body, t.client.MaxResponseSize)
+		resp.Body = inflatedBody(resp.Body, t.sender.MaxResponseSize)
 		describeContent(resp)
 	}
 	status := 0
@@ -80,28 +80,28 @@ func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		status = resp.StatusCode
 	}
 	if n := through.leave(req.Context(), status, err); n != nil {
-		t.client.Observer.Notice(t.call, n)
+		t.sender.Observer.Notice(t.call, n)
 	}
-	x := Exchange{Source: t.client.Source, Phase: run.PhaseAuth, Method: req.Method, URL: req.URL, Duration: time.Since(start), client: t.client}
+	x := Exchange{Source: t.sender.Source, Phase: run.PhaseAuth, Method: req.Method, URL: req.URL, Duration: time.Since(start), sender: t.sender}
 	if err != nil {
-		x.Err = t.client.scrubbed(withoutQuotes(err))
+		x.Err = t.sender.scrubbed(withoutQuotes(err))
 	}
 	if resp != nil {
 		x.Status = resp.StatusCode
 	}
-	t.client.Observer.Exchange(t.call, &x)
+	t.sender.Observer.Exchange(t.call, &x)
 	return resp, err
 }
 
 // Untrusted is the failure of a request that would send a secret to a host that
 // may not have it, and a notice for the log, which alone names the host and the setting that allows it.
-func (c *Sender) Untrusted(auth *document.Auth, u *url.URL, reason string) (*run.Failure, *Notice) {
+func (s *Sender) Untrusted(auth *document.Auth, u *url.URL, reason string) (*run.Failure, *Notice) {
 	notice := &Notice{
-		Level: slog.LevelWarn, Source: c.Source, SecretDenied: true,
+		Level: slog.LevelWarn, Source: s.Source, SecretDenied: true,
 		Message: "a credential was not sent: " + reason + "; if you trust that host, add the line below to the provider",
-		Attrs:   append([]slog.Attr{slog.String("host", u.Host), slog.String("scheme", u.Scheme)}, c.AllowedHosts.Lines(u)...),
+		Attrs:   append([]slog.Attr{slog.String("host", u.Host), slog.String("scheme", u.Scheme)}, s.AllowedHosts.Lines(u)...),
 	}
-	if u.Scheme != "https" && !c.AllowedHosts.Plaintext { // which trusting the host would not change
+	if u.Scheme != "https" && !s.AllowedHosts.Plaintext { // which trusting the host would not change
 		notice.Message = "a credential was not sent: " + reason + " without TLS"
 		notice.Attrs = notice.Attrs[:2]
 	}

@@ -18,23 +18,23 @@ import (
 var errTooLarge = errors.New("the answer is too large")
 
 // answerSize returns how large the body of an answer may be, and the option that sets this limit, as messages name it.
-func (c *Sender) answerSize(phase run.Phase) (limit run.Limit, option string) {
+func (s *Sender) answerSize(phase run.Phase) (limit run.Limit, option string) {
 	const documentSize, maxResponseSize = "document_size", "max_response_size"
 	if document.IsDocument(phase) {
-		if size := c.Limits.DocumentSize; 0 < size && size < c.MaxResponseSize {
+		if size := s.Limits.DocumentSize; 0 < size && size < s.MaxResponseSize {
 			return run.Limit{Name: documentSize, Max: size}, "limits " + documentSize
 		}
 	}
-	return run.Limit{Name: maxResponseSize, Max: c.MaxResponseSize}, maxResponseSize
+	return run.Limit{Name: maxResponseSize, Max: s.MaxResponseSize}, maxResponseSize
 }
 
 // readBody reads the body of an answer, up to the limit of the phase, for as long as data
 // arrives. If it returns a budget, that has no room for more than the beginning of the body.
-func (c *Sender) readBody(phase run.Phase, o *Request, resp *http.Response) ([]byte, AnswerBudget, error) {
-	limit, option := c.answerSize(phase)
+func (s *Sender) readBody(phase run.Phase, o *Request, resp *http.Response) ([]byte, AnswerBudget, error) {
+	limit, option := s.answerSize(phase)
 	size := limit.Max
 	body := &o.watched
-	body.watch(o.Context(), resp, c.Limits.BodyTimeout, size)
+	body.watch(o.Context(), resp, s.Limits.BodyTimeout, size)
 	defer body.end()
 	text := o.room[:0]
 	if resp.ContentLength > smallBody || document.IsDocument(phase) { // which is kept, and would keep the request

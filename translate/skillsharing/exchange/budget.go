@@ -63,10 +63,10 @@ func NoRoom(budget AnswerBudget, phase run.Phase, executionID string, executed r
 }
 
 // noRoom is the failure of an answer of which only the beginning was read.
-func (c *Sender) noRoom(a *Answer, about document.Asked) *run.Failure {
+func (s *Sender) noRoom(a *Answer, about document.Asked) *run.Failure {
 	id, does := about.ExecutionID, executed(a.Status, about.Phase)
 	if id == "" {
-		if id = begunID(a.Body); c.ScrubText(id) != id {
+		if id = begunID(a.Body); s.ScrubText(id) != id {
 			id = ""
 		}
 	}

@@ -22,7 +22,7 @@ import (
 )
 
 // Unreachable turns the failure of an exchange into a failure.
-func (c *Sender) Unreachable(err error, phase run.Phase, u *url.URL, executionID string) *run.Failure {
+func (s *Sender) Unreachable(err error, phase run.Phase, u *url.URL, executionID string) *run.Failure {
 	e := &run.Failure{Phase: phase, By: run.Bridge, Ref: run.Ref{ExecutionID: executionID}, Executed: run.ExecutedNo, URL: BareURL(u), Cause: err}
 	reason, refused := reasonOf(err)
 	failed, ok := errors.AsType[*Error](err)
@@ -38,7 +38,7 @@ func (c *Sender) Unreachable(err error, phase run.Phase, u *url.URL, executionID
 	switch {
 	case ok && errors.Is(err, errTooLarge):
 		e.Kind = run.ProviderFault
-		limit, option := c.answerSize(phase)
+		limit, option := s.answerSize(phase)
 		e.Message = fmt.Sprintf("The provider's %s is larger than the %d bytes that are accepted (%s).", document.AnswerName(phase), limit.Max, option)
 		e.Limit = &limit
 		return e

@@ -32,15 +32,15 @@ type Exchange struct {
 	Abandoned bool
 	Withheld  bool // nothing was sent, since the host's circuit breaker is open
 
-	client *Sender
+	sender *Sender
 }
 
 // Address is the URL without what may be secret in it, for logs.
 func (e *Exchange) Address() string {
-	if e.client == nil {
+	if e.sender == nil {
 		return BareURL(e.URL)
 	}
-	return e.client.ScrubText(BareURL(e.URL))
+	return e.sender.ScrubText(BareURL(e.URL))
 }
 
 // Notice is something an operator should know of.

@@ -140,8 +140,8 @@ var blank = http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 
 // NewRequest makes a request with everything but a credential. The header may be
 // shared: it is not changed.
-func (c *Sender) NewRequest(ctx context.Context, phase run.Phase, method string, u *url.URL, who Identity, header http.Header, body []byte) *Request {
-	o := &Request{url: *u, purpose: purpose{c.Source, who}}
+func (s *Sender) NewRequest(ctx context.Context, phase run.Phase, method string, u *url.URL, who Identity, header http.Header, body []byte) *Request {
+	o := &Request{url: *u, purpose: purpose{s.Source, who}}
 	ctx = context.WithValue(ctx, purposeKey{}, &o.purpose)
 	if phase == run.PhaseInvoke { // nothing else is executed, and so need not be traced
 		o.trace.GetConn, o.trace.WroteHeaders = o.noteConnection, o.noteHeaders
@@ -160,22 +160,22 @@ func (c *Sender) NewRequest(ctx context.Context, phase run.Phase, method string,
 }
 
 // Send sends one request and reads its answer.
-func (c *Sender) Send(phase run.Phase, o *Request) (a *Answer, err error) {
+func (s *Sender) Send(phase run.Phase, o *Request) (a *Answer, err error) {
 	ctx, start, withheld := o.Context(), time.Now(), false
 	defer func() {
-		o.report = Exchange{Source: c.Source, Phase: phase, Method: o.Method, URL: &o.url, Duration: time.Since(start), Withheld: withheld, client: c}
+		o.report = Exchange{Source: s.Source, Phase: phase, Method: o.Method, URL: &o.url, Duration: time.Since(start), Withheld: withheld, sender: s}
 		if a != nil {
 			o.report.Status = a.Status
 		}
 		if err != nil {
-			o.report.Err, o.report.Abandoned = c.scrubbed(err), errors.Is(ctx.Err(), context.Canceled)
+			o.report.Err, o.report.Abandoned = s.scrubbed(err), errors.Is(ctx.Err(), context.Canceled)
 		}
-		c.Observer.Exchange(ctx, &o.report)
+		s.Observer.Exchange(ctx, &o.report)
 	}()
 	if err := ctx.Err(); err != nil {
 		return nil, &Error{err: err}
 	}
-	through, err := c.Breakers.enter(c.Source, c.Partition, &o.url, phase)
+	through, err := s.Breakers.enter(s.Source, s.Partition, &o.url, phase)
 	if err != nil {
 		withheld = true
 		return nil, &Error{err: err}
@@ -184,15 +184,15 @@ func (c *Sender) Send(phase run.Phase, o *Request) (a *Answer, err error) {
 		status := 0
 		if a != nil {
 			status = a.Status
-			if c.isRun(a) {
+			if s.isRun(a) {
 				status = http.StatusOK
 			}
 		}
 		if n := through.leave(ctx, status, err); n != nil {
-			c.Observer.Notice(ctx, n)
+			s.Observer.Notice(ctx, n)
 		}
 	}()
-	resp, err := c.Transport.RoundTrip(&o.Request)
+	resp, err := s.Transport.RoundTrip(&o.Request)
 	if err != nil {
 		failed := &Error{err: err, Written: o.Sent.Load() > 0 || !o.traced.Load() && !dialFailure(err)}
 		failed.status, failed.malformed = malformedAnswer(err)
@@ -200,7 +200,7 @@ func (c *Sender) Send(phase run.Phase, o *Request) (a *Answer, err error) {
 		return nil, failed
 	}
 	defer resp.Body.Close()
-	body, full, err := c.readBody(phase, o, resp)
+	body, full, err := s.readBody(phase, o, resp)
 	if err != nil {
 		return nil, &Error{err: err, Written: true, status: resp.StatusCode, malformed: corruptBody(err)}
 	}
@@ -218,17 +218,17 @@ type judging interface {
 
 // Permitted says whether a URL may be requested at all, as far as that can be
 // told without a connection.
-func (c *Sender) Permitted(ctx context.Context, u *url.URL, phase run.Phase) *run.Failure {
-	if u.Scheme != "https" && !c.AllowHTTP {
+func (s *Sender) Permitted(ctx context.Context, u *url.URL, phase run.Phase) *run.Failure {
+	if u.Scheme != "https" && !s.AllowHTTP {
 		return &run.Failure{
 			Kind: run.Unreachable, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo, Refused: run.RulePlainHTTP, URL: BareURL(u),
 			Message: "The provider's URL does not use TLS, which this bridge requires.",
 			Reach:   &run.Reach{URL: BareURL(u), Reason: "plain http is not allowed"},
 		}
 	}
-	if t, ok := c.Transport.(judging); ok {
-		if err := t.Judge(ctx, c.Source, u); err != nil {
-			return c.Unreachable(err, phase, u, "")
+	if t, ok := s.Transport.(judging); ok {
+		if err := t.Judge(ctx, s.Source, u); err != nil {
+			return s.Unreachable(err, phase, u, "")
 		}
 	}
 	return nil

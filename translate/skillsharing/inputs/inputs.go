@@ -95,14 +95,14 @@ func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (
 // of the descriptor, else in the order of the arguments; or all of them, if args is no
 // object. It is nil, too, if the context ends before there was time to judge. The work counts in checks.
 // Checks that take long wait for turns, which a source's skills and principals get one after another.
-func (in *Inputs) Check(ctx context.Context, who turns.Line, args jsontext.Value, checks *Checks) *run.Failure {
-	if len(args) == 0 {
-		args = jsontext.Value("{}")
+func (in *Inputs) Check(ctx context.Context, who turns.Line, arguments jsontext.Value, checks *Checks) *run.Failure {
+	if len(arguments) == 0 {
+		arguments = jsontext.Value("{}")
 	}
-	if name := jsonvalue.TypeName(args); name != "object" {
+	if name := jsonvalue.TypeName(arguments); name != "object" {
 		return notAnObject("must be an object, not " + jsonvalue.WithArticle(name))
 	}
-	dec := jsonvalue.BorrowDecoder(args, true)
+	dec := jsonvalue.BorrowDecoder(arguments, true)
 	defer dec.GiveBack()
 
 	var few [64]bool // without an allocation
@@ -139,11 +139,11 @@ func (in *Inputs) Check(ctx context.Context, who turns.Line, args jsontext.Value
 
 // CheckMembers is [Inputs.Check] for the members of arguments that are known to be
 // a JSON object.
-func (in *Inputs) CheckMembers(ctx context.Context, who turns.Line, args []jsonrpc.Member, checks *Checks) *run.Failure {
+func (in *Inputs) CheckMembers(ctx context.Context, who turns.Line, arguments []jsonrpc.Member, checks *Checks) *run.Failure {
 	var few [64]bool // without an allocation
 	given := in.each(few[:])
 	var first *run.Failure // of the arguments at fault
-	for _, m := range args {
+	for _, m := range arguments {
 		i, known := in.find(m.Name)
 		if !known {
 			continue
