@@ -11,8 +11,11 @@ func CompileInputs(l *document.Limits, params []document.Parameter) (*Inputs, er
 	in, found := New(l, params, func(i int) (any, *run.Violation) {
 		return jsonvalue.Read(params[i].Schema, jsonvalue.Bounds{Depth: 100, Values: 200_000})
 	})
-	if found != nil {
-		return nil, &run.Failure{Kind: run.InvalidDocument, Phase: run.PhaseDescriptor, By: run.Bridge, Executed: run.ExecutedNo, Message: found[0].Message, Violations: found.Tidy()}
+	if list := found.Tidy(); list != nil {
+		return nil, &run.Failure{
+			Kind: run.InvalidDocument, Phase: run.PhaseDescriptor, By: run.Bridge, Executed: run.ExecutedNo,
+			Message: list[0].Path + " " + list[0].Message, Violations: list,
+		}
 	}
 	return in, nil
 }
