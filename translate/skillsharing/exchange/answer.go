@@ -22,18 +22,18 @@ type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
-	// withoutRoom is the budget that has no room for the whole body, of which Body is the beginning; nil: it is whole.
+	// withoutRoom is the budget that has no room for the whole body; Body is its beginning. nil: Body is complete.
 	withoutRoom AnswerBudget
 
-	response document.Response // the answer read as one; here, so that it takes no memory of its own
+	response document.Response // parsed from the answer; a field, to save an allocation
 }
 
-// maxRejection bounds the details of an answer that is no unified error, in bytes.
+// maxRejection limits the details of an answer that is not a unified error, in bytes.
 const maxRejection = 2 << 10
 
-// Judge says what a provider's answer means. It is the only place where that is
-// decided: an InvocationResponse counts first, then a unified error (section
-// 8.2), then the HTTP status.
+// Judge returns the response that a provider's answer contains, or a failure. It is the only place where this is
+// decided: by an InvocationResponse first, then by a unified error (section
+// 8.2), then by the HTTP status.
 func (s *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *run.Failure) {
 	phase, knownID := about.Phase, about.ExecutionID
 	if a.withoutRoom != nil {
@@ -43,7 +43,7 @@ func (s *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *ru
 		e := invalidAnswer(a, phase, knownID, fmt.Sprintf("The provider's answer can't be used: the answer nests deeper than %d levels (limits depth).", depth))
 		e.Limit = &run.Limit{Name: "depth", Max: int64(depth)}
 		if knownID != "" {
-			judgeRun(e)
+			aboutRun(e)
 		}
 		return nil, e
 	}
@@ -61,7 +61,7 @@ func (s *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *ru
 	if most := s.Limits.OutputSize; r.State == run.Completed && most > 0 && int64(len(r.Output)) > most {
 		e := invalidAnswer(a, phase, safetext.Clip(s.ScrubText(r.ExecutionID), document.MaxExecutionID),
 			fmt.Sprintf("The run has completed, but its output of %d bytes is larger than the %d bytes that are accepted (limits output_size).", len(r.Output), most))
-		e.Executed, e.Lost = run.ExecutedYes, true // following it again brings the same
+		e.Executed, e.Lost = run.ExecutedYes, true // following the run again has the same result
 		e.Limit = &run.Limit{Name: "output_size", Max: most}
 		return nil, e
 	}
@@ -70,7 +70,7 @@ func (s *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *ru
 	return r, nil
 }
 
-// isRun reports whether an answer states the state of a run. Then the state counts,
+// isRun reports whether an answer with a 5xx status contains the state of a run. Then the state counts,
 // not the HTTP status.
 func (s *Sender) isRun(a *Answer) bool {
 	if a.Status < http.StatusInternalServerError || jsonrpc.Deeper(a.Body, s.Limits.MaxDepth()) {
@@ -79,7 +79,7 @@ func (s *Sender) isRun(a *Answer) bool {
 	return document.StateOf(document.ParseMembers(a.Body).Status) != 0
 }
 
-// invalidAnswer is the error of an answer that can't be used, whatever it means.
+// invalidAnswer returns the failure for an answer that can't be used.
 func invalidAnswer(a *Answer, phase run.Phase, executionID, message string) *run.Failure {
 	return &run.Failure{
 		Kind: run.ProviderFault, Phase: phase, By: run.Bridge, Message: message,
@@ -87,7 +87,7 @@ func invalidAnswer(a *Answer, phase run.Phase, executionID, message string) *run
 	}
 }
 
-// JudgeError says what an answer means that is not an InvocationResponse.
+// JudgeError returns the failure for an answer that is not an InvocationResponse.
 func JudgeError(a *Answer, m *document.Members, phase run.Phase, knownID string) *run.Failure {
 	said := m.RunError()
 	e := &run.Failure{
@@ -108,10 +108,10 @@ func JudgeError(a *Answer, m *document.Members, phase run.Phase, knownID string)
 		e.Kind = document.KindOfStatus(a.Status)
 	}
 	if knownID != "" {
-		judgeRun(e)
+		aboutRun(e)
 	}
 	if e.Kind == run.ProviderFault && a.Status < 400 {
-		e.By = run.Bridge // the provider does not call it an error
+		e.By = run.Bridge // by its status, the provider reports no error
 	}
 	e.Message = cmp.Or(e.Message, defaultMessage(e.Kind, a))
 	e.Provider = said.Quoted("")
@@ -121,9 +121,9 @@ func JudgeError(a *Answer, m *document.Members, phase run.Phase, knownID string)
 	return e
 }
 
-// judgeRun changes a failure that is about the skill into one about a run
-// that was accepted: it exists, or it is lost.
-func judgeRun(e *run.Failure) {
+// aboutRun changes a failure to find or invoke a skill into one to follow a run that was accepted: the
+// run exists, or it is lost.
+func aboutRun(e *run.Failure) {
 	if e.HTTPStatus == http.StatusNotFound || e.HTTPStatus == http.StatusGone || e.Kind == run.SkillNotFound {
 		e.Lost = true
 	}
@@ -133,7 +133,7 @@ func judgeRun(e *run.Failure) {
 	}
 }
 
-// executed says what an HTTP status tells about the execution of a skill.
+// executed returns what is known about the execution of a skill from the HTTP status of an answer.
 func executed(status int, phase run.Phase) run.Executed {
 	if phase == run.PhasePoll || phase == run.PhaseResult {
 		return run.ExecutedYes
@@ -144,7 +144,7 @@ func executed(status int, phase run.Phase) run.Executed {
 	return run.ExecutedMaybe
 }
 
-// refusals are the statuses with which an endpoint says that it did nothing.
+// refusals are the statuses that mean that an endpoint executed nothing.
 var refusals = []int{
 	http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
 	http.StatusGone, http.StatusUnprocessableEntity, http.StatusTooManyRequests,
@@ -165,8 +165,8 @@ func defaultMessage(kind run.Kind, a *Answer) string {
 	return fmt.Sprintf("The provider answered HTTP %d %s.", a.Status, http.StatusText(a.Status))
 }
 
-// faultOf says what is wrong with a text that looks like JSON, and where; empty: it is
-// JSON, or does not look like it. Other parsers accept such texts, and differ in what they read.
+// faultOf returns what is wrong with a text that starts like JSON, and where; empty: it is valid
+// JSON, or does not start like JSON. Other parsers accept some of these texts, with different results.
 func faultOf(text []byte) string {
 	dec := jsontext.NewDecoder(bytes.NewReader(text))
 	if kind := dec.PeekKind(); kind != '{' && kind != '[' {
@@ -192,7 +192,7 @@ func faultOf(text []byte) string {
 	return fmt.Sprintf("%s, at %q (byte %d)", what, safetext.Clip(string(syntax.JSONPointer), maxPointer), syntax.ByteOffset)
 }
 
-// maxPointer bounds a JSON Pointer into a provider's answer, in bytes.
+// maxPointer limits a JSON Pointer into a provider's answer, in bytes.
 const maxPointer = 100
 
 // isEncodingError reports whether the syntax error at an offset disappears if strings need not be valid Unicode. Package

@@ -14,7 +14,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-// AuthError turns what an implementation of Credentials returned into a failure.
+// AuthError turns the error of an implementation of Credentials into a failure.
 func (s *Sender) AuthError(ctx context.Context, auth *document.Auth, err error) *run.Failure {
 	if err == nil {
 		return nil
@@ -23,7 +23,7 @@ func (s *Sender) AuthError(ctx context.Context, auth *document.Auth, err error) 
 		return Interrupted(ctx, run.PhaseAuth, "", run.ExecutedNo)
 	}
 	if e, ok := errors.AsType[*run.Failure](err); ok {
-		copied := *e // it may be shared by concurrent calls
+		copied := *e // concurrent calls may share it
 		return &copied
 	}
 	e := AuthError(auth, run.Provider, err.Error())
@@ -32,7 +32,7 @@ func (s *Sender) AuthError(ctx context.Context, auth *document.Auth, err error) 
 	return e
 }
 
-// Authentication describes a request to the credentials that are to authenticate it.
+// Authentication returns the description of a request for the credentials that authenticate it.
 func (s *Sender) Authentication(ctx context.Context, auth *document.Auth, req *http.Request, body []byte) *credential.Authentication {
 	return &credential.Authentication{
 		Request: req, Body: body, Auth: auth,
@@ -52,9 +52,9 @@ func (s *Sender) Authentication(ctx context.Context, auth *document.Auth, req *h
 	}
 }
 
-// tokenTransport sends the requests that credentials make of their own, and
-// reports them with the context of the call that first needed them: calls share
-// tokens, so that the requests' own context is no call's.
+// tokenTransport sends the requests that credentials make themselves, for example for tokens. It reports
+// them with the context of the call that first needed them: calls share tokens, so the context of such a
+// request does not belong to a call.
 type tokenTransport struct {
 	sender *Sender
 	call   context.Context
@@ -93,15 +93,15 @@ func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// Untrusted is the failure of a request that would send a secret to a host that
-// may not have it, and a notice for the log, which alone names the host and the setting that allows it.
+// Untrusted returns the failure of a request that would send a secret to a host that
+// may not receive it, and a notice for the log. Only the notice names the host and the setting that allows it.
 func (s *Sender) Untrusted(auth *document.Auth, u *url.URL, reason string) (*run.Failure, *Notice) {
 	notice := &Notice{
 		Level: slog.LevelWarn, Source: s.Source, SecretDenied: true,
 		Message: "a credential was not sent: " + reason + "; if you trust that host, add the line below to the provider",
 		Attrs:   append([]slog.Attr{slog.String("host", u.Host), slog.String("scheme", u.Scheme)}, s.AllowedHosts.Lines(u)...),
 	}
-	if u.Scheme != "https" && !s.AllowedHosts.Plaintext { // which trusting the host would not change
+	if u.Scheme != "https" && !s.AllowedHosts.Plaintext { // trusting the host would not change that
 		notice.Message = "a credential was not sent: " + reason + " without TLS"
 		notice.Attrs = notice.Attrs[:2]
 	}
@@ -112,20 +112,20 @@ func (s *Sender) Untrusted(auth *document.Auth, u *url.URL, reason string) (*run
 	return e, notice
 }
 
-// AuthError is an AUTH_REQUIRED of the bridge, with the details that section 8.3.2 requires.
+// AuthError returns an AUTH_REQUIRED of the bridge, with the details that section 8.3.2 requires.
 func AuthError(auth *document.Auth, by run.Party, reason string) *run.Failure {
 	return &run.Failure{
 		Kind: run.AuthRequired, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Demand: DemandOf(auth, by, reason),
 	}
 }
 
-// DemandOf describes the authentication that a descriptor asks for; nil: there is none.
+// DemandOf describes the authentication in a descriptor; nil: there is none.
 func DemandOf(auth *document.Auth, by run.Party, reason string) *run.Demand {
 	d := &run.Demand{By: by, Reason: reason}
 	if auth == nil {
 		return d
 	}
-	d.Type, d.FromProvider = string(auth.Type), auth.OAuth2 != nil || auth.Custom != nil // whose links and instructions are the provider's
+	d.Type, d.FromProvider = string(auth.Type), auth.OAuth2 != nil || auth.Custom != nil // its links and instructions are the provider's
 	switch {
 	case auth.Type == document.AuthAPIKey:
 		d.Header = auth.ApiKeyHeader()
@@ -133,7 +133,7 @@ func DemandOf(auth *document.Auth, by run.Party, reason string) *run.Demand {
 		if d.Scopes = auth.OAuth2.Scopes; d.Scopes == nil {
 			d.Scopes = map[string]string{}
 		}
-		if by == run.Provider { // else it is the operator's to change, and the host may be one not to be told
+		if by == run.Provider { // else only the operator can act, and the caller need not know the hosts
 			d.AuthorizationURL, d.TokenURL = auth.OAuth2.AuthorizationURL, auth.OAuth2.TokenURL
 		}
 	case auth.Type == document.AuthCustom && auth.Custom != nil:

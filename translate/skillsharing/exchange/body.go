@@ -29,7 +29,7 @@ func (s *Sender) answerSize(phase run.Phase) (limit run.Limit, option string) {
 }
 
 // readBody reads the body of an answer, up to the limit of the phase, for as long as data
-// arrives. If it returns a budget, that has no room for more than the beginning of the body.
+// arrives. If it returns a budget, that budget has no room for the whole body, and the text is its beginning.
 func (s *Sender) readBody(phase run.Phase, o *Request, resp *http.Response) ([]byte, AnswerBudget, error) {
 	limit, option := s.answerSize(phase)
 	size := limit.Max
@@ -37,8 +37,8 @@ func (s *Sender) readBody(phase run.Phase, o *Request, resp *http.Response) ([]b
 	body.watch(o.Context(), resp, s.Limits.BodyTimeout, size)
 	defer body.end()
 	text := o.room[:0]
-	if resp.ContentLength > smallBody || document.IsDocument(phase) { // which is kept, and would keep the request
-		// One byte more than there is, so that the end is seen without growing.
+	if resp.ContentLength > smallBody || document.IsDocument(phase) { // documents are cached, and o.room would keep the request in memory
+		// One byte more than the content, so that its end can be read without growing.
 		text = make([]byte, 0, min(max(resp.ContentLength, smallBody), size, maxTrusted)+1)
 	}
 	for {
@@ -62,7 +62,7 @@ func (s *Sender) readBody(phase run.Phase, o *Request, resp *http.Response) ([]b
 			more := min(len(text), int(size)+1-len(text))
 			wanted := len(text) + more
 			if announced := int(min(resp.ContentLength, size)) + 1; announced > len(text) {
-				more, wanted = min(more, announced-len(text)), announced // at once, so that nothing is read if there is no room
+				more, wanted = min(more, announced-len(text)), announced // reserved at once, so that nothing more is read if there is no room
 			}
 			if len(text)+more > maxTrusted {
 				if full := keep(o.Context(), phase, wanted); full != nil {
@@ -75,15 +75,15 @@ func (s *Sender) readBody(phase run.Phase, o *Request, resp *http.Response) ([]b
 }
 
 const (
-	// largeDocument is from how many bytes on a document is large.
+	// largeDocument is the size from which a document is large, in bytes.
 	largeDocument = 64 << 10
 	// smallBody is room for most answers, in bytes.
 	smallBody = 512
-	// maxTrusted is how much memory a Content-Length alone may take, in bytes.
+	// maxTrusted limits the memory that is allocated because of a Content-Length, in bytes.
 	maxTrusted = 16 << 10
 )
 
-// errStalled is the error of a body that stands still.
+// errStalled is the error of a body of which no more content arrives.
 var errStalled error = stalledError{}
 
 // stalledError is a net.Error.
@@ -94,22 +94,22 @@ func (stalledError) Timeout() bool   { return true }
 func (stalledError) Temporary() bool { return true }
 
 // watchedBody is a body that is closed when no content has arrived for some
-// time, or at the call's deadline. Compressed bytes count when they have
-// been decompressed to something.
+// time, or at the call's deadline. Compressed bytes are content only if they decompress to at least one
+// byte.
 type watchedBody struct {
 	ctx      context.Context //nolint:containedctx // of the one request whose body this is
 	body     io.ReadCloser
-	content  io.Reader // what is in the body
-	inflater *inflater // nil: it is not compressed
+	content  io.Reader // the decompressed body
+	inflater *inflater // nil: the body is not compressed
 	timeout  time.Duration
-	deadline time.Time // of the call, if it is bounded
+	deadline time.Time // of the call, if bounded
 	bounded  bool
 	timer    *time.Timer // nil: the call's deadline is earlier
 	stalled  atomic.Bool
 }
 
-// watch begins to watch a body, until end. With a timeout of 0 there is none but the
-// call's. Of a compressed body no more than about size bytes are read.
+// watch begins to watch a body, until end. With a timeout of 0, only the call's deadline
+// applies. Of a compressed body, at most about size bytes are read.
 func (w *watchedBody) watch(ctx context.Context, resp *http.Response, timeout time.Duration, size int64) {
 	if timeout <= 0 {
 		timeout = math.MaxInt64
@@ -123,12 +123,12 @@ func (w *watchedBody) watch(ctx context.Context, resp *http.Response, timeout ti
 	w.deadline, w.bounded = ctx.Deadline()
 	patience := w.patience()
 	if patience < timeout && resp.StatusCode != http.StatusSwitchingProtocols {
-		return // the transport ends reading with the context, which saves most answers a timer
+		return // the transport closes the body when the context ends, so that no timer is needed
 	}
 	w.timer = time.AfterFunc(patience, w.stop)
 }
 
-// end stops the timer, and frees the inflater.
+// end stops the timer and frees the inflater.
 func (w *watchedBody) end() {
 	if w.timer != nil {
 		w.timer.Stop()
@@ -138,7 +138,7 @@ func (w *watchedBody) end() {
 	}
 }
 
-// patience is how long to wait for the next byte.
+// patience returns how long to wait for the next byte.
 func (w *watchedBody) patience() time.Duration {
 	if w.bounded {
 		return min(w.timeout, time.Until(w.deadline))
@@ -148,10 +148,10 @@ func (w *watchedBody) patience() time.Duration {
 
 func (w *watchedBody) stop() {
 	if w.bounded && time.Until(w.deadline) <= 0 {
-		<-w.ctx.Done() // its error says why
+		<-w.ctx.Done() // so that the context's error is the cause
 	}
 	w.stalled.Store(true)
-	_ = w.body.Close() // which ends the read that waits
+	_ = w.body.Close() // ends a read in progress
 }
 
 // Read implements io.Reader.

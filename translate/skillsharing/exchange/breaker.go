@@ -21,18 +21,17 @@ import (
 type BreakerConfig struct {
 	// Failures in a row open it. At least 1.
 	Failures int
-	// Cooldown is how long it then stays open, before one request at a time may find out whether the host is back. More than 0.
+	// Cooldown is how long it then stays open, before single requests probe whether the host answers again. More than 0.
 	Cooldown time.Duration
-	// Patience is how long a request must have waited before the end of its caller's time counts as a failure of the
-	// host: a caller that allows less time proves nothing.
+	// Patience is how long a request must have waited before its deadline counts as a failure of the host. Shorter deadlines
+	// do not count.
 	Patience time.Duration
 }
 
-// Breakers are the circuit breakers of hosts, each for one source of skills and
-// one scheme, host and port: a source can name many hosts in its documents, and
-// one that is down says nothing about another. Any HTTP answer proves a host
-// alive, but for the statuses by which proxies say that it is not. Breakers are
-// safe for concurrent use.
+// Breakers are the circuit breakers of hosts. There is one for each source of skills, scheme,
+// host and port, since the documents of a source can name many hosts, which fail independently.
+// Every HTTP answer counts as a success, except the statuses with which proxies report that the host
+// does not answer. Breakers are safe for concurrent use.
 type Breakers struct {
 	config BreakerConfig
 
@@ -40,7 +39,7 @@ type Breakers struct {
 	breakers map[hostKey]*breaker // of the hosts that have failed since they last answered
 }
 
-// NewBreakers returns breakers of hosts none of which has failed yet.
+// NewBreakers returns breakers without failures.
 func NewBreakers(config BreakerConfig) *Breakers {
 	return &Breakers{config: config, breakers: make(map[hostKey]*breaker)}
 }
@@ -56,7 +55,7 @@ type BreakerState struct {
 	Opened      time.Time // zero: it is closed
 }
 
-// States returns the breakers there are, in the order of their sources and hosts.
+// States returns the states of all breakers, sorted by source and host.
 func (b *Breakers) States() []BreakerState {
 	if b == nil {
 		return nil
@@ -76,14 +75,14 @@ func (b *Breakers) States() []BreakerState {
 	return states
 }
 
-// forgottenAfter is how long a host is reported that is not asked any more.
+// forgottenAfter is how long a host is reported after the last request to it.
 const forgottenAfter = 5 * time.Minute
 
-// maxBreakers bounds the number of hosts that have breakers: documents choose them.
+// maxBreakers limits the number of hosts with breakers, since documents choose the hosts.
 const maxBreakers = 4096
 
-// hostKey is a host as one source sees it. Sources of the same name may share what is
-// kept, and are told apart by the partitions of their documents.
+// hostKey is the key of a breaker. Sources of the same name may share Breakers; their partitions
+// differ.
 type hostKey struct{ source, partition, scheme, host string }
 
 // breaker is the circuit breaker of one host.
@@ -91,22 +90,21 @@ type breaker struct {
 	failures int       // in a row
 	reason   string    // of the last failure
 	opened   time.Time // zero: it is closed
-	probed   time.Time // when a request was last let through to find out whether the host is back; zero: none is under way
-	asked    time.Time // when a request last asked to be sent
+	probed   time.Time // start of the last probe; zero: none is in progress
+	asked    time.Time // when admission was last requested
 }
 
-// admission is what a request may do, and what to tell the breaker when it has ended.
+// admission is the admission of one request. It reports the outcome of the request to the breaker.
 type admission struct {
 	breakers *Breakers
 	key      hostKey
 	breaker  *breaker  // nil: the host had not failed
-	probe    time.Time // when the breaker opened that the request is to close; zero: the request is no probe
+	probe    time.Time // when the breaker opened that the request probes; zero: the request is not a probe
 	start    time.Time
 }
 
-// enter asks whether a request may be sent. If not, the error is a
-// [*CircuitOpenError]. A request about a run that exists may always be sent: its caller needs
-// to know the state of the run.
+// enter admits a request, or returns a [*CircuitOpenError]. Requests about existing runs are always
+// admitted: the caller needs to know the state of the run.
 func (b *Breakers) enter(source, partition string, u *url.URL, phase run.Phase) (admission, error) {
 	a := admission{breakers: b, key: hostKey{source, partition, u.Scheme, u.Host}, start: time.Now()}
 	if b == nil {
@@ -126,8 +124,8 @@ func (b *Breakers) enter(source, partition string, u *url.URL, phase run.Phase) 
 	return a, a.breaker.refusal(b.config.Cooldown)
 }
 
-// admit reports whether the breaker is closed, or the request may find out if the host is back: one at a
-// time, or one for each cooldown, since a request may take as long as a call may.
+// admit reports whether the breaker is closed, or the request may probe the host. Another probe is admitted
+// when the last one has ended, or after a cooldown, since a request may take as long as a call.
 func (b *breaker) admit(a *admission, cooldown time.Duration) bool {
 	b.asked = a.start
 	if b.opened.IsZero() {
@@ -140,7 +138,7 @@ func (b *breaker) admit(a *admission, cooldown time.Duration) bool {
 	return true
 }
 
-// Pause is for how long a host is left alone from now on; 0: it is not.
+// Pause returns for how long no request to a host will be admitted; 0: requests are admitted.
 func (b *Breakers) Pause(source, partition string, u *url.URL) time.Duration {
 	if b == nil {
 		return 0
@@ -154,8 +152,8 @@ func (b *Breakers) Pause(source, partition string, u *url.URL) time.Duration {
 	return known.refusal(b.config.Cooldown).after
 }
 
-// leave tells the breaker how the request has ended. It returns what an operator
-// should know of that, if anything.
+// leave reports the outcome of the request to the breaker. It returns a notice if this opens or closes the
+// breaker.
 func (a *admission) leave(ctx context.Context, status int, err error) *Notice {
 	if a.breakers == nil {
 		return nil
@@ -171,7 +169,7 @@ func (a *admission) leave(ctx context.Context, status int, err error) *Notice {
 		}
 	case !a.probe.IsZero():
 		a.breakers.mu.Lock()
-		a.breaker.probed = time.Time{} // the request has found out nothing
+		a.breaker.probed = time.Time{} // the probe was inconclusive
 		a.breakers.mu.Unlock()
 	}
 	return nil
@@ -181,8 +179,8 @@ func (a *admission) notice(level slog.Level, message string, attrs ...slog.Attr)
 	return &Notice{Level: level, Source: a.key.source, Message: message, Attrs: append(attrs, slog.String("host", a.key.host))}
 }
 
-// verdict is what a request says about its host: that it is alive, how it
-// failed, or neither.
+// verdict returns whether the outcome of a request counts as a success of its host, as a failure, or as
+// neither.
 func (a *admission) verdict(ctx context.Context, status int, err error) (failure string, alive bool) {
 	if err == nil {
 		switch status {
@@ -203,7 +201,7 @@ func (a *admission) verdict(ctx context.Context, status int, err error) (failure
 	return reason, false
 }
 
-// waitedFor reports whether a request whose deadline has passed has waited long enough to blame its host.
+// waitedFor reports whether the deadline of a request has passed and the request waited for at least the patience.
 func (a *admission) waitedFor(ctx context.Context) bool {
 	return errors.Is(ctx.Err(), context.DeadlineExceeded) && time.Since(a.start) >= a.breakers.config.Patience
 }
@@ -216,8 +214,8 @@ func isMalformed(err error) bool {
 	return malformed != ""
 }
 
-// fail counts a failure, and reports whether that opened the breaker, or opened it again after a
-// cooldown. A host that fails for the first time gets its breaker.
+// fail counts a failure, and reports whether it opened the breaker, or opened it again after a
+// cooldown. The first failure of a host creates its breaker.
 func (a *admission) fail(reason string) (opened bool) {
 	a.breakers.mu.Lock()
 	defer a.breakers.mu.Unlock()
@@ -240,7 +238,7 @@ func (a *admission) fail(reason string) (opened bool) {
 	return opened
 }
 
-// of returns the breaker of a host, which it makes if there is none; nil if there are
+// of returns the breaker of a host, which it creates if there is none; nil: there are
 // too many. The caller holds b.mu.
 func (b *Breakers) of(key hostKey) *breaker {
 	if known := b.breakers[key]; known != nil {
@@ -259,7 +257,7 @@ func (b *Breakers) of(key hostKey) *breaker {
 	return made
 }
 
-// close removes the breaker of a host that has answered. It reports whether that was open.
+// close removes the breaker of a host that has answered. It reports whether the breaker was open.
 func (b *Breakers) close(key hostKey, known *breaker) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -289,7 +287,7 @@ func (b *breaker) refusal(cooldown time.Duration) *CircuitOpenError {
 	return &CircuitOpenError{b.failures, b.reason, after}
 }
 
-// complete makes an open breaker visible in the details of an error.
+// complete adds the message, details and retry delay of an open breaker to a failure.
 func (e *CircuitOpenError) complete(target *run.Failure, url string) {
 	target.Message = fmt.Sprintf("The provider is not called at the moment, because it failed %d times in a row (last: %s).", e.failures, e.reason)
 	target.Reach = &run.Reach{URL: url, Reason: "its circuit breaker is open", Failures: e.failures, LastFailure: e.reason}

@@ -11,13 +11,13 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-// AnswerBudget bounds the memory of answers: of calls that are answered together, and of all calls.
+// AnswerBudget limits the memory of answers: of calls that are answered together, and of all calls.
 // Implementations must be safe for concurrent use.
 type AnswerBudget interface {
-	// Reserve says how many bytes are kept for the call now, instead of what was kept before. It reports whether there is
+	// Reserve replaces the number of bytes that are reserved for the call. It reports whether there is
 	// room for them; if not, nothing is reserved any more.
 	Reserve(size int64) bool
-	// AnswerLimit is the limit in which Reserve found no room: its name, and how many bytes it allows.
+	// AnswerLimit returns the name of the limit that the last failed Reserve exceeded, and how many bytes it allows.
 	AnswerLimit() (name string, most int64)
 }
 
@@ -27,10 +27,10 @@ type AnswerBudgetKey struct{}
 // ErrNoRoom is the cause of a [run.Failure] that is about an [AnswerBudget].
 var ErrNoRoom = errors.New("there is no room in the answer")
 
-// keep reserves room for an answer about a run. It returns the budget that
-// has no room, or nil.
+// keep reserves memory for an answer about a run. It returns the budget that
+// has no room for it, or nil.
 func keep(ctx context.Context, phase run.Phase, size int) AnswerBudget {
-	if document.IsDocument(phase) { // which all calls share
+	if document.IsDocument(phase) { // all calls share documents
 		return nil
 	}
 	if budget, ok := ctx.Value(AnswerBudgetKey{}).(AnswerBudget); ok && !budget.Reserve(int64(size)) {
@@ -39,7 +39,7 @@ func keep(ctx context.Context, phase run.Phase, size int) AnswerBudget {
 	return nil
 }
 
-// NoRoom is the failure of a call for whose answer there is no room.
+// NoRoom returns the failure of a call whose answer exceeds a budget.
 // If the skill was executed, its output can be fetched later only if the run can be followed.
 func NoRoom(budget AnswerBudget, phase run.Phase, executionID string, executed run.Executed, followable bool) *run.Failure {
 	limit, most := budget.AnswerLimit()
@@ -62,7 +62,7 @@ func NoRoom(budget AnswerBudget, phase run.Phase, executionID string, executed r
 	return e
 }
 
-// noRoom is the failure of an answer of which only the beginning was read.
+// noRoom returns the failure for an answer of which only the beginning was read.
 func (s *Sender) noRoom(a *Answer, about document.Asked) *run.Failure {
 	id, does := about.ExecutionID, executed(a.Status, about.Phase)
 	if id == "" {
@@ -78,7 +78,7 @@ func (s *Sender) noRoom(a *Answer, about document.Asked) *run.Failure {
 	return e
 }
 
-// begunID is the execution id in the beginning of an InvocationResponse, or empty.
+// begunID returns the execution id in the beginning of an InvocationResponse, or nothing.
 func begunID(body []byte) string {
 	d := jsonvalue.BorrowDecoder(document.WithoutBOM(body), true)
 	defer d.GiveBack()

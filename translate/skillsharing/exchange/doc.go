@@ -1,3 +1,3 @@
-// Package exchange sends one HTTP request to a provider and judges the answer: it bounds the body, keeps requests from hosts
-// that are in trouble, and says what a network error or an answer means. Packages discovery and skillsharing use it.
+// Package exchange sends one HTTP request to a provider and interprets the answer: it limits the body, sends nothing to hosts
+// that keep failing, and turns network errors and answers into failures. Packages discovery and skillsharing use it.
 package exchange

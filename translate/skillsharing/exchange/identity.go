@@ -12,26 +12,28 @@ import (
 // Identity says to which hosts the client certificate of a transport may be shown. The zero value includes no host.
 type Identity struct {
 	Hosts *credential.AllowedHosts
-	// Descriptor is the document that the request is made for; nil: the operator configured it.
+	// Descriptor is the document that names the request's URL; nil: the operator configured the URL.
 	Descriptor publication
 }
 
-// publication says which host had a part in a descriptor that may not receive secrets; nil: none had.
+// publication is where a descriptor came from.
 type publication interface {
+	// Stranger returns a URL that the descriptor came from, or was redirected by, and that a does not include; nil: there
+	// is none.
 	Stranger(a *credential.AllowedHosts) *url.URL
 }
 
 // MayIdentify reports whether the bridge may show its client certificate to the host of a request. The certificate is a
-// secret of the source that the request is for: it goes where the source's other secrets go, and only if the descriptor came
-// from there. A transport has to ask for each request, and must not send a request that may not show the certificate on a
-// connection that was made with it.
+// secret of the source that the request is for: only hosts that may receive the source's other secrets may see it, and only
+// if the descriptor came from such a host. A transport must call MayIdentify for each request. If it returns false, the
+// transport must not send the request on a connection that was made with the certificate.
 func MayIdentify(r *http.Request) bool {
 	who := purposeOf(r.Context()).identity
 	return who.Hosts != nil && (who.Descriptor == nil || who.Descriptor.Stranger(who.Hosts) == nil) && who.Hosts.Includes(r.URL)
 }
 
-// CertificateWithheld is what to log when the host of a request asked
-// for a client certificate that it may not have.
+// CertificateWithheld returns the notice about a host that asked for a client certificate which it may not
+// have.
 func CertificateWithheld(ctx context.Context, u *url.URL) *Notice {
 	n := &Notice{
 		Level: slog.LevelWarn, Source: SourceOf(ctx), SecretDenied: true,

@@ -11,8 +11,8 @@ import (
 )
 
 // coding is the only content coding that is accepted (RFC 9110, section 8.4.1.3). This
-// package decodes it, and not package net/http, which hides how much of the compressed
-// body it has read: it would read a body without content for as long as the call lasts.
+// package decodes it because package net/http does not report how much of the compressed
+// body it has read, and would read a body without content until the end of the call.
 const coding = "gzip"
 
 // isGzip reports whether the body of an answer is compressed.
@@ -20,7 +20,7 @@ func isGzip(resp *http.Response) bool {
 	return strings.EqualFold(resp.Header.Get("Content-Encoding"), coding)
 }
 
-// describeContent makes the header of an answer that of its decompressed body.
+// describeContent changes the header of an answer to that of its decompressed body.
 func describeContent(resp *http.Response) {
 	resp.Header.Del("Content-Encoding")
 	resp.Header.Del("Content-Length")
@@ -33,14 +33,14 @@ var errHollow = errors.New("its compressed body is larger than its content")
 const (
 	// inflateAhead is how many bytes of a compressed body are read even if there is no content.
 	inflateAhead = 64 << 10
-	// inflateRatio is how many are read for each byte of content: an encoder that
-	// ends a block after every byte writes 7 for each.
+	// inflateRatio is how many compressed bytes are read for each byte of content: an encoder that
+	// ends a block after every byte writes 7 bytes for each.
 	inflateRatio = 8
 )
 
-// inflater decompresses a body. It reads no more of it than the content
-// so far accounts for: members of a file (RFC 1952, section 2.2) and blocks of a
-// stream (RFC 1951, section 3.2.3) may be empty, and there may be any number of them.
+// inflater decompresses a body. It limits what it reads by the content so far, because members of a
+// file (RFC 1952, section 2.2) and blocks of a stream (RFC 1951, section 3.2.3) may be empty, and there
+// may be any number of them.
 type inflater struct {
 	source  io.Reader
 	size    int64 // that the body may have, in bytes
@@ -52,10 +52,10 @@ type inflater struct {
 	err    error
 }
 
-// inflaters keeps inflaters, of some 45 KB each, for use by other bodies.
+// inflaters keeps inflaters, of some 45 KB each, for reuse.
 var inflaters = sync.Pool{New: func() any { return &inflater{buffer: bufio.NewReader(nil)} }}
 
-// newInflater returns an inflater of a body of about size bytes at most, to be freed.
+// newInflater returns an inflater for a body of at most about size bytes. It must be freed.
 func newInflater(source io.Reader, size int64) *inflater {
 	z := inflaters.Get().(*inflater)
 	z.begin(source, size)
@@ -67,8 +67,8 @@ func (z *inflater) begin(source io.Reader, size int64) {
 	z.buffer.Reset((*compressed)(z))
 }
 
-// inflatedBody returns the content of a body of about size bytes at most, for those
-// that close it while they read.
+// inflatedBody returns the content of a body of at most about size bytes. It may be closed during a
+// read.
 func inflatedBody(body io.ReadCloser, size int64) io.ReadCloser {
 	z := &inflater{buffer: bufio.NewReader(nil)}
 	z.begin(body, size)
@@ -110,7 +110,7 @@ func (z *inflater) readHead() error {
 	return err
 }
 
-// compressed is the body as it comes.
+// compressed reads the compressed body, within the limits.
 type compressed inflater
 
 // Read implements [io.Reader].

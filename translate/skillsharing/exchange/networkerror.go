@@ -62,8 +62,8 @@ func (s *Sender) Unreachable(err error, phase run.Phase, u *url.URL, executionID
 	return e
 }
 
-// reasonOf says why there is no answer, in words without
-// addresses, and whether the bridge refused to send the request.
+// reasonOf returns why there is no answer, without addresses, and whether the bridge refused to send
+// the request.
 func reasonOf(err error) (reason string, refused bool) {
 	if rule, refused := Refusal(err); refused {
 		return rule, true
@@ -113,7 +113,7 @@ var reasons = []struct {
 	{io.EOF, "the connection was dropped"},
 }
 
-// Refusal returns the rule of the bridge that an error is about.
+// Refusal returns the rule of the bridge by which a request was refused.
 func Refusal(err error) (rule string, refused bool) {
 	var r interface{ Refused() string }
 	if errors.As(err, &r) {
@@ -134,8 +134,8 @@ func RuleOf(err error) run.Rule {
 	return run.RuleOther
 }
 
-// malformedAnswer says what is wrong with an answer that package net/http could not
-// use, with its status if there was one; empty: nothing is wrong.
+// malformedAnswer returns what is wrong with an answer that package net/http could not
+// parse, and its status, if there was one; empty: nothing is wrong.
 func malformedAnswer(err error) (status int, reason string) {
 	var s interface{ StatusCode() int }
 	if errors.As(err, &s) {
@@ -172,11 +172,11 @@ var malformedTexts = []struct{ text, reason string }{
 	{"too many transfer encodings", "it has more than one Transfer-Encoding"},
 }
 
-// errQuoting replaces an error of package net/http that quotes the provider's answer, which
-// does not belong in the log.
+// errQuoting replaces errors of package net/http that quote the provider's answer, which must not be
+// logged.
 var errQuoting = errors.New("the answer is malformed HTTP")
 
-// withoutQuotes is an error for the log.
+// withoutQuotes returns an error that can be logged.
 func withoutQuotes(err error) error {
 	text := err.Error()
 	if slices.ContainsFunc(quotingTexts, func(t string) bool { return strings.Contains(text, t) }) {
@@ -192,8 +192,8 @@ var quotingTexts = []string{
 	"unsupported transfer encoding", "too many transfer encodings",
 }
 
-// corruptBody says what is wrong with a body that its Content-Encoding does not fit,
-// or that has too much besides content; empty: nothing is wrong.
+// corruptBody returns what is wrong with a body that does not match its Content-Encoding,
+// or is larger than its content; empty: nothing is wrong.
 func corruptBody(err error) string {
 	var m interface{ Malformed() string }
 	if errors.As(err, &m) {
@@ -218,7 +218,7 @@ func dialFailure(err error) bool {
 	return ok && op.Op == "dial"
 }
 
-// certificateError reports whether an error is about an invalid certificate, which no repetition makes valid.
+// certificateError reports whether the cause of an error is an invalid certificate. A retry does not help.
 func certificateError(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return true

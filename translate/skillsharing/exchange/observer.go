@@ -9,12 +9,12 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// Observer gets reports of what happens between the bridge and providers. Its methods
-// must be quick, and safe for concurrent use.
+// Observer gets reports of requests to providers. Its methods
+// must return quickly, and be safe for concurrent use.
 type Observer interface {
-	// Exchange reports an HTTP exchange that has ended, well or not.
+	// Exchange reports an HTTP exchange that has ended, with an answer or an error.
 	Exchange(ctx context.Context, e *Exchange)
-	// Notice reports something an operator should know of.
+	// Notice reports a message for the operator.
 	Notice(ctx context.Context, n *Notice)
 }
 
@@ -23,19 +23,19 @@ type Exchange struct {
 	Source   string // namespace of the source
 	Phase    run.Phase
 	Method   string
-	URL      *url.URL // some of which may be secret: see [Exchange.Address]
+	URL      *url.URL // parts may be secret: see [Exchange.Address]
 	Status   int      // 0: no answer
 	Duration time.Duration
 	Err      error // why there is no usable answer
-	// Abandoned says that the caller went away, or that the bridge stops: then a missing answer says nothing about the
-	// provider.
+	// Abandoned means that the caller disconnected or the bridge is being stopped. Then the provider is not the cause of a
+	// missing answer.
 	Abandoned bool
-	Withheld  bool // nothing was sent, since the host's circuit breaker is open
+	Withheld  bool // nothing was sent because the host's circuit breaker is open
 
 	sender *Sender
 }
 
-// Address is the URL without what may be secret in it, for logs.
+// Address returns the URL without secrets, for logs.
 func (e *Exchange) Address() string {
 	if e.sender == nil {
 		return BareURL(e.URL)
@@ -43,15 +43,15 @@ func (e *Exchange) Address() string {
 	return e.sender.ScrubText(BareURL(e.URL))
 }
 
-// Notice is something an operator should know of.
+// Notice is a message for the operator.
 type Notice struct {
 	Level   slog.Level
 	Source  string // namespace of the source it concerns
 	Message string
-	// Attrs may repeat what a document says, even if that is a secret: see [Scrub].
+	// Attrs may repeat parts of a document, which may be secrets: see [credential.Scrub].
 	Attrs []slog.Attr
-	// SecretDenied tells that a credential was not sent, since its receiver may not have it.
+	// SecretDenied means that a credential was not sent because the host may not receive it.
 	SecretDenied bool
-	// Unusable is why the source can't be used, if it can't.
+	// Unusable says why the source can't be used; nil: it can.
 	Unusable *run.Failure
 }

@@ -29,14 +29,16 @@ type Sender struct {
 	Credentials credential.Credentials
 	// DiscoveryCredentials authenticate requests for documents; nil: none.
 	DiscoveryCredentials credential.Credentials
-	// Transport carries every request. It must refuse forbidden addresses, with an
-	// error that has a method Refused() string, and Passing() bool if that may be
-	// otherwise the next time; follow no redirects; and end reading
-	// a body with the request's context, as package net/http does but for an answer
-	// 101 (Switching Protocols), which therefore must be refused, too. It should
-	// serve [net/http/httptrace]: a request that fails without GetConn having been
-	// called counts as one that may have reached the provider. A client certificate
-	// may be shown only to a host of which [MayIdentify] says so.
+	// Transport sends all requests. It must
+	//   - refuse forbidden addresses, with an error that has a method Refused() string, and Passing() bool if the
+	//     refusal may be temporary;
+	//   - follow no redirects;
+	//   - end reading a body with the request's context. Package net/http does, except for an answer 101 (Switching
+	//     Protocols), which the transport must refuse;
+	//   - show a client certificate only if [MayIdentify] returns true.
+	//
+	// It should support [net/http/httptrace]: a request that fails without a call of GetConn counts as one that
+	// may have reached the provider.
 	Transport http.RoundTripper
 	// Partition separates the documents and circuit breakers of the source from those of others.
 	Partition string
@@ -57,22 +59,22 @@ const userAgent = "caddy-skill-bridge"
 // SharedHeader is what all requests have in common, but for a credential; not to be changed.
 var SharedHeader = http.Header{"Accept": {"application/json"}, "Accept-Encoding": {coding}, "User-Agent": {userAgent}}
 
-// Error says why a request has no usable answer.
+// Error is the error of a request without a usable answer.
 type Error struct {
 	err error
-	// Written: the request may have reached the provider. That is known of invocations only.
+	// Written means that the request may have reached the provider. It is reliable for invocations only.
 	Written bool
-	// status of an answer that is unusable; 0: there was none.
+	// status is the status of an unusable answer; 0: there was no answer.
 	status int
-	// malformed says what is wrong with what came, if it is no HTTP answer, or its body is not what its header says.
+	// malformed says what is wrong with an answer that is not valid HTTP, or whose body does not match its header.
 	malformed string
 }
 
 func (e *Error) Error() string { return e.err.Error() }
 func (e *Error) Unwrap() error { return e.err }
 
-// Permanent reports whether the error is a judgement and no passing trouble, so
-// that an old document must not be used instead.
+// Permanent reports whether the error is not temporary, so that a stale document must not be used
+// instead.
 func (e *Error) Permanent() bool {
 	if _, refused := Refusal(e.err); refused {
 		var passing interface{ Passing() bool }
@@ -81,34 +83,33 @@ func (e *Error) Permanent() bool {
 	return e.malformed != "" || errors.Is(e.err, errTooLarge)
 }
 
-// Request is a request and all that sending it needs, in one piece of memory.
+// Request is a request with everything that is needed to send it, in one allocation.
 type Request struct {
 	http.Request
 	purpose purpose
-	url     url.URL // its own: the one that it was made of is shared by concurrent calls
+	url     url.URL // a copy, since concurrent calls share the original
 	body    bytes.Reader
 
-	// Of an invocation has to be known whether it may have been executed. A request
-	// that never got a connection, or failed before its header was written on one,
-	// certainly did not reach the provider. Of a transport that does not even report
-	// that it wants a connection, nothing is certain. The transport reports from
-	// goroutines of its own, which may outlive RoundTrip.
+	// The trace tells whether an invocation may have been executed. A request without a connection, or
+	// that failed before its header was written, did not reach the provider. If the transport
+	// does not call GetConn, the request may have reached it. The transport calls the trace from
+	// its own goroutines, which may outlive RoundTrip.
 	trace  httptrace.ClientTrace
 	traced atomic.Bool
-	Sent   atomic.Int32 // how often: the transport repeats what was not processed
-	Call   *Spending    // that the request is an invocation of; nil: it is none
-	First  Spending     // the call, if it is its first request
+	Sent   atomic.Int32 // how often: the transport may repeat a request that was not processed
+	Call   *Spending    // the call of the invocation; nil: the request is not an invocation
+	First  Spending     // the call, if this is its first request
 
 	// AdmitLarge waits until a large document may be read; nil: it always may.
 	AdmitLarge func(context.Context) error
 
 	watched watchedBody
 	answer  Answer
-	room    [smallBody + 1]byte // for a small answer about a run
+	room    [smallBody + 1]byte // buffer for a small answer about a run
 	report  Exchange
 }
 
-// purpose tells transports, in the context of a request, for whom it is sent.
+// purpose is a value of a request's context that tells transports for which source it is sent.
 type purpose struct {
 	source   string
 	identity Identity
@@ -123,7 +124,7 @@ func purposeOf(ctx context.Context) purpose {
 	return purpose{}
 }
 
-// SourceOf returns the source that a request with this context is for; empty: it is for none.
+// SourceOf returns the source of a request with this context; empty: it has none.
 func SourceOf(ctx context.Context) string { return purposeOf(ctx).source }
 
 func (o *Request) noteConnection(string) { o.traced.Store(true) }
@@ -134,16 +135,16 @@ func (o *Request) noteHeaders() {
 	}
 }
 
-// blank is what requests are made of: only WithContext gives one a context, and what
-// it returns is copied into the outgoing one, so that it takes no memory.
+// blank is the template of requests. Only WithContext can set a request's context; its result is
+// copied into the new request, which saves an allocation.
 var blank = http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 
-// NewRequest makes a request with everything but a credential. The header may be
-// shared: it is not changed.
+// NewRequest returns a request with everything but a credential. It does not change the header,
+// which may be shared.
 func (s *Sender) NewRequest(ctx context.Context, phase run.Phase, method string, u *url.URL, who Identity, header http.Header, body []byte) *Request {
 	o := &Request{url: *u, purpose: purpose{s.Source, who}}
 	ctx = context.WithValue(ctx, purposeKey{}, &o.purpose)
-	if phase == run.PhaseInvoke { // nothing else is executed, and so need not be traced
+	if phase == run.PhaseInvoke { // other requests execute nothing
 		o.trace.GetConn, o.trace.WroteHeaders = o.noteConnection, o.noteHeaders
 		ctx = httptrace.WithClientTrace(ctx, &o.trace)
 	}
@@ -152,8 +153,8 @@ func (s *Sender) NewRequest(ctx context.Context, phase run.Phase, method string,
 	if body != nil {
 		o.body.Reset(body)
 		o.ContentLength = int64(len(body))
-		o.Body = io.NopCloser(&o.body) // package net/http knows that this need not be waited for
-		// Lets the transport repeat a request that it could not write on a stale connection.
+		o.Body = io.NopCloser(&o.body) // package net/http knows that reading this type does not block
+		// So the transport can repeat a request that it could not write on a stale connection.
 		o.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	}
 	return o
@@ -209,15 +210,14 @@ func (s *Sender) Send(phase run.Phase, o *Request) (a *Answer, err error) {
 	return &o.answer, nil
 }
 
-// judging is implemented by transports that can tell before they dial, by the scheme,
-// host and port of a URL, that they will refuse to. What a host name leads to is only
-// known when it is dialed.
+// judging is implemented by transports that can refuse a URL by its scheme, host and port
+// before they dial. The addresses of a host name are known only when it is dialed.
 type judging interface {
 	Judge(ctx context.Context, source string, u *url.URL) error
 }
 
-// Permitted says whether a URL may be requested at all, as far as that can be
-// told without a connection.
+// Permitted returns why a URL may not be requested, as far as this is known without a connection;
+// nil: it may.
 func (s *Sender) Permitted(ctx context.Context, u *url.URL, phase run.Phase) *run.Failure {
 	if u.Scheme != "https" && !s.AllowHTTP {
 		return &run.Failure{
@@ -234,7 +234,7 @@ func (s *Sender) Permitted(ctx context.Context, u *url.URL, phase run.Phase) *ru
 	return nil
 }
 
-// BareURL is a URL without what may be secret in it.
+// BareURL returns a URL without userinfo, query and fragment, which may be secret.
 func BareURL(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
