@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	documentSize = 4 << 10 // of a small JSON document with its value, about
+	documentSize = 4 << 10 // approximate size of a small JSON document with its parsed value
 	minCounters  = 1 << 10
-	maxCounters  = 1 << 20 // about 3 MB
+	maxCounters  = 1 << 20 // they take about 3 MB
 )
 
 // key identifies a document.
@@ -21,20 +21,20 @@ type key struct {
 	url, partition string
 }
 
-// store holds entries in ristretto. Nothing is kept once it is closed.
+// store holds entries in ristretto. After close, it stores nothing.
 type store struct {
 	hash    func(key) uint64
 	maxCost int64
-	evicted atomic.Uint64 // not those that were deleted
+	evicted atomic.Uint64 // entries that were removed to make room, not those that put removed
 
-	mu    sync.RWMutex // held for reading while cache is used: it panics if it is closed meanwhile
+	mu    sync.RWMutex // held for reading while cache is used, because cache panics if it is closed at that time
 	cache *ristretto.Cache[uint64, *entry]
 }
 
 func newStore(maxCost int64) (*store, error) {
 	s := &store{maxCost: maxCost}
 	cache, err := ristretto.NewCache(&ristretto.Config[uint64, *entry]{
-		// Ten counters for each document that fits, as ristretto advises.
+		// Ten counters for each document that has room, as ristretto advises.
 		NumCounters:        min(max(maxCost/documentSize*10, minCounters), maxCounters),
 		MaxCost:            maxCost,
 		BufferItems:        64,   // as ristretto advises
@@ -63,16 +63,16 @@ func (s *store) get(k key) *entry {
 	return e
 }
 
-// put replaces the entry of a key until the entry's keepUntil. An entry that is nil,
-// too large or past its time removes the one before. The change is visible once flush
-// has returned.
+// put replaces the entry of a key, and keeps it until its keepUntil. If e is nil, too
+// large, or past its keepUntil, put only removes the old entry. The change is visible
+// after flush has returned.
 func (s *store) put(k key, e *entry) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if e != nil {
 		cost, ttl := e.cost(), time.Until(e.keepUntil())
-		// Ristretto would not refuse a large entry that replaces a small one,
-		// and would keep one without a lifetime forever.
+		// Ristretto does not check the cost of an entry that replaces another one,
+		// and keeps an entry with a TTL of 0 forever.
 		if cost <= s.maxCost && ttl > 0 {
 			s.cache.SetWithTTL(s.hash(k), e, cost, ttl)
 			return

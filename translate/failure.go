@@ -10,7 +10,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// aboutRun turns a failure to find a skill into a failure to follow a run of it.
+// aboutRun turns a failure to find a skill into a failure to follow a run of that skill.
 func aboutRun(f *run.Failure, executionID string) *run.Failure {
 	if f.Kind == run.SkillNotFound {
 		return &run.Failure{
@@ -19,7 +19,7 @@ func aboutRun(f *run.Failure, executionID string) *run.Failure {
 			Executed: run.ExecutedYes, Lost: true,
 		}
 	}
-	about := *f // it may be shared
+	about := *f // a copy, because other calls may share f
 	about.Retry = f.RetryHint()
 	about.ExecutionID, about.Executed = executionID, run.ExecutedYes
 	return &about
@@ -47,9 +47,9 @@ func anonymous() *run.Failure {
 	}
 }
 
-// slowDiscovery is the failure of a call that waited for documents until the discovery timeout, though its own
-// deadline had not passed. The reading fails at about the same time, and that failure is cached: a retry makes sense after
-// that.
+// slowDiscovery is the failure of a call that waited for documents until the discovery timeout, before its own
+// deadline. The request for the documents fails at about the same time, and the cache remembers that failure for the
+// time remembered, so a retry before its end would fail, too.
 func slowDiscovery(e *run.Failure, remembered time.Duration) *run.Failure {
 	return &run.Failure{
 		Kind: run.Unreachable, Phase: e.Phase, By: run.Bridge, Executed: run.ExecutedNo,

@@ -18,14 +18,13 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
-// pageTemplate is the page that `browse` serves where its configuration names no
-// other: a template of package html/template, executed with a [Page].
+// pageTemplate is the template of the page that `browse` serves unless the configuration
+// names another file. It is a template of package html/template, executed with a [Page].
 //
 //go:embed page.html
 var pageTemplate string
 
-// What the page is made of besides the template. Neither has anything of a
-// provider's in it.
+// The style and the script of the page. Neither contains anything from a provider.
 var (
 	//go:embed page.css
 	browseStyle string
@@ -33,7 +32,7 @@ var (
 	browseScript string
 )
 
-// Config configures a page about the skills, for people.
+// Config configures the page that shows the skills to browsers.
 type Config struct {
 	// The file of a template to use instead of the embedded one, in the syntax of
 	// Go's package html/template. It is executed with a `Page`. A style or
@@ -42,7 +41,7 @@ type Config struct {
 	TemplateFile string `json:"template_file,omitempty"`
 }
 
-// Handler makes the handler of the page about a bridge; nil where there is no page.
+// Handler returns the handler that serves the page of a bridge, or nil if c is nil.
 func (c *Config) Handler(bridge *translate.Bridge, requirePrincipal bool, refused func(ctx context.Context, method, reason string)) (*Handler, error) {
 	if c == nil {
 		return nil, nil //nolint:nilnil // see above
@@ -54,8 +53,8 @@ func (c *Config) Handler(bridge *translate.Bridge, requirePrincipal bool, refuse
 	return &Handler{page, bridge, requirePrincipal, refused, standardPageLimits}, nil
 }
 
-// template reads the template and tries it, so that a fault in it is found when
-// the configuration loads. What the faults say begins with file and line.
+// template reads the template and executes it with sample data, so that an error in it is
+// found when the configuration loads. The errors of the template begin with file and line.
 func (c *Config) template() (*template.Template, error) {
 	name, text := "page.html", pageTemplate
 	if c.TemplateFile != "" {
@@ -77,7 +76,7 @@ func (c *Config) template() (*template.Template, error) {
 	return parsed, nil
 }
 
-// Handler answers the requests that are no calls.
+// Handler answers the requests to the endpoint that are not POST requests.
 type Handler struct {
 	template         *template.Template
 	bridge           *translate.Bridge
@@ -86,8 +85,8 @@ type Handler struct {
 	limits           pageLimits
 }
 
-// Serve answers GET and HEAD with the page if the client would rather have HTML
-// than JSON, and all else as the endpoint always does.
+// Serve answers GET and HEAD requests with the page if their Accept header prefers HTML to
+// JSON. All other requests get status 405, as they do without the page.
 func (h *Handler) Serve(ctx context.Context, w http.ResponseWriter, r *http.Request, principal, ambiguous string) error {
 	header := w.Header()
 	header.Set("Cache-Control", "no-store")
@@ -110,7 +109,7 @@ func (h *Handler) Serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	return nil
 }
 
-// page makes the page of those who may see one.
+// page returns the page for a request and its status. Callers whom the bridge refuses get a page that says why.
 func (h *Handler) page(ctx context.Context, query map[string][]string, principal, ambiguous string) (*Page, int) {
 	page := &Page{Principal: plain(principal, maxShownName), Nonce: rand.Text(), Style: template.CSS(browseStyle), Script: template.JS(browseScript)} //nolint:gosec // the module's own files
 	switch {
@@ -137,10 +136,10 @@ func first(values []string) string {
 	return values[0]
 }
 
-// guardPage sets the headers that keep what providers say from doing anything:
-// only what carries this answer's nonce is style or script, nothing is loaded from
-// anywhere, and only the page's own origin is asked (Content Security Policy
-// Level 3). Trusted types keep even the page's own script from making HTML of text.
+// guardPage sets headers that make texts from providers harmless (Content Security Policy
+// Level 3): the browser applies only styles and scripts that have the nonce of this answer,
+// loads no other resources, and connects only to the page's own origin. Trusted types
+// prevent even the page's own script from turning text into HTML.
 func guardPage(header http.Header, nonce string) {
 	header.Set("Content-Security-Policy", "default-src 'none'; script-src 'nonce-"+nonce+"'; style-src 'nonce-"+nonce+"'; "+
 		"connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'; "+
@@ -152,7 +151,7 @@ func guardPage(header http.Header, nonce string) {
 }
 
 // prefersHTML reports whether text/html has a higher quality than JSON (RFC 9110,
-// section 12.5.1). It has with every browser, and never where all types are equal.
+// section 12.5.1). This is so for every browser, but not for clients that accept */*.
 func prefersHTML(accept []string) bool {
 	var html, json quality
 	for mediaRange := range strings.SplitSeq(strings.Join(accept, ","), ",") {
@@ -172,7 +171,7 @@ func prefersHTML(accept []string) bool {
 	return html.value > json.value
 }
 
-// quality is that of one media type, as the most specific range states it.
+// quality is the quality value of one media type, by the most specific media range that matches it.
 type quality struct {
 	value       float64
 	specificity int

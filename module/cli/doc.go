@@ -1,14 +1,14 @@
 // Package cli implements the commands of `caddy skill-bridge` that use one provider or one
 // document, and formats their results. It depends neither on Caddy nor on flags: package
-// command passes a bridge, and gets an exit status.
+// command passes it a bridge and gets an exit status back.
 package cli
 
 // Exit statuses. Caddy's own are 1 to 3.
 const (
 	OK            = 0
 	WrongUsage    = 1   // no request was sent; Caddy uses the same status if it can't start
-	Invalid       = 1   // the validated document is not valid
+	Invalid       = 1   // the document to validate is invalid
 	FailedRun     = 4   // the provider reported that the run failed
-	ProtocolError = 5   // there is no result for any other reason
+	ProtocolError = 5   // there is no result, for another reason
 	Interrupted   = 130 // the user interrupted the command; shells report SIGINT with this status
 )

@@ -45,7 +45,7 @@ to continue following the run.`
 type action func(ctx context.Context, p *cli.Provider) int
 
 // withProvider completes a command whose first argument is the URL of a provider. parse makes
-// the action from flags and arguments; its error is one of usage.
+// the action from flags and arguments; it fails if they are invalid.
 func withProvider(cmd *cobra.Command, jsonUsage string, parse func(cmd *cobra.Command, args []string) (action, error)) *cobra.Command {
 	var r providerFlags
 	r.addFlags(cmd, true)
@@ -160,8 +160,8 @@ func followCommand() *cobra.Command {
 	cmd := withProvider(&cobra.Command{
 		Use:   "follow <provider-url> <skill> <execution-id>",
 		Short: "Follows an earlier run to its end",
-		Long: `Follows a run that call or another client has started to its end, with the same output
-as call. call shows the execution id when the run is accepted.` + outcomeHelp + providerHelp + runStatusHelp,
+		Long: `Waits for the end of a run that call or another client has started, and writes the same
+output as call. call shows the execution id when the run is accepted.` + outcomeHelp + providerHelp + runStatusHelp,
 		Example: `  caddy skill-bridge follow https://skills.example.com demo.summarize exec-qglhzn4mds74xetbofusrkds4r
   caddy skill-bridge follow --timeout 5m https://skills.example.com demo.summarize exec-qglhzn4mds74xetbofusrkds4r`,
 		Args: arguments(3, 3),

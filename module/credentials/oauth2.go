@@ -175,7 +175,7 @@ func (o *OAuth2) Supports(auth *document.Auth) bool {
 
 // Authenticate adds an access token as a bearer token, and fetches one if there is none. It fails
 // with AUTH_REQUIRED if the token endpoint may not be used, refuses, or answers with something
-// else than a token; with ENDPOINT_UNREACHABLE if it does not answer or answers with a temporary
+// other than a token; with ENDPOINT_UNREACHABLE if it does not answer or answers with a temporary
 // error; and with INVOCATION_TIMEOUT if ctx ends first.
 func (o *OAuth2) Authenticate(ctx context.Context, a *credential.Authentication) error {
 	endpoint, err := o.endpoint(a)
@@ -275,8 +275,8 @@ func refused(tokenURL string, r refusal) *run.Failure {
 	return e
 }
 
-// fetcher returns the function that obtains a token for a. The function may outlive the call of a,
-// so it holds nothing else of it.
+// fetcher returns the function that obtains a token for the call of a. The function may run longer than
+// that call, so it holds only what a token request needs.
 func (o *OAuth2) fetcher(endpoint string, a *credential.Authentication) fetch {
 	f := tokenRequest{client: o.client(), endpoint: endpoint, transport: a.Transport, limit: a.MaxResponseSize, credentials: o}
 	key := grantKey{endpoint, a.Origin}
@@ -298,7 +298,7 @@ func (o *OAuth2) fetcher(endpoint string, a *credential.Authentication) fetch {
 	}
 }
 
-// markFromProvider marks the address in a failure as a descriptor's.
+// markFromProvider records in a failure that its address comes from a descriptor.
 func markFromProvider(e *run.Failure) {
 	if e.Demand != nil {
 		e.Demand.FromProvider = true

@@ -22,7 +22,7 @@ type limiter struct {
 // logged is a line that was logged.
 type logged struct {
 	last    time.Time
-	dropped int // equal ones since then
+	dropped int // how many equal lines were not logged since then
 }
 
 func newLimiter(limit int) *limiter {
@@ -53,7 +53,7 @@ func (l *limiter) due(line string, now time.Time) (dropped int, due bool) {
 	return 0, true
 }
 
-// forget makes room for other lines. The caller holds l.mu.
+// forget removes the lines that were last logged more than lineInterval ago. The caller holds l.mu.
 func (l *limiter) forget(now time.Time) {
 	for line, known := range l.lines {
 		if now.Sub(known.last) >= lineInterval {
@@ -70,7 +70,7 @@ func (l *limiter) knows(line string) bool {
 	return known
 }
 
-// Warnings logs equal warnings once a minute.
+// Warnings logs equal warnings at most once per minute.
 type Warnings struct {
 	logger *zap.Logger
 	lines  *limiter
@@ -94,7 +94,7 @@ type sourceLimiter struct {
 	each int // how many different lines of a source are remembered
 
 	mu      sync.Mutex
-	sources map[string]*sourceLines // there are as many as in the configuration
+	sources map[string]*sourceLines // at most one per configured source
 }
 
 type sourceLines struct{ lines, full *limiter }
@@ -103,8 +103,8 @@ func newSourceLimiter(each int) *sourceLimiter {
 	return &sourceLimiter{each: each, sources: make(map[string]*sourceLines)}
 }
 
-// due is like limiter.due. Full reports that the source has too many different lines, once
-// per interval.
+// due is like limiter.due. A line is dropped if the source has too many different lines. If so,
+// full is true, but only once per lineInterval.
 func (s *sourceLimiter) due(source, line string, now time.Time) (dropped int, due, full bool) {
 	s.mu.Lock()
 	l := s.sources[source]

@@ -9,7 +9,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
 
-// runTokenFile is the stored JSON.
+// runTokenFile is the JSON file with the keys of run tokens in Caddy's storage.
 type runTokenFile struct {
 	Version int              `json:"version"`
 	Keys    []storedTokenKey `json:"keys"`
@@ -17,13 +17,13 @@ type runTokenFile struct {
 
 type storedTokenKey struct {
 	ID     [4]byte   `json:"id"`     // in base64
-	Secret [32]byte  `json:"secret"` // not of the type that hides it
+	Secret [32]byte  `json:"secret"` // not a runtoken.Secret, which marshals as "[redacted]"
 	Made   time.Time `json:"made"`
 }
 
 const (
 	runTokenFileVersion = 1
-	// maxRunTokenFile is the largest file that is read, in bytes: some hundred keys.
+	// maxRunTokenFile is the largest file that is read, in bytes: enough for several hundred keys.
 	maxRunTokenFile = 64 << 10
 )
 

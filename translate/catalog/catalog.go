@@ -20,8 +20,8 @@ type Catalog struct {
 // Sections returns the sources, in the order in which they were configured.
 func (c *Catalog) Sections() []*Section { return c.sections }
 
-// New returns a catalog of sources, which are in the order of the configuration. Source, Client
-// and Faults of each have to be set. New fails if two skills or two sources have the same name.
+// New returns a catalog of sources, in the order of the configuration. Each needs Source, Client
+// and Faults. New fails if two skills or two sources have the same name.
 func New(sections []*Section, observer exchange.Observer) (*Catalog, error) {
 	c := &Catalog{
 		sections: sections, observer: observer,
@@ -60,9 +60,9 @@ func New(sections []*Section, observer exchange.Observer) (*Catalog, error) {
 }
 
 // Resolve finds the skill of a name: by the names that the operator configured, else in the
-// source whose namespace the name starts with, even if that source can't be read. A name
-// without a namespace is found only if there is a single source, so that a second source
-// does not change the meaning of names.
+// source whose namespace the name starts with. It fails if that source can't be read. A name
+// without a namespace is found only if there is a single source, because its meaning could
+// change when a source is added.
 func (c *Catalog) Resolve(ctx context.Context, name, principal string) (*Listed, *run.Failure) {
 	if o, ok := c.operators[name]; ok {
 		if o.id == "" {
@@ -97,7 +97,7 @@ func (c *Catalog) lookUp(ctx context.Context, s *Section, name, principal string
 	return &Listed{Section: s, Name: name}, ambiguous(name, names(found))
 }
 
-// lookUpID is lookUp by an exact id.
+// lookUpID is like lookUp, but finds the skill by its exact id.
 func (c *Catalog) lookUpID(ctx context.Context, s *Section, name, id string) (*Listed, *run.Failure) {
 	t, err := c.load(ctx, s)
 	if err != nil {

@@ -1,3 +1,3 @@
-// Package front has what the protocols of agents have in common: the details of failures by the
-// Skill Sharing Protocol, and the writer of JSON answers.
+// Package front has what the protocols that agents speak have in common: the details of a
+// failure, as the Skill Sharing Protocol defines them, and the writer of JSON answers.
 package front

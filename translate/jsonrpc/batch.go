@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// minShare is the part of the answer to a batch that is reserved for each element, in bytes, so
-// that even if other elements use up the rest, it can be answered with an error.
+// minShare is how many bytes of the answer to a batch are reserved for each element. They are
+// enough for an error, so each element is answered even if the other elements use up the rest.
 const minShare = 8 << 10
 
 // batch is a batch in progress.
@@ -16,16 +16,16 @@ type batch struct {
 	elements []element
 	answers  []answer // by element; each is set before the element's index is sent to ended
 	ended    chan int // the indexes of elements that have ended
-	received []bool   // whether an index was received from ended, or the element is invalid
+	received []bool   // by element: its index was received from ended, or it is invalid and was not served
 	aborted  bool     // an element was aborted, so that nothing more is answered
 	cancel   context.CancelFunc
 
 	mu    sync.Mutex
-	share int64 // reserved for each element
-	left  int64 // of MaxAnswerSize, without the shares and what elements have reserved beyond them
+	share int64 // bytes of MaxAnswerSize reserved for each element
+	left  int64 // bytes of MaxAnswerSize that elements can still reserve beyond their shares
 
-	// held is what all elements together have reserved, and pooled the part of it that counts for MaxAnswers. Both are
-	// guarded by server.mu.
+	// held is how many bytes of answers all elements have reserved, and pooled is how much of it counts towards MaxAnswers.
+	// server.mu guards both.
 	held, pooled int64
 }
 
@@ -71,7 +71,7 @@ func (b *batch) serve(ctx context.Context, i int) {
 	b.answers[i] = a
 }
 
-// size returns the length of the answer, up to a few bytes.
+// size returns the approximate length of the answer.
 func (a *answer) size(req *Request, fault *Error) int64 {
 	const envelope = 64
 	if fault != nil {
@@ -144,8 +144,9 @@ func (w *batchWriter) add(i int) {
 		*w.buffer = appendError(*w.buffer, element.Request.ID, fault)
 	case len(a.result) < pieceSize:
 		*w.buffer = appendResult(*w.buffer, element.Request.ID, a.result)
-	default: // not copied
-		// Only its beginning is, since an encoder in front decides by the size of the first write whether to compress.
+	default:
+		// A long result is not copied into the buffer, except for its beginning: Caddy's encode handler decides
+		// by the size of the first write whether to compress.
 		*w.buffer = append(appendHead(*w.buffer, element.Request.ID), `,"result":`...)
 		*w.buffer = append(*w.buffer, a.result[:firstWrite]...)
 		w.write()

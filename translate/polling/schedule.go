@@ -7,15 +7,16 @@ import (
 )
 
 const (
-	// DefaultPrice is the default price of a poll.
+	// DefaultPrice is the default price of a poll: how much later the end of a run may be noticed
+	// if that saves one poll.
 	DefaultPrice = 20 * time.Millisecond
 
-	priorStart = 0.002 // seconds: start of the distribution for an unknown skill
-	horizon    = 600.0 // seconds: its end, unless runs take longer
+	priorStart = 0.002 // seconds: the assumed execution times of an unknown skill begin here
+	horizon    = 600.0 // seconds: they end here, unless a run takes longer
 
-	tail      = 0.15 // of the elapsed time: gaps after the end of a schedule
-	coldScale = 2.75 // times the price: first poll of an unknown skill
-	merged    = 0.1  // of a gap: if a planned poll is nearer than this, the next one is used
+	tail      = 0.15 // gap between polls after the end of a schedule, as a part of the elapsed time
+	coldScale = 2.75 // time of the first poll of an unknown skill, as a multiple of the price
+	merged    = 0.1  // a planned poll is skipped if it is nearer than this part of the gap before it
 	likely    = 0.25 // probability at which a run has likely ended; the best value by simulation
 )
 
@@ -33,11 +34,11 @@ func (s *schedule) next(elapsed time.Duration) (at, gap time.Duration) {
 	return seconds(next), seconds(smaller)
 }
 
-// likelyEnd returns when a run has likely ended that was still running at a given time, both
-// counted from its start.
+// likelyEnd returns when a run has likely ended, if it was still running at a given time. Both
+// times are counted from its start.
 func (s *schedule) likelyEnd(running time.Duration) time.Duration {
 	at := max(running.Seconds(), priorStart)
-	if s.times == nil { // the distribution for an unknown skill
+	if s.times == nil { // an unknown skill
 		return seconds(at * math.Pow(max(horizon/at, 1+tail), likely))
 	}
 	i, _ := slices.BinarySearch(s.times, float32(at))
@@ -80,7 +81,7 @@ func (s *schedule) after(elapsed float64) (next, gap float64) {
 	return s.at(i), min(s.at(i)-s.at(i-1), s.at(i+1)-s.at(i))
 }
 
-// at returns the time of poll i, the start if i is -1, and one more time after the last poll.
+// at returns the time of poll i; 0 if i is -1; and if i is past the last poll, the time of a further poll.
 func (s *schedule) at(i int) float64 {
 	switch {
 	case i < 0:

@@ -33,7 +33,7 @@ func (f *Failure) beforeRequest() bool {
 	return f.Phase == PhaseDiscovery || f.Phase == PhaseDescriptor || f.Phase == PhaseAuth
 }
 
-// remedy returns the next step by the cause of the failure, whether there is a run or not.
+// remedy returns the next step for the cause of the failure. It ignores whether a run exists.
 func (f *Failure) remedy() Next {
 	switch {
 	case f.Refused != "":

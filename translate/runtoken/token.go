@@ -19,10 +19,10 @@ import (
 const (
 	// Lifetime is how long a token is valid.
 	Lifetime = 24 * time.Hour
-	// Skew is by how much the clocks of instances may differ. A token that is valid for
-	// longer than Lifetime and Skew comes from a wrong clock and is refused until its
-	// remaining time is shorter. A shorter Skew would not be safer: only holders of a key
-	// make tokens.
+	// Skew is by how much the clocks of instances may differ. A token that expires later than
+	// Lifetime plus Skew from now was made by an instance whose clock is wrong. It is refused
+	// until it expires within that time. A shorter Skew would not be safer, because only
+	// holders of a key can make tokens.
 	Skew = time.Hour
 	// maxToken is the longest token, in characters.
 	maxToken = 4096
@@ -34,7 +34,7 @@ const (
 	idEnd      = 1 + len(KeyID{})
 	nonceEnd   = idEnd + chacha20poly1305.NonceSizeX
 	headerSize = 8 + 8 + 8 + digestSize + 1 + digestSize
-	digestSize = 16 // enough against second preimages; collisions are of no use to an attacker
+	digestSize = 16 // enough against second preimages; an attacker gains nothing from collisions
 	lengthSize = 2
 )
 
@@ -51,11 +51,11 @@ type header struct {
 var (
 	// ErrInvalid is the error for every invalid token; it does not say why.
 	ErrInvalid = errors.New("runtoken: the token is not valid")
-	// errUnsealable is the error for a Ref of which a part is missing, or that is too long.
+	// errUnsealable is the error for a Ref that lacks a required field or is too long.
 	errUnsealable = errors.New("runtoken: no token can stand for this run")
 )
 
-// encoding has one text for each sequence of bytes, except that it skips line breaks.
+// encoding has exactly one text for each sequence of bytes. But its decoder ignores line breaks, so Open refuses them.
 var encoding = base64.RawURLEncoding.Strict()
 
 // Block identifies the part of the configuration that a token is bound to: a bridge and one
@@ -86,8 +86,8 @@ func New(keys Keys, now func() time.Time) *Sealer {
 	return &Sealer{keys, now}
 }
 
-// Seal makes a token that this principal (empty: anonymous) may use as long as the block
-// of the run's source does not change.
+// Seal makes a token for a run. Only this principal (empty: anonymous) can use it, and only
+// as long as the block of the run's source does not change.
 func (s *Sealer) Seal(ctx context.Context, ref run.Ref, block Block, principal string) (string, error) {
 	fields := [...]string{ref.Source, ref.SkillID, ref.Version, ref.ExecutionID}
 	length := nonceEnd + headerSize + chacha20poly1305.Overhead
@@ -122,7 +122,7 @@ func (s *Sealer) Seal(ctx context.Context, ref run.Ref, block Block, principal s
 		data = binary.BigEndian.AppendUint16(data, uint16(len(field))) //nolint:gosec // at most maxToken
 		data = append(data, field...)
 	}
-	// It is encrypted in place, so that no plaintext stays in memory.
+	// Seal encrypts in place, so that no plaintext stays in memory.
 	data = aead.Seal(data[:nonceEnd], data[idEnd:nonceEnd], data[nonceEnd:], additional(data, principal))
 	return encoding.EncodeToString(data), nil
 }
@@ -191,7 +191,7 @@ func milliseconds(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// parse reads the texts of a token. Bytes after them are an error.
+// parse reads the texts that follow the header. It fails if bytes follow the last text.
 func parse(plain []byte) (ref run.Ref, ok bool) {
 	for _, field := range []*string{&ref.Source, &ref.SkillID, &ref.Version, &ref.ExecutionID} {
 		if len(plain) < lengthSize {
