@@ -13,9 +13,8 @@ import (
 	"sync"
 )
 
-// maxSends is how often one request may be sent because the server, or the end of a
-// connection, says that it was not processed (RFC 9113, sections 6.8 and 8.7). Package
-// net/http repeats it for as long as the server says so.
+// maxSends is how often one request may be sent if the server refuses it as not processed, or closes
+// the connection (RFC 9113, sections 6.8 and 8.7). Package net/http has no limit for these repetitions.
 const maxSends = 3
 
 // connectionError is the error of a request that is not sent on another connection.
@@ -27,58 +26,58 @@ func (e connectionError) Error() string { return string(e) }
 func (e connectionError) Reason() string { return string(e) }
 
 const (
-	// errRefusedAgain is the error of a request that was sent so often.
+	// errRefusedAgain is the error of a request that was sent maxSends times.
 	errRefusedAgain connectionError = "it refused the request all 3 times, or closed the connection"
-	// errClosedAgain is the error of a request that needs a new connection.
+	// errClosedAgain is the error of a request that must be sent on a new connection.
 	errClosedAgain connectionError = "the used connections are closed"
-	// errClosedBefore is the error of a request that was given a connection which the
-	// bridge has just closed; nothing of it was sent.
+	// errClosedBefore is the error of a request on a connection that the bridge has
+	// just closed. Nothing of the request was sent.
 	errClosedBefore connectionError = "the connection was already closed"
 )
 
-// overheadError is the error of a connection on which more came than was asked for.
+// overheadError is the error of a connection that carried too many bytes besides the content of answers.
 type overheadError struct{ overhead int64 }
 
 func (e *overheadError) Error() string { return e.Malformed() }
 
-// Malformed says what was wrong with what came.
+// Malformed says what was wrong with the received data.
 func (e *overheadError) Malformed() string {
 	return fmt.Sprintf("its HTTP/2 connection carried more than %d bytes other than the content of answers (limits connection_overhead)", e.overhead)
 }
 
-// meter bounds what a server sends on an HTTP/2 connection. A server may send frames of
+// meter limits what a server sends on an HTTP/2 connection. A server may send frames of
 // unknown types, pings, settings and data of cancelled requests at any time (RFC 9113,
-// sections 4.1 and 5.1), also while no call uses the connection. Reading them takes time
-// that no limit of a body and no deadline bounds.
+// sections 4.1 and 5.1), also while no call uses the connection. Neither the limits of bodies nor
+// deadlines apply to the time that reading them takes.
 //
-// The bound is twice the content that calls have read, and the overhead for each call
-// that uses the connection. A connection that no call uses may carry a sixteenth of the
+// The limit is twice the content that calls have read, plus the overhead for each call
+// that uses the connection. On a connection that no call uses, it is a sixteenth of the
 // overhead.
 type meter struct {
 	net.Conn
 	overhead int64 // for each call, in bytes
 
-	mu     sync.Mutex
-	left   int64 // bytes that may still come
-	calls  int   // that use the connection
-	given  int   // calls that were given up since no call used it: the server may not have seen that
-	known  bool  // which protocol it speaks
-	off    bool  // it is HTTP/1.1, where nothing comes that was not asked for
-	closed bool  // by the bridge
+	mu        sync.Mutex
+	left      int64 // bytes that may still be received
+	calls     int   // that use the connection
+	cancelled int   // calls cancelled since the connection was last unused: the server may still send their data
+	known     bool  // the protocol of the connection is known
+	off       bool  // the protocol is HTTP/1.1, where a server sends only answers
+	closed    bool  // by the bridge
 }
 
-// maxOverhead is what a larger overhead counts as, so that multiples do not overflow.
+// maxOverhead is the largest overhead, so that multiples do not overflow.
 const maxOverhead = 1 << 40
 
-// handshakeOverhead is what may come before a connection is used: certificates, above all.
+// handshakeOverhead is how many bytes may be received before a connection is used, mainly certificates.
 const handshakeOverhead = 512 << 10
 
 func newMeter(conn net.Conn, overhead int64) *meter {
 	return &meter{Conn: conn, overhead: min(overhead, maxOverhead), left: handshakeOverhead}
 }
 
-// receiveWindow is how much of an answer a server may send before it is read, within
-// the overhead.
+// receiveWindow returns how many bytes of an answer a server may send before they are read. They count as
+// overhead until then.
 func receiveWindow(overhead int64) int { return int(min(overhead/4, 1<<20)) }
 
 // Read implements [net.Conn].
@@ -93,13 +92,13 @@ func (m *meter) Read(p []byte) (int, error) {
 	return 0, &overheadError{m.overhead}
 }
 
-// close closes the connection. The caller holds the lock.
+// close closes the connection. The caller holds m.mu.
 func (m *meter) close() {
 	m.closed = true
-	_ = m.Conn.Close() // there is nothing else to do about it
+	_ = m.Conn.Close() // an error changes nothing
 }
 
-// begin notes that a call uses the connection. It reports false if it was closed.
+// begin notes that a call uses the connection. It reports false if the connection was closed.
 func (m *meter) begin() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,37 +110,37 @@ func (m *meter) begin() bool {
 	return true
 }
 
-// most is what may still come at most. It leaves room for what is under way of calls
-// that were given up, any number of them at once. The caller holds the lock.
-func (m *meter) most() int64 { return int64(m.calls+m.given+1) * m.overhead }
+// most returns the largest value of left. It includes an overhead for each cancelled call, whose data may
+// be in transit. The caller holds m.mu.
+func (m *meter) most() int64 { return int64(m.calls+m.cancelled+1) * m.overhead }
 
-// credit notes that n bytes of content were read.
+// credit raises the limit after n bytes of content were read.
 func (m *meter) credit(n int) {
 	m.mu.Lock()
 	m.left = min(m.left+2*int64(n), m.most())
 	m.mu.Unlock()
 }
 
-// end notes that a call uses the connection no more. After the last one the connection
-// is closed if something was wrong with it, or with another since no call used it.
-func (m *meter) end(trouble bool) {
+// end notes that a call no longer uses the connection, and whether it was cancelled before its answer was complete. If
+// any call was, the connection is closed after the last call.
+func (m *meter) end(cancelled bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.calls--
-	if trouble {
-		m.given++
+	if cancelled {
+		m.cancelled++
 	}
 	switch {
 	case m.calls > 0:
 		m.left = min(m.left, m.most())
-	case m.given > 0:
+	case m.cancelled > 0:
 		m.close()
 	default:
 		m.left = min(m.left, m.overhead/16)
 	}
 }
 
-// meterOf returns the meter of a connection that speaks HTTP/2, nil if it does not.
+// meterOf returns the meter of an HTTP/2 connection; nil: the connection is not HTTP/2.
 func meterOf(conn net.Conn) *meter {
 	inner := conn
 	for {
@@ -159,7 +158,7 @@ func meterOf(conn net.Conn) *meter {
 	defer m.mu.Unlock()
 	if !m.known {
 		m.known = true
-		if t, ok := conn.(*tls.Conn); ok { // else it is HTTP/2, or it would have no meter
+		if t, ok := conn.(*tls.Conn); ok { // connections without TLS have a meter only if they are HTTP/2
 			m.off = t.ConnectionState().NegotiatedProtocol != "h2"
 		}
 	}
@@ -169,24 +168,24 @@ func meterOf(conn net.Conn) *meter {
 	return m
 }
 
-// trip is a request, from the first time that it is sent until its answer was read.
+// trip is a request from its first transmission until its answer was read.
 type trip struct {
 	ctx     context.Context         //nolint:containedctx // of the request, before it is sent
-	cancel  context.CancelCauseFunc // nil: it can't be sent by HTTP/2
+	cancel  context.CancelCauseFunc // nil: the request can't be sent by HTTP/2
 	request http.Request            // with a context that has the trip
 	trace   httptrace.ClientTrace
 
 	mu    sync.Mutex
 	sends int
-	plain int    // of them, by HTTP/1.1
-	meter *meter // of the connection in use; nil: it is not HTTP/2, or there is none
+	plain int    // how often it was sent by HTTP/1.1
+	meter *meter // of the connection in use; nil: there is no HTTP/2 connection
 	ended bool
 }
 
 // tripKey is the context key by which dialers, and the function that chooses a proxy, find the trip of a request.
 type tripKey struct{}
 
-// newTrip returns a request that is watched, to be sent once.
+// newTrip returns a trip for a request.
 func newTrip(r *http.Request, http2 bool) *trip {
 	t := &trip{ctx: r.Context()}
 	if !http2 {
@@ -199,10 +198,9 @@ func newTrip(r *http.Request, http2 bool) *trip {
 	return t
 }
 
-// limitRepeats makes the function that chooses proxies end requests that HTTP/1.1 would
-// send once too often on connections that were used before: package net/http calls it each
-// time, and repeats what it sent for as long as it has such connections, if they are closed
-// without an answer.
+// limitRepeats wraps the function that chooses a proxy, to limit how often HTTP/1.1 sends a request on
+// connections that were used before. If such a connection is closed without an answer, package
+// net/http sends the request on the next one, without a limit. It calls the function each time.
 func limitRepeats(choose func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
 	return func(r *http.Request) (*url.URL, error) {
 		if t, ok := r.Context().Value(tripKey{}).(*trip); ok && !t.goOn() {
@@ -222,18 +220,18 @@ func (t *trip) goOn() bool {
 	if t.plain == maxSends-1 {
 		return false
 	}
-	if t.cancel == nil { // else gotConn will know of what it is
+	if t.cancel == nil { // else gotConn counts
 		t.plain++
 	}
 	return true
 }
 
-// gotConn is called before each time that the request is sent. What is cancelled here
-// is not sent by HTTP/2.
+// gotConn is called each time before the request is sent. If gotConn cancels the request, HTTP/2 does not
+// send it.
 func (t *trip) gotConn(info httptrace.GotConnInfo) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.meter != nil { // on which the request was refused
+	if t.meter != nil { // of a connection on which the request was refused
 		t.meter.end(true)
 		t.meter = nil
 	}
@@ -256,20 +254,20 @@ func (t *trip) gotConn(info httptrace.GotConnInfo) {
 	}
 }
 
-// end ends the trip, if it has not ended.
-func (t *trip) end(trouble bool) {
+// end ends the trip, if it has not ended. Cancelled means that the answer was not read to its end.
+func (t *trip) end(cancelled bool) {
 	t.cancel(nil)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ended = true
 	if t.meter != nil {
-		t.meter.end(trouble)
+		t.meter.end(cancelled)
 		t.meter = nil
 	}
 }
 
-// send sends the request: for the last time, if it was sent on connections that were used
-// before, on a new one.
+// send sends the request. If the connections that were used before fail too often, the last attempt is on
+// a new connection.
 func (t *trip) send(by http.RoundTripper, anew func() *http.Transport) (*http.Response, error) {
 	response, err := by.RoundTrip(&t.request)
 	if errors.Is(err, errClosedAgain) {
@@ -295,14 +293,14 @@ func (t *trip) sendAnew(by http.RoundTripper) (*http.Response, error) {
 	t.mu.Unlock()
 	if t.request.Body != nil {
 		var err error
-		if t.request.Body, err = t.request.GetBody(); err != nil { // it has one, or was not repeated
+		if t.request.Body, err = t.request.GetBody(); err != nil { // GetBody is not nil, or the request was not repeated
 			return nil, err
 		}
 	}
 	return by.RoundTrip(&t.request)
 }
 
-// tripBody is the body of the answer that a trip brought.
+// tripBody is the body of the answer of a trip.
 type tripBody struct {
 	io.ReadCloser
 	trip *trip
@@ -327,6 +325,6 @@ func (b *tripBody) Read(p []byte) (int, error) {
 // Close implements [io.Closer].
 func (b *tripBody) Close() error {
 	err := b.ReadCloser.Close()
-	b.trip.end(true) // unless it was read to its end
+	b.trip.end(true) // no effect if the body was read to its end
 	return err
 }
