@@ -11,19 +11,18 @@ import (
 // Credentials authenticates requests towards a provider with a secret that the
 // operator configured. Implementations are shared by concurrent requests.
 //
-// A secret travels nowhere by itself: the bridge asks an implementation to
-// authenticate a request only after it has judged that the request's host may
-// receive it, and for requests of its own (for example to a token endpoint) an
-// implementation must ask [Authentication.MaySend] first and must use
-// [Authentication.Transport], which cannot be led to forbidden addresses.
+// The bridge calls Authenticate for a request only after it has checked that the request's host may
+// receive the secret. For its own requests, for example to a token endpoint, an
+// implementation must call [Authentication.MaySend] first and must use
+// [Authentication.Transport], which refuses forbidden addresses.
 type Credentials interface {
-	// Supports says whether this kind of credentials can satisfy auth. For
+	// Supports reports whether this kind of credentials can satisfy auth. For
 	// discovery requests, which no descriptor describes, auth is nil.
 	Supports(auth *document.Auth) bool
 
 	// Authenticate adds the credential to a.Request, usually as a header. It
 	// may be called several times for one run: for the invocation, and for each
-	// status and result request. A *run.Failure is answered as it is; any other error
+	// status and result request. The caller gets a *run.Failure unchanged; any other error
 	// becomes AUTH_REQUIRED, with the error's text.
 	Authenticate(ctx context.Context, a *Authentication) error
 
@@ -35,38 +34,38 @@ type Credentials interface {
 // Renewer is implemented by credentials that can be exchanged for fresh ones
 // when a provider has answered 401, such as OAuth 2.0 tokens.
 type Renewer interface {
-	// Renew replaces the credential that the rejected request of a carried. It
-	// reports whether there is a new one to try; a concurrent call that has
-	// renewed it already counts.
+	// Renew replaces the credential of the rejected request a.Request. It
+	// reports whether there is a new credential to try, also if a concurrent call has
+	// renewed it.
 	Renew(ctx context.Context, a *Authentication) (bool, error)
 }
 
-// Signer is implemented by credentials that send something else with every request,
-// which is not listed among their secrets.
+// Signer is implemented by credentials that send a different value with each request,
+// such as a signature. These values are not listed in Secrets.
 type Signer interface {
-	// Sent returns what was sent lately and stands in text. It is removed like a secret.
+	// Sent returns the values that were sent lately and occur in text. They are removed like secrets.
 	Sent(text []byte) []string
 }
 
 // Authentication is one request that needs a credential, and what an
 // implementation of [Credentials] may use to supply it.
 type Authentication struct {
-	// Request is finished but for the credential: URL, method and all other
+	// Request is complete except for the credential: URL, method and all other
 	// headers are final.
 	Request *http.Request
-	// Body is the request's body, to be signed, not changed. It is nil when there is none.
+	// Body is the request's body, for signatures. It must not be changed. nil: there is none.
 	Body []byte
-	// Auth is what the descriptor asks for; nil for discovery requests.
+	// Auth is the authentication in the descriptor; nil for discovery requests.
 	Auth *document.Auth
 	// Origin is the scheme, host and port of the provider as configured, for example
 	// "https://skills.example.com". Tokens obtained for one origin are never used for another.
 	Origin string
-	// Transport carries requests of the implementation's own. It follows no redirects.
+	// Transport sends the implementation's own requests. It follows no redirects.
 	Transport http.RoundTripper
-	// MaySend says whether a long-lived secret (client secret, refresh token)
-	// may go to a URL that a document names: nil or a *run.Failure that says why not.
-	// URLs that the operator configured need not be asked about.
+	// MaySend returns why a long-lived secret (client secret, refresh token) may not
+	// be sent to a URL that a document names, as a *run.Failure; nil: it may.
+	// URLs that the operator configured need no check.
 	MaySend func(u *url.URL) error
-	// MaxResponseSize bounds the answer to such a request, in bytes.
+	// MaxResponseSize limits the answer to such a request, in bytes.
 	MaxResponseSize int64
 }

@@ -24,8 +24,8 @@ const (
 	maxErrorCode    = 200
 )
 
-// ScrubFailure removes configured secrets, and tokens obtained with them, from all texts of a failure:
-// providers do echo them. After that it cuts texts to their length, since half a secret would not be found.
+// ScrubFailure removes configured secrets, and tokens obtained with them, from all texts of a failure,
+// since providers echo them. Then it shortens texts: earlier, a secret could be cut and not be found.
 func ScrubFailure(e *run.Failure, credentials ...Credentials) {
 	texts := make([]string, 0, 8)
 	if e.Cause != nil {
@@ -91,11 +91,11 @@ func replaceFold(text, secret string) string {
 // Redactor replaces secrets in what a provider sent.
 type Redactor struct {
 	Secrets    []string // longer ones first: one may be a part of another
-	Signatures []string // that stand in its texts; a provider may have got many, and repeat all
+	Signatures []string // that occur in the texts; a provider may repeat many
 	replacer   *strings.Replacer
 }
 
-// RedactorFor makes a redactor for texts, of secrets that have at least so many bytes.
+// RedactorFor returns a redactor for texts that removes secrets of at least so many bytes.
 func RedactorFor[T ~string | ~[]byte](credentials []Credentials, least int, texts ...T) Redactor {
 	r := Redactor{Secrets: SecretsOf(credentials, least)}
 	for _, c := range credentials {
@@ -108,7 +108,7 @@ func RedactorFor[T ~string | ~[]byte](credentials []Credentials, least int, text
 	return r
 }
 
-// SecretsOf lists all secrets that have at least so many bytes, longer ones first.
+// SecretsOf returns all secrets of at least so many bytes, longer ones first.
 func SecretsOf(credentials []Credentials, least int) []string {
 	var secrets []string
 	for _, c := range credentials {
@@ -126,7 +126,7 @@ func SecretsOf(credentials []Credentials, least int) []string {
 	return secrets
 }
 
-// text is a text without secrets.
+// text returns a text without secrets.
 func (r *Redactor) text(text string) string {
 	for _, secret := range r.Secrets {
 		text = strings.ReplaceAll(text, secret, redacted)
@@ -144,10 +144,9 @@ func (r *Redactor) text(text string) string {
 	return r.replacer.Replace(text)
 }
 
-// JSON is a JSON text without secrets, where some of their characters may be escaped,
-// or all be the digits of a number. A replacement never breaks the text's syntax: it
-// happens within strings, instead of a number, or not at all. A text without any stays
-// as it is, byte for byte.
+// JSON returns a JSON text without secrets, also if their characters are escaped
+// or are the digits of a number. The result is valid JSON: only parts of strings, and whole
+// numbers, are replaced. A text without secrets is returned unchanged.
 func (r *Redactor) JSON(v jsontext.Value) jsontext.Value {
 	if len(v) == 0 || len(r.Signatures) == 0 && !RepeatsAny(v, r.Secrets) {
 		return v
@@ -155,7 +154,7 @@ func (r *Redactor) JSON(v jsontext.Value) jsontext.Value {
 	return r.mapStrings(v)
 }
 
-// signaturesIn lists what a signer has sent lately and stands in a text, which may be
+// signaturesIn returns what a signer has sent lately and occurs in a text, which may be
 // JSON.
 func signaturesIn(text []byte, signer Signer) []string {
 	found := signer.Sent(text)
@@ -205,11 +204,11 @@ func numberAny(v jsontext.Value, secrets []string) bool {
 }
 
 // MinOutputSecret is the length of the shortest secret that is removed from the
-// outputs of runs, in bytes. A shorter one may stand there by chance, and replacing
+// outputs of runs, in bytes. A shorter one may occur there by chance, and replacing
 // it would destroy data.
 const MinOutputSecret = 6
 
-// RepeatsAny reports whether JSON text has one of the secrets in it.
+// RepeatsAny reports whether JSON text contains one of the secrets.
 func RepeatsAny(v jsontext.Value, secrets []string) bool {
 	return containsAny(v, secrets) || escapedAny(v, secrets) || numberAny(v, secrets)
 }

@@ -15,8 +15,8 @@ import (
 // 10 ns. Several calls may share the request. The zero value is ready for use.
 type Checks struct{ steps atomic.Int64 }
 
-// spend takes steps from the most that a request may take. It reports false if there are
-// not enough left.
+// spend adds steps to the work of the request. If the sum exceeds most, it adds nothing and
+// reports false.
 func (c *Checks) spend(steps float64, most int64) bool {
 	if steps > float64(most) {
 		return false
@@ -29,9 +29,9 @@ func (c *Checks) spend(steps float64, most int64) bool {
 }
 
 const (
-	// stepsPerByte is what it takes to read an argument.
+	// stepsPerByte is how many steps reading an argument takes for each byte.
 	stepsPerByte = 5
-	// costly is how many steps a request takes without waiting for a turn: about
+	// costly is how many steps a request may take without waiting for a turn: about
 	// ten times those of 64 KiB with an ordinary schema.
 	costly = 10_000_000
 )
@@ -45,8 +45,8 @@ type check struct {
 	hasTurn bool
 }
 
-// takeTurn waits for a turn, if the request becomes costly with some more steps than it
-// has spent. It reports false if the call has ended before.
+// takeTurn waits for a turn if the spent steps and more steps exceed costly. It reports
+// false if the call has ended before.
 func (c *check) takeTurn(ctx context.Context, more int) bool {
 	if !c.hasTurn && c.checks.steps.Load()+int64(more) > costly {
 		// Copies, so that a check without a turn takes no memory on the heap.
@@ -62,8 +62,8 @@ func (c *check) end() {
 	}
 }
 
-// noTurn is the error of a call that has ended before its arguments had a turn to be
-// checked; nil: it has ended for another reason than its deadline, which its caller reports.
+// noTurn returns the failure of a call whose deadline passed before its arguments were
+// checked; nil: the call has ended for another reason, which the caller of Check reports.
 func noTurn(ctx context.Context) *run.Failure {
 	if !errors.Is(run.CauseOf(ctx), context.DeadlineExceeded) {
 		return nil
@@ -71,5 +71,5 @@ func noTurn(ctx context.Context) *run.Failure {
 	return turns.BusyError(run.PhaseInvoke, "The deadline passed before the arguments could be checked: their check takes long, and the bridge was busy with others; try again later, or with smaller arguments.")
 }
 
-// checkTurns bounds how many checks that take long are made at a time: up to a second each, and they can't be interrupted.
+// checkTurns limits how many long checks run at a time. They take up to a second each and can't be interrupted.
 var checkTurns = turns.NewQueue(max(2, runtime.GOMAXPROCS(0)/2))

@@ -1,3 +1,3 @@
-// Package inputs checks the arguments of a call by the inputs that a descriptor defines, and describes these inputs as one JSON
-// Schema for the tools of a language model.
+// Package inputs checks the arguments of a call against the inputs that a descriptor defines, and describes these inputs as one
+// JSON Schema for the tools of a language model.
 package inputs

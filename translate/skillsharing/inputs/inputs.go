@@ -27,17 +27,17 @@ type Inputs struct {
 	most   int64  // steps that checking the arguments of one request may take
 	source string // of the descriptor
 	inputs []input
-	byName map[string]int // nil for few, which are found sooner without
+	byName map[string]int // nil: there are few inputs, which a search finds faster
 }
 
-// manyInputs is from how many on a map is worth its memory.
+// manyInputs is the number of inputs from which a map is worth its memory.
 const manyInputs = 9
 
 type input struct {
 	name     string
 	required bool // and without a default
 	types    jsonvalue.TypeSet
-	schema   *schema.Schema // nil: none that could be applied here
+	schema   *schema.Schema // nil: there is none that the bridge can check
 }
 
 // New prepares the check of arguments, given how to read the schema of a parameter. A schema that is invalid, refers to
@@ -86,15 +86,15 @@ func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (
 	return in, found
 }
 
-// Check judges the arguments of a call; none at all count as {}. Required inputs
-// without a default must be there, values must have the declared JSON type, where
-// it is one, and match the parameter's schema, which decides about the type if it
-// states one. What the descriptor does not name passes.
+// Check checks the arguments of a call; no arguments count as {}. Required inputs
+// without a default must be present. Values must have the declared type, if it is a
+// JSON type, and match the parameter's schema; a type in the schema replaces the declared
+// type. Arguments that the descriptor does not define are valid.
 //
-// The error is that of the first argument at fault: of the missing ones in the order
-// of the descriptor, else in the order of the arguments; or all of them, if args is no
-// object. It is nil, too, if the context ends before there was time to judge. The work counts in checks.
-// Checks that take long wait for turns, which a source's skills and principals get one after another.
+// The failure is about the first invalid argument: of the missing ones in the order
+// of the descriptor, else in the order of the arguments; or about all, if they are not an
+// object. It is also nil if the context ends before the arguments were checked. The work counts in checks.
+// Checks that take long wait for turns, which the skills and principals of a source get one after another.
 func (in *Inputs) Check(ctx context.Context, who turns.Line, arguments jsontext.Value, checks *Checks) *run.Failure {
 	if len(arguments) == 0 {
 		arguments = jsontext.Value("{}")
@@ -107,7 +107,7 @@ func (in *Inputs) Check(ctx context.Context, who turns.Line, arguments jsontext.
 
 	var few [64]bool // without an allocation
 	given := in.each(few[:])
-	var first *run.Failure    // of the arguments at fault
+	var first *run.Failure    // of the invalid arguments
 	_, err := dec.ReadToken() // the brace
 	for err == nil && dec.PeekKind() != '}' {
 		var name, value jsontext.Value
@@ -142,7 +142,7 @@ func (in *Inputs) Check(ctx context.Context, who turns.Line, arguments jsontext.
 func (in *Inputs) CheckMembers(ctx context.Context, who turns.Line, arguments []jsonrpc.Member, checks *Checks) *run.Failure {
 	var few [64]bool // without an allocation
 	given := in.each(few[:])
-	var first *run.Failure // of the arguments at fault
+	var first *run.Failure // of the invalid arguments
 	for _, m := range arguments {
 		i, known := in.find(m.Name)
 		if !known {
@@ -156,7 +156,7 @@ func (in *Inputs) CheckMembers(ctx context.Context, who turns.Line, arguments []
 	return cmp.Or(in.missing(given), first)
 }
 
-// each returns room for a flag of each input: few, if that is enough.
+// each returns a slice with a flag for each input: few, if that is long enough.
 func (in *Inputs) each(few []bool) []bool {
 	if len(in.inputs) > len(few) {
 		return make([]bool, len(in.inputs))
@@ -164,7 +164,7 @@ func (in *Inputs) each(few []bool) []bool {
 	return few
 }
 
-// missing is the error of the first required input that was not given.
+// missing returns the failure of the first required input that was not given.
 func (in *Inputs) missing(given []bool) *run.Failure {
 	for i := range in.inputs {
 		if in.inputs[i].required && !given[i] {
@@ -174,7 +174,7 @@ func (in *Inputs) missing(given []bool) *run.Failure {
 	return nil
 }
 
-// find returns the input that a raw member name names.
+// find returns the input with a name, which is a JSON string.
 func (in *Inputs) find(raw jsontext.Value) (int, bool) {
 	name := raw[1 : len(raw)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
@@ -187,7 +187,7 @@ func (in *Inputs) find(raw jsontext.Value) (int, bool) {
 	return in.named(name)
 }
 
-// named returns the input of a name.
+// named returns the input with a name.
 func (in *Inputs) named(name []byte) (int, bool) {
 	if in.byName != nil {
 		i, ok := in.byName[string(name)]
@@ -231,7 +231,7 @@ func (p *input) check(ctx context.Context, value jsontext.Value, c check) *run.F
 	var err error
 	compiled := p.schema.Ready()
 	if compiled == nil {
-		if !c.takeTurn(ctx, p.schema.Effort) { // before the lock, which others with a turn may be waiting for
+		if !c.takeTurn(ctx, p.schema.Effort) { // before the lock, for which checks with a turn may be waiting
 			return noTurn(ctx)
 		}
 		compiled, err = p.schema.CompileAgain()
@@ -261,7 +261,7 @@ func (p *input) check(ctx context.Context, value jsontext.Value, c check) *run.F
 	return p.fault(run.WrongSchema, jsonvalue.Pointer(first.Path), first.Sentence(decoded))
 }
 
-// tooMuch is the error of an argument that takes more to check than is left to the request.
+// tooMuch returns the failure of an argument whose check exceeds the remaining work of the request.
 func (p *input) tooMuch(most int64) *run.Failure {
 	e := p.fault(run.OverLimit, "", "would take too much work to check against its schema, together with the other arguments of the request: send smaller arguments")
 	e.Advice = fmt.Sprintf("(limits argument_complexity: %d)", most)
@@ -269,7 +269,7 @@ func (p *input) tooMuch(most int64) *run.Failure {
 	return e
 }
 
-// fault makes the error of an argument. The path is relative to its value.
+// fault returns the failure of an argument. The path is relative to its value.
 func (p *input) fault(reason run.Reason, path, problem string) *run.Failure {
 	subject := fmt.Sprintf("argument %q", safetext.Clip(p.name, jsonvalue.MaxActual))
 	path = safetext.Clip(jsonvalue.Pointer([]string{p.name})+path, jsonvalue.MaxPath)
