@@ -23,7 +23,7 @@ const (
 // errGoexit is the error of a Fetch or Parse that ends its goroutine.
 var errGoexit = errors.New("cache: Fetch or Parse called runtime.Goexit")
 
-// attempt requests a document from its origin and makes an outcome of the answer.
+// attempt requests a document from its origin and turns the answer into an outcome.
 type attempt struct {
 	config  Config
 	key     key
@@ -36,7 +36,7 @@ type attempt struct {
 type outcome struct {
 	doc  *Document
 	err  error
-	own  bool   // it concerns the request's owner only
+	own  bool   // err concerns only the owner of the request
 	next *entry // what is known now; nil if nothing is to be kept
 }
 
@@ -44,7 +44,7 @@ type outcome struct {
 type reply struct {
 	*Response
 	url                 string // of the answer, after redirects
-	conditional         bool   // the request was
+	conditional         bool   // whether the request was conditional
 	requested, received time.Time
 }
 
@@ -54,7 +54,7 @@ func (a *attempt) run(ctx context.Context) outcome {
 	base := a.known.document()
 	r, err := a.ask(ctx, base)
 	if err == nil && r.renews() && (!r.isFrom(base) || contradicts(base.header, r.Header)) {
-		r, err = a.ask(ctx, nil) // it renews another document
+		r, err = a.ask(ctx, nil) // the 304 confirms another document than base
 	}
 	switch {
 	case err != nil:
@@ -78,8 +78,7 @@ func (r reply) isFrom(base *kept) bool {
 	return r.url == base.hit.URL && slices.Equal(r.Via, base.hit.Via)
 }
 
-// ask makes one request, conditional if there is a document to renew that has a
-// validator.
+// ask makes one request. It is conditional if base is a document with a validator.
 func (a *attempt) ask(ctx context.Context, base *kept) (r reply, err error) {
 	conditions := conditionsFor(base)
 	r.conditional, r.requested = len(conditions) > 0, time.Now()
@@ -89,14 +88,14 @@ func (a *attempt) ask(ctx context.Context, base *kept) (r reply, err error) {
 		return r, err
 	}
 	r.url = a.key.url
-	if r.URL != "" && r.URL != a.key.url { // else keep one of two equal texts
+	if r.URL != "" && r.URL != a.key.url { // if they are equal, r.URL is not kept in memory
 		r.url = r.URL
 	}
 	return r, nil
 }
 
-// fetch calls Fetch, and abandons it if it has not returned some time after ctx has
-// ended: what it returns later is not used.
+// fetch calls Fetch. If Fetch has not returned within grace after the end of ctx, fetch returns
+// an error and ignores the later result.
 func (a *attempt) fetch(ctx context.Context, conditions http.Header) (*Response, error) {
 	var response *Response
 	returned := make(chan error, 1)
@@ -134,7 +133,7 @@ func guarded(call func() error) (err error) {
 	return call()
 }
 
-// accept makes a document of a 200 answer. A body that was parsed before is not
+// accept turns a 200 answer into a document. A body that was parsed before is not
 // parsed again.
 func (a *attempt) accept(r reply, base *kept) outcome {
 	document := &kept{digest: sha256.Sum256(r.Body)}
@@ -155,14 +154,14 @@ func (a *attempt) accept(r reply, base *kept) outcome {
 	return a.settle(document, doc, r.Header, r)
 }
 
-// renew makes a document of a 304 answer and the document that it confirms.
+// renew returns the document that a 304 answer confirms, with its header updated from the answer.
 func (a *attempt) renew(r reply, base *kept) outcome {
 	doc := *base.hit
 	doc.State = Revalidated
 	return a.settle(&kept{digest: base.digest, valueCost: base.valueCost}, doc, renewed(base.header, r.Header), r)
 }
 
-// settle completes a document with what its header allows.
+// settle sets how long a document is fresh, stale and kept, as its header allows.
 func (a *attempt) settle(document *kept, doc Document, header http.Header, r reply) outcome {
 	v := a.config.judge(header, r.requested, r.received)
 	doc.ExpiresAt = v.expires
@@ -244,7 +243,7 @@ func (a *attempt) failure(err error) *failure {
 	return f
 }
 
-// first is the error of the attempt that failed.
+// first is the error for the request that failed. Later requests get f.remembered.
 func (f *failure) first() error {
 	return &FailureError{Err: f.remembered.Err, RetryAt: f.remembered.RetryAt}
 }

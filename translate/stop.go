@@ -44,7 +44,7 @@ func (w *stoppable) stop() {
 	}
 }
 
-// waitFor sets how to cancel what the call waits for from now on.
+// waitFor says that the call begins to wait, and sets the function that cancels the wait.
 func (w *stoppable) waitFor(cancel context.CancelFunc) {
 	w.mu.Lock()
 	w.cancel = cancel
@@ -71,7 +71,7 @@ type CallInProgress struct {
 	Run    run.Ref // empty: none was accepted yet
 }
 
-// InProgress returns the oldest calls in progress, at most so many, and how many there are in all.
+// InProgress returns the oldest calls in progress, up to most of them, and the number of all calls in progress.
 func (s *Stop) InProgress(most int) (calls []CallInProgress, total int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +85,8 @@ func (s *Stop) InProgress(most int) (calls []CallInProgress, total int) {
 	return list[:min(len(list), most)], len(list)
 }
 
-// Now ends all calls, and those that begin later: each is answered with the run as it is, or with the kind [run.Stopped].
+// Now ends all calls in progress, and all calls that begin later. Each is answered with the current state of its run,
+// or, if it has none, with a failure of the kind [run.Stopped].
 func (s *Stop) Now() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

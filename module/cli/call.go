@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// MaxTimeout is the max_timeout of the bridge, and how long one call follows a run.
+	// MaxTimeout is the max_timeout of the command's bridge, and the longest time to follow a run.
 	MaxTimeout = 24 * time.Hour
-	// DefaultTimeout is the timeout of the bridge: how long a provider may take to accept a run.
+	// DefaultTimeout is the timeout of the command's bridge: how long a provider may take to accept a run.
 	DefaultTimeout = 25 * time.Second
 )
 
-// Call runs a skill, follows the run to its end, and returns the exit status. With timeout 0,
-// the skill's timeout applies to the invocation, and none to the rest of the run.
+// Call runs a skill, follows the run to its end, and returns the exit status. If timeout is 0,
+// the skill's timeout applies until the run is accepted, and then none.
 func (p *Provider) Call(ctx context.Context, skill string, args Arguments, timeout time.Duration) int {
 	f := p.following(timeout)
 	defer f.progress.end()
@@ -57,13 +57,13 @@ func (p *Provider) Call(ctx context.Context, skill string, args Arguments, timeo
 	return f.end(ctx, r)
 }
 
-// Follow follows an earlier run to its end and returns the exit status. With timeout 0, there is none.
+// Follow follows an earlier run to its end and returns the exit status. If timeout is 0, it waits without limit.
 func (p *Provider) Follow(ctx context.Context, skill, executionID string, timeout time.Duration) int {
 	f := p.following(timeout)
 	defer f.progress.end()
 	d, failure := p.Bridge.Describe(ctx, translate.Call{Name: skill, Timeout: timeout})
 	if failure != nil {
-		about := *failure // says that a run exists, so that no advice is to start another
+		about := *failure // a copy that says that the run exists, so that the advice is not to start another one
 		about.ExecutionID, about.Executed, about.SkillID = executionID, run.ExecutedYes, cmp.Or(about.SkillID, skill)
 		return f.end(ctx, run.Run{Ref: run.Ref{SkillID: skill}, Failure: &about})
 	}
@@ -73,7 +73,7 @@ func (p *Provider) Follow(ctx context.Context, skill, executionID string, timeou
 	}))
 }
 
-// InvalidArguments writes an error of usage as JSON if the screen is for JSON.
+// InvalidArguments writes a usage error as JSON if the command was called with --json.
 func (s *Screen) InvalidArguments(err error) {
 	if s.AsJSON {
 		f := invalidArguments("", err)

@@ -3,7 +3,7 @@ package command
 import (
 	"bytes"
 	"context"
-	"encoding/json" // as Caddy's admin API
+	"encoding/json" // like Caddy's admin API
 	"errors"
 	"fmt"
 	"net"
@@ -49,12 +49,12 @@ type adminClient struct {
 	status  string // the command that shows the status of this Caddy
 }
 
-// client returns a client of the admin API. An error is one of usage.
+// client returns a client of the admin API. It fails if the flags are invalid.
 func (f *adminFlags) client() (*adminClient, error) {
 	if f.adapter != "" && f.config == "" {
 		return nil, errors.New("--adapter needs --config")
 	}
-	// DetermineAdminAPIAddress logs to the default logger.
+	// DetermineAdminAPIAddress logs to the default logger, so configure that logger first.
 	if _, err := caddy.ProvisionContext(&caddy.Config{Logging: new(providerFlags).logging()}); err != nil {
 		return nil, err
 	}

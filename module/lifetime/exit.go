@@ -18,8 +18,8 @@ import (
 // answered with the states and ids of their runs, so that no caller loses a run. This
 // includes calls of earlier configurations, for which Caddy may no longer wait.
 
-// lastMoment is how long before the end of the grace period calls are answered, but
-// at most half of the period.
+// lastMoment is the time for writing answers at the end of the grace period. If the period is
+// shorter than twice that, it is half of the period.
 const lastMoment = time.Second
 
 // exit is shared by all configurations of this process.
@@ -30,7 +30,7 @@ func init() { caddy.OnExit(func(context.Context) { exit.wait() }) }
 // Calls are the calls in progress, which are answered before the process exits.
 func Calls() *translate.Stop { return &exit.calls }
 
-// Ending returns a channel that is closed when there is only time left to write answers.
+// Ending returns a channel that is closed when answers must be written without waiting for anything else.
 func Ending() <-chan struct{} { return exit.ending }
 
 // BeforeExit adds a function to those that are called when the process begins to exit
@@ -69,7 +69,7 @@ type stopWatcher struct{ ctx caddy.Context }
 // Handle implements caddyevents.Handler.
 func (w stopWatcher) Handle(context.Context, caddy.Event) error {
 	app, err := w.ctx.AppIfConfigured("http")
-	if err != nil { // then requests are only those of earlier configurations
+	if err != nil { // only earlier configurations can have requests in progress
 		exit.begin(exit.lastGrace())
 		return nil //nolint:nilerr // see above
 	}
@@ -82,11 +82,11 @@ func (w stopWatcher) Handle(context.Context, caddy.Event) error {
 type exiting struct {
 	calls        translate.Stop
 	ending       chan struct{}
-	end          func() // closes ending; once
+	end          func() // closes ending, at most once
 	preparations []func()
 
 	mu       sync.Mutex
-	changed  sync.Cond // with mu: requests or over
+	changed  sync.Cond // signals changes of requests and over; its lock is mu
 	requests int       // in progress
 	over     bool      // requests are no longer waited for
 	grace    period    // of the configuration that stopped last
@@ -111,7 +111,7 @@ func (p period) whole() time.Duration { return p.delay + p.grace }
 // untilAnswers is the time until requests in progress are answered with the states of their runs.
 func (p period) untilAnswers() time.Duration { return p.whole() - p.lastMoment() }
 
-// untilEnding is the time until answers wait for nothing any more, such as Caddy's storage.
+// untilEnding is the time after which answers no longer wait for anything, such as Caddy's storage.
 func (p period) untilEnding() time.Duration { return p.whole() - p.lastMoment()/2 }
 
 func (p period) lastMoment() time.Duration { return min(lastMoment, p.grace/2) }
@@ -167,7 +167,7 @@ func (e *exiting) giveUp() {
 // wait returns when no request is in progress any more. Caddy has already waited for the
 // requests of the last configuration; those of earlier ones may still be in progress.
 func (e *exiting) wait() {
-	e.begin(e.lastGrace()) // unless the last configuration had no admin API and no bridge, it has been called already
+	e.begin(e.lastGrace()) // not the first call, unless the last configuration had neither an admin API nor a bridge
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for e.requests > 0 && !e.over {

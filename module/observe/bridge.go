@@ -20,8 +20,8 @@ type Bridge struct {
 	health health
 }
 
-// Health returns when a source last answered, the zero time being never, its newest
-// trouble, and whether it still has that.
+// Health returns when a source last answered (the zero time: never), its newest
+// trouble, and whether that trouble still lasts.
 func (b *Bridge) Health(namespace string) (answered time.Time, newest *Trouble, lasting bool) {
 	nanoseconds, newest, lasting := b.health[namespace].state()
 	if nanoseconds != 0 {
@@ -34,7 +34,7 @@ func (b *Bridge) Health(namespace string) (answered time.Time, newest *Trouble, 
 // whose requests are still being served.
 var live struct {
 	mu      sync.Mutex
-	last    int       // number that was assigned
+	last    int       // the last number that was assigned
 	bridges []*Bridge // in the order in which they were loaded
 }
 

@@ -84,7 +84,7 @@ func failureFields(f *run.Failure) []zap.Field {
 }
 
 // quotesArguments reports whether a failure's message may repeat arguments or an output, which are
-// not logged. Answers of token endpoints can't repeat either.
+// not logged. Failures of token requests can't, because token endpoints get no arguments.
 func quotesArguments(f *run.Failure) bool {
 	if f.Phase == run.PhaseAuth || overLimit(f) {
 		return false

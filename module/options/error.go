@@ -5,7 +5,7 @@ import "strconv"
 // ConfigError is what is wrong with a value of a configuration.
 type ConfigError struct {
 	Path  string // of the value in the JSON config, such as providers[0].origin
-	Owner string // how the operator calls what has the value; may be empty
+	Owner string // the operator's name for the block that has the value; may be empty
 	Err   error
 }
 

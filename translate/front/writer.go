@@ -11,8 +11,8 @@ import (
 // Writer appends JSON. Members are in the order in which they are added. Raw values are copied.
 type Writer struct{ Buf []byte }
 
-// Next appends a comma unless the buffer is empty or ends in an opening bracket, which no JSON
-// value does.
+// Next appends a comma unless the buffer is empty or ends in an opening bracket. No JSON value
+// ends in one.
 func (w *Writer) Next() {
 	if n := len(w.Buf); n > 0 && w.Buf[n-1] != '{' && w.Buf[n-1] != '[' {
 		w.Buf = append(w.Buf, ',')
@@ -91,7 +91,7 @@ func AppendText(b []byte, s string) []byte {
 	return b
 }
 
-// TextMap adds an object of texts, sorted by their names, which it escapes.
+// TextMap adds an object of texts, sorted by name. Unlike Name, it escapes their names.
 func (w *Writer) TextMap(name string, texts map[string]string) {
 	w.OpenMember(name)
 	for _, key := range slices.Sorted(maps.Keys(texts)) {

@@ -34,9 +34,9 @@ func putBuffer(b *[]byte) {
 }
 
 // appendBody appends all of r to dst, which is empty. announced is the Content-Length, or -1.
-// The limit applies regardless of it, since a handler in front may have replaced the body.
+// The limit also applies to a body with a smaller Content-Length, because a handler in front may have replaced the body.
 func appendBody(dst []byte, r io.Reader, announced, limit int64) ([]byte, error) {
-	// One byte more, so that reading the end needs no larger buffer.
+	// One byte more than announced, so that the Read that returns io.EOF needs no larger buffer.
 	dst = slices.Grow(dst, int(min(max(announced, 0), maxTrusted))+1)
 	for {
 		if len(dst) == cap(dst) {

@@ -44,8 +44,8 @@ func (s *Server) call(ctx context.Context, req *Request) (a answer) {
 	return answer{result: result, err: err}
 }
 
-// fault returns the error to answer with; nil: the answer is the result. It checks only how
-// the result starts.
+// fault returns the error to answer with, or nil if the answer is the result. It does not check
+// that the result is valid JSON, only that its first byte begins a value.
 func (a *answer) fault(p *Profile) *Error {
 	if a.err == nil && a.result.Kind() == jsontext.KindInvalid {
 		return p.fault(CodeInternalError, "the method returned no result")

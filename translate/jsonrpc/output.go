@@ -12,15 +12,16 @@ import (
 )
 
 const (
-	// pieceSize is how much of an answer is copied into a buffer, and kept without counting for MaxAnswers.
+	// pieceSize is how many bytes of an answer are copied into a buffer. The same number of bytes of each answer do
+	// not count towards MaxAnswers.
 	pieceSize = 64 << 10
 	// writeSize bounds the size of a write. The client has the write timeout for each, so that
 	// one that reads slowly is not disconnected.
 	writeSize = pieceSize / 2
-	// firstWrite is above the minimum length for compression of encoders in front, which is 512 by default.
+	// firstWrite is more than the minimum length that Caddy's encode handler compresses, which is 512 by default.
 	firstWrite = 4 << 10
 	// serverBuffer is how much package net/http buffers over HTTP/1.1 until the handler has
-	// returned: so much is written without waiting for the client.
+	// returned. A shorter answer is written without waiting for the client.
 	serverBuffer = 2 << 10
 )
 

@@ -67,13 +67,13 @@ func (b *Budgets) sweep() {
 //
 // Polls above the rate wait in a queue, ordered by the likely ends of their runs, since the
 // poll with the earliest likely end is the most likely one to find a run ended. No poll
-// waits for ever: its likely end is near (see Run.Turn), and polls that arrive after it
-// queue behind the poll.
+// waits for ever, because its likely end is near (see Run.Turn), and polls that arrive after
+// that time queue behind it.
 type Budget struct {
 	all     *Budgets // all.mu guards the fields below
 	host    string
 	limiter *rate.Limiter
-	last    *rate.Limiter // of polls right before their deadlines
+	last    *rate.Limiter // of polls that left the queue because their turn did not come in time
 	queue   queue
 	head    *waiter // first in the queue when it was last notified; it wakes when the next poll may be made
 	order   uint64
@@ -81,8 +81,9 @@ type Budget struct {
 
 // wait waits for the turn of a poll until the context ends, or until the given time if it is
 // not zero. It reports whether the poll may be made. Likely is when the run has likely ended.
-// If the poll's turn does not come within most, it leaves the queue and may be made then, at
-// the same rate as the polls of the queue in addition to them; if most is [Never], it may not.
+// If the poll's turn does not come within most, it leaves the queue. Such polls have a separate
+// rate, equal to that of the queue, and are made only within that rate. If most is [Never], the
+// poll is not made.
 func (b *Budget) wait(ctx context.Context, likely time.Time, most time.Duration, until time.Time) bool {
 	if b == nil {
 		return ctx.Err() == nil

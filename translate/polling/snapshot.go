@@ -48,8 +48,8 @@ func (s *Store) Save() []byte {
 	return binary.LittleEndian.AppendUint32(data, crc32.Checksum(data, castagnoli))
 }
 
-// Load adds the execution times of a snapshot, for skills without any. After an error, the
-// store is unchanged.
+// Load adds the execution times of a snapshot, except for skills that have execution times
+// already. After an error, the store is unchanged.
 func (s *Store) Load(data []byte) error {
 	if len(data) < len(snapshotFormat)+checksumSize {
 		return errDamaged
@@ -122,7 +122,7 @@ func cutString(data []byte) (s string, rest []byte, ok bool) {
 	return string(data[:n]), data[n:], true
 }
 
-// cutLength cuts off a length, which must be at most most.
+// cutLength reads a length from the beginning of data. It fails if the length exceeds most.
 func cutLength(data []byte, most int32) (n int, rest []byte, ok bool) {
 	length, size := binary.Uvarint(data)
 	if size <= 0 || length > uint64(max(most, 0)) {

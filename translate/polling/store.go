@@ -17,9 +17,8 @@ type Config struct {
 	Price time.Duration
 	// Skills bounds the number of skills. Default: 4096, at up to 3 KiB each.
 	Skills int
-	// Run calls a function that makes the schedules that are due, in a tenth of a
-	// millisecond each, and returns when none is left. The function is not called
-	// again before it has returned. Default: in a new goroutine.
+	// Run calls a function that makes all schedules that are due. Each takes about
+	// 0.1 ms. Run is not called again before that function has returned. Default: in a new goroutine.
 	Run func(f func())
 	// Now returns the time. Default: [time.Now].
 	Now func() time.Time

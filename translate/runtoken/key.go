@@ -52,7 +52,7 @@ func (k Key) Secret() Secret {
 	return k.secret()
 }
 
-// aead returns the cipher of a key. The zero Key has none, since its secret is public.
+// aead returns the cipher of a key. The zero Key has none, because everyone would know its secret.
 func (k Key) aead() (cipher.AEAD, error) {
 	if k.secret == nil {
 		return nil, errors.New("runtoken: a key without a secret")

@@ -22,7 +22,7 @@ const (
 	reasonInvalid     run.Reason = "invalid"
 	reasonDuplicate   run.Reason = "duplicate"
 	reasonUnsupported run.Reason = "unsupported"
-	reasonUnknown     run.Reason = "unknown" // of methods
+	reasonUnknown     run.Reason = "unknown" // for a method that does not exist
 )
 
 // param is a known member of params.
@@ -262,8 +262,8 @@ func (p *params) wait() *time.Duration {
 	return &wait
 }
 
-// integer returns an integer between low and high, or otherwise if it is absent.
-// 50.0 and 5e1 are integers, since JSON has but one kind of number (RFC 8259,
+// integer returns an integer between low and high. If it is absent, integer returns otherwise.
+// 50.0 and 5e1 are integers, since JSON has only one kind of number (RFC 8259,
 // section 6).
 func (p *params) integer(id param, low, high, otherwise int) int {
 	value := p.values[id]
