@@ -12,17 +12,17 @@ type Config struct {
 	// MaxSize is how many bytes of documents are kept, by the costs that Parse
 	// returns and their overhead. At least 1. A larger document is not kept.
 	MaxSize int64
-	// TTL is for how long a document is fresh whose origin states no freshness.
+	// TTL is how long a document is fresh if its origin states no freshness.
 	// Zero: it is revalidated each time.
 	TTL time.Duration
-	// MaxTTL is the longest a document is fresh, whatever its origin or TTL
-	// say. More than 0. A document stays in memory for as long again after its
-	// last use, so that it can be renewed.
+	// MaxTTL bounds how long a document is fresh, even if its origin or TTL say
+	// longer. More than 0. After a document is too old to be served, it stays in
+	// memory for MaxTTL, so that it can be renewed.
 	MaxTTL time.Duration
-	// StaleIfError is for how long past its freshness a document is served when
-	// the origin is in trouble (RFC 5861, section 4). Zero: never.
+	// StaleIfError is how long a document that is no longer fresh is served
+	// while its origin is in trouble (RFC 5861, section 4). Zero: not at all.
 	StaleIfError time.Duration
-	// NegativeTTL is for how long a failure is remembered. Zero: not at all.
+	// NegativeTTL is how long a failure is remembered. Zero: not at all.
 	NegativeTTL time.Duration
 }
 
@@ -46,13 +46,13 @@ type Cache struct {
 	counters counters
 
 	mu       sync.Mutex
-	open     map[key]*flight      // those that may be joined
-	flights  map[*flight]struct{} // and those that were disowned, until they end
+	open     map[key]*flight      // the flights that callers may join
+	flights  map[*flight]struct{} // all flights that have not ended, disowned ones included
 	limiters map[string]*limiter  // by group
 	closed   bool
 }
 
-// New makes a cache. An error names the field of the configuration that is bad.
+// New makes a cache. Its error names the invalid field of the configuration.
 func New(config Config) (*Cache, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
@@ -67,9 +67,9 @@ func New(config Config) (*Cache, error) {
 	}, nil
 }
 
-// Close frees the documents. It ends the fetches without a caller and waits for
-// them, but at most a second for one that ignores the end of its context. The
-// other fetches end with their last callers. Get works after Close, but keeps
+// Close frees the documents. It cancels the fetches for which no caller waits, and
+// waits until they have ended, but at most a second for a fetch that ignores its
+// context. The other fetches end when their callers have left or have the document. Get works after Close, but keeps
 // nothing. Further calls do nothing.
 func (c *Cache) Close() {
 	c.mu.Lock()
@@ -159,7 +159,7 @@ func (c *Cache) answer(e *entry, owner uint64) (*Document, error) {
 // a document nor an error if the flight's error concerns another owner.
 func (c *Cache) share(ctx context.Context, k key, req Request) (doc *Document, began bool, err error) {
 	c.mu.Lock()
-	// A flight may have ended since the store was last looked at.
+	// A flight may have ended after the caller of share looked into the store.
 	known := c.store.get(k)
 	if doc, err := c.answer(known, req.Owner); doc != nil || err != nil {
 		c.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// entryOverhead is about what an entry takes beside its texts and its value:
+	// entryOverhead is the approximate size of an entry without its texts and its value:
 	// the structures of this package and of ristretto.
 	entryOverhead = 768
 	// maxValueCost keeps the sum of costs within an int64.
@@ -87,7 +87,7 @@ func (k *kept) staleFor(err error) *Document {
 	return &stale
 }
 
-// keepUntil is when the entry is of no more use.
+// keepUntil is the time from which the entry is useless.
 func (e *entry) keepUntil() time.Time {
 	var until time.Time
 	if e.kept != nil {
@@ -99,7 +99,7 @@ func (e *entry) keepUntil() time.Time {
 	return until
 }
 
-// cost is the entry's size in bytes, about.
+// cost is the approximate size of the entry, in bytes.
 func (e *entry) cost() int64 {
 	cost := int64(entryOverhead + len(e.key.url) + len(e.key.partition))
 	if k := e.kept; k != nil {

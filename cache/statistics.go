@@ -2,8 +2,8 @@ package cache
 
 import "sync/atomic"
 
-// Statistics count the results of Get and Fresh since the cache was made. They only
-// grow, but for Bytes.
+// Statistics count the results of Get and Fresh since the cache was made. They
+// never decrease, except Bytes.
 type Statistics struct {
 	Hits        uint64 // fresh, and the origin was not asked
 	Fetched     uint64 // sent by the origin
@@ -12,7 +12,7 @@ type Statistics struct {
 	Failed      uint64 // the origin was asked, and there is no document
 	Remembered  uint64 // failures for which the origin was not asked again
 	Evicted     uint64 // dropped because there was no room, or because their time was up
-	Bytes       int64  // size of what is kept, about
+	Bytes       int64  // approximate size of what is kept
 }
 
 type counters struct {

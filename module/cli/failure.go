@@ -40,8 +40,8 @@ type failedOutcome struct {
 	Error *wholeError `json:"error"`
 }
 
-// late returns the failure with how long the command waited, if the failure is a timeout of the
-// bridge: the bridge has measured only one of the command's calls.
+// late puts the time that the command waited into a timeout of the bridge, which has the time of
+// only one of the command's calls. It returns other failures unchanged.
 func late(f *run.Failure, waited time.Duration) *run.Failure {
 	if !isLate(f) {
 		return f

@@ -13,14 +13,14 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// saveTimeout bounds storing a new refresh token. It does not depend on the time left for the
-// fetch, because the token endpoint no longer accepts the previous token.
+// saveTimeout bounds storing a new refresh token. It applies even if the deadline of the fetch is
+// earlier, because a new token that is not stored is lost: the endpoint may refuse the previous one.
 const saveTimeout = 5 * time.Second
 
 // rotation sends token requests with the newest refresh token. A token endpoint may replace the
 // token with every use (RFC 6749, section 6), and may treat the use of an older one as theft (RFC
-// 9700, section 4.14.2). So the newest is in Caddy's storage, and a lock there lets one instance at
-// a time use it.
+// 9700, section 4.14.2). So Caddy's storage holds the newest token, and a lock there ensures that
+// only one instance at a time uses it.
 type rotation struct {
 	storage    certmagic.Storage
 	logger     *zap.Logger
@@ -93,8 +93,8 @@ func (r rotation) unlock(name string) {
 	}
 }
 
-// newest returns the refresh token to use: the stored one, which may be another instance's, unless
-// the known one could not be stored.
+// newest returns the refresh token to use: the stored one, which another instance may have stored.
+// But if the known one could not be stored, it is newer than the stored one, and newest returns it.
 func (r rotation) newest(ctx context.Context, known refreshToken) refreshToken {
 	if known.unsaved {
 		return known

@@ -60,7 +60,7 @@ const (
 	PhaseResult     Phase = "result"     // reading its output
 )
 
-// Party is the bridge or the provider. A caller can't tell them apart otherwise.
+// Party says who reports a failure: the bridge or the provider.
 type Party string
 
 // The parties.

@@ -8,10 +8,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Record is what a [Store] keeps of a run for its owner: its state at one event of its history.
+// Record is the state of a run after one of its events, as a [Store] keeps it for the owner of the run.
 type Record struct {
 	Owner string // the principal; empty: anonymous callers
-	ID    string // a UUID of version 7 (RFC 9562), so that it tells when the first record was made
+	ID    string // a UUID of version 7 (RFC 9562), which contains the time of the first record
 	Event uint64 // the number of the event, from 1
 	// At is when the event happened.
 	At time.Time
@@ -19,22 +19,21 @@ type Record struct {
 	Data jsontext.Value
 }
 
-// Store keeps records for fronts whose runs outlive a request, also over restarts and for other instances of the bridge. A record belongs to the
-// principal that made it: for another one it does not exist. A record is written once and not changed after
-// that, since storages have no compare-and-swap; the one with the highest event holds.
+// Store keeps records for fronts whose runs outlive a request. Records survive restarts, and all instances of the bridge can read them. A record
+// belongs to the principal that made it: for another one it does not exist. A record is written once and never changed,
+// since storages have no compare-and-swap. The record with the highest event has the current state.
 type Store interface {
-	// Put keeps a record.
+	// Put stores a record.
 	Put(ctx context.Context, r *Record) error
-	// Get returns the record of an id that has the highest event. The error is [ErrNoRecord] if there is none.
+	// Get returns the record with the highest event of an id. The error is [ErrNoRecord] if there is none.
 	Get(ctx context.Context, owner, id string) (*Record, error)
-	// List returns the ids of an owner, the newest first: those before a given one, or all if that is empty, but at most
-	// limit.
+	// List returns up to limit ids of an owner, the newest first. If before is not empty, they are all older than before.
 	List(ctx context.Context, owner, before string, limit int) ([]string, error)
-	// Name keeps a name that the owner has given to an id.
+	// Name stores a name that the owner has given to an id.
 	Name(ctx context.Context, owner, name, id string) error
 	// Named returns the id of a name. The error is [ErrNoRecord] if there is none.
 	Named(ctx context.Context, owner, name string) (id string, err error)
-	// Sweep deletes what was written before a time: the records of a day, if all of that day were, and names.
+	// Sweep deletes the names that were written before a time, and the records of all days that ended before it.
 	Sweep(ctx context.Context, before time.Time) error
 }
 

@@ -1,8 +1,8 @@
 // Package skillsprotocol is the front for the Skills Protocol, which has JSON-RPC
 // methods for listing, describing and executing skills.
 //
-// A [Front] is a [jsonrpc.Handler]. It makes a [translate.Call] of the params of a
-// method, calls a [Bridge], and makes an answer of the [run.Run]. The bridge finds
+// A [Front] is a [jsonrpc.Handler]. It turns the params of a method into a
+// [translate.Call], calls a [Bridge], and turns the [run.Run] into an answer. The bridge finds
 // the skill, executes it and classifies failures. This package maps the outcome to
 // members and codes of the Skills Protocol.
 //
