@@ -66,8 +66,9 @@ func (l *limiter) next() *flight {
 	return nil
 }
 
-// overtake marks the flights with several shares that wait before the i-th queue, whose
-// first flight starts now, if that has their first share.
+// overtake is called when the first flight of the i-th queue starts. It marks the first flights
+// of the queues before it as overtaken, if they have several shares and that flight has the
+// first of them.
 func (l *limiter) overtake(i int) {
 	starting := l.queues[i][0]
 	for _, queue := range l.queues[:i] {
@@ -86,7 +87,7 @@ func (l *limiter) hasRoom(f *flight, reserved map[string]int) bool {
 
 // full reports whether a share with inShare flights has no room for another one. Half of all
 // places are for shares without a flight; of the others, one share may take at most as many
-// as remain free. So only many shares together can take all places.
+// as it leaves free. So only many shares together can take all places.
 func (l *limiter) full(f *flight, inShare int) bool {
 	free := f.req.AtOnce - len(l.running)
 	return inShare > 0 && inShare >= free-f.req.AtOnce/2

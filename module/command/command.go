@@ -1,5 +1,5 @@
 // Package command adds `caddy skill-bridge` to Caddy's command line: the commands, their
-// flags, and the bridge that they ask. Package cli does what they do.
+// flags, and the bridge that they use. Package cli does what they do.
 package command
 
 import (
@@ -64,13 +64,13 @@ func completeFlags(cmd *cobra.Command) {
 	})
 }
 
-// wrongUsage returns an error of usage, which cobra prints. The exit status is 1.
+// wrongUsage returns a usage error, which cobra prints. The exit status is 1.
 func wrongUsage(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w\nNext:  see %s --help", err, cmd.CommandPath())
 }
 
 // exits adapts a function that returns an exit status to cobra. The function writes its errors
-// itself, except errors of usage, which it returns.
+// itself, except usage errors, which it returns.
 func exits(run func(cmd *cobra.Command, screen *cli.Screen, args []string) (int, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		asJSON, _ := cmd.Flags().GetBool("json") // false if there is no such flag

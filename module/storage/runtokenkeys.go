@@ -113,7 +113,7 @@ func (r *RunTokenKeys) Prepare() {
 			defer r.yield()
 			_ = r.renew(context.Background()) // it has been logged
 		}()
-	default: // another goroutine is at it
+	default: // another goroutine is reading or making a key
 	}
 }
 

@@ -55,7 +55,7 @@ func refuse(r *http.Request) *refusal {
 // acceptable reports whether the media type is JSON. This protects against web pages of
 // other origins: without a CORS preflight, they can post text or a form to any server,
 // but not JSON (Fetch Standard, "CORS-safelisted request-header"). They can also post a
-// body without a media type, so that this is accepted only from clients that are not
+// body without a media type. Such a body is accepted only from clients that are not
 // browsers.
 func acceptable(h http.Header) bool {
 	types := h["Content-Type"]
