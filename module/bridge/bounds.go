@@ -10,7 +10,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// Bounds are how much the bridge reads and does.
+// Bounds limit what the bridge reads, and how much it does at a time.
 type Bounds struct {
 	// The largest request accepted from an agent, in bytes. In JSON, 0 means the
 	// default. Default: 1048576 (1 MiB).
@@ -39,7 +39,7 @@ const (
 // runMemory is the estimated memory of a call, in bytes.
 const runMemory = 64 << 10
 
-// limits are those that the operator configured, and the defaults of the others.
+// limits returns the configured limits, with defaults for the others.
 func (b *Bounds) limits() Limits {
 	var l Limits
 	if b.Limits != nil {
@@ -55,13 +55,13 @@ func (b *Bounds) limits() Limits {
 
 // affordableRuns is the default of runs under a memory limit.
 func affordableRuns(memory int64) int {
-	if memory == math.MaxInt64 { // there is none
+	if memory == math.MaxInt64 { // there is no limit
 		return defaultMaxRuns
 	}
 	return int(min(defaultMaxRuns, max(1, memory/2/runMemory)))
 }
 
-// readingLimits are those of documents and answers.
+// readingLimits returns the limits of documents and answers.
 func (b *Bounds) readingLimits() document.Limits {
 	l, standard := b.limits(), document.DefaultLimits()
 	return document.Limits{
@@ -79,10 +79,10 @@ func (b *Bounds) readingLimits() document.Limits {
 	}
 }
 
-// maxResponseSize bounds what is read of any answer, in bytes.
+// maxResponseSize returns the maximum size of any answer of a provider, in bytes.
 func (b *Bounds) maxResponseSize() int64 { return cmp.Or(b.MaxResponseSize, defaultMaxResponseSize) }
 
-// answerSize bounds the answer to a batch, in bytes.
+// answerSize returns the maximum size of the answer to a batch, in bytes.
 func (b *Bounds) answerSize() int64 {
 	if b.Limits != nil && b.Limits.AnswerSize > 0 {
 		return b.Limits.AnswerSize
@@ -90,18 +90,18 @@ func (b *Bounds) answerSize() int64 {
 	return max(defaultAnswerSize, 2*min(b.maxResponseSize(), math.MaxInt64/2))
 }
 
-// answers bounds all answers that are kept at a time, in bytes, under a memory limit.
+// answers returns how many bytes all unread answers may have together, under a memory limit.
 func (b *Bounds) answers(memory int64) int64 {
 	if b.Limits != nil && b.Limits.Answers > 0 {
 		return b.Limits.Answers
 	}
-	if memory == math.MaxInt64 { // there is none
+	if memory == math.MaxInt64 { // there is no limit
 		memory = 4 * defaultAnswers
 	}
 	return max(memory/4, b.answerSize())
 }
 
-// checkAnswers checks that the largest answer to a batch fits among all answers.
+// checkAnswers checks that answers is not less than the size of the largest answer to a batch.
 func (b *Bounds) checkAnswers() error {
 	if b.Limits == nil || b.Limits.Answers == 0 || b.Limits.Answers >= b.answerSize() {
 		return nil
@@ -124,7 +124,7 @@ func (b *Bounds) checkAnswerSize() error {
 	return nil
 }
 
-// check checks limits beside each other.
+// check checks each limit, and limits against each other.
 func (b *Bounds) check(c *options.Checker) {
 	checkAmounts(c, []amount{
 		{"max_request_size", b.MaxRequestSize}, {"max_response_size", b.MaxResponseSize}, {"max_batch", b.MaxBatch},
@@ -160,10 +160,10 @@ func (b *Bounds) check(c *options.Checker) {
 		c.Check("limits.runs_per_provider", fmt.Errorf("%d runs per provider are more than the total of %d", l.RunsPerProvider, runs))
 	}
 	c.Check("limits.waiting", l.checkWaiting())
-	if l.SchemaSize > math.MaxInt/4 { // all schemas of a skill have four times as much
+	if l.SchemaSize > math.MaxInt/4 { // all schemas of a skill together may have four times as much
 		c.Check("limits.schema_size", fmt.Errorf("schema_size %d is too large", l.SchemaSize))
 	}
-	// Header fields, and what arrives before it is read, are part of the overhead.
+	// Header fields and content that was not read yet are part of the overhead.
 	if n := l.ConnectionOverhead; 0 < n && n < minConnectionOverhead {
 		c.Check("limits.connection_overhead",
 			fmt.Errorf("connection_overhead %d is too small: the minimum is %d (256KiB)", n, minConnectionOverhead))
@@ -174,7 +174,7 @@ func (b *Bounds) check(c *options.Checker) {
 	c.Check("limits.answers", b.checkAnswers())
 }
 
-// checkReachable checks that so large a document or output can be read at all.
+// checkReachable checks that a size limit is not above max_response_size, where it has no effect.
 func (b *Bounds) checkReachable(name string, size int64) error {
 	if size <= b.maxResponseSize() {
 		return nil

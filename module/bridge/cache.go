@@ -74,7 +74,7 @@ func (c *Cache) check(k *options.Checker) {
 	}
 }
 
-// orDefaultPointer returns a duration of which 0 is not the default.
+// orDefaultPointer returns a duration, or the default for nil. A duration of 0 is not the default.
 func orDefaultPointer(d *caddy.Duration, standard time.Duration) time.Duration {
 	if d == nil {
 		return standard

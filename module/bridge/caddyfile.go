@@ -270,8 +270,8 @@ func (p parser) span(name string, to, limit *caddy.Duration) func() error {
 	}
 }
 
-// retryBudget parses a percentage, with or without the sign. The target is a pointer, because
-// 0 is not the default.
+// retryBudget parses a percentage, with or without a percent sign. The target is a pointer,
+// because 0 is not the default.
 func (p parser) retryBudget(to **int) error {
 	var text string
 	if err := p.Args("retry_budget", "a percentage, such as 20%", 1, &text); err != nil {

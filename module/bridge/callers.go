@@ -14,7 +14,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
-// Callers are who may call, and as whom.
+// Callers say who may call the bridge, and as which principal.
 type Callers struct {
 	// One placeholder with the identity of the caller; a caller for whom it is empty is
 	// anonymous. Every run belongs to the principal that started it, so use nothing that a
@@ -36,7 +36,7 @@ type Callers struct {
 
 const defaultPrincipal = "{http.auth.user.id}"
 
-// check checks who may call, and as whom.
+// check checks the options about callers.
 func (c *Callers) check(k *options.Checker) {
 	if c.Principal != "" {
 		k.Check("principal", checkPrincipal(c.Principal))
@@ -60,9 +60,9 @@ func checkPrincipal(text string) error {
 // placeholder returns the placeholder whose value is the caller's principal.
 func (c *Callers) placeholder() string { return cmp.Or(c.Principal, defaultPrincipal) }
 
-// principalOf returns the caller's principal, which a handler in front has established;
-// empty is anonymous. For a value that could be mistaken for another principal it returns
-// only the reason.
+// principalOf returns the caller's principal, which an earlier handler has set; it is empty
+// for an anonymous caller. For a value that could be mistaken for another principal,
+// principalOf returns only the reason.
 func (c *Callers) principalOf(r *http.Request) (principal, ambiguous string) {
 	placeholder := c.placeholder()
 	replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
@@ -70,14 +70,14 @@ func (c *Callers) principalOf(r *http.Request) (principal, ambiguous string) {
 		return "", ""
 	}
 	if placeholder == defaultPrincipal {
-		principal, _ = replacer.GetString("http.auth.user.id") // there is nothing to replace around it
+		principal, _ = replacer.GetString("http.auth.user.id") // the same as ReplaceAll, but faster
 	} else {
 		principal = replacer.ReplaceAll(placeholder, "")
 	}
 	if name, ok := strings.CutPrefix(placeholder, "{http.request.header."); ok && strings.Contains(principal, ",") {
 		switch lines := r.Header[http.CanonicalHeaderKey(strings.TrimSuffix(name, "}"))]; {
 		case strings.Trim(principal, ",") == "":
-			return "", "" // empty, more than once
+			return "", "" // several lines, all empty
 		case len(lines) > 1 || isJoined(principal):
 			return "", skillsprotocol.SeveralPrincipals
 		}
@@ -88,8 +88,8 @@ func (c *Callers) principalOf(r *http.Request) (principal, ambiguous string) {
 	return principal, ""
 }
 
-// isJoined reports whether a header's value looks like several that Caddy has joined, as forward_auth does with what it
-// copies: by commas without a space. In distinguished names (RFC 4514), such commas are between the parts.
+// isJoined reports whether a header's value looks like several values that Caddy has joined by commas without spaces, as
+// forward_auth does. In distinguished names (RFC 4514), such commas separate the parts of one value.
 func isJoined(value string) bool {
 	first, rest, _ := strings.Cut(value, ",")
 	if strings.Contains(first, "=") {
@@ -104,5 +104,5 @@ func isJoined(value string) bool {
 }
 
 // isInvisible reports whether a character at the beginning or the end of a principal
-// can't be seen: a space of whatever kind, or one that only formats.
+// can't be seen: any kind of space, or a formatting character.
 func isInvisible(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) }

@@ -50,7 +50,7 @@ func checkAmounts(c *options.Checker, amounts []amount) {
 	}
 }
 
-// checkAmount checks a value of which 0 stands for the default.
+// checkAmount checks a value. 0 stands for the default.
 func checkAmount(name string, value any) error {
 	switch v := value.(type) {
 	case int:

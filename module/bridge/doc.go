@@ -2,8 +2,8 @@
 // skills of other services, which it finds and invokes with the Skill Sharing Protocol,
 // through the Skills Protocol (JSON-RPC 2.0).
 //
-// It reads the configuration ([Handler], in JSON or as the directive skill_bridge of the
-// Caddyfile; providers, skills and registries are in package sources), gives the bridge its transports and its cache, serves requests, and keeps
-// over reloads what configurations share. What a call means is decided in package
-// translate, which knows no Caddy.
+// It reads the configuration: [Handler], in JSON or as the directive skill_bridge of the
+// Caddyfile, with the providers, skills and registries of package sources. It makes the
+// transports and the cache, serves requests, and keeps the shared state of configurations
+// over reloads. Package translate, which does not depend on Caddy, executes the calls.
 package bridge

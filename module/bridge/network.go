@@ -16,7 +16,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 )
 
-// Network is what may be connected to, and how.
+// Network says what the bridge may connect to, and how.
 type Network struct {
 	// Allow connections to providers without TLS. Anyone on the network path can then read
 	// and change what is exchanged; secrets are still sent over plain HTTP only if the

@@ -44,7 +44,7 @@ const (
 	pollBackoff  = "backoff"
 )
 
-// check finds the first fault of the option.
+// check returns the first fault of the option.
 func (p *Poll) check() error {
 	if p == nil {
 		return nil
@@ -52,7 +52,7 @@ func (p *Poll) check() error {
 	for _, d := range []struct {
 		name  string
 		value caddy.Duration
-		modes []string // that it is for
+		modes []string // in which the option has an effect
 	}{{"price", p.Price, []string{pollAdaptive}}, {"interval", p.Interval, []string{pollFixed, pollBackoff}}, {"max_interval", p.MaxInterval, []string{pollBackoff}}} {
 		mode := cmp.Or(p.Mode, pollAdaptive)
 		switch {

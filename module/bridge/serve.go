@@ -21,9 +21,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 	lifetime.BeginRequest()
 	defer lifetime.EndRequest()
 	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 && forwarded(r) {
-		// Package net/http hides whether there was a Content-Length, too. If the proxy used that, what follows on
-		// this connection may be another client's request (request smuggling, RFC 9112, section 6.1). Without a proxy
-		// all requests of a connection are one client's.
+		// The request may also have had a Content-Length, which package net/http then removes. If the proxy used it to
+		// find the end of the request, the next bytes on this connection may belong to another client's request
+		// (request smuggling, RFC 9112, section 6.1). Without a proxy, all requests of a connection are one client's.
 		w.Header().Set("Connection", "close")
 	}
 	principal, ambiguous := h.principalOf(r)
@@ -38,8 +38,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 	return nil
 }
 
-// forwarded reports whether a proxy sent the request, as far as that can be told: by its address, if the operator trusts it,
-// or because it says so, as a gateway must (RFC 9110, section 7.6.3).
+// forwarded reports whether a proxy seems to have sent the request: its address is a trusted proxy's, or the request has
+// a header field that proxies add, such as Via (RFC 9110, section 7.6.3).
 func forwarded(r *http.Request) bool {
 	if trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool); trusted {
 		return true
@@ -53,7 +53,7 @@ func forwarded(r *http.Request) bool {
 }
 
 // traceID returns the trace id of a traceparent header (W3C Trace Context,
-// section 3.2), or nothing where there is not exactly one valid header.
+// section 3.2), or nothing unless there is exactly one valid header.
 func traceID(values []string) string {
 	if len(values) != 1 {
 		return ""

@@ -41,7 +41,7 @@ const (
 	defaultMaxPollInterval = 5 * time.Second
 )
 
-// plan returns the plan of all runs, or nil if it is learned from earlier runs.
+// plan returns when to poll all runs, or nil if the bridge learns that from earlier runs.
 func (t *Timing) plan() polling.Plan {
 	poll := cmp.Or(t.Poll, new(Poll))
 	switch {
@@ -55,7 +55,7 @@ func (t *Timing) plan() polling.Plan {
 	return nil
 }
 
-// check checks durations beside their maxima, and the mode of polling.
+// check checks durations against their maxima, and the mode of polling.
 func (t *Timing) check(c *options.Checker) {
 	checkAmounts(c, []amount{{"timeout", t.Timeout}, {"poll_interval", t.PollInterval}})
 	checkSpan(c, "timeout", orDefault(t.Timeout, defaultTimeout), orDefault(t.MaxTimeout, defaultMaxTimeout))
@@ -66,7 +66,7 @@ func (t *Timing) check(c *options.Checker) {
 	}
 }
 
-// orDefault returns a duration, or the default where it is 0.
+// orDefault returns a duration, or the default if it is 0.
 func orDefault(d caddy.Duration, standard time.Duration) time.Duration {
 	return cmp.Or(time.Duration(d), standard)
 }

@@ -2,7 +2,7 @@ package network
 
 import "net/netip"
 
-// metadata are the addresses of clouds' metadata services, which give credentials to the
+// metadata has the addresses of clouds' metadata services, which give credentials to the
 // machine. Some are in networks that are allowed for other reasons, so each may be reached
 // only if the operator allows it individually.
 var metadata = map[netip.Addr]bool{
@@ -15,7 +15,7 @@ var metadata = map[netip.Addr]bool{
 	netip.MustParseAddr("169.254.0.23"):       true, // Tencent Cloud
 	netip.MustParseAddr("100.100.100.200"):    true, // Alibaba Cloud
 	netip.MustParseAddr("192.0.0.192"):        true, // Oracle Cloud
-	netip.MustParseAddr("168.63.129.16"):      true, // Azure, public though it is reached from within only
+	netip.MustParseAddr("168.63.129.16"):      true, // Azure: a public address, but reachable only from its virtual machines
 	netip.MustParseAddr("fd00:ec2::254"):      true, // AWS
 	netip.MustParseAddr("fd00:ec2::253"):      true, // AWS, the resolver of a VPC
 	netip.MustParseAddr("fd00:ec2::23"):       true, // AWS EKS
@@ -26,7 +26,7 @@ var metadata = map[netip.Addr]bool{
 	netip.MustParseAddr("fe80::a9fe:a9fe"):    true, // OpenStack
 }
 
-// Networks of IPv6 addresses behind each of which there is an IPv4 address.
+// Networks and interface identifiers of IPv6 addresses that contain an IPv4 address.
 var (
 	compatible      = netip.MustParsePrefix("::/96")           // RFC 4291, section 2.5.5.1
 	translated      = netip.MustParsePrefix("::ffff:0:0:0/96") // RFC 2765, section 2.1
@@ -39,8 +39,8 @@ var (
 )
 
 // embedded returns the IPv4 addresses that a translator or a tunnel may connect to for an
-// IPv6 address. Bits is the length of the network in which the operator has allowed the
-// address: no prefix of its translators is shorter.
+// IPv6 address. Bits is the prefix length of the network in which the operator has allowed
+// the address: shorter prefixes of translators are not considered.
 func embedded(address netip.Addr, bits int) []netip.Addr {
 	if address.Is4In6() {
 		return []netip.Addr{address.Unmap()}
@@ -65,7 +65,7 @@ func embedded(address netip.Addr, bits int) []netip.Addr {
 				found = append(found, place.address)
 			}
 		}
-		if len(found) > 1 && !leadsSomewhere(last) { // which is the unused end of an address behind a shorter prefix
+		if len(found) > 1 && !leadsSomewhere(last) { // with a prefix shorter than 96 bits, the end of the address is unused
 			found = found[1:]
 		}
 		return found
@@ -80,8 +80,8 @@ func embedded(address netip.Addr, bits int) []netip.Addr {
 	return nil
 }
 
-// leadsSomewhere reports whether a host can have an IPv4 address: not in 0.0.0.0/8 and
-// 240.0.0.0/4.
+// leadsSomewhere reports whether a host can have an IPv4 address: no host has one in 0.0.0.0/8
+// or 240.0.0.0/4.
 func leadsSomewhere(address netip.Addr) bool {
 	first := address.As4()[0]
 	return 0 < first && first < 240

@@ -21,16 +21,16 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// minDialShare is the least share of the dial timeout that each of several addresses of a
-// host gets, as in package net.
+// minDialShare is the minimum time for dialing one address of a host that has several, as in
+// package net.
 const minDialShare = 2 * time.Second
 
 // RefusedError says which rule of the operator forbids a connection. Its text may reach an
 // agent, so it does not contain the address.
 type RefusedError struct {
 	rule    string
-	why     string   // for the operator only; empty: the rule says all
-	kind    run.Rule // for the operator only; empty: the spelling of the host
+	why     string   // for the operator only; empty: the same as rule
+	kind    run.Rule // for the operator only; empty: run.RuleHost
 	passing bool
 }
 
@@ -39,7 +39,7 @@ func (r *RefusedError) Error() string { return "refused: " + r.rule }
 // Refused returns the rule. Errors without this method are failures of the network.
 func (r *RefusedError) Refused() string { return r.rule }
 
-// Passing reports whether another answer of the name servers would end the refusal.
+// Passing reports whether the refusal may end because name servers return other addresses.
 func (r *RefusedError) Passing() bool { return r.passing }
 
 // Rule returns the kind of the rule, for the operator only.
@@ -48,9 +48,9 @@ func (r *RefusedError) Rule() run.Rule { return cmp.Or(r.kind, run.RuleHost) }
 // Why returns the reason, for the operator only.
 func (r *RefusedError) Why() string { return cmp.Or(r.why, r.rule) }
 
-// Reasons to refuse the addresses of a host. After a name was looked up, only the log has
-// one of the first two, and the text of the error is always the third: otherwise a caller
-// could find out which names exist in the operator's network.
+// Reasons to refuse the addresses of a host. After a lookup, the text of the error is always
+// errNowhere, and only the log has errNotPublic or errNoSuchHost: otherwise a caller could
+// find out which names exist in the operator's network.
 var (
 	errNotPublic  = &ruleError{run.RuleAddress, "address is not public"}
 	errNoSuchHost = &ruleError{run.RuleNoSuchHost, "host name does not exist"}
@@ -65,15 +65,15 @@ type ruleError struct {
 
 func (e *ruleError) Error() string { return e.text }
 
-// Rules are the hosts and ports that may be connected to. All transports of a handler share
-// them.
+// Rules say which addresses and ports the bridge may connect to. All transports of a handler
+// share them.
 type Rules struct {
 	addresses *ssrf.Guardian
 	networks  []netip.Prefix // that the operator allowed
 	// named are the single addresses that the operator allowed.
 	named map[netip.Addr]bool
 	ports map[uint16]bool
-	// Notice reports anything but refusals to the operator; nil: it is not reported.
+	// Notice reports events other than refusals to the operator; nil: they are not reported.
 	Notice func(context.Context, *exchange.Notice)
 	// report reports a refusal to the operator.
 	report func(source, host, address string, r *RefusedError)
@@ -104,7 +104,7 @@ func NewRules(networks []netip.Prefix, ports map[uint16]bool, report func(source
 }
 
 // guard checks the addresses that a transport dials. It resolves names itself and dials the
-// addresses that it has checked, so that DNS rebinding can't replace them in between.
+// addresses that it has checked, so that a second lookup can't replace them (DNS rebinding).
 type guard struct {
 	*Rules
 	lookup  func(ctx context.Context, host string) ([]netip.Addr, error)
@@ -112,7 +112,8 @@ type guard struct {
 	timeout time.Duration // of resolving and dialing together
 }
 
-// dial connects to a host and port if an address of the host may be reached.
+// dial connects to a host and port. It tries the addresses of the host that may be reached, one
+// after the other.
 func (g *guard) dial(ctx context.Context, network, hostport string) (net.Conn, error) {
 	// Caddy's transport dials the address in this context value, if there is one.
 	if _, diverted := reverseproxy.GetDialInfo(ctx); diverted {
@@ -157,8 +158,8 @@ func (g *guard) dialAddress(ctx context.Context, network string, address netip.A
 	return conn, err
 }
 
-// judge returns the addresses of a host that may be reached on its port: at least one, or
-// a *RefusedError or an error of the resolver.
+// judge returns the addresses of a host that may be reached, with the port. If there are none,
+// the error is a *RefusedError, or the resolver's.
 func (g *guard) judge(ctx context.Context, hostport string) ([]netip.AddrPort, error) {
 	source := exchange.SourceOf(ctx)
 	host, port, err := g.target(source, hostport)
@@ -244,8 +245,8 @@ func (r *Rules) Allows(address netip.Addr) bool {
 	return !metadata[address] && !slices.ContainsFunc(embedded(address, r.allowedBits(address)), func(inner netip.Addr) bool { return !r.Allows(inner) })
 }
 
-// allowedBits is the length of the smallest network that the operator allowed and
-// that has an address; 0 if there is none.
+// allowedBits returns the prefix length of the smallest allowed network that contains an
+// address; 0 if there is none.
 func (r *Rules) allowedBits(address netip.Addr) int {
 	bits := 0
 	for _, network := range r.networks {
@@ -295,7 +296,7 @@ func CheckSpelling(host string) error {
 	return nil
 }
 
-// labelCharacters are those of host names; in practice, the underscore is one.
+// labelCharacters are the characters of host names. Some names in use have underscores.
 const labelCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 
 func isNumber(label string) bool {

@@ -168,11 +168,11 @@ func meterOf(conn net.Conn) *meter {
 	return m
 }
 
-// trip is a request from its first transmission until its answer was read.
+// trip is a request, with all its repetitions, until its answer was read.
 type trip struct {
-	ctx     context.Context         //nolint:containedctx // of the request, before it is sent
+	ctx     context.Context         //nolint:containedctx // of the request
 	cancel  context.CancelCauseFunc // nil: the request can't be sent by HTTP/2
-	request http.Request            // with a context that has the trip
+	request http.Request            // its context has the trip
 	trace   httptrace.ClientTrace
 
 	mu    sync.Mutex
@@ -220,7 +220,7 @@ func (t *trip) goOn() bool {
 	if t.plain == maxSends-1 {
 		return false
 	}
-	if t.cancel == nil { // else gotConn counts
+	if t.cancel == nil { // otherwise gotConn counts
 		t.plain++
 	}
 	return true
@@ -231,7 +231,7 @@ func (t *trip) goOn() bool {
 func (t *trip) gotConn(info httptrace.GotConnInfo) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.meter != nil { // of a connection on which the request was refused
+	if t.meter != nil { // the one on which the server refused the request
 		t.meter.end(true)
 		t.meter = nil
 	}
@@ -293,7 +293,7 @@ func (t *trip) sendAnew(by http.RoundTripper) (*http.Response, error) {
 	t.mu.Unlock()
 	if t.request.Body != nil {
 		var err error
-		if t.request.Body, err = t.request.GetBody(); err != nil { // GetBody is not nil, or the request was not repeated
+		if t.request.Body, err = t.request.GetBody(); err != nil { // GetBody is not nil: net/http repeats only such requests
 			return nil, err
 		}
 	}

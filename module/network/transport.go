@@ -30,22 +30,22 @@ const (
 	TransportModule = "http.reverse_proxy.transport." + TransportName
 )
 
-// ErrTransport is the error for all transports but http.
+// ErrTransport is the error for all transports except http.
 var ErrTransport = errors.New("only http is possible: the bridge can't check the addresses that other transports connect to")
 
-// Transport sends requests to providers. It is Caddy's transport with a guard that checks
-// each address, and without the proxies of the environment.
+// Transport sends requests to providers. It is Caddy's HTTP transport with a guard that checks
+// each address before it is dialed. It ignores the proxies that environment variables name.
 type Transport struct {
 	*http.Transport
-	// unidentified carries the requests whose host must not be shown the client
-	// certificate, on connections of its own; nil: there is no certificate.
+	// unidentified sends, on its own connections, the requests to hosts that must not
+	// receive the client certificate; nil: there is no certificate.
 	unidentified *Transport
 	guard        *guard
 	proxied      bool
-	// http2 are the schemes of requests that may be sent by HTTP/2.
+	// http2 has the URL schemes of which requests may use HTTP/2.
 	http2    map[string]bool
-	overhead int64 // of a connection of HTTP/2, for each call
-	// anew is like the transport, but opens a connection for each request.
+	overhead int64 // the limit connection_overhead of HTTP/2 connections, in bytes
+	// anew returns a copy of the transport that opens a new connection for each request.
 	anew func() *http.Transport
 }
 
@@ -103,7 +103,7 @@ func setDefault[T comparable](value *T, standard T) {
 }
 
 // checkGuardable refuses options with which Caddy's transport would not dial through the
-// guard, and others that the guard does not support.
+// guard, options that the guard does not support, and negative values.
 func checkGuardable(config *reverseproxy.HTTPTransport) error {
 	for name, d := range map[string]caddy.Duration{
 		"dial_timeout": config.DialTimeout, "response_header_timeout": config.ResponseHeaderTimeout,
@@ -177,7 +177,7 @@ func NewTransport(ctx caddy.Context, raw json.RawMessage, allowed *Rules, overhe
 	return t, nil
 }
 
-// reportWithheld makes a transport without a certificate report the hosts that ask for one.
+// reportWithheld makes a transport without a client certificate report each host that asks for one.
 func (t *Transport) reportWithheld(r *Rules) {
 	if t.TLSClientConfig == nil {
 		t.TLSClientConfig = new(tls.Config)
@@ -190,7 +190,7 @@ func (t *Transport) reportWithheld(r *Rules) {
 	}
 }
 
-// targetKey is the context key of the URL of a request without a certificate.
+// targetKey is the context key of the URL of a request that is sent without the client certificate.
 type targetKey struct{}
 
 // CloseIdleConnections closes the idle connections with and without the client certificate.
@@ -234,7 +234,7 @@ func provisionTransport(ctx caddy.Context, config *reverseproxy.HTTPTransport, a
 	if proxied {
 		inner.Proxy = rememberProxy(inner.Proxy)
 	} else {
-		inner.Proxy = nil // the environment's would hide the target from the guard
+		inner.Proxy = nil // a proxy from the environment would hide the target from the guard
 	}
 	inner.Proxy = limitRepeats(inner.Proxy)
 	inner.DialContext = t.dial
@@ -242,23 +242,23 @@ func provisionTransport(ctx caddy.Context, config *reverseproxy.HTTPTransport, a
 	return t, nil
 }
 
-// schemesOfHTTP2 returns the schemes of requests that may be sent by HTTP/2, for the versions
-// of a transport. No version means 1.1 and 2.
+// schemesOfHTTP2 returns the URL schemes of which requests may use HTTP/2, given the option
+// versions of a transport. Without it, the versions are 1.1 and 2.
 func schemesOfHTTP2(versions []string) map[string]bool {
 	withoutTLS := slices.Contains(versions, "h2c")
 	return map[string]bool{"https": withoutTLS || len(versions) == 0 || slices.Contains(versions, "2"), "http": withoutTLS}
 }
 
 // switchError is the error of an answer 101 (Switching Protocols), which the bridge never
-// asks for. After it, net/http hands over the connection, and neither a deadline nor a
-// cancelled context ends a read any more.
+// asks for. After it, net/http returns the connection itself as the body, and neither a
+// deadline nor a cancelled context ends a read from it.
 type switchError struct{}
 
 func (switchError) Error() string {
 	return "the answer is HTTP 101 (Switching Protocols), which was not requested"
 }
 
-// Malformed describes the error of the server.
+// Malformed says what the server did wrong.
 func (e switchError) Malformed() string { return e.Error() }
 
 // StatusCode returns the status of the answer.
@@ -269,7 +269,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.unidentified != nil && !exchange.MayIdentify(r) {
 		return t.unidentified.RoundTrip(r.WithContext(context.WithValue(r.Context(), targetKey{}, r.URL)))
 	}
-	if t.DisableCompression { // by the operator; the client asks for it by itself
+	if t.DisableCompression { // by the operator; the client sets Accept-Encoding anyway
 		r = withoutCompression(r)
 	}
 	response, err := t.roundTrip(r)
@@ -277,7 +277,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if response.StatusCode == http.StatusSwitchingProtocols {
-		_ = response.Body.Close() // closes the connection, about which nothing else is known
+		_ = response.Body.Close() // closes the connection, which can't carry another request
 		return nil, switchError{}
 	}
 	return response, nil
@@ -302,16 +302,16 @@ func (t *Transport) roundTrip(r *http.Request) (*http.Response, error) {
 	cancel()
 	if err != nil {
 		if r.Body != nil {
-			_ = r.Body.Close() // http.RoundTripper asks for it; err says more
+			_ = r.Body.Close() // required by http.RoundTripper; err is the more important error
 		}
 		return nil, err
 	}
 	r = r.WithContext(context.WithValue(r.Context(), proxyKey{}, new(atomic.Pointer[string])))
-	r.Host = r.URL.Host // what a proxy of plain HTTP is asked for
+	r.Host = r.URL.Host // net/http takes the target from Host if a proxy gets the request by plain HTTP
 	return t.send(r)
 }
 
-// send sends a request. What net/http would do by itself is bounded.
+// send sends a request. It limits how often net/http repeats the request by itself.
 func (t *Transport) send(r *http.Request) (*http.Response, error) {
 	return newTrip(r, t.http2[r.URL.Scheme]).send(t.Transport, t.anew)
 }
@@ -330,9 +330,9 @@ func withoutReuse(like *http.Transport) *http.Transport {
 	return anew
 }
 
-// Judge checks the port of a URL, the spelling of its host, and an address in place of a
-// name. Its error has a method Refused() string. Judge neither connects nor looks up names:
-// these are checked when they are dialed.
+// Judge checks the port and the host of a URL: the spelling of a name, or whether an address
+// may be reached. Its error has a method Refused() string. Judge neither connects nor looks
+// up names: the addresses of a name are checked when it is dialed.
 func (t *Transport) Judge(_ context.Context, source string, u *url.URL) error {
 	return t.guard.judgeURL(source, u)
 }
@@ -361,8 +361,8 @@ func (t *Transport) dialGuarded(ctx context.Context, network, address string) (n
 // proxyKey is the context key of the address of the proxy that a request uses.
 type proxyKey struct{}
 
-// rememberProxy wraps Caddy's choice of a proxy, so that the proxy's address is
-// known when it is dialed.
+// rememberProxy wraps the function that chooses Caddy's proxy. It stores the proxy's address
+// in the request's context, where dialGuarded finds it.
 func rememberProxy(choose func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
 	return func(r *http.Request) (*url.URL, error) {
 		// Caddy stores the proxy in the variables of the served request, which are not
@@ -378,7 +378,7 @@ func rememberProxy(choose func(*http.Request) (*url.URL, error)) func(*http.Requ
 	}
 }
 
-// defaultPorts are those of the schemes of targets and proxies.
+// defaultPorts has the default port of each scheme of targets and proxies.
 var defaultPorts = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}
 
 // hostport returns the address that net/http dials for a URL.
@@ -391,7 +391,7 @@ func portOf(u *url.URL) string {
 	return defaultPorts[u.Scheme]
 }
 
-// newLookup resolves names as Caddy's transport would.
+// newLookup returns a function that resolves names as Caddy's transport would.
 func newLookup(config *reverseproxy.HTTPTransport) (func(context.Context, string) ([]netip.Addr, error), error) {
 	servers, err := nameServers(config.Resolver)
 	if err != nil {
@@ -405,7 +405,7 @@ func newLookup(config *reverseproxy.HTTPTransport) (func(context.Context, string
 			Dial: func(ctx context.Context, asked, _ string) (net.Conn, error) {
 				server := servers[rand.IntN(len(servers))] //nolint:gosec // spreads load, as Caddy does
 				network := server.Network
-				if asked == "tcp" { // for an answer that does not fit into a datagram
+				if asked == "tcp" { // because the answer did not fit into a datagram
 					network = strings.Replace(network, "udp", "tcp", 1)
 				}
 				return dialer.DialContext(ctx, network, server.JoinHostPort(0))

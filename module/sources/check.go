@@ -17,7 +17,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// Check reports the first fault that can be found without loading modules to c. Plain HTTP needs
+// Check reports to c the first fault that can be found without loading modules. Plain HTTP needs
 // allowHTTP; credentials need allowCredentials, unless their source requires a principal.
 func (from *Sources) Check(c *options.Checker, allowHTTP, allowCredentials bool) {
 	if from.checkNull(c); c.Fault != nil {
@@ -85,7 +85,7 @@ func checkNotNull(what string, null bool) error {
 	return nil
 }
 
-// checkScheme checks that a URL may be requested with the scheme that it has.
+// checkScheme checks that a URL has a scheme that the configuration allows.
 func checkScheme(u *url.URL, allowHTTP bool) error {
 	if u != nil && u.Scheme == "http" && !allowHTTP {
 		return fmt.Errorf("%s does not use TLS; write https://, or add allow_http", u)

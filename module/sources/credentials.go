@@ -65,8 +65,8 @@ func resolvedTexts(raw json.RawMessage) ([]string, error) {
 	}
 }
 
-// checkSecrets checks credentials. Restricted says that the provider, skill or registry that has
-// them, or the handler, configures who may use them.
+// checkSecrets checks credentials. Restricted means that the configuration says who may use them,
+// in the handler or in the provider, skill or registry that has them.
 func checkSecrets(credentials json.RawMessage, restricted bool) error {
 	switch {
 	case len(credentials) == 0:
@@ -80,7 +80,7 @@ func checkSecrets(credentials json.RawMessage, restricted bool) error {
 	return nil
 }
 
-// checkTokenURL finds discovery credentials of kind oauth2 without a token_url. The module itself
+// checkTokenURL refuses discovery credentials of kind oauth2 without a token_url. The module itself
 // reports whether it supports discovery, but only after it was loaded, when the line of the
 // Caddyfile is no longer known.
 func checkTokenURL(credentials json.RawMessage) error {

@@ -42,7 +42,7 @@ type Records struct{ storage certmagic.Storage }
 // NewRecords returns the records in a storage.
 func NewRecords(storage certmagic.Storage) *Records { return &Records{storage} }
 
-// storedRecord is a [run.Record] as it is written: of the owner there is only the hash in the key.
+// storedRecord is a [run.Record] as it is written, without the owner: the storage key has a hash of the owner.
 type storedRecord struct {
 	ID    string         `json:"id"`
 	Event uint64         `json:"event"`
@@ -69,11 +69,11 @@ func (s *Records) Put(ctx context.Context, r *run.Record) error {
 	return nil
 }
 
-// Get implements [run.Store]. A record that is damaged counts as not written: the one before it holds.
+// Get implements [run.Store]. If the newest event of a record is damaged, it returns the newest undamaged one.
 func (s *Records) Get(ctx context.Context, owner, id string) (*run.Record, error) {
 	day, err := dayOf(id)
 	if err != nil {
-		return nil, run.ErrNoRecord // it was not made by Put
+		return nil, run.ErrNoRecord // Put refuses such an id
 	}
 	folder := path.Join(ownerKey(owner), day)
 	names, err := s.list(ctx, folder)
@@ -184,7 +184,7 @@ func (s *Records) Named(ctx context.Context, owner, name string) (string, error)
 	return string(text), nil
 }
 
-// Sweep implements [run.Store]. What can't be deleted is left for the next time, and the first error about it returned.
+// Sweep implements [run.Store]. If something can't be deleted, Sweep continues with the rest and returns the first error.
 func (s *Records) Sweep(ctx context.Context, before time.Time) error {
 	owners, err := s.list(ctx, recordsKey)
 	if err != nil {
@@ -204,7 +204,8 @@ func (s *Records) Sweep(ctx context.Context, before time.Time) error {
 	return failed
 }
 
-// sweepFolder deletes a day if all that is in it was written before a time; and of names, those that were.
+// sweepFolder deletes the folder of a day if all its files were written before a time. In the folder of names, it deletes
+// each file that was written before it.
 func (s *Records) sweepFolder(ctx context.Context, key, folder string, before time.Time) error {
 	if folder != namesKey && folder >= before.UTC().Format(dayLayout) {
 		return nil
@@ -270,7 +271,7 @@ func splitRecordName(name string) (id string, event uint64, ok bool) {
 	return id, event, found && err == nil && recordName(id, event) == name
 }
 
-// dayOf is the day (UTC) on which an id was made, which the id tells.
+// dayOf returns the day (UTC) on which an id was made. The id contains the time.
 func dayOf(id string) (string, error) {
 	u, err := uuid.Parse(id)
 	if err != nil || u.Version() != 7 || u.String() != id {

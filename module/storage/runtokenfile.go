@@ -29,7 +29,7 @@ const (
 
 // A file that can't be read is never overwritten: that would invalidate the tokens of
 // other instances. These errors say what to do instead. They do not wrap errors of
-// package json, which quote what was read.
+// package json, which quote the file and so its secrets.
 var (
 	errRunTokenKeysVersion = errors.New(runTokenKeysKey + " in Caddy's storage was written by another version of the bridge: use that version, or remove it, which makes all run tokens invalid")
 	errRunTokenKeysDamaged = errors.New(runTokenKeysKey + " in Caddy's storage is damaged: restore it, or remove it, which makes all run tokens invalid")

@@ -21,19 +21,19 @@ import (
 )
 
 const (
-	// runTokenKeysKey is the storage key of the run-token keys of all instances with the
-	// same storage, and the name of the lock that is held while they are written.
+	// runTokenKeysKey is the storage key of the file with the run-token keys, which all
+	// instances with the same storage share. It is also the name of the lock for writing it.
 	runTokenKeysKey = "skill_bridge/run_token_keys.json"
 
 	// runTokenKeyAge is the age at which a key is replaced.
 	runTokenKeyAge = 24 * time.Hour
-	// runTokenKeyUse is the age up to which tokens are made with a key that can't be replaced.
+	// runTokenKeyUse is the age up to which a key still makes tokens if it can't be replaced.
 	runTokenKeyUse = 2 * runTokenKeyAge
-	// runTokenKeyLife is the age of a key at which no token made with it is valid any more.
+	// runTokenKeyLife is the age of a key at which all tokens made with it have expired.
 	runTokenKeyLife = runTokenKeyUse + runtoken.Lifetime + runtoken.Skew
 
 	// runTokenInterval is the shortest time between two reads of the storage, and between
-	// two attempts to make a key: agents can cause either as often as they like.
+	// two attempts to make a key. Without it, agents could cause any number of them.
 	runTokenInterval = time.Second
 )
 
@@ -44,11 +44,11 @@ func HoldRunTokenKeys(ctx caddy.Context) (keys *RunTokenKeys, release func(), er
 	return runTokenPool.Hold(storageKey(storage), func() (*RunTokenKeys, error) { return newRunTokenKeys(storage, logger), nil })
 }
 
-// runTokenPool keeps the keys of each storage over reloads, also those that are kept in
-// memory only.
+// runTokenPool keeps the keys of each storage over reloads, and also the keys that are only
+// in memory.
 var runTokenPool = lifetime.NewPool[*RunTokenKeys]()
 
-// A key is made when the process begins to exit: the last answers may need one.
+// When the process begins to exit, a key is made if none is fresh: the last answers may need one.
 func init() {
 	lifetime.BeforeExit(func() {
 		for keys := range runTokenPool.All() {
@@ -57,8 +57,8 @@ func init() {
 	})
 }
 
-// storageOf returns Caddy's storage, or nil where a handler is provisioned without a
-// running Caddy, which has an events app.
+// storageOf returns Caddy's storage. It returns nil if a handler is provisioned without a
+// running Caddy: only a running one has an events app.
 func storageOf(ctx caddy.Context) certmagic.Storage {
 	if _, err := ctx.AppIfConfigured("events"); err != nil {
 		return nil
@@ -66,9 +66,9 @@ func storageOf(ctx caddy.Context) certmagic.Storage {
 	return ctx.Storage()
 }
 
-// storageKey identifies a storage in the pool. A reload creates a new storage unless it
-// is the default one, even if both are the same place: then the keys are read once more.
-// Whether two storages are the same place is unknown, and the old one may be closed.
+// storageKey returns the key of a storage in the pool. A reload creates a new storage value,
+// unless it is the default one, and the keys are then read again. The new value does not get
+// the keys of the old one: it may store in another place, and Caddy may close the old one.
 func storageKey(storage certmagic.Storage) any {
 	if storage != nil && !reflect.ValueOf(storage).Comparable() {
 		return new(byte) // equal to no other key
@@ -76,11 +76,10 @@ func storageKey(storage certmagic.Storage) any {
 	return storage
 }
 
-// RunTokenKeys are the keys of run tokens in Caddy's storage, as they were when they were
-// last read. It implements [runtoken.Keys]. Nothing is read or written before the first
-// token is made or opened.
+// RunTokenKeys holds a copy of the run-token keys in Caddy's storage. It implements
+// [runtoken.Keys]. It reads and writes nothing before the first token is made or opened.
 type RunTokenKeys struct {
-	storage  certmagic.Storage // nil: none
+	storage  certmagic.Storage // nil: the keys are only in memory
 	warnings *observe.Warnings
 
 	keys atomic.Pointer[[]runtoken.Key] // never nil
@@ -111,7 +110,7 @@ func (r *RunTokenKeys) Prepare() {
 	case <-r.turn:
 		go func() {
 			defer r.yield()
-			_ = r.renew(context.Background()) // it has been logged
+			_ = r.renew(context.Background()) // renew has logged it
 		}()
 	default: // another goroutine is reading or making a key
 	}
@@ -135,8 +134,8 @@ func (r *RunTokenKeys) Current(ctx context.Context) (runtoken.Key, error) {
 	return key, nil
 }
 
-// inTurn calls use while it holds the turn. If the context or the process ends first, it
-// returns, and use goes on in the background for the calls that wait.
+// inTurn takes the turn and calls use. If the context or the process ends before use does,
+// inTurn returns an error, and use continues in the background for other calls.
 func (r *RunTokenKeys) inTurn(ctx context.Context, use func(context.Context) error) error {
 	if err := r.take(ctx); err != nil {
 		return err
@@ -162,7 +161,7 @@ func (r *RunTokenKeys) Find(ctx context.Context, id runtoken.KeyID) (runtoken.Ke
 	}
 	asked := time.Now()
 	err := r.inTurn(ctx, func(storing context.Context) error {
-		if r.looked.Before(asked) { // else another call has read the storage meanwhile
+		if r.looked.Before(asked) { // otherwise another call has read the storage meanwhile
 			if _, err := await(ctx, r.ending, time.After(time.Until(r.looked.Add(runTokenInterval)))); err != nil {
 				return err
 			}
@@ -296,8 +295,8 @@ func (r *RunTokenKeys) read(ctx context.Context) ([]runtoken.Key, error) {
 // justNow reports whether something happened less than runTokenInterval ago.
 func justNow(then time.Time) bool { return time.Since(then) < runTokenInterval }
 
-// newestKey returns the key to make tokens with, and its age. It ignores keys from the
-// future, beyond the skew that clocks of instances may have.
+// newestKey returns the key to make tokens with, and its age. It ignores keys made in the
+// future, except for the skew that the clocks of instances may have.
 func newestKey(keys []runtoken.Key, now time.Time) (newest runtoken.Key, age time.Duration, ok bool) {
 	for _, key := range keys {
 		if now.Sub(key.Made) >= -runtoken.Skew && (!ok || key.Made.After(newest.Made)) {
@@ -321,7 +320,7 @@ func findKey(keys []runtoken.Key, id runtoken.KeyID) (runtoken.Key, bool) {
 	return keys[i], true
 }
 
-// withNewKey adds a key, and removes those with which no valid token can have been made.
+// withNewKey adds a new key, and removes the keys whose tokens have all expired.
 func withNewKey(keys []runtoken.Key, now time.Time) []runtoken.Key {
 	kept := make([]runtoken.Key, 0, len(keys)+1)
 	for _, key := range keys {

@@ -15,18 +15,18 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 )
 
-// Timings are what was learned of execution times. Configurations share them, and store
-// them in their own storage.
+// Timings are the learned execution times. Configurations share them, and each stores them
+// in its own storage.
 type Timings struct {
 	*executionTimes
-	storage *certmagic.Storage // nil: none
+	storage *certmagic.Storage // nil: they are not stored
 }
 
-// executionTimesPool keeps over reloads what was learned of execution times. Its keys are the
-// prices of a poll: handlers with the same price learn together.
+// executionTimesPool keeps the learned execution times over reloads. Its keys are the prices of
+// a poll: handlers with the same price share what they learn.
 var executionTimesPool = lifetime.NewPool[*executionTimes]()
 
-// HoldTimings takes what was learned from the pool, for as long as it is used.
+// HoldTimings takes the learned execution times from the pool, and releases them when use ends.
 func HoldTimings(ctx caddy.Context, price time.Duration, use *lifetime.Usage) (*Timings, error) {
 	learned, release, err := executionTimesPool.Hold(price, func() (*executionTimes, error) { return newExecutionTimes(ctx, price), nil })
 	if err != nil {
@@ -40,21 +40,21 @@ func HoldTimings(ctx caddy.Context, price time.Duration, use *lifetime.Usage) (*
 	return t, nil
 }
 
-// executionTimes are those that were learned, and where they are stored.
+// executionTimes are the learned execution times of one price, and where they are stored.
 type executionTimes struct {
 	*polling.Store
 	storage atomic.Pointer[certmagic.Storage] // of the configuration that served last; nil: none
 	key     string
 	logger  *zap.Logger
 
-	loading atomic.Bool   // or done
-	saved   atomic.Uint64 // completions, when it was stored last
-	savedAt atomic.Int64  // when that was, in Unix seconds
+	loading atomic.Bool   // true from the first request
+	saved   atomic.Uint64 // the number of completions at the last save
+	savedAt atomic.Int64  // the time of the last save, in Unix seconds
 	saving  atomic.Bool
 }
 
 const (
-	// saveInterval is how often what was learned is stored at most.
+	// saveInterval is the shortest time between two saves.
 	saveInterval = 5 * time.Minute
 	// storageTimeout bounds one access to the storage.
 	storageTimeout = 5 * time.Second
@@ -69,9 +69,9 @@ func newExecutionTimes(ctx caddy.Context, price time.Duration) *executionTimes {
 	return e
 }
 
-// Use is called with every request. The first reads what was stored, since loading a
-// configuration is to have no effects; later ones store it every five minutes. Both
-// happen in the background.
+// Use is called for every request. The first call reads the stored times, because loading a
+// configuration must have no effects. Later calls save them, at most once per
+// saveInterval. Both happen in the background.
 func (t *Timings) Use() {
 	if t == nil || t.storage == nil {
 		return
@@ -123,9 +123,9 @@ func (e *executionTimes) store(ctx context.Context, storage certmagic.Storage) e
 	if err := storage.Lock(ctx, e.key); err != nil {
 		return err
 	}
-	defer func() { _ = storage.Unlock(context.WithoutCancel(ctx), e.key) }() // it ends by itself, too
+	defer func() { _ = storage.Unlock(context.WithoutCancel(ctx), e.key) }() // the lock also expires by itself
 	if data, err := storage.Load(ctx, e.key); err == nil {
-		_ = e.Load(data) // what is damaged is replaced
+		_ = e.Load(data) // damaged data is replaced
 	}
 	return storage.Store(ctx, e.key, e.Save())
 }
