@@ -17,8 +17,8 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// AllowedHosts decides which hosts may receive the secrets of one source. It is the
-// only place where that is decided. The zero value lets nothing receive them.
+// AllowedHosts decides which hosts may receive the secrets of one source. Nothing
+// else decides that. With the zero value, no host may.
 type AllowedHosts struct {
 	origin    Authority
 	trusted   map[Authority]bool
@@ -30,9 +30,9 @@ type AllowedHosts struct {
 type Authority struct{ host, port string }
 
 // NewAllowedHosts returns the allowed hosts of a source whose origin (or descriptor URL)
-// the operator configured, with the further hosts that the operator trusts, each as
-// host or host:port, or *.host or *.host:port for all subdomains of a host.
-// Without a port, 443 is meant.
+// the operator configured, with the further hosts that the operator trusts, each as host
+// or host:port, or *.host or *.host:port for all subdomains of a host. The default port
+// is 443.
 func NewAllowedHosts(origin *url.URL, trust []string) (*AllowedHosts, error) {
 	own, err := AuthorityOf(origin)
 	if err != nil {
@@ -68,9 +68,9 @@ func (a *AllowedHosts) trust(text string) error {
 	return nil
 }
 
-// Includes reports whether a secret of the source may be sent to u: to the
-// provider's own host and port, and the trusted hosts; over https, unless the
-// operator wrote the provider's origin with http.
+// Includes reports whether a secret of the source may be sent to u. It may be
+// sent to the provider's own host and port and to the trusted hosts, over
+// https, or over http if the operator wrote the provider's origin with http.
 func (a *AllowedHosts) Includes(u *url.URL) bool {
 	if u.Scheme != "https" && (u.Scheme != "http" || !a.Plaintext) {
 		return false
@@ -86,12 +86,12 @@ func (a Authority) isBelow(parent Authority) bool {
 	return a.port == parent.port && strings.HasSuffix(a.host, "."+parent.host)
 }
 
-// checkSubdomains says why the names below a host can't be trusted together: they
-// have to belong to the owner of the host.
+// checkSubdomains returns an error if the subdomains of a host can't be trusted
+// together. They can if they all belong to the owner of the host.
 func checkSubdomains(host string) error {
 	const instead = "; name each host that may receive the secret"
 	last := host[strings.LastIndexByte(host, '.')+1:]
-	if _, err := netip.ParseAddr(host); err == nil || strings.Trim(last, "0123456789") == "" { // as the end of an address
+	if _, err := netip.ParseAddr(host); err == nil || strings.Trim(last, "0123456789") == "" { // a number, as at the end of an address
 		return errors.New("an address has no subdomains" + instead)
 	}
 	if !strings.Contains(host, ".") {
@@ -108,9 +108,9 @@ func isPublicSuffix(host string) bool {
 	return suffix == host
 }
 
-// AuthorityOf returns the host and port of u in the form in which they are
-// compared: lower case ASCII without the root's dot, addresses in their shortest
-// form, the scheme's port where none is written.
+// AuthorityOf returns the host and port of u in canonical form: the name in
+// lower case ASCII without a dot at its end, an address in its shortest form,
+// and the default port of the scheme if u has no port.
 func AuthorityOf(u *url.URL) (Authority, error) {
 	if u.User != nil {
 		return Authority{}, fmt.Errorf("%q has user information before its host", u.Redacted())
@@ -139,9 +139,9 @@ func AuthorityOf(u *url.URL) (Authority, error) {
 	return Authority{name, port}, nil
 }
 
-// hostName returns a name as it is looked up. No standard allows the underscore in
-// host names, but many container networks use it, so idna does not judge
-// names that are ASCII already.
+// hostName returns a host name in the form in which it is looked up. No standard
+// allows the underscore in host names, but many container networks use it, so
+// package idna does not check names that are ASCII already.
 func hostName(name string) (string, bool) {
 	if strings.IndexFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) >= 0 {
 		ascii, err := idna.Lookup.ToASCII(name)
@@ -161,7 +161,8 @@ func hostName(name string) (string, bool) {
 
 func (a Authority) String() string { return net.JoinHostPort(a.host, a.port) }
 
-// Lines are the trust lines that allow secrets to go to u.
+// Lines returns, for the log, the lines of the configuration that would allow sending
+// secrets to u.
 func (a *AllowedHosts) Lines(u *url.URL) []slog.Attr {
 	lines := []slog.Attr{slog.String("line", "trust "+trustLine(u))}
 	if line := a.subdomainsLine(u); line != "" {
@@ -170,7 +171,7 @@ func (a *AllowedHosts) Lines(u *url.URL) []slog.Attr {
 	return lines
 }
 
-// trustLine is the argument of the trust option that names u's host.
+// trustLine returns the argument of the trust option that names the host of u.
 func trustLine(u *url.URL) string {
 	a, err := AuthorityOf(u)
 	if err != nil {
@@ -189,8 +190,8 @@ func (a Authority) trustLine() string {
 	return a.host
 }
 
-// subdomainsLine is the argument of the trust option that names all subdomains of
-// the source's own host, if u is at one of them; else it is empty.
+// subdomainsLine returns the argument of the trust option that names all
+// subdomains of the source's own host; empty: the host of u is none of them.
 func (a *AllowedHosts) subdomainsLine(u *url.URL) string {
 	target, err := AuthorityOf(u)
 	if err != nil || checkSubdomains(a.origin.host) != nil || !strings.HasSuffix(target.host, "."+a.origin.host) {

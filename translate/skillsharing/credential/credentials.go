@@ -8,7 +8,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// Credentials authenticates requests towards a provider with a secret that the
+// Credentials authenticates requests to a provider with a secret that the
 // operator configured. Implementations are shared by concurrent requests.
 //
 // The bridge calls Authenticate for a request only after it has checked that the request's host may
@@ -16,14 +16,15 @@ import (
 // implementation must call [Authentication.MaySend] first and must use
 // [Authentication.Transport], which refuses forbidden addresses.
 type Credentials interface {
-	// Supports reports whether this kind of credentials can satisfy auth. For
-	// discovery requests, which no descriptor describes, auth is nil.
+	// Supports reports whether this kind of credentials can do what auth
+	// demands. For discovery requests, for which there is no descriptor, auth
+	// is nil.
 	Supports(auth *document.Auth) bool
 
-	// Authenticate adds the credential to a.Request, usually as a header. It
-	// may be called several times for one run: for the invocation, and for each
-	// status and result request. The caller gets a *run.Failure unchanged; any other error
-	// becomes AUTH_REQUIRED, with the error's text.
+	// Authenticate adds the credential to a.Request, usually as a header. It may be called
+	// several times for one run: for the invocation, and for each status and result
+	// request. If the error is a *run.Failure, the caller gets it unchanged; any other
+	// error becomes AUTH_REQUIRED with its text.
 	Authenticate(ctx context.Context, a *Authentication) error
 
 	// Secrets lists the texts that only the provider may see, such as keys and
@@ -34,8 +35,8 @@ type Credentials interface {
 // Renewer is implemented by credentials that can be exchanged for fresh ones
 // when a provider has answered 401, such as OAuth 2.0 tokens.
 type Renewer interface {
-	// Renew replaces the credential of the rejected request a.Request. It
-	// reports whether there is a new credential to try, also if a concurrent call has
+	// Renew replaces the credential of the rejected request a.Request. It reports
+	// whether there is a new credential to try, even if it was a concurrent call that
 	// renewed it.
 	Renew(ctx context.Context, a *Authentication) (bool, error)
 }
@@ -47,8 +48,8 @@ type Signer interface {
 	Sent(text []byte) []string
 }
 
-// Authentication is one request that needs a credential, and what an
-// implementation of [Credentials] may use to supply it.
+// Authentication is one request that needs a credential, with what an
+// implementation of [Credentials] may use to add it.
 type Authentication struct {
 	// Request is complete except for the credential: URL, method and all other
 	// headers are final.

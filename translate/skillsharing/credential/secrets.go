@@ -25,7 +25,8 @@ const (
 )
 
 // ScrubFailure removes configured secrets, and tokens obtained with them, from all texts of a failure,
-// since providers echo them. Then it shortens texts: earlier, a secret could be cut and not be found.
+// since providers may repeat them in their answers. It shortens texts only after that, because a
+// secret that was cut could not be found.
 func ScrubFailure(e *run.Failure, credentials ...Credentials) {
 	texts := make([]string, 0, 8)
 	if e.Cause != nil {
@@ -53,8 +54,8 @@ func ScrubFailure(e *run.Failure, credentials ...Credentials) {
 	}
 }
 
-// Scrub removes the secrets of credentials, any of which may be nil, from a text for the log, whatever the case of their
-// letters: a document may spell a secret as a host, and hosts are compared and shown in lower case.
+// Scrub removes the secrets of credentials, any of which may be nil, from a text for the log. It ignores the case of
+// letters, because a document may use a secret as a host name, which is shown in lower case.
 func Scrub(text string, credentials ...Credentials) string {
 	r := RedactorFor(credentials, 1, text)
 	for _, secret := range r.Secrets {
@@ -64,7 +65,7 @@ func Scrub(text string, credentials ...Credentials) string {
 	return r.text(text)
 }
 
-// replaceFold replaces a secret in a text, and if it is long, also with its letters in another case.
+// replaceFold replaces a secret in a text. If the secret is long, it ignores the case of letters.
 func replaceFold(text, secret string) string {
 	if len(secret) < MinOutputSecret {
 		return strings.ReplaceAll(text, secret, redacted)
@@ -82,20 +83,20 @@ func replaceFold(text, secret string) string {
 		start = i
 	}
 	if start == 0 {
-		return text // without taking memory: there are such texts in every call
+		return text // without an allocation, since every call has such texts
 	}
 	b.WriteString(text[start:])
 	return b.String()
 }
 
-// Redactor replaces secrets in what a provider sent.
+// Redactor removes secrets from what a provider sent.
 type Redactor struct {
-	Secrets    []string // longer ones first: one may be a part of another
-	Signatures []string // that occur in the texts; a provider may repeat many
+	Secrets    []string // longer ones first, because one may be a part of another
+	Signatures []string // those that occur in the texts; a provider may repeat many
 	replacer   *strings.Replacer
 }
 
-// RedactorFor returns a redactor for texts that removes secrets of at least so many bytes.
+// RedactorFor returns a redactor for texts. It removes secrets of at least least bytes.
 func RedactorFor[T ~string | ~[]byte](credentials []Credentials, least int, texts ...T) Redactor {
 	r := Redactor{Secrets: SecretsOf(credentials, least)}
 	for _, c := range credentials {
@@ -108,7 +109,7 @@ func RedactorFor[T ~string | ~[]byte](credentials []Credentials, least int, text
 	return r
 }
 
-// SecretsOf returns all secrets of at least so many bytes, longer ones first.
+// SecretsOf returns all secrets of at least least bytes, longer ones first.
 func SecretsOf(credentials []Credentials, least int) []string {
 	var secrets []string
 	for _, c := range credentials {
@@ -117,7 +118,7 @@ func SecretsOf(credentials []Credentials, least int) []string {
 		}
 	}
 	for _, s := range secrets {
-		if quoted := strconv.Quote(s); quoted != `"`+s+`"` { // as package net/http quotes what it can't read
+		if quoted := strconv.Quote(s); quoted != `"`+s+`"` { // package net/http quotes in this way what it can't read
 			secrets = append(secrets, quoted[1:len(quoted)-1])
 		}
 	}
@@ -144,8 +145,8 @@ func (r *Redactor) text(text string) string {
 	return r.replacer.Replace(text)
 }
 
-// JSON returns a JSON text without secrets, also if their characters are escaped
-// or are the digits of a number. The result is valid JSON: only parts of strings, and whole
+// JSON returns a JSON text without secrets. It also finds secrets with escaped characters,
+// and numbers that are secrets. The result is valid JSON: only parts of strings, and whole
 // numbers, are replaced. A text without secrets is returned unchanged.
 func (r *Redactor) JSON(v jsontext.Value) jsontext.Value {
 	if len(v) == 0 || len(r.Signatures) == 0 && !RepeatsAny(v, r.Secrets) {
@@ -154,8 +155,8 @@ func (r *Redactor) JSON(v jsontext.Value) jsontext.Value {
 	return r.mapStrings(v)
 }
 
-// signaturesIn returns what a signer has sent lately and occurs in a text, which may be
-// JSON.
+// signaturesIn returns the values that a signer has sent lately and that occur in a
+// text, which may be JSON.
 func signaturesIn(text []byte, signer Signer) []string {
 	found := signer.Sent(text)
 	for s := range escapedStrings(text) {
@@ -164,12 +165,12 @@ func signaturesIn(text []byte, signer Signer) []string {
 	return found
 }
 
-// isDigits reports whether a secret may be taken for a number.
+// isDigits reports whether a secret could be read as a number.
 func isDigits(secret string) bool { return secret != "" && strings.Trim(secret, "0123456789") == "" }
 
-// isSecret reports whether a number of a JSON text is one of the secrets, however it
-// is written: a reader that takes a key of digits for a number loses leading zeros, and digits
-// beyond those of a float. The digits of a longer secret may be a part of it.
+// isSecret reports whether a number in a JSON text is one of the secrets, or contains one, in
+// any spelling. A provider that reads a key of digits as a number loses its leading zeros, and
+// the digits that a float has no room for.
 func isSecret(number string, secrets []string) bool {
 	value, _ := strconv.ParseFloat(number, 64) // infinite if it is too large
 	for _, s := range secrets {
@@ -179,7 +180,7 @@ func isSecret(number string, secrets []string) bool {
 		if len(s) >= MinOutputSecret && strings.Contains(number, s) {
 			return true
 		}
-		// A secret of zeros has the value of every 0, which tells nothing of it.
+		// A secret of zeros has the value 0. A 0 in the text does not reveal it.
 		if own, err := strconv.ParseFloat(s, 64); err == nil && own != 0 && (own == value || own == -value) {
 			return true
 		}
@@ -217,8 +218,8 @@ func containsAny(text []byte, secrets []string) bool {
 	return slices.ContainsFunc(secrets, func(secret string) bool { return bytes.Contains(text, []byte(secret)) })
 }
 
-// escapedAny reports whether a string with escapes, in valid JSON, has a secret in
-// it. It skips other strings: outputs can be large.
+// escapedAny reports whether a string with escapes, in valid JSON, contains a
+// secret. It skips strings without escapes, since outputs can be large.
 func escapedAny(v jsontext.Value, secrets []string) bool {
 	if len(secrets) == 0 {
 		return false
@@ -231,8 +232,8 @@ func escapedAny(v jsontext.Value, secrets []string) bool {
 	return false
 }
 
-// escapedStrings are the strings with escapes, unquoted, of valid JSON. Each is valid
-// until the next.
+// escapedStrings yields the strings with escapes in valid JSON, unquoted. Each is
+// valid until the next one is yielded.
 func escapedStrings(v []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		var unquoted []byte
@@ -241,7 +242,8 @@ func escapedStrings(v []byte) iter.Seq[[]byte] {
 			if escape < 0 {
 				return
 			}
-			// Only strings have escapes, and before its first one a string has no quotation mark but the one it begins with.
+			// Only strings have escapes, and the last quotation mark before the first escape of a string is the one that
+			// begins it.
 			start := bytes.LastIndexByte(v[:escape], '"')
 			if start < 0 {
 				return
@@ -256,8 +258,8 @@ func escapedStrings(v []byte) iter.Seq[[]byte] {
 	}
 }
 
-// stringEnd returns where a JSON string ends, after its quotation mark. One of
-// its escapes begins at i.
+// stringEnd returns the index after the closing quotation mark of a JSON string
+// that has an escape at i.
 func stringEnd(v jsontext.Value, i int) int {
 	for ; i < len(v); i++ {
 		switch v[i] {

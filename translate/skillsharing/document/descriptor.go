@@ -15,10 +15,10 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
 )
 
-// ParseDescriptor validates and reads a descriptor (section 9.3, parse). Its
-// error is a [*run.Failure]: [run.VersionIncompatible] if the document follows a newer
-// MAJOR of the protocol, whatever else may be wrong with it by the rules of this
-// one (section 6.4), else [run.InvalidDocument] with the violations.
+// ParseDescriptor validates and reads a descriptor (section 9.3, parse). Its error is
+// a [*run.Failure]: [run.VersionIncompatible] if the document follows a newer MAJOR
+// version of the protocol, even if it has violations, too (section 6.4); otherwise
+// [run.InvalidDocument] with the violations.
 func ParseDescriptor(doc []byte) (*Descriptor, error) { return Standard.parseDescriptor(doc) }
 
 func (l *Limits) parseDescriptor(doc []byte) (*Descriptor, error) {
@@ -29,8 +29,9 @@ func (l *Limits) parseDescriptor(doc []byte) (*Descriptor, error) {
 	})
 }
 
-// ReadDescriptor validates and reads a descriptor. It leaves the schemas of the inputs to prepare, which gets the inputs and
-// the schema of each, or nil: such a schema is valid if it can be compiled, which is to be done once.
+// ReadDescriptor validates and reads a descriptor. It does not check the schemas of the inputs, but calls prepare with the
+// inputs and the schema of each, which is nil if the input has none. prepare compiles the schemas, and returns the
+// violations. So each schema is compiled only once.
 func (l *Limits) ReadDescriptor(doc []byte, prepare func(params []Parameter, schemas []any) jsonvalue.Violations) (*Descriptor, error) {
 	doc = WithoutBOM(doc)
 	const def = defSkillDescriptor
@@ -71,17 +72,17 @@ func (d *Descriptor) Serialize() ([]byte, error) {
 	return text, nil
 }
 
-// read decodes a valid document. It is made compact first, so that the raw
-// values kept of it do not depend on how it was laid out.
+// read decodes a valid document. It removes white space first, so that the raw
+// values in the result do not depend on the formatting.
 func read(doc []byte, into any) error {
 	compact := jsontext.Value(slices.Clone(doc))
-	twice := jsontext.AllowDuplicateNames(true) // which there are not in what is valid
+	twice := jsontext.AllowDuplicateNames(true) // a valid document has none: the check would cost time
 	if err := compact.Compact(twice); err != nil {
 		return err
 	}
 	return json.Unmarshal(compact, into, twice)
 }
 
-// descriptorTurns bounds how many descriptors are judged at a time: that takes the processor for some 20 ms at most, and can't
-// be interrupted.
+// descriptorTurns limits how many descriptors are validated at a time. Validating one takes up to some 20 ms of processor
+// time, and can't be interrupted.
 var descriptorTurns = turns.NewQueue(max(1, runtime.GOMAXPROCS(0)/4))

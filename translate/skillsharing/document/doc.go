@@ -1,4 +1,4 @@
-// Package document holds the documents of the Skill Sharing Protocol 1.0.0: index, registry's answer, descriptor and
+// Package document has the documents of the Skill Sharing Protocol 1.0.0: index, registry's answer, descriptor and
 // InvocationResponse. It reads them within limits, validates them by the protocol's schema and rules, and writes them. It
-// sends nothing.
+// makes no requests.
 package document

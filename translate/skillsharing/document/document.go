@@ -29,8 +29,8 @@ type Descriptor struct {
 	DocumentationURL string          `json:"documentation_url,omitzero"`
 	CreatedAt        string          `json:"created_at,omitzero"`
 	UpdatedAt        string          `json:"updated_at,omitzero"`
-	// Unknown holds the members this version of the protocol does not name,
-	// so that serializing loses nothing.
+	// Unknown holds the members that this version of the protocol does not
+	// define, so that serializing keeps them.
 	Unknown jsontext.Value `json:",embed"`
 }
 
@@ -139,7 +139,7 @@ type OAuth2 struct {
 	Unknown          jsontext.Value    `json:",embed"`
 }
 
-// CustomAuth describes, in words, an authentication of the provider's own.
+// CustomAuth describes, in words, an authentication that only this provider has.
 type CustomAuth struct {
 	Instructions string         `json:"instructions"`
 	Parameters   []Parameter    `json:"parameters"`
@@ -188,8 +188,8 @@ const ConsumerVersion = "1.0.0"
 // ConsumerMajor is the MAJOR number of [ConsumerVersion].
 const ConsumerMajor = 1
 
-// Milliseconds converts a document's number, which may be anything, to a
-// duration that does not overflow.
+// Milliseconds converts a number of milliseconds in a document to a duration.
+// It limits the result, so that it does not overflow.
 func Milliseconds(ms float64) time.Duration {
 	if math.IsNaN(ms) || ms <= 0 {
 		return 0
@@ -198,7 +198,7 @@ func Milliseconds(ms float64) time.Duration {
 }
 
 // ApiKeyHeader is the header that carries an API key. Section 3.5.5 names no
-// default, every example uses this one.
+// default, but all its examples use X-API-Key.
 func (a *Auth) ApiKeyHeader() string {
 	if a.Header != "" {
 		return a.Header

@@ -21,7 +21,7 @@ const (
 	VersionIncompatible ErrorCode = "VERSION_INCOMPATIBLE"
 )
 
-// Two further codes, for what section 8.1 does not name.
+// Two further codes, for failures that section 8.1 has no code for.
 const (
 	// InvalidProviderResponse: the provider's answer has no meaning in the protocol.
 	InvalidProviderResponse ErrorCode = "INVALID_PROVIDER_RESPONSE"
@@ -32,11 +32,11 @@ const (
 const (
 	// ExecutionFailed is the code of a failed run whose provider named none.
 	ExecutionFailed = "EXECUTION_FAILED"
-	// ExecutionTimeout is what the protocol's other documents call a timeout.
+	// ExecutionTimeout is the code for a timeout in other documents of the protocol.
 	ExecutionTimeout = "EXECUTION_TIMEOUT"
 )
 
-// Kinds are the kinds of failure that the codes in providers' answers stand for.
+// Kinds are the kinds of failures by the codes in providers' answers.
 var Kinds = map[ErrorCode]run.Kind{
 	ValidationError:     run.InvalidArguments,
 	AuthRequired:        run.AuthRequired,
@@ -49,7 +49,8 @@ var Kinds = map[ErrorCode]run.Kind{
 	RateLimited:         run.RateLimited,
 }
 
-// KindOfStatus is the kind of failure that an HTTP status stands for if the body has no code (section 8.1).
+// KindOfStatus returns the kind of failure for the HTTP status of an answer whose body has no code (section
+// 8.1).
 func KindOfStatus(status int) run.Kind {
 	if kind, ok := statusKinds[status]; ok {
 		return kind
@@ -70,7 +71,7 @@ var statusKinds = map[int]run.Kind{
 	http.StatusTooManyRequests:     run.RateLimited,
 }
 
-// codes are the protocol's words for the kinds of failures.
+// codes are the protocol's codes for the kinds of failures.
 var codes = [...]ErrorCode{
 	run.Internal:            "",
 	run.InvalidArguments:    ValidationError,
@@ -88,8 +89,8 @@ var codes = [...]ErrorCode{
 	run.RunFailed:           ExecutionFailed,
 }
 
-// CodeOf is the protocol's word for a failure, or the provider's own for the end of a
-// run; empty: there is none.
+// CodeOf returns the protocol's code for a failure, or the code with which the
+// provider ended the run; empty: there is none.
 func CodeOf(f *run.Failure) ErrorCode {
 	if code := f.ProviderSaid().Code; code != "" {
 		return ErrorCode(code)

@@ -8,7 +8,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-// invalidDocument is the failure of a document with violations, at least one (section 8.3.1).
+// invalidDocument returns the failure of a document with at least one violation (section 8.3.1).
 func invalidDocument(phase run.Phase, what string, found []run.Violation) *run.Failure {
 	place := found[0].Path
 	if place == "" {
@@ -31,15 +31,15 @@ func invalidDocument(phase run.Phase, what string, found []run.Violation) *run.F
 	}
 }
 
-// unreadable is the failure of a document that is valid, but does not fit its Go type. Only a mistake in
-// the schema or the type can cause it.
+// unreadable returns the failure of a document that is valid, but can't be decoded into its Go type.
+// Only a mistake in the schema or the type can cause it.
 func unreadable(phase run.Phase, what string, err error) *run.Failure {
 	e := invalidDocument(phase, what, []run.Violation{{Message: safetext.Clip("can't be read: "+err.Error(), jsonvalue.MaxMessage)}})
 	e.Cause = err
 	return e
 }
 
-// InvalidDescriptor is the failure of an invalid descriptor (section 8.3.1).
+// InvalidDescriptor returns the failure of an invalid descriptor (section 8.3.1).
 func InvalidDescriptor(message string, violations ...run.Violation) *run.Failure {
 	return &run.Failure{
 		Kind: run.InvalidDocument, Message: message, Phase: run.PhaseDescriptor, By: run.Bridge,
@@ -52,7 +52,7 @@ func IsDocument(phase run.Phase) bool {
 	return phase == run.PhaseDiscovery || phase == run.PhaseDescriptor
 }
 
-// AnswerName is what the answer of a phase is called.
+// AnswerName returns the name of the answer of a phase, for messages.
 func AnswerName(phase run.Phase) string {
 	switch phase {
 	case run.PhaseDiscovery:

@@ -15,9 +15,9 @@ func fieldName(name string) bool {
 }
 
 // ForbiddenHeader reports whether name must not carry a credential: it is not a
-// field name (RFC 9110, section 5.1), or it belongs to framing, routing or
-// connection handling, or it would be read as something else. Documents choose
-// header names, so this is asked for every one of them.
+// field name (RFC 9110, section 5.1), or servers use it for framing, routing,
+// connection handling or another purpose. Documents choose header names, so
+// each one must be checked.
 func ForbiddenHeader(name string) bool {
 	return !fieldName(name) || forbiddenHeaders[http.CanonicalHeaderKey(name)]
 }
@@ -31,7 +31,7 @@ var forbiddenHeaders = map[string]bool{
 	"Proxy-Connection": true, "Proxy-Authenticate": true, "Proxy-Authorization": true, "Proxy-Authentication-Info": true,
 	"Alt-Used": true, "Alt-Svc": true, "Early-Data": true, "Date": true,
 
-	// What the body is, and what is accepted back.
+	// The type of the body, and the types that are accepted in the answer.
 	"Content-Type": true, "Content-Encoding": true, "Content-Language": true, "Content-Location": true, "Content-Range": true,
 	"Content-Disposition": true, "Content-Security-Policy": true, "Accept": true, "Accept-Charset": true, "Accept-Encoding": true,
 	"Accept-Language": true, "Accept-Ranges": true, "User-Agent": true,
@@ -40,7 +40,7 @@ var forbiddenHeaders = map[string]bool{
 	"If-Match": true, "If-None-Match": true, "If-Modified-Since": true, "If-Unmodified-Since": true, "If-Range": true, "Range": true,
 	"Cache-Control": true, "Pragma": true,
 
-	// Who sent the request, as servers and frameworks read it.
+	// The sender of the request, for servers and frameworks.
 	"Forwarded": true, "X-Forwarded-For": true, "X-Forwarded-Host": true, "X-Forwarded-Proto": true, "X-Forwarded-Port": true,
 	"X-Forwarded-Server": true, "X-Forwarded-By": true, "X-Forwarded-Scheme": true, "X-Forwarded-Ssl": true, "X-Forwarded-Prefix": true,
 	"X-Forwarded-Path": true, "X-Forwarded-Uri": true, "X-Forwarded-Method": true, "X-Forwarded-User": true, "X-Forwarded-Email": true,
@@ -49,7 +49,7 @@ var forbiddenHeaders = map[string]bool{
 	"X-Original-Url": true, "X-Original-Uri": true, "X-Original-Host": true, "X-Original-Method": true, "X-Rewrite-Url": true,
 	"X-Host": true, "X-Http-Method": true, "X-Http-Method-Override": true, "X-Method-Override": true,
 
-	// Browsers' own, and tracing.
+	// Fields of browsers, and of tracing.
 	"Cookie": true, "Cookie2": true, "Set-Cookie": true, "Set-Cookie2": true, "Origin": true, "Referer": true,
 	"Access-Control-Request-Headers": true, "Access-Control-Request-Method": true,
 	"Sec-Fetch-Dest": true, "Sec-Fetch-Mode": true, "Sec-Fetch-Site": true, "Sec-Fetch-User": true,

@@ -14,12 +14,12 @@ import (
 )
 
 // ParseIndex validates and reads an index. Its error is a [*run.Failure] of the
-// kind [run.InvalidDocument] with the violations: one bad entry makes the index
-// invalid, as one id given twice does (section 4.3.4). The version of an index is
-// not judged: only descriptors are invoked.
+// kind [run.InvalidDocument] with the violations. A single invalid entry, or an
+// id that occurs twice, makes the index invalid (section 4.3.4). The protocol
+// version of an index is not checked, only that of each descriptor.
 func ParseIndex(doc []byte) (*Index, error) { return Standard.ParseIndex(doc) }
 
-// ParseIndex is [ParseIndex] within other limits.
+// ParseIndex is the function [ParseIndex] with the limits l.
 func (l *Limits) ParseIndex(doc []byte) (*Index, error) {
 	doc = WithoutBOM(doc)
 	if found := l.validate(defSkillIndex, doc); found != nil {
@@ -32,12 +32,12 @@ func (l *Limits) ParseIndex(doc []byte) (*Index, error) {
 	return index, nil
 }
 
-// ParseRegistry reads the answer of a registry, whose form section 4.2 leaves
-// open: an object with an array "skills", whatever else it has, or such an array
-// itself. Its elements are judged as those of an index are, but one by one, since a
-// registry has them from many: what is invalid, or has the id of one before it, is
-// left out. Its error, if there is no such array, is like that of [ParseIndex]. Of
-// the index returned only Skills and what was left out is set.
+// ParseRegistry reads the answer of a registry. Section 4.2 does not define its
+// form: it may be an object with an array "skills", or the array itself. The
+// entries are validated like those of an index, but an invalid entry, or one with
+// the id of an earlier entry, is left out, since the entries come from many
+// providers. If there is no array, the error is like that of [ParseIndex]. The
+// result has only the members Skills, LeftOut and LeftOutCount.
 func (l *Limits) ParseRegistry(doc []byte) (*Index, error) {
 	const what = "registry"
 	doc = WithoutBOM(doc)
@@ -78,10 +78,10 @@ func (l *Limits) ParseRegistry(doc []byte) (*Index, error) {
 	return l.registryEntries(list, texts, path), nil
 }
 
-// maxLeftOut is how many entries that were left out of a registry's answer are reported.
+// maxLeftOut limits Index.LeftOut.
 const maxLeftOut = 100
 
-// registryEntries reads those entries of a registry's answer that can be used.
+// registryEntries reads the valid entries of a registry's answer.
 func (l *Limits) registryEntries(list []any, texts []jsontext.Value, path string) *Index {
 	index := &Index{Skills: make([]IndexEntry, 0, len(list))}
 	first := make(map[string]int, len(list))
@@ -111,7 +111,7 @@ func (l *Limits) registryEntries(list []any, texts []jsontext.Value, path string
 	return index
 }
 
-// entryFault is why an index entry can't be used; nil: it can.
+// entryFault returns why an index entry can't be used; nil: it can.
 func (l *Limits) entryFault(entry any, path string) *run.Violation {
 	found := schema.ViolationsOf(schemas()[defSkillIndexEntry].Validate(entry), entry, path)
 	entryRules(&found, entry, path)

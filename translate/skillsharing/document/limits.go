@@ -9,54 +9,55 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
 )
 
-// Limits bounds what is read of documents and answers, of any provider. A
-// field that is 0 has no bound of its own, except for Depth, SchemaSize,
-// SchemaComplexity and ArgumentComplexity: what protects the process from endless nesting and from the
-// schemas of strangers is never absent, and 0 means the default there. Start from
+// Limits bounds the documents and answers that are read, and the work of checking them. A field that
+// is 0 means no limit, except for Depth, SchemaSize, SchemaComplexity and ArgumentComplexity: these
+// protect the process from deep nesting and from hostile schemas, so 0 means the default. Start from
 // [DefaultLimits].
 type Limits struct {
-	// Depth is how deep objects and arrays may nest in answers, and in documents if that is less than the 100 levels they may have.
+	// Depth is how deep objects and arrays may nest in answers, and in documents. In documents, the limit is at most 100.
 	Depth int
-	// DocumentSize bounds an index, a registry's answer and a descriptor, in bytes after decompression. It never
-	// exceeds the client's MaxResponseSize. Whatever it is, a document may have no more than 200,000 values, or 20 for
-	// each entry of Skills and 3 for each byte of SchemaSize if that is more.
+	// DocumentSize bounds an index, a registry's answer and a descriptor, in bytes after decompression. It must not
+	// exceed MaxResponseSize of the Sender. Besides, the number of values in a document is limited to 200,000, to 20
+	// times Skills, or to 3 times SchemaSize, whichever is the most.
 	DocumentSize int64
 	// Skills is how many entries an index or a registry's answer may have.
 	Skills int
 	// Parameters is how many inputs a descriptor may define.
 	Parameters int
-	// SchemaSize bounds the text of one parameter's schema, in bytes; all of a descriptor have four times as much together,
-	// and the descriptor twice that. A schema may have one value for each 16 bytes, and a descriptor as many beside
-	// its schemas, and 8 for each input.
+	// SchemaSize bounds the text of the schema of one parameter, in bytes. All schemas of a descriptor together may have
+	// four times as many bytes, and the whole descriptor eight times as many. A schema may have SchemaSize/16 values. In
+	// addition to its schemas, a descriptor may have as many values, and 8 for each input.
 	SchemaSize int
-	// SchemaComplexity is how many subschemas of a parameter may apply to one value. It also bounds what it takes to judge
-	// and compile all schemas of a descriptor, regular expressions included: about 2.5 ms, and 8.5 us for each of these, where
-	// an ordinary property counts as some 12 us, and one in a schema with unusual keywords as 50 us.
+	// SchemaComplexity is how many subschemas of a parameter may apply to one value. It also bounds the time for validating
+	// and compiling all schemas of a descriptor with their regular expressions: about 2.5 ms, and 8.5 us for each subschema
+	// that is allowed. An ordinary property takes some 12 us, and a property in a schema with unusual keywords 50 us.
 	SchemaComplexity int
-	// ArgumentComplexity bounds what checking the arguments of one request, a batch or not, against schemas may take, in
-	// steps of about 10 ns.
+	// ArgumentComplexity bounds the work of checking the arguments of one HTTP request against schemas, in steps of
+	// about 10 ns. All calls of a batch share it.
 	ArgumentComplexity int
-	// OutputSize bounds the output of a run, in bytes of JSON. It never exceeds the client's MaxResponseSize.
+	// OutputSize bounds the output of a run, in bytes of JSON. MaxResponseSize of the client applies, too.
 	OutputSize int64
-	// Reads is how many descriptors of the source are read at a time: of one host and of one publisher, a quarter or
-	// fewer (see [cache.Request]). Further ones wait for as long as their calls do.
+	// Reads is how many descriptors of the source are read at a time. At most a quarter of them may be of one host,
+	// or of one publisher, and fewer if others are being read (see [cache.Request]). Further reads wait, at most
+	// until their calls end.
 	Reads int
-	// FailedReads is how many requests, at once and a minute, may be made for URLs that have failed, at a host that is
-	// not the source's own; four times the larger of FailedReads and Reads may fail at once of those that have not. That
-	// is for each publisher; all together have twice as much.
+	// FailedReads limits the requests to each host that is not the source's own. For URLs that have failed, each
+	// publisher's documents may cause FailedReads requests at once, and FailedReads a minute. For other URLs, four
+	// times the larger of FailedReads and Reads may fail at once. All publishers of a host together have twice
+	// these limits.
 	FailedReads int
-	// BodyTimeout is how long the body of an answer may stand still. A body that goes on, however slowly, is read until
-	// the deadline.
+	// BodyTimeout is how long to wait for the next byte of a body. A body that arrives slowly is read until the
+	// deadline of the call.
 	BodyTimeout time.Duration
 
-	// Schemas keeps what the schemas of descriptors are compiled into; nil: with all others for which that is so.
+	// Schemas is the pool of compiled schemas; nil: a pool that all Limits without one share.
 	Schemas *schema.Schemas
 
-	Owner string // of the descriptors
+	Owner string // key of the source of the descriptors
 }
 
-// DefaultLimits is far beyond what providers publish, yet keeps what a hostile
-// one can make the bridge do within the reach of a small machine.
+// DefaultLimits returns limits that are far larger than real documents, but low
+// enough that a hostile provider can't overload a small machine.
 func DefaultLimits() Limits {
 	return Limits{
 		Depth:              512,
@@ -73,13 +74,13 @@ func DefaultLimits() Limits {
 	}
 }
 
-// Standard are the limits where the operator has set none.
+// Standard are the limits if the operator has set none.
 var Standard = DefaultLimits()
 
 // MaxDepth is how deep objects and arrays may nest in an answer.
 func (l *Limits) MaxDepth() int { return bound(l.Depth, Standard.Depth) }
 
-// OfSchemas are the limits of the schemas of a descriptor.
+// OfSchemas returns the limits of the schemas of a descriptor.
 func (l *Limits) OfSchemas() schema.Limits {
 	return schema.Limits{
 		Owner: l.Owner, Size: bound(l.SchemaSize, Standard.SchemaSize),
@@ -87,13 +88,13 @@ func (l *Limits) OfSchemas() schema.Limits {
 	}
 }
 
-// ArgumentSteps is how many steps of about 10 ns checking the arguments of one request may take.
+// ArgumentSteps returns how many steps, of about 10 ns each, checking the arguments of one request may take.
 func (l *Limits) ArgumentSteps() int64 {
 	return int64(bound(l.ArgumentComplexity, Standard.ArgumentComplexity))
 }
 
-// descriptorBytes and descriptorValues bound a descriptor, most of which its
-// schemas are, and besides what is not.
+// descriptorBytes, descriptorValues and besides limit a descriptor: its bytes,
+// its values, and the values outside of the schemas of its inputs.
 func (l *Limits) descriptorBytes() int { return 2 * l.OfSchemas().BytesOfAll() }
 
 func (l *Limits) descriptorValues() int { return l.OfSchemas().ValuesOfAll() + l.besides(l.Parameters) }
@@ -102,7 +103,7 @@ func (l *Limits) besides(inputs int) int {
 	return l.OfSchemas().Values() + 8*min(inputs, schema.MaxBound)
 }
 
-// bound is a limit that is never absent.
+// bound returns a limit, or its default if it is not set.
 func bound(limit, otherwise int) int {
 	if limit <= 0 {
 		return otherwise
@@ -110,14 +111,14 @@ func bound(limit, otherwise int) int {
 	return min(limit, schema.MaxBound)
 }
 
-// Bounds of every document. They are far beyond any index of a provider, yet keep
-// what a hostile one costs in memory to some 100 MB.
+// Bounds of every document. They are far larger than real documents, but limit
+// the memory for a hostile one to some 100 MB.
 const (
 	maxDocumentDepth  = 100
 	maxDocumentValues = 200_000
 )
 
-// documentBounds are those of a document that is read as def.
+// documentBounds returns the bounds of a document of the kind def.
 func (l *Limits) documentBounds(def definition) jsonvalue.Bounds {
 	b := jsonvalue.Bounds{
 		Depth:  min(maxDocumentDepth, l.MaxDepth()),
@@ -135,7 +136,7 @@ func (l *Limits) documentBounds(def definition) jsonvalue.Bounds {
 	return b
 }
 
-// tooLarge is what is wrong with a document that is longer than it may be.
+// tooLarge returns the violation of a document that is too long; nil: it is not.
 func (l *Limits) tooLarge(def definition, doc []byte) *run.Violation {
 	if most := l.descriptorBytes(); def == defSkillDescriptor && l.Parameters > 0 && len(doc) > most {
 		return &run.Violation{Message: fmt.Sprintf("must have at most %d bytes (limits schema_size)", most), Actual: jsonvalue.Marshal(len(doc))}
@@ -143,8 +144,8 @@ func (l *Limits) tooLarge(def definition, doc []byte) *run.Violation {
 	return nil
 }
 
-// tooMuchBesides is what is wrong with a descriptor that has more values than it may
-// besides the schemas of its inputs.
+// tooMuchBesides returns the violation of a descriptor that has too many values
+// outside of the schemas of its inputs; nil: it has not.
 func (l *Limits) tooMuchBesides(def definition, value any) *run.Violation {
 	if def != defSkillDescriptor || l.Parameters <= 0 {
 		return nil

@@ -12,15 +12,15 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-// Response is an InvocationResponse (section 5.4), read leniently: only the
-// status and, while a run is under way, the execution id are insisted on.
+// Response is an InvocationResponse (section 5.4). Only the status is required
+// and, if the run has not ended, the execution id.
 type Response struct {
 	ExecutionID string
 	State       run.State
 	SkillID     string
-	Output      jsontext.Value // nil: the member is absent, which "null" is not
-	Error       *RunError      // why a run failed, if the provider said
-	// Elapsed is the time between the run's creation and completion by the provider's clock; 0 when it did not say.
+	Output      jsontext.Value // nil: there is no such member; "null" is an output
+	Error       *RunError      // why the run failed; nil: the provider has not said
+	// Elapsed is the time between the run's creation and completion by the provider's clock; 0: not known.
 	Elapsed time.Duration
 	// RetryAfter is how long the provider asks to wait before the next request.
 	RetryAfter time.Duration
@@ -49,7 +49,7 @@ type Members struct {
 	timestamps  jsontext.Value
 }
 
-// ParseMembers never fails: a body that is not a JSON object has no members.
+// ParseMembers reads the members of a body. A body that is not a JSON object has none.
 func ParseMembers(body []byte) (m Members) {
 	body = WithoutBOM(body)
 	dec := jsonvalue.BorrowDecoder(body, false)
@@ -84,7 +84,8 @@ func ParseMembers(body []byte) (m Members) {
 	return m
 }
 
-// field is where the value of a member belongs, whose name may have escapes.
+// field returns where to store the value of the member with a name, which may have escapes; nil: the member has no
+// meaning.
 func (m *Members) field(name jsontext.Value) *jsontext.Value {
 	if plain, ok := plainText(name); ok {
 		return m.fieldNamed(plain)
@@ -111,8 +112,9 @@ func (m *Members) fieldNamed(name []byte) *jsontext.Value {
 	return nil
 }
 
-// Response makes r the InvocationResponse that the members are, and returns it; nil
-// if they are none, or one about another run than the one that was asked about.
+// Response sets r to the InvocationResponse that has these members, and returns r.
+// It returns nil if they are not an InvocationResponse, or one about another run;
+// otherRun tells these cases apart.
 func (m *Members) Response(r *Response, about Asked) (_ *Response, otherRun bool) {
 	state := StateOf(m.Status)
 	if state == 0 {
@@ -127,7 +129,7 @@ func (m *Members) Response(r *Response, about Asked) (_ *Response, otherRun bool
 		return nil, false // it does not name its run
 	}
 	if plain, ok := plainText(m.skillID); ok && string(plain) == about.SkillID {
-		r.SkillID = about.SkillID // as it nearly always is
+		r.SkillID = about.SkillID // the usual case, without a copy
 	} else {
 		r.SkillID, _ = Text(m.skillID)
 	}
@@ -138,8 +140,9 @@ func (m *Members) Response(r *Response, about Asked) (_ *Response, otherRun bool
 	return r, false
 }
 
-// BareOutput reads the short form of a result, an object with an output and
-// nothing that contradicts it. It returns nil if the members are not that.
+// BareOutput returns the response for the short form of a result: an object
+// with an output, and without a status or an error. It returns nil if the
+// members are not that.
 func (m *Members) BareOutput(knownID string) *Response {
 	id, ok := m.answeredID(knownID)
 	if m.output == nil || m.Status != nil || m.failure != nil && m.failure.Kind() != 'n' || !ok {
@@ -148,11 +151,12 @@ func (m *Members) BareOutput(knownID string) *Response {
 	return &Response{ExecutionID: id, State: run.Completed, Output: m.output}
 }
 
-// answeredID is the id of the run that an answer is about, empty if it names
-// none. It is not ok if it names, or may name, another than the known one.
+// answeredID returns the id of the run that an answer is about; empty: it has
+// none, and none is known. If the answer may be about another run than the
+// known one, ok is false.
 func (m *Members) answeredID(knownID string) (id string, ok bool) {
 	if plain, ok := plainText(m.executionID); ok && knownID != "" && string(plain) == knownID {
-		return knownID, true // as it nearly always is
+		return knownID, true // the usual case, without a copy
 	}
 	id, isText := Text(m.executionID)
 	switch {
@@ -167,8 +171,8 @@ func (m *Members) answeredID(knownID string) (id string, ok bool) {
 // maxRetry bounds a provider's retry member, in bytes.
 const maxRetry = 1 << 10
 
-// RunError reads the error member, which is an object by the protocol but a
-// mere text with some providers. It leaves out members of a wrong type.
+// RunError reads the error member. By the protocol it is an object, but some
+// providers send a string. It leaves out members of a wrong type.
 func (m *Members) RunError() *RunError {
 	e := new(RunError)
 	if message, ok := Text(m.failure); ok {
@@ -210,7 +214,7 @@ func Text(v jsontext.Value) (string, bool) {
 	return string(b), err == nil
 }
 
-// plainText returns the text of a JSON string without escapes, as it stands there.
+// plainText returns the text of a JSON string without escapes, as a slice of it. It returns false for other values.
 func plainText(v jsontext.Value) ([]byte, bool) {
 	if v.Kind() != '"' || bytes.IndexByte(v, '\\') >= 0 {
 		return nil, false
@@ -226,7 +230,7 @@ var statuses = [...]struct {
 	{"completed", run.Completed}, {"running", run.Working}, {"accepted", run.Accepted}, {"failed", run.Failed}, {"timeout", run.TimedOut},
 }
 
-// StateOf returns the state that a status stands for, 0 if it is none that the protocol knows.
+// StateOf returns the state for a status; 0: the protocol has no such status.
 func StateOf(status jsontext.Value) run.State {
 	word, ok := plainText(status)
 	if !ok {
@@ -241,8 +245,8 @@ func StateOf(status jsontext.Value) run.State {
 	return 0
 }
 
-// elapsed is how long a run took by the provider's own clock, 0 if it does not
-// say or contradicts itself.
+// elapsed returns how long a run took by the provider's clock; 0: the
+// timestamps are missing or contradictory.
 func elapsed(timestamps jsontext.Value) time.Duration {
 	if timestamps.Kind() != '{' {
 		return 0
@@ -279,16 +283,16 @@ func elapsed(timestamps jsontext.Value) time.Duration {
 	return took
 }
 
-// longestRun is the longest plausible time of a run.
+// longestRun is the longest plausible duration of a run.
 const longestRun = 7 * 24 * time.Hour
 
-// Asked says what an answer is to be about.
+// Asked says what an answer must be about.
 type Asked struct {
 	Phase       run.Phase
 	ExecutionID string // of the run that was asked about; empty: it was an invocation
 	SkillID     string
-	MayBeBare   bool // a result may come bare: as an object that only has an output
-	Followable  bool // a run that was accepted can be asked about later
+	MayBeBare   bool // the answer may be a result in the short form (see BareOutput)
+	Followable  bool // an accepted run can be followed
 }
 
 // maxDetails bounds a provider's error details, in bytes.
@@ -302,8 +306,8 @@ func (e *RunError) Quoted(code string) *run.ProviderError {
 	return &run.ProviderError{Code: code, Details: BoundedDetails(e.Details, maxDetails), Retry: e.Retry}
 }
 
-// BoundedDetails returns details, or a sentence in their place if they are too large: half a
-// JSON value is none.
+// BoundedDetails returns details or, if they are too large, a sentence instead of them. They
+// can't be cut, since a part of a JSON value is not valid.
 func BoundedDetails(details []byte, limit int) jsontext.Value {
 	if len(details) <= limit {
 		return details

@@ -15,7 +15,7 @@ import (
 // definition names one of the definitions of the protocol's JSON Schema.
 type definition string
 
-// The definitions that the code names, of those of section 9.1.
+// The definitions of section 9.1 that the code uses.
 const (
 	defSkillDescriptor     definition = "SkillDescriptor"
 	defParameterDefinition definition = "ParameterDefinition"
@@ -27,8 +27,7 @@ const (
 )
 
 // protocolSchema is the protocol's JSON Schema (Draft 2020-12), written from the
-// tables of the specification. No object in it is closed: unknown members are
-// legal everywhere.
+// tables of the specification. It allows unknown members in all objects.
 //
 //go:embed schema.json
 var protocolSchema []byte
@@ -57,7 +56,8 @@ var schemas = sync.OnceValue(func() map[definition]*jsonschema.Schema {
 	return compiled
 })
 
-// version is the schema's only expression: that of a version (Semantic Versioning 2.0.0).
+// version is the regular expression of a version (Semantic Versioning 2.0.0). The schema
+// has no other expression.
 type version struct{ *regexp.Regexp }
 
 // maxVersion is the longest version, in bytes.

@@ -13,9 +13,9 @@ const executionIDPlaceholder = "{execution_id}"
 // MaxExecutionID is the longest execution id that is put into a URL, in bytes.
 const MaxExecutionID = 512
 
-// ExpandURL puts an execution id into a status or result URL, as one path
-// segment or query value whatever it contains. A template without the
-// placeholder gets the id as a further path segment.
+// ExpandURL returns the status or result URL of a run. The execution id is
+// escaped, so that it stays one path segment or one query value. If the
+// template has no placeholder, the id is added as a path segment.
 func ExpandURL(template, executionID string) (*url.URL, error) {
 	if err := checkExecutionID(executionID); err != nil {
 		return nil, err
@@ -23,7 +23,7 @@ func ExpandURL(template, executionID string) (*url.URL, error) {
 	if strings.Contains(schemeAndAuthority(template), executionIDPlaceholder) {
 		return nil, fmt.Errorf("%q lets the execution id choose the host", template)
 	}
-	template, _, _ = strings.Cut(template, "#")                             // what is never sent can't hold the id
+	template, _, _ = strings.Cut(template, "#")                             // a fragment is not sent, so the id can't be in it
 	escaped := strings.ReplaceAll(url.QueryEscape(executionID), "+", "%20") // all but the unreserved characters of RFC 3986, section 2.3
 	if strings.Contains(template, executionIDPlaceholder) {
 		return ParseEndpointURL(strings.ReplaceAll(template, executionIDPlaceholder, escaped))
@@ -48,15 +48,15 @@ func checkExecutionID(id string) error {
 	return nil
 }
 
-// TemplateURL is the URL of a template before an id is known, for judging its
-// host. The placeholder stands for itself, so that no log shows an invented id.
+// TemplateURL returns the URL of a template whose id is not known, to check its
+// host. The placeholder stays in it, so that logs show no invented id.
 func TemplateURL(template string) (*url.URL, error) {
 	return ExpandURL(template, executionIDPlaceholder)
 }
 
 // escapeForbidden percent-encodes characters that a path or query must not have (RFC 3986,
-// appendix A). Package net/url does so, too, but undoes all other
-// escapes of a path before, such as those of an execution id.
+// appendix A). Package net/url does so, too, but first it decodes all other escapes in a
+// path, such as those of an execution id.
 func escapeForbidden(s string) string {
 	allowed := func(c byte) bool { return c > ' ' && c < 0x7f && strings.IndexByte("\"<>\\^`{|}", c) < 0 }
 	if !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x7f || !allowed(byte(r)) }) { //nolint:gosec // it is ASCII
@@ -73,11 +73,11 @@ func escapeForbidden(s string) string {
 	return b.String()
 }
 
-// ParseEndpointURL parses an absolute http(s) URL. Its fragment is dropped: it
-// is never sent.
+// ParseEndpointURL parses an absolute http(s) URL, and removes the fragment,
+// which is never sent.
 func ParseEndpointURL(text string) (*url.URL, error) {
 	head := schemeAndAuthority(text)
-	escaped := text // what is parsed stays a part of it, rather than of a copy
+	escaped := text // the parts of the result are slices of text, not of a copy
 	if rest := text[len(head):]; escapeForbidden(rest) != rest {
 		escaped = head + escapeForbidden(rest)
 	}

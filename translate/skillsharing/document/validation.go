@@ -15,11 +15,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
 )
 
-// validate judges a document against a definition of the protocol's schema, and
-// by the rules that a schema can't state, such as unique ids (section 9.3,
-// validate). It returns nil if the document is valid, else up to 50 violations
-// in the order of their paths. A leading byte order mark is ignored. What is
-// larger or more complex than the limits allow is invalid, too.
+// validate checks a document against a definition of the protocol's schema, and
+// against the rules that a schema can't state, such as unique ids (section 9.3,
+// validate). It returns nil if the document is valid, otherwise up to 50
+// violations in the order of their paths. A leading byte order mark is ignored.
+// A document that exceeds the limits is invalid, too.
 func (l *Limits) validate(def definition, doc []byte) []run.Violation {
 	if schemas()[def] == nil {
 		return []run.Violation{{Message: fmt.Sprintf("there is no definition %q", safetext.Clip(string(def), jsonvalue.MaxActual))}}
@@ -34,8 +34,8 @@ func (l *Limits) validate(def definition, doc []byte) []run.Violation {
 	return found.Tidy()
 }
 
-// valueOf reads a document and judges it, but for the schemas of inputs. The value
-// is nil if it can't be read.
+// valueOf reads a document and validates it, except for the schemas of inputs. The
+// value is nil if the document can't be read.
 func (l *Limits) valueOf(def definition, doc []byte) (any, jsonvalue.Violations) {
 	if flaw := l.tooLarge(def, doc); flaw != nil {
 		return nil, jsonvalue.Violations{*flaw}
@@ -57,8 +57,8 @@ func (l *Limits) valueOf(def definition, doc []byte) (any, jsonvalue.Violations)
 // WithoutBOM returns a text without a leading byte order mark.
 func WithoutBOM(doc []byte) []byte { return bytes.TrimPrefix(doc, []byte("\ufeff")) }
 
-// rules are what the schema can't say. Each one judges only members of the right
-// type, since the schema judges the types.
+// rules are the rules that the schema can't state. They ignore members of a
+// wrong type, since the schema reports these.
 var rules = map[definition]func(found *jsonvalue.Violations, value any, path string){
 	defSkillDescriptor:    descriptorRules,
 	defSkillIndex:         indexRules,
@@ -95,8 +95,8 @@ func entryRules(found *jsonvalue.Violations, value any, path string) {
 	urlRule(found, entry, "descriptor_url", path)
 }
 
-// maxID is the longest id of a skill, in bytes: ids become names, which agents
-// repeat and logs show.
+// maxID is the longest id of a skill, in bytes. Ids become names, which agents
+// send and logs show.
 const maxID = 512
 
 func idRule(found *jsonvalue.Violations, object map[string]any, path string) {
@@ -129,8 +129,8 @@ func authRules(found *jsonvalue.Violations, value any, path string) {
 	urlRule(found, oauth2, "token_url", path+"/oauth2")
 }
 
-// schemaRules judges the schemas of a descriptor's inputs, until there are more
-// violations than are reported.
+// schemaRules compiles the schemas of a descriptor's inputs. It stops when
+// there are more violations than are reported.
 func (l *Limits) schemaRules(found *jsonvalue.Violations, schemas []any) {
 	compiler := schema.NewCompiler(l.OfSchemas())
 	for i, own := range schemas {
@@ -164,8 +164,8 @@ func schemaOf(input any) any {
 	return parameter["schema"]
 }
 
-// unique demands that no two objects of a list have the same string in a member.
-// The later one is at fault.
+// unique adds a violation for each object in a list whose member has the same
+// string as that of an earlier object.
 func unique(found *jsonvalue.Violations, list []any, member, path string) {
 	first := make(map[string]int, len(list))
 	for i, item := range list {
@@ -196,8 +196,8 @@ func urlRule(found *jsonvalue.Violations, object map[string]any, member, path st
 // maxURL is the longest URL that a document may contain, in bytes.
 const maxURL = 2048
 
-// urlProblem tells why a URL, or a template of one (section 5.5), can't be
-// requested. It is empty for absolute http and https URLs.
+// urlProblem returns why a URL, or a template of one (section 5.5), can't be
+// requested; empty: it is an absolute http or https URL.
 func urlProblem(s string) string {
 	if len(s) > maxURL {
 		return fmt.Sprintf("must be a URL of at most %d bytes", maxURL)
@@ -220,7 +220,7 @@ func urlProblem(s string) string {
 	return ""
 }
 
-// schemeAndAuthority returns what stands before the path, query or fragment.
+// schemeAndAuthority returns the part of a URL before the path, query or fragment.
 func schemeAndAuthority(s string) string {
 	start := 0
 	if i := strings.Index(s, "//"); i >= 0 {

@@ -13,10 +13,10 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-// compatibleVersion reports whether a consumer of protocol version consumer can
-// use a document of version document: whether the MAJOR number of the document
-// is not the greater one (section 6.3). The numbers may have any size, which no
-// library for versions allows. What is no version (Semantic Versioning 2.0.0) is compatible with nothing.
+// compatibleVersion reports whether a consumer of protocol version consumer can use a document of version
+// document: whether the MAJOR number of the document is not greater (section 6.3). The numbers may be of
+// any size, which the libraries for versions do not allow. A text that is not a version (Semantic
+// Versioning 2.0.0) is not compatible.
 func compatibleVersion(document, consumer string) bool {
 	d, ok := majorOf(document)
 	if !ok {
@@ -26,8 +26,8 @@ func compatibleVersion(document, consumer string) bool {
 	return ok && compareDecimal(d, c) <= 0
 }
 
-// majorOf returns the digits of the MAJOR number of a version, if the version
-// is one as of Semantic Versioning 2.0.0, however large its numbers are.
+// majorOf returns the digits of the MAJOR number of a version, if the text is a
+// version of Semantic Versioning 2.0.0. Its numbers may be of any size.
 func majorOf(text string) (string, bool) {
 	major, _, _ := strings.Cut(text, ".")
 	pattern := schemas()[defProtocolVersion].Properties["version"].Ref.Pattern.(version)
@@ -39,7 +39,7 @@ func compareDecimal(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
-// versionError is the answer to a document of a newer MAJOR (section 8.3.7).
+// versionError returns the failure of a document of a newer MAJOR version (section 8.3.7).
 func versionError(document string) *run.Failure {
 	document = safetext.Clip(document, jsonvalue.MaxActual)
 	return &run.Failure{
@@ -55,8 +55,8 @@ func versionError(document string) *run.Failure {
 	}
 }
 
-// declaredVersion returns protocol.version of a JSON document that may be invalid
-// in any other respect. It is empty where there is none.
+// declaredVersion returns protocol.version of a JSON document, even if the
+// document is invalid; empty: there is none.
 func declaredVersion(doc []byte) string {
 	lenient := jsontext.AllowDuplicateNames(true)
 	if !jsontext.Value(doc).IsValid(lenient) {
@@ -81,7 +81,7 @@ func declaredVersion(doc []byte) string {
 	return version
 }
 
-// isNewer reports whether a version is one, and too new for this consumer.
+// isNewer reports whether a text is a version that is too new for this consumer.
 func isNewer(version string) bool {
 	_, ok := majorOf(version)
 	return ok && !compatibleVersion(version, ConsumerVersion)

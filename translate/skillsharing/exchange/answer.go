@@ -22,7 +22,8 @@ type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
-	// withoutRoom is the budget that has no room for the whole body; Body is its beginning. nil: Body is complete.
+	// withoutRoom is the budget that has no room for the whole body, so that Body is only its beginning. nil: Body is
+	// complete.
 	withoutRoom AnswerBudget
 
 	response document.Response // parsed from the answer; a field, to save an allocation
@@ -31,9 +32,8 @@ type Answer struct {
 // maxRejection limits the details of an answer that is not a unified error, in bytes.
 const maxRejection = 2 << 10
 
-// Judge returns the response that a provider's answer contains, or a failure. It is the only place where this is
-// decided: by an InvocationResponse first, then by a unified error (section
-// 8.2), then by the HTTP status.
+// Judge returns the response that a provider's answer contains, or a failure. Only Judge decides this: by an
+// InvocationResponse if the answer has one, else by a unified error (section 8.2), else by the HTTP status.
 func (s *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *run.Failure) {
 	phase, knownID := about.Phase, about.ExecutionID
 	if a.withoutRoom != nil {
@@ -61,7 +61,7 @@ func (s *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *ru
 	if most := s.Limits.OutputSize; r.State == run.Completed && most > 0 && int64(len(r.Output)) > most {
 		e := invalidAnswer(a, phase, safetext.Clip(s.ScrubText(r.ExecutionID), document.MaxExecutionID),
 			fmt.Sprintf("The run has completed, but its output of %d bytes is larger than the %d bytes that are accepted (limits output_size).", len(r.Output), most))
-		e.Executed, e.Lost = run.ExecutedYes, true // following the run again has the same result
+		e.Executed, e.Lost = run.ExecutedYes, true // following the run again would have the same result
 		e.Limit = &run.Limit{Name: "output_size", Max: most}
 		return nil, e
 	}
@@ -111,7 +111,7 @@ func JudgeError(a *Answer, m *document.Members, phase run.Phase, knownID string)
 		aboutRun(e)
 	}
 	if e.Kind == run.ProviderFault && a.Status < 400 {
-		e.By = run.Bridge // by its status, the provider reports no error
+		e.By = run.Bridge // the status says that there is no error
 	}
 	e.Message = cmp.Or(e.Message, defaultMessage(e.Kind, a))
 	e.Provider = said.Quoted("")
@@ -121,8 +121,8 @@ func JudgeError(a *Answer, m *document.Members, phase run.Phase, knownID string)
 	return e
 }
 
-// aboutRun changes a failure to find or invoke a skill into one to follow a run that was accepted: the
-// run exists, or it is lost.
+// aboutRun changes a failure that says that a skill can't be found or invoked into one about a run
+// that was accepted: the run exists, or it is lost.
 func aboutRun(e *run.Failure) {
 	if e.HTTPStatus == http.StatusNotFound || e.HTTPStatus == http.StatusGone || e.Kind == run.SkillNotFound {
 		e.Lost = true
@@ -133,7 +133,7 @@ func aboutRun(e *run.Failure) {
 	}
 }
 
-// executed returns what is known about the execution of a skill from the HTTP status of an answer.
+// executed returns whether the skill was executed, as far as the HTTP status of the answer tells.
 func executed(status int, phase run.Phase) run.Executed {
 	if phase == run.PhasePoll || phase == run.PhaseResult {
 		return run.ExecutedYes
@@ -144,7 +144,7 @@ func executed(status int, phase run.Phase) run.Executed {
 	return run.ExecutedMaybe
 }
 
-// refusals are the statuses that mean that an endpoint executed nothing.
+// refusals are the statuses of answers that mean that the skill was not executed.
 var refusals = []int{
 	http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
 	http.StatusGone, http.StatusUnprocessableEntity, http.StatusTooManyRequests,
@@ -165,8 +165,9 @@ func defaultMessage(kind run.Kind, a *Answer) string {
 	return fmt.Sprintf("The provider answered HTTP %d %s.", a.Status, http.StatusText(a.Status))
 }
 
-// faultOf returns what is wrong with a text that starts like JSON, and where; empty: it is valid
-// JSON, or does not start like JSON. Other parsers accept some of these texts, with different results.
+// faultOf returns what is wrong with a text that starts like JSON, and where; empty: it is valid JSON,
+// or does not start like JSON. Other JSON parsers accept some texts with such faults, and read them
+// differently.
 func faultOf(text []byte) string {
 	dec := jsontext.NewDecoder(bytes.NewReader(text))
 	if kind := dec.PeekKind(); kind != '{' && kind != '[' {

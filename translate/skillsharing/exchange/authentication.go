@@ -101,7 +101,7 @@ func (s *Sender) Untrusted(auth *document.Auth, u *url.URL, reason string) (*run
 		Message: "a credential was not sent: " + reason + "; if you trust that host, add the line below to the provider",
 		Attrs:   append([]slog.Attr{slog.String("host", u.Host), slog.String("scheme", u.Scheme)}, s.AllowedHosts.Lines(u)...),
 	}
-	if u.Scheme != "https" && !s.AllowedHosts.Plaintext { // trusting the host would not change that
+	if u.Scheme != "https" && !s.AllowedHosts.Plaintext { // trusting the host would not help: http is not permitted
 		notice.Message = "a credential was not sent: " + reason + " without TLS"
 		notice.Attrs = notice.Attrs[:2]
 	}
@@ -119,13 +119,13 @@ func AuthError(auth *document.Auth, by run.Party, reason string) *run.Failure {
 	}
 }
 
-// DemandOf describes the authentication in a descriptor; nil: there is none.
+// DemandOf describes the authentication in a descriptor; a nil auth: there is none.
 func DemandOf(auth *document.Auth, by run.Party, reason string) *run.Demand {
 	d := &run.Demand{By: by, Reason: reason}
 	if auth == nil {
 		return d
 	}
-	d.Type, d.FromProvider = string(auth.Type), auth.OAuth2 != nil || auth.Custom != nil // its links and instructions are the provider's
+	d.Type, d.FromProvider = string(auth.Type), auth.OAuth2 != nil || auth.Custom != nil // the provider wrote its links and instructions
 	switch {
 	case auth.Type == document.AuthAPIKey:
 		d.Header = auth.ApiKeyHeader()
@@ -133,7 +133,7 @@ func DemandOf(auth *document.Auth, by run.Party, reason string) *run.Demand {
 		if d.Scopes = auth.OAuth2.Scopes; d.Scopes == nil {
 			d.Scopes = map[string]string{}
 		}
-		if by == run.Provider { // else only the operator can act, and the caller need not know the hosts
+		if by == run.Provider { // otherwise only the operator can act, and the caller need not know the hosts
 			d.AuthorizationURL, d.TokenURL = auth.OAuth2.AuthorizationURL, auth.OAuth2.TokenURL
 		}
 	case auth.Type == document.AuthCustom && auth.Custom != nil:

@@ -38,7 +38,7 @@ func (s *Sender) readBody(phase run.Phase, o *Request, resp *http.Response) ([]b
 	defer body.end()
 	text := o.room[:0]
 	if resp.ContentLength > smallBody || document.IsDocument(phase) { // documents are cached, and o.room would keep the request in memory
-		// One byte more than the content, so that its end can be read without growing.
+		// One byte more than the content, so that the end of the body can be read without a larger buffer.
 		text = make([]byte, 0, min(max(resp.ContentLength, smallBody), size, maxTrusted)+1)
 	}
 	for {
@@ -75,15 +75,15 @@ func (s *Sender) readBody(phase run.Phase, o *Request, resp *http.Response) ([]b
 }
 
 const (
-	// largeDocument is the size from which a document is large, in bytes.
+	// largeDocument is the smallest size of a large document, in bytes.
 	largeDocument = 64 << 10
-	// smallBody is room for most answers, in bytes.
+	// smallBody is the size of a buffer that is enough for most answers, in bytes.
 	smallBody = 512
 	// maxTrusted limits the memory that is allocated because of a Content-Length, in bytes.
 	maxTrusted = 16 << 10
 )
 
-// errStalled is the error of a body of which no more content arrives.
+// errStalled is the error for a body of which no more content arrives.
 var errStalled error = stalledError{}
 
 // stalledError is a net.Error.
@@ -93,9 +93,8 @@ func (stalledError) Error() string   { return "its answer stopped" }
 func (stalledError) Timeout() bool   { return true }
 func (stalledError) Temporary() bool { return true }
 
-// watchedBody is a body that is closed when no content has arrived for some
-// time, or at the call's deadline. Compressed bytes are content only if they decompress to at least one
-// byte.
+// watchedBody is a body that is closed when no content has arrived for some time, or at the call's
+// deadline. Compressed bytes count as content only if they decompress to at least one byte.
 type watchedBody struct {
 	ctx      context.Context //nolint:containedctx // of the one request whose body this is
 	body     io.ReadCloser

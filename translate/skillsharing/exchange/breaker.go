@@ -28,10 +28,10 @@ type BreakerConfig struct {
 	Patience time.Duration
 }
 
-// Breakers are the circuit breakers of hosts. There is one for each source of skills, scheme,
-// host and port, since the documents of a source can name many hosts, which fail independently.
-// Every HTTP answer counts as a success, except the statuses with which proxies report that the host
-// does not answer. Breakers are safe for concurrent use.
+// Breakers holds the circuit breakers of hosts. There is one for each source of skills, scheme, host
+// and port, since the documents of a source can name many hosts, which fail independently. Every
+// HTTP answer counts as a success, except the statuses with which proxies report that the host does
+// not answer. Breakers are safe for concurrent use.
 type Breakers struct {
 	config BreakerConfig
 
@@ -44,8 +44,8 @@ func NewBreakers(config BreakerConfig) *Breakers {
 	return &Breakers{config: config, breakers: make(map[hostKey]*breaker)}
 }
 
-// BreakerState is the state of the circuit breaker of one host. Hosts that have not failed
-// since they last answered have none.
+// BreakerState is the state of the circuit breaker of one host. A host that has not failed
+// since it last answered has no breaker.
 type BreakerState struct {
 	Source, Partition, Host string
 
@@ -62,7 +62,7 @@ func (b *Breakers) States() []BreakerState {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	maps.DeleteFunc(b.breakers, func(_ hostKey, known *breaker) bool { // documents may not name the host any more
+	maps.DeleteFunc(b.breakers, func(_ hostKey, known *breaker) bool { // perhaps no document names the host any more
 		return time.Since(known.asked) > max(forgottenAfter, 10*b.config.Cooldown)
 	})
 	states := make([]BreakerState, 0, len(b.breakers))
@@ -99,7 +99,7 @@ type admission struct {
 	breakers *Breakers
 	key      hostKey
 	breaker  *breaker  // nil: the host had not failed
-	probe    time.Time // when the breaker opened that the request probes; zero: the request is not a probe
+	probe    time.Time // breaker.opened when the probe began; zero: the request is not a probe
 	start    time.Time
 }
 
@@ -184,7 +184,7 @@ func (a *admission) notice(level slog.Level, message string, attrs ...slog.Attr)
 func (a *admission) verdict(ctx context.Context, status int, err error) (failure string, alive bool) {
 	if err == nil {
 		switch status {
-		case 0: // the transport has panicked
+		case 0: // the transport panicked
 			return "", false
 		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 			return fmt.Sprintf("HTTP %d", status), false
@@ -244,7 +244,7 @@ func (b *Breakers) of(key hostKey) *breaker {
 	if known := b.breakers[key]; known != nil {
 		return known
 	}
-	if len(b.breakers) >= maxBreakers { // without those that are closed, or that no request has closed for a while
+	if len(b.breakers) >= maxBreakers { // remove closed breakers, and those that have been open for long
 		maps.DeleteFunc(b.breakers, func(_ hostKey, known *breaker) bool {
 			return known.opened.IsZero() || time.Since(known.opened) > 2*b.config.Cooldown
 		})
@@ -272,7 +272,7 @@ func (b *Breakers) close(key hostKey, known *breaker) bool {
 type CircuitOpenError struct {
 	failures int
 	reason   string        // of the last failure
-	after    time.Duration // until it is tried again
+	after    time.Duration // until a request may probe the host
 }
 
 func (e *CircuitOpenError) Error() string {
@@ -281,7 +281,7 @@ func (e *CircuitOpenError) Error() string {
 
 func (b *breaker) refusal(cooldown time.Duration) *CircuitOpenError {
 	after := time.Until(b.opened.Add(cooldown))
-	if after <= 0 { // it is being tried
+	if after <= 0 { // a probe may be in progress
 		after = min(cooldown, time.Second)
 	}
 	return &CircuitOpenError{b.failures, b.reason, after}

@@ -78,7 +78,7 @@ func (s *Sender) noRoom(a *Answer, about document.Asked) *run.Failure {
 	return e
 }
 
-// begunID returns the execution id in the beginning of an InvocationResponse, or nothing.
+// begunID returns the execution id in the beginning of an InvocationResponse; empty: there is none.
 func begunID(body []byte) string {
 	d := jsonvalue.BorrowDecoder(document.WithoutBOM(body), true)
 	defer d.GiveBack()

@@ -27,11 +27,11 @@ func describeContent(resp *http.Response) {
 	resp.ContentLength, resp.Uncompressed = -1, true
 }
 
-// errHollow is the error of a compressed body that is larger than its content.
+// errHollow is the error for a compressed body that is larger than its content.
 var errHollow = errors.New("its compressed body is larger than its content")
 
 const (
-	// inflateAhead is how many bytes of a compressed body are read even if there is no content.
+	// inflateAhead is how many bytes of a compressed body are read even if they have no content.
 	inflateAhead = 64 << 10
 	// inflateRatio is how many compressed bytes are read for each byte of content: an encoder that
 	// ends a block after every byte writes 7 bytes for each.
@@ -43,8 +43,8 @@ const (
 // may be any number of them.
 type inflater struct {
 	source  io.Reader
-	size    int64 // that the body may have, in bytes
-	read    int64 // of the body
+	size    int64 // limit of the body, in bytes
+	read    int64 // compressed bytes so far
 	content int64 // decompressed so far
 
 	buffer *bufio.Reader

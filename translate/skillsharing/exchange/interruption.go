@@ -9,15 +9,14 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// How long callers are asked to wait before they try again, as in the examples of
-// section 8.3.
+// The suggested retry delays and attempts, as in the examples of section 8.3.
 const (
 	UnreachableDelay = 2 * time.Second
 	TimeoutDelay     = time.Second
 	RetryAttempts    = 3
 )
 
-// Interrupted is the failure of a call whose context has ended.
+// Interrupted returns the failure of a call whose context has ended.
 func Interrupted(ctx context.Context, phase run.Phase, executionID string, e run.Executed) *run.Failure {
 	end, kind, cause := "The deadline passed", run.DeadlineExceeded, run.CauseOf(ctx)
 	switch {
@@ -40,7 +39,8 @@ func Interrupted(ctx context.Context, phase run.Phase, executionID string, e run
 	}
 }
 
-// adviceOnStop says what to do about a call that ended because the bridge was stopped.
+// adviceOnStop returns a sentence for callers: what to do after a call that ended
+// because the bridge was stopped.
 func adviceOnStop(executionID string, e run.Executed) string {
 	switch {
 	case executionID != "":

@@ -21,7 +21,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// Unreachable turns the failure of an exchange into a failure.
+// Unreachable returns the failure for the error of an exchange.
 func (s *Sender) Unreachable(err error, phase run.Phase, u *url.URL, executionID string) *run.Failure {
 	e := &run.Failure{Phase: phase, By: run.Bridge, Ref: run.Ref{ExecutionID: executionID}, Executed: run.ExecutedNo, URL: BareURL(u), Cause: err}
 	reason, refused := reasonOf(err)

@@ -13,8 +13,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// SuggestedDelay is when to try again at the earliest, by the provider or the bridge; 0:
-// neither says.
+// SuggestedDelay returns the retry delay that the provider or the bridge suggests; 0:
+// neither does.
 func SuggestedDelay(f *run.Failure) time.Duration {
 	retry := f.ProviderSaid().Retry
 	switch {
@@ -36,18 +36,19 @@ func SuggestedDelay(f *run.Failure) time.Duration {
 	return min(document.Milliseconds(ms), maxRetryAfter)
 }
 
-// maxRetryAfter bounds what a provider can ask for.
+// maxRetryAfter bounds the delay that a provider can ask for.
 const maxRetryAfter = 24 * time.Hour
 
-// RetryAfter reads the field of RFC 9110, section 10.2.3: seconds or a date.
-// 0 if there is none that makes sense.
+// RetryAfter returns the delay in the Retry-After field (RFC 9110, section
+// 10.2.3), which is a number of seconds or a date. It returns 0 if there is no
+// field, or if it is invalid.
 func RetryAfter(h http.Header) time.Duration {
 	value := strings.TrimSpace(h.Get("Retry-After"))
 	if value == "" {
 		return 0
 	}
 	if strings.Trim(value, "0123456789") == "" {
-		seconds, _ := strconv.ParseUint(value, 10, 32) // the largest there is if that is out of range
+		seconds, _ := strconv.ParseUint(value, 10, 32) // out of range: the largest uint32
 		return min(time.Duration(seconds)*time.Second, maxRetryAfter)
 	}
 	date, err := http.ParseTime(value)

@@ -2,24 +2,25 @@ package exchange
 
 import "sync/atomic"
 
-// RetryBudget bounds how many calls to a source repeat their
-// invocation at a time: without it, an overloaded source gets even more
-// requests. It is safe for concurrent use.
+// RetryBudget bounds how many calls to a source repeat their invocation at a
+// time. Without it, an overloaded source would get even more requests. It is
+// safe for concurrent use.
 type RetryBudget struct {
 	share     float64
 	calls     atomic.Int64 // in progress
-	repeating atomic.Int64 // of them
+	repeating atomic.Int64 // those calls in progress that repeat their invocation
 }
 
-// minRepeating is how many calls may repeat at a time if the share is not 0, so that a
-// single call can.
+// minRepeating is how many calls may repeat at a time whatever the share is, unless it
+// is 0. So a single call may repeat.
 const minRepeating = 3
 
-// NewRetryBudget returns a budget of a share, from 0 to 1, of the calls in
-// progress. With 0, no call repeats; else a few calls always may.
+// NewRetryBudget returns a budget that lets a share of the calls in progress,
+// from 0 to 1, repeat. With 0, no call may repeat; otherwise at least
+// minRepeating calls may.
 func NewRetryBudget(share float64) *RetryBudget { return &RetryBudget{share: share} }
 
-// Begin counts a call, until its end.
+// Begin counts a call as in progress until [Spending.End].
 func (b *RetryBudget) Begin(call *Spending) {
 	call.budget = b
 	if b != nil {
@@ -27,11 +28,11 @@ func (b *RetryBudget) Begin(call *Spending) {
 	}
 }
 
-// Spending is the part of one call in a budget.
+// Spending is what one call uses of a budget.
 type Spending struct {
 	budget *RetryBudget
-	may    bool         // repeat its invocation
-	state  atomic.Int32 // of the call; the transport may still write when it has ended
+	may    bool         // the budget has permitted the repetition
+	state  atomic.Int32 // of the call; atomic because the transport may still write after the end of the call
 }
 
 // States of a call.
@@ -41,8 +42,8 @@ const (
 	callEnded
 )
 
-// repeat notes that the call repeats its invocation, whether it may or not. It reports
-// whether it had not noted that before.
+// repeat counts the call as one that repeats its invocation, even if the budget does
+// not permit it. It returns false if the call is already counted, or has ended.
 func (s *Spending) repeat() bool {
 	if s.budget == nil || !s.state.CompareAndSwap(callOnce, callRepeating) {
 		return false
@@ -51,7 +52,7 @@ func (s *Spending) repeat() bool {
 	return true
 }
 
-// MayRepeat reports whether the call may repeat its invocation.
+// MayRepeat reports whether the budget permits the call to repeat its invocation.
 func (s *Spending) MayRepeat() bool {
 	b := s.budget
 	if s.may || b == nil {

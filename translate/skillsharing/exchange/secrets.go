@@ -13,7 +13,8 @@ func (s *Sender) ScrubText(text string) string {
 	return credential.Scrub(text, s.allCredentials()...)
 }
 
-// scrubbed is an error for the log: package net/http quotes what a provider sent.
+// scrubbed returns an error for the log with the text of err, but without secrets, since
+// package net/http quotes what a provider sent.
 func (s *Sender) scrubbed(err error) error { return errors.New(s.ScrubText(err.Error())) }
 
 func (s *Sender) allCredentials() []credential.Credentials {
@@ -21,7 +22,7 @@ func (s *Sender) allCredentials() []credential.Credentials {
 }
 
 // scrubOutput removes configured secrets from the output of a run, as [credential.ScrubFailure]
-// does from a failure.
+// removes them from a failure.
 func (s *Sender) scrubOutput(output jsontext.Value) jsontext.Value {
 	if output == nil {
 		return nil
@@ -30,14 +31,15 @@ func (s *Sender) scrubOutput(output jsontext.Value) jsontext.Value {
 	return r.JSON(output)
 }
 
-// RepeatsSecret reports whether a document repeats a credential: every caller could
-// read it there.
+// RepeatsSecret reports whether a document contains a credential, which every
+// caller could read there.
 func (s *Sender) RepeatsSecret(document []byte) bool {
 	r := credential.RedactorFor(s.allCredentials(), credential.MinOutputSecret, document)
 	return len(r.Signatures) > 0 || credential.RepeatsAny(document, r.Secrets)
 }
 
-// LongSecrets are the secrets that are long enough not to stand in other data by chance.
+// LongSecrets returns the secrets of at least [credential.MinOutputSecret] bytes. Shorter ones
+// may occur in other data by chance.
 func (s *Sender) LongSecrets() []string {
 	return credential.SecretsOf(s.allCredentials(), credential.MinOutputSecret)
 }

@@ -29,7 +29,7 @@ type Sender struct {
 	Credentials credential.Credentials
 	// DiscoveryCredentials authenticate requests for documents; nil: none.
 	DiscoveryCredentials credential.Credentials
-	// Transport sends all requests. It must
+	// Transport sends all requests. It must:
 	//   - refuse forbidden addresses, with an error that has a method Refused() string, and Passing() bool if the
 	//     refusal may be temporary;
 	//   - follow no redirects;
@@ -56,7 +56,7 @@ type Sender struct {
 
 const userAgent = "caddy-skill-bridge"
 
-// SharedHeader is what all requests have in common, but for a credential; not to be changed.
+// SharedHeader is the header that all requests have, without a credential; not to be changed.
 var SharedHeader = http.Header{"Accept": {"application/json"}, "Accept-Encoding": {coding}, "User-Agent": {userAgent}}
 
 // Error is the error of a request without a usable answer.
@@ -96,7 +96,7 @@ type Request struct {
 	// its own goroutines, which may outlive RoundTrip.
 	trace  httptrace.ClientTrace
 	traced atomic.Bool
-	Sent   atomic.Int32 // how often: the transport may repeat a request that was not processed
+	Sent   atomic.Int32 // how often it was sent: the transport may repeat a request that was not processed
 	Call   *Spending    // the call of the invocation; nil: the request is not an invocation
 	First  Spending     // the call, if this is its first request
 
@@ -109,7 +109,7 @@ type Request struct {
 	report  Exchange
 }
 
-// purpose is a value of a request's context that tells transports for which source it is sent.
+// purpose is a value of a request's context. It tells transports for which source the request is sent.
 type purpose struct {
 	source   string
 	identity Identity
@@ -153,7 +153,7 @@ func (s *Sender) NewRequest(ctx context.Context, phase run.Phase, method string,
 	if body != nil {
 		o.body.Reset(body)
 		o.ContentLength = int64(len(body))
-		o.Body = io.NopCloser(&o.body) // package net/http knows that reading this type does not block
+		o.Body = io.NopCloser(&o.body) // reading this type does not block, as package net/http knows
 		// So the transport can repeat a request that it could not write on a stale connection.
 		o.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	}

@@ -29,17 +29,17 @@ func (c *Checks) spend(steps float64, most int64) bool {
 }
 
 const (
-	// stepsPerByte is how many steps reading an argument takes for each byte.
+	// stepsPerByte is how many steps it takes to read one byte of an argument.
 	stepsPerByte = 5
-	// costly is how many steps a request may take without waiting for a turn: about
-	// ten times those of 64 KiB with an ordinary schema.
+	// costly is how many steps a request may take without waiting for a turn.
+	// Checking 64 KiB against an ordinary schema takes about a tenth of it.
 	costly = 10_000_000
 )
 
 // check is the check of one argument.
 type check struct {
 	checks  *Checks
-	most    int64  // steps of the request
+	most    int64  // limit of the steps of the request
 	source  string // of the descriptor
 	asker   turns.Line
 	hasTurn bool
@@ -49,7 +49,7 @@ type check struct {
 // false if the call has ended before.
 func (c *check) takeTurn(ctx context.Context, more int) bool {
 	if !c.hasTurn && c.checks.steps.Load()+int64(more) > costly {
-		// Copies, so that a check without a turn takes no memory on the heap.
+		// Copies, so that check does not escape to the heap if it needs no turn.
 		c.hasTurn = checkTurns.Take(ctx, strings.Clone(c.source), turns.Line{Principal: strings.Clone(c.asker.Principal), SkillID: strings.Clone(c.asker.SkillID)})
 		return c.hasTurn
 	}

@@ -24,13 +24,13 @@ import (
 // Inputs checks arguments against the inputs of a descriptor. It is immutable
 // and safe for concurrent use.
 type Inputs struct {
-	most   int64  // steps that checking the arguments of one request may take
+	most   int64  // limit of the steps for checking the arguments of one request
 	source string // of the descriptor
 	inputs []input
 	byName map[string]int // nil: there are few inputs, which a search finds faster
 }
 
-// manyInputs is the number of inputs from which a map is worth its memory.
+// manyInputs is the smallest number of inputs for which there is a map.
 const manyInputs = 9
 
 type input struct {
@@ -40,9 +40,10 @@ type input struct {
 	schema   *schema.Schema // nil: there is none that the bridge can check
 }
 
-// New prepares the check of arguments, given how to read the schema of a parameter. A schema that is invalid, refers to
-// anything outside of itself, or is too large or complex, and a name given twice, are violations. A schema with regular
-// expressions that Go's engine does not know, such as lookaround, is left to the provider.
+// New compiles the schemas of the parameters. schemaOf returns the schema of the i-th parameter. A schema that is
+// invalid, too large, too complex, or refers to anything outside of itself is a violation, and so is a name that occurs
+// twice. A schema with regular expressions that Go does not support, such as lookaround, is not applied: the provider
+// has to.
 func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (any, *run.Violation)) (*Inputs, jsonvalue.Violations) {
 	in := &Inputs{most: l.ArgumentSteps(), source: l.Owner, inputs: make([]input, 0, len(params))}
 	if len(params) >= manyInputs {
@@ -91,10 +92,10 @@ func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (
 // JSON type, and match the parameter's schema; a type in the schema replaces the declared
 // type. Arguments that the descriptor does not define are valid.
 //
-// The failure is about the first invalid argument: of the missing ones in the order
-// of the descriptor, else in the order of the arguments; or about all, if they are not an
-// object. It is also nil if the context ends before the arguments were checked. The work counts in checks.
-// Checks that take long wait for turns, which the skills and principals of a source get one after another.
+// The failure is about the first required input that is missing, in the order of the descriptor; if none
+// is missing, about the first invalid argument; or about all arguments, if they are not an object. It is
+// also nil if the context ends before the arguments were checked. checks counts the work. Checks that take
+// long wait for turns, which the skills and principals of a source get one after another.
 func (in *Inputs) Check(ctx context.Context, who turns.Line, arguments jsontext.Value, checks *Checks) *run.Failure {
 	if len(arguments) == 0 {
 		arguments = jsontext.Value("{}")
@@ -156,7 +157,7 @@ func (in *Inputs) CheckMembers(ctx context.Context, who turns.Line, arguments []
 	return cmp.Or(in.missing(given), first)
 }
 
-// each returns a slice with a flag for each input: few, if that is long enough.
+// each returns a slice with a flag for each input. It is a part of few, if that is long enough.
 func (in *Inputs) each(few []bool) []bool {
 	if len(in.inputs) > len(few) {
 		return make([]bool, len(in.inputs))
@@ -231,7 +232,7 @@ func (p *input) check(ctx context.Context, value jsontext.Value, c check) *run.F
 	var err error
 	compiled := p.schema.Ready()
 	if compiled == nil {
-		if !c.takeTurn(ctx, p.schema.Effort) { // before the lock, for which checks with a turn may be waiting
+		if !c.takeTurn(ctx, p.schema.Effort) { // before the lock: checks that have a turn may be waiting for it
 			return noTurn(ctx)
 		}
 		compiled, err = p.schema.CompileAgain()

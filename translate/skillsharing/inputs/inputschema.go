@@ -15,11 +15,12 @@ import (
 
 // InputSchema returns a JSON Schema (Draft 2020-12) of the arguments that a skill
 // takes: an object with a property per parameter, in the order of the descriptor,
-// as the tools of a language model need it. A property is the parameter's
-// schema, with its type, if that is one of JSON Schema's and the schema states
-// none, its description, if it has one, and its default.
+// as the tools of a language model need it. A property is the schema of the
+// parameter. To it are added the parameter's description and default, if there
+// are any, and its type, if that is a type of JSON Schema and the schema has
+// none.
 //
-// The parameters are those of a valid descriptor.
+// The parameters must be those of a valid descriptor.
 func InputSchema(params []document.Parameter) jsontext.Value {
 	dst := []byte(`{"type":"object","properties":{`)
 	for i := range params {
@@ -53,8 +54,9 @@ func appendProperty(dst []byte, p *document.Parameter) []byte {
 	stated := func(name string) bool {
 		return slices.ContainsFunc(own, func(m member) bool { return m.name == name })
 	}
-	// Embedded, the schema is no resource of its own, unless it says so: then
-	// references would start at the root of the whole, and $schema is not allowed.
+	// An embedded schema without $id is not a resource of its own. So its
+	// references start at the root of the whole schema, and $schema is not allowed
+	// in it.
 	isResource := stated("$id")
 	prefix := "#/properties/" + url.PathEscape(strings.TrimPrefix(jsonvalue.Pointer([]string{p.Name}), "/"))
 
@@ -87,8 +89,8 @@ func appendProperty(dst []byte, p *document.Parameter) []byte {
 	return append(dst, '}')
 }
 
-// rebaseKeyword returns the value of a keyword with the references in it moved
-// below prefix: from the root of the parameter's schema to where that is now.
+// rebaseKeyword returns the value of a keyword with each reference prefixed by
+// prefix, which is where the parameter's schema is in the whole schema.
 func rebaseKeyword(m member, prefix string) jsontext.Value {
 	switch {
 	case m.name == "$ref":
@@ -108,7 +110,7 @@ func rebaseKeyword(m member, prefix string) jsontext.Value {
 }
 
 // rebase is rebaseKeyword for a schema, or an array of schemas. A schema with
-// an $id is a resource of its own and stays as it is.
+// an $id is a resource of its own, and is not changed.
 func rebase(value jsontext.Value, prefix string) jsontext.Value {
 	switch value.Kind() {
 	case '[':
@@ -149,7 +151,8 @@ type member struct {
 	value jsontext.Value
 }
 
-// membersOf yields the members of an object in their order; none of another value.
+// membersOf yields the members of an object in their order. If the value is no
+// object, it yields nothing.
 func membersOf(object jsontext.Value) func(yield func(member) bool) {
 	return func(yield func(member) bool) {
 		dec := jsontext.NewDecoder(bytes.NewBuffer(object))

@@ -1,6 +1,6 @@
-// Package jsonvalue reads JSON that other people have written into Go values, within bounds, and says what is wrong with them.
+// Package jsonvalue reads untrusted JSON into Go values, within bounds, and describes what is wrong with a value.
 //
-// [Read] returns the types that package jsonschema works on. It refuses what two readers may understand differently, such as
-// a name that appears twice in an object, and numbers that exact arithmetic can't handle in bounded time. [Violations] collects
-// what is wrong with a value, each with the JSON Pointer of its place.
+// [Read] returns the types that package jsonschema works on. It refuses JSON that parsers read differently, such as an
+// object with the same name twice, and numbers for which exact arithmetic takes too long. [Violations] collects the faults
+// of a value, each with its JSON Pointer.
 package jsonvalue

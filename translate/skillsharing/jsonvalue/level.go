@@ -1,6 +1,6 @@
 package jsonvalue
 
-// Level is what a JSON value holds at one depth.
+// Level says how much a JSON value contains at one depth.
 type Level struct {
 	Values int
 	Bytes  int // of text: strings, numbers and member names
@@ -32,7 +32,7 @@ func measureInto(levels []Level, v any, name string, depth int) []Level {
 	return levels
 }
 
-// ValuesIn counts the values in one that [Read] returned, itself included.
+// ValuesIn counts a value that [Read] returned and all values in it.
 func ValuesIn(v any) (n int) {
 	for _, l := range Levels(v) {
 		n += l.Values
@@ -40,7 +40,7 @@ func ValuesIn(v any) (n int) {
 	return n
 }
 
-// LongestArray is how many items the longest array in a value has.
+// LongestArray returns the length of the longest array in a value.
 func LongestArray(v any) int {
 	longest := 0
 	switch v := v.(type) {

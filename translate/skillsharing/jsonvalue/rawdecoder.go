@@ -10,7 +10,7 @@ import (
 )
 
 // RawDecoder reads the raw values of a JSON text. Making a decoder costs more than
-// reading a small text, so decoders are used again.
+// reading a small text, so decoders are reused.
 type RawDecoder struct {
 	*jsontext.Decoder
 	buffer bytes.Buffer
@@ -19,8 +19,8 @@ type RawDecoder struct {
 
 var rawDecoders = sync.Pool{New: func() any { return &RawDecoder{Decoder: new(jsontext.Decoder)} }}
 
-// maxReused is the largest text after whose reading a decoder is worth keeping, in
-// bytes: it remembers as many member names.
+// maxReused is the size of the largest text, in bytes, after which a decoder is
+// reused. A decoder keeps memory for the member names of the text.
 const maxReused = 256 << 10
 
 // BorrowDecoder returns a decoder of a text. If duplicates is true, it accepts a member name
@@ -32,7 +32,7 @@ func BorrowDecoder(text []byte, duplicates bool) *RawDecoder {
 	return d
 }
 
-// GiveBack keeps the decoder for another call, but not the text.
+// GiveBack makes the decoder available for reuse, without the text.
 func (d *RawDecoder) GiveBack() {
 	if d.size > maxReused {
 		return
@@ -42,7 +42,7 @@ func (d *RawDecoder) GiveBack() {
 	rawDecoders.Put(d)
 }
 
-// AtEnd reports whether there is nothing more.
+// AtEnd reports whether the whole text was read.
 func (d *RawDecoder) AtEnd() bool {
 	_, err := d.ReadToken()
 	return errors.Is(err, io.EOF)

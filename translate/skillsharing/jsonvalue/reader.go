@@ -16,25 +16,26 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
-// Number is the text of a JSON number, as package jsonschema takes it.
+// Number is the text of a JSON number, in the type that package jsonschema
+// expects.
 type Number = json.Number
 
 // Bounds limits what is read of an untrusted JSON text.
 type Bounds struct {
 	Depth  int    // objects and arrays within each other
 	Values int    // values in all
-	Limit  string // the name of the limit of values, in brackets and after a space, or nothing
+	Limit  string // for messages: a space and the name of the limit of values in brackets; may be empty
 	List   ListBound
 }
 
-// ListBound limits the items of one array, before any of them is judged.
+// ListBound limits the items of one array. It applies while the array is read.
 type ListBound struct {
 	Path  string // a JSON Pointer of at most one token
-	Most  int    // 0: it has no bound of its own
+	Most  int    // 0: there is no limit
 	Limit string // the name of the limit
 }
 
-// violation is that of a list which has too many items.
+// violation returns the violation of an array with too many items.
 func (b ListBound) violation(items int) run.Violation {
 	expected := fmt.Sprintf("at most %d entries", b.Most)
 	return run.Violation{
@@ -43,18 +44,18 @@ func (b ListBound) violation(items int) run.Violation {
 	}
 }
 
-// Numbers whose exponent or length is beyond these are refused: exact
-// arithmetic with them could take any time. Every finite
-// IEEE 754 double is within them (RFC 8259, section 6).
+// The largest exponent and length of a number. Exact arithmetic with larger
+// ones could take very long. All finite IEEE 754 doubles are within these
+// bounds (RFC 8259, section 6).
 const (
 	maxExponent     = 400
 	maxNumberLength = 1024
 )
 
 // Read reads one JSON text into the types that package jsonschema works on:
-// map[string]any, []any, string, Number, bool and nil. It refuses what
-// another reader might understand differently: duplicate member names, invalid
-// UTF-8, and numbers that are not finite doubles.
+// map[string]any, []any, string, Number, bool and nil. It refuses texts that
+// other parsers may read differently: those with duplicate member names,
+// invalid UTF-8, or numbers that are not finite doubles.
 func Read(text []byte, b Bounds) (any, *run.Violation) {
 	r := reader{jsontext.NewDecoder(bytes.NewBuffer(text)), b, 0}
 	v, err := r.value(0)
@@ -76,7 +77,7 @@ type reader struct {
 	values int
 }
 
-// flawError is a fault of a text that is JSON.
+// flawError is the violation of a text that is valid JSON.
 type flawError struct{ run.Violation }
 
 func (e *flawError) Error() string { return e.Path + " " + e.Message }
@@ -134,7 +135,7 @@ func (r *reader) array(depth int) (any, error) {
 	return array, err
 }
 
-// mostItems is how many items the array that has just begun may have.
+// mostItems returns how many items the array that has just begun may have.
 func (r *reader) mostItems(depth int) int {
 	list := r.bounds.List
 	if list.Most <= 0 || depth > 1 || string(r.dec.StackPointer()) != list.Path {
@@ -143,8 +144,8 @@ func (r *reader) mostItems(depth int) int {
 	return list.Most
 }
 
-// excess is the error of an array with further items after so many. They are
-// counted, and not kept.
+// excess returns the error for an array with too many items, of which so many
+// were read. It counts the others.
 func (r *reader) excess(items int) error {
 	for ; r.dec.PeekKind() != ']'; items++ {
 		if err := r.dec.SkipValue(); err != nil {
@@ -195,8 +196,9 @@ func readableNumber(s string) bool {
 	return err == nil && !math.IsInf(f, 0)
 }
 
-// syntaxViolation tells a text that is no JSON at all, whose violation has no
-// place in the document, from one that only I-JSON (RFC 7493) forbids.
+// syntaxViolation returns the violation of a text that can't be read. The
+// violation has a path only if the text is JSON that I-JSON (RFC 7493)
+// forbids.
 func syntaxViolation(text []byte, err error) *run.Violation {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return &run.Violation{Message: "is empty"}

@@ -6,7 +6,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// TypeSet is a set of JSON Schema's types. The empty set means that any will do.
+// TypeSet is a set of the types of JSON Schema. The empty set stands for all types.
 type TypeSet uint8
 
 // The types, in the order of TypeNames.
@@ -23,7 +23,7 @@ const (
 // TypeNames are the names of the types, in the order of their bits.
 var TypeNames = []string{"null", "boolean", "integer", "number", "string", "array", "object"}
 
-// TypesNamed returns the type with a name; none for names that JSON Schema does not have.
+// TypesNamed returns the set of the type with a name; empty: JSON Schema has no such type.
 func TypesNamed(name string) TypeSet {
 	for i, n := range TypeNames {
 		if n == name {
@@ -33,7 +33,7 @@ func TypesNamed(name string) TypeSet {
 	return 0
 }
 
-// TypesOf reads the keyword "type" of a schema that [Read] returned.
+// TypesOf returns the types in the keyword "type" of a schema that [Read] returned.
 func TypesOf(keyword any) TypeSet {
 	switch keyword := keyword.(type) {
 	case string:
@@ -107,8 +107,8 @@ func WithArticle(types ...string) string {
 	return strings.Join(named[:len(named)-1], ", ") + " or " + named[len(named)-1]
 }
 
-// isInteger reports whether a JSON number has no fraction, as 1.0 and 1e2 (JSON
-// Schema 2020-12 Core, section 4.2.3), however large it is.
+// isInteger reports whether a JSON number of any size is an integer, as 1.0 and
+// 1e2 are (JSON Schema 2020-12 Core, section 4.2.3).
 func isInteger(Number string) bool {
 	mantissa, exponent, _ := strings.Cut(strings.ToLower(strings.TrimPrefix(Number, "-")), "e")
 	whole, fraction, _ := strings.Cut(mantissa, ".")
@@ -116,11 +116,12 @@ func isInteger(Number string) bool {
 	if digits == "" {
 		return true // zero
 	}
-	// The value is digits * 10^(exponent + zeros), an integer if that power is not negative.
+	// The value is digits * 10^(exponent + zeros). It is an integer if exponent + zeros is
+	// not negative.
 	zeros := len(whole) - len(digits)
 	negative := strings.HasPrefix(exponent, "-")
 	shift := strings.TrimLeft(strings.TrimLeft(exponent, "+-"), "0")
-	if len(shift) > 9 { // beyond any Number of digits
+	if len(shift) > 9 { // more than the number of digits can be
 		return !negative
 	}
 	n := 0

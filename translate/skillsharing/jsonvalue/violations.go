@@ -20,8 +20,8 @@ const (
 	MaxViolations = 50
 )
 
-// Shown returns a value as it is shown in a violation: long strings are cut and
-// end in an ellipsis, of arrays and objects only the type is shown.
+// Shown returns the form of a value in a violation: a long string is cut and
+// ends in an ellipsis; for an array or object, it is only the type.
 func Shown(v any) jsontext.Value {
 	switch v := v.(type) {
 	case string:
@@ -52,7 +52,7 @@ func Pointer(path []string) string {
 	return string(p)
 }
 
-// Lookup returns the value at a path, nil if there is none.
+// Lookup returns the value at a path; nil: there is none.
 func Lookup(v any, path []string) any {
 	for _, token := range path {
 		switch parent := v.(type) {
@@ -74,13 +74,13 @@ func Lookup(v any, path []string) any {
 // Violations collects what is wrong with a document.
 type Violations []run.Violation
 
-// Add adds a violation: what stands at path, the value found, is not as expected.
+// Add adds a violation: found, the value at path, is not what is expected.
 func (v *Violations) Add(path, message, expected string, found any) {
 	*v = append(*v, run.Violation{Path: safetext.Clip(path, MaxPath), Message: message, Expected: Quoted(expected), Actual: Shown(found)})
 }
 
-// Tidy returns the violations sorted, each once, no more than [MaxViolations]; nil
-// if there are none.
+// Tidy returns the violations sorted, without duplicates, and at most
+// [MaxViolations]; nil: there are none.
 func (v *Violations) Tidy() []run.Violation {
 	if len(*v) == 0 {
 		return nil
@@ -92,8 +92,8 @@ func (v *Violations) Tidy() []run.Violation {
 	return list[:min(len(list), MaxViolations)]
 }
 
-// Marshal returns the JSON of a value that consists of strings, numbers, lists and maps,
-// which always has a JSON form.
+// Marshal returns the JSON of a value that consists of strings, numbers, lists and maps.
+// Encoding such a value can't fail.
 func Marshal(v any) jsontext.Value {
 	b, err := json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 	if err != nil {

@@ -1,3 +1,3 @@
-// Package turns shares the time of the processor between the sources of skills and those who call them: a [Queue] runs some
-// pieces of work at a time, and lets none of them keep the others waiting.
+// Package turns shares processor time fairly between sources of skills and their callers: a [Queue] limits how many pieces
+// of work run at a time, and no source or caller can keep the others waiting.
 package turns

@@ -9,39 +9,41 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// Queue bounds how many pieces of work run at a time. The sources that wait get turns one
-// after another, and so do the lines of a source. If there are several places, one source never
-// has all of them: so another source waits no longer than for one piece of each source.
+// Queue bounds how many pieces of work run at a time. The sources with waiting work get turns
+// in rotation, and so do the lines of a source. If more than one piece may run at a time, no
+// source may use all places. So a source waits at most for one piece of work of each other
+// source.
 type Queue struct {
 	atOnce int
 
 	mu      sync.Mutex
 	working int
-	sources []*sourceTurns // that have work, the one whose turn is next first
+	sources []*sourceTurns // those with work; the first one has the next turn
 }
 
 // sourceTurns is the work of one source.
 type sourceTurns struct {
 	name    string
 	working int
-	lines   []*waitingLine // that wait, the one whose turn is next first
+	lines   []*waitingLine // those that wait; the first one has the next turn
 }
 
-// waitingLine is work that waits, in the order in which it came. A channel is closed when
-// its turn has come.
+// waitingLine is the waiting work of one line, oldest first. The channel of a piece of
+// work is closed when it has its turn.
 type waitingLine struct {
 	name    Line
 	waiting []chan struct{}
 }
 
-// Line names a line: the principal and the skill that work of a source is for. It may be empty.
+// Line identifies work of a source by the principal and the skill that it is for. Both may be
+// empty.
 type Line struct{ Principal, SkillID string }
 
-// NewQueue returns a queue of which so many pieces of work run at a time.
+// NewQueue returns a queue that runs at most atOnce pieces of work at a time.
 func NewQueue(atOnce int) *Queue { return &Queue{atOnce: atOnce} }
 
 // Take waits for a turn of a source and one of its lines, until the context ends. If it
-// reports true, the turn is to be ended.
+// returns true, the caller must end the turn with [Queue.End].
 func (q *Queue) Take(ctx context.Context, source string, line Line) bool {
 	ready := make(chan struct{})
 	q.mu.Lock()
@@ -56,7 +58,7 @@ func (q *Queue) Take(ctx context.Context, source string, line Line) bool {
 	q.mu.Lock()
 	waited := q.dequeue(source, line, ready)
 	q.mu.Unlock()
-	if !waited { // the turn has come at the same moment
+	if !waited { // the turn came at the moment at which the context ended
 		q.End(source)
 	}
 	return false
@@ -96,7 +98,7 @@ func (q *Queue) enqueue(source string, line Line, ready chan struct{}) {
 	s.lines[j].waiting = append(s.lines[j].waiting, ready)
 }
 
-// dequeue takes work back. It reports whether its turn had not come.
+// dequeue removes waiting work. It returns false if the work already has its turn.
 func (q *Queue) dequeue(source string, line Line, ready chan struct{}) bool {
 	i := q.find(source)
 	if i < 0 {
@@ -120,14 +122,14 @@ func (q *Queue) dequeue(source string, line Line, ready chan struct{}) bool {
 	return true
 }
 
-// forget forgets a source that has no work.
+// forget removes the source at index i if it has no work.
 func (q *Queue) forget(i int) {
 	if s := q.sources[i]; s.working == 0 && len(s.lines) == 0 {
 		q.sources = slices.Delete(q.sources, i, i+1)
 	}
 }
 
-// next gives turns to those that wait, for as long as there are places.
+// next gives turns to waiting work while fewer than atOnce pieces of work run.
 func (q *Queue) next() {
 	for q.working < q.atOnce {
 		i := slices.IndexFunc(q.sources, func(s *sourceTurns) bool { return len(s.lines) > 0 && s.working < max(1, q.atOnce-1) })
