@@ -15,22 +15,21 @@ import (
 
 func init() { caddy.RegisterModule(adminAPI{}) }
 
-// adminAPI tells what the bridges of this process do, and forgets documents. It shows
-// no secret, no argument and no output.
+// adminAPI shows what the bridges of this process do, and removes cached documents. It
+// shows no secrets, arguments or outputs.
 //
 //	GET  /skill_bridge/providers  each source: health, last trouble, circuit breakers, calls in progress
 //	GET  /skill_bridge/skills     each skill: version, whether its descriptor is cached and fresh, what is wrong with it,
 //	                              or that there is no credential for it; entries of indexes and registries that can't be used, aliases for
 //	                              skills that are not listed
 //	GET  /skill_bridge/runs       the calls in progress, the oldest first, with their runs
-//	POST /skill_bridge/purge      {"namespace": …, "skill_id": …}: forgets one descriptor, without skill_id one source's
-//	                              documents, without namespace all; all but exactly such an object is refused
+//	POST /skill_bridge/purge      {"namespace": …, "skill_id": …}: removes one descriptor; without skill_id, all documents of one
+//	                              source; without namespace, all documents. Any other body is refused
 //
-// Bridges, the handlers of this process, are told apart by their numbers. All answers
-// have the same ones, counted from 1 in the order in which the bridges were loaded. A
-// bridge keeps its number, and no other gets it: that of an earlier configuration,
-// which is shown while requests to it go on, has a smaller one than those of the
-// present configuration, whose numbers are new.
+// Numbers identify the bridges, which are the handlers of this process. They count from 1
+// in the order in which the bridges were loaded, and are the same in all answers. A number
+// is never used again: after a reload, the bridges have new numbers, and those of the
+// earlier configuration are shown with their old ones while requests still use them.
 type adminAPI struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -38,13 +37,13 @@ func (adminAPI) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "admin.api.skill_bridge", New: func() caddy.Module { return new(adminAPI) }}
 }
 
-// Provision has the calls of earlier configurations answered at the exit of the process,
-// where the last configuration has no bridge. Caddy provisions the admin API with each
-// configuration, before its apps.
+// Provision watches for the stop of the configuration, so that the calls of earlier
+// configurations are answered before the process exits, even if the last configuration has
+// no bridge. Caddy provisions the admin API with each configuration, before its apps.
 func (adminAPI) Provision(ctx caddy.Context) error {
 	observe.KeepQuiet()
 	if _, err := ctx.App("events"); err != nil {
-		return nil //nolint:nilerr // Caddy reports it for the app
+		return nil //nolint:nilerr // Caddy reports the error when it loads the app
 	}
 	if err := lifetime.WatchStop(ctx); err != nil {
 		ctx.Logger().Debug("this configuration's stop is watched already", zap.Error(err)) // by the local admin API
@@ -62,7 +61,7 @@ func (a adminAPI) Routes() []caddy.AdminRoute {
 	}
 }
 
-// shows serves what a GET is to show.
+// shows returns a handler that answers GET requests with the result of show, as JSON.
 func shows(show func(*http.Request) any) caddy.AdminHandler {
 	return caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		if r.Method != http.MethodGet {
@@ -82,7 +81,8 @@ func writeAdmin(w http.ResponseWriter, v any) error {
 	return json.NewEncoder(w).Encode(v)
 }
 
-// shown makes a text of a provider or an agent safe to show, and bounds it.
+// shown returns a text of a provider or an agent, shortened and without characters that are
+// unsafe to show.
 func shown(text string) string { return safetext.Field(text, observe.MaxLogged) }
 
 // shownError is like shown, for the text of an error.

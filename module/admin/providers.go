@@ -24,7 +24,7 @@ type Provider struct {
 	CallsInProgress int64            `json:"calls_in_progress"`
 }
 
-// Trouble is an exchange that went wrong.
+// Trouble is a failed exchange with a provider.
 type Trouble struct {
 	At         time.Time `json:"at"`
 	Phase      string    `json:"phase"`

@@ -56,8 +56,8 @@ func (adminAPI) purge(w http.ResponseWriter, r *http.Request) error {
 	return writeAdmin(w, answer)
 }
 
-// readPurgeRequest reads what to remove, exactly: what a mistake in a script
-// sends, such as null for a variable that is not set, must not mean everything.
+// readPurgeRequest reads what to remove. It refuses every other body, because a mistake
+// in a script, such as null for a variable that is not set, must not remove everything.
 func readPurgeRequest(body io.Reader) (wanted PurgeRequest, err error) {
 	data, err := io.ReadAll(body)
 	if err != nil {
@@ -93,7 +93,7 @@ func readPurgeRequest(body io.Reader) (wanted PurgeRequest, err error) {
 	return wanted, nil
 }
 
-// purgeMember reads a member that may be left out, but not be empty.
+// purgeMember reads an optional member, which must not be empty.
 func purgeMember(name string, value jsontext.Value) (text string, err error) {
 	if value == nil {
 		return "", nil
@@ -107,7 +107,7 @@ func purgeMember(name string, value jsontext.Value) (text string, err error) {
 	return text, nil
 }
 
-// notPurged is why nothing was removed.
+// notPurged returns the error that says why nothing was removed.
 func notPurged(wanted *PurgeRequest, known bool) error {
 	if known {
 		return fmt.Errorf("no document of a skill %q of source %q is cached: there is no such skill, or it was not requested yet", wanted.SkillID, wanted.Namespace)

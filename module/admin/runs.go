@@ -9,10 +9,10 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 )
 
-// Runs is what the admin API shows of calls in progress.
+// Runs is the answer of the admin API about calls in progress.
 type Runs struct {
 	Total int    `json:"total"`
-	Runs  []Call `json:"runs"` // at most 1000, the oldest
+	Runs  []Call `json:"runs"` // at most the 1000 oldest
 }
 
 // Call is a call in progress.
@@ -29,7 +29,7 @@ type Call struct {
 	Accepted    *time.Time `json:"accepted,omitempty"`
 }
 
-// maxShownRuns bounds an answer about calls in progress.
+// maxShownRuns is the maximum number of calls in an answer.
 const maxShownRuns = 1000
 
 func (adminAPI) runs(*http.Request) any {
@@ -41,7 +41,7 @@ func (adminAPI) runs(*http.Request) any {
 	status := Runs{Total: total, Runs: make([]Call, len(list))}
 	for i, c := range list {
 		status.Runs[i] = Call{
-			Bridge: numbers[c.Bridge], // 0: the call has ended by now
+			Bridge: numbers[c.Bridge], // 0: the call has ended in the meantime
 			Method: c.Method, Name: shown(c.Name), Principal: shown(c.Principal), TraceID: c.TraceID, Arrived: c.Arrived.UTC(),
 			Namespace: c.Run.Source, SkillID: shown(c.Run.SkillID), ExecutionID: shown(c.Run.ExecutionID),
 		}

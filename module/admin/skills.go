@@ -12,7 +12,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// Inventory is what the admin API shows of skills.
+// Inventory is the answer of the admin API about skills.
 type Inventory struct {
 	Skills      []Skill       `json:"skills"`
 	Unavailable []Unavailable `json:"unavailable"`
@@ -49,10 +49,10 @@ type LeftOut struct {
 	Bridge    int            `json:"bridge"`
 	Namespace string         `json:"namespace"`
 	Count     int            `json:"count"`
-	Entries   []LeftOutEntry `json:"entries"` // the first of them, at most 100 of each answer
+	Entries   []LeftOutEntry `json:"entries"` // the first ones, at most 100 of each index or registry answer
 }
 
-// LeftOutEntry is an entry that is invalid, there twice, or has an id that can't be used.
+// LeftOutEntry is an entry that is invalid, a duplicate, or has an id that can't be used.
 type LeftOutEntry struct {
 	ID      string `json:"id,omitempty"`
 	Path    string `json:"path,omitempty"` // JSON Pointer into a registry's answer
@@ -100,7 +100,7 @@ func (adminAPI) skills(r *http.Request) any {
 	return status
 }
 
-// add adds what is left out of a source's indexes.
+// add adds the entries that were left out of a source's indexes.
 func (s *Inventory) add(bridge int, l catalog.LeftOut) {
 	if l.Count > 0 {
 		status := LeftOut{bridge, l.Namespace, l.Count, make([]LeftOutEntry, len(l.First))}

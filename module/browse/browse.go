@@ -86,7 +86,7 @@ type Handler struct {
 }
 
 // Serve answers GET and HEAD requests with the page if their Accept header prefers HTML to
-// JSON. All other requests get status 405, as they do without the page.
+// JSON. All other requests get status 405, as without the page.
 func (h *Handler) Serve(ctx context.Context, w http.ResponseWriter, r *http.Request, principal, ambiguous string) error {
 	header := w.Header()
 	header.Set("Cache-Control", "no-store")
@@ -151,7 +151,7 @@ func guardPage(header http.Header, nonce string) {
 }
 
 // prefersHTML reports whether text/html has a higher quality than JSON (RFC 9110,
-// section 12.5.1). This is so for every browser, but not for clients that accept */*.
+// section 12.5.1). Every browser sends such a header; clients that accept */* do not.
 func prefersHTML(accept []string) bool {
 	var html, json quality
 	for mediaRange := range strings.SplitSeq(strings.Join(accept, ","), ",") {

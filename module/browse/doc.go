@@ -1,3 +1,3 @@
 // Package browse serves a page on which people find skills and try them. Package bridge
-// serves it to browsers, beside the endpoint of agents.
+// serves it to browsers, at the same URL as the endpoint for agents.
 package browse

@@ -2,40 +2,40 @@ package browse
 
 import "html/template"
 
-// Page is what the template of `browse` is executed with. All texts of
-// providers in it are bounded and have neither control characters nor those that
-// change the direction of text; a template must go on to treat them as text.
+// Page is the data of the template of `browse`. All texts of providers in it
+// are bounded, without control characters and characters that change the direction
+// of text. A template must still escape them, as html/template does.
 type Page struct {
-	// Problem says in words why nothing is shown; empty: there is none.
+	// Problem says why nothing is shown; empty: there is no problem.
 	Problem string
-	// Groups are the skills that are shown, by the sources they are from.
+	// Groups are the shown skills, by source.
 	Groups []Group
 	// Unavailable are the sources that could not be read.
 	Unavailable []Unavailable
-	// Skills is how many skills there are, also if not all are shown.
+	// Skills is the number of all skills, including those that are not shown.
 	Skills int
-	// Hidden is how many of them are not shown, not even by their names: the sum of those of the groups.
+	// Hidden is the number of skills of which not even the name is shown: the sum of Hidden of all groups.
 	Hidden int
-	// Skill is the one that the query ?skill= asks for, and Namespace that of ?namespace=; empty: all are shown.
+	// Skill and Namespace are the values of skill and namespace in the query. If both are empty, all skills are shown.
 	Skill, Namespace string
 	// Principal is the caller; empty: anonymous.
 	Principal string
-	// Nonce is what a style or script of the page has to carry to have an effect.
+	// Nonce is the attribute nonce of the page's styles and scripts. The browser ignores those without it.
 	Nonce string
-	// Style and Script are those of the embedded template.
+	// Style and Script are the style and the script of the embedded template.
 	Style  template.CSS
 	Script template.JS
 }
 
-// Group is the skills of one source. Each source with skills has one, even
-// where there is no room for any of them.
+// Group has the skills of one source. Each source with skills has a group, even
+// if none of its skills is shown.
 type Group struct {
 	// Namespace is empty for the skills that were configured one by one.
 	Namespace string
-	// Skills are those that are shown.
+	// Skills are the shown skills.
 	Skills []Skill
-	// Total is how many there are. Hidden of them are not among Skills; Named of them are there only by their names, in
-	// the state listed.
+	// Total is the number of the source's skills. Hidden of them are not in Skills. Named of them are in Skills without
+	// the content of their descriptors, in the state listed.
 	Total, Hidden, Named int
 }
 
@@ -51,14 +51,14 @@ const (
 	stateFaulty           = "faulty"            // its descriptor is invalid
 	stateIncompatible     = "incompatible"      // it needs a newer version of the protocol
 	stateUnreadable       = "unreadable"        // its descriptor can't be read at the moment
-	stateListed           = "listed"            // its descriptor was not looked at
+	stateListed           = "listed"            // its descriptor was not read for this page
 )
 
 // Skill is one skill.
 type Skill struct {
-	// Name is what a call has to say; Title is how the provider calls the skill, if that is known.
+	// Name is the skill's name in calls. Title is the provider's name for it, if known.
 	Name, Title, Namespace, Version, Description string
-	// CapabilityType and Access are the protocol's words.
+	// CapabilityType and Access are values of the Skill Sharing Protocol.
 	CapabilityType, Access string
 	// State is one of available, needs-credentials, faulty, incompatible, unreadable and listed.
 	State string
@@ -66,10 +66,10 @@ type Skill struct {
 	Reason string
 	Faults []Fault
 
-	// All that follows is set for skills that are available or need credentials.
+	// The following fields are set only for skills that are available or need credentials.
 
 	Inputs     []Input
-	MoreInputs int // that are not among Inputs
+	MoreInputs int // number of inputs that are not in Inputs
 	// OutputType is a media type.
 	OutputType, OutputDescription string
 	Auth                          Auth
@@ -78,7 +78,7 @@ type Skill struct {
 	ProviderLink, Documentation   Link
 }
 
-// Fault is what is wrong at one place of a descriptor.
+// Fault is an error in a descriptor.
 type Fault struct {
 	Path, Message string // Path is a JSON Pointer
 }
@@ -89,26 +89,26 @@ type Input struct {
 	Required                bool
 	HasDefault              bool
 	Default                 string   // JSON
-	Choices                 []string // JSON; the values that are allowed, if they are listed
+	Choices                 []string // the allowed values in JSON, if the schema lists them
 }
 
 // Auth is how the bridge has to authenticate to the provider.
 type Auth struct {
 	Type string // none, api_key, oauth2 or custom
-	// Header is that of an API key, Scopes are those of OAuth 2.0.
+	// Header is the header of an API key. Scopes are the OAuth 2.0 scopes.
 	Header string
 	Scopes []string
-	// Description and Instructions are the provider's words.
+	// Description and Instructions are the provider's texts.
 	Description, Instructions string
 }
 
-// Link is a link that a provider has given: https or http, and nothing else.
+// Link is a link from a provider. Its scheme is https or http.
 type Link struct {
 	URL  string // empty: there is none
-	Host string // where it leads to, in ASCII
+	Host string // the host of the URL, in ASCII
 }
 
-// examplePage has something of everything that a template may ask for.
+// examplePage returns sample data for testing templates, with elements in each list.
 func examplePage() *Page {
 	at := Link{"https://example.com/", "example.com"}
 	return &Page{

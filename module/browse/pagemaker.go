@@ -24,13 +24,13 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// pageLimits bound what one page costs, here and at the providers. The sources of a
-// page share them fairly: none is kept short because of what another one has.
+// pageLimits bound the work for one page, here and at the providers. The sources of a
+// page share them fairly: a source with many or large skills does not displace others.
 type pageLimits struct {
-	described, named int           // skills with all that is known, and by name
-	text             int           // bytes of what providers say of the skills that are described
-	documents        int           // bytes of the descriptors that are read, beyond which no further one is
-	listing, whole   time.Duration // for reading indexes, and descriptors too
+	described, named int           // skills shown in full, and skills shown at least by name
+	text             int           // bytes of the providers' texts about the described skills
+	documents        int           // bytes of descriptors after which no further one is read
+	listing, whole   time.Duration // for reading the indexes, and for the whole page
 }
 
 var standardPageLimits = pageLimits{described: 200, named: 2000, text: 2 << 20, documents: 8 << 20, listing: 6 * time.Second, whole: 10 * time.Second}
@@ -47,7 +47,7 @@ const (
 	maxShownLink   = 2000
 )
 
-// pageMaker fills a page with what one caller may see.
+// pageMaker fills a page with the skills that one caller may see.
 type pageMaker struct {
 	bridge    *translate.Bridge
 	limits    pageLimits
@@ -72,7 +72,7 @@ func (m *pageMaker) one(ctx context.Context, name string) int {
 	}
 	skill := Skill{Name: m.page.Skill}
 	namespace := ""
-	if d != nil { // which it is also where the name leads to a skill that can't be read
+	if d != nil { // also set if the skill was found but its descriptor can't be read
 		namespace = groupOf(d.Name, d.Namespace)
 		skill.Name, skill.Namespace = m.text(d.Name, maxShownName), namespace
 	}
@@ -85,8 +85,8 @@ func (m *pageMaker) one(ctx context.Context, name string) int {
 	return http.StatusOK
 }
 
-// all makes the page of all skills, or of those of one namespace, and returns its
-// HTTP status.
+// all makes the page of all skills, or of the skills of one namespace, and returns
+// its HTTP status.
 func (m *pageMaker) all(ctx context.Context, namespace string) int {
 	ctx, cancel := context.WithTimeout(ctx, m.limits.whole)
 	defer cancel()
@@ -121,18 +121,18 @@ func (m *pageMaker) nothing(unavailable []catalog.Unavailable) int {
 	return http.StatusOK
 }
 
-// portion is what the page shows of one source.
+// portion is the part of the page about one source.
 type portion struct {
 	group     *Group
-	described []catalog.Entry // the first skills of the group
-	done      int             // how many of them are
-	said      int             // bytes of text in these
+	described []catalog.Entry // the skills to describe, the first of the group
+	done      int             // how many of them were described so far
+	said      int             // bytes of text in their descriptions
 }
 
-// portions names the skills in groups, and says how many of each are to be
-// described.
+// portions makes the groups with the names of the skills, and chooses the skills of
+// each group that are to be described.
 func (m *pageMaker) portions(entries []catalog.Entry) []portion {
-	bySource := map[string][]catalog.Entry{} // where they stay in the order of their names
+	bySource := map[string][]catalog.Entry{} // in the order of entries, sorted by name
 	for _, e := range entries {
 		namespace := groupOf(e.Name, e.Namespace)
 		bySource[namespace] = append(bySource[namespace], e)
@@ -182,15 +182,15 @@ func (m *pageMaker) list(ctx context.Context, namespace string) translate.Listin
 	return m.bridge.List(ctx, translate.Query{Caller: run.Caller{Principal: m.principal}, Namespace: namespace})
 }
 
-// described is the answer to the wish to know all about a skill.
+// described is the result of reading the descriptor of a skill.
 type described struct {
 	description *translate.Description
 	failure     *run.Failure // nil: the description is complete
 }
 
-// read reads the descriptors of the skills that are to be described: those of each
-// source by themselves, so that one that hangs holds up no other. Of a source whose
-// descriptors are large, some are left out.
+// read reads the descriptors of the skills that are to be described. It reads those of
+// each source separately, so that a slow source does not delay the others. If a
+// source's descriptors exceed its share of limits.documents, the rest is not read.
 func (m *pageMaker) read(ctx context.Context, portions []portion) map[string]described {
 	known := make(map[string]described)
 	var (
@@ -231,8 +231,8 @@ func (m *pageMaker) read(ctx context.Context, portions []portion) map[string]des
 	return known
 }
 
-// groupOf is the namespace under which a skill is shown. Those that are configured
-// one by one have their own names for namespaces.
+// groupOf returns the namespace under which the page shows a skill: "" for a skill that
+// is configured by itself, whose namespace is its own name.
 func groupOf(name, namespace string) string {
 	if name == namespace {
 		return ""
@@ -240,9 +240,9 @@ func groupOf(name, namespace string) string {
 	return namespace
 }
 
-// describeAll describes skills for as long as there is room for more text: the next
-// one is always of the source that has said least so far, so that one that talks much
-// silences none.
+// describeAll describes skills until the limit of text is reached. The next skill is
+// always of the source with the least text so far, so that a source with long texts
+// does not displace others.
 func (m *pageMaker) describeAll(portions []portion, known map[string]described) {
 	for most := m.used + m.limits.text; m.used < most; {
 		var least *portion
@@ -265,7 +265,7 @@ func (m *pageMaker) describeAll(portions []portion, known map[string]described) 
 	}
 }
 
-// describe adds what a descriptor says, or why it says nothing.
+// describe adds the content of a descriptor, or the reason why it can't be used.
 func (m *pageMaker) describe(s *Skill, known described) {
 	if failure := known.failure; failure != nil {
 		s.State, s.Reason = stateOf(failure), m.reason(failure)
@@ -304,15 +304,15 @@ func stateOf(f *run.Failure) string {
 	return stateUnreadable
 }
 
-// reason is a failure in words.
+// reason returns the text of a failure.
 func (m *pageMaker) reason(f *run.Failure) string {
-	if f.Kind == run.DeadlineExceeded { // the page's own bound, of which a failure of a call does not know
+	if f.Kind == run.DeadlineExceeded { // the page's time limit; the failure's text is about the timeout of calls
 		return "It did not answer in time."
 	}
 	return cmp.Or(m.text(f.Text(), maxShownText), "The bridge failed because of a bug.")
 }
 
-// faults are what is wrong with an invalid document.
+// faults returns the errors in an invalid document.
 func (m *pageMaker) faults(found []run.Violation) []Fault {
 	faults := make([]Fault, min(len(found), maxShownList))
 	for i := range faults {
@@ -330,7 +330,7 @@ func (m *pageMaker) input(p *document.Parameter) Input {
 		Enum []jsontext.Value `json:"enum"`
 	}
 	if p.Schema.Kind() == '{' {
-		_ = json.Unmarshal(p.Schema, &schema) // without a list there are no choices to show
+		_ = json.Unmarshal(p.Schema, &schema) // if it fails, there are no choices to show
 	}
 	for _, choice := range schema.Enum[:min(len(schema.Enum), maxShownList)] {
 		in.Choices = append(in.Choices, m.text(string(choice), maxShownName))
@@ -357,17 +357,17 @@ func (m *pageMaker) auth(a *document.Auth) Auth {
 	return auth
 }
 
-// text is plain, and counts.
+// text is like plain, and adds the size of the result to m.used.
 func (m *pageMaker) text(s string, limit int) string {
 	s = plain(s, limit)
 	m.used += len(s)
 	return s
 }
 
-// plain makes one bounded line of a text.
+// plain returns a text as one line with at most limit characters.
 func plain(s string, limit int) string { return strings.TrimSpace(safetext.Line(s, limit)) }
 
-// link checks a link that a provider has given.
+// link returns a link from a provider, or no link if it is not a valid http or https URL.
 func link(text string) Link {
 	if len(text) > maxShownLink {
 		return Link{}

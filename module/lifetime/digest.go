@@ -7,11 +7,11 @@ import (
 	"hash"
 )
 
-// Digest identifies a list of texts, such as the settings that shape what a pool keeps.
+// Digest identifies a list of texts, such as the settings that the values of a pool depend on.
 // Each text is preceded by its length, so that different lists have different digests.
 type Digest struct{ sum hash.Hash }
 
-// NewDigest returns the digest of some texts, to which others can be added.
+// NewDigest returns the digest of some texts. Add adds further ones.
 func NewDigest(texts ...string) Digest {
 	d := Digest{sha256.New()}
 	d.Add(texts...)

@@ -33,8 +33,8 @@ func Calls() *translate.Stop { return &exit.calls }
 // Ending returns a channel that is closed when answers must be written without waiting for anything else.
 func Ending() <-chan struct{} { return exit.ending }
 
-// BeforeExit adds a function to those that are called when the process begins to exit
-// while requests are in progress. It is called by init functions only, and must not block.
+// BeforeExit adds a function that is called when the process begins to exit while requests
+// are in progress. The function must not block. Only init functions call BeforeExit.
 func BeforeExit(prepare func()) { exit.preparations = append(exit.preparations, prepare) }
 
 // BeginRequest counts a request for which the exit of the process waits.
@@ -44,7 +44,7 @@ func BeginRequest() {
 	exit.mu.Unlock()
 }
 
-// EndRequest is called once for each BeginRequest.
+// EndRequest must be called once for each BeginRequest.
 func EndRequest() {
 	exit.mu.Lock()
 	exit.requests--
@@ -52,9 +52,9 @@ func EndRequest() {
 	exit.mu.Unlock()
 }
 
-// WatchStop registers a handler for the stop of the configuration, which comes before the
-// stop of its servers. Without it the calls in progress are answered only after Caddy has
-// stopped everything else.
+// WatchStop registers an event handler for the stop of the configuration, which Caddy calls
+// before it stops the servers. Without it, the calls in progress are answered only after
+// Caddy has stopped everything else.
 func WatchStop(ctx caddy.Context) error {
 	app, err := ctx.AppIfConfigured("events")
 	if err != nil { // Caddy's HTTP app loads the events app: without it there is no server to stop
@@ -100,10 +100,10 @@ func newExiting() *exiting {
 	return e
 }
 
-// period is how long requests may go on when a configuration stops.
+// period is how long requests may continue when a configuration stops.
 type period struct {
 	delay time.Duration // until new requests are refused
-	grace time.Duration // from then on; 0: unlimited
+	grace time.Duration // from then until requests are ended; 0: unlimited
 }
 
 func (p period) whole() time.Duration { return p.delay + p.grace }
@@ -156,7 +156,7 @@ func (e *exiting) answer() {
 	e.calls.Now()
 }
 
-// giveUp stops waiting for requests that were answered and have not ended.
+// giveUp stops waiting for requests that have not ended.
 func (e *exiting) giveUp() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -167,7 +167,7 @@ func (e *exiting) giveUp() {
 // wait returns when no request is in progress any more. Caddy has already waited for the
 // requests of the last configuration; those of earlier ones may still be in progress.
 func (e *exiting) wait() {
-	e.begin(e.lastGrace()) // not the first call, unless the last configuration had neither an admin API nor a bridge
+	e.begin(e.lastGrace()) // has an effect only if the last configuration had neither an admin API nor a bridge
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for e.requests > 0 && !e.over {

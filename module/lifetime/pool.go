@@ -7,14 +7,14 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// Pool keeps values by key over reloads, each until its last holder releases it. Then a
-// value that implements [caddy.Destructor] is destructed.
+// Pool keeps values by key over reloads, each until its last holder releases it. Values that
+// implement [caddy.Destructor] are then destructed.
 type Pool[V any] struct{ values *caddy.UsagePool }
 
 // NewPool returns an empty pool.
 func NewPool[V any]() *Pool[V] { return &Pool[V]{caddy.NewUsagePool()} }
 
-// pooled is how a value is kept.
+// pooled is the form of a value in Caddy's pool, which holds only destructors.
 type pooled[V any] struct{ value V }
 
 // Destruct implements caddy.Destructor.
@@ -25,9 +25,9 @@ func (p *pooled[V]) Destruct() error {
 	return nil
 }
 
-// Hold returns the value with a key, which has to be comparable, or creates it if nothing
-// holds one. The caller holds the value until it calls release, of which only the first
-// call counts.
+// Hold returns the value with a key, or creates it if there is none. The key must be
+// comparable. The caller holds the value until it calls release. Further calls of release
+// have no effect.
 func (p *Pool[V]) Hold(key any, create func() (V, error)) (value V, release func(), err error) {
 	kept, _, err := p.values.LoadOrNew(key, func() (caddy.Destructor, error) {
 		made, err := create()
@@ -39,7 +39,7 @@ func (p *Pool[V]) Hold(key any, create func() (V, error)) (value V, release func
 	if err != nil {
 		return value, nil, err
 	}
-	release = sync.OnceFunc(func() { _, _ = p.values.Delete(key) }) // the values report their own errors
+	release = sync.OnceFunc(func() { _, _ = p.values.Delete(key) }) // values report their own errors
 	return kept.(*pooled[V]).value, release, nil
 }
 

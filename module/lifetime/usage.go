@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// Usage counts the users of what a handler holds: the handler itself until its Cleanup, and
-// each request while it is served. Caddy calls Cleanup while requests are still served,
-// and may serve further requests after it.
+// Usage counts the users of the resources that a handler holds: the handler itself until its
+// Cleanup, and each request while it is served. Caddy calls Cleanup while the handler still
+// serves requests, and may pass it further requests after that.
 type Usage struct {
 	users    atomic.Int64
 	leave    func()
@@ -17,8 +17,8 @@ type Usage struct {
 	idle     []func()
 }
 
-// NewUsage returns a usage that the handler holds until it calls Leave. Whenever its
-// last user ends, the functions that close idle connections are called.
+// NewUsage returns a usage with one user, the handler, until it calls Leave. Whenever
+// the last user ends, the usage calls the functions that close idle connections.
 func NewUsage(closeIdle ...func()) *Usage {
 	u := &Usage{idle: closeIdle}
 	u.release = sync.OnceFunc(func() {
@@ -31,8 +31,8 @@ func NewUsage(closeIdle ...func()) *Usage {
 	return u
 }
 
-// OnRelease adds a function to those that are called once, the last one first, when the
-// last user ends. It is called before the usage is used by several goroutines.
+// OnRelease adds a function that is called once, when the last user ends, in reverse order
+// of the calls of OnRelease. Call it before several goroutines use the usage.
 func (u *Usage) OnRelease(release func()) { u.releases = append(u.releases, release) }
 
 // Acquire begins a use.
@@ -49,5 +49,5 @@ func (u *Usage) Done() {
 	}
 }
 
-// Leave ends the handler's own use. Only the first call counts.
+// Leave ends the handler's own use. Further calls have no effect.
 func (u *Usage) Leave() { u.leave() }

@@ -14,7 +14,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
-// Request collects what the line of a request in Caddy's access log says of the calls in it.
+// Request collects the fields about the calls of a request for its line in Caddy's access log.
 type Request struct {
 	calls servedCalls
 	to    answerWriter

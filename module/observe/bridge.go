@@ -10,7 +10,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// Bridge is what metrics and the admin API show of a handler.
+// Bridge is the state of a handler for metrics and the admin API.
 type Bridge struct {
 	*translate.Bridge
 	Number   int // see [Numbered]

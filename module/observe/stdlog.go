@@ -16,7 +16,7 @@ import (
 // Caddy's log. A provider can cause any number of these lines, and the line about an
 // unsolicited answer quotes its first bytes, which may be outputs or secrets.
 
-// reports are the beginnings of such lines. The rest of a line is not logged.
+// reports are the beginnings of such lines. The rest of such a line is not logged.
 var reports = [][]byte{
 	[]byte("Unsolicited response received on idle HTTP channel"),
 	[]byte("Transport: unhandled response frame type"),
@@ -34,7 +34,7 @@ var standardLog quietLog
 
 type quietLog struct {
 	mu      sync.Mutex
-	bridges int // that run, or whose requests are still served
+	bridges int // number of bridges that run, or whose requests are still served
 }
 
 // Quiet shortens and limits these lines until the function that it returns is called. The
@@ -48,7 +48,8 @@ func Quiet() (end func()) {
 	return sync.OnceFunc(q.end)
 }
 
-// KeepQuiet is called when a configuration is loaded, which replaces the writer.
+// KeepQuiet sets the writer again after Caddy has replaced it. Call it when a configuration is
+// loaded.
 func KeepQuiet() {
 	q := &standardLog
 	q.mu.Lock()
@@ -96,20 +97,19 @@ func (w *quietWriter) Write(line []byte) (int, error) {
 	return w.Writer.Write(line)
 }
 
-// QuietWhileRunning keeps the standard logger quiet from when the configuration runs until
-// the function that it returns is called. A configuration that is only validated
-// never runs.
+// QuietWhileRunning calls Quiet when the configuration starts to run. The returned function
+// ends the effect. A configuration that is only validated never runs.
 func QuietWhileRunning(ctx caddy.Context) (end func(), err error) {
 	app, err := ctx.AppIfConfigured("events")
 	if err != nil {
-		return func() {}, nil //nolint:nilerr // the HTTP app has one: without, no bridge serves
+		return func() {}, nil //nolint:nilerr // the HTTP app loads the events app: without it, no bridge serves requests
 	}
 	KeepQuiet()
 	w := new(startWatcher)
 	return w.end, app.(*caddyevents.App).On("started", w)
 }
 
-// startWatcher is called when a configuration runs.
+// startWatcher handles the event that a configuration has started.
 type startWatcher struct {
 	mu   sync.Mutex
 	loud func() // restores the standard logger; nil: it is unchanged

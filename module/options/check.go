@@ -13,7 +13,7 @@ const MaxNameSize = 256
 // Checker keeps the first fault of a configuration.
 type Checker struct{ Fault *ConfigError }
 
-// Check keeps an error about the value at a JSON path, if it is the first.
+// Check records an error about the value at a JSON path, if it is the first error.
 func (c *Checker) Check(path string, err error) {
 	if err != nil && c.Fault == nil {
 		c.Fault = &ConfigError{Path: path, Err: err}

@@ -2,7 +2,7 @@ package options
 
 import "strconv"
 
-// ConfigError is what is wrong with a value of a configuration.
+// ConfigError is an error about a value of a configuration.
 type ConfigError struct {
 	Path  string // of the value in the JSON config, such as providers[0].origin
 	Owner string // the operator's name for the block that has the value; may be empty
@@ -18,5 +18,5 @@ func (e *ConfigError) Error() string {
 
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// Element is the JSON path of one element of a list.
+// Element returns the JSON path of an element of a list.
 func Element(path string, index int) string { return path + "[" + strconv.Itoa(index) + "]" }

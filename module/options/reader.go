@@ -1,6 +1,6 @@
-// Package options reads Caddyfile blocks whose lines are an option and its values. All
-// modules of the project read theirs with it, so that an unknown option, an option that
-// is given twice and a bad value are errors of the same form, with file and line.
+// Package options reads Caddyfile blocks in which each line is an option with its values. All
+// modules of the project use it, so that unknown options, repeated options and invalid values
+// are errors of the same form, with file and line.
 //
 //	func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 //		r := options.NewReader(d)
@@ -16,8 +16,8 @@
 //		return nil
 //	}
 //
-// What is wrong with a value in itself or beside others is found by the check of the
-// JSON config, which names the value's path there; the reader knows its line.
+// The reader checks only the syntax. Values, and combinations of values, are checked in the
+// JSON config; for the JSON path in the error of that check, [Reader.At] adds file and line.
 package options
 
 import (
@@ -34,7 +34,7 @@ import (
 // Reader reads the Caddyfile segment of one module.
 type Reader struct {
 	*caddyfile.Dispenser
-	lines map[string]*caddyfile.Dispenser // where the value of each JSON path is written
+	lines map[string]*caddyfile.Dispenser // the line with the value of each JSON path
 }
 
 // NewReader returns a reader whose current token is the module's name.
@@ -45,8 +45,8 @@ func NewReader(d *caddyfile.Dispenser) *Reader {
 	return r
 }
 
-// Targets has a block's options and where their values go. The type says what an option
-// takes:
+// Targets has the options of a block with the variables for their values. The type of the
+// variable says which values an option takes:
 //
 //	*bool                      no value
 //	*string                    one value that is not empty
@@ -55,14 +55,14 @@ func NewReader(d *caddyfile.Dispenser) *Reader {
 //	*caddy.Duration            a duration that is longer than 0
 //	**caddy.Duration           a duration; 0 is not the default
 //	*[]string                  any number of values; the option may be repeated
-//	func() error, Repeatable   whatever the function reads
+//	func() error, Repeatable   the values that the function reads
 type Targets map[string]any
 
 // Repeatable reads an option that may be given several times.
 type Repeatable func() error
 
-// Block reads a block, if there is one. Its owner is how errors call it; path is where
-// its values are in the JSON config, "" for the config itself.
+// Block reads a block, if there is one. Owner is the block's name in errors. Path is the
+// JSON path of its values; "" is the config itself.
 func (r *Reader) Block(owner, path string, targets Targets) error {
 	written := make(map[string]bool)
 	for nesting := r.Nesting(); r.NextBlock(nesting); {
@@ -129,8 +129,8 @@ func (r *Reader) NoArgs() error {
 	return nil
 }
 
-// Args reads arguments into single-valued targets, of which those after the least may be
-// left out. Name and what say in errors what takes which arguments.
+// Args reads arguments into single-valued targets. The first least arguments are required, the
+// others optional. Name is the option, and what describes its arguments, both for errors.
 func (r *Reader) Args(name, what string, least int, targets ...any) error {
 	args := r.RemainingArgs()
 	if len(args) < least || len(args) > len(targets) {
@@ -165,15 +165,15 @@ func (r *Reader) Each(what string, read func(arg string) error) error {
 	return nil
 }
 
-// Mark remembers that the value of a JSON path is written in this line.
+// Mark records that this line has the value of a JSON path.
 func (r *Reader) Mark(path string) {
 	line := caddyfile.NewDispenser([]caddyfile.Token{r.Token()})
 	line.Next()
 	r.lines[path] = line
 }
 
-// At adds file and line to an error, if there is one: those of the value with a JSON
-// path, or else of what the value is part of.
+// At adds file and line to an error that is not nil: the line of the value with a JSON path,
+// or else the line of the object that contains the value.
 func (r *Reader) At(path string, err error) error {
 	for err != nil {
 		if line, ok := r.lines[path]; ok {

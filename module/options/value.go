@@ -10,7 +10,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// set parses one value. Its errors repeat the value, except a text, which may be a secret.
+// set parses one value. Its errors contain the value, unless it is a text, which may be a secret.
 func set(target any, name, text string) error {
 	switch to := target.(type) {
 	case *string:
