@@ -15,7 +15,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// judgeURLs checks every URL of a skill before anything is submitted: a run
+// judgeURLs checks every URL of a skill before the invocation, because a run
 // that can't be followed must not be started.
 func (c *Client) judgeURLs(ctx context.Context, s *discovery.Skill) *run.Failure {
 	for _, u := range s.URLs {
@@ -32,9 +32,9 @@ func (c *Client) judgeURLs(ctx context.Context, s *discovery.Skill) *run.Failure
 	return nil
 }
 
-// WithoutCredential says why a call of a skill would fail for want of a credential before
-// anything is sent; nil: it would not, as far as that is known without a request. It
-// reports nothing to the observer: it is no call.
+// WithoutCredential returns the failure of a call for which the bridge has no usable
+// credential; nil: no such failure is known without a request. It reports nothing to the
+// observer, since there is no call.
 func (c *Client) WithoutCredential(s *discovery.Skill) *run.Failure {
 	if !s.NeedsCredential() {
 		return nil
@@ -47,8 +47,9 @@ func (c *Client) WithoutCredential(s *discovery.Skill) *run.Failure {
 	return nil
 }
 
-// mayAuthenticate says whether the configured credential may be sent to u on
-// behalf of s, and reports it if not.
+// mayAuthenticate returns the failure if the configured credential must not be
+// sent to u for the skill s, and reports it to the observer; nil: it may be
+// sent.
 func (c *Client) mayAuthenticate(ctx context.Context, s *discovery.Skill, u *url.URL) *run.Failure {
 	e, notice := c.denial(s, u)
 	if notice != nil {
@@ -57,8 +58,8 @@ func (c *Client) mayAuthenticate(ctx context.Context, s *discovery.Skill, u *url
 	return e
 }
 
-// denial is why the configured credential may not be sent to u on behalf of s, and a
-// notice for the log; nil: it may.
+// denial returns why the configured credential must not be sent to u for the skill
+// s, and a notice for the log; nil: it may be sent.
 func (c *Client) denial(s *discovery.Skill, u *url.URL) (*run.Failure, *exchange.Notice) {
 	if c.Credentials == nil {
 		return missingCredential(s, "no credentials are configured for its provider"), nil
@@ -79,9 +80,10 @@ func (c *Client) denial(s *discovery.Skill, u *url.URL) (*run.Failure, *exchange
 	return nil, nil
 }
 
-// Unlisted is the error of a skill of a registry that may not use the credentials of
-// the client's provider, though its hosts would allow it: anyone who can put a file on
-// such a host can make a registry list it. The notice is for the log.
+// Unlisted returns the failure of a registry's skill that must not use the credentials
+// of the client's provider, although they may be sent to its hosts. Without this rule,
+// everyone who can put a file on such a host, and make a registry list it, could use
+// the credentials. The notice is for the log.
 func (c *Client) Unlisted(s *discovery.Skill, registry string) (*run.Failure, *exchange.Notice) {
 	const reason = "a registry lists the skill, but the index of the provider that hosts it does not"
 	e := exchange.AuthError(&s.Auth, run.Bridge, reason)
@@ -98,7 +100,8 @@ func (c *Client) Unlisted(s *discovery.Skill, registry string) (*run.Failure, *e
 	}
 }
 
-// missingCredential is the failure of a skill that needs a credential which is not configured.
+// missingCredential returns the failure of a skill that needs a credential which is not
+// configured.
 func missingCredential(s *discovery.Skill, reason string) *run.Failure {
 	e := exchange.AuthError(&s.Auth, run.Provider, reason)
 	e.Message = fmt.Sprintf("Skill %s needs authentication (%s), and %s.", safetext.Clip(s.ID, 200), s.Auth.Type, reason)
@@ -106,13 +109,13 @@ func missingCredential(s *discovery.Skill, reason string) *run.Failure {
 	return e
 }
 
-// completeDemand adds to a provider's 401 what its descriptor knows, so
-// that an agent always learns what is missing.
+// completeDemand adds the authentication in the descriptor to the failure for a
+// provider's 401, so that an agent always learns what is missing.
 func completeDemand(s *discovery.Skill, e *run.Failure) {
 	if e.Kind != run.AuthRequired || e.By != run.Provider {
 		return
 	}
-	if e.Phase != run.PhaseAuth { // else the credential itself has said what to do
+	if e.Phase != run.PhaseAuth { // otherwise the credential has already said what to do
 		explainRefusal(s, e)
 	}
 	d := exchange.DemandOf(&s.Auth, run.Provider, "")
@@ -123,22 +126,23 @@ func completeDemand(s *discovery.Skill, e *run.Failure) {
 	e.Demand = d
 }
 
-// explainRefusal adds to a provider's refusal what the bridge has sent.
+// explainRefusal adds to the failure of a refused request whether the bridge had sent a
+// credential, and an advice.
 func explainRefusal(s *discovery.Skill, e *run.Failure) {
 	sent, advice := "The provider refused the bridge's credential.", "check it"
 	if !s.NeedsCredential() {
 		sent, advice = "The skill's descriptor asks for no authentication, so the bridge sent none.", "tell the provider"
 	}
 	if e.Message != "" && !strings.ContainsAny(e.Message[len(e.Message)-1:], ".!?") {
-		e.Message += "." // the sentence is the provider's
+		e.Message += "." // the provider's sentence has no full stop
 	}
 	e.Message += " (" + sent + ")"
 	e.Advice = "Ask the operator of the bridge to " + advice + "."
 }
 
 // authenticate adds the credential to a request for an invocation, its status
-// or its result. Every such request is made by [Client.skillRequest], which
-// calls this.
+// or its result. [Client.skillRequest] makes every such request, and calls
+// authenticate.
 func (c *Client) authenticate(ctx context.Context, s *discovery.Skill, req *http.Request, body []byte) *run.Failure {
 	if !s.NeedsCredential() {
 		return nil
@@ -149,8 +153,8 @@ func (c *Client) authenticate(ctx context.Context, s *discovery.Skill, req *http
 	return c.AuthError(ctx, &s.Auth, c.Credentials.Authenticate(ctx, c.Authentication(ctx, &s.Auth, req, body)))
 }
 
-// renew exchanges a credential that was answered with 401. It reports whether
-// the request is worth repeating.
+// renew replaces a credential that the provider has answered with 401. It
+// reports whether to repeat the request.
 func (c *Client) renew(ctx context.Context, s *discovery.Skill, rejected *http.Request) (bool, *run.Failure) {
 	r, ok := c.Credentials.(credential.Renewer)
 	if !ok || !s.NeedsCredential() {

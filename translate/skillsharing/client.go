@@ -14,13 +14,14 @@ type Client struct {
 	// Anonymous keeps the transport's client certificate from invocations, status and result requests. It is set for the skills
 	// of a registry that no provider lists.
 	Anonymous bool
-	// Caller and Priority travel in every invocation.
+	// Caller and Priority are sent in every invocation.
 	Caller   Caller
 	Priority Priority
-	// Polling says when the state of a run is asked for.
+	// Polling says when the client asks for the state of a run.
 	Polling Polling
-	// PreferWait is for how long to ask the provider to hold answers back until a run has ended, in whole seconds
-	// (RFC 7240, section 4.3); 0: not at all. It is not used any more after some answers without Preference-Applied.
+	// PreferWait is how long the client asks the provider to wait for the end of a run before it answers, in whole
+	// seconds (Prefer: wait; RFC 7240, section 4.3); 0: it does not ask. After some answers without
+	// Preference-Applied, it stops asking.
 	PreferWait time.Duration
 	// RetryBudget bounds the share of calls that repeat their invocation at a time; nil: there is no bound.
 	RetryBudget *exchange.RetryBudget

@@ -13,7 +13,8 @@
 // Submitting and following are separate, so that a run can be followed later, from another request or another process. Every
 // error is a [run.Failure].
 //
-// The packages below it do the rest: discovery reads documents through a cache, document reads and validates each of them,
-// inputs checks arguments, exchange sends a request and judges the answer, and credential decides where secrets may go. What a
-// remote document says is untrusted. It is validated and bounded where it enters, and it never decides where a secret goes.
+// The packages below it have these tasks: discovery reads documents through a cache, document reads and validates each of
+// them, inputs checks arguments, exchange sends a request and judges the answer, and credential decides where secrets may
+// go. What a remote document says is untrusted. It is validated and bounded where it enters, and it never decides where a
+// secret goes.
 package skillsharing

@@ -13,12 +13,12 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// Polling says when the state of a run is asked for.
+// Polling says when the client asks for the state of a run.
 type Polling struct {
 	// Plan is the same for all runs. If it is nil, Store learns one for each skill.
 	Plan  polling.Plan
 	Store *polling.Store
-	// Budgets bound how often each host is asked, for whichever source; nil: they don't.
+	// Budgets limit the polls of each host, of all sources together; nil: there is no limit.
 	Budgets *polling.Budgets
 }
 
@@ -27,19 +27,19 @@ type FollowOptions struct {
 	ExecutionID string
 	// RetryAfter is a delay that the provider has asked for.
 	RetryAfter time.Duration
-	// Resumed says that the run was not accepted just now: then it is asked about at once.
+	// Resumed says that the run was accepted earlier, so that the first request is made at once.
 	Resumed bool
-	// Accepted is when a resumed run was accepted; zero: that is not known.
+	// Accepted is when a resumed run was accepted; zero: not known.
 	Accepted time.Time
-	// NotBefore is the earliest time at which the provider asks to be asked about a resumed run; zero: it has not said.
+	// NotBefore is the earliest time at which the provider wants a request about a resumed run; zero: it has not said.
 	NotBefore time.Time
 	// Until is when the caller needs an answer, whether the run has ended or not; zero: when it has ended.
 	Until time.Time
 	// TraceParent is the traceparent header of all requests (W3C Trace Context, section 3.2); empty: they have none.
 	TraceParent string
-	// Show is called, by the goroutine that called Follow, for each state before the last that differs from Known, or from
-	// the state shown before. It may take any time: other callers go on to follow the run. If it returns false,
-	// Follow returns that state. nil: Follow returns the last state only.
+	// Show is called by the goroutine of Follow for each new state but the last. A state is new if it differs from the
+	// state before, which is Known at first. Show may take any time; it does not delay other callers. If it returns false,
+	// Follow returns that state. nil: Follow only returns the last state.
 	Show  func(*document.Response) bool
 	Known run.State
 }
@@ -47,12 +47,11 @@ type FollowOptions struct {
 // resultDelays are the delays between requests for the result of a completed run.
 var resultDelays = polling.Backoff{Initial: 500 * time.Millisecond, Longest: 5 * time.Second}
 
-// Follow asks for a run's status until it has ended, and for its output if that
-// is published elsewhere (section 5.5). It ends with the context at the latest.
-// Skill and execution id are all that it needs. If the run has not ended at [FollowOptions.Until],
-// the response is not final, and its RetryAfter says when it makes sense
-// to ask again. Callers that follow one run at the same time share its requests and the response, which
-// must not be changed.
+// Follow requests the status of a run until the run has ended, and then the output if it has a URL of
+// its own (section 5.5). It returns at the latest when the context ends. It needs only the skill and
+// the execution id. If the run has not ended at [FollowOptions.Until], the response is not final, and
+// its RetryAfter says when to ask again. Callers that follow one run at the same time share its
+// requests and the response, which must not be changed.
 func (c *Client) Follow(ctx context.Context, s *discovery.Skill, options *FollowOptions, stats *Stats) (*document.Response, *run.Failure) {
 	executionID := options.ExecutionID
 	if e := c.judgeURLs(ctx, s); e != nil {
@@ -78,8 +77,8 @@ func (c *Client) Follow(ctx context.Context, s *discovery.Skill, options *Follow
 	}
 }
 
-// Result fetches the output of a run that is known to have completed. It ignores the options' execution id.
-// If there is no output at [FollowOptions.Until], the response is not final.
+// Result requests the output of a run that is known to have completed, whose execution id is that of
+// completed. If there is no output at [FollowOptions.Until], the response is not final.
 func (c *Client) Result(ctx context.Context, s *discovery.Skill, completed *document.Response, options *FollowOptions, stats *Stats) (*document.Response, *run.Failure) {
 	w := newWatcher(ctx, options, stats)
 	f := newFollower(c, s, completed.ExecutionID, w)
@@ -87,7 +86,7 @@ func (c *Client) Result(ctx context.Context, s *discovery.Skill, completed *docu
 	return f.watch(w, true)
 }
 
-// unfollowable is the error of a run that was accepted, but whose end can't be learned.
+// unfollowable returns the failure of an accepted run that can't be followed.
 func unfollowable(phase run.Phase, executionID, reason string) *run.Failure {
 	return &run.Failure{
 		Kind: run.ProviderFault, Phase: phase, By: run.Bridge, Ref: run.Ref{ExecutionID: safetext.Clip(executionID, document.MaxExecutionID)}, Executed: run.ExecutedYes,
@@ -95,8 +94,8 @@ func unfollowable(phase run.Phase, executionID, reason string) *run.Failure {
 	}
 }
 
-// RunError is the failure of a run that the provider reported as failed or timed
-// out.
+// RunError returns the failure of a run that the provider reported as failed or
+// timed out.
 func (c *Client) RunError(s *discovery.Skill, r *document.Response) *run.Failure {
 	e := &run.Failure{
 		Kind: run.RunFailed, Message: "The provider reported that the run failed.", Phase: run.PhasePoll,

@@ -19,8 +19,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// followers are the runs that are being followed. A further caller that follows one of
-// them joins its follower.
+// followers holds the followers of runs. All callers that follow the same run share
+// one follower.
 type followers struct {
 	mu   sync.Mutex
 	runs map[followed]*follower
@@ -28,25 +28,26 @@ type followers struct {
 
 type followed struct{ skillID, executionID string }
 
-// follower asks about one run for all who watch it. One watcher makes the requests, in
-// its own time and trace. When it leaves, another one goes on with what is known: so a
-// follower takes no goroutine, and ends with the last watcher.
+// follower requests the state of one run for all its watchers. One of them makes the
+// requests, with its own context and on its own goroutine; the others wait. When it
+// leaves, another one continues. So a follower has no goroutine of its own, and ends
+// with the last watcher.
 type follower struct {
-	poller   poller        // used by the watcher that asks, only; others may read its phase
+	poller   poller        // only for the watcher that asks; others may read the phase
 	accepted time.Time     // zero: the run was resumed
-	elapsed  time.Duration // by the provider's clock, of a run whose output is missing
-	mustAsk  bool          // once, though there may be no time left to wait
+	elapsed  time.Duration // time that a run took whose output is missing, by the provider's clock
+	mustAsk  bool          // make the first request even if no caller has time left
 
 	mu       sync.Mutex
 	asking   *watcher
-	waiting  crowd // the others
-	looking  int   // further ones, which show a state and come back
-	ended    bool  // no watcher can join
+	waiting  crowd // the watchers that wait
+	looking  int   // number of watchers that show a state and may come back
+	ended    bool  // no watcher can join any more
 	schedule schedule
-	known    run.State          // the newest; 0: none
-	trouble  *run.Failure       // of the newest request
-	response *document.Response // the end
-	failure  *run.Failure       // or why the end can't be learned
+	known    run.State          // the newest state; 0: none
+	trouble  *run.Failure       // failure of the newest request
+	response *document.Response // the last answer
+	failure  *run.Failure       // or why following has failed
 }
 
 // join returns the follower of a run, and whether the watcher is the one that asks.
@@ -72,7 +73,7 @@ func (all *followers) join(c *Client, s *discovery.Skill, options *FollowOptions
 	return f, true
 }
 
-// leave removes a follower, unless another one has taken its place.
+// leave removes a follower, unless another one for the same run has replaced it.
 func (all *followers) leave(f *follower) {
 	key := followed{f.poller.skill.ID, f.poller.executionID}
 	all.mu.Lock()
@@ -82,8 +83,8 @@ func (all *followers) leave(f *follower) {
 	}
 }
 
-// sameSkill reports whether two skills are read from the same document, so that all requests
-// about a run of the one are as those about a run of the other.
+// sameSkill reports whether two skills come from the same document at the same hosts, so
+// that requests about their runs are equal.
 func sameSkill(s, other *discovery.Skill) bool {
 	return s == other || sameOrigin(s.URL, other.URL) && slices.EqualFunc(s.Way, other.Way, sameOrigin) && bytes.Equal(s.Document, other.Document)
 }
@@ -96,7 +97,7 @@ func newFollower(c *Client, s *discovery.Skill, executionID string, w *watcher) 
 	return &follower{poller: poller{client: c, skill: s, executionID: executionID}, asking: w, schedule: schedule{deadline: w.end()}}
 }
 
-// begin plans the first request, before another watcher can join.
+// begin schedules the first request. It is called before other watchers can join.
 func (f *follower) begin(ctx context.Context, options *FollowOptions) {
 	c, s := f.poller.client, f.poller.skill
 	f.poller.bareOutput = s.Endpoint.StatusURL == ""
@@ -116,9 +117,9 @@ func (f *follower) begin(ctx context.Context, options *FollowOptions) {
 	}
 }
 
-// seekResult makes the output of a completed run what is asked for.
+// seekResult makes the output of a completed run the target of further requests.
 func (f *follower) seekResult(completed *document.Response) {
-	f.elapsed = completed.Elapsed // not the whole response: it is part of what holds the arguments
+	f.elapsed = completed.Elapsed // the whole response would keep the arguments in memory
 	f.mustAsk = true
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -126,10 +127,10 @@ func (f *follower) seekResult(completed *document.Response) {
 	f.poller = poller{client: last.client, skill: last.skill, executionID: last.executionID, bareOutput: true, last: last.last}
 	f.failure = f.poller.seek(run.PhaseResult, f.poller.skill.Endpoint.ResultURL)
 	f.schedule = schedule{run: polling.Start(resultDelays, nil, time.Now(), f.schedule.deadline), deadline: f.schedule.deadline}
-	f.known, f.trouble = run.Working, nil // for as long as there is no output
+	f.known, f.trouble = run.Working, nil // until there is an output
 }
 
-// enter makes a watcher wait, or ask if no other one does. The caller holds f.mu.
+// enter adds a watcher. If no other watcher asks, it asks; otherwise it waits. The caller holds f.mu.
 func (f *follower) enter(w *watcher) (asks bool) {
 	asks = f.asking == nil
 	if asks {
@@ -144,7 +145,7 @@ func (f *follower) enter(w *watcher) (asks bool) {
 	return asks
 }
 
-// watch waits for the end of the run, for as long as the watcher stays.
+// watch waits until the run has ended or the watcher leaves.
 func (f *follower) watch(w *watcher, asks bool) (*document.Response, *run.Failure) {
 	if asks || f.await(w) {
 		defer f.handOver(w) // also if a transport panics
@@ -154,8 +155,8 @@ func (f *follower) watch(w *watcher, asks bool) (*document.Response, *run.Failur
 	return f.answer(w)
 }
 
-// look notes that a watcher leaves to show the newest state, if there is one. The caller
-// holds f.mu.
+// look marks a watcher as looking if it leaves to show a state that its caller does not
+// know. The caller holds f.mu.
 func (f *follower) look(w *watcher) {
 	if f.response == nil && f.failure == nil && w.full == nil && w.wants(f.known) {
 		w.looking = true
@@ -163,8 +164,8 @@ func (f *follower) look(w *watcher) {
 	}
 }
 
-// show calls show with a state. It reports whether the watcher comes back, and then
-// whether it asks.
+// show calls the function show with a state. It returns whether the watcher comes
+// back and, if so, whether it asks.
 func (f *follower) show(w *watcher, r *document.Response, show func(*document.Response) bool) (back, asks bool) {
 	defer func() { // also if it panics
 		f.mu.Lock()
@@ -181,7 +182,8 @@ func (f *follower) show(w *watcher, r *document.Response, show func(*document.Re
 	return show(r), false
 }
 
-// await waits until it is the watcher's turn to ask, which it reports, or it leaves.
+// await waits until the watcher has the turn to ask, or has to leave. It returns true if the watcher has the
+// turn.
 func (f *follower) await(w *watcher) (asks bool) {
 	defer f.stopWaiting(w, &asks)
 	for {
@@ -209,8 +211,8 @@ func (f *follower) await(w *watcher) (asks bool) {
 	}
 }
 
-// stopWaiting removes a watcher that does not wait for its turn any longer. Its turn may
-// have come at the same moment.
+// stopWaiting removes a watcher that stops waiting for its turn. If it got its turn at
+// that moment, it hands the turn over.
 func (f *follower) stopWaiting(w *watcher, asks *bool) {
 	if w.timer != nil {
 		w.timer.Stop()
@@ -230,16 +232,16 @@ func (f *follower) stopWaiting(w *watcher, asks *bool) {
 	}
 }
 
-// handOver lets another watcher ask instead of from, or ends the follower if the run has ended or
-// there is no other one. If from does not ask, nothing changes.
+// handOver passes the turn to ask from one watcher to another. If the run has ended, or there is
+// no other watcher, it ends the follower. If from does not have the turn, handOver does nothing.
 func (f *follower) handOver(from *watcher) {
 	if !f.passOn(from) {
 		f.poller.client.followers.leave(f)
 	}
 }
 
-// passOn lets the watcher ask that stays longest, so that the turn passes on
-// rarely. It reports whether there is one, and something to ask.
+// passOn passes the turn to the waiting watcher that stays longest, so that the
+// turn rarely changes. It returns false if the follower has ended.
 func (f *follower) passOn(from *watcher) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -254,7 +256,7 @@ func (f *follower) passOn(from *watcher) bool {
 		f.schedule.until(f.asking.end())
 		f.asking.wake()
 		return true
-	case f.looking > 0: // the next that comes back, or joins, asks
+	case f.looking > 0: // the next watcher that comes back or joins asks
 		return true
 	}
 	f.ended = true
@@ -266,7 +268,7 @@ func (f *follower) passOn(from *watcher) bool {
 	return false
 }
 
-// answer is what a watcher that leaves returns to its caller.
+// answer returns what a watcher that leaves returns to its caller.
 func (f *follower) answer(w *watcher) (*document.Response, *run.Failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -294,21 +296,21 @@ func (f *follower) answer(w *watcher) (*document.Response, *run.Failure) {
 	}, nil
 }
 
-// copied is an error that other watchers get, too. Each completes its own copy.
+// copied returns a copy of a failure that other watchers get, too, since each watcher completes its own.
 func (f *follower) copied(shared *run.Failure) *run.Failure {
 	e := *shared
 	return f.poller.client.finish(f.poller.skill, &e)
 }
 
-// locked does something that others have to see as a whole. If it panics, as a plan may,
-// that ends the call of the watcher that asks, and no other's.
+// locked calls a function with f.mu held. If the function panics, as a polling plan may,
+// f.mu is unlocked, so that only the call of this watcher fails.
 func (f *follower) locked(do func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	do()
 }
 
-// ask asks about the run until it has ended, or the watcher leaves.
+// ask makes requests about the run until the run has ended, or the watcher leaves.
 func (f *follower) ask(w *watcher) {
 	if f.poller.phase == run.PhasePoll {
 		f.askUntil(w)
@@ -320,10 +322,10 @@ func (f *follower) ask(w *watcher) {
 	}
 }
 
-// askUntil asks one URL. It ends with the phase, too.
+// askUntil is like ask, but it also returns when the phase changes, and so the URL.
 func (f *follower) askUntil(w *watcher) {
 	f.locked(func() {
-		if f.schedule.never { // before the deadline of the watcher that asked before
+		if f.schedule.never { // there was no request before the deadline of the last watcher that asked
 			f.schedule.in(f.schedule.run.Next(time.Until(f.schedule.earliest)))
 		}
 	})
@@ -334,8 +336,8 @@ func (f *follower) askUntil(w *watcher) {
 	}
 }
 
-// poll makes one request, and takes note of the answer. It reports whether the watcher
-// goes on asking.
+// poll makes one request, and stores the result. It reports whether the watcher
+// continues to ask.
 func (f *follower) poll(w *watcher) bool {
 	ctx := w.ctx
 	if limit := w.limit(f.mustAsk); !limit.IsZero() {
@@ -357,7 +359,7 @@ func (f *follower) poll(w *watcher) bool {
 	return f.goOn(ctx, w, r, after, e)
 }
 
-// wait waits until the next request is due. It reports whether the watcher stays for so long.
+// wait waits until the next request is due. It returns false if the watcher leaves before.
 func (f *follower) wait(w *watcher) bool {
 	d := f.schedule.left()
 	limit := w.limit(f.mustAsk)
@@ -368,21 +370,23 @@ func (f *follower) wait(w *watcher) bool {
 	return w.sleep(min(d, left)) && d <= left
 }
 
-// hold waits for a place among the requests to the provider. A watcher that may follow the
-// run again at any time does not get one in any case.
+// hold waits for the turn of a request in the polling budget, and returns false if the
+// turn does not come in time. Then most requests are sent just before the deadline anyway.
+// An exception is the first request about a resumed run if the watcher has a time limit:
+// its caller can repeat the call at any time.
 func (f *follower) hold(w *watcher) bool {
 	var turn polling.Turn
 	f.locked(func() { turn = f.schedule.run.Turn() })
 	if turn.Wait(w.ctx, w.until, !f.mustAsk || w.until.IsZero()) {
 		return true
 	}
-	if !w.until.IsZero() { // there is no time left to ask, but its caller has said how long to wait
+	if !w.until.IsZero() { // no request is possible any more, but the caller waits until then
 		w.sleep(time.Until(w.until))
 	}
 	return false
 }
 
-// finish takes note of the end of the run. It reports whether nothing is missing.
+// finish stores the answer with which the run has ended. It returns false if the output is still missing.
 func (f *follower) finish(w *watcher, r *document.Response) bool {
 	p := &f.poller
 	switch {
@@ -402,15 +406,15 @@ func (f *follower) finish(w *watcher, r *document.Response) bool {
 	return true
 }
 
-// goOn decides what follows an answer that is not the last, or none. It reports whether
-// the watcher goes on asking.
+// goOn decides what to do after an answer that is not the last, or after a failure e.
+// It reports whether the watcher continues to ask.
 func (f *follower) goOn(ctx context.Context, w *watcher, r *document.Response, after time.Duration, e *run.Failure) bool {
 	if e != nil && e.Refused == "" && (e.HTTPStatus == http.StatusTooManyRequests || e.HTTPStatus == http.StatusServiceUnavailable) {
 		f.locked(f.schedule.run.Throttled)
 	}
 	again, e, final := f.poller.note(ctx, e)
 	if final != nil {
-		if w.brokeOff(final) { // which leaves it to the next one
+		if w.brokeOff(final) { // the next watcher decides
 			return false
 		}
 		f.locked(func() { f.failure = final })
@@ -425,7 +429,7 @@ func (f *follower) goOn(ctx context.Context, w *watcher, r *document.Response, a
 	f.trouble = e
 	if f.mustAsk || e == nil && r.State != f.known {
 		for _, other := range f.waiting {
-			// It waits for the first answer, perhaps for longer than its caller allows; or it shows this one.
+			// This watcher has waited for the first answer, perhaps past its end; or it shows the new state.
 			if f.mustAsk || other.wants(r.State) {
 				other.wake()
 			}

@@ -12,30 +12,31 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// A run is given up after so many failures in a row that span so much time.
+// Following fails after so many failed requests in a row, if they span at least so much time.
 const (
 	maxPollFailures = 5
 	maxPollTrouble  = 30 * time.Second
 )
 
-// poller makes the requests about one run, and decides which failures to tolerate. Only
-// one watcher at a time uses it.
+// poller makes the requests about one run, and decides after which failures to
+// continue. Only one watcher at a time uses it.
 type poller struct {
 	client      *Client
 	skill       *discovery.Skill
 	executionID string
 	phase       run.Phase
 	url         *url.URL
-	bareOutput  bool          // an object that only has an output means completed, too
-	held        bool          // the provider held the newest answer back
+	bareOutput  bool          // an object with only an output counts as a completed run
+	held        bool          // the provider delayed the newest answer (Prefer: wait)
 	failures    int           // in a row
-	failing     time.Time     // the first of them
+	failing     time.Time     // time of the first failure in the row
 	missing     int           // answers 404 or 410 in a row
 	renewed     bool          // the credential was renewed since the last good answer
-	last        *http.Request // as it was sent
+	last        *http.Request // the last request as it was sent, to renew its credential
 }
 
-// seek says what to ask for, and at which URL. The failure is that of a URL which can't be used.
+// seek sets the phase and the URL of further requests. It returns a failure if the URL can't be
+// used.
 func (p *poller) seek(phase run.Phase, template string) *run.Failure {
 	p.phase = phase
 	u, err := document.ExpandURL(template, p.executionID)
@@ -46,12 +47,12 @@ func (p *poller) seek(phase run.Phase, template string) *run.Failure {
 	return nil
 }
 
-// ask makes one request for a watcher, and returns the answer and how long the provider is
-// to be left alone after it.
+// ask makes one request for a watcher. It returns the answer, and the least delay before
+// the next request.
 func (p *poller) ask(ctx context.Context, w *watcher) (*document.Response, time.Duration, *run.Failure) {
 	p.held = false
 	c, wait := p.client, time.Duration(0)
-	if p.phase == run.PhasePoll { // a result is there, or not
+	if p.phase == run.PhasePoll { // a result URL does not wait for the end of the run
 		wait = c.preferredWait(ctx, w.until)
 	}
 	start := time.Now()
@@ -63,7 +64,7 @@ func (p *poller) ask(ctx context.Context, w *watcher) (*document.Response, time.
 		return nil, 0, p.about(e)
 	}
 	if p.skill.NeedsCredential() { // which may have to be renewed
-		last := req.Request // without what else was made with it
+		last := req.Request // a copy, since req keeps more memory
 		p.last = &last
 	}
 	w.stats.Polls++
@@ -76,7 +77,7 @@ func (p *poller) ask(ctx context.Context, w *watcher) (*document.Response, time.
 		return nil, 0, c.Unreachable(err, p.phase, p.url, p.executionID)
 	}
 	if wait > 0 && c.notePreference(ctx, a) {
-		p.held = time.Since(start) >= wait/2 // a provider may say so, and answer at once
+		p.held = time.Since(start) >= wait/2 // some providers say that they applied it, but answer at once
 	}
 	r, e := c.Judge(a, document.Asked{Phase: p.phase, ExecutionID: p.executionID, SkillID: p.skill.ID, MayBeBare: p.bareOutput})
 	if e != nil {
@@ -86,14 +87,15 @@ func (p *poller) ask(ctx context.Context, w *watcher) (*document.Response, time.
 }
 
 const (
-	// largeAnswer is from how many bytes on an answer about a run has a price.
+	// largeAnswer is the size from which an answer about a run delays the next request, in
+	// bytes.
 	largeAnswer = 64 << 10
-	// restPerByte is ten times what it takes to read and judge an answer, at most.
+	// restPerByte is ten times the longest time for reading and judging a byte of an answer.
 	restPerByte = 650 * time.Nanosecond
 )
 
-// rest is how long a run is not asked about after a large answer, so that one run takes no
-// more than a tenth of a processor.
+// rest returns the least delay after a large answer. With it, polling one run takes at
+// most a tenth of a processor.
 func rest(a *exchange.Answer) time.Duration {
 	if len(a.Body) < largeAnswer {
 		return 0
@@ -101,19 +103,20 @@ func rest(a *exchange.Answer) time.Duration {
 	return time.Duration(len(a.Body)) * restPerByte
 }
 
-// about makes an error one about the run.
+// about sets the run and the phase of a failure.
 func (p *poller) about(e *run.Failure) *run.Failure {
 	e.ExecutionID, e.Executed, e.Phase = p.executionID, run.ExecutedYes, p.phase
 	return e
 }
 
-// note takes note of an answer that is not the end of the run, or of a failure e. It returns
-// whether to ask again at once, what is wrong, if anything, and why to give up, if that is due.
+// note counts a failure e, or an answer that is not the end of the run. It returns whether to
+// repeat the request at once, the failure of this request or nil, and the failure of following
+// or nil.
 func (p *poller) note(ctx context.Context, e *run.Failure) (again bool, trouble, final *run.Failure) {
 	switch {
 	case e != nil:
 		again, final = p.failed(ctx, e)
-	case p.phase == run.PhaseResult: // the run has completed, so that there must be a result soon
+	case p.phase == run.PhaseResult: // the run has completed, so there must be a result soon
 		p.missing = 0
 		e = unfollowable(p.phase, p.executionID, "its result URL says that it has not ended, although its status URL said that it has")
 		final = p.countFailure(e)
@@ -123,17 +126,17 @@ func (p *poller) note(ctx context.Context, e *run.Failure) (again bool, trouble,
 	return again, e, final
 }
 
-// failed decides about a failed request: ask again at once, ask again later,
-// or give up with the error it returns.
+// failed decides what to do after a failed request: repeat it at once, ask
+// again later, or stop with the failure that it returns.
 func (p *poller) failed(ctx context.Context, e *run.Failure) (again bool, final *run.Failure) {
-	denied := e.HTTPStatus == http.StatusNotFound || e.HTTPStatus == http.StatusGone // the provider knows no such run
+	denied := e.HTTPStatus == http.StatusNotFound || e.HTTPStatus == http.StatusGone // the provider says that it has no such run
 	if !denied {
 		p.missing = 0
 	}
 	switch {
 	case e.HTTPStatus == http.StatusUnauthorized && !p.renewed:
 		renewed, failed := p.client.renew(ctx, p.skill, p.last)
-		p.renewed = failed == nil // else it may be later
+		p.renewed = failed == nil // otherwise it may be renewed later
 		switch {
 		case failed != nil && transient(failed):
 			return false, p.countFailure(p.about(failed))
@@ -147,7 +150,7 @@ func (p *poller) failed(ctx context.Context, e *run.Failure) (again bool, final 
 		if p.missing++; p.missing > 1 {
 			return false, e
 		}
-		e.Lost = false // not all of the provider's servers may know the run yet
+		e.Lost = false // perhaps not all servers of the provider know the run yet
 		return false, p.countFailure(e)
 	case transient(e):
 		return false, p.countFailure(e)
@@ -155,7 +158,8 @@ func (p *poller) failed(ctx context.Context, e *run.Failure) (again bool, final 
 	return false, e
 }
 
-// countFailure returns the error if there were too many in a row, for too long.
+// countFailure counts a failure. It returns the failure if there were too many in a row for too
+// long, and nil otherwise.
 func (p *poller) countFailure(e *run.Failure) *run.Failure {
 	if p.failures++; p.failures == 1 {
 		p.failing = time.Now()
@@ -166,7 +170,7 @@ func (p *poller) countFailure(e *run.Failure) *run.Failure {
 	return nil
 }
 
-// transient reports whether the same request may well succeed later.
+// transient reports whether the same request is likely to succeed later.
 func transient(e *run.Failure) bool {
 	if e.Refused != "" {
 		return false
@@ -174,7 +178,7 @@ func transient(e *run.Failure) bool {
 	switch {
 	case e.HTTPStatus == http.StatusTooManyRequests, e.HTTPStatus == http.StatusRequestTimeout, e.HTTPStatus >= 500:
 		return true
-	case e.HTTPStatus == 0, e.By == run.Bridge: // no answer or half of one, or no credential for the moment
+	case e.HTTPStatus == 0, e.By == run.Bridge: // no complete answer, or no credential at the moment
 		return e.Kind == run.Unreachable
 	}
 	return false

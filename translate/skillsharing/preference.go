@@ -12,20 +12,21 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// preference counts how a provider reacts to Prefer: wait, which asks it to answer when a run has
-// ended, rather than at once that it goes on (RFC 7240, section 4.3).
+// preference counts the answers of a provider that ignores Prefer: wait. This header asks the
+// provider to delay its answer until the run has ended (RFC 7240, section 4.3).
 type preference struct {
 	ignored atomic.Int32 // answers in a row without Preference-Applied
 }
 
 const (
-	// maxIgnored is how many such answers end the use of Prefer.
+	// maxIgnored is the number of such answers after which Prefer is not sent any more.
 	maxIgnored = 3
-	// answerReserve is the part of a caller's time that is kept for the answer.
+	// answerReserve is the part of a caller's time that is reserved for transferring the
+	// answer.
 	answerReserve = 500 * time.Millisecond
 )
 
-// preferredWait is for how long to ask a provider to hold its answer back, in whole
+// preferredWait returns how long to ask a provider to delay its answer, in whole
 // seconds; 0: not at all.
 func (c *Client) preferredWait(ctx context.Context, until time.Time) time.Duration {
 	if c.PreferWait <= 0 || c.preference.ignored.Load() >= maxIgnored {
@@ -41,13 +42,13 @@ func (c *Client) preferredWait(ctx context.Context, until time.Time) time.Durati
 	return max(wait, 0).Truncate(time.Second)
 }
 
-// prefer adds Prefer to a header, which must be the request's own.
+// prefer adds Prefer to a header, which requests must not share.
 func prefer(header http.Header, wait time.Duration) {
 	header["Prefer"] = []string{"wait=" + strconv.FormatInt(int64(wait/time.Second), 10)}
 }
 
-// notePreference learns from an answer to a request with Prefer. It reports
-// whether the provider has applied it.
+// notePreference counts an answer to a request with Prefer. It reports whether
+// the provider has applied the preference.
 func (c *Client) notePreference(ctx context.Context, a *exchange.Answer) bool {
 	if a.Status >= http.StatusBadRequest {
 		return false // an error says nothing about the preference

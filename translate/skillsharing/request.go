@@ -16,7 +16,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// Caller identifies who invokes skills (section 5.3). Credentials never travel in it.
+// Caller identifies who invokes skills (section 5.3). It never contains credentials.
 type Caller struct {
 	ID   string // unique identifier
 	Type string // for example "service"
@@ -34,11 +34,11 @@ const (
 
 // Invocation is one call of a skill (section 5.3).
 type Invocation struct {
-	// Inputs is a JSON object, sent as it is; nil is an empty one.
+	// Inputs is a JSON object, which is sent unchanged; nil: an empty object.
 	Inputs jsontext.Value
 	// TraceID is sent as context.trace_id.
 	TraceID string
-	// Timeout is sent as context.timeout_ms. The deadline itself is the context's.
+	// Timeout is sent as context.timeout_ms. It sets no deadline: that is the context's.
 	Timeout time.Duration
 	// TraceParent is the traceparent header of the invocation (W3C Trace Context, section 3.2); empty: it has none.
 	TraceParent string
@@ -48,7 +48,7 @@ type Invocation struct {
 
 // requestOptions are parts that only some requests have.
 type requestOptions struct {
-	wait        time.Duration // for which the provider is asked to hold the answer back
+	wait        time.Duration // how long the provider is asked to delay the answer
 	traceParent string        // header
 }
 
@@ -58,7 +58,7 @@ func (c *Client) skillRequest(ctx context.Context, s *discovery.Skill, phase run
 	if body != nil {
 		header = s.HeaderWithBody
 	}
-	if s.NeedsCredential() || options != (requestOptions{}) { // which will be added
+	if s.NeedsCredential() || options != (requestOptions{}) { // fields will be added to the header
 		header = header.Clone()
 	}
 	if options.wait > 0 {
@@ -74,7 +74,7 @@ func (c *Client) skillRequest(ctx context.Context, s *discovery.Skill, phase run
 	return req, c.authenticate(ctx, s, &req.Request, body)
 }
 
-// ofSkill is the identity of the requests that a descriptor asks for.
+// ofSkill returns the identity for the requests to the URLs in a descriptor.
 func (c *Client) ofSkill(s *discovery.Skill) exchange.Identity {
 	if c.Anonymous {
 		return exchange.Identity{}
@@ -82,8 +82,8 @@ func (c *Client) ofSkill(s *discovery.Skill) exchange.Identity {
 	return exchange.Identity{Hosts: c.AllowedHosts, Descriptor: s}
 }
 
-// invocation builds the URL and body of an invocation: an InvocationRequest, or
-// the inputs in the query where the method has no body.
+// invocation returns the URL and the body of an invocation. The body is an
+// InvocationRequest. If the method has no body, the inputs are in the query.
 func (c *Client) invocation(s *discovery.Skill, inv *Invocation) (*url.URL, []byte, error) {
 	inputs := inv.Inputs
 	if inputs == nil {
@@ -111,15 +111,15 @@ func (c *Client) invocation(s *discovery.Skill, inv *Invocation) (*url.URL, []by
 	return s.InvokeURL, append(body, "}}"...), nil
 }
 
-// appendString appends a JSON string. What can't be encoded is replaced.
+// appendString appends a JSON string. It replaces invalid UTF-8.
 func appendString(b []byte, s string) []byte {
 	b, _ = jsontext.AppendQuote(b, s) // the only error is bad UTF-8, which is replaced
 	return b
 }
 
-// withQuery adds inputs to a URL's query: strings as they are, other values as
-// compact JSON. What the query has already is the provider's to say: inputs of the
-// same name are left out, since each server takes another one of two.
+// withQuery adds inputs to the query of a URL: strings as they are, other values
+// as compact JSON. It leaves out inputs whose names are already in the query: the
+// provider has set these, and servers differ in which of two values they use.
 func withQuery(u *url.URL, inputs jsontext.Value) (*url.URL, error) {
 	dec := jsontext.NewDecoder(bytes.NewReader(inputs), jsontext.AllowDuplicateNames(true))
 	if _, err := dec.ReadToken(); err != nil {
@@ -158,7 +158,7 @@ func withQuery(u *url.URL, inputs jsontext.Value) (*url.URL, error) {
 	return &extended, nil
 }
 
-// parametersOf are the names of a query's parameters, nil if it has none.
+// parametersOf returns the names of the parameters in a query, in the form of parameterName; nil: there are none.
 func parametersOf(query string) map[string]bool {
 	if query == "" {
 		return nil
@@ -174,8 +174,8 @@ func parametersOf(query string) map[string]bool {
 	return names
 }
 
-// parameterName is the same for all names that a server may take for one parameter: some servers don't tell upper from lower case, and some read a[], a[b], " a"
-// as a, and a.b and "a b" as a_b.
+// parameterName returns the same text for all names that some server reads as one parameter: some servers ignore case, and
+// some read a[], a[b] and " a" as a, and a.b and "a b" as a_b.
 func parameterName(name string) string {
 	name = strings.TrimSpace(name)
 	if end := strings.IndexAny(name, "[\x00"); end > 0 {

@@ -15,17 +15,17 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// failedAttempt is why one request did not start a run, and whether it may have
-// reached the provider.
-type failedAttempt struct { //nolint:errname // as the failure that it is made of
+// failedAttempt is why one invocation request did not start a run, and whether
+// the request may have reached the provider.
+type failedAttempt struct { //nolint:errname // named like the failure in it
 	*run.Failure
-	dropped bool          // no answer came
-	written bool          // the request may have arrived
-	after   time.Duration // the provider asks not to try again before
+	dropped bool          // there was no answer
+	written bool          // the request may have reached the provider
+	after   time.Duration // the least delay that the provider asks for
 }
 
-// neverWritten reports whether no part of the request was sent: then repeating it costs the
-// provider nothing.
+// neverWritten reports whether no part of the request was sent. Repeating such a request
+// costs the provider nothing.
 func (f *failedAttempt) neverWritten() bool { return f.dropped && !f.written }
 
 // Limits of what a descriptor can make the bridge do.
@@ -33,13 +33,13 @@ const (
 	maxAttempts     = 10
 	minRetryDelay   = 10 * time.Millisecond
 	maxRetryDelay   = 30 * time.Second
-	dialAttempts    = 3 // a request that was never written is repeated twice in any case
+	dialAttempts    = 3 // attempts with requests that were never written; no consent is needed
 	dialRetryDelay  = 25 * time.Millisecond
-	retryRandomness = 0.2 // of a delay, so that callers do not repeat at the same moment
+	retryRandomness = 0.2 // share of a delay that is random, so that callers do not repeat at the same moment
 )
 
-// retryDelay says whether to make another attempt after the given number of
-// attempts, and how long to wait before.
+// retryDelay returns how long to wait before the next attempt, and whether
+// there may be one after so many attempts.
 func retryDelay(s *discovery.Skill, f *failedAttempt, attempts int) (time.Duration, bool) {
 	if f.Refused != "" || f.Expired() && f.By == run.Bridge {
 		return 0, false
@@ -66,8 +66,9 @@ func retryDelay(s *discovery.Skill, f *failedAttempt, attempts int) (time.Durati
 	return max(delay.NextBackOff(), f.after), true
 }
 
-// mayRepeat reports whether a provider's consent covers this failure: its answer
-// said that it was too busy, or the method is idempotent (RFC 9110, section 9.2.2).
+// mayRepeat reports whether the provider's consent to retries applies to this
+// failure: the answer said that the provider was too busy, or the method is
+// idempotent (RFC 9110, section 9.2.2).
 func mayRepeat(s *discovery.Skill, f *failedAttempt) bool {
 	if slices.Contains([]int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable}, f.HTTPStatus) {
 		return f.Kind == run.RateLimited || f.Kind == run.Unreachable
@@ -79,7 +80,7 @@ func mayRepeat(s *discovery.Skill, f *failedAttempt) bool {
 		f.Kind == run.DeadlineExceeded && (f.HTTPStatus == http.StatusRequestTimeout || f.HTTPStatus == http.StatusGatewayTimeout)
 }
 
-// exponential is a randomised exponential back-off.
+// exponential returns a randomised exponential back-off.
 func exponential(initial time.Duration, multiplier float64, longest time.Duration) *backoff.ExponentialBackOff {
 	b := &backoff.ExponentialBackOff{InitialInterval: initial, Multiplier: multiplier, MaxInterval: longest, RandomizationFactor: retryRandomness / 2}
 	b.Reset()

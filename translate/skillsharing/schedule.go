@@ -12,24 +12,24 @@ type schedule struct {
 	run      polling.Run
 	deadline time.Time // of the watcher that stays longest; zero: there is none
 	never    bool      // there is no request before the deadline
-	due      time.Time // else the next one
-	earliest time.Time // when the provider asks to be asked again; zero: it has not said
+	due      time.Time // otherwise: when the next request is due
+	earliest time.Time // no request may be made before this time; zero: any time
 }
 
-// until sets the deadline.
+// until changes the deadline.
 func (s *schedule) until(end time.Time) {
 	s.deadline = end
 	s.run.Until(end)
 }
 
-// in says that the next request is due in d.
+// in makes the next request due after d.
 func (s *schedule) in(d time.Duration) {
 	if s.never = d == polling.Never; !s.never {
 		s.due = time.Now().Add(d)
 	}
 }
 
-// left is the time until the next request.
+// left returns the time until the next request is due.
 func (s *schedule) left() time.Duration {
 	if s.never {
 		return polling.Never
@@ -37,7 +37,7 @@ func (s *schedule) left() time.Duration {
 	return time.Until(s.due)
 }
 
-// rest notes for how long the provider asks to be left alone.
+// rest sets the least delay before the next request.
 func (s *schedule) rest(after time.Duration) {
 	s.earliest = time.Time{}
 	if after > 0 {
@@ -45,7 +45,7 @@ func (s *schedule) rest(after time.Duration) {
 	}
 }
 
-// planFor begins the schedule of a run of a skill.
+// planFor starts the polling plan for a run of a skill.
 func (p *Polling) planFor(c *Client, s *discovery.Skill, options *FollowOptions, deadline time.Time) polling.Run {
 	plan := p.Plan
 	if plan == nil {

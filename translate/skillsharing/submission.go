@@ -18,22 +18,23 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// Stats says what a run took.
+// Stats counts the requests of a run and the time that they took.
 type Stats struct {
 	Attempts int // requests to the invocation endpoint
 	Polls    int // requests to the status and result URLs
 
-	Credentials time.Duration // until requests had their credentials
-	Polling     time.Duration // until polls were answered
-	Result      time.Duration // until the output was fetched
-	// Overshoot is the time between the end of a run, by the provider's clock, and the poll that learned it; 0: not known.
+	Credentials time.Duration // time for adding credentials to requests
+	Polling     time.Duration // time for polls
+	Result      time.Duration // time for fetching the output
+	// Overshoot is the time between the end of a run, by the provider's clock, and the answer that reported it; 0: not
+	// known.
 	Overshoot time.Duration
 }
 
 // Submit invokes a skill and returns the provider's first answer, which may be
-// the last. It repeats the request only where nothing can have been executed,
-// or where the provider consents and the method allows it. It does not wait for
-// the run.
+// the last. It repeats the request only if the skill can't have been executed,
+// or if the provider consents to retries and the method permits them. It does
+// not wait for the end of the run.
 func (c *Client) Submit(ctx context.Context, s *discovery.Skill, inv *Invocation, stats *Stats) (*document.Response, *run.Failure) {
 	if e := c.judgeURLs(ctx, s); e != nil {
 		return nil, c.finish(s, e)
@@ -49,7 +50,7 @@ func (c *Client) Submit(ctx context.Context, s *discovery.Skill, inv *Invocation
 	defer func() { call.End() }()
 	renewed, executed := false, run.ExecutedNo
 	fail := func(e *run.Failure) (*document.Response, *run.Failure) {
-		if executed == run.ExecutedMaybe { // by an earlier attempt
+		if executed == run.ExecutedMaybe { // an earlier attempt may have executed the skill
 			e.Executed = run.ExecutedMaybe
 		}
 		return nil, c.finish(s, e)
@@ -72,7 +73,7 @@ func (c *Client) Submit(ctx context.Context, s *discovery.Skill, inv *Invocation
 		req.Call = call
 		stats.Attempts++
 		r, failed := c.submitOnce(ctx, s, req, wait > 0)
-		if again := int(req.Sent.Load()) - 1; again > 0 { // by the transport
+		if again := int(req.Sent.Load()) - 1; again > 0 { // the transport has repeated the request
 			stats.Attempts += again
 			attempt += again
 		}
@@ -100,11 +101,12 @@ func (c *Client) Submit(ctx context.Context, s *discovery.Skill, inv *Invocation
 	}
 }
 
-// preventReplay keeps net/http from repeating a request by itself when a
-// connection is dropped after it was written: an invocation is repeated by the
-// provider's consent only. Package net/http repeats a GET, and whatever has one
-// of two headers, which a descriptor may choose for its API key; but nothing with
-// a body that can't be read again, even if that is found empty and so is not sent.
+// preventReplay prevents package net/http from repeating an invocation by itself
+// if the connection is lost after the request was written. Only the provider's
+// consent permits that. Package net/http repeats a GET, and any request with an
+// Idempotency-Key or X-Idempotency-Key header, which a descriptor may choose for
+// its API key. But it never repeats a request with a body that can't be read
+// again, even if the body turns out to be empty and is not sent.
 func preventReplay(req *http.Request) {
 	switch {
 	case req.Body == nil:
@@ -151,7 +153,7 @@ func (c *Client) submitOnce(ctx context.Context, s *discovery.Skill, req *exchan
 	return r, nil
 }
 
-// finish completes an error with what is known of the skill, and removes secrets.
+// finish adds what is known of the skill to a failure, and removes secrets from it.
 func (c *Client) finish(s *discovery.Skill, e *run.Failure) *run.Failure {
 	e.SkillID = s.ID
 	e.URL = cmp.Or(s.LoggedURL(e.Phase), e.URL)

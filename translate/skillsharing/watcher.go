@@ -8,24 +8,24 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// firstAnswer is how long a watcher waits at least for the first answer about a resumed run, however short the time is that
-// its caller allows: otherwise a caller that allows none would never learn a state.
+// firstAnswer is the least time that a watcher waits for the first answer about a resumed run, even if its caller allows
+// less. Otherwise a caller that allows no time would never get a state.
 const firstAnswer = time.Second
 
 // watcher is one caller that follows a run.
 type watcher struct {
 	ctx         context.Context
-	until       time.Time // when it leaves, whether the run has ended or not; zero: with the run
-	patient     time.Time // it waits for the first answer until then in any case
+	until       time.Time // when it leaves, even if the run has not ended; zero: it waits for the end of the run
+	patient     time.Time // it waits for the first answer at least until then
 	traceParent string
 	stats       *Stats
-	woken       chan struct{} // nil: it has asked from the beginning
+	woken       chan struct{} // nil: it had the turn to ask from the beginning
 	timer       *time.Timer
-	full        *run.Failure // there is no room for its copy of the end of the run; nil: there is
+	full        *run.Failure // there is no room for its copy of the last answer; nil: there is
 	shows       bool         // it shows each state to its caller
-	seen        run.State    // the last that its caller knows
+	seen        run.State    // the newest state that its caller knows
 	looking     bool         // it leaves to show the newest state
-	place       int          // in the crowd that waits, from 1; 0: it is in none
+	place       int          // in the crowd, counted from 1; 0: it does not wait
 }
 
 func newWatcher(ctx context.Context, options *FollowOptions, stats *Stats) *watcher {
@@ -35,7 +35,7 @@ func newWatcher(ctx context.Context, options *FollowOptions, stats *Stats) *watc
 // wants reports whether the watcher shows a state that its caller does not know.
 func (w *watcher) wants(state run.State) bool { return w.shows && state != 0 && state != w.seen }
 
-// end is when the watcher leaves at the latest; zero: with the run.
+// end returns when the watcher leaves at the latest; zero: when the run has ended.
 func (w *watcher) end() time.Time {
 	deadline, bounded := w.ctx.Deadline()
 	if !w.until.IsZero() && (!bounded || w.until.Before(deadline)) {
@@ -44,7 +44,8 @@ func (w *watcher) end() time.Time {
 	return deadline
 }
 
-// limit is until when the watcher waits for an answer, which may be the first; zero: there is no limit.
+// limit returns until when the watcher waits for an answer. first says that it is the first answer. Zero: there is no
+// limit.
 func (w *watcher) limit(first bool) time.Time {
 	if first && !w.until.IsZero() && w.until.Before(w.patient) {
 		return w.patient
@@ -52,20 +53,20 @@ func (w *watcher) limit(first bool) time.Time {
 	return w.until
 }
 
-// over reports whether the time has come at which the watcher leaves.
+// over reports whether the watcher's time is over.
 func (w *watcher) over() bool { return !w.until.IsZero() && !time.Now().Before(w.until) }
 
-// brokeOff reports whether the watcher did not wait for the answer to a request: then the
-// failure e says nothing about the run.
+// brokeOff reports whether the watcher stopped waiting for the answer to a request, so
+// that the failure e says nothing about the run.
 func (w *watcher) brokeOff(e *run.Failure) bool {
 	return w.ctx.Err() != nil || e != nil && w.over() && errors.Is(e.Cause, context.DeadlineExceeded)
 }
 
-// later reports whether one end comes after another one.
+// later reports whether the end a is later than b. A zero end is later than all others.
 func later(a, b time.Time) bool { return !b.IsZero() && (a.IsZero() || a.After(b)) }
 
-// sleep waits for d or until the context ends, always with the same timer. It
-// reports whether it waited for d.
+// sleep waits for d, or until the context ends. It reuses one timer. It reports
+// whether it waited for d.
 func (w *watcher) sleep(d time.Duration) bool {
 	if d <= 0 {
 		return w.ctx.Err() == nil
@@ -88,7 +89,7 @@ func (w *watcher) after(d time.Duration) <-chan time.Time {
 	return w.timer.C
 }
 
-// wake makes a waiting watcher look at what has changed.
+// wake wakes a waiting watcher, so that it checks what has changed.
 func (w *watcher) wake() {
 	select {
 	case w.woken <- struct{}{}:
@@ -97,7 +98,7 @@ func (w *watcher) wake() {
 }
 
 // crowd is a heap of watchers, for [container/heap]: the one that stays longest comes first.
-// So the time for joining or leaving hardly grows with their number.
+// Joining and leaving take logarithmic time.
 type crowd []*watcher
 
 func (c crowd) Len() int           { return len(c) }
@@ -119,7 +120,7 @@ func (c *crowd) Push(x any) {
 func (c *crowd) Pop() any {
 	last := len(*c) - 1
 	w := (*c)[last]
-	(*c)[last] = nil // or it would be kept
+	(*c)[last] = nil // otherwise it would stay in memory
 	*c = (*c)[:last]
 	w.place = 0
 	return w

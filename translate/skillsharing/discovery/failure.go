@@ -18,8 +18,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
 )
 
-// documentFailure returns the failure of a call that needs a document which can't be read. Its retry delay ends when
-// the cache no longer remembers the failure.
+// documentFailure returns the failure of a call that needs a document which can't be read. If the cache remembers
+// the failure, the retry delay is at least until the cache forgets it.
 func (r *Reader) documentFailure(ctx context.Context, phase run.Phase, u *url.URL, err error) *run.Failure {
 	e := r.documentError(ctx, phase, u, err)
 	e.URL = exchange.BareURL(u)
@@ -102,8 +102,9 @@ func statusError(phase run.Phase, s *cache.StatusError, depth int) *run.Failure 
 }
 
 // ownError marks an error that concerns only this reader, so that the cache does not return it to
-// others: refusals of the guard, of the rules for URLs and of the discovery credentials. Refusals of
-// a circuit breaker or a limit are temporary, and the cache does not remember them.
+// others: a refusal by the guard, by the rules for URLs, by a circuit breaker or by a limit, or an
+// error of the discovery credentials. Refusals by a circuit breaker or a limit are temporary, so the
+// cache does not remember them.
 func ownError(err error) error {
 	if _, open := errors.AsType[*exchange.CircuitOpenError](err); open {
 		return &cache.OwnError{Err: err, Passing: true}

@@ -15,14 +15,14 @@ import (
 )
 
 // document reads a document through the cache, whose key is the text of the URL.
-// The id, if it is not empty, is that of the skill that is expected.
+// If id is not empty, it is the id of the expected skill.
 func (r *Reader) document(ctx context.Context, kind documentKind, u *url.URL, text, id string, parse func(*cache.Response) (any, error)) (*cache.Document, *run.Failure) {
 	atOnce, shares := 0, []string(nil) // indexes are not limited: there are few, and descriptors depend on them
 	if kind == descriptorDocument {
 		atOnce, shares = r.Limits.Reads, sharesOf(u, id)
 	}
 	m := &r.constant().misses
-	l := &lookup{id: id} // used if this call begins the cache's request
+	l := &lookup{id: id} // used only if the cache makes a request for this call
 	release := hold(ctx)
 	doc, err := r.Cache.Get(ctx, cache.Request{
 		Group: r.Partition, AtOnce: atOnce, Shares: shares,
@@ -76,9 +76,9 @@ func (r *Reader) document(ctx context.Context, kind documentKind, u *url.URL, te
 // documentCost estimates the memory that a parsed document takes, in bytes.
 func documentCost(body []byte) int64 { return 2<<10 + 4*int64(len(body)) }
 
-// lookup counts the requests that one look-up of a document in the cache makes.
+// lookup counts the requests that reading one document takes.
 type lookup struct {
-	large bool // it has a slot for large documents
+	large bool // this look-up has a slot for large documents
 
 	id        string    // of the expected skill; empty: any
 	kept      bool      // the cache has the document from this URL
@@ -86,12 +86,12 @@ type lookup struct {
 	redirects int       // how many of them were answered with redirects
 
 	mu       sync.Mutex // a request may outlast the look-up
-	returned bool       // there is an answer, which may be a document
-	other    bool       // the document is another skill's, which counts as a failure
+	returned bool       // the last fetch was successful
+	other    bool       // the document is about another skill, which counts as a failure
 	ended    bool
 }
 
-// again begins a fetch, which may be a repetition after an answer that could not be used.
+// again begins a fetch. It may be the second one, if the first answer could not be used.
 // Known is the document in the cache, or nil.
 func (l *lookup) again(known *cache.Document) {
 	l.mu.Lock()
@@ -117,7 +117,7 @@ func (l *lookup) fetched(m *misses, how outcome) {
 		l.returned = true
 		return
 	}
-	m.end(l.requests, l.redirects, max(how, outcomeFailure)) // also if the answer came after the end of the look-up
+	m.end(l.requests, l.redirects, max(how, outcomeFailure)) // even if the answer was successful, but came after the end of the look-up
 	l.requests = nil
 }
 
@@ -148,9 +148,9 @@ func (l *lookup) end(m *misses) {
 	}
 }
 
-// sharesOf returns the shares of a source's reads in which a descriptor counts: its host's
-// and its publisher's. So neither a host that does not answer, nor a publisher with any
-// number of such hosts, can use up all reads.
+// sharesOf returns the shares (see [cache.Request]) of a descriptor: its host and its
+// publisher. So neither a host that does not answer, nor a publisher with many such hosts,
+// can take all concurrent reads of a source.
 func sharesOf(u *url.URL, id string) []string {
 	shares := []string{"host " + u.Hostname()}
 	if publisher := publisherOf(id); publisher != "" {
@@ -159,9 +159,9 @@ func sharesOf(u *url.URL, id string) []string {
 	return shares
 }
 
-// publisherOf returns the publisher in the id of a skill: acme in acme/pay,
-// com.example in com.example.pay, and acme in acme.pay. If a registry has names for publishers,
-// they differ.
+// publisherOf returns the publisher in the id of a skill: acme in acme/pay, com.example in
+// com.example.pay, and acme in acme.pay. The name of a publisher in a registry may be another
+// one.
 func publisherOf(id string) string {
 	if name, _, found := strings.Cut(id, "/"); found {
 		return name
@@ -172,7 +172,7 @@ func publisherOf(id string) string {
 
 // HoldKey is the key of a value that the context of a call may have. The value has a
 // method Hold() (release func()). Hold is called before a document is read, and release
-// when that has ended, which may be after the call.
+// after it was read, which may be after the end of the call.
 type HoldKey struct{}
 
 func hold(ctx context.Context) (release func()) {

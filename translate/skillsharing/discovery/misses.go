@@ -15,17 +15,17 @@ import (
 // of requests to a third party. A request in progress counts as failed until it succeeds.
 //
 // There are two limits for each host and publisher, with separate counts:
-//   - for URLs that have failed lately: perMinute requests at once, and perMinute a minute. The
+//   - for URLs that have failed recently: perMinute requests at once, and perMinute a minute. The
 //     pause before the next request for such a URL doubles with each failure;
 //   - for other URLs, of which a document can name any number: untried failures at once, and
 //     perMinute a minute. A URL whose document is in the cache is exempt until it fails.
 //
-// All publishers of a host together have twice these limits, and each publisher has at most half of what
-// the others leave. So the failures of one publisher do not prevent requests for
-// another publisher's documents on the same host.
+// All publishers of a host together have twice these limits, and each publisher may use at most half of
+// what the others leave. So the failures of one publisher do not prevent requests for another
+// publisher's documents on the same host.
 type misses struct {
 	perMinute int // 0: there is no limit
-	untried   int // failures at once of URLs that have not failed; more than Limits.Reads
+	untried   int // failures at once of URLs that had not failed before; more than Limits.Reads
 
 	mu         sync.Mutex
 	seed       maphash.Seed
@@ -41,7 +41,7 @@ type hostMisses struct {
 	urls       map[uint64]failedURL
 }
 
-// tallies are the counts of URLs that have not failed, and of URLs that have.
+// tallies are the counts for URLs that had not failed before (0), and for URLs that had (1).
 type tallies [2]tally
 
 // tally counts failed requests, and requests in progress. The count of failures decays exponentially.
@@ -59,12 +59,12 @@ type failedURL struct {
 
 const (
 	maxHosts      = 1024    // with counts
-	maxFailedURLs = 1 << 14 // of all hosts, and at least one of each; also the limit of publishers
+	maxFailedURLs = 1 << 14 // of all hosts, but each host may have one; also the limit of publishers
 	maxPause      = 5 * time.Minute
 )
 
-// untriedReads returns how many requests for URLs that have not failed may fail at once. It is at least
-// the requests of all concurrent reads with their redirects, since requests in progress count.
+// untriedReads returns how many requests for URLs that have not failed may fail at once. Since requests
+// in progress count as failed, all concurrent reads and their redirects must be possible.
 func untriedReads(l *document.Limits) int { return (maxRedirects + 1) * max(l.FailedReads, l.Reads) }
 
 // request is a request to a host other than the source's own.
@@ -74,7 +74,8 @@ type request struct {
 	failed         int // 1: the URL had failed before
 }
 
-// most returns how many requests of a publisher may fail at once.
+// most returns how many requests of one publisher may fail at once. The argument failed is an index of
+// tallies, here and below.
 func (m *misses) most(failed int) float64 {
 	if failed == 1 {
 		return float64(m.perMinute)
@@ -82,14 +83,15 @@ func (m *misses) most(failed int) float64 {
 	return float64(m.untried)
 }
 
-// decayTime returns the time constant of the decay: after it, a count has fallen to 1/e. It is such
-// that a count of most falls at a rate of perMinute.
+// decayTime returns the time in which a count falls to 1/e. It is chosen so that a count equal to
+// most falls by perMinute in a minute.
 func (m *misses) decayTime(failed int) time.Duration {
 	return time.Duration(m.most(failed) / float64(m.perMinute) * float64(time.Minute))
 }
 
-// begin counts a request that is about to be sent. If the pause is not 0, the request must not be sent
-// before it has passed, and is not counted. Kept means that the cache has a document from this URL.
+// begin counts a request that is about to be sent. If the pause is not 0, the request is not counted,
+// and must not be sent before the pause has passed. kept says that the cache has a document from this
+// URL.
 func (m *misses) begin(host credential.Authority, publisher, url string, kept bool) (r request, pause time.Duration) {
 	if m.perMinute <= 0 {
 		return request{host: host}, 0
@@ -122,9 +124,9 @@ func (m *misses) begin(host credential.Authority, publisher, url string, kept bo
 	return r, 0
 }
 
-// pause returns how long a publisher must send no request to a host: until the publisher's count plus
-// the count of all publishers is at most twice most. Failures of the publisher are in both counts,
-// so that the limit of a publisher alone is most.
+// pause returns how long to wait before the next request for a publisher: until the publisher's count
+// plus the count of all publishers is less than twice most. The publisher's own failures are in both
+// counts, so a publisher without others has the limit most.
 func (m *misses) pause(all, own *tallies, failed int, now time.Time) time.Duration {
 	decayTime := m.decayTime(failed)
 	counts := all[failed].decay(now, decayTime) + own[failed].decay(now, decayTime)
@@ -147,8 +149,8 @@ const (
 	outcomeNone // the bridge cancelled the request, which says nothing about the URL
 )
 
-// end counts the outcome of requests. The first of them, as many as redirects says, were answered with
-// redirects: their URLs do not count as failed if the target of the redirect fails.
+// end counts the outcome of requests. The first of them, redirects in number, were answered with
+// redirects. Their URLs do not count as failed if the target of the redirect fails.
 func (m *misses) end(requests []request, redirects int, how outcome) {
 	if m.perMinute <= 0 {
 		return
@@ -193,7 +195,7 @@ func (m *misses) mark(known *hostMisses, url uint64, now time.Time) {
 	d, again := known.urls[url]
 	if !again {
 		if m.urls >= maxFailedURLs {
-			for other := range known.urls { // any one of the host's
+			for other := range known.urls { // an arbitrary one of the same host
 				m.forget(known, other)
 				break
 			}
@@ -235,9 +237,10 @@ func (m *misses) host(host credential.Authority) *hostMisses {
 	return known
 }
 
-// makeRoom removes the host with the fewest failures that has no request in progress. So a document that
-// names very many hosts neither blocks requests to other hosts, nor makes the bridge forget a host
-// with more failures. makeRoom reports false if all hosts have requests in progress. The caller holds m.mu.
+// makeRoom removes, of the hosts without a request in progress, the one with the fewest failures. So a
+// document that names many hosts neither blocks requests to other hosts, nor makes the bridge forget the
+// hosts with the most failures. It returns false if all hosts have requests in progress. The caller holds
+// m.mu.
 func (m *misses) makeRoom() bool {
 	var least credential.Authority
 	fewest, now := math.Inf(1), time.Now()
@@ -265,7 +268,7 @@ func (m *misses) remove(host credential.Authority, known *hostMisses) {
 }
 
 // publisher returns the counts of the publisher of a request. If there are too many
-// publishers, further ones share their counts. The caller holds m.mu.
+// publishers, all further ones of a host share one tally. The caller holds m.mu.
 func (m *misses) publisher(known *hostMisses, r *request) *tallies {
 	if own := known.publishers[r.publisher]; own != nil {
 		return own
@@ -318,8 +321,8 @@ func (m *misses) isForgotten(t *tallies, now time.Time) bool {
 	return true
 }
 
-// decay lowers the count by the time that has passed, and returns it. All counts fall at the
-// same relative rate, so that the counts of the publishers still add up to the count of the host.
+// decay lowers the count for the time since it was computed, and returns it. All counts fall at
+// the same relative rate, so the count of a host stays the sum of the counts of its publishers.
 func (t *tally) decay(now time.Time, decayTime time.Duration) float64 {
 	t.count *= math.Exp(-float64(now.Sub(t.since)) / float64(decayTime))
 	t.since = now

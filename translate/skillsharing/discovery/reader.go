@@ -38,8 +38,8 @@ func (r *Reader) Index(ctx context.Context) (*document.Index, *run.Failure) {
 	return r.index(ctx, indexDocument, r.below(document.WellKnownPath), r.Limits.ParseIndex)
 }
 
-// Registry returns what the registry at the source's origin lists (section 4.2).
-// With an empty type, it lists all skills.
+// Registry returns the skills of a type that the registry at the source's origin
+// lists (section 4.2). An empty type stands for all types.
 func (r *Reader) Registry(ctx context.Context, t document.CapabilityType) (*document.Index, *run.Failure) {
 	return r.index(ctx, registryDocument, r.registryURL(t), r.Limits.ParseRegistry)
 }
@@ -58,7 +58,7 @@ func (r *Reader) registryURL(t document.CapabilityType) *url.URL {
 func (r *Reader) below(path string) *url.URL {
 	base := *r.Origin
 	if !strings.HasPrefix(base.Path, "/") {
-		base.Path = "/" + base.Path // else JoinPath makes a relative path
+		base.Path = "/" + base.Path // otherwise JoinPath would make a relative path
 	}
 	return base.JoinPath(path)
 }
@@ -80,12 +80,12 @@ func (r *Reader) index(ctx context.Context, kind documentKind, u *url.URL, parse
 	return doc.Value.(*keptIndex).Index, nil
 }
 
-// Location is the URL of a descriptor, in the form in which it is the key of the cache. To save memory
-// with many skills, it is only a text.
+// Location is the URL of a descriptor, in the form that is the key in the cache. It is a text, because
+// a parsed URL for each skill would take more memory.
 type Location string
 
-// NewLocation returns the location for a URL. If the URL can't be used, reading the descriptor
-// fails.
+// NewLocation returns the location for a URL. It accepts an invalid URL; reading the
+// descriptor fails then.
 func NewLocation(descriptorURL string) Location {
 	u, err := document.ParseEndpointURL(descriptorURL)
 	if err != nil {
@@ -94,7 +94,7 @@ func NewLocation(descriptorURL string) Location {
 	if text := u.String(); text != descriptorURL {
 		return Location(text)
 	}
-	return Location(descriptorURL) // one copy is enough
+	return Location(descriptorURL) // the same text, without a copy
 }
 
 func (l Location) parse() (*url.URL, *run.Failure) {
@@ -112,8 +112,8 @@ func (r *Reader) Skill(ctx context.Context, at Location) (*Skill, *run.Failure) 
 	return s, e
 }
 
-// SkillDocument is Skill, and also returns whether the descriptor came from the cache. The id, if it is not
-// empty, is that of the expected skill. The result may have another id: the caller must check it.
+// SkillDocument is like Skill, and also returns whether the descriptor came from the cache. If id is not
+// empty, it is the id of the expected skill. The result may have another id: the caller must check it.
 func (r *Reader) SkillDocument(ctx context.Context, at Location, id string) (*Skill, cache.State, *run.Failure) {
 	if doc := r.fresh(descriptorDocument, string(at)); doc != nil {
 		if e := r.judgeDocument(ctx, descriptorDocument, string(at), doc); e != nil {
@@ -178,8 +178,8 @@ func (r *Reader) Read(ctx context.Context, u *url.URL) (*cache.Response, *run.Fa
 	return response, nil
 }
 
-// Peek returns, without a request, the document that the cache has at a location, or nil; and the failure
-// to read it that the cache remembers, or nil.
+// Peek makes no request. It returns the document that the cache has for a location, or nil, and the
+// failure to read it that the cache remembers, or nil.
 func (r *Reader) Peek(ctx context.Context, at Location) (*cache.Document, *run.Failure) {
 	u, e := at.parse()
 	if e != nil {
@@ -225,13 +225,13 @@ func (r *Reader) ForgetRegistry(t document.CapabilityType) {
 	r.Cache.Delete(r.registryURL(t).String(), r.partition(registryDocument))
 }
 
-// Forget drops a descriptor from the cache, after the provider has said that the skill does not exist.
+// Forget drops a descriptor from the cache. It is for a provider that says that the skill does not exist.
 func (r *Reader) Forget(at Location) {
 	r.Cache.Delete(string(at), r.partition(descriptorDocument))
 }
 
-// documentKind is the type that a document is parsed as. The cache keeps the kinds apart, since a hostile
-// index can name any URL, even its own, as that of a descriptor.
+// documentKind is the type that a document is parsed as. The cache keeps documents of different kinds
+// apart, since a hostile index can name any URL, even its own, as the URL of a descriptor.
 type documentKind int
 
 const (
@@ -250,7 +250,7 @@ func (k documentKind) phase() run.Phase {
 	return run.PhaseDiscovery
 }
 
-// constant is what the requests of one reader have in common.
+// constant holds what is computed once for each reader.
 type constant struct {
 	number     uint64 // of the reader; readers with the same partition share documents
 	index      string // URL of the index
@@ -259,7 +259,7 @@ type constant struct {
 	misses     misses
 }
 
-// readers is how many readers have been used so far.
+// readers is the number of the newest reader.
 var readers atomic.Uint64
 
 func (r *Reader) constant() *constant {
@@ -271,7 +271,7 @@ func (r *Reader) constant() *constant {
 		made.partitions[kind] = name + " " + r.Partition
 	}
 	if !r.constants.CompareAndSwap(nil, made) {
-		return r.constants.Load() // a concurrent call has stored them
+		return r.constants.Load() // a concurrent call has stored its own
 	}
 	return made
 }

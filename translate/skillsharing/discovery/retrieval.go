@@ -18,9 +18,9 @@ import (
 // maxRedirects bounds the redirects on the way to a document.
 const maxRedirects = 3
 
-// retrieval gets one document and follows redirects. It checks each URL. It sends the
-// credential to the first host only, and no more after a redirect to another host, even if that host
-// redirects back: then the other host has chosen the URL.
+// retrieval gets one document and follows redirects. It checks each URL. It sends the credential to
+// the first host only. After a redirect to another host, it does not send the credential any more,
+// even if that host redirects back, because the other host has chosen the URL.
 type retrieval struct {
 	*Reader
 	phase   run.Phase
@@ -28,7 +28,7 @@ type retrieval struct {
 	lookup  *lookup  // counts the requests; nil: they are not counted
 	left    bool     // a redirect has led to another host
 	renewed bool     // the credential has been renewed
-	via     []string // URLs that it was redirected to, without the last
+	via     []string // URLs of the redirects, without the first URL and the last one
 }
 
 // get returns the first answer that is not a redirect.
@@ -139,9 +139,9 @@ func (t *retrieval) away(u *url.URL) (host credential.Authority, away bool) {
 	return host, err == nil
 }
 
-// admit checks whether a URL may be requested, and counts the request. Only the first URL of
-// a look-up can have a document in the cache. Counts of URLs are separate for each skill: an index entry
-// with the descriptor URL of another skill fails without an effect on that skill.
+// admit checks whether a URL may be requested, and counts the request. Only the first URL of a look-up
+// can have a document in the cache. The URLs are counted separately for each skill, so that a wrong
+// index entry with the descriptor URL of another skill does not affect that skill.
 func (t *retrieval) admit(u *url.URL, first bool) *run.Failure {
 	host, away := t.away(u)
 	if !away {
@@ -171,8 +171,8 @@ func (t *retrieval) withdraw(u *url.URL) {
 	t.lookup.requests = t.lookup.requests[:last]
 }
 
-// maxLarge is how many large indexes, and how many large descriptors, of a source are read and parsed at a time. Parsing
-// takes many times their size in memory.
+// maxLarge is how many large indexes of a source are read and parsed at a time; the same for large descriptors. Parsing
+// one takes many times its size in memory.
 const maxLarge = 2
 
 func newLarge() map[run.Phase]chan struct{} {
@@ -180,7 +180,7 @@ func newLarge() map[run.Phase]chan struct{} {
 }
 
 // admitLarge waits for a slot for a document that turns out to be large. The slot is released
-// when the context ends, which is after the document was parsed.
+// when the context of the fetch ends, which is after the document was parsed.
 func (t *retrieval) admitLarge(ctx context.Context) error {
 	if t.lookup.large {
 		return nil

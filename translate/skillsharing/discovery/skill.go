@@ -29,13 +29,13 @@ type Skill struct {
 	Document jsontext.Value
 
 	URL       *url.URL   // scheme, host and port are those that the descriptor came from, after redirects
-	Way       []*url.URL // URLs on other hosts that redirected to the descriptor, and so decided which document it is
+	Way       []*url.URL // URLs on other hosts that redirected to the descriptor, and so chose the document
 	InvokeURL *url.URL
-	URLs      []*url.URL // of the endpoint, and of status and result if these are on other hosts
+	URLs      []*url.URL // the endpoint, and the status and result URLs if they are on other hosts
 	inputs    *inputs.Inputs
-	// Polled is the key of the skill's polling budget: the host and port of the status URL or else of the result URL, in
-	// canonical form. If the descriptor comes from another host, that host precedes it, so that such skills have a
-	// budget of their own. Empty: runs can't be followed.
+	// Polled is the key of the skill's polling budget: the canonical host and port of the status URL or, if there is
+	// none, of the result URL. If the descriptor comes from another host, the key begins with that host, so that such
+	// skills have a separate budget. Empty: runs can't be followed.
 	Polled string
 
 	HeaderWithBody http.Header // of requests with a body, without a credential; not to be changed
@@ -52,8 +52,8 @@ func withContentType(mediaType string) http.Header {
 	return header
 }
 
-// NewSkill validates a descriptor that was read from source, which is nil if the skill is not to be
-// invoked. The error is a [*run.Failure].
+// NewSkill validates a descriptor that was read from source. source may be nil if the skill will
+// not be invoked. The error is a [*run.Failure].
 func NewSkill(text []byte, source *url.URL) (*Skill, error) {
 	return newSkill(&document.Standard, text, source)
 }
@@ -112,7 +112,7 @@ func newSkill(l *document.Limits, text []byte, source *url.URL, way ...*url.URL)
 func hostOf(u *url.URL) string {
 	host, err := credential.AuthorityOf(u)
 	if err != nil {
-		return u.Host // no request can reach it
+		return u.Host // no request to it is possible
 	}
 	if canonical := host.String(); canonical != u.Host {
 		return canonical
@@ -124,10 +124,10 @@ func invalidURL(pointer string, err error) *run.Failure {
 	return document.InvalidDescriptor("The descriptor has an unusable URL.", run.Violation{Path: pointer, Message: err.Error()})
 }
 
-// CheckInputs checks arguments by the descriptor's input definitions. It returns
-// nil if they are valid, or if the context ends before they were checked. checks counts the work of all
-// checks for one request; nil: this is the only one. Checks that take long wait for turns, which
-// the skills and principals of a source get one after another.
+// CheckInputs checks arguments by the descriptor's input definitions. It returns nil if they are valid,
+// or if the context ends before they were checked. checks counts the work of all checks for one
+// request; nil: this is the only check. Long checks wait for turns, which the skills and principals of
+// a source get in rotation.
 func (s *Skill) CheckInputs(ctx context.Context, principal string, arguments jsonrpc.Object, checks *inputs.Checks) *run.Failure {
 	if checks == nil {
 		checks = new(inputs.Checks)
@@ -144,13 +144,13 @@ func (s *Skill) CheckInputs(ctx context.Context, principal string, arguments jso
 	return e
 }
 
-// Hosts reports whether a includes the hosts of both the descriptor and the endpoint of the skill.
+// Hosts reports whether a includes the hosts of the descriptor and its redirects, and of the endpoint.
 func (s *Skill) Hosts(a *credential.AllowedHosts) bool {
 	return s.Stranger(a) == nil && a.Includes(s.InvokeURL)
 }
 
-// Stranger returns a URL that a does not include and that the descriptor came from or was
-// redirected by; nil: there is none.
+// Stranger returns the URL of the descriptor, or of a redirect to it, that a does not
+// include; nil: there is none.
 func (s *Skill) Stranger(a *credential.AllowedHosts) *url.URL {
 	if !a.Includes(s.URL) {
 		return s.URL

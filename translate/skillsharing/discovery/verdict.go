@@ -16,9 +16,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// verdicts are the results of the checks of a document by the readers that share it: whether a reader's
-// rules permit the document's URLs, and whether the document repeats one of its secrets. Each reader
-// checks a document once.
+// verdicts are the results of the checks of one document by the readers that share it: whether the
+// reader may request the document's URLs, and whether the document contains one of the reader's
+// secrets. Each reader checks a document once.
 type verdicts struct {
 	known atomic.Pointer[[]verdict]
 	mu    sync.Mutex // held during a check
@@ -39,7 +39,7 @@ type verdict struct {
 // configured in several sites, and after reloads. If there are more, they check a document again.
 const maxVerdicts = 16
 
-// of returns the verdict of a reader. If there is none, judge makes it.
+// of returns the verdict of a reader. If there is none yet, it calls judge and stores the result.
 func (v *verdicts) of(by uint64, judge func() *run.Failure) verdict {
 	if last, known := v.find(by); known {
 		return last
@@ -83,7 +83,7 @@ func (r *Reader) judgeDocument(ctx context.Context, kind documentKind, asked str
 		return nil
 	}
 	if last.err.Kind == run.InvalidDocument && time.Since(doc.FetchedAt) >= r.Cache.NegativeTTL() {
-		r.Cache.Delete(asked, r.partition(kind)) // it may have been corrected: the next call has it read anew
+		r.Cache.Delete(asked, r.partition(kind)) // it may have been corrected, so that the next call must read it again
 	}
 	e := *last.err
 	return &e
@@ -96,7 +96,8 @@ func verdictsOf(doc *cache.Document) *verdicts {
 	return &doc.Value.(*Skill).verdicts
 }
 
-// mayUse checks a document: its URLs by what the reader may request, and its text for secrets.
+// mayUse checks whether the reader may request the URLs of a document, and whether the document
+// contains a secret; nil: the reader may use it.
 func (r *Reader) mayUse(ctx context.Context, kind documentKind, asked string, doc *cache.Document) *run.Failure {
 	for _, text := range slices.Compact(append([]string{asked, doc.URL}, doc.Via...)) {
 		u, err := url.Parse(text)

@@ -16,9 +16,9 @@ import (
 type Limits struct {
 	// Depth is how deep objects and arrays may nest in answers, and in documents. In documents, the limit is at most 100.
 	Depth int
-	// DocumentSize bounds an index, a registry's answer and a descriptor, in bytes after decompression. It must not
-	// exceed MaxResponseSize of the Sender. Besides, the number of values in a document is limited to 200,000, to 20
-	// times Skills, or to 3 times SchemaSize, whichever is the most.
+	// DocumentSize bounds an index, a registry's answer and a descriptor, in bytes after decompression.
+	// MaxResponseSize of the client applies, too. A document may have 200,000 values, 20 times Skills, or 3 times
+	// SchemaSize, whichever is the most.
 	DocumentSize int64
 	// Skills is how many entries an index or a registry's answer may have.
 	Skills int

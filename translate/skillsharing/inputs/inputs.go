@@ -94,8 +94,8 @@ func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (
 //
 // The failure is about the first required input that is missing, in the order of the descriptor; if none
 // is missing, about the first invalid argument; or about all arguments, if they are not an object. It is
-// also nil if the context ends before the arguments were checked. checks counts the work. Checks that take
-// long wait for turns, which the skills and principals of a source get one after another.
+// also nil if the context ends before the arguments were checked. checks counts the work. Long checks wait
+// for turns, which the skills and principals of a source get in rotation.
 func (in *Inputs) Check(ctx context.Context, who turns.Line, arguments jsontext.Value, checks *Checks) *run.Failure {
 	if len(arguments) == 0 {
 		arguments = jsontext.Value("{}")
