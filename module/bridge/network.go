@@ -48,7 +48,7 @@ type Network struct {
 	TransportRaw json.RawMessage `json:"transport,omitempty" caddy:"namespace=http.reverse_proxy.transport inline_key=protocol"`
 }
 
-// check checks each network, port and transport by itself.
+// check checks the networks, the ports and the transport.
 func (n *Network) check(c *options.Checker) {
 	for i, text := range n.AllowNetworks {
 		_, err := parseNetwork(text)

@@ -10,7 +10,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
 )
 
-// sharedPool keeps the shared state of handlers across reloads. Its keys are those of poolKey.
+// sharedPool keeps the shared state of handlers across reloads. Its keys are results of poolKey.
 var sharedPool = lifetime.NewPool[*shared]()
 
 // shared is the state that handlers with the same settings share.

@@ -10,8 +10,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 )
 
-// Check reports what is wrong with the configuration, as far as that can be known
-// without loading modules. The error does not name the member that is at fault.
+// Check returns the first fault of the configuration that can be found without
+// loading modules. The error does not name the member that has the fault.
 func (h *Handler) Check() error {
 	if fault := h.check(); fault != nil {
 		return fault.Err
@@ -19,9 +19,9 @@ func (h *Handler) Check() error {
 	return nil
 }
 
-// Standalone is Provision for a program that asks providers and serves nothing: it
-// makes the configuration of a bridge. The function that it returns releases what the
-// bridge holds. Errors are like those of [Handler.Check].
+// Standalone is like Provision, for a program that sends requests to providers but has
+// no server. It returns the configuration of a bridge, and a function that releases
+// what the bridge holds. Errors are like those of [Handler.Check].
 func (h *Handler) Standalone(ctx caddy.Context) (*translate.Config, func(), error) {
 	observe.Quiet() // until the process ends
 	config, _, err := h.begin(ctx)

@@ -40,8 +40,8 @@ type failedOutcome struct {
 	Error *wholeError `json:"error"`
 }
 
-// late puts the time that the command waited into a timeout of the bridge, which has the time of
-// only one of the command's calls. It returns other failures unchanged.
+// late returns a copy of a timeout of the bridge with the whole time that the command waited. The
+// original has only the time of one of the command's calls. Other failures are returned unchanged.
 func late(f *run.Failure, waited time.Duration) *run.Failure {
 	if !isLate(f) {
 		return f

@@ -107,7 +107,7 @@ type handler interface {
 	Standalone(ctx caddy.Context) (*translate.Config, func(), error)
 }
 
-// module returns the handler. Another package registers it, because that package imports this one.
+// module returns the handler, which package bridge registers. This package does not import it.
 func (c *handlerConfig) module() (handler, error) {
 	info, err := caddy.GetModule("http.handlers.skill_bridge")
 	if err != nil {

@@ -41,7 +41,7 @@ other subcommands ask a provider and need no running bridge.
 Exit status: 0 stopped by Ctrl-C (SIGINT) or SIGTERM, 1 wrong usage, or it can't
 start.`
 
-// server are the flags of the command that serves.
+// server has the flags of the command that runs a bridge.
 type server struct {
 	providerFlags
 	providers      []string
@@ -77,7 +77,7 @@ func serveCommand(cmd *cobra.Command) {
 	})
 }
 
-// serve runs the bridge until a signal ends the process. An error is one of usage.
+// serve runs the bridge until a signal ends the process. An error is a usage error.
 func (s *server) serve(ctx context.Context, screen *cli.Screen) (int, error) {
 	if err := s.check(); err != nil {
 		return 0, err
@@ -197,7 +197,7 @@ func (s *server) config(address caddy.NetworkAddress) (*caddy.Config, error) {
 	return config, nil
 }
 
-// address is where to listen: one TCP address with a port.
+// address returns the address to listen on: one TCP address with a port.
 func (s *server) address() (caddy.NetworkAddress, error) {
 	a, err := caddy.ParseNetworkAddressWithDefaults(s.listen, "tcp", 8080)
 	if err != nil || !strings.HasPrefix(a.Network, "tcp") || a.PortRangeSize() != 1 || a.StartPort == 0 {

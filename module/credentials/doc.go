@@ -1,4 +1,5 @@
-// Package credentials has the Caddy modules that authenticate requests to providers, in the namespace http.skill_bridge.credentials:
+// Package credentials has the Caddy modules that authenticate requests to providers, in the
+// namespace http.skill_bridge.credentials:
 //
 //   - api_key sends a key in a header,
 //   - oauth2 obtains access tokens and sends them as bearer tokens,
@@ -11,10 +12,10 @@
 // [credential.Credentials], as in the example. A Caddy built with it accepts its name after the
 // options credentials and discovery_credentials, and in JSON as the member type.
 //
-// The bridge calls Authenticate only for requests that may carry a secret. A module sends its own requests, for example to a token endpoint, through
-// [credential.Authentication.Transport]. If their URL is from a document, the module calls
-// [credential.Authentication.MaySend] first. It treats all data of providers and documents as
-// untrusted.
+// The bridge calls Authenticate only for requests that may carry a secret. A module sends its own
+// requests, for example to a token endpoint, through [credential.Authentication.Transport]. If
+// their URL is from a document, the module calls [credential.Authentication.MaySend] first. It
+// treats all data of providers and documents as untrusted.
 //
 // A module that can replace credentials after a provider has refused them also implements
 // [credential.Renewer].

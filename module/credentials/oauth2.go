@@ -275,8 +275,8 @@ func refused(tokenURL string, r refusal) *run.Failure {
 	return e
 }
 
-// fetcher returns the function that obtains a token for the call of a. The function may run longer than
-// that call, so it holds only what a token request needs.
+// fetcher returns the function that obtains a token for an authentication. The function may run
+// longer than the call, so it holds only what a token request needs.
 func (o *OAuth2) fetcher(endpoint string, a *credential.Authentication) fetch {
 	f := tokenRequest{client: o.client(), endpoint: endpoint, transport: a.Transport, limit: a.MaxResponseSize, credentials: o}
 	key := grantKey{endpoint, a.Origin}

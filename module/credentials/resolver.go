@@ -129,7 +129,7 @@ func logger(ctx caddy.Context) *zap.Logger {
 	return ctx.Logger()
 }
 
-// warn logs which secret options have no placeholder, so that the configuration contains the secret.
+// warn logs the secret options without a placeholder, whose secrets are in the configuration itself.
 func (r *resolver) warn(logger *zap.Logger) {
 	if len(r.literal) == 0 {
 		return

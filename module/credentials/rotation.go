@@ -62,7 +62,7 @@ func (r rotation) do(ctx context.Context, newest refreshToken,
 }
 
 // lock keeps other instances from using the same refresh token. If the storage fails, it
-// logs a warning and goes on without a lock.
+// logs a warning and continues without a lock.
 func (r rotation) lock(ctx context.Context) (unlock func(), failure *run.Failure) {
 	name := "skill_bridge_oauth2_" + r.name
 	err := r.storage.Lock(ctx, name)
@@ -93,8 +93,8 @@ func (r rotation) unlock(name string) {
 	}
 }
 
-// newest returns the refresh token to use: the stored one, which another instance may have stored.
-// But if the known one could not be stored, it is newer than the stored one, and newest returns it.
+// newest returns the refresh token to use. This is the stored one, which another instance may have
+// stored, unless the known one could not be stored and is therefore newer.
 func (r rotation) newest(ctx context.Context, known refreshToken) refreshToken {
 	if known.unsaved {
 		return known

@@ -106,7 +106,7 @@ func isTemporary(status int) bool {
 	return status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout
 }
 
-// refusal is why there is no token, as a code and as a message, and what the operator can do.
+// refusal is the reason why there is no token, as a code and a message, with advice for the operator.
 type refusal struct{ reason, message, advice string }
 
 // The advice of refusals.

@@ -16,18 +16,18 @@ import (
 const (
 	// fetchTimeout bounds fetching a token.
 	fetchTimeout = 10 * time.Second
-	// failureLifetime is how long a refusal of the token endpoint is the answer to later calls,
-	// and how long after a failed early refresh the next one starts.
+	// failureLifetime is how long calls get the error of a refused token request without a new
+	// one, and the minimum time between a failed early refresh and the next one.
 	failureLifetime = 5 * time.Second
 	// firstRenewal is the minimum time between two replacements of rejected tokens. It doubles
 	// each time, up to lastRenewal, because a provider that rejects all tokens would otherwise
-	// cause a token request for each call. Until then, calls use the rejected token.
+	// cause a token request for each call. In that time, calls use the rejected token.
 	firstRenewal = 5 * time.Second
 	lastRenewal  = time.Minute
 	// maxRetryAfter bounds the Retry-After of a token endpoint.
 	maxRetryAfter = 10 * time.Minute
-	// replacedLifetime is how long a replaced token without an expiry is redacted, and
-	// maxReplaced how many replaced tokens of a grant are: more than are replaced in two hours
+	// replacedLifetime is how long a replaced token without an expiry is redacted. maxReplaced is
+	// how many replaced tokens of a grant are redacted: more than can be replaced in two hours
 	// if each is rejected.
 	replacedLifetime = 24 * time.Hour
 	maxReplaced      = 128
@@ -57,9 +57,9 @@ type grant struct {
 	replaced []accessToken // earlier tokens, oldest first, which providers may still accept
 	refresh  refreshToken
 
-	failure   *run.Failure  // of the last fetch, the answer to calls before until; may be nil
-	until     time.Time     // of the next token request at the earliest; zero: now
-	renewable time.Time     // of the next replacement of a rejected token at the earliest
+	failure   *run.Failure  // of the last fetch; calls before until get it; may be nil
+	until     time.Time     // the earliest time of the next token request; zero: now
+	renewable time.Time     // the earliest time of the next replacement of a rejected token
 	renewal   time.Duration // the current minimum time between replacements
 	fetching  bool
 }
@@ -85,7 +85,7 @@ func (g *grant) delayRenewal(now time.Time) {
 	g.renewable = now.Add(g.renewal)
 }
 
-// recentFailure returns the failure of the last fetch if it is still the answer to calls, otherwise nil.
+// recentFailure returns the failure of the last fetch if calls still get it, otherwise nil.
 func (g *grant) recentFailure(now time.Time) *run.Failure {
 	if g.failure == nil || !now.Before(g.until) {
 		return nil
@@ -318,8 +318,8 @@ func (g *grant) finish(granted grantedToken, err *run.Failure) {
 	}
 }
 
-// cacheable reports whether a failure is the answer to later calls for some time: refusals of the
-// token endpoint are. Temporary failures are not.
+// cacheable reports whether later calls get the same failure for some time. They do after refusals
+// of the token endpoint, but not after temporary failures.
 func cacheable(err *run.Failure) bool {
 	return err.Kind == run.AuthRequired && err.HTTPStatus >= 400 && err.HTTPStatus < 500
 }

@@ -1,6 +1,5 @@
-// Package faults holds the tests of what can break: a real bridge in a real
-// Caddy, and a provider that fails in every way there is. Each row of
-// testdata/README.md whose number begins with R is a test here. Rows that take
-// minutes, or a machine with less than it usually has, run when the environment
-// variable SKILL_BRIDGE_SLOW_TESTS is set.
+// Package faults tests the bridge in a real Caddy with failing providers and
+// networks. Each row of testdata/README.md whose number begins with R is a test
+// here. Rows that take minutes, or that restrict the resources of the machine, run
+// only if the environment variable SKILL_BRIDGE_SLOW_TESTS is set.
 package faults

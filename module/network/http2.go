@@ -17,7 +17,7 @@ import (
 // the connection (RFC 9113, sections 6.8 and 8.7). Package net/http has no limit for these repetitions.
 const maxSends = 3
 
-// connectionError is the error of a request that is not sent on another connection.
+// connectionError is the error of a request that is not repeated on another connection.
 type connectionError string
 
 func (e connectionError) Error() string { return string(e) }
@@ -226,8 +226,8 @@ func (t *trip) goOn() bool {
 	return true
 }
 
-// gotConn is called each time before the request is sent. If gotConn cancels the request, HTTP/2 does not
-// send it.
+// gotConn is called each time before net/http sends the request. If gotConn cancels the request,
+// HTTP/2 does not send it.
 func (t *trip) gotConn(info httptrace.GotConnInfo) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -340,6 +340,7 @@ func (t *Transport) Judge(_ context.Context, source string, u *url.URL) error {
 // HasCertificate reports whether the transport has a client certificate.
 func (t *Transport) HasCertificate() bool { return t.unidentified != nil }
 
+// dial dials through the guard. If the request may use HTTP/2, the connection gets a meter.
 func (t *Transport) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := t.dialGuarded(ctx, network, address)
 	if trip, ok := ctx.Value(tripKey{}).(*trip); ok && err == nil && trip.cancel != nil {

@@ -5,11 +5,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// How calls ended, in the words of logs, metrics and traces.
+// Outcomes of calls in logs, metrics and traces.
 const (
 	outcomeCompleted = "completed"
 	outcomeRunning   = "running"
-	// outcomeAnonymous is that of callers without the principal that is required.
+	// outcomeAnonymous is the outcome of a call without a required principal.
 	outcomeAnonymous = "unauthenticated"
 )
 
@@ -18,8 +18,8 @@ func asksForRun(s *translate.Statistics) bool {
 	return s.Operation != translate.OperationDescribe && s.Operation != translate.OperationList
 }
 
-// outcomeOf says in one word how a call ended. If it is about a run and has
-// neither that nor a failure, it was ended by a panic.
+// outcomeOf returns the outcome of a call. A call about a run that has neither a
+// run nor a failure was ended by a panic.
 func outcomeOf(o *run.Run, s *translate.Statistics) string {
 	switch {
 	case o.Failure == nil && !asksForRun(s):

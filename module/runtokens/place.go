@@ -21,7 +21,7 @@ type place struct {
 	matchers string
 	// ports that are listened on, and sockets
 	ports string
-	// exact: the place is the handler's own, not that of a module around it
+	// exact means that the place is the handler's own, not that of an enclosing module
 	exact bool
 }
 
@@ -74,8 +74,8 @@ func placeOf(places map[caddy.Module]place, nested []caddy.Module) place {
 	return place{}
 }
 
-// matcherSetsText is the same for the same matchers in any order: Caddy keeps the matchers
-// of a set in random order.
+// matcherSetsText returns a text about matchers that does not depend on their order, because
+// Caddy keeps the matchers of a set in random order.
 func matcherSetsText(sets caddyhttp.MatcherSets) string {
 	texts := make([]string, len(sets))
 	for i, set := range sets {
@@ -90,7 +90,7 @@ func matcherSetsText(sets caddyhttp.MatcherSets) string {
 	return strings.Join(texts, "\n\n")
 }
 
-// matcherText is a matcher's configuration, as far as the matcher keeps it.
+// matcherText returns a matcher's configuration, as far as the matcher has kept it.
 func matcherText(matcher any) string {
 	var written any
 	switch m := matcher.(type) {

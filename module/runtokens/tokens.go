@@ -20,13 +20,13 @@ import (
 type Tokens struct {
 	keys   *storage.RunTokenKeys
 	sealer *runtoken.Sealer
-	// name and principal are what the operator wrote, or the default of the principal.
+	// name and principal are the handler's options; principal may be the default.
 	name, principal string
 	// identities identify each source together with the handler's principal.
 	identities []string
 	// nested are the modules around the handler, from the outermost to the handler itself.
 	nested []caddy.Module
-	// of returns the tokens of another handler of the bridge; nil: the module is none.
+	// of returns the tokens of a bridge handler; nil for other modules.
 	of func(caddy.Module) *Tokens
 	// blocks returns what tokens are bound to, by the namespace of the source.
 	blocks func() map[string]runtoken.Block
@@ -42,7 +42,7 @@ func New(ctx caddy.Context, name, principal string, sources []catalog.Source, ke
 	for _, s := range sources {
 		t.identities = append(t.identities, t.identity(&s))
 	}
-	// At the first request all handlers have been provisioned.
+	// The blocks are made at the first request, because all handlers are provisioned then.
 	t.blocks = sync.OnceValue(func() map[string]runtoken.Block { return t.makeBlocks(ctx, sources) })
 	return t
 }
@@ -66,13 +66,13 @@ func (t *Tokens) Open(ctx context.Context, token, principal string) (run.Ref, er
 
 // makeBlocks returns what the tokens of each source are bound to. Blocks are the same in
 // all instances with this configuration. A reload changes a block only if it changes the
-// source's URL, the principal, or the handler's name (without a name, the hosts and
-// matchers that lead to the handler): at another site, the same principal may be another
-// caller. If several sites have the same hosts, or none, their ports are compared too; a
-// single one may have another port at each instance.
+// source's URL, the option principal, or the handler's name. Without a name, a block
+// depends on the hosts and matchers that lead to the handler, because the same principal
+// may be another caller at another site. Ports are compared only if several sites have
+// the same hosts, or none, because the port of a site may differ between instances.
 func (t *Tokens) makeBlocks(ctx caddy.Context, sources []catalog.Source) map[string]runtoken.Block {
 	places := map[caddy.Module]place{}
-	if app, err := ctx.AppIfConfigured("http"); err == nil { // else the handler is used without Caddy's server
+	if app, err := ctx.AppIfConfigured("http"); err == nil { // otherwise the handler is used without Caddy's server
 		places = placesOf(app.(*caddyhttp.App))
 	}
 	here := placeOf(places, t.nested)
