@@ -19,12 +19,13 @@ func init() { caddy.RegisterModule(adminAPI{}) }
 // shows no secrets, arguments or outputs.
 //
 //	GET  /skill_bridge/providers  each source: health, last trouble, circuit breakers, calls in progress
-//	GET  /skill_bridge/skills     each skill: version, whether its descriptor is cached and fresh, what is wrong with it,
-//	                              or that there is no credential for it; entries of indexes and registries that can't be used, aliases for
-//	                              skills that are not listed
+//	GET  /skill_bridge/skills     each skill: version, whether its descriptor is cached and fresh, its faults, or that
+//	                              there is no credential for it; entries of indexes and registries that can't be
+//	                              used; aliases for skills that are not listed
 //	GET  /skill_bridge/runs       the calls in progress, the oldest first, with their runs
-//	POST /skill_bridge/purge      {"namespace": …, "skill_id": …}: removes one descriptor; without skill_id, all documents of one
-//	                              source; without namespace, all documents. Any other body is refused
+//	POST /skill_bridge/purge      {"namespace": …, "skill_id": …}: removes one descriptor; without skill_id, all
+//	                              documents of one source; without namespace, all documents. Any other body is
+//	                              refused
 //
 // Numbers identify the bridges, which are the handlers of this process. They count from 1
 // in the order in which the bridges were loaded, and are the same in all answers. A number

@@ -52,7 +52,7 @@ type Limits struct {
 	// is more.
 	AnswerSize int64 `json:"answer_size,omitempty"`
 
-	// How many bytes all answers may have together that agents have not read yet. The first
+	// How many bytes all answers that agents have not read yet may have together. The first
 	// 64 KiB of each answer do not count; a batch is one answer. Calls whose output does not
 	// fit are answered RATE_LIMITED, as with `answer_size`. While an answer is written, up to
 	// twice as much memory is in use. At least `answer_size`. Default: a quarter of
@@ -83,32 +83,34 @@ type Limits struct {
 	// of `runs`.
 	RunsPerProvider int `json:"runs_per_provider,omitempty"`
 
-	// How many descriptors of one provider or registry are read at a time. One host and one
-	// publisher (skills whose ids begin alike: up to the first slash, or with the same first
-	// two labels) get at most a quarter of them, at least one, and fewer the more hosts and
-	// publishers there are; half are reserved for hosts and publishers of which no other
-	// descriptor is being read. Further reads wait; a call whose time ends meanwhile is
-	// answered RATE_LIMITED. A read continues after its call has ended, and counts here and
-	// in `runs`, until another read waits: then it is cancelled. Default: 64.
+	// How many descriptors of one provider or registry are read at a time. At most a quarter
+	// of these reads, but at least one, may be from the same host or the same publisher, and
+	// fewer if descriptors of many hosts and publishers are being read. (Skills have the same
+	// publisher if their ids are equal up to the first slash, or in the first two labels.)
+	// Half of the reads are reserved for hosts and publishers of which no other descriptor is
+	// being read. Further reads wait; a call that ends before its read begins is answered
+	// RATE_LIMITED. A read continues after its call has ended, and counts here and in `runs`;
+	// it is cancelled if another read waits. Default: 64.
 	Reads int `json:"reads,omitempty"`
 
-	// How many requests, at once and per minute, may be sent to URLs whose last request
-	// brought no document, at hosts that only the provider's documents name (not its own
-	// host, nor one in `trust`). A failed URL is not requested again for 1 s to 5 min. URLs
-	// without a recent failure have a limit of their own: four times as many (or four times
-	// `reads`, if that is more) may fail at once, and as many per minute. Each publisher of a
-	// registry (as in `reads`) has these limits, and all together twice as much. Beyond them
-	// the host is not requested: the answer is RATE_LIMITED, or a stale document; cached
+	// Limits failing requests for documents to each host that only the provider's documents
+	// name, which is neither the provider's own host nor in `trust`. To URLs whose last
+	// request failed, this many requests may be sent at once, and as many per minute; each
+	// such URL is not requested again for 1 s to 5 min. For URLs without a recent failure
+	// there is a separate limit: four times as many requests (or four times `reads`, if that
+	// is more) may fail at once, and this many per minute. Each publisher of a registry (as in
+	// `reads`) has these limits, and all publishers together have twice these limits. Beyond
+	// a limit, no request is sent: the answer is RATE_LIMITED, or a stale document. Cached
 	// documents are still revalidated. Default: 60.
 	FailedReads int `json:"failed_reads,omitempty"`
 
 	// How many status requests per second one host may get for all runs together. The host
-	// is that of the status URL, or of the result URL if there is no other. Beyond that,
-	// requests are delayed: runs that have probably ended are asked about first, and runs
-	// near their deadline just before it, these at most as often as all others. All
+	// is that of the status URL, or of the result URL if there is no status URL. Further
+	// requests are delayed. Those for runs that have probably ended are sent first. Those for
+	// runs near their deadline are sent just before it, but at most as many as all others. All
 	// providers, skills, registries and handlers with the same number here share a host's
-	// limit, also across a reload; skills that another host publishes have a limit of their
-	// own. Default: `runs`, which is one request per second for each run, and at least 1000.
+	// limit, also across a reload; skills that another host publishes have a separate limit.
+	// Default: `runs`, which is one request per second for each run, and at least 1000.
 	Polls int `json:"polls,omitempty"`
 
 	// How many of the calls in progress may wait for a run that was submitted and has not

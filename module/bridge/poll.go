@@ -24,7 +24,7 @@ type Poll struct {
 	// Default: `adaptive`.
 	Mode string `json:"mode,omitempty"`
 
-	// For `adaptive`: by how much the bridge may learn later of a run's end to save one
+	// For `adaptive`: how much later the bridge may notice the end of a run to save one
 	// request. A longer time means fewer requests. In JSON, 0 means the default.
 	// Default: `20ms`.
 	Price caddy.Duration `json:"price,omitempty"`

@@ -122,7 +122,7 @@ func (all *bridgeStatus) show(s *cli.Screen) {
 				open++
 			}
 		}
-		n, health, faulty := counts[sourceKey{p.Bridge, p.Namespace}], p.Health, "-" // no skill was read
+		n, health, faulty := counts[sourceKey{p.Bridge, p.Namespace}], p.Health, "-" // faulty is "-" if no skill was read
 		if health == "unknown" {
 			health = "not asked yet"
 		}

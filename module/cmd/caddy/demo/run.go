@@ -128,7 +128,7 @@ func (rs *runs) makeRoom(more, bytes int) bool {
 	}
 }
 
-// follow executes an accepted run. A quarter of the time it is accepted, the rest running.
+// follow executes an accepted run. Its state is accepted for a quarter of the time, then running.
 func (rs *runs) follow(r *run, takes time.Duration, in invocation) {
 	ctx := rs.ctx
 	if in.timeout > 0 {
