@@ -10,28 +10,28 @@ import (
 const (
 	remembered       = 128            // execution times of a skill
 	longestExecution = 24 * time.Hour // longer ones count as this
-	rebuildEvery     = 16             // executions from one schedule to the next, once many are known
-	surprises        = 3              // number of surprises for which the first poll is early
-	surprisingRank   = 0.03           // execution times of a lower rank are a surprise
+	rebuildEvery     = 16             // most executions between two schedules
+	surprises        = 3              // the first poll is early after up to so many surprises
+	surprisingRank   = 0.03           // an execution time with a lower rank is a surprise
 )
 
 // history holds the newest execution times of one skill. It is safe for concurrent use.
 type history struct {
 	mu    sync.Mutex
-	times []float32 // seconds; a ring once it is full
+	times []float32 // in seconds; a ring buffer once it is full
 	next  int       // index of the oldest time in the ring
 
 	faster, slower drift
 	surprised      int  // surprises since the skill may have become faster
-	learned        int  // executions since the history was last cut
+	learned        int  // executions added since the history was last cut, and those that were kept
 	scheduled      int  // value of learned when the last schedule was made
-	unsettled      bool // the last schedule was made while the skill may have changed
+	unsettled      bool // when the last schedule was made, the skill might have changed
 }
 
 // Completion says when a run ended.
 type Completion struct {
-	// Execution is how long the run took by the provider's clock; 0 or less if
-	// it did not say.
+	// Execution is how long the run took by the provider's clock; 0 or less:
+	// not known.
 	Execution time.Duration
 	// Running is the time from the start to the last poll that found the run still
 	// running; 0 if there was none.
@@ -42,8 +42,10 @@ type Completion struct {
 	Polls int
 }
 
-// time returns how long the run took: the provider's statement, within the bounds that the
-// polls set, or the middle between these bounds.
+// time returns how long the run took. The bounds are the last poll that found it running,
+// and the poll that found the end. The provider's time counts if it is not after the end;
+// if it is before the last such poll, the time of that poll counts instead. Without it,
+// the result is the middle of the bounds.
 func (c Completion) time() time.Duration {
 	ended := min(max(c.Ended, 0), longestExecution)
 	running := min(max(c.Running, 0), ended)
@@ -53,7 +55,8 @@ func (c Completion) time() time.Duration {
 	return max(c.Execution, running)
 }
 
-// early reports whether the run had ended well before the first poll.
+// early reports whether the run had ended in the first half of the time before the first
+// poll.
 func (c Completion) early() bool { return c.Polls <= 1 && c.time() <= c.Ended/2 }
 
 // add adds an execution. It reports whether a new schedule is due.
@@ -94,8 +97,8 @@ func (h *history) push(x float32) {
 	h.next = (h.next + 1) % remembered
 }
 
-// rank returns the share of the execution times that are shorter than x, without the newest
-// ones.
+// rank returns the share of execution times that are shorter than x, from 0 to 1. It
+// ignores the newest ones, as many as newest says.
 func (h *history) rank(x float32, newest int) float64 {
 	older := len(h.times) - newest
 	if older < minRanked {
@@ -121,7 +124,7 @@ func above(x, y float32) float64 {
 	return 0
 }
 
-// forget cuts the history to the newest execution times.
+// forget removes all execution times but the newest ones, as many as but says.
 func (h *history) forget(but int) {
 	times := h.ordered()
 	h.times, h.next = slices.Clone(times[max(0, len(times)-but):]), 0
@@ -132,7 +135,7 @@ func (h *history) forget(but int) {
 // ordered returns the execution times, oldest first.
 func (h *history) ordered() []float32 { return slices.Concat(h.times[h.next:], h.times[:h.next]) }
 
-// snapshot is ordered, with the lock.
+// snapshot is like ordered, but locks the history.
 func (h *history) snapshot() []float32 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -178,19 +181,21 @@ func (h *history) sample(buffer []float64) sample {
 	return l
 }
 
-// drift is the evidence that a skill has changed: a cumulative sum of log likelihood
-// ratios, of low ranks against equally likely ones. It restarts when it falls to 0.
+// drift is the evidence that a skill has changed (a CUSUM test). If it has not
+// changed, all ranks of its execution times are equally likely; if it has, low ranks
+// are more likely. The sum adds up the logarithms of the likelihood ratios, and
+// restarts when it falls to 0.
 type drift struct {
 	sum   float64
-	lasts int // executions since it started
+	lasts int // executions since the sum was 0
 }
 
 const (
-	minRanked     = 4    // older execution times that a rank needs
-	concentration = 0.2  // a changed skill's ranks have the density a·u^(a-1)
-	certainty     = 9.0  // evidence at which older times are forgotten
-	evenOdds      = 5.3  // evidence at which a change is as likely as none: one in 200 executions is the first after one
-	doubt         = -2.5 // from even: below, a change is not worth considering
+	minRanked     = 4    // least number of older execution times for a rank
+	concentration = 0.2  // a in a·u^(a-1), the density of the ranks u of a changed skill
+	certainty     = 9.0  // sum from which the skill has changed: older times are forgotten
+	evenOdds      = 5.3  // sum at which a change has a probability of 1/2, if one in 200 executions is the first after a change
+	doubt         = -2.5 // added to evenOdds: up to this sum, schedules ignore a possible change
 )
 
 func (d *drift) add(rank float64) {

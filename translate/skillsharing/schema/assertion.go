@@ -82,7 +82,7 @@ func (c *ordinaryCompiler) types(v any) (*jsonschema.Types, error) {
 	for _, name := range names {
 		text, ok := name.(string)
 		before := *types
-		if types.Add(text); !ok || *types == before { // unknown, or there already
+		if types.Add(text); !ok || *types == before { // an unknown type, or one that occurs twice
 			return nil, errNotOrdinary
 		}
 	}
@@ -98,7 +98,7 @@ func (c *ordinaryCompiler) enum(s *jsonschema.Schema, v any) error {
 	if !ok {
 		return errNotOrdinary
 	}
-	if c.draft < 2019 { // whose values must be unique
+	if c.draft < 2019 { // these drafts require unique values
 		if _, err := c.names(v); err != nil || len(list) == 0 {
 			return errNotOrdinary
 		}
@@ -111,7 +111,7 @@ func (c *ordinaryCompiler) enum(s *jsonschema.Schema, v any) error {
 	return nil
 }
 
-// names returns a list of texts that are unique.
+// names reads a list of unique strings.
 func (c *ordinaryCompiler) names(v any) ([]string, error) {
 	list, ok := v.([]any)
 	if !ok {
@@ -134,7 +134,7 @@ func (c *ordinaryCompiler) names(v any) ([]string, error) {
 	return names, nil
 }
 
-// count is a number that is at least 0.
+// count reads a non-negative integer.
 func (c *ordinaryCompiler) count(v any) (*int, error) {
 	text, _ := v.(jsonvalue.Number)
 	n, err := strconv.ParseUint(string(text), 10, 31)
@@ -164,7 +164,8 @@ func (c *ordinaryCompiler) bound(v any) (*big.Rat, error) {
 	return bound, nil
 }
 
-// keep counts the memory and the weighing of a value that is kept as it was read.
+// keep counts the memory and the steps for a value that the compiled schema
+// contains unchanged.
 func (c *ordinaryCompiler) keep(v any) {
 	n := valueBytes(v)
 	c.bytes += n + 16
@@ -190,7 +191,7 @@ func isAnnotation(name string, v any) bool {
 	return !isKeyword[name]
 }
 
-// isKeyword are the keywords of all drafts that are more than annotations.
+// isKeyword has the keywords of all drafts that are not annotations.
 var isKeyword = func() map[string]bool {
 	all := map[string]bool{}
 	for _, names := range [][]string{SchemaKeywords, SchemaMapKeywords, {

@@ -12,12 +12,12 @@ import (
 // Compiled checks arguments. It is immutable.
 type Compiled struct {
 	schema *jsonschema.Schema
-	costs  []cost // for each byte or value, by its depth in the argument
-	Unique bool   // may use uniqueItems
-	// unevaluated: may use unevaluatedItems or unevaluatedProperties, for which each
-	// subschema keeps a list of what it has not evaluated.
+	costs  []cost // costs of a value and of its bytes, by the depth in the argument
+	Unique bool   // uniqueItems may apply
+	// unevaluated says that unevaluatedItems or unevaluatedProperties may apply. For
+	// these, each subschema keeps a list of what it has not evaluated.
 	unevaluated bool
-	bytes       int // of memory, about
+	bytes       int // approximate memory
 }
 
 // Cost estimates what applying the schema to a value takes: visits, and steps of about 10 ns.
@@ -41,9 +41,9 @@ func (p *Compiled) Cost(v any) (visits, steps float64) {
 	return visits, steps
 }
 
-// uniqueness estimates the steps that finding equal items of arrays takes. Up
-// to 20 are compared with each other, more are hashed, but many that are arrays, objects
-// or long numbers may have the same hash.
+// uniqueness estimates the steps for finding equal items in arrays. The library compares
+// up to 20 items with each other, and hashes longer arrays. But many arrays, objects or
+// long numbers may have the same hash.
 func (p *Compiled) uniqueness(v any, depth int) (steps, values float64) {
 	values = 1
 	switch v := v.(type) {
@@ -64,7 +64,7 @@ func (p *Compiled) uniqueness(v any, depth int) (steps, values float64) {
 			compared := values * stepsPerRational
 			if len(v) <= 20 {
 				compared *= count / 2
-			} else if values > count+1 { // not only texts and short numbers
+			} else if values > count+1 { // there are items other than strings and short numbers
 				compared += count * count / 2 * stepsPerComparison * min(values/count, 100)
 			}
 			steps += compared * p.costs[depth].visits

@@ -17,7 +17,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-// parameterSchemaURL is the base URI of every parameter's schema. Nothing is there (RFC 2606).
+// parameterSchemaURL is the base URI of every parameter's schema. Its host does not exist (RFC
+// 2606).
 const parameterSchemaURL = "https://parameter.invalid/schema"
 
 // parameterURLs removes the base URI from messages.
@@ -26,7 +27,7 @@ var parameterURLs = strings.NewReplacer(parameterSchemaURL, "", "https://paramet
 // Compiler compiles the schemas of one descriptor.
 type Compiler struct {
 	limits        Limits
-	bytes, values int // used so far
+	bytes, values int // sizes of the schemas so far
 	effort        effort
 }
 
@@ -35,10 +36,10 @@ func NewCompiler(l Limits) *Compiler {
 	return &Compiler{limits: l, effort: l.effort()}
 }
 
-// Compile returns the compiled schema, or why there is none. It returns nil and
-// no violations for a schema with regular expressions that can't be evaluated in
-// linear time: it may well be valid, but only the provider can apply it. Descriptors
-// of one source share the schemas that have the same text.
+// Compile returns the compiled schema, or violations. It returns neither for a
+// schema with regular expressions that can't be evaluated in linear time: the schema
+// may be valid, but only the provider can apply it. Descriptors of one source share
+// schemas with the same text.
 func (c *Compiler) Compile(text jsontext.Value, schema map[string]any, path string) (*Schema, []run.Violation) {
 	if problem := c.reserve(schema); problem != "" {
 		return nil, []run.Violation{{Path: safetext.Clip(path, jsonvalue.MaxPath), Message: problem}}
@@ -60,8 +61,8 @@ func (c *Compiler) Compile(text jsontext.Value, schema map[string]any, path stri
 	return pool.add(key, text, before-c.effort.left, compiled), nil
 }
 
-// compileSchema compiles a schema if work is enough. It returns nil for one
-// that only the provider can apply.
+// compileSchema compiles a schema, unless that takes more steps than work has
+// left. It returns nil for a schema that only the provider can apply.
 func compileSchema(schema map[string]any, complexity int, work *effort) (*Compiled, error) {
 	patterns := patternEngine{effort: work, known: map[string]compiledPattern{}}
 	compiled, estimated, err := compileOrdinary(schema, &patterns, work)
@@ -78,14 +79,15 @@ func compileSchema(schema map[string]any, complexity int, work *effort) (*Compil
 	if err != nil {
 		return nil, err
 	}
-	const own = 256 // bytes of what is returned, and of what the pool knows of it
+	const own = 256 // bytes of Compiled and of the pool's entry
 	return &Compiled{
 		compiled, costs, uses(schema, "uniqueItems"), uses(schema, "unevaluatedItems", "unevaluatedProperties"),
 		own + estimated + patterns.bytes() + 32*len(costs),
 	}, nil
 }
 
-// reserve takes the size of a schema from what a descriptor may use.
+// reserve adds the size of a schema to the sizes so far. It returns what is wrong if the sum
+// exceeds the limits; empty: nothing.
 func (c *Compiler) reserve(schema map[string]any) string {
 	levels := jsonvalue.Levels(schema)
 	var size jsonvalue.Level
@@ -130,14 +132,14 @@ func compileUntrusted(schema map[string]any, patterns *patternEngine) (compiled 
 	return c.Compile(parameterSchemaURL)
 }
 
-// assertedFormats are the formats that the library checks in schemas of
-// draft 7 and older. The bridge checks none: the provider knows what it means.
+// assertedFormats are the formats that the library checks in schemas of draft 7
+// and older. The bridge checks no formats; the provider may.
 var assertedFormats = []string{
 	"json-pointer", "relative-json-pointer", "uuid", "duration", "period", "ipv4", "ipv6", "hostname", "email",
 	"date", "time", "date-time", "uri", "iri", "uri-reference", "iri-reference", "uri-template", "semver",
 }
 
-// schemaViolations says why a schema can't be compiled.
+// schemaViolations returns why a schema can't be compiled.
 func schemaViolations(schema map[string]any, err error, path string) []run.Violation {
 	if invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
 		base := path + fragment(invalid.URL)
@@ -168,7 +170,7 @@ func fragment(location string) string {
 	return decoded
 }
 
-// uses reports whether one of some keywords stands anywhere in a schema.
+// uses reports whether one of the keywords occurs anywhere in a schema.
 func uses(schema any, keywords ...string) bool {
 	switch schema := schema.(type) {
 	case []any:

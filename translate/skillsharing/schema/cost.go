@@ -11,9 +11,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-// cost is that of applying a schema to one value: how many subschemas look
-// at it, and how many steps of about 10 ns these take, by themselves and for each byte of it.
-// It may be enormous.
+// cost is the cost of applying a schema to one value: how many subschemas apply to the value
+// (visits), how many steps of about 10 ns these take, and how many more for each byte of the
+// value. The numbers may be very large.
 type cost struct{ visits, steps, perByte float64 }
 
 func (c cost) plus(d cost) cost {
@@ -28,7 +28,7 @@ func (c cost) or(d cost) cost {
 	return cost{max(c.visits, d.visits), max(c.steps, d.steps), max(c.perByte, d.perByte)}
 }
 
-// ruleError is a rule for schemas that the library does not have.
+// ruleError is the violation of a rule for schemas that the library does not check.
 type ruleError string
 
 func (r ruleError) Error() string { return string(r) }
@@ -40,11 +40,12 @@ const (
 	errDynamic    ruleError = "must not use $dynamicRef or $recursiveRef"
 )
 
-// weigh computes what a schema costs: for each depth below the value that it is applied
-// to, the most that any one value at that depth can cost. So the cost of a schema which
-// refers to one subschema twice, which does so with another, and so on, is exponential as it
-// should be, and that of one which describes a tree does not grow with the tree.
-// At most so many subschemas may apply to one value. weigh spends what it takes from work.
+// weigh computes the cost of a schema: for each depth below the value that it is applied to,
+// the most that one value at that depth can cost. So if a schema refers twice to a
+// subschema, which refers twice to another one, and so on, the cost is exponential, as the
+// work is. But for a recursive schema that describes a tree, the cost of one value does not
+// depend on the size of the tree. The argument subschemas limits how many of them may apply
+// to one value. weigh takes its own steps from work.
 func weigh(schema *jsonschema.Schema, depth, subschemas int, work *effort) ([]cost, error) {
 	w := weigher{
 		most: float64(subschemas), effort: work,
@@ -65,12 +66,12 @@ func weigh(schema *jsonschema.Schema, depth, subschemas int, work *effort) ([]co
 }
 
 type weigher struct {
-	most   float64 // visits of one value
+	most   float64 // limit of the visits of one value
 	effort *effort
 	facts  map[*jsonschema.Schema]*facts
 }
 
-// What the weigher takes, in steps.
+// The work of the weigher, in steps.
 const (
 	stepsPerFacts = 75 // of a schema
 	stepsPerScope = 75
@@ -79,15 +80,16 @@ const (
 	stepsPerCost  = 30 // of a schema at a depth
 )
 
-// facts is what is known of a schema alone.
+// facts holds what is computed once for a schema.
 type facts struct {
-	own  cost                 // of looking at a value, with all that applies to the same value; once known
-	open bool                 // own is being worked out
-	same []*jsonschema.Schema // apply to the same value
-	// children: it has keywords that apply schemas to members, their names or items.
+	own  cost                 // cost of one value, including all subschemas that apply to the same value; set when open is false
+	open bool                 // own is being computed: a further look means an endless reference
+	same []*jsonschema.Schema // subschemas that apply to the same value
+	// children says that the schema has keywords that apply schemas to members, to their
+	// names or to items.
 	children      bool
 	array, object *scope // once known
-	costs         []cost // by depth, from 1; those that are not known have unknownVisits
+	costs         []cost // by depth, from 1; unknownVisits: not known
 }
 
 const unknownVisits = -1
@@ -124,14 +126,14 @@ func (w *weigher) look(s *jsonschema.Schema) (*facts, error) {
 	return f, nil
 }
 
-// cost returns the most that it costs to apply s, counting only what any one
-// value depth levels below costs.
+// cost returns the most that one value at a depth below the value of s can
+// cost.
 func (w *weigher) cost(s *jsonschema.Schema, depth int) (cost, error) {
 	f, err := w.look(s)
 	if err != nil || depth == 0 {
 		return f.ownCost(), err
 	}
-	for !f.children && len(f.same) == 1 { // it applies what another one does
+	for !f.children && len(f.same) == 1 { // it only applies another schema
 		s = f.same[0]
 		if f, err = w.look(s); err != nil {
 			return cost{}, err
@@ -172,7 +174,7 @@ func (f *facts) ownCost() cost {
 	return f.own
 }
 
-// childCost returns the most that any one member or item of a value costs.
+// childCost returns the most that one member or item of a value can cost.
 func (w *weigher) childCost(s *scope, depth int) (cost, error) {
 	always, err := w.sum(s.always, depth)
 	if err != nil {
@@ -214,12 +216,13 @@ func (w *weigher) sum(schemas []*jsonschema.Schema, depth int) (total cost, err 
 	return total, nil
 }
 
-// scope is all that a schema applies to the members or items of a value, with
-// what its references, allOf, anyOf and so on apply to them.
+// scope is all subschemas that a schema applies to the members or items of a
+// value, directly or by its references, allOf, anyOf and so on.
 type scope struct {
-	names cost // of looking at the name of a member
-	// What applies to members or items: always; to those that have a slot, a name
-	// or an index of their own; to those that have none in the same subschema.
+	names cost // cost of the name of a member
+	// The subschemas for members or items: always are for all of them; slots are
+	// for one name or index each; others are for those without a slot in the same
+	// subschema.
 	always []*jsonschema.Schema
 	slots  map[any]*slot
 	others []*jsonschema.Schema
@@ -227,7 +230,7 @@ type scope struct {
 
 type slot struct {
 	applied []*jsonschema.Schema
-	spared  []*jsonschema.Schema // of scope.others: do not apply to it
+	spared  []*jsonschema.Schema // those of scope.others that do not apply to it
 }
 
 // scope returns the scope of s for objects or for arrays.
@@ -251,8 +254,9 @@ func (w *weigher) scope(s *jsonschema.Schema, object bool) (*scope, error) {
 	return c, nil
 }
 
-// collect adds what s applies to a scope. That it does not refer to itself, and to
-// how many others it does, is known by then.
+// collect adds the subschemas that s applies to a scope. Before, look has checked
+// that s does not refer to itself without end, and limited how many schemas it
+// refers to.
 func (w *weigher) collect(c *scope, s *jsonschema.Schema, object bool) error {
 	f, err := w.look(s)
 	if err != nil {
@@ -303,7 +307,7 @@ func (w *weigher) members(c *scope, s *jsonschema.Schema) error {
 			c.names.perByte += stepsPerMatch * float64(p.instructions)
 		}
 	}
-	if s.PropertyNames != nil { // names are strings: what the schema applies to members does not apply to these
+	if s.PropertyNames != nil { // names are strings: subschemas for members do not apply to them
 		f, err := w.look(s.PropertyNames)
 		if err != nil {
 			return err
@@ -333,7 +337,7 @@ func hasChildren(s *jsonschema.Schema) bool {
 		s.Properties != nil || s.PatternProperties != nil || s.AdditionalProperties != nil || s.UnevaluatedProperties != nil || s.PropertyNames != nil
 }
 
-// What the library takes to apply a schema, in steps.
+// The work of the library for applying a schema, in steps.
 const (
 	stepsPerVisit       = 60
 	stepsPerName        = 40  // of a required member, whose absence is reported
@@ -341,10 +345,10 @@ const (
 	stepsPerUnevaluated = 30  // of a member or item, in each subschema that applies to its parent
 	stepsPerComparison  = 3   // of a text
 	stepsPerMatch       = 0.5 // of an instruction of an expression
-	stepsPerRational    = 100 // of a number: all are made rationals
+	stepsPerRational    = 100 // of a number: each is converted to a rational number
 )
 
-// ownCost is the cost of the keywords of s that apply no further schema.
+// ownCost returns the cost of the keywords of s that apply no subschema.
 func ownCost(s *jsonschema.Schema) cost {
 	c := cost{1, stepsPerVisit + stepsPerName*float64(requiredBy(s)), 1}
 	if s.Enum != nil {
@@ -370,7 +374,7 @@ func ownCost(s *jsonschema.Schema) cost {
 	return c
 }
 
-// requiredBy is how many members a schema may require.
+// requiredBy returns how many members a schema may require.
 func requiredBy(s *jsonschema.Schema) int {
 	n := len(s.Required)
 	for _, names := range s.DependentRequired {
@@ -383,7 +387,7 @@ func requiredBy(s *jsonschema.Schema) int {
 	return n + len(s.DependentSchemas)
 }
 
-// comparing is what it takes to compare a value with that of a schema.
+// comparing returns the steps for comparing a value with a value in a schema.
 func comparing(v any) (steps float64) {
 	for _, l := range jsonvalue.Levels(v) {
 		steps += stepsPerComparison * float64(l.Values)
@@ -417,12 +421,13 @@ func sameValue(s *jsonschema.Schema) []*jsonschema.Schema {
 	return all
 }
 
-// present leaves out what is nil.
+// present returns the schemas that are not nil.
 func present(all ...*jsonschema.Schema) []*jsonschema.Schema {
 	return slices.DeleteFunc(all, func(s *jsonschema.Schema) bool { return s == nil })
 }
 
-// schemasIn returns the schema that a keyword of several types holds, if it does.
+// schemasIn returns the schema in a keyword whose value may have several types, if it is
+// one.
 func schemasIn(keyword any) []*jsonschema.Schema {
 	s, _ := keyword.(*jsonschema.Schema)
 	return present(s)

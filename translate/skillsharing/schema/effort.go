@@ -8,12 +8,12 @@ import (
 )
 
 // effort is how many steps of about 10 ns compiling the schemas of one descriptor may still take. The library
-// compiles a schema as a whole and can't be interrupted, so that its work is estimated before. The
-// constants are measured.
+// can't be interrupted while it compiles a schema, so its work is estimated before. The constants were
+// measured.
 type effort struct{ left int }
 
-// The limit schema_complexity in steps: some for any descriptor, and more for each
-// subschema.
+// The steps that schema_complexity allows: a number for any descriptor, and more
+// for each subschema.
 const (
 	stepsOfAny        = 250_000
 	stepsPerSubschema = 850
@@ -21,7 +21,7 @@ const (
 
 const errTooMuchWork ruleError = "must not take so much work to compile, together with the schemas of the inputs before it (limits schema_complexity)"
 
-// spend takes steps from what is left.
+// spend takes steps from those that are left.
 func (e *effort) spend(steps int) error {
 	if steps > e.left {
 		e.left = 0
@@ -31,8 +31,8 @@ func (e *effort) spend(steps int) error {
 	return nil
 }
 
-// The work of the library for a schema, in steps. An object or a boolean may
-// be a schema wherever it stands, since a reference may make it one.
+// The work of the library for a schema, in steps. Every object or boolean may
+// be a schema, since a reference may lead to it.
 const (
 	stepsPerCompilation = 4000
 	stepsPerObject      = 1000
@@ -40,7 +40,7 @@ const (
 	stepsPerArray       = 300
 	stepsPerText        = 200
 	stepsPerNumber      = 400
-	stepsPerDatum       = 60 // a value that is neither a schema nor looked into
+	stepsPerDatum       = 60 // a value of dataKeywords, or one in it
 	stepsPerReference   = 500
 	// A reference that does not begin with "#" may lead to a metaschema, which is
 	// compiled once for each schema that refers to one.
@@ -51,22 +51,23 @@ const (
 type compilation struct {
 	effort     *effort
 	root       map[string]any
-	oldDraft   bool                // or may be: not all keywords of the newest count
+	oldDraft   bool                // the schema may be of an older draft, which has fewer keywords
 	references map[string]struct{} // as they are written
 	schemas    int                 // values that may be schemas
-	pointers   int                 // bytes of the pointers to these
-	resources  int                 // with an id of their own
+	pointers   int                 // bytes of the pointers to these values
+	resources  int                 // values with an id
 	anchors    int
 	outside    bool // a reference does not begin with "#"
-	values     int  // of all kinds
-	bytes      int  // of text
-	kept       int  // bytes of memory of values that are kept as they are
-	steps      int  // spent on the values
+	values     int  // number of values
+	bytes      int  // bytes of strings, numbers and names
+	kept       int  // bytes of memory of values that are stored unchanged
+	steps      int  // steps for walking the values
 }
 
 // estimate spends the steps that the library will take for a schema, and returns the
-// memory of the compiled schema in bytes, without that of regular expressions.
-// The error is that of a schema that takes too much, or refers to other documents.
+// memory of the compiled schema in bytes, without that of regular expressions. It
+// returns an error for a schema that takes too many steps, or refers to other
+// documents.
 func (e *effort) estimate(schema map[string]any) (memory int, err error) {
 	c := &compilation{effort: e, root: schema, references: map[string]struct{}{}}
 	if draft, ok := schema["$schema"].(string); ok {
@@ -76,15 +77,16 @@ func (e *effort) estimate(schema map[string]any) (memory int, err error) {
 		return 0, err
 	}
 	if c.outside {
-		if c.resources == 0 { // so that it can't refer to the schema itself
+		if c.resources == 0 { // so the reference is to another document
 			return 0, errOutside
 		}
 		if err := e.spend(stepsForMetaschemas); err != nil {
 			return 0, err
 		}
 	}
-	// The library looks up each schema in a list of those before it, by comparing
-	// pointers, and each with an id in a map of all that have one.
+	// The library searches each schema in a list of the earlier ones, by
+	// comparing pointers, and each schema with an id in a map of all such
+	// schemas.
 	quadratic := c.schemas*(c.schemas+len(c.references))/3 + c.schemas*c.pointers/500 + c.resources*(c.schemas+c.resources)*4 + c.anchors*c.anchors
 	if err := e.spend(stepsPerCompilation + 4*c.pointers + quadratic); err != nil {
 		return 0, err
@@ -92,8 +94,8 @@ func (e *effort) estimate(schema map[string]any) (memory int, err error) {
 	return 2048 + 1024*c.schemas + 8*c.pointers + 64*c.values + 2*c.bytes + c.kept, c.elsewhere()
 }
 
-// walk counts what stands in a value at a depth, to which a pointer of some bytes
-// leads.
+// walk counts a value and all values in it. The value has a depth, and a pointer
+// of so many bytes.
 func (c *compilation) walk(v any, depth, pointer int) error {
 	c.values++
 	var steps int
@@ -137,16 +139,16 @@ func (c *compilation) walk(v any, depth, pointer int) error {
 	return c.effort.spend(steps)
 }
 
-// dataKeywords are those whose values the library only keeps.
+// dataKeywords are the keywords whose values the library stores unchanged.
 var dataKeywords = []string{"const", "default", "enum", "examples"}
 
-// data counts values that are no schemas, unless a reference leads there.
+// data counts the values of a data keyword. They are no schemas, unless a reference leads to them.
 func (c *compilation) data(v any) int {
 	c.kept += valueBytes(v)
 	return jsonvalue.ValuesIn(v) * stepsPerDatum
 }
 
-// member notes what a member may mean as a keyword, and returns what that takes.
+// member counts a member as the keyword that it may be, and returns the steps for it.
 func (c *compilation) member(name string, v any, depth int) int {
 	text, isText := v.(string)
 	switch name {
@@ -173,9 +175,9 @@ func (c *compilation) member(name string, v any, depth int) int {
 	return len(name)
 }
 
-// comparisons estimates the steps that finding equal items of a list takes:
-// up to 20 are compared with each other, more are hashed, in a way that lets many
-// that are arrays or objects have the same hash.
+// comparisons estimates the steps for finding equal items in a list. The library
+// compares up to 20 items with each other, and hashes longer lists. But many
+// arrays or objects may have the same hash.
 func comparisons(list []any) int {
 	scalars, nested := 0, 0
 	for _, item := range list {
@@ -196,15 +198,17 @@ func comparisons(list []any) int {
 	return scalars + 20*nested
 }
 
-// elsewhere spends the steps of references to places without a keyword: for each, the
-// library copies all that it knows about the schema, and validates that place.
+// elsewhere spends the steps for references to places that are not the value of a
+// schema keyword. For each, the library copies all its data about the schema, and
+// validates the place.
 func (c *compilation) elsewhere() error {
 	for reference := range c.references {
 		pointer, ok := strings.CutPrefix(fragment(reference), "/")
 		if !ok || c.leadsToSchema(strings.Split(pointer, "/")) {
 			continue
 		}
-		// What has an id is where pointers begin that stand in it.
+		// Pointers in a value with an id begin at that value, so the target is not known: all values are
+		// counted.
 		if c.resources > 0 {
 			if err := c.effort.spend(c.steps); err != nil {
 				return err
@@ -222,7 +226,7 @@ func (c *compilation) elsewhere() error {
 	return nil
 }
 
-// tokens are those of a JSON Pointer without its first slash.
+// tokens returns the tokens of a JSON Pointer whose first slash was removed.
 func tokens(pointer string) []string {
 	list := strings.Split(pointer, "/")
 	for i, token := range list {
@@ -231,8 +235,8 @@ func tokens(pointer string) []string {
 	return list
 }
 
-// leadsToSchema reports whether a pointer leads by keywords to where a schema is,
-// as each draft has it.
+// leadsToSchema reports whether a pointer leads, by keywords that the draft has,
+// to a place where a schema must be.
 func (c *compilation) leadsToSchema(tokens []string) bool {
 	for len(tokens) > 0 {
 		word := tokens[0]
@@ -253,13 +257,13 @@ func (c *compilation) leadsToSchema(tokens []string) bool {
 	return true
 }
 
-// keywordsOfAll are those with schemas that all drafts know.
+// keywordsOfAll are the keywords with schemas that all drafts have.
 var keywordsOfAll = map[string]bool{
 	"definitions": true, "not": true, "allOf": true, "anyOf": true, "oneOf": true, "properties": true, "additionalProperties": true,
 	"patternProperties": true, "items": true, "additionalItems": true, "dependencies": true,
 }
 
-// isIndex reports whether a token is one of an array.
+// isIndex reports whether a token is an array index.
 func isIndex(token string) bool {
 	return token != "" && strings.Trim(token, "0123456789") == ""
 }

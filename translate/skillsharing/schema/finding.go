@@ -18,15 +18,15 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-// Finding is one cause of a failed validation: where, and which rule.
+// Finding is one cause of a failed validation: the path of the value, and the rule.
 type Finding struct {
 	Path []string // the tokens of a JSON Pointer
 	kind jsonschema.ErrorKind
 }
 
-// findingsOf returns why a validation failed, in the order of the paths and
-// no more than [jsonvalue.MaxViolations]. Of the library's tree of errors only the leaves
-// count: the nodes above them say which allOf, $ref or if led there.
+// findingsOf returns why a validation failed: at most [jsonvalue.MaxViolations] findings,
+// in the order of their paths. They are the leaves of the library's tree of errors. The
+// other nodes only say which allOf, $ref or if led to a leaf.
 func findingsOf(err error) []Finding {
 	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
@@ -37,11 +37,11 @@ func findingsOf(err error) []Finding {
 	return found.first()
 }
 
-// findings collects the findings that come first, and some more. A
-// hostile document may have a million.
+// findings collects the first findings in the order of their paths. It drops
+// later ones, since a hostile document may have a million.
 type findings struct {
 	list []Finding
-	last *Finding // of those that are reported; nil: there are not more yet
+	last *Finding // the last one that may be reported; nil: none was dropped yet
 }
 
 func (l *findings) add(f Finding) {
@@ -55,7 +55,7 @@ func (l *findings) add(f Finding) {
 	}
 }
 
-// first returns the findings that come first, no more than are reported.
+// first sorts the findings, and returns those that are reported.
 func (l *findings) first() []Finding {
 	slices.SortStableFunc(l.list, Finding.compare)
 	return l.list[:min(len(l.list), jsonvalue.MaxViolations)]
@@ -67,18 +67,18 @@ func (f Finding) compare(g Finding) int {
 
 func (l *findings) addLeaves(e *jsonschema.ValidationError) {
 	switch k := e.ErrorKind.(type) {
-	case nil: // the library has kept no reason
+	case nil: // the library gives no reason
 		return
-	case *kind.Required: // all that is missing in one error, at the object
+	case *kind.Required: // one error, at the object, for all missing members
 		for _, name := range k.Missing {
 			path := append(slices.Clone(e.InstanceLocation), name)
 			l.add(Finding{path, &kind.Required{Missing: []string{name}}})
 		}
 		return
-	case *kind.PropertyNames: // the library may have overwritten its location
+	case *kind.PropertyNames: // the library may have overwritten the path
 		l.add(Finding{nil, k})
 		return
-	case *kind.Contains, *kind.MinContains: // without why each item does not match
+	case *kind.Contains, *kind.MinContains: // without the causes, which say why each item does not match
 		l.add(Finding{e.InstanceLocation, k})
 		return
 	case *kind.AnyOf, *kind.OneOf:
@@ -95,9 +95,10 @@ func (l *findings) addLeaves(e *jsonschema.ValidationError) {
 	}
 }
 
-// alternatives explains why none of several alternatives fits: by the type, if
-// that rules out all of them; by the one alternative whose type fits; or not at
-// all, if there are several such.
+// alternatives returns the findings for anyOf or oneOf. If no alternative
+// allows the type of the value, the finding is about the type. If one
+// alternative allows it, the findings are those of this alternative. Otherwise
+// there is one finding without details.
 func alternatives(e *jsonschema.ValidationError) []Finding {
 	var types kind.Type
 	var fitting [][]Finding
@@ -126,11 +127,11 @@ func alternatives(e *jsonschema.ValidationError) []Finding {
 	}
 }
 
-// ViolationsOf puts into words why a document, or what stands at path in one, is
-// invalid. A nil error has no violations.
+// ViolationsOf returns violations in English for the validation error of a
+// document, or of a part of it at path. For nil, there are none.
 func ViolationsOf(err error, document any, path string) jsonvalue.Violations {
 	found := findingsOf(err)
-	if err != nil && len(found) == 0 { // invalid without a reason is invalid, too
+	if err != nil && len(found) == 0 { // the library gives no reason, but the document is invalid
 		return jsonvalue.Violations{{Path: safetext.Clip(path, jsonvalue.MaxPath), Message: "must match its schema"}}
 	}
 	list := make(jsonvalue.Violations, len(found))
@@ -140,8 +141,8 @@ func ViolationsOf(err error, document any, path string) jsonvalue.Violations {
 	return list
 }
 
-// violation puts a finding into words. The finding is in document,
-// and prefix is the pointer to that.
+// violation describes a finding in English. The path of the finding is relative
+// to document, whose own pointer is prefix.
 func (f Finding) violation(document any, prefix string) run.Violation {
 	message, expected := explain(f.kind)
 	v := run.Violation{Path: safetext.Clip(prefix+jsonvalue.Pointer(f.Path), jsonvalue.MaxPath), Message: safetext.Clip(message, jsonvalue.MaxMessage), Expected: expected}
@@ -156,8 +157,8 @@ func (f Finding) violation(document any, prefix string) run.Violation {
 	return v
 }
 
-// explain returns what a rule demands, as the end of a sentence, and the value or
-// type that it expects.
+// explain returns what a rule demands, as the predicate of a sentence, and the
+// value or type that it expects.
 func explain(k jsonschema.ErrorKind) (message string, expected jsontext.Value) {
 	switch k := k.(type) {
 	case *kind.Required:
@@ -176,7 +177,7 @@ func explain(k jsonschema.ErrorKind) (message string, expected jsontext.Value) {
 			return "must be a version of the form MAJOR.MINOR.PATCH (Semantic Versioning 2.0.0)", jsonvalue.Quoted(VersionForm)
 		}
 		return "must match the pattern " + strconv.Quote(k.Want), jsonvalue.Quoted(safetext.Clip(k.Want, jsonvalue.MaxActual))
-	case *kind.Format: // only the metaschemas have one
+	case *kind.Format: // only the metaschemas use format
 		return "must be a regular expression: " + k.Err.Error(), jsonvalue.Quoted("regular expression")
 	case *kind.MinLength:
 		if k.Want == 1 {
@@ -258,7 +259,7 @@ func dependency(name string, missing []string) (string, jsontext.Value) {
 }
 
 func listed(values []any) jsontext.Value {
-	const most = 50 // of what is allowed; a longer list explains nothing
+	const most = 50 // allowed values; a longer list does not help
 	list := make([]jsontext.Value, min(len(values), most))
 	for i := range list {
 		list[i] = jsonvalue.Shown(values[i])
@@ -266,10 +267,11 @@ func listed(values []any) jsontext.Value {
 	return jsonvalue.Marshal(list)
 }
 
-// VersionForm stands for the regular expression of a version (Semantic Versioning 2.0.0), which would say little in a message.
+// VersionForm replaces, in messages, the regular expression of a version (Semantic Versioning 2.0.0), which is hard to
+// read.
 const VersionForm = "MAJOR.MINOR.PATCH"
 
-// Sentence says what a value must be, and what it is, as the end of a sentence.
+// Sentence returns what a value must be and what it is, as the predicate of a sentence.
 func (f Finding) Sentence(document any) string {
 	message, expected := explain(f.kind)
 	switch k := f.kind.(type) {
@@ -286,7 +288,7 @@ func (f Finding) Sentence(document any) string {
 		return message
 	default:
 		if v == "" {
-			return message // an empty text shows nothing
+			return message // showing an empty string would not help
 		}
 		return message + ", not " + safetext.Clip(string(jsonvalue.Shown(v)), 64)
 	}

@@ -9,8 +9,8 @@ import (
 const (
 	maxSchemaDepth = 32 // objects and arrays within each other, in one schema
 
-	// MaxVisits is how many subschemas may look at the values of an argument in
-	// all. The library keeps each failure, of some 250 bytes.
+	// MaxVisits limits the sum of the subschemas that apply to each value of an
+	// argument. The library stores each failure, which takes some 250 bytes.
 	MaxVisits = 250_000
 	// MaxUnique is the longest array that is compared item by item.
 	MaxUnique = 10_000
@@ -21,10 +21,10 @@ var ArgumentBounds = jsonvalue.Bounds{Depth: 32, Values: MaxVisits}
 
 // Limits bounds the schemas of one descriptor.
 type Limits struct {
-	Owner      string   // of the descriptor
+	Owner      string   // key of the source of the descriptor
 	Size       int      // bytes of the text of one schema
 	Complexity int      // subschemas that may apply to one value
-	Pool       *Schemas // keeps the compiled schemas; nil: one for all such limits
+	Pool       *Schemas // keeps the compiled schemas; nil: a pool that all Limits without one share
 }
 
 // Values bounds the values of one schema.

@@ -15,7 +15,8 @@ const (
 
 func textBytes(s string) int { return (len(s) + 15) &^ 15 }
 
-// mapBytes is the memory of a map that is made for some entries.
+// mapBytes returns the memory of a map that is made for so many
+// entries.
 func mapBytes(entries, each int) int {
 	slots := 8
 	if entries > 8 {
@@ -24,7 +25,8 @@ func mapBytes(entries, each int) int {
 	return 128 + slots*(each+8)
 }
 
-// valueBytes is the memory of a value that [jsonvalue.Read] returned.
+// valueBytes returns the memory of a value that [jsonvalue.Read]
+// returned.
 func valueBytes(v any) int {
 	const interfaceBytes = 16
 	n := 0

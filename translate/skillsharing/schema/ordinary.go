@@ -12,30 +12,30 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-// ordinaryCompiler compiles one schema, if that is an ordinary one.
+// ordinaryCompiler compiles one schema, if it is an ordinary one.
 //
-// The library validates each schema against the metaschemas and looks for identifiers
-// in it. That takes 20 times as long as compiling it, and can't be interrupted. Most
-// schemas have none but the usual keywords. Of these the ordinaryCompiler makes what the
-// library would make. It leaves a schema with any other keyword, or with a mistake, to the library.
+// The library validates each schema against the metaschemas and searches it for identifiers. That
+// takes 20 times as long as compiling it, and can't be interrupted. Most schemas have only the
+// usual keywords. For these, ordinaryCompiler returns the same as the library would. It leaves
+// schemas with other keywords, or with mistakes, to the library.
 type ordinaryCompiler struct {
 	patterns *patternEngine
 	draft    int // 7, 2019 or 2020
 	root     map[string]any
-	objects  map[uintptr]*jsonschema.Schema // what an object was compiled into, by its address
+	objects  map[uintptr]*jsonschema.Schema // compiled objects, by their addresses
 	targets  []target
-	bounds   map[jsonvalue.Number]*big.Rat // many places share one
+	bounds   map[jsonvalue.Number]*big.Rat // numbers by their texts, since many keywords have equal ones
 	bytes    int                           // of memory, without regular expressions
 	steps    int                           // taken so far, without regular expressions
 }
 
-// target is a place that a schema refers to.
+// target is a place to which a schema refers.
 type target struct {
 	from  *jsonschema.Schema
 	place any
 }
 
-// errNotOrdinary says that the library is to compile the schema.
+// errNotOrdinary says that the library must compile the schema.
 var errNotOrdinary = errors.New("not an ordinary schema")
 
 // The work of the ordinaryCompiler, in steps.
@@ -127,7 +127,7 @@ func newTypes() map[string]*jsonschema.Schema {
 }
 
 // ofAnyType is an enum whose values may be of all types. Only the library can
-// set that.
+// make one.
 var ofAnyType = func() jsonschema.Enum {
 	c := NewLibraryCompiler()
 	if err := c.AddResource(parameterSchemaURL, map[string]any{"enum": []any{nil, true, jsonvalue.Number("0"), "", []any{}, map[string]any{}}}); err != nil {
@@ -136,7 +136,7 @@ var ofAnyType = func() jsonschema.Enum {
 	return *c.MustCompile(parameterSchemaURL).Enum
 }()
 
-// schema compiles a value that is to be a schema.
+// schema compiles a value that should be a schema.
 func (c *ordinaryCompiler) schema(v any) (*jsonschema.Schema, error) {
 	object, ok := v.(map[string]any)
 	switch {
@@ -166,8 +166,8 @@ func (c *ordinaryCompiler) schema(v any) (*jsonschema.Schema, error) {
 	return s, nil
 }
 
-// onlyType reports whether type is the only keyword of a schema, and the type; empty: it has
-// no keyword.
+// onlyType reports whether a schema has no keyword except type, and returns the type; empty:
+// it has no keyword at all.
 func onlyType(object map[string]any) (name string, only bool) {
 	for keyword, v := range object {
 		switch {
@@ -250,7 +250,7 @@ func (c *ordinaryCompiler) reference(s *jsonschema.Schema, object map[string]any
 	if !ok || pointer != "" && pointer[0] != '/' || strings.Trim(pointer, plainCharacters+"$") != "" {
 		return errNotOrdinary
 	}
-	if c.draft < 2019 { // which ignores what stands beside a reference, or most of it
+	if c.draft < 2019 { // these drafts ignore most keywords beside a reference
 		for name, value := range object {
 			if name != "$ref" && name != "definitions" && name != "$defs" && name != "$schema" && name != "$id" && !isAnnotation(name, value) {
 				return errNotOrdinary
@@ -328,13 +328,13 @@ func (c *ordinaryCompiler) patternProperties(s *jsonschema.Schema, v any) error 
 func (c *ordinaryCompiler) pattern(expression string) (jsonschema.Regexp, error) {
 	re, err := c.patterns.Compile(expression)
 	if err != nil {
-		return nil, errNotOrdinary // the library says where it stands
+		return nil, errNotOrdinary // the error of the library says where the expression is
 	}
 	c.bytes += patternHeadBytes
 	return re, nil
 }
 
-// condition compiles if, then and else. Alone, then and else mean nothing.
+// condition compiles if, then and else. Without if, then and else have no effect.
 func (c *ordinaryCompiler) condition(s *jsonschema.Schema, object map[string]any, name string, v any) error {
 	sub, err := c.schema(v)
 	if err != nil {

@@ -14,15 +14,16 @@ import (
 // maxPattern is the longest regular expression, in bytes.
 const maxPattern = 4096
 
-// patternEngine compiles the regular expressions of a schema: with Go's engine,
-// which takes linear time but knows no lookaround and no backreferences.
+// patternEngine compiles the regular expressions of a schema with package
+// regexp, which takes linear time, but does not support lookaround and
+// backreferences.
 type patternEngine struct {
 	effort      *effort
 	known       map[string]compiledPattern
-	unsupported bool // there was an expression that is valid elsewhere only
+	unsupported bool // there was an expression that only other engines support
 }
 
-// bytes is the memory that the expressions take.
+// bytes returns the memory of the expressions.
 func (e *patternEngine) bytes() (n int) {
 	for _, p := range e.known {
 		n += p.bytes
@@ -38,7 +39,7 @@ type compiledPattern struct {
 // pattern is a compiled regular expression.
 type pattern struct {
 	*regexp.Regexp
-	expression   string // as it stands in the schema
+	expression   string // as written in the schema
 	instructions int
 	bytes        int // of memory, at most
 }
@@ -47,7 +48,7 @@ func (p pattern) String() string { return p.expression }
 
 var errPatterns = errors.New("it is too complex, or all patterns of the descriptor together are (limits schema_complexity)")
 
-// anything stands for an expression that is not evaluated.
+// anything replaces an expression that can't be evaluated.
 var anything = pattern{Regexp: regexp.MustCompile(""), instructions: 1, bytes: 512}
 
 // Compile is a jsonschema.RegexpEngine.
@@ -68,14 +69,14 @@ const (
 	stepsPerPattern     = 300
 	stepsPerPatternByte = 25
 	stepsPerInstruction = 10
-	stepsPerOnePass     = 20 // of an instruction, besides
-	// A class of Unicode has hundreds of ranges; they are sorted where many are
-	// together.
+	stepsPerOnePass     = 20 // of an instruction, in addition
+	// A Unicode class has hundreds of ranges. If there are several classes
+	// together, their ranges are sorted.
 	stepsPerClass          = 4500
 	stepsPerClassAndOthers = 150
 	mostOthers             = 80
-	// Where case does not matter, classes of many ranges come from short texts. Of a
-	// range, each character is folded, which takes a step.
+	// If case is ignored, a short text can stand for a class with many ranges. Each
+	// character of a range is folded, which takes a step.
 	stepsPerFoldedByte = 120
 )
 
@@ -104,7 +105,7 @@ func parsing(expression string) int {
 	return steps
 }
 
-// folds reports whether case does not matter to a part of an expression, or may not.
+// folds reports whether a part of an expression may ignore case.
 func folds(expression string) bool {
 	for rest := expression; ; {
 		_, after, found := strings.Cut(rest, "(?")
@@ -147,8 +148,8 @@ func (e *patternEngine) compileNew(expression string) (pattern, error) {
 			return pattern{}, errPatterns
 		}
 	default:
-		// Package regexp copies the class of a character into each instruction that
-		// matches one, if an expression begins with ^. It does not if that stands in a group.
+		// If an expression begins with ^, package regexp copies each character class into the
+		// instructions that match it. If the ^ is in a group, it does not.
 		expression = "(" + expression + ")"
 	}
 	p.Regexp, err = regexp.Compile(expression)
@@ -156,13 +157,14 @@ func (e *patternEngine) compileNew(expression string) (pattern, error) {
 }
 
 const (
-	// maxInstructions bounds one expression: matching takes memory for each.
+	// maxInstructions bounds one expression, since matching takes memory for each
+	// instruction.
 	maxInstructions = 20_000
 	// maxOnePass is the memory that an expression may take to be matched in one pass.
 	maxOnePass = 32 << 10
 )
 
-// patternSize bounds what a parsed expression is compiled into.
+// patternSize is an upper bound of the size of a compiled expression.
 type patternSize struct {
 	instructions int
 	runes        int // in classes and literals, which instructions share
@@ -181,8 +183,9 @@ func (s patternSize) bytes() int { return s.instructions*instructionBytes + 4*s.
 // ranges and, for each of these, the next instruction.
 func (s patternSize) onePassBytes() int { return s.instructions * (onePassBytes + 6*s.runes) }
 
-// sizeOf bounds a program before it is made, which repeats what is to be repeated.
-// More than maxInstructions may be any larger number.
+// sizeOf returns the size of the program for an expression, in which repeated
+// parts are copied, before it is made. A result above maxInstructions is not
+// exact.
 func sizeOf(tree *syntax.Regexp) patternSize {
 	size := patternSize{0, len(tree.Rune)}
 	for _, sub := range tree.Sub {
@@ -206,8 +209,9 @@ func sizeOf(tree *syntax.Regexp) patternSize {
 	return size
 }
 
-// onlyElsewhere are the errors of Go's parser for expressions that ECMA-262
-// may allow: lookaround, backreferences, \u escapes, script classes, long repeats.
+// onlyElsewhere are the errors of package regexp/syntax for expressions that
+// ECMA-262 may allow: lookaround, backreferences, \u escapes, script classes, long
+// repeats.
 var onlyElsewhere = map[syntax.ErrorCode]bool{
 	syntax.ErrInvalidPerlOp:     true,
 	syntax.ErrInvalidEscape:     true,

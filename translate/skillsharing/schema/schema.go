@@ -14,25 +14,26 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-// Schema is a valid schema of a parameter. It always keeps the text. The compiled schema takes
-// ten times the memory: the pool may drop it for others, and then it is compiled again when needed.
+// Schema is a valid schema of a parameter. It always keeps the text. The compiled schema takes ten
+// times the memory. The pool may drop it to make room for others; then it is compiled again when
+// needed.
 type Schema struct {
 	pool     *Schemas
 	key      schemaKey
 	text     jsontext.Value
 	Effort   int // steps that it takes to compile it
 	compiled atomic.Pointer[Compiled]
-	used     atomic.Bool // since the pool was last full
+	used     atomic.Bool // since the pool last tried to drop it
 
-	mu    sync.Mutex // held while it is compiled again
-	place int        // among those of its owner that are compiled, from 1, which the pool guards; 0: there is none
+	mu    sync.Mutex // held while the schema is compiled again
+	place int        // index in the owner's compiled schemas, from 1; 0: the pool has dropped it. The pool's mutex guards it
 }
 
 // schemaKey identifies a compiled schema.
 type schemaKey struct {
 	owner      string
 	digest     [sha256.Size]byte // of its text
-	complexity int               // the limit that it was held to
+	complexity int               // the limit that was applied
 }
 
 // Ready returns the compiled schema; nil: the pool has dropped it.
@@ -43,8 +44,8 @@ func (p *Schema) Ready() *Compiled {
 	return p.compiled.Load()
 }
 
-// CompileAgain compiles a schema again that the pool has dropped. This does not count against the request: it takes no
-// longer than reading the descriptor did.
+// CompileAgain compiles a schema that the pool has dropped. The work does not count for the request: it takes no
+// longer than reading the descriptor took.
 func (p *Schema) CompileAgain() (*Compiled, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,9 +71,9 @@ type Schemas struct {
 	most int // bytes of memory
 
 	mu     sync.Mutex
-	known  map[schemaKey]weak.Pointer[Schema] // those of descriptors in use
-	owners map[string]*schemaOwner            // that have compiled ones
-	bytes  int                                // of all that are compiled
+	known  map[schemaKey]weak.Pointer[Schema] // schemas of descriptors in use
+	owners map[string]*schemaOwner            // owners with compiled schemas
+	bytes  int                                // memory of all compiled schemas
 }
 
 // schemaOwner is a source of descriptors.
@@ -84,8 +85,8 @@ type schemaOwner struct {
 // leastSchemas is the smallest memory for compiled schemas, in bytes.
 const leastSchemas = 8 << 20
 
-// NewSchemas makes room for compiled schemas beside a cache of documents of some bytes:
-// a sixth of it, or 8 MiB if that is more.
+// NewSchemas returns a pool for the schemas of a document cache of so many bytes. The
+// memory of the pool is a sixth of that, and at least 8 MiB.
 func NewSchemas(documents int64) *Schemas {
 	return &Schemas{
 		most:  int(max(leastSchemas, min(documents/6, MaxBound))),
@@ -103,7 +104,7 @@ func (p *Schemas) find(k schemaKey) *Schema {
 	return p.known[k].Value()
 }
 
-// add returns the schema of a text: a new one, or the one that is known.
+// add returns the schema of a text: the known one, or a new one.
 func (p *Schemas) add(k schemaKey, text jsontext.Value, effort int, c *Compiled) *Schema {
 	p.mu.Lock()
 	s := p.known[k].Value()
@@ -147,9 +148,10 @@ func (p *Schemas) keep(s *Schema, c *Compiled) {
 	}
 }
 
-// giveUp drops a compiled schema of the owner that has most. The choice is random, so that of a few
-// more than there is room for, used in turn, nearly all are found. One that
-// was used since the pool was last full is spared once.
+// giveUp drops a compiled schema of the owner whose schemas take the most memory. The choice is
+// random: if slightly more schemas than there is room for are used in rotation, most are still
+// found, but none would be if the oldest was dropped. If the first choice was used recently, giveUp
+// chooses once more.
 func (p *Schemas) giveUp() {
 	var name string
 	var o *schemaOwner
@@ -158,7 +160,7 @@ func (p *Schemas) giveUp() {
 			name, o = n, other
 		}
 	}
-	i := rand.IntN(len(o.compiled)) //nolint:gosec // so that a provider can hardly choose what is given up; no secret
+	i := rand.IntN(len(o.compiled)) //nolint:gosec // random, so that a provider can hardly choose what is dropped; no secret
 	if o.compiled[i].used.Swap(false) {
 		i = rand.IntN(len(o.compiled)) //nolint:gosec // as above
 	}
