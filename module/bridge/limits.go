@@ -24,8 +24,9 @@ type Limits struct {
 	// How many inputs a skill may have. Default: 500.
 	Parameters int `json:"parameters,omitempty"`
 
-	// The largest JSON Schema of one input, in bytes. All inputs of a skill together may
-	// have four times as much, and its descriptor twice that. Default: 65536 (64 KiB).
+	// The largest JSON Schema of one input, in bytes. The schemas of all inputs of a skill
+	// together may have four times as many bytes, and its whole descriptor eight times as
+	// many. Default: 65536 (64 KiB).
 	SchemaSize int64 `json:"schema_size,omitempty"`
 
 	// How many subschemas of an input's JSON Schema may apply to one value. It also bounds

@@ -20,7 +20,7 @@ type Request struct {
 	to    answerWriter
 }
 
-// NewRequest returns the context for the calls of a request, whose answer is to be written to the request's Writer.
+// NewRequest returns the context for the calls of a request. Write the answer to the Writer of the returned Request.
 func NewRequest(w http.ResponseWriter, r *http.Request, caller run.Caller) (context.Context, *Request) {
 	served := &Request{to: answerWriter{w, r.Context()}}
 	return context.WithValue(skillsprotocol.WithCaller(r.Context(), caller), servedCallsKey{}, &served.calls), served

@@ -15,7 +15,7 @@ type audit struct{ logger *zap.Logger }
 
 const auditName = "audit"
 
-// newAudit returns an audit below a handler's logger.
+// newAudit returns an audit log whose logger is named below the handler's; nil if it is not wanted.
 func newAudit(logger *zap.Logger, wanted bool) *audit {
 	if !wanted {
 		return nil
@@ -23,8 +23,8 @@ func newAudit(logger *zap.Logger, wanted bool) *audit {
 	return &audit{logger.Named(auditName)}
 }
 
-// called logs each call about a run, and each other call that failed. Callers that the
-// whole bridge refuses are logged by refused.
+// called logs each call about a run, and each other call that failed. If the whole bridge
+// refuses the caller, refused logs it instead.
 func (a *audit) called(c *translate.Call, o *run.Run, s *translate.Statistics) {
 	f := o.Failure
 	closed := f != nil && f.Demand != nil && s.Source == ""
@@ -50,7 +50,7 @@ func (a *audit) called(c *translate.Call, o *run.Run, s *translate.Statistics) {
 		zap.String("trace_id", c.TraceID))
 }
 
-// denied logs each time that a secret was not sent.
+// denied logs a notice that a secret was not sent.
 func (a *audit) denied(c *translate.Call, n *exchange.Notice) {
 	if a == nil || !n.SecretDenied {
 		return

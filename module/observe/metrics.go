@@ -138,7 +138,7 @@ func (m *metrics) called(c *translate.Call, o *run.Run, s *translate.Statistics)
 	provider, outcome := providerLabel(s.Source), outcomeOf(o, s)
 	m.calls.WithLabelValues(c.Front, c.Method, provider, m.skills.of(o.SkillID), outcome).Inc()
 	if !asksForRun(s) {
-		return // only calls with a run count in the histograms
+		return // only calls about a run count in the histograms
 	}
 	m.callDuration.WithLabelValues(provider, outcome).Observe(s.Duration.Seconds())
 	if n := s.Stats.Attempts - 1; n > 0 {
@@ -161,7 +161,7 @@ func (m *metrics) observePhases(c *translate.Call, s *translate.Statistics) {
 	}
 	m.phases.discovery.Observe(s.Found.Sub(c.Arrived).Seconds())
 	before := s.Found
-	if !s.Submitted.IsZero() && s.Stats.Attempts > 0 { // else this call submitted nothing
+	if !s.Submitted.IsZero() && s.Stats.Attempts > 0 { // otherwise this call submitted nothing
 		m.phases.submit.Observe(s.Submitted.Sub(s.Found).Seconds())
 		before = s.Submitted
 	}
