@@ -15,8 +15,8 @@ import (
 const (
 	// defaultTimeout bounds a flight whose request states no timeout.
 	defaultTimeout = 30 * time.Second
-	// grace is how long Fetch may continue after its context has ended, because its error
-	// says more than the error of the context.
+	// grace is how long Fetch may continue after its context has ended. Its own error is
+	// more helpful than that of the context.
 	grace = time.Second
 )
 
@@ -28,7 +28,7 @@ type attempt struct {
 	config  Config
 	key     key
 	req     Request
-	known   *entry // nil: nothing was known before
+	known   *entry // what was known before; nil: nothing
 	parsing atomic.Bool
 }
 
@@ -37,7 +37,7 @@ type outcome struct {
 	doc  *Document
 	err  error
 	own  bool   // err concerns only the owner of the request
-	next *entry // what is known now; nil if nothing is to be kept
+	next *entry // what to keep; nil: nothing
 }
 
 // reply is an answer of the origin.
@@ -54,7 +54,7 @@ func (a *attempt) run(ctx context.Context) outcome {
 	base := a.known.document()
 	r, err := a.ask(ctx, base)
 	if err == nil && r.renews() && (!r.isFrom(base) || contradicts(base.header, r.Header)) {
-		r, err = a.ask(ctx, nil) // the 304 confirms another document than base
+		r, err = a.ask(ctx, nil) // the 304 does not confirm base: ask without conditions
 	}
 	switch {
 	case err != nil:
@@ -161,7 +161,8 @@ func (a *attempt) renew(r reply, base *kept) outcome {
 	return a.settle(&kept{digest: base.digest, valueCost: base.valueCost}, doc, renewed(base.header, r.Header), r)
 }
 
-// settle sets how long a document is fresh, stale and kept, as its header allows.
+// settle sets until when a document is fresh, may be served stale, and is kept, as its header
+// allows.
 func (a *attempt) settle(document *kept, doc Document, header http.Header, r reply) outcome {
 	v := a.config.judge(header, r.requested, r.received)
 	doc.ExpiresAt = v.expires
@@ -180,7 +181,7 @@ func (a *attempt) settle(document *kept, doc Document, header http.Header, r rep
 	return o
 }
 
-// fail is the outcome of an error of Fetch.
+// fail returns the outcome of an error of Fetch.
 func (a *attempt) fail(err error, base *kept) outcome {
 	refusal, ok := errors.AsType[interface {
 		error
@@ -192,15 +193,15 @@ func (a *attempt) fail(err error, base *kept) outcome {
 		return a.refuse(err)
 	}
 	if refused {
-		base = nil // other owners may use it, but this one is refused
+		base = nil // other owners may use the document, but not this one
 	}
 	o := a.trouble(err, base)
 	o.own = own
 	return o
 }
 
-// trouble is the outcome of an error that says nothing about the document: the document is
-// kept, and base is served instead of the error if it is not too old.
+// trouble returns the outcome of an error that says nothing about the document. base is
+// kept, and served instead of the error if it is not too old.
 func (a *attempt) trouble(err error, base *kept) outcome {
 	o := outcome{doc: base.staleFor(err), next: a.known}
 	if f := a.failure(err); f != nil {
@@ -214,7 +215,7 @@ func (a *attempt) trouble(err error, base *kept) outcome {
 	return o
 }
 
-// refuse is the outcome of an error that says that there is no valid document.
+// refuse returns the outcome of an error that says that there is no valid document.
 func (a *attempt) refuse(err error) outcome {
 	f := a.failure(err)
 	if f == nil {
@@ -223,8 +224,8 @@ func (a *attempt) refuse(err error) outcome {
 	return outcome{err: f.first(), next: &entry{key: a.key, failure: f}}
 }
 
-// failure is the error to remember, or nil. A canceled context is not remembered, because it
-// says nothing about the document.
+// failure returns the error to remember, or nil. A canceled context is not remembered,
+// because it says nothing about the document.
 func (a *attempt) failure(err error) *failure {
 	own, isOwn := errors.AsType[*OwnError](err)
 	if a.config.NegativeTTL == 0 || errors.Is(err, context.Canceled) || isOwn && own.Passing {
@@ -243,7 +244,7 @@ func (a *attempt) failure(err error) *failure {
 	return f
 }
 
-// first is the error for the request that failed. Later requests get f.remembered.
+// first returns the error for the request that failed. Later requests get f.remembered.
 func (f *failure) first() error {
 	return &FailureError{Err: f.remembered.Err, RetryAt: f.remembered.RetryAt}
 }

@@ -20,7 +20,8 @@ type Config struct {
 	// memory for MaxTTL, so that it can be renewed.
 	MaxTTL time.Duration
 	// StaleIfError is how long a document that is no longer fresh is served
-	// while its origin is in trouble (RFC 5861, section 4). Zero: not at all.
+	// while its origin fails (RFC 5861, section 4; see the package
+	// documentation). Zero: not at all.
 	StaleIfError time.Duration
 	// NegativeTTL is how long a failure is remembered. Zero: not at all.
 	NegativeTTL time.Duration
@@ -145,8 +146,8 @@ func (c *Cache) Get(ctx context.Context, req Request) (*Document, error) {
 	}
 }
 
-// answer is what an entry offers an owner without asking the origin, counted; both
-// are nil if it offers nothing.
+// answer returns what an entry has for an owner, a document or an error, and
+// counts it. Both are nil if the origin must be asked.
 func (c *Cache) answer(e *entry, owner uint64) (*Document, error) {
 	doc, err := e.answer(time.Now(), owner)
 	if doc != nil || err != nil {
@@ -179,9 +180,9 @@ func (c *Cache) share(ctx context.Context, k key, req Request) (doc *Document, b
 	return f.outcome.doc, began, f.outcome.err
 }
 
-// Delete forgets a document, or a failure to get it: the next Get fetches it
-// anew. A fetch that is in progress still serves the callers that wait for it,
-// but its document is not kept.
+// Delete forgets a document, or a failure to get it, so that the next Get
+// fetches the document again. A fetch that is in progress still serves the
+// callers that wait for it, but its document is not kept.
 func (c *Cache) Delete(url, partition string) {
 	k := key{url, partition}
 	c.mu.Lock()

@@ -35,13 +35,13 @@ type kept struct {
 // failure is a failed attempt that is not to be repeated for some time.
 type failure struct {
 	remembered *FailureError
-	owner      uint64    // whom it concerns; 0: all
+	owner      uint64    // the only owner that it concerns; 0: all
 	stale      *Document // what to return instead; nil: nothing
 	size       int64
 }
 
-// answer is what the entry offers an owner without asking the origin; both are nil
-// if it offers nothing.
+// answer returns what the entry has for an owner, a document or an error. Both are
+// nil if the origin must be asked.
 func (e *entry) answer(now time.Time, owner uint64) (*Document, error) {
 	k := e.document()
 	if k != nil && now.Before(k.hit.ExpiresAt) {
@@ -57,7 +57,7 @@ func (e *entry) answer(now time.Time, owner uint64) (*Document, error) {
 	return nil, f.remembered
 }
 
-// failureFor is the failure that still concerns an owner, or nil.
+// failureFor returns the failure that is still remembered for an owner, or nil.
 func (e *entry) failureFor(owner uint64, now time.Time) *failure {
 	if e == nil || e.failure == nil || !now.Before(e.failure.remembered.RetryAt) {
 		return nil
@@ -76,8 +76,8 @@ func (e *entry) document() *kept {
 	return e.kept
 }
 
-// staleFor returns a copy of the document to serve in place of an error, or nil if
-// there is none or it is too old.
+// staleFor returns a copy of the document to serve instead of an error; nil: there
+// is no document, or it is too old.
 func (k *kept) staleFor(err error) *Document {
 	if k == nil || !time.Now().Before(k.staleUntil) {
 		return nil
@@ -87,7 +87,7 @@ func (k *kept) staleFor(err error) *Document {
 	return &stale
 }
 
-// keepUntil is the time from which the entry is useless.
+// keepUntil returns the time after which the entry has no use.
 func (e *entry) keepUntil() time.Time {
 	var until time.Time
 	if e.kept != nil {

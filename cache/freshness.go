@@ -51,7 +51,8 @@ func (config Config) lifetime(d directives, header http.Header, received time.Ti
 }
 
 // expiresIn is the time from date to the Expires field (RFC 9111, section 5.3). It is
-// zero if lines differ, are no dates (such as "0") or are past.
+// zero if there are different values, or if the value is no date (such as "0") or in
+// the past.
 func expiresIn(lines []string, date time.Time) time.Duration {
 	expires, err := http.ParseTime(lines[0])
 	if err != nil || len(slices.Compact(slices.Clone(lines))) > 1 {
@@ -67,8 +68,8 @@ func initialAge(header http.Header, requested, received time.Time) time.Duration
 	return max(apparent, corrected, 0)
 }
 
-// dateOf is the answer's Date; an answer without one is as old as its arrival
-// (RFC 9110, section 6.6.1).
+// dateOf returns the Date of an answer or, if it has none, the time of its
+// arrival (RFC 9110, section 6.6.1).
 func dateOf(header http.Header, received time.Time) time.Time {
 	date, err := http.ParseTime(header.Get("Date"))
 	if err != nil {
@@ -77,16 +78,17 @@ func dateOf(header http.Header, received time.Time) time.Time {
 	return date
 }
 
-// ageOf is the Age field: the first member if there are several, ignored if
-// invalid (RFC 9111, section 5.1).
+// ageOf returns the value of the Age field: the first one if there are several,
+// and zero if it is invalid (RFC 9111, section 5.1).
 func ageOf(header http.Header) time.Duration {
 	first, _, _ := strings.Cut(header.Get("Age"), ",")
 	return parseSeconds(strings.Trim(first, " \t"))
 }
 
-// staleWindow is how long past its freshness a document may be served while
-// the origin is in trouble. s-maxage forbids it like proxy-revalidate (RFC
-// 9111, section 5.2.2.10). An invalid stale-if-error allows nothing.
+// staleWindow returns how long a document may still be served after its
+// freshness has ended if the origin fails. s-maxage forbids it like
+// proxy-revalidate (RFC 9111, section 5.2.2.10). An invalid stale-if-error
+// allows nothing.
 func (config Config) staleWindow(d directives) time.Duration {
 	if d.has("must-revalidate") || d.has("proxy-revalidate") || d.has("s-maxage") {
 		return 0

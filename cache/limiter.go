@@ -85,16 +85,17 @@ func (l *limiter) hasRoom(f *flight, reserved map[string]int) bool {
 	return len(l.running) < f.req.AtOnce && !slices.ContainsFunc(f.req.Shares, isFull)
 }
 
-// full reports whether a share with inShare flights has no room for another one. Half of all
-// places are for shares without a flight; of the others, one share may take at most as many
-// as it leaves free. So only many shares together can take all places.
+// full reports whether a share that has inShare flights has no room for another one. Half of
+// all places are reserved for shares without a flight. Of the other half, a share may take
+// at most as many places as it leaves free. So only many shares together can take all
+// places.
 func (l *limiter) full(f *flight, inShare int) bool {
 	free := f.req.AtOnce - len(l.running)
 	return inShare > 0 && inShare >= free-f.req.AtOnce/2
 }
 
-// superfluous returns the running flights to abort: for each waiting flight one that has no
-// callers, unless a flight that was aborted earlier will make room.
+// superfluous returns the running flights to abort: for each waiting flight, one without
+// callers, unless a flight that was aborted earlier makes room for it.
 func (l *limiter) superfluous() []*flight {
 	var aborted, left []*flight
 	for f := range l.running {
@@ -124,7 +125,7 @@ func (l *limiter) superfluous() []*flight {
 
 // makesRoom reports whether the end of a running flight makes room for a waiting one.
 func (l *limiter) makesRoom(running, waiting *flight) bool {
-	full := false // a share of the waiting flight
+	full := false // a share of the waiting flight has no room
 	for _, share := range waiting.req.Shares {
 		if l.full(waiting, l.shares[share]) {
 			full = true

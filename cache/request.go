@@ -55,10 +55,11 @@ type Request struct {
 	// Config.NegativeTTL, instead of a stale document. An [OwnError] drops
 	// nothing.
 	Fetch func(ctx context.Context, conditions http.Header) (*Response, error)
-	// Parse judges a 200 answer and returns the value to keep, with its cost in
-	// bytes. An error means that the document is invalid. Parse is not called
-	// for a body that was already received from the same final URL by the same
-	// redirects, so its result must depend on nothing else.
+	// Parse reads the document in a 200 answer, and returns the value to keep
+	// with its cost in bytes. An error means that the document is invalid.
+	// Parse is not called for a body that was already received from the same
+	// final URL by the same redirects, so its result must depend on nothing
+	// else.
 	Parse func(*Response) (value any, cost int64, err error)
 }
 

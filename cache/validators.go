@@ -62,8 +62,8 @@ func contradicts(kept, notModified http.Header) bool {
 	return modified != "" && ours != "" && modified != ours
 }
 
-// opaqueTag is the part of an entity tag that weak comparison compares (RFC 9110,
-// section 8.8.3.2).
+// opaqueTag returns the part of an entity tag that counts in a weak comparison
+// (RFC 9110, section 8.8.3.2).
 func opaqueTag(etag string) string {
 	return strings.TrimPrefix(etag, "W/")
 }

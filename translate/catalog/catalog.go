@@ -61,8 +61,8 @@ func New(sections []*Section, observer exchange.Observer) (*Catalog, error) {
 
 // Resolve finds the skill of a name: by the names that the operator configured, else in the
 // source whose namespace the name starts with. It fails if that source can't be read. A name
-// without a namespace is found only if there is a single source, because its meaning could
-// change when a source is added.
+// without a namespace is found only if there is a single source. With several, its meaning
+// could change when a source is added.
 func (c *Catalog) Resolve(ctx context.Context, name, principal string) (*Listed, *run.Failure) {
 	if o, ok := c.operators[name]; ok {
 		if o.id == "" {
@@ -97,7 +97,7 @@ func (c *Catalog) lookUp(ctx context.Context, s *Section, name, principal string
 	return &Listed{Section: s, Name: name}, ambiguous(name, names(found))
 }
 
-// lookUpID is like lookUp, but finds the skill by its exact id.
+// lookUpID is like lookUp, but finds the skill by its exact id. The name is only for failures.
 func (c *Catalog) lookUpID(ctx context.Context, s *Section, name, id string) (*Listed, *run.Failure) {
 	t, err := c.load(ctx, s)
 	if err != nil {

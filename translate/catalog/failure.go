@@ -12,8 +12,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// isSkillFault reports whether a failure to read a descriptor is a fault of the skill or its
-// provider. A deadline, a stop and a limit of the bridge are not.
+// isSkillFault reports whether the skill or its provider is the cause of a failure to read a
+// descriptor. For a deadline, a stop and a limit of the bridge, it is not.
 func isSkillFault(f *run.Failure) bool {
 	switch f.Kind {
 	case run.DeadlineExceeded, run.Stopped:
@@ -24,7 +24,8 @@ func isSkillFault(f *run.Failure) bool {
 	return true
 }
 
-// notFound returns the failure for an unknown name. Unread are the sources that could not be searched.
+// notFound returns the failure for an unknown name. unread names the sources that could not be
+// searched.
 func notFound(name string, candidates []string, unread []string) *run.Failure {
 	name = shorten(name)
 	message := fmt.Sprintf("skill '%s' not found.", name)
@@ -61,7 +62,8 @@ func otherVersion(s *discovery.Skill, wanted string) *run.Failure {
 	}
 }
 
-// wrongID returns the failure for a descriptor whose id is not the one of its index entry.
+// wrongID returns the failure for a descriptor whose id differs from the id in its index
+// entry.
 func wrongID(s *discovery.Skill, listed string) *run.Failure {
 	e := document.InvalidDescriptor(
 		fmt.Sprintf("The descriptor of skill %s describes another skill, %s.", listed, s.ID),

@@ -67,7 +67,7 @@ func shortened(failure *run.Failure) *run.Failure {
 	if textSize(&short)-len(short.Message)-len(short.URL) > maxFaultDetails {
 		short.Demand, short.Violations, short.Reach, short.Provider = nil, nil, nil, nil
 	}
-	short.Rewrite(strings.Clone, jsontext.Value.Clone) // else the texts would keep their documents in memory
+	short.Rewrite(strings.Clone, jsontext.Value.Clone) // copies, since the texts may be slices of documents, which would stay in memory
 	return &short
 }
 
@@ -124,7 +124,7 @@ func (f *Faults) get(id string) *run.Failure {
 }
 
 // prune removes the failures of skills that the source does not list any more, and of those
-// whose listed version has changed. Before is nil if the earlier list is not known.
+// whose listed version has changed. before is nil if the earlier list is not known.
 func (f *Faults) prune(now, before *nameTable) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -95,7 +95,7 @@ func (c *Catalog) peek(ctx context.Context, s *Section) *nameTable {
 	if t := s.table.Load(); t != nil {
 		return t
 	}
-	var indexes []*document.Index // that an earlier configuration may have read
+	var indexes []*document.Index // those that the cache has from an earlier configuration
 	if s.Kind == ProviderSource {
 		indexes = []*document.Index{s.Client.PeekIndex()}
 	} else {

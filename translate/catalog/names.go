@@ -25,14 +25,14 @@ type nameTable struct {
 	entries      []*entry // by name
 	byName       map[string]*entry
 	byID         map[string]*entry
-	byDotted     map[string][]*entry // by id with / as a dot, with and without the namespace, unless that is a key of byName
-	near         *nearIndex          // of the names that may be suggested to any caller: those of public skills
-	omitted      []document.LeftOut  // of the indexes: the first of them
-	omittedCount int                 // how many there are
+	byDotted     map[string][]*entry // by the id with / replaced by a dot, with and without the namespace; without the keys of byName
+	near         *nearIndex          // names of public skills, which may be suggested to any caller
+	omitted      []document.LeftOut  // the first skills of the indexes that are not listed
+	omittedCount int                 // how many skills are not listed
 	missing      []MissingAlias
 }
 
-// omit adds entries that are not listed, as long as there are not too many.
+// omit adds skills that are not listed to t.omitted, up to maxOmitted.
 func (t *nameTable) omit(left ...document.LeftOut) {
 	t.omitted = append(t.omitted, left[:min(len(left), max(maxOmitted-len(t.omitted), 0))]...)
 }
@@ -49,7 +49,8 @@ type entry struct {
 	listed  *Listed
 }
 
-// hidden reports whether lists for anonymous callers lack the entry.
+// hidden reports whether the entry is private and has no alias. Anonymous callers may not see
+// such an entry.
 func (e *entry) hidden() bool { return e.Access == document.Private && !e.aliased }
 
 // nameTable builds the name table of a source from its indexes.
@@ -81,7 +82,7 @@ func (c *Catalog) nameTable(ctx context.Context, s *Section, indexes []*document
 		e.listed = &Listed{Section: s, Name: e.name, ID: e.ID, descriptor: discovery.NewLocation(e.DescriptorURL)}
 	}
 	var missing []Alias
-	for _, a := range slices.Backward(s.Aliases) { // lists show the first alias of a skill
+	for _, a := range slices.Backward(s.Aliases) { // backward, because lists show the first alias of a skill
 		e := t.byID[a.SkillID]
 		if e == nil {
 			missing = append(missing, a)
@@ -137,7 +138,7 @@ func (t *nameTable) warnOfAliases(ctx context.Context, observer exchange.Observe
 }
 
 // nameOf returns the plain name of an id: the namespace, a dot and the id with / as a dot. If the
-// id begins with the namespace, it is not repeated.
+// id already begins with the namespace, the namespace is not repeated.
 func (s *Section) nameOf(id string) string {
 	name := dot(id)
 	if rest, ok := strings.CutPrefix(name, s.Namespace); ok && strings.HasPrefix(rest, ".") {
@@ -149,8 +150,8 @@ func (s *Section) nameOf(id string) string {
 func dot(id string) string { return strings.ReplaceAll(id, "/", ".") }
 
 // find returns the entries that a name matches: the entry with this name, else the one with
-// this exact id, with or without the namespace, else all whose ids are equal if / is read as
-// a dot.
+// this exact id, with or without the namespace, else all whose ids equal the name if / is
+// replaced by a dot in both.
 func (t *nameTable) find(name string) []*entry {
 	e := cmp.Or(t.byName[name], t.byID[name])
 	if rest, ok := strings.CutPrefix(name, t.section.Namespace); e == nil && ok && rest != "" && (rest[0] == '.' || rest[0] == '/') {

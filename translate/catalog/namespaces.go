@@ -96,7 +96,7 @@ func (n *namespaces) nameEntries(t *nameTable) {
 			e.name = ""
 			continue
 		}
-		if other := t.byName[e.name]; other != nil { // it is the plain name of other
+		if other := t.byName[e.name]; other != nil { // it the plain name of another entry
 			exact = append(exact, other)
 		}
 		t.byName[e.name] = e

@@ -25,7 +25,7 @@ const (
 type nearIndex struct {
 	names         []string
 	folded        []string
-	last          []uint8       // where the last segment of each begins
+	last          []uint8       // index at which the last segment of each name begins
 	lasts, wholes [][]signature // of the last segments and of the whole names, by length
 }
 
@@ -69,7 +69,7 @@ func addSignature(to [][]signature, text string, at int) [][]signature {
 		to = append(to, make([][]signature, n)...)
 	}
 	f := signatureOf(text)
-	f.at = uint32(at) //nolint:gosec // there are not so many
+	f.at = uint32(at) //nolint:gosec // there are less than 2^32 names
 	to[len(text)] = append(to[len(text)], f)
 	return to
 }
@@ -100,8 +100,8 @@ type nearSearch struct {
 // nearName is a similar name.
 type nearName struct {
 	name     string
-	distance int // of the last segments if that is within the limit, else of the whole names
-	whole    int // of the whole names
+	distance int // distance of the last segments if that is within the limit, else of the whole names
+	whole    int // distance of the whole names
 }
 
 func (a nearName) nearer(b nearName) bool {
@@ -186,7 +186,7 @@ func (s *nearSearch) fullWith(d int) bool {
 	return len(s.found) == maxCandidates && s.found[maxCandidates-1].distance <= d
 }
 
-// consider adds a name to the found ones if it is among the nearest. Least is a lower bound of
+// consider adds a name to the found ones if it is among the nearest. least is a lower bound of
 // its distance. It returns how many bytes were compared.
 func (s *nearSearch) consider(ix *nearIndex, at, least int) (compared int) {
 	name, folded := ix.names[at], ix.folded[at]
@@ -262,7 +262,7 @@ func (p *pattern) set(text string) {
 }
 
 // lowerBounds lowers the elements of least to the lower bounds of the distances of the names, if
-// they are within the limit. It compares at most so many signatures, those of texts of similar
+// they are within the limit. It compares at most most signatures, those of texts of similar
 // length first, and returns how many it has compared.
 func (p *pattern) lowerBounds(forms [][]signature, least []uint8, limit, most int) (seen int) {
 	for i := range 2*limit + 1 {
@@ -294,14 +294,14 @@ func (p *pattern) lowerBounds(forms [][]signature, least []uint8, limit, most in
 	return seen
 }
 
-// distance returns the distance of a text, or some number above most if the distance is above
-// most. It also returns how many bytes it has compared.
+// distance returns the distance of a text. If it is above most, the result may be any number
+// above most. It also returns how many bytes it has compared.
 func (p *pattern) distance(text string, most int) (distance, compared int) {
 	if p.text == "" {
 		return len(text), 1
 	}
 	up, down, end := ^uint64(0), uint64(0), uint64(1)<<(len(p.text)-1)
-	var diagonal, last uint64 // of the column before: the diagonals with steps of no cost, and the positions of its byte
+	var diagonal, last uint64 // of the previous column: the diagonal steps without cost, and the positions of its byte
 	distance = len(p.text)
 	for i := len(text) - 1; i >= 0; i-- {
 		equal := p.at[text[i]]

@@ -17,7 +17,7 @@ import (
 type Listed struct {
 	Section *Section
 	Name    string // in lists
-	ID      string // that the descriptor must have; empty: any
+	ID      string // id that the descriptor must have; empty: any
 
 	descriptor discovery.Location
 }
@@ -49,7 +49,7 @@ func (f *Found) Withhold() (*run.Failure, *exchange.Notice) {
 // Forget removes the descriptor from the cache.
 func (f *Found) Forget() { f.Section.Client.Forget(f.descriptor) }
 
-// Denied returns the failure of calls for lack of a credential; nil: they don't fail so.
+// Denied returns the failure of calls for which there is no usable credential; nil: there is one, or none is needed.
 func (f *Found) Denied() *run.Failure {
 	if e, _ := f.Withhold(); e != nil {
 		return e
@@ -88,10 +88,10 @@ func (c *Catalog) Read(ctx context.Context, l *Listed, version string) (Found, *
 // invoker returns the source whose credentials a skill is invoked with. A registry has no
 // credentials. Its skills are invoked with those of a provider that may send them to the
 // skill's hosts, if the provider's index lists the same skill with the same descriptor or the
-// operator trusts the registry; else with none. Withheld is the first provider that has
-// credentials for the skill but does not list it. Table returns the names of a provider, or nil
-// if they are not known and should not be waited for. An error means that an index could not be
-// read.
+// operator trusts the registry; else with none. The result withheld is the first provider that
+// has credentials for the skill but does not list it. The function table returns the names of a
+// provider, or nil if they are not known and reading them would take too long. An error means
+// that an index could not be read.
 func (c *Catalog) invoker(ctx context.Context, l *Listed, skill *discovery.Skill, table loadTable) (invoker, withheld *Section, err *run.Failure) {
 	if l.Section.Kind != RegistrySource {
 		return l.Section, nil, nil

@@ -17,7 +17,7 @@ type batch struct {
 	answers  []answer // by element; each is set before the element's index is sent to ended
 	ended    chan int // the indexes of elements that have ended
 	received []bool   // by element: its index was received from ended, or it is invalid and was not served
-	aborted  bool     // an element was aborted, so that nothing more is answered
+	aborted  bool     // an element was aborted, so no more answers are written
 	cancel   context.CancelFunc
 
 	mu    sync.Mutex

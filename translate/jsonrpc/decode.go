@@ -19,7 +19,7 @@ type message struct {
 
 	single  [1]element
 	members *memberBuffers
-	body    *[]byte  // from the pool; nil: there is none any more
+	body    *[]byte  // from the pool; nil: it was put back
 	result  *[]byte  // from the pool, for ResultBuffer; nil: it was not called
 	id      [64]byte // holds the id of a request after releaseText
 }
@@ -269,7 +269,7 @@ func (s *scanner) object(to *[]Member, nested bool) (jsontext.Value, []Member, e
 	}
 	end := s.decoder.InputOffset()
 	members := (*to)[first:len(*to):len(*to)]
-	if s.message.members.full() { // some may be missing
+	if s.message.members.full() { // too many members: the list may be incomplete
 		members = nil
 	}
 	return s.text[start:end:end], members, nil

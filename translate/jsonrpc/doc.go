@@ -1,5 +1,5 @@
 // Package jsonrpc serves JSON-RPC 2.0 over HTTP: the envelope, batches,
-// notifications, ids and the error object. It knows no method.
+// notifications, ids and the error object. It defines no methods.
 //
 // A [Server] is an [http.Handler]. It checks the HTTP request, reads the body
 // up to a limit, decodes it in one pass, calls a [Handler] for each

@@ -120,7 +120,7 @@ func isStructured(v jsontext.Value) bool {
 	return v.Kind() == '{' || v.Kind() == '['
 }
 
-// isID reports whether v can stand as the id of an answer.
+// isID reports whether v can be the id of an answer.
 func isID(v jsontext.Value) bool {
 	switch v.Kind() {
 	case '"', '0', 'n':

@@ -3,8 +3,8 @@ package jsonrpc
 import "bytes"
 
 // Deeper reports whether arrays and objects nest deeper than limit; the outermost has the
-// depth 1. It is for use before parsing, since parsers recurse and have far higher bounds.
-// For text that is not JSON, it is right about the part before the first syntax error,
+// depth 1. Call it before parsing, since parsers recurse and have far higher bounds. For
+// text that is not JSON, the result is right for the part before the first syntax error,
 // where a parser stops.
 func Deeper(text []byte, limit int) bool {
 	// Most texts have fewer brackets than the limit. Counting is cheap.

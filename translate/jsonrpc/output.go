@@ -12,16 +12,17 @@ import (
 )
 
 const (
-	// pieceSize is how many bytes of an answer are copied into a buffer. The same number of bytes of each answer do
-	// not count towards MaxAnswers.
+	// pieceSize is how many bytes of an answer are copied into a buffer. As many bytes of each HTTP answer do not
+	// count towards MaxAnswers.
 	pieceSize = 64 << 10
 	// writeSize bounds the size of a write. The client has the write timeout for each, so that
 	// one that reads slowly is not disconnected.
 	writeSize = pieceSize / 2
 	// firstWrite is more than the minimum length that Caddy's encode handler compresses, which is 512 by default.
 	firstWrite = 4 << 10
-	// serverBuffer is how much package net/http buffers over HTTP/1.1 until the handler has
-	// returned. A shorter answer is written without waiting for the client.
+	// serverBuffer is how many bytes package net/http buffers over HTTP/1.1 until the
+	// handler has returned. The handler does not wait for the client while it writes a
+	// shorter answer.
 	serverBuffer = 2 << 10
 )
 
@@ -35,7 +36,7 @@ type output struct {
 
 	deadline  time.Time // of the current write; zero: none was set
 	written   int64
-	unflushed int   // bytes written that a handler in front may buffer
+	unflushed int   // bytes written since the last flush, which a handler in front may buffer
 	err       error // of a write
 }
 
@@ -81,7 +82,7 @@ func (o *output) write(text []byte) {
 	for len(text) > 0 && o.err == nil {
 		piece := text[:min(len(text), writeSize)]
 		if o.unflushed > 0 && o.unflushed+len(piece) > writeSize {
-			o.flush() // else an encoder may buffer more than one piece, and write it under one deadline
+			o.flush() // otherwise an encoder may buffer several pieces, and write them under one deadline
 			if o.err != nil {
 				return
 			}
@@ -138,7 +139,7 @@ func (o *output) serverDeadline() time.Time {
 	return o.arrived.Add(server.WriteTimeout)
 }
 
-// fail stores the error of a write and reports a client that did not read in time.
+// fail stores the error of a write. If the client did not read in time, it calls OnUnread.
 func (o *output) fail(err error) {
 	if err == nil {
 		return

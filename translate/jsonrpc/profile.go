@@ -7,8 +7,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// defaultMaxDepth is the default of [Profile.MaxDepth]. Real documents stay below 100. There has
-// to be a bound because parsers recurse.
+// defaultMaxDepth is the default of [Profile.MaxDepth]. Real documents stay below 100. A bound
+// is needed because parsers recurse.
 const defaultMaxDepth = 512
 
 // Profile has the differences between protocols that use JSON-RPC. Its functions are called
@@ -17,7 +17,7 @@ type Profile struct {
 	// MaxBatch is the largest number of elements in a batch. A larger batch is
 	// answered with one Invalid Request error. 0: there are no batches.
 	MaxBatch int
-	// NullID makes "id":null an id like any other; otherwise it is an Invalid Request.
+	// NullID permits "id":null as an id; otherwise it is an Invalid Request.
 	NullID bool
 	// MaxDepth is how deep arrays and objects may nest; the outermost has the depth 1.
 	// A deeper body is a parse error. 0: 512. The parser's own limit is 10,000.
@@ -34,9 +34,9 @@ type Profile struct {
 	// LimitNames are the names of the limits in errors.
 	LimitNames LimitNames
 	// TooLarge returns the error for a request whose answer exceeds MaxAnswerSize or
-	// MaxAnswers; fault is the error that it would have been answered with, nil for a
-	// result. The error must be short, since no limit applies to it. Nil: an internal
-	// error.
+	// MaxAnswers; fault is the error that would have been the answer; nil: the answer
+	// would have been a result. The error must be short, since no limit applies to
+	// it. Nil: an internal error.
 	TooLarge func(req *Request, fault *Error) *Error
 	// ErrorStatus returns the HTTP status of an error outside of a batch. Nil or 0: 200.
 	// It is not called for parse errors (400), bodies that are too large (413) and

@@ -24,10 +24,10 @@ type Request struct {
 	message  *message // nil if the request is part of a batch, which shares the memory of the message
 	batch    *batch   // nil: the request is no part of a batch
 	server   *Server
-	kept     int64 // bytes of the batch's MaxAnswerSize that are reserved beyond the share
+	kept     int64 // bytes of MaxAnswerSize that are reserved beyond the request's share of the batch
 	held     int64 // bytes of the batch's held that are reserved
-	pooled   int64 // bytes of the server's MaxAnswers that are reserved, if there is no batch
-	exceeded Limit // of the last Reserve that failed
+	pooled   int64 // bytes of MaxAnswers that are reserved, if there is no batch
+	exceeded Limit // limit that the last failed Reserve exceeded
 }
 
 // Release frees the memory of Params and Members, which must not be used afterwards, for other
@@ -113,10 +113,10 @@ func (r *Request) IsNotification() bool { return r.ID == nil }
 // Handler runs methods.
 type Handler interface {
 	// ServeRPC answers one request, or handles one notification, for which the
-	// return values are ignored. The result must be one valid JSON value: an empty
-	// one is answered as an internal error, others are not checked. With an error,
-	// the result is ignored. The elements of a batch are served concurrently. req,
-	// Params and ID must not be kept after the return.
+	// return values are ignored. The result must be one valid JSON value. This is
+	// not checked, except that an empty result is answered with an internal error.
+	// With an error, the result is ignored. The elements of a batch are served
+	// concurrently. req, Params and ID must not be kept after the return.
 	ServeRPC(ctx context.Context, req *Request) (jsontext.Value, *Error)
 }
 

@@ -148,7 +148,7 @@ func (o *output) unreadable(err error, limit int64) {
 	o.error(http.StatusBadRequest, nil, o.server.Profile.fault(CodeParseError, "the body could not be read to its end"))
 }
 
-// tooLarge answers a body that exceeds a limit. Own says that it is MaxRequestSize.
+// tooLarge answers a body that exceeds a limit. own says that the limit is MaxRequestSize.
 func (o *output) tooLarge(limit int64, own bool) {
 	p, name := &o.server.Profile, LimitName{}
 	if own {

@@ -43,9 +43,9 @@ type Completion struct {
 }
 
 // time returns how long the run took. The bounds are the last poll that found it running,
-// and the poll that found the end. The provider's time counts if it is not after the end;
-// if it is before the last such poll, the time of that poll counts instead. Without it,
-// the result is the middle of the bounds.
+// and the poll that found the end. The result is the provider's time, but at least the
+// lower bound. If there is no such time, or it is above the upper bound, the result is
+// the middle of the bounds.
 func (c Completion) time() time.Duration {
 	ended := min(max(c.Ended, 0), longestExecution)
 	running := min(max(c.Running, 0), ended)
