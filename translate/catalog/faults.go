@@ -67,7 +67,7 @@ func shortened(failure *run.Failure) *run.Failure {
 	if textSize(&short)-len(short.Message)-len(short.URL) > maxFaultDetails {
 		short.Demand, short.Violations, short.Reach, short.Provider = nil, nil, nil, nil
 	}
-	short.Rewrite(strings.Clone, jsontext.Value.Clone) // copies, since the texts may be slices of documents, which would stay in memory
+	short.Rewrite(strings.Clone, jsontext.Value.Clone) // copies: the texts may be slices of documents
 	return &short
 }
 

@@ -25,7 +25,7 @@ type nameTable struct {
 	entries      []*entry // by name
 	byName       map[string]*entry
 	byID         map[string]*entry
-	byDotted     map[string][]*entry // by the id with / replaced by a dot, with and without the namespace; without the keys of byName
+	byDotted     map[string][]*entry // by the id with dots for slashes, with and without the namespace; without keys of byName
 	near         *nearIndex          // names of public skills, which may be suggested to any caller
 	omitted      []document.LeftOut  // the first skills of the indexes that are not listed
 	omittedCount int                 // how many skills are not listed

@@ -262,7 +262,7 @@ func (p *pattern) set(text string) {
 }
 
 // lowerBounds lowers the elements of least to the lower bounds of the distances of the names, if
-// they are within the limit. It compares at most most signatures, those of texts of similar
+// they are within the limit. It compares no more than most signatures, those of texts of similar
 // length first, and returns how many it has compared.
 func (p *pattern) lowerBounds(forms [][]signature, least []uint8, limit, most int) (seen int) {
 	for i := range 2*limit + 1 {

@@ -81,7 +81,7 @@ type Section struct {
 	near  *nearIndex // of the names in the configuration
 }
 
-// visible returns the first entries that a caller may see, at most most. Anonymous callers do not
+// visible returns the first entries that a caller may see; most is their largest number. Anonymous callers do not
 // see private skills of an index that was read with credentials, unless the operator gave the
 // skill an alias or set ListPrivate.
 func (s *Section) visible(entries []*entry, principal string, most int) []*entry {

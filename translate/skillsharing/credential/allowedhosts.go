@@ -91,7 +91,7 @@ func (a Authority) isBelow(parent Authority) bool {
 func checkSubdomains(host string) error {
 	const instead = "; name each host that may receive the secret"
 	last := host[strings.LastIndexByte(host, '.')+1:]
-	if _, err := netip.ParseAddr(host); err == nil || strings.Trim(last, "0123456789") == "" { // a number, as at the end of an address
+	if _, err := netip.ParseAddr(host); err == nil || strings.Trim(last, "0123456789") == "" { // as in an address
 		return errors.New("an address has no subdomains" + instead)
 	}
 	if !strings.Contains(host, ".") {

@@ -96,7 +96,7 @@ type Redactor struct {
 	replacer   *strings.Replacer
 }
 
-// RedactorFor returns a redactor for texts. It removes secrets of at least least bytes.
+// RedactorFor returns a redactor for texts. It removes secrets that have at least as many bytes as least says.
 func RedactorFor[T ~string | ~[]byte](credentials []Credentials, least int, texts ...T) Redactor {
 	r := Redactor{Secrets: SecretsOf(credentials, least)}
 	for _, c := range credentials {
@@ -109,7 +109,7 @@ func RedactorFor[T ~string | ~[]byte](credentials []Credentials, least int, text
 	return r
 }
 
-// SecretsOf returns all secrets of at least least bytes, longer ones first.
+// SecretsOf returns all secrets that have at least as many bytes as least says, longer ones first.
 func SecretsOf(credentials []Credentials, least int) []string {
 	var secrets []string
 	for _, c := range credentials {

@@ -117,7 +117,7 @@ func (l *lookup) fetched(m *misses, how outcome) {
 		l.returned = true
 		return
 	}
-	m.end(l.requests, l.redirects, max(how, outcomeFailure)) // even if the answer was successful, but came after the end of the look-up
+	m.end(l.requests, l.redirects, max(how, outcomeFailure)) // also a success after the end of the look-up
 	l.requests = nil
 }
 
