@@ -19,8 +19,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// followers holds the followers of runs. All callers that follow the same run share
-// one follower.
+// followers holds the followers of runs: one per run, which all its callers share.
 type followers struct {
 	mu   sync.Mutex
 	runs map[followed]*follower
@@ -182,8 +181,7 @@ func (f *follower) show(w *watcher, r *document.Response, show func(*document.Re
 	return show(r), false
 }
 
-// await waits until the watcher has the turn to ask, or has to leave. It returns true if the watcher has the
-// turn.
+// await waits until the watcher has the turn to ask, which it reports, or has to leave.
 func (f *follower) await(w *watcher) (asks bool) {
 	defer f.stopWaiting(w, &asks)
 	for {
@@ -336,8 +334,7 @@ func (f *follower) askUntil(w *watcher) {
 	}
 }
 
-// poll makes one request, and stores the result. It reports whether the watcher
-// continues to ask.
+// poll makes one request and stores the result. It reports whether the watcher continues to ask.
 func (f *follower) poll(w *watcher) bool {
 	ctx := w.ctx
 	if limit := w.limit(f.mustAsk); !limit.IsZero() {
@@ -406,8 +403,7 @@ func (f *follower) finish(w *watcher, r *document.Response) bool {
 	return true
 }
 
-// goOn decides what to do after an answer that is not the last, or after a failure e.
-// It reports whether the watcher continues to ask.
+// goOn reports whether the watcher continues to ask after an answer that is not the last, or a failure e.
 func (f *follower) goOn(ctx context.Context, w *watcher, r *document.Response, after time.Duration, e *run.Failure) bool {
 	if e != nil && e.Refused == "" && (e.HTTPStatus == http.StatusTooManyRequests || e.HTTPStatus == http.StatusServiceUnavailable) {
 		f.locked(f.schedule.run.Throttled)
