@@ -1,0 +1,51 @@
+package task
+
+import (
+	"fmt"
+	"slices"
+)
+
+// State is the state of a task (A2A 1.0, section 4.1.3).
+type State uint8
+
+// The states.
+const (
+	Submitted     State = iota + 1 // the run was not accepted yet
+	Working                        // the run was accepted
+	InputRequired                  // the client has to send a further message, with inputs
+	AuthRequired                   // the operator has to add or correct a credential
+	Completed
+	Failed
+	Canceled
+	Rejected // the skill can't be run by this bridge
+)
+
+// stateNames are the names of the states in records, logs and metrics, which are those of A2A 0.3.
+var stateNames = [...]string{"", "submitted", "working", "input-required", "auth-required", "completed", "failed", "canceled", "rejected"}
+
+// Terminal reports whether no event follows.
+func (s State) Terminal() bool { return s >= Completed }
+
+// Interrupted reports whether the task waits for the client or the operator.
+func (s State) Interrupted() bool { return s == InputRequired || s == AuthRequired }
+
+// String implements [fmt.Stringer] with the name in records, logs and metrics.
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return ""
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (s *State) UnmarshalText(text []byte) error {
+	i := slices.Index(stateNames[:], string(text))
+	if i <= 0 {
+		return fmt.Errorf("%.40q is not the state of a task", text)
+	}
+	*s = State(i)
+	return nil
+}

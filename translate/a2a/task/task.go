@@ -1,0 +1,142 @@
+package task
+
+import (
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// Task is a run of a skill as A2A shows it, from the first message to its artifacts. Tasks share
+// slices and pointers with earlier ones of the same id, so nothing that they point to is changed.
+type Task struct {
+	// ID is a UUID of version 7 (RFC 9562).
+	ID string `json:"id"`
+	// Name is the id that the client of A2A 0.1 has given to the task; empty: it is a task of a later version.
+	Name string `json:"name,omitzero"`
+	// Owner is the principal whose task it is; empty: an anonymous caller's. It is not stored with the task.
+	Owner string `json:"-"`
+	// Context is the id of the conversation that the task belongs to.
+	Context string `json:"context"`
+	// Skill is the name of the skill; empty: the client has not chosen one yet.
+	Skill string `json:"skill,omitzero"`
+	// Inputs are the inputs gathered so far: a JSON object, or nil.
+	Inputs jsontext.Value `json:"inputs,omitzero"`
+	// Ref is the skill's source, id and version once they are known, and the run once it is accepted.
+	Ref run.Ref `json:"ref,omitzero"`
+	// Timeout is the one that the client asked for; 0: none.
+	Timeout time.Duration `json:"timeout,omitzero,format:nano"`
+	// Deadline is when the run has to end; zero: none was submitted.
+	Deadline time.Time `json:"deadline,omitzero"`
+
+	Status Status `json:"status"`
+	// History are the client's messages and the status messages that were superseded, in order.
+	History []Message `json:"history,omitempty"`
+	// Artifact is the output; nil: there is none (yet).
+	Artifact *Artifact `json:"artifact,omitzero"`
+	// Push are the webhooks that later events are sent to.
+	Push []PushConfig `json:"push,omitempty"`
+
+	// Event is the number of the newest event, from 1.
+	Event uint64 `json:"event"`
+	// Created is when the task was made.
+	Created time.Time `json:"created"`
+
+	updates []Update // since it was copied, not numbered yet
+}
+
+// Status is a state of a task, since when, and what the bridge says about it.
+type Status struct {
+	State   State     `json:"state"`
+	At      time.Time `json:"at"`
+	Message *Message  `json:"message,omitzero"` // nil: none
+}
+
+// Message is a message of the client or of the bridge.
+type Message struct {
+	ID   string `json:"id,omitzero"`
+	Role Role   `json:"role"`
+	// Parts has at least one part, except for messages that the bridge has read from a damaged store.
+	Parts []Part `json:"parts"`
+	// Metadata is an object as it was sent; nil: none.
+	Metadata   jsontext.Value `json:"metadata,omitzero"`
+	Extensions []string       `json:"extensions,omitempty"`
+	// References are the ids of tasks that the message refers to.
+	References []string `json:"references,omitempty"`
+}
+
+// Part is a piece of a message or of an artifact.
+type Part struct {
+	front.Part
+	// Metadata is an object as it was sent; nil: none.
+	Metadata jsontext.Value `json:"metadata,omitzero"`
+}
+
+// Artifact is the output of a task.
+type Artifact struct {
+	Parts []Part `json:"parts"`
+}
+
+// PushConfig is a webhook that the later events of a task are sent to.
+type PushConfig struct {
+	ID  string `json:"id"`
+	URL string `json:"url"`
+	// Secrets are the token and the credentials, sealed; empty: there are none.
+	Secrets string `json:"secrets,omitzero"`
+	// Scheme is the authentication scheme of the credentials; empty: none.
+	Scheme string `json:"scheme,omitzero"`
+	// Version of A2A in which the webhook was set, which is that of its events.
+	Version string `json:"version"`
+	// Sent is the number of the last event that was delivered or given up.
+	Sent uint64 `json:"sent"`
+	// Lost is how many events in a row could not be delivered.
+	Lost int `json:"lost,omitzero"`
+}
+
+// Role says who wrote a message.
+type Role uint8
+
+// The roles.
+const (
+	User  Role = iota + 1 // the client
+	Agent                 // the bridge
+)
+
+// Update is one event of a task: a new status, or its artifact.
+type Update struct {
+	// Number is that of the event, from 1; the first event is the task itself.
+	Number uint64
+	// Task is the task after the event.
+	Task *Task
+	// Artifact says that the event is the task's artifact; else it is its status.
+	Artifact bool
+}
+
+// SetStatus gives a task that is being made or changed a new status. The message of the old status moves to the history.
+func (t *Task) SetStatus(s State, m *Message, at time.Time) {
+	if old := t.Status.Message; old != nil {
+		t.History = append(t.History[:len(t.History):len(t.History)], *old)
+	}
+	t.Status = Status{State: s, At: at, Message: m}
+	t.updates = append(t.updates, Update{Task: t.copy()})
+}
+
+// SetArtifact gives a task that is being changed its output.
+func (t *Task) SetArtifact(parts []Part) {
+	t.Artifact = &Artifact{Parts: parts}
+	t.updates = append(t.updates, Update{Task: t.copy(), Artifact: true})
+}
+
+// AddMessage adds a message of the client to the history. It is no event.
+func (t *Task) AddMessage(m Message) {
+	t.History = append(t.History[:len(t.History):len(t.History)], m)
+}
+
+// copy returns the task without its updates.
+func (t *Task) copy() *Task {
+	c := *t
+	c.updates = nil
+	return &c
+}
