@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/certmagic"
@@ -29,6 +30,7 @@ const (
 	//	<owner>/<yyyymmdd>/<id>.<event>
 	//	<owner>/ids/<hash of the name>
 	recordsKey = "skill_bridge/records"
+	locksKey   = "skill_bridge/record_locks"
 	namesKey   = "ids"
 	dayLayout  = "20060102"
 
@@ -184,6 +186,16 @@ func (s *Records) Named(ctx context.Context, owner, name string) (string, error)
 	return string(text), nil
 }
 
+// Lock implements [run.Store]. A lock costs several operations of the storage, and a caller that has to wait for one may
+// notice its release a second late.
+func (s *Records) Lock(ctx context.Context, owner, id string) (unlock func(), err error) {
+	key := lockKey(owner, id)
+	if err := s.storage.Lock(ctx, key); err != nil {
+		return nil, fmt.Errorf("locking a record: %w", err)
+	}
+	return sync.OnceFunc(func() { _ = s.storage.Unlock(context.WithoutCancel(ctx), key) }), nil // the lock also expires by itself
+}
+
 // Sweep implements [run.Store]. If something can't be deleted, Sweep continues with the rest and returns the first error.
 func (s *Records) Sweep(ctx context.Context, before time.Time) error {
 	owners, err := s.list(ctx, recordsKey)
@@ -256,6 +268,11 @@ func ownerKey(owner string) string { return path.Join(recordsKey, digest("owner"
 
 func nameKey(owner, name string) string {
 	return path.Join(ownerKey(owner), namesKey, digest("name", name))
+}
+
+// lockKey is the storage key of a lock. It is not below recordsKey, since some storages keep their locks among the other keys.
+func lockKey(owner, id string) string {
+	return path.Join(locksKey, digest("lock", path.Join(ownerKey(owner), id)))
 }
 
 func digest(kind, text string) string {

@@ -240,3 +240,52 @@ func TestRecordsWithoutStorage(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
+
+// A lock excludes the other instances of a storage, for one id of one owner.
+func TestRecordLock(t *testing.T) {
+	one, dir := records(t)
+	other := NewRecords(&certmagic.FileStorage{Path: dir})
+	id := newID(t, time.Now(), 1)
+	ctx, leave := context.WithCancel(t.Context())
+	unlock, err := one.Lock(ctx, "ada", id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave() // which releases nothing
+	tried := func(s *Records, owner, id string) error {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		unlock, err := s.Lock(ctx, owner, id)
+		if err == nil {
+			unlock()
+		}
+		return err
+	}
+	for _, s := range []*Records{one, other} {
+		if err := tried(s, "ada", id); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, want none while it is locked", err)
+		}
+	}
+	for owner, id := range map[string]string{"": id, "bob": id, "Ada": id, "ada/": id, "ada": newID(t, time.Now(), 2)} {
+		if err := tried(other, owner, id); err != nil {
+			t.Errorf("%q, %s: %v", owner, id, err)
+		}
+	}
+	unlock()
+	again, err := other.Lock(t.Context(), "ada", id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock() // which has no effect on another's lock
+	if err := tried(one, "ada", id); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, want none while the other has it", err)
+	}
+	again()
+	if err := tried(one, "ada", id); err != nil {
+		t.Error(err)
+	}
+	if ids, err := other.List(t.Context(), "ada", "", 10); err != nil || len(ids) != 0 {
+		t.Errorf("%v, %v: a lock is no record", ids, err)
+	}
+}

@@ -33,6 +33,10 @@ type Store interface {
 	Name(ctx context.Context, owner, name, id string) error
 	// Named returns the id of a name. The error is [ErrNoRecord] if there is none.
 	Named(ctx context.Context, owner, name string) (id string, err error)
+	// Lock waits until no other caller, on any instance, holds the lock of an id of an owner, and then holds it until unlock is
+	// called. unlock also works after the context has ended; further calls have no effect. The lock expires some time after
+	// its instance has died.
+	Lock(ctx context.Context, owner, id string) (unlock func(), err error)
 	// Sweep deletes the names that were written before a time, and the records of all days that ended before it.
 	Sweep(ctx context.Context, before time.Time) error
 }
