@@ -11,7 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // Callers say who may call the bridge, and as which principal.
@@ -79,11 +79,11 @@ func (c *Callers) principalOf(r *http.Request) (principal, ambiguous string) {
 		case strings.Trim(principal, ",") == "":
 			return "", "" // several lines, all empty
 		case len(lines) > 1 || isJoined(principal):
-			return "", skillsprotocol.SeveralPrincipals
+			return "", run.SeveralPrincipals
 		}
 	}
 	if strings.TrimFunc(principal, isInvisible) != principal || strings.ContainsFunc(principal, unicode.IsControl) {
-		return "", skillsprotocol.AmbiguousPrincipal
+		return "", run.AmbiguousPrincipal
 	}
 	return principal, ""
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/sources"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // load provisions a handler as Caddy does, without a server around it.
@@ -146,15 +146,15 @@ func TestPrincipal(t *testing.T) {
 		{[]string{"", ""}, "", ""},
 		{[]string{","}, "", ""},
 		{[]string{",,"}, "", ""},
-		{[]string{"carol", "alice"}, "", skillsprotocol.SeveralPrincipals},
-		{[]string{"carol", ""}, "", skillsprotocol.SeveralPrincipals},
-		{[]string{"CN=carol", "CN=alice"}, "", skillsprotocol.SeveralPrincipals},
-		{[]string{"carol,alice"}, "", skillsprotocol.SeveralPrincipals},
-		{[]string{"carol,"}, "", skillsprotocol.SeveralPrincipals},
-		{[]string{",alice"}, "", skillsprotocol.SeveralPrincipals},
+		{[]string{"carol", "alice"}, "", run.SeveralPrincipals},
+		{[]string{"carol", ""}, "", run.SeveralPrincipals},
+		{[]string{"CN=carol", "CN=alice"}, "", run.SeveralPrincipals},
+		{[]string{"carol,alice"}, "", run.SeveralPrincipals},
+		{[]string{"carol,"}, "", run.SeveralPrincipals},
+		{[]string{",alice"}, "", run.SeveralPrincipals},
 		{[]string{"Doe, Jane"}, "Doe, Jane", ""},
 		{[]string{"CN=jane,OU=lab,O=acme"}, "CN=jane,OU=lab,O=acme", ""},
-		{[]string{"al\tice"}, "", skillsprotocol.AmbiguousPrincipal},
+		{[]string{"al\tice"}, "", run.AmbiguousPrincipal},
 	} {
 		r := httptest.NewRequest(http.MethodPost, "/", nil)
 		r.Header["Remote-User"] = tc.values

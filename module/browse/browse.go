@@ -15,7 +15,7 @@ import (
 	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // pageTemplate is the template of the page that `browse` serves unless the configuration
@@ -118,7 +118,7 @@ func (h *Handler) page(ctx context.Context, query map[string][]string, principal
 		page.Problem = "This bridge refuses callers whose identity is ambiguous: " + ambiguous + ". Ask its operator."
 		return page, http.StatusForbidden
 	case h.requirePrincipal && principal == "":
-		h.refused(ctx, "browse", skillsprotocol.NoPrincipal)
+		h.refused(ctx, "browse", run.PrincipalRequired)
 		page.Problem = "This bridge shows its skills only to authenticated callers. Authenticate as its operator told you, and load this page again."
 		return page, http.StatusForbidden
 	}

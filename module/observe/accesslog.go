@@ -11,7 +11,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // Request collects the fields about the calls of a request for its line in Caddy's access log.
@@ -23,7 +22,7 @@ type Request struct {
 // NewRequest returns the context for the calls of a request. Write the answer to the Writer of the returned Request.
 func NewRequest(w http.ResponseWriter, r *http.Request, caller run.Caller) (context.Context, *Request) {
 	served := &Request{to: answerWriter{w, r.Context()}}
-	return context.WithValue(skillsprotocol.WithCaller(r.Context(), caller), servedCallsKey{}, &served.calls), served
+	return context.WithValue(translate.WithCaller(r.Context(), caller), servedCallsKey{}, &served.calls), served
 }
 
 // Writer returns the writer for the answer.

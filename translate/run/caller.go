@@ -18,3 +18,10 @@ type Caller struct {
 	// Front and Method are the protocol and the method of the call, for reports.
 	Front, Method string
 }
+
+// Reasons to refuse a caller, for the operator.
+const (
+	PrincipalRequired  = "require_principal is set and the principal is empty"
+	AmbiguousPrincipal = "the principal begins or ends with a space or an invisible character, or contains control characters"
+	SeveralPrincipals  = "the header that names the principal has several values"
+)

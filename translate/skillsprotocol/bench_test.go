@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -14,7 +15,7 @@ import (
 
 func BenchmarkDecodeExecute(b *testing.B) {
 	raw := jsontext.Value(`{"name":"example-corp.weather-forecast","args":{"location":"Tokyo","days":5,"units":["c","mm"]},"timeout_ms":30000}`)
-	ctx := WithCaller(b.Context(), run.Caller{Principal: "ada"})
+	ctx := translate.WithCaller(b.Context(), run.Caller{Principal: "ada"})
 	b.ReportAllocs()
 	b.SetBytes(int64(len(raw)))
 	for b.Loop() {

@@ -50,7 +50,7 @@ func (f *Front) submitSkill(ctx context.Context, p *params) *jsonrpc.Error {
 func executeCall(ctx context.Context, p *params) translate.Call {
 	call := describeCall(ctx, p)
 	call.Inputs = p.inputs()
-	call.Checks = &requestOf(ctx).checks
+	call.Checks = &translate.RequestOf(ctx).Checks
 	call.Timeout = p.milliseconds(paramTimeout)
 	p.noBlobs()
 	return call
@@ -123,7 +123,7 @@ func (f *Front) tokenOf(ctx context.Context, r *run.Run) string {
 		return ""
 	}
 	// The context may have ended with the call.
-	token, err := f.Tokens.Seal(context.WithoutCancel(ctx), r.Ref, requestOf(ctx).caller.Principal)
+	token, err := f.Tokens.Seal(context.WithoutCancel(ctx), r.Ref, translate.RequestOf(ctx).Principal)
 	if err != nil {
 		return "" // the answer is sent without it; the implementation of Tokens logs the error
 	}

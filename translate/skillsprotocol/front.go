@@ -12,7 +12,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 )
 
 // Bridge executes calls for a [Front]. Implementations must be safe for concurrent use.
@@ -59,31 +58,9 @@ type Tokens interface {
 	Open(ctx context.Context, token, principal string) (run.Ref, error)
 }
 
-// request has the values that all calls of one HTTP request share.
-type request struct {
-	caller run.Caller
-	checks inputs.Checks
-}
-
-type requestKey struct{}
-
-// WithCaller returns a context with the caller for [Front.ServeRPC].
-// Without it a caller is anonymous.
-func WithCaller(ctx context.Context, c run.Caller) context.Context {
-	return context.WithValue(ctx, requestKey{}, &request{caller: c})
-}
-
-// requestOf returns the request of a context, or an empty one.
-func requestOf(ctx context.Context) *request {
-	if r, ok := ctx.Value(requestKey{}).(*request); ok {
-		return r
-	}
-	return new(request)
-}
-
 // callerFor returns the caller of a method, for the bridge.
 func callerFor(ctx context.Context, method string) run.Caller {
-	who := requestOf(ctx).caller
+	who := translate.RequestOf(ctx).Caller
 	who.Front, who.Method = frontName, method
 	return who
 }
@@ -128,7 +105,7 @@ var methods = []string{methodExecute, methodGetRun, methodList, methodDescribe, 
 // Sharing Protocol.
 var unsupported = []string{"run_code", "create_blob", "read_blob"}
 
-// ServeRPC answers one request. A notification of execute_skill starts a run
+// ServeRPC answers one request, whose caller [translate.WithCaller] sets. A notification of execute_skill starts a run
 // without following it; other notifications have no effect.
 func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 	if !slices.Contains(methods, req.Method) {
@@ -136,7 +113,7 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 		f.report(ctx, methodUnknown, failure)
 		return nil, fault
 	}
-	if reason, failure := f.admit(&requestOf(ctx).caller); failure != nil {
+	if reason, failure := front.Admit(f.RequirePrincipal, &translate.RequestOf(ctx).Caller); failure != nil {
 		if f.Refused != nil {
 			f.Refused(ctx, req.Method, reason)
 		}
@@ -271,32 +248,4 @@ func withoutDetails(fault *jsonrpc.Error, req *jsonrpc.Request) *jsonrpc.Error {
 	b.Raw("details", front.LimitDetails(req.AnswerLimit()))
 	b.Close()
 	return &jsonrpc.Error{Code: fault.Code, Message: fault.Message, Data: b.Buf}
-}
-
-// Reasons to refuse a caller, for the operator.
-const (
-	NoPrincipal        = "require_principal is set and the principal is empty"
-	AmbiguousPrincipal = "the principal begins or ends with a space or an invisible character, or contains control characters"
-	SeveralPrincipals  = "the header that names the principal has several values"
-)
-
-// admit returns why a caller is refused because of its principal, for the operator and for the
-// caller; a nil failure admits it.
-func (f *Front) admit(caller *run.Caller) (reason string, refused *run.Failure) {
-	switch {
-	case caller.Ambiguous != "":
-		return caller.Ambiguous, principalFailure(&run.Demand{By: run.Bridge, Reason: caller.Ambiguous},
-			"This bridge refuses callers whose identity is ambiguous: "+caller.Ambiguous+"; ask its operator")
-	case f.RequirePrincipal && caller.Principal == "":
-		return NoPrincipal, principalFailure(run.NoPrincipal(),
-			"This bridge answers authenticated callers only: authenticate the HTTP request as its operator has told you")
-	}
-	return "", nil
-}
-
-// principalFailure returns the failure of a caller that is refused because of its principal.
-func principalFailure(demand *run.Demand, message string) *run.Failure {
-	return &run.Failure{
-		Kind: run.AuthRequired, Message: message, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Demand: demand,
-	}
 }

@@ -239,7 +239,7 @@ func TestRequirePrincipal(t *testing.T) {
 	}
 	b := &fakeBridge{outcome: done}
 	arrived := time.Unix(1_700_000_000, 0)
-	ctx := skillsprotocol.WithCaller(t.Context(), run.Caller{Principal: "ada", TraceID: "0af7651916cd43dd8448eb211c80319c", Arrived: arrived})
+	ctx := translate.WithCaller(t.Context(), run.Caller{Principal: "ada", TraceID: "0af7651916cd43dd8448eb211c80319c", Arrived: arrived})
 	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, RequirePrincipal: true}
 	if _, fault := front.ServeRPC(ctx, request("execute_skill", `{"name":"a.b"}`)); fault != nil {
 		t.Fatal(fault)
@@ -389,7 +389,7 @@ func TestExecuteCall(t *testing.T) {
 func TestChecksAreOfARequest(t *testing.T) {
 	b := &fakeBridge{outcome: done}
 	for range 2 {
-		ctx := skillsprotocol.WithCaller(t.Context(), run.Caller{})
+		ctx := translate.WithCaller(t.Context(), run.Caller{})
 		for range 2 {
 			if _, fault := (&skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}}).ServeRPC(ctx, request("execute_skill", `{"name":"a.b"}`)); fault != nil {
 				t.Fatal(fault)

@@ -19,12 +19,11 @@ import (
 // getRun answers get_run.
 func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.Error) {
 	token := p.required(paramRunToken, "the run_token of an earlier answer")
-	caller := requestOf(ctx).caller
 	call := translate.Call{Caller: callerFor(ctx, p.request.Method), Wait: p.wait()}
 	if p.failure != nil {
 		return nil, p.refusal()
 	}
-	ref, err := f.Tokens.Open(ctx, token, caller.Principal)
+	ref, err := f.Tokens.Open(ctx, token, call.Principal)
 	if errors.Is(err, runtoken.ErrInvalid) {
 		p.reject(paramRunToken, reasonInvalid, "is not valid: it has expired, was changed, or was made for another caller or by another bridge; send the run_token exactly as you got it, as the same caller to the same bridge, within 24 hours")
 		return nil, p.refusal()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
@@ -120,7 +121,7 @@ func TestWaitIsChecked(t *testing.T) {
 
 func TestRunTokenOfAnother(t *testing.T) {
 	b := &fakeBridge{outcome: runningRun()}
-	ctx := skillsprotocol.WithCaller(t.Context(), run.Caller{Principal: "bob"})
+	ctx := translate.WithCaller(t.Context(), run.Caller{Principal: "bob"})
 	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}}
 	for _, token := range []string{"acme|acme/slow|1.0.0|exec-1|alice", "acme|acme/slow|1.0.0|exec-1|", "x"} {
 		_, fault := front.ServeRPC(ctx, request("get_run", `{"run_token":"`+token+`"}`))
