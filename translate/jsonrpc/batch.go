@@ -45,8 +45,9 @@ func (s *Server) serveBatch(o *output, elements []element) {
 			b.answers[i], b.received[i] = answer{err: elements[i].Err}, true
 			continue
 		}
-		elements[i].Request.batch, elements[i].Request.server = b, s
-		defer elements[i].Request.hold(0)
+		req := &elements[i].Request
+		req.batch, req.server, req.HTTP = b, s, o.request
+		defer req.hold(0)
 		go b.serve(ctx, i)
 	}
 	w := batchWriter{output: *o, batch: b, buffer: getBuffer()}

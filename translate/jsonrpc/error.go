@@ -1,6 +1,7 @@
 package jsonrpc
 
 import (
+	"net/http"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -26,6 +27,12 @@ type Error struct {
 	Message string
 	// Data is any valid JSON value, or nil for no data member.
 	Data jsontext.Value
+
+	// Status is the HTTP status of the answer, if the error is the whole of it: not in a batch, in a stream that has
+	// begun, or for a notification. 0: the status that the profile has for the code.
+	Status int
+	// Header has fields of that answer, such as Retry-After. The server's own fields replace those of the same name.
+	Header http.Header
 }
 
 // Error implements error. Data is left out, since it can be large.

@@ -1,10 +1,12 @@
 package jsonrpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -40,10 +42,15 @@ type output struct {
 	err       error // of a write
 }
 
+// error writes an error that is the whole answer. status is that of an error without one.
 func (o *output) error(status int, id jsontext.Value, e *Error) {
+	h := o.w.Header()
+	for name, values := range e.Header {
+		h[http.CanonicalHeaderKey(name)] = slices.Clone(values) // handlers in front may change it
+	}
 	buffer := getBuffer()
 	*buffer = appendError(*buffer, id, e)
-	o.whole(status, *buffer)
+	o.whole(cmp.Or(e.Status, status), *buffer)
 	putBuffer(buffer)
 }
 

@@ -2,6 +2,7 @@ package jsonrpc
 
 import (
 	"context"
+	"net/http"
 	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -20,6 +21,9 @@ type Request struct {
 	// ID is nil for a notification, else the exact text that was sent: a string,
 	// a number or null.
 	ID jsontext.Value
+	// HTTP is the HTTP request, whose body was read. The elements of a batch share it. It must not be changed, and
+	// not be kept after the handler has returned.
+	HTTP *http.Request
 
 	message  *message // nil if the request is part of a batch, which shares the memory of the message
 	batch    *batch   // nil: the request is no part of a batch
@@ -109,6 +113,9 @@ func (r *Request) hold(size int64) bool {
 // IsNotification reports whether the request has no id, so that it is not
 // answered (JSON-RPC 2.0, section 4.1).
 func (r *Request) IsNotification() bool { return r.ID == nil }
+
+// InBatch reports whether the request is an element of a batch.
+func (r *Request) InBatch() bool { return r.batch != nil }
 
 // Handler runs methods.
 type Handler interface {

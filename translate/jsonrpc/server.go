@@ -101,7 +101,7 @@ func (s *Server) serveSingle(o *output, element *element) {
 		o.error(s.Profile.status(element.Err), req.ID, element.Err)
 		return
 	}
-	req.server = s
+	req.server, req.HTTP = s, o.request
 	defer req.hold(0)
 	a := s.call(o.ctx, req)
 	if a.aborted {
