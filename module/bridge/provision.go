@@ -20,6 +20,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
+// fronts are the protocols that agents speak, with their words for reports.
+var fronts = observe.Fronts{
+	skillsprotocol.Name: {Param: skillsprotocol.Param, Code: skillsprotocol.CodeOf},
+}
+
 // Provision sets up the bridge. It makes no network call and writes nothing.
 func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	config, o, err := h.begin(ctx)
@@ -75,7 +80,7 @@ func (h *Handler) begin(ctx caddy.Context) (*translate.Config, *observe.Observer
 	if fault := h.check(); fault != nil {
 		return nil, nil, fault
 	}
-	o := observe.NewObserver(h.logger, h.Audit)
+	o := observe.NewObserver(h.logger, h.Audit, fronts)
 	config, idle, err := h.config(ctx, o)
 	if err != nil {
 		return nil, nil, err

@@ -19,7 +19,7 @@ import (
 func TestAudit(t *testing.T) {
 	core, logs := zaptest.New(zap.InfoLevel)
 	logger := zap.New(core).Named("http.handlers.skill_bridge")
-	o := NewObserver(logger, true)
+	o := NewObserver(logger, true, nil)
 	denied := &exchange.Notice{
 		Level: slog.LevelWarn, Source: "acme", Message: "a credential was not sent", SecretDenied: true,
 		Attrs: []slog.Attr{slog.String("host", "evil.example")},
@@ -47,7 +47,7 @@ func TestAudit(t *testing.T) {
 // TestNoAudit: it is only written where it is wanted.
 func TestNoAudit(t *testing.T) {
 	core, logs := zaptest.New(zap.DebugLevel)
-	o := NewObserver(zap.New(core), false)
+	o := NewObserver(zap.New(core), false, nil)
 	o.Called(context.Background(), &translate.Call{}, &run.Run{State: run.Accepted}, &translate.Statistics{})
 	o.Notice(t.Context(), &exchange.Notice{SecretDenied: true})
 	o.audit.refused("x", "why")

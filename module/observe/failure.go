@@ -10,7 +10,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // failureLevel returns the level of a failed call's line: WARN if the operator has to act, at most
@@ -54,7 +53,7 @@ func hasOwnWarning(f *run.Failure) bool {
 	return refused || f.Demand != nil && f.Demand.Withheld
 }
 
-func failureFields(f *run.Failure) []zap.Field {
+func (o *Observer) failureFields(front string, f *run.Failure) []zap.Field {
 	code := string(document.CodeOf(f))
 	switch f.Kind {
 	case run.ClientGone: // the agent got no code
@@ -72,7 +71,7 @@ func failureFields(f *run.Failure) []zap.Field {
 		reason("cause", f.Cause),
 	}
 	if a := f.Argument; a != nil {
-		fields = append(fields, zap.String("param", safetext.Field(skillsprotocol.Param(a), MaxLogged)), zap.String("reason", safetext.Field(string(a.Reason), MaxLogged)))
+		fields = append(fields, zap.String("param", safetext.Field(o.fronts.param(front, a), MaxLogged)), zap.String("reason", safetext.Field(string(a.Reason), MaxLogged)))
 	}
 	if text := loggedError(f); text != "" {
 		fields = append(fields, zap.String("error", text))

@@ -795,7 +795,7 @@ func TestMonitoringCaddyfile(t *testing.T) {
 // BenchmarkMetricsOfCall is what counting a call adds to it.
 func BenchmarkMetricsOfCall(b *testing.B) {
 	countAnew(b)
-	o := NewObserver(zap.NewNop(), false)
+	o := NewObserver(zap.NewNop(), false, nil)
 	arrived := time.Now()
 	c := &translate.Call{Caller: run.Caller{Front: "skills_protocol", Method: "execute_skill", Arrived: arrived}, Name: "acme.x"}
 	completed := &run.Run{Ref: run.Ref{SkillID: "acme/x"}, State: run.Completed}

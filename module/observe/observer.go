@@ -39,14 +39,15 @@ type Observer struct {
 	failures *sourceLimiter
 	refusals *sourceLimiter
 	audit    *audit // nil: there is no audit log
+	fronts   Fronts
 	health   health
 	secrets  []credential.Credentials // of all sources: a document of one source may contain a secret of another
 }
 
-// NewObserver returns the observer of a handler. If audited is set, it writes an audit log.
-func NewObserver(logger *zap.Logger, audited bool) *Observer {
+// NewObserver returns the observer of a handler with these fronts. If audited is set, it writes an audit log.
+func NewObserver(logger *zap.Logger, audited bool, fronts Fronts) *Observer {
 	return &Observer{
-		logger: logger, metrics: processMetrics, audit: newAudit(logger, audited),
+		logger: logger, fronts: fronts, metrics: processMetrics, audit: newAudit(logger, audited),
 		notices: newSourceLimiter(64), failures: newSourceLimiter(64), refusals: newSourceLimiter(64),
 	}
 }
@@ -215,7 +216,7 @@ func repeated(dropped int) zap.Field {
 
 // Called implements translate.Observer.
 func (o *Observer) Called(ctx context.Context, c *translate.Call, out *run.Run, s *translate.Statistics) {
-	endTrace(ctx, c, out, s)
+	o.endTrace(ctx, c, out, s)
 	if c.Front == "" && !asksForRun(s) {
 		return // the page and commands list and describe skills without a call of an agent
 	}
@@ -270,7 +271,7 @@ func (o *Observer) Called(ctx context.Context, c *translate.Call, out *run.Run, 
 			zap.String("status", out.State.String()))
 	}
 	if out.Failure != nil {
-		*fields = append(*fields, failureFields(out.Failure)...)
+		*fields = append(*fields, o.failureFields(c.Front, out.Failure)...)
 	}
 	line.Write(*fields...) // does not keep the slice
 	clear(*fields)

@@ -30,7 +30,7 @@ import (
 // observed returns an observer and what it logs at a level and above.
 func observed(level zapcore.Level) (*Observer, *zapobserver.ObservedLogs) {
 	core, logs := zapobserver.New(level)
-	return NewObserver(zap.New(core), false), logs
+	return NewObserver(zap.New(core), false, nil), logs
 }
 
 // refused is a refusal of the guard.

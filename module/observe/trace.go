@@ -21,7 +21,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // tracerName is the instrumentation scope of all spans.
@@ -214,7 +213,7 @@ func appendAnswer(attributes []attribute.KeyValue, e *exchange.Exchange) []attri
 }
 
 // endTrace ends the span of a call.
-func endTrace(ctx context.Context, c *translate.Call, out *run.Run, figures *translate.Statistics) {
+func (o *Observer) endTrace(ctx context.Context, c *translate.Call, out *run.Run, figures *translate.Statistics) {
 	s, ok := trace.SpanFromContext(ctx).(*callSpan)
 	if !ok {
 		return
@@ -243,7 +242,7 @@ func endTrace(ctx context.Context, c *translate.Call, out *run.Run, figures *tra
 		attributes = append(attributes, credentialsKey.Float64(d.Seconds()))
 	}
 	s.SetAttributes(attributes...)
-	if code := skillsprotocol.CodeOf(c, out); code != 0 {
+	if code := o.fronts.code(c, out); code != 0 {
 		s.SetAttributes(semconv.RPCResponseStatusCode(strconv.Itoa(code)))
 	}
 	if out.Failure != nil {

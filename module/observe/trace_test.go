@@ -558,7 +558,7 @@ func untraced(ctx context.Context, c *translate.Call, e *exchange.Exchange, o *r
 	ctx = beginTrace(ctx, c)
 	traceExchange(ctx, e)
 	traceExchange(ctx, e)
-	endTrace(ctx, c, o, s)
+	new(Observer).endTrace(ctx, c, o, s)
 }
 
 func untracedCall() (*translate.Call, *exchange.Exchange, *run.Run, *translate.Statistics) {

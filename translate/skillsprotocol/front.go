@@ -61,7 +61,7 @@ type Tokens interface {
 // callerFor returns the caller of a method, for the bridge.
 func callerFor(ctx context.Context, method string) run.Caller {
 	who := translate.RequestOf(ctx).Caller
-	who.Front, who.Method = frontName, method
+	who.Front, who.Method = Name, method
 	return who
 }
 
@@ -84,8 +84,8 @@ func Profile(maxBatch int) jsonrpc.Profile {
 	}
 }
 
-// frontName is the name of this front in reports.
-const frontName = "skills_protocol"
+// Name is the name of this front in [run.Caller], for reports.
+const Name = "skills_protocol"
 
 const (
 	methodExecute  = "execute_skill"
