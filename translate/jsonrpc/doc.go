@@ -16,9 +16,11 @@
 //	}
 //
 // Protocols that use JSON-RPC differ in whether they have batches and null ids, in the
-// HTTP status of errors and in the data of errors. A [Profile] has these differences.
+// HTTP status of errors, in their messages and their data. A [Profile] has these differences.
 //
 // # HTTP
+//
+// An answer has one of these statuses, unless the profile or the error has another one:
 //
 //   - 200: a result, an error unless listed below, or the answers to a batch
 //   - 204: a notification or a batch of notifications

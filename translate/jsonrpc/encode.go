@@ -16,10 +16,14 @@ func appendResult(dst []byte, id, result jsontext.Value) []byte {
 }
 
 // appendError appends the answer with an error (JSON-RPC 2.0, section 5.1). id and
-// e.Data must be valid JSON; a nil id means null, and empty data is left out. Invalid
-// UTF-8 in the message is replaced.
-func appendError(dst []byte, id jsontext.Value, e *Error) []byte {
-	dst = appendHead(dst, id)
+// e.Data must be valid JSON; a nil id means null or, with OmitNullID, none. Empty data is
+// left out. Invalid UTF-8 in the message is replaced.
+func (p *Profile) appendError(dst []byte, id jsontext.Value, e *Error) []byte {
+	if id == nil && p.OmitNullID {
+		dst = append(dst, `{"jsonrpc":"2.0"`...)
+	} else {
+		dst = appendHead(dst, id)
+	}
 	dst = append(dst, `,"error":{"code":`...)
 	dst = strconv.AppendInt(dst, int64(e.Code), 10)
 	dst = append(dst, `,"message":`...)

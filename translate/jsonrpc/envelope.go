@@ -78,7 +78,7 @@ func (e *envelope) element(p *Profile) element {
 			ID:      id,
 		}}
 	}
-	if e.repeated[memberID] || !isID(id) {
+	if e.repeated[memberID] || !isID(id) || id.Kind() == 'n' && !p.NullID {
 		id = nil
 	}
 	return element{Request: Request{ID: id}, Err: p.fault(CodeInvalidRequest, reason)}

@@ -18,4 +18,6 @@ func Decode(body []byte, p *Profile) (*Message, *Error) {
 func AppendResult(dst []byte, id, result jsontext.Value) []byte { return appendResult(dst, id, result) }
 
 // AppendError appends an answer with an error.
-func AppendError(dst []byte, id jsontext.Value, e *Error) []byte { return appendError(dst, id, e) }
+func AppendError(dst []byte, id jsontext.Value, e *Error) []byte {
+	return new(Profile).appendError(dst, id, e)
+}

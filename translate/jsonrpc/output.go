@@ -49,7 +49,7 @@ func (o *output) error(status int, id jsontext.Value, e *Error) {
 		h[http.CanonicalHeaderKey(name)] = slices.Clone(values) // handlers in front may change it
 	}
 	buffer := getBuffer()
-	*buffer = appendError(*buffer, id, e)
+	*buffer = o.server.Profile.appendError(*buffer, id, e)
 	o.whole(cmp.Or(e.Status, status), *buffer)
 	putBuffer(buffer)
 }
@@ -67,7 +67,7 @@ func (o *output) whole(status int, body []byte) {
 // noContent answers notifications.
 func (o *output) noContent() {
 	o.w.Header().Set("Cache-Control", "no-store")
-	o.w.WriteHeader(http.StatusNoContent)
+	o.w.WriteHeader(cmp.Or(o.server.Profile.NotificationStatus, http.StatusNoContent))
 }
 
 // header writes the header. length is empty if it is not known.

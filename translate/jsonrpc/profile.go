@@ -1,6 +1,7 @@
 package jsonrpc
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 
@@ -19,6 +20,8 @@ type Profile struct {
 	MaxBatch int
 	// NullID permits "id":null as an id; otherwise it is an Invalid Request.
 	NullID bool
+	// OmitNullID leaves the id out of errors for requests without a readable one; otherwise it is null.
+	OmitNullID bool
 	// MaxDepth is how deep arrays and objects may nest; the outermost has the depth 1.
 	// A deeper body is a parse error. 0: 512. The parser's own limit is 10,000.
 	MaxDepth int
@@ -39,15 +42,44 @@ type Profile struct {
 	// it. Nil: an internal error.
 	TooLarge func(req *Request, fault *Error) *Error
 	// ErrorStatus returns the HTTP status of an error outside of a batch. Nil or 0: 200.
-	// It is not called for parse errors (400), bodies that are too large (413) and
-	// panics (500).
+	// It is not called for errors with a Status, parse errors, bodies that are too
+	// large (413) and panics (500).
 	ErrorStatus func(code int) int
+	// ParseStatus is the HTTP status of parse errors. 0: 400.
+	ParseStatus int
+	// NotificationStatus is the HTTP status of the answer to notifications. 0: 204.
+	NotificationStatus int
+	// Messages are the messages of the errors of this package, by code. A code that is
+	// not in it has the message of the specification.
+	Messages map[int]string
+	// MediaTypes are the accepted media types, in lower case. If there are any, a request
+	// needs one of them. None: application/json, application/json-rpc, and no media type
+	// from clients that are not browsers. Types that a web page of another origin can post
+	// without a CORS preflight must not be in it: text/plain, multipart/form-data and
+	// application/x-www-form-urlencoded.
+	MediaTypes []string
+	// Allow is the Allow field of the answer to other HTTP methods than POST, if a handler
+	// in front answers some. Empty: POST.
+	Allow string
+	// Refuse returns the error for an HTTP request with another media type or a
+	// Content-Encoding (415), or whose body is too large (413). reason is short English
+	// text that quotes nothing of the request. Nil, or if it returns nil: a text (415) or
+	// an Invalid Request (413).
+	Refuse func(status int, reason string) *Error
 }
 
 // Limit is a limit that a request exceeded.
 type Limit struct {
 	LimitName
 	Max int64
+}
+
+// explain adds the limit to a reason, if it has a name.
+func (l Limit) explain(reason string) string {
+	if l.Name == "" {
+		return reason
+	}
+	return reason + " (" + l.String() + ": " + strconv.FormatInt(l.Max, 10) + ")"
 }
 
 // LimitName is the name of the option that sets a limit.
@@ -89,10 +121,10 @@ func (p *Profile) method(name []byte) string {
 	return string(name)
 }
 
-// fault returns an error with the message of the specification, and the data that the
-// profile makes of the reason.
+// fault returns an error with the message of its code, and the data that the profile makes of
+// the reason.
 func (p *Profile) fault(code int, reason string) *Error {
-	e := &Error{Code: code, Message: faultMessages[code]}
+	e := &Error{Code: code, Message: p.message(code)}
 	if p.ErrorData != nil {
 		e.Data = p.ErrorData(code, reason, nil)
 	}
@@ -102,9 +134,9 @@ func (p *Profile) fault(code int, reason string) *Error {
 // exceeded returns the error for a request that exceeds a limit. The message names the limit,
 // too, since many clients show only the message.
 func (p *Profile) exceeded(code int, reason string, limit Limit) *Error {
-	e := &Error{Code: code, Message: faultMessages[code]}
+	e := &Error{Code: code, Message: p.message(code)}
 	if limit.Name != "" {
-		reason += " (" + limit.String() + ": " + strconv.FormatInt(limit.Max, 10) + ")"
+		reason = limit.explain(reason)
 		e.Message += ": " + reason
 	}
 	if p.ErrorData != nil {
@@ -127,9 +159,19 @@ var faultMessages = map[int]string{
 	CodeInternalError:  "Internal error",
 }
 
+func (p *Profile) message(code int) string {
+	if message, ok := p.Messages[code]; ok {
+		return message
+	}
+	return faultMessages[code]
+}
+
 func (p *Profile) status(e *Error) int {
+	if e.Status != 0 {
+		return e.Status
+	}
 	if e.Code == CodeParseError {
-		return http.StatusBadRequest
+		return cmp.Or(p.ParseStatus, http.StatusBadRequest)
 	}
 	if p.ErrorStatus != nil {
 		if status := p.ErrorStatus(e.Code); status != 0 {

@@ -50,11 +50,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Serve is ServeHTTP with another context than the request's.
 func (s *Server) Serve(ctx context.Context, w http.ResponseWriter, r *http.Request) {
-	if refused := refuse(r); refused != nil {
-		refused.write(w)
+	o := output{server: s, ctx: ctx, w: w, request: r, arrived: time.Now()}
+	if refused := s.Profile.refuse(r); refused != nil {
+		o.refuse(refused)
 		return
 	}
-	o := output{server: s, ctx: ctx, w: w, request: r, arrived: time.Now()}
 	limit := s.MaxRequestSize
 	if limit <= 0 {
 		limit = defaultMaxRequestSize
@@ -145,7 +145,8 @@ func (o *output) unreadable(err error, limit int64) {
 		return
 	}
 	// Most likely the client is gone. The error is not shown: it may describe the connection.
-	o.error(http.StatusBadRequest, nil, o.server.Profile.fault(CodeParseError, "the body could not be read to its end"))
+	fault := o.server.Profile.fault(CodeParseError, "the body could not be read to its end")
+	o.error(o.server.Profile.status(fault), nil, fault)
 }
 
 // tooLarge answers a body that exceeds a limit. own says that the limit is MaxRequestSize.
@@ -154,6 +155,10 @@ func (o *output) tooLarge(limit int64, own bool) {
 	if own {
 		name = p.LimitNames.Request
 	}
-	reason := "the body is larger than " + strconv.FormatInt(limit, 10) + " bytes"
-	o.error(http.StatusRequestEntityTooLarge, nil, p.exceeded(CodeInvalidRequest, reason, Limit{name, limit}))
+	exceeded, reason := Limit{name, limit}, "the body is larger than "+strconv.FormatInt(limit, 10)+" bytes"
+	fault := p.refusal(http.StatusRequestEntityTooLarge, exceeded.explain(reason))
+	if fault == nil {
+		fault = p.exceeded(CodeInvalidRequest, reason, exceeded)
+	}
+	o.error(http.StatusRequestEntityTooLarge, nil, fault)
 }
