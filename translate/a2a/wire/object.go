@@ -1,0 +1,315 @@
+package wire
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+)
+
+// Violation is a member of params that is wrong.
+type Violation struct {
+	// Field is the path of the member, such as message.parts[0].data.
+	Field string
+	// Description completes a sentence that begins with the field.
+	Description string
+}
+
+// maxViolations is how many violations are reported.
+const maxViolations = 20
+
+// required describes a member that is absent.
+const required = "is required"
+
+// decoder decodes the params of one request.
+type decoder struct {
+	version    Version
+	violations []Violation
+	// index replaces the brackets in the path of a violation. It is that of the list's element that is being read.
+	index int
+	// budget is how many bytes of memory the lists of the message may still take.
+	budget int
+}
+
+// fault adds a violation.
+func (d *decoder) fault(field, description string) {
+	if len(d.violations) < maxViolations {
+		field = strings.Replace(field, "[]", "["+strconv.Itoa(d.index)+"]", 1)
+		d.violations = append(d.violations, Violation{field, description})
+	}
+}
+
+// full reports whether no more violations are reported, so that reading on is useless.
+func (d *decoder) full() bool { return len(d.violations) == maxViolations }
+
+// maxKnown is the largest number of members that an object has in any version.
+const maxKnown = 9
+
+// object is an object of the params with its known members.
+type object struct {
+	*decoder
+	path   string   // of its members: empty, or ends in a dot
+	known  []string // the names of its members
+	values [maxKnown]jsonrpc.Member
+	seen   uint16 // one bit for each known name
+}
+
+// object reads an object. An absent one has no members.
+func (d *decoder) object(path string, known []string, from jsonrpc.Object) object {
+	o := object{decoder: d, path: path, known: known}
+	if from.Members != nil {
+		for i := range from.Members {
+			o.add(from.Members[i])
+		}
+		return o
+	}
+	if from.Text == nil {
+		return o
+	}
+	r := read(from.Text)
+	defer r.release()
+	if !r.enter('{') {
+		d.fault(strings.TrimSuffix(path, "."), "must be an object")
+		return o
+	}
+	o.readMembers(r)
+	return o
+}
+
+// readMembers reads the members and the closing bracket.
+func (o *object) readMembers(r *reader) {
+	for r.more() {
+		name := r.value()
+		value := r.value()
+		if value == nil {
+			o.fault(strings.TrimSuffix(o.path, "."), "is not JSON")
+			return
+		}
+		o.add(jsonrpc.Member{Name: name, Value: value})
+	}
+}
+
+// add adds a member, if its name is known. null is as good as absent.
+func (o *object) add(m jsonrpc.Member) {
+	i := o.indexOf(jsonrpc.Unquote(m.Name))
+	if i < 0 {
+		return
+	}
+	if o.seen&(1<<i) != 0 {
+		o.wrong(i, "must not appear twice")
+		return
+	}
+	o.seen |= 1 << i
+	if m.Value.Kind() != 'n' {
+		o.values[i] = m
+	}
+}
+
+// indexOf returns the index of a known name, or -1. In 1.0, a name may also be in snake case, as in the schema of
+// Protocol Buffers.
+func (o *object) indexOf(name []byte) int {
+	for i, known := range o.known {
+		if known == string(name) {
+			return i
+		}
+	}
+	if o.version != V10 || bytes.IndexByte(name, '_') < 0 {
+		return -1
+	}
+	for i, known := range o.known {
+		if isSnake(name, known) {
+			return i
+		}
+	}
+	return -1
+}
+
+// isSnake reports whether a name is a name in camel case written in snake case.
+func isSnake(name []byte, camel string) bool {
+	n := 0
+	for i := range len(camel) {
+		c := camel[i]
+		if c >= 'A' && c <= 'Z' {
+			if n == len(name) || name[n] != '_' {
+				return false
+			}
+			n++
+			c += 'a' - 'A'
+		}
+		if n == len(name) || name[n] != c {
+			return false
+		}
+		n++
+	}
+	return n == len(name)
+}
+
+// wrong adds a violation of a member.
+func (o *object) wrong(i int, description string) { o.fault(o.path+o.known[i], description) }
+
+// has reports whether a member is neither absent nor null.
+func (o *object) has(i int) bool { return o.values[i].Value != nil }
+
+// member returns a member that is an object.
+func (o *object) member(i int, known []string) object {
+	m := &o.values[i]
+	if m.Value == nil {
+		return object{decoder: o.decoder}
+	}
+	return o.object(o.path+o.known[i]+".", known, jsonrpc.Object{Text: m.Value, Members: m.Members})
+}
+
+// text returns a string, or "" if it is absent.
+func (o *object) text(i int) string {
+	switch v := o.values[i].Value; v.Kind() {
+	case '"':
+		return string(jsonrpc.Unquote(v))
+	case jsontext.KindInvalid:
+	default:
+		o.wrong(i, "must be a string")
+	}
+	return ""
+}
+
+// requiredText returns a string that must not be empty.
+func (o *object) requiredText(i int) string {
+	if !o.has(i) {
+		o.wrong(i, required)
+		return ""
+	}
+	n := len(o.violations)
+	s := o.text(i)
+	if s == "" && n == len(o.violations) {
+		o.wrong(i, "must not be empty")
+	}
+	return s
+}
+
+// id returns an id, or "" if it is absent. In the JSON of Protocol Buffers, which 1.0 uses, an empty one is absent.
+func (o *object) id(i int) string {
+	if !o.has(i) {
+		return ""
+	}
+	n := len(o.violations)
+	s := o.text(i)
+	if s == "" && o.version == V10 || n < len(o.violations) {
+		return ""
+	}
+	o.checkID(i, s)
+	return s
+}
+
+// requiredID returns an id.
+func (o *object) requiredID(i int) string {
+	if !o.has(i) {
+		o.wrong(i, required)
+		return ""
+	}
+	n := len(o.violations)
+	s := o.text(i)
+	if n == len(o.violations) {
+		o.checkID(i, s)
+	}
+	return s
+}
+
+func (o *object) checkID(i int, s string) {
+	if badID(s) {
+		o.wrong(i, idRule)
+	}
+}
+
+// idRule describes an id for which badID returns true.
+const idRule = "must have from 1 to 256 characters"
+
+func badID(s string) bool { return s == "" || len(s) > maxID && utf8.RuneCountInString(s) > maxID }
+
+// flag returns a boolean, or otherwise if it is absent.
+func (o *object) flag(i int, otherwise bool) bool {
+	switch o.values[i].Value.Kind() {
+	case 't':
+		return true
+	case 'f':
+		return false
+	case jsontext.KindInvalid:
+	default:
+		o.wrong(i, "must be true or false")
+	}
+	return otherwise
+}
+
+// count returns a whole number that is not negative, or nil if it is absent. 50.0 and 5e1 are whole numbers, since JSON has
+// only one kind of number (RFC 8259, section 6).
+func (o *object) count(i int) *int {
+	v := o.values[i].Value
+	if v == nil {
+		return nil
+	}
+	f := -1.0
+	if v.Kind() == '0' {
+		f, _ = strconv.ParseFloat(string(v), 64) // valid JSON can only be out of range
+	}
+	if f != math.Trunc(f) || f < 0 {
+		o.wrong(i, "must be a whole number, 0 or greater")
+		return nil
+	}
+	n := int(min(f, math.MaxInt32))
+	return &n
+}
+
+// raw returns an object as it was sent, or nil if it is absent.
+func (o *object) raw(i int) jsontext.Value {
+	v := o.values[i].Value
+	if v == nil {
+		return nil
+	}
+	if v.Kind() != '{' {
+		o.wrong(i, "must be an object")
+		return nil
+	}
+	return v.Clone()
+}
+
+// texts returns a list of strings, which may have to be ids. Their cost is taken from the budget.
+func (o *object) texts(i int, ids bool) []string {
+	const cost = 16 // of a string without its text
+	v := o.values[i].Value
+	if v == nil {
+		return nil
+	}
+	r := read(v)
+	defer r.release()
+	if !r.enter('[') {
+		o.wrong(i, "must be an array")
+		return nil
+	}
+	var list []string
+	for o.index = 0; r.more() && !o.full(); o.index++ {
+		element := r.value()
+		if element.Kind() != '"' {
+			o.fault(o.path+o.known[i]+"[]", "must be a string")
+			if element == nil {
+				return nil
+			}
+			continue
+		}
+		if o.budget -= cost + len(element); o.budget < 0 {
+			o.wrong(i, tooMany)
+			return nil
+		}
+		s := string(jsonrpc.Unquote(element))
+		if ids && badID(s) {
+			o.fault(o.path+o.known[i]+"[]", idRule)
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// tooMany describes a list whose elements would take much more memory than their text.
+const tooMany = "has too many small elements"

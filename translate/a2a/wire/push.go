@@ -1,0 +1,211 @@
+package wire
+
+import (
+	"strings"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+)
+
+// PushParams are the params of the methods for webhooks.
+type PushParams struct {
+	// Task is the id of the task; empty: it is that of the message that the webhook was sent with.
+	Task string
+	// ID is that of the webhook; empty: none was named.
+	ID string
+	// URL, Token, Scheme and Credentials are what the webhook is called with. All but the URL may be empty.
+	URL, Token, Scheme, Credentials string
+}
+
+// The members of a webhook, and of its authentication.
+const (
+	pushURL = iota
+	pushToken
+	pushAuthentication
+	pushID
+	pushTask
+)
+
+const (
+	authScheme = iota // 0.3 and 0.1: a list
+	authCredentials
+)
+
+var (
+	pushNames = [...][]string{
+		V01: {"url", "token", "authentication"},
+		V03: {"url", "token", "authentication", "id"},
+		V10: {"url", "token", "authentication", "id", "taskId"},
+	}
+	authNames = [...][]string{
+		V01: {"schemes", "credentials"},
+		V03: {"schemes", "credentials"},
+		V10: {"scheme", "credentials"},
+	}
+	// nestedNames are the members around a webhook in the older versions.
+	nestedNames = [...][]string{V01: {"id", "pushNotificationConfig"}, V03: {"taskId", "pushNotificationConfig"}}
+	// pushQueryNames are the ids of a task and of a webhook.
+	pushQueryNames = [...][]string{V01: {"id"}, V03: {"id", "pushNotificationConfigId"}, V10: {"taskId", "id"}}
+)
+
+// Bounds of what is sent to a webhook, in bytes.
+const (
+	maxScheme = 64
+	maxSecret = 4096
+)
+
+// DecodePush decodes the params of the methods that set a webhook.
+func DecodePush(v Version, params jsonrpc.Object) (PushParams, []Violation) {
+	d := decoder{version: v}
+	if v == V10 {
+		o := d.object("", pushNames[v], params)
+		id := o.requiredID(pushTask)
+		p := pushConfig(o)
+		p.Task = id
+		return *p, d.violations
+	}
+	o := d.object("", nestedNames[v], params)
+	id := o.requiredID(0)
+	if !o.has(1) {
+		o.wrong(1, required)
+		return PushParams{}, d.violations
+	}
+	p := pushConfig(o.member(1, pushNames[v]))
+	p.Task = id
+	return *p, d.violations
+}
+
+// DecodePushQuery decodes the params of the methods that read, list or delete webhooks. named says that the id of the
+// webhook is required.
+func DecodePushQuery(v Version, params jsonrpc.Object, named bool) (PushParams, []Violation) {
+	d := decoder{version: v}
+	o := d.object("", pushQueryNames[v], params)
+	p := PushParams{Task: o.requiredID(0)}
+	switch {
+	case v == V01: // a task has one webhook
+	case named:
+		p.ID = o.requiredID(1)
+	default:
+		p.ID = o.id(1)
+	}
+	return p, d.violations
+}
+
+// pushConfig decodes a webhook.
+func pushConfig(o object) *PushParams {
+	p := &PushParams{URL: o.requiredText(pushURL), Token: o.secret(pushToken)}
+	if len(p.URL) > maxURL {
+		o.wrong(pushURL, "must have at most 2048 bytes")
+	}
+	if o.version != V01 {
+		p.ID = o.id(pushID)
+	}
+	if !o.has(pushAuthentication) {
+		return p
+	}
+	a := o.member(pushAuthentication, authNames[o.version])
+	p.Credentials = a.secret(authCredentials)
+	if o.version == V10 {
+		p.Scheme = a.requiredText(authScheme)
+	} else {
+		p.Scheme = a.firstText(authScheme)
+	}
+	if p.Scheme != "" && (len(p.Scheme) > maxScheme || strings.ContainsFunc(p.Scheme, notToken)) {
+		a.wrong(authScheme, "must be the name of an HTTP authentication scheme")
+	}
+	return p
+}
+
+// secret returns a text that is sent in a header, or "" if it is absent.
+func (o *object) secret(i int) string {
+	s := o.text(i)
+	switch {
+	case len(s) > maxSecret:
+		o.wrong(i, "must have at most 4096 bytes")
+	case strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == '\x7f' }):
+		o.wrong(i, "must not have line breaks or other control characters")
+	}
+	return s
+}
+
+// firstText returns the first string of a list that must not be empty.
+func (o *object) firstText(i int) string {
+	if !o.has(i) {
+		o.wrong(i, required)
+		return ""
+	}
+	r := read(o.values[i].Value)
+	defer r.release()
+	if r.enter('[') && r.more() {
+		if v := r.value(); v.Kind() == '"' && len(v) > len(`""`) {
+			return string(jsonrpc.Unquote(v))
+		}
+	}
+	o.wrong(i, "must be a list of strings that is not empty")
+	return ""
+}
+
+// notToken reports whether a character is none of those of a token (RFC 9110, section 5.6.2).
+func notToken(r rune) bool {
+	return r <= ' ' || r >= '\x7f' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+}
+
+// AppendPush appends a webhook of a task. Its token and credentials are not told.
+func AppendPush(b []byte, v Version, t *task.Task, p *task.PushConfig) []byte {
+	w := writer{front.Writer{Buf: b}, v, t}
+	w.push(p)
+	return w.Buf
+}
+
+// AppendPushList appends the webhooks of a task.
+func AppendPushList(b []byte, v Version, t *task.Task, list []task.PushConfig) []byte {
+	w := writer{front.Writer{Buf: b}, v, t}
+	if v == V10 {
+		w.Buf = append(w.Buf, '{')
+		w.OpenArray("configs")
+	} else {
+		w.Buf = append(w.Buf, '[')
+	}
+	for i := range list {
+		w.Next()
+		w.push(&list[i])
+	}
+	w.CloseArray()
+	if v == V10 {
+		w.Text("nextPageToken", "")
+		w.Close()
+	}
+	return w.Buf
+}
+
+func (w *writer) push(p *task.PushConfig) {
+	w.Buf = append(w.Buf, '{')
+	switch w.version {
+	case V10:
+		w.Text("taskId", w.taskID())
+	case V03:
+		w.Text("taskId", w.taskID())
+		w.OpenMember("pushNotificationConfig")
+	default:
+		w.Text("id", w.taskID())
+		w.OpenMember("pushNotificationConfig")
+	}
+	if w.version != V01 {
+		w.Text("id", p.ID)
+	}
+	w.Text("url", p.URL)
+	if p.Scheme != "" {
+		w.OpenMember("authentication")
+		if w.version == V10 {
+			w.Text("scheme", p.Scheme)
+		} else {
+			w.Texts("schemes", []string{p.Scheme})
+		}
+		w.Close()
+	}
+	if w.version != V10 {
+		w.Close()
+	}
+	w.Close()
+}

@@ -1,0 +1,92 @@
+package wire
+
+import (
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+)
+
+// Send are the params of the methods that send a message.
+type Send struct {
+	// Task is the id of the task that the message is for; empty: it starts a new one. In 0.1 it is the id that the client
+	// has chosen, and never empty.
+	Task string
+	// Context is the id of the conversation; empty: the client has not named one.
+	Context string
+	Message task.Message
+	// Immediately says that the answer must not wait for the end of the run.
+	Immediately bool
+	// HistoryLength is how many messages the answer may have; nil: the default of the version.
+	HistoryLength *int
+	// Push is a webhook for the task; nil: none.
+	Push *PushParams
+	// Metadata is that of the request, an object; nil: none.
+	Metadata jsontext.Value
+	// Tenant is the one of 1.0; empty: none.
+	Tenant string
+}
+
+// The members of the params that send a message, and of their configuration.
+const (
+	sendMessage = iota
+	sendMetadata
+	sendConfiguration
+	sendTenant
+	sendID      = iota - 2 // 0.1 has these three instead of the two above
+	sendSession = iota - 2
+	sendHistoryLength
+	sendPush
+)
+
+const (
+	configurationHistoryLength = iota
+	configurationWaiting
+	configurationPush
+)
+
+var (
+	sendNames = [...][]string{
+		V01: {"message", "metadata", "id", "sessionId", "historyLength", "pushNotification"},
+		V03: {"message", "metadata", "configuration"},
+		V10: {"message", "metadata", "configuration", "tenant"},
+	}
+	configurationNames = [...][]string{
+		V03: {"historyLength", "blocking", "pushNotificationConfig"},
+		V10: {"historyLength", "returnImmediately", "taskPushNotificationConfig"},
+	}
+)
+
+// DecodeSend decodes the params of the methods that send a message.
+func DecodeSend(v Version, params jsonrpc.Object) (Send, []Violation) {
+	d := decoder{version: v}
+	o := d.object("", sendNames[v], params)
+	s := Send{Metadata: o.raw(sendMetadata)}
+	if v == V01 {
+		s.Task, s.Context = o.requiredID(sendID), o.id(sendSession)
+		s.HistoryLength = o.count(sendHistoryLength)
+		if o.has(sendPush) {
+			s.Push = pushConfig(o.member(sendPush, pushNames[v]))
+		}
+	} else {
+		d.configuration(&s, o.member(sendConfiguration, configurationNames[v]))
+	}
+	if v == V10 {
+		s.Tenant = o.text(sendTenant)
+	}
+	if !o.has(sendMessage) {
+		o.wrong(sendMessage, required)
+		return s, d.violations
+	}
+	d.message(&s, o.values[sendMessage])
+	return s, d.violations
+}
+
+// configuration decodes the configuration of 1.0 and 0.3.
+func (d *decoder) configuration(s *Send, c object) {
+	s.HistoryLength = c.count(configurationHistoryLength)
+	s.Immediately = c.flag(configurationWaiting, d.version == V03) == (d.version == V10)
+	if c.has(configurationPush) {
+		s.Push = pushConfig(c.member(configurationPush, pushNames[d.version]))
+	}
+}

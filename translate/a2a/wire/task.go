@@ -1,0 +1,236 @@
+package wire
+
+import (
+	"strconv"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+)
+
+// writer appends what is told of a task in one version.
+type writer struct {
+	front.Writer
+	version Version
+	task    *task.Task
+}
+
+// artifactID is the id and the name of a task's artifact.
+const artifactID = "output"
+
+// timeLayout is the form of timestamps (A2A 1.0, section 5.6.1).
+const timeLayout = "2006-01-02T15:04:05.000Z"
+
+// AppendTask appends a task. historyLength is how many messages it may have; nil: all, in 0.1 none.
+func AppendTask(b []byte, v Version, t *task.Task, historyLength *int, artifacts bool) []byte {
+	w := writer{front.Writer{Buf: b}, v, t}
+	w.all(historyLength, artifacts)
+	return w.Buf
+}
+
+// AppendSendResult appends the result of a method that sends a message: in 1.0 a member of an object, in older versions
+// the task alone.
+func AppendSendResult(b []byte, v Version, t *task.Task, historyLength *int) []byte {
+	if v == V10 {
+		return append(AppendTask(append(b, `{"task":`...), v, t, historyLength, true), '}')
+	}
+	return AppendTask(b, v, t, historyLength, true)
+}
+
+// AppendMessageResult appends the result of a method that sends a message and is answered with a message instead of a task.
+// The task says to which conversation the message belongs; its id is not told.
+func AppendMessageResult(b []byte, v Version, m *task.Message, t *task.Task) []byte {
+	w := writer{front.Writer{Buf: b}, v, t}
+	if v == V10 {
+		w.Buf = append(w.Buf, `{"message":`...)
+	}
+	w.message(m, 0, false)
+	if v == V10 {
+		w.Close()
+	}
+	return w.Buf
+}
+
+// AppendTaskEvent appends the event that a stream begins with: the task in 1.0 and 0.3, its status in 0.1.
+func AppendTaskEvent(b []byte, v Version, t *task.Task) []byte {
+	if v == V01 {
+		return AppendUpdate(b, v, &task.Update{Number: t.Event, Task: t})
+	}
+	return AppendSendResult(b, v, t, nil)
+}
+
+// AppendUpdate appends an event. In the older versions, the event of a state at which a sending stream closes is final.
+func AppendUpdate(b []byte, v Version, u *task.Update) []byte {
+	w := writer{front.Writer{Buf: b}, v, u.Task}
+	w.Buf = append(w.Buf, '{')
+	switch {
+	case v == V10 && u.Artifact:
+		w.OpenMember("artifactUpdate")
+	case v == V10:
+		w.OpenMember("statusUpdate")
+	case v == V03 && u.Artifact:
+		w.Text("kind", "artifact-update")
+	case v == V03:
+		w.Text("kind", "status-update")
+	}
+	if v == V01 {
+		w.Text("id", w.taskID())
+	} else {
+		w.Text("taskId", w.taskID())
+		w.Text("contextId", u.Task.Context)
+	}
+	if u.Artifact {
+		w.Name("artifact")
+		w.artifact()
+		if v != V01 {
+			w.flag("lastChunk", true)
+		}
+	} else {
+		w.Name("status")
+		w.status()
+		if state := u.Task.Status.State; v != V10 {
+			w.flag("final", state.Terminal() || state.Interrupted())
+		}
+	}
+	if v == V10 {
+		w.Close()
+	}
+	w.Close()
+	return w.Buf
+}
+
+// AppendPage appends the result of ListTasks. total is the number of tasks on all pages.
+func AppendPage(b []byte, tasks []*task.Task, nextToken string, pageSize, total int, q *ListQuery) []byte {
+	w := front.Writer{Buf: append(b, '{')}
+	w.OpenArray("tasks")
+	for _, t := range tasks {
+		w.Next()
+		w.Buf = AppendTask(w.Buf, V10, t, q.HistoryLength, q.Artifacts)
+	}
+	w.CloseArray()
+	w.Text("nextPageToken", nextToken)
+	w.Integer("pageSize", int64(pageSize))
+	w.Integer("totalSize", int64(total))
+	w.Close()
+	return w.Buf
+}
+
+// taskID returns the id that a client of the version knows the task by.
+func (w *writer) taskID() string {
+	if w.version == V01 && w.task.Name != "" {
+		return w.task.Name
+	}
+	return w.task.ID
+}
+
+func (w *writer) flag(name string, value bool) {
+	w.Name(name)
+	w.Buf = strconv.AppendBool(w.Buf, value)
+}
+
+// all appends the task.
+func (w *writer) all(historyLength *int, artifacts bool) {
+	t := w.task
+	w.Buf = append(w.Buf, '{')
+	w.Text("id", w.taskID())
+	if w.version == V01 {
+		w.Optional("sessionId", t.Context)
+	} else {
+		w.Text("contextId", t.Context)
+	}
+	w.Name("status")
+	w.status()
+	if artifacts && t.Artifact != nil {
+		w.OpenArray("artifacts")
+		w.artifact()
+		w.CloseArray()
+	}
+	w.history(historyLength)
+	w.metadata()
+	if w.version == V03 {
+		w.Text("kind", "task")
+	}
+	w.Close()
+}
+
+// history appends the newest messages of the history, if there are any.
+func (w *writer) history(length *int) {
+	all := w.task.History
+	first := 0
+	switch {
+	case length != nil:
+		first = max(0, len(all)-*length)
+	case w.version == V01:
+		first = len(all)
+	}
+	if first == len(all) {
+		return
+	}
+	w.OpenArray("history")
+	for i := first; i < len(all); i++ {
+		w.Next()
+		w.message(&all[i], i, true)
+	}
+	w.CloseArray()
+}
+
+// metadata appends what the extension says about the run.
+func (w *writer) metadata() {
+	t := w.task
+	if t.Skill == "" && t.Ref.Source == "" && t.Ref.Version == "" && t.Ref.ExecutionID == "" {
+		return
+	}
+	w.OpenMember("metadata")
+	w.OpenMember(Extension)
+	w.Optional("skill", t.Skill)
+	w.Optional("version", t.Ref.Version)
+	w.Optional("provider", t.Ref.Source)
+	w.Optional("executionId", t.Ref.ExecutionID)
+	w.Close()
+	w.Close()
+}
+
+// stateName returns the name of a state. 0.1 has none for two of them.
+func (w *writer) stateName(s task.State) string {
+	switch {
+	case w.version == V10:
+		return stateNames[min(int(s), len(stateNames)-1)]
+	case w.version == V01 && s == task.Rejected:
+		s = task.Failed
+	case w.version == V01 && s == task.AuthRequired:
+		s = task.InputRequired
+	}
+	return s.String()
+}
+
+// status appends the status of the task.
+func (w *writer) status() {
+	s := &w.task.Status
+	w.Buf = append(w.Buf, '{')
+	w.Text("state", w.stateName(s.State))
+	if s.Message != nil {
+		w.Name("message")
+		w.message(s.Message, len(w.task.History), true)
+	}
+	if !s.At.IsZero() {
+		w.Name("timestamp")
+		w.Buf = append(w.Buf, '"')
+		w.Buf = s.At.UTC().AppendFormat(w.Buf, timeLayout)
+		w.Buf = append(w.Buf, '"')
+	}
+	w.Close()
+}
+
+// artifact appends the artifact of the task, which must have one.
+func (w *writer) artifact() {
+	w.Buf = append(w.Buf, '{')
+	if w.version != V01 {
+		w.Text("artifactId", artifactID)
+	}
+	w.Text("name", artifactID)
+	w.parts(w.task.Artifact.Parts)
+	if w.version == V01 {
+		w.Integer("index", 0)
+		w.flag("lastChunk", true)
+	}
+	w.Close()
+}
