@@ -22,6 +22,7 @@ type message struct {
 	body    *[]byte  // from the pool; nil: it was put back
 	result  *[]byte  // from the pool, for ResultBuffer; nil: it was not called
 	id      [64]byte // holds the id of a request after releaseText
+	output  output   // of the answer, for Stream, unless Batch is set
 }
 
 // memberBuffers hold the members of all params (outer) and of the objects in them (inner).

@@ -38,9 +38,15 @@
 // wait for an earlier one, and [Server.WriteTimeout] disconnects clients that do not
 // read their answer.
 //
+// # Streams
+//
+// A method can answer with server-sent events ([Request.Stream]), each of which has one answer to the
+// request. The elements of a batch and notifications can't. A method whose stream is open for
+// long should call [Request.Release], so that no buffer is kept while it waits.
+//
 // # Raw values
 //
-// Ids, params and results are copied byte for byte: an answer has an id such as
+// Ids, params and results are copied byte for byte, except for line ends in events: an answer has an id such as
 // 12345678901234567890123 or "\u0041" exactly as it was sent. The syntax of params is
 // checked, but not whether names in them are unique; that is up to the handler. Decoded
 // values are slices of the body, whose buffer is reused once the answer is written. So a

@@ -43,8 +43,9 @@ func TestHandlerSeesHTTP(t *testing.T) {
 
 // TestErrorWithStatus: an error has its own HTTP status and header fields, but not in a batch and not for a notification.
 func TestErrorWithStatus(t *testing.T) {
+	challenges := []string{"Basic", "Bearer"}
 	full := &jsonrpc.Error{Code: -32057, Message: "full", Status: http.StatusTooManyRequests, Header: http.Header{
-		"Retry-After": {"7"}, "www-authenticate": {"Basic", "Bearer"}, "Content-Type": {"text/html"}, "Content-Length": {"1"},
+		"Retry-After": {"7"}, "www-authenticate": challenges, "Content-Type": {"text/html"}, "Content-Length": {"1"},
 	}}
 	s := newToyServer()
 	s.Profile.ErrorStatus = func(int) int { return http.StatusTeapot }
@@ -78,7 +79,7 @@ func TestErrorWithStatus(t *testing.T) {
 		}
 		w.Header().Values("WWW-Authenticate")[0] = "changed by a handler in front"
 	}
-	if got := full.Header["www-authenticate"][0]; got != "Basic" { //nolint:canonicalheader // not canonical on purpose
-		t.Errorf("the answers share their header: %s", got)
+	if challenges[0] != "Basic" {
+		t.Errorf("the answers share their header: %s", challenges[0])
 	}
 }

@@ -149,7 +149,7 @@ func TestRefuseWithoutAnError(t *testing.T) {
 			r.Header.Set("Content-Type", contentType)
 			w := httptest.NewRecorder()
 			s.ServeHTTP(w, r)
-			answers[i] = w.Result().Status + w.Body.String() //nolint:bodyclose // of a recorder
+			answers[i] = w.Result().Status + w.Body.String()
 		}
 		if answers[0] != answers[1] {
 			t.Errorf("%s, want %s", answers[0], answers[1])

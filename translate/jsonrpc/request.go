@@ -26,6 +26,7 @@ type Request struct {
 	HTTP *http.Request
 
 	message  *message // nil if the request is part of a batch, which shares the memory of the message
+	stream   *Stream  // nil: Stream was not called
 	batch    *batch   // nil: the request is no part of a batch
 	server   *Server
 	kept     int64 // bytes of MaxAnswerSize that are reserved beyond the request's share of the batch

@@ -24,8 +24,8 @@ type Server struct {
 	// MaxAnswerSize bounds the answer to a batch without its ids, in bytes. An element whose answer exceeds it is
 	// answered with an error. 0: no limit.
 	MaxAnswerSize int64
-	// MaxAnswers bounds the answers that are in memory at any time, in bytes. The first 64 KiB of each HTTP answer do
-	// not count. A request whose answer exceeds it is answered with an error. 0: no limit.
+	// MaxAnswers bounds the answers that are in memory at any time, in bytes. The first 64 KiB of each HTTP answer, or
+	// of each event of a stream, do not count. A request whose answer exceeds it is answered with an error. 0: no limit.
 	MaxAnswers int64
 	// WriteTimeout is how long a client may read nothing of its answer before it is disconnected. It does not apply to
 	// short answers over HTTP/1.1, whose writing never waits for the client. It does not extend the WriteTimeout of the
@@ -88,6 +88,7 @@ func (s *Server) serveBody(o *output, body *[]byte) {
 	case msg.Batch:
 		s.serveBatch(o, msg.Elements)
 	default:
+		msg.output = *o // a pointer would cost an allocation per request
 		msg.Elements[0].Request.message = msg
 		s.serveSingle(o, &msg.Elements[0])
 	}
@@ -109,6 +110,9 @@ func (s *Server) serveSingle(o *output, element *element) {
 	}
 	if req.IsNotification() {
 		o.noContent()
+		return
+	}
+	if req.stream.end(a.panicked) {
 		return
 	}
 	fault := a.fault(&s.Profile)

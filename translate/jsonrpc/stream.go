@@ -1,0 +1,150 @@
+package jsonrpc
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// errStreamEnded is the error of a [Stream] after the end of its handler.
+var errStreamEnded = errors.New("jsonrpc: the handler of the stream has returned")
+
+// Stream answers one request with server-sent events (HTML Standard, section 9.2). Its first event or comment begins
+// the HTTP answer, which ends when the handler returns. What the handler returns is then ignored, and a panic of the
+// handler ends the connection. A handler that sends nothing is answered as without a stream.
+//
+// Each event has one JSON-RPC answer with the id of the request. The methods return when it was passed on to the
+// client. If the client does not read it within [Server.WriteTimeout], it is disconnected. After an error, all
+// methods return that error.
+//
+// The methods must not be called concurrently, nor after the handler has returned.
+type Stream struct {
+	request *Request
+	output  output
+	begun   bool
+}
+
+// Stream returns the stream of the request; nil if it has none, because it is an element of a batch or a notification.
+// A method that waits between events should call Release before.
+func (r *Request) Stream() *Stream {
+	if r.message == nil || r.IsNotification() {
+		return nil
+	}
+	if r.stream == nil {
+		r.stream = &Stream{request: r, output: r.message.output}
+	}
+	return r.stream
+}
+
+// Result sends an event with a result, which must be one valid JSON value. number is the event's id; 0: it has none.
+//
+// The length of the result counts towards [Server.MaxAnswers] while it is written, instead of what the request had
+// reserved. If it exceeds the limit, or is empty, an error is sent instead. It is the last event, and is returned.
+func (s *Stream) Result(number uint64, result jsontext.Value) error {
+	return s.send(number, answer{result: result})
+}
+
+// Error sends an event with an error. Its Status and Header are not sent.
+func (s *Stream) Error(e *Error) error {
+	return s.send(0, answer{err: e})
+}
+
+// KeepAlive sends a comment, so that clients and proxies do not close the connection as idle.
+func (s *Stream) KeepAlive() error {
+	if s.output.err == nil {
+		s.begin()
+		s.output.write([]byte(": \n\n"))
+		s.output.pause()
+	}
+	return s.output.err
+}
+
+// send sends an answer as one event. Long results are copied in pieces.
+func (s *Stream) send(number uint64, a answer) error {
+	o, req := &s.output, s.request
+	if o.err != nil {
+		return o.err
+	}
+	profile := &req.server.Profile
+	fault := a.fault(profile)
+	if !req.Reserve(a.size(req, fault)) {
+		fault = profile.tooLarge(req, fault)
+	}
+	defer req.Reserve(0)
+	s.begin()
+	buffer := getBuffer()
+	defer putBuffer(buffer)
+	text := *buffer
+	if number != 0 {
+		text = append(strconv.AppendUint(append(text, "id: "...), number, 10), '\n')
+	}
+	text = append(text, "data: "...)
+	if fault != nil {
+		start := len(text)
+		text = profile.appendError(text, req.ID, fault)
+		flatten(text[start:])
+	} else {
+		text = append(appendHead(text, req.ID), `,"result":`...)
+		for rest := a.result; len(rest) > 0; {
+			if len(text) >= pieceSize {
+				o.write(text)
+				text = text[:0]
+			}
+			piece := rest[:min(len(rest), pieceSize)]
+			text = append(text, piece...)
+			flatten(text[len(text)-len(piece):])
+			rest = rest[len(piece):]
+		}
+		text = append(text, '}')
+	}
+	text = append(text, "\n\n"...)
+	o.write(text)
+	*buffer = text
+	o.pause()
+	if fault != nil && a.err == nil && o.err == nil {
+		o.err = fault // instead of the result
+	}
+	return o.err
+}
+
+// flatten replaces the line ends of a JSON text, since the data of an event is one line. A valid text has them only as
+// white space between tokens.
+func flatten(text []byte) {
+	for i := bytes.IndexAny(text, "\r\n"); i >= 0; i = bytes.IndexAny(text, "\r\n") {
+		text[i] = ' '
+		text = text[i+1:]
+	}
+}
+
+// begin writes the header before the first event.
+func (s *Stream) begin() {
+	if s.begun {
+		return
+	}
+	s.begun = true
+	h := s.output.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no")
+	h.Set("X-Content-Type-Options", "nosniff")
+	s.output.w.WriteHeader(http.StatusOK)
+}
+
+// end ends the stream after its handler, and reports whether it has begun: then nothing else may be written.
+func (s *Stream) end(panicked bool) bool {
+	if s == nil {
+		return false
+	}
+	failed := s.output.err != nil
+	s.output.err = errStreamEnded
+	if s.begun && panicked {
+		panic(http.ErrAbortHandler) // ends the connection, so that the answer does not look complete
+	}
+	if s.begun && !failed {
+		s.output.extendDeadline() // for the end of the HTTP answer
+	}
+	return s.begun
+}
