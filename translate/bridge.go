@@ -126,7 +126,7 @@ func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *run.Fa
 	}
 	f := x.found
 	return &Description{
-		Name: f.Name, Namespace: f.Section.Namespace, Descriptor: f.Skill.Descriptor, Document: f.Skill.Document,
+		Name: f.Name, Namespace: f.Section.Namespace, Hidden: f.Hidden, Descriptor: f.Skill.Descriptor, Document: f.Skill.Document,
 		InputSchema: inputs.InputSchema(f.Skill.Inputs), Denied: f.Denied(),
 	}, nil
 }

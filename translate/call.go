@@ -40,6 +40,8 @@ type Listing struct {
 	Skills []catalog.Entry
 	// Unavailable are the sources that could not be read.
 	Unavailable []catalog.Unavailable
+	// FreshUntil is when the first of the sources' lists of skills is no longer fresh; zero: one of them can't be read.
+	FreshUntil time.Time
 }
 
 // Query selects the skills of a [Listing].
@@ -47,12 +49,16 @@ type Query struct {
 	run.Caller
 
 	Namespace string // only this one; empty: all
+	// Descriptors is how many skills the listing may have for their descriptors to be read, too; 0: none is read.
+	// They come from the cache where they are fresh. Reading the others takes at most 10 seconds, with 8 of a source at a time.
+	Descriptors int
 }
 
 // Description is what the bridge knows about one skill.
 type Description struct {
 	Name       string // what [Call.Name] accepts
 	Namespace  string
+	Hidden     bool // lists for anonymous callers do not have it
 	Descriptor *document.Descriptor
 	// Document is the descriptor as published.
 	Document jsontext.Value

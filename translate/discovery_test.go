@@ -1,6 +1,7 @@
 package translate_test
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -28,7 +29,28 @@ func (d slowDocuments) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	entry := `{"id":"p/s","name":"S","capability_type":"api","description":"d","descriptor_url":"https://p.example/s.json","access":"public","version":"1.0.0"}`
 	body := fmt.Sprintf(`{"protocol":{"version":"1.0.0"},"provider":{"name":"P"},"skills":[%s]}`, entry)
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
+	return jsonResponse([]byte(body)), nil
+}
+
+func jsonResponse(body []byte) *http.Response {
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body))}
+}
+
+// offlineBridge returns a bridge with one source, whose requests go to transport, and what ends it.
+func offlineBridge(t *testing.T, transport http.RoundTripper) (*translate.Bridge, func()) {
+	t.Helper()
+	documents, err := cache.New(cache.Config{MaxSize: 1 << 20, TTL: time.Hour, MaxTTL: time.Hour, NegativeTTL: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bridge, err := translate.New(translate.Config{
+		Sources: []catalog.Source{{Namespace: "p", URL: &url.URL{Scheme: "https", Host: "p.example"}, Transport: transport}},
+		Cache:   documents, DefaultTimeout: time.Minute, MaxTimeout: time.Minute, MaxResponseSize: 1 << 20,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bridge, documents.Close
 }
 
 // Index and descriptor have ten seconds together, if the call has more.
@@ -42,18 +64,8 @@ func TestDiscoveryIsBounded(t *testing.T) {
 		{6 * time.Second, 8 * time.Second, 8 * time.Second, run.DeadlineExceeded},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			documents, err := cache.New(cache.Config{MaxSize: 1 << 20, TTL: time.Hour, MaxTTL: time.Hour, NegativeTTL: 5 * time.Second})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer documents.Close()
-			bridge, err := translate.New(translate.Config{
-				Sources: []catalog.Source{{Namespace: "p", URL: &url.URL{Scheme: "https", Host: "p.example"}, Transport: slowDocuments(c.each)}},
-				Cache:   documents, DefaultTimeout: time.Minute, MaxTimeout: time.Minute, MaxResponseSize: 1 << 20,
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			bridge, end := offlineBridge(t, slowDocuments(c.each))
+			defer end()
 			start := time.Now()
 			o := bridge.Start(t.Context(), translate.Call{Name: "p.s", Timeout: c.timeout}).Wait()
 			if took := time.Since(start); o.Failure == nil || o.Failure.Kind != c.kind || o.Failure.Next() != run.NextRetry || took != c.took {

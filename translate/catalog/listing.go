@@ -2,20 +2,34 @@ package catalog
 
 import (
 	"context"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// Entry is a skill as its source lists it.
+// Entry is a skill as its source lists it. Entries can be compared: two that are equal describe the same skill with the
+// same documents.
 type Entry struct {
 	Name           string // for calls
+	Title          string // for people
 	Namespace      string
 	Version        string
 	Description    string
 	CapabilityType document.CapabilityType
 	Access         document.AccessPolicy
+	// Hidden says that lists for anonymous callers do not have the skill.
+	Hidden bool
+	// Descriptor is set by [Catalog.Describe]; nil: it was not read, or can't be read.
+	Descriptor *document.Descriptor
+
+	listed *Listed
 }
+
+// Section returns the source that lists the skill.
+func (e *Entry) Section() *Section { return e.listed.Section }
 
 // Unavailable is a source of skills that could not be read.
 type Unavailable struct {
@@ -31,8 +45,8 @@ func (c *Catalog) List(ctx context.Context, s *Section, principal string) ([]Ent
 			return nil, err
 		}
 		return []Entry{{
-			Name: s.Namespace, Namespace: s.Namespace, Version: skill.Version, Description: skill.Description,
-			CapabilityType: skill.CapabilityType, Access: skill.Access,
+			Name: s.Namespace, Title: skill.Name, Namespace: s.Namespace, Version: skill.Version, Description: skill.Description,
+			CapabilityType: skill.CapabilityType, Access: skill.Access, listed: c.operators[s.Namespace].listed,
 		}}, nil
 	}
 	t, err := c.load(ctx, s)
@@ -41,13 +55,53 @@ func (c *Catalog) List(ctx context.Context, s *Section, principal string) ([]Ent
 	}
 	var entries []Entry
 	for _, e := range t.entries {
-		if e.hidden() && principal == "" && !s.ListPrivate {
+		if e.listed.Hidden && principal == "" {
 			continue
 		}
 		entries = append(entries, Entry{
-			Name: e.name, Namespace: s.Namespace, Version: e.Version, Description: e.Description,
-			CapabilityType: e.CapabilityType, Access: e.Access,
+			Name: e.name, Title: e.Name, Namespace: s.Namespace, Version: e.Version, Description: e.Description,
+			CapabilityType: e.CapabilityType, Access: e.Access, Hidden: e.listed.Hidden, listed: e.listed,
 		})
 	}
 	return entries, nil
+}
+
+// FreshUntil returns the time until which the list of a source's skills is fresh. It reads nothing; zero: the list is not
+// in the cache.
+func (c *Catalog) FreshUntil(ctx context.Context, s *Section) time.Time {
+	switch s.Kind {
+	case ProviderSource:
+		return s.Client.IndexFreshUntil()
+	case SkillSource:
+		if doc, _ := s.Client.Peek(ctx, directSkill(s).descriptor); doc != nil {
+			return doc.ExpiresAt
+		}
+		return time.Time{}
+	}
+	var first time.Time
+	for i, t := range s.types() {
+		if until := s.Client.RegistryFreshUntil(t); i == 0 || until.Before(first) {
+			first = until
+		}
+	}
+	return first
+}
+
+// descriptorsAtOnce is how many descriptors of a source [Catalog.Describe] reads at a time.
+const descriptorsAtOnce = 8
+
+// Describe reads the descriptors of entries of one source, until the context ends. It sets those that it could read.
+func (c *Catalog) Describe(ctx context.Context, entries []Entry) {
+	var g errgroup.Group
+	g.SetLimit(descriptorsAtOnce)
+	for i := range entries {
+		e := &entries[i]
+		g.Go(func() error {
+			if skill, _, err := c.readSkill(ctx, e.listed); err == nil {
+				e.Descriptor = skill.Descriptor
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // there are no errors
 }

@@ -102,6 +102,7 @@ func (c *Catalog) nameTable(ctx context.Context, s *Section, indexes []*document
 	var public []string
 	for i, e := range t.entries {
 		e.at = i
+		e.listed.Hidden = e.hidden() && !s.ListPrivate
 		dotted, plain := dot(e.ID), s.nameOf(e.ID)
 		if t.byName[dotted] == nil {
 			t.byDotted[dotted] = append(t.byDotted[dotted], e)

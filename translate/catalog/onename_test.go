@@ -129,6 +129,7 @@ func TestOneNameOneSkill(t *testing.T) {
 				if other, twice := names[e.Name]; twice {
 					t.Errorf("%s is listed for %s and for %s", e.Name, other.Description, e.Description)
 				}
+				e.listed = nil // it differs between catalogs
 				names[e.Name] = e
 			}
 		}

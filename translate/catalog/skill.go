@@ -18,6 +18,7 @@ type Listed struct {
 	Section *Section
 	Name    string // in lists
 	ID      string // id that the descriptor must have; empty: any
+	Hidden  bool   // lists for anonymous callers do not have it
 
 	descriptor discovery.Location
 }
@@ -60,6 +61,23 @@ func (f *Found) Denied() *run.Failure {
 // Read reads the descriptor of a listed skill and checks its id and version. An empty version
 // matches any.
 func (c *Catalog) Read(ctx context.Context, l *Listed, version string) (Found, *run.Failure) {
+	skill, state, err := c.readSkill(ctx, l)
+	if err != nil {
+		return Found{}, err
+	}
+	if version != "" && version != skill.Version {
+		return Found{}, otherVersion(skill, version)
+	}
+	f := Found{Listed: l, Skill: skill, State: state}
+	if f.Invoker, f.unlistedBy, err = c.invoker(ctx, l, skill, c.load); err != nil {
+		err.SkillID = l.ID
+		return Found{}, err
+	}
+	return f, nil
+}
+
+// readSkill reads the descriptor of a listed skill and checks its id.
+func (c *Catalog) readSkill(ctx context.Context, l *Listed) (*discovery.Skill, cache.State, *run.Failure) {
 	skill, state, err := l.Section.Client.SkillDocument(ctx, l.descriptor, l.ID)
 	switch {
 	case err != nil:
@@ -71,18 +89,10 @@ func (c *Catalog) Read(ctx context.Context, l *Listed, version string) (Found, *
 		if isSkillFault(err) {
 			l.Section.Faults.note(l, err)
 		}
-		return Found{}, err
+		return nil, 0, err
 	}
 	l.Section.Faults.note(l, nil)
-	if version != "" && version != skill.Version {
-		return Found{}, otherVersion(skill, version)
-	}
-	f := Found{Listed: l, Skill: skill, State: state}
-	if f.Invoker, f.unlistedBy, err = c.invoker(ctx, l, skill, c.load); err != nil {
-		err.SkillID = l.ID
-		return Found{}, err
-	}
-	return f, nil
+	return skill, state, nil
 }
 
 // invoker returns the source whose credentials a skill is invoked with. A registry has no

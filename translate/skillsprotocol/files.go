@@ -161,7 +161,7 @@ func exampleRequest(d *translate.Description) jsontext.Value {
 	b.Text("method", methodExecute)
 	b.OpenMember("params")
 	b.Text("name", d.Name)
-	b.Raw("args", sampleArgs(d.Descriptor.Inputs))
+	b.Raw("args", front.SampleInputs(d.Descriptor.Inputs))
 	b.Close()
 	b.Close()
 	return b.Buf

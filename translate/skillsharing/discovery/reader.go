@@ -215,6 +215,23 @@ func (r *Reader) peekIndex(u *url.URL, kind documentKind) *document.Index {
 	return doc.Value.(*keptIndex).Index
 }
 
+// IndexFreshUntil returns the time until which the index in the cache is fresh; zero: the cache has none.
+func (r *Reader) IndexFreshUntil() time.Time {
+	return r.freshUntil(r.constant().index, indexDocument)
+}
+
+// RegistryFreshUntil returns the time until which the registry's answer in the cache is fresh; zero: the cache has none.
+func (r *Reader) RegistryFreshUntil(t document.CapabilityType) time.Time {
+	return r.freshUntil(r.registryURL(t).String(), registryDocument)
+}
+
+func (r *Reader) freshUntil(url string, kind documentKind) time.Time {
+	if doc, _ := r.Cache.Peek(url, r.partition(kind), r.constant().number); doc != nil {
+		return doc.ExpiresAt
+	}
+	return time.Time{}
+}
+
 // ForgetIndex drops the index of a provider from the cache.
 func (r *Reader) ForgetIndex() {
 	r.Cache.Delete(r.below(document.WellKnownPath).String(), r.partition(indexDocument))

@@ -1,4 +1,4 @@
-package skillsprotocol
+package front
 
 import (
 	"math"
@@ -9,7 +9,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
@@ -18,12 +17,13 @@ const (
 	maxSampleDepth = 8
 	maxSampleNodes = 200
 	maxSampleText  = 200
+	maxSampleValue = 1000      // bytes of a value that the schema contains
 	maxSampleSize  = 16 << 10  // bytes; above it, arrays and objects get no further elements
 	maxSampleRead  = 256 << 10 // bytes of schemas that are parsed; nested schemas count for each level
 )
 
-// sampleArgs returns example arguments for the required inputs.
-func sampleArgs(inputs []document.Parameter) jsontext.Value {
+// SampleInputs returns a JSON object with an example of each required input.
+func SampleInputs(inputs []document.Parameter) jsontext.Value {
 	s := sampler{nodes: maxSampleNodes, unread: maxSampleRead}
 	s.Open()
 	for i := range inputs {
@@ -32,7 +32,7 @@ func sampleArgs(inputs []document.Parameter) jsontext.Value {
 			continue
 		}
 		s.Next()
-		s.Buf = append(front.AppendText(s.Buf, input.Name), ':')
+		s.Buf = append(AppendText(s.Buf, input.Name), ':')
 		if len(input.Default) > 0 {
 			s.Buf = append(s.Buf, input.Default...)
 			continue
@@ -46,7 +46,7 @@ func sampleArgs(inputs []document.Parameter) jsontext.Value {
 // sampler makes values for JSON Schemas. It supports common keywords, but not patterns and
 // references, so that a value may not match its schema.
 type sampler struct {
-	builder
+	Writer
 	nodes  int // values that may still be made
 	unread int // bytes of schemas that may still be read
 }
@@ -112,7 +112,7 @@ func (s *sampler) value(schema jsontext.Value, kind string, depth int) {
 	case "null":
 		s.Buf = append(s.Buf, "null"...)
 	default:
-		s.Buf = front.AppendText(s.Buf, f.text())
+		s.Buf = AppendText(s.Buf, f.text())
 	}
 }
 
@@ -126,7 +126,7 @@ func (s *sampler) object(f *shape, deeper bool, depth int) {
 			continue
 		}
 		s.Next()
-		s.Buf = append(front.AppendText(s.Buf, name), ':')
+		s.Buf = append(AppendText(s.Buf, name), ':')
 		s.value(f.Properties[name], "", depth+1)
 	}
 	s.Close()
@@ -151,7 +151,7 @@ func (s *sampler) array(f *shape, deeper bool, depth int) {
 // fixed returns a value that the schema contains, if it is not too long.
 func (f *shape) fixed() jsontext.Value {
 	for _, offer := range slices.Concat([]jsontext.Value{f.Const, f.Default}, f.Examples, f.Enum) {
-		if 0 < len(offer) && len(offer) <= maxMessage {
+		if 0 < len(offer) && len(offer) <= maxSampleValue {
 			return offer
 		}
 	}
