@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -53,7 +55,16 @@ type storedRecord struct {
 }
 
 // Put implements [run.Store].
-func (s *Records) Put(ctx context.Context, r *run.Record) error {
+func (s *Records) Put(ctx context.Context, records ...*run.Record) error {
+	for _, r := range records {
+		if err := s.put(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Records) put(ctx context.Context, r *run.Record) error {
 	day, err := dayOf(r.ID)
 	if err != nil {
 		return err
@@ -111,53 +122,57 @@ func (s *Records) read(ctx context.Context, folder, id string, event uint64) (*r
 	}
 	var stored storedRecord
 	if err := json.Unmarshal(text, &stored); err != nil {
-		return nil, fmt.Errorf("event %d of record %s is damaged: %w", event, id, err)
+		return nil, fmt.Errorf("event %d of record %s : %w: %w", event, id, run.ErrDamaged, err)
 	}
 	if stored.ID != id || stored.Event != event {
-		return nil, fmt.Errorf("event %d of record %s is damaged: it says that it is event %d of %q", event, id, stored.Event, stored.ID)
+		return nil, fmt.Errorf("event %d of record %s says that it is event %d of %q: %w", event, id, stored.Event, stored.ID, run.ErrDamaged)
 	}
 	return &run.Record{ID: id, Event: event, At: stored.At, Data: stored.Data}, nil
 }
 
 // List implements [run.Store].
-func (s *Records) List(ctx context.Context, owner, before string, limit int) ([]string, error) {
-	lastDay := ""
-	if before != "" {
-		day, err := dayOf(before)
+func (s *Records) List(ctx context.Context, owner string, most int, need func(id string, event uint64) bool) iter.Seq2[*run.Record, error] {
+	return func(yield func(*run.Record, error) bool) {
+		days, err := s.list(ctx, ownerKey(owner))
 		if err != nil {
-			return nil, err
+			yield(nil, err)
+			return
 		}
-		lastDay = day
-	}
-	days, err := s.list(ctx, ownerKey(owner))
-	if err != nil {
-		return nil, err
-	}
-	slices.Sort(days)
-	var ids []string
-	for _, day := range slices.Backward(days) {
-		if day == namesKey || lastDay != "" && day > lastDay {
-			continue
-		}
-		names, err := s.list(ctx, path.Join(ownerKey(owner), day))
-		if err != nil {
-			return nil, err
-		}
-		var ofDay []string
-		for _, name := range names {
-			if id, _, ok := splitRecordName(name); ok && (before == "" || id < before) {
-				ofDay = append(ofDay, id)
+		slices.Sort(days)
+		for _, day := range slices.Backward(days) {
+			if day == namesKey {
+				continue
+			}
+			folder := path.Join(ownerKey(owner), day)
+			names, err := s.list(ctx, folder)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			newest := map[string]uint64{}
+			for _, name := range names {
+				if id, event, ok := splitRecordName(name); ok {
+					newest[id] = max(newest[id], event)
+				}
+			}
+			ids := slices.Sorted(maps.Keys(newest))
+			for _, id := range slices.Backward(ids) {
+				if most--; most < 0 {
+					return
+				}
+				if !need(id, newest[id]) {
+					continue
+				}
+				r, err := s.read(ctx, folder, id, newest[id])
+				if r != nil {
+					r.Owner = owner
+				}
+				if !yield(r, err) {
+					return
+				}
 			}
 		}
-		slices.Sort(ofDay)
-		ofDay = slices.Compact(ofDay)
-		slices.Reverse(ofDay)
-		ids = append(ids, ofDay[:min(len(ofDay), limit-len(ids))]...)
-		if len(ids) == limit {
-			break
-		}
 	}
-	return ids, nil
 }
 
 // Name implements [run.Store].

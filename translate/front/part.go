@@ -4,13 +4,14 @@ import "github.com/go-json-experiment/json/jsontext"
 
 // Part is a piece of content in no protocol's words: what a run returns, or what a caller sends.
 type Part struct {
-	Kind PartKind
+	Kind PartKind `json:"kind"`
 	// Text is the text of a PartText, the base64 text of a PartBytes, and the URL of a PartURL.
-	Text string
+	Text string `json:"text,omitzero"`
 	// Data is the value of a PartData: any JSON value, as it was sent.
-	Data jsontext.Value
+	Data jsontext.Value `json:"data,omitzero"`
 	// Filename and MediaType describe the content; empty: not known.
-	Filename, MediaType string
+	Filename  string `json:"filename,omitzero"`
+	MediaType string `json:"mediaType,omitzero"`
 }
 
 // PartKind is the kind of a [Part].

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"iter"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -17,18 +18,22 @@ type Record struct {
 	At time.Time
 	// Data is a JSON value of the front that made the record.
 	Data jsontext.Value
+	// Final says that the run has ended. Of such records several can be stored together.
+	Final bool
 }
 
 // Store keeps records for fronts whose runs outlive a request. Records survive restarts, and all instances of the bridge can read them. A record
 // belongs to the principal that made it: for another one it does not exist. A record is written once and never changed,
 // since storages have no compare-and-swap. The record with the highest event has the current state.
 type Store interface {
-	// Put stores a record.
-	Put(ctx context.Context, r *Record) error
+	// Put stores records of one owner.
+	Put(ctx context.Context, records ...*Record) error
 	// Get returns the record with the highest event of an id. The error is [ErrNoRecord] if there is none.
 	Get(ctx context.Context, owner, id string) (*Record, error)
-	// List returns up to limit ids of an owner, the newest first. If before is not empty, they are all older than before.
-	List(ctx context.Context, owner, before string, limit int) ([]string, error)
+	// List returns the records with the highest event of the newest ids of an owner, at most most of them, the newest first. It
+	// reads only the records that are needed, by their id and event. An error that is [ErrDamaged] is that of one record: the
+	// others follow.
+	List(ctx context.Context, owner string, most int, need func(id string, event uint64) bool) iter.Seq2[*Record, error]
 	// Name stores a name that the owner has given to an id.
 	Name(ctx context.Context, owner, name, id string) error
 	// Named returns the id of a name. The error is [ErrNoRecord] if there is none.
@@ -43,3 +48,6 @@ type Store interface {
 
 // ErrNoRecord is the error for a record that does not exist, or belongs to another owner.
 var ErrNoRecord = errors.New("there is no such record")
+
+// ErrDamaged is the error for a record that can't be read since its content is damaged.
+var ErrDamaged = errors.New("the record is damaged")

@@ -1,0 +1,248 @@
+package task
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Query says which tasks [Tasks.List] returns.
+type Query struct {
+	Context string    // only tasks of this conversation; empty: of all
+	State   State     // only tasks in this state; 0: in all
+	Since   time.Time // only tasks with a status of this time or later; zero: all
+	Token   string    // of the page before; empty: the first page
+	Limit   int       // the most tasks of a page; 0: 50
+}
+
+// Page is a part of a list of tasks.
+type Page struct {
+	Tasks     []*Task
+	NextToken string // of the next page; empty: this is the last one
+	Total     int    // of tasks that the query finds, on all pages
+}
+
+// summary is what a list needs to know of a task that is not on the page.
+type summary struct {
+	id      string
+	event   uint64
+	context string
+	state   State // 0: the record is damaged
+	at      time.Time
+	entry   *entry // nil: the task is only in the Store
+}
+
+// summaries are those of ended tasks that are only in the Store, by owner and id. They spare reading all records for each list.
+type summaries struct {
+	of    map[string]map[string]summary
+	count int
+}
+
+func summarize(t *Task, e *entry) summary {
+	return summary{t.ID, t.Event, t.Context, t.Status.State, t.Status.At, e}
+}
+
+// compare orders the newest status first.
+func (a summary) compare(b summary) int {
+	return cmp.Or(b.at.Compare(a.at), cmp.Compare(b.id, a.id))
+}
+
+// List returns tasks of an owner, those with the newest status first.
+func (s *Tasks) List(ctx context.Context, owner string, q Query) (Page, error) {
+	var after summary
+	if q.Token != "" {
+		var err error
+		if after, err = decodeToken(q.Token); err != nil {
+			return Page{}, err
+		}
+	}
+	found, err := s.summaries(ctx, owner)
+	if err != nil {
+		return Page{}, err
+	}
+	found = slices.DeleteFunc(found, func(t summary) bool {
+		return t.state == 0 || q.Context != "" && t.context != q.Context || q.State != 0 && t.state != q.State || t.at.Before(q.Since)
+	})
+	slices.SortFunc(found, summary.compare)
+	page := Page{Total: len(found)}
+	if q.Token != "" {
+		i, same := slices.BinarySearchFunc(found, after, summary.compare)
+		if same {
+			i++
+		}
+		found = found[i:]
+	}
+	limit := cmp.Or(q.Limit, 50)
+	if len(found) > limit {
+		found = found[:limit]
+		page.NextToken = found[limit-1].token()
+	}
+	page.Tasks, err = s.tasksOf(ctx, owner, found)
+	return page, err
+}
+
+// tasksOf returns the tasks of summaries, without those that were dropped meanwhile.
+func (s *Tasks) tasksOf(ctx context.Context, owner string, found []summary) ([]*Task, error) {
+	tasks := make([]*Task, len(found))
+	missing := map[string]int{}
+	for i, f := range found {
+		if f.entry == nil {
+			missing[f.id] = i
+			continue
+		}
+		t, err := s.tell(ctx, f.entry)
+		if err != nil {
+			return nil, err
+		}
+		tasks[i] = t
+	}
+	if len(missing) > 0 {
+		wanted := func(id string, _ uint64) bool { _, ok := missing[id]; return ok }
+		for r, err := range s.store.List(ctx, owner, s.config.MostPerOwner, wanted) {
+			if err != nil {
+				if err = s.damaged(ctx, err); err != nil {
+					return nil, err
+				}
+				continue
+			}
+			if t, err := decode(r); err == nil {
+				tasks[missing[r.ID]] = t
+				delete(missing, r.ID)
+			}
+			if len(missing) == 0 {
+				break
+			}
+		}
+	}
+	return slices.DeleteFunc(tasks, func(t *Task) bool { return t == nil }), nil
+}
+
+// summaries returns those of all tasks of an owner.
+func (s *Tasks) summaries(ctx context.Context, owner string) ([]summary, error) {
+	var found []summary
+	now := time.Now()
+	known := map[string]uint64{} // events of tasks in memory that have not expired
+	s.mu.Lock()
+	var entries []*entry
+	if o := s.room.owners[owner]; o != nil {
+		entries = slices.Collect(maps.Values(o.entries))
+	}
+	old := map[*entry]bool{}
+	for _, e := range entries {
+		if s.expired(e, now) {
+			old[e] = true
+		}
+	}
+	listed := maps.Clone(s.listed.of[owner])
+	s.mu.Unlock()
+	for _, e := range entries {
+		e.mu.Lock()
+		t := e.now
+		e.mu.Unlock()
+		known[e.id] = t.Event
+		if !old[e] {
+			found = append(found, summarize(t, e))
+		}
+	}
+	if s.store == nil {
+		return found, nil
+	}
+	return s.storedSummaries(ctx, owner, found, known, listed)
+}
+
+// storedSummaries adds the tasks that are only in the Store. Tasks in memory that another instance has changed are updated.
+func (s *Tasks) storedSummaries(ctx context.Context, owner string, found []summary, known map[string]uint64, listed map[string]summary) ([]summary, error) {
+	now := time.Now()
+	keep := map[string]summary{}
+	need := func(id string, event uint64) bool {
+		if inMemory, ok := known[id]; ok {
+			return event > inMemory
+		}
+		if l, ok := listed[id]; ok && l.event == event {
+			if now.Sub(l.at) <= s.config.TTL+clockSlack {
+				keep[id] = l
+			}
+			return false
+		}
+		return true
+	}
+	for r, err := range s.store.List(ctx, owner, s.config.MostPerOwner, need) {
+		if err != nil {
+			if err = s.damaged(ctx, err); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		t, err := decode(r)
+		if _, ok := known[r.ID]; ok {
+			if e, _ := s.find(owner, r.ID); e != nil && err == nil {
+				s.adopt(e, t, r.At)
+				i := slices.IndexFunc(found, func(f summary) bool { return f.id == r.ID })
+				if i >= 0 {
+					found[i] = summarize(t, e)
+				}
+			}
+			continue
+		}
+		switch {
+		case err != nil:
+			s.report(err)
+			keep[r.ID] = summary{id: r.ID, event: r.Event, at: r.At}
+		case now.Sub(r.At) > s.config.TTL+clockSlack:
+		case t.Status.State.Terminal():
+			keep[r.ID] = summarize(t, nil)
+		default:
+			found = append(found, summarize(t, nil))
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listed.set(owner, keep, s.config.Most)
+	return slices.AppendSeq(found, maps.Values(keep)), nil
+}
+
+// set replaces the summaries of an owner. If there are too many of all owners, the others are dropped.
+func (l *summaries) set(owner string, of map[string]summary, most int) {
+	l.count += len(of) - len(l.of[owner])
+	if l.of == nil || l.count > most {
+		l.of, l.count = map[string]map[string]summary{}, len(of)
+	}
+	if len(of) == 0 {
+		delete(l.of, owner)
+		return
+	}
+	l.of[owner] = of
+}
+
+// All returns up to most tasks in memory, those with the newest status first, for the operator.
+func (s *Tasks) All(most int) []*Task {
+	entries := s.all()
+	tasks := make([]*Task, 0, len(entries))
+	for _, e := range entries {
+		e.mu.Lock()
+		tasks = append(tasks, e.now)
+		e.mu.Unlock()
+	}
+	slices.SortFunc(tasks, func(a, b *Task) int { return cmp.Or(b.Status.At.Compare(a.Status.At), cmp.Compare(b.ID, a.ID)) })
+	return tasks[:min(most, len(tasks))]
+}
+
+// token returns the page token of all that follows a task.
+func (a summary) token() string {
+	text := binary.BigEndian.AppendUint64(nil, uint64(a.at.Unix()))
+	text = binary.BigEndian.AppendUint32(text, uint32(a.at.Nanosecond()))
+	return base64.RawURLEncoding.EncodeToString(append(text, a.id...))
+}
+
+func decodeToken(token string) (summary, error) {
+	text, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	if err != nil || len(text) != 8+4+36 || !isID(string(text[12:])) {
+		return summary{}, ErrBadToken
+	}
+	at := time.Unix(int64(binary.BigEndian.Uint64(text)), int64(binary.BigEndian.Uint32(text[8:])))
+	return summary{id: string(text[12:]), at: at}, nil
+}

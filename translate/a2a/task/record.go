@@ -1,0 +1,79 @@
+package task
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// recordOptions keep the values of clients and providers as they are.
+var recordOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
+
+// encode returns the record of a version of a task.
+func encode(t *Task, at time.Time) (*run.Record, error) {
+	data, err := json.Marshal(t, recordOptions)
+	if err != nil {
+		return nil, fmt.Errorf("task %s: %w", t.ID, err)
+	}
+	return &run.Record{Owner: t.Owner, ID: t.ID, Event: t.Event, At: at, Data: data, Final: t.Status.State.Terminal()}, nil
+}
+
+// decode returns the task of a record.
+func decode(r *run.Record) (*Task, error) {
+	t := new(Task)
+	if err := json.Unmarshal(r.Data, t, recordOptions); err != nil {
+		return nil, fmt.Errorf("record %s is no task: %w: %w", r.ID, run.ErrDamaged, err)
+	}
+	t.Owner = r.Owner
+	if t.ID != r.ID || t.Event != r.Event || t.Status.State == 0 || !validMessages(t) || t.Artifact != nil && !validParts(t.Artifact.Parts) {
+		return nil, fmt.Errorf("record %s is no task: %w", r.ID, run.ErrDamaged)
+	}
+	return t, nil
+}
+
+func validMessages(t *Task) bool {
+	for i := range t.History {
+		if !validMessage(&t.History[i]) {
+			return false
+		}
+	}
+	return t.Status.Message == nil || validMessage(t.Status.Message)
+}
+
+func validMessage(m *Message) bool {
+	return (m.Role == User || m.Role == Agent) && validParts(m.Parts) && (m.Metadata == nil || m.Metadata.Kind() == '{')
+}
+
+func validParts(parts []Part) bool {
+	for i := range parts {
+		p := &parts[i]
+		if p.Kind < front.PartText || p.Kind > front.PartURL || (p.Kind == front.PartData) != (p.Data != nil) || p.Metadata != nil && p.Metadata.Kind() != '{' {
+			return false
+		}
+	}
+	return true
+}
+
+// isID reports whether an id is one that NewID makes.
+func isID(id string) bool {
+	u, err := uuid.Parse(id)
+	return err == nil && u.Version() == 7 && u.String() == id
+}
+
+// mayBeStored reports whether the Store may have a task of this id. Tasks are read from it until two times TTL and a day after
+// they were made, so that a guessed id costs at most the listing of one recent day.
+func (s *Tasks) mayBeStored(id string) bool {
+	if s.store == nil || !isID(id) {
+		return false
+	}
+	u := uuid.MustParse(id)
+	seconds, nanoseconds := u.Time().UnixTime()
+	age := time.Since(time.Unix(seconds, nanoseconds))
+	return age > -2*clockSlack && age < 2*s.config.TTL+24*time.Hour
+}

@@ -1,0 +1,301 @@
+package task
+
+import (
+	"container/heap"
+	"container/list"
+	"time"
+)
+
+const (
+	// overhead is the approximate size of a task without its texts, in bytes.
+	overhead = 1 << 10
+	// clockSlack is by how much the clocks of two instances may differ.
+	clockSlack = 5 * time.Minute
+)
+
+// room bounds the tasks in memory by number and size. If there are too many, the oldest ended ones of the owner that
+// exceeds its own bound are dropped, and then those of the owner that has the most. Tasks that are open are never dropped.
+type room struct {
+	most, mostPerOwner int
+	maxSize            int64
+
+	owners   map[string]*owner
+	byShare  byShare
+	states   [Rejected + 1]int
+	count    int
+	open     int
+	size     int64
+	openSize int64
+}
+
+func newRoom(c *Config) room {
+	return room{most: c.Most, mostPerOwner: c.MostPerOwner, maxSize: c.MaxSize, owners: map[string]*owner{}}
+}
+
+// owner are the tasks of one owner.
+type owner struct {
+	name           string
+	entries        map[string]*entry // by id
+	open           int
+	size, openSize int64
+	names          map[string]string // ids of the tasks that the owner has named
+	// ended are the tasks that may be dropped, the oldest first. The unwritten ones are ended, too, but have to be stored first.
+	ended, unwritten list.List
+	share            float64
+	index            int // in byShare
+}
+
+// place is what the room knows of an entry. It belongs to the lock of the [Tasks].
+type place struct {
+	state   State // 0: the entry is not in the room
+	size    int64
+	changed time.Time
+	foreign bool // changed is the time of another clock
+	held    bool // the entry is being changed
+	stored  bool
+	in      *list.List // ended or unwritten of the owner; nil: neither
+	element *list.Element
+	gone    bool // dropped
+	dirty   bool // queued for the writer
+	since   time.Time
+}
+
+// byShare is a heap of owners. The first has the largest share of those with a task that may be dropped.
+type byShare []*owner
+
+func (h byShare) Len() int { return len(h) }
+func (h byShare) Less(i, j int) bool {
+	if a, b := h[i].ended.Len() > 0, h[j].ended.Len() > 0; a != b {
+		return a
+	}
+	return h[i].share > h[j].share
+}
+
+func (h byShare) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+// Push implements [heap.Interface].
+func (h *byShare) Push(x any) {
+	o := x.(*owner)
+	o.index = len(*h)
+	*h = append(*h, o)
+}
+
+// Pop implements [heap.Interface].
+func (h *byShare) Pop() any {
+	last := len(*h) - 1
+	o := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return o
+}
+
+// entry returns the entry of a task, or nil.
+func (r *room) entry(owner, id string) *entry {
+	if o := r.owners[owner]; o != nil {
+		return o.entries[id]
+	}
+	return nil
+}
+
+func (r *room) ownerOf(name string) *owner {
+	o := r.owners[name]
+	if o == nil {
+		o = &owner{name: name, entries: map[string]*entry{}}
+		r.owners[name] = o
+		heap.Push(&r.byShare, o)
+	}
+	return o
+}
+
+// insert takes a new entry in, if there is a place.
+func (r *room) insert(e *entry, t *Task, p place) error {
+	o := r.owners[e.owner]
+	size := sizeOf(t)
+	if !t.Status.State.Terminal() {
+		full := r.open >= r.most || r.openSize+size > r.maxSize
+		if o != nil {
+			// One owner can't take all the memory with tasks that are open.
+			full = full || o.open >= r.mostPerOwner || o.openSize+size > r.maxSize/2
+		}
+		if full || size > r.maxTask() {
+			return ErrFull
+		}
+	}
+	o = r.ownerOf(e.owner)
+	o.entries[e.id] = e
+	r.count++
+	e.place = p
+	if t.Name != "" {
+		if o.names == nil {
+			o.names = map[string]string{}
+		}
+		if o.names[t.Name] < e.id { // a later id is greater
+			o.names[t.Name] = e.id
+		}
+	}
+	r.put(e, o, t.Status.State, size)
+	r.trim(o)
+	return nil
+}
+
+// maxTask is the size of the largest task that is open.
+func (r *room) maxTask() int64 { return r.maxSize / 16 }
+
+// grows reports whether there is room for a version that is larger than the one before. The end of a task always has room:
+// after it the task may be dropped.
+func (r *room) grows(e *entry, t *Task, size int64) error {
+	more := size - e.place.size
+	if t.Status.State.Terminal() || more <= 0 {
+		return nil
+	}
+	most := r.maxSize
+	if more <= 4<<10 {
+		most += most / 8 // so that the steps of a run find room where messages of clients don't
+	}
+	if size > r.maxTask() || r.openSize+more > most || r.owners[e.owner].openSize+more > most/2 {
+		return ErrFull
+	}
+	return nil
+}
+
+// put moves an entry of the room to another state and size.
+func (r *room) put(e *entry, o *owner, state State, size int64) {
+	p := &e.place
+	r.take(e, o)
+	p.state, p.size = state, size
+	r.states[state]++
+	r.size += size
+	o.size += size
+	switch {
+	case !state.Terminal():
+		r.open++
+		o.open++
+		r.openSize += size
+		o.openSize += size
+	case p.held:
+	case p.stored:
+		p.in = &o.ended
+	default:
+		p.in = &o.unwritten
+	}
+	if p.in != nil {
+		p.element = p.in.PushBack(e)
+	}
+	r.rank(o)
+}
+
+// take removes what put has counted.
+func (r *room) take(e *entry, o *owner) {
+	p := &e.place
+	if p.in != nil {
+		p.in.Remove(p.element)
+		p.in, p.element = nil, nil
+	}
+	if p.state == 0 {
+		return
+	}
+	r.states[p.state]--
+	r.size -= p.size
+	o.size -= p.size
+	if !p.state.Terminal() {
+		r.open--
+		o.open--
+		r.openSize -= p.size
+		o.openSize -= p.size
+	}
+	p.state = 0
+}
+
+// drop removes an entry.
+func (r *room) drop(e *entry) {
+	o := r.owners[e.owner]
+	r.take(e, o)
+	delete(o.entries, e.id)
+	r.count--
+	e.place.gone = true
+	if e.name != "" && o.names[e.name] == e.id {
+		delete(o.names, e.name)
+	}
+	if len(o.entries) == 0 {
+		heap.Remove(&r.byShare, o.index)
+		delete(r.owners, o.name)
+		return
+	}
+	r.rank(o)
+}
+
+func (r *room) rank(o *owner) {
+	o.share = max(float64(len(o.entries))/float64(r.most), float64(o.size)/float64(r.maxSize))
+	heap.Fix(&r.byShare, o.index)
+}
+
+// trim drops the oldest ended tasks until the rest is within the bounds of an owner, and of all.
+func (r *room) trim(o *owner) {
+	for len(o.entries) > r.mostPerOwner && r.dropFirst(&o.ended) {
+	}
+	for (r.count > r.most || r.size > r.maxSize) && len(r.byShare) > 0 && r.dropFirst(&r.byShare[0].ended) {
+	}
+	for r.size > r.maxSize { // the Store has failed, or is slow
+		var largest *owner
+		for _, o := range r.byShare {
+			if o.unwritten.Len() > 0 && (largest == nil || o.size > largest.size) {
+				largest = o
+			}
+		}
+		if largest == nil || !r.dropFirst(&largest.unwritten) {
+			return
+		}
+	}
+}
+
+func (r *room) dropFirst(l *list.List) bool {
+	first := l.Front()
+	if first == nil {
+		return false
+	}
+	r.drop(first.Value.(*entry))
+	return true
+}
+
+// sizeOf returns the approximate size of a task in memory, in bytes.
+func sizeOf(t *Task) int64 {
+	n := overhead + len(t.Name) + len(t.Owner) + len(t.Context) + len(t.Skill) + len(t.Inputs) + len(t.Ref.ExecutionID) + len(t.Ref.SkillID)
+	n += sizeOfMessage(t.Status.Message)
+	for i := range t.History {
+		n += sizeOfMessage(&t.History[i])
+	}
+	if t.Artifact != nil {
+		n += sizeOfParts(t.Artifact.Parts)
+	}
+	for i := range t.Push {
+		p := &t.Push[i]
+		n += 128 + len(p.ID) + len(p.URL) + len(p.Secrets) + len(p.Scheme)
+	}
+	return int64(n)
+}
+
+func sizeOfMessage(m *Message) int {
+	if m == nil {
+		return 0
+	}
+	n := 128 + len(m.ID) + len(m.Metadata) + sizeOfParts(m.Parts)
+	for _, s := range m.Extensions {
+		n += 16 + len(s)
+	}
+	for _, s := range m.References {
+		n += 16 + len(s)
+	}
+	return n
+}
+
+func sizeOfParts(parts []Part) int {
+	n := 0
+	for i := range parts {
+		p := &parts[i]
+		n += 128 + len(p.Text) + len(p.Data) + len(p.Filename) + len(p.MediaType) + len(p.Metadata)
+	}
+	return n
+}

@@ -1,0 +1,276 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// Config are the settings of [Tasks]. A zero value stands for the default.
+type Config struct {
+	// Store keeps the tasks beyond the life of the process, for all instances of the bridge. Nil: they are in memory only.
+	Store run.Store
+	// Most is how many tasks are kept at most, and MostPerOwner how many of one owner: 10000 and 1000. Both bounds hold
+	// for memory and for the Store.
+	Most, MostPerOwner int
+	// MaxSize is the approximate size of all tasks in memory, in bytes: 256 MiB. The Store may hold storedFactor times as much.
+	MaxSize int64
+	// TTL is how long a task is kept after its last change: 24 h.
+	TTL time.Duration
+	// Observer is told what happens; nil: nothing is.
+	Observer Observer
+	// Flush is the longest time between a change and its storing: 1 s.
+	Flush time.Duration
+}
+
+// Observer is told what happens to tasks. Its methods must return soon and must not call methods of the [Tasks].
+type Observer interface {
+	// Updated is called for each event that this instance has made, in order for each task. The event may not be stored yet:
+	// before a client learns of an open task, [Tasks.Persist] has to be called.
+	Updated(u *Update)
+	// StoreFailed is called when the Store could not be written or has a damaged record, at most once a minute.
+	StoreFailed(err error)
+}
+
+// The errors of [Tasks].
+var (
+	// ErrNoTask is the error for a task that does not exist, is expired or belongs to another owner.
+	ErrNoTask = errors.New("there is no such task")
+	// ErrFull is the error if there is no place for a task, since too many are open.
+	ErrFull = errors.New("too many tasks are open")
+	// ErrBadToken is the error for a page token that [Tasks.List] has not made.
+	ErrBadToken = errors.New("the page token is not valid")
+	// ErrEnded is the error for a new event of a task that has ended.
+	ErrEnded = errors.New("the task has ended")
+	// ErrStorage is the error if the Store fails. It hides the text of its cause, which may contain paths, but wraps it.
+	ErrStorage = errors.New("the storage of tasks failed")
+	// ErrClosed is the error if the [Tasks] are closed.
+	ErrClosed = errors.New("the tasks are closed")
+)
+
+// Tasks keeps tasks: in memory and, if there is one, in a [run.Store].
+//
+// A version of a task that is open is stored before anybody is told of it, so a client never knows more than the storage
+// after a crash. Versions of ended tasks are told at once, and stored within [Config.Flush]: most of the short ones are
+// stored once, together with others. What memory has no place for is read from the Store.
+type Tasks struct {
+	config Config
+	store  run.Store
+
+	mu     sync.Mutex
+	room   room
+	claims map[claim]struct{}
+	locks  map[claim]*keyLock
+	listed summaries
+
+	writer        writer
+	subscriptions atomic.Int64
+	closing       chan struct{} // closed by Close
+	closed        chan struct{} // closed at the end of the background goroutine
+	once          sync.Once
+}
+
+// New returns tasks without any in memory. They use memory and a goroutine until [Tasks.Close].
+func New(c Config) *Tasks {
+	if c.Most <= 0 {
+		c.Most = 10000
+	}
+	if c.MostPerOwner <= 0 {
+		c.MostPerOwner = 1000
+	}
+	if c.MaxSize <= 0 {
+		c.MaxSize = 256 << 20
+	}
+	if c.TTL <= 0 {
+		c.TTL = 24 * time.Hour
+	}
+	if c.Flush <= 0 {
+		c.Flush = time.Second
+	}
+	s := &Tasks{
+		config: c, store: c.Store, room: newRoom(&c), claims: map[claim]struct{}{}, locks: map[claim]*keyLock{},
+		writer: writer{kick: make(chan struct{}, 1)}, closing: make(chan struct{}), closed: make(chan struct{}),
+	}
+	go s.background()
+	return s
+}
+
+// Close stores what is not stored, ends all subscriptions and the background goroutine. Changes after it are stored one by one.
+func (s *Tasks) Close(ctx context.Context) {
+	s.once.Do(func() { close(s.closing) })
+	select {
+	case <-s.closed:
+	case <-ctx.Done():
+		return
+	}
+	s.flush(ctx, true)
+	for _, e := range s.all() {
+		e.mu.Lock()
+		for _, sub := range e.subs {
+			sub.end(false)
+		}
+		e.subs = nil
+		e.mu.Unlock()
+	}
+}
+
+func (s *Tasks) isClosing() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// NewID returns an id for a new task.
+func (s *Tasks) NewID() string {
+	id, err := uuid.NewV7()
+	if err != nil {
+		panic(err) // crypto/rand does not fail (Go 1.24)
+	}
+	return id.String()
+}
+
+// Add makes a task, whose first status was set by [Task.SetStatus]. The caller must not change it any more. If the task has
+// a name, it is stored before Add returns. The error is [ErrFull] if there is no place and no ended task that can be dropped.
+func (s *Tasks) Add(ctx context.Context, t *Task) error {
+	if t.Created.IsZero() {
+		t.Created = time.Now()
+	}
+	made, updates, err := next(&Task{ID: t.ID, Name: t.Name, Owner: t.Owner, Created: t.Created}, func(to *Task) error {
+		*to = *t
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	t.Event, t.updates = made.Event, nil
+	e := &entry{id: t.ID, owner: t.Owner, name: t.Name, now: made}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := s.insert(e, made, time.Now(), false); err != nil {
+		return err
+	}
+	if made.Name != "" && s.store != nil {
+		if err := s.storeNamed(ctx, e, made); err != nil {
+			s.remove(e)
+			return err
+		}
+	}
+	s.show(e, made, updates)
+	return nil
+}
+
+// Change makes the next version of a task, under the lock of the task. If change returns an error, nothing changes.
+// A change without a new status or artifact is no event, but has a number.
+func (s *Tasks) Change(ctx context.Context, owner, id string, change func(*Task) error) (*Task, error) {
+	for {
+		e, err := s.current(ctx, owner, id, true)
+		if err != nil {
+			return nil, err
+		}
+		t, err := s.change(e, change)
+		if errors.Is(err, errGone) {
+			continue
+		}
+		if err == nil && s.store != nil && s.isClosing() {
+			s.flush(ctx, true)
+		}
+		return t, err
+	}
+}
+
+// errGone says that an entry was dropped from memory before it could be locked.
+var errGone = errors.New("the task was dropped from memory")
+
+func (s *Tasks) change(e *entry, change func(*Task) error) (*Task, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.now.Status.State.Terminal() {
+		if !s.hold(e) {
+			return nil, errGone
+		}
+		defer s.release(e)
+	}
+	t, updates, err := next(e.now, change)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.settle(e, t); err != nil {
+		return nil, err
+	}
+	s.show(e, t, updates)
+	return t, nil
+}
+
+// next returns the version of a task that a change makes, and its events.
+func next(old *Task, change func(*Task) error) (*Task, []Update, error) {
+	t := old.copy()
+	if err := change(t); err != nil {
+		return nil, nil, err
+	}
+	updates := t.updates
+	t.updates = nil
+	if len(updates) > 0 && old.Status.State.Terminal() {
+		return nil, nil, ErrEnded
+	}
+	t.ID, t.Name, t.Owner, t.Created, t.Event = old.ID, old.Name, old.Owner, old.Created, old.Event
+	for i := range updates {
+		t.Event++
+		updates[i].Number, updates[i].Task.Event = t.Event, t.Event
+	}
+	if len(updates) == 0 {
+		t.Event++
+	} else {
+		updates[len(updates)-1].Task = t
+	}
+	return t, updates, nil
+}
+
+// Get returns a task. The error is [ErrNoTask] if it does not exist, is expired or belongs to another owner.
+func (s *Tasks) Get(ctx context.Context, owner, id string) (*Task, error) {
+	e, err := s.current(ctx, owner, id, false)
+	if err != nil {
+		return nil, err
+	}
+	return s.tell(ctx, e)
+}
+
+// Persist stores a task that is open, unless it is stored, as has to be done before a client learns of it.
+func (s *Tasks) Persist(ctx context.Context, owner, id string) error {
+	_, err := s.Get(ctx, owner, id)
+	return err
+}
+
+// Named returns the newest task to which the owner has given a name.
+func (s *Tasks) Named(ctx context.Context, owner, name string) (*Task, error) {
+	id, err := s.idOf(ctx, owner, name)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.Get(ctx, owner, id)
+	if err == nil && t.Name != name {
+		return nil, ErrNoTask
+	}
+	return t, err
+}
+
+// Stats counts the tasks in memory by state, the subscriptions, and the approximate size of the tasks in bytes.
+func (s *Tasks) Stats() (byState map[State]int, subscriptions int, bytes int64) {
+	byState = map[State]int{}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for state, n := range s.room.states {
+		if n > 0 {
+			byState[State(state)] = n
+		}
+	}
+	return byState, int(s.subscriptions.Load()), s.room.size
+}

@@ -1,0 +1,377 @@
+package task_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+)
+
+// open makes tasks that are closed at the end of the test.
+func open(t testing.TB, c task.Config) *task.Tasks {
+	t.Helper()
+	s := task.New(c)
+	t.Cleanup(func() { s.Close(context.Background()) })
+	return s
+}
+
+// add makes a task in the state submitted.
+func add(t testing.TB, s *task.Tasks, owner string) *task.Task {
+	t.Helper()
+	made := &task.Task{ID: s.NewID(), Owner: owner, Context: "c"}
+	made.SetStatus(task.Submitted, nil, time.Now())
+	if err := s.Add(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// to changes the state of a task.
+func to(state task.State) func(*task.Task) error {
+	return func(t *task.Task) error {
+		if state == task.Completed {
+			t.SetArtifact([]task.Part{{Part: front.Part{Kind: front.PartData, Data: []byte(`{"n":1}`)}}})
+		}
+		t.SetStatus(state, nil, time.Now())
+		return nil
+	}
+}
+
+func change(t testing.TB, s *task.Tasks, made *task.Task, change func(*task.Task) error) *task.Task {
+	t.Helper()
+	c, err := s.Change(t.Context(), made.Owner, made.ID, change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestTaskChanges(t *testing.T) {
+	s := open(t, task.Config{})
+	made := add(t, s, "ada")
+	if made.Event != 1 {
+		t.Errorf("the first event is %d", made.Event)
+	}
+	change(t, s, made, to(task.Working))
+	before, err := s.Get(t.Context(), "ada", made.ID)
+	if err != nil || before.Status.State != task.Working || before.Event != 2 {
+		t.Errorf("%+v, %v", before, err)
+	}
+	refused := errors.New("refused")
+	if _, err := s.Change(t.Context(), "ada", made.ID, func(c *task.Task) error { c.Context = "other"; return refused }); !errors.Is(err, refused) {
+		t.Errorf("%v", err)
+	}
+	after := change(t, s, made, to(task.Completed))
+	if after.Event != 4 || before.Status.State != task.Working || before.Artifact != nil || after.Context != "c" {
+		t.Errorf("after %+v, before %+v", after, before)
+	}
+	if _, err := s.Change(t.Context(), "ada", made.ID, to(task.Failed)); !errors.Is(err, task.ErrEnded) {
+		t.Errorf("an ended task has a new event: %v", err)
+	}
+	pushed := change(t, s, made, func(c *task.Task) error { c.Push = append(c.Push, task.PushConfig{ID: "p"}); return nil })
+	if pushed.Event != 5 || len(pushed.Push) != 1 || len(after.Push) != 0 {
+		t.Errorf("%+v", pushed)
+	}
+	for _, c := range []struct{ owner, id string }{{"bob", made.ID}, {"", made.ID}, {"ada", s.NewID()}, {"ada", "x"}, {"ada", ""}} {
+		if got, err := s.Get(t.Context(), c.owner, c.id); !errors.Is(err, task.ErrNoTask) {
+			t.Errorf("%v: %+v, %v", c, got, err)
+		}
+	}
+}
+
+func TestNamedTasks(t *testing.T) {
+	s := open(t, task.Config{})
+	var last string
+	for range 3 {
+		made := &task.Task{ID: s.NewID(), Name: "mine", Owner: "ada"}
+		made.SetStatus(task.Submitted, nil, time.Now())
+		if err := s.Add(t.Context(), made); err != nil {
+			t.Fatal(err)
+		}
+		last = made.ID
+	}
+	if got, err := s.Named(t.Context(), "ada", "mine"); err != nil || got.ID != last {
+		t.Errorf("%+v, %v, want %s", got, err, last)
+	}
+	for _, owner := range []string{"", "bob"} {
+		if got, err := s.Named(t.Context(), owner, "mine"); !errors.Is(err, task.ErrNoTask) {
+			t.Errorf("%q: %+v, %v", owner, got, err)
+		}
+	}
+}
+
+func TestWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, task.Config{})
+		made := add(t, s, "ada")
+		go func() {
+			time.Sleep(time.Minute)
+			change(t, s, made, to(task.Working))
+			change(t, s, made, to(task.Completed))
+		}()
+		working, err := s.Wait(t.Context(), "ada", made.ID, func(c *task.Task) bool { return c.Status.State == task.Working })
+		if err != nil || working.Status.State != task.Working {
+			t.Errorf("%+v, %v", working, err)
+		}
+		ended, err := s.Wait(t.Context(), "ada", made.ID, func(c *task.Task) bool { return c.Status.State.Terminal() })
+		if err != nil || ended.Status.State != task.Completed {
+			t.Errorf("%+v, %v", ended, err)
+		}
+		slow := add(t, s, "ada")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		got, err := s.Wait(ctx, "ada", slow.ID, func(c *task.Task) bool { return c.Status.State.Terminal() })
+		if !errors.Is(err, context.DeadlineExceeded) || got == nil || got.Status.State != task.Submitted {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
+func TestExpiredTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, task.Config{TTL: time.Hour})
+		ended, claimed, idle := add(t, s, "ada"), add(t, s, "ada"), add(t, s, "ada")
+		change(t, s, ended, to(task.Completed))
+		release, ok := s.Claim("ada", claimed.ID)
+		if _, again := s.Claim("ada", claimed.ID); !ok || again {
+			t.Error("one task has two followers")
+		}
+		_, sub, err := s.Subscribe(t.Context(), "ada", idle.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		for _, c := range []*task.Task{ended, claimed, idle} {
+			if _, err := s.Get(t.Context(), "ada", c.ID); err != nil {
+				t.Errorf("expired too early: %v", err)
+			}
+		}
+		time.Sleep(time.Second)
+		for c, want := range map[*task.Task]error{ended: task.ErrNoTask, claimed: nil, idle: task.ErrNoTask} {
+			if _, err := s.Get(t.Context(), "ada", c.ID); !errors.Is(err, want) {
+				t.Errorf("%v, want %v", err, want)
+			}
+		}
+		if page, err := s.List(t.Context(), "ada", task.Query{}); err != nil || len(page.Tasks) != 1 || page.Tasks[0].ID != claimed.ID {
+			t.Errorf("%+v, %v", page, err)
+		}
+		release()
+		time.Sleep(time.Hour)
+		if u, more := <-sub.Updates(); more || sub.Cut() {
+			t.Errorf("%+v", u)
+		}
+		if states, subs, size := s.Stats(); len(states) != 0 || subs != 0 || size != 0 {
+			t.Errorf("%v, %d, %d", states, subs, size)
+		}
+	})
+}
+
+func TestSubscribersSeeTheSameEvents(t *testing.T) {
+	s := open(t, task.Config{})
+	made := add(t, s, "ada")
+	var wg sync.WaitGroup
+	seen := make([][]uint64, 40)
+	from := make([]uint64, len(seen))
+	for i := range seen {
+		wg.Go(func() {
+			now, sub, err := s.Subscribe(t.Context(), "ada", made.ID)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer sub.Close()
+			from[i] = now.Event
+			for u := range sub.Updates() {
+				seen[i] = append(seen[i], u.Number)
+			}
+			if sub.Cut() {
+				t.Error("cut")
+			}
+		})
+	}
+	for range 50 {
+		change(t, s, made, to(task.Working))
+	}
+	change(t, s, made, to(task.Completed))
+	wg.Wait()
+	var want []uint64
+	for i := range uint64(53) {
+		want = append(want, i+1)
+	}
+	for i, got := range seen {
+		if !slices.Equal(got, want[from[i]:]) {
+			t.Errorf("from %d: %v", from[i], got)
+		}
+	}
+	if _, subs, _ := s.Stats(); subs != 0 {
+		t.Errorf("%d subscriptions are open", subs)
+	}
+}
+
+func TestSlowSubscriberIsCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, task.Config{})
+		made := add(t, s, "ada")
+		_, slow, err := s.Subscribe(t.Context(), "ada", made.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, closed, _ := s.Subscribe(t.Context(), "ada", made.ID)
+		_, quick, _ := s.Subscribe(t.Context(), "ada", made.ID)
+		n := 0
+		go func() {
+			for range quick.Updates() {
+				n++
+			}
+		}()
+		for i := range 64 {
+			change(t, s, made, to(task.Working))
+			synctest.Wait()
+			if i == 10 {
+				closed.Close()
+				closed.Close()
+			}
+		}
+		if slow.Cut() {
+			t.Error("cut too early")
+		}
+		change(t, s, made, to(task.Working))
+		synctest.Wait()
+		if !slow.Cut() || closed.Cut() || quick.Cut() {
+			t.Errorf("cut: %v, %v, %v", slow.Cut(), closed.Cut(), quick.Cut())
+		}
+		for range slow.Updates() {
+		}
+		for range closed.Updates() {
+		}
+		change(t, s, made, to(task.Failed))
+		synctest.Wait()
+		if n != 66 {
+			t.Errorf("the quick reader has %d events", n)
+		}
+	})
+}
+
+func TestBoundsOfOwners(t *testing.T) {
+	s := open(t, task.Config{Most: 10, MostPerOwner: 6})
+	var adas []*task.Task
+	for range 8 {
+		made := add(t, s, "ada")
+		change(t, s, made, to(task.Completed))
+		adas = append(adas, made)
+	}
+	for i, made := range adas {
+		if _, err := s.Get(t.Context(), "ada", made.ID); (err == nil) != (i >= 2) {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	for i := range 6 { // the owner with the most gives way
+		add(t, s, fmt.Sprint("owner ", i))
+	}
+	if states, _, _ := s.Stats(); states[task.Completed] != 4 || states[task.Submitted] != 6 {
+		t.Errorf("%v", states)
+	}
+	for i := range 4 {
+		add(t, s, fmt.Sprint("owner ", i))
+	}
+	made := &task.Task{ID: s.NewID(), Owner: "late"}
+	made.SetStatus(task.Submitted, nil, time.Now())
+	if err := s.Add(t.Context(), made); !errors.Is(err, task.ErrFull) {
+		t.Errorf("%v", err)
+	}
+	if states, _, _ := s.Stats(); states[task.Completed] != 0 || states[task.Submitted] != 10 {
+		t.Errorf("%v", states)
+	}
+}
+
+func TestPagesOfTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, task.Config{})
+		var want []string
+		start := time.Now()
+		for i := range 25 {
+			made := add(t, s, "ada")
+			if i%2 == 0 {
+				time.Sleep(time.Millisecond) // others have the same time
+			}
+			want = append(want, made.ID)
+		}
+		add(t, s, "bob")
+		slices.Reverse(want)
+		for limit := 1; limit < 30; limit++ {
+			var got []string
+			q := task.Query{Limit: limit}
+			for {
+				page, err := s.List(t.Context(), "ada", q)
+				if err != nil || page.Total != 25 || len(page.Tasks) > limit {
+					t.Fatal(page, err)
+				}
+				for _, c := range page.Tasks {
+					got = append(got, c.ID)
+				}
+				if q.Token = page.NextToken; q.Token == "" {
+					break
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("by %d: %v, want %v", limit, got, want)
+			}
+		}
+		for token, want := range map[string]error{"x": task.ErrBadToken, "AAAA": task.ErrBadToken, "=": task.ErrBadToken} {
+			if _, err := s.List(t.Context(), "ada", task.Query{Token: token}); !errors.Is(err, want) {
+				t.Errorf("%q: %v", token, err)
+			}
+		}
+		for _, c := range []struct {
+			q    task.Query
+			want int
+		}{
+			{task.Query{Context: "c"}, 25},
+			{task.Query{Context: "d"}, 0},
+			{task.Query{State: task.Submitted}, 25},
+			{task.Query{State: task.Failed}, 0},
+			{task.Query{Since: start.Add(time.Millisecond)}, 24},
+			{task.Query{Since: start.Add(time.Millisecond + 1)}, 22},
+		} {
+			if page, err := s.List(t.Context(), "ada", c.q); err != nil || page.Total != c.want {
+				t.Errorf("%+v: %d, %v", c, page.Total, err)
+			}
+		}
+		if all := s.All(3); len(all) != 3 {
+			t.Errorf("%v", all)
+		}
+	})
+}
+
+func TestLockOfATask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, task.Config{})
+		unlock, err := s.Lock(t.Context(), "ada", "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := s.Lock(ctx, "ada", "x"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		if other, err := s.Lock(ctx, "bob", "x"); err == nil {
+			t.Error("an expired context locks")
+			other()
+		}
+		unlock()
+		unlock()
+		again, err := s.Lock(t.Context(), "ada", "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		again()
+	})
+}
