@@ -32,6 +32,10 @@ type Call struct {
 	// Wait is how long the agent waits for the end of an accepted run, from the call's arrival, within the timeout. A run
 	// that has not ended by then is the answer, and no failure. nil: until the timeout.
 	Wait *time.Duration
+	// Patient sets the maximum timeout if neither the agent nor the descriptor states one, instead of the default.
+	Patient bool
+	// Prepare sets the Inputs once the skill is found, for [Bridge.Start], which does not keep it; nil: the Inputs are known.
+	Prepare Preparation
 }
 
 // Listing is the answer to a [Query].

@@ -96,7 +96,7 @@ func (b *Bridge) Start(ctx context.Context, call Call) Execution {
 	x := b.begin(ctx, OperationExecute, call)
 	defer x.endIfPanicking()
 	x.failure = x.submit()
-	x.call.Inputs = jsonrpc.Object{}
+	x.call.Inputs, x.call.Prepare = jsonrpc.Object{}, nil
 	x.begun = true
 	return x
 }

@@ -38,8 +38,14 @@ func (x *execution) submit() *run.Failure {
 	x.figures.Found = time.Now()
 	f := x.found
 	x.setDeadline(x.effectiveTimeout())
-	if e := f.Skill.CheckInputs(x.ctx, x.call.Principal, x.call.Inputs, x.call.Checks); e != nil {
-		return e
+	prepared, failure := x.prepare()
+	if failure != nil {
+		return failure
+	}
+	if prepared == nil || !prepared.checked(x.call.Inputs.Text) {
+		if e := f.Skill.CheckInputs(x.ctx, x.call.Principal, x.call.Inputs, x.call.Checks); e != nil {
+			return e
+		}
 	}
 	if failure := x.withhold(); failure != nil {
 		return failure
@@ -47,6 +53,11 @@ func (x *execution) submit() *run.Failure {
 	// The limiter is acquired before the run is submitted: an accepted run can't be refused any more.
 	if failure := x.acquire(&x.bridge.waiting); failure != nil {
 		return failure
+	}
+	if prepared != nil {
+		if failure := x.call.Prepare.Invoke(x.ctx, prepared); failure != nil {
+			return failure
+		}
 	}
 	response, err := f.Invoker.Client.Submit(x.ctx, f.Skill, &skillsharing.Invocation{
 		Inputs: x.call.Inputs.Text, TraceID: x.call.TraceID, Timeout: x.timeout, Until: x.until(), TraceParent: x.call.TraceParent,
@@ -67,13 +78,18 @@ func (x *execution) submit() *run.Failure {
 
 // accept notes the run of the call. It copies the response, which is part of something that holds the inputs.
 func (x *execution) accept(r *document.Response) {
-	f := x.found
 	x.known = *r
-	x.ref = run.Ref{
-		Source: f.Section.Namespace, SkillID: f.Skill.ID, Version: safetext.Clip(f.Skill.Version, 200),
-		ExecutionID: r.ExecutionID, Accepted: x.figures.Submitted,
-	}
+	x.ref = x.refOf(r.ExecutionID)
 	x.stop.noteRun(x.ref)
+}
+
+// refOf returns the run of the found skill that has an execution id. The id is empty before the run is submitted.
+func (x *execution) refOf(executionID string) run.Ref {
+	f := x.found
+	return run.Ref{
+		Source: f.Section.Namespace, SkillID: f.Skill.ID, Version: safetext.Clip(f.Skill.Version, 200),
+		ExecutionID: executionID, Accepted: x.figures.Submitted,
+	}
 }
 
 // discoveryTimeout bounds how long a call waits for the documents of a skill. The reading itself goes
@@ -135,13 +151,17 @@ func (x *execution) withhold() *run.Failure {
 	return e
 }
 
-// effectiveTimeout is the agent's timeout, else the descriptor's, else the default, within the bounds.
+// effectiveTimeout is the agent's timeout, else the descriptor's, else the default, within the bounds. The default of a
+// patient call is the maximum.
 func (x *execution) effectiveTimeout() time.Duration {
 	timeout := x.call.Timeout
 	if timeout <= 0 {
 		timeout = x.found.Skill.Timeout()
 	}
 	if timeout <= 0 {
+		if x.call.Patient {
+			return x.bridge.config.MaxTimeout
+		}
 		timeout = x.bridge.config.DefaultTimeout
 	}
 	return min(max(timeout, minTimeout), x.bridge.config.MaxTimeout)

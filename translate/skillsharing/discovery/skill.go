@@ -144,6 +144,19 @@ func (s *Skill) CheckInputs(ctx context.Context, principal string, arguments jso
 	return e
 }
 
+// CheckGiven is [Skill.CheckInputs] without the failure of a required input that is missing. The names of those are missing,
+// in the order of the descriptor.
+func (s *Skill) CheckGiven(ctx context.Context, principal string, arguments jsonrpc.Object, checks *inputs.Checks) (missing []string, invalid *run.Failure) {
+	if checks == nil {
+		checks = new(inputs.Checks)
+	}
+	missing, invalid = s.inputs.CheckGiven(ctx, turns.Line{Principal: principal, SkillID: s.ID}, arguments, checks)
+	if invalid != nil {
+		invalid.SkillID = s.ID
+	}
+	return missing, invalid
+}
+
 // Hosts reports whether a includes the hosts of the descriptor and its redirects, and of the endpoint.
 func (s *Skill) Hosts(a *credential.AllowedHosts) bool {
 	return s.Stranger(a) == nil && a.Includes(s.InvokeURL)

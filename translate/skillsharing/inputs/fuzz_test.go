@@ -6,11 +6,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/internal/cost"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/internal/sample"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
 )
 
 // FuzzInputs: whatever the schema, whatever the arguments, checking them neither
@@ -43,6 +45,10 @@ func FuzzInputs(f *testing.F) {
 		}
 		var e *run.Failure
 		cost.Cheap(t, "check", func() { e = check(in, args) })
+		missing, invalid := in.CheckGiven(t.Context(), turns.Line{}, jsonrpc.Object{Text: args}, new(inputs.Checks))
+		if (e == nil) != (len(missing) == 0 && invalid == nil) {
+			t.Errorf("%+v, but missing %q, invalid %+v", e, missing, invalid)
+		}
 		if e == nil {
 			return
 		}

@@ -97,18 +97,51 @@ func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (
 // also nil if the context ends before the arguments were checked. checks counts the work. Long checks wait
 // for turns, which the skills and principals of a source get in rotation.
 func (in *Inputs) Check(ctx context.Context, who turns.Line, arguments jsontext.Value, checks *Checks) *run.Failure {
+	var few [64]bool // without an allocation
+	given := in.each(few[:])
+	first, broken := in.checkText(ctx, who, arguments, checks, given)
+	return cmp.Or(broken, in.missing(given), first)
+}
+
+// CheckMembers is [Inputs.Check] for the members of arguments that are known to be
+// a JSON object.
+func (in *Inputs) CheckMembers(ctx context.Context, who turns.Line, arguments []jsonrpc.Member, checks *Checks) *run.Failure {
+	var few [64]bool // without an allocation
+	given := in.each(few[:])
+	first := in.checkMembers(ctx, who, arguments, checks, given)
+	return cmp.Or(in.missing(given), first)
+}
+
+// CheckGiven is [Inputs.Check] without the failure of a required input that is missing. The names of those are missing, in
+// the order of the descriptor; they are only complete if the arguments are an object.
+func (in *Inputs) CheckGiven(ctx context.Context, who turns.Line, arguments jsonrpc.Object, checks *Checks) (missing []string, invalid *run.Failure) {
+	given := make([]bool, len(in.inputs))
+	var broken *run.Failure
+	if arguments.Members != nil {
+		invalid = in.checkMembers(ctx, who, arguments.Members, checks, given)
+	} else {
+		invalid, broken = in.checkText(ctx, who, arguments.Text, checks, given)
+	}
+	for i := range in.inputs {
+		if in.inputs[i].required && !given[i] {
+			missing = append(missing, in.inputs[i].name)
+		}
+	}
+	return missing, cmp.Or(broken, invalid)
+}
+
+// checkText checks the arguments that are given, and marks them. It returns the failure of the first invalid one, or that
+// of arguments that are not an object.
+func (in *Inputs) checkText(ctx context.Context, who turns.Line, arguments jsontext.Value, checks *Checks, given []bool) (first, broken *run.Failure) {
 	if len(arguments) == 0 {
 		arguments = jsontext.Value("{}")
 	}
 	if name := jsonvalue.TypeName(arguments); name != "object" {
-		return notAnObject("must be an object, not " + jsonvalue.WithArticle(name))
+		return nil, notAnObject("must be an object, not " + jsonvalue.WithArticle(name))
 	}
 	dec := jsonvalue.BorrowDecoder(arguments, true)
 	defer dec.GiveBack()
 
-	var few [64]bool // without an allocation
-	given := in.each(few[:])
-	var first *run.Failure    // of the invalid arguments
 	_, err := dec.ReadToken() // the brace
 	for err == nil && dec.PeekKind() != '}' {
 		var name, value jsontext.Value
@@ -133,17 +166,13 @@ func (in *Inputs) Check(ctx context.Context, who turns.Line, arguments jsontext.
 		}
 	}
 	if err != nil {
-		return notAnObject("must be valid JSON: " + safetext.Clip(strings.TrimPrefix(err.Error(), "jsontext: "), jsonvalue.MaxActual))
+		return nil, notAnObject("must be valid JSON: " + safetext.Clip(strings.TrimPrefix(err.Error(), "jsontext: "), jsonvalue.MaxActual))
 	}
-	return cmp.Or(in.missing(given), first)
+	return first, nil
 }
 
-// CheckMembers is [Inputs.Check] for the members of arguments that are known to be
-// a JSON object.
-func (in *Inputs) CheckMembers(ctx context.Context, who turns.Line, arguments []jsonrpc.Member, checks *Checks) *run.Failure {
-	var few [64]bool // without an allocation
-	given := in.each(few[:])
-	var first *run.Failure // of the invalid arguments
+// checkMembers is checkText for the members of an object.
+func (in *Inputs) checkMembers(ctx context.Context, who turns.Line, arguments []jsonrpc.Member, checks *Checks, given []bool) (first *run.Failure) {
 	for _, m := range arguments {
 		i, known := in.find(m.Name)
 		if !known {
@@ -154,7 +183,7 @@ func (in *Inputs) CheckMembers(ctx context.Context, who turns.Line, arguments []
 			first = in.inputs[i].check(ctx, m.Value, check{checks: checks, most: in.most, source: in.source, asker: who})
 		}
 	}
-	return cmp.Or(in.missing(given), first)
+	return first
 }
 
 // each returns a slice with a flag for each input. It is a part of few, if that is long enough.

@@ -161,6 +161,42 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// An invalid argument is reported although others are missing, and these are named in the descriptor's order.
+func TestCheckGiven(t *testing.T) {
+	in := compile(t, tripInputs)
+	for _, c := range []struct {
+		args    string
+		missing string
+		invalid string // the message of it
+	}{
+		{`{"days":5,"location":"Tokyo"}`, "", ""},
+		{``, "location days", ""},
+		{`{"days":5}`, "location", ""},
+		{`{"location":"Tokyo","units":"c"}`, "days", ""},
+		{`{"days":"5"}`, "location", `argument "days" must be an integer, not a string`},
+		{`{"code":"abc","days":"5"}`, "location", `argument "code" must match the pattern "^[A-Z]{3}$", not "abc"`},
+		{`{"days":5,"location":"Tokyo","exact":1}`, "", `argument "exact" must be a boolean, not a number`},
+		{`{"unknown":1}`, "location days", ""},
+		{`[]`, "location days", "the arguments must be an object, not an array"},
+		{`{"days":5,`, "location", "the arguments must be valid JSON: "},
+	} {
+		objects := []jsonrpc.Object{{Text: jsontext.Value(c.args)}}
+		if !strings.HasPrefix(c.invalid, "the arguments") {
+			objects = append(objects, jsonrpc.Object{Text: jsontext.Value(c.args), Members: membersOf(t, c.args)})
+		}
+		for _, o := range objects {
+			missing, e := in.CheckGiven(t.Context(), turns.Line{}, o, new(inputs.Checks))
+			message := ""
+			if e != nil {
+				message = e.Message
+			}
+			if got := strings.Join(missing, " "); got != c.missing || !strings.HasPrefix(message, c.invalid) || c.invalid == "" && message != "" {
+				t.Errorf("%s: missing %q, %q", c.args, got, message)
+			}
+		}
+	}
+}
+
 // membersOf takes an object apart, as whoever has read a request has done.
 func membersOf(t *testing.T, args string) (members []jsonrpc.Member) {
 	t.Helper()
