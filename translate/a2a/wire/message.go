@@ -37,64 +37,65 @@ const (
 	listMemoryPerByte = 4
 )
 
-// message decodes the message of a request.
-func (d *decoder) message(s *Send, from jsonrpc.Member) {
-	o := d.object("message.", messageNames[d.version], jsonrpc.Object{Text: from.Value, Members: from.Members})
-	d.budget = listMemory + listMemoryPerByte*len(from.Value)
+// decodeMessage decodes a message.
+func decodeMessage(o *object, s *Send) {
 	m := &s.Message
 	m.Role = task.User
 	m.Metadata = o.raw(messageMetadata)
 	switch role := o.values[messageRole].Value; {
 	case role == nil:
 		o.wrong(messageRole, required)
-	case role.Kind() != '"' || string(jsonrpc.Unquote(role)) != userRoles[d.version]:
-		o.wrong(messageRole, "must be "+userRoles[d.version])
+	case role.Kind() != '"' || string(jsonrpc.Unquote(role)) != userRoles[o.version]:
+		o.wrong(messageRole, "must be "+userRoles[o.version])
 	}
-	if d.version != V01 {
+	if o.version != V01 {
 		m.ID = o.requiredID(messageID)
 		s.Context, s.Task = o.id(messageContext), o.id(messageTask)
 		m.Extensions, m.References = o.texts(messageExtensions, false), o.texts(messageReferences, true)
 	}
-	if d.version == V03 && o.has(messageKind) && o.text(messageKind) != "message" {
+	if o.version == V03 && o.has(messageKind) && o.text(messageKind) != "message" {
 		o.wrong(messageKind, "must be message")
 	}
-	m.Parts = d.parts(&o)
+	m.Parts = decodeParts(o)
 }
 
-// parts decodes the parts of a message.
-func (d *decoder) parts(m *object) []task.Part {
+// decodeParts decodes the parts of a message.
+func decodeParts(o *object) []task.Part {
 	const cost = 128 // of a part without its text
-	value := m.values[messageParts].Value
+	value := o.values[messageParts].Value
 	if value == nil {
-		m.wrong(messageParts, required)
+		o.wrong(messageParts, required)
+		return nil
+	}
+	if o.budget < 0 {
 		return nil
 	}
 	r := read(value)
 	defer r.release()
 	if !r.enter('[') {
-		m.wrong(messageParts, "must be an array")
+		o.wrong(messageParts, "must be an array")
 		return nil
 	}
 	var list []task.Part
-	for d.index = 0; r.more() && !d.full(); d.index++ {
-		o := object{decoder: d, path: "message.parts[].", known: partNames[d.version]}
+	for o.index = 0; r.more() && !o.full(); o.index++ {
+		p := object{decoder: o.decoder, path: o.path + "parts[].", known: partNames[o.version]}
 		start := r.decoder.InputOffset()
 		if !r.enter('{') {
-			d.fault("message.parts[]", "must be an object")
+			o.fault(p.name(), "must be an object")
 			if r.value() == nil {
 				return nil
 			}
 			continue
 		}
-		o.readMembers(r)
-		if d.budget -= cost + int(r.decoder.InputOffset()-start); d.budget < 0 {
-			m.wrong(messageParts, tooMany)
+		p.readMembers(r)
+		if o.budget -= cost + int(r.decoder.InputOffset()-start); o.budget < 0 {
+			o.wrong(messageParts, tooMany)
 			return nil
 		}
-		list = append(list, o.part())
+		list = append(list, decodePart(&p))
 	}
-	if d.index == 0 {
-		m.wrong(messageParts, "must have at least one part")
+	if o.index == 0 {
+		o.wrong(messageParts, "must have at least one part")
 	}
 	return list
 }
@@ -128,20 +129,20 @@ var (
 	fileNames = []string{"bytes", "uri", "name", "mimeType"}
 )
 
-// part decodes a part.
-func (o *object) part() task.Part {
+// decodePart decodes a part.
+func decodePart(o *object) task.Part {
 	p := task.Part{Metadata: o.raw(partMetadata)}
 	if o.version == V10 {
-		p.Part = o.content()
+		p.Part = decodeContent(o)
 	} else {
-		p.Part = o.contentOfKind()
+		p.Part = decodeContentOfKind(o)
 	}
 	return p
 }
 
-// content decodes the content of a part of 1.0. Null as data is a value of its own, but only if there is no other content:
+// decodeContent decodes the content of a part of 1.0. Null as data is a value of its own, but only if there is no other content:
 // in a request, null is as good as absent, while Protocol Buffers has null as a value of this member alone.
-func (o *object) content() front.Part {
+func decodeContent(o *object) front.Part {
 	p := front.Part{Filename: o.text(partFilename), MediaType: o.text(partMediaType)}
 	contents := 0
 	for _, c := range [...]struct {
@@ -158,7 +159,7 @@ func (o *object) content() front.Part {
 		return p
 	}
 	if contents != 1 {
-		o.fault("message.parts[]", "must have exactly one of text, raw, url and data")
+		o.fault(o.name(), "must have exactly one of text, raw, url and data")
 		return p
 	}
 	switch p.Kind {
@@ -174,8 +175,8 @@ func (o *object) content() front.Part {
 	return p
 }
 
-// contentOfKind decodes the content of a part of 0.3 or 0.1.
-func (o *object) contentOfKind() (p front.Part) {
+// decodeContentOfKind decodes the content of a part of 0.3 or 0.1.
+func decodeContentOfKind(o *object) (p front.Part) {
 	if !o.has(partKind) {
 		o.wrong(partKind, required)
 		return p
@@ -202,18 +203,19 @@ func (o *object) contentOfKind() (p front.Part) {
 	case partData:
 		p.Data = o.raw(partData)
 	case partFile:
-		f := o.member(partFile, fileNames)
-		p = f.file()
+		if f, ok := o.member(partFile, fileNames); ok {
+			p = decodeFile(&f)
+		}
 	}
 	return p
 }
 
-// file decodes the file of a part of 0.3 or 0.1.
-func (o *object) file() front.Part {
+// decodeFile decodes the file of a part of 0.3 or 0.1.
+func decodeFile(o *object) front.Part {
 	p := front.Part{Filename: o.text(fileName), MediaType: o.text(fileMimeType)}
 	switch {
 	case o.has(fileBytes) == o.has(fileURI):
-		o.fault("message.parts[].file", "must have either bytes or uri")
+		o.fault(o.name(), "must have either bytes or uri")
 	case o.has(fileBytes):
 		p.Kind, p.Text = front.PartBytes, o.base64(fileBytes)
 	default:

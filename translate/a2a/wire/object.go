@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 
@@ -68,13 +69,13 @@ func (d *decoder) object(path string, known []string, from jsonrpc.Object) objec
 		}
 		return o
 	}
-	if from.Text == nil {
+	if len(from.Text) == 0 {
 		return o
 	}
 	r := read(from.Text)
 	defer r.release()
 	if !r.enter('{') {
-		d.fault(strings.TrimSuffix(path, "."), "must be an object")
+		o.fault(o.name(), "must be an object")
 		return o
 	}
 	o.readMembers(r)
@@ -86,8 +87,8 @@ func (o *object) readMembers(r *reader) {
 	for r.more() {
 		name := r.value()
 		value := r.value()
-		if value == nil {
-			o.fault(strings.TrimSuffix(o.path, "."), "is not JSON")
+		if name == nil || value == nil {
+			o.fault(o.name(), "is not JSON")
 			return
 		}
 		o.add(jsonrpc.Member{Name: name, Value: value})
@@ -149,19 +150,31 @@ func isSnake(name []byte, camel string) bool {
 	return n == len(name)
 }
 
+// name returns the path of the object itself.
+func (o *object) name() string {
+	if o.path == "" {
+		return "params"
+	}
+	return strings.TrimSuffix(o.path, ".")
+}
+
 // wrong adds a violation of a member.
 func (o *object) wrong(i int, description string) { o.fault(o.path+o.known[i], description) }
 
 // has reports whether a member is neither absent nor null.
 func (o *object) has(i int) bool { return o.values[i].Value != nil }
 
-// member returns a member that is an object.
-func (o *object) member(i int, known []string) object {
-	m := &o.values[i]
-	if m.Value == nil {
-		return object{decoder: o.decoder}
+// member returns a member that is an object. ok is false if it is not, or absent.
+func (o *object) member(i int, known []string) (m object, ok bool) {
+	v := &o.values[i]
+	switch v.Value.Kind() {
+	case '{':
+		return o.object(o.path+o.known[i]+".", known, jsonrpc.Object{Text: v.Value, Members: v.Members}), true
+	case jsontext.KindInvalid:
+	default:
+		o.wrong(i, "must be an object")
 	}
-	return o.object(o.path+o.known[i]+".", known, jsonrpc.Object{Text: m.Value, Members: m.Members})
+	return m, false
 }
 
 // text returns a string, or "" if it is absent.
@@ -279,7 +292,7 @@ func (o *object) raw(i int) jsontext.Value {
 func (o *object) texts(i int, ids bool) []string {
 	const cost = 16 // of a string without its text
 	v := o.values[i].Value
-	if v == nil {
+	if v == nil || o.budget < 0 {
 		return nil
 	}
 	r := read(v)
@@ -313,3 +326,15 @@ func (o *object) texts(i int, ids bool) []string {
 
 // tooMany describes a list whose elements would take much more memory than their text.
 const tooMany = "has too many small elements"
+
+// base64 returns base64 text with padding in the standard alphabet. In the JSON of Protocol Buffers, which 1.0 uses, the
+// text may also be in the alphabet for URLs, and without padding.
+func (o *object) base64(i int) string {
+	if v := o.values[i].Value; v.Kind() == '"' {
+		if s, ok := front.Base64(jsonrpc.Unquote(v), o.version == V10); ok {
+			return s
+		}
+	}
+	o.wrong(i, "must be base64")
+	return ""
+}

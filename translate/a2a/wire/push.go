@@ -58,22 +58,22 @@ const (
 // DecodePush decodes the params of the methods that set a webhook.
 func DecodePush(v Version, params jsonrpc.Object) (PushParams, []Violation) {
 	d := decoder{version: v}
+	var p PushParams
 	if v == V10 {
 		o := d.object("", pushNames[v], params)
-		id := o.requiredID(pushTask)
-		p := pushConfig(o)
-		p.Task = id
-		return *p, d.violations
+		p.Task = o.requiredID(pushTask)
+		decodeWebhook(&o, &p)
+		return p, d.violations
 	}
 	o := d.object("", nestedNames[v], params)
-	id := o.requiredID(0)
+	p.Task = o.requiredID(0)
 	if !o.has(1) {
 		o.wrong(1, required)
-		return PushParams{}, d.violations
 	}
-	p := pushConfig(o.member(1, pushNames[v]))
-	p.Task = id
-	return *p, d.violations
+	if c, ok := o.member(1, pushNames[v]); ok {
+		decodeWebhook(&c, &p)
+	}
+	return p, d.violations
 }
 
 // DecodePushQuery decodes the params of the methods that read, list or delete webhooks. named says that the id of the
@@ -92,19 +92,30 @@ func DecodePushQuery(v Version, params jsonrpc.Object, named bool) (PushParams, 
 	return p, d.violations
 }
 
-// pushConfig decodes a webhook.
-func pushConfig(o object) *PushParams {
-	p := &PushParams{URL: o.requiredText(pushURL), Token: o.secret(pushToken)}
+// decodeInline returns a member that is a webhook, or nil if it is absent.
+func decodeInline(o *object, i int) *PushParams {
+	c, ok := o.member(i, pushNames[o.version])
+	if !ok {
+		return nil
+	}
+	p := new(PushParams)
+	decodeWebhook(&c, p)
+	return p
+}
+
+// decodeWebhook decodes a webhook.
+func decodeWebhook(o *object, p *PushParams) {
+	p.URL, p.Token = o.requiredText(pushURL), o.secret(pushToken)
 	if len(p.URL) > maxURL {
 		o.wrong(pushURL, "must have at most 2048 bytes")
 	}
 	if o.version != V01 {
 		p.ID = o.id(pushID)
 	}
-	if !o.has(pushAuthentication) {
-		return p
+	a, ok := o.member(pushAuthentication, authNames[o.version])
+	if !ok {
+		return
 	}
-	a := o.member(pushAuthentication, authNames[o.version])
 	p.Credentials = a.secret(authCredentials)
 	if o.version == V10 {
 		p.Scheme = a.requiredText(authScheme)
@@ -114,7 +125,6 @@ func pushConfig(o object) *PushParams {
 	if p.Scheme != "" && (len(p.Scheme) > maxScheme || strings.ContainsFunc(p.Scheme, notToken)) {
 		a.wrong(authScheme, "must be the name of an HTTP authentication scheme")
 	}
-	return p
 }
 
 // secret returns a text that is sent in a header, or "" if it is absent.

@@ -93,16 +93,20 @@ func DecodeList(params jsonrpc.Object) (ListQuery, []Violation) {
 		}
 	}
 	if o.has(listStatus) {
+		n := len(d.violations)
 		i := slices.Index(stateNames[:], o.text(listStatus))
 		if i < 0 {
-			o.wrong(listStatus, "must be the name of a state, such as TASK_STATE_WORKING")
+			if n == len(d.violations) {
+				o.wrong(listStatus, "must be the name of a state, such as TASK_STATE_WORKING")
+			}
 			i = 0
 		}
 		q.State = task.State(i) //nolint:gosec // it is the index of a name
 	}
 	if o.has(listSince) {
+		n := len(d.violations)
 		var err error
-		if q.Since, err = time.Parse(time.RFC3339Nano, o.text(listSince)); err != nil {
+		if q.Since, err = time.Parse(time.RFC3339Nano, o.text(listSince)); err != nil && n == len(d.violations) {
 			o.wrong(listSince, "must be a time such as 2025-10-28T10:30:00.000Z")
 		}
 	}

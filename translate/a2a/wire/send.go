@@ -65,28 +65,26 @@ func DecodeSend(v Version, params jsonrpc.Object) (Send, []Violation) {
 	if v == V01 {
 		s.Task, s.Context = o.requiredID(sendID), o.id(sendSession)
 		s.HistoryLength = o.count(sendHistoryLength)
-		if o.has(sendPush) {
-			s.Push = pushConfig(o.member(sendPush, pushNames[v]))
-		}
-	} else {
-		d.configuration(&s, o.member(sendConfiguration, configurationNames[v]))
+		s.Push = decodeInline(&o, sendPush)
+	} else if c, ok := o.member(sendConfiguration, configurationNames[v]); ok {
+		decodeConfiguration(&c, &s)
 	}
 	if v == V10 {
 		s.Tenant = o.text(sendTenant)
 	}
 	if !o.has(sendMessage) {
 		o.wrong(sendMessage, required)
-		return s, d.violations
 	}
-	d.message(&s, o.values[sendMessage])
+	if m, ok := o.member(sendMessage, messageNames[v]); ok {
+		d.budget = listMemory + listMemoryPerByte*len(o.values[sendMessage].Value)
+		decodeMessage(&m, &s)
+	}
 	return s, d.violations
 }
 
-// configuration decodes the configuration of 1.0 and 0.3.
-func (d *decoder) configuration(s *Send, c object) {
-	s.HistoryLength = c.count(configurationHistoryLength)
-	s.Immediately = c.flag(configurationWaiting, d.version == V03) == (d.version == V10)
-	if c.has(configurationPush) {
-		s.Push = pushConfig(c.member(configurationPush, pushNames[d.version]))
-	}
+// decodeConfiguration decodes the configuration of 1.0 and 0.3.
+func decodeConfiguration(o *object, s *Send) {
+	s.HistoryLength = o.count(configurationHistoryLength)
+	s.Immediately = o.flag(configurationWaiting, o.version == V03) == (o.version == V10)
+	s.Push = decodeInline(o, configurationPush)
 }

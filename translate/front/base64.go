@@ -1,6 +1,4 @@
-package wire
-
-import "github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+package front
 
 // The characters of base64 (RFC 4648).
 const (
@@ -24,20 +22,9 @@ var base64Characters = func() (table [256]uint8) {
 	return table
 }()
 
-// base64 returns base64 text with padding in the standard alphabet. In the JSON of Protocol Buffers, which 1.0 uses, the
-// text may also be in the alphabet for URLs, and without padding.
-func (o *object) base64(i int) string {
-	if v := o.values[i].Value; v.Kind() == '"' {
-		if s, ok := standardBase64(jsonrpc.Unquote(v), o.version == V10); ok {
-			return s
-		}
-	}
-	o.wrong(i, "must be base64")
-	return ""
-}
-
-// standardBase64 returns base64 text with padding in the standard alphabet. ok is false if the text is not base64.
-func standardBase64(text []byte, lenient bool) (standard string, ok bool) {
+// Base64 returns base64 text with padding in the standard alphabet (RFC 4648, section 4). ok is false if the text is not
+// that. If lenient is true, the text may also be in the alphabet for URLs, and without padding.
+func Base64(text []byte, lenient bool) (standard string, ok bool) {
 	n, other := len(text), false
 	for padding := 0; padding < 2 && n > 0 && text[n-1] == '='; padding++ {
 		n--
@@ -51,10 +38,11 @@ func standardBase64(text []byte, lenient bool) (standard string, ok bool) {
 		}
 	}
 	missing := -n & 3 // characters of padding
-	if missing == 3 || n < len(text) && n+missing != len(text) || !lenient && (other || n+missing != len(text)) {
+	padded := n+missing == len(text)
+	if missing == 3 || !padded && (n < len(text) || !lenient) || other && !lenient {
 		return "", false
 	}
-	if !other && n+missing == len(text) {
+	if padded && !other {
 		return string(text), true
 	}
 	b := append(make([]byte, 0, n+missing), text[:n]...)

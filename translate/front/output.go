@@ -1,0 +1,175 @@
+package front
+
+import (
+	"bytes"
+	"net/url"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+)
+
+// Bounds of what a provider says about its output.
+const (
+	maxOutputParts = 1000 // an array of more elements is one part
+	maxFilename    = 200  // characters
+	maxMediaType   = 200  // bytes
+	maxOutputURL   = 2048 // bytes
+)
+
+// Parts returns the output of a run as parts, by its content type: none for null or no output. What does not fit its
+// content type is data. The data of the parts shares the memory of the output.
+func Parts(output jsontext.Value, contentType string) []Part {
+	contentType = cleanMediaType(contentType)
+	essence, _, _ := strings.Cut(contentType, ";")
+	essence = strings.ToLower(strings.TrimRight(essence, " "))
+	kind := output.Kind()
+	switch {
+	case kind == jsontext.KindInvalid || kind == 'n':
+		return nil
+	case essence == "" || essence == "application/json":
+		return []Part{{Kind: PartData, Data: output}}
+	case strings.HasSuffix(essence, "+json"):
+		return []Part{{Kind: PartData, Data: output, MediaType: contentType}}
+	case essence == "multipart/mixed":
+		if parts, ok := partsOf(output); ok {
+			return parts
+		}
+	case kind == '{':
+		if p, ok := partOf(output); ok {
+			if p.MediaType == "" {
+				p.MediaType = contentType
+			}
+			return []Part{p}
+		}
+	case kind == '"':
+		text, err := jsontext.AppendUnquote(nil, output)
+		if err != nil {
+			break
+		}
+		if strings.HasPrefix(essence, "text/") {
+			p := Part{Kind: PartText, Text: string(text)}
+			if contentType != "text/plain" {
+				p.MediaType = contentType
+			}
+			return []Part{p}
+		}
+		if file, ok := Base64(text, false); ok {
+			return []Part{{Kind: PartBytes, Text: file, MediaType: contentType}}
+		}
+	}
+	return []Part{{Kind: PartData, Data: output}}
+}
+
+// partsOf returns a part for each element of an array. ok is false if it is none, or has too many elements.
+func partsOf(array jsontext.Value) (parts []Part, ok bool) {
+	if array.Kind() != '[' {
+		return nil, false
+	}
+	d := jsontext.NewDecoder(bytes.NewBuffer(array), jsontext.AllowDuplicateNames(true))
+	if _, err := d.ReadToken(); err != nil {
+		return nil, false
+	}
+	for d.PeekKind() != ']' {
+		value, err := d.ReadValue()
+		if err != nil || len(parts) == maxOutputParts {
+			return nil, false
+		}
+		end := int(d.InputOffset()) // the decoder reuses the memory of value
+		parts = append(parts, elementOf(array[end-len(value):end:end]))
+	}
+	return parts, true
+}
+
+// elementOf returns the part for an element of an array.
+func elementOf(value jsontext.Value) Part {
+	switch value.Kind() {
+	case '"':
+		if text, err := jsontext.AppendUnquote(nil, value); err == nil {
+			return Part{Kind: PartText, Text: string(text)}
+		}
+	case '{':
+		if p, ok := partOf(value); ok {
+			return p
+		}
+	}
+	return Part{Kind: PartData, Data: value}
+}
+
+// contentKinds are the kinds of the parts that an object describes, by the name of the member with their content.
+var contentKinds = map[string]PartKind{"text": PartText, "base64": PartBytes, "url": PartURL}
+
+// partOf returns the part that an object describes. ok is false if the object has other members than those of a part.
+func partOf(object jsontext.Value) (p Part, ok bool) {
+	d := jsontext.NewDecoder(bytes.NewBuffer(object))
+	if _, err := d.ReadToken(); err != nil {
+		return p, false
+	}
+	for d.PeekKind() != '}' {
+		token, err := d.ReadToken()
+		if err != nil {
+			return p, false
+		}
+		name := token.String()
+		if d.PeekKind() != '"' {
+			return p, false
+		}
+		if token, err = d.ReadToken(); err != nil {
+			return p, false
+		}
+		switch kind := contentKinds[name]; {
+		case name == "filename":
+			p.Filename = cleanFilename(token.String())
+		case name == "media_type":
+			p.MediaType = cleanMediaType(token.String())
+		case kind == 0 || p.Kind != 0:
+			return p, false
+		default:
+			p.Kind, p.Text = kind, token.String()
+		}
+	}
+	switch p.Kind {
+	case PartBytes:
+		p.Text, ok = Base64([]byte(p.Text), false)
+		return p, ok
+	case PartURL:
+		return p, isLink(p.Text)
+	}
+	return p, p.Kind == PartText
+}
+
+// isLink reports whether a URL is one that a client may follow.
+func isLink(s string) bool {
+	if len(s) > maxOutputURL || !safetext.Printable(s) {
+		return false
+	}
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
+}
+
+// cleanFilename returns the last element of a path, as one line; empty: there is none.
+func cleanFilename(s string) string {
+	s = s[strings.LastIndexAny(s, `/\`)+1:]
+	s = strings.TrimSpace(safetext.Line(s, maxFilename))
+	if strings.Trim(s, ".") == "" {
+		return ""
+	}
+	return s
+}
+
+// cleanMediaType returns a media type with its parameters; empty: it is none, or too long.
+func cleanMediaType(s string) string {
+	s = strings.Trim(s, " \t")
+	essence, _, _ := strings.Cut(s, ";")
+	top, sub, _ := strings.Cut(strings.TrimRight(essence, " \t"), "/")
+	if len(s) > maxMediaType || !isToken(top) || !isToken(sub) || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return ""
+	}
+	return s
+}
+
+// isToken reports whether a text is a token (RFC 9110, section 5.6.2).
+func isToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) })
+}
