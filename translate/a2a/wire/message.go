@@ -78,7 +78,7 @@ func decodeParts(o *object) []task.Part {
 	}
 	var list []task.Part
 	for o.index = 0; r.more() && !o.full(); o.index++ {
-		p := object{decoder: o.decoder, path: o.path + "parts[].", known: partNames[o.version]}
+		p := object{decoder: o.decoder, path: "message.parts[].", known: partNames[o.version]}
 		start := r.decoder.InputOffset()
 		if !r.enter('{') {
 			o.fault(p.name(), "must be an object")

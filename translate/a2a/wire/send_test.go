@@ -24,7 +24,7 @@ func collected(t *testing.T, text string) jsonrpc.Object {
 	return o
 }
 
-func membersOf(t *testing.T, text jsontext.Value, nested bool) []jsonrpc.Member {
+func membersOf(t testing.TB, text jsontext.Value, nested bool) []jsonrpc.Member {
 	t.Helper()
 	d := jsontext.NewDecoder(strings.NewReader(string(text)), jsontext.AllowDuplicateNames(true))
 	if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
