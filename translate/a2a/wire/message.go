@@ -181,7 +181,7 @@ func decodeContentOfKind(o *object) (p front.Part) {
 		o.wrong(partKind, required)
 		return p
 	}
-	content := -1
+	var content int
 	switch o.text(partKind) {
 	case "text":
 		p.Kind, content = front.PartText, partText

@@ -101,7 +101,7 @@ func DecodeList(params jsonrpc.Object) (ListQuery, []Violation) {
 			}
 			i = 0
 		}
-		q.State = task.State(i) //nolint:gosec // it is the index of a name
+		q.State = task.State(i)
 	}
 	if o.has(listSince) {
 		n := len(d.violations)

@@ -24,11 +24,11 @@ func collected(t *testing.T, text string) jsonrpc.Object {
 	return o
 }
 
-func membersOf(t testing.TB, text jsontext.Value, nested bool) []jsonrpc.Member {
-	t.Helper()
+func membersOf(tb testing.TB, text jsontext.Value, nested bool) []jsonrpc.Member {
+	tb.Helper()
 	d := jsontext.NewDecoder(strings.NewReader(string(text)), jsontext.AllowDuplicateNames(true))
 	if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	members := []jsonrpc.Member{}
 	for d.PeekKind() == '"' {
@@ -36,11 +36,11 @@ func membersOf(t testing.TB, text jsontext.Value, nested bool) []jsonrpc.Member 
 		m := jsonrpc.Member{Name: name.Clone()}
 		value, err := d.ReadValue()
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		m.Value = value.Clone()
 		if nested && m.Value.Kind() == '{' {
-			m.Members = membersOf(t, m.Value, false)
+			m.Members = membersOf(tb, m.Value, false)
 		}
 		members = append(members, m)
 	}
