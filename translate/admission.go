@@ -14,9 +14,13 @@ import (
 // above the limit fails at once.
 type limiter struct {
 	limitName
-	most int64 // 0: no bound
-	held atomic.Int64
+	most     int64 // 0: no bound
+	held     atomic.Int64
+	detached atomic.Int64 // calls in progress that no caller waits for, which the limit does not count
 }
+
+// inProgress returns how many calls are in progress, also those that the limit does not count.
+func (l *limiter) inProgress() int64 { return l.held.Load() + l.detached.Load() }
 
 // limitName is the name of a limit in errors.
 type limitName struct {
@@ -60,9 +64,12 @@ type admission struct {
 	hold     hold
 }
 
-// acquire acquires a limiter for the call.
+// acquire acquires a limiter for the call. A detached call only counts as one that is in progress.
 func (a *admission) acquire(l *limiter) *run.Failure {
-	if !l.acquire() {
+	switch {
+	case a.hold.detached:
+		l.detached.Add(1)
+	case !l.acquire():
 		return l.exceeded()
 	}
 	a.limiters[a.acquired] = l
@@ -72,6 +79,9 @@ func (a *admission) acquire(l *limiter) *run.Failure {
 
 // release releases the limiters of the call, as soon as no reading that it began goes on.
 func (a *admission) release() { a.hold.end(a.limiters[:a.acquired]) }
+
+// Detach implements [Execution].
+func (a *admission) Detach() { a.hold.detach(a.limiters[:a.acquired]) }
 
 // admitTo acquires the limiter of a source for the call, unless the caller may not use the source.
 func (x *execution) admitTo(s *catalog.Section) *run.Failure {
@@ -94,11 +104,12 @@ type hold struct {
 	mu       sync.Mutex
 	readings int // that go on
 	ended    bool
-	limiters []*limiter // of a call that has ended
+	leaving  bool       // the call is to be detached
+	detached bool       // the limits do not count the call
+	limiters []*limiter // of a call that has ended or is to be detached
 }
 
-// Hold keeps the limiters until
-// release is called.
+// Hold keeps the limiters until release is called.
 func (h *hold) Hold() (release func()) {
 	h.mu.Lock()
 	h.readings++
@@ -110,7 +121,7 @@ func (h *hold) Hold() (release func()) {
 	return func() {
 		h.mu.Lock()
 		h.readings--
-		h.releaseIfOver()
+		h.settle()
 		outer()
 	}
 }
@@ -119,20 +130,37 @@ func (h *hold) Hold() (release func()) {
 func (h *hold) end(limiters []*limiter) {
 	h.mu.Lock()
 	h.ended, h.limiters = true, limiters
-	h.releaseIfOver()
+	h.settle()
 }
 
-// releaseIfOver releases the limiters once the call and its readings have ended. It unlocks h.mu.
-func (h *hold) releaseIfOver() {
-	limiters := h.limiters
-	over := h.ended && h.readings == 0
-	if over {
-		h.limiters = nil
+// detach says that the limits need not count the call any more, and which limiters it has.
+func (h *hold) detach(limiters []*limiter) {
+	h.mu.Lock()
+	if !h.ended {
+		h.leaving, h.limiters = true, limiters
 	}
-	h.mu.Unlock()
-	if over {
-		for _, l := range limiters {
+	h.settle()
+}
+
+// settle releases or detaches the limiters if nothing keeps them. It unlocks h.mu.
+func (h *hold) settle() {
+	switch {
+	case h.readings > 0:
+	case h.ended:
+		for _, l := range h.limiters {
+			if h.detached {
+				l.detached.Add(-1)
+			} else {
+				l.release()
+			}
+		}
+		h.limiters = nil
+	case h.leaving && !h.detached:
+		h.detached = true
+		for _, l := range h.limiters {
+			l.detached.Add(1)
 			l.release()
 		}
 	}
+	h.mu.Unlock()
 }

@@ -37,6 +37,9 @@ func New(config Config) (*Bridge, error) {
 	if config.Following == nil {
 		config.Following = func() {}
 	}
+	if config.Hold == nil {
+		config.Hold = func() func() { return func() {} }
+	}
 	if config.Cache == nil {
 		return nil, errors.New("no cache is configured")
 	}
@@ -94,15 +97,15 @@ func (b *Bridge) Sources() []SourceStatus {
 	list := make([]SourceStatus, len(b.sources))
 	for i, s := range b.catalog.Sections() {
 		u := url.URL{Scheme: s.URL.Scheme, Host: s.URL.Host, Path: s.URL.Path, RawPath: s.URL.RawPath}
-		list[i] = SourceStatus{s.Namespace, s.Kind, u.String(), s.Partition, b.sources[i].held.Load()}
+		list[i] = SourceStatus{s.Namespace, s.Kind, u.String(), s.Partition, b.sources[i].inProgress()}
 	}
 	return list
 }
 
 // InProgress returns how many calls are in progress, and how many of them wait for the
-// end of a submitted run.
+// end of a submitted run. Detached calls count.
 func (b *Bridge) InProgress() (calls, waiting int64) {
-	return b.runs.held.Load(), b.waiting.held.Load()
+	return b.runs.inProgress(), b.waiting.inProgress()
 }
 
 // Describe returns the descriptor of a skill and what the bridge knows about it. With a

@@ -34,8 +34,22 @@ type Call struct {
 	Wait *time.Duration
 	// Patient sets the maximum timeout if neither the agent nor the descriptor states one, instead of the default.
 	Patient bool
+	// Detached is for [Bridge.Resume]: no caller waits for the end of the run, so the limits do not count the call, and its
+	// Wait is the maximum timeout if it has none.
+	Detached bool
 	// Prepare sets the Inputs once the skill is found, for [Bridge.Start], which does not keep it; nil: the Inputs are known.
 	Prepare Preparation
+}
+
+// deadline is when the call ends at the latest.
+func (c *Call) deadline(timeout time.Duration) time.Time { return c.Arrived.Add(timeout) }
+
+// until is when the agent's wait ends; zero: with the run, or the timeout.
+func (c *Call) until(timeout time.Duration) time.Time {
+	if c.Wait == nil {
+		return time.Time{}
+	}
+	return c.deadline(min(*c.Wait, timeout))
 }
 
 // Listing is the answer to a [Query].

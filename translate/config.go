@@ -44,6 +44,9 @@ type Config struct {
 	AllowHTTP bool
 	// Stop ends the calls in progress before the process exits; nil: nothing does.
 	Stop *Stop
+	// Hold is called when an execution begins. It keeps what the bridge needs until the execution has ended, calls release
+	// and so allows it to be released: an execution may outlive the request that it came with. nil: nothing is kept.
+	Hold func() (release func())
 	// Following is called before the bridge waits for the end or the output of a run, so that a front can prepare its
 	// answer in the meantime. It must not block; nil: it is not called.
 	Following func()

@@ -13,16 +13,26 @@ import (
 )
 
 // Execution is a call after [Bridge.Start] or [Bridge.Resume]: it has a run, or a failure. Exactly one of
-// its methods has to be called, once: that ends the call and reports it to the [Observer].
+// Wait, Watch and Leave has to be called, once: that ends the call and reports it to the [Observer].
+//
+// An execution lives as long as its context. To let it outlive the request that it came with, start it with
+// [context.WithoutCancel], without a [Call.Answer], and call Detach when the request ends.
 type Execution interface {
 	// Wait waits for the end of the run and for its output, until the deadline or the Wait of the call. All who wait for
 	// the same run share its polls.
 	Wait() run.Run
-	// Watch yields each state of the run: first that in which it was accepted, last what Wait would return. A slow loop
-	// body delays no other watcher of the run.
+	// Watch yields each state of the run: first, for a run that Start has submitted and that has not ended, the state in which
+	// it was accepted, then each new state, and last what Wait would return. So a run that ended with its submission, and a call
+	// without a run, yield one value. After the Wait of the call, the last value has the last state, and no failure. When a
+	// [Stop] ends the call, the last value has the last state, and a failure of the kind [run.Stopped]. A loop body that leaves
+	// early ends the call, and a slow one delays no other watcher of the run.
 	Watch() iter.Seq[run.Run]
 	// Leave does not wait. It returns the Run as it was when it was accepted or found.
 	Leave() run.Run
+	// Detach says that no caller waits for the end of the run any more: the limits of the [Config] do not count the call from
+	// now on, but [Bridge.InProgress] does. Any goroutine may call it at any time, also while another one waits or watches.
+	// Further calls have no effect.
+	Detach()
 }
 
 // execution is a call in progress. It implements [Execution].
@@ -45,7 +55,8 @@ type execution struct {
 	known     document.Response // the newest about the run; no state: none was accepted
 	failure   *run.Failure
 	operation Operation
-	begun     bool // Start or Resume returns it, so that one of its methods will end it
+	begun     bool   // Start or Resume returns it, so that one of its methods will end it
+	letGo     func() // ends the hold of the call; nil: it needs none
 
 	admission
 }
@@ -88,12 +99,16 @@ func (x *execution) end() {
 		s.Source = x.source.Namespace
 	}
 	x.bridge.config.Observer.Called(x.ctx, &x.call, &x.outcome, s)
+	if x.letGo != nil {
+		x.letGo()
+	}
 }
 
 // Start finds a skill, checks the inputs and invokes it. The timeout of the call counts from its arrival: it is
 // the agent's, else the descriptor's, else the default, and at most the configured maximum.
 func (b *Bridge) Start(ctx context.Context, call Call) Execution {
 	x := b.begin(ctx, OperationExecute, call)
+	x.letGo = b.config.Hold()
 	defer x.endIfPanicking()
 	x.failure = x.submit()
 	x.call.Inputs, x.call.Prepare = jsonrpc.Object{}, nil
@@ -103,14 +118,19 @@ func (b *Bridge) Start(ctx context.Context, call Call) Execution {
 
 // Resume finds the skill of a run that was accepted before, by this bridge or another. The front has to
 // check before that the caller may ask about the run. The call needs no Name and no Inputs; its Wait is the default
-// timeout if it has none.
+// timeout if it has none, but see [Call.Detached].
 func (b *Bridge) Resume(ctx context.Context, ref run.Ref, call Call) Execution {
 	call.Name = ref.SkillID
-	if call.Wait == nil {
+	switch {
+	case call.Wait != nil:
+	case call.Detached:
+		call.Wait = &b.config.MaxTimeout
+	default:
 		call.Wait = &b.config.DefaultTimeout
 	}
 	x := b.begin(ctx, OperationFollow, call)
-	x.ref = ref
+	x.letGo = b.config.Hold()
+	x.ref, x.hold.detached = ref, call.Detached
 	defer x.endIfPanicking()
 	x.stop.noteRun(ref)
 	x.setDeadline(b.config.MaxTimeout)
@@ -138,8 +158,9 @@ func (x *execution) Wait() run.Run {
 func (x *execution) Watch() iter.Seq[run.Run] {
 	return func(yield func(run.Run) bool) {
 		defer x.end()
-		left := false
+		left, shown := false, run.State(0)
 		show := func(r *document.Response) bool {
+			shown = r.State
 			left = !yield(x.judge(r, nil))
 			return !left
 		}
@@ -148,6 +169,9 @@ func (x *execution) Watch() iter.Seq[run.Run] {
 			return
 		}
 		x.await(show)
+		if o := &x.outcome; o.Failure != nil && !o.State.Ended() {
+			o.State = max(o.State, shown)
+		}
 		if !left {
 			yield(x.outcome)
 		}
@@ -185,7 +209,7 @@ func (x *execution) await(show func(*document.Response) bool) {
 func (x *execution) follow(show func(*document.Response) bool) (*document.Response, *run.Failure) {
 	x.bridge.config.Following()
 	options := skillsharing.FollowOptions{
-		ExecutionID: x.known.ExecutionID, RetryAfter: x.known.RetryAfter, Until: x.until(), TraceParent: x.call.TraceParent, Show: show,
+		ExecutionID: x.known.ExecutionID, RetryAfter: x.known.RetryAfter, Until: x.call.until(x.timeout), TraceParent: x.call.TraceParent, Show: show,
 	}
 	if x.operation == OperationFollow {
 		options.Resumed, options.Accepted, options.NotBefore = true, x.ref.Accepted, x.ref.NotBefore
@@ -204,7 +228,7 @@ func (x *execution) follow(show func(*document.Response) bool) (*document.Respon
 func (x *execution) fetchResult() (*document.Response, *run.Failure) {
 	x.bridge.config.Following()
 	r, failure := x.found.Invoker.Client.Result(x.ctx, x.found.Skill, &x.known, &skillsharing.FollowOptions{
-		Until: x.until(), TraceParent: x.call.TraceParent,
+		Until: x.call.until(x.timeout), TraceParent: x.call.TraceParent,
 	}, &x.figures.Stats)
 	if failure != nil {
 		return &x.known, failure

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
@@ -21,11 +22,9 @@ import (
 // setDeadline sets the deadline of the call, counted from its arrival.
 func (x *execution) setDeadline(timeout time.Duration) {
 	x.timeout = timeout
-	x.ctx, x.cancel = context.WithDeadline(&x.caller, x.deadline())
+	x.ctx, x.cancel = context.WithDeadline(&x.caller, x.call.deadline(x.timeout))
 	x.stop.waitFor(x.cancel)
 }
-
-func (x *execution) deadline() time.Time { return x.call.Arrived.Add(x.timeout) }
 
 // submit finds the skill, checks the arguments and invokes it.
 func (x *execution) submit() *run.Failure {
@@ -38,7 +37,7 @@ func (x *execution) submit() *run.Failure {
 	x.figures.Found = time.Now()
 	f := x.found
 	x.setDeadline(x.effectiveTimeout())
-	prepared, failure := x.prepare()
+	prepared, failure := prepare(x)
 	if failure != nil {
 		return failure
 	}
@@ -60,7 +59,7 @@ func (x *execution) submit() *run.Failure {
 		}
 	}
 	response, err := f.Invoker.Client.Submit(x.ctx, f.Skill, &skillsharing.Invocation{
-		Inputs: x.call.Inputs.Text, TraceID: x.call.TraceID, Timeout: x.timeout, Until: x.until(), TraceParent: x.call.TraceParent,
+		Inputs: x.call.Inputs.Text, TraceID: x.call.TraceID, Timeout: x.timeout, Until: x.call.until(x.timeout), TraceParent: x.call.TraceParent,
 	}, &x.figures.Stats)
 	x.figures.Submitted = time.Now()
 	if err != nil {
@@ -79,17 +78,14 @@ func (x *execution) submit() *run.Failure {
 // accept notes the run of the call. It copies the response, which is part of something that holds the inputs.
 func (x *execution) accept(r *document.Response) {
 	x.known = *r
-	x.ref = x.refOf(r.ExecutionID)
+	x.ref = refOf(x.found)
+	x.ref.ExecutionID, x.ref.Accepted = r.ExecutionID, x.figures.Submitted
 	x.stop.noteRun(x.ref)
 }
 
-// refOf returns the run of the found skill that has an execution id. The id is empty before the run is submitted.
-func (x *execution) refOf(executionID string) run.Ref {
-	f := x.found
-	return run.Ref{
-		Source: f.Section.Namespace, SkillID: f.Skill.ID, Version: safetext.Clip(f.Skill.Version, 200),
-		ExecutionID: executionID, Accepted: x.figures.Submitted,
-	}
+// refOf returns what a run of a skill is known by before it is submitted.
+func refOf(f *catalog.Found) run.Ref {
+	return run.Ref{Source: f.Section.Namespace, SkillID: f.Skill.ID, Version: safetext.Clip(f.Skill.Version, 200)}
 }
 
 // discoveryTimeout bounds how long a call waits for the documents of a skill. The reading itself goes
@@ -99,7 +95,7 @@ const discoveryTimeout = 10 * time.Second
 // discover calls find within the discovery timeout and the deadline of the call.
 func (x *execution) discover(find func(context.Context) *run.Failure) *run.Failure {
 	x.finding.Context, x.finding.execution, x.finding.deadline = x.ctx, x, time.Now().Add(discoveryTimeout)
-	own := x.deadline()
+	own := x.call.deadline(x.timeout)
 	if own.Before(x.finding.deadline) {
 		x.finding.deadline = own
 	}
@@ -195,14 +191,6 @@ func (x *execution) findRun(ref run.Ref) (failure *run.Failure) {
 		return failure
 	}
 	return x.acquire(&x.bridge.waiting)
-}
-
-// until is when the agent's wait ends; zero: with the run, or the timeout.
-func (x *execution) until() time.Time {
-	if x.call.Wait == nil {
-		return time.Time{}
-	}
-	return x.call.Arrived.Add(min(*x.call.Wait, x.timeout))
 }
 
 // answerMembers is an upper bound of the size of an answer without the output of the run, in bytes.

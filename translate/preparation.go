@@ -59,7 +59,7 @@ func (s *Skill) checked(text jsontext.Value) bool {
 }
 
 // prepare lets the front set the inputs of the call, if it has a [Preparation]. It returns nil if it has none.
-func (x *execution) prepare() (*Skill, *run.Failure) {
+func prepare(x *execution) (*Skill, *run.Failure) {
 	if x.call.Prepare == nil {
 		return nil, nil
 	}
@@ -67,7 +67,7 @@ func (x *execution) prepare() (*Skill, *run.Failure) {
 		x.call.Checks = new(inputs.Checks) // for all checks of the call together
 	}
 	f := x.found
-	s := &Skill{Name: f.Name, Ref: x.refOf(""), Descriptor: f.Skill.Descriptor, Deadline: x.deadline(), execution: x}
+	s := &Skill{Name: f.Name, Ref: refOf(f), Descriptor: f.Skill.Descriptor, Deadline: x.call.deadline(x.timeout), execution: x}
 	var failure *run.Failure
 	x.call.Inputs, failure = x.call.Prepare.Inputs(x.ctx, s)
 	return s, failure

@@ -78,7 +78,7 @@ func TestPreparation(t *testing.T) {
 		p.received(t, "POST /run/weather", 0)
 		return valid, nil
 	}
-	front.invoke = func(s *translate.Skill) *run.Failure {
+	front.invoke = func(*translate.Skill) *run.Failure {
 		p.received(t, "POST /run/weather", 0)
 		return nil
 	}

@@ -2,6 +2,7 @@ package translate_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -22,7 +23,8 @@ import (
 // longProvider has one skill, whose runs are accepted, work from the second poll on, and
 // complete with a later one. There is no network, so that time can be that of a bubble.
 type longProvider struct {
-	completes int // the poll that says so; 0: none does
+	completes int    // the poll that says so; 0: none does
+	accepts   string // the answer to the invocation; empty: it is accepted
 
 	mu    sync.Mutex
 	polls []time.Duration // when they were made, after the first
@@ -42,7 +44,7 @@ func (p *longProvider) RoundTrip(r *http.Request) (*http.Response, error) {
 	body := longSkill
 	switch {
 	case r.URL.Path == "/run":
-		body = `{"execution_id":"e1","status":"accepted"}`
+		body = cmp.Or(p.accepts, `{"execution_id":"e1","status":"accepted"}`)
 	case strings.HasPrefix(r.URL.Path, "/status/"):
 		body = p.status()
 	}
@@ -78,11 +80,17 @@ func (p *longProvider) asked() int {
 // longBridge is a bridge to the provider, which asks it once a second.
 func longBridge(t *testing.T, p *longProvider, observer translate.Observer) *translate.Bridge {
 	t.Helper()
+	return longBridgeWith(t, p, observer, func(*translate.Config) {})
+}
+
+func longBridgeWith(t *testing.T, p *longProvider, observer translate.Observer, change func(*translate.Config)) *translate.Bridge {
+	t.Helper()
 	config := bridgeConfig(t, observer, catalog.Source{
 		Kind: catalog.SkillSource, Namespace: "long", URL: &url.URL{Scheme: "https", Host: "acme.example", Path: "/long.json"}, Transport: p,
 	})
 	config.Polling = skillsharing.Polling{Plan: polling.Fixed{Interval: time.Second}}
 	config.DefaultTimeout, config.MaxTimeout = time.Hour, time.Hour
+	change(&config)
 	bridge, err := translate.New(config)
 	if err != nil {
 		t.Fatal(err)
@@ -278,5 +286,54 @@ func TestTheLastWatcherEndsThePolling(t *testing.T) {
 			t.Errorf("%d polls, want 1: it looks at the first state", n)
 		}
 		<-slow
+	})
+}
+
+// What there is to see of a run depends on how far it is, and on how long it is watched.
+func TestWatchYields(t *testing.T) {
+	short := 2500 * time.Millisecond
+	for about, c := range map[string]struct {
+		answer string // to the invocation
+		wait   *time.Duration
+		leave  int // after so many states; 0: never
+		states []run.State
+	}{
+		"a run that completes at once": {`{"execution_id":"e1","status":"completed","output":1}`, nil, 0, []run.State{run.Completed}},
+		"a run that works at once":     {`{"execution_id":"e1","status":"running"}`, nil, 0, []run.State{run.Working, run.Accepted, run.Working, run.Completed}},
+		"a wait that is over":          {"", &short, 0, []run.State{run.Accepted, run.Working, run.Working}},
+		"no wait":                      {"", new(time.Duration), 0, []run.State{run.Accepted, run.Accepted}},
+		"left at the first":            {"", nil, 1, []run.State{run.Accepted}},
+		"left at the second":           {"", nil, 2, []run.State{run.Accepted, run.Working}},
+		"left at the last":             {"", nil, 3, []run.State{run.Accepted, run.Working, run.Completed}},
+	} {
+		t.Run(about, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, r := &longProvider{completes: 6, accepts: c.answer}, &recorder{}
+				stop := new(translate.Stop)
+				b := longBridgeWith(t, p, r, func(config *translate.Config) { config.Stop = stop })
+				var w watched
+				for o := range b.Start(t.Context(), translate.Call{Name: "long", Wait: c.wait}).Watch() {
+					w.states, w.last = append(w.states, o.State), o
+					if len(w.states) == c.leave {
+						break
+					}
+				}
+				wantWatched(t, "it", w, c.states...)
+				calls, waiting := b.InProgress()
+				if _, total := stop.InProgress(1); len(r.calls) != 1 || calls != 0 || waiting != 0 || total != 0 {
+					t.Errorf("reported %d times; in progress are %d calls, %d wait, %d to stop", len(r.calls), calls, waiting, total)
+				}
+			})
+		})
+	}
+}
+
+// A call without a run yields its failure, and nothing else.
+func TestWatchWithoutARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := <-watch(longBridge(t, &longProvider{}, nil).Start(t.Context(), translate.Call{Name: "other"}), 0)
+		if len(w.states) != 1 || w.states[0] != 0 || w.last.Failure == nil || w.last.Failure.Kind != run.SkillNotFound {
+			t.Errorf("%+v, %+v", w, w.last.Failure)
+		}
 	})
 }

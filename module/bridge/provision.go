@@ -109,6 +109,7 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, o *observe.O
 	h.usage.OnRelease(release)
 	h.tokens = runtokens.New(ctx, h.Name, h.placeholder(), config.Sources, keys, tokensOf)
 	config.Following = keys.Prepare
+	config.Hold = holdRun(h.usage)
 	if err := h.holdPolling(ctx, &config.Polling); err != nil {
 		return err
 	}
@@ -124,6 +125,19 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, o *observe.O
 	h.usage.OnRelease(loud)
 	o.HoldHealth(h.poolKey(), config.Sources, h.usage)
 	return nil
+}
+
+// holdRun returns the function that an execution calls to keep what a handler holds. The execution may outlive its request.
+func holdRun(use *lifetime.Usage) func() (release func()) {
+	release := func() {
+		use.Done()
+		lifetime.EndRun()
+	}
+	return func() func() {
+		lifetime.BeginRun()
+		use.Acquire()
+		return release
+	}
 }
 
 // tokensOf returns the run tokens of a bridge handler; nil for other modules.

@@ -1,6 +1,8 @@
 package bridge
 
 import (
+	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,12 +13,53 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/sources"
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
 )
 
 // references counts who holds the cache that a handler uses.
 func references(t *testing.T, h *Handler) int {
 	t.Helper()
 	return sharedPool.References(h.poolKey())
+}
+
+// An execution keeps what the handler holds until it has ended, also without a request.
+func TestCleanupWhileRunning(t *testing.T) {
+	arrived, proceed := make(chan struct{}), make(chan struct{})
+	origin := provider(t, func(w http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-proceed
+		serveIndex(w, r)
+	})
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
+	defer cancel()
+	h := new(Handler)
+	if err := json.Unmarshal([]byte(loopbackConfig(origin)), h); err != nil {
+		t.Fatal(err)
+	}
+	config, _, err := h.begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := translate.New(*config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		b.Start(context.Background(), translate.Call{Name: "test.echo"}).Wait()
+	}()
+	<-arrived
+	cancel()
+	h.usage.Leave()
+	if n := references(t, h); n != 1 {
+		t.Errorf("%d references, want 1: an execution goes on", n)
+	}
+	close(proceed)
+	<-ended
+	if n := references(t, h); n != 0 {
+		t.Errorf("%d references, want 0: the execution has ended", n)
+	}
 }
 
 // TestCleanupWhileServing does what Caddy does on a reload: the old handler is

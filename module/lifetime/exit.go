@@ -52,6 +52,22 @@ func EndRequest() {
 	exit.mu.Unlock()
 }
 
+// BeginRun counts an execution, which may outlive the request that it came with. When the process exits, it ends the
+// executions without a request, and waits for that, but not for long.
+func BeginRun() {
+	exit.mu.Lock()
+	exit.runs++
+	exit.mu.Unlock()
+}
+
+// EndRun must be called once for each BeginRun, after all that has to be done before the process exits.
+func EndRun() {
+	exit.mu.Lock()
+	exit.runs--
+	exit.changed.Broadcast()
+	exit.mu.Unlock()
+}
+
 // WatchStop registers an event handler for the stop of the configuration, which Caddy calls
 // before it stops the servers. Without it, the calls in progress are answered only after
 // Caddy has stopped everything else.
@@ -86,9 +102,10 @@ type exiting struct {
 	preparations []func()
 
 	mu       sync.Mutex
-	changed  sync.Cond // signals changes of requests and over; its lock is mu
+	changed  sync.Cond // signals changes of requests, runs and over; its lock is mu
 	requests int       // in progress
-	over     bool      // requests are no longer waited for
+	runs     int       // executions in progress
+	over     bool      // requests and runs are no longer waited for
 	grace    period    // of the configuration that stopped last
 	begun    time.Time // when the process began to exit; zero: it has not
 }
@@ -156,7 +173,7 @@ func (e *exiting) answer() {
 	e.calls.Now()
 }
 
-// giveUp stops waiting for requests that have not ended.
+// giveUp stops waiting for requests and executions that have not ended.
 func (e *exiting) giveUp() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -164,13 +181,23 @@ func (e *exiting) giveUp() {
 	e.changed.Broadcast()
 }
 
-// wait returns when no request is in progress any more. Caddy has already waited for the
-// requests of the last configuration; those of earlier ones may still be in progress.
+// wait returns when no request is in progress any more, and the executions without a request have ended. Caddy has already
+// waited for the requests of the last configuration; those of earlier ones may still be in progress.
 func (e *exiting) wait() {
 	e.begin(e.lastGrace()) // has an effect only if the last configuration had neither an admin API nor a bridge
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for e.requests > 0 && !e.over {
+		e.changed.Wait()
+	}
+	if e.runs == 0 {
+		return
+	}
+	e.mu.Unlock()
+	e.calls.Now()
+	e.mu.Lock()
+	defer time.AfterFunc(lastMoment, e.giveUp).Stop()
+	for e.runs > 0 && !e.over {
 		e.changed.Wait()
 	}
 }

@@ -2,6 +2,7 @@ package lifetime
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -17,5 +18,41 @@ func TestUntilAnswers(t *testing.T) {
 		if got := p.untilAnswers(); got != want {
 			t.Errorf("%+v: after %s, want %s", p, got, want)
 		}
+	}
+}
+
+// The exit waits for executions without a request, but not for long.
+func TestExitWaitsForRuns(t *testing.T) {
+	for about, ends := range map[string]bool{"a run that ends": true, "a run that does not": false} {
+		t.Run(about, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newExiting()
+				e.runs = 1
+				over := make(chan struct{})
+				start := time.Now()
+				go func() {
+					e.wait()
+					close(over)
+				}()
+				synctest.Wait()
+				select {
+				case <-over:
+					t.Error("it did not wait")
+				default:
+				}
+				want := lastMoment
+				if ends {
+					want = 0
+					e.mu.Lock()
+					e.runs--
+					e.changed.Broadcast()
+					e.mu.Unlock()
+				}
+				<-over
+				if d := time.Since(start); d != want {
+					t.Errorf("it waited for %v, want %v", d, want)
+				}
+			})
+		})
 	}
 }

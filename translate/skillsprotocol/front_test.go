@@ -87,6 +87,8 @@ func (x *fakeExecution) Leave() run.Run {
 	return x.bridge.outcome
 }
 
+func (*fakeExecution) Detach() {}
+
 func (b *fakeBridge) List(_ context.Context, q translate.Query) translate.Listing {
 	b.queries = append(b.queries, q)
 	return b.listing
