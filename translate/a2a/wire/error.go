@@ -99,7 +99,7 @@ func InvalidParams(v Version, message string, violations []Violation, candidates
 func BridgeError(v Version, code int, message string, f *run.Failure) *jsonrpc.Error {
 	w := detailWriter{version: v}
 	w.open()
-	name := string(document.CodeOf(f))
+	name := cmp.Or(string(document.CodeOf(&run.Failure{Kind: f.Kind})), standard[jsonrpc.CodeInternalError].reason) // not the provider's, which may be any text
 	w.info(name, domainBridge)
 	w.Text("code", name)
 	w.Text("executed", string(cmp.Or(f.Executed, run.ExecutedMaybe)))

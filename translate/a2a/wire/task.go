@@ -50,7 +50,8 @@ func AppendMessageResult(b []byte, v Version, m *task.Message, t *task.Task) []b
 	return w.Buf
 }
 
-// AppendTaskEvent appends the event that a stream begins with: the task in 1.0 and 0.3, its status in 0.1.
+// AppendTaskEvent appends the event that a stream begins with: the task in 1.0 and 0.3, its status in 0.1. The task has all
+// of its history; [AppendSendResult] appends the same with less.
 func AppendTaskEvent(b []byte, v Version, t *task.Task) []byte {
 	if v == V01 {
 		return AppendUpdate(b, v, &task.Update{Number: t.Event, Task: t})
