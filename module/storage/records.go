@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
-	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -30,11 +28,12 @@ const (
 	// each day (UTC) on which records were begun, and one for names:
 	//
 	//	<owner>/<yyyymmdd>/<id>.<event>
+	//	<owner>/<yyyymmdd>/<first id>_<last id>.<number of records>.batch
 	//	<owner>/ids/<hash of the name>
 	recordsKey = "skill_bridge/records"
-	locksKey   = "skill_bridge/record_locks"
 	namesKey   = "ids"
 	dayLayout  = "20060102"
+	locksKey   = "skill_bridge/record_locks"
 
 	// maxRecord is the size of the largest record, in bytes.
 	maxRecord = 32 << 20
@@ -46,6 +45,9 @@ type Records struct{ storage certmagic.Storage }
 // NewRecords returns the records in a storage.
 func NewRecords(storage certmagic.Storage) *Records { return &Records{storage} }
 
+// recordOptions keep the data of records as they are.
+var recordOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
+
 // storedRecord is a [run.Record] as it is written, without the owner: the storage key has a hash of the owner.
 type storedRecord struct {
 	ID    string         `json:"id"`
@@ -54,30 +56,52 @@ type storedRecord struct {
 	Data  jsontext.Value `json:"data"`
 }
 
-// Put implements [run.Store].
+// Put implements [run.Store]. Final records of one day share files, which are called batches.
 func (s *Records) Put(ctx context.Context, records ...*run.Record) error {
+	batches := map[string]*batch{} // by folder
 	for _, r := range records {
-		if err := s.put(ctx, r); err != nil {
+		day, err := dayOf(r.ID)
+		if err != nil {
+			return err
+		}
+		text, err := json.Marshal(storedRecord{r.ID, r.Event, r.At.UTC(), r.Data}, recordOptions)
+		if err != nil {
+			return fmt.Errorf("record %s: %w", r.ID, err)
+		}
+		if len(text) > maxRecord {
+			return fmt.Errorf("record %s has %d bytes, and %d are stored at most", r.ID, len(text), maxRecord)
+		}
+		folder := path.Join(ownerKey(r.Owner), day)
+		if !r.Final || len(records) == 1 || len(text) > maxBatch/2 {
+			if err := s.store(ctx, path.Join(folder, recordName(r.ID, r.Event)), text); err != nil {
+				return err
+			}
+			continue
+		}
+		b := batches[folder]
+		if b != nil && len(b.text)+len(text) > maxBatch {
+			if err := s.store(ctx, path.Join(folder, b.name()), b.text); err != nil {
+				return err
+			}
+			b = nil
+		}
+		if b == nil {
+			b = &batch{event: r.Event}
+			batches[folder] = b
+		}
+		b.add(r.ID, text)
+	}
+	for folder, b := range batches {
+		if err := s.store(ctx, path.Join(folder, b.name()), b.text); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Records) put(ctx context.Context, r *run.Record) error {
-	day, err := dayOf(r.ID)
-	if err != nil {
-		return err
-	}
-	text, err := json.Marshal(storedRecord{r.ID, r.Event, r.At.UTC(), r.Data})
-	if err != nil {
-		return fmt.Errorf("record %s: %w", r.ID, err)
-	}
-	if len(text) > maxRecord {
-		return fmt.Errorf("record %s has %d bytes, and %d are stored at most", r.ID, len(text), maxRecord)
-	}
-	if err := s.storage.Store(ctx, path.Join(ownerKey(r.Owner), day, recordName(r.ID, r.Event)), text); err != nil {
-		return fmt.Errorf("storing record %s: %w", r.ID, err)
+func (s *Records) store(ctx context.Context, key string, text []byte) error {
+	if err := s.storage.Store(ctx, key, text); err != nil {
+		return fmt.Errorf("storing record %s: %w", path.Base(key), err)
 	}
 	return nil
 }
@@ -89,90 +113,95 @@ func (s *Records) Get(ctx context.Context, owner, id string) (*run.Record, error
 		return nil, run.ErrNoRecord // Put refuses such an id
 	}
 	folder := path.Join(ownerKey(owner), day)
+	r, err := s.find(ctx, folder, id)
+	if errors.Is(err, fs.ErrNotExist) { // it was deleted since its folder was listed; there may be a newer one
+		r, err = s.find(ctx, folder, id)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = run.ErrNoRecord
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.Owner = owner
+	return r, nil
+}
+
+func (s *Records) find(ctx context.Context, folder, id string) (*run.Record, error) {
 	names, err := s.list(ctx, folder)
 	if err != nil {
 		return nil, err
 	}
 	var events []uint64
+	var batches []string
 	for _, name := range names {
 		if of, event, ok := splitRecordName(name); ok && of == id {
 			events = append(events, event)
+		} else if first, last, _, ok := splitBatchName(name); ok && first <= id && id <= last {
+			batches = append(batches, name)
 		}
 	}
 	slices.Sort(events)
-	var damaged error
+	var failed error
 	for _, event := range slices.Backward(events) {
 		r, err := s.read(ctx, folder, id, event)
 		if err == nil {
-			r.Owner = owner
 			return r, nil
 		}
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		damaged = cmp.Or(damaged, err)
+		failed = cmp.Or(failed, err)
 	}
-	return nil, cmp.Or(damaged, run.ErrNoRecord)
+	var newest *run.Record
+	for _, name := range batches {
+		text, err := s.load(ctx, path.Join(folder, name), maxBatchFile)
+		if err != nil {
+			failed = cmp.Or(failed, err)
+			continue
+		}
+		r, err := recordIn(text, id)
+		if r != nil && (newest == nil || r.Event > newest.Event) {
+			newest = r
+		}
+		failed = cmp.Or(failed, err)
+	}
+	if newest != nil {
+		return newest, nil
+	}
+	return nil, cmp.Or(failed, run.ErrNoRecord)
 }
 
 func (s *Records) read(ctx context.Context, folder, id string, event uint64) (*run.Record, error) {
-	text, err := s.storage.Load(ctx, path.Join(folder, recordName(id, event)))
+	text, err := s.load(ctx, path.Join(folder, recordName(id, event)), maxRecord)
 	if err != nil {
 		return nil, fmt.Errorf("reading event %d of record %s: %w", event, id, err)
 	}
+	return decodeRecord(text, id, event)
+}
+
+// decodeRecord returns the record in a text, which has to be the one that its storage key names.
+func decodeRecord(text []byte, id string, event uint64) (*run.Record, error) {
 	var stored storedRecord
-	if err := json.Unmarshal(text, &stored); err != nil {
-		return nil, fmt.Errorf("event %d of record %s : %w: %w", event, id, run.ErrDamaged, err)
+	if err := json.Unmarshal(text, &stored, recordOptions); err != nil {
+		return nil, fmt.Errorf("event %d of record %s: %w: %w", event, id, run.ErrDamaged, err)
 	}
 	if stored.ID != id || stored.Event != event {
-		return nil, fmt.Errorf("event %d of record %s says that it is event %d of %q: %w", event, id, stored.Event, stored.ID, run.ErrDamaged)
+		return nil, fmt.Errorf("event %d of record %s says that it is event %d of %.40q: %w", event, id, stored.Event, stored.ID, run.ErrDamaged)
 	}
 	return &run.Record{ID: id, Event: event, At: stored.At, Data: stored.Data}, nil
 }
 
-// List implements [run.Store].
-func (s *Records) List(ctx context.Context, owner string, most int, need func(id string, event uint64) bool) iter.Seq2[*run.Record, error] {
-	return func(yield func(*run.Record, error) bool) {
-		days, err := s.list(ctx, ownerKey(owner))
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		slices.Sort(days)
-		for _, day := range slices.Backward(days) {
-			if day == namesKey {
-				continue
-			}
-			folder := path.Join(ownerKey(owner), day)
-			names, err := s.list(ctx, folder)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			newest := map[string]uint64{}
-			for _, name := range names {
-				if id, event, ok := splitRecordName(name); ok {
-					newest[id] = max(newest[id], event)
-				}
-			}
-			ids := slices.Sorted(maps.Keys(newest))
-			for _, id := range slices.Backward(ids) {
-				if most--; most < 0 {
-					return
-				}
-				if !need(id, newest[id]) {
-					continue
-				}
-				r, err := s.read(ctx, folder, id, newest[id])
-				if r != nil {
-					r.Owner = owner
-				}
-				if !yield(r, err) {
-					return
-				}
-			}
-		}
+// load reads a file of at most most bytes.
+func (s *Records) load(ctx context.Context, key string, most int64) ([]byte, error) {
+	info, err := s.storage.Stat(ctx, key)
+	if err != nil {
+		return nil, err
 	}
+	if info.Size > most {
+		return nil, fmt.Errorf("%s has %d bytes: %w", path.Base(key), info.Size, run.ErrDamaged)
+	}
+	return s.storage.Load(ctx, key)
 }
 
 // Name implements [run.Store].
@@ -209,58 +238,6 @@ func (s *Records) Lock(ctx context.Context, owner, id string) (unlock func(), er
 		return nil, fmt.Errorf("locking a record: %w", err)
 	}
 	return sync.OnceFunc(func() { _ = s.storage.Unlock(context.WithoutCancel(ctx), key) }), nil // the lock also expires by itself
-}
-
-// Sweep implements [run.Store]. If something can't be deleted, Sweep continues with the rest and returns the first error.
-func (s *Records) Sweep(ctx context.Context, before time.Time) error {
-	owners, err := s.list(ctx, recordsKey)
-	if err != nil {
-		return err
-	}
-	var failed error
-	for _, owner := range owners {
-		folders, err := s.list(ctx, path.Join(recordsKey, owner))
-		failed = cmp.Or(failed, err)
-		for _, folder := range folders {
-			failed = cmp.Or(failed, s.sweepFolder(ctx, path.Join(recordsKey, owner, folder), folder, before))
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-		}
-	}
-	return failed
-}
-
-// sweepFolder deletes the folder of a day if all its files were written before a time. In the folder of names, it deletes
-// each file that was written before it.
-func (s *Records) sweepFolder(ctx context.Context, key, folder string, before time.Time) error {
-	if folder != namesKey && folder >= before.UTC().Format(dayLayout) {
-		return nil
-	}
-	names, err := s.list(ctx, key)
-	if err != nil {
-		return err
-	}
-	var failed error
-	for _, name := range names {
-		info, err := s.storage.Stat(ctx, path.Join(key, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // another instance has deleted it
-		}
-		old := err == nil && info.Modified.Before(before)
-		switch {
-		case err != nil:
-			failed = cmp.Or(failed, err)
-		case folder == namesKey && old:
-			failed = cmp.Or(failed, s.storage.Delete(ctx, path.Join(key, name)))
-		case folder != namesKey && !old:
-			return nil
-		}
-	}
-	if failed != nil || folder == namesKey {
-		return failed
-	}
-	return s.storage.Delete(ctx, key)
 }
 
 // list returns the names in a folder, which need not exist.

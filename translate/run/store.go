@@ -44,6 +44,16 @@ type Store interface {
 	Lock(ctx context.Context, owner, id string) (unlock func(), err error)
 	// Sweep deletes the names that were written before a time, and the records of all days that ended before it.
 	Sweep(ctx context.Context, before time.Time) error
+	// Trim deletes records until the rest is within bounds: records that two later events of the same id have made
+	// unnecessary, then the oldest ids of the owners that have too many, then the oldest ones of the owner that has the most. It
+	// leaves the ids alone for which spare is true.
+	Trim(ctx context.Context, b Bounds, spare func(id string) bool) error
+}
+
+// Bounds are how much a [Store] may hold.
+type Bounds struct {
+	IDs, IDsPerOwner int
+	Bytes            int64
 }
 
 // ErrNoRecord is the error for a record that does not exist, or belongs to another owner.

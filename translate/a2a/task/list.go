@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -38,6 +39,7 @@ type summary struct {
 
 // summaries are those of ended tasks that are only in the Store, by owner and id. They spare reading all records for each list.
 type summaries struct {
+	mu    sync.Mutex
 	of    map[string]map[string]summary
 	count int
 }
@@ -94,7 +96,7 @@ func (s *Tasks) tasksOf(ctx context.Context, owner string, found []summary) ([]*
 			missing[f.id] = i
 			continue
 		}
-		t, err := s.tell(ctx, f.entry)
+		t, err := s.writer.tell(ctx, f.entry)
 		if err != nil {
 			return nil, err
 		}
@@ -102,9 +104,9 @@ func (s *Tasks) tasksOf(ctx context.Context, owner string, found []summary) ([]*
 	}
 	if len(missing) > 0 {
 		wanted := func(id string, _ uint64) bool { _, ok := missing[id]; return ok }
-		for r, err := range s.store.List(ctx, owner, s.config.MostPerOwner, wanted) {
+		for r, err := range s.config.Store.List(ctx, owner, s.config.MostPerOwner, wanted) {
 			if err != nil {
-				if err = s.damaged(ctx, err); err != nil {
+				if err = s.writer.damaged(ctx, err); err != nil {
 					return nil, err
 				}
 				continue
@@ -124,40 +126,28 @@ func (s *Tasks) tasksOf(ctx context.Context, owner string, found []summary) ([]*
 // summaries returns those of all tasks of an owner.
 func (s *Tasks) summaries(ctx context.Context, owner string) ([]summary, error) {
 	var found []summary
-	now := time.Now()
-	known := map[string]uint64{} // events of tasks in memory that have not expired
-	s.mu.Lock()
-	var entries []*entry
-	if o := s.room.owners[owner]; o != nil {
-		entries = slices.Collect(maps.Values(o.entries))
-	}
-	old := map[*entry]bool{}
-	for _, e := range entries {
-		if s.expired(e, now) {
-			old[e] = true
-		}
-	}
-	listed := maps.Clone(s.listed.of[owner])
-	s.mu.Unlock()
+	known := map[string]uint64{} // events of the tasks in memory
+	entries, expired := s.memory.of(owner)
 	for _, e := range entries {
 		e.mu.Lock()
 		t := e.now
 		e.mu.Unlock()
 		known[e.id] = t.Event
-		if !old[e] {
+		if !expired[e] {
 			found = append(found, summarize(t, e))
 		}
 	}
-	if s.store == nil {
+	if s.config.Store == nil {
 		return found, nil
 	}
-	return s.storedSummaries(ctx, owner, found, known, listed)
+	return s.storedSummaries(ctx, owner, found, known)
 }
 
 // storedSummaries adds the tasks that are only in the Store. Tasks in memory that another instance has changed are updated.
-func (s *Tasks) storedSummaries(ctx context.Context, owner string, found []summary, known map[string]uint64, listed map[string]summary) ([]summary, error) {
+func (s *Tasks) storedSummaries(ctx context.Context, owner string, found []summary, known map[string]uint64) ([]summary, error) {
 	now := time.Now()
 	keep := map[string]summary{}
+	listed := s.listed.get(owner)
 	need := func(id string, event uint64) bool {
 		if inMemory, ok := known[id]; ok {
 			return event > inMemory
@@ -170,16 +160,16 @@ func (s *Tasks) storedSummaries(ctx context.Context, owner string, found []summa
 		}
 		return true
 	}
-	for r, err := range s.store.List(ctx, owner, s.config.MostPerOwner, need) {
+	for r, err := range s.config.Store.List(ctx, owner, s.config.MostPerOwner, need) {
 		if err != nil {
-			if err = s.damaged(ctx, err); err != nil {
+			if err = s.writer.damaged(ctx, err); err != nil {
 				return nil, err
 			}
 			continue
 		}
 		t, err := decode(r)
 		if _, ok := known[r.ID]; ok {
-			if e, _ := s.find(owner, r.ID); e != nil && err == nil {
+			if e, _ := s.memory.find(owner, r.ID); e != nil && err == nil {
 				s.adopt(e, t, r.At)
 				i := slices.IndexFunc(found, func(f summary) bool { return f.id == r.ID })
 				if i >= 0 {
@@ -190,7 +180,7 @@ func (s *Tasks) storedSummaries(ctx context.Context, owner string, found []summa
 		}
 		switch {
 		case err != nil:
-			s.report(err)
+			s.writer.report(err)
 			keep[r.ID] = summary{id: r.ID, event: r.Event, at: r.At}
 		case now.Sub(r.At) > s.config.TTL+clockSlack:
 		case t.Status.State.Terminal():
@@ -199,14 +189,21 @@ func (s *Tasks) storedSummaries(ctx context.Context, owner string, found []summa
 			found = append(found, summarize(t, nil))
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.listed.set(owner, keep, s.config.Most)
 	return slices.AppendSeq(found, maps.Values(keep)), nil
 }
 
+// get returns the summaries of an owner, which are not changed any more.
+func (l *summaries) get(owner string) map[string]summary {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.of[owner]
+}
+
 // set replaces the summaries of an owner. If there are too many of all owners, the others are dropped.
 func (l *summaries) set(owner string, of map[string]summary, most int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.count += len(of) - len(l.of[owner])
 	if l.of == nil || l.count > most {
 		l.of, l.count = map[string]map[string]summary{}, len(of)
@@ -220,7 +217,7 @@ func (l *summaries) set(owner string, of map[string]summary, most int) {
 
 // All returns up to most tasks in memory, those with the newest status first, for the operator.
 func (s *Tasks) All(most int) []*Task {
-	entries := s.all()
+	entries := s.memory.all()
 	tasks := make([]*Task, 0, len(entries))
 	for _, e := range entries {
 		e.mu.Lock()

@@ -12,8 +12,19 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// recordOptions keep the values of clients and providers as they are.
-var recordOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
+// recordOptions keep the values of clients and providers as they are. Durations are in nanoseconds.
+var recordOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true),
+	json.WithMarshalers(json.MarshalToFunc(func(e *jsontext.Encoder, d time.Duration) error {
+		return e.WriteToken(jsontext.Int(int64(d)))
+	})),
+	json.WithUnmarshalers(json.UnmarshalFromFunc(func(dec *jsontext.Decoder, d *time.Duration) error {
+		var n int64
+		if err := json.UnmarshalDecode(dec, &n); err != nil {
+			return err
+		}
+		*d = time.Duration(n)
+		return nil
+	})))
 
 // encode returns the record of a version of a task.
 func encode(t *Task, at time.Time) (*run.Record, error) {
@@ -68,12 +79,12 @@ func isID(id string) bool {
 
 // mayBeStored reports whether the Store may have a task of this id. Tasks are read from it until two times TTL and a day after
 // they were made, so that a guessed id costs at most the listing of one recent day.
-func (s *Tasks) mayBeStored(id string) bool {
-	if s.store == nil || !isID(id) {
+func mayBeStored(id string, ttl time.Duration) bool {
+	if !isID(id) {
 		return false
 	}
 	u := uuid.MustParse(id)
 	seconds, nanoseconds := u.Time().UnixTime()
 	age := time.Since(time.Unix(seconds, nanoseconds))
-	return age > -2*clockSlack && age < 2*s.config.TTL+24*time.Hour
+	return age > -2*clockSlack && age < 2*ttl+24*time.Hour
 }

@@ -45,7 +45,7 @@ type owner struct {
 	index            int // in byShare
 }
 
-// place is what the room knows of an entry. It belongs to the lock of the [Tasks].
+// place is what the room knows of an entry. It belongs to the lock of the memory.
 type place struct {
 	state   State // 0: the entry is not in the room
 	size    int64

@@ -29,15 +29,15 @@ func (s *Tasks) Subscribe(ctx context.Context, owner, id string) (*Task, *Subscr
 		if err != nil {
 			return nil, nil, err
 		}
-		if _, err := s.tell(ctx, e); err != nil {
+		if _, err := s.writer.tell(ctx, e); err != nil {
 			return nil, nil, err
 		}
 		e.mu.Lock()
-		if !s.mayTell(e) { // it has changed meanwhile
+		if !s.writer.mayTell(e) { // it has changed meanwhile
 			e.mu.Unlock()
 			continue
 		}
-		s.deliver(e) // to the others, what this reader gets with the task
+		s.writer.deliver(e) // to the others, what this reader gets with the task
 		t := e.now
 		sub := &Subscription{tasks: s, entry: e, updates: make(chan Update, 3)}
 		s.subscriptions.Add(1)
@@ -129,8 +129,8 @@ func (s *Subscription) pump() {
 }
 
 // deliver sends the events that clients may learn of to all subscriptions. The lock of the entry is held.
-func (s *Tasks) deliver(e *entry) {
-	all := s.store == nil || e.now.Status.State.Terminal()
+func (w *writer) deliver(e *entry) {
+	all := w.store == nil || e.now.Status.State.Terminal()
 	n := 0
 	for ; n < len(e.queue) && (all || e.queue[n].Number <= e.stored); n++ {
 		for _, sub := range e.subs {
@@ -142,29 +142,34 @@ func (s *Tasks) deliver(e *entry) {
 	if len(e.queue) > 0 {
 		if !e.dispatching {
 			e.dispatching = true
-			go s.dispatch(e)
+			go w.dispatch(e)
 		}
 		return
 	}
 	e.queue = nil
 	if e.now.Status.State.Terminal() {
-		for _, sub := range e.subs {
-			sub.end(false)
-		}
-		e.subs = nil
+		e.endSubscriptions()
 	}
 }
 
+// endSubscriptions closes the channels of all subscriptions. The lock of the entry is held.
+func (e *entry) endSubscriptions() {
+	for _, sub := range e.subs {
+		sub.end(false)
+	}
+	e.subs, e.queue = nil, nil
+}
+
 // dispatch stores a task, so that its events can be delivered. If that fails, the writer tries again later.
-func (s *Tasks) dispatch(e *entry) {
+func (w *writer) dispatch(e *entry) {
 	e.mu.Lock()
 	event := e.now.Event
 	e.mu.Unlock()
-	err := s.persist(context.Background(), e, event)
+	err := w.persist(context.Background(), e, event)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.dispatching = false
 	if err == nil {
-		s.deliver(e)
+		w.deliver(e)
 	}
 }

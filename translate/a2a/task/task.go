@@ -27,7 +27,7 @@ type Task struct {
 	// Ref is the skill's source, id and version once they are known, and the run once it is accepted.
 	Ref run.Ref `json:"ref,omitzero"`
 	// Timeout is the one that the client asked for; 0: none.
-	Timeout time.Duration `json:"timeout,omitzero,format:nano"`
+	Timeout time.Duration `json:"timeout,omitzero"`
 	// Deadline is when the run has to end; zero: none was submitted.
 	Deadline time.Time `json:"deadline,omitzero"`
 

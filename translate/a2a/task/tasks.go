@@ -60,20 +60,16 @@ var (
 // after a crash. Versions of ended tasks are told at once, and stored within [Config.Flush]: most of the short ones are
 // stored once, together with others. What memory has no place for is read from the Store.
 type Tasks struct {
-	config Config
-	store  run.Store
-
-	mu     sync.Mutex
-	room   room
-	claims map[claim]struct{}
-	locks  map[claim]*keyLock
-	listed summaries
-
-	writer        writer
+	config        Config
+	memory        *memory
+	writer        *writer
+	locks         keyLocks
+	listed        summaries
 	subscriptions atomic.Int64
-	closing       chan struct{} // closed by Close
-	closed        chan struct{} // closed at the end of the background goroutine
-	once          sync.Once
+
+	once    sync.Once
+	closing chan struct{}  // closed by Close
+	ended   sync.WaitGroup // of the background goroutines
 }
 
 // New returns tasks without any in memory. They use memory and a goroutine until [Tasks.Close].
@@ -93,29 +89,29 @@ func New(c Config) *Tasks {
 	if c.Flush <= 0 {
 		c.Flush = time.Second
 	}
-	s := &Tasks{
-		config: c, store: c.Store, room: newRoom(&c), claims: map[claim]struct{}{}, locks: map[claim]*keyLock{},
-		writer: writer{kick: make(chan struct{}, 1)}, closing: make(chan struct{}), closed: make(chan struct{}),
+	m := &memory{ttl: c.TTL, storing: c.Store != nil, room: newRoom(&c), claims: map[claim]struct{}{}, queue: queue{kick: make(chan struct{}, 1)}}
+	w := &writer{
+		store: c.Store, memory: m, observer: c.Observer, interval: c.Flush, most: max(1, c.Most/4), size: c.MaxSize, trim: make(chan struct{}, 1),
 	}
-	go s.background()
+	s := &Tasks{config: c, memory: m, writer: w, locks: keyLocks{of: map[claim]*keyLock{}}, closing: make(chan struct{})}
+	s.ended.Go(func() { w.background(s.closing) })
+	if c.Store != nil {
+		bounds := run.Bounds{IDs: c.Most, IDsPerOwner: c.MostPerOwner, Bytes: storedFactor * c.MaxSize}
+		s.ended.Go(func() { w.sweep(s.closing, bounds) })
+	}
 	return s
 }
 
-// Close stores what is not stored, ends all subscriptions and the background goroutine. Changes after it are stored one by one.
+// Close stores what is not stored, ends all subscriptions and the background goroutines. Changes after it are stored at once.
 func (s *Tasks) Close(ctx context.Context) {
 	s.once.Do(func() { close(s.closing) })
-	select {
-	case <-s.closed:
-	case <-ctx.Done():
-		return
+	s.ended.Wait()
+	if s.config.Store != nil {
+		s.writer.flush(ctx, true)
 	}
-	s.flush(ctx, true)
-	for _, e := range s.all() {
+	for _, e := range s.memory.all() {
 		e.mu.Lock()
-		for _, sub := range e.subs {
-			sub.end(false)
-		}
-		e.subs = nil
+		e.endSubscriptions()
 		e.mu.Unlock()
 	}
 }
@@ -155,16 +151,16 @@ func (s *Tasks) Add(ctx context.Context, t *Task) error {
 	e := &entry{id: t.ID, owner: t.Owner, name: t.Name, now: made}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := s.insert(e, made, time.Now(), false); err != nil {
+	if err := s.memory.insert(e, made, time.Now(), false); err != nil {
 		return err
 	}
-	if made.Name != "" && s.store != nil {
-		if err := s.storeNamed(ctx, e, made); err != nil {
-			s.remove(e)
+	if made.Name != "" && s.config.Store != nil {
+		if err := s.writer.storeNamed(ctx, e, made); err != nil {
+			s.memory.remove(e)
 			return err
 		}
 	}
-	s.show(e, made, updates)
+	s.writer.show(e, made, updates)
 	return nil
 }
 
@@ -180,8 +176,8 @@ func (s *Tasks) Change(ctx context.Context, owner, id string, change func(*Task)
 		if errors.Is(err, errGone) {
 			continue
 		}
-		if err == nil && s.store != nil && s.isClosing() {
-			s.flush(ctx, true)
+		if err == nil && s.config.Store != nil && s.isClosing() {
+			s.writer.flush(ctx, true)
 		}
 		return t, err
 	}
@@ -194,19 +190,19 @@ func (s *Tasks) change(e *entry, change func(*Task) error) (*Task, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.now.Status.State.Terminal() {
-		if !s.hold(e) {
+		if !s.memory.hold(e) {
 			return nil, errGone
 		}
-		defer s.release(e)
+		defer s.memory.release(e)
 	}
 	t, updates, err := next(e.now, change)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.settle(e, t); err != nil {
+	if err := s.memory.settle(e, t); err != nil {
 		return nil, err
 	}
-	s.show(e, t, updates)
+	s.writer.show(e, t, updates)
 	return t, nil
 }
 
@@ -240,7 +236,7 @@ func (s *Tasks) Get(ctx context.Context, owner, id string) (*Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.tell(ctx, e)
+	return s.writer.tell(ctx, e)
 }
 
 // Persist stores a task that is open, unless it is stored, as has to be done before a client learns of it.
@@ -264,13 +260,6 @@ func (s *Tasks) Named(ctx context.Context, owner, name string) (*Task, error) {
 
 // Stats counts the tasks in memory by state, the subscriptions, and the approximate size of the tasks in bytes.
 func (s *Tasks) Stats() (byState map[State]int, subscriptions int, bytes int64) {
-	byState = map[State]int{}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for state, n := range s.room.states {
-		if n > 0 {
-			byState[State(state)] = n
-		}
-	}
-	return byState, int(s.subscriptions.Load()), s.room.size
+	byState, bytes = s.memory.stats()
+	return byState, int(s.subscriptions.Load()), bytes
 }

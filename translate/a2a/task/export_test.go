@@ -1,0 +1,7 @@
+package task
+
+// Encode and Decode are for tests.
+var (
+	Encode = encode
+	Decode = decode
+)

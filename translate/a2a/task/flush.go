@@ -1,0 +1,213 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+const (
+	// batch is how many ended tasks are stored at once before Flush is over.
+	batch = 512
+	// writers is how many records or batches are written at the same time.
+	writers = 8
+	// sweepEvery is the time between two sweeps of the Store.
+	sweepEvery = time.Hour
+	// storedFactor is how much more than memory the Store may hold, in bytes.
+	storedFactor = 4
+)
+
+// background stores what has changed, and drops what has expired, until closing is closed.
+func (w *writer) background(closing <-chan struct{}) {
+	flush := time.NewTimer(0)
+	flush.Stop()
+	defer flush.Stop()
+	expiry := time.NewTicker(min(w.memory.ttl, 8*time.Minute) / 8)
+	defer expiry.Stop()
+	due := false
+	for {
+		now := false
+		select {
+		case <-closing:
+			return
+		case <-expiry.C:
+			w.memory.expire()
+		case <-w.memory.queue.kick:
+			w.mu.Lock()
+			now = w.failures == 0 && w.memory.manyEnded()
+			w.mu.Unlock()
+			if !now && !due {
+				due = true
+				flush.Reset(w.interval / 4)
+			}
+		case <-flush.C:
+			now = true
+		}
+		if now {
+			wait := w.flush(context.Background(), false)
+			if due = wait > 0; due {
+				flush.Reset(wait)
+			} else {
+				flush.Stop()
+			}
+		}
+	}
+}
+
+// flush stores what is queued: ended tasks at once, together by owner, and open ones (which may soon have ended) if they
+// have waited for half of the interval, or all are to be stored. It returns when to call it again; 0: the queue is empty.
+func (w *writer) flush(ctx context.Context, all bool) time.Duration {
+	age := w.interval / 2
+	if all {
+		age = 0
+	}
+	jobs, left := w.jobs(w.memory.due(age))
+	unwritten, failures := w.runJobs(ctx, jobs)
+	queued := w.memory.requeue(slices.Concat(left, unwritten))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case failures > 0:
+		w.failures++
+	case len(jobs) > 0:
+		w.failures = 0
+	}
+	switch {
+	case queued == 0:
+		return 0
+	case w.failures > 0:
+		return min(w.interval<<min(w.failures-1, 10), 30*time.Second)
+	}
+	return w.interval / 4
+}
+
+// jobs returns the versions to be written, those of short ended tasks of one owner together, and the entries that another
+// goroutine is writing.
+func (w *writer) jobs(due []*entry) (jobs [][]version, busy []*entry) {
+	together := map[string]int{} // the job of an owner
+	for _, e := range due {
+		e.mu.Lock()
+		t, stored, single, writing := e.now, e.stored, e.single, e.flight != nil
+		e.mu.Unlock()
+		switch {
+		case stored >= t.Event:
+		case writing:
+			busy = append(busy, e)
+		case single || !t.Status.State.Terminal():
+			jobs = append(jobs, []version{{e, t}})
+		default:
+			i, ok := together[e.owner]
+			if !ok || len(jobs[i]) == batch {
+				i = len(jobs)
+				together[e.owner] = i
+				jobs = append(jobs, nil)
+			}
+			jobs[i] = append(jobs[i], version{e, t})
+		}
+	}
+	return jobs, busy
+}
+
+// runJobs writes, and returns the entries that are left to be written, and how many writes have failed. After a few failures it
+// stops trying.
+func (w *writer) runJobs(ctx context.Context, jobs [][]version) (left []*entry, failures int) {
+	var mu sync.Mutex
+	next := 0
+	work := func() {
+		for {
+			mu.Lock()
+			if next == len(jobs) {
+				mu.Unlock()
+				return
+			}
+			job, stop := jobs[next], failures >= 3
+			next++
+			mu.Unlock()
+			err := errBusy
+			if !stop {
+				err = w.runJob(ctx, job)
+			}
+			if err == nil {
+				continue
+			}
+			mu.Lock()
+			if !errors.Is(err, errBusy) {
+				failures++
+			}
+			for _, v := range job {
+				left = append(left, v.e)
+			}
+			mu.Unlock()
+		}
+	}
+	var group sync.WaitGroup
+	for range min(writers, len(jobs)) - 1 {
+		group.Go(work)
+	}
+	work()
+	group.Wait()
+	return left, failures
+}
+
+// errBusy says that another goroutine is writing the entry, or that the writer has stopped trying.
+var errBusy = errors.New("the task is not written now")
+
+func (w *writer) runJob(ctx context.Context, job []version) error {
+	if e := job[0].e; len(job) == 1 {
+		e.mu.Lock()
+		switch {
+		case e.flight != nil:
+			e.mu.Unlock()
+			return errBusy
+		case e.stored >= e.now.Event:
+			e.mu.Unlock()
+			return nil
+		}
+		return w.write(ctx, e).err
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	size, err := w.put(ctx, job...)
+	if err != nil {
+		return w.failed(ctx, err)
+	}
+	for _, v := range job {
+		v.e.mu.Lock()
+		w.wrote(v.e, v.t.Event, size/int64(len(job)))
+		v.e.mu.Unlock()
+	}
+	return nil
+}
+
+// sweep deletes from the Store what is older than TTL, each hour, and the oldest records when there are too many.
+func (w *writer) sweep(closing <-chan struct{}, bounds run.Bounds) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var group sync.WaitGroup
+	defer group.Wait()
+	group.Go(func() { <-closing; cancel() })
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		var err error
+		select {
+		case <-closing:
+			return
+		case <-tick.C:
+			// Names are older than the last change of their tasks.
+			err = w.store.Sweep(ctx, time.Now().Add(-2*w.memory.ttl-2*clockSlack))
+		case <-w.trim:
+		}
+		if err == nil {
+			open := w.memory.open()
+			err = w.store.Trim(ctx, bounds, func(id string) bool { return open[id] })
+		}
+		if err != nil && ctx.Err() == nil {
+			w.report(err)
+		}
+	}
+}
