@@ -192,7 +192,7 @@ func decodeRecord(text []byte, id string, event uint64) (*run.Record, error) {
 	return &run.Record{ID: id, Event: event, At: stored.At, Data: stored.Data}, nil
 }
 
-// load reads a file of at most most bytes.
+// load reads a file that is not larger than a bound, in bytes.
 func (s *Records) load(ctx context.Context, key string, most int64) ([]byte, error) {
 	info, err := s.storage.Stat(ctx, key)
 	if err != nil {

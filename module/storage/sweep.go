@@ -67,7 +67,6 @@ func (s *Records) sweepFolder(ctx context.Context, key, folder string, before ti
 
 // unit is what Trim deletes at once: the files of one id, or a batch.
 type unit struct {
-	owner *holding
 	last  string // the id, or the last one of the batch
 	files []string
 	ids   int

@@ -30,7 +30,7 @@ type Store interface {
 	Put(ctx context.Context, records ...*Record) error
 	// Get returns the record with the highest event of an id. The error is [ErrNoRecord] if there is none.
 	Get(ctx context.Context, owner, id string) (*Record, error)
-	// List returns the records with the highest event of the newest ids of an owner, at most most of them, the newest first. It
+	// List returns the records with the highest event of the newest ids of an owner, up to most of them, the newest first. It
 	// reads only the records that are needed, by their id and event. An error that is [ErrDamaged] is that of one record: the
 	// others follow.
 	List(ctx context.Context, owner string, most int, need func(id string, event uint64) bool) iter.Seq2[*Record, error]

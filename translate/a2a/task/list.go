@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
-	"encoding/binary"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -230,16 +230,18 @@ func (s *Tasks) All(most int) []*Task {
 
 // token returns the page token of all that follows a task.
 func (a summary) token() string {
-	text := binary.BigEndian.AppendUint64(nil, uint64(a.at.Unix()))
-	text = binary.BigEndian.AppendUint32(text, uint32(a.at.Nanosecond()))
-	return base64.RawURLEncoding.EncodeToString(append(text, a.id...))
+	return base64.RawURLEncoding.EncodeToString([]byte(a.at.UTC().Format(time.RFC3339Nano) + " " + a.id))
 }
 
 func decodeToken(token string) (summary, error) {
 	text, err := base64.RawURLEncoding.Strict().DecodeString(token)
-	if err != nil || len(text) != 8+4+36 || !isID(string(text[12:])) {
+	if err != nil || len(text) > 100 {
 		return summary{}, ErrBadToken
 	}
-	at := time.Unix(int64(binary.BigEndian.Uint64(text)), int64(binary.BigEndian.Uint32(text[8:])))
-	return summary{id: string(text[12:]), at: at}, nil
+	when, id, _ := strings.Cut(string(text), " ")
+	at, err := time.Parse(time.RFC3339Nano, when)
+	if err != nil || !isID(id) {
+		return summary{}, ErrBadToken
+	}
+	return summary{id: id, at: at}, nil
 }

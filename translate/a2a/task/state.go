@@ -46,6 +46,6 @@ func (s *State) UnmarshalText(text []byte) error {
 	if i <= 0 {
 		return fmt.Errorf("%.40q is not the state of a task", text)
 	}
-	*s = State(i)
+	*s = State(i) //nolint:gosec // there are nine names
 	return nil
 }

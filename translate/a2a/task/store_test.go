@@ -164,10 +164,12 @@ func TestShortTasksAreStoredOnce(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if puts, reads := st.counts(); puts != 1 || reads != 0 || len(st.puts[0]) != 20 {
 			t.Errorf("%d puts, %d reads", puts, reads)
 		}
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if st.sweeps != 1 {
 			t.Errorf("swept %d times in an hour", st.sweeps)
 		}
@@ -253,7 +255,10 @@ func TestStoreFails(t *testing.T) {
 			t.Errorf("%+v, %v", got, err)
 		}
 		time.Sleep(10 * time.Minute)
-		if n := len(seen.of); n < 2 || n > 11 {
+		seen.mu.Lock()
+		n := len(seen.of)
+		seen.mu.Unlock()
+		if n < 2 || n > 11 {
 			t.Errorf("%d reports in ten minutes", n)
 		}
 		st.fail(nil)

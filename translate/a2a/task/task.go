@@ -1,6 +1,7 @@
 package task
 
 import (
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -117,7 +118,7 @@ type Update struct {
 // SetStatus gives a task that is being made or changed a new status. The message of the old status moves to the history.
 func (t *Task) SetStatus(s State, m *Message, at time.Time) {
 	if old := t.Status.Message; old != nil {
-		t.History = append(t.History[:len(t.History):len(t.History)], *old)
+		t.History = append(slices.Clip(t.History), *old)
 	}
 	t.Status = Status{State: s, At: at, Message: m}
 	t.updates = append(t.updates, Update{Task: t.copy()})
@@ -131,7 +132,7 @@ func (t *Task) SetArtifact(parts []Part) {
 
 // AddMessage adds a message of the client to the history. It is no event.
 func (t *Task) AddMessage(m Message) {
-	t.History = append(t.History[:len(t.History):len(t.History)], m)
+	t.History = append(slices.Clip(t.History), m)
 }
 
 // copy returns the task without its updates.

@@ -15,20 +15,20 @@ import (
 )
 
 // open makes tasks that are closed at the end of the test.
-func open(t testing.TB, c task.Config) *task.Tasks {
-	t.Helper()
+func open(tb testing.TB, c task.Config) *task.Tasks {
+	tb.Helper()
 	s := task.New(c)
-	t.Cleanup(func() { s.Close(context.Background()) })
+	tb.Cleanup(func() { s.Close(context.Background()) })
 	return s
 }
 
 // add makes a task in the state submitted.
-func add(t testing.TB, s *task.Tasks, owner string) *task.Task {
-	t.Helper()
+func add(tb testing.TB, s *task.Tasks, owner string) *task.Task {
+	tb.Helper()
 	made := &task.Task{ID: s.NewID(), Owner: owner, Context: "c"}
 	made.SetStatus(task.Submitted, nil, time.Now())
-	if err := s.Add(t.Context(), made); err != nil {
-		t.Fatal(err)
+	if err := s.Add(tb.Context(), made); err != nil {
+		tb.Fatal(err)
 	}
 	return made
 }
@@ -44,11 +44,11 @@ func to(state task.State) func(*task.Task) error {
 	}
 }
 
-func change(t testing.TB, s *task.Tasks, made *task.Task, change func(*task.Task) error) *task.Task {
-	t.Helper()
-	c, err := s.Change(t.Context(), made.Owner, made.ID, change)
+func change(tb testing.TB, s *task.Tasks, made *task.Task, change func(*task.Task) error) *task.Task {
+	tb.Helper()
+	c, err := s.Change(tb.Context(), made.Owner, made.ID, change)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return c
 }

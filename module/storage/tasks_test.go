@@ -1,0 +1,272 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// shortTask makes a task, ends it and waits for its end, as a blocking call does.
+func shortTask(ctx context.Context, s *task.Tasks, owner string) (string, error) {
+	t := &task.Task{ID: s.NewID(), Owner: owner, Context: s.NewID(), Skill: "convert", Inputs: []byte(`{"amount":12.5,"from":"EUR","to":"USD"}`)}
+	t.AddMessage(task.Message{ID: "m", Role: task.User, Parts: []task.Part{{Part: front.Part{Kind: front.PartData, Data: []byte(`{"amount":12.5,"from":"EUR","to":"USD"}`)}}}})
+	t.SetStatus(task.Submitted, nil, time.Now())
+	if err := s.Add(ctx, t); err != nil {
+		return "", err
+	}
+	for _, change := range []func(t *task.Task){
+		func(t *task.Task) { t.Ref = run.Ref{Source: "bank", SkillID: "convert", Version: "1.0.0"} },
+		func(t *task.Task) { t.SetStatus(task.Working, nil, time.Now()) },
+		func(t *task.Task) {
+			t.SetArtifact([]task.Part{{Part: front.Part{Kind: front.PartData, Data: []byte(`{"result":13.75,"rate":1.1}`)}}})
+			t.SetStatus(task.Completed, nil, time.Now())
+		},
+	} {
+		if _, err := s.Change(ctx, owner, t.ID, func(t *task.Task) error { change(t); return nil }); err != nil {
+			return "", err
+		}
+	}
+	got, err := s.Wait(ctx, owner, t.ID, func(t *task.Task) bool { return t.Status.State.Terminal() })
+	if err != nil || got.Artifact == nil {
+		return "", fmt.Errorf("%+v, %w", got, err)
+	}
+	return t.ID, nil
+}
+
+// Two instances with one folder: what one has made is read, listed and changed by the other.
+func TestTasksOfTwoInstances(t *testing.T) {
+	st, dir := records(t)
+	one := task.New(task.Config{Store: st, Flush: 10 * time.Millisecond})
+	var ids []string
+	for range 100 {
+		id, err := shortTask(t.Context(), one, "ada")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	open := &task.Task{ID: one.NewID(), Owner: "ada", Name: "mine"}
+	open.SetStatus(task.InputRequired, nil, time.Now())
+	if err := one.Add(t.Context(), open); err != nil {
+		t.Fatal(err)
+	}
+	one.Close(t.Context())
+	files, err := filepath.Glob(filepath.Join(dir, recordsKey, "*", "*", "*.batch"))
+	if err != nil || len(files) == 0 || len(files) > 50 {
+		t.Errorf("%d batches, %v", len(files), err)
+	}
+	two := task.New(task.Config{Store: st})
+	defer two.Close(context.Background())
+	for _, id := range ids {
+		got, err := two.Get(t.Context(), "ada", id)
+		if err != nil || got.Status.State != task.Completed || string(got.Artifact.Parts[0].Data) != `{"result":13.75,"rate":1.1}` {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		if got, err := two.Get(t.Context(), "bob", id); !errors.Is(err, task.ErrNoTask) {
+			t.Fatalf("%+v, %v", got, err)
+		}
+	}
+	var listed []string
+	q := task.Query{Limit: 30, State: task.Completed}
+	for {
+		page, err := two.List(t.Context(), "ada", q)
+		if err != nil || page.Total != len(ids) {
+			t.Fatal(page.Total, err)
+		}
+		for _, got := range page.Tasks {
+			listed = append(listed, got.ID)
+		}
+		if q.Token = page.NextToken; q.Token == "" {
+			break
+		}
+	}
+	slices.Reverse(listed)
+	if !slices.Equal(listed, ids) {
+		t.Errorf("%v, want %v", listed, ids)
+	}
+	named, err := two.Named(t.Context(), "ada", "mine")
+	if err != nil || named.ID != open.ID {
+		t.Fatalf("%+v, %v", named, err)
+	}
+	for _, id := range []string{open.ID, ids[0]} { // of an open and of an ended task
+		if _, err := two.Change(t.Context(), "ada", id, func(c *task.Task) error {
+			c.Push = []task.PushConfig{{ID: "p", URL: "https://example.com"}}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	two.Close(t.Context())
+	three := task.New(task.Config{Store: st})
+	defer three.Close(context.Background())
+	for _, id := range []string{open.ID, ids[0]} {
+		if got, err := three.Get(t.Context(), "ada", id); err != nil || len(got.Push) != 1 {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+}
+
+// A storage that is a file, not a folder: open tasks can't be told, ended ones are.
+func TestTasksWithoutStorage(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := task.New(task.Config{Store: NewRecords(&certmagic.FileStorage{Path: file}), Flush: time.Millisecond})
+	defer s.Close(context.Background())
+	id, err := shortTask(t.Context(), s, "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Get(t.Context(), "ada", id); err != nil || got.Status.State != task.Completed {
+		t.Errorf("%+v, %v", got, err)
+	}
+	open := &task.Task{ID: s.NewID(), Owner: "ada"}
+	open.SetStatus(task.Working, nil, time.Now())
+	if err := s.Add(t.Context(), open); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Get(t.Context(), "ada", open.ID); !errors.Is(err, task.ErrStorage) {
+		t.Errorf("%v", err)
+	}
+}
+
+func putFinal(t *testing.T, s *Records, owner string, ids ...string) {
+	t.Helper()
+	var all []*run.Record
+	for _, id := range ids {
+		all = append(all, &run.Record{Owner: owner, ID: id, Event: 4, At: time.Now(), Data: []byte("{\"a\":\n1}"), Final: true})
+	}
+	if err := s.Put(t.Context(), all...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A batch that was cut off, or has a damaged line, loses only what is damaged.
+func TestDamagedBatch(t *testing.T) {
+	s, dir := records(t)
+	var ids []string
+	for i := range byte(5) {
+		ids = append(ids, newID(t, time.Now(), i))
+	}
+	putFinal(t, s, "ada", ids...)
+	files, err := filepath.Glob(filepath.Join(dir, recordsKey, "*", "*", "*"))
+	if err != nil || len(files) != 1 || filepath.Base(files[0]) != ids[0]+"_"+ids[4]+".5.batch" {
+		t.Fatal(files, err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	lines[1][len(lines[1])-4] = '}'
+	lines[4] = lines[4][:len(lines[4])/2+20]
+	if err := os.WriteFile(files[0], bytes.Join(lines[:5], nil), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, id := range ids {
+		r, err := s.Get(t.Context(), "ada", id)
+		if lost := i == 1 || i == 4; lost != errors.Is(err, run.ErrDamaged) || !lost && (err != nil || string(r.Data) != `{"a":1}` || r.Event != 4) {
+			t.Errorf("%d: %+v, %v", i, r, err)
+		}
+	}
+	good, bad := 0, 0
+	for r, err := range s.List(t.Context(), "ada", 10, func(string, uint64) bool { return true }) {
+		if err == nil && r.Owner == "ada" {
+			good++
+		} else if errors.Is(err, run.ErrDamaged) {
+			bad++
+		}
+	}
+	if good != 3 || bad != 2 {
+		t.Errorf("%d good, %d damaged", good, bad)
+	}
+}
+
+func TestRecordsAreTrimmed(t *testing.T) {
+	s, dir := records(t)
+	now := time.Now()
+	count := func(owner string) (n int) {
+		for range s.List(t.Context(), owner, 100, func(string, uint64) bool { return true }) {
+			n++
+		}
+		return n
+	}
+	id := func(n byte) string { return newID(t, now.Add(time.Duration(n)*time.Millisecond), n) }
+	open := id(0)
+	for event := range uint64(10) {
+		mustPut(t, s, "ada", open, event+1)
+	}
+	for i := range byte(4) {
+		putFinal(t, s, "ada", id(10*i+1), id(10*i+2), id(10*i+3))
+	}
+	putFinal(t, s, "bob", id(1), id(2))
+	spare := func(id string) bool { return id == open }
+	if err := s.Trim(t.Context(), run.Bounds{IDs: 100, IDsPerOwner: 100, Bytes: 1 << 20}, spare); err != nil {
+		t.Fatal(err)
+	}
+	if files, _ := filepath.Glob(filepath.Join(dir, recordsKey, "*", "*", open+".*")); len(files) != 2 || count("ada") != 13 {
+		t.Errorf("%v, %d ids", files, count("ada"))
+	}
+	for _, c := range []struct {
+		bounds   run.Bounds
+		ada, bob int
+	}{
+		{run.Bounds{IDs: 100, IDsPerOwner: 8, Bytes: 1 << 20}, 7, 2}, // a batch is deleted as a whole
+		{run.Bounds{IDs: 7, IDsPerOwner: 8, Bytes: 1 << 20}, 4, 2},
+		{run.Bounds{IDs: 7, IDsPerOwner: 8, Bytes: 1}, 1, 0}, // what is open stays
+	} {
+		if err := s.Trim(t.Context(), c.bounds, spare); err != nil {
+			t.Fatal(err)
+		}
+		if ada, bob := count("ada"), count("bob"); ada != c.ada || bob != c.bob {
+			t.Errorf("%+v: %d and %d ids", c, ada, bob)
+		}
+	}
+}
+
+// Short tasks with file storage behind, one owner and many.
+func BenchmarkShortTasks(b *testing.B) {
+	for name, owners := range map[string]int{"one owner": 1, "100 owners": 100} {
+		for _, store := range []string{"memory", "files"} {
+			b.Run(name+"/"+store, func(b *testing.B) {
+				var c task.Config
+				if store == "files" {
+					c.Store = NewRecords(&certmagic.FileStorage{Path: b.TempDir()})
+				}
+				s := task.New(c)
+				var n atomic.Int64
+				var wg sync.WaitGroup
+				b.ReportAllocs()
+				b.ResetTimer()
+				for range 4 {
+					wg.Go(func() {
+						for i := n.Add(1); i <= int64(b.N); i = n.Add(1) {
+							if _, err := shortTask(b.Context(), s, fmt.Sprint(int(i)%owners)); err != nil {
+								b.Error(err)
+								return
+							}
+						}
+					})
+				}
+				wg.Wait()
+				s.Close(context.Background())
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
+			})
+		}
+	}
+}
