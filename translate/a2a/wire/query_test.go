@@ -58,23 +58,23 @@ func TestDecodeList(t *testing.T) {
 	if q.Context != "c" || q.State != task.InputRequired || q.PageSize != 100 || q.PageToken != "p" || *q.HistoryLength != 1 || !q.Since.Equal(since) || !q.Artifacts || q.Tenant != "x" {
 		t.Errorf("%+v", q)
 	}
-	for params, want := range map[string]string{
-		``:   ``,
-		`{}`: ``,
-		`{"status":null,"page_size":1,"context_id":"","status_timestamp_after":"2025-10-28T10:30:00Z","include_artifacts":false}`: ``,
-		`{"status":"TASK_STATE_UNSPECIFIED"}`:    ``,
-		`{"status":"working"}`:                   `status must be the name of a state, such as TASK_STATE_WORKING`,
-		`{"pageSize":0}`:                         `pageSize must be from 1 to 100`,
-		`{"pageSize":101}`:                       `pageSize must be from 1 to 100`,
-		`{"pageSize":-1}`:                        `pageSize must be a whole number, 0 or greater`,
-		`{"pageSize":"10"}`:                      `pageSize must be a whole number, 0 or greater`,
-		`{"statusTimestampAfter":"yesterday"}`:   `statusTimestampAfter must be a time such as 2025-10-28T10:30:00.000Z`,
-		`{"statusTimestampAfter":1,"status":{}}`: `status must be a string; statusTimestampAfter must be a string`,
-		`{"historyLength":-1,"includeArtifacts":"no","pageToken":[]}`: `pageToken must be a string; historyLength must be a whole number, 0 or greater; includeArtifacts must be true or false`,
-		`[]`: `params must be an object`,
+	for _, c := range [][2]string{
+		{``, ``},
+		{`{}`, ``},
+		{`{"status":null,"page_size":1,"context_id":"","status_timestamp_after":"2025-10-28T10:30:00Z","include_artifacts":false}`, ``},
+		{`{"status":"TASK_STATE_UNSPECIFIED"}`, ``},
+		{`{"status":"working"}`, `status must be the name of a state, such as TASK_STATE_WORKING`},
+		{`{"pageSize":0}`, `pageSize must be from 1 to 100`},
+		{`{"pageSize":101}`, `pageSize must be from 1 to 100`},
+		{`{"pageSize":-1}`, `pageSize must be a whole number, 0 or greater`},
+		{`{"pageSize":"10"}`, `pageSize must be a whole number, 0 or greater`},
+		{`{"statusTimestampAfter":"yesterday"}`, `statusTimestampAfter must be a time such as 2025-10-28T10:30:00.000Z`},
+		{`{"statusTimestampAfter":1,"status":{}}`, `status must be a string; statusTimestampAfter must be a string`},
+		{`{"historyLength":-1,"includeArtifacts":"no","pageToken":[]}`, `pageToken must be a string; historyLength must be a whole number, 0 or greater; includeArtifacts must be true or false`},
+		{`[]`, `params must be an object`},
 	} {
-		if _, violations := wire.DecodeList(object(params)); fields(violations) != want {
-			t.Errorf("%s: got %q, want %q", params, fields(violations), want)
+		if _, violations := wire.DecodeList(object(c[0])); fields(violations) != c[1] {
+			t.Errorf("%s: got %q, want %q", c[0], fields(violations), c[1])
 		}
 	}
 }
