@@ -25,7 +25,8 @@ type Execution interface {
 	// it was accepted, then each new state, and last what Wait would return. So a run that ended with its submission, and a call
 	// without a run, yield one value. After the Wait of the call, the last value has the last state, and no failure. When a
 	// [Stop] ends the call, the last value has the last state, and a failure of the kind [run.Stopped]. A loop body that leaves
-	// early ends the call, and a slow one delays no other watcher of the run.
+	// early ends the call, and a slow one delays no other watcher of the run. The call ends, and is reported, after the last
+	// loop body: what a front has to do with the end before the process exits belongs there.
 	Watch() iter.Seq[run.Run]
 	// Leave does not wait. It returns the Run as it was when it was accepted or found.
 	Leave() run.Run
