@@ -130,7 +130,7 @@ func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *run.Fa
 	f := x.found
 	return &Description{
 		Name: f.Name, Namespace: f.Section.Namespace, Hidden: f.Hidden, Descriptor: f.Skill.Descriptor, Document: f.Skill.Document,
-		InputSchema: inputs.InputSchema(f.Skill.Inputs), Denied: f.Denied(),
+		InputSchema: inputs.InputSchema(f.Skill.Inputs), FreshUntil: f.Section.FreshUntil(x.ctx), Denied: f.Denied(),
 	}, nil
 }
 

@@ -82,6 +82,8 @@ type Description struct {
 	Document jsontext.Value
 	// InputSchema is a JSON Schema object for the arguments, made from the descriptor's inputs.
 	InputSchema jsontext.Value
+	// FreshUntil is when the source's list of skills is no longer fresh; zero: it is not in the cache.
+	FreshUntil time.Time
 	// Denied is the failure of a call because the bridge has no usable credential for the skill; nil: it has one, or needs none.
 	Denied *run.Failure
 }

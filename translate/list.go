@@ -100,7 +100,7 @@ func (x *execution) describe(skills []catalog.Entry) {
 		own := skills[:n]
 		skills = skills[n:]
 		wg.Go(func() {
-			_ = x.within(ctx, own[0].Section(), func(ctx context.Context) { x.bridge.catalog.Describe(ctx, own) })
+			_ = x.within(ctx, own[0].Section(), func(ctx context.Context) { catalog.ReadDescriptors(ctx, own) })
 		})
 	}
 	wg.Wait()
@@ -118,7 +118,7 @@ func (x *execution) freshUntil(namespace string, unavailable []catalog.Unavailab
 		if namespace != "" && namespace != s.Namespace || !s.Admits(x.call.Principal) {
 			continue
 		}
-		until := x.bridge.catalog.FreshUntil(x.ctx, s)
+		until := s.FreshUntil(x.ctx)
 		if until.IsZero() {
 			return until
 		}

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -22,7 +21,7 @@ type Entry struct {
 	Access         document.AccessPolicy
 	// Hidden says that lists for anonymous callers do not have the skill.
 	Hidden bool
-	// Descriptor is set by [Catalog.Describe]; nil: it was not read, or can't be read.
+	// Descriptor is set by [ReadDescriptors]; nil: it was not read, or can't be read.
 	Descriptor *document.Descriptor
 
 	listed *Listed
@@ -66,38 +65,17 @@ func (c *Catalog) List(ctx context.Context, s *Section, principal string) ([]Ent
 	return entries, nil
 }
 
-// FreshUntil returns the time until which the list of a source's skills is fresh. It reads nothing; zero: the list is not
-// in the cache.
-func (c *Catalog) FreshUntil(ctx context.Context, s *Section) time.Time {
-	switch s.Kind {
-	case ProviderSource:
-		return s.Client.IndexFreshUntil()
-	case SkillSource:
-		if doc, _ := s.Client.Peek(ctx, directSkill(s).descriptor); doc != nil {
-			return doc.ExpiresAt
-		}
-		return time.Time{}
-	}
-	var first time.Time
-	for i, t := range s.types() {
-		if until := s.Client.RegistryFreshUntil(t); i == 0 || until.Before(first) {
-			first = until
-		}
-	}
-	return first
-}
-
-// descriptorsAtOnce is how many descriptors of a source [Catalog.Describe] reads at a time.
+// descriptorsAtOnce is how many descriptors of a source [ReadDescriptors] reads at a time.
 const descriptorsAtOnce = 8
 
-// Describe reads the descriptors of entries of one source, until the context ends. It sets those that it could read.
-func (c *Catalog) Describe(ctx context.Context, entries []Entry) {
+// ReadDescriptors reads the descriptors of entries of one source, until the context ends. It sets those that it could read.
+func ReadDescriptors(ctx context.Context, entries []Entry) {
 	var g errgroup.Group
 	g.SetLimit(descriptorsAtOnce)
 	for i := range entries {
 		e := &entries[i]
 		g.Go(func() error {
-			if skill, _, err := c.readSkill(ctx, e.listed); err == nil {
+			if skill, _, err := e.listed.read(ctx); err == nil {
 				e.Descriptor = skill.Descriptor
 			}
 			return nil

@@ -97,10 +97,12 @@ func (c *Catalog) peek(ctx context.Context, s *Section) *nameTable {
 	}
 	var indexes []*document.Index // those that the cache has from an earlier configuration
 	if s.Kind == ProviderSource {
-		indexes = []*document.Index{s.Client.PeekIndex()}
+		index, _ := s.Client.PeekIndex()
+		indexes = []*document.Index{index}
 	} else {
 		for _, t := range s.types() {
-			indexes = append(indexes, s.Client.PeekRegistry(t))
+			index, _ := s.Client.PeekRegistry(t)
+			indexes = append(indexes, index)
 		}
 	}
 	if slices.Contains(indexes, nil) {

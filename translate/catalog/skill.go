@@ -61,7 +61,7 @@ func (f *Found) Denied() *run.Failure {
 // Read reads the descriptor of a listed skill and checks its id and version. An empty version
 // matches any.
 func (c *Catalog) Read(ctx context.Context, l *Listed, version string) (Found, *run.Failure) {
-	skill, state, err := c.readSkill(ctx, l)
+	skill, state, err := l.read(ctx)
 	if err != nil {
 		return Found{}, err
 	}
@@ -76,8 +76,8 @@ func (c *Catalog) Read(ctx context.Context, l *Listed, version string) (Found, *
 	return f, nil
 }
 
-// readSkill reads the descriptor of a listed skill and checks its id.
-func (c *Catalog) readSkill(ctx context.Context, l *Listed) (*discovery.Skill, cache.State, *run.Failure) {
+// read reads the descriptor of a listed skill and checks its id.
+func (l *Listed) read(ctx context.Context) (*discovery.Skill, cache.State, *run.Failure) {
 	skill, state, err := l.Section.Client.SkillDocument(ctx, l.descriptor, l.ID)
 	switch {
 	case err != nil:

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -103,6 +104,28 @@ func (s *Section) visible(entries []*entry, principal string, most int) []*entry
 
 // Admits reports whether a caller may use the source at all.
 func (s *Section) Admits(principal string) bool { return principal != "" || !s.RequirePrincipal }
+
+// FreshUntil returns the time until which the list of the source's skills is fresh. It reads nothing; zero: the list is not
+// in the cache.
+func (s *Section) FreshUntil(ctx context.Context) time.Time {
+	switch s.Kind {
+	case ProviderSource:
+		_, until := s.Client.PeekIndex()
+		return until
+	case SkillSource:
+		if doc, _ := s.Client.Peek(ctx, directSkill(s).descriptor); doc != nil {
+			return doc.ExpiresAt
+		}
+		return time.Time{}
+	}
+	var first time.Time
+	for i, t := range s.types() {
+		if _, until := s.Client.PeekRegistry(t); i == 0 || until.Before(first) {
+			first = until
+		}
+	}
+	return first
+}
 
 // types returns the capability types of the queries to a registry; the empty type is all.
 func (s *Section) types() []document.CapabilityType {

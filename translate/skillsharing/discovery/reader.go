@@ -197,39 +197,22 @@ func (r *Reader) Peek(ctx context.Context, at Location) (*cache.Document, *run.F
 	return doc, r.documentFailure(ctx, run.PhaseDescriptor, u, err)
 }
 
-// PeekIndex returns the index of a provider from the cache, fresh or not, or nil.
-func (r *Reader) PeekIndex() *document.Index {
+// PeekIndex returns the index of a provider from the cache, or nil, and until when it is fresh, which may be past.
+func (r *Reader) PeekIndex() (*document.Index, time.Time) {
 	return r.peekIndex(r.below(document.WellKnownPath), indexDocument)
 }
 
-// PeekRegistry returns a registry's answer from the cache, fresh or not, or nil.
-func (r *Reader) PeekRegistry(t document.CapabilityType) *document.Index {
+// PeekRegistry is PeekIndex for a registry's answer.
+func (r *Reader) PeekRegistry(t document.CapabilityType) (*document.Index, time.Time) {
 	return r.peekIndex(r.registryURL(t), registryDocument)
 }
 
-func (r *Reader) peekIndex(u *url.URL, kind documentKind) *document.Index {
+func (r *Reader) peekIndex(u *url.URL, kind documentKind) (*document.Index, time.Time) {
 	doc, _ := r.Cache.Peek(u.String(), r.partition(kind), r.constant().number) // a failure to renew it changes nothing
 	if doc == nil {
-		return nil
+		return nil, time.Time{}
 	}
-	return doc.Value.(*keptIndex).Index
-}
-
-// IndexFreshUntil returns the time until which the index in the cache is fresh; zero: the cache has none.
-func (r *Reader) IndexFreshUntil() time.Time {
-	return r.freshUntil(r.constant().index, indexDocument)
-}
-
-// RegistryFreshUntil returns the time until which the registry's answer in the cache is fresh; zero: the cache has none.
-func (r *Reader) RegistryFreshUntil(t document.CapabilityType) time.Time {
-	return r.freshUntil(r.registryURL(t).String(), registryDocument)
-}
-
-func (r *Reader) freshUntil(url string, kind documentKind) time.Time {
-	if doc, _ := r.Cache.Peek(url, r.partition(kind), r.constant().number); doc != nil {
-		return doc.ExpiresAt
-	}
-	return time.Time{}
+	return doc.Value.(*keptIndex).Index, doc.ExpiresAt
 }
 
 // ForgetIndex drops the index of a provider from the cache.

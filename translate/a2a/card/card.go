@@ -1,0 +1,214 @@
+package card
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+)
+
+// Card is an agent card. It is immutable.
+type Card struct {
+	// ETag is a strong one: it changes if and only if the card does.
+	ETag string
+	// LastModified is when the skills in the card have changed last.
+	LastModified time.Time
+	// MaxAge is how long the card is fresh: at most as long as the sources' lists of skills are.
+	MaxAge time.Duration
+	// Private says that the card is not for anonymous callers.
+	Private bool
+
+	pieces [][]byte // which follow one another; most of them are shared with other cards
+	size   int
+}
+
+// JSON returns a copy of the card.
+func (c *Card) JSON() jsontext.Value {
+	return slices.Concat(c.pieces...)
+}
+
+// assembler writes a card of which some values are not copied.
+type assembler struct {
+	front.Writer
+	inserted []insertion
+}
+
+// insertion is a value that is not copied, and where it is in the buffer: in place of one byte.
+type insertion struct {
+	at    int
+	value []byte
+}
+
+func (a *assembler) insert(name string, value []byte) {
+	a.Name(name)
+	a.inserted = append(a.inserted, insertion{len(a.Buf), value})
+	a.Buf = append(a.Buf, '0')
+}
+
+// pieces returns what was written.
+func (a *assembler) pieces() (pieces [][]byte, size int) {
+	start := 0
+	for _, i := range a.inserted {
+		pieces = append(pieces, a.Buf[start:i.at], i.value)
+		start = i.at + 1
+	}
+	pieces = append(pieces, a.Buf[start:])
+	for _, p := range pieces {
+		size += len(p)
+	}
+	return pieces, size
+}
+
+func (a *assembler) boolean(name string, value bool) {
+	a.Name(name)
+	if value {
+		a.Buf = append(a.Buf, "true"...)
+		return
+	}
+	a.Buf = append(a.Buf, "false"...)
+}
+
+// compose makes a card from a content, in the form of a version or combined, for a mount at base.
+func (b *Builder) compose(c *content, form, base, origin string) *Card {
+	signed := form == v10 && b.config.Signer != nil
+	a := b.write(c, form, base, origin, signed)
+	if signed {
+		signature := c.signatureFor(b.config.Signer, base, a)
+		a.Buf = a.Buf[:len(a.Buf)-1] // the end of the card
+		a.OpenArray("signatures")
+		a.Buf = append(a.Buf, signature...)
+		a.CloseArray()
+		a.Close()
+	}
+	h := sha256.New()
+	h.Write(c.digest[:])
+	h.Write([]byte(form))
+	h.Write(a.Buf)
+	card := &Card{ETag: `"` + hex.EncodeToString(h.Sum(nil)[:16]) + `"`, LastModified: c.modified}
+	card.pieces, card.size = a.pieces()
+	return card
+}
+
+// signatureFor returns the signature of a card that was written without one.
+func (c *content) signatureFor(s *Signer, base string, a *assembler) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.base != base {
+		pieces, _ := a.pieces()
+		c.base, c.signature = base, s.sign(slices.Concat(pieces...))
+	}
+	return c.signature
+}
+
+// The media types of an agent whose skills name none.
+var defaultModes = commonModes
+
+// protocolVersions are what cards say about the versions of A2A.
+const (
+	protocolVersion03 = "0.3.0"
+	protocolVersion02 = "0.2.6"
+	transport         = "JSONRPC"
+)
+
+// write writes a card without signature. Compact leaves out members whose values are the defaults, so that each
+// implementation of A2A verifies the signature of the same bytes.
+func (b *Builder) write(c *content, form, base, origin string, compact bool) *assembler {
+	o := &b.config
+	a := new(assembler)
+	a.Open()
+	a.Text("name", c.name)
+	a.Text("description", c.description)
+	a.Text("version", c.version())
+	if form != v10 {
+		a.Text("url", base)
+		switch {
+		case form != v01:
+			a.Text("protocolVersion", protocolVersion03)
+			a.Text("preferredTransport", transport)
+		case slices.Contains(o.Versions, v03): // which serves 0.2, too; 0.1 has neither member
+			a.Text("protocolVersion", protocolVersion02)
+			a.Text("preferredTransport", transport)
+		}
+	}
+	if form == v10 || form == combined {
+		a.OpenArray("supportedInterfaces")
+		for _, version := range []string{v10, v03} {
+			if !slices.Contains(o.Versions, version) {
+				continue
+			}
+			a.Open()
+			a.Text("url", base)
+			a.Text("protocolBinding", transport)
+			a.Text("protocolVersion", version)
+			a.Close()
+		}
+		a.CloseArray()
+	}
+	if o.Organization != "" {
+		a.OpenMember("provider")
+		a.Text("organization", o.Organization)
+		a.Text("url", cmp.Or(o.Documentation, origin))
+		a.Close()
+	}
+	a.Optional("documentationUrl", o.Documentation)
+	a.Optional("iconUrl", o.Icon)
+	b.writeCapabilities(a, c, form, compact)
+	modes := defaultModes
+	if form == v01 {
+		modes = slices.Concat(legacyModes, defaultModes)
+		a.writeLegacyAuthentication(o.Security)
+	}
+	a.Texts("defaultInputModes", modes)
+	a.Texts("defaultOutputModes", modes)
+	schemes := o.Security
+	if form == v01 { // 0.2 does not have this type
+		schemes = slices.DeleteFunc(slices.Clone(schemes), func(s SecurityScheme) bool { return s.Type == typeMutualTLS })
+	}
+	a.writeSecurity(schemes, form)
+	if o.Extended && form != v10 {
+		a.boolean("supportsAuthenticatedExtendedCard", true)
+	}
+	if form == v01 {
+		a.insert("skills", c.legacy)
+	} else {
+		a.insert("skills", c.skills)
+	}
+	a.Close()
+	return a
+}
+
+func (b *Builder) writeCapabilities(a *assembler, c *content, form string, compact bool) {
+	a.OpenMember("capabilities")
+	a.boolean("streaming", true)
+	if b.config.Push || !compact {
+		a.boolean("pushNotifications", b.config.Push)
+	}
+	switch {
+	case form == v01:
+		a.boolean("stateTransitionHistory", false)
+		a.Close()
+		return
+	case form != v03 && b.config.Extended:
+		a.boolean("extendedAgentCard", true)
+	}
+	a.OpenArray("extensions")
+	a.Open()
+	a.Text("uri", ExtensionURI)
+	a.Text("description", "The skill that a message is for, its version, and the schemas of inputs and output.")
+	if !compact {
+		a.boolean("required", false)
+	}
+	if c.schemas != nil {
+		a.OpenMember("params")
+		a.insert("skills", c.schemas)
+		a.Close()
+	}
+	a.Close()
+	a.CloseArray()
+	a.Close()
+}

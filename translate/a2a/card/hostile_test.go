@@ -1,0 +1,168 @@
+package card_test
+
+import (
+	stdjson "encoding/json" // what many clients read cards with
+	"fmt"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/card"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// maxCard is more than a card may have, in bytes.
+const maxCard = 12 << 20
+
+// check fails unless a card is valid for all readers, within its bound, and without invisible characters.
+func check(t *testing.T, c *card.Card) map[string]any {
+	t.Helper()
+	text := c.JSON()
+	if len(text) > maxCard {
+		t.Fatalf("the card has %d bytes", len(text))
+	}
+	for at, r := range string(text) {
+		if !unicode.IsPrint(r) && r != '\u200c' && r != '\u200d' && !unicode.Is(unicode.Prepended_Concatenation_Mark, r) && !unicode.Is(unicode.Zs, r) && r != unicode.ReplacementChar {
+			t.Fatalf("%U at byte %d of %.3000s", r, at, text)
+		}
+	}
+	validate(t, text)
+	var standard map[string]any
+	if err := stdjson.Unmarshal(text, &standard); err != nil {
+		t.Fatalf("%v: %.3000s", err, text)
+	}
+	if depth := depthOf(standard); depth > 100 {
+		t.Fatalf("the card nests %d levels", depth)
+	}
+	return standard
+}
+
+func depthOf(value any) int {
+	deepest := 0
+	switch v := value.(type) {
+	case map[string]any:
+		for _, member := range v {
+			deepest = max(deepest, 1+depthOf(member))
+		}
+	case []any:
+		for _, element := range v {
+			deepest = max(deepest, 1+depthOf(element))
+		}
+	}
+	return deepest
+}
+
+// TestHostileDescriptors: what a descriptor says neither breaks the card for all skills, nor makes it large, nor hides in it.
+func TestHostileDescriptors(t *testing.T) {
+	huge := strings.Repeat("\u202e<b>\x00\u200bé", 20_000)
+	var tags []string
+	for i := range 1000 {
+		tags = append(tags, fmt.Sprint(i, huge))
+	}
+	var params []document.Parameter
+	for i := range 500 {
+		params = append(params, document.Parameter{
+			Name: fmt.Sprint("p", i, "\u202e"), Type: "string", Required: true, Description: strings.Repeat("long ", 1000),
+			Schema: jsontext.Value(fmt.Sprintf(`{"contentEncoding":"base64","contentMediaType":"x/%d","minLength":1e9}`, i)),
+		})
+	}
+	texts := func(d *document.Descriptor) {
+		d.Name, d.Description, d.Tags, d.Inputs = huge, huge, tags, params
+		d.Output = document.Output{ContentType: "text/\u202eplain; q=\"" + huge, Schema: jsontext.Value(`{"title":"\u202e\u200b\u0000"}`)}
+	}
+	schemaOf := func(text string) func(*document.Descriptor) {
+		return func(d *document.Descriptor) { d.Output.Schema = jsontext.Value(text) }
+	}
+	b := &bridge{}
+	b.set(
+		entry("acme.texts", texts), entry("acme.\u202egnp.exe", nil), entry("acme.number", schemaOf(`{"maximum":1e999}`)),
+		entry("acme.deep", schemaOf(strings.Repeat(`{"items":`, 90)+"{}"+strings.Repeat("}", 90))),
+		entry("acme.large", schemaOf(`{"enum":["`+strings.Repeat("x", 4<<20)+`"]}`)), entry("acme.true", schemaOf("true")),
+		entry("acme.fine", nil),
+	)
+	builder := newBuilder(t, b, card.Config{})
+	c := check(t, cardOf(t, builder, request(nil)))
+	extension := c["capabilities"].(map[string]any)["extensions"].([]any)[0].(map[string]any)
+	skills := extension["params"].(map[string]any)["skills"].(map[string]any)
+	for name, want := range map[string]bool{"acme.fine": true, "acme.number": false, "acme.deep": false, "acme.large": false, "acme.true": false} {
+		members := skills[name].(map[string]any)
+		if (members["outputSchema"] != nil) != want || members["inputSchema"] == nil {
+			t.Errorf("%s: %v", name, members)
+		}
+	}
+	for _, s := range c["skills"].([]any) {
+		s := s.(map[string]any)
+		if s["id"] == "acme.texts" {
+			if n := len(s["tags"].([]any)); n > 20 || len(s["description"].(string)) > 4000 || len(fmt.Sprint(s)) > 20_000 {
+				t.Errorf("%d tags in %.1000v", n, s)
+			}
+		}
+	}
+	for _, name := range []string{"acme.texts", "acme.large", "acme.deep"} {
+		check(t, cardOf(t, builder, request(func(r *card.Request) { r.Skill = name })))
+		check(t, cardOf(t, builder, request(func(r *card.Request) { r.Skill, r.Document = name, card.Agent })))
+	}
+	var many []catalog.Entry
+	for i := range 200 {
+		many = append(many, entry(fmt.Sprintf("acme.s%03d", i), texts))
+	}
+	b.set(many...)
+	for _, d := range []card.Document{card.AgentCard, card.Agent} {
+		check(t, cardOf(t, newBuilder(t, b, card.Config{}), request(func(r *card.Request) { r.Document = d })))
+	}
+}
+
+// TestManySkills: a card has 10,000 skills without their descriptors, and more only as far as they fit.
+func TestManySkills(t *testing.T) {
+	for _, c := range []struct {
+		count    int
+		text     string
+		allShown bool
+	}{{10_000, "Does something.", true}, {10_000, strings.Repeat("漢字", 1000), true}, {50_000, strings.Repeat("漢字", 1000), false}} {
+		b := &bridge{}
+		var many []catalog.Entry
+		for i := range c.count {
+			many = append(many, catalog.Entry{Name: fmt.Sprintf("acme.skill-%05d", i), Title: c.text, Namespace: "acme", Description: c.text, CapabilityType: document.API})
+		}
+		b.set(many...)
+		members := check(t, cardOf(t, newBuilder(t, b, card.Config{}), request(nil)))
+		shown := len(members["skills"].([]any))
+		if (shown == c.count) != c.allShown || c.allShown == strings.Contains(members["description"].(string), "skills.") {
+			t.Errorf("%d of %d skills: %s", shown, c.count, members["description"])
+		}
+	}
+}
+
+// FuzzCard makes cards of descriptors with any texts and schemas.
+func FuzzCard(f *testing.F) {
+	f.Add("acme.a", "A", "Does a.", "tag", "text/plain", `{"type":"string"}`, uint8(1))
+	f.Add("acme.\u202e", "\x00", "\xff\u2028", "", "a/b;c=\"\u200b\"", `{"enum":["",null,{},[],1e308,"\ud83d\ude00"]}`, uint8(0))
+	f.Add("", "", "", "<script>", "", `{"contentEncoding":"base64","contentMediaType":"image/*","minItems":1e9,"type":"array"}`, uint8(2))
+	f.Fuzz(func(t *testing.T, name, title, description, tag, contentType, schema string, form uint8) {
+		if !jsontext.Value(schema).IsValid() || len(name) == 0 || len(name) > 600 {
+			t.Skip()
+		}
+		raw := jsontext.Value(schema)
+		_ = raw.Compact()
+		b := &bridge{}
+		b.set(entry(name, func(d *document.Descriptor) {
+			d.Name, d.Description, d.Tags, d.Version = title, description, []string{tag, tag}, tag
+			d.Output = document.Output{ContentType: contentType, Schema: raw}
+			d.Inputs = []document.Parameter{{Name: title, Type: tag, Description: description, Required: true, Schema: raw}}
+		}))
+		builder := newBuilder(t, b, card.Config{Push: form&1 == 0})
+		r := request(func(r *card.Request) {
+			r.Version, r.Document = []string{"", "1.0", "0.3"}[form%3], card.Document(form%2)
+		})
+		whole := cardOf(t, builder, r)
+		check(t, whole)
+		r.Skill = name
+		check(t, cardOf(t, builder, r))
+		if again := cardOf(t, newBuilder(t, b, card.Config{Push: form&1 == 0}), request(func(q *card.Request) { *q = r; q.Skill = "" })); again.ETag != whole.ETag || string(again.JSON()) != string(whole.JSON()) {
+			t.Error("the same skills have two cards")
+		}
+	})
+}

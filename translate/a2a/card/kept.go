@@ -1,0 +1,213 @@
+package card
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// view is what a caller may see.
+type view uint8
+
+const (
+	publicView   view = iota // of anonymous callers
+	knownView                // of callers with a principal
+	extendedView             // of callers with a principal, in the extended card
+)
+
+// key selects what is kept.
+type key struct {
+	view  view
+	skill string // as the client wrote it; empty: all
+}
+
+func (k key) String() string { return strconv.Itoa(int(k.view)) + k.skill }
+
+// kept is the content of a card and what it was made of.
+type kept struct {
+	content    *content
+	entries    []catalog.Entry      // of the card of all skills
+	descriptor *document.Descriptor // of the card of one skill
+	checked    time.Time            // when the bridge was asked last
+	fresh      time.Time            // until when the content is fresh
+	used       time.Time
+}
+
+const (
+	// recheck is how long a card is used before the bridge is asked again. It bounds the processor time for repeated
+	// requests: listing 10,000 skills takes some milliseconds.
+	recheck = 200 * time.Millisecond
+	// patience is how long a request waits for a new card if there is an old one.
+	patience = time.Second
+	// reading bounds the making of a card: an index and descriptors take up to 10 seconds each.
+	reading = 25 * time.Second
+	// maxKept is how many cards of single skills are kept, and maxKeptSize how many bytes they may have together.
+	maxKept     = 256
+	maxKeptSize = 16 << 20
+)
+
+// content returns the content of a card and until when it is fresh.
+func (b *Builder) content(ctx context.Context, k key, caller run.Caller) (*content, time.Time, error) {
+	b.mu.Lock()
+	old := b.kept[k]
+	if old != nil {
+		old.used = time.Now()
+	}
+	b.mu.Unlock()
+	if old != nil && time.Since(old.checked) < recheck {
+		return old.content, old.fresh, nil
+	}
+	flight := b.flights.DoChan(k.String(), func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reading)
+		defer cancel()
+		return b.renew(ctx, k, caller)
+	})
+	var impatient <-chan time.Time
+	if old != nil {
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		impatient = timer.C
+	}
+	select {
+	case made := <-flight:
+		switch {
+		case made.Err == ErrUnavailable && old != nil: //nolint:errorlint // it is never wrapped
+			return old.content, time.Time{}, nil
+		case made.Err != nil:
+			return nil, time.Time{}, made.Err
+		}
+		now := made.Val.(*kept)
+		return now.content, now.fresh, nil
+	case <-impatient:
+		return old.content, time.Time{}, nil
+	case <-ctx.Done():
+		return nil, time.Time{}, ErrUnavailable
+	}
+}
+
+// renew asks the bridge, and keeps what has changed.
+func (b *Builder) renew(ctx context.Context, k key, caller run.Caller) (*kept, error) {
+	b.mu.Lock()
+	old := b.kept[k]
+	b.mu.Unlock()
+	now, err := b.read(ctx, k, caller, old)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err == ErrNotFound { //nolint:errorlint // it is never wrapped
+		delete(b.kept, k)
+	}
+	if err != nil {
+		return nil, err
+	}
+	now.checked, now.used = time.Now(), time.Now()
+	if old == nil || old.content != now.content {
+		b.share(k, old, now)
+	}
+	b.kept[k] = now
+	b.makeRoom()
+	return now, nil
+}
+
+// share replaces a new content by an equal one that is kept: for the same key, so that the time of its last change stays,
+// or for another view, so that it takes no memory. The caller holds b.mu.
+func (b *Builder) share(k key, old, now *kept) {
+	if old != nil && old.content.digest == now.content.digest {
+		now.content = old.content
+		return
+	}
+	for _, v := range []view{publicView, knownView, extendedView} {
+		other := b.kept[key{v, k.skill}]
+		if other != nil && other.content.digest == now.content.digest {
+			now.content = other.content
+		}
+	}
+}
+
+// makeRoom removes the cards of single skills whose last request is the longest ago. The caller holds b.mu.
+func (b *Builder) makeRoom() {
+	for {
+		count, size := 0, 0
+		var oldest key
+		for k, e := range b.kept {
+			if k.skill == "" {
+				continue
+			}
+			count++
+			size += e.content.size()
+			if oldest.skill == "" || e.used.Before(b.kept[oldest].used) {
+				oldest = k
+			}
+		}
+		if count <= maxKept && size <= maxKeptSize {
+			return
+		}
+		delete(b.kept, oldest)
+	}
+}
+
+// read asks the bridge for the skills of a view, or for one. If nothing has changed, the content is the old one.
+func (b *Builder) read(ctx context.Context, k key, caller run.Caller, old *kept) (*kept, error) {
+	if k.view == publicView {
+		caller.Principal = ""
+	}
+	if k.skill != "" {
+		return b.describe(ctx, k, caller, old)
+	}
+	l := b.bridge.List(ctx, translate.Query{Caller: caller, Descriptors: maxDescribed})
+	refused := 0
+	for _, u := range l.Unavailable {
+		switch {
+		case u.Failure.Kind == run.RateLimited && u.Failure.By == run.Bridge:
+			return nil, ErrUnavailable // by the limits of the bridge, which say nothing about the skills
+		case needsPrincipal(u.Failure):
+			refused++
+		}
+	}
+	if refused > 0 && refused == len(l.Unavailable) && len(l.Skills) == 0 {
+		return &kept{content: b.notice, fresh: l.FreshUntil}, nil
+	}
+	entries := l.Skills
+	if k.view != extendedView {
+		entries = slices.DeleteFunc(entries, func(e catalog.Entry) bool { return e.Hidden })
+	}
+	now := &kept{entries: entries, fresh: l.FreshUntil}
+	if old != nil && old.content != b.notice && slices.Equal(old.entries, entries) {
+		now.content = old.content
+		return now, nil
+	}
+	now.content = b.contentOf(entries)
+	return now, nil
+}
+
+// describe is read for one skill.
+func (b *Builder) describe(ctx context.Context, k key, caller run.Caller, old *kept) (*kept, error) {
+	d, failure := b.bridge.Describe(ctx, translate.Call{Caller: caller, Name: k.skill})
+	switch {
+	case failure == nil && d.Hidden && k.view != extendedView:
+		return nil, ErrNotFound
+	case failure == nil:
+		now := &kept{descriptor: d.Descriptor, fresh: d.FreshUntil}
+		if old != nil && old.descriptor == d.Descriptor && old.content.skill == d.Name {
+			now.content = old.content
+			return now, nil
+		}
+		now.content = b.contentOfOne(d)
+		return now, nil
+	case failure.Kind == run.SkillNotFound || failure.Kind == run.InvalidArguments:
+		return nil, ErrNotFound
+	case needsPrincipal(failure):
+		return &kept{content: b.notice}, nil
+	}
+	return nil, ErrUnavailable
+}
+
+// needsPrincipal reports whether a failure says that a source refuses anonymous callers.
+func needsPrincipal(f *run.Failure) bool {
+	return f.Demand != nil && f.Demand.CallerActs
+}

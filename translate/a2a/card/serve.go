@@ -1,0 +1,72 @@
+package card
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Serve answers a GET or HEAD request with a card, or with 304 if the client has it (RFC 9110, section 13). The caller has
+// checked the method.
+func Serve(w http.ResponseWriter, r *http.Request, c *Card) {
+	header := w.Header()
+	scope := "public"
+	if c.Private {
+		scope = "private"
+	}
+	header.Set("Cache-Control", scope+", max-age="+strconv.FormatInt(int64(c.MaxAge/time.Second), 10))
+	header.Set("ETag", c.ETag)
+	header.Set("Last-Modified", c.LastModified.UTC().Format(http.TimeFormat))
+	header.Add("Vary", "A2A-Version")
+	header.Set("Access-Control-Allow-Origin", "*")
+	if c.isHeldBy(r.Header) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(c.size))
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return
+	}
+	for _, piece := range c.pieces {
+		if _, err := w.Write(piece); err != nil {
+			return // the client has gone
+		}
+	}
+}
+
+// isHeldBy reports whether a request is conditional and the client has the card.
+func (c *Card) isHeldBy(header http.Header) bool {
+	if tags := header.Values("If-None-Match"); len(tags) > 0 {
+		return matches(strings.Join(tags, ","), c.ETag)
+	}
+	since, err := http.ParseTime(header.Get("If-Modified-Since"))
+	return err == nil && !c.LastModified.Truncate(time.Second).After(since)
+}
+
+// matches reports whether a list of entity tags has one, by weak comparison.
+func matches(list, tag string) bool {
+	for {
+		list = strings.TrimLeft(list, " \t,")
+		if list == "" {
+			return false
+		}
+		if list[0] == '*' {
+			return true
+		}
+		list = strings.TrimPrefix(list, "W/")
+		if list == "" || list[0] != '"' {
+			return false
+		}
+		end := strings.IndexByte(list[1:], '"')
+		if end < 0 {
+			return false
+		}
+		if list[:end+2] == tag {
+			return true
+		}
+		list = list[end+2:]
+	}
+}
