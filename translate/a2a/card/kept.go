@@ -35,6 +35,7 @@ type kept struct {
 	entries    []catalog.Entry      // of the card of all skills
 	descriptor *document.Descriptor // of the card of one skill
 	checked    time.Time            // when the bridge was asked last
+	described  time.Time            // when descriptors were read last, of which some could not be; zero: all could
 	fresh      time.Time            // until when the content is fresh
 	used       time.Time
 }
@@ -43,6 +44,9 @@ const (
 	// recheck is how long a card is used before the bridge is asked again. It bounds the processor time for repeated
 	// requests: listing 10,000 skills takes some milliseconds.
 	recheck = 200 * time.Millisecond
+	// describeAgain is how long descriptors are not read again for the card of all skills if one of them could not be read.
+	// Without it, a provider whose descriptors fail would get up to maxDescribed requests whenever the cache forgets that.
+	describeAgain = time.Minute
 	// patience is how long a request waits for a new card if there is an old one.
 	patience = time.Second
 	// reading bounds the making of a card: an index and descriptors take up to 10 seconds each.
@@ -159,7 +163,7 @@ func (b *Builder) read(ctx context.Context, k key, caller run.Caller, old *kept)
 	if k.skill != "" {
 		return b.describe(ctx, k, caller, old)
 	}
-	l := b.bridge.List(ctx, translate.Query{Caller: caller, Descriptors: maxDescribed})
+	l, described := b.list(ctx, caller, k.view, old)
 	refused := 0
 	for _, u := range l.Unavailable {
 		switch {
@@ -172,17 +176,41 @@ func (b *Builder) read(ctx context.Context, k key, caller run.Caller, old *kept)
 	if refused > 0 && refused == len(l.Unavailable) && len(l.Skills) == 0 {
 		return &kept{content: b.notice, fresh: l.FreshUntil}, nil
 	}
-	entries := l.Skills
-	if k.view != extendedView {
-		entries = slices.DeleteFunc(entries, func(e catalog.Entry) bool { return e.Hidden })
-	}
-	now := &kept{entries: entries, fresh: l.FreshUntil}
-	if old != nil && old.content != b.notice && slices.Equal(old.entries, entries) {
+	now := &kept{entries: l.Skills, fresh: l.FreshUntil, described: described}
+	if old != nil && old.content != b.notice && slices.Equal(old.entries, l.Skills) {
 		now.content = old.content
 		return now, nil
 	}
-	now.content = b.contentOf(entries)
+	now.content = b.contentOf(l.Skills)
 	return now, nil
+}
+
+// list lists the skills of a view, with their descriptors. If some of the descriptors could not be read a short time ago, it
+// uses those of then, unless other skills are listed now. described is when some could not be read; zero: all could.
+func (b *Builder) list(ctx context.Context, caller run.Caller, v view, old *kept) (l translate.Listing, described time.Time) {
+	list := func(descriptors int) translate.Listing {
+		l := b.bridge.List(ctx, translate.Query{Caller: caller, Descriptors: descriptors})
+		if v != extendedView {
+			l.Skills = slices.DeleteFunc(l.Skills, func(e catalog.Entry) bool { return e.Hidden })
+		}
+		return l
+	}
+	if old != nil && time.Since(old.described) < describeAgain {
+		l = list(0)
+		same := func(e, earlier catalog.Entry) bool {
+			earlier.Descriptor = nil
+			return e == earlier
+		}
+		if slices.EqualFunc(l.Skills, old.entries, same) {
+			l.Skills = old.entries
+			return l, old.described
+		}
+	}
+	l = list(maxDescribed)
+	if len(l.Skills) <= maxDescribed && slices.ContainsFunc(l.Skills, func(e catalog.Entry) bool { return e.Descriptor == nil }) {
+		described = time.Now()
+	}
+	return l, described
 }
 
 // describe is read for one skill.
