@@ -55,57 +55,45 @@ func splitBatchName(name string) (first, last string, records int, ok bool) {
 	return first, last, records, isBatch && two && counted && err == nil && records > 0
 }
 
-// lines are the records of a batch, by id and event.
-func lines(text []byte) iter.Seq2[line, []byte] {
-	return func(yield func(line, []byte) bool) {
-		for text := range bytes.Lines(text) {
-			if l, ok := parseLine(text); ok && !yield(l, text) {
-				return
-			}
-		}
-	}
-}
-
-// line is a record in a batch.
-type line struct {
-	id    string
-	event uint64
-}
+// lineStart is how Put begins the line of a record, before its id.
+const lineStart = `{"id":"`
 
 // parseLine reads only the beginning of a line, as Put writes it.
-func parseLine(text []byte) (line, bool) {
-	const before, between, idLength = `{"id":"`, `","event":`, 36
-	rest, ok := bytes.CutPrefix(text, []byte(before))
+func parseLine(text []byte) (id string, event uint64, ok bool) {
+	const between, idLength = `","event":`, 36
+	rest, ok := bytes.CutPrefix(text, []byte(lineStart))
 	if !ok || len(rest) < idLength {
-		return line{}, false
+		return "", 0, false
 	}
-	id := string(rest[:idLength])
+	of := rest[:idLength]
 	rest, ok = bytes.CutPrefix(rest[idLength:], []byte(between))
 	if !ok {
-		return line{}, false
+		return "", 0, false
 	}
 	number, _, _ := bytes.Cut(rest[:min(len(rest), 24)], []byte(","))
 	event, err := strconv.ParseUint(string(number), 10, 64)
-	if _, day := dayOf(id); day != nil || err != nil {
-		return line{}, false
-	}
-	return line{id, event}, true
+	return string(of), event, err == nil
 }
 
 // recordIn returns the newest undamaged record of an id in a batch; nil: there is none.
 func recordIn(text []byte, id string) (newest *run.Record, damaged error) {
-	for l, text := range lines(text) {
-		if l.id != id || newest != nil && newest.Event > l.event {
-			continue
+	start := []byte(lineStart + id + `"`)
+	for {
+		i := bytes.Index(text, start)
+		if i < 0 {
+			return newest, damaged
 		}
-		r, err := decodeRecord(text, id, l.event)
-		if err != nil {
-			damaged = err
-			continue
+		of, rest, _ := bytes.Cut(text[i:], []byte("\n"))
+		_, event, ok := parseLine(of)
+		if ok && (i == 0 || text[i-1] == '\n') && (newest == nil || newest.Event <= event) {
+			if r, err := decodeRecord(of, id, event); err == nil {
+				newest = r
+			} else {
+				damaged = err
+			}
 		}
-		newest = r
+		text = rest
 	}
-	return newest, damaged
 }
 
 // place is where the newest record of an id is.
@@ -175,9 +163,10 @@ func (s *Records) places(ctx context.Context, folder string) (map[string]place, 
 		default:
 			return nil, fmt.Errorf("reading %s: %w", name, err)
 		}
-		for l := range lines(text) {
-			if p, found := places[l.id]; !found || l.event > p.event {
-				places[l.id] = place{l.event, name}
+		for text := range bytes.Lines(text) {
+			id, event, ok := parseLine(text)
+			if p, found := places[id]; ok && (!found || event > p.event) {
+				places[id] = place{event, name}
 			}
 		}
 	}

@@ -35,8 +35,8 @@ const (
 	dayLayout  = "20060102"
 	locksKey   = "skill_bridge/record_locks"
 
-	// maxRecord is the size of the largest record, in bytes.
-	maxRecord = 32 << 20
+	// maxRecord is the size of the largest file of a record, in bytes.
+	maxRecord = run.MaxRecord + 1<<10
 )
 
 // Records keeps the records of runs in Caddy's storage. It implements [run.Store].

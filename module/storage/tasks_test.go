@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -239,6 +240,77 @@ func TestRecordsAreTrimmed(t *testing.T) {
 	}
 }
 
+// The folder does not grow beyond the bounds, and what is over is the oldest.
+func TestStoredTasksAreBounded(t *testing.T) {
+	st, dir := records(t)
+	s := task.New(task.Config{Store: st, Most: 400, MostPerOwner: 200, Flush: 10 * time.Millisecond})
+	var newest string
+	for range 5000 {
+		id, err := shortTask(t.Context(), s, "ada")
+		if err != nil {
+			t.Fatal(err)
+		}
+		newest = id
+	}
+	var stored []string
+	for range 100 { // trimming goes on in the background
+		if stored = stored[:0]; len(stored) == 0 {
+			for r, err := range st.List(t.Context(), "ada", 10000, func(string, uint64) bool { return true }) {
+				if err == nil {
+					stored = append(stored, r.ID)
+				}
+			}
+		}
+		if len(stored) < 2000 {
+			break
+		}
+		shortTask(t.Context(), s, "ada")
+	}
+	s.Close(t.Context())
+	if len(stored) > 2000 {
+		files, _ := filepath.Glob(filepath.Join(dir, recordsKey, "*", "*", "*"))
+		t.Errorf("%d tasks are stored in %d files", len(stored), len(files))
+	}
+	two := task.New(task.Config{Store: st, Most: 400, MostPerOwner: 200})
+	defer two.Close(context.Background())
+	if _, err := two.Get(t.Context(), "ada", newest); err != nil {
+		t.Error(err)
+	}
+	if page, err := two.List(t.Context(), "ada", task.Query{}); err != nil || page.Total != 200 {
+		t.Errorf("%d, %v", page.Total, err)
+	}
+}
+
+// processorTime returns what this process has used.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// A page of an owner with 1000 tasks that are not in memory.
+func BenchmarkList(b *testing.B) {
+	st := NewRecords(&certmagic.FileStorage{Path: b.TempDir()})
+	one := task.New(task.Config{Store: st})
+	for range 1000 {
+		if _, err := shortTask(b.Context(), one, "ada"); err != nil {
+			b.Fatal(err)
+		}
+	}
+	one.Close(context.Background())
+	two := task.New(task.Config{Store: st})
+	defer two.Close(context.Background())
+	b.ReportAllocs()
+	for b.Loop() {
+		if page, err := two.List(b.Context(), "ada", task.Query{}); err != nil || page.Total != 1000 || len(page.Tasks) != 50 {
+			b.Fatal(page.Total, err)
+		}
+	}
+}
+
 // Short tasks with file storage behind, one owner and many.
 func BenchmarkShortTasks(b *testing.B) {
 	for name, owners := range map[string]int{"one owner": 1, "100 owners": 100} {
@@ -252,6 +324,7 @@ func BenchmarkShortTasks(b *testing.B) {
 				var n atomic.Int64
 				var wg sync.WaitGroup
 				b.ReportAllocs()
+				before := processorTime(b)
 				b.ResetTimer()
 				for range 4 {
 					wg.Go(func() {
@@ -265,6 +338,7 @@ func BenchmarkShortTasks(b *testing.B) {
 				}
 				wg.Wait()
 				s.Close(context.Background())
+				b.ReportMetric(float64(processorTime(b)-before)/float64(b.N), "cpu-ns/op")
 				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
 			})
 		}

@@ -56,6 +56,9 @@ type Bounds struct {
 	Bytes            int64
 }
 
+// MaxRecord is the size of the largest [Record.Data], in bytes.
+const MaxRecord = 32 << 20
+
 // ErrNoRecord is the error for a record that does not exist, or belongs to another owner.
 var ErrNoRecord = errors.New("there is no such record")
 

@@ -13,6 +13,8 @@ import (
 const (
 	// batch is how many ended tasks are stored at once before Flush is over.
 	batch = 512
+	// batchSize is about how large they are together.
+	batchSize = 1 << 20
 	// writers is how many records or batches are written at the same time.
 	writers = 8
 	// sweepEvery is the time between two sweeps of the Store.
@@ -26,7 +28,7 @@ func (w *writer) background(closing <-chan struct{}) {
 	flush := time.NewTimer(0)
 	flush.Stop()
 	defer flush.Stop()
-	expiry := time.NewTicker(min(w.memory.ttl, 8*time.Minute) / 8)
+	expiry := time.NewTicker(max(time.Millisecond, min(w.memory.ttl, 8*time.Minute)/8))
 	defer expiry.Stop()
 	due := false
 	for {
@@ -88,7 +90,7 @@ func (w *writer) flush(ctx context.Context, all bool) time.Duration {
 // jobs returns the versions to be written, those of short ended tasks of one owner together, and the entries that another
 // goroutine is writing.
 func (w *writer) jobs(due []*entry) (jobs [][]version, busy []*entry) {
-	together := map[string]int{} // the job of an owner
+	together := map[string]*group{} // by owner
 	for _, e := range due {
 		e.mu.Lock()
 		t, stored, single, writing := e.now, e.stored, e.single, e.flight != nil
@@ -100,16 +102,23 @@ func (w *writer) jobs(due []*entry) (jobs [][]version, busy []*entry) {
 		case single || !t.Status.State.Terminal():
 			jobs = append(jobs, []version{{e, t}})
 		default:
-			i, ok := together[e.owner]
-			if !ok || len(jobs[i]) == batch {
-				i = len(jobs)
-				together[e.owner] = i
+			g := together[e.owner]
+			if g == nil || len(jobs[g.job]) == batch || g.size >= batchSize {
+				g = &group{job: len(jobs)}
+				together[e.owner] = g
 				jobs = append(jobs, nil)
 			}
-			jobs[i] = append(jobs[i], version{e, t})
+			jobs[g.job] = append(jobs[g.job], version{e, t})
+			g.size += sizeOf(t)
 		}
 	}
 	return jobs, busy
+}
+
+// group is a job for several tasks of one owner.
+type group struct {
+	job  int
+	size int64
 }
 
 // runJobs writes, and returns the entries that are left to be written, and how many writes have failed. After a few failures it

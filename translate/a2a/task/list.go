@@ -172,8 +172,11 @@ func (s *Tasks) storedSummaries(ctx context.Context, owner string, found []summa
 			if e, _ := s.memory.find(owner, r.ID); e != nil && err == nil {
 				s.adopt(e, t, r.At)
 				i := slices.IndexFunc(found, func(f summary) bool { return f.id == r.ID })
-				if i >= 0 {
+				switch {
+				case i >= 0:
 					found[i] = summarize(t, e)
+				case !s.memory.isExpired(e):
+					found = append(found, summarize(t, e))
 				}
 			}
 			continue

@@ -22,6 +22,7 @@ type memory struct {
 // queue are the entries that have to be stored.
 type queue struct {
 	dirty []*entry
+	most  int           // the length at which dropped entries are removed
 	ended int           // of dirty, at most
 	kick  chan struct{} // of capacity 1: the queue is no longer empty, or is long
 }
@@ -132,6 +133,10 @@ func (m *memory) soil(e *entry, t *Task) {
 	}
 	if !e.place.dirty {
 		e.place.dirty, e.place.since = true, time.Now()
+		if len(q.dirty) >= q.most { // while the Store fails, entries are dropped from memory
+			q.dirty = slices.DeleteFunc(q.dirty, func(e *entry) bool { return e.place.gone })
+			q.most = max(4096, 2*len(q.dirty))
+		}
 		q.dirty = append(q.dirty, e)
 	}
 	if t.Status.State.Terminal() {
@@ -207,7 +212,11 @@ func (m *memory) due(age time.Duration) (due []*entry) {
 	queued := m.queue.dirty
 	m.queue.dirty, m.queue.ended = nil, 0
 	for _, e := range queued {
-		if p := &e.place; p.state == 0 || p.state.Terminal() || now.Sub(p.since) >= age {
+		p := &e.place
+		if p.gone {
+			continue
+		}
+		if p.state.Terminal() || now.Sub(p.since) >= age {
 			p.dirty = false
 			due = append(due, e)
 		} else {

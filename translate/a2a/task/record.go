@@ -6,7 +6,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/uuid"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -31,6 +30,9 @@ func encode(t *Task, at time.Time) (*run.Record, error) {
 	data, err := json.Marshal(t, recordOptions)
 	if err != nil {
 		return nil, fmt.Errorf("task %s: %w", t.ID, err)
+	}
+	if len(data) > run.MaxRecord {
+		return nil, fmt.Errorf("task %s: its record would have %d bytes, and %d are stored at most", t.ID, len(data), run.MaxRecord)
 	}
 	return &run.Record{Owner: t.Owner, ID: t.ID, Event: t.Event, At: at, Data: data, Final: t.Status.State.Terminal()}, nil
 }
@@ -69,22 +71,4 @@ func validParts(parts []Part) bool {
 		}
 	}
 	return true
-}
-
-// isID reports whether an id is one that NewID makes.
-func isID(id string) bool {
-	u, err := uuid.Parse(id)
-	return err == nil && u.Version() == 7 && u.String() == id
-}
-
-// mayBeStored reports whether the Store may have a task of this id. Tasks are read from it until two times TTL and a day after
-// they were made, so that a guessed id costs at most the listing of one recent day.
-func mayBeStored(id string, ttl time.Duration) bool {
-	if !isID(id) {
-		return false
-	}
-	u := uuid.MustParse(id)
-	seconds, nanoseconds := u.Time().UnixTime()
-	age := time.Since(time.Unix(seconds, nanoseconds))
-	return age > -2*clockSlack && age < 2*ttl+24*time.Hour
 }

@@ -30,6 +30,7 @@ func (s *Tasks) load(ctx context.Context, owner, id string, keep bool) (*entry, 
 			if other, _ := s.memory.find(owner, id); other != nil {
 				return other, nil
 			}
+			return s.load(ctx, owner, id, keep) // and it was dropped again
 		case keep:
 			return nil, err
 		}

@@ -7,19 +7,21 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // Config are the settings of [Tasks]. A zero value stands for the default.
+//
+// The Store holds at most four times MaxSize, and what is written until it is trimmed: one time MaxSize, or a quarter of Most,
+// and what is written meanwhile. So it is about 1.25 GiB with the defaults, whatever clients send. Open tasks are never deleted by
+// number or size, but a single one has at most MaxSize/16, and all of them MaxSize.
 type Config struct {
 	// Store keeps the tasks beyond the life of the process, for all instances of the bridge. Nil: they are in memory only.
 	Store run.Store
 	// Most is how many tasks are kept at most, and MostPerOwner how many of one owner: 10000 and 1000. Both bounds hold
 	// for memory and for the Store.
 	Most, MostPerOwner int
-	// MaxSize is the approximate size of all tasks in memory, in bytes: 256 MiB. The Store may hold storedFactor times as much.
+	// MaxSize is the approximate size of all tasks in memory, in bytes: 256 MiB.
 	MaxSize int64
 	// TTL is how long a task is kept after its last change: 24 h.
 	TTL time.Duration
@@ -67,6 +69,7 @@ type Tasks struct {
 	listed        summaries
 	subscriptions atomic.Int64
 
+	ids     ids
 	once    sync.Once
 	closing chan struct{}  // closed by Close
 	ended   sync.WaitGroup // of the background goroutines
@@ -89,6 +92,7 @@ func New(c Config) *Tasks {
 	if c.Flush <= 0 {
 		c.Flush = time.Second
 	}
+	c.Flush = max(c.Flush, time.Millisecond)
 	m := &memory{ttl: c.TTL, storing: c.Store != nil, room: newRoom(&c), claims: map[claim]struct{}{}, queue: queue{kick: make(chan struct{}, 1)}}
 	w := &writer{
 		store: c.Store, memory: m, observer: c.Observer, interval: c.Flush, most: max(1, c.Most/4), size: c.MaxSize, trim: make(chan struct{}, 1),
@@ -105,7 +109,9 @@ func New(c Config) *Tasks {
 // Close stores what is not stored, ends all subscriptions and the background goroutines. Changes after it are stored at once.
 func (s *Tasks) Close(ctx context.Context) {
 	s.once.Do(func() { close(s.closing) })
-	s.ended.Wait()
+	if !s.waitEnded(ctx) {
+		return
+	}
 	if s.config.Store != nil {
 		s.writer.flush(ctx, true)
 	}
@@ -116,6 +122,21 @@ func (s *Tasks) Close(ctx context.Context) {
 	}
 }
 
+// waitEnded reports whether the background goroutines have ended.
+func (s *Tasks) waitEnded(ctx context.Context) bool {
+	ended := make(chan struct{})
+	go func() {
+		s.ended.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 func (s *Tasks) isClosing() bool {
 	select {
 	case <-s.closing:
@@ -123,15 +144,6 @@ func (s *Tasks) isClosing() bool {
 	default:
 		return false
 	}
-}
-
-// NewID returns an id for a new task.
-func (s *Tasks) NewID() string {
-	id, err := uuid.NewV7()
-	if err != nil {
-		panic(err) // crypto/rand does not fail (Go 1.24)
-	}
-	return id.String()
 }
 
 // Add makes a task, whose first status was set by [Task.SetStatus]. The caller must not change it any more. If the task has
@@ -167,7 +179,7 @@ func (s *Tasks) Add(ctx context.Context, t *Task) error {
 // Change makes the next version of a task, under the lock of the task. If change returns an error, nothing changes.
 // A change without a new status or artifact is no event, but has a number.
 func (s *Tasks) Change(ctx context.Context, owner, id string, change func(*Task) error) (*Task, error) {
-	for {
+	for range 3 {
 		e, err := s.current(ctx, owner, id, true)
 		if err != nil {
 			return nil, err
@@ -181,6 +193,7 @@ func (s *Tasks) Change(ctx context.Context, owner, id string, change func(*Task)
 		}
 		return t, err
 	}
+	return nil, ErrFull // it is dropped as soon as it is read from the Store
 }
 
 // errGone says that an entry was dropped from memory before it could be locked.

@@ -109,17 +109,25 @@ func (w *writer) write(ctx context.Context, e *entry) *flight {
 	return f
 }
 
-// put stores versions of tasks of one owner, and returns their size.
+// put stores versions of tasks of one owner, and returns their size. An ended task that can't be written is left out: it stays
+// in memory as if it were stored.
 func (w *writer) put(ctx context.Context, versions ...version) (int64, error) {
-	records := make([]*run.Record, len(versions))
+	records := make([]*run.Record, 0, len(versions))
 	var size int64
-	for i, v := range versions {
+	for _, v := range versions {
 		r, err := encode(v.t, w.memory.changedAt(v.e))
-		if err != nil {
+		switch {
+		case err == nil:
+			size += int64(len(r.Data))
+			records = append(records, r)
+		case v.t.Status.State.Terminal():
+			w.report(err)
+		default:
 			return 0, err
 		}
-		size += int64(len(r.Data))
-		records[i] = r
+	}
+	if len(records) == 0 {
+		return 0, nil
 	}
 	return size, w.store.Put(ctx, records...)
 }
@@ -147,6 +155,8 @@ func (w *writer) wrote(e *entry, event uint64, size int64) {
 // storeNamed stores the first version of a task that has a name, and the name. The lock of the entry is held.
 func (w *writer) storeNamed(ctx context.Context, e *entry, t *Task) error {
 	e.single = true
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout) // else it may be stored, but not known
+	defer cancel()
 	size, err := w.put(ctx, version{e, t})
 	if err == nil {
 		err = w.store.Name(ctx, t.Owner, t.Name, t.ID)

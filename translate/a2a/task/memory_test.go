@@ -1,0 +1,61 @@
+package task_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+)
+
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc + m.StackInuse
+}
+
+// The memory of an idle subscription is small, and tasks take about as much memory as Stats says.
+func TestMemory(t *testing.T) {
+	const n = 5000
+	s := open(t, task.Config{MostPerOwner: n})
+	before := heap()
+	var made []*task.Task
+	for i := range n {
+		c := &task.Task{ID: s.NewID(), Owner: fmt.Sprint(i % 100), Context: s.NewID(), Skill: "convert", Inputs: []byte(`{"amount":12.5}`)}
+		c.AddMessage(task.Message{ID: "m", Role: task.User, Parts: []task.Part{{Part: front.Part{Kind: front.PartText, Text: string(make([]byte, 500))}}}})
+		c.SetStatus(task.Working, nil, time.Now())
+		if err := s.Add(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		made = append(made, &task.Task{ID: c.ID, Owner: c.Owner})
+	}
+	tasks := heap()
+	_, _, size := s.Stats()
+	perTask, estimate := (tasks-before)/n, uint64(size)/n
+	t.Logf("a task has %d bytes, by estimate %d", perTask, estimate)
+	if perTask > 2*estimate {
+		t.Errorf("a task has %d bytes, by estimate %d", perTask, estimate)
+	}
+	subs := make([]*task.Subscription, 0, n)
+	tasks = heap()
+	for _, c := range made {
+		_, sub, err := s.Subscribe(t.Context(), c.Owner, c.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		subs = append(subs, sub)
+	}
+	perSub := (int64(heap()) - int64(tasks)) / n
+	t.Logf("a subscription has %d bytes", perSub)
+	if perSub > 512 {
+		t.Errorf("a subscription has %d bytes", perSub)
+	}
+	runtime.KeepAlive(made)
+	for _, sub := range subs {
+		sub.Close()
+	}
+}
