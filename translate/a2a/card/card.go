@@ -115,8 +115,8 @@ const (
 	transport         = "JSONRPC"
 )
 
-// write writes a card without signature. Compact leaves out members whose values are the defaults, so that each
-// implementation of A2A verifies the signature of the same bytes.
+// write writes a card without signature. compact leaves out members whose values are the defaults: clients that read a card
+// into types and write it again to verify its signature do so, too.
 func (b *Builder) write(c *content, form, base, origin string, compact bool) *assembler {
 	o := &b.config
 	a := new(assembler)

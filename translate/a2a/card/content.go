@@ -128,7 +128,7 @@ func (b *Builder) contentOf(entries []catalog.Entry) *content {
 				in = inputs.InputSchema(d.Inputs)
 			}
 		}
-		b.addSchemas(&schemas, &s, in, out, share)
+		addSchemas(&schemas, &s, in, out, share)
 	}
 	skills.CloseArray()
 	legacy.CloseArray()
@@ -163,7 +163,7 @@ func (b *Builder) contentOfOne(d *translate.Description) *content {
 	}, maxSkillSize)
 	var schemas front.Writer
 	schemas.Open()
-	b.addSchemas(&schemas, &s, d.InputSchema, d.Descriptor.Output.Schema, 2*maxSchemaSize)
+	addSchemas(&schemas, &s, d.InputSchema, d.Descriptor.Output.Schema, 2*maxSchemaSize)
 	schemas.Close()
 	return b.seal(&content{
 		skill: d.Name, name: cmp.Or(b.config.Name, s.title), description: cmp.Or(b.config.Description, s.description),

@@ -17,7 +17,7 @@ const maxSchemaDepth = 48
 
 // addSchemas adds the version and the schemas of a skill to the params of the extension. A schema that clients could
 // stumble over, or that takes more than its share of most bytes, is left out.
-func (b *Builder) addSchemas(w *front.Writer, s *skill, input, output jsontext.Value, most int) {
+func addSchemas(w *front.Writer, s *skill, input, output jsontext.Value, most int) {
 	w.Next()
 	w.Buf = append(appendName(w.Buf, s.name), ':', '{')
 	w.Optional("version", s.version)
@@ -25,10 +25,7 @@ func (b *Builder) addSchemas(w *front.Writer, s *skill, input, output jsontext.V
 		name   string
 		schema jsontext.Value
 	}{{"inputSchema", input}, {"outputSchema", output}} {
-		if string(m.schema) == noInputs && b.config.Signer != nil {
-			m.schema = jsontext.Value(`{"type":"object"}`)
-		}
-		if m.schema.Kind() != '{' || len(m.schema) > most || !readable(m.schema, b.config.Signer != nil) {
+		if m.schema.Kind() != '{' || len(m.schema) > most || !readable(m.schema) {
 			continue
 		}
 		if text := safetext.Escape(string(m.schema), "\t\r\n"); len(text) <= most {
@@ -39,12 +36,8 @@ func (b *Builder) addSchemas(w *front.Writer, s *skill, input, output jsontext.V
 	w.Close()
 }
 
-// noInputs is the schema of the inputs of a skill that has none.
-const noInputs = `{"type":"object","properties":{}}`
-
-// readable reports whether all clients can read a JSON value: it is not too deep, and its numbers fit a double. full also
-// demands that no member and no element is null or empty: before some clients verify a signature, they remove those.
-func readable(value jsontext.Value, full bool) bool {
+// readable reports whether all clients can read a JSON value: it is not too deep, and its numbers fit a double.
+func readable(value jsontext.Value) bool {
 	dec := jsontext.NewDecoder(bytes.NewReader(value))
 	for {
 		token, err := dec.ReadToken()
@@ -54,23 +47,8 @@ func readable(value jsontext.Value, full bool) bool {
 		if dec.StackDepth() > maxSchemaDepth {
 			return false
 		}
-		parent, members := dec.StackIndex(dec.StackDepth())
-		isName := parent == '{' && members%2 == 1
-		switch kind := token.Kind(); kind {
-		case '0':
+		if token.Kind() == '0' {
 			if _, err := strconv.ParseFloat(token.String(), 64); err != nil {
-				return false
-			}
-		case 'n':
-			if full {
-				return false
-			}
-		case '"':
-			if full && !isName && token.String() == "" {
-				return false
-			}
-		case '{', '[':
-			if next := dec.PeekKind(); full && (next == '}' || next == ']') {
 				return false
 			}
 		}

@@ -1,6 +1,7 @@
 package card
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -10,9 +11,11 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/crypto/cryptobyte"
 	"golang.org/x/crypto/cryptobyte/asn1"
@@ -76,12 +79,71 @@ func parseKey(text []byte) (*ecdsa.PrivateKey, error) {
 	}
 }
 
-// sign returns the signature of a card as a member of its signatures.
+// sign returns the signatures of a card, which it changes, as elements of an array.
+//
+// The first is that of the specification. Before a2a-js and a2a-python verify a signature, they remove what is null or empty
+// from the card, also inside of schemas and of security requirements without scopes. If the card has such values, there
+// is a second signature for them: clients accept a card of which one signature is valid.
 func (s *Signer) sign(card jsontext.Value) []byte {
 	if err := card.Canonicalize(); err != nil {
 		panic(err) // this package has written the card
 	}
-	signed, err := s.jws.Sign(card)
+	signatures := s.signature(card)
+	if filled := withoutEmpty(card); !bytes.Equal(filled, card) {
+		signatures = append(append(signatures, ','), s.signature(filled)...)
+	}
+	return signatures
+}
+
+// withoutEmpty returns the canonical JSON of a card without members and elements that are null, or empty texts, arrays or
+// objects.
+func withoutEmpty(card jsontext.Value) jsontext.Value {
+	var members any
+	if err := json.Unmarshal(card, &members); err != nil {
+		panic(err) // this package has written the card
+	}
+	filled, err := json.Marshal(fill(members))
+	if err != nil {
+		panic(err) // it has only values of JSON
+	}
+	value := jsontext.Value(filled)
+	if err := value.Canonicalize(); err != nil {
+		panic(err) // json has made it
+	}
+	return value
+}
+
+// fill returns a value without its empty parts; nil: nothing is left.
+func fill(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for name, member := range v {
+			if v[name] = fill(member); v[name] == nil {
+				delete(v, name)
+			}
+		}
+		if len(v) == 0 {
+			return nil
+		}
+	case []any:
+		for i := range v {
+			v[i] = fill(v[i])
+		}
+		if v = slices.DeleteFunc(v, func(element any) bool { return element == nil }); len(v) == 0 {
+			return nil
+		}
+		return v
+	case string:
+		if v == "" {
+			return nil
+		}
+	}
+	return value
+}
+
+// signature returns the signature of a payload as A2A has it.
+func (s *Signer) signature(payload []byte) []byte {
+	signed, err := s.jws.Sign(payload)
 	if err != nil {
 		panic(err) // the key is valid
 	}
@@ -126,13 +188,13 @@ func (k *signingKey) SignPayload(payload []byte, _ jose.SignatureAlgorithm) ([]b
 		return nil, errors.New("the signature is malformed")
 	}
 	signature := make([]byte, 64)
-	fill(signature[:32], r)
-	fill(signature[32:], s)
+	setInteger(signature[:32], r)
+	setInteger(signature[32:], s)
 	return signature, nil
 }
 
-// fill writes a positive integer of ASN.1 into a field of fixed length.
-func fill(field, integer []byte) {
+// setInteger writes a positive integer of ASN.1 into a field of fixed length.
+func setInteger(field, integer []byte) {
 	for len(integer) > len(field) { // a zero before a first bit that is 1
 		integer = integer[1:]
 	}
