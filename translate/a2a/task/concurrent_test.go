@@ -55,6 +55,7 @@ func TestReadersSeeEqualEvents(t *testing.T) {
 
 // follow changes a task to its end, and compares what readers see.
 func follow(t *testing.T, s *task.Tasks, made *task.Task, readers int) {
+	t.Helper()
 	var wg sync.WaitGroup
 	seen := make([][]uint64, readers+1)
 	from := make([]uint64, readers+1)
@@ -147,7 +148,7 @@ func TestSizeOfOpenTasks(t *testing.T) {
 		}
 	}
 	made := add(t, s, "ada")
-	if _, err := s.Change(t.Context(), "ada", made.ID, text(100<<10)); !errors.Is(err, task.ErrFull) {
+	if _, err := s.Change(t.Context(), "ada", made.ID, text(300<<10)); !errors.Is(err, task.ErrFull) {
 		t.Errorf("a large task: %v", err)
 	}
 	n := 0
@@ -170,5 +171,44 @@ func TestSizeOfOpenTasks(t *testing.T) {
 	}
 	if _, err := s.Change(t.Context(), "ada", made.ID, to(task.Completed)); err != nil {
 		t.Errorf("the end of a task finds no room: %v", err)
+	}
+}
+
+// Tasks that wait for a message make room for new ones, but stay in the Store.
+func TestInterruptedTasksMakeRoom(t *testing.T) {
+	st := newStore()
+	s := open(t, task.Config{Store: st, MostPerOwner: 5, Flush: time.Hour})
+	var all []*task.Task
+	for i := range 9 {
+		made := &task.Task{ID: s.NewID(), Owner: ""}
+		made.SetStatus(task.InputRequired, nil, time.Now())
+		if err := s.Add(t.Context(), made); err != nil {
+			t.Fatal(i, err)
+		}
+		if err := s.Persist(t.Context(), "", made.ID); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, made)
+	}
+	for i, made := range all {
+		got, err := s.Change(t.Context(), "", made.ID, func(c *task.Task) error { c.SetStatus(task.AuthRequired, nil, time.Now()); return nil })
+		if err != nil || got.Event != 2 {
+			t.Fatalf("%d: %+v, %v", i, got, err)
+		}
+		if err := s.Persist(t.Context(), "", made.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if states, _, _ := s.Stats(); states[task.AuthRequired]+states[task.InputRequired] != 5 {
+		t.Errorf("%v", states)
+	}
+	for range 5 {
+		release, _ := s.Claim("", add(t, s, "").ID)
+		defer release()
+	}
+	made := &task.Task{ID: s.NewID()}
+	made.SetStatus(task.Submitted, nil, time.Now())
+	if err := s.Add(t.Context(), made); !errors.Is(err, task.ErrFull) {
+		t.Errorf("%v", err)
 	}
 }

@@ -32,16 +32,32 @@ var errExists = errors.New("the task exists")
 
 // insert takes a new entry in. Its lock is held, or it is not shared yet.
 func (m *memory) insert(e *entry, t *Task, at time.Time, foreign bool) error {
+	dropped, err := m.insertLocked(e, t, at, foreign)
+	for _, old := range dropped { // which were in the room before this one, so the locks are taken in one order
+		old.mu.Lock()
+		old.endSubscriptions()
+		old.mu.Unlock()
+	}
+	return err
+}
+
+func (m *memory) insertLocked(e *entry, t *Task, at time.Time, foreign bool) (dropped []*entry, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.room.entry(e.owner, e.id) != nil {
-		return errExists
+		return nil, errExists
 	}
-	if err := m.room.insert(e, t, place{changed: at, foreign: foreign, stored: !m.storing || e.stored >= t.Event}); err != nil {
-		return err
+	p := place{changed: at, foreign: foreign, stored: !m.storing || e.stored >= t.Event}
+	if dropped, err = m.room.insert(e, t, p); err == nil {
+		m.soil(e, t)
 	}
-	m.soil(e, t)
-	return nil
+	return dropped, err
+}
+
+// isClaimed reports whether this process follows a task. The lock of the memory is held.
+func (m *memory) isClaimed(e *entry) bool {
+	_, claimed := m.claims[claim{e.owner, e.id}]
+	return claimed
 }
 
 // remove drops an entry, if it is in memory.
@@ -115,7 +131,7 @@ func (m *memory) all() []*entry {
 
 // expired reports whether the time of a task that has no follower is over. The lock of the memory is held.
 func (m *memory) expired(e *entry, now time.Time) bool {
-	if _, claimed := m.claims[claim{e.owner, e.id}]; claimed {
+	if m.isClaimed(e) {
 		return false
 	}
 	ttl := m.ttl
@@ -128,7 +144,7 @@ func (m *memory) expired(e *entry, now time.Time) bool {
 // soil queues an entry for the writer. The lock of the memory is held.
 func (m *memory) soil(e *entry, t *Task) {
 	q := &m.queue
-	if !m.storing || e.place.stored && t.Status.State.Terminal() {
+	if !m.storing || e.place.stored {
 		return
 	}
 	if !e.place.dirty {

@@ -14,10 +14,14 @@ const (
 )
 
 // room bounds the tasks in memory by number and size. If there are too many, the oldest ended ones of the owner that
-// exceeds its own bound are dropped, and then those of the owner that has the most. Tasks that are open are never dropped.
+// exceeds its own bound are dropped, and then those of the owner that has the most. Tasks that are open are not dropped, except
+// those that wait for a message and are in the Store, if a new task finds no place otherwise: else anonymous callers
+// could keep each other out with a thousand unclear messages.
 type room struct {
 	most, mostPerOwner int
 	maxSize            int64
+	storing            bool // there is a Store
+	claimed            func(*entry) bool
 
 	owners   map[string]*owner
 	byShare  byShare
@@ -29,7 +33,7 @@ type room struct {
 }
 
 func newRoom(c *Config) room {
-	return room{most: c.Most, mostPerOwner: c.MostPerOwner, maxSize: c.MaxSize, owners: map[string]*owner{}}
+	return room{most: c.Most, mostPerOwner: c.MostPerOwner, maxSize: c.MaxSize, storing: c.Store != nil, owners: map[string]*owner{}}
 }
 
 // owner are the tasks of one owner.
@@ -41,6 +45,7 @@ type owner struct {
 	names          map[string]string // ids of the tasks that the owner has named
 	// ended are the tasks that may be dropped, the oldest first. The unwritten ones are ended, too, but have to be stored first.
 	ended, unwritten list.List
+	interrupted      list.List // in the Store, the oldest first
 	share            float64
 	index            int // in byShare
 }
@@ -53,7 +58,7 @@ type place struct {
 	foreign bool // changed is the time of another clock
 	held    bool // the entry is being changed
 	stored  bool
-	in      *list.List // ended or unwritten of the owner; nil: neither
+	in      *list.List // ended, unwritten or interrupted of the owner; nil: none
 	element *list.Element
 	gone    bool // dropped
 	dirty   bool // queued for the writer
@@ -110,18 +115,26 @@ func (r *room) ownerOf(name string) *owner {
 	return o
 }
 
-// insert takes a new entry in, if there is a place.
-func (r *room) insert(e *entry, t *Task, p place) error {
+// insert takes a new entry in, if there is a place. It returns the interrupted entries that it has dropped for it.
+func (r *room) insert(e *entry, t *Task, p place) (dropped []*entry, err error) {
 	o := r.owners[e.owner]
 	size := sizeOf(t)
 	if !t.Status.State.Terminal() {
-		full := r.open >= r.most || r.openSize+size > r.maxSize
-		if o != nil {
-			// One owner can't take all the memory with tasks that are open.
-			full = full || o.open >= r.mostPerOwner || o.openSize+size > r.maxSize/2
+		if size > r.maxTask() {
+			return nil, ErrFull
 		}
-		if full || size > r.maxTask() {
-			return ErrFull
+		for {
+			from, full := r.full(o, size)
+			if !full {
+				break
+			}
+			first := r.firstInterrupted(from)
+			if first == nil {
+				return dropped, ErrFull
+			}
+			r.drop(first)
+			dropped = append(dropped, first)
+			o = r.owners[e.owner]
 		}
 	}
 	o = r.ownerOf(e.owner)
@@ -138,11 +151,43 @@ func (r *room) insert(e *entry, t *Task, p place) error {
 	}
 	r.put(e, o, t.Status.State, size)
 	r.trim(o)
+	return dropped, nil
+}
+
+// full reports whether there is no place for an open task of an owner, and which owner has to make room: nil: any.
+func (r *room) full(o *owner, size int64) (from *owner, full bool) {
+	// One owner can't take all the memory with tasks that are open.
+	if o != nil && (o.open >= r.mostPerOwner || o.openSize+size > r.maxSize/2) {
+		return o, true
+	}
+	return nil, r.open >= r.most || r.openSize+size > r.maxSize
+}
+
+// firstInterrupted returns the oldest task that may be dropped although it is open, of an owner or of that with the largest share.
+func (r *room) firstInterrupted(from *owner) *entry {
+	if !r.storing {
+		return nil
+	}
+	if from == nil {
+		for _, o := range r.byShare {
+			if o.interrupted.Len() > 0 && (from == nil || o.share > from.share) {
+				from = o
+			}
+		}
+	}
+	if from == nil {
+		return nil
+	}
+	for element := from.interrupted.Front(); element != nil; element = element.Next() {
+		if e := element.Value.(*entry); !r.claimed(e) {
+			return e
+		}
+	}
 	return nil
 }
 
-// maxTask is the size of the largest task that is open.
-func (r *room) maxTask() int64 { return r.maxSize / 16 }
+// maxTask is the size of the largest task that is open: each message to it writes a record of this size.
+func (r *room) maxTask() int64 { return max(r.maxSize/64, min(4<<20, r.maxSize/4)) }
 
 // grows reports whether there is room for a version that is larger than the one before. The end of a task always has room:
 // after it the task may be dropped.
@@ -175,6 +220,9 @@ func (r *room) put(e *entry, o *owner, state State, size int64) {
 		o.open++
 		r.openSize += size
 		o.openSize += size
+		if state.Interrupted() && p.stored && !p.held {
+			p.in = &o.interrupted
+		}
 	case p.held:
 	case p.stored:
 		p.in = &o.ended

@@ -14,7 +14,7 @@ import (
 //
 // The Store holds at most four times MaxSize, and what is written until it is trimmed: one time MaxSize, or a quarter of Most,
 // and what is written meanwhile. So it is about 1.25 GiB with the defaults, whatever clients send. Open tasks are never deleted by
-// number or size, but a single one has at most MaxSize/16, and all of them MaxSize.
+// number or size, but a single one has at most 4 MiB, and all of them MaxSize.
 type Config struct {
 	// Store keeps the tasks beyond the life of the process, for all instances of the bridge. Nil: they are in memory only.
 	Store run.Store
@@ -94,6 +94,7 @@ func New(c Config) *Tasks {
 	}
 	c.Flush = max(c.Flush, time.Millisecond)
 	m := &memory{ttl: c.TTL, storing: c.Store != nil, room: newRoom(&c), claims: map[claim]struct{}{}, queue: queue{kick: make(chan struct{}, 1)}}
+	m.room.claimed = m.isClaimed
 	w := &writer{
 		store: c.Store, memory: m, observer: c.Observer, interval: c.Flush, most: max(1, c.Most/4), size: c.MaxSize, trim: make(chan struct{}, 1),
 	}
@@ -202,7 +203,7 @@ var errGone = errors.New("the task was dropped from memory")
 func (s *Tasks) change(e *entry, change func(*Task) error) (*Task, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.now.Status.State.Terminal() {
+	if state := e.now.Status.State; state.Terminal() || state.Interrupted() {
 		if !s.memory.hold(e) {
 			return nil, errGone
 		}
