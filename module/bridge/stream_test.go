@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"bufio"
-	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -95,8 +94,8 @@ func certificate(t *testing.T) (certFile, keyFile string, roots *x509.CertPool) 
 	return certFile, keyFile, roots
 }
 
-// TestStreamBehindEncode: each event of a stream reaches the client before the next one is sent, whether the handlers
-// and the server in front compress it or not.
+// TestStreamBehindEncode: each event of a stream reaches the client before the next one is sent. The handler encode leaves
+// streams alone: an encoder takes up to some MB of memory for each.
 func TestStreamBehindEncode(t *testing.T) {
 	cert, key, roots := certificate(t)
 	c := testbed.StartCaddy(t, `http://127.0.0.1:{$PORT} {
@@ -144,10 +143,10 @@ https://127.0.0.1:{$PORT2} {
 					t.Fatal(err)
 				}
 				defer answer.Body.Close()
-				if got := answer.Header; answer.Proto != connection.proto || got.Get("Content-Encoding") != encoding || got.Get("Content-Type") != "text/event-stream" {
+				if got := answer.Header; answer.Proto != connection.proto || got.Get("Content-Encoding") != "" || got.Get("Content-Type") != "text/event-stream" {
 					t.Fatalf("%s %v", answer.Proto, got)
 				}
-				readEvents(t, answer.Body, encoding)
+				readEvents(t, answer.Body)
 			})
 		}
 		client.CloseIdleConnections()
@@ -155,44 +154,24 @@ https://127.0.0.1:{$PORT2} {
 }
 
 // readEvents reads all events. It asks for the next one when it has read the one before.
-func readEvents(t *testing.T, body io.Reader, encoding string) {
+func readEvents(t *testing.T, body io.Reader) {
 	t.Helper()
-	var events *bufio.Reader
+	events := bufio.NewReader(body)
 	for i, text := range streamTexts {
-		switch {
-		case encoding == "zstd": // the standard library can't read it, but shorter data can't hold the event
-			if _, err := io.CopyN(io.Discard, body, int64(len(text)/2)); err != nil {
-				t.Fatal(err)
-			}
-		case events == nil && encoding == "gzip":
-			decoded, err := gzip.NewReader(body)
+		var event strings.Builder
+		for !strings.HasSuffix(event.String(), "\n\n") {
+			line, err := events.ReadString('\n')
 			if err != nil {
 				t.Fatal(err)
 			}
-			events = bufio.NewReader(decoded)
-		case events == nil:
-			events = bufio.NewReader(body)
+			event.WriteString(line)
 		}
-		if encoding != "zstd" {
-			var event strings.Builder
-			for !strings.HasSuffix(event.String(), "\n\n") {
-				line, err := events.ReadString('\n')
-				if err != nil {
-					t.Fatal(err)
-				}
-				event.WriteString(line)
-			}
-			if got := event.String(); !strings.HasPrefix(got, "id: "+strconv.Itoa(i+1)+"\ndata: {") || !strings.Contains(got, text) {
-				t.Errorf("event %.200q", got)
-			}
+		if got := event.String(); !strings.HasPrefix(got, "id: "+strconv.Itoa(i+1)+"\ndata: {") || !strings.Contains(got, text) {
+			t.Errorf("event %.200q", got)
 		}
 		nextEvent <- struct{}{}
 	}
-	rest := body
-	if events != nil {
-		rest = events
-	}
-	if _, err := io.Copy(io.Discard, rest); err != nil {
+	if _, err := io.Copy(io.Discard, events); err != nil {
 		t.Error(err)
 	}
 }

@@ -127,7 +127,7 @@ func (s *Stream) begin() {
 	s.begun = true
 	h := s.output.w.Header()
 	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-store")
+	h.Set("Cache-Control", "no-store, no-transform") // else a handler in front may compress it, which takes MBs of memory for each stream
 	h.Set("X-Accel-Buffering", "no")
 	h.Set("X-Content-Type-Options", "nosniff")
 	s.output.w.WriteHeader(http.StatusOK)

@@ -87,7 +87,7 @@ func TestStream(t *testing.T) {
 			t.Errorf("written\n%s\nwant\n%s", got, want)
 		}
 		for name, want := range map[string]string{
-			"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no", "X-Content-Type-Options": "nosniff", "Content-Length": "", "X": "",
+			"Content-Type": "text/event-stream", "Cache-Control": "no-store, no-transform", "X-Accel-Buffering": "no", "X-Content-Type-Options": "nosniff", "Content-Length": "", "X": "",
 		} {
 			if got := w.header.Get(name); got != want {
 				t.Errorf("%s %q, want %q", name, got, want)
