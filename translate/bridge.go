@@ -134,6 +134,26 @@ func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *run.Fa
 	}, nil
 }
 
+// Find returns the name under which the skill is listed that a name means. It is not reported as a call.
+func (b *Bridge) Find(ctx context.Context, name, principal string) (listed string, failure *run.Failure) {
+	section := b.catalog.Owner(name)
+	if section != nil && !section.Admits(principal) {
+		return "", anonymous()
+	}
+	if !b.runs.acquire() {
+		return "", b.runs.exceeded()
+	}
+	h := new(hold)
+	defer h.end([]*limiter{&b.runs})
+	ctx, cancel := context.WithTimeout(context.WithValue(ctx, discovery.HoldKey{}, h), discoveryTimeout)
+	defer cancel()
+	l, failure := b.catalog.Resolve(ctx, name, principal)
+	if failure != nil {
+		return "", failure
+	}
+	return l.Name, nil
+}
+
 // Report reports a call to the observer that a front answered without the bridge. A nil
 // failure reports a success.
 func (b *Bridge) Report(ctx context.Context, call Call, o Operation, failure *run.Failure) {

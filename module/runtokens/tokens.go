@@ -30,6 +30,8 @@ type Tokens struct {
 	of func(caddy.Module) *Tokens
 	// blocks returns what tokens are bound to, by the namespace of the source.
 	blocks func() map[string]runtoken.Block
+	// realm is what [Tokens.Realm] returns.
+	realm func() string
 }
 
 var _ skillsprotocol.Tokens = (*Tokens)(nil)
@@ -44,6 +46,7 @@ func New(ctx caddy.Context, name, principal string, sources []catalog.Source, ke
 	}
 	// The blocks are made at the first request, because all handlers are provisioned then.
 	t.blocks = sync.OnceValue(func() map[string]runtoken.Block { return t.makeBlocks(ctx, sources) })
+	t.realm = sync.OnceValue(func() string { return t.makeRealm(ctx) })
 	return t
 }
 
@@ -62,6 +65,29 @@ func (t *Tokens) Seal(ctx context.Context, ref run.Ref, principal string) (strin
 func (t *Tokens) Open(ctx context.Context, token, principal string) (run.Ref, error) {
 	block := func(source string) runtoken.Block { return t.blocks()[source] }
 	return t.sealer.Open(ctx, token, block, principal)
+}
+
+// Realm identifies the handler's principals: in two handlers with the same realm, one principal is the same caller. Like the
+// blocks of tokens, it is the same in all instances, and does not depend on the sources.
+func (t *Tokens) Realm() string { return t.realm() }
+
+func (t *Tokens) makeRealm(ctx caddy.Context) string {
+	if t.name != "" {
+		return lifetime.NewDigest("name", t.name, t.principal).String()
+	}
+	places := map[caddy.Module]place{}
+	if app, err := ctx.AppIfConfigured("http"); err == nil { // otherwise the handler is used without Caddy's server
+		places = placesOf(app.(*caddyhttp.App))
+	}
+	here := placeOf(places, t.nested)
+	ports := ""
+	for module, there := range places {
+		other := t.of(module)
+		if !here.exact || other != nil && other.name == "" && other.principal == t.principal && there.matchers == here.matchers && there.ports != here.ports {
+			ports = here.ports // only they tell the handlers apart
+		}
+	}
+	return lifetime.NewDigest("place", here.matchers, ports, t.principal).String()
 }
 
 // makeBlocks returns what the tokens of each source are bound to. Blocks are the same in

@@ -40,7 +40,7 @@ const (
 // HoldRunTokenKeys returns the run-token keys in the storage of a configuration. They
 // stay in the pool until release is called.
 func HoldRunTokenKeys(ctx caddy.Context) (keys *RunTokenKeys, release func(), err error) {
-	storage, logger := storageOf(ctx), ctx.Logger()
+	storage, logger := Of(ctx), ctx.Logger()
 	return runTokenPool.Hold(storageKey(storage), func() (*RunTokenKeys, error) { return newRunTokenKeys(storage, logger), nil })
 }
 
@@ -57,9 +57,9 @@ func init() {
 	})
 }
 
-// storageOf returns Caddy's storage. It returns nil if a handler is provisioned without a
+// Of returns Caddy's storage. It returns nil if a handler is provisioned without a
 // running Caddy: only a running one has an events app.
-func storageOf(ctx caddy.Context) certmagic.Storage {
+func Of(ctx caddy.Context) certmagic.Storage {
 	if _, err := ctx.AppIfConfigured("events"); err != nil {
 		return nil
 	}

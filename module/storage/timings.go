@@ -34,7 +34,7 @@ func HoldTimings(ctx caddy.Context, price time.Duration, use *lifetime.Usage) (*
 	}
 	use.OnRelease(release)
 	t := &Timings{executionTimes: learned}
-	if storage := storageOf(ctx); storage != nil {
+	if storage := Of(ctx); storage != nil {
 		t.storage = &storage
 	}
 	return t, nil

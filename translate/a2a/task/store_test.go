@@ -383,7 +383,7 @@ func TestDamagedTask(t *testing.T) {
 func TestStoredTaskIsComplete(t *testing.T) {
 	st := newStore()
 	one := open(t, task.Config{Store: st})
-	made := &task.Task{ID: one.NewID(), Owner: "ada", Context: "c", Skill: "s", Inputs: []byte(`{"n":1.0e0}`), Timeout: time.Second}
+	made := &task.Task{ID: one.NewID(), Owner: "ada", Context: "c", Skill: "s", Inputs: []byte(`{"n":1.0e0}`), Timeout: 1000}
 	made.Ref = run.Ref{Source: "src", SkillID: "id", Version: "1", ExecutionID: "x", Accepted: time.Now()}
 	parts := []task.Part{
 		{Part: front.Part{Kind: front.PartText, Text: "a\nb\xff\u2028"}, Metadata: []byte(`{"a":1}`)},

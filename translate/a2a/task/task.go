@@ -27,8 +27,10 @@ type Task struct {
 	Inputs jsontext.Value `json:"inputs,omitzero"`
 	// Ref is the skill's source, id and version once they are known, and the run once it is accepted.
 	Ref run.Ref `json:"ref,omitzero"`
-	// Timeout is the one that the client asked for; 0: none.
-	Timeout time.Duration `json:"timeout,omitzero"`
+	// OutputType is the media type of the skill's output, once it is known.
+	OutputType string `json:"output_type,omitzero"`
+	// Timeout is the one that the client asked for, in milliseconds; 0: none.
+	Timeout int64 `json:"timeout_ms,omitzero"`
 	// Deadline is when the run has to end; zero: none was submitted.
 	Deadline time.Time `json:"deadline,omitzero"`
 

@@ -1,0 +1,205 @@
+package a2a
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+)
+
+// Error codes of the bridge, which are those of its other front.
+const (
+	codeAuthRequired = -32050
+	codeRateLimited  = -32057
+)
+
+// Bounds of texts in answers, in characters.
+const (
+	maxQuoted  = 200
+	maxMessage = 1000
+)
+
+func taskNotFound(v wire.Version, id string) *jsonrpc.Error {
+	return wire.Error(v, wire.CodeTaskNotFound, "", "", map[string]string{"taskId": id})
+}
+
+func notCancelable(v wire.Version, t *task.Task, why string) *jsonrpc.Error {
+	return wire.Error(v, wire.CodeTaskNotCancelable, "Task cannot be canceled: "+why, "", map[string]string{"state": t.Status.State.String()})
+}
+
+func pushNotSupported(v wire.Version) *jsonrpc.Error {
+	return wire.Error(v, wire.CodePushNotSupported, "", "", nil)
+}
+
+func unsupported(v wire.Version, why string) *jsonrpc.Error {
+	return wire.Error(v, wire.CodeUnsupportedOperation, "This operation is not supported: "+why, "", nil)
+}
+
+func contentTypeNotSupported(v wire.Version, why string) *jsonrpc.Error {
+	return wire.Error(v, wire.CodeContentTypeUnsupported, "Incompatible content types: "+why, "", nil)
+}
+
+func versionNotSupported(v wire.Version, said string, served []string) *jsonrpc.Error {
+	list := strings.Join(served, ", ")
+	return wire.Error(v, wire.CodeVersionNotSupported, "A2A version "+quoted(said)+" is not supported; this agent speaks "+list,
+		"", map[string]string{"requested": said, "supported": list})
+}
+
+func methodNotFound(v wire.Version, method string) *jsonrpc.Error {
+	return wire.Error(v, jsonrpc.CodeMethodNotFound, "", "", map[string]string{"method": method})
+}
+
+// invalid returns the error for one wrong member of the params.
+func invalid(v wire.Version, field, description string) *jsonrpc.Error {
+	return wire.InvalidParams(v, "Invalid parameters: "+field+" "+description, []wire.Violation{{Field: field, Description: description}}, nil)
+}
+
+// violated returns the error for wrong members of the params.
+func violated(v wire.Version, list []wire.Violation) *jsonrpc.Error {
+	return wire.InvalidParams(v, "Invalid parameters: "+list[0].Field+" "+list[0].Description, list, nil)
+}
+
+// quoted returns a text of the client for a message.
+func quoted(s string) string { return safetext.Line(s, maxQuoted) }
+
+// failureError returns the error for a call that is answered without a task, and notes the failure for the report.
+func (r *request) failureError(failure *run.Failure) *jsonrpc.Error {
+	f := r.front
+	r.failed = failure
+	switch {
+	case failure.Demand != nil && failure.Demand.CallerActs:
+		e := wire.BridgeError(r.version, codeAuthRequired, messageOf(failure), failure)
+		e.Status = http.StatusUnauthorized
+		e.Header = http.Header{"Www-Authenticate": {cmp.Or(f.Options.Challenge, "Bearer")}}
+		return e
+	case failure.Kind == run.AuthRequired: // the caller is ambiguous
+		return wire.BridgeError(r.version, codeAuthRequired, messageOf(failure), failure)
+	case failure.Kind == run.RateLimited:
+		e := wire.BridgeError(r.version, codeRateLimited, messageOf(failure), failure)
+		e.Status = http.StatusTooManyRequests
+		after := time.Second
+		if hint := failure.RetryHint(); hint != nil {
+			after = hint.After
+		}
+		e.Header = http.Header{"Retry-After": {strconv.FormatInt(max(1, int64((after+time.Second-1)/time.Second)), 10)}}
+		return e
+	case failure.Kind == run.InvalidArguments, failure.Kind == run.SkillNotFound:
+		return r.argumentError(failure)
+	}
+	return wire.BridgeError(r.version, jsonrpc.CodeInternalError, messageOf(failure), failure)
+}
+
+// argumentError returns the error for a request that the client has to change.
+func (r *request) argumentError(failure *run.Failure) *jsonrpc.Error {
+	a := failure.Argument
+	if a == nil {
+		a = &run.Argument{Reason: run.NotFound, Field: run.FieldSkill}
+	}
+	description := messageOf(failure)
+	e := wire.InvalidParams(r.version, "Invalid parameters: "+description, []wire.Violation{{Field: fieldOf(a), Description: description}}, a.Candidates)
+	if r.skill != "" && failure.Kind == run.SkillNotFound {
+		e.Status = http.StatusNotFound
+	}
+	return e
+}
+
+// Param returns the name of the member of a request that an argument stands for, for logs.
+func Param(a *run.Argument) string { return fieldOf(a) }
+
+// fieldOf returns the path of the member of a request that an argument stands for.
+func fieldOf(a *run.Argument) string {
+	switch a.Field {
+	case run.FieldInput, run.FieldInputs:
+		if a.Pointer == "" && a.Name == "" {
+			return "input"
+		}
+		field := "input"
+		for token := range strings.SplitSeq(strings.TrimPrefix(cmp.Or(a.Pointer, "/"+a.Name), "/"), "/") {
+			token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+			if _, err := strconv.Atoi(token); err == nil && field != "input" {
+				field += "[" + token + "]"
+				continue
+			}
+			field += "." + token
+		}
+		return safetext.Line(field, maxQuoted)
+	case run.FieldSkill:
+		return "skill"
+	case run.FieldVersion:
+		return "version"
+	}
+	return cmp.Or(safetext.Line(a.Name, maxQuoted), "params")
+}
+
+// Code returns the code of the JSON-RPC error that a call is answered with; 0: it is answered with a result.
+func Code(c *translate.Call, r *run.Run) int {
+	f := r.Failure
+	switch {
+	case f == nil:
+		return 0
+	case c.Method == methodUnknown:
+		return jsonrpc.CodeMethodNotFound
+	case f.Demand != nil && f.Demand.CallerActs:
+		return codeAuthRequired
+	case isRefusal(f) && f.Kind == run.RateLimited:
+		return codeRateLimited
+	case isRefusal(f) && f.Kind == run.Internal:
+		return jsonrpc.CodeInternalError
+	case isRefusal(f):
+		return jsonrpc.CodeInvalidParams
+	}
+	return 0
+}
+
+// isRefusal reports whether a call is answered with an error, and makes no task: the client has to change or repeat the request.
+// All later failures are states of a task.
+func isRefusal(f *run.Failure) bool {
+	switch f.Kind {
+	case run.InvalidArguments:
+		return f.By == run.Bridge
+	case run.SkillNotFound:
+		return f.By == run.Bridge && f.Argument != nil
+	case run.RateLimited:
+		return f.By == run.Bridge && f.Executed == run.ExecutedNo
+	case run.Internal:
+		return errors.Is(f.Cause, errNotKept)
+	case run.AuthRequired:
+		return f.Demand != nil && f.Demand.CallerActs
+	case run.ClientGone:
+		return true
+	}
+	return false
+}
+
+// errNotKept is the cause of a failure to keep a task, so that none was started.
+var errNotKept = errors.New("the task could not be kept")
+
+// notKept returns the failure of a call whose task can't be kept.
+func notKept(err error) *run.Failure {
+	if errors.Is(err, task.ErrFull) {
+		return &run.Failure{
+			Kind: run.RateLimited, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
+			Message: "Too many tasks are open here; try again when some have ended.",
+			Retry:   run.RetryIn(5*time.Second, 5), Cause: err,
+		}
+	}
+	return &run.Failure{
+		Kind: run.Internal, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
+		Message: "The bridge can't store tasks at the moment; try again later.",
+		Retry:   run.RetryIn(5*time.Second, 5), Cause: errors.Join(errNotKept, err),
+	}
+}
+
+// messageOf returns the text of a failure, cleaned and bounded.
+func messageOf(f *run.Failure) string {
+	return cmp.Or(strings.TrimSpace(safetext.Line(f.Text(), maxMessage)), "The call failed.")
+}

@@ -1,0 +1,246 @@
+package a2a
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// Name is the name of this front in reports.
+const Name = "a2a"
+
+// Bridge executes calls for a [Front]. Implementations must be safe for concurrent use.
+type Bridge interface {
+	// Start invokes a skill.
+	Start(ctx context.Context, call translate.Call) translate.Execution
+	// Resume finds a run that was accepted before.
+	Resume(ctx context.Context, ref run.Ref, call translate.Call) translate.Execution
+	// Report reports a call that was answered without the other methods; a nil failure means success.
+	Report(ctx context.Context, call translate.Call, o translate.Operation, failure *run.Failure)
+	// List returns the skills that the query selects, in the byte order of their names.
+	List(ctx context.Context, q translate.Query) translate.Listing
+	// Find returns the name under which the skill is listed that a name means.
+	Find(ctx context.Context, name, principal string) (listed string, failure *run.Failure)
+}
+
+// Front answers the methods of A2A. Its fields must not be changed while it serves.
+type Front struct {
+	// Bridge executes the calls. It is required.
+	Bridge Bridge
+	// Tasks keeps the tasks. It is required. Fronts may share it.
+	Tasks *task.Tasks
+	// Realm identifies the bridge among those that share the Tasks or their storage; a principal is the same caller in all fronts
+	// with the same realm. Nil: there is only one.
+	Realm func() string
+	// Options are those of the operator.
+	Options Options
+	// RequirePrincipal refuses anonymous callers, whatever the method.
+	RequirePrincipal bool
+	// Refused is called for each call that was refused because of its principal, with the reason. May be nil.
+	Refused func(ctx context.Context, method, reason string)
+	// ExtendedCard returns the card for authenticated callers in a version, as JSON; nil: there is no such card.
+	ExtendedCard func(ctx context.Context, r *http.Request, v wire.Version, c *run.Caller) (jsontext.Value, *run.Failure)
+	// Stopping is closed when all calls have to end, because the process will exit. May be nil.
+	Stopping <-chan struct{}
+	// Panicked is called after a panic in the background, with its stack. May be nil.
+	Panicked func(ctx context.Context, value any, stack []byte)
+	// Streams is called when a stream begins (1) and ends (-1). May be nil.
+	Streams func(n int)
+}
+
+var _ jsonrpc.Handler = (*Front)(nil)
+
+// method is a method of A2A in one or several versions.
+type method struct {
+	generation generation
+	operation  translate.Operation
+	serve      func(*request) (jsontext.Value, *jsonrpc.Error)
+	streams    bool
+	// reports means that serve reports the call itself, or that the bridge does.
+	reports bool
+}
+
+// methods are the methods by name.
+var methods map[string]*method
+
+func init() {
+	sends := &method{operation: translate.OperationExecute, serve: send, reports: true}
+	streams := &method{operation: translate.OperationExecute, serve: send, streams: true, reports: true}
+	get := &method{operation: translate.OperationFollow, serve: getTask}
+	cancel := &method{operation: translate.OperationFollow, serve: cancelTask}
+	subscribes := &method{operation: translate.OperationFollow, serve: subscribe, streams: true}
+	list := &method{operation: translate.OperationList, serve: listTasks}
+	set := &method{operation: translate.OperationDescribe, serve: setPush}
+	show := &method{operation: translate.OperationDescribe, serve: getPush}
+	all := &method{operation: translate.OperationDescribe, serve: listPush}
+	remove := &method{operation: translate.OperationDescribe, serve: deletePush}
+	card := &method{operation: translate.OperationDescribe, serve: extendedCard, reports: true}
+	methods = map[string]*method{}
+	for g, names := range map[generation]map[string]*method{
+		methodsOf10: {
+			"SendMessage": sends, "SendStreamingMessage": streams, "GetTask": get, "ListTasks": list, "CancelTask": cancel,
+			"SubscribeToTask": subscribes, "GetExtendedAgentCard": card,
+			"CreateTaskPushNotificationConfig": set, "GetTaskPushNotificationConfig": show,
+			"ListTaskPushNotificationConfig": all, "ListTaskPushNotificationConfigs": all, "DeleteTaskPushNotificationConfig": remove,
+		},
+		methodsOf03: {
+			"message/send": sends, "message/stream": streams, "agent/getAuthenticatedExtendedCard": card,
+			"tasks/pushNotificationConfig/set": set, "tasks/pushNotificationConfig/get": show,
+			"tasks/pushNotificationConfig/list": all, "tasks/pushNotificationConfig/delete": remove,
+		},
+		methodsOf01: {
+			"tasks/send": sends, "tasks/sendSubscribe": streams,
+			"tasks/pushNotification/set": set, "tasks/pushNotification/get": show,
+		},
+		shared: {"tasks/get": get, "tasks/cancel": cancel, "tasks/resubscribe": subscribes},
+	} {
+		for name, m := range names {
+			own := *m
+			own.generation = g
+			methods[name] = &own
+		}
+	}
+}
+
+// Methods returns the names of all methods, in no order.
+func Methods() []string {
+	names := make([]string, 0, len(methods))
+	for name := range methods {
+		names = append(names, name)
+	}
+	return names
+}
+
+// methodUnknown is the method of calls with any other name, in reports.
+const methodUnknown = "unknown"
+
+// request is one request of a method.
+type request struct {
+	*jsonrpc.Request
+	front   *Front
+	ctx     context.Context //nolint:containedctx // of this request
+	caller  run.Caller
+	version wire.Version // the dialect
+	method  *method
+	skill   string       // of the URL; empty: the URL is that of all skills
+	failed  *run.Failure // that the call is answered with; nil: none is known
+}
+
+// owner returns the owner of the caller's tasks.
+func (r *request) owner() string {
+	f := r.front
+	if f.Realm == nil {
+		return r.caller.Principal
+	}
+	return f.Realm() + "\n" + r.caller.Principal
+}
+
+// params returns the params with their members.
+func (r *request) params() jsonrpc.Object { return jsonrpc.Object{Text: r.Params, Members: r.Members} }
+
+type skillKey struct{}
+
+// WithSkill returns a context for [Front.ServeRPC] in which only one skill exists, that of the URL.
+func WithSkill(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, skillKey{}, name)
+}
+
+// ServeRPC answers one request.
+func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+	r := &request{Request: req, front: f, ctx: ctx, caller: translate.RequestOf(ctx).Caller}
+	r.caller.Front, r.caller.Method = Name, methodUnknown
+	r.skill, _ = ctx.Value(skillKey{}).(string)
+	said, text := saidVersion(req.HTTP)
+	r.method = methods[req.Method]
+	if r.method != nil {
+		r.caller.Method = req.Method
+	}
+	r.version = versionOfName(said, r.method)
+	if text != "" && (said == 0 || !f.Options.Versions[said]) {
+		return r.refuse(versionNotSupported(r.version, text, f.versionNames()), wrongRequest("the version "+text+" of A2A is not supported"))
+	}
+	if r.method == nil {
+		return r.refuse(methodNotFound(r.version, req.Method), wrongRequest("there is no such method"))
+	}
+	dialect := r.method.generation.dialect(said)
+	if dialect == 0 || !f.serves(r.method.generation, dialect) {
+		return r.refuse(methodNotFound(r.version, req.Method), wrongRequest("the version of A2A has no such method"))
+	}
+	r.version = dialect
+	if reason, failure := front.Admit(f.RequirePrincipal, &r.caller); failure != nil {
+		if f.Refused != nil {
+			f.Refused(ctx, r.caller.Method, reason)
+		}
+		return r.refuse(r.failureError(failure), failure)
+	}
+	if req.Params.Kind() == '[' {
+		return r.refuse(invalid(r.version, "params", "must be an object"), wrongRequest("params must be an object"))
+	}
+	if r.method.streams && req.InBatch() {
+		return r.refuse(unsupported(r.version, "a streaming method can't be part of a batch"), wrongRequest("a stream in a batch"))
+	}
+	result, fault := r.method.serve(r)
+	if !r.method.reports {
+		r.report(r.failureOf(fault))
+	}
+	return result, fault
+}
+
+// serves reports whether a method of a generation is served in a dialect. The methods that 0.3 and 0.1 share need one of them.
+func (f *Front) serves(g generation, v wire.Version) bool {
+	return f.Options.Versions[v] || g == shared && f.Options.Versions[wire.V01]
+}
+
+// versionOfName returns the version in which an error is written before the dialect is known.
+func versionOfName(said wire.Version, m *method) wire.Version {
+	switch {
+	case m != nil && m.generation == methodsOf03, m != nil && m.generation == shared && said != wire.V01:
+		return wire.V03
+	case m != nil && (m.generation == methodsOf01 || m.generation == shared), said == wire.V01:
+		return wire.V01
+	}
+	return wire.V10
+}
+
+// versionNames returns the names of the served versions, the newest first.
+func (f *Front) versionNames() []string {
+	var names []string
+	for v := wire.V10; v >= wire.V01; v-- {
+		if f.Options.Versions[v] {
+			names = append(names, v.String())
+		}
+	}
+	return names
+}
+
+// refuse reports a refused call and returns its error.
+func (r *request) refuse(fault *jsonrpc.Error, failure *run.Failure) (jsontext.Value, *jsonrpc.Error) {
+	r.report(failure)
+	return nil, fault
+}
+
+// report reports a call that was answered without the bridge; a nil failure means success.
+func (r *request) report(failure *run.Failure) {
+	f := r.front
+	operation := translate.OperationDescribe
+	if r.method != nil {
+		operation = r.method.operation
+	}
+	f.Bridge.Report(r.ctx, translate.Call{Caller: r.caller}, operation, failure)
+}
+
+// wrongRequest is the failure of a request that the client has to change.
+func wrongRequest(message string) *run.Failure {
+	return &run.Failure{
+		Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Message: message,
+		Argument: &run.Argument{Field: run.FieldOther, Reason: run.Unsupported},
+	}
+}

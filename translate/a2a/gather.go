@@ -1,0 +1,339 @@
+package a2a
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// maxDepth bounds how deep a text that is JSON may nest.
+const maxDepth = 512
+
+// gathered are inputs in the order in which they were given.
+type gathered struct {
+	list []input
+	at   map[string]int // by name
+}
+
+type input struct {
+	name  string
+	value jsontext.Value
+	field string // the member of the request that has it
+}
+
+// gather adds the inputs of a message to those that the task has. Inputs of the message replace earlier ones of the same name,
+// but no two parts may give the same one.
+func gather(have jsontext.Value, parts []task.Part, s *translate.Skill, byText bool) (*gathered, *run.Failure) {
+	list, failure := gatherData(have, parts)
+	if failure != nil {
+		return nil, failure
+	}
+	for i := range parts {
+		if p := &parts[i]; p.Kind == front.PartBytes || p.Kind == front.PartURL {
+			if f := list.addFile(p, i, s.Descriptor.Inputs); f != nil {
+				return nil, f
+			}
+		}
+	}
+	if !byText && !slices.ContainsFunc(parts, isStructured) {
+		if f := list.addText(joinedText(parts), s); f != nil {
+			return nil, f
+		}
+	}
+	return list, nil
+}
+
+// gatherData is gather for the parts with data, which need no descriptor.
+func gatherData(have jsontext.Value, parts []task.Part) (*gathered, *run.Failure) {
+	list := &gathered{at: map[string]int{}}
+	eachMember(have, func(name string, value jsontext.Value) bool {
+		_ = list.add(name, value, "") // a task's inputs have no name twice
+		return true
+	})
+	for i := range parts {
+		p := &parts[i]
+		_, in, isEnvelope := envelope(p)
+		switch {
+		case isEnvelope:
+		case p.Kind == front.PartData:
+			in = p.Data
+		default:
+			continue
+		}
+		if in == nil {
+			continue
+		}
+		if in.Kind() != '{' {
+			return nil, wrongPart(i, "has to be an object of inputs")
+		}
+		if f := list.merge(in, partField(i)); f != nil {
+			return nil, f
+		}
+	}
+	return list, nil
+}
+
+// isStructured reports whether a part gives inputs by their names, so that texts beside it are comments.
+func isStructured(p task.Part) bool {
+	_, _, isEnvelope := envelope(&p)
+	return isEnvelope || p.Kind == front.PartData
+}
+
+// merge adds the members of an object.
+func (l *gathered) merge(object jsontext.Value, field string) (failure *run.Failure) {
+	eachMember(object, func(name string, value jsontext.Value) bool {
+		failure = l.add(name, value, field)
+		return failure == nil
+	})
+	return failure
+}
+
+// add adds an input that a member of the request gives.
+func (l *gathered) add(name string, value jsontext.Value, field string) *run.Failure {
+	i, given := l.at[name]
+	if !given {
+		l.at[name] = len(l.list)
+		l.list = append(l.list, input{name, value, field})
+		return nil
+	}
+	if earlier := l.list[i].field; earlier != "" {
+		return &run.Failure{
+			Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
+			Message:  "the input " + quoted(name) + " is given by " + earlier + " and by " + field + ": send it once",
+			Argument: &run.Argument{Field: run.FieldInput, Name: name, Pointer: pointer(name), Reason: reasonTwice},
+		}
+	}
+	l.list[i] = input{name, value, field}
+	return nil
+}
+
+// Reasons of this front.
+const (
+	reasonTwice   run.Reason = "given_twice"
+	reasonNoInput run.Reason = "no_input_for_part"
+	reasonInvalid run.Reason = "invalid"
+)
+
+func (l *gathered) has(name string) bool {
+	_, given := l.at[name]
+	return given
+}
+
+// addText adds the text of a message without data: an object of inputs, or the value of one input.
+func (l *gathered) addText(text string, s *translate.Skill) *run.Failure {
+	params := s.Descriptor.Inputs
+	if strings.TrimSpace(text) == "" || len(params) == 0 {
+		return nil
+	}
+	if object := jsontext.Value(text); isJSON(object) && object.Kind() == '{' {
+		known, some := true, false
+		eachMember(object, func(name string, _ jsontext.Value) bool {
+			known = slices.ContainsFunc(params, func(p document.Parameter) bool { return p.Name == name })
+			some = true
+			return known
+		})
+		if known && some {
+			return l.merge(object, "message.parts")
+		}
+	}
+	next := -1
+	for i := range params {
+		if params[i].Required && params[i].Default == nil && !l.has(params[i].Name) {
+			next = i
+			break
+		}
+	}
+	if next < 0 && len(params) == 1 && !l.has(params[0].Name) {
+		next = 0
+	}
+	if next < 0 {
+		return nil
+	}
+	p := &params[next]
+	value := jsontext.Value(text)
+	switch {
+	case p.Type == "string":
+		value = front.AppendText(nil, text)
+	case !isJSON(value):
+		return nil
+	default:
+		value = jsontext.Value(strings.TrimSpace(text))
+	}
+	return l.add(p.Name, value, "message.parts")
+}
+
+// addFile adds a file to the input that takes it.
+func (l *gathered) addFile(p *task.Part, i int, params []document.Parameter) *run.Failure {
+	if name := inputOf(p.Metadata); name != "" {
+		at := slices.IndexFunc(params, func(param document.Parameter) bool { return param.Name == name })
+		if at < 0 || params[at].Type != "string" {
+			return wrongPart(i, "names the input "+quoted(name)+", which is no text input of the skill")
+		}
+		return l.add(name, front.AppendText(nil, p.Text), partField(i))
+	}
+	for at := range params {
+		if param := &params[at]; param.Type == "string" && takes(param, p) && !l.has(param.Name) {
+			return l.add(param.Name, front.AppendText(nil, p.Text), partField(i))
+		}
+	}
+	return &run.Failure{
+		Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
+		Message:  "the skill has no input for the file of " + partField(i) + "; name one with the member input of the part's metadata",
+		Argument: &run.Argument{Field: run.FieldOther, Name: partField(i), Reason: reasonNoInput},
+	}
+}
+
+// takes reports whether an input takes a file: raw bytes need contentEncoding base64 and a fitting contentMediaType, a URL needs
+// format uri.
+func takes(param *document.Parameter, p *task.Part) bool {
+	var encoding, mediaType, format string
+	eachMember(param.Schema, func(name string, value jsontext.Value) bool {
+		switch name {
+		case "contentEncoding":
+			encoding = textOf(value)
+		case "contentMediaType":
+			mediaType = textOf(value)
+		case "format":
+			format = textOf(value)
+		}
+		return true
+	})
+	if p.Kind == front.PartURL {
+		return format == "uri"
+	}
+	return encoding == "base64" && fits(p.MediaType, mediaType)
+}
+
+// fits reports whether a media type is the one that is wanted. Either may be empty, and the wanted one may be a range such as
+// image/*.
+func fits(given, wanted string) bool {
+	given, _, _ = strings.Cut(given, ";")
+	wanted, _, _ = strings.Cut(wanted, ";")
+	given, wanted = strings.ToLower(strings.TrimSpace(given)), strings.ToLower(strings.TrimSpace(wanted))
+	if given == "" || wanted == "" || wanted == "*/*" || given == wanted {
+		return true
+	}
+	kind, isRange := strings.CutSuffix(wanted, "/*")
+	return isRange && strings.HasPrefix(given, kind+"/")
+}
+
+// object returns the inputs as a JSON object.
+func (l *gathered) object() jsonrpc.Object {
+	size := 2
+	for _, in := range l.list {
+		size += len(in.name) + len(in.value) + 8
+	}
+	w := front.Writer{Buf: make([]byte, 0, size)}
+	w.Open()
+	ends := make([][3]int, len(l.list)) // of names, and of values
+	for i, in := range l.list {
+		w.Next()
+		start := len(w.Buf)
+		w.Buf = front.AppendText(w.Buf, in.name)
+		end := len(w.Buf)
+		w.Buf = append(append(w.Buf, ':'), in.value...)
+		ends[i] = [3]int{start, end, len(w.Buf)}
+	}
+	w.Close()
+	o := jsonrpc.Object{Text: w.Buf, Members: make([]jsonrpc.Member, len(l.list))}
+	for i, e := range ends {
+		o.Members[i] = jsonrpc.Member{Name: w.Buf[e[0]:e[1]:e[1]], Value: w.Buf[e[1]+1 : e[2] : e[2]]}
+	}
+	return o
+}
+
+// remove removes an input.
+func (l *gathered) remove(name string) {
+	l.list = slices.DeleteFunc(l.list, func(in input) bool { return in.name == name })
+	clear(l.at)
+	for i, in := range l.list {
+		l.at[in.name] = i
+	}
+}
+
+func wrongPart(i int, problem string) *run.Failure {
+	return &run.Failure{
+		Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
+		Message: partField(i) + " " + problem, Argument: &run.Argument{Field: run.FieldOther, Name: partField(i), Reason: reasonInvalid},
+	}
+}
+
+func partField(i int) string { return "message.parts[" + strconv.Itoa(i) + "]" }
+
+func pointer(name string) string {
+	return "/" + strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
+}
+
+// inputOf returns the member input of a part's metadata.
+func inputOf(metadata jsontext.Value) (name string) {
+	eachMember(metadata, func(key string, value jsontext.Value) bool {
+		if key == "input" {
+			name = textOf(value)
+		}
+		return name == ""
+	})
+	return name
+}
+
+// joinedText returns the texts of parts, joined by line breaks.
+func joinedText(parts []task.Part) string {
+	var texts []string
+	for i := range parts {
+		if parts[i].Kind == front.PartText {
+			texts = append(texts, parts[i].Text)
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+func hasData(parts []task.Part) bool {
+	return slices.ContainsFunc(parts, func(p task.Part) bool { return p.Kind != front.PartText })
+}
+
+// isJSON reports whether a text is one JSON value that is not too deep.
+func isJSON(v jsontext.Value) bool { return !jsonrpc.Deeper(v, maxDepth) && v.IsValid() }
+
+// textOf returns the text of a JSON string; empty: it is none.
+func textOf(v jsontext.Value) string {
+	if v.Kind() != '"' {
+		return ""
+	}
+	text, err := jsontext.AppendUnquote(nil, v)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// eachMember calls a function for each member of a valid JSON object, until it returns false. For any other value it does
+// nothing.
+func eachMember(object jsontext.Value, each func(name string, value jsontext.Value) bool) {
+	if len(object) == 0 || object.Kind() != '{' {
+		return
+	}
+	dec := jsontext.NewDecoder(bytes.NewBuffer(object), jsontext.AllowDuplicateNames(true))
+	if _, err := dec.ReadToken(); err != nil {
+		return
+	}
+	for dec.PeekKind() == '"' {
+		token, err := dec.ReadToken()
+		if err != nil {
+			return
+		}
+		name := token.String()
+		value, err := dec.ReadValue()
+		if err != nil || !each(name, value.Clone()) {
+			return
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package a2a
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// stateOf is the state of a task whose call failed.
+var stateOf = map[run.Kind]task.State{
+	run.AuthRequired:        task.AuthRequired,
+	run.PermissionDenied:    task.Rejected,
+	run.InvalidDocument:     task.Rejected,
+	run.VersionIncompatible: task.Rejected,
+	run.SkillNotFound:       task.Rejected,
+	// All others: Failed.
+}
+
+// change changes a task. An error means that the task is gone, so that nobody can see the change.
+func (f *Front) change(ctx context.Context, t *task.Task, change func(*task.Task)) {
+	_, _ = f.Tasks.Change(ctx, t.Owner, t.ID, func(t *task.Task) error {
+		if !t.Status.State.Terminal() { // another instance or a cancellation may have ended it
+			change(t)
+		}
+		return nil
+	})
+}
+
+// update gives a task the state of its run.
+func (f *Front) update(ctx context.Context, t *task.Task, r *run.Run) {
+	f.change(ctx, t, func(t *task.Task) {
+		now := time.Now()
+		if r.State != 0 && r.ExecutionID != "" {
+			t.Ref = r.Ref
+			t.Inputs = nil // it needs them no more
+			if t.Status.State != task.Working {
+				t.SetStatus(task.Working, nil, now)
+			}
+		}
+		switch {
+		case r.Failure != nil && r.Failure.Kind == run.Stopped && r.State != 0:
+			// The run goes on. This or another instance will follow it.
+		case r.Failure != nil:
+			t.SetStatus(cmp.Or(stateOf[r.Failure.Kind], task.Failed), f.explain(r.Failure), now)
+		case r.State == run.Completed:
+			if parts := outputOf(r, t); len(parts) > 0 {
+				t.SetArtifact(parts)
+			}
+			t.SetStatus(task.Completed, nil, now)
+		}
+	})
+}
+
+// outputOf returns the output of a run as parts.
+func outputOf(r *run.Run, t *task.Task) []task.Part {
+	content := front.Parts(r.Output, t.OutputType)
+	parts := make([]task.Part, len(content))
+	for i := range content {
+		parts[i].Part = content[i]
+	}
+	return parts
+}
+
+// explain returns the status message for a failure: a text, and what an agent needs to act on it.
+func (f *Front) explain(failure *run.Failure) *task.Message {
+	var w front.Writer
+	w.Open()
+	w.Text("code", cmp.Or(safetext.Line(string(document.CodeOf(failure)), maxQuoted), "INTERNAL_ERROR"))
+	w.Text("message", messageOf(failure))
+	w.Text("executed", string(cmp.Or(failure.Executed, run.ExecutedMaybe)))
+	w.Text("next", string(failure.Next()))
+	w.Text("source", string(cmp.Or(failure.By, run.Bridge)))
+	w.Raw("details", front.Details(failure))
+	w.Raw("retry", front.Retry(failure))
+	w.Close()
+	return f.say(messageOf(failure), w.Buf)
+}
+
+// say returns a message of the bridge.
+func (f *Front) say(text string, data jsontext.Value) *task.Message {
+	return &task.Message{ID: f.Tasks.NewID(), Role: task.Agent, Parts: []task.Part{
+		{Part: front.Part{Kind: front.PartText, Text: text}},
+		{Part: front.Part{Kind: front.PartData, Data: data}},
+	}}
+}
+
+// whichInputs returns the message that asks for inputs. problem says what is wrong with a value; empty: inputs are only missing.
+func (f *Front) whichInputs(skill *translate.Skill, missing []string, problem string) *task.Message {
+	var text strings.Builder
+	if problem != "" {
+		text.WriteString("That does not fit: " + problem + ". ")
+	}
+	text.WriteString("The skill " + safetext.Line(skill.Name, maxQuoted) + " needs further inputs: ")
+	for i, name := range missing {
+		if i == maxListedText {
+			text.WriteString("; …")
+			break
+		}
+		if i > 0 {
+			text.WriteString("; ")
+		}
+		text.WriteString(describeInput(skill, name))
+	}
+	var w front.Writer
+	w.Open()
+	w.Text("skill", skill.Name)
+	w.Texts("missing", missing)
+	w.Raw("inputSchema", skill.InputSchema())
+	w.Close()
+	return f.say(text.String(), w.Buf)
+}
+
+// describeInput returns the name, type and description of an input.
+func describeInput(skill *translate.Skill, name string) string {
+	at := slices.IndexFunc(skill.Descriptor.Inputs, func(p document.Parameter) bool { return p.Name == name })
+	if at < 0 {
+		return safetext.Line(name, maxQuoted)
+	}
+	p := &skill.Descriptor.Inputs[at]
+	text := safetext.Line(name, maxQuoted) + " (" + safetext.Line(p.Type, maxQuoted) + ")"
+	if d := safetext.Line(p.Description, maxQuoted); d != "" {
+		text += ": " + d
+	}
+	return text
+}

@@ -1,0 +1,55 @@
+package a2a
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+)
+
+// Profile returns the JSON-RPC profile of A2A: batches have up to maxBatch elements, null is a valid id, and errors have the HTTP
+// status 200, malformed JSON too, since the clients of 0.1 read nothing else.
+func Profile(maxBatch int) jsonrpc.Profile {
+	messages := map[int]string{}
+	for _, code := range []int{jsonrpc.CodeParseError, jsonrpc.CodeInvalidRequest, jsonrpc.CodeInternalError} {
+		messages[code] = wire.Message(code)
+	}
+	return jsonrpc.Profile{
+		MaxBatch:    maxBatch,
+		NullID:      true,
+		Methods:     slices.Sorted(slices.Values(Methods())),
+		ParseStatus: http.StatusOK,
+		Messages:    messages,
+		MediaTypes:  []string{"application/json", "application/a2a+json"},
+		Allow:       "GET, HEAD, POST",
+		ErrorData:   envelopeData,
+		Refuse:      refuse,
+		LimitNames: jsonrpc.LimitNames{
+			Batch:   jsonrpc.LimitName{Name: "max_batch"},
+			Request: jsonrpc.LimitName{Name: "max_request_size"},
+			Depth:   jsonrpc.LimitName{Block: "limits", Name: "depth"},
+			Answer:  jsonrpc.LimitName{Block: "limits", Name: "answer_size"},
+			Answers: jsonrpc.LimitName{Block: "limits", Name: "answers"},
+		},
+	}
+}
+
+// envelopeData returns the data of errors of package jsonrpc, in the form of A2A 1.0: the version is not known then.
+func envelopeData(code int, reason string, limit *jsonrpc.Limit) jsontext.Value {
+	facts := map[string]string{"detail": reason}
+	if limit != nil && limit.Name != "" {
+		facts["limit"] = limit.String()
+	}
+	return wire.Error(wire.V10, code, "", "", facts).Data
+}
+
+// refuse returns the error for an HTTP request whose body is not read.
+func refuse(status int, reason string) *jsonrpc.Error {
+	if status == http.StatusUnsupportedMediaType {
+		return contentTypeNotSupported(wire.V10, reason)
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package a2a
+
+import (
+	"errors"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+)
+
+// query reads the params of a method about one task, and finds the task. The dialect of the older methods is that of the task.
+func (r *request) query() (*task.Task, *wire.TaskQuery, *jsonrpc.Error) {
+	q, violations := wire.DecodeTaskQuery(r.version, r.params())
+	if len(violations) > 0 {
+		return nil, nil, violated(r.version, violations)
+	}
+	t, err := r.find(q.ID)
+	if err != nil {
+		return nil, nil, r.taskError(q.ID, err)
+	}
+	if r.method.generation == shared && t.Name != "" {
+		r.version = wire.V01
+	}
+	return t, &q, nil
+}
+
+// getTask answers GetTask and tasks/get.
+func getTask(r *request) (jsontext.Value, *jsonrpc.Error) {
+	t, q, fault := r.query()
+	if fault != nil {
+		return nil, fault
+	}
+	t = r.follow(t)
+	return wire.AppendTask(nil, r.version, t, q.HistoryLength, true), nil
+}
+
+// errEnded means that a task can't be changed any more.
+var errEnded = errors.New("the task has ended")
+
+// cancelTask answers CancelTask and tasks/cancel. The Skill Sharing Protocol has no cancellation: a run that was submitted goes
+// on.
+func cancelTask(r *request) (jsontext.Value, *jsonrpc.Error) {
+	f := r.front
+	t, q, fault := r.query()
+	if fault != nil {
+		return nil, fault
+	}
+	unlock, err := f.Tasks.Lock(r.ctx, t.Owner, t.ID)
+	if err != nil {
+		return nil, r.taskError(q.ID, err)
+	}
+	defer unlock()
+	now, err := f.Tasks.Change(r.ctx, t.Owner, t.ID, func(t *task.Task) error {
+		switch {
+		case t.Status.State.Terminal():
+			fault = notCancelable(r.version, t, "it has ended ("+t.Status.State.String()+")")
+		case t.Status.State.Interrupted() && t.Ref.ExecutionID == "":
+			t.SetStatus(task.Canceled, nil, time.Now())
+			return nil
+		case !f.Options.Abandon:
+			fault = notCancelable(r.version, t, "its run was submitted to the provider, whose protocol has no cancellation; it goes on")
+		default:
+			t.SetStatus(task.Canceled, f.say("The bridge no longer follows the run. The provider's protocol has no cancellation: the run goes on there, and what it does is done.",
+				jsontext.Value(`{"code":"ABANDONED","executed":"maybe","next":"none","source":"bridge"}`)), time.Now())
+			return nil
+		}
+		return errEnded
+	})
+	switch {
+	case fault != nil:
+		return nil, fault
+	case err != nil:
+		return nil, r.taskError(q.ID, err)
+	}
+	return wire.AppendTask(nil, r.version, now, q.HistoryLength, true), nil
+}
+
+// listTasks answers ListTasks.
+func listTasks(r *request) (jsontext.Value, *jsonrpc.Error) {
+	f := r.front
+	q, violations := wire.DecodeList(r.params())
+	if len(violations) > 0 {
+		return nil, violated(r.version, violations)
+	}
+	if q.PageSize == 0 {
+		q.PageSize = wire.DefaultPageSize
+	}
+	if r.caller.Principal == "" { // anonymous callers can't be told from each other
+		return wire.AppendPage(nil, nil, "", q.PageSize, 0, &q), nil
+	}
+	page, err := f.Tasks.List(r.ctx, r.owner(), task.Query{
+		Context: q.Context, State: q.State, Since: q.Since, Token: q.PageToken, Limit: q.PageSize,
+	})
+	switch {
+	case errors.Is(err, task.ErrBadToken):
+		return nil, invalid(r.version, "pageToken", "is none that this agent has made")
+	case err != nil:
+		return nil, r.taskError("", err)
+	}
+	return wire.AppendPage(nil, page.Tasks, page.NextToken, q.PageSize, page.Total, &q), nil
+}

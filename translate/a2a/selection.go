@@ -1,0 +1,201 @@
+package a2a
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+)
+
+// maxName bounds the names of skills that a client may send, in bytes.
+const maxName = 256
+
+// choice is a name of a skill in a message, and where it is.
+type choice struct{ field, name string }
+
+// selection is what a message says about the skill that it is for.
+type selection struct {
+	name string // empty: the message names none
+	// field is the member of the request that has the name.
+	field string
+	// byText means that the whole text of the message is the name, so that it is no input.
+	byText bool
+}
+
+// selectSkill returns the skill that a message names. t is the task that the message is for; nil: a new one. Names that are
+// spelt differently are resolved, because they may mean the same skill.
+func (r *request) selectSkill(send *wire.Send, t *task.Task) (selection, *jsonrpc.Error) {
+	f := r.front
+	var choices []choice
+	add := func(field, name string) {
+		if name != "" && !slices.ContainsFunc(choices, func(c choice) bool { return c.name == name }) {
+			choices = append(choices, choice{field, name})
+		}
+	}
+	if t != nil {
+		add("message.taskId", t.Skill)
+	}
+	add("the URL", r.skill)
+	add("tenant", send.Tenant)
+	for i := range send.Message.Parts {
+		p := &send.Message.Parts[i]
+		if name, _, ok := envelope(p); ok {
+			add(partField(i), name)
+		}
+	}
+	add("message.metadata", skillIn(send.Message.Metadata))
+	add("metadata", skillIn(send.Metadata))
+	for _, c := range choices {
+		if len(c.name) > maxName {
+			return selection{}, invalid(r.version, c.field, "names a skill with more than 256 bytes")
+		}
+	}
+	if len(choices) > 0 {
+		return r.agree(choices)
+	}
+	if name := strings.TrimSpace(joinedText(send.Message.Parts)); name != "" && len(name) <= maxName && !strings.ContainsAny(name, " \n\t{") && !hasData(send.Message.Parts) {
+		if listed, failure := f.Bridge.Find(r.ctx, name, r.caller.Principal); failure == nil {
+			return selection{name: listed, field: "message.parts", byText: true}, nil
+		}
+	}
+	if f.Options.DefaultSkill != "" {
+		return selection{name: f.Options.DefaultSkill, field: "skill"}, nil
+	}
+	return selection{}, nil
+}
+
+// agree returns the one skill that all choices mean.
+func (r *request) agree(choices []choice) (selection, *jsonrpc.Error) {
+	f := r.front
+	chosen := selection{name: choices[0].name, field: choices[0].field}
+	if len(choices) == 1 {
+		return chosen, nil
+	}
+	var common string
+	for _, c := range choices {
+		listed, failure := f.Bridge.Find(r.ctx, c.name, r.caller.Principal)
+		if failure != nil {
+			if isRefusal(failure) {
+				return selection{}, r.failureError(failure)
+			}
+			listed = c.name
+		}
+		if common != "" && listed != common {
+			return selection{}, invalid(r.version, c.field, "names the skill "+quoted(c.name)+", but "+choices[0].field+" names "+quoted(choices[0].name))
+		}
+		common = listed
+	}
+	return chosen, nil
+}
+
+// skillIn returns the name of a skill in a metadata object; empty: there is none.
+func skillIn(metadata jsontext.Value) string {
+	var name string
+	eachMember(metadata, func(key string, value jsontext.Value) bool {
+		switch key {
+		case "skillId", "skill_id", "skill":
+			name = textOf(value)
+		case wire.Extension:
+			eachMember(value, func(key string, value jsontext.Value) bool {
+				if key == "skill" {
+					name = textOf(value)
+				}
+				return name == ""
+			})
+		}
+		return name == ""
+	})
+	return name
+}
+
+// envelope returns the skill and the inputs of a part that is an object {"skill", "input"}: data, or a text that is such an
+// object.
+func envelope(p *task.Part) (name string, input jsontext.Value, ok bool) {
+	var object jsontext.Value
+	switch p.Kind {
+	case front.PartData:
+		object = p.Data
+	case front.PartText:
+		if !strings.HasPrefix(strings.TrimSpace(p.Text), "{") {
+			return "", nil, false
+		}
+		object = jsontext.Value(p.Text)
+		if jsonrpc.Deeper(object, maxDepth) || !object.IsValid() {
+			return "", nil, false
+		}
+	default:
+		return "", nil, false
+	}
+	if object.Kind() != '{' {
+		return "", nil, false
+	}
+	others := false
+	eachMember(object, func(key string, value jsontext.Value) bool {
+		switch {
+		case key == "skill" && value.Kind() == '"':
+			name = textOf(value)
+		case key == "input" && value.Kind() == '{':
+			input = value
+		default:
+			others = true
+		}
+		return !others
+	})
+	return name, input, name != "" && !others
+}
+
+// onlySkill returns the name of the only skill that the caller may see, or else all skills.
+func (r *request) onlySkill() (name string, all []catalog.Entry, failure *run.Failure) {
+	f := r.front
+	listing := f.Bridge.List(r.ctx, translate.Query{Caller: r.caller})
+	if len(listing.Skills) == 1 && len(listing.Unavailable) == 0 {
+		return listing.Skills[0].Name, nil, nil
+	}
+	if len(listing.Skills) == 0 && len(listing.Unavailable) > 0 {
+		return "", nil, listing.Unavailable[0].Failure
+	}
+	return "", listing.Skills, nil
+}
+
+// The number of skills in the question which skill is meant.
+const (
+	maxListedText = 50
+	maxListedData = 1000
+)
+
+// whichSkill returns the message that asks for a skill.
+func (f *Front) whichSkill(skills []catalog.Entry) *task.Message {
+	var text strings.Builder
+	text.WriteString("Which skill do you want to use? Send the name of one, or a data part {\"skill\": <name>, \"input\": {…}}.")
+	for i := range skills[:min(len(skills), maxListedText)] {
+		text.WriteString("\n- " + skills[i].Name)
+		if d := safetext.Line(skills[i].Description, maxQuoted); d != "" {
+			text.WriteString(": " + d)
+		}
+	}
+	if more := len(skills) - maxListedText; more > 0 {
+		text.WriteString("\nand further ones: see the data, or the agent card.")
+	}
+	var w front.Writer
+	w.Open()
+	w.Texts("missing", []string{"skill"})
+	w.OpenArray("skills")
+	for i := range skills[:min(len(skills), maxListedData)] {
+		w.Open()
+		w.Text("name", skills[i].Name)
+		w.Text("description", safetext.Line(skills[i].Description, maxQuoted))
+		w.Close()
+	}
+	w.CloseArray()
+	w.Close()
+	return f.say(text.String(), w.Buf)
+}

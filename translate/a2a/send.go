@@ -1,0 +1,296 @@
+package a2a
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// minAnonymousName is the least length of the id that an anonymous client of A2A 0.1 gives to a task, in characters: whoever
+// knows it can read the task.
+const minAnonymousName = 16
+
+// send answers SendMessage, SendStreamingMessage and their older forms.
+func send(r *request) (jsontext.Value, *jsonrpc.Error) {
+	f := r.front
+	send, violations := wire.DecodeSend(r.version, r.params())
+	if len(violations) > 0 {
+		return r.refused(violated(r.version, violations))
+	}
+	if send.Push != nil && !f.Options.Push {
+		return r.refused(pushNotSupported(r.version))
+	}
+	t, unlock, fault := r.taskOf(&send)
+	if fault != nil {
+		return r.refused(fault)
+	}
+	s := &submission{front: f, request: r, send: send, task: t, unlock: unlock, made: make(chan struct{})}
+	if t != nil && (t.Status.State == task.Submitted || t.Status.State == task.Working) {
+		return s.join()
+	}
+	if fault := s.choose(); fault != nil {
+		s.unlocked()
+		return r.refused(fault)
+	}
+	go s.run(context.WithoutCancel(r.ctx))
+	<-s.made
+	switch {
+	case s.fault != nil:
+		return r.fail(s.fault)
+	case s.subscription != nil:
+		return nil, r.stream(s.task, s.subscription, stopSending)
+	case r.IsNotification():
+		s.detach()
+		return nil, nil
+	}
+	return s.answer()
+}
+
+// refused reports a call that is refused before the bridge gets it.
+func (r *request) refused(fault *jsonrpc.Error) (jsontext.Value, *jsonrpc.Error) {
+	r.report(r.failureOf(fault))
+	return r.fail(fault)
+}
+
+// taskOf returns the task that a message is for, locked; nil: a new one.
+func (r *request) taskOf(send *wire.Send) (t *task.Task, unlock func(), fault *jsonrpc.Error) {
+	f := r.front
+	none := func() {}
+	if send.Task == "" {
+		return nil, none, nil
+	}
+	if r.version == wire.V01 && r.caller.Principal == "" && len([]rune(send.Task)) < minAnonymousName {
+		return nil, none, invalid(r.version, "id", "of a caller without a principal needs at least 16 characters, since it is the only secret of the task")
+	}
+	t, err := r.find(send.Task)
+	if errors.Is(err, task.ErrNoTask) && r.version == wire.V01 {
+		return nil, none, nil // a new task under the client's id
+	}
+	if err != nil {
+		return nil, none, r.taskError(send.Task, err)
+	}
+	unlock, err = f.Tasks.Lock(r.ctx, t.Owner, t.ID)
+	if err != nil {
+		return nil, none, r.taskError(send.Task, err)
+	}
+	t, err = r.find(send.Task) // another message may have changed it
+	switch {
+	case err != nil:
+		fault = r.taskError(send.Task, err)
+	case send.Context != "" && send.Context != t.Context:
+		fault = invalid(r.version, contextField(r.version), "is not that of the task")
+	case t.Status.State.Terminal() && r.version == wire.V01:
+		unlock()
+		return nil, none, nil // a new run under the same id
+	case t.Status.State.Terminal():
+		fault = unsupported(r.version, "the task has ended ("+t.Status.State.String()+"); start a new one, with the same context if it belongs together")
+	}
+	if fault != nil {
+		unlock()
+		return nil, none, fault
+	}
+	return t, unlock, nil
+}
+
+func contextField(v wire.Version) string {
+	if v == wire.V01 {
+		return "sessionId"
+	}
+	return "message.contextId"
+}
+
+// find returns a task of the caller by the id that a client knows: the task's, or the one that a client of A2A 0.1 gave to it.
+func (r *request) find(id string) (*task.Task, error) {
+	f := r.front
+	t, err := f.Tasks.Get(r.ctx, r.owner(), id)
+	if errors.Is(err, task.ErrNoTask) {
+		t, err = f.Tasks.Named(r.ctx, r.owner(), id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.skill != "" && t.Skill != "" && !r.sameSkill(t.Skill) {
+		return nil, task.ErrNoTask
+	}
+	return t, nil
+}
+
+// sameSkill reports whether the URL's skill is the one with a listed name.
+func (r *request) sameSkill(listed string) bool {
+	f := r.front
+	if r.skill == listed {
+		return true
+	}
+	own, failure := f.Bridge.Find(r.ctx, r.skill, r.caller.Principal)
+	return failure == nil && own == listed
+}
+
+// taskError returns the error for a task that can't be read.
+func (r *request) taskError(id string, err error) *jsonrpc.Error {
+	if errors.Is(err, task.ErrNoTask) {
+		return taskNotFound(r.version, id)
+	}
+	return r.failureError(notKept(err))
+}
+
+// join handles a message to a task whose run goes on: the task keeps it.
+func (s *submission) join() (jsontext.Value, *jsonrpc.Error) {
+	f, r := s.front, s.request
+	t, err := f.Tasks.Change(r.ctx, s.task.Owner, s.task.ID, func(t *task.Task) error {
+		t.AddMessage(s.send.Message)
+		return r.addPush(t, s.send.Push)
+	})
+	s.unlocked()
+	if err != nil {
+		return r.refused(r.taskError(s.send.Task, err))
+	}
+	s.task = t
+	defer r.report(nil)
+	if r.method.streams && !r.IsNotification() {
+		t, subscription, err := f.Tasks.Subscribe(r.ctx, t.Owner, t.ID)
+		if err != nil {
+			return r.fail(r.taskError(s.send.Task, err))
+		}
+		r.follow(t)
+		return nil, r.stream(t, subscription, stopSending)
+	}
+	r.follow(t)
+	return s.answer()
+}
+
+// answer answers a message with its task, after waiting for its end unless the client does not want that.
+func (s *submission) answer() (jsontext.Value, *jsonrpc.Error) {
+	f, r := s.front, s.request
+	t := s.task
+	var err error
+	if !s.send.Immediately || r.version == wire.V01 {
+		ctx, cancel := r.waiting()
+		t, err = f.Tasks.Wait(ctx, t.Owner, t.ID, settled)
+		cancel()
+		if t == nil || err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+			s.detach()
+			return r.fail(r.taskError(s.send.Task, err))
+		}
+	} else if t, err = f.Tasks.Get(r.ctx, t.Owner, t.ID); err != nil {
+		s.detach()
+		return r.fail(r.taskError(s.send.Task, err))
+	}
+	if !t.Status.State.Terminal() {
+		s.detach()
+	}
+	if s.task.Skill != "" && t.Status.State == task.Completed && !s.send.Immediately && r.version != wire.V01 && slices.Contains(f.Options.ReplyMessage, t.Skill) {
+		f.Tasks.Drop(t.Owner, t.ID)
+		return wire.AppendMessageResult(nil, r.version, reply(t), t), nil
+	}
+	return wire.AppendSendResult(nil, r.version, t, s.send.HistoryLength), nil
+}
+
+// reply returns the output of a task as a message.
+func reply(t *task.Task) *task.Message {
+	m := &task.Message{ID: t.ID, Role: task.Agent}
+	if t.Artifact != nil {
+		m.Parts = t.Artifact.Parts
+	}
+	return m
+}
+
+// settled reports whether a waiting client is answered.
+func settled(t *task.Task) bool {
+	return t.Status.State.Terminal() || t.Status.State.Interrupted()
+}
+
+// waiting returns the context of a request that waits for a task.
+func (r *request) waiting() (context.Context, context.CancelFunc) {
+	f := r.front
+	wait := f.Options.Wait
+	if r.version == wire.V01 {
+		wait = min(wait, maxWait01)
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, wait)
+	stop := f.untilStop(cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// untilStop calls a function when all calls have to end, until the function that it returns is called.
+func (f *Front) untilStop(then func()) (end func()) {
+	if f.Stopping == nil {
+		return func() {}
+	}
+	ended := make(chan struct{})
+	go func() {
+		select {
+		case <-f.Stopping:
+			then()
+		case <-ended:
+		}
+	}()
+	return func() { close(ended) }
+}
+
+// failed answers with an error. A method that would stream does it in the way that its clients understand.
+func (r *request) fail(fault *jsonrpc.Error) (jsontext.Value, *jsonrpc.Error) {
+	if !r.method.streams || r.IsNotification() || r.InBatch() {
+		return nil, fault
+	}
+	if r.version == wire.V10 {
+		if fault.Status == 0 {
+			own := *fault
+			own.Status = streamStatus(fault.Code)
+			fault = &own
+		}
+		return nil, fault
+	}
+	if fault.Status == 0 && acceptsStream(r.HTTP) {
+		if s := r.Stream(); s != nil {
+			_ = s.Error(fault) // else the client is gone
+			return nil, nil
+		}
+	}
+	return nil, fault
+}
+
+// failureOf returns the failure that an error stands for, for reports.
+func (r *request) failureOf(fault *jsonrpc.Error) *run.Failure {
+	switch {
+	case fault == nil:
+		return nil
+	case r.failed != nil:
+		return r.failed
+	}
+	failure := wrongRequest(fault.Message)
+	if fault.Code == jsonrpc.CodeInternalError {
+		failure.Kind, failure.Argument = run.Internal, nil
+	}
+	return failure
+}
+
+// maxTimeout bounds the timeout that a client may ask for. The bridge's own maximum is shorter.
+const maxTimeout = 1000 * time.Hour
+
+// timeoutOf returns the timeout that a client asks for, metadata[wire.Extension].timeoutMs; 0: none.
+func timeoutOf(metadata jsontext.Value) (d time.Duration) {
+	eachMember(metadata, func(key string, value jsontext.Value) bool {
+		if key != wire.Extension {
+			return true
+		}
+		eachMember(value, func(key string, value jsontext.Value) bool {
+			if key == "timeoutMs" && value.Kind() == '0' {
+				if n, err := strconv.ParseInt(string(value), 10, 64); err == nil && n > 0 && n < int64(maxTimeout/time.Millisecond) {
+					d = time.Duration(n) * time.Millisecond
+				}
+			}
+			return true
+		})
+		return false
+	})
+	return d
+}

@@ -1,0 +1,140 @@
+package a2a
+
+import (
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+)
+
+// A stream ends with the first status for which its function returns true.
+func stopSending(s task.State) bool     { return s.Terminal() || s.Interrupted() }
+func stopSubscribing(s task.State) bool { return s.Terminal() }
+
+// subscribe answers SubscribeToTask and tasks/resubscribe.
+func subscribe(r *request) (jsontext.Value, *jsonrpc.Error) {
+	f := r.front
+	t, q, fault := r.query()
+	if fault != nil {
+		return r.fail(fault)
+	}
+	if r.IsNotification() {
+		return nil, nil
+	}
+	if t.Status.State.Terminal() {
+		if r.version == wire.V01 {
+			return nil, r.replay(t)
+		}
+		return r.fail(unsupported(r.version, "the task has ended ("+t.Status.State.String()+"); read it with GetTask"))
+	}
+	current, subscription, err := f.Tasks.Subscribe(r.ctx, t.Owner, t.ID)
+	if err != nil {
+		return r.fail(r.taskError(q.ID, err))
+	}
+	r.followLater(current)
+	return nil, r.stream(current, subscription, stopSubscribing)
+}
+
+// replay streams the artifact and the last status of a task that has ended.
+func (r *request) replay(t *task.Task) *jsonrpc.Error {
+	s := r.Stream()
+	if s == nil {
+		return unsupported(r.version, "a stream needs a request of its own")
+	}
+	for _, artifact := range []bool{true, false} {
+		if artifact && t.Artifact == nil {
+			continue
+		}
+		if s.Result(t.Event, wire.AppendUpdate(nil, r.version, &task.Update{Number: t.Event, Task: t, Artifact: artifact})) != nil {
+			return nil
+		}
+	}
+	return nil
+}
+
+// stream sends a task and its later events, until one ends the stream.
+func (r *request) stream(t *task.Task, subscription *task.Subscription, ends func(task.State) bool) *jsonrpc.Error {
+	f := r.front
+	defer subscription.Close()
+	s := r.Stream()
+	if s == nil {
+		return unsupported(r.version, "a stream needs a request of its own")
+	}
+	r.Release()
+	if f.Streams != nil {
+		f.Streams(1)
+		defer f.Streams(-1)
+	}
+	var buffer []byte
+	if r.version != wire.V01 {
+		buffer = wire.AppendTaskEvent(buffer[:0], r.version, t)
+		if s.Result(t.Event, buffer) != nil {
+			return nil
+		}
+	}
+	if ends(t.Status.State) {
+		return nil
+	}
+	pause := time.NewTicker(keepAlive)
+	defer pause.Stop()
+	longest := time.NewTimer(maxStream)
+	defer longest.Stop()
+	for {
+		select {
+		case u, open := <-subscription.Updates():
+			if !open {
+				return nil
+			}
+			buffer = wire.AppendUpdate(buffer[:0], r.version, &u)
+			if s.Result(u.Number, buffer) != nil || !u.Artifact && ends(u.Task.Status.State) {
+				return nil
+			}
+			if cap(buffer) > maxKept {
+				buffer = nil
+			}
+		case <-pause.C:
+			if s.KeepAlive() != nil {
+				return nil
+			}
+		case <-longest.C:
+			return nil
+		case <-r.ctx.Done():
+			return nil
+		case <-f.Stopping:
+			return nil
+		}
+	}
+}
+
+// maxKept bounds the memory that a waiting stream keeps for its next event, in bytes.
+const maxKept = 4 << 10
+
+// acceptsStream reports whether a client reads server-sent events.
+func acceptsStream(r *http.Request) bool {
+	if r == nil {
+		return false
+	}
+	for _, line := range r.Header["Accept"] {
+		for item := range strings.SplitSeq(line, ",") {
+			if mediaType, _, err := mime.ParseMediaType(item); err == nil && (mediaType == "text/event-stream" || mediaType == "text/*" || mediaType == "*/*") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// streamStatus is the HTTP status of an error before the first event of a stream in A2A 1.0 (section 5.4): clients would take
+// a 200 for an empty stream.
+func streamStatus(code int) int {
+	if code == wire.CodeTaskNotFound {
+		return http.StatusNotFound
+	}
+	return http.StatusBadRequest
+}

@@ -1,0 +1,324 @@
+package a2a
+
+import (
+	"context"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// submission is a message on its way to a run. It implements [translate.Preparation].
+//
+// The request and the goroutine that carries out the run share it: the goroutine owns it until made is closed, then the
+// request does, except for execution, which mu guards.
+type submission struct {
+	front   *Front
+	request *request
+	send    wire.Send
+	chosen  selection
+	task    *task.Task // nil: none was made yet
+	unlock  func()     // of the task that the message is for
+	made    chan struct{}
+
+	fault        *jsonrpc.Error     // the message is refused with it
+	subscription *task.Subscription // of a streaming method
+	first        bool               // the message makes the task
+	asked        *task.Message      // the question to the client, if inputs are missing
+	inputs       *gathered
+	invoked      bool
+	release      func() // of the claim to follow the task
+
+	mu        sync.Mutex
+	execution translate.Execution
+	detached  bool
+}
+
+var _ translate.Preparation = (*submission)(nil)
+
+// unlocked ends the lock of the task.
+func (s *submission) unlocked() {
+	if s.unlock != nil {
+		s.unlock()
+		s.unlock = nil
+	}
+}
+
+// choose finds out which skill the message is for.
+func (s *submission) choose() *jsonrpc.Error {
+	chosen, fault := s.request.selectSkill(&s.send, s.task)
+	if fault != nil {
+		return fault
+	}
+	s.chosen = chosen
+	if chosen.name == "" && s.front.Options.RejectUnclear {
+		return invalid(s.request.version, "message", "names no skill: add metadata.skillId, or a data part {\"skill\", \"input\"}")
+	}
+	return nil
+}
+
+// run carries out the message and follows its run. It is a goroutine of its own, because the run may outlive the request.
+func (s *submission) run(ctx context.Context) {
+	f := s.front
+	defer s.finish(ctx)
+	if s.chosen.name == "" && !s.onlySkill(ctx) {
+		return
+	}
+	if t := s.task; t != nil && t.Ref.ExecutionID != "" { // it waited for a credential to follow its run
+		s.resume(ctx)
+		return
+	}
+	execution := f.Bridge.Start(ctx, translate.Call{
+		Caller: s.request.caller, Name: s.chosen.name, Prepare: s, Patient: true,
+		Checks: &translate.RequestOf(ctx).Checks, Timeout: s.timeout(), Wait: &f.Options.Follow,
+	})
+	s.mu.Lock()
+	s.execution = execution
+	detached := s.detached
+	s.mu.Unlock()
+	if detached {
+		execution.Detach()
+	}
+	for r := range execution.Watch() {
+		if s.invoked {
+			f.update(ctx, s.task, &r)
+		} else {
+			s.refuse(ctx, &r)
+		}
+	}
+}
+
+// finish ends a submission, also after a panic.
+func (s *submission) finish(ctx context.Context) {
+	if value := recover(); value != nil {
+		if s.front.Panicked != nil {
+			s.front.Panicked(ctx, value, debug.Stack())
+		}
+		failure := &run.Failure{By: run.Bridge, Executed: run.ExecutedMaybe, Message: "The bridge failed because of a bug."}
+		if s.task != nil && s.invoked {
+			s.front.update(ctx, s.task, &run.Run{Failure: failure})
+		} else if !s.isMade() {
+			s.fault = s.request.failureError(failure)
+		}
+	}
+	s.done()
+	if s.release != nil {
+		s.release()
+	}
+}
+
+func (s *submission) isMade() bool {
+	select {
+	case <-s.made:
+		return true
+	default:
+		return false
+	}
+}
+
+// done lets the request go on.
+func (s *submission) done() {
+	if !s.isMade() {
+		s.unlocked()
+		close(s.made)
+	}
+}
+
+// detach says that no request waits for the run any more.
+func (s *submission) detach() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.detached {
+		return
+	}
+	s.detached = true
+	if s.execution != nil {
+		s.execution.Detach()
+	}
+}
+
+func (s *submission) timeout() time.Duration {
+	if d := timeoutOf(s.send.Metadata); d > 0 {
+		return d
+	}
+	if d := timeoutOf(s.send.Message.Metadata); d > 0 {
+		return d
+	}
+	if s.task != nil {
+		return time.Duration(s.task.Timeout) * time.Millisecond
+	}
+	return 0
+}
+
+// Inputs implements [translate.Preparation]: it gathers the inputs, and asks for those that are missing.
+func (s *submission) Inputs(_ context.Context, skill *translate.Skill) (jsonrpc.Object, *run.Failure) {
+	var have jsontext.Value
+	if s.task != nil {
+		have = s.task.Inputs
+	}
+	list, failure := gather(have, s.send.Message.Parts, skill, s.chosen.byText)
+	if failure != nil {
+		return jsonrpc.Object{}, failure
+	}
+	s.inputs = list
+	object := list.object()
+	missing, failure := skill.Check(object)
+	if failure != nil {
+		if s.task == nil || failure.Argument == nil || failure.Argument.Field != run.FieldInput || failure.Argument.Reason == run.OverLimit {
+			return jsonrpc.Object{}, failure
+		}
+		// A later message with a wrong value is asked again.
+		list.remove(failure.Argument.Name)
+		s.asked = s.front.whichInputs(skill, append(missing, failure.Argument.Name), messageOf(failure))
+		return jsonrpc.Object{}, failure
+	}
+	if len(missing) > 0 {
+		s.asked = s.front.whichInputs(skill, missing, "")
+		return jsonrpc.Object{}, &run.Failure{
+			Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
+			Message:  "the input " + quoted(missing[0]) + " is required",
+			Argument: &run.Argument{Field: run.FieldInput, Name: missing[0], Pointer: pointer(missing[0]), Reason: run.Required},
+		}
+	}
+	return object, nil
+}
+
+// Invoke implements [translate.Preparation]: it makes the task before the provider is called.
+func (s *submission) Invoke(ctx context.Context, skill *translate.Skill) *run.Failure {
+	if s.request.ctx.Err() != nil {
+		return &run.Failure{
+			Kind: run.ClientGone, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
+			Message: "The client disconnected before the skill was invoked.",
+		}
+	}
+	if err := s.make(ctx, func(t *task.Task) {
+		t.Skill, t.Ref, t.Deadline, t.OutputType = skill.Name, skill.Ref, skill.Deadline, skill.Descriptor.Output.ContentType
+		t.Inputs = s.inputs.object().Text
+	}); err != nil {
+		return notKept(err)
+	}
+	s.invoked = true
+	s.done()
+	return nil
+}
+
+// make makes the task, or gives the existing one the state SUBMITTED.
+func (s *submission) make(ctx context.Context, complete func(*task.Task)) error {
+	f, r, now := s.front, s.request, time.Now()
+	s.first = s.task == nil
+	set := func(t *task.Task) error {
+		t.AddMessage(s.send.Message)
+		if d := s.timeout(); d > 0 {
+			t.Timeout = d.Milliseconds()
+		}
+		complete(t)
+		t.SetStatus(task.Submitted, nil, now)
+		return r.addPush(t, s.send.Push)
+	}
+	var err error
+	if s.first {
+		t := &task.Task{ID: f.Tasks.NewID(), Owner: r.owner(), Context: s.send.Context, Created: now}
+		if t.Context == "" {
+			t.Context = f.Tasks.NewID()
+		}
+		if r.version == wire.V01 {
+			t.Name = s.send.Task
+		}
+		if err = set(t); err != nil {
+			return err
+		}
+		if err = f.Tasks.Add(ctx, t); err == nil {
+			s.task = t
+		}
+	} else {
+		var t *task.Task
+		if t, err = f.Tasks.Change(ctx, s.task.Owner, s.task.ID, set); err == nil {
+			s.task = t
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if release, ok := f.Tasks.Claim(s.task.Owner, s.task.ID); ok {
+		s.release = release
+	}
+	if r.method.streams && !r.IsNotification() {
+		t, subscription, err := f.Tasks.Subscribe(ctx, s.task.Owner, s.task.ID)
+		if err != nil {
+			return err
+		}
+		s.task, s.subscription = t, subscription
+	}
+	return nil
+}
+
+// refuse handles a call that failed before the provider was invoked: with a question, an error, or a task that has ended.
+func (s *submission) refuse(ctx context.Context, r *run.Run) {
+	f, failure := s.front, r.Failure
+	if s.asked == nil && isRefusal(failure) {
+		s.fault = s.request.failureError(failure)
+		if failure.Argument != nil && failure.Argument.Reason == reasonNoInput {
+			s.fault = contentTypeNotSupported(s.request.version, messageOf(failure))
+		}
+		return
+	}
+	err := s.make(ctx, func(t *task.Task) {
+		t.Skill = s.chosen.name
+		t.Ref.SkillID = r.SkillID
+		if s.inputs != nil {
+			t.Inputs = s.inputs.object().Text
+		}
+	})
+	if err != nil {
+		s.fault = s.request.failureError(notKept(err))
+		return
+	}
+	if s.asked != nil {
+		f.change(ctx, s.task, func(t *task.Task) { t.SetStatus(task.InputRequired, s.asked, time.Now()) })
+	} else {
+		f.update(ctx, s.task, r)
+	}
+	s.done()
+}
+
+// onlySkill chooses the only skill. If there are several, it asks which one is meant.
+func (s *submission) onlySkill(ctx context.Context) bool {
+	name, all, failure := s.request.onlySkill()
+	if name != "" {
+		s.chosen = selection{name: name, field: "skill"}
+		return true
+	}
+	var have jsontext.Value
+	if s.task != nil {
+		have = s.task.Inputs
+	}
+	list, wrong := gatherData(have, s.send.Message.Parts)
+	switch {
+	case wrong != nil:
+		failure = wrong
+	case failure == nil:
+		s.inputs = list
+		s.asked = s.front.whichSkill(all)
+	}
+	s.refuse(ctx, &run.Run{Failure: failure})
+	return false
+}
+
+// resume follows the run of a task that waited for a credential.
+func (s *submission) resume(ctx context.Context) {
+	err := s.make(ctx, func(*task.Task) {})
+	if err != nil {
+		s.fault = s.request.failureError(notKept(err))
+		return
+	}
+	s.invoked = true
+	s.done()
+	s.front.resume(ctx, s.task, s.request.caller, nil)
+}
