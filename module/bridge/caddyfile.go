@@ -59,6 +59,33 @@ func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, e
 //			require_principal
 //		}
 //
+//		rpc [<path>]
+//		a2a [<path>] {
+//			url           <url>
+//			name          <text>
+//			description   <text>
+//			organization  <text>
+//			documentation <url>
+//			icon          <url>
+//			versions      1.0|0.3|0.1...
+//			card          combined|1.0|0.3
+//			sign          <pem-file> [<key-id>]
+//			extended_card
+//			security      <name> http <scheme>|api_key <in> <name>|openid <url>|mutual_tls
+//			default_skill <skill>
+//			unclear       ask|reject
+//			reply_message <skill>...
+//			wait          <duration>
+//			follow        <duration>
+//			cancel        refuse|abandon
+//			tasks {
+//				store    storage|memory
+//				keep     <n> [<per principal>]
+//				max_size <size>
+//				ttl      <duration>
+//			}
+//		}
+//
 //		name              <name>
 //		caller            <id> [<type>]
 //		principal         <placeholder>
@@ -132,6 +159,7 @@ type parser struct{ *options.Reader }
 
 func (p parser) handler(h *Handler) error {
 	targets := h.Sources.Targets(p.Reader)
+	maps.Copy(targets, h.Mounts.Targets(p.Reader))
 	maps.Copy(targets, options.Targets{
 		"name":              &h.Name,
 		"caller":            func() error { return p.caller(&h.Caller) },

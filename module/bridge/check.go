@@ -20,6 +20,7 @@ func (h *Handler) check() *options.ConfigError {
 		c.Check("name", options.CheckName("bridge", h.Name))
 		c.Check("name", options.CheckLiteral("bridge name", h.Name))
 	}
+	h.Mounts.Check(c)
 	h.Sources.Check(c, h.AllowHTTP, h.RequirePrincipal || h.AllowAnonymous)
 	h.Callers.check(c)
 	switch skillsharing.Priority(h.Priority) {

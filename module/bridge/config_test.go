@@ -30,7 +30,7 @@ func configOf(t *testing.T, text string) (*Handler, *translate.Config) {
 	if err := caddy.StrictUnmarshalJSON([]byte(text), h); err != nil {
 		t.Fatal(err)
 	}
-	config, _, err := h.config(ctx, observe.NewObserver(h.logger, false, fronts))
+	config, _, err := h.config(ctx, observe.NewObserver(h.logger, false, vocabularies))
 	if err != nil {
 		t.Fatal(err)
 	}

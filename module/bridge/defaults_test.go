@@ -44,7 +44,7 @@ func effectiveOf(t *testing.T, lines string) (effective, error) {
 	h = mustLoad(t, string(text))
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
 	t.Cleanup(cancel)
-	config, _, err := h.config(ctx, observe.NewObserver(h.logger, false, fronts))
+	config, _, err := h.config(ctx, observe.NewObserver(h.logger, false, vocabularies))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/browse"
+	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/runtokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/sources"
@@ -18,7 +19,7 @@ func init() {
 }
 
 // Handler lets agents use skills of other services. It serves the Skills Protocol
-// (JSON-RPC 2.0 over HTTP POST) and is a client of the Skill Sharing Protocol: it finds
+// (JSON-RPC 2.0 over HTTP POST) and A2A, and is a client of the Skill Sharing Protocol: it finds
 // the skills of providers, validates an agent's arguments against their descriptors,
 // authenticates, invokes a skill, follows the run to its end and answers with the result.
 //
@@ -36,6 +37,8 @@ type Handler struct {
 	// characters, no placeholders, at most 256 bytes. When a bridge gets its first or another
 	// name, its earlier tokens become invalid. Default: none. Example: `agents`.
 	Name string `json:"name,omitempty"`
+
+	fronts.Mounts
 
 	sources.Sources
 
@@ -78,13 +81,19 @@ type Handler struct {
 
 	Network
 
+	endpoints
 	logger  *zap.Logger
-	server  *jsonrpc.Server
-	browser *browse.Handler // nil: there is no page
 	shared  *shared
 	usage   *lifetime.Usage
 	timings *storage.Timings // nil: nothing is learned
 	tokens  *runtokens.Tokens
+}
+
+// endpoints answer the requests of clients.
+type endpoints struct {
+	server  *jsonrpc.Server // of the Skills Protocol
+	agent   *fronts.Agent   // nil: A2A is not served
+	browser *browse.Handler // nil: there is no page
 }
 
 // CaddyModule returns the Caddy module information.

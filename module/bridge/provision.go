@@ -7,6 +7,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/network"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
@@ -14,15 +15,17 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/runtokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/storage"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
-// fronts are the protocols that agents speak, with their words for reports.
-var fronts = observe.Fronts{
+// vocabularies are the protocols that agents speak, with their words for reports.
+var vocabularies = observe.Fronts{
 	skillsprotocol.Name: {Param: skillsprotocol.Param, Code: skillsprotocol.CodeOf},
+	a2a.Name:            {Param: a2a.Param, Code: a2a.Code},
 }
 
 // Provision sets up the bridge. It makes no network call and writes nothing.
@@ -49,19 +52,33 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	if h.browser, err = h.Browse.Handler(bridge, h.RequirePrincipal, refused); err != nil {
 		return &options.ConfigError{Path: "browse.template_file", Err: err}
 	}
-	profile := skillsprotocol.Profile(cmp.Or(h.MaxBatch, defaultMaxBatch))
-	profile.MaxDepth = config.Limits.Depth
-	h.server = &jsonrpc.Server{
-		Handler: &skillsprotocol.Front{
-			Bridge: bridge, Tokens: h.tokens, RequirePrincipal: h.RequirePrincipal, Refused: refused,
-		},
-		Profile:        profile,
-		MaxRequestSize: cmp.Or(h.MaxRequestSize, defaultMaxRequestSize),
-		MaxAnswerSize:  h.answerSize(),
-		MaxAnswers:     h.answers(debug.SetMemoryLimit(-1)),
-		WriteTimeout:   config.Limits.BodyTimeout,
-		OnUnread:       func(ctx context.Context, written int64) { o.Unread(ctx, written, config.Limits.BodyTimeout) },
-		OnPanic:        o.Panicked,
+	server := func(handler jsonrpc.Handler, profile jsonrpc.Profile) *jsonrpc.Server {
+		profile.MaxDepth = config.Limits.Depth
+		return &jsonrpc.Server{
+			Handler:        handler,
+			Profile:        profile,
+			MaxRequestSize: cmp.Or(h.MaxRequestSize, defaultMaxRequestSize),
+			MaxAnswerSize:  h.answerSize(),
+			MaxAnswers:     h.answers(debug.SetMemoryLimit(-1)),
+			WriteTimeout:   config.Limits.BodyTimeout,
+			OnUnread:       func(ctx context.Context, written int64) { o.Unread(ctx, written, config.Limits.BodyTimeout) },
+			OnPanic:        o.Panicked,
+		}
+	}
+	maxBatch := cmp.Or(h.MaxBatch, defaultMaxBatch)
+	h.server = server(&skillsprotocol.Front{
+		Bridge: bridge, Tokens: h.tokens, RequirePrincipal: h.RequirePrincipal, Refused: refused,
+	}, skillsprotocol.Profile(maxBatch))
+	if h.A2A != nil {
+		agent, release, err := h.A2A.Serve(ctx, &fronts.Setup{
+			Bridge: bridge, Server: server, MaxBatch: maxBatch, Realm: h.tokens.Realm, RequirePrincipal: h.RequirePrincipal, Refused: refused,
+			Identity: h.Name + "\n" + h.placeholder(), Panicked: o.Panicked,
+		})
+		if err != nil {
+			return err
+		}
+		h.agent = agent
+		h.usage.OnRelease(release)
 	}
 	if err := observe.RegisterMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return err
@@ -80,7 +97,7 @@ func (h *Handler) begin(ctx caddy.Context) (*translate.Config, *observe.Observer
 	if fault := h.check(); fault != nil {
 		return nil, nil, fault
 	}
-	o := observe.NewObserver(h.logger, h.Audit, fronts)
+	o := observe.NewObserver(h.logger, h.Audit, vocabularies)
 	config, idle, err := h.config(ctx, o)
 	if err != nil {
 		return nil, nil, err

@@ -12,8 +12,12 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// ServeHTTP answers every request; it never calls the next handler.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+// ServeHTTP answers a request. If protocols have paths of their own, it passes requests for other paths on to the next handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	toAgent := h.agent != nil && h.agent.Serves(r)
+	if !toAgent && h.Any() && !h.IsRPC(r.URL.Path) {
+		return next.ServeHTTP(w, r)
+	}
 	arrived := time.Now()
 	h.usage.Acquire()
 	defer h.usage.Done()
@@ -27,13 +31,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 		w.Header().Set("Connection", "close")
 	}
 	principal, ambiguous := h.principalOf(r)
-	if h.browser != nil && r.Method != http.MethodPost {
+	if h.browser != nil && r.Method != http.MethodPost && !toAgent {
 		return h.browser.Serve(r.Context(), w, r, principal, ambiguous)
 	}
-	ctx, served := observe.NewRequest(w, r, run.Caller{
-		Principal: principal, Ambiguous: ambiguous, TraceID: traceID(r.Header["Traceparent"]), Arrived: arrived,
-	})
-	h.server.Serve(ctx, served.Writer(), r)
+	caller := run.Caller{Principal: principal, Ambiguous: ambiguous, TraceID: traceID(r.Header["Traceparent"]), Arrived: arrived}
+	ctx, served := observe.NewRequest(w, r, caller)
+	if toAgent {
+		h.agent.Serve(ctx, served.Writer(), r, caller)
+	} else {
+		h.server.Serve(ctx, served.Writer(), r)
+	}
 	served.Log(r)
 	return nil
 }

@@ -100,7 +100,7 @@ func TestRefusedSourcesAreWarnedOf(t *testing.T) {
 	if fault := h.check(); fault != nil {
 		t.Fatal(fault)
 	}
-	if _, _, err := h.config(ctx, observe.NewObserver(h.logger, false, fronts)); err != nil {
+	if _, _, err := h.config(ctx, observe.NewObserver(h.logger, false, vocabularies)); err != nil {
 		t.Fatal(err)
 	}
 	var got []string

@@ -1,0 +1,286 @@
+package fronts
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/card"
+)
+
+// A2A is the mount of A2A (Agent2Agent).
+type A2A struct {
+	// The path of the endpoint for all skills; that of one skill is below it, such as `/a2a/acme.summarize`. The agent card
+	// is at `/.well-known/agent-card.json`, at the host and below each of these paths. Default: `/a2a`.
+	Path string `json:"path,omitempty"`
+
+	// The public URL of the path, as clients see it, for the agent cards. Default: scheme and host of the request for the
+	// card, and the path. Set it if a proxy in front changes the host or the path. Example: `https://agents.example.com/a2a`.
+	URL string `json:"url,omitempty"`
+
+	// The agent's name in its cards. Default: `Skill Bridge`.
+	Name string `json:"name,omitempty"`
+
+	// The agent's description in its cards. Default: a sentence with the namespaces.
+	Description string `json:"description,omitempty"`
+
+	// The organization that provides the agent, for the cards. Default: none.
+	Organization string `json:"organization,omitempty"`
+
+	// The URL of the agent's documentation, for the cards. Default: none.
+	Documentation string `json:"documentation,omitempty"`
+
+	// The URL of the agent's icon, for the cards. Default: none.
+	Icon string `json:"icon,omitempty"`
+
+	// The versions of A2A that are served. Default: `1.0`, `0.3` and `0.1`.
+	Versions []string `json:"versions,omitempty"`
+
+	// The form of the card at `agent-card.json` for clients that ask for no version: `combined` for versions 1.0 and 0.3 at
+	// once, or `1.0` or `0.3` for strict clients of one version. Default: `combined`.
+	Card string `json:"card,omitempty"`
+
+	// Sign the cards of version 1.0. Default: they are not signed.
+	Sign *Sign `json:"sign,omitempty"`
+
+	// Offer a card for authenticated callers, with private skills, by a method of its own. Some clients then always call
+	// it, and fail without a login. Default: false.
+	ExtendedCard bool `json:"extended_card,omitempty"`
+
+	// How clients authenticate, for the cards: what the handlers in front of this one check. Default: none.
+	Security []card.SecurityScheme `json:"security,omitempty"`
+
+	// The skill for messages that choose none. Default: the only skill, if there is one; otherwise the client is asked.
+	DefaultSkill string `json:"default_skill,omitempty"`
+
+	// What happens to a message that chooses no skill: `ask` makes a task that asks which skill is meant, for clients that
+	// only send text; `reject` answers with an error. Default: `ask`.
+	Unclear string `json:"unclear,omitempty"`
+
+	// Names of skills whose output is the answer itself, as a message without a task, if the client waits for it and it comes
+	// in time. Default: none.
+	ReplyMessage []string `json:"reply_message,omitempty"`
+
+	// How long a request waits for the end of its task. Default: `50s`.
+	Wait caddy.Duration `json:"wait,omitempty"`
+
+	// How long a run is followed in the background after its request has ended. Later, it is followed when a client asks
+	// about its task. Default: `1h`.
+	Follow caddy.Duration `json:"follow,omitempty"`
+
+	// What happens if a client cancels a task whose run was submitted, which the Skill Sharing Protocol can't stop: `refuse`
+	// answers that it can't be canceled; `abandon` ends the task and says that the run goes on. Default: `refuse`.
+	Cancel string `json:"cancel,omitempty"`
+
+	// Where tasks are kept, for how long and how many.
+	Tasks *Tasks `json:"tasks,omitempty"`
+}
+
+// Sign says with which key cards are signed (JSON Web Signature, RFC 7515, ES256).
+type Sign struct {
+	// A PEM file with an EC private key on the curve P-256 (PKCS #8 or SEC 1).
+	File string `json:"file"`
+
+	// The key's id in signatures. Default: its thumbprint (RFC 7638).
+	KeyID string `json:"key_id,omitempty"`
+}
+
+// Tasks says where tasks are kept, for how long and how many. Bridges with the same settings share them.
+type Tasks struct {
+	// Where tasks are kept: `storage` is Caddy's storage, which all instances with the same storage share; `memory` loses
+	// them when the process ends. Default: `storage`.
+	Store string `json:"store,omitempty"`
+
+	// How many tasks are kept. If there are more, the oldest ended ones are dropped. Default: 10000.
+	Keep int `json:"keep,omitempty"`
+
+	// How many tasks of one principal are kept; all anonymous callers count as one. Default: a tenth of `keep`.
+	KeepPerOwner int `json:"keep_per_owner,omitempty"`
+
+	// Memory for tasks, in bytes. Default: 268435456 (256 MiB).
+	MaxSize int64 `json:"max_size,omitempty"`
+
+	// How long a task is kept after its last change. Default: `24h`.
+	TTL caddy.Duration `json:"ttl,omitempty"`
+}
+
+const (
+	storeCaddy  = "storage"
+	storeMemory = "memory"
+
+	defaultKeep     = 10_000
+	defaultMaxSize  = 256 << 20
+	defaultTasksTTL = 24 * time.Hour
+
+	unclearAsk    = "ask"
+	unclearReject = "reject"
+	cancelRefuse  = "refuse"
+	cancelAbandon = "abandon"
+	cardCombined  = "combined"
+)
+
+func (a *A2A) path() string {
+	if a.Path == "" {
+		return defaultA2APath
+	}
+	return strings.TrimSuffix(a.Path, "/")
+}
+
+// read reads the option a2a.
+func (a *A2A) read(r *options.Reader) error {
+	if err := r.Args("a2a", "optionally a path", 0, &a.Path); err != nil {
+		return err
+	}
+	return r.Block("a2a", "a2a", options.Targets{
+		"url": &a.URL, "name": &a.Name, "description": &a.Description, "organization": &a.Organization,
+		"documentation": &a.Documentation, "icon": &a.Icon,
+		"versions": &a.Versions,
+		"card":     &a.Card,
+		"sign": func() error {
+			a.Sign = new(Sign)
+			return r.Args("sign", "a PEM file and optionally a key id", 1, &a.Sign.File, &a.Sign.KeyID)
+		},
+		"extended_card": &a.ExtendedCard,
+		"security":      options.Repeatable(func() error { return a.readSecurity(r) }),
+		"default_skill": &a.DefaultSkill,
+		"unclear":       &a.Unclear,
+		"reply_message": &a.ReplyMessage,
+		"wait":          &a.Wait,
+		"follow":        &a.Follow,
+		"cancel":        &a.Cancel,
+		"tasks": func() error {
+			a.Tasks = new(Tasks)
+			return a.Tasks.read(r)
+		},
+	})
+}
+
+func (a *A2A) readSecurity(r *options.Reader) error {
+	r.Mark(options.Element("a2a.security", len(a.Security)))
+	scheme, err := card.ParseSecurityScheme(r.RemainingArgs())
+	if err != nil {
+		return r.WrapErr(err)
+	}
+	a.Security = append(a.Security, scheme)
+	return nil
+}
+
+func (t *Tasks) read(r *options.Reader) error {
+	if err := r.NoArgs(); err != nil {
+		return err
+	}
+	return r.Block("tasks", "a2a.tasks", options.Targets{
+		"store": &t.Store,
+		"keep": func() error {
+			r.Mark("a2a.tasks.keep_per_owner")
+			return r.Args("keep", "a number and optionally another for each principal", 1, &t.Keep, &t.KeepPerOwner)
+		},
+		"max_size": &t.MaxSize,
+		"ttl":      &t.TTL,
+	})
+}
+
+// check checks the options.
+func (a *A2A) check(c *options.Checker) {
+	c.Check("a2a.path", checkPath(a.Path))
+	if a.Path == "/" {
+		c.Check("a2a.path", errors.New("path / would cover all paths: give a2a a path such as /a2a"))
+	}
+	for _, u := range []struct{ name, value string }{
+		{"url", a.URL}, {"documentation", a.Documentation}, {"icon", a.Icon},
+	} {
+		if u.value != "" {
+			c.Check("a2a."+u.name, checkURL(u.name, u.value))
+		}
+	}
+	for i, v := range a.Versions {
+		if a2a.ParseVersion(v) == 0 || !slices.Contains([]string{"1.0", "0.3", "0.1"}, v) {
+			c.Check(options.Element("a2a.versions", i), fmt.Errorf("version %q is none of 1.0, 0.3 and 0.1", v))
+		}
+	}
+	oneOf(c, "a2a.card", "card", a.Card, cardCombined, "1.0", "0.3")
+	oneOf(c, "a2a.unclear", "unclear", a.Unclear, unclearAsk, unclearReject)
+	oneOf(c, "a2a.cancel", "cancel", a.Cancel, cancelRefuse, cancelAbandon)
+	if a.Unclear == unclearReject && a.DefaultSkill != "" {
+		c.Check("a2a.unclear", errors.New("unclear reject has no effect with a default_skill: remove one of them"))
+	}
+	for _, d := range []struct {
+		name  string
+		value caddy.Duration
+	}{{"wait", a.Wait}, {"follow", a.Follow}} {
+		if d.value < 0 || 0 < d.value && d.value < caddy.Duration(time.Millisecond) {
+			c.Check("a2a."+d.name, fmt.Errorf("%s %s is too short: the minimum is 1ms", d.name, time.Duration(d.value)))
+		}
+	}
+	for i := range a.Security {
+		c.Check(options.Element("a2a.security", i), a.Security[i].Validate())
+	}
+	if a.Sign != nil {
+		c.Check("a2a.sign", a.Sign.check(a))
+	}
+	a.Tasks.check(c)
+}
+
+func (s *Sign) check(a *A2A) error {
+	switch {
+	case s.File == "":
+		return errors.New("sign needs a PEM file")
+	case a.URL == "":
+		return errors.New("sign needs the option url: the host of a request is what the client says it is, and must not be signed")
+	}
+	return nil
+}
+
+func (t *Tasks) check(c *options.Checker) {
+	if t == nil {
+		return
+	}
+	oneOf(c, "a2a.tasks.store", "store", t.Store, storeCaddy, storeMemory)
+	switch {
+	case t.Keep < 0:
+		c.Check("a2a.tasks.keep", fmt.Errorf("keep %d is negative", t.Keep))
+	case t.KeepPerOwner < 0:
+		c.Check("a2a.tasks.keep_per_owner", fmt.Errorf("keep %d per principal is negative", t.KeepPerOwner))
+	case t.KeepPerOwner > t.keep():
+		c.Check("a2a.tasks.keep_per_owner", fmt.Errorf("%d tasks per principal are more than the total of %d", t.KeepPerOwner, t.keep()))
+	case t.MaxSize < 0 || 0 < t.MaxSize && t.MaxSize < 1<<20:
+		c.Check("a2a.tasks.max_size", fmt.Errorf("max_size %d is too small: the minimum is 1048576 (1MiB)", t.MaxSize))
+	case t.TTL < 0 || 0 < t.TTL && t.TTL < caddy.Duration(time.Minute):
+		c.Check("a2a.tasks.ttl", fmt.Errorf("ttl %s is too short: the minimum is 1m", time.Duration(t.TTL)))
+	}
+}
+
+func (t *Tasks) keep() int {
+	if t == nil || t.Keep == 0 {
+		return defaultKeep
+	}
+	return t.Keep
+}
+
+func oneOf(c *options.Checker, path, name, value string, allowed ...string) {
+	if value != "" && !slices.Contains(allowed, value) {
+		c.Check(path, fmt.Errorf("%s %q is none of %s", name, value, strings.Join(allowed, ", ")))
+	}
+}
+
+// checkURL checks an absolute http or https URL.
+func checkURL(name, text string) error {
+	if err := options.CheckLiteral(name, text); err != nil {
+		return err
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
+		return fmt.Errorf("%s %q is not an absolute https or http URL", name, text)
+	case u.User != nil || u.Fragment != "":
+		return fmt.Errorf("%s %q has userinfo or a fragment", name, text)
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+package fronts
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/card"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// Agent serves the mount of A2A.
+type Agent struct {
+	path   string
+	server *jsonrpc.Server
+	bridge *translate.Bridge
+	cards  *card.Builder
+}
+
+// Setup is what a mount needs of its handler.
+type Setup struct {
+	Bridge *translate.Bridge
+	// Server returns the server of a front, with the limits of the handler.
+	Server   func(jsonrpc.Handler, jsonrpc.Profile) *jsonrpc.Server
+	MaxBatch int
+	// Realm identifies the principals of the handler; Identity is the same before the routes are known.
+	Realm            func() string
+	Identity         string
+	RequirePrincipal bool
+	Refused          func(ctx context.Context, method, reason string)
+	Panicked         func(ctx context.Context, value any, stack []byte)
+}
+
+// Serve returns the mount of A2A, and a function that releases what it holds.
+func (a *A2A) Serve(ctx caddy.Context, s *Setup) (*Agent, func(), error) {
+	kept, release, err := a.Tasks.hold(ctx, s.Identity)
+	if err != nil {
+		return nil, nil, err
+	}
+	front := &a2a.Front{
+		Bridge: s.Bridge, Tasks: kept, Realm: s.Realm, Options: a.options(), RequirePrincipal: s.RequirePrincipal,
+		Refused: s.Refused, Stopping: lifetime.Ending(), Panicked: s.Panicked,
+	}
+	cards, err := a.cards(s)
+	if err != nil {
+		release()
+		return nil, nil, err
+	}
+	agent := &Agent{path: a.path(), bridge: s.Bridge, cards: cards}
+	if a.ExtendedCard {
+		front.ExtendedCard = agent.extendedCard
+	}
+	agent.server = s.Server(front, a2a.Profile(s.MaxBatch))
+	return agent, release, nil
+}
+
+// wellKnown are the paths of the agent card below the host and below each endpoint.
+const (
+	wellKnown = "/.well-known/agent-card.json"
+	// wellKnownOld is the path in A2A 0.1 and 0.2.
+	wellKnownOld = "/.well-known/agent.json"
+)
+
+// route is what a path of the mount means.
+type route struct {
+	skill string // empty: all skills
+	// card says that the path is that of a card, in the old form if old is set.
+	card, old bool
+}
+
+// routeOf returns what a path means; ok is false if it is not one of the mount's.
+func (a *Agent) routeOf(path string) (route, bool) {
+	for _, document := range []string{wellKnown, wellKnownOld} {
+		of, found := strings.CutSuffix(path, document)
+		if !found {
+			continue
+		}
+		to := route{card: true, old: document == wellKnownOld}
+		if of == "" {
+			return to, true
+		}
+		below, ok := a.below(of)
+		to.skill = below
+		return to, ok
+	}
+	skill, ok := a.below(path)
+	return route{skill: skill}, ok
+}
+
+// below returns what follows the mount's path and a slash.
+func (a *Agent) below(path string) (rest string, ok bool) {
+	rest, ok = strings.CutPrefix(path, a.path)
+	if !ok || rest != "" && rest[0] != '/' {
+		return "", false
+	}
+	return strings.Trim(rest, "/"), true
+}
+
+// Serves reports whether a request is for the mount.
+func (a *Agent) Serves(r *http.Request) bool {
+	_, ok := a.routeOf(r.URL.Path)
+	return ok
+}
+
+// Serve answers a request that is for the mount. The caller is as in the context.
+func (a *Agent) Serve(ctx context.Context, w http.ResponseWriter, r *http.Request, caller run.Caller) {
+	to, _ := a.routeOf(r.URL.Path)
+	switch {
+	case r.Method == http.MethodGet || r.Method == http.MethodHead:
+		a.serveCard(ctx, w, r, to, caller)
+	case to.card && r.Method == http.MethodOptions:
+		w.Header().Set("Access-Control-Allow-Origin", "*")
+		w.Header().Set("Access-Control-Allow-Methods", "GET, HEAD")
+		w.WriteHeader(http.StatusNoContent)
+	case to.card:
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "An agent card is read with GET.", http.StatusMethodNotAllowed)
+	case to.skill != "" && r.Method == http.MethodPost:
+		if _, failure := a.bridge.Find(ctx, to.skill, caller.Principal); failure != nil && failure.Kind == run.SkillNotFound {
+			notFound(w)
+			return
+		}
+		a.server.Serve(a2a.WithSkill(ctx, to.skill), w, r)
+	default:
+		a.server.Serve(ctx, w, r)
+	}
+}
+
+func notFound(w http.ResponseWriter) {
+	w.Header().Set("Cache-Control", "no-store")
+	http.Error(w, "There is no such skill. The agent card of all skills names them.", http.StatusNotFound)
+}
+
+// base returns the URL of the mount for clients, by the request, without a slash at its end.
+func (a *Agent) base(r *http.Request) string {
+	original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request)
+	if !ok {
+		original = *r
+	}
+	u := url.URL{Scheme: "http", Host: r.Host, Path: a.path}
+	if r.TLS != nil {
+		u.Scheme = "https"
+	}
+	if trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool); trusted {
+		if scheme := r.Header.Get("X-Forwarded-Proto"); scheme == "http" || scheme == "https" {
+			u.Scheme = scheme
+		}
+		if host := r.Header.Get("X-Forwarded-Host"); host != "" && !strings.ContainsAny(host, "/, @") {
+			u.Host = host
+		}
+	}
+	if original.URL != nil { // a handler in front may have removed a prefix
+		if prefix, ok := strings.CutSuffix(original.URL.Path, r.URL.Path); ok {
+			u.Path = prefix + a.path
+		}
+	}
+	return u.String()
+}
+
+// duration returns a configured duration, or the default.
+func duration(d caddy.Duration, standard time.Duration) time.Duration {
+	if d == 0 {
+		return standard
+	}
+	return time.Duration(d)
+}
+
+// options returns the options of the front.
+func (a *A2A) options() a2a.Options {
+	o := a2a.Options{
+		Versions: a2a.AllVersions, DefaultSkill: a.DefaultSkill, RejectUnclear: a.Unclear == unclearReject,
+		ReplyMessage: slices.Clone(a.ReplyMessage),
+		Wait:         duration(a.Wait, a2a.DefaultWait), Follow: duration(a.Follow, a2a.DefaultFollow),
+		Abandon: a.Cancel == cancelAbandon, Challenge: a.challenge(),
+	}
+	if len(a.Versions) > 0 {
+		o.Versions = a2a.Versions{}
+		for _, v := range a.Versions {
+			o.Versions[a2a.ParseVersion(v)] = true
+		}
+	}
+	return o
+}
+
+// challenge returns the WWW-Authenticate field, by the first way to authenticate that uses it.
+func (a *A2A) challenge() string {
+	for _, s := range a.Security {
+		if s.Type == "http" {
+			return http.CanonicalHeaderKey(s.Scheme) + ` realm="` + "skill-bridge" + `"`
+		}
+	}
+	return `Bearer realm="skill-bridge"`
+}

@@ -1,0 +1,95 @@
+package fronts
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
+)
+
+// Mounts are the protocols of a handler, and where it serves each. With any of them, the handler answers the requests to
+// their paths and passes all others on to the next handler. With none, it serves the Skills Protocol at every path.
+type Mounts struct {
+	// Serve the Skills Protocol (`execute_skill`) at a path of its own. Default: at every path, if there is no other
+	// protocol, and otherwise not at all. Example: `{"path": "/rpc"}`.
+	RPC *RPC `json:"rpc,omitempty"`
+
+	// Serve A2A (Agent2Agent) 1.0, 0.3 and 0.1 over JSON-RPC, so that each skill is a skill of an A2A agent. Default: none.
+	// Example: `{"path": "/a2a"}`.
+	A2A *A2A `json:"a2a,omitempty"`
+}
+
+// RPC is the mount of the Skills Protocol.
+type RPC struct {
+	// The path of the endpoint. Default: `/rpc`.
+	Path string `json:"path,omitempty"`
+}
+
+const (
+	defaultRPCPath = "/rpc"
+	defaultA2APath = "/a2a"
+)
+
+// Any reports whether any protocol has a path of its own.
+func (m *Mounts) Any() bool { return m.RPC != nil || m.A2A != nil }
+
+// IsRPC reports whether a path is that of the Skills Protocol.
+func (m *Mounts) IsRPC(requestPath string) bool {
+	return m.RPC != nil && strings.TrimSuffix(requestPath, "/") == strings.TrimSuffix(m.RPC.path(), "/")
+}
+
+func (r *RPC) path() string {
+	if r.Path == "" {
+		return defaultRPCPath
+	}
+	return r.Path
+}
+
+// Targets returns the options of the mounts.
+func (m *Mounts) Targets(r *options.Reader) options.Targets {
+	return options.Targets{
+		"rpc": func() error {
+			m.RPC = new(RPC)
+			if err := r.Args("rpc", "optionally a path", 0, &m.RPC.Path); err != nil {
+				return err
+			}
+			return r.Block("rpc", "rpc", nil)
+		},
+		"a2a": func() error {
+			m.A2A = new(A2A)
+			return m.A2A.read(r)
+		},
+	}
+}
+
+// Check checks the options.
+func (m *Mounts) Check(c *options.Checker) {
+	if m.RPC != nil {
+		c.Check("rpc.path", checkPath(m.RPC.Path))
+	}
+	if m.A2A != nil {
+		m.A2A.check(c)
+	}
+	if m.RPC != nil && m.A2A != nil {
+		rpc, a2a := strings.TrimSuffix(m.RPC.path(), "/"), m.A2A.path()
+		if rpc == a2a || strings.HasPrefix(rpc, a2a+"/") {
+			c.Check("a2a.path", fmt.Errorf("the path %s of a2a covers the path %s of rpc: give one of them another path", a2a, rpc))
+		}
+	}
+}
+
+// checkPath checks the path of a mount; empty: the default.
+func checkPath(p string) error {
+	switch {
+	case p == "":
+		return nil
+	case !strings.HasPrefix(p, "/"):
+		return fmt.Errorf("path %q does not begin with a slash", p)
+	case strings.ContainsAny(p, "{}*?#%\\ "):
+		return fmt.Errorf("path %q has a character that is not allowed here: placeholders, wildcards, queries, escapes and spaces are not", p)
+	case path.Clean(p) != strings.TrimSuffix(p, "/") && p != "/":
+		return fmt.Errorf("path %q is not clean: write %q", p, path.Clean(p))
+	}
+	return nil
+}
