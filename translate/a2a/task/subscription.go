@@ -44,7 +44,7 @@ func (s *Tasks) Subscribe(ctx context.Context, owner, id string) (*Task, *Subscr
 		switch {
 		case t.Status.State.Terminal():
 			sub.end(false)
-		case s.isClosing():
+		case isClosed(s.closing):
 			sub.end(false)
 		default:
 			e.subs = append(e.subs, sub)

@@ -138,9 +138,10 @@ func (s *Tasks) waitEnded(ctx context.Context) bool {
 	}
 }
 
-func (s *Tasks) isClosing() bool {
+// isClosed reports whether a channel that nothing is sent to is closed.
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-s.closing:
+	case <-c:
 		return true
 	default:
 		return false
@@ -189,7 +190,7 @@ func (s *Tasks) Change(ctx context.Context, owner, id string, change func(*Task)
 		if errors.Is(err, errGone) {
 			continue
 		}
-		if err == nil && s.config.Store != nil && s.isClosing() {
+		if err == nil && s.config.Store != nil && isClosed(s.closing) {
 			s.writer.flush(ctx, true)
 		}
 		return t, err
