@@ -97,7 +97,7 @@ func (s *Records) Trim(ctx context.Context, b run.Bounds, spare func(id string) 
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		for h.ids > b.IDsPerOwner && h.drops() {
+		for h.drops() && h.ids-h.oldest().ids >= b.IDsPerOwner {
 			failed = cmp.Or(failed, s.dropLast(ctx, h))
 		}
 		if len(h.units) > 0 {
@@ -115,7 +115,7 @@ func (s *Records) Trim(ctx context.Context, b run.Bounds, spare func(id string) 
 				largest, share = h, of
 			}
 		}
-		if largest == nil {
+		if largest == nil || bytes <= b.Bytes && ids-largest.oldest().ids < b.IDs {
 			break
 		}
 		ids -= largest.ids
@@ -136,10 +136,11 @@ func (h *holding) drops() bool {
 	return i >= 0
 }
 
+func (h *holding) oldest() unit { return h.units[len(h.units)-1] }
+
 func (s *Records) dropLast(ctx context.Context, h *holding) error {
-	last := len(h.units) - 1
-	u := h.units[last]
-	h.units = h.units[:last]
+	u := h.oldest()
+	h.units = h.units[:len(h.units)-1]
 	h.ids -= u.ids
 	h.bytes -= u.bytes
 	var failed error

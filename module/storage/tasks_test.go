@@ -227,8 +227,8 @@ func TestRecordsAreTrimmed(t *testing.T) {
 		bounds   run.Bounds
 		ada, bob int
 	}{
-		{run.Bounds{IDs: 100, IDsPerOwner: 8, Bytes: 1 << 20}, 7, 2}, // a batch is deleted as a whole
-		{run.Bounds{IDs: 7, IDsPerOwner: 8, Bytes: 1 << 20}, 4, 2},
+		{run.Bounds{IDs: 100, IDsPerOwner: 8, Bytes: 1 << 20}, 10, 2}, // a batch is deleted as a whole
+		{run.Bounds{IDs: 7, IDsPerOwner: 8, Bytes: 1 << 20}, 7, 2},
 		{run.Bounds{IDs: 7, IDsPerOwner: 8, Bytes: 1}, 1, 0}, // what is open stays
 	} {
 		if err := s.Trim(t.Context(), c.bounds, spare); err != nil {

@@ -46,7 +46,7 @@ type Store interface {
 	Sweep(ctx context.Context, before time.Time) error
 	// Trim deletes records until the rest is within bounds: records that two later events of the same id have made
 	// unnecessary, then the oldest ids of the owners that have too many, then the oldest ones of the owner that has the most. It
-	// leaves the ids alone for which spare is true.
+	// leaves the ids alone for which spare is true. Records that were stored together are deleted when none of them is within bounds.
 	Trim(ctx context.Context, b Bounds, spare func(id string) bool) error
 }
 

@@ -14,7 +14,7 @@ func (s *Tasks) Claim(owner, id string) (release func(), ok bool) {
 	return s.memory.claim(claim{owner, id})
 }
 
-// keyLock is a mutex for one task. It exists while somebody holds it or waits for it.
+// keyLock is a mutex for one task. It exists while a caller holds it or waits for it.
 type keyLock struct {
 	held  chan struct{} // of capacity 1: full while it is held
 	users int
@@ -27,6 +27,7 @@ type keyLocks struct {
 }
 
 // Lock waits until no other request handles a message for the task, in this process or in another one with the same Store.
+// Before unlock releases the task, it stores what other instances have to know of it.
 func (s *Tasks) Lock(ctx context.Context, owner, id string) (unlock func(), err error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -63,6 +64,9 @@ func (s *Tasks) Lock(ctx context.Context, owner, id string) (unlock func(), err 
 		}
 	}
 	return sync.OnceFunc(func() {
+		if e, _ := s.memory.find(owner, id); e != nil && s.config.Store != nil {
+			_ = s.writer.store(context.WithoutCancel(ctx), e) // a failure is reported
+		}
 		unlockStore()
 		<-l.held
 		leave()

@@ -24,14 +24,14 @@ type entry struct {
 	dispatching bool
 }
 
-// waiter waits for a version of a task. It is told once.
+// waiter waits for a version of a task.
 type waiter struct {
 	until func(*Task) bool
 	done  chan *Task // of capacity 1
 }
 
-// show makes a version the current one. The lock of the entry is held.
-func (w *writer) show(e *entry, t *Task, updates []Update) {
+// publish makes a version the current one. The lock of the entry is held.
+func (w *writer) publish(e *entry, t *Task, updates []Update) {
 	e.now = t
 	if w.observer != nil {
 		for i := range updates {
@@ -45,7 +45,7 @@ func (w *writer) show(e *entry, t *Task, updates []Update) {
 	}
 }
 
-// wake tells those who wait for the current version. The lock of the entry is held.
+// wake ends the waiting for the current version. The lock of the entry is held.
 func (e *entry) wake() {
 	if len(e.waiters) == 0 {
 		return
@@ -59,8 +59,8 @@ func (e *entry) wake() {
 	})
 }
 
-// current returns the entry of a task, as the Store has it if another instance may have changed the task. An ended task that
-// is not in memory stays out of it unless keep is set: then the entry is not shared.
+// current returns the entry of a task. It reads the Store if the task is not in memory, or if another instance may have changed
+// it. Unless keep is set, the entry of an ended task that is read from the Store is for this caller only.
 func (s *Tasks) current(ctx context.Context, owner, id string, keep bool) (*entry, error) {
 	e, claimed := s.memory.find(owner, id)
 	if e == nil {
@@ -87,7 +87,7 @@ func (s *Tasks) Wait(ctx context.Context, owner, id string, until func(*Task) bo
 	e.mu.Lock()
 	if until(e.now) {
 		e.mu.Unlock()
-		return s.writer.tell(ctx, e)
+		return s.writer.show(ctx, e)
 	}
 	w := &waiter{until: until, done: make(chan *Task, 1)}
 	e.waiters = append(e.waiters, w)
@@ -108,7 +108,7 @@ func (s *Tasks) Wait(ctx context.Context, owner, id string, until func(*Task) bo
 	e.mu.Lock()
 	e.waiters = slices.DeleteFunc(e.waiters, func(other *waiter) bool { return other == w })
 	e.mu.Unlock()
-	t, failed := s.writer.tell(context.WithoutCancel(ctx), e)
+	t, failed := s.writer.show(context.WithoutCancel(ctx), e)
 	if failed != nil {
 		return nil, failed
 	}

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// batch is how many ended tasks are stored at once before Flush is over.
-	batch = 512
+	// maxBatch is how many ended tasks are stored together at most. So many are stored before Flush is over.
+	maxBatch = 512
 	// batchSize is about how large they are together.
 	batchSize = 1 << 20
 	// writers is how many records or batches are written at the same time.
@@ -99,11 +99,11 @@ func (w *writer) jobs(due []*entry) (jobs [][]version, busy []*entry) {
 		case stored >= t.Event:
 		case writing:
 			busy = append(busy, e)
-		case single || !t.Status.State.Terminal():
+		case single || stored > 0 || !t.Status.State.Terminal():
 			jobs = append(jobs, []version{{e, t}})
 		default:
 			g := together[e.owner]
-			if g == nil || len(jobs[g.job]) == batch || g.size >= batchSize {
+			if g == nil || len(jobs[g.job]) == w.batch || g.size >= batchSize {
 				g = &group{job: len(jobs)}
 				together[e.owner] = g
 				jobs = append(jobs, nil)
@@ -208,12 +208,12 @@ func (w *writer) sweep(closing <-chan struct{}, bounds run.Bounds) {
 			return
 		case <-tick.C:
 			// Names are older than the last change of their tasks.
-			err = w.store.Sweep(ctx, time.Now().Add(-2*w.memory.ttl-2*clockSlack))
+			err = w.storage.Sweep(ctx, time.Now().Add(-2*w.memory.ttl-2*clockSlack))
 		case <-w.trim:
 		}
 		if err == nil {
 			open := w.memory.open()
-			err = w.store.Trim(ctx, bounds, func(id string) bool { return open[id] })
+			err = w.storage.Trim(ctx, bounds, func(id string) bool { return open[id] })
 		}
 		if err != nil && ctx.Err() == nil {
 			w.report(err)

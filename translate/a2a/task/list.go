@@ -96,7 +96,7 @@ func (s *Tasks) tasksOf(ctx context.Context, owner string, found []summary) ([]*
 			missing[f.id] = i
 			continue
 		}
-		t, err := s.writer.tell(ctx, f.entry)
+		t, err := s.writer.show(ctx, f.entry)
 		if err != nil {
 			return nil, err
 		}

@@ -69,7 +69,7 @@ func (m *memory) remove(e *entry) {
 	}
 }
 
-// hold keeps an ended entry from being dropped until release. It reports whether the entry is still in memory.
+// hold keeps an entry from being dropped until release. It reports whether the entry is still in memory.
 func (m *memory) hold(e *entry) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -158,7 +158,7 @@ func (m *memory) soil(e *entry, t *Task) {
 	if t.Status.State.Terminal() {
 		q.ended++
 	}
-	if len(q.dirty) == 1 || q.ended == batch {
+	if len(q.dirty) == 1 || q.ended == maxBatch {
 		select {
 		case q.kick <- struct{}{}:
 		default:
@@ -259,7 +259,7 @@ func (m *memory) requeue(entries []*entry) int {
 func (m *memory) manyEnded() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.queue.ended >= batch
+	return m.queue.ended >= maxBatch
 }
 
 func (m *memory) changedAt(e *entry) time.Time {

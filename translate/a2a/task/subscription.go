@@ -29,11 +29,11 @@ func (s *Tasks) Subscribe(ctx context.Context, owner, id string) (*Task, *Subscr
 		if err != nil {
 			return nil, nil, err
 		}
-		if _, err := s.writer.tell(ctx, e); err != nil {
+		if _, err := s.writer.show(ctx, e); err != nil {
 			return nil, nil, err
 		}
 		e.mu.Lock()
-		if !s.writer.mayTell(e) { // it has changed meanwhile
+		if !s.writer.visible(e) { // it has changed meanwhile
 			e.mu.Unlock()
 			continue
 		}
@@ -128,9 +128,9 @@ func (s *Subscription) pump() {
 	}
 }
 
-// deliver sends the events that clients may learn of to all subscriptions. The lock of the entry is held.
+// deliver sends the events that clients may see to all subscriptions. The lock of the entry is held.
 func (w *writer) deliver(e *entry) {
-	all := w.store == nil || e.now.Status.State.Terminal()
+	all := w.storage == nil || e.now.Status.State.Terminal()
 	n := 0
 	for ; n < len(e.queue) && (all || e.queue[n].Number <= e.stored); n++ {
 		for _, sub := range e.subs {

@@ -25,16 +25,16 @@ type Config struct {
 	MaxSize int64
 	// TTL is how long a task is kept after its last change: 24 h.
 	TTL time.Duration
-	// Observer is told what happens; nil: nothing is.
+	// Observer receives events and failures; nil: there is none.
 	Observer Observer
 	// Flush is the longest time between a change and its storing: 1 s.
 	Flush time.Duration
 }
 
-// Observer is told what happens to tasks. Its methods must return soon and must not call methods of the [Tasks].
+// Observer receives the events of tasks and the failures of the Store. Its methods must return soon and must not call methods of the [Tasks].
 type Observer interface {
 	// Updated is called for each event that this instance has made, in order for each task. The event may not be stored yet:
-	// before a client learns of an open task, [Tasks.Persist] has to be called.
+	// [Tasks.Persist] has to be called before a client sees an open task.
 	Updated(u *Update)
 	// StoreFailed is called when the Store could not be written or has a damaged record, at most once a minute.
 	StoreFailed(err error)
@@ -58,9 +58,9 @@ var (
 
 // Tasks keeps tasks: in memory and, if there is one, in a [run.Store].
 //
-// A version of a task that is open is stored before anybody is told of it, so a client never knows more than the storage
-// after a crash. Versions of ended tasks are told at once, and stored within [Config.Flush]: most of the short ones are
-// stored once, together with others. What memory has no place for is read from the Store.
+// A version of a task that is open is stored before clients see it, so that they never know more than the Store after a
+// crash. Clients see ended tasks at once. These are stored within [Config.Flush], most of the short ones once and together
+// with others. What memory has no place for is read from the Store.
 type Tasks struct {
 	config        Config
 	memory        *memory
@@ -96,7 +96,7 @@ func New(c Config) *Tasks {
 	m := &memory{ttl: c.TTL, storing: c.Store != nil, room: newRoom(&c), claims: map[claim]struct{}{}, queue: queue{kick: make(chan struct{}, 1)}}
 	m.room.claimed = m.isClaimed
 	w := &writer{
-		store: c.Store, memory: m, observer: c.Observer, interval: c.Flush, most: max(1, c.Most/4), size: c.MaxSize, trim: make(chan struct{}, 1),
+		storage: c.Store, memory: m, observer: c.Observer, interval: c.Flush, batch: min(maxBatch, max(1, c.MostPerOwner/4)), most: max(1, c.Most/4), size: c.MaxSize, trim: make(chan struct{}, 1),
 	}
 	s := &Tasks{config: c, memory: m, writer: w, locks: keyLocks{of: map[claim]*keyLock{}}, closing: make(chan struct{})}
 	s.ended.Go(func() { w.background(s.closing) })
@@ -174,7 +174,7 @@ func (s *Tasks) Add(ctx context.Context, t *Task) error {
 			return err
 		}
 	}
-	s.writer.show(e, made, updates)
+	s.writer.publish(e, made, updates)
 	return nil
 }
 
@@ -217,7 +217,7 @@ func (s *Tasks) change(e *entry, change func(*Task) error) (*Task, error) {
 	if err := s.memory.settle(e, t); err != nil {
 		return nil, err
 	}
-	s.writer.show(e, t, updates)
+	s.writer.publish(e, t, updates)
 	return t, nil
 }
 
@@ -251,10 +251,11 @@ func (s *Tasks) Get(ctx context.Context, owner, id string) (*Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.writer.tell(ctx, e)
+	return s.writer.show(ctx, e)
 }
 
-// Persist stores a task that is open, unless it is stored, as has to be done before a client learns of it.
+// Persist stores a task that is open, unless it is stored. It has to be called before a client sees the task otherwise than by
+// the methods of Tasks.
 func (s *Tasks) Persist(ctx context.Context, owner, id string) error {
 	_, err := s.Get(ctx, owner, id)
 	return err

@@ -12,12 +12,13 @@ import (
 // writeTimeout is how long the Store may take to write.
 const writeTimeout = 30 * time.Second
 
-// writer stores tasks. Clients learn of an open version only after it is stored.
+// writer stores tasks. Clients see an open version only after it is stored.
 type writer struct {
-	store    run.Store // nil: there is none
+	storage  run.Store // nil: there is none
 	memory   *memory
 	observer Observer
 	interval time.Duration // Config.Flush
+	batch    int           // how many ended tasks are stored together at most
 	// most and size are how much is written before the Store is trimmed.
 	most int
 	size int64
@@ -42,17 +43,17 @@ type version struct {
 	t *Task
 }
 
-// mayTell reports whether a client may learn of the current version. The lock of the entry is held.
-func (w *writer) mayTell(e *entry) bool {
-	return w.store == nil || e.stored >= e.now.Event || e.now.Status.State.Terminal()
+// visible reports whether clients may see the current version. The lock of the entry is held.
+func (w *writer) visible(e *entry) bool {
+	return w.storage == nil || e.stored >= e.now.Event || e.now.Status.State.Terminal()
 }
 
-// tell returns the current version of a task, and stores it before if it is open.
-func (w *writer) tell(ctx context.Context, e *entry) (*Task, error) {
+// show returns the current version of a task for a client, after it was stored if it is open.
+func (w *writer) show(ctx context.Context, e *entry) (*Task, error) {
 	e.mu.Lock()
-	t, told := e.now, w.mayTell(e)
+	t, visible := e.now, w.visible(e)
 	e.mu.Unlock()
-	if told {
+	if visible {
 		return t, nil
 	}
 	if err := w.persist(ctx, e, t.Event); err != nil {
@@ -61,28 +62,46 @@ func (w *writer) tell(ctx context.Context, e *entry) (*Task, error) {
 	return t, nil
 }
 
-// persist stores a version of a task that is open, if neither it nor a later one is stored. Callers share one write.
-func (w *writer) persist(ctx context.Context, e *entry, event uint64) error {
+// store stores the current version of a task if other instances know an earlier one.
+func (w *writer) store(ctx context.Context, e *entry) error {
 	for {
 		e.mu.Lock()
-		if e.stored >= event || w.mayTell(e) {
+		if e.stored == 0 || e.stored >= e.now.Event {
 			e.mu.Unlock()
 			return nil
 		}
-		f := e.flight
-		if f == nil {
-			f = w.write(ctx, e)
-		} else {
+		if err := w.join(ctx, e); err != nil {
+			return err
+		}
+	}
+}
+
+// persist stores a version of a task that is open, if neither it nor a later one is stored.
+func (w *writer) persist(ctx context.Context, e *entry, event uint64) error {
+	for {
+		e.mu.Lock()
+		if e.stored >= event || w.visible(e) {
 			e.mu.Unlock()
-			select {
-			case <-f.done:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+			return nil
 		}
-		if f.err != nil {
-			return f.err
+		if err := w.join(ctx, e); err != nil {
+			return err
 		}
+	}
+}
+
+// join waits for the write of an entry that is under way, or writes it. The lock of the entry is held, and is released.
+func (w *writer) join(ctx context.Context, e *entry) error {
+	f := e.flight
+	if f == nil {
+		return w.write(ctx, e).err
+	}
+	e.mu.Unlock()
+	select {
+	case <-f.done:
+		return f.err
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -129,7 +148,7 @@ func (w *writer) put(ctx context.Context, versions ...version) (int64, error) {
 	if len(records) == 0 {
 		return 0, nil
 	}
-	return size, w.store.Put(ctx, records...)
+	return size, w.storage.Put(ctx, records...)
 }
 
 // wrote counts a version that was stored. The lock of the entry is held.
@@ -159,7 +178,7 @@ func (w *writer) storeNamed(ctx context.Context, e *entry, t *Task) error {
 	defer cancel()
 	size, err := w.put(ctx, version{e, t})
 	if err == nil {
-		err = w.store.Name(ctx, t.Owner, t.Name, t.ID)
+		err = w.storage.Name(ctx, t.Owner, t.Name, t.ID)
 	}
 	if err != nil {
 		return w.failed(ctx, err)
@@ -214,7 +233,7 @@ func (w *writer) report(err error) {
 
 // read reads a task from the Store. The error is ErrNoTask if there is none, or only a damaged one.
 func (w *writer) read(ctx context.Context, owner, id string) (*Task, time.Time, error) {
-	r, err := w.store.Get(ctx, owner, id)
+	r, err := w.storage.Get(ctx, owner, id)
 	if errors.Is(err, run.ErrNoRecord) {
 		return nil, time.Time{}, ErrNoTask
 	}
