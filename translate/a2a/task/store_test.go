@@ -437,3 +437,37 @@ func FuzzRecord(f *testing.F) {
 		}
 	})
 }
+
+// Two instances take turns, each under the lock of the task: none misses what the other has done.
+func TestInstancesTakeTurns(t *testing.T) {
+	st := newStore()
+	s := []*task.Tasks{open(t, task.Config{Store: st, Flush: time.Hour}), open(t, task.Config{Store: st, Flush: time.Hour})}
+	made := add(t, s[0], "ada")
+	if err := s[0].Persist(t.Context(), "ada", made.ID); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		unlock, err := s[i%2].Lock(t.Context(), "ada", made.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		state := task.InputRequired
+		if i == 19 {
+			state = task.Completed
+		}
+		got := change(t, s[i%2], made, func(c *task.Task) error {
+			c.AddMessage(task.Message{ID: fmt.Sprint(i), Role: task.User})
+			c.SetStatus(state, nil, time.Now())
+			return nil
+		})
+		unlock()
+		if len(got.History) != i+1 || got.Event != uint64(i+2) {
+			t.Fatalf("%d: event %d with %d messages", i, got.Event, len(got.History))
+		}
+	}
+	for i := range s {
+		if got, err := s[i].Get(t.Context(), "ada", made.ID); err != nil || got.Status.State != task.Completed || len(got.History) != 20 {
+			t.Errorf("%d: %+v, %v", i, got, err)
+		}
+	}
+}
