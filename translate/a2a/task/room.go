@@ -308,6 +308,9 @@ func (r *room) dropFirst(l *list.List) bool {
 	return true
 }
 
+// Size returns the approximate size of the task in memory, in bytes.
+func (t *Task) Size() int64 { return sizeOf(t) }
+
 // sizeOf returns the approximate size of a task in memory, in bytes.
 func sizeOf(t *Task) int64 {
 	n := overhead + len(t.Name) + len(t.Owner) + len(t.Context) + len(t.Skill) + len(t.Inputs) + len(t.Ref.ExecutionID) + len(t.Ref.SkillID)

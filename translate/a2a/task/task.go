@@ -42,8 +42,10 @@ type Task struct {
 	// Push are the webhooks that later events are sent to.
 	Push []PushConfig `json:"push,omitempty"`
 
-	// Event is the number of the newest event, from 1.
+	// Event is the number of the newest version, from 1.
 	Event uint64 `json:"event"`
+	// Told is the number of the newest event that is a status or the artifact, which subscribers and webhooks get.
+	Told uint64 `json:"told,omitzero"`
 	// Created is when the task was made.
 	Created time.Time `json:"created"`
 
@@ -92,11 +94,19 @@ type PushConfig struct {
 	Scheme string `json:"scheme,omitzero"`
 	// Version of A2A in which the webhook was set, which is that of its events.
 	Version string `json:"version"`
+	// Set is the number of the version of the task to which the webhook was added. Later events are sent.
+	Set uint64 `json:"set"`
 	// Sent is the number of the last event that was delivered or given up.
 	Sent uint64 `json:"sent"`
-	// Lost is how many events in a row could not be delivered.
+	// Lost is how many events in a row could not be delivered. At MaxLost, the webhook gets no more events.
 	Lost int `json:"lost,omitzero"`
 }
+
+// MaxLost is how many events in a row may be lost before a webhook is given up.
+const MaxLost = 5
+
+// Pending reports whether the webhook has not got the newest event of its task yet.
+func (p *PushConfig) Pending(t *Task) bool { return p.Lost < MaxLost && p.Sent < t.Told }
 
 // Role says who wrote a message.
 type Role uint8

@@ -161,7 +161,7 @@ func (s *Tasks) Add(ctx context.Context, t *Task) error {
 	if err != nil {
 		return err
 	}
-	t.Event, t.updates = made.Event, nil
+	t.Event, t.Told, t.updates = made.Event, made.Told, nil
 	e := &entry{id: t.ID, owner: t.Owner, name: t.Name, now: made}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -233,9 +233,11 @@ func next(old *Task, change func(*Task) error) (*Task, []Update, error) {
 		return nil, nil, ErrEnded
 	}
 	t.ID, t.Name, t.Owner, t.Created, t.Event = old.ID, old.Name, old.Owner, old.Created, old.Event
+	t.Told = old.Told
 	for i := range updates {
 		t.Event++
-		updates[i].Number, updates[i].Task.Event = t.Event, t.Event
+		t.Told = t.Event
+		updates[i].Number, updates[i].Task.Event, updates[i].Task.Told = t.Event, t.Event, t.Event
 	}
 	if len(updates) == 0 {
 		t.Event++

@@ -1,0 +1,206 @@
+package push_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+)
+
+// A receiver that hangs delays no other host, and no other owner.
+func TestHangingReceiver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := &receiver{answer: func(n int, r *http.Request) (int, error) {
+			if strings.HasPrefix(r.URL.Host, "hang") {
+				return hang(n, r)
+			}
+			return 200, nil
+		}}
+		b := start(t, newStore(), to)
+		for i := range 500 {
+			b.add("eve", fmt.Sprintf("hang%d@1.0", i%100))
+		}
+		synctest.Wait()
+		if to.open != 16 {
+			t.Errorf("%d requests of one owner at a time", to.open)
+		}
+		for _, owner := range []string{"ada", "bob"} {
+			made := b.add(owner, owner+"@1.0")
+			b.complete(made)
+			synctest.Wait()
+			if p := b.get(made).Push[0]; p.Sent != 3 {
+				t.Errorf("%s: %+v", owner, p)
+			}
+		}
+		for i := range 10 {
+			for j := range 20 {
+				b.add(fmt.Sprint("mallory", i), fmt.Sprintf("hang%d@1.0", j))
+			}
+		}
+		synctest.Wait()
+		if to.open != 64 {
+			t.Errorf("%d requests at a time", to.open)
+		}
+		b.stop()
+	})
+}
+
+func TestRequestsPerHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := &receiver{answer: hang}
+		b := start(t, newStore(), to)
+		for i := range 10 {
+			b.add(fmt.Sprint("owner", i), "one@1.0")
+			b.add(fmt.Sprint("owner", i), "one@1.0")
+		}
+		synctest.Wait()
+		if to.open != 8 {
+			t.Errorf("%d requests to one host", to.open)
+		}
+		b.add("ada", "two@1.0")
+		synctest.Wait()
+		if to.open != 9 {
+			t.Errorf("another host: %d requests", to.open)
+		}
+		b.stop()
+	})
+}
+
+// 10,000 events of one task: what a receiver gets is bounded, in order, and ends with the last state.
+func TestManyEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t, newStore(), new(receiver))
+		made := b.add("ada", "a@1.0", "b@1.0")
+		for i := range 10_000 {
+			b.status(made, []task.State{task.Working, task.InputRequired}[i%2])
+			if n := b.Deliverer.Stats().Events; n > 2*64 {
+				t.Fatalf("%d events are kept", n)
+			}
+		}
+		b.complete(made)
+		time.Sleep(10 * time.Second)
+		if n := len(b.to.all()); n < 2*8 || n > 2*20 {
+			t.Errorf("%d requests within 10 s", n)
+		}
+		time.Sleep(5 * time.Minute)
+		got := b.kinds()
+		if len(got) > 2*80 || got[len(got)-1] != "task COMPLETED" && got[len(got)-1] != "statusUpdate COMPLETED" {
+			t.Errorf("%d events, the last is %s", len(got), got[len(got)-1])
+		}
+		if s := b.Deliverer.Stats(); s != (push.Stats{}) {
+			t.Errorf("left: %+v", s)
+		}
+		b.stop()
+	})
+}
+
+// Events of many tasks that can't be delivered take a bounded amount of memory.
+func TestManyTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t, nil, &receiver{answer: hang})
+		large := strings.Repeat("x", 100<<10)
+		for i := range 3000 {
+			made := b.add("eve", fmt.Sprintf("h%d@1.0", i))
+			b.change(made, func(t *task.Task) {
+				m := &task.Message{Role: task.Agent}
+				m.ID = large
+				t.SetStatus(task.Failed, m, time.Now())
+			})
+		}
+		s := b.Deliverer.Stats()
+		if s.Events > 13_000 || s.Held > 33<<20 || s.Requests != 16 {
+			t.Errorf("%+v", s)
+		}
+		b.stop()
+	})
+}
+
+func TestCheck(t *testing.T) {
+	w := &push.Webhooks{Judge: func(context.Context, *url.URL) error { return nil }}
+	for text, ok := range map[string]bool{
+		"https://example.com/hook?x=%0d%0a": true,
+		"https://example.com":               true,
+		"https://example.com:8443/":         true,
+		"http://example.com/":               false,
+		"HTTPS://EXAMPLE.com/":              true,
+		"https:///path":                     false,
+		"https://:443/":                     false,
+		"https:example.com":                 false,
+		"//example.com/":                    false,
+		"/hook":                             false,
+		"":                                  false,
+		"ftp://example.com/":                false,
+		"file:///etc/passwd":                false,
+		"https://user@example.com/":         false,
+		"https://user:pw@example.com/":      false,
+		"https://example.com/#x":            false,
+		"https://example.com/\r\nX: y":      false,
+		"https://exa mple.com/":             false,
+		"https://example.com/" + strings.Repeat("x", 2048-20): true,
+		"https://example.com/" + strings.Repeat("x", 2048-19): false,
+	} {
+		if problem := w.Check(t.Context(), text); (problem == "") != ok {
+			t.Errorf("%.60q: %q", text, problem)
+		}
+	}
+}
+
+// Secrets are bound to the owner and the task, and are never printed.
+func TestSecrets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t, nil, new(receiver))
+		secrets := push.Secrets{Token: "tok", Credentials: "cred"}
+		if text := fmt.Sprintf("%v %+v %#v %s", secrets, secrets, secrets, secrets); strings.Contains(text, "tok") || strings.Contains(text, "cred") {
+			t.Error(text)
+		}
+		one, two := b.add("ada", "a@1.0"), b.add("ada", "b@1.0")
+		synctest.Wait()
+		stolen := one.Push[0].Secrets
+		if strings.Contains(stolen, "tok") {
+			t.Error(stolen)
+		}
+		b.change(two, func(t *task.Task) {
+			p := b.hook("ada", t.ID, "c", "1.0")
+			p.Secrets = stolen
+			p.Sent = t.Event
+			t.Push = []task.PushConfig{p}
+		})
+		b.status(two, task.Working)
+		synctest.Wait()
+		if n := len(b.to.all()); n != 2 {
+			t.Errorf("%d requests", n)
+		}
+		if p := b.get(two).Push[0]; p.Lost != task.MaxLost {
+			t.Errorf("%+v", p)
+		}
+		b.stop()
+	})
+}
+
+// FuzzCheck checks that a request to a URL that was accepted goes to the URL's host, and that its header can be written.
+func FuzzCheck(f *testing.F) {
+	w := &push.Webhooks{AllowHTTP: true, Judge: func(context.Context, *url.URL) error { return nil }}
+	for _, text := range []string{"https://example.com/hook", "http://[::1]:80/?x=%00", "https://a@b/", "https://x/\r\nHost: y", "https://e%78ample.com/"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if w.Check(t.Context(), text) != "" {
+			return
+		}
+		r, err := http.NewRequest(http.MethodPost, text, nil)
+		if err != nil || r.URL.User != nil || r.URL.Host == "" || r.URL.Scheme != "https" && r.URL.Scheme != "http" {
+			t.Fatalf("%q: %v", text, err)
+		}
+		var written strings.Builder
+		if err := r.Write(&written); err == nil && strings.Count(written.String(), "\r\n") != 5 {
+			t.Errorf("%q is sent as %q", text, written.String())
+		}
+	})
+}

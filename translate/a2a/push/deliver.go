@@ -1,0 +1,198 @@
+package push
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+)
+
+// pauses are the times between the requests for one event. After the last one, the event is lost.
+var pauses = [...]time.Duration{1 * time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second}
+
+const (
+	// storageRetry is how long a line waits while the tasks or the keys can't be read or stored.
+	storageRetry = 5 * time.Second
+	// markTimeout bounds how long a note of what was delivered waits for a message to the task.
+	markTimeout = 5 * time.Second
+)
+
+// result is what follows for a line.
+type result struct {
+	drop  bool          // nothing is sent any more
+	after time.Duration // the next request is sent after it
+}
+
+// deliver sends the first event of a line.
+func (d *Deliverer) deliver(l *line) result {
+	w := d.of(l.key.owner)
+	if w == nil { // webhooks have been switched off
+		d.mu.Lock()
+		d.missed = true
+		d.mu.Unlock()
+		return result{drop: true}
+	}
+	t, err := d.tasks.Get(d.ctx, l.key.owner, l.key.id) // stores an open task before it is told
+	switch {
+	case errors.Is(err, task.ErrNoTask), d.ctx.Err() != nil:
+		return result{drop: true}
+	case err != nil:
+		return result{after: storageRetry}
+	}
+	if d.index != nil {
+		d.index.note(d.ctx, t)
+	}
+	i := slices.IndexFunc(t.Push, func(p task.PushConfig) bool { return p.ID == l.key.webhook })
+	if i < 0 || t.Push[i].Lost >= task.MaxLost {
+		return result{drop: true}
+	}
+	p := t.Push[i]
+	secrets, old, err := w.open(d.ctx, t.Owner, t.ID, p.Secrets)
+	if err != nil && !errors.Is(err, runtoken.ErrInvalid) {
+		return result{after: storageRetry}
+	}
+	e, ok := d.first(l, t, &p)
+	if !ok {
+		return result{}
+	}
+	a := &Attempt{Task: t.ID, Skill: t.Skill, Webhook: p.ID, Version: p.Version, Event: e.number, Try: e.try}
+	if err == nil {
+		w.post(d.ctx, a, &p, secrets, e.body)
+	} else { // the key has been dropped since
+		a.Outcome, a.Problem, a.GivenUp = Failed, "its secrets can't be decrypted any more", true
+	}
+	if d.ctx.Err() != nil { // the bridge ends: the event is sent again later
+		return result{drop: true}
+	}
+	if !old {
+		secrets = Secrets{}
+	}
+	return d.judge(w, l, t, &p, &e, a, secrets)
+}
+
+// event is what is sent.
+type event struct {
+	number uint64
+	state  task.State // of the task after it
+	try    int
+	body   []byte
+}
+
+// first returns the first event of a line for a webhook; ok is false if there is none.
+func (d *Deliverer) first(l *line, t *task.Task, p *task.PushConfig) (e event, ok bool) {
+	d.mu.Lock()
+	d.grow(l.skip(p.Sent))
+	if len(l.items) == 0 {
+		d.mu.Unlock()
+		return event{}, false
+	}
+	l.tries++
+	l.spend(time.Now())
+	i := l.items[0]
+	e = event{number: i.number, try: l.tries}
+	d.mu.Unlock()
+	u := i.update
+	if u == nil {
+		u = &task.Update{Number: t.Told, Task: t}
+		e.number = t.Told
+	}
+	e.state = u.Task.Status.State
+	switch v := versionOf(p.Version); {
+	case v != wire.V10:
+		e.body = wire.AppendTask(nil, v, u.Task, nil, true)
+	case i.update == nil || u.Number == 1:
+		e.body = wire.AppendTaskEvent(nil, v, u.Task)
+	default:
+		e.body = wire.AppendUpdate(nil, v, u)
+	}
+	return e, true
+}
+
+// versionOf returns the version with a name.
+func versionOf(name string) wire.Version {
+	for v := wire.V01; v < wire.V10; v++ {
+		if v.String() == name {
+			return v
+		}
+	}
+	return wire.V10
+}
+
+// judge says what follows from an attempt, and notes in the task how far the webhook got: when it has got all events of a task that
+// has ended or waits for the client, and when an event is lost.
+func (d *Deliverer) judge(w *Webhooks, l *line, t *task.Task, p *task.PushConfig, e *event, a *Attempt, renew Secrets) result {
+	lost := 0
+	switch {
+	case a.GivenUp:
+		lost = task.MaxLost
+	case a.Outcome != Delivered && e.try <= len(pauses):
+		a.Retry = pauses[e.try-1]
+		w.attempted(a)
+		return result{after: a.Retry}
+	case a.Outcome != Delivered:
+		lost = p.Lost + 1
+		a.GivenUp = lost >= task.MaxLost
+	}
+	a.Lost = lost > 0
+	w.attempted(a)
+	d.mu.Lock()
+	l.tries = 0
+	d.grow(l.skip(e.number))
+	more := len(l.items) > 0
+	d.mu.Unlock()
+	if lost != p.Lost || !more && (e.state.Terminal() || e.state.Interrupted()) {
+		if renew != (Secrets{}) {
+			if sealed, err := w.Seal(d.ctx, t.Owner, t.ID, renew); err == nil {
+				p.Secrets = sealed
+			}
+		}
+		d.mark(t, p, e.number, lost)
+	}
+	return result{drop: lost >= task.MaxLost}
+}
+
+// errReplaced means that a webhook has been replaced or deleted.
+var errReplaced = errors.New("the webhook is another one now")
+
+// mark notes in a task how far a webhook got.
+func (d *Deliverer) mark(t *task.Task, p *task.PushConfig, sent uint64, lost int) {
+	ctx := context.WithoutCancel(d.ctx)
+	open := !t.Status.State.Terminal()
+	if open { // messages to other instances may change it
+		wait, cancel := context.WithTimeout(ctx, markTimeout)
+		defer cancel()
+		unlock, err := d.tasks.Lock(wait, t.Owner, t.ID)
+		if err != nil {
+			return // the event may be sent again after a restart
+		}
+		defer unlock()
+	}
+	now, err := d.tasks.Change(ctx, t.Owner, t.ID, func(t *task.Task) error {
+		i := slices.IndexFunc(t.Push, func(q task.PushConfig) bool { return q.ID == p.ID })
+		if i < 0 || t.Push[i].URL != p.URL || t.Push[i].Set != p.Set {
+			return errReplaced
+		}
+		t.Push = slices.Clone(t.Push)
+		q := &t.Push[i]
+		q.Sent, q.Lost, q.Secrets = max(q.Sent, sent), lost, p.Secrets
+		return nil
+	})
+	if err != nil {
+		return // as above
+	}
+	if open {
+		_ = d.tasks.Persist(ctx, t.Owner, t.ID) // as above
+	}
+	if d.index != nil && settled(now) {
+		d.index.done(ctx, now)
+	}
+}
+
+// settled reports whether a task has ended and nothing is left to be sent.
+func settled(t *task.Task) bool {
+	return t.Status.State.Terminal() && !slices.ContainsFunc(t.Push, func(p task.PushConfig) bool { return p.Pending(t) })
+}

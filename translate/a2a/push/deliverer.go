@@ -1,0 +1,309 @@
+package push
+
+import (
+	"context"
+	"net/url"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// Deliverer sends the events of tasks to their webhooks.
+type Deliverer struct {
+	tasks *task.Tasks
+	index *index // nil: tasks are in memory only
+
+	ctx     context.Context //nolint:containedctx // of all requests; it ends with the Deliverer
+	cancel  context.CancelFunc
+	closing context.Context //nolint:containedctx // it ends when Close begins
+	close   context.CancelFunc
+	group   sync.WaitGroup
+	kick    chan struct{} // of capacity 1: the index is to be read soon
+
+	mu       sync.Mutex
+	closed   bool
+	begun    bool        // the index is being read from time to time
+	webhooks []*Webhooks // of the configurations, the newest last
+	lines    map[lineKey]*line
+	schedule schedule
+	events   int   // of all lines
+	held     int64 // by all lines, in bytes
+	missed   bool  // an event found no line or no configuration: the index knows its task
+}
+
+// New returns a Deliverer. [Deliverer.Bind] has to be called before it is used. The store is that of the tasks; nil: they are in memory
+// only.
+func New(store run.Store) *Deliverer {
+	d := &Deliverer{lines: map[lineKey]*line{}, schedule: newSchedule(), kick: make(chan struct{}, 1)}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	d.closing, d.close = context.WithCancel(d.ctx)
+	if store != nil {
+		d.index = newIndex(store)
+	}
+	return d
+}
+
+// Bind says whose events are delivered. The tasks have to call [Deliverer.Updated].
+func (d *Deliverer) Bind(tasks *task.Tasks) { d.tasks = tasks }
+
+// Close ends all requests, those in progress when ctx ends. What was not delivered is found in the storage later.
+func (d *Deliverer) Close(ctx context.Context) {
+	d.mu.Lock()
+	if !d.closed {
+		d.closed = true
+		for _, l := range d.lines {
+			if l.timer != nil {
+				l.timer.Stop()
+			}
+		}
+		d.close()
+	}
+	d.mu.Unlock()
+	stop := context.AfterFunc(ctx, d.cancel)
+	d.group.Wait()
+	stop()
+	d.cancel()
+	if d.index != nil {
+		d.index.close()
+	}
+}
+
+// Updated queues an event for all webhooks of its task. It is made for [task.Observer]: it returns at once.
+func (d *Deliverer) Updated(u *task.Update) {
+	if len(u.Task.Push) == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return
+	}
+	if len(d.webhooks) == 0 {
+		d.missed = true
+		return
+	}
+	for i := range u.Task.Push {
+		p := &u.Task.Push[i]
+		if p.Lost >= task.MaxLost || u.Number <= p.Sent {
+			continue
+		}
+		if l := d.line(u.Task, p); l != nil {
+			d.grow(l.add(u, d.events < maxEvents && d.held < maxHeld))
+			d.wake(l, 0)
+		}
+	}
+	d.dispatch()
+}
+
+// catchUp queues the newest state of a task for all webhooks that have not got it.
+func (d *Deliverer) catchUp(t *task.Task) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return
+	}
+	for i := range t.Push {
+		p := &t.Push[i]
+		if !p.Pending(t) {
+			continue
+		}
+		if l := d.line(t, p); l != nil && len(l.items) == 0 && l.state != active {
+			l.size = t.Size()
+			d.grow(l.newest(t.Told))
+			d.wake(l, 0)
+		}
+	}
+	d.dispatch()
+}
+
+// line returns the line of a webhook, or nil if there are too many. The lock is held, as in the methods below.
+func (d *Deliverer) line(t *task.Task, p *task.PushConfig) *line {
+	key := lineKey{t.Owner, t.ID, p.ID}
+	l := d.lines[key]
+	if l == nil {
+		if len(d.lines) >= maxLines {
+			d.missed = true
+			return nil
+		}
+		l = &line{key: key}
+		d.lines[key] = l
+	}
+	if l.state == resting {
+		l.host = hostOf(p.URL)
+	}
+	return l
+}
+
+func (d *Deliverer) grow(events int, held int64) {
+	d.events += events
+	d.held += held
+}
+
+// wake queues a line that has events, after a time and when its pace allows it.
+func (d *Deliverer) wake(l *line, after time.Duration) {
+	if l.state == queued || l.state == pausing {
+		return
+	}
+	if l.state == active {
+		return // its goroutine calls wake later
+	}
+	after = max(after, l.wait(time.Now()))
+	if after <= 0 {
+		l.state = queued
+		d.schedule.add(l)
+		return
+	}
+	d.pause(l, pausing, after, func() {
+		l.state = queued
+		d.schedule.add(l)
+		d.dispatch()
+	})
+}
+
+// pause calls then after a time, unless the state of the line has changed.
+func (d *Deliverer) pause(l *line, in lineState, after time.Duration, then func()) {
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+	var own *time.Timer
+	own = time.AfterFunc(after, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if !d.closed && l.state == in && l.timer == own {
+			l.timer = nil
+			then()
+		}
+	})
+	l.state, l.timer = in, own
+}
+
+// dispatch begins as many requests as are possible.
+func (d *Deliverer) dispatch() {
+	for !d.closed {
+		l := d.schedule.next()
+		if l == nil {
+			return
+		}
+		l.state = active
+		d.group.Go(func() { d.serve(l) })
+	}
+}
+
+// serve sends the first event of a line.
+func (d *Deliverer) serve(l *line) {
+	r := d.guarded(l)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.schedule.done(l)
+	l.state = resting
+	switch {
+	case d.closed:
+	case r.drop:
+		d.remove(l)
+	case len(l.items) > 0:
+		d.wake(l, r.after)
+	default:
+		d.rest(l)
+	}
+	d.dispatch()
+}
+
+// rest keeps a line without events until it has no debt of time.
+func (d *Deliverer) rest(l *line) {
+	after := time.Until(l.tat)
+	if after <= 0 {
+		d.remove(l)
+		return
+	}
+	d.pause(l, resting, after, func() { d.remove(l) })
+}
+
+func (d *Deliverer) remove(l *line) {
+	for _, i := range l.items {
+		d.grow(-1, -i.held)
+	}
+	l.items = nil
+	delete(d.lines, l.key)
+}
+
+// guarded is deliver with a report of a panic.
+func (d *Deliverer) guarded(l *line) (r result) {
+	defer func() {
+		if value := recover(); value != nil {
+			r = result{drop: true}
+			if w := d.of(l.key.owner); w != nil && w.Panicked != nil {
+				w.Panicked(d.ctx, value, debug.Stack())
+			}
+		}
+	}()
+	return d.deliver(l)
+}
+
+// of returns the newest configuration for the tasks of an owner; nil: there is none.
+func (d *Deliverer) of(owner string) *Webhooks {
+	d.mu.Lock()
+	all := slices.Clone(d.webhooks)
+	d.mu.Unlock()
+	for _, w := range slices.Backward(all) {
+		if w.Owns(owner) {
+			return w
+		}
+	}
+	return nil
+}
+
+// attach adds a configuration.
+func (d *Deliverer) attach(w *Webhooks) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return
+	}
+	d.webhooks = append(d.webhooks, w)
+	if d.index == nil {
+		return
+	}
+	if !d.begun {
+		d.begun = true
+		d.group.Go(d.watch)
+	}
+	select {
+	case d.kick <- struct{}{}:
+	default:
+	}
+}
+
+// detach removes a configuration.
+func (d *Deliverer) detach(w *Webhooks) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.webhooks = slices.DeleteFunc(d.webhooks, func(other *Webhooks) bool { return other == w })
+}
+
+// Stats are the figures of a [Deliverer].
+type Stats struct {
+	Webhooks int   // with events that were not delivered yet, or were delivered within the last seconds
+	Events   int   // that were not delivered yet
+	Held     int64 // by them, in bytes
+	Requests int   // in progress
+}
+
+// Stats returns the figures of the moment.
+func (d *Deliverer) Stats() Stats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return Stats{len(d.lines), d.events, d.held, d.schedule.active}
+}
+
+// hostOf returns the host and port of a URL.
+func hostOf(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}

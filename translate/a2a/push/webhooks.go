@@ -1,0 +1,125 @@
+package push
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net/http"
+	"net/url"
+	"sync"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+)
+
+// Webhooks say which webhooks a configuration allows, and how it connects to them. The fields must not be changed while they are used.
+type Webhooks struct {
+	// Deliverer sends the events. It is required.
+	Deliverer *Deliverer
+	// Transport sends requests. It must follow no redirects, and must check each address that it connects to. It is required.
+	Transport http.RoundTripper
+	// Judge reports whether requests to a URL are allowed, as far as that is known without a look-up of its host. It is required.
+	Judge func(ctx context.Context, u *url.URL) error
+	// AllowHTTP allows webhooks without TLS.
+	AllowHTTP bool
+	// Sealer encrypts secrets. It is required.
+	Sealer *runtoken.Sealer
+	// Owns reports whether an owner of tasks is one of this configuration. It is not called before Begin. It is required.
+	Owns func(owner string) bool
+	// Continue follows the run of a task whose instance has ended. May be nil.
+	Continue func(ctx context.Context, t *task.Task)
+	// Attempted is called after each request, by several goroutines. May be nil.
+	Attempted func(a *Attempt)
+	// Panicked is called after a panic, with its stack. May be nil.
+	Panicked func(ctx context.Context, value any, stack []byte)
+
+	begin, end sync.Once
+}
+
+// Begin makes the Deliverer use the configuration, and find the tasks of instances that have ended. Further calls have no effect.
+func (w *Webhooks) Begin() { w.begin.Do(func() { w.Deliverer.attach(w) }) }
+
+// End is called when the configuration is no longer used. Begin has no effect after it.
+func (w *Webhooks) End() {
+	w.begin.Do(func() {})
+	w.end.Do(func() { w.Deliverer.detach(w) })
+}
+
+// Secrets are what a webhook recognizes the bridge by. They format as [redacted].
+type Secrets struct{ Token, Credentials string }
+
+// String implements [fmt.Stringer] without the secrets.
+func (Secrets) String() string { return "[redacted]" }
+
+// GoString implements [fmt.GoStringer] without the secrets.
+func (Secrets) GoString() string { return "[redacted]" }
+
+// maxURL is the longest URL, in bytes.
+const maxURL = 2048
+
+// Check returns what is wrong with the URL of a webhook; empty: nothing.
+func (w *Webhooks) Check(ctx context.Context, text string) (problem string) {
+	if len(text) > maxURL {
+		return "must have at most 2048 bytes"
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Opaque != "" || u.Hostname() == "":
+		return "must be an absolute URL"
+	case u.Scheme == "http" && !w.AllowHTTP:
+		return "must begin with https://"
+	case u.Scheme != "https" && u.Scheme != "http":
+		return "must be an https URL"
+	case u.User != nil:
+		return "must have no user name or password: use authentication"
+	case u.Fragment != "" || u.RawFragment != "":
+		return "must have no fragment"
+	}
+	if err := w.Judge(ctx, u); err != nil {
+		if rule, ok := errors.AsType[interface {
+			error
+			Refused() string
+		}](err); ok {
+			return "is not allowed here: " + rule.Refused()
+		}
+		return "is not allowed here"
+	}
+	return ""
+}
+
+// Seal encrypts the secrets of a webhook for a task. The result is empty if there are none.
+func (w *Webhooks) Seal(ctx context.Context, owner, id string, s Secrets) (string, error) {
+	if s == (Secrets{}) {
+		return "", nil
+	}
+	text := string(binary.AppendUvarint(nil, uint64(len(s.Token)))) + s.Token + s.Credentials
+	return w.Sealer.SealText(ctx, text, purpose, owner, id)
+}
+
+// purpose is part of the binding of sealed secrets.
+const purpose = "a2a push"
+
+// open is the inverse of Seal. Old means that they should be sealed again.
+func (w *Webhooks) open(ctx context.Context, owner, id, sealed string) (s Secrets, old bool, err error) {
+	if sealed == "" {
+		return Secrets{}, false, nil
+	}
+	text, old, err := w.Sealer.OpenText(ctx, sealed, purpose, owner, id)
+	if err != nil {
+		return Secrets{}, false, err
+	}
+	n, digits := binary.Uvarint([]byte(text))
+	if digits <= 0 || n > uint64(len(text[digits:])) {
+		return Secrets{}, false, runtoken.ErrInvalid
+	}
+	return Secrets{text[digits:][:n], text[digits:][n:]}, old, nil
+}
+
+// Watch makes sure that the webhooks of a task are served by another instance if this one ends. Call it before a client learns that
+// the task has webhooks.
+func (w *Webhooks) Watch(ctx context.Context, t *task.Task) {
+	w.Begin()
+	if d := w.Deliverer; d.index != nil && len(t.Push) > 0 && !t.Status.State.Terminal() {
+		d.index.note(ctx, t)
+	}
+}
