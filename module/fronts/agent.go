@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -49,7 +50,7 @@ func (a *A2A) Serve(ctx caddy.Context, s *Setup) (*Agent, func(), error) {
 	}
 	front := &a2a.Front{
 		Bridge: s.Bridge, Tasks: kept, Realm: s.Realm, Options: a.options(), RequirePrincipal: s.RequirePrincipal,
-		Refused: s.Refused, Stopping: lifetime.Ending(), Panicked: s.Panicked,
+		Refused: s.Refused, Stopping: stopping(), Panicked: s.Panicked,
 	}
 	cards, err := a.cards(s)
 	if err != nil {
@@ -63,6 +64,16 @@ func (a *A2A) Serve(ctx caddy.Context, s *Setup) (*Agent, func(), error) {
 	agent.server = s.Server(front, a2a.Profile(s.MaxBatch))
 	return agent, release, nil
 }
+
+// stopping returns a context that ends when all calls have to end, because the process will exit.
+var stopping = sync.OnceValue(func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		<-lifetime.Ending()
+		cancel()
+	}()
+	return ctx
+})
 
 // wellKnown are the paths of the agent card below the host and below each endpoint.
 const (

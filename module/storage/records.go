@@ -59,10 +59,18 @@ type storedRecord struct {
 // Put implements [run.Store]. Final records of one day share files, which are called batches.
 func (s *Records) Put(ctx context.Context, records ...*run.Record) error {
 	batches := map[string]*batch{} // by folder
+	size := 0                      // of the records that are left, about
+	for _, r := range records {
+		size += len(r.Data) + recordOverhead
+	}
+	owner, key := "", ownerKey("")
 	for _, r := range records {
 		day, err := dayOf(r.ID)
 		if err != nil {
 			return err
+		}
+		if r.Owner != owner {
+			owner, key = r.Owner, ownerKey(r.Owner)
 		}
 		text, err := json.Marshal(storedRecord{r.ID, r.Event, r.At.UTC(), r.Data}, recordOptions)
 		if err != nil {
@@ -71,7 +79,7 @@ func (s *Records) Put(ctx context.Context, records ...*run.Record) error {
 		if len(text) > maxRecord {
 			return fmt.Errorf("record %s has %d bytes, and %d are stored at most", r.ID, len(text), maxRecord)
 		}
-		folder := path.Join(ownerKey(r.Owner), day)
+		folder := key + "/" + day
 		if !r.Final || len(records) == 1 || len(text) > maxBatch/2 {
 			if err := s.store(ctx, path.Join(folder, recordName(r.ID, r.Event)), text); err != nil {
 				return err
@@ -86,10 +94,11 @@ func (s *Records) Put(ctx context.Context, records ...*run.Record) error {
 			b = nil
 		}
 		if b == nil {
-			b = &batch{event: r.Event}
+			b = &batch{event: r.Event, text: make([]byte, 0, min(size, maxBatch))}
 			batches[folder] = b
 		}
 		b.add(r.ID, text)
+		size -= len(r.Data) + recordOverhead
 	}
 	for folder, b := range batches {
 		if err := s.store(ctx, path.Join(folder, b.name()), b.text); err != nil {
@@ -98,6 +107,9 @@ func (s *Records) Put(ctx context.Context, records ...*run.Record) error {
 	}
 	return nil
 }
+
+// recordOverhead is about how much longer the line of a record is than its data, in bytes.
+const recordOverhead = 160
 
 func (s *Records) store(ctx context.Context, key string, text []byte) error {
 	if err := s.storage.Store(ctx, key, text); err != nil {

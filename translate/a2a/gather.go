@@ -1,7 +1,6 @@
 package a2a
 
 import (
-	"bytes"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,14 +15,15 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// maxDepth bounds how deep a text that is JSON may nest.
-const maxDepth = 512
-
 // gathered are inputs in the order in which they were given.
 type gathered struct {
 	list []input
-	at   map[string]int // by name
+	at   map[string]int // by name; nil: there are few inputs, which a search finds faster
+	text jsontext.Value // the object that has all inputs; nil: they come from several places
 }
+
+// manyInputs is the smallest number of inputs for which there is a map.
+const manyInputs = 9
 
 type input struct {
 	name  string
@@ -55,11 +55,8 @@ func gather(have jsontext.Value, parts []task.Part, s *translate.Skill, byText b
 
 // gatherData is gather for the parts with data, which need no descriptor.
 func gatherData(have jsontext.Value, parts []task.Part) (*gathered, *run.Failure) {
-	list := &gathered{at: map[string]int{}}
-	eachMember(have, func(name string, value jsontext.Value) bool {
-		_ = list.add(name, value, "") // a task's inputs have no name twice
-		return true
-	})
+	list := new(gathered)
+	_ = list.merge(have, "") // a task's inputs have no name twice
 	for i := range parts {
 		p := &parts[i]
 		_, in, isEnvelope := envelope(p)
@@ -91,19 +88,29 @@ func isStructured(p task.Part) bool {
 
 // merge adds the members of an object.
 func (l *gathered) merge(object jsontext.Value, field string) (failure *run.Failure) {
-	eachMember(object, func(name string, value jsontext.Value) bool {
-		failure = l.add(name, value, field)
+	alone := len(l.list) == 0
+	eachMember(object, func(name []byte, value jsontext.Value) bool {
+		failure = l.add(string(name), value, field)
 		return failure == nil
 	})
+	if alone && len(l.list) > 0 {
+		l.text = object
+	}
 	return failure
 }
 
 // add adds an input that a member of the request gives.
 func (l *gathered) add(name string, value jsontext.Value, field string) *run.Failure {
-	i, given := l.at[name]
+	l.text = nil
+	i, given := l.find(name)
 	if !given {
-		l.at[name] = len(l.list)
 		l.list = append(l.list, input{name, value, field})
+		switch {
+		case l.at != nil:
+			l.at[name] = len(l.list) - 1
+		case len(l.list) >= manyInputs:
+			l.index()
+		}
 		return nil
 	}
 	if earlier := l.list[i].field; earlier != "" {
@@ -125,8 +132,24 @@ const (
 )
 
 func (l *gathered) has(name string) bool {
-	_, given := l.at[name]
+	_, given := l.find(name)
 	return given
+}
+
+func (l *gathered) find(name string) (int, bool) {
+	if l.at != nil {
+		i, given := l.at[name]
+		return i, given
+	}
+	i := slices.IndexFunc(l.list, func(in input) bool { return in.name == name })
+	return i, i >= 0
+}
+
+func (l *gathered) index() {
+	l.at = make(map[string]int, 2*len(l.list))
+	for i, in := range l.list {
+		l.at[in.name] = i
+	}
 }
 
 // addText adds the text of a message without data: an object of inputs, or the value of one input.
@@ -137,8 +160,8 @@ func (l *gathered) addText(text string, s *translate.Skill) *run.Failure {
 	}
 	if object := jsontext.Value(text); isJSON(object) && object.Kind() == '{' {
 		known, some := true, false
-		eachMember(object, func(name string, _ jsontext.Value) bool {
-			known = slices.ContainsFunc(params, func(p document.Parameter) bool { return p.Name == name })
+		eachMember(object, func(name []byte, _ jsontext.Value) bool {
+			known = slices.ContainsFunc(params, func(p document.Parameter) bool { return p.Name == string(name) })
 			some = true
 			return known
 		})
@@ -197,8 +220,8 @@ func (l *gathered) addFile(p *task.Part, i int, params []document.Parameter) *ru
 // format uri.
 func takes(param *document.Parameter, p *task.Part) bool {
 	var encoding, mediaType, format string
-	eachMember(param.Schema, func(name string, value jsontext.Value) bool {
-		switch name {
+	eachMember(param.Schema, func(name []byte, value jsontext.Value) bool {
+		switch string(name) {
 		case "contentEncoding":
 			encoding = textOf(value)
 		case "contentMediaType":
@@ -229,36 +252,29 @@ func fits(given, wanted string) bool {
 
 // object returns the inputs as a JSON object.
 func (l *gathered) object() jsonrpc.Object {
+	if l.text != nil {
+		return jsonrpc.Object{Text: l.text}
+	}
 	size := 2
 	for _, in := range l.list {
 		size += len(in.name) + len(in.value) + 8
 	}
 	w := front.Writer{Buf: make([]byte, 0, size)}
 	w.Open()
-	ends := make([][3]int, len(l.list)) // of names, and of values
-	for i, in := range l.list {
+	for _, in := range l.list {
 		w.Next()
-		start := len(w.Buf)
-		w.Buf = front.AppendText(w.Buf, in.name)
-		end := len(w.Buf)
-		w.Buf = append(append(w.Buf, ':'), in.value...)
-		ends[i] = [3]int{start, end, len(w.Buf)}
+		w.Buf = append(append(front.AppendText(w.Buf, in.name), ':'), in.value...)
 	}
 	w.Close()
-	o := jsonrpc.Object{Text: w.Buf, Members: make([]jsonrpc.Member, len(l.list))}
-	for i, e := range ends {
-		o.Members[i] = jsonrpc.Member{Name: w.Buf[e[0]:e[1]:e[1]], Value: w.Buf[e[1]+1 : e[2] : e[2]]}
-	}
-	return o
+	l.text = w.Buf
+	return jsonrpc.Object{Text: l.text}
 }
 
 // remove removes an input.
 func (l *gathered) remove(name string) {
 	l.list = slices.DeleteFunc(l.list, func(in input) bool { return in.name == name })
-	clear(l.at)
-	for i, in := range l.list {
-		l.at[in.name] = i
-	}
+	l.text = nil
+	l.index()
 }
 
 func wrongPart(i int, problem string) *run.Failure {
@@ -276,8 +292,8 @@ func pointer(name string) string {
 
 // inputOf returns the member input of a part's metadata.
 func inputOf(metadata jsontext.Value) (name string) {
-	eachMember(metadata, func(key string, value jsontext.Value) bool {
-		if key == "input" {
+	eachMember(metadata, func(key []byte, value jsontext.Value) bool {
+		if string(key) == "input" {
 			name = textOf(value)
 		}
 		return name == ""
@@ -298,42 +314,4 @@ func joinedText(parts []task.Part) string {
 
 func hasData(parts []task.Part) bool {
 	return slices.ContainsFunc(parts, func(p task.Part) bool { return p.Kind != front.PartText })
-}
-
-// isJSON reports whether a text is one JSON value that is not too deep.
-func isJSON(v jsontext.Value) bool { return !jsonrpc.Deeper(v, maxDepth) && v.IsValid() }
-
-// textOf returns the text of a JSON string; empty: it is none.
-func textOf(v jsontext.Value) string {
-	if v.Kind() != '"' {
-		return ""
-	}
-	text, err := jsontext.AppendUnquote(nil, v)
-	if err != nil {
-		return ""
-	}
-	return string(text)
-}
-
-// eachMember calls a function for each member of a valid JSON object, until it returns false. For any other value it does
-// nothing.
-func eachMember(object jsontext.Value, each func(name string, value jsontext.Value) bool) {
-	if len(object) == 0 || object.Kind() != '{' {
-		return
-	}
-	dec := jsontext.NewDecoder(bytes.NewBuffer(object), jsontext.AllowDuplicateNames(true))
-	if _, err := dec.ReadToken(); err != nil {
-		return
-	}
-	for dec.PeekKind() == '"' {
-		token, err := dec.ReadToken()
-		if err != nil {
-			return
-		}
-		name := token.String()
-		value, err := dec.ReadValue()
-		if err != nil || !each(name, value.Clone()) {
-			return
-		}
-	}
 }

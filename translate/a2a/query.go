@@ -34,7 +34,7 @@ func getTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 		return nil, fault
 	}
 	t = r.follow(t)
-	return wire.AppendTask(nil, r.version, t, q.HistoryLength, true), nil
+	return wire.AppendTask(r.ResultBuffer(), r.version, t, q.HistoryLength, true), nil
 }
 
 // errEnded means that a task can't be changed any more.
@@ -75,7 +75,7 @@ func cancelTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 	case err != nil:
 		return nil, r.taskError(q.ID, err)
 	}
-	return wire.AppendTask(nil, r.version, now, q.HistoryLength, true), nil
+	return wire.AppendTask(r.ResultBuffer(), r.version, now, q.HistoryLength, true), nil
 }
 
 // listTasks answers ListTasks.

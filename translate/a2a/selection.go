@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -8,7 +9,6 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
@@ -33,7 +33,8 @@ type selection struct {
 
 // selectSkill returns the skill that a message names. t is the task that the message is for; nil: a new one. Names that are
 // spelt differently are resolved, because they may mean the same skill.
-func (r *request) selectSkill(send *wire.Send, t *task.Task) (selection, *jsonrpc.Error) {
+func (r *request) selectSkill(s *submission) (selection, *jsonrpc.Error) {
+	send, t := &s.send, s.task
 	f := r.front
 	var choices []choice
 	add := func(field, name string) {
@@ -52,8 +53,8 @@ func (r *request) selectSkill(send *wire.Send, t *task.Task) (selection, *jsonrp
 			add(partField(i), name)
 		}
 	}
-	add("message.metadata", skillIn(send.Message.Metadata))
-	add("metadata", skillIn(send.Metadata))
+	add("message.metadata", s.message.skill)
+	add("metadata", s.whole.skill)
 	for _, c := range choices {
 		if len(c.name) > maxName {
 			return selection{}, invalid(r.version, c.field, "names a skill with more than 256 bytes")
@@ -97,26 +98,6 @@ func (r *request) agree(choices []choice) (selection, *jsonrpc.Error) {
 	return chosen, nil
 }
 
-// skillIn returns the name of a skill in a metadata object; empty: there is none.
-func skillIn(metadata jsontext.Value) string {
-	var name string
-	eachMember(metadata, func(key string, value jsontext.Value) bool {
-		switch key {
-		case "skillId", "skill_id", "skill":
-			name = textOf(value)
-		case wire.Extension:
-			eachMember(value, func(key string, value jsontext.Value) bool {
-				if key == "skill" {
-					name = textOf(value)
-				}
-				return name == ""
-			})
-		}
-		return name == ""
-	})
-	return name
-}
-
 // envelope returns the skill and the inputs of a part that is an object {"skill", "input"}: data, or a text that is such an
 // object.
 func envelope(p *task.Part) (name string, input jsontext.Value, ok bool) {
@@ -138,12 +119,15 @@ func envelope(p *task.Part) (name string, input jsontext.Value, ok bool) {
 	if object.Kind() != '{' {
 		return "", nil, false
 	}
+	if !bytes.Contains(object, []byte(`"skill"`)) && bytes.IndexByte(object, '\\') < 0 {
+		return "", nil, false
+	}
 	others := false
-	eachMember(object, func(key string, value jsontext.Value) bool {
+	eachMember(object, func(key []byte, value jsontext.Value) bool {
 		switch {
-		case key == "skill" && value.Kind() == '"':
+		case string(key) == "skill" && value.Kind() == '"':
 			name = textOf(value)
-		case key == "input" && value.Kind() == '{':
+		case string(key) == "input" && value.Kind() == '{':
 			input = value
 		default:
 			others = true

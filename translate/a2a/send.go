@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -34,6 +32,7 @@ func send(r *request) (jsontext.Value, *jsonrpc.Error) {
 		return r.refused(fault)
 	}
 	s := &submission{front: f, request: r, send: send, task: t, unlock: unlock, made: make(chan struct{})}
+	s.message, s.whole = directionsIn(send.Message.Metadata), directionsIn(send.Metadata)
 	if t != nil && (t.Status.State == task.Submitted || t.Status.State == task.Working) {
 		return s.join()
 	}
@@ -191,7 +190,7 @@ func (s *submission) answer() (jsontext.Value, *jsonrpc.Error) {
 		f.Tasks.Drop(t.Owner, t.ID)
 		return wire.AppendMessageResult(nil, r.version, reply(t), t), nil
 	}
-	return wire.AppendSendResult(nil, r.version, t, s.send.HistoryLength), nil
+	return wire.AppendSendResult(r.ResultBuffer(), r.version, t, s.send.HistoryLength), nil
 }
 
 // reply returns the output of a task as a message.
@@ -216,24 +215,11 @@ func (r *request) waiting() (context.Context, context.CancelFunc) {
 		wait = min(wait, maxWait01)
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, wait)
-	stop := f.untilStop(cancel)
-	return ctx, func() { stop(); cancel() }
-}
-
-// untilStop calls a function when all calls have to end, until the function that it returns is called.
-func (f *Front) untilStop(then func()) (end func()) {
 	if f.Stopping == nil {
-		return func() {}
+		return ctx, cancel
 	}
-	ended := make(chan struct{})
-	go func() {
-		select {
-		case <-f.Stopping:
-			then()
-		case <-ended:
-		}
-	}()
-	return func() { close(ended) }
+	stop := context.AfterFunc(f.Stopping, cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
 // failed answers with an error. A method that would stream does it in the way that its clients understand.
@@ -271,26 +257,4 @@ func (r *request) failureOf(fault *jsonrpc.Error) *run.Failure {
 		failure.Kind, failure.Argument = run.Internal, nil
 	}
 	return failure
-}
-
-// maxTimeout bounds the timeout that a client may ask for. The bridge's own maximum is shorter.
-const maxTimeout = 1000 * time.Hour
-
-// timeoutOf returns the timeout that a client asks for, metadata[wire.Extension].timeoutMs; 0: none.
-func timeoutOf(metadata jsontext.Value) (d time.Duration) {
-	eachMember(metadata, func(key string, value jsontext.Value) bool {
-		if key != wire.Extension {
-			return true
-		}
-		eachMember(value, func(key string, value jsontext.Value) bool {
-			if key == "timeoutMs" && value.Kind() == '0' {
-				if n, err := strconv.ParseInt(string(value), 10, 64); err == nil && n > 0 && n < int64(maxTimeout/time.Millisecond) {
-					d = time.Duration(n) * time.Millisecond
-				}
-			}
-			return true
-		})
-		return false
-	})
-	return d
 }

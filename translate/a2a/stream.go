@@ -81,6 +81,10 @@ func (r *request) stream(t *task.Task, subscription *task.Subscription, ends fun
 	if ends(t.Status.State) {
 		return nil
 	}
+	var stopping <-chan struct{}
+	if f.Stopping != nil {
+		stopping = f.Stopping.Done()
+	}
 	pause := time.NewTicker(keepAlive)
 	defer pause.Stop()
 	longest := time.NewTimer(maxStream)
@@ -106,7 +110,7 @@ func (r *request) stream(t *task.Task, subscription *task.Subscription, ends fun
 			return nil
 		case <-r.ctx.Done():
 			return nil
-		case <-f.Stopping:
+		case <-stopping:
 			return nil
 		}
 	}

@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"cmp"
 	"context"
 	"runtime/debug"
 	"sync"
@@ -23,6 +24,8 @@ type submission struct {
 	front   *Front
 	request *request
 	send    wire.Send
+	message directions // of the message
+	whole   directions // of the request
 	chosen  selection
 	task    *task.Task // nil: none was made yet
 	unlock  func()     // of the task that the message is for
@@ -53,7 +56,7 @@ func (s *submission) unlocked() {
 
 // choose finds out which skill the message is for.
 func (s *submission) choose() *jsonrpc.Error {
-	chosen, fault := s.request.selectSkill(&s.send, s.task)
+	chosen, fault := s.request.selectSkill(s)
 	if fault != nil {
 		return fault
 	}
@@ -145,10 +148,7 @@ func (s *submission) detach() {
 }
 
 func (s *submission) timeout() time.Duration {
-	if d := timeoutOf(s.send.Metadata); d > 0 {
-		return d
-	}
-	if d := timeoutOf(s.send.Message.Metadata); d > 0 {
+	if d := cmp.Or(s.whole.timeout, s.message.timeout); d > 0 {
 		return d
 	}
 	if s.task != nil {

@@ -31,16 +31,21 @@ type waiter struct {
 }
 
 // publish makes a version the current one. The lock of the entry is held.
-func (w *writer) publish(e *entry, t *Task, updates []Update) {
+func (w *writer) publish(e *entry, t *Task, events []event) {
 	e.now = t
-	if w.observer != nil {
-		for i := range updates {
-			w.observer.Updated(&updates[i])
+	e.wake()
+	observed := w.observer != nil && len(t.Push) > 0
+	if !observed && len(e.subs) == 0 {
+		return
+	}
+	list := updates(t, events)
+	if observed {
+		for i := range list {
+			w.observer.Updated(&list[i])
 		}
 	}
-	e.wake()
 	if len(e.subs) > 0 {
-		e.queue = append(e.queue, updates...)
+		e.queue = append(e.queue, list...)
 		w.deliver(e)
 	}
 }

@@ -33,7 +33,7 @@ type Config struct {
 
 // Observer receives the events of tasks and the failures of the Store. Its methods must return soon and must not call methods of the [Tasks].
 type Observer interface {
-	// Updated is called for each event that this instance has made, in order for each task. The event may not be stored yet:
+	// Updated is called for each event that this instance has made of a task with webhooks, in order for each task. The event may not be stored yet:
 	// [Tasks.Persist] has to be called before a client sees an open task.
 	Updated(u *Update)
 	// StoreFailed is called when the Store could not be written or has a damaged record, at most once a minute.
@@ -154,27 +154,22 @@ func (s *Tasks) Add(ctx context.Context, t *Task) error {
 	if t.Created.IsZero() {
 		t.Created = time.Now()
 	}
-	made, updates, err := next(&Task{ID: t.ID, Name: t.Name, Owner: t.Owner, Created: t.Created}, func(to *Task) error {
-		*to = *t
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	t.Event, t.Told, t.updates = made.Event, made.Told, nil
-	e := &entry{id: t.ID, owner: t.Owner, name: t.Name, now: made}
+	events := t.events
+	t.events, t.Event = nil, uint64(len(events))
+	t.Told = t.Event
+	e := &entry{id: t.ID, owner: t.Owner, name: t.Name, now: t}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := s.memory.insert(e, made, time.Now(), false); err != nil {
+	if err := s.memory.insert(e, t, time.Now(), false); err != nil {
 		return err
 	}
-	if made.Name != "" && s.config.Store != nil {
-		if err := s.writer.storeNamed(ctx, e, made); err != nil {
+	if t.Name != "" && s.config.Store != nil {
+		if err := s.writer.storeNamed(ctx, e, t); err != nil {
 			s.memory.remove(e)
 			return err
 		}
 	}
-	s.writer.publish(e, made, updates)
+	s.writer.publish(e, t, events)
 	return nil
 }
 
@@ -210,41 +205,34 @@ func (s *Tasks) change(e *entry, change func(*Task) error) (*Task, error) {
 		}
 		defer s.memory.release(e)
 	}
-	t, updates, err := next(e.now, change)
+	t, events, err := next(e.now, change)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.memory.settle(e, t); err != nil {
 		return nil, err
 	}
-	s.writer.publish(e, t, updates)
+	s.writer.publish(e, t, events)
 	return t, nil
 }
 
 // next returns the version of a task that a change makes, and its events.
-func next(old *Task, change func(*Task) error) (*Task, []Update, error) {
+func next(old *Task, change func(*Task) error) (*Task, []event, error) {
 	t := old.copy()
 	if err := change(t); err != nil {
 		return nil, nil, err
 	}
-	updates := t.updates
-	t.updates = nil
-	if len(updates) > 0 && old.Status.State.Terminal() {
+	events := t.events
+	t.events = nil
+	if len(events) > 0 && old.Status.State.Terminal() {
 		return nil, nil, ErrEnded
 	}
-	t.ID, t.Name, t.Owner, t.Created, t.Event = old.ID, old.Name, old.Owner, old.Created, old.Event
-	t.Told = old.Told
-	for i := range updates {
-		t.Event++
+	t.ID, t.Name, t.Owner, t.Created = old.ID, old.Name, old.Owner, old.Created
+	t.Event, t.Told = old.Event+uint64(max(1, len(events))), old.Told
+	if len(events) > 0 {
 		t.Told = t.Event
-		updates[i].Number, updates[i].Task.Event, updates[i].Task.Told = t.Event, t.Event, t.Event
 	}
-	if len(updates) == 0 {
-		t.Event++
-	} else {
-		updates[len(updates)-1].Task = t
-	}
-	return t, updates, nil
+	return t, events, nil
 }
 
 // Get returns a task. The error is [ErrNoTask] if it does not exist, is expired or belongs to another owner.

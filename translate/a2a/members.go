@@ -1,0 +1,109 @@
+package a2a
+
+import (
+	"bytes"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+)
+
+// maxDepth bounds how deep a text that is JSON may nest.
+const maxDepth = 512
+
+// isJSON reports whether a text is one JSON value that is not too deep.
+func isJSON(v jsontext.Value) bool { return !jsonrpc.Deeper(v, maxDepth) && v.IsValid() }
+
+// textOf returns the text of a JSON string; empty: it is none.
+func textOf(v jsontext.Value) string {
+	if v.Kind() != '"' {
+		return ""
+	}
+	return string(jsonrpc.Unquote(v))
+}
+
+// memberDecoder reads the members of objects. Decoders are pooled, since making one costs more than reading a small object.
+type memberDecoder struct {
+	source  bytes.Buffer
+	decoder jsontext.Decoder
+}
+
+var memberDecoders = sync.Pool{New: func() any { return new(memberDecoder) }}
+
+// memberOptions are those of the server, which has accepted the text.
+var memberOptions = []jsontext.Options{jsontext.AllowDuplicateNames(true)}
+
+func (d *memberDecoder) reset(text []byte) {
+	d.source = *bytes.NewBuffer(text)
+	d.decoder.Reset(&d.source, memberOptions...)
+}
+
+// eachMember calls a function for each member of a valid JSON object, until it returns false. For any other value it does
+// nothing. The name is valid during the call, the value as long as the object.
+func eachMember(object jsontext.Value, each func(name []byte, value jsontext.Value) bool) {
+	if len(object) == 0 || object.Kind() != '{' {
+		return
+	}
+	d := memberDecoders.Get().(*memberDecoder)
+	d.reset(object)
+	defer memberDecoders.Put(d) // it keeps the text until it is used again, or the pool is cleared
+	next := func() (jsontext.Value, bool) {
+		v, err := d.decoder.ReadValue()
+		end := int(d.decoder.InputOffset())
+		return object[end-len(v) : end : end], err == nil
+	}
+	if _, err := d.decoder.ReadToken(); err != nil {
+		return
+	}
+	for d.decoder.PeekKind() == '"' {
+		name, ok := next()
+		if !ok {
+			return
+		}
+		value, ok := next()
+		if !ok || !each(jsonrpc.Unquote(name), value) {
+			return
+		}
+	}
+}
+
+// directions are what the metadata of a message or request say.
+type directions struct {
+	skill   string        // empty: none
+	timeout time.Duration // 0: none
+}
+
+// maxTimeout bounds the timeout that a client may ask for. The bridge's own maximum is shorter.
+const maxTimeout = 1000 * time.Hour
+
+// directionsIn reads metadata: the name of a skill and, in the object of the extension, the name and timeoutMs.
+func directionsIn(metadata jsontext.Value) (d directions) {
+	eachMember(metadata, func(key []byte, value jsontext.Value) bool {
+		switch string(key) {
+		case "skillId", "skill_id", "skill":
+			if d.skill == "" {
+				d.skill = textOf(value)
+			}
+		case wire.Extension:
+			eachMember(value, func(key []byte, value jsontext.Value) bool {
+				switch string(key) {
+				case "skill":
+					if d.skill == "" {
+						d.skill = textOf(value)
+					}
+				case "timeoutMs":
+					if n, err := strconv.ParseInt(string(value), 10, 64); err == nil && n > 0 && n < int64(maxTimeout/time.Millisecond) {
+						d.timeout = time.Duration(n) * time.Millisecond
+					}
+				}
+				return true
+			})
+		}
+		return true
+	})
+	return d
+}
