@@ -199,6 +199,15 @@ func notKept(err error) *run.Failure {
 	}
 }
 
+// untold returns the failure of a call whose task goes on, but can't be shown because the storage has failed.
+func untold(t *task.Task, err error) *run.Failure {
+	return &run.Failure{
+		Kind: run.Internal, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedMaybe,
+		Message: "The bridge can't store tasks at the moment, so it can't show how the task " + t.ID + " is. Its run goes on: don't repeat the message, read the task later.",
+		Cause:   errors.Join(errNotKept, err),
+	}
+}
+
 // messageOf returns the text of a failure, cleaned and bounded.
 func messageOf(f *run.Failure) string {
 	return cmp.Or(strings.TrimSpace(safetext.Line(f.Text(), maxMessage)), "The call failed.")

@@ -11,11 +11,40 @@ import (
 )
 
 const (
-	// clockSkew is how much the clocks of two instances may differ.
+	// clockSkew is how much the clocks of two instances may differ. A deadline may be of another clock: as long after it, the
+	// run of a task that this process did not begin has time to end.
 	clockSkew = 5 * time.Minute
 	// firstAnswer bounds how long a request for a task waits for the first news of a run that was not followed.
 	firstAnswer = 2 * time.Second
+	// firstRefresh is the time until a waiting request reads its task again, which grows to keepAlive.
+	firstRefresh = time.Second
 )
+
+// refresh reads a task again that a request waits for, and follows its run if no one does in this process. Another process may
+// have changed the task, or may have ended.
+func (r *request) refresh(t *task.Task) {
+	f := r.front
+	if now, err := f.Tasks.Refresh(r.ctx, t.Owner, t.ID, firstRefresh/2); err == nil {
+		r.followLater(now)
+	}
+}
+
+// refreshUntil calls refresh from time to time until a context ends.
+func (r *request) refreshUntil(ctx context.Context, t *task.Task) {
+	pause := firstRefresh
+	again := time.NewTimer(pause)
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-again.C:
+			r.refresh(t)
+			pause = min(2*pause, keepAlive)
+			again.Reset(pause)
+		}
+	}
+}
 
 // follow makes sure that somebody follows the run of a task that a client asks about, and returns the task as it is then. Another
 // process may have begun the task, or the time for which runs are followed without a request may be over.
@@ -89,8 +118,8 @@ func (f *Front) resume(ctx context.Context, t *task.Task, caller run.Caller, new
 	}
 	defer tell()
 	end := time.Now().Add(f.Options.Follow)
-	if !t.Deadline.IsZero() && t.Deadline.Before(end) {
-		end = t.Deadline
+	if last := t.Deadline.Add(clockSkew); !t.Deadline.IsZero() && last.Before(end) {
+		end = last
 	}
 	for f.resumeOnce(ctx, t, caller, end, tell) && time.Now().Before(end) { // each lasts as long as a call may last
 	}
@@ -116,7 +145,7 @@ func (f *Front) isNews(t *task.Task, r *run.Run) bool {
 	failure := r.Failure
 	switch {
 	case failure == nil:
-		if !r.State.Ended() && !t.Deadline.IsZero() && time.Now().After(t.Deadline) {
+		if !r.State.Ended() && !t.Deadline.IsZero() && time.Since(t.Deadline) >= clockSkew {
 			r.Failure = &run.Failure{
 				Kind: run.DeadlineExceeded, Phase: run.PhasePoll, By: run.Bridge, Executed: run.ExecutedYes, Ref: t.Ref,
 				Message: "The skill had not finished when its time was up. The run may still be going on.",

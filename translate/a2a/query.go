@@ -92,7 +92,7 @@ func listTasks(r *request) (jsontext.Value, *jsonrpc.Error) {
 		return wire.AppendPage(nil, nil, "", q.PageSize, 0, &q), nil
 	}
 	page, err := f.Tasks.List(r.ctx, r.owner(), task.Query{
-		Context: q.Context, State: q.State, Since: q.Since, Token: q.PageToken, Limit: q.PageSize,
+		Context: q.Context, State: q.State, Since: q.Since, Token: q.PageToken, Limit: q.PageSize, Artifacts: q.Artifacts,
 	})
 	switch {
 	case errors.Is(err, task.ErrBadToken):

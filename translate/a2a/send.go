@@ -163,6 +163,11 @@ func (s *submission) join() (jsontext.Value, *jsonrpc.Error) {
 		return nil, r.stream(t, subscription, stopSending)
 	}
 	r.follow(t)
+	if !s.send.Immediately || r.version == wire.V01 {
+		ctx, cancel := context.WithCancel(r.ctx)
+		defer cancel()
+		go r.refreshUntil(ctx, t)
+	}
 	return s.answer()
 }
 
@@ -177,11 +182,11 @@ func (s *submission) answer() (jsontext.Value, *jsonrpc.Error) {
 		cancel()
 		if t == nil || err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 			s.detach()
-			return r.fail(r.taskError(s.send.Task, err))
+			return r.fail(r.failureError(untold(s.task, err)))
 		}
 	} else if t, err = f.Tasks.Get(r.ctx, t.Owner, t.ID); err != nil {
 		s.detach()
-		return r.fail(r.taskError(s.send.Task, err))
+		return r.fail(r.failureError(untold(s.task, err)))
 	}
 	if !t.Status.State.Terminal() {
 		s.detach()

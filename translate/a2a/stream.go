@@ -89,6 +89,9 @@ func (r *request) stream(t *task.Task, subscription *task.Subscription, ends fun
 	defer pause.Stop()
 	longest := time.NewTimer(maxStream)
 	defer longest.Stop()
+	untilRefresh := firstRefresh
+	refresh := time.NewTimer(untilRefresh)
+	defer refresh.Stop()
 	for {
 		select {
 		case u, open := <-subscription.Updates():
@@ -102,6 +105,10 @@ func (r *request) stream(t *task.Task, subscription *task.Subscription, ends fun
 			if cap(buffer) > maxKept {
 				buffer = nil
 			}
+		case <-refresh.C:
+			r.refresh(t)
+			untilRefresh = min(2*untilRefresh, keepAlive)
+			refresh.Reset(untilRefresh)
 		case <-pause.C:
 			if s.KeepAlive() != nil {
 				return nil

@@ -249,14 +249,30 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) error 
 	if release, ok := f.Tasks.Claim(s.task.Owner, s.task.ID); ok {
 		s.release = release
 	}
-	if r.method.streams && !r.IsNotification() {
-		t, subscription, err := f.Tasks.Subscribe(ctx, s.task.Owner, s.task.ID)
-		if err != nil {
-			return err
+	switch {
+	case r.method.streams && !r.IsNotification():
+		var t *task.Task
+		if t, s.subscription, err = f.Tasks.Subscribe(ctx, s.task.Owner, s.task.ID); err == nil {
+			s.task = t
 		}
-		s.task, s.subscription = t, subscription
+	case s.send.Immediately && r.version != wire.V01: // the client is told of the task before its run has ended
+		err = f.Tasks.Persist(ctx, s.task.Owner, s.task.ID)
 	}
-	return nil
+	if err != nil { // then nothing is invoked
+		s.abandon(ctx, notKept(err))
+	}
+	return err
+}
+
+// abandon ends the task, which can't be stored. If the message has made it, no one knows of it.
+func (s *submission) abandon(ctx context.Context, failure *run.Failure) {
+	f, t := s.front, s.task
+	if !s.first {
+		f.update(ctx, t, &run.Run{Failure: failure})
+		return
+	}
+	f.Tasks.Drop(t.Owner, t.ID)
+	s.task = nil
 }
 
 // refuse handles a call that failed before the provider was invoked: with a question, an error, or a task that has ended.

@@ -44,6 +44,15 @@ type FollowOptions struct {
 	Known run.State
 }
 
+// earliest returns NotBefore by the clock of this process. It and Accepted may be of another clock that is ahead: the time between
+// them is all that the provider has asked for.
+func (o *FollowOptions) earliest(now time.Time) time.Time {
+	if o.Accepted.After(now) && o.NotBefore.After(o.Accepted) {
+		return now.Add(o.NotBefore.Sub(o.Accepted))
+	}
+	return o.NotBefore
+}
+
 // resultDelays are the delays between requests for the result of a completed run.
 var resultDelays = polling.Backoff{Initial: 500 * time.Millisecond, Longest: 5 * time.Second}
 

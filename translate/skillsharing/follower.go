@@ -104,8 +104,8 @@ func (f *follower) begin(ctx context.Context, options *FollowOptions) {
 	now := time.Now()
 	f.schedule.run = c.Polling.planFor(c, s, options, f.schedule.deadline)
 	if options.Resumed {
-		if early := options.NotBefore.Sub(now); early > 0 {
-			f.mustAsk, f.known, f.schedule.earliest, f.schedule.due = false, run.Working, options.NotBefore, options.NotBefore
+		if at := options.earliest(now); at.After(now) {
+			f.mustAsk, f.known, f.schedule.earliest, f.schedule.due = false, run.Working, at, at
 		}
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 )
 
 // entry is a task in memory: its current version, and all who follow it.
@@ -14,9 +15,10 @@ type entry struct {
 
 	mu     sync.Mutex
 	now    *Task
-	stored uint64  // the number of the newest version in the Store
-	single bool    // a version was, or may have been, stored as a record of its own
-	flight *flight // stores a version
+	stored uint64    // the number of the newest version in the Store
+	single bool      // a version was, or may have been, stored as a record of its own
+	flight *flight   // stores a version
+	read   time.Time // when Refresh read the Store last
 
 	waiters     []*waiter
 	subs        []*Subscription
@@ -65,13 +67,13 @@ func (e *entry) wake() {
 }
 
 // current returns the entry of a task. It reads the Store if the task is not in memory, or if another instance may have changed
-// it. Unless keep is set, the entry of an ended task that is read from the Store is for this caller only.
+// it: that is expected of a task that this process does not follow, and is made sure of before a change. Unless keep is set, the entry of an ended task that is read from the Store is for this caller only.
 func (s *Tasks) current(ctx context.Context, owner, id string, keep bool) (*entry, error) {
 	e, claimed := s.memory.find(owner, id)
 	if e == nil {
 		return s.load(ctx, owner, id, keep)
 	}
-	if !claimed {
+	if !claimed || keep {
 		if err := s.refresh(ctx, e); err != nil {
 			return nil, err
 		}

@@ -18,7 +18,12 @@ type Query struct {
 	Since   time.Time // only tasks with a status of this time or later; zero: all
 	Token   string    // of the page before; empty: the first page
 	Limit   int       // the most tasks of a page; 0: 50
+	// Artifacts says that the tasks of the page have their artifacts. Otherwise they may lack them.
+	Artifacts bool
 }
+
+// maxPage is the approximate size of the largest page, in bytes. A page has at least one task.
+const maxPage = 8 << 20
 
 // Page is a part of a list of tasks.
 type Page struct {
@@ -34,7 +39,8 @@ type summary struct {
 	context string
 	state   State // 0: the record is damaged
 	at      time.Time
-	entry   *entry // nil: the task is only in the Store
+	size    [2]int64 // approximate, in bytes: without and with the artifact
+	entry   *entry   // nil: the task is only in the Store
 }
 
 // summaries are those of ended tasks that are only in the Store, by owner and id. They spare reading all records for each list.
@@ -45,7 +51,27 @@ type summaries struct {
 }
 
 func summarize(t *Task, e *entry) summary {
-	return summary{t.ID, t.Event, t.Context, t.Status.State, t.Status.At, e}
+	size := sizeOf(t)
+	s := summary{t.ID, t.Event, t.Context, t.Status.State, t.Status.At, [2]int64{size, size}, e}
+	if t.Artifact != nil {
+		s.size[0] -= int64(sizeOfParts(t.Artifact.Parts))
+	}
+	return s
+}
+
+// pageOf returns how many of the summaries, at most limit, a page has.
+func pageOf(found []summary, limit int, artifacts bool) int {
+	with := 0
+	if artifacts {
+		with = 1
+	}
+	var size int64
+	for i := range found {
+		if size += found[i].size[with]; i == limit || i > 0 && size > maxPage {
+			return i
+		}
+	}
+	return len(found)
 }
 
 // compare orders the newest status first.
@@ -78,17 +104,16 @@ func (s *Tasks) List(ctx context.Context, owner string, q Query) (Page, error) {
 		}
 		found = found[i:]
 	}
-	limit := cmp.Or(q.Limit, 50)
-	if len(found) > limit {
-		found = found[:limit]
-		page.NextToken = found[limit-1].token()
+	if n := pageOf(found, cmp.Or(q.Limit, 50), q.Artifacts); n < len(found) {
+		found = found[:n]
+		page.NextToken = found[n-1].token()
 	}
-	page.Tasks, err = s.tasksOf(ctx, owner, found)
+	page.Tasks, err = s.tasksOf(ctx, owner, found, q.Artifacts)
 	return page, err
 }
 
-// tasksOf returns the tasks of summaries, without those that were dropped meanwhile.
-func (s *Tasks) tasksOf(ctx context.Context, owner string, found []summary) ([]*Task, error) {
+// tasksOf returns the tasks of summaries, with or without artifacts, without those that were dropped meanwhile.
+func (s *Tasks) tasksOf(ctx context.Context, owner string, found []summary, artifacts bool) ([]*Task, error) {
 	tasks := make([]*Task, len(found))
 	missing := map[string]int{}
 	for i, f := range found {
@@ -112,6 +137,9 @@ func (s *Tasks) tasksOf(ctx context.Context, owner string, found []summary) ([]*
 				continue
 			}
 			if t, err := decode(r); err == nil {
+				if !artifacts {
+					t.Artifact = nil
+				}
 				tasks[missing[r.ID]] = t
 				delete(missing, r.ID)
 			}

@@ -314,7 +314,7 @@ func TestTwoInstances(t *testing.T) {
 			}
 		}
 		three := open(t, task.Config{Store: st})
-		page, err = three.List(t.Context(), "ada", task.Query{State: task.Completed})
+		page, err = three.List(t.Context(), "ada", task.Query{State: task.Completed, Artifacts: true})
 		if err != nil || page.Total != 1 || len(page.Tasks) != 1 || page.Tasks[0].Artifact == nil {
 			t.Errorf("%+v, %v", page, err)
 		}

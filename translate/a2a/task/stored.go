@@ -58,6 +58,23 @@ func (s *Tasks) refresh(ctx context.Context, e *entry) error {
 	return nil
 }
 
+// Refresh is [Tasks.Get] for callers that wait for what another instance does with a task. The Store is read for all of them once
+// in a time.
+func (s *Tasks) Refresh(ctx context.Context, owner, id string, every time.Duration) (*Task, error) {
+	if e, _ := s.memory.find(owner, id); e != nil {
+		e.mu.Lock()
+		fresh := time.Since(e.read) < every
+		if !fresh {
+			e.read = time.Now()
+		}
+		e.mu.Unlock()
+		if fresh {
+			return s.writer.show(ctx, e)
+		}
+	}
+	return s.Get(ctx, owner, id)
+}
+
 // adopt takes over a version that another instance has made, if it is newer. Subscriptions get the events that it shows.
 func (s *Tasks) adopt(e *entry, t *Task, at time.Time) {
 	e.mu.Lock()

@@ -110,7 +110,7 @@ func New(c Config) *Tasks {
 // Close stores what is not stored, ends all subscriptions and the background goroutines. Changes after it are stored at once.
 func (s *Tasks) Close(ctx context.Context) {
 	s.once.Do(func() { close(s.closing) })
-	if !s.waitEnded(ctx) {
+	if !waitEnded(ctx, &s.ended) {
 		return
 	}
 	if s.config.Store != nil {
@@ -123,11 +123,11 @@ func (s *Tasks) Close(ctx context.Context) {
 	}
 }
 
-// waitEnded reports whether the background goroutines have ended.
-func (s *Tasks) waitEnded(ctx context.Context) bool {
+// waitEnded reports whether goroutines have ended before a context.
+func waitEnded(ctx context.Context, group *sync.WaitGroup) bool {
 	ended := make(chan struct{})
 	go func() {
-		s.ended.Wait()
+		group.Wait()
 		close(ended)
 	}()
 	select {

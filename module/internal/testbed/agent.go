@@ -1,0 +1,253 @@
+package testbed
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Agent returns a client of A2A 1.0 at /a2a of the same server.
+func (c *Client) Agent(options ...Option) *Client {
+	agent := c.With(append([]Option{Header("A2A-Version", "1.0")}, options...)...)
+	agent.URL = strings.TrimSuffix(c.URL, "/rpc") + "/a2a"
+	return agent
+}
+
+// A Task is a task of A2A 1.0.
+type Task struct {
+	ID      string `json:"id"`
+	Context string `json:"contextId"`
+	Status  struct {
+		State   string `json:"state"`
+		Message struct {
+			Parts []struct {
+				Text string         `json:"text"`
+				Data jsontext.Value `json:"data"`
+			} `json:"parts"`
+		} `json:"message"`
+		Timestamp time.Time `json:"timestamp"`
+	} `json:"status"`
+	Artifacts []struct {
+		Parts []struct {
+			Text string         `json:"text"`
+			Data jsontext.Value `json:"data"`
+		} `json:"parts"`
+	} `json:"artifacts"`
+	History  []jsontext.Value          `json:"history"`
+	Metadata map[string]jsontext.Value `json:"metadata"`
+}
+
+// State returns the state without its prefix, such as WORKING.
+func (t Task) State() string { return strings.TrimPrefix(t.Status.State, "TASK_STATE_") }
+
+// Executed returns what the status says about the execution of the skill.
+func (t Task) Executed() string {
+	for _, part := range t.Status.Message.Parts {
+		var data struct {
+			Executed string `json:"executed"`
+		}
+		if json.Unmarshal(part.Data, &data) == nil && data.Executed != "" {
+			return data.Executed
+		}
+	}
+	return ""
+}
+
+// Task decodes the result of SendMessage, GetTask or CancelTask of A2A 1.0.
+func (a Answer) Task() Task {
+	var sent struct {
+		Task *Task `json:"task"`
+	}
+	var t Task
+	if json.Unmarshal(a.Result, &sent) == nil && sent.Task != nil {
+		return *sent.Task
+	}
+	_ = json.Unmarshal(a.Result, &t) // missing members fail the test later
+	return t
+}
+
+// A Page is a result of ListTasks.
+type Page struct {
+	Tasks []Task `json:"tasks"`
+	Next  string `json:"nextPageToken"`
+	Total int    `json:"totalSize"`
+}
+
+// Page decodes the result of ListTasks.
+func (a Answer) Page() Page {
+	var p Page
+	_ = json.Unmarshal(a.Result, &p) // missing members fail the test later
+	return p
+}
+
+// Message returns params of SendMessage that invoke a skill with a new call id. With immediately, the answer does not wait for the
+// end of the run.
+func Message(skill string, immediately bool) (params map[string]any, call string) {
+	call = NewCall()
+	return object{
+		"message": object{
+			"messageId": call, "role": "ROLE_USER",
+			"parts": []object{{"data": object{"skill": skill, "input": object{"call": call}}}},
+		},
+		"configuration": object{"returnImmediately": immediately},
+	}, call
+}
+
+// Invoke calls SendMessage with a new call id, which the answer has.
+func (c *Client) Invoke(skill string, immediately bool) Answer {
+	params, call := Message(skill, immediately)
+	a := c.Call("SendMessage", params)
+	a.Call = call
+	return a
+}
+
+// GetTask calls GetTask.
+func (c *Client) GetTask(id string) Answer { return c.Call("GetTask", object{"id": id}) }
+
+// Stream is a stream of events.
+type Stream struct {
+	Status int // of HTTP
+	tb     testing.TB
+	lines  *bufio.Reader
+	events chan string // the data of each event
+	end    context.CancelFunc
+	err    error // once events is closed
+}
+
+// Stream calls a method that streams, and returns when the header has arrived. The end of the test closes the stream.
+func (c *Client) Stream(method string, params any) *Stream {
+	c.tb.Helper()
+	body, err := json.Marshal(object{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	if err != nil {
+		c.tb.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(c.ctx)
+	c.tb.Cleanup(cancel)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, bytes.NewReader(body))
+	if err != nil {
+		c.tb.Fatal(err)
+	}
+	r.Header = c.header.Clone()
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "text/event-stream")
+	response, err := c.HTTP.Do(r) //nolint:bodyclose // read closes it
+	if err != nil {
+		c.tb.Fatal(err)
+	}
+	s := &Stream{Status: response.StatusCode, tb: c.tb, lines: bufio.NewReader(response.Body), events: make(chan string, 1024), end: cancel}
+	go s.read(response.Body)
+	return s
+}
+
+// read reads events until the stream ends.
+func (s *Stream) read(body io.ReadCloser) {
+	defer close(s.events)
+	defer body.Close()
+	var data []string
+	for {
+		line, err := s.lines.ReadString('\n')
+		if err != nil {
+			s.err = err
+			return
+		}
+		line = strings.TrimRight(line, "\r\n")
+		value, isData := strings.CutPrefix(line, "data:")
+		switch {
+		case isData:
+			data = append(data, strings.TrimPrefix(value, " "))
+		case line == "" && data != nil:
+			s.events <- strings.Join(data, "\n")
+			data = nil
+		}
+	}
+}
+
+// Close ends the stream.
+func (s *Stream) Close() { s.end() }
+
+// An Event is an event of a stream of A2A 1.0.
+type Event struct {
+	Text string // the data
+	Task *Task
+	// State is the one of the event, without its prefix; empty: it has none.
+	State    string
+	Artifact jsontext.Value // nil: none
+}
+
+// String returns a short form: the state, or "artifact".
+func (e Event) String() string {
+	switch {
+	case e.Artifact != nil:
+		return "artifact"
+	case e.Task != nil:
+		return "task " + e.State
+	case e.State == "":
+		return e.Text
+	}
+	return e.State
+}
+
+// Next waits for the next event. ok is false at the end of the stream.
+func (s *Stream) Next(atMost time.Duration) (e Event, ok bool) {
+	s.tb.Helper()
+	select {
+	case text, open := <-s.events:
+		if !open {
+			return e, false
+		}
+		return parseEvent(text), true
+	case <-time.After(atMost):
+		s.tb.Errorf("no event within %s", atMost)
+		return e, false
+	}
+}
+
+func parseEvent(text string) Event {
+	e := Event{Text: text}
+	var answer struct {
+		Result struct {
+			Task         *Task `json:"task"`
+			StatusUpdate *Task `json:"statusUpdate"`
+			Artifact     *struct {
+				Artifact jsontext.Value `json:"artifact"`
+			} `json:"artifactUpdate"`
+		} `json:"result"`
+	}
+	if json.Unmarshal([]byte(text), &answer) != nil {
+		return e
+	}
+	switch r := answer.Result; {
+	case r.Task != nil:
+		e.Task, e.State = r.Task, r.Task.State()
+	case r.StatusUpdate != nil:
+		e.State = r.StatusUpdate.State()
+	case r.Artifact != nil:
+		e.Artifact = r.Artifact.Artifact
+	}
+	return e
+}
+
+// Rest returns the short forms of the events until the end of the stream.
+func (s *Stream) Rest(atMost time.Duration) []string {
+	s.tb.Helper()
+	var all []string
+	for {
+		e, ok := s.Next(atMost)
+		if !ok {
+			return all
+		}
+		all = append(all, e.String())
+	}
+}
+
+// Broken reports whether the connection of a stream was broken, after [Stream.Next] has told the end.
+func (s *Stream) Broken() bool { return !errors.Is(s.err, io.EOF) }

@@ -1,0 +1,104 @@
+package task_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+)
+
+// TestLargePages: a page ends early if its tasks are large, and the pages have all tasks together, from memory and from the store.
+func TestLargePages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const large, count = 3 << 20, 10
+		st := newStore()
+		one := open(t, task.Config{Store: st})
+		for range count {
+			made := add(t, one, "ada")
+			change(t, one, made, func(t *task.Task) error {
+				t.SetArtifact([]task.Part{{Part: front.Part{Kind: front.PartText, Text: strings.Repeat("x", large)}}})
+				t.SetStatus(task.Completed, nil, time.Now())
+				return nil
+			})
+		}
+		time.Sleep(2 * time.Second)
+		two := open(t, task.Config{Store: st})
+		for name, tasks := range map[string]*task.Tasks{"memory": one, "store": two} {
+			for _, artifacts := range []bool{true, false} {
+				q, found, pages := task.Query{Artifacts: artifacts, Limit: 100}, map[string]bool{}, 0
+				for {
+					page, err := tasks.List(t.Context(), "ada", q)
+					if err != nil || page.Total != count || len(page.Tasks) == 0 {
+						t.Fatalf("%s: %+v, %v", name, page, err)
+					}
+					pages++
+					for _, listed := range page.Tasks {
+						found[listed.ID] = true
+						if artifacts != (listed.Artifact != nil) && (artifacts || name == "store") {
+							t.Errorf("%s: artifacts %t, and the task has %v", name, artifacts, listed.Artifact != nil)
+						}
+					}
+					if q.Token = page.NextToken; q.Token == "" {
+						break
+					}
+				}
+				if want := map[bool]int{true: count / 2, false: 1}[artifacts]; len(found) != count || pages != want {
+					t.Errorf("%s, artifacts %t: %d tasks on %d pages, want %d", name, artifacts, len(found), pages, want)
+				}
+			}
+		}
+	})
+}
+
+// TestRefresh: callers that wait for what another instance does read the store once in a time, and a change is made to what the
+// store has, also if this instance follows the task.
+func TestRefresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newStore()
+		one, two := open(t, task.Config{Store: st}), open(t, task.Config{Store: st})
+		made := add(t, one, "ada")
+		if err := one.Persist(t.Context(), "ada", made.ID); err != nil {
+			t.Fatal(err)
+		}
+		refresh := func(want task.State, read int) {
+			t.Helper()
+			_, before := st.counts()
+			for range 100 {
+				if got, err := two.Refresh(t.Context(), "ada", made.ID, time.Second); err != nil || got.Status.State != want {
+					t.Errorf("%+v, %v", got, err)
+				}
+			}
+			if _, after := st.counts(); after-before != read {
+				t.Errorf("the store was read %d times, want %d", after-before, read)
+			}
+		}
+		refresh(task.Submitted, 2) // the first one takes the task into memory
+		change(t, one, made, to(task.Working))
+		if err := one.Persist(t.Context(), "ada", made.ID); err != nil {
+			t.Fatal(err)
+		}
+		refresh(task.Submitted, 0)
+		time.Sleep(time.Second)
+		refresh(task.Working, 1)
+
+		release, ok := two.Claim("ada", made.ID)
+		if !ok {
+			t.Fatal("the task has a follower")
+		}
+		defer release()
+		change(t, one, made, to(task.Canceled))
+		time.Sleep(2 * time.Second) // it is stored
+		got, err := two.Change(t.Context(), "ada", made.ID, func(t *task.Task) error {
+			if !t.Status.State.Terminal() {
+				t.SetStatus(task.Failed, nil, time.Now())
+			}
+			return nil
+		})
+		if err != nil || got.Status.State != task.Canceled {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
