@@ -73,20 +73,23 @@ func (r *request) followLater(t *task.Task) <-chan struct{} {
 	if t.Status.State != task.Working && t.Status.State != task.Submitted {
 		return nil
 	}
-	release, ok := f.Tasks.Claim(t.Owner, t.ID)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
+	release, ok := f.Tasks.Claim(t.Owner, t.ID, cancel)
 	if !ok {
+		cancel()
 		return nil // this process follows it
 	}
-	ctx := context.WithoutCancel(r.ctx)
 	news := make(chan struct{})
 	if t.Ref.ExecutionID == "" {
 		f.giveUp(ctx, t)
 		release()
+		cancel()
 		close(news)
 		return news
 	}
 	caller := r.caller
 	go func() {
+		defer cancel()
 		defer release()
 		defer f.recovered(ctx)
 		f.resume(ctx, t, caller, news)
@@ -97,7 +100,11 @@ func (r *request) followLater(t *task.Task) <-chan struct{} {
 // giveUp ends a task whose invocation another process began, if that process must have ended: nobody knows whether the skill
 // was executed, so it is not invoked again.
 func (f *Front) giveUp(ctx context.Context, t *task.Task) {
-	if t.Deadline.IsZero() || time.Since(t.Deadline) < clockSkew {
+	deadline := t.Deadline
+	if deadline.IsZero() { // the task was made to tell something, not for a run
+		deadline = t.Status.At
+	}
+	if time.Since(deadline) < clockSkew {
 		return
 	}
 	f.update(ctx, t, &run.Run{Failure: &run.Failure{
@@ -121,7 +128,7 @@ func (f *Front) resume(ctx context.Context, t *task.Task, caller run.Caller, new
 	if last := t.Deadline.Add(clockSkew); !t.Deadline.IsZero() && last.Before(end) {
 		end = last
 	}
-	for f.resumeOnce(ctx, t, caller, end, tell) && time.Now().Before(end) { // each lasts as long as a call may last
+	for f.resumeOnce(ctx, t, caller, end, tell) && time.Now().Before(end) && ctx.Err() == nil { // each lasts as long as a call may last
 	}
 }
 

@@ -163,18 +163,19 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 	if r.method != nil {
 		r.caller.Method = req.Method
 	}
-	r.version = versionOfName(said, r.method)
+	r.version = dialectOf(said, r.method, req.Method)
 	if text != "" && (said == 0 || !f.Options.Versions[said]) {
 		return r.refuse(versionNotSupported(r.version, text, f.versionNames()), wrongRequest("the version "+text+" of A2A is not supported"))
 	}
 	if r.method == nil {
 		return r.refuse(methodNotFound(r.version, req.Method), wrongRequest("there is no such method"))
 	}
-	dialect := r.method.generation.dialect(said)
-	if dialect == 0 || !f.serves(r.method.generation, dialect) {
+	if r.method.generation.dialect(said) == 0 {
 		return r.refuse(methodNotFound(r.version, req.Method), wrongRequest("the version of A2A has no such method"))
 	}
-	r.version = dialect
+	if !f.serves(r.method.generation, r.version) {
+		return r.refuse(versionNotSupported(r.version, r.version.String(), f.versionNames()), wrongRequest("the version of the method is not served"))
+	}
 	if reason, failure := front.Admit(f.RequirePrincipal, &r.caller); failure != nil {
 		if f.Refused != nil {
 			f.Refused(ctx, r.caller.Method, reason)
@@ -184,7 +185,7 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 	if req.Params.Kind() == '[' {
 		return r.refuse(invalid(r.version, "params", "must be an object"), wrongRequest("params must be an object"))
 	}
-	if r.method.streams && req.InBatch() {
+	if r.method.streams && req.InBatch() && !req.IsNotification() {
 		return r.refuse(unsupported(r.version, "a streaming method can't be part of a batch"), wrongRequest("a stream in a batch"))
 	}
 	result, fault := r.method.serve(r)
@@ -197,17 +198,6 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 // serves reports whether a method of a generation is served in a dialect. The methods that 0.3 and 0.1 share need one of them.
 func (f *Front) serves(g generation, v wire.Version) bool {
 	return f.Options.Versions[v] || g == shared && f.Options.Versions[wire.V01]
-}
-
-// versionOfName returns the version in which an error is written before the dialect is known.
-func versionOfName(said wire.Version, m *method) wire.Version {
-	switch {
-	case m != nil && m.generation == methodsOf03, m != nil && m.generation == shared && said != wire.V01:
-		return wire.V03
-	case m != nil && (m.generation == methodsOf01 || m.generation == shared), said == wire.V01:
-		return wire.V01
-	}
-	return wire.V10
 }
 
 // versionNames returns the names of the served versions, the newest first.
@@ -224,7 +214,7 @@ func (f *Front) versionNames() []string {
 // refuse reports a refused call and returns its error.
 func (r *request) refuse(fault *jsonrpc.Error, failure *run.Failure) (jsontext.Value, *jsonrpc.Error) {
 	r.report(failure)
-	return nil, fault
+	return r.fail(fault)
 }
 
 // report reports a call that was answered without the bridge; a nil failure means success.

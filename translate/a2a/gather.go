@@ -311,7 +311,3 @@ func joinedText(parts []task.Part) string {
 	}
 	return strings.Join(texts, "\n")
 }
-
-func hasData(parts []task.Part) bool {
-	return slices.ContainsFunc(parts, func(p task.Part) bool { return p.Kind != front.PartText })
-}

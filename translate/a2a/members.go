@@ -73,28 +73,24 @@ func eachMember(object jsontext.Value, each func(name []byte, value jsontext.Val
 
 // directions are what the metadata of a message or request say.
 type directions struct {
-	skill   string        // empty: none
+	skills  []string      // the names of skills
 	timeout time.Duration // 0: none
 }
 
 // maxTimeout bounds the timeout that a client may ask for. The bridge's own maximum is shorter.
 const maxTimeout = 1000 * time.Hour
 
-// directionsIn reads metadata: the name of a skill and, in the object of the extension, the name and timeoutMs.
+// directionsIn reads metadata: names of skills and, in the object of the extension, a name and timeoutMs.
 func directionsIn(metadata jsontext.Value) (d directions) {
 	eachMember(metadata, func(key []byte, value jsontext.Value) bool {
 		switch string(key) {
 		case "skillId", "skill_id", "skill":
-			if d.skill == "" {
-				d.skill = textOf(value)
-			}
+			d.skills = append(d.skills, textOf(value))
 		case wire.Extension:
 			eachMember(value, func(key []byte, value jsontext.Value) bool {
 				switch string(key) {
 				case "skill":
-					if d.skill == "" {
-						d.skill = textOf(value)
-					}
+					d.skills = append(d.skills, textOf(value))
 				case "timeoutMs":
 					if n, err := strconv.ParseInt(string(value), 10, 64); err == nil && n > 0 && n < int64(maxTimeout/time.Millisecond) {
 						d.timeout = time.Duration(n) * time.Millisecond

@@ -3,6 +3,7 @@ package a2a
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -27,39 +28,47 @@ var stateOf = map[run.Kind]task.State{
 	// All others: Failed.
 }
 
-// change changes a task. An error means that the task is gone, so that nobody can see the change.
-func (f *Front) change(ctx context.Context, t *task.Task, change func(*task.Task)) {
-	_, _ = f.Tasks.Change(ctx, t.Owner, t.ID, func(t *task.Task) error {
-		if !t.Status.State.Terminal() { // another instance or a cancellation may have ended it
-			change(t)
+// change changes a task, unless another instance or a cancellation has ended it.
+func (f *Front) change(ctx context.Context, t *task.Task, change func(*task.Task)) error {
+	_, err := f.Tasks.Change(ctx, t.Owner, t.ID, func(t *task.Task) error {
+		if t.Status.State.Terminal() {
+			return errEnded
 		}
+		change(t)
 		return nil
 	})
+	if errors.Is(err, errEnded) {
+		return nil
+	}
+	return err
 }
 
-// update gives a task the state of its run.
+// update gives a task the state of its run. An error means that the task is gone, so that there is nothing to show.
 func (f *Front) update(ctx context.Context, t *task.Task, r *run.Run) {
-	f.change(ctx, t, func(t *task.Task) {
-		now := time.Now()
-		if r.State != 0 && r.ExecutionID != "" {
-			t.Ref = r.Ref
-			t.Inputs = nil // it needs them no more
-			if t.Status.State != task.Working {
-				t.SetStatus(task.Working, nil, now)
-			}
+	_ = f.change(ctx, t, func(t *task.Task) { f.advance(t, r) })
+}
+
+// advance gives a task that is being changed the state of its run.
+func (f *Front) advance(t *task.Task, r *run.Run) {
+	now := time.Now()
+	if r.State != 0 && r.ExecutionID != "" {
+		t.Ref = r.Ref
+		t.Inputs = nil // it needs them no more
+		if t.Status.State != task.Working {
+			t.SetStatus(task.Working, nil, now)
 		}
-		switch {
-		case r.Failure != nil && r.Failure.Kind == run.Stopped && r.State != 0:
-			// The run goes on. This or another instance will follow it.
-		case r.Failure != nil:
-			t.SetStatus(cmp.Or(stateOf[r.Failure.Kind], task.Failed), f.explain(r.Failure), now)
-		case r.State == run.Completed:
-			if parts := outputOf(r, t); len(parts) > 0 {
-				t.SetArtifact(parts)
-			}
-			t.SetStatus(task.Completed, nil, now)
+	}
+	switch {
+	case r.Failure != nil && r.Failure.Kind == run.Stopped && r.State != 0:
+		// The run goes on. This or another instance will follow it.
+	case r.Failure != nil:
+		t.SetStatus(cmp.Or(stateOf[r.Failure.Kind], task.Failed), f.explain(r.Failure), now)
+	case r.State == run.Completed:
+		if parts := outputOf(r, t); len(parts) > 0 {
+			t.SetArtifact(parts)
 		}
-	})
+		t.SetStatus(task.Completed, nil, now)
+	}
 }
 
 // outputOf returns the output of a run as parts.

@@ -21,7 +21,7 @@ func (r *request) query() (*task.Task, *wire.TaskQuery, *jsonrpc.Error) {
 	if err != nil {
 		return nil, nil, r.taskError(q.ID, err)
 	}
-	if r.method.generation == shared && t.Name != "" {
+	if served := &r.front.Options.Versions; r.method.generation == shared && served[wire.V01] && (t.Name != "" || !served[wire.V03]) {
 		r.version = wire.V01
 	}
 	return t, &q, nil
@@ -75,6 +75,7 @@ func cancelTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 	case err != nil:
 		return nil, r.taskError(q.ID, err)
 	}
+	f.Tasks.Unfollow(t.Owner, t.ID)
 	return wire.AppendTask(r.ResultBuffer(), r.version, now, q.HistoryLength, true), nil
 }
 
@@ -91,8 +92,14 @@ func listTasks(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if r.caller.Principal == "" { // anonymous callers can't be told from each other
 		return wire.AppendPage(nil, nil, "", q.PageSize, 0, &q), nil
 	}
+	skill := r.skill
+	if skill != "" {
+		if listed, failure := f.Bridge.Find(r.ctx, skill, r.caller.Principal); failure == nil {
+			skill = listed
+		}
+	}
 	page, err := f.Tasks.List(r.ctx, r.owner(), task.Query{
-		Context: q.Context, State: q.State, Since: q.Since, Token: q.PageToken, Limit: q.PageSize, Artifacts: q.Artifacts,
+		Context: q.Context, Skill: skill, State: q.State, Since: q.Since, Token: q.PageToken, Limit: q.PageSize, Artifacts: q.Artifacts,
 	})
 	switch {
 	case errors.Is(err, task.ErrBadToken):

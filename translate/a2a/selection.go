@@ -29,6 +29,7 @@ type selection struct {
 	field string
 	// byText means that the whole text of the message is the name, so that it is no input.
 	byText bool
+	ref    run.Ref // of the skill, once it is found
 }
 
 // selectSkill returns the skill that a message names. t is the task that the message is for; nil: a new one. Names that are
@@ -53,8 +54,12 @@ func (r *request) selectSkill(s *submission) (selection, *jsonrpc.Error) {
 			add(partField(i), name)
 		}
 	}
-	add("message.metadata", s.message.skill)
-	add("metadata", s.whole.skill)
+	for _, name := range s.message.skills {
+		add("message.metadata", name)
+	}
+	for _, name := range s.whole.skills {
+		add("metadata", name)
+	}
 	for _, c := range choices {
 		if len(c.name) > maxName {
 			return selection{}, invalid(r.version, c.field, "names a skill with more than 256 bytes")
@@ -63,7 +68,7 @@ func (r *request) selectSkill(s *submission) (selection, *jsonrpc.Error) {
 	if len(choices) > 0 {
 		return r.agree(choices)
 	}
-	if name := strings.TrimSpace(joinedText(send.Message.Parts)); name != "" && len(name) <= maxName && !strings.ContainsAny(name, " \n\t{") && !hasData(send.Message.Parts) {
+	if name := strings.TrimSpace(joinedText(send.Message.Parts)); name != "" && len(name) <= maxName && !strings.ContainsAny(name, " \n\t{") {
 		if listed, failure := f.Bridge.Find(r.ctx, name, r.caller.Principal); failure == nil {
 			return selection{name: listed, field: "message.parts", byText: true}, nil
 		}
@@ -129,6 +134,7 @@ func envelope(p *task.Part) (name string, input jsontext.Value, ok bool) {
 			name = textOf(value)
 		case string(key) == "input" && value.Kind() == '{':
 			input = value
+		case string(key) == "input" && value.Kind() == 'n': // as good as absent
 		default:
 			others = true
 		}

@@ -33,12 +33,12 @@ func send(r *request) (jsontext.Value, *jsonrpc.Error) {
 	}
 	s := &submission{front: f, request: r, send: send, task: t, unlock: unlock, made: make(chan struct{})}
 	s.message, s.whole = directionsIn(send.Message.Metadata), directionsIn(send.Metadata)
-	if t != nil && (t.Status.State == task.Submitted || t.Status.State == task.Working) {
-		return s.join()
-	}
-	if fault := s.choose(); fault != nil {
+	if s.chosen, fault = r.selectSkill(s); fault != nil {
 		s.unlocked()
 		return r.refused(fault)
+	}
+	if t != nil && (t.Status.State == task.Submitted || t.Status.State == task.Working) {
+		return s.join()
 	}
 	go s.run(context.WithoutCancel(r.ctx))
 	<-s.made
@@ -46,7 +46,8 @@ func send(r *request) (jsontext.Value, *jsonrpc.Error) {
 	case s.fault != nil:
 		return r.fail(s.fault)
 	case s.subscription != nil:
-		return nil, r.stream(s.task, s.subscription, stopSending)
+		defer s.detach()
+		return nil, r.stream(s.task, s.subscription, send.HistoryLength, stopSending)
 	case r.IsNotification():
 		s.detach()
 		return nil, nil
@@ -71,8 +72,15 @@ func (r *request) taskOf(send *wire.Send) (t *task.Task, unlock func(), fault *j
 		return nil, none, invalid(r.version, "id", "of a caller without a principal needs at least 16 characters, since it is the only secret of the task")
 	}
 	t, err := r.find(send.Task)
-	if errors.Is(err, task.ErrNoTask) && r.version == wire.V01 {
-		return nil, none, nil // a new task under the client's id
+	if r.version == wire.V01 && isNew(t, err) {
+		unlock, err = f.Tasks.Lock(r.ctx, r.owner(), "name "+send.Task) // so that the same message sent twice at once is one run
+		if err != nil {
+			return nil, none, r.taskError(send.Task, err)
+		}
+		if t, err = r.find(send.Task); isNew(t, err) {
+			return nil, unlock, nil
+		}
+		unlock()
 	}
 	if err != nil {
 		return nil, none, r.taskError(send.Task, err)
@@ -87,9 +95,9 @@ func (r *request) taskOf(send *wire.Send) (t *task.Task, unlock func(), fault *j
 		fault = r.taskError(send.Task, err)
 	case send.Context != "" && send.Context != t.Context:
 		fault = invalid(r.version, contextField(r.version), "is not that of the task")
-	case t.Status.State.Terminal() && r.version == wire.V01:
+	case t.Status.State.Terminal() && r.version == wire.V01: // it has ended meanwhile
 		unlock()
-		return nil, none, nil // a new run under the same id
+		return r.taskOf(send)
 	case t.Status.State.Terminal():
 		fault = unsupported(r.version, "the task has ended ("+t.Status.State.String()+"); start a new one, with the same context if it belongs together")
 	}
@@ -98,6 +106,11 @@ func (r *request) taskOf(send *wire.Send) (t *task.Task, unlock func(), fault *j
 		return nil, none, fault
 	}
 	return t, unlock, nil
+}
+
+// isNew reports whether a message of A2A 0.1 makes a new task under the client's id, by the result of find.
+func isNew(t *task.Task, err error) bool {
+	return errors.Is(err, task.ErrNoTask) || err == nil && t.Status.State.Terminal()
 }
 
 func contextField(v wire.Version) string {
@@ -160,7 +173,7 @@ func (s *submission) join() (jsontext.Value, *jsonrpc.Error) {
 			return r.fail(r.taskError(s.send.Task, err))
 		}
 		r.follow(t)
-		return nil, r.stream(t, subscription, stopSending)
+		return nil, r.stream(t, subscription, s.send.HistoryLength, stopSending)
 	}
 	r.follow(t)
 	if !s.send.Immediately || r.version == wire.V01 {
@@ -191,7 +204,7 @@ func (s *submission) answer() (jsontext.Value, *jsonrpc.Error) {
 	if !t.Status.State.Terminal() {
 		s.detach()
 	}
-	if s.task.Skill != "" && t.Status.State == task.Completed && !s.send.Immediately && r.version != wire.V01 && slices.Contains(f.Options.ReplyMessage, t.Skill) {
+	if s.first && t.Artifact != nil && t.Status.State == task.Completed && !s.send.Immediately && r.version != wire.V01 && slices.Contains(f.Options.ReplyMessage, t.Skill) {
 		f.Tasks.Drop(t.Owner, t.ID)
 		return wire.AppendMessageResult(nil, r.version, reply(t), t), nil
 	}
@@ -200,11 +213,7 @@ func (s *submission) answer() (jsontext.Value, *jsonrpc.Error) {
 
 // reply returns the output of a task as a message.
 func reply(t *task.Task) *task.Message {
-	m := &task.Message{ID: t.ID, Role: task.Agent}
-	if t.Artifact != nil {
-		m.Parts = t.Artifact.Parts
-	}
-	return m
+	return &task.Message{ID: t.ID, Role: task.Agent, Parts: t.Artifact.Parts}
 }
 
 // settled reports whether a waiting client is answered.
@@ -227,9 +236,9 @@ func (r *request) waiting() (context.Context, context.CancelFunc) {
 	return ctx, func() { stop(); cancel() }
 }
 
-// failed answers with an error. A method that would stream does it in the way that its clients understand.
+// fail answers with an error. A method that would stream does it in the way that its clients understand.
 func (r *request) fail(fault *jsonrpc.Error) (jsontext.Value, *jsonrpc.Error) {
-	if !r.method.streams || r.IsNotification() || r.InBatch() {
+	if r.method == nil || !r.method.streams || r.IsNotification() || r.InBatch() {
 		return nil, fault
 	}
 	if r.version == wire.V10 {

@@ -38,7 +38,7 @@ func subscribe(r *request) (jsontext.Value, *jsonrpc.Error) {
 		return r.fail(r.taskError(q.ID, err))
 	}
 	r.followLater(current)
-	return nil, r.stream(current, subscription, stopSubscribing)
+	return nil, r.stream(current, subscription, q.HistoryLength, stopSubscribing)
 }
 
 // replay streams the artifact and the last status of a task that has ended.
@@ -58,8 +58,8 @@ func (r *request) replay(t *task.Task) *jsonrpc.Error {
 	return nil
 }
 
-// stream sends a task and its later events, until one ends the stream.
-func (r *request) stream(t *task.Task, subscription *task.Subscription, ends func(task.State) bool) *jsonrpc.Error {
+// stream sends a task, in 0.1 nothing of it, and its later events, until one ends the stream.
+func (r *request) stream(t *task.Task, subscription *task.Subscription, historyLength *int, ends func(task.State) bool) *jsonrpc.Error {
 	f := r.front
 	defer subscription.Close()
 	s := r.Stream()
@@ -73,12 +73,15 @@ func (r *request) stream(t *task.Task, subscription *task.Subscription, ends fun
 	}
 	var buffer []byte
 	if r.version != wire.V01 {
-		buffer = wire.AppendTaskEvent(buffer[:0], r.version, t)
+		buffer = wire.AppendSendResult(buffer[:0], r.version, t, historyLength)
 		if s.Result(t.Event, buffer) != nil {
 			return nil
 		}
 	}
 	if ends(t.Status.State) {
+		if r.version != wire.V10 { // these clients wait for a final event
+			_ = s.Result(t.Event, wire.AppendUpdate(nil, r.version, &task.Update{Number: t.Event, Task: t})) // it is the last
+		}
 		return nil
 	}
 	var stopping <-chan struct{}

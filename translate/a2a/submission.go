@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,6 +38,7 @@ type submission struct {
 	asked        *task.Message      // the question to the client, if inputs are missing
 	inputs       *gathered
 	invoked      bool
+	cancel       func() // ends the following of the run
 	release      func() // of the claim to follow the task
 
 	mu        sync.Mutex
@@ -54,23 +56,12 @@ func (s *submission) unlocked() {
 	}
 }
 
-// choose finds out which skill the message is for.
-func (s *submission) choose() *jsonrpc.Error {
-	chosen, fault := s.request.selectSkill(s)
-	if fault != nil {
-		return fault
-	}
-	s.chosen = chosen
-	if chosen.name == "" && s.front.Options.RejectUnclear {
-		return invalid(s.request.version, "message", "names no skill: add metadata.skillId, or a data part {\"skill\", \"input\"}")
-	}
-	return nil
-}
-
 // run carries out the message and follows its run. It is a goroutine of its own, because the run may outlive the request.
 func (s *submission) run(ctx context.Context) {
 	f := s.front
 	defer s.finish(ctx)
+	ctx, s.cancel = context.WithCancel(ctx)
+	defer s.cancel()
 	if s.chosen.name == "" && !s.onlySkill(ctx) {
 		return
 	}
@@ -159,11 +150,16 @@ func (s *submission) timeout() time.Duration {
 
 // Inputs implements [translate.Preparation]: it gathers the inputs, and asks for those that are missing.
 func (s *submission) Inputs(_ context.Context, skill *translate.Skill) (jsonrpc.Object, *run.Failure) {
+	s.chosen.name, s.chosen.ref = skill.Name, skill.Ref
 	var have jsontext.Value
+	parts := s.send.Message.Parts
 	if s.task != nil {
 		have = s.task.Inputs
+		if s.task.Status.State == task.AuthRequired { // it is tried again with the same inputs
+			parts = nil
+		}
 	}
-	list, failure := gather(have, s.send.Message.Parts, skill, s.chosen.byText)
+	list, failure := gather(have, parts, skill, s.chosen.byText)
 	if failure != nil {
 		return jsonrpc.Object{}, failure
 	}
@@ -175,8 +171,15 @@ func (s *submission) Inputs(_ context.Context, skill *translate.Skill) (jsonrpc.
 			return jsonrpc.Object{}, failure
 		}
 		// A later message with a wrong value is asked again.
-		list.remove(failure.Argument.Name)
-		s.asked = s.front.whichInputs(skill, append(missing, failure.Argument.Name), messageOf(failure))
+		wrong := failure.Argument.Name
+		list.remove(wrong)
+		var wanted []string // in the descriptor's order
+		for i := range skill.Descriptor.Inputs {
+			if name := skill.Descriptor.Inputs[i].Name; name == wrong || slices.Contains(missing, name) {
+				wanted = append(wanted, name)
+			}
+		}
+		s.asked = s.front.whichInputs(skill, wanted, messageOf(failure))
 		return jsonrpc.Object{}, failure
 	}
 	if len(missing) > 0 {
@@ -201,6 +204,9 @@ func (s *submission) Invoke(ctx context.Context, skill *translate.Skill) *run.Fa
 	if err := s.make(ctx, func(t *task.Task) {
 		t.Skill, t.Ref, t.Deadline, t.OutputType = skill.Name, skill.Ref, skill.Deadline, skill.Descriptor.Output.ContentType
 		t.Inputs = s.inputs.object().Text
+		if !s.first { // which has told that it is SUBMITTED
+			t.SetStatus(task.Working, nil, time.Now())
+		}
 	}); err != nil {
 		return notKept(err)
 	}
@@ -209,17 +215,19 @@ func (s *submission) Invoke(ctx context.Context, skill *translate.Skill) *run.Fa
 	return nil
 }
 
-// make makes the task, or gives the existing one the state SUBMITTED.
+// make makes the task in the state SUBMITTED, or adds the message to the existing one.
 func (s *submission) make(ctx context.Context, complete func(*task.Task)) error {
 	f, r, now := s.front, s.request, time.Now()
 	s.first = s.task == nil
 	set := func(t *task.Task) error {
+		if s.first {
+			t.SetStatus(task.Submitted, nil, now)
+		}
 		t.AddMessage(s.send.Message)
 		if d := s.timeout(); d > 0 {
 			t.Timeout = d.Milliseconds()
 		}
 		complete(t)
-		t.SetStatus(task.Submitted, nil, now)
 		return r.addPush(t, s.send.Push)
 	}
 	var err error
@@ -246,7 +254,7 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) error 
 	if err != nil {
 		return err
 	}
-	if release, ok := f.Tasks.Claim(s.task.Owner, s.task.ID); ok {
+	if release, ok := f.Tasks.Claim(s.task.Owner, s.task.ID, s.cancel); ok {
 		s.release = release
 	}
 	switch {
@@ -285,23 +293,32 @@ func (s *submission) refuse(ctx context.Context, r *run.Run) {
 		}
 		return
 	}
+	ends := func(t *task.Task) {
+		if s.asked != nil {
+			t.SetStatus(task.InputRequired, s.asked, time.Now())
+		} else {
+			f.advance(t, r)
+		}
+	}
 	err := s.make(ctx, func(t *task.Task) {
 		t.Skill = s.chosen.name
-		t.Ref.SkillID = r.SkillID
+		t.Ref = s.chosen.ref
+		t.Ref.SkillID = cmp.Or(r.SkillID, t.Ref.SkillID)
 		if s.inputs != nil {
 			t.Inputs = s.inputs.object().Text
 		}
+		if !s.first {
+			ends(t)
+		}
 	})
+	if err == nil && s.first {
+		if err = f.change(ctx, s.task, ends); err != nil {
+			s.abandon(ctx, notKept(err))
+		}
+	}
 	if err != nil {
 		s.fault = s.request.failureError(notKept(err))
-		return
 	}
-	if s.asked != nil {
-		f.change(ctx, s.task, func(t *task.Task) { t.SetStatus(task.InputRequired, s.asked, time.Now()) })
-	} else {
-		f.update(ctx, s.task, r)
-	}
-	s.done()
 }
 
 // onlySkill chooses the only skill. If there are several, it asks which one is meant.
@@ -310,6 +327,10 @@ func (s *submission) onlySkill(ctx context.Context) bool {
 	if name != "" {
 		s.chosen = selection{name: name, field: "skill"}
 		return true
+	}
+	if s.front.Options.RejectUnclear && failure == nil {
+		s.fault = invalid(s.request.version, "message", "names no skill: add metadata.skillId, or a data part {\"skill\", \"input\"}")
+		return false
 	}
 	var have jsontext.Value
 	if s.task != nil {
@@ -329,7 +350,7 @@ func (s *submission) onlySkill(ctx context.Context) bool {
 
 // resume follows the run of a task that waited for a credential.
 func (s *submission) resume(ctx context.Context) {
-	err := s.make(ctx, func(*task.Task) {})
+	err := s.make(ctx, func(t *task.Task) { t.SetStatus(task.Working, nil, time.Now()) })
 	if err != nil {
 		s.fault = s.request.failureError(notKept(err))
 		return

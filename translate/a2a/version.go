@@ -33,7 +33,7 @@ func ParseVersion(text string) wire.Version {
 	major, rest, _ := strings.Cut(text, ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	switch major + "." + minor {
-	case "1.0", "1.":
+	case "1.0":
 		return wire.V10
 	case "0.3", "0.2":
 		return wire.V03
@@ -52,6 +52,23 @@ const (
 	methodsOf01                   // tasks/send*, tasks/pushNotification/*
 	shared                        // tasks/get, tasks/cancel and tasks/resubscribe, in 0.3 and 0.1
 )
+
+// dialectOf returns the version in which an error about a method is written, whether or not it is served: the client's, or else
+// that of the method's name.
+func dialectOf(said wire.Version, m *method, name string) wire.Version {
+	if m != nil {
+		if v := m.generation.dialect(said); v != 0 {
+			return v
+		}
+	}
+	switch {
+	case said != 0:
+		return said
+	case strings.Contains(name, "/"):
+		return wire.V03
+	}
+	return wire.V10
+}
 
 // dialect returns the version in which a method is served to a client that said a version, or none (0). It is 0 if the client's
 // version has no such method. For shared methods of a client that did not say 0.1, it is 0.3: the task decides.

@@ -69,6 +69,9 @@ func (e *envelope) add(m member, value jsontext.Value) {
 // element returns the request, or an error if the object is invalid (JSON-RPC 2.0, section 4).
 func (e *envelope) element(p *Profile) element {
 	id := e.values[memberID]
+	if p.NullParams && e.values[memberParams].Kind() == 'n' {
+		e.values[memberParams] = nil
+	}
 	reason := e.fault(p)
 	if reason == "" {
 		return element{Request: Request{

@@ -20,6 +20,8 @@ type Profile struct {
 	MaxBatch int
 	// NullID permits "id":null as an id; otherwise it is an Invalid Request.
 	NullID bool
+	// NullParams permits "params":null, as if they were left out; otherwise it is an Invalid Request.
+	NullParams bool
 	// OmitNullID leaves the id out of errors for requests without a readable one; otherwise it is null.
 	OmitNullID bool
 	// MaxDepth is how deep arrays and objects may nest; the outermost has the depth 1.

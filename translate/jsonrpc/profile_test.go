@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -166,5 +167,22 @@ func TestBrokenBodyHasParseStatus(t *testing.T) {
 	w := httptest.NewRecorder()
 	if s.ServeHTTP(w, r); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "Invalid JSON payload") {
 		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// params may be null only if the profile permits it. Then they are absent.
+func TestNullParams(t *testing.T) {
+	const body = `{"jsonrpc":"2.0","id":1,"method":"m","params":null}`
+	for permitted, want := range map[bool]string{false: `"code":-32600`, true: `"result":true`} {
+		s := &jsonrpc.Server{Profile: jsonrpc.Profile{NullParams: permitted}, Handler: jsonrpc.HandlerFunc(func(_ context.Context, r *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+			return strconv.AppendBool(nil, r.Params == nil), nil
+		})}
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("POST", "/", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		s.ServeHTTP(w, r)
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%v: %s", permitted, w.Body)
+		}
 	}
 }

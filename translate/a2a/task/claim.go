@@ -9,9 +9,20 @@ import (
 type claim struct{ owner, id string }
 
 // Claim makes the caller the only follower of a task in this process, until release. While a task is claimed it does not
-// expire, and other instances are expected not to change it. It reports whether there was no other follower.
-func (s *Tasks) Claim(owner, id string) (release func(), ok bool) {
-	return s.memory.claim(claim{owner, id})
+// expire, and other instances are expected not to change it. It reports whether there was no other follower. end ends the
+// following, for [Tasks.Unfollow]; nil: nothing does.
+func (s *Tasks) Claim(owner, id string, end func()) (release func(), ok bool) {
+	return s.memory.claim(claim{owner, id}, end)
+}
+
+// Unfollow ends the following of a task in this process, if there is a follower.
+func (s *Tasks) Unfollow(owner, id string) {
+	s.memory.mu.Lock()
+	end := s.memory.claims[claim{owner, id}]
+	s.memory.mu.Unlock()
+	if end != nil {
+		end()
+	}
 }
 
 // keyLock is a mutex for one task. It exists while a caller holds it or waits for it.

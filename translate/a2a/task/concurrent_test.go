@@ -28,7 +28,7 @@ func TestReadersSeeEqualEvents(t *testing.T) {
 				made := add(t, s, "ada")
 				ids[i] = made.ID
 				all.Go(func() {
-					release, ok := s.Claim("ada", made.ID)
+					release, ok := s.Claim("ada", made.ID, nil)
 					if !ok {
 						t.Error("the task has another follower")
 						return
@@ -203,7 +203,7 @@ func TestInterruptedTasksMakeRoom(t *testing.T) {
 		t.Errorf("%v", states)
 	}
 	for range 5 {
-		release, _ := s.Claim("", add(t, s, "").ID)
+		release, _ := s.Claim("", add(t, s, "").ID, nil)
 		defer release()
 	}
 	made := &task.Task{ID: s.NewID()}

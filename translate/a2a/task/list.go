@@ -14,6 +14,7 @@ import (
 // Query says which tasks [Tasks.List] returns.
 type Query struct {
 	Context string    // only tasks of this conversation; empty: of all
+	Skill   string    // only tasks of this skill; empty: of all
 	State   State     // only tasks in this state; 0: in all
 	Since   time.Time // only tasks with a status of this time or later; zero: all
 	Token   string    // of the page before; empty: the first page
@@ -37,6 +38,7 @@ type summary struct {
 	id      string
 	event   uint64
 	context string
+	skill   string
 	state   State // 0: the record is damaged
 	at      time.Time
 	size    [2]int64 // approximate, in bytes: without and with the artifact
@@ -52,7 +54,7 @@ type summaries struct {
 
 func summarize(t *Task, e *entry) summary {
 	size := sizeOf(t)
-	s := summary{t.ID, t.Event, t.Context, t.Status.State, t.Status.At, [2]int64{size, size}, e}
+	s := summary{t.ID, t.Event, t.Context, t.Skill, t.Status.State, t.Status.At, [2]int64{size, size}, e}
 	if t.Artifact != nil {
 		s.size[0] -= int64(sizeOfParts(t.Artifact.Parts))
 	}
@@ -93,7 +95,7 @@ func (s *Tasks) List(ctx context.Context, owner string, q Query) (Page, error) {
 		return Page{}, err
 	}
 	found = slices.DeleteFunc(found, func(t summary) bool {
-		return t.state == 0 || q.Context != "" && t.context != q.Context || q.State != 0 && t.state != q.State || t.at.Before(q.Since)
+		return t.state == 0 || q.Context != "" && t.context != q.Context || q.Skill != "" && t.skill != q.Skill || q.State != 0 && t.state != q.State || t.at.Before(q.Since)
 	})
 	slices.SortFunc(found, summary.compare)
 	page := Page{Total: len(found)}

@@ -15,7 +15,7 @@ type memory struct {
 
 	mu     sync.Mutex
 	room   room
-	claims map[claim]struct{}
+	claims map[claim]func() // what ends the following; nil: nothing does
 	queue  queue
 }
 
@@ -311,13 +311,13 @@ func (m *memory) of(owner string) (entries []*entry, expired map[*entry]bool) {
 }
 
 // claim makes the caller the only follower of a task until release. It reports whether there was no other one.
-func (m *memory) claim(c claim) (release func(), ok bool) {
+func (m *memory) claim(c claim, end func()) (release func(), ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, taken := m.claims[c]; taken {
 		return nil, false
 	}
-	m.claims[c] = struct{}{}
+	m.claims[c] = end
 	return sync.OnceFunc(func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()

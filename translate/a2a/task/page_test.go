@@ -84,7 +84,7 @@ func TestRefresh(t *testing.T) {
 		time.Sleep(time.Second)
 		refresh(task.Working, 1)
 
-		release, ok := two.Claim("ada", made.ID)
+		release, ok := two.Claim("ada", made.ID, nil)
 		if !ok {
 			t.Fatal("the task has a follower")
 		}

@@ -183,7 +183,7 @@ func TestOpenTasksAreStoredFirst(t *testing.T) {
 		st.slow = 10 * time.Millisecond
 		s := open(t, task.Config{Store: st})
 		made := add(t, s, "ada")
-		release, _ := s.Claim("ada", made.ID)
+		release, _ := s.Claim("ada", made.ID, nil)
 		defer release()
 		var wg sync.WaitGroup
 		for i := range 30 {

@@ -93,7 +93,7 @@ func New(c Config) *Tasks {
 		c.Flush = time.Second
 	}
 	c.Flush = max(c.Flush, time.Millisecond)
-	m := &memory{ttl: c.TTL, storing: c.Store != nil, room: newRoom(&c), claims: map[claim]struct{}{}, queue: queue{kick: make(chan struct{}, 1)}}
+	m := &memory{ttl: c.TTL, storing: c.Store != nil, room: newRoom(&c), claims: map[claim]func(){}, queue: queue{kick: make(chan struct{}, 1)}}
 	m.room.claimed = m.isClaimed
 	w := &writer{
 		storage: c.Store, memory: m, observer: c.Observer, interval: c.Flush, batch: min(maxBatch, max(1, c.MostPerOwner/4)), most: max(1, c.Most/4), size: c.MaxSize, trim: make(chan struct{}, 1),
@@ -181,7 +181,7 @@ func (s *Tasks) Change(ctx context.Context, owner, id string, change func(*Task)
 		if err != nil {
 			return nil, err
 		}
-		t, err := s.change(e, change)
+		t, err := changeEntry(s, e, change)
 		if errors.Is(err, errGone) {
 			continue
 		}
@@ -196,7 +196,7 @@ func (s *Tasks) Change(ctx context.Context, owner, id string, change func(*Task)
 // errGone says that an entry was dropped from memory before it could be locked.
 var errGone = errors.New("the task was dropped from memory")
 
-func (s *Tasks) change(e *entry, change func(*Task) error) (*Task, error) {
+func changeEntry(s *Tasks, e *entry, change func(*Task) error) (*Task, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if state := e.now.Status.State; state.Terminal() || state.Interrupted() {

@@ -139,8 +139,8 @@ func TestExpiredTasks(t *testing.T) {
 		s := open(t, task.Config{TTL: time.Hour})
 		ended, claimed, idle := add(t, s, "ada"), add(t, s, "ada"), add(t, s, "ada")
 		change(t, s, ended, to(task.Completed))
-		release, ok := s.Claim("ada", claimed.ID)
-		if _, again := s.Claim("ada", claimed.ID); !ok || again {
+		release, ok := s.Claim("ada", claimed.ID, nil)
+		if _, again := s.Claim("ada", claimed.ID, nil); !ok || again {
 			t.Error("one task has two followers")
 		}
 		_, sub, err := s.Subscribe(t.Context(), "ada", idle.ID)
