@@ -223,6 +223,10 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) error 
 		if s.first {
 			t.SetStatus(task.Submitted, nil, now)
 		}
+		if superseded := t.Status.Message; superseded != nil { // it is older than the message
+			t.AddMessage(*superseded)
+			t.Status.Message = nil
+		}
 		t.AddMessage(s.send.Message)
 		if d := s.timeout(); d > 0 {
 			t.Timeout = d.Milliseconds()
@@ -275,6 +279,10 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) error 
 // abandon ends the task, which can't be stored. If the message has made it, no one knows of it.
 func (s *submission) abandon(ctx context.Context, failure *run.Failure) {
 	f, t := s.front, s.task
+	if s.subscription != nil {
+		s.subscription.Close()
+		s.subscription = nil
+	}
 	if !s.first {
 		f.update(ctx, t, &run.Run{Failure: failure})
 		return

@@ -1,0 +1,207 @@
+package a2a_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
+)
+
+const extension = `"` + wire.Extension + `"`
+
+// send10 sends a message in 1.0. more are members of params.
+func (a *agent) send10(t testing.TB, parts, ofMessage, ofParams string) *answer {
+	t.Helper()
+	if ofParams != "" {
+		ofParams = "," + ofParams
+	}
+	return a.call(t, "SendMessage", `{"message":`+message("1.0", parts, ofMessage)+ofParams+`}`)
+}
+
+// Section 5: all ways to name a skill.
+func TestSelection(t *testing.T) {
+	const echo = `{"text":"x"}`
+	x := text("", "x")
+	for _, c := range []struct{ about, path, parts, ofMessage, ofParams, want string }{
+		{"the URL", "/a2a/acme.echo", x, "", "", "ok"},
+		{"the URL, spelt as an id", "/a2a/acme/echo", x, "", "", "ok"},
+		{"tenant", "", x, "", `"tenant":"acme.echo"`, "ok"},
+		{"data", "", data("", `{"skill":"acme.echo","input":`+echo+`}`), "", "", "ok"},
+		{"data without input", "", data("", `{"skill":"acme.free"}`), "", "", "result.task.status.state=TASK_STATE_COMPLETED;result.task.artifacts.0.parts.0.data={}"},
+		{"data with null as input", "", data("", `{"skill":"acme.free","input":null}`), "", "", "result.task.status.state=TASK_STATE_COMPLETED;result.task.artifacts.0.parts.0.data={}"},
+		{"text that is such an object", "", text("", ` {"skill":"acme.echo","input":`+echo+`}`), "", "", "ok"},
+		{"escaped", "", text("", `{"\u0073kill":"acme.echo","input":`+echo+`}`), "", "", "ok"},
+		{"metadata skillId", "", x, `"metadata":{"skillId":"acme.echo"}`, "", "ok"},
+		{"metadata skill_id", "", x, `"metadata":{"a":1,"skill_id":"acme.echo"}`, "", "ok"},
+		{"metadata skill", "", x, `"metadata":{"skill":"acme.echo"}`, "", "ok"},
+		{"metadata of the extension", "", x, `"metadata":{` + extension + `:{"skill":"acme.echo"}}`, "", "ok"},
+		{"metadata of the request", "", x, "", `"metadata":{"skillId":"acme.echo"}`, "ok"},
+		{"request, extension", "", x, "", `"metadata":{` + extension + `:{"skill":"acme.echo"}}`, "ok"},
+		{"text that is a name", "", text("", "acme.free"), "", "", "result.task.metadata.EXT.skill=acme.free;result.task.status.state=TASK_STATE_COMPLETED"},
+		{"text that is a name, beside data", "", text("", "acme.echo") + "," + data("", echo), "", "", "ok"},
+		{"text that is a name, in blanks", "", text("", " acme.free\n"), "", "", "result.task.status.state=TASK_STATE_COMPLETED"},
+		{"not in a list of names", "", text("", "acme.free acme.echo"), "", "", "result.task.status.state=TASK_STATE_INPUT_REQUIRED"},
+		{"all agree", "/a2a/acme.echo", data("", `{"skill":"acme/echo","input":`+echo+`}`), `"metadata":{"skillId":"acme.echo"}`, `"tenant":"acme.echo","metadata":{"skill":"acme.echo"}`, "ok"},
+		{"null is absent", "", x, `"metadata":{"skillId":"acme.echo","skill":null}`, `"tenant":null,"metadata":null`, "ok"},
+		{"URL and tenant", "/a2a/acme.echo", x, "", `"tenant":"acme.free"`, "differ"},
+		{"URL and data", "/a2a/acme.echo", data("", `{"skill":"acme.free"}`), "", "", "differ"},
+		{"two parts", "", data("", `{"skill":"acme.free"}`) + "," + data("", `{"skill":"acme.echo"}`), "", "", "differ"},
+		{"data and text", "", data("", `{"skill":"acme.free"}`) + "," + text("", `{"skill":"acme.echo"}`), "", "", "differ"},
+		{"message and request", "", x, `"metadata":{"skillId":"acme.echo"}`, `"metadata":{"skillId":"acme.free"}`, "differ"},
+		{"two members", "", x, `"metadata":{"skillId":"acme.echo","skill":"acme.free"}`, "", "differ"},
+		{"member and extension", "", x, `"metadata":{"skillId":"acme.echo",` + extension + `:{"skill":"acme.free"}}`, "", "differ"},
+		{"unknown", "", x, `"metadata":{"skillId":"acme.ecko"}`, "", "error.code=-32602;error.data.0.fieldViolations.0.field=skill;error.data.1.metadata.candidates=acme.echo"},
+		{"unknown, one of two", "", x, `"metadata":{"skillId":"acme.ecko"}`, `"tenant":"acme.echo"`, "error.code=-32602"},
+		{"too long", "", x, `"metadata":{"skillId":"` + strings.Repeat("a", 257) + `"}`, "", "error.code=-32602;error.data.0.fieldViolations.0.field=message.metadata"},
+		{"nothing", "", x, "", "", "result.task.status.state=TASK_STATE_INPUT_REQUIRED;result.task.status.message.parts.1.data.missing.0=skill;result.task.status.message.parts.1.data.skills.0.name=acme.echo;result.task.status.message.parts.0.text~acme.echo;!result.task.status.message.parts.1.data.skills.6"},
+	} {
+		t.Run(c.about, func(t *testing.T) {
+			a := newAgent(t, with("secret", object{"access": "private"}))
+			switch c.want {
+			case "ok":
+				c.want = `200;result.task.status.state=TASK_STATE_COMPLETED;result.task.metadata.EXT.skill=acme.echo;result.task.metadata.EXT.provider=acme;result.task.metadata.EXT.version=1.2.3;result.task.metadata.EXT.executionId=e1;result.task.artifacts.0.parts.0.data={"text":"x"}`
+			case "differ":
+				c.want = "200;error.code=-32602;error.data.0.fieldViolations.0.field;error.message~names"
+			}
+			if c.path == "" {
+				c.path = "/a2a"
+			}
+			if c.ofParams != "" {
+				c.ofParams = "," + c.ofParams
+			}
+			a.post(t, c.path, request("SendMessage", `{"message":`+message("1.0", c.parts, c.ofMessage)+c.ofParams+`}`), nil).check(t, c.want)
+		})
+	}
+}
+
+// Section 5: default_skill, the only skill, unclear reject.
+func TestUnclear(t *testing.T) {
+	reject := options(func(o *a2a.Options) { o.RejectUnclear = true })
+	standard := options(func(o *a2a.Options) { o.DefaultSkill = "acme.echo" })
+	x := text("", "x")
+	newAgent(t, standard).send10(t, x, "", "").check(t, `result.task.artifacts.0.parts.0.data={"text":"x"}`)
+	newAgent(t, standard).send10(t, text("", "acme.free"), "", "").check(t, `result.task.metadata.EXT.skill=acme.free`)
+	newAgent(t, only("echo")).send10(t, x, "", "").check(t, `result.task.artifacts.0.parts.0.data={"text":"x"}`)
+	newAgent(t, only("echo"), reject).send10(t, x, "", "").check(t, `result.task.artifacts.0.parts.0.data={"text":"x"}`)
+	newAgent(t, only("echo"), with("secret", object{"access": "private"})).send10(t, x, "", "").check(t, `result.task.metadata.EXT.skill=acme.echo`)
+	newAgent(t, reject).send10(t, x, "", "").check(t, `200;error.code=-32602;error.data.0.fieldViolations.0.field=message`)
+	newAgent(t, only("number"), standard).send10(t, x, "", "").check(t, `error.code=-32602`)
+}
+
+// Section 5: what the inputs of a message are.
+func TestInputs(t *testing.T) {
+	for _, c := range []struct{ about, skill, parts, want string }{
+		{"data", "form", data("", `{"city":"Rome","days":2}`), `{"city":"Rome","days":2}`},
+		{"data is raw", "form", data("", `{"days":2.0e0,"city":"R\u006fme"}`), `{"days":2.0e0,"city":"R\u006fme"}`},
+		{"two parts", "form", data("", `{"city":"Rome"}`) + "," + data("", `{"days":2}`), `{"city":"Rome","days":2}`},
+		{"an envelope and data", "form", data("", `{"skill":"acme.form","input":{"city":"Rome"}}`) + "," + data("", `{"days":2}`), `{"city":"Rome","days":2}`},
+		{"text is a comment", "form", text("", "for two days") + "," + data("", `{"city":"Rome","days":2}`), `{"city":"Rome","days":2}`},
+		{"not disjoint", "form", data("", `{"city":"Rome","days":2}`) + "," + data("", `{"days":2}`), "error.code=-32602;error.data.0.fieldViolations.0.field=input.days"},
+		{"twice in one part", "form", data("", `{"city":"Rome","city":"Oslo","days":1}`), "error.code=-32602;error.data.0.fieldViolations.0.field=input.city"},
+		{"no object", "form", data("", `[1]`), "error.code=-32602;error.data.0.fieldViolations.0.field=message.parts[0]"},
+		{"null data", "form", data("", `null`), "error.code=-32602"},
+		{"text that is an object of inputs", "form", text("", `{"city":"Rome","days":2}`), `{"city":"Rome","days":2}`},
+		{"text with an optional input", "form", text("", `{"note":"n"}`), "missing city,days"},
+		{"text with another member", "echo", text("", `{"text":"x","other":1}`), `{"text":"{\"text\":\"x\",\"other\":1}"}`},
+		{"an empty object", "echo", text("", `{}`), `{"text":"{}"}`},
+		{"text as it is", "echo", text("", " 12 \n"), `{"text":" 12 \n"}`},
+		{"texts are joined", "echo", text("", "a") + "," + text("", "b"), `{"text":"a\nb"}`},
+		{"an empty text", "echo", text("", ""), "missing text"},
+		{"text fills the first", "form", text("", "Rome"), "missing days"},
+		{"the only input, parsed", "number", text("", " 1.50 "), `{"n":1.50}`},
+		{"the only input, not JSON", "number", text("", "one"), `{}`},
+		{"no input", "free", text("", "one"), `{}`},
+		{"several optional ones", "files", text("", "one"), `{}`},
+		{"a wrong type", "form", data("", `{"city":1,"days":1}`), "error.code=-32602;error.data.0.fieldViolations.0.field=input.city;!result"},
+		{"a wrong schema", "form", data("", `{"city":"Rome","days":11}`), "error.code=-32602;error.data.0.fieldViolations.0.field=input.days"},
+		{"a wrong value before a missing one", "form", data("", `{"days":11}`), "error.code=-32602;error.data.0.fieldViolations.0.field=input.days"},
+		{"a default is not missing", "form", data("", `{"city":"Rome"}`), "missing days"},
+		{"both are missing", "form", data("", `{}`), "missing city,days"},
+		{"raw by its media type", "files", `{"raw":"AAAA","mediaType":"image/png"}`, `{"photo":"AAAA"}`},
+		{"raw of another type", "files", `{"raw":"AAAA","mediaType":"text/plain"}`, `{"raw":"AAAA"}`},
+		{"two raw", "files", `{"raw":"AAAA"},{"raw":"BBBB"}`, `{"photo":"AAAA","raw":"BBBB"}`},
+		{"three raw", "files", `{"raw":"AAAA"},{"raw":"BBBB"},{"raw":"CCCC"}`, "error.code=-32005;error.data.0.reason=CONTENT_TYPE_NOT_SUPPORTED"},
+		{"URL", "files", `{"url":"https://example.com/x"}`, `{"link":"https://example.com/x"}`},
+		{"named", "files", `{"url":"https://example.com/x","metadata":{"input":"note"}}`, `{"note":"https://example.com/x"}`},
+		{"named, but none", "files", `{"raw":"AAAA","metadata":{"input":"nope"}}`, "error.code=-32602;error.data.0.fieldViolations.0.field=message.parts[0]"},
+		{"named twice", "files", `{"raw":"AAAA","metadata":{"input":"note"}},{"raw":"BBBB","metadata":{"input":"note"}}`, "error.code=-32602"},
+		{"a file and data", "files", `{"raw":"AAAA"},` + data("", `{"note":"n"}`), `{"note":"n","photo":"AAAA"}`},
+		{"a file and a text", "echo", `{"raw":"AAAA","metadata":{"input":"text"}},` + text("", "look"), `{"text":"AAAA"}`},
+		{"no place for a file", "echo", `{"raw":"AAAA"},` + text("", "x"), "error.code=-32005"},
+	} {
+		t.Run(c.about, func(t *testing.T) {
+			a := newAgent(t)
+			got := a.send10(t, c.parts, `"metadata":{"skill":"acme.`+c.skill+`"}`, "")
+			sent := a.inputs(t, c.skill)
+			missing, asks := strings.CutPrefix(c.want, "missing ")
+			switch {
+			case c.want[0] == '{':
+				got.check(t, "200;result.task.status.state=TASK_STATE_COMPLETED")
+				if len(sent) != 1 || sent[0] != c.want {
+					t.Errorf("%q", sent)
+				}
+				return
+			case asks:
+				got.check(t, `200;result.task.status.state=TASK_STATE_INPUT_REQUIRED;result.task.status.message.role=ROLE_AGENT;result.task.status.message.parts.1.data.skill=acme.`+c.skill+
+					`;result.task.status.message.parts.1.data.missing=["`+strings.ReplaceAll(missing, ",", `","`)+`"];result.task.status.message.parts.1.data.inputSchema.type=object;!result.task.status.message.parts.2;result.task.metadata.EXT.skill;result.task.metadata.EXT.provider=acme`)
+			default:
+				got.check(t, "200;"+c.want)
+			}
+			if len(sent) != 0 {
+				t.Errorf("%q", sent)
+			}
+		})
+	}
+}
+
+// Section 5: clients that only send text are asked until all is there, in each version. Nothing is sent before.
+func TestDialogue(t *testing.T) {
+	forEach(t, func(t *testing.T, d *dialect) {
+		a := newAgent(t)
+		asked := d.task + ".status.state=" + d.state("input-required") + ";" + d.task + ".status.message.parts.1.data."
+		got := a.call(t, d.send, d.params("", text(d.version, "Hello"), ""))
+		got.check(t, asked+"missing=[\"skill\"]")
+		id := got.at(d.task + ".id")
+		for _, step := range []struct{ say, want string }{
+			{"what?", asked + `missing=["skill"]`},
+			{"acme.form", asked + `missing=["city","days"]`},
+			{"Rome", asked + `missing=["days"]`},
+			{"many", asked + `missing=["days"]`},
+			{"11", asked + `missing=["days"];` + d.task + `.status.message.parts.0.text~10`},
+			{`{"city":7}`, asked + `missing=["city","days"]`},
+			{`{"city":"Oslo"}`, asked + `missing=["days"]`},
+			{"3", d.task + ".status.state=" + d.state("completed") + ";" + d.task + `.artifacts.0.parts.0.data={"city":"Oslo","days":3}`},
+		} {
+			a.received(t, "POST /run/form", 0)
+			got = a.call(t, d.send, d.params(id, text(d.version, step.say), ""))
+			got.check(t, "200;"+d.task+".id="+id+";"+step.want)
+		}
+		a.received(t, "POST /run/form", 1)
+		got = a.call(t, "GetTask", fmt.Sprintf(`{"id":%q}`, id))
+		// The client's messages and the status messages that were superseded, in order.
+		got.check(t, "result.history.#=17;result.history.0.parts.0.text=Hello;result.history.1.role=ROLE_AGENT;result.history.2.parts.0.text=what?;result.history.15.role=ROLE_AGENT;result.history.16.parts.0.text=3;!result.status.message")
+	})
+}
+
+// A follow-up is bound to the task's skill, and to its context.
+func TestFollowUp(t *testing.T) {
+	a := newAgent(t)
+	got := a.send10(t, data("", `{"city":"Rome"}`), `"metadata":{"skill":"acme.form"},"contextId":"c1"`, "")
+	got.check(t, "result.task.contextId=c1;result.task.status.state=TASK_STATE_INPUT_REQUIRED")
+	of := fmt.Sprintf(`"taskId":%q`, got.at("result.task.id"))
+	for _, c := range [][2]string{
+		{of + `,"metadata":{"skill":"acme.echo"}`, "error.code=-32602;error.message~acme.echo"},
+		{of + `,"metadata":{"skill":"acme.nope"}`, "error.code=-32602"},
+		{of + `,"contextId":"c2"`, "error.code=-32602;error.data.0.fieldViolations.0.field=message.contextId"},
+		{`"taskId":"nope"`, "error.code=-32001;error.data.0.reason=TASK_NOT_FOUND;error.data.0.metadata.taskId=nope"},
+	} {
+		a.send10(t, text("", "3"), c[0], "").check(t, "200;"+c[1])
+	}
+	a.send10(t, `{"raw":"AAAA"}`, of, "").check(t, "error.code=-32005")
+	a.received(t, "POST /run/form", 0)
+	a.send10(t, text("", "3"), of+`,"contextId":"c1","metadata":{"skill":"acme/form"}`, "").check(t, "result.task.status.state=TASK_STATE_COMPLETED")
+	a.send10(t, text("", "3"), of, "").check(t, "200;error.code=-32004;error.data.0.reason=UNSUPPORTED_OPERATION")
+	a.received(t, "POST /run/form", 1)
+}
