@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -64,6 +65,7 @@ func (s *Records) Put(ctx context.Context, records ...*run.Record) error {
 		size += len(r.Data) + recordOverhead
 	}
 	owner, key := "", ownerKey("")
+	var buffer []byte
 	for _, r := range records {
 		day, err := dayOf(r.ID)
 		if err != nil {
@@ -72,10 +74,11 @@ func (s *Records) Put(ctx context.Context, records ...*run.Record) error {
 		if r.Owner != owner {
 			owner, key = r.Owner, ownerKey(r.Owner)
 		}
-		text, err := json.Marshal(storedRecord{r.ID, r.Event, r.At.UTC(), r.Data}, recordOptions)
+		text, err := appendRecord(buffer[:0], r)
 		if err != nil {
 			return fmt.Errorf("record %s: %w", r.ID, err)
 		}
+		buffer = text
 		if len(text) > maxRecord {
 			return fmt.Errorf("record %s has %d bytes, and %d are stored at most", r.ID, len(text), maxRecord)
 		}
@@ -84,6 +87,7 @@ func (s *Records) Put(ctx context.Context, records ...*run.Record) error {
 			if err := s.store(ctx, path.Join(folder, recordName(r.ID, r.Event)), text); err != nil {
 				return err
 			}
+			buffer = nil // a storage may keep the text
 			continue
 		}
 		b := batches[folder]
@@ -106,6 +110,19 @@ func (s *Records) Put(ctx context.Context, records ...*run.Record) error {
 		}
 	}
 	return nil
+}
+
+// appendRecord appends a record as it is written, in one line. The library would be slower, because it formats the data again.
+func appendRecord(to []byte, r *run.Record) ([]byte, error) {
+	if bytes.ContainsAny(r.Data, "\r\n") || !r.Data.IsValid(recordOptions) {
+		text, err := json.Marshal(storedRecord{r.ID, r.Event, r.At.UTC(), r.Data}, recordOptions)
+		return append(to, text...), err
+	}
+	to = slices.Grow(to, len(r.Data)+recordOverhead)
+	to = append(append(to, lineStart...), r.ID...) // a UUID
+	to = strconv.AppendUint(append(to, `","event":`...), r.Event, 10)
+	to = r.At.UTC().AppendFormat(append(to, `,"at":"`...), time.RFC3339Nano)
+	return append(append(append(to, `","data":`...), r.Data...), '}'), nil
 }
 
 // recordOverhead is about how much longer the line of a record is than its data, in bytes.

@@ -1,9 +1,7 @@
 package a2a
 
 import (
-	"bytes"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -26,49 +24,10 @@ func textOf(v jsontext.Value) string {
 	return string(jsonrpc.Unquote(v))
 }
 
-// memberDecoder reads the members of objects. Decoders are pooled, since making one costs more than reading a small object.
-type memberDecoder struct {
-	source  bytes.Buffer
-	decoder jsontext.Decoder
-}
-
-var memberDecoders = sync.Pool{New: func() any { return new(memberDecoder) }}
-
-// memberOptions are those of the server, which has accepted the text.
-var memberOptions = []jsontext.Options{jsontext.AllowDuplicateNames(true)}
-
-func (d *memberDecoder) reset(text []byte) {
-	d.source = *bytes.NewBuffer(text)
-	d.decoder.Reset(&d.source, memberOptions...)
-}
-
 // eachMember calls a function for each member of a valid JSON object, until it returns false. For any other value it does
 // nothing. The name is valid during the call, the value as long as the object.
 func eachMember(object jsontext.Value, each func(name []byte, value jsontext.Value) bool) {
-	if len(object) == 0 || object.Kind() != '{' {
-		return
-	}
-	d := memberDecoders.Get().(*memberDecoder)
-	d.reset(object)
-	defer memberDecoders.Put(d) // it keeps the text until it is used again, or the pool is cleared
-	next := func() (jsontext.Value, bool) {
-		v, err := d.decoder.ReadValue()
-		end := int(d.decoder.InputOffset())
-		return object[end-len(v) : end : end], err == nil
-	}
-	if _, err := d.decoder.ReadToken(); err != nil {
-		return
-	}
-	for d.decoder.PeekKind() == '"' {
-		name, ok := next()
-		if !ok {
-			return
-		}
-		value, ok := next()
-		if !ok || !each(jsonrpc.Unquote(name), value) {
-			return
-		}
-	}
+	jsonrpc.EachMember(object, func(name, value jsontext.Value) bool { return each(jsonrpc.Unquote(name), value) })
 }
 
 // directions are what the metadata of a message or request say.

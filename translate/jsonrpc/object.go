@@ -1,6 +1,10 @@
 package jsonrpc
 
-import "github.com/go-json-experiment/json/jsontext"
+import (
+	"bytes"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // Object is a JSON object as it was sent, with its members if they were collected, so that
 // a large object does not have to be parsed again.
@@ -16,4 +20,61 @@ type Member struct {
 	Value jsontext.Value
 	// Members are the members of Value, as in Object.
 	Members []Member
+}
+
+// EachMember calls a function for each member of an object, until it returns false. The object must be valid JSON; for any
+// other kind of value it does nothing. Names have quotation marks and escapes. Names and values are slices of the object.
+// It takes a fraction of the time of a parser, since it checks nothing.
+func EachMember(object jsontext.Value, each func(name, value jsontext.Value) bool) {
+	if len(object) == 0 || object.Kind() != '{' {
+		return
+	}
+	i := bytes.IndexByte(object, '{') + 1
+	for i = skipSpace(object, i); i < len(object) && object[i] == '"'; i = skipSpace(object, i) {
+		name := i
+		i = stringEnd(object, i) + 1
+		nameEnd := min(i, len(object))
+		i = skipSpace(object, skipSpace(object, i)+1) // the colon
+		value := i
+		i = valueEnd(object, i)
+		if value >= i || !each(object[name:nameEnd:nameEnd], object[value:i:i]) {
+			return
+		}
+		if i = skipSpace(object, i); i < len(object) && object[i] == ',' {
+			i++
+		}
+	}
+}
+
+func skipSpace(text []byte, i int) int {
+	for i < len(text) && (text[i] == ' ' || text[i] == '\t' || text[i] == '\r' || text[i] == '\n') {
+		i++
+	}
+	return i
+}
+
+// valueEnd returns where the value that begins at i ends.
+func valueEnd(text []byte, i int) int {
+	depth := 0
+	for ; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			if i = stringEnd(text, i); depth == 0 {
+				return min(i+1, len(text))
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1
+			} else if depth < 0 { // the end of the object, after a number or a literal
+				return i
+			}
+		case ',', ' ', '\t', '\r', '\n':
+			if depth == 0 {
+				return i
+			}
+		}
+	}
+	return i
 }

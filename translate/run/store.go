@@ -26,7 +26,7 @@ type Record struct {
 // belongs to the principal that made it: for another one it does not exist. A record is written once and never changed,
 // since storages have no compare-and-swap. The record with the highest event has the current state.
 type Store interface {
-	// Put stores records of one owner.
+	// Put stores records of one owner. It does not keep their data.
 	Put(ctx context.Context, records ...*Record) error
 	// Get returns the record with the highest event of an id. The error is [ErrNoRecord] if there is none.
 	Get(ctx context.Context, owner, id string) (*Record, error)

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 
@@ -25,13 +26,16 @@ var recordOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontex
 		return nil
 	})))
 
-// encode returns the record of a version of a task.
-func encode(t *Task, at time.Time) (*run.Record, error) {
-	data, err := json.Marshal(t, recordOptions)
-	if err != nil {
+// encode returns the record of a version of a task. Its data is appended to a buffer, which may move the data of earlier records.
+func encode(to *bytes.Buffer, t *Task, at time.Time) (*run.Record, error) {
+	start := to.Len()
+	if err := json.MarshalWrite(to, t, recordOptions); err != nil {
+		to.Truncate(start)
 		return nil, fmt.Errorf("task %s: %w", t.ID, err)
 	}
+	data := to.Bytes()[start:]
 	if len(data) > run.MaxRecord {
+		to.Truncate(start)
 		return nil, fmt.Errorf("task %s: its record would have %d bytes, and %d are stored at most", t.ID, len(data), run.MaxRecord)
 	}
 	return &run.Record{Owner: t.Owner, ID: t.ID, Event: t.Event, At: at, Data: data, Final: t.Status.State.Terminal()}, nil

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -128,13 +129,26 @@ func (w *writer) write(ctx context.Context, e *entry) *flight {
 	return f
 }
 
+// recordBuffers pools the buffers of records that are written.
+var recordBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// maxRecordBuffer is the largest buffer that is kept, in bytes.
+const maxRecordBuffer = 2 << 20
+
 // put stores versions of tasks of one owner, and returns their size. An ended task that can't be written is left out: it stays
 // in memory as if it were stored.
 func (w *writer) put(ctx context.Context, versions ...version) (int64, error) {
 	records := make([]*run.Record, 0, len(versions))
 	var size int64
+	buffer := recordBuffers.Get().(*bytes.Buffer)
+	defer func() {
+		if buffer.Cap() <= maxRecordBuffer {
+			buffer.Reset()
+			recordBuffers.Put(buffer)
+		}
+	}()
 	for _, v := range versions {
-		r, err := encode(v.t, w.memory.changedAt(v.e))
+		r, err := encode(buffer, v.t, w.memory.changedAt(v.e))
 		switch {
 		case err == nil:
 			size += int64(len(r.Data))
@@ -147,6 +161,11 @@ func (w *writer) put(ctx context.Context, versions ...version) (int64, error) {
 	}
 	if len(records) == 0 {
 		return 0, nil
+	}
+	data := buffer.Bytes() // the buffer may have moved
+	for _, r := range records {
+		r.Data = data[:len(r.Data):len(r.Data)]
+		data = data[len(r.Data):]
 	}
 	return size, w.storage.Put(ctx, records...)
 }
