@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -31,7 +32,7 @@ func send(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if fault != nil {
 		return r.refused(fault)
 	}
-	s := &submission{front: f, request: r, send: send, task: t, unlock: unlock, made: make(chan struct{})}
+	s := &submission{front: f, request: r, send: send, task: t, unlock: unlock, made: make(chan struct{}), ended: make(chan struct{})}
 	s.message, s.whole = directionsIn(send.Message.Metadata), directionsIn(send.Metadata)
 	if s.chosen, fault = r.selectSkill(s); fault != nil {
 		s.unlocked()
@@ -41,6 +42,10 @@ func send(r *request) (jsontext.Value, *jsonrpc.Error) {
 		return s.join()
 	}
 	go s.run(context.WithoutCancel(r.ctx))
+	waits := !s.send.Immediately || r.version == wire.V01
+	if waits && !r.method.streams && !r.IsNotification() {
+		r.wait(s.ended) // most runs end at once, so that the request is woken once
+	}
 	<-s.made
 	switch {
 	case s.fault != nil:
@@ -52,7 +57,7 @@ func send(r *request) (jsontext.Value, *jsonrpc.Error) {
 		s.detach()
 		return nil, nil
 	}
-	return s.answer()
+	return s.answer(false)
 }
 
 // refused reports a call that is refused before the bridge gets it.
@@ -181,15 +186,15 @@ func (s *submission) join() (jsontext.Value, *jsonrpc.Error) {
 		defer cancel()
 		go r.refreshUntil(ctx, t)
 	}
-	return s.answer()
+	return s.answer(!s.send.Immediately || r.version == wire.V01)
 }
 
 // answer answers a message with its task, after waiting for its end unless the client does not want that.
-func (s *submission) answer() (jsontext.Value, *jsonrpc.Error) {
+func (s *submission) answer(wait bool) (jsontext.Value, *jsonrpc.Error) {
 	f, r := s.front, s.request
 	t := s.task
 	var err error
-	if !s.send.Immediately || r.version == wire.V01 {
+	if wait {
 		ctx, cancel := r.waiting()
 		t, err = f.Tasks.Wait(ctx, t.Owner, t.ID, settled)
 		cancel()
@@ -221,14 +226,34 @@ func settled(t *task.Task) bool {
 	return t.Status.State.Terminal() || t.Status.State.Interrupted()
 }
 
+// wait waits until a channel is closed, for as long as a request may wait.
+func (r *request) wait(until <-chan struct{}) {
+	longest := time.NewTimer(r.longestWait())
+	defer longest.Stop()
+	var stopping <-chan struct{}
+	if r.front.Stopping != nil {
+		stopping = r.front.Stopping.Done()
+	}
+	select {
+	case <-until:
+	case <-longest.C:
+	case <-r.ctx.Done():
+	case <-stopping:
+	}
+}
+
+// longestWait is how long a request waits for a task.
+func (r *request) longestWait() time.Duration {
+	if r.version == wire.V01 {
+		return min(r.front.Options.Wait, maxWait01)
+	}
+	return r.front.Options.Wait
+}
+
 // waiting returns the context of a request that waits for a task.
 func (r *request) waiting() (context.Context, context.CancelFunc) {
 	f := r.front
-	wait := f.Options.Wait
-	if r.version == wire.V01 {
-		wait = min(wait, maxWait01)
-	}
-	ctx, cancel := context.WithTimeout(r.ctx, wait)
+	ctx, cancel := context.WithTimeout(r.ctx, r.longestWait())
 	if f.Stopping == nil {
 		return ctx, cancel
 	}

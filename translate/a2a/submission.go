@@ -19,8 +19,8 @@ import (
 
 // submission is a message on its way to a run. It implements [translate.Preparation].
 //
-// The request and the goroutine that carries out the run share it: the goroutine owns it until made is closed, then the
-// request does, except for execution, which mu guards.
+// The request and the goroutine that carries out the run share it: the goroutine owns it until made is closed. Then both may
+// read it, except for execution, which mu guards.
 type submission struct {
 	front   *Front
 	request *request
@@ -28,9 +28,10 @@ type submission struct {
 	message directions // of the message
 	whole   directions // of the request
 	chosen  selection
-	task    *task.Task // nil: none was made yet
-	unlock  func()     // of the task that the message is for
-	made    chan struct{}
+	task    *task.Task    // nil: none was made yet
+	unlock  func()        // of the task that the message is for
+	made    chan struct{} // closed when the task was made or the message refused
+	ended   chan struct{} // closed when nothing more is done for the message
 
 	fault        *jsonrpc.Error     // the message is refused with it
 	subscription *task.Subscription // of a streaming method
@@ -106,6 +107,7 @@ func (s *submission) finish(ctx context.Context) {
 	if s.release != nil {
 		s.release()
 	}
+	close(s.ended)
 }
 
 func (s *submission) isMade() bool {
