@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"strconv"
 	"strings"
@@ -180,8 +179,8 @@ func (p parser) handler(h *Handler) error {
 		"retry_budget":      func() error { return p.retryBudget(&h.RetryBudget) },
 		"audit":             &h.Audit,
 		"allow_http":        &h.AllowHTTP,
-		"allow_networks":    options.Repeatable(func() error { return p.networks(&h.AllowNetworks) }),
-		"allow_ports":       options.Repeatable(func() error { return p.ports(&h.AllowPorts) }),
+		"allow_networks":    network.ReadNetworks(p.Reader, "allow_networks", &h.AllowNetworks),
+		"allow_ports":       network.ReadPorts(p.Reader, "allow_ports", &h.AllowPorts, nil),
 		"transport":         network.ReadTransport(p.Reader, &h.TransportRaw),
 	})
 	return p.Block(directive, "", targets)
@@ -311,33 +310,6 @@ func (p parser) retryBudget(to **int) error {
 	}
 	*to = &n
 	return nil
-}
-
-// networks parses CIDR ranges and Caddy's shortcut private_ranges.
-func (p parser) networks(to *[]string) error {
-	return p.Each("value", func(text string) error {
-		networks := []string{text}
-		if text == "private_ranges" {
-			networks = caddyhttp.PrivateRangesCIDR()
-		}
-		for _, network := range networks {
-			p.Mark(options.Element("allow_networks", len(*to)))
-			*to = append(*to, network)
-		}
-		return nil
-	})
-}
-
-func (p parser) ports(to *[]int) error {
-	return p.Each("port", func(text string) error {
-		port, err := strconv.Atoi(text)
-		if err != nil {
-			return fmt.Errorf("port %q is not a number from 1 to 65535", text)
-		}
-		p.Mark(options.Element("allow_ports", len(*to)))
-		*to = append(*to, port)
-		return nil
-	})
 }
 
 var _ caddyfile.Unmarshaler = (*Handler)(nil)

@@ -2,12 +2,8 @@ package bridge
 
 import (
 	"encoding/json" // for Caddy's raw modules
-	"fmt"
-	"math"
 	"net/netip"
-	"strings"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/network"
@@ -50,29 +46,8 @@ type Network struct {
 
 // check checks the networks, the ports and the transport.
 func (n *Network) check(c *options.Checker) {
-	for i, text := range n.AllowNetworks {
-		_, err := parseNetwork(text)
-		c.Check(options.Element("allow_networks", i), err)
-	}
-	for i, port := range n.AllowPorts {
-		if port < 1 || port > math.MaxUint16 {
-			c.Check(options.Element("allow_ports", i), fmt.Errorf("port %d is out of range: ports are 1 to 65535", port))
-		}
-	}
+	network.CheckAllowed(c, "", n.AllowNetworks, n.AllowPorts)
 	c.Check("transport", network.CheckTransport(n.TransportRaw))
-}
-
-// networks returns the networks that are allowed.
-func (n *Network) networks() ([]netip.Prefix, error) {
-	networks := make([]netip.Prefix, len(n.AllowNetworks))
-	for i, text := range n.AllowNetworks {
-		network, err := parseNetwork(text)
-		if err != nil {
-			return nil, err
-		}
-		networks[i] = network
-	}
-	return networks, nil
 }
 
 // ports returns the ports that may be connected to: 80, 443, allow_ports, and those of all URLs in
@@ -98,18 +73,4 @@ func warnRefused(logger *zap.Logger, rules *network.Rules, loaded []catalog.Sour
 			zap.String("host", s.URL.Host),
 			zap.String("line", "allow_networks "+address.String()))
 	}
-}
-
-// parseNetwork reads a network in CIDR notation, or a single address.
-func parseNetwork(text string) (netip.Prefix, error) {
-	prefix, err := caddyhttp.CIDRExpressionToPrefix(text)
-	switch {
-	case err != nil:
-		return netip.Prefix{}, fmt.Errorf("network %q is neither an address nor a CIDR range, such as 10.0.0.0/8", text)
-	case strings.Contains(text, "%"): // which Caddy drops
-		return netip.Prefix{}, fmt.Errorf("network %q has a zone", text)
-	case prefix.Addr().Is4In6():
-		return netip.Prefix{}, fmt.Errorf("network %q is an IPv4 network written as IPv6; write it as IPv4", text)
-	}
-	return prefix.Masked(), nil
 }

@@ -73,6 +73,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 		agent, release, err := h.A2A.Serve(ctx, &fronts.Setup{
 			Bridge: bridge, Server: server, MaxBatch: maxBatch, Realm: h.tokens.Realm, RequirePrincipal: h.RequirePrincipal, Refused: refused,
 			Identity: h.Name + "\n" + h.placeholder(), Panicked: o.Panicked,
+			Outbound: fronts.Outbound{Transport: h.TransportRaw, Overhead: h.limits().ConnectionOverhead, Observer: o},
 		})
 		if err != nil {
 			return err
@@ -168,7 +169,7 @@ func tokensOf(module caddy.Module) *runtokens.Tokens {
 // config returns the bridge's configuration, and functions that close the idle connections of all
 // transports. The handler's configuration must be checked.
 func (h *Handler) config(ctx caddy.Context, o *observe.Observer) (*translate.Config, []func(), error) {
-	networks, err := h.networks()
+	networks, err := network.ParseNetworks(h.AllowNetworks)
 	if err != nil {
 		return nil, nil, err
 	}

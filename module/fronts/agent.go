@@ -38,26 +38,44 @@ type Setup struct {
 	Realm            func() string
 	Identity         string
 	RequirePrincipal bool
+	Outbound         Outbound
 	Refused          func(ctx context.Context, method, reason string)
 	Panicked         func(ctx context.Context, value any, stack []byte)
 }
 
 // Serve returns the mount of A2A, and a function that releases what it holds.
-func (a *A2A) Serve(ctx caddy.Context, s *Setup) (*Agent, func(), error) {
+func (a *A2A) Serve(ctx caddy.Context, s *Setup) (agent *Agent, release func(), err error) {
 	kept, release, err := a.Tasks.hold(ctx, s.Identity)
 	if err != nil {
 		return nil, nil, err
 	}
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
 	front := &a2a.Front{
-		Bridge: s.Bridge, Tasks: kept, Realm: s.Realm, Options: a.options(), RequirePrincipal: s.RequirePrincipal,
+		Bridge: s.Bridge, Tasks: kept.Tasks, Realm: s.Realm, Options: a.options(), RequirePrincipal: s.RequirePrincipal,
 		Refused: s.Refused, Stopping: stopping(), Panicked: s.Panicked,
+	}
+	if a.Push != nil {
+		webhooks, end, err := a.Push.serve(ctx, &s.Outbound, kept.push)
+		if err != nil {
+			return nil, release, err
+		}
+		releaseTasks := release
+		release = func() { end(); releaseTasks() }
+		webhooks.Owns, webhooks.Continue = front.Owns, front.Continue
+		front.Push = webhooks
+		if err := lifetime.OnStart(ctx, webhooks.Begin); err != nil {
+			return nil, release, err
+		}
 	}
 	cards, err := a.cards(s)
 	if err != nil {
-		release()
-		return nil, nil, err
+		return nil, release, err
 	}
-	agent := &Agent{path: a.path(), bridge: s.Bridge, cards: cards}
+	agent = &Agent{path: a.path(), bridge: s.Bridge, cards: cards}
 	if a.ExtendedCard {
 		front.ExtendedCard = agent.extendedCard
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/storage"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -20,26 +21,35 @@ import (
 var tasksPool = lifetime.NewPool[*tasks]()
 
 // tasks are pooled tasks.
-type tasks struct{ *task.Tasks }
+type tasks struct {
+	*task.Tasks
+	push *push.Deliverer // of all configurations
+}
 
-// flushTimeout bounds how long the end of a configuration or of the process waits until the last tasks are stored.
-const flushTimeout = 5 * time.Second
+const (
+	// flushTimeout bounds how long the end of a configuration or of the process waits until the last tasks are stored.
+	flushTimeout = 5 * time.Second
+	// pushTimeout bounds how long it waits for requests to webhooks.
+	pushTimeout = 2 * time.Second
+)
 
 // Destruct implements caddy.Destructor.
 func (t *tasks) Destruct() error {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
+	requests, end := context.WithTimeout(ctx, pushTimeout)
+	t.push.Close(requests)
+	end()
 	t.Close(ctx)
 	return nil
 }
 
 // hold returns the tasks of a handler. They stay in the pool until release is called.
-func (t *Tasks) hold(ctx caddy.Context, identity string) (*task.Tasks, func(), error) {
+func (t *Tasks) hold(ctx caddy.Context, identity string) (*tasks, func(), error) {
 	t = cmp.Or(t, new(Tasks))
 	config := task.Config{
 		Most: t.keep(), MostPerOwner: cmp.Or(t.KeepPerOwner, max(1, t.keep()/10)),
 		MaxSize: cmp.Or(t.MaxSize, defaultMaxSize), TTL: duration(t.TTL, defaultTasksTTL),
-		Observer: reporter{ctx.Logger()},
 	}
 	kept := storage.Of(ctx)
 	if t.Store == storeMemory || kept == nil {
@@ -47,12 +57,15 @@ func (t *Tasks) hold(ctx caddy.Context, identity string) (*task.Tasks, func(), e
 	} else {
 		config.Store = storage.NewRecords(kept)
 	}
+	logger := ctx.Logger()
 	key := lifetime.NewDigest(fmt.Sprintf("%+v", *t), storeIdentity(kept), identity).String()
-	held, release, err := tasksPool.Hold(key, func() (*tasks, error) { return &tasks{task.New(config)}, nil })
-	if err != nil {
-		return nil, nil, err
-	}
-	return held.Tasks, release, nil
+	return tasksPool.Hold(key, func() (*tasks, error) {
+		deliverer := push.New(config.Store)
+		config.Observer = reporter{logger, deliverer}
+		made := &tasks{task.New(config), deliverer}
+		deliverer.Bind(made.Tasks)
+		return made, nil
+	})
 }
 
 // storeIdentity identifies a storage. A reload makes a new value for the same folder. Of other storages than Caddy's own,
@@ -67,11 +80,11 @@ func storeIdentity(s certmagic.Storage) string {
 	return fmt.Sprintf("%T %p", s, s)
 }
 
-// reporter logs what happens to tasks.
-type reporter struct{ logger *zap.Logger }
-
-// Updated implements [task.Observer].
-func (reporter) Updated(*task.Update) {}
+// reporter logs what happens to tasks. The Deliverer implements Updated.
+type reporter struct {
+	logger *zap.Logger
+	*push.Deliverer
+}
 
 // StoreFailed implements [task.Observer].
 func (r reporter) StoreFailed(err error) {

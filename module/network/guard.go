@@ -72,7 +72,7 @@ type Rules struct {
 	networks  []netip.Prefix // that the operator allowed
 	// named are the single addresses that the operator allowed.
 	named map[netip.Addr]bool
-	ports map[uint16]bool
+	ports map[uint16]bool // nil: any
 	// Notice reports events other than refusals to the operator; nil: they are not reported.
 	Notice func(context.Context, *exchange.Notice)
 	// report reports a refusal to the operator.
@@ -80,7 +80,7 @@ type Rules struct {
 }
 
 // NewRules returns rules that allow public addresses and the given networks, on
-// the given ports.
+// the given ports; nil: on any port.
 func NewRules(networks []netip.Prefix, ports map[uint16]bool, report func(source, host, address string, r *RefusedError)) *Rules {
 	var v4, v6 []netip.Prefix
 	named := make(map[netip.Addr]bool)
@@ -211,7 +211,7 @@ func (r *Rules) check(host, portText string) (port uint16, err error) {
 	if err != nil {
 		return 0, &ruleError{run.RulePort, "port is not a number up to 65535"}
 	}
-	if !r.ports[uint16(n)] {
+	if r.ports != nil && !r.ports[uint16(n)] {
 		return 0, &ruleError{run.RulePort, fmt.Sprintf("port %d is not allowed", n)}
 	}
 	return uint16(n), CheckSpelling(host)

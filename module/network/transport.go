@@ -201,6 +201,14 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
+// LimitIdle bounds the idle connections, for a transport whose hosts are chosen by others. Call it before the transport is used.
+func (t *Transport) LimitIdle(most, perHost int, timeout time.Duration) {
+	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.IdleConnTimeout = most, perHost, timeout
+	if t.unidentified != nil {
+		t.unidentified.LimitIdle(most, perHost, timeout)
+	}
+}
+
 func provisionTransport(ctx caddy.Context, config *reverseproxy.HTTPTransport, allowed *Rules, overhead int64) (*Transport, error) {
 	lookup, err := newLookup(config)
 	if err != nil {

@@ -34,6 +34,8 @@ type metrics struct {
 	retries       *prometheus.CounterVec
 	tokenRequests *prometheus.CounterVec
 	refusals      *prometheus.CounterVec
+	pushes        *prometheus.CounterVec
+	lostEvents    prometheus.Counter
 	counted       []prometheus.Collector // the vectors above
 
 	phases phases
@@ -109,6 +111,8 @@ func newMetrics() *metrics {
 	m.retries = counter("retries_total", "Repeated invocations.", labelProvider)
 	m.tokenRequests = counter("token_requests_total", "Requests to token endpoints.", labelProvider, labelOutcome)
 	m.refusals = counter("refused_connections_total", "Connections that the configuration does not allow.", "reason")
+	m.pushes = counter("push_attempts_total", "Requests to webhooks of clients.", labelOutcome)
+	m.lostEvents = counter("push_lost_total", "Events that were given up because a webhook did not take them.").WithLabelValues()
 	m.phases = phases{
 		discovery:   m.phaseDuration.WithLabelValues("discovery"),
 		credentials: m.phaseDuration.WithLabelValues("credentials"),

@@ -38,6 +38,7 @@ type Observer struct {
 	notices  *sourceLimiter
 	failures *sourceLimiter
 	refusals *sourceLimiter
+	pushes   *limiter
 	audit    *audit // nil: there is no audit log
 	fronts   Fronts
 	health   health
@@ -48,7 +49,7 @@ type Observer struct {
 func NewObserver(logger *zap.Logger, audited bool, fronts Fronts) *Observer {
 	return &Observer{
 		logger: logger, fronts: fronts, metrics: processMetrics, audit: newAudit(logger, audited),
-		notices: newSourceLimiter(64), failures: newSourceLimiter(64), refusals: newSourceLimiter(64),
+		notices: newSourceLimiter(64), failures: newSourceLimiter(64), refusals: newSourceLimiter(64), pushes: newLimiter(maxPushHosts),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
@@ -52,6 +53,8 @@ type Front struct {
 	Stopping context.Context //nolint:containedctx // of the process
 	// Panicked is called after a panic in the background, with its stack. May be nil.
 	Panicked func(ctx context.Context, value any, stack []byte)
+	// Push delivers events to webhooks; nil: clients can't set any.
+	Push *push.Webhooks
 	// Streams is called when a stream begins (1) and ends (-1). May be nil.
 	Streams func(n int)
 }
@@ -78,10 +81,10 @@ func init() {
 	cancel := &method{operation: translate.OperationFollow, serve: cancelTask}
 	subscribes := &method{operation: translate.OperationFollow, serve: subscribe, streams: true}
 	list := &method{operation: translate.OperationList, serve: listTasks}
-	set := &method{operation: translate.OperationDescribe, serve: setPush}
-	show := &method{operation: translate.OperationDescribe, serve: getPush}
-	all := &method{operation: translate.OperationDescribe, serve: listPush}
-	remove := &method{operation: translate.OperationDescribe, serve: deletePush}
+	set := &method{operation: translate.OperationDescribe, serve: aboutPush((*push.Webhooks).Set)}
+	show := &method{operation: translate.OperationDescribe, serve: aboutPush((*push.Webhooks).Get)}
+	all := &method{operation: translate.OperationDescribe, serve: aboutPush((*push.Webhooks).List)}
+	remove := &method{operation: translate.OperationDescribe, serve: aboutPush((*push.Webhooks).Delete)}
 	card := &method{operation: translate.OperationDescribe, serve: extendedCard, reports: true}
 	methods = map[string]*method{}
 	for g, names := range map[generation]map[string]*method{

@@ -18,8 +18,6 @@ type Options struct {
 	Follow time.Duration
 	// Abandon makes running tasks cancelable: their run is no longer followed, and goes on.
 	Abandon bool
-	// Push lets clients set webhooks.
-	Push bool
 	// Challenge is the WWW-Authenticate header field for callers without a principal (RFC 9110, section 11.6.1).
 	Challenge string
 }

@@ -1,32 +1,47 @@
 package a2a
 
 import (
+	"context"
+	"strings"
+
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// setPush answers CreateTaskPushNotificationConfig and its older forms.
-func setPush(r *request) (jsontext.Value, *jsonrpc.Error) {
-	return nil, pushNotSupported(r.version)
+// aboutPush returns what serves a method about the webhooks of a task.
+func aboutPush(serve func(*push.Webhooks, context.Context, *push.Call) (jsontext.Value, *jsonrpc.Error)) func(*request) (jsontext.Value, *jsonrpc.Error) {
+	return func(r *request) (jsontext.Value, *jsonrpc.Error) {
+		if r.front.Push == nil {
+			return nil, pushNotSupported(r.version)
+		}
+		return serve(r.front.Push, r.ctx, &push.Call{Version: r.version, Params: r.params(), Find: r.find, Fail: r.taskError})
+	}
 }
 
-// getPush answers GetTaskPushNotificationConfig and its older forms.
-func getPush(r *request) (jsontext.Value, *jsonrpc.Error) {
-	return nil, pushNotSupported(r.version)
+// Owns reports whether an owner of tasks is a principal of the front.
+func (f *Front) Owns(owner string) bool {
+	_, ok := f.principal(owner)
+	return ok
 }
 
-// listPush answers ListTaskPushNotificationConfigs and its older form.
-func listPush(r *request) (jsontext.Value, *jsonrpc.Error) {
-	return nil, pushNotSupported(r.version)
+func (f *Front) principal(owner string) (principal string, ok bool) {
+	if f.Realm == nil {
+		return owner, true
+	}
+	return strings.CutPrefix(owner, f.Realm()+"\n")
 }
 
-// deletePush answers DeleteTaskPushNotificationConfig and its older form.
-func deletePush(r *request) (jsontext.Value, *jsonrpc.Error) {
-	return nil, pushNotSupported(r.version)
-}
+// methodResume is the method of runs that are followed without a request, in reports.
+const methodResume = "resume"
 
-// addPush adds the webhook of a message to its task.
-func (r *request) addPush(*task.Task, *wire.PushParams) error { return nil }
+// Continue follows the run of a task whose instance has ended, unless this process does.
+func (f *Front) Continue(ctx context.Context, t *task.Task) {
+	if principal, ok := f.principal(t.Owner); ok {
+		r := &request{front: f, ctx: ctx, caller: run.Caller{Principal: principal, Front: Name, Method: methodResume}}
+		r.followLater(t)
+	}
+}

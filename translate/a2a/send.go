@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
@@ -25,12 +26,18 @@ func send(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if len(violations) > 0 {
 		return r.refused(violated(r.version, violations))
 	}
-	if send.Push != nil && !f.Options.Push {
+	if send.Push != nil && f.Push == nil {
 		return r.refused(pushNotSupported(r.version))
 	}
 	t, unlock, fault := r.taskOf(&send)
 	if fault != nil {
 		return r.refused(fault)
+	}
+	if send.Push != nil {
+		if wrong := f.Push.Violation(r.ctx, r.version, t, send.Push, true); wrong != nil {
+			unlock()
+			return r.refused(violated(r.version, []wire.Violation{*wrong}))
+		}
 	}
 	s := &submission{front: f, request: r, send: send, task: t, unlock: unlock, made: make(chan struct{}), ended: make(chan struct{})}
 	s.message, s.whole = directionsIn(send.Message.Metadata), directionsIn(send.Metadata)
@@ -162,15 +169,21 @@ func (r *request) taskError(id string, err error) *jsonrpc.Error {
 // join handles a message to a task whose run goes on: the task keeps it.
 func (s *submission) join() (jsontext.Value, *jsonrpc.Error) {
 	f, r := s.front, s.request
-	t, err := f.Tasks.Change(r.ctx, s.task.Owner, s.task.ID, func(t *task.Task) error {
-		t.AddMessage(s.send.Message)
-		return r.addPush(t, s.send.Push)
-	})
+	webhook, err := f.Push.Make(r.ctx, s.task.Owner, s.task.ID, r.version, s.send.Push)
+	if err == nil {
+		s.task, err = f.Tasks.Change(r.ctx, s.task.Owner, s.task.ID, func(t *task.Task) error {
+			t.AddMessage(s.send.Message)
+			return push.Add(t, webhook)
+		})
+	}
 	s.unlocked()
 	if err != nil {
 		return r.refused(r.taskError(s.send.Task, err))
 	}
-	s.task = t
+	t := s.task
+	if webhook != nil {
+		f.Push.Watch(r.ctx, t)
+	}
 	defer r.report(nil)
 	if r.method.streams && !r.IsNotification() {
 		t, subscription, err := f.Tasks.Subscribe(r.ctx, t.Owner, t.ID)

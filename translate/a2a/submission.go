@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
@@ -221,6 +222,14 @@ func (s *submission) Invoke(ctx context.Context, skill *translate.Skill) *run.Fa
 func (s *submission) make(ctx context.Context, complete func(*task.Task)) error {
 	f, r, now := s.front, s.request, time.Now()
 	s.first = s.task == nil
+	id := f.Tasks.NewID()
+	if !s.first {
+		id = s.task.ID
+	}
+	webhook, err := f.Push.Make(ctx, r.owner(), id, r.version, s.send.Push)
+	if err != nil {
+		return err
+	}
 	set := func(t *task.Task) error {
 		if s.first {
 			t.SetStatus(task.Submitted, nil, now)
@@ -234,11 +243,10 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) error 
 			t.Timeout = d.Milliseconds()
 		}
 		complete(t)
-		return r.addPush(t, s.send.Push)
+		return push.Add(t, webhook)
 	}
-	var err error
 	if s.first {
-		t := &task.Task{ID: f.Tasks.NewID(), Owner: r.owner(), Context: s.send.Context, Created: now}
+		t := &task.Task{ID: id, Owner: r.owner(), Context: s.send.Context, Created: now}
 		if t.Context == "" {
 			t.Context = f.Tasks.NewID()
 		}
@@ -259,6 +267,9 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) error 
 	}
 	if err != nil {
 		return err
+	}
+	if webhook != nil {
+		f.Push.Watch(ctx, s.task)
 	}
 	if release, ok := f.Tasks.Claim(s.task.Owner, s.task.ID, s.cancel); ok {
 		s.release = release
