@@ -12,19 +12,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// recordOptions keep the values of clients and providers as they are. Durations are in nanoseconds.
-var recordOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true),
-	json.WithMarshalers(json.MarshalToFunc(func(e *jsontext.Encoder, d time.Duration) error {
-		return e.WriteToken(jsontext.Int(int64(d)))
-	})),
-	json.WithUnmarshalers(json.UnmarshalFromFunc(func(dec *jsontext.Decoder, d *time.Duration) error {
-		var n int64
-		if err := json.UnmarshalDecode(dec, &n); err != nil {
-			return err
-		}
-		*d = time.Duration(n)
-		return nil
-	})))
+// recordOptions keep the values of clients and providers as they are.
+var recordOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
 
 // encode returns the record of a version of a task. Its data is appended to a buffer, which may move the data of earlier records.
 func encode(to *bytes.Buffer, t *Task, at time.Time) (*run.Record, error) {
