@@ -56,6 +56,7 @@ func (s *store) Put(_ context.Context, records ...*run.Record) error {
 	s.puts++
 	for _, r := range records {
 		own := *r
+		own.Data = bytes.Clone(r.Data)
 		s.records[fmt.Sprintf("%s\n%s\n%d", r.Owner, r.ID, r.Event)] = &own
 	}
 	return nil
