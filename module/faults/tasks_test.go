@@ -17,11 +17,11 @@ import (
 )
 
 // withAgents is a Caddyfile with a bridge that also serves A2A, for the users ann and bob and for anonymous callers, and with
-// further lines.
+// further lines in the block of a2a.
 func withAgents(p *hostile.Provider, lines ...string) string {
 	return testbed.Site("@known header Authorization *", strings.Replace(testbed.Accounts("ann", "bob"), "basic_auth", "basic_auth @known", 1),
 		"skill_bridge {", "\tallow_http", "\tallow_networks 127.0.0.0/8", "\tallow_anonymous", "\tprovider "+p.URL()+" {", "\t\tnamespace acme", "\t}",
-		"\t"+polling, "\trpc", strings.Join(append([]string{"\ta2a"}, lines...), "\n\t"), "}")
+		"\t"+polling, "\trpc", "\ta2a {\n\t\t"+strings.Join(lines, "\n\t\t")+"\n\t}", "}")
 }
 
 // agentOf returns a client of A2A 1.0 of a user.

@@ -56,7 +56,7 @@ func (a *A2A) Serve(ctx caddy.Context, s *Setup) (agent *Agent, release func(), 
 	}()
 	front := &a2a.Front{
 		Bridge: s.Bridge, Tasks: kept.Tasks, Realm: s.Realm, Options: a.options(), RequirePrincipal: s.RequirePrincipal,
-		Refused: s.Refused, Stopping: stopping(), Panicked: s.Panicked,
+		Refused: s.Refused, Exiting: lifetime.Exiting(), Stopping: stopping(), Panicked: s.Panicked,
 	}
 	if a.Push != nil {
 		webhooks, end, err := a.Push.serve(ctx, &s.Outbound, kept.push)

@@ -33,6 +33,9 @@ func Calls() *translate.Stop { return &exit.calls }
 // Ending returns a channel that is closed when answers must be written without waiting for anything else.
 func Ending() <-chan struct{} { return exit.ending }
 
+// Exiting returns a channel that is closed when the process begins to exit.
+func Exiting() <-chan struct{} { return exit.exiting }
+
 // BeforeExit adds a function that is called when the process begins to exit while requests
 // are in progress. The function must not block. Only init functions call BeforeExit.
 func BeforeExit(prepare func()) { exit.preparations = append(exit.preparations, prepare) }
@@ -97,6 +100,7 @@ func (w stopWatcher) Handle(context.Context, caddy.Event) error {
 // exiting answers the calls in progress when the process exits.
 type exiting struct {
 	calls        translate.Stop
+	exiting      chan struct{}
 	ending       chan struct{}
 	end          func() // closes ending, at most once
 	preparations []func()
@@ -111,7 +115,7 @@ type exiting struct {
 }
 
 func newExiting() *exiting {
-	e := &exiting{ending: make(chan struct{})}
+	e := &exiting{exiting: make(chan struct{}), ending: make(chan struct{})}
 	e.end = sync.OnceFunc(func() { close(e.ending) })
 	e.changed.L = &e.mu
 	return e
@@ -142,6 +146,7 @@ func (e *exiting) begin(p period) {
 		return
 	}
 	e.begun = time.Now()
+	close(e.exiting)
 	if e.requests > 0 {
 		for _, prepare := range e.preparations {
 			prepare()

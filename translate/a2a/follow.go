@@ -20,6 +20,15 @@ const (
 	firstRefresh = time.Second
 )
 
+// follows reports whether this process follows the run of a task.
+func (f *Front) follows(t *task.Task) bool {
+	release, ok := f.Tasks.Claim(t.Owner, t.ID, nil)
+	if ok {
+		release()
+	}
+	return !ok
+}
+
 // refresh reads a task again that a request waits for, and follows its run if no one does in this process. Another process may
 // have changed the task, or may have ended.
 func (r *request) refresh(t *task.Task) {

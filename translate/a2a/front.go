@@ -49,6 +49,8 @@ type Front struct {
 	Refused func(ctx context.Context, method, reason string)
 	// ExtendedCard returns the card for authenticated callers in a version, as JSON; nil: there is no such card.
 	ExtendedCard func(ctx context.Context, r *http.Request, v wire.Version, c *run.Caller) (jsontext.Value, *run.Failure)
+	// Exiting is closed when the process begins to exit: then streams end that wait for no run. May be nil.
+	Exiting <-chan struct{}
 	// Stopping ends when all calls have to end, because the process will exit. May be nil.
 	Stopping context.Context //nolint:containedctx // of the process
 	// Panicked is called after a panic in the background, with its stack. May be nil.

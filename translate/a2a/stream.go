@@ -92,6 +92,7 @@ func (r *request) stream(t *task.Task, subscription *task.Subscription, historyL
 	defer pause.Stop()
 	longest := time.NewTimer(maxStream)
 	defer longest.Stop()
+	exiting := f.Exiting
 	untilRefresh := firstRefresh
 	refresh := time.NewTimer(untilRefresh)
 	defer refresh.Stop()
@@ -108,12 +109,19 @@ func (r *request) stream(t *task.Task, subscription *task.Subscription, historyL
 			if cap(buffer) > maxKept {
 				buffer = nil
 			}
+			if t = u.Task; exiting == nil && f.Exiting != nil && t.Status.State.Interrupted() {
+				return nil
+			}
 		case <-refresh.C:
 			r.refresh(t)
 			untilRefresh = min(2*untilRefresh, keepAlive)
 			refresh.Reset(untilRefresh)
 		case <-pause.C:
 			if s.KeepAlive() != nil {
+				return nil
+			}
+		case <-exiting:
+			if exiting = nil; !f.follows(t) {
 				return nil
 			}
 		case <-longest.C:

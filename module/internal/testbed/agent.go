@@ -126,6 +126,20 @@ type Stream struct {
 // Stream calls a method that streams, and returns when the header has arrived. The end of the test closes the stream.
 func (c *Client) Stream(method string, params any) *Stream {
 	c.tb.Helper()
+	s, body := c.stream(method, params)
+	go s.read(body)
+	return s
+}
+
+// Unread is [Client.Stream] of a client that reads nothing.
+func (c *Client) Unread(method string, params any) *Stream {
+	c.tb.Helper()
+	s, _ := c.stream(method, params)
+	return s
+}
+
+func (c *Client) stream(method string, params any) (*Stream, io.ReadCloser) {
+	c.tb.Helper()
 	body, err := json.Marshal(object{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 	if err != nil {
 		c.tb.Fatal(err)
@@ -144,8 +158,7 @@ func (c *Client) Stream(method string, params any) *Stream {
 		c.tb.Fatal(err)
 	}
 	s := &Stream{Status: response.StatusCode, tb: c.tb, lines: bufio.NewReader(response.Body), events: make(chan string, 1024), end: cancel}
-	go s.read(response.Body)
-	return s
+	return s, response.Body
 }
 
 // read reads events until the stream ends.
