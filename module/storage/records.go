@@ -19,7 +19,6 @@ import (
 	"github.com/caddyserver/certmagic"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/uuid"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -312,10 +311,9 @@ func splitRecordName(name string) (id string, event uint64, ok bool) {
 
 // dayOf returns the day (UTC) on which an id was made. The id contains the time.
 func dayOf(id string) (string, error) {
-	u, err := uuid.Parse(id)
-	if err != nil || u.Version() != 7 || u.String() != id {
+	made, ok := run.TimeOfID(id)
+	if !ok {
 		return "", fmt.Errorf("%q is not the id of a record: a UUID of version 7 in lower case", id)
 	}
-	seconds, nanoseconds := u.Time().UnixTime()
-	return time.Unix(seconds, nanoseconds).UTC().Format(dayLayout), nil
+	return made.UTC().Format(dayLayout), nil
 }

@@ -54,10 +54,10 @@ func (r *request) selectSkill(s *submission) (selection, *jsonrpc.Error) {
 			add(partField(i), name)
 		}
 	}
-	for _, name := range s.message.skills {
+	for _, name := range s.asks.message.skills {
 		add("message.metadata", name)
 	}
-	for _, name := range s.whole.skills {
+	for _, name := range s.asks.request.skills {
 		add("metadata", name)
 	}
 	for _, c := range choices {

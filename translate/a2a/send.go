@@ -40,7 +40,7 @@ func send(r *request) (jsontext.Value, *jsonrpc.Error) {
 		}
 	}
 	s := &submission{front: f, request: r, send: send, task: t, unlock: unlock, made: make(chan struct{}), ended: make(chan struct{})}
-	s.message, s.whole = directionsIn(send.Message.Metadata), directionsIn(send.Metadata)
+	s.asks.message, s.asks.request = directionsIn(send.Message.Metadata), directionsIn(send.Metadata)
 	if s.chosen, fault = r.selectSkill(s); fault != nil {
 		s.unlocked()
 		return r.refused(fault)
@@ -241,7 +241,7 @@ func settled(t *task.Task) bool {
 
 // wait waits until a channel is closed, for as long as a request may wait.
 func (r *request) wait(until <-chan struct{}) {
-	longest := time.NewTimer(r.longestWait())
+	longest := time.NewTimer(longestWait(r))
 	defer longest.Stop()
 	var stopping <-chan struct{}
 	if r.front.Stopping != nil {
@@ -256,7 +256,7 @@ func (r *request) wait(until <-chan struct{}) {
 }
 
 // longestWait is how long a request waits for a task.
-func (r *request) longestWait() time.Duration {
+func longestWait(r *request) time.Duration {
 	if r.version == wire.V01 {
 		return min(r.front.Options.Wait, maxWait01)
 	}
@@ -266,7 +266,7 @@ func (r *request) longestWait() time.Duration {
 // waiting returns the context of a request that waits for a task.
 func (r *request) waiting() (context.Context, context.CancelFunc) {
 	f := r.front
-	ctx, cancel := context.WithTimeout(r.ctx, r.longestWait())
+	ctx, cancel := context.WithTimeout(r.ctx, longestWait(r))
 	if f.Stopping == nil {
 		return ctx, cancel
 	}

@@ -26,8 +26,7 @@ type submission struct {
 	front   *Front
 	request *request
 	send    wire.Send
-	message directions // of the message
-	whole   directions // of the request
+	asks    struct{ message, request directions } // what the metadata say
 	chosen  selection
 	task    *task.Task    // nil: none was made yet
 	unlock  func()        // of the task that the message is for
@@ -142,7 +141,7 @@ func (s *submission) detach() {
 }
 
 func (s *submission) timeout() time.Duration {
-	if d := cmp.Or(s.whole.timeout, s.message.timeout); d > 0 {
+	if d := cmp.Or(s.asks.request.timeout, s.asks.message.timeout); d > 0 {
 		return d
 	}
 	if s.task != nil {

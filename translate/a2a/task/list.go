@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"maps"
 	"slices"
 	"strings"
@@ -273,7 +274,7 @@ func decodeToken(token string) (summary, error) {
 	}
 	when, id, _ := strings.Cut(string(text), " ")
 	at, err := time.Parse(time.RFC3339Nano, when)
-	if err != nil || !isID(id) {
+	if _, ok := run.TimeOfID(id); err != nil || !ok {
 		return summary{}, ErrBadToken
 	}
 	return summary{id: id, at: at}, nil

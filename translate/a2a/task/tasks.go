@@ -69,7 +69,7 @@ type Tasks struct {
 	listed        summaries
 	subscriptions atomic.Int64
 
-	ids     ids
+	ids     run.IDs
 	once    sync.Once
 	closing chan struct{}  // closed by Close
 	ended   sync.WaitGroup // of the background goroutines
