@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -157,9 +158,17 @@ func (b *Bridge) Find(ctx context.Context, name, principal string) (listed strin
 // Report reports a call to the observer that a front answered without the bridge. A nil
 // failure reports a success.
 func (b *Bridge) Report(ctx context.Context, call Call, o Operation, failure *run.Failure) {
+	b.ReportRun(ctx, call, o, &run.Run{Failure: failure})
+}
+
+// ReportRun is Report for a call about a run that the front knows.
+func (b *Bridge) ReportRun(ctx context.Context, call Call, o Operation, r *run.Run) {
 	x := b.begin(ctx, o, call)
 	defer x.end()
-	x.outcome.Failure = failure
+	x.outcome = *r
+	if slices.ContainsFunc(b.catalog.Sections(), func(s *catalog.Section) bool { return s.Namespace == r.Source }) { // else it was removed
+		x.figures.Source = r.Source
+	}
 }
 
 // noObserver ignores all reports.

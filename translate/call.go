@@ -39,6 +39,9 @@ type Call struct {
 	Detached bool
 	// Prepare sets the Inputs once the skill is found, for [Bridge.Start], which does not keep it; nil: the Inputs are known.
 	Prepare Preparation
+	// Task returns the id of the front's record of the call, for reports, once the call has ended; empty: there is none. nil:
+	// the front keeps no records.
+	Task func() string
 }
 
 // deadline is when the call ends at the latest.

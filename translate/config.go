@@ -90,4 +90,6 @@ const (
 	OperationFollow   Operation = "follow"
 	OperationDescribe Operation = "describe"
 	OperationList     Operation = "list"
+	// OperationTask reads or changes a front's record of a run.
+	OperationTask Operation = "task"
 )

@@ -67,7 +67,7 @@ func (b *Bridge) begin(ctx context.Context, o Operation, call Call) *execution {
 		call.Arrived = time.Now()
 	}
 	if call.TraceID == "" {
-		call.TraceID = newTraceID()
+		call.TraceID = NewTraceID()
 	}
 	x := &execution{bridge: b, call: call, operation: o}
 	x.caller.Context, x.caller.execution = b.config.Observer.Begin(ctx, &x.call), x

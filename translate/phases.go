@@ -266,8 +266,8 @@ func (x *execution) left() bool {
 // newRunID makes an id for a run that completed in the first answer and has none.
 func newRunID() string { return "run_" + rand.Text() }
 
-// newTraceID makes a W3C trace id.
-func newTraceID() string {
+// NewTraceID makes a W3C trace id, for calls of one request that have none.
+func NewTraceID() string {
 	var id [16]byte
 	var text [2 * len(id)]byte
 	binary.NativeEndian.PutUint64(id[:8], mathrand.Uint64()|1) //nolint:gosec // unique, and never all zeros; no secret

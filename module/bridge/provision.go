@@ -72,7 +72,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	if h.A2A != nil {
 		agent, release, err := h.A2A.Serve(ctx, &fronts.Setup{
 			Bridge: bridge, Server: server, MaxBatch: maxBatch, Realm: h.tokens.Realm, RequirePrincipal: h.RequirePrincipal, Refused: refused,
-			Identity: h.Name + "\n" + h.placeholder(), Panicked: o.Panicked,
+			Identity: h.Name + "\n" + h.placeholder(), Observer: o,
 			Outbound: fronts.Outbound{Transport: h.TransportRaw, Overhead: h.limits().ConnectionOverhead, Observer: o},
 		})
 		if err != nil {

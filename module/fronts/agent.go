@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/card"
@@ -40,7 +41,7 @@ type Setup struct {
 	RequirePrincipal bool
 	Outbound         Outbound
 	Refused          func(ctx context.Context, method, reason string)
-	Panicked         func(ctx context.Context, value any, stack []byte)
+	Observer         *observe.Observer
 }
 
 // Serve returns the mount of A2A, and a function that releases what it holds.
@@ -56,7 +57,7 @@ func (a *A2A) Serve(ctx caddy.Context, s *Setup) (agent *Agent, release func(), 
 	}()
 	front := &a2a.Front{
 		Bridge: s.Bridge, Tasks: kept.Tasks, Realm: s.Realm, Options: a.options(), RequirePrincipal: s.RequirePrincipal,
-		Refused: s.Refused, Exiting: lifetime.Exiting(), Stopping: stopping(), Panicked: s.Panicked,
+		Refused: s.Refused, Exiting: lifetime.Exiting(), Stopping: stopping(), Panicked: s.Observer.Panicked, Observer: callReporter{s.Observer},
 	}
 	if a.Push != nil {
 		webhooks, end, err := a.Push.serve(ctx, &s.Outbound, kept.push)
@@ -156,6 +157,7 @@ func (a *Agent) Serve(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		http.Error(w, "An agent card is read with GET.", http.StatusMethodNotAllowed)
 	case to.skill != "" && r.Method == http.MethodPost:
 		if _, failure := a.bridge.Find(ctx, to.skill, caller.Principal); failure != nil && failure.Kind == run.SkillNotFound {
+			a.report(ctx, caller, a2a.MethodUnknown, failure)
 			notFound(w)
 			return
 		}
@@ -163,6 +165,12 @@ func (a *Agent) Serve(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	default:
 		a.server.Serve(ctx, w, r)
 	}
+}
+
+// report reports a request that the front does not see.
+func (a *Agent) report(ctx context.Context, caller run.Caller, method string, failure *run.Failure) {
+	caller.Front, caller.Method = a2a.Name, method
+	a.bridge.Report(ctx, translate.Call{Caller: caller}, translate.OperationDescribe, failure)
 }
 
 func notFound(w http.ResponseWriter) {

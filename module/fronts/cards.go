@@ -45,12 +45,12 @@ func (a *Agent) serveCard(ctx context.Context, w http.ResponseWriter, r *http.Re
 	if caller.Ambiguous != "" {
 		caller.Principal = ""
 	}
-	caller.Front, caller.Method = a2a.Name, "agent_card"
 	request := card.Request{Base: a.base(r), Skill: to.skill, Version: r.Header.Get(a2a.VersionHeader), Caller: caller}
 	if to.old {
 		request.Document = card.Agent
 	}
-	made, err := a.cards.Card(ctx, request)
+	made, err := a.cards.Card(ctx, request) // not a call of its own, as the caller has no front
+	a.report(ctx, caller, a2a.MethodCard, cardFailure(err))
 	switch {
 	case errors.Is(err, card.ErrNotFound):
 		notFound(w)
@@ -65,6 +65,22 @@ func (a *Agent) serveCard(ctx context.Context, w http.ResponseWriter, r *http.Re
 	}
 }
 
+// cardFailure returns the failure of a request for a card; nil: there is none.
+func cardFailure(err error) *run.Failure {
+	failure := &run.Failure{Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo, Cause: err}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, card.ErrNotFound):
+		failure.Kind, failure.Argument = run.SkillNotFound, &run.Argument{Field: run.FieldSkill, Reason: run.NotFound}
+	case errors.Is(err, card.ErrURL):
+		failure.Kind, failure.Argument = run.InvalidArguments, &run.Argument{Field: run.FieldOther, Name: "Host", Reason: run.WrongSchema}
+	default:
+		failure.Kind, failure.Message, failure.Retry = run.Unreachable, err.Error(), run.RetryIn(0, 3)
+	}
+	return failure
+}
+
 // extendedCard returns the card for an authenticated caller.
 func (a *Agent) extendedCard(ctx context.Context, r *http.Request, v wire.Version, caller *run.Caller) (jsontext.Value, *run.Failure) {
 	if caller.Principal == "" {
@@ -74,11 +90,11 @@ func (a *Agent) extendedCard(ctx context.Context, r *http.Request, v wire.Versio
 		}
 	}
 	to, _ := a.routeOf(r.URL.Path)
-	made, err := a.cards.Card(ctx, card.Request{Base: a.base(r), Skill: to.skill, Version: v.String(), Extended: true, Caller: *caller})
+	quiet := *caller
+	quiet.Front, quiet.Method = "", "" // not a call of its own
+	made, err := a.cards.Card(ctx, card.Request{Base: a.base(r), Skill: to.skill, Version: v.String(), Extended: true, Caller: quiet})
 	if err != nil {
-		return nil, &run.Failure{
-			Kind: run.Unreachable, Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo, Message: err.Error(), Retry: run.RetryIn(0, 3), Cause: err,
-		}
+		return nil, cardFailure(err)
 	}
 	return made.JSON(), nil
 }

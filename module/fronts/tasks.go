@@ -4,13 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/certmagic"
-	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/storage"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
@@ -24,6 +26,7 @@ var tasksPool = lifetime.NewPool[*tasks]()
 type tasks struct {
 	*task.Tasks
 	push *push.Deliverer // of all configurations
+	hide func()          // from the metrics and the admin API
 }
 
 const (
@@ -37,6 +40,7 @@ const (
 func (t *tasks) Destruct() error {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
+	t.hide()
 	requests, end := context.WithTimeout(ctx, pushTimeout)
 	t.push.Close(requests)
 	end()
@@ -61,10 +65,7 @@ func (t *Tasks) hold(ctx caddy.Context, identity string) (*tasks, func(), error)
 	key := lifetime.NewDigest(fmt.Sprintf("%+v", *t), storeIdentity(kept), identity).String()
 	return tasksPool.Hold(key, func() (*tasks, error) {
 		deliverer := push.New(config.Store)
-		config.Observer = reporter{logger, deliverer}
-		made := &tasks{task.New(config), deliverer}
-		deliverer.Bind(made.Tasks)
-		return made, nil
+		return newTasks(config, &taskReporter{Deliverer: deliverer, warnings: observe.NewWarnings(logger, 1)}), nil
 	})
 }
 
@@ -80,15 +81,51 @@ func storeIdentity(s certmagic.Storage) string {
 	return fmt.Sprintf("%T %p", s, s)
 }
 
-// reporter logs what happens to tasks. The Deliverer implements Updated.
-type reporter struct {
-	logger *zap.Logger
-	*push.Deliverer
+// Live are tasks of this process. Handlers may share them.
+type Live struct {
+	*task.Tasks
+	// Trouble returns why the storage of the tasks failed in the last minute; nil: it did not.
+	Trouble func() *Trouble
 }
 
-// StoreFailed implements [task.Observer].
-func (r reporter) StoreFailed(err error) {
-	r.logger.Error("tasks can't be stored, or a stored task is damaged: open tasks are refused until this works again, and ended ones are kept in memory", zap.Error(err))
+// live are all tasks of this process.
+var live struct {
+	mu    sync.Mutex
+	tasks []Live
+}
+
+// newTasks returns tasks that the metrics and the admin API show.
+func newTasks(config task.Config, reporter *taskReporter) *tasks {
+	config.Observer = reporter
+	t := task.New(config)
+	reporter.Bind(t)
+	uncount := observe.CountTasks(func() map[string]int { return statesOf(t) })
+	live.mu.Lock()
+	defer live.mu.Unlock()
+	live.tasks = append(live.tasks, Live{t, reporter.newest})
+	return &tasks{t, reporter.Deliverer, func() {
+		uncount()
+		live.mu.Lock()
+		defer live.mu.Unlock()
+		live.tasks = slices.DeleteFunc(live.tasks, func(other Live) bool { return other.Tasks == t })
+	}}
+}
+
+// LiveTasks returns the tasks of this process, in the order in which the configurations that hold them were loaded.
+func LiveTasks() []Live {
+	live.mu.Lock()
+	defer live.mu.Unlock()
+	return slices.Clone(live.tasks)
+}
+
+// statesOf returns the number of tasks in memory in each state.
+func statesOf(t *task.Tasks) map[string]int {
+	counts, _, _ := t.Stats()
+	states := make(map[string]int, task.Rejected)
+	for s := task.Submitted; s <= task.Rejected; s++ {
+		states[s.String()] = counts[s]
+	}
+	return states
 }
 
 var _ run.Store = (*storage.Records)(nil)

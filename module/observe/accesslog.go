@@ -59,18 +59,27 @@ type servedCalls struct {
 }
 
 type servedCall struct {
-	method, source, skill, outcome, executionID, traceID string
+	method, source, skill, outcome, executionID, task, traceID string
+	left                                                       bool // its run goes on
 }
 
 func (s *servedCalls) add(c *translate.Call, o *run.Run, stats *translate.Statistics) {
+	call := servedCall{method: c.Method, source: stats.Source, skill: o.SkillID, outcome: outcomeOf(o, stats), task: taskOf(c), traceID: c.TraceID}
+	if o.State != 0 {
+		call.executionID = o.ExecutionID
+	}
+	s.note(call)
+}
+
+func (s *servedCalls) note(call servedCall) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.count++; s.count > 1 {
+	if s.first.left && s.first.task == call.task { // its run has ended before the request was logged
+		s.first = call
 		return
 	}
-	s.first = servedCall{method: c.Method, source: stats.Source, skill: o.SkillID, outcome: outcomeOf(o, stats), traceID: c.TraceID}
-	if o.State != 0 {
-		s.first.executionID = o.ExecutionID
+	if s.count++; s.count == 1 {
+		s.first = call
 	}
 }
 
@@ -93,13 +102,14 @@ func (s *servedCalls) fields(prefix string) []zap.Field {
 	if s.count == 0 {
 		return nil
 	}
-	fields := make([]zap.Field, 0, 7)
+	fields := make([]zap.Field, 0, 8)
 	for _, f := range []struct{ name, value string }{
 		{"method", s.first.method},
 		{"source", s.first.source},
 		{"skill", safetext.Field(s.first.skill, MaxLogged)},
 		{"outcome", s.first.outcome},
 		{"execution_id", safetext.Field(s.first.executionID, MaxLogged)},
+		{"task", s.first.task},
 		{"trace_id", s.first.traceID},
 	} {
 		if f.value != "" {

@@ -23,12 +23,12 @@ func newAudit(logger *zap.Logger, wanted bool) *audit {
 	return &audit{logger.Named(auditName)}
 }
 
-// called logs each call about a run, and each other call that failed. If the whole bridge
+// called logs each call about a run or a task, and each other call that failed. If the whole bridge
 // refuses the caller, refused logs it instead.
 func (a *audit) called(c *translate.Call, o *run.Run, s *translate.Statistics) {
 	f := o.Failure
 	closed := f != nil && f.Demand != nil && s.Source == ""
-	if a == nil || closed || f == nil && !asksForRun(s) {
+	if a == nil || closed || f == nil && (s.Operation == translate.OperationDescribe || s.Operation == translate.OperationList) {
 		return
 	}
 	executed, executionID := run.ExecutedYes, ""
@@ -47,6 +47,22 @@ func (a *audit) called(c *translate.Call, o *run.Run, s *translate.Statistics) {
 		zap.String("outcome", outcomeOf(o, s)),
 		zap.String("executed", string(executed)),
 		optional("execution_id", safetext.Field(executionID, MaxLogged)),
+		optional("task", taskOf(c)),
+		zap.String("trace_id", c.TraceID))
+}
+
+// changed logs that a caller has made or canceled a task.
+func (a *audit) changed(what string, c *run.Caller, t *Task) {
+	if a == nil {
+		return
+	}
+	a.logger.Info(what,
+		zap.String("principal", safetext.Field(c.Principal, MaxLogged)),
+		zap.String("task", safetext.Field(t.ID, MaxLogged)),
+		optional("name", safetext.Field(t.Name, MaxLogged)),
+		optional("source", t.Source),
+		optional("skill_id", safetext.Field(t.SkillID, MaxLogged)),
+		optional("execution_id", safetext.Field(t.ExecutionID, MaxLogged)),
 		zap.String("trace_id", c.TraceID))
 }
 

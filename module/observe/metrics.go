@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -38,12 +39,16 @@ type metrics struct {
 	lostEvents    prometheus.Counter
 	counted       []prometheus.Collector // the vectors above
 
+	storageFailures prometheus.Counter
+	streams         atomic.Int64 // that are open
+
 	phases phases
 	skills labelSet
 
 	mu      sync.Mutex
 	caches  map[*cache.Cache]struct{} // open caches
 	dropped cache.Statistics          // sums of the closed caches
+	tasks   map[*func() map[string]int]struct{}
 }
 
 // phases are the histograms of a call's phases.
@@ -80,7 +85,9 @@ var (
 	documentsDesc  = metricDesc("cache_requests_total", "Document requests by cache result.", "result")
 	evictionsDesc  = metricDesc("cache_evictions_total", "Documents removed from the cache because it was full or they had expired.")
 	cacheSizeDesc  = metricDesc("cache_bytes", "Approximate size of the cached documents.")
-	readDescs      = []*prometheus.Desc{inProgressDesc, waitingDesc, breakersDesc, documentsDesc, evictionsDesc, cacheSizeDesc}
+	tasksDesc      = metricDesc("tasks", "Tasks in memory by state.", "state")
+	streamsDesc    = metricDesc("streams", "Open streams of events.")
+	readDescs      = []*prometheus.Desc{inProgressDesc, waitingDesc, breakersDesc, documentsDesc, evictionsDesc, cacheSizeDesc, tasksDesc, streamsDesc}
 )
 
 func metricDesc(name, help string, labels ...string) *prometheus.Desc {
@@ -88,7 +95,7 @@ func metricDesc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 func newMetrics() *metrics {
-	m := &metrics{skills: labelSet{most: maxSkillLabels}, caches: make(map[*cache.Cache]struct{})}
+	m := &metrics{skills: labelSet{most: maxSkillLabels}, caches: make(map[*cache.Cache]struct{}), tasks: make(map[*func() map[string]int]struct{})}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		v := prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: name, Help: help,
@@ -113,6 +120,7 @@ func newMetrics() *metrics {
 	m.refusals = counter("refused_connections_total", "Connections that the configuration does not allow.", "reason")
 	m.pushes = counter("push_attempts_total", "Requests to webhooks of clients.", labelOutcome)
 	m.lostEvents = counter("push_lost_total", "Events that were given up because a webhook did not take them.").WithLabelValues()
+	m.storageFailures = counter("task_storage_failures_total", "Failed reads and writes of the storage of tasks.").WithLabelValues()
 	m.phases = phases{
 		discovery:   m.phaseDuration.WithLabelValues("discovery"),
 		credentials: m.phaseDuration.WithLabelValues("credentials"),
@@ -328,6 +336,11 @@ func (m *metrics) Collect(collected chan<- prometheus.Metric) {
 	}
 	send(evictionsDesc, prometheus.CounterValue, float64(s.Evicted))
 	send(cacheSizeDesc, prometheus.GaugeValue, float64(s.Bytes))
+
+	send(streamsDesc, prometheus.GaugeValue, float64(m.streams.Load()))
+	for state, n := range m.taskCounts() {
+		send(tasksDesc, prometheus.GaugeValue, float64(n), state)
+	}
 
 	running := activityOf(Live())
 	send(waitingDesc, prometheus.GaugeValue, float64(running.waiting))

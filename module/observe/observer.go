@@ -231,6 +231,7 @@ func (o *Observer) Called(ctx context.Context, c *translate.Call, out *run.Run, 
 	}
 	level, message := zapcore.InfoLevel, "call completed"
 	switch {
+	case asks(out):
 	case out.Failure != nil:
 		level, message = o.failureLevel(out.Failure, s.Source), "call failed"
 	case out.State == 0 && asksForRun(s): // after a panic, which has its own line
@@ -250,6 +251,7 @@ func (o *Observer) Called(ctx context.Context, c *translate.Call, out *run.Run, 
 		optional("source", s.Source),
 		optional("skill_id", safetext.Field(out.SkillID, MaxLogged)),
 		optional("principal", safetext.Field(c.Principal, MaxLogged)),
+		optional("task", taskOf(c)),
 		zap.String("trace_id", c.TraceID),
 		zap.Duration("duration", s.Duration),
 	)
@@ -271,7 +273,10 @@ func (o *Observer) Called(ctx context.Context, c *translate.Call, out *run.Run, 
 			zap.String("execution_id", safetext.Field(out.ExecutionID, MaxLogged)),
 			zap.String("status", out.State.String()))
 	}
-	if out.Failure != nil {
+	switch {
+	case asks(out):
+		*fields = append(*fields, zap.String("param", safetext.Field(o.fronts.param(c.Front, out.Failure.Argument), MaxLogged)))
+	case out.Failure != nil:
 		*fields = append(*fields, o.failureFields(c.Front, out.Failure)...)
 	}
 	line.Write(*fields...) // does not keep the slice

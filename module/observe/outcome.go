@@ -3,6 +3,7 @@ package observe
 import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
 // Outcomes of calls in logs, metrics and traces.
@@ -11,11 +12,28 @@ const (
 	outcomeRunning   = "running"
 	// outcomeAnonymous is the outcome of a call without a required principal.
 	outcomeAnonymous = "unauthenticated"
+	// outcomeAsked is the outcome of a call whose agent was asked for further inputs.
+	outcomeAsked = "input_required"
 )
 
-// asksForRun reports whether a call is about a run: others describe skills, or list them.
+// asksForRun reports whether a call executes or follows a run: others describe skills or list them, or read or change a task.
 func asksForRun(s *translate.Statistics) bool {
-	return s.Operation != translate.OperationDescribe && s.Operation != translate.OperationList
+	switch s.Operation {
+	case translate.OperationDescribe, translate.OperationList, translate.OperationTask:
+		return false
+	}
+	return true
+}
+
+// asks reports whether a call is no failure, since its agent was asked for further inputs.
+func asks(o *run.Run) bool { return o.Failure != nil && o.Failure.Asks() }
+
+// taskOf returns the id of the task of a call that has ended; empty: it has none.
+func taskOf(c *translate.Call) string {
+	if c.Task == nil {
+		return ""
+	}
+	return safetext.Field(c.Task(), MaxLogged)
 }
 
 // outcomeOf returns the outcome of a call. A call about a run that has neither a
@@ -24,6 +42,8 @@ func outcomeOf(o *run.Run, s *translate.Statistics) string {
 	switch {
 	case o.Failure == nil && !asksForRun(s):
 		return outcomeCompleted
+	case asks(o):
+		return outcomeAsked
 	case o.Failure != nil && o.Failure.Next() == run.NextAuthenticate:
 		return outcomeAnonymous
 	case o.Failure != nil:

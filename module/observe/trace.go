@@ -33,8 +33,9 @@ const (
 	providerKey    = attribute.Key("skill_bridge.provider")
 	skillKey       = attribute.Key("skill_bridge.skill") // its id, once it is found
 	executionIDKey = attribute.Key("skill_bridge.execution_id")
-	statusKey      = attribute.Key("skill_bridge.status")               // of the run
-	descriptorKey  = attribute.Key("skill_bridge.descriptor")           // how it was obtained
+	statusKey      = attribute.Key("skill_bridge.status")     // of the run
+	descriptorKey  = attribute.Key("skill_bridge.descriptor") // how it was obtained
+	taskKey        = attribute.Key("skill_bridge.task")
 	pollKey        = attribute.Key("skill_bridge.poll")                 // its number
 	credentialsKey = attribute.Key("skill_bridge.credentials.duration") // seconds; another call may have fetched them
 )
@@ -229,6 +230,7 @@ func (o *Observer) endTrace(ctx context.Context, c *translate.Call, out *run.Run
 	}
 	for _, a := range []attribute.KeyValue{
 		nameKey.String(safetext.Field(c.Name, MaxLogged)), providerKey.String(figures.Source), skillKey.String(safetext.Field(out.SkillID, MaxLogged)),
+		taskKey.String(taskOf(c)),
 	} {
 		if a.Value.AsString() != "" {
 			attributes = append(attributes, a)
@@ -245,7 +247,7 @@ func (o *Observer) endTrace(ctx context.Context, c *translate.Call, out *run.Run
 	if code := o.fronts.code(c, out); code != 0 {
 		s.SetAttributes(semconv.RPCResponseStatusCode(strconv.Itoa(code)))
 	}
-	if out.Failure != nil {
+	if out.Failure != nil && !asks(out) {
 		fail(s, out.Failure)
 	}
 	s.End(trace.WithTimestamp(end))

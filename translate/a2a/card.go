@@ -10,7 +10,7 @@ import (
 func extendedCard(r *request) (jsontext.Value, *jsonrpc.Error) {
 	f := r.front
 	if f.ExtendedCard == nil {
-		return r.refused(unsupported(r.version, "this agent has no extended card"))
+		return nil, unsupported(r.version, "this agent has no extended card")
 	}
 	card, failure := f.ExtendedCard(r.ctx, r.HTTP, r.version, &r.caller)
 	if failure != nil {

@@ -3,6 +3,6 @@
 //
 // A message is turned into a call in three steps: the version and the method ([Front.ServeRPC]), the skill that it means
 // (selection), and the inputs of that skill (gathering). A task is made directly before the provider is invoked, and its run
-// is followed in the background, also after the request has ended. Package task keeps the tasks, package wire has their
-// forms in each version, and package card the cards.
+// is followed in the background, also after the request has ended. Package message reads
+// messages, package task keeps the tasks, package wire has their forms in each version, and package card the cards.
 package a2a

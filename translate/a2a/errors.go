@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
@@ -141,13 +142,17 @@ func fieldOf(a *run.Argument) string {
 }
 
 // Code returns the code of the JSON-RPC error that a call is answered with; 0: it is answered with a result.
-func Code(c *translate.Call, r *run.Run) int {
+func Code(_ *translate.Call, r *run.Run) int {
 	f := r.Failure
-	switch {
-	case f == nil:
+	if f == nil {
 		return 0
-	case c.Method == methodUnknown:
-		return jsonrpc.CodeMethodNotFound
+	}
+	code, own := errors.AsType[codeError](f.Cause)
+	switch {
+	case own:
+		return int(code)
+	case f.Argument != nil && f.Argument.Reason == message.ReasonNoInput:
+		return wire.CodeContentTypeUnsupported
 	case f.Demand != nil && f.Demand.CallerActs:
 		return codeAuthRequired
 	case isRefusal(f) && f.Kind == run.RateLimited:
@@ -165,7 +170,7 @@ func Code(c *translate.Call, r *run.Run) int {
 func isRefusal(f *run.Failure) bool {
 	switch f.Kind {
 	case run.InvalidArguments:
-		return f.By == run.Bridge
+		return f.By == run.Bridge && !f.Asks()
 	case run.SkillNotFound:
 		return f.By == run.Bridge && f.Argument != nil
 	case run.RateLimited:

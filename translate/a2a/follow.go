@@ -97,6 +97,7 @@ func (r *request) followLater(t *task.Task) <-chan struct{} {
 		return news
 	}
 	caller := r.caller
+	caller.Method = MethodFollow
 	go func() {
 		defer cancel()
 		defer release()
@@ -138,6 +139,7 @@ func (f *Front) resume(ctx context.Context, t *task.Task, caller run.Caller, new
 		end = last
 	}
 	for f.resumeOnce(ctx, t, caller, end, tell) && time.Now().Before(end) && ctx.Err() == nil { // each lasts as long as a call may last
+		caller.Method = MethodFollow // the first call is the client's
 	}
 }
 
@@ -145,7 +147,9 @@ func (f *Front) resume(ctx context.Context, t *task.Task, caller run.Caller, new
 func (f *Front) resumeOnce(ctx context.Context, t *task.Task, caller run.Caller, end time.Time, tell func()) (goesOn bool) {
 	caller.Arrived = time.Now()
 	wait := max(0, time.Until(end))
-	execution := f.Bridge.Resume(ctx, t.Ref, translate.Call{Caller: caller, Detached: true, Wait: &wait})
+	execution := f.Bridge.Resume(ctx, t.Ref, translate.Call{
+		Caller: caller, Detached: true, Wait: &wait, Task: func() string { return t.ID },
+	})
 	for r := range execution.Watch() {
 		if f.isNews(t, &r) {
 			f.update(ctx, t, &r)

@@ -24,8 +24,8 @@ type Bridge interface {
 	Start(ctx context.Context, call translate.Call) translate.Execution
 	// Resume finds a run that was accepted before.
 	Resume(ctx context.Context, ref run.Ref, call translate.Call) translate.Execution
-	// Report reports a call that was answered without the other methods; a nil failure means success.
-	Report(ctx context.Context, call translate.Call, o translate.Operation, failure *run.Failure)
+	// ReportRun reports a call that was answered without the other methods.
+	ReportRun(ctx context.Context, call translate.Call, o translate.Operation, r *run.Run)
 	// List returns the skills that the query selects, in the byte order of their names.
 	List(ctx context.Context, q translate.Query) translate.Listing
 	// Find returns the name under which the skill is listed that a name means.
@@ -57,8 +57,8 @@ type Front struct {
 	Panicked func(ctx context.Context, value any, stack []byte)
 	// Push delivers events to webhooks; nil: clients can't set any.
 	Push *push.Webhooks
-	// Streams is called when a stream begins (1) and ends (-1). May be nil.
-	Streams func(n int)
+	// Observer is told about tasks and streams; nil: nothing is reported but calls.
+	Observer Observer
 }
 
 var _ jsonrpc.Handler = (*Front)(nil)
@@ -79,15 +79,15 @@ var methods map[string]*method
 func init() {
 	sends := &method{operation: translate.OperationExecute, serve: send, reports: true}
 	streams := &method{operation: translate.OperationExecute, serve: send, streams: true, reports: true}
-	get := &method{operation: translate.OperationFollow, serve: getTask}
-	cancel := &method{operation: translate.OperationFollow, serve: cancelTask}
-	subscribes := &method{operation: translate.OperationFollow, serve: subscribe, streams: true}
+	get := &method{operation: translate.OperationTask, serve: getTask}
+	cancel := &method{operation: translate.OperationTask, serve: cancelTask}
+	subscribes := &method{operation: translate.OperationTask, serve: subscribe, streams: true}
 	list := &method{operation: translate.OperationList, serve: listTasks}
 	set := &method{operation: translate.OperationDescribe, serve: aboutPush((*push.Webhooks).Set)}
 	show := &method{operation: translate.OperationDescribe, serve: aboutPush((*push.Webhooks).Get)}
 	all := &method{operation: translate.OperationDescribe, serve: aboutPush((*push.Webhooks).List)}
 	remove := &method{operation: translate.OperationDescribe, serve: aboutPush((*push.Webhooks).Delete)}
-	card := &method{operation: translate.OperationDescribe, serve: extendedCard, reports: true}
+	card := &method{operation: translate.OperationDescribe, serve: extendedCard}
 	methods = map[string]*method{}
 	for g, names := range map[generation]map[string]*method{
 		methodsOf10: {
@@ -124,9 +124,6 @@ func Methods() []string {
 	return names
 }
 
-// methodUnknown is the method of calls with any other name, in reports.
-const methodUnknown = "unknown"
-
 // request is one request of a method.
 type request struct {
 	*jsonrpc.Request
@@ -136,6 +133,7 @@ type request struct {
 	version wire.Version // the dialect
 	method  *method
 	skill   string       // of the URL; empty: the URL is that of all skills
+	task    *task.Task   // that the call is about, for its report; nil: none, or a new one
 	failed  *run.Failure // that the call is answered with; nil: none is known
 }
 
@@ -161,7 +159,10 @@ func WithSkill(ctx context.Context, name string) context.Context {
 // ServeRPC answers one request.
 func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 	r := &request{Request: req, front: f, ctx: ctx, caller: translate.RequestOf(ctx).Caller}
-	r.caller.Front, r.caller.Method = Name, methodUnknown
+	r.caller.Front, r.caller.Method = Name, MethodUnknown
+	if r.caller.TraceID == "" {
+		r.caller.TraceID = translate.NewTraceID()
+	}
 	r.skill, _ = ctx.Value(skillKey{}).(string)
 	said, text := saidVersion(req.HTTP)
 	r.method = methods[req.Method]
@@ -195,7 +196,7 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 	}
 	result, fault := r.method.serve(r)
 	if !r.method.reports {
-		r.report(r.failureOf(fault))
+		r.report(withCode(r.failureOf(fault), fault))
 	}
 	return result, fault
 }
@@ -214,22 +215,6 @@ func (f *Front) versionNames() []string {
 		}
 	}
 	return names
-}
-
-// refuse reports a refused call and returns its error.
-func (r *request) refuse(fault *jsonrpc.Error, failure *run.Failure) (jsontext.Value, *jsonrpc.Error) {
-	r.report(failure)
-	return r.fail(fault)
-}
-
-// report reports a call that was answered without the bridge; a nil failure means success.
-func (r *request) report(failure *run.Failure) {
-	f := r.front
-	operation := translate.OperationDescribe
-	if r.method != nil {
-		operation = r.method.operation
-	}
-	f.Bridge.Report(r.ctx, translate.Call{Caller: r.caller}, operation, failure)
 }
 
 // wrongRequest is the failure of a request that the client has to change.

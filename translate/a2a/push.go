@@ -35,13 +35,10 @@ func (f *Front) principal(owner string) (principal string, ok bool) {
 	return strings.CutPrefix(owner, f.Realm()+"\n")
 }
 
-// methodResume is the method of runs that are followed without a request, in reports.
-const methodResume = "resume"
-
 // Continue follows the run of a task whose instance has ended, unless this process does.
 func (f *Front) Continue(ctx context.Context, t *task.Task) {
 	if principal, ok := f.principal(t.Owner); ok {
-		r := &request{front: f, ctx: ctx, caller: run.Caller{Principal: principal, Front: Name, Method: methodResume}}
+		r := &request{front: f, ctx: ctx, caller: run.Caller{Principal: principal, Front: Name, Method: MethodFollow}}
 		r.followLater(t)
 	}
 }

@@ -24,6 +24,7 @@ func (r *request) query() (*task.Task, *wire.TaskQuery, *jsonrpc.Error) {
 	if served := &r.front.Options.Versions; r.method.generation == shared && served[wire.V01] && (t.Name != "" || !served[wire.V03]) {
 		r.version = wire.V01
 	}
+	r.task = t
 	return t, &q, nil
 }
 
@@ -34,6 +35,7 @@ func getTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 		return nil, fault
 	}
 	t = r.follow(t)
+	r.task = t
 	return wire.AppendTask(r.ResultBuffer(), r.version, t, q.HistoryLength, true), nil
 }
 
@@ -76,6 +78,8 @@ func cancelTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 		return nil, r.taskError(q.ID, err)
 	}
 	f.Tasks.Unfollow(t.Owner, t.ID)
+	r.task = now
+	f.observer().Canceled(r.ctx, &r.caller, now)
 	return wire.AppendTask(r.ResultBuffer(), r.version, now, q.HistoryLength, true), nil
 }
 

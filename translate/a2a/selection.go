@@ -1,13 +1,11 @@
 package a2a
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
@@ -50,14 +48,14 @@ func (r *request) selectSkill(s *submission) (selection, *jsonrpc.Error) {
 	add("tenant", send.Tenant)
 	for i := range send.Message.Parts {
 		p := &send.Message.Parts[i]
-		if name, _, ok := envelope(p); ok {
-			add(partField(i), name)
+		if name, _, ok := message.Envelope(p); ok {
+			add(message.PartField(i), name)
 		}
 	}
-	for _, name := range s.asks.message.skills {
+	for _, name := range s.asks.message.Skills {
 		add("message.metadata", name)
 	}
-	for _, name := range s.asks.request.skills {
+	for _, name := range s.asks.request.Skills {
 		add("metadata", name)
 	}
 	for _, c := range choices {
@@ -68,7 +66,7 @@ func (r *request) selectSkill(s *submission) (selection, *jsonrpc.Error) {
 	if len(choices) > 0 {
 		return r.agree(choices)
 	}
-	if name := strings.TrimSpace(joinedText(send.Message.Parts)); name != "" && len(name) <= maxName && !strings.ContainsAny(name, " \n\t{") {
+	if name := strings.TrimSpace(message.JoinedText(send.Message.Parts)); name != "" && len(name) <= maxName && !strings.ContainsAny(name, " \n\t{") {
 		if listed, failure := f.Bridge.Find(r.ctx, name, r.caller.Principal); failure == nil {
 			return selection{name: listed, field: "message.parts", byText: true}, nil
 		}
@@ -103,50 +101,10 @@ func (r *request) agree(choices []choice) (selection, *jsonrpc.Error) {
 	return chosen, nil
 }
 
-// envelope returns the skill and the inputs of a part that is an object {"skill", "input"}: data, or a text that is such an
-// object.
-func envelope(p *task.Part) (name string, input jsontext.Value, ok bool) {
-	var object jsontext.Value
-	switch p.Kind {
-	case front.PartData:
-		object = p.Data
-	case front.PartText:
-		if !strings.HasPrefix(strings.TrimSpace(p.Text), "{") {
-			return "", nil, false
-		}
-		object = jsontext.Value(p.Text)
-		if jsonrpc.Deeper(object, maxDepth) || !object.IsValid() {
-			return "", nil, false
-		}
-	default:
-		return "", nil, false
-	}
-	if object.Kind() != '{' {
-		return "", nil, false
-	}
-	if !bytes.Contains(object, []byte(`"skill"`)) && bytes.IndexByte(object, '\\') < 0 {
-		return "", nil, false
-	}
-	others := false
-	eachMember(object, func(key []byte, value jsontext.Value) bool {
-		switch {
-		case string(key) == "skill" && value.Kind() == '"':
-			name = textOf(value)
-		case string(key) == "input" && value.Kind() == '{':
-			input = value
-		case string(key) == "input" && value.Kind() == 'n': // as good as absent
-		default:
-			others = true
-		}
-		return !others
-	})
-	return name, input, name != "" && !others
-}
-
 // onlySkill returns the name of the only skill that the caller may see, or else all skills.
 func (r *request) onlySkill() (name string, all []catalog.Entry, failure *run.Failure) {
 	f := r.front
-	listing := f.Bridge.List(r.ctx, translate.Query{Caller: r.caller})
+	listing := f.Bridge.List(r.ctx, translate.Query{Caller: quiet(r.caller)})
 	if len(listing.Skills) == 1 && len(listing.Unavailable) == 0 {
 		return listing.Skills[0].Name, nil, nil
 	}

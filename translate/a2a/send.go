@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
@@ -40,7 +41,7 @@ func send(r *request) (jsontext.Value, *jsonrpc.Error) {
 		}
 	}
 	s := &submission{front: f, request: r, send: send, task: t, unlock: unlock, made: make(chan struct{}), ended: make(chan struct{})}
-	s.asks.message, s.asks.request = directionsIn(send.Message.Metadata), directionsIn(send.Metadata)
+	s.asks.message, s.asks.request = message.DirectionsIn(send.Message.Metadata), message.DirectionsIn(send.Metadata)
 	if s.chosen, fault = r.selectSkill(s); fault != nil {
 		s.unlocked()
 		return r.refused(fault)
@@ -51,17 +52,22 @@ func send(r *request) (jsontext.Value, *jsonrpc.Error) {
 	go s.run(context.WithoutCancel(r.ctx))
 	waits := !s.send.Immediately || r.version == wire.V01
 	if waits && !r.method.streams && !r.IsNotification() {
-		r.wait(s.ended) // most runs end at once, so that the request is woken once
+		s.wait() // most runs end at once, so that the request is woken once
 	}
 	<-s.made
 	switch {
 	case s.fault != nil:
 		return r.fail(s.fault)
 	case s.subscription != nil:
-		defer s.detach()
-		return nil, r.stream(s.task, s.subscription, send.HistoryLength, stopSending)
+		last := s.task.Status.State
+		fault := r.stream(s.task, s.subscription, send.HistoryLength, func(state task.State) bool {
+			last = state
+			return stopSending(state)
+		})
+		s.answered(last)
+		return nil, fault
 	case r.IsNotification():
-		s.detach()
+		s.answered(task.Working)
 		return nil, nil
 	}
 	return s.answer(false)
@@ -69,7 +75,7 @@ func send(r *request) (jsontext.Value, *jsonrpc.Error) {
 
 // refused reports a call that is refused before the bridge gets it.
 func (r *request) refused(fault *jsonrpc.Error) (jsontext.Value, *jsonrpc.Error) {
-	r.report(r.failureOf(fault))
+	r.report(withCode(r.failureOf(fault), fault))
 	return r.fail(fault)
 }
 
@@ -169,6 +175,7 @@ func (r *request) taskError(id string, err error) *jsonrpc.Error {
 // join handles a message to a task whose run goes on: the task keeps it.
 func (s *submission) join() (jsontext.Value, *jsonrpc.Error) {
 	f, r := s.front, s.request
+	s.ended = nil
 	webhook, err := f.Push.Make(r.ctx, s.task.Owner, s.task.ID, r.version, s.send.Push)
 	if err == nil {
 		s.task, err = f.Tasks.Change(r.ctx, s.task.Owner, s.task.ID, func(t *task.Task) error {
@@ -181,15 +188,16 @@ func (s *submission) join() (jsontext.Value, *jsonrpc.Error) {
 		return r.refused(r.taskError(s.send.Task, err))
 	}
 	t := s.task
+	r.task = t
 	if webhook != nil {
 		f.Push.Watch(r.ctx, t)
 	}
-	defer r.report(nil)
 	if r.method.streams && !r.IsNotification() {
 		t, subscription, err := f.Tasks.Subscribe(r.ctx, t.Owner, t.ID)
 		if err != nil {
-			return r.fail(r.taskError(s.send.Task, err))
+			return r.refused(r.taskError(s.send.Task, err))
 		}
+		defer r.report(nil)
 		r.follow(t)
 		return nil, r.stream(t, subscription, s.send.HistoryLength, stopSending)
 	}
@@ -199,7 +207,9 @@ func (s *submission) join() (jsontext.Value, *jsonrpc.Error) {
 		defer cancel()
 		go r.refreshUntil(ctx, t)
 	}
-	return s.answer(!s.send.Immediately || r.version == wire.V01)
+	result, fault := s.answer(!s.send.Immediately || r.version == wire.V01)
+	r.report(withCode(r.failureOf(fault), fault))
+	return result, fault
 }
 
 // answer answers a message with its task, after waiting for its end unless the client does not want that.
@@ -212,16 +222,14 @@ func (s *submission) answer(wait bool) (jsontext.Value, *jsonrpc.Error) {
 		t, err = f.Tasks.Wait(ctx, t.Owner, t.ID, settled)
 		cancel()
 		if t == nil || err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
-			s.detach()
+			s.answered(task.Working)
 			return r.fail(r.failureError(untold(s.task, err)))
 		}
 	} else if t, err = f.Tasks.Get(r.ctx, t.Owner, t.ID); err != nil {
-		s.detach()
+		s.answered(task.Working)
 		return r.fail(r.failureError(untold(s.task, err)))
 	}
-	if !t.Status.State.Terminal() {
-		s.detach()
-	}
+	s.answered(t.Status.State)
 	if s.first && t.Artifact != nil && t.Status.State == task.Completed && !s.send.Immediately && r.version != wire.V01 && slices.Contains(f.Options.ReplyMessage, t.Skill) {
 		f.Tasks.Drop(t.Owner, t.ID)
 		return wire.AppendMessageResult(nil, r.version, reply(t), t), nil
@@ -239,8 +247,9 @@ func settled(t *task.Task) bool {
 	return t.Status.State.Terminal() || t.Status.State.Interrupted()
 }
 
-// wait waits until a channel is closed, for as long as a request may wait.
-func (r *request) wait(until <-chan struct{}) {
+// wait waits until the message needs nothing more, for as long as a request may wait.
+func (s *submission) wait() {
+	r := s.request
 	longest := time.NewTimer(longestWait(r))
 	defer longest.Stop()
 	var stopping <-chan struct{}
@@ -248,7 +257,7 @@ func (r *request) wait(until <-chan struct{}) {
 		stopping = r.front.Stopping.Done()
 	}
 	select {
-	case <-until:
+	case <-s.ended:
 	case <-longest.C:
 	case <-r.ctx.Done():
 	case <-stopping:
@@ -276,6 +285,7 @@ func (r *request) waiting() (context.Context, context.CancelFunc) {
 
 // fail answers with an error. A method that would stream does it in the way that its clients understand.
 func (r *request) fail(fault *jsonrpc.Error) (jsontext.Value, *jsonrpc.Error) {
+	r.failed = withCode(r.failureOf(fault), fault)
 	if r.method == nil || !r.method.streams || r.IsNotification() || r.InBatch() {
 		return nil, fault
 	}
@@ -299,10 +309,10 @@ func (r *request) fail(fault *jsonrpc.Error) (jsontext.Value, *jsonrpc.Error) {
 // failureOf returns the failure that an error stands for, for reports.
 func (r *request) failureOf(fault *jsonrpc.Error) *run.Failure {
 	switch {
-	case fault == nil:
-		return nil
 	case r.failed != nil:
 		return r.failed
+	case fault == nil:
+		return nil
 	}
 	failure := wrongRequest(fault.Message)
 	if fault.Code == jsonrpc.CodeInternalError {

@@ -67,10 +67,8 @@ func (r *request) stream(t *task.Task, subscription *task.Subscription, historyL
 		return unsupported(r.version, "a stream needs a request of its own")
 	}
 	r.Release()
-	if f.Streams != nil {
-		f.Streams(1)
-		defer f.Streams(-1)
-	}
+	f.observer().Streaming(1)
+	defer f.observer().Streaming(-1)
 	var buffer []byte
 	if r.version != wire.V01 {
 		buffer = wire.AppendSendResult(buffer[:0], r.version, t, historyLength)
@@ -101,6 +99,9 @@ func (r *request) stream(t *task.Task, subscription *task.Subscription, historyL
 		case u, open := <-subscription.Updates():
 			if !open {
 				return nil
+			}
+			if r.task != nil {
+				r.task = u.Task
 			}
 			buffer = wire.AppendUpdate(buffer[:0], r.version, &u)
 			if s.Result(u.Number, buffer) != nil || !u.Artifact && ends(u.Task.Status.State) {

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
@@ -26,22 +27,27 @@ type submission struct {
 	front   *Front
 	request *request
 	send    wire.Send
-	asks    struct{ message, request directions } // what the metadata say
+	asks    struct{ message, request message.Directions } // what the metadata say
 	chosen  selection
 	task    *task.Task    // nil: none was made yet
 	unlock  func()        // of the task that the message is for
 	made    chan struct{} // closed when the task was made or the message refused
-	ended   chan struct{} // closed when nothing more is done for the message
+	ended   chan struct{} // closed when nothing more is done for the message, and its call was reported; nil: it has none
 
 	fault        *jsonrpc.Error     // the message is refused with it
 	subscription *task.Subscription // of a streaming method
 	first        bool               // the message makes the task
 	asked        *task.Message      // the question to the client, if inputs are missing
-	inputs       *gathered
+	inputs       *message.Inputs
 	invoked      bool
 	cancel       func() // ends the following of the run
 	release      func() // of the claim to follow the task
 
+	background
+}
+
+// background is the execution of a submission, which may outlive the request.
+type background struct {
 	mu        sync.Mutex
 	execution translate.Execution
 	detached  bool
@@ -72,7 +78,7 @@ func (s *submission) run(ctx context.Context) {
 	}
 	execution := f.Bridge.Start(ctx, translate.Call{
 		Caller: s.request.caller, Name: s.chosen.name, Prepare: s, Patient: true,
-		Checks: &translate.RequestOf(ctx).Checks, Timeout: s.timeout(), Wait: &f.Options.Follow,
+		Checks: &translate.RequestOf(ctx).Checks, Timeout: s.timeout(), Wait: &f.Options.Follow, Task: s.taskID,
 	})
 	s.mu.Lock()
 	s.execution = execution
@@ -127,6 +133,39 @@ func (s *submission) done() {
 	}
 }
 
+// answered is called when the request ends, with the state that it was answered with. If that is the end of the run, it waits
+// for the report of the call, so that the access log has it. Else the call goes on without a request.
+func (s *submission) answered(state task.State) {
+	r := s.request
+	if s.ended == nil { // the message has no call of its own
+		return
+	}
+	if settledBy(state) {
+		select {
+		case <-s.ended:
+			return
+		case <-r.ctx.Done():
+		}
+	}
+	s.detach()
+	select {
+	case <-s.ended:
+	default:
+		s.front.observer().LeftRunning(r.ctx, &r.caller, s.task)
+	}
+}
+
+// settledBy reports whether the call of a task ends with a state. A run of a task that was canceled may go on.
+func settledBy(s task.State) bool { return (s.Terminal() || s.Interrupted()) && s != task.Canceled }
+
+// taskID returns the id of the task, for the report of the call.
+func (s *submission) taskID() string {
+	if s.task == nil {
+		return ""
+	}
+	return s.task.ID
+}
+
 // detach says that no request waits for the run any more.
 func (s *submission) detach() {
 	s.mu.Lock()
@@ -141,7 +180,7 @@ func (s *submission) detach() {
 }
 
 func (s *submission) timeout() time.Duration {
-	if d := cmp.Or(s.asks.request.timeout, s.asks.message.timeout); d > 0 {
+	if d := cmp.Or(s.asks.request.Timeout, s.asks.message.Timeout); d > 0 {
 		return d
 	}
 	if s.task != nil {
@@ -161,12 +200,12 @@ func (s *submission) Inputs(_ context.Context, skill *translate.Skill) (jsonrpc.
 			parts = nil
 		}
 	}
-	list, failure := gather(have, parts, skill, s.chosen.byText)
+	list, failure := message.Gather(have, parts, skill, s.chosen.byText)
 	if failure != nil {
 		return jsonrpc.Object{}, failure
 	}
 	s.inputs = list
-	object := list.object()
+	object := list.Object()
 	missing, failure := skill.Check(object)
 	if failure != nil {
 		if s.task == nil || failure.Argument == nil || failure.Argument.Field != run.FieldInput || failure.Argument.Reason == run.OverLimit {
@@ -174,7 +213,7 @@ func (s *submission) Inputs(_ context.Context, skill *translate.Skill) (jsonrpc.
 		}
 		// A later message with a wrong value is asked again.
 		wrong := failure.Argument.Name
-		list.remove(wrong)
+		list.Remove(wrong)
 		var wanted []string // in the descriptor's order
 		for i := range skill.Descriptor.Inputs {
 			if name := skill.Descriptor.Inputs[i].Name; name == wrong || slices.Contains(missing, name) {
@@ -182,14 +221,16 @@ func (s *submission) Inputs(_ context.Context, skill *translate.Skill) (jsonrpc.
 			}
 		}
 		s.asked = s.front.whichInputs(skill, wanted, messageOf(failure))
-		return jsonrpc.Object{}, failure
+		asked, argument := *failure, *failure.Argument
+		argument.Reason, asked.Argument = run.Asked, &argument
+		return jsonrpc.Object{}, &asked
 	}
 	if len(missing) > 0 {
 		s.asked = s.front.whichInputs(skill, missing, "")
 		return jsonrpc.Object{}, &run.Failure{
 			Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
 			Message:  "the input " + quoted(missing[0]) + " is required",
-			Argument: &run.Argument{Field: run.FieldInput, Name: missing[0], Pointer: pointer(missing[0]), Reason: run.Required},
+			Argument: &run.Argument{Field: run.FieldInput, Name: missing[0], Pointer: message.Pointer(missing[0]), Reason: run.Asked},
 		}
 	}
 	return object, nil
@@ -205,7 +246,7 @@ func (s *submission) Invoke(ctx context.Context, skill *translate.Skill) *run.Fa
 	}
 	if err := s.make(ctx, func(t *task.Task) {
 		t.Skill, t.Ref, t.Deadline, t.OutputType = skill.Name, skill.Ref, skill.Deadline, skill.Descriptor.Output.ContentType
-		t.Inputs = s.inputs.object().Text
+		t.Inputs = s.inputs.Object().Text
 		if !s.first { // which has told that it is SUBMITTED
 			t.SetStatus(task.Working, nil, time.Now())
 		}
@@ -257,6 +298,7 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) error 
 		}
 		if err = f.Tasks.Add(ctx, t); err == nil {
 			s.task = t
+			f.observer().Made(ctx, &r.caller, t)
 		}
 	} else {
 		var t *task.Task
@@ -308,7 +350,7 @@ func (s *submission) refuse(ctx context.Context, r *run.Run) {
 	f, failure := s.front, r.Failure
 	if s.asked == nil && isRefusal(failure) {
 		s.fault = s.request.failureError(failure)
-		if failure.Argument != nil && failure.Argument.Reason == reasonNoInput {
+		if failure.Argument != nil && failure.Argument.Reason == message.ReasonNoInput {
 			s.fault = contentTypeNotSupported(s.request.version, messageOf(failure))
 		}
 		return
@@ -325,7 +367,7 @@ func (s *submission) refuse(ctx context.Context, r *run.Run) {
 		t.Ref = s.chosen.ref
 		t.Ref.SkillID = cmp.Or(r.SkillID, t.Ref.SkillID)
 		if s.inputs != nil {
-			t.Inputs = s.inputs.object().Text
+			t.Inputs = s.inputs.Object().Text
 		}
 		if !s.first {
 			ends(t)
@@ -356,15 +398,23 @@ func (s *submission) onlySkill(ctx context.Context) bool {
 	if s.task != nil {
 		have = s.task.Inputs
 	}
-	list, wrong := gatherData(have, s.send.Message.Parts)
+	list, wrong := message.GatherData(have, s.send.Message.Parts)
 	switch {
 	case wrong != nil:
 		failure = wrong
 	case failure == nil:
 		s.inputs = list
 		s.asked = s.front.whichSkill(all)
+		failure = &run.Failure{
+			Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
+			Message: "the message names no skill", Argument: &run.Argument{Field: run.FieldSkill, Reason: run.Asked},
+		}
 	}
 	s.refuse(ctx, &run.Run{Failure: failure})
+	if s.fault != nil {
+		failure = withCode(s.request.failureOf(s.fault), s.fault)
+	}
+	reportAs(s.request, translate.OperationExecute, s.task, failure)
 	return false
 }
 

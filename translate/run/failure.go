@@ -84,12 +84,16 @@ const (
 	WrongSchema Reason = "schema"               // it does not match its schema
 	NotFound    Reason = "not_found"            // it names something that does not exist
 	Ambiguous   Reason = "ambiguous"            // it matches several things
+	Asked       Reason = "asked"                // the caller is asked for it, and the next message may have it
 	Rejected    Reason = "rejected_by_provider" // the provider gives no other reason
 	// OverLimit is for arguments that exceed a limit of the operator.
 	OverLimit Reason = "limit"
 	// Unsupported is for requests that the bridge can't execute, however they are corrected.
 	Unsupported Reason = "not_supported_by_bridge"
 )
+
+// Asks reports whether the caller is asked for something that is missing, so that the call is no failure.
+func (f *Failure) Asks() bool { return f.Argument != nil && f.Argument.Reason == Asked }
 
 // Demand is a demand for a credential.
 type Demand struct {

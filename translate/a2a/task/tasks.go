@@ -36,7 +36,7 @@ type Observer interface {
 	// Updated is called for each event that this instance has made of a task with webhooks, in order for each task. The event may not be stored yet:
 	// [Tasks.Persist] has to be called before a client sees an open task.
 	Updated(u *Update)
-	// StoreFailed is called when the Store could not be written or has a damaged record, at most once a minute.
+	// StoreFailed is called when the Store could not be written or has a damaged record.
 	StoreFailed(err error)
 }
 
@@ -268,4 +268,12 @@ func (s *Tasks) Named(ctx context.Context, owner, name string) (*Task, error) {
 func (s *Tasks) Stats() (byState map[State]int, subscriptions int, bytes int64) {
 	byState, bytes = s.memory.stats()
 	return byState, int(s.subscriptions.Load()), bytes
+}
+
+// Drop removes a task from memory, for a client that got its output in another form than a task. If the task was stored
+// meanwhile, it stays in the Store until it expires.
+func (s *Tasks) Drop(owner, id string) {
+	if e, _ := s.memory.find(owner, id); e != nil {
+		s.memory.remove(e)
+	}
 }

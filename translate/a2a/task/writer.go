@@ -26,9 +26,8 @@ type writer struct {
 	trim chan struct{} // of capacity 1: so much was written
 
 	mu       sync.Mutex
-	failures int       // in a row
-	reported time.Time // when StoreFailed was called last
-	records  int       // written since the Store was trimmed
+	failures int // in a row
+	records  int // written since the Store was trimmed
 	bytes    int64
 }
 
@@ -233,19 +232,9 @@ func (w *writer) damaged(ctx context.Context, err error) error {
 	return w.failed(ctx, err)
 }
 
-// report calls the Observer, at most once a minute.
+// report calls the Observer.
 func (w *writer) report(err error) {
-	if w.observer == nil {
-		return
-	}
-	w.mu.Lock()
-	now := time.Now()
-	quiet := !w.reported.IsZero() && now.Sub(w.reported) < time.Minute
-	if !quiet {
-		w.reported = now
-	}
-	w.mu.Unlock()
-	if !quiet {
+	if w.observer != nil {
 		w.observer.StoreFailed(err)
 	}
 }

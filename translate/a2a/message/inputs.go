@@ -1,4 +1,4 @@
-package a2a
+package message
 
 import (
 	"slices"
@@ -12,11 +12,12 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// gathered are inputs in the order in which they were given.
-type gathered struct {
+// Inputs are inputs in the order in which they were given.
+type Inputs struct {
 	list []input
 	at   map[string]int // by name; nil: there are few inputs, which a search finds faster
 	text jsontext.Value // the object that has all inputs; nil: they come from several places
@@ -31,10 +32,10 @@ type input struct {
 	field string // the member of the request that has it
 }
 
-// gather adds the inputs of a message to those that the task has. Inputs of the message replace earlier ones of the same name,
+// Gather adds the inputs of a message to those that the task has. Inputs of the message replace earlier ones of the same name,
 // but no two parts may give the same one.
-func gather(have jsontext.Value, parts []task.Part, s *translate.Skill, byText bool) (*gathered, *run.Failure) {
-	list, failure := gatherData(have, parts)
+func Gather(have jsontext.Value, parts []task.Part, s *translate.Skill, byText bool) (*Inputs, *run.Failure) {
+	list, failure := GatherData(have, parts)
 	if failure != nil {
 		return nil, failure
 	}
@@ -46,20 +47,20 @@ func gather(have jsontext.Value, parts []task.Part, s *translate.Skill, byText b
 		}
 	}
 	if !byText && !slices.ContainsFunc(parts, isStructured) {
-		if f := list.addText(joinedText(parts), s); f != nil {
+		if f := list.addText(JoinedText(parts), s); f != nil {
 			return nil, f
 		}
 	}
 	return list, nil
 }
 
-// gatherData is gather for the parts with data, which need no descriptor.
-func gatherData(have jsontext.Value, parts []task.Part) (*gathered, *run.Failure) {
-	list := new(gathered)
+// GatherData is Gather for the parts with data, which need no descriptor.
+func GatherData(have jsontext.Value, parts []task.Part) (*Inputs, *run.Failure) {
+	list := new(Inputs)
 	_ = list.merge(have, "") // a task's inputs have no name twice
 	for i := range parts {
 		p := &parts[i]
-		_, in, isEnvelope := envelope(p)
+		_, in, isEnvelope := Envelope(p)
 		switch {
 		case isEnvelope:
 		case p.Kind == front.PartData:
@@ -73,7 +74,7 @@ func gatherData(have jsontext.Value, parts []task.Part) (*gathered, *run.Failure
 		if in.Kind() != '{' {
 			return nil, wrongPart(i, "has to be an object of inputs")
 		}
-		if f := list.merge(in, partField(i)); f != nil {
+		if f := list.merge(in, PartField(i)); f != nil {
 			return nil, f
 		}
 	}
@@ -82,12 +83,12 @@ func gatherData(have jsontext.Value, parts []task.Part) (*gathered, *run.Failure
 
 // isStructured reports whether a part gives inputs by their names, so that texts beside it are comments.
 func isStructured(p task.Part) bool {
-	_, _, isEnvelope := envelope(&p)
+	_, _, isEnvelope := Envelope(&p)
 	return isEnvelope || p.Kind == front.PartData
 }
 
 // merge adds the members of an object.
-func (l *gathered) merge(object jsontext.Value, field string) (failure *run.Failure) {
+func (l *Inputs) merge(object jsontext.Value, field string) (failure *run.Failure) {
 	alone := len(l.list) == 0
 	eachMember(object, func(name []byte, value jsontext.Value) bool {
 		failure = l.add(string(name), value, field)
@@ -100,7 +101,7 @@ func (l *gathered) merge(object jsontext.Value, field string) (failure *run.Fail
 }
 
 // add adds an input that a member of the request gives.
-func (l *gathered) add(name string, value jsontext.Value, field string) *run.Failure {
+func (l *Inputs) add(name string, value jsontext.Value, field string) *run.Failure {
 	l.text = nil
 	i, given := l.find(name)
 	if !given {
@@ -117,26 +118,27 @@ func (l *gathered) add(name string, value jsontext.Value, field string) *run.Fai
 		return &run.Failure{
 			Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
 			Message:  "the input " + quoted(name) + " is given by " + earlier + " and by " + field + ": send it once",
-			Argument: &run.Argument{Field: run.FieldInput, Name: name, Pointer: pointer(name), Reason: reasonTwice},
+			Argument: &run.Argument{Field: run.FieldInput, Name: name, Pointer: Pointer(name), Reason: reasonTwice},
 		}
 	}
 	l.list[i] = input{name, value, field}
 	return nil
 }
 
-// Reasons of this front.
+// Reasons of this front, for [run.Argument].
 const (
 	reasonTwice   run.Reason = "given_twice"
-	reasonNoInput run.Reason = "no_input_for_part"
 	reasonInvalid run.Reason = "invalid"
+	// ReasonNoInput is for files for which the skill has no input.
+	ReasonNoInput run.Reason = "no_input_for_part"
 )
 
-func (l *gathered) has(name string) bool {
+func (l *Inputs) has(name string) bool {
 	_, given := l.find(name)
 	return given
 }
 
-func (l *gathered) find(name string) (int, bool) {
+func (l *Inputs) find(name string) (int, bool) {
 	if l.at != nil {
 		i, given := l.at[name]
 		return i, given
@@ -145,7 +147,7 @@ func (l *gathered) find(name string) (int, bool) {
 	return i, i >= 0
 }
 
-func (l *gathered) index() {
+func (l *Inputs) index() {
 	l.at = make(map[string]int, 2*len(l.list))
 	for i, in := range l.list {
 		l.at[in.name] = i
@@ -153,7 +155,7 @@ func (l *gathered) index() {
 }
 
 // addText adds the text of a message without data: an object of inputs, or the value of one input.
-func (l *gathered) addText(text string, s *translate.Skill) *run.Failure {
+func (l *Inputs) addText(text string, s *translate.Skill) *run.Failure {
 	params := s.Descriptor.Inputs
 	if strings.TrimSpace(text) == "" || len(params) == 0 {
 		return nil
@@ -196,23 +198,23 @@ func (l *gathered) addText(text string, s *translate.Skill) *run.Failure {
 }
 
 // addFile adds a file to the input that takes it.
-func (l *gathered) addFile(p *task.Part, i int, params []document.Parameter) *run.Failure {
+func (l *Inputs) addFile(p *task.Part, i int, params []document.Parameter) *run.Failure {
 	if name := inputOf(p.Metadata); name != "" {
 		at := slices.IndexFunc(params, func(param document.Parameter) bool { return param.Name == name })
 		if at < 0 || params[at].Type != "string" {
 			return wrongPart(i, "names the input "+quoted(name)+", which is no text input of the skill")
 		}
-		return l.add(name, front.AppendText(nil, p.Text), partField(i))
+		return l.add(name, front.AppendText(nil, p.Text), PartField(i))
 	}
 	for at := range params {
 		if param := &params[at]; param.Type == "string" && takes(param, p) && !l.has(param.Name) {
-			return l.add(param.Name, front.AppendText(nil, p.Text), partField(i))
+			return l.add(param.Name, front.AppendText(nil, p.Text), PartField(i))
 		}
 	}
 	return &run.Failure{
 		Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
-		Message:  "the skill has no input for the file of " + partField(i) + "; name one with the member input of the part's metadata",
-		Argument: &run.Argument{Field: run.FieldOther, Name: partField(i), Reason: reasonNoInput},
+		Message:  "the skill has no input for the file of " + PartField(i) + "; name one with the member input of the part's metadata",
+		Argument: &run.Argument{Field: run.FieldOther, Name: PartField(i), Reason: ReasonNoInput},
 	}
 }
 
@@ -250,8 +252,8 @@ func fits(given, wanted string) bool {
 	return isRange && strings.HasPrefix(given, kind+"/")
 }
 
-// object returns the inputs as a JSON object.
-func (l *gathered) object() jsonrpc.Object {
+// Object returns the inputs as a JSON object.
+func (l *Inputs) Object() jsonrpc.Object {
 	if l.text != nil {
 		return jsonrpc.Object{Text: l.text}
 	}
@@ -270,8 +272,8 @@ func (l *gathered) object() jsonrpc.Object {
 	return jsonrpc.Object{Text: l.text}
 }
 
-// remove removes an input.
-func (l *gathered) remove(name string) {
+// Remove removes an input.
+func (l *Inputs) Remove(name string) {
 	l.list = slices.DeleteFunc(l.list, func(in input) bool { return in.name == name })
 	l.text = nil
 	l.index()
@@ -280,13 +282,15 @@ func (l *gathered) remove(name string) {
 func wrongPart(i int, problem string) *run.Failure {
 	return &run.Failure{
 		Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
-		Message: partField(i) + " " + problem, Argument: &run.Argument{Field: run.FieldOther, Name: partField(i), Reason: reasonInvalid},
+		Message: PartField(i) + " " + problem, Argument: &run.Argument{Field: run.FieldOther, Name: PartField(i), Reason: reasonInvalid},
 	}
 }
 
-func partField(i int) string { return "message.parts[" + strconv.Itoa(i) + "]" }
+// PartField returns the path of a part in a request.
+func PartField(i int) string { return "message.parts[" + strconv.Itoa(i) + "]" }
 
-func pointer(name string) string {
+// Pointer returns the JSON Pointer of an input.
+func Pointer(name string) string {
 	return "/" + strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 }
 
@@ -301,8 +305,8 @@ func inputOf(metadata jsontext.Value) (name string) {
 	return name
 }
 
-// joinedText returns the texts of parts, joined by line breaks.
-func joinedText(parts []task.Part) string {
+// JoinedText returns the texts of parts, joined by line breaks.
+func JoinedText(parts []task.Part) string {
 	var texts []string
 	for i := range parts {
 		if parts[i].Kind == front.PartText {
@@ -311,3 +315,8 @@ func joinedText(parts []task.Part) string {
 	}
 	return strings.Join(texts, "\n")
 }
+
+// maxQuoted bounds texts of the client in messages, in characters.
+const maxQuoted = 200
+
+func quoted(s string) string { return safetext.Line(s, maxQuoted) }

@@ -1,4 +1,4 @@
-package a2a
+package message
 
 import (
 	"strconv"
@@ -30,29 +30,29 @@ func eachMember(object jsontext.Value, each func(name []byte, value jsontext.Val
 	jsonrpc.EachMember(object, func(name, value jsontext.Value) bool { return each(jsonrpc.Unquote(name), value) })
 }
 
-// directions are what the metadata of a message or request say.
-type directions struct {
-	skills  []string      // the names of skills
-	timeout time.Duration // 0: none
+// Directions are what the metadata of a message or request say.
+type Directions struct {
+	Skills  []string      // the names of skills
+	Timeout time.Duration // 0: none
 }
 
 // maxTimeout bounds the timeout that a client may ask for. The bridge's own maximum is shorter.
 const maxTimeout = 1000 * time.Hour
 
-// directionsIn reads metadata: names of skills and, in the object of the extension, a name and timeoutMs.
-func directionsIn(metadata jsontext.Value) (d directions) {
+// DirectionsIn reads metadata: names of skills and, in the object of the extension, a name and timeoutMs.
+func DirectionsIn(metadata jsontext.Value) (d Directions) {
 	eachMember(metadata, func(key []byte, value jsontext.Value) bool {
 		switch string(key) {
 		case "skillId", "skill_id", "skill":
-			d.skills = append(d.skills, textOf(value))
+			d.Skills = append(d.Skills, textOf(value))
 		case wire.Extension:
 			eachMember(value, func(key []byte, value jsontext.Value) bool {
 				switch string(key) {
 				case "skill":
-					d.skills = append(d.skills, textOf(value))
+					d.Skills = append(d.Skills, textOf(value))
 				case "timeoutMs":
 					if n, err := strconv.ParseInt(string(value), 10, 64); err == nil && n > 0 && n < int64(maxTimeout/time.Millisecond) {
-						d.timeout = time.Duration(n) * time.Millisecond
+						d.Timeout = time.Duration(n) * time.Millisecond
 					}
 				}
 				return true

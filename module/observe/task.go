@@ -1,0 +1,81 @@
+package observe
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// Task is a front's record of a run.
+type Task struct {
+	ID   string
+	Name string // of the skill, as the bridge lists it
+	run.Ref
+}
+
+// TaskMade writes to the audit log that a caller has made a task.
+func (o *Observer) TaskMade(ctx context.Context, c *run.Caller, t *Task) {
+	o.audit.changed("task made", callerIn(ctx, c), t)
+}
+
+// TaskCanceled writes to the audit log that a caller has canceled a task.
+func (o *Observer) TaskCanceled(ctx context.Context, c *run.Caller, t *Task) {
+	o.audit.changed("task canceled", callerIn(ctx, c), t)
+}
+
+// Streaming counts the streams that are open: n is 1 when one begins, and -1 when it ends.
+func (o *Observer) Streaming(n int) { o.metrics.streams.Add(int64(n)) }
+
+// TaskStorageFailed counts a failure of the storage of tasks.
+func TaskStorageFailed() { processMetrics.storageFailures.Inc() }
+
+// CountTasks adds tasks to the metrics until the returned function is called. The function count returns their number by state.
+func CountTasks(count func() map[string]int) (end func()) {
+	m := processMetrics
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := new(func() map[string]int)
+	*key = count
+	m.tasks[key] = struct{}{}
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.tasks, key)
+	}
+}
+
+// taskCounts returns the number of tasks by state.
+func (m *metrics) taskCounts() map[string]int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := map[string]int{}
+	for count := range m.tasks {
+		for state, n := range (*count)() {
+			all[state] += n
+		}
+	}
+	return all
+}
+
+// LeftRunning adds a call to the access log whose request has ended before its run. It is reported once the run has ended.
+func LeftRunning(ctx context.Context, c *run.Caller, t *Task) {
+	if served, ok := ctx.Value(servedCallsKey{}).(*servedCalls); ok {
+		served.note(servedCall{
+			method: c.Method, source: t.Source, skill: t.SkillID, outcome: outcomeRunning, executionID: t.ExecutionID, task: t.ID,
+			traceID: callerIn(ctx, c).TraceID, left: true,
+		})
+	}
+}
+
+// callerIn returns the caller with the id of the trace that a tracing directive has begun, if there is one.
+func callerIn(ctx context.Context, c *run.Caller) *run.Caller {
+	s := trace.SpanContextFromContext(ctx)
+	if !s.IsValid() {
+		return c
+	}
+	own := *c
+	own.TraceID = s.TraceID().String()
+	return &own
+}

@@ -1,0 +1,111 @@
+package a2a
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// Methods in reports that are no methods of A2A.
+const (
+	// MethodUnknown is the method of calls with any other name.
+	MethodUnknown = "unknown"
+	// MethodCard is the method of requests for an agent card.
+	MethodCard = "agent_card"
+	// MethodFollow is the method of calls that follow a run without a request: because a client has asked about its task, or for a
+	// webhook.
+	MethodFollow = "follow"
+)
+
+// Observer is told what calls do to tasks, and about streams. Calls wait for its methods.
+type Observer interface {
+	// Streaming is called when a stream begins (1) and ends (-1).
+	Streaming(n int)
+	// Made is called for each new task before a client learns of it. The context is that of the call, if there is one.
+	Made(ctx context.Context, c *run.Caller, t *task.Task)
+	// Canceled is called for each task that a client has canceled.
+	Canceled(ctx context.Context, c *run.Caller, t *task.Task)
+	// LeftRunning is called when the request of a call has ended before its run. The call is reported when the run has ended.
+	LeftRunning(ctx context.Context, c *run.Caller, t *task.Task)
+}
+
+// noObserver ignores everything.
+type noObserver struct{}
+
+func (noObserver) Streaming(int)                                        {}
+func (noObserver) Made(context.Context, *run.Caller, *task.Task)        {}
+func (noObserver) Canceled(context.Context, *run.Caller, *task.Task)    {}
+func (noObserver) LeftRunning(context.Context, *run.Caller, *task.Task) {}
+
+func (f *Front) observer() Observer {
+	if f.Observer == nil {
+		return noObserver{}
+	}
+	return f.Observer
+}
+
+// refuse reports a refused call and returns its error.
+func (r *request) refuse(fault *jsonrpc.Error, failure *run.Failure) (jsontext.Value, *jsonrpc.Error) {
+	r.report(withCode(failure, fault))
+	return r.fail(fault)
+}
+
+// report reports a call that was answered without the bridge; a nil failure means success.
+func (r *request) report(failure *run.Failure) {
+	operation := translate.OperationDescribe
+	switch {
+	case r.task != nil:
+		operation = translate.OperationTask
+	case r.method != nil:
+		operation = r.method.operation
+	}
+	reportAs(r, operation, r.task, failure)
+}
+
+// reportAs reports a call about a task; nil: none is known.
+func reportAs(r *request, o translate.Operation, t *task.Task, failure *run.Failure) {
+	call, outcome := translate.Call{Caller: r.caller}, run.Run{Failure: failure}
+	if t != nil {
+		call.Name, call.Task = t.Skill, func() string { return t.ID }
+		outcome.Ref = t.Ref
+		if t.Ref.ExecutionID != "" {
+			outcome.State = runStates[t.Status.State]
+		}
+	}
+	r.front.Bridge.ReportRun(r.ctx, call, o, &outcome)
+}
+
+// runStates are the states of runs whose tasks have a state.
+var runStates = [...]run.State{
+	task.Submitted: run.Accepted, task.Working: run.Working, task.InputRequired: run.Accepted, task.AuthRequired: run.Accepted,
+	task.Completed: run.Completed, task.Failed: run.Failed, task.Canceled: run.Canceled, task.Rejected: run.Failed,
+}
+
+// quiet returns a caller without a front. The bridge does not report calls that have none and are not about a run: they are
+// a part of this one.
+func quiet(c run.Caller) run.Caller {
+	c.Front, c.Method = "", ""
+	return c
+}
+
+// codeError is the cause of a failure that the front itself has found: the code of its answer.
+type codeError int
+
+// Error implements error.
+func (e codeError) Error() string { return "the answer is the JSON-RPC error " + strconv.Itoa(int(e)) }
+
+// withCode returns a failure with the code of the error that the call is answered with. Both may be nil.
+func withCode(failure *run.Failure, fault *jsonrpc.Error) *run.Failure {
+	if failure == nil || fault == nil || failure.Cause != nil {
+		return failure
+	}
+	own := *failure
+	own.Cause = codeError(fault.Code)
+	return &own
+}
