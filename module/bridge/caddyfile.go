@@ -77,6 +77,11 @@ func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, e
 //			wait          <duration>
 //			follow        <duration>
 //			cancel        refuse|abandon
+//			push {
+//				allow_http
+//				allow_networks <cidr>...|private_ranges
+//				allow_ports    <port>...|any
+//			}
 //			tasks {
 //				store    storage|memory
 //				keep     <n> [<per principal>]
