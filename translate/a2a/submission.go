@@ -89,6 +89,9 @@ func (s *submission) run(ctx context.Context) {
 	}
 	for r := range execution.Watch() {
 		if s.invoked {
+			if r.Failure == nil && !r.State.Ended() && !time.Now().Before(s.task.Deadline) { // its wait ends with its timeout
+				r.Failure = timeIsUp(s.task)
+			}
 			f.update(ctx, s.task, &r)
 		} else {
 			s.refuse(ctx, &r)
@@ -385,7 +388,7 @@ func (s *submission) refuse(ctx context.Context, r *run.Run) {
 
 // onlySkill chooses the only skill. If there are several, it asks which one is meant.
 func (s *submission) onlySkill(ctx context.Context) bool {
-	name, all, failure := s.request.onlySkill()
+	name, all, failure := onlySkill(s.request)
 	if name != "" {
 		s.chosen = selection{name: name, field: "skill"}
 		return true
