@@ -51,16 +51,18 @@ func options(change func(*a2a.Options)) setup {
 }
 
 // inBubble is for tests in a bubble of package synctest: requests are passed on in memory.
-func inBubble(a *agent) { a.provider.bubble = true }
+func inBubble(a *agent) {
+	a.provider.bubble = true
+	a.config.Polling.Plan = polling.Backoff{Initial: time.Millisecond, Longest: 500 * time.Millisecond}
+}
 
 // newAgent returns an agent with the skills of newProvider.
 func newAgent(t testing.TB, setups ...setup) *agent {
 	t.Helper()
 	a := &agent{provider: newProvider(), say: http.Header{}}
 	a.front = &a2a.Front{
-		Options:      a2a.Options{Versions: a2a.AllVersions, Wait: a2a.DefaultWait, Follow: a2a.DefaultFollow},
-		ExtendedCard: nil,
-		Panicked:     func(_ context.Context, value any, stack []byte) { t.Errorf("panic: %v\n%s", value, stack) },
+		Options:  a2a.Options{Versions: a2a.AllVersions, Wait: a2a.DefaultWait, Follow: a2a.DefaultFollow},
+		Panicked: func(_ context.Context, value any, stack []byte) { t.Errorf("panic: %v\n%s", value, stack) },
 	}
 	documents, err := cache.New(cache.Config{MaxSize: 8 << 20, TTL: time.Hour, MaxTTL: time.Hour, StaleIfError: time.Hour})
 	if err != nil {
