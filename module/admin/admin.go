@@ -23,6 +23,9 @@ func init() { caddy.RegisterModule(adminAPI{}) }
 //	                              there is no credential for it; entries of indexes and registries that can't be
 //	                              used; aliases for skills that are not listed
 //	GET  /skill_bridge/runs       the calls in progress, the oldest first, with their runs
+//	GET  /skill_bridge/tasks      the A2A tasks in memory, those with the newest state first: state, principal, skill and
+//	                              run, webhooks by host; the number of tasks in each state, and why they can't be
+//	                              stored. ?id=…, ?state=… select tasks, ?limit=… (0 to 1000) bounds them
 //	POST /skill_bridge/purge      {"namespace": …, "skill_id": …}: removes one descriptor; without skill_id, all
 //	                              documents of one source; without namespace, all documents. Any other body is
 //	                              refused
@@ -58,6 +61,7 @@ func (a adminAPI) Routes() []caddy.AdminRoute {
 		{Pattern: "/skill_bridge/providers", Handler: shows(a.providers)},
 		{Pattern: "/skill_bridge/skills", Handler: shows(a.skills)},
 		{Pattern: "/skill_bridge/runs", Handler: shows(a.runs)},
+		{Pattern: "/skill_bridge/tasks", Handler: caddy.AdminHandlerFunc(a.tasks)},
 		{Pattern: "/skill_bridge/purge", Handler: caddy.AdminHandlerFunc(a.purge)},
 	}
 }

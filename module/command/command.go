@@ -29,7 +29,7 @@ func init() {
 			cmd.SetFlagErrorFunc(wrongUsage)
 			cmd.AddCommand(
 				validateCommand(), listCommand(), describeCommand(), callCommand(), followCommand(),
-				statusCommand(), purgeCommand(), helpCommand(),
+				statusCommand(), tasksCommand(), purgeCommand(), helpCommand(),
 			)
 			for _, c := range append(cmd.Commands(), cmd) {
 				completeFlags(c)
@@ -58,7 +58,7 @@ func helpCommand() *cobra.Command {
 // completeFlags keeps shells from offering files as values of flags that take none.
 func completeFlags(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.Name != "config" && f.Name != "args" {
+		if f.Name != "config" && f.Name != "args" && f.Name != "state" {
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.NoFileCompletions) // it fails only for unknown flags
 		}
 	})

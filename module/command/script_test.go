@@ -141,6 +141,10 @@ func TestScripts(t *testing.T) {
 			"execute": func(_ *testscript.TestScript, _ bool, args []string) { // calls a skill over JSON-RPC, as an agent does
 				testbed.NewClient(t, "http://"+args[0]+"/rpc").Execute(args[1], nil)
 			},
+			"message": func(_ *testscript.TestScript, _ bool, args []string) { // sends a message of A2A that names a skill, with a webhook
+				testbed.NewClient(t, "http://"+args[0]+"/a2a").Post(`{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"data":{"skill":"` +
+					args[1] + `","input":{}}}]},"configuration":{"returnImmediately":true,"taskPushNotificationConfig":{"id":"hook","url":"` + args[2] + `","token":"canary"}}}}`)
+			},
 		},
 	})
 }

@@ -22,11 +22,11 @@ func statusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Shows the providers, skills and calls in progress of the running bridge",
 		Long: `Shows each provider with its health and circuit breakers, how many of its skills the
-bridge has read, which of them have faults, and the calls in progress. The command
+bridge has read, which of them have faults, how many A2A tasks there are, and the calls in progress. The command
 reads no skills: those that were not read yet may have faults, too. If there are
 several bridges (handlers, including those of an earlier configuration while they have
 calls), each has a number. With --json, shows all that the admin API returns: {"providers", "skills", "unavailable",
-"left_out", "missing_aliases", "runs"}, or {"error": {"message"}} if Caddy did not answer.` + adminHelp,
+"left_out", "missing_aliases", "runs", "tasks"}, or {"error": {"message"}} if Caddy did not answer.` + adminHelp,
 		Example: `  caddy skill-bridge status
   caddy skill-bridge status --address localhost:2020 --json
   caddy skill-bridge status --config /etc/caddy/Caddyfile`,
@@ -44,7 +44,7 @@ calls), each has a number. With --json, shows all that the admin API returns: {"
 		for _, part := range []struct {
 			path string
 			to   any
-		}{{"/skill_bridge/skills", &all}, {"/skill_bridge/providers", &all.Providers}, {"/skill_bridge/runs", &all.Runs}} {
+		}{{"/skill_bridge/skills", &all}, {"/skill_bridge/providers", &all.Providers}, {"/skill_bridge/runs", &all.Runs}, {"/skill_bridge/tasks?limit=0", &all.Tasks}} {
 			if e := api.ask(cmd.Context(), http.MethodGet, part.path, nil, part.to); e != nil {
 				return screen.Fail(e, e.next), nil
 			}
@@ -76,6 +76,7 @@ type wholeStatus struct {
 	LeftOut        jsontext.Value `json:"left_out"`
 	MissingAliases jsontext.Value `json:"missing_aliases"`
 	Runs           jsontext.Value `json:"runs"`
+	Tasks          jsontext.Value `json:"tasks"` // without the tasks themselves
 }
 
 // bridgeStatus is a wholeStatus, decoded for the tables.
@@ -83,6 +84,7 @@ type bridgeStatus struct {
 	admin.Inventory
 	Providers []admin.Provider `json:"providers"`
 	Runs      admin.Runs       `json:"runs"`
+	Tasks     admin.Tasks      `json:"tasks"`
 }
 
 // table writes a table whose first column is the number of the bridge, without that column
@@ -137,6 +139,10 @@ func (all *bridgeStatus) show(s *cli.Screen) {
 	all.table(s, "", []string{"SOURCE", "KIND", "HEALTH", "SKILLS", "READ", "FAULTY", "CALLS", "OPEN BREAKERS", "LAST FAILURE"}, rows)
 	all.showUnread(s, counts)
 	all.showFaults(s)
+	if t := &all.Tasks; t.Total > 0 || t.StorageFailure != nil {
+		fmt.Fprintln(s.Out)
+		summarizeTasks(s, t)
+	}
 	if all.Runs.Total == 0 {
 		return
 	}
