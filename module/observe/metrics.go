@@ -36,7 +36,7 @@ type metrics struct {
 	tokenRequests *prometheus.CounterVec
 	refusals      *prometheus.CounterVec
 	pushes        *prometheus.CounterVec
-	lostEvents    prometheus.Counter
+	pushLosses    *prometheus.CounterVec
 	counted       []prometheus.Collector // the vectors above
 
 	storageFailures prometheus.Counter
@@ -119,7 +119,7 @@ func newMetrics() *metrics {
 	m.tokenRequests = counter("token_requests_total", "Requests to token endpoints.", labelProvider, labelOutcome)
 	m.refusals = counter("refused_connections_total", "Connections that the configuration does not allow.", "reason")
 	m.pushes = counter("push_attempts_total", "Requests to webhooks of clients.", labelOutcome)
-	m.lostEvents = counter("push_lost_total", "Events that were given up because a webhook did not take them.").WithLabelValues()
+	m.pushLosses = counter("push_lost_total", "Events of tasks, and webhooks, that were given up because a webhook did not take events.", "lost")
 	m.storageFailures = counter("task_storage_failures_total", "Failed reads and writes of the storage of tasks.").WithLabelValues()
 	m.phases = phases{
 		discovery:   m.phaseDuration.WithLabelValues("discovery"),

@@ -31,7 +31,10 @@ const maxPushHosts = 64
 func (o *Observer) Pushed(p *Push) {
 	o.metrics.pushes.WithLabelValues(p.Outcome).Inc()
 	if p.Lost {
-		o.metrics.lostEvents.Inc()
+		o.metrics.pushLosses.WithLabelValues("event").Inc()
+	}
+	if p.GivenUp {
+		o.metrics.pushLosses.WithLabelValues("webhook").Inc()
 	}
 	log := o.logger.Debug
 	message, dropped := "sent an event to a webhook", 0
