@@ -19,7 +19,12 @@ import (
 // withAgents is a Caddyfile with a bridge that also serves A2A, for the users ann and bob and for anonymous callers, and with
 // further lines in the block of a2a.
 func withAgents(p *hostile.Provider, lines ...string) string {
-	return testbed.Site("@known header Authorization *", strings.Replace(testbed.Accounts("ann", "bob"), "basic_auth", "basic_auth @known", 1),
+	return withAgentsOf([]string{"ann", "bob"}, p, lines...)
+}
+
+// withAgentsOf is withAgents for other users.
+func withAgentsOf(users []string, p *hostile.Provider, lines ...string) string {
+	return testbed.Site("@known header Authorization *", strings.Replace(testbed.Accounts(users...), "basic_auth", "basic_auth @known", 1),
 		"skill_bridge {", "\tallow_http", "\tallow_networks 127.0.0.0/8", "\tallow_anonymous", "\tprovider "+p.URL()+" {", "\t\tnamespace acme", "\t}",
 		"\t"+polling, "\trpc", "\ta2a {\n\t\t"+strings.Join(lines, "\n\t\t")+"\n\t}", "}")
 }

@@ -38,8 +38,8 @@ func (r *request) refresh(t *task.Task) {
 	}
 }
 
-// refreshUntil calls refresh from time to time until a context ends.
-func (r *request) refreshUntil(ctx context.Context, t *task.Task) {
+// repeat calls a function from time to time until a context ends.
+func repeat(ctx context.Context, what func()) {
 	pause := firstRefresh
 	again := time.NewTimer(pause)
 	defer again.Stop()
@@ -48,7 +48,7 @@ func (r *request) refreshUntil(ctx context.Context, t *task.Task) {
 		case <-ctx.Done():
 			return
 		case <-again.C:
-			r.refresh(t)
+			what()
 			pause = min(2*pause, keepAlive)
 			again.Reset(pause)
 		}

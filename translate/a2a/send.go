@@ -205,7 +205,7 @@ func (s *submission) join() (jsontext.Value, *jsonrpc.Error) {
 	if !s.send.Immediately || r.version == wire.V01 {
 		ctx, cancel := context.WithCancel(r.ctx)
 		defer cancel()
-		go r.refreshUntil(ctx, t)
+		go repeat(ctx, func() { r.refresh(t) })
 	}
 	result, fault := s.answer(!s.send.Immediately || r.version == wire.V01)
 	r.report(withCode(r.failureOf(fault), fault))

@@ -325,7 +325,7 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) error 
 			s.task = t
 		}
 	case s.send.Immediately && r.version != wire.V01: // the client is told of the task before its run has ended
-		err = f.Tasks.Persist(ctx, s.task.Owner, s.task.ID)
+		_, err = f.Tasks.Get(ctx, s.task.Owner, s.task.ID)
 	}
 	if err != nil { // then nothing is invoked
 		s.abandon(ctx, notKept(err))

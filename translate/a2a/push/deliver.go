@@ -185,7 +185,7 @@ func (d *Deliverer) mark(t *task.Task, p *task.PushConfig, sent uint64, lost int
 		return // as above
 	}
 	if open {
-		_ = d.tasks.Persist(ctx, t.Owner, t.ID) // as above
+		_, _ = d.tasks.Get(ctx, t.Owner, t.ID) // as above
 	}
 	if d.index != nil && settled(now) {
 		d.index.done(ctx, now)

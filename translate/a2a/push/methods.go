@@ -115,7 +115,8 @@ func (w *Webhooks) change(ctx context.Context, t *task.Task, change func(*task.T
 		return nil, err
 	}
 	w.Watch(ctx, now)
-	return now, tasks.Persist(ctx, t.Owner, t.ID)
+	_, err = tasks.Get(ctx, t.Owner, t.ID) // stores it
+	return now, err
 }
 
 func invalid(v wire.Version, list ...wire.Violation) *jsonrpc.Error {

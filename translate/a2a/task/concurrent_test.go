@@ -185,7 +185,7 @@ func TestInterruptedTasksMakeRoom(t *testing.T) {
 		if err := s.Add(t.Context(), made); err != nil {
 			t.Fatal(i, err)
 		}
-		if err := s.Persist(t.Context(), "", made.ID); err != nil {
+		if _, err := s.Get(t.Context(), "", made.ID); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, made)
@@ -195,7 +195,7 @@ func TestInterruptedTasksMakeRoom(t *testing.T) {
 		if err != nil || got.Event != 2 {
 			t.Fatalf("%d: %+v, %v", i, got, err)
 		}
-		if err := s.Persist(t.Context(), "", made.ID); err != nil {
+		if _, err := s.Get(t.Context(), "", made.ID); err != nil {
 			t.Fatal(err)
 		}
 	}

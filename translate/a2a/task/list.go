@@ -42,8 +42,9 @@ type summary struct {
 	skill   string
 	state   State // 0: the record is damaged
 	at      time.Time
-	size    [2]int64 // approximate, in bytes: without and with the artifact
-	entry   *entry   // nil: the task is only in the Store
+	size    int64  // approximate, in bytes
+	output  int64  // of it, the artifact
+	entry   *entry // nil: the task is only in the Store
 }
 
 // summaries are those of ended tasks that are only in the Store, by owner and id. They spare reading all records for each list.
@@ -54,23 +55,21 @@ type summaries struct {
 }
 
 func summarize(t *Task, e *entry) summary {
-	size := sizeOf(t)
-	s := summary{t.ID, t.Event, t.Context, t.Skill, t.Status.State, t.Status.At, [2]int64{size, size}, e}
+	s := summary{t.ID, t.Event, t.Context, t.Skill, t.Status.State, t.Status.At, sizeOf(t), 0, e}
 	if t.Artifact != nil {
-		s.size[0] -= int64(sizeOfParts(t.Artifact.Parts))
+		s.output = int64(sizeOfParts(t.Artifact.Parts))
 	}
 	return s
 }
 
 // pageOf returns how many of the summaries, at most limit, a page has.
 func pageOf(found []summary, limit int, artifacts bool) int {
-	with := 0
-	if artifacts {
-		with = 1
-	}
 	var size int64
 	for i := range found {
-		if size += found[i].size[with]; i == limit || i > 0 && size > maxPage {
+		if size += found[i].size; !artifacts {
+			size -= found[i].output
+		}
+		if i == limit || i > 0 && size > maxPage {
 			return i
 		}
 	}

@@ -60,7 +60,7 @@ func TestRefresh(t *testing.T) {
 		st := newStore()
 		one, two := open(t, task.Config{Store: st}), open(t, task.Config{Store: st})
 		made := add(t, one, "ada")
-		if err := one.Persist(t.Context(), "ada", made.ID); err != nil {
+		if _, err := one.Get(t.Context(), "ada", made.ID); err != nil {
 			t.Fatal(err)
 		}
 		refresh := func(want task.State, read int) {
@@ -77,7 +77,7 @@ func TestRefresh(t *testing.T) {
 		}
 		refresh(task.Submitted, 2) // the first one takes the task into memory
 		change(t, one, made, to(task.Working))
-		if err := one.Persist(t.Context(), "ada", made.ID); err != nil {
+		if _, err := one.Get(t.Context(), "ada", made.ID); err != nil {
 			t.Fatal(err)
 		}
 		refresh(task.Submitted, 0)

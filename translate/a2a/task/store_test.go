@@ -198,7 +198,7 @@ func TestOpenTasksAreStoredFirst(t *testing.T) {
 				case 1:
 					_, err = s.List(t.Context(), "ada", task.Query{})
 				case 2:
-					err = s.Persist(t.Context(), "ada", made.ID)
+					_, err = s.Get(t.Context(), "ada", made.ID)
 				case 3:
 					ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 					defer cancel()
@@ -292,7 +292,7 @@ func TestTwoInstances(t *testing.T) {
 			t.Fatal(err)
 		}
 		change(t, two, made, to(task.Working))
-		if err := two.Persist(t.Context(), "ada", made.ID); err != nil {
+		if _, err := two.Get(t.Context(), "ada", made.ID); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := one.Get(t.Context(), "ada", made.ID); err != nil || got.Status.State != task.Working {
@@ -399,7 +399,7 @@ func TestStoredTaskIsComplete(t *testing.T) {
 	if err := one.Add(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
-	if err := one.Persist(t.Context(), "ada", made.ID); err != nil {
+	if _, err := one.Get(t.Context(), "ada", made.ID); err != nil {
 		t.Fatal(err)
 	}
 	want, err := one.Get(t.Context(), "ada", made.ID)
@@ -446,7 +446,7 @@ func TestInstancesTakeTurns(t *testing.T) {
 	st := newStore()
 	s := []*task.Tasks{open(t, task.Config{Store: st, Flush: time.Hour}), open(t, task.Config{Store: st, Flush: time.Hour})}
 	made := add(t, s[0], "ada")
-	if err := s[0].Persist(t.Context(), "ada", made.ID); err != nil {
+	if _, err := s[0].Get(t.Context(), "ada", made.ID); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 20 {

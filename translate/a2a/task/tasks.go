@@ -34,7 +34,7 @@ type Config struct {
 // Observer receives the events of tasks and the failures of the Store. Its methods must return soon and must not call methods of the [Tasks].
 type Observer interface {
 	// Updated is called for each event that this instance has made of a task with webhooks, in order for each task. The event may not be stored yet:
-	// [Tasks.Persist] has to be called before a client sees an open task.
+	// [Tasks.Get] has to be called before a client sees an open task.
 	Updated(u *Update)
 	// StoreFailed is called when the Store could not be written or has a damaged record.
 	StoreFailed(err error)
@@ -227,20 +227,13 @@ func next(old *Task, change func(*Task) error) (*Task, []event, error) {
 	return t, events, nil
 }
 
-// Get returns a task. The error is [ErrNoTask] if it does not exist, is expired or belongs to another owner.
+// Get returns a task. If it is open, it is stored before. The error is [ErrNoTask] if it does not exist, is expired or belongs to another owner.
 func (s *Tasks) Get(ctx context.Context, owner, id string) (*Task, error) {
 	e, err := s.current(ctx, owner, id, false)
 	if err != nil {
 		return nil, err
 	}
 	return s.writer.show(ctx, e)
-}
-
-// Persist stores a task that is open, unless it is stored. It has to be called before a client sees the task otherwise than by
-// the methods of Tasks.
-func (s *Tasks) Persist(ctx context.Context, owner, id string) error {
-	_, err := s.Get(ctx, owner, id)
-	return err
 }
 
 // Named returns the newest task to which the owner has given a name.
