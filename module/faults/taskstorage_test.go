@@ -243,7 +243,7 @@ func TestR66ManyTasks(t *testing.T) {
 		return a
 	}}.Run(t)
 	t.Logf("%.0f tasks a second; %d MiB more in use", owners*each/time.Since(start).Seconds(), (c.InUse()-before)>>20)
-	if grown := c.InUse() - before; grown > 128<<20 {
+	if grown := c.InUse() - before; grown > 48<<20 {
 		t.Errorf("%d MiB for 10,000 tasks", grown>>20)
 	}
 	kept := 0

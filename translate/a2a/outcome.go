@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -71,12 +72,14 @@ func (f *Front) advance(t *task.Task, r *run.Run) {
 	}
 }
 
-// outputOf returns the output of a run as parts.
+// outputOf returns the output of a run as parts. They are copies: a part of a provider's answer would keep the whole answer in memory,
+// and short answers the request with all that belongs to it.
 func outputOf(r *run.Run, t *task.Task) []task.Part {
 	content := front.Parts(r.Output, t.OutputType)
 	parts := make([]task.Part, len(content))
 	for i := range content {
 		parts[i].Part = content[i]
+		parts[i].Data = bytes.Clone(content[i].Data)
 	}
 	return parts
 }
