@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -21,6 +22,9 @@ func (h *Handler) check() *options.ConfigError {
 		c.Check("name", options.CheckLiteral("bridge name", h.Name))
 	}
 	h.Mounts.Check(c)
+	if h.Browse != nil && h.Any() && h.RPC == nil {
+		c.Check("browse", errors.New("browse needs the option rpc: the page is served at its path, and runs skills with it"))
+	}
 	h.Sources.Check(c, h.AllowHTTP, h.RequirePrincipal || h.AllowAnonymous)
 	h.Callers.check(c)
 	switch skillsharing.Priority(h.Priority) {

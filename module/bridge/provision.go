@@ -79,6 +79,9 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 			return err
 		}
 		h.agent = agent
+		if h.browser != nil {
+			h.browser.Agent = agent
+		}
 		h.usage.OnRelease(release)
 	}
 	if err := observe.RegisterMetrics(ctx.GetMetricsRegistry()); err != nil {

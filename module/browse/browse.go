@@ -50,7 +50,7 @@ func (c *Config) Handler(bridge *translate.Bridge, requirePrincipal bool, refuse
 	if err != nil {
 		return nil, err
 	}
-	return &Handler{page, bridge, requirePrincipal, refused, standardPageLimits}, nil
+	return &Handler{template: page, bridge: bridge, requirePrincipal: requirePrincipal, refused: refused, limits: standardPageLimits}, nil
 }
 
 // template reads the template and executes it with sample data, so that an error in it is
@@ -78,6 +78,9 @@ func (c *Config) template() (*template.Template, error) {
 
 // Handler answers the requests to the endpoint that are not POST requests.
 type Handler struct {
+	// Agent is the endpoint of A2A, which the page names; nil: there is none. It must not be changed while the handler serves.
+	Agent Agent
+
 	template         *template.Template
 	bridge           *translate.Bridge
 	requirePrincipal bool
@@ -96,7 +99,7 @@ func (h *Handler) Serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 		http.Error(w, "JSON-RPC needs a POST request; a GET request that prefers text/html gets the page.", http.StatusMethodNotAllowed)
 		return nil
 	}
-	page, status := h.page(ctx, r.URL.Query(), principal, ambiguous)
+	page, status := h.page(ctx, r, principal, ambiguous)
 	var body bytes.Buffer
 	if err := h.template.Execute(&body, page); err != nil {
 		return fmt.Errorf("executing the template of browse: %w", err)
@@ -110,7 +113,7 @@ func (h *Handler) Serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 }
 
 // page returns the page for a request and its status. Callers whom the bridge refuses get a page that says why.
-func (h *Handler) page(ctx context.Context, query map[string][]string, principal, ambiguous string) (*Page, int) {
+func (h *Handler) page(ctx context.Context, r *http.Request, principal, ambiguous string) (*Page, int) {
 	page := &Page{Principal: plain(principal, maxShownName), Nonce: rand.Text(), Style: template.CSS(browseStyle), Script: template.JS(browseScript)} //nolint:gosec // the module's own files
 	switch {
 	case ambiguous != "":
@@ -123,6 +126,10 @@ func (h *Handler) page(ctx context.Context, query map[string][]string, principal
 		return page, http.StatusForbidden
 	}
 	m := &pageMaker{bridge: h.bridge, limits: h.limits, principal: principal, page: page}
+	if h.Agent != nil {
+		m.agent, m.agentVersion = h.Agent.URL(r), h.Agent.Version()
+	}
+	query := r.URL.Query()
 	if name := first(query["skill"]); name != "" {
 		return page, m.one(ctx, name)
 	}

@@ -76,6 +76,8 @@ type Skill struct {
 	Tags                          []string
 	Provider                      string
 	ProviderLink, Documentation   Link
+	// A2A has no Endpoint if the bridge does not serve A2A.
+	A2A A2A
 }
 
 // Fault is an error in a descriptor.
@@ -117,6 +119,7 @@ func examplePage() *Page {
 		Groups: []Group{{Namespace: "example", Total: 5, Hidden: 1, Named: 1, Skills: []Skill{
 			{
 				Name: "example", State: stateAvailable, MoreInputs: 1, Tags: []string{"example"}, ProviderLink: at, Documentation: at,
+				A2A:    A2A{at.URL, at.URL, "curl"},
 				Inputs: []Input{{Name: "example", Required: true, HasDefault: true, Default: "1", Choices: []string{"1"}}},
 				Auth:   Auth{Type: "oauth2", Scopes: []string{"example"}},
 			},

@@ -54,6 +54,8 @@ type pageMaker struct {
 	principal string
 	page      *Page
 	used      int // bytes of texts
+
+	agent, agentVersion string // URL and newest version of the A2A endpoint; empty: there is none
 }
 
 // one makes the page of a single skill and returns its HTTP status.
@@ -292,6 +294,7 @@ func (m *pageMaker) describe(s *Skill, known described) {
 	}
 	s.Provider, s.ProviderLink = m.text(v.Provider.Name, maxShownName), link(v.Provider.URL)
 	s.Documentation = link(v.DocumentationURL)
+	s.A2A = m.agentOf(known.description)
 }
 
 func stateOf(f *run.Failure) string {

@@ -23,10 +23,12 @@ import (
 
 // Agent serves the mount of A2A.
 type Agent struct {
-	path   string
-	server *jsonrpc.Server
-	bridge *translate.Bridge
-	cards  *card.Builder
+	path    string
+	url     string // that is configured; empty: none
+	version string // the newest that is served
+	server  *jsonrpc.Server
+	bridge  *translate.Bridge
+	cards   *card.Builder
 }
 
 // Setup is what a mount needs of its handler.
@@ -76,7 +78,10 @@ func (a *A2A) Serve(ctx caddy.Context, s *Setup) (agent *Agent, release func(), 
 	if err != nil {
 		return nil, release, err
 	}
-	agent = &Agent{path: a.path(), bridge: s.Bridge, cards: cards}
+	agent = &Agent{path: a.path(), url: strings.TrimSuffix(a.URL, "/"), version: "1.0", bridge: s.Bridge, cards: cards}
+	if len(a.Versions) > 0 {
+		agent.version = slices.Max(a.Versions)
+	}
 	if a.ExtendedCard {
 		front.ExtendedCard = agent.extendedCard
 	}
@@ -177,6 +182,17 @@ func notFound(w http.ResponseWriter) {
 	w.Header().Set("Cache-Control", "no-store")
 	http.Error(w, "There is no such skill. The agent card of all skills names them.", http.StatusNotFound)
 }
+
+// URL returns the URL of the endpoint for all skills, as the client of a request sees it.
+func (a *Agent) URL(r *http.Request) string {
+	if a.url != "" {
+		return a.url
+	}
+	return a.base(r)
+}
+
+// Version returns the newest version of A2A that is served.
+func (a *Agent) Version() string { return a.version }
 
 // base returns the URL of the mount for clients, by the request, without a slash at its end.
 func (a *Agent) base(r *http.Request) string {

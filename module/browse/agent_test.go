@@ -1,0 +1,93 @@
+package browse
+
+import (
+	"net/http"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+)
+
+// agentSite is a bridge with the page and A2A below a prefix.
+func agentSite(p *hostile.Provider, a2a string) string {
+	return testbed.Site("handle_path /agents/* {\n\tskill_bridge {\n\t\trpc\n\t\tbrowse\n\t\tallow_http\n\t\tallow_networks 127.0.0.0/8\n\t\tprincipal {http.request.header.X-User}\n\t\tprovider " +
+		p.URL() + " {\n\t\t\tnamespace acme\n\t\t}\n\t\t" + a2a + "\n\t}\n}")
+}
+
+// commands returns the shell commands on a page.
+func (f fetched) commands(t *testing.T) (found []string) {
+	t.Helper()
+	for n := range parse(t, f.body).Descendants() {
+		if n.Type == html.TextNode && n.Parent.Data == "pre" && strings.HasPrefix(n.Data, "curl ") {
+			found = append(found, n.Data)
+		}
+	}
+	return found
+}
+
+// TestBrowseShowsA2A: the command on the page works in a shell as it stands, in each version, also if a skill's name and inputs have
+// characters that mean something to a shell.
+func TestBrowseShowsA2A(t *testing.T) {
+	curl, err := exec.LookPath("curl")
+	if err != nil {
+		t.Skip("there is no curl")
+	}
+	odd := func(d hostile.Object) {
+		d["inputs"] = []hostile.Object{{"name": "it's", "type": "string", "description": "A text.", "required": true, "schema": hostile.Object{"const": "o'clock $HOME `id`"}}}
+	}
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/it's $(id)", Edit: odd}, hostile.Skill{ID: "acme/secret", Access: "private"})
+	for _, tc := range []struct{ version, lines, completed string }{
+		{"1.0", "a2a", `"TASK_STATE_COMPLETED"`}, {"0.3", "a2a {\n\t\t\tversions 0.3 0.1\n\t\t}", `"completed"`}, {"0.1", "a2a /agent {\n\t\t\tversions 0.1\n\t\t}", `"completed"`},
+	} {
+		c := testbed.StartCaddy(t, agentSite(p, tc.lines))
+		origin := "http://127.0.0.1:" + c.Port("PORT") + "/agents"
+		page := look(t, origin+"/rpc", "X-User", "ada")
+		all := page.commands(t)
+		if len(all) != 3 {
+			t.Fatalf("%s: %q", tc.version, all)
+		}
+		for _, command := range all {
+			command = strings.Replace(command, "curl ", curl+" -sS -H 'X-User: ada' ", 1)
+			answer, err := exec.CommandContext(t.Context(), "sh", "-c", command).Output()
+			if err != nil || !strings.Contains(string(answer), tc.completed) {
+				t.Errorf("%s: %v\n%s", command, err, answer)
+			}
+		}
+		cards := 0
+		for n := range parse(t, page.body).Descendants() {
+			if link := attributeOf(n, "href"); strings.HasSuffix(link, "/.well-known/agent-card.json") {
+				cards++
+				if a := ask(t, http.MethodGet, link, ""); a.status != http.StatusOK || !strings.HasPrefix(link, origin) {
+					t.Errorf("%s: %d %s", link, a.status, a.body)
+				}
+			}
+		}
+		if cards != 2 { // none of the private skill
+			t.Errorf("%s: %d cards", tc.version, cards)
+		}
+		if len(p.Requests("acme/it's $(id)", hostile.Invoke)) == 0 || !strings.Contains(p.Requests("acme/it's $(id)", hostile.Invoke)[0].Body, "o'clock $HOME `id`") {
+			t.Error("the example input did not arrive")
+		}
+		c.Stop()
+	}
+}
+
+// TestBrowseWithoutA2A: the page of a handler that serves no A2A does not name it.
+func TestBrowseWithoutA2A(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	c := browsing(t, p)
+	if page := look(t, c.URL); strings.Contains(page.visible(t), "A2A") || len(page.commands(t)) != 0 {
+		t.Error(page.visible(t))
+	}
+	c.Stop()
+	c = testbed.StartCaddy(t, agentSite(p, "a2a {\n\turl https://agents.example.com/a2a/\n}"))
+	page := look(t, "http://127.0.0.1:"+c.Port("PORT")+"/agents/rpc")
+	if !strings.Contains(page.visible(t), "https://agents.example.com/a2a/acme.echo ") || !regexp.MustCompile(`^curl 'https://agents.example.com/a2a/acme.echo' `).MatchString(strings.Join(page.commands(t), "")) {
+		t.Error(page.visible(t))
+	}
+}
