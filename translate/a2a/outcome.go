@@ -29,25 +29,35 @@ var stateOf = map[run.Kind]task.State{
 	// All others: Failed.
 }
 
-// change changes a task, unless another instance or a cancellation has ended it.
-func (f *Front) change(ctx context.Context, t *task.Task, change func(*task.Task)) error {
-	_, err := f.Tasks.Change(ctx, t.Owner, t.ID, func(t *task.Task) error {
+// change changes a task, unless another instance or a cancellation has ended it, and returns it.
+func (f *Front) change(ctx context.Context, t *task.Task, change func(*task.Task)) (*task.Task, error) {
+	changed, err := f.Tasks.Change(ctx, t.Owner, t.ID, func(t *task.Task) error {
 		if t.Status.State.Terminal() {
 			return errEnded
 		}
 		change(t)
 		return nil
 	})
-	if errors.Is(err, errEnded) {
-		return nil
+	switch {
+	case errors.Is(err, errEnded):
+		return t, nil
+	case err != nil:
+		return t, err
 	}
-	return err
+	return changed, nil
 }
 
-// update gives a task the state of its run. An error means that the task is gone, so that there is nothing to show.
-func (f *Front) update(ctx context.Context, t *task.Task, r *run.Run) {
-	_ = f.change(ctx, t, func(t *task.Task) { f.advance(t, r) })
+// update gives a task the state of its run, and returns it. If the task is gone, there is nothing to show.
+func (f *Front) update(ctx context.Context, t *task.Task, r *run.Run) *task.Task {
+	if goesOn(r) && t.Status.State == task.Working {
+		return t // nothing is new, and each change would be stored
+	}
+	t, _ = f.change(ctx, t, func(t *task.Task) { f.advance(t, r) })
+	return t
 }
+
+// goesOn reports whether a run has neither ended nor failed.
+func goesOn(r *run.Run) bool { return r.Failure == nil && !r.State.Ended() }
 
 // advance gives a task that is being changed the state of its run.
 func (f *Front) advance(t *task.Task, r *run.Run) {

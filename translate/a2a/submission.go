@@ -87,12 +87,10 @@ func (s *submission) run(ctx context.Context) {
 	if detached {
 		execution.Detach()
 	}
+	var t *task.Task
 	for r := range execution.Watch() {
 		if s.invoked {
-			if r.Failure == nil && !r.State.Ended() && !time.Now().Before(s.task.Deadline) { // its wait ends with its timeout
-				r.Failure = timeIsUp(s.task)
-			}
-			f.update(ctx, s.task, &r)
+			t = f.update(ctx, cmp.Or(t, s.task), &r)
 		} else {
 			s.refuse(ctx, &r)
 		}
@@ -377,7 +375,7 @@ func (s *submission) refuse(ctx context.Context, r *run.Run) {
 		}
 	})
 	if err == nil && s.first {
-		if err = f.change(ctx, s.task, ends); err != nil {
+		if _, err = f.change(ctx, s.task, ends); err != nil {
 			s.abandon(ctx, notKept(err))
 		}
 	}
@@ -388,7 +386,7 @@ func (s *submission) refuse(ctx context.Context, r *run.Run) {
 
 // onlySkill chooses the only skill. If there are several, it asks which one is meant.
 func (s *submission) onlySkill(ctx context.Context) bool {
-	name, all, failure := onlySkill(s.request)
+	name, all, failure := s.request.onlySkill()
 	if name != "" {
 		s.chosen = selection{name: name, field: "skill"}
 		return true

@@ -105,6 +105,16 @@ func (r *room) entry(owner, id string) *entry {
 	return nil
 }
 
+func (r *room) ownerOf(name string) *owner {
+	o := r.owners[name]
+	if o == nil {
+		o = &owner{name: name, entries: map[string]*entry{}}
+		r.owners[name] = o
+		heap.Push(&r.byShare, o)
+	}
+	return o
+}
+
 // insert takes a new entry in, if there is a place. It returns the interrupted entries that it has dropped for it.
 func (r *room) insert(e *entry, t *Task, p place) (dropped []*entry, err error) {
 	o := r.owners[e.owner]
@@ -127,11 +137,7 @@ func (r *room) insert(e *entry, t *Task, p place) (dropped []*entry, err error) 
 			o = r.owners[e.owner]
 		}
 	}
-	if o = r.owners[e.owner]; o == nil {
-		o = &owner{name: e.owner, entries: map[string]*entry{}}
-		r.owners[e.owner] = o
-		heap.Push(&r.byShare, o)
-	}
+	o = r.ownerOf(e.owner)
 	o.entries[e.id] = e
 	r.count++
 	e.place = p
