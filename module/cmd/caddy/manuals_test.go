@@ -41,7 +41,9 @@ func TestREADMENamesTheTestCommand(t *testing.T) {
 
 // These parts of an answer differ each time.
 var (
-	runID   = regexp.MustCompile(`"run_id":"exec-[a-z2-7]{26}"`)
+	runID   = regexp.MustCompile(`"(run_id|executionId)":"exec-[a-z2-7]{26}"`)
+	taskID  = regexp.MustCompile(`"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"`)
+	status  = regexp.MustCompile(`"timestamp":"[^"]*"`)
 	elapsed = regexp.MustCompile(` completed in (\d+ ms|\d+\.\d s)\.`)
 )
 
@@ -55,7 +57,8 @@ func sameAnswer(got, printed string) bool {
 }
 
 func normalized(answer string) string {
-	answer = runID.ReplaceAllString(answer, `"run_id":"exec-…"`)
+	answer = runID.ReplaceAllString(answer, `"$1":"exec-…"`)
+	answer = status.ReplaceAllString(taskID.ReplaceAllString(answer, `"…"`), `"timestamp":"…"`)
 	return elapsed.ReplaceAllString(answer, " completed.")
 }
 
@@ -88,11 +91,12 @@ func TestManualsCommands(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s: %v", variant, err)
 				}
-				if c.url != "http://localhost:8080/rpc" {
+				path, ok := strings.CutPrefix(c.url, "http://localhost:8080")
+				if !ok || path != "/rpc" && path != "/a2a" {
 					t.Fatalf("%s: not the address of the quickstart", variant)
 				}
-				got := b.send(http.MethodPost, b.endpoint, c.body, c.header...)
-				if want := strings.TrimSuffix(want, "\n"); !sameAnswer(got.body, want) {
+				got := b.send(http.MethodPost, strings.TrimSuffix(b.endpoint, "/rpc")+path, c.body, c.header...)
+				if want := strings.TrimSuffix(want, "\n"); !sameAnswer(strings.TrimRight(got.body, "\n"), strings.TrimRight(want, "\n")) {
 					t.Errorf("%s\ngot  %s\nwant %s", variant, got.body, want)
 				}
 			}
@@ -171,7 +175,7 @@ func parseCurl(command string) (*curl, error) {
 			}
 		}
 		switch {
-		case word == "-s":
+		case word == "-s", word == "-sN":
 		case word == "--json":
 			c.body = words[i]
 			c.header = append(c.header, "Content-Type", "application/json", "Accept", "application/json")
@@ -296,6 +300,9 @@ func TestManualsOptions(t *testing.T) {
 		"cache":           "cache {\n unknown\n}",
 		"limits":          "limits {\n unknown\n}",
 		"circuit_breaker": "circuit_breaker {\n unknown\n}",
+		"a2a":             "a2a {\n unknown\n}",
+		"push":            "a2a {\n push {\n unknown\n}\n}",
+		"tasks":           "a2a {\n tasks {\n unknown\n}\n}",
 	}
 	written := options(manuals.Listing(t, manuals.Configuration, "skill_bridge"))
 	for block := range written {

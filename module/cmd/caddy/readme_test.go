@@ -144,3 +144,29 @@ func TestREADMEPublishes(t *testing.T) {
 		t.Errorf("it is answered %s, %+v", o.Result, o.Error)
 	}
 }
+
+// TestA2AClient runs the program of the A2A manual with the official SDK, from npm.
+func TestA2AClient(t *testing.T) {
+	const gate = "SKILL_BRIDGE_CLIENT_TESTS"
+	if os.Getenv(gate) == "" {
+		t.Skipf("it needs Node and npm's registry: set %s=1 to run it", gate)
+	}
+	b := startQuickstart(open(t, "quickstart"))
+	folder := t.TempDir()
+	text := strings.Replace(manuals.In(t, "js", manuals.A2A)[0].Text, "http://localhost:8080", strings.TrimSuffix(b.endpoint, "/rpc"), 1)
+	if err := os.WriteFile(filepath.Join(folder, "client.mjs"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range [][]string{{"npm", "install", "--no-audit", "--no-fund", "@a2a-js/sdk@1.3"}, {"node", "client.mjs"}} {
+		command := exec.CommandContext(t.Context(), words[0], words[1:]...) //nolint:gosec // the words above
+		command.Dir, command.Env = folder, append(os.Environ(), "NO_PROXY=localhost,127.0.0.1")
+		output, err := command.CombinedOutput()
+		switch {
+		case err != nil && words[0] == "npm":
+			t.Skipf("SKIPPED: the SDK can't be had: %v: %s", err, output)
+		case words[0] == "npm":
+		case err != nil || !strings.Contains(string(output), "TASK_STATE_COMPLETED") || !strings.Contains(string(output), "sentences_in_text: 3"):
+			t.Errorf("%v: it prints %s", err, output)
+		}
+	}
+}

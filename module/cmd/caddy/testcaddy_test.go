@@ -85,10 +85,18 @@ func (e *example) replace(old, replacement string) {
 
 const opening = "skill_bridge /rpc {"
 
+// openingOf returns how the block of the bridge begins: protocols with paths of their own need no matcher.
+func openingOf(text string) string {
+	if strings.Contains(text, opening) {
+		return opening
+	}
+	return "skill_bridge {"
+}
+
 // option adds a line to the bridge's options.
 func (e *example) option(line string) {
 	e.t.Helper()
-	e.replace(opening, opening+"\n\t\t"+line)
+	e.replace(openingOf(e.text), openingOf(e.text)+"\n\t\t"+line)
 }
 
 // onLoopback lets the bridge call the providers of a test on loopback addresses without TLS.
