@@ -41,8 +41,8 @@ func TestValidate(t *testing.T) {
 	t.Setenv("SKILL_BRIDGE_TEST_KEY", "not a secret")
 	for name, tc := range map[string]struct{ options, want string }{
 		"nothing": {"", ""},
-		"a page without the method that it calls": {"a2a\nbrowse", "browse needs the option rpc"},
-		"a page beside A2A":                       {"a2a\nrpc\nbrowse", ""},
+		"a page without the method that it calls": {"a2a\nbrowse\n", "browse needs the option rpc"},
+		"a page beside A2A":                       {"a2a\nrpc\nbrowse\n", ""},
 		"good": {`
 		provider https://skills.example.com {
 			credentials api_key {env.SKILL_BRIDGE_TEST_KEY}
