@@ -29,6 +29,8 @@ type Agent struct {
 	server  *jsonrpc.Server
 	bridge  *translate.Bridge
 	cards   *card.Builder
+	// requirePrincipal means that anonymous callers are refused, whatever they ask for.
+	requirePrincipal bool
 }
 
 // Setup is what a mount needs of its handler.
@@ -78,7 +80,7 @@ func (a *A2A) Serve(ctx caddy.Context, s *Setup) (agent *Agent, release func(), 
 	if err != nil {
 		return nil, release, err
 	}
-	agent = &Agent{path: a.path(), url: strings.TrimSuffix(a.URL, "/"), version: "1.0", bridge: s.Bridge, cards: cards}
+	agent = &Agent{path: a.path(), url: strings.TrimSuffix(a.URL, "/"), version: "1.0", bridge: s.Bridge, cards: cards, requirePrincipal: s.RequirePrincipal}
 	if len(a.Versions) > 0 {
 		agent.version = slices.Max(a.Versions)
 	}
@@ -161,7 +163,9 @@ func (a *Agent) Serve(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "An agent card is read with GET.", http.StatusMethodNotAllowed)
 	case to.skill != "" && r.Method == http.MethodPost:
-		if _, failure := a.bridge.Find(ctx, to.skill, caller.Principal); failure != nil && failure.Kind == run.SkillNotFound {
+		// Callers that will be refused don't learn which skills exist.
+		refused := caller.Ambiguous != "" || a.requirePrincipal && caller.Principal == ""
+		if _, failure := a.bridge.Find(ctx, to.skill, caller.Principal); !refused && failure != nil && failure.Kind == run.SkillNotFound {
 			a.report(ctx, caller, a2a.MethodUnknown, failure)
 			notFound(w)
 			return
