@@ -204,3 +204,30 @@ func FuzzCheck(f *testing.F) {
 		}
 	})
 }
+
+// A webhook that is replaced while its line waits counts for the new host.
+func TestReplacedHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := &receiver{answer: func(n int, r *http.Request) (int, error) {
+			if r.URL.Host == "victim.example" {
+				return hang(n, r)
+			}
+			return 500, nil
+		}}
+		b := start(t, newStore(), to)
+		for i := range 40 {
+			made := b.add(fmt.Sprint("owner", i), fmt.Sprintf("h%d@1.0", i))
+			synctest.Wait() // the first request has failed
+			b.change(made, func(t *task.Task) {
+				p := b.hook(t.Owner, t.ID, fmt.Sprintf("h%d", i), "1.0")
+				p.URL, p.Set, p.Sent = "https://victim.example/", t.Event, 0
+				t.Push = []task.PushConfig{p}
+			})
+		}
+		time.Sleep(1500 * time.Millisecond)
+		if to.open != 8 {
+			t.Errorf("%d requests to one host", to.open)
+		}
+		b.stop()
+	})
+}

@@ -82,11 +82,13 @@ type event struct {
 	body   []byte
 }
 
-// first returns the first event of a line for a webhook; ok is false if there is none.
+// first returns the first event of a line for a webhook; ok is false if there is none, or its turn has not come.
 func (d *Deliverer) first(l *line, t *task.Task, p *task.PushConfig) (e event, ok bool) {
 	d.mu.Lock()
 	d.grow(l.skip(p.Sent))
-	if len(l.items) == 0 {
+	host := hostOf(p.URL)
+	if len(l.items) == 0 || l.host != host {
+		l.host = host // the client has replaced the webhook: the line waits for its turn at the new host
 		d.mu.Unlock()
 		return event{}, false
 	}

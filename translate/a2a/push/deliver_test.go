@@ -2,9 +2,11 @@ package push_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -216,4 +218,45 @@ func TestStoredBefore(t *testing.T) {
 		}
 		b.stop()
 	})
+}
+
+// Whatever fails, events never overtake each other, and the last state arrives.
+func TestOrder(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			var mu sync.Mutex
+			roll := func(n int) int {
+				mu.Lock()
+				defer mu.Unlock()
+				return random.IntN(n)
+			}
+			to := &receiver{answer: func(int, *http.Request) (int, error) {
+				time.Sleep(time.Duration(roll(3000)) * time.Millisecond)
+				return []int{200, 200, 200, 503}[roll(4)], nil
+			}}
+			b := start(t, newStore(), to)
+			made := b.add("ada", "a@1.0")
+			for i := range 300 {
+				b.change(made, func(t *task.Task) {
+					state := []task.State{task.Working, task.InputRequired}[roll(2)]
+					t.SetStatus(state, &task.Message{ID: fmt.Sprint(1000 + i), Role: task.Agent}, time.Now())
+				})
+				time.Sleep(time.Duration(roll(500)) * time.Millisecond)
+			}
+			time.Sleep(time.Hour)
+			var last string
+			for _, r := range to.all() {
+				_, id, _ := strings.Cut(r.body, `"messageId":"`) // the status comes before the history
+				if id, _, _ = strings.Cut(id, `"`); id < last {
+					t.Fatalf("%s after %s", id, last)
+				}
+				last = id
+			}
+			if last != "1299" {
+				t.Errorf("the last event is %s", last)
+			}
+			b.stop()
+		})
+	}
 }
