@@ -166,16 +166,21 @@ func (f *Front) isNews(t *task.Task, r *run.Run) bool {
 	switch {
 	case failure == nil:
 		if !r.State.Ended() && !t.Deadline.IsZero() && time.Since(t.Deadline) >= clockSkew {
-			r.Failure = &run.Failure{
-				Kind: run.DeadlineExceeded, Phase: run.PhasePoll, By: run.Bridge, Executed: run.ExecutedYes, Ref: t.Ref,
-				Message: "The skill had not finished when its time was up. The run may still be going on.",
-			}
+			r.Failure = timeIsUp(t)
 		}
 		return true
 	case failure.Kind == run.RunFailed, failure.Lost, failure.Kind == run.AuthRequired, failure.Kind == run.PermissionDenied:
 		return true
 	}
 	return false
+}
+
+// timeIsUp is the failure of a run that has not ended at the deadline of its task.
+func timeIsUp(t *task.Task) *run.Failure {
+	return &run.Failure{
+		Kind: run.DeadlineExceeded, Phase: run.PhasePoll, By: run.Bridge, Executed: run.ExecutedYes, Ref: t.Ref,
+		Message: "The skill had not finished when its time was up. The run may still be going on.",
+	}
 }
 
 // recovered reports a panic of a goroutine.

@@ -37,7 +37,7 @@ func (r *request) selectSkill(s *submission) (selection, *jsonrpc.Error) {
 	f := r.front
 	var choices []choice
 	add := func(field, name string) {
-		if name != "" && !slices.ContainsFunc(choices, func(c choice) bool { return c.name == name }) {
+		if name != "" && len(choices) < message.MaxNames && !slices.ContainsFunc(choices, func(c choice) bool { return c.name == name }) {
 			choices = append(choices, choice{field, name})
 		}
 	}
@@ -102,7 +102,7 @@ func (r *request) agree(choices []choice) (selection, *jsonrpc.Error) {
 }
 
 // onlySkill returns the name of the only skill that the caller may see, or else all skills.
-func (r *request) onlySkill() (name string, all []catalog.Entry, failure *run.Failure) {
+func onlySkill(r *request) (name string, all []catalog.Entry, failure *run.Failure) {
 	f := r.front
 	listing := f.Bridge.List(r.ctx, translate.Query{Caller: quiet(r.caller)})
 	if len(listing.Skills) == 1 && len(listing.Unavailable) == 0 {

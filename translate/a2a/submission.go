@@ -90,6 +90,9 @@ func (s *submission) run(ctx context.Context) {
 	var t *task.Task
 	for r := range execution.Watch() {
 		if s.invoked {
+			if goesOn(&r) && !time.Now().Before(s.task.Deadline) { // its wait ends with its timeout
+				r.Failure = timeIsUp(s.task)
+			}
 			t = f.update(ctx, cmp.Or(t, s.task), &r)
 		} else {
 			s.refuse(ctx, &r)
@@ -386,7 +389,7 @@ func (s *submission) refuse(ctx context.Context, r *run.Run) {
 
 // onlySkill chooses the only skill. If there are several, it asks which one is meant.
 func (s *submission) onlySkill(ctx context.Context) bool {
-	name, all, failure := s.request.onlySkill()
+	name, all, failure := onlySkill(s.request)
 	if name != "" {
 		s.chosen = selection{name: name, field: "skill"}
 		return true

@@ -32,24 +32,32 @@ func eachMember(object jsontext.Value, each func(name []byte, value jsontext.Val
 
 // Directions are what the metadata of a message or request say.
 type Directions struct {
-	Skills  []string      // the names of skills
+	Skills  []string      // the names of skills, up to MaxNames
 	Timeout time.Duration // 0: none
 }
+
+// MaxNames bounds the names of skills that a message is asked for: so many different spellings of one name do not exist.
+const MaxNames = 16
 
 // maxTimeout bounds the timeout that a client may ask for. The bridge's own maximum is shorter.
 const maxTimeout = 1000 * time.Hour
 
 // DirectionsIn reads metadata: names of skills and, in the object of the extension, a name and timeoutMs.
 func DirectionsIn(metadata jsontext.Value) (d Directions) {
+	name := func(value jsontext.Value) {
+		if s := textOf(value); s != "" && len(d.Skills) < MaxNames {
+			d.Skills = append(d.Skills, s)
+		}
+	}
 	eachMember(metadata, func(key []byte, value jsontext.Value) bool {
 		switch string(key) {
 		case "skillId", "skill_id", "skill":
-			d.Skills = append(d.Skills, textOf(value))
+			name(value)
 		case wire.Extension:
 			eachMember(value, func(key []byte, value jsontext.Value) bool {
 				switch string(key) {
 				case "skill":
-					d.Skills = append(d.Skills, textOf(value))
+					name(value)
 				case "timeoutMs":
 					if n, err := strconv.ParseInt(string(value), 10, 64); err == nil && n > 0 && n < int64(maxTimeout/time.Millisecond) {
 						d.Timeout = time.Duration(n) * time.Millisecond

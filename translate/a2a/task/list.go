@@ -178,7 +178,9 @@ func (s *Tasks) summaries(ctx context.Context, owner string) ([]summary, error) 
 func (s *Tasks) storedSummaries(ctx context.Context, owner string, found []summary, known map[string]uint64) ([]summary, error) {
 	now := time.Now()
 	keep := map[string]summary{}
-	listed := s.listed.get(owner)
+	s.listed.mu.Lock()
+	listed := s.listed.of[owner] // it is not changed any more
+	s.listed.mu.Unlock()
 	need := func(id string, event uint64) bool {
 		if inMemory, ok := known[id]; ok {
 			return event > inMemory
@@ -225,13 +227,6 @@ func (s *Tasks) storedSummaries(ctx context.Context, owner string, found []summa
 	}
 	s.listed.set(owner, keep, s.config.Most)
 	return slices.AppendSeq(found, maps.Values(keep)), nil
-}
-
-// get returns the summaries of an owner, which are not changed any more.
-func (l *summaries) get(owner string) map[string]summary {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.of[owner]
 }
 
 // set replaces the summaries of an owner. If there are too many of all owners, the others are dropped.

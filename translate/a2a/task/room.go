@@ -105,16 +105,6 @@ func (r *room) entry(owner, id string) *entry {
 	return nil
 }
 
-func (r *room) ownerOf(name string) *owner {
-	o := r.owners[name]
-	if o == nil {
-		o = &owner{name: name, entries: map[string]*entry{}}
-		r.owners[name] = o
-		heap.Push(&r.byShare, o)
-	}
-	return o
-}
-
 // insert takes a new entry in, if there is a place. It returns the interrupted entries that it has dropped for it.
 func (r *room) insert(e *entry, t *Task, p place) (dropped []*entry, err error) {
 	o := r.owners[e.owner]
@@ -137,7 +127,11 @@ func (r *room) insert(e *entry, t *Task, p place) (dropped []*entry, err error) 
 			o = r.owners[e.owner]
 		}
 	}
-	o = r.ownerOf(e.owner)
+	if o = r.owners[e.owner]; o == nil {
+		o = &owner{name: e.owner, entries: map[string]*entry{}}
+		r.owners[e.owner] = o
+		heap.Push(&r.byShare, o)
+	}
 	o.entries[e.id] = e
 	r.count++
 	e.place = p

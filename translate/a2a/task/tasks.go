@@ -110,7 +110,14 @@ func New(c Config) *Tasks {
 // Close stores what is not stored, ends all subscriptions and the background goroutines. Changes after it are stored at once.
 func (s *Tasks) Close(ctx context.Context) {
 	s.once.Do(func() { close(s.closing) })
-	if !waitEnded(ctx, &s.ended) {
+	ended := make(chan struct{})
+	go func() {
+		s.ended.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
 		return
 	}
 	if s.config.Store != nil {
@@ -120,21 +127,6 @@ func (s *Tasks) Close(ctx context.Context) {
 		e.mu.Lock()
 		e.endSubscriptions()
 		e.mu.Unlock()
-	}
-}
-
-// waitEnded reports whether goroutines have ended before a context.
-func waitEnded(ctx context.Context, group *sync.WaitGroup) bool {
-	ended := make(chan struct{})
-	go func() {
-		group.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
