@@ -36,6 +36,9 @@ func getTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 	}
 	t = r.follow(t)
 	r.task = t
+	if fault := reserve(r, t); fault != nil {
+		return nil, fault
+	}
 	return wire.AppendTask(r.ResultBuffer(), r.version, t, q.HistoryLength, true), nil
 }
 
@@ -110,6 +113,9 @@ func listTasks(r *request) (jsontext.Value, *jsonrpc.Error) {
 		return nil, invalid(r.version, "pageToken", "is none that this agent has made")
 	case err != nil:
 		return nil, r.taskError("", err)
+	}
+	if fault := reserve(r, page.Tasks...); fault != nil {
+		return nil, fault
 	}
 	return wire.AppendPage(nil, page.Tasks, page.NextToken, q.PageSize, page.Total, &q), nil
 }

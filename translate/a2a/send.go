@@ -234,6 +234,9 @@ func (s *submission) answer(wait bool) (jsontext.Value, *jsonrpc.Error) {
 		f.Tasks.Drop(t.Owner, t.ID)
 		return wire.AppendMessageResult(nil, r.version, reply(t), t), nil
 	}
+	if fault := reserve(r, t); fault != nil {
+		return nil, fault
+	}
 	return wire.AppendSendResult(r.ResultBuffer(), r.version, t, s.send.HistoryLength), nil
 }
 

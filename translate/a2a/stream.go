@@ -103,6 +103,12 @@ func (r *request) stream(t *task.Task, subscription *task.Subscription, historyL
 			if r.task != nil {
 				r.task = u.Task
 			}
+			if u.Artifact {
+				if fault := reserveEvent(r, u.Task); fault != nil {
+					_ = s.Error(fault) // it is the last event
+					return nil
+				}
+			}
 			buffer = wire.AppendUpdate(buffer[:0], r.version, &u)
 			if s.Result(u.Number, buffer) != nil || !u.Artifact && ends(u.Task.Status.State) {
 				return nil

@@ -109,7 +109,7 @@ func (w *writer) jobs(due []*entry) (jobs [][]version, busy []*entry) {
 				jobs = append(jobs, nil)
 			}
 			jobs[g.job] = append(jobs[g.job], version{e, t})
-			g.size += sizeOf(t)
+			g.size += Size(t)
 		}
 	}
 	return jobs, busy

@@ -21,7 +21,7 @@ type Query struct {
 	Since   time.Time // only tasks with a status of this time or later; zero: all
 	Token   string    // of the page before; empty: the first page
 	Limit   int       // the most tasks of a page; 0: 50
-	// Artifacts says that the tasks of the page have their artifacts. Otherwise they may lack them.
+	// Artifacts says that the tasks of the page have their artifacts. Otherwise they lack them.
 	Artifacts bool
 }
 
@@ -56,7 +56,7 @@ type summaries struct {
 }
 
 func summarize(t *Task, e *entry) summary {
-	s := summary{t.ID, t.Event, t.Context, t.Skill, t.Status.State, t.Status.At, sizeOf(t), 0, e}
+	s := summary{t.ID, t.Event, t.Context, t.Skill, t.Status.State, t.Status.At, Size(t), 0, e}
 	if t.Artifact != nil {
 		s.output = int64(sizeOfParts(t.Artifact.Parts))
 	}
@@ -128,7 +128,10 @@ func (s *Tasks) tasksOf(ctx context.Context, owner string, found []summary, arti
 		if err != nil {
 			return nil, err
 		}
-		tasks[i] = t
+		if tasks[i] = t; !artifacts && t.Artifact != nil {
+			tasks[i] = t.copy()
+			tasks[i].Artifact = nil
+		}
 	}
 	if len(missing) > 0 {
 		wanted := func(id string, _ uint64) bool { _, ok := missing[id]; return ok }

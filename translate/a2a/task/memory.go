@@ -92,7 +92,7 @@ func (m *memory) release(e *entry) {
 
 // settle counts a new version, if there is room for it. The lock of the entry is held.
 func (m *memory) settle(e *entry, t *Task) error {
-	size := sizeOf(t)
+	size := Size(t)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e.place.gone { // it has expired meanwhile
@@ -197,7 +197,7 @@ func (m *memory) expire() {
 
 // adopted counts a version that another instance has made and stored.
 func (m *memory) adopted(e *entry, t *Task, at time.Time) {
-	size := sizeOf(t)
+	size := Size(t)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if p := &e.place; !p.gone {

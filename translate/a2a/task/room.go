@@ -108,7 +108,7 @@ func (r *room) entry(owner, id string) *entry {
 // insert takes a new entry in, if there is a place. It returns the interrupted entries that it has dropped for it.
 func (r *room) insert(e *entry, t *Task, p place) (dropped []*entry, err error) {
 	o := r.owners[e.owner]
-	size := sizeOf(t)
+	size := Size(t)
 	if !t.Status.State.Terminal() {
 		if size > r.maxTask() {
 			return nil, ErrFull
@@ -303,10 +303,10 @@ func (r *room) dropFirst(l *list.List) bool {
 }
 
 // Size returns the approximate size of the task in memory, in bytes.
-func (t *Task) Size() int64 { return sizeOf(t) }
+func (t *Task) Size() int64 { return Size(t) }
 
-// sizeOf returns the approximate size of a task in memory, in bytes.
-func sizeOf(t *Task) int64 {
+// Size returns the approximate size of a task in memory, in bytes.
+func Size(t *Task) int64 {
 	n := overhead + len(t.Name) + len(t.Owner) + len(t.Context) + len(t.Skill) + len(t.Inputs) + len(t.Ref.ExecutionID) + len(t.Ref.SkillID)
 	n += sizeOfMessage(t.Status.Message)
 	for i := range t.History {
