@@ -28,8 +28,8 @@ func TestHangingReceiver(t *testing.T) {
 			b.add("eve", fmt.Sprintf("hang%d@1.0", i%100))
 		}
 		synctest.Wait()
-		if to.open != 16 {
-			t.Errorf("%d requests of one owner at a time", to.open)
+		if to.inProgress() != 16 {
+			t.Errorf("%d requests of one owner at a time", to.inProgress())
 		}
 		for _, owner := range []string{"ada", "bob"} {
 			made := b.add(owner, owner+"@1.0")
@@ -45,8 +45,8 @@ func TestHangingReceiver(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if to.open != 64 {
-			t.Errorf("%d requests at a time", to.open)
+		if to.inProgress() != 64 {
+			t.Errorf("%d requests at a time", to.inProgress())
 		}
 		b.stop()
 	})
@@ -61,13 +61,13 @@ func TestRequestsPerHost(t *testing.T) {
 			b.add(fmt.Sprint("owner", i), "one@1.0")
 		}
 		synctest.Wait()
-		if to.open != 8 {
-			t.Errorf("%d requests to one host", to.open)
+		if to.inProgress() != 8 {
+			t.Errorf("%d requests to one host", to.inProgress())
 		}
 		b.add("ada", "two@1.0")
 		synctest.Wait()
-		if to.open != 9 {
-			t.Errorf("another host: %d requests", to.open)
+		if to.inProgress() != 9 {
+			t.Errorf("another host: %d requests", to.inProgress())
 		}
 		b.stop()
 	})
@@ -225,8 +225,9 @@ func TestReplacedHost(t *testing.T) {
 			})
 		}
 		time.Sleep(1500 * time.Millisecond)
-		if to.open != 8 {
-			t.Errorf("%d requests to one host", to.open)
+		synctest.Wait()
+		if to.inProgress() != 8 {
+			t.Errorf("%d requests to one host", to.inProgress())
 		}
 		b.stop()
 	})

@@ -127,7 +127,6 @@ type receiver struct {
 	mu   sync.Mutex
 	got  []received
 	open int
-	most int // open at the same time
 }
 
 func (t *receiver) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -136,7 +135,6 @@ func (t *receiver) RoundTrip(r *http.Request) (*http.Response, error) {
 	n := len(t.got)
 	t.got = append(t.got, received{time.Now(), r.URL.String(), r.Header, string(body)})
 	t.open++
-	t.most = max(t.most, t.open)
 	t.mu.Unlock()
 	defer func() { t.mu.Lock(); t.open--; t.mu.Unlock() }()
 	status := 200
@@ -153,6 +151,13 @@ func (t *receiver) all() []received {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.got)
+}
+
+// inProgress returns how many requests have no answer yet.
+func (t *receiver) inProgress() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.open
 }
 
 // hang answers when the request ends.
