@@ -57,6 +57,7 @@ var sections = []struct {
 	{"closed", measureClosed},
 	{"async", measureAsync},
 	{"watched", measureWatched},
+	{"a2a", measureAgent},
 	{"open", measureOpen},
 	{"pending", measurePending},
 	{"idle", measureIdle},
