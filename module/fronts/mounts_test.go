@@ -97,8 +97,11 @@ func TestMountForms(t *testing.T) {
 		visits []visit
 	}{
 		{"only a2a", alone, []string{"a2a /agents/one/"}, []visit{
-			{"POST", "/agents/one", sendEcho, 200, "TASK_STATE_COMPLETED"}, {"POST", "/agents/one/acme.echo", sendNothing, 200, "TASK_STATE_COMPLETED"},
-			{"POST", "/a2a", sendEcho, 418, ""}, {"POST", "/rpc", executeEcho, 418, ""}, {"GET", "/agents/one/.well-known/agent-card.json", "", 200, "/agents/one"},
+			{"POST", "/agents/one", sendEcho, 200, "TASK_STATE_COMPLETED"},
+			{"POST", "/agents/one/acme.echo", sendNothing, 200, "TASK_STATE_COMPLETED"},
+			{"POST", "/a2a", sendEcho, 418, ""},
+			{"POST", "/rpc", executeEcho, 418, ""},
+			{"GET", "/agents/one/.well-known/agent-card.json", "", 200, "/agents/one"},
 		}},
 		{"only rpc", alone, []string{"rpc /skills"}, []visit{
 			{"POST", "/skills", executeEcho, 200, `"status":"completed"`}, {"POST", "/a2a", sendEcho, 418, ""}, {"GET", "/.well-known/agent-card.json", "", 418, ""},
@@ -112,8 +115,11 @@ func TestMountForms(t *testing.T) {
 			{"POST", "/a2a", sendEcho, 200, "TASK_STATE_COMPLETED"}, {"POST", "/rpc", executeEcho, 418, ""}, {"GET", "/.well-known/agent-card.json", "", 418, ""},
 		}},
 		{"handle_path", func(bridge string) string { return "handle_path /x/* {\n" + bridge + "\n}\nrespond passed 418" }, []string{"a2a"}, []visit{
-			{"POST", "/x/a2a", sendEcho, 200, "TASK_STATE_COMPLETED"}, {"POST", "/x/a2a/acme.echo", sendNothing, 200, "TASK_STATE_COMPLETED"}, {"POST", "/a2a", sendEcho, 418, ""},
-			{"GET", "/x/a2a", "", 200, `/x/a2a"`}, {"GET", "/x/.well-known/agent-card.json", "", 200, `/x/a2a"`},
+			{"POST", "/x/a2a", sendEcho, 200, "TASK_STATE_COMPLETED"},
+			{"POST", "/x/a2a/acme.echo", sendNothing, 200, "TASK_STATE_COMPLETED"},
+			{"POST", "/a2a", sendEcho, 418, ""},
+			{"GET", "/x/a2a", "", 200, `/x/a2a"`},
+			{"GET", "/x/.well-known/agent-card.json", "", 200, `/x/a2a"`},
 		}},
 	} {
 		t.Run(form.about, func(t *testing.T) {

@@ -57,18 +57,18 @@ func inBubble(a *agent) {
 }
 
 // newAgent returns an agent with the skills of newProvider.
-func newAgent(t testing.TB, setups ...setup) *agent {
-	t.Helper()
+func newAgent(tb testing.TB, setups ...setup) *agent {
+	tb.Helper()
 	a := &agent{provider: newProvider(), say: http.Header{}}
 	a.front = &a2a.Front{
 		Options:  a2a.Options{Versions: a2a.AllVersions, Wait: a2a.DefaultWait, Follow: a2a.DefaultFollow},
-		Panicked: func(_ context.Context, value any, stack []byte) { t.Errorf("panic: %v\n%s", value, stack) },
+		Panicked: func(_ context.Context, value any, stack []byte) { tb.Errorf("panic: %v\n%s", value, stack) },
 	}
 	documents, err := cache.New(cache.Config{MaxSize: 8 << 20, TTL: time.Hour, MaxTTL: time.Hour, StaleIfError: time.Hour})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(documents.Close)
+	tb.Cleanup(documents.Close)
 	a.config = translate.Config{
 		Cache: documents, Caller: skillsharing.Caller{ID: "test", Type: "service"}, Priority: skillsharing.PriorityNormal,
 		DefaultTimeout: 25 * time.Second, MaxTimeout: 30 * time.Minute,
@@ -78,24 +78,24 @@ func newAgent(t testing.TB, setups ...setup) *agent {
 	for _, change := range setups {
 		change(a)
 	}
-	a.provider.start(t)
+	a.provider.start(tb)
 	base, err := url.Parse(a.provider.url)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	source := catalog.Source{Namespace: "acme", URL: base, Transport: a.provider}
 	a.config.Sources = append([]catalog.Source{source}, a.config.Sources...)
 	if a.bridge, err = translate.New(a.config); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	a.front.Bridge = a.bridge
 	if a.front.Tasks == nil {
 		a.front.Tasks = task.New(task.Config{})
-		t.Cleanup(func() { a.front.Tasks.Close(context.Background()) })
+		tb.Cleanup(func() { a.front.Tasks.Close(context.Background()) })
 	}
 	server := &jsonrpc.Server{
 		Handler: a.front, Profile: a2a.Profile(20), MaxRequestSize: 1 << 20,
-		OnPanic: func(_ context.Context, value any, stack []byte) { t.Errorf("panic: %v\n%s", value, stack) },
+		OnPanic: func(_ context.Context, value any, stack []byte) { tb.Errorf("panic: %v\n%s", value, stack) },
 	}
 	a.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := translate.WithCaller(r.Context(), run.Caller{Principal: r.Header.Get("User"), Arrived: time.Now()})
@@ -106,7 +106,7 @@ func newAgent(t testing.TB, setups ...setup) *agent {
 	})
 	if !a.bubble {
 		s := httptest.NewServer(a.handler)
-		t.Cleanup(s.Close)
+		tb.Cleanup(s.Close)
 		a.url = s.URL
 	}
 	return a
@@ -123,16 +123,16 @@ type answer struct {
 }
 
 // post sends a body to a path.
-func (a *agent) post(t testing.TB, path, body string, header http.Header) *answer {
-	t.Helper()
-	return a.postWith(t, context.Background(), path, body, header)
+func (a *agent) post(tb testing.TB, path, body string, header http.Header) *answer {
+	tb.Helper()
+	return a.postWith(tb, context.Background(), path, body, header)
 }
 
-func (a *agent) postWith(t testing.TB, ctx context.Context, path, body string, header http.Header) *answer { //nolint:revive // as t.Context
-	t.Helper()
+func (a *agent) postWith(tb testing.TB, ctx context.Context, path, body string, header http.Header) *answer { //nolint:revive // as t.Context
+	tb.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url+path, strings.NewReader(body))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	r.Header.Set("Content-Type", "application/json")
 	for _, h := range []http.Header{a.say, header} {
@@ -140,12 +140,12 @@ func (a *agent) postWith(t testing.TB, ctx context.Context, path, body string, h
 			r.Header[http.CanonicalHeaderKey(name)] = values
 		}
 	}
-	return a.do(t, r)
+	return a.do(tb, r)
 }
 
 // do sends a request.
-func (a *agent) do(t testing.TB, r *http.Request) *answer {
-	t.Helper()
+func (a *agent) do(tb testing.TB, r *http.Request) *answer {
+	tb.Helper()
 	var response *http.Response
 	if a.bubble {
 		recorder := httptest.NewRecorder()
@@ -157,17 +157,17 @@ func (a *agent) do(t testing.TB, r *http.Request) *answer {
 			if r.Context().Err() != nil {
 				return nil
 			}
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err != nil && r.Context().Err() == nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	got := &answer{status: response.StatusCode, header: response.Header, text: string(text)}
 	if strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
-		got.readEvents(t)
+		got.readEvents(tb)
 		return got
 	}
 	if len(text) > 0 && json.Unmarshal(text, &got.json) != nil {
@@ -176,8 +176,8 @@ func (a *agent) do(t testing.TB, r *http.Request) *answer {
 	return got
 }
 
-func (a *answer) readEvents(t testing.TB) {
-	t.Helper()
+func (a *answer) readEvents(tb testing.TB) {
+	tb.Helper()
 	lines := bufio.NewScanner(strings.NewReader(a.text))
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
@@ -190,7 +190,7 @@ func (a *answer) readEvents(t testing.TB) {
 		}
 		var event any
 		if err := json.Unmarshal([]byte(data), &event); err != nil {
-			t.Fatalf("%v: %s", err, data)
+			tb.Fatalf("%v: %s", err, data)
 		}
 		a.events = append(a.events, event)
 	}
@@ -206,9 +206,9 @@ func request(method, params string) string {
 }
 
 // call calls a method.
-func (a *agent) call(t testing.TB, method, params string) *answer {
-	t.Helper()
-	return a.post(t, "/a2a", request(method, params), nil)
+func (a *agent) call(tb testing.TB, method, params string) *answer {
+	tb.Helper()
+	return a.post(tb, "/a2a", request(method, params), nil)
 }
 
 // as returns header fields of a version; empty: none.
@@ -270,8 +270,8 @@ func (a *answer) at(path string) string {
 
 // check compares an answer with expectations, which are separated by " ; ": an HTTP status, path=value, path~part of a value,
 // path (it exists), or !path (it does not).
-func (a *answer) check(t testing.TB, want string) {
-	t.Helper()
+func (a *answer) check(tb testing.TB, want string) {
+	tb.Helper()
 	for expectation := range strings.SplitSeq(want, ";") {
 		expectation = strings.TrimSpace(expectation)
 		if expectation == "" {
@@ -279,39 +279,39 @@ func (a *answer) check(t testing.TB, want string) {
 		}
 		if status, err := strconv.Atoi(expectation); err == nil {
 			if a.status != status {
-				t.Errorf("status %d, want %d: %.600s", a.status, status, a.text)
+				tb.Errorf("status %d, want %d: %.600s", a.status, status, a.text)
 			}
 			continue
 		}
 		if path, absent := strings.CutPrefix(expectation, "!"); absent {
 			if _, ok := find(a.json, path); ok {
-				t.Errorf("%s is there: %.1000s", path, a.text)
+				tb.Errorf("%s is there: %.1000s", path, a.text)
 			}
 			continue
 		}
 		at := strings.IndexAny(expectation, "=~")
 		if at < 0 {
 			if _, ok := find(a.json, expectation); !ok {
-				t.Errorf("%s is not there: %.1000s", expectation, a.text)
+				tb.Errorf("%s is not there: %.1000s", expectation, a.text)
 			}
 			continue
 		}
 		path, value := expectation[:at], expectation[at+1:]
 		got := a.at(path)
 		if expectation[at] == '=' && got != value || expectation[at] == '~' && !strings.Contains(got, value) {
-			t.Errorf("%s is %.600s, want %s: %.1000s", path, got, value, a.text)
+			tb.Errorf("%s is %.600s, want %s: %.1000s", path, got, value, a.text)
 		}
 	}
 }
 
 // sent returns the inputs of each invocation of a skill.
-func (p *provider) inputs(t testing.TB, slug string) []string {
-	t.Helper()
+func (p *provider) inputs(tb testing.TB, slug string) []string {
+	tb.Helper()
 	var all []string
 	for _, body := range p.bodies("POST /run/" + slug) {
 		var invocation struct{ Inputs json.RawMessage }
 		if err := json.Unmarshal([]byte(body), &invocation); err != nil {
-			t.Fatal(err, body)
+			tb.Fatal(err, body)
 		}
 		all = append(all, string(jsontext.Value(invocation.Inputs)))
 	}
@@ -412,11 +412,11 @@ func forEach(t *testing.T, test func(t *testing.T, d *dialect)) {
 }
 
 // eventually waits for a condition.
-func eventually(t testing.TB, condition func() bool, what string) {
-	t.Helper()
+func eventually(tb testing.TB, condition func() bool, what string) {
+	tb.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !condition(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("it does not happen: %s", what)
+			tb.Fatalf("it does not happen: %s", what)
 		}
 	}
 }

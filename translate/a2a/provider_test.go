@@ -102,12 +102,12 @@ func only(slugs ...string) setup {
 	}
 }
 
-func (p *provider) start(t testing.TB) {
-	t.Helper()
+func (p *provider) start(tb testing.TB) {
+	tb.Helper()
 	p.url = "http://provider.example"
 	if !p.bubble {
 		s := httptest.NewServer(p)
-		t.Cleanup(s.Close)
+		tb.Cleanup(s.Close)
 		p.url, p.real = s.URL, s.Client().Transport
 	}
 	entries := []any{}
@@ -115,7 +115,7 @@ func (p *provider) start(t testing.TB) {
 		path := fmt.Sprintf("/skills/%d.json", i)
 		text, err := json.Marshal(d)
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		document := strings.ReplaceAll(string(text), "BASE", p.url)
 		if p.routes["GET "+path] == nil {
@@ -193,10 +193,10 @@ func (p *provider) bodies(route string) (all []string) {
 	return all
 }
 
-func (p *provider) received(t testing.TB, route string, want int) {
-	t.Helper()
+func (p *provider) received(tb testing.TB, route string, want int) {
+	tb.Helper()
 	if got := len(p.bodies(route)); got != want {
-		t.Errorf("%s: the provider received %d requests, want %d", route, got, want)
+		tb.Errorf("%s: the provider received %d requests, want %d", route, got, want)
 	}
 }
 

@@ -22,6 +22,7 @@ func by(user string) http.Header { return http.Header{"User": {user}} }
 // Section 3: what a request waits for, in each version.
 func TestWaiting(t *testing.T) {
 	forEach(t, func(t *testing.T, d *dialect) {
+		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
 			a := newAgent(t, inBubble)
 			end := a.accept("slow")
@@ -140,8 +141,15 @@ func TestHistoryLength(t *testing.T) {
 	id := got.at("result.task.id")
 	a.send10(t, text("", "3"), fmt.Sprintf(`"taskId":%q`, id), "").check(t, "result.task.history.#=3")
 	for _, c := range [][2]string{
-		{`null`, "result.history.#=3"}, {`0`, "!result.history"}, {`1`, "result.history.#=1;result.history.0.parts.0.text=3"}, {`2.0`, "result.history.#=2;result.history.0.role=ROLE_AGENT"},
-		{`1e2`, "result.history.#=3"}, {`-1`, "error.code=-32602;error.data.0.fieldViolations.0.field=historyLength"}, {`1.5`, "error.code=-32602"}, {`"1"`, "error.code=-32602"}, {`true`, "error.code=-32602"},
+		{`null`, "result.history.#=3"},
+		{`0`, "!result.history"},
+		{`1`, "result.history.#=1;result.history.0.parts.0.text=3"},
+		{`2.0`, "result.history.#=2;result.history.0.role=ROLE_AGENT"},
+		{`1e2`, "result.history.#=3"},
+		{`-1`, "error.code=-32602;error.data.0.fieldViolations.0.field=historyLength"},
+		{`1.5`, "error.code=-32602"},
+		{`"1"`, "error.code=-32602"},
+		{`true`, "error.code=-32602"},
 	} {
 		a.call(t, "GetTask", fmt.Sprintf(`{"id":%q,"historyLength":%s}`, id, c[0])).check(t, "200;"+c[1])
 		a.call(t, "GetTask", fmt.Sprintf(`{"id":%q,"history_length":%s}`, id, c[0])).check(t, "200;"+c[1])
@@ -249,6 +257,7 @@ func TestOwners(t *testing.T) {
 	a := newAgent(t)
 	of := `"metadata":{"skill":"acme.echo"}`
 	forEach(t, func(t *testing.T, d *dialect) {
+		t.Helper()
 		send := request(d.send, d.params("", text(d.version, "x"), of))
 		mine := a.post(t, "/a2a", send, by("ada")).at(d.task + ".id")
 		for _, method := range []string{"GetTask", "CancelTask", "tasks/get", "tasks/cancel"} {
@@ -368,6 +377,7 @@ func TestURLOfSkill(t *testing.T) {
 	a.post(t, "/a2a/acme.form", request("GetTask", params), nil).check(t, "error.code=-32001")
 	a.post(t, "/a2a/acme.form", request("CancelTask", params), nil).check(t, "error.code=-32001")
 	forEach(t, func(t *testing.T, d *dialect) {
+		t.Helper()
 		a.post(t, "/a2a/acme.echo", request(d.send, d.params("", text(d.version, "x"), "")), nil).check(t, d.task+".status.state="+d.state("completed")+";"+d.task+".metadata.EXT.skill=acme.echo")
 	})
 }

@@ -12,12 +12,12 @@ import (
 const extension = `"` + wire.Extension + `"`
 
 // send10 sends a message in 1.0. more are members of params.
-func (a *agent) send10(t testing.TB, parts, ofMessage, ofParams string) *answer {
-	t.Helper()
+func (a *agent) send10(tb testing.TB, parts, ofMessage, ofParams string) *answer {
+	tb.Helper()
 	if ofParams != "" {
 		ofParams = "," + ofParams
 	}
-	return a.call(t, "SendMessage", `{"message":`+message("1.0", parts, ofMessage)+ofParams+`}`)
+	return a.call(tb, "SendMessage", `{"message":`+message("1.0", parts, ofMessage)+ofParams+`}`)
 }
 
 // Section 5: all ways to name a skill.
@@ -159,6 +159,7 @@ func TestInputs(t *testing.T) {
 // Section 5: clients that only send text are asked until all is there, in each version. Nothing is sent before.
 func TestDialogue(t *testing.T) {
 	forEach(t, func(t *testing.T, d *dialect) {
+		t.Helper()
 		a := newAgent(t)
 		asked := d.task + ".status.state=" + d.state("input-required") + ";" + d.task + ".status.message.parts.1.data."
 		got := a.call(t, d.send, d.params("", text(d.version, "Hello"), ""))

@@ -22,8 +22,10 @@ func TestStates(t *testing.T) {
 		{"completed", nil, completed("e1", object{"a": 1}), "completed", `!@Tstatus.message;@Tartifacts.#=1;@Tartifacts.0.name=output;@Tartifacts.0.parts.0.data={"a":1};@Tmetadata.EXT.executionId=e1`},
 		{"no output", with("echo", object{"endpoint": object{"status_url": nil, "result_url": nil}}), answerJSON(200, response("e1", "completed", nil)), "completed", "!@Tartifacts"},
 		{"null output", with("echo", object{"endpoint": object{"status_url": nil, "result_url": nil}}), completed("e1", nil), "completed", "!@Tartifacts"},
-		{"failed", nil, answerJSON(200, response("e1", "failed", object{"error": object{"code": "INTERNAL_ERROR", "message": "It broke."}})), "failed",
-			"@Dmessage~It broke;@Dexecuted=yes;@Dsource=provider;@Dnext;@Dcode;@Tmetadata.EXT.executionId=e1;!@Tartifacts"},
+		{
+			"failed", nil, answerJSON(200, response("e1", "failed", object{"error": object{"code": "INTERNAL_ERROR", "message": "It broke."}})), "failed",
+			"@Dmessage~It broke;@Dexecuted=yes;@Dsource=provider;@Dnext;@Dcode;@Tmetadata.EXT.executionId=e1;!@Tartifacts",
+		},
 		{"timed out", nil, answerJSON(200, response("e1", "timeout", nil)), "failed", "@Dcode~TIMEOUT;@Dexecuted=yes"},
 		{"provider fault", nil, answerJSON(200, "[]"), "failed", "@Dsource;@Dexecuted=maybe"},
 		{"overloaded", nil, failed(429, "RATE_LIMITED"), "failed", "@Dcode=RATE_LIMITED;@Dexecuted=no;@Dsource=provider" + noRun},
@@ -39,6 +41,7 @@ func TestStates(t *testing.T) {
 	} {
 		t.Run(c.about, func(t *testing.T) {
 			forEach(t, func(t *testing.T, d *dialect) {
+				t.Helper()
 				a := newAgent(t)
 				if c.setup != nil {
 					a = newAgent(t, c.setup)
@@ -103,6 +106,7 @@ func TestOutputs(t *testing.T) {
 // Section 6: AUTH_REQUIRED is a state that any later message resumes, with the same inputs. Nothing is invoked twice.
 func TestAuthRequired(t *testing.T) {
 	forEach(t, func(t *testing.T, d *dialect) {
+		t.Helper()
 		a := newAgent(t)
 		a.on("POST /run/form", failed(401, "AUTH_REQUIRED"))
 		send := d.params("", data(d.version, `{"skill":"acme.form","input":{"city":"Rome","days":2}}`), "")
@@ -148,6 +152,7 @@ func TestAuthRequired(t *testing.T) {
 // Section 6: a message to a task whose run goes on, and to one that has ended.
 func TestMessageToTask(t *testing.T) {
 	forEach(t, func(t *testing.T, d *dialect) {
+		t.Helper()
 		a := newAgent(t)
 		end := a.accept("slow")
 		got := a.start(t, d, "slow")
@@ -178,21 +183,21 @@ func TestMessageToTask(t *testing.T) {
 }
 
 // start starts a run of a skill that accepts, and returns its task as GetTask has it.
-func (a *agent) start(t testing.TB, d *dialect, slug string) *answer {
-	t.Helper()
+func (a *agent) start(tb testing.TB, d *dialect, slug string) *answer {
+	tb.Helper()
 	id := named
 	if d.version == "0.1" {
 		body := strings.Replace(request(d.send, d.params("", text(d.version, "x"), `"metadata":{"skill":"acme.`+slug+`"}`)), `"id":1,`, "", 1)
-		a.post(t, "/a2a", body, as(d.version))
+		a.post(tb, "/a2a", body, as(d.version))
 	} else {
 		more := `"metadata":{"skill":"acme.` + slug + `"},"configuration":{"returnImmediately":true,"blocking":false}`
-		got := a.call(t, d.send, d.params("", text(d.version, "x"), more))
-		got.check(t, "200;"+d.task+".id")
+		got := a.call(tb, d.send, d.params("", text(d.version, "x"), more))
+		got.check(tb, "200;"+d.task+".id")
 		id = got.at(d.task + ".id")
 	}
 	var got *answer
-	eventually(t, func() bool {
-		got = a.post(t, "/a2a", request(d.get, fmt.Sprintf(`{"id":%q}`, id)), as(d.version))
+	eventually(tb, func() bool {
+		got = a.post(tb, "/a2a", request(d.get, fmt.Sprintf(`{"id":%q}`, id)), as(d.version))
 		return got.at("result.status.state") == d.state("working")
 	}, "the task is working")
 	return got
@@ -201,6 +206,7 @@ func (a *agent) start(t testing.TB, d *dialect, slug string) *answer {
 // Section 6: cancelling.
 func TestCancel(t *testing.T) {
 	forEach(t, func(t *testing.T, d *dialect) {
+		t.Helper()
 		cancel := func(a *agent, id string) *answer {
 			return a.post(t, "/a2a", request(d.cancel, fmt.Sprintf(`{"id":%q}`, id)), as(d.version))
 		}

@@ -3,14 +3,13 @@ package a2a_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 )
 
 // steps returns the events of a stream, one word for each: the kind, the state or parts, and whether it is final.
@@ -47,10 +46,10 @@ func (a *answer) steps() string {
 }
 
 // want compares the steps of a stream.
-func (a *answer) want(t testing.TB, steps string) {
-	t.Helper()
+func (a *answer) want(tb testing.TB, steps string) {
+	tb.Helper()
 	if got := a.steps(); got != steps {
-		t.Errorf("%s\nwant %s\n%.3000s", got, steps, a.text)
+		tb.Errorf("%s\nwant %s\n%.3000s", got, steps, a.text)
 	}
 }
 
@@ -58,8 +57,10 @@ func (a *answer) want(t testing.TB, steps string) {
 func TestStreams(t *testing.T) {
 	type row struct{ about, skill, v10, v03, v01 string }
 	for _, c := range []row{
-		{"completed", "echo", "task submitted, status working, artifact true, status completed",
-			"task submitted, status working, artifact true, status completed final", "status working, artifact , status completed final"},
+		{
+			"completed", "echo", "task submitted, status working, artifact true, status completed",
+			"task submitted, status working, artifact true, status completed final", "status working, artifact , status completed final",
+		},
 		{"denied", "denied", "task submitted, status rejected", "task submitted, status rejected final", "status failed final"},
 		{"fails", "fails", "task submitted, status working, status failed", "task submitted, status working, status failed final", "status working, status failed final"},
 		{"a credential is missing", "auth", "task submitted, status auth_required", "task submitted, status auth-required final", "status input-required final"},
@@ -68,6 +69,7 @@ func TestStreams(t *testing.T) {
 	} {
 		t.Run(c.about, func(t *testing.T) {
 			forEach(t, func(t *testing.T, d *dialect) {
+				t.Helper()
 				a := newAgent(t, with("denied", nil), with("fails", nil), with("auth", nil), with("key", object{"auth": object{"type": "api_key", "header": "X-Key"}}))
 				a.on("POST /run/denied", failed(403, "PERMISSION_DENIED"))
 				a.on("POST /run/auth", failed(401, "AUTH_REQUIRED"))
@@ -94,6 +96,7 @@ func TestStreams(t *testing.T) {
 // Section 8: a follow-up that streams.
 func TestStreamOfFollowUp(t *testing.T) {
 	forEach(t, func(t *testing.T, d *dialect) {
+		t.Helper()
 		a := newAgent(t)
 		got := a.call(t, d.send, d.params("", data(d.version, `{"city":"Rome"}`), `"metadata":{"skill":"acme.form"}`))
 		id := got.at(d.task + ".id")
@@ -108,8 +111,7 @@ func TestStreamOfFollowUp(t *testing.T) {
 
 // Section 8: errors before the first event.
 func TestStreamErrors(t *testing.T) {
-	a := newAgent(t, options(func(o *a2a.Options) {}))
-	a.front.RequirePrincipal = false
+	a := newAgent(t)
 	done := a.call(t, "SendMessage", `{"message":`+message("1.0", text("", "acme.free"), "")+`}`).at("result.task.id")
 	both := http.Header{"Accept": {"application/json, text/event-stream"}}
 	for _, c := range []struct {
@@ -137,9 +139,7 @@ func TestStreamErrors(t *testing.T) {
 	} {
 		t.Run(c.said+" "+c.method+" "+c.params, func(t *testing.T) {
 			h := as(c.said)
-			for name, values := range c.accept {
-				h[name] = values
-			}
+			maps.Copy(h, c.accept)
 			got := a.post(t, "/a2a", request(c.method, c.params), h)
 			got.check(t, c.want)
 			if (got.events == nil) != c.plain {
@@ -161,6 +161,7 @@ func TestStreamErrors(t *testing.T) {
 // Section 8: subscriptions see the same events as the stream that sends, close only at the end, and nothing ends if one leaves.
 func TestSubscriptions(t *testing.T) {
 	forEach(t, func(t *testing.T, d *dialect) {
+		t.Helper()
 		a := newAgent(t)
 		end := a.accept("slow")
 		id := a.start(t, d, "slow").at("result.id")

@@ -69,6 +69,7 @@ func TestEnvelope(t *testing.T) {
 // are refused.
 func TestNotificationsAndBatches(t *testing.T) {
 	forEach(t, func(t *testing.T, d *dialect) {
+		t.Helper()
 		a := newAgent(t)
 		for i, method := range []string{d.send, d.stream, "[" + d.stream} {
 			id := fmt.Sprintf("%s-%d", named, i)

@@ -178,7 +178,7 @@ func TestNullParams(t *testing.T) {
 			return strconv.AppendBool(nil, r.Params == nil), nil
 		})}
 		w := httptest.NewRecorder()
-		r := httptest.NewRequest("POST", "/", strings.NewReader(body))
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")
 		s.ServeHTTP(w, r)
 		if !strings.Contains(w.Body.String(), want) {
