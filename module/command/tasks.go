@@ -129,8 +129,16 @@ func showTask(s *cli.Screen, t *admin.Task) {
 	at := func(t time.Time) string { return t.Format(time.RFC3339) + " (" + ago(t) + " ago)" }
 	var rows [][]string
 	for _, row := range [][]string{
-		{"state", t.State}, {"since", at(t.Since)}, {"created", at(t.Created)}, {"event", strconv.FormatUint(t.Event, 10)}, {"principal", t.Principal},
-		{"context", t.Context}, {"skill", t.Skill}, {"skill id", t.SkillID}, {"source", t.Namespace}, {"run", t.ExecutionID},
+		{"state", t.State},
+		{"since", at(t.Since)},
+		{"created", at(t.Created)},
+		{"event", strconv.FormatUint(t.Event, 10)},
+		{"principal", t.Principal},
+		{"context", t.Context},
+		{"skill", t.Skill},
+		{"skill id", t.SkillID},
+		{"source", t.Namespace},
+		{"run", t.ExecutionID},
 	} {
 		if row[1] != "" {
 			rows = append(rows, row)

@@ -3,6 +3,7 @@ package observe
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,9 +14,12 @@ import (
 
 	"github.com/go-json-experiment/json"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // agent is a bridge that serves A2A, and a provider with skills that it offers. The gate holds the run of acme/slow.
@@ -82,8 +86,8 @@ func (a *agent) calls() []string {
 		if err := json.Unmarshal([]byte(line), &fields, json.MatchCaseInsensitiveNames(true)); err != nil {
 			a.t.Fatal(err)
 		}
-		if strings.HasPrefix(fields.Msg, "call ") {
-			found = append(found, strings.Join([]string{fields.Method, fields.Operation, fields.Outcome, fields.Source, fields.SkillID, strings.TrimPrefix(fields.Msg, "call ")}, " "))
+		if end, ok := strings.CutPrefix(fields.Msg, "call "); ok {
+			found = append(found, strings.Join([]string{fields.Method, fields.Operation, fields.Outcome, fields.Source, fields.SkillID, end}, " "))
 		}
 	}
 	return found
@@ -96,10 +100,7 @@ func TestReportsOfA2A(t *testing.T) {
 	done := taskID(t, a.post("", "", "SendMessage", message("acme.echo", "")))
 	asked := taskID(t, a.post("", "", "SendMessage", message("acme.text", "")))
 	one := func(id string) string { return `{"id":"` + id + `"}` }
-	total := samples{}
-	for series, value := range scrape(t, a.Caddy).of("calls_total") {
-		total[series] = value
-	}
+	total := scrape(t, a.Caddy).of("calls_total")
 	for _, tc := range []struct {
 		name, path, version, method, params, want string
 	}{
@@ -200,6 +201,41 @@ func TestTasksInBackground(t *testing.T) {
 	mustHave(t, scrape(t, a.Caddy), samples{`tasks{state="working"}`: 0, `tasks{state="completed"}`: 1, "streams": 0})
 }
 
+// TestFollowedTasks: a run that is followed because a client asks about its task is a call of its own.
+func TestFollowedTasks(t *testing.T) {
+	a := startAgent(t, "", nil, []string{"a2a {", "follow 1ms", "}"})
+	id := taskID(t, a.post("", "", "SendMessage", message("acme.slow", atOnce)))
+	testbed.Eventually(t, 10*time.Second, func() bool { return len(a.calls()) == 1 }, "the run is followed no more")
+	a.post("", "", "GetTask", `{"id":"`+id+`"}`)
+	testbed.Eventually(t, 10*time.Second, func() bool { return len(a.calls()) == 3 }, "both calls have ended")
+	got := a.calls()
+	slices.Sort(got[1:])
+	if want := []string{"SendMessage execute running acme acme/slow completed", "GetTask task completed acme acme/slow completed", "follow follow running acme acme/slow completed"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestRunEndsBeforeItsRequestIsLogged: a call that ends after its request has left it is still one call.
+func TestRunEndsBeforeItsRequestIsLogged(t *testing.T) {
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
+	ctx, served := NewRequest(httptest.NewRecorder(), r, run.Caller{})
+	o, _ := observed(zapcore.InfoLevel)
+	task := &Task{ID: "t1", Name: "acme.echo", Ref: run.Ref{Source: "acme", SkillID: "acme/echo", ExecutionID: "e1"}}
+	LeftRunning(ctx, &run.Caller{Method: "SendMessage"}, task)
+	ended := func(id string) {
+		o.Called(ctx, &translate.Call{Caller: run.Caller{Front: "a2a", Method: "SendMessage"}, Task: func() string { return id }},
+			&run.Run{Ref: task.Ref, State: run.Completed}, &translate.Statistics{Operation: translate.OperationExecute, Source: "acme"})
+	}
+	ended("t1")
+	if served.calls.count != 1 || served.calls.first.outcome != outcomeCompleted || served.calls.first.task != "t1" {
+		t.Errorf("%+v", &served.calls)
+	}
+	ended("t2") // of the same batch
+	if served.calls.count != 2 || served.calls.first.task != "t1" {
+		t.Errorf("%+v", &served.calls)
+	}
+}
+
 // TestAuditOfTasks: the audit log has who made, read and canceled a task.
 func TestAuditOfTasks(t *testing.T) {
 	a := startAgent(t, "", nil, []string{"a2a {", "cancel abandon", "}"})
@@ -235,7 +271,10 @@ func TestAccessLogOfTasks(t *testing.T) {
 	for _, params := range []string{message("acme.echo", ""), message("acme.text", ""), message("acme.slow", atOnce)} {
 		ids = append(ids, taskID(t, a.post("", "", "SendMessage", params)))
 	}
-	ids = append(ids, taskID(t, a.post("", "", "SendStreamingMessage", message("acme.echo", ""))), ids[0])
+	for range 20 { // none may be logged before its call is reported
+		ids = append(ids, taskID(t, a.post("", "", "SendStreamingMessage", message("acme.echo", ""))))
+	}
+	ids = append(ids, ids[0])
 	a.post("", "", "GetTask", `{"id":"`+ids[0]+`"}`)
 	var lines []map[string]any
 	testbed.Eventually(t, 5*time.Second, func() bool {
@@ -248,14 +287,23 @@ func TestAccessLogOfTasks(t *testing.T) {
 			}
 		}
 		return err == nil && len(lines) == len(ids)
-	}, "five lines in the access log")
+	}, "all lines of the access log")
 	a.gate.Open()
 	testbed.Eventually(t, 10*time.Second, func() bool { return len(a.calls()) == len(ids) }, "the run has ended")
-	for i, want := range []struct{ method, skill, outcome string }{
-		{"SendMessage", "acme/echo", "completed"}, {"SendMessage", "acme/text", "input_required"}, {"SendMessage", "acme/slow", "running"},
-		{"SendStreamingMessage", "acme/echo", "completed"}, {"GetTask", "acme/echo", "completed"},
-	} {
-		line := lines[i]
+	type fields struct{ method, skill, outcome string }
+	kinds := []fields{
+		{"SendMessage", "acme/echo", "completed"},
+		{"SendMessage", "acme/text", "input_required"},
+		{"SendMessage", "acme/slow", "running"},
+	}
+	for i, line := range lines {
+		want := fields{"SendStreamingMessage", "acme/echo", "completed"}
+		switch {
+		case i < len(kinds):
+			want = kinds[i]
+		case i == len(lines)-1:
+			want.method = "GetTask"
+		}
 		for name, want := range map[string]any{
 			"skill_bridge_method": want.method, "skill_bridge_source": "acme", "skill_bridge_skill": want.skill, "skill_bridge_outcome": want.outcome,
 			"skill_bridge_task": ids[i], "skill_bridge_calls": nil,
