@@ -3,6 +3,8 @@ package task
 import (
 	"fmt"
 	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // State is the state of a task (A2A 1.0, section 4.1.3).
@@ -37,8 +39,10 @@ func (s State) String() string {
 	return ""
 }
 
-// MarshalText implements [encoding.TextMarshaler].
-func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+// MarshalJSONTo implements [json.MarshalerTo].
+func (s State) MarshalJSONTo(to *jsontext.Encoder) error {
+	return to.WriteToken(jsontext.String(s.String()))
+}
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (s *State) UnmarshalText(text []byte) error {
