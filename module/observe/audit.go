@@ -51,11 +51,8 @@ func (a *audit) called(c *translate.Call, o *run.Run, s *translate.Statistics) {
 		zap.String("trace_id", c.TraceID))
 }
 
-// changed logs that a caller has made or canceled a task.
+// changed logs that a caller has made or canceled a task. Unlike the other methods, it needs an audit log.
 func (a *audit) changed(what string, c *run.Caller, t *Task) {
-	if a == nil {
-		return
-	}
 	a.logger.Info(what,
 		zap.String("principal", safetext.Field(c.Principal, MaxLogged)),
 		zap.String("task", safetext.Field(t.ID, MaxLogged)),

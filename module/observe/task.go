@@ -17,12 +17,16 @@ type Task struct {
 
 // TaskMade writes to the audit log that a caller has made a task.
 func (o *Observer) TaskMade(ctx context.Context, c *run.Caller, t *Task) {
-	o.audit.changed("task made", callerIn(ctx, c), t)
+	if o.audit != nil {
+		o.audit.changed("task made", callerIn(ctx, c), t)
+	}
 }
 
 // TaskCanceled writes to the audit log that a caller has canceled a task.
 func (o *Observer) TaskCanceled(ctx context.Context, c *run.Caller, t *Task) {
-	o.audit.changed("task canceled", callerIn(ctx, c), t)
+	if o.audit != nil {
+		o.audit.changed("task canceled", callerIn(ctx, c), t)
+	}
 }
 
 // Streaming counts the streams that are open: n is 1 when one begins, and -1 when it ends.
