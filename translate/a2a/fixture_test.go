@@ -37,7 +37,9 @@ type agent struct {
 	bridge  *translate.Bridge
 	config  translate.Config
 	handler http.Handler
-	url     string // empty in a bubble, where there is no network
+	// maxAnswers bounds the answers in memory, in bytes; 0: nothing does.
+	maxAnswers int64
+	url        string // empty in a bubble, where there is no network
 	// say are header fields that post sends.
 	say http.Header
 }
@@ -94,7 +96,7 @@ func newAgent(tb testing.TB, setups ...setup) *agent {
 		tb.Cleanup(func() { a.front.Tasks.Close(context.Background()) })
 	}
 	server := &jsonrpc.Server{
-		Handler: a.front, Profile: a2a.Profile(20), MaxRequestSize: 1 << 20,
+		Handler: a.front, Profile: a2a.Profile(20), MaxRequestSize: 1 << 20, MaxAnswers: a.maxAnswers,
 		OnPanic: func(_ context.Context, value any, stack []byte) { tb.Errorf("panic: %v\n%s", value, stack) },
 	}
 	a.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -3,11 +3,14 @@ package a2a
 import (
 	"net/http"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // Profile returns the JSON-RPC profile of A2A: batches have up to maxBatch elements, null is a valid id, and errors have the HTTP
@@ -28,6 +31,7 @@ func Profile(maxBatch int) jsonrpc.Profile {
 		Allow:       "GET, HEAD, POST",
 		ErrorData:   envelopeData,
 		Refuse:      refuse,
+		TooLarge:    tooLarge,
 		LimitNames: jsonrpc.LimitNames{
 			Batch:   jsonrpc.LimitName{Name: "max_batch"},
 			Request: jsonrpc.LimitName{Name: "max_request_size"},
@@ -45,6 +49,19 @@ func envelopeData(code int, reason string, limit *jsonrpc.Limit) jsontext.Value 
 		facts["limit"] = limit.String()
 	}
 	return wire.Error(wire.V10, code, "", "", facts).Data
+}
+
+// tooLarge returns the error for a request whose answer finds no room. Tasks can be read again, fewer at a time.
+func tooLarge(req *jsonrpc.Request, _ *jsonrpc.Error) *jsonrpc.Error {
+	r := &request{Request: req, front: new(Front)}
+	said, _ := saidVersion(req.HTTP)
+	r.version = dialectOf(said, methods[req.Method], req.Method)
+	limit, most := req.AnswerLimit()
+	return r.failureError(&run.Failure{
+		Kind: run.RateLimited, Phase: run.PhaseResult, By: run.Bridge, Executed: run.ExecutedMaybe,
+		Message: "There is no room for this answer (limits " + limit + ": " + strconv.FormatInt(most, 10) + " bytes): read the task again, or fewer tasks at once.",
+		Limit:   &run.Limit{Name: limit, Max: most}, Retry: run.RetryIn(time.Second, 3),
+	})
 }
 
 // refuse returns the error for an HTTP request whose body is not read.

@@ -1,0 +1,139 @@
+package a2a_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// One owner's open tasks are bounded, and those of others are not affected.
+func TestTooManyTasks(t *testing.T) {
+	forEach(t, func(t *testing.T, d *dialect) {
+		t.Helper()
+		a := newAgent(t, func(a *agent) {
+			a.front.Tasks = task.New(task.Config{MostPerOwner: 2})
+			t.Cleanup(func() { a.front.Tasks.Close(context.Background()) })
+		})
+		for i := range 3 {
+			got := a.call(t, d.send, d.params(idOf(d, i), text(d.version, "x"), ""))
+			if i < 2 {
+				got.check(t, "200;"+d.task+".status.state="+d.state("input-required"))
+				continue
+			}
+			got.check(t, "429;error.code=-32057")
+			if got.header.Get("Retry-After") == "" {
+				t.Errorf("%v", got.header)
+			}
+		}
+		a.post(t, "/a2a", request(d.send, d.params("", text(d.version, "x"), "")), by("ada")).check(t, "200;result")
+	})
+}
+
+// idOf returns the id that a client of 0.1 gives to its task.
+func idOf(d *dialect, i int) string {
+	if d.version == "0.1" {
+		return fmt.Sprintf("%s-%d", named, i)
+	}
+	return ""
+}
+
+// broken is a store that fails.
+type broken struct{ run.Store }
+
+func (broken) Put(context.Context, ...*run.Record) error { return errors.New("/secret: disk full") }
+func (broken) Get(context.Context, string, string) (*run.Record, error) {
+	return nil, run.ErrNoRecord
+}
+
+func (broken) Named(context.Context, string, string) (string, error) { return "", run.ErrNoRecord }
+func (broken) Name(context.Context, string, string, string) error {
+	return errors.New("/secret: disk full")
+}
+func (broken) Sweep(context.Context, time.Time) error                    { return nil }
+func (broken) Trim(context.Context, run.Bounds, func(string) bool) error { return nil }
+func (broken) Lock(context.Context, string, string) (func(), error)      { return func() {}, nil }
+
+// While tasks can't be stored, no open one is told, and none that has to be told is invoked.
+func TestBrokenStore(t *testing.T) {
+	forEach(t, func(t *testing.T, d *dialect) {
+		t.Helper()
+		a := newAgent(t, func(a *agent) {
+			a.front.Tasks = task.New(task.Config{Store: broken{}})
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			t.Cleanup(func() { a.front.Tasks.Close(ctx) })
+		})
+		for _, method := range []string{d.send, d.stream} {
+			got := a.call(t, method, d.params("", text(d.version, "x"), ""))
+			got.check(t, "error.code=-32603")
+			if strings.Contains(got.text, "secret") {
+				t.Errorf("%s", got.text)
+			}
+		}
+		a.call(t, d.stream, d.params("", text(d.version, "x"), `"metadata":{"skill":"acme.echo"}`)).check(t, "error.code=-32603")
+		a.received(t, "POST /run/echo", 0)
+	})
+}
+
+// An answer that finds no room is refused for now.
+func TestAnswerTooLarge(t *testing.T) {
+	a := newAgent(t, func(a *agent) { a.maxAnswers = 1000 })
+	a.on("POST /run/echo", completed("e1", strings.Repeat("x", 200<<10)))
+	for i := range dialects {
+		d := &dialects[i]
+		got := a.call(t, d.send, d.params("", text(d.version, "x"), `"metadata":{"skill":"acme.echo"}`))
+		got.check(t, "429;error.code=-32057;error.message~answers;id=1")
+		if got.header.Get("Retry-After") == "" {
+			t.Errorf("%v", got.header)
+		}
+	}
+}
+
+// The question which skill is meant has 50 skills as text and 1000 as data.
+func TestManySkills(t *testing.T) {
+	a := newAgent(t, func(a *agent) {
+		for i := range 1010 {
+			a.skills = append(a.skills, skill(fmt.Sprintf("s%04d", i)))
+		}
+	})
+	got := a.send10(t, text("", "x"), "", "")
+	got.check(t, "result.task.status.message.parts.1.data.skills.#=1000;result.task.status.message.parts.1.data.missing=[\"skill\"]")
+	if n := strings.Count(got.at("result.task.status.message.parts.0.text"), "\n- "); n != 50 {
+		t.Errorf("%d skills in the text", n)
+	}
+}
+
+// Requests that are made to be slow are not: thousands of names, parts, members, and texts that look like objects.
+func TestCostOfMessages(t *testing.T) {
+	a := newAgent(t)
+	list := func(n int, f func(i int) string) string {
+		all := make([]string, n)
+		for i := range all {
+			all[i] = f(i)
+		}
+		return strings.Join(all, ",")
+	}
+	for about, params := range map[string]string{
+		"names in metadata": `{"message":` + message("1.0", text("", "x"), `"metadata":{`+list(30_000, func(i int) string { return fmt.Sprintf(`"skill":"acme.s%d"`, i) })+`}`) + `}`,
+		"names in parts":    `{"message":` + message("1.0", list(12_000, func(i int) string { return data("", fmt.Sprintf(`{"skill":"acme.s%d"}`, i)) }), "") + `}`,
+		"data in parts":     `{"message":` + message("1.0", list(12_000, func(i int) string { return data("", fmt.Sprintf(`{"n%d":1}`, i)) }), `"metadata":{"skill":"acme.form"}`) + `}`,
+		"inputs":            `{"message":` + message("1.0", data("", `{`+list(60_000, func(i int) string { return fmt.Sprintf(`"n%d":1`, i) })+`}`), `"metadata":{"skill":"acme.form"}`) + `}`,
+		"files":             `{"message":` + message("1.0", list(12_000, func(int) string { return `{"raw":"AAAA"}` }), `"metadata":{"skill":"acme.files"}`) + `}`,
+		"texts":             `{"message":` + message("1.0", list(12_000, func(int) string { return text("", "{") }), `"metadata":{"skill":"acme.echo"}`) + `}`,
+		"a deep text":       `{"message":` + message("1.0", text("", strings.Repeat(`{"skill":`, 50_000)), `"metadata":{"skill":"acme.echo"}`) + `}`,
+		"members":           `{` + list(80_000, func(i int) string { return fmt.Sprintf(`"n%d":1`, i) }) + `}`,
+	} {
+		start := time.Now()
+		got := a.call(t, "SendMessage", params)
+		if took := time.Since(start); got.status != http.StatusOK || took > 2*time.Second {
+			t.Errorf("%s: %d after %v: %.300s", about, got.status, took, got.text)
+		}
+	}
+}
