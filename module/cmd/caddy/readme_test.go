@@ -158,7 +158,7 @@ func TestA2AClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, words := range [][]string{{"npm", "install", "--no-audit", "--no-fund", "@a2a-js/sdk@1.3"}, {"node", "client.mjs"}} {
-		command := exec.CommandContext(t.Context(), words[0], words[1:]...) //nolint:gosec // the words above
+		command := exec.CommandContext(t.Context(), words[0], words[1:]...)
 		command.Dir, command.Env = folder, append(os.Environ(), "NO_PROXY=localhost,127.0.0.1")
 		output, err := command.CombinedOutput()
 		switch {

@@ -153,7 +153,7 @@ func (c *Client) stream(method string, params any) (*Stream, io.ReadCloser) {
 	r.Header = c.header.Clone()
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "text/event-stream")
-	response, err := c.HTTP.Do(r) //nolint:bodyclose // read closes it
+	response, err := c.HTTP.Do(r)
 	if err != nil {
 		c.tb.Fatal(err)
 	}
