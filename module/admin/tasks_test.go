@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"encoding/json" // of Caddy's admin API
 	"fmt"
 	"net/http"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 )
 
 // send sends a message of A2A for a skill, and does not wait for the end of its run.
@@ -117,4 +119,19 @@ func TestTaskStorageFailure(t *testing.T) {
 		}
 	}
 	t.Errorf("%s", metrics.Body)
+}
+
+// TestWebhooksOfTasks: of a webhook, the host and the state are shown, but not what may be secret.
+func TestWebhooksOfTasks(t *testing.T) {
+	shown := newTask(&task.Task{Owner: "realm\nada", Name: "canary", Push: []task.PushConfig{
+		{ID: "a", URL: "https://canary@hooks.example:8443/canary?canary#canary", Version: "1.0", Secrets: "canary", Scheme: "canary", Sent: 3},
+		{ID: "b", URL: "https://b.example", Version: "0.3", Sent: 4, Lost: 1},
+		{ID: "c", URL: "https://c.example", Version: "0.1", Lost: task.MaxLost},
+	}})
+	want := []Webhook{
+		{"a", "hooks.example:8443", "1.0", "active", 3, 0}, {"b", "b.example", "0.3", "failing", 4, 1}, {"c", "c.example", "0.1", "given_up", 0, task.MaxLost},
+	}
+	if text, err := json.Marshal(shown); err != nil || !slices.Equal(shown.Webhooks, want) || shown.Principal != "ada" || strings.Contains(string(text), "canary") {
+		t.Errorf("%s, %v", text, err)
+	}
 }
