@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -30,6 +31,7 @@ func Profile(maxBatch int) jsonrpc.Profile {
 		MediaTypes:  []string{"application/json", "application/a2a+json"},
 		Allow:       "GET, HEAD, POST",
 		ErrorData:   envelopeData,
+		ErrorForm:   errorForm,
 		Refuse:      refuse,
 		TooLarge:    tooLarge,
 		LimitNames: jsonrpc.LimitNames{
@@ -40,6 +42,33 @@ func Profile(maxBatch int) jsonrpc.Profile {
 			Answers: jsonrpc.LimitName{Block: "limits", Name: "answers"},
 		},
 	}
+}
+
+// errorForm returns an error of package jsonrpc for a client that says an older version than 1.0: its data is one object.
+func errorForm(r *http.Request, e *jsonrpc.Error) *jsonrpc.Error {
+	if said, _ := saidVersion(r); said == 0 || said == wire.V10 {
+		return e
+	}
+	w := front.Writer{Buf: []byte{'{'}}
+	add := func(name, value jsontext.Value) bool {
+		w.Next()
+		w.Buf = append(append(append(w.Buf, name...), ':'), value...)
+		return true
+	}
+	jsonrpc.EachMember(e.Data[1:len(e.Data)-1], func(name, value jsontext.Value) bool { // the only element of the array
+		switch string(name) {
+		case `"@type"`:
+		case `"metadata"`:
+			jsonrpc.EachMember(value, add)
+		default:
+			add(name, value)
+		}
+		return true
+	})
+	w.Close()
+	own := *e
+	own.Data = w.Buf
+	return &own
 }
 
 // envelopeData returns the data of errors of package jsonrpc, in the form of A2A 1.0: the version is not known then.

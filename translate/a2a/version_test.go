@@ -58,6 +58,18 @@ func TestEnvelope(t *testing.T) {
 			}
 		})
 	}
+	// The data of errors is an array in 1.0, and an object for clients that say an older version.
+	for _, c := range [][3]string{
+		{"{", "error.code=-32700;error.data.0.reason=PARSE_ERROR;error.data.0.metadata.detail", "error.code=-32700;error.data.reason=PARSE_ERROR;error.data.domain=github.com/skill-bridge;error.data.detail"},
+		{"[1]", "0.error.code=-32600;0.error.data.0.reason=INVALID_REQUEST", "0.error.code=-32600;0.error.data.reason=INVALID_REQUEST;0.error.data.detail;!0.error.data.@type"},
+		{long + "{", "413;error.data.0.metadata.limit=max_request_size", "413;error.data.limit=max_request_size"},
+	} {
+		a.post(t, "/a2a", c[0], as("1.0")).check(t, c[1])
+		for _, version := range []string{"0.3", "0.2", "0.1"} {
+			a.post(t, "/a2a", c[0], as(version)).check(t, c[2])
+		}
+	}
+	a.post(t, "/a2a", send, http.Header{"Content-Type": {"text/plain"}, "A2a-Version": {"0.3"}}).check(t, "415;error.code=-32005;error.data.reason=CONTENT_TYPE_NOT_SUPPORTED;error.data.domain=a2a-protocol.org")
 	r, _ := http.NewRequest(http.MethodPut, a.url+"/a2a", strings.NewReader("{"))
 	got := a.do(t, r)
 	if got.status != 405 || got.header.Get("Allow") != "GET, HEAD, POST" {

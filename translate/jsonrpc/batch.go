@@ -142,7 +142,7 @@ func (w *batchWriter) add(i int) {
 	fault := a.fault(&b.server.Profile)
 	switch {
 	case fault != nil:
-		*w.buffer = b.server.Profile.appendError(*w.buffer, element.Request.ID, fault)
+		*w.buffer = b.server.Profile.appendError(*w.buffer, element.Request.ID, b.server.Profile.form(w.output.request, fault))
 	case len(a.result) < pieceSize:
 		*w.buffer = appendResult(*w.buffer, element.Request.ID, a.result)
 	default:

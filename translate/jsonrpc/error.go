@@ -33,6 +33,8 @@ type Error struct {
 	Status int
 	// Header has fields of that answer, such as Retry-After. The server's own fields replace those of the same name.
 	Header http.Header
+
+	general bool // the error is one of this package, which knows no version of a protocol
 }
 
 // Error implements error. Data is left out, since it can be large.

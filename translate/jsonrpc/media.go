@@ -32,7 +32,11 @@ func (p *Profile) refusal(status int, reason string) *Error {
 	if p.Refuse == nil || status == http.StatusMethodNotAllowed {
 		return nil
 	}
-	return p.Refuse(status, reason)
+	e := p.Refuse(status, reason)
+	if e != nil {
+		e.general = true
+	}
+	return e
 }
 
 var refusedCoding = &refusal{

@@ -49,7 +49,7 @@ func (o *output) error(status int, id jsontext.Value, e *Error) {
 		h[http.CanonicalHeaderKey(name)] = slices.Clone(values) // handlers in front may change it
 	}
 	buffer := getBuffer()
-	*buffer = o.server.Profile.appendError(*buffer, id, e)
+	*buffer = o.server.Profile.appendError(*buffer, id, o.server.Profile.form(o.request, e))
 	o.whole(cmp.Or(e.Status, status), *buffer)
 	putBuffer(buffer)
 }

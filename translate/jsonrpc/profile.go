@@ -36,6 +36,9 @@ type Profile struct {
 	// exceeded, or nil. The value must be valid JSON; nil means no data. ErrorData may
 	// be nil.
 	ErrorData func(code int, reason string, limit *Limit) jsontext.Value
+	// ErrorForm returns an error with ErrorData, or of Refuse, in the form for the client of an HTTP request, which is another
+	// for each version of some protocols. It must not change the error. May be nil.
+	ErrorForm func(r *http.Request, e *Error) *Error
 	// LimitNames are the names of the limits in errors.
 	LimitNames LimitNames
 	// TooLarge returns the error for a request whose answer exceeds MaxAnswerSize or
@@ -126,7 +129,7 @@ func (p *Profile) method(name []byte) string {
 // fault returns an error with the message of its code, and the data that the profile makes of
 // the reason.
 func (p *Profile) fault(code int, reason string) *Error {
-	e := &Error{Code: code, Message: p.message(code)}
+	e := &Error{Code: code, Message: p.message(code), general: true}
 	if p.ErrorData != nil {
 		e.Data = p.ErrorData(code, reason, nil)
 	}
@@ -136,7 +139,7 @@ func (p *Profile) fault(code int, reason string) *Error {
 // exceeded returns the error for a request that exceeds a limit. The message names the limit,
 // too, since many clients show only the message.
 func (p *Profile) exceeded(code int, reason string, limit Limit) *Error {
-	e := &Error{Code: code, Message: p.message(code)}
+	e := &Error{Code: code, Message: p.message(code), general: true}
 	if limit.Name != "" {
 		reason = limit.explain(reason)
 		e.Message += ": " + reason
@@ -145,6 +148,14 @@ func (p *Profile) exceeded(code int, reason string, limit Limit) *Error {
 		e.Data = p.ErrorData(code, reason, &limit)
 	}
 	return e
+}
+
+// form returns an error as a client reads it.
+func (p *Profile) form(r *http.Request, e *Error) *Error {
+	if !e.general || p.ErrorForm == nil {
+		return e
+	}
+	return p.ErrorForm(r, e)
 }
 
 // tooLarge returns the error for a request whose answer exceeds a limit.

@@ -186,3 +186,24 @@ func TestNullParams(t *testing.T) {
 		}
 	}
 }
+
+// Errors of the package are written in the form of the profile, alone and in batches; those of methods stay as they are.
+func TestErrorForm(t *testing.T) {
+	s := &jsonrpc.Server{Profile: jsonrpc.Profile{MaxBatch: 5, ErrorForm: func(r *http.Request, e *jsonrpc.Error) *jsonrpc.Error {
+		own := *e
+		own.Message = r.Header.Get("Form")
+		return &own
+	}}, Handler: jsonrpc.HandlerFunc(func(context.Context, *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+		return nil, &jsonrpc.Error{Code: 7, Message: "own"}
+	})}
+	for body, want := range map[string]int{"{": 1, "1": 1, "[1,2]": 2, "[]": 1, `{"jsonrpc":"2.0","id":1,"method":"m"}`: 0, `[{"jsonrpc":"2.0","id":1,"method":"m"}]`: 0} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Form", "formed")
+		s.ServeHTTP(w, r)
+		if got := strings.Count(w.Body.String(), `"message":"formed"`); got != want {
+			t.Errorf("%s: %s", body, w.Body)
+		}
+	}
+}

@@ -84,7 +84,7 @@ func (s *Stream) send(number uint64, a answer) error {
 	text = append(text, "data: "...)
 	if fault != nil {
 		start := len(text)
-		text = profile.appendError(text, req.ID, fault)
+		text = profile.appendError(text, req.ID, profile.form(req.HTTP, fault))
 		flatten(text[start:])
 	} else {
 		text = append(appendHead(text, req.ID), `,"result":`...)
