@@ -43,8 +43,8 @@ func (d *Deliverer) deliver(l *line) result {
 	case err != nil:
 		return result{after: storageRetry}
 	}
-	if d.index != nil {
-		d.index.note(d.ctx, t)
+	if d.index != nil && d.index.served(d.ctx, t) {
+		return result{drop: true}
 	}
 	i := slices.IndexFunc(t.Push, func(p task.PushConfig) bool { return p.ID == l.key.webhook })
 	if i < 0 || t.Push[i].Lost >= task.MaxLost {

@@ -51,10 +51,29 @@ func newIndex(store run.Store) *index {
 func (x *index) note(ctx context.Context, t *task.Task) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if _, ok := x.noted[t.ID]; ok || x.closed {
-		return
+	if _, ok := x.noted[t.ID]; !ok && !x.closed {
+		x.put(ctx, t.Owner, t.ID, t.Event)
 	}
-	x.put(ctx, t.Owner, t.ID, t.Event)
+}
+
+// served is note for an event that is to be sent. It reports whether another instance has followed the same run, and has sent all
+// events of the task.
+func (x *index) served(ctx context.Context, t *task.Task) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if _, ok := x.noted[t.ID]; ok || x.closed {
+		return false
+	}
+	event := t.Event
+	if r, err := x.store.Get(ctx, indexOwner, t.ID); err == nil {
+		var e entry
+		if json.Unmarshal(r.Data, &e) == nil && e.Instance == "" {
+			return true
+		}
+		event = max(event, r.Event+1)
+	}
+	x.put(ctx, t.Owner, t.ID, event)
+	return false
 }
 
 // take is note for a task that another instance had noted.

@@ -142,3 +142,29 @@ func TestClose(t *testing.T) {
 		}
 	})
 }
+
+// Two instances that follow the same run, since a client has asked both for its task: the end is sent by the first.
+func TestTwoFollowers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		one, two := start(t, s, new(receiver)), start(t, s, new(receiver))
+		made := one.add("ada", "a@1.0")
+		one.status(made, task.Working)
+		one.get(made) // stored
+		synctest.Wait()
+		two.get(made)
+		release, ok := two.tasks.Claim(made.Owner, made.ID, nil)
+		if !ok {
+			t.Fatal("two can't follow the run")
+		}
+		defer release()
+		one.complete(made)
+		time.Sleep(100 * time.Millisecond) // the end is not stored yet
+		two.complete(made)
+		time.Sleep(time.Second)
+		same(t, "one", one.kinds(), []string{"task SUBMITTED", "statusUpdate WORKING", "artifactUpdate", "statusUpdate COMPLETED"})
+		same(t, "two", two.kinds(), nil)
+		two.stop()
+		one.stop()
+	})
+}
