@@ -67,13 +67,13 @@ func (e *entry) wake() {
 }
 
 // current returns the entry of a task. It reads the Store if the task is not in memory, or if another instance may have changed
-// it: that is expected of a task that this process does not follow, and is made sure of before a change. Unless keep is set, the entry of an ended task that is read from the Store is for this caller only.
+// it, which it does only if this process does not follow the task. Unless keep is set, the entry of an ended task that is read from the Store is for this caller only.
 func (s *Tasks) current(ctx context.Context, owner, id string, keep bool) (*entry, error) {
 	e, claimed := s.memory.find(owner, id)
 	if e == nil {
 		return s.load(ctx, owner, id, keep)
 	}
-	if !claimed || keep {
+	if !claimed {
 		if err := s.refresh(ctx, e); err != nil {
 			return nil, err
 		}
