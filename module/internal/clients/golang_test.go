@@ -354,3 +354,29 @@ func TestErrors(t *testing.T) {
 		})
 	}
 }
+
+func TestCards(t *testing.T) {
+	for _, version := range versions {
+		t.Run(string(version), func(t *testing.T) {
+			pemFile, _ := newKey(t)
+			a := startAgent(t, "url http://127.0.0.1:{$PORT}/a2a", "sign "+pemFile, "extended_card")
+			for path, want := range map[string]int{"": 5, "/a2a": 5, "/a2a/acme.echo": 1} {
+				card := a.resolve(t, version, path)
+				if len(card.Skills) != want || !card.Capabilities.Streaming || card.Capabilities.PushNotifications || len(card.SupportedInterfaces) == 0 {
+					t.Errorf("the card at %q: %+v", path, card)
+				}
+				if isSigned := len(card.Signatures) > 0; isSigned != (version == a2a.Version) {
+					t.Errorf("the card at %q is signed: %v", path, isSigned)
+				}
+				task := send(t, a.client(t, version, path), invoke("acme.echo", map[string]any{"call": "one"}), a2a.TaskStateCompleted)
+				if call(task) != "one" {
+					t.Errorf("the agent at %q: %+v", path, task)
+				}
+			}
+			extended, err := a.client(t, version, "").GetExtendedAgentCard(t.Context(), &a2a.GetExtendedAgentCardRequest{})
+			if err != nil || len(extended.Skills) != 5 {
+				t.Errorf("the extended card: %+v: %v", extended, err)
+			}
+		})
+	}
+}
