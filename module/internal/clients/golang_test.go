@@ -380,3 +380,24 @@ func TestCards(t *testing.T) {
 		})
 	}
 }
+
+// TestDefaults: an anonymous client with the SDK's defaults speaks 1.0, from the combined card.
+func TestDefaults(t *testing.T) {
+	a := startAgent(t)
+	card, err := agentcard.DefaultResolver.Resolve(t.Context(), a.origin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := a2aclient.NewFromCard(t.Context(), card)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = made.Destroy() }) // it closes idle connections
+	c := &client{made, a2a.Version}
+	if task := send(t, c, invoke("acme.echo", map[string]any{"call": "one"}), a2a.TaskStateCompleted); call(task) != "one" {
+		t.Errorf("%+v", task)
+	}
+	if page, err := c.ListTasks(t.Context(), &a2a.ListTasksRequest{}); err != nil || len(page.Tasks) != 0 {
+		t.Errorf("an anonymous caller lists %+v: %v", page, err)
+	}
+}
