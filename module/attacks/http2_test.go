@@ -393,7 +393,8 @@ func TestS51HonestServers(t *testing.T) {
 		}
 		return a
 	}}.Run(t).Only(t, "completed")
-	if n := connections.Load(); n > 10 {
+	// On a busy machine, each worker may dial before the first connection is ready, and calls that are given up may, too.
+	if n := connections.Load(); n > 20 {
 		t.Errorf("%d connections", n)
 	}
 

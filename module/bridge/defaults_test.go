@@ -87,6 +87,7 @@ func TestDocumentedDefaults(t *testing.T) {
 	}
 	// Those that are not values of the option.
 	others := map[string]bool{"provider namespace": true, "allow_networks": true, "name": true}
+	elsewhere := map[string]bool{"a2a": true, "push": true, "tasks": true, "rpc": true} // TestDocumentedDefaults of module/fronts
 	phrase := regexp.MustCompile(`\bdefault:? ([^;,()]+)`)
 	number := regexp.MustCompile(`\d+`)
 	block, checked := "", 0
@@ -105,6 +106,9 @@ func TestDocumentedDefaults(t *testing.T) {
 			continue
 		}
 		path := strings.TrimSpace(block + " " + fields[0])
+		if elsewhere[block] || elsewhere[fields[0]] {
+			continue
+		}
 		found := phrase.FindStringSubmatch(comment)
 		if found == nil || others[path] {
 			continue

@@ -51,10 +51,7 @@ func (t *tasks) Destruct() error {
 // hold returns the tasks of a handler. They stay in the pool until release is called.
 func (t *Tasks) hold(ctx caddy.Context, identity string) (*tasks, func(), error) {
 	t = cmp.Or(t, new(Tasks))
-	config := task.Config{
-		Most: t.keep(), MostPerOwner: cmp.Or(t.KeepPerOwner, max(1, t.keep()/10)),
-		MaxSize: cmp.Or(t.MaxSize, defaultMaxSize), TTL: duration(t.TTL, defaultTasksTTL),
-	}
+	config := t.bounds()
 	kept := storage.Of(ctx)
 	if t.Store == storeMemory || kept == nil {
 		kept = nil
@@ -67,6 +64,14 @@ func (t *Tasks) hold(ctx caddy.Context, identity string) (*tasks, func(), error)
 		deliverer := push.New(config.Store)
 		return newTasks(config, &taskReporter{Deliverer: deliverer, warnings: observe.NewWarnings(logger, 1)}), nil
 	})
+}
+
+// bounds returns the bounds of tasks.
+func (t *Tasks) bounds() task.Config {
+	return task.Config{
+		Most: t.keep(), MostPerOwner: cmp.Or(t.KeepPerOwner, max(1, t.keep()/10)),
+		MaxSize: cmp.Or(t.MaxSize, defaultMaxSize), TTL: duration(t.TTL, defaultTasksTTL),
+	}
 }
 
 // storeIdentity identifies a storage. A reload makes a new value for the same folder. Of other storages than Caddy's own,

@@ -16,7 +16,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// minAnonymousName is the least length of the id that an anonymous client of A2A 0.1 gives to a task, in characters: whoever
+// minAnonymousName is the least length of the id that an anonymous client of A2A 0.1 gives to a task, in characters: anyone who
 // knows it can read the task.
 const minAnonymousName = 16
 

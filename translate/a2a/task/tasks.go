@@ -13,8 +13,8 @@ import (
 // Config are the settings of [Tasks]. A zero value stands for the default.
 //
 // The Store holds at most four times MaxSize, and what is written until it is trimmed: one time MaxSize, or a quarter of Most,
-// and what is written meanwhile. So it is about 1.25 GiB with the defaults, whatever clients send. Open tasks are never deleted by
-// number or size, but a single one has at most 4 MiB, and all of them MaxSize.
+// and what is written meanwhile. So its records have about 1.25 GiB with the defaults; the names of tasks of A2A 0.1 count only by
+// their age. Tasks that are open in this process are not deleted by number or size; a single one has at most 4 MiB, and all of them MaxSize.
 type Config struct {
 	// Store keeps the tasks beyond the life of the process, for all instances of the bridge. Nil: they are in memory only.
 	Store run.Store

@@ -1,0 +1,103 @@
+package fronts
+
+import (
+	"cmp"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+)
+
+// effective is what the options of mounts come to, as far as they have defaults.
+type effective struct {
+	rpc, a2a, card, store string
+	options               a2a.Options
+	bounds                task.Config
+}
+
+// effectiveOf reads lines of a Caddyfile.
+func effectiveOf(t *testing.T, lines string) effective {
+	t.Helper()
+	m := new(Mounts)
+	r := options.NewReader(caddyfile.NewTestDispenser("mounts {\n" + lines + "\n}"))
+	if err := r.Block("mounts", "", m.Targets(r)); err != nil {
+		t.Fatalf("%s: %v", lines, err)
+	}
+	c := new(options.Checker)
+	m.Check(c)
+	if c.Fault != nil {
+		t.Fatalf("%s: %v", lines, c.Fault)
+	}
+	rpc, a, kept := cmp.Or(m.RPC, new(RPC)), cmp.Or(m.A2A, new(A2A)), new(Tasks)
+	if a.Tasks != nil {
+		kept = a.Tasks
+	}
+	return effective{rpc.path(), a.path(), cmp.Or(a.Card, cardCombined), cmp.Or(kept.Store, storeCaddy), a.options(), kept.bounds()}
+}
+
+// TestDocumentedDefaults: the defaults in the manual's list of options are those of the code. Each is written into a Caddyfile,
+// which must change nothing; another value must.
+func TestDocumentedDefaults(t *testing.T) {
+	// Another value of each option with a default.
+	another := map[string]string{
+		"rpc": "/other", "a2a": "/other", "a2a versions": "1.0", "a2a card": "1.0", "a2a unclear": "reject", "a2a wait": "1s", "a2a follow": "1s",
+		"a2a cancel": "abandon", "tasks store": "memory", "tasks keep": "9000", "tasks max_size": "1MiB", "tasks ttl": "1h",
+	}
+	words := map[string]string{"a2a versions": "1.0 0.3 0.1"}
+	others := []string{"a2a url", "a2a name", "push allow_networks"} // of the cards, or none
+	phrase := regexp.MustCompile(`\bdefault:? ([^;,()]+)`)
+	standard := effectiveOf(t, "")
+	block := ""
+	for line := range strings.Lines(manuals.Listing(t, manuals.Configuration, "skill_bridge")) {
+		option, comment, _ := strings.Cut(strings.TrimSpace(line), "#")
+		fields := strings.Fields(option)
+		if len(fields) == 0 {
+			continue
+		}
+		opens := fields[len(fields)-1] == "{"
+		path := strings.TrimSpace(block + " " + fields[0])
+		switch {
+		case fields[0] == "}":
+			block = ""
+			continue
+		case opens:
+			block, path = fields[0], fields[0]
+		}
+		found := phrase.FindStringSubmatch(comment)
+		_, known := another[path]
+		if found == nil || slices.Contains(others, path) || !known && block != "a2a" && block != "push" && block != "tasks" {
+			continue
+		}
+		write := func(value string) string {
+			line := fields[0] + " " + value
+			switch block {
+			case "", fields[0]:
+				return line
+			case "a2a":
+				return "a2a {\n" + line + "\n}"
+			}
+			return "a2a {\n" + block + " {\n" + line + "\n}\n}"
+		}
+		value := cmp.Or(words[path], strings.TrimSpace(found[1]))
+		if !reflect.DeepEqual(effectiveOf(t, write(value)), standard) {
+			t.Errorf("%s: the manual says that the default is %q, but the code's is another", path, value)
+		}
+		if !known {
+			t.Errorf("%s: this test knows no other value than the default", path)
+		} else if reflect.DeepEqual(effectiveOf(t, write(another[path])), standard) {
+			t.Errorf("%s: %q makes no difference, so that the test does not see what it is", path, another[path])
+		}
+		delete(another, path)
+	}
+	if len(another) > 0 {
+		t.Errorf("the manual does not state the defaults of %v", another)
+	}
+}
