@@ -241,7 +241,7 @@ func TestS66LargeOutputs(t *testing.T) {
 		t.Error("no answer has had room")
 	}
 	t.Logf("%d answered, %d refused; %d MiB resident", answered.Load(), refused.Load(), c.RSS()>>20)
-	if rss := c.RSS(); rss > 800<<20 {
+	if rss := c.RSS(); !raced && rss > 800<<20 { // the race detector takes memory of its own
 		t.Errorf("%d MiB resident", rss>>20)
 	}
 }
