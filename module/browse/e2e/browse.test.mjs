@@ -105,7 +105,7 @@ test("keeps what can't be right from being sent", async (t) => {
 	await s.getByLabel("tags").fill("{}");
 	await s.getByRole("button", { name: "Run" }).click();
 	assert.equal(await s.getByLabel("count").getAttribute("aria-invalid"), "true");
-	assert.match(await s.innerText(), /This has to be an array\./);
+	assert.match(await s.innerText(), /This must be an array\./);
 	assert.ok(await s.getByLabel("text").evaluate((e) => e === document.activeElement), "the first field at fault has no focus");
 	assert.deepEqual(posts, []);
 	await accessible(page);
@@ -119,7 +119,7 @@ test("shows at the field what the bridge finds", async (t) => {
 	await s.getByLabel("code").fill("abc");
 	await s.getByRole("button", { name: "Run" }).click();
 	await s.getByText("Correct your input").waitFor();
-	assert.match(await s.innerText(), /The skill was not run\./);
+	assert.match(await s.innerText(), /The skill has not run\./);
 	assert.equal(await s.getByLabel("code").getAttribute("aria-invalid"), "true");
 	assert.ok(await s.getByLabel("code").evaluate((e) => e === document.activeElement), "the field at fault has no focus");
 });
@@ -130,7 +130,7 @@ test("tells which skills lack a credential before they are run", async (t) => {
 	assert.match(await locked.locator("summary").innerText(), /needs credentials/);
 	assert.doesNotMatch(await locked.locator("summary").innerText(), /available/);
 	await locked.locator("summary").click();
-	assert.match(await locked.locator(".notice").innerText(), /Needs credentials that this bridge does not have[^]*no credentials are configured for its provider/);
+	assert.match(await locked.locator(".notice").innerText(), /needs credentials that the bridge does not have[^]*no credentials are configured for its provider/);
 	await page.goto(MANY);
 	assert.match(await skill(page, "keyed.opened").locator("summary").innerText(), /uses a credential\s+available/);
 	assert.match(await skill(page, "keyed.other").locator("summary").innerText(), /needs credentials/);
@@ -178,7 +178,7 @@ test("explains AUTH_REQUIRED", async (t) => {
 	assert.match(text, /A credential is missing or was refused/);
 	assert.match(text, /API key, sent in the header X-Acme-Key/);
 	assert.match(text, /Only the operator of this bridge can fix this/);
-	assert.match(text, /The skill was not run\./);
+	assert.match(text, /The skill has not run\./);
 });
 
 test("tells a failed run from a failed call", async (t) => {
@@ -186,7 +186,7 @@ test("tells a failed run from a failed call", async (t) => {
 	const s = await open(page, "acme.refuses");
 	await s.getByRole("button", { name: "Run" }).click();
 	await s.getByText("The run failed after").waitFor();
-	assert.match(await s.locator(".failure").innerText(), /The third line has no end\.[^]*The skill was run/);
+	assert.match(await s.locator(".failure").innerText(), /The third line has no end\.[^]*The skill has run/);
 });
 
 test("follows a long run, and comes back to it", async (t) => {
@@ -252,7 +252,7 @@ test("can be read without JavaScript", async (t) => {
 	}
 	assert.equal(await page.getByRole("button", { name: "Try it" }).count(), 0);
 	assert.equal(await page.getByRole("searchbox").count(), 0);
-	assert.match(await page.locator("main").innerText(), /needs JavaScript/);
+	assert.match(await page.locator("main").innerText(), /need JavaScript/);
 	await s.getByRole("link", { name: "Link to this skill" }).click();
 	assert.deepEqual(await page.locator("h3.name").allInnerTexts(), ["acme.everything"]);
 	await shot(page, "without-javascript");
