@@ -34,13 +34,7 @@ func Profile(maxBatch int) jsonrpc.Profile {
 		ErrorForm:   errorForm,
 		Refuse:      refuse,
 		TooLarge:    tooLarge,
-		LimitNames: jsonrpc.LimitNames{
-			Batch:   jsonrpc.LimitName{Name: "max_batch"},
-			Request: jsonrpc.LimitName{Name: "max_request_size"},
-			Depth:   jsonrpc.LimitName{Block: "limits", Name: "depth"},
-			Answer:  jsonrpc.LimitName{Block: "limits", Name: "answer_size"},
-			Answers: jsonrpc.LimitName{Block: "limits", Name: "answers"},
-		},
+		LimitNames:  front.LimitNames(),
 	}
 }
 

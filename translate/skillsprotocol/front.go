@@ -69,18 +69,12 @@ func callerFor(ctx context.Context, method string) run.Caller {
 // elements, and null is a valid id.
 func Profile(maxBatch int) jsonrpc.Profile {
 	return jsonrpc.Profile{
-		MaxBatch:  maxBatch,
-		NullID:    true,
-		Methods:   methods,
-		ErrorData: envelopeData,
-		TooLarge:  tooLarge,
-		LimitNames: jsonrpc.LimitNames{
-			Batch:   jsonrpc.LimitName{Name: "max_batch"},
-			Request: jsonrpc.LimitName{Name: "max_request_size"},
-			Depth:   jsonrpc.LimitName{Block: "limits", Name: "depth"},
-			Answer:  jsonrpc.LimitName{Block: "limits", Name: "answer_size"},
-			Answers: jsonrpc.LimitName{Block: "limits", Name: "answers"},
-		},
+		MaxBatch:   maxBatch,
+		NullID:     true,
+		Methods:    methods,
+		ErrorData:  envelopeData,
+		TooLarge:   tooLarge,
+		LimitNames: front.LimitNames(),
 	}
 }
 
