@@ -156,6 +156,36 @@ func (s *Records) Get(ctx context.Context, owner, id string) (*run.Record, error
 	return r, nil
 }
 
+// Newer implements [run.Store]. If the newest event is damaged, it returns the newest undamaged one.
+func (s *Records) Newer(ctx context.Context, owner, id string, than uint64) (*run.Record, error) {
+	day, err := dayOf(id)
+	if err != nil {
+		return nil, nil // Put refuses such an id
+	}
+	folder := path.Join(ownerKey(owner), day)
+	names, err := s.list(ctx, folder)
+	if err != nil {
+		return nil, err
+	}
+	var events []uint64
+	for _, name := range names {
+		if of, event, ok := splitRecordName(name); ok && of == id && event > than {
+			events = append(events, event)
+		}
+	}
+	slices.Sort(events)
+	var failed error
+	for _, event := range slices.Backward(events) {
+		r, err := s.read(ctx, folder, id, event)
+		if err == nil {
+			r.Owner = owner
+			return r, nil
+		}
+		failed = cmp.Or(failed, err)
+	}
+	return nil, failed
+}
+
 func (s *Records) find(ctx context.Context, folder, id string) (*run.Record, error) {
 	names, err := s.list(ctx, folder)
 	if err != nil {

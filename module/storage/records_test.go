@@ -53,6 +53,14 @@ func TestRecordWithHighestEventHolds(t *testing.T) {
 	if err != nil || r.Owner != "ada" || r.ID != id || r.Event != 10 || string(r.Data) != `{"event":10}` || !r.At.Equal(time.Unix(10, 0)) {
 		t.Errorf("%+v, %v", r, err)
 	}
+	for than, want := range map[uint64]uint64{0: 10, 1: 10, 9: 10, 10: 0, 11: 0} {
+		if r, err := s.Newer(t.Context(), "ada", id, than); err != nil || (r == nil) != (want == 0) || r != nil && (r.Event != want || r.Owner != "ada") {
+			t.Errorf("newer than %d: %+v, %v", than, r, err)
+		}
+		if r, err := s.Newer(t.Context(), "bob", id, than); r != nil || err != nil {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
 	for _, owner := range []string{"", "bob", "ada/", "../ada"} {
 		if r, err := s.Get(t.Context(), owner, id); !errors.Is(err, run.ErrNoRecord) {
 			t.Errorf("%q: %+v, %v", owner, r, err)

@@ -30,6 +30,10 @@ type Store interface {
 	Put(ctx context.Context, records ...*Record) error
 	// Get returns the record with the highest event of an id. The error is [ErrNoRecord] if there is none.
 	Get(ctx context.Context, owner, id string) (*Record, error)
+	// Newer returns the record with the highest event of an id if that event is higher than a number; nil: there is none. It
+	// costs one listing of the few records of the id, and reads nothing if there is none. A record that was only stored together
+	// with others, by one call of Put, is not found: no further event of its id may be stored so.
+	Newer(ctx context.Context, owner, id string, than uint64) (*Record, error)
 	// List returns the records with the highest event of the newest ids of an owner, up to most of them, the newest first. It
 	// reads only the records that are needed, by their id and event. An error that is [ErrDamaged] is that of one record: the
 	// others follow.

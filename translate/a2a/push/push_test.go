@@ -81,6 +81,13 @@ func (s *store) Get(_ context.Context, owner, id string) (*run.Record, error) {
 	return nil, run.ErrNoRecord
 }
 
+func (s *store) Newer(_ context.Context, owner, id string, than uint64) (*run.Record, error) {
+	if r := s.newest(owner)[id]; r != nil && r.Event > than {
+		return r, nil
+	}
+	return nil, nil
+}
+
 func (s *store) List(_ context.Context, owner string, most int, need func(string, uint64) bool) iter.Seq2[*run.Record, error] {
 	return func(yield func(*run.Record, error) bool) {
 		for id, r := range s.newest(owner) {
