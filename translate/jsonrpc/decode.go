@@ -74,6 +74,8 @@ type element struct {
 	Request Request
 	// Err is an Invalid Request error.
 	Err *Error
+	// response says that the object is a Response object.
+	response bool
 }
 
 // decode parses a body. It returns the error (with id null) that answers the whole

@@ -15,6 +15,7 @@ const (
 	memberMethod
 	memberParams
 	memberID
+	memberOutcome // of a Response object
 	memberCount
 )
 
@@ -37,6 +38,8 @@ func memberOf(quoted []byte) member {
 		return memberParams
 	case "id":
 		return memberID
+	case "result", "error":
+		return memberOutcome
 	}
 	return memberUnknown
 }
@@ -69,6 +72,9 @@ func (e *envelope) add(m member, value jsontext.Value) {
 // element returns the request, or an error if the object is invalid (JSON-RPC 2.0, section 4).
 func (e *envelope) element(p *Profile) element {
 	id := e.values[memberID]
+	if p.TakesResponse != nil && e.isResponse() {
+		return element{response: true, Request: Request{ID: id}, Err: p.fault(CodeInvalidRequest, "this is a response, and a request is expected")}
+	}
 	if p.NullParams && e.values[memberParams].Kind() == 'n' {
 		e.values[memberParams] = nil
 	}
@@ -81,7 +87,7 @@ func (e *envelope) element(p *Profile) element {
 			ID:      id,
 		}}
 	}
-	if e.repeated[memberID] || !isID(id) || id.Kind() == 'n' && !p.NullID {
+	if e.repeated[memberID] || !p.isID(id) {
 		id = nil
 	}
 	return element{Request: Request{ID: id}, Err: p.fault(CodeInvalidRequest, reason)}
@@ -90,7 +96,7 @@ func (e *envelope) element(p *Profile) element {
 // fault returns why the object is not a valid Request object; empty: it is.
 func (e *envelope) fault(p *Profile) string {
 	for m, repeated := range e.repeated {
-		if repeated {
+		if repeated && member(m) != memberOutcome {
 			return memberNames[m] + " must not stand there twice"
 		}
 	}
@@ -104,12 +110,19 @@ func (e *envelope) fault(p *Profile) string {
 		return "params must be an object or an array, or be left out"
 	case id == nil:
 		return ""
-	case !isID(id):
-		return "id must be a string or a number"
 	case id.Kind() == 'n' && !p.NullID:
 		return "id must not be null"
+	case id.Kind() == '0' && !p.isID(id):
+		return "id must be a string or a whole number"
+	case !p.isID(id):
+		return "id must be a string or a number"
 	}
 	return ""
+}
+
+// isResponse reports whether the object is a Response object with an id (JSON-RPC 2.0, section 5).
+func (e *envelope) isResponse() bool {
+	return e.values[memberOutcome] != nil && e.values[memberMethod] == nil && e.values[memberID] != nil && e.repeated == [memberCount]bool{}
 }
 
 var memberNames = [memberCount]string{
@@ -124,10 +137,14 @@ func isStructured(v jsontext.Value) bool {
 }
 
 // isID reports whether v can be the id of an answer.
-func isID(v jsontext.Value) bool {
+func (p *Profile) isID(v jsontext.Value) bool {
 	switch v.Kind() {
-	case '"', '0', 'n':
+	case '"':
 		return true
+	case '0':
+		return !p.WholeIDs || !bytes.ContainsAny(v, ".eE")
+	case 'n':
+		return p.NullID
 	}
 	return false
 }

@@ -31,7 +31,8 @@ var agentProfile = jsonrpc.Profile{
 
 // contextProfile is like the profile of MCP: there are no batches and no null ids.
 var contextProfile = jsonrpc.Profile{
-	OmitNullID: true, NotificationStatus: http.StatusAccepted, MediaTypes: []string{"application/json"},
+	OmitNullID: true, WholeIDs: true, TakesResponse: func(r *http.Request) bool { return r.Header.Get("Modern") == "" },
+	NotificationStatus: http.StatusAccepted, MediaTypes: []string{"application/json"},
 	ErrorStatus: func(code int) int {
 		return map[int]int{jsonrpc.CodeInvalidRequest: http.StatusBadRequest}[code]
 	},
@@ -66,6 +67,15 @@ func TestProfiles(t *testing.T) {
 		{"context, invalid request", contextProfile, invalid, 400, answerOf(`7`, jsonrpc.CodeInvalidRequest)},
 		{"context, unknown method", contextProfile, ping, 200, answerOf(`1`, jsonrpc.CodeMethodNotFound)},
 		{"context, notification", contextProfile, notification, 202, ``},
+		{"context, fractional id", contextProfile, `{"jsonrpc":"2.0","method":"get_data","id":1.5}`, 400, `{"jsonrpc":"2.0","error":{"code":-32600,"message":"Invalid Request"}}`},
+		{"context, id with an exponent", contextProfile, `{"jsonrpc":"2.0","method":"get_data","id":1e3}`, 400, `{"jsonrpc":"2.0","error":{"code":-32600,"message":"Invalid Request"}}`},
+		{"context, negative id", contextProfile, `{"jsonrpc":"2.0","method":"get_data","id":-3}`, 200, `{"jsonrpc":"2.0","id":-3,"result":["hello", 5]}`},
+		{"context, response", contextProfile, `{"jsonrpc":"2.0","id":1,"result":{}}`, 202, ``},
+		{"context, response with an error", contextProfile, `{"jsonrpc":"2.0","error":{},"id":"a"}`, 202, ``},
+		{"context, result without an id", contextProfile, `{"jsonrpc":"2.0","result":{}}`, 400, `{"jsonrpc":"2.0","error":{"code":-32600,"message":"Invalid Request"}}`},
+		{"context, result twice", contextProfile, `{"jsonrpc":"2.0","id":1,"result":{},"result":{}}`, 400, answerOf(`1`, jsonrpc.CodeInvalidRequest)},
+		{"a response where none is expected", jsonrpc.Profile{}, `{"jsonrpc":"2.0","id":1,"result":{}}`, 200, answerOf(`1`, jsonrpc.CodeInvalidRequest)},
+		{"a request with a result", jsonrpc.Profile{}, `{"jsonrpc":"2.0","method":"get_data","result":1,"id":1,"result":2}`, 200, `{"jsonrpc":"2.0","id":1,"result":["hello", 5]}`},
 		{"null id where it may not be", jsonrpc.Profile{}, nullID, 200, answerOf(`null`, jsonrpc.CodeInvalidRequest)},
 		{"null id in an error", jsonrpc.Profile{NullID: true, OmitNullID: true}, strings.Replace(nullID, "get_data", "x", 1), 200, answerOf(`null`, jsonrpc.CodeMethodNotFound)},
 	} {

@@ -98,6 +98,10 @@ func (s *Server) serveBody(o *output, body *[]byte) {
 
 func (s *Server) serveSingle(o *output, element *element) {
 	req := &element.Request
+	if element.response && s.Profile.TakesResponse(o.request) {
+		o.noContent()
+		return
+	}
 	if element.Err != nil {
 		o.error(s.Profile.status(element.Err), req.ID, element.Err)
 		return

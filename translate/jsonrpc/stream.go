@@ -16,7 +16,7 @@ var errStreamEnded = errors.New("jsonrpc: the handler of the stream has returned
 // the HTTP answer, which ends when the handler returns. What the handler returns is then ignored, and a panic of the
 // handler ends the connection. A handler that sends nothing is answered as without a stream.
 //
-// Each event has one JSON-RPC answer with the id of the request. The methods return when it was passed on to the
+// Each event has one JSON-RPC answer with the id of the request, or a notification. The methods return when it was passed on to the
 // client. If the client does not read it within [Server.WriteTimeout], it is disconnected. After an error, all
 // methods return that error.
 //
@@ -50,6 +50,32 @@ func (s *Stream) Result(number uint64, result jsontext.Value) error {
 // Error sends an event with an error. Its Status and Header are not sent.
 func (s *Stream) Error(e *Error) error {
 	return s.send(0, answer{err: e})
+}
+
+// Notify sends an event with a notification of the server, whose params must be one valid JSON value.
+func (s *Stream) Notify(method string, params jsontext.Value) error {
+	if s.output.err != nil {
+		return s.output.err
+	}
+	if !s.request.Reserve(int64(len(params))) {
+		s.output.err = s.request.server.Profile.tooLarge(s.request, nil)
+		return s.output.err
+	}
+	defer s.request.Reserve(0)
+	s.begin()
+	buffer := getBuffer()
+	defer putBuffer(buffer)
+	text := append(*buffer, `data: {"jsonrpc":"2.0","method":`...)
+	text, _ = jsontext.AppendQuote(text, method) // an error would say that bad UTF-8 was replaced
+	text = append(text, `,"params":`...)
+	start := len(text)
+	text = append(text, params...)
+	flatten(text[start:])
+	text = append(text, "}\n\n"...)
+	s.output.write(text)
+	*buffer = text
+	s.output.pause()
+	return s.output.err
 }
 
 // KeepAlive sends a comment, so that clients and proxies do not close the connection as idle.

@@ -355,3 +355,16 @@ func events(t *testing.T, stream string) (all []string) {
 	}
 	return all
 }
+
+// TestStreamNotify sends notifications before the answer.
+func TestStreamNotify(t *testing.T) {
+	s := newStreamServer(func(_ context.Context, s *jsonrpc.Stream) {
+		noError(t, s.Notify("notifications/progress", jsontext.Value("{\n\"progress\": 1}")), s.Result(0, jsontext.Value(`7`)))
+	})
+	got := strings.Join(serve(t, s, `{"jsonrpc":"2.0","id":1,"method":"x"}`).texts, "")
+	want := "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{ \"progress\": 1}}\n\nflush" +
+		"data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":7}\n\nflush"
+	if got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
