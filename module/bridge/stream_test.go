@@ -3,16 +3,10 @@ package bridge
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/hex"
-	"encoding/pem"
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,6 +17,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
@@ -72,32 +67,11 @@ func (*streaming) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 	return nil
 }
 
-// certificate writes the certificate of package httptest for 127.0.0.1, and its key, to files.
-func certificate(t *testing.T) (certFile, keyFile string, roots *x509.CertPool) {
-	t.Helper()
-	server := httptest.NewTLSServer(http.NotFoundHandler())
-	defer server.Close()
-	pair := server.TLS.Certificates[0]
-	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder := t.TempDir()
-	certFile, keyFile = filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
-	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: pair.Certificate[0]}, keyFile: {Type: "PRIVATE KEY", Bytes: key}} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	roots = x509.NewCertPool()
-	roots.AddCert(server.Certificate())
-	return certFile, keyFile, roots
-}
-
 // TestStreamBehindEncode: each event of a stream reaches the client before the next one is sent. The handler encode leaves
 // streams alone: an encoder takes up to some MB of memory for each.
 func TestStreamBehindEncode(t *testing.T) {
-	cert, key, roots := certificate(t)
+	ca := hostile.NewCA(t)
+	cert, key := ca.ServerCertificate()
 	c := testbed.StartCaddy(t, `http://127.0.0.1:{$PORT} {
 	log
 	route {
@@ -128,7 +102,7 @@ https://127.0.0.1:{$PORT2} {
 		client := &http.Client{Transport: &http.Transport{
 			Protocols:          connection.protocols,
 			DisableCompression: true, // only the test sets Accept-Encoding
-			TLSClientConfig:    &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+			TLSClientConfig:    ca.ClientConfig(),
 		}}
 		for _, encoding := range []string{"", "gzip", "zstd"} {
 			t.Run(connection.url[:5]+" "+connection.proto+" "+encoding, func(t *testing.T) {

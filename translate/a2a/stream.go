@@ -75,6 +75,8 @@ func (r *request) stream(t *task.Task, subscription *task.Subscription, historyL
 		if s.Result(t.Event, buffer) != nil {
 			return nil
 		}
+	} else if s.KeepAlive() != nil { // the header, which clients wait for, since the first event may take long
+		return nil
 	}
 	if ends(t.Status.State) {
 		if r.version != wire.V10 { // these clients wait for a final event

@@ -2,12 +2,10 @@ package hostile_test
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -66,7 +64,7 @@ func TestCertificates(t *testing.T) {
 			testbed.CheckLeaks(t)
 			p := hostile.NewTLSProvider(t, ca, tc.kind, hostile.Skill{ID: "acme/echo"})
 			client := newClient(t)
-			client.Transport.(*http.Transport).TLSClientConfig = trusting(t, ca)
+			client.Transport.(*http.Transport).TLSClientConfig = ca.ClientConfig()
 			limit := soon
 			if tc.kind == hostile.StalledHandshake {
 				limit = 300 * time.Millisecond
@@ -93,7 +91,7 @@ func TestBrokenTLSConnections(t *testing.T) {
 	p.On("acme/echo", hostile.Invoke, hostile.Reset(), hostile.TruncateChunked(), hostile.EndlessBody())
 	client := newClient(t)
 	transport := client.Transport.(*http.Transport)
-	transport.TLSClientConfig = trusting(t, ca)
+	transport.TLSClientConfig = ca.ClientConfig()
 	transport.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, "127.0.0.1:"+p.Port())
 	}
@@ -110,17 +108,6 @@ func TestBrokenTLSConnections(t *testing.T) {
 	if c := p.Captured(); !strings.HasPrefix(c[0], "POST ") {
 		t.Errorf("%.100q", c[0])
 	}
-}
-
-// trusting returns the configuration of a client that trusts the CA.
-func trusting(t *testing.T, ca *hostile.CA) *tls.Config {
-	t.Helper()
-	text, err := os.ReadFile(ca.File())
-	pool := x509.NewCertPool()
-	if err != nil || !pool.AppendCertsFromPEM(text) {
-		t.Fatalf("%v: %s", err, text)
-	}
-	return &tls.Config{RootCAs: pool}
 }
 
 func TestCanary(t *testing.T) {

@@ -65,24 +65,43 @@ func (ca *CA) Transport() string {
 	return "transport http {\n\ttls_trust_pool file " + ca.file + "\n}"
 }
 
+// ClientConfig returns the TLS configuration of a client that trusts only the CA.
+func (ca *CA) ClientConfig() *tls.Config {
+	pool := x509.NewCertPool()
+	pool.AddCert(ca.cert)
+	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+}
+
+// ServerCertificate creates a [Valid] server certificate, and returns the paths of the certificate and of its key.
+func (ca *CA) ServerCertificate() (certificate, key string) {
+	ca.tb.Helper()
+	return ca.write(ca.sign(ca.serverTemplate(), ca.cert))
+}
+
 // ClientCertificate creates a client certificate of the CA for a name, and returns the paths of the
 // certificate and of its key.
 func (ca *CA) ClientCertificate(name string) (certificate, key string) {
 	ca.tb.Helper()
 	template := ca.template(name)
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-	raw, private := ca.sign(template, ca.cert)
+	return ca.write(ca.sign(template, ca.cert))
+}
+
+// write writes a certificate and its key to files.
+func (ca *CA) write(raw []byte, private *ecdsa.PrivateKey) (certificate, key string) {
+	ca.tb.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(private)
 	if err != nil {
 		ca.tb.Fatal(err)
 	}
 	folder := ca.tb.TempDir()
-	for file, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: raw}, "key.pem": {Type: "PRIVATE KEY", Bytes: der}} {
-		if err := os.WriteFile(filepath.Join(folder, file), pem.EncodeToMemory(block), 0o600); err != nil {
+	certificate, key = filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
+	for file, block := range map[string]*pem.Block{certificate: {Type: "CERTIFICATE", Bytes: raw}, key: {Type: "PRIVATE KEY", Bytes: der}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
 			ca.tb.Fatal(err)
 		}
 	}
-	return filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
+	return certificate, key
 }
 
 func (ca *CA) template(name string) *x509.Certificate {
@@ -117,12 +136,17 @@ func (ca *CA) sign(template, parent *x509.Certificate) ([]byte, *ecdsa.PrivateKe
 	return raw, key
 }
 
-func (ca *CA) serverConfig(kind Certificate) *tls.Config {
+func (ca *CA) serverTemplate() *x509.Certificate {
 	ca.tb.Helper()
 	template := ca.template("Test")
 	template.DNSNames = []string{"localhost", "example.com", "*.example.com", "example.test", "*.example.test"}
 	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
-	parent := ca.cert
+	return template
+}
+
+func (ca *CA) serverConfig(kind Certificate) *tls.Config {
+	ca.tb.Helper()
+	template, parent := ca.serverTemplate(), ca.cert
 	switch kind {
 	case Expired:
 		template.NotAfter = time.Now().Add(-time.Hour)

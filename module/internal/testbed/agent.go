@@ -115,12 +115,12 @@ func (c *Client) GetTask(id string) Answer { return c.Call("GetTask", object{"id
 
 // Stream is a stream of events.
 type Stream struct {
-	Status int // of HTTP
-	tb     testing.TB
-	lines  *bufio.Reader
-	events chan string // the data of each event
-	end    context.CancelFunc
-	err    error // once events is closed
+	Response *http.Response // its body is read by Next
+	tb       testing.TB
+	lines    *bufio.Reader
+	events   chan [2]string // id and data of each event
+	end      context.CancelFunc
+	err      error // once events is closed
 }
 
 // Stream calls a method that streams, and returns when the header has arrived. The end of the test closes the stream.
@@ -157,7 +157,7 @@ func (c *Client) stream(method string, params any) (*Stream, io.ReadCloser) {
 	if err != nil {
 		c.tb.Fatal(err)
 	}
-	s := &Stream{Status: response.StatusCode, tb: c.tb, lines: bufio.NewReader(response.Body), events: make(chan string, 1024), end: cancel}
+	s := &Stream{Response: response, tb: c.tb, lines: bufio.NewReader(response.Body), events: make(chan [2]string, 1024), end: cancel}
 	return s, response.Body
 }
 
@@ -165,6 +165,7 @@ func (c *Client) stream(method string, params any) (*Stream, io.ReadCloser) {
 func (s *Stream) read(body io.ReadCloser) {
 	defer close(s.events)
 	defer body.Close()
+	var id string
 	var data []string
 	for {
 		line, err := s.lines.ReadString('\n')
@@ -173,13 +174,16 @@ func (s *Stream) read(body io.ReadCloser) {
 			return
 		}
 		line = strings.TrimRight(line, "\r\n")
-		value, isData := strings.CutPrefix(line, "data:")
+		name, value, _ := strings.Cut(line, ":")
+		value = strings.TrimPrefix(value, " ")
 		switch {
-		case isData:
-			data = append(data, strings.TrimPrefix(value, " "))
+		case name == "id":
+			id = value
+		case name == "data":
+			data = append(data, value)
 		case line == "" && data != nil:
-			s.events <- strings.Join(data, "\n")
-			data = nil
+			s.events <- [2]string{id, strings.Join(data, "\n")}
+			id, data = "", nil
 		}
 	}
 }
@@ -187,12 +191,14 @@ func (s *Stream) read(body io.ReadCloser) {
 // Close ends the stream.
 func (s *Stream) Close() { s.end() }
 
-// An Event is an event of a stream of A2A 1.0.
+// An Event is an event of a stream of A2A 1.0, 0.3 or 0.1.
 type Event struct {
+	ID   string // of the event; empty: none
 	Text string // the data
 	Task *Task
 	// State is the one of the event, without its prefix; empty: it has none.
 	State    string
+	Final    bool           // in 0.3 and 0.1
 	Artifact jsontext.Value // nil: none
 }
 
@@ -205,6 +211,8 @@ func (e Event) String() string {
 		return "task " + e.State
 	case e.State == "":
 		return e.Text
+	case e.Final:
+		return e.State + " final"
 	}
 	return e.State
 }
@@ -213,38 +221,49 @@ func (e Event) String() string {
 func (s *Stream) Next(atMost time.Duration) (e Event, ok bool) {
 	s.tb.Helper()
 	select {
-	case text, open := <-s.events:
+	case event, open := <-s.events:
 		if !open {
 			return e, false
 		}
-		return parseEvent(text), true
+		return parseEvent(event[0], event[1]), true
 	case <-time.After(atMost):
 		s.tb.Errorf("no event within %s", atMost)
 		return e, false
 	}
 }
 
-func parseEvent(text string) Event {
-	e := Event{Text: text}
+func parseEvent(id, text string) Event {
+	e := Event{ID: id, Text: text}
 	var answer struct {
 		Result struct {
 			Task         *Task `json:"task"`
 			StatusUpdate *Task `json:"statusUpdate"`
-			Artifact     *struct {
+			Update       *struct {
 				Artifact jsontext.Value `json:"artifact"`
 			} `json:"artifactUpdate"`
+			// 0.3 and 0.1
+			Kind     string         `json:"kind"`
+			Final    bool           `json:"final"`
+			Artifact jsontext.Value `json:"artifact"`
 		} `json:"result"`
 	}
-	if json.Unmarshal([]byte(text), &answer) != nil {
+	var bare struct {
+		Result *Task `json:"result"`
+	}
+	if json.Unmarshal([]byte(text), &answer) != nil || json.Unmarshal([]byte(text), &bare) != nil || bare.Result == nil {
 		return e
 	}
 	switch r := answer.Result; {
 	case r.Task != nil:
 		e.Task, e.State = r.Task, r.Task.State()
+	case r.Kind == "task":
+		e.Task, e.State = bare.Result, bare.Result.State()
 	case r.StatusUpdate != nil:
 		e.State = r.StatusUpdate.State()
-	case r.Artifact != nil:
-		e.Artifact = r.Artifact.Artifact
+	case r.Update != nil:
+		e.Artifact = r.Update.Artifact
+	default:
+		e.State, e.Final, e.Artifact = bare.Result.State(), r.Final, r.Artifact
 	}
 	return e
 }
