@@ -7,8 +7,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -96,6 +98,26 @@ func TestAnswerTooLarge(t *testing.T) {
 			t.Errorf("%v", got.header)
 		}
 	}
+}
+
+// The memory of a stream's first event, of the events that 0.1 repeats, and of an output that is the answer itself is reserved
+// before they are made. A task whose output finds no room stays.
+func TestAnswersReserveMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(t, inBubble, options(func(o *a2a.Options) { o.ReplyMessage = []string{"acme.free"} }), func(a *agent) { a.maxAnswers = 1000 })
+		long := strings.Repeat("x", 200<<10)
+		for i := range dialects[:2] {
+			d := &dialects[i]
+			got := a.post(t, "/a2a", request(d.stream, d.params("", text(d.version, long), `"metadata":{"skill":"acme.echo"}`)), http.Header{"Accept": {"text/event-stream"}})
+			got.check(t, "429;error.code=-32057;error.message~Read the task")
+		}
+		a.on("POST /run/free", completed("e1", long))
+		a.post(t, "/a2a", request("SendMessage", `{"message":`+message("1.0", text("", "acme.free"), "")+`}`), by("ada")).check(t, "429;error.message~Read the task")
+		a.post(t, "/a2a", request("ListTasks", "{}"), by("ada")).check(t, "200;result.totalSize=1")
+		d := &dialects[2]
+		a.call(t, d.send, d.params("", text(d.version, "x"), `"metadata":{"skill":"acme.free"}`)).check(t, "429")
+		a.post(t, "/a2a", request(d.subscribe, `{"id":"`+named+`"}`), as("0.1")).check(t, "429;error.code=-32057;error.message~Read the task")
+	})
 }
 
 // The question which skill is meant has 50 skills as text and 1000 as data.

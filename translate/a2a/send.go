@@ -197,9 +197,10 @@ func (s *submission) join() (jsontext.Value, *jsonrpc.Error) {
 		if err != nil {
 			return r.refused(r.taskError(s.send.Task, err))
 		}
-		defer r.report(nil)
 		r.follow(t)
-		return nil, r.stream(t, subscription, s.send.HistoryLength, stopSending)
+		fault := r.stream(t, subscription, s.send.HistoryLength, stopSending)
+		r.report(withCode(r.failureOf(fault), fault))
+		return nil, fault
 	}
 	r.follow(t)
 	if !s.send.Immediately || r.version == wire.V01 {
@@ -230,12 +231,12 @@ func (s *submission) answer(wait bool) (jsontext.Value, *jsonrpc.Error) {
 		return r.fail(r.failureError(untold(s.task, err)))
 	}
 	s.answered(t.Status.State)
+	if fault := reserve(r, t); fault != nil { // then a task that would be answered with a message stays, too
+		return nil, fault
+	}
 	if s.first && t.Artifact != nil && t.Status.State == task.Completed && !s.send.Immediately && r.version != wire.V01 && slices.Contains(f.Options.ReplyMessage, t.Skill) {
 		f.Tasks.Drop(t.Owner, t.ID)
 		return wire.AppendMessageResult(nil, r.version, reply(t), t), nil
-	}
-	if fault := reserve(r, t); fault != nil {
-		return nil, fault
 	}
 	return wire.AppendSendResult(r.ResultBuffer(), r.version, t, s.send.HistoryLength), nil
 }

@@ -47,14 +47,17 @@ func (r *request) replay(t *task.Task) *jsonrpc.Error {
 	if s == nil {
 		return unsupported(r.version, "a stream needs a request of its own")
 	}
-	for _, artifact := range []bool{true, false} {
-		if artifact && t.Artifact == nil {
-			continue
+	r.Release()
+	if t.Artifact != nil {
+		if fault := reserveEvent(r, t); fault != nil {
+			return fault
 		}
-		if s.Result(t.Event, wire.AppendUpdate(nil, r.version, &task.Update{Number: t.Event, Task: t, Artifact: artifact})) != nil {
+		number := t.Told - 1 // the status follows the artifact
+		if s.Result(number, wire.AppendUpdate(nil, r.version, &task.Update{Number: number, Task: t, Artifact: true}, false)) != nil {
 			return nil
 		}
 	}
+	_ = s.Result(t.Told, wire.AppendUpdate(nil, r.version, &task.Update{Number: t.Told, Task: t}, true)) // it is the last
 	return nil
 }
 
@@ -71,6 +74,9 @@ func (r *request) stream(t *task.Task, subscription *task.Subscription, historyL
 	defer f.observer().Streaming(-1)
 	var buffer []byte
 	if r.version != wire.V01 {
+		if fault := reserveEvent(r, t); fault != nil {
+			return fault
+		}
 		buffer = wire.AppendSendResult(buffer[:0], r.version, t, historyLength)
 		if s.Result(t.Event, buffer) != nil {
 			return nil
@@ -80,7 +86,7 @@ func (r *request) stream(t *task.Task, subscription *task.Subscription, historyL
 	}
 	if ends(t.Status.State) {
 		if r.version != wire.V10 { // these clients wait for a final event
-			_ = s.Result(t.Event, wire.AppendUpdate(nil, r.version, &task.Update{Number: t.Event, Task: t})) // it is the last
+			_ = s.Result(t.Event, wire.AppendUpdate(nil, r.version, &task.Update{Number: t.Event, Task: t}, true)) // it is the last
 		}
 		return nil
 	}
@@ -111,8 +117,9 @@ func (r *request) stream(t *task.Task, subscription *task.Subscription, historyL
 					return nil
 				}
 			}
-			buffer = wire.AppendUpdate(buffer[:0], r.version, &u)
-			if s.Result(u.Number, buffer) != nil || !u.Artifact && ends(u.Task.Status.State) {
+			last := !u.Artifact && ends(u.Task.Status.State)
+			buffer = wire.AppendUpdate(buffer[:0], r.version, &u, last)
+			if s.Result(u.Number, buffer) != nil || last {
 				return nil
 			}
 			if cap(buffer) > maxKept {

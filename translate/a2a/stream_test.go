@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -194,21 +195,30 @@ func TestSubscriptions(t *testing.T) {
 		got := a.post(t, "/a2a", request(d.subscribe, params), http.Header{"A2a-Version": {d.version}, "Accept": {"text/event-stream"}})
 		if d.version == "0.1" { // the artifacts and the final status again
 			got.want(t, "artifact , status completed final")
+			if !slices.Equal(got.ids, answers[0].ids) {
+				t.Errorf("the events have the numbers %q, and %q the second time", answers[0].ids, got.ids)
+			}
 		} else if !strings.Contains(got.text, "-32004") {
 			t.Errorf("%s", got.text)
 		}
 		a.received(t, "POST /run/slow", 1)
 	})
-	t.Run("interrupted", func(t *testing.T) {
-		a := newAgent(t)
-		id := a.send10(t, data("", `{"city":"Rome"}`), `"metadata":{"skill":"acme.form"}`, "").at("result.task.id")
-		read := make(chan *answer)
-		go func() { read <- a.call(t, "SubscribeToTask", fmt.Sprintf(`{"id":%q}`, id)) }()
-		eventually(t, func() bool { _, n, _ := a.front.Tasks.Stats(); return n == 1 }, "a reader")
-		of := fmt.Sprintf(`"taskId":%q`, id)
-		a.send10(t, text("", "11"), of, "")
-		a.send10(t, text("", "3"), of, "")
-		(<-read).want(t, "task input_required, status input_required, status working, artifact true, status completed")
+	t.Run("interrupted", func(t *testing.T) { // the stream goes on, so the status is not final
+		forEach(t, func(t *testing.T, d *dialect) {
+			t.Helper()
+			a := newAgent(t)
+			id := a.call(t, d.send, d.params("", data(d.version, `{"city":"Rome"}`), `"metadata":{"skill":"acme.form"}`)).at(d.task + ".id")
+			read := make(chan *answer)
+			go func() { read <- a.post(t, "/a2a", request(d.subscribe, fmt.Sprintf(`{"id":%q}`, id)), as(d.version)) }()
+			eventually(t, func() bool { _, n, _ := a.front.Tasks.Stats(); return n == 1 }, "a reader")
+			a.call(t, d.send, d.params(id, text(d.version, "11"), ""))
+			a.call(t, d.send, d.params(id, text(d.version, "3"), ""))
+			(<-read).want(t, map[string]string{
+				"1.0": "task input_required, status input_required, status working, artifact true, status completed",
+				"0.3": "task input-required, status input-required, status working, artifact true, status completed final",
+				"0.1": "status input-required, status working, artifact , status completed final",
+			}[d.version])
+		})
 	})
 }
 

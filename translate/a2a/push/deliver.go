@@ -109,7 +109,7 @@ func (d *Deliverer) first(l *line, t *task.Task, p *task.PushConfig) (e event, o
 	case i.update == nil || u.Number == 1:
 		e.body = wire.AppendTaskEvent(nil, v, u.Task)
 	default:
-		e.body = wire.AppendUpdate(nil, v, u)
+		e.body = wire.AppendUpdate(nil, v, u, false)
 	}
 	return e, true
 }

@@ -54,13 +54,14 @@ func AppendMessageResult(b []byte, v Version, m *task.Message, t *task.Task) []b
 // of its history; [AppendSendResult] appends the same with less.
 func AppendTaskEvent(b []byte, v Version, t *task.Task) []byte {
 	if v == V01 {
-		return AppendUpdate(b, v, &task.Update{Number: t.Event, Task: t})
+		return AppendUpdate(b, v, &task.Update{Number: t.Event, Task: t}, false)
 	}
 	return AppendSendResult(b, v, t, nil)
 }
 
-// AppendUpdate appends an event. In the older versions, the event of a state at which a sending stream closes is final.
-func AppendUpdate(b []byte, v Version, u *task.Update) []byte {
+// AppendUpdate appends an event. last says that it is the last one of its stream, which the statuses of the older versions tell in
+// their member final: some clients stop reading there.
+func AppendUpdate(b []byte, v Version, u *task.Update, last bool) []byte {
 	w := writer{front.Writer{Buf: b}, v, u.Task}
 	w.Buf = append(w.Buf, '{')
 	switch {
@@ -88,8 +89,8 @@ func AppendUpdate(b []byte, v Version, u *task.Update) []byte {
 	} else {
 		w.Name("status")
 		w.status()
-		if state := u.Task.Status.State; v != V10 {
-			w.flag("final", state.Terminal() || state.Interrupted())
+		if v != V10 {
+			w.flag("final", last)
 		}
 	}
 	if v == V10 {

@@ -158,19 +158,21 @@ func TestAppendUpdate(t *testing.T) {
 		name    string
 		version wire.Version
 		update  task.Update
+		last    bool
 		want    string
 	}{
-		{"1.0 status", wire.V10, task.Update{Task: waiting(task.Working)}, `{"statusUpdate":{"taskId":"T","contextId":"C","status":{"state":"TASK_STATE_WORKING","message":` + status10 + `}}`},
-		{"1.0 artifact", wire.V10, task.Update{Task: output, Artifact: true}, `{"artifactUpdate":{"taskId":"T","contextId":"C","artifact":` + artifact10 + `,"lastChunk":true}}`},
-		{"0.3 status", wire.V03, task.Update{Task: waiting(task.Working)}, `{"kind":"status-update","taskId":"T","contextId":"C","status":{"state":"working","message":` + status03 + `,"final":false}`},
-		{"0.3 interrupted", wire.V03, task.Update{Task: waiting(task.InputRequired)}, `{"kind":"status-update","taskId":"T","contextId":"C","status":{"state":"input-required","message":` + status03 + `,"final":true}`},
-		{"0.3 end", wire.V03, task.Update{Task: waiting(task.Rejected)}, `{"kind":"status-update","taskId":"T","contextId":"C","status":{"state":"rejected","message":` + status03 + `,"final":true}`},
-		{"0.3 artifact", wire.V03, task.Update{Task: output, Artifact: true}, `{"kind":"artifact-update","taskId":"T","contextId":"C","artifact":{"artifactId":"output","name":"output","parts":[{"kind":"text","text":"out"}]},"lastChunk":true}`},
-		{"0.1 status", wire.V01, task.Update{Task: waiting(task.Working)}, `{"id":"T","status":{"state":"working","message":` + status01 + `,"final":false}`},
-		{"0.1 end", wire.V01, task.Update{Task: waiting(task.Rejected)}, `{"id":"T","status":{"state":"failed","message":` + status01 + `,"final":true}`},
-		{"0.1 artifact", wire.V01, task.Update{Task: output, Artifact: true}, `{"id":"T","artifact":{"name":"output","parts":[{"type":"text","text":"out"}],"index":0,"lastChunk":true}}`},
+		{"1.0 status", wire.V10, task.Update{Task: waiting(task.Working)}, false, `{"statusUpdate":{"taskId":"T","contextId":"C","status":{"state":"TASK_STATE_WORKING","message":` + status10 + `}}`},
+		{"1.0 artifact", wire.V10, task.Update{Task: output, Artifact: true}, false, `{"artifactUpdate":{"taskId":"T","contextId":"C","artifact":` + artifact10 + `,"lastChunk":true}}`},
+		{"0.3 status", wire.V03, task.Update{Task: waiting(task.Working)}, false, `{"kind":"status-update","taskId":"T","contextId":"C","status":{"state":"working","message":` + status03 + `,"final":false}`},
+		{"0.3 last of sending", wire.V03, task.Update{Task: waiting(task.InputRequired)}, true, `{"kind":"status-update","taskId":"T","contextId":"C","status":{"state":"input-required","message":` + status03 + `,"final":true}`},
+		{"0.3 interrupted", wire.V03, task.Update{Task: waiting(task.InputRequired)}, false, `{"kind":"status-update","taskId":"T","contextId":"C","status":{"state":"input-required","message":` + status03 + `,"final":false}`},
+		{"0.3 end", wire.V03, task.Update{Task: waiting(task.Rejected)}, true, `{"kind":"status-update","taskId":"T","contextId":"C","status":{"state":"rejected","message":` + status03 + `,"final":true}`},
+		{"0.3 artifact", wire.V03, task.Update{Task: output, Artifact: true}, false, `{"kind":"artifact-update","taskId":"T","contextId":"C","artifact":{"artifactId":"output","name":"output","parts":[{"kind":"text","text":"out"}]},"lastChunk":true}`},
+		{"0.1 status", wire.V01, task.Update{Task: waiting(task.Working)}, false, `{"id":"T","status":{"state":"working","message":` + status01 + `,"final":false}`},
+		{"0.1 end", wire.V01, task.Update{Task: waiting(task.Rejected)}, true, `{"id":"T","status":{"state":"failed","message":` + status01 + `,"final":true}`},
+		{"0.1 artifact", wire.V01, task.Update{Task: output, Artifact: true}, false, `{"id":"T","artifact":{"name":"output","parts":[{"type":"text","text":"out"}],"index":0,"lastChunk":true}}`},
 	} {
-		check(t, c.name, wire.AppendUpdate(nil, c.version, &c.update), c.want)
+		check(t, c.name, wire.AppendUpdate(nil, c.version, &c.update, c.last), c.want)
 	}
 	made := &task.Task{ID: "T", Context: "C", Status: task.Status{State: task.Submitted, At: at}}
 	check(t, "1.0 task", wire.AppendTaskEvent(nil, wire.V10, made), `{"task":{"id":"T","contextId":"C","status":{"state":"TASK_STATE_SUBMITTED","timestamp":"2025-10-28T10:30:00.007Z"}}}`)
