@@ -171,6 +171,47 @@ func TestReportsOfA2A(t *testing.T) {
 	}
 }
 
+// TestRefusedParams: the line of a call whose params are refused says which of them is wrong, and what is wrong with it.
+func TestRefusedParams(t *testing.T) {
+	a := startAgent(t, "", nil, []string{"a2a {", "unclear reject", "push", "}"})
+	id := taskID(t, a.post("", "", "SendMessage", message("acme.text", "")))
+	for _, tc := range []struct{ method, params, want string }{
+		{"SendMessage", `{}`, "message required"},
+		{"SendMessage", `{"message":{"messageId":"m1","role":"canary","parts":[{"text":"x"}]}}`, "message.role invalid"},
+		{"SendMessage", `{"message":{"messageId":"m1","role":"ROLE_USER","parts":[{"text":"canary"}]}}`, "message invalid"},
+		{"SendMessage", `{"message":{"messageId":"m1","taskId":"` + id + `","contextId":"canary","role":"ROLE_USER","parts":[{"text":"x"}]}}`, "message.contextId invalid"},
+		{"SendMessage", message("acme.echo", `,"tenant":"acme.text"`), "message.parts[0] invalid"},
+		{"SendMessage", message("acme.echo", `,"configuration":{"taskPushNotificationConfig":{"url":"ftp://canary.example"}}`), "configuration.taskPushNotificationConfig.url invalid"},
+		{"SendStreamingMessage", `{"message":{"role":"ROLE_USER","parts":[{"text":"x"}]}}`, "message.messageId required"},
+		{"tasks/send", `{"id":7,"message":{"role":"user","parts":[{"type":"text","text":"x"}]}}`, "id invalid"},
+		{"GetTask", `{"id":"` + id + `","historyLength":-1}`, "historyLength invalid"},
+		{"CancelTask", `{}`, "id required"},
+		{"ListTasks", `{"pageToken":"canary"}`, "pageToken invalid"},
+		{"ListTasks", `{"status":"canary"}`, "status invalid"},
+		{"GetTask", `["canary"]`, "params invalid"},
+		{"CreateTaskPushNotificationConfig", `{"taskId":"` + id + `"}`, "url required"},
+		{"CreateTaskPushNotificationConfig", `{"taskId":"` + id + `","url":"ftp://canary.example"}`, "url invalid"},
+		{"tasks/pushNotificationConfig/get", `{}`, "id required"},
+	} {
+		answer := a.post("", "", tc.method, tc.params)
+		lines := a.Log.Lines(`"front":"a2a"`, `"method":"`+tc.method+`"`, "call failed")
+		if len(lines) == 0 {
+			t.Errorf("%s %s: no line: %s", tc.method, tc.params, answer.Body)
+			continue
+		}
+		var fields struct{ Outcome, Param, Reason, Next string }
+		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &fields, json.MatchCaseInsensitiveNames(true)); err != nil {
+			t.Fatal(err)
+		}
+		if got := fields.Param + " " + fields.Reason; got != tc.want || fields.Outcome != "invalid_arguments" || fields.Next != "fix_params" {
+			t.Errorf("%s %s: %q, want %q: %+v %s", tc.method, tc.params, got, tc.want, fields, answer.Body)
+		}
+	}
+	if lines := a.Log.Lines("canary"); len(lines) > 0 {
+		t.Errorf("the log has what clients sent: %q", lines)
+	}
+}
+
 // TestTasksInBackground: a message whose run outlives its request is one call, at the end of its run.
 func TestTasksInBackground(t *testing.T) {
 	countAnew(t)

@@ -59,14 +59,18 @@ func methodNotFound(v wire.Version, method string) *jsonrpc.Error {
 	return wire.Error(v, jsonrpc.CodeMethodNotFound, "", "", map[string]string{"method": method})
 }
 
-// invalid returns the error for one wrong member of the params.
-func invalid(v wire.Version, field, description string) *jsonrpc.Error {
-	return wire.InvalidParams(v, "Invalid parameters: "+field+" "+description, []wire.Violation{{Field: field, Description: description}}, nil)
+// invalid returns the error for one wrong member of the params, and notes it for the report.
+func (r *request) invalid(field, description string) *jsonrpc.Error {
+	return r.violated(wire.Violation{Field: field, Description: description})
 }
 
-// violated returns the error for wrong members of the params.
-func violated(v wire.Version, list []wire.Violation) *jsonrpc.Error {
-	return wire.InvalidParams(v, "Invalid parameters: "+list[0].Field+" "+list[0].Description, list, nil)
+// violated returns the error for wrong members of the params, and notes the first one for the report.
+func (r *request) violated(list ...wire.Violation) *jsonrpc.Error {
+	first := &list[0]
+	message := "Invalid parameters: " + first.Field + " " + first.Description
+	r.failed = wrongRequest(message)
+	r.failed.Argument.Name, r.failed.Argument.Reason = first.Field, first.Reason()
+	return wire.InvalidParams(r.version, message, list, nil)
 }
 
 // quoted returns a text of the client for a message.

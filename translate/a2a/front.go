@@ -189,7 +189,7 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 		return r.refuse(r.failureError(failure), failure)
 	}
 	if req.Params.Kind() == '[' {
-		return r.refuse(invalid(r.version, "params", "must be an object"), wrongRequest("params must be an object"))
+		return r.refused(r.invalid("params", "must be an object"))
 	}
 	if r.method.streams && req.InBatch() && !req.IsNotification() {
 		return r.refuse(unsupported(r.version, "a streaming method can't be part of a batch"), wrongRequest("a stream in a batch"))

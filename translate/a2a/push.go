@@ -18,7 +18,7 @@ func aboutPush(serve func(*push.Webhooks, context.Context, *push.Call) (jsontext
 		if r.front.Push == nil {
 			return nil, pushNotSupported(r.version)
 		}
-		return serve(r.front.Push, r.ctx, &push.Call{Version: r.version, Params: r.params(), Find: r.find, Fail: r.taskError})
+		return serve(r.front.Push, r.ctx, &push.Call{Version: r.version, Params: r.params(), Find: r.find, Fail: r.taskError, Refuse: r.violated})
 	}
 }
 

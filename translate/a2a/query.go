@@ -15,7 +15,7 @@ import (
 func (r *request) query() (*task.Task, *wire.TaskQuery, *jsonrpc.Error) {
 	q, violations := wire.DecodeTaskQuery(r.version, r.params())
 	if len(violations) > 0 {
-		return nil, nil, violated(r.version, violations)
+		return nil, nil, r.violated(violations...)
 	}
 	t, err := r.find(q.ID)
 	if err != nil {
@@ -91,7 +91,7 @@ func listTasks(r *request) (jsontext.Value, *jsonrpc.Error) {
 	f := r.front
 	q, violations := wire.DecodeList(r.params())
 	if len(violations) > 0 {
-		return nil, violated(r.version, violations)
+		return nil, r.violated(violations...)
 	}
 	if q.PageSize == 0 {
 		q.PageSize = wire.DefaultPageSize
@@ -110,7 +110,7 @@ func listTasks(r *request) (jsontext.Value, *jsonrpc.Error) {
 	})
 	switch {
 	case errors.Is(err, task.ErrBadToken):
-		return nil, invalid(r.version, "pageToken", "is none that this agent has made")
+		return nil, r.invalid("pageToken", "is none that this agent has made")
 	case err != nil:
 		return nil, r.taskError("", err)
 	}

@@ -60,7 +60,7 @@ func (r *request) selectSkill(s *submission) (selection, *jsonrpc.Error) {
 	}
 	for _, c := range choices {
 		if len(c.name) > maxName {
-			return selection{}, invalid(r.version, c.field, "names a skill with more than 256 bytes")
+			return selection{}, r.invalid(c.field, "names a skill with more than 256 bytes")
 		}
 	}
 	if len(choices) > 0 {
@@ -94,7 +94,7 @@ func (r *request) agree(choices []choice) (selection, *jsonrpc.Error) {
 			listed = c.name
 		}
 		if common != "" && listed != common {
-			return selection{}, invalid(r.version, c.field, "names the skill "+quoted(c.name)+", but "+choices[0].field+" names "+quoted(choices[0].name))
+			return selection{}, r.invalid(c.field, "names the skill "+quoted(c.name)+", but "+choices[0].field+" names "+quoted(choices[0].name))
 		}
 		common = listed
 	}

@@ -25,7 +25,7 @@ func send(r *request) (jsontext.Value, *jsonrpc.Error) {
 	f := r.front
 	send, violations := wire.DecodeSend(r.version, r.params())
 	if len(violations) > 0 {
-		return r.refused(violated(r.version, violations))
+		return r.refused(r.violated(violations...))
 	}
 	if send.Push != nil && f.Push == nil {
 		return r.refused(pushNotSupported(r.version))
@@ -37,7 +37,7 @@ func send(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if send.Push != nil {
 		if wrong := f.Push.Violation(r.ctx, r.version, t, send.Push, true); wrong != nil {
 			unlock()
-			return r.refused(violated(r.version, []wire.Violation{*wrong}))
+			return r.refused(r.violated(*wrong))
 		}
 	}
 	s := &submission{front: f, request: r, send: send, task: t, unlock: unlock, made: make(chan struct{}), ended: make(chan struct{})}
@@ -87,7 +87,7 @@ func (r *request) taskOf(send *wire.Send) (t *task.Task, unlock func(), fault *j
 		return nil, none, nil
 	}
 	if r.version == wire.V01 && r.caller.Principal == "" && len([]rune(send.Task)) < minAnonymousName {
-		return nil, none, invalid(r.version, "id", "of a caller without a principal needs at least 16 characters, since it is the only secret of the task")
+		return nil, none, r.invalid("id", "of a caller without a principal needs at least 16 characters, since it is the only secret of the task")
 	}
 	t, err := r.find(send.Task)
 	if r.version == wire.V01 && isNew(t, err) {
@@ -112,7 +112,7 @@ func (r *request) taskOf(send *wire.Send) (t *task.Task, unlock func(), fault *j
 	case err != nil:
 		fault = r.taskError(send.Task, err)
 	case send.Context != "" && send.Context != t.Context:
-		fault = invalid(r.version, contextField(r.version), "is not that of the task")
+		fault = r.invalid(contextField(r.version), "is not that of the task")
 	case t.Status.State.Terminal() && r.version == wire.V01: // it has ended meanwhile
 		unlock()
 		return r.taskOf(send)

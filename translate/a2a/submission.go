@@ -395,7 +395,8 @@ func (s *submission) onlySkill(ctx context.Context) bool {
 		return true
 	}
 	if s.front.Options.RejectUnclear && failure == nil {
-		s.fault = invalid(s.request.version, "message", "names no skill: add metadata.skillId, or a data part {\"skill\", \"input\"}")
+		s.fault = s.request.invalid("message", "names no skill: add metadata.skillId, or a data part {\"skill\", \"input\"}")
+		reportAs(s.request, translate.OperationExecute, s.task, withCode(s.request.failureOf(s.fault), s.fault))
 		return false
 	}
 	var have jsontext.Value

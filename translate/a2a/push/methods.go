@@ -19,6 +19,8 @@ type Call struct {
 	Find func(id string) (*task.Task, error)
 	// Fail returns the answer to an error of Find or of the tasks.
 	Fail func(id string, err error) *jsonrpc.Error
+	// Refuse returns the answer to params with violations.
+	Refuse func(violations ...wire.Violation) *jsonrpc.Error
 }
 
 // Set adds a webhook to a task, or replaces the one with its id.
@@ -29,7 +31,7 @@ func (w *Webhooks) Set(ctx context.Context, c *Call) (jsontext.Value, *jsonrpc.E
 		return nil, fault
 	}
 	if wrong := w.Violation(ctx, c.Version, t, &p, false); wrong != nil {
-		return nil, invalid(c.Version, *wrong)
+		return nil, c.Refuse(*wrong)
 	}
 	made, err := w.Make(ctx, t.Owner, t.ID, c.Version, &p)
 	if err != nil {
@@ -38,7 +40,7 @@ func (w *Webhooks) Set(ctx context.Context, c *Call) (jsontext.Value, *jsonrpc.E
 	now, err := w.change(ctx, t, func(t *task.Task) error { return Add(t, made) })
 	switch {
 	case errors.Is(err, ErrTooMany):
-		return nil, invalid(c.Version, wire.Violation{Field: prefixes[c.Version][0] + "id", Description: err.Error()})
+		return nil, c.Refuse(wire.Violation{Field: prefixes[c.Version][0] + "id", Description: err.Error()})
 	case err != nil:
 		return nil, c.Fail(p.Task, err)
 	}
@@ -98,7 +100,7 @@ func (w *Webhooks) Delete(ctx context.Context, c *Call) (jsontext.Value, *jsonrp
 // find returns the task of a call whose params have been read.
 func (c *Call) find(id string, violations []wire.Violation) (*task.Task, *jsonrpc.Error) {
 	if len(violations) > 0 {
-		return nil, invalid(c.Version, violations...)
+		return nil, c.Refuse(violations...)
 	}
 	t, err := c.Find(id)
 	if err != nil {
@@ -117,8 +119,4 @@ func (w *Webhooks) change(ctx context.Context, t *task.Task, change func(*task.T
 	w.Watch(ctx, now)
 	_, err = tasks.Get(ctx, t.Owner, t.ID) // stores it
 	return now, err
-}
-
-func invalid(v wire.Version, list ...wire.Violation) *jsonrpc.Error {
-	return wire.InvalidParams(v, "Invalid parameters: "+list[0].Field+" "+list[0].Description, list, nil)
 }

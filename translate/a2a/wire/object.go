@@ -11,6 +11,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // Violation is a member of params that is wrong.
@@ -20,6 +21,17 @@ type Violation struct {
 	// Description completes a sentence that begins with the field.
 	Description string
 }
+
+// Reason returns the reason in reports.
+func (v *Violation) Reason() run.Reason {
+	if v.Description == required {
+		return run.Required
+	}
+	return reasonInvalid
+}
+
+// reasonInvalid is the reason of all violations but those by absent members.
+const reasonInvalid run.Reason = "invalid"
 
 // maxViolations is how many violations are reported.
 const maxViolations = 20
