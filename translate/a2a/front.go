@@ -133,6 +133,7 @@ type request struct {
 	version wire.Version // the dialect
 	method  *method
 	skill   string       // of the URL; empty: the URL is that of all skills
+	tenant  string       // the name of the skill whose tasks the params are about; empty: they are about those of all skills
 	task    *task.Task   // that the call is about, for its report; nil: none, or a new one
 	failed  *run.Failure // that the call is answered with; nil: none is known
 }

@@ -18,7 +18,11 @@ func aboutPush(serve func(*push.Webhooks, context.Context, *push.Call) (jsontext
 		if r.front.Push == nil {
 			return nil, pushNotSupported(r.version)
 		}
-		return serve(r.front.Push, r.ctx, &push.Call{Version: r.version, Params: r.params(), Find: r.find, Fail: r.taskError, Refuse: r.violated})
+		find := func(tenant, id string) (*task.Task, error) {
+			r.tenant = tenant
+			return r.find(id)
+		}
+		return serve(r.front.Push, r.ctx, &push.Call{Version: r.version, Params: r.params(), Find: find, Fail: r.taskError, Refuse: r.violated})
 	}
 }
 

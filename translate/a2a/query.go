@@ -17,6 +17,7 @@ func (r *request) query() (*task.Task, *wire.TaskQuery, *jsonrpc.Error) {
 	if len(violations) > 0 {
 		return nil, nil, r.violated(violations...)
 	}
+	r.tenant = q.Tenant
 	t, err := r.find(q.ID)
 	if err != nil {
 		return nil, nil, r.taskError(q.ID, err)
@@ -99,11 +100,10 @@ func listTasks(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if r.caller.Principal == "" { // anonymous callers can't be told from each other
 		return wire.AppendPage(nil, nil, "", q.PageSize, 0, &q), nil
 	}
-	skill := r.skill
-	if skill != "" {
-		if listed, failure := f.Bridge.Find(r.ctx, skill, r.caller.Principal); failure == nil {
-			skill = listed
-		}
+	r.tenant = q.Tenant
+	skill, one := r.onlySkill()
+	if !one {
+		return wire.AppendPage(nil, nil, "", q.PageSize, 0, &q), nil
 	}
 	page, err := f.Tasks.List(r.ctx, r.owner(), task.Query{
 		Context: q.Context, Skill: skill, State: q.State, Since: q.Since, Token: q.PageToken, Limit: q.PageSize, Artifacts: q.Artifacts,

@@ -382,6 +382,44 @@ func TestURLOfSkill(t *testing.T) {
 	})
 }
 
+// Section 5: the tenant is the name of a skill, whose tasks are the only ones there.
+func TestTenant(t *testing.T) {
+	a := newAgent(t)
+	ada := by("ada")
+	id := a.post(t, "/a2a", request("SendMessage", `{"tenant":"acme.echo","message":`+message("1.0", text("", "x"), "")+`}`), ada).at("result.task.id")
+	asked := a.post(t, "/a2a", request("SendMessage", `{"message":`+message("1.0", text("", "x"), "")+`}`), ada).at("result.task.id")
+	for _, c := range []struct{ path, method, id, tenant, want string }{
+		{"", "GetTask", id, "acme.echo", "result.id=" + id},
+		{"", "GetTask", id, "acme/echo", "result.id=" + id},
+		{"", "GetTask", id, "", "result.id=" + id},
+		{"", "GetTask", id, "acme.form", "error.code=-32001"},
+		{"", "GetTask", id, "acme.none", "error.code=-32001"},
+		{"", "GetTask", id, strings.Repeat("x", 5000), "error.code=-32001"},
+		{"/acme.echo", "GetTask", id, "acme.echo", "result.id=" + id},
+		{"/acme.echo", "GetTask", id, "acme.form", "error.code=-32001"},
+		{"", "CancelTask", id, "acme.form", "error.code=-32001"},
+		{"", "CancelTask", id, "acme.echo", "error.code=-32002"},
+		{"", "SubscribeToTask", id, "acme.form", "404;error.code=-32001"},
+		{"", "SubscribeToTask", id, "acme.echo", "400;error.code=-32004"},
+		{"", "GetTask", asked, "acme.form", "result.id=" + asked}, // no skill is chosen yet
+		{"", "ListTasks", "", "", "result.totalSize=2"},
+		{"", "ListTasks", "", "acme/echo", "result.totalSize=1;result.tasks.0.id=" + id},
+		{"", "ListTasks", "", "acme.form", "result.totalSize=0;result.pageSize=50"},
+		{"/acme.echo", "ListTasks", "", "acme.echo", "result.totalSize=1"},
+		{"/acme.echo", "ListTasks", "", "acme.form", "result.totalSize=0;result.tasks=[];result.nextPageToken="},
+		{"", "SendMessage", id, "acme.form", "error.code=-32602"},
+	} {
+		params := fmt.Sprintf(`{"id":%q,"tenant":%q}`, c.id, c.tenant)
+		if c.method == "SendMessage" {
+			params = fmt.Sprintf(`{"message":%s,"tenant":%q}`, message("1.0", text("", "x"), fmt.Sprintf(`"taskId":%q`, asked)+`,"metadata":{"skill":"acme.echo"}`), c.tenant)
+		}
+		t.Run(c.path+" "+c.method+" "+c.tenant[:min(len(c.tenant), 20)], func(t *testing.T) {
+			a.post(t, "/a2a"+c.path, request(c.method, params), ada).check(t, c.want)
+		})
+	}
+	a.post(t, "/a2a", request("GetTask", fmt.Sprintf(`{"id":%q,"tenant":7}`, id)), ada).check(t, "error.code=-32602;error.data.0.fieldViolations.0.field=tenant")
+}
+
 // Section 3: the extended card.
 func TestExtendedCard(t *testing.T) {
 	a := newAgent(t)

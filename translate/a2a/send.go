@@ -148,20 +148,39 @@ func (r *request) find(id string) (*task.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.skill != "" && t.Skill != "" && !r.sameSkill(t.Skill) {
-		return nil, task.ErrNoTask
+	for _, name := range [...]string{r.skill, r.tenant} {
+		if name != "" && t.Skill != "" && t.Skill != name && t.Skill != r.listed(name) {
+			return nil, task.ErrNoTask
+		}
 	}
 	return t, nil
 }
 
-// sameSkill reports whether the URL's skill is the one with a listed name.
-func (r *request) sameSkill(listed string) bool {
-	f := r.front
-	if r.skill == listed {
-		return true
+// listed returns the name under which a skill is listed that a name means, or the name itself if it means none.
+func (r *request) listed(name string) string {
+	if len(name) > maxName {
+		return name
 	}
-	own, failure := f.Bridge.Find(r.ctx, r.skill, r.caller.Principal)
-	return failure == nil && own == listed
+	if listed, failure := r.front.Bridge.Find(r.ctx, name, r.caller.Principal); failure == nil {
+		return listed
+	}
+	return name
+}
+
+// onlySkill returns the listed name of the skill that URL and tenant limit the request to; empty: there is no limit. one is
+// false if they name different skills.
+func (r *request) onlySkill() (skill string, one bool) {
+	for _, name := range [...]string{r.skill, r.tenant} {
+		if name == "" {
+			continue
+		}
+		name = r.listed(name)
+		if skill != "" && skill != name {
+			return "", false
+		}
+		skill = name
+	}
+	return skill, true
 }
 
 // taskError returns the error for a task that can't be read.

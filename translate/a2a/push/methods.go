@@ -15,8 +15,8 @@ import (
 type Call struct {
 	Version wire.Version
 	Params  jsonrpc.Object
-	// Find returns a task of the caller.
-	Find func(id string) (*task.Task, error)
+	// Find returns a task of the caller. tenant is that of the params; empty: none.
+	Find func(tenant, id string) (*task.Task, error)
 	// Fail returns the answer to an error of Find or of the tasks.
 	Fail func(id string, err error) *jsonrpc.Error
 	// Refuse returns the answer to params with violations.
@@ -26,7 +26,7 @@ type Call struct {
 // Set adds a webhook to a task, or replaces the one with its id.
 func (w *Webhooks) Set(ctx context.Context, c *Call) (jsontext.Value, *jsonrpc.Error) {
 	p, violations := wire.DecodePush(c.Version, c.Params)
-	t, fault := c.find(p.Task, violations)
+	t, fault := c.find(&p, violations)
 	if fault != nil {
 		return nil, fault
 	}
@@ -50,7 +50,7 @@ func (w *Webhooks) Set(ctx context.Context, c *Call) (jsontext.Value, *jsonrpc.E
 // Get returns a webhook of a task. Those of the older versions need no id.
 func (w *Webhooks) Get(_ context.Context, c *Call) (jsontext.Value, *jsonrpc.Error) {
 	p, violations := wire.DecodePushQuery(c.Version, c.Params, c.Version == wire.V10)
-	t, fault := c.find(p.Task, violations)
+	t, fault := c.find(&p, violations)
 	if fault != nil {
 		return nil, fault
 	}
@@ -68,7 +68,7 @@ func (w *Webhooks) Get(_ context.Context, c *Call) (jsontext.Value, *jsonrpc.Err
 // List returns the webhooks of a task.
 func (w *Webhooks) List(_ context.Context, c *Call) (jsontext.Value, *jsonrpc.Error) {
 	p, violations := wire.DecodePushQuery(c.Version, c.Params, false)
-	t, fault := c.find(p.Task, violations)
+	t, fault := c.find(&p, violations)
 	if fault != nil {
 		return nil, fault
 	}
@@ -78,7 +78,7 @@ func (w *Webhooks) List(_ context.Context, c *Call) (jsontext.Value, *jsonrpc.Er
 // Delete removes a webhook from a task. To delete one again is no error.
 func (w *Webhooks) Delete(ctx context.Context, c *Call) (jsontext.Value, *jsonrpc.Error) {
 	p, violations := wire.DecodePushQuery(c.Version, c.Params, true)
-	t, fault := c.find(p.Task, violations)
+	t, fault := c.find(&p, violations)
 	if fault != nil {
 		return nil, fault
 	}
@@ -98,13 +98,13 @@ func (w *Webhooks) Delete(ctx context.Context, c *Call) (jsontext.Value, *jsonrp
 }
 
 // find returns the task of a call whose params have been read.
-func (c *Call) find(id string, violations []wire.Violation) (*task.Task, *jsonrpc.Error) {
+func (c *Call) find(p *wire.PushParams, violations []wire.Violation) (*task.Task, *jsonrpc.Error) {
 	if len(violations) > 0 {
 		return nil, c.Refuse(violations...)
 	}
-	t, err := c.Find(id)
+	t, err := c.Find(p.Tenant, p.Task)
 	if err != nil {
-		return nil, c.Fail(id, err)
+		return nil, c.Fail(p.Task, err)
 	}
 	return t, nil
 }

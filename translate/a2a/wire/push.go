@@ -16,6 +16,8 @@ type PushParams struct {
 	ID string
 	// URL, Token, Scheme and Credentials are what the webhook is called with. All but the URL may be empty.
 	URL, Token, Scheme, Credentials string
+	// Tenant is the one of 1.0; empty: none.
+	Tenant string
 }
 
 // The members of a webhook, and of its authentication.
@@ -25,6 +27,7 @@ const (
 	pushAuthentication
 	pushID
 	pushTask
+	pushTenant
 )
 
 const (
@@ -36,7 +39,7 @@ var (
 	pushNames = [...][]string{
 		V01: {"url", "token", "authentication"},
 		V03: {"url", "token", "authentication", "id"},
-		V10: {"url", "token", "authentication", "id", "taskId"},
+		V10: {"url", "token", "authentication", "id", "taskId", "tenant"},
 	}
 	authNames = [...][]string{
 		V01: {"schemes", "credentials"},
@@ -46,7 +49,7 @@ var (
 	// nestedNames are the members around a webhook in the older versions.
 	nestedNames = [...][]string{V01: {"id", "pushNotificationConfig"}, V03: {"taskId", "pushNotificationConfig"}}
 	// pushQueryNames are the ids of a task and of a webhook.
-	pushQueryNames = [...][]string{V01: {"id"}, V03: {"id", "pushNotificationConfigId"}, V10: {"taskId", "id"}}
+	pushQueryNames = [...][]string{V01: {"id"}, V03: {"id", "pushNotificationConfigId"}, V10: {"taskId", "id", "tenant"}}
 )
 
 // Bounds of what is sent to a webhook, in bytes.
@@ -61,7 +64,7 @@ func DecodePush(v Version, params jsonrpc.Object) (PushParams, []Violation) {
 	var p PushParams
 	if v == V10 {
 		o := d.object("", pushNames[v], params)
-		p.Task = o.requiredID(pushTask)
+		p.Task, p.Tenant = o.requiredID(pushTask), o.text(pushTenant)
 		decodeWebhook(&o, &p)
 		return p, d.violations
 	}
@@ -88,6 +91,9 @@ func DecodePushQuery(v Version, params jsonrpc.Object, named bool) (PushParams, 
 		p.ID = o.requiredID(1)
 	default:
 		p.ID = o.id(1)
+	}
+	if v == V10 {
+		p.Tenant = o.text(2)
 	}
 	return p, d.violations
 }

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
@@ -17,24 +15,21 @@ type TaskQuery struct {
 	HistoryLength *int
 	// Tenant is the one of 1.0; empty: none.
 	Tenant string
-	// Metadata is an object; nil: none.
-	Metadata jsontext.Value
 }
 
 const (
 	queryID = iota
 	queryHistoryLength
-	queryMetadata
 	queryTenant
 )
 
-var queryNames = []string{"id", "historyLength", "metadata", "tenant"}
+var queryNames = []string{"id", "historyLength", "tenant"}
 
 // DecodeTaskQuery decodes the params of the methods that read, cancel or watch one task.
 func DecodeTaskQuery(v Version, params jsonrpc.Object) (TaskQuery, []Violation) {
 	d := decoder{version: v}
 	o := d.object("", queryNames, params)
-	q := TaskQuery{ID: o.requiredID(queryID), HistoryLength: o.count(queryHistoryLength), Metadata: o.raw(queryMetadata)}
+	q := TaskQuery{ID: o.requiredID(queryID), HistoryLength: o.count(queryHistoryLength)}
 	if v == V10 {
 		q.Tenant = o.text(queryTenant)
 	}

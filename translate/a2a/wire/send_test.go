@@ -61,13 +61,13 @@ var sendCases = []struct {
 		"configuration":{"acceptedOutputModes":["text/plain"],"historyLength":2,"returnImmediately":true,
 		"taskPushNotificationConfig":{"id":"p","url":"https://w","token":"k","authentication":{"scheme":"Bearer","credentials":"q"}}},
 		"metadata":{"b":1.0},"tenant":"x"}`,
-		`task=t context=c id=m meta={"skillId":"s"} ext=[https://a] refs=[r] now history=2 push={Task: ID:p URL:https://w Token:k Scheme:Bearer Credentials:q} request={"b":1.0} tenant=x | text "hi" type=text/markdown meta={"input":"x"}`,
+		`task=t context=c id=m meta={"skillId":"s"} ext=[https://a] refs=[r] now history=2 push={Task: ID:p URL:https://w Token:k Scheme:Bearer Credentials:q Tenant:} request={"b":1.0} tenant=x | text "hi" type=text/markdown meta={"input":"x"}`,
 	},
 	{
 		"1.0 in snake case", wire.V10,
 		`{"message":{"message_id":"m","context_id":"c","task_id":"t","role":"ROLE_USER","parts":[{"text":"hi","media_type":"text/markdown"}],"reference_task_ids":["r"]},
 		"configuration":{"history_length":2,"return_immediately":true,"task_push_notification_config":{"url":"https://w"}}}`,
-		`task=t context=c id=m refs=[r] now history=2 push={Task: ID: URL:https://w Token: Scheme: Credentials:} | text "hi" type=text/markdown`,
+		`task=t context=c id=m refs=[r] now history=2 push={Task: ID: URL:https://w Token: Scheme: Credentials: Tenant:} | text "hi" type=text/markdown`,
 	},
 	{
 		"1.0: null is absent", wire.V10,
@@ -145,7 +145,7 @@ var sendCases = []struct {
 		`{"message":{"kind":"message","messageId":"m","contextId":"c","taskId":"t","role":"user","parts":[{"kind":"text","text":"hi"},{"kind":"data","data":{"a":1.0},"metadata":{}},
 		{"kind":"file","file":{"bytes":"AAA=","name":"n","mimeType":"image/png"}},{"kind":"file","file":{"uri":"https://u"}}],"extensions":["e"],"referenceTaskIds":["r"]},
 		"configuration":{"blocking":false,"historyLength":0,"pushNotificationConfig":{"id":"p","url":"https://w","token":"k","authentication":{"schemes":["Basic","Bearer"],"credentials":"q"}}},"metadata":{}}`,
-		`task=t context=c id=m ext=[e] refs=[r] now history=0 push={Task: ID:p URL:https://w Token:k Scheme:Basic Credentials:q} request={} | text "hi" | data {"a":1.0} meta={} | bytes "AAA=" file=n type=image/png | url "https://u"`,
+		`task=t context=c id=m ext=[e] refs=[r] now history=0 push={Task: ID:p URL:https://w Token:k Scheme:Basic Credentials:q Tenant:} request={} | text "hi" | data {"a":1.0} meta={} | bytes "AAA=" file=n type=image/png | url "https://u"`,
 	},
 	{
 		"0.3: blocking", wire.V03,
@@ -174,7 +174,7 @@ var sendCases = []struct {
 		"0.1", wire.V01,
 		`{"id":"t","sessionId":"c","message":{"role":"user","parts":[{"type":"text","text":"hi"},{"type":"data","data":{}},{"type":"file","file":{"name":"n","bytes":"AAAA"}}],"metadata":{"skillId":"s"}},
 		"acceptedOutputModes":["text"],"historyLength":4,"pushNotification":{"url":"https://w","authentication":{"schemes":["Bearer"]}},"metadata":{"a":1}}`,
-		`task=t context=c meta={"skillId":"s"} history=4 push={Task: ID: URL:https://w Token: Scheme:Bearer Credentials:} request={"a":1} | text "hi" | data {} | bytes "AAAA" file=n`,
+		`task=t context=c meta={"skillId":"s"} history=4 push={Task: ID: URL:https://w Token: Scheme:Bearer Credentials: Tenant:} request={"a":1} | text "hi" | data {} | bytes "AAAA" file=n`,
 	},
 	{
 		"0.1: null is absent", wire.V01,
