@@ -16,7 +16,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// ExtensionURI names the bridge's extension of A2A, under which cards and messages have what A2A has no member for.
+// ExtensionURI names the bridge's extension of A2A. Its objects in cards and messages hold what A2A has no member for.
 const ExtensionURI = "https://github.com/skill-bridge/caddy-skill-bridge/a2a/v1"
 
 // Bridge knows the skills. [translate.Bridge] implements it.
@@ -27,19 +27,19 @@ type Bridge interface {
 
 // Config holds the options of a [Builder].
 type Config struct {
-	// URL is the public URL of the mount; empty: [Request.Base]. A Signer needs one: the host of a request is what the
-	// client says it is, and must not be signed.
+	// URL is the public URL of the mount; empty: [Request.Base]. A Signer needs one: a client can send any host in a
+	// request, so that host must not be signed.
 	URL string
-	// Name and Description are those of the agent; empty: "Skill Bridge", and a sentence with the namespaces. The card of
-	// one skill has the skill's if they are empty.
+	// Name and Description are those of the agent. If they are empty, the card of one skill has those of the skill, and the
+	// card of all skills has "Skill Bridge" and a sentence with the namespaces.
 	Name, Description string
 	// Organization runs the agent, Documentation and Icon are URLs; empty: none.
 	Organization, Documentation, Icon string
-	// Versions are those that the agent speaks: "1.0", "0.3", "0.1"; empty: all of them.
+	// Versions are the versions of A2A that the agent speaks: "1.0", "0.3", "0.1"; empty: all of them.
 	Versions []string
-	// Form is that of the card if the request names no version: "combined", "1.0" or "0.3"; empty: combined.
+	// Form is the form of the card if the request names no version: "combined", "1.0" or "0.3"; empty: combined.
 	Form string
-	// Extended says that known callers get a card with private skills by the method for it.
+	// Extended says that callers with a principal can get a card with private skills, by the method for the extended card.
 	Extended bool
 	// Push says that push notifications are supported.
 	Push bool
@@ -47,11 +47,12 @@ type Config struct {
 	Security []SecurityScheme
 	// Signer signs the pure cards of 1.0; nil: cards are not signed.
 	Signer *Signer
-	// RequirePrincipal says that anonymous callers can't use the agent. Their card has one skill, which says so.
+	// RequirePrincipal says that anonymous callers can't use the agent. Their card has one skill, whose description says
+	// that they have to authenticate.
 	RequirePrincipal bool
 }
 
-// The versions of A2A, and the form of a card for two of them.
+// The versions of A2A, and the form of a card that is valid in both 1.0 and 0.3.
 const (
 	v10      = "1.0"
 	v03      = "0.3"
@@ -68,19 +69,19 @@ const (
 	Agent                     // agent.json, of A2A 0.2 and 0.1
 )
 
-// Request says which card is wanted.
+// Request selects a card.
 type Request struct {
 	// Base is the URL of the mount as the client wrote it: scheme and host of the request, and the path.
 	Base string
-	// Skill is the name of the one skill that the card is about; empty: all.
+	// Skill is the name of a skill for the card of that skill; empty: the card of all skills.
 	Skill string
-	// Version is that of A2A which the client has named; empty: none.
+	// Version is the version of A2A that the client has named; empty: none.
 	Version string
-	// Document is the one that was asked for.
+	// Document is the requested document.
 	Document Document
-	// Extended asks for the extended card, which a caller with a principal gets.
+	// Extended selects the extended card, if the caller has a principal.
 	Extended bool
-	// Caller is reported as the one who lists or describes the skills. Concurrent requests share one report.
+	// Caller is the caller in the report that skills were listed or described. Concurrent requests share one report.
 	Caller run.Caller
 }
 
@@ -96,7 +97,7 @@ type Builder struct {
 	config  Config
 	bridge  Bridge
 	origin  string // of Config.URL; empty: of the request
-	options []byte // that are part of the version
+	options []byte // those that the version depends on
 	notice  *content
 
 	flights singleflight.Group
@@ -214,18 +215,18 @@ func (b *Builder) Card(ctx context.Context, r Request) (*Card, error) {
 	return card, nil
 }
 
-// maxName bounds the name of a skill in a request, in bytes. It is more than a namespace and an id may have.
+// maxName bounds the name of a skill in a request, in bytes. A namespace and an id together are always shorter.
 const maxName = 1024
 
 // maxAge bounds [Card.MaxAge].
 const maxAge = 5 * time.Minute
 
-// form returns the version of A2A in whose form a card is, or combined.
+// form returns the version of A2A whose form the requested card has, or combined.
 func (b *Builder) form(r *Request) string {
 	speaks := func(version string) bool { return slices.Contains(b.config.Versions, version) }
 	asked := r.Version
 	if major, rest, ok := strings.Cut(asked, "."); ok {
-		minor, _, _ := strings.Cut(rest, ".") // a patch version means nothing
+		minor, _, _ := strings.Cut(rest, ".") // patch versions are ignored
 		asked = major + "." + minor
 	}
 	switch {

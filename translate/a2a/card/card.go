@@ -16,14 +16,14 @@ import (
 type Card struct {
 	// ETag is a strong one: it changes if and only if the card does.
 	ETag string
-	// LastModified is when the skills in the card have changed last.
+	// LastModified is the time of the last change of the skills in the card.
 	LastModified time.Time
-	// MaxAge is how long the card is fresh: at most as long as the sources' lists of skills are.
+	// MaxAge is how long the card is fresh: at most as long as the indexes of the sources.
 	MaxAge time.Duration
-	// Private says that the card is not for anonymous callers.
+	// Private says that shared caches must not store the card, since it is for a caller with a principal.
 	Private bool
 
-	pieces [][]byte // which follow one another; most of them are shared with other cards
+	pieces [][]byte // the card is their concatenation; most of them are shared with other cards
 	size   int
 }
 
@@ -32,13 +32,13 @@ func (c *Card) JSON() jsontext.Value {
 	return slices.Concat(c.pieces...)
 }
 
-// assembler writes a card of which some values are not copied.
+// assembler writes a card. Large values that cards share are not copied into its buffer.
 type assembler struct {
 	front.Writer
 	inserted []insertion
 }
 
-// insertion is a value that is not copied, and where it is in the buffer: in place of one byte.
+// insertion is a value that is not copied. It replaces the byte of the buffer at the index at.
 type insertion struct {
 	at    int
 	value []byte
@@ -50,7 +50,7 @@ func (a *assembler) insert(name string, value []byte) {
 	a.Buf = append(a.Buf, '0')
 }
 
-// pieces returns what was written.
+// pieces returns the text of the card in pieces, and its size.
 func (a *assembler) pieces() (pieces [][]byte, size int) {
 	start := 0
 	for _, i := range a.inserted {
@@ -73,13 +73,13 @@ func (a *assembler) boolean(name string, value bool) {
 	a.Buf = append(a.Buf, "false"...)
 }
 
-// compose makes a card from a content, in the form of a version or combined, for a mount at base.
+// compose makes a card from a content. form is a version or combined, base the URL of the mount.
 func (b *Builder) compose(c *content, form, base, origin string) *Card {
 	signed := form == v10 && b.config.Signer != nil
 	a := b.write(c, form, base, origin, signed)
 	if signed {
 		signature := c.signatureFor(b.config.Signer, base, a)
-		a.Buf = a.Buf[:len(a.Buf)-1] // the end of the card
+		a.Buf = a.Buf[:len(a.Buf)-1] // the closing brace of the card
 		a.OpenArray("signatures")
 		a.Buf = append(a.Buf, signature...)
 		a.CloseArray()
@@ -94,7 +94,7 @@ func (b *Builder) compose(c *content, form, base, origin string) *Card {
 	return card
 }
 
-// signatureFor returns the signature of a card that was written without one.
+// signatureFor returns the signatures for a card that a holds without signatures. It keeps those for the last base URL.
 func (c *content) signatureFor(s *Signer, base string, a *assembler) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,18 +105,18 @@ func (c *content) signatureFor(s *Signer, base string, a *assembler) []byte {
 	return c.signature
 }
 
-// The media types of an agent whose skills name none.
+// defaultModes are the media types for skills without modes of their own.
 var defaultModes = commonModes
 
-// protocolVersions are what cards say about the versions of A2A.
+// Values of cards about versions of A2A and the transport.
 const (
 	protocolVersion03 = "0.3.0"
 	protocolVersion02 = "0.2.6"
 	transport         = "JSONRPC"
 )
 
-// write writes a card without signature. compact leaves out members whose values are the defaults: clients that read a card
-// into types and write it again to verify its signature do so, too.
+// write writes a card without signatures. compact leaves out members with default values: clients that decode a card and
+// encode it again to verify its signature leave them out, too.
 func (b *Builder) write(c *content, form, base, origin string, compact bool) *assembler {
 	o := &b.config
 	a := new(assembler)
@@ -130,7 +130,7 @@ func (b *Builder) write(c *content, form, base, origin string, compact bool) *as
 		case form != v01:
 			a.Text("protocolVersion", protocolVersion03)
 			a.Text("preferredTransport", transport)
-		case slices.Contains(o.Versions, v03): // which serves 0.2, too; 0.1 has neither member
+		case slices.Contains(o.Versions, v03): // 0.2 is served as 0.3; 0.1 has neither member
 			a.Text("protocolVersion", protocolVersion02)
 			a.Text("preferredTransport", transport)
 		}

@@ -23,7 +23,7 @@ import (
 
 // Bounds of the parts of a card that come from providers, in bytes.
 const (
-	maxDescribed   = 200     // skills for which descriptors are read; it is a number, not a size
+	maxDescribed   = 200     // the number of skills up to which their descriptors are read
 	maxSkillsSize  = 8 << 20 // of all skills; those that do not fit are left out
 	maxSkillSize   = 16 << 10
 	maxSchemasSize = 2 << 20 // of the schemas of all skills
@@ -38,10 +38,10 @@ type content struct {
 	legacy            []byte // the same for A2A 0.2 and 0.1
 	schemas           []byte // JSON object by the names of the skills; nil: none was read
 	digest            [sha256.Size]byte
-	modified          time.Time // when it was made
+	modified          time.Time // the time when it was made
 
 	mu        sync.Mutex
-	base      string // for which the signature was made
+	base      string // the base URL in the signed card
 	signature []byte
 }
 
@@ -52,7 +52,7 @@ func (c *content) size() int {
 	return 1<<10 + len(c.name) + len(c.description) + len(c.skills) + len(c.legacy) + len(c.schemas)
 }
 
-// seal computes the digest of a content, which is complete then.
+// seal sets the digest and the time of a content whose other fields are set, and returns it.
 func (b *Builder) seal(c *content) *content {
 	h := sha256.New()
 	for _, part := range [][]byte{b.options, []byte(c.skill), []byte(c.name), []byte(c.description), c.skills, c.schemas} {
@@ -64,7 +64,7 @@ func (b *Builder) seal(c *content) *content {
 	return c
 }
 
-// hashed returns the options that the version of a card depends on.
+// hashed returns a text with the options that the version of a card depends on.
 func (b *Builder) hashed() []byte {
 	o := &b.config
 	security := make([]SecurityScheme, len(o.Security))
@@ -85,7 +85,7 @@ const (
 	maxNamespaces      = 20
 )
 
-// noticeContent is the content for callers who have to authenticate before they see any skill.
+// noticeContent returns the content for callers that have to authenticate before they see any skill.
 func (b *Builder) noticeContent() *content {
 	s := skill{
 		name: "authentication-required", title: "Authentication required",
@@ -124,7 +124,7 @@ func (b *Builder) contentOf(entries []catalog.Entry) *content {
 		var in, out jsontext.Value
 		if d := entries[i].Descriptor; d != nil {
 			out = d.Output.Schema
-			if sizeOf(d.Inputs) <= share { // else it would be made in vain
+			if sizeOf(d.Inputs) <= share { // else addSchemas would leave the schema out
 				in = inputs.InputSchema(d.Inputs)
 			}
 		}
@@ -146,7 +146,7 @@ func (b *Builder) contentOf(entries []catalog.Entry) *content {
 	return b.seal(c)
 }
 
-// sizeOf returns the least size of the schema of inputs, in bytes.
+// sizeOf returns a lower bound for the size of the schema of inputs, in bytes.
 func sizeOf(params []document.Parameter) int {
 	size := 0
 	for i := range params {

@@ -12,16 +12,16 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// view is what a caller may see.
+// view is a set of skills that a kind of caller may see.
 type view uint8
 
 const (
-	publicView   view = iota // of anonymous callers
-	knownView                // of callers with a principal
-	extendedView             // of callers with a principal, in the extended card
+	publicView   view = iota // for anonymous callers
+	knownView                // for callers with a principal
+	extendedView             // for callers with a principal, in the extended card
 )
 
-// key selects what is kept.
+// key identifies a kept content.
 type key struct {
 	view  view
 	skill string // as the client wrote it; empty: all
@@ -29,34 +29,34 @@ type key struct {
 
 func (k key) String() string { return strconv.Itoa(int(k.view)) + k.skill }
 
-// kept is the content of a card and what it was made of.
+// kept is the content of a card and the lists that it was made from.
 type kept struct {
 	content    *content
 	entries    []catalog.Entry      // of the card of all skills
 	descriptor *document.Descriptor // of the card of one skill
-	checked    time.Time            // when the bridge was asked last
-	described  time.Time            // when descriptors were read last, of which some could not be; zero: all could
-	fresh      time.Time            // until when the content is fresh
+	checked    time.Time            // the last query to the bridge
+	described  time.Time            // the last reading of descriptors, if some of them could not be read; zero: all could
+	fresh      time.Time            // the end of the content's freshness
 	used       time.Time
 }
 
 const (
-	// recheck is how long a card is used before the bridge is asked again. It bounds the processor time for repeated
+	// recheck is how long a content is used before the bridge is asked again. It bounds the processor time for repeated
 	// requests: listing 10,000 skills takes some milliseconds.
 	recheck = 200 * time.Millisecond
-	// describeAgain is how long descriptors are not read again for the card of all skills if one of them could not be read.
-	// Without it, a provider whose descriptors fail would get up to maxDescribed requests whenever the cache forgets that.
+	// describeAgain is how long the card of all skills uses the descriptors it has, if one of them could not be read. Without
+	// this pause, a provider whose descriptors fail would get up to maxDescribed requests whenever the cache forgets the failures.
 	describeAgain = time.Minute
-	// patience is how long a request waits for a new card if there is an old one.
+	// patience is how long a request waits for a new content if there is an old one.
 	patience = time.Second
-	// reading bounds the making of a card: an index and descriptors take up to 10 seconds each.
+	// reading bounds the queries for a content: an index and descriptors take up to 10 seconds each.
 	reading = 25 * time.Second
-	// maxKept is how many cards of single skills are kept, and maxKeptSize how many bytes they may have together.
+	// maxKept bounds the number of contents of single skills that are kept, and maxKeptSize their size together, in bytes.
 	maxKept     = 256
 	maxKeptSize = 16 << 20
 )
 
-// content returns the content of a card and until when it is fresh.
+// content returns the content of a card, and the end of its freshness; zero: it is not fresh.
 func (b *Builder) content(ctx context.Context, k key, caller run.Caller) (*content, time.Time, error) {
 	b.mu.Lock()
 	old := b.kept[k]
@@ -95,7 +95,7 @@ func (b *Builder) content(ctx context.Context, k key, caller run.Caller) (*conte
 	}
 }
 
-// renew asks the bridge, and keeps what has changed.
+// renew asks the bridge, and keeps the result.
 func (b *Builder) renew(ctx context.Context, k key, caller run.Caller) (*kept, error) {
 	b.mu.Lock()
 	old := b.kept[k]
@@ -118,8 +118,8 @@ func (b *Builder) renew(ctx context.Context, k key, caller run.Caller) (*kept, e
 	return now, nil
 }
 
-// share replaces a new content by an equal one that is kept: for the same key, so that the time of its last change stays,
-// or for another view, so that it takes no memory. The caller holds b.mu.
+// share replaces a new content by an equal one that is kept: for the same key, so that LastModified does not change,
+// or for another view, so that both share their memory. The caller holds b.mu.
 func (b *Builder) share(k key, old, now *kept) {
 	if old != nil && old.content.digest == now.content.digest {
 		now.content = old.content
@@ -133,7 +133,7 @@ func (b *Builder) share(k key, old, now *kept) {
 	}
 }
 
-// makeRoom removes the cards of single skills whose last request is the longest ago. The caller holds b.mu.
+// makeRoom removes the least recently used contents of single skills until the rest is within the bounds. The caller holds b.mu.
 func (b *Builder) makeRoom() {
 	for {
 		count, size := 0, 0
@@ -168,7 +168,7 @@ func (b *Builder) read(ctx context.Context, k key, caller run.Caller, old *kept)
 	for _, u := range l.Unavailable {
 		switch {
 		case u.Failure.Kind == run.RateLimited && u.Failure.By == run.Bridge:
-			return nil, ErrUnavailable // by the limits of the bridge, which say nothing about the skills
+			return nil, ErrUnavailable // a limit of the bridge prevented the query, so the list is incomplete
 		case needsPrincipal(u.Failure):
 			refused++
 		}
@@ -185,8 +185,9 @@ func (b *Builder) read(ctx context.Context, k key, caller run.Caller, old *kept)
 	return now, nil
 }
 
-// list lists the skills of a view, with their descriptors. If some of the descriptors could not be read a short time ago, it
-// uses those of then, unless other skills are listed now. described is when some could not be read; zero: all could.
+// list lists the skills of a view, with their descriptors. If some of them could not be read within the last [describeAgain] and
+// the list is still the same, it returns the old descriptors. described is the time of the last reading at which some
+// descriptors could not be read; zero: all could.
 func (b *Builder) list(ctx context.Context, caller run.Caller, v view, old *kept) (l translate.Listing, described time.Time) {
 	list := func(descriptors int) translate.Listing {
 		l := b.bridge.List(ctx, translate.Query{Caller: caller, Descriptors: descriptors})
@@ -213,7 +214,7 @@ func (b *Builder) list(ctx context.Context, caller run.Caller, v view, old *kept
 	return l, described
 }
 
-// describe is read for one skill.
+// describe does what read does, for one skill.
 func (b *Builder) describe(ctx context.Context, k key, caller run.Caller, old *kept) (*kept, error) {
 	d, failure := b.bridge.Describe(ctx, translate.Call{Caller: caller, Name: k.skill})
 	switch {

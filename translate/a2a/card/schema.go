@@ -12,11 +12,12 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
-// maxSchemaDepth is how deep a schema in a card may nest. Some clients read at most 100 levels, of which the card has some.
+// maxSchemaDepth bounds the nesting of a schema in a card. Some clients read at most 100 levels, including those of the card
+// around the schema.
 const maxSchemaDepth = 48
 
-// addSchemas adds the version and the schemas of a skill to the params of the extension. A schema that clients could
-// stumble over, or that takes more than its share of most bytes, is left out.
+// addSchemas adds the version and the schemas of a skill to the params of the extension, with at most most bytes for both
+// schemas. A schema that does not fit, or that some clients can't read, is left out.
 func addSchemas(w *front.Writer, s *skill, input, output jsontext.Value, most int) {
 	w.Next()
 	w.Buf = append(appendName(w.Buf, s.name), ':', '{')
@@ -36,7 +37,7 @@ func addSchemas(w *front.Writer, s *skill, input, output jsontext.Value, most in
 	w.Close()
 }
 
-// readable reports whether all clients can read a JSON value: it is not too deep, and its numbers fit a double.
+// readable reports whether all clients can read a JSON value: it does not nest too deep, and its numbers fit a double.
 func readable(value jsontext.Value) bool {
 	dec := jsontext.NewDecoder(bytes.NewReader(value))
 	for {

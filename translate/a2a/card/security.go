@@ -10,19 +10,19 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
-// SecurityScheme is a way to authenticate to the agent: what a proxy before the bridge, or Caddy, asks for. It is never
-// what a provider asks for.
+// SecurityScheme is a way to authenticate to the agent, as Caddy or a proxy in front of it requires. The authentication that
+// providers require is never part of a card.
 type SecurityScheme struct {
 	// Name of the scheme in the card.
 	Name string `json:"name"`
 	// Type is http, api_key, openid or mutual_tls.
 	Type string `json:"type"`
-	// Scheme is that of the Authorization header of http, such as bearer.
+	// Scheme is the scheme of the Authorization header for the type http, such as bearer.
 	Scheme string `json:"scheme,omitzero"`
-	// In and Key say where an API key is: header, query or cookie, and its name there.
+	// In is the place of an API key: header, query or cookie. Key is its name there.
 	In  string `json:"in,omitzero"`
 	Key string `json:"key,omitzero"`
-	// URL is that of the OpenID Connect discovery document.
+	// URL is the URL of the OpenID Connect discovery document.
 	URL string `json:"url,omitzero"`
 }
 
@@ -34,7 +34,7 @@ const (
 	typeMutualTLS = "mutual_tls"
 )
 
-// ParseSecurityScheme reads the arguments of the option security: a name, a type, and what the type needs.
+// ParseSecurityScheme reads the arguments of the option security: a name, a type, and the arguments of the type.
 func ParseSecurityScheme(args []string) (SecurityScheme, error) {
 	var s SecurityScheme
 	if len(args) < 2 {
@@ -82,8 +82,8 @@ func (s *SecurityScheme) Validate() error {
 // mutualTLS describes the scheme, which has no other members in A2A 1.0.
 const mutualTLS = "A client certificate (mutual TLS)."
 
-// writeSecurity adds the schemes, and that each of them is sufficient. In a combined card, a scheme has the members of both
-// versions, and there are two lists of requirements.
+// writeSecurity adds the schemes, and a requirement for each, since each of them is sufficient. In a combined card, a scheme has
+// the members of both versions, and there are two lists of requirements.
 //
 // A requirement has an empty array of scopes also in A2A 1.0, although its definition has an object there, which would
 // hold the array: a2a-go and the specification's own example have an array, and other clients read both as no scopes.
@@ -170,7 +170,7 @@ func (s *SecurityScheme) writeProto(w *front.Writer) {
 	w.Close()
 }
 
-// writeLegacyAuthentication adds the schemes as A2A 0.1 has them.
+// writeLegacyAuthentication adds the schemes in the form of A2A 0.1.
 func (a *assembler) writeLegacyAuthentication(schemes []SecurityScheme) {
 	if len(schemes) == 0 {
 		return

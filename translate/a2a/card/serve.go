@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Serve answers a GET or HEAD request with a card, or with 304 if the client has it (RFC 9110, section 13). The caller has
-// checked the method.
+// Serve answers a GET or HEAD request with a card, or with 304 if the client has this card already (RFC 9110, section 13). The
+// caller has to check the method.
 func Serve(w http.ResponseWriter, r *http.Request, c *Card) {
 	header := w.Header()
 	scope := "public"
@@ -32,12 +32,12 @@ func Serve(w http.ResponseWriter, r *http.Request, c *Card) {
 	}
 	for _, piece := range c.pieces {
 		if _, err := w.Write(piece); err != nil {
-			return // the client has gone
+			return // the client has disconnected
 		}
 	}
 }
 
-// isHeldBy reports whether a request is conditional and the client has the card.
+// isHeldBy reports whether the header of a conditional request says that the client has this card.
 func (c *Card) isHeldBy(header http.Header) bool {
 	if tags := header.Values("If-None-Match"); len(tags) > 0 {
 		return matches(strings.Join(tags, ","), c.ETag)
@@ -46,7 +46,7 @@ func (c *Card) isHeldBy(header http.Header) bool {
 	return err == nil && !c.LastModified.Truncate(time.Second).After(since)
 }
 
-// matches reports whether a list of entity tags has one, by weak comparison.
+// matches reports whether a list of entity tags contains a tag, by weak comparison.
 func matches(list, tag string) bool {
 	for {
 		list = strings.TrimLeft(list, " \t,")

@@ -79,11 +79,11 @@ func parseKey(text []byte) (*ecdsa.PrivateKey, error) {
 	}
 }
 
-// sign returns the signatures of a card, which it changes, as elements of an array.
+// sign returns the signatures of a card, as elements of an array. It changes the memory of the card.
 //
-// The first is that of the specification. Before a2a-js and a2a-python verify a signature, they remove what is null or empty
-// from the card, also inside of schemas and of security requirements without scopes. If the card has such values, there
-// is a second signature for them: clients accept a card of which one signature is valid.
+// The first one follows the specification. Before a2a-js and a2a-python verify a signature, they remove null and empty values
+// from the card, also inside schemas and security requirements without scopes. If the card has such values, there
+// is a second signature, for the card without them: clients accept a card if one of its signatures is valid.
 func (s *Signer) sign(card jsontext.Value) []byte {
 	if err := card.Canonicalize(); err != nil {
 		panic(err) // this package has written the card
@@ -104,16 +104,16 @@ func withoutEmpty(card jsontext.Value) jsontext.Value {
 	}
 	filled, err := json.Marshal(fill(members))
 	if err != nil {
-		panic(err) // it has only values of JSON
+		panic(err) // members was decoded from JSON
 	}
 	value := jsontext.Value(filled)
 	if err := value.Canonicalize(); err != nil {
-		panic(err) // json has made it
+		panic(err) // filled was encoded by json
 	}
 	return value
 }
 
-// fill returns a value without its empty parts; nil: nothing is left.
+// fill returns a value without its null and empty parts; nil: nothing is left.
 func fill(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -141,7 +141,7 @@ func fill(value any) any {
 	return value
 }
 
-// signature returns the signature of a payload as A2A has it.
+// signature returns the signature of a payload, as an element of the member signatures of a card.
 func (s *Signer) signature(payload []byte) []byte {
 	signed, err := s.jws.Sign(payload)
 	if err != nil {
@@ -160,8 +160,8 @@ func (s *Signer) signature(payload []byte) []byte {
 	return w.Buf
 }
 
-// signingKey implements [jose.OpaqueSigner]. Its signatures are deterministic (RFC 6979), so that the same card has the
-// same bytes whenever and wherever it is made.
+// signingKey implements [jose.OpaqueSigner]. Its signatures are deterministic (RFC 6979), so that all instances make the same
+// bytes for the same card.
 type signingKey struct {
 	key    *ecdsa.PrivateKey
 	public jose.JSONWebKey
@@ -195,7 +195,7 @@ func (k *signingKey) SignPayload(payload []byte, _ jose.SignatureAlgorithm) ([]b
 
 // setInteger writes a positive integer of ASN.1 into a field of fixed length.
 func setInteger(field, integer []byte) {
-	for len(integer) > len(field) { // a zero before a first bit that is 1
+	for len(integer) > len(field) { // a zero byte precedes an integer whose first bit is 1
 		integer = integer[1:]
 	}
 	copy(field[len(field)-len(integer):], integer)

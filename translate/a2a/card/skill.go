@@ -26,10 +26,10 @@ const (
 	maxVersion     = 100
 )
 
-// The media types of messages that every skill takes.
+// commonModes are the media types of messages that every skill accepts.
 var commonModes = []string{"application/json", "text/plain"}
 
-// skill is what a card says about a skill.
+// skill holds the values of a card about one skill.
 type skill struct {
 	name, title, description, version string
 	tags                              []string
@@ -37,8 +37,8 @@ type skill struct {
 	example                           string   // empty: none
 }
 
-// skillOf returns what a card says about a listed skill, if that may take about most bytes. Texts of the provider are
-// cleaned and bounded.
+// skillOf returns the values of a card about a listed skill. Texts of the provider are cleaned, and bounded so that they take
+// about most bytes.
 func skillOf(e *catalog.Entry, most int) skill {
 	s := skill{name: e.Name, version: line(e.Version, maxVersion)}
 	s.title = cmp.Or(line(e.Title, min(maxTitle, most/4)), line(e.Name, maxTitle), "skill")
@@ -63,7 +63,7 @@ func skillOf(e *catalog.Entry, most int) skill {
 // line returns a text of a provider as one line of at most limit characters.
 func line(text string, limit int) string { return strings.TrimSpace(safetext.Line(text, limit)) }
 
-// inputModes returns the media types of messages to a skill: those of all skills, and of the files that its inputs take.
+// inputModes returns the media types of messages to a skill: [commonModes], and those of the files that its inputs accept.
 func inputModes(params []document.Parameter) []string {
 	modes := slices.Clone(commonModes)
 	for i := range params {
@@ -72,7 +72,7 @@ func inputModes(params []document.Parameter) []string {
 			ContentMediaType string `json:"contentMediaType"`
 		}
 		if json.Unmarshal(params[i].Schema, &file) != nil || !strings.EqualFold(file.ContentEncoding, "base64") {
-			continue // also a schema that is true or false
+			continue // a schema may also be true or false
 		}
 		modes = addMode(modes, cmp.Or(file.ContentMediaType, "application/octet-stream"))
 	}
@@ -82,7 +82,7 @@ func inputModes(params []document.Parameter) []string {
 // outputModes returns the media type of a skill's output.
 func outputModes(o *document.Output) []string { return addMode(nil, o.ContentType) }
 
-// addMode adds a media type, unless it is invalid or already there.
+// addMode appends a media type, unless it is invalid or already in the list.
 func addMode(modes []string, mode string) []string {
 	if len(mode) > maxMode || len(modes) >= maxModes || slices.Contains(modes, mode) {
 		return modes
@@ -93,9 +93,9 @@ func addMode(modes []string, mode string) []string {
 	return append(modes, mode)
 }
 
-// json returns the skill as a member of a card's skills, within most bytes unless the name alone takes more. legacy
-// adds the modes of A2A 0.1, which are no media types. What does not fit is left out: the example first, then the modes and
-// tags, then most of the texts.
+// json returns the skill as an element of a card's skills, with at most most bytes unless the name alone takes more. legacy
+// adds the modes of A2A 0.1, which are not media types. To make it fit, json first leaves out the example, then the modes and
+// most tags, and then shortens the texts.
 func (s *skill) json(legacy bool, most int) []byte {
 	for _, reduced := range []func(*skill){
 		func(*skill) {},
