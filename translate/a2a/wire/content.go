@@ -9,7 +9,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 )
 
-// message appends a message of the task. ofTask says that it has the id of the task. index is its place in the history.
+// message appends a message of the task. With ofTask, it has the member taskId. index is its place in the history.
 func (w *writer) message(m *task.Message, index int, ofTask bool) {
 	w.Buf = append(w.Buf, '{')
 	if w.version == V03 {
@@ -36,8 +36,8 @@ func (w *writer) message(m *task.Message, index int, ofTask bool) {
 	w.Close()
 }
 
-// messageID appends the id of a message. The messages of 0.1 have none, so that theirs is made of the task's id and their
-// place in the history.
+// messageID appends the id of a message. Messages that were sent in 0.1 have none; their id is the task's id with their place
+// in the history.
 func (w *writer) messageID(m *task.Message, index int) {
 	if m.ID != "" {
 		w.Text("messageId", m.ID)
@@ -101,7 +101,7 @@ func (w *writer) partOfKind(p *task.Part) {
 		if p.Data.Kind() == '{' {
 			w.data("data", p.Data)
 		} else {
-			w.OpenMember("data") // it can only be an object
+			w.OpenMember("data") // these versions allow only objects
 			w.data("result", p.Data)
 			w.Close()
 		}

@@ -54,8 +54,8 @@ const (
 // Message returns the standard message of a code; empty: it has none.
 func Message(code int) string { return standard[code].message }
 
-// Error returns an error with facts about it, whose names are neither reason nor domain. An empty message or reason is
-// the standard one of the code.
+// Error returns an error with facts about it. Facts with the names reason and domain are left out. An empty message or reason
+// stands for the standard one of the code.
 func Error(v Version, code int, message, reason string, facts map[string]string) *jsonrpc.Error {
 	domain := domainBridge
 	if code <= CodeTaskNotFound && code >= CodeVersionNotSupported {
@@ -77,7 +77,8 @@ func Error(v Version, code int, message, reason string, facts map[string]string)
 	return newError(code, message, &w)
 }
 
-// InvalidParams returns the error for params with violations. candidates are values that would be right; nil: none are told.
+// InvalidParams returns the error for params with violations. candidates are valid values for the client to choose from; nil:
+// none.
 func InvalidParams(v Version, message string, violations []Violation, candidates []string) *jsonrpc.Error {
 	w := detailWriter{version: v}
 	w.open()
@@ -95,11 +96,11 @@ func InvalidParams(v Version, message string, violations []Violation, candidates
 	return newError(jsonrpc.CodeInvalidParams, message, &w)
 }
 
-// BridgeError returns an error of the bridge's own, or of a provider, for a failure.
+// BridgeError returns the error for a failure of the bridge or of a provider.
 func BridgeError(v Version, code int, message string, f *run.Failure) *jsonrpc.Error {
 	w := detailWriter{version: v}
 	w.open()
-	name := cmp.Or(string(document.CodeOf(&run.Failure{Kind: f.Kind})), standard[jsonrpc.CodeInternalError].reason) // not the provider's, which may be any text
+	name := cmp.Or(string(document.CodeOf(&run.Failure{Kind: f.Kind})), standard[jsonrpc.CodeInternalError].reason) // not the provider's code, which may be any text
 	w.info(name, domainBridge)
 	w.Text("code", name)
 	w.Text("executed", string(cmp.Or(f.Executed, run.ExecutedMaybe)))
@@ -132,8 +133,8 @@ func newError(code int, message string, w *detailWriter) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: code, Message: message, Data: w.Buf}
 }
 
-// detailWriter appends the details of an error: in 1.0 an array of objects with types, whose facts are texts; in older
-// versions one object.
+// detailWriter appends the details of an error: in 1.0 an array of typed objects, whose facts are strings; in older versions
+// one object.
 type detailWriter struct {
 	front.Writer
 	version Version
@@ -169,7 +170,7 @@ func (w *detailWriter) info(reason, domain string) {
 	w.OpenMember("metadata")
 }
 
-// closeInfo ends what info has opened.
+// closeInfo closes the google.rpc.ErrorInfo that info has opened.
 func (w *detailWriter) closeInfo() {
 	if w.version == V10 {
 		w.Close()
@@ -177,7 +178,7 @@ func (w *detailWriter) closeInfo() {
 	}
 }
 
-// fact adds a JSON value, in 1.0 as a text.
+// fact adds a JSON value, in 1.0 as a string.
 func (w *detailWriter) fact(name string, value []byte) {
 	if w.version == V10 {
 		w.Text(name, string(value))

@@ -30,8 +30,8 @@ var messageNames = [...][]string{
 // userRoles are the roles that the messages of a client have, by version.
 var userRoles = [...]string{V01: "user", V03: "user", V10: "ROLE_USER"}
 
-// The memory that the lists of a message may take is this many bytes, and this many for each byte of its text. Real
-// messages take far less; a message of nothing but empty parts would take ten times its text.
+// The lists of a message may take listMemory bytes of memory, and listMemoryPerByte bytes for each byte of its JSON. Ordinary
+// messages take far less; a message that consists of empty parts would take ten times its JSON.
 const (
 	listMemory        = 256 << 10
 	listMemoryPerByte = 4
@@ -61,7 +61,7 @@ func decodeMessage(o *object, s *Send) {
 
 // decodeParts decodes the parts of a message.
 func decodeParts(o *object) []task.Part {
-	const cost = 128 // of a part without its text
+	const cost = 128 // memory of a part without its text
 	value := o.values[messageParts].Value
 	if value == nil {
 		o.wrong(messageParts, required)
@@ -140,8 +140,8 @@ func decodePart(o *object) task.Part {
 	return p
 }
 
-// decodeContent decodes the content of a part of 1.0. Null as data is a value of its own, but only if there is no other content:
-// in a request, null is as good as absent, while Protocol Buffers has null as a value of this member alone.
+// decodeContent decodes the content of a part of 1.0. Null is the same as absent, except in the member data: in Protocol Buffers,
+// null is a value of this member. So a part that has only null as its data has data, and one that also has a text has the text.
 func decodeContent(o *object) front.Part {
 	p := front.Part{Filename: o.text(partFilename), MediaType: o.text(partMediaType)}
 	contents := 0

@@ -14,11 +14,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// Violation is a member of params that is wrong.
+// Violation is an error in a member of params.
 type Violation struct {
 	// Field is the path of the member, such as message.parts[0].data.
 	Field string
-	// Description completes a sentence that begins with the field.
+	// Description is the rest of a sentence that begins with the field, such as "must be an object".
 	Description string
 }
 
@@ -57,7 +57,7 @@ func (d *decoder) fault(field, description string) {
 	}
 }
 
-// full reports whether no more violations are reported, so that reading on is useless.
+// full reports whether there are maxViolations, so that further ones would not be reported.
 func (d *decoder) full() bool { return len(d.violations) == maxViolations }
 
 // maxKnown is the largest number of members that an object has in any version.
@@ -66,13 +66,13 @@ const maxKnown = 9
 // object is an object of the params with its known members.
 type object struct {
 	*decoder
-	path   string   // of its members: empty, or ends in a dot
+	path   string   // the prefix of its members' paths: empty, or ends in a dot
 	known  []string // the names of its members
 	values [maxKnown]jsonrpc.Member
-	seen   uint16 // one bit for each known name
+	seen   uint16 // one bit for each known member that is there, also as null
 }
 
-// object reads an object. An absent one has no members.
+// object reads an object. An absent object is one without members.
 func (d *decoder) object(path string, known []string, from jsonrpc.Object) object {
 	o := object{decoder: d, path: path, known: known}
 	if from.Members != nil {
@@ -107,7 +107,7 @@ func (o *object) readMembers(r *reader) {
 	}
 }
 
-// add adds a member, if its name is known. null is as good as absent.
+// add adds a member, if its name is known. has treats null as absent.
 func (o *object) add(m jsonrpc.Member) {
 	i := o.indexOf(jsonrpc.Unquote(m.Name))
 	if i < 0 {
@@ -173,10 +173,10 @@ func (o *object) name() string {
 // wrong adds a violation of a member.
 func (o *object) wrong(i int, description string) { o.fault(o.path+o.known[i], description) }
 
-// has reports whether a member is neither absent nor null.
+// has reports whether a member is present and not null.
 func (o *object) has(i int) bool { return o.values[i].Value != nil }
 
-// member returns a member that is an object. ok is false if it is not, or absent.
+// member returns a member that is an object. ok is false if it is absent or not an object.
 func (o *object) member(i int, known []string) (m object, ok bool) {
 	v := &o.values[i]
 	switch v.Value.Kind() {
@@ -215,7 +215,7 @@ func (o *object) requiredText(i int) string {
 	return s
 }
 
-// id returns an id, or "" if it is absent. In the JSON of Protocol Buffers, which 1.0 uses, an empty one is absent.
+// id returns an id, or "" if it is absent. In the JSON of Protocol Buffers, which 1.0 uses, an empty string is the same as absent.
 func (o *object) id(i int) string {
 	if !o.has(i) {
 		return ""
@@ -254,7 +254,7 @@ const idRule = "must have from 1 to 256 characters"
 
 func badID(s string) bool { return s == "" || len(s) > maxID && utf8.RuneCountInString(s) > maxID }
 
-// flag returns a boolean, or otherwise if it is absent.
+// flag returns a boolean, or the parameter otherwise if it is absent.
 func (o *object) flag(i int, otherwise bool) bool {
 	switch o.values[i].Value.Kind() {
 	case 't':
@@ -268,8 +268,8 @@ func (o *object) flag(i int, otherwise bool) bool {
 	return otherwise
 }
 
-// count returns a whole number that is not negative, or nil if it is absent. 50.0 and 5e1 are whole numbers, since JSON has
-// only one kind of number (RFC 8259, section 6).
+// count returns a whole number that is not negative, or nil if it is absent. 50.0 and 5e1 are whole numbers, too, since JSON does
+// not distinguish integers (RFC 8259, section 6).
 func (o *object) count(i int) *int {
 	v := o.values[i].Value
 	if v == nil {
@@ -302,7 +302,7 @@ func (o *object) raw(i int) jsontext.Value {
 
 // texts returns a list of strings, which may have to be ids. Their cost is taken from the budget.
 func (o *object) texts(i int, ids bool) []string {
-	const cost = 16 // of a string without its text
+	const cost = 16 // memory of a string without its text
 	v := o.values[i].Value
 	if v == nil || o.budget < 0 {
 		return nil

@@ -10,13 +10,13 @@ import (
 
 // PushParams are the params of the methods for webhooks.
 type PushParams struct {
-	// Task is the id of the task; empty: it is that of the message that the webhook was sent with.
+	// Task is the id of the task; empty: the webhook was sent in a message, and is for the task of that message.
 	Task string
-	// ID is that of the webhook; empty: none was named.
+	// ID is the id of the webhook; empty: the client has not named one.
 	ID string
-	// URL, Token, Scheme and Credentials are what the webhook is called with. All but the URL may be empty.
+	// URL, Token, Scheme and Credentials are used in requests to the webhook. All but the URL may be empty.
 	URL, Token, Scheme, Credentials string
-	// Tenant is the one of 1.0; empty: none.
+	// Tenant is a member of 1.0; empty: none.
 	Tenant string
 }
 
@@ -52,7 +52,7 @@ var (
 	pushQueryNames = [...][]string{V01: {"id"}, V03: {"id", "pushNotificationConfigId"}, V10: {"taskId", "id", "tenant"}}
 )
 
-// Bounds of what is sent to a webhook, in bytes.
+// Bounds of the values that are sent to a webhook, in bytes.
 const (
 	maxScheme = 64
 	maxSecret = 4096
@@ -86,7 +86,7 @@ func DecodePushQuery(v Version, params jsonrpc.Object, named bool) (PushParams, 
 	o := d.object("", pushQueryNames[v], params)
 	p := PushParams{Task: o.requiredID(0)}
 	switch {
-	case v == V01: // a task has one webhook
+	case v == V01: // this version has no ids of webhooks, since a task has one webhook
 	case named:
 		p.ID = o.requiredID(1)
 	default:
@@ -133,7 +133,7 @@ func decodeWebhook(o *object, p *PushParams) {
 	}
 }
 
-// secret returns a text that is sent in a header, or "" if it is absent.
+// secret returns a text that will be sent in a header, or "" if it is absent.
 func (o *object) secret(i int) string {
 	s := o.text(i)
 	switch {
@@ -162,12 +162,12 @@ func (o *object) firstText(i int) string {
 	return ""
 }
 
-// notToken reports whether a character is none of those of a token (RFC 9110, section 5.6.2).
+// notToken reports whether a character is not allowed in a token (RFC 9110, section 5.6.2).
 func notToken(r rune) bool {
 	return r <= ' ' || r >= '\x7f' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 }
 
-// AppendPush appends a webhook of a task. Its token and credentials are not told.
+// AppendPush appends a webhook of a task, without its token and credentials.
 func AppendPush(b []byte, v Version, t *task.Task, p *task.PushConfig) []byte {
 	w := writer{front.Writer{Buf: b}, v, t}
 	w.push(p)

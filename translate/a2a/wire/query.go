@@ -11,9 +11,9 @@ import (
 // TaskQuery are the params of the methods that read, cancel or watch one task.
 type TaskQuery struct {
 	ID string
-	// HistoryLength is how many messages the answer may have; nil: the default of the version.
+	// HistoryLength is the largest number of messages in the answer; nil: the default of the version.
 	HistoryLength *int
-	// Tenant is the one of 1.0; empty: none.
+	// Tenant is a member of 1.0; empty: none.
 	Tenant string
 }
 
@@ -42,11 +42,11 @@ type ListQuery struct {
 	State     task.State // 0: all
 	PageSize  int        // 0: the default
 	PageToken string
-	// HistoryLength is how many messages each task may have; nil: all.
+	// HistoryLength is the largest number of messages of each task in the answer; nil: all.
 	HistoryLength *int
-	// Since is the earliest time of a status; zero: all.
+	// Since selects tasks whose status has this time or a later one; zero: all.
 	Since time.Time
-	// Artifacts says that the tasks have their artifacts.
+	// Artifacts says that the answer has the artifacts of the tasks.
 	Artifacts bool
 	Tenant    string // empty: none
 }

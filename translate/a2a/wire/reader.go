@@ -16,7 +16,7 @@ type reader struct {
 
 var readers = sync.Pool{New: func() any { return new(reader) }}
 
-// readOptions are those of the server, which has accepted the text.
+// readOptions are the options with which the server has checked the text.
 var readOptions = []jsontext.Options{jsontext.AllowDuplicateNames(true)}
 
 // read returns a reader of a text.
@@ -37,7 +37,7 @@ func (r *reader) reset(text []byte) {
 	r.decoder.Reset(&r.source, readOptions...)
 }
 
-// enter reads the bracket that opens an array or object. It returns false if the next value is none of that kind.
+// enter reads the bracket that opens an array or object. It returns false if the next value does not begin with that bracket.
 func (r *reader) enter(bracket jsontext.Kind) bool {
 	if r.decoder.PeekKind() != bracket {
 		return false
@@ -50,7 +50,7 @@ func (r *reader) enter(bracket jsontext.Kind) bool {
 func (r *reader) more() bool {
 	switch r.decoder.PeekKind() {
 	case '}', ']':
-		_, _ = r.decoder.ReadToken() // it was peeked
+		_, _ = r.decoder.ReadToken() // can't fail: PeekKind has seen it
 		return false
 	case jsontext.KindInvalid:
 		return false
@@ -58,8 +58,8 @@ func (r *reader) more() bool {
 	return true
 }
 
-// value reads a value and returns a slice of the text; nil: there is none. The slice that the parser returns is only
-// valid until its next call.
+// value reads a value and returns it as a slice of the text; nil: there is none. The decoder's own slice would be valid only
+// until its next call.
 func (r *reader) value() jsontext.Value {
 	v, err := r.decoder.ReadValue()
 	if err != nil {

@@ -9,21 +9,21 @@ import (
 
 // Send are the params of the methods that send a message.
 type Send struct {
-	// Task is the id of the task that the message is for; empty: it starts a new one. In 0.1 it is the id that the client
-	// has chosen, and never empty.
+	// Task is the id of the task that the message is for; empty: a new one. In 0.1 the client chooses it, and it is never
+	// empty.
 	Task string
 	// Context is the id of the conversation; empty: the client has not named one.
 	Context string
 	Message task.Message
-	// Immediately says that the answer must not wait for the end of the run.
+	// Immediately says that the client gets its answer without waiting for the end of the run.
 	Immediately bool
-	// HistoryLength is how many messages the answer may have; nil: the default of the version.
+	// HistoryLength is the largest number of messages in the answer; nil: the default of the version.
 	HistoryLength *int
 	// Push is a webhook for the task; nil: none.
 	Push *PushParams
-	// Metadata is that of the request, an object; nil: none.
+	// Metadata is the metadata of the request, an object; nil: none.
 	Metadata jsontext.Value
-	// Tenant is the one of 1.0; empty: none.
+	// Tenant is a member of 1.0; empty: none.
 	Tenant string
 }
 

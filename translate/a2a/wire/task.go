@@ -7,7 +7,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 )
 
-// writer appends what is told of a task in one version.
+// writer appends a task and its parts in the form of one version.
 type writer struct {
 	front.Writer
 	version Version
@@ -17,10 +17,11 @@ type writer struct {
 // artifactID is the id and the name of a task's artifact.
 const artifactID = "output"
 
-// timeLayout is the form of timestamps (A2A 1.0, section 5.6.1).
+// timeLayout is the layout of timestamps (A2A 1.0, section 5.6.1).
 const timeLayout = "2006-01-02T15:04:05.000Z"
 
-// AppendTask appends a task. historyLength is how many messages it may have; nil: all, in 0.1 none.
+// AppendTask appends a task. historyLength is the largest number of messages; nil: all, in 0.1 none. Without artifacts, its
+// artifact is left out.
 func AppendTask(b []byte, v Version, t *task.Task, historyLength *int, artifacts bool) []byte {
 	w := writer{front.Writer{Buf: b}, v, t}
 	w.all(historyLength, artifacts)
@@ -36,8 +37,8 @@ func AppendSendResult(b []byte, v Version, t *task.Task, historyLength *int) []b
 	return AppendTask(b, v, t, historyLength, true)
 }
 
-// AppendMessageResult appends the result of a method that sends a message and is answered with a message instead of a task.
-// The task says to which conversation the message belongs; its id is not told.
+// AppendMessageResult appends a message as the result of a method that sends a message. The message has the contextId of t, but
+// no taskId.
 func AppendMessageResult(b []byte, v Version, m *task.Message, t *task.Task) []byte {
 	w := writer{front.Writer{Buf: b}, v, t}
 	if v == V10 {
@@ -50,8 +51,8 @@ func AppendMessageResult(b []byte, v Version, m *task.Message, t *task.Task) []b
 	return w.Buf
 }
 
-// AppendTaskEvent appends the event that a stream begins with: the task in 1.0 and 0.3, its status in 0.1. The task has all
-// of its history; [AppendSendResult] appends the same with less.
+// AppendTaskEvent appends the first event of a stream: the task in 1.0 and 0.3, its status in 0.1. The task has its whole history;
+// [AppendSendResult] takes a historyLength.
 func AppendTaskEvent(b []byte, v Version, t *task.Task) []byte {
 	if v == V01 {
 		return AppendUpdate(b, v, &task.Update{Number: t.Event, Task: t}, false)
@@ -59,8 +60,8 @@ func AppendTaskEvent(b []byte, v Version, t *task.Task) []byte {
 	return AppendSendResult(b, v, t, nil)
 }
 
-// AppendUpdate appends an event. last says that it is the last one of its stream, which the statuses of the older versions tell in
-// their member final: some clients stop reading there.
+// AppendUpdate appends an event. last says that it is the last one of its stream. In the older versions, it becomes the member
+// final of a status; some clients stop reading after it.
 func AppendUpdate(b []byte, v Version, u *task.Update, last bool) []byte {
 	w := writer{front.Writer{Buf: b}, v, u.Task}
 	w.Buf = append(w.Buf, '{')
@@ -116,7 +117,7 @@ func AppendPage(b []byte, tasks []*task.Task, nextToken string, pageSize, total 
 	return w.Buf
 }
 
-// taskID returns the id that a client of the version knows the task by.
+// taskID returns the id of the task in this version.
 func (w *writer) taskID() string {
 	if w.version == V01 && w.task.Name != "" {
 		return w.task.Name
@@ -175,7 +176,7 @@ func (w *writer) history(length *int) {
 	w.CloseArray()
 }
 
-// metadata appends what the extension says about the run.
+// metadata appends the object of the extension, which describes the run.
 func (w *writer) metadata() {
 	t := w.task
 	if t.Skill == "" && t.Ref.Source == "" && t.Ref.Version == "" && t.Ref.ExecutionID == "" {
@@ -191,7 +192,7 @@ func (w *writer) metadata() {
 	w.Close()
 }
 
-// stateName returns the name of a state. 0.1 has none for two of them.
+// stateName returns the name of a state. 0.1 lacks two of the states, and gets similar ones.
 func (w *writer) stateName(s task.State) string {
 	switch {
 	case w.version == V10:

@@ -6,7 +6,7 @@ type Version uint8
 // The versions.
 const (
 	V01 Version = iota + 1 // the first draft, with tasks/send
-	V03                    // also serves 0.2
+	V03                    // 0.2 is served as 0.3
 	V10
 )
 
@@ -30,7 +30,7 @@ var stateNames = [...]string{
 	"TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED",
 }
 
-// The longest ids and URLs, in characters and in bytes.
+// maxID bounds ids, in characters, and maxURL bounds URLs, in bytes.
 const (
 	maxID  = 256
 	maxURL = 2048
