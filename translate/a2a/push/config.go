@@ -13,24 +13,24 @@ import (
 )
 
 const (
-	// maxPerTask is how many webhooks a task may have.
+	// maxPerTask is the largest number of webhooks of a task.
 	maxPerTask = 8
 	// defaultID is the id of webhooks that clients of the older versions have not named.
 	defaultID = "default"
 )
 
-// ErrTooMany is the error for one webhook more than a task may have.
+// ErrTooMany means that a task has maxPerTask webhooks and can't get another one.
 var ErrTooMany = errors.New("must be that of one of the task's webhooks: it has " + strconv.Itoa(maxPerTask) + ", which is the maximum")
 
-// prefixes are the members of params that a webhook is, alone and with a message.
+// prefixes are the paths of a webhook in params: of its own methods, and of those that send a message.
 var prefixes = [...][2]string{
 	wire.V01: {"pushNotificationConfig.", "pushNotification."},
 	wire.V03: {"pushNotificationConfig.", "configuration.pushNotificationConfig."},
 	wire.V10: {"", "configuration.taskPushNotificationConfig."},
 }
 
-// Violation returns what is wrong with a webhook that a client sets; nil: nothing. Inline says that it is part of a message. The task is
-// nil if the message makes it.
+// Violation returns the error in a webhook that a client sets; nil: there is none. inline says that the webhook is part of a
+// message. t is nil if that message makes the task.
 func (w *Webhooks) Violation(ctx context.Context, v wire.Version, t *task.Task, p *wire.PushParams, inline bool) *wire.Violation {
 	prefix := prefixes[v][0]
 	if inline {
@@ -45,7 +45,7 @@ func (w *Webhooks) Violation(ctx context.Context, v wire.Version, t *task.Task, 
 	return nil
 }
 
-// idOf returns the id of a webhook that a client sets; empty: it gets a new one.
+// idOf returns the id of a webhook that a client sets; empty: the webhook gets a new one.
 func idOf(v wire.Version, p *wire.PushParams) string {
 	if p.ID == "" && v != wire.V10 {
 		return defaultID
@@ -57,7 +57,7 @@ func indexOf(t *task.Task, id string) int {
 	return slices.IndexFunc(t.Push, func(p task.PushConfig) bool { return p.ID == id })
 }
 
-// Make returns the webhook that a client sets for a task, with its secrets sealed; nil: it sets none.
+// Make returns the webhook that a client sets for a task, with sealed secrets; nil: the client sets none.
 func (w *Webhooks) Make(ctx context.Context, owner, id string, v wire.Version, p *wire.PushParams) (*task.PushConfig, error) {
 	if p == nil {
 		return nil, nil //nolint:nilnil // see above
@@ -73,8 +73,8 @@ func (w *Webhooks) Make(ctx context.Context, owner, id string, v wire.Version, p
 	return made, nil
 }
 
-// Add adds a webhook to a task that is being made or changed, or replaces the one with the same id. It gets all later events, and
-// those of the change. Without a webhook, Add does nothing.
+// Add adds a webhook to a task that is being made or changed, or replaces the one with the same id. The webhook gets the events
+// of this change and all later ones. If the webhook is nil, Add does nothing.
 func Add(t *task.Task, p *task.PushConfig) error {
 	if p == nil {
 		return nil

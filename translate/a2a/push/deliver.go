@@ -15,28 +15,28 @@ import (
 var pauses = [...]time.Duration{1 * time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second}
 
 const (
-	// storageRetry is how long a line waits while the tasks or the keys can't be read or stored.
+	// storageRetry is the time until the next attempt if a task or a key can't be read or stored.
 	storageRetry = 5 * time.Second
-	// markTimeout bounds how long a note of what was delivered waits for a message to the task.
+	// markTimeout bounds how long mark waits for the lock of a task, which messages to the task hold.
 	markTimeout = 5 * time.Second
 )
 
-// result is what follows for a line.
+// result says what serve does with a line after a request.
 type result struct {
-	drop  bool          // nothing is sent any more
-	after time.Duration // the next request is sent after it
+	drop  bool          // the line is removed
+	after time.Duration // the least time until the next request
 }
 
 // deliver sends the first event of a line.
 func (d *Deliverer) deliver(l *line) result {
 	w := d.of(l.key.owner)
-	if w == nil { // webhooks have been switched off
+	if w == nil { // no configuration allows webhooks
 		d.mu.Lock()
 		d.missed = true
 		d.mu.Unlock()
 		return result{drop: true}
 	}
-	t, err := d.tasks.Get(d.ctx, l.key.owner, l.key.id) // stores an open task before it is told
+	t, err := d.tasks.Get(d.ctx, l.key.owner, l.key.id) // it stores an open task, so that no webhook gets a state that a crash could undo
 	switch {
 	case errors.Is(err, task.ErrNoTask), d.ctx.Err() != nil:
 		return result{drop: true}
@@ -62,10 +62,10 @@ func (d *Deliverer) deliver(l *line) result {
 	a := &Attempt{Task: t.ID, Skill: t.Skill, Webhook: p.ID, Version: p.Version, Event: e.number, Try: e.try}
 	if err == nil {
 		w.post(d.ctx, a, &p, secrets, e.body)
-	} else { // the key has been dropped since
+	} else { // the key that sealed the secrets has been removed
 		a.Outcome, a.Problem, a.GivenUp = Failed, "its secrets can't be decrypted any more", true
 	}
-	if d.ctx.Err() != nil { // the bridge ends: the event is sent again later
+	if d.ctx.Err() != nil { // the process ends: the event will be sent again
 		return result{drop: true}
 	}
 	if !old {
@@ -74,7 +74,7 @@ func (d *Deliverer) deliver(l *line) result {
 	return d.judge(w, l, t, &p, &e, a, secrets)
 }
 
-// event is what is sent.
+// event is the event of a request.
 type event struct {
 	number uint64
 	state  task.State // of the task after it
@@ -82,13 +82,14 @@ type event struct {
 	body   []byte
 }
 
-// first returns the first event of a line for a webhook; ok is false if there is none, or its turn has not come.
+// first returns the first event of a line for a webhook. ok is false if there is none, or if the line has to be queued for
+// another host.
 func (d *Deliverer) first(l *line, t *task.Task, p *task.PushConfig) (e event, ok bool) {
 	d.mu.Lock()
 	d.grow(l.skip(p.Sent))
 	host := hostOf(p.URL)
 	if len(l.items) == 0 || l.host != host {
-		l.host = host // the client has replaced the webhook: the line waits for its turn at the new host
+		l.host = host // the client has replaced the webhook: the line is queued for the new host
 		d.mu.Unlock()
 		return event{}, false
 	}
@@ -124,8 +125,8 @@ func versionOf(name string) wire.Version {
 	return wire.V10
 }
 
-// judge says what follows from an attempt, and notes in the task how far the webhook got: when it has got all events of a task that
-// has ended or waits for the client, and when an event is lost.
+// judge evaluates an attempt. It stores in the task which events were delivered, but only when an event is lost, and when all
+// events of a task are delivered that has ended or waits for the client: each such change is stored.
 func (d *Deliverer) judge(w *Webhooks, l *line, t *task.Task, p *task.PushConfig, e *event, a *Attempt, renew Secrets) result {
 	lost := 0
 	switch {
@@ -160,11 +161,11 @@ func (d *Deliverer) judge(w *Webhooks, l *line, t *task.Task, p *task.PushConfig
 // errReplaced means that a webhook has been replaced or deleted.
 var errReplaced = errors.New("the webhook is another one now")
 
-// mark notes in a task how far a webhook got.
+// mark stores in a task the number of the last event that a webhook got or lost, and how many events in a row it lost.
 func (d *Deliverer) mark(t *task.Task, p *task.PushConfig, sent uint64, lost int) {
 	ctx := context.WithoutCancel(d.ctx)
 	open := !t.Status.State.Terminal()
-	if open { // messages to other instances may change it
+	if open { // other instances may change it, too
 		wait, cancel := context.WithTimeout(ctx, markTimeout)
 		defer cancel()
 		unlock, err := d.tasks.Lock(wait, t.Owner, t.ID)
@@ -184,17 +185,17 @@ func (d *Deliverer) mark(t *task.Task, p *task.PushConfig, sent uint64, lost int
 		return nil
 	})
 	if err != nil {
-		return // as above
+		return // the event may be sent again after a restart
 	}
 	if open {
-		_, _ = d.tasks.Get(ctx, t.Owner, t.ID) // as above
+		_, _ = d.tasks.Get(ctx, t.Owner, t.ID) // it stores the change; if it fails, the event may be sent again after a restart
 	}
 	if d.index != nil && settled(now) {
 		d.index.done(ctx, now)
 	}
 }
 
-// settled reports whether a task has ended and nothing is left to be sent.
+// settled reports whether a task has ended and its webhooks have got all events, or were given up.
 func settled(t *task.Task) bool {
 	return t.Status.State.Terminal() && !slices.ContainsFunc(t.Push, func(p task.PushConfig) bool { return p.Pending(t) })
 }

@@ -15,28 +15,28 @@ import (
 // Deliverer sends the events of tasks to their webhooks.
 type Deliverer struct {
 	tasks *task.Tasks
-	index *index // nil: tasks are in memory only
+	index *index // nil: tasks are only in memory
 
-	ctx     context.Context //nolint:containedctx // of all requests; it ends with the Deliverer
+	ctx     context.Context //nolint:containedctx // the parent of all requests' contexts; Close ends it
 	cancel  context.CancelFunc
-	closing context.Context //nolint:containedctx // it ends when Close begins
+	closing context.Context //nolint:containedctx // ended by the beginning of Close
 	close   context.CancelFunc
 	group   sync.WaitGroup
-	kick    chan struct{} // of capacity 1: the index is to be read soon
+	kick    chan struct{} // of capacity 1: makes watch read the index soon
 
 	mu       sync.Mutex
 	closed   bool
-	begun    bool        // the index is being read from time to time
-	webhooks []*Webhooks // of the configurations, the newest last
+	begun    bool        // watch runs
+	webhooks []*Webhooks // one for each configuration, the newest last
 	lines    map[lineKey]*line
 	schedule schedule
-	events   int   // of all lines
-	held     int64 // by all lines, in bytes
-	missed   bool  // an event found no line or no configuration: the index knows its task
+	events   int   // in all lines
+	held     int64 // memory of these events, in bytes
+	missed   bool  // an event was not queued, for want of a line or of a configuration: watch looks for its task
 }
 
-// New returns a Deliverer. [Deliverer.Bind] has to be called before it is used. The store is that of the tasks; nil: they are in memory
-// only.
+// New returns a Deliverer for the tasks in a store; nil: the tasks are only in memory. [Deliverer.Bind] has to be called before the
+// Deliverer is used.
 func New(store run.Store) *Deliverer {
 	d := &Deliverer{lines: map[lineKey]*line{}, schedule: newSchedule(), kick: make(chan struct{}, 1)}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
@@ -47,10 +47,11 @@ func New(store run.Store) *Deliverer {
 	return d
 }
 
-// Bind says whose events are delivered. The tasks have to call [Deliverer.Updated].
+// Bind sets the tasks whose events are delivered. They have to call [Deliverer.Updated].
 func (d *Deliverer) Bind(tasks *task.Tasks) { d.tasks = tasks }
 
-// Close ends all requests, those in progress when ctx ends. What was not delivered is found in the storage later.
+// Close begins no more requests, and waits for those in progress until ctx ends. The next process finds the remaining events in
+// the storage.
 func (d *Deliverer) Close(ctx context.Context) {
 	d.mu.Lock()
 	if !d.closed {
@@ -72,7 +73,7 @@ func (d *Deliverer) Close(ctx context.Context) {
 	}
 }
 
-// Updated queues an event for all webhooks of its task. It is made for [task.Observer]: it returns at once.
+// Updated queues an event for all webhooks of its task. As [task.Observer] requires, it does not block.
 func (d *Deliverer) Updated(u *task.Update) {
 	if len(u.Task.Push) == 0 {
 		return
@@ -99,7 +100,7 @@ func (d *Deliverer) Updated(u *task.Update) {
 	d.dispatch()
 }
 
-// catchUp queues the newest state of a task for all webhooks that have not got it.
+// catchUp queues the newest state of a task for all webhooks that it was not delivered to.
 func (d *Deliverer) catchUp(t *task.Task) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -120,7 +121,7 @@ func (d *Deliverer) catchUp(t *task.Task) {
 	d.dispatch()
 }
 
-// line returns the line of a webhook, or nil if there are too many. The lock is held, as in the methods below.
+// line returns the line of a webhook, or nil if there are maxLines others. The caller holds the lock, also for the methods below.
 func (d *Deliverer) line(t *task.Task, p *task.PushConfig) *line {
 	key := lineKey{t.Owner, t.ID, p.ID}
 	l := d.lines[key]
@@ -143,7 +144,7 @@ func (d *Deliverer) grow(events int, held int64) {
 	d.held += held
 }
 
-// wake queues a line that has events, after a time and when its pace allows it.
+// wake queues a line that has events, after a time, and not before its rate allows a request.
 func (d *Deliverer) wake(l *line, after time.Duration) {
 	if l.state == queued || l.state == pausing {
 		return
@@ -164,7 +165,7 @@ func (d *Deliverer) wake(l *line, after time.Duration) {
 	})
 }
 
-// pause calls then after a time, unless the state of the line has changed.
+// pause calls a function after a time, unless the state of the line changes before.
 func (d *Deliverer) pause(l *line, in lineState, after time.Duration, then func()) {
 	if l.timer != nil {
 		l.timer.Stop()
@@ -212,7 +213,7 @@ func (d *Deliverer) serve(l *line) {
 	d.dispatch()
 }
 
-// rest keeps a line without events until it has no debt of time.
+// rest keeps a line without events until its rate allows a full burst again, and then removes it.
 func (d *Deliverer) rest(l *line) {
 	after := time.Until(l.tat)
 	if after <= 0 {
@@ -230,7 +231,7 @@ func (d *Deliverer) remove(l *line) {
 	delete(d.lines, l.key)
 }
 
-// guarded is deliver with a report of a panic.
+// guarded calls deliver, and recovers and reports a panic.
 func (d *Deliverer) guarded(l *line) (r result) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -243,7 +244,7 @@ func (d *Deliverer) guarded(l *line) (r result) {
 	return d.deliver(l)
 }
 
-// of returns the newest configuration for the tasks of an owner; nil: there is none.
+// of returns the newest configuration that the tasks of an owner belong to; nil: there is none.
 func (d *Deliverer) of(owner string) *Webhooks {
 	d.mu.Lock()
 	all := slices.Clone(d.webhooks)
@@ -286,13 +287,13 @@ func (d *Deliverer) detach(w *Webhooks) {
 
 // Stats are the figures of a [Deliverer].
 type Stats struct {
-	Webhooks int   // with events that were not delivered yet, or were delivered within the last seconds
-	Events   int   // that were not delivered yet
-	Held     int64 // by them, in bytes
-	Requests int   // in progress
+	Webhooks int   // webhooks with events that are not delivered yet, or that got requests in the last seconds
+	Events   int   // events that are not delivered yet
+	Held     int64 // memory of these events, in bytes
+	Requests int   // requests in progress
 }
 
-// Stats returns the figures of the moment.
+// Stats returns the current figures.
 func (d *Deliverer) Stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()

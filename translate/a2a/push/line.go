@@ -7,55 +7,55 @@ import (
 )
 
 const (
-	// maxQueued is how many events a line may have before the newest state replaces them.
+	// maxQueued is the number of events in a line at which the newest state replaces them.
 	maxQueued = 64
 	// maxLines, maxEvents and maxHeld bound all lines together; maxHeld is in bytes.
 	maxLines  = 20_000
 	maxEvents = 10_000
 	maxHeld   = 32 << 20
 
-	// A webhook gets up to burst requests at once, and then one each pause.
+	// A webhook gets up to burst requests at once, and then one in each interval of pause.
 	burst = 8
 	pause = time.Second
 )
 
-// lineKey names a webhook of a task.
+// lineKey identifies a webhook of a task.
 type lineKey struct{ owner, id, webhook string }
 
-// line are the events that one webhook has to get. It belongs to the lock of the [Deliverer].
+// line is the queue of events for one webhook. The lock of the [Deliverer] protects it.
 type line struct {
 	key   lineKey
 	host  string
 	state lineState
 	items []item
 	sent  uint64 // the number of the last event that was delivered or given up
-	tries int    // of the first item
-	size  int64  // of the task
+	tries int    // requests for the first item
+	size  int64  // the size of the task
 
-	timer *time.Timer // of a line that rests or pauses
-	tat   time.Time   // the theoretical arrival time of the generic cell rate algorithm: when the next request is due
-	body  int64       // what the request counts as
-	at    string      // the host that the request counts for
+	timer *time.Timer // ends the state resting or pausing
+	tat   time.Time   // the theoretical arrival time of the generic cell rate algorithm, which limits the rate of requests
+	body  int64       // the estimated size of the request's body
+	at    string      // the host of the request
 }
 
-// lineState says what happens to a line.
+// lineState is the state of a line.
 type lineState uint8
 
 const (
 	resting lineState = iota // it has no events
-	queued                   // it waits for its turn
-	active                   // a goroutine has it
-	pausing                  // until its timer ends
+	queued                   // it waits in the schedule
+	active                   // a goroutine sends its first event
+	pausing                  // it waits for its timer
 )
 
-// item is an event of a line. Number is that of the event.
+// item is an event in a line.
 type item struct {
 	number uint64
-	update *task.Update // nil: whatever the task is when it is sent
-	held   int64        // the memory that update holds, in bytes
+	update *task.Update // nil: the state of the task at the time of the request
+	held   int64        // memory of update, in bytes
 }
 
-// add appends an event. It returns by how many events and bytes the line has grown.
+// add appends an event. It returns the change of the line's length and memory.
 func (l *line) add(u *task.Update, room bool) (events int, held int64) {
 	l.size = u.Task.Size()
 	if n := len(l.items); n > 0 && l.items[n-1].update == nil {
@@ -70,7 +70,7 @@ func (l *line) add(u *task.Update, room bool) (events int, held int64) {
 	return l.newest(u.Number)
 }
 
-// newest replaces all events by the newest state.
+// newest replaces all events by the newest state. It returns the change of the line's length and memory.
 func (l *line) newest(number uint64) (events int, held int64) {
 	for _, i := range l.items {
 		held -= i.held
@@ -80,7 +80,7 @@ func (l *line) newest(number uint64) (events int, held int64) {
 	return events, held
 }
 
-// skip removes the events up to a number. It returns by how many events and bytes the line has grown, which is never positive.
+// skip removes the events up to a number. It returns the change of the line's length and memory, which is never positive.
 func (l *line) skip(number uint64) (events int, held int64) {
 	l.sent = max(l.sent, number)
 	for len(l.items) > 0 && l.items[0].number <= l.sent {
@@ -100,7 +100,7 @@ func (l *line) wait(now time.Time) time.Duration {
 	return l.tat.Sub(now) - (burst-1)*pause
 }
 
-// spend counts a request.
+// spend counts a request for the rate.
 func (l *line) spend(now time.Time) {
 	if l.tat.Before(now) {
 		l.tat = now

@@ -15,11 +15,11 @@ import (
 type Call struct {
 	Version wire.Version
 	Params  jsonrpc.Object
-	// Find returns a task of the caller. tenant is that of the params; empty: none.
+	// Find returns a task of the caller. tenant is a member of the params; empty: none.
 	Find func(tenant, id string) (*task.Task, error)
 	// Fail returns the answer to an error of Find or of the tasks.
 	Fail func(id string, err error) *jsonrpc.Error
-	// Refuse returns the answer to params with violations.
+	// Refuse returns the error for params with violations.
 	Refuse func(violations ...wire.Violation) *jsonrpc.Error
 }
 
@@ -47,7 +47,7 @@ func (w *Webhooks) Set(ctx context.Context, c *Call) (jsontext.Value, *jsonrpc.E
 	return wire.AppendPush(nil, c.Version, now, made), nil
 }
 
-// Get returns a webhook of a task. Those of the older versions need no id.
+// Get returns a webhook of a task. The older versions need no id of the webhook.
 func (w *Webhooks) Get(_ context.Context, c *Call) (jsontext.Value, *jsonrpc.Error) {
 	p, violations := wire.DecodePushQuery(c.Version, c.Params, c.Version == wire.V10)
 	t, fault := c.find(&p, violations)
@@ -56,7 +56,7 @@ func (w *Webhooks) Get(_ context.Context, c *Call) (jsontext.Value, *jsonrpc.Err
 	}
 	i := indexOf(t, p.ID)
 	if p.ID == "" {
-		i = max(indexOf(t, defaultID), min(0, len(t.Push)-1)) // else the first, if there is one
+		i = max(indexOf(t, defaultID), min(0, len(t.Push)-1)) // without a default one, the first
 	}
 	if i < 0 {
 		return nil, wire.Error(c.Version, wire.CodeTaskNotFound, "The task has no push notification config with this id", "",
@@ -75,7 +75,7 @@ func (w *Webhooks) List(_ context.Context, c *Call) (jsontext.Value, *jsonrpc.Er
 	return wire.AppendPushList(nil, c.Version, t, t.Push), nil
 }
 
-// Delete removes a webhook from a task. To delete one again is no error.
+// Delete removes a webhook from a task. It succeeds also if there is no such webhook.
 func (w *Webhooks) Delete(ctx context.Context, c *Call) (jsontext.Value, *jsonrpc.Error) {
 	p, violations := wire.DecodePushQuery(c.Version, c.Params, true)
 	t, fault := c.find(&p, violations)
@@ -109,7 +109,7 @@ func (c *Call) find(p *wire.PushParams, violations []wire.Violation) (*task.Task
 	return t, nil
 }
 
-// change changes the webhooks of a task. The change is stored before the client learns of it.
+// change changes the webhooks of a task. It stores the change before the client gets an answer.
 func (w *Webhooks) change(ctx context.Context, t *task.Task, change func(*task.Task) error) (*task.Task, error) {
 	tasks := w.Deliverer.tasks
 	now, err := tasks.Change(ctx, t.Owner, t.ID, change)
@@ -117,6 +117,6 @@ func (w *Webhooks) change(ctx context.Context, t *task.Task, change func(*task.T
 		return nil, err
 	}
 	w.Watch(ctx, now)
-	_, err = tasks.Get(ctx, t.Owner, t.ID) // stores it
+	_, err = tasks.Get(ctx, t.Owner, t.ID) // it stores the change
 	return now, err
 }

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// timeout bounds a request, from the look-up of the host to the end of the answer.
+	// timeout bounds the duration of a request, from the look-up of the host to the end of the answer.
 	timeout = 10 * time.Second
-	// maxRead is how much of an answer is read, so that the connection can be used again, in bytes.
+	// maxRead bounds how much of an answer is read, in bytes. A connection can be used again only if the answer was read to its end.
 	maxRead = 4 << 10
 	// maxProblem and maxHost bound texts for the operator, in characters.
 	maxProblem = 200
 	maxHost    = 255
 )
 
-// Outcome says what came of a request.
+// Outcome is the result of a request.
 type Outcome string
 
 // The outcomes.
@@ -40,17 +40,17 @@ const (
 // Attempt is one request to a webhook, for the operator. It has no secrets.
 type Attempt struct {
 	Task, Skill, Webhook string // the ids of the task and of the webhook, and the skill's name
-	Host                 string // of the webhook, with the port
-	Version              string // of A2A
+	Host                 string // the webhook's host and port
+	Version              string // the version of A2A
 	Event                uint64 // the number of the event
-	Try                  int    // for this event, from 1
+	Try                  int    // the number of the request for this event, from 1
 	Outcome              Outcome
-	Status               int    // of HTTP; 0: there was no answer
-	Problem              string // why there was none
+	Status               int    // the HTTP status; 0: there was no answer
+	Problem              string // the reason why there was no answer
 	Duration             time.Duration
 	Retry                time.Duration // until the next request for the event; 0: it is the last one
-	Lost                 bool          // the event was given up
-	GivenUp              bool          // the webhook was given up, since too many events in a row were lost
+	Lost                 bool          // the event is not sent again
+	GivenUp              bool          // nothing more is sent to the webhook, since too many events in a row were lost
 }
 
 func (w *Webhooks) attempted(a *Attempt) {
@@ -79,9 +79,9 @@ func (w *Webhooks) post(ctx context.Context, a *Attempt, p *task.PushConfig, s S
 		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
 		Body:    io.NopCloser(bytes.NewReader(body)),
 	}
-	response, err := w.Transport.RoundTrip(r.WithContext(ctx)) // it follows no redirects
+	response, err := w.Transport.RoundTrip(r.WithContext(ctx)) // a transport does not follow redirects
 	if err == nil {
-		_, _ = io.CopyN(io.Discard, response.Body, maxRead) // the status is what counts
+		_, _ = io.CopyN(io.Discard, response.Body, maxRead) // only the status matters
 		_ = response.Body.Close()
 		a.Status = response.StatusCode
 	}
@@ -102,7 +102,7 @@ func (w *Webhooks) post(ctx context.Context, a *Attempt, p *task.PushConfig, s S
 	}
 }
 
-// problem returns the text of an error without secrets, which an answer may contain.
+// problem returns the text of an error. It removes the webhook's secrets, which an answer may contain.
 func problem(err error, s Secrets) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "no answer within " + timeout.String()
@@ -116,7 +116,7 @@ func problem(err error, s Secrets) string {
 	return safetext.Line(text, maxProblem)
 }
 
-// header returns the header of a request.
+// header returns the header of a request to a webhook.
 func header(p *task.PushConfig, s Secrets) http.Header {
 	h := http.Header{"Content-Type": {"application/json"}, "User-Agent": {"caddy-skill-bridge"}}
 	if versionOf(p.Version) == wire.V10 {
@@ -126,7 +126,7 @@ func header(p *task.PushConfig, s Secrets) http.Header {
 		h.Set("Authorization", p.Scheme+" "+s.Credentials)
 	}
 	if s.Token != "" {
-		h["X-A2A-Notification-Token"] = []string{s.Token} // as the specification spells it
+		h["X-A2A-Notification-Token"] = []string{s.Token} // in the specification's spelling, which is not the canonical one
 	}
 	return h
 }

@@ -1,31 +1,31 @@
 package push
 
-// The most requests at the same time.
+// The largest numbers of requests at the same time.
 const (
 	maxActive         = 64
 	maxActivePerOwner = 16
 	maxActivePerHost  = 8
-	// maxBodies is how large the bodies of all requests may be when another one begins, in bytes; for one owner it is the half.
+	// No request begins while the bodies of those in progress have this many bytes together, or those of its owner half as many.
 	maxBodies = 64 << 20
 )
 
-// schedule says which line is served next. Owners take turns, and so do the hosts of an owner, so that slow hosts and owners with
-// many tasks delay no others. It belongs to the lock of the [Deliverer].
+// schedule selects the line for the next request. Owners take turns, and so do the hosts of an owner, so that slow hosts and owners
+// with many tasks do not delay others. The lock of the [Deliverer] protects it.
 type schedule struct {
 	active int
 	bodies int64
-	hosts  map[string]int // requests at the moment
+	hosts  map[string]int // requests in progress
 	owners map[string]*ownerTurns
-	turns  []*ownerTurns // those with lines
+	turns  []*ownerTurns // the owners with lines, in the order of their turns
 }
 
-// ownerTurns are the lines of one owner that wait for their turn.
+// ownerTurns are the lines of one owner that wait.
 type ownerTurns struct {
 	name   string
 	active int
 	bodies int64
 	hosts  map[string]*hostTurns
-	turns  []*hostTurns // none is empty
+	turns  []*hostTurns // those with lines, in the order of their turns
 }
 
 // hostTurns are the lines of one owner to one host, in order.
@@ -57,12 +57,12 @@ func (s *schedule) add(l *line) {
 	h.lines = append(h.lines, l)
 }
 
-// next takes the next line that may send a request; nil: there is none.
+// next removes and returns the next line that may send a request; nil: there is none.
 func (s *schedule) next() *line {
 	if s.active >= maxActive || s.bodies >= maxBodies {
 		return nil
 	}
-	for range s.turns { // at most maxActive/maxActivePerOwner owners are passed over
+	for range s.turns { // at most maxActive/maxActivePerOwner owners are skipped
 		o := s.turns[0]
 		s.turns = s.turns[1:]
 		l := s.nextOf(o)
@@ -86,7 +86,7 @@ func (s *schedule) nextOf(o *ownerTurns) *line {
 	if o.active >= maxActivePerOwner || o.bodies >= maxBodies/2 {
 		return nil
 	}
-	for range o.turns { // at most maxActive/maxActivePerHost hosts are passed over
+	for range o.turns { // at most maxActive/maxActivePerHost hosts are skipped
 		h := o.turns[0]
 		o.turns = o.turns[1:]
 		if s.hosts[h.name] >= maxActivePerHost {
@@ -105,7 +105,7 @@ func (s *schedule) nextOf(o *ownerTurns) *line {
 	return nil
 }
 
-// done ends the request of a line that next has returned.
+// done ends the request of a line that next returned.
 func (s *schedule) done(l *line) {
 	s.active--
 	s.bodies -= l.body
