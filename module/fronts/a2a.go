@@ -28,7 +28,7 @@ type A2A struct {
 	// The agent's name in its cards. Default: `Skill Bridge`.
 	Name string `json:"name,omitempty"`
 
-	// The agent's description in its cards. Default: a sentence with the namespaces.
+	// The agent's description in its cards. Default: a sentence with the namespaces of the skills.
 	Description string `json:"description,omitempty"`
 
 	// The organization that provides the agent, for the cards. Default: none.
@@ -50,11 +50,11 @@ type A2A struct {
 	// Sign the cards of version 1.0. Default: they are not signed.
 	Sign *Sign `json:"sign,omitempty"`
 
-	// Offer a card for authenticated callers, with private skills, by a method of its own. Some clients then always call
-	// it, and fail without a login. Default: false.
+	// Offer authenticated callers a card with private skills, by a method of its own. Some clients then always call that
+	// method, and fail if the caller is not authenticated. Default: false.
 	ExtendedCard bool `json:"extended_card,omitempty"`
 
-	// How clients authenticate, for the cards: what the handlers in front of this one check. Default: none.
+	// The ways to authenticate that the cards name. The handlers in front of this one have to check them. Default: none.
 	Security []card.SecurityScheme `json:"security,omitempty"`
 
 	// The skill for messages that choose none. Default: the only skill, if there is one; otherwise the client is asked.
@@ -64,8 +64,8 @@ type A2A struct {
 	// only send text; `reject` answers with an error. Default: `ask`.
 	Unclear string `json:"unclear,omitempty"`
 
-	// Names of skills whose output is the answer itself, as a message without a task, if the client waits for it and it comes
-	// in time. Default: none.
+	// Names of skills whose output is the answer itself, as a message without a task, if the client waits and the skill completes
+	// within `wait`. Default: none.
 	ReplyMessage []string `json:"reply_message,omitempty"`
 
 	// How long a request waits for the end of its task. Default: `50s`.
@@ -75,8 +75,8 @@ type A2A struct {
 	// about its task. Default: `1h`.
 	Follow caddy.Duration `json:"follow,omitempty"`
 
-	// What happens if a client cancels a task whose run was submitted, which the Skill Sharing Protocol can't stop: `refuse`
-	// answers that it can't be canceled; `abandon` ends the task and says that the run goes on. Default: `refuse`.
+	// What happens if a client cancels a task whose run was submitted. The Skill Sharing Protocol can't stop a run: `refuse`
+	// answers that the task can't be canceled; `abandon` ends the task and says that the run goes on. Default: `refuse`.
 	Cancel string `json:"cancel,omitempty"`
 
 	// Let clients set webhooks, to which the events of their tasks are sent. Default: they can't.
@@ -86,7 +86,7 @@ type A2A struct {
 	Tasks *Tasks `json:"tasks,omitempty"`
 }
 
-// Sign says with which key cards are signed (JSON Web Signature, RFC 7515, ES256).
+// Sign has the key that signs cards (JSON Web Signature, RFC 7515, ES256).
 type Sign struct {
 	// A PEM file with an EC private key on the curve P-256 (PKCS #8 or SEC 1).
 	File string `json:"file"`
@@ -241,7 +241,7 @@ func (s *Sign) check(a *A2A) error {
 	case s.File == "":
 		return errors.New("sign needs a PEM file")
 	case a.URL == "":
-		return errors.New("sign needs the option url: the host of a request is what the client says it is, and must not be signed")
+		return errors.New("sign needs the option url: a client can send any host in a request, so that host must not be signed")
 	}
 	return nil
 }

@@ -24,22 +24,22 @@ import (
 // Agent serves the mount of A2A.
 type Agent struct {
 	path    string
-	url     string // that is configured; empty: none
-	version string // the newest that is served
+	url     string // the option url; empty: none
+	version string // the newest version that is served
 	server  *jsonrpc.Server
 	bridge  *translate.Bridge
 	cards   *card.Builder
-	// requirePrincipal means that anonymous callers are refused, whatever they ask for.
+	// requirePrincipal means that every request of an anonymous caller is refused.
 	requirePrincipal bool
 }
 
-// Setup is what a mount needs of its handler.
+// Setup has what a mount needs from its handler.
 type Setup struct {
 	Bridge *translate.Bridge
 	// Server returns the server of a front, with the limits of the handler.
 	Server   func(jsonrpc.Handler, jsonrpc.Profile) *jsonrpc.Server
 	MaxBatch int
-	// Realm identifies the principals of the handler; Identity is the same before the routes are known.
+	// Realm identifies the principals of the handler. Identity does so, too, and is known before Caddy's routes are provisioned.
 	Realm            func() string
 	Identity         string
 	RequirePrincipal bool
@@ -91,7 +91,7 @@ func (a *A2A) Serve(ctx caddy.Context, s *Setup) (agent *Agent, release func(), 
 	return agent, release, nil
 }
 
-// stopping returns a context that ends when all calls have to end, because the process will exit.
+// stopping returns a context that ends when all calls have to end because the process will exit.
 var stopping = sync.OnceValue(func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -108,14 +108,14 @@ const (
 	wellKnownOld = "/.well-known/agent.json"
 )
 
-// route is what a path of the mount means.
+// route is the meaning of a path below the mount.
 type route struct {
 	skill string // empty: all skills
 	// card says that the path is that of a card, in the old form if old is set.
 	card, old bool
 }
 
-// routeOf returns what a path means; ok is false if it is not one of the mount's.
+// routeOf returns the meaning of a path; ok is false if the path does not belong to the mount.
 func (a *Agent) routeOf(path string) (route, bool) {
 	for _, document := range []string{wellKnown, wellKnownOld} {
 		of, found := strings.CutSuffix(path, document)
@@ -134,7 +134,7 @@ func (a *Agent) routeOf(path string) (route, bool) {
 	return route{skill: skill}, ok
 }
 
-// below returns what follows the mount's path and a slash.
+// below returns the rest of a path after the mount's path and a slash.
 func (a *Agent) below(path string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(path, a.path)
 	if !ok || rest != "" && rest[0] != '/' {
@@ -149,7 +149,7 @@ func (a *Agent) Serves(r *http.Request) bool {
 	return ok
 }
 
-// Serve answers a request that is for the mount. The caller is as in the context.
+// Serve answers a request that is for the mount.
 func (a *Agent) Serve(ctx context.Context, w http.ResponseWriter, r *http.Request, caller run.Caller) {
 	to, _ := a.routeOf(r.URL.Path)
 	switch {
@@ -163,7 +163,7 @@ func (a *Agent) Serve(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "An agent card is read with GET.", http.StatusMethodNotAllowed)
 	case to.skill != "" && r.Method == http.MethodPost:
-		// Callers that will be refused don't learn which skills exist.
+		// Callers without a required principal must not learn which skills exist.
 		refused := caller.Ambiguous != "" || a.requirePrincipal && caller.Principal == ""
 		if _, failure := a.bridge.Find(ctx, to.skill, caller.Principal); !refused && failure != nil && failure.Kind == run.SkillNotFound {
 			a.report(ctx, caller, a2a.MethodUnknown, failure)
@@ -176,7 +176,7 @@ func (a *Agent) Serve(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	}
 }
 
-// report reports a request that the front does not see.
+// report reports a request that is not passed on to the front.
 func (a *Agent) report(ctx context.Context, caller run.Caller, method string, failure *run.Failure) {
 	caller.Front, caller.Method = a2a.Name, method
 	a.bridge.Report(ctx, translate.Call{Caller: caller}, translate.OperationDescribe, failure)
@@ -198,7 +198,7 @@ func (a *Agent) URL(r *http.Request) string {
 // Version returns the newest version of A2A that is served.
 func (a *Agent) Version() string { return a.version }
 
-// base returns the URL of the mount for clients, by the request, without a slash at its end.
+// base returns the URL of the mount as the client of a request sees it, without a slash at its end.
 func (a *Agent) base(r *http.Request) string {
 	original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request)
 	if !ok {

@@ -17,7 +17,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// cards returns what makes the agent's cards. An error is an [options.ConfigError].
+// cards returns the builder of the agent's cards. An error is an [options.ConfigError].
 func (a *A2A) cards(s *Setup) (*card.Builder, error) {
 	config := card.Config{
 		URL: strings.TrimSuffix(a.URL, "/"), Name: a.Name, Description: a.Description, Organization: a.Organization,
@@ -49,7 +49,7 @@ func (a *Agent) serveCard(ctx context.Context, w http.ResponseWriter, r *http.Re
 	if to.old {
 		request.Document = card.Agent
 	}
-	made, err := a.cards.Card(ctx, request) // not a call of its own, as the caller has no front
+	made, err := a.cards.Card(ctx, request) // the caller has no front, so that List and Describe report no call
 	a.report(ctx, caller, a2a.MethodCard, cardFailure(err))
 	switch {
 	case errors.Is(err, card.ErrNotFound):
@@ -91,7 +91,7 @@ func (a *Agent) extendedCard(ctx context.Context, r *http.Request, v wire.Versio
 	}
 	to, _ := a.routeOf(r.URL.Path)
 	quiet := *caller
-	quiet.Front, quiet.Method = "", "" // not a call of its own
+	quiet.Front, quiet.Method = "", "" // so that List and Describe report no call
 	made, err := a.cards.Card(ctx, card.Request{Base: a.base(r), Skill: to.skill, Version: v.String(), Extended: true, Caller: quiet})
 	if err != nil {
 		return nil, cardFailure(err)

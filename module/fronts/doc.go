@@ -1,3 +1,3 @@
-// Package fronts has what the protocols that agents speak need of Caddy: their options, the paths
-// at which a handler serves them, and the documents beside them.
+// Package fronts connects the protocols that agents speak with Caddy: their options, the paths
+// at which a handler serves them, and their well-known documents.
 package fronts

@@ -8,8 +8,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 )
 
-// Mounts are the protocols of a handler, and where it serves each. With any of them, the handler answers the requests to
-// their paths and passes all others on to the next handler. With none, it serves the Skills Protocol at every path.
+// Mounts are the protocols that a handler serves, with their paths. If there is one, the handler answers the requests to
+// these paths and passes all others on to the next handler. Without any, it serves the Skills Protocol at every path.
 type Mounts struct {
 	// Serve the Skills Protocol (`execute_skill`) at a path of its own. Default: at every path, if there is no other
 	// protocol, and otherwise not at all. Example: `{"path": "/rpc"}`.

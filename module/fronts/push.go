@@ -20,26 +20,26 @@ import (
 // so the bridge connects only to public addresses, over TLS and on port 443, unless an option below allows more; the options of
 // the same names outside of this block are for providers, and have no effect here. Redirects are not followed. It sends up to
 // 64 requests at a time, of which 16 for one principal and 8 to one host, and for each webhook eight at once and then one each
-// second. An event that a webhook does not take is sent again after 1, 2, 4, 8 and 16 seconds; after five lost events in a row, the
-// webhook is given up.
+// second. If the answer to an event is not 2xx, the event is sent again after 1, 2, 4, 8 and 16 seconds; after five lost events in a
+// row, nothing more is sent to the webhook.
 type Push struct {
-	// Allow webhooks without TLS, also on port 80. Anyone on the network path can then read the outputs of skills and the
-	// credentials that the client has given for the webhook. Default: false.
+	// Allow webhooks without TLS, also on port 80. Every host on the network path can then read the outputs of skills and the
+	// credentials for the webhook. Default: false.
 	AllowHTTP bool `json:"allow_http,omitempty"`
 
-	// Addresses that are not public and may be connected to: networks in CIDR notation, or single addresses. Each client
+	// Addresses that webhooks may have although they are not public: networks in CIDR notation, or single addresses. Each client
 	// can make the bridge send requests to all of them, so allow the smallest networks possible. (In the Caddyfile,
 	// `private_ranges` stands for all private IPv4 and IPv6 ranges.) Default: none. Example: `["10.1.2.7"]`.
 	AllowNetworks []string `json:"allow_networks,omitempty"`
 
-	// Ports that may be connected to besides 443. Default: none. Example: `[8443]`.
+	// Ports that webhooks may have besides 443. Default: none. Example: `[8443]`.
 	AllowPorts []int `json:"allow_ports,omitempty"`
 
-	// Allow connections to all ports. (In the Caddyfile: `allow_ports any`.) Default: false.
+	// Allow all ports. (In the Caddyfile: `allow_ports any`.) Default: false.
 	AllowAnyPort bool `json:"allow_any_port,omitempty"`
 }
 
-// Outbound is how a handler connects to others.
+// Outbound has the options of a handler for connections.
 type Outbound struct {
 	Transport json.RawMessage // the option transport; nil: its default
 	Overhead  int64           // the limit connection_overhead
@@ -47,10 +47,10 @@ type Outbound struct {
 }
 
 const (
-	// pushSource is the source of connections to webhooks, in reports.
+	// pushSource is the name of connections to webhooks in reports, where connections to providers have the source.
 	pushSource = "a2a.push"
 
-	// Clients choose the hosts, so that few connections stay open.
+	// Bounds of idle connections. They are low, since clients choose the hosts.
 	pushIdle        = 64
 	pushIdlePerHost = 8
 	pushIdleTime    = 30 * time.Second
@@ -75,19 +75,19 @@ func (p *Push) check(c *options.Checker) {
 	}
 }
 
-// ports returns the ports that may be connected to; nil: all.
+// ports returns the ports that webhooks may have; nil: all.
 func (p *Push) ports() map[uint16]bool {
 	if p.AllowAnyPort {
 		return nil
 	}
 	ports := map[uint16]bool{443: true, 80: p.AllowHTTP}
 	for _, port := range p.AllowPorts {
-		ports[uint16(port)] = true //nolint:gosec // in range: checked before
+		ports[uint16(port)] = true //nolint:gosec // check has checked the range
 	}
 	return ports
 }
 
-// serve returns the webhooks of a handler, and a function that releases what they hold.
+// serve returns the webhooks of a handler, and a function that ends them.
 func (p *Push) serve(ctx caddy.Context, out *Outbound, d *push.Deliverer) (*push.Webhooks, func(), error) {
 	networks, err := network.ParseNetworks(p.AllowNetworks)
 	if err != nil {

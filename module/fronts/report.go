@@ -12,7 +12,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// callReporter passes what calls do to tasks on to the observer of the handler.
+// callReporter passes the reports of calls about tasks to the observer of the handler.
 type callReporter struct{ observer *observe.Observer }
 
 var _ a2a.Observer = callReporter{}
@@ -31,10 +31,10 @@ func (callReporter) LeftRunning(ctx context.Context, c *run.Caller, t *task.Task
 	observe.LeftRunning(ctx, c, reported(t))
 }
 
-// reported returns what reports show of a task.
+// reported returns the part of a task that reports show.
 func reported(t *task.Task) *observe.Task { return &observe.Task{ID: t.ID, Name: t.Skill, Ref: t.Ref} }
 
-// taskReporter reports failures of the storage of tasks. Handlers, and their configurations, share it with the tasks.
+// taskReporter reports failures of the storage of tasks. It is shared by all handlers that share the tasks, also over reloads.
 type taskReporter struct {
 	*push.Deliverer // implements Updated
 
@@ -48,8 +48,8 @@ type Trouble struct {
 	At  time.Time
 }
 
-// troubleLasts is how long a failure of the storage is shown. While the storage does not work and there is something to store,
-// it is tried again every 30 seconds.
+// troubleLasts is how long status shows a failure of the storage. While writing fails, it is tried again every 30 seconds, so
+// that a lasting failure is always shown.
 const troubleLasts = time.Minute
 
 // newest returns the newest failure; nil: there was none in the last minute.

@@ -19,20 +19,20 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// tasksPool keeps the tasks over reloads, by storage and settings.
+// tasksPool keeps tasks over reloads. Its keys are digests of the storage, the settings and the identity of the handler.
 var tasksPool = lifetime.NewPool[*tasks]()
 
 // tasks are pooled tasks.
 type tasks struct {
 	*task.Tasks
-	push *push.Deliverer // of all configurations
-	hide func()          // from the metrics and the admin API
+	push *push.Deliverer // shared by all configurations
+	hide func()          // removes the tasks from the metrics and the admin API
 }
 
 const (
-	// flushTimeout bounds how long the end of a configuration or of the process waits until the last tasks are stored.
+	// flushTimeout bounds how long the end of a configuration or of the process waits until all tasks are stored.
 	flushTimeout = 5 * time.Second
-	// pushTimeout bounds how long it waits for requests to webhooks.
+	// pushTimeout bounds how long it waits for requests to webhooks before.
 	pushTimeout = 2 * time.Second
 )
 
@@ -74,8 +74,8 @@ func (t *Tasks) bounds() task.Config {
 	}
 }
 
-// storeIdentity identifies a storage. A reload makes a new value for the same folder. Of other storages than Caddy's own,
-// each value is another storage, since Caddy may close the old one.
+// storeIdentity identifies a storage. A reload makes a new value for the same folder, so the file storage is identified by its
+// path. Any other storage is identified by its value, since Caddy may close the value of an old configuration.
 func storeIdentity(s certmagic.Storage) string {
 	switch s := s.(type) {
 	case nil:
@@ -86,20 +86,20 @@ func storeIdentity(s certmagic.Storage) string {
 	return fmt.Sprintf("%T %p", s, s)
 }
 
-// Live are tasks of this process. Handlers may share them.
+// Live are tasks that are in use. Several handlers may share them.
 type Live struct {
 	*task.Tasks
-	// Trouble returns why the storage of the tasks failed in the last minute; nil: it did not.
+	// Trouble returns the newest failure of the storage in the last minute; nil: there was none.
 	Trouble func() *Trouble
 }
 
-// live are all tasks of this process.
+// live lists all tasks that are in use in this process.
 var live struct {
 	mu    sync.Mutex
 	tasks []Live
 }
 
-// newTasks returns tasks that the metrics and the admin API show.
+// newTasks returns new tasks, and shows them in the metrics and the admin API.
 func newTasks(config task.Config, reporter *taskReporter) *tasks {
 	config.Observer = reporter
 	t := task.New(config)

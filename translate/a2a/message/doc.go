@@ -1,3 +1,3 @@
-// Package message finds in messages of A2A what they are for: the names of skills, and inputs for a skill, in data, texts
-// and files.
+// Package message reads messages of A2A: it finds the names of skills, and the inputs for a skill, in their data, texts, files
+// and metadata.
 package message

@@ -42,7 +42,7 @@ func Envelope(p *task.Part) (name string, input jsontext.Value, ok bool) {
 			name = textOf(value)
 		case string(key) == "input" && value.Kind() == '{':
 			input = value
-		case string(key) == "input" && value.Kind() == 'n': // as good as absent
+		case string(key) == "input" && value.Kind() == 'n': // null is the same as absent
 		default:
 			others = true
 		}

@@ -16,24 +16,25 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// Inputs are inputs in the order in which they were given.
+// Inputs are the inputs for a skill, in the order of the parts that have them.
 type Inputs struct {
 	list []input
-	at   map[string]int // by name; nil: there are few inputs, which a search finds faster
-	text jsontext.Value // the object that has all inputs; nil: they come from several places
+	at   map[string]int // indexes by name; nil: there are fewer inputs than manyInputs
+	text jsontext.Value // the JSON object of all inputs; nil: not encoded yet
 }
 
-// manyInputs is the smallest number of inputs for which there is a map.
+// manyInputs is the number of inputs from which on a map is faster than a search.
 const manyInputs = 9
 
 type input struct {
 	name  string
 	value jsontext.Value
-	field string // the member of the request that has it
+	field string // the path of the input in the request
 }
 
-// Gather adds the inputs of a message to those that the task has. Inputs of the message replace earlier ones of the same name,
-// but no two parts may give the same one.
+// Gather returns the inputs of a task together with those of a message. Inputs of the message replace those of the task with the
+// same name; two parts of the message with the same input are a failure. byText says that the text of the message is the name of the
+// skill.
 func Gather(have jsontext.Value, parts []task.Part, s *translate.Skill, byText bool) (*Inputs, *run.Failure) {
 	list, failure := GatherData(have, parts)
 	if failure != nil {
@@ -54,10 +55,10 @@ func Gather(have jsontext.Value, parts []task.Part, s *translate.Skill, byText b
 	return list, nil
 }
 
-// GatherData is Gather for the parts with data, which need no descriptor.
+// GatherData does what [Gather] does, for parts with data only. It needs no descriptor.
 func GatherData(have jsontext.Value, parts []task.Part) (*Inputs, *run.Failure) {
 	list := new(Inputs)
-	_ = list.merge(have, "") // a task's inputs have no name twice
+	_ = list.merge(have, "") // the inputs of a task have different names, so this can't fail
 	for i := range parts {
 		p := &parts[i]
 		_, in, isEnvelope := Envelope(p)
@@ -81,13 +82,13 @@ func GatherData(have jsontext.Value, parts []task.Part) (*Inputs, *run.Failure) 
 	return list, nil
 }
 
-// isStructured reports whether a part gives inputs by their names, so that texts beside it are comments.
+// isStructured reports whether a part has inputs with their names. If so, texts beside it are comments.
 func isStructured(p task.Part) bool {
 	_, _, isEnvelope := Envelope(&p)
 	return isEnvelope || p.Kind == front.PartData
 }
 
-// merge adds the members of an object.
+// merge adds the members of an object as inputs.
 func (l *Inputs) merge(object jsontext.Value, field string) (failure *run.Failure) {
 	alone := len(l.list) == 0
 	eachMember(object, func(name []byte, value jsontext.Value) bool {
@@ -100,7 +101,7 @@ func (l *Inputs) merge(object jsontext.Value, field string) (failure *run.Failur
 	return failure
 }
 
-// add adds an input that a member of the request gives.
+// add adds an input. field is its path in the request.
 func (l *Inputs) add(name string, value jsontext.Value, field string) *run.Failure {
 	l.text = nil
 	i, given := l.find(name)
@@ -129,7 +130,7 @@ func (l *Inputs) add(name string, value jsontext.Value, field string) *run.Failu
 const (
 	reasonTwice   run.Reason = "given_twice"
 	reasonInvalid run.Reason = "invalid"
-	// ReasonNoInput is for files for which the skill has no input.
+	// ReasonNoInput means that the skill has no input for a file.
 	ReasonNoInput run.Reason = "no_input_for_part"
 )
 
@@ -154,7 +155,7 @@ func (l *Inputs) index() {
 	}
 }
 
-// addText adds the text of a message without data: an object of inputs, or the value of one input.
+// addText adds the text of a message without data: as an object of inputs, or as the value of one input.
 func (l *Inputs) addText(text string, s *translate.Skill) *run.Failure {
 	params := s.Descriptor.Inputs
 	if strings.TrimSpace(text) == "" || len(params) == 0 {
@@ -197,7 +198,7 @@ func (l *Inputs) addText(text string, s *translate.Skill) *run.Failure {
 	return l.add(p.Name, value, "message.parts")
 }
 
-// addFile adds a file to the input that takes it.
+// addFile adds a file as the value of the input that takes it.
 func (l *Inputs) addFile(p *task.Part, i int, params []document.Parameter) *run.Failure {
 	if name := inputOf(p.Metadata); name != "" {
 		at := slices.IndexFunc(params, func(param document.Parameter) bool { return param.Name == name })
@@ -239,8 +240,8 @@ func takes(param *document.Parameter, p *task.Part) bool {
 	return encoding == "base64" && fits(p.MediaType, mediaType)
 }
 
-// fits reports whether a media type is the one that is wanted. Either may be empty, and the wanted one may be a range such as
-// image/*.
+// fits reports whether a given media type is the wanted one. An empty one fits any other, and the wanted one may be a range
+// such as image/*.
 func fits(given, wanted string) bool {
 	given, _, _ = strings.Cut(given, ";")
 	wanted, _, _ = strings.Cut(wanted, ";")

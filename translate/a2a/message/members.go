@@ -13,10 +13,10 @@ import (
 // maxDepth bounds how deep a text that is JSON may nest.
 const maxDepth = 512
 
-// isJSON reports whether a text is one JSON value that is not too deep.
+// isJSON reports whether a text is one JSON value that nests at most maxDepth deep.
 func isJSON(v jsontext.Value) bool { return !jsonrpc.Deeper(v, maxDepth) && v.IsValid() }
 
-// textOf returns the text of a JSON string; empty: it is none.
+// textOf returns the text of a JSON string; empty: the value is not a string.
 func textOf(v jsontext.Value) string {
 	if v.Kind() != '"' {
 		return ""
@@ -24,25 +24,25 @@ func textOf(v jsontext.Value) string {
 	return string(jsonrpc.Unquote(v))
 }
 
-// eachMember calls a function for each member of a valid JSON object, until it returns false. For any other value it does
-// nothing. The name is valid during the call, the value as long as the object.
+// eachMember calls a function for each member of a valid JSON object, until the function returns false. For any other value it
+// does nothing. The name is valid only during the call; the value is a slice of the object.
 func eachMember(object jsontext.Value, each func(name []byte, value jsontext.Value) bool) {
 	jsonrpc.EachMember(object, func(name, value jsontext.Value) bool { return each(jsonrpc.Unquote(name), value) })
 }
 
-// Directions are what the metadata of a message or request say.
+// Directions are the values for the bridge in the metadata of a message or request.
 type Directions struct {
 	Skills  []string      // the names of skills, up to MaxNames
 	Timeout time.Duration // 0: none
 }
 
-// MaxNames bounds the names of skills that a message is asked for: so many different spellings of one name do not exist.
+// MaxNames bounds the names of skills that are read from a message. A skill has fewer spellings of its name.
 const MaxNames = 16
 
 // maxTimeout bounds the timeout that a client may ask for. The bridge's own maximum is shorter.
 const maxTimeout = 1000 * time.Hour
 
-// DirectionsIn reads metadata: names of skills and, in the object of the extension, a name and timeoutMs.
+// DirectionsIn reads metadata: names of skills, and from the object of the extension a name and timeoutMs.
 func DirectionsIn(metadata jsontext.Value) (d Directions) {
 	name := func(value jsontext.Value) {
 		if s := textOf(value); s != "" && len(d.Skills) < MaxNames {
