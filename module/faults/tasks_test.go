@@ -37,7 +37,7 @@ func agentOf(c *testbed.Client, user string) *testbed.Client {
 // recordFiles returns the files of a task in a folder of Caddy's file storage.
 func recordFiles(t *testing.T, folder, id string) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, "skill_bridge", "records", "*", "*", id+".*"))
+	files, err := filepath.Glob(filepath.Join(folder, "skill_bridge", "records", "*", "*", id, "*.*"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,17 +237,22 @@ func TestR60Restart(t *testing.T) {
 	}
 }
 
-var recordName = regexp.MustCompile(`\.(batch|\d+)$`)
+var recordName = regexp.MustCompile(`\.(batch|running|waiting|final)$`)
 
 // stored returns the number of records in a folder of Caddy's file storage, of which batches have several.
 func stored(t *testing.T, folder string) (n int) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, "skill_bridge", "records", "*", "2*", "*"))
+	day := filepath.Join(folder, "skill_bridge", "records", "*", "2*")
+	batches, err := filepath.Glob(filepath.Join(day, "*.batch"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone, err := filepath.Glob(filepath.Join(day, "*", "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ids := map[string]bool{}
-	for _, file := range files {
+	for _, file := range slices.Concat(batches, alone) {
 		text, err := os.ReadFile(file)
 		if err != nil || !recordName.MatchString(file) {
 			continue // it is being written, under another name

@@ -139,10 +139,11 @@ func TestR65DamagedRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	day := filepath.Dir(recordFiles(t, folder, open[3])[0])
+	of := filepath.Dir(recordFiles(t, folder, open[3])[0])
+	day := filepath.Dir(of)
 	owner := filepath.Dir(day)
 	for _, name := range []string{
-		filepath.Join(day, "notes.txt"), filepath.Join(day, open[3]+".x"), filepath.Join(day, open[3]+".999999999999999999999999"),
+		filepath.Join(day, "notes.txt"), filepath.Join(of, "7"), filepath.Join(of, "7.x"), filepath.Join(of, "999999999999999999999999.final"), filepath.Join(of, "-7.final"),
 		filepath.Join(day, "_.1.batch"), filepath.Join(day, ".tmp-1"), filepath.Join(owner, "20990101"), filepath.Join(owner, "zzz"),
 		filepath.Join(filepath.Dir(owner), "README"), filepath.Join(day, open[3]+"_"+open[3]+".1.batch"),
 	} {
@@ -150,7 +151,10 @@ func TestR65DamagedRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.MkdirAll(filepath.Join(day, open[3]+".77"), 0o700); err != nil { // a folder with the name of a record
+	if err := os.MkdirAll(filepath.Join(day, "77.final"), 0o700); err != nil { // a folder with the name of a record
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(of, "77.final"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	second := testbed.StartProcess(t, testbed.Limits{}, withAgents(p), storage(folder))
@@ -203,9 +207,7 @@ func TestR66OpenTasksOfAnOwner(t *testing.T) {
 	if n := flood(most + 50); n != 50 {
 		t.Errorf("%d are refused, want 50", n)
 	}
-	if n := p.Count("acme/later", hostile.Invoke); n != most {
-		t.Errorf("%d invocations, want %d", n, most)
-	}
+	testbed.Eventually(t, patience, func() bool { return p.Count("acme/later", hostile.Invoke) == most }, "each task is invoked once")
 	if a := bob.Invoke("acme.now", false); a.Task().State() != "COMPLETED" {
 		t.Errorf("another owner: %s", a)
 	}
@@ -214,7 +216,8 @@ func TestR66OpenTasksOfAnOwner(t *testing.T) {
 	if a := ann.Invoke("acme.now", false); a.Task().State() != "COMPLETED" {
 		t.Errorf("after they have ended: %s", a)
 	}
-	if total := ann.Call("ListTasks", hostile.Object{"pageSize": 1}).Page().Total; total != most {
+	// The memory and the storage each have so many; of those that ended together, they may have forgotten different ones.
+	if total := ann.Call("ListTasks", hostile.Object{"pageSize": 1}).Page().Total; total < most || total > most+1 {
 		t.Errorf("%d tasks of the owner, want %d", total, most)
 	}
 	checkDuplicates(t, p)

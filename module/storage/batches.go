@@ -2,11 +2,13 @@ package storage
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -16,17 +18,16 @@ import (
 )
 
 const (
-	// maxBatch is the size of the largest batch, in bytes. A record of more than half of it has a file of its own.
+	// maxBatch is the size of the largest batch of several records, in bytes.
 	maxBatch = 1 << 20
-	// maxBatchFile is how much of a batch is read.
+	// maxBatchFile is how much of such a batch is read.
 	maxBatchFile = 2 * maxBatch
 )
 
-// batch is a file with several final records of one owner and day, one in each line. A line that is damaged does not affect the
-// others.
+// batch is a file with final records of one owner and day that were stored together, one in each line. A line that is damaged does
+// not affect the others.
 type batch struct {
 	first, last string
-	event       uint64
 	records     int
 	text        []byte
 }
@@ -41,9 +42,6 @@ func (b *batch) add(id string, text []byte) {
 }
 
 func (b *batch) name() string {
-	if b.records == 1 {
-		return recordName(b.first, b.event)
-	}
 	return b.first + "_" + b.last + "." + strconv.Itoa(b.records) + ".batch"
 }
 
@@ -53,6 +51,48 @@ func splitBatchName(name string) (first, last string, records int, ok bool) {
 	last, number, counted := strings.Cut(rest, ".")
 	records, err := strconv.Atoi(number)
 	return first, last, records, isBatch && two && counted && err == nil && records > 0
+}
+
+func (s *Records) storeBatch(ctx context.Context, folder string, b *batch) error {
+	err := s.store(ctx, path.Join(folder, b.name()), b.text)
+	batchPuts.add(folder)
+	return err
+}
+
+// loadBatch reads a batch.
+func (s *Records) loadBatch(ctx context.Context, folder, name string) ([]byte, error) {
+	most := int64(maxBatchFile)
+	if _, _, records, _ := splitBatchName(name); records == 1 {
+		most = maxRecord + 1
+	}
+	return s.load(ctx, path.Join(folder, name), most)
+}
+
+// batched returns the newest undamaged record of an id in the batches of a day; nil: there is none.
+func (s *Records) batched(ctx context.Context, folder, id string) (newest *run.Record, failed error) {
+	names, err := s.listBatches(ctx, folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if first, last, _, ok := splitBatchName(name); !ok || id < first || last < id {
+			continue
+		}
+		text, err := s.loadBatch(ctx, folder, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it was deleted since the day was listed
+		}
+		if err != nil {
+			failed = cmp.Or(failed, err)
+			continue
+		}
+		r, err := recordIn(text, id)
+		if r != nil && (newest == nil || r.Event > newest.Event) {
+			newest = r
+		}
+		failed = cmp.Or(failed, err)
+	}
+	return newest, failed
 }
 
 // lineStart is how Put begins the line of a record, before its id.
@@ -88,6 +128,7 @@ func recordIn(text []byte, id string) (newest *run.Record, damaged error) {
 		if ok && (i == 0 || text[i-1] == '\n') && (newest == nil || newest.Event <= event) {
 			if r, err := decodeRecord(of, id, event); err == nil {
 				newest = r
+				newest.Standing = run.Final
 			} else {
 				damaged = err
 			}
@@ -98,14 +139,14 @@ func recordIn(text []byte, id string) (newest *run.Record, damaged error) {
 
 // place is where the newest record of an id is.
 type place struct {
-	event uint64
-	batch string // the name of the file; empty: the record has a file of its own
+	version version
+	batch   string // the name of the file; empty: the record is in the folder of the id
 }
 
 // List implements [run.Store].
 func (s *Records) List(ctx context.Context, owner string, most int, need func(id string, event uint64) bool) iter.Seq2[*run.Record, error] {
 	return func(yield func(*run.Record, error) bool) {
-		days, err := s.list(ctx, ownerKey(owner))
+		days, err := s.list(ctx, ownerKey(owner), false)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -124,14 +165,10 @@ func (s *Records) List(ctx context.Context, owner string, most int, need func(id
 				yield(nil, err)
 				return
 			}
-			ids := make([]string, 0, len(places))
-			for id := range places {
-				ids = append(ids, id)
-			}
-			slices.Sort(ids)
+			ids := slices.Sorted(maps.Keys(places))
 			ids = ids[max(0, len(ids)-most):]
 			most -= len(ids)
-			if !s.listDay(ctx, owner, folder, ids, places, need, yield) {
+			if !s.yieldDay(ctx, owner, folder, ids, places, need, yield) {
 				return
 			}
 		}
@@ -140,22 +177,18 @@ func (s *Records) List(ctx context.Context, owner string, most int, need func(id
 
 // places returns where the newest records of a day are.
 func (s *Records) places(ctx context.Context, folder string) (map[string]place, error) {
-	names, err := s.list(ctx, folder)
+	d, err := s.listDay(ctx, folder)
 	if err != nil {
 		return nil, err
 	}
-	places := map[string]place{}
-	for _, name := range names {
-		if id, event, ok := splitRecordName(name); ok {
-			if p, found := places[id]; !found || event >= p.event {
-				places[id] = place{event: event}
-			}
-			continue
+	places := make(map[string]place, len(d.ids))
+	for id, of := range d.ids {
+		if len(of) > 0 {
+			places[id] = place{version: of[len(of)-1]}
 		}
-		if _, _, _, ok := splitBatchName(name); !ok {
-			continue
-		}
-		text, err := s.load(ctx, path.Join(folder, name), maxBatchFile)
+	}
+	for _, name := range d.batches {
+		text, err := s.loadBatch(ctx, folder, name)
 		switch {
 		case err == nil:
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, run.ErrDamaged):
@@ -165,32 +198,32 @@ func (s *Records) places(ctx context.Context, folder string) (map[string]place, 
 		}
 		for text := range bytes.Lines(text) {
 			id, event, ok := parseLine(text)
-			if p, found := places[id]; ok && (!found || event > p.event) {
-				places[id] = place{event, name}
+			if p, found := places[id]; ok && (!found || event > p.version.event) {
+				places[id] = place{version{event, run.Final}, name}
 			}
 		}
 	}
 	return places, nil
 }
 
-// listDay yields the records of ids that are needed, the last id first. It reports whether to continue.
-func (s *Records) listDay(ctx context.Context, owner, folder string, ids []string, places map[string]place, need func(string, uint64) bool, yield func(*run.Record, error) bool) bool {
+// yieldDay yields the records of ids that are needed, the last id first. It reports whether to continue.
+func (s *Records) yieldDay(ctx context.Context, owner, folder string, ids []string, places map[string]place, need func(string, uint64) bool, yield func(*run.Record, error) bool) bool {
 	var loaded string // the batch that was read last
 	var text []byte
 	for _, id := range slices.Backward(ids) {
 		p := places[id]
-		if !need(id, p.event) {
+		if !need(id, p.version.event) {
 			continue
 		}
 		var r *run.Record
 		var err error
 		switch p.batch {
 		case "":
-			r, err = s.read(ctx, folder, id, p.event)
+			r, err = s.read(ctx, folder, id, p.version)
 		default:
 			if loaded != p.batch {
 				loaded = p.batch
-				if text, err = s.load(ctx, path.Join(folder, loaded), maxBatchFile); err != nil {
+				if text, err = s.loadBatch(ctx, folder, loaded); err != nil {
 					loaded = ""
 				}
 			}
@@ -198,10 +231,10 @@ func (s *Records) listDay(ctx context.Context, owner, folder string, ids []strin
 				r, err = recordIn(text, id)
 			}
 		}
-		if errors.Is(err, run.ErrDamaged) && r == nil {
-			r, err = s.find(ctx, folder, id) // an older one
+		if r == nil && (errors.Is(err, run.ErrDamaged) || errors.Is(err, fs.ErrNotExist)) {
+			r, err = s.Get(ctx, owner, id) // an older one, or a newer one that was stored since the folder was listed
 		}
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, run.ErrNoRecord) {
+		if r == nil && (err == nil || errors.Is(err, run.ErrNoRecord)) {
 			continue // it was deleted since its folder was listed
 		}
 		if r != nil {

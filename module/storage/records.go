@@ -12,7 +12,6 @@ import (
 	"path"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -27,9 +26,12 @@ const (
 	// recordsKey is the storage key of all records. Below it, each owner has a folder named by a hash, with a folder for
 	// each day (UTC) on which records were begun, and one for names:
 	//
-	//	<owner>/<yyyymmdd>/<id>.<event>
+	//	<owner>/<yyyymmdd>/<id>/<event>.<standing>
 	//	<owner>/<yyyymmdd>/<first id>_<last id>.<number of records>.batch
 	//	<owner>/ids/<hash of the name>
+	//
+	// An id has a folder if one of its records was stored alone. The newest one is in the folder then, so that it costs one
+	// listing of a few names.
 	recordsKey = "skill_bridge/records"
 	namesKey   = "ids"
 	dayLayout  = "20060102"
@@ -40,10 +42,14 @@ const (
 )
 
 // Records keeps the records of runs in Caddy's storage. It implements [run.Store].
-type Records struct{ storage certmagic.Storage }
+type Records struct {
+	storage certmagic.Storage
+	lists   batchLists
+	now     func() time.Time
+}
 
 // NewRecords returns the records in a storage.
-func NewRecords(storage certmagic.Storage) *Records { return &Records{storage} }
+func NewRecords(storage certmagic.Storage) *Records { return &Records{storage: storage, now: time.Now} }
 
 // recordOptions keep the data of records as they are.
 var recordOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
@@ -56,7 +62,7 @@ type storedRecord struct {
 	Data  jsontext.Value `json:"data"`
 }
 
-// Put implements [run.Store]. Final records of one day share files, which are called batches.
+// Put implements [run.Store]. Final records of one day that are stored together share files, which are called batches.
 func (s *Records) Put(ctx context.Context, records ...*run.Record) error {
 	batches := map[string]*batch{} // by folder
 	size := 0                      // of the records that are left, about
@@ -82,8 +88,8 @@ func (s *Records) Put(ctx context.Context, records ...*run.Record) error {
 			return fmt.Errorf("record %s has %d bytes, and %d are stored at most", r.ID, len(text), maxRecord)
 		}
 		folder := key + "/" + day
-		if !r.Final || len(records) == 1 || len(text) > maxBatch/2 {
-			if err := s.store(ctx, path.Join(folder, recordName(r.ID, r.Event)), text); err != nil {
+		if r.Standing != run.Final || len(records) == 1 {
+			if err := s.store(ctx, path.Join(folder, r.ID, version{r.Event, r.Standing}.name()), text); err != nil {
 				return err
 			}
 			buffer = nil // a storage may keep the text
@@ -91,20 +97,20 @@ func (s *Records) Put(ctx context.Context, records ...*run.Record) error {
 		}
 		b := batches[folder]
 		if b != nil && len(b.text)+len(text) > maxBatch {
-			if err := s.store(ctx, path.Join(folder, b.name()), b.text); err != nil {
+			if err := s.storeBatch(ctx, folder, b); err != nil {
 				return err
 			}
 			b = nil
 		}
 		if b == nil {
-			b = &batch{event: r.Event, text: make([]byte, 0, min(size, maxBatch))}
+			b = &batch{text: make([]byte, 0, min(size, max(maxBatch, len(text)+1)))}
 			batches[folder] = b
 		}
 		b.add(r.ID, text)
 		size -= len(r.Data) + recordOverhead
 	}
 	for folder, b := range batches {
-		if err := s.store(ctx, path.Join(folder, b.name()), b.text); err != nil {
+		if err := s.storeBatch(ctx, folder, b); err != nil {
 			return err
 		}
 	}
@@ -135,19 +141,23 @@ func (s *Records) store(ctx context.Context, key string, text []byte) error {
 	return nil
 }
 
-// Get implements [run.Store]. If the newest event of a record is damaged, it returns the newest undamaged one.
+// Get implements [run.Store]. If the newest event of a record is damaged, it returns the newest undamaged one. It costs one
+// listing of a few names and one reading. A record that was only stored together with others costs further: at most once in
+// [batchListAge] a listing of the day of its owner, and the reading of each batch whose first and last ids it lies
+// between. That is one of at most [maxBatch] for each instance, or two: a batch has the runs that ended within a second.
 func (s *Records) Get(ctx context.Context, owner, id string) (*run.Record, error) {
 	day, err := dayOf(id)
 	if err != nil {
 		return nil, run.ErrNoRecord // Put refuses such an id
 	}
 	folder := path.Join(ownerKey(owner), day)
-	r, err := s.find(ctx, folder, id)
-	if errors.Is(err, fs.ErrNotExist) { // it was deleted since its folder was listed; there may be a newer one
-		r, err = s.find(ctx, folder, id)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		err = run.ErrNoRecord
+	r, err := s.newest(ctx, folder, id, 0)
+	if r == nil && (err == nil || errors.Is(err, run.ErrDamaged)) {
+		if batched, failed := s.batched(ctx, folder, id); batched != nil {
+			r, err = batched, nil
+		} else {
+			err = cmp.Or(err, failed, run.ErrNoRecord)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -162,81 +172,49 @@ func (s *Records) Newer(ctx context.Context, owner, id string, than uint64) (*ru
 	if err != nil {
 		return nil, nil // Put refuses such an id
 	}
-	folder := path.Join(ownerKey(owner), day)
-	names, err := s.list(ctx, folder)
-	if err != nil {
-		return nil, err
+	r, err := s.newest(ctx, path.Join(ownerKey(owner), day), id, than)
+	if r != nil {
+		r.Owner = owner
 	}
-	var events []uint64
-	for _, name := range names {
-		if of, event, ok := splitRecordName(name); ok && of == id && event > than {
-			events = append(events, event)
-		}
-	}
-	slices.Sort(events)
-	var failed error
-	for _, event := range slices.Backward(events) {
-		r, err := s.read(ctx, folder, id, event)
-		if err == nil {
-			r.Owner = owner
-			return r, nil
-		}
-		failed = cmp.Or(failed, err)
-	}
-	return nil, failed
+	return r, err
 }
 
-func (s *Records) find(ctx context.Context, folder, id string) (*run.Record, error) {
-	names, err := s.list(ctx, folder)
-	if err != nil {
-		return nil, err
-	}
-	var events []uint64
-	var batches []string
-	for _, name := range names {
-		if of, event, ok := splitRecordName(name); ok && of == id {
-			events = append(events, event)
-		} else if first, last, _, ok := splitBatchName(name); ok && first <= id && id <= last {
-			batches = append(batches, name)
-		}
-	}
-	slices.Sort(events)
-	var failed error
-	for _, event := range slices.Backward(events) {
-		r, err := s.read(ctx, folder, id, event)
-		if err == nil {
-			return r, nil
-		}
-		if ctx.Err() != nil {
+// newest returns the newest undamaged record in the folder of an id whose event is higher than a number; nil: there is none. The
+// error is that of the newest record, if no other one can be returned.
+func (s *Records) newest(ctx context.Context, folder, id string, than uint64) (*run.Record, error) {
+	for range 3 { // a record may be deleted after the folder is listed if there are newer ones
+		names, err := s.list(ctx, path.Join(folder, id), false)
+		if err != nil {
 			return nil, err
 		}
-		failed = cmp.Or(failed, err)
-	}
-	var newest *run.Record
-	for _, name := range batches {
-		text, err := s.load(ctx, path.Join(folder, name), maxBatchFile)
-		if err != nil {
+		var failed error
+		for _, v := range slices.Backward(versions(names)) {
+			if v.event <= than || errors.Is(failed, fs.ErrNotExist) {
+				break
+			}
+			r, err := s.read(ctx, folder, id, v)
+			if err == nil {
+				return r, nil
+			}
 			failed = cmp.Or(failed, err)
-			continue
 		}
-		r, err := recordIn(text, id)
-		if r != nil && (newest == nil || r.Event > newest.Event) {
-			newest = r
+		if !errors.Is(failed, fs.ErrNotExist) || ctx.Err() != nil {
+			return nil, failed
 		}
-		failed = cmp.Or(failed, err)
 	}
-	if newest != nil {
-		return newest, nil
-	}
-	return nil, cmp.Or(failed, run.ErrNoRecord)
+	return nil, nil
 }
 
-func (s *Records) read(ctx context.Context, folder, id string, event uint64) (*run.Record, error) {
-	text, err := s.load(ctx, path.Join(folder, recordName(id, event)), maxRecord)
+func (s *Records) read(ctx context.Context, folder, id string, v version) (*run.Record, error) {
+	text, err := s.load(ctx, path.Join(folder, id, v.name()), maxRecord)
 	if err != nil {
-		return nil, fmt.Errorf("reading event %d of record %s: %w", event, id, err)
+		return nil, fmt.Errorf("reading event %d of record %s: %w", v.event, id, err)
 	}
-	return decodeRecord(text, id, event)
+	r, err := decodeRecord(text, id, v.event)
+	if r != nil {
+		r.Standing = v.standing
+	}
+	return r, err
 }
 
 // decodeRecord returns the record in a text, which has to be the one that its storage key names.
@@ -263,32 +241,6 @@ func (s *Records) load(ctx context.Context, key string, most int64) ([]byte, err
 	return s.storage.Load(ctx, key)
 }
 
-// Name implements [run.Store].
-func (s *Records) Name(ctx context.Context, owner, name, id string) error {
-	if _, err := dayOf(id); err != nil {
-		return err
-	}
-	if err := s.storage.Store(ctx, nameKey(owner, name), []byte(id)); err != nil {
-		return fmt.Errorf("storing a name of record %s: %w", id, err)
-	}
-	return nil
-}
-
-// Named implements [run.Store].
-func (s *Records) Named(ctx context.Context, owner, name string) (string, error) {
-	text, err := s.storage.Load(ctx, nameKey(owner, name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", run.ErrNoRecord
-	}
-	if err != nil {
-		return "", fmt.Errorf("reading the record of a name: %w", err)
-	}
-	if _, err := dayOf(string(text)); err != nil {
-		return "", fmt.Errorf("the record of a name is damaged: %w", err)
-	}
-	return string(text), nil
-}
-
 // Lock implements [run.Store]. A lock costs several operations of the storage, and a caller that has to wait for one may
 // notice its release a second late.
 func (s *Records) Lock(ctx context.Context, owner, id string) (unlock func(), err error) {
@@ -299,27 +251,8 @@ func (s *Records) Lock(ctx context.Context, owner, id string) (unlock func(), er
 	return sync.OnceFunc(func() { _ = s.storage.Unlock(context.WithoutCancel(ctx), key) }), nil // the lock also expires by itself
 }
 
-// list returns the names in a folder, which need not exist.
-func (s *Records) list(ctx context.Context, folder string) ([]string, error) {
-	keys, err := s.storage.List(ctx, folder, false)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("listing %s: %w", folder, err)
-	}
-	for i, key := range keys {
-		keys[i] = path.Base(key)
-	}
-	return keys, nil
-}
-
 // ownerKey is the storage key of an owner's records. A principal can be any text: its hash fits into a key.
 func ownerKey(owner string) string { return path.Join(recordsKey, digest("owner", owner)) }
-
-func nameKey(owner, name string) string {
-	return path.Join(ownerKey(owner), namesKey, digest("name", name))
-}
 
 // lockKey is the storage key of a lock. It is not below recordsKey, since some storages keep their locks among the other keys.
 func lockKey(owner, id string) string {
@@ -331,12 +264,10 @@ func digest(kind, text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func recordName(id string, event uint64) string { return id + "." + strconv.FormatUint(event, 10) }
-
-func splitRecordName(name string) (id string, event uint64, ok bool) {
-	id, number, found := strings.Cut(name, ".")
-	event, err := strconv.ParseUint(number, 10, 64)
-	return id, event, found && err == nil && recordName(id, event) == name
+// isDigest reports whether a name can be one that digest has made.
+func isDigest(name string) bool {
+	_, err := hex.DecodeString(name)
+	return len(name) == 2*sha256.Size && err == nil
 }
 
 // dayOf returns the day (UTC) on which an id was made. The id contains the time.

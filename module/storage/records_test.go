@@ -155,11 +155,11 @@ func TestDamagedRecords(t *testing.T) {
 	mustPut(t, s, "ada", id, 1)
 	mustPut(t, s, "ada", id, 2)
 	mustPut(t, s, "ada", other, 2)
-	files, err := filepath.Glob(filepath.Join(dir, recordsKey, "*", "*", id+".2"))
+	files, err := filepath.Glob(filepath.Join(dir, recordsKey, "*", "*", id, "2.running"))
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)
 	}
-	swapped, err := os.ReadFile(filepath.Join(filepath.Dir(files[0]), other+".2"))
+	swapped, err := os.ReadFile(filepath.Join(filepath.Dir(filepath.Dir(files[0])), other, "2.running"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,56 +171,11 @@ func TestDamagedRecords(t *testing.T) {
 			t.Errorf("%s: %+v, %v", about, r, err)
 		}
 	}
-	if err := os.Remove(strings.TrimSuffix(files[0], "2") + "1"); err != nil {
+	if err := os.Remove(filepath.Join(filepath.Dir(files[0]), "1.running")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Get(t.Context(), "ada", id); err == nil || errors.Is(err, run.ErrNoRecord) || !strings.Contains(err.Error(), "damaged") {
 		t.Errorf("only a damaged one: %v", err)
-	}
-}
-
-func TestRecordsAreSwept(t *testing.T) {
-	s, dir := records(t)
-	now := time.Now()
-	day := 24 * time.Hour
-	old, changed, young := newID(t, now.Add(-5*day), 1), newID(t, now.Add(-4*day), 2), newID(t, now, 3)
-	for _, id := range []string{old, changed, young} {
-		mustPut(t, s, "ada", id, 1)
-		if err := s.Name(t.Context(), "ada", "name of "+id, id); err != nil {
-			t.Fatal(err)
-		}
-	}
-	files, err := filepath.Glob(filepath.Join(dir, recordsKey, "*", "*", "*"))
-	if err != nil || len(files) != 6 {
-		t.Fatal(files, err)
-	}
-	for _, f := range files {
-		if strings.Contains(f, young) {
-			continue
-		}
-		if err := os.Chtimes(f, now, now.Add(-3*day)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	mustPut(t, s, "ada", changed, 2) // today
-	if err := s.Name(t.Context(), "ada", "name of "+young, young); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Sweep(t.Context(), now.Add(-2*day)); err != nil {
-		t.Fatal(err)
-	}
-	for id, want := range map[string]error{old: run.ErrNoRecord, changed: nil, young: nil} {
-		if _, err := s.Get(t.Context(), "ada", id); !errors.Is(err, want) {
-			t.Errorf("%s: %v, want %v", id, err, want)
-		}
-	}
-	for id, want := range map[string]error{old: run.ErrNoRecord, changed: run.ErrNoRecord, young: nil} {
-		if _, err := s.Named(t.Context(), "ada", "name of "+id); !errors.Is(err, want) {
-			t.Errorf("name of %s: %v, want %v", id, err, want)
-		}
-	}
-	if err := NewRecords(&certmagic.FileStorage{Path: t.TempDir()}).Sweep(t.Context(), now); err != nil {
-		t.Errorf("an empty storage: %v", err)
 	}
 }
 

@@ -151,7 +151,7 @@ func putFinal(t *testing.T, s *Records, owner string, ids ...string) {
 	t.Helper()
 	var all []*run.Record
 	for _, id := range ids {
-		all = append(all, &run.Record{Owner: owner, ID: id, Event: 4, At: time.Now(), Data: []byte("{\"a\":\n1}"), Final: true})
+		all = append(all, &run.Record{Owner: owner, ID: id, Event: 4, At: time.Now(), Data: []byte("{\"a\":\n1}"), Standing: run.Final})
 	}
 	if err := s.Put(t.Context(), all...); err != nil {
 		t.Fatal(err)
@@ -196,48 +196,6 @@ func TestDamagedBatch(t *testing.T) {
 	}
 	if good != 3 || bad != 2 {
 		t.Errorf("%d good, %d damaged", good, bad)
-	}
-}
-
-func TestRecordsAreTrimmed(t *testing.T) {
-	s, dir := records(t)
-	now := time.Now()
-	count := func(owner string) (n int) {
-		for range s.List(t.Context(), owner, 100, func(string, uint64) bool { return true }) {
-			n++
-		}
-		return n
-	}
-	id := func(n byte) string { return newID(t, now.Add(time.Duration(n)*time.Millisecond), n) }
-	open := id(0)
-	for event := range uint64(10) {
-		mustPut(t, s, "ada", open, event+1)
-	}
-	for i := range byte(4) {
-		putFinal(t, s, "ada", id(10*i+1), id(10*i+2), id(10*i+3))
-	}
-	putFinal(t, s, "bob", id(1), id(2))
-	spare := func(id string) bool { return id == open }
-	if err := s.Trim(t.Context(), run.Bounds{IDs: 100, IDsPerOwner: 100, Bytes: 1 << 20}, spare); err != nil {
-		t.Fatal(err)
-	}
-	if files, _ := filepath.Glob(filepath.Join(dir, recordsKey, "*", "*", open+".*")); len(files) != 2 || count("ada") != 13 {
-		t.Errorf("%v, %d ids", files, count("ada"))
-	}
-	for _, c := range []struct {
-		bounds   run.Bounds
-		ada, bob int
-	}{
-		{run.Bounds{IDs: 100, IDsPerOwner: 8, Bytes: 1 << 20}, 10, 2}, // a batch is deleted as a whole
-		{run.Bounds{IDs: 7, IDsPerOwner: 8, Bytes: 1 << 20}, 7, 2},
-		{run.Bounds{IDs: 7, IDsPerOwner: 8, Bytes: 1}, 1, 0}, // what is open stays
-	} {
-		if err := s.Trim(t.Context(), c.bounds, spare); err != nil {
-			t.Fatal(err)
-		}
-		if ada, bob := count("ada"), count("bob"); ada != c.ada || bob != c.bob {
-			t.Errorf("%+v: %d and %d ids", c, ada, bob)
-		}
 	}
 }
 

@@ -60,7 +60,6 @@ func (broken) Named(context.Context, string, string) (string, error) { return ""
 func (broken) Name(context.Context, string, string, string) error {
 	return errors.New("/secret: disk full")
 }
-func (broken) Sweep(context.Context, time.Time) error                    { return nil }
 func (broken) Trim(context.Context, run.Bounds, func(string) bool) error { return nil }
 func (broken) Lock(context.Context, string, string) (func(), error)      { return func() {}, nil }
 

@@ -18,9 +18,19 @@ type Record struct {
 	At time.Time
 	// Data is a JSON value of the front that made the record.
 	Data jsontext.Value
-	// Final says that the run has ended. Of such records several can be stored together.
-	Final bool
+	// Standing says whether further records follow.
+	Standing Standing
 }
+
+// Standing says whether further records of an id follow, which decides about their deletion.
+type Standing uint8
+
+// The standings.
+const (
+	Running Standing = iota // the run goes on
+	Waiting                 // the run waits for a message of the client or for the operator
+	Final                   // the run has ended; several such records can be stored together
+)
 
 // Store keeps records for fronts whose runs outlive a request. Records survive restarts, and all instances of the bridge can read them. A record
 // belongs to the principal that made it: for another one it does not exist. A record is written once and never changed,
@@ -31,8 +41,8 @@ type Store interface {
 	// Get returns the record with the highest event of an id. The error is [ErrNoRecord] if there is none.
 	Get(ctx context.Context, owner, id string) (*Record, error)
 	// Newer returns the record with the highest event of an id if that event is higher than a number; nil: there is none. It
-	// costs one listing of the few records of the id, and reads nothing if there is none. A record that was only stored together
-	// with others, by one call of Put, is not found: no further event of its id may be stored so.
+	// costs one listing of the few records of the id, and reads nothing if there is none. A record that was stored together
+	// with others is not found: later events of its id have to be stored alone.
 	Newer(ctx context.Context, owner, id string, than uint64) (*Record, error)
 	// List returns the records with the highest event of the newest ids of an owner, up to most of them, the newest first. It
 	// reads only the records that are needed, by their id and event. An error that is [ErrDamaged] is that of one record: the
@@ -46,11 +56,19 @@ type Store interface {
 	// called. unlock also works after the context has ended; further calls have no effect. The lock expires some time after
 	// its instance has died.
 	Lock(ctx context.Context, owner, id string) (unlock func(), err error)
-	// Sweep deletes the names that were written before a time, and the records of all days that ended before it.
-	Sweep(ctx context.Context, before time.Time) error
-	// Trim deletes records until the rest is within bounds: records that two later events of the same id have made
-	// unnecessary, then the oldest ids of the owners that have too many, then the oldest ones of the owner that has the most. It
-	// leaves the ids alone for which spare is true. Records that were stored together are deleted when none of them is within bounds.
+	// Trim deletes what is too old, and what is too much:
+	//
+	//   - the records of ids whose newest one was written before Bounds.Before, unless the id is open and spare is true for it;
+	//   - records that two later events of the same id have made unnecessary;
+	//   - records of ended runs until, with those that wait, the rest is within the bounds: the oldest ids of each owner that has too
+	//     many, then the oldest ones of the owner that has the most; records that were stored together are deleted when none of
+	//     them is within bounds;
+	//   - then records of runs that wait until those alone are within the bounds, in the same order;
+	//   - names whose record is gone, and the oldest of ended runs until an owner has no more names than ids.
+	//
+	// Runs that go on, and waiting ones for which spare is true, are deleted only for their age, and do not count: the caller bounds
+	// them. So what others store deletes an open run only if the runs that wait are too many without any ended one, and
+	// only one of the owner that has the most of them.
 	Trim(ctx context.Context, b Bounds, spare func(id string) bool) error
 }
 
@@ -58,6 +76,8 @@ type Store interface {
 type Bounds struct {
 	IDs, IDsPerOwner int
 	Bytes            int64
+	// Before is the time before which records are too old; zero: none is.
+	Before time.Time
 }
 
 // MaxRecord is the size of the largest [Record.Data], in bytes.

@@ -109,9 +109,13 @@ func (x *index) write(ctx context.Context, e entry, id string, event uint64) err
 	if err != nil {
 		return err
 	}
+	standing := run.Running // so that it is not deleted because there are many
+	if e.Instance == "" {
+		standing = run.Final
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTimeout)
 	defer cancel()
-	return x.store.Put(ctx, &run.Record{Owner: indexOwner, ID: id, Event: event, At: time.Now(), Data: data, Final: e.Instance == ""})
+	return x.store.Put(ctx, &run.Record{Owner: indexOwner, ID: id, Event: event, At: time.Now(), Data: data, Standing: standing})
 }
 
 // done notes that nothing is left to be sent for a task. If that fails, another instance looks at the task in vain.

@@ -100,7 +100,6 @@ func (s *store) List(_ context.Context, owner string, most int, need func(string
 
 func (*store) Name(context.Context, string, string, string) error           { return nil }
 func (*store) Named(context.Context, string, string) (string, error)        { return "", run.ErrNoRecord }
-func (*store) Sweep(context.Context, time.Time) error                       { return nil }
 func (*store) Trim(context.Context, run.Bounds, func(id string) bool) error { return nil }
 
 func (s *store) Lock(ctx context.Context, owner, id string) (func(), error) {

@@ -69,6 +69,7 @@ func (e *entry) wake() {
 // current returns the entry of a task. It reads the Store if the task is not in memory, or if another instance may have changed
 // it, which it does only if this process does not follow the task. Unless keep is set, the entry of an ended task that is read from the Store is for this caller only.
 func (s *Tasks) current(ctx context.Context, owner, id string, keep bool) (*entry, error) {
+	s.writer.use.Do(s.writer.begin)
 	e, claimed := s.memory.find(owner, id)
 	if e == nil {
 		return s.load(ctx, owner, id, keep)

@@ -19,6 +19,8 @@ const (
 	writers = 8
 	// sweepEvery is the time between two sweeps of the Store.
 	sweepEvery = time.Hour
+	// firstSweep is the time between the first use and the first sweep.
+	firstSweep = 10 * time.Second
 	// storedFactor is how much more than memory the Store may hold, in bytes.
 	storedFactor = 4
 )
@@ -192,7 +194,11 @@ func (w *writer) runJob(ctx context.Context, job []version) error {
 	return nil
 }
 
-// sweep deletes from the Store what is older than TTL, each hour, and the oldest records when there are too many.
+// begin lets the sweeping begin.
+func (w *writer) begin() { close(w.used) }
+
+// sweep deletes from the Store what is older than TTL, and the oldest records when there are too many: soon after the first
+// use, each hour, and when much was written.
 func (w *writer) sweep(closing <-chan struct{}, bounds run.Bounds) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -201,21 +207,22 @@ func (w *writer) sweep(closing <-chan struct{}, bounds run.Bounds) {
 	group.Go(func() { <-closing; cancel() })
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
+	used := w.used
+	var first <-chan time.Time
 	for {
-		var err error
 		select {
 		case <-closing:
 			return
+		case <-used: // not before: a configuration that is only checked must not change the storage
+			used, first = nil, time.After(firstSweep)
+			continue
+		case <-first:
 		case <-tick.C:
-			// Names are older than the last change of their tasks.
-			err = w.storage.Sweep(ctx, time.Now().Add(-2*w.memory.ttl-2*clockSlack))
 		case <-w.trim:
 		}
-		if err == nil {
-			open := w.memory.open()
-			err = w.storage.Trim(ctx, bounds, func(id string) bool { return open[id] })
-		}
-		if err != nil && ctx.Err() == nil {
+		bounds.Before = time.Now().Add(-w.memory.ttl - 2*clockSlack)
+		open := w.memory.open()
+		if err := w.storage.Trim(ctx, bounds, func(id string) bool { return open[id] }); err != nil && ctx.Err() == nil {
 			w.report(err)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 func (s *Tasks) NewID() string { return s.ids.Next(time.Now()) }
 
 // mayBeStored reports whether the Store may have a task of this id. Tasks are read from it until two times TTL and a day after
-// they were made, so that a guessed id costs at most the listing of one recent day.
+// they were made, so that only a guessed id of a recent day costs a look into the Store.
 func mayBeStored(id string, ttl time.Duration) bool {
 	made, ok := run.TimeOfID(id)
 	age := time.Since(made)

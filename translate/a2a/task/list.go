@@ -91,6 +91,7 @@ func (s *Tasks) List(ctx context.Context, owner string, q Query) (Page, error) {
 			return Page{}, err
 		}
 	}
+	s.writer.use.Do(s.writer.begin)
 	found, err := s.summaries(ctx, owner)
 	if err != nil {
 		return Page{}, err

@@ -27,7 +27,18 @@ func encode(to *bytes.Buffer, t *Task, at time.Time) (*run.Record, error) {
 		to.Truncate(start)
 		return nil, fmt.Errorf("task %s: its record would have %d bytes, and %d are stored at most", t.ID, len(data), run.MaxRecord)
 	}
-	return &run.Record{Owner: t.Owner, ID: t.ID, Event: t.Event, At: at, Data: data, Final: t.Status.State.Terminal()}, nil
+	return &run.Record{Owner: t.Owner, ID: t.ID, Event: t.Event, At: at, Data: data, Standing: standing(t.Status.State)}, nil
+}
+
+// standing returns what the Store knows of a state.
+func standing(s State) run.Standing {
+	switch {
+	case s.Terminal():
+		return run.Final
+	case s.Interrupted():
+		return run.Waiting
+	}
+	return run.Running
 }
 
 // decode returns the task of a record.

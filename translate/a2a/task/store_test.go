@@ -25,7 +25,7 @@ type store struct {
 	names   map[string]string
 	puts    [][]*run.Record
 	reads   int
-	sweeps  int
+	trims   []run.Bounds
 	fails   error
 	slow    time.Duration
 }
@@ -139,14 +139,12 @@ func (s *store) Named(_ context.Context, owner, name string) (string, error) {
 
 func (s *store) Lock(context.Context, string, string) (func(), error) { return func() {}, nil }
 
-func (s *store) Sweep(context.Context, time.Time) error {
+func (s *store) Trim(_ context.Context, b run.Bounds, _ func(string) bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sweeps++
+	s.trims = append(s.trims, b)
 	return nil
 }
-
-func (s *store) Trim(context.Context, run.Bounds, func(string) bool) error { return nil }
 
 // failures counts the failures of a Store.
 type failures struct {
@@ -185,8 +183,43 @@ func TestShortTasksAreStoredOnce(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if st.sweeps != 1 {
-			t.Errorf("swept %d times in an hour", st.sweeps)
+		if len(st.trims) != 2 {
+			t.Errorf("swept %d times in an hour", len(st.trims))
+		}
+	})
+}
+
+// What is older than its time is deleted soon after the first use, and each hour.
+func TestSweeps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newStore()
+		s := open(t, task.Config{Store: st, TTL: 2 * time.Hour})
+		count := func() int {
+			synctest.Wait()
+			st.mu.Lock()
+			defer st.mu.Unlock()
+			return len(st.trims)
+		}
+		time.Sleep(30 * time.Minute)
+		if n := count(); n != 0 {
+			t.Errorf("swept %d times before the first use", n)
+		}
+		if _, err := s.Get(t.Context(), "ada", s.NewID()); !errors.Is(err, task.ErrNoTask) {
+			t.Fatal(err)
+		}
+		if n := count(); n != 0 {
+			t.Errorf("swept %d times with the first use", n)
+		}
+		time.Sleep(15 * time.Second)
+		if n := count(); n != 1 {
+			t.Fatalf("swept %d times soon after the first use", n)
+		}
+		if age := time.Since(st.trims[0].Before); age < 2*time.Hour || age > 2*time.Hour+11*time.Minute {
+			t.Errorf("swept what is older than %s", age)
+		}
+		time.Sleep(3 * time.Hour)
+		if n := count(); n != 4 {
+			t.Errorf("swept %d times in three hours", n)
 		}
 	})
 }

@@ -12,9 +12,9 @@ import (
 
 // Config are the settings of [Tasks]. A zero value stands for the default.
 //
-// The Store holds at most four times MaxSize, and what is written until it is trimmed: one time MaxSize, or a quarter of Most,
-// and what is written meanwhile. So its records have about 1.25 GiB with the defaults; the names of tasks of A2A 0.1 count only by
-// their age. Tasks that are open in this process are not deleted by number or size; a single one has at most 4 MiB, and all of them MaxSize.
+// The Store holds at most four times MaxSize of tasks that have ended or wait for a message, and what is written until it is trimmed: one
+// time MaxSize, or a quarter of Most, and what is written meanwhile. Each instance has tasks in it that are open in its memory, too, which are not deleted
+// by number or size; a single one has at most 4 MiB, and all of them MaxSize. So the Store has about 1.5 GiB with the defaults and one instance.
 type Config struct {
 	// Store keeps the tasks beyond the life of the process, for all instances of the bridge. Nil: they are in memory only.
 	Store run.Store
@@ -96,7 +96,7 @@ func New(c Config) *Tasks {
 	m := &memory{ttl: c.TTL, storing: c.Store != nil, room: newRoom(&c), claims: map[claim]func(){}, queue: queue{kick: make(chan struct{}, 1)}}
 	m.room.claimed = m.isClaimed
 	w := &writer{
-		storage: c.Store, memory: m, observer: c.Observer, interval: c.Flush, batch: min(maxBatch, max(1, c.MostPerOwner/4)), most: max(1, c.Most/4), size: c.MaxSize, trim: make(chan struct{}, 1),
+		storage: c.Store, memory: m, observer: c.Observer, interval: c.Flush, batch: min(maxBatch, max(1, c.MostPerOwner/4)), most: max(1, c.Most/4), size: c.MaxSize, trim: make(chan struct{}, 1), used: make(chan struct{}),
 	}
 	s := &Tasks{config: c, memory: m, writer: w, locks: keyLocks{of: map[claim]*keyLock{}}, closing: make(chan struct{})}
 	s.ended.Go(func() { w.background(s.closing) })
@@ -149,6 +149,7 @@ func (s *Tasks) Add(ctx context.Context, t *Task) error {
 	events := t.events
 	t.events, t.Event = nil, uint64(len(events))
 	t.Told = t.Event
+	s.writer.use.Do(s.writer.begin)
 	e := &entry{id: t.ID, owner: t.Owner, name: t.Name, now: t}
 	e.mu.Lock()
 	defer e.mu.Unlock()

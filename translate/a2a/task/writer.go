@@ -24,6 +24,8 @@ type writer struct {
 	most int
 	size int64
 	trim chan struct{} // of capacity 1: so much was written
+	used chan struct{} // closed by the first use
+	use  sync.Once     // closes it
 
 	mu       sync.Mutex
 	failures int // in a row

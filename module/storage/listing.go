@@ -1,0 +1,207 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// version is a record in the folder of its id.
+type version struct {
+	event    uint64
+	standing run.Standing
+}
+
+// standings are how the names of records end. None is a number alone: Caddy's file storage gives such names to files that it is
+// writing.
+var standings = [...]string{run.Running: ".running", run.Waiting: ".waiting", run.Final: ".final"}
+
+func (v version) name() string { return strconv.FormatUint(v.event, 10) + standings[v.standing] }
+
+func (v version) compare(other version) int {
+	return cmp.Or(cmp.Compare(v.event, other.event), cmp.Compare(v.standing, other.standing))
+}
+
+func splitVersion(name string) (v version, ok bool) {
+	number, _, _ := strings.Cut(name, ".")
+	event, err := strconv.ParseUint(number, 10, 64)
+	i := slices.Index(standings[:], name[len(number):])
+	if err != nil || i < 0 {
+		return version{}, false
+	}
+	v = version{event, run.Standing(i)} //nolint:gosec // there are three
+	return v, v.name() == name
+}
+
+// versions returns the records in the folder of an id, the newest last. Other names are left out.
+func versions(names []string) []version {
+	found := make([]version, 0, len(names))
+	for _, name := range names {
+		if v, ok := splitVersion(name); ok {
+			found = append(found, v)
+		}
+	}
+	slices.SortFunc(found, version.compare)
+	return found
+}
+
+// listTries is how often a folder is listed. The times between double from a millisecond: it is a second together.
+const listTries = 11
+
+// list returns the names in a folder, which need not exist. With recursive, names of folders within contain slashes. Caddy's file
+// storage fails if a file disappears while it lists a folder, as each one does that is written under a preliminary name. So list tries again.
+func (s *Records) list(ctx context.Context, folder string, recursive bool) ([]string, error) {
+	for try := range listTries {
+		names, err := s.storage.List(ctx, folder, recursive)
+		if err == nil {
+			for i, key := range names {
+				names[i] = strings.TrimPrefix(key, folder+"/")
+			}
+			return names, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("listing %s: %w", folder, err)
+		}
+		if !s.storage.Exists(ctx, folder) {
+			return nil, nil
+		}
+		pause := time.NewTimer(time.Millisecond << try)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return nil, fmt.Errorf("listing %s: %w", folder, ctx.Err())
+		}
+	}
+	return nil, fmt.Errorf("listing %s: its files change while they are listed", folder)
+}
+
+// day is what the folder of a day has.
+type day struct {
+	ids     map[string][]version // the newest last; none: the folder of the id has no record
+	batches []string
+}
+
+// listDay lists the folder of a day with all that it has.
+func (s *Records) listDay(ctx context.Context, folder string) (day, error) {
+	names, err := s.list(ctx, folder, true)
+	if err != nil {
+		return day{}, err
+	}
+	d := day{ids: map[string][]version{}}
+	for _, name := range names {
+		id, rest, inside := strings.Cut(name, "/")
+		if _, isID := run.TimeOfID(id); isID {
+			of := d.ids[id]
+			if v, ok := splitVersion(rest); ok && inside {
+				of = append(of, v)
+			}
+			d.ids[id] = of
+		} else if _, _, _, ok := splitBatchName(name); ok {
+			d.batches = append(d.batches, name)
+		}
+	}
+	for _, of := range d.ids {
+		slices.SortFunc(of, version.compare)
+	}
+	return d, nil
+}
+
+const (
+	// batchListAge is how old the list of a day's batches may be. A run that another instance has stored may be missing so long.
+	batchListAge = time.Second
+	// maxBatchLists is how many names and folders the lists have at most, about 100 bytes each.
+	maxBatchLists = 20_000
+)
+
+// batchLists are the names of batches of the days that were listed last. Without them, each reading of a task that is only in a
+// batch, and each guess of an id, would list the whole day of the owner.
+type batchLists struct {
+	mu    sync.Mutex
+	of    map[string]batchList // by folder
+	names int                  // in them, with the folders
+}
+
+// batchList has the names of the batches in a folder.
+type batchList struct {
+	names []string
+	at    time.Time
+	puts  uint64
+}
+
+func (l *batchLists) get(folder string) (batchList, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	found, ok := l.of[folder]
+	return found, ok
+}
+
+func (l *batchLists) set(folder string, list batchList) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if old, ok := l.of[folder]; ok {
+		l.names -= 1 + len(old.names)
+	}
+	l.names += 1 + len(list.names)
+	if l.of == nil || l.names > maxBatchLists {
+		l.of, l.names = map[string]batchList{}, 1+len(list.names)
+	}
+	l.of[folder] = list
+}
+
+// listBatches returns the names of the batches in the folder of a day.
+func (s *Records) listBatches(ctx context.Context, folder string) ([]string, error) {
+	l, ok := s.lists.get(folder)
+	puts := batchPuts.newest(folder) // before the listing, which may miss what is stored meanwhile
+	if age := s.now().Sub(l.at); ok && l.puts == puts && age >= 0 && age < batchListAge {
+		return l.names, nil
+	}
+	l = batchList{at: s.now(), puts: puts}
+	names, err := s.list(ctx, folder, false)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if _, _, _, ok := splitBatchName(name); ok {
+			l.names = append(l.names, name)
+		}
+	}
+	s.lists.set(folder, l)
+	return l.names, nil
+}
+
+// batchPuts tells all Records of this process that one of them has stored a batch, which makes older lists of its folder outdated.
+var batchPuts puts
+
+// puts has the number of the newest batch that was stored in a folder.
+type puts struct {
+	mu    sync.Mutex
+	of    map[string]uint64 // by folder
+	last  uint64
+	least uint64 // of folders that are not in the map
+}
+
+func (p *puts) add(folder string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last++
+	if p.of == nil || len(p.of) >= maxBatchLists {
+		p.of, p.least = map[string]uint64{}, p.last
+	}
+	p.of[folder] = p.last
+}
+
+func (p *puts) newest(folder string) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(p.of[folder], p.least)
+}
