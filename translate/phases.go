@@ -231,6 +231,9 @@ func (x *execution) judge(r *document.Response, failure *run.Failure) run.Run {
 	if failure != nil {
 		if (failure.Kind == run.DeadlineExceeded || failure.Kind == run.Unreachable) && failure.By == run.Bridge && x.left() {
 			failure.Kind = run.ClientGone
+			if errors.Is(context.Cause(x.ctx), run.ErrCallerCanceled) {
+				failure.Kind, failure.Message = run.CallerCanceled, "The caller has canceled the call. A run that was accepted goes on, since the protocol of the provider has no cancellation."
+			}
 		}
 		if failure.SkillID == "" {
 			failure.SkillID = o.SkillID

@@ -72,7 +72,7 @@ type A2A struct {
 	Wait caddy.Duration `json:"wait,omitempty"`
 
 	// How long a run is followed in the background after its request has ended. Later, it is followed when a client asks
-	// about its task. Default: `1h`.
+	// about its task. The run of a task with a webhook is followed until its timeout. Default: `1h`.
 	Follow caddy.Duration `json:"follow,omitempty"`
 
 	// What happens if a client cancels a task whose run was submitted. The Skill Sharing Protocol can't stop a run: `refuse`

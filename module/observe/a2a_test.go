@@ -299,7 +299,7 @@ func TestAuditOfTasks(t *testing.T) {
 		return len(got) == 6
 	}, "all is audited")
 	slices.Sort(got) // the call of the run ends on a goroutine of its own
-	if want := []string{"call execute client_gone", "call task completed", "call task completed", "call task invalid_arguments", "task canceled", "task made"}; !slices.Equal(got, want) {
+	if want := []string{"call execute canceled", "call task completed", "call task completed", "call task invalid_arguments", "task canceled", "task made"}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
 }

@@ -56,7 +56,7 @@ func hasOwnWarning(f *run.Failure) bool {
 func (o *Observer) failureFields(front string, f *run.Failure) []zap.Field {
 	code := string(document.CodeOf(f))
 	switch f.Kind {
-	case run.ClientGone: // the agent got no code
+	case run.ClientGone, run.CallerCanceled: // the agent got no code
 		code = ""
 	case run.RunFailed: // the provider's code may be any text
 		code = errorType(f)

@@ -298,7 +298,7 @@ func (s *callSpan) endRun(out *run.Run, figures *translate.Statistics) {
 
 // fail records a failure in a span.
 func fail(span trace.Span, f *run.Failure) {
-	if f.Kind == run.ClientGone {
+	if f.Kind == run.ClientGone || f.Kind == run.CallerCanceled {
 		span.SetAttributes(semconv.ErrorTypeKey.String(f.Kind.String())) // no error of the bridge or the provider
 		return
 	}

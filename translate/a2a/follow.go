@@ -3,6 +3,8 @@ package a2a
 import (
 	"context"
 	"runtime/debug"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
@@ -16,6 +18,8 @@ const (
 	clockSkew = 5 * time.Minute
 	// firstAnswer bounds how long a request for a task waits for the first news of a run that was not followed.
 	firstAnswer = 2 * time.Second
+	// followAgain is how long after a try to read the state of a run for a webhook the next one is made.
+	followAgain = time.Minute
 	// firstRefresh is the time until a waiting request reads its task again, which grows to keepAlive.
 	firstRefresh = time.Second
 )
@@ -79,30 +83,31 @@ func (r *request) follow(t *task.Task) *task.Task {
 // for.
 func (r *request) followLater(t *task.Task) <-chan struct{} {
 	f := r.front
-	if t.Status.State != task.Working && t.Status.State != task.Submitted {
+	if !isOpen(t) {
 		return nil
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
-	release, ok := f.Tasks.Claim(t.Owner, t.ID, cancel)
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.ctx))
+	release, ok := f.Tasks.Claim(t.Owner, t.ID, func() { cancel(run.ErrCallerCanceled) })
 	if !ok {
-		cancel()
+		cancel(nil)
 		return nil // this process follows it
 	}
 	news := make(chan struct{})
 	if t.Ref.ExecutionID == "" {
 		f.giveUp(ctx, t)
 		release()
-		cancel()
+		cancel(nil)
 		close(news)
 		return news
 	}
-	caller := r.caller
-	caller.Method = MethodFollow
+	w := following{front: f, task: t, caller: r.caller, skew: clockSkew, tell: sync.OnceFunc(func() { close(news) })}
+	w.caller.Method = MethodFollow
 	go func() {
-		defer cancel()
+		defer cancel(nil)
+		defer w.tell()
 		defer release()
 		defer f.recovered(ctx)
-		f.resume(ctx, t, caller, news)
+		w.run(ctx)
 	}()
 	return news
 }
@@ -123,64 +128,140 @@ func (f *Front) giveUp(ctx context.Context, t *task.Task) {
 	}})
 }
 
-// resume follows the run of a task until it ends, or for the time for which runs are followed without a request. It closes
-// news, which may be nil, once something is known about the run.
-func (f *Front) resume(ctx context.Context, t *task.Task, caller run.Caller, news chan struct{}) {
-	told := news == nil
-	tell := func() {
-		if !told {
-			told = true
-			close(news)
+// following follows the run of a task that was accepted before: by a call that ended before the run, or by another process.
+type following struct {
+	front  *Front
+	task   *task.Task
+	caller run.Caller
+	// skew is how much later than the deadline of the task its time is up, because the deadline may be of another clock.
+	skew time.Duration
+	// tell is called as soon as something is known about the run. May be nil.
+	tell func()
+}
+
+// run follows the run until it ends or its time is up. Without a webhook that waits for the end, it leaves earlier, after the time
+// for which runs are followed without a request.
+//
+// If the state can't be read for the moment, it leaves, too. A request that waits for the task, or the next one about it, tries
+// again; for a webhook, the [push.Deliverer] does. So the task ends at the latest with the first try after its time is up, which
+// says why the state can't be read. A task that no client asks about and no webhook waits for keeps its state until it expires.
+//
+// A run that is followed takes about 42 KB and one poll each few seconds, for at most the maximum timeout. There are
+// no more than the tasks that may be open, in all and of one owner.
+func (w *following) run(ctx context.Context) {
+	begun := time.Now()
+	for {
+		goesOn := w.once(ctx, w.end(begun))
+		if now, err := w.front.Tasks.Get(ctx, w.task.Owner, w.task.ID); err == nil {
+			w.task = now // a client may have set a webhook
 		}
-	}
-	defer tell()
-	end := time.Now().Add(f.Options.Follow)
-	if last := t.Deadline.Add(clockSkew); !t.Deadline.IsZero() && last.Before(end) {
-		end = last
-	}
-	for f.resumeOnce(ctx, t, caller, end, tell) && time.Now().Before(end) && ctx.Err() == nil { // each lasts as long as a call may last
-		caller.Method = MethodFollow // the first call is the client's
+		switch {
+		case !isOpen(w.task), ctx.Err() != nil, !time.Now().Before(w.end(begun)):
+			return
+		case !goesOn:
+			if w.front.isAwaited(w.task) {
+				w.front.Push.Deliverer.ContinueLater(w.task, followAgain)
+			}
+			return
+		}
+		w.caller.Method = MethodFollow // the first call is the client's
 	}
 }
 
-// resumeOnce follows the run of a task until a time, for as long as a call may last. It reports whether the run goes on.
-func (f *Front) resumeOnce(ctx context.Context, t *task.Task, caller run.Caller, end time.Time, tell func()) (goesOn bool) {
-	caller.Arrived = time.Now()
-	wait := max(0, time.Until(end))
-	execution := f.Bridge.Resume(ctx, t.Ref, translate.Call{
-		Caller: caller, Detached: true, Wait: &wait, Task: func() string { return t.ID },
+// end returns until when the run is followed that this process has followed since a time.
+func (w *following) end(begun time.Time) time.Time {
+	end := begun.Add(w.front.Options.Follow)
+	if w.task.Deadline.IsZero() {
+		return end
+	}
+	if last := w.task.Deadline.Add(w.skew); last.Before(end) || w.front.isAwaited(w.task) {
+		return last
+	}
+	return end
+}
+
+// once follows the run until a time, for as long as a call may last. It reports whether the run goes on.
+func (w *following) once(ctx context.Context, end time.Time) (goesOn bool) {
+	w.caller.Arrived = time.Now()
+	wait, id := max(0, time.Until(end)), w.task.ID
+	execution := w.front.Bridge.Resume(ctx, w.task.Ref, translate.Call{
+		Caller: w.caller, Detached: true, Wait: &wait, Task: func() string { return id },
 	})
 	for r := range execution.Watch() {
-		if f.isNews(t, &r) {
-			t = f.update(ctx, t, &r)
-		}
 		goesOn = r.Failure == nil && !r.State.Ended()
-		tell()
+		if w.isNews(&r) {
+			w.task = w.front.update(ctx, w.task, &r)
+		}
+		if w.tell != nil {
+			w.tell()
+		}
 	}
 	return goesOn
 }
 
-// isNews reports whether a state of a resumed run is one of the task. A provider that can't be reached for the moment is none.
-func (f *Front) isNews(t *task.Task, r *run.Run) bool {
-	failure := r.Failure
-	switch {
-	case failure == nil:
-		if !r.State.Ended() && !t.Deadline.IsZero() && time.Since(t.Deadline) >= clockSkew {
-			r.Failure = timeIsUp(t)
+// isNews reports whether a state of the run is one of its task. That the state can't be read for the moment is none, until the time
+// of the task is up.
+func (w *following) isNews(r *run.Run) bool {
+	t := w.task
+	isLate := !t.Deadline.IsZero() && time.Since(t.Deadline) >= w.skew
+	if r.Failure == nil {
+		if !r.State.Ended() && isLate {
+			r.Failure = timeIsUp(t, nil)
 		}
 		return true
+	}
+	switch failure := r.Failure; {
 	case failure.Kind == run.RunFailed, failure.Lost, failure.Kind == run.AuthRequired, failure.Kind == run.PermissionDenied:
 		return true
+	case failure.Kind == run.Stopped, failure.Kind == run.ClientGone, failure.Kind == run.CallerCanceled, !isLate:
+		return false
+	default:
+		r.Failure = timeIsUp(t, failure)
+		return true
 	}
-	return false
 }
 
-// timeIsUp is the failure of a run that has not ended at the deadline of its task.
-func timeIsUp(t *task.Task) *run.Failure {
-	return &run.Failure{
+// follow follows the run of the task as a call of its own.
+func (s *submission) follow(ctx context.Context, t *task.Task, method string, skew time.Duration) {
+	w := following{front: s.front, task: t, caller: s.request.caller, skew: skew}
+	w.caller.Method = method
+	w.run(ctx)
+}
+
+// resume follows the run of a task that waited for a credential.
+func (s *submission) resume(ctx context.Context) {
+	err := s.make(ctx, func(t *task.Task) { t.SetStatus(task.Working, nil, time.Now()) })
+	if err != nil {
+		s.fault = s.request.failureError(notKept(err))
+		return
+	}
+	s.invoked = true
+	s.done()
+	s.follow(ctx, s.task, s.request.caller.Method, clockSkew)
+}
+
+// isAwaited reports whether a webhook waits for the events of a task.
+func (f *Front) isAwaited(t *task.Task) bool {
+	return f.Push != nil && slices.ContainsFunc(t.Push, func(p task.PushConfig) bool { return p.Lost < task.MaxLost })
+}
+
+// isOpen reports whether a task has a run that may go on.
+func isOpen(t *task.Task) bool {
+	return t.Status.State == task.Working || t.Status.State == task.Submitted
+}
+
+// timeIsUp is the failure of a run that has not ended at the deadline of its task. unknown says why its state can't be read; nil: the
+// run goes on.
+func timeIsUp(t *task.Task, unknown *run.Failure) *run.Failure {
+	f := &run.Failure{
 		Kind: run.DeadlineExceeded, Phase: run.PhasePoll, By: run.Bridge, Executed: run.ExecutedYes, Ref: t.Ref,
 		Message: "The skill had not finished when its time was up. The run may still be going on.",
 	}
+	if unknown != nil {
+		f.Phase, f.Reach, f.HTTPStatus, f.URL, f.Cause = unknown.Phase, unknown.Reach, unknown.HTTPStatus, unknown.URL, unknown.Cause
+		f.Message = "The time of the run is up, and its state can't be read: " + unknown.Message
+	}
+	return f
 }
 
 // recovered reports a panic of a goroutine.

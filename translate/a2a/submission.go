@@ -3,6 +3,7 @@ package a2a
 import (
 	"cmp"
 	"context"
+	"math"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -67,8 +68,9 @@ func (s *submission) unlocked() {
 func (s *submission) run(ctx context.Context) {
 	f := s.front
 	defer s.finish(ctx)
-	ctx, s.cancel = context.WithCancel(ctx)
-	defer s.cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	s.cancel = func() { cancel(run.ErrCallerCanceled) }
+	defer cancel(nil)
 	if s.chosen.name == "" && !s.onlySkill(ctx) {
 		return
 	}
@@ -76,9 +78,13 @@ func (s *submission) run(ctx context.Context) {
 		s.resume(ctx)
 		return
 	}
+	wait := f.Options.Follow
+	if f.Push != nil && s.send.Push != nil || s.task != nil && f.isAwaited(s.task) {
+		wait = math.MaxInt64 // the timeout of the call is shorter
+	}
 	execution := f.Bridge.Start(ctx, translate.Call{
 		Caller: s.request.caller, Name: s.chosen.name, Prepare: s, Patient: true,
-		Checks: &translate.RequestOf(ctx).Checks, Timeout: s.timeout(), Wait: &f.Options.Follow, Task: s.taskID,
+		Checks: &translate.RequestOf(ctx).Checks, Timeout: s.timeout(), Wait: &wait, Task: s.taskID,
 	})
 	s.mu.Lock()
 	s.execution = execution
@@ -91,12 +97,18 @@ func (s *submission) run(ctx context.Context) {
 	for r := range execution.Watch() {
 		if s.invoked {
 			if goesOn(&r) && !time.Now().Before(s.task.Deadline) { // its wait ends with its timeout
-				r.Failure = timeIsUp(s.task)
+				r.Failure = timeIsUp(s.task, nil)
 			}
 			t = f.update(ctx, cmp.Or(t, s.task), &r)
 		} else {
 			s.refuse(ctx, &r)
 		}
+	}
+	if t == nil || !isOpen(t) {
+		return
+	}
+	if now, err := f.Tasks.Get(ctx, t.Owner, t.ID); err == nil && isOpen(now) && f.isAwaited(now) { // a webhook was set meanwhile
+		s.follow(ctx, now, MethodFollow, 0)
 	}
 }
 
@@ -421,16 +433,4 @@ func (s *submission) onlySkill(ctx context.Context) bool {
 	}
 	reportAs(s.request, translate.OperationExecute, s.task, failure)
 	return false
-}
-
-// resume follows the run of a task that waited for a credential.
-func (s *submission) resume(ctx context.Context) {
-	err := s.make(ctx, func(t *task.Task) { t.SetStatus(task.Working, nil, time.Now()) })
-	if err != nil {
-		s.fault = s.request.failureError(notKept(err))
-		return
-	}
-	s.invoked = true
-	s.done()
-	s.front.resume(ctx, s.task, s.request.caller, nil)
 }

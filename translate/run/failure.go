@@ -193,9 +193,9 @@ func (f *Failure) Unwrap() error { return f.Cause }
 func (f *Failure) Gone() bool { return f.Kind == SkillNotFound && f.By == Provider }
 
 // Expired reports whether the call ended before there was an answer: by its deadline, a stop of the
-// bridge, or because the caller is gone.
+// bridge, or because the caller is gone or has canceled it.
 func (f *Failure) Expired() bool {
-	return f.Kind == DeadlineExceeded || f.Kind == Stopped || f.Kind == ClientGone
+	return f.Kind == DeadlineExceeded || f.Kind == Stopped || f.Kind == ClientGone || f.Kind == CallerCanceled
 }
 
 // Permanent reports whether the failure is not temporary, so that a stale document must not be

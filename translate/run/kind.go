@@ -18,6 +18,7 @@ const (
 	RateLimited                     // too many requests
 	Stopped                         // the bridge is being stopped
 	ClientGone                      // the caller has disconnected
+	CallerCanceled                  // the caller has canceled the call; a run that was accepted goes on
 	RunFailed                       // the run ended, but not with an output
 )
 
@@ -36,6 +37,7 @@ var kindNames = [...]string{
 	RateLimited:         "rate_limited",
 	Stopped:             "stopped",
 	ClientGone:          "client_gone",
+	CallerCanceled:      "canceled",
 	RunFailed:           "failed",
 }
 

@@ -12,6 +12,9 @@ type StopKey struct{}
 // ErrStopping is the cause of a context that was cancelled because the bridge is being stopped.
 var ErrStopping = errors.New("the bridge is being stopped")
 
+// ErrCallerCanceled is the cause of a context that was canceled because the caller has canceled its call, for [CallerCanceled].
+var ErrCallerCanceled = errors.New("the caller has canceled the call")
+
 // CauseOf is [context.Cause], or [ErrStopping] if the bridge is being stopped.
 func CauseOf(ctx context.Context) error {
 	if s, ok := ctx.Value(StopKey{}).(interface{ Stopping() bool }); ok && s.Stopping() {

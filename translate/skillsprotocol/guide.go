@@ -47,7 +47,9 @@ func (f *Front) loadGuide(context.Context, *params) (jsontext.Value, *jsonrpc.Er
 		}
 	}
 	for kind, row := range codes {
-		if k := run.Kind(kind); k != run.RunFailed && k != run.Stopped && k != run.ClientGone { // their codes are in other rows
+		switch k := run.Kind(kind); k {
+		case run.RunFailed, run.Stopped, run.ClientGone, run.CallerCanceled: // their codes are in other rows
+		default:
 			g.Codes = append(g.Codes, guideCode{row, cmp.Or(nameOf(k), "none")})
 		}
 	}

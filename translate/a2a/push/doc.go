@@ -13,6 +13,8 @@
 // A task holds the number of the last event that each of its webhooks got. An index in the storage has a record for each task with
 // webhooks, with the instance that sends its events. Other instances read it, and take over the tasks of instances that have ended.
 //
+// The run of a task with webhooks is followed until its end, also while its provider can't be reached.
+//
 // # Cost
 //
 // Clients choose the addresses, so the number of requests is bounded: 64 at a time, of which 16 for one owner of tasks

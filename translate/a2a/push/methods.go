@@ -44,6 +44,7 @@ func (w *Webhooks) Set(ctx context.Context, c *Call) (jsontext.Value, *jsonrpc.E
 	case err != nil:
 		return nil, c.Fail(p.Task, err)
 	}
+	w.follow(ctx, now) // the time for which it was followed may be over
 	return wire.AppendPush(nil, c.Version, now, made), nil
 }
 

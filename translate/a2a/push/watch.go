@@ -104,6 +104,46 @@ func (w *watcher) take(ctx context.Context, f found) {
 	w.resume(ctx, t)
 }
 
+// ContinueLater follows the run of a task after a time, with the newest configuration, unless this process does then. It is for runs
+// whose state can't be read for the moment. A task has at most one timer.
+func (d *Deliverer) ContinueLater(t *task.Task, after time.Duration) {
+	key := lineKey{owner: t.Owner, id: t.ID}
+	d.mu.Lock()
+	_, waits := d.later[key]
+	if !waits && !d.closed {
+		d.later[key] = struct{}{}
+	}
+	waits = waits || d.closed
+	d.mu.Unlock()
+	if waits {
+		return
+	}
+	time.AfterFunc(after, func() {
+		d.mu.Lock()
+		delete(d.later, key)
+		closed := d.closed
+		d.mu.Unlock()
+		if closed {
+			return
+		}
+		now, err := d.tasks.Get(d.closing, key.owner, key.id)
+		switch c := d.of(key.owner); {
+		case errors.Is(err, task.ErrNoTask):
+		case err != nil:
+			d.ContinueLater(t, after)
+		case c != nil:
+			c.follow(d.closing, now)
+		}
+	})
+}
+
+// follow follows the run of a task that has webhooks, unless this process does.
+func (w *Webhooks) follow(ctx context.Context, t *task.Task) {
+	if s := t.Status.State; w.Continue != nil && (s == task.Submitted || s == task.Working) {
+		w.Continue(context.WithoutCancel(ctx), t)
+	}
+}
+
 // resume follows the run of a task, unless this process does.
 func (w *watcher) resume(ctx context.Context, t *task.Task) {
 	if s := t.Status.State; s != task.Submitted && s != task.Working {
@@ -112,8 +152,8 @@ func (w *watcher) resume(ctx context.Context, t *task.Task) {
 	if len(w.taken) < maxNoted {
 		w.taken[t.ID] = lineKey{owner: t.Owner, id: t.ID}
 	}
-	if c := w.of(t.Owner); c != nil && c.Continue != nil {
-		c.Continue(context.WithoutCancel(ctx), t)
+	if c := w.of(t.Owner); c != nil {
+		c.follow(ctx, t)
 	}
 	pause := time.NewTimer(between)
 	defer pause.Stop()

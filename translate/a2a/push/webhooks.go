@@ -26,7 +26,7 @@ type Webhooks struct {
 	Sealer *runtoken.Sealer
 	// Owns reports whether an owner of tasks is one of this configuration. It is not called before Begin. It is required.
 	Owns func(owner string) bool
-	// Continue follows the run of a task whose instance has ended. May be nil.
+	// Continue follows the run of a task until the end, unless this process does. May be nil.
 	Continue func(ctx context.Context, t *task.Task)
 	// Attempted is called after each request, by several goroutines. May be nil.
 	Attempted func(a *Attempt)

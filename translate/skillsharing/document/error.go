@@ -86,6 +86,7 @@ var codes = [...]ErrorCode{
 	run.RateLimited:         RateLimited,
 	run.Stopped:             InvocationTimeout,
 	run.ClientGone:          InvocationTimeout,
+	run.CallerCanceled:      InvocationTimeout,
 	run.RunFailed:           ExecutionFailed,
 }
 
