@@ -17,7 +17,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
-// Error codes of the bridge, which are those of its other front.
+// Error codes of the bridge, which are the same as in the Skills Protocol.
 const (
 	codeAuthRequired = -32050
 	codeRateLimited  = -32057
@@ -76,7 +76,7 @@ func (r *request) violated(list ...wire.Violation) *jsonrpc.Error {
 // quoted returns a text of the client for a message.
 func quoted(s string) string { return safetext.Line(s, maxQuoted) }
 
-// failureError returns the error for a call that is answered without a task, and notes the failure for the report.
+// failureError returns the error for a call that is answered without a task, and keeps the failure for the report.
 func (r *request) failureError(failure *run.Failure) *jsonrpc.Error {
 	f := r.front
 	r.failed = failure
@@ -86,7 +86,7 @@ func (r *request) failureError(failure *run.Failure) *jsonrpc.Error {
 		e.Status = http.StatusUnauthorized
 		e.Header = http.Header{"Www-Authenticate": {cmp.Or(f.Options.Challenge, "Bearer")}}
 		return e
-	case failure.Kind == run.AuthRequired: // the caller is ambiguous
+	case failure.Kind == run.AuthRequired: // the principal of the caller is ambiguous
 		return wire.BridgeError(r.version, codeAuthRequired, messageOf(failure), failure)
 	case failure.Kind == run.RateLimited:
 		e := wire.BridgeError(r.version, codeRateLimited, messageOf(failure), failure)
@@ -103,7 +103,7 @@ func (r *request) failureError(failure *run.Failure) *jsonrpc.Error {
 	return wire.BridgeError(r.version, jsonrpc.CodeInternalError, messageOf(failure), failure)
 }
 
-// argumentError returns the error for a request that the client has to change.
+// argumentError returns the error for a failure whose cause is an argument of the client.
 func (r *request) argumentError(failure *run.Failure) *jsonrpc.Error {
 	a := failure.Argument
 	if a == nil {
@@ -145,7 +145,7 @@ func fieldOf(a *run.Argument) string {
 	return cmp.Or(safetext.Line(a.Name, maxQuoted), "params")
 }
 
-// Code returns the code of the JSON-RPC error that a call is answered with; 0: it is answered with a result.
+// Code returns the code of the JSON-RPC error for a call; 0: the call is answered with a result.
 func Code(_ *translate.Call, r *run.Run) int {
 	f := r.Failure
 	if f == nil {
@@ -169,8 +169,8 @@ func Code(_ *translate.Call, r *run.Run) int {
 	return 0
 }
 
-// isRefusal reports whether a call is answered with an error, and makes no task: the client has to change or repeat the request.
-// All later failures are states of a task.
+// isRefusal reports whether a failure becomes an error and not a task: the client has to change or repeat the request.
+// All other failures become states of a task.
 func isRefusal(f *run.Failure) bool {
 	switch f.Kind {
 	case run.InvalidArguments:
@@ -189,10 +189,10 @@ func isRefusal(f *run.Failure) bool {
 	return false
 }
 
-// errNotKept is the cause of a failure to keep a task, so that none was started.
+// errNotKept is the cause of the failure that a task can't be stored. Nothing was invoked for it.
 var errNotKept = errors.New("the task could not be kept")
 
-// notKept returns the failure of a call whose task can't be kept.
+// notKept returns the failure of a call whose task can't be stored.
 func notKept(err error) *run.Failure {
 	if errors.Is(err, task.ErrFull) {
 		return &run.Failure{
@@ -208,7 +208,7 @@ func notKept(err error) *run.Failure {
 	}
 }
 
-// untold returns the failure of a call whose task goes on, but can't be shown because the storage has failed.
+// untold returns the failure of a call whose task goes on, but can't be shown to the client because the storage has failed.
 func untold(t *task.Task, err error) *run.Failure {
 	return &run.Failure{
 		Kind: run.Internal, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedMaybe,

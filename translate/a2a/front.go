@@ -24,24 +24,24 @@ type Bridge interface {
 	Start(ctx context.Context, call translate.Call) translate.Execution
 	// Resume finds a run that was accepted before.
 	Resume(ctx context.Context, ref run.Ref, call translate.Call) translate.Execution
-	// ReportRun reports a call that was answered without the other methods.
+	// ReportRun reports a call that the other methods do not report.
 	ReportRun(ctx context.Context, call translate.Call, o translate.Operation, r *run.Run)
 	// List returns the skills that the query selects, in the byte order of their names.
 	List(ctx context.Context, q translate.Query) translate.Listing
-	// Find returns the name under which the skill is listed that a name means.
+	// Find returns the listed name of the skill that a name means: a skill may also have aliases.
 	Find(ctx context.Context, name, principal string) (listed string, failure *run.Failure)
 }
 
-// Front answers the methods of A2A. Its fields must not be changed while it serves.
+// Front answers the methods of A2A. Its fields must not be changed while it is used.
 type Front struct {
 	// Bridge executes the calls. It is required.
 	Bridge Bridge
-	// Tasks keeps the tasks. It is required. Fronts may share it.
+	// Tasks stores the tasks. It is required. Fronts may share it.
 	Tasks *task.Tasks
-	// Realm identifies the bridge among those that share the Tasks or their storage; a principal is the same caller in all fronts
-	// with the same realm. Nil: there is only one.
+	// Realm distinguishes the bridges that share the Tasks or their storage: a principal is the same caller in all fronts with
+	// the same realm. Nil: there is only one bridge.
 	Realm func() string
-	// Options are those of the operator.
+	// Options are the operator's options.
 	Options Options
 	// RequirePrincipal refuses anonymous callers, whatever the method.
 	RequirePrincipal bool
@@ -49,15 +49,15 @@ type Front struct {
 	Refused func(ctx context.Context, method, reason string)
 	// ExtendedCard returns the card for authenticated callers in a version, as JSON; nil: there is no such card.
 	ExtendedCard func(ctx context.Context, r *http.Request, v wire.Version, c *run.Caller) (jsontext.Value, *run.Failure)
-	// Exiting is closed when the process begins to exit: then streams end that wait for no run. May be nil.
+	// Exiting is closed when the process begins to exit. Streams whose tasks wait for the client then end. May be nil.
 	Exiting <-chan struct{}
-	// Stopping ends when all calls have to end, because the process will exit. May be nil.
+	// Stopping ends when all calls have to end because the process will exit. May be nil.
 	Stopping context.Context //nolint:containedctx // of the process
 	// Panicked is called after a panic in the background, with its stack. May be nil.
 	Panicked func(ctx context.Context, value any, stack []byte)
 	// Push delivers events to webhooks; nil: clients can't set any.
 	Push *push.Webhooks
-	// Observer is told about tasks and streams; nil: nothing is reported but calls.
+	// Observer gets reports about tasks and streams; nil: only calls are reported.
 	Observer Observer
 }
 
@@ -69,7 +69,7 @@ type method struct {
 	operation  translate.Operation
 	serve      func(*request) (jsontext.Value, *jsonrpc.Error)
 	streams    bool
-	// reports means that serve reports the call itself, or that the bridge does.
+	// reports means that serve or the bridge reports the call.
 	reports bool
 }
 
@@ -132,7 +132,7 @@ type request struct {
 	caller  run.Caller
 	version wire.Version // the dialect
 	method  *method
-	skill   string       // of the URL; empty: the URL is that of all skills
+	skill   string       // the skill in the URL; empty: the URL is that of all skills
 	tenant  string       // the name of the skill whose tasks the params are about; empty: they are about those of all skills
 	task    *task.Task   // that the call is about, for its report; nil: none, or a new one
 	failed  *run.Failure // that the call is answered with; nil: none is known
@@ -152,7 +152,7 @@ func (r *request) params() jsonrpc.Object { return jsonrpc.Object{Text: r.Params
 
 type skillKey struct{}
 
-// WithSkill returns a context for [Front.ServeRPC] in which only one skill exists, that of the URL.
+// WithSkill returns a context that limits [Front.ServeRPC] to one skill, that of the URL.
 func WithSkill(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, skillKey{}, name)
 }
@@ -202,7 +202,8 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 	return result, fault
 }
 
-// serves reports whether a method of a generation is served in a dialect. The methods that 0.3 and 0.1 share need one of them.
+// serves reports whether a method of a generation is served in a dialect. For the methods that 0.3 and 0.1 share, one of these
+// versions is enough.
 func (f *Front) serves(g generation, v wire.Version) bool {
 	return f.Options.Versions[v] || g == shared && f.Options.Versions[wire.V01]
 }

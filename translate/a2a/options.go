@@ -2,23 +2,23 @@ package a2a
 
 import "time"
 
-// Options are what the operator chooses about the front.
+// Options are the operator's options for the front.
 type Options struct {
-	// Versions that are served.
+	// Versions are the versions that are served.
 	Versions Versions
 	// DefaultSkill is the name of the skill for messages that choose none; empty: there is none.
 	DefaultSkill string
 	// RejectUnclear refuses messages that choose no skill, instead of asking for one.
 	RejectUnclear bool
-	// ReplyMessage are the names of the skills whose output is the answer itself, without a task, where a client waits for it.
+	// ReplyMessage has the names of the skills whose output is the answer itself, without a task, if the client waits for it.
 	ReplyMessage []string
-	// Wait is how long a request waits for the end of a task.
+	// Wait is the time that a request waits for the end of a task.
 	Wait time.Duration
-	// Follow is how long a run is followed without a request.
+	// Follow is the time that a run is followed without a request.
 	Follow time.Duration
-	// Abandon makes running tasks cancelable: their run is no longer followed, and goes on.
+	// Abandon lets clients cancel tasks with a submitted run. The run goes on at the provider, but is no longer followed.
 	Abandon bool
-	// Challenge is the WWW-Authenticate header field for callers without a principal (RFC 9110, section 11.6.1).
+	// Challenge is the WWW-Authenticate header field in answers to callers without a principal (RFC 9110, section 11.6.1).
 	Challenge string
 }
 

@@ -26,10 +26,10 @@ var stateOf = map[run.Kind]task.State{
 	run.InvalidDocument:     task.Rejected,
 	run.VersionIncompatible: task.Rejected,
 	run.SkillNotFound:       task.Rejected,
-	// All others: Failed.
+	// The state for all other kinds is Failed.
 }
 
-// change changes a task, unless another instance or a cancellation has ended it, and returns it.
+// change changes a task, unless another instance or a cancellation has ended it, and returns the task.
 func (f *Front) change(ctx context.Context, t *task.Task, change func(*task.Task)) (*task.Task, error) {
 	changed, err := f.Tasks.Change(ctx, t.Owner, t.ID, func(t *task.Task) error {
 		if t.Status.State.Terminal() {
@@ -47,10 +47,10 @@ func (f *Front) change(ctx context.Context, t *task.Task, change func(*task.Task
 	return changed, nil
 }
 
-// update gives a task the state of its run, and returns it. If the task is gone, there is nothing to show.
+// update gives a task the state of its run, and returns the task. It ignores that the task may have been removed.
 func (f *Front) update(ctx context.Context, t *task.Task, r *run.Run) *task.Task {
 	if goesOn(r) && t.Status.State == task.Working {
-		return t // nothing is new, and each change would be stored
+		return t // nothing has changed, and each change would be stored
 	}
 	t, _ = f.change(ctx, t, func(t *task.Task) { f.advance(t, r) })
 	return t
@@ -64,14 +64,14 @@ func (f *Front) advance(t *task.Task, r *run.Run) {
 	now := time.Now()
 	if r.State != 0 && r.ExecutionID != "" {
 		t.Ref = r.Ref
-		t.Inputs = nil // it needs them no more
+		t.Inputs = nil // they are needed only until the run is accepted
 		if t.Status.State != task.Working {
 			t.SetStatus(task.Working, nil, now)
 		}
 	}
 	switch {
 	case r.Failure != nil && r.Failure.Kind == run.Stopped && r.State != 0:
-		// The run goes on. This or another instance will follow it.
+		// The run goes on at the provider. This or another instance will follow it.
 	case r.Failure != nil:
 		t.SetStatus(cmp.Or(stateOf[r.Failure.Kind], task.Failed), f.explain(r.Failure), now)
 	case r.State == run.Completed:
@@ -82,8 +82,8 @@ func (f *Front) advance(t *task.Task, r *run.Run) {
 	}
 }
 
-// outputOf returns the output of a run as parts. They are copies: a part of a provider's answer would keep the whole answer in memory,
-// and short answers the request with all that belongs to it.
+// outputOf returns the output of a run as parts. Their data are copies: a slice of a provider's answer would keep the whole answer in
+// memory, and the buffer of a short answer also keeps its request.
 func outputOf(r *run.Run, t *task.Task) []task.Part {
 	content := front.Parts(r.Output, t.OutputType)
 	parts := make([]task.Part, len(content))
@@ -94,7 +94,7 @@ func outputOf(r *run.Run, t *task.Task) []task.Part {
 	return parts
 }
 
-// explain returns the status message for a failure: a text, and what an agent needs to act on it.
+// explain returns the status message for a failure: a text for people, and data for programs.
 func (f *Front) explain(failure *run.Failure) *task.Message {
 	var w front.Writer
 	w.Open()

@@ -38,7 +38,7 @@ func Profile(maxBatch int) jsonrpc.Profile {
 	}
 }
 
-// errorForm returns an error of package jsonrpc for a client that says an older version than 1.0: its data is one object.
+// errorForm converts an error of package jsonrpc for a client that states a version before 1.0: its data becomes one object.
 func errorForm(r *http.Request, e *jsonrpc.Error) *jsonrpc.Error {
 	if said, _ := saidVersion(r); said == 0 || said == wire.V10 {
 		return e
@@ -65,7 +65,7 @@ func errorForm(r *http.Request, e *jsonrpc.Error) *jsonrpc.Error {
 	return &own
 }
 
-// envelopeData returns the data of errors of package jsonrpc, in the form of A2A 1.0: the version is not known then.
+// envelopeData returns the data of errors of package jsonrpc, in the form of A2A 1.0, since the version is not known there.
 func envelopeData(code int, reason string, limit *jsonrpc.Limit) jsontext.Value {
 	facts := map[string]string{"detail": reason}
 	if limit != nil && limit.Name != "" {
@@ -74,7 +74,8 @@ func envelopeData(code int, reason string, limit *jsonrpc.Limit) jsontext.Value 
 	return wire.Error(wire.V10, code, "", "", facts).Data
 }
 
-// tooLarge returns the error for a request whose answer finds no room. Tasks can be read again, fewer at a time.
+// tooLarge returns the error for a request whose answer exceeds the memory for answers. The client can read its tasks again,
+// fewer at a time.
 func tooLarge(req *jsonrpc.Request, _ *jsonrpc.Error) *jsonrpc.Error {
 	r := &request{Request: req, front: new(Front)}
 	said, _ := saidVersion(req.HTTP)

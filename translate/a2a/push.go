@@ -12,7 +12,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// aboutPush returns what serves a method about the webhooks of a task.
+// aboutPush returns the function that serves a method about the webhooks of a task.
 func aboutPush(serve func(*push.Webhooks, context.Context, *push.Call) (jsontext.Value, *jsonrpc.Error)) func(*request) (jsontext.Value, *jsonrpc.Error) {
 	return func(r *request) (jsontext.Value, *jsonrpc.Error) {
 		if r.front.Push == nil {
@@ -26,7 +26,7 @@ func aboutPush(serve func(*push.Webhooks, context.Context, *push.Call) (jsontext
 	}
 }
 
-// Owns reports whether an owner of tasks is a principal of the front.
+// Owns reports whether the owner of tasks is a principal of this front's realm.
 func (f *Front) Owns(owner string) bool {
 	_, ok := f.principal(owner)
 	return ok

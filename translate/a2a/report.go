@@ -12,30 +12,30 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// Methods in reports that are no methods of A2A.
+// Names of methods in reports that do not exist in A2A.
 const (
 	// MethodUnknown is the method of calls with any other name.
 	MethodUnknown = "unknown"
 	// MethodCard is the method of requests for an agent card.
 	MethodCard = "agent_card"
-	// MethodFollow is the method of calls that follow a run without a request: because a client has asked about its task, or for a
-	// webhook.
+	// MethodFollow is the method of calls that follow a run without a request: for a task that a client has asked about, or that
+	// has a webhook.
 	MethodFollow = "follow"
 )
 
-// Observer is told what calls do to tasks, and about streams. Calls wait for its methods.
+// Observer gets reports of what calls do to tasks, and of streams. Its methods must not block.
 type Observer interface {
-	// Streaming is called when a stream begins (1) and ends (-1).
+	// Streaming is called with 1 when a stream begins, and with -1 when it ends.
 	Streaming(n int)
-	// Made is called for each new task before a client learns of it. The context is that of the call, if there is one.
+	// Made is called for each new task before the client gets it. The context is that of the call, if there is one.
 	Made(ctx context.Context, c *run.Caller, t *task.Task)
 	// Canceled is called for each task that a client has canceled.
 	Canceled(ctx context.Context, c *run.Caller, t *task.Task)
-	// LeftRunning is called when the request of a call has ended before its run. The call is reported when the run has ended.
+	// LeftRunning is called when the request of a call ends before its run. The call itself is reported at the end of the run.
 	LeftRunning(ctx context.Context, c *run.Caller, t *task.Task)
 }
 
-// noObserver ignores everything.
+// noObserver is an Observer that ignores all reports.
 type noObserver struct{}
 
 func (noObserver) Streaming(int)                                        {}
@@ -56,7 +56,7 @@ func (r *request) refuse(fault *jsonrpc.Error, failure *run.Failure) (jsontext.V
 	return r.fail(fault)
 }
 
-// report reports a call that was answered without the bridge; a nil failure means success.
+// report reports a call that was answered without a call of the bridge; a nil failure means success.
 func (r *request) report(failure *run.Failure) {
 	operation := translate.OperationDescribe
 	switch {
@@ -68,7 +68,7 @@ func (r *request) report(failure *run.Failure) {
 	reportAs(r, operation, r.task, failure)
 }
 
-// reportAs reports a call about a task; nil: none is known.
+// reportAs reports a call about a task; nil: the call has no task.
 func reportAs(r *request, o translate.Operation, t *task.Task, failure *run.Failure) {
 	call, outcome := translate.Call{Caller: r.caller}, run.Run{Failure: failure}
 	if t != nil {
@@ -81,26 +81,26 @@ func reportAs(r *request, o translate.Operation, t *task.Task, failure *run.Fail
 	r.front.Bridge.ReportRun(r.ctx, call, o, &outcome)
 }
 
-// runStates are the states of runs whose tasks have a state.
+// runStates are the states of runs, by the states of their tasks.
 var runStates = [...]run.State{
 	task.Submitted: run.Accepted, task.Working: run.Working, task.InputRequired: run.Accepted, task.AuthRequired: run.Accepted,
 	task.Completed: run.Completed, task.Failed: run.Failed, task.Canceled: run.Canceled, task.Rejected: run.Failed,
 }
 
-// quiet returns a caller without a front. The bridge does not report calls that have none and are not about a run: they are
-// a part of this one.
+// quiet returns a caller without a front. The bridge does not report lists and descriptions for such a caller: they are parts
+// of another call.
 func quiet(c run.Caller) run.Caller {
 	c.Front, c.Method = "", ""
 	return c
 }
 
-// codeError is the cause of a failure that the front itself has found: the code of its answer.
+// codeError is the cause of a failure that the front has found: the code of the JSON-RPC error.
 type codeError int
 
 // Error implements error.
 func (e codeError) Error() string { return "the answer is the JSON-RPC error " + strconv.Itoa(int(e)) }
 
-// withCode returns a failure with the code of the error that the call is answered with. Both may be nil.
+// withCode returns a failure whose cause is the code of a JSON-RPC error. Both may be nil.
 func withCode(failure *run.Failure, fault *jsonrpc.Error) *run.Failure {
 	if failure == nil || fault == nil || failure.Cause != nil {
 		return failure

@@ -9,12 +9,13 @@ import (
 )
 
 const (
-	// roomWait is how long a stream waits for room for an event, and roomPause the time between two tries.
+	// roomWait is the time that a stream waits for memory for an event, and roomPause the time between two attempts.
 	roomWait  = 10 * time.Second
 	roomPause = 100 * time.Millisecond
 )
 
-// reserve reserves the memory for an answer with these tasks before it is made. The error says that others take all of it.
+// reserve reserves the memory for an answer with these tasks before the answer is made. It returns an error if other answers
+// use the memory.
 func reserve(r *request, tasks ...*task.Task) *jsonrpc.Error {
 	var size int64
 	which := "the tasks"
@@ -33,7 +34,7 @@ func reserve(r *request, tasks ...*task.Task) *jsonrpc.Error {
 	})
 }
 
-// reserveEvent is reserve for an event of a stream, which waits for room.
+// reserveEvent does what reserve does, for an event of a stream. It waits for the memory.
 func reserveEvent(r *request, t *task.Task) *jsonrpc.Error {
 	for end := time.Now().Add(roomWait); ; {
 		fault := reserve(r, t)

@@ -17,21 +17,21 @@ import (
 // maxName bounds the names of skills that a client may send, in bytes.
 const maxName = 256
 
-// choice is a name of a skill in a message, and where it is.
+// choice is a name of a skill in a request, and the path of the member that has it.
 type choice struct{ field, name string }
 
-// selection is what a message says about the skill that it is for.
+// selection is the skill that a message selects.
 type selection struct {
 	name string // empty: the message names none
-	// field is the member of the request that has the name.
+	// field is the path of the member of the request that has the name.
 	field string
-	// byText means that the whole text of the message is the name, so that it is no input.
+	// byText means that the whole text of the message is the name, so that the text is not an input.
 	byText bool
-	ref    run.Ref // of the skill, once it is found
+	ref    run.Ref // identifies the skill, once it is found
 }
 
-// selectSkill returns the skill that a message names. t is the task that the message is for; nil: a new one. Names that are
-// spelt differently are resolved, because they may mean the same skill.
+// selectSkill returns the skill that the message of a submission selects. If the request has different names, agree finds out
+// whether they mean the same skill.
 func (r *request) selectSkill(s *submission) (selection, *jsonrpc.Error) {
 	send, t := &s.send, s.task
 	f := r.front
@@ -77,7 +77,7 @@ func (r *request) selectSkill(s *submission) (selection, *jsonrpc.Error) {
 	return selection{}, nil
 }
 
-// agree returns the one skill that all choices mean.
+// agree returns the skill that all choices mean; if they mean several skills, an error.
 func (r *request) agree(choices []choice) (selection, *jsonrpc.Error) {
 	f := r.front
 	chosen := selection{name: choices[0].name, field: choices[0].field}
@@ -101,7 +101,7 @@ func (r *request) agree(choices []choice) (selection, *jsonrpc.Error) {
 	return chosen, nil
 }
 
-// onlySkill returns the name of the only skill that the caller may see, or else all skills.
+// onlySkill returns the name of the only skill that the caller may see. If there are several, it returns all of them.
 func onlySkill(r *request) (name string, all []catalog.Entry, failure *run.Failure) {
 	f := r.front
 	listing := f.Bridge.List(r.ctx, translate.Query{Caller: quiet(r.caller)})
@@ -114,13 +114,13 @@ func onlySkill(r *request) (name string, all []catalog.Entry, failure *run.Failu
 	return "", listing.Skills, nil
 }
 
-// The number of skills in the question which skill is meant.
+// The largest number of skills in the question for a skill.
 const (
 	maxListedText = 50
 	maxListedData = 1000
 )
 
-// whichSkill returns the message that asks for a skill.
+// whichSkill returns the message that asks the client for a skill.
 func (f *Front) whichSkill(skills []catalog.Entry) *task.Message {
 	var text strings.Builder
 	text.WriteString("Which skill do you want to use? Send the name of one, or a data part {\"skill\": <name>, \"input\": {…}}.")

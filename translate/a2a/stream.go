@@ -13,7 +13,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 
-// A stream ends with the first status for which its function returns true.
+// A stream ends after the first status for which its function returns true.
 func stopSending(s task.State) bool     { return s.Terminal() || s.Interrupted() }
 func stopSubscribing(s task.State) bool { return s.Terminal() }
 
@@ -61,7 +61,7 @@ func (r *request) replay(t *task.Task) *jsonrpc.Error {
 	return nil
 }
 
-// stream sends a task, in 0.1 nothing of it, and its later events, until one ends the stream.
+// stream sends a task and then its events, until ends reports true for the state of one. In 0.1, it does not send the task.
 func (r *request) stream(t *task.Task, subscription *task.Subscription, historyLength *int, ends func(task.State) bool) *jsonrpc.Error {
 	f := r.front
 	defer subscription.Close()
@@ -81,7 +81,7 @@ func (r *request) stream(t *task.Task, subscription *task.Subscription, historyL
 		if s.Result(t.Event, buffer) != nil {
 			return nil
 		}
-	} else if s.KeepAlive() != nil { // the header, which clients wait for, since the first event may take long
+	} else if s.KeepAlive() != nil { // it sends the HTTP header at once: some clients wait only seconds for it
 		return nil
 	}
 	if ends(t.Status.State) {

@@ -7,16 +7,17 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 )
 
-// VersionHeader is the header field, and the query parameter, with the version of A2A that a client uses (A2A 1.0, section 3.6).
+// VersionHeader is the name of the header field, and of the query parameter, with the version of A2A that a client uses (A2A 1.0,
+// section 3.6).
 const VersionHeader = "A2a-Version" // in the canonical form of package http
 
-// Versions says which versions of A2A are served.
+// Versions is the set of versions of A2A that are served.
 type Versions [wire.V10 + 1]bool
 
-// AllVersions are all versions that the front knows.
+// AllVersions are all versions that the front supports.
 var AllVersions = Versions{wire.V01: true, wire.V03: true, wire.V10: true}
 
-// saidVersion returns the version that a request states, and its text; 0: it states none that is served.
+// saidVersion returns the version that a request states, and its text; 0: the request states none, or one that the front does not support.
 func saidVersion(r *http.Request) (v wire.Version, text string) {
 	if r == nil {
 		return 0, ""
@@ -28,7 +29,7 @@ func saidVersion(r *http.Request) (v wire.Version, text string) {
 	return ParseVersion(text), text
 }
 
-// ParseVersion returns the version that a text means, without the patch number; 0: the front does not know it.
+// ParseVersion returns the version that a text means, without the patch number; 0: the front does not support it.
 func ParseVersion(text string) wire.Version {
 	major, rest, _ := strings.Cut(text, ".")
 	minor, _, _ := strings.Cut(rest, ".")
@@ -43,7 +44,7 @@ func ParseVersion(text string) wire.Version {
 	return 0
 }
 
-// generation is the set of methods that a method belongs to.
+// generation is a set of methods that belong to the same versions.
 type generation uint8
 
 const (
@@ -53,8 +54,8 @@ const (
 	shared                        // tasks/get, tasks/cancel and tasks/resubscribe, in 0.3 and 0.1
 )
 
-// dialectOf returns the version in which an error about a method is written, whether or not it is served: the client's, or else
-// that of the method's name.
+// dialectOf returns the version whose form an error about a method has, whether or not the method is served: the version that the
+// client states, or else that of the method's name.
 func dialectOf(said wire.Version, m *method, name string) wire.Version {
 	if m != nil {
 		if v := m.generation.dialect(said); v != 0 {
@@ -70,8 +71,9 @@ func dialectOf(said wire.Version, m *method, name string) wire.Version {
 	return wire.V10
 }
 
-// dialect returns the version in which a method is served to a client that said a version, or none (0). It is 0 if the client's
-// version has no such method. For shared methods of a client that did not say 0.1, it is 0.3: the task decides.
+// dialect returns the version in which a method is served to a client. said is the version that the client states; 0: none. The
+// result is 0 if that version has no such method. For the shared methods it is 0.3, unless the client states 0.1; query later
+// replaces it by the version of the task.
 func (g generation) dialect(said wire.Version) wire.Version {
 	switch {
 	case said == wire.V10 && g != methodsOf10:
