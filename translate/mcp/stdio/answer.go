@@ -1,0 +1,168 @@
+package stdio
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+)
+
+// errAnswerSize is the error of a message of the server that is larger than maxAnswer.
+var errAnswerSize = errors.New("the answer is larger than " + strconv.Itoa(maxAnswer>>20) + " MiB")
+
+// exchange sends a message to the server and writes the answer, or the messages of a stream. A request gets exactly one answer,
+// unless the client cancels it.
+func (s *server) exchange(c *call) {
+	negotiated := ""
+	if version := s.version.Load(); version != nil {
+		negotiated = *version
+	}
+	ctx := httptrace.WithClientTrace(c.ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { c.sent.Store(true) }})
+	r, err := c.request(ctx, s.options.URL, negotiated)
+	if err != nil { // only a URL can be faulty
+		s.fail(c, jsonrpc.CodeInternalError, err.Error())
+		return
+	}
+	resp, err := s.do(r)
+	if err != nil {
+		s.broken(c, err)
+		return
+	}
+	defer resp.Body.Close()
+	if !c.wantsAnswer() {
+		_, _ = io.CopyN(io.Discard, resp.Body, bufferSize) // so that the connection can be used again
+		if resp.StatusCode >= http.StatusMultipleChoices {
+			s.warn("the notification " + strconv.Quote(c.method) + " was refused: " + s.refusal(resp))
+		}
+		return
+	}
+	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if resp.StatusCode == http.StatusOK && mediaType == "text/event-stream" {
+		s.stream(c, resp.Body)
+		return
+	}
+	s.whole(c, resp)
+}
+
+// whole writes the answer of a body that is one message.
+func (s *server) whole(c *call, resp *http.Response) {
+	if status := resp.StatusCode; status == http.StatusUnauthorized || status >= 300 && status < 400 {
+		s.fail(c, jsonrpc.CodeInternalError, s.refusal(resp))
+		return
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		s.broken(c, err)
+	case len(body) > maxAnswer:
+		s.broken(c, errAnswerSize)
+	case len(bytes.TrimSpace(body)) == 0 && resp.StatusCode < 300:
+		s.fail(c, jsonrpc.CodeInternalError, s.where+" accepted the request without answering it. It may have been executed.")
+	default:
+		r, ok := parseReply(body, c.id)
+		if !ok || !r.isResponse {
+			s.fail(c, jsonrpc.CodeInternalError, s.refusal(resp))
+			return
+		}
+		s.respond(c, r)
+	}
+}
+
+// stream writes the messages of server-sent events until the answer.
+func (s *server) stream(c *call, body io.Reader) {
+	events := eventReader{lines: newLineReader(body, maxAnswer)}
+	for {
+		data, err := events.next()
+		if err != nil {
+			s.broken(c, err)
+			return
+		}
+		r, ok := parseReply(data, c.id)
+		switch {
+		case !ok:
+			s.warn("left out an event of " + s.where + " that is no message of JSON-RPC")
+		case r.isResponse:
+			s.respond(c, r)
+			return
+		default:
+			s.write(c, r.text)
+		}
+	}
+}
+
+// respond writes the response to a request.
+func (s *server) respond(c *call, r reply) {
+	if c.method == methodInitialize {
+		if version := negotiatedVersion(r.text); isVersion(version) {
+			s.version.Store(&version) // before the client can use it
+		}
+	}
+	s.write(c, r.text)
+}
+
+// negotiatedVersion returns the version that the answer to initialize has; empty: none.
+func negotiatedVersion(response jsontext.Value) (version string) {
+	jsonrpc.EachMember(response, func(name, value jsontext.Value) bool {
+		if string(jsonrpc.Unquote(name)) == "result" {
+			jsonrpc.EachMember(value, func(name, value jsontext.Value) bool {
+				if string(jsonrpc.Unquote(name)) == "protocolVersion" {
+					version = stringOf(value)
+				}
+				return true
+			})
+		}
+		return true
+	})
+	return version
+}
+
+// eventReader reads the data of server-sent events (HTML Standard, section 9.2). Names and ids of events do not count in MCP.
+type eventReader struct {
+	lines *lineReader
+}
+
+// next returns the data of the next event that has some. The error is io.ErrUnexpectedEOF at the end of the stream; an event that the
+// stream ends in does not count.
+func (e *eventReader) next() ([]byte, error) {
+	var data []byte
+	for {
+		line, tooLong, err := e.lines.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil, io.ErrUnexpectedEOF
+		case err != nil:
+			return nil, err
+		case tooLong:
+			return nil, errAnswerSize
+		case len(line) == 0 && len(bytes.TrimSpace(data)) > 0: // else it only has an id
+			return data, nil
+		case len(line) == 0:
+			data = nil
+		}
+		field, value, _ := bytes.Cut(bytes.TrimPrefix(line, []byte("\ufeff")), []byte(":"))
+		if string(field) != "data" {
+			continue
+		}
+		if data = append(data, bytes.TrimPrefix(value, []byte(" "))...); len(data) > maxAnswer {
+			return nil, errAnswerSize
+		}
+		data = append(data, '\n')
+	}
+}
+
+// mediaTypeOf returns the media type of an answer for a message.
+func mediaTypeOf(resp *http.Response) string {
+	mediaType, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if err != nil || !strings.Contains(mediaType, "/") {
+		return "no media type"
+	}
+	return mediaType
+}

@@ -1,0 +1,183 @@
+package stdio
+
+import (
+	"bytes"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+)
+
+const (
+	methodCancelled  = "notifications/cancelled"
+	methodInitialize = "initialize"
+	methodListen     = "subscriptions/listen"
+	metaVersion      = "io.modelcontextprotocol/protocolVersion"
+)
+
+// nameMembers are the params that are repeated in the header Mcp-Name, by method.
+var nameMembers = map[string]string{
+	"tools/call": "name", "prompts/get": "name", "resources/read": "uri",
+	"tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId", "tasks/list": "taskId", "tasks/result": "taskId",
+}
+
+// message is a message of the client, of which only what the transport needs is read. The server checks the rest.
+type message struct {
+	text   []byte
+	id     jsontext.Value // as it was sent; nil: there is none that an answer can have
+	method string         // empty: it is missing or not a string
+
+	isNotification bool
+	isResponse     bool
+
+	version  string         // that params._meta names
+	modern   bool           // params._meta names a version
+	name     string         // that the header Mcp-Name repeats
+	named    bool           // there is such a name
+	requests jsontext.Value // the id of the request that the notification cancels
+}
+
+// validJSON reports whether a text is one JSON value in UTF-8. Whether names in it are unique is up to the server.
+func validJSON(text []byte) bool {
+	return jsontext.Value(text).IsValid(jsontext.AllowDuplicateNames(true))
+}
+
+// parse reads a message. It returns false if the text is not JSON.
+func parse(text []byte) (m message, ok bool) {
+	m.text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if !validJSON(m.text) {
+		return m, false
+	}
+	var params, answer jsontext.Value
+	ids := 0
+	jsonrpc.EachMember(m.text, func(name, value jsontext.Value) bool {
+		switch string(jsonrpc.Unquote(name)) {
+		case "id":
+			ids++
+			m.id = value
+		case "method":
+			m.method = stringOf(value)
+		case "params":
+			params = value
+		case "result", "error":
+			answer = value
+		}
+		return true
+	})
+	m.isNotification = ids == 0 && m.method != ""
+	m.isResponse = m.method == "" && answer != nil
+	if ids > 1 || !isID(m.id) {
+		m.id = nil
+	}
+	if m.method != "" {
+		m.readParams(params)
+	}
+	return m, true
+}
+
+func (m *message) readParams(params jsontext.Value) {
+	nameMember := nameMembers[m.method]
+	jsonrpc.EachMember(params, func(name, value jsontext.Value) bool {
+		switch member := string(jsonrpc.Unquote(name)); {
+		case member == "_meta":
+			jsonrpc.EachMember(value, func(name, value jsontext.Value) bool {
+				if string(jsonrpc.Unquote(name)) == metaVersion {
+					m.version, m.modern = stringOf(value), true
+				}
+				return true
+			})
+		case nameMember != "" && member == nameMember && value.Kind() == '"':
+			m.name, m.named = stringOf(value), true
+		case member == "requestId" && m.method == methodCancelled && isID(value):
+			m.requests = value
+		}
+		return true
+	})
+}
+
+// wantsAnswer reports whether an answer to the message is passed on to the client. Some faulty messages without an id are answered,
+// too.
+func (m *message) wantsAnswer() bool { return !m.isNotification && !m.isResponse }
+
+// stringOf returns the text of a JSON string; empty for any other value.
+func stringOf(v jsontext.Value) string {
+	if v.Kind() != '"' {
+		return ""
+	}
+	return string(jsonrpc.Unquote(v))
+}
+
+// isID reports whether a value can be the id of a request: a string or a whole number.
+func isID(v jsontext.Value) bool {
+	return v.Kind() == '"' || v.Kind() == '0' && !bytes.ContainsAny(v, ".eE")
+}
+
+// keyOf returns what equal ids have in common, however they are written.
+func keyOf(id jsontext.Value) string {
+	if id.Kind() == '"' {
+		return `"` + string(jsonrpc.Unquote(id))
+	}
+	return string(id)
+}
+
+// reply is a message of the server.
+type reply struct {
+	text       []byte // on one line
+	isResponse bool
+}
+
+// parseReply reads a message of the server and makes it one line. If it is a response and id is not nil, the line has that id, byte
+// for byte: some servers and proxies change large numbers, or leave the id out of errors. It returns false if the text is no message.
+func parseReply(text []byte, id jsontext.Value) (r reply, ok bool) {
+	text = bytes.TrimPrefix(bytes.TrimSpace(text), []byte("\ufeff"))
+	if !validJSON(text) || jsontext.Value(text).Kind() != '{' {
+		return r, false
+	}
+	var own jsontext.Value
+	hasMethod, answers, ids := false, 0, 0
+	jsonrpc.EachMember(text, func(name, value jsontext.Value) bool {
+		switch string(jsonrpc.Unquote(name)) {
+		case "id":
+			own = value
+			ids++
+		case "method":
+			hasMethod = true
+		case "result", "error":
+			answers++
+		}
+		return true
+	})
+	r.isResponse = !hasMethod && answers > 0
+	if !hasMethod && !r.isResponse {
+		return r, false
+	}
+	if r.isResponse && id != nil && (ids != 1 || !bytes.Equal(own, id)) {
+		text = withID(text, id)
+	}
+	flatten(text)
+	r.text = text
+	return r, true
+}
+
+// withID returns a response with another id.
+func withID(response []byte, id jsontext.Value) []byte {
+	text := make([]byte, 0, len(response)+len(id)+len(`,"id":`))
+	text = append(append(text, `{"jsonrpc":"2.0","id":`...), id...)
+	jsonrpc.EachMember(response, func(name, value jsontext.Value) bool {
+		switch string(jsonrpc.Unquote(name)) {
+		case "id", "jsonrpc":
+		default:
+			text = append(append(append(append(text, ','), name...), ':'), value...)
+		}
+		return true
+	})
+	return append(text, '}')
+}
+
+// flatten replaces the line ends of a JSON text, which has them only as white space between tokens.
+func flatten(text []byte) {
+	for i := bytes.IndexAny(text, "\r\n"); i >= 0; i = bytes.IndexAny(text, "\r\n") {
+		text[i] = ' '
+		text = text[i+1:]
+	}
+}

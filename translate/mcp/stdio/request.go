@@ -1,0 +1,70 @@
+package stdio
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"net/http"
+	"strings"
+)
+
+// Headers of Streamable HTTP.
+const (
+	headerVersion = "Mcp-Protocol-Version"
+	headerMethod  = "Mcp-Method"
+	headerName    = "Mcp-Name"
+)
+
+// request returns the HTTP request for a message. negotiated is the version that the answer to initialize had; empty: there was none.
+func (m *message) request(ctx context.Context, url, negotiated string) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(m.text))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	switch {
+	case m.modern:
+		// A version that no header can have is no version of MCP; the server refuses the request without it.
+		if isVersion(m.version) {
+			r.Header.Set(headerVersion, m.version)
+		}
+		if m.method != "" {
+			r.Header.Set(headerMethod, encodeHeader(m.method))
+		}
+		if m.named {
+			r.Header.Set(headerName, encodeHeader(m.name))
+		}
+	case negotiated != "" && m.method != methodInitialize:
+		r.Header.Set(headerVersion, negotiated)
+	}
+	return r, nil
+}
+
+// isVersion reports whether a text can be a version of MCP in a header.
+func isVersion(text string) bool {
+	return text != "" && len(text) <= 64 && isVisible(text) && !strings.Contains(text, " ")
+}
+
+const (
+	encodedPrefix = "=?base64?"
+	encodedSuffix = "?="
+)
+
+// encodeHeader returns a text as the value of a header: as it is, if it survives there, else in base64.
+func encodeHeader(text string) string {
+	if text != "" && isVisible(text) && strings.TrimSpace(text) == text && !strings.HasPrefix(text, encodedPrefix) {
+		return text
+	}
+	return encodedPrefix + base64.StdEncoding.EncodeToString([]byte(text)) + encodedSuffix
+}
+
+// isVisible reports whether a text has only visible ASCII characters and spaces.
+func isVisible(text string) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
+}

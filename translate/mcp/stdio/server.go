@@ -1,0 +1,307 @@
+package stdio
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+)
+
+const (
+	// maxCalls is how many messages are with the server at the same time.
+	maxCalls = 64
+	// grace is how long calls have to end after the end of the input.
+	grace = 2 * time.Second
+	// defaultMaxMessage is the default of [Options.MaxMessage].
+	defaultMaxMessage = 1 << 20
+	// maxAnswer bounds a message of the server. It is far more than a bridge answers by default.
+	maxAnswer = 64 << 20
+)
+
+// Do sends an HTTP request, as [http.Client.Do] does. It must not follow redirects.
+type Do func(*http.Request) (*http.Response, error)
+
+// Options are options of [Serve].
+type Options struct {
+	// URL is the URL of the server. It is required. Messages name it without its query.
+	URL string
+	// MaxMessage is the largest message of the client, in bytes. 0: 1 MiB.
+	MaxMessage int
+	// Refused says what to do if the server refuses the caller (HTTP 401, 403). May be empty.
+	Refused string
+	// Warn is called with warnings, also at the same time. Nil: there are none.
+	Warn func(text string)
+}
+
+// Serve passes the messages of a client, one on each line of in, on to a server, and writes the messages of the server to out, each
+// as one line. At most 64 messages are with the server at the same time, and their answers are written in the order in which they
+// end; while there are so many, no more is read.
+//
+// It returns after the end of in, or after ctx is done. What is with the server has 2 s to end before. If the client has closed out,
+// Serve returns at once and without an error. Reads of in may still wait after the return.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, do Do, o Options) error {
+	calls, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	s := &server{
+		do: do, options: o, where: whereOf(o.URL), ctx: calls,
+		out: newOutput(out), slots: make(chan struct{}, maxCalls), calls: map[string][]*call{},
+	}
+	returned := make(chan struct{})
+	defer close(returned)
+	lines := make(chan line)
+	go readLines(in, cmp.Or(o.MaxMessage, defaultMaxMessage), lines, returned)
+	err := s.receive(ctx, lines)
+	s.finish()
+	return errors.Join(err, s.out.result())
+}
+
+// line is a line of the input, or the error with which it ended.
+type line struct {
+	text    []byte
+	tooLong bool
+	err     error
+}
+
+func readLines(in io.Reader, longest int, lines chan<- line, returned <-chan struct{}) {
+	r := newLineReader(in, longest)
+	for {
+		var l line
+		l.text, l.tooLong, l.err = r.next()
+		select {
+		case lines <- l:
+		case <-returned:
+			return
+		}
+		if l.err != nil {
+			return
+		}
+	}
+}
+
+// server is one Serve.
+type server struct {
+	do      Do
+	options Options
+	where   string          // the URL in messages
+	ctx     context.Context //nolint:containedctx // of all calls
+	out     *output
+	version atomic.Pointer[string] // that the answer to initialize had; nil: there was none
+
+	slots   chan struct{}
+	running sync.WaitGroup
+	mu      sync.Mutex
+	calls   map[string][]*call // by the keys of their ids; those of a client are unique, but that is not checked
+}
+
+// call is a message that is with the server.
+type call struct {
+	message
+	ctx       context.Context //nolint:containedctx // of this call
+	end       context.CancelFunc
+	sent      atomic.Bool // a part of it may have reached the server
+	cancelled atomic.Bool // by the client, which expects no answer any more
+}
+
+// receive takes messages until the end of the input or of ctx. The error is that of the input.
+func (s *server) receive(ctx context.Context, lines <-chan line) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.out.failed:
+			return nil
+		case l := <-lines:
+			switch {
+			case errors.Is(l.err, io.EOF):
+				return nil
+			case l.err != nil:
+				return fmt.Errorf("reading the input: %w", l.err)
+			case !s.take(ctx, l):
+				return nil
+			}
+		}
+	}
+}
+
+// take handles a line. It returns false if it waited for a call to end, and Serve has to end before.
+func (s *server) take(ctx context.Context, l line) bool {
+	if !l.tooLong && isBlank(l.text) {
+		return true
+	}
+	m, isJSON := parse(l.text)
+	if m.isNotification && m.method == methodCancelled {
+		s.cancel(m.requests)
+		return true
+	}
+	select {
+	case s.slots <- struct{}{}:
+	case <-ctx.Done():
+		return false
+	case <-s.out.failed:
+		return false
+	}
+	c := &call{message: m}
+	c.ctx, c.end = context.WithCancel(s.ctx)
+	s.add(c)
+	s.running.Go(func() {
+		defer func() {
+			s.remove(c)
+			c.end()
+			<-s.slots
+		}()
+		switch {
+		case l.tooLong:
+			longest := cmp.Or(s.options.MaxMessage, defaultMaxMessage)
+			s.fail(c, jsonrpc.CodeInvalidRequest, "The message is larger than "+strconv.Itoa(longest)+" bytes (max_request_size): send a smaller one.")
+		case !isJSON:
+			s.fail(c, jsonrpc.CodeParseError, "Parse error: the line is not one JSON message in UTF-8.")
+		default:
+			s.exchange(c)
+		}
+	})
+	return true
+}
+
+func isBlank(text []byte) bool {
+	return !slices.ContainsFunc(text, func(c byte) bool { return c != ' ' && c != '\t' && c != '\r' })
+}
+
+func (s *server) add(c *call) {
+	if c.id == nil || !c.wantsAnswer() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := keyOf(c.id)
+	s.calls[key] = append(s.calls[key], c)
+}
+
+func (s *server) remove(c *call) {
+	if c.id == nil || !c.wantsAnswer() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := keyOf(c.id)
+	rest := slices.DeleteFunc(s.calls[key], func(other *call) bool { return other == c })
+	if len(rest) > 0 {
+		s.calls[key] = rest
+	} else {
+		delete(s.calls, key)
+	}
+}
+
+// cancel ends the calls with an id; nil: none. Their answers are not written any more. A bridge ends what a client does not wait for,
+// so the notification is not passed on.
+func (s *server) cancel(id []byte) {
+	if id == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.calls[keyOf(id)] {
+		c.cancelled.Store(true)
+		c.end()
+	}
+}
+
+// finish waits for the calls, at most for the grace. Subscriptions, which last until a client cancels them, end at once.
+func (s *server) finish() {
+	s.mu.Lock()
+	for _, same := range s.calls {
+		for _, c := range same {
+			if c.method == methodListen {
+				c.cancelled.Store(true)
+				c.end()
+			}
+		}
+	}
+	s.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(ended)
+	}()
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-s.out.failed:
+	case <-timer.C:
+	}
+	close(s.out.closed)
+}
+
+// write writes a message of the server.
+func (s *server) write(c *call, text []byte) { s.out.write(text, &c.cancelled) }
+
+// warn reports what no answer can say.
+func (s *server) warn(text string) {
+	if s.options.Warn != nil {
+		s.options.Warn(text)
+	}
+}
+
+// output writes messages as lines.
+type output struct {
+	writer io.Writer
+	turn   chan struct{} // holds a value while a line is written
+	err    error         // of a write
+	failed chan struct{} // is closed after the first error
+	closed chan struct{} // is closed when nothing more is to be written
+}
+
+func newOutput(w io.Writer) *output {
+	return &output{writer: w, turn: make(chan struct{}, 1), failed: make(chan struct{}), closed: make(chan struct{})}
+}
+
+// write writes a line, unless its call was cancelled. A client that does not read makes it wait.
+func (o *output) write(text []byte, cancelled *atomic.Bool) {
+	text = append(text, '\n')
+	select {
+	case o.turn <- struct{}{}:
+	case <-o.closed:
+		return
+	}
+	defer func() { <-o.turn }()
+	if o.err != nil || o.isClosed() || cancelled.Load() {
+		return
+	}
+	if _, o.err = o.writer.Write(text); o.err != nil {
+		close(o.failed)
+	}
+}
+
+func (o *output) isClosed() bool {
+	select {
+	case <-o.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// result returns the first error; nil, if the client has closed the output.
+func (o *output) result() error {
+	select {
+	case <-o.failed:
+	default:
+		return nil
+	}
+	// The error was stored before the channel was closed.
+	if errors.Is(o.err, syscall.EPIPE) || errors.Is(o.err, os.ErrClosed) || errors.Is(o.err, io.ErrClosedPipe) {
+		return nil
+	}
+	return fmt.Errorf("writing the output: %w", o.err)
+}
