@@ -37,7 +37,7 @@ func (f *Front) follows(t *task.Task) bool {
 // have changed the task, or may have ended.
 func (r *request) refresh(t *task.Task) {
 	f := r.front
-	if now, err := f.Tasks.Refresh(r.ctx, t.Owner, t.ID, firstRefresh/2); err == nil {
+	if now, err := f.Tasks.Get(r.ctx, t.Owner, t.ID); err == nil {
 		r.followLater(now)
 	}
 }

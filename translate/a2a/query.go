@@ -43,8 +43,12 @@ func getTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 	return wire.AppendTask(r.ResultBuffer(), r.version, t, q.HistoryLength, true), nil
 }
 
-// errEnded means that a task can't be changed any more.
-var errEnded = errors.New("the task has ended")
+var (
+	// errEnded means that a task can't be changed any more.
+	errEnded = errors.New("the task has ended")
+	// errGoesOn means that a task can't be canceled.
+	errGoesOn = errors.New("its run was submitted to the provider, whose protocol has no cancellation; it goes on")
+)
 
 // cancelTask answers CancelTask and tasks/cancel. The Skill Sharing Protocol has no cancellation: a run that was submitted goes
 // on.
@@ -59,27 +63,33 @@ func cancelTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 		return nil, r.taskError(q.ID, err)
 	}
 	defer unlock()
-	now, err := f.Tasks.Change(r.ctx, t.Owner, t.ID, func(t *task.Task) error {
+	_, refused := f.Tasks.Change(r.ctx, t.Owner, t.ID, func(t *task.Task) error {
+		var m *task.Message
 		switch {
 		case t.Status.State.Terminal():
-			fault = notCancelable(r.version, t, "it has ended ("+t.Status.State.String()+")")
+			return errEnded
 		case t.Status.State.Interrupted() && t.Ref.ExecutionID == "":
-			t.SetStatus(task.Canceled, nil, time.Now())
-			return nil
 		case !f.Options.Abandon:
-			fault = notCancelable(r.version, t, "its run was submitted to the provider, whose protocol has no cancellation; it goes on")
+			return errGoesOn
 		default:
-			t.SetStatus(task.Canceled, f.say("The bridge no longer follows the run. The provider's protocol has no cancellation: the run goes on there, and what it does is done.",
-				jsontext.Value(`{"code":"ABANDONED","executed":"maybe","next":"none","source":"bridge"}`)), time.Now())
-			return nil
+			m = f.say("The bridge no longer follows the run. The provider's protocol has no cancellation: the run goes on there, and what it does is done.",
+				jsontext.Value(`{"code":"ABANDONED","executed":"maybe","next":"none","source":"bridge"}`))
 		}
-		return errEnded
+		t.SetStatus(task.Canceled, m, time.Now())
+		return nil
 	})
+	unlock() // it is stored, unless another instance has ended the task meanwhile
+	if refused != nil && !errors.Is(refused, errEnded) && !errors.Is(refused, errGoesOn) {
+		return nil, r.taskError(q.ID, refused)
+	}
+	now, err := f.Tasks.Get(r.ctx, t.Owner, t.ID)
 	switch {
-	case fault != nil:
-		return nil, fault
 	case err != nil:
 		return nil, r.taskError(q.ID, err)
+	case errors.Is(refused, errGoesOn):
+		return nil, notCancelable(r.version, now, refused.Error())
+	case refused != nil, now.Status.State != task.Canceled:
+		return nil, notCancelable(r.version, now, "it has ended ("+now.Status.State.String()+")")
 	}
 	f.Tasks.Unfollow(t.Owner, t.ID)
 	r.task = now

@@ -138,12 +138,17 @@ func contextField(v wire.Version) string {
 	return "message.contextId"
 }
 
-// find returns a task of the caller by the id that a client knows: the task's, or the one that a client of A2A 0.1 gave to it.
+// find returns a task of the caller by the id that a client knows: the task's, or the one that a client of A2A 0.1 gave to it. In the methods
+// of 0.1 the client's own comes first: it may have begun a new run under the id of a task of a later version that has ended.
 func (r *request) find(id string) (*task.Task, error) {
 	f := r.front
-	t, err := f.Tasks.Get(r.ctx, r.owner(), id)
+	by, otherwise := f.Tasks.Get, f.Tasks.Named
+	if g := r.method.generation; g == methodsOf01 || g == shared {
+		by, otherwise = otherwise, by
+	}
+	t, err := by(r.ctx, r.owner(), id)
 	if errors.Is(err, task.ErrNoTask) {
-		t, err = f.Tasks.Named(r.ctx, r.owner(), id)
+		t, err = otherwise(r.ctx, r.owner(), id)
 	}
 	if err != nil {
 		return nil, err

@@ -286,8 +286,9 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) error 
 	if err != nil {
 		return err
 	}
-	set := func(t *task.Task) error {
-		if s.first {
+	first, timeout := s.first, s.timeout()
+	set := func(t *task.Task) error { // Change may call it again, so it reads nothing that changes
+		if first {
 			t.SetStatus(task.Submitted, nil, now)
 		}
 		if superseded := t.Status.Message; superseded != nil { // it is older than the message
@@ -295,8 +296,8 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) error 
 			t.Status.Message = nil
 		}
 		t.AddMessage(s.send.Message)
-		if d := s.timeout(); d > 0 {
-			t.Timeout = d.Milliseconds()
+		if timeout > 0 {
+			t.Timeout = timeout.Milliseconds()
 		}
 		complete(t)
 		return push.Add(t, webhook)

@@ -3,6 +3,7 @@ package a2a_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -221,5 +222,25 @@ func TestTaskInEachVersion(t *testing.T) {
 		}
 		a.post(t, "/a2a", request("tasks/get", params), as("0.1")).check(t, "!result.kind;result.sessionId;result.id="+id)
 		a.post(t, "/a2a", request("tasks/get", fmt.Sprintf(`{"id":%q,"historyLength":5}`, id)), as("0.1")).check(t, "result.history.0.parts.0.type=text;!result.history.0.messageId")
+	}
+}
+
+// Section 6: in 0.1, a message under the id of a task of 1.0 that has ended makes a new run, which is read, and sent to, by that id. In 1.0, the id
+// is still that of the first task.
+func TestNewRunUnderTheIDOfAnEndedTask(t *testing.T) {
+	a := newAgent(t)
+	first := a.call(t, "SendMessage", `{"message":`+message("1.0", data("1.0", `{"skill":"acme.echo","input":{"text":"first"}}`), "")+`}`)
+	id := first.at("result.task.id")
+	older := &dialects[slices.IndexFunc(dialects, func(d dialect) bool { return d.version == "0.1" })]
+	a.post(t, "/a2a", request("tasks/get", fmt.Sprintf(`{"id":%q}`, id)), as("0.1")).check(t, "result.artifacts.0.parts.0.data.text=first")
+	for _, run := range []string{"second", "third"} {
+		a.post(t, "/a2a", request(older.send, older.params(id, text("0.1", run), `"metadata":{"skill":"acme.echo"}`)), as("0.1")).check(t, "result.status.state=completed;result.id="+id)
+		for _, said := range []string{"", "0.1", "0.3"} {
+			a.post(t, "/a2a", request("tasks/get", fmt.Sprintf(`{"id":%q}`, id)), as(said)).check(t, "result.id="+id+";result.artifacts.0.parts.0.data.text="+run)
+		}
+	}
+	a.call(t, "GetTask", fmt.Sprintf(`{"id":%q}`, id)).check(t, "result.artifacts.0.parts.0.data.text=first")
+	if n := len(a.bodies("POST /run/echo")); n != 3 {
+		t.Errorf("%d runs", n)
 	}
 }

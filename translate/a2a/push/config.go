@@ -79,16 +79,17 @@ func Add(t *task.Task, p *task.PushConfig) error {
 	if p == nil {
 		return nil
 	}
-	p.Set, p.Sent = t.Event, t.Event
+	added := *p
+	added.Set, added.Sent = t.Event, t.Event
 	i := indexOf(t, p.ID)
 	switch {
 	case i >= 0:
 		t.Push = slices.Clone(t.Push)
-		t.Push[i] = *p
+		t.Push[i] = added
 	case len(t.Push) >= maxPerTask:
 		return ErrTooMany
 	default:
-		t.Push = append(slices.Clip(t.Push), *p)
+		t.Push = append(slices.Clip(t.Push), added)
 	}
 	return nil
 }

@@ -114,7 +114,7 @@ func (d *Deliverer) catchUp(t *task.Task) {
 			continue
 		}
 		if l := d.line(t, p); l != nil && len(l.items) == 0 && l.state != active {
-			l.size = t.Size()
+			l.size = task.Size(t)
 			d.grow(l.newest(t.Told))
 			d.wake(l, 0)
 		}

@@ -57,7 +57,7 @@ type item struct {
 
 // add appends an event. It returns the change of the line's length and memory.
 func (l *line) add(u *task.Update, room bool) (events int, held int64) {
-	l.size = u.Task.Size()
+	l.size = task.Size(u.Task)
 	if n := len(l.items); n > 0 && l.items[n-1].update == nil {
 		l.items[n-1].number = u.Number
 		return 0, 0

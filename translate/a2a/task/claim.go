@@ -3,25 +3,50 @@ package task
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // claim names a task of an owner.
 type claim struct{ owner, id string }
 
 // Claim makes the caller the only follower of a task in this process, until release. While a task is claimed it does not
-// expire, and other instances are expected not to change it. It reports whether there was no other follower. end ends the
-// following, for [Tasks.Unfollow]; nil: nothing does.
+// expire. It reports whether there was no other follower. end ends the
+// following, for [Tasks.Unfollow] and once another instance has ended the task; nil: nothing does.
 func (s *Tasks) Claim(owner, id string, end func()) (release func(), ok bool) {
 	return s.memory.claim(claim{owner, id}, end)
 }
 
 // Unfollow ends the following of a task in this process, if there is a follower.
-func (s *Tasks) Unfollow(owner, id string) {
-	s.memory.mu.Lock()
-	end := s.memory.claims[claim{owner, id}]
-	s.memory.mu.Unlock()
+func (s *Tasks) Unfollow(owner, id string) { s.memory.unfollow(claim{owner, id}) }
+
+func (m *memory) unfollow(c claim) {
+	m.mu.Lock()
+	end := m.claims[c]
+	m.mu.Unlock()
 	if end != nil {
 		end()
+	}
+}
+
+// watchEvery is the time after which this process notices that another instance has ended a task that this one follows, if
+// nothing else happens to the task.
+const watchEvery = 15 * time.Second
+
+// watch reads the tasks again that this process follows. It ends the following of those that have ended.
+func (s *Tasks) watch() {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.closing:
+			return
+		case <-tick.C:
+		}
+		for _, e := range s.memory.all() {
+			if _, claimed := s.memory.find(e.owner, e.id); claimed && !isClosed(s.closing) {
+				_ = s.writer.refresh(context.Background(), e) // a failure is reported
+			}
+		}
 	}
 }
 

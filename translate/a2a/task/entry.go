@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 )
 
 // entry is a task in memory: its current version, and all who follow it.
@@ -13,18 +12,28 @@ type entry struct {
 	detached        bool   // not in memory: for one caller only; never changes
 	place           place  // belongs to the lock of the memory
 
-	mu     sync.Mutex
-	now    *Task
-	stored uint64    // the number of the newest version in the Store
-	single bool      // a version was, or may have been, stored as a record of its own
-	flight *flight   // stores a version
-	read   time.Time // when Refresh read the Store last
+	mu      sync.Mutex
+	now     *Task
+	stored  uint64    // the number of the newest version in the Store
+	single  bool      // a version was, or may have been, stored as a record of its own: other instances may know it
+	pending []pending // the changes since the version that is in the Store, if single is set
+	flight  *flight   // reads or stores a version
 
 	waiters     []*waiter
 	subs        []*Subscription
 	queue       []Update // not delivered yet, since the Store does not have them
 	dispatching bool
 }
+
+// pending is a change that the Store does not have.
+type pending struct {
+	before *Task
+	change func(*Task) error
+}
+
+// maxPending bounds how many changes an entry keeps while the Store fails. Older ones are not made again if another instance
+// has changed the task meanwhile.
+const maxPending = 64
 
 // waiter waits for a version of a task.
 type waiter struct {
@@ -67,17 +76,16 @@ func (e *entry) wake() {
 }
 
 // current returns the entry of a task. It reads the Store if the task is not in memory, or if another instance may have changed
-// it, which it does only if this process does not follow the task. Unless keep is set, the entry of an ended task that is read from the Store is for this caller only.
+// it. If that fails, a task that this process follows is as this process knows it. Unless keep is set, the entry of an ended task
+// that is read from the Store is for this caller only.
 func (s *Tasks) current(ctx context.Context, owner, id string, keep bool) (*entry, error) {
 	s.writer.use.Do(s.writer.begin)
 	e, claimed := s.memory.find(owner, id)
 	if e == nil {
 		return s.load(ctx, owner, id, keep)
 	}
-	if !claimed {
-		if err := s.refresh(ctx, e); err != nil {
-			return nil, err
-		}
+	if err := s.writer.refresh(ctx, e); err != nil && !claimed {
+		return nil, err
 	}
 	if s.memory.isExpired(e) {
 		return nil, ErrNoTask
@@ -102,10 +110,11 @@ func (s *Tasks) Wait(ctx context.Context, owner, id string, until func(*Task) bo
 	e.mu.Unlock()
 	select {
 	case t := <-w.done:
-		if s.config.Store != nil && !t.Status.State.Terminal() {
-			if err := s.writer.persist(ctx, e, t.Event); err != nil {
-				return nil, err
-			}
+		if !t.Status.State.Terminal() {
+			_, err = s.writer.show(ctx, e)
+		}
+		if err != nil {
+			return nil, err
 		}
 		return t, nil
 	case <-ctx.Done():

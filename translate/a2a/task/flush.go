@@ -92,6 +92,10 @@ func (w *writer) flush(ctx context.Context, all bool) time.Duration {
 // jobs returns the versions to be written, those of short ended tasks of one owner together, and the entries that another
 // goroutine is writing.
 func (w *writer) jobs(due []*entry) (jobs [][]version, busy []*entry) {
+	type group struct {
+		job  int // for several tasks of one owner
+		size int64
+	}
 	together := map[string]*group{} // by owner
 	for _, e := range due {
 		e.mu.Lock()
@@ -115,12 +119,6 @@ func (w *writer) jobs(due []*entry) (jobs [][]version, busy []*entry) {
 		}
 	}
 	return jobs, busy
-}
-
-// group is a job for several tasks of one owner.
-type group struct {
-	job  int
-	size int64
 }
 
 // runJobs writes, and returns the entries that are left to be written, and how many writes have failed. After a few failures it
@@ -178,7 +176,7 @@ func (w *writer) runJob(ctx context.Context, job []version) error {
 			e.mu.Unlock()
 			return nil
 		}
-		return w.write(ctx, e).err
+		return w.exchange(ctx, e, true).err
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()

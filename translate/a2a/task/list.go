@@ -207,7 +207,12 @@ func (s *Tasks) storedSummaries(ctx context.Context, owner string, found []summa
 		t, err := decode(r)
 		if _, ok := known[r.ID]; ok {
 			if e, _ := s.memory.find(owner, r.ID); e != nil && err == nil {
-				s.adopt(e, t, r.At)
+				e.mu.Lock()
+				if e.flight == nil { // else the record may be this instance's own
+					s.writer.adopt(e, t, r.At)
+				}
+				t = e.now
+				e.mu.Unlock()
 				i := slices.IndexFunc(found, func(f summary) bool { return f.id == r.ID })
 				switch {
 				case i >= 0:

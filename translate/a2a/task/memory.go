@@ -195,16 +195,19 @@ func (m *memory) expire() {
 	}
 }
 
-// adopted counts a version that another instance has made and stored.
+// adopted counts a version that another instance has stored, with the changes that this one has made to it. The lock of the entry is held.
 func (m *memory) adopted(e *entry, t *Task, at time.Time) {
 	size := Size(t)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if p := &e.place; !p.gone {
-		p.changed, p.foreign, p.stored = at, true, true
+		if p.stored = e.stored >= t.Event; p.stored { // else this instance has changed it since
+			p.changed, p.foreign = at, true
+		}
 		o := m.room.owners[e.owner]
 		m.room.put(e, o, t.Status.State, size)
 		m.room.trim(o)
+		m.soil(e, t)
 	}
 }
 

@@ -2,6 +2,7 @@ package task_test
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,34 +54,36 @@ func TestLargePages(t *testing.T) {
 	})
 }
 
-// TestRefresh: callers that wait for what another instance does read the store once in a time.
-func TestRefresh(t *testing.T) {
+// TestReadersShareReadings: those who read a task at the same time share what the store is asked, and each of them sees what another
+// instance had stored before.
+func TestReadersShareReadings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore()
+		st.slow = 10 * time.Millisecond
 		one, two := open(t, task.Config{Store: st}), open(t, task.Config{Store: st})
 		made := add(t, one, "ada")
 		if _, err := one.Get(t.Context(), "ada", made.ID); err != nil {
 			t.Fatal(err)
 		}
-		refresh := func(want task.State, read int) {
-			t.Helper()
+		for _, state := range []task.State{task.Submitted, task.Working, task.InputRequired, task.Canceled} {
+			if state != task.Submitted {
+				change(t, one, made, to(state))
+				time.Sleep(2 * time.Second)
+			}
 			_, before := st.counts()
-			for range 100 {
-				if got, err := two.Refresh(t.Context(), "ada", made.ID, time.Second); err != nil || got.Status.State != want {
-					t.Errorf("%+v, %v", got, err)
-				}
+			var readers sync.WaitGroup
+			for i := range 100 {
+				readers.Go(func() {
+					time.Sleep(time.Duration(i) * 50 * time.Microsecond)
+					if got, err := two.Get(t.Context(), "ada", made.ID); err != nil || got.Status.State != state {
+						t.Errorf("%+v, %v, want %s", got, err, state)
+					}
+				})
 			}
-			if _, after := st.counts(); after-before != read {
-				t.Errorf("the store was read %d times, want %d", after-before, read)
+			readers.Wait()
+			if _, after := st.counts(); state != task.Submitted && after-before > 2 {
+				t.Errorf("%s: the store was read %d times", state, after-before)
 			}
 		}
-		refresh(task.Submitted, 2) // the first one takes the task into memory
-		change(t, one, made, to(task.Working))
-		if _, err := one.Get(t.Context(), "ada", made.ID); err != nil {
-			t.Fatal(err)
-		}
-		refresh(task.Submitted, 0)
-		time.Sleep(time.Second)
-		refresh(task.Working, 1)
 	})
 }

@@ -3,6 +3,7 @@ package task
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -55,12 +56,8 @@ func decode(r *run.Record) (*Task, error) {
 }
 
 func validMessages(t *Task) bool {
-	for i := range t.History {
-		if !validMessage(&t.History[i]) {
-			return false
-		}
-	}
-	return t.Status.Message == nil || validMessage(t.Status.Message)
+	wrong := slices.ContainsFunc(t.History, func(m Message) bool { return !validMessage(&m) })
+	return !wrong && (t.Status.Message == nil || validMessage(t.Status.Message))
 }
 
 func validMessage(m *Message) bool {
@@ -68,11 +65,7 @@ func validMessage(m *Message) bool {
 }
 
 func validParts(parts []Part) bool {
-	for i := range parts {
-		p := &parts[i]
-		if p.Kind < front.PartText || p.Kind > front.PartURL || (p.Kind == front.PartData) != (p.Data != nil) || p.Metadata != nil && p.Metadata.Kind() != '{' {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(parts, func(p Part) bool {
+		return p.Kind < front.PartText || p.Kind > front.PartURL || (p.Kind == front.PartData) != (p.Data != nil) || p.Metadata != nil && p.Metadata.Kind() != '{'
+	})
 }

@@ -3,6 +3,7 @@ package task
 import (
 	"container/heap"
 	"container/list"
+	"slices"
 	"time"
 )
 
@@ -302,9 +303,6 @@ func (r *room) dropFirst(l *list.List) bool {
 	return true
 }
 
-// Size returns the approximate size of the task in memory, in bytes.
-func (t *Task) Size() int64 { return Size(t) }
-
 // Size returns the approximate size of a task in memory, in bytes.
 func Size(t *Task) int64 {
 	n := overhead + len(t.Name) + len(t.Owner) + len(t.Context) + len(t.Skill) + len(t.Inputs) + len(t.Ref.ExecutionID) + len(t.Ref.SkillID)
@@ -327,10 +325,7 @@ func sizeOfMessage(m *Message) int {
 		return 0
 	}
 	n := 128 + len(m.ID) + len(m.Metadata) + sizeOfParts(m.Parts)
-	for _, s := range m.Extensions {
-		n += 16 + len(s)
-	}
-	for _, s := range m.References {
+	for _, s := range slices.Concat(m.Extensions, m.References) {
 		n += 16 + len(s)
 	}
 	return n

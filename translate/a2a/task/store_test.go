@@ -88,8 +88,10 @@ func (s *store) Get(_ context.Context, owner, id string) (*run.Record, error) {
 }
 
 func (s *store) Newer(_ context.Context, owner, id string, than uint64) (*run.Record, error) {
+	time.Sleep(s.slow)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.reads++
 	if s.fails != nil {
 		return nil, s.fails
 	}
@@ -318,72 +320,6 @@ func TestStoreFails(t *testing.T) {
 	})
 }
 
-// Two instances with one Store.
-func TestTwoInstances(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := newStore()
-		one, two := open(t, task.Config{Store: st}), open(t, task.Config{Store: st})
-		made := &task.Task{ID: one.NewID(), Owner: "ada", Context: "c", Name: "mine"}
-		made.SetStatus(task.InputRequired, nil, time.Now())
-		if err := one.Add(t.Context(), made); err != nil {
-			t.Fatal(err)
-		}
-		got, err := two.Named(t.Context(), "ada", "mine")
-		if err != nil || got.ID != made.ID || got.Owner != "ada" {
-			t.Fatal(got, err)
-		}
-		_, sub, err := one.Subscribe(t.Context(), "ada", made.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		change(t, two, made, to(task.Working))
-		if _, err := two.Get(t.Context(), "ada", made.ID); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := one.Get(t.Context(), "ada", made.ID); err != nil || got.Status.State != task.Working {
-			t.Errorf("%+v, %v", got, err)
-		}
-		change(t, one, made, to(task.Completed))
-		time.Sleep(time.Second)
-		page, err := two.List(t.Context(), "ada", task.Query{})
-		if err != nil || len(page.Tasks) != 1 || page.Tasks[0].Status.State != task.Completed {
-			t.Errorf("%+v, %v", page, err)
-		}
-		var numbers []uint64
-		for u := range sub.Updates() {
-			numbers = append(numbers, u.Number)
-		}
-		if !slices.Equal(numbers, []uint64{2, 3, 4}) {
-			t.Errorf("%v", numbers)
-		}
-		for _, owner := range []string{"", "bob"} {
-			if got, err := two.Get(t.Context(), owner, made.ID); !errors.Is(err, task.ErrNoTask) {
-				t.Errorf("%+v, %v", got, err)
-			}
-		}
-		three := open(t, task.Config{Store: st})
-		page, err = three.List(t.Context(), "ada", task.Query{State: task.Completed, Artifacts: true})
-		if err != nil || page.Total != 1 || len(page.Tasks) != 1 || page.Tasks[0].Artifact == nil {
-			t.Errorf("%+v, %v", page, err)
-		}
-		time.Sleep(24 * time.Hour)
-		for i, s := range []*task.Tasks{one, two} {
-			if got, err := s.Get(t.Context(), "ada", made.ID); i == 0 && !errors.Is(err, task.ErrNoTask) {
-				t.Errorf("%+v, %v", got, err)
-			}
-		}
-		time.Sleep(6 * time.Minute) // the clock of another instance may be wrong
-		for _, s := range []*task.Tasks{one, two, three} {
-			if got, err := s.Get(t.Context(), "ada", made.ID); !errors.Is(err, task.ErrNoTask) {
-				t.Errorf("%+v, %v", got, err)
-			}
-			if page, err := s.List(t.Context(), "ada", task.Query{}); err != nil || page.Total != 0 {
-				t.Errorf("%+v, %v", page, err)
-			}
-		}
-	})
-}
-
 // Guessed ids that no instance can have made cost no reading.
 func TestGuessedIDsCostNothing(t *testing.T) {
 	st := newStore()
@@ -484,38 +420,4 @@ func FuzzRecord(f *testing.F) {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})
-}
-
-// Two instances take turns, each under the lock of the task: none misses what the other has done.
-func TestInstancesTakeTurns(t *testing.T) {
-	st := newStore()
-	s := []*task.Tasks{open(t, task.Config{Store: st, Flush: time.Hour}), open(t, task.Config{Store: st, Flush: time.Hour})}
-	made := add(t, s[0], "ada")
-	if _, err := s[0].Get(t.Context(), "ada", made.ID); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 20 {
-		unlock, err := s[i%2].Lock(t.Context(), "ada", made.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		state := task.InputRequired
-		if i == 19 {
-			state = task.Completed
-		}
-		got := change(t, s[i%2], made, func(c *task.Task) error {
-			c.AddMessage(task.Message{ID: fmt.Sprint(i), Role: task.User})
-			c.SetStatus(state, nil, time.Now())
-			return nil
-		})
-		unlock()
-		if len(got.History) != i+1 || got.Event != uint64(i+2) {
-			t.Fatalf("%d: event %d with %d messages", i, got.Event, len(got.History))
-		}
-	}
-	for i := range s {
-		if got, err := s[i].Get(t.Context(), "ada", made.ID); err != nil || got.Status.State != task.Completed || len(got.History) != 20 {
-			t.Errorf("%d: %+v, %v", i, got, err)
-		}
-	}
 }

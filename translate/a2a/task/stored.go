@@ -8,6 +8,17 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
+// NewID returns an id for a new task.
+func (s *Tasks) NewID() string { return s.ids.Next(time.Now()) }
+
+// mayBeStored reports whether the Store may have a task of this id. Tasks are read from it until two times TTL and a day after
+// they were made, so that only a guessed id of a recent day costs a look into the Store.
+func mayBeStored(id string, ttl time.Duration) bool {
+	made, ok := run.TimeOfID(id)
+	age := time.Since(made)
+	return ok && age > -24*time.Hour && age < 2*ttl+24*time.Hour
+}
+
 // load reads a task from the Store. It is kept in memory if it is open, or if keep is set.
 func (s *Tasks) load(ctx context.Context, owner, id string, keep bool) (*entry, error) {
 	if s.config.Store == nil || !mayBeStored(id, s.config.TTL) {
@@ -39,70 +50,76 @@ func (s *Tasks) load(ctx context.Context, owner, id string, keep bool) (*entry, 
 	return e, nil
 }
 
-// refresh reads an open task again that another instance may have changed.
-func (s *Tasks) refresh(ctx context.Context, e *entry) error {
-	e.mu.Lock()
-	known := s.config.Store == nil || e.detached || e.stored == 0 || e.now.Status.State.Terminal()
-	e.mu.Unlock()
-	if known {
-		return nil
-	}
-	t, at, err := s.writer.read(ctx, e.owner, e.id)
-	if errors.Is(err, ErrNoTask) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	s.adopt(e, t, at)
-	return nil
-}
-
-// Refresh is [Tasks.Get] for callers that wait for what another instance does with a task. The Store is read for all of them once
-// in a time.
-func (s *Tasks) Refresh(ctx context.Context, owner, id string, every time.Duration) (*Task, error) {
-	if e, _ := s.memory.find(owner, id); e != nil {
+// refresh reads an open task again if another instance may have changed it.
+func (w *writer) refresh(ctx context.Context, e *entry) error {
+	for waited := false; ; waited = true {
 		e.mu.Lock()
-		fresh := time.Since(e.read) < every
-		if !fresh {
-			e.read = time.Now()
+		if e.detached || e.stored == 0 || e.now.Status.State.Terminal() {
+			e.mu.Unlock()
+			return nil
+		}
+		f := e.flight
+		if f == nil {
+			return w.exchange(ctx, e, false).err
 		}
 		e.mu.Unlock()
-		if fresh {
-			return s.writer.show(ctx, e)
+		if err := f.wait(ctx); err != nil || waited { // the second one has begun since, so it reads what the caller has to know
+			return err
 		}
 	}
-	return s.Get(ctx, owner, id)
 }
 
-// adopt takes over a version that another instance has made, if it is newer. Subscriptions get the events that it shows.
-func (s *Tasks) adopt(e *entry, t *Task, at time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	old := e.now
-	if t.Event <= old.Event || old.Status.State.Terminal() && !t.Status.State.Terminal() {
+// adopt takes over a version that another instance has stored, if it is newer than the one that this instance has in the Store, and makes
+// the pending changes again, on top of it. Subscriptions get the events that it shows. The lock of the entry is held.
+func (w *writer) adopt(e *entry, t *Task, at time.Time) {
+	if t.Event <= e.stored {
 		return
 	}
-	e.stored, e.single = t.Event, true
-	var updates []Update
-	news := t.Status.State != old.Status.State || !t.Status.At.Equal(old.Status.At)
-	if t.Artifact != nil && old.Artifact == nil {
+	told, changes := e.now, e.pending
+	if len(changes) > 0 {
+		told = changes[0].before
+	}
+	e.stored, e.single, e.pending = t.Event, true, nil
+	if told.Status.State.Terminal() && !t.Status.State.Terminal() { // two instances wrote at once (see exchange): the end holds
+		ended := t.copy()
+		ended.Status, ended.Artifact, ended.Event, ended.Told = told.Status, told.Artifact, t.Event+1, t.Event+1
+		t = ended
+	}
+	list := newsOf(told, t)
+	for _, p := range changes {
+		if then, events, err := next(t, p.change); err == nil { // else the change is none any more: the task has ended
+			e.pending = append(e.pending, pending{t, p.change})
+			list = append(list, updates(then, events)...)
+			t = then
+		}
+	}
+	e.now = t
+	w.memory.adopted(e, t, at)
+	e.wake()
+	if t.Status.State.Terminal() {
+		w.memory.unfollow(claim{e.owner, e.id})
+	}
+	if len(e.subs) > 0 {
+		e.queue = list
+		w.deliver(e)
+	}
+}
+
+// newsOf returns the events that lead from a version that was told to one of another instance.
+func newsOf(told, t *Task) []Update {
+	var list []Update
+	news := t.Status.State != told.Status.State || !t.Status.At.Equal(told.Status.At)
+	if t.Artifact != nil && told.Artifact == nil {
 		u := Update{Number: t.Event, Task: t, Artifact: true}
 		if news {
 			u.Number-- // the status is a later event
 		}
-		updates = append(updates, u)
+		list = append(list, u)
 	}
 	if news {
-		updates = append(updates, Update{Number: t.Event, Task: t})
+		list = append(list, Update{Number: t.Event, Task: t})
 	}
-	e.now = t
-	s.memory.adopted(e, t, at)
-	e.wake()
-	if len(e.subs) > 0 {
-		e.queue = append(e.queue, updates...)
-		s.writer.deliver(e)
-	}
+	return list
 }
 
 // idOf returns the id of the newest task to which an owner has given a name.

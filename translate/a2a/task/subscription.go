@@ -41,12 +41,9 @@ func (s *Tasks) Subscribe(ctx context.Context, owner, id string) (*Task, *Subscr
 		t := e.now
 		sub := &Subscription{tasks: s, entry: e, updates: make(chan Update, 3)}
 		s.subscriptions.Add(1)
-		switch {
-		case t.Status.State.Terminal():
+		if t.Status.State.Terminal() || isClosed(s.closing) {
 			sub.end(false)
-		case isClosed(s.closing):
-			sub.end(false)
-		default:
+		} else {
 			e.subs = append(e.subs, sub)
 		}
 		e.mu.Unlock()
@@ -162,10 +159,7 @@ func (e *entry) endSubscriptions() {
 
 // dispatch stores a task, so that its events can be delivered. If that fails, the writer tries again later.
 func (w *writer) dispatch(e *entry) {
-	e.mu.Lock()
-	event := e.now.Event
-	e.mu.Unlock()
-	err := w.persist(context.Background(), e, event)
+	_, err := w.show(context.Background(), e)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.dispatching = false

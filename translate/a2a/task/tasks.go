@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -77,21 +78,8 @@ type Tasks struct {
 
 // New returns tasks without any in memory. They use memory and a goroutine until [Tasks.Close].
 func New(c Config) *Tasks {
-	if c.Most <= 0 {
-		c.Most = 10000
-	}
-	if c.MostPerOwner <= 0 {
-		c.MostPerOwner = 1000
-	}
-	if c.MaxSize <= 0 {
-		c.MaxSize = 256 << 20
-	}
-	if c.TTL <= 0 {
-		c.TTL = 24 * time.Hour
-	}
-	if c.Flush <= 0 {
-		c.Flush = time.Second
-	}
+	c.Most, c.MostPerOwner = cmp.Or(max(c.Most, 0), 10000), cmp.Or(max(c.MostPerOwner, 0), 1000)
+	c.MaxSize, c.TTL, c.Flush = cmp.Or(max(c.MaxSize, 0), 256<<20), cmp.Or(max(c.TTL, 0), 24*time.Hour), cmp.Or(max(c.Flush, 0), time.Second)
 	c.Flush = max(c.Flush, time.Millisecond)
 	m := &memory{ttl: c.TTL, storing: c.Store != nil, room: newRoom(&c), claims: map[claim]func(){}, queue: queue{kick: make(chan struct{}, 1)}}
 	m.room.claimed = m.isClaimed
@@ -103,6 +91,7 @@ func New(c Config) *Tasks {
 	if c.Store != nil {
 		bounds := run.Bounds{IDs: c.Most, IDsPerOwner: c.MostPerOwner, Bytes: storedFactor * c.MaxSize}
 		s.ended.Go(func() { w.sweep(s.closing, bounds) })
+		s.ended.Go(s.watch)
 	}
 	return s
 }
@@ -167,7 +156,8 @@ func (s *Tasks) Add(ctx context.Context, t *Task) error {
 }
 
 // Change makes the next version of a task, under the lock of the task. If change returns an error, nothing changes.
-// A change without a new status or artifact is no event, but has a number.
+// A change without a new status or artifact is no event, but has a number. If another instance has stored a version meanwhile,
+// change is called again later, on top of that version, also after Change has returned: it must only use what does not change.
 func (s *Tasks) Change(ctx context.Context, owner, id string, change func(*Task) error) (*Task, error) {
 	for range 3 {
 		e, err := s.current(ctx, owner, id, true)
@@ -204,6 +194,9 @@ func changeEntry(s *Tasks, e *entry, change func(*Task) error) (*Task, error) {
 	}
 	if err := s.memory.settle(e, t); err != nil {
 		return nil, err
+	}
+	if e.single {
+		e.pending = append(e.pending[max(0, len(e.pending)-maxPending+1):], pending{e.now, change})
 	}
 	s.writer.publish(e, t, events)
 	return t, nil

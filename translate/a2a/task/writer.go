@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,7 +34,7 @@ type writer struct {
 	bytes    int64
 }
 
-// flight is one write of a version, which several callers wait for.
+// flight is one exchange of a task with the Store, which several callers wait for.
 type flight struct {
 	done chan struct{}
 	err  error // once done is closed
@@ -52,53 +53,38 @@ func (w *writer) visible(e *entry) bool {
 
 // show returns the current version of a task for a client, after it was stored if it is open.
 func (w *writer) show(ctx context.Context, e *entry) (*Task, error) {
-	e.mu.Lock()
-	t, visible := e.now, w.visible(e)
-	e.mu.Unlock()
-	if visible {
-		return t, nil
-	}
-	if err := w.persist(ctx, e, t.Event); err != nil {
-		return nil, err
-	}
-	return t, nil
+	return w.until(ctx, e, w.visible)
 }
 
 // store stores the current version of a task if other instances know an earlier one.
 func (w *writer) store(ctx context.Context, e *entry) error {
+	_, err := w.until(ctx, e, func(e *entry) bool { return e.stored == 0 || e.stored >= e.now.Event })
+	return err
+}
+
+// until stores a task until a condition holds, which is called under its lock, and returns the version for which it holds.
+func (w *writer) until(ctx context.Context, e *entry, done func(*entry) bool) (*Task, error) {
 	for {
 		e.mu.Lock()
-		if e.stored == 0 || e.stored >= e.now.Event {
-			e.mu.Unlock()
-			return nil
+		if done(e) {
+			defer e.mu.Unlock()
+			return e.now, nil
 		}
-		if err := w.join(ctx, e); err != nil {
-			return err
+		var err error
+		if f := e.flight; f != nil {
+			e.mu.Unlock()
+			err = f.wait(ctx)
+		} else {
+			err = w.exchange(ctx, e, true).err
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 }
 
-// persist stores a version of a task that is open, if neither it nor a later one is stored.
-func (w *writer) persist(ctx context.Context, e *entry, event uint64) error {
-	for {
-		e.mu.Lock()
-		if e.stored >= event || w.visible(e) {
-			e.mu.Unlock()
-			return nil
-		}
-		if err := w.join(ctx, e); err != nil {
-			return err
-		}
-	}
-}
-
-// join waits for the write of an entry that is under way, or writes it. The lock of the entry is held, and is released.
-func (w *writer) join(ctx context.Context, e *entry) error {
-	f := e.flight
-	if f == nil {
-		return w.write(ctx, e).err
-	}
-	e.mu.Unlock()
+// wait waits for the end of the exchange.
+func (f *flight) wait(ctx context.Context) error {
 	select {
 	case <-f.done:
 		return f.err
@@ -107,24 +93,46 @@ func (w *writer) join(ctx context.Context, e *entry) error {
 	}
 }
 
-// write stores the current version of a task as a record of its own. The lock of the entry is held, and is released. No
-// other write of the entry is under way.
-func (w *writer) write(ctx context.Context, e *entry) *flight {
+// exchange adopts what other instances have stored of a task, and then, if write is set, stores the current version as a record of
+// its own. The lock of the entry is held, and is released. No other exchange of the entry is under way.
+//
+// Storages have no compare-and-swap. Two instances that store the same event number, each after it has found nothing newer and
+// before the other's record is there, don't see each other: the later record holds, and the other's change is lost. That
+// takes two changes within the time of one write. Messages and cancellations have no such window among each other, since they hold the lock
+// of the task; followers of runs, which don't, make the same changes in both instances.
+func (w *writer) exchange(ctx context.Context, e *entry, write bool) *flight {
 	f := &flight{done: make(chan struct{})}
-	t := e.now
-	e.flight, e.single = f, true
-	e.mu.Unlock()
+	e.flight = f
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout) // others wait for it, too
 	defer cancel()
-	size, err := w.put(ctx, version{e, t})
-	if err != nil {
-		f.err = w.failed(ctx, err)
+	for again := true; again; {
+		t, known := e.now, e.stored
+		e.single = e.single || write
+		e.mu.Unlock()
+		var theirs *Task
+		var at time.Time
+		var size int64
+		if known > 0 {
+			if r, err := w.storage.Newer(ctx, e.owner, e.id, known); r != nil || err != nil {
+				theirs, at, f.err = w.decoded(ctx, r, err)
+			}
+		}
+		again = theirs != nil
+		if write = write && f.err == nil; write && !again && t.Event > known {
+			if size, f.err = w.put(ctx, version{e, t}); f.err != nil {
+				f.err = w.failed(ctx, f.err)
+			}
+		}
+		e.mu.Lock()
+		switch {
+		case again:
+			w.adopt(e, theirs, at)
+			again = write && e.stored < e.now.Event
+		case write && f.err == nil:
+			w.wrote(e, t.Event, size)
+		}
 	}
-	e.mu.Lock()
 	e.flight = nil
-	if err == nil {
-		w.wrote(e, t.Event, size)
-	}
 	e.mu.Unlock()
 	close(f.done)
 	return f
@@ -174,6 +182,7 @@ func (w *writer) put(ctx context.Context, versions ...version) (int64, error) {
 // wrote counts a version that was stored. The lock of the entry is held.
 func (w *writer) wrote(e *entry, event uint64, size int64) {
 	e.stored = max(e.stored, event)
+	e.pending = slices.DeleteFunc(e.pending, func(p pending) bool { return p.before.Event < e.stored })
 	if e.stored >= e.now.Event {
 		w.memory.written(e)
 	}
@@ -247,15 +256,20 @@ func (w *writer) read(ctx context.Context, owner, id string) (*Task, time.Time, 
 	if errors.Is(err, run.ErrNoRecord) {
 		return nil, time.Time{}, ErrNoTask
 	}
-	var t *Task
+	t, at, err := w.decoded(ctx, r, err)
+	if t == nil && err == nil {
+		err = ErrNoTask
+	}
+	return t, at, err
+}
+
+// decoded returns the task of a record that was read, or nil if the record is damaged.
+func (w *writer) decoded(ctx context.Context, r *run.Record, err error) (t *Task, at time.Time, failed error) {
 	if err == nil {
 		t, err = decode(r)
 	}
 	if err != nil {
-		if err = w.damaged(ctx, err); err == nil {
-			err = ErrNoTask
-		}
-		return nil, time.Time{}, err
+		return nil, time.Time{}, w.damaged(ctx, err)
 	}
 	return t, r.At, nil
 }
