@@ -22,14 +22,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// benchSkills is how many skills the provider of the benchmarks lists.
-const benchSkills = 100
-
 // benchProvider is a provider without a network: it answers with the documents
 // of its skills, and completes every invocation at once.
-type benchProvider struct{}
+type benchProvider struct{ skills int }
 
-func (benchProvider) RoundTrip(r *http.Request) (*http.Response, error) {
+func (p benchProvider) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		_, _ = io.Copy(io.Discard, r.Body) // can't fail: it is in memory
 		_ = r.Body.Close()
@@ -37,7 +34,7 @@ func (benchProvider) RoundTrip(r *http.Request) (*http.Response, error) {
 	var body string
 	switch name, isDescriptor := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/skills/"), ".json"); {
 	case r.URL.Path == document.WellKnownPath:
-		entries := make([]string, benchSkills)
+		entries := make([]string, p.skills)
 		for i := range entries {
 			entries[i] = fmt.Sprintf(`{"id":"acme/skill-%d","name":"Skill","capability_type":"api","description":"Does something.",
 				"descriptor_url":"https://skills.example.com/skills/skill-%d.json","access":"public","version":"1.0.0"}`, i, i)
@@ -61,17 +58,22 @@ func (benchProvider) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// newBenchBridge makes a bridge that has read the index and the descriptor of the call.
+// newBenchBridge makes a bridge with 100 skills, that has read the index and the descriptor of the call.
 func newBenchBridge(tb testing.TB, call Call) *Bridge {
 	tb.Helper()
-	documents, err := cache.New(cache.Config{MaxSize: 8 << 20, TTL: time.Hour, MaxTTL: time.Hour})
+	return newBenchBridgeOf(tb, 100, call)
+}
+
+func newBenchBridgeOf(tb testing.TB, skills int, call Call) *Bridge {
+	tb.Helper()
+	documents, err := cache.New(cache.Config{MaxSize: 32 << 20, TTL: time.Hour, MaxTTL: time.Hour})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(documents.Close)
 	bridge, err := New(Config{
 		Sources: []catalog.Source{{
-			Namespace: "acme", URL: &url.URL{Scheme: "https", Host: "skills.example.com"}, Transport: benchProvider{},
+			Namespace: "acme", URL: &url.URL{Scheme: "https", Host: "skills.example.com"}, Transport: benchProvider{skills},
 			Partition: strings.Repeat("0", 64),
 		}},
 		Cache: documents, Caller: skillsharing.Caller{ID: "skill-bridge", Type: "service"}, Priority: skillsharing.PriorityNormal,
@@ -139,5 +141,17 @@ func BenchmarkExecuteImmediate(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkListPage lists a page of 100 of 10,000 skills with their descriptors, all of which are in the cache.
+func BenchmarkListPage(b *testing.B) {
+	bridge := newBenchBridgeOf(b, 10_000, benchCall)
+	q := Query{Limit: 100, AfterTool: "acme_skill-50", Descriptors: 100}
+	b.ReportAllocs()
+	for b.Loop() {
+		if l := bridge.List(b.Context(), q); len(l.Skills) != 100 || l.NextAfter == "" {
+			b.Fatalf("%+v", l.Unavailable)
+		}
 	}
 }

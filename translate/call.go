@@ -57,12 +57,17 @@ func (c *Call) until(timeout time.Duration) time.Time {
 
 // Listing is the answer to a [Query].
 type Listing struct {
-	// Skills are in the byte order of their names.
+	// Skills are in the byte order of their names; those of a page are in the byte order of their tool names, and the results
+	// of a search in the order of their ranks.
 	Skills []catalog.Entry
 	// Unavailable are the sources that could not be read.
 	Unavailable []catalog.Unavailable
 	// FreshUntil is when the first of the sources' lists of skills is no longer fresh; zero: one of them can't be read.
 	FreshUntil time.Time
+	// Read is how many sources could be read.
+	Read int
+	// NextAfter is the AfterTool of the query for the next page; empty: there are no more skills, or it was no query for a page.
+	NextAfter string
 }
 
 // Query selects the skills of a [Listing].
@@ -70,8 +75,17 @@ type Query struct {
 	run.Caller
 
 	Namespace string // only this one; empty: all
+	// Limit is how many skills a page has at most. A page has only skills with tool names. 0: the listing is not a page.
+	Limit int
+	// AfterTool is the tool name after which the page begins.
+	AfterTool string
+	// CapabilityType is the type of the skills of a page or of the results of a search; empty: any.
+	CapabilityType document.CapabilityType
 	// Descriptors is how many skills the listing may have for their descriptors to be read, too; 0: none is read.
 	// They come from the cache where they are fresh. Reading the others takes at most 10 seconds, with 8 of a source at a time.
+	// A page, and the results of a search, have only those that could be read. Of the others, those of invalid descriptors and
+	// of unreachable hosts are logged. Those for which there was no time or too many calls are missing because of their
+	// source, which is Unavailable.
 	Descriptors int
 }
 
@@ -89,4 +103,14 @@ type Description struct {
 	FreshUntil time.Time
 	// Denied is the failure of a call because the bridge has no usable credential for the skill; nil: it has one, or needs none.
 	Denied *run.Failure
+
+	tool func() string
+}
+
+// Tool returns the skill's name for language models, as in a [catalog.Entry] of a page; empty: it has none.
+func (d *Description) Tool() string {
+	if d.tool == nil {
+		return ""
+	}
+	return d.tool()
 }

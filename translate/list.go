@@ -19,59 +19,112 @@ import (
 // List returns the skills that the principal may see, and the sources that can't be read. It asks the sources for what is
 // not in the cache: at most one index of each source, or one for each type of a registry, and Descriptors descriptors.
 func (b *Bridge) List(ctx context.Context, q Query) Listing {
-	x := b.begin(ctx, OperationList, Call{Caller: q.Caller})
-	defer x.end()
-	x.setDeadline(b.config.MaxTimeout)
-	refused := x.acquire(&b.runs)
+	if q.Limit > 0 {
+		return b.fromViews(ctx, q, func(ctx context.Context, views []*catalog.View) (page []catalog.Entry, next string) {
+			page, more := catalog.Page(ctx, views, q.AfterTool, q.Limit, q.CapabilityType)
+			if more {
+				next = page[len(page)-1].Tool
+			}
+			return page, next
+		})
+	}
+	l := b.beginList(ctx, q)
+	defer l.end()
+	lists := make([][]catalog.Entry, len(b.sources))
+	l.read(func(ctx context.Context, s *catalog.Section) (failure *run.Failure) {
+		lists[s.Index], failure = b.catalog.List(ctx, s, q.Principal)
+		return failure
+	})
+	l.Skills = slices.Concat(lists...)
+	if len(l.Skills) <= q.Descriptors {
+		_ = l.describe()
+	}
+	slices.SortFunc(l.Skills, func(a, b catalog.Entry) int { return strings.Compare(a.Name, b.Name) })
+	return l.Listing
+}
+
+// fromViews makes a listing of the skills that choose selects from what the caller may see of the sources.
+func (b *Bridge) fromViews(ctx context.Context, q Query, choose func(context.Context, []*catalog.View) (chosen []catalog.Entry, next string)) Listing {
+	l := b.beginList(ctx, q)
+	defer l.end()
+	views := make([]*catalog.View, len(b.sources))
+	l.read(func(ctx context.Context, s *catalog.Section) (failure *run.Failure) {
+		views[s.Index], failure = s.View(ctx, q.Principal)
+		return failure
+	})
+	views = slices.DeleteFunc(views, func(v *catalog.View) bool { return v == nil })
+	l.Skills, l.NextAfter = choose(l.execution.ctx, views)
+	if len(l.Skills) <= q.Descriptors {
+		l.leaveOut(l.describe())
+	}
+	return l.Listing
+}
+
+// listing is a [Listing] in the making.
+type listing struct {
+	Listing
+	execution *execution
+	namespace string // only this one; empty: all
+}
+
+func (b *Bridge) beginList(ctx context.Context, q Query) *listing {
+	l := &listing{execution: b.begin(ctx, OperationList, Call{Caller: q.Caller}), namespace: q.Namespace}
+	l.execution.setDeadline(b.config.MaxTimeout)
+	return l
+}
+
+// end reports the list.
+func (l *listing) end() {
+	x := l.execution
+	x.figures.Listed, x.figures.Unavailable = len(l.Skills), len(l.Unavailable)
+	x.end()
+}
+
+// read calls read for each source, within the limits and at the same time.
+func (l *listing) read(read func(context.Context, *catalog.Section) *run.Failure) {
+	x := l.execution
+	refused := x.acquire(&x.bridge.runs)
 	var (
-		listing Listing
-		mu      sync.Mutex
-		wg      sync.WaitGroup
+		mu sync.Mutex
+		wg sync.WaitGroup
 	)
-	for _, s := range b.catalog.Sections() {
-		if q.Namespace != "" && q.Namespace != s.Namespace {
+	for _, s := range x.bridge.catalog.Sections() {
+		if l.namespace != "" && l.namespace != s.Namespace {
 			continue
 		}
-		if q.Namespace != "" {
-			x.figures.Source = q.Namespace // which is configured, so that agents can't add labels to metrics
-		}
-		if refused != nil {
-			listing.Unavailable = append(listing.Unavailable, catalog.Unavailable{Namespace: s.Namespace, Failure: refused})
-			continue
+		if l.namespace != "" {
+			x.figures.Source = l.namespace // which is configured, so that agents can't add labels to metrics
 		}
 		wg.Go(func() {
-			entries, failure := x.list(s)
-			if failure != nil && failure.Next() != run.NextAuthenticate && failure.Kind != run.RateLimited {
-				b.config.Observer.Notice(x.ctx, unreadable(s, failure))
+			failure := refused
+			if failure == nil {
+				failure = l.readSource(s, read)
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			listing.Skills = append(listing.Skills, entries...)
-			if failure != nil {
-				listing.Unavailable = append(listing.Unavailable, catalog.Unavailable{Namespace: s.Namespace, Failure: failure})
+			if failure == nil {
+				l.Read++
+				return
 			}
+			l.Unavailable = append(l.Unavailable, catalog.Unavailable{Namespace: s.Namespace, Failure: failure})
 		})
 	}
 	wg.Wait()
-	if len(listing.Skills) <= q.Descriptors {
-		x.describe(listing.Skills)
-	}
-	listing.FreshUntil = x.freshUntil(q.Namespace, listing.Unavailable)
-	slices.SortFunc(listing.Skills, func(a, b catalog.Entry) int { return strings.Compare(a.Name, b.Name) })
-	slices.SortFunc(listing.Unavailable, func(a, b catalog.Unavailable) int { return strings.Compare(a.Namespace, b.Namespace) })
-	x.figures.Listed, x.figures.Unavailable = len(listing.Skills), len(listing.Unavailable)
-	return listing
+	l.sourcesRead()
 }
 
-// list lists one source, within the source's limit. It is called for several sources at a time.
-func (x *execution) list(s *catalog.Section) (entries []catalog.Entry, failure *run.Failure) {
+// readSource calls read for one source, within the source's limit. It is called for several sources at a time.
+func (l *listing) readSource(s *catalog.Section, read func(context.Context, *catalog.Section) *run.Failure) (failure *run.Failure) {
+	x := l.execution
 	if !s.Admits(x.call.Principal) {
-		return nil, anonymous()
+		return anonymous()
 	}
-	exceeded := x.within(x.ctx, s, func(ctx context.Context) {
-		entries, failure = x.bridge.catalog.List(ctx, s, x.call.Principal)
-	})
-	return entries, cmp.Or(exceeded, failure)
+	exceeded := x.within(x.ctx, s, func(ctx context.Context) { failure = read(ctx, s) })
+	failure = cmp.Or(exceeded, failure)
+	if failure != nil && failure.Next() != run.NextAuthenticate && failure.Kind != run.RateLimited {
+		x.bridge.config.Observer.Notice(x.ctx, unreadable(s, failure))
+	}
+	return failure
 }
 
 // within calls read, which reads documents of one source, within the source's limit.
@@ -86,36 +139,79 @@ func (x *execution) within(ctx context.Context, s *catalog.Section, read func(co
 	return nil
 }
 
-// describe reads the descriptors of skills, of which those of a source follow one another. A source above its limit is
-// left out.
-func (x *execution) describe(skills []catalog.Entry) {
+// describe reads the descriptors of the skills, and returns the failures of those that can't be read.
+func (l *listing) describe() map[*catalog.Entry]*run.Failure {
+	x := l.execution
 	ctx, cancel := context.WithTimeout(x.ctx, discoveryTimeout)
 	defer cancel()
+	bySource := map[*catalog.Section][]*catalog.Entry{}
+	for i := range l.Skills {
+		e := &l.Skills[i]
+		bySource[e.Section()] = append(bySource[e.Section()], e)
+	}
+	failed := map[*catalog.Entry]*run.Failure{}
+	var mu sync.Mutex
 	var wg sync.WaitGroup
-	for len(skills) > 0 {
-		n := 1
-		for n < len(skills) && skills[n].Section() == skills[0].Section() {
-			n++
-		}
-		own := skills[:n]
-		skills = skills[n:]
+	for s, own := range bySource {
 		wg.Go(func() {
-			_ = x.within(ctx, own[0].Section(), func(ctx context.Context) { catalog.ReadDescriptors(ctx, own) })
+			var failures []*run.Failure
+			exceeded := x.within(ctx, s, func(ctx context.Context) { failures = catalog.ReadDescriptors(ctx, own) })
+			mu.Lock()
+			defer mu.Unlock()
+			for i, e := range own {
+				if exceeded != nil {
+					failed[e] = exceeded
+				} else if failures[i] != nil {
+					failed[e] = failures[i]
+				}
+			}
 		})
 	}
 	wg.Wait()
+	return failed
+}
+
+// leaveOut removes the skills whose descriptors could not be read. It logs those that can't be called. The sources of the
+// others are unavailable.
+func (l *listing) leaveOut(failed map[*catalog.Entry]*run.Failure) {
+	if len(failed) == 0 {
+		return
+	}
+	x := l.execution
+	kept := make([]catalog.Entry, 0, len(l.Skills))
+	for i := range l.Skills {
+		e := &l.Skills[i]
+		failure := failed[e]
+		switch {
+		case failure == nil:
+			kept = append(kept, *e)
+		case catalog.IsSkillFault(failure):
+			x.bridge.config.Observer.Notice(x.ctx, uncallable(e, failure))
+		case !slices.ContainsFunc(l.Unavailable, func(u catalog.Unavailable) bool { return u.Namespace == e.Namespace }):
+			l.Unavailable = append(l.Unavailable, catalog.Unavailable{Namespace: e.Namespace, Failure: failure})
+		}
+	}
+	l.Skills = kept
+	l.sourcesRead()
+}
+
+// sourcesRead sets what follows from the sources that are unavailable.
+func (l *listing) sourcesRead() {
+	slices.SortFunc(l.Unavailable, func(a, b catalog.Unavailable) int { return strings.Compare(a.Namespace, b.Namespace) })
+	l.FreshUntil = l.freshUntil()
 }
 
 // freshUntil returns when the first of the listed sources' lists is no longer fresh; zero: one of them can't be read.
 // Sources that the caller may not use do not count.
-func (x *execution) freshUntil(namespace string, unavailable []catalog.Unavailable) (first time.Time) {
-	for _, u := range unavailable {
+func (l *listing) freshUntil() (first time.Time) {
+	for _, u := range l.Unavailable {
 		if u.Failure.Kind != run.AuthRequired || u.Failure.By != run.Bridge {
 			return time.Time{}
 		}
 	}
+	x := l.execution
 	for _, s := range x.bridge.catalog.Sections() {
-		if namespace != "" && namespace != s.Namespace || !s.Admits(x.call.Principal) {
+		if l.namespace != "" && l.namespace != s.Namespace || !s.Admits(x.call.Principal) {
 			continue
 		}
 		until := s.FreshUntil(x.ctx)
@@ -134,5 +230,13 @@ func unreadable(s *catalog.Section, f *run.Failure) *exchange.Notice {
 	return &exchange.Notice{
 		Level: slog.LevelWarn, Source: s.Namespace, Message: "the skills of a source can't be listed", Unusable: f,
 		Attrs: []slog.Attr{slog.String("code", string(document.CodeOf(f))), slog.String("url", f.URL), slog.String("error", f.Text())},
+	}
+}
+
+// uncallable is the notice that a skill is missing from a list because its descriptor can't be used.
+func uncallable(e *catalog.Entry, f *run.Failure) *exchange.Notice {
+	return &exchange.Notice{
+		Level: slog.LevelWarn, Source: e.Namespace, Message: "a skill is not listed as a tool, since its descriptor can't be used",
+		Attrs: []slog.Attr{slog.String("skill", e.Name), slog.String("code", string(document.CodeOf(f))), slog.String("url", f.URL), slog.String("error", f.Text())},
 	}
 }

@@ -53,7 +53,9 @@ func New(sections []*Section, observer exchange.Observer) (*Catalog, error) {
 			}
 		}
 	}
+	c.toolRules = newToolRules(c.sources, c.operators)
 	for _, s := range sections {
+		s.catalog = c
 		s.near = newNearIndex(slices.Sorted(slices.Values(given[s])))
 	}
 	return c, nil
@@ -63,8 +65,11 @@ func New(sections []*Section, observer exchange.Observer) (*Catalog, error) {
 // source whose namespace the name starts with. It fails if that source can't be read. A name
 // without a namespace is found only if there is a single source. With several, its meaning
 // could change when a source is added.
+//
+// A name may also be a tool name (see [Entry]). Names of the operator come first, then their tool names,
+// then the ids of a single source. If several skills have the same tool name, it is ambiguous.
 func (c *Catalog) Resolve(ctx context.Context, name, principal string) (*Listed, *run.Failure) {
-	if o, ok := c.operators[name]; ok {
+	if o, ok := c.operatorOf(name); ok {
 		if o.id == "" {
 			return o.listed, nil
 		}
@@ -77,6 +82,9 @@ func (c *Catalog) Resolve(ctx context.Context, name, principal string) (*Listed,
 	if s != nil {
 		return c.lookUp(ctx, s, name, principal)
 	}
+	if l, failure := c.lookUpTool(ctx, name, principal); l != nil {
+		return l, failure
+	}
 	return nil, c.unqualified(ctx, name, principal)
 }
 
@@ -88,6 +96,9 @@ func (c *Catalog) lookUp(ctx context.Context, s *Section, name, principal string
 		return &Listed{Section: s, Name: name}, err
 	}
 	found := s.visible(t.find(name), principal, maxAmbiguous)
+	if len(found) == 0 && isToolName(name) {
+		found = s.visible(t.withTool(ctx, name), principal, maxAmbiguous)
+	}
 	switch len(found) {
 	case 0:
 		return &Listed{Section: s, Name: name}, notFound(name, near(name, t.near), nil)
@@ -95,6 +106,34 @@ func (c *Catalog) lookUp(ctx context.Context, s *Section, name, principal string
 		return found[0].listed, nil
 	}
 	return &Listed{Section: s, Name: name}, ambiguous(name, names(found))
+}
+
+// lookUpTool finds a tool name in the sources that could have it. It returns nil if none has it, and with a
+// failure like lookUp.
+func (c *Catalog) lookUpTool(ctx context.Context, name, principal string) (*Listed, *run.Failure) {
+	owners := c.toolOwners(name)
+	if len(owners) == 0 {
+		return nil, nil
+	}
+	var found []*entry
+	var failed *loaded
+	for _, r := range c.loadAll(ctx, func(s *Section) bool { return slices.Contains(owners, s) && s.Admits(principal) }) {
+		switch {
+		case r.err == nil:
+			found = append(found, r.section.visible(r.table.withTool(ctx, name), principal, maxAmbiguous)...)
+		case failed == nil:
+			failed = &r
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0].listed, nil
+	case len(found) > 1:
+		return &Listed{Section: found[0].listed.Section, Name: name}, ambiguous(name, names(found[:min(len(found), maxAmbiguous)]))
+	case failed != nil:
+		return &Listed{Section: failed.section, Name: name}, failed.err
+	}
+	return nil, nil
 }
 
 // lookUpID is like lookUp, but finds the skill by its exact id. The name is only for failures.

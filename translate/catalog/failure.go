@@ -12,9 +12,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// isSkillFault reports whether the skill or its provider is the cause of a failure to read a
+// IsSkillFault reports whether the skill or its provider is the cause of a failure to read a
 // descriptor. For a deadline, a stop and a limit of the bridge, it is not.
-func isSkillFault(f *run.Failure) bool {
+func IsSkillFault(f *run.Failure) bool {
 	switch f.Kind {
 	case run.DeadlineExceeded, run.Stopped:
 		return false

@@ -44,7 +44,7 @@ func TestFaultsOfRuns(t *testing.T) {
 		if failure != nil {
 			t.Fatal(failure)
 		}
-		if _, failure = c.Read(t.Context(), l, ""); failure == nil || !isSkillFault(failure) {
+		if _, failure = c.Read(t.Context(), l, ""); failure == nil || !IsSkillFault(failure) {
 			t.Fatalf("%v", failure)
 		}
 	}

@@ -12,7 +12,10 @@ import (
 // Entry is a skill as its source lists it. Entries can be compared: two that are equal describe the same skill with the
 // same documents.
 type Entry struct {
-	Name           string // for calls
+	Name string // for calls
+	// Tool is the name for language models: at most 64 letters, digits, hyphens and underscores. It is unique, and a
+	// name for calls, too. Only pages and results of searches have it. Empty: there is none, or the skill has none.
+	Tool           string
 	Title          string // for people
 	Namespace      string
 	Version        string
@@ -52,15 +55,11 @@ func (c *Catalog) List(ctx context.Context, s *Section, principal string) ([]Ent
 	if err != nil {
 		return nil, err
 	}
-	var entries []Entry
+	entries := make([]Entry, 0, len(t.entries))
 	for _, e := range t.entries {
-		if e.listed.Hidden && principal == "" {
-			continue
+		if !e.listed.Hidden || principal != "" {
+			entries = append(entries, t.entry(e))
 		}
-		entries = append(entries, Entry{
-			Name: e.name, Title: e.Name, Namespace: s.Namespace, Version: e.Version, Description: e.Description,
-			CapabilityType: e.CapabilityType, Access: e.Access, Hidden: e.listed.Hidden, listed: e.listed,
-		})
 	}
 	return entries, nil
 }
@@ -68,18 +67,21 @@ func (c *Catalog) List(ctx context.Context, s *Section, principal string) ([]Ent
 // descriptorsAtOnce is how many descriptors of a source [ReadDescriptors] reads at a time.
 const descriptorsAtOnce = 8
 
-// ReadDescriptors reads the descriptors of entries of one source, until the context ends. It sets those that it could read.
-func ReadDescriptors(ctx context.Context, entries []Entry) {
+// ReadDescriptors reads the descriptors of entries of one source, until the context ends. It sets those that it could
+// read, and returns the failures of the others, in the order of the entries.
+func ReadDescriptors(ctx context.Context, entries []*Entry) []*run.Failure {
+	failures := make([]*run.Failure, len(entries))
 	var g errgroup.Group
 	g.SetLimit(descriptorsAtOnce)
-	for i := range entries {
-		e := &entries[i]
+	for i, e := range entries {
 		g.Go(func() error {
-			if skill, _, err := e.listed.read(ctx); err == nil {
+			skill, _, failure := e.listed.read(ctx)
+			if failures[i] = failure; failure == nil {
 				e.Descriptor = skill.Descriptor
 			}
 			return nil
 		})
 	}
 	_ = g.Wait() // there are no errors
+	return failures
 }

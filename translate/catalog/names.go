@@ -30,6 +30,8 @@ type nameTable struct {
 	omitted      []document.LeftOut  // the first skills of the indexes that are not listed
 	omittedCount int                 // how many skills are not listed
 	missing      []MissingAlias
+	tools        toolTable
+	direct       *discovery.Skill // of a SkillSource
 }
 
 // omit adds skills that are not listed to t.omitted, up to maxOmitted.

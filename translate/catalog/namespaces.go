@@ -12,6 +12,7 @@ type namespaces struct {
 	longest    int                 // length of the longest namespace
 	lookAlikes lookAlikes
 	operators  map[string]operatorName
+	toolRules  toolRules
 }
 
 func (n *namespaces) add(s *Section) {
@@ -50,16 +51,43 @@ func (n *namespaces) onlySource() *Section {
 	return nil
 }
 
-// Owner returns the source that a name belongs to by the configuration alone. It returns nil if
-// there are several sources and the name has no namespace.
-func (n *namespaces) Owner(name string) *Section {
+// operatorOf returns what a name that the operator configured stands for, or the tool name of such a name.
+func (n *namespaces) operatorOf(name string) (operatorName, bool) {
 	if o, ok := n.operators[name]; ok {
+		return o, true
+	}
+	given, ok := n.toolRules.byTool[name]
+	return n.operators[given], ok
+}
+
+// toolOwners returns the providers and registries that could have a skill with a tool name.
+func (n *namespaces) toolOwners(name string) (owners []*Section) {
+	if !isToolName(name) {
+		return nil
+	}
+	for _, sections := range n.toolRules.prefixes(name) {
+		owners = append(owners, sections...)
+	}
+	return owners
+}
+
+// Owner returns the source that a name belongs to by the configuration alone. It returns nil if
+// there are several sources, the name has no namespace, and no source or several could have it as a
+// tool name.
+func (n *namespaces) Owner(name string) *Section {
+	if o, ok := n.operatorOf(name); ok {
 		return o.section
 	}
 	if s := n.namespaceOf(name); s != nil {
 		return s
 	}
-	return n.onlySource()
+	if s := n.onlySource(); s != nil {
+		return s
+	}
+	if owners := n.toolOwners(name); len(owners) == 1 {
+		return owners[0]
+	}
+	return nil
 }
 
 // nameEntries gives each entry a unique name that begins with the source's namespace and

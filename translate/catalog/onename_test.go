@@ -56,13 +56,13 @@ func (anyKey) Supports(*document.Auth) bool                                   { 
 func (anyKey) Authenticate(context.Context, *credential.Authentication) error { return nil }
 func (anyKey) Secrets() []string                                              { return nil }
 
-func catalogOf(t *testing.T, shelves ...*indexProvider) *Catalog {
-	t.Helper()
-	documents, err := cache.New(cache.Config{MaxSize: 8 << 20, TTL: time.Hour, MaxTTL: time.Hour})
+func catalogOf(tb testing.TB, shelves ...*indexProvider) *Catalog {
+	tb.Helper()
+	documents, err := cache.New(cache.Config{MaxSize: 64 << 20, TTL: time.Hour, MaxTTL: time.Hour})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(documents.Close)
+	tb.Cleanup(documents.Close)
 	var sections []*Section
 	for i, s := range shelves {
 		u := &url.URL{Scheme: "https", Host: strings.ToLower(s.namespace) + ".example"}
@@ -72,16 +72,16 @@ func catalogOf(t *testing.T, shelves ...*indexProvider) *Catalog {
 		}
 		hosts, err := credential.NewAllowedHosts(u, nil)
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		sections = append(sections, &Section{Source: source, Index: i, Client: &skillsharing.Client{Reader: discovery.Reader{Cache: documents, Sender: exchange.Sender{
 			Source: s.namespace, Origin: u, AllowedHosts: hosts, Partition: s.namespace, DiscoveryCredentials: source.DiscoveryCredentials, Transport: s,
-			MaxResponseSize: 1 << 20, Observer: noObserver{},
+			MaxResponseSize: 8 << 20, Observer: noObserver{},
 		}}}})
 	}
 	c, err := New(sections, noObserver{})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return c
 }

@@ -86,7 +86,7 @@ func (l *Listed) read(ctx context.Context) (*discovery.Skill, cache.State, *run.
 		err = wrongID(skill, l.ID)
 	}
 	if err != nil {
-		if isSkillFault(err) {
+		if IsSkillFault(err) {
 			l.Section.Faults.note(l, err)
 		}
 		return nil, 0, err

@@ -78,8 +78,9 @@ type Section struct {
 	// Index is the index of the source in the order of the configuration.
 	Index int
 
-	table atomic.Pointer[nameTable]
-	near  *nearIndex // of the names in the configuration
+	catalog *Catalog
+	table   atomic.Pointer[nameTable]
+	near    *nearIndex // of the names in the configuration
 }
 
 // visible returns the first entries that a caller may see; most is their largest number. Anonymous callers do not
