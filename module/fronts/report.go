@@ -2,6 +2,7 @@ package fronts
 
 import (
 	"context"
+	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,14 @@ func (r callReporter) Made(ctx context.Context, c *run.Caller, t *task.Task) {
 
 func (r callReporter) Canceled(ctx context.Context, c *run.Caller, t *task.Task) {
 	r.observer.TaskCanceled(ctx, c, reported(t))
+}
+
+func (r callReporter) WebhookChanged(ctx context.Context, c *run.Caller, t *task.Task, w *task.PushConfig, deleted bool) {
+	host := ""
+	if u, err := url.Parse(w.URL); err == nil { // else it was not set
+		host = u.Host
+	}
+	r.observer.WebhookChanged(ctx, c, reported(t), w.ID, host, deleted)
 }
 
 func (callReporter) LeftRunning(ctx context.Context, c *run.Caller, t *task.Task) {

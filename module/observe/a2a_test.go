@@ -304,6 +304,36 @@ func TestAuditOfTasks(t *testing.T) {
 	}
 }
 
+// TestAuditOfWebhooks: the audit log has who set and deleted a webhook, with the host of its URL and no secret.
+func TestAuditOfWebhooks(t *testing.T) {
+	a := startAgent(t, "", nil, []string{"a2a {", "push", "}"})
+	webhook := func(host string) string {
+		return `"url":"https://` + host + `/canary?canary=1","token":"canary","authentication":{"scheme":"Bearer","credentials":"canary"}`
+	}
+	id := taskID(t, a.post("", "", "SendMessage", message("acme.text", `,"configuration":{"taskPushNotificationConfig":{"id":"w1",`+webhook("one.example")+`}}`)))
+	a.post("", "", "CreateTaskPushNotificationConfig", `{"taskId":"`+id+`","id":"w2",`+webhook("two.example")+`}`)
+	a.post("", "", "CreateTaskPushNotificationConfig", `{"taskId":"`+id+`","id":"w3",`+webhook("10.1.2.3")+`}`) // is refused
+	a.post("", "", "CreateTaskPushNotificationConfig", `{"taskId":"`+id+`","id":"w2",`+webhook("three.example")+`}`)
+	a.post("", "", "DeleteTaskPushNotificationConfig", `{"taskId":"`+id+`","id":"w2"}`)
+	a.post("", "", "DeleteTaskPushNotificationConfig", `{"taskId":"`+id+`","id":"w2"}`) // there is none any more
+	a.post("", "", "tasks/pushNotificationConfig/delete", `{"id":"`+id+`","pushNotificationConfigId":"w1"}`)
+	var got []string
+	for _, line := range a.Log.Lines(`http.handlers.skill_bridge.audit"`, `"webhook `, `"principal":"ada"`, `"task":"`+id+`"`, `"name":"acme.text"`, `"source":"acme"`, `"trace_id":"`) {
+		var fields struct{ Msg, Webhook, Host string }
+		if err := json.Unmarshal([]byte(line), &fields, json.MatchCaseInsensitiveNames(true)); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fields.Msg+" "+fields.Webhook+" "+fields.Host)
+	}
+	want := []string{"webhook set w1 one.example", "webhook set w2 two.example", "webhook set w2 three.example", "webhook deleted w2 three.example", "webhook deleted w1 one.example"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if lines := a.Log.Lines("canary"); len(lines) > 0 {
+		t.Errorf("the log has a secret: %q", lines)
+	}
+}
+
 // TestAccessLogOfTasks: the line of a request has its task. If the run goes on, its outcome is running.
 func TestAccessLogOfTasks(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "access.log")

@@ -51,16 +51,16 @@ func (a *audit) called(c *translate.Call, o *run.Run, s *translate.Statistics) {
 		zap.String("trace_id", c.TraceID))
 }
 
-// changed logs that a caller has made or canceled a task. Unlike the other methods, it needs an audit log.
-func (a *audit) changed(what string, c *run.Caller, t *Task) {
-	a.logger.Info(what,
+// changed logs what a caller has done to a task, with further fields. Unlike the other methods, it needs an audit log.
+func (a *audit) changed(what string, c *run.Caller, t *Task, further ...zap.Field) {
+	a.logger.Info(what, append(further,
 		zap.String("principal", safetext.Field(c.Principal, MaxLogged)),
 		zap.String("task", safetext.Field(t.ID, MaxLogged)),
 		optional("name", safetext.Field(t.Name, MaxLogged)),
 		optional("source", t.Source),
 		optional("skill_id", safetext.Field(t.SkillID, MaxLogged)),
 		optional("execution_id", safetext.Field(t.ExecutionID, MaxLogged)),
-		zap.String("trace_id", c.TraceID))
+		zap.String("trace_id", c.TraceID))...)
 }
 
 // denied logs a notice that a secret was not sent.

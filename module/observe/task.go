@@ -4,8 +4,10 @@ import (
 	"context"
 
 	"go.opentelemetry.io/otel/trace"
+	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
 // Task is a front's record of a run.
@@ -27,6 +29,18 @@ func (o *Observer) TaskCanceled(ctx context.Context, c *run.Caller, t *Task) {
 	if o.audit != nil {
 		o.audit.changed("task canceled", callerIn(ctx, c), t)
 	}
+}
+
+// WebhookChanged writes to the audit log that a caller has set a webhook of a task, or deleted it. The host is that of its URL.
+func (o *Observer) WebhookChanged(ctx context.Context, c *run.Caller, t *Task, webhook, host string, deleted bool) {
+	if o.audit == nil {
+		return
+	}
+	what := "webhook set"
+	if deleted {
+		what = "webhook deleted"
+	}
+	o.audit.changed(what, callerIn(ctx, c), t, zap.String("webhook", safetext.Field(webhook, MaxLogged)), zap.String("host", safetext.Field(host, MaxLogged)))
 }
 
 // Streaming counts the streams that are open: n is 1 when one begins, and -1 when it ends.

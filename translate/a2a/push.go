@@ -22,7 +22,12 @@ func aboutPush(serve func(*push.Webhooks, context.Context, *push.Call) (jsontext
 			r.tenant = tenant
 			return r.find(id)
 		}
-		return serve(r.front.Push, r.ctx, &push.Call{Version: r.version, Params: r.params(), Find: find, Fail: r.taskError, Refuse: r.violated})
+		changed := func(t *task.Task, w *task.PushConfig, deleted bool) {
+			r.front.observer().WebhookChanged(r.ctx, &r.caller, t, w, deleted)
+		}
+		return serve(r.front.Push, r.ctx, &push.Call{
+			Version: r.version, Params: r.params(), Find: find, Fail: r.taskError, Refuse: r.violated, Changed: changed,
+		})
 	}
 }
 

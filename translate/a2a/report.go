@@ -31,6 +31,8 @@ type Observer interface {
 	Made(ctx context.Context, c *run.Caller, t *task.Task)
 	// Canceled is called for each task that a client has canceled.
 	Canceled(ctx context.Context, c *run.Caller, t *task.Task)
+	// WebhookChanged is called for each webhook of a task that a client has set or deleted.
+	WebhookChanged(ctx context.Context, c *run.Caller, t *task.Task, w *task.PushConfig, deleted bool)
 	// LeftRunning is called when the request of a call ends before its run. The call itself is reported at the end of the run.
 	LeftRunning(ctx context.Context, c *run.Caller, t *task.Task)
 }
@@ -42,6 +44,8 @@ func (noObserver) Streaming(int)                                        {}
 func (noObserver) Made(context.Context, *run.Caller, *task.Task)        {}
 func (noObserver) Canceled(context.Context, *run.Caller, *task.Task)    {}
 func (noObserver) LeftRunning(context.Context, *run.Caller, *task.Task) {}
+func (noObserver) WebhookChanged(context.Context, *run.Caller, *task.Task, *task.PushConfig, bool) {
+}
 
 func (f *Front) observer() Observer {
 	if f.Observer == nil {

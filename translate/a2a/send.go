@@ -215,6 +215,7 @@ func (s *submission) join() (jsontext.Value, *jsonrpc.Error) {
 	r.task = t
 	if webhook != nil {
 		f.Push.Watch(r.ctx, t)
+		f.observer().WebhookChanged(r.ctx, &r.caller, t, webhook, false)
 	}
 	if r.method.streams && !r.IsNotification() {
 		t, subscription, err := f.Tasks.Subscribe(r.ctx, t.Owner, t.ID)

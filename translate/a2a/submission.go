@@ -328,6 +328,7 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) error 
 	}
 	if webhook != nil {
 		f.Push.Watch(ctx, s.task)
+		f.observer().WebhookChanged(ctx, &r.caller, s.task, webhook, false)
 	}
 	if release, ok := f.Tasks.Claim(s.task.Owner, s.task.ID, s.cancel); ok {
 		s.release = release

@@ -21,6 +21,8 @@ type Call struct {
 	Fail func(id string, err error) *jsonrpc.Error
 	// Refuse returns the error for params with violations.
 	Refuse func(violations ...wire.Violation) *jsonrpc.Error
+	// Changed is called after a webhook was set or deleted.
+	Changed func(t *task.Task, w *task.PushConfig, deleted bool)
 }
 
 // Set adds a webhook to a task, or replaces the one with its id.
@@ -44,6 +46,7 @@ func (w *Webhooks) Set(ctx context.Context, c *Call) (jsontext.Value, *jsonrpc.E
 	case err != nil:
 		return nil, c.Fail(p.Task, err)
 	}
+	c.Changed(now, made, false)
 	w.follow(ctx, now) // the time for which it was followed may be over
 	return wire.AppendPush(nil, c.Version, now, made), nil
 }
@@ -83,14 +86,15 @@ func (w *Webhooks) Delete(ctx context.Context, c *Call) (jsontext.Value, *jsonrp
 	if fault != nil {
 		return nil, fault
 	}
-	if indexOf(t, p.ID) >= 0 {
-		_, err := w.change(ctx, t, func(t *task.Task) error {
+	if i := indexOf(t, p.ID); i >= 0 {
+		now, err := w.change(ctx, t, func(t *task.Task) error {
 			remove(t, p.ID)
 			return nil
 		})
 		if err != nil {
 			return nil, c.Fail(p.Task, err)
 		}
+		c.Changed(now, &t.Push[i], true)
 	}
 	if c.Version == wire.V10 {
 		return jsontext.Value(`{}`), nil
