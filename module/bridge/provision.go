@@ -52,6 +52,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	if h.browser, err = h.Browse.Handler(bridge, h.RequirePrincipal, refused); err != nil {
 		return &options.ConfigError{Path: "browse.template_file", Err: err}
 	}
+	answers := new(jsonrpc.AnswerMemory) // of all mounts
 	server := func(handler jsonrpc.Handler, profile jsonrpc.Profile) *jsonrpc.Server {
 		profile.MaxDepth = config.Limits.Depth
 		return &jsonrpc.Server{
@@ -60,6 +61,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 			MaxRequestSize: cmp.Or(h.MaxRequestSize, defaultMaxRequestSize),
 			MaxAnswerSize:  h.answerSize(),
 			MaxAnswers:     h.answers(debug.SetMemoryLimit(-1)),
+			Memory:         answers,
 			WriteTimeout:   config.Limits.BodyTimeout,
 			OnUnread:       func(ctx context.Context, written int64) { o.Unread(ctx, written, config.Limits.BodyTimeout) },
 			OnPanic:        o.Panicked,

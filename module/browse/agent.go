@@ -13,6 +13,8 @@ import (
 type Agent interface {
 	// URL returns the URL of the endpoint for all skills, as the client of a request sees it; empty: it can't be known.
 	URL(r *http.Request) string
+	// CurlOptions returns the options with which curl authenticates, with placeholders for the secrets; nil: none are needed.
+	CurlOptions() []string
 	// Version returns the newest version of A2A that is served, such as "1.0".
 	Version() string
 }
@@ -46,7 +48,14 @@ func (m *pageMaker) agentOf(d *translate.Description) A2A {
 	if !d.Hidden {
 		a.Card = m.text(a.Endpoint+"/.well-known/agent-card.json", maxShownLink)
 	}
-	command := "curl " + quoted(a.Endpoint) + " -H 'Content-Type: application/json'"
+	command := "curl " + quoted(a.Endpoint)
+	for _, option := range m.curlOptions {
+		if !strings.HasPrefix(option, "-") {
+			option = quoted(option)
+		}
+		command += " " + option
+	}
+	command += " -H 'Content-Type: application/json'"
 	if m.agentVersion != "0.1" { // the first draft has no such header
 		command += " -H 'A2A-Version: " + m.agentVersion + "'"
 	}

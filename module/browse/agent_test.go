@@ -77,6 +77,29 @@ func TestBrowseShowsA2A(t *testing.T) {
 	}
 }
 
+// TestBrowseShowsCredentials: the command has the options with which a caller authenticates, and a place for the secret.
+func TestBrowseShowsCredentials(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	for lines, want := range map[string]string{
+		"a2a":                    "' -H 'Content-Type",
+		"a2a\nrequire_principal": "' -H 'Authorization: <credentials>' -H 'Content-Type",
+		"a2a {\nsecurity x http bearer\nsecurity y http basic\n}": "' -H 'Authorization: Bearer <token>' -H",
+		"a2a {\nsecurity x http basic\n}\nrequire_principal":      "' -u '<user>:<password>' -H",
+		"a2a {\nsecurity x http hoba\n}":                          "' -H 'Authorization: Hoba <credentials>' -H",
+		"a2a {\nsecurity x openid https://id.example/c\n}":        "' -H 'Authorization: Bearer <token>' -H",
+		"a2a {\nsecurity x api_key header X-User\n}":              "' -H 'X-User: <key>' -H",
+		"a2a {\nsecurity x api_key cookie it's\n}":                `' -b 'it'\''s=<key>' -H`,
+		"a2a {\nsecurity x api_key query key\n}":                  "' --url-query 'key=<key>' -H",
+		"a2a {\nsecurity x mutual_tls\n}":                         "' --cert '<certificate file>' --key '<key file>' -H",
+	} {
+		c := testbed.StartCaddy(t, agentSite(p, lines))
+		if all := look(t, "http://127.0.0.1:"+c.Port("PORT")+"/agents/rpc", "X-User", "ada").commands(t); len(all) != 1 || !strings.Contains(all[0], want) {
+			t.Errorf("%s: %q, want %s", lines, all, want)
+		}
+		c.Stop()
+	}
+}
+
 // TestBrowseWithoutA2A: the page of a handler that serves no A2A does not name it.
 func TestBrowseWithoutA2A(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})

@@ -127,7 +127,7 @@ func (h *Handler) page(ctx context.Context, r *http.Request, principal, ambiguou
 	}
 	m := &pageMaker{bridge: h.bridge, limits: h.limits, principal: principal, page: page}
 	if h.Agent != nil {
-		m.agent, m.agentVersion = h.Agent.URL(r), h.Agent.Version()
+		m.agent, m.agentVersion, m.curlOptions = h.Agent.URL(r), h.Agent.Version(), h.Agent.CurlOptions()
 	}
 	query := r.URL.Query()
 	if name := first(query["skill"]); name != "" {

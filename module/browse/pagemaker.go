@@ -55,7 +55,8 @@ type pageMaker struct {
 	page      *Page
 	used      int // bytes of texts
 
-	agent, agentVersion string // URL and newest version of the A2A endpoint; empty: there is none
+	curlOptions         []string // for the A2A endpoint
+	agent, agentVersion string   // URL and newest version of the A2A endpoint; empty: there is none
 }
 
 // one makes the page of a single skill and returns its HTTP status.

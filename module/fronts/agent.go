@@ -29,6 +29,8 @@ type Agent struct {
 	server  *jsonrpc.Server
 	bridge  *translate.Bridge
 	cards   *card.Builder
+	// security are the schemes that the cards have.
+	security []card.SecurityScheme
 	// requirePrincipal means that every request of an anonymous caller is refused.
 	requirePrincipal bool
 }
@@ -80,7 +82,7 @@ func (a *A2A) Serve(ctx caddy.Context, s *Setup) (agent *Agent, release func(), 
 	if err != nil {
 		return nil, release, err
 	}
-	agent = &Agent{path: a.path(), url: strings.TrimSuffix(a.URL, "/"), version: "1.0", bridge: s.Bridge, cards: cards, requirePrincipal: s.RequirePrincipal}
+	agent = &Agent{path: a.path(), url: strings.TrimSuffix(a.URL, "/"), version: "1.0", bridge: s.Bridge, cards: cards, security: a.Security, requirePrincipal: s.RequirePrincipal}
 	if len(a.Versions) > 0 {
 		agent.version = slices.Max(a.Versions)
 	}
@@ -198,6 +200,18 @@ func (a *Agent) URL(r *http.Request) string {
 // Version returns the newest version of A2A that is served.
 func (a *Agent) Version() string { return a.version }
 
+// CurlOptions returns the options with which curl authenticates, with placeholders for the secrets; nil: no authentication is needed,
+// as far as the configuration says.
+func (a *Agent) CurlOptions() []string {
+	switch {
+	case len(a.security) > 0:
+		return a.security[0].CurlOptions()
+	case a.requirePrincipal:
+		return []string{"-H", "Authorization: <credentials>"}
+	}
+	return nil
+}
+
 // base returns the URL of the mount as the client of a request sees it, without a slash at its end.
 func (a *Agent) base(r *http.Request) string {
 	original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request)
@@ -238,7 +252,7 @@ func (a *A2A) options() a2a.Options {
 		Versions: a2a.AllVersions, DefaultSkill: a.DefaultSkill, RejectUnclear: a.Unclear == unclearReject,
 		ReplyMessage: slices.Clone(a.ReplyMessage),
 		Wait:         duration(a.Wait, a2a.DefaultWait), Follow: duration(a.Follow, a2a.DefaultFollow),
-		Abandon: a.Cancel == cancelAbandon, Challenge: a.challenge(),
+		Abandon: a.Cancel == cancelAbandon, Challenge: card.Challenge(a.Security),
 	}
 	if len(a.Versions) > 0 {
 		o.Versions = a2a.Versions{}
@@ -247,14 +261,4 @@ func (a *A2A) options() a2a.Options {
 		}
 	}
 	return o
-}
-
-// challenge returns the WWW-Authenticate field, by the first way to authenticate that uses it.
-func (a *A2A) challenge() string {
-	for _, s := range a.Security {
-		if s.Type == "http" {
-			return http.CanonicalHeaderKey(s.Scheme) + ` realm="` + "skill-bridge" + `"`
-		}
-	}
-	return `Bearer realm="skill-bridge"`
 }

@@ -1,9 +1,12 @@
 package fronts_test
 
 import (
+	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
@@ -152,6 +155,23 @@ func TestMountsForPrincipals(t *testing.T) {
 		(&visit{"POST", "/a2a", sendEcho, 200, "TASK_STATE_COMPLETED"}).check(t, ada, base(c))
 		(&visit{"POST", "/a2a/acme.nope", sendNothing, 404, ""}).check(t, ada, base(c))
 	})
+	t.Run("challenges", func(t *testing.T) {
+		for security, want := range map[string]string{
+			"":                                      "Bearer",
+			"security a http basic":                 "Basic",
+			"security a openid https://x.example/c": "Bearer",
+			"security a api_key header X-Key":       "ApiKey",
+			"security a mutual_tls":                 "ClientCertificate",
+			"security a mutual_tls\nsecurity b api_key cookie key\nsecurity c http bearer": "Bearer",
+		} {
+			c := testbed.StartCaddy(t, inSite(p, alone, "a2a {\n"+security+"\n}", "require_principal"))
+			a := (&visit{"POST", "/a2a", sendNothing, 401, "-32050"}).check(t, c.Client, base(c))
+			if got := a.Header["Www-Authenticate"]; len(got) != 1 || got[0] != want+` realm="skill-bridge"` {
+				t.Errorf("%s: %q", security, got)
+			}
+			c.Stop()
+		}
+	})
 	t.Run("hidden", func(t *testing.T) {
 		hidden := strings.Replace(inSite(p, accounts, "a2a", "allow_anonymous"), "namespace acme\n", "namespace acme\ndiscovery_credentials api_key secret\n", 1)
 		c := testbed.StartCaddy(t, hidden)
@@ -189,4 +209,24 @@ func TestMountStreams(t *testing.T) {
 	if a := c.With(testbed.Header("Content-Type", "text/plain")).Send(http.MethodPost, base(c)+"/a2a", sendEcho); a.Status != 415 || a.Code != -32005 {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
+}
+
+// The memory for answers that clients have not read yet is one for all mounts.
+func TestMountsShareMemory(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	p.On("acme/echo", hostile.Invoke, hostile.Respond(http.StatusOK, `{"execution_id":"e1","status":"completed","skill_id":"acme/echo","timestamps":{"created_at":"2026-01-02T03:04:05Z","completed_at":"2026-01-02T03:04:05Z"},"output":"`+strings.Repeat("x", 9<<20)+`"}`))
+	c := testbed.StartCaddy(t, inSite(p, alone, "rpc", "a2a", "limits {", "answer_size 12MiB", "answers 12MiB", "}"))
+	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", c.Port("PORT")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+	if _, err := fmt.Fprintf(conn, "POST /rpc HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(executeEcho), executeEcho); err != nil {
+		t.Fatal(err)
+	}
+	testbed.Eventually(t, 15*time.Second, func() bool { return len(c.Log.Lines(`"method":"execute_skill"`, `"outcome":"completed"`)) == 1 }, "the output is in memory")
+	(&visit{"POST", "/a2a", sendEcho, 429, "-32057"}).check(t, c.Client, base(c))
+	_ = conn.Close()
+	testbed.Eventually(t, 15*time.Second, func() bool { return c.Send(http.MethodPost, base(c)+"/a2a", sendEcho).Status == 200 }, "there is room again")
 }

@@ -25,7 +25,7 @@ type batch struct {
 	left  int64 // bytes of MaxAnswerSize that elements can still reserve beyond their shares
 
 	// held is how many bytes of answers all elements have reserved, and pooled is how much of it counts towards MaxAnswers.
-	// server.mu guards both.
+	// The lock of the server's memory guards both.
 	held, pooled int64
 }
 

@@ -91,19 +91,20 @@ func (r *Request) hold(size int64) bool {
 	if s == nil || s.MaxAnswers <= 0 || r.batch == nil && size <= pieceSize && atomic.LoadInt64(&r.pooled) == 0 {
 		return true
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	m := s.memory()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	others, pooled := int64(0), &r.pooled
 	if r.batch != nil {
 		others, pooled = r.batch.held-r.held, &r.batch.pooled
 	}
-	beside := s.answers - *pooled
+	beside := m.used - *pooled
 	fits := max(others+size-pieceSize, 0) <= s.MaxAnswers-beside
 	if !fits {
 		size = 0
 	}
 	counted := max(others+size-pieceSize, 0)
-	s.answers = beside + counted
+	m.used = beside + counted
 	atomic.StoreInt64(pooled, counted)
 	if r.batch != nil {
 		r.held, r.batch.held = size, others+size

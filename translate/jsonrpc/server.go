@@ -27,6 +27,8 @@ type Server struct {
 	// MaxAnswers bounds the answers that are in memory at any time, in bytes. The first 64 KiB of each HTTP answer, or
 	// of each event of a stream, do not count. A request whose answer exceeds it is answered with an error. 0: no limit.
 	MaxAnswers int64
+	// Memory counts the answers of all servers that share MaxAnswers; nil: those of this server alone.
+	Memory *AnswerMemory
 	// WriteTimeout is how long a client may read nothing of its answer before it is disconnected. It does not apply to
 	// short answers over HTTP/1.1, whose writing never waits for the client. It does not extend the WriteTimeout of the
 	// HTTP server. 0: no limit.
@@ -39,8 +41,20 @@ type Server struct {
 	// [http.ErrAbortHandler], which is passed on to the HTTP server.
 	OnPanic func(ctx context.Context, value any, stack []byte)
 
-	mu      sync.Mutex
-	answers int64 // bytes that count for MaxAnswers
+	own AnswerMemory // if Memory is nil
+}
+
+// AnswerMemory counts the bytes of answers in memory, for [Server.MaxAnswers]. Its zero value is ready for use.
+type AnswerMemory struct {
+	mu   sync.Mutex
+	used int64
+}
+
+func (s *Server) memory() *AnswerMemory {
+	if s.Memory != nil {
+		return s.Memory
+	}
+	return &s.own
 }
 
 // ServeHTTP answers one HTTP request. The package documentation lists the statuses.

@@ -236,6 +236,33 @@ func TestMemoryOfEvents(t *testing.T) {
 	})
 }
 
+// TestSharedMemory: servers that share the memory of their answers share its bound.
+func TestSharedMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		large := jsontext.Value(`"` + strings.Repeat("x", 200_000) + `"`)
+		for _, shared := range []*jsonrpc.AnswerMemory{nil, new(jsonrpc.AnswerMemory)} {
+			var refused atomic.Int32
+			serve := func() {
+				s := newStreamServer(func(_ context.Context, s *jsonrpc.Stream) {
+					if s.Result(1, large) != nil {
+						refused.Add(1)
+					}
+				})
+				s.MaxAnswers, s.Memory = 150_000, shared
+				w := &slowWriter{header: http.Header{}, pace: time.Second}
+				s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(ping)))
+			}
+			go serve()
+			go serve()
+			time.Sleep(time.Hour)
+			serve() // there is room again
+			if got, want := refused.Load() == 1, shared != nil; got != want {
+				t.Errorf("%d events were refused; the memory is shared: %v", refused.Load(), want)
+			}
+		}
+	})
+}
+
 // TestClientHasTimeForEachEvent: the write timeout applies to each piece of an event, not to the time between events; the
 // timeout of the HTTP server is not extended.
 func TestClientHasTimeForEachEvent(t *testing.T) {

@@ -3,6 +3,7 @@ package card
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -77,6 +78,60 @@ func (s *SecurityScheme) Validate() error {
 		return fmt.Errorf("%q is not one of the security schemes http, api_key, openid and mutual_tls", s.Type)
 	}
 	return nil
+}
+
+// httpName returns the name of the authentication scheme in header fields, such as Bearer; empty: HTTP has none.
+func (s *SecurityScheme) httpName() string {
+	switch s.Type {
+	case typeHTTP:
+		return http.CanonicalHeaderKey(s.Scheme)
+	case typeOpenID:
+		return bearer
+	}
+	return ""
+}
+
+const bearer = "Bearer"
+
+// Challenge returns the value of WWW-Authenticate for callers who have not authenticated: the first of the schemes that HTTP has, and
+// Bearer if there are no schemes.
+//
+// A response 401 must have a challenge (RFC 9110, section 15.5.2), but HTTP has no scheme for API keys and client certificates. Where
+// there are only these, the challenge has a name that is not registered. Clients ignore such a challenge, whereas Bearer would make
+// them get a token that is not accepted.
+func Challenge(schemes []SecurityScheme) string {
+	const realm = ` realm="skill-bridge"`
+	for i := range schemes {
+		if name := schemes[i].httpName(); name != "" {
+			return name + realm
+		}
+	}
+	switch {
+	case len(schemes) == 0:
+		return bearer + realm
+	case schemes[0].Type == typeAPIKey:
+		return "ApiKey" + realm
+	}
+	return "ClientCertificate" + realm
+}
+
+// CurlOptions returns the options with which curl authenticates, with placeholders for the secrets.
+func (s *SecurityScheme) CurlOptions() []string {
+	switch {
+	case s.Type == typeMutualTLS:
+		return []string{"--cert", "<certificate file>", "--key", "<key file>"}
+	case s.Type == typeAPIKey && s.In == "header":
+		return []string{"-H", s.Key + ": <key>"}
+	case s.Type == typeAPIKey && s.In == "cookie":
+		return []string{"-b", s.Key + "=<key>"}
+	case s.Type == typeAPIKey:
+		return []string{"--url-query", s.Key + "=<key>"}
+	case s.httpName() == "Basic":
+		return []string{"-u", "<user>:<password>"}
+	case s.httpName() == bearer:
+		return []string{"-H", "Authorization: Bearer <token>"}
+	}
+	return []string{"-H", "Authorization: " + s.httpName() + " <credentials>"}
 }
 
 // mutualTLS describes the scheme, which has no other members in A2A 1.0.
