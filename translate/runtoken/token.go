@@ -2,16 +2,12 @@ package runtoken
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
-	"strings"
 	"time"
-
-	"golang.org/x/crypto/chacha20poly1305"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -31,8 +27,6 @@ const (
 // The layout of a token; see the documentation of the package.
 const (
 	version    = 2
-	idEnd      = 1 + len(KeyID{})
-	nonceEnd   = idEnd + chacha20poly1305.NonceSizeX
 	headerSize = 8 + 8 + 8 + digestSize + 1 + digestSize
 	digestSize = 16 // enough against second preimages; an attacker gains nothing from collisions
 	lengthSize = 2
@@ -90,27 +84,19 @@ func New(keys Keys, now func() time.Time) *Sealer {
 // as long as the block of the run's source does not change.
 func (s *Sealer) Seal(ctx context.Context, ref run.Ref, block Block, principal string) (string, error) {
 	fields := [...]string{ref.Source, ref.SkillID, ref.Version, ref.ExecutionID}
-	length := nonceEnd + headerSize + chacha20poly1305.Overhead
+	length := headerSize
 	for _, field := range fields {
 		length += lengthSize + len(field)
 	}
-	if block.Bridge == "" || ref.Source == "" || ref.SkillID == "" || ref.ExecutionID == "" || encoding.EncodedLen(length) > maxToken {
+	size := sizeOf(length)
+	if block.Bridge == "" || ref.Source == "" || ref.SkillID == "" || ref.ExecutionID == "" || encoding.EncodedLen(size) > maxToken {
 		return "", errUnsealable
 	}
-	key, err := s.keys.Current(ctx)
+	e, err := s.newEnvelope(ctx, version, size)
 	if err != nil {
 		return "", err
 	}
-	aead, err := key.aead()
-	if err != nil {
-		return "", err
-	}
-
-	data := append(make([]byte, 0, length), version)
-	data = append(data, key.ID[:]...)
-	data = data[:nonceEnd]
-	_, _ = rand.Read(data[idEnd:]) // it never fails
-	data, err = binary.Append(data, binary.BigEndian, header{
+	e.data, err = binary.Append(e.data, binary.BigEndian, header{
 		Expiry:   s.now().Add(Lifetime).Unix(),
 		Accepted: milliseconds(ref.Accepted), NotBefore: milliseconds(ref.NotBefore),
 		Bridge: digestOf(block.Bridge), Alike: block.Alike, Site: digestOf(block.Site),
@@ -119,39 +105,23 @@ func (s *Sealer) Seal(ctx context.Context, ref run.Ref, block Block, principal s
 		return "", err
 	}
 	for _, field := range fields {
-		data = binary.BigEndian.AppendUint16(data, uint16(len(field))) //nolint:gosec // at most maxToken
-		data = append(data, field...)
+		e.data = binary.BigEndian.AppendUint16(e.data, uint16(len(field))) //nolint:gosec // at most maxToken
+		e.data = append(e.data, field...)
 	}
-	// Seal encrypts in place, so that no plaintext stays in memory.
-	data = aead.Seal(data[:nonceEnd], data[idEnd:nonceEnd], data[nonceEnd:], additional(data, principal))
-	return encoding.EncodeToString(data), nil
+	return e.seal([]byte(principal)), nil
 }
 
 // Open returns the run of a token, or [ErrInvalid]. The function block returns the block
 // of the source that the token names, or the zero Block if there is no such source. Any
 // other error means that the key could not be read.
 func (s *Sealer) Open(ctx context.Context, token string, block func(source string) Block, principal string) (run.Ref, error) {
-	if len(token) > maxToken || strings.ContainsAny(token, "\r\n") {
-		return run.Ref{}, ErrInvalid
-	}
-	data, err := encoding.DecodeString(token)
-	if err != nil || len(data) < nonceEnd+headerSize+chacha20poly1305.Overhead || data[0] != version {
-		return run.Ref{}, ErrInvalid
-	}
-	key, ok, err := s.keys.Find(ctx, KeyID(data[1:idEnd]))
+	e, err := s.readEnvelope(ctx, token, version, maxToken, sizeOf(headerSize))
 	if err != nil {
 		return run.Ref{}, err
 	}
-	if !ok {
-		return run.Ref{}, ErrInvalid
-	}
-	aead, err := key.aead()
+	plain, err := e.open([]byte(principal))
 	if err != nil {
 		return run.Ref{}, err
-	}
-	plain, err := aead.Open(data[nonceEnd:nonceEnd], data[idEnd:nonceEnd], data[nonceEnd:], additional(data, principal))
-	if err != nil {
-		return run.Ref{}, ErrInvalid
 	}
 
 	// The plaintext is authentic, but it may be old or for another bridge.
@@ -205,12 +175,6 @@ func parse(plain []byte) (ref run.Ref, ok bool) {
 		*field, plain = string(plain[:length]), plain[length:]
 	}
 	return ref, len(plain) == 0
-}
-
-// additional returns the additional data of the cipher. The principal begins at a fixed
-// offset, so that different principals have different data.
-func additional(data []byte, principal string) []byte {
-	return append(append(make([]byte, 0, idEnd+len(principal)), data[:idEnd]...), principal...)
 }
 
 // equals reports whether a digest is the digest of a text.
