@@ -60,6 +60,7 @@ var sections = []struct {
 	{"a2a", measureAgent},
 	{"open", measureOpen},
 	{"pending", measurePending},
+	{"streams", measureStreams},
 	{"idle", measureIdle},
 	{"allocations", measureAllocations},
 	{"polling", measurePolling},

@@ -114,6 +114,23 @@ func TestPending(t *testing.T) {
 	}
 }
 
+// The section of open streams, with few of them.
+func TestStreams(t *testing.T) {
+	args, dir := program(t, "-only", "streams")
+	var found strings.Builder
+	if err := run(t.Context(), args, &found, t.Output()); err != nil {
+		t.Fatal(err)
+	}
+	checkNothingLeft(t, dir)
+	for _, f := range followings {
+		for _, version := range []string{"HTTP/1.1", "HTTP/2"} {
+			if part := "| " + f.name + ", " + version + " | 20 |"; !strings.Contains(found.String(), part) {
+				t.Errorf("the report has no %q:\n%s", part, found.String())
+			}
+		}
+	}
+}
+
 // onWrite calls a function on each Write.
 type onWrite func()
 
@@ -136,7 +153,7 @@ func TestInterrupt(t *testing.T) {
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ args, want string }{
-		{"-only open,shut", "-only shut: there are closed, async, watched, a2a, open, pending, idle, allocations, polling"},
+		{"-only open,shut", "-only shut: there are closed, async, watched, a2a, open, pending, streams, idle, allocations, polling"},
 		{"-duration 1ms", "-duration is at least a second"},
 		{"more", `unexpected argument "more"`},
 	} {
