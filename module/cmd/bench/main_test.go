@@ -122,7 +122,7 @@ func TestStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkNothingLeft(t, dir)
-	for _, f := range followings {
+	for _, f := range pendingStreams {
 		for _, version := range []string{"HTTP/1.1", "HTTP/2"} {
 			if part := "| " + f.name + ", " + version + " | 20 |"; !strings.Contains(found.String(), part) {
 				t.Errorf("the report has no %q:\n%s", part, found.String())

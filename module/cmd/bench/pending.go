@@ -1,40 +1,83 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"sync"
+	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/prometheus/procfs"
+)
+
+// pending is a kind of requests about runs that go on.
+type pending struct {
+	name, path string
+	body       func(task string) []byte // of a request; task is the id of a task whose run goes on
+	starts     bool                     // a request starts a run, or waits at the upstream itself
+	begins     bool                     // the answer begins before the end of the run
+	ends       bool                     // the answer ends before the end of the run
+	goals      [2]string                // for the memory over HTTP/1.1 and HTTP/2; empty: none
+}
+
+// sendMessage is a request of A2A 1.0 that starts a run of skillHold, by method and further members of its params.
+const sendMessage = `{"jsonrpc":"2.0","id":1,"method":"%s","params":{"message":{"messageId":"m","role":"ROLE_USER",` +
+	`"parts":[{"data":{"location":"Tokyo","days":5}}],"metadata":{"skillId":"bench.` + skillHold + `"}}%s}}`
+
+var (
+	holdCall     = func(string) []byte { return call(skillHold, bodies[0].size) }
+	inBackground = func(string) []byte {
+		return fmt.Appendf(nil, sendMessage, "SendMessage", `,"configuration":{"returnImmediately":true}`)
+	}
+
+	pendingCalls = []pending{
+		{name: "bridge", path: bridgePath, body: holdCall, starts: true, goals: [2]string{"≤ 45", "≤ 32"}},
+		{name: "reverse_proxy", path: holdPath, body: holdCall, starts: true},
+	}
+	pendingStreams = []pending{
+		{name: "execute_skill that waits", path: bridgePath, body: holdCall, starts: true},
+		{
+			name: "stream of a message (A2A), with its run", path: agentPath, starts: true, begins: true,
+			body: func(string) []byte { return fmt.Appendf(nil, sendMessage, "SendStreamingMessage", "") },
+		},
+		{name: "run in the background (A2A)", path: agentPath, body: inBackground, starts: true, begins: true, ends: true},
+		{
+			name: "stream that subscribes to one task (A2A)", path: agentPath, begins: true,
+			body: func(task string) []byte {
+				return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"SubscribeToTask","params":{"id":"%s"}}`, task)
+			},
+		},
+	}
 )
 
 // measurePending measures the memory of a call that waits for its run.
 func measurePending(b *bench) values {
+	return b.pendingTable("pending", pendingCalls, either(b, 20, 8000), either(b, 210, 20000), 2) // reverse_proxy needs two connections for each
+}
+
+// measureStreams measures the memory of open streams, beside that of calls that wait.
+func measureStreams(b *bench) values {
+	return b.pendingTable("streams", pendingStreams, either(b, 20, 5000), either(b, 20, 5000), 1)
+}
+
+// pendingTable measures kinds of requests: n1 requests over HTTP/1.1, each of which needs some connections, and n2 over HTTP/2.
+func (b *bench) pendingTable(section string, kinds []pending, n1, n2 int, connections uint64) values {
 	t := table{header: []string{"", "requests that wait", "resident memory of each, KB", "goroutines of each"}}
 	// Go's runtime sets the soft limit to the hard one, here and in Caddy.
-	files := must(must(procfs.Self()).Limits()).OpenFiles
-	affordable := int(min(files-500, 1<<20) / 2) // reverse_proxy needs two connections for each
-	few := 0
-	for _, h2 := range []bool{false, true} {
-		n, version, goal := either(b, 20, 8000), "HTTP/1.1", "≤ 45"
-		if h2 {
-			n, version, goal = either(b, 210, 20000), "HTTP/2", "≤ 32"
-		}
-		if !h2 && n > affordable {
-			n, few = affordable, affordable
-		}
-		for _, name := range []string{"bridge", "reverse_proxy"} {
-			b.say("pending: %s, %d requests over %s", name, n, version)
-			resident, goroutines := b.pendingOf(n, h2, name == "reverse_proxy")
+	files, few := must(must(procfs.Self()).Limits()).OpenFiles, 0
+	if affordable := int(min(files-500, 1<<20) / connections); n1 > affordable { //nolint:gosec // fits
+		n1, few = affordable, affordable
+	}
+	for k, version := range []string{"HTTP/1.1", "HTTP/2"} {
+		n := []int{n1, n2}[k]
+		for i := range kinds {
+			p, count := &kinds[i], number(float64(n))
+			b.say("%s: %s, %d requests over %s", section, p.name, n, version)
+			resident, goroutines := b.pendingOf(n, k == 1, p)
 			memory := fmt.Sprintf("%.1f", resident/1000)
-			t.add(name+", "+version, number(float64(n)), memory, fmt.Sprintf("%.2f", goroutines))
-			if name == "bridge" {
-				b.report.goal(fmt.Sprintf("Resident memory of a run that goes on, KB, %s over %s", number(float64(n)), version), goal, memory)
+			t.add(p.name+", "+version, count, memory, fmt.Sprintf("%.2f", goroutines))
+			if p.goals[k] != "" {
+				b.report.goal(fmt.Sprintf("Resident memory of a run that goes on, KB, %s over %s", count, version), p.goals[k], memory)
 			}
 		}
 	}
@@ -42,37 +85,37 @@ func measurePending(b *bench) values {
 }
 
 // pendingOf holds n requests at one target, and returns memory and goroutines per request.
-func (b *bench) pendingOf(n int, h2, proxy bool) (resident, goroutines float64) {
+func (b *bench) pendingOf(n int, h2 bool, p *pending) (resident, goroutines float64) {
 	arguments, version := []string{}, "1.1"
 	if h2 {
 		arguments, version = append(arguments, "-h2c"), "h2c"
 	}
 	u := b.startUpstream(arguments...)
-	s := u.bridgeSite("site", "timeout 10m 10m", fmt.Sprintf("limits {\nruns %d %d\n}", n+100, n+100), "transport http {\nversions "+version+"\n}")
-	path, warmPath := bridgePath, bridgePath
-	if proxy {
-		s, path, warmPath = u.proxySite("site", holdPath, version), holdPath, proxyPath
+	s := u.protocolsSite("site", "timeout 10m 10m", fmt.Sprintf("limits {\nruns %d %d\n}", n+100, n+100), "transport http {\nversions "+version+"\n}")
+	s.lines = strings.Replace(s.lines, "\na2a\n", fmt.Sprintf("\na2a {\ntasks {\nkeep %d %d\n}\n}\n", 2*n+100, 2*n+100), 1)
+	warmPath := bridgePath
+	if p.path == holdPath {
+		s, warmPath = u.proxySite("site", holdPath, version), proxyPath
 		s.lines += "\n" + u.proxySite("", proxyPath, version).lines // warm-up
 	}
 	c := b.startCaddy(s)
 	defer c.stop()
 	defer u.stop()
-	address := c.addresses["site"]
-	b.warmUp(&target{name: "warming up", address: address, path: warmPath, skill: skillNow})
+	t := &target{name: p.name, address: c.addresses["site"], path: p.path}
+	b.warmUp(&target{name: "warming up", address: t.address, path: warmPath, skill: skillNow})
+	task, started := "", 0
+	if p.path == agentPath {
+		task, started = taskOf(must(once(http.MethodPost, t.address, agentPath, inBackground("")))), 1
+	}
 	before, _ := b.settled(c, either(b, 100*time.Millisecond, time.Second))
 	goroutinesBefore := c.goroutines()
 
-	hold := holdH1
-	if h2 {
-		hold = holdH2
-	}
-	next, wait, end := hold(b.ctx, &target{name: "the pending calls", address: address, path: path, skill: skillHold}, n)
-	defer end()
-	const ahead = 64 // maximum number of requests that have not reached the upstream
+	o := newOpenRequests(b.ctx, t, p, p.body(task), n, h2)
+	defer o.close()
 	for i := range n {
-		check(next(i))
-		if i%ahead == ahead-1 || i == n-1 {
-			u.reached(b.ctx, i+1)
+		o.begin(i)
+		if p.starts && (i%64 == 63 || i == n-1) { // at most 64 requests have not reached the upstream
+			u.reached(b.ctx, started+i+1)
 		}
 	}
 	samples := make([]float64, either(b, 2, 20))
@@ -82,7 +125,7 @@ func (b *bench) pendingOf(n int, h2, proxy bool) (resident, goroutines float64) 
 	}
 	resident, goroutines = (median(samples)-before)/float64(n), float64(c.goroutines()-goroutinesBefore)/float64(n)
 	u.release()
-	check(wait())
+	check(o.wait())
 	return resident, goroutines
 }
 
@@ -93,78 +136,13 @@ func (b *bench) warmUp(t *target) {
 	l.close()
 }
 
-// holdH1 returns functions that send a request over a new connection, wait for correct answers to all
-// n requests, and close the connections.
-func holdH1(_ context.Context, t *target, n int) (next func(i int) error, wait func() error, end func()) {
-	text := request(http.MethodPost, t.address, t.path, call(t.skill, bodies[0].size))
-	l := &load{target: t, request: text, connections: make([]*connection, 0, n)}
-	next = func(int) error {
-		c, err := dial(t.address)
-		if err != nil {
-			return err
-		}
-		l.connections = append(l.connections, c)
-		_, err = c.Write(l.request)
-		return err
+// taskOf returns the id of the task in an answer to SendMessage.
+func taskOf(text []byte) string {
+	var answer struct {
+		Result struct{ Task struct{ ID string } }
 	}
-	wait = func() error {
-		return l.each(time.Now().Add(2*patience), func(_ int, c *connection) error {
-			answer, err := c.answer()
-			if err != nil {
-				return err
-			}
-			return t.check(answer)
-		})
+	if err := json.Unmarshal(text, &answer, json.MatchCaseInsensitiveNames(true)); err != nil || answer.Result.Task.ID == "" {
+		check(fmt.Errorf("an answer without a task: %.300s", text))
 	}
-	return next, wait, l.close
-}
-
-// holdH2 is holdH1 with 200 requests per connection.
-func holdH2(ctx context.Context, t *target, n int) (next func(i int) error, wait func() error, end func()) {
-	const streams = 200
-	body := call(t.skill, bodies[0].size)
-	ctx, cancel := context.WithCancel(ctx)
-	transports := make([]*http.Transport, (n+streams-1)/streams)
-	for i := range transports {
-		transports[i] = &http.Transport{Protocols: new(http.Protocols), DisableCompression: true}
-		transports[i].Protocols.SetUnencryptedHTTP2(true)
-	}
-	errs := make([]error, n)
-	var requests sync.WaitGroup
-	next = func(i int) error {
-		requests.Go(func() { errs[i] = t.postH2(ctx, transports[i/streams], body) })
-		return nil
-	}
-	wait = func() error {
-		late := time.AfterFunc(4*patience, cancel)
-		defer late.Stop()
-		requests.Wait()
-		return firstOf(errs)
-	}
-	end = func() {
-		cancel()
-		requests.Wait()
-		for _, transport := range transports {
-			transport.CloseIdleConnections()
-		}
-	}
-	return next, wait, end
-}
-
-func (t *target) postH2(ctx context.Context, transport *http.Transport, body []byte) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+t.address+t.path, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("HTTP %d %.300s", resp.StatusCode, answer)
-	}
-	return errors.Join(err, t.check(answer))
+	return answer.Result.Task.ID
 }
