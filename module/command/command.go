@@ -29,7 +29,7 @@ func init() {
 			cmd.SetFlagErrorFunc(wrongUsage)
 			cmd.AddCommand(
 				validateCommand(), listCommand(), describeCommand(), callCommand(), followCommand(),
-				statusCommand(), tasksCommand(), purgeCommand(), helpCommand(),
+				mcpCommand(), statusCommand(), tasksCommand(), purgeCommand(), helpCommand(),
 			)
 			for _, c := range append(cmd.Commands(), cmd) {
 				completeFlags(c)
