@@ -5,13 +5,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -115,44 +112,4 @@ func (f *Front) say(text string, data jsontext.Value) *task.Message {
 		{Part: front.Part{Kind: front.PartText, Text: text}},
 		{Part: front.Part{Kind: front.PartData, Data: data}},
 	}}
-}
-
-// whichInputs returns the message that asks for inputs. problem says what is wrong with a value; empty: inputs are only missing.
-func (f *Front) whichInputs(skill *translate.Skill, missing []string, problem string) *task.Message {
-	var text strings.Builder
-	if problem != "" {
-		text.WriteString("That does not fit: " + problem + ". ")
-	}
-	text.WriteString("The skill " + safetext.Line(skill.Name, maxQuoted) + " needs further inputs: ")
-	for i, name := range missing {
-		if i == maxListedText {
-			text.WriteString("; …")
-			break
-		}
-		if i > 0 {
-			text.WriteString("; ")
-		}
-		text.WriteString(describeInput(skill, name))
-	}
-	var w front.Writer
-	w.Open()
-	w.Text("skill", skill.Name)
-	w.Texts("missing", missing)
-	w.Raw("inputSchema", skill.InputSchema())
-	w.Close()
-	return f.say(text.String(), w.Buf)
-}
-
-// describeInput returns the name, type and description of an input.
-func describeInput(skill *translate.Skill, name string) string {
-	at := slices.IndexFunc(skill.Descriptor.Inputs, func(p document.Parameter) bool { return p.Name == name })
-	if at < 0 {
-		return safetext.Line(name, maxQuoted)
-	}
-	p := &skill.Descriptor.Inputs[at]
-	text := safetext.Line(name, maxQuoted) + " (" + safetext.Line(p.Type, maxQuoted) + ")"
-	if d := safetext.Line(p.Description, maxQuoted); d != "" {
-		text += ": " + d
-	}
-	return text
 }

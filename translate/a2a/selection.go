@@ -6,12 +6,9 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
 // maxName bounds the names of skills that a client may send, in bytes.
@@ -112,38 +109,4 @@ func onlySkill(r *request) (name string, all []catalog.Entry, failure *run.Failu
 		return "", nil, listing.Unavailable[0].Failure
 	}
 	return "", listing.Skills, nil
-}
-
-// The largest number of skills in the question for a skill.
-const (
-	maxListedText = 50
-	maxListedData = 1000
-)
-
-// whichSkill returns the message that asks the client for a skill.
-func (f *Front) whichSkill(skills []catalog.Entry) *task.Message {
-	var text strings.Builder
-	text.WriteString("Which skill do you want to use? Send the name of one, or a data part {\"skill\": <name>, \"input\": {…}}.")
-	for i := range skills[:min(len(skills), maxListedText)] {
-		text.WriteString("\n- " + skills[i].Name)
-		if d := safetext.Line(skills[i].Description, maxQuoted); d != "" {
-			text.WriteString(": " + d)
-		}
-	}
-	if more := len(skills) - maxListedText; more > 0 {
-		text.WriteString("\nand further ones: see the data, or the agent card.")
-	}
-	var w front.Writer
-	w.Open()
-	w.Texts("missing", []string{"skill"})
-	w.OpenArray("skills")
-	for i := range skills[:min(len(skills), maxListedData)] {
-		w.Open()
-		w.Text("name", skills[i].Name)
-		w.Text("description", safetext.Line(skills[i].Description, maxQuoted))
-		w.Close()
-	}
-	w.CloseArray()
-	w.Close()
-	return f.say(text.String(), w.Buf)
 }

@@ -236,13 +236,13 @@ func (s *submission) Inputs(_ context.Context, skill *translate.Skill) (jsonrpc.
 				wanted = append(wanted, name)
 			}
 		}
-		s.asked = s.front.whichInputs(skill, wanted, messageOf(failure))
+		s.asked = s.front.say(message.WhichInputs(skill, wanted, messageOf(failure)))
 		asked, argument := *failure, *failure.Argument
 		argument.Reason, asked.Argument = run.Asked, &argument
 		return jsonrpc.Object{}, &asked
 	}
 	if len(missing) > 0 {
-		s.asked = s.front.whichInputs(skill, missing, "")
+		s.asked = s.front.say(message.WhichInputs(skill, missing, ""))
 		return jsonrpc.Object{}, &run.Failure{
 			Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
 			Message:  "the input " + quoted(missing[0]) + " is required",
@@ -423,7 +423,7 @@ func (s *submission) onlySkill(ctx context.Context) bool {
 		failure = wrong
 	case failure == nil:
 		s.inputs = list
-		s.asked = s.front.whichSkill(all)
+		s.asked = s.front.say(message.WhichSkill(all))
 		failure = &run.Failure{
 			Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
 			Message: "the message names no skill", Argument: &run.Argument{Field: run.FieldSkill, Reason: run.Asked},

@@ -1,0 +1,88 @@
+package message
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// The largest number of skills in the question for a skill.
+const (
+	maxListedText = 50
+	maxListedData = 1000
+)
+
+// WhichSkill returns the text and the data of the question for a skill.
+func WhichSkill(skills []catalog.Entry) (text string, data jsontext.Value) {
+	var b strings.Builder
+	b.WriteString("Which skill do you want to use? Send the name of one, or a data part {\"skill\": <name>, \"input\": {…}}.")
+	for i := range skills[:min(len(skills), maxListedText)] {
+		b.WriteString("\n- " + skills[i].Name)
+		if d := safetext.Line(skills[i].Description, maxQuoted); d != "" {
+			b.WriteString(": " + d)
+		}
+	}
+	if more := len(skills) - maxListedText; more > 0 {
+		b.WriteString("\nand further ones: see the data, or the agent card.")
+	}
+	var w front.Writer
+	w.Open()
+	w.Texts("missing", []string{"skill"})
+	w.OpenArray("skills")
+	for i := range skills[:min(len(skills), maxListedData)] {
+		w.Open()
+		w.Text("name", skills[i].Name)
+		w.Text("description", safetext.Line(skills[i].Description, maxQuoted))
+		w.Close()
+	}
+	w.CloseArray()
+	w.Close()
+	return b.String(), w.Buf
+}
+
+// WhichInputs returns the text and the data of the question for inputs. problem says what is wrong with a value; empty: inputs are only missing.
+func WhichInputs(skill *translate.Skill, missing []string, problem string) (text string, data jsontext.Value) {
+	var b strings.Builder
+	if problem != "" {
+		b.WriteString("That does not fit: " + problem + ". ")
+	}
+	b.WriteString("The skill " + safetext.Line(skill.Name, maxQuoted) + " needs further inputs: ")
+	for i, name := range missing {
+		if i == maxListedText {
+			b.WriteString("; …")
+			break
+		}
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(describeInput(skill, name))
+	}
+	var w front.Writer
+	w.Open()
+	w.Text("skill", skill.Name)
+	w.Texts("missing", missing)
+	w.Raw("inputSchema", skill.InputSchema())
+	w.Close()
+	return b.String(), w.Buf
+}
+
+// describeInput returns the name, type and description of an input.
+func describeInput(skill *translate.Skill, name string) string {
+	at := slices.IndexFunc(skill.Descriptor.Inputs, func(p document.Parameter) bool { return p.Name == name })
+	if at < 0 {
+		return safetext.Line(name, maxQuoted)
+	}
+	p := &skill.Descriptor.Inputs[at]
+	text := safetext.Line(name, maxQuoted) + " (" + safetext.Line(p.Type, maxQuoted) + ")"
+	if d := safetext.Line(p.Description, maxQuoted); d != "" {
+		text += ": " + d
+	}
+	return text
+}
