@@ -8,6 +8,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -59,14 +61,15 @@ func (s *Records) Trim(ctx context.Context, b run.Bounds, spare func(id string) 
 			return ctx.Err()
 		}
 	}
-	t.bound(ctx, run.Final)
-	t.bound(ctx, run.Waiting)
+	t.bound(run.Final)
+	t.bound(run.Waiting)
 	for _, h := range t.holdings {
 		if !h.part {
-			t.trimNames(ctx, h)
+			t.trimNames(h)
 			t.tidy(ctx, h)
 		}
 	}
+	t.delete(ctx)
 	return cmp.Or(t.failed, ctx.Err())
 }
 
@@ -77,14 +80,16 @@ type trimming struct {
 	spare    func(id string) bool
 	holdings []*holding
 	failed   error // the first one
+
+	// What is to be deleted, in this order.
+	superseded []string
+	units      []unit
+	names      []name
 }
 
 func (t *trimming) fail(err error) { t.failed = cmp.Or(t.failed, err) }
 
-// delete deletes a file or a folder.
-func (t *trimming) delete(ctx context.Context, key string) { t.fail(t.storage.Delete(ctx, key)) }
-
-// hold finds what an owner has, and deletes what is superseded or too old.
+// hold finds what an owner has, and what of it is superseded or too old.
 func (t *trimming) hold(ctx context.Context, folder string) {
 	h := &holding{folder: folder, open: map[string]bool{}}
 	t.holdings = append(t.holdings, h)
@@ -119,32 +124,29 @@ func (t *trimming) holdDay(ctx context.Context, h *holding, day string) {
 		t.fail(err)
 		return
 	}
-	empty := true
-	for _, u := range t.units(ctx, folder, d) {
+	found := t.find(ctx, folder, d)
+	if len(found) == 0 && day < t.bounds.Before.UTC().Format(dayLayout) { // no id of that day is made any more
+		t.fail(t.storage.Delete(ctx, folder)) // now, before it gets a record
+		h.days--
+	}
+	for _, u := range found {
 		standing := u.newest.standing
 		spared := standing != run.Final && t.spare(u.id)
 		switch {
 		case u.changed.Before(t.bounds.Before) && !spared:
-			empty = t.drop(ctx, u) && empty
+			t.units = append(t.units, u)
 			continue
 		case spared || standing == run.Running:
 			h.open[u.id] = true
 		default:
 			h.units[standing] = append(h.units[standing], u)
 		}
-		empty = false
-		for _, file := range u.files[:max(0, len(u.files)-2)] {
-			t.delete(ctx, file)
-		}
-	}
-	if empty && day < t.bounds.Before.UTC().Format(dayLayout) { // no id of that day is made any more
-		t.delete(ctx, folder)
-		h.days--
+		t.superseded = append(t.superseded, u.files[:max(0, len(u.files)-2)]...)
 	}
 }
 
-// units returns what is in the folder of a day.
-func (t *trimming) units(ctx context.Context, folder string, d day) []unit {
+// find returns what is in the folder of a day.
+func (t *trimming) find(ctx context.Context, folder string, d day) []unit {
 	units := make([]unit, 0, len(d.ids)+len(d.batches))
 	for _, name := range d.batches {
 		first, last, n, _ := splitBatchName(name)
@@ -177,41 +179,69 @@ func (t *trimming) measure(ctx context.Context, u *unit, files ...string) {
 	}
 }
 
-// drop deletes a unit. The folder of an id that has got a further record meanwhile is kept. The newest record is deleted last, so that no
-// older one is taken for it.
-func (t *trimming) drop(ctx context.Context, u unit) (gone bool) {
+// delete deletes what was found.
+func (t *trimming) delete(ctx context.Context) {
+	t.fail(atOnce(ctx, t.superseded, t.storage.Delete))
+	t.fail(atOnce(ctx, t.units, t.deleteUnit))
+	t.fail(atOnce(ctx, t.names, t.deleteName))
+}
+
+// deleters is how much is deleted at the same time. If it were one by one, tasks could be stored faster than they are deleted.
+const deleters = 8
+
+// atOnce deletes a list, several at the same time. It returns the first error.
+func atOnce[T any](ctx context.Context, list []T, remove func(context.Context, T) error) (failed error) {
+	var mu sync.Mutex
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range min(deleters, len(list)) {
+		group.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(list) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				if err := remove(ctx, list[i]); err != nil {
+					mu.Lock()
+					failed = cmp.Or(failed, err)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	group.Wait()
+	return failed
+}
+
+// deleteUnit deletes a unit. The folder of an id that has got a further record meanwhile is kept. The newest record is deleted
+// last, so that no older one is taken for it.
+func (t *trimming) deleteUnit(ctx context.Context, u unit) error {
 	if u.id != "" {
 		names, err := t.list(ctx, u.key, false)
 		if err != nil {
-			t.fail(err)
-			return false
+			return err
 		}
 		if of := versions(names); len(of) > 0 && of[len(of)-1].compare(u.newest) > 0 {
-			return false
+			return nil
 		}
 	}
 	for _, key := range append(u.files, u.key) {
 		if err := t.storage.Delete(ctx, key); err != nil {
-			t.fail(err)
-			return false
+			return err
 		}
 	}
-	return true
+	return nil
 }
 
-// bound deletes units of a standing until they, with those of lower standings, are within the bounds.
-func (t *trimming) bound(ctx context.Context, standing run.Standing) {
+// bound finds the units of a standing to be deleted, until the rest, with those of lower standings, is within the bounds.
+func (t *trimming) bound(standing run.Standing) {
 	b := t.bounds
 	var ids int
 	var bytes int64
 	for _, h := range t.holdings {
-		for h.has(standing) && h.ids[standing]-h.oldest(standing).ids >= b.IDsPerOwner && ctx.Err() == nil {
-			t.drop(ctx, h.cut(standing))
+		for h.has(standing) && h.ids[standing]-h.oldest(standing).ids >= b.IDsPerOwner {
+			t.cut(h, standing)
 		}
 		ids += h.ids[standing]
 		bytes += h.bytes[standing]
 	}
-	for (ids > b.IDs || bytes > b.Bytes) && ctx.Err() == nil {
+	for ids > b.IDs || bytes > b.Bytes {
 		var largest *holding
 		var share float64
 		for _, h := range t.holdings {
@@ -223,10 +253,9 @@ func (t *trimming) bound(ctx context.Context, standing run.Standing) {
 		if largest == nil || bytes <= b.Bytes && ids-largest.oldest(standing).ids < b.IDs {
 			return
 		}
-		u := largest.cut(standing)
+		u := t.cut(largest, standing)
 		ids -= u.ids
 		bytes -= u.bytes
-		t.drop(ctx, u)
 	}
 }
 
@@ -236,12 +265,13 @@ func (h *holding) oldest(standing run.Standing) unit {
 	return h.units[standing][len(h.units[standing])-1]
 }
 
-// cut removes the oldest unit.
-func (h *holding) cut(standing run.Standing) unit {
+// cut moves the oldest unit of an owner to those to be deleted.
+func (t *trimming) cut(h *holding, standing run.Standing) unit {
 	u := h.oldest(standing)
 	h.units[standing] = h.units[standing][:len(h.units[standing])-1]
 	h.ids[standing] -= u.ids
 	h.bytes[standing] -= u.bytes
+	t.units = append(t.units, u)
 	return u
 }
 
@@ -265,9 +295,8 @@ func (t *trimming) readNames(ctx context.Context, h *holding) {
 	}
 }
 
-// trimNames deletes the names whose record is gone, and the oldest ones of ended runs until the owner has no more than a number.
-// A name that gets a new id between the reading and the deletion is lost: the task is then found by its id only.
-func (t *trimming) trimNames(ctx context.Context, h *holding) {
+// trimNames finds the names whose record is gone, and the oldest ones of ended runs until the owner has no more than the bound.
+func (t *trimming) trimNames(h *holding) {
 	ended := make(map[string]bool, len(h.units[run.Final]))
 	var batches []unit
 	for _, u := range h.units[run.Final] {
@@ -286,24 +315,25 @@ func (t *trimming) trimNames(ctx context.Context, h *holding) {
 		if h.open[n.id] || ended[n.id] || slices.ContainsFunc(batches, inBatch) {
 			stored = append(stored, n)
 		} else {
-			t.dropName(ctx, n)
+			t.names = append(t.names, n)
 		}
 	}
 	slices.SortFunc(stored, func(a, b name) int { return strings.Compare(a.id, b.id) })
 	more := len(stored) - t.bounds.IDsPerOwner
 	for _, n := range stored {
 		if more > 0 && !h.open[n.id] {
-			t.dropName(ctx, n)
+			t.names = append(t.names, n)
 			more--
 		}
 	}
 }
 
-// dropName deletes a name, unless it has got another id meanwhile.
-func (t *trimming) dropName(ctx context.Context, n name) {
-	if text, err := t.load(ctx, n.key, maxName); err != nil || string(text) == n.id {
-		t.delete(ctx, n.key)
+// deleteName deletes a name, unless it has got another id meanwhile. If that happens at this very moment, the name is lost.
+func (t *trimming) deleteName(ctx context.Context, n name) error {
+	if text, err := t.load(ctx, n.key, maxName); err == nil && string(text) != n.id {
+		return nil
 	}
+	return t.storage.Delete(ctx, n.key)
 }
 
 // tidy deletes the folder of an owner that has had nothing for some time. Caddy's file storage keeps empty folders.
@@ -316,6 +346,6 @@ func (t *trimming) tidy(ctx context.Context, h *holding) {
 		return // other storages have no folders
 	}
 	if left, err := t.list(ctx, h.folder, false); err == nil && !slices.ContainsFunc(left, func(name string) bool { return name != namesKey }) {
-		t.delete(ctx, h.folder)
+		t.fail(t.storage.Delete(ctx, h.folder))
 	}
 }
