@@ -261,3 +261,68 @@ func TestR66ManyTasks(t *testing.T) {
 		t.Errorf("%d tasks are kept", kept)
 	}
 }
+
+// R71: an instance that deletes what is too much leaves the open tasks of another one alone, and those from before a restart,
+// however much others store.
+func TestR71OpenTasksOfOthers(t *testing.T) {
+	t.Parallel()
+	const few = "tasks {\n\t\t\tkeep 40 10\n\t\t}"
+	p, gate := later(t)
+	folder := t.TempDir()
+	begin := func() *testbed.Process {
+		return testbed.StartProcess(t, testbed.Limits{}, withAgents(p, few), storage(folder))
+	}
+	first := begin()
+	ann := agentOf(first.Client, "ann")
+	want := map[string]string{}
+	for range 3 {
+		want[ann.Call("SendMessage", unclear()).Task().ID] = "INPUT_REQUIRED"
+	}
+	want[ann.Invoke("acme.later", true).Task().ID] = "WORKING"
+	check := func(about string, c *testbed.Client) {
+		t.Helper()
+		for id, state := range want {
+			var a testbed.Answer
+			testbed.Eventually(t, patience, func() bool { a = agentOf(c, "ann").GetTask(id); return a.Task().State() != "SUBMITTED" }, "the run was accepted")
+			if a.Task().State() != state {
+				t.Errorf("%s: %s, want %s", about, a, state)
+			}
+		}
+	}
+	check("at first", first.Client)
+	second := begin()
+	for _, user := range []string{"ann", "bob"} {
+		c := agentOf(second.Client, user)
+		for range 60 {
+			if a := c.Invoke("acme.now", false); a.Task().State() != "COMPLETED" {
+				t.Fatal(a)
+			}
+		}
+	}
+	for range 30 {
+		agentOf(second.Client, "bob").Call("SendMessage", unclear())
+	}
+	// 10 of each owner that have ended or wait, those in the memory of the instance, and what was not trimmed yet
+	testbed.Eventually(t, patience, func() bool {
+		agentOf(second.Client, "bob").Invoke("acme.now", false)
+		return stored(t, folder) <= 6+30+12
+	}, "the rest is deleted")
+	check("at the other instance", second.Client)
+	check("at its own instance", first.Client)
+	for _, c := range []*testbed.Process{first, second} {
+		c.Signal(os.Kill)
+		c.Wait(patience)
+	}
+	third := begin()
+	for range 60 {
+		agentOf(third.Client, "bob").Invoke("acme.now", false)
+	}
+	check("after a restart", third.Client)
+	gate.Open()
+	for id, state := range want {
+		if state == "WORKING" {
+			testbed.Eventually(t, patience, func() bool { return agentOf(third.Client, "ann").GetTask(id).Task().State() == "COMPLETED" }, "the run ends")
+		}
+	}
+	checkDuplicates(t, p)
+}
