@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// clockSkew is how much the clocks of two instances may differ. A deadline may be of another clock: as long after it, the
-	// run of a task that this process did not begin has time to end.
+	// clockSkew is the largest difference between the clocks of two instances. The deadline of a task that another process began
+	// may be by another clock, so the time of its run is up only this much later.
 	clockSkew = 5 * time.Minute
-	// firstAnswer bounds how long a request for a task waits for the first news of a run that was not followed.
+	// firstAnswer bounds how long a request about a task waits for the first state of a run that was not followed.
 	firstAnswer = 2 * time.Second
 	// followAgain is how long after a try to read the state of a run for a webhook the next one is made.
 	followAgain = time.Minute
-	// firstRefresh is the time until a waiting request reads its task again, which grows to keepAlive.
+	// firstRefresh is the time until a waiting request reads its task again. It doubles each time, up to keepAlive.
 	firstRefresh = time.Second
 )
 
@@ -33,7 +33,7 @@ func (f *Front) follows(t *task.Task) bool {
 	return !ok
 }
 
-// refresh reads a task again that a request waits for, and follows its run if no one does in this process. Another process may
+// refresh reads the task of a waiting request again, and follows its run unless this process already does: another process may
 // have changed the task, or may have ended.
 func (r *request) refresh(t *task.Task) {
 	f := r.front
@@ -42,7 +42,7 @@ func (r *request) refresh(t *task.Task) {
 	}
 }
 
-// repeat calls a function from time to time until a context ends.
+// repeat calls a function at growing intervals until a context ends.
 func repeat(ctx context.Context, what func()) {
 	pause := firstRefresh
 	again := time.NewTimer(pause)
@@ -59,8 +59,8 @@ func repeat(ctx context.Context, what func()) {
 	}
 }
 
-// follow makes sure that somebody follows the run of a task that a client asks about, and returns the task as it is then. Another
-// process may have begun the task, or the time for which runs are followed without a request may be over.
+// follow makes sure that the run of a task is followed, and returns the current task. A run may not be followed because the process
+// that began it has ended, or because the time for which runs are followed without a request is over.
 func (r *request) follow(t *task.Task) *task.Task {
 	f := r.front
 	news := r.followLater(t)
@@ -79,8 +79,8 @@ func (r *request) follow(t *task.Task) *task.Task {
 	return t
 }
 
-// followLater is follow without waiting: it returns a channel that is closed once there are news; nil: there is nothing to wait
-// for.
+// followLater does what follow does, without waiting: it returns a channel that is closed when the state of the run is known; nil:
+// there is nothing to wait for.
 func (r *request) followLater(t *task.Task) <-chan struct{} {
 	f := r.front
 	if !isOpen(t) {
@@ -112,11 +112,11 @@ func (r *request) followLater(t *task.Task) <-chan struct{} {
 	return news
 }
 
-// giveUp ends a task whose invocation another process began, if that process must have ended: nobody knows whether the skill
-// was executed, so it is not invoked again.
+// giveUp ends a task whose invocation another process began, if that process must have ended. The skill is not invoked again,
+// since it may have been executed.
 func (f *Front) giveUp(ctx context.Context, t *task.Task) {
 	deadline := t.Deadline
-	if deadline.IsZero() { // the task was made to tell something, not for a run
+	if deadline.IsZero() { // the task has no run, only a question or a failure
 		deadline = t.Status.At
 	}
 	if time.Since(deadline) < clockSkew {
@@ -164,11 +164,11 @@ func (w *following) run(ctx context.Context) {
 			}
 			return
 		}
-		w.caller.Method = MethodFollow // the first call is the client's
+		w.caller.Method = MethodFollow // only the first call has the method of the client
 	}
 }
 
-// end returns until when the run is followed that this process has followed since a time.
+// end returns the time until which the run is followed. since is when this process began to follow it.
 func (w *following) end(begun time.Time) time.Time {
 	end := begun.Add(w.front.Options.Follow)
 	if w.task.Deadline.IsZero() {

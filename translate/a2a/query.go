@@ -11,7 +11,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 
-// query reads the params of a method about one task, and finds the task. The dialect of the older methods is that of the task.
+// query reads the params of a method about one task, and finds the task. For the methods that 0.3 and 0.1 share, it sets the version
+// of the request to that of the task.
 func (r *request) query() (*task.Task, *wire.TaskQuery, *jsonrpc.Error) {
 	q, violations := wire.DecodeTaskQuery(r.version, r.params())
 	if len(violations) > 0 {
@@ -107,7 +108,7 @@ func listTasks(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if q.PageSize == 0 {
 		q.PageSize = wire.DefaultPageSize
 	}
-	if r.caller.Principal == "" { // anonymous callers can't be told from each other
+	if r.caller.Principal == "" { // anonymous callers can't be distinguished, and each would see the tasks of all
 		return wire.AppendPage(nil, nil, "", q.PageSize, 0, &q), nil
 	}
 	r.tenant = q.Tenant

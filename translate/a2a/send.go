@@ -16,8 +16,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// minAnonymousName is the least length of the id that an anonymous client of A2A 0.1 gives to a task, in characters: anyone who
-// knows it can read the task.
+// minAnonymousName is the minimum length of the id that an anonymous client of A2A 0.1 chooses for a task, in characters: every
+// anonymous client that knows the id can read the task.
 const minAnonymousName = 16
 
 // send answers SendMessage, SendStreamingMessage and their older forms.
@@ -52,7 +52,7 @@ func send(r *request) (jsontext.Value, *jsonrpc.Error) {
 	go s.run(context.WithoutCancel(r.ctx))
 	waits := !s.send.Immediately || r.version == wire.V01
 	if waits && !r.method.streams && !r.IsNotification() {
-		s.wait() // most runs end at once, so that the request is woken once
+		s.wait() // before made is read: most runs end at once, and then the request is woken once instead of twice
 	}
 	<-s.made
 	switch {
@@ -73,13 +73,13 @@ func send(r *request) (jsontext.Value, *jsonrpc.Error) {
 	return s.answer(false)
 }
 
-// refused reports a call that is refused before the bridge gets it.
+// refused reports a call that is refused before a call of the bridge, and returns its answer.
 func (r *request) refused(fault *jsonrpc.Error) (jsontext.Value, *jsonrpc.Error) {
 	r.report(withCode(r.failureOf(fault), fault))
 	return r.fail(fault)
 }
 
-// taskOf returns the task that a message is for, locked; nil: a new one.
+// taskOf returns the task that a message is for, and locks it; nil: the message makes a new one.
 func (r *request) taskOf(send *wire.Send) (t *task.Task, unlock func(), fault *jsonrpc.Error) {
 	f := r.front
 	none := func() {}
@@ -91,7 +91,7 @@ func (r *request) taskOf(send *wire.Send) (t *task.Task, unlock func(), fault *j
 	}
 	t, err := r.find(send.Task)
 	if r.version == wire.V01 && isNew(t, err) {
-		unlock, err = f.Tasks.Lock(r.ctx, r.owner(), "name "+send.Task) // so that the same message sent twice at once is one run
+		unlock, err = f.Tasks.Lock(r.ctx, r.owner(), "name "+send.Task) // so that a message that is sent twice at the same time starts one run
 		if err != nil {
 			return nil, none, r.taskError(send.Task, err)
 		}
@@ -138,8 +138,8 @@ func contextField(v wire.Version) string {
 	return "message.contextId"
 }
 
-// find returns a task of the caller by the id that a client knows: the task's, or the one that a client of A2A 0.1 gave to it. In the methods
-// of 0.1 the client's own comes first: it may have begun a new run under the id of a task of a later version that has ended.
+// find returns a task of the caller by its id, or by the id that a client of A2A 0.1 has chosen for it. In the methods of 0.1, the
+// chosen id comes first: the client may have begun a new run under the id of an ended task of a later version.
 func (r *request) find(id string) (*task.Task, error) {
 	f := r.front
 	by, otherwise := f.Tasks.Get, f.Tasks.Named
@@ -196,7 +196,7 @@ func (r *request) taskError(id string, err error) *jsonrpc.Error {
 	return r.failureError(notKept(err))
 }
 
-// join handles a message to a task whose run goes on: the task keeps it.
+// join handles a message to a task whose run goes on: it adds the message to the history.
 func (s *submission) join() (jsontext.Value, *jsonrpc.Error) {
 	f, r := s.front, s.request
 	s.ended = nil
@@ -238,7 +238,7 @@ func (s *submission) join() (jsontext.Value, *jsonrpc.Error) {
 	return result, fault
 }
 
-// answer answers a message with its task, after waiting for its end unless the client does not want that.
+// answer answers a message with its task. With wait, it waits until the task is settled, or for as long as a request may wait.
 func (s *submission) answer(wait bool) (jsontext.Value, *jsonrpc.Error) {
 	f, r := s.front, s.request
 	t := s.task
@@ -271,12 +271,12 @@ func reply(t *task.Task) *task.Message {
 	return &task.Message{ID: t.ID, Role: task.Agent, Parts: t.Artifact.Parts}
 }
 
-// settled reports whether a waiting client is answered.
+// settled reports whether a client that waits for a task gets its answer.
 func settled(t *task.Task) bool {
 	return t.Status.State.Terminal() || t.Status.State.Interrupted()
 }
 
-// wait waits until the message needs nothing more, for as long as a request may wait.
+// wait waits until the submission has ended, for as long as a request may wait.
 func (s *submission) wait() {
 	r := s.request
 	longest := time.NewTimer(longestWait(r))
@@ -312,7 +312,7 @@ func (r *request) waiting() (context.Context, context.CancelFunc) {
 	return ctx, func() { stop(); cancel() }
 }
 
-// fail answers with an error. A method that would stream does it in the way that its clients understand.
+// fail answers with an error. For a method that streams, the form depends on the version: an HTTP error status, or one event.
 func (r *request) fail(fault *jsonrpc.Error) (jsontext.Value, *jsonrpc.Error) {
 	r.failed = withCode(r.failureOf(fault), fault)
 	if r.method == nil || !r.method.streams || r.IsNotification() || r.InBatch() {
@@ -328,14 +328,14 @@ func (r *request) fail(fault *jsonrpc.Error) (jsontext.Value, *jsonrpc.Error) {
 	}
 	if fault.Status == 0 && acceptsStream(r.HTTP) {
 		if s := r.Stream(); s != nil {
-			_ = s.Error(fault) // else the client is gone
+			_ = s.Error(fault) // it fails only if the client has disconnected
 			return nil, nil
 		}
 	}
 	return nil, fault
 }
 
-// failureOf returns the failure that an error stands for, for reports.
+// failureOf returns the failure behind an error, for reports.
 func (r *request) failureOf(fault *jsonrpc.Error) *run.Failure {
 	switch {
 	case r.failed != nil:

@@ -20,15 +20,15 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// submission is a message on its way to a run. It implements [translate.Preparation].
+// submission turns a message into a run. It implements [translate.Preparation].
 //
-// The request and the goroutine that carries out the run share it: the goroutine owns it until made is closed. Then both may
-// read it, except for execution, which mu guards.
+// The request shares it with the goroutine that executes the call. The goroutine may change it until made is closed. After that,
+// both may only read it, except for execution, which mu protects.
 type submission struct {
 	front   *Front
 	request *request
 	send    wire.Send
-	asks    struct{ message, request message.Directions } // what the metadata say
+	asks    struct{ message, request message.Directions } // the values for the bridge in the metadata
 	chosen  selection
 	task    *task.Task    // nil: none was made yet
 	unlock  func()        // of the task that the message is for
@@ -56,7 +56,7 @@ type background struct {
 
 var _ translate.Preparation = (*submission)(nil)
 
-// unlocked ends the lock of the task.
+// unlocked releases the lock of the task.
 func (s *submission) unlocked() {
 	if s.unlock != nil {
 		s.unlock()
@@ -64,7 +64,8 @@ func (s *submission) unlocked() {
 	}
 }
 
-// run carries out the message and follows its run. It is a goroutine of its own, because the run may outlive the request.
+// run executes the call for the message and follows its run. It runs in a goroutine of its own, because the run may outlive the
+// request.
 func (s *submission) run(ctx context.Context) {
 	f := s.front
 	defer s.finish(ctx)
@@ -112,7 +113,7 @@ func (s *submission) run(ctx context.Context) {
 	}
 }
 
-// finish ends a submission, also after a panic.
+// finish ends a submission. It is deferred, so it also runs after a panic.
 func (s *submission) finish(ctx context.Context) {
 	if value := recover(); value != nil {
 		if s.front.Panicked != nil {
@@ -141,7 +142,7 @@ func (s *submission) isMade() bool {
 	}
 }
 
-// done lets the request go on.
+// done closes made, so that the request continues.
 func (s *submission) done() {
 	if !s.isMade() {
 		s.unlocked()
@@ -149,11 +150,11 @@ func (s *submission) done() {
 	}
 }
 
-// answered is called when the request ends, with the state that it was answered with. If that is the end of the run, it waits
-// for the report of the call, so that the access log has it. Else the call goes on without a request.
+// answered is called at the end of the request, with the state in its answer. If the call ends with that state, answered waits for
+// the report of the call, so that the access log has its result. Otherwise the call goes on without a request.
 func (s *submission) answered(state task.State) {
 	r := s.request
-	if s.ended == nil { // the message has no call of its own
+	if s.ended == nil { // the message joined a task whose run has its own call
 		return
 	}
 	if settledBy(state) {
@@ -182,7 +183,7 @@ func (s *submission) taskID() string {
 	return s.task.ID
 }
 
-// detach says that no request waits for the run any more.
+// detach tells the execution that no request waits for the run any more.
 func (s *submission) detach() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,7 +206,7 @@ func (s *submission) timeout() time.Duration {
 	return 0
 }
 
-// Inputs implements [translate.Preparation]: it gathers the inputs, and asks for those that are missing.
+// Inputs implements [translate.Preparation]: it collects the inputs, and asks for those that are missing.
 func (s *submission) Inputs(_ context.Context, skill *translate.Skill) (jsonrpc.Object, *run.Failure) {
 	s.chosen.name, s.chosen.ref = skill.Name, skill.Ref
 	var have jsontext.Value
@@ -227,7 +228,7 @@ func (s *submission) Inputs(_ context.Context, skill *translate.Skill) (jsonrpc.
 		if s.task == nil || failure.Argument == nil || failure.Argument.Field != run.FieldInput || failure.Argument.Reason == run.OverLimit {
 			return jsonrpc.Object{}, failure
 		}
-		// A later message with a wrong value is asked again.
+		// If a later message has a wrong value, the task asks for that input again.
 		wrong := failure.Argument.Name
 		list.Remove(wrong)
 		var wanted []string // in the descriptor's order
@@ -263,7 +264,7 @@ func (s *submission) Invoke(ctx context.Context, skill *translate.Skill) *run.Fa
 	if err := s.make(ctx, func(t *task.Task) {
 		t.Skill, t.Ref, t.Deadline, t.OutputType = skill.Name, skill.Ref, skill.Deadline, skill.Descriptor.Output.ContentType
 		t.Inputs = s.inputs.Object().Text
-		if !s.first { // which has told that it is SUBMITTED
+		if !s.first { // a new task is SUBMITTED until the provider accepts the run
 			t.SetStatus(task.Working, nil, time.Now())
 		}
 	}); err != nil {
@@ -339,16 +340,16 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) error 
 		if t, s.subscription, err = f.Tasks.Subscribe(ctx, s.task.Owner, s.task.ID); err == nil {
 			s.task = t
 		}
-	case s.send.Immediately && r.version != wire.V01: // the client is told of the task before its run has ended
+	case s.send.Immediately && r.version != wire.V01: // the client gets the task before its run has ended, so Get stores it
 		_, err = f.Tasks.Get(ctx, s.task.Owner, s.task.ID)
 	}
-	if err != nil { // then nothing is invoked
+	if err != nil { // the error prevents the invocation
 		s.abandon(ctx, notKept(err))
 	}
 	return err
 }
 
-// abandon ends the task, which can't be stored. If the message has made it, no one knows of it.
+// abandon ends a task that can't be stored. A new task is dropped: no client has got it yet.
 func (s *submission) abandon(ctx context.Context, failure *run.Failure) {
 	f, t := s.front, s.task
 	if s.subscription != nil {
@@ -363,7 +364,7 @@ func (s *submission) abandon(ctx context.Context, failure *run.Failure) {
 	s.task = nil
 }
 
-// refuse handles a call that failed before the provider was invoked: with a question, an error, or a task that has ended.
+// refuse handles a call that failed before the invocation: it sets the error, asks the client, or makes a task that has ended.
 func (s *submission) refuse(ctx context.Context, r *run.Run) {
 	f, failure := s.front, r.Failure
 	if s.asked == nil && isRefusal(failure) {

@@ -13,20 +13,21 @@ import (
 )
 
 const (
-	// indexOwner owns the records of the index. It is no principal: those have no control characters but line breaks.
+	// indexOwner is the owner of the records of the index. It can't be a principal, which has no control characters except line
+	// breaks.
 	indexOwner = "\x00a2a push"
-	// maxNoted is how many tasks an instance remembers to have noted. It notes those beyond it again.
+	// maxNoted bounds the tasks that an instance remembers to have noted. It writes the records of further ones again.
 	maxNoted = 20_000
-	// maxIndexed is how many records are read.
+	// maxIndexed bounds the records that are read at once.
 	maxIndexed = 100_000
 
-	// leaseTimeout is how long an instance waits for the lock of another one, to see whether that one has ended. The
+	// leaseTimeout is how long an instance waits for the lock of another one to find out whether that one has ended. The
 	// lock of a process that was killed expires within this time.
 	leaseTimeout = 30 * time.Second
 )
 
-// index has a record of each task with webhooks, by the id of the task, which says which instance sends its events. Each instance
-// holds a lock as long as it lives.
+// index has a record of each task with webhooks, under the id of the task. The record has the instance that sends the events.
+// Each instance holds a lock while it runs.
 type index struct {
 	store    run.Store
 	instance string // a UUID
@@ -40,14 +41,14 @@ type index struct {
 // entry is the content of a record.
 type entry struct {
 	Owner    string `json:"owner"`
-	Instance string `json:"instance,omitzero"` // empty: nothing is left to be sent
+	Instance string `json:"instance,omitzero"` // empty: all events were sent
 }
 
 func newIndex(store run.Store) *index {
 	return &index{store: store, instance: uuid.Must(uuid.NewV7()).String(), noted: map[string]uint64{}}
 }
 
-// note notes that this instance sends the events of a task. If that fails, it is tried again with the next event.
+// note writes a record that this instance sends the events of a task. If that fails, the next event tries again.
 func (x *index) note(ctx context.Context, t *task.Task) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -56,8 +57,8 @@ func (x *index) note(ctx context.Context, t *task.Task) {
 	}
 }
 
-// served is note for an event that is to be sent. It reports whether another instance has followed the same run, and has sent all
-// events of the task.
+// served does what note does, before an event is sent. It reports whether another instance has followed the same run and has
+// sent all events of the task.
 func (x *index) served(ctx context.Context, t *task.Task) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -76,7 +77,7 @@ func (x *index) served(ctx context.Context, t *task.Task) bool {
 	return false
 }
 
-// take is note for a task that another instance had noted.
+// take does what note does, for a task whose record has another instance.
 func (x *index) take(ctx context.Context, f found) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -85,7 +86,7 @@ func (x *index) take(ctx context.Context, f found) {
 	}
 }
 
-// put writes a record. The lock is held.
+// put writes a record. The caller holds the lock.
 func (x *index) put(ctx context.Context, owner, id string, event uint64) {
 	if x.unlock == nil {
 		wait, cancel := context.WithTimeout(ctx, markTimeout)
@@ -118,7 +119,8 @@ func (x *index) write(ctx context.Context, e entry, id string, event uint64) err
 	return x.store.Put(ctx, &run.Record{Owner: indexOwner, ID: id, Event: event, At: time.Now(), Data: data, Standing: standing})
 }
 
-// done notes that nothing is left to be sent for a task. If that fails, another instance looks at the task in vain.
+// done writes a record that all events of a task were sent. If that fails, another instance reads the task later, and finds nothing
+// to send.
 func (x *index) done(ctx context.Context, t *task.Task) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -128,7 +130,7 @@ func (x *index) done(ctx context.Context, t *task.Task) {
 	}
 }
 
-// drop notes that a task that was found is gone, or that nothing is left to be sent for it.
+// drop does what done does, for a task that read has found.
 func (x *index) drop(ctx context.Context, f found) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -146,14 +148,14 @@ func (x *index) close() {
 	}
 }
 
-// found is a record of a task for which something may be left to be sent.
+// found is a record of a task that may have events to be sent.
 type found struct {
 	record *run.Record
 	owner  string
 }
 
-// read returns the records of tasks for which something may be left to be sent, by instance. It does not read those in seen, which
-// it returns with the further ones that will not change.
+// read returns the records of tasks that may have events to be sent, by instance. It skips the final records in seen, and returns
+// these together with the final records that it has read.
 func (x *index) read(ctx context.Context, seen map[string]uint64) (open map[string][]found, final map[string]uint64, err error) {
 	open, final = map[string][]found{}, map[string]uint64{}
 	need := func(id string, event uint64) bool {
@@ -168,7 +170,7 @@ func (x *index) read(ctx context.Context, seen map[string]uint64) (open map[stri
 			if r == nil && ctx.Err() != nil {
 				return nil, nil, err
 			}
-			continue // a damaged record: its task is found when a client asks about it
+			continue // a damaged record: the task is followed again when a client asks about it
 		}
 		var e entry
 		if json.Unmarshal(r.Data, &e) != nil || e.Instance == "" {
@@ -180,7 +182,7 @@ func (x *index) read(ctx context.Context, seen map[string]uint64) (open map[stri
 	return open, final, nil
 }
 
-// ended calls use if an instance has ended. No other instance calls use for it at the same time.
+// ended calls use if an instance has ended. It prevents that another instance does so at the same time.
 func (x *index) ended(ctx context.Context, instance string, use func()) {
 	if instance != x.instance {
 		wait, cancel := context.WithTimeout(ctx, leaseTimeout)

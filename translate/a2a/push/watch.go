@@ -9,23 +9,23 @@ import (
 )
 
 const (
-	// firstRead is how long after its begin a configuration looks for tasks of instances that have ended, and nextRead how
-	// often it does that later. afterMiss is when it looks for tasks whose events found no place.
+	// firstRead is the time from the beginning of a configuration to its first reading of the index, and nextRead the time between
+	// two later ones. afterMiss is the time from an event that could not be queued to a reading.
 	firstRead = 2 * time.Second
 	nextRead  = 10 * time.Minute
 	afterMiss = time.Minute
-	// between is the time between two tasks that are continued, so that not all providers are asked at once.
+	// between is the pause between two tasks that are taken over, so that the requests to providers do not come all at once.
 	between = 10 * time.Millisecond
 )
 
-// watcher looks for tasks that no instance serves.
+// watcher takes over the webhooks of tasks whose instance has ended.
 type watcher struct {
 	*Deliverer
-	seen  map[string]uint64  // events of records that will not change
-	taken map[string]lineKey // tasks of instances that have ended, by id, while they are open
+	seen  map[string]uint64  // the events of final records
+	taken map[string]lineKey // the tasks that were taken over, by id, while they are open
 }
 
-// watch looks for tasks that no instance serves, until the Deliverer is closed.
+// watch reads the index again and again until the Deliverer is closed.
 func (d *Deliverer) watch() {
 	w := watcher{Deliverer: d, taken: map[string]lineKey{}}
 	timer := time.NewTimer(nextRead)
@@ -57,7 +57,8 @@ func (d *Deliverer) watch() {
 	}
 }
 
-// look reads the index and goes on with the tasks of instances that have ended; with those of this one, too, if own is set.
+// look reads the index and takes over the tasks of instances that have ended. With own, it also looks at the tasks of this
+// instance, since some of their events could not be queued.
 func (w *watcher) look(ctx context.Context, own bool) {
 	for id, key := range w.taken {
 		if t, err := w.tasks.Get(ctx, key.owner, key.id); errors.Is(err, task.ErrNoTask) || err == nil && t.Status.State.Terminal() {
@@ -83,7 +84,7 @@ func (w *watcher) look(ctx context.Context, own bool) {
 	}
 }
 
-// take goes on with a task that no instance serves.
+// take takes over a task.
 func (w *watcher) take(ctx context.Context, f found) {
 	if ctx.Err() != nil || w.of(f.owner) == nil {
 		return

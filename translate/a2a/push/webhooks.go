@@ -12,23 +12,24 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
 
-// Webhooks say which webhooks a configuration allows, and how it connects to them. The fields must not be changed while they are used.
+// Webhooks has the options of one configuration for webhooks. Its fields must not be changed while it is used.
 type Webhooks struct {
 	// Deliverer sends the events. It is required.
 	Deliverer *Deliverer
 	// Transport sends requests. It must follow no redirects, and must check each address that it connects to. It is required.
 	Transport http.RoundTripper
-	// Judge reports whether requests to a URL are allowed, as far as that is known without a look-up of its host. It is required.
+	// Judge returns an error if requests to a URL are not allowed, as far as that is known without a look-up of its host. It is
+	// required.
 	Judge func(ctx context.Context, u *url.URL) error
 	// AllowHTTP allows webhooks without TLS.
 	AllowHTTP bool
 	// Sealer encrypts secrets. It is required.
 	Sealer *runtoken.Sealer
-	// Owns reports whether an owner of tasks is one of this configuration. It is not called before Begin. It is required.
+	// Owns reports whether the tasks of an owner belong to this configuration. It is not called before Begin. It is required.
 	Owns func(owner string) bool
 	// Continue follows the run of a task until the end, unless this process does. May be nil.
 	Continue func(ctx context.Context, t *task.Task)
-	// Attempted is called after each request, by several goroutines. May be nil.
+	// Attempted is called after each request, from several goroutines at a time. May be nil.
 	Attempted func(a *Attempt)
 	// Panicked is called after a panic, with its stack. May be nil.
 	Panicked func(ctx context.Context, value any, stack []byte)
@@ -36,16 +37,16 @@ type Webhooks struct {
 	begin, end sync.Once
 }
 
-// Begin makes the Deliverer use the configuration, and find the tasks of instances that have ended. Further calls have no effect.
+// Begin makes the Deliverer use the configuration, and take over the tasks of instances that have ended. Further calls have no effect.
 func (w *Webhooks) Begin() { w.begin.Do(func() { w.Deliverer.attach(w) }) }
 
-// End is called when the configuration is no longer used. Begin has no effect after it.
+// End makes the Deliverer no longer use the configuration. Begin has no effect after it.
 func (w *Webhooks) End() {
 	w.begin.Do(func() {})
 	w.end.Do(func() { w.Deliverer.detach(w) })
 }
 
-// Secrets are what a webhook recognizes the bridge by. They format as [redacted].
+// Secrets authenticate the bridge to a webhook. They format as [redacted].
 type Secrets struct{ Token, Credentials string }
 
 // String implements [fmt.Stringer] without the secrets.
@@ -57,7 +58,7 @@ func (Secrets) GoString() string { return "[redacted]" }
 // maxURL is the longest URL, in bytes.
 const maxURL = 2048
 
-// Check returns what is wrong with the URL of a webhook; empty: nothing.
+// Check returns the problem of a webhook's URL; empty: there is none.
 func (w *Webhooks) Check(ctx context.Context, text string) (problem string) {
 	if len(text) > maxURL {
 		return "must have at most 2048 bytes"
@@ -99,7 +100,7 @@ func (w *Webhooks) Seal(ctx context.Context, owner, id string, s Secrets) (strin
 // purpose is part of the binding of sealed secrets.
 const purpose = "a2a push"
 
-// open is the inverse of Seal. Old means that they should be sealed again.
+// open is the inverse of Seal. old means that there is a newer key, with which the secrets should be sealed again.
 func (w *Webhooks) open(ctx context.Context, owner, id, sealed string) (s Secrets, old bool, err error) {
 	if sealed == "" {
 		return Secrets{}, false, nil
@@ -115,8 +116,8 @@ func (w *Webhooks) open(ctx context.Context, owner, id, sealed string) (s Secret
 	return Secrets{text[digits:][:n], text[digits:][n:]}, old, nil
 }
 
-// Watch makes sure that the webhooks of a task are served by another instance if this one ends. Call it before a client learns that
-// the task has webhooks.
+// Watch makes sure that another instance takes over the webhooks of a task if this one ends. Call it before the client gets the
+// answer that sets a webhook.
 func (w *Webhooks) Watch(ctx context.Context, t *task.Task) {
 	w.Begin()
 	if d := w.Deliverer; d.index != nil && len(t.Push) > 0 && !t.Status.State.Terminal() {
