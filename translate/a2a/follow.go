@@ -59,8 +59,8 @@ func repeat(ctx context.Context, what func()) {
 	}
 }
 
-// follow makes sure that the run of a task is followed, and returns the current task. A run may not be followed because the process
-// that began it has ended, or because the time for which runs are followed without a request is over.
+// follow makes sure that the run of a task is followed, and returns the current task. The run may not be followed any more, since the
+// process that began it has ended, or since the time of following without a request is over.
 func (r *request) follow(t *task.Task) *task.Task {
 	f := r.front
 	news := r.followLater(t)
@@ -79,8 +79,7 @@ func (r *request) follow(t *task.Task) *task.Task {
 	return t
 }
 
-// followLater does what follow does, without waiting: it returns a channel that is closed when the state of the run is known; nil:
-// there is nothing to wait for.
+// followLater is follow without waiting. The channel is closed when the state of the run is known; nil: it is known already.
 func (r *request) followLater(t *task.Task) <-chan struct{} {
 	f := r.front
 	if !isOpen(t) {

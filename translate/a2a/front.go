@@ -202,8 +202,7 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 	return result, fault
 }
 
-// serves reports whether a method of a generation is served in a dialect. For the methods that 0.3 and 0.1 share, one of these
-// versions is enough.
+// serves reports whether a method of a generation is served in a dialect. The shared methods need 0.3 or 0.1.
 func (f *Front) serves(g generation, v wire.Version) bool {
 	return f.Options.Versions[v] || g == shared && f.Options.Versions[wire.V01]
 }

@@ -74,8 +74,7 @@ func envelopeData(code int, reason string, limit *jsonrpc.Limit) jsontext.Value 
 	return wire.Error(wire.V10, code, "", "", facts).Data
 }
 
-// tooLarge returns the error for a request whose answer exceeds the memory for answers. The client can read its tasks again,
-// fewer at a time.
+// tooLarge returns the error for an answer that exceeds the memory for answers. The client can read fewer tasks at a time.
 func tooLarge(req *jsonrpc.Request, _ *jsonrpc.Error) *jsonrpc.Error {
 	r := &request{Request: req, front: new(Front)}
 	said, _ := saidVersion(req.HTTP)

@@ -64,8 +64,7 @@ func (s *submission) unlocked() {
 	}
 }
 
-// run executes the call for the message and follows its run. It runs in a goroutine of its own, because the run may outlive the
-// request.
+// run executes the call for the message and follows its run. It is a goroutine of its own: the run may outlive the request.
 func (s *submission) run(ctx context.Context) {
 	f := s.front
 	defer s.finish(ctx)

@@ -7,8 +7,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 )
 
-// VersionHeader is the name of the header field, and of the query parameter, with the version of A2A that a client uses (A2A 1.0,
-// section 3.6).
+// VersionHeader is the name of the header field and of the query parameter with the client's version of A2A (A2A 1.0, section 3.6).
 const VersionHeader = "A2a-Version" // in the canonical form of package http
 
 // Versions is the set of versions of A2A that are served.
