@@ -206,3 +206,39 @@ func TestFollowUp(t *testing.T) {
 	a.send10(t, text("", "3"), of, "").check(t, "200;error.code=-32004;error.data.0.reason=UNSUPPORTED_OPERATION")
 	a.received(t, "POST /run/form", 1)
 }
+
+// A file that comes before the skill is chosen is one of its inputs.
+func TestFileBeforeSkill(t *testing.T) {
+	forEach(t, func(t *testing.T, d *dialect) {
+		t.Helper()
+		a := newAgent(t)
+		file := func(bytes, mediaType, metadata string) string {
+			switch d.version {
+			case "0.3":
+				return `{"kind":"file","file":{"bytes":"` + bytes + `","mimeType":"` + mediaType + `"},"metadata":` + metadata + `}`
+			case "0.1":
+				return `{"type":"file","file":{"bytes":"` + bytes + `","mimeType":"` + mediaType + `"},"metadata":` + metadata + `}`
+			}
+			return `{"raw":"` + bytes + `","mediaType":"` + mediaType + `","metadata":` + metadata + `}`
+		}
+		choose := `"metadata":{"skill":"acme.files"}`
+		for i, c := range []struct{ first, second, more, want string }{
+			{file("AAAA", "image/png", "null"), text(d.version, "acme.files"), "", `{"photo":"AAAA"}`},
+			{file("AAAA", "text/x", "null"), data(d.version, `{"skill":"acme.files","input":{"note":"n"}}`), "", `{"raw":"AAAA","note":"n"}`},
+			{file("AAAA", "image/png", "null") + "," + data(d.version, `{"note":"n"}`), file("BBBB", "image/png", "null"), choose, `{"note":"n","photo":"AAAA","raw":"BBBB"}`},
+			{file("AAAA", "image/png", "null"), file("BBBB", "image/png", `{"input":"photo"}`), choose, `{"photo":"BBBB"}`},
+			{file("AAAA", "image/png", "null"), data(d.version, `{"photo":"CCCC"}`), choose, `{"photo":"CCCC"}`},
+		} {
+			got := a.call(t, d.send, d.params(idOf(d, i), c.first, ""))
+			got.check(t, d.task+".status.state="+d.state("input-required"))
+			id := got.at(d.task + ".id")
+			if i == 0 { // a skill without an input for it is refused, and another one can be chosen
+				a.call(t, d.send, d.params(id, text(d.version, "acme.echo"), "")).check(t, "error.code=-32005;error.message~earlier message")
+			}
+			a.call(t, d.send, d.params(id, c.second, c.more)).check(t, d.task+".status.state="+d.state("completed"))
+			if sent := a.inputs(t, "files"); len(sent) != i+1 || sent[i] != c.want {
+				t.Errorf("%q, want %s", sent, c.want)
+			}
+		}
+	})
+}

@@ -209,14 +209,18 @@ func (s *submission) timeout() time.Duration {
 func (s *submission) Inputs(_ context.Context, skill *translate.Skill) (jsonrpc.Object, *run.Failure) {
 	s.chosen.name, s.chosen.ref = skill.Name, skill.Ref
 	var have jsontext.Value
+	var earlier []task.Message
 	parts := s.send.Message.Parts
 	if s.task != nil {
 		have = s.task.Inputs
+		if s.task.Skill == "" { // all statuses so far were questions for a skill, which have no files
+			earlier = s.task.History
+		}
 		if s.task.Status.State == task.AuthRequired { // it is tried again with the same inputs
 			parts = nil
 		}
 	}
-	list, failure := message.Gather(have, parts, skill, s.chosen.byText)
+	list, failure := message.Gather(have, earlier, parts, skill, s.chosen.byText)
 	if failure != nil {
 		return jsonrpc.Object{}, failure
 	}

@@ -33,16 +33,26 @@ type input struct {
 }
 
 // Gather returns the inputs of a task together with those of a message. Inputs of the message replace those of the task with the
-// same name; two parts of the message with the same input are a failure. byText says that the text of the message is the name of the
-// skill.
-func Gather(have jsontext.Value, parts []task.Part, s *translate.Skill, byText bool) (*Inputs, *run.Failure) {
-	list, failure := GatherData(have, parts)
-	if failure != nil {
-		return nil, failure
+// same name; two parts of the message with the same input are a failure. earlier are the messages to the task before its skill was
+// known: their data are inputs of the task, but which inputs their files are is not known before. byText says that the text of the
+// message is the name of the skill.
+func Gather(have jsontext.Value, earlier []task.Message, parts []task.Part, s *translate.Skill, byText bool) (*Inputs, *run.Failure) {
+	list := inputsOf(have)
+	for i := range earlier {
+		for j := range earlier[i].Parts {
+			if p := &earlier[i].Parts[j]; isFile(p) {
+				if f := list.addFile(p, "an earlier message", "", s.Descriptor.Inputs); f != nil {
+					return nil, f
+				}
+			}
+		}
+	}
+	if f := list.mergeData(parts); f != nil {
+		return nil, f
 	}
 	for i := range parts {
-		if p := &parts[i]; p.Kind == front.PartBytes || p.Kind == front.PartURL {
-			if f := list.addFile(p, i, s.Descriptor.Inputs); f != nil {
+		if p := &parts[i]; isFile(p) {
+			if f := list.addFile(p, PartField(i), PartField(i), s.Descriptor.Inputs); f != nil {
 				return nil, f
 			}
 		}
@@ -57,8 +67,25 @@ func Gather(have jsontext.Value, parts []task.Part, s *translate.Skill, byText b
 
 // GatherData does what [Gather] does, for parts with data only. It needs no descriptor.
 func GatherData(have jsontext.Value, parts []task.Part) (*Inputs, *run.Failure) {
+	list := inputsOf(have)
+	if f := list.mergeData(parts); f != nil {
+		return nil, f
+	}
+	return list, nil
+}
+
+// inputsOf returns the inputs of a task.
+func inputsOf(have jsontext.Value) *Inputs {
 	list := new(Inputs)
 	_ = list.merge(have, "") // the inputs of a task have different names, so this can't fail
+	return list
+}
+
+// isFile reports whether a part is a file.
+func isFile(p *task.Part) bool { return p.Kind == front.PartBytes || p.Kind == front.PartURL }
+
+// mergeData adds the inputs in the parts with data.
+func (l *Inputs) mergeData(parts []task.Part) *run.Failure {
 	for i := range parts {
 		p := &parts[i]
 		_, in, isEnvelope := Envelope(p)
@@ -73,13 +100,13 @@ func GatherData(have jsontext.Value, parts []task.Part) (*Inputs, *run.Failure) 
 			continue
 		}
 		if in.Kind() != '{' {
-			return nil, wrongPart(i, "has to be an object of inputs")
+			return wrongPart(PartField(i), "has to be an object of inputs")
 		}
-		if f := list.merge(in, PartField(i)); f != nil {
-			return nil, f
+		if f := l.merge(in, PartField(i)); f != nil {
+			return f
 		}
 	}
-	return list, nil
+	return nil
 }
 
 // isStructured reports whether a part has inputs with their names. If so, texts beside it are comments.
@@ -198,24 +225,25 @@ func (l *Inputs) addText(text string, s *translate.Skill) *run.Failure {
 	return l.add(p.Name, value, "message.parts")
 }
 
-// addFile adds a file as the value of the input that takes it.
-func (l *Inputs) addFile(p *task.Part, i int, params []document.Parameter) *run.Failure {
+// addFile adds a file as the value of the input that takes it. where is the part or message that has it, and field is its path in the
+// request; empty: it is not in the request.
+func (l *Inputs) addFile(p *task.Part, where, field string, params []document.Parameter) *run.Failure {
 	if name := inputOf(p.Metadata); name != "" {
 		at := slices.IndexFunc(params, func(param document.Parameter) bool { return param.Name == name })
 		if at < 0 || params[at].Type != "string" {
-			return wrongPart(i, "names the input "+quoted(name)+", which is no text input of the skill")
+			return wrongPart(where, "names the input "+quoted(name)+", which is no text input of the skill")
 		}
-		return l.add(name, front.AppendText(nil, p.Text), PartField(i))
+		return l.add(name, front.AppendText(nil, p.Text), field)
 	}
 	for at := range params {
 		if param := &params[at]; param.Type == "string" && takes(param, p) && !l.has(param.Name) {
-			return l.add(param.Name, front.AppendText(nil, p.Text), PartField(i))
+			return l.add(param.Name, front.AppendText(nil, p.Text), field)
 		}
 	}
 	return &run.Failure{
 		Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
-		Message:  "the skill has no input for the file of " + PartField(i) + "; name one with the member input of the part's metadata",
-		Argument: &run.Argument{Field: run.FieldOther, Name: PartField(i), Reason: ReasonNoInput},
+		Message:  "the skill has no input for the file of " + where + "; name one with the member input of the part's metadata",
+		Argument: &run.Argument{Field: run.FieldOther, Name: where, Reason: ReasonNoInput},
 	}
 }
 
@@ -280,10 +308,10 @@ func (l *Inputs) Remove(name string) {
 	l.index()
 }
 
-func wrongPart(i int, problem string) *run.Failure {
+func wrongPart(where, problem string) *run.Failure {
 	return &run.Failure{
 		Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
-		Message: PartField(i) + " " + problem, Argument: &run.Argument{Field: run.FieldOther, Name: PartField(i), Reason: reasonInvalid},
+		Message: where + " " + problem, Argument: &run.Argument{Field: run.FieldOther, Name: where, Reason: reasonInvalid},
 	}
 }
 
