@@ -51,7 +51,7 @@ func (s *Records) Trim(ctx context.Context, b run.Bounds, spare func(id string) 
 	if err != nil {
 		return err
 	}
-	t := &trimming{Records: s, bounds: b, spare: spare}
+	t := &trimming{Records: s, bounds: b, spare: spare, young: map[string]bool{}}
 	for _, owner := range owners {
 		if !isDigest(owner) {
 			continue
@@ -61,6 +61,7 @@ func (s *Records) Trim(ctx context.Context, b run.Bounds, spare func(id string) 
 			return ctx.Err()
 		}
 	}
+	t.units = slices.DeleteFunc(t.units, func(u unit) bool { return u.newest.standing == run.Running && t.young[u.id] })
 	t.bound(run.Final)
 	t.bound(run.Waiting)
 	for _, h := range t.holdings {
@@ -79,7 +80,8 @@ type trimming struct {
 	bounds   run.Bounds
 	spare    func(id string) bool
 	holdings []*holding
-	failed   error // the first one
+	young    map[string]bool // ids that some owner has a record of that is not too old
+	failed   error           // the first one
 
 	// What is to be deleted, in this order.
 	superseded []string
@@ -135,12 +137,13 @@ func (t *trimming) holdDay(ctx context.Context, h *holding, day string) {
 		switch {
 		case u.changed.Before(t.bounds.Before) && !spared:
 			t.units = append(t.units, u)
-			continue
+			continue // but see young
 		case spared || standing == run.Running:
 			h.open[u.id] = true
 		default:
 			h.units[standing] = append(h.units[standing], u)
 		}
+		t.young[u.id] = true
 		t.superseded = append(t.superseded, u.files[:max(0, len(u.files)-2)]...)
 	}
 }

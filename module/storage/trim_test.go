@@ -213,6 +213,30 @@ func TestOldRecordsAreDeleted(t *testing.T) {
 	}
 }
 
+// What the bridge itself notes about an open task, as an owner of its own, is neither too much nor too old while the task is there.
+func TestNotesLiveAsLongAsTheirTasks(t *testing.T) {
+	s, dir := records(t)
+	now := time.Now()
+	var ids []string
+	for i := range byte(20) {
+		ids = append(ids, newID(t, now, i))
+		put(t, s, "\x00notes", ids[i], 1, run.Running, "{}")
+		age(t, dir, ids[i], 25*time.Hour)
+		if i < 10 {
+			put(t, s, "ada", ids[i], 2, run.Waiting, "{}")
+		}
+	}
+	mustTrim(t, s, run.Bounds{IDs: 10, IDsPerOwner: 10, Bytes: 1 << 20, Before: now.Add(-24 * time.Hour)}, none)
+	if ada, notes := standingsOf(t, s, "ada"), standingsOf(t, s, "\x00notes"); ada[run.Waiting] != 10 || notes[run.Running] != 10 {
+		t.Errorf("%v and %v are left", ada, notes)
+	}
+	for i, id := range ids {
+		if _, err := s.Get(t.Context(), "\x00notes", id); (err == nil) != (i < 10) {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+}
+
 // No empty folders are left behind, of days or of owners, and no files that a crash has left.
 func TestEmptyFoldersAreDeleted(t *testing.T) {
 	s, dir := records(t)

@@ -58,7 +58,8 @@ type Store interface {
 	Lock(ctx context.Context, owner, id string) (unlock func(), err error)
 	// Trim deletes what is too old, and what is too much:
 	//
-	//   - the records of ids whose newest one was written before Bounds.Before, unless the id is open and spare is true for it;
+	//   - the records of ids whose newest one was written before Bounds.Before, unless the id is open and spare is true for it, or
+	//     goes on and another owner has newer records of it: so a front can keep notes about a run as long as the run;
 	//   - records that two later events of the same id have made unnecessary;
 	//   - records of ended runs until, with those that wait, the rest is within the bounds: the oldest ids of each owner that has too
 	//     many, then the oldest ones of the owner that has the most; records that were stored together are deleted when none of
