@@ -155,3 +155,14 @@ func BenchmarkListPage(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkSearch searches 10,000 skills, each of which has one word of the query.
+func BenchmarkSearch(b *testing.B) {
+	bridge := newBenchBridgeOf(b, 10_000, benchCall)
+	b.ReportAllocs()
+	for b.Loop() {
+		if l := bridge.Search(b.Context(), Query{}, "something 5000", 20); len(l.Skills) != 20 || l.Skills[0].Name != "acme.skill-5000" {
+			b.Fatalf("%+v", l)
+		}
+	}
+}

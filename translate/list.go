@@ -43,6 +43,14 @@ func (b *Bridge) List(ctx context.Context, q Query) Listing {
 	return l.Listing
 }
 
+// Search returns the skills that the principal may see and that have words of a text, best first, at most limit (see
+// [catalog.Search]). It ignores the query's Limit and AfterTool.
+func (b *Bridge) Search(ctx context.Context, q Query, words string, limit int) Listing {
+	return b.fromViews(ctx, q, func(ctx context.Context, views []*catalog.View) ([]catalog.Entry, string) {
+		return catalog.Search(ctx, views, words, limit, q.CapabilityType), ""
+	})
+}
+
 // fromViews makes a listing of the skills that choose selects from what the caller may see of the sources.
 func (b *Bridge) fromViews(ctx context.Context, q Query, choose func(context.Context, []*catalog.View) (chosen []catalog.Entry, next string)) Listing {
 	l := b.beginList(ctx, q)

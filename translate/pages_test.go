@@ -130,3 +130,33 @@ func TestCallsByToolNames(t *testing.T) {
 		t.Errorf("two skills could have the name: %+v", o.Failure)
 	}
 }
+
+// A search ranks the skills of all sources, and reads the descriptors of its results only.
+func TestSearch(t *testing.T) {
+	p := newProvider(t)
+	p.publish(
+		p.descriptor("acme/weather", nil), p.descriptor("acme/alert", object{"description": "Severe weather."}), p.descriptor("acme/secret", object{"access": "private", "name": "Weather"}),
+		p.descriptor("acme/other", nil), p.descriptor("acme/bad", object{"name": "weather", "inputs": "none"}),
+	)
+	direct, down := newProvider(t), newProvider(t)
+	direct.publish(direct.descriptor("x/other", object{"tags": []any{"weather"}}))
+	skill := direct.source(t, "direct")
+	skill.Kind, skill.URL = catalog.SkillSource, skill.URL.JoinPath("skills/0.json")
+	bridge := newBridge(t, p.source(t, "acme"), skill, down.source(t, "down"))
+	for principal, want := range map[string]string{"": "acme_weather direct acme_alert", "alice": "acme_weather direct acme_secret acme_alert"} {
+		l := bridge.Search(t.Context(), translate.Query{Caller: run.Caller{Principal: principal}, Descriptors: 10}, "the weather", 10)
+		var got []string
+		for _, e := range l.Skills {
+			if got = append(got, e.Tool); e.Descriptor == nil {
+				t.Errorf("%s has no descriptor", e.Tool)
+			}
+		}
+		if strings.Join(got, " ") != want || len(l.Unavailable) != 1 || l.Read != 2 || l.NextAfter != "" {
+			t.Errorf("%q: %q, %+v", principal, got, l.Unavailable)
+		}
+	}
+	p.received(t, "GET /skills/3.json", 0)
+	if l := bridge.Search(t.Context(), translate.Query{Namespace: "direct"}, "weather", 10); len(l.Skills) != 1 || l.Skills[0].Descriptor != nil {
+		t.Errorf("%+v", l)
+	}
+}

@@ -31,6 +31,7 @@ type nameTable struct {
 	omittedCount int                 // how many skills are not listed
 	missing      []MissingAlias
 	tools        toolTable
+	words        wordIndex
 	direct       *discovery.Skill // of a SkillSource
 }
 

@@ -117,15 +117,15 @@ func (a nearName) nearer(b nearName) bool {
 // near returns the names of the indexes that are similar to a name, nearest first: those at a
 // small edit distance, as a whole or in the last segment.
 func near(name string, indexes ...*nearIndex) []string {
-	list, _, _ := search(name, indexes)
+	list, _, _ := nearest(name, indexes)
 	return list
 }
 
-// search is near. It also returns how many signatures and bytes were compared. Each index gets
+// nearest is near. It also returns how many signatures and bytes were compared. Each index gets
 // an equal share of both bounds, so that a source with many names does not prevent names of
 // another from being found. Indexes are searched in the order of their size; the larger ones
 // share what the smaller ones do not use.
-func search(name string, indexes []*nearIndex) (list []string, scanned, compared int) {
+func nearest(name string, indexes []*nearIndex) (list []string, scanned, compared int) {
 	if len(name) > 3*maxNearName { // a folded name has at least a third of the bytes
 		return nil, 0, 0
 	}

@@ -218,7 +218,7 @@ func TestNearIsBounded(t *testing.T) {
 		many = append(many, newNearIndex(similarNames(10_000)))
 	}
 	name := "evil." + strings.Repeat("ab", 20) + "babababa"
-	list, scanned, compared := search(name, many)
+	list, scanned, compared := nearest(name, many)
 	if len(list) == 0 || scanned > maxScanned || compared > maxCompared+200*len(many) {
 		t.Errorf("%d found, %d names, %d bytes", len(list), scanned, compared)
 	}

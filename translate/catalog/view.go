@@ -7,7 +7,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// View is what a caller may see of one source. [Page] lists skills of several views.
+// View is what a caller may see of one source. [Page] and [Search] make lists of several views.
 type View struct {
 	table     *nameTable
 	principal string

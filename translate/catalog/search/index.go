@@ -1,0 +1,138 @@
+package search
+
+import (
+	"slices"
+	"strings"
+)
+
+// Texts are the texts of a skill.
+type Texts struct {
+	Name               string
+	Tags               []string
+	Title, Description string
+}
+
+// field is a text of a skill that searches consider.
+type field uint32
+
+// The fields, in the order of their weights.
+const (
+	nameField field = iota
+	tagField
+	titleField
+	descriptionField
+
+	fieldBits = 2
+)
+
+// weight is what a word in a field counts.
+func (f field) weight() uint32 { return 8 >> f }
+
+// posting is an occurrence of a word: the index of a skill and the field of the greatest weight that has the word.
+type posting uint32
+
+func (p posting) skill() uint32 { return uint32(p >> fieldBits) }
+func (p posting) field() field  { return field(p & (1<<fieldBits - 1)) }
+
+// Index finds the skills that have a word. It takes 4 bytes for each word of a skill, and some 36 bytes for each different
+// word. It is immutable.
+//
+// The words are sorted, so that a search for words that begin with a text, or that are similar to it, can use them, too.
+type Index struct {
+	skills   int
+	words    []string
+	ends     []uint32  // of the postings of each word
+	postings []posting // by word, by skill
+}
+
+// NewIndex makes the index of the texts of skills. The description of a skill is what is cut if it has too many words.
+func NewIndex(skills int, texts func(i int) Texts) *Index {
+	b := builder{ids: map[string]int32{}}
+	share := func(all int) int { return min(max(all/max(skills, 1), leastOwn), mostOwn) }
+	for i := range skills {
+		b.skill, b.left, b.leftNew = uint32(i), share(maxWords), share(maxNewWords)
+		t := texts(i)
+		b.add(nameField, t.Name)
+		for _, tag := range t.Tags {
+			b.add(tagField, tag)
+		}
+		b.add(titleField, t.Title)
+		b.add(descriptionField, t.Description)
+	}
+	return b.index(skills)
+}
+
+// lookUp returns the skills that have a word.
+func (ix *Index) lookUp(word string) []posting {
+	at, found := slices.BinarySearch(ix.words, word)
+	switch {
+	case !found:
+		return nil
+	case at == 0:
+		return ix.postings[:ix.ends[0]]
+	}
+	return ix.postings[ix.ends[at-1]:ix.ends[at]]
+}
+
+// builder collects the words of skills.
+type builder struct {
+	words []string
+	ids   map[string]int32 // indexes of words
+	last  []uint32         // by word: the last skill that has it, plus one
+	count []uint32         // by word: how many skills have it
+	found []occurrence     // by skill
+
+	skill         uint32
+	left, leftNew int // how many more words, and new words, of the skill are indexed
+}
+
+// occurrence is a posting with the index of its word.
+type occurrence struct {
+	word int32
+	posting
+}
+
+// add adds those words of a text of the skill that it does not have yet.
+func (b *builder) add(f field, text string) {
+	if b.left == 0 {
+		return
+	}
+	eachWord(text, maxText, func(word string) bool {
+		id, known := b.ids[word]
+		switch {
+		case !known && b.leftNew == 0:
+			return true
+		case !known:
+			b.leftNew--
+			id, word = int32(len(b.words)), strings.Clone(word) //nolint:gosec // there are less than 2^31 words
+			b.ids[word] = id
+			b.words, b.last, b.count = append(b.words, word), append(b.last, 0), append(b.count, 0)
+		case b.last[id] == b.skill+1:
+			return true
+		}
+		b.last[id] = b.skill + 1
+		b.count[id]++
+		b.found = append(b.found, occurrence{id, posting(b.skill)<<fieldBits | posting(f)})
+		b.left--
+		return b.left > 0
+	})
+}
+
+// index returns the index of the words that were added.
+func (b *builder) index(skills int) *Index {
+	ix := &Index{skills: skills, words: slices.Sorted(slices.Values(b.words)), postings: make([]posting, len(b.found))}
+	ix.ends = make([]uint32, len(ix.words))
+	next := make([]uint32, len(ix.words)) // by the indexes that the words have in b
+	end := uint32(0)
+	for i, word := range ix.words {
+		id := b.ids[word]
+		next[id] = end
+		end += b.count[id]
+		ix.ends[i] = end
+	}
+	for _, o := range b.found {
+		ix.postings[next[o.word]] = o.posting
+		next[o.word]++
+	}
+	return ix
+}

@@ -1,0 +1,87 @@
+package catalog
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// viewOf returns a view of a table with entries, whose names are their ids.
+func viewOf(c *Catalog, principal string, entries ...document.IndexEntry) *View {
+	s := &Section{Source: Source{Namespace: "x"}, catalog: c}
+	t := &nameTable{section: s, byID: map[string]*entry{}}
+	for i := range entries {
+		e := &entries[i]
+		t.entries = append(t.entries, &entry{
+			IndexEntry: e, name: e.ID, at: i, listed: &Listed{Section: s, Name: e.ID, ID: e.ID, Hidden: e.Access == document.Private},
+		})
+	}
+	return &View{t, principal}
+}
+
+func TestSearch(t *testing.T) {
+	c, err := New(nil, noObserver{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	skills := func() []document.IndexEntry {
+		return []document.IndexEntry{
+			{ID: "acme.forecast", Name: "Forecast", Description: "The WEATHER, tomorrow.", CapabilityType: document.API},
+			{ID: "acme.hidden.weather", Name: "Hidden", Description: "Weather.", Access: document.Private, CapabilityType: document.API},
+			{ID: "acme.radar", Name: "Weather radar", Description: "Rain.", CapabilityType: document.API},
+			{ID: "acme.storms", Name: "Storms", Unknown: jsontext.Value(`{"tags":["severe weather"]}`), CapabilityType: document.Knowledge},
+			{ID: "acme.tags", Name: "Tags", Unknown: jsontext.Value(`{"tags":"weather"}`), Description: "Prévisions, 天気予報", CapabilityType: document.API},
+			{ID: "acme.weather", Name: "A", CapabilityType: document.API},
+			{ID: "acme/weather_a", Name: "weather weather weather", CapabilityType: document.Knowledge},
+		}
+	}
+	other := document.IndexEntry{ID: "beta.weather", Name: "B", Description: "weather", CapabilityType: document.API}
+	for _, tc := range []struct {
+		principal, query, want string
+		limit                  int
+		only                   document.CapabilityType
+	}{
+		{"", "weather", "acme.weather acme/weather_a beta.weather acme.storms acme.radar acme.forecast", 10, ""},
+		{"alice", "weather", "acme.hidden.weather acme.weather acme/weather_a beta.weather", 4, ""},
+		{"", "Weather?", "acme/weather_a acme.storms", 10, document.Knowledge},
+		{"", "weather forecast", "acme.forecast acme.weather", 2, ""},
+		{"", "severe", "acme.storms", 10, ""},
+		{"", "PRE\u0301VISIONS", "acme.tags", 10, ""},
+		{"", "天気", "acme.tags", 10, ""},
+		{"", "hidden", "", 10, ""},
+		{"", "weathe", "", 10, ""},
+		{"", " ", "acme.forecast acme.radar acme.storms", 3, ""},
+		{"", "?!", "", 3, ""},
+		{"", "weather", "", 0, ""},
+		{"", "weather", "", -1, ""},
+		{"", strings.Repeat("x ", 600) + "weather", "", 1, ""}, // beyond what counts
+	} {
+		views := []*View{viewOf(c, tc.principal, other), viewOf(c, tc.principal, skills()...)}
+		var got []string
+		for _, e := range Search(t.Context(), views, tc.query, tc.limit, tc.only) {
+			got = append(got, e.Name)
+		}
+		if list := strings.Join(got, " "); list != tc.want {
+			t.Errorf("%q, %.20q: %s, want %s", tc.principal, tc.query, list, tc.want)
+		}
+	}
+}
+
+// BenchmarkSearch searches 10,000 skills of real names.
+func BenchmarkSearch(b *testing.B) {
+	_, views := largeCatalog(b)
+	for _, query := range []string{"invoice", "create an invoice", "acme", ""} {
+		b.Run(query, func(b *testing.B) {
+			if len(Search(b.Context(), views, query, 20, "")) == 0 {
+				b.Fatal("nothing found")
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				Search(b.Context(), views, query, 20, "")
+			}
+		})
+	}
+}
