@@ -48,19 +48,19 @@ func (m *pageMaker) agentOf(d *translate.Description) A2A {
 	if !d.Hidden {
 		a.Card = m.text(a.Endpoint+"/.well-known/agent-card.json", maxShownLink)
 	}
-	command := "curl " + quoted(a.Endpoint)
+	words := []string{"curl", quoted(a.Endpoint)}
 	for _, option := range m.curlOptions {
 		if !strings.HasPrefix(option, "-") {
 			option = quoted(option)
 		}
-		command += " " + option
+		words = append(words, option)
 	}
-	command += " -H 'Content-Type: application/json'"
+	words = append(words, "-H 'Content-Type: application/json'")
 	if m.agentVersion != "0.1" { // the first draft has no such header
-		command += " -H 'A2A-Version: " + m.agentVersion + "'"
+		words = append(words, "-H 'A2A-Version: "+m.agentVersion+"'")
 	}
 	body := strings.ReplaceAll(message, "DATA", sample(d))
-	command += " -d " + quoted(body)
+	command := strings.Join(append(words, "-d", quoted(body)), " ")
 	a.Command = m.text(command, len(command))
 	return a
 }

@@ -16,7 +16,7 @@ import (
 // around the schema.
 const maxSchemaDepth = 48
 
-// addSchemas adds the version and the schemas of a skill to the params of the extension, with at most most bytes for both
+// addSchemas adds the version and the schemas of a skill to the params of the extension, with up to most bytes for both
 // schemas. A schema that does not fit, or that some clients can't read, is left out.
 func addSchemas(w *front.Writer, s *skill, input, output jsontext.Value, most int) {
 	w.Next()

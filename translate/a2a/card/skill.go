@@ -93,7 +93,7 @@ func addMode(modes []string, mode string) []string {
 	return append(modes, mode)
 }
 
-// json returns the skill as an element of a card's skills, with at most most bytes unless the name alone takes more. legacy
+// json returns the skill as an element of a card's skills, with up to most bytes unless the name alone takes more. legacy
 // adds the modes of A2A 0.1, which are not media types. To make it fit, json first leaves out the example, then the modes and
 // most tags, and then shortens the texts.
 func (s *skill) json(legacy bool, most int) []byte {
